@@ -1,0 +1,32 @@
+# One library per folder: paddle_library(name SOURCES ... LINK ...).
+add_library(paddle_options INTERFACE)
+target_compile_options(paddle_options INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual
+                       $<$<BOOL:${PADDLE_WERROR}>:-Werror>)
+target_include_directories(paddle_options INTERFACE ${PROJECT_SOURCE_DIR})
+
+function(paddle_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC paddle_options ${ARG_LINK})
+endfunction()
+
+# A program that is pushed to nodes: self-contained unless PADDLE_STATIC is off (sanitizers).
+function(paddle_node_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE paddle_options ${ARG_LINK})
+  if(PADDLE_STATIC)
+    target_link_options(${name} PRIVATE -static)
+  endif()
+endfunction()
+
+# paddle_test(name LABEL unit TIMEOUT seconds SOURCES ... LINK ...): one GoogleTest program per room.
+function(paddle_test name)
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 60)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE paddle_options ${ARG_LINK} GTest::gtest GTest::gtest_main)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+endfunction()

@@ -1,0 +1,8 @@
+// The one place the version is written.
+#pragma once
+
+namespace paddle {
+
+constexpr const char* kVersion = "0.1.0";
+
+}  // namespace paddle

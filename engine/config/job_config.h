@@ -1,0 +1,83 @@
+// job.toml: what is trained, on what, and how. Parsed here, validated here, used by the engine and the CLI.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/base/result.h"
+#include "proto/parameters.pb.h"
+
+namespace paddle::config {
+
+struct DataConfig {
+  std::string train;       // globs relative to the workspace: "data/train.txt-*"
+  std::string test;        // may be empty
+  std::string format;      // "ngram": a sentence a line; "bow": "label<TAB>tokens"
+  std::string dictionary;  // a word a line; the id is the line number from 0; the last line is <unk>
+  std::uint32_t ngram = 5;             // words in a window, the last one is the label
+  std::uint64_t dictionary_size = 0;   // lines of the dictionary, filled in when the file is read
+};
+
+struct ParameterAttributes {
+  std::string name;  // two layers with the same name share the parameter; default "_<layer>.w0", "_<layer>.wbias"
+  float initial_mean = 0;
+  float initial_std = -1;  // negative: 1/sqrt(fan-in)
+  float learning_rate = 1;
+  float l2 = -1;  // negative: the optimizer's default
+  bool sparse = false;
+  bool is_static = false;
+};
+
+struct LayerConfig {
+  std::string name;
+  std::string type;                 // embedding, fc, concat, dropout, softmax_cross_entropy
+  std::vector<std::string> inputs;  // data slots or earlier layers
+  std::uint64_t size = 0;           // outputs per example (per id for embedding)
+  std::string activation;           // identity, sigmoid, relu, tanh
+  std::string pooling;              // embedding over a variable-length slot: sum, mean; "" for one id per example
+  float rate = 0;                   // dropout probability
+  bool has_bias = true;
+  std::string label;                // slot of the cost layer
+  ParameterAttributes weight;
+  ParameterAttributes bias;
+};
+
+struct TrainConfig {
+  std::uint32_t passes = 1;
+  std::uint32_t batch_size = 32;     // per trainer
+  std::uint32_t trainer_count = 1;   // threads inside one trainer
+  std::uint32_t log_period = 100;    // batches
+  std::uint32_t test_period = 0;     // batches; 0: at the end of each pass
+  std::uint32_t saving_period = 1;   // passes; 0: never
+  std::uint64_t shuffle_records = 0;  // seeded shuffle over a window of this many records; 0: file order
+};
+
+struct JobConfig {
+  std::string name;
+  std::uint64_t seed = 1;
+  DataConfig data;
+  std::vector<LayerConfig> layers;
+  wire::Optimizer optimizer;
+  float l2 = 0;  // [optimizer] l2, the default of every parameter
+  wire::Strategy dense_strategy = wire::STRATEGY_SYNC;
+  wire::Strategy sparse_strategy = wire::STRATEGY_SYNC;
+  float async_lagged_grad_discard_ratio = 1.5F;
+  std::uint64_t min_block_size = 8192;
+  TrainConfig train;
+};
+
+// Reads <path>; relative file names in it are relative to its folder. Errors are kUsage and read
+// "job.toml:12:8: unknown key 'pases', did you mean 'passes'?" followed by the line and a caret.
+Result<JobConfig> read_job(const std::string& path);
+
+// The data files of one trainer, sorted by name: files ending in -<number> go to number mod trainers; any other single
+// file goes whole to every trainer and `records_split` says that trainer takes records with index mod trainers == id.
+struct DataShare {
+  std::vector<std::string> files;
+  bool records_split = false;
+};
+Result<DataShare> data_share(const std::string& workspace, const std::string& glob,
+                             std::uint32_t trainer_id, std::uint32_t num_trainers);
+
+}  // namespace paddle::config

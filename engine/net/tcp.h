@@ -1,0 +1,49 @@
+// TCP on Asio: one server per port (one thread, one event loop), one client link per lane. Every connection proves the
+// job secret both ways (session.h) before any other frame is parsed.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "engine/base/secret.h"
+#include "engine/net/link.h"
+
+namespace paddle::net {
+
+struct Endpoint {
+  std::string address;  // IPv4 or IPv6 literal: name resolution is the launcher's work
+  std::uint16_t port = 0;
+};
+
+struct ServerOptions {
+  Endpoint endpoint;
+  Secret secret;
+  NodeId self;
+  std::uint64_t job_tag = 0;
+  std::uint64_t epoch = 0;
+};
+
+class TcpServer {
+ public:
+  // kResource names the address and port when it is taken.
+  static Result<std::unique_ptr<TcpServer>> listen(ServerOptions options, FrameHandler& handler);
+  virtual ~TcpServer() = default;
+  // Serves on the calling thread until stop(), which may be called from any thread or signal-safe context.
+  virtual void run() = 0;
+  virtual void stop() = 0;
+  virtual std::uint16_t port() const = 0;  // the bound port, for port 0
+};
+
+struct ClientOptions {
+  Endpoint endpoint;
+  Secret secret;
+  NodeId self;
+  std::uint32_t incarnation = 0;
+  std::uint64_t job_tag = 0;
+};
+
+// Connects (retrying refused connections with backoff until the deadline) and proves the secret both ways.
+Result<std::unique_ptr<Link>> connect(ClientOptions options, TimePoint deadline);
+
+}  // namespace paddle::net

@@ -1,0 +1,69 @@
+// The one frame codec: engine ports and the agent's channel. PROTOCOL.md specifies the bytes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "engine/base/bytes.h"
+#include "engine/base/result.h"
+
+namespace paddle {
+
+constexpr std::uint32_t kFrameMagic = 0x314c4450;  // "PDL1"
+constexpr std::uint8_t kFrameVersion = 1;
+constexpr std::size_t kFrameHeaderBytes = 64;
+constexpr std::size_t kFrameHeadBytesMax = 65535;          // the protobuf part
+constexpr std::size_t kFramePayloadBytesMax = 64U << 20U;  // protobuf + tensor tail
+
+enum class Role : std::uint8_t { kNone = 0, kTrainer = 1, kPserver = 2, kController = 3, kAgent = 4 };
+
+// Who sent a frame: role and 24-bit index within the role.
+struct NodeId {
+  Role role = Role::kNone;
+  std::uint32_t index = 0;
+  friend bool operator==(const NodeId&, const NodeId&) = default;
+};
+
+struct FrameHeader {
+  std::uint8_t type = 0;  // rooms define their own: proto/frame_type.h, remote's agent.proto Kind
+  std::uint16_t flags = 0;
+  std::uint64_t job_tag = 0;  // first 8 bytes of the job id
+  NodeId sender;
+  std::uint32_t incarnation = 0;
+  std::uint64_t epoch = 0;  // of the server
+  std::uint64_t sequence = 0;
+  std::uint64_t step = 0;
+  std::uint16_t lane = 0;
+  friend bool operator==(const FrameHeader&, const FrameHeader&) = default;
+};
+
+// head is a serialised protobuf; tail is raw tensor data.
+struct Frame {
+  FrameHeader header;
+  std::string head;
+  Bytes tail;
+};
+
+// A header whose magic, version, CRC and lengths were checked: it is safe to allocate for.
+struct DecodedHeader {
+  FrameHeader header;
+  std::uint32_t head_bytes = 0;
+  std::uint32_t tail_bytes = 0;
+  std::uint32_t payload_crc = 0;
+};
+
+using FrameHeaderBytes = std::array<std::byte, kFrameHeaderBytes>;
+
+// The header for a frame whose payload is head followed by tail.
+FrameHeaderBytes encode_header(const FrameHeader& header, ByteSpan head, ByteSpan tail);
+inline FrameHeaderBytes encode_header(const Frame& frame) {
+  return encode_header(frame.header, as_bytes(frame.head), frame.tail);
+}
+// kData: bad magic, version, CRC or length over payload_bytes_max. kVersion: another protocol version.
+Result<DecodedHeader> decode_header(std::span<const std::byte, kFrameHeaderBytes> bytes,
+                                    std::size_t payload_bytes_max = kFramePayloadBytesMax);
+// kData when the payload's CRC32C differs from the header's.
+Status check_payload(const DecodedHeader& header, ByteSpan head, ByteSpan tail);
+
+}  // namespace paddle
