@@ -69,10 +69,12 @@ struct JobConfig {
 
 // Reads <path>; relative file names in it are relative to its folder. Errors are kUsage and read
 // "job.toml:12:8: unknown key 'pases', did you mean 'passes'?" followed by the line and a caret.
-Result<JobConfig> read_job(const std::string& path);
+// Overrides are "train.passes=3", as --set takes them (toml_reader.h).
+Result<JobConfig> read_job(const std::string& path, const std::vector<std::string>& overrides = {});
 
-// The data files of one trainer, sorted by name: files ending in -<number> go to number mod trainers; any other single
-// file goes whole to every trainer and `records_split` says that trainer takes records with index mod trainers == id.
+// The data files of one trainer, sorted by name, each "<workspace>/<name>": when all end in -<number>, a file goes to
+// number mod trainers; else all go to every trainer and `records_split` says that a trainer takes the records whose
+// index over the files mod trainers is its id. No match is an empty share: a node holds its own trainer's files only.
 struct DataShare {
   std::vector<std::string> files;
   bool records_split = false;

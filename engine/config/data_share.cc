@@ -1,0 +1,84 @@
+#include <glob.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "engine/config/job_config.h"
+
+namespace paddle::config {
+namespace {
+
+struct GlobResult {
+  glob_t found{};
+  ~GlobResult() { ::globfree(&found); }
+};
+
+// The N of "train.txt-N".
+std::optional<std::uint64_t> number_of(const std::string& file) {
+  const std::size_t dash = file.rfind('-');
+  if (dash == std::string::npos || dash + 1 == file.size()) return {};
+  std::uint64_t number = 0;
+  const char* const end = file.data() + file.size();
+  const auto [at, error] = std::from_chars(file.data() + dash + 1, end, number);
+  if (error != std::errc() || at != end) return {};
+  return number;
+}
+
+// The workspace's own name is not a pattern, whatever it contains.
+std::string escape_pattern(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (std::string_view("*?[]\\").find(c) != std::string_view::npos) escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
+Result<std::vector<std::string>> matching_files(const std::string& workspace,
+                                                const std::string& pattern) {
+  const std::string full =
+      pattern.starts_with('/') ? pattern : escape_pattern(workspace) + "/" + pattern;
+  GlobResult result;
+  const int failed = ::glob(full.c_str(), GLOB_ERR, nullptr, &result.found);
+  std::vector<std::string> files;
+  if (failed == GLOB_NOMATCH) return files;
+  if (failed != 0) {
+    return Error{Errc::kData, fmt::format("cannot list '{}' in {}", pattern, workspace), ""};
+  }
+  for (std::size_t i = 0; i < result.found.gl_pathc; ++i) {
+    struct stat status {};
+    const char* const path = result.found.gl_pathv[i];
+    if (::stat(path, &status) == 0 && S_ISREG(status.st_mode)) files.emplace_back(path);
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace
+
+Result<DataShare> data_share(const std::string& workspace, const std::string& glob,
+                             std::uint32_t trainer_id, std::uint32_t num_trainers) {
+  if (trainer_id >= num_trainers) {
+    return Error{Errc::kUsage,
+                 fmt::format("trainer {} of {} trainers does not exist", trainer_id, num_trainers),
+                 ""};
+  }
+  DataShare share;
+  PADDLE_TRY(share.files, matching_files(workspace, glob));
+  const bool numbered = std::ranges::all_of(
+      share.files, [](const std::string& file) { return number_of(file).has_value(); });
+  if (!numbered) {
+    share.records_split = num_trainers > 1;
+    return share;
+  }
+  std::erase_if(share.files, [&](const std::string& file) {
+    return number_of(file).value_or(0) % num_trainers != trainer_id;
+  });
+  return share;
+}
+
+}  // namespace paddle::config

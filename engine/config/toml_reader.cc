@@ -1,0 +1,355 @@
+#include "engine/config/toml_reader.h"
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+
+#define TOML_EXCEPTIONS 0
+#define TOML_ENABLE_FORMATTERS 0
+#include <toml++/toml.h>
+
+#include "engine/base/fd.h"
+#include "engine/base/text.h"
+
+namespace paddle::config {
+namespace {
+
+constexpr std::size_t kConfigBytesMax = 4U << 20U;
+
+// Where a mistake is: `name` tells the file from the overrides.
+struct Place {
+  std::string name;
+  toml::source_position at;
+};
+
+struct Mistake {
+  Place place;
+  std::string message;
+  std::string hint;
+};
+
+struct OpenTable {
+  const toml::table* table = nullptr;
+  toml::source_region source;  // for mistakes about the table itself
+  std::set<std::string, std::less<>> known;
+};
+
+std::string_view type_name(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::table: return "a table";
+    case toml::node_type::array: return "an array";
+    case toml::node_type::string: return "a string";
+    case toml::node_type::integer: return "an integer";
+    case toml::node_type::floating_point: return "a number";
+    case toml::node_type::boolean: return "true or false";
+    default: return "a date or time";
+  }
+}
+
+std::string quoted_list(std::span<const std::string_view> words) {
+  std::string list;
+  for (const std::string_view word : words) {
+    list += fmt::format("{}'{}'", list.empty() ? "" : ", ", word);
+  }
+  return list;
+}
+
+}  // namespace
+
+struct TomlDocument {
+  std::string name;
+  std::string text;
+  toml::table root;
+  std::deque<OpenTable> open;
+  std::vector<Mistake> mistakes;
+
+  Place place_of(const toml::source_region& region) const {
+    return {region.path ? *region.path : name, region.begin};
+  }
+  void add(const toml::source_region& region, std::string message, std::string_view hint = "") {
+    mistakes.push_back({place_of(region), std::move(message), std::string(hint)});
+  }
+  Error error(const Mistake& mistake) const;
+  std::size_t open_table(const toml::table& table, const toml::source_region& source);
+  void add_unknown_keys();
+  Status apply(const std::string& override_text);
+};
+
+namespace {
+
+std::string_view line_of(std::string_view text, std::size_t number) {
+  for (std::size_t line = 1; line < number; ++line) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) return "";
+    text.remove_prefix(end + 1);
+  }
+  return text.substr(0, text.find_first_of("\r\n"));
+}
+
+// Mistakes of the file come before those of overrides, each in their order.
+bool earlier(const Mistake& a, const Mistake& b) {
+  const auto key = [](const Mistake& mistake) {
+    return std::make_tuple(mistake.place.name.starts_with("--set "), mistake.place.at.line,
+                           mistake.place.at.column);
+  };
+  return key(a) < key(b);
+}
+
+Result<toml::table> parse_text(std::string_view text, const std::string& name,
+                               const TomlDocument& document) {
+  toml::parse_result result = toml::parse(text, std::string_view(name));
+  if (!result) {
+    std::string message(result.error().description());
+    return document.error({{name, result.error().source().begin}, message, ""});
+  }
+  return std::move(result).table();
+}
+
+// Moves every leaf of `from` over `to`, keeping where it was written.
+void merge(toml::table& to, toml::table&& from) {
+  for (auto&& [key, node] : from) {
+    toml::table* const below = to[key].as_table();
+    if (below != nullptr && node.is_table()) {
+      merge(*below, std::move(*node.as_table()));
+      continue;
+    }
+    to.erase(key);  // so that the new key's place is kept too
+    node.visit([&to, &name = key](auto& value) { to.insert_or_assign(name, std::move(value)); });
+  }
+}
+
+}  // namespace
+
+Error TomlDocument::error(const Mistake& mistake) const {
+  const toml::source_position at = mistake.place.at;
+  if (mistake.place.name != name) {  // an override: the name shows all of it
+    return {Errc::kUsage, fmt::format("{}: {}", mistake.place.name, mistake.message), mistake.hint};
+  }
+  if (at.line == 0) {
+    return {Errc::kUsage, fmt::format("{}: {}", name, mistake.message), mistake.hint};
+  }
+  std::string line(line_of(text, at.line));
+  std::replace(line.begin(), line.end(), '\t', ' ');
+  return {Errc::kUsage,
+          fmt::format("{}:{}:{}: {}\n  {}\n  {:>{}}", name, at.line, at.column, mistake.message,
+                      escape_control(line), '^', at.column),
+          mistake.hint};
+}
+
+// A table opened twice stays one entry, so that its known keys are all those anyone asked for.
+std::size_t TomlDocument::open_table(const toml::table& table, const toml::source_region& source) {
+  const auto found = std::ranges::find(open, &table, &OpenTable::table);
+  if (found != open.end()) return static_cast<std::size_t>(found - open.begin());
+  open.push_back({&table, source, {}});
+  return open.size() - 1;
+}
+
+void TomlDocument::add_unknown_keys() {
+  for (const OpenTable& opened : open) {
+    const std::vector<std::string_view> known(opened.known.begin(), opened.known.end());
+    for (const auto& [key, node] : *opened.table) {
+      if (opened.known.contains(key.str())) continue;
+      const std::string_view near = nearest(key.str(), known);
+      add(key.source(), near.empty()
+                            ? fmt::format("unknown key '{}'", key.str())
+                            : fmt::format("unknown key '{}', did you mean '{}'?", key.str(), near));
+    }
+  }
+}
+
+Status TomlDocument::apply(const std::string& override_text) {
+  const std::string source = "--set " + override_text;
+  const std::size_t equals = override_text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return Error{Errc::kUsage, source + ": not of the form key=value",
+                 "for example --set train.passes=3"};
+  }
+  auto parsed = parse_text(override_text, source, *this);
+  if (!parsed) {  // a bare word: a string
+    std::string quoted = override_text.substr(0, equals + 1) + '"';
+    for (const char c : std::string_view(override_text).substr(equals + 1)) {
+      if (c == '"' || c == '\\') quoted += '\\';
+      quoted += c;
+    }
+    parsed = parse_text(quoted + '"', source, *this);
+    if (!parsed) return std::move(parsed).error();
+  }
+  merge(root, *std::move(parsed));
+  return {};
+}
+
+Result<TomlTable> TomlTable::read(const std::string& path,
+                                  const std::vector<std::string>& overrides) {
+  auto text = read_file(path, kConfigBytesMax);
+  if (!text) {
+    Error error = std::move(text).error();
+    error.code = Errc::kUsage;
+    return error;
+  }
+  return parse(*text, path, overrides);
+}
+
+Result<TomlTable> TomlTable::parse(std::string_view text, const std::string& name,
+                                   const std::vector<std::string>& overrides) {
+  auto document = std::make_shared<TomlDocument>();
+  document->name = name;
+  document->text = text;
+  PADDLE_TRY(document->root, parse_text(text, name, *document));
+  for (const std::string& one : overrides) PADDLE_TRY_STATUS(document->apply(one));
+  document->open.push_back({&document->root, {}, {}});
+  return TomlTable(std::move(document), 0);
+}
+
+namespace {
+
+// The node under `key`, which from now on is a known key.
+const toml::node* look_up(OpenTable& in, std::string_view key) {
+  in.known.emplace(key);
+  return in.table->get(key);
+}
+
+void wrong_type(TomlDocument& document, std::string_view key, std::string_view wanted,
+                const toml::node& found) {
+  document.add(found.source(),
+               fmt::format("'{}' must be {}, not {}", key, wanted, type_name(found)));
+}
+
+}  // namespace
+
+bool TomlTable::has(std::string_view key) const {
+  return document_->open[index_].table->contains(key);
+}
+
+bool TomlTable::is_string(std::string_view key) const {
+  const toml::node* const node = document_->open[index_].table->get(key);
+  return node != nullptr && node->is_string();
+}
+
+std::string TomlTable::string(std::string_view key, std::string_view otherwise) {
+  const toml::node* const node = look_up(document_->open[index_], key);
+  if (node == nullptr) return std::string(otherwise);
+  if (const auto* const value = node->as_string()) return value->get();
+  wrong_type(*document_, key, "a string", *node);
+  return std::string(otherwise);
+}
+
+std::string TomlTable::choice(std::string_view key, std::string_view otherwise,
+                              std::span<const std::string_view> choices) {
+  std::string value = string(key, otherwise);
+  if (!has(key) || !is_string(key) || std::ranges::find(choices, value) != choices.end()) {
+    return value;
+  }
+  const std::string_view near = nearest(value, choices);
+  fail(key, fmt::format("'{}' is '{}', but must be one of {}{}", key, value, quoted_list(choices),
+                        near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+  return std::string(otherwise);
+}
+
+std::int64_t TomlTable::integer(std::string_view key, std::int64_t otherwise, std::int64_t min,
+                                std::int64_t max) {
+  const toml::node* const node = look_up(document_->open[index_], key);
+  if (node == nullptr) return otherwise;
+  const auto* const value = node->as_integer();
+  if (value == nullptr) {
+    wrong_type(*document_, key, "an integer", *node);
+    return otherwise;
+  }
+  if (value->get() >= min && value->get() <= max) return value->get();
+  document_->add(node->source(), max == std::numeric_limits<std::int64_t>::max()
+                                     ? fmt::format("'{}' is {}, but must be at least {}", key,
+                                                   value->get(), min)
+                                     : fmt::format("'{}' is {}, but must be from {} to {}", key,
+                                                   value->get(), min, max));
+  return otherwise;
+}
+
+double TomlTable::number(std::string_view key, double otherwise, double min, double max) {
+  const toml::node* const node = look_up(document_->open[index_], key);
+  if (node == nullptr) return otherwise;
+  const std::optional<double> value =
+      node->is_number() ? node->value<double>() : std::optional<double>();
+  if (!value) {
+    wrong_type(*document_, key, "a number", *node);
+    return otherwise;
+  }
+  if (*value >= min && *value <= max) return *value;
+  document_->add(node->source(),
+                 max == std::numeric_limits<double>::max()
+                     ? fmt::format("'{}' is {}, but must be at least {}", key, *value, min)
+                     : fmt::format("'{}' is {}, but must be from {} to {}", key, *value, min, max));
+  return otherwise;
+}
+
+bool TomlTable::boolean(std::string_view key, bool otherwise) {
+  const toml::node* const node = look_up(document_->open[index_], key);
+  if (node == nullptr) return otherwise;
+  if (const auto* const value = node->as_boolean()) return value->get();
+  wrong_type(*document_, key, "true or false", *node);
+  return otherwise;
+}
+
+std::vector<std::string> TomlTable::strings(std::string_view key) {
+  const toml::node* const node = look_up(document_->open[index_], key);
+  std::vector<std::string> values;
+  if (node == nullptr) return values;
+  const toml::array* const array = node->as_array();
+  if (array == nullptr) {
+    wrong_type(*document_, key, "an array of strings", *node);
+    return values;
+  }
+  for (const toml::node& element : *array) {
+    if (const auto* const value = element.as_string()) {
+      values.push_back(value->get());
+    } else {
+      wrong_type(*document_, key, "an array of strings", element);
+    }
+  }
+  return values;
+}
+
+TomlTable TomlTable::table(std::string_view key) {
+  static const toml::table kEmpty;
+  const toml::node* const node = look_up(document_->open[index_], key);
+  const toml::table* below = node == nullptr ? nullptr : node->as_table();
+  if (node != nullptr && below == nullptr) wrong_type(*document_, key, "a table", *node);
+  const toml::source_region source =
+      node == nullptr ? document_->open[index_].source : node->source();
+  return {document_, document_->open_table(below == nullptr ? kEmpty : *below, source)};
+}
+
+std::vector<TomlTable> TomlTable::tables(std::string_view key) {
+  const toml::node* const node = look_up(document_->open[index_], key);
+  std::vector<TomlTable> found;
+  if (node == nullptr) return found;
+  const toml::array* const array = node->as_array();
+  if (array == nullptr) {
+    wrong_type(*document_, key, fmt::format("an array of tables, [[{}]]", key), *node);
+    return found;
+  }
+  for (const toml::node& element : *array) {
+    if (const toml::table* const below = element.as_table()) {
+      found.push_back(TomlTable(document_, document_->open_table(*below, element.source())));
+    } else {
+      wrong_type(*document_, key, fmt::format("an array of tables, [[{}]]", key), element);
+    }
+  }
+  return found;
+}
+
+void TomlTable::fail(std::string_view key, std::string_view message, std::string_view hint) {
+  const OpenTable& opened = document_->open[index_];
+  const toml::node* const node = opened.table->get(key);
+  document_->add(node == nullptr ? opened.source : node->source(), std::string(message), hint);
+}
+
+Status TomlTable::finish() {
+  document_->add_unknown_keys();
+  const std::vector<Mistake>& mistakes = document_->mistakes;
+  if (mistakes.empty()) return {};
+  return document_->error(*std::min_element(mistakes.begin(), mistakes.end(), earlier));
+}
+
+}  // namespace paddle::config
