@@ -15,8 +15,9 @@ namespace paddle::net {
 class Link {
  public:
   virtual ~Link() = default;
+  // Writes the whole frame; job tag, sender and incarnation are those the link proved. An error ends the link.
   virtual Status send(const Frame& frame, TimePoint deadline) = 0;
-  // kUnreachable when the peer is gone or the deadline passed.
+  // kUnreachable when the peer is gone or the deadline passed; after a deadline it may be called again.
   virtual Result<Frame> receive(TimePoint deadline) = 0;
   virtual std::string peer() const = 0;  // "10.0.0.1:7164", for messages
 };
@@ -35,6 +36,7 @@ class FrameHandler {
  public:
   virtual ~FrameHandler() = default;
   virtual void on_frame(TimePoint now, PeerId from, Frame&& frame, std::vector<Outgoing>& out) = 0;
+  // Once for every connection that proved itself, whoever closed it and whether or not it sent a frame.
   virtual void on_disconnect(TimePoint now, PeerId from, std::vector<Outgoing>& out) = 0;
   virtual void on_tick(TimePoint now, std::vector<Outgoing>& out) = 0;  // about every 100 ms
 };

@@ -1,0 +1,204 @@
+#include "engine/net/session.h"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace paddle::net {
+namespace {
+
+constexpr std::size_t kLabelBytes = 32;  // zero-padded
+constexpr std::size_t kTranscriptBytes = kLabelBytes + 8 + 4 + 4 + 4 + 8 + 2 * kNonceBytes;
+constexpr std::string_view kClientLabel = "paddlectl session 1 client";
+constexpr std::string_view kServerLabel = "paddlectl session 1 server";
+static_assert(kClientLabel.size() <= kLabelBytes && kServerLabel.size() <= kLabelBytes);
+
+std::uint32_t pack(NodeId node) {
+  return (static_cast<std::uint32_t>(node.role) << 24U) | node.index;
+}
+
+void append(Bytes& to, ByteSpan bytes) {
+  to.insert(to.end(), bytes.begin(), bytes.end());
+}
+
+bool is_plain(const Frame& frame, std::size_t tail_bytes) {
+  return frame.head.empty() && frame.tail.size() == tail_bytes;
+}
+
+Error malformed(std::uint8_t type) {
+  return Error{Errc::kAuth, fmt::format("unexpected handshake frame (type {})", type), ""};
+}
+
+}  // namespace
+
+Proof make_proof(const Secret& secret, Side side, const Transcript& transcript) {
+  std::array<std::byte, kTranscriptBytes> text{};
+  std::byte* at = text.data();
+  const ByteSpan label = as_bytes(side == Side::kClient ? kClientLabel : kServerLabel);
+  std::copy(label.begin(), label.end(), at);
+  at += kLabelBytes;
+  const auto put = [&at](auto value) {
+    store_le(at, value);
+    at += sizeof value;
+  };
+  put(transcript.job_tag);
+  put(pack(transcript.client));
+  put(transcript.incarnation);
+  put(pack(transcript.server));
+  put(transcript.epoch);
+  at = std::copy(transcript.client_nonce.begin(), transcript.client_nonce.end(), at);
+  at = std::copy(transcript.server_nonce.begin(), transcript.server_nonce.end(), at);
+  PADDLE_CHECK(at == text.data() + text.size());
+
+  Proof proof{};
+  unsigned size = 0;
+  const ByteSpan key = secret.reveal();
+  const auto* made = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+                          reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+                          reinterpret_cast<unsigned char*>(proof.data()), &size);
+  PADDLE_CHECK(made != nullptr && size == proof.size());
+  return proof;
+}
+
+ServerSession::ServerSession(const Options& options, const Nonce& nonce, TimePoint now)
+    : secret_(options.secret), deadline_(now + kHandshakeDeadline) {
+  transcript_.job_tag = options.job_tag;
+  transcript_.server = options.self;
+  transcript_.epoch = options.epoch;
+  transcript_.server_nonce = nonce;
+}
+
+Frame ServerSession::reply(SessionFrame type) const {
+  Frame frame;
+  frame.header.type = type;
+  frame.header.job_tag = transcript_.job_tag;
+  frame.header.sender = transcript_.server;
+  frame.header.epoch = transcript_.epoch;
+  return frame;
+}
+
+Frame ServerSession::refuse(Refusal why) {
+  state_ = State::kClosed;
+  Frame frame = reply(kRefused);
+  frame.tail.push_back(static_cast<std::byte>(why));
+  return frame;
+}
+
+Result<Frame> ServerSession::on_frame(TimePoint now, const Frame& frame) {
+  if (expired(now)) {
+    state_ = State::kClosed;
+    return Error{Errc::kAuth, "handshake deadline passed", ""};
+  }
+  if (state_ == State::kExpectHello && frame.header.type == kHello) return on_hello(frame);
+  if (state_ == State::kExpectProof && frame.header.type == kProof) return on_proof(frame);
+  state_ = State::kClosed;
+  return malformed(frame.header.type);
+}
+
+Frame ServerSession::on_hello(const Frame& frame) {
+  const NodeId peer = frame.header.sender;
+  // Our own identity in a HELLO is our own handshake coming back.
+  if (!is_plain(frame, kNonceBytes) || peer.role == Role::kNone || peer == transcript_.server) {
+    return refuse(Refusal::kMalformed);
+  }
+  if (frame.header.job_tag != transcript_.job_tag) return refuse(Refusal::kOtherJob);
+  transcript_.client = peer;
+  transcript_.incarnation = frame.header.incarnation;
+  std::copy(frame.tail.begin(), frame.tail.end(), transcript_.client_nonce.begin());
+  state_ = State::kExpectProof;
+  Frame challenge = reply(kChallenge);
+  append(challenge.tail, transcript_.server_nonce);
+  append(challenge.tail, make_proof(secret_, Side::kServer, transcript_));
+  return challenge;
+}
+
+Frame ServerSession::on_proof(const Frame& frame) {
+  if (!is_plain(frame, kProofBytes)) return refuse(Refusal::kMalformed);
+  const Proof expected = make_proof(secret_, Side::kClient, transcript_);
+  if (!equal_constant_time(expected, frame.tail)) return refuse(Refusal::kBadProof);
+  state_ = State::kProven;
+  return reply(kAccepted);
+}
+
+Status ServerSession::check(const FrameHeader& header) const {
+  if (header.type < kFirstApplicationType) return malformed(header.type);
+  if (header.job_tag == transcript_.job_tag && header.sender == transcript_.client &&
+      header.incarnation == transcript_.incarnation) {
+    return {};
+  }
+  return Error{Errc::kAuth, "frame with another identity than the proven one", ""};
+}
+
+ClientSession::ClientSession(const Options& options, const Nonce& nonce)
+    : secret_(options.secret) {
+  transcript_.job_tag = options.job_tag;
+  transcript_.client = options.self;
+  transcript_.incarnation = options.incarnation;
+  transcript_.client_nonce = nonce;
+}
+
+Frame ClientSession::frame_of(SessionFrame type) const {
+  Frame frame;
+  frame.header.type = type;
+  frame.header.job_tag = transcript_.job_tag;
+  frame.header.sender = transcript_.client;
+  frame.header.incarnation = transcript_.incarnation;
+  return frame;
+}
+
+Frame ClientSession::hello() const {
+  Frame frame = frame_of(kHello);
+  append(frame.tail, transcript_.client_nonce);
+  return frame;
+}
+
+Result<std::optional<Frame>> ClientSession::on_frame(const Frame& frame) {
+  const State before = std::exchange(state_, State::kClosed);
+  if (frame.header.type == kRefused && is_plain(frame, 1) &&
+      (before == State::kExpectChallenge || before == State::kExpectAccepted)) {
+    switch (static_cast<Refusal>(frame.tail[0])) {
+      case Refusal::kBadProof:
+        return Error{Errc::kAuth, "refused: the job secrets differ", ""};
+      case Refusal::kOtherJob:
+        return Error{Errc::kAuth, "refused: it serves another job",
+                     "another job may hold the port: paddlectl status"};
+      case Refusal::kMalformed: break;
+    }
+    return Error{Errc::kAuth, "refused the handshake", ""};
+  }
+  if (before == State::kExpectChallenge && frame.header.type == kChallenge) {
+    PADDLE_TRY(Frame proof, on_challenge(frame));
+    state_ = State::kExpectAccepted;
+    return std::optional<Frame>(std::move(proof));
+  }
+  if (before == State::kExpectAccepted && frame.header.type == kAccepted && is_plain(frame, 0)) {
+    state_ = State::kEstablished;
+    return std::optional<Frame>();
+  }
+  return malformed(frame.header.type);
+}
+
+Result<Frame> ClientSession::on_challenge(const Frame& frame) {
+  const NodeId peer = frame.header.sender;
+  if (!is_plain(frame, kNonceBytes + kProofBytes) || peer.role == Role::kNone ||
+      peer == transcript_.client || frame.header.job_tag != transcript_.job_tag) {
+    return malformed(frame.header.type);
+  }
+  transcript_.server = peer;
+  transcript_.epoch = frame.header.epoch;
+  const ByteSpan tail = frame.tail;
+  std::copy_n(tail.begin(), kNonceBytes, transcript_.server_nonce.begin());
+  const Proof expected = make_proof(secret_, Side::kServer, transcript_);
+  if (!equal_constant_time(expected, tail.subspan(kNonceBytes))) {
+    return Error{Errc::kAuth, "it did not prove the job secret", ""};
+  }
+  Frame proof = frame_of(kProof);
+  append(proof.tail, make_proof(secret_, Side::kClient, transcript_));
+  return proof;
+}
+
+}  // namespace paddle::net

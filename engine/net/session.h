@@ -1,0 +1,113 @@
+// Mutual proof of the job secret, before anything else is parsed. Passive: frames in, frames out; PROTOCOL.md
+// specifies the bytes. HELLO -> CHALLENGE -> PROOF -> ACCEPTED or REFUSED.
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "engine/base/clock.h"
+#include "engine/base/secret.h"
+#include "proto/frame.h"
+
+namespace paddle::net {
+
+// Frame types below kFirstApplicationType belong to the session.
+enum SessionFrame : std::uint8_t {
+  kHello = 1,      // client: tail = nonce
+  kChallenge = 2,  // server: tail = nonce, proof
+  kProof = 3,      // client: tail = proof
+  kAccepted = 4,   // server: empty
+  kRefused = 5,    // server: tail = one Refusal byte; the connection closes
+};
+constexpr std::uint8_t kFirstApplicationType = 16;
+
+enum class Refusal : std::uint8_t { kBadProof = 1, kOtherJob = 2, kMalformed = 3 };
+
+constexpr std::size_t kNonceBytes = 32;
+constexpr std::size_t kProofBytes = 32;
+constexpr Duration kHandshakeDeadline = std::chrono::seconds(2);
+// An unproven peer makes us hold at most kUnprovenBufferBytes + kUnprovenPayloadBytesMax <= 4 KiB.
+constexpr std::size_t kUnprovenBufferBytes = 2048;
+constexpr std::size_t kUnprovenPayloadBytesMax = 256;
+constexpr std::size_t kUnprovenConnectionsMax = 256;
+
+using Nonce = std::array<std::byte, kNonceBytes>;
+using Proof = std::array<std::byte, kProofBytes>;
+
+// What both sides prove that they agree on.
+struct Transcript {
+  std::uint64_t job_tag = 0;
+  NodeId client;
+  std::uint32_t incarnation = 0;
+  NodeId server;
+  std::uint64_t epoch = 0;
+  Nonce client_nonce{};
+  Nonce server_nonce{};
+};
+
+enum class Side { kClient, kServer };
+// HMAC-SHA256 of a label of that side and the transcript: a proof of one side is never one of the other.
+Proof make_proof(const Secret& secret, Side side, const Transcript& transcript);
+
+class ServerSession {
+ public:
+  struct Options {
+    Secret secret;
+    NodeId self;
+    std::uint64_t job_tag = 0;
+    std::uint64_t epoch = 0;
+  };
+  // `nonce` must be fresh from the kernel's random source for every connection.
+  ServerSession(const Options& options, const Nonce& nonce, TimePoint now);
+
+  // Answers one handshake frame. After a kRefused reply or an error (kAuth: expired or out of order) close the connection.
+  Result<Frame> on_frame(TimePoint now, const Frame& frame);
+
+  bool proven() const { return state_ == State::kProven; }
+  bool expired(TimePoint now) const { return !proven() && now >= deadline_; }
+  // Who the peer claims to be, and once proven() is.
+  const Transcript& transcript() const { return transcript_; }
+  // kAuth when an application frame's job tag, sender or incarnation is not the proven one.
+  Status check(const FrameHeader& header) const;
+
+ private:
+  enum class State { kExpectHello, kExpectProof, kProven, kClosed };
+  Frame reply(SessionFrame type) const;
+  Frame refuse(Refusal why);
+  Frame on_hello(const Frame& frame);
+  Frame on_proof(const Frame& frame);
+
+  Secret secret_;
+  Transcript transcript_;
+  TimePoint deadline_;
+  State state_ = State::kExpectHello;
+};
+
+class ClientSession {
+ public:
+  struct Options {
+    Secret secret;
+    NodeId self;
+    std::uint32_t incarnation = 0;
+    std::uint64_t job_tag = 0;
+  };
+  ClientSession(const Options& options, const Nonce& nonce);
+
+  Frame hello() const;
+  // The PROOF to send for a CHALLENGE, nothing for ACCEPTED. kAuth: the server refused or could not prove the secret.
+  Result<std::optional<Frame>> on_frame(const Frame& frame);
+  bool established() const { return state_ == State::kEstablished; }
+  // server and epoch are valid once established().
+  const Transcript& transcript() const { return transcript_; }
+
+ private:
+  enum class State { kExpectChallenge, kExpectAccepted, kEstablished, kClosed };
+  Frame frame_of(SessionFrame type) const;
+  Result<Frame> on_challenge(const Frame& frame);
+
+  Secret secret_;
+  Transcript transcript_;
+  State state_ = State::kExpectChallenge;
+};
+
+}  // namespace paddle::net

@@ -1,0 +1,111 @@
+#include "engine/net/socket.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+namespace paddle::net {
+namespace {
+
+// Unacknowledged data. It also counts while a live peer's window is full (measured: 3 s resets a trainer that computes
+// for 3 s with a large reply unread), so it must exceed the longest time that a healthy peer does not read.
+constexpr int kUserTimeoutMs = 30'000;
+constexpr int kKeepaliveIdleSeconds = 5;   // then a probe a second; the user timeout ends it
+constexpr int kKeepaliveIntervalSeconds = 1;
+constexpr int kKeepaliveProbes = 3;
+
+class SocketStream final : public Stream {
+ public:
+  explicit SocketStream(int fd) : fd_(fd) {}
+
+  Result<std::size_t> read_some(std::span<std::byte> into) override {
+    PADDLE_CHECK(!into.empty());
+    for (;;) {
+      const ssize_t got = ::recv(fd_, into.data(), into.size(), 0);
+      if (got > 0) return static_cast<std::size_t>(got);
+      if (got == 0) return Error{Errc::kUnreachable, "closed by peer", ""};
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return std::size_t{0};
+      if (errno != EINTR) return system_error(Errc::kUnreachable, "receive");
+    }
+  }
+
+  Result<std::size_t> write_some(std::span<const ByteSpan> parts) override {
+    std::array<iovec, kGatherPartsMax> vectors;
+    PADDLE_CHECK(!parts.empty() && parts.size() <= vectors.size());
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      vectors[i] = {const_cast<std::byte*>(parts[i].data()), parts[i].size()};
+    }
+    msghdr message{};
+    message.msg_iov = vectors.data();
+    message.msg_iovlen = parts.size();
+    for (;;) {
+      const ssize_t put = ::sendmsg(fd_, &message, MSG_NOSIGNAL);
+      if (put >= 0) return static_cast<std::size_t>(put);
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return std::size_t{0};
+      if (errno != EINTR) return system_error(Errc::kUnreachable, "send");
+    }
+  }
+
+ private:
+  int fd_;
+};
+
+}  // namespace
+
+std::unique_ptr<Stream> make_socket_stream(int fd) {
+  return std::make_unique<SocketStream>(fd);
+}
+
+Status set_socket_options(int fd) {
+  struct Option {
+    int level;
+    int name;
+    int value;
+  };
+  constexpr Option kOptions[] = {
+      {IPPROTO_TCP, TCP_NODELAY, 1},
+      {IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs},
+      {SOL_SOCKET, SO_KEEPALIVE, 1},
+      {IPPROTO_TCP, TCP_KEEPIDLE, kKeepaliveIdleSeconds},
+      {IPPROTO_TCP, TCP_KEEPINTVL, kKeepaliveIntervalSeconds},
+      {IPPROTO_TCP, TCP_KEEPCNT, kKeepaliveProbes},
+  };
+  for (const Option& option : kOptions) {
+    if (::setsockopt(fd, option.level, option.name, &option.value, sizeof option.value) != 0) {
+      return system_error(Errc::kUnreachable, "setsockopt");
+    }
+  }
+  return {};
+}
+
+Result<asio::ip::tcp::endpoint> parse_endpoint(const Endpoint& endpoint) {
+  asio::error_code code;
+  const auto address = asio::ip::make_address(endpoint.address, code);
+  if (code) {
+    return Error{Errc::kUsage, fmt::format("'{}' is not an IP address", endpoint.address), ""};
+  }
+  return asio::ip::tcp::endpoint(address, endpoint.port);
+}
+
+std::string endpoint_text(const asio::ip::tcp::endpoint& endpoint) {
+  const std::string address = endpoint.address().to_string();
+  return endpoint.address().is_v6() ? fmt::format("[{}]:{}", address, endpoint.port())
+                                    : fmt::format("{}:{}", address, endpoint.port());
+}
+
+Result<Nonce> random_nonce() {
+  Nonce nonce{};
+  if (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
+    return system_error(Errc::kResource, "getrandom");
+  }
+  return nonce;
+}
+
+}  // namespace paddle::net

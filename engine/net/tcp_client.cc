@@ -1,0 +1,196 @@
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "engine/base/rng.h"
+#include "engine/net/frame_io.h"
+#include "engine/net/session.h"
+#include "engine/net/socket.h"
+#include "engine/net/tcp.h"
+
+namespace paddle::net {
+namespace {
+
+constexpr Duration kBackoffMin = std::chrono::milliseconds(50);
+constexpr Duration kBackoffMax = std::chrono::seconds(1);
+
+TimePoint now() {
+  return SteadyClock().now();
+}
+
+// Until fd is ready for `events`; an error or hang-up counts as ready, the next call on fd reports it.
+Status wait_ready(int fd, short events, TimePoint deadline) {
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - now());
+    if (left.count() <= 0) return Error{Errc::kUnreachable, "deadline passed", ""};
+    pollfd item{fd, events, 0};
+    const int ready = ::poll(&item, 1, static_cast<int>(std::min<long long>(left.count(), 1 << 30)));
+    if (ready > 0) return {};
+    if (ready < 0 && errno != EINTR) return system_error(Errc::kFailed, "poll");
+  }
+}
+
+class TcpLink final : public Link {
+ public:
+  TcpLink(UniqueFd fd, std::string peer, const ClientOptions& options)
+      : fd_(std::move(fd)),
+        stream_(make_socket_stream(fd_.get())),
+        reader_(kUnprovenBufferBytes, kUnprovenPayloadBytesMax),
+        peer_(std::move(peer)),
+        self_(options.self),
+        incarnation_(options.incarnation),
+        job_tag_(options.job_tag) {}
+
+  Status handshake(const Secret& secret, TimePoint deadline) {
+    PADDLE_TRY(const Nonce nonce, random_nonce());
+    ClientSession session({secret, self_, incarnation_, job_tag_}, nonce);
+    PADDLE_TRY_STATUS(write(session.hello(), deadline));
+    while (!session.established()) {
+      PADDLE_TRY(Frame frame, read(deadline));
+      PADDLE_TRY(std::optional<Frame> answer, session.on_frame(frame));
+      if (answer) PADDLE_TRY_STATUS(write(*answer, deadline));
+    }
+    reader_.set_limits(kReadBufferBytes, kFramePayloadBytesMax);
+    return {};
+  }
+
+  Status send(const Frame& frame, TimePoint deadline) override {
+    return named(write(frame, deadline));
+  }
+  Result<Frame> receive(TimePoint deadline) override { return named(read(deadline)); }
+  std::string peer() const override { return peer_; }
+
+ private:
+  // The first error of the connection is its error for good; a deadline passed in read() alone is not.
+  template <class T>
+  Result<T> named(Result<T> result) const {
+    if (result) return result;
+    return std::move(result).error().with(peer_);
+  }
+  Status fail(Error error) {
+    broken_ = error;
+    return error;
+  }
+
+  // The tail is not copied. The session's identity is stamped on every frame.
+  Status write(const Frame& frame, TimePoint deadline) {
+    if (broken_) return *broken_;
+    FrameHeader stamped = frame.header;
+    stamped.sender = self_;
+    stamped.incarnation = incarnation_;
+    stamped.job_tag = job_tag_;
+    const auto header = encode_header(stamped, as_bytes(frame.head), frame.tail);
+    const ByteSpan parts[] = {header, as_bytes(frame.head), frame.tail};
+    std::size_t begin = 0;
+    ByteSpan left[3];
+    std::copy(std::begin(parts), std::end(parts), left);
+    for (;;) {
+      while (begin < 3 && left[begin].empty()) ++begin;
+      if (begin == 3) return {};
+      auto written = stream_->write_some(std::span(left).subspan(begin));
+      if (!written) return fail(std::move(written).error());
+      // Part of a frame may be out: a deadline here ends the connection.
+      if (*written == 0) {
+        if (auto ready = wait_ready(fd_.get(), POLLOUT, deadline); !ready) {
+          return fail(std::move(ready).error());
+        }
+      }
+      std::size_t count = *written;
+      for (std::size_t i = begin; i < 3 && count > 0; ++i) {
+        const std::size_t part = std::min(count, left[i].size());
+        left[i] = left[i].subspan(part);
+        count -= part;
+      }
+    }
+  }
+
+  Result<Frame> read(TimePoint deadline) {
+    if (broken_) return *broken_;
+    for (;;) {
+      auto frame = reader_.next();
+      if (!frame) return fail(std::move(frame).error()).error();
+      if (*frame) return std::move(**frame);
+      auto count = stream_->read_some(reader_.space());
+      if (!count) return fail(std::move(count).error()).error();
+      if (*count > 0) {
+        reader_.commit(*count);
+      } else {
+        PADDLE_TRY_STATUS(wait_ready(fd_.get(), POLLIN, deadline));
+      }
+    }
+  }
+
+  UniqueFd fd_;
+  std::unique_ptr<Stream> stream_;
+  FrameReader reader_;
+  std::string peer_;
+  NodeId self_;
+  std::uint32_t incarnation_;
+  std::uint64_t job_tag_;
+  std::optional<Error> broken_;
+};
+
+// Without a listener, the kernel may give us the very port we connect to: TCP then connects to itself.
+bool is_self_connected(int fd, const asio::ip::tcp::endpoint& remote) {
+  asio::ip::tcp::endpoint local;
+  auto size = static_cast<socklen_t>(local.capacity());
+  return ::getsockname(fd, local.data(), &size) == 0 && local == remote;
+}
+
+Result<UniqueFd> open_socket(const asio::ip::tcp::endpoint& endpoint, TimePoint deadline) {
+  UniqueFd fd(::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd) return system_error(Errc::kResource, "socket");
+  PADDLE_TRY_STATUS(set_socket_options(fd.get()));
+  if (::connect(fd.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0 &&
+      errno != EINPROGRESS) {
+    return system_error(Errc::kUnreachable, "connect");
+  }
+  PADDLE_TRY_STATUS(wait_ready(fd.get(), POLLOUT, deadline));
+  int code = 0;
+  socklen_t size = sizeof code;
+  if (::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &code, &size) != 0) code = errno;
+  if (code != 0) {
+    errno = code;
+    return system_error(Errc::kUnreachable, "connect");
+  }
+  if (is_self_connected(fd.get(), endpoint)) {
+    return Error{Errc::kUnreachable, "connect: Connection refused", ""};
+  }
+  return fd;
+}
+
+Result<std::unique_ptr<Link>> connect_once(const ClientOptions& options,
+                                           const asio::ip::tcp::endpoint& endpoint,
+                                           TimePoint deadline) {
+  PADDLE_TRY(UniqueFd fd, open_socket(endpoint, deadline));
+  auto link = std::make_unique<TcpLink>(std::move(fd), endpoint_text(endpoint), options);
+  PADDLE_TRY_STATUS(link->handshake(options.secret, std::min(deadline, now() + kHandshakeDeadline)));
+  return std::unique_ptr<Link>(std::move(link));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Link>> connect(ClientOptions options, TimePoint deadline) {
+  PADDLE_TRY(const asio::ip::tcp::endpoint endpoint, parse_endpoint(options.endpoint));
+  PADDLE_TRY(const Nonce jitter, random_nonce());
+  Rng rng(load_le<std::uint64_t>(jitter.data()));
+  for (Duration backoff = kBackoffMin;; backoff = std::min(backoff * 2, kBackoffMax)) {
+    auto link = connect_once(options, endpoint, deadline);
+    if (link) return link;
+    // Only what may pass is tried again: a server that is not up yet, or restarts.
+    const Duration pause = backoff / 2 + Duration(static_cast<std::int64_t>(
+                               rng.uniform() * static_cast<double>((backoff / 2).count())));
+    if (link.error().code != Errc::kUnreachable || now() + pause >= deadline) {
+      return std::move(link).error().with(endpoint_text(endpoint));
+    }
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+}  // namespace paddle::net

@@ -1,0 +1,76 @@
+#include "engine/net/local_link.h"
+
+#include "tests/unit/net/net_fixture.h"
+
+namespace paddle::net {
+namespace {
+
+TEST(LocalLink, EchoesInOrderAndStampsTheSender) {
+  const auto handler = std::make_shared<EchoHandler>();
+  const auto link = make_local_link(handler, {Role::kTrainer, 4});
+  ASSERT_TRUE(link->send(frame_of(kEchoType, "one", 3), soon()));
+  ASSERT_TRUE(link->send(frame_of(kEchoType, "two", 0), soon()));
+  const auto one = link->receive(soon());
+  ASSERT_TRUE(one);
+  EXPECT_EQ(one->head, "one");
+  EXPECT_EQ(one->header.sender, (NodeId{Role::kTrainer, 4}));
+  const auto two = link->receive(soon());
+  ASSERT_TRUE(two);
+  EXPECT_EQ(two->head, "two");
+}
+
+TEST(LocalLink, ReceiveWithoutAReplyTicksAndFails) {
+  const auto handler = std::make_shared<EchoHandler>();
+  const auto link = make_local_link(handler, {Role::kTrainer, 0});
+  const auto got = link->receive(soon());
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().code, Errc::kUnreachable);
+  EXPECT_EQ(handler->ticks, 1);
+}
+
+TEST(LocalLink, ClosesAfterTheLastReplyAndTellsTheHandlerWhenItDies) {
+  const auto handler = std::make_shared<EchoHandler>();
+  {
+    const auto link = make_local_link(handler, {Role::kTrainer, 0});
+    ASSERT_TRUE(link->send(frame_of(kByeType, "bye", 0), soon()));
+    EXPECT_FALSE(link->send(frame_of(kEchoType, "late", 0), soon()));
+    const auto last = link->receive(soon());
+    ASSERT_TRUE(last);
+    EXPECT_EQ(last->head, "bye");
+    EXPECT_FALSE(link->receive(soon()));
+    EXPECT_EQ(handler->disconnects, 0);
+  }
+  EXPECT_EQ(handler->frames, 1);
+  EXPECT_EQ(handler->disconnects, 1);
+}
+
+// Answers everyone once the second peer spoke: what a sync round does.
+class RoundHandler final : public FrameHandler {
+ public:
+  void on_frame(TimePoint, PeerId from, Frame&& frame, std::vector<Outgoing>& out) override {
+    waiting_.push_back(from);
+    if (waiting_.size() < 2) return;
+    for (const PeerId to : waiting_) out.push_back({to, frame, false});
+  }
+  void on_disconnect(TimePoint, PeerId, std::vector<Outgoing>&) override {}
+  void on_tick(TimePoint, std::vector<Outgoing>&) override {}
+
+ private:
+  std::vector<PeerId> waiting_;
+};
+
+TEST(LocalLink, LinksOfOneHandlerGetTheRepliesThatAnotherCaused) {
+  const NodeId selves[] = {{Role::kTrainer, 0}, {Role::kTrainer, 1}};
+  const auto links = make_local_links(std::make_shared<RoundHandler>(), selves);
+  ASSERT_TRUE(links[0]->send(frame_of(kEchoType, "a", 0), soon()));
+  EXPECT_FALSE(links[0]->receive(soon()));
+  ASSERT_TRUE(links[1]->send(frame_of(kEchoType, "b", 0), soon()));
+  for (const auto& link : links) {
+    const auto got = link->receive(soon());
+    ASSERT_TRUE(got);
+    EXPECT_EQ(got->head, "b");
+  }
+}
+
+}  // namespace
+}  // namespace paddle::net

@@ -1,0 +1,185 @@
+#include "engine/net/tcp.h"
+
+#include "tests/unit/net/net_fixture.h"
+
+namespace paddle::net {
+namespace {
+
+TEST_F(NetTest, EchoesAFrameAndStampsBothIdentities) {
+  const auto link = connect_trainer(7);
+  ASSERT_TRUE(link);
+  Frame sent = frame_of(kEchoType, "head", 100);
+  sent.header.sequence = 42;
+  ASSERT_TRUE(link->send(sent, soon()));
+  const auto got = link->receive(soon());
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_EQ(got->head, "head");
+  EXPECT_EQ(got->tail, sent.tail);
+  EXPECT_EQ(got->header.sequence, 42U);
+  EXPECT_EQ(got->header.job_tag, kJob);
+  EXPECT_EQ(got->header.sender, (NodeId{Role::kPserver, 3}));
+  EXPECT_EQ(got->header.incarnation, 5U);
+}
+
+TEST_F(NetTest, CarriesALargeTailBothWays) {
+  const auto link = connect_trainer(0);
+  ASSERT_TRUE(link);
+  const Frame sent = frame_of(kEchoType, std::string(60000, 'h'), 32U << 20U);
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_TRUE(link->send(sent, soon()));
+    const auto got = link->receive(soon());
+    ASSERT_TRUE(got) << got.error().message;
+    EXPECT_EQ(got->head, sent.head);
+    EXPECT_TRUE(got->tail == sent.tail);
+  }
+}
+
+TEST_F(NetTest, KeepsTheOrderOfManyFramesInFlight) {
+  const auto link = connect_trainer(0);
+  ASSERT_TRUE(link);
+  constexpr std::uint64_t kFrames = 2000;
+  for (std::uint64_t i = 0; i < kFrames; ++i) {
+    Frame frame = frame_of(kEchoType, "x", i % 300);
+    frame.header.sequence = i;
+    ASSERT_TRUE(link->send(frame, soon()));
+  }
+  for (std::uint64_t i = 0; i < kFrames; ++i) {
+    const auto got = link->receive(soon());
+    ASSERT_TRUE(got) << got.error().message;
+    ASSERT_EQ(got->header.sequence, i);
+    ASSERT_EQ(got->tail.size(), i % 300);
+  }
+}
+
+TEST_F(NetTest, ServesManyPeers) {
+  std::vector<std::unique_ptr<Link>> links;
+  for (std::uint32_t i = 0; i < 64; ++i) links.push_back(connect_trainer(i));
+  for (std::uint32_t i = 0; i < 64; ++i) {
+    ASSERT_TRUE(links[i]->send(frame_of(kEchoType, std::to_string(i), 10), soon()));
+  }
+  for (std::uint32_t i = 0; i < 64; ++i) {
+    const auto got = links[i]->receive(soon());
+    ASSERT_TRUE(got);
+    EXPECT_EQ(got->head, std::to_string(i));
+  }
+  links.clear();
+  wait_disconnects(64);
+}
+
+TEST_F(NetTest, DeliversTheLastReplyBeforeClosing) {
+  const auto link = connect_trainer(0);
+  ASSERT_TRUE(link);
+  ASSERT_TRUE(link->send(frame_of(kByeType, "bye", 8U << 20U), soon()));
+  const auto got = link->receive(soon());
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_EQ(got->head, "bye");
+  const auto end = link->receive(soon());
+  ASSERT_FALSE(end);
+  EXPECT_EQ(end.error().code, Errc::kUnreachable);
+  EXPECT_NE(end.error().message.find("closed by peer"), std::string::npos);
+}
+
+TEST_F(NetTest, TicksTheHandler) {
+  for (int seen = handler_.ticks; seen < 2; seen = handler_.ticks) handler_.ticks.wait(seen);
+}
+
+TEST_F(NetTest, ADeadlineInReceiveLeavesTheLinkUsable) {
+  const auto link = connect_trainer(0);
+  ASSERT_TRUE(link);
+  const auto none = link->receive(in(std::chrono::milliseconds(1)));
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, Errc::kUnreachable);
+  ASSERT_TRUE(link->send(frame_of(kEchoType, "later", 0), soon()));
+  const auto got = link->receive(soon());
+  ASSERT_TRUE(got);
+  EXPECT_EQ(got->head, "later");
+}
+
+TEST_F(NetTest, RefusesAnotherSecretOrJobNamingThePeer) {
+  ClientOptions other = client(0);
+  other.secret = secret_of(2);
+  const auto secret = connect(other, soon());
+  ASSERT_FALSE(secret);
+  EXPECT_EQ(secret.error().code, Errc::kAuth);
+  const std::string peer = "127.0.0.1:" + std::to_string(server_->port());
+  EXPECT_EQ(secret.error().message, peer + ": it did not prove the job secret");
+
+  other = client(0);
+  other.job_tag = kJob + 1;
+  const auto job = connect(other, soon());
+  ASSERT_FALSE(job);
+  EXPECT_EQ(job.error().code, Errc::kAuth);
+  EXPECT_EQ(job.error().message, peer + ": refused: it serves another job");
+  stop();
+  EXPECT_EQ(handler_.frames, 0);
+  EXPECT_EQ(handler_.disconnects, 0);
+}
+
+TEST_F(NetTest, NamesATakenPort) {
+  EchoHandler handler;
+  const auto second = TcpServer::listen(
+      {{"127.0.0.1", server_->port()}, secret_of(1), {Role::kPserver, 0}, kJob, 1}, handler);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Errc::kResource);
+  EXPECT_EQ(second.error().message, "bind 127.0.0.1:" + std::to_string(server_->port()) +
+                                        ": Address already in use");
+  EXPECT_FALSE(second.error().hint.empty());
+}
+
+TEST_F(NetTest, ConnectFailsAtItsDeadlineWhenNobodyListens) {
+  ClientOptions options = client(0);
+  stop();
+  server_.reset();
+  const auto link = connect(options, in(std::chrono::milliseconds(200)));
+  ASSERT_FALSE(link);
+  EXPECT_EQ(link.error().code, Errc::kUnreachable);
+  EXPECT_NE(link.error().message.find("Connection refused"), std::string::npos);
+}
+
+TEST_F(NetTest, ConnectWaitsForAServerThatIsNotUpYet) {
+  const ClientOptions options = client(0);
+  const Endpoint endpoint = options.endpoint;
+  stop();
+  server_.reset();
+  std::thread late([&] {
+    const auto refused = connect(options, in(std::chrono::milliseconds(60)));
+    EXPECT_FALSE(refused);
+    auto server = TcpServer::listen(
+        {endpoint, secret_of(1), {Role::kPserver, 3}, kJob, 10}, handler_);
+    ASSERT_TRUE(server) << server.error().message;
+    server_ = std::move(*server);
+    server_->run();
+  });
+  const auto link = connect(options, soon());
+  ASSERT_TRUE(link) << link.error().message;
+  ASSERT_TRUE((*link)->send(frame_of(kEchoType, "up", 0), soon()));
+  EXPECT_TRUE((*link)->receive(soon()));
+  server_->stop();
+  late.join();
+}
+
+TEST_F(NetTest, AStoppedServerEndsItsLinks) {
+  const auto link = connect_trainer(0);
+  ASSERT_TRUE(link);
+  stop();
+  const auto got = link->receive(soon());
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().code, Errc::kUnreachable);
+}
+
+TEST_F(NetTest, DropsAPeerThatDoesNotReadItsReplies) {
+  const auto link = connect_trainer(0);
+  ASSERT_TRUE(link);
+  Frame flood = frame_of(kFloodType, "", 0);
+  flood.header.step = 5;  // 5 x 60 MiB is over kOutboundBytesMax
+  flood.header.sequence = 60U << 20U;
+  ASSERT_TRUE(link->send(flood, soon()));
+  wait_disconnects(1);
+  const auto other = connect_trainer(1);
+  ASSERT_TRUE(other);
+  ASSERT_TRUE(other->send(frame_of(kEchoType, "still here", 0), soon()));
+  EXPECT_TRUE(other->receive(soon()));
+}
+
+}  // namespace
+}  // namespace paddle::net
