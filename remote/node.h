@@ -16,6 +16,7 @@ struct NodeSpec {
   std::string identity;            // private key file, "": agent and defaults
   std::string jump;                // bastion, "": none
   std::string known_hosts;         // "": ~/.ssh/known_hosts
+  std::string ssh_directory;       // "": ~/.ssh; holds config, known_hosts and the default keys
   std::string root;                // our folder on the node: <workdir>/<cluster>[/<node> when local], "~/" allowed
 };
 

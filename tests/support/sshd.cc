@@ -1,0 +1,224 @@
+#include "tests/support/sshd.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include <fmt/format.h>
+
+extern char** environ;
+
+namespace paddle::test {
+namespace {
+
+constexpr const char* kSshd = "/usr/sbin/sshd";
+constexpr const char* kKeygen = "/usr/bin/ssh-keygen";
+constexpr auto kStartDeadline = std::chrono::seconds(20);
+
+std::vector<char*> to_argv(const std::vector<std::string>& arguments) {
+  std::vector<char*> argv;
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  return argv;
+}
+
+// stdin from /dev/null, stdout and stderr to `output`.
+Result<pid_t> spawn_program(const std::vector<std::string>& arguments, int output) {
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, output, 1);
+  ::posix_spawn_file_actions_adddup2(&actions, output, 2);
+  pid_t pid = -1;
+  const int code = ::posix_spawn(&pid, arguments.front().c_str(), &actions, nullptr,
+                                 to_argv(arguments).data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (code == 0) return pid;
+  errno = code;
+  return system_error(Errc::kFailed, "spawn " + arguments.front());
+}
+
+// A port that was free a moment ago; start() tries again when someone else was faster.
+Result<std::uint16_t> free_port(const std::string& address) {
+  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in where{};
+  where.sin_family = AF_INET;
+  ::inet_pton(AF_INET, address.c_str(), &where.sin_addr);
+  socklen_t size = sizeof where;
+  if (!fd || ::bind(fd.get(), reinterpret_cast<sockaddr*>(&where), size) != 0 ||
+      ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&where), &size) != 0) {
+    return system_error(Errc::kResource, "bind " + address);
+  }
+  return ntohs(where.sin_port);
+}
+
+// Processes whose parent is `parent` and whose program is sshd.
+std::vector<pid_t> sshd_children(pid_t parent) {
+  std::vector<pid_t> children;
+  const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), &::closedir);
+  while (const dirent* entry = ::readdir(proc.get())) {
+    std::ifstream stat(fmt::format("/proc/{}/stat", entry->d_name));
+    pid_t pid = 0, owner = 0;
+    std::string name;
+    char state = 0;
+    if (stat >> pid >> name >> state >> owner && owner == parent && name.starts_with("(sshd")) {
+      children.push_back(pid);
+    }
+  }
+  return children;
+}
+
+}  // namespace
+
+Result<TemporaryFolder> TemporaryFolder::create() {
+  std::string path = (std::filesystem::temp_directory_path() / "paddle_test_XXXXXX").string();
+  if (::mkdtemp(path.data()) == nullptr) return system_error(Errc::kResource, "mkdtemp");
+  return TemporaryFolder(std::move(path));
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+}
+
+Result<int> run_program(const std::vector<std::string>& arguments, const std::string& output) {
+  const UniqueFd file(::open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (!file) return system_error(Errc::kFailed, "open " + output);
+  PADDLE_TRY(const pid_t pid, spawn_program(arguments, file.get()));
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0) {
+    if (errno != EINTR) return system_error(Errc::kFailed, "waitpid");
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+Status make_key(const std::string& path) {
+  PADDLE_TRY(const int code,
+             run_program({kKeygen, "-q", "-t", "ed25519", "-N", "", "-C", "test", "-f", path}));
+  if (code != 0) return Error{Errc::kFailed, fmt::format("ssh-keygen ended with {}", code), ""};
+  return {};
+}
+
+std::string Sshd::missing() {
+  if (::access(kSshd, X_OK) != 0) return "sshd is not installed (openssh-server)";
+  if (::access(kKeygen, X_OK) != 0) return "ssh-keygen is not installed (openssh-client)";
+  return "";
+}
+
+Sshd::Sshd(TemporaryFolder folder, std::string address)
+    : folder_(std::move(folder)), address_(std::move(address)) {}
+
+Result<std::unique_ptr<Sshd>> Sshd::start(const std::string& address) {
+  PADDLE_TRY(TemporaryFolder folder, TemporaryFolder::create());
+  std::unique_ptr<Sshd> sshd(new Sshd(std::move(folder), address));
+  PADDLE_TRY_STATUS(make_key(sshd->folder() + "/host_key"));
+  PADDLE_TRY_STATUS(make_key(sshd->identity()));
+  PADDLE_TRY(const std::string user_key, read_file(sshd->identity() + ".pub"));
+  PADDLE_TRY_STATUS(replace_file(sshd->folder() + "/authorized_keys", as_bytes(user_key)));
+  if (::geteuid() == 0 && ::mkdir("/run/sshd", 0755) != 0 && errno != EEXIST) {
+    return system_error(Errc::kResource, "mkdir /run/sshd");
+  }
+  constexpr int kAttempts = 5;
+  Status status;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    PADDLE_TRY(sshd->port_, free_port(address));
+    PADDLE_TRY_STATUS(sshd->spawn());
+    if (status = sshd->wait_listening(); status) break;
+    ::waitpid(sshd->pid_, nullptr, 0);
+    sshd->pid_ = -1;
+  }
+  if (!status) return std::move(status).error().with(sshd->log_);
+  PADDLE_TRY_STATUS(sshd->write_known_hosts());
+  sshd->drain_ = std::thread([raw = sshd.get()] { raw->drain(); });
+  return sshd;
+}
+
+Status Sshd::spawn() {
+  int pipe[2];
+  if (::pipe2(pipe, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
+  log_fd_ = UniqueFd(pipe[0]);
+  const UniqueFd write_end(pipe[1]);
+  std::vector<std::string> arguments = {kSshd, "-D", "-e", "-f", "/dev/null"};
+  for (const std::string& option :
+       {fmt::format("ListenAddress={}:{}", address_, port_),
+        fmt::format("HostKey={}/host_key", folder()), fmt::format("PidFile=none"),
+        fmt::format("AuthorizedKeysFile={}/authorized_keys", folder()),
+        std::string("PasswordAuthentication=no"), std::string("KbdInteractiveAuthentication=no"),
+        std::string("UsePAM=no"), std::string("StrictModes=no"), std::string("UseDNS=no"),
+        std::string("PrintMotd=no"), std::string("MaxStartups=100"),
+        std::string("PermitRootLogin=prohibit-password")}) {
+    arguments.insert(arguments.end(), {"-o", option});
+  }
+  PADDLE_TRY(pid_, spawn_program(arguments, write_end.get()));
+  return {};
+}
+
+Status Sshd::write_known_hosts() {
+  PADDLE_TRY(const std::string host_key, read_file(folder() + "/host_key.pub"));
+  const std::string line = fmt::format("[{}]:{} {}", address_, port_, host_key);
+  return replace_file(known_hosts(), as_bytes(line));
+}
+
+Status Sshd::wait_listening() {
+  const TimePoint deadline = SteadyClock().now() + kStartDeadline;
+  log_.clear();
+  while (log_.find("Server listening on") == log_.npos) {
+    std::byte one{};
+    PADDLE_TRY_STATUS(read_exact(log_fd_.get(), {&one, 1}, deadline));
+    log_.push_back(static_cast<char>(one));
+  }
+  return {};
+}
+
+void Sshd::drain() {
+  char chunk[4096];
+  for (;;) {
+    const ssize_t got = ::read(log_fd_.get(), chunk, sizeof chunk);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return;
+    const std::lock_guard lock(mutex_);
+    log_.append(chunk, static_cast<std::size_t>(got));
+  }
+}
+
+std::string Sshd::log() {
+  const std::lock_guard lock(mutex_);
+  return log_;
+}
+
+void Sshd::signal_sessions(int signal) {
+  std::vector<pid_t> level = sshd_children(pid_);
+  while (!level.empty()) {
+    std::vector<pid_t> next;
+    for (const pid_t pid : level) {
+      for (const pid_t child : sshd_children(pid)) next.push_back(child);
+    }
+    for (const pid_t pid : level) ::kill(pid, signal);
+    level = std::move(next);
+  }
+}
+
+Sshd::~Sshd() {
+  if (pid_ > 0) {
+    signal_sessions(SIGCONT);
+    signal_sessions(SIGKILL);
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  if (drain_.joinable()) drain_.join();
+}
+
+}  // namespace paddle::test

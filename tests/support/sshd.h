@@ -1,0 +1,76 @@
+// A real sshd on a loopback address for one test: own host key, own user key, own known_hosts, own
+// folder.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "engine/base/fd.h"
+#include "engine/base/result.h"
+
+namespace paddle::test {
+
+// A temporary folder, removed with all it holds.
+class TemporaryFolder {
+ public:
+  static Result<TemporaryFolder> create();
+  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
+  ~TemporaryFolder();
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+// Runs a program found by absolute path, stdout and stderr to a file, and waits: its exit code, -1
+// when it was killed.
+Result<int> run_program(const std::vector<std::string>& arguments,
+                        const std::string& output = "/dev/null");
+// ssh-keygen: an ed25519 key without passphrase at `path` and `path`.pub.
+Status make_key(const std::string& path);
+
+class Sshd {
+ public:
+  // Why no sshd can run here ("sshd is not installed"), or "".
+  static std::string missing();
+  // Returns once it listens. Logs in the current user with identity().
+  static Result<std::unique_ptr<Sshd>> start(const std::string& address);
+  ~Sshd();  // ends the server and its sessions, and waits for it
+
+  const std::string& address() const { return address_; }
+  std::uint16_t port() const { return port_; }
+  std::string identity() const { return folder_.path() + "/user_key"; }
+  std::string known_hosts() const { return folder_.path() + "/known_hosts"; }
+  std::string folder() const { return folder_.path(); }
+  std::string log();
+
+  // kill -9 (or another signal) for every process that serves a connection, not for what they run.
+  void signal_sessions(int signal);
+
+ private:
+  Sshd(TemporaryFolder folder, std::string address);
+  Status spawn();
+  Status write_known_hosts();
+  Status wait_listening();
+  void drain();
+
+  TemporaryFolder folder_;
+  std::string address_;
+  std::uint16_t port_ = 0;
+  pid_t pid_ = -1;
+  UniqueFd log_fd_;
+  std::mutex mutex_;
+  std::string log_;  // guarded by mutex_
+  std::thread drain_;
+};
+
+}  // namespace paddle::test
