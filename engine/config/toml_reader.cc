@@ -152,7 +152,7 @@ void TomlDocument::add_unknown_keys() {
     const std::vector<std::string_view> known(opened.known.begin(), opened.known.end());
     for (const auto& [key, node] : *opened.table) {
       if (opened.known.contains(key.str())) continue;
-      const std::string_view near = nearest(key.str(), known);
+      const std::string near = nearest(key.str(), known);
       add(key.source(), near.empty()
                             ? fmt::format("unknown key '{}'", key.str())
                             : fmt::format("unknown key '{}', did you mean '{}'?", key.str(), near));
@@ -242,7 +242,7 @@ std::string TomlTable::choice(std::string_view key, std::string_view otherwise,
   if (!has(key) || !is_string(key) || std::ranges::find(choices, value) != choices.end()) {
     return value;
   }
-  const std::string_view near = nearest(value, choices);
+  const std::string near = nearest(value, choices);
   fail(key, fmt::format("'{}' is '{}', but must be one of {}{}", key, value, quoted_list(choices),
                         near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
   return std::string(otherwise);

@@ -1,0 +1,50 @@
+#include <gtest/gtest.h>
+
+#include "engine/config/job_config.h"
+#include "tests/support/temporary_folder.h"
+
+namespace paddle::config {
+namespace {
+
+TEST(DataShare, NumberedFilesGoByNumberModTrainers) {
+  const test::TemporaryFolder folder;
+  for (const char* number : {"00000", "00001", "00002", "00010"}) {
+    folder.write(std::string("data/train.txt-") + number, "x\n");
+  }
+  const auto share = data_share(folder.path(), "data/train.txt-*", 0, 2);
+  ASSERT_TRUE(share);
+  EXPECT_EQ(share->files, (std::vector<std::string>{folder / "data/train.txt-00000",
+                                                    folder / "data/train.txt-00002",
+                                                    folder / "data/train.txt-00010"}));
+  EXPECT_FALSE(share->records_split);
+  EXPECT_EQ(data_share(folder.path(), "data/train.txt-*", 1, 2)->files,
+            std::vector<std::string>{folder / "data/train.txt-00001"});
+  EXPECT_TRUE(data_share(folder.path(), "data/train.txt-*", 3, 4)->files.empty());
+}
+
+TEST(DataShare, AnUnnumberedFileIsSplitByRecords) {
+  const test::TemporaryFolder folder;
+  folder.write("corpus.txt", "x\n");
+  const auto share = data_share(folder.path(), "corpus.txt", 2, 3);
+  ASSERT_TRUE(share);
+  EXPECT_EQ(share->files, std::vector<std::string>{folder / "corpus.txt"});
+  EXPECT_TRUE(share->records_split);
+  EXPECT_FALSE(data_share(folder.path(), "corpus.txt", 0, 1)->records_split);
+}
+
+TEST(DataShare, TheWorkspacesNameIsNoPattern) {
+  const test::TemporaryFolder folder;
+  folder.write("a[1]/corpus.txt", "x\n");
+  EXPECT_EQ(data_share(folder / "a[1]", "*.txt", 0, 1)->files.size(), 1U);
+}
+
+TEST(DataShare, NothingMatchingIsAnEmptyShareAndAWrongTrainerAnError) {
+  const test::TemporaryFolder folder;
+  const auto share = data_share(folder.path(), "none-*", 0, 1);
+  ASSERT_TRUE(share);
+  EXPECT_TRUE(share->files.empty());
+  EXPECT_EQ(data_share(folder.path(), "none-*", 2, 2).error().code, Errc::kUsage);
+}
+
+}  // namespace
+}  // namespace paddle::config

@@ -1,0 +1,126 @@
+#include "engine/config/job_config.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_folder.h"
+
+namespace paddle::config {
+namespace {
+
+constexpr const char* kJob = R"(name = "tiny"
+seed = 5
+[data]
+train = "data/train.txt-*"
+format = "ngram"
+dictionary = "words.txt"
+ngram = 3
+[[layer]]
+name = "e0"
+type = "embedding"
+input = ["word0"]
+size = 4
+weight = { name = "_proj", initial_std = 0.001, l2 = 0.0, sparse = true }
+[[layer]]
+name = "output"
+type = "fc"
+input = ["e0"]
+size = "dictionary"
+bias_attributes = { learning_rate = 2.0 }
+[[layer]]
+name = "cost"
+type = "softmax_cross_entropy"
+input = ["output"]
+label = "next"
+[optimizer]
+method = "adagrad"
+learning_rate = 3e-3
+l2 = 8e-4
+[strategy]
+dense = "async"
+[train]
+passes = 2
+)";
+
+class JobConfigTest : public testing::Test {
+ protected:
+  JobConfigTest() { folder_.write("words.txt", "a\nb\n<unk>"); }
+
+  std::string edited(const std::string& from, const std::string& to) {
+    std::string text = kJob;
+    text.replace(text.find(from), from.size(), to);
+    return folder_.write("job.toml", text);
+  }
+  std::string mistake(const std::string& from, const std::string& to) {
+    const auto job = read_job(edited(from, to));
+    if (job) return "none";
+    EXPECT_EQ(job.error().code, Errc::kUsage);
+    const std::string& message = job.error().message;
+    return message.substr(folder_.path().size() + 1, message.find('\n') - folder_.path().size() - 1);
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(JobConfigTest, ReadsEveryPart) {
+  const auto job = read_job(folder_.write("job.toml", kJob));
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ(job->name, "tiny");
+  EXPECT_EQ(job->seed, 5U);
+  EXPECT_EQ(job->data.dictionary_size, 3U);
+  ASSERT_EQ(job->layers.size(), 3U);
+  EXPECT_EQ(job->layers[0].weight.name, "_proj");
+  EXPECT_TRUE(job->layers[0].weight.sparse);
+  EXPECT_EQ(job->layers[0].weight.l2, 0.0F);
+  EXPECT_EQ(job->layers[1].size, 3U);
+  EXPECT_TRUE(job->layers[1].has_bias);
+  EXPECT_EQ(job->layers[1].weight.l2, -1.0F);
+  EXPECT_EQ(job->layers[1].bias.learning_rate, 2.0F);
+  EXPECT_EQ(job->layers[2].label, "next");
+  EXPECT_EQ(job->optimizer.method(), "adagrad");
+  EXPECT_EQ(job->l2, 8e-4F);
+  EXPECT_EQ(job->dense_strategy, wire::STRATEGY_ASYNC);
+  EXPECT_EQ(job->sparse_strategy, wire::STRATEGY_SYNC);
+  EXPECT_EQ(job->train.passes, 2U);
+  EXPECT_EQ(job->train.batch_size, 32U);
+}
+
+TEST_F(JobConfigTest, OverridesWin) {
+  const auto job = read_job(folder_.write("job.toml", kJob), {"train.passes=7", "name=other"});
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ(job->train.passes, 7U);
+  EXPECT_EQ(job->name, "other");
+}
+
+TEST_F(JobConfigTest, NamesMistakes) {
+  EXPECT_EQ(mistake("passes = 2", "pases = 2"),
+            "job.toml:32:1: unknown key 'pases', did you mean 'passes'?");
+  EXPECT_EQ(mistake("\"word0\"", "\"word9\""),
+            "job.toml:11:9: 'word9' is neither a data slot nor an earlier layer");
+  EXPECT_EQ(mistake("label = \"next\"\n", ""), "job.toml:20:1: cost has no 'label'");
+  EXPECT_EQ(mistake("size = \"dictionary\"", "size = \"all\""),
+            "job.toml:18:8: 'size' must be an integer or \"dictionary\"");
+  EXPECT_EQ(mistake("\"output\"\ntype", "\"e0\"\ntype"),
+            "job.toml:15:8: the name 'e0' is already taken");
+  EXPECT_EQ(mistake("type = \"fc\"", "type = \"fcc\""),
+            "job.toml:16:8: 'type' is 'fcc', but must be one of 'embedding', 'fc', 'concat', "
+            "'dropout', 'softmax_cross_entropy'; did you mean 'fc'?");
+  EXPECT_EQ(mistake("seed = 5", "seed = -5"), "job.toml:2:8: 'seed' is -5, but must be at least 0");
+  EXPECT_EQ(mistake("train = \"data/train.txt-*\"\n", ""), "job.toml:3:1: [data] has no 'train'");
+}
+
+TEST_F(JobConfigTest, AMissingDictionaryIsNamedAtItsKey) {
+  const auto job = read_job(edited("words.txt", "none.txt"));
+  ASSERT_FALSE(job);
+  EXPECT_NE(job.error().message.find("job.toml:6:14: open "), std::string::npos)
+      << job.error().message;
+  EXPECT_NE(job.error().message.find("none.txt: No such file"), std::string::npos);
+}
+
+TEST_F(JobConfigTest, AMissingFileIsAUsageError) {
+  const auto job = read_job(folder_ / "absent.toml");
+  ASSERT_FALSE(job);
+  EXPECT_EQ(job.error().code, Errc::kUsage);
+}
+
+}  // namespace
+}  // namespace paddle::config

@@ -1,0 +1,105 @@
+#include "engine/config/toml_reader.h"
+
+#include <array>
+
+#include <gtest/gtest.h>
+
+namespace paddle::config {
+namespace {
+
+TomlTable parse(std::string_view text, const std::vector<std::string>& overrides = {}) {
+  auto table = TomlTable::parse(text, "job.toml", overrides);
+  EXPECT_TRUE(table) << (table ? "" : table.error().message);
+  return *std::move(table);
+}
+
+std::string first_mistake(TomlTable& table) {
+  const Status status = table.finish();
+  return status ? "none" : status.error().message;
+}
+
+TEST(TomlReader, GivesTypedValuesAndDefaults) {
+  TomlTable root = parse("a = 'x'\nb = 3\nc = 2\nd = true\ne = ['p', 'q']\n[f]\ng = 1.5\n");
+  EXPECT_EQ(root.string("a"), "x");
+  EXPECT_EQ(root.integer("b", 7), 3);
+  EXPECT_EQ(root.number("c", 0), 2.0);
+  EXPECT_TRUE(root.boolean("d", false));
+  EXPECT_EQ(root.strings("e"), (std::vector<std::string>{"p", "q"}));
+  EXPECT_EQ(root.table("f").number("g", 0), 1.5);
+  EXPECT_EQ(root.string("absent", "default"), "default");
+  EXPECT_EQ(root.table("no_table").integer("absent", 9), 9);
+  EXPECT_EQ(first_mistake(root), "none");
+}
+
+TEST(TomlReader, ShowsAnUnknownKeyWithASuggestionAndACaret) {
+  TomlTable root = parse("name = 'x'\n[train]\n  pases = 3\n");
+  root.string("name");
+  root.table("train").integer("passes", 1);
+  const Status status = root.finish();
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Errc::kUsage);
+  EXPECT_EQ(status.error().message,
+            "job.toml:3:3: unknown key 'pases', did you mean 'passes'?\n"
+            "    pases = 3\n"
+            "    ^");
+}
+
+TEST(TomlReader, AnUnknownTableIsAnUnknownKey) {
+  TomlTable root = parse("[trian]\npasses = 1\n");
+  root.table("train").integer("passes", 1);
+  EXPECT_EQ(first_mistake(root), "job.toml:1:2: unknown key 'trian', did you mean 'train'?\n"
+                                 "  [trian]\n   ^");
+}
+
+TEST(TomlReader, ShowsWrongTypesAtTheValue) {
+  TomlTable root = parse("passes = 'three'\n");
+  EXPECT_EQ(root.integer("passes", 1), 1);
+  EXPECT_EQ(first_mistake(root), "job.toml:1:10: 'passes' must be an integer, not a string\n"
+                                 "  passes = 'three'\n           ^");
+}
+
+TEST(TomlReader, ShowsRangesAndChoices) {
+  TomlTable range = parse("port = 70000\n");
+  range.integer("port", 1, 1, 65535);
+  EXPECT_TRUE(first_mistake(range).starts_with(
+      "job.toml:1:8: 'port' is 70000, but must be from 1 to 65535\n"));
+  TomlTable choice = parse("method = 'adagard'\n");
+  const std::array<std::string_view, 2> choices{"sgd", "adagrad"};
+  choice.choice("method", "sgd", choices);
+  EXPECT_TRUE(first_mistake(choice).starts_with(
+      "job.toml:1:10: 'method' is 'adagard', but must be one of 'sgd', 'adagrad'; did you mean "
+      "'adagrad'?\n"));
+}
+
+TEST(TomlReader, TheFirstMistakeOfTheFileIsShownWhateverTheOrderOfLookups) {
+  TomlTable root = parse("oops = 1\nb = 'x'\n");
+  root.integer("b", 0);
+  EXPECT_TRUE(first_mistake(root).starts_with("job.toml:1:1: unknown key 'oops'"));
+}
+
+TEST(TomlReader, ReportsSyntaxErrorsWithTheirPlace) {
+  const auto table = TomlTable::parse("a = 1\nb = = 2\n", "job.toml");
+  ASSERT_FALSE(table);
+  EXPECT_TRUE(table.error().message.starts_with("job.toml:2:5: ")) << table.error().message;
+}
+
+TEST(TomlReader, ArraysOfTablesKeepTheirOrderAndTheirOwnKeys) {
+  TomlTable root = parse("[[node]]\nhost = 'a'\n[[node]]\nhosst = 'b'\n");
+  std::vector<TomlTable> nodes = root.tables("node");
+  ASSERT_EQ(nodes.size(), 2U);
+  EXPECT_EQ(nodes[0].string("host"), "a");
+  EXPECT_EQ(nodes[1].string("host"), "");
+  EXPECT_TRUE(first_mistake(root).starts_with("job.toml:4:1: unknown key 'hosst', did you mean"));
+}
+
+TEST(TomlReader, OverridesReplaceValuesAndAreNamedInMistakes) {
+  TomlTable root = parse("[train]\npasses = 1\n", {"train.passes=3", "train.name=a b", "x.y=[1]"});
+  EXPECT_EQ(root.table("train").integer("passes", 0), 3);
+  EXPECT_EQ(root.table("train").string("name"), "a b");
+  EXPECT_EQ(first_mistake(root), "--set x.y=[1]: unknown key 'x'");
+  EXPECT_EQ(TomlTable::parse("", "job.toml", {"=3"}).error().message,
+            "--set =3: not of the form key=value");
+}
+
+}  // namespace
+}  // namespace paddle::config
