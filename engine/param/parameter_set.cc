@@ -1,0 +1,112 @@
+#include "engine/param/parameter_set.h"
+
+#include <cmath>
+#include <string_view>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include "engine/base/safe_path.h"
+#include "engine/base/text.h"
+#include "engine/param/optimizer.h"
+
+namespace paddle::param {
+namespace {
+
+Error refuse(const std::string& name, const std::string& why) {
+  return Error{Errc::kUsage, fmt::format("parameter '{}': {}", escape_control(name), why), ""};
+}
+
+// The product of dims[first..], or 0 when it is 0 or over limit.
+std::uint64_t bounded_product(const wire::ParameterSpec& spec, int first, std::uint64_t limit) {
+  std::uint64_t product = 1;
+  for (int i = first; i < spec.dims_size(); ++i) {
+    const std::uint64_t dim = spec.dims(i);
+    if (dim == 0 || product > limit / dim) return 0;
+    product *= dim;
+  }
+  return product;
+}
+
+bool ends_with(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+Status validate_dims(const wire::ParameterSpec& spec) {
+  if (spec.sparse()) {
+    if (spec.dims_size() != 2 || spec.dims(0) != 0) {
+      return refuse(spec.name(), "a sparse table has dims {0, width}");
+    }
+    if (bounded_product(spec, 1, kRowWidthMax) == 0) {
+      return refuse(spec.name(), fmt::format("row width {}, must be 1 to {}", spec.dims(1),
+                                             kRowWidthMax));
+    }
+    return {};
+  }
+  if (spec.dims_size() == 0 || bounded_product(spec, 0, kParameterElementsMax) == 0) {
+    return refuse(spec.name(),
+                  fmt::format("needs 1 to {} elements", kParameterElementsMax));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::uint64_t element_count(const wire::ParameterSpec& spec) {
+  return spec.dims_size() == 0 ? 0 : bounded_product(spec, 0, kParameterElementsMax);
+}
+
+std::uint64_t row_width(const wire::ParameterSpec& spec) {
+  return bounded_product(spec, 1, kParameterElementsMax);
+}
+
+Status validate_name(const std::string& name) {
+  if (name.size() > kParameterNameBytesMax) {
+    return refuse(name, fmt::format("name over {} bytes", kParameterNameBytesMax));
+  }
+  if (auto path = SafePath::parse(name); !path) {
+    Error error = refuse(name, path.error().message);
+    return error;
+  }
+  if (name.find('/') != std::string::npos) return refuse(name, "'/' in the name");
+  if (escape_control(name) != name) return refuse(name, "control character in the name");
+  // Snapshots keep their own files beside the parameters'.
+  if (name == "MANIFEST" || name == "done" || name == "path.txt" || ends_with(name, ".tmp") ||
+      ends_with(name, ".state") || name.find(".sparse-") != std::string::npos) {
+    return refuse(name, "the name is one that snapshots use themselves");
+  }
+  return {};
+}
+
+Status validate(const wire::ParameterSpec& spec) {
+  PADDLE_TRY_STATUS(validate_name(spec.name()));
+  PADDLE_TRY_STATUS(validate_dims(spec));
+  if (!std::isfinite(spec.initial_mean()) || !std::isfinite(spec.initial_std()) ||
+      spec.initial_std() < 0) {
+    return refuse(spec.name(), "initial_mean and initial_std must be finite, initial_std not negative");
+  }
+  if (!std::isfinite(spec.learning_rate()) || spec.learning_rate() < 0) {
+    return refuse(spec.name(), "learning_rate must be finite and not negative");
+  }
+  if (!std::isfinite(spec.l2()) || spec.l2() < 0) {
+    return refuse(spec.name(), "l2 must be finite and not negative");
+  }
+  return {};
+}
+
+Status validate(const wire::ParameterSet& set) {
+  PADDLE_TRY_STATUS(validate(set.optimizer()));
+  std::unordered_set<std::string> names;
+  for (const wire::ParameterSpec& spec : set.parameters()) {
+    PADDLE_TRY_STATUS(validate(spec));
+    if (!names.insert(spec.name()).second) return refuse(spec.name(), "the name is used twice");
+    const std::uint32_t shards = spec.sparse() ? set.sparse_shards() : set.dense_shards();
+    if (shards == 0 || shards > kShardsMax) {
+      return refuse(spec.name(), fmt::format("{} {} shards, must be 1 to {}", shards,
+                                             spec.sparse() ? "sparse" : "dense", kShardsMax));
+    }
+  }
+  return {};
+}
+
+}  // namespace paddle::param

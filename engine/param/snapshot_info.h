@@ -1,0 +1,26 @@
+// What a snapshot says about the job besides the parameters themselves.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "proto/parameters.pb.h"
+
+namespace paddle::param {
+
+struct SnapshotInfo {
+  wire::Optimizer optimizer;
+  std::uint64_t pass = 0;
+  std::uint64_t step = 0;  // the next step of every trainer's lanes
+  std::uint64_t seed = 0;
+  std::vector<std::uint64_t> trainer_cursors;  // next batch of each trainer's data, by trainer id
+};
+
+struct SparseRow {
+  std::uint64_t id = 0;
+  std::uint64_t update_count = 0;
+  std::vector<float> value;
+  std::vector<float> state;  // state_width planes of value.size() floats
+};
+
+}  // namespace paddle::param
