@@ -13,6 +13,11 @@
 
 namespace paddle::remote {
 
+bool session_lost(ssh_session session) {
+  return ssh_is_connected(session) == 0 ||
+         (ssh_get_status(session) & (SSH_CLOSED | SSH_CLOSED_ERROR)) != 0;
+}
+
 SshChannel::SshChannel(ChannelRequest request, TimePoint deadline, UniqueFd local,
                        std::shared_ptr<StderrTail> tail)
     : request_(std::move(request)),
@@ -26,8 +31,9 @@ bool SshChannel::step(ssh_session session, TimePoint now) {
   bool moved = move_to_remote();
   moved |= move_to_local();
   moved |= move_stderr();
-  moved |= finish();
-  return moved;
+  // A lost session reads like an end of output; the pump must say first that it is none.
+  if (session_lost(session)) return false;
+  return finish() || moved;
 }
 
 // One non-blocking step of opening: SSH_OK moved on, SSH_AGAIN waits for the server.

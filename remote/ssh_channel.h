@@ -19,6 +19,9 @@ struct SshChannelFree {
   void operator()(ssh_channel channel) const { ssh_channel_free(channel); }
 };
 
+// The connection is gone or broken: nothing more comes from it.
+bool session_lost(ssh_session session);
+
 class SshChannel {
  public:
   SshChannel(ChannelRequest request, TimePoint deadline, UniqueFd local,

@@ -123,7 +123,7 @@ void SshPump::run() {
     bool moved = ssh_event_dopoll(event_, 0) == SSH_ERROR;
     const TimePoint now = SteadyClock().now();
     for (auto& channel : channels_) moved |= channel->step(session, now);
-    if (!ssh_is_connected(session)) break;
+    if (session_lost(session)) break;
     if (!moved && socket_bytes_.in_bytes == bytes_before) wait_for_work();
   }
   end_session();
