@@ -1,0 +1,15 @@
+// What the machine is, and which of its ports are free.
+#pragma once
+
+#include "proto/agent.pb.h"
+#include "remote/agent/root.h"
+
+namespace paddle::agent {
+
+wire::agent::Facts host_facts(const Root& root);
+
+constexpr std::uint32_t kPortsMax = 1024;  // a request
+// A port is free when it can be bound and listened on at the address (IPv4, dotted).
+Result<wire::agent::PortsReply> check_ports(const wire::agent::PortsRequest& request);
+
+}  // namespace paddle::agent

@@ -1,0 +1,40 @@
+// A process's log: bounded on disk, and one sequence of bytes for its readers however often it was rotated.
+// `<log>` is written, `<log>.1` is what was written before it, `<log>.base` is the offset of `<log>`'s first byte.
+#pragma once
+
+#include "remote/agent/root.h"
+
+namespace paddle::agent {
+
+constexpr std::uint64_t kLogBytesMax = 64U << 20U;
+constexpr std::uint32_t kLogReadBytesMax = 1U << 20U;
+
+class LogWriter {
+ public:
+  // Appends to what is there.
+  static Result<LogWriter> open(const Root& root, const std::string& path,
+                                std::uint64_t bytes_max = kLogBytesMax);
+  // A full disk loses log lines, never the process.
+  void append(ByteSpan data);
+
+ private:
+  LogWriter(Place place, UniqueFd fd, std::uint64_t size, std::uint64_t bytes_max)
+      : place_(std::move(place)), fd_(std::move(fd)), size_(size), bytes_max_(bytes_max) {}
+  void rotate();
+
+  Place place_;
+  UniqueFd fd_;
+  std::uint64_t size_;
+  std::uint64_t bytes_max_;
+};
+
+struct LogPart {
+  Bytes data;
+  std::uint64_t next_offset = 0;
+  std::uint64_t size = 0;  // offset of the log's end
+};
+// From `offset`, or from the oldest byte still there; from the beginning when the log was made anew.
+Result<LogPart> read_log(const Root& root, const std::string& path, std::uint64_t offset,
+                         std::uint32_t max_bytes);
+
+}  // namespace paddle::agent

@@ -1,0 +1,115 @@
+// paddlectl-agent serve <root>: frames on stdin and stdout until they close.
+// paddlectl-agent supervise <root> <label>: see supervisor.h.
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+
+#include "engine/base/log.h"
+#include "engine/base/result.h"
+#include "engine/base/version.h"
+#include "remote/agent/session.h"
+#include "remote/agent/supervisor.h"
+
+namespace paddle::agent {
+namespace {
+
+constexpr int kChannelFdMin = 10;
+constexpr int kSpecFd = 3;
+constexpr int kStatusFd = 4;
+
+// What a process inherits from the node; everything else is in its specification.
+Environment node_environment() {
+  constexpr std::string_view kNames[] = {"PATH=", "HOME=", "USER=", "LANG=",
+                                         "CUDA_VISIBLE_DEVICES=", "NCCL_"};
+  Environment environment;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    for (const std::string_view name : kNames) {
+      if (std::string_view(*variable).starts_with(name)) environment.emplace_back(*variable);
+    }
+  }
+  return environment;
+}
+
+// Moves the channel out of the way, so that a stray print can never land between two frames.
+bool move_channel(UniqueFd& input, UniqueFd& output) {
+  input = UniqueFd(::fcntl(0, F_DUPFD_CLOEXEC, kChannelFdMin));
+  output = UniqueFd(::fcntl(1, F_DUPFD_CLOEXEC, kChannelFdMin));
+  const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  return input && output && null && ::dup2(null.get(), 0) == 0 && ::dup2(2, 1) == 1 &&
+         set_nonblocking(input.get()) && set_nonblocking(output.get());
+}
+
+int fail(const Error& error) {
+  log_error("{}", error.message);
+  return static_cast<int>(error.code);
+}
+
+int serve(const std::string& root_path) {
+  UniqueFd input;
+  UniqueFd output;
+  if (!move_channel(input, output)) return fail(system_error(Errc::kFailed, "move the channel"));
+  const auto root = open_root(root_path);
+  if (!root) return fail(root.error());
+  const auto deadline = [] { return TimePoint(std::chrono::steady_clock::now()) + kFrameDeadline; };
+  const std::string sentinel = std::string("PADDLECTL-AGENT ") + kVersion + "\n";
+  if (!write_all(output.get(), as_bytes(sentinel), deadline())) return 4;
+
+  std::uint64_t sequence = 0;
+  const auto send = [&](wire::agent::AgentKind kind, std::uint16_t flags,
+                        const google::protobuf::MessageLite& head, ByteSpan tail) {
+    FrameHeader header;
+    header.type = static_cast<std::uint8_t>(kind);
+    header.flags = flags;
+    header.sender = {Role::kAgent, 0};
+    header.sequence = sequence;
+    return write_frame(output.get(), header, as_bytes(head.SerializeAsString()), tail, deadline());
+  };
+  Session session(*root, send);
+  while (!session.finished()) {
+    const auto request = read_frame(input.get(), kAgentPayloadBytesMax, TimePoint::max());
+    if (!request && request.error().code == Errc::kUnreachable) return 0;  // the controller left
+    if (!request) {
+      wire::agent::ErrorReply reply;
+      reply.set_code(static_cast<int>(request.error().code));
+      reply.set_message(request.error().message);
+      [[maybe_unused]] const auto told = send(wire::agent::AGENT_ERROR, 0, reply, {});
+      return fail(request.error());
+    }
+    sequence = request->header.sequence;
+    if (const auto done = session.on_frame(*request); !done) return fail(done.error());
+  }
+  return 0;
+}
+
+int main(int argc, char** argv) {
+  const std::string command = argc > 1 ? argv[1] : "";
+  ::umask(077);
+  const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) ::signal(signal, SIG_DFL);
+  ::signal(SIGPIPE, SIG_IGN);
+  set_log_name("agent");
+  if (command == "serve" && argc == 3) {
+    ::signal(SIGCHLD, SIG_IGN);  // supervisors are nobody's to wait for
+    return serve(argv[2]);
+  }
+  if (command == "supervise" && argc == 4) {
+    for (const int fd : {kSpecFd, kStatusFd}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+    return supervise(argv[2], kSpecFd, kStatusFd, node_environment());
+  }
+  std::fprintf(stderr, "paddlectl-agent %s: started by paddlectl, not by hand\n", kVersion);
+  return command == "version" ? 0 : static_cast<int>(Errc::kUsage);
+}
+
+}  // namespace
+}  // namespace paddle::agent
+
+int main(int argc, char** argv) {
+  return paddle::agent::main(argc, argv);
+}

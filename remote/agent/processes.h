@@ -1,0 +1,25 @@
+// Starting and ending supervised processes, and ending everything of ours.
+#pragma once
+
+#include <vector>
+
+#include "proto/agent.pb.h"
+#include "remote/agent/root.h"
+
+namespace paddle::agent {
+
+// Returns once the program runs, or says why it does not.
+Status start_process(const Root& root, const wire::agent::ProcessSpec& spec);
+
+Result<std::vector<wire::agent::ProcessStatus>> list_processes(const Root& root,
+                                                               const std::string& job);
+
+constexpr Duration kGraceMax = std::chrono::minutes(10);
+// SIGTERM, then SIGKILL after grace, to the named processes of the job and all they started; names
+// empty: all of the job. Returns when none is left; kResource when one cannot be ended.
+Status stop_processes(const Root& root, const wire::agent::StopRequest& request);
+
+// Ends every process, then removes root (keep_data: all but jobs/*/output).
+Result<wire::agent::TeardownReply> teardown(const Root& root, bool keep_data);
+
+}  // namespace paddle::agent

@@ -1,0 +1,165 @@
+#include "remote/agent/session.h"
+
+#include "engine/base/secret.h"
+#include "remote/agent/host.h"
+#include "remote/agent/log_file.h"
+#include "remote/agent/processes.h"
+
+namespace paddle::agent {
+
+using namespace wire::agent;  // NOLINT: the messages are what this file is about
+
+namespace {
+
+template <class Message>
+Result<Message> parse(const Frame& frame) {
+  Message message;
+  if (message.ParseFromString(frame.head)) return message;
+  return Error{Errc::kData, "malformed request", ""};
+}
+
+}  // namespace
+
+Status Session::on_frame(const Frame& request) {
+  const auto kind = static_cast<AgentKind>(request.header.type);
+  const Status done = handle(kind, request);
+  if (done || channel_lost_) return done;
+  ErrorReply reply;
+  reply.set_code(static_cast<int>(done.error().code));
+  reply.set_message(done.error().message);
+  reply.set_hint(done.error().hint);
+  return send_(AGENT_ERROR, 0, reply, {});
+}
+
+Status Session::handle(AgentKind kind, const Frame& request) {
+  switch (kind) {
+    case AGENT_FACTS:
+      return send_head(kind, host_facts(root_));
+    case AGENT_MANIFEST: {
+      PADDLE_TRY(const auto manifest, parse<Manifest>(request));
+      PADDLE_TRY(const auto reply, compare(root_, manifest));
+      return send_head(kind, reply);
+    }
+    case AGENT_PUT:
+      return put(request);
+    case AGENT_LIST:
+      return list(request);
+    case AGENT_GET:
+      return get(request);
+    case AGENT_REMOVE: {
+      PADDLE_TRY(const auto path, parse<PathRequest>(request));
+      PADDLE_TRY_STATUS(remove_path(root_, path.path()));
+      return send_empty(kind);
+    }
+    case AGENT_SECRET:
+      return secret(request);
+    case AGENT_PORTS: {
+      PADDLE_TRY(const auto ports, parse<PortsRequest>(request));
+      PADDLE_TRY(const auto reply, check_ports(ports));
+      return send_head(kind, reply);
+    }
+    case AGENT_START: {
+      PADDLE_TRY(const auto spec, parse<ProcessSpec>(request));
+      PADDLE_TRY_STATUS(start_process(root_, spec));
+      return send_empty(kind);
+    }
+    case AGENT_PROCESSES:
+      return processes(request);
+    case AGENT_STOP: {
+      PADDLE_TRY(const auto stop, parse<StopRequest>(request));
+      PADDLE_TRY_STATUS(stop_processes(root_, stop));
+      return send_empty(kind);
+    }
+    case AGENT_READ_LOG:
+      return log(request);
+    case AGENT_TEARDOWN: {
+      PADDLE_TRY(const auto wanted, parse<TeardownRequest>(request));
+      PADDLE_TRY(const auto reply, teardown(root_, wanted.keep_data()));
+      finished_ = true;
+      return send_head(kind, reply);
+    }
+    default:
+      return Error{Errc::kVersion, "this agent does not know request " + std::to_string(kind),
+                   "use the same paddlectl release everywhere"};
+  }
+}
+
+Status Session::put(const Frame& request) {
+  PADDLE_TRY(const auto put, parse<Put>(request));
+  PADDLE_TRY_STATUS(incoming_.add(put, request.tail));
+  return send_empty(AGENT_PUT);
+}
+
+Status Session::list(const Frame& request) {
+  PADDLE_TRY(const auto folder, parse<PathRequest>(request));
+  ListReply reply;
+  PADDLE_TRY_STATUS(list_files(root_, folder.path(), [&](const FileEntry& entry) -> Status {
+    *reply.add_files() = entry;
+    if (reply.ByteSizeLong() < kAgentBatchBytes) return {};
+    const Status sent = send(AGENT_LIST, kAgentFlagMore, reply, {});
+    reply.Clear();
+    return sent;
+  }));
+  return send_head(AGENT_LIST, reply);
+}
+
+Status Session::get(const Frame& request) {
+  PADDLE_TRY(const auto path, parse<PathRequest>(request));
+  return send_file(root_, path.path(), [&](std::uint64_t size, ByteSpan chunk, bool more) {
+    GetReply reply;
+    reply.set_size(size);
+    return send(AGENT_GET, more ? kAgentFlagMore : std::uint16_t{0}, reply, chunk);
+  });
+}
+
+Status Session::secret(const Frame& request) {
+  PADDLE_TRY(const auto secret, parse<SecretRequest>(request));
+  PADDLE_TRY_STATUS(check_name(secret.job()));
+  if (request.tail.size() != kSecretBytes) return Error{Errc::kData, "a secret has 32 bytes", ""};
+  PADDLE_TRY(const SafePath path, SafePath::parse("jobs/" + secret.job() + "/key"));
+  PADDLE_TRY_STATUS(replace_below(root_, path, request.tail));
+  return send_empty(AGENT_SECRET);
+}
+
+Status Session::processes(const Frame& request) {
+  PADDLE_TRY(const auto wanted, parse<ProcessesRequest>(request));
+  PADDLE_TRY(const auto statuses, list_processes(root_, wanted.job()));
+  ProcessesReply reply;
+  for (const ProcessStatus& status : statuses) {
+    *reply.add_processes() = status;
+    if (reply.ByteSizeLong() < kAgentBatchBytes) continue;
+    PADDLE_TRY_STATUS(send(AGENT_PROCESSES, kAgentFlagMore, reply, {}));
+    reply.Clear();
+  }
+  return send_head(AGENT_PROCESSES, reply);
+}
+
+Status Session::log(const Frame& request) {
+  PADDLE_TRY(const auto wanted, parse<ReadLogRequest>(request));
+  PADDLE_TRY(const LogPart part,
+             read_log(root_, wanted.path(), wanted.offset(), wanted.max_bytes()));
+  ReadLogReply reply;
+  reply.set_next_offset(part.next_offset);
+  reply.set_size(part.size);
+  return send(AGENT_READ_LOG, 0, reply, part.data);
+}
+
+Status Session::send_head(AgentKind kind, const google::protobuf::MessageLite& head) {
+  return send(kind, 0, head, {});
+}
+
+Status Session::send_empty(AgentKind kind) {
+  return send_head(kind, Put());
+}
+
+Status Session::send(AgentKind kind, std::uint16_t flags,
+                     const google::protobuf::MessageLite& head, ByteSpan tail) {
+  if (head.ByteSizeLong() > kFrameHeadBytesMax) {
+    return Error{Errc::kResource, "the answer is too long", ""};
+  }
+  Status sent = send_(kind, flags, head, tail);
+  if (!sent) channel_lost_ = true;
+  return sent;
+}
+
+}  // namespace paddle::agent

@@ -1,0 +1,46 @@
+// One controller's requests, answered one after the other.
+#pragma once
+
+#include <functional>
+
+#include "proto/frame_stream.h"
+#include "remote/agent/files.h"
+#include "remote/agent/root.h"
+
+namespace paddle::agent {
+
+class Session {
+ public:
+  // Sends one reply frame; an error means that the controller has gone.
+  using Send = std::function<Status(wire::agent::AgentKind kind, std::uint16_t flags,
+                                    const google::protobuf::MessageLite& head, ByteSpan tail)>;
+
+  Session(const Root& root, Send send) : root_(root), send_(std::move(send)), incoming_(root) {}
+
+  // Handles a request and sends its replies. An error means that the channel is of no use any more.
+  Status on_frame(const Frame& request);
+  // After a teardown: nothing is left to serve.
+  bool finished() const { return finished_; }
+
+ private:
+  Status handle(wire::agent::AgentKind kind, const Frame& request);
+  Status put(const Frame& request);
+  Status list(const Frame& request);
+  Status get(const Frame& request);
+  Status secret(const Frame& request);
+  Status processes(const Frame& request);
+  Status log(const Frame& request);
+  Status send_head(wire::agent::AgentKind kind, const google::protobuf::MessageLite& head);
+  Status send_empty(wire::agent::AgentKind kind);
+  // Like send_, but remembers that a failure is the channel's and not the request's.
+  Status send(wire::agent::AgentKind kind, std::uint16_t flags,
+              const google::protobuf::MessageLite& head, ByteSpan tail);
+
+  const Root& root_;
+  Send send_;
+  Incoming incoming_;
+  bool channel_lost_ = false;
+  bool finished_ = false;
+};
+
+}  // namespace paddle::agent

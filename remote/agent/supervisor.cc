@@ -1,0 +1,314 @@
+#include "remote/agent/supervisor.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "remote/agent/log_file.h"
+#include "remote/agent/record.h"
+
+namespace paddle::agent {
+namespace {
+
+constexpr std::size_t kSpecBytesMax = 64U << 10U;
+constexpr std::size_t kOutputReadBytes = 64U << 10U;
+// More than a pipe holds, so that a process that never stops talking cannot hold us here.
+constexpr int kDrainReadsMax = 16;
+// After SIGTERM reached the supervisor itself (not stop(), which has its own grace).
+constexpr Duration kTermGrace = std::chrono::seconds(30);
+// What the process left behind in its group gets this long after SIGTERM.
+constexpr Duration kLeftoverGrace = std::chrono::seconds(2);
+
+TimePoint now() {
+  return std::chrono::steady_clock::now();
+}
+
+int milliseconds_until(TimePoint when) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(when - now());
+  return static_cast<int>(std::clamp<long long>(left.count(), 0, 60'000));
+}
+
+std::string with_root(std::string text, const std::string& root) {
+  constexpr std::string_view kMark = "{root}";
+  for (auto at = text.find(kMark); at != std::string::npos; at = text.find(kMark, at)) {
+    text.replace(at, kMark.size(), root);
+    at += root.size();
+  }
+  return text;
+}
+
+class Supervisor {
+ public:
+  Supervisor(Root root, wire::agent::ProcessSpec spec, SafePath folder, UniqueFd lock,
+             LogWriter log)
+      : root_(std::move(root)),
+        spec_(std::move(spec)),
+        folder_(std::move(folder)),
+        lock_(std::move(lock)),
+        log_(std::move(log)) {}
+
+  Status start(const Environment& environment);
+  void run();
+
+ private:
+  [[noreturn]] void become_program(const std::vector<std::string>& arguments,
+                                   const std::vector<std::string>& variables, int directory,
+                                   int output, int error);
+  Status write_pid_record();
+  bool reap();  // true once the process itself has ended
+  void drain();
+  void end_leftovers();
+
+  Root root_;
+  wire::agent::ProcessSpec spec_;
+  SafePath folder_;
+  UniqueFd lock_;  // held as long as we live: one supervisor a name
+  LogWriter log_;
+  sigset_t signals_{};
+  UniqueFd signal_fd_;
+  UniqueFd output_;
+  pid_t child_ = -1;
+  int wait_status_ = 0;
+};
+
+Status Supervisor::start(const Environment& environment) {
+  PADDLE_TRY(const SafePath program, SafePath::parse(spec_.program()));
+  PADDLE_TRY_STATUS([&]() -> Status {
+    const auto fd = program.open_read(root_.fd.get());
+    if (!fd) return fd.error();
+    return {};
+  }());
+  PADDLE_TRY(const SafePath directory_path, SafePath::parse(spec_.directory()));
+  PADDLE_TRY_STATUS(directory_path.make_directories(root_.fd.get()));
+  PADDLE_TRY(const UniqueFd directory, directory_path.open_directory(root_.fd.get()));
+
+  std::vector<std::string> arguments{root_.path + "/" + program.str()};
+  for (const auto& argument : spec_.arguments()) {
+    arguments.push_back(with_root(argument, root_.path));
+  }
+  std::vector<std::string> variables;
+  const auto is_overridden = [&](const std::string& variable) {
+    return spec_.environment().contains(variable.substr(0, variable.find('=')));
+  };
+  for (const auto& variable : environment) {
+    if (!is_overridden(variable)) variables.push_back(variable);
+  }
+  for (const auto& [name, value] : spec_.environment()) {
+    variables.push_back(name + "=" + with_root(value, root_.path));
+  }
+  variables.push_back(std::string(kProcessVariable) + "=" +
+                      process_mark(root_, spec_.job(), spec_.name()));
+
+  ::sigemptyset(&signals_);
+  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&signals_, signal);
+  ::sigprocmask(SIG_BLOCK, &signals_, nullptr);
+  signal_fd_ = UniqueFd(::signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK));
+  int output[2];
+  int error[2];
+  if (!signal_fd_ || ::pipe2(output, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
+  output_ = UniqueFd(output[0]);
+  const UniqueFd output_end(output[1]);
+  if (::pipe2(error, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
+  const UniqueFd error_read(error[0]);
+  UniqueFd error_write(error[1]);
+  ::fcntl(output_.get(), F_SETFL, O_NONBLOCK);
+
+  child_ = ::fork();
+  if (child_ < 0) return system_error(Errc::kResource, "fork");
+  if (child_ == 0) {
+    become_program(arguments, variables, directory.get(), output_end.get(), error_write.get());
+  }
+  ::setpgid(child_, child_);  // both sides, so that it has happened whoever is first
+  error_write.reset();
+  int failure = 0;
+  const ssize_t got = ::read(error_read.get(), &failure, sizeof failure);
+  if (got != 0) {
+    ::waitpid(child_, nullptr, 0);
+    errno = got > 0 ? failure : EIO;
+    return system_error(Errc::kFailed, "cannot execute " + spec_.program());
+  }
+  if (auto written = write_pid_record(); !written) {
+    ::kill(-child_, SIGKILL);
+    ::waitpid(child_, nullptr, 0);
+    return written;
+  }
+  return {};
+}
+
+void Supervisor::become_program(const std::vector<std::string>& arguments,
+                                const std::vector<std::string>& variables, int directory,
+                                int output, int error) {
+  const pid_t parent = ::getppid();
+  std::vector<char*> argv;
+  std::vector<char*> envp;
+  for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  for (const auto& variable : variables) envp.push_back(const_cast<char*>(variable.c_str()));
+  argv.push_back(nullptr);
+  envp.push_back(nullptr);
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(127);  // it died before we could ask
+  ::signal(SIGPIPE, SIG_DFL);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  // 0 is /dev/null since the supervisor started.
+  if (::dup2(output, 1) == 1 && ::dup2(output, 2) == 2 && ::fchdir(directory) == 0) {
+    ::execve(argv[0], argv.data(), envp.data());
+  }
+  const int failure = errno;
+  [[maybe_unused]] const ssize_t put = ::write(error, &failure, sizeof failure);
+  ::_exit(127);
+}
+
+Status Supervisor::write_pid_record() {
+  ProcStat self;
+  ProcStat child;
+  // A child that has ended already is a zombie until we wait for it, so both are there.
+  if (!read_stat(::getpid(), self) || !read_stat(child_, child)) {
+    return system_error(Errc::kFailed, "read /proc");
+  }
+  wire::agent::PidRecord record;
+  record.set_supervisor(self.pid);
+  record.set_supervisor_start_ticks(self.start_ticks);
+  record.set_pid(child.pid);
+  record.set_start_ticks(child.start_ticks);
+  record.set_boot_id(boot_id());
+  record.set_started_unix_ms(unix_ms());
+  return write_record(root_, folder_, "pid", record);
+}
+
+bool Supervisor::reap() {
+  bool ended = false;
+  for (;;) {
+    int status = 0;
+    const pid_t pid = ::waitpid(-1, &status, WNOHANG);
+    if (pid <= 0) return ended;
+    if (pid == child_) {
+      wait_status_ = status;
+      ended = true;
+    }
+  }
+}
+
+void Supervisor::drain() {
+  Bytes buffer(kOutputReadBytes);
+  for (int reads = 0; reads < kDrainReadsMax; ++reads) {
+    const ssize_t got = ::read(output_.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got == 0) output_.reset();  // every writer has gone
+    if (got <= 0) return;
+    log_.append(ByteSpan(buffer).first(static_cast<std::size_t>(got)));
+    if (static_cast<std::size_t>(got) < buffer.size()) return;
+  }
+}
+
+void Supervisor::run() {
+  TimePoint kill_at = TimePoint::max();
+  for (bool ended = false; !ended;) {
+    pollfd polls[] = {{signal_fd_.get(), POLLIN, 0}, {output_ ? output_.get() : -1, POLLIN, 0}};
+    ::poll(polls, 2, kill_at == TimePoint::max() ? -1 : milliseconds_until(kill_at));
+    if (polls[1].revents != 0) drain();
+    signalfd_siginfo info{};
+    while (::read(signal_fd_.get(), &info, sizeof info) == sizeof info) {
+      if (info.ssi_signo == SIGCHLD) {
+        ended = reap() || ended;
+      } else if (!ended) {
+        ::kill(-child_, SIGTERM);
+        kill_at = std::min(kill_at, now() + kTermGrace);
+      }
+    }
+    if (!ended && now() >= kill_at) ::kill(-child_, SIGKILL);
+  }
+  if (output_) drain();
+  wire::agent::ExitRecord record;
+  if (WIFSIGNALED(wait_status_)) {
+    record.set_signal(WTERMSIG(wait_status_));
+  } else {
+    record.set_exit_code(WEXITSTATUS(wait_status_));
+  }
+  record.set_ended_unix_ms(unix_ms());
+  const auto written = write_record(root_, folder_, "exit", record);
+  if (!written) log_.append(as_bytes("paddlectl: exit record: " + written.error().message + "\n"));
+  end_leftovers();
+}
+
+// Its descendants are ours (subreaper); they end with it, and what they still say is kept.
+void Supervisor::end_leftovers() {
+  if (::kill(-child_, SIGTERM) != 0) return;
+  const TimePoint kill_at = now() + kLeftoverGrace;
+  while (::kill(-child_, 0) == 0 && now() < kill_at) {
+    pollfd polls[] = {{signal_fd_.get(), POLLIN, 0}, {output_ ? output_.get() : -1, POLLIN, 0}};
+    ::poll(polls, 2, milliseconds_until(kill_at));
+    if (polls[1].revents != 0) drain();
+    signalfd_siginfo info{};
+    while (::read(signal_fd_.get(), &info, sizeof info) == sizeof info) {
+    }
+    reap();
+  }
+  ::kill(-child_, SIGKILL);
+  if (output_) drain();
+}
+
+Result<Supervisor> make_supervisor(const std::string& root_path, int spec_fd) {
+  PADDLE_TRY(Root root, open_root(root_path));
+  std::string text;
+  char buffer[4096];
+  for (ssize_t got = 0; (got = ::read(spec_fd, buffer, sizeof buffer)) > 0;) {
+    text.append(buffer, static_cast<std::size_t>(got));
+    if (text.size() > kSpecBytesMax) break;
+  }
+  wire::agent::ProcessSpec spec;
+  if (text.size() > kSpecBytesMax || !spec.ParseFromString(text)) {
+    return Error{Errc::kData, "malformed process specification", ""};
+  }
+  PADDLE_TRY(SafePath folder, process_folder(spec.job(), spec.name()));
+  PADDLE_TRY_STATUS(folder.make_directories(root.fd.get()));
+  PADDLE_TRY(UniqueFd lock, folder.open_directory(root.fd.get()));
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    return Error{Errc::kFailed, spec.job() + "/" + spec.name() + " is running already",
+                 "stop it first"};
+  }
+  for (const char* file : {"pid", "exit"}) remove_record(root, folder, file);
+  PADDLE_TRY_STATUS(write_record(root, folder, "spec", spec));
+  PADDLE_TRY(LogWriter log, LogWriter::open(root, spec.log()));
+  return Supervisor(std::move(root), std::move(spec), std::move(folder), std::move(lock),
+                    std::move(log));
+}
+
+}  // namespace
+
+int supervise(const std::string& root_path, int spec_fd, int status_fd,
+              const Environment& environment) {
+  ::signal(SIGCHLD, SIG_DFL);  // the agent ignores it; waitpid would find nothing
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  UniqueFd status(status_fd);
+  auto supervisor = make_supervisor(root_path, spec_fd);
+  ::close(spec_fd);
+  const Status started = supervisor ? supervisor->start(environment) : Status(supervisor.error());
+  if (!started) {
+    wire::agent::ErrorReply reply;
+    reply.set_code(static_cast<int>(started.error().code));
+    reply.set_message(started.error().message);
+    reply.set_hint(started.error().hint);
+    [[maybe_unused]] const auto told = write_all(
+        status.get(), as_bytes(kStartFailed + reply.SerializeAsString()), now() + std::chrono::seconds(10));
+    return 1;
+  }
+  [[maybe_unused]] const auto told = write_all(status.get(), as_bytes(std::string(1, kStarted)),
+                                               now() + std::chrono::seconds(10));
+  status.reset();
+  supervisor->run();
+  return 0;
+}
+
+}  // namespace paddle::agent

@@ -1,0 +1,62 @@
+#include "remote/agent_exchange.h"
+
+#include "engine/base/text.h"
+#include "proto/frame_stream.h"
+
+namespace paddle::remote {
+namespace {
+
+TimePoint after(Duration duration) {
+  return TimePoint(std::chrono::steady_clock::now()) + duration;
+}
+
+}  // namespace
+
+Error Exchange::lose(Error error) {
+  std::string tail = channel_.stderr_tail ? channel_.stderr_tail() : "";
+  while (!tail.empty() && tail.back() == '\n') tail.pop_back();
+  if (!tail.empty()) {
+    error.message += " (" + escape_control(tail.substr(tail.rfind('\n') + 1)) + ")";
+  }
+  broken_ = named(std::move(error).with("lost the agent"));
+  return *broken_;
+}
+
+Status Exchange::send(wire::agent::AgentKind kind, const google::protobuf::MessageLite& head,
+                      ByteSpan tail, Duration deadline) {
+  if (broken_) return *broken_;
+  if (head.ByteSizeLong() > kFrameHeadBytesMax) {
+    return named(Error{Errc::kUsage, "the request is over 64 KiB", ""});
+  }
+  FrameHeader header;
+  header.type = static_cast<std::uint8_t>(kind);
+  header.sender = {Role::kController, 0};
+  header.sequence = ++sequence_;
+  auto sent = write_frame(channel_.fd.get(), header, as_bytes(head.SerializeAsString()), tail,
+                          after(deadline));
+  if (!sent) return lose(std::move(sent).error());
+  return {};
+}
+
+Result<Frame> Exchange::receive(wire::agent::AgentKind kind, Duration deadline) {
+  if (broken_) return *broken_;
+  auto frame = read_frame(channel_.fd.get(), kAgentPayloadBytesMax, after(deadline));
+  if (!frame) return lose(std::move(frame).error());
+  if (frame->header.type == kind) return frame;
+  wire::agent::ErrorReply reply;
+  if (frame->header.type == wire::agent::AGENT_ERROR && reply.ParseFromString(frame->head)) {
+    return named(Error{static_cast<Errc>(reply.code()), escape_control(reply.message()),
+                       escape_control(reply.hint())});
+  }
+  return lose(Error{Errc::kData, "unexpected reply from the agent", ""});
+}
+
+Status Exchange::order(wire::agent::AgentKind kind, const google::protobuf::MessageLite& request,
+                       ByteSpan tail, Duration deadline) {
+  PADDLE_TRY_STATUS(send(kind, request, tail, deadline));
+  const auto reply = receive(kind, deadline);
+  if (!reply) return reply.error();
+  return {};
+}
+
+}  // namespace paddle::remote

@@ -1,0 +1,56 @@
+// Requests and replies on an agent's channel. Every error names the node; after a channel error all calls fail.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "proto/agent.pb.h"
+#include "proto/frame.h"
+#include "remote/launcher.h"
+
+namespace paddle::remote {
+
+class Exchange {
+ public:
+  Exchange(std::string node, Channel channel)
+      : node_(std::move(node)), channel_(std::move(channel)) {}
+  ~Exchange() { channel_.fd.reset(); }  // first: the agent leaves when its input ends
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  Error named(Error error) const { return std::move(error).with("node " + node_); }
+  bool broken() const { return broken_.has_value(); }
+
+  Status send(wire::agent::AgentKind kind, const google::protobuf::MessageLite& head, ByteSpan tail,
+              Duration deadline);
+  // A reply of this kind, or the error that the agent replied.
+  Result<Frame> receive(wire::agent::AgentKind kind, Duration deadline);
+
+  template <class Message>
+  Result<Message> parse(const Frame& frame) {
+    Message message;
+    if (message.ParseFromString(frame.head)) return message;
+    return lose(Error{Errc::kData, "malformed reply from the agent", ""});
+  }
+  template <class Reply>
+  Result<Reply> call(wire::agent::AgentKind kind, const google::protobuf::MessageLite& request,
+                     Duration deadline) {
+    PADDLE_TRY_STATUS(send(kind, request, {}, deadline));
+    PADDLE_TRY(const Frame frame, receive(kind, deadline));
+    return parse<Reply>(frame);
+  }
+  // A request whose reply is empty.
+  Status order(wire::agent::AgentKind kind, const google::protobuf::MessageLite& request,
+               ByteSpan tail, Duration deadline);
+
+ private:
+  // The channel is of no use from here on; says why, with what the agent wrote to stderr.
+  Error lose(Error error);
+
+  std::string node_;
+  Channel channel_;
+  std::optional<Error> broken_;
+  std::uint64_t sequence_ = 0;
+};
+
+}  // namespace paddle::remote

@@ -1,0 +1,230 @@
+#include "remote/bootstrap.h"
+
+#include <sys/utsname.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/base/sha256.h"
+#include "engine/base/text.h"
+#include "engine/base/version.h"
+#include "proto/frame_stream.h"
+
+namespace paddle::remote {
+namespace {
+
+constexpr std::size_t kAgentBytesMax = 256U << 20U;
+constexpr std::size_t kPathBytesMax = 1024;
+constexpr std::size_t kHashCharacters = 16;  // in the agent's file name
+
+constexpr const char* kProbe =
+    "exec /bin/sh -c 'echo PADDLECTL-PROBE $(uname -s) $(uname -m) $HOME'";
+
+// Makes root (0700; the folders it had to make above root carry a mark, so that teardown can take them
+// away) and tells what is at $f: its SHA-256, its size where sha256sum is missing, or nothing.
+// R and F are the only holes, filled with checked paths.
+constexpr const char* kPrepare =
+    "exec /bin/sh -c 'umask 077; r=\"R\"; f=\"F\"; d=$r; n=; "
+    "while [ -n \"$d\" ] && ! [ -e \"$d\" ]; do n=$d; d=${d%/*}; done; "
+    "mkdir -p \"$r/bin\" || { echo PADDLECTL-REFUSED cannot make $r; exit 1; }; "
+    "if [ -n \"$n\" ]; then d=${r%/*}; "
+    "while [ ${#d} -ge ${#n} ]; do : > \"$d/.paddlectl-made\"; d=${d%/*}; done; fi; "
+    "for d in \"$r\" \"$r/bin\"; do "
+    "if [ -L \"$d\" ] || ! [ -O \"$d\" ]; then "
+    "echo PADDLECTL-REFUSED $d is a link or belongs to someone else; exit 1; fi; "
+    "case $(ls -ld \"$d\") in ?????w*|????????w*) "
+    "echo PADDLECTL-REFUSED $d is writable by others; exit 1;; esac; done; "
+    "if ! [ -x \"$f\" ]; then echo PADDLECTL-AGENT-IS none; "
+    "elif command -v sha256sum >/dev/null; then echo PADDLECTL-AGENT-IS $(sha256sum < \"$f\"); "
+    "else echo PADDLECTL-AGENT-IS $(wc -c < \"$f\"); fi'";
+
+// N bytes of stdin become the file F. `head` ends by itself, so the channel needs no half-close.
+constexpr const char* kUpload =
+    "exec /bin/sh -c 'umask 077; f=\"F\"; t=\"R/bin/.upload-$$\"; "
+    "head -c N > \"$t\" && [ $(wc -c < \"$t\") -eq N ] && chmod 700 \"$t\" && mv \"$t\" \"$f\" "
+    "|| rm -f \"$t\"; "
+    "if ! [ -x \"$f\" ]; then echo PADDLECTL-AGENT-IS none; "
+    "elif command -v sha256sum >/dev/null; then echo PADDLECTL-AGENT-IS $(sha256sum < \"$f\"); "
+    "else echo PADDLECTL-AGENT-IS $(wc -c < \"$f\"); fi'";
+
+constexpr const char* kServe = "exec /bin/sh -c 'exec \"F\" serve \"R\"'";
+
+// Fills the single-letter holes: a letter that stands alone between non-letters.
+std::string fill(std::string_view command, std::string_view root, std::string_view file,
+                 std::size_t size = 0) {
+  const auto is_word = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           c == '-' || c == '$';
+  };
+  std::string out;
+  for (std::size_t i = 0; i < command.size(); ++i) {
+    const char c = command[i];
+    const bool alone = (i == 0 || !is_word(command[i - 1])) &&
+                       (i + 1 == command.size() || !is_word(command[i + 1]));
+    if (alone && c == 'R') {
+      out += root;
+    } else if (alone && c == 'F') {
+      out += file;
+    } else if (alone && c == 'N') {
+      out += std::to_string(size);
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+// Adds what the command wrote to stderr, which is often the reason.
+Error with_stderr(Error error, const Channel& channel) {
+  std::string tail = channel.stderr_tail ? channel.stderr_tail() : "";
+  while (!tail.empty() && tail.back() == '\n') tail.pop_back();
+  const auto line = tail.rfind('\n');
+  if (line != std::string::npos) tail = tail.substr(line + 1);
+  if (!tail.empty()) error.message += " (" + escape_control(tail) + ")";
+  return error;
+}
+
+Result<std::string> answer_of(Launcher& launcher, const std::string& command,
+                              const std::string& prefix, TimePoint deadline) {
+  PADDLE_TRY(const Channel channel, launcher.run(command, deadline));
+  auto line = skip_to_line(channel.fd.get(), prefix, deadline);
+  if (!line) return with_stderr(std::move(line).error(), channel);
+  return line;
+}
+
+struct Agent {
+  std::string content;
+  std::string hash;
+};
+
+Result<Agent> read_agent(const std::string& path) {
+  PADDLE_TRY(std::string content, read_file(path, kAgentBytesMax));
+  Sha256 sha;
+  sha.update(as_bytes(content));
+  return Agent{std::move(content), to_hex(sha.finish())};
+}
+
+// `answer` is "<sha256>  -", a size, or "none".
+bool is_agent(const std::string& answer, const Agent& agent) {
+  const std::string word = answer.substr(0, answer.find(' '));
+  return word == agent.hash || word == std::to_string(agent.content.size());
+}
+
+struct Probe {
+  std::string architecture;
+  std::string home;
+};
+
+Result<Probe> probe(Launcher& launcher, TimePoint deadline) {
+  PADDLE_TRY(const std::string line, answer_of(launcher, kProbe, "PADDLECTL-PROBE ", deadline));
+  const auto first = line.find(' ');
+  const auto second = first == std::string::npos ? first : line.find(' ', first + 1);
+  if (second == std::string::npos) {
+    return Error{Errc::kData, "unexpected answer '" + escape_control(line) + "' to uname", ""};
+  }
+  const std::string system = line.substr(0, first);
+  if (system != "Linux") {
+    return Error{Errc::kVersion, "runs " + escape_control(system) + ", paddlectl needs Linux", ""};
+  }
+  return Probe{line.substr(first + 1, second - first - 1), line.substr(second + 1)};
+}
+
+Status check_architecture(const std::string& theirs) {
+  utsname here{};
+  ::uname(&here);
+  if (theirs == here.machine) return {};
+  return Error{Errc::kVersion,
+               fmt::format("{}, this paddlectl carries {}", escape_control(theirs), here.machine),
+               "build paddlectl for that architecture"};
+}
+
+Status upload(Launcher& launcher, const Agent& agent, const std::string& root,
+              const std::string& file, TimePoint deadline) {
+  PADDLE_TRY(const Channel channel,
+             launcher.run(fill(kUpload, root, file, agent.content.size()), deadline));
+  PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
+  auto written = write_all(channel.fd.get(), as_bytes(agent.content), deadline);
+  if (!written) return with_stderr(std::move(written).error(), channel).with("push the agent");
+  auto answer = skip_to_line(channel.fd.get(), "PADDLECTL-AGENT-IS ", deadline);
+  if (!answer) return with_stderr(std::move(answer).error(), channel).with("push the agent");
+  if (is_agent(*answer, agent)) return {};
+  return with_stderr(
+      Error{Errc::kResource, "the agent did not arrive whole at " + file, "is the disk full?"},
+      channel);
+}
+
+}  // namespace
+
+Status check_shell_path(const std::string& path) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           c == '.' || c == '_' || c == '/' || c == '~' || c == '-';
+  };
+  const bool good = !path.empty() && path.size() <= kPathBytesMax && path[0] != '-' &&
+                    path.find("..") == std::string::npos &&
+                    std::all_of(path.begin(), path.end(), allowed);
+  if (good) return {};
+  return Error{Errc::kUsage, "unsafe folder '" + escape_control(path.substr(0, 200)) + "'",
+               "use letters, digits, '.', '_', '-' and '/' only"};
+}
+
+Result<std::string> skip_to_line(int fd, const std::string& prefix, TimePoint deadline) {
+  std::string line;
+  std::string last;
+  for (std::size_t noise = 0; noise < kNoiseBytesMax; ++noise) {
+    std::byte byte{};
+    auto got = read_exact(fd, std::span(&byte, 1), deadline);
+    if (!got) {
+      Error error = std::move(got).error();
+      if (!last.empty()) error.message += "; it last said '" + escape_control(last) + "'";
+      return error;
+    }
+    if (byte != std::byte{'\n'}) {
+      line += static_cast<char>(byte);
+      continue;
+    }
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (line.starts_with(prefix)) return line.substr(prefix.size());
+    if (line.starts_with("PADDLECTL-REFUSED ")) {
+      return Error{Errc::kAuth, escape_control(line.substr(18)), "choose another workdir"};
+    }
+    last = std::exchange(line, {});
+  }
+  return Error{Errc::kData,
+               fmt::format("no '{}' within {} bytes of output", prefix, kNoiseBytesMax),
+               "does a start-up file of the shell print without end?"};
+}
+
+Result<Bootstrapped> bootstrap(Launcher& launcher, const NodeSpec& node,
+                               const ConnectOptions& options, TimePoint deadline) {
+  PADDLE_TRY_STATUS(check_shell_path(node.root));
+  PADDLE_TRY(const Agent agent, read_agent(options.agent_binary));
+  PADDLE_TRY(const Probe found, probe(launcher, deadline));
+  PADDLE_TRY_STATUS(check_architecture(found.architecture));
+  std::string root = node.root;
+  if (root.starts_with("~/")) root = found.home + root.substr(1);
+  while (root.size() > 1 && root.back() == '/') root.pop_back();
+  PADDLE_TRY_STATUS(check_shell_path(root));
+  if (root[0] != '/' || root.size() < 2 || root.find("//") != std::string::npos ||
+      root.find('~') != std::string::npos) {
+    return Error{Errc::kUsage, "workdir '" + root + "' must be absolute or start with ~/", ""};
+  }
+  const std::string file = root + "/bin/paddlectl-agent-" + agent.hash.substr(0, kHashCharacters);
+  PADDLE_TRY(const std::string answer, answer_of(launcher, fill(kPrepare, root, file),
+                                                 "PADDLECTL-AGENT-IS ", deadline));
+  if (!is_agent(answer, agent)) {
+    PADDLE_TRY_STATUS(upload(launcher, agent, root, file, deadline));
+  }
+  PADDLE_TRY(Channel channel, launcher.run(fill(kServe, root, file), deadline));
+  PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
+  auto version = skip_to_line(channel.fd.get(), "PADDLECTL-AGENT ", deadline);
+  if (!version) return with_stderr(std::move(version).error(), channel).with("start the agent");
+  if (*version != kVersion) {
+    return Error{Errc::kVersion,
+                 fmt::format("agent {}, paddlectl {}", escape_control(*version), kVersion), ""};
+  }
+  return Bootstrapped{std::move(channel), std::move(root)};
+}
+
+}  // namespace paddle::remote

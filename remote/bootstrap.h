@@ -1,0 +1,26 @@
+// From a launcher to a running agent, with constant command lines only.
+#pragma once
+
+#include "remote/agent_client.h"
+
+namespace paddle::remote {
+
+// What precedes the sentinel line (banners, motd) may be this long.
+constexpr std::size_t kNoiseBytesMax = 64U << 10U;
+
+struct Bootstrapped {
+  Channel channel;  // past the sentinel: frames from here on
+  std::string root;  // absolute
+};
+
+// Only [A-Za-z0-9._/~-], no "..", no leading '-': safe inside a double-quoted word of any shell.
+Status check_shell_path(const std::string& path);
+
+// kVersion when the node's architecture or the agent's version differs, kAuth for an unsafe root.
+Result<Bootstrapped> bootstrap(Launcher& launcher, const NodeSpec& node,
+                               const ConnectOptions& options, TimePoint deadline);
+
+// Reads lines until one starts with `prefix` and returns the rest of it. kData after kNoiseBytesMax.
+Result<std::string> skip_to_line(int fd, const std::string& prefix, TimePoint deadline);
+
+}  // namespace paddle::remote

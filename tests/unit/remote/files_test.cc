@@ -1,0 +1,120 @@
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "tests/unit/remote/agent_fixture.h"
+
+namespace paddle::remote {
+namespace {
+
+unsigned mode_of(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 ? info.st_mode & 0777U : 0;
+}
+
+TEST_F(AgentTest, FactsDescribeThisMachine) {
+  const auto facts = connect_agent()->facts();
+  ASSERT_TRUE(facts) << facts.error().message;
+  EXPECT_EQ(facts->root, node_.root);
+  EXPECT_GT(facts->cores, 0U);
+  EXPECT_GT(facts->memory_bytes, 1U << 20U);
+  EXPECT_GT(facts->disk_free_bytes, 0U);
+  EXPECT_FALSE(facts->os.empty());
+  EXPECT_FALSE(facts->address.empty());
+}
+
+TEST_F(AgentTest, PushSendsOnlyWhatDiffers) {
+  auto agent = connect_agent();
+  std::string large;
+  for (int i = 0; i < 900'000; ++i) large += std::to_string(i);
+  const std::vector<PushItem> items = {
+      {write_file(folder_ + "/a", large), "workspace/data/a", false},
+      {write_file(folder_ + "/b", ""), "workspace/b", true}};
+  std::uint64_t seen = 0;
+  const auto first = agent->push(items, [&](std::uint64_t bytes) { seen += bytes; });
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(first->files_sent, 2U);
+  EXPECT_EQ(first->bytes_sent, large.size());
+  EXPECT_EQ(seen, large.size());
+  EXPECT_EQ(file_content(node_.root + "/workspace/data/a"), large);
+  EXPECT_EQ(mode_of(node_.root + "/workspace/data/a"), 0600U);
+  EXPECT_EQ(mode_of(node_.root + "/workspace/b"), 0700U);
+  const auto again = connect_agent()->push(items, nullptr);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->files_sent, 0U);
+  write_file(folder_ + "/b", "x");
+  EXPECT_EQ(agent->push(items, nullptr)->files_sent, 1U);
+  const auto listed = agent->list("workspace");
+  ASSERT_EQ(listed->size(), 2U);
+  EXPECT_EQ(listed->at(0).path, "b");
+  EXPECT_EQ(listed->at(0).sha256,
+            "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881");
+  EXPECT_EQ(listed->at(1).path, "data/a");
+  EXPECT_EQ(listed->at(1).size, large.size());
+  ASSERT_TRUE(agent->fetch("workspace/data/a", folder_ + "/back"));
+  EXPECT_EQ(file_content(folder_ + "/back"), large);
+  EXPECT_EQ(agent->list("nowhere")->size(), 0U);
+}
+
+TEST_F(AgentTest, HostilePathsAreRefusedAndTheAgentGoesOn) {
+  auto agent = connect_agent();
+  const std::string local = write_file(folder_ + "/a", "hostile");
+  ASSERT_TRUE(agent->push({{local, "workspace/x", false}}, nullptr));
+  std::filesystem::create_directory(folder_ + "/outside");
+  std::filesystem::create_symlink(folder_ + "/outside", node_.root + "/workspace/link");
+  for (const std::string path :
+       {"../a", "/etc/a", "workspace/../../a", "workspace/link/a", "", "a//b", "."}) {
+    EXPECT_FALSE(agent->push({{local, path, false}}, nullptr)) << path;
+    EXPECT_FALSE(agent->fetch(path, folder_ + "/got")) << path;
+  }
+  EXPECT_FALSE(agent->remove("workspace/../../outside"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ + "/outside"));
+  write_file(folder_ + "/outside/kept", "kept");
+  ASSERT_TRUE(agent->remove("workspace"));
+  EXPECT_FALSE(std::filesystem::exists(node_.root + "/workspace"));
+  EXPECT_EQ(file_content(folder_ + "/outside/kept"), "kept") << "removal followed a link";
+}
+
+TEST_F(AgentTest, SecretIsReadableByNobodyElse) {
+  auto agent = connect_agent();
+  const auto secret = Secret::generate();
+  ASSERT_TRUE(agent->write_secret("job-1", *secret));
+  const std::string path = node_.root + "/jobs/job-1/key";
+  EXPECT_EQ(mode_of(path), 0600U);
+  EXPECT_EQ(mode_of(node_.root + "/jobs/job-1"), 0700U);
+  EXPECT_TRUE(Secret::read(path));
+  EXPECT_EQ(file_content(path), std::string(as_text(secret->reveal())));
+}
+
+TEST_F(AgentTest, RootThatOthersMayWriteToIsRefused) {
+  std::filesystem::create_directories(node_.root);
+  ASSERT_EQ(::chmod(node_.root.c_str(), 0777), 0);
+  const auto refused = connect(node_, options_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kAuth) << refused.error().message;
+  EXPECT_TRUE(std::filesystem::is_empty(node_.root + "/bin")) << "something was pushed";
+  std::filesystem::remove_all(folder_ + "/work");
+  for (const std::string root : {"/tmp/a;b", "/tmp/$(id)", "/tmp/../etc", "-x", "relative"}) {
+    NodeSpec node = node_;
+    node.root = root;
+    EXPECT_FALSE(connect(node, options_)) << root;
+  }
+}
+
+TEST_F(AgentTest, TeardownKeepsTheOutputWhenAsked) {
+  auto agent = connect_agent();
+  push_script(*agent, "long", "echo kept; exec sleep 1000");
+  ASSERT_TRUE(agent->start(script("long", "trainer-0")));
+  wait_log(*agent, "jobs/job-1/output/trainer-0.log", "kept");
+  const auto report = agent->teardown(true);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_GE(report->processes_ended, 1U);
+  EXPECT_EQ(report->remaining, std::vector<std::string>{});
+  EXPECT_EQ(file_content(node_.root + "/jobs/job-1/output/trainer-0.log"), "kept\n");
+  EXPECT_FALSE(std::filesystem::exists(node_.root + "/bin"));
+  EXPECT_FALSE(std::filesystem::exists(node_.root + "/jobs/job-1/proc"));
+  EXPECT_EQ(processes_using(folder_), std::vector<int>{});
+}
+
+}  // namespace
+}  // namespace paddle::remote

@@ -1,0 +1,152 @@
+#include <csignal>
+#include <filesystem>
+
+#include "tests/unit/remote/agent_fixture.h"
+
+namespace paddle::remote {
+namespace {
+
+TEST_F(AgentTest, ProcessRunsWithItsArgumentsEnvironmentAndFolderAndReportsItsExitCode) {
+  auto agent = connect_agent();
+  push_script(*agent, "say", "echo \"$1 $COLOUR $(pwd)\"; echo wrong >&2; exit 3");
+  ProcessSpec spec = script("say", "trainer-0");
+  spec.arguments = {"{root}/data"};
+  spec.environment = {{"COLOUR", "blue"}};
+  const auto started = agent->start(spec);
+  ASSERT_TRUE(started) << started.error().message;
+  const ProcessStatus status = wait_end(*agent, "job-1", "trainer-0");
+  EXPECT_EQ(status.state, ProcessState::kExited);
+  EXPECT_EQ(status.exit_code, 3);
+  EXPECT_EQ(status.log, spec.log);
+  EXPECT_GT(status.started_unix_ms, 0);
+  EXPECT_GE(status.ended_unix_ms, status.started_unix_ms);
+  const auto log = agent->read_log(spec.log, 0, 1000);
+  ASSERT_TRUE(log) << log.error().message;
+  EXPECT_EQ(log->data, node_.root + "/data blue " + node_.root + "/jobs/job-1/work\nwrong\n");
+  EXPECT_EQ(log->next_offset, log->data.size());
+  EXPECT_EQ(log->size, log->data.size());
+}
+
+TEST_F(AgentTest, DeathBySignalIsReported) {
+  auto agent = connect_agent();
+  push_script(*agent, "die", "kill -SEGV $$");
+  ASSERT_TRUE(agent->start(script("die", "trainer-0")));
+  const ProcessStatus status = wait_end(*agent, "job-1", "trainer-0");
+  EXPECT_EQ(status.state, ProcessState::kKilled);
+  EXPECT_EQ(status.signal, SIGSEGV);
+}
+
+TEST_F(AgentTest, FailureToExecuteIsNamedAtOnce) {
+  auto agent = connect_agent();
+  const auto missing = agent->start(script("nothing", "a"));
+  ASSERT_FALSE(missing);
+  EXPECT_TRUE(missing.error().message.starts_with("node here: ")) << missing.error().message;
+  EXPECT_NE(missing.error().message.find("bin/nothing"), std::string::npos);
+  const std::string local = write_file(folder_ + "/plain", "not a program");
+  ASSERT_TRUE(agent->push({{local, "bin/plain", false}}, nullptr));
+  const auto refused = agent->start(script("plain", "b"));
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("cannot execute bin/plain: Permission denied"),
+            std::string::npos)
+      << refused.error().message;
+  EXPECT_EQ(agent->processes("job-1")->size(), 0U);
+  ProcessSpec outside = script("plain", "c");
+  outside.program = "../../bin/sh";
+  EXPECT_FALSE(agent->start(outside));
+  EXPECT_FALSE(agent->start(script("plain", "../c")));
+}
+
+TEST_F(AgentTest, ProcessOutlivesTheAgentAndANewClientSeesItsEnd) {
+  push_script(*connect_agent(), "wait", "while ! [ -e go ]; do sleep 0.05; done; echo went; exit 7");
+  ASSERT_TRUE(connect_agent()->start(script("wait", "trainer-0")));
+  auto second = connect_agent();
+  ASSERT_EQ(second->processes("")->size(), 1U);
+  EXPECT_EQ(second->processes("")->at(0).state, ProcessState::kRunning);
+  EXPECT_FALSE(second->start(script("wait", "trainer-0"))) << "started twice";
+  second.reset();
+  write_file(node_.root + "/jobs/job-1/work/go", "");
+  auto third = connect_agent();
+  EXPECT_EQ(wait_end(*third, "job-1", "trainer-0").exit_code, 7);
+  EXPECT_EQ(third->read_log("jobs/job-1/output/trainer-0.log", 0, 100)->data, "went\n");
+}
+
+TEST_F(AgentTest, StopEndsAProcessThatIgnoresSigtermAndItsChildren) {
+  auto agent = connect_agent();
+  push_script(*agent, "stubborn",
+              "trap '' TERM; sh -c 'trap \"\" TERM; while :; do sleep 1; done' & "
+              "setsid sh -c 'trap \"\" TERM; while :; do sleep 1; done' & "
+              "echo ready; while :; do sleep 1; done");
+  ASSERT_TRUE(agent->start(script("stubborn", "pserver-0")));
+  wait_log(*agent, "jobs/job-1/output/pserver-0.log", "ready");
+  const auto stopped = agent->stop("job-1", {}, std::chrono::milliseconds(200));
+  ASSERT_TRUE(stopped) << stopped.error().message;
+  const ProcessStatus status = agent->processes("job-1")->at(0);
+  EXPECT_EQ(status.state, ProcessState::kKilled);
+  EXPECT_EQ(status.signal, SIGKILL);
+  EXPECT_EQ(processes_using(node_.root + "/jobs"), std::vector<int>{});
+}
+
+TEST_F(AgentTest, StopEndsOnlyWhatIsNamedAndLetsItEndWell) {
+  auto agent = connect_agent();
+  push_script(*agent, "polite",
+              "trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 0.05; done");
+  for (const char* name : {"pserver-0", "pserver-1"}) {
+    ASSERT_TRUE(agent->start(script("polite", name)));
+    wait_log(*agent, std::string("jobs/job-1/output/") + name + ".log", "ready");
+  }
+  ASSERT_TRUE(agent->stop("job-1", {"pserver-0"}, std::chrono::seconds(30)));
+  const auto statuses = agent->processes("job-1");
+  ASSERT_EQ(statuses->size(), 2U);
+  EXPECT_EQ(statuses->at(0).state, ProcessState::kExited);
+  EXPECT_EQ(statuses->at(0).exit_code, 5);
+  EXPECT_EQ(statuses->at(1).state, ProcessState::kRunning);
+}
+
+TEST_F(AgentTest, ProcessDiesWithItsSupervisorAndIsLost) {
+  auto agent = connect_agent();
+  push_script(*agent, "long", "echo ready; exec sleep 1000");
+  ASSERT_TRUE(agent->start(script("long", "trainer-0")));
+  wait_log(*agent, "jobs/job-1/output/trainer-0.log", "ready");
+  const int pid = agent->processes("job-1")->at(0).pid;
+  const std::string stat = file_content("/proc/" + std::to_string(pid) + "/stat");
+  const int supervisor = std::atoi(stat.c_str() + stat.rfind(')') + 4);
+  ASSERT_GT(supervisor, 1);
+  ASSERT_EQ(::kill(supervisor, SIGKILL), 0);
+  EXPECT_EQ(wait_end(*agent, "job-1", "trainer-0").state, ProcessState::kLost);
+  ASSERT_TRUE(agent->stop("job-1", {}, std::chrono::seconds(1)));
+  EXPECT_EQ(processes_using(node_.root + "/jobs"), std::vector<int>{});
+}
+
+TEST_F(AgentTest, TwoJobsStandSideBySide) {
+  auto agent = connect_agent();
+  push_script(*agent, "long", "echo $1; exec sleep 1000");
+  for (const char* job : {"job-1", "job-2"}) {
+    ProcessSpec spec = script("long", "trainer-0");
+    spec.job = job;
+    spec.arguments = {job};
+    spec.log = std::string("jobs/") + job + "/output/log";
+    ASSERT_TRUE(agent->start(spec));
+    wait_log(*agent, spec.log, job);
+  }
+  EXPECT_EQ(agent->processes("")->size(), 2U);
+  ASSERT_TRUE(agent->stop("job-1", {}, std::chrono::seconds(20)));
+  EXPECT_EQ(agent->processes("job-1")->at(0).signal, SIGTERM);
+  EXPECT_EQ(agent->processes("job-2")->at(0).state, ProcessState::kRunning);
+}
+
+TEST_F(AgentTest, LogIsFollowedByOffset) {
+  auto agent = connect_agent();
+  push_script(*agent, "count", "echo one; while ! [ -e go ]; do sleep 0.05; done; echo two");
+  ASSERT_TRUE(agent->start(script("count", "t")));
+  const std::string log = "jobs/job-1/output/t.log";
+  EXPECT_EQ(wait_log(*agent, log, "one"), "one\n");
+  EXPECT_EQ(agent->read_log(log, 4, 100)->data, "");
+  write_file(node_.root + "/jobs/job-1/work/go", "");
+  wait_end(*agent, "job-1", "t");
+  EXPECT_EQ(agent->read_log(log, 4, 100)->data, "two\n");
+  EXPECT_EQ(agent->read_log(log, 0, 3)->data, "one");
+  EXPECT_EQ(agent->read_log(log, 0, 3)->next_offset, 3U);
+}
+
+}  // namespace
+}  // namespace paddle::remote
