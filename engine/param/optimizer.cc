@@ -23,7 +23,9 @@ Method method_of(const wire::Optimizer& optimizer) {
   return Method::kUnknown;
 }
 
-float value_or(float value, float fallback) { return value != 0 ? value : fallback; }
+float value_or(float value, float fallback) {
+  return value != 0 ? value : fallback;
+}
 
 // The spans of one update; none overlaps another.
 struct Arrays {
@@ -104,9 +106,9 @@ void apply_adam(const AdamConstants& c, const Update& update, const Arrays& arra
 
 Status check_range(std::string_view name, float value, float below) {
   if (std::isfinite(value) && value >= 0 && value < below) return {};
-  return Error{Errc::kUsage,
-               fmt::format("optimizer {} is {}, must be at least 0 and below {}", name, value, below),
-               ""};
+  return Error{
+      Errc::kUsage,
+      fmt::format("optimizer {} is {}, must be at least 0 and below {}", name, value, below), ""};
 }
 
 }  // namespace
@@ -128,16 +130,17 @@ std::size_t state_width(const wire::Optimizer& optimizer) {
 Status validate(const wire::Optimizer& optimizer) {
   if (method_of(optimizer) == Method::kUnknown) {
     const std::string suggestion = nearest(optimizer.method(), kMethodNames);
-    return Error{Errc::kUsage,
-                 fmt::format("unknown optimizer '{}'{}", escape_control(optimizer.method()),
-                             suggestion.empty() ? "" : fmt::format(", did you mean '{}'?", suggestion)),
-                 "the methods are sgd, momentum, adagrad and adam"};
+    return Error{
+        Errc::kUsage,
+        fmt::format("unknown optimizer '{}'{}", escape_control(optimizer.method()),
+                    suggestion.empty() ? "" : fmt::format(", did you mean '{}'?", suggestion)),
+        "the methods are sgd, momentum, adagrad and adam"};
   }
   if (!std::isfinite(optimizer.learning_rate()) || optimizer.learning_rate() <= 0) {
-    return Error{Errc::kUsage,
-                 fmt::format("optimizer learning_rate is {}, must be above 0",
-                             optimizer.learning_rate()),
-                 ""};
+    return Error{
+        Errc::kUsage,
+        fmt::format("optimizer learning_rate is {}, must be above 0", optimizer.learning_rate()),
+        ""};
   }
   PADDLE_TRY_STATUS(check_range("momentum", optimizer.momentum(), 1.0F));
   PADDLE_TRY_STATUS(check_range("beta1", optimizer.beta1(), 1.0F));

@@ -1,4 +1,5 @@
-// Optimizers as pure functions over one block or row. Deterministic: no reassociation, no fused multiply-add.
+// Optimizers as pure functions over one block or row. Deterministic: no reassociation, no fused
+// multiply-add.
 #pragma once
 
 #include <cstddef>
@@ -28,12 +29,15 @@ struct Update {
   std::uint64_t count = 1;  // 1-based number of updates of this block or row, this one included
 };
 
-// Applies one gradient in place. `state` is state_width planes of value.size() floats, all 0 before the first update.
+// Applies one gradient in place. `state` is state_width planes of value.size() floats, all 0 before
+// the first update.
 //   sgd       w -= lr g
 //   momentum  m = momentum m - lr g; w += m
-//   adagrad   a += g^2; w -= lr g / (sqrt(a) + epsilon). v0.10 has sqrt(a + epsilon), keeps L2 out of a and folds a every
+//   adagrad   a += g^2; w -= lr g / (sqrt(a) + epsilon). v0.10 has sqrt(a + epsilon), keeps L2 out
+//   of a and folds a every
 //             16384 updates; here L2 is part of g for every method.
-//   adam      m, v moments with bias correction; w -= lr m' / (sqrt(v') + epsilon). v0.10 ignores L2 here.
+//   adam      m, v moments with bias correction; w -= lr m' / (sqrt(v') + epsilon). v0.10 ignores
+//   L2 here.
 // The optimizer must be valid, the spans disjoint and of matching sizes (checked).
 void apply_update(const wire::Optimizer& optimizer, const Update& update, std::span<float> value,
                   std::span<const float> gradient, std::span<float> state);

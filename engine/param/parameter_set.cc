@@ -38,14 +38,13 @@ Status validate_dims(const wire::ParameterSpec& spec) {
       return refuse(spec.name(), "a sparse table has dims {0, width}");
     }
     if (bounded_product(spec, 1, kRowWidthMax) == 0) {
-      return refuse(spec.name(), fmt::format("row width {}, must be 1 to {}", spec.dims(1),
-                                             kRowWidthMax));
+      return refuse(spec.name(),
+                    fmt::format("row width {}, must be 1 to {}", spec.dims(1), kRowWidthMax));
     }
     return {};
   }
   if (spec.dims_size() == 0 || bounded_product(spec, 0, kParameterElementsMax) == 0) {
-    return refuse(spec.name(),
-                  fmt::format("needs 1 to {} elements", kParameterElementsMax));
+    return refuse(spec.name(), fmt::format("needs 1 to {} elements", kParameterElementsMax));
   }
   return {};
 }
@@ -83,7 +82,8 @@ Status validate(const wire::ParameterSpec& spec) {
   PADDLE_TRY_STATUS(validate_dims(spec));
   if (!std::isfinite(spec.initial_mean()) || !std::isfinite(spec.initial_std()) ||
       spec.initial_std() < 0) {
-    return refuse(spec.name(), "initial_mean and initial_std must be finite, initial_std not negative");
+    return refuse(spec.name(),
+                  "initial_mean and initial_std must be finite, initial_std not negative");
   }
   if (!std::isfinite(spec.learning_rate()) || spec.learning_rate() < 0) {
     return refuse(spec.name(), "learning_rate must be finite and not negative");

@@ -18,11 +18,13 @@ std::uint64_t element_count(const wire::ParameterSpec& spec);
 // Floats in one row: the product of all dims but the first (1 for a vector). Of a validated spec.
 std::uint64_t row_width(const wire::ParameterSpec& spec);
 
-// A name is a file name in a snapshot: no '/', no control character, not a name snapshots use themselves.
+// A name is a file name in a snapshot: no '/', no control character, not a name snapshots use
+// themselves.
 Status validate_name(const std::string& name);
 // kUsage: bad name, dims or initial values.
 Status validate(const wire::ParameterSpec& spec);
-// kUsage: a bad parameter or optimizer, a name used twice, or no shard for a kind of parameter that exists.
+// kUsage: a bad parameter or optimizer, a name used twice, or no shard for a kind of parameter that
+// exists.
 Status validate(const wire::ParameterSet& set);
 
 }  // namespace paddle::param

@@ -7,7 +7,9 @@
 namespace paddle::param {
 namespace {
 
-std::uint64_t divide_up(std::uint64_t value, std::uint64_t by) { return (value + by - 1) / by; }
+std::uint64_t divide_up(std::uint64_t value, std::uint64_t by) {
+  return (value + by - 1) / by;
+}
 
 // Elements of every block of one parameter but the last.
 std::uint64_t block_size(const wire::ParameterSpec& spec, std::uint64_t elements,

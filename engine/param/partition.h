@@ -1,4 +1,5 @@
-// Which shard holds what: pure functions of the ParameterSet, so that every process computes the same answer.
+// Which shard holds what: pure functions of the ParameterSet, so that every process computes the
+// same answer.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,8 @@
 
 namespace paddle::param {
 
-// Elements [begin, begin + size) of a dense parameter, row-major. Blocks of a matrix are whole rows.
+// Elements [begin, begin + size) of a dense parameter, row-major. Blocks of a matrix are whole
+// rows.
 struct DenseBlock {
   std::uint32_t parameter = 0;  // index in the ParameterSet
   std::uint32_t index = 0;      // of the block within the parameter
@@ -19,9 +21,10 @@ struct DenseBlock {
   friend bool operator==(const DenseBlock&, const DenseBlock&) = default;
 };
 
-// Fluid's slice rule (blocks of at least min_block_size elements, at most dense_shards of them), placed round robin; the
-// pointer goes on from one parameter to the next. Sparse tables are skipped. In order of (parameter, index). The set must
-// be valid (parameter_set.h); a set of dense_shards = 0 has no blocks.
+// Fluid's slice rule (blocks of at least min_block_size elements, at most dense_shards of them),
+// placed round robin; the pointer goes on from one parameter to the next. Sparse tables are
+// skipped. In order of (parameter, index). The set must be valid (parameter_set.h); a set of
+// dense_shards = 0 has no blocks.
 std::vector<DenseBlock> partition_dense(const wire::ParameterSet& set);
 
 // Sparse rows belong to a virtual shard for ever; a snapshot loads on any number of sparse shards.

@@ -1,5 +1,7 @@
-// A snapshot directory: one v0.10 file per dense parameter, "<name>.state" beside it, sparse tables as numbered
-// "<name>.sparse-00000" files, MANIFEST written last, then `done`. A directory without a valid MANIFEST is not a snapshot.
+// A snapshot directory: one v0.10 file per dense parameter, "<name>.state" beside it, sparse tables
+// as numbered
+// "<name>.sparse-00000" files, MANIFEST written last, then `done`. A directory without a valid
+// MANIFEST is not a snapshot.
 #pragma once
 
 #include <functional>
@@ -14,9 +16,9 @@
 
 namespace paddle::param {
 
-// Builds in "<directory>.tmp"; finish() makes it durable and renames it, replacing an earlier snapshot of that name only
-// then. Destroyed before finish(), it leaves nothing behind. Errors: kResource for the file system, kUsage for misuse of
-// names and sizes by the caller's input.
+// Builds in "<directory>.tmp"; finish() makes it durable and renames it, replacing an earlier
+// snapshot of that name only then. Destroyed before finish(), it leaves nothing behind. Errors:
+// kResource for the file system, kUsage for misuse of names and sizes by the caller's input.
 class SnapshotWriter {
  public:
   // The parent of `directory` must exist. An existing `directory` must be empty or a snapshot.
@@ -54,7 +56,8 @@ class SnapshotReader {
   // Replaces value and state with the parameter's, state as whole planes.
   Status read_dense(const std::string& name, std::vector<float>& value, std::vector<float>& state,
                     std::uint64_t& update_count) const;
-  // Calls the function for each row in file order; its first error ends the reading and is returned.
+  // Calls the function for each row in file order; its first error ends the reading and is
+  // returned.
   Status read_rows(const std::string& name,
                    const std::function<Status(const SparseRow&)>& on_row) const;
 

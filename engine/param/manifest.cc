@@ -1,0 +1,236 @@
+#include "engine/param/manifest.h"
+
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "engine/base/crc32c.h"
+#include "engine/base/text.h"
+#include "engine/base/version.h"
+#include "engine/param/optimizer.h"
+#include "engine/param/parameter_set.h"
+
+namespace paddle::param {
+namespace {
+
+Error malformed(std::string_view line) {
+  return Error{Errc::kData,
+               fmt::format("MANIFEST: unexpected line '{}'", escape_control(line.substr(0, 200))),
+               ""};
+}
+
+std::string crc_line(std::string_view text) {
+  return fmt::format("crc32c {:08x}\n", crc32c(as_bytes(text)));
+}
+
+// Takes "key=value " or, for the last field of a line, "key=value" apart; the first mismatch
+// sticks.
+class Fields {
+ public:
+  Fields(std::string_view line, std::string_view kind) : rest_(line) {
+    good_ = rest_.starts_with(kind);
+    if (good_) rest_.remove_prefix(kind.size());
+  }
+  std::string_view text(std::string_view key) {
+    const std::string prefix = fmt::format(" {}=", key);
+    if (!good_ || !rest_.starts_with(prefix)) {
+      good_ = false;
+      return {};
+    }
+    rest_.remove_prefix(prefix.size());
+    const std::string_view value = rest_.substr(0, rest_.find(' '));
+    rest_.remove_prefix(value.size());
+    return value;
+  }
+  // A name may contain spaces, so it is the last field.
+  std::string name() {
+    constexpr std::string_view kPrefix = " name=";
+    if (!good_ || !rest_.starts_with(kPrefix)) {
+      good_ = false;
+      return {};
+    }
+    std::string value(rest_.substr(kPrefix.size()));
+    rest_ = {};
+    return value;
+  }
+  template <class T>
+  T number(std::string_view key) {
+    return parse<T>(text(key));
+  }
+  template <class T>
+  T parse(std::string_view value, int base = 10) {
+    T number{};
+    std::from_chars_result result{};
+    if constexpr (std::is_integral_v<T>) {
+      result = std::from_chars(value.data(), value.data() + value.size(), number, base);
+    } else {
+      result = std::from_chars(value.data(), value.data() + value.size(), number);
+    }
+    if (result.ec != std::errc() || result.ptr != value.data() + value.size()) good_ = false;
+    return number;
+  }
+  bool complete() const { return good_ && rest_.empty(); }
+
+ private:
+  std::string_view rest_;
+  bool good_ = true;
+};
+
+std::string encode_parameter(const ManifestParameter& parameter) {
+  const wire::ParameterSpec& spec = parameter.spec;
+  std::string dims;
+  for (const std::uint64_t dim : spec.dims())
+    dims += fmt::format("{}{}", dims.empty() ? "" : "x", dim);
+  std::string text = fmt::format(
+      "parameter kind={} dims={} initial_mean={} initial_std={} learning_rate={} l2={} static={} "
+      "state_width={} rows={} files={} name={}\n",
+      spec.sparse() ? "sparse" : "dense", dims, spec.initial_mean(), spec.initial_std(),
+      spec.learning_rate(), spec.l2(), spec.is_static() ? 1 : 0, parameter.state_width,
+      parameter.rows, parameter.files.size(), spec.name());
+  for (const FileEntry& file : parameter.files) {
+    text += fmt::format("file size={} crc32c={:08x} name={}\n", file.size, file.crc, file.name);
+  }
+  return text;
+}
+
+class Decoder {
+ public:
+  explicit Decoder(std::string_view text) : rest_(text) {}
+
+  Result<Manifest> decode() {
+    Manifest manifest;
+    Fields format(line(), "snapshot");
+    const auto version = format.number<std::uint32_t>("format");
+    format.text("engine");
+    if (!format.complete()) return malformed(line_);
+    if (version != kSnapshotFormat) {
+      return Error{
+          Errc::kVersion,
+          fmt::format("MANIFEST: format {}, this program reads {}", version, kSnapshotFormat), ""};
+    }
+    PADDLE_TRY_STATUS(decode_info(manifest.info));
+    while (!rest_.empty()) {
+      PADDLE_TRY(ManifestParameter parameter, decode_parameter());
+      manifest.parameters.push_back(std::move(parameter));
+    }
+    return manifest;
+  }
+
+ private:
+  std::string_view line() {
+    line_ = rest_.substr(0, rest_.find('\n'));
+    rest_.remove_prefix(std::min(rest_.size(), line_.size() + 1));
+    return line_;
+  }
+
+  Status decode_info(SnapshotInfo& info) {
+    Fields progress(line(), "progress");
+    info.pass = progress.number<std::uint64_t>("pass");
+    info.step = progress.number<std::uint64_t>("step");
+    info.seed = progress.number<std::uint64_t>("seed");
+    if (!progress.complete()) return malformed(line_);
+    Fields fields(line(), "optimizer");
+    info.optimizer.set_method(std::string(fields.text("method")));
+    info.optimizer.set_learning_rate(fields.number<float>("learning_rate"));
+    info.optimizer.set_momentum(fields.number<float>("momentum"));
+    info.optimizer.set_beta1(fields.number<float>("beta1"));
+    info.optimizer.set_beta2(fields.number<float>("beta2"));
+    info.optimizer.set_epsilon(fields.number<float>("epsilon"));
+    if (!fields.complete()) return malformed(line_);
+    while (rest_.starts_with("trainer ")) {
+      Fields trainer(line(), "trainer");
+      const auto id = trainer.number<std::uint64_t>("id");
+      const auto cursor = trainer.number<std::uint64_t>("cursor");
+      if (!trainer.complete() || id != info.trainer_cursors.size()) return malformed(line_);
+      info.trainer_cursors.push_back(cursor);
+    }
+    return {};
+  }
+
+  Result<ManifestParameter> decode_parameter() {
+    ManifestParameter parameter;
+    wire::ParameterSpec& spec = parameter.spec;
+    Fields fields(line(), "parameter");
+    const std::string_view kind = fields.text("kind");
+    std::string_view dims = fields.text("dims");
+    for (std::size_t end = 0; end != std::string_view::npos;) {
+      end = dims.find('x');
+      spec.add_dims(fields.parse<std::uint64_t>(dims.substr(0, end)));
+      if (end != std::string_view::npos) dims.remove_prefix(end + 1);
+    }
+    spec.set_sparse(kind == "sparse");
+    spec.set_initial_mean(fields.number<float>("initial_mean"));
+    spec.set_initial_std(fields.number<float>("initial_std"));
+    spec.set_learning_rate(fields.number<float>("learning_rate"));
+    spec.set_l2(fields.number<float>("l2"));
+    spec.set_is_static(fields.text("static") == "1");
+    parameter.state_width = fields.number<std::uint32_t>("state_width");
+    parameter.rows = fields.number<std::uint64_t>("rows");
+    const auto files = fields.number<std::uint64_t>("files");
+    spec.set_name(fields.name());
+    if (!fields.complete() || (kind != "sparse" && kind != "dense")) return malformed(line_);
+    if (auto valid = validate(spec); !valid)
+      return Error{Errc::kData, "MANIFEST: " + valid.error().message, ""};
+    if (files == 0 || (!spec.sparse() && files != 2)) return malformed(line_);
+    for (std::uint64_t i = 0; i < files; ++i) {
+      Fields file(line(), "file");
+      FileEntry entry;
+      entry.size = file.number<std::uint64_t>("size");
+      entry.crc = file.parse<std::uint32_t>(file.text("crc32c"), 16);
+      entry.name = file.name();
+      const std::string expected = spec.sparse() ? rows_file_name(spec.name(), i)
+                                   : i == 0      ? spec.name()
+                                                 : state_file_name(spec.name());
+      if (!file.complete() || entry.name != expected) return malformed(line_);
+      parameter.files.push_back(std::move(entry));
+    }
+    return parameter;
+  }
+
+  std::string_view rest_;
+  std::string_view line_;
+};
+
+}  // namespace
+
+std::string state_file_name(const std::string& parameter) {
+  return parameter + ".state";
+}
+
+std::string rows_file_name(const std::string& parameter, std::size_t number) {
+  return fmt::format("{}.sparse-{:05}", parameter, number);
+}
+
+std::string encode_manifest(const Manifest& manifest) {
+  const SnapshotInfo& info = manifest.info;
+  const wire::Optimizer& optimizer = info.optimizer;
+  std::string text = fmt::format("snapshot format={} engine={}\n", kSnapshotFormat, kVersion);
+  text += fmt::format("progress pass={} step={} seed={}\n", info.pass, info.step, info.seed);
+  text +=
+      fmt::format("optimizer method={} learning_rate={} momentum={} beta1={} beta2={} epsilon={}\n",
+                  optimizer.method(), optimizer.learning_rate(), optimizer.momentum(),
+                  optimizer.beta1(), optimizer.beta2(), optimizer.epsilon());
+  for (std::size_t i = 0; i < info.trainer_cursors.size(); ++i) {
+    text += fmt::format("trainer id={} cursor={}\n", i, info.trainer_cursors[i]);
+  }
+  for (const ManifestParameter& parameter : manifest.parameters)
+    text += encode_parameter(parameter);
+  return text + crc_line(text);
+}
+
+Result<Manifest> decode_manifest(std::string_view text) {
+  const std::size_t crc_bytes = crc_line({}).size();
+  const std::size_t body = text.size() < crc_bytes ? 0 : text.size() - crc_bytes;
+  const std::string expected = crc_line(text.substr(0, body));
+  if (text.substr(body) != expected) {
+    return Error{
+        Errc::kData,
+        fmt::format("MANIFEST: expected last line '{}', found '{}': it is corrupt or cut off",
+                    escape_control(expected.substr(0, crc_bytes - 1)),
+                    escape_control(text.substr(body))),
+        ""};
+  }
+  return Decoder(text.substr(0, body)).decode();
+}
+
+}  // namespace paddle::param

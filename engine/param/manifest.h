@@ -1,0 +1,37 @@
+// MANIFEST of a snapshot: plain text, one fact a line, the last line the CRC32C of all before it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/result.h"
+#include "engine/param/block_file.h"
+#include "engine/param/snapshot_info.h"
+
+namespace paddle::param {
+
+constexpr std::size_t kManifestBytesMax = 64U << 20U;
+constexpr std::uint32_t kSnapshotFormat = 1;
+
+struct ManifestParameter {
+  wire::ParameterSpec spec;
+  std::uint32_t state_width = 0;
+  std::uint64_t rows = 0;  // of a sparse table
+  // Dense: "<name>" and "<name>.state". Sparse: "<name>.sparse-00000" and on, at least one.
+  std::vector<FileEntry> files;
+};
+
+struct Manifest {
+  SnapshotInfo info;
+  std::vector<ManifestParameter> parameters;
+};
+
+std::string state_file_name(const std::string& parameter);
+std::string rows_file_name(const std::string& parameter, std::size_t number);
+
+std::string encode_manifest(const Manifest& manifest);
+// kData "MANIFEST: ...", kVersion for another format. Names, dims and file names are checked.
+Result<Manifest> decode_manifest(std::string_view text);
+
+}  // namespace paddle::param

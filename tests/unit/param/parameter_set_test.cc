@@ -1,0 +1,75 @@
+#include "engine/param/parameter_set.h"
+
+#include <gtest/gtest.h>
+
+namespace paddle::param {
+namespace {
+
+wire::ParameterSet good_set() {
+  wire::ParameterSet set;
+  set.mutable_optimizer()->set_method("sgd");
+  set.mutable_optimizer()->set_learning_rate(1);
+  set.set_dense_shards(1);
+  set.set_sparse_shards(1);
+  wire::ParameterSpec& dense = *set.add_parameters();
+  dense.set_name("_fc.w0");
+  dense.add_dims(4);
+  dense.add_dims(8);
+  wire::ParameterSpec& sparse = *set.add_parameters();
+  sparse.set_name("_proj");
+  sparse.set_sparse(true);
+  sparse.add_dims(0);
+  sparse.add_dims(32);
+  return set;
+}
+
+TEST(ParameterSetTest, CountsElementsAndRows) {
+  const wire::ParameterSet set = good_set();
+  ASSERT_TRUE(validate(set));
+  EXPECT_EQ(element_count(set.parameters(0)), 32U);
+  EXPECT_EQ(row_width(set.parameters(0)), 8U);
+  EXPECT_EQ(row_width(set.parameters(1)), 32U);
+}
+
+TEST(ParameterSetTest, RefusesUnsafeNames) {
+  for (const char* name : {"", "..", "a/b", "/a", "MANIFEST", "done", "w.state", "w.sparse-00000",
+                           "w.tmp", "new\nline"}) {
+    wire::ParameterSet set = good_set();
+    set.mutable_parameters(0)->set_name(name);
+    EXPECT_FALSE(validate(set)) << name;
+  }
+  wire::ParameterSet set = good_set();
+  set.mutable_parameters(0)->set_name(std::string(kParameterNameBytesMax + 1, 'a'));
+  EXPECT_FALSE(validate(set));
+  set.mutable_parameters(0)->set_name("_proj");
+  const Status twice = validate(set);
+  ASSERT_FALSE(twice);
+  EXPECT_EQ(twice.error().message, "parameter '_proj': the name is used twice");
+}
+
+TEST(ParameterSetTest, RefusesDimsThatOverflowOrAreEmpty) {
+  wire::ParameterSet set = good_set();
+  set.mutable_parameters(0)->set_dims(0, 1ULL << 62U);
+  EXPECT_FALSE(validate(set));
+  set.mutable_parameters(0)->set_dims(0, 0);
+  EXPECT_FALSE(validate(set));
+  set = good_set();
+  set.mutable_parameters(1)->set_dims(0, 5);
+  EXPECT_FALSE(validate(set));
+  set.mutable_parameters(1)->set_dims(0, 0);
+  set.mutable_parameters(1)->set_dims(1, kRowWidthMax + 1);
+  EXPECT_FALSE(validate(set));
+}
+
+TEST(ParameterSetTest, RefusesParametersWithoutAShard) {
+  wire::ParameterSet set = good_set();
+  set.set_sparse_shards(0);
+  EXPECT_FALSE(validate(set));
+  set.mutable_parameters()->RemoveLast();
+  EXPECT_TRUE(validate(set));
+  set.set_dense_shards(0);
+  EXPECT_FALSE(validate(set));
+}
+
+}  // namespace
+}  // namespace paddle::param

@@ -1,0 +1,80 @@
+#include "engine/base/rng.h"
+#include "tests/unit/param/snapshot_fixture.h"
+
+namespace paddle::param {
+namespace {
+
+const std::vector<std::string> kFiles = {"MANIFEST", "_fc.wbias", "_fc.wbias.state",
+                                         "my table.sparse-00000"};
+
+void expect_refused(const std::string& directory, const std::string& file,
+                    const std::string& what) {
+  const auto reader = SnapshotReader::open(directory);
+  ASSERT_FALSE(reader) << file << " " << what;
+  EXPECT_EQ(reader.error().code, Errc::kData);
+  EXPECT_NE(reader.error().message.find(file), std::string::npos) << reader.error().message;
+}
+
+TEST_F(SnapshotTest, EveryTruncationIsRefusedByName) {
+  write();
+  for (const std::string& file : kFiles) {
+    const std::string path = directory_ + "/" + file;
+    const std::string whole = content(path);
+    ASSERT_FALSE(whole.empty());
+    for (std::size_t size = 0; size < whole.size(); ++size) {
+      overwrite(path, whole.substr(0, size));
+      expect_refused(directory_, file, "cut to " + std::to_string(size));
+    }
+    overwrite(path, whole + '\0');
+    expect_refused(directory_, file, "with a byte more");
+    overwrite(path, whole);
+  }
+  EXPECT_TRUE(SnapshotReader::open(directory_));
+}
+
+TEST_F(SnapshotTest, EveryBitFlipIsRefusedByName) {
+  write();
+  Rng rng(2026);
+  for (int i = 0; i < 2000; ++i) {
+    const std::string& file = kFiles[rng.below(kFiles.size())];
+    const std::string path = directory_ + "/" + file;
+    const std::string whole = content(path);
+    std::string flipped = whole;
+    const std::uint64_t bit = rng.below(whole.size() * 8);
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
+    overwrite(path, flipped);
+    expect_refused(directory_, file, "bit " + std::to_string(bit));
+    overwrite(path, whole);
+  }
+  EXPECT_TRUE(SnapshotReader::open(directory_));
+}
+
+TEST_F(SnapshotTest, MissingFilesAreRefusedByName) {
+  for (const std::string& file : kFiles) {
+    write();
+    std::filesystem::remove(directory_ + "/" + file);
+    expect_refused(directory_, file, "missing");
+    std::filesystem::remove_all(directory_);
+  }
+}
+
+// Damage between open and read is seen too.
+TEST_F(SnapshotTest, DamageAfterOpenIsRefused) {
+  write();
+  const auto reader = SnapshotReader::open(directory_);
+  ASSERT_TRUE(reader);
+  for (const std::string& file : kFiles) {
+    std::string text = content(directory_ + "/" + file);
+    text.back() = static_cast<char>(text.back() ^ 1);
+    overwrite(directory_ + "/" + file, text);
+  }
+  std::vector<float> value;
+  std::vector<float> state;
+  std::uint64_t update_count = 0;
+  EXPECT_FALSE(reader->read_dense("_fc.wbias", value, state, update_count));
+  EXPECT_TRUE(value.empty());
+  EXPECT_FALSE(reader->read_rows("my table", [](const SparseRow&) -> Status { return {}; }));
+}
+
+}  // namespace
+}  // namespace paddle::param

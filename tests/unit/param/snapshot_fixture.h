@@ -1,0 +1,83 @@
+// A small snapshot with dense, sparse and optimizer state, in a directory of its own.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "engine/param/snapshot.h"
+
+namespace paddle::param {
+
+class SnapshotTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = ::testing::TempDir() + "/snapshotXXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    root_ = name;
+    directory_ = name + "/pass-00000";
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  static wire::ParameterSpec dense_spec() {
+    wire::ParameterSpec spec;
+    spec.set_name("_fc.wbias");
+    spec.add_dims(2);
+    spec.set_initial_std(0.1F);
+    spec.set_learning_rate(2);
+    spec.set_l2(8e-4F);
+    return spec;
+  }
+  static wire::ParameterSpec sparse_spec() {
+    wire::ParameterSpec spec;
+    spec.set_name("my table");
+    spec.set_sparse(true);
+    spec.add_dims(0);
+    spec.add_dims(3);
+    spec.set_learning_rate(1);
+    return spec;
+  }
+  static SnapshotInfo info() {
+    SnapshotInfo info;
+    info.optimizer.set_method("adam");
+    info.optimizer.set_learning_rate(3e-3F);
+    info.optimizer.set_beta1(0.9F);
+    info.pass = 4;
+    info.step = 1234567890123;
+    info.seed = ~0ULL;
+    info.trainer_cursors = {7, 0, 9};
+    return info;
+  }
+  static std::vector<SparseRow> rows() {
+    return {
+        {.id = 0, .update_count = 1, .value = {1, 2, 3}, .state = {4, 5, 6, 7, 8, 9}},
+        {.id = ~0ULL, .update_count = 5, .value = {-1, 0, 1e-30F}, .state = {0, 0, 0, 1, 1, 1}}};
+  }
+  void write(float first_value = 1.0F) {
+    auto writer = SnapshotWriter::create(directory_);
+    ASSERT_TRUE(writer) << writer.error().message;
+    const std::vector<float> value = {first_value, -2.5F};
+    const std::vector<float> state = {1, 2, 3, 4};
+    ASSERT_TRUE(writer->add_dense(dense_spec(), value, state, 17));
+    ASSERT_TRUE(writer->begin_sparse(sparse_spec(), 2));
+    ASSERT_TRUE(writer->add_rows(rows()));
+    ASSERT_TRUE(writer->end_sparse());
+    const Status finished = writer->finish(info());
+    ASSERT_TRUE(finished) << finished.error().message;
+  }
+  static std::string content(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  static void overwrite(const std::string& path, const std::string& text) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
+  }
+
+  std::string root_;
+  std::string directory_;
+};
+
+}  // namespace paddle::param
