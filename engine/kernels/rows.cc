@@ -1,0 +1,52 @@
+#include "engine/kernels/rows.h"
+
+#include <algorithm>
+
+#include "engine/kernels/multiversion.h"
+
+namespace paddle::kernels {
+
+void gather_rows(const float* table, std::size_t width, std::span<const std::uint32_t> positions,
+                 float* out, std::size_t stride) {
+  for (const std::uint32_t position : positions) {
+    std::copy_n(table + position * width, width, out);
+    out += stride;
+  }
+}
+
+PADDLE_MULTIVERSION
+void scatter_add_rows(const float* __restrict rows, std::size_t stride, std::size_t width,
+                      std::span<const std::uint32_t> positions, float scale,
+                      float* __restrict table) {
+  for (const std::uint32_t position : positions) {
+    float* row = table + position * width;
+    for (std::size_t c = 0; c < width; ++c) row[c] += scale * rows[c];
+    rows += stride;
+  }
+}
+
+PADDLE_MULTIVERSION
+void pool_rows(const float* __restrict table, std::size_t width,
+               std::span<const std::uint32_t> positions, float scale, float* __restrict out) {
+  std::fill_n(out, width, 0.0F);
+  for (const std::uint32_t position : positions) {
+    const float* row = table + position * width;
+    for (std::size_t c = 0; c < width; ++c) out[c] += row[c];
+  }
+  for (std::size_t c = 0; c < width; ++c) out[c] *= scale;
+}
+
+PADDLE_MULTIVERSION
+void copy_block(std::size_t rows, std::size_t width, const float* __restrict from,
+                std::size_t from_stride, float* __restrict to, std::size_t to_stride,
+                bool accumulate) {
+  for (std::size_t r = 0; r < rows; ++r, from += from_stride, to += to_stride) {
+    if (accumulate) {
+      for (std::size_t c = 0; c < width; ++c) to[c] += from[c];
+    } else {
+      std::copy_n(from, width, to);
+    }
+  }
+}
+
+}  // namespace paddle::kernels

@@ -1,0 +1,73 @@
+#include "engine/kernels/softmax.h"
+
+#include <array>
+#include <cmath>
+
+#include "engine/kernels/exponential.h"
+#include "engine/kernels/multiversion.h"
+
+namespace paddle::kernels {
+namespace {
+
+// Partial results kept apart: wide enough for any vector unit, and the order is written down here.
+constexpr std::size_t kLanes = 32;
+
+PADDLE_MULTIVERSION
+float largest(std::size_t width, const float* x) {
+  std::array<float, kLanes> lanes;
+  lanes.fill(x[0]);
+  std::size_t i = 0;
+  for (; i + kLanes <= width; i += kLanes) {
+    for (std::size_t k = 0; k < kLanes; ++k) lanes[k] = x[i + k] > lanes[k] ? x[i + k] : lanes[k];
+  }
+  for (; i < width; ++i) lanes[0] = x[i] > lanes[0] ? x[i] : lanes[0];
+  float result = lanes[0];
+  for (const float lane : lanes) result = lane > result ? lane : result;
+  return result;
+}
+
+// out[i] = e^(x[i] - shift); returns their sum.
+PADDLE_MULTIVERSION
+float exponentials(std::size_t width, const float* __restrict x, float shift,
+                   float* __restrict out) {
+  std::array<float, kLanes> lanes{};
+  std::size_t i = 0;
+  for (; i + kLanes <= width; i += kLanes) {
+    for (std::size_t k = 0; k < kLanes; ++k) {
+      out[i + k] = exponential(x[i + k] - shift);
+      lanes[k] += out[i + k];
+    }
+  }
+  for (std::size_t k = 0; i + k < width; ++k) {
+    out[i + k] = exponential(x[i + k] - shift);
+    lanes[k] += out[i + k];
+  }
+  for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
+    for (std::size_t k = 0; k < half; ++k) lanes[k] += lanes[k + half];
+  }
+  return lanes[0];
+}
+
+PADDLE_MULTIVERSION
+void scale(std::size_t width, float factor, float* x) {
+  for (std::size_t i = 0; i < width; ++i) x[i] *= factor;
+}
+
+}  // namespace
+
+SoftmaxCost softmax_cross_entropy(std::size_t width, const float* logits, std::size_t label,
+                                  bool with_gradient, float* gradient) {
+  const float shift = largest(width, logits);
+  SoftmaxCost result;
+  while (result.prediction + 1 < width && logits[result.prediction] != shift) ++result.prediction;
+  const float sum = exponentials(width, logits, shift, gradient);
+  result.cost = std::log(static_cast<double>(sum)) -
+                (static_cast<double>(logits[label]) - static_cast<double>(shift));
+  if (with_gradient) {
+    scale(width, 1.0F / sum, gradient);
+    gradient[label] -= 1.0F;
+  }
+  return result;
+}
+
+}  // namespace paddle::kernels
