@@ -34,6 +34,7 @@ struct LayerConfig {
   std::string type;                 // embedding, fc, concat, dropout, softmax_cross_entropy
   std::vector<std::string> inputs;  // data slots or earlier layers
   std::uint64_t size = 0;           // outputs per example (per id for embedding)
+  std::uint64_t vocabulary = 0;     // rows of a dense embedding; 0: a sparse table of any ids
   std::string activation;           // identity, sigmoid, relu, tanh
   std::string pooling;              // embedding over a variable-length slot: sum, mean; "" for one id per example
   float rate = 0;                   // dropout probability

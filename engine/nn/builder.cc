@@ -1,0 +1,215 @@
+#include "engine/nn/builder.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "engine/base/safe_path.h"
+#include "engine/base/text.h"
+
+namespace paddle::nn {
+namespace {
+
+struct Kind {
+  std::string_view type;
+  LayerResult (*make)(Builder&);
+};
+
+constexpr std::array<Kind, 5> kKinds{{{"embedding", make_embedding},
+                                      {"fc", make_fc},
+                                      {"concat", make_concat},
+                                      {"dropout", make_dropout},
+                                      {"softmax_cross_entropy", make_softmax_cross_entropy}}};
+
+bool same_attributes(const wire::ParameterSpec& a, const wire::ParameterSpec& b) {
+  return a.initial_mean() == b.initial_mean() && a.initial_std() == b.initial_std() &&
+         a.learning_rate() == b.learning_rate() && a.l2() == b.l2() &&
+         a.is_static() == b.is_static();
+}
+
+bool all_default(const config::ParameterAttributes& a) {
+  const config::ParameterAttributes d;
+  return a.initial_mean == d.initial_mean && a.initial_std == d.initial_std &&
+         a.learning_rate == d.learning_rate && a.l2 == d.l2 && a.is_static == d.is_static;
+}
+
+}  // namespace
+
+Status Builder::build() {
+  for (std::size_t i = 0; i < configs_.size(); ++i) {
+    PADDLE_TRY_STATUS(build_layer());
+    consumers_.push_back(0);
+  }
+  bool has_cost = false;
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const bool is_cost = layers_[i]->width() == 0;
+    has_cost = has_cost || is_cost;
+    if (!is_cost && consumers_[i] == 0) {
+      return Error{Errc::kUsage,
+                   fmt::format("layer '{}': no other layer reads it", layers_[i]->name()),
+                   "name it in the input of another layer, or remove it"};
+    }
+  }
+  if (!has_cost) {
+    return Error{Errc::kUsage, "the network has no cost layer",
+                 "end it with a layer of type softmax_cross_entropy"};
+  }
+  for (auto& layer : layers_) layer->set_consumers(consumers_);
+  return {};
+}
+
+Status Builder::build_layer() {
+  const config::LayerConfig& layer = config();
+  if (layer.name.empty()) {
+    return Error{Errc::kUsage, fmt::format("layer number {} has no name", index() + 1), ""};
+  }
+  for (const auto& earlier : layers_) {
+    if (earlier->name() == layer.name) return error("another layer has the same name");
+  }
+  if (std::find(slots_.begin(), slots_.end(), layer.name) != slots_.end()) {
+    return error("a data slot has the same name");
+  }
+  std::vector<std::string_view> types;
+  for (const Kind& kind : kKinds) {
+    types.push_back(kind.type);
+    if (kind.type != layer.type) continue;
+    PADDLE_TRY_STATUS(check_keys());
+    PADDLE_TRY(std::unique_ptr<Layer> made, kind.make(*this));
+    layers_.push_back(std::move(made));
+    return {};
+  }
+  return error(fmt::format("unknown type '{}'{}", layer.type, suggest(layer.type, types)),
+               fmt::format("types are {}", fmt::join(types, ", ")));
+}
+
+Status Builder::check_keys() const {
+  const config::LayerConfig& layer = config();
+  struct Rule {
+    bool given;
+    std::string_view key;
+    std::string_view type;
+  };
+  const std::array<Rule, 5> rules{{{!layer.activation.empty(), "activation", "fc"},
+                                   {!layer.pooling.empty(), "pooling", "embedding"},
+                                   {layer.vocabulary != 0, "vocabulary", "embedding"},
+                                   {layer.rate != 0, "rate", "dropout"},
+                                   {!layer.label.empty(), "label", "softmax_cross_entropy"}}};
+  for (const Rule& rule : rules) {
+    if (rule.given && rule.type != layer.type) {
+      return error(fmt::format("key '{}' is for layers of type {}, this one is of type {}", rule.key,
+                               rule.type, layer.type));
+    }
+  }
+  return {};
+}
+
+Error Builder::error(std::string message, std::string hint) const {
+  return Error{Errc::kUsage, fmt::format("layer '{}': {}", config().name, message),
+               std::move(hint)};
+}
+
+std::string Builder::suggest(std::string_view name,
+                             std::vector<std::string_view> candidates) const {
+  const std::string near = nearest(name, candidates);
+  return near.empty() ? "" : fmt::format(", did you mean '{}'?", near);
+}
+
+Result<LayerInput> Builder::layer_input(const std::string& name) {
+  std::vector<std::string_view> candidates;
+  for (const auto& layer : layers_) {
+    if (layer->name() == name) {
+      if (layer->width() == 0) {
+        return error(fmt::format("input '{}' is a cost layer, which has no output", name));
+      }
+      ++consumers_[layer->index()];
+      return LayerInput{layer->index(), layer->width()};
+    }
+    candidates.push_back(layer->name());
+  }
+  if (name == config().name) return error("it is its own input");
+  for (std::size_t i = index() + 1; i < configs_.size(); ++i) {
+    if (configs_[i].name == name) {
+      return error(fmt::format("input '{}' is defined further down", name),
+                   fmt::format("move layer '{}' above layer '{}'", name, config().name));
+    }
+  }
+  if (std::find(slots_.begin(), slots_.end(), name) != slots_.end()) {
+    return error(fmt::format("input '{}' is a data slot", name),
+                 "put a layer of type embedding between them");
+  }
+  return error(fmt::format("unknown input '{}'{}", name, suggest(name, candidates)),
+               "inputs are the names of earlier layers");
+}
+
+Result<std::size_t> Builder::slot(const std::string& name, std::string_view key) const {
+  const auto found = std::find(slots_.begin(), slots_.end(), name);
+  if (found != slots_.end()) return static_cast<std::size_t>(found - slots_.begin());
+  for (const config::LayerConfig& other : configs_) {
+    if (other.name == name) {
+      return error(fmt::format("{} '{}' is a layer, it must be a data slot", key, name),
+                   fmt::format("slots are {}", fmt::join(slots_, ", ")));
+    }
+  }
+  return error(fmt::format("unknown {} '{}'{}", key, name,
+                           suggest(name, {slots_.begin(), slots_.end()})),
+               fmt::format("slots are {}", fmt::join(slots_, ", ")));
+}
+
+Result<std::size_t> Builder::parameter(const ParameterRequest& request) {
+  const config::ParameterAttributes& attributes = request.attributes;
+  wire::ParameterSpec spec;
+  spec.set_name(attributes.name.empty() ? request.default_name : attributes.name);
+  for (const std::uint64_t dim : request.dims) spec.add_dims(dim);
+  spec.set_sparse(attributes.sparse);
+  spec.set_initial_mean(attributes.initial_mean);
+  spec.set_initial_std(attributes.initial_std < 0 ? static_cast<float>(request.initial_std)
+                                                  : attributes.initial_std);
+  spec.set_learning_rate(attributes.learning_rate);
+  spec.set_l2(attributes.l2 < 0 ? default_l2_ : attributes.l2);
+  spec.set_is_static(attributes.is_static);
+  if (!SafePath::parse(spec.name()) || spec.name().find('/') != std::string::npos) {
+    return error(fmt::format("parameter name '{}' cannot be a file name", spec.name()));
+  }
+  const auto [known, is_new] = parameter_by_name_.try_emplace(spec.name(), parameters_.size());
+  if (is_new) {
+    parameters_.push_back(spec);
+    parameter_owners_.push_back(config().name);
+    return known->second;
+  }
+  const wire::ParameterSpec& first = parameters_[known->second];
+  const std::string& owner = parameter_owners_[known->second];
+  const bool same_shape = std::equal(first.dims().begin(), first.dims().end(), spec.dims().begin(),
+                                     spec.dims().end());
+  if (!same_shape || first.sparse() != spec.sparse()) {
+    return error(fmt::format(
+        "parameter '{}' is {} [{}] here and {} [{}] in layer '{}'", spec.name(),
+        spec.sparse() ? "sparse" : "dense", fmt::join(spec.dims(), ", "),
+        first.sparse() ? "sparse" : "dense", fmt::join(first.dims(), ", "), owner));
+  }
+  if (!all_default(attributes) && !same_attributes(first, spec)) {
+    return error(fmt::format("parameter '{}' has other attributes here than in layer '{}'",
+                             spec.name(), owner),
+                 "give both the same, or give them in the first layer only");
+  }
+  return known->second;
+}
+
+Status Builder::need_inputs(std::size_t at_least, std::size_t at_most) const {
+  const std::size_t given = config().inputs.size();
+  if (given < at_least) return error("key 'input' is missing");
+  if (given > at_most) {
+    return error(fmt::format("takes {} input, {} are given", at_most, given),
+                 "join several with a layer of type concat");
+  }
+  return {};
+}
+
+Status Builder::size_is(std::size_t width) const {
+  if (config().size == 0 || config().size == width) return {};
+  return error(fmt::format("size is {}, its inputs have width {}", config().size, width),
+               "remove the key 'size'");
+}
+
+}  // namespace paddle::nn

@@ -1,0 +1,73 @@
+// Turns layer configurations into layers: resolves names, declares parameters, words the errors.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/result.h"
+#include "engine/config/job_config.h"
+#include "engine/nn/layer.h"
+
+namespace paddle::nn {
+
+// An earlier layer as an input.
+struct LayerInput {
+  std::size_t layer = 0;
+  std::size_t width = 0;
+};
+
+// What a layer kind needs; initial_std is used where the configuration says "negative".
+struct ParameterRequest {
+  const config::ParameterAttributes& attributes;
+  std::string default_name;
+  std::vector<std::uint64_t> dims;
+  double initial_std = 0;
+};
+
+class Builder {
+ public:
+  Builder(const std::vector<config::LayerConfig>& layers, const std::vector<std::string>& slots,
+          float default_l2)
+      : configs_(layers), slots_(slots), default_l2_(default_l2) {}
+
+  // Every layer, checked as a whole.
+  Status build();
+
+  std::vector<std::unique_ptr<Layer>> take_layers() { return std::move(layers_); }
+  std::vector<wire::ParameterSpec> take_parameters() { return std::move(parameters_); }
+
+  // For the layer kinds: all speak of the layer that is being built.
+  const config::LayerConfig& config() const { return configs_[layers_.size()]; }
+  std::size_t index() const { return layers_.size(); }
+  // kUsage: "layer 'x': <message>".
+  Error error(std::string message, std::string hint = "") const;
+  Result<LayerInput> layer_input(const std::string& name);
+  // The index of a data slot, named by `key`.
+  Result<std::size_t> slot(const std::string& name, std::string_view key) const;
+  // The index of a parameter, new or shared by name.
+  Result<std::size_t> parameter(const ParameterRequest& request);
+  Status need_inputs(std::size_t at_least, std::size_t at_most) const;
+  // A written `size` must be the width that the inputs give.
+  Status size_is(std::size_t width) const;
+
+ private:
+  Status build_layer();
+  Status check_keys() const;
+  std::string suggest(std::string_view name, std::vector<std::string_view> candidates) const;
+
+  const std::vector<config::LayerConfig>& configs_;
+  const std::vector<std::string>& slots_;
+  float default_l2_;
+  std::vector<std::unique_ptr<Layer>> layers_;
+  std::vector<std::uint32_t> consumers_;  // by layer
+  std::vector<wire::ParameterSpec> parameters_;
+  std::vector<std::string> parameter_owners_;  // the layer that declared each
+  std::map<std::string, std::size_t> parameter_by_name_;
+};
+
+}  // namespace paddle::nn

@@ -1,0 +1,54 @@
+// concat: its inputs side by side.
+#include <limits>
+
+#include "engine/kernels/rows.h"
+#include "engine/nn/builder.h"
+
+namespace paddle::nn {
+namespace {
+
+class Concat final : public Layer {
+ public:
+  Concat(const Builder& builder, std::size_t width, std::vector<LayerInput> inputs)
+      : Layer(builder.config().name, builder.index(), width), inputs_(std::move(inputs)) {}
+
+  Status forward(const Run& run, LayerAccess access, double&) const override {
+    float* out = access.output(index());
+    for (const LayerInput& input : inputs_) {
+      kernels::copy_block(run.rows(), input.width, access.output(input.layer), input.width, out,
+                          width(), false);
+      out += input.width;
+    }
+    return {};
+  }
+
+  void backward(const Run& run, LayerAccess access) const override {
+    const float* gradient = access.output_gradient(index());
+    for (const LayerInput& input : inputs_) {
+      const bool add = access.claim_output_gradient(input.layer);
+      kernels::copy_block(run.rows(), input.width, gradient, width(),
+                          access.output_gradient(input.layer), input.width, add);
+      gradient += input.width;
+    }
+  }
+
+ private:
+  std::vector<LayerInput> inputs_;
+};
+
+}  // namespace
+
+LayerResult make_concat(Builder& builder) {
+  PADDLE_TRY_STATUS(builder.need_inputs(1, std::numeric_limits<std::size_t>::max()));
+  std::vector<LayerInput> inputs;
+  std::size_t width = 0;
+  for (const std::string& name : builder.config().inputs) {
+    PADDLE_TRY(const LayerInput input, builder.layer_input(name));
+    inputs.push_back(input);
+    width += input.width;
+  }
+  PADDLE_TRY_STATUS(builder.size_is(width));
+  return LayerResult(std::make_unique<Concat>(builder, width, std::move(inputs)));
+}
+
+}  // namespace paddle::nn

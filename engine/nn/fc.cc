@@ -1,0 +1,113 @@
+// fc: activation(sum over inputs of input * weight + bias), a weight of {input width, size} per input.
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "engine/kernels/elementwise.h"
+#include "engine/kernels/gemm.h"
+#include "engine/nn/builder.h"
+
+namespace paddle::nn {
+namespace {
+
+using kernels::Activation;
+using kernels::Transpose;
+
+struct Product {
+  LayerInput input;
+  std::size_t weight = 0;
+};
+
+class FullyConnected final : public Layer {
+ public:
+  FullyConnected(const Builder& builder, std::vector<Product> products,
+                 std::optional<std::size_t> bias, Activation activation)
+      : Layer(builder.config().name, builder.index(), builder.config().size),
+        products_(std::move(products)), bias_(bias), activation_(activation) {}
+
+  Status forward(const Run& run, LayerAccess access, double&) const override {
+    float* out = access.output(index());
+    float beta = 0;
+    for (const Product& product : products_) {
+      kernels::gemm(Transpose::kNo, Transpose::kNo, run.rows(), width(), product.input.width, 1.0F,
+                    access.output(product.input.layer),
+                    run.parameters.dense[product.weight].data(), beta, out);
+      beta = 1;
+    }
+    const float* bias = bias_ ? run.parameters.dense[*bias_].data() : nullptr;
+    kernels::bias_activate(activation_, run.rows(), width(), bias, out);
+    return {};
+  }
+
+  void backward(const Run& run, LayerAccess access) const override {
+    float* gradient = access.output_gradient(index());
+    kernels::activation_backward(activation_, run.rows() * width(), access.output(index()),
+                                 gradient);
+    if (bias_) {
+      const float beta = access.claim_parameter_gradient(*bias_);
+      kernels::column_sum(run.rows(), width(), gradient, beta, access.parameter_gradient(*bias_));
+    }
+    for (const Product& product : products_) {
+      const std::size_t inner = product.input.width;
+      const float beta = access.claim_parameter_gradient(product.weight);
+      kernels::gemm(Transpose::kYes, Transpose::kNo, inner, width(), run.rows(), 1.0F,
+                    access.output(product.input.layer), gradient, beta,
+                    access.parameter_gradient(product.weight));
+      const bool add = access.claim_output_gradient(product.input.layer);
+      kernels::gemm(Transpose::kNo, Transpose::kYes, run.rows(), inner, width(), 1.0F, gradient,
+                    run.parameters.dense[product.weight].data(), add ? 1.0F : 0.0F,
+                    access.output_gradient(product.input.layer));
+    }
+  }
+
+ private:
+  std::vector<Product> products_;
+  std::optional<std::size_t> bias_;
+  Activation activation_;
+};
+
+Result<Activation> parse_activation(const Builder& builder) {
+  const std::string& name = builder.config().activation;
+  if (name.empty() || name == "identity") return Activation::kIdentity;
+  if (name == "sigmoid") return Activation::kSigmoid;
+  if (name == "relu") return Activation::kRelu;
+  if (name == "tanh") return Activation::kTanh;
+  return builder.error(fmt::format("unknown activation '{}'", name),
+                       "activations are identity, sigmoid, relu, tanh");
+}
+
+}  // namespace
+
+LayerResult make_fc(Builder& builder) {
+  const config::LayerConfig& config = builder.config();
+  PADDLE_TRY_STATUS(builder.need_inputs(1, std::numeric_limits<std::size_t>::max()));
+  if (config.size == 0) return builder.error("key 'size' is missing: the number of outputs");
+  if (config.weight.sparse || config.bias.sparse) {
+    return builder.error("the parameters of an fc layer cannot be sparse");
+  }
+  PADDLE_TRY(const Activation activation, parse_activation(builder));
+  std::vector<Product> products;
+  std::size_t fan_in = 0;
+  for (const std::string& name : config.inputs) {
+    PADDLE_TRY(const LayerInput input, builder.layer_input(name));
+    products.push_back({input, 0});
+    fan_in += input.width;
+  }
+  for (std::size_t i = 0; i < products.size(); ++i) {
+    PADDLE_TRY(products[i].weight,
+               builder.parameter({config.weight, fmt::format("_{}.w{}", config.name, i),
+                                  {products[i].input.width, config.size},
+                                  1.0 / std::sqrt(static_cast<double>(fan_in))}));
+  }
+  std::optional<std::size_t> bias;
+  if (config.has_bias) {
+    PADDLE_TRY(bias, builder.parameter(
+                         {config.bias, fmt::format("_{}.wbias", config.name), {config.size}, 0.0}));
+  }
+  return LayerResult(
+      std::make_unique<FullyConnected>(builder, std::move(products), bias, activation));
+}
+
+}  // namespace paddle::nn

@@ -1,0 +1,53 @@
+// A layer: reads the outputs of earlier layers or data slots, writes its own, and walks back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/base/result.h"
+#include "engine/nn/run.h"
+#include "engine/nn/workspace.h"
+
+namespace paddle::nn {
+
+class Layer {
+ public:
+  // `width`: outputs per example; 0 for a cost layer, which has none.
+  Layer(std::string name, std::size_t index, std::size_t width)
+      : name_(std::move(name)), index_(index), width_(width) {}
+  virtual ~Layer() = default;
+  Layer(const Layer&) = delete;
+  Layer& operator=(const Layer&) = delete;
+
+  const std::string& name() const { return name_; }
+  std::size_t index() const { return index_; }
+  std::size_t width() const { return width_; }
+
+  // Adds to cost_sum, which only cost layers do. kData: the batch holds what the layer cannot take.
+  virtual Status forward(const Run& run, LayerAccess access, double& cost_sum) const = 0;
+  // Turns the gradient of its output into that of its inputs and parameters; may overwrite the former.
+  virtual void backward(const Run& run, LayerAccess access) const = 0;
+  // Appends the ids of sparse parameters, in any order, with repeats.
+  virtual void collect_ids(const Batch&, std::span<std::vector<std::uint64_t>>) const {}
+  // How many layers read each layer's output; called once, when the whole network is known.
+  virtual void set_consumers(std::span<const std::uint32_t>) {}
+
+ private:
+  std::string name_;
+  std::size_t index_;
+  std::size_t width_;
+};
+
+class Builder;
+using LayerResult = Result<std::unique_ptr<Layer>>;
+LayerResult make_embedding(Builder& builder);
+LayerResult make_fc(Builder& builder);
+LayerResult make_concat(Builder& builder);
+LayerResult make_dropout(Builder& builder);
+LayerResult make_softmax_cross_entropy(Builder& builder);
+
+}  // namespace paddle::nn

@@ -1,0 +1,116 @@
+#include "engine/nn/network.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/nn/builder.h"
+
+namespace paddle::nn {
+namespace {
+
+std::size_t elements(const wire::ParameterSpec& spec) {
+  std::size_t count = 1;
+  for (const std::uint64_t dim : spec.dims()) count *= dim;
+  return count;
+}
+
+}  // namespace
+
+Result<Network> Network::build(const std::vector<config::LayerConfig>& layers,
+                               const std::vector<std::string>& slot_names, float default_l2) {
+  Builder builder(layers, slot_names, default_l2);
+  PADDLE_TRY_STATUS(builder.build());
+  Network network;
+  network.layers_ = builder.take_layers();
+  network.parameters_ = builder.take_parameters();
+  network.slot_names_ = slot_names;
+  return network;
+}
+
+Status Network::check(const Batch& batch) const {
+  if (batch.slots.size() != slot_names_.size()) {
+    return Error{Errc::kData, fmt::format("a batch has {} slots, the network reads {}",
+                                          batch.slots.size(), slot_names_.size()), ""};
+  }
+  for (std::size_t i = 0; i < batch.slots.size(); ++i) {
+    const Slot& slot = batch.slots[i];
+    std::size_t expected = batch.size;
+    bool good = true;
+    if (!slot.offsets.empty()) {
+      good = slot.offsets.size() == batch.size + 1 && slot.offsets.front() == 0 &&
+             std::is_sorted(slot.offsets.begin(), slot.offsets.end());
+      expected = slot.offsets.back();
+    }
+    if (!good || slot.ids.size() != expected) {
+      return Error{Errc::kData,
+                   fmt::format("slot '{}': {} ids and {} offsets do not make {} examples",
+                               slot_names_[i], slot.ids.size(), slot.offsets.size(), batch.size),
+                   ""};
+    }
+  }
+  return {};
+}
+
+void Network::collect_ids(const Batch& batch,
+                          std::span<std::vector<std::uint64_t>> ids_by_parameter) const {
+  PADDLE_CHECK(ids_by_parameter.size() == parameters_.size());
+  PADDLE_CHECK(batch.slots.size() == slot_names_.size());
+  for (auto& ids : ids_by_parameter) ids.clear();
+  for (const auto& layer : layers_) layer->collect_ids(batch, ids_by_parameter);
+  for (auto& ids : ids_by_parameter) {
+    std::sort(ids.begin(), ids.end());
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  }
+}
+
+void Network::prepare(const Run& run, Workspace& workspace) const {
+  PADDLE_CHECK(run.begin <= run.end && run.end <= run.batch.size);
+  PADDLE_CHECK(run.parameters.dense.size() == parameters_.size());
+  PADDLE_CHECK(run.parameters.sparse.size() == parameters_.size());
+  workspace.layers_.resize(layers_.size());
+  workspace.gradients_.resize(parameters_.size());
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const std::size_t count = run.rows() * layers_[i]->width();
+    workspace.layers_[i].output.resize(count);
+    if (run.mode == Mode::kTrain) workspace.layers_[i].gradient.values.resize(count);
+  }
+  for (std::size_t p = 0; p < parameters_.size(); ++p) {
+    std::size_t count = 0;
+    if (parameters_[p].sparse()) {
+      const SparseView& view = run.parameters.sparse[p];
+      count = view.ids.size() * parameters_[p].dims(1);
+      PADDLE_CHECK(view.values.size() == count);
+    } else {
+      count = elements(parameters_[p]);
+      PADDLE_CHECK(run.parameters.dense[p].size() == count);
+    }
+    if (run.mode != Mode::kTrain) continue;
+    Workspace::Gradient& gradient = workspace.gradients_[p];
+    // One clear_gradients per batch: within it the rows of a table stay the same.
+    PADDLE_CHECK(!gradient.written || gradient.values.size() == count);
+    gradient.values.resize(count);
+  }
+}
+
+Result<double> Network::forward(const Run& run, Workspace& workspace) const {
+  PADDLE_TRY_STATUS(check(run.batch));
+  prepare(run, workspace);
+  workspace.predictions_.clear();
+  workspace.classification_errors_ = 0;
+  double cost_sum = 0;
+  for (const auto& layer : layers_) {
+    PADDLE_TRY_STATUS(layer->forward(run, LayerAccess(workspace), cost_sum));
+  }
+  return cost_sum;
+}
+
+void Network::backward(const Run& run, Workspace& workspace) const {
+  PADDLE_CHECK(run.mode == Mode::kTrain && workspace.layers_.size() == layers_.size());
+  for (Workspace::LayerState& state : workspace.layers_) state.gradient.written = false;
+  for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
+    (*layer)->backward(run, LayerAccess(workspace));
+  }
+}
+
+}  // namespace paddle::nn

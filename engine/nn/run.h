@@ -1,0 +1,41 @@
+// One call of the network: which examples, which parameter values, for training or for a test.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/nn/batch.h"
+
+namespace paddle::nn {
+
+// Rows of a sparse table: ids are sorted and unique, values are ids.size() x width.
+struct SparseView {
+  std::span<const std::uint64_t> ids;
+  std::span<const float> values;
+};
+
+// Both vectors are indexed by parameter; an entry of the other kind is empty.
+struct Parameters {
+  std::vector<std::span<const float>> dense;
+  std::vector<SparseView> sparse;
+};
+
+enum class Mode { kTrain, kTest };
+
+// Examples [begin, end) of a batch. Dropout depends on `seed` and on the example's index in the
+// batch alone: the masks are the same however a batch is split among threads.
+struct Run {
+  const Batch& batch;
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  const Parameters& parameters;
+  Mode mode = Mode::kTrain;
+  std::uint64_t seed = 0;             // differs from batch to batch
+  std::uint64_t first_example = 0;    // added to the index in the batch
+
+  std::size_t rows() const { return end - begin; }
+};
+
+}  // namespace paddle::nn

@@ -1,0 +1,88 @@
+// One thread's scratch memory and results: grows to the largest batch, then never allocates.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/base/bytes.h"
+
+namespace paddle::nn {
+
+using Floats = std::vector<float, DefaultInitAllocator<float>>;
+
+class Workspace {
+ public:
+  // Of the last forward. Errors: examples whose largest logit was not the label's.
+  std::uint64_t classification_errors() const { return classification_errors_; }
+  // The class with the largest logit of each example, from the last cost layer.
+  std::span<const std::uint32_t> predictions() const { return predictions_; }
+
+  // Summed over the examples of every backward since clear_gradients. Dense: the parameter's shape.
+  // Sparse: one row for each id of the SparseView, in its order.
+  std::span<const float> gradient(std::size_t parameter) const {
+    return gradients_[parameter].values;
+  }
+  // Call before the first forward of each batch; costs nothing.
+  void clear_gradients();
+
+ private:
+  friend class Network;
+  friend class LayerAccess;
+
+  struct Gradient {
+    Floats values;
+    bool written = false;  // else the content is left over from an earlier batch
+  };
+  struct LayerState {
+    Floats output;
+    Gradient gradient;  // of the cost with respect to output
+    Floats scratch;
+    std::vector<std::uint32_t> positions;  // table rows of each id
+    std::vector<std::size_t> starts;       // first position of each slot
+  };
+
+  std::vector<LayerState> layers_;
+  std::vector<Gradient> gradients_;
+  std::vector<std::uint32_t> predictions_;
+  std::uint64_t classification_errors_ = 0;
+};
+
+// The part of a workspace that layers may touch.
+class LayerAccess {
+ public:
+  explicit LayerAccess(Workspace& workspace) : workspace_(workspace) {}
+
+  float* output(std::size_t layer) { return workspace_.layers_[layer].output.data(); }
+  // Writing it before backward is allowed to the only consumer of the layer.
+  float* output_gradient(std::size_t layer) {
+    return workspace_.layers_[layer].gradient.values.data();
+  }
+  // True when the caller must add to the buffer, false when it must overwrite it: it is the first.
+  bool claim_output_gradient(std::size_t layer) {
+    return std::exchange(workspace_.layers_[layer].gradient.written, true);
+  }
+  float* parameter_gradient(std::size_t parameter) {
+    return workspace_.gradients_[parameter].values.data();
+  }
+  // 0 for the first writer, 1 for later ones: the beta of a matrix product.
+  float claim_parameter_gradient(std::size_t parameter) {
+    return std::exchange(workspace_.gradients_[parameter].written, true) ? 1.0F : 0.0F;
+  }
+  // For writers that only add: zeros what an earlier batch left.
+  float* zeroed_parameter_gradient(std::size_t parameter);
+  float* scratch(std::size_t layer, std::size_t count);
+  std::vector<std::uint32_t>& positions(std::size_t layer) {
+    return workspace_.layers_[layer].positions;
+  }
+  std::vector<std::size_t>& starts(std::size_t layer) { return workspace_.layers_[layer].starts; }
+  std::vector<std::uint32_t>& predictions() { return workspace_.predictions_; }
+  void add_classification_error() { ++workspace_.classification_errors_; }
+
+ private:
+  Workspace& workspace_;
+};
+
+}  // namespace paddle::nn

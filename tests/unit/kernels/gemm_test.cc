@@ -1,0 +1,67 @@
+#include "engine/kernels/gemm.h"
+
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/base/rng.h"
+#include "engine/kernels/reference.h"
+
+namespace paddle::kernels {
+namespace {
+
+std::vector<float> random_floats(std::size_t count, std::uint64_t stream) {
+  Rng rng(stream);
+  std::vector<float> values(count);
+  for (float& value : values) value = static_cast<float>(rng.normal());
+  return values;
+}
+
+TEST(Gemm, MatchesReferenceForEveryTransposeAndShape) {
+  const std::size_t shapes[][3] = {{1, 1, 1}, {3, 5, 7}, {32, 33, 1}, {17, 129, 64}, {4, 3, 0}};
+  for (const auto& [m, n, k] : shapes) {
+    for (const Transpose ta : {Transpose::kNo, Transpose::kYes}) {
+      for (const Transpose tb : {Transpose::kNo, Transpose::kYes}) {
+        for (const float beta : {0.0F, 1.0F, 0.5F}) {
+          const auto a = random_floats(m * k + 1, 1);
+          const auto b = random_floats(k * n + 1, 2);
+          auto c = random_floats(m * n, 3);
+          const std::vector<double> da(a.begin(), a.end());
+          const std::vector<double> db(b.begin(), b.end());
+          std::vector<double> dc(c.begin(), c.end());
+          gemm(ta, tb, m, n, k, 1.5F, a.data(), b.data(), beta, c.data());
+          reference::gemm(ta, tb, m, n, k, 1.5, da.data(), db.data(), beta, dc.data());
+          for (std::size_t i = 0; i < c.size(); ++i) ASSERT_NEAR(c[i], dc[i], 1e-4) << m << n << k;
+        }
+      }
+    }
+  }
+}
+
+TEST(Gemm, DoesNotReadTheResultWhenBetaIsZero) {
+  std::vector<float> c(4, std::numeric_limits<float>::quiet_NaN());
+  const std::vector<float> a{1, 2, 3, 4};
+  gemm(Transpose::kNo, Transpose::kNo, 2, 2, 2, 1, a.data(), a.data(), 0, c.data());
+  EXPECT_EQ(c, (std::vector<float>{7, 10, 15, 22}));
+}
+
+TEST(Gemm, GivesTheSameBitsOnManyThreads) {
+  const auto a = random_floats(64 * 128, 1);
+  const auto b = random_floats(128 * 200, 2);
+  std::vector<std::vector<float>> results(8, std::vector<float>(64 * 200));
+  std::vector<std::thread> threads;
+  for (auto& c : results) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 20; ++i) {
+        gemm(Transpose::kNo, Transpose::kNo, 64, 200, 128, 1, a.data(), b.data(), 0, c.data());
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (const auto& c : results) EXPECT_EQ(c, results[0]);
+}
+
+}  // namespace
+}  // namespace paddle::kernels

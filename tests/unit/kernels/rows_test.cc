@@ -1,0 +1,42 @@
+#include "engine/kernels/rows.h"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace paddle::kernels {
+namespace {
+
+const std::vector<float> kTable{1, 2, 10, 20, 100, 200};
+
+TEST(Rows, GatherPlacesRowsAtTheStride) {
+  std::vector<float> out(6, -1);
+  gather_rows(kTable.data(), 2, std::vector<std::uint32_t>{2, 0}, out.data(), 3);
+  EXPECT_EQ(out, (std::vector<float>{100, 200, -1, 1, 2, -1}));
+}
+
+TEST(Rows, ScatterAddsRepeatedPositions) {
+  std::vector<float> table(6, 0);
+  const std::vector<float> rows{1, 2, 3, 4, 5, 6};
+  scatter_add_rows(rows.data(), 2, 2, std::vector<std::uint32_t>{1, 1, 0}, 2, table.data());
+  EXPECT_EQ(table, (std::vector<float>{10, 12, 8, 12, 0, 0}));
+}
+
+TEST(Rows, PoolSumsAndScalesAndGivesZerosForNothing) {
+  std::vector<float> out(2, -1);
+  pool_rows(kTable.data(), 2, std::vector<std::uint32_t>{0, 2, 2}, 0.5F, out.data());
+  EXPECT_EQ(out, (std::vector<float>{100.5F, 201}));
+  pool_rows(kTable.data(), 2, {}, 1, out.data());
+  EXPECT_EQ(out, (std::vector<float>{0, 0}));
+}
+
+TEST(Rows, CopyBlockCopiesOrAdds) {
+  std::vector<float> out(4, 1);
+  copy_block(2, 1, kTable.data(), 2, out.data() + 1, 2, false);
+  EXPECT_EQ(out, (std::vector<float>{1, 1, 1, 10}));
+  copy_block(2, 1, kTable.data(), 2, out.data() + 1, 2, true);
+  EXPECT_EQ(out, (std::vector<float>{1, 2, 1, 20}));
+}
+
+}  // namespace
+}  // namespace paddle::kernels

@@ -1,0 +1,93 @@
+#include <gtest/gtest.h>
+
+#include "tests/unit/nn/test_network.h"
+
+namespace paddle::nn {
+namespace {
+
+using Layers = std::vector<config::LayerConfig>;
+
+Error build_error(const Layers& layers) {
+  const auto built = Network::build(layers, {"word", "label"}, 0);
+  if (built) {
+    ADD_FAILURE() << "it was built";
+    return {};
+  }
+  EXPECT_EQ(built.error().code, Errc::kUsage);
+  return built.error();
+}
+
+void expect_error(const Layers& layers, const std::string& message) {
+  EXPECT_EQ(build_error(layers).message, message);
+}
+
+const config::LayerConfig kWords = embedding("words", {"word"}, 3, true);
+
+TEST(BuildError, UnknownNamesComeWithASuggestion) {
+  auto layer = fc("out", {"words"}, 3, "");
+  layer.type = "concatt";
+  expect_error({kWords, layer}, "layer 'out': unknown type 'concatt', did you mean 'concat'?");
+  expect_error({kWords, fc("out", {"wrods"}, 3, "")},
+               "layer 'out': unknown input 'wrods', did you mean 'words'?");
+  expect_error({embedding("e", {"wrod"}, 3, true)},
+               "layer 'e': unknown input 'wrod', did you mean 'word'?");
+  expect_error({kWords, cost("cost", "words", "labbel")},
+               "layer 'cost': unknown label 'labbel', did you mean 'label'?");
+  expect_error({kWords, fc("out", {"words"}, 3, "gelu")},
+               "layer 'out': unknown activation 'gelu'");
+  auto pooled = kWords;
+  pooled.pooling = "max";
+  expect_error({pooled}, "layer 'words': unknown pooling 'max'");
+}
+
+TEST(BuildError, OrderAndUse) {
+  const auto forward = build_error({fc("a", {"b"}, 3, ""), fc("b", {"a"}, 3, "")});
+  EXPECT_EQ(forward.message, "layer 'a': input 'b' is defined further down");
+  EXPECT_EQ(forward.hint, "move layer 'b' above layer 'a'");
+  expect_error({fc("a", {"a"}, 3, "")}, "layer 'a': it is its own input");
+  expect_error({kWords, kWords}, "layer 'words': another layer has the same name");
+  expect_error({embedding("word", {"word"}, 3, true)},
+               "layer 'word': a data slot has the same name");
+  expect_error({kWords}, "layer 'words': no other layer reads it");
+  expect_error({}, "the network has no cost layer");
+  expect_error({kWords, cost("c", "words", "label"), fc("x", {"c"}, 3, "")},
+               "layer 'x': input 'c' is a cost layer, which has no output");
+  expect_error({fc("x", {"word"}, 3, "")}, "layer 'x': input 'word' is a data slot");
+}
+
+TEST(BuildError, MissingAndMisplacedKeys) {
+  expect_error({kWords, cost("cost", "words", "")},
+               "layer 'cost': key 'label' is missing: the data slot with the right answers");
+  expect_error({kWords, fc("out", {"words"}, 0, "")},
+               "layer 'out': key 'size' is missing: the number of outputs");
+  expect_error({fc("out", {}, 3, "")}, "layer 'out': key 'input' is missing");
+  auto dense = kWords;
+  dense.weight.sparse = false;
+  dense.vocabulary = 0;
+  expect_error({dense}, "layer 'words': key 'vocabulary' is missing: the rows of a dense table");
+  auto layer = concat("c", {"words"});
+  layer.rate = 0.5F;
+  expect_error({kWords, layer},
+               "layer 'c': key 'rate' is for layers of type dropout, this one is of type concat");
+  layer.rate = 0;
+  layer.size = 5;
+  expect_error({kWords, layer}, "layer 'c': size is 5, its inputs have width 3");
+  expect_error({kWords, dropout("d", "words", 1.0F)},
+               "layer 'd': rate is 1, it must be at least 0 and below 1");
+}
+
+TEST(BuildError, SharedParametersMustAgree) {
+  expect_error({embedding("a", {"word"}, 3, true, "t"), embedding("b", {"word"}, 4, true, "t")},
+               "layer 'b': parameter 't' is sparse [0, 4] here and sparse [0, 3] in layer 'a'");
+  expect_error({embedding("a", {"word"}, 3, true, "t"), embedding("b", {"word"}, 3, false, "t")},
+               "layer 'b': parameter 't' is dense [7, 3] here and sparse [0, 3] in layer 'a'");
+  auto other = embedding("b", {"word"}, 3, true, "t");
+  other.weight.learning_rate = 2;
+  expect_error({embedding("a", {"word"}, 3, true, "t"), other},
+               "layer 'b': parameter 't' has other attributes here than in layer 'a'");
+  expect_error({embedding("a", {"word"}, 3, true, "../t")},
+               "layer 'a': parameter name '../t' cannot be a file name");
+}
+
+}  // namespace
+}  // namespace paddle::nn

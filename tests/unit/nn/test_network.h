@@ -1,0 +1,48 @@
+// Layer descriptions in one line, and a network with values and scratch memory to run.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/nn/network.h"
+
+namespace paddle::nn {
+
+config::LayerConfig embedding(std::string name, std::vector<std::string> slots, std::uint64_t size,
+                              bool sparse, std::string parameter = "");
+config::LayerConfig fc(std::string name, std::vector<std::string> inputs, std::uint64_t size,
+                       std::string activation);
+config::LayerConfig concat(std::string name, std::vector<std::string> inputs);
+config::LayerConfig dropout(std::string name, std::string input, float rate);
+config::LayerConfig cost(std::string name, std::string input, std::string label);
+
+constexpr std::uint64_t kTestVocabulary = 7;
+
+// Owns parameter values: random, or moved along the gradient by step().
+class TestNetwork {
+ public:
+  TestNetwork(std::vector<config::LayerConfig> layers, std::vector<std::string> slots,
+              std::uint64_t seed = 1);
+
+  // Forward and backward over the batch in `parts` pieces, gradients summed; returns the cost sum.
+  double run(const Batch& batch, std::size_t parts = 1, std::uint64_t dropout_seed = 5);
+  Result<double> test(const Batch& batch);
+  // values -= rate * gradient of the last run
+  void step(float rate);
+
+  // By parameter, whole: a sparse one has kTestVocabulary rows here.
+  std::vector<std::vector<float>> values;
+  std::vector<std::vector<float>> gradients;
+  std::vector<std::vector<std::uint64_t>> ids;  // of the last batch
+
+  std::vector<config::LayerConfig> layers;
+  std::vector<std::string> slots;
+  Network network;
+  Workspace workspace;
+
+ private:
+  Parameters views(const Batch& batch);
+  std::vector<std::vector<float>> rows_;
+};
+
+}  // namespace paddle::nn
