@@ -191,11 +191,13 @@ void Sshd::drain() {
     if (got <= 0) return;
     const std::lock_guard lock(mutex_);
     log_.append(chunk, static_cast<std::size_t>(got));
+    log_grew_.notify_all();
   }
 }
 
-std::string Sshd::log() {
-  const std::lock_guard lock(mutex_);
+std::string Sshd::log_with(std::string_view text) {
+  std::unique_lock lock(mutex_);
+  log_grew_.wait_for(lock, kStartDeadline, [&] { return log_.find(text) != log_.npos; });
   return log_;
 }
 

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -51,7 +52,8 @@ class Sshd {
   std::string identity() const { return folder_.path() + "/user_key"; }
   std::string known_hosts() const { return folder_.path() + "/known_hosts"; }
   std::string folder() const { return folder_.path(); }
-  std::string log();
+  // What sshd has logged once `text` is among it; without it when that takes too long.
+  std::string log_with(std::string_view text);
 
   // kill -9 (or another signal) for every process that serves a connection, not for what they run.
   void signal_sessions(int signal);
@@ -69,6 +71,7 @@ class Sshd {
   pid_t pid_ = -1;
   UniqueFd log_fd_;
   std::mutex mutex_;
+  std::condition_variable log_grew_;
   std::string log_;  // guarded by mutex_
   std::thread drain_;
 };
