@@ -69,7 +69,8 @@ Result<SshConnection> open_session(const NodeSpec& node, TimePoint deadline) {
       return system_error(Errc::kResource, "fcntl");
     }
     connection.transport = std::move(transport.keep_alive);
-    const socket_t fd = transport.fd.release();  // libssh closes it with the session
+    connection.socket = std::move(transport.fd);
+    const socket_t fd = connection.socket.get();
     ssh_options_set(session, SSH_OPTIONS_FD, &fd);
   }
   PADDLE_TRY_STATUS(handshake(session, target, deadline));

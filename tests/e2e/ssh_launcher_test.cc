@@ -205,7 +205,7 @@ TEST_F(SshLauncherTest, RefusesAnUnknownHostKeyAndShowsItsFingerprint) {
             std::string::npos)
       << error.hint;
   const std::string log = sshd_->log_with("[preauth]");
-  EXPECT_NE(log.find("[preauth]"), std::string::npos) << "the connection ended before a login";
+  EXPECT_NE(log.find("[preauth]"), std::string::npos) << log;
   EXPECT_EQ(log.find("Accepted"), std::string::npos) << "no key was offered";
   EXPECT_EQ(*read_file(sshd_->known_hosts()), "") << "trust is never added silently";
 }

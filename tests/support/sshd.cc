@@ -159,7 +159,7 @@ Status Sshd::spawn() {
         std::string("PasswordAuthentication=no"), std::string("KbdInteractiveAuthentication=no"),
         std::string("UsePAM=no"), std::string("StrictModes=no"), std::string("UseDNS=no"),
         std::string("PrintMotd=no"), std::string("MaxStartups=100"),
-        std::string("PermitRootLogin=prohibit-password")}) {
+        std::string("LogLevel=VERBOSE"), std::string("PermitRootLogin=prohibit-password")}) {
     arguments.insert(arguments.end(), {"-o", option});
   }
   PADDLE_TRY(pid_, spawn_program(arguments, write_end.get()));
