@@ -27,7 +27,8 @@ constexpr Duration kStopDeadline = std::chrono::seconds(60);
 constexpr Duration kTeardownDeadline = std::chrono::minutes(5);
 constexpr int kChunksInFlight = 16;  // unacknowledged, 256 KiB each
 
-wire::agent::FileEntry entry_of(const PushItem& item, std::uint64_t size, const Sha256Digest& digest) {
+wire::agent::FileEntry entry_of(const PushItem& item, std::uint64_t size,
+                                const Sha256Digest& digest) {
   wire::agent::FileEntry entry;
   entry.set_path(item.remote_path);
   entry.set_size(size);
@@ -172,7 +173,7 @@ Result<PushStats> FramedAgentClient::push(const std::vector<PushItem>& items,
     ++stats.files_sent;
     stats.bytes_sent += files[i].size();
   }
-  // Answers to what is on its way are read even after an error, so that the next call finds its own.
+  // Answers to what is on its way are read even after an error: the next call must find its own.
   const Status rest = acknowledge(0);
   if (!status) return std::move(status).error();
   if (!rest) return rest.error();

@@ -1,4 +1,5 @@
-// Requests and replies on an agent's channel. Every error names the node; after a channel error all calls fail.
+// Requests and replies on an agent's channel. Every error names the node; after a channel error all
+// calls fail.
 #pragma once
 
 #include <optional>

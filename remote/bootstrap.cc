@@ -21,8 +21,8 @@ constexpr std::size_t kHashCharacters = 16;  // in the agent's file name
 constexpr const char* kProbe =
     "exec /bin/sh -c 'echo PADDLECTL-PROBE $(uname -s) $(uname -m) $HOME'";
 
-// Makes root (0700; the folders it had to make above root carry a mark, so that teardown can take them
-// away) and tells what is at $f: its SHA-256, its size where sha256sum is missing, or nothing.
+// Makes root (0700; the folders it had to make above root carry a mark, so that teardown can take
+// them away) and tells what is at $f: its SHA-256, its size where sha256sum is missing, or nothing.
 // R and F are the only holes, filled with checked paths.
 constexpr const char* kPrepare =
     "exec /bin/sh -c 'umask 077; r=\"R\"; f=\"F\"; d=$r; n=; "

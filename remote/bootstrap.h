@@ -9,7 +9,7 @@ namespace paddle::remote {
 constexpr std::size_t kNoiseBytesMax = 64U << 10U;
 
 struct Bootstrapped {
-  Channel channel;  // past the sentinel: frames from here on
+  Channel channel;   // past the sentinel: frames from here on
   std::string root;  // absolute
 };
 
@@ -20,7 +20,7 @@ Status check_shell_path(const std::string& path);
 Result<Bootstrapped> bootstrap(Launcher& launcher, const NodeSpec& node,
                                const ConnectOptions& options, TimePoint deadline);
 
-// Reads lines until one starts with `prefix` and returns the rest of it. kData after kNoiseBytesMax.
+// Reads lines until one starts with `prefix`; returns the rest of it. kData after kNoiseBytesMax.
 Result<std::string> skip_to_line(int fd, const std::string& prefix, TimePoint deadline);
 
 }  // namespace paddle::remote

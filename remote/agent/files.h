@@ -11,7 +11,7 @@
 
 namespace paddle::agent {
 
-// Indices of the files that differ from what is here. A file with the right content gets the right mode.
+// Indices of the files that differ from what is here. A file with the right content gets its mode.
 Result<wire::agent::ManifestReply> compare(const Root& root, const wire::agent::Manifest& manifest);
 
 // Regular files below folder with their hashes; paths relative to it. None when it does not exist.

@@ -1,5 +1,6 @@
-// A process's log: bounded on disk, and one sequence of bytes for its readers however often it was rotated.
-// `<log>` is written, `<log>.1` is what was written before it, `<log>.base` is the offset of `<log>`'s first byte.
+// A process's log: bounded on disk, and for its readers one sequence of bytes across rotations.
+// `<log>` is written, `<log>.1` is what was written before it, `<log>.base` is the offset of
+// `<log>`'s first byte.
 #pragma once
 
 #include "remote/agent/root.h"
@@ -33,7 +34,7 @@ struct LogPart {
   std::uint64_t next_offset = 0;
   std::uint64_t size = 0;  // offset of the log's end
 };
-// From `offset`, or from the oldest byte still there; from the beginning when the log was made anew.
+// From `offset`, or from the oldest byte still there; from the start when the log was made anew.
 Result<LogPart> read_log(const Root& root, const std::string& path, std::uint64_t offset,
                          std::uint32_t max_bytes);
 

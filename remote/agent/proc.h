@@ -37,8 +37,8 @@ std::int64_t unix_ms();
 // Sends through a pidfd, so that a recycled pid is never hit. False when it is gone.
 bool send_signal(const ProcStat& process, int signal);
 
-// Ends what find() returns: SIGTERM once, SIGKILL after grace. True when find() returns nothing before
-// grace and kKillDeadline have passed. `ended` counts the processes seen.
+// Ends what find() returns: SIGTERM once, SIGKILL after grace. True when find() returns nothing
+// before grace and kKillDeadline have passed. `ended` counts the processes seen.
 constexpr Duration kKillDeadline = std::chrono::seconds(10);
 bool end_processes(const std::function<std::vector<ProcStat>()>& find, Duration grace,
                    std::size_t& ended);

@@ -22,7 +22,8 @@ void remove_tree(int folder, const std::string& name, const std::string& path,
 
 // Calls visit(fd, path below folder, size, executable) for every regular file below, sorted by name.
 Status walk_files(int folder, const std::string& prefix,
-                  const std::function<Status(int, const std::string&, std::uint64_t, bool)>& visit,
+                  const std::function<Status(int fd, const std::string& path, std::uint64_t size,
+                                             bool executable)>& visit,
                   int depth = 0);
 
 }  // namespace paddle::agent

@@ -49,7 +49,8 @@ TEST_F(AgentTest, OtherArchitectureIsNamedBeforeAnythingIsPushed) {
 }
 
 TEST_F(AgentTest, NoiseBeforeTheSentinelIsSkippedUpToALimit) {
-  ScriptedLauncher noisy("motd\n\x1b[31mPADDLECTL-AGENT\nxPADDLECTL-AGENT 9\nPADDLECTL-AGENT 7\r\nrest");
+  ScriptedLauncher noisy(
+      "motd\n\x1b[31mPADDLECTL-AGENT\nxPADDLECTL-AGENT 9\nPADDLECTL-AGENT 7\r\nrest");
   auto channel = noisy.run("", soon());
   const auto line = skip_to_line(channel->fd.get(), "PADDLECTL-AGENT ", soon());
   ASSERT_TRUE(line) << line.error().message;

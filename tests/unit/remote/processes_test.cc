@@ -57,7 +57,8 @@ TEST_F(AgentTest, FailureToExecuteIsNamedAtOnce) {
 }
 
 TEST_F(AgentTest, ProcessOutlivesTheAgentAndANewClientSeesItsEnd) {
-  push_script(*connect_agent(), "wait", "while ! [ -e go ]; do sleep 0.05; done; echo went; exit 7");
+  push_script(*connect_agent(), "wait",
+              "while ! [ -e go ]; do sleep 0.05; done; echo went; exit 7");
   ASSERT_TRUE(connect_agent()->start(script("wait", "trainer-0")));
   auto second = connect_agent();
   ASSERT_EQ(second->processes("")->size(), 1U);
