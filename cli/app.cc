@@ -1,0 +1,149 @@
+#include "cli/app.h"
+
+#include <algorithm>
+#include <map>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "cli/commands/commands.h"
+#include "engine/base/text.h"
+
+namespace paddle::cli {
+namespace {
+
+constexpr const char* kAbout =
+    "paddlectl turns servers that you can reach over SSH into a training cluster.\n"
+    "\n"
+    "  paddlectl up clusters/local.toml\n"
+    "  paddlectl train --trainers 4 --pservers 2 templates/word2vec\n"
+    "  paddlectl status | logs -f | fetch\n"
+    "  paddlectl teardown\n";
+constexpr const char* kExitCodes =
+    "Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 version, 4 unreachable, 5 authentication,\n"
+    "6 data, 7 resource (port, disk, memory), 75 stopped and resumable, 130 interrupted.";
+constexpr std::uint32_t kProcessesMax = 4096;
+
+void add_options(CLI::App& app, const std::string& name, CommandOptions& options) {
+  if (name == "version") return;
+  if (name == "up") {
+    app.add_option("cluster", options.cluster, "the cluster file, like clusters/local.toml");
+  }
+  if (name != "up") {
+    app.add_option("--cluster", options.cluster, "cluster file; default: the one `up` used in this directory");
+  }
+  if (name == "train") {
+    app.add_option("workspace", options.workspace, "folder with job.toml; default: this one");
+    app.add_option("--trainers", options.trainers, "number of trainers; default: one on each node with the role")
+        ->check(CLI::Range(1U, kProcessesMax));
+    app.add_option("--pservers", options.pservers, "number of parameter servers; default: likewise")
+        ->check(CLI::Range(1U, kProcessesMax));
+    app.add_option("--name", options.job, "the job's name; default: <workspace>-<UTC time>");
+    app.add_option("--set", options.overrides, "override a key of job.toml: --set train.passes=3 (repeatable)")
+        ->allow_extra_args(false);
+    app.add_flag("--detach", options.detach, "return when the trainers run");
+  } else if (name != "up" && name != "teardown") {
+    app.add_option("--job", options.job, "the job; default: the latest");
+  }
+  if (name == "train" || name == "attach" || name == "fetch") {
+    app.add_option("--output", options.output, "folder for results; default: output");
+  }
+  if (name == "logs") {
+    app.add_flag("-f,--follow", options.follow, "go on until the job ends");
+    app.add_option("--node", options.node, "only this node");
+    app.add_option("--role", options.role, "pserver, trainer, or one process like trainer-2");
+    app.add_option("--tail", options.tail, "only the last N lines of each log")
+        ->check(CLI::Range(std::int64_t{0}, std::int64_t{1000000}));
+  }
+  if (name == "teardown") app.add_flag("--keep-data", options.keep_data, "keep the jobs' snapshots on the nodes");
+}
+
+// The first argument that is not a command or a known flag, with the nearest known word.
+Error usage_error(const CLI::App* command, const std::vector<std::string>& arguments, const std::string& message) {
+  Error error{Errc::kUsage, message, "see paddlectl --help"};
+  if (command == nullptr) return error;
+  error.hint = fmt::format("see paddlectl {} --help", command->get_name());
+  std::vector<std::string> known;
+  for (const CLI::Option* option : command->get_options()) {
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  }
+  const std::vector<std::string_view> names(known.begin(), known.end());
+  for (const std::string& argument : arguments) {
+    const std::string flag = argument.substr(0, argument.find('='));
+    if (!flag.starts_with("--") || std::ranges::find(known, flag) != known.end()) continue;
+    error.message = fmt::format("unknown option '{}'", flag);
+    if (const std::string near = nearest(flag, names); !near.empty()) error.message += fmt::format(", did you mean '{}'?", near);
+    return error;
+  }
+  return error;
+}
+
+Status check_command(const std::vector<std::string>& arguments) {
+  const auto first = std::ranges::find_if(arguments, [](const std::string& a) { return !a.starts_with('-'); });
+  if (first == arguments.end()) return {};
+  std::vector<std::string_view> names;
+  for (const Command& command : all_commands()) names.push_back(command.name);
+  if (std::ranges::find(names, *first) != names.end()) return {};
+  std::string message = fmt::format("unknown command '{}'", *first);
+  if (const std::string near = nearest(*first, names); !near.empty()) message += fmt::format(", did you mean '{}'?", near);
+  return Error{Errc::kUsage, message, "see paddlectl --help"};
+}
+
+int report(Context& context, const Error& error) {
+  context.console.end_progress();
+  context.console.error(error);
+  return static_cast<int>(error.code);
+}
+
+}  // namespace
+
+int run_app(Context& context, std::vector<std::string> arguments) {
+  if (const auto known = check_command(arguments); !known) return report(context, known.error());
+  CLI::App app{kAbout, "paddlectl"};
+  app.footer(kExitCodes);
+  bool json = false;
+  bool version = false;
+  app.add_flag("--json", json, "results as JSON on stdout");
+  app.add_flag("--version", version, "print the version");
+  app.fallthrough();
+  CommandOptions options;
+  std::map<const CLI::App*, const Command*> commands;
+  for (const Command& command : all_commands()) {
+    const std::string name(command.name);
+    CLI::App* const sub = app.add_subcommand(name, std::string(command.summary));
+    sub->footer("Examples:\n" + std::string(command.examples));
+    add_options(*sub, name, options);
+    commands[sub] = &command;
+  }
+  app.require_subcommand(0, 1);
+  const std::vector<std::string> given = arguments;
+  try {
+    std::ranges::reverse(arguments);  // CLI11 takes its vector from the back
+    app.parse(arguments);
+  } catch (const CLI::CallForHelp&) {
+    const auto chosen = app.get_subcommands();
+    context.console.raw(chosen.empty() ? app.help() : chosen.front()->help());
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    const auto chosen = app.get_subcommands();
+    const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+    if (!unknown) {
+      return report(context, Error{Errc::kUsage, error.what(), "see paddlectl --help"});
+    }
+    return report(context, usage_error(chosen.empty() ? nullptr : chosen.front(), given, error.what()));
+  }
+  context.console.set_json(json);
+  const auto chosen = app.get_subcommands();
+  if (version) {
+    (void)run_version(context, options);
+    return 0;
+  }
+  if (chosen.empty()) {
+    context.console.raw(app.help());
+    return static_cast<int>(Errc::kUsage);
+  }
+  const auto done = commands.at(chosen.front())->run(context, options);
+  return done ? 0 : report(context, done.error());
+}
+
+}  // namespace paddle::cli

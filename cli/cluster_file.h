@@ -1,0 +1,37 @@
+// cluster.toml: the servers of a cluster and how to reach them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/base/result.h"
+#include "remote/node.h"
+
+namespace paddle::cli {
+
+constexpr std::size_t kClusterNodesMax = 4096;
+constexpr std::uint16_t kDefaultPort = 7164;
+
+struct ClusterNode {
+  remote::NodeSpec spec;
+  std::string address;    // data plane; "": the address the node itself reports (a local node: 127.0.0.1)
+  bool runs_pserver = true;
+  bool runs_trainer = true;
+  std::uint16_t port = kDefaultPort;  // first port of its first pserver
+};
+
+struct ClusterSpec {
+  std::string name;
+  std::string file;  // absolute path of the file
+  std::uint16_t ports_num = 1;             // dense ports of each pserver
+  std::uint16_t ports_num_for_sparse = 1;  // sparse ports of each pserver
+  std::vector<ClusterNode> nodes;          // at least one; names unique
+
+  std::uint16_t block() const { return static_cast<std::uint16_t>(ports_num + ports_num_for_sparse); }
+};
+
+// Errors are kUsage: "lab.toml:12:8: unknown key 'prot', did you mean 'port'?" with the line and a caret.
+Result<ClusterSpec> read_cluster(const std::string& path);
+Result<ClusterSpec> parse_cluster(std::string_view text, const std::string& file);
+
+}  // namespace paddle::cli

@@ -1,0 +1,132 @@
+#include "cli/cluster_session.h"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "cli/parallel.h"
+
+namespace paddle::cli {
+namespace {
+
+constexpr std::size_t kErrorsShownMax = 10;
+
+void connect_member(Context& context, Member& member) {
+  auto client = context.connect(member.spec);
+  if (client) {
+    member.client = *std::move(client);
+    member.error.reset();
+  } else {
+    member.error = std::move(client).error();
+  }
+}
+
+}  // namespace
+
+ClusterSession ClusterSession::open(Context& context, const ClusterSpec& cluster,
+                                    const std::vector<std::size_t>& nodes) {
+  ClusterSession session;
+  for (const std::size_t node : nodes) {
+    Member member;
+    member.node = node;
+    member.spec = cluster.nodes[node].spec;
+    session.members_.push_back(std::move(member));
+  }
+  session.reconnect(context);
+  return session;
+}
+
+ClusterSession ClusterSession::open_all(Context& context, const ClusterSpec& cluster) {
+  std::vector<std::size_t> nodes(cluster.nodes.size());
+  std::iota(nodes.begin(), nodes.end(), 0);
+  return open(context, cluster, nodes);
+}
+
+void ClusterSession::reconnect(Context& context) {
+  std::vector<Member*> missing;
+  for (Member& member : members_) {
+    if (!member.client) missing.push_back(&member);
+  }
+  for_each_parallel(missing.size(), [&](std::size_t i) { connect_member(context, *missing[i]); });
+}
+
+Member* ClusterSession::find_node(std::size_t node) {
+  const auto found = std::ranges::find(members_, node, &Member::node);
+  return found == members_.end() ? nullptr : &*found;
+}
+
+std::size_t ClusterSession::unreachable() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(members_, [](const Member& member) { return !member.client; }));
+}
+
+Status ClusterSession::all_well() const {
+  std::vector<const Error*> errors;
+  for (const Member& member : members_) {
+    if (member.error) errors.push_back(&*member.error);
+  }
+  if (errors.empty()) return {};
+  Error combined = *errors.front();
+  for (std::size_t i = 1; i < errors.size(); ++i) {
+    if (i < kErrorsShownMax) combined.message += "\n" + errors[i]->message;
+    combined.code = std::max(combined.code, errors[i]->code);
+    if (combined.hint.empty()) combined.hint = errors[i]->hint;
+  }
+  if (errors.size() > kErrorsShownMax) {
+    combined.message += fmt::format("\n... and {} more nodes", errors.size() - kErrorsShownMax);
+  }
+  return combined;
+}
+
+Status ClusterSession::each(const std::function<Status(Member&)>& work) {
+  std::vector<Member*> connected;
+  for (Member& member : members_) {
+    if (member.client) connected.push_back(&member);
+  }
+  for_each_parallel(connected.size(), [&](std::size_t i) {
+    auto done = work(*connected[i]);
+    connected[i]->error.reset();
+    if (!done) connected[i]->error = std::move(done).error();
+  });
+  return all_well();
+}
+
+std::vector<ProcessOnNode> ClusterSession::processes(const std::string& job) {
+  std::vector<std::vector<remote::ProcessStatus>> found(members_.size());
+  (void)each([&](Member& member) -> Status {
+    auto list = member.client->processes(job);
+    if (!list) {
+      if (list.error().code == Errc::kUnreachable) member.client.reset();
+      return std::move(list).error();
+    }
+    found[static_cast<std::size_t>(&member - members_.data())] = *std::move(list);
+    return {};
+  });
+  std::vector<ProcessOnNode> all;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    for (auto& status : found[i]) all.push_back({i, std::move(status)});
+  }
+  std::ranges::stable_sort(all, {}, [](const ProcessOnNode& p) { return p.status.started_unix_ms; });
+  return all;
+}
+
+Result<std::string> choose_job(ClusterSession& session, const std::string& asked) {
+  const auto all = session.processes("");
+  if (asked.empty()) {
+    if (!all.empty()) return all.back().status.job;
+    PADDLE_TRY_STATUS(session.all_well());
+    return Error{Errc::kUsage, "no job on this cluster", "start one: paddlectl train <workspace>"};
+  }
+  if (std::ranges::any_of(all, [&](const ProcessOnNode& p) { return p.status.job == asked; })) return asked;
+  PADDLE_TRY_STATUS(session.all_well());
+  std::string known;
+  for (const ProcessOnNode& process : all) {
+    if (known.find(process.status.job) == std::string::npos) known += (known.empty() ? "" : ", ") + process.status.job;
+  }
+  return Error{Errc::kUsage, fmt::format("no job '{}' on this cluster", asked),
+               known.empty() ? "start one: paddlectl train <workspace>" : "jobs here: " + known};
+}
+
+}  // namespace paddle::cli

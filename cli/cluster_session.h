@@ -1,0 +1,53 @@
+// Open agents of a cluster's nodes, and the same call on all of them at once.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/cluster_file.h"
+#include "cli/context.h"
+
+namespace paddle::cli {
+
+struct Member {
+  std::size_t node = 0;  // index in ClusterSpec::nodes
+  remote::NodeSpec spec;
+  std::unique_ptr<remote::AgentClient> client;  // null while not connected
+  std::optional<Error> error;                   // why not, or what the last call on it said
+};
+
+struct ProcessOnNode {
+  std::size_t member = 0;
+  remote::ProcessStatus status;
+};
+
+class ClusterSession {
+ public:
+  // Connects in parallel; a node that failed has its error and no client. all: every node of the cluster.
+  static ClusterSession open(Context& context, const ClusterSpec& cluster, const std::vector<std::size_t>& nodes);
+  static ClusterSession open_all(Context& context, const ClusterSpec& cluster);
+
+  std::vector<Member>& members() { return members_; }
+  Member* find_node(std::size_t node);
+  std::size_t unreachable() const;
+
+  // One error that names every failed node, with the code of the gravest; nothing when all are well.
+  Status all_well() const;
+  // Calls work on every connected member in parallel; its error stays in Member::error and comes back combined.
+  Status each(const std::function<Status(Member&)>& work);
+  // The processes of a job ("": all jobs) on the connected nodes, by start time. Lost nodes keep their error.
+  std::vector<ProcessOnNode> processes(const std::string& job);
+  // Connects those without a client again.
+  void reconnect(Context& context);
+
+ private:
+  std::vector<Member> members_;
+};
+
+// The job asked for, or the one started last. kUsage when there is none.
+Result<std::string> choose_job(ClusterSession& session, const std::string& asked);
+
+}  // namespace paddle::cli

@@ -1,0 +1,46 @@
+#include "cli/commands/commands.h"
+
+#include <array>
+
+namespace paddle::cli {
+
+std::span<const Command> all_commands() {
+  static constexpr std::array<Command, 9> kCommands = {{
+      {"up", "reach, check and prepare every node of a cluster",
+       "  paddlectl up clusters/local.toml\n"
+       "  paddlectl up lab.toml --json",
+       run_up},
+      {"train", "push a workspace, start pservers and trainers, follow them, bring the results home",
+       "  paddlectl train --trainers 4 --pservers 2 templates/word2vec\n"
+       "  paddlectl train --set train.passes=10 --name long-run --detach",
+       run_train},
+      {"attach", "follow a running job; when it ends, bring the results home",
+       "  paddlectl attach\n"
+       "  paddlectl attach --job word2vec-20260101-120000",
+       run_attach},
+      {"status", "the processes of a job and how far it is",
+       "  paddlectl status\n"
+       "  paddlectl status --json",
+       run_status},
+      {"logs", "the logs of a job, each line with its node and role",
+       "  paddlectl logs -f\n"
+       "  paddlectl logs --node node-1 --role pserver --tail 50",
+       run_logs},
+      {"fetch", "logs and snapshots of a job into output/<job>/",
+       "  paddlectl fetch\n"
+       "  paddlectl fetch --job word2vec-20260101-120000 --output results",
+       run_fetch},
+      {"stop", "end the processes of a job; its files stay on the nodes",
+       "  paddlectl stop\n"
+       "  paddlectl stop --job word2vec-20260101-120000",
+       run_stop},
+      {"teardown", "end everything of ours on every node and remove it",
+       "  paddlectl teardown\n"
+       "  paddlectl teardown --cluster lab.toml --keep-data",
+       run_teardown},
+      {"version", "the version of paddlectl", "  paddlectl version", run_version},
+  }};
+  return kCommands;
+}
+
+}  // namespace paddle::cli

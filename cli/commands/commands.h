@@ -1,0 +1,49 @@
+// The commands of paddlectl, one file each. app.cc fills the options from the command line.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/context.h"
+#include "engine/base/result.h"
+
+namespace paddle::cli {
+
+struct CommandOptions {
+  std::string cluster;    // --cluster, or up's argument; "": the current one
+  std::string job;        // --job or --name; "": the latest, or a new name
+  std::string workspace = ".";
+  std::string output = "output";
+  std::uint32_t trainers = 0;  // 0: one on each node with the role
+  std::uint32_t pservers = 0;
+  std::vector<std::string> overrides;  // --set
+  bool detach = false;
+  bool follow = false;
+  bool keep_data = false;
+  std::string node, role;
+  std::int64_t tail = -1;  // lines; -1: all, or the last 20 with --follow
+};
+
+// Each prints its result; an error is printed by the caller and its code is the exit code.
+Status run_up(Context& context, const CommandOptions& options);
+Status run_train(Context& context, const CommandOptions& options);
+Status run_attach(Context& context, const CommandOptions& options);
+Status run_status(Context& context, const CommandOptions& options);
+Status run_logs(Context& context, const CommandOptions& options);
+Status run_fetch(Context& context, const CommandOptions& options);
+Status run_stop(Context& context, const CommandOptions& options);
+Status run_teardown(Context& context, const CommandOptions& options);
+Status run_version(Context& context, const CommandOptions& options);
+
+struct Command {
+  std::string_view name;
+  std::string_view summary;
+  std::string_view examples;
+  Status (*run)(Context&, const CommandOptions&);
+};
+std::span<const Command> all_commands();
+
+}  // namespace paddle::cli

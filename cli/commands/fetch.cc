@@ -1,0 +1,35 @@
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "cli/cluster_session.h"
+#include "cli/commands/commands.h"
+#include "cli/current_cluster.h"
+#include "cli/job_results.h"
+#include "cli/json.h"
+
+namespace paddle::cli {
+
+Status run_fetch(Context& context, const CommandOptions& options) {
+  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
+  ClusterSession session = ClusterSession::open_all(context, cluster);
+  PADDLE_TRY(const std::string job, choose_job(session, options.job));
+  // What the reachable nodes have comes home even when another node is down; the exit code tells.
+  const Status reached = session.all_well();
+  const std::filesystem::path base = std::filesystem::path(context.directory) / options.output;
+  auto fetched = fetch_results(session, job, base.string());
+  if (!fetched) return std::move(fetched).error();
+  const std::string folder = (base / job).lexically_normal().string();
+  if (context.console.json()) {
+    context.console.raw(json_object({{"job", json_string(job)},
+                                     {"files", fmt::format("{}", fetched->files)},
+                                     {"files_fetched", fmt::format("{}", fetched->files_fetched)},
+                                     {"output", json_string(folder)}}) +
+                        "\n");
+  } else {
+    context.console.result(fmt::format("{} files ({} new) in {}", fetched->files, fetched->files_fetched, folder));
+  }
+  return reached;
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,33 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "cli/cluster_session.h"
+#include "cli/commands/commands.h"
+#include "cli/current_cluster.h"
+#include "cli/job_results.h"
+
+namespace paddle::cli {
+
+Status run_stop(Context& context, const CommandOptions& options) {
+  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
+  ClusterSession session = ClusterSession::open_all(context, cluster);
+  PADDLE_TRY(const std::string job, choose_job(session, options.job));
+  const Status reached = session.all_well();
+  const auto running = [](const ProcessOnNode& process) {
+    return process.status.state == remote::ProcessState::kRunning;
+  };
+  const auto before = session.processes(job);
+  PADDLE_TRY_STATUS(stop_job(session, job));
+  const auto after = session.processes(job);
+  for (const ProcessOnNode& process : after) {
+    if (!running(process)) continue;
+    return Error{Errc::kFailed, fmt::format("{} on {} is still running", process.status.name,
+                                            session.members()[process.member].spec.name), ""};
+  }
+  context.console.result(fmt::format("{}: {} processes stopped; logs and snapshots stay on the nodes", job,
+                                     std::ranges::count_if(before, running)));
+  return reached;
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,58 @@
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "cli/cluster_session.h"
+#include "cli/commands/commands.h"
+#include "cli/current_cluster.h"
+
+namespace paddle::cli {
+namespace {
+
+// A local node's folder is below <workdir>/<cluster>, which is ours too, and both go when nothing else is in them.
+void remove_empty_parents(const remote::HostFacts& facts) {
+  std::filesystem::path folder = std::filesystem::path(facts.root).parent_path();
+  std::error_code error;
+  for (int level = 0; level < 2 && std::filesystem::remove(folder, error); ++level) folder = folder.parent_path();
+}
+
+Status teardown_node(Member& member, bool keep_data, remote::TeardownReport& report) {
+  PADDLE_TRY(const remote::HostFacts facts, member.client->facts());
+  PADDLE_TRY(report, member.client->teardown(keep_data));
+  member.client.reset();
+  std::error_code ignored;
+  if (member.spec.local && !keep_data) {
+    if (report.remaining.empty() && std::filesystem::exists(facts.root, ignored)) {
+      report.remaining.push_back(facts.root);
+    }
+    remove_empty_parents(facts);
+  }
+  if (report.remaining.empty()) return {};
+  std::string what;
+  for (const std::string& item : report.remaining) what += "\n  " + item;
+  return Error{Errc::kFailed, fmt::format("node {}: these remain:{}", member.spec.name, what),
+               "remove them by hand, or run paddlectl teardown again"};
+}
+
+}  // namespace
+
+Status run_teardown(Context& context, const CommandOptions& options) {
+  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
+  ClusterSession session = ClusterSession::open_all(context, cluster);
+  std::vector<remote::TeardownReport> reports(cluster.nodes.size());
+  const Status done = session.each([&](Member& member) {
+    return teardown_node(member, options.keep_data, reports[member.node]);
+  });
+  Table table{{"node", "processes ended", "files removed", "state"}, {}};
+  for (const Member& member : session.members()) {
+    const remote::TeardownReport& report = reports[member.node];
+    table.rows.push_back({member.spec.name, fmt::format("{}", report.processes_ended),
+                          fmt::format("{}", report.files_removed), member.error ? "FAILED" : "clean"});
+  }
+  context.console.table(table);
+  PADDLE_TRY_STATUS(done);
+  forget_cluster(context.directory, cluster.file);
+  return {};
+}
+
+}  // namespace paddle::cli

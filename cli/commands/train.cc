@@ -1,0 +1,135 @@
+#include <ctime>
+
+#include <fmt/format.h>
+
+#include "cli/cluster_session.h"
+#include "cli/commands/commands.h"
+#include "cli/current_cluster.h"
+#include "cli/engine_binary.h"
+#include "cli/job_plan.h"
+#include "cli/job_results.h"
+#include "cli/job_start.h"
+#include "cli/job_watch.h"
+#include "cli/json.h"
+#include "cli/workspace.h"
+
+namespace paddle::cli {
+namespace {
+
+// "<workspace>-20260101-120000", in UTC.
+std::string default_job_name(const std::string& workspace, std::int64_t unix_seconds) {
+  const auto seconds = static_cast<std::time_t>(unix_seconds);
+  std::tm parts{};
+  ::gmtime_r(&seconds, &parts);
+  return fmt::format("{}-{:04}{:02}{:02}-{:02}{:02}{:02}", workspace, parts.tm_year + 1900, parts.tm_mon + 1,
+                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
+}
+
+std::string results_folder(const Context& context, const CommandOptions& options) {
+  return options.output.starts_with('/') ? options.output : context.directory + "/" + options.output;
+}
+
+Status refuse_known_job(ClusterSession& session, const std::string& job) {
+  const auto known = session.processes(job);
+  PADDLE_TRY_STATUS(session.all_well());
+  if (known.empty()) return {};
+  return Error{Errc::kUsage, fmt::format("a job named '{}' is on this cluster already", job), "choose another --name"};
+}
+
+// Stops what is left and lets the first error stand; what could not be stopped is added to it.
+Error stop_after(Context& context, ClusterSession& session, const std::string& job, Error error) {
+  context.console.end_progress();
+  context.console.note("stopping the rest of the job");
+  session.reconnect(context);
+  if (const auto stopped = stop_job(session, job); !stopped) {
+    error.message += "\nand not everything could be stopped: " + stopped.error().message;
+    error.hint = "run: paddlectl stop, or paddlectl teardown";
+  }
+  return error;
+}
+
+Result<JobPlan> make_plan(ClusterSession& session, const ClusterSpec& cluster, const JobRequest& request,
+                          const Placement& placement, const Workspace& workspace) {
+  std::vector<std::string> addresses;
+  for (const ClusterNode& node : cluster.nodes) addresses.push_back(node.address);
+  PADDLE_TRY_STATUS(session.each([&](Member& member) -> Status {
+    if (!addresses[member.node].empty()) return {};
+    PADDLE_TRY(const remote::HostFacts facts, member.client->facts());
+    addresses[member.node] = facts.address;
+    return {};
+  }));
+  return plan_job(cluster, request, placement, addresses, workspace);
+}
+
+Status follow_to_end(Context& context, ClusterSession& session, const std::string& job, const std::string& output) {
+  auto followed = follow_job(context, session, job);
+  if (followed) return finish_job(context, session, job, output);
+  Error error = std::move(followed).error();
+  const bool job_goes_on = session.unreachable() > 0 && error.code == Errc::kUnreachable;
+  if (job_goes_on) return error;
+  error = stop_after(context, session, job, std::move(error));
+  if (error.code == Errc::kInterrupted) return error;
+  if (auto fetched = fetch_results(session, job, output)) {
+    context.console.note(fmt::format("logs are in {}/{}", output, job));
+  }
+  return error;
+}
+
+}  // namespace
+
+Status run_train(Context& context, const CommandOptions& options) {
+  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
+  const std::string path = options.workspace.starts_with('/') ? options.workspace
+                                                              : context.directory + "/" + options.workspace;
+  PADDLE_TRY(const Placement placement, place_job(cluster, options.trainers, options.pservers));
+  PADDLE_TRY_STATUS(check_workspace(path));
+  PADDLE_TRY(const config::JobConfig config, config::read_job(path + "/job.toml", options.overrides));
+  PADDLE_TRY(const Workspace workspace,
+             scan_workspace(path, config, static_cast<std::uint32_t>(placement.trainers.size())));
+  PADDLE_TRY(const remote::PushItem engine, engine_item(context.engine));
+  JobRequest request;
+  request.job = options.job.empty() ? default_job_name(workspace.name, context.unix_seconds()) : options.job;
+  request.engine = engine.remote_path;
+  request.overrides = options.overrides;
+  PADDLE_TRY_STATUS(check_job_name(request.job));
+
+  ClusterSession session = ClusterSession::open(context, cluster, placement.nodes);
+  PADDLE_TRY_STATUS(session.all_well());
+  PADDLE_TRY_STATUS(refuse_known_job(session, request.job));
+  PADDLE_TRY(const JobPlan plan, make_plan(session, cluster, request, placement, workspace));
+  PADDLE_TRY_STATUS(check_free_ports(session, cluster, plan));
+  context.console.note(fmt::format("job {}: {} trainers, {} pservers on {} nodes", request.job, plan.trainers.size(),
+                                   plan.pservers.size(), placement.nodes.size()));
+  PADDLE_TRY_STATUS(push_job(context, session, plan, engine));
+  if (auto started = start_job(context, session, plan); !started) {
+    return stop_after(context, session, request.job, std::move(started).error());
+  }
+  if (options.detach) {
+    if (context.console.json()) {
+      context.console.raw(json_object({{"job", json_string(request.job)}, {"state", json_string("running")}}) + "\n");
+    } else {
+      context.console.result(request.job);
+      context.console.note("it runs on; look with `paddlectl attach`, which also brings the results home");
+    }
+    return {};
+  }
+  return follow_to_end(context, session, request.job, results_folder(context, options));
+}
+
+Status run_attach(Context& context, const CommandOptions& options) {
+  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
+  ClusterSession session = ClusterSession::open_all(context, cluster);
+  PADDLE_TRY_STATUS(session.all_well());
+  PADDLE_TRY(const std::string job, choose_job(session, options.job));
+  auto followed = follow_job(context, session, job);
+  if (followed) return finish_job(context, session, job, results_folder(context, options));
+  Error error = std::move(followed).error();
+  if (error.code == Errc::kInterrupted) {
+    error.message = fmt::format("detached from {}; it runs on", job);
+    return error;
+  }
+  if (session.unreachable() > 0) return error;
+  return stop_after(context, session, job, std::move(error));
+}
+
+}  // namespace paddle::cli

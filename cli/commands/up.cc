@@ -1,0 +1,124 @@
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "cli/cluster_session.h"
+#include "cli/commands/commands.h"
+#include "cli/current_cluster.h"
+#include "cli/engine_binary.h"
+#include "cli/job_plan.h"
+
+namespace paddle::cli {
+namespace {
+
+struct NodeReport {
+  remote::HostFacts facts;
+  std::string address;
+  std::string ports = "-";
+  bool changed = false;
+};
+
+// The pid in "pid 123 (nginx)", or 0.
+int pid_of(const std::string& owner) {
+  int pid = 0;
+  if (owner.starts_with("pid ")) std::from_chars(owner.data() + 4, owner.data() + owner.size(), pid);
+  return pid;
+}
+
+// Ports held by a job of ours are as they should be; anybody else's stop the node from being usable.
+Status check_node_ports(const ClusterSpec& cluster, Member& member, std::size_t ordinal, NodeReport& report) {
+  const ClusterNode& node = cluster.nodes[member.node];
+  PADDLE_TRY(const std::uint16_t first, block_port(cluster, node, ordinal));
+  PADDLE_TRY(const auto ports, member.client->check_ports(report.address, first, cluster.block()));
+  PADDLE_TRY(const auto ours, member.client->processes(""));
+  bool busy = false;
+  for (const remote::PortStatus& port : ports) {
+    if (port.free) continue;
+    const bool known = std::ranges::any_of(ours, [&](const remote::ProcessStatus& process) {
+      return process.state == remote::ProcessState::kRunning && process.pid == pid_of(port.owner);
+    });
+    if (!known) {
+      return Error{Errc::kResource,
+                   fmt::format("node {}: port {} on {} is taken{}", member.spec.name, port.port, report.address,
+                               port.owner.empty() ? "" : " by " + port.owner),
+                   "end that program, or set another `port` for this node in the cluster file"};
+    }
+    busy = true;
+  }
+  report.ports = fmt::format("{}-{} {}", first, first + cluster.block() - 1, busy ? "in use by a job" : "free");
+  return {};
+}
+
+Status prepare_node(const ClusterSpec& cluster, Member& member, const remote::PushItem& engine, std::size_t ordinal,
+                    NodeReport& report) {
+  PADDLE_TRY(report.facts, member.client->facts());
+  const ClusterNode& node = cluster.nodes[member.node];
+  report.address = node.address.empty() ? report.facts.address : node.address;
+  PADDLE_TRY(const remote::PushStats stats, member.client->push({engine}, [](std::uint64_t) {}));
+  report.changed = stats.files_sent > 0;
+  return node.runs_pserver ? check_node_ports(cluster, member, ordinal, report) : Status{};
+}
+
+std::vector<std::string> row_of(const Member& member, const NodeReport& report) {
+  const remote::HostFacts& facts = report.facts;
+  if (member.error) {
+    return {member.spec.name, report.address.empty() ? member.spec.host : report.address, facts.os, "", "", "", "", "",
+            "FAILED"};
+  }
+  std::map<std::string, int> gpus;
+  for (const std::string& gpu : facts.gpus) ++gpus[gpu];
+  std::string gpu_text;
+  for (const auto& [name, count] : gpus) gpu_text += fmt::format("{}{}x {}", gpu_text.empty() ? "" : ", ", count, name);
+  return {member.spec.name,
+          report.address,
+          facts.os,
+          fmt::format("{}", facts.cores),
+          human_bytes(facts.memory_bytes),
+          gpu_text.empty() ? "none" : gpu_text,
+          human_bytes(facts.disk_free_bytes),
+          report.ports,
+          report.changed ? "changed" : "unchanged"};
+}
+
+}  // namespace
+
+Status run_up(Context& context, const CommandOptions& options) {
+  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
+  PADDLE_TRY(const remote::PushItem engine, engine_item(context.engine));
+  context.console.note(fmt::format("cluster '{}': {} nodes", cluster.name, cluster.nodes.size()));
+  ClusterSession session = ClusterSession::open_all(context, cluster);
+
+  // Nodes that share an address (local ones) hold successive port blocks.
+  std::map<std::string, std::size_t> on_address;
+  std::vector<std::size_t> ordinals(cluster.nodes.size());
+  for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
+    const ClusterNode& node = cluster.nodes[i];
+    if (node.runs_pserver && !node.address.empty()) ordinals[i] = on_address[node.address]++;
+  }
+  std::vector<NodeReport> reports(cluster.nodes.size());
+  (void)session.each([&](Member& member) {
+    return prepare_node(cluster, member, engine, ordinals[member.node], reports[member.node]);
+  });
+
+  Table table{{"node", "address", "os", "cores", "memory", "gpus", "disk free", "ports", "state"}, {}};
+  std::size_t failed = 0;
+  for (const Member& member : session.members()) {
+    table.rows.push_back(row_of(member, reports[member.node]));
+    failed += member.error ? 1 : 0;
+  }
+  context.console.table(table);
+  if (failed > 0) {
+    Error error = session.all_well().error();
+    error.message = fmt::format("{} of {} nodes are not ready; no job can use this cluster yet\n", failed,
+                                cluster.nodes.size()) +
+                    error.message;
+    return error;
+  }
+  PADDLE_TRY_STATUS(remember_cluster(context.directory, cluster.file));
+  context.console.note(fmt::format("all {} nodes are ready; next: paddlectl train <workspace>", cluster.nodes.size()));
+  return {};
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,18 @@
+#include <fmt/format.h>
+
+#include "cli/commands/commands.h"
+#include "cli/json.h"
+#include "engine/base/version.h"
+
+namespace paddle::cli {
+
+Status run_version(Context& context, const CommandOptions&) {
+  if (context.console.json()) {
+    context.console.raw(json_object({{"version", json_string(kVersion)}}) + "\n");
+  } else {
+    context.console.result(fmt::format("paddlectl {}", kVersion));
+  }
+  return {};
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,159 @@
+#include "cli/console.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "cli/json.h"
+#include "engine/base/text.h"
+
+namespace paddle::cli {
+namespace {
+
+constexpr auto kPlainProgressPeriod = std::chrono::seconds(5);
+
+bool is_wide(std::uint32_t point) {
+  return (point >= 0x1100 && point <= 0x115f) || (point >= 0x2e80 && point <= 0xa4cf) ||
+         (point >= 0xac00 && point <= 0xd7a3) || (point >= 0xf900 && point <= 0xfaff) ||
+         (point >= 0xfe30 && point <= 0xfe6f) || (point >= 0xff00 && point <= 0xff60) ||
+         (point >= 0x1f300 && point <= 0x1faff) || (point >= 0x20000 && point <= 0x3fffd);
+}
+
+bool is_combining(std::uint32_t point) {
+  return (point >= 0x300 && point <= 0x36f) || point == 0x200d || (point >= 0xfe00 && point <= 0xfe0f);
+}
+
+// Keys of --json rows: "disk free" -> "disk_free".
+std::string key_of(std::string_view header) {
+  std::string key(header);
+  std::ranges::replace(key, ' ', '_');
+  std::ranges::transform(key, key.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return key;
+}
+
+}  // namespace
+
+std::size_t display_width(std::string_view text) {
+  std::size_t width = 0;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    const std::size_t length = lead < 0x80 ? 1 : lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+    std::uint32_t point = length == 1 ? lead : lead & (0xffU >> (length + 1));
+    for (std::size_t k = 1; k < length && i + k < text.size(); ++k) {
+      point = (point << 6U) | (static_cast<unsigned char>(text[i + k]) & 0x3fU);
+    }
+    width += is_combining(point) ? 0 : is_wide(point) ? 2 : 1;
+    i += length;
+  }
+  return width;
+}
+
+void Console::result(std::string_view line) {
+  const std::lock_guard lock(mutex_);
+  clear_live();
+  out_ << escape_control(line) << '\n' << std::flush;
+}
+
+void Console::raw(std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  clear_live();
+  out_ << text << std::flush;
+}
+
+void Console::note(std::string_view line) {
+  const std::lock_guard lock(mutex_);
+  clear_live();
+  err_ << escape_control(line) << '\n' << std::flush;
+}
+
+void Console::progress(TimePoint now, std::string_view line) {
+  const std::lock_guard lock(mutex_);
+  if (options_.live) {
+    err_ << "\r\x1b[K" << escape_control(line) << std::flush;
+    live_shown_ = true;
+  } else if (now - last_plain_ >= kPlainProgressPeriod) {
+    err_ << escape_control(line) << '\n' << std::flush;
+    last_plain_ = now;
+  }
+}
+
+void Console::end_progress() {
+  const std::lock_guard lock(mutex_);
+  clear_live();
+}
+
+void Console::clear_live() {
+  if (live_shown_) err_ << "\r\x1b[K" << std::flush;
+  live_shown_ = false;
+}
+
+void Console::table(const Table& table) {
+  if (options_.json) {
+    std::vector<std::string> objects;
+    for (const auto& row : table.rows) {
+      JsonFields fields;
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        fields.emplace_back(key_of(table.header[i]), json_string(row[i]));
+      }
+      objects.push_back(json_object(fields));
+    }
+    raw(json_array(objects) + "\n");
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  clear_live();
+  std::vector<std::vector<std::string>> lines{table.header};
+  lines.insert(lines.end(), table.rows.begin(), table.rows.end());
+  std::vector<std::size_t> widths(table.header.size());
+  for (auto& line : lines) {
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      line[i] = escape_control(line[i]);
+      widths[i] = std::max(widths[i], display_width(line[i]));
+    }
+  }
+  for (std::size_t row = 0; row < lines.size(); ++row) {
+    std::string text;
+    for (std::size_t i = 0; i < lines[row].size(); ++i) {
+      text += lines[row][i];
+      if (i + 1 < lines[row].size()) text.append(widths[i] - display_width(lines[row][i]) + 2, ' ');
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    out_ << (options_.colour && row == 0 ? fmt::format("\x1b[1m{}\x1b[0m", text) : text) << '\n';
+  }
+  out_ << std::flush;
+}
+
+void Console::error(const Error& error) {
+  const std::lock_guard lock(mutex_);
+  clear_live();
+  err_ << (options_.colour ? "\x1b[31merror:\x1b[0m " : "error: ") << escape_lines(error.message) << '\n';
+  if (!error.hint.empty()) err_ << "hint: " << escape_lines(error.hint) << '\n';
+  err_ << std::flush;
+}
+
+std::string human_bytes(std::uint64_t bytes) {
+  if (bytes < 1000) return fmt::format("{} B", bytes);
+  auto value = static_cast<double>(bytes);
+  const char* unit = "B";
+  for (const char* next : {"kB", "MB", "GB", "TB", "PB"}) {
+    if (value < 999.5) break;
+    value /= 1000;
+    unit = next;
+  }
+  return value < 9.95 ? fmt::format("{:.1f} {}", value, unit) : fmt::format("{:.0f} {}", value, unit);
+}
+
+std::string escape_lines(std::string_view text) {
+  std::string out;
+  for (;;) {
+    const auto end = text.find('\n');
+    out += escape_control(text.substr(0, end));
+    if (end == std::string_view::npos) return out;
+    out += '\n';
+    text.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,29 @@
+// What a command may touch besides its arguments; main.cc gives the real world, a test its own.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "cli/console.h"
+#include "engine/base/clock.h"
+#include "engine/base/result.h"
+#include "remote/agent_client.h"
+
+namespace paddle::cli {
+
+struct Context {
+  Console& console;
+  const Clock& clock;
+  // Called from several threads at once.
+  std::function<Result<std::unique_ptr<remote::AgentClient>>(const remote::NodeSpec&)> connect;
+  // Waits at most this long; returns at once when Ctrl-C was or is pressed.
+  std::function<void(Duration)> pause;
+  std::function<bool()> interrupted;
+  std::function<std::int64_t()> unix_seconds;  // wall clock, for names only
+  std::string engine;                          // local path of the `paddle` binary
+  std::string directory;                       // the current directory, absolute
+};
+
+}  // namespace paddle::cli

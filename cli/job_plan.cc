@@ -1,0 +1,199 @@
+#include "cli/job_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "engine/base/rng.h"
+
+namespace paddle::cli {
+namespace {
+
+constexpr std::size_t kJobNameBytesMax = 100;
+constexpr std::uint32_t kProcessesMax = 4096;
+
+Result<std::vector<std::size_t>> round_robin(const ClusterSpec& cluster, bool pserver, std::uint32_t count) {
+  std::vector<std::size_t> able;
+  for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
+    if (pserver ? cluster.nodes[i].runs_pserver : cluster.nodes[i].runs_trainer) able.push_back(i);
+  }
+  const char* const role = pserver ? "pserver" : "trainer";
+  if (able.empty()) {
+    return Error{Errc::kUsage, fmt::format("no node of cluster '{}' has the role {}", cluster.name, role),
+                 fmt::format("add \"{}\" to a node's roles in {}", role, cluster.file)};
+  }
+  if (count > kProcessesMax) {
+    return Error{Errc::kUsage, fmt::format("over {} {}s", kProcessesMax, role), ""};
+  }
+  std::vector<std::size_t> nodes;
+  for (std::size_t i = 0; i < (count == 0 ? able.size() : count); ++i) nodes.push_back(able[i % able.size()]);
+  return nodes;
+}
+
+// "server.log", then "server-1.log" for the next of the same kind on the node.
+std::string numbered(const std::string& stem, const std::string& suffix, std::size_t ordinal) {
+  return ordinal == 0 ? stem + suffix : fmt::format("{}-{}{}", stem, ordinal, suffix);
+}
+
+std::string job_tag(const std::string& job) {
+  return fmt::format("--job_tag={:016x}", stable_hash(job));
+}
+
+std::string bracketed(const std::string& address) {
+  return address.find(':') == std::string::npos ? address : "[" + address + "]";
+}
+
+struct Planner {
+  const ClusterSpec& cluster;
+  const JobRequest& request;
+  const Placement& placement;
+  const std::vector<std::string>& addresses;
+
+  std::string key_flag() const { return fmt::format("--key_file={{root}}/{}/key", job_folder(request.job)); }
+
+  remote::ProcessSpec process(const std::string& name, std::size_t node, const std::string& log) const {
+    remote::ProcessSpec spec;
+    spec.job = request.job;
+    spec.name = name;
+    spec.program = request.engine;
+    spec.directory = job_folder(request.job) + "/workspace";
+    spec.log = node_folder(request.job, node) + "/" + log;
+    return spec;
+  }
+
+  Status add_pservers(JobPlan& plan) const {
+    std::map<std::string, std::size_t> on_address;
+    std::map<std::size_t, std::size_t> on_node;
+    for (std::uint32_t i = 0; i < placement.pservers.size(); ++i) {
+      PlannedProcess server;
+      server.node = placement.pservers[i];
+      server.index = i;
+      server.pserver = true;
+      server.address = addresses[server.node];
+      const ClusterNode& node = cluster.nodes[server.node];
+      PADDLE_TRY(server.port, block_port(cluster, node, on_address[server.address]++));
+      server.spec = process(fmt::format("pserver-{}", i), server.node,
+                            numbered("server", ".log", on_node[server.node]++));
+      server.spec.arguments = {
+          "pserver",
+          fmt::format("--pserver_id={}", i),
+          fmt::format("--bind={}", server.address),
+          fmt::format("--port={}", server.port),
+          fmt::format("--ports_num={}", cluster.ports_num),
+          fmt::format("--ports_num_for_sparse={}", cluster.ports_num_for_sparse),
+          fmt::format("--num_gradient_servers={}", placement.trainers.size()),
+          job_tag(request.job),
+          key_flag()};
+      plan.pservers.push_back(std::move(server));
+    }
+    return {};
+  }
+
+  void add_trainers(JobPlan& plan) const {
+    std::vector<std::string> endpoints;
+    for (const PlannedProcess& server : plan.pservers) {
+      endpoints.push_back(fmt::format("{}:{}", bracketed(server.address), server.port));
+    }
+    std::map<std::size_t, std::size_t> on_node;
+    for (std::uint32_t i = 0; i < placement.trainers.size(); ++i) {
+      PlannedProcess trainer;
+      trainer.node = placement.trainers[i];
+      trainer.index = i;
+      const std::size_t ordinal = on_node[trainer.node]++;
+      trainer.spec = process(fmt::format("trainer-{}", i), trainer.node, numbered("train", ".log", ordinal));
+      trainer.metrics = node_folder(request.job, trainer.node) + "/" + numbered("metrics", ".jsonl", ordinal);
+      trainer.spec.arguments = {
+          "train",
+          "--config=job.toml",
+          fmt::format("--trainer_id={}", i),
+          fmt::format("--num_gradient_servers={}", placement.trainers.size()),
+          fmt::format("--pservers={}", fmt::join(endpoints, ",")),
+          fmt::format("--ports_num={}", cluster.ports_num),
+          fmt::format("--ports_num_for_sparse={}", cluster.ports_num_for_sparse),
+          fmt::format("--save_dir={{root}}/{}/output", job_folder(request.job)),
+          fmt::format("--metrics={{root}}/{}", trainer.metrics),
+          "--incarnation=1",
+          job_tag(request.job),
+          key_flag()};
+      for (const std::string& item : request.overrides) trainer.spec.arguments.push_back("--set=" + item);
+      plan.trainers.push_back(std::move(trainer));
+    }
+  }
+
+  // Each node gets the shared files and the shares of its own trainers; trainer 0's also the test set.
+  void add_files(JobPlan& plan, const Workspace& workspace) const {
+    for (const std::size_t node : placement.nodes) {
+      std::set<std::string> files(workspace.shared.begin(), workspace.shared.end());
+      for (std::size_t i = 0; i < placement.trainers.size(); ++i) {
+        if (placement.trainers[i] != node) continue;
+        files.insert(workspace.shares[i].begin(), workspace.shares[i].end());
+        if (i == 0) files.insert(workspace.test.begin(), workspace.test.end());
+      }
+      NodeFiles pushed;
+      pushed.node = node;
+      for (const std::string& file : files) {
+        pushed.items.push_back({workspace.path + "/" + file,
+                                fmt::format("{}/workspace/{}", job_folder(request.job), file), false});
+      }
+      plan.files.push_back(std::move(pushed));
+    }
+  }
+};
+
+}  // namespace
+
+std::string job_folder(const std::string& job) {
+  return "jobs/" + job;
+}
+
+std::string node_folder(const std::string& job, std::size_t node) {
+  return fmt::format("jobs/{}/node_{}", job, node);
+}
+
+Status check_job_name(const std::string& job) {
+  const bool good = !job.empty() && job.size() <= kJobNameBytesMax && job.front() != '.' && job.front() != '-' &&
+                    std::ranges::all_of(job, [](char c) {
+                      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                             c == '.' || c == '-' || c == '_';
+                    });
+  if (good) return {};
+  return Error{Errc::kUsage, fmt::format("'{}' cannot be a job's name", job),
+               fmt::format("use up to {} letters, digits, '.', '-' and '_'", kJobNameBytesMax)};
+}
+
+Result<std::uint16_t> block_port(const ClusterSpec& cluster, const ClusterNode& node, std::size_t ordinal) {
+  const std::size_t first = node.port + ordinal * cluster.block();
+  if (first + cluster.block() - 1U > 65535) {
+    return Error{Errc::kUsage, fmt::format("the ports of pserver {} on {} end above 65535", ordinal, node.spec.name),
+                 "lower `port` in the cluster file"};
+  }
+  return static_cast<std::uint16_t>(first);
+}
+
+Result<Placement> place_job(const ClusterSpec& cluster, std::uint32_t trainers, std::uint32_t pservers) {
+  Placement placement;
+  PADDLE_TRY(placement.pservers, round_robin(cluster, true, pservers));
+  PADDLE_TRY(placement.trainers, round_robin(cluster, false, trainers));
+  std::set<std::size_t> used(placement.pservers.begin(), placement.pservers.end());
+  used.insert(placement.trainers.begin(), placement.trainers.end());
+  placement.nodes.assign(used.begin(), used.end());
+  return placement;
+}
+
+Result<JobPlan> plan_job(const ClusterSpec& cluster, const JobRequest& request, const Placement& placement,
+                         const std::vector<std::string>& addresses, const Workspace& workspace) {
+  PADDLE_TRY_STATUS(check_job_name(request.job));
+  PADDLE_CHECK(addresses.size() == cluster.nodes.size());
+  PADDLE_CHECK(workspace.shares.size() == placement.trainers.size());
+  const Planner planner{cluster, request, placement, addresses};
+  JobPlan plan;
+  plan.job = request.job;
+  PADDLE_TRY_STATUS(planner.add_pservers(plan));
+  planner.add_trainers(plan);
+  planner.add_files(plan, workspace);
+  return plan;
+}
+
+}  // namespace paddle::cli

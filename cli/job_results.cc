@@ -1,0 +1,84 @@
+#include "cli/job_results.h"
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "cli/file_hash.h"
+#include "cli/job_plan.h"
+#include "cli/job_watch.h"
+#include "cli/json.h"
+#include "engine/base/safe_path.h"
+
+namespace paddle::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto kStopGrace = std::chrono::seconds(5);
+
+struct Counters {
+  std::atomic<std::size_t> files = 0, fetched = 0;
+};
+
+Status fetch_folder(Member& member, const std::string& remote, const fs::path& local, Counters& counters) {
+  PADDLE_TRY(auto entries, member.client->list(remote));
+  std::ranges::stable_sort(entries, {}, [](const remote::FileEntry& e) { return e.path.ends_with("MANIFEST"); });
+  for (const remote::FileEntry& entry : entries) {
+    if (auto safe = SafePath::parse(entry.path); !safe) {
+      return std::move(safe).error().with("node " + member.spec.name);
+    }
+    const fs::path target = local / entry.path;
+    std::error_code error;
+    fs::create_directories(target.parent_path(), error);
+    if (error) {
+      return Error{Errc::kResource, fmt::format("create {}: {}", target.parent_path().string(), error.message()), ""};
+    }
+    ++counters.files;
+    if (fs::exists(target, error)) {
+      if (const auto hash = file_sha256(target.string()); hash && *hash == entry.sha256) continue;
+    }
+    PADDLE_TRY_STATUS(member.client->fetch(remote + "/" + entry.path, target.string()));
+    ++counters.fetched;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<FetchStats> fetch_results(ClusterSession& session, const std::string& job, const std::string& output) {
+  PADDLE_TRY_STATUS(check_job_name(job));
+  const fs::path folder = fs::path(output) / job;
+  Counters counters;
+  const Status fetched = session.each([&](Member& member) -> Status {
+    const std::string logs = fmt::format("node_{}", member.node);
+    PADDLE_TRY_STATUS(fetch_folder(member, node_folder(job, member.node), folder / logs, counters));
+    return fetch_folder(member, job_folder(job) + "/output", folder, counters);
+  });
+  if (!fetched) return fetched.error();
+  return FetchStats{counters.files, counters.fetched};
+}
+
+Status finish_job(Context& context, ClusterSession& session, const std::string& job, const std::string& output) {
+  PADDLE_TRY_STATUS(stop_job(session, job));
+  PADDLE_TRY(const FetchStats stats, fetch_results(session, job, output));
+  const std::string folder = (fs::path(output) / job).lexically_normal().string();
+  if (context.console.json()) {
+    context.console.raw(json_object({{"job", json_string(job)},
+                                     {"state", json_string("done")},
+                                     {"files", fmt::format("{}", stats.files)},
+                                     {"output", json_string(folder)}}) +
+                        "\n");
+  } else {
+    context.console.result(fmt::format("done: {} files in {}", stats.files, folder));
+  }
+  return {};
+}
+
+Status stop_job(ClusterSession& session, const std::string& job) {
+  return session.each([&](Member& member) { return member.client->stop(job, {}, kStopGrace); });
+}
+
+}  // namespace paddle::cli

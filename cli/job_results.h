@@ -1,0 +1,24 @@
+// Brings a job's logs and snapshots home.
+#pragma once
+
+#include <string>
+
+#include "cli/cluster_session.h"
+#include "cli/context.h"
+
+namespace paddle::cli {
+
+struct FetchStats {
+  std::size_t files = 0, files_fetched = 0;
+};
+
+// Into <output>/<job>/{node_<i>/..., pass-0000N/...}; files that are here with the same SHA-256 are left alone, a
+// snapshot's MANIFEST arrives last. What a node calls its files cannot leave that folder.
+Result<FetchStats> fetch_results(ClusterSession& session, const std::string& job, const std::string& output);
+
+// Stops the pservers of a job whose trainers are done, then fetches. Prints where the results are.
+Status finish_job(Context& context, ClusterSession& session, const std::string& job, const std::string& output);
+// Ends all of the job's processes on every connected node.
+Status stop_job(ClusterSession& session, const std::string& job);
+
+}  // namespace paddle::cli

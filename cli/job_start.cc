@@ -1,0 +1,106 @@
+#include "cli/job_start.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include <fmt/format.h>
+
+#include "cli/job_watch.h"
+#include "cli/log_reader.h"
+#include "engine/base/secret.h"
+
+namespace paddle::cli {
+namespace {
+
+constexpr auto kReadyDeadline = std::chrono::seconds(20);
+constexpr auto kReadyPollPeriod = std::chrono::milliseconds(50);
+
+// A process that ended before it was ready: its code and last lines.
+Status check_alive(ClusterSession& session, const Member& member, const PlannedProcess& server) {
+  PADDLE_TRY(const auto statuses, member.client->processes(server.spec.job));
+  const auto found = std::ranges::find(statuses, server.spec.name, &remote::ProcessStatus::name);
+  if (found == statuses.end() || found->state == remote::ProcessState::kRunning) return {};
+  const auto index = static_cast<std::size_t>(&member - session.members().data());
+  return failure_error(session, ProcessOnNode{index, *found}).with("before it was ready");
+}
+
+Status wait_ready(Context& context, ClusterSession& session, const PlannedProcess& server, TimePoint deadline) {
+  Member& member = *session.find_node(server.node);
+  const std::string expected = fmt::format("READY pserver {} ", server.index);
+  LogReader reader(server.spec.log);
+  for (;;) {
+    if (const auto lines = reader.poll(*member.client)) {
+      const bool ready = std::ranges::any_of(*lines, [&](const std::string& line) { return line.starts_with(expected); });
+      if (ready) return {};
+    }
+    PADDLE_TRY_STATUS(check_alive(session, member, server));
+    if (context.interrupted()) return Error{Errc::kInterrupted, "interrupted", ""};
+    if (context.clock.now() > deadline) {
+      return Error{Errc::kUnreachable, fmt::format("{} on {} was not ready in time", server.spec.name, member.spec.name),
+                   fmt::format("see its log: paddlectl logs --node {}", member.spec.name)};
+    }
+    context.pause(kReadyPollPeriod);
+  }
+}
+
+Status start_all(ClusterSession& session, const std::vector<PlannedProcess>& processes) {
+  return session.each([&](Member& member) -> Status {
+    for (const PlannedProcess& process : processes) {
+      if (process.node == member.node) PADDLE_TRY_STATUS(member.client->start(process.spec));
+    }
+    return {};
+  });
+}
+
+}  // namespace
+
+Status check_free_ports(ClusterSession& session, const ClusterSpec& cluster, const JobPlan& plan) {
+  return session.each([&](Member& member) -> Status {
+    for (const PlannedProcess& server : plan.pservers) {
+      if (server.node != member.node) continue;
+      PADDLE_TRY(const auto ports, member.client->check_ports(server.address, server.port, cluster.block()));
+      for (const remote::PortStatus& port : ports) {
+        if (port.free) continue;
+        return Error{Errc::kResource,
+                     fmt::format("node {}: port {} on {} is taken{}; nothing was started", member.spec.name, port.port,
+                                 server.address, port.owner.empty() ? "" : " by " + port.owner),
+                     "if it is a job of yours: paddlectl status, paddlectl stop; else set another `port` for the node"};
+      }
+    }
+    return {};
+  });
+}
+
+Status push_job(Context& context, ClusterSession& session, const JobPlan& plan, const remote::PushItem& engine) {
+  PADDLE_TRY(const Secret secret, Secret::generate());
+  std::atomic<std::uint64_t> sent = 0;
+  std::atomic<std::size_t> files = 0;
+  const Status pushed = session.each([&](Member& member) -> Status {
+    const auto found = std::ranges::find(plan.files, member.node, &NodeFiles::node);
+    std::vector<remote::PushItem> items{engine};
+    if (found != plan.files.end()) items.insert(items.end(), found->items.begin(), found->items.end());
+    PADDLE_TRY(const remote::PushStats stats, member.client->push(items, [&](std::uint64_t bytes) {
+      sent += bytes;
+      context.console.progress(context.clock.now(), fmt::format("pushing: {}", human_bytes(sent)));
+    }));
+    files += stats.files_sent;
+    return member.client->write_secret(plan.job, secret);
+  });
+  if (!pushed) return pushed;
+  context.console.note(fmt::format("pushed {} files to {} nodes", files.load(), session.members().size()));
+  return {};
+}
+
+Status start_job(Context& context, ClusterSession& session, const JobPlan& plan) {
+  PADDLE_TRY_STATUS(start_all(session, plan.pservers));
+  const auto deadline = context.clock.now() + kReadyDeadline;
+  for (const PlannedProcess& server : plan.pservers) {
+    PADDLE_TRY_STATUS(wait_ready(context, session, server, deadline));
+  }
+  context.console.note(fmt::format("{} pservers are ready", plan.pservers.size()));
+  PADDLE_TRY_STATUS(start_all(session, plan.trainers));
+  context.console.note(fmt::format("{} trainers are running", plan.trainers.size()));
+  return {};
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,201 @@
+#include "cli/job_watch.h"
+
+#include <string.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "cli/json.h"
+
+namespace paddle::cli {
+namespace {
+
+constexpr auto kPollPeriod = std::chrono::seconds(1);
+constexpr auto kNodeSilenceMax = std::chrono::seconds(30);
+
+bool running(const remote::ProcessStatus& status) {
+  return status.state == remote::ProcessState::kRunning;
+}
+
+bool ended_well(const remote::ProcessStatus& status) {
+  return status.state == remote::ProcessState::kExited && status.exit_code == 0;
+}
+
+std::uint64_t count_field(std::string_view line, std::string_view key) {
+  const double value = json_number_field(line, key).value_or(0);
+  return value > 0 && value < 1e18 ? static_cast<std::uint64_t>(value) : 0;
+}
+
+// Trainer 0's metrics: the live line and a line per test.
+class ProgressFeed {
+ public:
+  void poll(Context& context, ClusterSession& session, const std::vector<ProcessOnNode>& processes) {
+    const auto leader = std::ranges::find(processes, "trainer-0",
+                                          [](const ProcessOnNode& p) { return p.status.name; });
+    if (leader == processes.end()) return;
+    if (!reader_) reader_.emplace(metrics_path(leader->status.log));
+    Member& member = session.members()[leader->member];
+    do {
+      if (!member.client) return;
+      auto lines = reader_->poll(*member.client);
+      if (!lines) return;  // not there yet, or the node is lost: processes() notices that
+      for (const std::string& line : *lines) show(context, line);
+    } while (!reader_->at_end());
+  }
+
+ private:
+  void show(Context& context, const std::string& line) {
+    const auto point = parse_metrics(line);
+    if (!point) return;
+    if (context.console.json() && point->test) return;
+    if (point->test) {
+      context.console.result(describe(*point));
+    } else {
+      context.console.progress(context.clock.now(), describe(*point));
+    }
+  }
+
+  std::optional<LogReader> reader_;
+};
+
+}  // namespace
+
+std::optional<MetricsPoint> parse_metrics(std::string_view line) {
+  const auto kind = json_text_field(line, "kind");
+  const auto cost = json_number_field(line, "cost");
+  if (!kind || !cost || (*kind != "train" && *kind != "pass" && *kind != "test")) return std::nullopt;
+  MetricsPoint point;
+  point.test = *kind == "test";
+  point.pass = count_field(line, "pass");
+  point.batch = count_field(line, "batch");
+  point.samples = count_field(line, "samples");
+  point.cost = *cost;
+  point.examples_per_second = json_number_field(line, "examples_per_second").value_or(0);
+  point.perplexity = json_number_field(line, "perplexity").value_or(std::exp(*cost));
+  return point;
+}
+
+std::string describe(const MetricsPoint& point) {
+  if (point.test) {
+    return fmt::format("pass {}: held-out cost {:.4f}, perplexity {:.2f} ({} samples)", point.pass, point.cost,
+                       point.perplexity, point.samples);
+  }
+  return fmt::format("pass {} batch {}  samples {}  cost {:.4f}  {:.0f} examples/s", point.pass, point.batch,
+                     point.samples, point.cost, point.examples_per_second);
+}
+
+bool is_pserver(const remote::ProcessStatus& status) {
+  return status.name.starts_with("pserver-");
+}
+
+std::string metrics_path(const std::string& train_log) {
+  const auto slash = train_log.rfind('/');
+  std::string name = slash == std::string::npos ? train_log : train_log.substr(slash + 1);
+  const std::string folder = train_log.substr(0, train_log.size() - name.size());
+  if (name.starts_with("train")) name.replace(0, 5, "metrics");
+  if (name.ends_with(".log")) name.replace(name.size() - 4, 4, ".jsonl");
+  return folder + name;
+}
+
+std::string describe_state(const remote::ProcessStatus& status) {
+  switch (status.state) {
+    case remote::ProcessState::kRunning:
+      return "running";
+    case remote::ProcessState::kExited:
+      return status.exit_code == 0 ? "done" : fmt::format("exited with code {}", status.exit_code);
+    case remote::ProcessState::kKilled: {
+      const char* const name = ::sigdescr_np(status.signal);
+      return fmt::format("killed by signal {} ({}{})", status.signal, name != nullptr ? name : "?",
+                         status.oom_killed ? ", out of memory" : "");
+    }
+    case remote::ProcessState::kLost:
+      return "lost (its supervisor is gone; the node may have restarted)";
+  }
+  return "?";
+}
+
+const ProcessOnNode* first_failure(const std::vector<ProcessOnNode>& processes) {
+  const bool trainers_done = std::ranges::all_of(processes, [](const ProcessOnNode& p) {
+    return is_pserver(p.status) || ended_well(p.status);
+  });
+  if (trainers_done) return nullptr;
+  const ProcessOnNode* first = nullptr;
+  // A record without an end time is not known to be earlier than any other.
+  const auto ended = [](const ProcessOnNode& p) {
+    return p.status.ended_unix_ms > 0 ? p.status.ended_unix_ms : std::numeric_limits<std::int64_t>::max();
+  };
+  for (const ProcessOnNode& process : processes) {
+    const bool failed =
+        !running(process.status) && (is_pserver(process.status) || !ended_well(process.status));
+    if (failed && (first == nullptr || ended(process) < ended(*first))) first = &process;
+  }
+  return first;
+}
+
+Error failure_error(ClusterSession& session, const ProcessOnNode& failed) {
+  Member& member = session.members()[failed.member];
+  Error error{Errc::kFailed, fmt::format("{} on {} {}", failed.status.name, member.spec.name, describe_state(failed.status)),
+              fmt::format("the whole log: paddlectl logs --node {} --job {}", member.spec.name, failed.status.job)};
+  if (failed.status.state == remote::ProcessState::kExited) {
+    for (const Errc code : {Errc::kUsage, Errc::kVersion, Errc::kUnreachable, Errc::kAuth, Errc::kData, Errc::kResource,
+                            Errc::kResumable}) {
+      if (failed.status.exit_code == static_cast<int>(code)) error.code = code;
+    }
+  }
+  if (!member.client) return error;
+  LogReader reader(failed.status.log);
+  auto lines = reader.tail(*member.client, kLastLinesShown);
+  if (!lines) return error;
+  if (const std::string rest = reader.rest(); !rest.empty()) lines->push_back(rest);
+  if (!lines->empty()) error.message += "; its last lines:";
+  for (const std::string& line : *lines) {
+    error.message += fmt::format("\n  {}/{} | {}", member.spec.name, failed.status.name, line);
+  }
+  return error;
+}
+
+Status follow_job(Context& context, ClusterSession& session, const std::string& job) {
+  ProgressFeed feed;
+  TimePoint heard = context.clock.now();
+  for (;;) {
+    if (context.interrupted()) return Error{Errc::kInterrupted, "interrupted", ""};
+    auto processes = session.processes(job);
+    const auto now = context.clock.now();
+    if (session.unreachable() == 0) {
+      heard = now;
+    } else if (now - heard > kNodeSilenceMax) {
+      auto silent = session.all_well();
+      Error error = silent ? Error{Errc::kUnreachable, "a node is silent", ""} : std::move(silent).error();
+      error.code = Errc::kUnreachable;
+      error.hint = "the job goes on without this terminal; look again with: paddlectl attach";
+      return error;
+    } else {
+      session.reconnect(context);
+    }
+    feed.poll(context, session, processes);
+    if (first_failure(processes) != nullptr) {
+      // What died first may have been asked before it died: only a second look orders all of them.
+      processes = session.processes(job);
+      if (const ProcessOnNode* first = first_failure(processes)) return failure_error(session, *first);
+    }
+    const auto trainers = std::ranges::count_if(processes, [](const ProcessOnNode& p) { return !is_pserver(p.status); });
+    const bool done = trainers > 0 && session.unreachable() == 0 &&
+                      std::ranges::all_of(processes, [](const ProcessOnNode& p) {
+                        return is_pserver(p.status) || ended_well(p.status);
+                      });
+    if (done) {
+      feed.poll(context, session, processes);
+      context.console.end_progress();
+      return {};
+    }
+    if (processes.empty() && session.unreachable() == 0) {
+      return Error{Errc::kFailed, fmt::format("job '{}' is not on its nodes any more", job), ""};
+    }
+    context.pause(kPollPeriod);
+  }
+}
+
+}  // namespace paddle::cli

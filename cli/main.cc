@@ -1,0 +1,71 @@
+// paddlectl: the real world behind a Context.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+
+#include "cli/app.h"
+
+namespace {
+
+std::atomic<bool> g_interrupted = false;
+int g_wake_pipe[2] = {-1, -1};  // a signal makes it readable, so that a pause ends at once
+
+void on_signal(int) {
+  g_interrupted = true;
+  [[maybe_unused]] const ssize_t ignored = ::write(g_wake_pipe[1], "x", 1);
+}
+
+bool handle_signals() {
+  if (::pipe2(g_wake_pipe, O_CLOEXEC | O_NONBLOCK) != 0) return false;
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  ::sigaction(SIGPIPE, &ignore, nullptr);
+  return true;
+}
+
+void pause_at_most(paddle::Duration limit) {
+  pollfd item{g_wake_pipe[0], POLLIN, 0};
+  ::poll(&item, 1, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(limit).count()));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (!handle_signals()) return static_cast<int>(paddle::Errc::kResource);
+  std::error_code error;
+  const auto here = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  const bool err_terminal = ::isatty(STDERR_FILENO) == 1;
+  const char* const no_color = ::getenv("NO_COLOR");
+  paddle::cli::ConsoleOptions console_options;
+  console_options.live = err_terminal;
+  console_options.colour =
+      err_terminal && ::isatty(STDOUT_FILENO) == 1 && (no_color == nullptr || *no_color == '\0');
+  paddle::cli::Console console(std::cout, std::cerr, console_options);
+  const paddle::SteadyClock clock;
+  const paddle::remote::ConnectOptions connect_options{(here / "paddlectl-agent").string(), std::chrono::seconds(20)};
+  paddle::cli::Context context{
+      console,
+      clock,
+      [&](const paddle::remote::NodeSpec& node) { return paddle::remote::connect(node, connect_options); },
+      pause_at_most,
+      [] { return g_interrupted.load(); },
+      [] {
+        return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+            .count();
+      },
+      (here / "paddle").string(),
+      std::filesystem::current_path(error).string()};
+  return paddle::cli::run_app(context, std::vector<std::string>(argv + 1, argv + argc));
+}

@@ -1,0 +1,168 @@
+// A node in memory behind remote::AgentClient: files, logs and processes that a test scripts.
+#pragma once
+
+#include <fstream>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "remote/agent_client.h"
+
+namespace paddle::remote {
+
+struct FakeNode {
+  std::mutex mutex;
+  std::map<std::string, std::string> files;  // by path below root
+  std::vector<ProcessStatus> processes;
+  std::map<std::string, ProcessSpec> specs;  // by process name
+  std::map<std::uint16_t, std::string> taken_ports;
+  std::vector<std::string> remaining;  // what teardown will not remove
+  std::string secret_job;
+  bool unreachable = false;
+  bool torn_down = false;
+  int next_pid = 100;
+  // Called with the lock held when a process starts: may append to its log or end it.
+  std::function<void(FakeNode&, ProcessStatus&)> on_start;
+};
+
+class FakeAgentClient final : public AgentClient {
+ public:
+  FakeAgentClient(NodeSpec spec, FakeNode& fake) : spec_(std::move(spec)), fake_(fake) {}
+
+  const NodeSpec& node() const override { return spec_; }
+
+  Result<HostFacts> facts() override {
+    HostFacts facts;
+    facts.os = "Debian GNU/Linux 12";
+    facts.architecture = "x86_64";
+    facts.cores = 4;
+    facts.memory_bytes = 8'000'000'000;
+    facts.disk_free_bytes = 50'000'000'000;
+    facts.address = "10.0.0.1";
+    facts.root = "/nonexistent/fake/" + spec_.name;
+    return facts;
+  }
+
+  Result<PushStats> push(const std::vector<PushItem>& items,
+                         const std::function<void(std::uint64_t)>& progress) override {
+    const std::lock_guard lock(fake_.mutex);
+    PushStats stats;
+    for (const PushItem& item : items) {
+      std::ifstream file(item.local_path, std::ios::binary);
+      if (!file) return Error{Errc::kData, "no file " + item.local_path, ""};
+      std::ostringstream content;
+      content << file.rdbuf();
+      ++stats.files;
+      auto& stored = fake_.files[item.remote_path];
+      if (stored == content.str() && !stored.empty()) continue;
+      stored = content.str();
+      ++stats.files_sent;
+      stats.bytes_sent += stored.size();
+      progress(stored.size());
+    }
+    return stats;
+  }
+
+  // SHA-256 is left empty: a fetch then always transfers.
+  Result<std::vector<FileEntry>> list(const std::string& folder) override {
+    const std::lock_guard lock(fake_.mutex);
+    std::vector<FileEntry> entries;
+    for (const auto& [path, content] : fake_.files) {
+      if (path.starts_with(folder + "/")) entries.push_back({path.substr(folder.size() + 1), content.size(), ""});
+    }
+    return entries;
+  }
+
+  Status fetch(const std::string& remote_path, const std::string& local_path) override {
+    const std::lock_guard lock(fake_.mutex);
+    std::ofstream(local_path, std::ios::binary) << fake_.files[remote_path];
+    return {};
+  }
+
+  Status remove(const std::string& path) override {
+    const std::lock_guard lock(fake_.mutex);
+    std::erase_if(fake_.files, [&](const auto& f) { return f.first == path || f.first.starts_with(path + "/"); });
+    return {};
+  }
+
+  Status write_secret(const std::string& job, const Secret&) override {
+    const std::lock_guard lock(fake_.mutex);
+    fake_.secret_job = job;
+    return {};
+  }
+
+  Result<std::vector<PortStatus>> check_ports(const std::string&, std::uint16_t first, std::uint16_t count) override {
+    const std::lock_guard lock(fake_.mutex);
+    std::vector<PortStatus> ports;
+    for (std::uint16_t i = 0; i < count; ++i) {
+      const auto port = static_cast<std::uint16_t>(first + i);
+      const auto taken = fake_.taken_ports.find(port);
+      ports.push_back({port, taken == fake_.taken_ports.end(), taken == fake_.taken_ports.end() ? "" : taken->second});
+    }
+    return ports;
+  }
+
+  Status start(const ProcessSpec& process) override {
+    const std::lock_guard lock(fake_.mutex);
+    ProcessStatus status;
+    status.job = process.job;
+    status.name = process.name;
+    status.log = process.log;
+    status.state = ProcessState::kRunning;
+    status.pid = fake_.next_pid++;
+    status.started_unix_ms = status.pid;
+    fake_.specs[process.name] = process;
+    if (fake_.on_start) fake_.on_start(fake_, status);
+    fake_.processes.push_back(status);
+    return {};
+  }
+
+  Result<std::vector<ProcessStatus>> processes(const std::string& job) override {
+    const std::lock_guard lock(fake_.mutex);
+    if (fake_.unreachable) return Error{Errc::kUnreachable, "node " + spec_.name + ": gone", ""};
+    std::vector<ProcessStatus> found;
+    for (const ProcessStatus& status : fake_.processes) {
+      if (job.empty() || status.job == job) found.push_back(status);
+    }
+    return found;
+  }
+
+  Status stop(const std::string& job, const std::vector<std::string>&, Duration) override {
+    const std::lock_guard lock(fake_.mutex);
+    for (ProcessStatus& status : fake_.processes) {
+      if (status.job != job || status.state != ProcessState::kRunning) continue;
+      status.state = ProcessState::kExited;
+      status.ended_unix_ms = 9'000'000;
+    }
+    return {};
+  }
+
+  Result<LogChunk> read_log(const std::string& path, std::uint64_t offset, std::uint32_t max_bytes) override {
+    const std::lock_guard lock(fake_.mutex);
+    const auto found = fake_.files.find(path);
+    if (found == fake_.files.end()) return Error{Errc::kData, "no log " + path, ""};
+    LogChunk chunk;
+    chunk.size = found->second.size();
+    if (offset < chunk.size) chunk.data = found->second.substr(offset, max_bytes);
+    chunk.next_offset = offset + chunk.data.size();
+    return chunk;
+  }
+
+  Result<TeardownReport> teardown(bool) override {
+    const std::lock_guard lock(fake_.mutex);
+    TeardownReport report{fake_.processes.size(), fake_.files.size(), fake_.remaining};
+    fake_.processes.clear();
+    fake_.files.clear();
+    fake_.torn_down = true;
+    return report;
+  }
+
+ private:
+  NodeSpec spec_;
+  FakeNode& fake_;
+};
+
+}  // namespace paddle::remote

@@ -1,0 +1,270 @@
+// paddlectl's commands against nodes in memory.
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include "cli/app.h"
+#include "engine/base/fd.h"
+#include "tests/support/fake_agent_client.h"
+
+namespace paddle::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using remote::FakeNode;
+using remote::ProcessState;
+using remote::ProcessStatus;
+
+// Time that passes only in pauses.
+struct FakeClock final : Clock {
+  TimePoint time{};
+  TimePoint now() const override { return time; }
+};
+
+constexpr const char* kJob = R"(
+name = "tiny"
+[data]
+train = "data/train-*"
+test = "data/test.txt"
+format = "bow"
+dictionary = "data/dictionary.txt"
+[[layer]]
+name = "embedded"
+type = "embedding"
+input = ["words"]
+size = 4
+pooling = "sum"
+[[layer]]
+name = "output"
+type = "fc"
+input = ["embedded"]
+size = 2
+[[layer]]
+name = "cost"
+type = "softmax_cross_entropy"
+input = ["output"]
+label = "label"
+[optimizer]
+method = "sgd"
+learning_rate = 0.1
+)";
+
+class CommandsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/cli-test-XXXXXX";
+    ASSERT_NE(::mkdtemp(name), nullptr);
+    folder_ = name;
+    write("c.toml", "name = \"t\"\n[[node]]\nname = \"n\"\nlauncher = \"local\"\ncount = 2\n");
+    write("paddle", "engine");
+    write("w/job.toml", kJob);
+    write("w/data/train-00000", "1\ta b\n");
+    write("w/data/train-00001", "0\tb\n");
+    write("w/data/test.txt", "1\ta\n");
+    write("w/data/dictionary.txt", "a\nb\n<unk>\n");
+    write("w/.git/x", "hidden");
+    for (FakeNode& node : nodes_) node.on_start = [this](FakeNode& fake, ProcessStatus& status) { started(fake, status); };
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  void write(const std::string& path, const std::string& text) {
+    fs::create_directories((fs::path(folder_) / path).parent_path());
+    std::ofstream(fs::path(folder_) / path) << text;
+  }
+
+  void started(FakeNode& fake, ProcessStatus& status) {
+    if (status.name.starts_with("pserver-")) {
+      fake.files[status.log] = "READY pserver " + status.name.substr(8) + " ports 1-2\n";
+    } else {
+      status.state = trainer_state_;
+      status.exit_code = trainer_exit_;
+      status.ended_unix_ms = 500;
+      fake.files[status.log] = "reading\nbad record in data/train-00000:7\n";
+      if (status.name == "trainer-0") {
+        fake.files["jobs/job1/node_0/metrics.jsonl"] = "{\"kind\":\"test\",\"pass\":0,\"samples\":1,\"cost\":0.5,\"perplexity\":1.65}\n";
+        fake.files["jobs/job1/output/pass-00000/MANIFEST"] = "m";
+      }
+    }
+  }
+
+  int run(std::vector<std::string> arguments) {
+    out_.str("");
+    err_.str("");
+    Console console(out_, err_, {});
+    Context context{console,
+                    clock_,
+                    [this](const remote::NodeSpec& spec) -> Result<std::unique_ptr<remote::AgentClient>> {
+                      FakeNode& fake = nodes_[spec.name == "n-0" ? 0 : 1];
+                      if (fake.unreachable) return Error{Errc::kUnreachable, "node " + spec.name + ": no route", "plug it in"};
+                      return std::unique_ptr<remote::AgentClient>(new remote::FakeAgentClient(spec, fake));
+                    },
+                    [this](Duration d) { clock_.time += d; },
+                    [this] { return interrupted_; },
+                    [] { return std::int64_t{0}; },
+                    folder_ + "/paddle",
+                    folder_};
+    return run_app(context, std::move(arguments));
+  }
+  int train() { return run({"train", "--name", "job1", "w"}); }
+  bool out_has(const std::string& text) const { return out_.str().find(text) != std::string::npos; }
+  bool err_has(const std::string& text) const { return err_.str().find(text) != std::string::npos; }
+
+  std::string folder_;
+  FakeClock clock_;
+  std::array<FakeNode, 2> nodes_;
+  ProcessState trainer_state_ = ProcessState::kExited;
+  int trainer_exit_ = 0;
+  bool interrupted_ = false;
+  std::ostringstream out_, err_;
+};
+
+TEST_F(CommandsTest, TypoInACommandIsSuggested) {
+  EXPECT_EQ(run({"trian"}), 2);
+  EXPECT_EQ(err_.str(), "error: unknown command 'trian', did you mean 'train'?\nhint: see paddlectl --help\n");
+  EXPECT_EQ(run({"train", "--trainer", "3"}), 2);
+  EXPECT_TRUE(err_has("did you mean '--trainers'?")) << err_.str();
+}
+
+TEST_F(CommandsTest, HelpShowsExamples) {
+  EXPECT_EQ(run({"train", "--help"}), 0);
+  EXPECT_TRUE(out_has("paddlectl train --trainers 4 --pservers 2 templates/word2vec"));
+}
+
+TEST_F(CommandsTest, WithoutAClusterTheNextStepIsNamed) {
+  EXPECT_EQ(run({"status"}), 2);
+  EXPECT_TRUE(err_has("paddlectl up <cluster file>"));
+  EXPECT_EQ(run({"up", "missing.toml"}), 2);
+  EXPECT_TRUE(err_has("no cluster file 'missing.toml'"));
+}
+
+TEST_F(CommandsTest, UpIsIdempotentAndRemembersTheCluster) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0) << err_.str();
+  EXPECT_TRUE(out_has(" changed")) << out_.str();
+  EXPECT_TRUE(out_has("7166-7167 free")) << out_.str();
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_TRUE(out_has("unchanged"));
+  EXPECT_EQ(*read_file(folder_ + "/.paddlectl/current"), folder_ + "/c.toml\n");
+}
+
+TEST_F(CommandsTest, UpShowsAFailedNodeAndItsCode) {
+  nodes_[1].unreachable = true;
+  EXPECT_EQ(run({"up", "c.toml"}), 4);
+  EXPECT_TRUE(out_has("FAILED"));
+  EXPECT_TRUE(err_has("1 of 2 nodes are not ready"));
+  EXPECT_TRUE(err_has("node n-1: no route\nhint: plug it in"));
+  EXPECT_FALSE(fs::exists(folder_ + "/.paddlectl"));
+}
+
+TEST_F(CommandsTest, UpRefusesAPortOfAStranger) {
+  nodes_[1].taken_ports[7167] = "pid 5 (nginx)";
+  EXPECT_EQ(run({"up", "c.toml"}), 7);
+  EXPECT_TRUE(err_has("node n-1: port 7167 on 127.0.0.1 is taken by pid 5 (nginx)")) << err_.str();
+}
+
+TEST_F(CommandsTest, TrainRunsToItsEndAndBringsResultsHome) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(train(), 0) << err_.str();
+  EXPECT_TRUE(out_has("pass 0: held-out cost 0.5000, perplexity 1.65"));
+  EXPECT_EQ(*read_file(folder_ + "/output/job1/pass-00000/MANIFEST"), "m");
+  EXPECT_TRUE(fs::exists(folder_ + "/output/job1/node_1/server.log"));
+  for (FakeNode& node : nodes_) {
+    EXPECT_EQ(node.secret_job, "job1");
+    EXPECT_FALSE(node.files.contains("jobs/job1/workspace/.git/x"));
+    for (const auto& process : node.processes) EXPECT_NE(process.state, ProcessState::kRunning) << process.name;
+  }
+  EXPECT_TRUE(nodes_[0].files.contains("jobs/job1/workspace/data/train-00000"));
+  EXPECT_FALSE(nodes_[1].files.contains("jobs/job1/workspace/data/train-00000"));
+  EXPECT_TRUE(nodes_[1].files.contains("jobs/job1/workspace/data/dictionary.txt"));
+  EXPECT_EQ(train(), 2);  // the name is taken
+  EXPECT_TRUE(err_has("on this cluster already"));
+}
+
+TEST_F(CommandsTest, TrainNamesTheFirstCauseAndStopsTheRest) {
+  trainer_exit_ = 6;
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_EQ(train(), 6);
+  EXPECT_TRUE(err_has("trainer-0 on n-0 exited with code 6")) << err_.str();
+  EXPECT_TRUE(err_has("n-0/trainer-0 | bad record in data/train-00000:7"));
+  for (FakeNode& node : nodes_) {
+    for (const auto& process : node.processes) EXPECT_NE(process.state, ProcessState::kRunning) << process.name;
+  }
+}
+
+TEST_F(CommandsTest, TrainStartsNothingWhenAPortIsTaken) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  nodes_[0].taken_ports[7164] = "pid 9 (x)";
+  EXPECT_EQ(train(), 7);
+  EXPECT_TRUE(err_has("node n-0: port 7164 on 127.0.0.1 is taken by pid 9 (x); nothing was started"));
+  EXPECT_TRUE(nodes_[0].processes.empty());
+  EXPECT_TRUE(nodes_[1].processes.empty());
+}
+
+TEST_F(CommandsTest, TrainGivesUpOnAPserverThatIsNeverReady) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  nodes_[1].on_start = nullptr;
+  EXPECT_EQ(train(), 4);
+  EXPECT_TRUE(err_has("pserver-1 on n-1 was not ready in time"));
+  EXPECT_EQ(nodes_[0].processes.front().state, ProcessState::kExited);
+}
+
+TEST_F(CommandsTest, CtrlCStopsTheJob) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  nodes_[1].on_start = [this](FakeNode& fake, ProcessStatus& status) {
+    started(fake, status);
+    if (status.name == "trainer-1") interrupted_ = true;
+  };
+  EXPECT_EQ(train(), 130);
+  for (FakeNode& node : nodes_) {
+    for (const auto& process : node.processes) EXPECT_EQ(process.state, ProcessState::kExited) << process.name;
+  }
+}
+
+TEST_F(CommandsTest, WrongInputIsNamed) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_EQ(run({"train", "nowhere"}), 2);
+  EXPECT_TRUE(err_has("no job.toml in"));
+  EXPECT_EQ(run({"train", "--set", "train.pases=1", "w"}), 2);
+  fs::remove_all(folder_ + "/w/data");
+  write("w/data/dictionary.txt", "a\n<unk>\n");
+  EXPECT_EQ(train(), 6);
+  EXPECT_TRUE(err_has("no file matches 'data/train-*'")) << err_.str();
+}
+
+TEST_F(CommandsTest, StatusLogsStopAndTeardownOfARunningJob) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "job1\n");
+  ASSERT_EQ(run({"status"}), 0);
+  EXPECT_TRUE(out_has("trainer-1")) << out_.str();
+  ASSERT_EQ(run({"logs", "--node", "n-1", "--role", "trainer", "--tail", "1"}), 0);
+  EXPECT_EQ(out_.str(), "n-1/trainer-1 | bad record in data/train-00000:7\n");
+  EXPECT_EQ(run({"logs", "--node", "n-7"}), 2);
+  EXPECT_EQ(run({"status", "--job", "other"}), 2);
+  EXPECT_TRUE(err_has("jobs here: job1"));
+  ASSERT_EQ(run({"stop"}), 0);
+  EXPECT_TRUE(out_has("4 processes stopped"));
+  nodes_[1].remaining = {"pid 7: not ours to end"};
+  EXPECT_EQ(run({"teardown"}), 1);
+  EXPECT_TRUE(err_has("node n-1: these remain:\n  pid 7"));
+  nodes_[1].remaining.clear();
+  ASSERT_EQ(run({"teardown"}), 0);
+  EXPECT_TRUE(nodes_[0].torn_down);
+  EXPECT_FALSE(fs::exists(folder_ + "/.paddlectl"));
+}
+
+TEST_F(CommandsTest, ANodeCannotWriteOutsideTheOutputFolder) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(train(), 0);
+  nodes_[1].files["jobs/job1/output/../../../escaped"] = "x";
+  EXPECT_EQ(run({"fetch"}), 6);
+  EXPECT_TRUE(err_has("unsafe path"));
+}
+
+}  // namespace
+}  // namespace paddle::cli

@@ -1,0 +1,56 @@
+#include "cli/job_watch.h"
+
+#include <gtest/gtest.h>
+
+namespace paddle::cli {
+namespace {
+
+ProcessOnNode process(const std::string& name, remote::ProcessState state, int code, std::int64_t ended) {
+  ProcessOnNode made;
+  made.status.name = name;
+  made.status.state = state;
+  made.status.exit_code = state == remote::ProcessState::kExited ? code : 0;
+  made.status.signal = state == remote::ProcessState::kKilled ? code : 0;
+  made.status.ended_unix_ms = ended;
+  return made;
+}
+
+using enum remote::ProcessState;
+
+TEST(FirstFailure, IsTheOneThatEndedFirst) {
+  const std::vector<ProcessOnNode> all = {process("trainer-0", kExited, 4, 50), process("pserver-0", kKilled, 9, 40),
+                                          process("trainer-1", kRunning, 0, 0), process("trainer-2", kLost, 0, 0)};
+  const ProcessOnNode* first = first_failure(all);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first->status.name, "pserver-0");
+  EXPECT_EQ(describe_state(first->status), "killed by signal 9 (Killed)");
+}
+
+TEST(FirstFailure, AnEarlyEndOfAPserverIsOneEvenWithCodeZero) {
+  EXPECT_NE(first_failure({process("trainer-0", kRunning, 0, 0), process("pserver-0", kExited, 0, 4)}), nullptr);
+  EXPECT_EQ(first_failure({process("trainer-0", kExited, 0, 9), process("pserver-0", kExited, 0, 10)}), nullptr);
+}
+
+TEST(FirstFailure, ATrainerThatIsDoneIsNone) {
+  EXPECT_EQ(first_failure({process("trainer-0", kExited, 0, 9), process("trainer-1", kRunning, 0, 0),
+                           process("pserver-0", kRunning, 0, 0)}), nullptr);
+}
+
+TEST(Metrics, ReadsWhatTheTrainerWrites) {
+  const auto train = parse_metrics(
+      R"({"kind":"train","pass":1,"batch":100,"samples":3200,"cost":6.5,"examples_per_second":5000,"unix_ms":1})");
+  ASSERT_TRUE(train);
+  EXPECT_EQ(describe(*train), "pass 1 batch 100  samples 3200  cost 6.5000  5000 examples/s");
+  const auto test = parse_metrics(R"({"kind":"test","pass":0,"batch":9,"samples":10,"cost":5.0,"perplexity":148.41})");
+  ASSERT_TRUE(test);
+  EXPECT_EQ(describe(*test), "pass 0: held-out cost 5.0000, perplexity 148.41 (10 samples)");
+  EXPECT_FALSE(parse_metrics(R"({"kind":"save","pass":0,"cost":0})"));
+  EXPECT_FALSE(parse_metrics("garbage"));
+}
+
+TEST(Metrics, PathFollowsTheLog) {
+  EXPECT_EQ(metrics_path("jobs/train/node_0/train-1.log"), "jobs/train/node_0/metrics-1.jsonl");
+}
+
+}  // namespace
+}  // namespace paddle::cli
