@@ -1,0 +1,106 @@
+#include "engine/pserver/dense_table.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "engine/param/initial.h"
+#include "engine/param/optimizer.h"
+
+namespace paddle::pserver {
+
+Result<DenseTable> DenseTable::create(const wire::ParameterSet& set, std::uint32_t shard,
+                                      std::uint64_t bytes_max) {
+  DenseTable table;
+  table.state_width_ = static_cast<std::uint32_t>(param::state_width(set.optimizer()));
+  const std::uint64_t elements_max = bytes_max / (sizeof(float) * (1 + table.state_width_));
+  for (const param::DenseBlock& block : param::partition_dense(set)) {
+    if (block.shard != shard) continue;
+    const auto& spec = set.parameters(static_cast<int>(block.parameter));
+    if (block.size > elements_max - table.size_) {
+      return Error{Errc::kResource,
+                   fmt::format("dense shard {} would hold more than its limit of {} bytes "
+                               "(parameter '{}')",
+                               shard, bytes_max, spec.name()),
+                   "use more pservers or ports_num"};
+    }
+    table.blocks_.push_back({block.parameter, table.size_, block.size, 0, spec.name()});
+    table.size_ += block.size;
+    table.values_.resize(table.size_);
+    param::fill_initial(std::span(table.values_).last(block.size), spec, set.seed(), block.begin);
+  }
+  table.state_.resize(table.size_ * table.state_width_);
+  return table;
+}
+
+Result<std::span<const float>> DenseTable::read(std::uint32_t plane, std::uint64_t offset,
+                                                std::uint64_t count) const {
+  if (plane > state_width_ || offset > size_ || count > size_ - offset) {
+    return Error{Errc::kUsage,
+                 fmt::format("no elements [{}, +{}) in plane {} (this shard has {} elements, {} "
+                             "state planes)",
+                             offset, count, plane, size_, state_width_),
+                 ""};
+  }
+  if (plane == 0) return std::span<const float>(values_).subspan(offset, count);
+  // A state plane is contiguous within one block only, which is how exports ask for it.
+  for (const Block& block : blocks_) {
+    if (offset < block.offset || offset - block.offset >= block.size) continue;
+    if (count > block.size - (offset - block.offset)) break;
+    const std::uint64_t begin =
+        block.offset * state_width_ + (plane - 1) * block.size + (offset - block.offset);
+    return std::span<const float>(state_).subspan(begin, count);
+  }
+  return Error{Errc::kUsage, "a state range must lie in one block", ""};
+}
+
+Status DenseTable::write(std::uint32_t plane, std::uint64_t offset, std::span<const float> from,
+                         std::uint64_t update_count) {
+  PADDLE_TRY(const auto to, read(plane, offset, from.size()));
+  for (Block& block : blocks_) {
+    if (block.offset < offset + from.size() && offset < block.offset + block.size) {
+      block.update_count = update_count;
+    }
+  }
+  std::vector<float>& owner = plane == 0 ? values_ : state_;
+  std::copy(from.begin(), from.end(), owner.begin() + (to.data() - owner.data()));
+  return {};
+}
+
+std::uint64_t DenseTable::update_count(std::uint64_t offset) const {
+  for (const Block& block : blocks_) {
+    if (offset >= block.offset && offset - block.offset < block.size) return block.update_count;
+  }
+  return 0;
+}
+
+std::string DenseTable::find_not_finite(std::span<const float> gradient) const {
+  PADDLE_CHECK(gradient.size() == size_);
+  for (const Block& block : blocks_) {
+    const auto part = gradient.subspan(block.offset, block.size);
+    if (!std::all_of(part.begin(), part.end(), [](float g) { return std::isfinite(g); })) {
+      return block.name;
+    }
+  }
+  return "";
+}
+
+void DenseTable::apply(const wire::ParameterSet& set, std::span<const float> gradient) {
+  PADDLE_CHECK(gradient.size() == size_);
+  for (Block& block : blocks_) {
+    const auto& spec = set.parameters(static_cast<int>(block.parameter));
+    if (spec.is_static()) continue;
+    ++block.update_count;
+    const param::Update update{
+        .learning_rate = set.optimizer().learning_rate() * spec.learning_rate(),
+        .l2 = spec.l2(),
+        .count = block.update_count};
+    param::apply_update(
+        set.optimizer(), update, std::span(values_).subspan(block.offset, block.size),
+        gradient.subspan(block.offset, block.size),
+        std::span(state_).subspan(block.offset * state_width_, block.size * state_width_));
+  }
+}
+
+}  // namespace paddle::pserver

@@ -1,0 +1,53 @@
+// The blocks of dense parameters that one shard owns, one after the other: values, then the optimizer's state planes.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/base/bytes.h"
+#include "engine/base/result.h"
+#include "engine/param/partition.h"
+#include "proto/parameters.pb.h"
+
+namespace paddle::pserver {
+
+class DenseTable {
+ public:
+  // The set is valid. kResource when values and state would take more than bytes_max.
+  static Result<DenseTable> create(const wire::ParameterSet& set, std::uint32_t shard,
+                                   std::uint64_t bytes_max);
+
+  std::uint64_t size() const { return size_; }  // elements over all blocks
+  std::span<const float> values() const { return values_; }
+  std::uint32_t state_width() const { return state_width_; }
+
+  // Plane 0 is the values, 1..state_width the state. kUsage when out of range.
+  Result<std::span<const float>> read(std::uint32_t plane, std::uint64_t offset,
+                                      std::uint64_t count) const;
+  Status write(std::uint32_t plane, std::uint64_t offset, std::span<const float> from,
+               std::uint64_t update_count);
+  std::uint64_t update_count(std::uint64_t offset) const;
+
+  // Name of the parameter whose gradient is not finite, or "". gradient.size() == size().
+  std::string find_not_finite(std::span<const float> gradient) const;
+  // One update of every block that is not static. gradient.size() == size().
+  void apply(const wire::ParameterSet& set, std::span<const float> gradient);
+
+ private:
+  struct Block {
+    std::uint32_t parameter = 0;
+    std::uint64_t offset = 0;  // in this shard
+    std::uint64_t size = 0;
+    std::uint64_t update_count = 0;
+    std::string name;
+  };
+
+  std::uint64_t size_ = 0;
+  std::uint32_t state_width_ = 0;
+  std::vector<Block> blocks_;
+  std::vector<float> values_;
+  std::vector<float> state_;  // block after block, each with its planes
+};
+
+}  // namespace paddle::pserver

@@ -1,0 +1,97 @@
+#include "engine/pserver/membership.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace paddle::pserver {
+
+Membership::Membership(std::uint32_t num_trainers) : trainers_(num_trainers) {
+  for (std::uint32_t id = 0; id < num_trainers; ++id) trainers_[id].id = id;
+}
+
+std::optional<Refusal> Membership::join(net::PeerId from, const FrameHeader& header) {
+  const std::uint32_t id = header.sender.index;
+  if (header.sender.role != Role::kTrainer || id >= trainers_.size()) {
+    return Refusal{wire::REFUSAL_PARAMETERS,
+                   fmt::format("trainer_id {} joined, but num_gradient_servers is {} here", id,
+                               trainers_.size()),
+                   "trainer ids are 0 to num_gradient_servers - 1"};
+  }
+  Trainer& trainer = trainers_[id];
+  if (trainer.joined && header.incarnation < trainer.incarnation) {
+    return Refusal{wire::REFUSAL_STALE_INCARNATION,
+                   fmt::format("trainer {} joined with incarnation {}, incarnation {} has joined",
+                               id, header.incarnation, trainer.incarnation),
+                   ""};
+  }
+  const bool is_same_life = trainer.joined && header.incarnation == trainer.incarnation;
+  if (is_same_life && trainer.connected) {
+    if (trainer.peer == from) return {};
+    return Refusal{
+        wire::REFUSAL_DUPLICATE_TRAINER,
+        fmt::format("trainer_id {} is already connected (connection {}, this is connection {})", id,
+                    trainer.peer, from),
+        "give every trainer its own --trainer_id"};
+  }
+  if (is_same_life && trainer.left) {
+    return Refusal{wire::REFUSAL_DUPLICATE_TRAINER,
+                   fmt::format("trainer_id {} has already left this job", id), ""};
+  }
+  trainer.joined = trainer.connected = true;
+  trainer.left = false;
+  trainer.peer = from;
+  trainer.incarnation = header.incarnation;
+  trainer.last_request = 0;
+  trainer.lost_at.reset();
+  trainer.waiter.reset();
+  if (!trainer.has_complete_push()) trainer.push.reset();
+  return {};
+}
+
+Trainer* Membership::find(net::PeerId from, const FrameHeader& header, Refusal& refusal) {
+  const std::uint32_t id = header.sender.index;
+  if (header.sender.role == Role::kTrainer && id < trainers_.size() && trainers_[id].joined) {
+    Trainer& trainer = trainers_[id];
+    if (trainer.connected && trainer.peer == from && trainer.incarnation == header.incarnation) {
+      return &trainer;
+    }
+    if (header.incarnation < trainer.incarnation) {
+      refusal = {wire::REFUSAL_STALE_INCARNATION,
+                 fmt::format("incarnation {} of trainer {} is over, incarnation {} has joined",
+                             header.incarnation, id, trainer.incarnation),
+                 ""};
+      return nullptr;
+    }
+  }
+  refusal = {wire::REFUSAL_PROTOCOL, fmt::format("trainer {} has not joined here", id), ""};
+  return nullptr;
+}
+
+Trainer* Membership::by_peer(net::PeerId from) {
+  for (Trainer& trainer : trainers_) {
+    if (trainer.connected && trainer.peer == from) return &trainer;
+  }
+  return nullptr;
+}
+
+bool Membership::all_gone() const {
+  return std::all_of(trainers_.begin(), trainers_.end(), [](const Trainer& trainer) {
+    return trainer.left || (trainer.joined && !trainer.connected);
+  });
+}
+
+std::string Membership::names(const std::function<bool(const Trainer&)>& which,
+                              bool& all_connected) const {
+  std::vector<std::uint32_t> ids;
+  all_connected = true;
+  for (const Trainer& trainer : trainers_) {
+    if (!which(trainer)) continue;
+    ids.push_back(trainer.id);
+    all_connected = all_connected && trainer.connected;
+  }
+  return fmt::format("{} {}", ids.size() == 1 ? "trainer" : "trainers", fmt::join(ids, ", "));
+}
+
+}  // namespace paddle::pserver

@@ -1,0 +1,74 @@
+// Who takes part: joined trainers, the fence between lives of one trainer, and what each lane still waits for.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/net/link.h"
+#include "engine/pserver/push.h"
+
+namespace paddle::pserver {
+
+// A typed error for one trainer.
+struct Refusal {
+  wire::RefusalCode code = wire::REFUSAL_PROTOCOL;
+  std::string message;
+  std::string hint;
+};
+
+enum class WaitFor : std::uint8_t { kReady, kCommit, kRound, kPass };
+
+// The one request of a lane whose answer is still to come.
+struct Waiter {
+  WaitFor what = WaitFor::kReady;
+  std::uint64_t request = 0;
+  TimePoint next_notice;
+  Frame frame;  // a deferred pull
+};
+
+struct Trainer {
+  std::uint32_t id = 0;
+  bool joined = false;  // at least once
+  bool connected = false;
+  bool finished = false;  // has no more data in this pass
+  bool left = false;
+  net::PeerId peer = 0;
+  std::uint32_t incarnation = 0;
+  std::uint64_t last_request = 0;
+  std::uint64_t last_applied = 0;
+  std::uint64_t seen_updates = 0;  // async: the shard's update count at the last reply
+  std::optional<TimePoint> lost_at;
+  std::optional<Push> push;
+  std::optional<Waiter> waiter;
+
+  bool active() const { return !left && !finished; }
+  bool has_complete_push() const { return push && push->complete(); }
+};
+
+class Membership {
+ public:
+  explicit Membership(std::uint32_t num_trainers);
+
+  // A trainer joins, or joins again with the same request. Refuses an id out of range, a lower incarnation, and a
+  // second live connection of the same life.
+  std::optional<Refusal> join(net::PeerId from, const FrameHeader& header);
+  // The trainer a frame came from, or why not.
+  Trainer* find(net::PeerId from, const FrameHeader& header, Refusal& refusal);
+  // The connected trainer of this connection, or null.
+  Trainer* by_peer(net::PeerId from);
+
+  std::vector<Trainer>& trainers() { return trainers_; }
+  const std::vector<Trainer>& trainers() const { return trainers_; }
+  Trainer& at(std::uint32_t id) { return trainers_[id]; }
+
+  bool all_gone() const;  // every trainer left, or joined and is connected no more
+  // "trainers 1, 3", and whether all of them are connected.
+  std::string names(const std::function<bool(const Trainer&)>& which, bool& all_connected) const;
+
+ private:
+  std::vector<Trainer> trainers_;
+};
+
+}  // namespace paddle::pserver

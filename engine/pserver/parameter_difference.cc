@@ -1,0 +1,67 @@
+#include "engine/pserver/parameter_difference.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace paddle::pserver {
+namespace {
+
+template <class T>
+void compare(std::string& found, std::string_view what, const T& here, const T& there) {
+  if (found.empty() && here != there) {
+    found = fmt::format("{} is {} here, {} there", what, here, there);
+  }
+}
+
+std::string dims(const wire::ParameterSpec& spec) { return fmt::format("{}", fmt::join(spec.dims(), "x")); }
+
+void compare_specs(std::string& found, const wire::ParameterSpec& a, const wire::ParameterSpec& b) {
+  const std::string prefix = fmt::format("parameter '{}' ", a.name());
+  compare(found, prefix + "dims", dims(a), dims(b));
+  compare(found, prefix + "sparse", a.sparse(), b.sparse());
+  compare(found, prefix + "initial_mean", a.initial_mean(), b.initial_mean());
+  compare(found, prefix + "initial_std", a.initial_std(), b.initial_std());
+  compare(found, prefix + "learning_rate", a.learning_rate(), b.learning_rate());
+  compare(found, prefix + "l2", a.l2(), b.l2());
+  compare(found, prefix + "is_static", a.is_static(), b.is_static());
+}
+
+void compare_optimizers(std::string& found, const wire::Optimizer& a, const wire::Optimizer& b) {
+  compare(found, "optimizer method", a.method(), b.method());
+  compare(found, "optimizer learning_rate", a.learning_rate(), b.learning_rate());
+  compare(found, "optimizer momentum", a.momentum(), b.momentum());
+  compare(found, "optimizer beta1", a.beta1(), b.beta1());
+  compare(found, "optimizer beta2", a.beta2(), b.beta2());
+  compare(found, "optimizer epsilon", a.epsilon(), b.epsilon());
+}
+
+std::string_view strategy(wire::Strategy value) {
+  return value == wire::STRATEGY_SYNC ? "sync" : "async";
+}
+
+}  // namespace
+
+std::string parameter_difference(const wire::ParameterSet& here, const wire::ParameterSet& there) {
+  std::string found;
+  compare(found, "num_gradient_servers", here.num_trainers(), there.num_trainers());
+  for (int i = 0; i < here.parameters_size() && i < there.parameters_size(); ++i) {
+    const std::string what = fmt::format("the name of parameter {}", i);
+    compare(found, what, here.parameters(i).name(), there.parameters(i).name());
+    compare_specs(found, here.parameters(i), there.parameters(i));
+  }
+  compare(found, "the number of parameters", here.parameters_size(), there.parameters_size());
+  compare_optimizers(found, here.optimizer(), there.optimizer());
+  compare(found, "dense strategy", strategy(here.dense_strategy()),
+          strategy(there.dense_strategy()));
+  compare(found, "sparse strategy", strategy(here.sparse_strategy()),
+          strategy(there.sparse_strategy()));
+  compare(found, "async_lagged_grad_discard_ratio", here.async_lagged_grad_discard_ratio(),
+          there.async_lagged_grad_discard_ratio());
+  compare(found, "seed", here.seed(), there.seed());
+  compare(found, "the number of dense ports", here.dense_shards(), there.dense_shards());
+  compare(found, "the number of sparse ports", here.sparse_shards(), there.sparse_shards());
+  compare(found, "min_block_size", here.min_block_size(), there.min_block_size());
+  return found;
+}
+
+}  // namespace paddle::pserver

@@ -1,0 +1,55 @@
+// What one trainer pushed for one batch, kept as the bytes that arrived until it is applied.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "engine/base/bytes.h"
+#include "engine/base/result.h"
+#include "proto/wire.pb.h"
+
+namespace paddle::pserver {
+
+// Ids and a width of floats for each, of one table.
+struct RowSegment {
+  std::uint32_t parameter = 0;
+  std::uint64_t width = 0;
+  std::span<const std::uint64_t> ids;
+  std::span<const float> floats;  // ids.size() x width; empty in a pull
+};
+
+// The row width of a table of this shard, or 0 where the parameter is none.
+using RowWidths = std::span<const std::uint64_t>;
+
+// Reads the tail of PullRows (has_floats false) or PushRows: kData unless parameters ascend, ids ascend strictly and the
+// lengths agree exactly. The spans point into the tail.
+Result<std::vector<RowSegment>> read_segments(
+    const google::protobuf::RepeatedPtrField<wire::Segment>& segments, ByteSpan tail,
+    RowWidths widths, bool has_floats);
+
+class Push {
+ public:
+  std::uint64_t sequence = 0;
+  std::uint64_t samples = 0;
+  double cost_sum = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t parts = 1;
+  std::uint32_t parts_taken = 0;
+
+  bool complete() const { return parts_taken == parts; }
+
+  // Takes the next part; kData changes nothing. `size` is the shard's dense elements.
+  Status add_dense(std::uint64_t offset, std::uint64_t count, std::uint64_t size, Bytes&& tail);
+  Status add_rows(const wire::PushRows& head, RowWidths widths, Bytes&& tail);
+
+  // Of a complete dense push; copies into `scratch` only when it came in parts.
+  std::span<const float> dense(std::vector<float>& scratch) const;
+  std::span<const RowSegment> segments() const { return segments_; }
+
+ private:
+  std::vector<Bytes> tails_;
+  std::uint64_t dense_count_ = 0;
+  std::vector<RowSegment> segments_;
+};
+
+}  // namespace paddle::pserver

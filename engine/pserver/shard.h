@@ -1,0 +1,138 @@
+// One port of a pserver: its share of the parameters and of every round. Passive: frames and ticks in, replies out.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/net/link.h"
+#include "engine/pserver/dense_table.h"
+#include "engine/pserver/membership.h"
+#include "engine/pserver/round.h"
+#include "proto/frame_type.h"
+
+namespace paddle::pserver {
+
+constexpr std::uint32_t kTrainersMax = 4096;
+constexpr std::uint32_t kPushPartsMax = 4096;
+constexpr std::uint64_t kPushBytesMax = 4ULL << 30U;          // one trainer's batch on one shard
+constexpr std::uint64_t kTransferBytesMax = 32ULL << 20U;     // tail of one frame, both ways
+constexpr std::size_t kParameterSetBytesMax = 4U << 20U;
+constexpr Duration kNoticePeriod = std::chrono::seconds(1);   // between Waiting frames
+
+struct ShardOptions {
+  std::uint32_t index = 0;  // among all dense, or all sparse, shards of the job
+  bool is_sparse = false;
+  std::uint32_t num_gradient_servers = 1;  // 1 to kTrainersMax
+  std::uint64_t job_tag = 0;
+  std::uint64_t epoch = 0;
+  Duration lost_trainer_grace = Duration::zero();
+  std::uint64_t bytes_max = 1ULL << 40U;  // parameters and optimizer state
+};
+
+class Shard final : public net::FrameHandler {
+ public:
+  explicit Shard(ShardOptions options);
+
+  void on_frame(TimePoint now, net::PeerId from, Frame&& frame,
+                std::vector<net::Outgoing>& out) override;
+  void on_disconnect(TimePoint now, net::PeerId from, std::vector<net::Outgoing>& out) override;
+  void on_tick(TimePoint now, std::vector<net::Outgoing>& out) override;
+
+  // Every trainer has left or was lost: the job is over for this port.
+  bool finished() const { return membership_.all_gone(); }
+  // Why the job cannot go on ("trainer 2 lost at step 17"), or "".
+  std::string failure() const { return failure_ ? failure_->message : ""; }
+  bool ready() const { return ready_; }
+  std::uint64_t step() const { return step_; }  // rounds committed
+  // Null until the first trainer joined, and on the other kind of shard.
+  const DenseTable* dense() const { return dense_ ? &*dense_ : nullptr; }
+  const SparseTable* sparse(std::uint32_t parameter) const;
+
+ private:
+  using Refused = std::optional<Refusal>;
+  struct Call {
+    TimePoint now;
+    Trainer& trainer;
+    Frame& frame;
+    std::vector<net::Outgoing>& out;
+    std::uint64_t request = 0;
+  };
+
+  // Dispatch (shard.cc).
+  Refused dispatch(Call& call);
+  template <class Message>
+  Refused handle(Call& call, Refused (Shard::*handler)(Call&, const Message&));
+  Refused on_join(TimePoint now, net::PeerId from, Frame& frame, std::vector<net::Outgoing>& out);
+  Refused set_up(const wire::ParameterSet& set);
+  Refused on_ready(Call& call, const wire::Ready& message);
+  Refused on_leave(Call& call, const wire::Leave& message);
+  void wait(Call& call, WaitFor what);
+  void fail(std::string message, std::vector<net::Outgoing>& out);
+  void notice(TimePoint now, Trainer& trainer, std::vector<net::Outgoing>& out);
+
+  // Values and rows in and out (shard_read.cc).
+  Refused on_load_begin(Call& call, const wire::LoadBegin& message);
+  Refused on_put_dense(Call& call, const wire::PutDense& message);
+  Refused on_put_rows(Call& call, const wire::PutRows& message);
+  Refused on_pull_dense(Call& call, const wire::PullDense& message);
+  Refused on_pull_rows(Call& call, const wire::PullRows& message);
+  Refused on_export_rows(Call& call, const wire::ExportRows& message);
+  Refused only_loading(const Call& call) const;
+
+  // Rounds and passes (shard_push.cc).
+  Refused on_push_dense(Call& call, const wire::PushDense& message);
+  Refused on_push_rows(Call& call, const wire::PushRows& message);
+  Refused on_finish_pass(Call& call, const wire::FinishPass& message);
+  // Makes trainer.push ready to take the part; is_answered: it was a repeat and is dealt with.
+  Refused begin_part(Call& call, const wire::PushPart& part, bool& is_answered);
+  Refused end_part(Call& call);
+  Refused check_values(const Call& call, const Push& push);
+  void apply_now(Call& call);
+  void try_commit(TimePoint now, std::vector<net::Outgoing>& out);
+  void try_finish_pass(std::vector<net::Outgoing>& out);
+  void release_pulls(TimePoint now, std::vector<net::Outgoing>& out);
+
+  template <class Message>
+  void reply(const Trainer& trainer, FrameType type, const Message& message, Bytes tail,
+             std::vector<net::Outgoing>& out);
+  void refuse(net::PeerId to, std::uint64_t request, const Refusal& refusal,
+              std::vector<net::Outgoing>& out) const;
+  FrameHeader reply_header(FrameType type) const;
+  void reply_position(Call& call);
+  void reply_pushed(Trainer& trainer, std::uint64_t request, bool is_discarded,
+                    std::vector<net::Outgoing>& out);
+  bool is_sync() const;
+
+  ShardOptions options_;
+  Membership membership_;
+  std::optional<wire::ParameterSet> set_;
+  std::optional<DenseTable> dense_;
+  SparseTables tables_;
+  std::vector<std::uint64_t> widths_;
+  std::vector<std::vector<std::uint32_t>> export_orders_;
+  std::optional<Refusal> failure_;
+  bool ready_ = false;
+  std::uint64_t step_ = 0;
+  std::uint64_t updates_ = 0;   // async: pushes applied
+  std::uint64_t progress_ = 0;  // requests taken
+  std::uint64_t passes_finished_ = 0;
+  wire::PassFinished totals_;     // of the pass that runs
+  wire::PassFinished last_pass_;  // for a FinishPass that comes again
+  std::vector<float> scratch_;
+  std::vector<float> part_scratch_;
+};
+
+template <class Message>
+void Shard::reply(const Trainer& trainer, FrameType type, const Message& message, Bytes tail,
+                  std::vector<net::Outgoing>& out) {
+  net::Outgoing outgoing;
+  outgoing.to = trainer.peer;
+  outgoing.frame.header = reply_header(type);
+  outgoing.frame.header.sequence = trainer.last_applied;
+  outgoing.frame.head = message.SerializeAsString();
+  outgoing.frame.tail = std::move(tail);
+  out.push_back(std::move(outgoing));
+}
+
+}  // namespace paddle::pserver

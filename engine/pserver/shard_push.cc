@@ -1,0 +1,267 @@
+// Rounds and passes of a shard: what happens to pushes.
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "engine/pserver/shard.h"
+
+namespace paddle::pserver {
+namespace {
+
+constexpr double kDiscardRatioDefault = 1.5;
+
+Refusal protocol_error(std::string message) {
+  return Refusal{wire::REFUSAL_PROTOCOL, std::move(message), ""};
+}
+
+bool is_finite(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
+}
+
+}  // namespace
+
+Shard::Refused Shard::begin_part(Call& call, const wire::PushPart& part, bool& is_answered) {
+  Trainer& trainer = call.trainer;
+  const std::uint64_t sequence = call.frame.header.sequence;
+  is_answered = false;
+  if (!ready_) return protocol_error("a push before Ready");
+  if (sequence <= trainer.last_applied) {  // applied already: acknowledged again, with today's values
+    is_answered = true;
+    reply_pushed(trainer, call.request, false, call.out);
+    return {};
+  }
+  if (sequence > trainer.last_applied + 1) {
+    return Refusal{wire::REFUSAL_GAP,
+                   fmt::format("trainer {} sent batch {}, but {} is the last one applied",
+                               trainer.id, sequence, trainer.last_applied),
+                   ""};
+  }
+  if (trainer.finished) return protocol_error("a push after FinishPass");
+  if (part.parts() == 0 || part.parts() > kPushPartsMax || part.part() >= part.parts()) {
+    return protocol_error(fmt::format("part {} of {}", part.part(), part.parts()));
+  }
+  if (is_sync() && call.frame.header.step != step_) {
+    return protocol_error(fmt::format("trainer {} pushed step {}, this shard is at step {}",
+                                      trainer.id, call.frame.header.step, step_));
+  }
+  const std::uint32_t taken = trainer.push ? trainer.push->parts_taken : 0;
+  if (trainer.has_complete_push()) {  // kept from before a reconnection
+    is_answered = true;
+    wait(call, WaitFor::kRound);
+    return {};
+  }
+  if (part.part() < taken) {
+    is_answered = true;
+    wire::Stored stored;
+    stored.set_request(call.request);
+    reply(trainer, FrameType::kStored, stored, {}, call.out);
+    return {};
+  }
+  if (part.part() > taken || (taken > 0 && trainer.push->parts != part.parts())) {
+    return protocol_error(fmt::format("part {} of {} after {} parts", part.part(), part.parts(), taken));
+  }
+  if (!trainer.push) {
+    trainer.push.emplace();
+    trainer.push->sequence = sequence;
+    trainer.push->parts = part.parts();
+  }
+  trainer.push->bytes += call.frame.tail.size();
+  if (trainer.push->bytes > kPushBytesMax) {
+    return Refusal{wire::REFUSAL_LIMIT,
+                   fmt::format("batch {} of trainer {} is over {} bytes", sequence, trainer.id,
+                               kPushBytesMax),
+                   "use a smaller batch or more ports"};
+  }
+  trainer.push->samples = part.samples();
+  trainer.push->cost_sum = part.cost_sum();
+  return {};
+}
+
+Shard::Refused Shard::on_push_dense(Call& call, const wire::PushDense& message) {
+  if (!dense_) return protocol_error("a dense push on a sparse port");
+  bool is_answered = false;
+  if (auto refused = begin_part(call, message.part(), is_answered)) return refused;
+  if (is_answered) return {};
+  if (const Status added = call.trainer.push->add_dense(
+          message.offset(), message.count(), dense_->size(), std::move(call.frame.tail));
+      !added) {
+    return protocol_error(added.error().message);
+  }
+  return end_part(call);
+}
+
+Shard::Refused Shard::on_push_rows(Call& call, const wire::PushRows& message) {
+  if (dense_) return protocol_error("a push of rows on a dense port");
+  bool is_answered = false;
+  if (auto refused = begin_part(call, message.part(), is_answered)) return refused;
+  if (is_answered) return {};
+  if (const Status added =
+          call.trainer.push->add_rows(message, widths_, std::move(call.frame.tail));
+      !added) {
+    return protocol_error(added.error().message);
+  }
+  return end_part(call);
+}
+
+Shard::Refused Shard::check_values(const Call& call, const Push& push) {
+  std::string parameter;
+  if (dense_) {
+    parameter = dense_->find_not_finite(push.dense(scratch_));
+  }
+  for (const RowSegment& segment : push.segments()) {
+    const auto& name = set_->parameters(static_cast<int>(segment.parameter)).name();
+    if (!is_finite(segment.floats)) parameter = name;
+    const SparseTable& table = *tables_[segment.parameter];
+    const std::uint64_t added = segment.ids.size() * options_.num_gradient_servers;
+    if (table.rows() + added > SparseTable::kRowsMax ||
+        table.rows() + segment.ids.size() > options_.bytes_max / table.bytes_per_row()) {
+      return Refusal{wire::REFUSAL_LIMIT,
+                     fmt::format("table '{}' would grow over the limit of this port ({} bytes)",
+                                 name, options_.bytes_max),
+                     "use more pservers or ports_num_for_sparse"};
+    }
+  }
+  if (parameter.empty()) return {};
+  return Refusal{wire::REFUSAL_NOT_FINITE,
+                 fmt::format("trainer {} pushed a gradient of '{}' that is not finite (batch {})",
+                             call.trainer.id, parameter, push.sequence),
+                 "lower the learning rate or look at the data of this batch"};
+}
+
+Shard::Refused Shard::end_part(Call& call) {
+  Trainer& trainer = call.trainer;
+  if (!trainer.push->complete()) {
+    wire::Stored stored;
+    stored.set_request(call.request);
+    reply(trainer, FrameType::kStored, stored, {}, call.out);
+    return {};
+  }
+  if (auto refused = check_values(call, *trainer.push)) {
+    trainer.push.reset();
+    return refused;
+  }
+  if (is_sync()) {
+    wait(call, WaitFor::kRound);
+    try_commit(call.now, call.out);
+  } else {
+    apply_now(call);
+  }
+  return {};
+}
+
+void Shard::apply_now(Call& call) {
+  Trainer& trainer = call.trainer;
+  const float ratio = set_->async_lagged_grad_discard_ratio();
+  const double threshold = (ratio > 0 ? static_cast<double>(ratio) : kDiscardRatioDefault) *
+                           options_.num_gradient_servers;
+  const bool is_discarded =
+      dense_ && static_cast<double>(updates_ - trainer.seen_updates) >= threshold;
+  const Push* const push = &*trainer.push;
+  if (is_discarded) {
+    totals_.set_discarded(totals_.discarded() + 1);
+  } else {
+    if (dense_ && push->samples > 0) dense_->apply(*set_, push->dense(scratch_));
+    if (!dense_) apply_rows(*set_, std::span(&push, 1), tables_);
+    ++updates_;
+  }
+  totals_.set_samples(totals_.samples() + push->samples);
+  totals_.set_cost_sum(totals_.cost_sum() + push->cost_sum);
+  trainer.last_applied = push->sequence;
+  trainer.push.reset();
+  ++step_;
+  reply_pushed(trainer, call.request, is_discarded, call.out);
+}
+
+void Shard::try_commit(TimePoint now, std::vector<net::Outgoing>& out) {
+  if (failure_ || !is_sync()) return;
+  std::vector<const Push*> pushes;
+  for (const Trainer& trainer : membership_.trainers()) {
+    if (!trainer.active()) continue;
+    if (!trainer.has_complete_push()) return;
+    pushes.push_back(&*trainer.push);
+  }
+  if (pushes.empty()) return;
+  if (dense_) {
+    const auto gradient = mean_dense(pushes, scratch_, part_scratch_);
+    if (gradient.size() == dense_->size()) dense_->apply(*set_, gradient);
+  } else {
+    apply_rows(*set_, pushes, tables_);
+  }
+  for (const Push* push : pushes) {
+    totals_.set_samples(totals_.samples() + push->samples);
+    totals_.set_cost_sum(totals_.cost_sum() + push->cost_sum);
+  }
+  ++step_;
+  for (Trainer& trainer : membership_.trainers()) {
+    if (!trainer.active()) continue;
+    trainer.last_applied = trainer.push->sequence;
+    trainer.push.reset();
+    if (!trainer.waiter) continue;  // its connection is gone; it will ask again
+    const std::uint64_t request = trainer.waiter->request;
+    trainer.waiter.reset();
+    reply_pushed(trainer, request, false, out);
+  }
+  release_pulls(now, out);
+}
+
+void Shard::reply_pushed(Trainer& trainer, std::uint64_t request, bool is_discarded,
+                         std::vector<net::Outgoing>& out) {
+  wire::Pushed message;
+  message.set_request(request);
+  message.set_step(step_);
+  message.set_last_applied(trainer.last_applied);
+  message.set_discarded(is_discarded);
+  Bytes tail;
+  if (dense_ && dense_->values().size_bytes() <= kTransferBytesMax) {
+    message.set_has_values(true);
+    append_bytes(tail, dense_->values());
+  }
+  trainer.seen_updates = updates_;
+  reply(trainer, FrameType::kPushed, message, std::move(tail), out);
+}
+
+Shard::Refused Shard::on_finish_pass(Call& call, const wire::FinishPass& message) {
+  if (!ready_) return protocol_error("FinishPass before Ready");
+  if (message.pass() + 1 == passes_finished_ && message.pass() == last_pass_.passes_finished() - 1) {
+    wire::PassFinished again = last_pass_;
+    again.set_request(call.request);
+    reply(call.trainer, FrameType::kPassFinished, again, {}, call.out);
+    return {};
+  }
+  if (message.pass() != passes_finished_) {
+    return protocol_error(fmt::format("trainer {} finished pass {}, this shard is in pass {}",
+                                      call.trainer.id, message.pass(), passes_finished_));
+  }
+  if (call.trainer.push) return protocol_error("FinishPass in the middle of a push");
+  call.trainer.finished = true;
+  wait(call, WaitFor::kPass);
+  try_commit(call.now, call.out);
+  try_finish_pass(call.out);
+  return {};
+}
+
+void Shard::try_finish_pass(std::vector<net::Outgoing>& out) {
+  if (failure_) return;
+  bool has_finished = false;
+  for (const Trainer& trainer : membership_.trainers()) {
+    if (trainer.active()) return;
+    has_finished = has_finished || (trainer.finished && !trainer.left);
+  }
+  if (!has_finished) return;
+  ++passes_finished_;
+  totals_.set_passes_finished(passes_finished_);
+  totals_.set_step(step_);
+  last_pass_ = totals_;
+  totals_.Clear();
+  for (Trainer& trainer : membership_.trainers()) {
+    trainer.finished = false;
+    if (!trainer.waiter || trainer.waiter->what != WaitFor::kPass) continue;
+    wire::PassFinished message = last_pass_;
+    message.set_request(trainer.waiter->request);
+    trainer.waiter.reset();
+    reply(trainer, FrameType::kPassFinished, message, {}, out);
+  }
+}
+
+}  // namespace paddle::pserver

@@ -1,0 +1,191 @@
+// Values and rows in and out of a shard: pulls, snapshot loads and exports.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/pserver/shard.h"
+
+namespace paddle::pserver {
+namespace {
+
+Refusal protocol_error(std::string message) {
+  return Refusal{wire::REFUSAL_PROTOCOL, std::move(message), ""};
+}
+
+template <class T>
+std::span<const T> take(ByteSpan& from, std::uint64_t count) {
+  const std::span<const T> taken(reinterpret_cast<const T*>(from.data()), count);
+  from = from.subspan(count * sizeof(T));
+  return taken;
+}
+
+}  // namespace
+
+Shard::Refused Shard::only_loading(const Call& call) const {
+  if (call.trainer.id == 0 && !ready_) return {};
+  return protocol_error(fmt::format("trainer {} sent initial values {}", call.trainer.id,
+                                    ready_ ? "after Ready" : "(only trainer 0 may)"));
+}
+
+Shard::Refused Shard::on_load_begin(Call& call, const wire::LoadBegin& message) {
+  if (auto refused = only_loading(call)) return refused;
+  const auto& trainers = membership_.trainers();
+  const bool has_cursors = message.cursors_size() > 0;
+  if (has_cursors && static_cast<std::size_t>(message.cursors_size()) != trainers.size()) {
+    return protocol_error(fmt::format("{} cursors for {} trainers", message.cursors_size(),
+                                      trainers.size()));
+  }
+  for (Trainer& trainer : membership_.trainers()) {
+    trainer.last_applied = has_cursors ? message.cursors(static_cast<int>(trainer.id)) : 0;
+  }
+  step_ = message.step();
+  passes_finished_ = message.passes_finished();
+  reply_position(call);
+  return {};
+}
+
+Shard::Refused Shard::on_put_dense(Call& call, const wire::PutDense& message) {
+  if (auto refused = only_loading(call)) return refused;
+  if (!dense_) return protocol_error("dense values on a sparse port");
+  ByteSpan tail = call.frame.tail;
+  if (tail.size() % sizeof(float) != 0 || tail.size() / sizeof(float) != message.count()) {
+    return protocol_error(fmt::format("{} values in {} bytes", message.count(), tail.size()));
+  }
+  const auto values = take<float>(tail, message.count());
+  if (const Status written =
+          dense_->write(message.plane(), message.offset(), values, message.update_count());
+      !written) {
+    return protocol_error(written.error().message);
+  }
+  wire::Done done;
+  done.set_request(call.request);
+  reply(call.trainer, FrameType::kDone, done, {}, call.out);
+  return {};
+}
+
+Shard::Refused Shard::on_put_rows(Call& call, const wire::PutRows& message) {
+  if (auto refused = only_loading(call)) return refused;
+  const std::uint32_t parameter = message.parameter();
+  if (sparse(parameter) == nullptr) return protocol_error("rows of no table of this port");
+  SparseTable& table = *tables_[parameter];
+  const std::uint64_t row_bytes =
+      2 * sizeof(std::uint64_t) + table.width() * (1 + table.state_width()) * sizeof(float);
+  ByteSpan tail = call.frame.tail;
+  if (message.state_width() != table.state_width() || tail.size() % row_bytes != 0 ||
+      tail.size() / row_bytes != message.count()) {
+    return protocol_error(fmt::format("{} rows of state width {} in {} bytes, {} bytes a row here",
+                                      message.count(), message.state_width(), tail.size(),
+                                      row_bytes));
+  }
+  if (table.rows() + message.count() > SparseTable::kRowsMax) {
+    return Refusal{wire::REFUSAL_LIMIT, "too many rows for one port", "use more sparse ports"};
+  }
+  const auto ids = take<std::uint64_t>(tail, message.count());
+  const auto counts = take<std::uint64_t>(tail, message.count());
+  const auto values = take<float>(tail, message.count() * table.width());
+  const std::uint64_t state_floats = table.width() * table.state_width();
+  const auto state = take<float>(tail, message.count() * state_floats);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    table.put(ids[i], counts[i], values.subspan(i * table.width(), table.width()),
+              state.subspan(i * state_floats, state_floats));
+  }
+  wire::Done done;
+  done.set_request(call.request);
+  reply(call.trainer, FrameType::kDone, done, {}, call.out);
+  return {};
+}
+
+Shard::Refused Shard::on_pull_dense(Call& call, const wire::PullDense& message) {
+  if (!ready_) return protocol_error("a pull before Ready");
+  if (!dense_) return protocol_error("a dense pull on a sparse port");
+  if (message.count() > kTransferBytesMax / sizeof(float)) {
+    return Refusal{wire::REFUSAL_LIMIT, "a pull of more than one frame's share", ""};
+  }
+  const auto values = dense_->read(message.plane(), message.offset(), message.count());
+  if (!values) return protocol_error(values.error().message);
+  if (is_sync() && call.frame.header.step > step_) {
+    wait(call, WaitFor::kCommit);
+    return {};
+  }
+  wire::DenseValues answer;
+  answer.set_request(call.request);
+  answer.set_step(step_);
+  answer.set_update_count(dense_->update_count(message.offset()));
+  Bytes tail;
+  append_bytes(tail, *values);
+  call.trainer.seen_updates = updates_;
+  reply(call.trainer, FrameType::kDenseValues, answer, std::move(tail), call.out);
+  return {};
+}
+
+Shard::Refused Shard::on_pull_rows(Call& call, const wire::PullRows& message) {
+  if (!ready_) return protocol_error("a pull before Ready");
+  const auto segments = read_segments(message.segments(), call.frame.tail, widths_, false);
+  if (!segments) return protocol_error(segments.error().message);
+  std::uint64_t left = kTransferBytesMax / sizeof(float);
+  for (const RowSegment& segment : *segments) {
+    if (segment.ids.size() > left / segment.width) {
+      return Refusal{wire::REFUSAL_LIMIT, "a pull of more than one frame's share", ""};
+    }
+    left -= segment.ids.size() * segment.width;
+  }
+  if (is_sync() && call.frame.header.step > step_) {
+    wait(call, WaitFor::kCommit);
+    return {};
+  }
+  Bytes tail(kTransferBytesMax - left * sizeof(float));
+  auto* to = reinterpret_cast<float*>(tail.data());
+  for (const RowSegment& segment : *segments) {
+    for (const std::uint64_t id : segment.ids) {
+      tables_[segment.parameter]->read(id, {to, segment.width});
+      to += segment.width;
+    }
+  }
+  wire::RowValues answer;
+  answer.set_request(call.request);
+  answer.set_step(step_);
+  reply(call.trainer, FrameType::kRowValues, answer, std::move(tail), call.out);
+  return {};
+}
+
+void Shard::release_pulls(TimePoint now, std::vector<net::Outgoing>& out) {
+  for (Trainer& trainer : membership_.trainers()) {
+    if (!trainer.waiter || trainer.waiter->what != WaitFor::kCommit) continue;
+    Waiter waiter = std::move(*trainer.waiter);
+    trainer.waiter.reset();
+    Call call{now, trainer, waiter.frame, out, waiter.request};
+    if (const auto refused = dispatch(call)) refuse(trainer.peer, waiter.request, *refused, out);
+  }
+}
+
+Shard::Refused Shard::on_export_rows(Call& call, const wire::ExportRows& message) {
+  if (call.trainer.id != 0) return protocol_error("only trainer 0 exports rows");
+  const std::uint32_t parameter = message.parameter();
+  if (sparse(parameter) == nullptr) return protocol_error("rows of no table of this port");
+  const SparseTable& table = *tables_[parameter];
+  auto& order = export_orders_[parameter];
+  if (message.cursor() == 0) order = table.export_order();
+  const std::uint64_t row_bytes =
+      2 * sizeof(std::uint64_t) + table.width() * (1 + table.state_width()) * sizeof(float);
+  const std::uint64_t begin = std::min<std::uint64_t>(message.cursor(), order.size());
+  const std::uint64_t count = std::min(
+      {order.size() - begin, message.rows_max(), kTransferBytesMax / row_bytes});
+  wire::ExportedRows answer;
+  answer.set_request(call.request);
+  answer.set_count(count);
+  answer.set_state_width(table.state_width());
+  Bytes tail;
+  tail.reserve(count * row_bytes);
+  const auto rows = std::span(order).subspan(begin, count);
+  const auto append = [&tail](std::uint64_t value) {
+    append_bytes(tail, std::span<const std::uint64_t>(&value, 1));
+  };
+  for (const auto number : rows) append(table.row(number).id);
+  for (const auto number : rows) append(table.row(number).update_count);
+  for (const auto number : rows) append_bytes(tail, table.row(number).value);
+  for (const auto number : rows) append_bytes(tail, table.row(number).state);
+  reply(call.trainer, FrameType::kExportedRows, answer, std::move(tail), call.out);
+  return {};
+}
+
+}  // namespace paddle::pserver
