@@ -1,0 +1,109 @@
+// Secrets in files, files replaced whole, and reads and writes with deadlines.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "engine/base/secret.h"
+#include "tests/unit/base/temporary_directory.h"
+
+namespace paddle {
+namespace {
+
+using FileTest = TemporaryDirectory;
+
+TEST_F(FileTest, ASecretIsReadOnlyFromAPrivateRegularFileOfItsSize) {
+  const std::string key = path_ + "/key";
+  const auto secret = Secret::generate();
+  ASSERT_TRUE(secret);
+  ASSERT_TRUE(replace_file(key, secret->reveal(), 0600));
+  const auto read = Secret::read(key);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_TRUE(equal_constant_time(read->reveal(), secret->reveal()));
+  for (const mode_t mode : {0640U, 0604U, 0620U, 0601U}) {
+    ASSERT_EQ(::chmod(key.c_str(), mode), 0);
+    const auto refused = Secret::read(key);
+    ASSERT_FALSE(refused) << mode;
+    EXPECT_EQ(refused.error().code, Errc::kAuth);
+    EXPECT_EQ(refused.error().hint, "chmod 600 " + key);
+  }
+  ASSERT_EQ(::chmod(key.c_str(), 0600), 0);
+  ASSERT_EQ(::symlink("key", (path_ + "/link").c_str()), 0);
+  EXPECT_FALSE(Secret::read(path_ + "/link"));
+  ASSERT_TRUE(replace_file(key, as_bytes("short"), 0600));
+  EXPECT_FALSE(Secret::read(key));
+  EXPECT_FALSE(Secret::read(path_ + "/missing"));
+}
+
+TEST_F(FileTest, SecretsDifferAndHaveTheirSize) {
+  EXPECT_FALSE(equal_constant_time(Secret::generate()->reveal(), Secret::generate()->reveal()));
+  EXPECT_FALSE(Secret::from_bytes(as_bytes("31 bytes are one byte too short")));
+  EXPECT_FALSE(equal_constant_time(as_bytes("abc"), as_bytes("abcd")));
+  EXPECT_FALSE(equal_constant_time(as_bytes("abc"), as_bytes("abd")));
+  EXPECT_TRUE(equal_constant_time(as_bytes("abc"), as_bytes("abc")));
+}
+
+TEST_F(FileTest, ReplaceFileGivesTheNewContentAndModeAndLeavesNothingElse) {
+  const std::string file = path_ + "/state";
+  ASSERT_TRUE(replace_file(file, as_bytes("old and longer"), 0600));
+  ASSERT_TRUE(replace_file(file, as_bytes("new"), 0600));
+  EXPECT_EQ(*read_file(file), "new");
+  struct stat info {};
+  ASSERT_EQ(::stat(file.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777U, 0600U);
+  const auto entries = std::filesystem::directory_iterator(path_);
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 1);
+}
+
+TEST_F(FileTest, ReplaceFileKeepsTheOldContentWhenItCannotWrite) {
+  const std::string file = path_ + "/state";
+  ASSERT_TRUE(replace_file(file, as_bytes("old"), 0600));
+  ASSERT_TRUE(std::filesystem::create_directory(file + ".tmp"));  // the temporary cannot be made
+  const auto failed = replace_file(file, as_bytes("new"), 0600);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code, Errc::kResource);
+  EXPECT_EQ(*read_file(file), "old");
+  EXPECT_FALSE(replace_file(path_ + "/no/such/folder", as_bytes("x")));
+}
+
+TEST_F(FileTest, ReadFileRefusesMoreThanItsLimit) {
+  const std::string file = path_ + "/big";
+  ASSERT_TRUE(replace_file(file, as_bytes("12345")));
+  EXPECT_EQ(*read_file(file, 5), "12345");
+  EXPECT_FALSE(read_file(file, 4));
+  EXPECT_FALSE(read_file(path_ + "/missing"));
+}
+
+TEST(Fd, ReadExactTellsEndOfFileFromADeadline) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const UniqueFd out(ends[0]);
+  UniqueFd in(ends[1]);
+  std::array<std::byte, 4> buffer;
+  const auto late = read_exact(out.get(), buffer, SteadyClock().now());
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().message, "deadline passed");
+  ASSERT_TRUE(write_all(in.get(), as_bytes("abcdef"), TimePoint::max()));
+  ASSERT_TRUE(read_exact(out.get(), buffer, TimePoint::max()));
+  EXPECT_EQ(as_text(buffer), "abcd");
+  in.reset();
+  const auto end = read_exact(out.get(), buffer, TimePoint::max());
+  ASSERT_FALSE(end);
+  EXPECT_EQ(end.error().code, Errc::kUnreachable);
+  EXPECT_EQ(end.error().message, "closed by peer");
+}
+
+TEST(Fd, UniqueFdClosesOnceAndMoves) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  UniqueFd first(ends[0]);
+  const UniqueFd other(ends[1]);
+  UniqueFd second(std::move(first));
+  EXPECT_FALSE(first);  // NOLINT(bugprone-use-after-move): the moved-from state is the contract
+  EXPECT_EQ(second.get(), ends[0]);
+  second.reset();
+  EXPECT_EQ(::fcntl(ends[0], F_GETFD), -1);
+}
+
+}  // namespace
+}  // namespace paddle

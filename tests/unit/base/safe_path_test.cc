@@ -1,0 +1,94 @@
+#include "engine/base/safe_path.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/unit/base/temporary_directory.h"
+
+namespace paddle {
+namespace {
+
+using SafePathTest = TemporaryDirectory;
+
+SafePath path_of(std::string_view text) {
+  return *SafePath::parse(text);
+}
+
+TEST_F(SafePathTest, RefusesHostileNames) {
+  using namespace std::string_view_literals;
+  const std::string_view hostile[] = {
+      "",        "/",      "/etc/passwd", "..",    "../x",     "a/../b", "a/..", ".",     "./a",
+      "a/./b",   "a//b",   "a/",          "//a",   "a\0b"sv,   "a/.",    "\0"sv, "../..",
+  };
+  for (const std::string_view name : hostile) {
+    const auto parsed = SafePath::parse(name);
+    ASSERT_FALSE(parsed) << name;
+    EXPECT_EQ(parsed.error().code, Errc::kData);
+  }
+  EXPECT_FALSE(SafePath::parse(std::string(256, 'a')));
+  std::string deep = "a";
+  while (deep.size() < 4096) deep += "/a";
+  EXPECT_FALSE(SafePath::parse(deep));
+}
+
+TEST_F(SafePathTest, TakesOrdinaryNames) {
+  for (const std::string_view name : {"a", "a/b.txt", "..a", "a..", "...", "a b/ü", "-rf"}) {
+    const auto parsed = SafePath::parse(name);
+    ASSERT_TRUE(parsed) << name;
+    EXPECT_EQ(parsed->str(), name);
+  }
+  EXPECT_TRUE(SafePath::parse(std::string(255, 'a')));
+}
+
+TEST_F(SafePathTest, CreatesParentsPrivatelyAndReadsBack) {
+  {
+    const auto made = path_of("one/two/file").create(root_.get(), 07777);
+    ASSERT_TRUE(made) << made.error().message;
+    ASSERT_TRUE(write_all(made->get(), as_bytes("content"), TimePoint::max()));
+  }
+  struct stat info {};
+  ASSERT_EQ(::stat((path_ + "/one/two").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777U, 0700U);
+  ASSERT_EQ(::stat((path_ + "/one/two/file").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07022U, 0U);  // no set-id bits, nobody else writes
+  EXPECT_EQ(*read_file(path_ + "/one/two/file"), "content");
+  EXPECT_TRUE(path_of("one/two/file").open_read(root_.get()));
+  EXPECT_TRUE(path_of("one/two").open_directory(root_.get()));
+  EXPECT_FALSE(path_of("one/two").open_read(root_.get()));
+  EXPECT_FALSE(path_of("one/two/file").open_directory(root_.get()));
+}
+
+TEST_F(SafePathTest, FollowsNoSymbolicLinkAnywhere) {
+  ASSERT_TRUE(path_of("inside/file").create(root_.get(), 0600));
+  ASSERT_EQ(::symlink("inside", (path_ + "/link").c_str()), 0);
+  ASSERT_EQ(::symlink("/etc", (path_ + "/out").c_str()), 0);
+  ASSERT_EQ(::symlink("inside/file", (path_ + "/last").c_str()), 0);
+  ASSERT_EQ(::symlink("inside/new", (path_ + "/dangling").c_str()), 0);
+  EXPECT_TRUE(path_of("inside/file").open_read(root_.get()));
+  EXPECT_FALSE(path_of("link/file").open_read(root_.get()));
+  EXPECT_FALSE(path_of("out/passwd").open_read(root_.get()));
+  EXPECT_FALSE(path_of("last").open_read(root_.get()));
+  EXPECT_FALSE(path_of("last").create(root_.get(), 0600));
+  EXPECT_FALSE(path_of("dangling").create(root_.get(), 0600));
+  EXPECT_FALSE(path_of("link/sub/file").create(root_.get(), 0600));
+  EXPECT_FALSE(path_of("link/sub").make_directories(root_.get()));
+  EXPECT_FALSE(path_of("link").open_directory(root_.get()));
+  EXPECT_FALSE(std::filesystem::exists(path_ + "/inside/sub"));
+  EXPECT_FALSE(std::filesystem::exists(path_ + "/inside/new"));
+}
+
+TEST_F(SafePathTest, OpensOnlyRegularFilesAndNeverWaitsForAFifo) {
+  ASSERT_EQ(::mkfifo((path_ + "/fifo").c_str(), 0600), 0);
+  const auto opened = path_of("fifo").open_read(root_.get());
+  ASSERT_FALSE(opened);
+  EXPECT_NE(opened.error().message.find("not a regular file"), std::string::npos);
+}
+
+TEST_F(SafePathTest, MakesTheDirectoryItselfAndAgain) {
+  ASSERT_TRUE(path_of("a/b/c").make_directories(root_.get()));
+  EXPECT_TRUE(std::filesystem::is_directory(path_ + "/a/b/c"));
+  EXPECT_TRUE(path_of("a/b/c").make_directories(root_.get()));
+}
+
+}  // namespace
+}  // namespace paddle

@@ -1,0 +1,43 @@
+#include "engine/base/text.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/base/bytes.h"
+
+namespace paddle {
+namespace {
+
+using namespace std::string_view_literals;
+
+TEST(EscapeControl, KeepsTextAndShowsWhatWouldPaintATerminal) {
+  EXPECT_EQ(escape_control("plain text\twith a tab"), "plain text\twith a tab");
+  EXPECT_EQ(escape_control("grün 漢字 🙂"), "grün 漢字 🙂");
+  EXPECT_EQ(escape_control("\x1b[31mred\x1b[0m"), "\\x1b[31mred\\x1b[0m");
+  EXPECT_EQ(escape_control("a\nb\rc\0d\x7f"sv), "a\\x0ab\\x0dc\\x00d\\x7f");
+  EXPECT_EQ(escape_control("\xc2\x9b"
+                           "31m"),
+            "\\xc2\\x9b"
+            "31m");                                                     // C1: another CSI
+  EXPECT_EQ(escape_control("\xe2\x80\xae"), "\\xe2\\x80\\xae");         // right-to-left override
+  EXPECT_EQ(escape_control("\xff\xc0\x80"), "\\xff\\xc0\\x80");         // never UTF-8
+  EXPECT_EQ(escape_control("\xe6\xbc"), "\\xe6\\xbc");                  // cut short
+  EXPECT_EQ(escape_control(""), "");
+}
+
+TEST(Nearest, FindsATypingMistakeAndNothingElse) {
+  const std::string_view keys[] = {"passes", "batch_size", "port", "ports_num"};
+  EXPECT_EQ(nearest("pases", keys), "passes");
+  EXPECT_EQ(nearest("prot", keys), "port");
+  EXPECT_EQ(nearest("bach_siez", keys), "batch_size");
+  EXPECT_EQ(nearest("learning_rate", keys), "");
+  EXPECT_EQ(nearest("x", keys), "");
+  EXPECT_EQ(nearest("port", {}), "");
+}
+
+TEST(ToHex, WritesTwoLowerCaseDigitsAByte) {
+  EXPECT_EQ(to_hex(as_bytes("\x00\x7f\xff\n"sv)), "007fff0a");
+  EXPECT_EQ(to_hex({}), "");
+}
+
+}  // namespace
+}  // namespace paddle
