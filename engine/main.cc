@@ -1,0 +1,216 @@
+// The engine: parameter servers and trainers in one self-contained program.
+#include <csignal>
+#include <cstdlib>
+
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "engine/base/log.h"
+#include "engine/base/text.h"
+#include "engine/build_options.h"
+#include "engine/flags.h"
+#include "engine/trainer/pserver_main.h"
+#include "engine/trainer/train_main.h"
+
+extern char** environ;  // NOLINT: POSIX's name
+
+namespace paddle {
+namespace {
+
+constexpr std::uint32_t kPortMax = 65535;
+constexpr std::uint32_t kPortsMax = 1024;
+constexpr std::uint32_t kCountMax = 1U << 20U;
+
+constexpr const char* kUsage = R"(usage: paddle <command> [flags]
+
+commands:
+  version   this program's version and how it was built
+  pserver   serve parameters: one shard on each port
+  train     train the network that job.toml describes
+
+`paddle <command> --help` lists its flags. Every flag may also come from the environment: PADDLE_INIT_TRAINER_ID=1 is
+--trainer_id=1; flags win.
+
+examples:
+  paddle train --local --config=job.toml --save_dir=output
+  paddle pserver --port=7164 --ports_num=1 --ports_num_for_sparse=1 --num_gradient_servers=2
+  paddle train --config=job.toml --trainer_id=0 --num_gradient_servers=2 --pservers=127.0.0.1
+)";
+
+constexpr const char* kPserverUsage = R"(usage: paddle pserver [flags]
+
+example: paddle pserver --port=7164 --ports_num=2 --ports_num_for_sparse=2 --num_gradient_servers=4 --bind=10.0.0.1 \
+           --key_file=job.key
+)";
+
+constexpr const char* kTrainUsage = R"(usage: paddle train [flags]
+
+examples: paddle train --local --config=job.toml --save_dir=output --num_passes=3
+          paddle train --config=job.toml --trainer_id=1 --num_gradient_servers=4 --pservers=10.0.0.1,10.0.0.2 \
+            --key_file=job.key
+)";
+
+int finish(const Status& status) {
+  if (status) return 0;
+  std::cerr << "paddle: " << status.error().message << '\n';
+  if (!status.error().hint.empty()) std::cerr << "hint: " << status.error().hint << '\n';
+  return static_cast<int>(status.error().code);
+}
+
+bool wants_help(const std::vector<std::string>& arguments) {
+  for (const std::string& argument : arguments) {
+    if (argument == "--help" || argument == "-h") return true;
+  }
+  return false;
+}
+
+// PADDLE_INIT_<FLAG>, as v0.10's paddle.init() read them. Names this command does not have are another command's.
+Status apply_environment(FlagSet& flags) {
+  constexpr std::string_view kPrefix = "PADDLE_INIT_";
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view variable(*entry);
+    const std::size_t equals = variable.find('=');
+    if (!variable.starts_with(kPrefix) || equals == std::string_view::npos) continue;
+    std::string name(variable.substr(kPrefix.size(), equals - kPrefix.size()));
+    for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    if (!flags.has(name)) continue;
+    PADDLE_TRY_STATUS(flags.set(name, std::string(variable.substr(equals + 1)),
+                                std::string(variable.substr(0, equals))));
+  }
+  return {};
+}
+
+Status read_flags(FlagSet& flags, const std::vector<std::string>& arguments) {
+  PADDLE_TRY_STATUS(apply_environment(flags));
+  return flags.parse(arguments);
+}
+
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    if (end > begin) parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+int pserver_command(const std::vector<std::string>& arguments) {
+  trainer::PserverOptions options;
+  FlagSet flags;
+  flags.number("port", "the first port", options.port, 1, kPortMax);
+  flags.number("ports_num", "ports for dense parameters", options.ports_num, 0, kPortsMax);
+  flags.number("ports_num_for_sparse", "ports for sparse tables, after them",
+               options.ports_num_for_sparse, 0, kPortsMax);
+  flags.number("num_gradient_servers", "trainers of the job", options.num_gradient_servers, 1,
+               kCountMax);
+  flags.text("bind", "address to listen on", options.bind);
+  flags.text("nics", "the same as --bind, or the name of an interface", options.bind);
+  flags.number("pserver_id", "place of this pserver in the trainers' --pservers",
+               options.pserver_id, 0, kCountMax);
+  flags.text("job_tag", "name of the job; the same for all of its processes", options.job_tag);
+  flags.text("key_file", "file of the job's secret; only loopback works without", options.key_file);
+  flags.number("epoch", "number of this server's life, rising", options.epoch);
+  if (wants_help(arguments)) {
+    std::cout << kPserverUsage << "\nflags:\n" << flags.help();
+    return 0;
+  }
+  if (const Status status = read_flags(flags, arguments); !status) return finish(status);
+  set_log_name(fmt::format("pserver-{}", options.pserver_id));
+  return finish(trainer::run_pserver(options));
+}
+
+// Flags that are another spelling of a key in job.toml.
+struct JobFlags {
+  std::string num_passes, log_period, seed, trainer_count, pservers = "127.0.0.1";
+  bool use_gpu = false;
+
+  void add_overrides(std::vector<std::string>& overrides) const {
+    const auto add = [&overrides](const char* key, const std::string& value) {
+      if (!value.empty()) overrides.push_back(fmt::format("{}={}", key, value));
+    };
+    add("train.passes", num_passes);
+    add("train.log_period", log_period);
+    add("train.trainer_count", trainer_count);
+    add("seed", seed);
+  }
+};
+
+void add_train_flags(FlagSet& flags, trainer::TrainOptions& options, JobFlags& job) {
+  flags.text("config", "the job", options.config);
+  flags.repeated("set", "KEY=VALUE in place of job.toml's, e.g. train.batch_size=64; repeatable",
+                 options.overrides);
+  flags.number("trainer_id", "0 to num_gradient_servers - 1", options.trainer_id, 0, kCountMax);
+  flags.number("num_gradient_servers", "trainers of the job", options.num_gradient_servers, 1,
+               kCountMax);
+  flags.text("pservers", "HOST[:PORT],... in the same order for all trainers", job.pservers);
+  flags.number("port", "first port of a pserver without its own", options.port, 1, kPortMax);
+  flags.number("ports_num", "ports for dense parameters of a pserver", options.ports_num, 0,
+               kPortsMax);
+  flags.number("ports_num_for_sparse", "ports for sparse tables of a pserver",
+               options.ports_num_for_sparse, 0, kPortsMax);
+  flags.text("trainer_count", "threads of this trainer", job.trainer_count);
+  flags.boolean("use_gpu", "train on GPUs", job.use_gpu);
+  flags.boolean("local", "no pservers: all in this process", options.local);
+  flags.text("save_dir", "folder of the snapshots pass-00000 ...", options.save_dir);
+  flags.text("num_passes", "passes over the data", job.num_passes);
+  flags.number("start_pass", "continue after pass start_pass - 1 of --save_dir",
+               options.start_pass, 0, kCountMax);
+  flags.text("init_model_path", "snapshot to start from", options.init_model_path);
+  flags.text("log_period", "batches between progress lines", job.log_period);
+  flags.text("seed", "of initial values, shuffling and dropout", job.seed);
+  flags.text("metrics", "file of one JSON object a log point", options.metrics);
+  flags.text("job_tag", "name of the job; the same for all of its processes", options.job_tag);
+  flags.text("key_file", "file of the job's secret; only loopback works without", options.key_file);
+  flags.number("incarnation", "number of this trainer's life, rising", options.incarnation, 0,
+               UINT32_MAX);
+}
+
+int train_command(const std::vector<std::string>& arguments) {
+  trainer::TrainOptions options;
+  JobFlags job;
+  FlagSet flags;
+  add_train_flags(flags, options, job);
+  if (wants_help(arguments)) {
+    std::cout << kTrainUsage << "\nflags:\n" << flags.help();
+    return 0;
+  }
+  if (const Status status = read_flags(flags, arguments); !status) return finish(status);
+  if (job.use_gpu) {
+    return finish(Error{Errc::kUsage, "--use_gpu: this program was built without GPU support",
+                        "leave the flag out, or see `paddle version`"});
+  }
+  options.pservers = split_list(job.pservers);
+  job.add_overrides(options.overrides);
+  set_log_name(fmt::format("trainer-{}", options.trainer_id));
+  return finish(trainer::run_train(options));
+}
+
+int run(const std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h") {
+    (arguments.empty() ? std::cerr : std::cout) << kUsage;
+    return arguments.empty() ? static_cast<int>(Errc::kUsage) : 0;
+  }
+  const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
+  if (arguments[0] == "version" || arguments[0] == "--version") {
+    std::cout << build_options();
+    return 0;
+  }
+  if (arguments[0] == "pserver") return pserver_command(rest);
+  if (arguments[0] == "train") return train_command(rest);
+  const std::vector<std::string_view> commands{"version", "pserver", "train"};
+  const std::string near = nearest(arguments[0], commands);
+  return finish(Error{Errc::kUsage, fmt::format("unknown command '{}'", escape_control(arguments[0])),
+                      near.empty() ? "see paddle --help" : fmt::format("did you mean '{}'?", near)});
+}
+
+}  // namespace
+}  // namespace paddle
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);
+  return paddle::run(std::vector<std::string>(argv + 1, argv + argc));
+}

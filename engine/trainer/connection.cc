@@ -1,0 +1,129 @@
+#include "engine/trainer/connection.h"
+
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "engine/net/local_link.h"
+#include "engine/net/tcp.h"
+#include "engine/pserver/shard.h"
+#include "engine/trainer/identity.h"
+
+namespace paddle::trainer {
+namespace {
+
+constexpr Duration kConnectDeadline = std::chrono::seconds(20);
+// Without any progress of a step: trainer 0 may be testing or saving meanwhile. A lost peer is noticed at once.
+constexpr Duration kStepDeadline = std::chrono::minutes(10);
+constexpr std::uint32_t kPortMax = 65535;
+
+using Links = std::vector<std::unique_ptr<net::Link>>;
+
+// "host" or "host:port"; an IPv6 address with a port is "[::1]:7164".
+Result<net::Endpoint> parse_endpoint(const std::string& text, std::uint32_t default_port) {
+  std::string host = text;
+  std::uint32_t port = default_port;
+  const std::size_t colon = text.rfind(':');
+  const bool has_port = colon != std::string::npos &&
+                        (text.find(':') == colon || (colon > 0 && text[colon - 1] == ']'));
+  if (has_port) {
+    host = text.substr(0, colon);
+    const char* const end = text.data() + text.size();
+    const auto [at, error] = std::from_chars(text.data() + colon + 1, end, port);
+    if (error != std::errc() || at != end) port = 0;
+  }
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  if (port == 0 || port > kPortMax || host.empty()) {
+    return Error{Errc::kUsage, fmt::format("'{}' in --pservers is not host[:port]", text), ""};
+  }
+  PADDLE_TRY(host, resolve_address(host));
+  return net::Endpoint{host, static_cast<std::uint16_t>(port)};
+}
+
+Status connect_all(const TrainOptions& options, Links& dense, Links& sparse) {
+  std::vector<net::Endpoint> endpoints;
+  std::vector<std::string> addresses;
+  const std::uint32_t count = options.ports_num + options.ports_num_for_sparse;
+  for (const std::string& text : options.pservers) {
+    PADDLE_TRY(net::Endpoint endpoint, parse_endpoint(text, options.port));
+    if (endpoint.port + count > kPortMax + 1) {
+      return Error{Errc::kUsage, fmt::format("{} ports from {} on do not exist", count,
+                                             endpoint.port), ""};
+    }
+    addresses.push_back(endpoint.address);
+    endpoints.push_back(std::move(endpoint));
+  }
+  PADDLE_TRY(const Secret secret, job_secret(options.key_file, addresses));
+  const TimePoint deadline = std::chrono::steady_clock::now() + kConnectDeadline;
+  for (std::size_t server = 0; server < endpoints.size(); ++server) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      net::ClientOptions client{
+          .endpoint = {endpoints[server].address,
+                       static_cast<std::uint16_t>(endpoints[server].port + i)},
+          .secret = secret,
+          .self = {Role::kTrainer, options.trainer_id},
+          .incarnation = options.incarnation,
+          .job_tag = job_tag_of(options.job_tag)};
+      auto link = net::connect(std::move(client), deadline);
+      if (!link) return std::move(link).error().with(fmt::format("pserver {}", server));
+      (i < options.ports_num ? dense : sparse).push_back(*std::move(link));
+    }
+  }
+  return {};
+}
+
+void make_local_shards(const TrainOptions& options, Links& dense, Links& sparse) {
+  const auto add = [&options](Links& links, std::uint32_t count, bool is_sparse) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      auto shard = std::make_shared<pserver::Shard>(
+          pserver::ShardOptions{.index = i,
+                                .is_sparse = is_sparse,
+                                .num_gradient_servers = 1,
+                                .job_tag = job_tag_of(options.job_tag),
+                                .epoch = 1});
+      links.push_back(net::make_local_link(std::move(shard), {Role::kTrainer, 0}));
+    }
+  };
+  add(dense, options.ports_num, false);
+  add(sparse, options.ports_num_for_sparse, true);
+}
+
+}  // namespace
+
+wire::ParameterSet parameter_set(const config::JobConfig& job,
+                                 const std::vector<wire::ParameterSpec>& parameters,
+                                 const TrainOptions& options) {
+  const auto servers = options.local ? 1 : static_cast<std::uint32_t>(options.pservers.size());
+  wire::ParameterSet set;
+  for (const wire::ParameterSpec& spec : parameters) *set.add_parameters() = spec;
+  *set.mutable_optimizer() = job.optimizer;
+  set.set_dense_strategy(job.dense_strategy);
+  set.set_sparse_strategy(job.sparse_strategy);
+  set.set_async_lagged_grad_discard_ratio(job.async_lagged_grad_discard_ratio);
+  set.set_seed(job.seed);
+  set.set_num_trainers(options.local ? 1 : options.num_gradient_servers);
+  set.set_dense_shards(servers * options.ports_num);
+  set.set_sparse_shards(servers * options.ports_num_for_sparse);
+  set.set_min_block_size(job.min_block_size);
+  return set;
+}
+
+Result<std::unique_ptr<ParameterClient>> join_shards(const wire::ParameterSet& parameters,
+                                                     const TrainOptions& options) {
+  Links dense;
+  Links sparse;
+  if (options.local) {
+    make_local_shards(options, dense, sparse);
+  } else {
+    PADDLE_TRY_STATUS(connect_all(options, dense, sparse));
+  }
+  return ParameterClient::join(
+      ParameterClient::Options{.parameters = parameters,
+                               .trainer_id = options.local ? 0 : options.trainer_id,
+                               .incarnation = options.incarnation,
+                               .job_tag = job_tag_of(options.job_tag),
+                               .deadline = kStepDeadline},
+      std::move(dense), std::move(sparse));
+}
+
+}  // namespace paddle::trainer

@@ -1,0 +1,21 @@
+// A trainer's lanes to the shards: over TCP, or to shards in this process.
+#pragma once
+
+#include <memory>
+
+#include "engine/config/job_config.h"
+#include "engine/trainer/parameter_client.h"
+#include "engine/trainer/train_options.h"
+
+namespace paddle::trainer {
+
+// Everything about the job that all trainers and shards must agree on.
+wire::ParameterSet parameter_set(const config::JobConfig& job,
+                                 const std::vector<wire::ParameterSpec>& parameters,
+                                 const TrainOptions& options);
+
+// Joins all shards; errors name the pserver that cannot be reached.
+Result<std::unique_ptr<ParameterClient>> join_shards(const wire::ParameterSet& parameters,
+                                                     const TrainOptions& options);
+
+}  // namespace paddle::trainer

@@ -1,0 +1,120 @@
+#include "engine/trainer/loop.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "engine/base/log.h"
+#include "engine/base/rng.h"
+
+namespace paddle::trainer {
+namespace {
+
+double examples_per_second(std::uint64_t samples, Duration elapsed) {
+  const double seconds = std::chrono::duration<double>(elapsed).count();
+  return seconds > 0 ? static_cast<double>(samples) / seconds : 0;
+}
+
+}  // namespace
+
+std::string pass_directory(const std::string& save_dir, std::uint32_t pass) {
+  return fmt::format("{}/pass-{:05d}", save_dir, pass);
+}
+
+Status Loop::run() {
+  PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));
+  for (std::uint32_t pass = options_.start_pass; pass < options_.train.passes; ++pass) {
+    PADDLE_TRY_STATUS(run_pass(pass));
+    PADDLE_TRY_STATUS(end_pass(pass));
+  }
+  return client_.leave();
+}
+
+Status Loop::run_pass(std::uint32_t pass) {
+  batch_ = 0;
+  since_start_ = since_log_ = Score();
+  logged_at_ = std::chrono::steady_clock::now();
+  const auto stream = open_pass(options_.train_data, dictionary_, pass);
+  for (;;) {
+    PADDLE_TRY(const std::optional<nn::Batch> batch, stream->next());
+    if (!batch) return {};
+    PADDLE_TRY_STATUS(train_batch(pass, *batch));
+    if (batch_ % options_.train.log_period == 0) PADDLE_TRY_STATUS(log_progress(pass));
+    const std::uint32_t test_period = options_.train.test_period;
+    if (test_period > 0 && batch_ % test_period == 0) PADDLE_TRY_STATUS(test(pass));
+  }
+}
+
+Status Loop::train_batch(std::uint32_t pass, const nn::Batch& batch) {
+  PADDLE_TRY_STATUS(model_.prepare(batch));
+  PADDLE_TRY_STATUS(client_.pull_rows(model_.rows()));
+  const std::uint64_t seed = hash_combine(
+      hash_combine(hash_combine(options_.seed, pass), options_.trainer_id), batch_);
+  PADDLE_TRY(const Score score, model_.train(batch, seed));
+  PADDLE_TRY_STATUS(client_.push(score.samples, score.cost, model_.dense(), model_.rows()));
+  since_start_.add(score);
+  since_log_.add(score);
+  ++batch_;
+  return {};
+}
+
+Status Loop::log_progress(std::uint32_t pass) {
+  log_info("{}", progress_line(pass, batch_, since_start_, since_log_));
+  const TimePoint now = std::chrono::steady_clock::now();
+  const std::string more =
+      fmt::format(R"("current_cost":{:.9g},"examples_per_second":{:.9g})", since_log_.mean_cost(),
+                  examples_per_second(since_log_.samples, now - logged_at_));
+  since_log_ = Score();
+  logged_at_ = now;
+  return metrics_.write("train", pass, batch_, since_start_, more);
+}
+
+Status Loop::end_pass(std::uint32_t pass) {
+  PADDLE_TRY(const PassTotals totals, client_.finish_pass());
+  log_info("{}", progress_line(pass, batch_, since_start_, {}));
+  const double mean = totals.samples == 0 ? 0 : totals.cost / static_cast<double>(totals.samples);
+  log_info("Pass={} over all trainers: samples={} AvgCost={:.6g} discarded={}", pass,
+           totals.samples, mean, totals.discarded);
+  PADDLE_TRY_STATUS(metrics_.write(
+      "pass", pass, batch_, since_start_,
+      fmt::format(R"("total_samples":{},"total_cost":{:.9g},"discarded":{})", totals.samples, mean,
+                  totals.discarded)));
+  if (options_.trainer_id == 0) {
+    const std::uint32_t period = options_.train.saving_period;
+    const bool is_last = pass + 1 == options_.train.passes;
+    if (!options_.save_dir.empty() && period > 0 && ((pass + 1) % period == 0 || is_last)) {
+      const std::string directory = pass_directory(options_.save_dir, pass);
+      log_info("Saving parameters to {}", directory);
+      PADDLE_TRY_STATUS(client_.save_snapshot(directory));
+      PADDLE_TRY_STATUS(metrics_.write("save", pass, batch_, since_start_,
+                                       "\"path\":" + json_string(directory)));
+    }
+    PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));
+    PADDLE_TRY_STATUS(test(pass));
+  }
+  return {};
+}
+
+Status Loop::test(std::uint32_t pass) {
+  if (options_.trainer_id != 0 || options_.test_data.share.files.empty()) return {};
+  const TimePoint begun = std::chrono::steady_clock::now();
+  Score score;
+  const auto stream = open_pass(options_.test_data, dictionary_, 0);
+  for (;;) {
+    PADDLE_TRY(const std::optional<nn::Batch> batch, stream->next());
+    if (!batch) break;
+    PADDLE_TRY_STATUS(model_.prepare(*batch));
+    PADDLE_TRY_STATUS(client_.pull_rows(model_.rows()));
+    PADDLE_TRY(const Score one, model_.test(*batch));
+    score.add(one);
+  }
+  log_info("{}", test_line(score));
+  const TimePoint now = std::chrono::steady_clock::now();
+  const std::string more =
+      fmt::format(R"("perplexity":{:.9g},"examples_per_second":{:.9g})",
+                  std::exp(score.mean_cost()), examples_per_second(score.samples, now - begun));
+  logged_at_ += now - begun;
+  return metrics_.write("test", pass, batch_, score, more);
+}
+
+}  // namespace paddle::trainer

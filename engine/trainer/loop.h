@@ -1,0 +1,59 @@
+// Passes over the data: pull, compute, push; tests, snapshots and reports in between.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/config/job_config.h"
+#include "engine/trainer/dataset.h"
+#include "engine/trainer/model.h"
+#include "engine/trainer/parameter_client.h"
+#include "engine/trainer/report.h"
+
+namespace paddle::trainer {
+
+struct LoopOptions {
+  config::TrainConfig train;
+  std::uint64_t seed = 1;
+  std::uint32_t trainer_id = 0;  // 0 tests and saves for all
+  std::uint32_t start_pass = 0;
+  std::string save_dir;          // "": no snapshots
+  DatasetOptions train_data;
+  DatasetOptions test_data;      // without files: no tests
+};
+
+// "<save_dir>/pass-00007"
+std::string pass_directory(const std::string& save_dir, std::uint32_t pass);
+
+class Loop {
+ public:
+  // All must outlive the loop. The client has said ready.
+  Loop(LoopOptions options, const Dictionary& dictionary, Model& model, ParameterClient& client,
+       MetricsFile& metrics)
+      : options_(std::move(options)), dictionary_(dictionary), model_(model), client_(client),
+        metrics_(metrics) {}
+
+  // Passes start_pass to passes - 1.
+  Status run();
+
+ private:
+  Status run_pass(std::uint32_t pass);
+  Status train_batch(std::uint32_t pass, const nn::Batch& batch);
+  Status end_pass(std::uint32_t pass);
+  Status test(std::uint32_t pass);
+  Status log_progress(std::uint32_t pass);
+
+  LoopOptions options_;
+  const Dictionary& dictionary_;
+  Model& model_;
+  ParameterClient& client_;
+  MetricsFile& metrics_;
+
+  // Of the current pass.
+  std::uint64_t batch_ = 0;
+  Score since_start_;
+  Score since_log_;
+  TimePoint logged_at_;
+};
+
+}  // namespace paddle::trainer

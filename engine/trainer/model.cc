@@ -1,0 +1,109 @@
+#include "engine/trainer/model.h"
+
+#include <algorithm>
+
+#include "engine/trainer/dataset.h"
+
+namespace paddle::trainer {
+namespace {
+
+std::size_t element_count(const wire::ParameterSpec& spec) {
+  std::size_t count = 1;
+  for (const std::uint64_t extent : spec.dims()) count *= static_cast<std::size_t>(extent);
+  return count;
+}
+
+}  // namespace
+
+Result<Model> Model::build(const config::JobConfig& job) {
+  PADDLE_TRY(nn::Network network,
+             nn::Network::build(job.layers, slot_names(job.data), job.l2));
+  return Model(std::move(network), job.train.trainer_count);
+}
+
+Model::Model(nn::Network network, std::uint32_t threads)
+    : network_(std::move(network)),
+      team_(std::make_unique<ThreadTeam>(threads)),
+      workspaces_(threads),
+      ids_(network_.parameters().size()) {
+  for (std::uint32_t index = 0; index < network_.parameters().size(); ++index) {
+    const wire::ParameterSpec& spec = network_.parameters()[index];
+    if (spec.sparse()) {
+      rows_.emplace_back().parameter = index;
+      continue;
+    }
+    DenseParameter& parameter = dense_.emplace_back();
+    parameter.parameter = index;
+    parameter.value.resize(element_count(spec));
+    parameter.gradient.resize(parameter.value.size());
+  }
+}
+
+Status Model::prepare(const nn::Batch& batch) {
+  PADDLE_TRY_STATUS(network_.check(batch));
+  network_.collect_ids(batch, ids_);
+  for (SparseRows& rows : rows_) {
+    const auto width = network_.parameters()[rows.parameter].dims(1);
+    rows.ids = ids_[rows.parameter];
+    rows.values.resize(rows.ids.size() * width);
+    rows.gradients.resize(rows.values.size());
+  }
+  return {};
+}
+
+Result<Score> Model::run(const nn::Batch& batch, nn::Mode mode, std::uint64_t seed) {
+  nn::Parameters parameters;
+  parameters.dense.resize(network_.parameters().size());
+  parameters.sparse.resize(network_.parameters().size());
+  for (const DenseParameter& one : dense_) parameters.dense[one.parameter] = one.value;
+  for (const SparseRows& one : rows_) parameters.sparse[one.parameter] = {one.ids, one.values};
+
+  const std::size_t parts = std::min(team_->size(), batch.size);
+  std::vector<Result<double>> costs(parts, 0.0);
+  team_->run([&](std::size_t part) {
+    if (part >= parts) return;
+    const nn::Run range{.batch = batch,
+                        .begin = batch.size * part / parts,
+                        .end = batch.size * (part + 1) / parts,
+                        .parameters = parameters,
+                        .mode = mode,
+                        .seed = seed};
+    nn::Workspace& workspace = workspaces_[part];
+    workspace.clear_gradients();
+    costs[part] = network_.forward(range, workspace);
+    if (costs[part] && mode == nn::Mode::kTrain) network_.backward(range, workspace);
+  });
+
+  Score score;
+  score.samples = batch.size;
+  for (std::size_t part = 0; part < parts; ++part) {
+    if (!costs[part]) return std::move(costs[part]).error();
+    score.cost += *costs[part];
+    score.errors += workspaces_[part].classification_errors();
+  }
+  return score;
+}
+
+void Model::reduce(std::size_t parameter, std::size_t parts, float scale, std::vector<float>& into) {
+  const std::span<const float> first = workspaces_[0].gradient(parameter);
+  PADDLE_CHECK(first.size() >= into.size());
+  std::copy_n(first.begin(), into.size(), into.begin());
+  for (std::size_t part = 1; part < parts; ++part) {
+    const std::span<const float> gradient = workspaces_[part].gradient(parameter);
+    for (std::size_t i = 0; i < into.size(); ++i) into[i] += gradient[i];
+  }
+  for (float& value : into) value *= scale;
+}
+
+Result<Score> Model::train(const nn::Batch& batch, std::uint64_t seed) {
+  PADDLE_TRY(const Score score, run(batch, nn::Mode::kTrain, seed));
+  const std::size_t parts = std::min(team_->size(), batch.size);
+  const float scale = 1.0F / static_cast<float>(batch.size);
+  for (DenseParameter& one : dense_) reduce(one.parameter, parts, scale, one.gradient);
+  for (SparseRows& one : rows_) reduce(one.parameter, parts, scale, one.gradients);
+  return score;
+}
+
+Result<Score> Model::test(const nn::Batch& batch) { return run(batch, nn::Mode::kTest, 0); }
+
+}  // namespace paddle::trainer

@@ -1,0 +1,45 @@
+// The network with this trainer's copy of the parameters: what happens between a pull and a push.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/config/job_config.h"
+#include "engine/nn/network.h"
+#include "engine/trainer/parameter_client.h"
+#include "engine/trainer/report.h"
+#include "engine/trainer/thread_team.h"
+
+namespace paddle::trainer {
+
+class Model {
+ public:
+  // kUsage: the layers do not fit together.
+  static Result<Model> build(const config::JobConfig& job);
+
+  const std::vector<wire::ParameterSpec>& parameters() const { return network_.parameters(); }
+  // For the parameter client: dense values whole, and the rows of the batch that prepare() was last called with.
+  std::vector<DenseParameter>& dense() { return dense_; }
+  std::vector<SparseRows>& rows() { return rows_; }
+
+  // Names the rows that the batch touches. kData: the batch does not fit.
+  Status prepare(const nn::Batch& batch);
+  // Forward and backward, each thread a contiguous part of the batch; leaves gradients that are means over the batch,
+  // summed in the order of the threads. `seed` differs from batch to batch.
+  Result<Score> train(const nn::Batch& batch, std::uint64_t seed);
+  Result<Score> test(const nn::Batch& batch);
+
+ private:
+  Model(nn::Network network, std::uint32_t threads);
+  Result<Score> run(const nn::Batch& batch, nn::Mode mode, std::uint64_t seed);
+  void reduce(std::size_t parameter, std::size_t parts, float scale, std::vector<float>& into);
+
+  nn::Network network_;
+  std::unique_ptr<ThreadTeam> team_;
+  std::vector<nn::Workspace> workspaces_;  // by thread
+  std::vector<DenseParameter> dense_;
+  std::vector<SparseRows> rows_;
+  std::vector<std::vector<std::uint64_t>> ids_;  // by parameter
+};
+
+}  // namespace paddle::trainer

@@ -1,0 +1,49 @@
+#include "engine/trainer/report.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_folder.h"
+
+namespace paddle::trainer {
+namespace {
+
+TEST(Report, LinesHaveTheOldShape) {
+  const Score pass{.samples = 3200, .cost = 19520, .errors = 2976};
+  const Score current{.samples = 100, .cost = 590, .errors = 90};
+  EXPECT_EQ(progress_line(0, 100, pass, current),
+            "Pass=0 Batch=100 samples=3200 AvgCost=6.1 CurrentCost=5.9 "
+            "Eval: classification_error=0.93 CurrentEval: classification_error=0.9");
+  EXPECT_EQ(progress_line(2, 9, pass, {}),
+            "Pass=2 Batch=9 samples=3200 AvgCost=6.1 Eval: classification_error=0.93");
+  EXPECT_EQ(test_line({.samples = 10, .cost = 20, .errors = 5}),
+            " Test samples=10 cost=2 perplexity=7.38906 Eval: classification_error=0.5");
+}
+
+TEST(Report, AnEmptyScoreDividesByNothing) {
+  EXPECT_EQ(progress_line(0, 0, {}, {}),
+            "Pass=0 Batch=0 samples=0 AvgCost=0 Eval: classification_error=0");
+}
+
+TEST(MetricsFile, WritesOneObjectALine) {
+  const test::TemporaryFolder folder;
+  auto file = MetricsFile::open(folder / "metrics.jsonl");
+  ASSERT_TRUE(file);
+  ASSERT_TRUE(file->write("train", 1, 20, {.samples = 4, .cost = 2, .errors = 1}, "\"x\":1"));
+  const double infinite = std::numeric_limits<double>::infinity();
+  ASSERT_TRUE(file->write("pass", 1, 20, {.samples = 4, .cost = infinite, .errors = 1}));
+  const std::string text = test::TemporaryFolder::read(folder / "metrics.jsonl");
+  EXPECT_TRUE(text.starts_with(R"({"kind":"train","pass":1,"batch":20,"samples":4,"cost":0.5,)"
+                               R"("classification_error":0.25,"x":1,"unix_ms":)"))
+      << text;
+  EXPECT_NE(text.find(R"("cost":null,"classification_error":0.25,"unix_ms":)"), std::string::npos)
+      << text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
+}
+
+TEST(Report, JsonStringsAreEscaped) { EXPECT_EQ(json_string("a\"\\\n"), R"("a\"\\\u000a")"); }
+
+}  // namespace
+}  // namespace paddle::trainer
