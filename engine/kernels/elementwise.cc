@@ -10,7 +10,9 @@
 namespace paddle::kernels {
 namespace {
 
-[[gnu::always_inline]] inline float sigmoid(float x) { return 1.0F / (1.0F + exponential(-x)); }
+[[gnu::always_inline]] inline float sigmoid(float x) {
+  return 1.0F / (1.0F + exponential(-x));
+}
 
 // 1 - 2 / (e^2x + 1) loses relative precision near 0; there the odd series of tanh takes over.
 [[gnu::always_inline]] inline float hyperbolic_tangent(float x) {
@@ -75,10 +77,17 @@ void bias_activate(Activation activation, std::size_t rows, std::size_t width, c
     float* block = y + first * width;
     if (bias != nullptr) add_bias(some, width, bias, block);
     switch (activation) {
-      case Activation::kIdentity: break;
-      case Activation::kSigmoid: sigmoid_each(some * width, block); break;
-      case Activation::kRelu: relu_each(some * width, block); break;
-      case Activation::kTanh: tanh_each(some * width, block); break;
+      case Activation::kIdentity:
+        break;
+      case Activation::kSigmoid:
+        sigmoid_each(some * width, block);
+        break;
+      case Activation::kRelu:
+        relu_each(some * width, block);
+        break;
+      case Activation::kTanh:
+        tanh_each(some * width, block);
+        break;
     }
   }
 }
@@ -86,10 +95,17 @@ void bias_activate(Activation activation, std::size_t rows, std::size_t width, c
 void activation_backward(Activation activation, std::size_t count, const float* y,
                          float* gradient) {
   switch (activation) {
-    case Activation::kIdentity: break;
-    case Activation::kSigmoid: sigmoid_backward(count, y, gradient); break;
-    case Activation::kRelu: relu_backward(count, y, gradient); break;
-    case Activation::kTanh: tanh_backward(count, y, gradient); break;
+    case Activation::kIdentity:
+      break;
+    case Activation::kSigmoid:
+      sigmoid_backward(count, y, gradient);
+      break;
+    case Activation::kRelu:
+      relu_backward(count, y, gradient);
+      break;
+    case Activation::kTanh:
+      tanh_backward(count, y, gradient);
+      break;
   }
 }
 

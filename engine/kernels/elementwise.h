@@ -1,5 +1,6 @@
-// Activations and the row-wise additions around a matrix product. All buffers are row-major and packed.
-// No function allocates; each gives the same bits on every machine and for every way to call it.
+// Activations and the row-wise additions around a matrix product. All buffers are row-major and
+// packed. No function allocates; each gives the same bits on every machine and for every way to
+// call it.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,8 @@ void bias_activate(Activation activation, std::size_t rows, std::size_t width, c
                    float* y);
 // gradient[i] *= f'(x[i]), from y[i] = f(x[i]).
 void activation_backward(Activation activation, std::size_t count, const float* y, float* gradient);
-// sum[c] = beta * sum[c] + total over rows of x[r][c], in row order; sum is not read when beta is 0.
+// sum[c] = beta * sum[c] + total over rows of x[r][c], in row order; sum is not read when beta is
+// 0.
 void column_sum(std::size_t rows, std::size_t width, const float* x, float beta, float* sum);
 // y[i] += x[i]
 void add(std::size_t count, const float* x, float* y);

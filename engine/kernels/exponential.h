@@ -7,7 +7,8 @@
 namespace paddle::kernels {
 
 // e^x with a relative error under 2e-7. Saturates below -87.3 (1.2e-38) and above 88.3 (2.2e38), so
-// the result is always positive and finite; NaN stays NaN. Plain arithmetic: loops over it vectorise.
+// the result is always positive and finite; NaN stays NaN. Plain arithmetic: loops over it
+// vectorise.
 [[gnu::always_inline]] inline float exponential(float x) {
   x = x < -87.3F ? -87.3F : x;
   x = x > 88.3F ? 88.3F : x;
@@ -24,7 +25,8 @@ namespace paddle::kernels {
   p = p * r + 1.0F / 6.0F;
   p = p * r + 0.5F;
   p = (p * r) * r + r + 1.0F;
-  const std::uint32_t exponent = (std::bit_cast<std::uint32_t>(shifted) - 0x4b400000U + 127U) << 23U;
+  const std::uint32_t exponent = (std::bit_cast<std::uint32_t>(shifted) - 0x4b400000U + 127U)
+                                 << 23U;
   return p * std::bit_cast<float>(exponent);
 }
 

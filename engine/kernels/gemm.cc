@@ -1,9 +1,9 @@
 #include "engine/kernels/gemm.h"
 
+#include <cblas.h>
+
 #include <algorithm>
 #include <limits>
-
-#include <cblas.h>
 
 #include "engine/base/check.h"
 

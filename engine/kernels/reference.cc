@@ -7,10 +7,14 @@ namespace paddle::kernels::reference {
 
 double activate(Activation activation, double x) {
   switch (activation) {
-    case Activation::kIdentity: return x;
-    case Activation::kSigmoid: return 1.0 / (1.0 + std::exp(-x));
-    case Activation::kRelu: return std::max(x, 0.0);
-    case Activation::kTanh: return std::tanh(x);
+    case Activation::kIdentity:
+      return x;
+    case Activation::kSigmoid:
+      return 1.0 / (1.0 + std::exp(-x));
+    case Activation::kRelu:
+      return std::max(x, 0.0);
+    case Activation::kTanh:
+      return std::tanh(x);
   }
   return x;
 }

@@ -1,4 +1,5 @@
-// The obvious way to compute what the fast kernels compute, in double precision: what tests compare with.
+// The obvious way to compute what the fast kernels compute, in double precision: what tests compare
+// with.
 #pragma once
 
 #include <cstddef>

@@ -7,8 +7,8 @@
 namespace paddle::kernels {
 
 struct SoftmaxCost {
-  double cost = 0;              // -ln p[label]
-  std::size_t prediction = 0;   // the largest logit; the first one of equals
+  double cost = 0;             // -ln p[label]
+  std::size_t prediction = 0;  // the largest logit; the first one of equals
 };
 
 // width > 0, label < width. Writes d cost / d logits = p - onehot(label) when with_gradient;

@@ -98,8 +98,8 @@ Status Builder::check_keys() const {
                                    {!layer.label.empty(), "label", "softmax_cross_entropy"}}};
   for (const Rule& rule : rules) {
     if (rule.given && rule.type != layer.type) {
-      return error(fmt::format("key '{}' is for layers of type {}, this one is of type {}", rule.key,
-                               rule.type, layer.type));
+      return error(fmt::format("key '{}' is for layers of type {}, this one is of type {}",
+                               rule.key, rule.type, layer.type));
     }
   }
   return {};
@@ -152,9 +152,9 @@ Result<std::size_t> Builder::slot(const std::string& name, std::string_view key)
                    fmt::format("slots are {}", fmt::join(slots_, ", ")));
     }
   }
-  return error(fmt::format("unknown {} '{}'{}", key, name,
-                           suggest(name, {slots_.begin(), slots_.end()})),
-               fmt::format("slots are {}", fmt::join(slots_, ", ")));
+  return error(
+      fmt::format("unknown {} '{}'{}", key, name, suggest(name, {slots_.begin(), slots_.end()})),
+      fmt::format("slots are {}", fmt::join(slots_, ", ")));
 }
 
 Result<std::size_t> Builder::parameter(const ParameterRequest& request) {
@@ -180,13 +180,13 @@ Result<std::size_t> Builder::parameter(const ParameterRequest& request) {
   }
   const wire::ParameterSpec& first = parameters_[known->second];
   const std::string& owner = parameter_owners_[known->second];
-  const bool same_shape = std::equal(first.dims().begin(), first.dims().end(), spec.dims().begin(),
-                                     spec.dims().end());
+  const bool same_shape =
+      std::equal(first.dims().begin(), first.dims().end(), spec.dims().begin(), spec.dims().end());
   if (!same_shape || first.sparse() != spec.sparse()) {
-    return error(fmt::format(
-        "parameter '{}' is {} [{}] here and {} [{}] in layer '{}'", spec.name(),
-        spec.sparse() ? "sparse" : "dense", fmt::join(spec.dims(), ", "),
-        first.sparse() ? "sparse" : "dense", fmt::join(first.dims(), ", "), owner));
+    return error(fmt::format("parameter '{}' is {} [{}] here and {} [{}] in layer '{}'",
+                             spec.name(), spec.sparse() ? "sparse" : "dense",
+                             fmt::join(spec.dims(), ", "), first.sparse() ? "sparse" : "dense",
+                             fmt::join(first.dims(), ", "), owner));
   }
   if (!all_default(attributes) && !same_attributes(first, spec)) {
     return error(fmt::format("parameter '{}' has other attributes here than in layer '{}'",

@@ -20,7 +20,8 @@ namespace {
 class Dropout final : public Layer {
  public:
   Dropout(const Builder& builder, LayerInput input)
-      : Layer(builder.config().name, builder.index(), input.width), input_(input),
+      : Layer(builder.config().name, builder.index(), input.width),
+        input_(input),
         rate_(builder.config().rate) {}
 
   Status forward(const Run& run, LayerAccess access, double&) const override {

@@ -98,16 +98,16 @@ class Embedding final : public Layer {
       first = slot.offsets[run.begin];
       last = slot.offsets[run.end];
     }
-    const std::span<const std::uint64_t> known =
-        options_.sparse ? run.parameters.sparse[options_.parameter].ids
-                        : std::span<const std::uint64_t>();
+    const std::span<const std::uint64_t> known = options_.sparse
+                                                     ? run.parameters.sparse[options_.parameter].ids
+                                                     : std::span<const std::uint64_t>();
     for (std::size_t k = first; k < last; ++k) {
       const std::uint64_t id = slot.ids[k];
       if (options_.vocabulary != 0 && id >= options_.vocabulary) {
-        return Error{Errc::kData, fmt::format("layer '{}': id {} in slot '{}' is not below the "
-                                              "vocabulary of {}",
-                                              name(), id, options_.slot_names[i],
-                                              options_.vocabulary),
+        return Error{Errc::kData,
+                     fmt::format("layer '{}': id {} in slot '{}' is not below the "
+                                 "vocabulary of {}",
+                                 name(), id, options_.slot_names[i], options_.vocabulary),
                      ""};
       }
       std::size_t row = id;
@@ -168,7 +168,8 @@ LayerResult make_embedding(Builder& builder) {
   }
   // A row sums into an output alone, so its own length is the scale that keeps activations near 1.
   PADDLE_TRY(options.parameter,
-             builder.parameter({config.weight, "_" + config.name + ".w0",
+             builder.parameter({config.weight,
+                                "_" + config.name + ".w0",
                                 {options.sparse ? 0 : config.vocabulary, config.size},
                                 1.0 / std::sqrt(static_cast<double>(config.size))}));
   return LayerResult(std::make_unique<Embedding>(builder, std::move(options)));

@@ -1,4 +1,5 @@
-// fc: activation(sum over inputs of input * weight + bias), a weight of {input width, size} per input.
+// fc: activation(sum over inputs of input * weight + bias), a weight of {input width, size} per
+// input.
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -25,15 +26,17 @@ class FullyConnected final : public Layer {
   FullyConnected(const Builder& builder, std::vector<Product> products,
                  std::optional<std::size_t> bias, Activation activation)
       : Layer(builder.config().name, builder.index(), builder.config().size),
-        products_(std::move(products)), bias_(bias), activation_(activation) {}
+        products_(std::move(products)),
+        bias_(bias),
+        activation_(activation) {}
 
   Status forward(const Run& run, LayerAccess access, double&) const override {
     float* out = access.output(index());
     float beta = 0;
     for (const Product& product : products_) {
       kernels::gemm(Transpose::kNo, Transpose::kNo, run.rows(), width(), product.input.width, 1.0F,
-                    access.output(product.input.layer),
-                    run.parameters.dense[product.weight].data(), beta, out);
+                    access.output(product.input.layer), run.parameters.dense[product.weight].data(),
+                    beta, out);
       beta = 1;
     }
     const float* bias = bias_ ? run.parameters.dense[*bias_].data() : nullptr;
@@ -97,7 +100,8 @@ LayerResult make_fc(Builder& builder) {
   }
   for (std::size_t i = 0; i < products.size(); ++i) {
     PADDLE_TRY(products[i].weight,
-               builder.parameter({config.weight, fmt::format("_{}.w{}", config.name, i),
+               builder.parameter({config.weight,
+                                  fmt::format("_{}.w{}", config.name, i),
                                   {products[i].input.width, config.size},
                                   1.0 / std::sqrt(static_cast<double>(fan_in))}));
   }

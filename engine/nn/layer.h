@@ -29,7 +29,8 @@ class Layer {
 
   // Adds to cost_sum, which only cost layers do. kData: the batch holds what the layer cannot take.
   virtual Status forward(const Run& run, LayerAccess access, double& cost_sum) const = 0;
-  // Turns the gradient of its output into that of its inputs and parameters; may overwrite the former.
+  // Turns the gradient of its output into that of its inputs and parameters; may overwrite the
+  // former.
   virtual void backward(const Run& run, LayerAccess access) const = 0;
   // Appends the ids of sparse parameters, in any order, with repeats.
   virtual void collect_ids(const Batch&, std::span<std::vector<std::uint64_t>>) const {}

@@ -30,8 +30,10 @@ Result<Network> Network::build(const std::vector<config::LayerConfig>& layers,
 
 Status Network::check(const Batch& batch) const {
   if (batch.slots.size() != slot_names_.size()) {
-    return Error{Errc::kData, fmt::format("a batch has {} slots, the network reads {}",
-                                          batch.slots.size(), slot_names_.size()), ""};
+    return Error{Errc::kData,
+                 fmt::format("a batch has {} slots, the network reads {}", batch.slots.size(),
+                             slot_names_.size()),
+                 ""};
   }
   for (std::size_t i = 0; i < batch.slots.size(); ++i) {
     const Slot& slot = batch.slots[i];

@@ -32,8 +32,8 @@ struct Run {
   std::size_t end = 0;
   const Parameters& parameters;
   Mode mode = Mode::kTrain;
-  std::uint64_t seed = 0;             // differs from batch to batch
-  std::uint64_t first_example = 0;    // added to the index in the batch
+  std::uint64_t seed = 0;           // differs from batch to batch
+  std::uint64_t first_example = 0;  // added to the index in the batch
 
   std::size_t rows() const { return end - begin; }
 };

@@ -11,7 +11,9 @@ namespace {
 class SoftmaxCrossEntropy final : public Layer {
  public:
   SoftmaxCrossEntropy(const Builder& builder, LayerInput input, std::size_t label_slot)
-      : Layer(builder.config().name, builder.index(), 0), input_(input), label_slot_(label_slot),
+      : Layer(builder.config().name, builder.index(), 0),
+        input_(input),
+        label_slot_(label_slot),
         label_name_(builder.config().label) {}
 
   void set_consumers(std::span<const std::uint32_t> consumers) override {
@@ -30,16 +32,18 @@ class SoftmaxCrossEntropy final : public Layer {
       if (!labels.offsets.empty()) {
         at = labels.offsets[example];
         if (labels.offsets[example + 1] - at != 1) {
-          return Error{Errc::kData, fmt::format("layer '{}': an example has {} labels in slot '{}'",
-                                                name(), labels.offsets[example + 1] - at,
-                                                label_name_), "give each example one label"};
+          return Error{Errc::kData,
+                       fmt::format("layer '{}': an example has {} labels in slot '{}'", name(),
+                                   labels.offsets[example + 1] - at, label_name_),
+                       "give each example one label"};
         }
       }
       const std::uint64_t label = labels.ids[at];
       if (label >= width) {
         return Error{Errc::kData,
                      fmt::format("layer '{}': label {} in slot '{}' is not below the {} classes",
-                                 name(), label, label_name_, width), ""};
+                                 name(), label, label_name_, width),
+                     ""};
       }
       const kernels::SoftmaxCost result = kernels::softmax_cross_entropy(
           width, logits + row * width, label, train, gradient_row(run, access, row));

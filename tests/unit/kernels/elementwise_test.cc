@@ -62,8 +62,9 @@ TEST(Elementwise, BackwardMultipliesByTheDerivative) {
        {Activation::kIdentity, Activation::kSigmoid, Activation::kRelu, Activation::kTanh}) {
     for (const double x : {-2.0, -0.5, 0.75, 3.0}) {
       const double h = 1e-6;
-      const double slope = (reference::activate(activation, x + h) -
-                            reference::activate(activation, x - h)) / (2 * h);
+      const double slope =
+          (reference::activate(activation, x + h) - reference::activate(activation, x - h)) /
+          (2 * h);
       const auto y = static_cast<float>(reference::activate(activation, x));
       float gradient = 3.0F;
       activation_backward(activation, 1, &y, &gradient);

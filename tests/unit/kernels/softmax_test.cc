@@ -22,8 +22,8 @@ TEST(Softmax, CostAndGradientMatchReferenceAtEveryWidth) {
     const SoftmaxCost result =
         softmax_cross_entropy(width, logits.data(), label, true, gradient.data());
     std::vector<double> exact_gradient;
-    const double exact = reference::softmax_cross_entropy({logits.begin(), logits.end()}, label,
-                                                          &exact_gradient);
+    const double exact =
+        reference::softmax_cross_entropy({logits.begin(), logits.end()}, label, &exact_gradient);
     EXPECT_NEAR(result.cost, exact, 1e-5) << width;
     for (std::size_t i = 0; i < width; ++i) ASSERT_NEAR(gradient[i], exact_gradient[i], 1e-6);
     for (const float logit : logits) EXPECT_LE(logit, logits[result.prediction]);

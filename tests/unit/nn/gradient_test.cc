@@ -51,10 +51,10 @@ INSTANTIATE_TEST_SUITE_P(All, ActivationGradient,
                          testing::Values("identity", "sigmoid", "relu", "tanh"));
 
 TEST(Gradient, SharedSparseTableConcatAndDropout) {
-  TestNetwork test({embedding("ea", {"a"}, 3, true, "words"), embedding("eb", {"b"}, 3, true, "words"),
-                    concat("both", {"ea", "eb"}), fc("hidden", {"both"}, 8, "tanh"),
-                    dropout("dropped", "hidden", 0.4F), fc("out", {"dropped"}, 3, "identity"),
-                    cost("cost", "out", "label")},
+  TestNetwork test({embedding("ea", {"a"}, 3, true, "words"),
+                    embedding("eb", {"b"}, 3, true, "words"), concat("both", {"ea", "eb"}),
+                    fc("hidden", {"both"}, 8, "tanh"), dropout("dropped", "hidden", 0.4F),
+                    fc("out", {"dropped"}, 3, "identity"), cost("cost", "out", "label")},
                    kSlots);
   ASSERT_EQ(test.network.parameters()[0].name(), "words");
   expect_right_gradient(test, five_examples());
@@ -72,18 +72,18 @@ TEST(Gradient, SharedWeightOfTwoFcLayers) {
   auto second = fc("second", {"first"}, 4, "tanh");
   first.weight.name = second.weight.name = "square";
   second.has_bias = false;
-  TestNetwork test({embedding("e", {"a"}, 4, true), first, second, fc("out", {"second"}, 3, "identity"),
-                    cost("cost", "out", "label")},
+  TestNetwork test({embedding("e", {"a"}, 4, true), first, second,
+                    fc("out", {"second"}, 3, "identity"), cost("cost", "out", "label")},
                    kSlots);
   expect_right_gradient(test, five_examples());
 }
 
 TEST(Gradient, ALayerWithSeveralReadersAndTwoCosts) {
-  TestNetwork test({embedding("e", {"a"}, 3, false), fc("x", {"e"}, 3, "tanh"),
-                    dropout("d", "x", 0.3F), concat("c", {"x", "d", "x"}),
-                    fc("out", {"c", "x"}, 3, "identity"), cost("one", "x", "label"),
-                    cost("two", "out", "label"), cost("three", "out", "label")},
-                   kSlots);
+  TestNetwork test(
+      {embedding("e", {"a"}, 3, false), fc("x", {"e"}, 3, "tanh"), dropout("d", "x", 0.3F),
+       concat("c", {"x", "d", "x"}), fc("out", {"c", "x"}, 3, "identity"),
+       cost("one", "x", "label"), cost("two", "out", "label"), cost("three", "out", "label")},
+      kSlots);
   expect_right_gradient(test, five_examples());
 }
 

@@ -10,11 +10,11 @@ namespace paddle::nn {
 namespace {
 
 TestNetwork ngram(std::uint64_t seed = 1) {
-  return TestNetwork({embedding("e0", {"w0"}, 4, true, "_proj"), embedding("e1", {"w1"}, 4, true, "_proj"),
-                      concat("context", {"e0", "e1"}), fc("hidden", {"context"}, 16, "sigmoid"),
-                      fc("out", {"hidden"}, kTestVocabulary, "identity"),
-                      cost("cost", "out", "next")},
-                     {"w0", "w1", "next"}, seed);
+  return TestNetwork(
+      {embedding("e0", {"w0"}, 4, true, "_proj"), embedding("e1", {"w1"}, 4, true, "_proj"),
+       concat("context", {"e0", "e1"}), fc("hidden", {"context"}, 16, "sigmoid"),
+       fc("out", {"hidden"}, kTestVocabulary, "identity"), cost("cost", "out", "next")},
+      {"w0", "w1", "next"}, seed);
 }
 
 // The next word is a fixed function of the two before it.

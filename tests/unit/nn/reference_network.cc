@@ -91,8 +91,8 @@ struct Reference {
         for (std::size_t i = 0; i < out.size(); ++i) out[i] *= static_cast<double>(mask[i]);
       }
       if (layer.type == "softmax_cross_entropy") {
-        sum += kernels::reference::softmax_cross_entropy(
-            outputs[layer.inputs[0]], ids(layer.label, example)[0], nullptr);
+        sum += kernels::reference::softmax_cross_entropy(outputs[layer.inputs[0]],
+                                                         ids(layer.label, example)[0], nullptr);
       }
     }
     return sum;

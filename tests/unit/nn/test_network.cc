@@ -59,9 +59,7 @@ config::LayerConfig cost(std::string name, std::string input, std::string label)
 
 TestNetwork::TestNetwork(std::vector<config::LayerConfig> layer_configs,
                          std::vector<std::string> slot_names, std::uint64_t seed)
-    : layers(std::move(layer_configs)),
-      slots(std::move(slot_names)),
-      network([&] {
+    : layers(std::move(layer_configs)), slots(std::move(slot_names)), network([&] {
         auto built = Network::build(layers, slots, 0);
         if (!built) throw std::runtime_error(built.error().message);
         return *std::move(built);
@@ -102,9 +100,12 @@ double TestNetwork::run(const Batch& batch, std::size_t parts, std::uint64_t dro
   workspace.clear_gradients();
   double sum = 0;
   for (std::size_t part = 0; part < parts; ++part) {
-    const Run run{.batch = batch, .begin = batch.size * part / parts,
-                  .end = batch.size * (part + 1) / parts, .parameters = parameters,
-                  .mode = Mode::kTrain, .seed = dropout_seed};
+    const Run run{.batch = batch,
+                  .begin = batch.size * part / parts,
+                  .end = batch.size * (part + 1) / parts,
+                  .parameters = parameters,
+                  .mode = Mode::kTrain,
+                  .seed = dropout_seed};
     sum += network.forward(run, workspace).value();
     network.backward(run, workspace);
   }
@@ -127,8 +128,11 @@ double TestNetwork::run(const Batch& batch, std::size_t parts, std::uint64_t dro
 Result<double> TestNetwork::test(const Batch& batch) {
   PADDLE_TRY_STATUS(network.check(batch));
   const Parameters parameters = views(batch);
-  return network.forward(Run{.batch = batch, .begin = 0, .end = batch.size,
-                             .parameters = parameters, .mode = Mode::kTest},
+  return network.forward(Run{.batch = batch,
+                             .begin = 0,
+                             .end = batch.size,
+                             .parameters = parameters,
+                             .mode = Mode::kTest},
                          workspace);
 }
 
