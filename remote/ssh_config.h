@@ -16,7 +16,9 @@ namespace paddle::remote {
 
 struct SshSessionFree {
   void operator()(ssh_session session) const {
-    ssh_disconnect(session);
+    // ssh_disconnect would leave a socket open that libssh was given, though libssh closes the same
+    // socket when the connection breaks: only the silent way closes it once in every case.
+    ssh_silent_disconnect(session);
     ssh_free(session);
   }
 };

@@ -37,7 +37,6 @@ struct ChannelRequest {
 
 struct SshConnection {
   std::shared_ptr<void> transport;  // a jump host's channel, if any; outlives the session
-  UniqueFd socket;                  // libssh leaves a socket that it was given open
   SshHandle session;                // authenticated
   std::string label;                // "host:port", for errors
 };

@@ -43,8 +43,7 @@ Result<Transport> connect_transport(const NodeSpec& node, const SshTarget& targe
   return Transport{std::move(fd), nullptr};
 }
 
-Status handshake(ssh_session session, const SshTarget& target, TimePoint deadline) {
-  PADDLE_TRY_STATUS(set_deadline(session, deadline));
+Status handshake(ssh_session session, const SshTarget& target) {
   const int code = ssh_connect(session);
   if (code == SSH_OK) return {};
   return Error{Errc::kUnreachable,
@@ -63,17 +62,18 @@ Result<SshConnection> open_session(const NodeSpec& node, TimePoint deadline) {
   if (session == nullptr) return Error{Errc::kResource, "libssh: out of memory", ""};
   PADDLE_TRY(const SshTarget target, apply_options(session, node));
   connection.label = target.label();
+  PADDLE_TRY_STATUS(set_deadline(session, deadline));
   if (!target.proxy_command || !node.jump.empty()) {
     PADDLE_TRY(Transport transport, connect_transport(node, target, deadline));
     if (::fcntl(transport.fd.get(), F_SETFL, O_NONBLOCK) != 0) {
       return system_error(Errc::kResource, "fcntl");
     }
     connection.transport = std::move(transport.keep_alive);
-    connection.socket = std::move(transport.fd);
-    const socket_t fd = connection.socket.get();
+    PADDLE_TRY_STATUS(set_deadline(session, deadline));
+    const socket_t fd = transport.fd.release();  // of libssh once ssh_connect has it, which is next
     ssh_options_set(session, SSH_OPTIONS_FD, &fd);
   }
-  PADDLE_TRY_STATUS(handshake(session, target, deadline));
+  PADDLE_TRY_STATUS(handshake(session, target));
   PADDLE_TRY_STATUS(check_host_key(session, target));
   if (Status status = authenticate(session, target, deadline); !status) {
     return std::move(status).error().with(target.label());

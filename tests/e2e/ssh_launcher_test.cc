@@ -89,6 +89,29 @@ std::string fingerprint_of(const std::string& public_key, const std::string& scr
   return line.substr(begin, line.find(' ', begin) - begin);
 }
 
+std::size_t open_descriptors() {
+  const auto all = std::filesystem::directory_iterator("/proc/self/fd");
+  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+TEST_F(SshLauncherTest, ClosesEveryDescriptorHoweverASessionEnds) {
+  const std::size_t before = open_descriptors();
+  ASSERT_TRUE(make_ssh_launcher(node_, within(seconds(20))));
+  EXPECT_EQ(open_descriptors(), before) << "a session that was not used";
+  {
+    auto launcher = make_ssh_launcher(node_, within(seconds(20)));
+    ASSERT_TRUE(launcher);
+    auto channel = (*launcher)->run("cat", within(seconds(20)));
+    ASSERT_TRUE(channel);
+    sshd_->signal_sessions(SIGKILL);
+    EXPECT_EQ(read_all(channel->fd.get()), "");
+  }
+  EXPECT_EQ(open_descriptors(), before) << "a session that was lost";
+  write(sshd_->known_hosts(), "");
+  refusal();
+  EXPECT_EQ(open_descriptors(), before) << "a session that was refused";
+}
+
 TEST_F(SshLauncherTest, RunsCommandsOneAfterTheOtherOnOneSession) {
   auto launcher = make_ssh_launcher(node_, within(seconds(20)));
   ASSERT_TRUE(launcher) << launcher.error().message;
