@@ -1,0 +1,162 @@
+// The agent over a real sshd: bootstrap, facts, files, a supervised process, teardown.
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <map>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "remote/agent_client.h"
+#include "tests/support/sshd.h"
+
+namespace paddle::remote {
+namespace {
+
+using std::chrono::seconds;
+using test::Sshd;
+namespace fs = std::filesystem;
+
+class SshConnectTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    ::signal(SIGPIPE, SIG_IGN);
+    ::unsetenv("SSH_AUTH_SOCK");
+  }
+
+  void SetUp() override {
+    if (const std::string why = Sshd::missing(); !why.empty()) GTEST_SKIP() << why;
+    auto sshd = Sshd::start("127.0.0.2");
+    ASSERT_TRUE(sshd) << sshd.error().message;
+    sshd_ = *std::move(sshd);
+    auto folder = test::TemporaryFolder::create();
+    ASSERT_TRUE(folder);
+    folder_ = std::make_unique<test::TemporaryFolder>(*std::move(folder));
+    node_.name = "node-0";
+    node_.host = sshd_->address();
+    node_.ssh_port = sshd_->port();
+    node_.identity = sshd_->identity();
+    node_.known_hosts = sshd_->known_hosts();
+    node_.ssh_directory = sshd_->folder() + "/dot_ssh";
+    node_.root = folder_->path() + "/work/lab";
+    options_.agent_binary = AGENT_BINARY;
+    options_.deadline = seconds(40);
+  }
+
+  std::unique_ptr<AgentClient> connected() {
+    auto client = connect(node_, options_);
+    EXPECT_TRUE(client) << client.error().message;
+    return client ? *std::move(client) : nullptr;
+  }
+
+  // Every file below root with its inode: a file that was replaced gets another one.
+  std::map<std::string, ino_t> inodes() const {
+    std::map<std::string, ino_t> found;
+    for (const auto& entry : fs::recursive_directory_iterator(node_.root)) {
+      struct stat about {};
+      if (entry.is_regular_file() && ::stat(entry.path().c_str(), &about) == 0) {
+        found[entry.path().string()] = about.st_ino;
+      }
+    }
+    return found;
+  }
+
+  std::unique_ptr<Sshd> sshd_;
+  std::unique_ptr<test::TemporaryFolder> folder_;
+  NodeSpec node_;
+  ConnectOptions options_;
+};
+
+TEST_F(SshConnectTest, TellsFactsPushesFilesRunsAProcessAndLeavesNothing) {
+  auto client = connected();
+  ASSERT_TRUE(client);
+  const auto facts = client->facts();
+  ASSERT_TRUE(facts) << facts.error().message;
+  EXPECT_EQ(facts->root, node_.root);
+  EXPECT_GT(facts->cores, 0U);
+
+  const std::string script = folder_->path() + "/script";
+  ASSERT_TRUE(replace_file(script, as_bytes("#!/bin/sh\necho \"hello $1\"\nexit 7\n")));
+  const std::vector<PushItem> items = {{script, "jobs/one/script", true}};
+  const auto quiet = [](std::uint64_t) {};
+  const auto first = client->push(items, quiet);
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(first->files_sent, 1U);
+  const auto second = client->push(items, quiet);
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_EQ(second->files_sent, 0U);
+
+  ProcessSpec process;
+  process.job = "one";
+  process.name = "trainer-0";
+  process.program = "jobs/one/script";
+  process.arguments = {"there; touch /tmp/never"};
+  process.directory = "jobs/one";
+  process.log = "jobs/one/trainer-0.log";
+  const Status started = client->start(process);
+  ASSERT_TRUE(started) << started.error().message;
+  const TimePoint deadline = SteadyClock().now() + seconds(30);
+  ProcessStatus status;
+  status.state = ProcessState::kRunning;
+  while (status.state == ProcessState::kRunning && SteadyClock().now() < deadline) {
+    const auto all = client->processes("one");
+    ASSERT_TRUE(all) << all.error().message;
+    ASSERT_EQ(all->size(), 1U);
+    status = all->front();
+  }
+  EXPECT_EQ(status.state, ProcessState::kExited);
+  EXPECT_EQ(status.exit_code, 7);
+  const auto log = client->read_log(process.log, 0, 4096);
+  ASSERT_TRUE(log) << log.error().message;
+  EXPECT_NE(log->data.find("hello there; touch /tmp/never"), std::string::npos) << log->data;
+
+  const auto report = client->teardown(false);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_TRUE(report->remaining.empty());
+  EXPECT_FALSE(fs::exists(node_.root));
+}
+
+TEST_F(SshConnectTest, ASecondConnectPushesNothing) {
+  ASSERT_TRUE(connected());
+  const auto before = inodes();
+  ASSERT_FALSE(before.empty()) << "the agent is there";
+  ASSERT_TRUE(connected());
+  EXPECT_EQ(inodes(), before);
+}
+
+TEST_F(SshConnectTest, AProcessOutlivesTheConnection) {
+  auto client = connected();
+  ASSERT_TRUE(client);
+  ASSERT_EQ(*test::run_program({"/usr/bin/mkfifo", folder_->path() + "/gate"}), 0);
+  const std::string script = folder_->path() + "/script";
+  ASSERT_TRUE(replace_file(
+      script, as_bytes("#!/bin/sh\nread word < " + folder_->path() + "/gate\nexit 5\n")));
+  ASSERT_TRUE(client->push({{script, "jobs/two/script", true}}, [](std::uint64_t) {}));
+  ProcessSpec process;
+  process.job = "two";
+  process.name = "trainer-0";
+  process.program = "jobs/two/script";
+  process.directory = "jobs/two";
+  process.log = "jobs/two/trainer-0.log";
+  ASSERT_TRUE(client->start(process));
+  sshd_->signal_sessions(SIGKILL);  // the laptop sleeps, the network is gone
+  EXPECT_FALSE(client->facts());
+
+  client = connected();
+  ASSERT_TRUE(client);
+  auto all = client->processes("two");
+  ASSERT_TRUE(all) << all.error().message;
+  ASSERT_EQ(all->size(), 1U);
+  EXPECT_EQ(all->front().state, ProcessState::kRunning);
+  const int pid = all->front().pid;
+  const auto report = client->teardown(false);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_GE(report->processes_ended, 1U);
+  EXPECT_NE(::kill(pid, 0), 0) << "ended by teardown";
+  EXPECT_FALSE(fs::exists(node_.root));
+}
+
+}  // namespace
+}  // namespace paddle::remote
