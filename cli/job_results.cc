@@ -6,11 +6,12 @@
 
 #include <fmt/format.h>
 
-#include "cli/file_hash.h"
 #include "cli/job_plan.h"
 #include "cli/job_watch.h"
 #include "cli/json.h"
 #include "engine/base/safe_path.h"
+#include "engine/base/sha256.h"
+#include "engine/base/text.h"
 
 namespace paddle::cli {
 namespace {
@@ -38,7 +39,8 @@ Status fetch_folder(Member& member, const std::string& remote, const fs::path& l
     }
     ++counters.files;
     if (fs::exists(target, error)) {
-      if (const auto hash = file_sha256(target.string()); hash && *hash == entry.sha256) continue;
+      const auto digest = sha256_of_file(target.string());
+      if (digest && to_hex(*digest) == entry.sha256) continue;
     }
     PADDLE_TRY_STATUS(member.client->fetch(remote + "/" + entry.path, target.string()));
     ++counters.fetched;

@@ -82,7 +82,7 @@ Result<Workspace> scan_workspace(const std::string& path, const config::JobConfi
   const bool mounted = job.data.train.starts_with('/');
   if (data.empty() && !mounted) {
     return Error{Errc::kData, fmt::format("no file matches '{}' in {}", job.data.train, workspace.path),
-                 "prepare the data first (templates/*/prepare), or correct [data] train"};
+                 "prepare the data first, or correct [data] train"};
   }
   PADDLE_TRY(workspace.test, share_of(workspace, job.data.test, 0, 1, nullptr));
   data.insert(workspace.test.begin(), workspace.test.end());

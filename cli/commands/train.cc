@@ -1,4 +1,5 @@
 #include <ctime>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -27,6 +28,19 @@ std::string default_job_name(const std::string& workspace, std::int64_t unix_sec
 
 std::string results_folder(const Context& context, const CommandOptions& options) {
   return options.output.starts_with('/') ? options.output : context.directory + "/" + options.output;
+}
+
+// Data that is not there yet: a workspace that has the script for it says so in its own words.
+Error name_prepare_script(Error error, const std::string& workspace, const std::string& folder) {
+  std::error_code ignored;
+  if (error.hint.find("prepare") == std::string::npos ||
+      !std::filesystem::is_regular_file(folder + "/prepare", ignored)) {
+    return error;
+  }
+  const auto script = std::filesystem::path(workspace).lexically_normal() / "prepare";
+  error.code = Errc::kData;
+  error.hint = fmt::format("make the data first: {}{}", script.has_parent_path() ? "" : "./", script.string());
+  return error;
 }
 
 Status refuse_known_job(ClusterSession& session, const std::string& job) {
@@ -79,13 +93,16 @@ Status follow_to_end(Context& context, ClusterSession& session, const std::strin
 
 Status run_train(Context& context, const CommandOptions& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
-  const std::string path = options.workspace.starts_with('/') ? options.workspace
-                                                              : context.directory + "/" + options.workspace;
+  const std::string path =
+      (std::filesystem::path(context.directory) / options.workspace).lexically_normal().string();
   PADDLE_TRY(const Placement placement, place_job(cluster, options.trainers, options.pservers));
   PADDLE_TRY_STATUS(check_workspace(path));
-  PADDLE_TRY(const config::JobConfig config, config::read_job(path + "/job.toml", options.overrides));
-  PADDLE_TRY(const Workspace workspace,
-             scan_workspace(path, config, static_cast<std::uint32_t>(placement.trainers.size())));
+  const auto config = config::read_job(path + "/job.toml", options.overrides);
+  if (!config) return name_prepare_script(config.error(), options.workspace, path);
+  const auto scanned =
+      scan_workspace(path, *config, static_cast<std::uint32_t>(placement.trainers.size()));
+  if (!scanned) return name_prepare_script(scanned.error(), options.workspace, path);
+  const Workspace& workspace = *scanned;
   PADDLE_TRY(const remote::PushItem engine, engine_item(context.engine));
   JobRequest request;
   request.job = options.job.empty() ? default_job_name(workspace.name, context.unix_seconds()) : options.job;

@@ -233,6 +233,12 @@ TEST_F(CommandsTest, WrongInputIsNamed) {
   write("w/data/dictionary.txt", "a\n<unk>\n");
   EXPECT_EQ(train(), 6);
   EXPECT_TRUE(err_has("no file matches 'data/train-*'")) << err_.str();
+  write("w/prepare", "#!/bin/sh\n");
+  EXPECT_EQ(train(), 6);
+  EXPECT_TRUE(err_has("hint: make the data first: w/prepare\n")) << err_.str();
+  fs::remove_all(folder_ + "/w/data");
+  EXPECT_EQ(train(), 6);
+  EXPECT_TRUE(err_has("hint: make the data first: w/prepare\n")) << err_.str();
 }
 
 TEST_F(CommandsTest, StatusLogsStopAndTeardownOfARunningJob) {
