@@ -197,7 +197,8 @@ void Shard::try_commit(TimePoint now, std::vector<net::Outgoing>& out) {
     if (!trainer.active()) continue;
     trainer.last_applied = trainer.push->sequence;
     trainer.push.reset();
-    if (!trainer.waiter) continue;  // its connection is gone; it will ask again
+    // Without a waiter its connection is gone, or it has come back and asks something else.
+    if (!trainer.waiter || trainer.waiter->what != WaitFor::kRound) continue;
     const std::uint64_t request = trainer.waiter->request;
     trainer.waiter.reset();
     reply_pushed(trainer, request, false, out);

@@ -1,0 +1,67 @@
+// The protocol of one trainer's lane to one shard, passive: one request at a time, sent again until it is answered.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "engine/base/clock.h"
+#include "engine/base/result.h"
+#include "proto/frame.h"
+#include "proto/frame_type.h"
+#include "proto/wire.pb.h"
+
+namespace paddle::trainer {
+
+class ClientLane {
+ public:
+  struct Options {
+    std::uint32_t trainer_id = 0;
+    std::uint32_t incarnation = 0;
+    std::uint64_t job_tag = 0;
+    std::uint16_t lane = 0;
+    Duration resend_after = Duration::zero();  // zero: never, the link is reliable
+  };
+  explicit ClientLane(Options options) : options_(options) {}
+
+  // Numbers the message and keeps the frame until its answer; no other request may be open. A push carries
+  // last_applied() + 1 as its sequence; every other request last_applied().
+  template <class Message>
+  const Frame& request(FrameType type, Message message, Bytes tail, TimePoint now) {
+    message.set_request(++request_);
+    return open(type, message.SerializeAsString(), std::move(tail), now);
+  }
+  // The answer to the open request. Nothing: a late copy, or Waiting. An error: the shard refused, or broke the protocol.
+  Result<std::optional<Frame>> on_frame(Frame&& frame, TimePoint now);
+  // The frame to send again, or null.
+  const Frame* on_tick(TimePoint now);
+
+  bool is_open() const { return open_.has_value(); }
+  std::uint64_t last_applied() const { return last_applied_; }
+  std::uint64_t step() const { return step_; }
+  std::uint64_t passes_finished() const { return passes_finished_; }
+  // Why the answer is late, from the last Waiting ("" if none came), and when it last said something new.
+  const std::string& waiting_for() const { return waiting_for_; }
+  TimePoint last_progress() const { return last_progress_; }
+  bool waits_for_connected() const { return waits_for_connected_; }
+
+ private:
+  const Frame& open(FrameType type, std::string head, Bytes tail, TimePoint now);
+  Status take(const Frame& frame, std::uint64_t& request);
+  template <class Message>
+  Status parse(const Frame& frame, Message& message) const;
+
+  Options options_;
+  std::uint64_t epoch_ = 0;
+  std::uint64_t request_ = 0;
+  std::uint64_t last_applied_ = 0;
+  std::uint64_t step_ = 0;
+  std::uint64_t passes_finished_ = 0;
+  std::optional<Frame> open_;
+  TimePoint sent_at_;
+  std::string waiting_for_;
+  std::uint64_t progress_ = 0;
+  bool waits_for_connected_ = false;
+  TimePoint last_progress_;
+};
+
+}  // namespace paddle::trainer

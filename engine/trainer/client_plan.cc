@@ -1,0 +1,86 @@
+#include "engine/trainer/client_plan.h"
+
+#include <algorithm>
+
+#include "engine/param/parameter_set.h"
+#include "engine/param/partition.h"
+
+namespace paddle::trainer {
+namespace {
+
+// Calls use(piece, elements of the parameter, begin in the range) for every piece that [offset, offset + count) meets.
+template <class Use>
+void for_each_overlap(std::span<const DensePiece> pieces, std::uint64_t offset, std::uint64_t count,
+                      Use&& use) {
+  for (const DensePiece& piece : pieces) {
+    const std::uint64_t begin = std::max(piece.offset, offset);
+    const std::uint64_t end = std::min(piece.offset + piece.size, offset + count);
+    if (begin >= end) continue;
+    use(piece, piece.begin + (begin - piece.offset), begin - offset, end - begin);
+  }
+}
+
+}  // namespace
+
+DensePlan plan_dense(const wire::ParameterSet& set) {
+  DensePlan plan;
+  plan.pieces.resize(set.dense_shards());
+  plan.sizes.resize(set.dense_shards());
+  for (const param::DenseBlock& block : param::partition_dense(set)) {
+    std::uint64_t& size = plan.sizes[block.shard];
+    plan.pieces[block.shard].push_back({block.parameter, block.begin, block.size, size});
+    size += block.size;
+  }
+  return plan;
+}
+
+void gather(std::span<const DensePiece> pieces, std::span<const DenseParameter* const> from,
+            std::uint64_t offset, std::span<float> to) {
+  for_each_overlap(pieces, offset, to.size(), [&](const DensePiece& piece, std::uint64_t element,
+                                                  std::uint64_t at, std::uint64_t count) {
+    const DenseParameter* const parameter = from[piece.parameter];
+    if (parameter == nullptr || parameter->gradient.empty()) {
+      std::fill_n(to.begin() + static_cast<std::ptrdiff_t>(at), count, 0.0F);
+    } else {
+      std::copy_n(parameter->gradient.data() + element, count, to.data() + at);
+    }
+  });
+}
+
+void scatter(std::span<const DensePiece> pieces, std::span<const float> from, std::uint64_t offset,
+             std::span<DenseParameter* const> to) {
+  for_each_overlap(pieces, offset, from.size(), [&](const DensePiece& piece, std::uint64_t element,
+                                                    std::uint64_t at, std::uint64_t count) {
+    DenseParameter* const parameter = to[piece.parameter];
+    if (parameter != nullptr) {
+      std::copy_n(from.data() + at, count, parameter->value.data() + element);
+    }
+  });
+}
+
+std::vector<std::vector<RowFrame>> plan_rows(std::span<const SparseRows> tables,
+                                             const wire::ParameterSet& set,
+                                             std::uint64_t bytes_max) {
+  const std::uint32_t shards = set.sparse_shards();
+  std::vector<std::vector<RowFrame>> frames(shards);
+  std::vector<std::uint64_t> bytes(shards, 0);
+  for (auto& of_shard : frames) of_shard.emplace_back();
+  for (std::uint32_t t = 0; t < tables.size(); ++t) {
+    const auto& spec = set.parameters(static_cast<int>(tables[t].parameter));
+    const std::uint64_t row_bytes = sizeof(std::uint64_t) + param::row_width(spec) * sizeof(float);
+    for (std::size_t i = 0; i < tables[t].ids.size(); ++i) {
+      const std::uint32_t shard = param::sparse_shard(tables[t].ids[i], shards);
+      if (bytes[shard] > 0 && bytes[shard] + row_bytes > bytes_max) {
+        frames[shard].emplace_back();
+        bytes[shard] = 0;
+      }
+      auto& ranges = frames[shard].back().ranges;
+      if (ranges.empty() || ranges.back().table != t) ranges.push_back({t, {}});
+      ranges.back().positions.push_back(i);
+      bytes[shard] += row_bytes;
+    }
+  }
+  return frames;
+}
+
+}  // namespace paddle::trainer

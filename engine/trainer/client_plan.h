@@ -1,0 +1,51 @@
+// Which part of which parameter lies where: the client's half of the partition, and the copying in and out of frames.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "engine/base/bytes.h"
+#include "engine/trainer/parameter_client.h"
+#include "proto/wire.pb.h"
+
+namespace paddle::trainer {
+
+// Largest tail of one request or answer, both ways.
+constexpr std::uint64_t kTransferBytes = 32ULL << 20U;
+
+// Elements [begin, begin + size) of a parameter, at `offset` of its shard.
+struct DensePiece {
+  std::uint32_t parameter = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t size = 0;
+  std::uint64_t offset = 0;
+};
+
+struct DensePlan {
+  std::vector<std::vector<DensePiece>> pieces;  // by shard, in order of offset
+  std::vector<std::uint64_t> sizes;             // elements by shard
+};
+DensePlan plan_dense(const wire::ParameterSet& set);
+
+// Elements [offset, offset + count) of a shard out of, or into, the parameters (by parameter index; null: zeros, skipped).
+void gather(std::span<const DensePiece> pieces, std::span<const DenseParameter* const> from,
+            std::uint64_t offset, std::span<float> to);
+void scatter(std::span<const DensePiece> pieces, std::span<const float> from, std::uint64_t offset,
+             std::span<DenseParameter* const> to);
+
+// One frame's worth of rows for one shard: positions into SparseRows::ids.
+struct RowRange {
+  std::uint32_t table = 0;  // position in the span of SparseRows
+  std::vector<std::size_t> positions;
+};
+struct RowFrame {
+  std::vector<RowRange> ranges;
+};
+
+// Splits tables by shard and by kTransferBytes a frame (ids and floats together). By shard; at least one frame, maybe
+// empty, for every shard. Tables must be in ascending order of parameter.
+std::vector<std::vector<RowFrame>> plan_rows(std::span<const SparseRows> tables,
+                                             const wire::ParameterSet& set,
+                                             std::uint64_t bytes_max = kTransferBytes);
+
+}  // namespace paddle::trainer

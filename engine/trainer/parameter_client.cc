@@ -1,0 +1,345 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/param/parameter_set.h"
+#include "engine/param/partition.h"
+#include "engine/trainer/parameter_client_impl.h"
+
+namespace paddle::trainer {
+namespace {
+
+constexpr std::uint64_t kTransferFloats = kTransferBytes / sizeof(float);
+
+Error misuse(std::string message) { return Error{Errc::kUsage, std::move(message), ""}; }
+
+std::span<const float> floats(const Bytes& tail) {
+  return {reinterpret_cast<const float*>(tail.data()), tail.size() / sizeof(float)};
+}
+
+std::span<float> append_floats(Bytes& tail, std::uint64_t count) {
+  const std::size_t begin = tail.size();
+  tail.resize(begin + count * sizeof(float));
+  return {reinterpret_cast<float*>(tail.data() + begin), count};
+}
+
+// Segment heads and the ids of one frame of rows, for pulls and pushes.
+template <class Message>
+void put_ids(Message& message, Bytes& tail, const RowFrame& frame,
+             std::span<const SparseRows> tables) {
+  for (const RowRange& range : frame.ranges) {
+    wire::Segment* const segment = message.add_segments();
+    segment->set_parameter(tables[range.table].parameter);
+    segment->set_count(range.positions.size());
+    for (const std::size_t position : range.positions) {
+      append_bytes(tail, std::span(&tables[range.table].ids[position], 1));
+    }
+  }
+}
+
+ClientLane::Options lane_options(const ParameterClient::Options& options) {
+  return {.trainer_id = options.trainer_id,
+          .incarnation = options.incarnation,
+          .job_tag = options.job_tag};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ParameterClient>> ParameterClient::join(
+    Options options, std::vector<std::unique_ptr<net::Link>> dense,
+    std::vector<std::unique_ptr<net::Link>> sparse) {
+  PADDLE_TRY_STATUS(param::validate(options.parameters));
+  if (dense.size() != options.parameters.dense_shards() ||
+      sparse.size() != options.parameters.sparse_shards() || dense.size() + sparse.size() == 0) {
+    return misuse(fmt::format("{} dense and {} sparse links for {} dense and {} sparse ports",
+                              dense.size(), sparse.size(), options.parameters.dense_shards(),
+                              options.parameters.sparse_shards()));
+  }
+  auto client = std::make_unique<ParameterClientImpl>(std::move(options), std::move(dense),
+                                                      std::move(sparse));
+  PADDLE_TRY_STATUS(client->join());
+  return std::unique_ptr<ParameterClient>(std::move(client));
+}
+
+ParameterClientImpl::ParameterClientImpl(Options options,
+                                         std::vector<std::unique_ptr<net::Link>> dense,
+                                         std::vector<std::unique_ptr<net::Link>> sparse)
+    : options_(std::move(options)),
+      dense_("dense", std::move(dense), lane_options(options_), 0, options_.deadline),
+      sparse_("sparse", std::move(sparse), lane_options(options_),
+              static_cast<std::uint16_t>(dense_.size()), options_.deadline),
+      plan_(plan_dense(options_.parameters)) {}
+
+std::uint64_t ParameterClientImpl::width(std::uint32_t parameter) const {
+  return param::row_width(options_.parameters.parameters(static_cast<int>(parameter)));
+}
+
+Status ParameterClientImpl::join() {
+  const std::string set = options_.parameters.SerializeAsString();
+  return on_all(
+      [&](ClientLanes& lanes, std::size_t i) {
+        Bytes tail;
+        append_bytes(tail, std::span<const char>(set));
+        return lanes.send(i, FrameType::kJoin, wire::Join(), std::move(tail));
+      },
+      [&](ClientLanes& lanes, std::size_t i) -> Status {
+        PADDLE_TRY_STATUS(lanes.receive(i, FrameType::kPosition));
+        return {};
+      });
+}
+
+Status ParameterClientImpl::ready() {
+  return ask_all(FrameType::kReady, wire::Ready(), FrameType::kPosition,
+                 [](ClientLanes&, std::size_t, const Frame&) { return Status(); });
+}
+
+Status ParameterClientImpl::check_dense(std::span<DenseParameter> parameters,
+                                        std::vector<DenseParameter*>& by_index) {
+  const wire::ParameterSet& set = options_.parameters;
+  by_index.assign(static_cast<std::size_t>(set.parameters_size()), nullptr);
+  for (DenseParameter& parameter : parameters) {
+    if (parameter.parameter >= by_index.size() ||
+        set.parameters(static_cast<int>(parameter.parameter)).sparse()) {
+      return misuse(fmt::format("parameter {} is not dense", parameter.parameter));
+    }
+    const auto& spec = set.parameters(static_cast<int>(parameter.parameter));
+    const std::uint64_t elements = param::element_count(spec);
+    if (!parameter.gradient.empty() && parameter.gradient.size() != elements) {
+      return misuse(fmt::format("the gradient of '{}' has {} elements, expected {}", spec.name(),
+                                parameter.gradient.size(), elements));
+    }
+    parameter.value.resize(elements);
+    by_index[parameter.parameter] = &parameter;
+  }
+  return {};
+}
+
+Status ParameterClientImpl::check_rows(std::span<const SparseRows> rows, bool has_gradients) const {
+  const wire::ParameterSet& set = options_.parameters;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const SparseRows& table = rows[i];
+    if (table.parameter >= static_cast<std::uint32_t>(set.parameters_size()) ||
+        !set.parameters(static_cast<int>(table.parameter)).sparse()) {
+      return misuse(fmt::format("parameter {} is no sparse table", table.parameter));
+    }
+    if (i > 0 && table.parameter <= rows[i - 1].parameter) {
+      return misuse("sparse tables must be in ascending order of parameter");
+    }
+    const bool ascends = std::adjacent_find(table.ids.begin(), table.ids.end(),
+                                            std::greater_equal<>()) == table.ids.end();
+    if (!ascends || (has_gradients &&
+                     table.gradients.size() != table.ids.size() * width(table.parameter))) {
+      return misuse(fmt::format("ids of table {} are not sorted and unique, or its gradients are "
+                                "not ids x width",
+                                table.parameter));
+    }
+  }
+  return {};
+}
+
+Result<std::vector<float>> ParameterClientImpl::pull_range(std::size_t shard, std::uint32_t plane,
+                                                           std::uint64_t offset,
+                                                           std::uint64_t count,
+                                                           std::uint64_t& update_count) {
+  std::vector<float> values;
+  for (std::uint64_t done = 0; done < count;) {
+    wire::PullDense pull;
+    pull.set_offset(offset + done);
+    pull.set_count(std::min(count - done, kTransferFloats));
+    pull.set_plane(plane);
+    PADDLE_TRY(const Frame frame, dense_.exchange(shard, FrameType::kPullDense, pull, {},
+                                                  FrameType::kDenseValues));
+    wire::DenseValues answer;
+    PADDLE_TRY_STATUS(dense_.parse(shard, frame, answer));
+    if (frame.tail.size() != pull.count() * sizeof(float)) return dense_.malformed(shard, "tail");
+    if (done == 0) update_count = answer.update_count();
+    const auto part = floats(frame.tail);
+    values.insert(values.end(), part.begin(), part.end());
+    done += pull.count();
+  }
+  return values;
+}
+
+Status ParameterClientImpl::pull_shard(std::size_t shard, std::span<DenseParameter* const> to) {
+  std::uint64_t update_count = 0;
+  PADDLE_TRY(const auto values, pull_range(shard, 0, 0, plan_.sizes[shard], update_count));
+  scatter(plan_.pieces[shard], values, 0, to);
+  return {};
+}
+
+Status ParameterClientImpl::pull_dense(std::span<DenseParameter> parameters) {
+  std::vector<DenseParameter*> by_index;
+  PADDLE_TRY_STATUS(check_dense(parameters, by_index));
+  for (std::size_t shard = 0; shard < dense_.size(); ++shard) {
+    PADDLE_TRY_STATUS(pull_shard(shard, by_index));
+  }
+  return {};
+}
+
+Status ParameterClientImpl::pull_rows(std::span<SparseRows> rows) {
+  PADDLE_TRY_STATUS(check_rows(rows, false));
+  for (SparseRows& table : rows) table.values.resize(table.ids.size() * width(table.parameter));
+  const auto frames = plan_rows(rows, options_.parameters);
+  std::size_t rounds = 0;
+  for (const auto& of_shard : frames) rounds = std::max(rounds, of_shard.size());
+  for (std::size_t round = 0; round < rounds; ++round) {
+    for (std::size_t shard = 0; shard < frames.size(); ++shard) {
+      if (round >= frames[shard].size() || frames[shard][round].ranges.empty()) continue;
+      wire::PullRows pull;
+      Bytes tail;
+      put_ids(pull, tail, frames[shard][round], rows);
+      PADDLE_TRY_STATUS(sparse_.send(shard, FrameType::kPullRows, pull, std::move(tail)));
+    }
+    for (std::size_t shard = 0; shard < frames.size(); ++shard) {
+      if (round >= frames[shard].size() || frames[shard][round].ranges.empty()) continue;
+      PADDLE_TRY(const Frame frame, sparse_.receive(shard, FrameType::kRowValues));
+      auto values = floats(frame.tail);
+      std::size_t expected = 0;
+      for (const RowRange& range : frames[shard][round].ranges) {
+        expected += range.positions.size() * width(rows[range.table].parameter);
+      }
+      if (frame.tail.size() != expected * sizeof(float)) return sparse_.malformed(shard, "tail");
+      for (const RowRange& range : frames[shard][round].ranges) {
+        const std::size_t floats_per_row = width(rows[range.table].parameter);
+        for (const std::size_t position : range.positions) {
+          std::copy_n(values.begin(), floats_per_row,
+                      rows[range.table].values.data() + position * floats_per_row);
+          values = values.subspan(floats_per_row);
+        }
+      }
+    }
+  }
+  return {};
+}
+
+std::vector<ParameterClientImpl::Part> ParameterClientImpl::dense_parts(
+    std::size_t shard, const wire::PushPart& totals,
+    std::span<DenseParameter* const> parameters) const {
+  const std::uint64_t size = plan_.sizes[shard];
+  const std::uint64_t parts = std::max<std::uint64_t>(1, (size + kTransferFloats - 1) / kTransferFloats);
+  std::vector<Part> result(parts);
+  for (std::uint64_t i = 0; i < parts; ++i) {
+    const std::uint64_t offset = i * kTransferFloats;
+    const std::uint64_t count = std::min(size - offset, kTransferFloats);
+    wire::PushDense& message = result[i].dense;
+    *message.mutable_part() = totals;
+    message.mutable_part()->set_part(static_cast<std::uint32_t>(i));
+    message.mutable_part()->set_parts(static_cast<std::uint32_t>(parts));
+    message.set_offset(offset);
+    message.set_count(count);
+    gather(plan_.pieces[shard], parameters, offset, append_floats(result[i].tail, count));
+  }
+  return result;
+}
+
+std::vector<ParameterClientImpl::Part> ParameterClientImpl::row_parts(
+    const std::vector<RowFrame>& frames, const wire::PushPart& totals,
+    std::span<const SparseRows> tables) const {
+  std::vector<Part> result(frames.size());
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    wire::PushRows& message = result[i].rows;
+    *message.mutable_part() = totals;
+    message.mutable_part()->set_part(static_cast<std::uint32_t>(i));
+    message.mutable_part()->set_parts(static_cast<std::uint32_t>(frames.size()));
+    Bytes& tail = result[i].tail;
+    put_ids(message, tail, frames[i], tables);
+    for (const RowRange& range : frames[i].ranges) {
+      const SparseRows& table = tables[range.table];
+      const std::size_t floats_per_row = width(table.parameter);
+      for (const std::size_t position : range.positions) {
+        append_bytes(tail, std::span(table.gradients).subspan(position * floats_per_row,
+                                                              floats_per_row));
+      }
+    }
+  }
+  return result;
+}
+
+Status ParameterClientImpl::send_part(ClientLanes& lanes, std::size_t lane, Part&& part) {
+  return &lanes == &dense_
+             ? lanes.send(lane, FrameType::kPushDense, part.dense, std::move(part.tail))
+             : lanes.send(lane, FrameType::kPushRows, part.rows, std::move(part.tail));
+}
+
+// Last parts go out only when every lane's earlier parts are stored: their answers wait for the other trainers, who must
+// not in turn wait for a part that this trainer still holds back.
+Status ParameterClientImpl::push_parts(std::vector<std::vector<Part>>& dense,
+                                       std::vector<std::vector<Part>>& sparse,
+                                       std::vector<Frame>& dense_answers) {
+  for (ClientLanes* lanes : {&dense_, &sparse_}) {
+    auto& parts = lanes == &dense_ ? dense : sparse;
+    for (std::size_t lane = 0; lane < lanes->size(); ++lane) {
+      for (std::size_t i = 0; i + 1 < parts[lane].size(); ++i) {
+        PADDLE_TRY_STATUS(send_part(*lanes, lane, std::move(parts[lane][i])));
+        PADDLE_TRY_STATUS(lanes->receive(lane, FrameType::kStored));
+      }
+    }
+  }
+  return on_all(
+      [&](ClientLanes& lanes, std::size_t i) {
+        return send_part(lanes, i, std::move((&lanes == &dense_ ? dense : sparse)[i].back()));
+      },
+      [&](ClientLanes& lanes, std::size_t i) -> Status {
+        PADDLE_TRY(Frame frame, lanes.receive(i, FrameType::kPushed));
+        if (&lanes == &dense_) dense_answers.push_back(std::move(frame));
+        return {};
+      });
+}
+
+Status ParameterClientImpl::push(std::uint64_t num_samples, double cost_sum,
+                                 std::span<DenseParameter> dense, std::span<SparseRows> sparse) {
+  std::vector<DenseParameter*> by_index;
+  PADDLE_TRY_STATUS(check_dense(dense, by_index));
+  PADDLE_TRY_STATUS(check_rows(sparse, true));
+  wire::PushPart totals;
+  totals.set_samples(num_samples);
+  totals.set_cost_sum(cost_sum);
+  std::vector<std::vector<Part>> dense_part_lists;
+  for (std::size_t shard = 0; shard < dense_.size(); ++shard) {
+    dense_part_lists.push_back(dense_parts(shard, totals, by_index));
+  }
+  std::vector<std::vector<Part>> sparse_part_lists;
+  for (const auto& frames : plan_rows(sparse, options_.parameters)) {
+    sparse_part_lists.push_back(row_parts(frames, totals, sparse));
+  }
+  std::vector<Frame> answers;
+  PADDLE_TRY_STATUS(push_parts(dense_part_lists, sparse_part_lists, answers));
+  for (std::size_t shard = 0; shard < answers.size(); ++shard) {
+    wire::Pushed pushed;
+    PADDLE_TRY_STATUS(dense_.parse(shard, answers[shard], pushed));
+    if (!pushed.has_values()) {
+      PADDLE_TRY_STATUS(pull_shard(shard, by_index));
+      continue;
+    }
+    if (answers[shard].tail.size() != plan_.sizes[shard] * sizeof(float)) {
+      return dense_.malformed(shard, "tail");
+    }
+    scatter(plan_.pieces[shard], floats(answers[shard].tail), 0, by_index);
+  }
+  return {};
+}
+
+Result<PassTotals> ParameterClientImpl::finish_pass() {
+  PassTotals totals;
+  const ClientLanes& primary = dense_.size() > 0 ? dense_ : sparse_;
+  wire::FinishPass message;
+  message.set_pass(primary.at(0).passes_finished());
+  const auto add = [&](ClientLanes& lanes, std::size_t i, const Frame& frame) -> Status {
+    wire::PassFinished finished;
+    PADDLE_TRY_STATUS(lanes.parse(i, frame, finished));
+    totals.discarded = std::max(totals.discarded, finished.discarded());
+    if (&lanes != &primary || i != 0) return {};
+    totals.samples = finished.samples();
+    totals.cost = finished.cost_sum();
+    return {};
+  };
+  PADDLE_TRY_STATUS(ask_all(FrameType::kFinishPass, message, FrameType::kPassFinished, add));
+  return totals;
+}
+
+Status ParameterClientImpl::leave() {
+  return ask_all(FrameType::kLeave, wire::Leave(), FrameType::kDone,
+                 [](ClientLanes&, std::size_t, const Frame&) { return Status(); });
+}
+
+}  // namespace paddle::trainer

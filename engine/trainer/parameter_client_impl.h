@@ -1,0 +1,94 @@
+// ParameterClient over two sets of lanes.
+#pragma once
+
+#include <vector>
+
+#include "engine/trainer/client_lanes.h"
+#include "engine/trainer/client_plan.h"
+#include "engine/trainer/parameter_client.h"
+
+namespace paddle::param {
+class SnapshotReader;
+class SnapshotWriter;
+}  // namespace paddle::param
+
+namespace paddle::trainer {
+
+class ParameterClientImpl final : public ParameterClient {
+ public:
+  ParameterClientImpl(Options options, std::vector<std::unique_ptr<net::Link>> dense,
+                      std::vector<std::unique_ptr<net::Link>> sparse);
+
+  Status join();
+  Status load_snapshot(const std::string& directory) override;
+  Status ready() override;
+  Status pull_dense(std::span<DenseParameter> parameters) override;
+  Status pull_rows(std::span<SparseRows> rows) override;
+  Status push(std::uint64_t num_samples, double cost_sum, std::span<DenseParameter> dense,
+              std::span<SparseRows> sparse) override;
+  Result<PassTotals> finish_pass() override;
+  Status save_snapshot(const std::string& directory) override;
+  Status leave() override;
+
+ private:
+  struct Part {
+    wire::PushDense dense;
+    wire::PushRows rows;
+    Bytes tail;
+  };
+
+  // Calls one of both sets of lanes after the other: all requests are out before the first answer is read.
+  template <class Send, class Receive>
+  Status on_all(Send&& send, Receive&& receive);
+  template <class Message, class Use>
+  Status ask_all(FrameType type, const Message& message, FrameType answer, Use&& use);
+
+  Status check_dense(std::span<DenseParameter> parameters, std::vector<DenseParameter*>& by_index);
+  Status check_rows(std::span<const SparseRows> rows, bool has_gradients) const;
+  Status pull_shard(std::size_t shard, std::span<DenseParameter* const> to);
+  Result<std::vector<float>> pull_range(std::size_t shard, std::uint32_t plane,
+                                        std::uint64_t offset, std::uint64_t count,
+                                        std::uint64_t& update_count);
+  std::vector<Part> dense_parts(std::size_t shard, const wire::PushPart& totals,
+                                std::span<DenseParameter* const> parameters) const;
+  std::vector<Part> row_parts(const std::vector<RowFrame>& frames, const wire::PushPart& totals,
+                              std::span<const SparseRows> tables) const;
+  Status send_part(ClientLanes& lanes, std::size_t lane, Part&& part);
+  Status push_parts(std::vector<std::vector<Part>>& dense, std::vector<std::vector<Part>>& sparse,
+                    std::vector<Frame>& dense_answers);
+  std::uint64_t width(std::uint32_t parameter) const;
+
+  Status load_dense(const param::SnapshotReader& reader, std::uint32_t parameter, bool with_state);
+  Status load_rows(const param::SnapshotReader& reader, std::uint32_t parameter, bool with_state);
+  Status save_dense(param::SnapshotWriter& writer, std::uint32_t parameter);
+  Status save_rows(param::SnapshotWriter& writer, std::uint32_t parameter);
+
+  Options options_;
+  ClientLanes dense_;
+  ClientLanes sparse_;
+  DensePlan plan_;
+};
+
+template <class Send, class Receive>
+Status ParameterClientImpl::on_all(Send&& send, Receive&& receive) {
+  for (ClientLanes* lanes : {&dense_, &sparse_}) {
+    for (std::size_t i = 0; i < lanes->size(); ++i) PADDLE_TRY_STATUS(send(*lanes, i));
+  }
+  for (ClientLanes* lanes : {&dense_, &sparse_}) {
+    for (std::size_t i = 0; i < lanes->size(); ++i) PADDLE_TRY_STATUS(receive(*lanes, i));
+  }
+  return {};
+}
+
+template <class Message, class Use>
+Status ParameterClientImpl::ask_all(FrameType type, const Message& message, FrameType answer,
+                                    Use&& use) {
+  return on_all(
+      [&](ClientLanes& lanes, std::size_t i) { return lanes.send(i, type, message, {}); },
+      [&](ClientLanes& lanes, std::size_t i) -> Status {
+        PADDLE_TRY(const Frame frame, lanes.receive(i, answer));
+        return use(lanes, i, frame);
+      });
+}
+
+}  // namespace paddle::trainer

@@ -1,0 +1,398 @@
+// A Shard called directly: what it answers, defers and refuses.
+#include "engine/pserver/shard.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/pserver/parameters.h"
+
+namespace paddle::pserver {
+namespace {
+
+class OneShard {
+ public:
+  explicit OneShard(wire::ParameterSet set, bool is_sparse = false, Duration grace = {})
+      : set_(std::move(set)),
+        shard(ShardOptions{.is_sparse = is_sparse,
+                           .num_gradient_servers = set_.num_trainers(),
+                           .job_tag = 11,
+                           .epoch = 5,
+                           .lost_trainer_grace = grace}) {}
+
+  template <class Message>
+  std::vector<net::Outgoing> send(std::uint32_t trainer, FrameType type, Message message,
+                                  Bytes tail = {}, std::uint64_t sequence = 0,
+                                  std::uint64_t request = 0) {
+    message.set_request(request != 0 ? request : ++request_);
+    Frame frame;
+    frame.header.type = static_cast<std::uint8_t>(type);
+    frame.header.job_tag = 11;
+    frame.header.sender = {Role::kTrainer, trainer};
+    frame.header.incarnation = incarnation;
+    frame.header.epoch = type == FrameType::kJoin ? 0 : 5;
+    frame.header.sequence = sequence;
+    frame.header.step = step;
+    frame.head = message.SerializeAsString();
+    frame.tail = std::move(tail);
+    std::vector<net::Outgoing> out;
+    shard.on_frame(now, peer_base + trainer, std::move(frame), out);
+    return out;
+  }
+  std::vector<net::Outgoing> join(std::uint32_t trainer) { return join_with(trainer, set_); }
+  std::vector<net::Outgoing> join_with(std::uint32_t trainer, const wire::ParameterSet& set) {
+    const std::string text = set.SerializeAsString();
+    Bytes tail;
+    append_bytes(tail, std::span<const char>(text));
+    return send(trainer, FrameType::kJoin, wire::Join(), std::move(tail));
+  }
+  void start() {
+    for (std::uint32_t id = 0; id < set_.num_trainers(); ++id) join(id);
+    send(0, FrameType::kReady, wire::Ready());
+  }
+  std::vector<net::Outgoing> push(std::uint32_t trainer, std::uint64_t sequence, float gradient,
+                                  std::uint64_t samples = 1) {
+    wire::PushDense message;
+    message.mutable_part()->set_parts(1);
+    message.mutable_part()->set_samples(samples);
+    message.mutable_part()->set_cost_sum(0.5);
+    message.set_count(shard.dense()->size());
+    Bytes tail;
+    const std::vector<float> values(shard.dense()->size(), gradient);
+    append_bytes(tail, std::span<const float>(values));
+    return send(trainer, FrameType::kPushDense, message, std::move(tail), sequence);
+  }
+  std::vector<net::Outgoing> push_row(std::uint32_t trainer, std::uint64_t sequence,
+                                      std::uint64_t id, float gradient) {
+    wire::PushRows message;
+    message.mutable_part()->set_parts(1);
+    message.mutable_part()->set_samples(1);
+    message.add_segments()->set_parameter(2);
+    message.mutable_segments(0)->set_count(1);
+    Bytes tail;
+    append_bytes(tail, std::span<const std::uint64_t>(&id, 1));
+    const std::vector<float> values(3, gradient);
+    append_bytes(tail, std::span<const float>(values));
+    return send(trainer, FrameType::kPushRows, message, std::move(tail), sequence);
+  }
+  std::vector<net::Outgoing> finish(std::uint32_t trainer, std::uint64_t pass) {
+    wire::FinishPass message;
+    message.set_pass(pass);
+    return send(trainer, FrameType::kFinishPass, message);
+  }
+  std::vector<float> values() const {
+    return {shard.dense()->values().begin(), shard.dense()->values().end()};
+  }
+
+ private:
+  wire::ParameterSet set_;
+  std::uint64_t request_ = 0;
+
+ public:
+  Shard shard;
+  TimePoint now;
+  std::uint32_t incarnation = 0;
+  std::uint64_t step = 0;
+  net::PeerId peer_base = 100;
+};
+
+template <class Message>
+Message parse(const net::Outgoing& outgoing) {
+  Message message;
+  EXPECT_TRUE(message.ParseFromString(outgoing.frame.head));
+  return message;
+}
+
+bool is(const std::vector<net::Outgoing>& out, FrameType type, std::size_t count = 1) {
+  if (out.size() != count) return false;
+  for (const auto& outgoing : out) {
+    if (outgoing.frame.header.type != static_cast<std::uint8_t>(type)) return false;
+  }
+  return true;
+}
+
+void expect_refused(const std::vector<net::Outgoing>& out, wire::RefusalCode code,
+                    const std::string& text) {
+  ASSERT_TRUE(is(out, FrameType::kRefused));
+  const auto refused = parse<wire::Refused>(out[0]);
+  EXPECT_EQ(refused.code(), code) << refused.message();
+  EXPECT_NE(refused.message().find(text), std::string::npos) << refused.message();
+}
+
+TEST(ShardJoin, AnotherParameterSetIsRefusedWithBothValues) {
+  const auto set = test::small_set("sgd", 2);
+  OneShard one(set);
+  one.join(0);
+  const auto refuse = [&](auto&& change, const std::string& text) {
+    auto other = set;
+    change(other);
+    expect_refused(one.join_with(1, other), wire::REFUSAL_PARAMETERS, text);
+  };
+  refuse([](auto& s) { s.mutable_parameters(0)->set_dims(1, 9); },
+         "parameter 'fc.w' dims is 6x4 here, 6x9 there");
+  refuse([](auto& s) { s.mutable_parameters(1)->set_name("fc.c"); }, "is fc.b here, fc.c there");
+  refuse([](auto& s) { s.mutable_optimizer()->set_method("adam"); }, "sgd here, adam there");
+  refuse([](auto& s) { s.mutable_optimizer()->set_learning_rate(1); }, "0.1 here, 1 there");
+  refuse([](auto& s) { s.set_dense_strategy(wire::STRATEGY_ASYNC); }, "sync here, async there");
+  refuse([](auto& s) { s.set_num_trainers(3); }, "num_gradient_servers is 2 here, trainer 1 has 3");
+  refuse([](auto& s) { s.mutable_parameters()->RemoveLast(); }, "3 here, 2 there");
+  EXPECT_TRUE(is(one.join(1), FrameType::kPosition));
+}
+
+TEST(ShardJoin, InvalidSetOrPortIsRefused) {
+  OneShard one(test::small_set("sgd", 1));
+  auto bad = test::small_set("sgdd", 1);
+  expect_refused(one.join_with(0, bad), wire::REFUSAL_PARAMETERS, "sgdd");
+  bad = test::small_set("sgd", 1, 0);
+  expect_refused(one.join_with(0, bad), wire::REFUSAL_PARAMETERS, "dense port 0");
+  EXPECT_TRUE(is(one.join(0), FrameType::kPosition));
+}
+
+TEST(ShardJoin, LiveDuplicateAndOlderLifeAreRefusedNewerLifeTakesOver) {
+  OneShard one(test::small_set("sgd", 2));
+  one.incarnation = 3;
+  one.start();
+  one.peer_base = 200;
+  expect_refused(one.join(1), wire::REFUSAL_DUPLICATE_TRAINER, "trainer_id 1");
+  one.incarnation = 2;
+  expect_refused(one.join(1), wire::REFUSAL_STALE_INCARNATION, "incarnation 3 has joined");
+  one.incarnation = 4;
+  EXPECT_TRUE(is(one.join(1), FrameType::kPosition));
+  one.peer_base = 100;
+  one.incarnation = 3;
+  expect_refused(one.push(1, 1, 1), wire::REFUSAL_STALE_INCARNATION, "incarnation 3");
+  expect_refused(one.join(7), wire::REFUSAL_PARAMETERS, "trainer_id 7");
+}
+
+TEST(ShardReady, OthersWaitForTrainerZero) {
+  OneShard one(test::small_set("sgd", 2));
+  one.join(0);
+  one.join(1);
+  EXPECT_TRUE(one.send(1, FrameType::kReady, wire::Ready()).empty());
+  expect_refused(one.push(0, 1, 1), wire::REFUSAL_PROTOCOL, "before Ready");
+  EXPECT_TRUE(is(one.send(0, FrameType::kReady, wire::Ready()), FrameType::kPosition, 2));
+}
+
+TEST(ShardSync, RoundCommitsOnceWhenEveryActiveTrainerPushed) {
+  OneShard one(test::small_set("sgd", 2));
+  one.start();
+  const auto before = one.values();
+  EXPECT_TRUE(one.push(1, 1, 3).empty());
+  EXPECT_EQ(one.values(), before);
+  EXPECT_TRUE(is(one.push(0, 1, 1), FrameType::kPushed, 2));
+  // fc.b has no L2: w -= 0.1 x mean(1, 3)
+  const auto after = one.values();
+  EXPECT_EQ(after.back(), before.back() - 0.1F * 2.0F);
+  EXPECT_EQ(one.shard.step(), 1U);
+}
+
+TEST(ShardSync, RepeatedPushIsAcknowledgedAndNotApplied) {
+  OneShard one(test::small_set("sgd", 1));
+  one.start();
+  EXPECT_TRUE(is(one.push(0, 1, 1), FrameType::kPushed));
+  const auto once = one.values();
+  const auto again = one.push(0, 1, 1);
+  ASSERT_TRUE(is(again, FrameType::kPushed));
+  EXPECT_EQ(parse<wire::Pushed>(again[0]).last_applied(), 1U);
+  EXPECT_EQ(again[0].frame.tail.size(), once.size() * sizeof(float));
+  EXPECT_EQ(one.values(), once);
+  expect_refused(one.push(0, 3, 1), wire::REFUSAL_GAP, "sent batch 3, but 1 is the last");
+  EXPECT_EQ(one.values(), once);
+}
+
+TEST(ShardSync, LateCopyOfAnOldRequestIsIgnored) {
+  OneShard one(test::small_set("sgd", 1));
+  one.start();
+  one.push(0, 1, 1);
+  const auto once = one.values();
+  wire::PullDense pull;
+  pull.set_count(1);
+  EXPECT_TRUE(one.send(0, FrameType::kPullDense, pull, {}, 0, 1).empty());
+  EXPECT_EQ(one.values(), once);
+}
+
+TEST(ShardSync, PullOfALaterStepIsAnsweredAfterTheCommit) {
+  OneShard one(test::small_set("sgd", 2), false, std::chrono::seconds(30));
+  one.start();
+  EXPECT_TRUE(one.push(1, 1, 1).empty());
+  std::vector<net::Outgoing> out;
+  one.shard.on_disconnect(one.now, 101, out);
+  one.incarnation = 1;  // comes back after its push was taken, and asks for what follows it
+  ASSERT_TRUE(is(one.join(1), FrameType::kPosition));
+  wire::PullDense pull;
+  pull.set_count(2);
+  one.step = 1;
+  EXPECT_TRUE(one.send(1, FrameType::kPullDense, pull).empty());
+  one.incarnation = 0;
+  one.step = 0;
+  out = one.push(0, 1, 1);
+  ASSERT_EQ(out.size(), 2U);
+  EXPECT_EQ(out[0].frame.header.type, static_cast<std::uint8_t>(FrameType::kPushed));
+  EXPECT_EQ(out[1].frame.header.type, static_cast<std::uint8_t>(FrameType::kDenseValues));
+  EXPECT_EQ(parse<wire::DenseValues>(out[1]).step(), 1U);
+}
+
+TEST(ShardSync, FinishedTrainerLeavesTheRoundAndThePassEndsWithTheLast) {
+  OneShard one(test::small_set("sgd", 2));
+  one.start();
+  EXPECT_TRUE(one.push(0, 1, 1, 5).empty());
+  const auto out = one.finish(1, 0);
+  ASSERT_TRUE(is(out, FrameType::kPushed));
+  EXPECT_EQ(out[0].to, 100U);
+  const auto ends = one.finish(0, 0);
+  ASSERT_TRUE(is(ends, FrameType::kPassFinished, 2));
+  const auto totals = parse<wire::PassFinished>(ends[1]);
+  EXPECT_EQ(totals.samples(), 5U);
+  EXPECT_EQ(totals.cost_sum(), 0.5);
+  EXPECT_EQ(totals.passes_finished(), 1U);
+  const auto again = one.finish(0, 0);
+  ASSERT_TRUE(is(again, FrameType::kPassFinished));
+  EXPECT_EQ(parse<wire::PassFinished>(again[0]).samples(), 5U);
+  one.step = 1;
+  EXPECT_TRUE(one.push(1, 1, 1).empty());  // the next pass has everyone again
+  EXPECT_TRUE(is(one.push(0, 2, 1), FrameType::kPushed, 2));
+}
+
+TEST(ShardSync, LostTrainerFailsThoseWhoWait) {
+  OneShard one(test::small_set("sgd", 3));
+  one.start();
+  one.push(0, 1, 1);
+  std::vector<net::Outgoing> out;
+  one.shard.on_disconnect(one.now, 102, out);
+  expect_refused(out, wire::REFUSAL_TRAINER_LOST, "trainer 2 lost at step 0");
+  EXPECT_EQ(one.shard.failure(), "trainer 2 lost at step 0");
+  expect_refused(one.push(1, 1, 1), wire::REFUSAL_TRAINER_LOST, "trainer 2 lost");
+}
+
+TEST(ShardSync, LostTrainerMayComeBackWithinTheGrace) {
+  OneShard one(test::small_set("sgd", 2), false, std::chrono::seconds(30));
+  one.start();
+  EXPECT_TRUE(one.push(0, 1, 1).empty());
+  std::vector<net::Outgoing> out;
+  one.shard.on_disconnect(one.now, 101, out);
+  one.now += std::chrono::milliseconds(500);
+  one.shard.on_tick(one.now, out);
+  EXPECT_TRUE(out.empty());
+  one.incarnation = 1;
+  EXPECT_TRUE(is(one.join(1), FrameType::kPosition));
+  EXPECT_TRUE(is(one.push(1, 1, 1), FrameType::kPushed, 2));
+  one.shard.on_disconnect(one.now, 101, out);
+  one.now += std::chrono::seconds(31);
+  one.shard.on_tick(one.now, out);
+  EXPECT_EQ(one.shard.failure(), "trainer 1 lost at step 1");
+}
+
+TEST(ShardSync, WaitingNamesTheMissingTrainers) {
+  OneShard one(test::small_set("sgd", 4));
+  one.start();
+  one.push(2, 1, 1);
+  std::vector<net::Outgoing> out;
+  one.shard.on_tick(one.now + kNoticePeriod, out);
+  ASSERT_TRUE(is(out, FrameType::kWaiting));
+  EXPECT_EQ(parse<wire::Waiting>(out[0]).reason(), "trainers 0, 1, 3 to push step 0");
+}
+
+TEST(ShardAsync, LaggedDenseGradientIsDroppedCountedAndReported) {
+  auto set = test::small_set("sgd", 2);
+  set.set_dense_strategy(wire::STRATEGY_ASYNC);
+  OneShard one(set);
+  one.start();
+  for (std::uint64_t batch = 1; batch <= 3; ++batch) {
+    EXPECT_TRUE(is(one.push(0, batch, 1), FrameType::kPushed));
+  }
+  const auto before = one.values();
+  auto out = one.push(1, 1, 1);  // 3 updates behind, the limit is 1.5 x 2
+  ASSERT_TRUE(is(out, FrameType::kPushed));
+  EXPECT_TRUE(parse<wire::Pushed>(out[0]).discarded());
+  EXPECT_EQ(parse<wire::Pushed>(out[0]).last_applied(), 1U);
+  EXPECT_EQ(one.values(), before);
+  out = one.push(1, 2, 1);  // it has seen the current values by now
+  EXPECT_FALSE(parse<wire::Pushed>(out[0]).discarded());
+  EXPECT_NE(one.values(), before);
+  one.finish(0, 0);
+  out = one.finish(1, 0);
+  ASSERT_TRUE(is(out, FrameType::kPassFinished, 2));
+  EXPECT_EQ(parse<wire::PassFinished>(out[0]).discarded(), 1U);
+}
+
+TEST(ShardAsync, LostTrainerDoesNotHoldThePass) {
+  auto set = test::small_set("sgd", 2);
+  set.set_dense_strategy(wire::STRATEGY_ASYNC);
+  OneShard one(set);
+  one.start();
+  EXPECT_TRUE(one.finish(0, 0).empty());
+  std::vector<net::Outgoing> out;
+  one.shard.on_disconnect(one.now, 101, out);
+  EXPECT_TRUE(is(out, FrameType::kPassFinished));
+}
+
+TEST(ShardValues, NotFiniteIsRefusedNamingParameterAndTrainer) {
+  for (const auto strategy : {wire::STRATEGY_SYNC, wire::STRATEGY_ASYNC}) {
+    auto set = test::small_set("sgd", 1);
+    set.set_dense_strategy(strategy);
+    set.set_sparse_strategy(strategy);
+    OneShard dense(set);
+    dense.start();
+    const auto before = dense.values();
+    expect_refused(dense.push(0, 1, std::nanf("")), wire::REFUSAL_NOT_FINITE,
+                   "trainer 0 pushed a gradient of 'fc.w'");
+    EXPECT_EQ(dense.values(), before);
+    OneShard sparse(set, true);
+    sparse.start();
+    expect_refused(sparse.push_row(0, 1, 8, INFINITY), wire::REFUSAL_NOT_FINITE, "'words'");
+    EXPECT_EQ(sparse.shard.sparse(2)->rows(), 0U);
+    EXPECT_TRUE(is(sparse.push_row(0, 1, 8, 1), FrameType::kPushed));
+    EXPECT_EQ(sparse.shard.sparse(2)->rows(), 1U);
+  }
+}
+
+TEST(ShardFrames, WrongJobEpochStrangerAndGarbageAreRefused) {
+  OneShard one(test::small_set("sgd", 1));
+  one.start();
+  std::vector<net::Outgoing> out;
+  const auto send = [&](auto&& change) {
+    Frame frame;
+    frame.header = {.type = static_cast<std::uint8_t>(FrameType::kPullDense),
+                    .job_tag = 11,
+                    .sender = {Role::kTrainer, 0},
+                    .epoch = 5};
+    change(frame);
+    out.clear();
+    one.shard.on_frame(one.now, 100, std::move(frame), out);
+  };
+  send([](Frame& f) { f.header.job_tag = 12; });
+  expect_refused(out, wire::REFUSAL_WRONG_JOB, "000000000000000b");
+  send([](Frame& f) { f.header.epoch = 4; });
+  expect_refused(out, wire::REFUSAL_STALE_EPOCH, "epoch 4");
+  send([](Frame& f) { f.header.sender.index = 9; });
+  expect_refused(out, wire::REFUSAL_PROTOCOL, "has not joined");
+  send([](Frame& f) { f.head = "\xff\xff\xff"; });
+  expect_refused(out, wire::REFUSAL_PROTOCOL, "malformed head");
+  send([](Frame& f) { f.header.type = 200; });
+  expect_refused(out, wire::REFUSAL_PROTOCOL, "type 200");
+}
+
+TEST(ShardSync, ShardWithoutBlocksTakesPart) {
+  auto set = test::small_set("sgd", 2);
+  set.mutable_parameters()->DeleteSubrange(0, 2);
+  set.set_dense_shards(1);
+  OneShard one(set);
+  one.start();
+  EXPECT_EQ(one.shard.dense()->size(), 0U);
+  EXPECT_TRUE(one.push(0, 1, 0).empty());
+  EXPECT_TRUE(is(one.push(1, 1, 0), FrameType::kPushed, 2));
+  EXPECT_EQ(one.shard.step(), 1U);
+}
+
+TEST(ShardLife, FinishedWhenAllTrainersAreGone) {
+  OneShard one(test::small_set("sgd", 2));
+  EXPECT_FALSE(one.shard.finished());
+  one.start();
+  one.send(0, FrameType::kLeave, wire::Leave());
+  EXPECT_FALSE(one.shard.finished());
+  one.send(1, FrameType::kLeave, wire::Leave());
+  EXPECT_TRUE(one.shard.finished());
+}
+
+}  // namespace
+}  // namespace paddle::pserver
