@@ -1,0 +1,94 @@
+// A whole job in one thread and virtual time: real Shards, real ClientLanes, and a network that delays, reorders,
+// duplicates and drops, all from one seed.
+#pragma once
+
+#include <memory>
+#include <queue>
+#include <vector>
+
+#include "engine/base/rng.h"
+#include "engine/pserver/shard.h"
+#include "engine/trainer/client_lane.h"
+#include "engine/trainer/client_plan.h"
+
+namespace paddle::sim {
+
+struct ClusterOptions {
+  std::uint64_t seed = 0;
+  wire::Strategy strategy = wire::STRATEGY_SYNC;
+  std::vector<std::uint32_t> batches;  // of each trainer, in each pass
+  std::uint32_t passes = 1;
+  std::uint32_t pservers = 2;    // each with one dense and one sparse port
+  double duplicate = 0.1;        // probability of a second copy
+  double drop = 0.05;            // probability that a copy is lost
+  std::uint64_t delay_max_ms = 50;
+};
+
+// What a run leaves behind.
+struct Outcome {
+  std::string error;                  // "" when every trainer came to its end
+  std::vector<float> ledger;          // one cell a batch: 1 when its push was applied once
+  std::vector<float> row_ledger;      // the same for a row of its own in the sparse table
+  std::vector<float> shared;          // values that every push changes, in an order-sensitive way
+  std::uint64_t samples = 0;          // by trainer 0's pass totals
+  std::vector<std::uint64_t> events;  // a hash of each delivery, in order
+  std::uint64_t pushes_delivered = 0;
+};
+
+class Cluster {
+ public:
+  explicit Cluster(ClusterOptions options);
+  Outcome run();
+
+ private:
+  enum class Phase : std::uint8_t { kJoin, kReady, kPull, kPush, kFinish, kLeave, kDone };
+  struct SimTrainer {
+    Phase phase = Phase::kJoin;
+    std::uint32_t pass = 0;
+    std::uint32_t batch = 0;  // in the pass
+    std::vector<trainer::ClientLane> lanes;
+    std::vector<float> shared;  // as last seen
+  };
+  struct Event {
+    TimePoint at = {};
+    std::uint64_t order = 0;
+    bool to_shard = false;
+    std::uint32_t trainer = 0;
+    std::uint32_t shard = 0;
+    Frame frame;
+  };
+  struct Later {
+    bool operator()(const Event& a, const Event& b) const {
+      return a.at != b.at ? a.at > b.at : a.order > b.order;
+    }
+  };
+
+  bool is_sparse(std::uint32_t shard) const { return shard >= options_.pservers; }
+  std::uint64_t cell(std::uint32_t trainer, std::uint32_t pass, std::uint32_t batch) const;
+  static std::uint64_t row_id(std::uint64_t cell) { return mix64(cell); }
+  float ledger_gradient(const SimTrainer& trainer) const;
+  void start_phase(std::uint32_t id);
+  void next_phase(std::uint32_t id);
+  void request(std::uint32_t id, std::uint32_t shard);
+  void push(std::uint32_t id, std::uint32_t shard);
+  void transmit(Event event);
+  void transmit_all(std::uint32_t shard, std::vector<net::Outgoing>& out);
+  void deliver(Event&& event);
+  void take_answer(std::uint32_t id, std::uint32_t shard, Frame&& answer);
+  void tick();
+  void collect();
+
+  ClusterOptions options_;
+  Rng rng_;
+  wire::ParameterSet set_;
+  trainer::DensePlan plan_;
+  std::vector<std::unique_ptr<pserver::Shard>> shards_;  // dense, then sparse
+  std::vector<SimTrainer> trainers_;
+  std::priority_queue<Event, std::vector<Event>, Later> queue_;
+  std::uint64_t order_ = 0;
+  std::uint64_t cells_ = 0;
+  TimePoint now_;
+  Outcome outcome_;
+};
+
+}  // namespace paddle::sim

@@ -1,0 +1,77 @@
+// 2 pservers and 4 trainers over many seeds of a network that delays, reorders, duplicates and drops.
+#include "tests/sim/cluster.h"
+
+#include <gtest/gtest.h>
+
+namespace paddle::sim {
+namespace {
+
+constexpr std::uint64_t kSeeds = 1000;
+constexpr std::uint64_t kRepeatEvery = 50;  // seeds that run twice
+
+ClusterOptions uneven(std::uint64_t seed, wire::Strategy strategy) {
+  return {.seed = seed, .strategy = strategy, .batches = {3, 4, 1, 2}, .passes = 2};
+}
+
+void expect_all_ones(const Outcome& outcome, std::uint64_t cells) {
+  const std::vector<float> ones(cells, 1.0F);
+  EXPECT_EQ(outcome.error, "");
+  EXPECT_EQ(outcome.ledger, ones);
+  EXPECT_EQ(outcome.row_ledger, ones);
+  EXPECT_EQ(outcome.samples, cells);
+}
+
+TEST(ClusterSim, SyncAppliesEveryPushOnceWithTheSameWeightsForEverySeed) {
+  const auto calm_options = [] {
+    ClusterOptions options = uneven(0, wire::STRATEGY_SYNC);
+    options.duplicate = options.drop = 0;
+    return options;
+  }();
+  const auto expected = Cluster(calm_options).run().shared;
+  std::uint64_t pushes = 0;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const Outcome outcome = Cluster(uneven(seed, wire::STRATEGY_SYNC)).run();
+    expect_all_ones(outcome, 20);
+    EXPECT_EQ(outcome.shared, expected);
+    pushes += outcome.pushes_delivered;
+    if (HasFailure()) return;
+  }
+  // The network really repeated pushes: 20 batches on 2 dense ports is the least.
+  EXPECT_GT(pushes, kSeeds * 20 * 2);
+}
+
+TEST(ClusterSim, AsyncAppliesEveryPushOnce) {
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    expect_all_ones(Cluster(uneven(seed, wire::STRATEGY_ASYNC)).run(), 20);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(ClusterSim, OneSeedIsOneHistory) {
+  for (std::uint64_t seed = 1; seed <= kSeeds; seed += kRepeatEvery) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    for (const auto strategy : {wire::STRATEGY_SYNC, wire::STRATEGY_ASYNC}) {
+      const Outcome first = Cluster(uneven(seed, strategy)).run();
+      const Outcome second = Cluster(uneven(seed, strategy)).run();
+      ASSERT_EQ(first.events, second.events);
+      ASSERT_EQ(first.shared, second.shared);
+    }
+  }
+  EXPECT_NE(Cluster(uneven(1, wire::STRATEGY_SYNC)).run().events,
+            Cluster(uneven(2, wire::STRATEGY_SYNC)).run().events);
+}
+
+TEST(ClusterSim, TrainersWithOneBatchOrNoneDoNotHoldTheOthers) {
+  for (const auto strategy : {wire::STRATEGY_SYNC, wire::STRATEGY_ASYNC}) {
+    ClusterOptions options = uneven(9, strategy);
+    options.batches = {1000, 1000, 1000, 1, 0};
+    options.passes = 1;
+    const Outcome outcome = Cluster(options).run();
+    expect_all_ones(outcome, 3001);
+  }
+}
+
+}  // namespace
+}  // namespace paddle::sim
