@@ -1,4 +1,5 @@
-// Frame types of the engine's ports. Below 16: sessions (engine/net). From 16: a trainer's lane to a shard (wire.proto).
+// Frame types of the engine's ports. Below 16: sessions (engine/net). From 16: a trainer's lane to
+// a shard (wire.proto).
 #pragma once
 
 #include <cstdint>

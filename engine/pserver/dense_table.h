@@ -1,4 +1,5 @@
-// The blocks of dense parameters that one shard owns, one after the other: values, then the optimizer's state planes.
+// The blocks of dense parameters that one shard owns, one after the other: values, then the
+// optimizer's state planes.
 #pragma once
 
 #include <span>

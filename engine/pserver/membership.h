@@ -1,4 +1,5 @@
-// Who takes part: joined trainers, the fence between lives of one trainer, and what each lane still waits for.
+// Who takes part: joined trainers, the fence between lives of one trainer, and what each lane still
+// waits for.
 #pragma once
 
 #include <functional>
@@ -51,8 +52,8 @@ class Membership {
  public:
   explicit Membership(std::uint32_t num_trainers);
 
-  // A trainer joins, or joins again with the same request. Refuses an id out of range, a lower incarnation, and a
-  // second live connection of the same life.
+  // A trainer joins, or joins again with the same request. Refuses an id out of range, a lower
+  // incarnation, and a second live connection of the same life.
   std::optional<Refusal> join(net::PeerId from, const FrameHeader& header);
   // The trainer a frame came from, or why not.
   Trainer* find(net::PeerId from, const FrameHeader& header, Refusal& refusal);

@@ -13,7 +13,9 @@ void compare(std::string& found, std::string_view what, const T& here, const T& 
   }
 }
 
-std::string dims(const wire::ParameterSpec& spec) { return fmt::format("{}", fmt::join(spec.dims(), "x")); }
+std::string dims(const wire::ParameterSpec& spec) {
+  return fmt::format("{}", fmt::join(spec.dims(), "x"));
+}
 
 void compare_specs(std::string& found, const wire::ParameterSpec& a, const wire::ParameterSpec& b) {
   const std::string prefix = fmt::format("parameter '{}' ", a.name());

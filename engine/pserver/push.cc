@@ -10,7 +10,9 @@ std::span<const T> view(ByteSpan bytes) {
   return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
 }
 
-Error malformed(std::string what) { return Error{Errc::kData, std::move(what), ""}; }
+Error malformed(std::string what) {
+  return Error{Errc::kData, std::move(what), ""};
+}
 
 }  // namespace
 
@@ -36,8 +38,8 @@ Result<std::vector<RowSegment>> read_segments(
                                    segment.count(), parameter, left));
     }
     left -= segment.count() * row_bytes;
-    const auto ids = view<std::uint64_t>(
-        tail.subspan(ids_bytes, segment.count() * sizeof(std::uint64_t)));
+    const auto ids =
+        view<std::uint64_t>(tail.subspan(ids_bytes, segment.count() * sizeof(std::uint64_t)));
     for (std::size_t i = 1; i < ids.size(); ++i) {
       if (ids[i] <= ids[i - 1]) {
         return malformed(fmt::format("ids of parameter {} do not ascend", parameter));

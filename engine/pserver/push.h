@@ -21,8 +21,8 @@ struct RowSegment {
 // The row width of a table of this shard, or 0 where the parameter is none.
 using RowWidths = std::span<const std::uint64_t>;
 
-// Reads the tail of PullRows (has_floats false) or PushRows: kData unless parameters ascend, ids ascend strictly and the
-// lengths agree exactly. The spans point into the tail.
+// Reads the tail of PullRows (has_floats false) or PushRows: kData unless parameters ascend, ids
+// ascend strictly and the lengths agree exactly. The spans point into the tail.
 Result<std::vector<RowSegment>> read_segments(
     const google::protobuf::RepeatedPtrField<wire::Segment>& segments, ByteSpan tail,
     RowWidths widths, bool has_floats);

@@ -1,4 +1,5 @@
-// The arithmetic of one round: contributions in trainer-id order, so that arrival order leaves no trace in the result.
+// The arithmetic of one round: contributions in trainer-id order, so that arrival order leaves no
+// trace in the result.
 #pragma once
 
 #include <memory>
@@ -16,8 +17,9 @@ using SparseTables = std::vector<std::unique_ptr<SparseTable>>;
 // samples_i / sum of samples, in order. All 0 when nobody has samples.
 std::vector<float> weights(std::span<const Push* const> pushes);
 
-// sum_i(weight_i * gradient_i), left to right; exactly the gradient when one contributor has all samples.
-// `scratch` and `part` are reused between rounds. The result points into a push or scratch.
+// sum_i(weight_i * gradient_i), left to right; exactly the gradient when one contributor has all
+// samples. `scratch` and `part` are reused between rounds. The result points into a push or
+// scratch.
 std::span<const float> mean_dense(std::span<const Push* const> pushes, std::vector<float>& scratch,
                                   std::vector<float>& part);
 

@@ -7,8 +7,7 @@
 
 namespace paddle::pserver {
 
-Shard::Shard(ShardOptions options)
-    : options_(options), membership_(options.num_gradient_servers) {
+Shard::Shard(ShardOptions options) : options_(options), membership_(options.num_gradient_servers) {
   PADDLE_CHECK(options.num_gradient_servers > 0 && options.num_gradient_servers <= kTrainersMax);
 }
 
@@ -310,10 +309,10 @@ void Shard::notice(TimePoint now, Trainer& trainer, std::vector<net::Outgoing>& 
       break;
     case WaitFor::kCommit:
     case WaitFor::kRound:
-      reason = membership_.names(
-                   [](const Trainer& t) { return t.active() && !t.has_complete_push(); },
-                   all_connected) +
-               fmt::format(" to push step {}", step_);
+      reason =
+          membership_.names([](const Trainer& t) { return t.active() && !t.has_complete_push(); },
+                            all_connected) +
+          fmt::format(" to push step {}", step_);
       break;
     case WaitFor::kPass:
       reason = membership_.names([](const Trainer& t) { return t.active(); }, all_connected) +

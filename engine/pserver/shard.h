@@ -1,4 +1,5 @@
-// One port of a pserver: its share of the parameters and of every round. Passive: frames and ticks in, replies out.
+// One port of a pserver: its share of the parameters and of every round. Passive: frames and ticks
+// in, replies out.
 #pragma once
 
 #include <memory>
@@ -15,10 +16,10 @@ namespace paddle::pserver {
 
 constexpr std::uint32_t kTrainersMax = 4096;
 constexpr std::uint32_t kPushPartsMax = 4096;
-constexpr std::uint64_t kPushBytesMax = 4ULL << 30U;          // one trainer's batch on one shard
-constexpr std::uint64_t kTransferBytesMax = 32ULL << 20U;     // tail of one frame, both ways
+constexpr std::uint64_t kPushBytesMax = 4ULL << 30U;       // one trainer's batch on one shard
+constexpr std::uint64_t kTransferBytesMax = 32ULL << 20U;  // tail of one frame, both ways
 constexpr std::size_t kParameterSetBytesMax = 4U << 20U;
-constexpr Duration kNoticePeriod = std::chrono::seconds(1);   // between Waiting frames
+constexpr Duration kNoticePeriod = std::chrono::seconds(1);  // between Waiting frames
 
 struct ShardOptions {
   std::uint32_t index = 0;  // among all dense, or all sparse, shards of the job

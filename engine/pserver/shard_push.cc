@@ -26,7 +26,8 @@ Shard::Refused Shard::begin_part(Call& call, const wire::PushPart& part, bool& i
   const std::uint64_t sequence = call.frame.header.sequence;
   is_answered = false;
   if (!ready_) return protocol_error("a push before Ready");
-  if (sequence <= trainer.last_applied) {  // applied already: acknowledged again, with today's values
+  if (sequence <=
+      trainer.last_applied) {  // applied already: acknowledged again, with today's values
     is_answered = true;
     reply_pushed(trainer, call.request, false, call.out);
     return {};
@@ -59,7 +60,8 @@ Shard::Refused Shard::begin_part(Call& call, const wire::PushPart& part, bool& i
     return {};
   }
   if (part.part() > taken || (taken > 0 && trainer.push->parts != part.parts())) {
-    return protocol_error(fmt::format("part {} of {} after {} parts", part.part(), part.parts(), taken));
+    return protocol_error(
+        fmt::format("part {} of {} after {} parts", part.part(), part.parts(), taken));
   }
   if (!trainer.push) {
     trainer.push.emplace();
@@ -68,10 +70,10 @@ Shard::Refused Shard::begin_part(Call& call, const wire::PushPart& part, bool& i
   }
   trainer.push->bytes += call.frame.tail.size();
   if (trainer.push->bytes > kPushBytesMax) {
-    return Refusal{wire::REFUSAL_LIMIT,
-                   fmt::format("batch {} of trainer {} is over {} bytes", sequence, trainer.id,
-                               kPushBytesMax),
-                   "use a smaller batch or more ports"};
+    return Refusal{
+        wire::REFUSAL_LIMIT,
+        fmt::format("batch {} of trainer {} is over {} bytes", sequence, trainer.id, kPushBytesMax),
+        "use a smaller batch or more ports"};
   }
   trainer.push->samples = part.samples();
   trainer.push->cost_sum = part.cost_sum();
@@ -83,8 +85,8 @@ Shard::Refused Shard::on_push_dense(Call& call, const wire::PushDense& message) 
   bool is_answered = false;
   if (auto refused = begin_part(call, message.part(), is_answered)) return refused;
   if (is_answered) return {};
-  if (const Status added = call.trainer.push->add_dense(
-          message.offset(), message.count(), dense_->size(), std::move(call.frame.tail));
+  if (const Status added = call.trainer.push->add_dense(message.offset(), message.count(),
+                                                        dense_->size(), std::move(call.frame.tail));
       !added) {
     return protocol_error(added.error().message);
   }
@@ -224,7 +226,8 @@ void Shard::reply_pushed(Trainer& trainer, std::uint64_t request, bool is_discar
 
 Shard::Refused Shard::on_finish_pass(Call& call, const wire::FinishPass& message) {
   if (!ready_) return protocol_error("FinishPass before Ready");
-  if (message.pass() + 1 == passes_finished_ && message.pass() == last_pass_.passes_finished() - 1) {
+  if (message.pass() + 1 == passes_finished_ &&
+      message.pass() == last_pass_.passes_finished() - 1) {
     wire::PassFinished again = last_pass_;
     again.set_request(call.request);
     reply(call.trainer, FrameType::kPassFinished, again, {}, call.out);

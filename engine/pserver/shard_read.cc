@@ -32,8 +32,8 @@ Shard::Refused Shard::on_load_begin(Call& call, const wire::LoadBegin& message) 
   const auto& trainers = membership_.trainers();
   const bool has_cursors = message.cursors_size() > 0;
   if (has_cursors && static_cast<std::size_t>(message.cursors_size()) != trainers.size()) {
-    return protocol_error(fmt::format("{} cursors for {} trainers", message.cursors_size(),
-                                      trainers.size()));
+    return protocol_error(
+        fmt::format("{} cursors for {} trainers", message.cursors_size(), trainers.size()));
   }
   for (Trainer& trainer : membership_.trainers()) {
     trainer.last_applied = has_cursors ? message.cursors(static_cast<int>(trainer.id)) : 0;
@@ -168,8 +168,8 @@ Shard::Refused Shard::on_export_rows(Call& call, const wire::ExportRows& message
   const std::uint64_t row_bytes =
       2 * sizeof(std::uint64_t) + table.width() * (1 + table.state_width()) * sizeof(float);
   const std::uint64_t begin = std::min<std::uint64_t>(message.cursor(), order.size());
-  const std::uint64_t count = std::min(
-      {order.size() - begin, message.rows_max(), kTransferBytesMax / row_bytes});
+  const std::uint64_t count =
+      std::min({order.size() - begin, message.rows_max(), kTransferBytesMax / row_bytes});
   wire::ExportedRows answer;
   answer.set_request(call.request);
   answer.set_count(count);

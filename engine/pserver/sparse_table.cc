@@ -95,10 +95,8 @@ void SparseTable::put(std::uint64_t id, std::uint64_t update_count, std::span<co
 
 SparseTable::Row SparseTable::row(std::uint32_t number) const {
   const float* const data = row_data(number);
-  return {ids_[number],
-          update_counts_[number],
-          {data, width_},
-          {data + width_, state_width_ * width_}};
+  return {
+      ids_[number], update_counts_[number], {data, width_}, {data + width_, state_width_ * width_}};
 }
 
 std::vector<std::uint32_t> SparseTable::export_order() const {

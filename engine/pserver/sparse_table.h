@@ -1,5 +1,5 @@
-// One sparse table's rows on one shard: found by id through open addressing, value and optimizer state side by side in
-// an arena that never moves. Only rows that are named are ever touched.
+// One sparse table's rows on one shard: found by id through open addressing, value and optimizer
+// state side by side in an arena that never moves. Only rows that are named are ever touched.
 #pragma once
 
 #include <memory>
@@ -23,10 +23,11 @@ class SparseTable {
   std::uint64_t rows() const { return ids_.size(); }
   std::uint64_t bytes_per_row() const { return row_floats_ * sizeof(float) + kRowOverheadBytes; }
 
-  // The row's value, or what it will be initialised to: reading creates nothing, so that a test pass or the order of
-  // readers leaves no trace. to.size() == width.
+  // The row's value, or what it will be initialised to: reading creates nothing, so that a test
+  // pass or the order of readers leaves no trace. to.size() == width.
   void read(std::uint64_t id, std::span<float> to) const;
-  // One update; the first one creates the row. Does nothing to a static table. gradient.size() == width.
+  // One update; the first one creates the row. Does nothing to a static table. gradient.size() ==
+  // width.
   void apply(const wire::ParameterSet& set, std::uint64_t id, std::span<const float> gradient);
   // Replaces or creates a row from a snapshot. state.size() == state_width * width.
   void put(std::uint64_t id, std::uint64_t update_count, std::span<const float> value,

@@ -49,7 +49,8 @@ Status ClientLane::parse(const Frame& frame, Message& message) const {
                fmt::format("the pserver's answer of type {} is malformed", frame.header.type), ""};
 }
 
-// Reads the request number and what the answer says about the lane; applies it only when the answer is the awaited one.
+// Reads the request number and what the answer says about the lane; applies it only when the answer
+// is the awaited one.
 Status ClientLane::take(const Frame& frame, std::uint64_t& request) {
   const auto type = static_cast<FrameType>(frame.header.type);
   const auto read = [&](auto message, auto&& apply) -> Status {

@@ -1,4 +1,5 @@
-// The protocol of one trainer's lane to one shard, passive: one request at a time, sent again until it is answered.
+// The protocol of one trainer's lane to one shard, passive: one request at a time, sent again until
+// it is answered.
 #pragma once
 
 #include <optional>
@@ -23,14 +24,15 @@ class ClientLane {
   };
   explicit ClientLane(Options options) : options_(options) {}
 
-  // Numbers the message and keeps the frame until its answer; no other request may be open. A push carries
-  // last_applied() + 1 as its sequence; every other request last_applied().
+  // Numbers the message and keeps the frame until its answer; no other request may be open. A push
+  // carries last_applied() + 1 as its sequence; every other request last_applied().
   template <class Message>
   const Frame& request(FrameType type, Message message, Bytes tail, TimePoint now) {
     message.set_request(++request_);
     return open(type, message.SerializeAsString(), std::move(tail), now);
   }
-  // The answer to the open request. Nothing: a late copy, or Waiting. An error: the shard refused, or broke the protocol.
+  // The answer to the open request. Nothing: a late copy, or Waiting. An error: the shard refused,
+  // or broke the protocol.
   Result<std::optional<Frame>> on_frame(Frame&& frame, TimePoint now);
   // The frame to send again, or null.
   const Frame* on_tick(TimePoint now);
@@ -39,7 +41,8 @@ class ClientLane {
   std::uint64_t last_applied() const { return last_applied_; }
   std::uint64_t step() const { return step_; }
   std::uint64_t passes_finished() const { return passes_finished_; }
-  // Why the answer is late, from the last Waiting ("" if none came), and when it last said something new.
+  // Why the answer is late, from the last Waiting ("" if none came), and when it last said
+  // something new.
   const std::string& waiting_for() const { return waiting_for_; }
   TimePoint last_progress() const { return last_progress_; }
   bool waits_for_connected() const { return waits_for_connected_; }

@@ -1,4 +1,5 @@
-// A trainer's blocking lanes to all shards of one kind: requests go out on every lane before the first answer is read.
+// A trainer's blocking lanes to all shards of one kind: requests go out on every lane before the
+// first answer is read.
 #pragma once
 
 #include <memory>
@@ -10,7 +11,8 @@
 
 namespace paddle::trainer {
 
-// How long a lane waits for other trainers that are connected but silent (a long test pass is no failure).
+// How long a lane waits for other trainers that are connected but silent (a long test pass is no
+// failure).
 constexpr Duration kPeerDeadline = std::chrono::minutes(10);
 
 class ClientLanes {

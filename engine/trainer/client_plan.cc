@@ -8,7 +8,8 @@
 namespace paddle::trainer {
 namespace {
 
-// Calls use(piece, elements of the parameter, begin in the range) for every piece that [offset, offset + count) meets.
+// Calls use(piece, elements of the parameter, begin in the range) for every piece that [offset,
+// offset + count) meets.
 template <class Use>
 void for_each_overlap(std::span<const DensePiece> pieces, std::uint64_t offset, std::uint64_t count,
                       Use&& use) {
@@ -36,26 +37,28 @@ DensePlan plan_dense(const wire::ParameterSet& set) {
 
 void gather(std::span<const DensePiece> pieces, std::span<const DenseParameter* const> from,
             std::uint64_t offset, std::span<float> to) {
-  for_each_overlap(pieces, offset, to.size(), [&](const DensePiece& piece, std::uint64_t element,
-                                                  std::uint64_t at, std::uint64_t count) {
-    const DenseParameter* const parameter = from[piece.parameter];
-    if (parameter == nullptr || parameter->gradient.empty()) {
-      std::fill_n(to.begin() + static_cast<std::ptrdiff_t>(at), count, 0.0F);
-    } else {
-      std::copy_n(parameter->gradient.data() + element, count, to.data() + at);
-    }
-  });
+  for_each_overlap(
+      pieces, offset, to.size(),
+      [&](const DensePiece& piece, std::uint64_t element, std::uint64_t at, std::uint64_t count) {
+        const DenseParameter* const parameter = from[piece.parameter];
+        if (parameter == nullptr || parameter->gradient.empty()) {
+          std::fill_n(to.begin() + static_cast<std::ptrdiff_t>(at), count, 0.0F);
+        } else {
+          std::copy_n(parameter->gradient.data() + element, count, to.data() + at);
+        }
+      });
 }
 
 void scatter(std::span<const DensePiece> pieces, std::span<const float> from, std::uint64_t offset,
              std::span<DenseParameter* const> to) {
-  for_each_overlap(pieces, offset, from.size(), [&](const DensePiece& piece, std::uint64_t element,
-                                                    std::uint64_t at, std::uint64_t count) {
-    DenseParameter* const parameter = to[piece.parameter];
-    if (parameter != nullptr) {
-      std::copy_n(from.data() + at, count, parameter->value.data() + element);
-    }
-  });
+  for_each_overlap(
+      pieces, offset, from.size(),
+      [&](const DensePiece& piece, std::uint64_t element, std::uint64_t at, std::uint64_t count) {
+        DenseParameter* const parameter = to[piece.parameter];
+        if (parameter != nullptr) {
+          std::copy_n(from.data() + at, count, parameter->value.data() + element);
+        }
+      });
 }
 
 std::vector<std::vector<RowFrame>> plan_rows(std::span<const SparseRows> tables,

@@ -1,4 +1,5 @@
-// Which part of which parameter lies where: the client's half of the partition, and the copying in and out of frames.
+// Which part of which parameter lies where: the client's half of the partition, and the copying in
+// and out of frames.
 #pragma once
 
 #include <span>
@@ -27,7 +28,8 @@ struct DensePlan {
 };
 DensePlan plan_dense(const wire::ParameterSet& set);
 
-// Elements [offset, offset + count) of a shard out of, or into, the parameters (by parameter index; null: zeros, skipped).
+// Elements [offset, offset + count) of a shard out of, or into, the parameters (by parameter index;
+// null: zeros, skipped).
 void gather(std::span<const DensePiece> pieces, std::span<const DenseParameter* const> from,
             std::uint64_t offset, std::span<float> to);
 void scatter(std::span<const DensePiece> pieces, std::span<const float> from, std::uint64_t offset,
@@ -42,8 +44,8 @@ struct RowFrame {
   std::vector<RowRange> ranges;
 };
 
-// Splits tables by shard and by kTransferBytes a frame (ids and floats together). By shard; at least one frame, maybe
-// empty, for every shard. Tables must be in ascending order of parameter.
+// Splits tables by shard and by kTransferBytes a frame (ids and floats together). By shard; at
+// least one frame, maybe empty, for every shard. Tables must be in ascending order of parameter.
 std::vector<std::vector<RowFrame>> plan_rows(std::span<const SparseRows> tables,
                                              const wire::ParameterSet& set,
                                              std::uint64_t bytes_max = kTransferBytes);

@@ -11,7 +11,9 @@ namespace {
 
 constexpr std::uint64_t kTransferFloats = kTransferBytes / sizeof(float);
 
-Error misuse(std::string message) { return Error{Errc::kUsage, std::move(message), ""}; }
+Error misuse(std::string message) {
+  return Error{Errc::kUsage, std::move(message), ""};
+}
 
 std::span<const float> floats(const Bytes& tail) {
   return {reinterpret_cast<const float*>(tail.data()), tail.size() / sizeof(float)};
@@ -127,11 +129,12 @@ Status ParameterClientImpl::check_rows(std::span<const SparseRows> rows, bool ha
     }
     const bool ascends = std::adjacent_find(table.ids.begin(), table.ids.end(),
                                             std::greater_equal<>()) == table.ids.end();
-    if (!ascends || (has_gradients &&
-                     table.gradients.size() != table.ids.size() * width(table.parameter))) {
-      return misuse(fmt::format("ids of table {} are not sorted and unique, or its gradients are "
-                                "not ids x width",
-                                table.parameter));
+    if (!ascends ||
+        (has_gradients && table.gradients.size() != table.ids.size() * width(table.parameter))) {
+      return misuse(
+          fmt::format("ids of table {} are not sorted and unique, or its gradients are "
+                      "not ids x width",
+                      table.parameter));
     }
   }
   return {};
@@ -147,8 +150,8 @@ Result<std::vector<float>> ParameterClientImpl::pull_range(std::size_t shard, st
     pull.set_offset(offset + done);
     pull.set_count(std::min(count - done, kTransferFloats));
     pull.set_plane(plane);
-    PADDLE_TRY(const Frame frame, dense_.exchange(shard, FrameType::kPullDense, pull, {},
-                                                  FrameType::kDenseValues));
+    PADDLE_TRY(const Frame frame,
+               dense_.exchange(shard, FrameType::kPullDense, pull, {}, FrameType::kDenseValues));
     wire::DenseValues answer;
     PADDLE_TRY_STATUS(dense_.parse(shard, frame, answer));
     if (frame.tail.size() != pull.count() * sizeof(float)) return dense_.malformed(shard, "tail");
@@ -216,7 +219,8 @@ std::vector<ParameterClientImpl::Part> ParameterClientImpl::dense_parts(
     std::size_t shard, const wire::PushPart& totals,
     std::span<DenseParameter* const> parameters) const {
   const std::uint64_t size = plan_.sizes[shard];
-  const std::uint64_t parts = std::max<std::uint64_t>(1, (size + kTransferFloats - 1) / kTransferFloats);
+  const std::uint64_t parts =
+      std::max<std::uint64_t>(1, (size + kTransferFloats - 1) / kTransferFloats);
   std::vector<Part> result(parts);
   for (std::uint64_t i = 0; i < parts; ++i) {
     const std::uint64_t offset = i * kTransferFloats;
@@ -247,8 +251,8 @@ std::vector<ParameterClientImpl::Part> ParameterClientImpl::row_parts(
       const SparseRows& table = tables[range.table];
       const std::size_t floats_per_row = width(table.parameter);
       for (const std::size_t position : range.positions) {
-        append_bytes(tail, std::span(table.gradients).subspan(position * floats_per_row,
-                                                              floats_per_row));
+        append_bytes(tail,
+                     std::span(table.gradients).subspan(position * floats_per_row, floats_per_row));
       }
     }
   }
@@ -261,8 +265,8 @@ Status ParameterClientImpl::send_part(ClientLanes& lanes, std::size_t lane, Part
              : lanes.send(lane, FrameType::kPushRows, part.rows, std::move(part.tail));
 }
 
-// Last parts go out only when every lane's earlier parts are stored: their answers wait for the other trainers, who must
-// not in turn wait for a part that this trainer still holds back.
+// Last parts go out only when every lane's earlier parts are stored: their answers wait for the
+// other trainers, who must not in turn wait for a part that this trainer still holds back.
 Status ParameterClientImpl::push_parts(std::vector<std::vector<Part>>& dense,
                                        std::vector<std::vector<Part>>& sparse,
                                        std::vector<Frame>& dense_answers) {

@@ -1,4 +1,5 @@
-// A trainer's view of the parameters, wherever they live: lanes to dense and sparse shards, in process or over TCP.
+// A trainer's view of the parameters, wherever they live: lanes to dense and sparse shards, in
+// process or over TCP.
 #pragma once
 
 #include <functional>
@@ -13,7 +14,8 @@
 
 namespace paddle::trainer {
 
-// Rows of one sparse table that a batch touches. ids are sorted and unique; values and gradients are ids.size() x width.
+// Rows of one sparse table that a batch touches. ids are sorted and unique; values and gradients
+// are ids.size() x width.
 struct SparseRows {
   std::uint32_t parameter = 0;  // index in the ParameterSet
   std::vector<std::uint64_t> ids;
@@ -30,7 +32,7 @@ struct DenseParameter {
 
 struct PassTotals {  // over all trainers
   std::uint64_t samples = 0;
-  double cost = 0;  // sum over samples
+  double cost = 0;              // sum over samples
   std::uint64_t discarded = 0;  // async pushes dropped for lag
 };
 
@@ -43,21 +45,24 @@ class ParameterClient {
     std::uint64_t job_tag = 0;
     Duration deadline = std::chrono::seconds(60);  // without any progress
   };
-  // Link i of `dense` is dense shard i = pserver index * ports_num + port index; likewise for `sparse`.
-  static Result<std::unique_ptr<ParameterClient>> join(Options options,
-                                                       std::vector<std::unique_ptr<net::Link>> dense,
-                                                       std::vector<std::unique_ptr<net::Link>> sparse);
+  // Link i of `dense` is dense shard i = pserver index * ports_num + port index; likewise for
+  // `sparse`.
+  static Result<std::unique_ptr<ParameterClient>> join(
+      Options options, std::vector<std::unique_ptr<net::Link>> dense,
+      std::vector<std::unique_ptr<net::Link>> sparse);
   virtual ~ParameterClient() = default;
 
-  // Trainer 0 alone, between join and ready: replaces initial values and optimizer state from a snapshot directory.
+  // Trainer 0 alone, between join and ready: replaces initial values and optimizer state from a
+  // snapshot directory.
   virtual Status load_snapshot(const std::string& directory) = 0;
   // Trainer 0 says that initial values are in place; every trainer waits for that.
   virtual Status ready() = 0;
 
   virtual Status pull_dense(std::span<DenseParameter> parameters) = 0;
   virtual Status pull_rows(std::span<SparseRows> rows) = 0;
-  // One batch: pushes gradients (means over the batch's num_samples; the shard averages trainers weighted by num_samples)
-  // and refreshes dense values. A sync push returns when every active trainer's push of this step was applied.
+  // One batch: pushes gradients (means over the batch's num_samples; the shard averages trainers
+  // weighted by num_samples) and refreshes dense values. A sync push returns when every active
+  // trainer's push of this step was applied.
   virtual Status push(std::uint64_t num_samples, double cost_sum, std::span<DenseParameter> dense,
                       std::span<SparseRows> sparse) = 0;
   // This trainer has no more data in this pass; returns when all trainers said so.

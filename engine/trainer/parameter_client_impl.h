@@ -37,7 +37,8 @@ class ParameterClientImpl final : public ParameterClient {
     Bytes tail;
   };
 
-  // Calls one of both sets of lanes after the other: all requests are out before the first answer is read.
+  // Calls one of both sets of lanes after the other: all requests are out before the first answer
+  // is read.
   template <class Send, class Receive>
   Status on_all(Send&& send, Receive&& receive);
   template <class Message, class Use>
@@ -83,12 +84,11 @@ Status ParameterClientImpl::on_all(Send&& send, Receive&& receive) {
 template <class Message, class Use>
 Status ParameterClientImpl::ask_all(FrameType type, const Message& message, FrameType answer,
                                     Use&& use) {
-  return on_all(
-      [&](ClientLanes& lanes, std::size_t i) { return lanes.send(i, type, message, {}); },
-      [&](ClientLanes& lanes, std::size_t i) -> Status {
-        PADDLE_TRY(const Frame frame, lanes.receive(i, answer));
-        return use(lanes, i, frame);
-      });
+  return on_all([&](ClientLanes& lanes, std::size_t i) { return lanes.send(i, type, message, {}); },
+                [&](ClientLanes& lanes, std::size_t i) -> Status {
+                  PADDLE_TRY(const Frame frame, lanes.receive(i, answer));
+                  return use(lanes, i, frame);
+                });
 }
 
 }  // namespace paddle::trainer

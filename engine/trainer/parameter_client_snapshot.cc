@@ -1,4 +1,5 @@
-// Snapshots through the lanes of trainer 0: dense parameters whole, sparse tables in chunks of bounded size.
+// Snapshots through the lanes of trainer 0: dense parameters whole, sparse tables in chunks of
+// bounded size.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -53,8 +54,9 @@ Status ParameterClientImpl::load_snapshot(const std::string& directory) {
   const auto saved = reader.parameters();
   const bool with_state = info.optimizer.method() == set.optimizer().method();
   if (!with_state) {
-    log_warning("snapshot {} was trained with {}, this job uses {}: its optimizer state starts anew",
-                directory, info.optimizer.method(), set.optimizer().method());
+    log_warning(
+        "snapshot {} was trained with {}, this job uses {}: its optimizer state starts anew",
+        directory, info.optimizer.method(), set.optimizer().method());
   }
   for (int i = 0; i < set.parameters_size(); ++i) {
     const auto& spec = set.parameters(i);
@@ -103,9 +105,9 @@ Status ParameterClientImpl::load_dense(const param::SnapshotReader& reader, std:
     for (const DensePiece& piece : plan_.pieces[shard]) {
       if (piece.parameter != parameter) continue;
       for (std::size_t plane = 0; plane <= planes; ++plane) {
-        const auto from = plane == 0 ? std::span<const float>(value)
-                                     : std::span<const float>(state).subspan(
-                                           (plane - 1) * elements, elements);
+        const auto from =
+            plane == 0 ? std::span<const float>(value)
+                       : std::span<const float>(state).subspan((plane - 1) * elements, elements);
         for (std::uint64_t done = 0; done < piece.size;) {
           const std::uint64_t count = std::min(piece.size - done, kChunkBytes / sizeof(float));
           wire::PutDense put;
@@ -115,8 +117,8 @@ Status ParameterClientImpl::load_dense(const param::SnapshotReader& reader, std:
           put.set_update_count(with_state ? update_count : 0);
           Bytes tail;
           append_bytes(tail, from.subspan(piece.begin + done, count));
-          PADDLE_TRY_STATUS(dense_.exchange(shard, FrameType::kPutDense, put, std::move(tail),
-                                            FrameType::kDone));
+          PADDLE_TRY_STATUS(
+              dense_.exchange(shard, FrameType::kPutDense, put, std::move(tail), FrameType::kDone));
           done += count;
         }
       }
@@ -173,8 +175,8 @@ Status ParameterClientImpl::save_snapshot(const std::string& directory) {
   param::SnapshotInfo info;
   ClientLanes& primary = dense_.size() > 0 ? dense_ : sparse_;
   // Ready is idempotent: its answer says where every trainer's lane stands.
-  PADDLE_TRY(const Frame frame, primary.exchange(0, FrameType::kReady, wire::Ready(), {},
-                                                 FrameType::kPosition));
+  PADDLE_TRY(const Frame frame,
+             primary.exchange(0, FrameType::kReady, wire::Ready(), {}, FrameType::kPosition));
   wire::Position position;
   PADDLE_TRY_STATUS(primary.parse(0, frame, position));
   info.optimizer = set.optimizer();

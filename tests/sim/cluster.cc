@@ -216,8 +216,9 @@ void Cluster::take_answer(std::uint32_t id, std::uint32_t shard, Frame&& answer)
     wire::PassFinished finished;
     if (finished.ParseFromString(answer.head)) outcome_.samples += finished.samples();
   }
-  const bool has_values = answer.header.type == static_cast<std::uint8_t>(FrameType::kDenseValues) ||
-                          answer.header.type == static_cast<std::uint8_t>(FrameType::kPushed);
+  const bool has_values =
+      answer.header.type == static_cast<std::uint8_t>(FrameType::kDenseValues) ||
+      answer.header.type == static_cast<std::uint8_t>(FrameType::kPushed);
   if (!is_sparse(shard) && has_values) {
     trainer::DenseParameter shared{kShared, std::move(trainer.shared), {}};
     trainer::DenseParameter* const parameters[] = {nullptr, &shared, nullptr};
@@ -258,8 +259,8 @@ void Cluster::deliver(Event&& event) {
   }
   auto answer = trainers_[event.trainer].lanes[event.shard].on_frame(std::move(event.frame), now_);
   if (!answer) {
-    outcome_.error = fmt::format("trainer {}, shard {}: {}", event.trainer, event.shard,
-                                 answer.error().message);
+    outcome_.error =
+        fmt::format("trainer {}, shard {}: {}", event.trainer, event.shard, answer.error().message);
   } else if (*answer) {
     take_answer(event.trainer, event.shard, **std::move(answer));
   }

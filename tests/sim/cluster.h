@@ -1,5 +1,5 @@
-// A whole job in one thread and virtual time: real Shards, real ClientLanes, and a network that delays, reorders,
-// duplicates and drops, all from one seed.
+// A whole job in one thread and virtual time: real Shards, real ClientLanes, and a network that
+// delays, reorders, duplicates and drops, all from one seed.
 #pragma once
 
 #include <memory>
@@ -18,9 +18,9 @@ struct ClusterOptions {
   wire::Strategy strategy = wire::STRATEGY_SYNC;
   std::vector<std::uint32_t> batches;  // of each trainer, in each pass
   std::uint32_t passes = 1;
-  std::uint32_t pservers = 2;    // each with one dense and one sparse port
-  double duplicate = 0.1;        // probability of a second copy
-  double drop = 0.05;            // probability that a copy is lost
+  std::uint32_t pservers = 2;  // each with one dense and one sparse port
+  double duplicate = 0.1;      // probability of a second copy
+  double drop = 0.05;          // probability that a copy is lost
   std::uint64_t delay_max_ms = 50;
 };
 

@@ -1,7 +1,8 @@
-// 2 pservers and 4 trainers over many seeds of a network that delays, reorders, duplicates and drops.
-#include "tests/sim/cluster.h"
-
+// 2 pservers and 4 trainers over many seeds of a network that delays, reorders, duplicates and
+// drops.
 #include <gtest/gtest.h>
+
+#include "tests/sim/cluster.h"
 
 namespace paddle::sim {
 namespace {

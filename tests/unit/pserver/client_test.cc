@@ -83,8 +83,12 @@ void run_steps(ParameterClient& client, int from, int to, std::vector<DenseParam
   }
 }
 
-std::vector<DenseParameter> dense_parameters() { return {{0, {}, {}}, {1, {}, {}}}; }
-std::vector<SparseRows> some_rows() { return {{2, {5, 99, 1ULL << 63U, ~0ULL}, {}, {}}}; }
+std::vector<DenseParameter> dense_parameters() {
+  return {{0, {}, {}}, {1, {}, {}}};
+}
+std::vector<SparseRows> some_rows() {
+  return {{2, {5, 99, 1ULL << 63U, ~0ULL}, {}, {}}};
+}
 
 class Client : public testing::TestWithParam<std::tuple<std::string, wire::Strategy>> {};
 
@@ -139,14 +143,15 @@ TEST_P(Client, SnapshotGoesOnBitEqualOnAnotherNumberOfPorts) {
   std::filesystem::remove_all(directory);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Methods, Client,
-    testing::Combine(testing::Values("sgd", "momentum", "adagrad", "adam"),
-                     testing::Values(wire::STRATEGY_SYNC, wire::STRATEGY_ASYNC)),
-    [](const auto& test) {
-      return std::get<0>(test.param) +
-             (std::get<1>(test.param) == wire::STRATEGY_SYNC ? "Sync" : "Async");
-    });
+INSTANTIATE_TEST_SUITE_P(Methods, Client,
+                         testing::Combine(testing::Values("sgd", "momentum", "adagrad", "adam"),
+                                          testing::Values(wire::STRATEGY_SYNC,
+                                                          wire::STRATEGY_ASYNC)),
+                         [](const auto& test) {
+                           return std::get<0>(test.param) +
+                                  (std::get<1>(test.param) == wire::STRATEGY_SYNC ? "Sync"
+                                                                                  : "Async");
+                         });
 
 TEST(ClientRefusals, SnapshotOfAnotherNetworkIsRefusedByName) {
   const std::string directory = testing::TempDir() + "/client_other_network";

@@ -57,9 +57,9 @@ TEST(Push, PartsMustCoverTheShardInOrder) {
   EXPECT_FALSE(push.add_dense(1, 1, 3, bytes({1})));
   EXPECT_TRUE(push.add_dense(0, 1, 3, bytes({1})));
   EXPECT_FALSE(push.add_dense(0, 2, 3, bytes({2, 3})));
-  EXPECT_FALSE(push.add_dense(1, 1, 3, bytes({2})));                 // leaves a hole at the end
-  EXPECT_FALSE(push.add_dense(1, ~0ULL, 3, bytes({2, 3})));          // would overflow a sum
-  EXPECT_FALSE(push.add_dense(1, 2, 3, bytes({2, 3, 4})));           // more bytes than said
+  EXPECT_FALSE(push.add_dense(1, 1, 3, bytes({2})));         // leaves a hole at the end
+  EXPECT_FALSE(push.add_dense(1, ~0ULL, 3, bytes({2, 3})));  // would overflow a sum
+  EXPECT_FALSE(push.add_dense(1, 2, 3, bytes({2, 3, 4})));   // more bytes than said
   EXPECT_TRUE(push.add_dense(1, 2, 3, bytes({2, 3})));
   std::vector<float> scratch;
   const auto whole = push.dense(scratch);
@@ -83,14 +83,14 @@ Status read(std::vector<std::pair<std::uint32_t, std::uint64_t>> segments,
 
 TEST(Push, SegmentsAreCheckedBeforeUse) {
   EXPECT_TRUE(read({{1, 2}, {2, 1}}, {4, 9, 1}));
-  EXPECT_FALSE(read({{0, 1}}, {4}));                     // a dense parameter
-  EXPECT_FALSE(read({{3, 1}}, {4}));                     // no such parameter
-  EXPECT_FALSE(read({{2, 1}, {1, 1}}, {4, 4}));          // tables descend
-  EXPECT_FALSE(read({{1, 2}}, {4, 4}));                  // an id twice
-  EXPECT_FALSE(read({{1, 2}}, {9, 4}));                  // ids descend
-  EXPECT_FALSE(read({{1, 2}}, {4}));                     // too short
-  EXPECT_FALSE(read({{1, 1}}, {4, 5}));                  // too long
-  EXPECT_FALSE(read({{1, 1ULL << 61U}}, {}));            // count x 8 wraps to 0
+  EXPECT_FALSE(read({{0, 1}}, {4}));             // a dense parameter
+  EXPECT_FALSE(read({{3, 1}}, {4}));             // no such parameter
+  EXPECT_FALSE(read({{2, 1}, {1, 1}}, {4, 4}));  // tables descend
+  EXPECT_FALSE(read({{1, 2}}, {4, 4}));          // an id twice
+  EXPECT_FALSE(read({{1, 2}}, {9, 4}));          // ids descend
+  EXPECT_FALSE(read({{1, 2}}, {4}));             // too short
+  EXPECT_FALSE(read({{1, 1}}, {4, 5}));          // too long
+  EXPECT_FALSE(read({{1, 1ULL << 61U}}, {}));    // count x 8 wraps to 0
 }
 
 }  // namespace
