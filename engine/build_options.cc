@@ -9,7 +9,9 @@
 namespace paddle {
 namespace {
 
-const char* on_off(bool value) { return value ? "ON" : "OFF"; }
+const char* on_off(bool value) {
+  return value ? "ON" : "OFF";
+}
 
 bool cpu_has_avx() {
 #if defined(__x86_64__)

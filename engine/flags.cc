@@ -16,8 +16,8 @@ Result<std::uint64_t> parse_number(const std::string& text, std::uint64_t min, s
   if (error == std::errc() && at == end && !text.empty() && value >= min && value <= max) {
     return value;
   }
-  return Error{Errc::kUsage, fmt::format("'{}' is not a whole number from {} to {}", text, min, max),
-               ""};
+  return Error{Errc::kUsage,
+               fmt::format("'{}' is not a whole number from {} to {}", text, min, max), ""};
 }
 
 Result<bool> parse_boolean(const std::string& text) {
@@ -63,11 +63,11 @@ void FlagSet::boolean(std::string name, std::string help, bool& target) {
 }
 
 void FlagSet::repeated(std::string name, std::string help, std::vector<std::string>& target) {
-  flags_.push_back({std::move(name), std::move(help), "", false,
-                    [&target](const std::string& value) -> Status {
-                      target.push_back(value);
-                      return {};
-                    }});
+  flags_.push_back(
+      {std::move(name), std::move(help), "", false, [&target](const std::string& value) -> Status {
+         target.push_back(value);
+         return {};
+       }});
 }
 
 const FlagSet::Flag* FlagSet::find(std::string_view name) const {

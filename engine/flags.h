@@ -1,4 +1,5 @@
-// A program's own flag table: --key=value, --key value, --flag and --noflag, as v0.10's gflags took them.
+// A program's own flag table: --key=value, --key value, --flag and --noflag, as v0.10's gflags took
+// them.
 #pragma once
 
 #include <cstdint>

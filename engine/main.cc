@@ -1,7 +1,6 @@
 // The engine: parameter servers and trainers in one self-contained program.
 #include <csignal>
 #include <cstdlib>
-
 #include <iostream>
 #include <string>
 #include <vector>
@@ -67,7 +66,8 @@ bool wants_help(const std::vector<std::string>& arguments) {
   return false;
 }
 
-// PADDLE_INIT_<FLAG>, as v0.10's paddle.init() read them. Names this command does not have are another command's.
+// PADDLE_INIT_<FLAG>, as v0.10's paddle.init() read them. Names this command does not have are
+// another command's.
 Status apply_environment(FlagSet& flags) {
   constexpr std::string_view kPrefix = "PADDLE_INIT_";
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -157,14 +157,16 @@ void add_train_flags(FlagSet& flags, trainer::TrainOptions& options, JobFlags& j
   flags.boolean("local", "no pservers: all in this process", options.local);
   flags.text("save_dir", "folder of the snapshots pass-00000 ...", options.save_dir);
   flags.text("num_passes", "passes over the data", job.num_passes);
-  flags.number("start_pass", "continue after pass start_pass - 1 of --save_dir",
-               options.start_pass, 0, kCountMax);
+  flags.number("start_pass", "continue after pass start_pass - 1 of --save_dir", options.start_pass,
+               0, kCountMax);
   flags.text("init_model_path", "snapshot to start from", options.init_model_path);
   flags.text("log_period", "batches between progress lines", job.log_period);
   flags.text("seed", "of initial values, shuffling and dropout", job.seed);
   flags.text("metrics", "file of one JSON object a log point", options.metrics);
   flags.text("job_tag", "name of the job; the same for all of its processes", options.job_tag);
   flags.text("key_file", "file of the job's secret; only loopback works without", options.key_file);
+  flags.number("connect_timeout", "seconds to wait for the pservers to listen",
+               options.connect_timeout, 1, 3600);
   flags.number("incarnation", "number of this trainer's life, rising", options.incarnation, 0,
                UINT32_MAX);
 }
@@ -203,8 +205,9 @@ int run(const std::vector<std::string>& arguments) {
   if (arguments[0] == "train") return train_command(rest);
   const std::vector<std::string_view> commands{"version", "pserver", "train"};
   const std::string near = nearest(arguments[0], commands);
-  return finish(Error{Errc::kUsage, fmt::format("unknown command '{}'", escape_control(arguments[0])),
-                      near.empty() ? "see paddle --help" : fmt::format("did you mean '{}'?", near)});
+  return finish(
+      Error{Errc::kUsage, fmt::format("unknown command '{}'", escape_control(arguments[0])),
+            near.empty() ? "see paddle --help" : fmt::format("did you mean '{}'?", near)});
 }
 
 }  // namespace

@@ -107,7 +107,8 @@ LayerConfig read_layer(TomlTable& table, const DataConfig& data) {
   layer.type = table.choice("type", "fc", kLayerTypes);
   layer.inputs = table.strings("input");
   layer.size = read_size(table, "size", data);
-  layer.activation = table.choice("activation", "identity", kActivations);
+  layer.vocabulary = read_size(table, "vocabulary", data);
+  layer.activation = table.choice("activation", "", kActivations);
   layer.pooling = table.choice("pooling", "", kPoolings);
   layer.rate = static_cast<float>(table.number("rate", 0, 0, 0.99));
   layer.has_bias = table.boolean("bias", layer.type == "fc");
@@ -176,8 +177,8 @@ void read_strategy(TomlTable table, JobConfig& job) {
   };
   job.dense_strategy = strategy("dense");
   job.sparse_strategy = strategy("sparse");
-  job.async_lagged_grad_discard_ratio = static_cast<float>(table.number(
-      "async_lagged_grad_discard_ratio", job.async_lagged_grad_discard_ratio, 1));
+  job.async_lagged_grad_discard_ratio = static_cast<float>(
+      table.number("async_lagged_grad_discard_ratio", job.async_lagged_grad_discard_ratio, 1));
   job.min_block_size = static_cast<std::uint64_t>(
       table.integer("min_block_size", static_cast<std::int64_t>(job.min_block_size), 1, kCountMax));
 }
@@ -190,9 +191,8 @@ TrainConfig read_train(TomlTable table) {
   train.log_period = count(table, "log_period", train.log_period, 1);
   train.test_period = count(table, "test_period", train.test_period);
   train.saving_period = count(table, "saving_period", train.saving_period);
-  train.shuffle_records = static_cast<std::uint64_t>(
-      table.integer("shuffle_records", static_cast<std::int64_t>(train.shuffle_records), 0,
-                    kCountMax));
+  train.shuffle_records = static_cast<std::uint64_t>(table.integer(
+      "shuffle_records", static_cast<std::int64_t>(train.shuffle_records), 0, kCountMax));
   return train;
 }
 

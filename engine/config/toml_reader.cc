@@ -39,13 +39,20 @@ struct OpenTable {
 
 std::string_view type_name(const toml::node& node) {
   switch (node.type()) {
-    case toml::node_type::table: return "a table";
-    case toml::node_type::array: return "an array";
-    case toml::node_type::string: return "a string";
-    case toml::node_type::integer: return "an integer";
-    case toml::node_type::floating_point: return "a number";
-    case toml::node_type::boolean: return "true or false";
-    default: return "a date or time";
+    case toml::node_type::table:
+      return "a table";
+    case toml::node_type::array:
+      return "an array";
+    case toml::node_type::string:
+      return "a string";
+    case toml::node_type::integer:
+      return "an integer";
+    case toml::node_type::floating_point:
+      return "a number";
+    case toml::node_type::boolean:
+      return "true or false";
+    default:
+      return "a date or time";
   }
 }
 
@@ -258,11 +265,11 @@ std::int64_t TomlTable::integer(std::string_view key, std::int64_t otherwise, st
     return otherwise;
   }
   if (value->get() >= min && value->get() <= max) return value->get();
-  document_->add(node->source(), max == std::numeric_limits<std::int64_t>::max()
-                                     ? fmt::format("'{}' is {}, but must be at least {}", key,
-                                                   value->get(), min)
-                                     : fmt::format("'{}' is {}, but must be from {} to {}", key,
-                                                   value->get(), min, max));
+  document_->add(
+      node->source(),
+      max == std::numeric_limits<std::int64_t>::max()
+          ? fmt::format("'{}' is {}, but must be at least {}", key, value->get(), min)
+          : fmt::format("'{}' is {}, but must be from {} to {}", key, value->get(), min, max));
   return otherwise;
 }
 

@@ -1,5 +1,6 @@
-// Typed reading of a TOML file where every mistake is shown at its line and column: wrong types, values out of range,
-// and keys nobody asked for. Look keys up as if all were well, then ask finish() once.
+// Typed reading of a TOML file where every mistake is shown at its line and column: wrong types,
+// values out of range, and keys nobody asked for. Look keys up as if all were well, then ask
+// finish() once.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +17,13 @@ namespace paddle::config {
 
 struct TomlDocument;
 
-// A table of an open file, cheap to copy. Lookups return the default when the key is absent or wrong; the mistake is
-// kept for finish(). Errors are kUsage: "job.toml:12:8: unknown key 'pases', did you mean 'passes'?", the line, a caret.
+// A table of an open file, cheap to copy. Lookups return the default when the key is absent or
+// wrong; the mistake is kept for finish(). Errors are kUsage: "job.toml:12:8: unknown key 'pases',
+// did you mean 'passes'?", the line, a caret.
 class TomlTable {
  public:
-  // Overrides are "train.passes=3": dotted keys below tables; a value that is not TOML is taken as a string.
+  // Overrides are "train.passes=3": dotted keys below tables; a value that is not TOML is taken as
+  // a string.
   static Result<TomlTable> read(const std::string& path,
                                 const std::vector<std::string>& overrides = {});
   static Result<TomlTable> parse(std::string_view text, const std::string& name,

@@ -12,8 +12,8 @@
 namespace paddle::trainer {
 namespace {
 
-constexpr Duration kConnectDeadline = std::chrono::seconds(20);
-// Without any progress of a step: trainer 0 may be testing or saving meanwhile. A lost peer is noticed at once.
+// Without any progress of a step: trainer 0 may be testing or saving meanwhile. A lost peer is
+// noticed at once.
 constexpr Duration kStepDeadline = std::chrono::minutes(10);
 constexpr std::uint32_t kPortMax = 65535;
 
@@ -47,14 +47,15 @@ Status connect_all(const TrainOptions& options, Links& dense, Links& sparse) {
   for (const std::string& text : options.pservers) {
     PADDLE_TRY(net::Endpoint endpoint, parse_endpoint(text, options.port));
     if (endpoint.port + count > kPortMax + 1) {
-      return Error{Errc::kUsage, fmt::format("{} ports from {} on do not exist", count,
-                                             endpoint.port), ""};
+      return Error{Errc::kUsage,
+                   fmt::format("{} ports from {} on do not exist", count, endpoint.port), ""};
     }
     addresses.push_back(endpoint.address);
     endpoints.push_back(std::move(endpoint));
   }
   PADDLE_TRY(const Secret secret, job_secret(options.key_file, addresses));
-  const TimePoint deadline = std::chrono::steady_clock::now() + kConnectDeadline;
+  const TimePoint deadline =
+      std::chrono::steady_clock::now() + std::chrono::seconds(options.connect_timeout);
   for (std::size_t server = 0; server < endpoints.size(); ++server) {
     for (std::uint32_t i = 0; i < count; ++i) {
       net::ClientOptions client{

@@ -71,7 +71,8 @@ nn::Batch empty_batch(const config::DataConfig& data, std::size_t slots) {
 class ThreadedStream final : public BatchStream {
  public:
   ThreadedStream(const DatasetOptions& options, const Dictionary& dictionary, std::uint32_t pass)
-      : options_(options), slots_(slot_names(options.data).size()),
+      : options_(options),
+        slots_(slot_names(options.data).size()),
         shuffler_(RecordReader(options_, dictionary), options.shuffle_records,
                   stream_of(options, pass)),
         parser_([this] { parse(); }) {}

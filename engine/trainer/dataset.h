@@ -1,5 +1,5 @@
-// A trainer's records as batches, parsed and shuffled by a thread of their own. A batch is a pure function of the data,
-// the seed, the pass, the trainer and its number.
+// A trainer's records as batches, parsed and shuffled by a thread of their own. A batch is a pure
+// function of the data, the seed, the pass, the trainer and its number.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,8 @@
 namespace paddle::trainer {
 
 // A record is what one example is made of.
-//   ngram  a line is a sentence; <s> words <e> gives a window of n ids for each of its positions; a shorter one none.
+//   ngram  a line is a sentence; <s> words <e> gives a window of n ids for each of its positions; a
+//   shorter one none.
 //          slots word0 .. word{n-2}, next
 //   bow    a line is "label<TAB>tokens"; slots words (any number of ids, none too), label
 std::vector<std::string> slot_names(const config::DataConfig& data);

@@ -17,8 +17,10 @@ Result<Dictionary> Dictionary::read(const std::string& path) {
     last = *line;
     const auto [at, is_new] = dictionary.ids_.emplace(last, dictionary.ids_.size());
     if (!is_new) {
-      return Error{Errc::kData, fmt::format("{}: '{}' is already on line {}", lines.place(),
-                                            escape_control(last), at->second + 1), ""};
+      return Error{Errc::kData,
+                   fmt::format("{}: '{}' is already on line {}", lines.place(),
+                               escape_control(last), at->second + 1),
+                   ""};
     }
   }
   if (last != "<unk>") {

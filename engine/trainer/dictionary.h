@@ -12,7 +12,8 @@ namespace paddle::trainer {
 
 class Dictionary {
  public:
-  // A word a line, the id is the line number from 0; the last line is <unk>. kData names the file and line.
+  // A word a line, the id is the line number from 0; the last line is <unk>. kData names the file
+  // and line.
   static Result<Dictionary> read(const std::string& path);
 
   std::uint64_t id(std::string_view word) const {  // of <unk> for a word that is not in it
@@ -24,7 +25,9 @@ class Dictionary {
  private:
   struct Hash {
     using is_transparent = void;
-    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+    std::size_t operator()(std::string_view text) const {
+      return std::hash<std::string_view>()(text);
+    }
   };
   std::unordered_map<std::string, std::uint64_t, Hash, std::equal_to<>> ids_;
 };

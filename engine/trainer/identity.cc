@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
-#include <net/if.h>
 
 #include <array>
 #include <charconv>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <net/if.h>
 
 #include "engine/base/rng.h"
 #include "engine/base/text.h"
@@ -47,16 +47,18 @@ Result<Secret> job_secret(const std::string& key_file, std::span<const std::stri
   if (!key_file.empty()) return Secret::read(key_file);
   for (const std::string& address : addresses) {
     if (!is_loopback(address)) {
-      return Error{Errc::kAuth, fmt::format("{} is not a loopback address and there is no --key_file",
-                                            escape_control(address)),
-                   "head -c 32 /dev/urandom > job.key; chmod 600 job.key; give it to all processes"};
+      return Error{
+          Errc::kAuth,
+          fmt::format("{} is not a loopback address and there is no --key_file",
+                      escape_control(address)),
+          "head -c 32 /dev/urandom > job.key; chmod 600 job.key; give it to all processes"};
     }
   }
   return Secret::from_bytes(as_bytes(kDevelopmentKey.substr(0, kSecretBytes)));
 }
 
-// The C library's resolver needs its shared objects, which a static program may not find; names are the launcher's work,
-// except the one that every machine has.
+// The C library's resolver needs its shared objects, which a static program may not find; names are
+// the launcher's work, except the one that every machine has.
 Result<std::string> resolve_address(const std::string& host) {
   if (is_literal(host)) return host;
   if (host == "localhost") return std::string("127.0.0.1");
@@ -81,8 +83,8 @@ Result<std::string> interface_address(const std::string& name) {
     ::inet_ntop(AF_INET, &address->sin_addr, text.data(), text.size());
     return std::string(text.data());
   }
-  return Error{Errc::kUsage, fmt::format("no interface '{}' with an IPv4 address",
-                                         escape_control(name)),
+  return Error{Errc::kUsage,
+               fmt::format("no interface '{}' with an IPv4 address", escape_control(name)),
                fmt::format("this machine has {}", seen)};
 }
 

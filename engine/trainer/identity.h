@@ -10,10 +10,12 @@
 
 namespace paddle::trainer {
 
-// The 64-bit tag in every frame: hexadecimal text of up to 16 digits as it is, any other text hashed.
+// The 64-bit tag in every frame: hexadecimal text of up to 16 digits as it is, any other text
+// hashed.
 std::uint64_t job_tag_of(const std::string& text);
 
-// The secret in key_file. Without one, a fixed key that is no secret, so only when every address is loopback; kAuth else.
+// The secret in key_file. Without one, a fixed key that is no secret, so only when every address is
+// loopback; kAuth else.
 Result<Secret> job_secret(const std::string& key_file, std::span<const std::string> addresses);
 
 // "10.0.0.1" or a name -> an IPv4 or IPv6 literal.

@@ -24,8 +24,10 @@ Status LineReader::fill() {
   begin_ = 0;
   const std::size_t held = buffer_.size();
   if (held > kLineBytesMax) {
-    return Error{Errc::kData, fmt::format("{}:{}: a line of more than {} bytes", files_[file_],
-                                          line_ + 1, kLineBytesMax), ""};
+    return Error{
+        Errc::kData,
+        fmt::format("{}:{}: a line of more than {} bytes", files_[file_], line_ + 1, kLineBytesMax),
+        ""};
   }
   buffer_.resize(held + kReadBytes);
   ssize_t count = 0;

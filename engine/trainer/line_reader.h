@@ -17,7 +17,8 @@ class LineReader {
  public:
   explicit LineReader(std::vector<std::string> files) : files_(std::move(files)) {}
 
-  // The next line without its end, valid until the next call; nothing after the last file. kData names the file.
+  // The next line without its end, valid until the next call; nothing after the last file. kData
+  // names the file.
   Result<std::optional<std::string_view>> next();
   // "data/train.txt-00001:17", of the line returned last.
   std::string place() const;

@@ -48,8 +48,8 @@ Status Loop::run_pass(std::uint32_t pass) {
 Status Loop::train_batch(std::uint32_t pass, const nn::Batch& batch) {
   PADDLE_TRY_STATUS(model_.prepare(batch));
   PADDLE_TRY_STATUS(client_.pull_rows(model_.rows()));
-  const std::uint64_t seed = hash_combine(
-      hash_combine(hash_combine(options_.seed, pass), options_.trainer_id), batch_);
+  const std::uint64_t seed =
+      hash_combine(hash_combine(hash_combine(options_.seed, pass), options_.trainer_id), batch_);
   PADDLE_TRY(const Score score, model_.train(batch, seed));
   PADDLE_TRY_STATUS(client_.push(score.samples, score.cost, model_.dense(), model_.rows()));
   since_start_.add(score);
@@ -75,10 +75,10 @@ Status Loop::end_pass(std::uint32_t pass) {
   const double mean = totals.samples == 0 ? 0 : totals.cost / static_cast<double>(totals.samples);
   log_info("Pass={} over all trainers: samples={} AvgCost={:.6g} discarded={}", pass,
            totals.samples, mean, totals.discarded);
-  PADDLE_TRY_STATUS(metrics_.write(
-      "pass", pass, batch_, since_start_,
-      fmt::format(R"("total_samples":{},"total_cost":{:.9g},"discarded":{})", totals.samples, mean,
-                  totals.discarded)));
+  PADDLE_TRY_STATUS(
+      metrics_.write("pass", pass, batch_, since_start_,
+                     fmt::format(R"("total_samples":{},"total_cost":{:.9g},"discarded":{})",
+                                 totals.samples, mean, totals.discarded)));
   if (options_.trainer_id == 0) {
     const std::uint32_t period = options_.train.saving_period;
     const bool is_last = pass + 1 == options_.train.passes;
@@ -86,8 +86,8 @@ Status Loop::end_pass(std::uint32_t pass) {
       const std::string directory = pass_directory(options_.save_dir, pass);
       log_info("Saving parameters to {}", directory);
       PADDLE_TRY_STATUS(client_.save_snapshot(directory));
-      PADDLE_TRY_STATUS(metrics_.write("save", pass, batch_, since_start_,
-                                       "\"path\":" + json_string(directory)));
+      PADDLE_TRY_STATUS(
+          metrics_.write("save", pass, batch_, since_start_, "\"path\":" + json_string(directory)));
     }
     PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));
     PADDLE_TRY_STATUS(test(pass));

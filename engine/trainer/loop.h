@@ -17,9 +17,9 @@ struct LoopOptions {
   std::uint64_t seed = 1;
   std::uint32_t trainer_id = 0;  // 0 tests and saves for all
   std::uint32_t start_pass = 0;
-  std::string save_dir;          // "": no snapshots
+  std::string save_dir;  // "": no snapshots
   DatasetOptions train_data;
-  DatasetOptions test_data;      // without files: no tests
+  DatasetOptions test_data;  // without files: no tests
 };
 
 // "<save_dir>/pass-00007"
@@ -30,7 +30,10 @@ class Loop {
   // All must outlive the loop. The client has said ready.
   Loop(LoopOptions options, const Dictionary& dictionary, Model& model, ParameterClient& client,
        MetricsFile& metrics)
-      : options_(std::move(options)), dictionary_(dictionary), model_(model), client_(client),
+      : options_(std::move(options)),
+        dictionary_(dictionary),
+        model_(model),
+        client_(client),
         metrics_(metrics) {}
 
   // Passes start_pass to passes - 1.

@@ -16,8 +16,7 @@ std::size_t element_count(const wire::ParameterSpec& spec) {
 }  // namespace
 
 Result<Model> Model::build(const config::JobConfig& job) {
-  PADDLE_TRY(nn::Network network,
-             nn::Network::build(job.layers, slot_names(job.data), job.l2));
+  PADDLE_TRY(nn::Network network, nn::Network::build(job.layers, slot_names(job.data), job.l2));
   return Model(std::move(network), job.train.trainer_count);
 }
 
@@ -84,7 +83,8 @@ Result<Score> Model::run(const nn::Batch& batch, nn::Mode mode, std::uint64_t se
   return score;
 }
 
-void Model::reduce(std::size_t parameter, std::size_t parts, float scale, std::vector<float>& into) {
+void Model::reduce(std::size_t parameter, std::size_t parts, float scale,
+                   std::vector<float>& into) {
   const std::span<const float> first = workspaces_[0].gradient(parameter);
   PADDLE_CHECK(first.size() >= into.size());
   std::copy_n(first.begin(), into.size(), into.begin());
@@ -104,6 +104,8 @@ Result<Score> Model::train(const nn::Batch& batch, std::uint64_t seed) {
   return score;
 }
 
-Result<Score> Model::test(const nn::Batch& batch) { return run(batch, nn::Mode::kTest, 0); }
+Result<Score> Model::test(const nn::Batch& batch) {
+  return run(batch, nn::Mode::kTest, 0);
+}
 
 }  // namespace paddle::trainer

@@ -18,14 +18,15 @@ class Model {
   static Result<Model> build(const config::JobConfig& job);
 
   const std::vector<wire::ParameterSpec>& parameters() const { return network_.parameters(); }
-  // For the parameter client: dense values whole, and the rows of the batch that prepare() was last called with.
+  // For the parameter client: dense values whole, and the rows of the batch that prepare() was last
+  // called with.
   std::vector<DenseParameter>& dense() { return dense_; }
   std::vector<SparseRows>& rows() { return rows_; }
 
   // Names the rows that the batch touches. kData: the batch does not fit.
   Status prepare(const nn::Batch& batch);
-  // Forward and backward, each thread a contiguous part of the batch; leaves gradients that are means over the batch,
-  // summed in the order of the threads. `seed` differs from batch to batch.
+  // Forward and backward, each thread a contiguous part of the batch; leaves gradients that are
+  // means over the batch, summed in the order of the threads. `seed` differs from batch to batch.
   Result<Score> train(const nn::Batch& batch, std::uint64_t seed);
   Result<Score> test(const nn::Batch& batch);
 

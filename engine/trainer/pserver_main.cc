@@ -53,12 +53,11 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options) {
                               .num_gradient_servers = options.num_gradient_servers,
                               .job_tag = job_tag,
                               .epoch = options.epoch});
-    net::ServerOptions server{
-        .endpoint = {address, static_cast<std::uint16_t>(options.port + i)},
-        .secret = secret,
-        .self = {Role::kPserver, options.pserver_id},
-        .job_tag = job_tag,
-        .epoch = options.epoch};
+    net::ServerOptions server{.endpoint = {address, static_cast<std::uint16_t>(options.port + i)},
+                              .secret = secret,
+                              .self = {Role::kPserver, options.pserver_id},
+                              .job_tag = job_tag,
+                              .epoch = options.epoch};
     PADDLE_TRY(port.server, net::TcpServer::listen(std::move(server), *port.shard));
     ports.push_back(std::move(port));
   }
@@ -70,8 +69,7 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options) {
 Status run_pserver(const PserverOptions& options) {
   const std::uint32_t count = options.ports_num + options.ports_num_for_sparse;
   if (count == 0 || options.port + count - 1 > kPortMax) {
-    return Error{Errc::kUsage,
-                 fmt::format("{} ports from {} on do not exist", count, options.port),
+    return Error{Errc::kUsage, fmt::format("{} ports from {} on do not exist", count, options.port),
                  "see --port, --ports_num and --ports_num_for_sparse"};
   }
   const sigset_t signals = block_stop_signals();

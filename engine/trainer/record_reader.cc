@@ -31,8 +31,9 @@ Status RecordReader::read_bow(std::string_view line, Record& record) const {
   const auto [at, error] = std::from_chars(line.data(), line.data() + tab, label);
   if (error != std::errc() || at != line.data() + tab || tab == 0) {
     const std::string shown = escape_control(line.substr(0, std::min(tab, kShownBytes)));
-    return Error{Errc::kData, fmt::format("{}: the label '{}' is not a whole number from 0",
-                                          lines_.place(), shown), ""};
+    return Error{
+        Errc::kData,
+        fmt::format("{}: the label '{}' is not a whole number from 0", lines_.place(), shown), ""};
   }
   append_ids(line.substr(tab + 1), record);
   record.push_back(label);

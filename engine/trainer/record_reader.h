@@ -29,9 +29,9 @@ class RecordReader {
   const DatasetOptions& options_;
   const Dictionary& dictionary_;
   LineReader lines_;
-  std::uint64_t index_ = 0;    // of the next record over all files
-  Record sentence_;            // ngram: ids of the current line
-  std::size_t window_ = 0;     // ngram: where the next window begins
+  std::uint64_t index_ = 0;  // of the next record over all files
+  Record sentence_;          // ngram: ids of the current line
+  std::size_t window_ = 0;   // ngram: where the next window begins
 };
 
 }  // namespace paddle::trainer

@@ -41,14 +41,15 @@ std::string progress_line(std::uint32_t pass, std::uint64_t batch, const Score& 
                                  since_start.samples, since_start.mean_cost());
   if (current) line += fmt::format(" CurrentCost={:.6g}", current->mean_cost());
   line += fmt::format(" Eval: classification_error={:.6g}", since_start.error_rate());
-  if (current) line += fmt::format(" CurrentEval: classification_error={:.6g}", current->error_rate());
+  if (current)
+    line += fmt::format(" CurrentEval: classification_error={:.6g}", current->error_rate());
   return line;
 }
 
 std::string test_line(const Score& score) {
-  return fmt::format(" Test samples={} cost={:.6g} perplexity={:.6g} Eval: classification_error={:.6g}",
-                     score.samples, score.mean_cost(), std::exp(score.mean_cost()),
-                     score.error_rate());
+  return fmt::format(
+      " Test samples={} cost={:.6g} perplexity={:.6g} Eval: classification_error={:.6g}",
+      score.samples, score.mean_cost(), std::exp(score.mean_cost()), score.error_rate());
 }
 
 std::string json_string(std::string_view text) {

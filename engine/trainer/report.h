@@ -22,19 +22,21 @@ struct Score {
   double error_rate() const;
 };
 
-// "Pass=0 Batch=100 samples=3200 AvgCost=6.1 CurrentCost=5.9 Eval: classification_error=0.93"; without `current` the
-// line of a whole pass.
+// "Pass=0 Batch=100 samples=3200 AvgCost=6.1 CurrentCost=5.9 Eval: classification_error=0.93";
+// without `current` the line of a whole pass.
 std::string progress_line(std::uint32_t pass, std::uint64_t batch, const Score& since_start,
                           const std::optional<Score>& current);
 // " Test samples=100 cost=5.1 perplexity=164.02 Eval: classification_error=0.9"
 std::string test_line(const Score& score);
 
-// One JSON object a line: {"kind":"train","pass":0,"batch":100,"samples":3200,"cost":6.1,"current_cost":5.9,
-// "classification_error":0.93,"examples_per_second":5000,"unix_ms":1700000000000}. Kinds: train (a log point; cost since
-// the pass began), pass (its end), test (with "perplexity"), save (with "path").
+// One JSON object a line:
+// {"kind":"train","pass":0,"batch":100,"samples":3200,"cost":6.1,"current_cost":5.9,
+// "classification_error":0.93,"examples_per_second":5000,"unix_ms":1700000000000}. Kinds: train (a
+// log point; cost since the pass began), pass (its end), test (with "perplexity"), save (with
+// "path").
 class MetricsFile {
  public:
-  MetricsFile() = default;  // writes nothing
+  MetricsFile() = default;                                   // writes nothing
   static Result<MetricsFile> open(const std::string& path);  // appends
 
   Status write(std::string_view kind, std::uint32_t pass, std::uint64_t batch, const Score& score,

@@ -18,7 +18,8 @@ class ThreadTeam {
   ThreadTeam& operator=(const ThreadTeam&) = delete;
 
   std::size_t size() const { return threads_.size() + 1; }
-  // Calls work(0) .. work(size() - 1) at the same time, work(0) on the calling thread; returns when all have.
+  // Calls work(0) .. work(size() - 1) at the same time, work(0) on the calling thread; returns when
+  // all have.
   void run(const std::function<void(std::size_t)>& work);
 
  private:

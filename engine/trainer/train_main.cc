@@ -24,8 +24,9 @@ std::string in_folder(const std::string& folder, const std::string& name) {
 
 Status check(const TrainOptions& options, const config::JobConfig& job) {
   if (options.trainer_id >= options.num_gradient_servers) {
-    return Error{Errc::kUsage, fmt::format("trainer_id {} of num_gradient_servers {}",
-                                           options.trainer_id, options.num_gradient_servers),
+    return Error{Errc::kUsage,
+                 fmt::format("trainer_id {} of num_gradient_servers {}", options.trainer_id,
+                             options.num_gradient_servers),
                  "trainers are numbered from 0"};
   }
   if (options.local && options.num_gradient_servers != 1) {
@@ -36,8 +37,10 @@ Status check(const TrainOptions& options, const config::JobConfig& job) {
     return Error{Errc::kUsage, "--start_pass needs --save_dir", "it continues from a pass there"};
   }
   if (options.start_pass >= job.train.passes) {
-    return Error{Errc::kUsage, fmt::format("--start_pass {} of {} passes: nothing to do",
-                                           options.start_pass, job.train.passes), ""};
+    return Error{Errc::kUsage,
+                 fmt::format("--start_pass {} of {} passes: nothing to do", options.start_pass,
+                             job.train.passes),
+                 ""};
   }
   return {};
 }
@@ -64,13 +67,13 @@ Result<LoopOptions> loop_options(const TrainOptions& options, const config::JobC
                      .seed = job.seed,
                      .shuffle_records = job.train.shuffle_records,
                      .batch_size = job.train.batch_size};
-  PADDLE_TRY(loop.train_data.share,
-             config::data_share(folder, job.data.train, options.trainer_id,
-                                options.num_gradient_servers));
+  PADDLE_TRY(loop.train_data.share, config::data_share(folder, job.data.train, options.trainer_id,
+                                                       options.num_gradient_servers));
   if (loop.train_data.share.files.empty()) {
     if (options.num_gradient_servers == 1) {
-      return Error{Errc::kData, fmt::format("no file matches [data] train = '{}' in {}",
-                                            job.data.train, folder), ""};
+      return Error{Errc::kData,
+                   fmt::format("no file matches [data] train = '{}' in {}", job.data.train, folder),
+                   ""};
     }
     log_warning("no file of '{}' is for trainer {}: it only takes part", job.data.train,
                 options.trainer_id);
@@ -85,8 +88,9 @@ Result<LoopOptions> loop_options(const TrainOptions& options, const config::JobC
                     .batch_size = kTestBatchSize};
   PADDLE_TRY(loop.test_data.share, config::data_share(folder, job.data.test, 0, 1));
   if (loop.test_data.share.files.empty()) {
-    return Error{Errc::kData, fmt::format("no file matches [data] test = '{}' in {}",
-                                          job.data.test, folder), ""};
+    return Error{Errc::kData,
+                 fmt::format("no file matches [data] test = '{}' in {}", job.data.test, folder),
+                 ""};
   }
   return loop;
 }

@@ -1,4 +1,5 @@
-// `paddle train`: reads the job, joins the parameter servers (or makes shards of its own) and runs the loop.
+// `paddle train`: reads the job, joins the parameter servers (or makes shards of its own) and runs
+// the loop.
 #pragma once
 
 #include "engine/base/result.h"

@@ -17,13 +17,14 @@ struct TrainOptions {
   std::uint32_t ports_num = 1;
   std::uint32_t ports_num_for_sparse = 1;
   bool local = false;
-  std::string save_dir;         // "": no snapshots
+  std::string save_dir;          // "": no snapshots
   std::uint32_t start_pass = 0;  // > 0: continues after pass start_pass - 1 in save_dir
-  std::string init_model_path;  // a snapshot to start from
-  std::string metrics;          // metrics.jsonl, "": none
+  std::string init_model_path;   // a snapshot to start from
+  std::string metrics;           // metrics.jsonl, "": none
   std::string key_file;
   std::string job_tag;
   std::uint32_t incarnation = 0;
+  std::uint32_t connect_timeout = 20;  // seconds, for all pservers together
 };
 
 }  // namespace paddle::trainer

@@ -26,8 +26,8 @@ inline UniqueFd listen_on(std::uint16_t port) {
   return ok ? std::move(fd) : UniqueFd();
 }
 
-// The first of `count` free ports in a row, below the ephemeral range. Successive calls in a process differ, and so do
-// processes; 0 when there is none.
+// The first of `count` free ports in a row, below the ephemeral range. Successive calls in a
+// process differ, and so do processes; 0 when there is none.
 inline std::uint16_t free_ports(std::uint16_t count) {
   static std::uint32_t next = static_cast<std::uint32_t>(::getpid()) * 64;
   constexpr std::uint32_t kFirst = 12000;

@@ -39,7 +39,8 @@ class Process {
     if (pid_ > 0) pidfd_ = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
   }
   Process(Process&& other) noexcept
-      : pid_(std::exchange(other.pid_, -1)), pidfd_(std::move(other.pidfd_)),
+      : pid_(std::exchange(other.pid_, -1)),
+        pidfd_(std::move(other.pidfd_)),
         output_file_(std::move(other.output_file_)) {}
   Process& operator=(Process&&) = delete;
   ~Process() {
@@ -61,7 +62,8 @@ class Process {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
   // Whether `text` comes in the output while the process lives.
-  bool prints(const std::string& text, std::chrono::seconds deadline = std::chrono::seconds(60)) const {
+  bool prints(const std::string& text,
+              std::chrono::seconds deadline = std::chrono::seconds(60)) const {
     const auto end = std::chrono::steady_clock::now() + deadline;
     while (std::chrono::steady_clock::now() < end) {
       const bool ended = ended_within(std::chrono::milliseconds(10));

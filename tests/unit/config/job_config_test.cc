@@ -55,7 +55,8 @@ class JobConfigTest : public testing::Test {
     if (job) return "none";
     EXPECT_EQ(job.error().code, Errc::kUsage);
     const std::string& message = job.error().message;
-    return message.substr(folder_.path().size() + 1, message.find('\n') - folder_.path().size() - 1);
+    return message.substr(folder_.path().size() + 1,
+                          message.find('\n') - folder_.path().size() - 1);
   }
 
   test::TemporaryFolder folder_;
@@ -72,6 +73,7 @@ TEST_F(JobConfigTest, ReadsEveryPart) {
   EXPECT_TRUE(job->layers[0].weight.sparse);
   EXPECT_EQ(job->layers[0].weight.l2, 0.0F);
   EXPECT_EQ(job->layers[1].size, 3U);
+  EXPECT_EQ(job->layers[1].activation, "");
   EXPECT_TRUE(job->layers[1].has_bias);
   EXPECT_EQ(job->layers[1].weight.l2, -1.0F);
   EXPECT_EQ(job->layers[1].bias.learning_rate, 2.0F);

@@ -47,15 +47,17 @@ TEST(TomlReader, ShowsAnUnknownKeyWithASuggestionAndACaret) {
 TEST(TomlReader, AnUnknownTableIsAnUnknownKey) {
   TomlTable root = parse("[trian]\npasses = 1\n");
   root.table("train").integer("passes", 1);
-  EXPECT_EQ(first_mistake(root), "job.toml:1:2: unknown key 'trian', did you mean 'train'?\n"
-                                 "  [trian]\n   ^");
+  EXPECT_EQ(first_mistake(root),
+            "job.toml:1:2: unknown key 'trian', did you mean 'train'?\n"
+            "  [trian]\n   ^");
 }
 
 TEST(TomlReader, ShowsWrongTypesAtTheValue) {
   TomlTable root = parse("passes = 'three'\n");
   EXPECT_EQ(root.integer("passes", 1), 1);
-  EXPECT_EQ(first_mistake(root), "job.toml:1:10: 'passes' must be an integer, not a string\n"
-                                 "  passes = 'three'\n           ^");
+  EXPECT_EQ(first_mistake(root),
+            "job.toml:1:10: 'passes' must be an integer, not a string\n"
+            "  passes = 'three'\n           ^");
 }
 
 TEST(TomlReader, ShowsRangesAndChoices) {

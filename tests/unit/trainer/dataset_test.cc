@@ -89,7 +89,8 @@ TEST_F(DatasetTest, BadRecordsAreNamed) {
   EXPECT_EQ(mistake("1\ta\nno tab\n"), "bad.txt:2: not of the form label<TAB>tokens");
   EXPECT_EQ(mistake("1\ta\n\n-1\ta\n"), "bad.txt:3: the label '-1' is not a whole number from 0");
   EXPECT_EQ(mistake("\ta\n"), "bad.txt:1: the label '' is not a whole number from 0");
-  EXPECT_TRUE(mistake(std::string(kLineBytesMax + 600000, 'x')).starts_with("bad.txt:1: a line of"));
+  EXPECT_TRUE(
+      mistake(std::string(kLineBytesMax + 600000, 'x')).starts_with("bad.txt:1: a line of"));
 }
 
 TEST_F(DatasetTest, AMissingFileIsNamed) {
@@ -138,7 +139,9 @@ TEST_F(DatasetTest, AStreamCanBeLeftInTheMiddle) {
   EXPECT_EQ((*batch)->size, 1U);
 }
 
-TEST_F(DatasetTest, NoFilesAreAnEmptyPass) { EXPECT_TRUE(read_all().empty()); }
+TEST_F(DatasetTest, NoFilesAreAnEmptyPass) {
+  EXPECT_TRUE(read_all().empty());
+}
 
 TEST_F(DatasetTest, DictionariesAreChecked) {
   EXPECT_EQ(dictionary_.id("b"), 3U);

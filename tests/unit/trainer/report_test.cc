@@ -43,7 +43,9 @@ TEST(MetricsFile, WritesOneObjectALine) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
 }
 
-TEST(Report, JsonStringsAreEscaped) { EXPECT_EQ(json_string("a\"\\\n"), R"("a\"\\\u000a")"); }
+TEST(Report, JsonStringsAreEscaped) {
+  EXPECT_EQ(json_string("a\"\\\n"), R"("a\"\\\u000a")");
+}
 
 }  // namespace
 }  // namespace paddle::trainer

@@ -1,0 +1,239 @@
+#include "tests/e2e/local_training_job.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/rng.h"
+#include "tests/support/free_ports.h"
+
+namespace paddle::test {
+namespace {
+
+constexpr int kWords = 40;
+
+constexpr const char* kLayersOfNgram = R"(
+[[layer]]
+name = "e0"
+type = "embedding"
+input = ["word0"]
+size = 8
+weight = { name = "_proj", initial_std = 0.1, sparse = true }
+[[layer]]
+name = "e1"
+type = "embedding"
+input = ["word1"]
+size = 8
+weight = { name = "_proj", initial_std = 0.1, sparse = true }
+[[layer]]
+name = "context"
+type = "concat"
+input = ["e0", "e1"]
+[[layer]]
+name = "hidden"
+type = "fc"
+input = ["context"]
+size = 16
+activation = "sigmoid"
+[[layer]]
+name = "dropped"
+type = "dropout"
+input = ["hidden"]
+rate = 0.2
+[[layer]]
+name = "output"
+type = "fc"
+input = ["dropped"]
+size = "dictionary"
+[[layer]]
+name = "cost"
+type = "softmax_cross_entropy"
+input = ["output"]
+label = "next"
+)";
+
+constexpr const char* kLayersOfBags = R"(
+[[layer]]
+name = "score"
+type = "embedding"
+input = ["words"]
+pooling = "sum"
+size = 2
+weight = { initial_std = 0.0, sparse = true }
+[[layer]]
+name = "cost"
+type = "softmax_cross_entropy"
+input = ["score"]
+label = "label"
+)";
+
+std::string dictionary() {
+  std::string text = "<s>\n<e>\n";
+  for (int i = 0; i < kWords; ++i) text += fmt::format("w{}\n", i);
+  return text + "<unk>\n";
+}
+
+// Each word is likely followed by its successor, so there is something to learn.
+std::string sentences(int count, std::uint64_t stream) {
+  Rng rng(stream);
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    std::uint64_t word = rng.below(kWords);
+    for (int j = 0; j < 6; ++j) {
+      text += fmt::format("w{} ", word);
+      word = rng.below(4) == 0 ? rng.below(kWords) : (word + 1) % kWords;
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace
+
+void Job::write_ngram(int shards, int sentences_each) {
+  folder_.write("words.txt", dictionary());
+  for (int i = 0; i < shards; ++i) {
+    folder_.write(fmt::format("data/train.txt-{:05}", i),
+                  sentences(sentences_each, static_cast<std::uint64_t>(i)));
+  }
+  folder_.write("data/test.txt", sentences(50, 1000));
+  folder_.write("job.toml", std::string(R"(name = "ngram"
+[data]
+train = "data/train.txt-*"
+test = "data/test.txt"
+format = "ngram"
+dictionary = "words.txt"
+ngram = 3
+)") + kLayersOfNgram + R"(
+[optimizer]
+method = "adagrad"
+learning_rate = 0.1
+l2 = 1e-4
+[strategy]
+min_block_size = 64
+[train]
+passes = 1
+batch_size = 16
+log_period = 10
+shuffle_records = 500
+)");
+}
+
+void Job::write_bags(const std::vector<int>& counts) {
+  folder_.write("words.txt", dictionary());
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    Rng rng(i);
+    std::string text;
+    for (int j = 0; j < counts[i]; ++j) {
+      const std::uint64_t label = rng.below(2);
+      text += fmt::format("{}\tw{} w{}\n", label, label * 20 + rng.below(20), rng.below(kWords));
+    }
+    folder_.write(fmt::format("data/train.txt-{:05}", i), text);
+  }
+  folder_.write("job.toml", std::string(R"(name = "bags"
+[data]
+train = "data/train.txt-*"
+format = "bow"
+dictionary = "words.txt"
+)") + kLayersOfBags + "[train]\npasses = 2\nbatch_size = 32\n");
+}
+
+std::vector<std::string> Job::train_arguments(const std::string& name, int trainer,
+                                              const std::vector<std::string>& flags) const {
+  std::vector<std::string> arguments{
+      PADDLE_PROGRAM,
+      "train",
+      "--config=" + folder_ / "job.toml",
+      "--save_dir=" + save_dir(name),
+      fmt::format("--trainer_id={}", trainer),
+      fmt::format("--metrics={}/{}-{}.jsonl", folder_.path(), name, trainer)};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  return arguments;
+}
+
+Process Job::start_local(const std::string& name, const std::vector<std::string>& flags) {
+  std::vector<std::string> arguments = train_arguments(name, 0, flags);
+  arguments.emplace_back("--local");
+  return {arguments, folder_ / (name + "-0.log")};
+}
+
+Process Job::start_pserver(const std::string& name, const Shape& shape, int id, int base_port) {
+  const int port = base_port + id * (shape.ports_num + shape.ports_num_for_sparse);
+  return {{PADDLE_PROGRAM, "pserver", fmt::format("--port={}", port),
+           fmt::format("--ports_num={}", shape.ports_num),
+           fmt::format("--ports_num_for_sparse={}", shape.ports_num_for_sparse),
+           fmt::format("--num_gradient_servers={}", shape.trainers),
+           fmt::format("--pserver_id={}", id)},
+          folder_ / fmt::format("{}-pserver-{}.log", name, id)};
+}
+
+Process Job::start_trainer(const std::string& name, const Shape& shape, int id, int base_port,
+                           const std::vector<std::string>& flags) {
+  std::vector<std::string> arguments = train_arguments(name, id, flags);
+  std::string pservers;
+  for (int i = 0; i < shape.pservers; ++i) {
+    const int port = base_port + i * (shape.ports_num + shape.ports_num_for_sparse);
+    pservers += fmt::format("{}127.0.0.1:{}", i == 0 ? "" : ",", port);
+  }
+  arguments.push_back("--pservers=" + pservers);
+  arguments.push_back(fmt::format("--ports_num={}", shape.ports_num));
+  arguments.push_back(fmt::format("--ports_num_for_sparse={}", shape.ports_num_for_sparse));
+  arguments.push_back(fmt::format("--num_gradient_servers={}", shape.trainers));
+  return {arguments, folder_ / fmt::format("{}-{}.log", name, id)};
+}
+
+bool Job::run(const std::string& name, const Shape& shape, const std::vector<std::string>& flags) {
+  const int ports = shape.pservers * (shape.ports_num + shape.ports_num_for_sparse);
+  const int base_port = free_ports(static_cast<std::uint16_t>(ports));
+  bool all_good = true;
+  std::vector<Process> pservers;
+  for (int i = 0; i < shape.pservers; ++i) {
+    pservers.push_back(start_pserver(name, shape, i, base_port));
+  }
+  for (const Process& pserver : pservers) {
+    EXPECT_TRUE(pserver.prints("READY pserver ")) << pserver.output();
+  }
+  std::vector<Process> trainers;
+  for (int i = 0; i < shape.trainers; ++i) {
+    trainers.push_back(start_trainer(name, shape, i, base_port, flags));
+  }
+  for (Process& trainer : trainers) {
+    const auto code = trainer.wait();
+    all_good = all_good && code == 0;
+    EXPECT_EQ(code, 0) << trainer.output();
+  }
+  for (Process& pserver : pservers) {
+    pserver.signal(SIGTERM);
+    const auto code = pserver.wait();
+    all_good = all_good && code == 0;
+    EXPECT_EQ(code, 0) << pserver.output();
+  }
+  return all_good;
+}
+
+bool Job::run_local(const std::string& name, const std::vector<std::string>& flags) {
+  Process process = start_local(name, flags);
+  const auto code = process.wait();
+  EXPECT_EQ(code, 0) << process.output();
+  return code == 0;
+}
+
+std::string Job::output(const std::string& name, int trainer) const {
+  return TemporaryFolder::read(folder_ / fmt::format("{}-{}.log", name, trainer));
+}
+
+std::string Job::metrics(const std::string& name, int trainer) const {
+  return TemporaryFolder::read(folder_ / fmt::format("{}-{}.jsonl", name, trainer));
+}
+
+std::map<std::string, std::string> Job::snapshot(const std::string& name, int pass) const {
+  std::map<std::string, std::string> files;
+  const std::string directory = fmt::format("{}/pass-{:05}", save_dir(name), pass);
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    files[entry.path().filename().string()] = TemporaryFolder::read(entry.path());
+  }
+  EXPECT_TRUE(files.contains("MANIFEST")) << directory;
+  return files;
+}
+
+}  // namespace paddle::test

@@ -1,0 +1,51 @@
+// A small job on this machine: its workspace, and its processes as a user would start them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/support/process.h"
+#include "tests/support/temporary_folder.h"
+
+namespace paddle::test {
+
+struct Shape {
+  int trainers = 1;
+  int pservers = 1;
+  int ports_num = 1;
+  int ports_num_for_sparse = 1;
+};
+
+class Job {
+ public:
+  // A workspace with a dictionary and `shards` numbered files of sentences, and one held out.
+  void write_ngram(int shards, int sentences);
+  // Bags of words with as many records in file i as counts[i] says.
+  void write_bags(const std::vector<int>& counts);
+
+  // Output and snapshots go to <folder>/<name>...; the flags are for every trainer.
+  Process start_local(const std::string& name, const std::vector<std::string>& flags);
+  Process start_pserver(const std::string& name, const Shape& shape, int id, int base_port);
+  Process start_trainer(const std::string& name, const Shape& shape, int id, int base_port,
+                        const std::vector<std::string>& flags);
+  // Pservers and trainers to their ends; true when all exit with 0. Trainer i's output is in
+  // output(name, i).
+  bool run(const std::string& name, const Shape& shape, const std::vector<std::string>& flags);
+  bool run_local(const std::string& name, const std::vector<std::string>& flags);
+
+  std::string save_dir(const std::string& name) const { return folder_ / (name + "-save"); }
+  std::string output(const std::string& name, int trainer) const;
+  std::string metrics(const std::string& name, int trainer) const;
+  // By file name, of <save_dir>/pass-0000<pass>.
+  std::map<std::string, std::string> snapshot(const std::string& name, int pass) const;
+  const TemporaryFolder& folder() const { return folder_; }
+
+ private:
+  std::vector<std::string> train_arguments(const std::string& name, int trainer,
+                                           const std::vector<std::string>& flags) const;
+
+  TemporaryFolder folder_;
+};
+
+}  // namespace paddle::test

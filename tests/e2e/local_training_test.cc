@@ -1,0 +1,233 @@
+// `paddle train` and `paddle pserver` as real processes on loopback.
+#include <cmath>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/e2e/local_training_job.h"
+#include "tests/support/free_ports.h"
+
+namespace paddle::test {
+namespace {
+
+// The names of files that differ, or are in one only.
+std::vector<std::string> differences(const std::map<std::string, std::string>& a,
+                                     const std::map<std::string, std::string>& b) {
+  std::vector<std::string> names;
+  for (const auto& [name, content] : a) {
+    const auto other = b.find(name);
+    if (other == b.end() || other->second != content) names.push_back(name);
+  }
+  for (const auto& [name, content] : b) {
+    if (!a.contains(name)) names.push_back(name);
+  }
+  return names;
+}
+
+// The numbers that follow `"key":` in the lines of one kind.
+std::vector<double> values(const std::string& metrics, const std::string& kind,
+                           const std::string& key) {
+  std::vector<double> found;
+  std::istringstream lines(metrics);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t at = line.find("\"" + key + "\":");
+    if (line.starts_with("{\"kind\":\"" + kind + "\"") && at != std::string::npos) {
+      found.push_back(std::stod(line.substr(at + key.size() + 3)));
+    }
+  }
+  return found;
+}
+
+class Parity : public testing::TestWithParam<const char*> {};
+
+TEST_P(Parity, OnePserverGivesTheSameBitsAsLocalTraining) {
+  Job job;
+  job.write_ngram(1, 200);
+  const std::vector<std::string> flags{std::string("--set=optimizer.method=") + GetParam()};
+  ASSERT_TRUE(job.run_local("local", flags));
+  ASSERT_TRUE(job.run("remote", {}, flags));
+  const auto local = job.snapshot("local", 0);
+  EXPECT_TRUE(local.contains("_output.w0"));
+  EXPECT_EQ(differences(local, job.snapshot("remote", 0)), std::vector<std::string>());
+  // Shards only move parameters about.
+  ASSERT_TRUE(job.run("many", {.pservers = 2, .ports_num = 2}, flags));
+  EXPECT_EQ(job.snapshot("many", 0).at("_output.w0"), local.at("_output.w0"));
+}
+INSTANTIATE_TEST_SUITE_P(Optimizers, Parity, testing::Values("sgd", "momentum", "adagrad", "adam"));
+
+TEST(LocalTraining, LearnsAndReports) {
+  Job job;
+  job.write_ngram(1, 1000);
+  ASSERT_TRUE(job.run_local("job", {"--num_passes=3", "--trainer_count=2"}));
+  const std::string log = job.output("job", 0);
+  EXPECT_NE(log.find("Pass=0 Batch=10 samples=160 AvgCost="), std::string::npos) << log;
+  EXPECT_NE(log.find(" Test samples=300 cost="), std::string::npos) << log;
+  const std::vector<double> perplexity = values(job.metrics("job", 0), "test", "perplexity");
+  ASSERT_EQ(perplexity.size(), 3U);
+  EXPECT_LT(perplexity[1], perplexity[0]);
+  // Knowing the most likely successor three times of four gives about 7; knowing nothing gives 43.
+  EXPECT_LT(perplexity[2], 20.0);
+  EXPECT_EQ(values(job.metrics("job", 0), "pass", "total_samples"),
+            (std::vector<double>{6000, 6000, 6000}));
+  job.snapshot("job", 2);
+}
+
+TEST(LocalTraining, TwoSyncRunsOfFourTrainersGiveTheSameBits) {
+  Job job;
+  job.write_ngram(4, 100);
+  const Shape shape{.trainers = 4, .pservers = 2};
+  ASSERT_TRUE(job.run("first", shape, {"--set=train.test_period=7"}));
+  ASSERT_TRUE(job.run("second", shape, {"--set=train.test_period=7"}));
+  EXPECT_EQ(differences(job.snapshot("first", 0), job.snapshot("second", 0)),
+            std::vector<std::string>());
+}
+
+TEST(LocalTraining, UnevenShardsFinishAndEveryRecordCountsOnce) {
+  Job job;
+  job.write_bags({1000, 1000, 1000, 1});
+  const Shape shape{.trainers = 5, .pservers = 2};
+  for (const char* strategy : {"sync", "async"}) {
+    ASSERT_TRUE(job.run(strategy, shape, {std::string("--set=strategy.sparse=") + strategy}));
+    const std::string metrics = job.metrics(strategy, 0);
+    EXPECT_EQ(values(metrics, "pass", "total_samples"), (std::vector<double>{3001, 3001}))
+        << metrics;
+    EXPECT_LT(values(metrics, "pass", "total_cost")[1], values(metrics, "pass", "total_cost")[0]);
+    EXPECT_EQ(values(job.metrics(strategy, 3), "pass", "samples"), (std::vector<double>{1, 1}));
+    EXPECT_EQ(values(job.metrics(strategy, 4), "pass", "samples"), (std::vector<double>{0, 0}));
+  }
+}
+
+TEST(LocalTraining, AResumedJobEndsAsIfItHadNeverStopped) {
+  Job job;
+  job.write_ngram(2, 150);
+  const Shape shape{.trainers = 2, .pservers = 2};
+  ASSERT_TRUE(job.run("whole", shape, {"--num_passes=2"}));
+  ASSERT_TRUE(job.run("parts", shape, {"--num_passes=1"}));
+  // On another number of pservers and ports.
+  const Shape other{.trainers = 2, .pservers = 1, .ports_num = 3, .ports_num_for_sparse = 2};
+  std::filesystem::rename(job.folder() / "parts-0.jsonl", job.folder() / "earlier.jsonl");
+  ASSERT_TRUE(job.run("parts", other, {"--num_passes=2", "--start_pass=1"}));
+  EXPECT_EQ(values(job.metrics("parts", 0), "pass", "pass"), std::vector<double>{1});
+  auto whole = job.snapshot("whole", 1);
+  auto parts = job.snapshot("parts", 1);
+  for (const char* parameter : {"_hidden.w0", "_hidden.wbias", "_output.w0", "_output.wbias"}) {
+    ASSERT_TRUE(whole.contains(parameter)) << parameter;
+    EXPECT_EQ(whole[parameter], parts[parameter]) << parameter;
+  }
+  EXPECT_EQ(values(job.metrics("parts", 0), "test", "cost"),
+            std::vector<double>{values(job.metrics("whole", 0), "test", "cost").at(1)});
+}
+
+TEST(LocalTraining, ADamagedSnapshotIsRefusedByName) {
+  Job job;
+  job.write_ngram(1, 50);
+  ASSERT_TRUE(job.run_local("job", {}));
+  std::filesystem::resize_file(job.save_dir("job") + "/pass-00000/_output.w0", 100);
+  Process process =
+      job.start_local("again", {"--init_model_path=" + job.save_dir("job") + "/pass-00000"});
+  EXPECT_EQ(process.wait(), static_cast<int>(Errc::kData));
+  EXPECT_NE(process.output().find("_output.w0"), std::string::npos) << process.output();
+}
+
+TEST(LocalTraining, AKilledTrainerEndsTheOthers) {
+  Job job;
+  job.write_ngram(2, 2000);
+  const Shape shape{.trainers = 2};
+  const int port = free_ports(2);
+  const Process pserver = job.start_pserver("job", shape, 0, port);
+  ASSERT_TRUE(pserver.prints("READY pserver 0"));
+  Process first = job.start_trainer("job", shape, 0, port, {"--num_passes=1000"});
+  Process second = job.start_trainer("job", shape, 1, port, {"--num_passes=1000"});
+  ASSERT_TRUE(second.prints("Pass=0 Batch=10 ")) << second.output();
+  second.signal(SIGKILL);
+  EXPECT_EQ(second.wait(), 128 + SIGKILL);
+  const auto code = first.wait();
+  ASSERT_TRUE(code.has_value()) << first.output();
+  EXPECT_NE(*code, 0);
+  EXPECT_NE(first.output().find("trainer 1 lost at step"), std::string::npos) << first.output();
+}
+
+TEST(PserverProgram, ATakenPortIsNamedAndNothingStays) {
+  Job job;
+  const int port = free_ports(2);
+  const UniqueFd taken = listen_on(static_cast<std::uint16_t>(port + 1));
+  ASSERT_TRUE(taken);
+  Process pserver = job.start_pserver("job", {}, 0, port);
+  EXPECT_EQ(pserver.wait(), static_cast<int>(Errc::kResource));
+  EXPECT_NE(pserver.output().find(fmt::format("127.0.0.1:{}", port + 1)), std::string::npos)
+      << pserver.output();
+  EXPECT_EQ(pserver.output().find("READY"), std::string::npos);
+  EXPECT_TRUE(listen_on(static_cast<std::uint16_t>(port)));
+}
+
+TEST(PserverProgram, ReportsItsPortsAndStopsWhenAsked) {
+  Job job;
+  const int port = free_ports(5);
+  Process pserver = job.start_pserver("job", {.ports_num = 3, .ports_num_for_sparse = 2}, 0, port);
+  ASSERT_TRUE(pserver.prints(fmt::format("READY pserver 0 ports {}-{}\n", port, port + 4)));
+  pserver.signal(SIGINT);
+  EXPECT_EQ(pserver.wait(), 0);
+}
+
+TEST(PserverProgram, AnotherNumberOfTrainersIsRefused) {
+  Job job;
+  job.write_ngram(1, 10);
+  const int port = free_ports(2);
+  const Process pserver = job.start_pserver("job", {.trainers = 3}, 0, port);
+  ASSERT_TRUE(pserver.prints("READY"));
+  Process trainer = job.start_trainer("job", {}, 0, port, {});
+  const auto code = trainer.wait();
+  EXPECT_TRUE(code.has_value() && *code != 0);
+  EXPECT_NE(trainer.output().find("num_gradient_servers"), std::string::npos) << trainer.output();
+}
+
+class Program : public testing::Test {
+ protected:
+  // The exit code and what was printed.
+  std::string run(std::vector<std::string> arguments,
+                  std::vector<std::string> environment = {"PATH=/usr/bin:/bin"}) {
+    arguments.insert(arguments.begin(), PADDLE_PROGRAM);
+    const std::string file = folder_ / fmt::format("run-{}", runs_++);
+    Process process(arguments, file, std::move(environment));
+    const auto code = process.wait();
+    return fmt::format("{} {}", code.value_or(-1), process.output());
+  }
+
+  TemporaryFolder folder_;
+  int runs_ = 0;
+};
+
+TEST_F(Program, HelpsAndNamesMistakes) {
+  EXPECT_TRUE(run({"version"}).starts_with("0 paddlectl engine "));
+  EXPECT_TRUE(run({"--help"}).starts_with("0 usage: paddle <command>"));
+  EXPECT_NE(run({"train", "--help"}).find("--num_gradient_servers="), std::string::npos);
+  EXPECT_EQ(run({"trian"}), "2 paddle: unknown command 'trian'\nhint: did you mean 'train'?\n");
+  EXPECT_EQ(run({"train", "--trainer-id=1"}),
+            "2 paddle: unknown flag '--trainer-id'\nhint: did you mean '--trainer_id'?\n");
+  EXPECT_TRUE(
+      run({"train", "--use_gpu"}).starts_with("2 paddle: --use_gpu: this program was built"));
+  EXPECT_TRUE(
+      run({"pserver", "--bind=0.0.0.0"})
+          .starts_with("5 paddle: 0.0.0.0 is not a loopback address and there is no --key_file"));
+}
+
+TEST_F(Program, TheEnvironmentGivesFlagsAndFlagsWin) {
+  EXPECT_TRUE(run({"pserver"}, {"PADDLE_INIT_PORTS_NUM=many", "PADDLE_INIT_TRAINER_ID=3"})
+                  .starts_with("2 paddle: PADDLE_INIT_PORTS_NUM: 'many' is not a whole number"));
+  EXPECT_TRUE(run({"train", "--config=/none/job.toml"}, {"PADDLE_INIT_USE_GPU=true"})
+                  .starts_with("2 paddle: --use_gpu"));
+  EXPECT_TRUE(
+      run({"train", "--config=/none/job.toml", "--use_gpu=false"}, {"PADDLE_INIT_USE_GPU=1"})
+          .starts_with("2 paddle: open /none/job.toml"));
+}
+
+TEST_F(Program, AMissingPserverIsUnreachable) {
+  Job job;
+  job.write_ngram(1, 5);
+  EXPECT_TRUE(run({"train", "--config=" + job.folder() / "job.toml", "--pservers=127.0.0.1",
+                   "--connect_timeout=1", fmt::format("--port={}", free_ports(2))})
+                  .starts_with("4 paddle: pserver 0: "));
+}
+
+}  // namespace
+}  // namespace paddle::test
