@@ -102,9 +102,9 @@ Status check_host_key(ssh_session session, const SshTarget& target) {
     case SSH_KNOWN_HOSTS_OTHER:
       return Error{
           Errc::kAuth,
-          fmt::format("the host key of {} is not the one in {}: it now shows {}. Someone may be "
-                      "listening in, or the machine was reinstalled",
-                      target.label(), target.known_hosts, fingerprint),
+          fmt::format("the host key of {} has changed: it shows {}, not the one in {}. Someone "
+                      "may be listening in, or the machine was reinstalled",
+                      target.label(), fingerprint, target.known_hosts),
           fmt::format("ask whoever runs it for the fingerprint; only if it is this one: "
                       "ssh-keygen -f {} -R \"[{}]:{}\"",
                       target.known_hosts, target.host, target.port)};

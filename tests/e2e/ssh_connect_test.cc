@@ -31,16 +31,13 @@ class SshConnectTest : public ::testing::Test {
     auto sshd = Sshd::start("127.0.0.2");
     ASSERT_TRUE(sshd) << sshd.error().message;
     sshd_ = *std::move(sshd);
-    auto folder = test::TemporaryFolder::create();
-    ASSERT_TRUE(folder);
-    folder_ = std::make_unique<test::TemporaryFolder>(*std::move(folder));
     node_.name = "node-0";
     node_.host = sshd_->address();
     node_.ssh_port = sshd_->port();
     node_.identity = sshd_->identity();
     node_.known_hosts = sshd_->known_hosts();
     node_.ssh_directory = sshd_->folder() + "/dot_ssh";
-    node_.root = folder_->path() + "/work/lab";
+    node_.root = folder_.path() + "/work/lab";
     options_.agent_binary = AGENT_BINARY;
     options_.deadline = seconds(40);
   }
@@ -64,7 +61,7 @@ class SshConnectTest : public ::testing::Test {
   }
 
   std::unique_ptr<Sshd> sshd_;
-  std::unique_ptr<test::TemporaryFolder> folder_;
+  test::TemporaryFolder folder_;
   NodeSpec node_;
   ConnectOptions options_;
 };
@@ -77,7 +74,7 @@ TEST_F(SshConnectTest, TellsFactsPushesFilesRunsAProcessAndLeavesNothing) {
   EXPECT_EQ(facts->root, node_.root);
   EXPECT_GT(facts->cores, 0U);
 
-  const std::string script = folder_->path() + "/script";
+  const std::string script = folder_.path() + "/script";
   ASSERT_TRUE(replace_file(script, as_bytes("#!/bin/sh\necho \"hello $1\"\nexit 7\n")));
   const std::vector<PushItem> items = {{script, "jobs/one/script", true}};
   const auto quiet = [](std::uint64_t) {};
@@ -129,10 +126,10 @@ TEST_F(SshConnectTest, ASecondConnectPushesNothing) {
 TEST_F(SshConnectTest, AProcessOutlivesTheConnection) {
   auto client = connected();
   ASSERT_TRUE(client);
-  ASSERT_EQ(*test::run_program({"/usr/bin/mkfifo", folder_->path() + "/gate"}), 0);
-  const std::string script = folder_->path() + "/script";
+  ASSERT_EQ(*test::run_program({"/usr/bin/mkfifo", folder_.path() + "/gate"}), 0);
+  const std::string script = folder_.path() + "/script";
   ASSERT_TRUE(replace_file(
-      script, as_bytes("#!/bin/sh\nread word < " + folder_->path() + "/gate\nexit 5\n")));
+      script, as_bytes("#!/bin/sh\nread word < " + folder_.path() + "/gate\nexit 5\n")));
   ASSERT_TRUE(client->push({{script, "jobs/two/script", true}}, [](std::uint64_t) {}));
   ProcessSpec process;
   process.job = "two";

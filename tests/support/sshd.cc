@@ -83,17 +83,6 @@ std::vector<pid_t> sshd_children(pid_t parent) {
 
 }  // namespace
 
-Result<TemporaryFolder> TemporaryFolder::create() {
-  std::string path = (std::filesystem::temp_directory_path() / "paddle_test_XXXXXX").string();
-  if (::mkdtemp(path.data()) == nullptr) return system_error(Errc::kResource, "mkdtemp");
-  return TemporaryFolder(std::move(path));
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-}
-
 Result<int> run_program(const std::vector<std::string>& arguments, const std::string& output) {
   const UniqueFd file(::open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!file) return system_error(Errc::kFailed, "open " + output);
@@ -118,12 +107,11 @@ std::string Sshd::missing() {
   return "";
 }
 
-Sshd::Sshd(TemporaryFolder folder, std::string address)
-    : folder_(std::move(folder)), address_(std::move(address)) {}
+Sshd::Sshd(std::string address) : address_(std::move(address)) {}
 
 Result<std::unique_ptr<Sshd>> Sshd::start(const std::string& address) {
-  PADDLE_TRY(TemporaryFolder folder, TemporaryFolder::create());
-  std::unique_ptr<Sshd> sshd(new Sshd(std::move(folder), address));
+  std::unique_ptr<Sshd> sshd(new Sshd(address));
+  if (sshd->folder().empty()) return Error{Errc::kResource, "no temporary folder", ""};
   PADDLE_TRY_STATUS(make_key(sshd->folder() + "/host_key"));
   PADDLE_TRY_STATUS(make_key(sshd->identity()));
   PADDLE_TRY(const std::string user_key, read_file(sshd->identity() + ".pub"));

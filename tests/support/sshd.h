@@ -15,22 +15,9 @@
 
 #include "engine/base/fd.h"
 #include "engine/base/result.h"
+#include "tests/support/temporary_folder.h"
 
 namespace paddle::test {
-
-// A temporary folder, removed with all it holds.
-class TemporaryFolder {
- public:
-  static Result<TemporaryFolder> create();
-  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
-  ~TemporaryFolder();
-  const std::string& path() const { return path_; }
-
- private:
-  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
 
 // Runs a program found by absolute path, stdout and stderr to a file, and waits: its exit code, -1
 // when it was killed.
@@ -59,7 +46,7 @@ class Sshd {
   void signal_sessions(int signal);
 
  private:
-  Sshd(TemporaryFolder folder, std::string address);
+  explicit Sshd(std::string address);
   Status spawn();
   Status write_known_hosts();
   Status wait_listening();

@@ -1,0 +1,238 @@
+// paddlectl's commands against three nodes over real sshds, as far as a user can see them.
+#include <signal.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/e2e/ssh_cluster_test_fixture.h"
+
+namespace paddle::test {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::seconds;
+
+constexpr auto kFailureShownWithin = seconds(10);  // what a user is promised
+constexpr double kGuessingCost = 0.69;             // of two classes
+constexpr const char* kManyPasses = "train.passes=100000";
+
+std::vector<std::string> train(const std::string& name, std::vector<std::string> more = {}) {
+  std::vector<std::string> arguments = {"train", "--trainers", "3",  "--pservers",
+                                        "2",     "--name",     name, "job"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+bool contains(const std::string& text, const std::string& word) {
+  return text.find(word) != text.npos;
+}
+
+bool lacks(const std::string& text, const std::string& word) {
+  return !contains(text, word);
+}
+
+std::size_t count_of(const std::string& text, const std::string& word) {
+  std::size_t count = 0;
+  for (auto at = text.find(word); at != text.npos; at = text.find(word, at + 1)) ++count;
+  return count;
+}
+
+// Of the last test in train's output; -1 without one.
+double last_held_out_cost(const std::string& output) {
+  const std::string before = "held-out cost ";
+  const auto at = output.rfind(before);
+  double cost = -1;
+  if (at != output.npos) {
+    std::from_chars(output.data() + at + before.size(), output.data() + output.size(), cost);
+  }
+  return cost;
+}
+
+std::vector<int> pids(const std::vector<NodeProcess>& processes) {
+  std::vector<int> all;
+  for (const NodeProcess& process : processes) all.push_back(process.pid);
+  std::ranges::sort(all);
+  return all;
+}
+
+class SshClusterLongJobTest : public SshClusterTest {
+ protected:
+  // A job that would train for hours, once every trainer has reported a batch of a pass.
+  std::unique_ptr<Process> begin_long_job() {
+    write_long_data();
+    const Outcome up = run({"up", "cluster.toml"});
+    EXPECT_EQ(up.code, 0) << up.output;
+    auto job = std::make_unique<Process>(
+        begin(train("long", {"--set", kManyPasses, "--set", "train.batch_size=1"})));
+    EXPECT_TRUE(wait_until([&] { return is_training(); })) << job->output();
+    return job;
+  }
+
+  bool is_training() const {
+    for (std::size_t node = 0; node < kNodes.size(); ++node) {
+      const std::string log = TemporaryFolder::read(job_file(node, "long", "train.log"));
+      if (log.find("Batch=") == log.npos) return false;
+    }
+    return true;
+  }
+
+  std::uintmax_t metrics_bytes(std::size_t node) const {
+    std::error_code none;
+    const auto size = fs::file_size(job_file(node, "long", "metrics.jsonl"), none);
+    return none ? 0 : size;
+  }
+};
+
+TEST_F(SshClusterTest, TheCommandsTrainAModelAndLeaveNothing) {
+  const Outcome first = run({"up", "cluster.toml"});
+  ASSERT_EQ(first.code, 0) << first.output;
+  for (std::size_t i = 0; i < kNodes.size(); ++i) {
+    EXPECT_PRED2(contains, first.output, kNodes[i]);
+    EXPECT_PRED2(contains, first.output, kAddresses[i]);
+  }
+  EXPECT_PRED2(lacks, first.output, "unchanged");
+  const Outcome second = run({"up", "cluster.toml"});
+  ASSERT_EQ(second.code, 0) << second.output;
+  EXPECT_EQ(count_of(second.output, "unchanged"), kNodes.size()) << second.output;
+
+  const Outcome trained = run(train("first"));
+  ASSERT_EQ(trained.code, 0) << trained.output;
+  const double cost = last_held_out_cost(trained.output);
+  EXPECT_GE(cost, 0) << trained.output;
+  EXPECT_LT(cost, kGuessingCost) << "the model learned nothing:\n" << trained.output;
+  const std::string manifest = user_file("output/first/pass-00001/MANIFEST");
+  EXPECT_TRUE(fs::exists(user_file("output/first/pass-00000/MANIFEST")));
+  EXPECT_TRUE(fs::exists(manifest));
+  EXPECT_TRUE(fs::exists(user_file("output/first/node_0/server.log")));
+  EXPECT_TRUE(fs::exists(user_file("output/first/node_2/train.log")));
+  expect_no_engine();
+
+  const Outcome status = run({"status", "--json"});
+  EXPECT_EQ(status.code, 0) << status.output;
+  EXPECT_EQ(count_of(status.output, "\"trainer-"), 3U) << status.output;
+  EXPECT_EQ(count_of(status.output, "\"pserver-"), 2U) << status.output;
+  EXPECT_EQ(count_of(status.output, "\"done\""), 5U) << status.output;
+
+  const Outcome logs = run({"logs", "--role", "trainer"});
+  EXPECT_EQ(logs.code, 0) << logs.output;
+  EXPECT_PRED2(contains, logs.output, "charlie/trainer-2 | ");
+  EXPECT_PRED2(contains, logs.output, "Pass=1 Batch=");
+  EXPECT_PRED2(lacks, logs.output, "pserver-");
+
+  fs::remove_all(user_file("output"));
+  const Outcome fetched = run({"fetch"});
+  EXPECT_EQ(fetched.code, 0) << fetched.output;
+  EXPECT_TRUE(fs::exists(manifest)) << fetched.output;
+
+  const Outcome torn_down = run({"teardown"});
+  EXPECT_EQ(torn_down.code, 0) << torn_down.output;
+  EXPECT_EQ(count_of(torn_down.output, "clean"), kNodes.size()) << torn_down.output;
+  expect_clean_nodes();
+}
+
+TEST_F(SshClusterTest, AChangedHostKeyIsRefusedByNameAndFingerprint) {
+  const std::string other = user_file("other_key");
+  ASSERT_TRUE(make_key(other));
+  const auto known = fmt::format("[{}]:{} {}", kAddresses[1], sshd(1).port(),
+                                 TemporaryFolder::read(other + ".pub"));
+  ASSERT_TRUE(replace_file(sshd(1).known_hosts(), as_bytes(known)));
+  const std::string shown = user_file("fingerprint");
+  ASSERT_EQ(
+      *run_program({"/usr/bin/ssh-keygen", "-l", "-f", sshd(1).folder() + "/host_key.pub"}, shown),
+      0);
+  const std::string line = TemporaryFolder::read(shown);
+  const auto begin = line.find("SHA256:");
+  ASSERT_NE(begin, line.npos);
+  const std::string fingerprint = line.substr(begin, line.find(' ', begin) - begin);
+
+  const Outcome up = run({"up", "cluster.toml"});
+  EXPECT_EQ(up.code, 5) << up.output;
+  EXPECT_PRED2(contains, up.output, "node bravo");
+  EXPECT_PRED2(contains, up.output, "has changed");
+  EXPECT_PRED2(contains, up.output, fingerprint);
+  EXPECT_PRED2(contains, up.output, "alpha");
+  EXPECT_PRED2(contains, up.output, "charlie");
+  EXPECT_EQ(count_of(up.output, "FAILED"), 1U) << up.output;
+  EXPECT_FALSE(fs::exists(workdir(1))) << "nothing may be written to a node that is not trusted";
+  expect_no_process();
+
+  // A job does not start without the node, and what is on the others can be taken away.
+  const Outcome trained = run(train("first", {"--cluster", "cluster.toml"}));
+  EXPECT_EQ(trained.code, 5) << trained.output;
+  expect_no_process();
+  const Outcome torn_down = run({"teardown", "--cluster", "cluster.toml"});
+  EXPECT_EQ(torn_down.code, 5) << torn_down.output;
+  EXPECT_EQ(count_of(torn_down.output, "clean"), 2U) << torn_down.output;
+  expect_clean_nodes();
+}
+
+TEST_F(SshClusterTest, ATakenPortIsNamedAndNothingIsStarted) {
+  const Outcome up = run({"up", "cluster.toml"});
+  ASSERT_EQ(up.code, 0) << up.output;
+  const auto taken = static_cast<std::uint16_t>(port() + 1);
+  const UniqueFd holder = listen_on(kAddresses[1], taken);
+  ASSERT_TRUE(holder);
+
+  for (const auto& command : {train("first"), {"up", "cluster.toml"}}) {
+    const Outcome refused = run(command);
+    EXPECT_EQ(refused.code, 7) << refused.output;
+    EXPECT_PRED2(contains, refused.output,
+                 fmt::format("node bravo: port {} on {} is taken by pid {} ", taken, kAddresses[1],
+                             ::getpid()));
+    expect_no_process();
+  }
+  EXPECT_FALSE(fs::exists(workdir(0) + "/lab/jobs/first")) << "refused before anything was pushed";
+}
+
+TEST_F(SshClusterLongJobTest, APserverThatIsKilledEndsTheJobAndIsNamed) {
+  const std::unique_ptr<Process> job = begin_long_job();
+  const auto all = engines();
+  const auto victim = std::ranges::find_if(all, [](const NodeProcess& process) {
+    return process.command.find("--pserver_id=1 ") != std::string::npos;
+  });
+  ASSERT_NE(victim, all.end()) << job->output();
+  ASSERT_EQ(::kill(victim->pid, SIGKILL), 0);
+
+  const auto code = job->wait(kFailureShownWithin);
+  const std::string output = job->output();
+  ASSERT_TRUE(code) << "it still runs:\n" << output;
+  EXPECT_NE(*code, 0);
+  EXPECT_PRED2(contains, output, "error: pserver-1 on bravo killed by signal 9");
+  expect_no_engine();
+  EXPECT_TRUE(fs::exists(user_file("output/long/node_0/train.log"))) << "logs come home";
+
+  const Outcome status = run({"status"});
+  EXPECT_PRED2(contains, status.output, "killed by signal 9");
+  EXPECT_PRED2(lacks, status.output, "running");
+}
+
+TEST_F(SshClusterLongJobTest, TrainingOutlivesPaddlectlAndTeardownFindsAllOfIt) {
+  const std::unique_ptr<Process> job = begin_long_job();
+  const std::vector<int> before = pids(engines());
+  EXPECT_EQ(before.size(), 5U) << "3 trainers and 2 pservers";
+  job->signal(SIGKILL);
+  ASSERT_EQ(job->wait(kDeadline), 128 + SIGKILL);
+
+  EXPECT_TRUE(wait_until([&] {
+    return std::ranges::none_of(processes(), [](const NodeProcess& process) {
+      return process.command.find(" serve ") != std::string::npos;
+    });
+  })) << "an agent must end with its connection";
+  const std::uintmax_t size = metrics_bytes(0);
+  EXPECT_TRUE(wait_until([&] { return metrics_bytes(0) > size; })) << "training stopped";
+  EXPECT_EQ(pids(engines()), before);
+
+  const Outcome status = run({"status", "--json"});
+  EXPECT_EQ(status.code, 0) << status.output;
+  EXPECT_EQ(count_of(status.output, "\"running\""), 5U) << status.output;
+  const Outcome torn_down = run({"teardown"});
+  EXPECT_EQ(torn_down.code, 0) << torn_down.output;
+  expect_clean_nodes();
+}
+
+}  // namespace
+}  // namespace paddle::test

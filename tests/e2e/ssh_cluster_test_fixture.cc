@@ -1,0 +1,243 @@
+#include "tests/e2e/ssh_cluster_test_fixture.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+
+#include <fmt/format.h>
+
+namespace paddle::test {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr auto kPollPeriod = milliseconds(20);
+constexpr int kShardLines = 300;
+constexpr int kLongShardLines = 40000;
+constexpr int kTestLines = 60;
+
+// "1<TAB>good3 word1 good7": the words tell the label, so training must lower the cost.
+std::string examples(int lines, int seed) {
+  std::string text;
+  for (int i = 0; i < lines; ++i) {
+    const int n = i * 7 + seed;
+    const char* const kind = i % 2 == 0 ? "good" : "bad";
+    text += fmt::format("{}\t{}{} word{} {}{}\n", i % 2 == 0 ? 1 : 0, kind, n % 10, n % 13, kind,
+                        (n / 3) % 10);
+  }
+  return text;
+}
+
+std::string dictionary() {
+  std::string text;
+  for (int i = 0; i < 13; ++i) text += fmt::format("word{}\n", i);
+  for (int i = 0; i < 10; ++i) text += fmt::format("good{}\nbad{}\n", i, i);
+  return text + "<unk>\n";
+}
+
+std::string link_of(const fs::path& path) {
+  std::error_code gone;
+  return fs::read_symlink(path, gone).string();
+}
+
+// "" for a process that ended meanwhile.
+std::string describe_if_below(const fs::path& process, const std::string& folder) {
+  std::string command = TemporaryFolder::read(process / "cmdline");
+  std::ranges::replace(command, '\0', ' ');
+  const bool below = link_of(process / "exe").starts_with(folder) ||
+                     link_of(process / "cwd").starts_with(folder) ||
+                     TemporaryFolder::read(process / "environ").find(folder) != std::string::npos;
+  return below ? command : "";
+}
+
+std::string list(const std::vector<NodeProcess>& processes) {
+  std::string text;
+  for (const NodeProcess& process : processes) {
+    text += fmt::format("{} {}\n", process.pid, process.command);
+  }
+  return text;
+}
+
+}  // namespace
+
+void SshClusterTest::SetUp() {
+  if (const std::string why = Sshd::missing(); !why.empty()) GTEST_SKIP() << why;
+  for (std::size_t i = 0; i < kNodes.size(); ++i) {
+    auto sshd = Sshd::start(kAddresses[i]);
+    ASSERT_TRUE(sshd) << sshd.error().message;
+    sshds_[i] = *std::move(sshd);
+  }
+  // Below the ephemeral range, and apart from those of a test that runs at the same time.
+  for (int attempt = 0; attempt < 500 && port_ == 0; ++attempt) {
+    const int base = 12000 + (::getpid() * 64 + attempt * kBlock) % 18000;
+    bool all_free = true;
+    for (const char* const address : kAddresses) {
+      for (int i = 0; i < kBlock; ++i) {
+        all_free = all_free && listen_on(address, static_cast<std::uint16_t>(base + i));
+      }
+    }
+    if (all_free) port_ = static_cast<std::uint16_t>(base);
+  }
+  ASSERT_NE(port_, 0) << "no free ports";
+  write_cluster();
+  write_job();
+}
+
+void SshClusterTest::TearDown() {
+  for (std::unique_ptr<Sshd>& sshd : sshds_) sshd.reset();
+  const bool none_left = wait_until([&] {
+    const auto left = processes();
+    for (const NodeProcess& process : left) ::kill(process.pid, SIGKILL);
+    return left.empty();
+  });
+  EXPECT_TRUE(none_left) << list(processes());
+}
+
+void SshClusterTest::write_cluster() const {
+  std::string text =
+      fmt::format("name = \"lab\"\nport = {}\nports_num = 1\nports_num_for_sparse = 1\n", port_);
+  for (std::size_t i = 0; i < kNodes.size(); ++i) {
+    text += fmt::format(
+        "\n[[node]]\nname = \"{}\"\nhost = \"{}\"\naddress = \"{}\"\nssh_port = {}\n"
+        "identity = \"{}\"\nknown_hosts = \"{}\"\nworkdir = \"{}\"\n",
+        kNodes[i], kAddresses[i], kAddresses[i], sshds_[i]->port(), sshds_[i]->identity(),
+        sshds_[i]->known_hosts(), workdir(i));
+  }
+  user_.write("cluster.toml", text);
+}
+
+void SshClusterTest::write_job() const {
+  user_.write("job/job.toml", R"(name = "tiny"
+seed = 1
+[data]
+train = "data/train.txt-*"
+test = "data/test.txt"
+format = "bow"
+dictionary = "data/dictionary.txt"
+[[layer]]
+name = "score"
+type = "embedding"
+input = ["words"]
+pooling = "sum"
+size = 2
+weight = { initial_std = 0.0, sparse = true }
+[[layer]]
+name = "class"
+type = "fc"
+input = ["score"]
+size = 2
+[[layer]]
+name = "cost"
+type = "softmax_cross_entropy"
+input = ["class"]
+label = "label"
+[optimizer]
+method = "adam"
+learning_rate = 0.05
+[train]
+passes = 2
+batch_size = 20
+log_period = 5
+)");
+  for (int i = 0; i < 3; ++i) {
+    user_.write(fmt::format("job/data/train.txt-0000{}", i), examples(kShardLines, i));
+  }
+  user_.write("job/data/test.txt", examples(kTestLines, 5));
+  user_.write("job/data/dictionary.txt", dictionary());
+}
+
+void SshClusterTest::write_long_data() const {
+  for (int i = 0; i < 3; ++i) {
+    user_.write(fmt::format("job/data/train.txt-0000{}", i), examples(kLongShardLines, i));
+  }
+}
+
+Process SshClusterTest::begin(const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {"/usr/bin/env", "--chdir=" + user_.path(), PADDLECTL_BINARY};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return Process(std::move(command), user_file(fmt::format("printed-{}", commands_++)),
+                 {"PATH=/usr/bin:/bin"});
+}
+
+Outcome SshClusterTest::run(const std::vector<std::string>& arguments) {
+  Process process = begin(arguments);
+  const auto code = process.wait(kDeadline);
+  return {code.value_or(-1), process.output()};
+}
+
+std::string SshClusterTest::job_file(std::size_t node, const std::string& job,
+                                     const std::string& name) const {
+  return fmt::format("{}/lab/jobs/{}/node_{}/{}", workdir(node), job, node, name);
+}
+
+std::vector<NodeProcess> SshClusterTest::processes() const {
+  std::vector<NodeProcess> found;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (!std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; })) continue;
+    std::string command = describe_if_below(entry.path(), nodes_.path());
+    if (!command.empty()) found.push_back({std::stoi(name), std::move(command)});
+  }
+  return found;
+}
+
+std::vector<NodeProcess> SshClusterTest::engines() const {
+  std::vector<NodeProcess> found = processes();
+  std::erase_if(found, [](const NodeProcess& process) {
+    return process.command.find("/bin/paddle-") == std::string::npos;
+  });
+  return found;
+}
+
+void SshClusterTest::expect_no_process() const {
+  EXPECT_TRUE(wait_until([&] { return processes().empty(); })) << list(processes());
+}
+
+void SshClusterTest::expect_no_engine() const {
+  EXPECT_TRUE(wait_until([&] { return engines().empty(); })) << list(engines());
+}
+
+void SshClusterTest::expect_clean_nodes() const {
+  expect_no_process();
+  std::string files;
+  for (const auto& entry : fs::recursive_directory_iterator(nodes_.path())) {
+    files += entry.path().string() + "\n";
+  }
+  EXPECT_EQ(files, "");
+  for (const char* const address : kAddresses) {
+    for (int i = 0; i < kBlock; ++i) {
+      EXPECT_TRUE(listen_on(address, static_cast<std::uint16_t>(port_ + i))) << address;
+    }
+  }
+}
+
+bool SshClusterTest::wait_until(const std::function<bool()>& condition, milliseconds deadline) {
+  const auto end = steady_clock::now() + deadline;
+  while (!condition()) {
+    if (steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(kPollPeriod);
+  }
+  return true;
+}
+
+UniqueFd SshClusterTest::listen_on(const char* address, std::uint16_t port) {
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in where{};
+  where.sin_family = AF_INET;
+  where.sin_port = htons(port);
+  ::inet_pton(AF_INET, address, &where.sin_addr);
+  const int reuse = 1;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
+  const bool listens = ::bind(fd.get(), reinterpret_cast<sockaddr*>(&where), sizeof where) == 0 &&
+                       ::listen(fd.get(), 1) == 0;
+  return listens ? std::move(fd) : UniqueFd();
+}
+
+}  // namespace paddle::test
