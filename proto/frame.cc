@@ -45,7 +45,8 @@ FrameHeaderBytes encode_header(const FrameHeader& header, ByteSpan head, ByteSpa
   store_le<std::uint8_t>(at + kVersionAt, kFrameVersion);
   store_le<std::uint8_t>(at + kTypeAt, header.type);
   store_le<std::uint16_t>(at + kFlagsAt, header.flags);
-  store_le<std::uint32_t>(at + kPayloadBytesAt, static_cast<std::uint32_t>(head.size() + tail.size()));
+  store_le<std::uint32_t>(at + kPayloadBytesAt,
+                          static_cast<std::uint32_t>(head.size() + tail.size()));
   store_le<std::uint64_t>(at + kJobTagAt, header.job_tag);
   store_le<std::uint32_t>(at + kSenderAt, (role << 24U) | (header.sender.index & kNodeIndexMask));
   store_le<std::uint32_t>(at + kIncarnationAt, header.incarnation);

@@ -16,7 +16,13 @@ constexpr std::size_t kFrameHeaderBytes = 64;
 constexpr std::size_t kFrameHeadBytesMax = 65535;          // the protobuf part
 constexpr std::size_t kFramePayloadBytesMax = 64U << 20U;  // protobuf + tensor tail
 
-enum class Role : std::uint8_t { kNone = 0, kTrainer = 1, kPserver = 2, kController = 3, kAgent = 4 };
+enum class Role : std::uint8_t {
+  kNone = 0,
+  kTrainer = 1,
+  kPserver = 2,
+  kController = 3,
+  kAgent = 4
+};
 
 // Who sent a frame: role and 24-bit index within the role.
 struct NodeId {
@@ -60,7 +66,8 @@ FrameHeaderBytes encode_header(const FrameHeader& header, ByteSpan head, ByteSpa
 inline FrameHeaderBytes encode_header(const Frame& frame) {
   return encode_header(frame.header, as_bytes(frame.head), frame.tail);
 }
-// kData: bad magic, version, CRC or length over payload_bytes_max. kVersion: another protocol version.
+// kData: bad magic, version, CRC or length over payload_bytes_max. kVersion: another protocol
+// version.
 Result<DecodedHeader> decode_header(std::span<const std::byte, kFrameHeaderBytes> bytes,
                                     std::size_t payload_bytes_max = kFramePayloadBytesMax);
 // kData when the payload's CRC32C differs from the header's.

@@ -1,4 +1,5 @@
-// Whole frames over a non-blocking stream descriptor, for programs that wait for one peer at a time.
+// Whole frames over a non-blocking stream descriptor, for programs that wait for one peer at a
+// time.
 #pragma once
 
 #include "engine/base/fd.h"
@@ -13,13 +14,15 @@ constexpr Duration kFrameDeadline = std::chrono::seconds(120);
 constexpr std::uint16_t kAgentFlagMore = 1;
 constexpr std::size_t kAgentPayloadBytesMax = 2U << 20U;
 constexpr std::size_t kAgentChunkBytes = 256U << 10U;
-constexpr std::size_t kAgentBatchBytes = 32U << 10U;  // repeated entries are cut into heads of about this size
+constexpr std::size_t kAgentBatchBytes =
+    32U << 10U;  // repeated entries are cut into heads of about this size
 
 Status set_nonblocking(int fd);
 Status write_frame(int fd, const FrameHeader& header, ByteSpan head, ByteSpan tail,
                    TimePoint deadline);
-// The first byte arrives before `deadline` (kUnreachable "closed by peer" at the end of the stream);
-// kData for a corrupt frame or one over payload_bytes_max, after which the stream is of no use.
+// The first byte arrives before `deadline` (kUnreachable "closed by peer" at the end of the
+// stream); kData for a corrupt frame or one over payload_bytes_max, after which the stream is of no
+// use.
 Result<Frame> read_frame(int fd, std::size_t payload_bytes_max, TimePoint deadline);
 
 }  // namespace paddle

@@ -67,10 +67,18 @@ remote::ProcessStatus from_wire(const wire::agent::ProcessStatus& from) {
   status.name = from.name();
   status.log = from.log();
   switch (from.state()) {
-    case PROCESS_RUNNING: status.state = remote::ProcessState::kRunning; break;
-    case PROCESS_EXITED: status.state = remote::ProcessState::kExited; break;
-    case PROCESS_KILLED: status.state = remote::ProcessState::kKilled; break;
-    default: status.state = remote::ProcessState::kLost; break;
+    case PROCESS_RUNNING:
+      status.state = remote::ProcessState::kRunning;
+      break;
+    case PROCESS_EXITED:
+      status.state = remote::ProcessState::kExited;
+      break;
+    case PROCESS_KILLED:
+      status.state = remote::ProcessState::kKilled;
+      break;
+    default:
+      status.state = remote::ProcessState::kLost;
+      break;
   }
   status.pid = from.pid();
   status.exit_code = from.exit_code();
@@ -233,8 +241,8 @@ Result<std::vector<remote::FileEntry>> FramedAgentClient::list(const std::string
 
 Status FramedAgentClient::fetch(const std::string& remote_path, const std::string& local_path) {
   const std::string temporary = local_path + ".part";
-  const UniqueFd fd(::open(temporary.c_str(),
-                           O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644));
+  const UniqueFd fd(
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644));
   if (!fd) return exchange_.named(system_error(Errc::kResource, "create " + temporary));
   PathRequest request;
   request.set_path(remote_path);
@@ -278,8 +286,8 @@ Result<std::vector<PortStatus>> FramedAgentClient::check_ports(const std::string
   PADDLE_TRY(const auto reply, exchange_.call<PortsReply>(AGENT_PORTS, request, kCallDeadline));
   std::vector<PortStatus> ports;
   for (const auto& port : reply.ports()) {
-    ports.push_back({static_cast<std::uint16_t>(port.port()), port.free(),
-                     escape_control(port.owner())});
+    ports.push_back(
+        {static_cast<std::uint16_t>(port.port()), port.free(), escape_control(port.owner())});
   }
   return ports;
 }
@@ -348,8 +356,8 @@ Result<std::unique_ptr<AgentClient>> connect(const NodeSpec& node, const Connect
   if (!launcher) return named(node, std::move(launcher).error());
   auto started = bootstrap(**launcher, node, options, deadline);
   if (!started) return named(node, std::move(started).error());
-  return std::unique_ptr<AgentClient>(std::make_unique<FramedAgentClient>(
-      node, std::move(*launcher), std::move(started->channel)));
+  return std::unique_ptr<AgentClient>(
+      std::make_unique<FramedAgentClient>(node, std::move(*launcher), std::move(started->channel)));
 }
 
 }  // namespace paddle::remote

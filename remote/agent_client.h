@@ -1,5 +1,5 @@
-// Typed calls to the agent on one node. All paths are relative to NodeSpec::root and go through SafePath on the node.
-// Blocking; one thread at a time per client. Every error names the node.
+// Typed calls to the agent on one node. All paths are relative to NodeSpec::root and go through
+// SafePath on the node. Blocking; one thread at a time per client. Every error names the node.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace paddle::remote {
 
 struct HostFacts {
-  std::string os;            // "Debian GNU/Linux 12"
+  std::string os;  // "Debian GNU/Linux 12"
   std::string kernel;
   std::string architecture;  // "x86_64"
   std::string hostname;
@@ -26,7 +26,7 @@ struct HostFacts {
   std::vector<std::string> gpus;      // names, from /proc/driver/nvidia
   std::string address;                // its own first non-loopback IPv4, or 127.0.0.1
   std::string agent_version;
-  std::string root;                   // absolute
+  std::string root;  // absolute
 };
 
 struct PushItem {
@@ -42,21 +42,26 @@ struct PushStats {
 // A process under its own supervisor, which outlives paddlectl and the agent.
 struct ProcessSpec {
   std::string job;
-  std::string name;                // "pserver-0", "trainer-3"; unique in the job on this node
-  std::string program;             // below root, e.g. "bin/paddle-<hash>"
+  std::string name;                    // "pserver-0", "trainer-3"; unique in the job on this node
+  std::string program;                 // below root, e.g. "bin/paddle-<hash>"
   std::vector<std::string> arguments;  // "{root}" is replaced by the absolute root
   std::map<std::string, std::string> environment;  // added to the node's PATH, HOME, USER, LANG
-  std::string directory;           // working directory below root
-  std::string log;                 // stdout and stderr, appended, below root
+  std::string directory;                           // working directory below root
+  std::string log;                                 // stdout and stderr, appended, below root
 };
 
-enum class ProcessState { kRunning, kExited, kKilled, kLost };  // kLost: supervisor gone without an exit record
+enum class ProcessState {
+  kRunning,
+  kExited,
+  kKilled,
+  kLost
+};  // kLost: supervisor gone without an exit record
 struct ProcessStatus {
   std::string job, name, log;
   ProcessState state = ProcessState::kLost;
   int pid = 0;
-  int exit_code = 0;    // kExited
-  int signal = 0;       // kKilled
+  int exit_code = 0;  // kExited
+  int signal = 0;     // kKilled
   std::int64_t started_unix_ms = 0, ended_unix_ms = 0;
   bool oom_killed = false;
 };
@@ -91,21 +96,27 @@ class AgentClient {
   virtual const NodeSpec& node() const = 0;
   virtual Result<HostFacts> facts() = 0;
 
-  // Sends only files whose SHA-256 differs from what the node has; each appears whole or not at all. progress(bytes).
+  // Sends only files whose SHA-256 differs from what the node has; each appears whole or not at
+  // all. progress(bytes).
   virtual Result<PushStats> push(const std::vector<PushItem>& items,
                                  const std::function<void(std::uint64_t)>& progress) = 0;
-  virtual Result<std::vector<FileEntry>> list(const std::string& folder) = 0;  // recursive, regular files; none if absent
+  virtual Result<std::vector<FileEntry>> list(
+      const std::string& folder) = 0;  // recursive, regular files; none if absent
   virtual Status fetch(const std::string& remote_path, const std::string& local_path) = 0;
   virtual Status remove(const std::string& path) = 0;  // a file or a whole folder
 
-  virtual Status write_secret(const std::string& job, const Secret& secret) = 0;  // jobs/<job>/key, 0600
-  virtual Result<std::vector<PortStatus>> check_ports(const std::string& address, std::uint16_t first,
-                                                      std::uint16_t count) = 0;
+  virtual Status write_secret(const std::string& job,
+                              const Secret& secret) = 0;  // jobs/<job>/key, 0600
+  virtual Result<std::vector<PortStatus>> check_ports(const std::string& address,
+                                                      std::uint16_t first, std::uint16_t count) = 0;
   virtual Status start(const ProcessSpec& process) = 0;
   virtual Result<std::vector<ProcessStatus>> processes(const std::string& job) = 0;  // "": all jobs
-  // SIGTERM to the process groups, SIGKILL after `grace`; returns when none is left. names empty: all of the job.
-  virtual Status stop(const std::string& job, const std::vector<std::string>& names, Duration grace) = 0;
-  virtual Result<LogChunk> read_log(const std::string& path, std::uint64_t offset, std::uint32_t max_bytes) = 0;
+  // SIGTERM to the process groups, SIGKILL after `grace`; returns when none is left. names empty:
+  // all of the job.
+  virtual Status stop(const std::string& job, const std::vector<std::string>& names,
+                      Duration grace) = 0;
+  virtual Result<LogChunk> read_log(const std::string& path, std::uint64_t offset,
+                                    std::uint32_t max_bytes) = 0;
 
   // Ends every process of ours below root and removes root itself. The agent exits afterwards.
   virtual Result<TeardownReport> teardown(bool keep_data) = 0;
@@ -115,8 +126,8 @@ struct ConnectOptions {
   std::string agent_binary;  // paddlectl-agent beside paddlectl
   Duration deadline = std::chrono::seconds(20);
 };
-// Launches the node's shell, pushes the agent when its hash is not there yet, starts it and waits for its sentinel.
-// kVersion names a node whose architecture differs before anything is pushed.
+// Launches the node's shell, pushes the agent when its hash is not there yet, starts it and waits
+// for its sentinel. kVersion names a node whose architecture differs before anything is pushed.
 Result<std::unique_ptr<AgentClient>> connect(const NodeSpec& node, const ConnectOptions& options);
 
 }  // namespace paddle::remote

@@ -54,8 +54,8 @@ constexpr const char* kServe = "exec /bin/sh -c 'exec \"F\" serve \"R\"'";
 std::string fill(std::string_view command, std::string_view root, std::string_view file,
                  std::size_t size = 0) {
   const auto is_word = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '-' || c == '$';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '$';
   };
   std::string out;
   for (std::size_t i = 0; i < command.size(); ++i) {
@@ -158,8 +158,8 @@ Status upload(Launcher& launcher, const Agent& agent, const std::string& root,
 
 Status check_shell_path(const std::string& path) {
   const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '.' || c == '_' || c == '/' || c == '~' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '/' || c == '~' || c == '-';
   };
   const bool good = !path.empty() && path.size() <= kPathBytesMax && path[0] != '-' &&
                     path.find("..") == std::string::npos &&
@@ -211,8 +211,8 @@ Result<Bootstrapped> bootstrap(Launcher& launcher, const NodeSpec& node,
     return Error{Errc::kUsage, "workdir '" + root + "' must be absolute or start with ~/", ""};
   }
   const std::string file = root + "/bin/paddlectl-agent-" + agent.hash.substr(0, kHashCharacters);
-  PADDLE_TRY(const std::string answer, answer_of(launcher, fill(kPrepare, root, file),
-                                                 "PADDLECTL-AGENT-IS ", deadline));
+  PADDLE_TRY(const std::string answer,
+             answer_of(launcher, fill(kPrepare, root, file), "PADDLECTL-AGENT-IS ", deadline));
   if (!is_agent(answer, agent)) {
     PADDLE_TRY_STATUS(upload(launcher, agent, root, file, deadline));
   }
@@ -220,9 +220,10 @@ Result<Bootstrapped> bootstrap(Launcher& launcher, const NodeSpec& node,
   PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
   auto version = skip_to_line(channel.fd.get(), "PADDLECTL-AGENT ", deadline);
   if (!version) return with_stderr(std::move(version).error(), channel).with("start the agent");
-  if (*version != kVersion) {
+  if (*version != kProgramVersion) {
     return Error{Errc::kVersion,
-                 fmt::format("agent {}, paddlectl {}", escape_control(*version), kVersion), ""};
+                 fmt::format("agent {}, paddlectl {}", escape_control(*version), kProgramVersion),
+                 ""};
   }
   return Bootstrapped{std::move(channel), std::move(root)};
 }

@@ -1,4 +1,5 @@
-// A way to reach a node. It starts programs there and hands back a channel; everything after that is the same for all.
+// A way to reach a node. It starts programs there and hands back a channel; everything after that
+// is the same for all.
 #pragma once
 
 #include <functional>
@@ -27,7 +28,8 @@ class Launcher {
 };
 
 Result<std::unique_ptr<Launcher>> make_local_launcher(const NodeSpec& node);
-// Connects and authenticates; kAuth with the fingerprint and the next step when the host key is unknown or changed.
+// Connects and authenticates; kAuth with the fingerprint and the next step when the host key is
+// unknown or changed.
 Result<std::unique_ptr<Launcher>> make_ssh_launcher(const NodeSpec& node, TimePoint deadline);
 
 }  // namespace paddle::remote

@@ -8,16 +8,17 @@
 namespace paddle::remote {
 
 struct NodeSpec {
-  std::string name;                // unique in the cluster; the prefix of its messages
-  bool local = false;              // a directory and processes on this machine instead of SSH
-  std::string host;                // SSH: as the user wrote it, looked up in ~/.ssh/config
-  std::uint16_t ssh_port = 0;      // 0: ~/.ssh/config or 22
-  std::string user;                // "": ~/.ssh/config or $USER
-  std::string identity;            // private key file, "": agent and defaults
-  std::string jump;                // bastion, "": none
-  std::string known_hosts;         // "": ~/.ssh/known_hosts
-  std::string ssh_directory;       // "": ~/.ssh; holds config, known_hosts and the default keys
-  std::string root;                // our folder on the node: <workdir>/<cluster>[/<node> when local], "~/" allowed
+  std::string name;            // unique in the cluster; the prefix of its messages
+  bool local = false;          // a directory and processes on this machine instead of SSH
+  std::string host;            // SSH: as the user wrote it, looked up in ~/.ssh/config
+  std::uint16_t ssh_port = 0;  // 0: ~/.ssh/config or 22
+  std::string user;            // "": ~/.ssh/config or $USER
+  std::string identity;        // private key file, "": agent and defaults
+  std::string jump;            // bastion, "": none
+  std::string known_hosts;     // "": ~/.ssh/known_hosts
+  std::string ssh_directory;   // "": ~/.ssh; holds config, known_hosts and the default keys
+  std::string
+      root;  // our folder on the node: <workdir>/<cluster>[/<node> when local], "~/" allowed
 };
 
 }  // namespace paddle::remote

@@ -8,9 +8,9 @@ namespace paddle::cli {
 
 Status run_version(Context& context, const CommandOptions&) {
   if (context.console.json()) {
-    context.console.raw(json_object({{"version", json_string(kVersion)}}) + "\n");
+    context.console.raw(json_object({{"version", json_string(kProgramVersion)}}) + "\n");
   } else {
-    context.console.result(fmt::format("paddlectl {}", kVersion));
+    context.console.result(fmt::format("paddlectl {}", kProgramVersion));
   }
   return {};
 }

@@ -13,9 +13,11 @@
 
 namespace paddle {
 
-static_assert(std::endian::native == std::endian::little, "the wire and file formats are little-endian");
+static_assert(std::endian::native == std::endian::little,
+              "the wire and file formats are little-endian");
 
-// Leaves trivially constructible elements uninitialised on resize: buffers are about to be overwritten.
+// Leaves trivially constructible elements uninitialised on resize: buffers are about to be
+// overwritten.
 template <class T>
 class DefaultInitAllocator : public std::allocator<T> {
  public:

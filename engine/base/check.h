@@ -7,8 +7,8 @@ namespace paddle {
 
 }  // namespace paddle
 
-#define PADDLE_CHECK(condition)                                             \
-  do {                                                                      \
-    if (!(condition)) [[unlikely]]                                          \
-      ::paddle::check_failed(#condition, __FILE__, __LINE__);               \
+#define PADDLE_CHECK(condition)                               \
+  do {                                                        \
+    if (!(condition)) [[unlikely]]                            \
+      ::paddle::check_failed(#condition, __FILE__, __LINE__); \
   } while (false)

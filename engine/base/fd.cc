@@ -83,7 +83,8 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
 Status replace_file(const std::string& path, ByteSpan content, unsigned mode) {
   const std::string temporary = path + ".tmp";
   {
-    const UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+    const UniqueFd fd(::open(temporary.c_str(),
+                             O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
                              static_cast<mode_t>(mode)));
     if (!fd) return system_error(Errc::kResource, "create " + temporary);
     if (auto written = write_all(fd.get(), content, TimePoint::max()); !written) {

@@ -1,4 +1,5 @@
-// An owned file descriptor, whole reads and writes with deadlines, and the durable way to replace a file.
+// An owned file descriptor, whole reads and writes with deadlines, and the durable way to replace a
+// file.
 #pragma once
 
 #include <string>
@@ -43,7 +44,8 @@ Status write_all(int fd, ByteSpan data, TimePoint deadline);
 
 // Whole small files. read_file refuses more than max_bytes.
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes = 64U << 20U);
-// Temporary file in the same directory, fsync, rename, fsync of the directory: old or new, never half.
+// Temporary file in the same directory, fsync, rename, fsync of the directory: old or new, never
+// half.
 Status replace_file(const std::string& path, ByteSpan content, unsigned mode = 0600);
 
 }  // namespace paddle

@@ -1,4 +1,5 @@
-// Result<T>: what a peer, file, user or kernel can cause. What only a bug can cause is a PADDLE_CHECK.
+// Result<T>: what a peer, file, user or kernel can cause. What only a bug can cause is a
+// PADDLE_CHECK.
 #pragma once
 
 #include <optional>
@@ -40,7 +41,8 @@ struct Error {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit by design
+  Result(T value)
+      : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit by design
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT
 
   explicit operator bool() const { return state_.index() == 0; }
@@ -97,14 +99,15 @@ using Status = Result<void>;
 #define PADDLE_CONCAT_INNER(a, b) a##b
 #define PADDLE_CONCAT(a, b) PADDLE_CONCAT_INNER(a, b)
 
-// PADDLE_TRY(auto x, f()) binds x or returns the error; PADDLE_TRY_STATUS(f()) only returns the error.
-#define PADDLE_TRY_IMPL(result, declaration, expression)     \
-  auto result = (expression);                                \
-  if (!result) return std::move(result).error();             \
+// PADDLE_TRY(auto x, f()) binds x or returns the error; PADDLE_TRY_STATUS(f()) only returns the
+// error.
+#define PADDLE_TRY_IMPL(result, declaration, expression) \
+  auto result = (expression);                            \
+  if (!result) return std::move(result).error();         \
   declaration = *std::move(result)
 #define PADDLE_TRY(declaration, expression) \
   PADDLE_TRY_IMPL(PADDLE_CONCAT(try_result_, __COUNTER__), declaration, expression)
-#define PADDLE_TRY_STATUS(expression)                                      \
-  do {                                                                     \
+#define PADDLE_TRY_STATUS(expression)                                                      \
+  do {                                                                                     \
     if (auto try_status = (expression); !try_status) return std::move(try_status).error(); \
   } while (false)

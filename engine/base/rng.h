@@ -1,4 +1,5 @@
-// Counter-based random numbers: value i of a stream is a pure function of (stream, i), on any machine.
+// Counter-based random numbers: value i of a stream is a pure function of (stream, i), on any
+// machine.
 #pragma once
 
 #include <cmath>

@@ -15,9 +15,10 @@ constexpr std::size_t kSecretBytes = 32;
 
 class Secret {
  public:
-  static Result<Secret> generate();                         // getrandom
-  static Result<Secret> from_bytes(ByteSpan bytes);         // exactly kSecretBytes
-  static Result<Secret> read(const std::string& key_file);  // a 0600 file of ours holding kSecretBytes
+  static Result<Secret> generate();                  // getrandom
+  static Result<Secret> from_bytes(ByteSpan bytes);  // exactly kSecretBytes
+  static Result<Secret> read(
+      const std::string& key_file);  // a 0600 file of ours holding kSecretBytes
 
   Secret(const Secret&) = default;
   Secret& operator=(const Secret&) = default;

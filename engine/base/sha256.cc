@@ -4,10 +4,11 @@
 #include "engine/base/sha256.h"
 
 #include <fcntl.h>
-#include <openssl/sha.h>
 #include <unistd.h>
 
 #include <cerrno>
+
+#include <openssl/sha.h>
 
 #include "engine/base/fd.h"
 

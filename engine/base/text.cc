@@ -14,14 +14,18 @@ std::size_t printable_prefix(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned lead = byte(0);
   if (lead < 0x80) return lead >= 0x20 && lead != 0x7f ? 1 : 0;
-  const std::size_t length = lead >= 0xf0 && lead < 0xf5 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc2 ? 2 : 0;
+  const std::size_t length = lead >= 0xf0 && lead < 0xf5 ? 4
+                             : lead >= 0xe0              ? 3
+                             : lead >= 0xc2              ? 2
+                                                         : 0;
   if (length == 0 || lead >= 0xf5 || text.size() < length) return 0;
   for (std::size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xc0U) != 0x80) return 0;
   }
   if (lead == 0xc2 && byte(1) < 0xa0) return 0;  // C1 control characters
-  const bool bidirectional = lead == 0xe2 && ((byte(1) == 0x80 && byte(2) >= 0xaa && byte(2) <= 0xae) ||
-                                              (byte(1) == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9));
+  const bool bidirectional =
+      lead == 0xe2 && ((byte(1) == 0x80 && byte(2) >= 0xaa && byte(2) <= 0xae) ||
+                       (byte(1) == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9));
   return bidirectional ? 0 : length;
 }
 

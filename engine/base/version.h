@@ -3,6 +3,6 @@
 
 namespace paddle {
 
-constexpr const char* kVersion = "0.1.0";
+constexpr const char* kProgramVersion = "0.1.0";
 
 }  // namespace paddle

@@ -30,11 +30,11 @@ struct Connection {
   FrameWriter writer;
   std::string name;  // "10.0.0.1:40312", for messages
 
-  bool wait_write = false;     // a wait for writability is armed
+  bool wait_write = false;  // a wait for writability is armed
   bool close_when_flushed = false;
-  bool half_closed = false;    // our side is shut; what the peer still sends is dropped
-  TimePoint linger_until{};    // of a half-closed connection
-  std::string doomed;          // why it must go; set instead of closing in the middle of a wake-up
+  bool half_closed = false;  // our side is shut; what the peer still sends is dropped
+  TimePoint linger_until{};  // of a half-closed connection
+  std::string doomed;        // why it must go; set instead of closing in the middle of a wake-up
 };
 
 }  // namespace paddle::net

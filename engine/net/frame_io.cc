@@ -53,7 +53,8 @@ void FrameReader::commit(std::size_t count) {
 }
 
 Status FrameReader::start_frame() {
-  const auto from = std::span<const std::byte, kFrameHeaderBytes>(&buffer_[begin_], kFrameHeaderBytes);
+  const auto from =
+      std::span<const std::byte, kFrameHeaderBytes>(&buffer_[begin_], kFrameHeaderBytes);
   PADDLE_TRY(DecodedHeader decoded, decode_header(from, payload_bytes_max_));
   begin_ += kFrameHeaderBytes;
   decoded_ = decoded;
@@ -76,8 +77,8 @@ Result<std::optional<Frame>> FrameReader::next() {
     begin_ += count;
     return filled + count;
   };
-  head_filled_ = take(reinterpret_cast<std::byte*>(frame_.head.data()), head_filled_,
-                      decoded_->head_bytes);
+  head_filled_ =
+      take(reinterpret_cast<std::byte*>(frame_.head.data()), head_filled_, decoded_->head_bytes);
   if (head_filled_ < decoded_->head_bytes) return std::optional<Frame>();
   tail_filled_ = take(frame_.tail.data(), tail_filled_, decoded_->tail_bytes);
   if (tail_filled_ < decoded_->tail_bytes) return std::optional<Frame>();

@@ -19,7 +19,8 @@ class FrameReader {
   // Where the next bytes go: never empty once next() has returned no frame. Follow with commit().
   std::span<std::byte> space();
   void commit(std::size_t count);
-  // The next whole frame, or nothing until more bytes are committed. Errors (decode_header, check_payload) are final.
+  // The next whole frame, or nothing until more bytes are committed. Errors (decode_header,
+  // check_payload) are final.
   Result<std::optional<Frame>> next();
 
  private:

@@ -1,12 +1,11 @@
 #include "engine/net/session.h"
 
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-
 #include <algorithm>
 #include <string_view>
 
 #include <fmt/format.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 
 namespace paddle::net {
 namespace {
@@ -133,8 +132,7 @@ Status ServerSession::check(const FrameHeader& header) const {
   return Error{Errc::kAuth, "frame with another identity than the proven one", ""};
 }
 
-ClientSession::ClientSession(const Options& options, const Nonce& nonce)
-    : secret_(options.secret) {
+ClientSession::ClientSession(const Options& options, const Nonce& nonce) : secret_(options.secret) {
   transcript_.job_tag = options.job_tag;
   transcript_.client = options.self;
   transcript_.incarnation = options.incarnation;
@@ -166,7 +164,8 @@ Result<std::optional<Frame>> ClientSession::on_frame(const Frame& frame) {
       case Refusal::kOtherJob:
         return Error{Errc::kAuth, "refused: it serves another job",
                      "another job may hold the port: paddlectl status"};
-      case Refusal::kMalformed: break;
+      case Refusal::kMalformed:
+        break;
     }
     return Error{Errc::kAuth, "refused the handshake", ""};
   }

@@ -1,5 +1,5 @@
-// Mutual proof of the job secret, before anything else is parsed. Passive: frames in, frames out; PROTOCOL.md
-// specifies the bytes. HELLO -> CHALLENGE -> PROOF -> ACCEPTED or REFUSED.
+// Mutual proof of the job secret, before anything else is parsed. Passive: frames in, frames out;
+// PROTOCOL.md specifies the bytes. HELLO -> CHALLENGE -> PROOF -> ACCEPTED or REFUSED.
 #pragma once
 
 #include <array>
@@ -46,7 +46,8 @@ struct Transcript {
 };
 
 enum class Side { kClient, kServer };
-// HMAC-SHA256 of a label of that side and the transcript: a proof of one side is never one of the other.
+// HMAC-SHA256 of a label of that side and the transcript: a proof of one side is never one of the
+// other.
 Proof make_proof(const Secret& secret, Side side, const Transcript& transcript);
 
 class ServerSession {
@@ -60,7 +61,8 @@ class ServerSession {
   // `nonce` must be fresh from the kernel's random source for every connection.
   ServerSession(const Options& options, const Nonce& nonce, TimePoint now);
 
-  // Answers one handshake frame. After a kRefused reply or an error (kAuth: expired or out of order) close the connection.
+  // Answers one handshake frame. After a kRefused reply or an error (kAuth: expired or out of
+  // order) close the connection.
   Result<Frame> on_frame(TimePoint now, const Frame& frame);
 
   bool proven() const { return state_ == State::kProven; }
@@ -94,7 +96,8 @@ class ClientSession {
   ClientSession(const Options& options, const Nonce& nonce);
 
   Frame hello() const;
-  // The PROOF to send for a CHALLENGE, nothing for ACCEPTED. kAuth: the server refused or could not prove the secret.
+  // The PROOF to send for a CHALLENGE, nothing for ACCEPTED. kAuth: the server refused or could not
+  // prove the secret.
   Result<std::optional<Frame>> on_frame(const Frame& frame);
   bool established() const { return state_ == State::kEstablished; }
   // server and epoch are valid once established().

@@ -16,7 +16,8 @@ namespace paddle::net {
 constexpr std::size_t kGatherPartsMax = 192;           // of one write
 constexpr std::size_t kReadBufferBytes = 256U << 10U;  // per proven connection
 
-// A non-blocking byte stream. Sealing (TLS 1.3 PSK) is another implementation that wraps one; nothing else changes.
+// A non-blocking byte stream. Sealing (TLS 1.3 PSK) is another implementation that wraps one;
+// nothing else changes.
 class Stream {
  public:
   virtual ~Stream() = default;
@@ -33,7 +34,8 @@ Status set_socket_options(int fd);
 
 // kUsage when the address is not an IP literal.
 Result<asio::ip::tcp::endpoint> parse_endpoint(const Endpoint& endpoint);
-std::string endpoint_text(const asio::ip::tcp::endpoint& endpoint);  // "10.0.0.1:7164", "[::1]:7164"
+std::string endpoint_text(
+    const asio::ip::tcp::endpoint& endpoint);  // "10.0.0.1:7164", "[::1]:7164"
 
 Result<Nonce> random_nonce();  // getrandom
 

@@ -1,5 +1,5 @@
-// TCP on Asio: one server per port (one thread, one event loop), one client link per lane. Every connection proves the
-// job secret both ways (session.h) before any other frame is parsed.
+// TCP on Asio: one server per port (one thread, one event loop), one client link per lane. Every
+// connection proves the job secret both ways (session.h) before any other frame is parsed.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,8 @@ class TcpServer {
   // kResource names the address and port when it is taken.
   static Result<std::unique_ptr<TcpServer>> listen(ServerOptions options, FrameHandler& handler);
   virtual ~TcpServer() = default;
-  // Serves on the calling thread until stop(), which may be called from any thread or signal-safe context.
+  // Serves on the calling thread until stop(), which may be called from any thread or signal-safe
+  // context.
   virtual void run() = 0;
   virtual void stop() = 0;
   virtual std::uint16_t port() const = 0;  // the bound port, for port 0
@@ -43,7 +44,8 @@ struct ClientOptions {
   std::uint64_t job_tag = 0;
 };
 
-// Connects (retrying refused connections with backoff until the deadline) and proves the secret both ways.
+// Connects (retrying refused connections with backoff until the deadline) and proves the secret
+// both ways.
 Result<std::unique_ptr<Link>> connect(ClientOptions options, TimePoint deadline);
 
 }  // namespace paddle::net

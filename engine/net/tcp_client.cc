@@ -24,13 +24,15 @@ TimePoint now() {
   return SteadyClock().now();
 }
 
-// Until fd is ready for `events`; an error or hang-up counts as ready, the next call on fd reports it.
+// Until fd is ready for `events`; an error or hang-up counts as ready, the next call on fd reports
+// it.
 Status wait_ready(int fd, short events, TimePoint deadline) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - now());
     if (left.count() <= 0) return Error{Errc::kUnreachable, "deadline passed", ""};
     pollfd item{fd, events, 0};
-    const int ready = ::poll(&item, 1, static_cast<int>(std::min<long long>(left.count(), 1 << 30)));
+    const int ready =
+        ::poll(&item, 1, static_cast<int>(std::min<long long>(left.count(), 1 << 30)));
     if (ready > 0) return {};
     if (ready < 0 && errno != EINTR) return system_error(Errc::kFailed, "poll");
   }
@@ -67,7 +69,8 @@ class TcpLink final : public Link {
   std::string peer() const override { return peer_; }
 
  private:
-  // The first error of the connection is its error for good; a deadline passed in read() alone is not.
+  // The first error of the connection is its error for good; a deadline passed in read() alone is
+  // not.
   template <class T>
   Result<T> named(Result<T> result) const {
     if (result) return result;
@@ -136,7 +139,8 @@ class TcpLink final : public Link {
   std::optional<Error> broken_;
 };
 
-// Without a listener, the kernel may give us the very port we connect to: TCP then connects to itself.
+// Without a listener, the kernel may give us the very port we connect to: TCP then connects to
+// itself.
 bool is_self_connected(int fd, const asio::ip::tcp::endpoint& remote) {
   asio::ip::tcp::endpoint local;
   auto size = static_cast<socklen_t>(local.capacity());
@@ -144,7 +148,8 @@ bool is_self_connected(int fd, const asio::ip::tcp::endpoint& remote) {
 }
 
 Result<UniqueFd> open_socket(const asio::ip::tcp::endpoint& endpoint, TimePoint deadline) {
-  UniqueFd fd(::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  UniqueFd fd(
+      ::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return system_error(Errc::kResource, "socket");
   PADDLE_TRY_STATUS(set_socket_options(fd.get()));
   if (::connect(fd.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0 &&
@@ -170,7 +175,8 @@ Result<std::unique_ptr<Link>> connect_once(const ClientOptions& options,
                                            TimePoint deadline) {
   PADDLE_TRY(UniqueFd fd, open_socket(endpoint, deadline));
   auto link = std::make_unique<TcpLink>(std::move(fd), endpoint_text(endpoint), options);
-  PADDLE_TRY_STATUS(link->handshake(options.secret, std::min(deadline, now() + kHandshakeDeadline)));
+  PADDLE_TRY_STATUS(
+      link->handshake(options.secret, std::min(deadline, now() + kHandshakeDeadline)));
   return std::unique_ptr<Link>(std::move(link));
 }
 
@@ -184,8 +190,9 @@ Result<std::unique_ptr<Link>> connect(ClientOptions options, TimePoint deadline)
     auto link = connect_once(options, endpoint, deadline);
     if (link) return link;
     // Only what may pass is tried again: a server that is not up yet, or restarts.
-    const Duration pause = backoff / 2 + Duration(static_cast<std::int64_t>(
-                               rng.uniform() * static_cast<double>((backoff / 2).count())));
+    const Duration pause =
+        backoff / 2 + Duration(static_cast<std::int64_t>(
+                          rng.uniform() * static_cast<double>((backoff / 2).count())));
     if (link.error().code != Errc::kUnreachable || now() + pause >= deadline) {
       return std::move(link).error().with(endpoint_text(endpoint));
     }

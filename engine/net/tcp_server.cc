@@ -19,10 +19,11 @@ namespace {
 using asio::ip::tcp;
 
 constexpr Duration kTick = std::chrono::milliseconds(100);
-constexpr Duration kLinger = std::chrono::seconds(2);         // for the peer to close after we did
-constexpr Duration kStopDeadline = std::chrono::seconds(1);   // for replies under way at stop()
+constexpr Duration kLinger = std::chrono::seconds(2);        // for the peer to close after we did
+constexpr Duration kStopDeadline = std::chrono::seconds(1);  // for replies under way at stop()
 constexpr Duration kRefusalLogPeriod = std::chrono::seconds(1);
-constexpr std::size_t kWakeUpBytesMax = 16U << 20U;  // read from one peer before others have their turn
+constexpr std::size_t kWakeUpBytesMax = 16U
+                                        << 20U;  // read from one peer before others have their turn
 constexpr std::size_t kConnectionsMax = 4096;
 constexpr int kListenBacklog = 512;
 
@@ -117,11 +118,14 @@ Status TcpServerImpl::open() {
 }
 
 void TcpServerImpl::run() {
-  stop_event_.async_wait(asio::posix::descriptor_base::wait_read,
-                         [this](asio::error_code code) { if (!code) on_stop(); });
+  stop_event_.async_wait(asio::posix::descriptor_base::wait_read, [this](asio::error_code code) {
+    if (!code) on_stop();
+  });
   accept();
   timer_.expires_after(kTick);
-  timer_.async_wait([this](asio::error_code code) { if (!code) tick(); });
+  timer_.async_wait([this](asio::error_code code) {
+    if (!code) tick();
+  });
   io_.run();
 }
 
@@ -193,7 +197,9 @@ void TcpServerImpl::tick() {
   if (stopping_ && now >= stop_deadline_) io_.stop();
   if (!stopping_ && !accepting_) accept();
   timer_.expires_after(kTick);
-  timer_.async_wait([this](asio::error_code code) { if (!code) tick(); });
+  timer_.async_wait([this](asio::error_code code) {
+    if (!code) tick();
+  });
 }
 
 void TcpServerImpl::on_stop() {
@@ -309,7 +315,8 @@ void TcpServerImpl::enqueue(Connection& connection, Frame&& frame, bool close_af
   }
 }
 
-// Ends a wake-up: one gathered write per touched connection, then removals, whose handler calls may touch others.
+// Ends a wake-up: one gathered write per touched connection, then removals, whose handler calls may
+// touch others.
 void TcpServerImpl::settle() {
   while (!touched_.empty()) {
     const std::vector<PeerId> touched = std::exchange(touched_, {});

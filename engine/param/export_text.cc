@@ -1,12 +1,12 @@
 #include "engine/param/export_text.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 #include <span>
 #include <string_view>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "engine/base/fd.h"
 #include "engine/base/text.h"
@@ -46,7 +46,8 @@ Status export_dense(const SnapshotReader& reader, const wire::ParameterSpec& spe
   PADDLE_TRY_STATUS(reader.read_dense(spec.name(), value, state, update_count));
   const auto width = static_cast<std::size_t>(spec.dims(spec.dims_size() - 1));
   for (std::size_t row = 0; row * width < value.size(); ++row) {
-    PADDLE_TRY_STATUS(write_row(row, std::span<const float>(value).subspan(row * width, width), out));
+    PADDLE_TRY_STATUS(
+        write_row(row, std::span<const float>(value).subspan(row * width, width), out));
   }
   return {};
 }

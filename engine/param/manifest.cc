@@ -204,7 +204,8 @@ std::string rows_file_name(const std::string& parameter, std::size_t number) {
 std::string encode_manifest(const Manifest& manifest) {
   const SnapshotInfo& info = manifest.info;
   const wire::Optimizer& optimizer = info.optimizer;
-  std::string text = fmt::format("snapshot format={} engine={}\n", kSnapshotFormat, kVersion);
+  std::string text =
+      fmt::format("snapshot format={} engine={}\n", kSnapshotFormat, kProgramVersion);
   text += fmt::format("progress pass={} step={} seed={}\n", info.pass, info.step, info.seed);
   text +=
       fmt::format("optimizer method={} learning_rate={} momentum={} beta1={} beta2={} epsilon={}\n",

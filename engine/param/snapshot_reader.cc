@@ -1,5 +1,3 @@
-#include "engine/param/snapshot.h"
-
 #include <fcntl.h>
 
 #include <fmt/format.h>
@@ -8,6 +6,7 @@
 #include "engine/param/manifest.h"
 #include "engine/param/optimizer.h"
 #include "engine/param/parameter_set.h"
+#include "engine/param/snapshot.h"
 
 namespace paddle::param {
 namespace {

@@ -1,5 +1,3 @@
-#include "engine/param/snapshot.h"
-
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +14,7 @@
 #include "engine/param/manifest.h"
 #include "engine/param/optimizer.h"
 #include "engine/param/parameter_set.h"
+#include "engine/param/snapshot.h"
 
 namespace paddle::param {
 namespace {
@@ -242,7 +241,7 @@ Status SnapshotWriter::finish(const SnapshotInfo& info) {
   }
   PADDLE_TRY_STATUS(replace_file(impl_->temporary + "/MANIFEST", as_bytes(text), 0644));
   // v0.10's loaders look for this one.
-  const std::string done = fmt::format("paddle version: {} real byte size: 4\n", kVersion);
+  const std::string done = fmt::format("paddle version: {} real byte size: 4\n", kProgramVersion);
   PADDLE_TRY_STATUS(replace_file(impl_->temporary + "/done", as_bytes(done), 0644));
   PADDLE_TRY_STATUS(check_replaceable(impl_->directory));
   PADDLE_TRY_STATUS(put_in_place(impl_->temporary, impl_->directory));

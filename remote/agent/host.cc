@@ -1,10 +1,9 @@
 #include "remote/agent/host.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <sys/socket.h>
@@ -18,6 +17,8 @@
 #include <map>
 #include <memory>
 #include <sstream>
+
+#include <net/if.h>
 
 #include "engine/base/version.h"
 #include "remote/agent/proc.h"
@@ -146,7 +147,7 @@ wire::agent::Facts host_facts(const Root& root) {
     facts.add_gpus(value_of(text_of(gpus + "/" + gpu + "/information"), "Model:"));
   }
   facts.set_address(own_address());
-  facts.set_agent_version(kVersion);
+  facts.set_agent_version(kProgramVersion);
   facts.set_root(root.path);
   return facts;
 }

@@ -25,8 +25,8 @@ constexpr int kStatusFd = 4;
 
 // What a process inherits from the node; everything else is in its specification.
 Environment node_environment() {
-  constexpr std::string_view kNames[] = {"PATH=", "HOME=", "USER=", "LANG=",
-                                         "CUDA_VISIBLE_DEVICES=", "NCCL_"};
+  constexpr std::string_view kNames[] = {
+      "PATH=", "HOME=", "USER=", "LANG=", "CUDA_VISIBLE_DEVICES=", "NCCL_"};
   Environment environment;
   for (char** variable = environ; *variable != nullptr; ++variable) {
     for (const std::string_view name : kNames) {
@@ -57,7 +57,7 @@ int serve(const std::string& root_path) {
   const auto root = open_root(root_path);
   if (!root) return fail(root.error());
   const auto deadline = [] { return TimePoint(std::chrono::steady_clock::now()) + kFrameDeadline; };
-  const std::string sentinel = std::string("PADDLECTL-AGENT ") + kVersion + "\n";
+  const std::string sentinel = std::string("PADDLECTL-AGENT ") + kProgramVersion + "\n";
   if (!write_all(output.get(), as_bytes(sentinel), deadline())) return 4;
 
   std::uint64_t sequence = 0;
@@ -103,7 +103,7 @@ int main(int argc, char** argv) {
     for (const int fd : {kSpecFd, kStatusFd}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
     return supervise(argv[2], kSpecFd, kStatusFd, node_environment());
   }
-  std::fprintf(stderr, "paddlectl-agent %s: started by paddlectl, not by hand\n", kVersion);
+  std::fprintf(stderr, "paddlectl-agent %s: started by paddlectl, not by hand\n", kProgramVersion);
   return command == "version" ? 0 : static_cast<int>(Errc::kUsage);
 }
 

@@ -62,8 +62,10 @@ Status check_name(std::string_view name) {
   const bool good = !name.empty() && name.size() <= kNameBytesMax && name[0] != '.' &&
                     name[0] != '-' && std::all_of(name.begin(), name.end(), allowed);
   if (good) return {};
-  return Error{Errc::kData, "name '" + std::string(name.substr(0, kNameBytesMax)) +
-                                "' must be 1 to 100 of [A-Za-z0-9._-]", ""};
+  return Error{Errc::kData,
+               "name '" + std::string(name.substr(0, kNameBytesMax)) +
+                   "' must be 1 to 100 of [A-Za-z0-9._-]",
+               ""};
 }
 
 Result<SafePath> process_folder(std::string_view job, std::string_view name) {
@@ -109,8 +111,8 @@ Result<std::string> read_below(const Root& root, const SafePath& path, std::size
   const auto size = static_cast<std::uint64_t>(info.st_size);
   if (size > max_bytes) return Error{Errc::kData, path.str() + " is too large", ""};
   std::string content(size, '\0');
-  PADDLE_TRY_STATUS(read_exact(fd.get(), std::as_writable_bytes(std::span(content)),
-                               TimePoint::max()));
+  PADDLE_TRY_STATUS(
+      read_exact(fd.get(), std::as_writable_bytes(std::span(content)), TimePoint::max()));
   return content;
 }
 

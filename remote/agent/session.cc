@@ -152,8 +152,8 @@ Status Session::send_empty(AgentKind kind) {
   return send_head(kind, Put());
 }
 
-Status Session::send(AgentKind kind, std::uint16_t flags,
-                     const google::protobuf::MessageLite& head, ByteSpan tail) {
+Status Session::send(AgentKind kind, std::uint16_t flags, const google::protobuf::MessageLite& head,
+                     ByteSpan tail) {
   if (head.ByteSizeLong() > kFrameHeadBytesMax) {
     return Error{Errc::kResource, "the answer is too long", ""};
   }

@@ -300,13 +300,13 @@ int supervise(const std::string& root_path, int spec_fd, int status_fd,
     reply.set_code(static_cast<int>(started.error().code));
     reply.set_message(started.error().message);
     reply.set_hint(started.error().hint);
-    [[maybe_unused]] const auto told = write_all(
-        status.get(), as_bytes(kStartFailed + reply.SerializeAsString()),
-        now() + std::chrono::seconds(10));
+    [[maybe_unused]] const auto told =
+        write_all(status.get(), as_bytes(kStartFailed + reply.SerializeAsString()),
+                  now() + std::chrono::seconds(10));
     return 1;
   }
-  [[maybe_unused]] const auto told = write_all(status.get(), as_bytes(std::string(1, kStarted)),
-                                               now() + std::chrono::seconds(10));
+  [[maybe_unused]] const auto told =
+      write_all(status.get(), as_bytes(std::string(1, kStarted)), now() + std::chrono::seconds(10));
   status.reset();
   supervisor->run();
   return 0;

@@ -23,8 +23,7 @@ struct CloseDirectory {
 };
 
 UniqueFd open_folder(int folder, const std::string& name) {
-  return UniqueFd(
-      ::openat(folder, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  return UniqueFd(::openat(folder, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
 // Sorted; the descriptor stays the caller's.
@@ -106,8 +105,8 @@ Status walk_files(int folder, const std::string& prefix,
   PADDLE_TRY(const std::vector<std::string> names, entries(folder));
   for (const std::string& name : names) {
     const std::string path = prefix + name;
-    const UniqueFd fd(::openat(folder, name.c_str(),
-                               O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    const UniqueFd fd(
+        ::openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     struct stat info {};
     // Links, sockets and what vanished meanwhile are not regular files.
     if (!fd || ::fstat(fd.get(), &info) != 0) continue;

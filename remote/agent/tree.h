@@ -20,7 +20,8 @@ struct RemoveReport {
 void remove_tree(int folder, const std::string& name, const std::string& path,
                  const std::function<bool(const std::string&)>& keep, RemoveReport& report);
 
-// Calls visit(fd, path below folder, size, executable) for every regular file below, sorted by name.
+// Calls visit(fd, path below folder, size, executable) for every regular file below, sorted by
+// name.
 Status walk_files(int folder, const std::string& prefix,
                   const std::function<Status(int fd, const std::string& path, std::uint64_t size,
                                              bool executable)>& visit,

@@ -1,5 +1,6 @@
-// Mutated frames through everything that parses bytes of a peer: the reader, the codec, both session machines. As a plain
-// test it runs from a seed; with -DPADDLE_LIBFUZZER and clang's -fsanitize=fuzzer the same body is a libFuzzer target.
+// Mutated frames through everything that parses bytes of a peer: the reader, the codec, both
+// session machines. As a plain test it runs from a seed; with -DPADDLE_LIBFUZZER and clang's
+// -fsanitize=fuzzer the same body is a libFuzzer target.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -26,7 +27,8 @@ struct Seen {
   std::uint64_t answered = 0;
 };
 
-// An attacker without the secret sends `bytes` to a server and to a client. Neither may ever believe it.
+// An attacker without the secret sends `bytes` to a server and to a client. Neither may ever
+// believe it.
 void try_bytes(ByteSpan bytes, Seen& seen) {
   static const ServerSession kFreshServer({secret(), kServer, kJob, 9}, Nonce{}, TimePoint{});
   static const ClientSession kFreshClient({secret(), kClient, 5, kJob}, Nonce{});
@@ -80,7 +82,8 @@ void append_frame(Bytes& to, const Frame& frame) {
   to.insert(to.end(), frame.tail.begin(), frame.tail.end());
 }
 
-// One to three frames that look like a handshake, then damaged like a bad cable or forged like an attacker.
+// One to three frames that look like a handshake, then damaged like a bad cable or forged like an
+// attacker.
 Bytes make_input(Rng& rng) {
   Bytes bytes;
   for (std::uint64_t left = 1 + rng.below(3); left > 0; --left) {

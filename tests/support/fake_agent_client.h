@@ -71,7 +71,8 @@ class FakeAgentClient final : public AgentClient {
     const std::lock_guard lock(fake_.mutex);
     std::vector<FileEntry> entries;
     for (const auto& [path, content] : fake_.files) {
-      if (path.starts_with(folder + "/")) entries.push_back({path.substr(folder.size() + 1), content.size(), ""});
+      if (path.starts_with(folder + "/"))
+        entries.push_back({path.substr(folder.size() + 1), content.size(), ""});
     }
     return entries;
   }
@@ -84,7 +85,9 @@ class FakeAgentClient final : public AgentClient {
 
   Status remove(const std::string& path) override {
     const std::lock_guard lock(fake_.mutex);
-    std::erase_if(fake_.files, [&](const auto& f) { return f.first == path || f.first.starts_with(path + "/"); });
+    std::erase_if(fake_.files, [&](const auto& f) {
+      return f.first == path || f.first.starts_with(path + "/");
+    });
     return {};
   }
 
@@ -94,13 +97,15 @@ class FakeAgentClient final : public AgentClient {
     return {};
   }
 
-  Result<std::vector<PortStatus>> check_ports(const std::string&, std::uint16_t first, std::uint16_t count) override {
+  Result<std::vector<PortStatus>> check_ports(const std::string&, std::uint16_t first,
+                                              std::uint16_t count) override {
     const std::lock_guard lock(fake_.mutex);
     std::vector<PortStatus> ports;
     for (std::uint16_t i = 0; i < count; ++i) {
       const auto port = static_cast<std::uint16_t>(first + i);
       const auto taken = fake_.taken_ports.find(port);
-      ports.push_back({port, taken == fake_.taken_ports.end(), taken == fake_.taken_ports.end() ? "" : taken->second});
+      ports.push_back({port, taken == fake_.taken_ports.end(),
+                       taken == fake_.taken_ports.end() ? "" : taken->second});
     }
     return ports;
   }
@@ -140,7 +145,8 @@ class FakeAgentClient final : public AgentClient {
     return {};
   }
 
-  Result<LogChunk> read_log(const std::string& path, std::uint64_t offset, std::uint32_t max_bytes) override {
+  Result<LogChunk> read_log(const std::string& path, std::uint64_t offset,
+                            std::uint32_t max_bytes) override {
     const std::lock_guard lock(fake_.mutex);
     const auto found = fake_.files.find(path);
     if (found == fake_.files.end()) return Error{Errc::kData, "no log " + path, ""};

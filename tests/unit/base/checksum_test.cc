@@ -1,4 +1,5 @@
-// Values that other machines and other programs must get too: checksums and counter-based random numbers.
+// Values that other machines and other programs must get too: checksums and counter-based random
+// numbers.
 #include <gtest/gtest.h>
 
 #include "engine/base/crc32c.h"
@@ -9,7 +10,8 @@ namespace {
 
 Bytes ramp(int first, int step) {
   Bytes bytes(32);
-  for (int i = 0; i < 32; ++i) bytes[static_cast<std::size_t>(i)] = static_cast<std::byte>(first + i * step);
+  for (int i = 0; i < 32; ++i)
+    bytes[static_cast<std::size_t>(i)] = static_cast<std::byte>(first + i * step);
   return bytes;
 }
 
@@ -29,7 +31,8 @@ TEST(Crc32c, ContinuesOverAnySplit) {
   }
 }
 
-// Computed independently; a change here would change every initial value and every shuffle of existing jobs.
+// Computed independently; a change here would change every initial value and every shuffle of
+// existing jobs.
 TEST(Rng, HasItsGoldenValues) {
   EXPECT_EQ(mix64(0), 0xe220a8397b1dcdafULL);
   EXPECT_EQ(mix64(1), 0x910a2dec89025cc1ULL);

@@ -41,7 +41,8 @@ TEST(Result, TryReturnsTheFirstErrorWhole) {
 }
 
 TEST(Result, ContextGoesInFrontAndKeepsCodeAndHint) {
-  const Error error = Error{Errc::kResource, "disk full", "free some"}.with("writing x").with("node-2");
+  const Error error =
+      Error{Errc::kResource, "disk full", "free some"}.with("writing x").with("node-2");
   EXPECT_EQ(error.message, "node-2: writing x: disk full");
   EXPECT_EQ(error.code, Errc::kResource);
   EXPECT_EQ(error.hint, "free some");

@@ -17,8 +17,8 @@ SafePath path_of(std::string_view text) {
 TEST_F(SafePathTest, RefusesHostileNames) {
   using namespace std::string_view_literals;
   const std::string_view hostile[] = {
-      "",        "/",      "/etc/passwd", "..",    "../x",     "a/../b", "a/..", ".",     "./a",
-      "a/./b",   "a//b",   "a/",          "//a",   "a\0b"sv,   "a/.",    "\0"sv, "../..",
+      "",      "/",    "/etc/passwd", "..",  "../x",   "a/../b", "a/..", ".",     "./a",
+      "a/./b", "a//b", "a/",          "//a", "a\0b"sv, "a/.",    "\0"sv, "../..",
   };
   for (const std::string_view name : hostile) {
     const auto parsed = SafePath::parse(name);

@@ -17,10 +17,10 @@ TEST(EscapeControl, KeepsTextAndShowsWhatWouldPaintATerminal) {
   EXPECT_EQ(escape_control("\xc2\x9b"
                            "31m"),
             "\\xc2\\x9b"
-            "31m");                                                     // C1: another CSI
-  EXPECT_EQ(escape_control("\xe2\x80\xae"), "\\xe2\\x80\\xae");         // right-to-left override
-  EXPECT_EQ(escape_control("\xff\xc0\x80"), "\\xff\\xc0\\x80");         // never UTF-8
-  EXPECT_EQ(escape_control("\xe6\xbc"), "\\xe6\\xbc");                  // cut short
+            "31m");                                              // C1: another CSI
+  EXPECT_EQ(escape_control("\xe2\x80\xae"), "\\xe2\\x80\\xae");  // right-to-left override
+  EXPECT_EQ(escape_control("\xff\xc0\x80"), "\\xff\\xc0\\x80");  // never UTF-8
+  EXPECT_EQ(escape_control("\xe6\xbc"), "\\xe6\\xbc");           // cut short
   EXPECT_EQ(escape_control(""), "");
 }
 

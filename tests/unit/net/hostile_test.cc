@@ -53,10 +53,8 @@ class HostileTest : public NetTest {
 
   Frame good(std::uint32_t trainer) const {
     Frame frame;
-    frame.header = {.type = kEchoType,
-                    .job_tag = kJob,
-                    .sender = {Role::kTrainer, trainer},
-                    .incarnation = 5};
+    frame.header = {
+        .type = kEchoType, .job_tag = kJob, .sender = {Role::kTrainer, trainer}, .incarnation = 5};
     return frame;
   }
 };

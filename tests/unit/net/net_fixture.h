@@ -12,8 +12,9 @@ namespace paddle::net {
 
 constexpr std::uint64_t kJob = 0x1122334455667788;
 constexpr std::uint8_t kEchoType = 16;
-constexpr std::uint8_t kByeType = 17;    // echoed, then the connection is closed
-constexpr std::uint8_t kFloodType = 18;  // answered with header.step frames of header.sequence bytes
+constexpr std::uint8_t kByeType = 17;  // echoed, then the connection is closed
+constexpr std::uint8_t kFloodType =
+    18;  // answered with header.step frames of header.sequence bytes
 
 inline Secret secret_of(std::uint8_t fill) {
   std::array<std::byte, kSecretBytes> bytes;
@@ -43,7 +44,8 @@ inline Frame frame_of(std::uint8_t type, std::string head, std::size_t tail_byte
 
 class EchoHandler final : public FrameHandler {
  public:
-  void on_frame(TimePoint /*now*/, PeerId from, Frame&& frame, std::vector<Outgoing>& out) override {
+  void on_frame(TimePoint /*now*/, PeerId from, Frame&& frame,
+                std::vector<Outgoing>& out) override {
     ++frames;
     const std::uint8_t type = frame.header.type;
     if (type == kFloodType) {

@@ -39,8 +39,10 @@ std::string wire(const Frame& frame) {
 
 TEST(Session, HandshakeHasTheGoldenBytesOfTheProtocol) {
   // Computed independently (Python hmac, hashlib) from PROTOCOL.md.
-  const std::string client_proof = "a8e66e740828c9d7b66bcb24744c08f7bf3117bc29f18b55ca8f0ef76a48bcc5";
-  const std::string server_proof = "92450bdbf25b64a0e21940ecf82d55dc6ee3700bbcb52ecb9f315455214e3370";
+  const std::string client_proof =
+      "a8e66e740828c9d7b66bcb24744c08f7bf3117bc29f18b55ca8f0ef76a48bcc5";
+  const std::string server_proof =
+      "92450bdbf25b64a0e21940ecf82d55dc6ee3700bbcb52ecb9f315455214e3370";
   const std::string zeros(48, '0');
   auto c = client();
   auto s = server();
@@ -237,8 +239,7 @@ TEST(Session, AfterTheProofEveryFrameMustCarryTheProvenIdentity) {
   auto s = server();
   auto c = client();
   ASSERT_TRUE(s.on_frame(kStart, proof_for(s, c)));
-  const FrameHeader good{
-      .type = 16, .job_tag = kJob, .sender = kTrainer7, .incarnation = 5};
+  const FrameHeader good{.type = 16, .job_tag = kJob, .sender = kTrainer7, .incarnation = 5};
   EXPECT_TRUE(s.check(good));
   std::vector<FrameHeader> bad(5, good);
   bad[0].job_tag += 1;

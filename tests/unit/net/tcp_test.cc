@@ -121,8 +121,8 @@ TEST_F(NetTest, NamesATakenPort) {
       {{"127.0.0.1", server_->port()}, secret_of(1), {Role::kPserver, 0}, kJob, 1}, handler);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, Errc::kResource);
-  EXPECT_EQ(second.error().message, "bind 127.0.0.1:" + std::to_string(server_->port()) +
-                                        ": Address already in use");
+  EXPECT_EQ(second.error().message,
+            "bind 127.0.0.1:" + std::to_string(server_->port()) + ": Address already in use");
   EXPECT_FALSE(second.error().hint.empty());
 }
 
@@ -144,8 +144,8 @@ TEST_F(NetTest, ConnectWaitsForAServerThatIsNotUpYet) {
   std::thread late([&] {
     const auto refused = connect(options, in(std::chrono::milliseconds(60)));
     EXPECT_FALSE(refused);
-    auto server = TcpServer::listen(
-        {endpoint, secret_of(1), {Role::kPserver, 3}, kJob, 10}, handler_);
+    auto server =
+        TcpServer::listen({endpoint, secret_of(1), {Role::kPserver, 3}, kJob, 10}, handler_);
     ASSERT_TRUE(server) << server.error().message;
     server_ = std::move(*server);
     server_->run();

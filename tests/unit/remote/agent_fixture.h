@@ -1,5 +1,5 @@
-// The real agent over the local launcher, in a folder of the test's own; after each test nothing may
-// be left.
+// The real agent over the local launcher, in a folder of the test's own; after each test nothing
+// may be left.
 #pragma once
 
 #include <functional>

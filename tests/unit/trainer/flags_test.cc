@@ -63,7 +63,7 @@ TEST_F(FlagsTest, HelpListsEveryFlagWithItsDefault) {
 
 TEST(BuildOptions, NamesVersionAndOptions) {
   const std::string text = build_options();
-  EXPECT_TRUE(text.starts_with(std::string("paddlectl engine ") + kVersion)) << text;
+  EXPECT_TRUE(text.starts_with(std::string("paddlectl engine ") + kProgramVersion)) << text;
   for (const char* option : {"with_gpu: OFF", "with_avx: ", "compiler: ", "blas: OpenBLAS"}) {
     EXPECT_NE(text.find(option), std::string::npos) << option << " in " << text;
   }
