@@ -11,6 +11,7 @@
 #include "engine/base/text.h"
 #include "engine/build_options.h"
 #include "engine/flags.h"
+#include "engine/param/export_text.h"
 #include "engine/trainer/pserver_main.h"
 #include "engine/trainer/train_main.h"
 
@@ -29,6 +30,7 @@ commands:
   version   this program's version and how it was built
   pserver   serve parameters: one shard on each port
   train     train the network that job.toml describes
+  export    write a snapshot's parameter as text: "<row id> <value> ..." a line
 
 `paddle <command> --help` lists its flags. Every flag may also come from the environment: PADDLE_INIT_TRAINER_ID=1 is
 --trainer_id=1; flags win.
@@ -191,6 +193,24 @@ int train_command(const std::vector<std::string>& arguments) {
   return finish(trainer::run_train(options));
 }
 
+int export_command(const std::vector<std::string>& arguments) {
+  std::string snapshot;
+  std::string parameter;
+  FlagSet flags;
+  flags.text("snapshot", "a pass-0000N folder", snapshot);
+  flags.text("parameter", "its name, as in the snapshot's MANIFEST", parameter);
+  if (wants_help(arguments)) {
+    std::cout << "usage: paddle export --snapshot=DIR --parameter=NAME\n\nflags:\n" << flags.help();
+    return 0;
+  }
+  if (const Status status = read_flags(flags, arguments); !status) return finish(status);
+  if (snapshot.empty() || parameter.empty()) {
+    return finish(Error{Errc::kUsage, "export needs --snapshot and --parameter",
+                        "paddle export --snapshot=output/pass-00000 --parameter=_proj"});
+  }
+  return finish(param::export_text(snapshot, parameter, stdout));
+}
+
 int run(const std::vector<std::string>& arguments) {
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h") {
     (arguments.empty() ? std::cerr : std::cout) << kUsage;
@@ -203,7 +223,8 @@ int run(const std::vector<std::string>& arguments) {
   }
   if (arguments[0] == "pserver") return pserver_command(rest);
   if (arguments[0] == "train") return train_command(rest);
-  const std::vector<std::string_view> commands{"version", "pserver", "train"};
+  if (arguments[0] == "export") return export_command(rest);
+  const std::vector<std::string_view> commands{"version", "pserver", "train", "export"};
   const std::string near = nearest(arguments[0], commands);
   return finish(
       Error{Errc::kUsage, fmt::format("unknown command '{}'", escape_control(arguments[0])),
