@@ -1,6 +1,7 @@
 #include "cli/app.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 
 #include <CLI/CLI.hpp>
@@ -24,6 +25,17 @@ constexpr const char* kExitCodes =
     "6 data, 7 resource (port, disk, memory), 75 stopped and resumable, 130 interrupted.";
 constexpr std::uint32_t kProcessesMax = 4096;
 
+// CLI11's own range check names no valid value for what is no number at all.
+const CLI::Validator kProcessCount(
+    [](std::string& text) {
+      std::uint32_t count = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+      const bool whole = error == std::errc() && end == text.data() + text.size();
+      if (whole && count >= 1 && count <= kProcessesMax) return std::string();
+      return fmt::format("'{}' is not a whole number from 1 to {}", text, kProcessesMax);
+    },
+    "", "");
+
 void add_options(CLI::App& app, const std::string& name, CommandOptions& options) {
   if (name == "version") return;
   if (name == "up") {
@@ -35,9 +47,9 @@ void add_options(CLI::App& app, const std::string& name, CommandOptions& options
   if (name == "train") {
     app.add_option("workspace", options.workspace, "folder with job.toml; default: this one");
     app.add_option("--trainers", options.trainers, "number of trainers; default: one on each node with the role")
-        ->check(CLI::Range(1U, kProcessesMax));
+        ->check(kProcessCount);
     app.add_option("--pservers", options.pservers, "number of parameter servers; default: likewise")
-        ->check(CLI::Range(1U, kProcessesMax));
+        ->check(kProcessCount);
     app.add_option("--name", options.job, "the job's name; default: <workspace>-<UTC time>");
     app.add_option("--set", options.overrides, "override a key of job.toml: --set train.passes=3 (repeatable)")
         ->allow_extra_args(false);
@@ -78,6 +90,16 @@ Error usage_error(const CLI::App* command, const std::vector<std::string>& argum
   return error;
 }
 
+// A failed check leaves no chosen command in CLI11.
+std::string help_of(const std::vector<std::string>& arguments) {
+  for (const Command& command : all_commands()) {
+    if (!arguments.empty() && arguments.front() == command.name) {
+      return fmt::format("see paddlectl {} --help", command.name);
+    }
+  }
+  return "see paddlectl --help";
+}
+
 Status check_command(const std::vector<std::string>& arguments) {
   const auto first = std::ranges::find_if(arguments, [](const std::string& a) { return !a.starts_with('-'); });
   if (first == arguments.end()) return {};
@@ -91,7 +113,11 @@ Status check_command(const std::vector<std::string>& arguments) {
 
 int report(Context& context, const Error& error) {
   context.console.end_progress();
-  context.console.error(error);
+  if (error.code == Errc::kInterrupted) {
+    context.console.note(error.message);  // asked for, so no error to the reader
+  } else {
+    context.console.error(error);
+  }
   return static_cast<int>(error.code);
 }
 
@@ -128,7 +154,7 @@ int run_app(Context& context, std::vector<std::string> arguments) {
     const auto chosen = app.get_subcommands();
     const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
     if (!unknown) {
-      return report(context, Error{Errc::kUsage, error.what(), "see paddlectl --help"});
+      return report(context, Error{Errc::kUsage, error.what(), help_of(given)});
     }
     return report(context, usage_error(chosen.empty() ? nullptr : chosen.front(), given, error.what()));
   }

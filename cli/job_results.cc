@@ -50,6 +50,12 @@ Status fetch_folder(Member& member, const std::string& remote, const fs::path& l
 
 }  // namespace
 
+std::string shown_path(const Context& context, const std::string& path) {
+  const fs::path inside = fs::path(path).lexically_relative(context.directory);
+  const bool below = !context.console.json() && !inside.empty() && *inside.begin() != "..";
+  return (below ? inside : fs::path(path).lexically_normal()).string();
+}
+
 Result<FetchStats> fetch_results(ClusterSession& session, const std::string& job, const std::string& output) {
   PADDLE_TRY_STATUS(check_job_name(job));
   const fs::path folder = fs::path(output) / job;
@@ -66,7 +72,7 @@ Result<FetchStats> fetch_results(ClusterSession& session, const std::string& job
 Status finish_job(Context& context, ClusterSession& session, const std::string& job, const std::string& output) {
   PADDLE_TRY_STATUS(stop_job(session, job));
   PADDLE_TRY(const FetchStats stats, fetch_results(session, job, output));
-  const std::string folder = (fs::path(output) / job).lexically_normal().string();
+  const std::string folder = shown_path(context, (fs::path(output) / job).string());
   if (context.console.json()) {
     context.console.raw(json_object({{"job", json_string(job)},
                                      {"state", json_string("done")},

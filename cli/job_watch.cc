@@ -75,15 +75,16 @@ std::optional<MetricsPoint> parse_metrics(std::string_view line) {
   point.cost = *cost;
   point.examples_per_second = json_number_field(line, "examples_per_second").value_or(0);
   point.perplexity = json_number_field(line, "perplexity").value_or(std::exp(*cost));
+  point.error = json_number_field(line, "classification_error").value_or(0);
   return point;
 }
 
 std::string describe(const MetricsPoint& point) {
   if (point.test) {
-    return fmt::format("pass {}: held-out cost {:.4f}, perplexity {:.2f} ({} samples)", point.pass, point.cost,
-                       point.perplexity, point.samples);
+    return fmt::format("pass {}: held-out cost {:.4f}, perplexity {:.2f}, error {:.1f} % ({} samples)", point.pass,
+                       point.cost, point.perplexity, 100 * point.error, point.samples);
   }
-  return fmt::format("pass {} batch {}  samples {}  cost {:.4f}  {:.0f} examples/s", point.pass, point.batch,
+  return fmt::format("trainer-0: pass {} batch {}  samples {}  cost {:.4f}  {:.0f} examples/s", point.pass, point.batch,
                      point.samples, point.cost, point.examples_per_second);
 }
 

@@ -19,7 +19,7 @@ Status run_fetch(Context& context, const CommandOptions& options) {
   const std::filesystem::path base = std::filesystem::path(context.directory) / options.output;
   auto fetched = fetch_results(session, job, base.string());
   if (!fetched) return std::move(fetched).error();
-  const std::string folder = (base / job).lexically_normal().string();
+  const std::string folder = shown_path(context, (base / job).string());
   if (context.console.json()) {
     context.console.raw(json_object({{"job", json_string(job)},
                                      {"files", fmt::format("{}", fetched->files)},

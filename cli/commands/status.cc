@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <tuple>
+
 #include <fmt/format.h>
 
 #include "cli/cluster_session.h"
@@ -26,7 +29,11 @@ Status run_status(Context& context, const CommandOptions& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   ClusterSession session = ClusterSession::open_all(context, cluster);
   PADDLE_TRY(const std::string job, choose_job(session, options.job));
-  const auto processes = session.processes(job);
+  auto processes = session.processes(job);
+  // pserver-2 before pserver-10: a shorter name of the same kind has the lower number.
+  std::ranges::stable_sort(processes, {}, [](const ProcessOnNode& p) {
+    return std::tuple(!is_pserver(p.status), p.status.name.size(), p.status.name);
+  });
   Table table{{"node", "role", "state", "pid", "pass", "batch", "cost", "examples/s"}, {}};
   for (const ProcessOnNode& process : processes) {
     Member& member = session.members()[process.member];

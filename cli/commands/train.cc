@@ -58,6 +58,9 @@ Error stop_after(Context& context, ClusterSession& session, const std::string& j
   if (const auto stopped = stop_job(session, job); !stopped) {
     error.message += "\nand not everything could be stopped: " + stopped.error().message;
     error.hint = "run: paddlectl stop, or paddlectl teardown";
+    if (error.code == Errc::kInterrupted) error.code = Errc::kFailed;
+  } else if (error.code == Errc::kInterrupted) {
+    error.message = fmt::format("interrupted: {} is stopped; bring its logs and snapshots home with paddlectl fetch", job);
   }
   return error;
 }
@@ -84,7 +87,7 @@ Status follow_to_end(Context& context, ClusterSession& session, const std::strin
   error = stop_after(context, session, job, std::move(error));
   if (error.code == Errc::kInterrupted) return error;
   if (auto fetched = fetch_results(session, job, output)) {
-    context.console.note(fmt::format("logs are in {}/{}", output, job));
+    context.console.note("logs are in " + shown_path(context, output + "/" + job));
   }
   return error;
 }

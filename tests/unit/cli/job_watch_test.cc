@@ -40,10 +40,10 @@ TEST(Metrics, ReadsWhatTheTrainerWrites) {
   const auto train = parse_metrics(
       R"({"kind":"train","pass":1,"batch":100,"samples":3200,"cost":6.5,"examples_per_second":5000,"unix_ms":1})");
   ASSERT_TRUE(train);
-  EXPECT_EQ(describe(*train), "pass 1 batch 100  samples 3200  cost 6.5000  5000 examples/s");
-  const auto test = parse_metrics(R"({"kind":"test","pass":0,"batch":9,"samples":10,"cost":5.0,"perplexity":148.41})");
+  EXPECT_EQ(describe(*train), "trainer-0: pass 1 batch 100  samples 3200  cost 6.5000  5000 examples/s");
+  const auto test = parse_metrics(R"({"kind":"test","pass":0,"batch":9,"samples":10,"cost":5.0,"classification_error":0.25,"perplexity":148.41})");
   ASSERT_TRUE(test);
-  EXPECT_EQ(describe(*test), "pass 0: held-out cost 5.0000, perplexity 148.41 (10 samples)");
+  EXPECT_EQ(describe(*test), "pass 0: held-out cost 5.0000, perplexity 148.41, error 25.0 % (10 samples)");
   EXPECT_FALSE(parse_metrics(R"({"kind":"save","pass":0,"cost":0})"));
   EXPECT_FALSE(parse_metrics("garbage"));
 }
