@@ -14,6 +14,9 @@ namespace paddle::cli {
 namespace {
 
 constexpr auto kPollPeriod = std::chrono::seconds(1);
+// After a first failure, until what caused it is recorded on its own node too.
+constexpr auto kSettlePause = std::chrono::milliseconds(500);
+constexpr std::int64_t kSameMomentMs = 1000;
 constexpr auto kNodeSilenceMax = std::chrono::seconds(30);
 
 bool running(const remote::ProcessStatus& status) {
@@ -133,6 +136,14 @@ const ProcessOnNode* first_failure(const std::vector<ProcessOnNode>& processes) 
         !running(process.status) && (is_pserver(process.status) || !ended_well(process.status));
     if (failed && (first == nullptr || ended(process) < ended(*first))) first = &process;
   }
+  if (first == nullptr || first->status.state == remote::ProcessState::kKilled) return first;
+  // Exits follow a kill within moments, and a loaded node may record them before it.
+  for (const ProcessOnNode& process : processes) {
+    if (process.status.state == remote::ProcessState::kKilled && process.status.ended_unix_ms > 0 &&
+        ended(process) - ended(*first) <= kSameMomentMs) {
+      return &process;
+    }
+  }
   return first;
 }
 
@@ -179,6 +190,7 @@ Status follow_job(Context& context, ClusterSession& session, const std::string& 
     feed.poll(context, session, processes);
     if (first_failure(processes) != nullptr) {
       // What died first may have been asked before it died: only a second look orders all of them.
+      context.pause(kSettlePause);
       processes = session.processes(job);
       if (const ProcessOnNode* first = first_failure(processes)) return failure_error(session, *first);
     }

@@ -31,6 +31,13 @@ TEST(FirstFailure, AnEarlyEndOfAPserverIsOneEvenWithCodeZero) {
   EXPECT_EQ(first_failure({process("trainer-0", kExited, 0, 9), process("pserver-0", kExited, 0, 10)}), nullptr);
 }
 
+TEST(FirstFailure, AKillComesBeforeTheExitsItCaused) {
+  const std::vector<ProcessOnNode> all{process("trainer-0", kExited, 4, 100), process("pserver-0", kKilled, 0, 400)};
+  EXPECT_EQ(first_failure(all)->status.name, "pserver-0");
+  const std::vector<ProcessOnNode> later{process("trainer-0", kExited, 4, 100), process("pserver-0", kKilled, 0, 9000)};
+  EXPECT_EQ(first_failure(later)->status.name, "trainer-0");
+}
+
 TEST(FirstFailure, ATrainerThatIsDoneIsNone) {
   EXPECT_EQ(first_failure({process("trainer-0", kExited, 0, 9), process("trainer-1", kRunning, 0, 0),
                            process("pserver-0", kRunning, 0, 0)}), nullptr);
