@@ -119,15 +119,17 @@ struct Probe {
 Result<Probe> probe(Launcher& launcher, TimePoint deadline) {
   PADDLE_TRY(const std::string line, answer_of(launcher, kProbe, "PADDLECTL-PROBE ", deadline));
   const auto first = line.find(' ');
-  const auto second = first == std::string::npos ? first : line.find(' ', first + 1);
-  if (second == std::string::npos) {
+  if (first == std::string::npos) {
     return Error{Errc::kData, "unexpected answer '" + escape_control(line) + "' to uname", ""};
   }
   const std::string system = line.substr(0, first);
   if (system != "Linux") {
     return Error{Errc::kVersion, "runs " + escape_control(system) + ", paddlectl needs Linux", ""};
   }
-  return Probe{line.substr(first + 1, second - first - 1), line.substr(second + 1)};
+  // A service's shell may have no HOME; only a workdir below it needs one.
+  const auto second = std::min(line.find(' ', first + 1), line.size());
+  return Probe{line.substr(first + 1, second - first - 1),
+               second == line.size() ? "" : line.substr(second + 1)};
 }
 
 Status check_architecture(const std::string& theirs) {
@@ -203,6 +205,10 @@ Result<Bootstrapped> bootstrap(Launcher& launcher, const NodeSpec& node,
   PADDLE_TRY(const Probe found, probe(launcher, deadline));
   PADDLE_TRY_STATUS(check_architecture(found.architecture));
   std::string root = node.root;
+  if (root.starts_with("~/") && found.home.empty()) {
+    return Error{Errc::kUsage, "workdir '" + root + "': the node's shell has no HOME",
+                 "set an absolute workdir in the cluster file"};
+  }
   if (root.starts_with("~/")) root = found.home + root.substr(1);
   while (root.size() > 1 && root.back() == '/') root.pop_back();
   PADDLE_TRY_STATUS(check_shell_path(root));

@@ -48,8 +48,7 @@ LocalCluster::~LocalCluster() {
 Process LocalCluster::start(const std::vector<std::string>& arguments) {
   std::vector<std::string> all{"/usr/bin/env", "-C", folder_.path(), PADDLECTL_PROGRAM};
   all.insert(all.end(), arguments.begin(), arguments.end());
-  return {all, folder_ / fmt::format("run-{}.txt", runs_++),
-          {"PATH=/usr/bin:/bin", "HOME=" + folder_.path()}};
+  return {all, folder_ / fmt::format("run-{}.txt", runs_++)};
 }
 
 Outcome LocalCluster::run(const std::vector<std::string>& arguments) {
