@@ -9,13 +9,6 @@
 namespace paddle::cli {
 namespace {
 
-// A local node's folder is below <workdir>/<cluster>, which is ours too, and both go when nothing else is in them.
-void remove_empty_parents(const remote::HostFacts& facts) {
-  std::filesystem::path folder = std::filesystem::path(facts.root).parent_path();
-  std::error_code error;
-  for (int level = 0; level < 2 && std::filesystem::remove(folder, error); ++level) folder = folder.parent_path();
-}
-
 Status teardown_node(Member& member, bool keep_data, remote::TeardownReport& report) {
   PADDLE_TRY(const remote::HostFacts facts, member.client->facts());
   PADDLE_TRY(report, member.client->teardown(keep_data));
@@ -25,7 +18,6 @@ Status teardown_node(Member& member, bool keep_data, remote::TeardownReport& rep
     if (report.remaining.empty() && std::filesystem::exists(facts.root, ignored)) {
       report.remaining.push_back(facts.root);
     }
-    remove_empty_parents(facts);
   }
   if (report.remaining.empty()) return {};
   std::string what;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
 
 #include "remote/agent/record.h"
 #include "remote/agent/supervisor.h"
@@ -71,15 +72,28 @@ std::vector<ProcStat> processes_below(const Root& root) {
   return found;
 }
 
-// Folders above root that bootstrap made for it go too, as long as they hold nothing else.
+bool holds_only_the_mark(const std::string& path) {
+  std::error_code error;
+  bool marked = false;
+  for (std::filesystem::directory_iterator at(path, error), end; !error && at != end;
+       at.increment(error)) {
+    if (at->path().filename() != kMadeMark) return false;
+    marked = true;
+  }
+  return !error && marked;
+}
+
+// Folders above root that bootstrap made for it go too, as long as they hold nothing else. Several
+// nodes may leave one at once: each looks after its own part is gone, so the last finds the mark alone.
 void remove_made_folders(std::string path) {
   for (int i = 0; i < kFoldersAboveMax; ++i) {
     path.resize(path.rfind('/'));
     if (path.empty()) return;
     const std::string mark = path + "/" + kMadeMark;
+    if (!holds_only_the_mark(path)) return;
     if (::unlink(mark.c_str()) != 0) return;
-    if (::rmdir(path.c_str()) != 0) {
-      // Another node's folder is still in it: whoever leaves last removes it.
+    if (::rmdir(path.c_str()) != 0 && errno != ENOENT) {
+      // Somebody came meanwhile.
       const UniqueFd again(::open(mark.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
       return;
     }
