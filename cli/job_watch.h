@@ -1,4 +1,5 @@
-// Follows a running job from its nodes alone: progress, test results, and the first cause when something dies.
+// Follows a running job from its nodes alone: progress, test results, and the first cause when
+// something dies.
 #pragma once
 
 #include <map>
@@ -28,13 +29,14 @@ std::string metrics_path(const std::string& train_log);
 // "running", "exited 6", "killed by signal 9 (Killed)", ...
 std::string describe_state(const remote::ProcessStatus& status);
 
-// The failed process that ended first, a killed one before exits of the same moment; null when none failed. A pserver that ends before the trainers failed too.
+// The failed process that ended first, a killed one before exits of the same moment; null when none
+// failed. A pserver that ends before the trainers failed too.
 const ProcessOnNode* first_failure(const std::vector<ProcessOnNode>& processes);
 // Names it, its node and its last log lines; the code is the process's own where it has a meaning.
 Error failure_error(ClusterSession& session, const ProcessOnNode& failed);
 
-// Returns when all trainers ended well. Errors: the first cause; kInterrupted after Ctrl-C; kUnreachable when a node
-// stays silent (the job goes on there). Stops nothing.
+// Returns when all trainers ended well. Errors: the first cause; kInterrupted after Ctrl-C;
+// kUnreachable when a node stays silent (the job goes on there). Stops nothing.
 Status follow_job(Context& context, ClusterSession& session, const std::string& job);
 
 }  // namespace paddle::cli

@@ -1,5 +1,7 @@
+#include <poll.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <filesystem>
 
 #include "tests/unit/remote/agent_fixture.h"
@@ -113,6 +115,11 @@ TEST_F(AgentTest, TeardownKeepsTheOutputWhenAsked) {
   EXPECT_EQ(file_content(node_.root + "/jobs/job-1/output/trainer-0.log"), "kept\n");
   EXPECT_FALSE(std::filesystem::exists(node_.root + "/bin"));
   EXPECT_FALSE(std::filesystem::exists(node_.root + "/jobs/job-1/proc"));
+  // The agent answers first and exits then.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!processes_using(folder_).empty() && std::chrono::steady_clock::now() < deadline) {
+    ::poll(nullptr, 0, 10);
+  }
   EXPECT_EQ(processes_using(folder_), std::vector<int>{});
 }
 
