@@ -21,7 +21,8 @@ constexpr const char* kAbout =
     "  paddlectl status | logs -f | fetch\n"
     "  paddlectl teardown\n";
 constexpr const char* kExitCodes =
-    "Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 version, 4 unreachable, 5 authentication,\n"
+    "Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 version, 4 unreachable, 5 "
+    "authentication,\n"
     "6 data, 7 resource (port, disk, memory), 75 stopped and resumable, 130 interrupted.";
 constexpr std::uint32_t kProcessesMax = 4096;
 
@@ -42,16 +43,19 @@ void add_options(CLI::App& app, const std::string& name, CommandOptions& options
     app.add_option("cluster", options.cluster, "the cluster file, like clusters/local.toml");
   }
   if (name != "up") {
-    app.add_option("--cluster", options.cluster, "cluster file; default: the one `up` used in this directory");
+    app.add_option("--cluster", options.cluster,
+                   "cluster file; default: the one `up` used in this directory");
   }
   if (name == "train") {
     app.add_option("workspace", options.workspace, "folder with job.toml; default: this one");
-    app.add_option("--trainers", options.trainers, "number of trainers; default: one on each node with the role")
+    app.add_option("--trainers", options.trainers,
+                   "number of trainers; default: one on each node with the role")
         ->check(kProcessCount);
     app.add_option("--pservers", options.pservers, "number of parameter servers; default: likewise")
         ->check(kProcessCount);
     app.add_option("--name", options.job, "the job's name; default: <workspace>-<UTC time>");
-    app.add_option("--set", options.overrides, "override a key of job.toml: --set train.passes=3 (repeatable)")
+    app.add_option("--set", options.overrides,
+                   "override a key of job.toml: --set train.passes=3 (repeatable)")
         ->allow_extra_args(false);
     app.add_flag("--detach", options.detach, "return when the trainers run");
   } else if (name != "up" && name != "teardown") {
@@ -67,11 +71,13 @@ void add_options(CLI::App& app, const std::string& name, CommandOptions& options
     app.add_option("--tail", options.tail, "only the last N lines of each log")
         ->check(CLI::Range(std::int64_t{0}, std::int64_t{1000000}));
   }
-  if (name == "teardown") app.add_flag("--keep-data", options.keep_data, "keep the jobs' snapshots on the nodes");
+  if (name == "teardown")
+    app.add_flag("--keep-data", options.keep_data, "keep the jobs' snapshots on the nodes");
 }
 
 // The first argument that is not a command or a known flag, with the nearest known word.
-Error usage_error(const CLI::App* command, const std::vector<std::string>& arguments, const std::string& message) {
+Error usage_error(const CLI::App* command, const std::vector<std::string>& arguments,
+                  const std::string& message) {
   Error error{Errc::kUsage, message, "see paddlectl --help"};
   if (command == nullptr) return error;
   error.hint = fmt::format("see paddlectl {} --help", command->get_name());
@@ -84,7 +90,8 @@ Error usage_error(const CLI::App* command, const std::vector<std::string>& argum
     const std::string flag = argument.substr(0, argument.find('='));
     if (!flag.starts_with("--") || std::ranges::find(known, flag) != known.end()) continue;
     error.message = fmt::format("unknown option '{}'", flag);
-    if (const std::string near = nearest(flag, names); !near.empty()) error.message += fmt::format(", did you mean '{}'?", near);
+    if (const std::string near = nearest(flag, names); !near.empty())
+      error.message += fmt::format(", did you mean '{}'?", near);
     return error;
   }
   return error;
@@ -101,13 +108,15 @@ std::string help_of(const std::vector<std::string>& arguments) {
 }
 
 Status check_command(const std::vector<std::string>& arguments) {
-  const auto first = std::ranges::find_if(arguments, [](const std::string& a) { return !a.starts_with('-'); });
+  const auto first =
+      std::ranges::find_if(arguments, [](const std::string& a) { return !a.starts_with('-'); });
   if (first == arguments.end()) return {};
   std::vector<std::string_view> names;
   for (const Command& command : all_commands()) names.push_back(command.name);
   if (std::ranges::find(names, *first) != names.end()) return {};
   std::string message = fmt::format("unknown command '{}'", *first);
-  if (const std::string near = nearest(*first, names); !near.empty()) message += fmt::format(", did you mean '{}'?", near);
+  if (const std::string near = nearest(*first, names); !near.empty())
+    message += fmt::format(", did you mean '{}'?", near);
   return Error{Errc::kUsage, message, "see paddlectl --help"};
 }
 
@@ -156,7 +165,8 @@ int run_app(Context& context, std::vector<std::string> arguments) {
     if (!unknown) {
       return report(context, Error{Errc::kUsage, error.what(), help_of(given)});
     }
-    return report(context, usage_error(chosen.empty() ? nullptr : chosen.front(), given, error.what()));
+    return report(context,
+                  usage_error(chosen.empty() ? nullptr : chosen.front(), given, error.what()));
   }
   context.console.set_json(json);
   const auto chosen = app.get_subcommands();

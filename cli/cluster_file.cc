@@ -52,10 +52,12 @@ void read_roles(TomlTable& table, ClusterNode& node) {
     } else if (role == "trainer") {
       node.runs_trainer = true;
     } else {
-      table.fail("roles", fmt::format("unknown role '{}'", role), "roles are \"pserver\" and \"trainer\"");
+      table.fail("roles", fmt::format("unknown role '{}'", role),
+                 "roles are \"pserver\" and \"trainer\"");
     }
   }
-  if (!node.runs_pserver && !node.runs_trainer) table.fail("roles", "a node needs at least one role");
+  if (!node.runs_pserver && !node.runs_trainer)
+    table.fail("roles", "a node needs at least one role");
 }
 
 // The names a [[node]] table stands for: hosts, or name and count of local nodes.
@@ -63,7 +65,8 @@ std::vector<std::string> node_names(TomlTable& table, bool local, std::vector<st
   const std::string name = table.string("name");
   if (local) {
     const auto count = table.integer("count", 1, 1, 64);
-    if (table.has("host")) table.fail("host", "a local node has no host", "remove it, or launcher = \"local\"");
+    if (table.has("host"))
+      table.fail("host", "a local node has no host", "remove it, or launcher = \"local\"");
     const std::string base = name.empty() ? "node" : name;
     if (!table.has("count")) return {base};
     std::vector<std::string> names;
@@ -71,11 +74,13 @@ std::vector<std::string> node_names(TomlTable& table, bool local, std::vector<st
     return names;
   }
   if (table.has("count")) {
-    table.fail("count", "count is for launcher = \"local\"", "write a range: host = \"node[01-16].lab\"");
+    table.fail("count", "count is for launcher = \"local\"",
+               "write a range: host = \"node[01-16].lab\"");
   }
   hosts = expand(table, "host");
   if (hosts.empty() && !table.has("host")) {
-    table.fail("host", "missing host", "write host = \"...\", or launcher = \"local\" for this machine");
+    table.fail("host", "missing host",
+               "write host = \"...\", or launcher = \"local\" for this machine");
   }
   if (name.empty()) return hosts;
   auto names = expand_range(name);
@@ -98,8 +103,10 @@ void read_node(TomlTable& table, const Defaults& defaults, ClusterSpec& cluster)
   const auto addresses = expand(table, "address");
   read_roles(table, node);
   node.port = static_cast<std::uint16_t>(table.integer("port", defaults.port, 1, kPortMax));
-  if (node.port + cluster.block() > kPortMax) table.fail("port", "the ports of a pserver end above 65535");
-  node.spec.ssh_port = static_cast<std::uint16_t>(table.integer("ssh_port", defaults.ssh_port, 0, kPortMax));
+  if (node.port + cluster.block() > kPortMax)
+    table.fail("port", "the ports of a pserver end above 65535");
+  node.spec.ssh_port =
+      static_cast<std::uint16_t>(table.integer("ssh_port", defaults.ssh_port, 0, kPortMax));
   node.spec.user = table.string("user", defaults.user);
   node.spec.identity = table.string("identity", defaults.identity);
   node.spec.jump = table.string("jump", defaults.jump);
@@ -110,7 +117,8 @@ void read_node(TomlTable& table, const Defaults& defaults, ClusterSpec& cluster)
     return;
   }
   if (addresses.size() == 1 && names.size() > 1 && !node.spec.local) {
-    table.fail("address", fmt::format("one address for {} hosts", names.size()), "write a range: 10.1.0.[1-16]");
+    table.fail("address", fmt::format("one address for {} hosts", names.size()),
+               "write a range: 10.1.0.[1-16]");
     return;
   }
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -129,7 +137,8 @@ void read_node(TomlTable& table, const Defaults& defaults, ClusterSpec& cluster)
     if (std::ranges::any_of(cluster.nodes, [&](const ClusterNode& other) {
           return other.spec.name == node.spec.name;
         })) {
-      table.fail(table.has("name") ? "name" : "host", fmt::format("a second node named '{}'", node.spec.name));
+      table.fail(table.has("name") ? "name" : "host",
+                 fmt::format("a second node named '{}'", node.spec.name));
       return;
     }
     if (cluster.nodes.size() == kClusterNodesMax) {
@@ -145,7 +154,8 @@ Result<ClusterSpec> read_tables(TomlTable top, const std::string& file) {
   cluster.file = file;
   cluster.name = top.string("name", "cluster");
   if (!is_plain_name(cluster.name)) {
-    top.fail("name", "a cluster's name is a folder on every node", "use letters, digits, '.', '-' and '_'");
+    top.fail("name", "a cluster's name is a folder on every node",
+             "use letters, digits, '.', '-' and '_'");
   }
   Defaults defaults;
   defaults.workdir = top.string("workdir", "~/.paddlectl");
@@ -153,7 +163,8 @@ Result<ClusterSpec> read_tables(TomlTable top, const std::string& file) {
     top.fail("workdir", "workdir must begin with '/' or '~/'");
   }
   defaults.port = static_cast<std::uint16_t>(top.integer("port", kDefaultPort, 1, kPortMax));
-  cluster.ports_num = static_cast<std::uint16_t>(top.integer("ports_num", 1, 1, kPortsOfOnePserverMax));
+  cluster.ports_num =
+      static_cast<std::uint16_t>(top.integer("ports_num", 1, 1, kPortsOfOnePserverMax));
   cluster.ports_num_for_sparse =
       static_cast<std::uint16_t>(top.integer("ports_num_for_sparse", 1, 0, kPortsOfOnePserverMax));
   TomlTable ssh = top.table("ssh");
@@ -175,7 +186,8 @@ Result<ClusterSpec> read_tables(TomlTable top, const std::string& file) {
 Result<ClusterSpec> read_cluster(const std::string& path) {
   std::error_code ignored;
   PADDLE_TRY(TomlTable top, TomlTable::read(path));
-  return read_tables(std::move(top), std::filesystem::absolute(path, ignored).lexically_normal().string());
+  return read_tables(std::move(top),
+                     std::filesystem::absolute(path, ignored).lexically_normal().string());
 }
 
 Result<ClusterSpec> parse_cluster(std::string_view text, const std::string& file) {

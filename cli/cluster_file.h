@@ -14,7 +14,8 @@ constexpr std::uint16_t kDefaultPort = 7164;
 
 struct ClusterNode {
   remote::NodeSpec spec;
-  std::string address;    // data plane; "": the address the node itself reports (a local node: 127.0.0.1)
+  std::string
+      address;  // data plane; "": the address the node itself reports (a local node: 127.0.0.1)
   bool runs_pserver = true;
   bool runs_trainer = true;
   std::uint16_t port = kDefaultPort;  // first port of its first pserver
@@ -22,15 +23,18 @@ struct ClusterNode {
 
 struct ClusterSpec {
   std::string name;
-  std::string file;  // absolute path of the file
+  std::string file;                        // absolute path of the file
   std::uint16_t ports_num = 1;             // dense ports of each pserver
   std::uint16_t ports_num_for_sparse = 1;  // sparse ports of each pserver
   std::vector<ClusterNode> nodes;          // at least one; names unique
 
-  std::uint16_t block() const { return static_cast<std::uint16_t>(ports_num + ports_num_for_sparse); }
+  std::uint16_t block() const {
+    return static_cast<std::uint16_t>(ports_num + ports_num_for_sparse);
+  }
 };
 
-// Errors are kUsage: "lab.toml:12:8: unknown key 'prot', did you mean 'port'?" with the line and a caret.
+// Errors are kUsage: "lab.toml:12:8: unknown key 'prot', did you mean 'port'?" with the line and a
+// caret.
 Result<ClusterSpec> read_cluster(const std::string& path);
 Result<ClusterSpec> parse_cluster(std::string_view text, const std::string& file);
 

@@ -108,7 +108,8 @@ std::vector<ProcessOnNode> ClusterSession::processes(const std::string& job) {
   for (std::size_t i = 0; i < found.size(); ++i) {
     for (auto& status : found[i]) all.push_back({i, std::move(status)});
   }
-  std::ranges::stable_sort(all, {}, [](const ProcessOnNode& p) { return p.status.started_unix_ms; });
+  std::ranges::stable_sort(all, {},
+                           [](const ProcessOnNode& p) { return p.status.started_unix_ms; });
   return all;
 }
 
@@ -119,11 +120,13 @@ Result<std::string> choose_job(ClusterSession& session, const std::string& asked
     PADDLE_TRY_STATUS(session.all_well());
     return Error{Errc::kUsage, "no job on this cluster", "start one: paddlectl train <workspace>"};
   }
-  if (std::ranges::any_of(all, [&](const ProcessOnNode& p) { return p.status.job == asked; })) return asked;
+  if (std::ranges::any_of(all, [&](const ProcessOnNode& p) { return p.status.job == asked; }))
+    return asked;
   PADDLE_TRY_STATUS(session.all_well());
   std::string known;
   for (const ProcessOnNode& process : all) {
-    if (known.find(process.status.job) == std::string::npos) known += (known.empty() ? "" : ", ") + process.status.job;
+    if (known.find(process.status.job) == std::string::npos)
+      known += (known.empty() ? "" : ", ") + process.status.job;
   }
   return Error{Errc::kUsage, fmt::format("no job '{}' on this cluster", asked),
                known.empty() ? "start one: paddlectl train <workspace>" : "jobs here: " + known};

@@ -26,19 +26,24 @@ struct ProcessOnNode {
 
 class ClusterSession {
  public:
-  // Connects in parallel; a node that failed has its error and no client. all: every node of the cluster.
-  static ClusterSession open(Context& context, const ClusterSpec& cluster, const std::vector<std::size_t>& nodes);
+  // Connects in parallel; a node that failed has its error and no client. all: every node of the
+  // cluster.
+  static ClusterSession open(Context& context, const ClusterSpec& cluster,
+                             const std::vector<std::size_t>& nodes);
   static ClusterSession open_all(Context& context, const ClusterSpec& cluster);
 
   std::vector<Member>& members() { return members_; }
   Member* find_node(std::size_t node);
   std::size_t unreachable() const;
 
-  // One error that names every failed node, with the code of the gravest; nothing when all are well.
+  // One error that names every failed node, with the code of the gravest; nothing when all are
+  // well.
   Status all_well() const;
-  // Calls work on every connected member in parallel; its error stays in Member::error and comes back combined.
+  // Calls work on every connected member in parallel; its error stays in Member::error and comes
+  // back combined.
   Status each(const std::function<Status(Member&)>& work);
-  // The processes of a job ("": all jobs) on the connected nodes, by start time. Lost nodes keep their error.
+  // The processes of a job ("": all jobs) on the connected nodes, by start time. Lost nodes keep
+  // their error.
   std::vector<ProcessOnNode> processes(const std::string& job);
   // Connects those without a client again.
   void reconnect(Context& context);

@@ -20,7 +20,8 @@ bool is_wide(std::uint32_t point) {
 }
 
 bool is_combining(std::uint32_t point) {
-  return (point >= 0x300 && point <= 0x36f) || point == 0x200d || (point >= 0xfe00 && point <= 0xfe0f);
+  return (point >= 0x300 && point <= 0x36f) || point == 0x200d ||
+         (point >= 0xfe00 && point <= 0xfe0f);
 }
 
 // Keys of --json rows: "disk free" -> "disk_free".
@@ -128,7 +129,8 @@ void Console::table(const Table& table) {
 void Console::error(const Error& error) {
   const std::lock_guard lock(mutex_);
   clear_live();
-  err_ << (options_.colour ? "\x1b[31merror:\x1b[0m " : "error: ") << escape_lines(error.message) << '\n';
+  err_ << (options_.colour ? "\x1b[31merror:\x1b[0m " : "error: ") << escape_lines(error.message)
+       << '\n';
   if (!error.hint.empty()) err_ << "hint: " << escape_lines(error.hint) << '\n';
   err_ << std::flush;
 }
@@ -142,7 +144,8 @@ std::string human_bytes(std::uint64_t bytes) {
     value /= 1000;
     unit = next;
   }
-  return value < 9.95 ? fmt::format("{:.1f} {}", value, unit) : fmt::format("{:.0f} {}", value, unit);
+  return value < 9.95 ? fmt::format("{:.1f} {}", value, unit)
+                      : fmt::format("{:.0f} {}", value, unit);
 }
 
 std::string escape_lines(std::string_view text) {

@@ -1,4 +1,5 @@
-// What the user sees: results on stdout, progress and errors on stderr. Text that came from nodes is escaped here.
+// What the user sees: results on stdout, progress and errors on stderr. Text that came from nodes
+// is escaped here.
 #pragma once
 
 #include <mutex>
@@ -29,7 +30,7 @@ struct ConsoleOptions {
 class Console {
  public:
   Console(std::ostream& out, std::ostream& err, ConsoleOptions options)
-    : out_(out), err_(err), options_(options) {}
+      : out_(out), err_(err), options_(options) {}
 
   bool json() const { return options_.json; }
   void set_json(bool json) { options_.json = json; }
@@ -40,8 +41,9 @@ class Console {
   // The live line; off a terminal a line every few seconds, so that a log file stays readable.
   void progress(TimePoint now, std::string_view line);
   void end_progress();
-  void table(const Table& table);      // stdout; an array of objects with --json
-  void error(const Error& error);      // stderr: "error: ..." and "hint: ..."; several lines allowed in the message
+  void table(const Table& table);  // stdout; an array of objects with --json
+  void error(const Error& error);  // stderr: "error: ..." and "hint: ..."; several lines allowed in
+                                   // the message
 
  private:
   void clear_live();

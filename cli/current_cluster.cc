@@ -18,7 +18,8 @@ fs::path state_folder(const std::string& directory) {
 }
 
 Result<std::string> current(const std::string& directory) {
-  PADDLE_TRY(std::string text, read_file((state_folder(directory) / "current").string(), kPathBytesMax));
+  PADDLE_TRY(std::string text,
+             read_file((state_folder(directory) / "current").string(), kPathBytesMax));
   while (text.ends_with('\n')) text.pop_back();
   return text;
 }
@@ -29,7 +30,9 @@ Status remember_cluster(const std::string& directory, const std::string& file) {
   std::error_code error;
   fs::create_directories(state_folder(directory), error);
   if (error) {
-    return Error{Errc::kResource, fmt::format("create {}: {}", state_folder(directory).string(), error.message()), ""};
+    return Error{Errc::kResource,
+                 fmt::format("create {}: {}", state_folder(directory).string(), error.message()),
+                 ""};
   }
   return replace_file((state_folder(directory) / "current").string(), as_bytes(file + "\n"), 0644);
 }

@@ -1,4 +1,5 @@
-// .paddlectl/current in the directory: the cluster file that `up` used, so that later commands need no --cluster.
+// .paddlectl/current in the directory: the cluster file that `up` used, so that later commands need
+// no --cluster.
 #pragma once
 
 #include <string>

@@ -8,7 +8,8 @@
 
 namespace paddle::cli {
 
-// {local path, "bin/paddle-<first 16 hex digits of its SHA-256>", executable}. kUsage when it is not there.
+// {local path, "bin/paddle-<first 16 hex digits of its SHA-256>", executable}. kUsage when it is
+// not there.
 Result<remote::PushItem> engine_item(const std::string& local_path);
 
 }  // namespace paddle::cli

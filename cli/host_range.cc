@@ -41,8 +41,8 @@ Result<std::vector<std::string>> expand_range(const std::string& pattern) {
   const bool padded = dash > 1 && inside.front() == '0';
   std::vector<std::string> names;
   for (std::uint64_t i = 0; i <= last - first; ++i) {
-    names.push_back(fmt::format("{}{:0{}}{}", pattern.substr(0, open), first + i,
-                                padded ? dash : 1, pattern.substr(close + 1)));
+    names.push_back(fmt::format("{}{:0{}}{}", pattern.substr(0, open), first + i, padded ? dash : 1,
+                                pattern.substr(close + 1)));
   }
   return names;
 }

@@ -10,7 +10,8 @@ namespace paddle::cli {
 
 constexpr std::size_t kRangeNamesMax = 4096;
 
-// A text without '[' is itself. kUsage: more than one range, bounds that are not numbers, last < first, too many names.
+// A text without '[' is itself. kUsage: more than one range, bounds that are not numbers, last <
+// first, too many names.
 Result<std::vector<std::string>> expand_range(const std::string& pattern);
 
 }  // namespace paddle::cli

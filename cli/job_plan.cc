@@ -14,21 +14,24 @@ namespace {
 constexpr std::size_t kJobNameBytesMax = 100;
 constexpr std::uint32_t kProcessesMax = 4096;
 
-Result<std::vector<std::size_t>> round_robin(const ClusterSpec& cluster, bool pserver, std::uint32_t count) {
+Result<std::vector<std::size_t>> round_robin(const ClusterSpec& cluster, bool pserver,
+                                             std::uint32_t count) {
   std::vector<std::size_t> able;
   for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
     if (pserver ? cluster.nodes[i].runs_pserver : cluster.nodes[i].runs_trainer) able.push_back(i);
   }
   const char* const role = pserver ? "pserver" : "trainer";
   if (able.empty()) {
-    return Error{Errc::kUsage, fmt::format("no node of cluster '{}' has the role {}", cluster.name, role),
+    return Error{Errc::kUsage,
+                 fmt::format("no node of cluster '{}' has the role {}", cluster.name, role),
                  fmt::format("add \"{}\" to a node's roles in {}", role, cluster.file)};
   }
   if (count > kProcessesMax) {
     return Error{Errc::kUsage, fmt::format("over {} {}s", kProcessesMax, role), ""};
   }
   std::vector<std::size_t> nodes;
-  for (std::size_t i = 0; i < (count == 0 ? able.size() : count); ++i) nodes.push_back(able[i % able.size()]);
+  for (std::size_t i = 0; i < (count == 0 ? able.size() : count); ++i)
+    nodes.push_back(able[i % able.size()]);
   return nodes;
 }
 
@@ -51,9 +54,12 @@ struct Planner {
   const Placement& placement;
   const std::vector<std::string>& addresses;
 
-  std::string key_flag() const { return fmt::format("--key_file={{root}}/{}/key", job_folder(request.job)); }
+  std::string key_flag() const {
+    return fmt::format("--key_file={{root}}/{}/key", job_folder(request.job));
+  }
 
-  remote::ProcessSpec process(const std::string& name, std::size_t node, const std::string& log) const {
+  remote::ProcessSpec process(const std::string& name, std::size_t node,
+                              const std::string& log) const {
     remote::ProcessSpec spec;
     spec.job = request.job;
     spec.name = name;
@@ -102,8 +108,10 @@ struct Planner {
       trainer.node = placement.trainers[i];
       trainer.index = i;
       const std::size_t ordinal = on_node[trainer.node]++;
-      trainer.spec = process(fmt::format("trainer-{}", i), trainer.node, numbered("train", ".log", ordinal));
-      trainer.metrics = node_folder(request.job, trainer.node) + "/" + numbered("metrics", ".jsonl", ordinal);
+      trainer.spec =
+          process(fmt::format("trainer-{}", i), trainer.node, numbered("train", ".log", ordinal));
+      trainer.metrics =
+          node_folder(request.job, trainer.node) + "/" + numbered("metrics", ".jsonl", ordinal);
       trainer.spec.arguments = {
           "train",
           "--config=job.toml",
@@ -117,12 +125,14 @@ struct Planner {
           "--incarnation=1",
           job_tag(request.job),
           key_flag()};
-      for (const std::string& item : request.overrides) trainer.spec.arguments.push_back("--set=" + item);
+      for (const std::string& item : request.overrides)
+        trainer.spec.arguments.push_back("--set=" + item);
       plan.trainers.push_back(std::move(trainer));
     }
   }
 
-  // Each node gets the shared files and the shares of its own trainers; trainer 0's also the test set.
+  // Each node gets the shared files and the shares of its own trainers; trainer 0's also the test
+  // set.
   void add_files(JobPlan& plan, const Workspace& workspace) const {
     for (const std::size_t node : placement.nodes) {
       std::set<std::string> files(workspace.shared.begin(), workspace.shared.end());
@@ -135,7 +145,8 @@ struct Planner {
       pushed.node = node;
       for (const std::string& file : files) {
         pushed.items.push_back({workspace.path + "/" + file,
-                                fmt::format("{}/workspace/{}", job_folder(request.job), file), false});
+                                fmt::format("{}/workspace/{}", job_folder(request.job), file),
+                                false});
       }
       plan.files.push_back(std::move(pushed));
     }
@@ -153,26 +164,30 @@ std::string node_folder(const std::string& job, std::size_t node) {
 }
 
 Status check_job_name(const std::string& job) {
-  const bool good = !job.empty() && job.size() <= kJobNameBytesMax && job.front() != '.' && job.front() != '-' &&
-                    std::ranges::all_of(job, [](char c) {
-                      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                             c == '.' || c == '-' || c == '_';
+  const bool good = !job.empty() && job.size() <= kJobNameBytesMax && job.front() != '.' &&
+                    job.front() != '-' && std::ranges::all_of(job, [](char c) {
+                      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                             (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
                     });
   if (good) return {};
   return Error{Errc::kUsage, fmt::format("'{}' cannot be a job's name", job),
                fmt::format("use up to {} letters, digits, '.', '-' and '_'", kJobNameBytesMax)};
 }
 
-Result<std::uint16_t> block_port(const ClusterSpec& cluster, const ClusterNode& node, std::size_t ordinal) {
+Result<std::uint16_t> block_port(const ClusterSpec& cluster, const ClusterNode& node,
+                                 std::size_t ordinal) {
   const std::size_t first = node.port + ordinal * cluster.block();
   if (first + cluster.block() - 1U > 65535) {
-    return Error{Errc::kUsage, fmt::format("the ports of pserver {} on {} end above 65535", ordinal, node.spec.name),
-                 "lower `port` in the cluster file"};
+    return Error{
+        Errc::kUsage,
+        fmt::format("the ports of pserver {} on {} end above 65535", ordinal, node.spec.name),
+        "lower `port` in the cluster file"};
   }
   return static_cast<std::uint16_t>(first);
 }
 
-Result<Placement> place_job(const ClusterSpec& cluster, std::uint32_t trainers, std::uint32_t pservers) {
+Result<Placement> place_job(const ClusterSpec& cluster, std::uint32_t trainers,
+                            std::uint32_t pservers) {
   Placement placement;
   PADDLE_TRY(placement.pservers, round_robin(cluster, true, pservers));
   PADDLE_TRY(placement.trainers, round_robin(cluster, false, trainers));
@@ -182,8 +197,9 @@ Result<Placement> place_job(const ClusterSpec& cluster, std::uint32_t trainers, 
   return placement;
 }
 
-Result<JobPlan> plan_job(const ClusterSpec& cluster, const JobRequest& request, const Placement& placement,
-                         const std::vector<std::string>& addresses, const Workspace& workspace) {
+Result<JobPlan> plan_job(const ClusterSpec& cluster, const JobRequest& request,
+                         const Placement& placement, const std::vector<std::string>& addresses,
+                         const Workspace& workspace) {
   PADDLE_TRY_STATUS(check_job_name(request.job));
   PADDLE_CHECK(addresses.size() == cluster.nodes.size());
   PADDLE_CHECK(workspace.shares.size() == placement.trainers.size());

@@ -13,10 +13,10 @@
 namespace paddle::cli {
 
 struct JobRequest {
-  std::string job;               // its name: a folder on the nodes
-  std::uint32_t trainers = 0;    // 0: one on each node with the role
+  std::string job;             // its name: a folder on the nodes
+  std::uint32_t trainers = 0;  // 0: one on each node with the role
   std::uint32_t pservers = 0;
-  std::string engine;            // below root: "bin/paddle-<hash16>"
+  std::string engine;                  // below root: "bin/paddle-<hash16>"
   std::vector<std::string> overrides;  // --set
 };
 
@@ -30,9 +30,9 @@ struct PlannedProcess {
   std::size_t node = 0;  // index in ClusterSpec::nodes
   std::uint32_t index = 0;
   bool pserver = false;
-  std::string address;       // pserver: where it binds
-  std::uint16_t port = 0;    // pserver: first of its block
-  std::string metrics;       // trainer: below root
+  std::string address;     // pserver: where it binds
+  std::uint16_t port = 0;  // pserver: first of its block
+  std::string metrics;     // trainer: below root
   remote::ProcessSpec spec;
 };
 
@@ -49,17 +49,20 @@ struct JobPlan {
 };
 
 // Round robin over the nodes with the role. kUsage when no node has it.
-Result<Placement> place_job(const ClusterSpec& cluster, std::uint32_t trainers, std::uint32_t pservers);
+Result<Placement> place_job(const ClusterSpec& cluster, std::uint32_t trainers,
+                            std::uint32_t pservers);
 
-// addresses[i]: data plane address of node i (those not used may be empty). Pservers that share an address get
-// successive port blocks.
-Result<JobPlan> plan_job(const ClusterSpec& cluster, const JobRequest& request, const Placement& placement,
-                         const std::vector<std::string>& addresses, const Workspace& workspace);
+// addresses[i]: data plane address of node i (those not used may be empty). Pservers that share an
+// address get successive port blocks.
+Result<JobPlan> plan_job(const ClusterSpec& cluster, const JobRequest& request,
+                         const Placement& placement, const std::vector<std::string>& addresses,
+                         const Workspace& workspace);
 
 // First port of `ordinal`, the how-manieth pserver on an address. kUsage above 65535.
-Result<std::uint16_t> block_port(const ClusterSpec& cluster, const ClusterNode& node, std::size_t ordinal);
+Result<std::uint16_t> block_port(const ClusterSpec& cluster, const ClusterNode& node,
+                                 std::size_t ordinal);
 
-std::string job_folder(const std::string& job);                    // "jobs/<job>"
+std::string job_folder(const std::string& job);                     // "jobs/<job>"
 std::string node_folder(const std::string& job, std::size_t node);  // "jobs/<job>/node_<i>"
 // Letters, digits, '.', '-' and '_', at most 100: a folder name on nodes. kUsage.
 Status check_job_name(const std::string& job);

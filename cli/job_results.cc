@@ -24,9 +24,11 @@ struct Counters {
   std::atomic<std::size_t> files = 0, fetched = 0;
 };
 
-Status fetch_folder(Member& member, const std::string& remote, const fs::path& local, Counters& counters) {
+Status fetch_folder(Member& member, const std::string& remote, const fs::path& local,
+                    Counters& counters) {
   PADDLE_TRY(auto entries, member.client->list(remote));
-  std::ranges::stable_sort(entries, {}, [](const remote::FileEntry& e) { return e.path.ends_with("MANIFEST"); });
+  std::ranges::stable_sort(entries, {},
+                           [](const remote::FileEntry& e) { return e.path.ends_with("MANIFEST"); });
   for (const remote::FileEntry& entry : entries) {
     if (auto safe = SafePath::parse(entry.path); !safe) {
       return std::move(safe).error().with("node " + member.spec.name);
@@ -35,7 +37,9 @@ Status fetch_folder(Member& member, const std::string& remote, const fs::path& l
     std::error_code error;
     fs::create_directories(target.parent_path(), error);
     if (error) {
-      return Error{Errc::kResource, fmt::format("create {}: {}", target.parent_path().string(), error.message()), ""};
+      return Error{Errc::kResource,
+                   fmt::format("create {}: {}", target.parent_path().string(), error.message()),
+                   ""};
     }
     ++counters.files;
     if (fs::exists(target, error)) {
@@ -56,7 +60,8 @@ std::string shown_path(const Context& context, const std::string& path) {
   return (below ? inside : fs::path(path).lexically_normal()).string();
 }
 
-Result<FetchStats> fetch_results(ClusterSession& session, const std::string& job, const std::string& output) {
+Result<FetchStats> fetch_results(ClusterSession& session, const std::string& job,
+                                 const std::string& output) {
   PADDLE_TRY_STATUS(check_job_name(job));
   const fs::path folder = fs::path(output) / job;
   Counters counters;
@@ -69,7 +74,8 @@ Result<FetchStats> fetch_results(ClusterSession& session, const std::string& job
   return FetchStats{counters.files, counters.fetched};
 }
 
-Status finish_job(Context& context, ClusterSession& session, const std::string& job, const std::string& output) {
+Status finish_job(Context& context, ClusterSession& session, const std::string& job,
+                  const std::string& output) {
   PADDLE_TRY_STATUS(stop_job(session, job));
   PADDLE_TRY(const FetchStats stats, fetch_results(session, job, output));
   const std::string folder = shown_path(context, (fs::path(output) / job).string());

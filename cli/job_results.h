@@ -12,15 +12,19 @@ struct FetchStats {
   std::size_t files = 0, files_fetched = 0;
 };
 
-// A folder as it is told to the reader: relative where it is below the current directory, absolute in JSON.
+// A folder as it is told to the reader: relative where it is below the current directory, absolute
+// in JSON.
 std::string shown_path(const Context& context, const std::string& path);
 
-// Into <output>/<job>/{node_<i>/..., pass-0000N/...}; files that are here with the same SHA-256 are left alone, a
-// snapshot's MANIFEST arrives last. What a node calls its files cannot leave that folder.
-Result<FetchStats> fetch_results(ClusterSession& session, const std::string& job, const std::string& output);
+// Into <output>/<job>/{node_<i>/..., pass-0000N/...}; files that are here with the same SHA-256 are
+// left alone, a snapshot's MANIFEST arrives last. What a node calls its files cannot leave that
+// folder.
+Result<FetchStats> fetch_results(ClusterSession& session, const std::string& job,
+                                 const std::string& output);
 
 // Stops the pservers of a job whose trainers are done, then fetches. Prints where the results are.
-Status finish_job(Context& context, ClusterSession& session, const std::string& job, const std::string& output);
+Status finish_job(Context& context, ClusterSession& session, const std::string& job,
+                  const std::string& output);
 // Ends all of the job's processes on every connected node.
 Status stop_job(ClusterSession& session, const std::string& job);
 

@@ -24,20 +24,24 @@ Status check_alive(ClusterSession& session, const Member& member, const PlannedP
   return failure_error(session, ProcessOnNode{index, *found}).with("before it was ready");
 }
 
-Status wait_ready(Context& context, ClusterSession& session, const PlannedProcess& server, TimePoint deadline) {
+Status wait_ready(Context& context, ClusterSession& session, const PlannedProcess& server,
+                  TimePoint deadline) {
   Member& member = *session.find_node(server.node);
   const std::string expected = fmt::format("READY pserver {} ", server.index);
   LogReader reader(server.spec.log);
   for (;;) {
     if (const auto lines = reader.poll(*member.client)) {
-      const bool ready = std::ranges::any_of(*lines, [&](const std::string& line) { return line.starts_with(expected); });
+      const bool ready = std::ranges::any_of(
+          *lines, [&](const std::string& line) { return line.starts_with(expected); });
       if (ready) return {};
     }
     PADDLE_TRY_STATUS(check_alive(session, member, server));
     if (context.interrupted()) return Error{Errc::kInterrupted, "interrupted", ""};
     if (context.clock.now() > deadline) {
-      return Error{Errc::kUnreachable, fmt::format("{} on {} was not ready in time", server.spec.name, member.spec.name),
-                   fmt::format("see its log: paddlectl logs --node {}", member.spec.name)};
+      return Error{
+          Errc::kUnreachable,
+          fmt::format("{} on {} was not ready in time", server.spec.name, member.spec.name),
+          fmt::format("see its log: paddlectl logs --node {}", member.spec.name)};
     }
     context.pause(kReadyPollPeriod);
   }
@@ -58,27 +62,32 @@ Status check_free_ports(ClusterSession& session, const ClusterSpec& cluster, con
   return session.each([&](Member& member) -> Status {
     for (const PlannedProcess& server : plan.pservers) {
       if (server.node != member.node) continue;
-      PADDLE_TRY(const auto ports, member.client->check_ports(server.address, server.port, cluster.block()));
+      PADDLE_TRY(const auto ports,
+                 member.client->check_ports(server.address, server.port, cluster.block()));
       for (const remote::PortStatus& port : ports) {
         if (port.free) continue;
-        return Error{Errc::kResource,
-                     fmt::format("node {}: port {} on {} is taken{}; nothing was started", member.spec.name, port.port,
-                                 server.address, port.owner.empty() ? "" : " by " + port.owner),
-                     "if it is a job of yours: paddlectl status, paddlectl stop; else set another `port` for the node"};
+        return Error{
+            Errc::kResource,
+            fmt::format("node {}: port {} on {} is taken{}; nothing was started", member.spec.name,
+                        port.port, server.address, port.owner.empty() ? "" : " by " + port.owner),
+            "if it is a job of yours: paddlectl status, paddlectl stop; else set another `port` "
+            "for the node"};
       }
     }
     return {};
   });
 }
 
-Status push_job(Context& context, ClusterSession& session, const JobPlan& plan, const remote::PushItem& engine) {
+Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
+                const remote::PushItem& engine) {
   PADDLE_TRY(const Secret secret, Secret::generate());
   std::atomic<std::uint64_t> sent = 0;
   std::atomic<std::size_t> files = 0;
   const Status pushed = session.each([&](Member& member) -> Status {
     const auto found = std::ranges::find(plan.files, member.node, &NodeFiles::node);
     std::vector<remote::PushItem> items{engine};
-    if (found != plan.files.end()) items.insert(items.end(), found->items.begin(), found->items.end());
+    if (found != plan.files.end())
+      items.insert(items.end(), found->items.begin(), found->items.end());
     PADDLE_TRY(const remote::PushStats stats, member.client->push(items, [&](std::uint64_t bytes) {
       sent += bytes;
       context.console.progress(context.clock.now(), fmt::format("pushing: {}", human_bytes(sent)));
@@ -87,7 +96,8 @@ Status push_job(Context& context, ClusterSession& session, const JobPlan& plan, 
     return member.client->write_secret(plan.job, secret);
   });
   if (!pushed) return pushed;
-  context.console.note(fmt::format("pushed {} files to {} nodes", files.load(), session.members().size()));
+  context.console.note(
+      fmt::format("pushed {} files to {} nodes", files.load(), session.members().size()));
   return {};
 }
 

@@ -1,4 +1,5 @@
-// From a plan to running processes: files and secret pushed, ports checked, pservers ready, trainers started.
+// From a plan to running processes: files and secret pushed, ports checked, pservers ready,
+// trainers started.
 #pragma once
 
 #include "cli/cluster_session.h"
@@ -10,8 +11,10 @@ namespace paddle::cli {
 // kResource names the node, the port and who holds it. Starts nothing.
 Status check_free_ports(ClusterSession& session, const ClusterSpec& cluster, const JobPlan& plan);
 // The engine, the workspace files and the job's new secret on every node.
-Status push_job(Context& context, ClusterSession& session, const JobPlan& plan, const remote::PushItem& engine);
-// Starts pservers, waits for their READY lines, starts trainers. After an error some may be running: stop_job.
+Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
+                const remote::PushItem& engine);
+// Starts pservers, waits for their READY lines, starts trainers. After an error some may be
+// running: stop_job.
 Status start_job(Context& context, ClusterSession& session, const JobPlan& plan);
 
 }  // namespace paddle::cli

@@ -35,7 +35,8 @@ std::uint64_t count_field(std::string_view line, std::string_view key) {
 // Trainer 0's metrics: the live line and a line per test.
 class ProgressFeed {
  public:
-  void poll(Context& context, ClusterSession& session, const std::vector<ProcessOnNode>& processes) {
+  void poll(Context& context, ClusterSession& session,
+            const std::vector<ProcessOnNode>& processes) {
     const auto leader = std::ranges::find(processes, "trainer-0",
                                           [](const ProcessOnNode& p) { return p.status.name; });
     if (leader == processes.end()) return;
@@ -69,7 +70,8 @@ class ProgressFeed {
 std::optional<MetricsPoint> parse_metrics(std::string_view line) {
   const auto kind = json_text_field(line, "kind");
   const auto cost = json_number_field(line, "cost");
-  if (!kind || !cost || (*kind != "train" && *kind != "pass" && *kind != "test")) return std::nullopt;
+  if (!kind || !cost || (*kind != "train" && *kind != "pass" && *kind != "test"))
+    return std::nullopt;
   MetricsPoint point;
   point.test = *kind == "test";
   point.pass = count_field(line, "pass");
@@ -84,11 +86,12 @@ std::optional<MetricsPoint> parse_metrics(std::string_view line) {
 
 std::string describe(const MetricsPoint& point) {
   if (point.test) {
-    return fmt::format("pass {}: held-out cost {:.4f}, perplexity {:.2f}, error {:.1f} % ({} samples)", point.pass,
-                       point.cost, point.perplexity, 100 * point.error, point.samples);
+    return fmt::format(
+        "pass {}: held-out cost {:.4f}, perplexity {:.2f}, error {:.1f} % ({} samples)", point.pass,
+        point.cost, point.perplexity, 100 * point.error, point.samples);
   }
-  return fmt::format("trainer-0: pass {} batch {}  samples {}  cost {:.4f}  {:.0f} examples/s", point.pass, point.batch,
-                     point.samples, point.cost, point.examples_per_second);
+  return fmt::format("trainer-0: pass {} batch {}  samples {}  cost {:.4f}  {:.0f} examples/s",
+                     point.pass, point.batch, point.samples, point.cost, point.examples_per_second);
 }
 
 bool is_pserver(const remote::ProcessStatus& status) {
@@ -129,7 +132,8 @@ const ProcessOnNode* first_failure(const std::vector<ProcessOnNode>& processes) 
   const ProcessOnNode* first = nullptr;
   // A record without an end time is not known to be earlier than any other.
   const auto ended = [](const ProcessOnNode& p) {
-    return p.status.ended_unix_ms > 0 ? p.status.ended_unix_ms : std::numeric_limits<std::int64_t>::max();
+    return p.status.ended_unix_ms > 0 ? p.status.ended_unix_ms
+                                      : std::numeric_limits<std::int64_t>::max();
   };
   for (const ProcessOnNode& process : processes) {
     const bool failed =
@@ -149,11 +153,14 @@ const ProcessOnNode* first_failure(const std::vector<ProcessOnNode>& processes) 
 
 Error failure_error(ClusterSession& session, const ProcessOnNode& failed) {
   Member& member = session.members()[failed.member];
-  Error error{Errc::kFailed, fmt::format("{} on {} {}", failed.status.name, member.spec.name, describe_state(failed.status)),
-              fmt::format("the whole log: paddlectl logs --node {} --job {}", member.spec.name, failed.status.job)};
+  Error error{Errc::kFailed,
+              fmt::format("{} on {} {}", failed.status.name, member.spec.name,
+                          describe_state(failed.status)),
+              fmt::format("the whole log: paddlectl logs --node {} --job {}", member.spec.name,
+                          failed.status.job)};
   if (failed.status.state == remote::ProcessState::kExited) {
-    for (const Errc code : {Errc::kUsage, Errc::kVersion, Errc::kUnreachable, Errc::kAuth, Errc::kData, Errc::kResource,
-                            Errc::kResumable}) {
+    for (const Errc code : {Errc::kUsage, Errc::kVersion, Errc::kUnreachable, Errc::kAuth,
+                            Errc::kData, Errc::kResource, Errc::kResumable}) {
       if (failed.status.exit_code == static_cast<int>(code)) error.code = code;
     }
   }
@@ -180,7 +187,8 @@ Status follow_job(Context& context, ClusterSession& session, const std::string& 
       heard = now;
     } else if (now - heard > kNodeSilenceMax) {
       auto silent = session.all_well();
-      Error error = silent ? Error{Errc::kUnreachable, "a node is silent", ""} : std::move(silent).error();
+      Error error =
+          silent ? Error{Errc::kUnreachable, "a node is silent", ""} : std::move(silent).error();
       error.code = Errc::kUnreachable;
       error.hint = "the job goes on without this terminal; look again with: paddlectl attach";
       return error;
@@ -192,9 +200,11 @@ Status follow_job(Context& context, ClusterSession& session, const std::string& 
       // What died first may have been asked before it died: only a second look orders all of them.
       context.pause(kSettlePause);
       processes = session.processes(job);
-      if (const ProcessOnNode* first = first_failure(processes)) return failure_error(session, *first);
+      if (const ProcessOnNode* first = first_failure(processes))
+        return failure_error(session, *first);
     }
-    const auto trainers = std::ranges::count_if(processes, [](const ProcessOnNode& p) { return !is_pserver(p.status); });
+    const auto trainers = std::ranges::count_if(
+        processes, [](const ProcessOnNode& p) { return !is_pserver(p.status); });
     const bool done = trainers > 0 && session.unreachable() == 0 &&
                       std::ranges::all_of(processes, [](const ProcessOnNode& p) {
                         return is_pserver(p.status) || ended_well(p.status);

@@ -28,7 +28,8 @@ Result<std::vector<std::string>> LogReader::tail(remote::AgentClient& client, st
   const bool cut = offset_ > 0;
   PADDLE_TRY(std::vector<std::string> found, poll(client));
   if (cut && !found.empty()) found.erase(found.begin());  // its beginning was not read
-  if (found.size() > lines) found.erase(found.begin(), found.end() - static_cast<std::ptrdiff_t>(lines));
+  if (found.size() > lines)
+    found.erase(found.begin(), found.end() - static_cast<std::ptrdiff_t>(lines));
   return found;
 }
 

@@ -54,18 +54,21 @@ int main(int argc, char** argv) {
       err_terminal && ::isatty(STDOUT_FILENO) == 1 && (no_color == nullptr || *no_color == '\0');
   paddle::cli::Console console(std::cout, std::cerr, console_options);
   const paddle::SteadyClock clock;
-  const paddle::remote::ConnectOptions connect_options{(here / "paddlectl-agent").string(), std::chrono::seconds(20)};
-  paddle::cli::Context context{
-      console,
-      clock,
-      [&](const paddle::remote::NodeSpec& node) { return paddle::remote::connect(node, connect_options); },
-      pause_at_most,
-      [] { return g_interrupted.load(); },
-      [] {
-        return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
-            .count();
-      },
-      (here / "paddle").string(),
-      std::filesystem::current_path(error).string()};
+  const paddle::remote::ConnectOptions connect_options{(here / "paddlectl-agent").string(),
+                                                       std::chrono::seconds(20)};
+  paddle::cli::Context context{console,
+                               clock,
+                               [&](const paddle::remote::NodeSpec& node) {
+                                 return paddle::remote::connect(node, connect_options);
+                               },
+                               pause_at_most,
+                               [] { return g_interrupted.load(); },
+                               [] {
+                                 return std::chrono::duration_cast<std::chrono::seconds>(
+                                            std::chrono::system_clock::now().time_since_epoch())
+                                     .count();
+                               },
+                               (here / "paddle").string(),
+                               std::filesystem::current_path(error).string()};
   return paddle::cli::run_app(context, std::vector<std::string>(argv + 1, argv + argc));
 }

@@ -11,9 +11,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// data_share's files relative to the workspace; those elsewhere are mounted on the nodes and stay where they are.
+// data_share's files relative to the workspace; those elsewhere are mounted on the nodes and stay
+// where they are.
 Result<std::vector<std::string>> share_of(const Workspace& workspace, const std::string& glob,
-                                          std::uint32_t trainer, std::uint32_t trainers, bool* split) {
+                                          std::uint32_t trainer, std::uint32_t trainers,
+                                          bool* split) {
   std::vector<std::string> relative;
   if (glob.empty() || glob.front() == '/') return relative;
   PADDLE_TRY(const config::DataShare share,
@@ -46,12 +48,14 @@ Status walk(Workspace& workspace, const std::set<std::string>& data) {
     if (data.contains(inside)) continue;
     workspace.shared.push_back(inside);
     if (workspace.shared.size() > kWorkspaceFilesMax) {
-      return Error{Errc::kResource,
-                   fmt::format("workspace {} has over {} files", workspace.path, kWorkspaceFilesMax),
-                   "point paddlectl train at the folder that holds job.toml only"};
+      return Error{
+          Errc::kResource,
+          fmt::format("workspace {} has over {} files", workspace.path, kWorkspaceFilesMax),
+          "point paddlectl train at the folder that holds job.toml only"};
     }
   }
-  if (error) return Error{Errc::kData, fmt::format("reading {}: {}", workspace.path, error.message()), ""};
+  if (error)
+    return Error{Errc::kData, fmt::format("reading {}: {}", workspace.path, error.message()), ""};
   std::ranges::sort(workspace.shared);
   return {};
 }
@@ -75,13 +79,15 @@ Result<Workspace> scan_workspace(const std::string& path, const config::JobConfi
   workspace.name = absolute.filename().string();
   std::set<std::string> data;
   for (std::uint32_t trainer = 0; trainer < trainers; ++trainer) {
-    PADDLE_TRY(auto share, share_of(workspace, job.data.train, trainer, trainers, &workspace.records_split));
+    PADDLE_TRY(auto share,
+               share_of(workspace, job.data.train, trainer, trainers, &workspace.records_split));
     data.insert(share.begin(), share.end());
     workspace.shares.push_back(std::move(share));
   }
   const bool mounted = job.data.train.starts_with('/');
   if (data.empty() && !mounted) {
-    return Error{Errc::kData, fmt::format("no file matches '{}' in {}", job.data.train, workspace.path),
+    return Error{Errc::kData,
+                 fmt::format("no file matches '{}' in {}", job.data.train, workspace.path),
                  "prepare the data first, or correct [data] train"};
   }
   PADDLE_TRY(workspace.test, share_of(workspace, job.data.test, 0, 1, nullptr));

@@ -1,4 +1,5 @@
-// The files of a workspace, sorted out: what every node needs, what only trainer 0 tests on, what is one trainer's share.
+// The files of a workspace, sorted out: what every node needs, what only trainer 0 tests on, what
+// is one trainer's share.
 #pragma once
 
 #include <string>
@@ -13,12 +14,12 @@ constexpr std::size_t kWorkspaceFilesMax = 100000;
 
 // Paths are relative to the workspace. Hidden files and the folder "output" are nobody's.
 struct Workspace {
-  std::string path;  // absolute, without a trailing slash
-  std::string name;  // its last component
-  std::vector<std::string> shared;                // job.toml, dictionary, scripts: every node
-  std::vector<std::string> test;                  // the node of trainer 0
-  std::vector<std::vector<std::string>> shares;   // by trainer
-  bool records_split = false;                     // every share is all files, split by records
+  std::string path;                              // absolute, without a trailing slash
+  std::string name;                              // its last component
+  std::vector<std::string> shared;               // job.toml, dictionary, scripts: every node
+  std::vector<std::string> test;                 // the node of trainer 0
+  std::vector<std::vector<std::string>> shares;  // by trainer
+  bool records_split = false;                    // every share is all files, split by records
 };
 
 // kUsage when the folder has no job.toml.

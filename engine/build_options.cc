@@ -43,8 +43,8 @@ std::string build_options() {
       "    compiler: {} {}\n"
       "    blas: {}, kernels for {}\n"
       "    sanitizer: {}\n",
-      kProgramVersion, on_off(cpu_has_avx()), on_off(PADDLE_IS_STATIC != 0), PADDLE_COMPILER, __VERSION__,
-      openblas_get_config(), openblas_get_corename(), sanitizer());
+      kProgramVersion, on_off(cpu_has_avx()), on_off(PADDLE_IS_STATIC != 0), PADDLE_COMPILER,
+      __VERSION__, openblas_get_config(), openblas_get_corename(), sanitizer());
 }
 
 }  // namespace paddle

@@ -32,8 +32,8 @@ commands:
   train     train the network that job.toml describes
   export    write a snapshot's parameter as text: "<row id> <value> ..." a line
 
-`paddle <command> --help` lists its flags. Every flag may also come from the environment: PADDLE_INIT_TRAINER_ID=1 is
---trainer_id=1; flags win.
+`paddle <command> --help` lists its flags. Every flag may also come from the environment:
+PADDLE_INIT_TRAINER_ID=1 is --trainer_id=1; flags win.
 
 examples:
   paddle train --local --config=job.toml --save_dir=output
@@ -43,15 +43,15 @@ examples:
 
 constexpr const char* kPserverUsage = R"(usage: paddle pserver [flags]
 
-example: paddle pserver --port=7164 --ports_num=2 --ports_num_for_sparse=2 --num_gradient_servers=4 --bind=10.0.0.1 \
-           --key_file=job.key
+example: paddle pserver --port=7164 --ports_num=2 --ports_num_for_sparse=2 \
+           --num_gradient_servers=4 --bind=10.0.0.1 --key_file=job.key
 )";
 
 constexpr const char* kTrainUsage = R"(usage: paddle train [flags]
 
 examples: paddle train --local --config=job.toml --save_dir=output --num_passes=3
-          paddle train --config=job.toml --trainer_id=1 --num_gradient_servers=4 --pservers=10.0.0.1,10.0.0.2 \
-            --key_file=job.key
+          paddle train --config=job.toml --trainer_id=1 --num_gradient_servers=4 \
+            --pservers=10.0.0.1,10.0.0.2 --key_file=job.key
 )";
 
 int finish(const Status& status) {

@@ -10,7 +10,8 @@ std::span<const Command> all_commands() {
        "  paddlectl up clusters/local.toml\n"
        "  paddlectl up lab.toml --json",
        run_up},
-      {"train", "push a workspace, start pservers and trainers, follow them, bring the results home",
+      {"train",
+       "push a workspace, start pservers and trainers, follow them, bring the results home",
        "  paddlectl train --trainers 4 --pservers 2 templates/word2vec\n"
        "  paddlectl train --set train.passes=10 --name long-run --detach",
        run_train},

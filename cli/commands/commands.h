@@ -13,8 +13,8 @@
 namespace paddle::cli {
 
 struct CommandOptions {
-  std::string cluster;    // --cluster, or up's argument; "": the current one
-  std::string job;        // --job or --name; "": the latest, or a new name
+  std::string cluster;  // --cluster, or up's argument; "": the current one
+  std::string job;      // --job or --name; "": the latest, or a new name
   std::string workspace = ".";
   std::string output = "output";
   std::uint32_t trainers = 0;  // 0: one on each node with the role

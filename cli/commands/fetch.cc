@@ -27,7 +27,8 @@ Status run_fetch(Context& context, const CommandOptions& options) {
                                      {"output", json_string(folder)}}) +
                         "\n");
   } else {
-    context.console.result(fmt::format("{} files ({} new) in {}", fetched->files, fetched->files_fetched, folder));
+    context.console.result(
+        fmt::format("{} files ({} new) in {}", fetched->files, fetched->files_fetched, folder));
   }
   return reached;
 }

@@ -16,14 +16,16 @@ constexpr std::size_t kFollowTailLines = 20;
 constexpr auto kFollowPeriod = std::chrono::milliseconds(500);
 
 // "pserver" and "trainer" are roles; "trainer-2" is one process.
-bool wanted(const ProcessOnNode& process, const std::string& node_name, const CommandOptions& options) {
+bool wanted(const ProcessOnNode& process, const std::string& node_name,
+            const CommandOptions& options) {
   const std::string& name = process.status.name;
   return (options.node.empty() || options.node == node_name) &&
          (options.role.empty() || name == options.role || name.starts_with(options.role + "-"));
 }
 
 void print(Context& context, const std::string& prefix, const std::vector<std::string>& lines) {
-  for (const std::string& line : lines) context.console.result(fmt::format("{} | {}", prefix, line));
+  for (const std::string& line : lines)
+    context.console.result(fmt::format("{} | {}", prefix, line));
 }
 
 struct OpenLog {
@@ -52,11 +54,14 @@ Status check_filters(const ClusterSpec& cluster, const CommandOptions& options) 
   const bool known_node = std::ranges::any_of(
       cluster.nodes, [&](const ClusterNode& node) { return node.spec.name == options.node; });
   if (!options.node.empty() && !known_node) {
-    return Error{Errc::kUsage, fmt::format("no node '{}' in cluster '{}'", options.node, cluster.name),
+    return Error{Errc::kUsage,
+                 fmt::format("no node '{}' in cluster '{}'", options.node, cluster.name),
                  "paddlectl status shows the nodes"};
   }
-  if (!options.role.empty() && !options.role.starts_with("pserver") && !options.role.starts_with("trainer")) {
-    return Error{Errc::kUsage, fmt::format("no role '{}'", options.role), "roles are pserver and trainer"};
+  if (!options.role.empty() && !options.role.starts_with("pserver") &&
+      !options.role.starts_with("trainer")) {
+    return Error{Errc::kUsage, fmt::format("no role '{}'", options.role),
+                 "roles are pserver and trainer"};
   }
   return {};
 }
@@ -68,8 +73,9 @@ Status run_logs(Context& context, const CommandOptions& options) {
   PADDLE_TRY_STATUS(check_filters(cluster, options));
   ClusterSession session = ClusterSession::open_all(context, cluster);
   PADDLE_TRY(const std::string job, choose_job(session, options.job));
-  const std::int64_t tail =
-      options.tail >= 0 ? options.tail : options.follow ? static_cast<std::int64_t>(kFollowTailLines) : -1;
+  const std::int64_t tail = options.tail >= 0 ? options.tail
+                            : options.follow  ? static_cast<std::int64_t>(kFollowTailLines)
+                                              : -1;
   std::map<std::string, OpenLog> logs;
   for (;;) {
     const auto processes = session.processes(job);
@@ -77,11 +83,13 @@ Status run_logs(Context& context, const CommandOptions& options) {
       Member& member = session.members()[process.member];
       if (!wanted(process, member.spec.name, options)) continue;
       const std::string prefix = fmt::format("{}/{}", member.spec.name, process.status.name);
-      OpenLog& log = logs.try_emplace(prefix, OpenLog{prefix, LogReader(process.status.log)}).first->second;
+      OpenLog& log =
+          logs.try_emplace(prefix, OpenLog{prefix, LogReader(process.status.log)}).first->second;
       if (!member.client) continue;
       PADDLE_TRY_STATUS(drain(context, *member.client, log, tail));
       if (process.status.state != remote::ProcessState::kRunning) {
-        if (const std::string rest = log.reader.rest(); !rest.empty()) print(context, prefix, {rest});
+        if (const std::string rest = log.reader.rest(); !rest.empty())
+          print(context, prefix, {rest});
       }
     }
     const bool any_running = std::ranges::any_of(processes, [](const ProcessOnNode& process) {

@@ -38,13 +38,16 @@ Status run_status(Context& context, const CommandOptions& options) {
   for (const ProcessOnNode& process : processes) {
     Member& member = session.members()[process.member];
     const remote::ProcessStatus& status = process.status;
-    std::vector<std::string> row = {member.spec.name, status.name, describe_state(status),
-                                    status.state == remote::ProcessState::kRunning ? fmt::format("{}", status.pid) : "-"};
+    std::vector<std::string> row = {
+        member.spec.name, status.name, describe_state(status),
+        status.state == remote::ProcessState::kRunning ? fmt::format("{}", status.pid) : "-"};
     std::optional<MetricsPoint> point;
-    if (!is_pserver(status) && member.client) point = last_point(*member.client, metrics_path(status.log));
+    if (!is_pserver(status) && member.client)
+      point = last_point(*member.client, metrics_path(status.log));
     if (point) {
       row.insert(row.end(), {fmt::format("{}", point->pass), fmt::format("{}", point->batch),
-                             fmt::format("{:.4f}", point->cost), fmt::format("{:.0f}", point->examples_per_second)});
+                             fmt::format("{:.4f}", point->cost),
+                             fmt::format("{:.0f}", point->examples_per_second)});
     } else {
       row.resize(table.header.size(), "-");
     }

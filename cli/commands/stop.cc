@@ -22,11 +22,14 @@ Status run_stop(Context& context, const CommandOptions& options) {
   const auto after = session.processes(job);
   for (const ProcessOnNode& process : after) {
     if (!running(process)) continue;
-    return Error{Errc::kFailed, fmt::format("{} on {} is still running", process.status.name,
-                                            session.members()[process.member].spec.name), ""};
+    return Error{Errc::kFailed,
+                 fmt::format("{} on {} is still running", process.status.name,
+                             session.members()[process.member].spec.name),
+                 ""};
   }
-  context.console.result(fmt::format("{}: {} processes stopped; logs and snapshots stay on the nodes", job,
-                                     std::ranges::count_if(before, running)));
+  context.console.result(
+      fmt::format("{}: {} processes stopped; logs and snapshots stay on the nodes", job,
+                  std::ranges::count_if(before, running)));
   return reached;
 }
 

@@ -39,7 +39,8 @@ Status run_teardown(Context& context, const CommandOptions& options) {
   for (const Member& member : session.members()) {
     const remote::TeardownReport& report = reports[member.node];
     table.rows.push_back({member.spec.name, fmt::format("{}", report.processes_ended),
-                          fmt::format("{}", report.files_removed), member.error ? "FAILED" : "clean"});
+                          fmt::format("{}", report.files_removed),
+                          member.error ? "FAILED" : "clean"});
   }
   context.console.table(table);
   PADDLE_TRY_STATUS(done);

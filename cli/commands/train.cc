@@ -22,12 +22,13 @@ std::string default_job_name(const std::string& workspace, std::int64_t unix_sec
   const auto seconds = static_cast<std::time_t>(unix_seconds);
   std::tm parts{};
   ::gmtime_r(&seconds, &parts);
-  return fmt::format("{}-{:04}{:02}{:02}-{:02}{:02}{:02}", workspace, parts.tm_year + 1900, parts.tm_mon + 1,
-                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
+  return fmt::format("{}-{:04}{:02}{:02}-{:02}{:02}{:02}", workspace, parts.tm_year + 1900,
+                     parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
 std::string results_folder(const Context& context, const CommandOptions& options) {
-  return options.output.starts_with('/') ? options.output : context.directory + "/" + options.output;
+  return options.output.starts_with('/') ? options.output
+                                         : context.directory + "/" + options.output;
 }
 
 // Data that is not there yet: a workspace that has the script for it says so in its own words.
@@ -39,7 +40,8 @@ Error name_prepare_script(Error error, const std::string& workspace, const std::
   }
   const auto script = std::filesystem::path(workspace).lexically_normal() / "prepare";
   error.code = Errc::kData;
-  error.hint = fmt::format("make the data first: {}{}", script.has_parent_path() ? "" : "./", script.string());
+  error.hint = fmt::format("make the data first: {}{}", script.has_parent_path() ? "" : "./",
+                           script.string());
   return error;
 }
 
@@ -47,7 +49,8 @@ Status refuse_known_job(ClusterSession& session, const std::string& job) {
   const auto known = session.processes(job);
   PADDLE_TRY_STATUS(session.all_well());
   if (known.empty()) return {};
-  return Error{Errc::kUsage, fmt::format("a job named '{}' is on this cluster already", job), "choose another --name"};
+  return Error{Errc::kUsage, fmt::format("a job named '{}' is on this cluster already", job),
+               "choose another --name"};
 }
 
 // Stops what is left and lets the first error stand; what could not be stopped is added to it.
@@ -60,13 +63,15 @@ Error stop_after(Context& context, ClusterSession& session, const std::string& j
     error.hint = "run: paddlectl stop, or paddlectl teardown";
     if (error.code == Errc::kInterrupted) error.code = Errc::kFailed;
   } else if (error.code == Errc::kInterrupted) {
-    error.message = fmt::format("interrupted: {} is stopped; bring its logs and snapshots home with paddlectl fetch", job);
+    error.message = fmt::format(
+        "interrupted: {} is stopped; bring its logs and snapshots home with paddlectl fetch", job);
   }
   return error;
 }
 
-Result<JobPlan> make_plan(ClusterSession& session, const ClusterSpec& cluster, const JobRequest& request,
-                          const Placement& placement, const Workspace& workspace) {
+Result<JobPlan> make_plan(ClusterSession& session, const ClusterSpec& cluster,
+                          const JobRequest& request, const Placement& placement,
+                          const Workspace& workspace) {
   std::vector<std::string> addresses;
   for (const ClusterNode& node : cluster.nodes) addresses.push_back(node.address);
   PADDLE_TRY_STATUS(session.each([&](Member& member) -> Status {
@@ -78,7 +83,8 @@ Result<JobPlan> make_plan(ClusterSession& session, const ClusterSpec& cluster, c
   return plan_job(cluster, request, placement, addresses, workspace);
 }
 
-Status follow_to_end(Context& context, ClusterSession& session, const std::string& job, const std::string& output) {
+Status follow_to_end(Context& context, ClusterSession& session, const std::string& job,
+                     const std::string& output) {
   auto followed = follow_job(context, session, job);
   if (followed) return finish_job(context, session, job, output);
   Error error = std::move(followed).error();
@@ -108,7 +114,8 @@ Status run_train(Context& context, const CommandOptions& options) {
   const Workspace& workspace = *scanned;
   PADDLE_TRY(const remote::PushItem engine, engine_item(context.engine));
   JobRequest request;
-  request.job = options.job.empty() ? default_job_name(workspace.name, context.unix_seconds()) : options.job;
+  request.job =
+      options.job.empty() ? default_job_name(workspace.name, context.unix_seconds()) : options.job;
   request.engine = engine.remote_path;
   request.overrides = options.overrides;
   PADDLE_TRY_STATUS(check_job_name(request.job));
@@ -118,18 +125,22 @@ Status run_train(Context& context, const CommandOptions& options) {
   PADDLE_TRY_STATUS(refuse_known_job(session, request.job));
   PADDLE_TRY(const JobPlan plan, make_plan(session, cluster, request, placement, workspace));
   PADDLE_TRY_STATUS(check_free_ports(session, cluster, plan));
-  context.console.note(fmt::format("job {}: {} trainers, {} pservers on {} nodes", request.job, plan.trainers.size(),
-                                   plan.pservers.size(), placement.nodes.size()));
+  context.console.note(fmt::format("job {}: {} trainers, {} pservers on {} nodes", request.job,
+                                   plan.trainers.size(), plan.pservers.size(),
+                                   placement.nodes.size()));
   PADDLE_TRY_STATUS(push_job(context, session, plan, engine));
   if (auto started = start_job(context, session, plan); !started) {
     return stop_after(context, session, request.job, std::move(started).error());
   }
   if (options.detach) {
     if (context.console.json()) {
-      context.console.raw(json_object({{"job", json_string(request.job)}, {"state", json_string("running")}}) + "\n");
+      context.console.raw(
+          json_object({{"job", json_string(request.job)}, {"state", json_string("running")}}) +
+          "\n");
     } else {
       context.console.result(request.job);
-      context.console.note("it runs on; look with `paddlectl attach`, which also brings the results home");
+      context.console.note(
+          "it runs on; look with `paddlectl attach`, which also brings the results home");
     }
     return {};
   }

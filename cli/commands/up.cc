@@ -23,12 +23,15 @@ struct NodeReport {
 // The pid in "pid 123 (nginx)", or 0.
 int pid_of(const std::string& owner) {
   int pid = 0;
-  if (owner.starts_with("pid ")) std::from_chars(owner.data() + 4, owner.data() + owner.size(), pid);
+  if (owner.starts_with("pid "))
+    std::from_chars(owner.data() + 4, owner.data() + owner.size(), pid);
   return pid;
 }
 
-// Ports held by a job of ours are as they should be; anybody else's stop the node from being usable.
-Status check_node_ports(const ClusterSpec& cluster, Member& member, std::size_t ordinal, NodeReport& report) {
+// Ports held by a job of ours are as they should be; anybody else's stop the node from being
+// usable.
+Status check_node_ports(const ClusterSpec& cluster, Member& member, std::size_t ordinal,
+                        NodeReport& report) {
   const ClusterNode& node = cluster.nodes[member.node];
   PADDLE_TRY(const std::uint16_t first, block_port(cluster, node, ordinal));
   PADDLE_TRY(const auto ports, member.client->check_ports(report.address, first, cluster.block()));
@@ -41,18 +44,19 @@ Status check_node_ports(const ClusterSpec& cluster, Member& member, std::size_t 
     });
     if (!known) {
       return Error{Errc::kResource,
-                   fmt::format("node {}: port {} on {} is taken{}", member.spec.name, port.port, report.address,
-                               port.owner.empty() ? "" : " by " + port.owner),
+                   fmt::format("node {}: port {} on {} is taken{}", member.spec.name, port.port,
+                               report.address, port.owner.empty() ? "" : " by " + port.owner),
                    "end that program, or set another `port` for this node in the cluster file"};
     }
     busy = true;
   }
-  report.ports = fmt::format("{}-{} {}", first, first + cluster.block() - 1, busy ? "in use by a job" : "free");
+  report.ports = fmt::format("{}-{} {}", first, first + cluster.block() - 1,
+                             busy ? "in use by a job" : "free");
   return {};
 }
 
-Status prepare_node(const ClusterSpec& cluster, Member& member, const remote::PushItem& engine, std::size_t ordinal,
-                    NodeReport& report) {
+Status prepare_node(const ClusterSpec& cluster, Member& member, const remote::PushItem& engine,
+                    std::size_t ordinal, NodeReport& report) {
   PADDLE_TRY(report.facts, member.client->facts());
   const ClusterNode& node = cluster.nodes[member.node];
   report.address = node.address.empty() ? report.facts.address : node.address;
@@ -64,13 +68,21 @@ Status prepare_node(const ClusterSpec& cluster, Member& member, const remote::Pu
 std::vector<std::string> row_of(const Member& member, const NodeReport& report) {
   const remote::HostFacts& facts = report.facts;
   if (member.error) {
-    return {member.spec.name, report.address.empty() ? member.spec.host : report.address, facts.os, "", "", "", "", "",
+    return {member.spec.name,
+            report.address.empty() ? member.spec.host : report.address,
+            facts.os,
+            "",
+            "",
+            "",
+            "",
+            "",
             "FAILED"};
   }
   std::map<std::string, int> gpus;
   for (const std::string& gpu : facts.gpus) ++gpus[gpu];
   std::string gpu_text;
-  for (const auto& [name, count] : gpus) gpu_text += fmt::format("{}{}x {}", gpu_text.empty() ? "" : ", ", count, name);
+  for (const auto& [name, count] : gpus)
+    gpu_text += fmt::format("{}{}x {}", gpu_text.empty() ? "" : ", ", count, name);
   return {member.spec.name,
           report.address,
           facts.os,
@@ -102,7 +114,8 @@ Status run_up(Context& context, const CommandOptions& options) {
     return prepare_node(cluster, member, engine, ordinals[member.node], reports[member.node]);
   });
 
-  Table table{{"node", "address", "os", "cores", "memory", "gpus", "disk free", "ports", "state"}, {}};
+  Table table{{"node", "address", "os", "cores", "memory", "gpus", "disk free", "ports", "state"},
+              {}};
   std::size_t failed = 0;
   for (const Member& member : session.members()) {
     table.rows.push_back(row_of(member, reports[member.node]));
@@ -111,13 +124,14 @@ Status run_up(Context& context, const CommandOptions& options) {
   context.console.table(table);
   if (failed > 0) {
     Error error = session.all_well().error();
-    error.message = fmt::format("{} of {} nodes are not ready; no job can use this cluster yet\n", failed,
-                                cluster.nodes.size()) +
+    error.message = fmt::format("{} of {} nodes are not ready; no job can use this cluster yet\n",
+                                failed, cluster.nodes.size()) +
                     error.message;
     return error;
   }
   PADDLE_TRY_STATUS(remember_cluster(context.directory, cluster.file));
-  context.console.note(fmt::format("all {} nodes are ready; next: paddlectl train <workspace>", cluster.nodes.size()));
+  context.console.note(fmt::format("all {} nodes are ready; next: paddlectl train <workspace>",
+                                   cluster.nodes.size()));
   return {};
 }
 

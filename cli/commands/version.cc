@@ -1,8 +1,9 @@
+#include "engine/base/version.h"
+
 #include <fmt/format.h>
 
 #include "cli/commands/commands.h"
 #include "cli/json.h"
-#include "engine/base/version.h"
 
 namespace paddle::cli {
 

@@ -1,4 +1,5 @@
-// job.toml: what is trained, on what, and how. Parsed here, validated here, used by the engine and the CLI.
+// job.toml: what is trained, on what, and how. Parsed here, validated here, used by the engine and
+// the CLI.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +12,18 @@
 namespace paddle::config {
 
 struct DataConfig {
-  std::string train;       // globs relative to the workspace: "data/train.txt-*"
-  std::string test;        // may be empty
-  std::string format;      // "ngram": a sentence a line; "bow": "label<TAB>tokens"
-  std::string dictionary;  // a word a line; the id is the line number from 0; the last line is <unk>
-  std::uint32_t ngram = 5;             // words in a window, the last one is the label
-  std::uint64_t dictionary_size = 0;   // lines of the dictionary, filled in when the file is read
+  std::string train;   // globs relative to the workspace: "data/train.txt-*"
+  std::string test;    // may be empty
+  std::string format;  // "ngram": a sentence a line; "bow": "label<TAB>tokens"
+  std::string
+      dictionary;  // a word a line; the id is the line number from 0; the last line is <unk>
+  std::uint32_t ngram = 5;            // words in a window, the last one is the label
+  std::uint64_t dictionary_size = 0;  // lines of the dictionary, filled in when the file is read
 };
 
 struct ParameterAttributes {
-  std::string name;  // two layers with the same name share the parameter; default "_<layer>.w0", "_<layer>.wbias"
+  std::string name;  // two layers with the same name share the parameter; default "_<layer>.w0",
+                     // "_<layer>.wbias"
   float initial_mean = 0;
   float initial_std = -1;  // negative: 1/sqrt(fan-in)
   float learning_rate = 1;
@@ -36,22 +39,24 @@ struct LayerConfig {
   std::uint64_t size = 0;           // outputs per example (per id for embedding)
   std::uint64_t vocabulary = 0;     // rows of a dense embedding; 0: a sparse table of any ids
   std::string activation;           // identity, sigmoid, relu, tanh
-  std::string pooling;              // embedding over a variable-length slot: sum, mean; "" for one id per example
-  float rate = 0;                   // dropout probability
+  std::string
+      pooling;     // embedding over a variable-length slot: sum, mean; "" for one id per example
+  float rate = 0;  // dropout probability
   bool has_bias = true;
-  std::string label;                // slot of the cost layer
+  std::string label;  // slot of the cost layer
   ParameterAttributes weight;
   ParameterAttributes bias;
 };
 
 struct TrainConfig {
   std::uint32_t passes = 1;
-  std::uint32_t batch_size = 32;     // per trainer
-  std::uint32_t trainer_count = 1;   // threads inside one trainer
-  std::uint32_t log_period = 100;    // batches
-  std::uint32_t test_period = 0;     // batches; 0: at the end of each pass
-  std::uint32_t saving_period = 1;   // passes; 0: never
-  std::uint64_t shuffle_records = 0;  // seeded shuffle over a window of this many records; 0: file order
+  std::uint32_t batch_size = 32;    // per trainer
+  std::uint32_t trainer_count = 1;  // threads inside one trainer
+  std::uint32_t log_period = 100;   // batches
+  std::uint32_t test_period = 0;    // batches; 0: at the end of each pass
+  std::uint32_t saving_period = 1;  // passes; 0: never
+  std::uint64_t shuffle_records =
+      0;  // seeded shuffle over a window of this many records; 0: file order
 };
 
 struct JobConfig {
@@ -73,9 +78,10 @@ struct JobConfig {
 // Overrides are "train.passes=3", as --set takes them (toml_reader.h).
 Result<JobConfig> read_job(const std::string& path, const std::vector<std::string>& overrides = {});
 
-// The data files of one trainer, sorted by name, each "<workspace>/<name>": when all end in -<number>, a file goes to
-// number mod trainers; else all go to every trainer and `records_split` says that a trainer takes the records whose
-// index over the files mod trainers is its id. No match is an empty share: a node holds its own trainer's files only.
+// The data files of one trainer, sorted by name, each "<workspace>/<name>": when all end in
+// -<number>, a file goes to number mod trainers; else all go to every trainer and `records_split`
+// says that a trainer takes the records whose index over the files mod trainers is its id. No match
+// is an empty share: a node holds its own trainer's files only.
 struct DataShare {
   std::vector<std::string> files;
   bool records_split = false;

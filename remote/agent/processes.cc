@@ -84,7 +84,8 @@ bool holds_only_the_mark(const std::string& path) {
 }
 
 // Folders above root that bootstrap made for it go too, as long as they hold nothing else. Several
-// nodes may leave one at once: each looks after its own part is gone, so the last finds the mark alone.
+// nodes may leave one at once: each looks after its own part is gone, so the last finds the mark
+// alone.
 void remove_made_folders(std::string path) {
   for (int i = 0; i < kFoldersAboveMax; ++i) {
     path.resize(path.rfind('/'));

@@ -1,5 +1,5 @@
-// The commands a user types, with real processes on local nodes: from a template's text to trained parameters, and out
-// of every kind of trouble with nothing left behind.
+// The commands a user types, with real processes on local nodes: from a template's text to trained
+// parameters, and out of every kind of trouble with nothing left behind.
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -27,8 +27,9 @@ class CliLocal : public testing::Test {
   }
   // A job that ends only when somebody ends it; its first pass is over.
   Process start_endless(const std::string& name) {
-    Process train = cluster.start({"train", "--trainers", "2", "--pservers", "2", "--name", name, "--set", kManyPasses,
-                                   "--set", "train.saving_period=0", "--set", "train.batch_size=1", "quick_start"});
+    Process train = cluster.start({"train", "--trainers", "2", "--pservers", "2", "--name", name,
+                                   "--set", kManyPasses, "--set", "train.saving_period=0", "--set",
+                                   "train.batch_size=1", "quick_start"});
     EXPECT_TRUE(train.prints("pass 0: held-out cost ")) << train.output();
     return train;
   }
@@ -43,16 +44,20 @@ class CliLocal : public testing::Test {
 
 TEST_F(CliLocal, QuickStartFromTextToSnapshotsAndAway) {
   prepare_quick_start();
-  const Outcome train = cluster.run({"train", "--trainers", "3", "--pservers", "2", "--name", "job", "quick_start"});
+  const Outcome train =
+      cluster.run({"train", "--trainers", "3", "--pservers", "2", "--name", "job", "quick_start"});
   ASSERT_EQ(train.code, 0) << train.output;
   const std::vector<double> costs = held_out_costs(train.output);
   ASSERT_EQ(costs.size(), 3U) << train.output;
   EXPECT_LT(costs[1], costs[0]);
   EXPECT_LT(costs[2], costs[1]);
   EXPECT_TRUE(train.says("files in output/job\n")) << train.output;
-  for (const char* file : {"pass-00002/MANIFEST", "node_0/server.log", "node_0/train.log", "node_0/train-1.log",
-                           "node_0/metrics.jsonl", "node_1/server.log", "node_1/train.log"}) {
-    EXPECT_GT(TemporaryFolder::read(cluster.folder() / (std::string("output/job/") + file)).size(), 0U) << file;
+  for (const char* file :
+       {"pass-00002/MANIFEST", "node_0/server.log", "node_0/train.log", "node_0/train-1.log",
+        "node_0/metrics.jsonl", "node_1/server.log", "node_1/train.log"}) {
+    EXPECT_GT(TemporaryFolder::read(cluster.folder() / (std::string("output/job/") + file)).size(),
+              0U)
+        << file;
   }
   // The job is over, yet its nodes still answer for it.
   const Outcome status = cluster.run({"status"});
@@ -69,7 +74,8 @@ TEST_F(CliLocal, Word2VecLearnsFromPlainText) {
   const Outcome prepared = cluster.prepare("word2vec", {"--minimum", "1"}, chained_sentences(300));
   ASSERT_EQ(prepared.code, 0) << prepared.output;
   ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
-  const Outcome train = cluster.run({"train", "--trainers", "4", "--pservers", "2", "--name", "job", "word2vec"});
+  const Outcome train =
+      cluster.run({"train", "--trainers", "4", "--pservers", "2", "--name", "job", "word2vec"});
   ASSERT_EQ(train.code, 0) << train.output;
   const std::vector<double> costs = held_out_costs(train.output);
   ASSERT_EQ(costs.size(), 3U) << train.output;
@@ -87,7 +93,8 @@ TEST_F(CliLocal, AKilledPserverEndsTheJobAndIsNamed) {
   ASSERT_GT(pserver, 0);
   ASSERT_EQ(::kill(pserver, SIGKILL), 0);
   EXPECT_EQ(train.wait(), 1) << train.output();
-  EXPECT_NE(train.output().find("error: pserver-1 on n-1 killed by signal 9"), std::string::npos) << train.output();
+  EXPECT_NE(train.output().find("error: pserver-1 on n-1 killed by signal 9"), std::string::npos)
+      << train.output();
   EXPECT_TRUE(cluster.all_gone());
   EXPECT_TRUE(fs::exists(cluster.folder() / "output/job/node_1/server.log"));
   EXPECT_TRUE(cluster.run({"status"}).says("killed by signal 9"));
@@ -103,12 +110,16 @@ TEST_F(CliLocal, AJobOutlivesPaddlectlAndAttachFindsIt) {
   EXPECT_TRUE(attach.prints("held-out cost ")) << attach.output();
   attach.signal(SIGINT);
   EXPECT_EQ(attach.wait(), 130) << attach.output();
-  EXPECT_NE(attach.output().find("detached from job; it runs on"), std::string::npos) << attach.output();
+  EXPECT_NE(attach.output().find("detached from job; it runs on"), std::string::npos)
+      << attach.output();
   EXPECT_TRUE(cluster.run({"status"}).says("trainer-0  running"));
   // Its ports are taken for the next job, which is told so before anything starts.
-  const Outcome second = cluster.run({"train", "--trainers", "1", "--pservers", "1", "--name", "next", "quick_start"});
+  const Outcome second =
+      cluster.run({"train", "--trainers", "1", "--pservers", "1", "--name", "next", "quick_start"});
   EXPECT_EQ(second.code, 7) << second.output;
-  EXPECT_TRUE(second.says(fmt::format("port {} on 127.0.0.1 is taken by pid ", cluster.first_port()))) << second.output;
+  EXPECT_TRUE(
+      second.says(fmt::format("port {} on 127.0.0.1 is taken by pid ", cluster.first_port())))
+      << second.output;
   EXPECT_TRUE(second.says("nothing was started"));
   EXPECT_EQ(cluster.run({"train", "--name", "job", "quick_start"}).code, 2);
   expect_clean_teardown();
@@ -116,7 +127,8 @@ TEST_F(CliLocal, AJobOutlivesPaddlectlAndAttachFindsIt) {
 
 TEST_F(CliLocal, ADetachedJobIsBroughtHomeByAttach) {
   prepare_quick_start();
-  const Outcome detached = cluster.run({"train", "--detach", "--name", "job", "--set", "train.passes=1", "quick_start"});
+  const Outcome detached =
+      cluster.run({"train", "--detach", "--name", "job", "--set", "train.passes=1", "quick_start"});
   ASSERT_EQ(detached.code, 0) << detached.output;
   const Outcome attach = cluster.run({"attach"});
   EXPECT_EQ(attach.code, 0) << attach.output;
@@ -131,7 +143,8 @@ TEST_F(CliLocal, CtrlCEndsTheJob) {
   Process train = start_endless("job");
   train.signal(SIGINT);
   EXPECT_EQ(train.wait(), 130) << train.output();
-  EXPECT_NE(train.output().find("interrupted: job is stopped"), std::string::npos) << train.output();
+  EXPECT_NE(train.output().find("interrupted: job is stopped"), std::string::npos)
+      << train.output();
   EXPECT_TRUE(cluster.all_gone());
   EXPECT_EQ(cluster.run({"fetch"}).code, 0);
   EXPECT_TRUE(fs::exists(cluster.folder() / "output/job/node_0/train.log"));
@@ -147,7 +160,8 @@ TEST_F(CliLocal, TeardownEndsARunningJob) {
 }
 
 TEST_F(CliLocal, WrongInputIsNamedWithTheWayOut) {
-  const auto refused = [this](int code, const std::vector<std::string>& arguments, const std::string& text) {
+  const auto refused = [this](int code, const std::vector<std::string>& arguments,
+                              const std::string& text) {
     const Outcome outcome = cluster.run(arguments);
     EXPECT_EQ(outcome.code, code) << outcome.output;
     EXPECT_TRUE(outcome.says(text)) << outcome.output;
@@ -155,21 +169,27 @@ TEST_F(CliLocal, WrongInputIsNamedWithTheWayOut) {
   cluster.copy_template("quick_start");
   refused(2, {"train", "quick_start"}, "hint: run `paddlectl up <cluster file>` here first");
   refused(2, {"up", "missing.toml"}, "no cluster file 'missing.toml'");
-  cluster.folder().write("typo.toml", "name = \"t\"\nprot = 7164\n[[node]]\nlauncher = \"local\"\n");
-  refused(2, {"up", "typo.toml"}, "typo.toml:2:1: unknown key 'prot', did you mean 'port'?\n  prot = 7164\n  ^\n");
+  cluster.folder().write("typo.toml",
+                         "name = \"t\"\nprot = 7164\n[[node]]\nlauncher = \"local\"\n");
+  refused(2, {"up", "typo.toml"},
+          "typo.toml:2:1: unknown key 'prot', did you mean 'port'?\n  prot = 7164\n  ^\n");
   {
     const UniqueFd taken = listen_on(static_cast<std::uint16_t>(cluster.first_port()));
     ASSERT_TRUE(taken);
     refused(7, {"up", "cluster.toml"},
-            fmt::format("node n-0: port {} on 127.0.0.1 is taken by pid {}", cluster.first_port(), ::getpid()));
+            fmt::format("node n-0: port {} on 127.0.0.1 is taken by pid {}", cluster.first_port(),
+                        ::getpid()));
   }
   ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
   refused(2, {"status"}, "no job on this cluster");
   refused(6, {"train", "quick_start"}, "hint: make the data first: quick_start/prepare");
   ASSERT_EQ(cluster.prepare("quick_start", {}, labelled_texts(50)).code, 0);
-  refused(2, {"train", "--trainers", "0", "quick_start"}, "--trainers: '0' is not a whole number from 1 to 4096");
-  refused(2, {"train", "--triners", "2", "quick_start"}, "unknown option '--triners', did you mean '--trainers'?");
-  refused(2, {"train", "--set", "train.pases=1", "quick_start"}, "unknown key 'pases', did you mean 'passes'?");
+  refused(2, {"train", "--trainers", "0", "quick_start"},
+          "--trainers: '0' is not a whole number from 1 to 4096");
+  refused(2, {"train", "--triners", "2", "quick_start"},
+          "unknown option '--triners', did you mean '--trainers'?");
+  refused(2, {"train", "--set", "train.pases=1", "quick_start"},
+          "unknown key 'pases', did you mean 'passes'?");
   refused(2, {"train", "nowhere"}, "no job.toml in");
   refused(2, {"trian"}, "unknown command 'trian', did you mean 'train'?");
   refused(2, {"logs", "--job", "other"}, "no job 'other' on this cluster");

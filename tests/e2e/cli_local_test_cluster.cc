@@ -23,7 +23,8 @@ constexpr std::uint64_t kWords = 20;
 
 // Letters only, as the prepare scripts keep them.
 std::string word(std::uint64_t index) {
-  return fmt::format("w{}{}", static_cast<char>('a' + index / 5), static_cast<char>('a' + index % 5));
+  return fmt::format("w{}{}", static_cast<char>('a' + index / 5),
+                     static_cast<char>('a' + index % 5));
 }
 
 std::string link_of(int pid, const char* name) {
@@ -33,11 +34,13 @@ std::string link_of(int pid, const char* name) {
 
 }  // namespace
 
-LocalCluster::LocalCluster(int nodes) : first_port_(free_ports(static_cast<std::uint16_t>(2 * nodes))) {
+LocalCluster::LocalCluster(int nodes)
+    : first_port_(free_ports(static_cast<std::uint16_t>(2 * nodes))) {
   EXPECT_GT(first_port_, 0);
-  folder_.write("cluster.toml", fmt::format("name = \"t\"\nworkdir = \"{}\"\nport = {}\n[[node]]\nname = \"n\"\n"
-                                            "launcher = \"local\"\ncount = {}\n",
-                                            folder_ / "nodes", first_port_, nodes));
+  folder_.write("cluster.toml",
+                fmt::format("name = \"t\"\nworkdir = \"{}\"\nport = {}\n[[node]]\nname = \"n\"\n"
+                            "launcher = \"local\"\ncount = {}\n",
+                            folder_ / "nodes", first_port_, nodes));
 }
 
 LocalCluster::~LocalCluster() {
@@ -60,7 +63,8 @@ Outcome LocalCluster::run(const std::vector<std::string>& arguments) {
 void LocalCluster::copy_template(const std::string& name) {
   const fs::path from = fs::path(TEMPLATES_FOLDER) / name;
   fs::create_directories(folder_ / name);
-  for (const char* file : {"job.toml", "prepare"}) fs::copy_file(from / file, fs::path(folder_ / name) / file);
+  for (const char* file : {"job.toml", "prepare"})
+    fs::copy_file(from / file, fs::path(folder_ / name) / file);
 }
 
 Outcome LocalCluster::prepare(const std::string& name, const std::vector<std::string>& options,

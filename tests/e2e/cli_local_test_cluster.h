@@ -1,4 +1,5 @@
-// A cluster of nodes on this machine in a folder of its own, and paddlectl run in that folder as a user would.
+// A cluster of nodes on this machine in a folder of its own, and paddlectl run in that folder as a
+// user would.
 #pragma once
 
 #include <string>
@@ -28,7 +29,8 @@ class LocalCluster {
 
   // A copy of a template as workspace <name>; its prepare script makes the data from `text`.
   void copy_template(const std::string& name);
-  Outcome prepare(const std::string& name, const std::vector<std::string>& options, const std::string& text);
+  Outcome prepare(const std::string& name, const std::vector<std::string>& options,
+                  const std::string& text);
 
   // Processes that run from or in this folder: agents, supervisors, engines, paddlectl.
   std::vector<int> processes() const;

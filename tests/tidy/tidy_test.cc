@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kFileLinesMax = 420;
-constexpr std::size_t kLineColumnsMax = 130;
+constexpr std::size_t kLineColumnsMax = 100;
 
 // Allowed include edges; a room may always include itself. Public programs stand at the bottom.
 const std::map<std::string, std::set<std::string>> kEdges = {

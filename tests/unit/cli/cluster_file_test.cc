@@ -13,13 +13,15 @@ std::string message_of(std::string_view text) {
 }
 
 TEST(HostRange, ExpandsWithPadding) {
-  EXPECT_EQ(*expand_range("n[08-10].lab"), (std::vector<std::string>{"n08.lab", "n09.lab", "n10.lab"}));
+  EXPECT_EQ(*expand_range("n[08-10].lab"),
+            (std::vector<std::string>{"n08.lab", "n09.lab", "n10.lab"}));
   EXPECT_EQ(*expand_range("10.1.0.[1-2]"), (std::vector<std::string>{"10.1.0.1", "10.1.0.2"}));
   EXPECT_EQ(*expand_range("plain"), std::vector<std::string>{"plain"});
 }
 
 TEST(HostRange, RefusesNonsense) {
-  for (const char* bad : {"n[1-", "n]", "n[2-1]", "n[a-b]", "n[1]", "n[1-2][3-4]", "n[0-99999999999]", "n[-1-2]"}) {
+  for (const char* bad :
+       {"n[1-", "n]", "n[2-1]", "n[a-b]", "n[1]", "n[1-2][3-4]", "n[0-99999999999]", "n[-1-2]"}) {
     const auto names = expand_range(bad);
     ASSERT_FALSE(names) << bad;
     EXPECT_EQ(names.error().code, Errc::kUsage);
@@ -49,7 +51,8 @@ roles = ["trainer"]
 port = 9000
 ssh_port = 22
 workdir = "~/x"
-)", "lab.toml");
+)",
+                                     "lab.toml");
   ASSERT_TRUE(cluster) << cluster.error().message;
   ASSERT_EQ(cluster->nodes.size(), 3U);
   EXPECT_EQ(cluster->block(), 5);
@@ -74,7 +77,8 @@ workdir = "~/x"
 }
 
 TEST(ClusterFile, LocalNodesHaveTheirOwnFolders) {
-  const auto cluster = parse_cluster("name = \"l\"\n[[node]]\nname = \"n\"\nlauncher = \"local\"\ncount = 2\n", "l.toml");
+  const auto cluster = parse_cluster(
+      "name = \"l\"\n[[node]]\nname = \"n\"\nlauncher = \"local\"\ncount = 2\n", "l.toml");
   ASSERT_TRUE(cluster) << cluster.error().message;
   ASSERT_EQ(cluster->nodes.size(), 2U);
   EXPECT_TRUE(cluster->nodes[1].spec.local);
@@ -84,20 +88,27 @@ TEST(ClusterFile, LocalNodesHaveTheirOwnFolders) {
 
 TEST(ClusterFile, MistakesAreShownWhereTheyAre) {
   const std::string unknown = message_of("name = \"lab\"\nprot = 1\n[[node]]\nhost = \"a\"\n");
-  EXPECT_TRUE(unknown.starts_with("lab.toml:2:1: unknown key 'prot', did you mean 'port'?\n")) << unknown;
+  EXPECT_TRUE(unknown.starts_with("lab.toml:2:1: unknown key 'prot', did you mean 'port'?\n"))
+      << unknown;
   EXPECT_NE(unknown.find("^"), std::string::npos);
   const std::string role = message_of("[[node]]\nhost = \"a\"\nroles = [\"server\"]\n");
   EXPECT_TRUE(role.starts_with("lab.toml:3:")) << role;
   EXPECT_NE(role.find("unknown role 'server'"), std::string::npos) << role;
   const std::string range = message_of("[[node]]\nhost = \"n[3-1]\"\n");
   EXPECT_TRUE(range.starts_with("lab.toml:2:")) << range;
-  EXPECT_NE(message_of("[[node]]\nhost = \"a\"\n[[node]]\nhost = \"a\"\n").find("second node named 'a'"), std::string::npos);
-  EXPECT_NE(message_of("[[node]]\nroles = [\"trainer\"]\n").find("missing host"), std::string::npos);
-  EXPECT_NE(message_of("name = \"x\"\n").find("no [[node]]"), std::string::npos);
-  EXPECT_NE(message_of("[[node]]\nhost = \"n[1-2]\"\naddress = \"10.0.0.[1-3]\"\n").find("3 addresses for 2 nodes"),
+  EXPECT_NE(
+      message_of("[[node]]\nhost = \"a\"\n[[node]]\nhost = \"a\"\n").find("second node named 'a'"),
+      std::string::npos);
+  EXPECT_NE(message_of("[[node]]\nroles = [\"trainer\"]\n").find("missing host"),
             std::string::npos);
-  EXPECT_NE(message_of("name = \"../x\"\n[[node]]\nhost = \"a\"\n").find("folder"), std::string::npos);
-  EXPECT_NE(message_of("workdir = \"rel\"\n[[node]]\nhost = \"a\"\n").find("workdir"), std::string::npos);
+  EXPECT_NE(message_of("name = \"x\"\n").find("no [[node]]"), std::string::npos);
+  EXPECT_NE(message_of("[[node]]\nhost = \"n[1-2]\"\naddress = \"10.0.0.[1-3]\"\n")
+                .find("3 addresses for 2 nodes"),
+            std::string::npos);
+  EXPECT_NE(message_of("name = \"../x\"\n[[node]]\nhost = \"a\"\n").find("folder"),
+            std::string::npos);
+  EXPECT_NE(message_of("workdir = \"rel\"\n[[node]]\nhost = \"a\"\n").find("workdir"),
+            std::string::npos);
   EXPECT_NE(message_of("port = 65535\n[[node]]\nhost = \"a\"\n").find("65535"), std::string::npos);
 }
 

@@ -1,11 +1,12 @@
 // paddlectl's commands against nodes in memory.
+#include <stdlib.h>
+
 #include <array>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include "cli/app.h"
 #include "engine/base/fd.h"
@@ -67,7 +68,8 @@ class CommandsTest : public testing::Test {
     write("w/data/test.txt", "1\ta\n");
     write("w/data/dictionary.txt", "a\nb\n<unk>\n");
     write("w/.git/x", "hidden");
-    for (FakeNode& node : nodes_) node.on_start = [this](FakeNode& fake, ProcessStatus& status) { started(fake, status); };
+    for (FakeNode& node : nodes_)
+      node.on_start = [this](FakeNode& fake, ProcessStatus& status) { started(fake, status); };
   }
   void TearDown() override { fs::remove_all(folder_); }
 
@@ -85,7 +87,8 @@ class CommandsTest : public testing::Test {
       status.ended_unix_ms = 500;
       fake.files[status.log] = "reading\nbad record in data/train-00000:7\n";
       if (status.name == "trainer-0") {
-        fake.files["jobs/job1/node_0/metrics.jsonl"] = "{\"kind\":\"test\",\"pass\":0,\"samples\":1,\"cost\":0.5,\"perplexity\":1.65}\n";
+        fake.files["jobs/job1/node_0/metrics.jsonl"] =
+            "{\"kind\":\"test\",\"pass\":0,\"samples\":1,\"cost\":0.5,\"perplexity\":1.65}\n";
         fake.files["jobs/job1/output/pass-00000/MANIFEST"] = "m";
       }
     }
@@ -95,18 +98,20 @@ class CommandsTest : public testing::Test {
     out_.str("");
     err_.str("");
     Console console(out_, err_, {});
-    Context context{console,
-                    clock_,
-                    [this](const remote::NodeSpec& spec) -> Result<std::unique_ptr<remote::AgentClient>> {
-                      FakeNode& fake = nodes_[spec.name == "n-0" ? 0 : 1];
-                      if (fake.unreachable) return Error{Errc::kUnreachable, "node " + spec.name + ": no route", "plug it in"};
-                      return std::unique_ptr<remote::AgentClient>(new remote::FakeAgentClient(spec, fake));
-                    },
-                    [this](Duration d) { clock_.time += d; },
-                    [this] { return interrupted_; },
-                    [] { return std::int64_t{0}; },
-                    folder_ + "/paddle",
-                    folder_};
+    Context context{
+        console,
+        clock_,
+        [this](const remote::NodeSpec& spec) -> Result<std::unique_ptr<remote::AgentClient>> {
+          FakeNode& fake = nodes_[spec.name == "n-0" ? 0 : 1];
+          if (fake.unreachable)
+            return Error{Errc::kUnreachable, "node " + spec.name + ": no route", "plug it in"};
+          return std::unique_ptr<remote::AgentClient>(new remote::FakeAgentClient(spec, fake));
+        },
+        [this](Duration d) { clock_.time += d; },
+        [this] { return interrupted_; },
+        [] { return std::int64_t{0}; },
+        folder_ + "/paddle",
+        folder_};
     return run_app(context, std::move(arguments));
   }
   int train() { return run({"train", "--name", "job1", "w"}); }
@@ -124,7 +129,8 @@ class CommandsTest : public testing::Test {
 
 TEST_F(CommandsTest, TypoInACommandIsSuggested) {
   EXPECT_EQ(run({"trian"}), 2);
-  EXPECT_EQ(err_.str(), "error: unknown command 'trian', did you mean 'train'?\nhint: see paddlectl --help\n");
+  EXPECT_EQ(err_.str(),
+            "error: unknown command 'trian', did you mean 'train'?\nhint: see paddlectl --help\n");
   EXPECT_EQ(run({"train", "--trainer", "3"}), 2);
   EXPECT_TRUE(err_has("did you mean '--trainers'?")) << err_.str();
 }
@@ -174,7 +180,8 @@ TEST_F(CommandsTest, TrainRunsToItsEndAndBringsResultsHome) {
   for (FakeNode& node : nodes_) {
     EXPECT_EQ(node.secret_job, "job1");
     EXPECT_FALSE(node.files.contains("jobs/job1/workspace/.git/x"));
-    for (const auto& process : node.processes) EXPECT_NE(process.state, ProcessState::kRunning) << process.name;
+    for (const auto& process : node.processes)
+      EXPECT_NE(process.state, ProcessState::kRunning) << process.name;
   }
   EXPECT_TRUE(nodes_[0].files.contains("jobs/job1/workspace/data/train-00000"));
   EXPECT_FALSE(nodes_[1].files.contains("jobs/job1/workspace/data/train-00000"));
@@ -190,7 +197,8 @@ TEST_F(CommandsTest, TrainNamesTheFirstCauseAndStopsTheRest) {
   EXPECT_TRUE(err_has("trainer-0 on n-0 exited with code 6")) << err_.str();
   EXPECT_TRUE(err_has("n-0/trainer-0 | bad record in data/train-00000:7"));
   for (FakeNode& node : nodes_) {
-    for (const auto& process : node.processes) EXPECT_NE(process.state, ProcessState::kRunning) << process.name;
+    for (const auto& process : node.processes)
+      EXPECT_NE(process.state, ProcessState::kRunning) << process.name;
   }
 }
 
@@ -198,7 +206,8 @@ TEST_F(CommandsTest, TrainStartsNothingWhenAPortIsTaken) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   nodes_[0].taken_ports[7164] = "pid 9 (x)";
   EXPECT_EQ(train(), 7);
-  EXPECT_TRUE(err_has("node n-0: port 7164 on 127.0.0.1 is taken by pid 9 (x); nothing was started"));
+  EXPECT_TRUE(
+      err_has("node n-0: port 7164 on 127.0.0.1 is taken by pid 9 (x); nothing was started"));
   EXPECT_TRUE(nodes_[0].processes.empty());
   EXPECT_TRUE(nodes_[1].processes.empty());
 }
@@ -220,7 +229,8 @@ TEST_F(CommandsTest, CtrlCStopsTheJob) {
   };
   EXPECT_EQ(train(), 130);
   for (FakeNode& node : nodes_) {
-    for (const auto& process : node.processes) EXPECT_EQ(process.state, ProcessState::kExited) << process.name;
+    for (const auto& process : node.processes)
+      EXPECT_EQ(process.state, ProcessState::kExited) << process.name;
   }
 }
 

@@ -8,7 +8,8 @@ namespace paddle::cli {
 namespace {
 
 ClusterSpec cluster_of(const std::string& more) {
-  auto cluster = parse_cluster("name = \"t\"\nports_num = 2\nports_num_for_sparse = 2\n" + more, "t.toml");
+  auto cluster =
+      parse_cluster("name = \"t\"\nports_num = 2\nports_num_for_sparse = 2\n" + more, "t.toml");
   EXPECT_TRUE(cluster) << cluster.error().message;
   return *cluster;
 }
@@ -22,7 +23,8 @@ Workspace workspace_of(std::size_t trainers) {
   workspace.path = "/w";
   workspace.shared = {"job.toml"};
   workspace.test = {"data/test.txt"};
-  for (std::size_t i = 0; i < trainers; ++i) workspace.shares.push_back({"data/train-" + std::to_string(i)});
+  for (std::size_t i = 0; i < trainers; ++i)
+    workspace.shares.push_back({"data/train-" + std::to_string(i)});
   return workspace;
 }
 
@@ -32,8 +34,8 @@ JobPlan plan_of(const ClusterSpec& cluster, std::uint32_t trainers, std::uint32_
   EXPECT_TRUE(placement);
   std::vector<std::string> addresses;
   for (const auto& node : cluster.nodes) addresses.push_back(node.address);
-  const auto plan = plan_job(cluster, {"j", trainers, pservers, "bin/paddle-1", overrides}, *placement, addresses,
-                             workspace_of(placement->trainers.size()));
+  const auto plan = plan_job(cluster, {"j", trainers, pservers, "bin/paddle-1", overrides},
+                             *placement, addresses, workspace_of(placement->trainers.size()));
   EXPECT_TRUE(plan) << plan.error().message;
   return *plan;
 }
@@ -71,7 +73,8 @@ TEST(JobPlan, EachNodeGetsItsOwnTrainersDataOnly) {
   for (const auto& item : plan.files[0].items) first.push_back(item.remote_path);
   for (const auto& item : plan.files[1].items) second.push_back(item.remote_path);
   const std::string w = "jobs/j/workspace/";
-  EXPECT_EQ(first, (std::vector<std::string>{w + "data/test.txt", w + "data/train-0", w + "data/train-2", w + "job.toml"}));
+  EXPECT_EQ(first, (std::vector<std::string>{w + "data/test.txt", w + "data/train-0",
+                                             w + "data/train-2", w + "job.toml"}));
   EXPECT_EQ(second, (std::vector<std::string>{w + "data/train-1", w + "job.toml"}));
   EXPECT_EQ(plan.files[0].items[1].local_path, "/w/data/train-0");
 }
@@ -106,14 +109,16 @@ TEST(JobPlan, DefaultIsOneOnEachNodeAndUnusedNodesAreLeftAlone) {
 }
 
 TEST(JobPlan, PortsAbove65535AreRefused) {
-  const ClusterSpec cluster = cluster_of("[[node]]\nhost = \"h\"\naddress = \"10.0.0.1\"\nport = 65530\n");
+  const ClusterSpec cluster =
+      cluster_of("[[node]]\nhost = \"h\"\naddress = \"10.0.0.1\"\nport = 65530\n");
   EXPECT_TRUE(block_port(cluster, cluster.nodes[0], 0));
   EXPECT_FALSE(block_port(cluster, cluster.nodes[0], 1));
 }
 
 TEST(JobPlan, JobNamesAreFolderNames) {
   EXPECT_TRUE(check_job_name("word2vec-20260101-120000"));
-  for (const char* bad : {"", "..", ".x", "-x", "a/b", "a b", "a;b"}) EXPECT_FALSE(check_job_name(bad)) << bad;
+  for (const char* bad : {"", "..", ".x", "-x", "a/b", "a b", "a;b"})
+    EXPECT_FALSE(check_job_name(bad)) << bad;
 }
 
 }  // namespace

@@ -5,7 +5,8 @@
 namespace paddle::cli {
 namespace {
 
-ProcessOnNode process(const std::string& name, remote::ProcessState state, int code, std::int64_t ended) {
+ProcessOnNode process(const std::string& name, remote::ProcessState state, int code,
+                      std::int64_t ended) {
   ProcessOnNode made;
   made.status.name = name;
   made.status.state = state;
@@ -18,8 +19,9 @@ ProcessOnNode process(const std::string& name, remote::ProcessState state, int c
 using enum remote::ProcessState;
 
 TEST(FirstFailure, IsTheOneThatEndedFirst) {
-  const std::vector<ProcessOnNode> all = {process("trainer-0", kExited, 4, 50), process("pserver-0", kKilled, 9, 40),
-                                          process("trainer-1", kRunning, 0, 0), process("trainer-2", kLost, 0, 0)};
+  const std::vector<ProcessOnNode> all = {
+      process("trainer-0", kExited, 4, 50), process("pserver-0", kKilled, 9, 40),
+      process("trainer-1", kRunning, 0, 0), process("trainer-2", kLost, 0, 0)};
   const ProcessOnNode* first = first_failure(all);
   ASSERT_NE(first, nullptr);
   EXPECT_EQ(first->status.name, "pserver-0");
@@ -27,30 +29,42 @@ TEST(FirstFailure, IsTheOneThatEndedFirst) {
 }
 
 TEST(FirstFailure, AnEarlyEndOfAPserverIsOneEvenWithCodeZero) {
-  EXPECT_NE(first_failure({process("trainer-0", kRunning, 0, 0), process("pserver-0", kExited, 0, 4)}), nullptr);
-  EXPECT_EQ(first_failure({process("trainer-0", kExited, 0, 9), process("pserver-0", kExited, 0, 10)}), nullptr);
+  EXPECT_NE(
+      first_failure({process("trainer-0", kRunning, 0, 0), process("pserver-0", kExited, 0, 4)}),
+      nullptr);
+  EXPECT_EQ(
+      first_failure({process("trainer-0", kExited, 0, 9), process("pserver-0", kExited, 0, 10)}),
+      nullptr);
 }
 
 TEST(FirstFailure, AKillComesBeforeTheExitsItCaused) {
-  const std::vector<ProcessOnNode> all{process("trainer-0", kExited, 4, 100), process("pserver-0", kKilled, 0, 400)};
+  const std::vector<ProcessOnNode> all{process("trainer-0", kExited, 4, 100),
+                                       process("pserver-0", kKilled, 0, 400)};
   EXPECT_EQ(first_failure(all)->status.name, "pserver-0");
-  const std::vector<ProcessOnNode> later{process("trainer-0", kExited, 4, 100), process("pserver-0", kKilled, 0, 9000)};
+  const std::vector<ProcessOnNode> later{process("trainer-0", kExited, 4, 100),
+                                         process("pserver-0", kKilled, 0, 9000)};
   EXPECT_EQ(first_failure(later)->status.name, "trainer-0");
 }
 
 TEST(FirstFailure, ATrainerThatIsDoneIsNone) {
-  EXPECT_EQ(first_failure({process("trainer-0", kExited, 0, 9), process("trainer-1", kRunning, 0, 0),
-                           process("pserver-0", kRunning, 0, 0)}), nullptr);
+  EXPECT_EQ(
+      first_failure({process("trainer-0", kExited, 0, 9), process("trainer-1", kRunning, 0, 0),
+                     process("pserver-0", kRunning, 0, 0)}),
+      nullptr);
 }
 
 TEST(Metrics, ReadsWhatTheTrainerWrites) {
-  const auto train = parse_metrics(
-      R"({"kind":"train","pass":1,"batch":100,"samples":3200,"cost":6.5,"examples_per_second":5000,"unix_ms":1})");
+  const auto train =
+      parse_metrics(R"({"kind":"train","pass":1,"batch":100,"samples":3200,"cost":6.5,)"
+                    R"("examples_per_second":5000,"unix_ms":1})");
   ASSERT_TRUE(train);
-  EXPECT_EQ(describe(*train), "trainer-0: pass 1 batch 100  samples 3200  cost 6.5000  5000 examples/s");
-  const auto test = parse_metrics(R"({"kind":"test","pass":0,"batch":9,"samples":10,"cost":5.0,"classification_error":0.25,"perplexity":148.41})");
+  EXPECT_EQ(describe(*train),
+            "trainer-0: pass 1 batch 100  samples 3200  cost 6.5000  5000 examples/s");
+  const auto test = parse_metrics(R"({"kind":"test","pass":0,"batch":9,"samples":10,"cost":5.0,)"
+                                  R"("classification_error":0.25,"perplexity":148.41})");
   ASSERT_TRUE(test);
-  EXPECT_EQ(describe(*test), "pass 0: held-out cost 5.0000, perplexity 148.41, error 25.0 % (10 samples)");
+  EXPECT_EQ(describe(*test),
+            "pass 0: held-out cost 5.0000, perplexity 148.41, error 25.0 % (10 samples)");
   EXPECT_FALSE(parse_metrics(R"({"kind":"save","pass":0,"cost":0})"));
   EXPECT_FALSE(parse_metrics("garbage"));
 }
