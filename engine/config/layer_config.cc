@@ -1,0 +1,97 @@
+#include <array>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "engine/config/sections.h"
+
+namespace paddle::config {
+namespace {
+
+constexpr std::int64_t kLayerSizeMax = 1 << 24;
+constexpr std::array<std::string_view, 5> kLayerTypes{"embedding", "fc", "concat", "dropout",
+                                                      "softmax_cross_entropy"};
+constexpr std::array<std::string_view, 4> kActivations{"identity", "sigmoid", "relu", "tanh"};
+constexpr std::array<std::string_view, 2> kPoolings{"sum", "mean"};
+
+ParameterAttributes read_attributes(TomlTable table) {
+  ParameterAttributes attributes;
+  attributes.name = table.string("name");
+  attributes.initial_mean = static_cast<float>(table.number("initial_mean", 0));
+  attributes.initial_std = static_cast<float>(table.number("initial_std", -1, 0));
+  attributes.learning_rate = static_cast<float>(table.number("learning_rate", 1, 0));
+  attributes.l2 = static_cast<float>(table.number("l2", -1, 0));
+  attributes.sparse = table.boolean("sparse", false);
+  attributes.is_static = table.boolean("static", false);
+  if (attributes.name.find_first_of("/\n") != std::string::npos || attributes.name == "." ||
+      attributes.name == "..") {
+    table.fail("name", "a parameter's name is the name of its file, without '/'");
+  }
+  return attributes;
+}
+
+// A number of outputs, or "dictionary" for one per word of it.
+std::uint64_t read_size(TomlTable& table, std::string_view key, const DataConfig& data) {
+  if (!table.is_string(key)) {
+    return static_cast<std::uint64_t>(table.integer(key, 0, 1, kLayerSizeMax));
+  }
+  if (table.string(key) != "dictionary") {
+    table.fail(key, fmt::format("'{}' must be an integer or \"dictionary\"", key));
+  }
+  return data.dictionary_size;
+}
+
+LayerConfig read_layer(TomlTable& table, const DataConfig& data) {
+  LayerConfig layer;
+  require(table, "name", "the layer");
+  require(table, "type", "the layer");
+  require(table, "input", "the layer");
+  layer.name = table.string("name");
+  layer.type = table.choice("type", "fc", kLayerTypes);
+  layer.inputs = table.strings("input");
+  layer.size = read_size(table, "size", data);
+  layer.vocabulary = read_size(table, "vocabulary", data);
+  layer.activation = table.choice("activation", "", kActivations);
+  layer.pooling = table.choice("pooling", "", kPoolings);
+  layer.rate = static_cast<float>(table.number("rate", 0, 0, 0.99));
+  layer.has_bias = table.boolean("bias", layer.type == "fc");
+  layer.label = table.string("label");
+  layer.weight = read_attributes(table.table("weight"));
+  layer.bias = read_attributes(table.table("bias_attributes"));
+  if ((layer.type == "fc" || layer.type == "embedding")) require(table, "size", layer.name);
+  if (layer.type == "softmax_cross_entropy") require(table, "label", layer.name);
+  if (layer.inputs.empty() && table.has("input")) table.fail("input", "'input' is empty");
+  return layer;
+}
+
+void check_known(TomlTable& table, std::string_view key, const std::string& word,
+                 const std::set<std::string>& known) {
+  if (word.empty() || known.contains(word)) return;
+  table.fail(key, fmt::format("'{}' is neither a data slot nor an earlier layer", word),
+             fmt::format("here one can use {}", fmt::join(known, ", ")));
+}
+
+}  // namespace
+
+std::vector<LayerConfig> read_layers(TomlTable& root, const DataConfig& data) {
+  std::vector<LayerConfig> layers;
+  const std::vector<std::string> slots = data_slots(data);
+  std::set<std::string> known(slots.begin(), slots.end());
+  bool has_cost = false;
+  for (TomlTable& table : root.tables("layer")) {
+    LayerConfig layer = read_layer(table, data);
+    for (const std::string& input : layer.inputs) check_known(table, "input", input, known);
+    check_known(table, "label", layer.label, known);
+    if (!layer.name.empty() && !known.insert(layer.name).second) {
+      table.fail("name", fmt::format("the name '{}' is already taken", layer.name));
+    }
+    has_cost = has_cost || layer.type == "softmax_cross_entropy";
+    layers.push_back(std::move(layer));
+  }
+  if (!has_cost) {
+    root.fail("layer", "no layer computes a cost", "add one of type = \"softmax_cross_entropy\"");
+  }
+  return layers;
+}
+
+}  // namespace paddle::config

@@ -1,0 +1,28 @@
+// The sections of job.toml, one reader a file. Mistakes stay in the table for TomlTable::finish().
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/config/job_config.h"
+#include "engine/config/toml_reader.h"
+
+namespace paddle::config {
+
+constexpr std::int64_t kCountMax = 1 << 30;
+
+std::uint32_t read_count(TomlTable& table, std::string_view key, std::uint32_t otherwise,
+                         std::int64_t min = 0, std::int64_t max = kCountMax);
+// A mistake unless the key is there; `where` is who needs it.
+void require(TomlTable& table, std::string_view key, std::string_view where);
+
+// `folder` is the workspace: relative file names are below it.
+DataConfig read_data(TomlTable table, const std::string& folder);
+// What a format offers to the layers (engine/trainer/dataset.h).
+std::vector<std::string> data_slots(const DataConfig& data);
+std::vector<LayerConfig> read_layers(TomlTable& root, const DataConfig& data);
+// [optimizer] and [strategy].
+void read_optimizer(TomlTable table, JobConfig& job);
+void read_strategy(TomlTable table, JobConfig& job);
+
+}  // namespace paddle::config
