@@ -3,6 +3,7 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -18,14 +19,18 @@ constexpr std::size_t kAgentBytesMax = 256U << 20U;
 constexpr std::size_t kPathBytesMax = 1024;
 constexpr std::size_t kHashCharacters = 16;  // in the agent's file name
 
+// Every command starts with an empty line: a start-up file may have left the cursor in one.
 constexpr const char* kProbe =
-    "exec /bin/sh -c 'echo PADDLECTL-PROBE $(uname -s) $(uname -m) $HOME'";
+    "exec /bin/sh -c 'echo; echo PADDLECTL-PROBE $(uname -s) $(uname -m) $HOME'";
 
 // Makes root (0700; the folders it had to make above root carry a mark, so that teardown can take
-// them away) and tells what is at $f: its SHA-256, its size where sha256sum is missing, or nothing.
-// R and F are the only holes, filled with checked paths.
-constexpr const char* kPrepare =
-    "exec /bin/sh -c 'umask 077; r=\"R\"; f=\"F\"; d=$r; n=; "
+// them away) unless it holds something that is not ours, for teardown removes all of it.
+// R, F and N are the only holes, filled with checked paths and a number.
+constexpr std::string_view kPrepare =
+    "exec /bin/sh -c 'echo; umask 077; r=\"R\"; f=\"F\"; d=$r; n=; "
+    "if [ -d \"$r\" ] && ! ls \"$r\"/bin/paddlectl-agent-* >/dev/null 2>&1; then "
+    "for e in $(ls -A \"$r\"); do case $e in bin|jobs) ;; *) "
+    "echo PADDLECTL-REFUSED $r holds files that are not of paddlectl; exit 1;; esac; done; fi; "
     "while [ -n \"$d\" ] && ! [ -e \"$d\" ]; do n=$d; d=${d%/*}; done; "
     "mkdir -p \"$r/bin\" || { echo PADDLECTL-REFUSED cannot make $r; exit 1; }; "
     "if [ -n \"$n\" ]; then d=${r%/*}; "
@@ -34,25 +39,29 @@ constexpr const char* kPrepare =
     "if [ -L \"$d\" ] || ! [ -O \"$d\" ]; then "
     "echo PADDLECTL-REFUSED $d is a link or belongs to someone else; exit 1; fi; "
     "case $(ls -ld \"$d\") in ?????w*|????????w*) "
-    "echo PADDLECTL-REFUSED $d is writable by others; exit 1;; esac; done; "
-    "if ! [ -x \"$f\" ]; then echo PADDLECTL-AGENT-IS none; "
-    "elif command -v sha256sum >/dev/null; then echo PADDLECTL-AGENT-IS $(sha256sum < \"$f\"); "
-    "else echo PADDLECTL-AGENT-IS $(wc -c < \"$f\"); fi'";
+    "echo PADDLECTL-REFUSED $d is writable by others; exit 1;; esac; done; ";
 
 // N bytes of stdin become the file F. `head` ends by itself, so the channel needs no half-close.
-constexpr const char* kUpload =
-    "exec /bin/sh -c 'umask 077; f=\"F\"; t=\"R/bin/.upload-$$\"; "
-    "head -c N > \"$t\" && [ $(wc -c < \"$t\") -eq N ] && chmod 700 \"$t\" && mv \"$t\" \"$f\" "
-    "|| rm -f \"$t\"; "
-    "if ! [ -x \"$f\" ]; then echo PADDLECTL-AGENT-IS none; "
-    "elif command -v sha256sum >/dev/null; then echo PADDLECTL-AGENT-IS $(sha256sum < \"$f\"); "
-    "else echo PADDLECTL-AGENT-IS $(wc -c < \"$f\"); fi'";
+constexpr std::string_view kUpload =
+    "exec /bin/sh -c 'echo; umask 077; f=\"F\"; r=\"R\"; t=\"$r/bin/.upload-$$\"; "
+    "head -c N > \"$t\" && [ $(wc -c < \"$t\") -eq N ] && mv \"$t\" \"$f\" || rm -f \"$t\"; ";
 
-constexpr const char* kServe = "exec /bin/sh -c 'exec \"F\" serve \"R\"'";
+// Ends both: tells what is at $f, by its SHA-256 where the node can make one.
+constexpr std::string_view kTell =
+    "if ! [ -f \"$f\" ]; then echo PADDLECTL-AGENT-IS none; exit; fi; chmod 700 \"$f\"; "
+    "if ! [ -x \"$f\" ]; then "
+    "echo PADDLECTL-REFUSED no program can run from $r, which may be mounted noexec; "
+    "elif command -v sha256sum >/dev/null; then echo PADDLECTL-AGENT-IS $(sha256sum < \"$f\"); "
+    "else echo PADDLECTL-AGENT-IS unhashed; fi'";
+
+constexpr std::string_view kShow =
+    "exec /bin/sh -c 'echo; echo PADDLECTL-CONTENT $(wc -c < \"F\"); exec cat \"F\"'";
+
+constexpr std::string_view kServe = "exec /bin/sh -c 'exec \"F\" serve \"R\"'";
 
 // Fills the single-letter holes: a letter that stands alone between non-letters.
-std::string fill(std::string_view command, std::string_view root, std::string_view file,
-                 std::size_t size = 0) {
+std::string fill_holes(std::string_view command, std::string_view root, std::string_view file,
+                       std::size_t size = 0) {
   const auto is_word = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
            c == '$';
@@ -105,10 +114,18 @@ Result<Agent> read_agent(const std::string& path) {
   return Agent{std::move(content), to_hex(sha.finish())};
 }
 
-// `answer` is "<sha256>  -", a size, or "none".
-bool is_agent(const std::string& answer, const Agent& agent) {
-  const std::string word = answer.substr(0, answer.find(' '));
-  return word == agent.hash || word == std::to_string(agent.content.size());
+// `answer` is "<sha256>  -", "none" or "unhashed": then the node shows the file itself.
+Result<bool> is_agent(Launcher& launcher, const std::string& answer, const Agent& agent,
+                      const std::string& file, TimePoint deadline) {
+  if (answer != "unhashed") return answer.substr(0, answer.find(' ')) == agent.hash;
+  PADDLE_TRY(const Channel channel, launcher.run(fill_holes(kShow, {}, file), deadline));
+  PADDLE_TRY(const std::string size,
+             skip_to_line(channel.fd.get(), "PADDLECTL-CONTENT ", deadline));
+  if (size != std::to_string(agent.content.size())) return false;
+  std::string content(agent.content.size(), '\0');
+  PADDLE_TRY_STATUS(
+      read_exact(channel.fd.get(), std::as_writable_bytes(std::span(content)), deadline));
+  return content == agent.content;
 }
 
 struct Probe {
@@ -143,14 +160,17 @@ Status check_architecture(const std::string& theirs) {
 
 Status upload(Launcher& launcher, const Agent& agent, const std::string& root,
               const std::string& file, TimePoint deadline) {
-  PADDLE_TRY(const Channel channel,
-             launcher.run(fill(kUpload, root, file, agent.content.size()), deadline));
+  PADDLE_TRY(
+      const Channel channel,
+      launcher.run(fill_holes(kUpload, root, file, agent.content.size()) + std::string(kTell),
+                   deadline));
   PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
   auto written = write_all(channel.fd.get(), as_bytes(agent.content), deadline);
   if (!written) return with_stderr(std::move(written).error(), channel).with("push the agent");
   auto answer = skip_to_line(channel.fd.get(), "PADDLECTL-AGENT-IS ", deadline);
   if (!answer) return with_stderr(std::move(answer).error(), channel).with("push the agent");
-  if (is_agent(*answer, agent)) return {};
+  PADDLE_TRY(const bool arrived, is_agent(launcher, *answer, agent, file, deadline));
+  if (arrived) return {};
   return with_stderr(
       Error{Errc::kResource, "the agent did not arrive whole at " + file, "is the disk full?"},
       channel);
@@ -218,11 +238,11 @@ Result<Bootstrapped> bootstrap(Launcher& launcher, const NodeSpec& node,
   }
   const std::string file = root + "/bin/paddlectl-agent-" + agent.hash.substr(0, kHashCharacters);
   PADDLE_TRY(const std::string answer,
-             answer_of(launcher, fill(kPrepare, root, file), "PADDLECTL-AGENT-IS ", deadline));
-  if (!is_agent(answer, agent)) {
-    PADDLE_TRY_STATUS(upload(launcher, agent, root, file, deadline));
-  }
-  PADDLE_TRY(Channel channel, launcher.run(fill(kServe, root, file), deadline));
+             answer_of(launcher, fill_holes(kPrepare, root, file) + std::string(kTell),
+                       "PADDLECTL-AGENT-IS ", deadline));
+  PADDLE_TRY(const bool there, is_agent(launcher, answer, agent, file, deadline));
+  if (!there) PADDLE_TRY_STATUS(upload(launcher, agent, root, file, deadline));
+  PADDLE_TRY(Channel channel, launcher.run(fill_holes(kServe, root, file), deadline));
   PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
   auto version = skip_to_line(channel.fd.get(), "PADDLECTL-AGENT ", deadline);
   if (!version) return with_stderr(std::move(version).error(), channel).with("start the agent");

@@ -57,7 +57,8 @@ int serve(const std::string& root_path) {
   const auto root = open_root(root_path);
   if (!root) return fail(root.error());
   const auto deadline = [] { return TimePoint(std::chrono::steady_clock::now()) + kFrameDeadline; };
-  const std::string sentinel = std::string("PADDLECTL-AGENT ") + kProgramVersion + "\n";
+  // The empty line ends what a start-up file of the shell may have begun.
+  const std::string sentinel = std::string("\nPADDLECTL-AGENT ") + kProgramVersion + "\n";
   if (!write_all(output.get(), as_bytes(sentinel), deadline())) return 4;
 
   std::uint64_t sequence = 0;

@@ -4,6 +4,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "proto/agent.pb.h"
 #include "proto/frame_stream.h"
 #include "tests/unit/remote/agent_fixture.h"
@@ -37,6 +39,79 @@ class ScriptedLauncher final : public Launcher {
  private:
   std::string answer_;
 };
+
+// The local shell, with something to do before each command: as a start-up file of the user's.
+class PrefixedLauncher final : public Launcher {
+ public:
+  PrefixedLauncher(const NodeSpec& node, std::string prefix)
+      : local_(*make_local_launcher(node)), prefix_(std::move(prefix)) {}
+
+  Result<Channel> run(const std::string& constant_command, TimePoint deadline) override {
+    return local_->run(prefix_ + constant_command, deadline);
+  }
+
+ private:
+  std::unique_ptr<Launcher> local_;
+  std::string prefix_;
+};
+
+// Every byte set to another: what a full disk or a power cut leaves under a good name.
+void spoil(const std::string& path) {
+  write_file(path, std::string(std::filesystem::file_size(path), '#'));
+}
+
+TEST_F(AgentTest, NodeWithoutSha256sumIsServedAndItsAgentIsComparedByContent) {
+  const std::string tools = folder_ + "/tools";
+  std::filesystem::create_directory(tools);
+  for (const char* tool : {"uname", "ls", "mkdir", "wc", "head", "cat", "chmod", "mv", "rm"}) {
+    std::filesystem::create_symlink(std::string("/bin/") + tool, tools + "/" + tool);
+  }
+  PrefixedLauncher launcher(node_, "PATH=" + tools + "; export PATH; ");
+  ASSERT_TRUE(bootstrap(launcher, node_, options_, soon()));
+  std::vector<std::string> agents;
+  for (const auto& entry : std::filesystem::directory_iterator(node_.root + "/bin")) {
+    agents.push_back(entry.path().string());
+  }
+  ASSERT_EQ(agents.size(), 1U);
+  const std::string content = file_content(agents[0]);
+  spoil(agents[0]);
+  const auto again = bootstrap(launcher, node_, options_, soon());
+  EXPECT_TRUE(again) << again.error().message;
+  EXPECT_TRUE(file_content(agents[0]) == content) << "accepted by its size";
+}
+
+TEST_F(AgentTest, ASpoiledAgentIsReplaced) {
+  connect_agent();
+  for (const auto& entry : std::filesystem::directory_iterator(node_.root + "/bin")) {
+    spoil(entry.path());
+  }
+  EXPECT_TRUE(connect(node_, options_));
+}
+
+TEST_F(AgentTest, ABannerWithoutALineEndHidesNothing) {
+  PrefixedLauncher launcher(node_, "printf '\\033]0;a title\\007 welcome to $(id)'; ");
+  const auto started = bootstrap(launcher, node_, options_, soon());
+  EXPECT_TRUE(started) << started.error().message;
+}
+
+TEST_F(AgentTest, AFolderThatHoldsOtherFilesIsNotTakenOver) {
+  std::filesystem::create_directories(node_.root);
+  for (const std::string name : {"thesis.tex", "two words", ".hidden"}) {
+    const std::string path = write_file(node_.root + "/" + name, "years of work");
+    const auto refused = connect(node_, options_);
+    ASSERT_FALSE(refused) << name << " would be removed by teardown";
+    EXPECT_EQ(refused.error().code, Errc::kAuth);
+    EXPECT_NE(refused.error().message.find(node_.root), std::string::npos)
+        << refused.error().message;
+    EXPECT_FALSE(std::filesystem::exists(node_.root + "/bin"));
+    EXPECT_EQ(file_content(path), "years of work");
+    std::filesystem::remove(path);
+  }
+  EXPECT_TRUE(connect(node_, options_)) << "an empty folder is fine";
+  write_file(node_.root + "/notes", "mine");
+  EXPECT_TRUE(connect(node_, options_)) << "it has been ours already";
+  std::filesystem::remove_all(folder_ + "/work");
+}
 
 TEST_F(AgentTest, OtherArchitectureIsNamedBeforeAnythingIsPushed) {
   ScriptedLauncher launcher("Welcome!\r\nPADDLECTL-PROBE Linux sparc64 /root\r\n");
