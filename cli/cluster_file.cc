@@ -8,6 +8,7 @@
 
 #include "cli/host_range.h"
 #include "engine/config/toml_reader.h"
+#include "remote/bootstrap.h"
 
 namespace paddle::cli {
 namespace {
@@ -41,6 +42,17 @@ std::vector<std::string> expand(TomlTable& table, std::string_view key) {
   if (names) return *std::move(names);
   table.fail(key, names.error().message, names.error().hint);
   return {};
+}
+
+std::string read_workdir(TomlTable& table, const std::string& otherwise) {
+  std::string workdir = table.string("workdir", otherwise);
+  if (!table.has("workdir")) return workdir;
+  if (!workdir.starts_with('/') && !workdir.starts_with("~/")) {
+    table.fail("workdir", "workdir must begin with '/' or '~/'");
+  } else if (const auto safe = remote::check_shell_path(workdir); !safe) {
+    table.fail("workdir", safe.error().message, safe.error().hint);
+  }
+  return workdir;
 }
 
 void read_roles(TomlTable& table, ClusterNode& node) {
@@ -97,7 +109,9 @@ std::vector<std::string> node_names(TomlTable& table, bool local, std::vector<st
 void read_node(TomlTable& table, const Defaults& defaults, ClusterSpec& cluster) {
   static constexpr std::array<std::string_view, 2> kLaunchers = {"ssh", "local"};
   ClusterNode node;
-  node.spec.local = table.choice("launcher", "ssh", kLaunchers) == "local";
+  // A mistyped launcher is one mistake, and not a missing host as well.
+  const bool guess_local = table.has("launcher") && !table.has("host");
+  node.spec.local = table.choice("launcher", guess_local ? "local" : "ssh", kLaunchers) == "local";
   std::vector<std::string> hosts;
   const auto names = node_names(table, node.spec.local, hosts);
   const auto addresses = expand(table, "address");
@@ -111,7 +125,7 @@ void read_node(TomlTable& table, const Defaults& defaults, ClusterSpec& cluster)
   node.spec.identity = table.string("identity", defaults.identity);
   node.spec.jump = table.string("jump", defaults.jump);
   node.spec.known_hosts = table.string("known_hosts", defaults.known_hosts);
-  const std::string workdir = table.string("workdir", defaults.workdir);
+  const std::string workdir = read_workdir(table, defaults.workdir);
   if (addresses.size() > 1 && addresses.size() != names.size()) {
     table.fail("address", fmt::format("{} addresses for {} nodes", addresses.size(), names.size()));
     return;
@@ -158,10 +172,7 @@ Result<ClusterSpec> read_tables(TomlTable top, const std::string& file) {
              "use letters, digits, '.', '-' and '_'");
   }
   Defaults defaults;
-  defaults.workdir = top.string("workdir", "~/.paddlectl");
-  if (!defaults.workdir.starts_with('/') && !defaults.workdir.starts_with("~/")) {
-    top.fail("workdir", "workdir must begin with '/' or '~/'");
-  }
+  defaults.workdir = read_workdir(top, "~/.paddlectl");
   defaults.port = static_cast<std::uint16_t>(top.integer("port", kDefaultPort, 1, kPortMax));
   cluster.ports_num =
       static_cast<std::uint16_t>(top.integer("ports_num", 1, 1, kPortsOfOnePserverMax));

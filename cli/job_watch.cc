@@ -1,5 +1,6 @@
 #include "cli/job_watch.h"
 
+#include <signal.h>
 #include <string.h>
 
 #include <algorithm>
@@ -16,7 +17,9 @@ namespace {
 constexpr auto kPollPeriod = std::chrono::seconds(1);
 // After a first failure, until what caused it is recorded on its own node too.
 constexpr auto kSettlePause = std::chrono::milliseconds(500);
-constexpr std::int64_t kSameMomentMs = 1000;
+// An order to stop may be recorded this much after the exits it caused; less than kSettlePause,
+// after which the rest of a failed job is stopped.
+constexpr std::int64_t kStopLagMs = 400;
 constexpr auto kNodeSilenceMax = std::chrono::seconds(30);
 
 bool running(const remote::ProcessStatus& status) {
@@ -25,6 +28,25 @@ bool running(const remote::ProcessStatus& status) {
 
 bool ended_well(const remote::ProcessStatus& status) {
   return status.state == remote::ProcessState::kExited && status.exit_code == 0;
+}
+
+// Ended because somebody said so: stop, teardown or a plain kill.
+bool was_stopped(const remote::ProcessStatus& status) {
+  return (status.state == remote::ProcessState::kKilled && status.signal == SIGTERM) ||
+         (status.state == remote::ProcessState::kExited &&
+          status.exit_code == static_cast<int>(Errc::kInterrupted));
+}
+
+// Sorts causes before consequences. What a process did itself comes before an order to stop and a
+// lost peer, whenever it was: the clocks of nodes differ. Then the earlier end.
+std::pair<bool, std::int64_t> order_of_blame(const remote::ProcessStatus& status) {
+  const bool lost_peer = status.state == remote::ProcessState::kExited &&
+                         status.exit_code == static_cast<int>(Errc::kUnreachable);
+  const bool stopped = was_stopped(status);
+  // A record without an end time is not known to be earlier than any other.
+  const std::int64_t ended =
+      status.ended_unix_ms > 0 ? status.ended_unix_ms : std::numeric_limits<std::int64_t>::max();
+  return {stopped || lost_peer, stopped ? ended - kStopLagMs : ended};
 }
 
 std::uint64_t count_field(std::string_view line, std::string_view key) {
@@ -130,23 +152,10 @@ const ProcessOnNode* first_failure(const std::vector<ProcessOnNode>& processes) 
   });
   if (trainers_done) return nullptr;
   const ProcessOnNode* first = nullptr;
-  // A record without an end time is not known to be earlier than any other.
-  const auto ended = [](const ProcessOnNode& p) {
-    return p.status.ended_unix_ms > 0 ? p.status.ended_unix_ms
-                                      : std::numeric_limits<std::int64_t>::max();
-  };
   for (const ProcessOnNode& process : processes) {
-    const bool failed =
-        !running(process.status) && (is_pserver(process.status) || !ended_well(process.status));
-    if (failed && (first == nullptr || ended(process) < ended(*first))) first = &process;
-  }
-  if (first == nullptr || first->status.state == remote::ProcessState::kKilled) return first;
-  // Exits follow a kill within moments, and a loaded node may record them before it.
-  for (const ProcessOnNode& process : processes) {
-    if (process.status.state == remote::ProcessState::kKilled && process.status.ended_unix_ms > 0 &&
-        ended(process) - ended(*first) <= kSameMomentMs) {
-      return &process;
-    }
+    if (running(process.status) || ended_well(process.status)) continue;
+    if (first == nullptr || order_of_blame(process.status) < order_of_blame(first->status))
+      first = &process;
   }
   return first;
 }
@@ -164,6 +173,7 @@ Error failure_error(ClusterSession& session, const ProcessOnNode& failed) {
       if (failed.status.exit_code == static_cast<int>(code)) error.code = code;
     }
   }
+  if (was_stopped(failed.status)) error.hint = "it was told to end: by paddlectl stop, or by kill";
   if (!member.client) return error;
   LogReader reader(failed.status.log);
   auto lines = reader.tail(*member.client, kLastLinesShown);

@@ -29,8 +29,8 @@ std::string metrics_path(const std::string& train_log);
 // "running", "exited 6", "killed by signal 9 (Killed)", ...
 std::string describe_state(const remote::ProcessStatus& status);
 
-// The failed process that ended first, a killed one before exits of the same moment; null when none
-// failed. A pserver that ends before the trainers failed too.
+// The process that failed by itself, or else was stopped, or else lost a peer; the earliest of its
+// kind. Null when none failed. A pserver ends well when all its trainers have left.
 const ProcessOnNode* first_failure(const std::vector<ProcessOnNode>& processes);
 // Names it, its node and its last log lines; the code is the process's own where it has a meaning.
 Error failure_error(ClusterSession& session, const ProcessOnNode& failed);

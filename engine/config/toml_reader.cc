@@ -347,8 +347,8 @@ std::vector<TomlTable> TomlTable::tables(std::string_view key) {
 }
 
 void TomlTable::fail(std::string_view key, std::string_view message, std::string_view hint) {
-  const OpenTable& opened = document_->open[index_];
-  const toml::node* const node = opened.table->get(key);
+  OpenTable& opened = document_->open[index_];
+  const toml::node* const node = look_up(opened, key);
   document_->add(node == nullptr ? opened.source : node->source(), std::string(message), hint);
 }
 

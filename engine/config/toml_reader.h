@@ -47,6 +47,7 @@ class TomlTable {
   std::vector<TomlTable> tables(std::string_view key);  // [[key]]; empty when absent
 
   // Adds a mistake of the caller's own at the key's value, or at the table when the key is absent.
+  // The key counts as looked up: it is known, only wrong here.
   void fail(std::string_view key, std::string_view message, std::string_view hint = "");
 
   // The whole file's first mistake, in the order of the file. Call once, after every lookup.

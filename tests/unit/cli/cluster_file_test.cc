@@ -112,6 +112,19 @@ TEST(ClusterFile, MistakesAreShownWhereTheyAre) {
   EXPECT_NE(message_of("port = 65535\n[[node]]\nhost = \"a\"\n").find("65535"), std::string::npos);
 }
 
+TEST(ClusterFile, AMistakeIsNotHiddenByItsConsequences) {
+  EXPECT_TRUE(message_of("[[node]]\nlauncher = \"locl\"\ncount = 2\n")
+                  .starts_with("lab.toml:2:12: 'launcher' is 'locl'"));
+  EXPECT_TRUE(message_of("[[node]]\nlauncher = \"local\"\nhost = \"a\"\n")
+                  .starts_with("lab.toml:3:8: a local node has no host"));
+  EXPECT_TRUE(message_of("[[node]]\nhost = \"a\"\ncount = 2\n")
+                  .starts_with("lab.toml:3:9: count is for launcher = \"local\""));
+  EXPECT_TRUE(message_of("workdir = \"/my nodes\"\n[[node]]\nhost = \"a\"\n")
+                  .starts_with("lab.toml:1:11: unsafe folder '/my nodes'"));
+  EXPECT_TRUE(message_of("[[node]]\nhost = \"a\"\nworkdir = \"here\"\n")
+                  .starts_with("lab.toml:3:11: workdir must begin with '/' or '~/'"));
+}
+
 TEST(ClusterFile, TheFilesWeShipAreGood) {
   const auto local = read_cluster(PADDLE_SOURCE_DIR "/clusters/local.toml");
   ASSERT_TRUE(local) << local.error().message;

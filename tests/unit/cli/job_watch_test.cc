@@ -1,5 +1,7 @@
 #include "cli/job_watch.h"
 
+#include <signal.h>
+
 #include <gtest/gtest.h>
 
 namespace paddle::cli {
@@ -28,22 +30,34 @@ TEST(FirstFailure, IsTheOneThatEndedFirst) {
   EXPECT_EQ(describe_state(first->status), "killed by signal 9 (Killed)");
 }
 
-TEST(FirstFailure, AnEarlyEndOfAPserverIsOneEvenWithCodeZero) {
-  EXPECT_NE(
+TEST(FirstFailure, APserverThatEndedWellSawItsTrainersLeave) {
+  EXPECT_EQ(
       first_failure({process("trainer-0", kRunning, 0, 0), process("pserver-0", kExited, 0, 4)}),
       nullptr);
-  EXPECT_EQ(
-      first_failure({process("trainer-0", kExited, 0, 9), process("pserver-0", kExited, 0, 10)}),
+  EXPECT_NE(
+      first_failure({process("trainer-0", kRunning, 0, 0), process("pserver-0", kExited, 7, 4)}),
       nullptr);
 }
 
-TEST(FirstFailure, AKillComesBeforeTheExitsItCaused) {
-  const std::vector<ProcessOnNode> all{process("trainer-0", kExited, 4, 100),
-                                       process("pserver-0", kKilled, 0, 400)};
-  EXPECT_EQ(first_failure(all)->status.name, "pserver-0");
-  const std::vector<ProcessOnNode> later{process("trainer-0", kExited, 4, 100),
-                                         process("pserver-0", kKilled, 0, 9000)};
-  EXPECT_EQ(first_failure(later)->status.name, "trainer-0");
+TEST(FirstFailure, WhatAProcessDidItselfComesBeforeALostPeerWhateverTheClocksSay) {
+  const std::vector<ProcessOnNode> data{process("trainer-0", kExited, 4, 100),
+                                        process("trainer-1", kExited, 6, 9000)};
+  EXPECT_EQ(first_failure(data)->status.name, "trainer-1");
+  const std::vector<ProcessOnNode> killed{process("trainer-0", kExited, 4, 100),
+                                          process("pserver-0", kKilled, 9, 9000)};
+  EXPECT_EQ(first_failure(killed)->status.name, "pserver-0");
+  const std::vector<ProcessOnNode> lost{process("trainer-0", kExited, 4, 100),
+                                        process("trainer-1", kExited, 4, 90)};
+  EXPECT_EQ(first_failure(lost)->status.name, "trainer-1");
+}
+
+TEST(FirstFailure, AnOrderToStopComesBeforeTheExitsOfItsMomentOnly) {
+  const std::vector<ProcessOnNode> cause{process("trainer-0", kExited, 4, 100),
+                                         process("pserver-0", kExited, 130, 150)};
+  EXPECT_EQ(first_failure(cause)->status.name, "pserver-0");
+  const std::vector<ProcessOnNode> cleanup{process("trainer-0", kExited, 4, 100),
+                                           process("trainer-1", kKilled, SIGTERM, 900)};
+  EXPECT_EQ(first_failure(cleanup)->status.name, "trainer-0");
 }
 
 TEST(FirstFailure, ATrainerThatIsDoneIsNone) {

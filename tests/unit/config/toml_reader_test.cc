@@ -79,6 +79,12 @@ TEST(TomlReader, TheFirstMistakeOfTheFileIsShownWhateverTheOrderOfLookups) {
   EXPECT_TRUE(first_mistake(root).starts_with("job.toml:1:1: unknown key 'oops'"));
 }
 
+TEST(TomlReader, AKeyTheCallerRefusesIsNotUnknownToo) {
+  TomlTable root = parse("host = 'a'\n");
+  root.fail("host", "a local node has no host");
+  EXPECT_TRUE(first_mistake(root).starts_with("job.toml:1:8: a local node has no host\n"));
+}
+
 TEST(TomlReader, ReportsSyntaxErrorsWithTheirPlace) {
   const auto table = TomlTable::parse("a = 1\nb = = 2\n", "job.toml");
   ASSERT_FALSE(table);
