@@ -160,8 +160,8 @@ bool measure(const nn::Network& network, std::size_t size) {
 }  // namespace paddle
 
 int main() {
-  const auto network =
-      paddle::nn::Network::build(paddle::ngram_layers(), {"w0", "w1", "w2", "w3", "next"}, 0);
+  const auto network = paddle::nn::Network::build(
+      paddle::ngram_layers(), {{"w0", 0}, {"w1", 0}, {"w2", 0}, {"w3", 0}, {"next", 0}}, 0);
   if (!network) {
     std::fprintf(stderr, "%s\n", network.error().message.c_str());
     return 1;

@@ -47,11 +47,11 @@ DataConfig read_data(TomlTable data, const std::string& folder) {
   return config;
 }
 
-std::vector<std::string> data_slots(const DataConfig& data) {
-  if (data.format == "bow") return {"words", "label"};
-  std::vector<std::string> slots;
-  for (std::uint32_t i = 0; i + 1 < data.ngram; ++i) slots.push_back(fmt::format("word{}", i));
-  slots.emplace_back("next");
+std::vector<SlotConfig> data_slots(const DataConfig& data) {
+  if (data.format == "bow") return {{"words", 0}, {"label", 0}};
+  std::vector<SlotConfig> slots;
+  for (std::uint32_t i = 0; i + 1 < data.ngram; ++i) slots.push_back({fmt::format("word{}", i), 0});
+  slots.push_back({"next", 0});
   return slots;
 }
 

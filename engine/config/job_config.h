@@ -21,6 +21,12 @@ struct DataConfig {
   std::uint64_t dictionary_size = 0;  // lines of the dictionary, filled in when the file is read
 };
 
+// What every example has under one name, as a format of [data] fills it.
+struct SlotConfig {
+  std::string name;
+  std::uint32_t width = 0;  // floats of each example; 0: ids, one or any number of them
+};
+
 struct ParameterAttributes {
   std::string name;  // two layers with the same name share the parameter; default "_<layer>.w0",
                      // "_<layer>.wbias"
@@ -77,6 +83,9 @@ struct JobConfig {
 // "job.toml:12:8: unknown key 'pases', did you mean 'passes'?" followed by the line and a caret.
 // Overrides are "train.passes=3", as --set takes them (toml_reader.h).
 Result<JobConfig> read_job(const std::string& path, const std::vector<std::string>& overrides = {});
+
+// What a format offers to the layers, in the order of nn::Batch (engine/trainer/dataset.h).
+std::vector<SlotConfig> data_slots(const DataConfig& data);
 
 // The data files of one trainer, sorted by name, each "<workspace>/<name>": when all end in
 // -<number>, a file goes to number mod trainers; else all go to every trainer and `records_split`

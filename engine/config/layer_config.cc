@@ -75,8 +75,8 @@ void check_known(TomlTable& table, std::string_view key, const std::string& word
 
 std::vector<LayerConfig> read_layers(TomlTable& root, const DataConfig& data) {
   std::vector<LayerConfig> layers;
-  const std::vector<std::string> slots = data_slots(data);
-  std::set<std::string> known(slots.begin(), slots.end());
+  std::set<std::string> known;
+  for (const SlotConfig& slot : data_slots(data)) known.insert(slot.name);
   bool has_cost = false;
   for (TomlTable& table : root.tables("layer")) {
     LayerConfig layer = read_layer(table, data);

@@ -18,8 +18,6 @@ void require(TomlTable& table, std::string_view key, std::string_view where);
 
 // `folder` is the workspace: relative file names are below it.
 DataConfig read_data(TomlTable table, const std::string& folder);
-// What a format offers to the layers (engine/trainer/dataset.h).
-std::vector<std::string> data_slots(const DataConfig& data);
 std::vector<LayerConfig> read_layers(TomlTable& root, const DataConfig& data);
 // [optimizer] and [strategy].
 void read_optimizer(TomlTable table, JobConfig& job);

@@ -1,4 +1,4 @@
-// What the dataset hands to the network: ids by slot, for a number of examples.
+// What the dataset hands to the network: ids or floats by slot, for a number of examples.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +7,17 @@
 
 namespace paddle::nn {
 
-// Example i owns ids [offsets[i], offsets[i + 1]); with no offsets it owns exactly ids[i].
+// A slot of ids (config::SlotConfig with width 0) has ids; a slot of floats has values.
 struct Slot {
-  std::vector<std::uint64_t> ids;
-  std::vector<std::uint32_t> offsets;  // size of the batch + 1, or empty
+  // Example i owns ids [offsets[i], offsets[i + 1]); with no offsets it owns exactly ids[i].
+  std::vector<std::uint64_t> ids = {};
+  std::vector<std::uint32_t> offsets = {};  // size of the batch + 1, or empty
+  std::vector<float> weights = {};          // of each id; empty: all 1
+  // Example i owns values [i * width, (i + 1) * width). All finite.
+  std::vector<float> values = {};
 };
 
-// Slots are in the order of the names that the network was built with.
+// Slots are in the order that the network was built with.
 struct Batch {
   std::size_t size = 0;
   std::vector<Slot> slots;

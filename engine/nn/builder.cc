@@ -38,12 +38,13 @@ bool all_default(const config::ParameterAttributes& a) {
 }  // namespace
 
 Status Builder::build() {
+  add_data_layers();
   for (std::size_t i = 0; i < configs_.size(); ++i) {
     PADDLE_TRY_STATUS(build_layer());
     consumers_.push_back(0);
   }
   bool has_cost = false;
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
+  for (std::size_t i = data_layers_; i < layers_.size(); ++i) {
     const bool is_cost = layers_[i]->width() == 0;
     has_cost = has_cost || is_cost;
     if (!is_cost && consumers_[i] == 0) {
@@ -60,16 +61,32 @@ Status Builder::build() {
   return {};
 }
 
+void Builder::add_data_layers() {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].width == 0) continue;
+    layers_.push_back(make_data(slots_[i], layers_.size(), i));
+    consumers_.push_back(0);
+  }
+  data_layers_ = layers_.size();
+}
+
+std::vector<std::string_view> Builder::slot_names() const {
+  std::vector<std::string_view> names;
+  for (const config::SlotConfig& slot : slots_) names.push_back(slot.name);
+  return names;
+}
+
 Status Builder::build_layer() {
   const config::LayerConfig& layer = config();
   if (layer.name.empty()) {
-    return Error{Errc::kUsage, fmt::format("layer number {} has no name", index() + 1), ""};
+    return Error{Errc::kUsage,
+                 fmt::format("layer number {} has no name", index() - data_layers_ + 1), ""};
+  }
+  for (const config::SlotConfig& slot : slots_) {
+    if (slot.name == layer.name) return error("a data slot has the same name");
   }
   for (const auto& earlier : layers_) {
     if (earlier->name() == layer.name) return error("another layer has the same name");
-  }
-  if (std::find(slots_.begin(), slots_.end(), layer.name) != slots_.end()) {
-    return error("a data slot has the same name");
   }
   std::vector<std::string_view> types;
   for (const Kind& kind : kKinds) {
@@ -124,37 +141,44 @@ Result<LayerInput> Builder::layer_input(const std::string& name) {
         return error(fmt::format("input '{}' is a cost layer, which has no output", name));
       }
       ++consumers_[layer->index()];
-      return LayerInput{layer->index(), layer->width()};
+      return LayerInput{layer->index(), layer->width(), layer->index() < data_layers_};
     }
     candidates.push_back(layer->name());
   }
   if (name == config().name) return error("it is its own input");
-  for (std::size_t i = index() + 1; i < configs_.size(); ++i) {
+  for (std::size_t i = index() - data_layers_ + 1; i < configs_.size(); ++i) {
     if (configs_[i].name == name) {
       return error(fmt::format("input '{}' is defined further down", name),
                    fmt::format("move layer '{}' above layer '{}'", name, config().name));
     }
   }
-  if (std::find(slots_.begin(), slots_.end(), name) != slots_.end()) {
-    return error(fmt::format("input '{}' is a data slot", name),
-                 "put a layer of type embedding between them");
+  for (const config::SlotConfig& slot : slots_) {
+    if (slot.name == name) {
+      return error(fmt::format("input '{}' is a data slot of ids", name),
+                   "put a layer of type embedding between them");
+    }
   }
   return error(fmt::format("unknown input '{}'{}", name, suggest(name, candidates)),
-               "inputs are the names of earlier layers");
+               "inputs are the names of earlier layers and of float slots");
 }
 
-Result<std::size_t> Builder::slot(const std::string& name, std::string_view key) const {
-  const auto found = std::find(slots_.begin(), slots_.end(), name);
-  if (found != slots_.end()) return static_cast<std::size_t>(found - slots_.begin());
+Result<std::size_t> Builder::slot(const std::string& name, std::string_view key,
+                                  SlotKind kind) const {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].name != name) continue;
+    const bool is_ids = slots_[i].width == 0;
+    if (is_ids == (kind == SlotKind::kIds)) return i;
+    return error(fmt::format("{} '{}' is a slot of {}, it must be one of {}", key, name,
+                             is_ids ? "ids" : "floats", is_ids ? "floats" : "ids"));
+  }
   for (const config::LayerConfig& other : configs_) {
     if (other.name == name) {
       return error(fmt::format("{} '{}' is a layer, it must be a data slot", key, name),
-                   fmt::format("slots are {}", fmt::join(slots_, ", ")));
+                   fmt::format("slots are {}", fmt::join(slot_names(), ", ")));
     }
   }
-  return error(
-      fmt::format("unknown {} '{}'{}", key, name, suggest(name, {slots_.begin(), slots_.end()})),
-      fmt::format("slots are {}", fmt::join(slots_, ", ")));
+  return error(fmt::format("unknown {} '{}'{}", key, name, suggest(name, slot_names())),
+               fmt::format("slots are {}", fmt::join(slot_names(), ", ")));
 }
 
 Result<std::size_t> Builder::parameter(const ParameterRequest& request) {

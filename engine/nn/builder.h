@@ -19,6 +19,7 @@ namespace paddle::nn {
 struct LayerInput {
   std::size_t layer = 0;
   std::size_t width = 0;
+  bool is_data = false;  // nobody wants its gradient
 };
 
 // What a layer kind needs; initial_std is used where the configuration says "negative".
@@ -31,8 +32,8 @@ struct ParameterRequest {
 
 class Builder {
  public:
-  Builder(const std::vector<config::LayerConfig>& layers, const std::vector<std::string>& slots,
-          float default_l2)
+  Builder(const std::vector<config::LayerConfig>& layers,
+          const std::vector<config::SlotConfig>& slots, float default_l2)
       : configs_(layers), slots_(slots), default_l2_(default_l2) {}
 
   // Every layer, checked as a whole.
@@ -42,13 +43,15 @@ class Builder {
   std::vector<wire::ParameterSpec> take_parameters() { return std::move(parameters_); }
 
   // For the layer kinds: all speak of the layer that is being built.
-  const config::LayerConfig& config() const { return configs_[layers_.size()]; }
+  const config::LayerConfig& config() const { return configs_[layers_.size() - data_layers_]; }
   std::size_t index() const { return layers_.size(); }
   // kUsage: "layer 'x': <message>".
   Error error(std::string message, std::string hint = "") const;
   Result<LayerInput> layer_input(const std::string& name);
-  // The index of a data slot, named by `key`.
-  Result<std::size_t> slot(const std::string& name, std::string_view key) const;
+  enum class SlotKind { kIds, kFloats };
+  // The index of a data slot of that kind, named by `key`.
+  Result<std::size_t> slot(const std::string& name, std::string_view key, SlotKind kind) const;
+  const config::SlotConfig& slot_config(std::size_t slot) const { return slots_[slot]; }
   // The index of a parameter, new or shared by name.
   Result<std::size_t> parameter(const ParameterRequest& request);
   Status need_inputs(std::size_t at_least, std::size_t at_most) const;
@@ -56,12 +59,15 @@ class Builder {
   Status size_is(std::size_t width) const;
 
  private:
+  void add_data_layers();
   Status build_layer();
+  std::vector<std::string_view> slot_names() const;
   Status check_keys() const;
   std::string suggest(std::string_view name, std::vector<std::string_view> candidates) const;
 
   const std::vector<config::LayerConfig>& configs_;
-  const std::vector<std::string>& slots_;
+  const std::vector<config::SlotConfig>& slots_;
+  std::size_t data_layers_ = 0;  // float slots are the first layers
   float default_l2_;
   std::vector<std::unique_ptr<Layer>> layers_;
   std::vector<std::uint32_t> consumers_;  // by layer

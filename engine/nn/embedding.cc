@@ -147,7 +147,7 @@ LayerResult make_embedding(Builder& builder) {
   if (config.size == 0) return builder.error("key 'size' is missing: the length of a row");
   Embedding::Options options;
   for (const std::string& input : config.inputs) {
-    PADDLE_TRY(const std::size_t slot, builder.slot(input, "input"));
+    PADDLE_TRY(const std::size_t slot, builder.slot(input, "input", Builder::SlotKind::kIds));
     options.slots.push_back(slot);
     options.slot_names.push_back(input);
   }

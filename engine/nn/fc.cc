@@ -58,6 +58,7 @@ class FullyConnected final : public Layer {
       kernels::gemm(Transpose::kYes, Transpose::kNo, inner, width(), run.rows(), 1.0F,
                     access.output(product.input.layer), gradient, beta,
                     access.parameter_gradient(product.weight));
+      if (product.input.is_data) continue;
       const bool add = access.claim_output_gradient(product.input.layer);
       kernels::gemm(Transpose::kNo, Transpose::kYes, run.rows(), inner, width(), 1.0F, gradient,
                     run.parameters.dense[product.weight].data(), add ? 1.0F : 0.0F,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/base/result.h"
+#include "engine/config/job_config.h"
 #include "engine/nn/run.h"
 #include "engine/nn/workspace.h"
 
@@ -45,6 +46,9 @@ class Layer {
 
 class Builder;
 using LayerResult = Result<std::unique_ptr<Layer>>;
+// Float slot number `slot_index` of the batch as layer number `index`.
+std::unique_ptr<Layer> make_data(const config::SlotConfig& slot, std::size_t index,
+                                 std::size_t slot_index);
 LayerResult make_embedding(Builder& builder);
 LayerResult make_fc(Builder& builder);
 LayerResult make_concat(Builder& builder);

@@ -18,25 +18,34 @@ std::size_t elements(const wire::ParameterSpec& spec) {
 }  // namespace
 
 Result<Network> Network::build(const std::vector<config::LayerConfig>& layers,
-                               const std::vector<std::string>& slot_names, float default_l2) {
-  Builder builder(layers, slot_names, default_l2);
+                               const std::vector<config::SlotConfig>& slots, float default_l2) {
+  Builder builder(layers, slots, default_l2);
   PADDLE_TRY_STATUS(builder.build());
   Network network;
   network.layers_ = builder.take_layers();
   network.parameters_ = builder.take_parameters();
-  network.slot_names_ = slot_names;
+  network.slots_ = slots;
   return network;
 }
 
 Status Network::check(const Batch& batch) const {
-  if (batch.slots.size() != slot_names_.size()) {
+  if (batch.slots.size() != slots_.size()) {
     return Error{Errc::kData,
                  fmt::format("a batch has {} slots, the network reads {}", batch.slots.size(),
-                             slot_names_.size()),
+                             slots_.size()),
                  ""};
   }
   for (std::size_t i = 0; i < batch.slots.size(); ++i) {
     const Slot& slot = batch.slots[i];
+    const std::size_t values = batch.size * slots_[i].width;
+    if (slot.values.size() != values || (values > 0 && !slot.ids.empty())) {
+      return Error{Errc::kData,
+                   fmt::format("slot '{}': {} ids and {} floats, {} examples have {} floats each",
+                               slots_[i].name, slot.ids.size(), slot.values.size(), batch.size,
+                               slots_[i].width),
+                   ""};
+    }
+    if (slots_[i].width > 0) continue;
     std::size_t expected = batch.size;
     bool good = true;
     if (!slot.offsets.empty()) {
@@ -47,7 +56,13 @@ Status Network::check(const Batch& batch) const {
     if (!good || slot.ids.size() != expected) {
       return Error{Errc::kData,
                    fmt::format("slot '{}': {} ids and {} offsets do not make {} examples",
-                               slot_names_[i], slot.ids.size(), slot.offsets.size(), batch.size),
+                               slots_[i].name, slot.ids.size(), slot.offsets.size(), batch.size),
+                   ""};
+    }
+    if (!slot.weights.empty() && slot.weights.size() != slot.ids.size()) {
+      return Error{Errc::kData,
+                   fmt::format("slot '{}': {} weights for {} ids", slots_[i].name,
+                               slot.weights.size(), slot.ids.size()),
                    ""};
     }
   }
@@ -57,7 +72,7 @@ Status Network::check(const Batch& batch) const {
 void Network::collect_ids(const Batch& batch,
                           std::span<std::vector<std::uint64_t>> ids_by_parameter) const {
   PADDLE_CHECK(ids_by_parameter.size() == parameters_.size());
-  PADDLE_CHECK(batch.slots.size() == slot_names_.size());
+  PADDLE_CHECK(batch.slots.size() == slots_.size());
   for (auto& ids : ids_by_parameter) ids.clear();
   for (const auto& layer : layers_) layer->collect_ids(batch, ids_by_parameter);
   for (auto& ids : ids_by_parameter) {

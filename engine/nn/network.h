@@ -20,16 +20,17 @@ namespace paddle::nn {
 
 class Network {
  public:
-  // slot_names: the batch's slots, in order. default_l2 holds where a parameter gives none.
+  // slots: the batch's, in order. default_l2 holds where a parameter gives none.
   // kUsage, naming the layer and the key, with a suggestion where there is one.
   static Result<Network> build(const std::vector<config::LayerConfig>& layers,
-                               const std::vector<std::string>& slot_names, float default_l2);
+                               const std::vector<config::SlotConfig>& slots, float default_l2);
 
   // Dense and sparse, in network order; an index in it is a parameter id. Shapes: embedding
   // {vocabulary or 0, size}, fc weight {input width, size}, fc bias {size}.
   const std::vector<wire::ParameterSpec>& parameters() const { return parameters_; }
 
-  // kData unless every slot is there, with as many ids as its offsets or the batch's size say.
+  // kData unless every slot is there, with as many ids and weights as its offsets or the batch's
+  // size say, or as many values as its width says.
   Status check(const Batch& batch) const;
   // The ids of each sparse parameter that a checked batch touches, sorted and unique; one vector
   // for each parameter, empty for dense ones.
@@ -49,7 +50,7 @@ class Network {
 
   std::vector<std::unique_ptr<Layer>> layers_;
   std::vector<wire::ParameterSpec> parameters_;
-  std::vector<std::string> slot_names_;
+  std::vector<config::SlotConfig> slots_;
 };
 
 }  // namespace paddle::nn

@@ -88,7 +88,7 @@ LayerResult make_softmax_cross_entropy(Builder& builder) {
   }
   PADDLE_TRY(const LayerInput input, builder.layer_input(config.inputs[0]));
   PADDLE_TRY_STATUS(builder.size_is(input.width));
-  PADDLE_TRY(const std::size_t label, builder.slot(config.label, "label"));
+  PADDLE_TRY(const std::size_t label, builder.slot(config.label, "label", Builder::SlotKind::kIds));
   return LayerResult(std::make_unique<SoftmaxCrossEntropy>(builder, input, label));
 }
 

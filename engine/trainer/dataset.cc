@@ -5,8 +5,6 @@
 #include <mutex>
 #include <thread>
 
-#include <fmt/format.h>
-
 #include "engine/base/rng.h"
 #include "engine/trainer/record_reader.h"
 
@@ -72,7 +70,7 @@ class ThreadedStream final : public BatchStream {
  public:
   ThreadedStream(const DatasetOptions& options, const Dictionary& dictionary, std::uint32_t pass)
       : options_(options),
-        slots_(slot_names(options.data).size()),
+        slots_(config::data_slots(options.data).size()),
         shuffler_(RecordReader(options_, dictionary), options.shuffle_records,
                   stream_of(options, pass)),
         parser_([this] { parse(); }) {}
@@ -153,14 +151,6 @@ class ThreadedStream final : public BatchStream {
 };
 
 }  // namespace
-
-std::vector<std::string> slot_names(const config::DataConfig& data) {
-  if (data.format == "bow") return {"words", "label"};
-  std::vector<std::string> names;
-  for (std::uint32_t i = 0; i + 1 < data.ngram; ++i) names.push_back(fmt::format("word{}", i));
-  names.emplace_back("next");
-  return names;
-}
 
 std::unique_ptr<BatchStream> open_pass(const DatasetOptions& options, const Dictionary& dictionary,
                                        std::uint32_t pass) {

@@ -18,8 +18,7 @@ namespace paddle::trainer {
 //   shorter one none.
 //          slots word0 .. word{n-2}, next
 //   bow    a line is "label<TAB>tokens"; slots words (any number of ids, none too), label
-std::vector<std::string> slot_names(const config::DataConfig& data);
-
+// Its slots are those of config::data_slots.
 struct DatasetOptions {
   config::DataConfig data;
   config::DataShare share;

@@ -8,7 +8,7 @@ namespace {
 using Layers = std::vector<config::LayerConfig>;
 
 Error build_error(const Layers& layers) {
-  const auto built = Network::build(layers, {"word", "label"}, 0);
+  const auto built = Network::build(layers, parse_slots({"word", "label", "price:3"}), 0);
   if (built) {
     ADD_FAILURE() << "it was built";
     return {};
@@ -51,7 +51,15 @@ TEST(BuildError, OrderAndUse) {
   expect_error({}, "the network has no cost layer");
   expect_error({kWords, cost("c", "words", "label"), fc("x", {"c"}, 3, "")},
                "layer 'x': input 'c' is a cost layer, which has no output");
-  expect_error({fc("x", {"word"}, 3, "")}, "layer 'x': input 'word' is a data slot");
+  expect_error({fc("x", {"word"}, 3, "")}, "layer 'x': input 'word' is a data slot of ids");
+}
+
+TEST(BuildError, SlotsOfTheWrongKind) {
+  expect_error({embedding("e", {"price"}, 3, true)},
+               "layer 'e': input 'price' is a slot of floats, it must be one of ids");
+  expect_error({kWords, cost("cost", "words", "price")},
+               "layer 'cost': label 'price' is a slot of floats, it must be one of ids");
+  expect_error({fc("price", {"price"}, 3, "")}, "layer 'price': a data slot has the same name");
 }
 
 TEST(BuildError, MissingAndMisplacedKeys) {

@@ -87,6 +87,18 @@ TEST(Gradient, ALayerWithSeveralReadersAndTwoCosts) {
   expect_right_gradient(test, five_examples());
 }
 
+TEST(Gradient, FloatSlotsNextToLayers) {
+  TestNetwork test({embedding("e", {"a"}, 3, true), fc("hidden", {"price", "e"}, 4, "tanh"),
+                    concat("c", {"hidden", "age", "price"}), fc("out", {"c"}, 3, "identity"),
+                    cost("cost", "out", "label")},
+                   {"a", "price:2", "label", "age:1"});
+  expect_right_gradient(test, {3,
+                               {{{0, 3, 3}},
+                                {{}, {}, {}, {0.5F, -1, 2, 0.25F, -0.5F, 1}},
+                                {{1, 0, 2}},
+                                {{}, {}, {}, {1, -2, 0.5F}}}});
+}
+
 class PoolingGradient : public testing::TestWithParam<const char*> {};
 TEST_P(PoolingGradient, RaggedSlotWithAnEmptyBag) {
   for (const bool sparse : {false, true}) {

@@ -38,7 +38,7 @@ TEST(Network, ParametersInNetworkOrderWithNamesShapesAndAttributes) {
   auto hidden = fc("hidden", {"words", "words"}, 8, "");
   hidden.bias.learning_rate = 2;
   const auto network =
-      Network::build({words, hidden, cost("cost", "hidden", "y")}, {"w", "y"}, 0.5F);
+      Network::build({words, hidden, cost("cost", "hidden", "y")}, parse_slots({"w", "y"}), 0.5F);
   ASSERT_TRUE(network) << network.error().message;
   const auto& parameters = network->parameters();
   ASSERT_EQ(parameters.size(), 4U);
@@ -140,6 +140,13 @@ TEST(Network, WrongDataIsNamed) {
                     "slot 'w0': 1 ids and 0 offsets do not make 2 examples");
   expect_data_error(test, {2, {{{0}, {0, 2, 1}}, {{1, 2}, {}}, {{1, 1}, {}}}},
                     "slot 'w0': 1 ids and 3 offsets do not make 2 examples");
+  expect_data_error(test, {1, {{{0}, {}}, {{1}, {}, {1, 2}}, {{1}, {}}}},
+                    "slot 'w1': 2 weights for 1 ids");
+  expect_data_error(test, {1, {{{0}, {}}, {{1}, {}}, {{1}, {}, {}, {1}}}},
+                    "slot 'next': 1 ids and 1 floats, 1 examples have 0 floats each");
+  TestNetwork floats({fc("x", {"f"}, 3, "identity"), cost("cost", "x", "y")}, {"f:2", "y"});
+  expect_data_error(floats, {1, {{{}, {}, {}, {1}}, {{0}, {}}}},
+                    "slot 'f': 0 ids and 1 floats, 1 examples have 2 floats each");
   expect_data_error(test, {0, {}}, "a batch has 0 slots, the network reads 3");
   TestNetwork dense({embedding("e", {"w"}, 3, false), cost("cost", "e", "y")}, {"w", "y"});
   expect_data_error(dense, {1, {{{7}, {}}, {{0}, {}}}},

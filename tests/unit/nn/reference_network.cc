@@ -24,7 +24,7 @@ struct Reference {
 
   std::span<const std::uint64_t> ids(const std::string& slot_name, std::size_t example) const {
     std::size_t s = 0;
-    while (test.slots[s] != slot_name) ++s;
+    while (parse_slots(test.slots)[s].name != slot_name) ++s;
     const Slot& slot = batch.slots[s];
     if (slot.offsets.empty()) return {&slot.ids[example], 1};
     return std::span(slot.ids).subspan(slot.offsets[example],
@@ -73,6 +73,12 @@ struct Reference {
 
   double cost(std::size_t example) const {
     std::map<std::string, Vector> outputs;
+    const auto slots = parse_slots(test.slots);
+    for (std::size_t s = 0; s < slots.size(); ++s) {
+      for (std::size_t c = 0; c < slots[s].width; ++c) {
+        outputs[slots[s].name].push_back(batch.slots[s].values[example * slots[s].width + c]);
+      }
+    }
     double sum = 0;
     for (const config::LayerConfig& layer : test.layers) {
       Vector& out = outputs[layer.name];

@@ -57,10 +57,20 @@ config::LayerConfig cost(std::string name, std::string input, std::string label)
   return layer;
 }
 
+std::vector<config::SlotConfig> parse_slots(const std::vector<std::string>& slots) {
+  std::vector<config::SlotConfig> parsed;
+  for (const std::string& text : slots) {
+    const std::size_t colon = text.find(':');
+    const std::string width = colon == std::string::npos ? "0" : text.substr(colon + 1);
+    parsed.push_back({text.substr(0, colon), static_cast<std::uint32_t>(std::stoul(width))});
+  }
+  return parsed;
+}
+
 TestNetwork::TestNetwork(std::vector<config::LayerConfig> layer_configs,
                          std::vector<std::string> slot_names, std::uint64_t seed)
     : layers(std::move(layer_configs)), slots(std::move(slot_names)), network([&] {
-        auto built = Network::build(layers, slots, 0);
+        auto built = Network::build(layers, parse_slots(slots), 0);
         if (!built) throw std::runtime_error(built.error().message);
         return *std::move(built);
       }()) {

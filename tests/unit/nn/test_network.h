@@ -18,6 +18,9 @@ config::LayerConfig cost(std::string name, std::string input, std::string label)
 
 constexpr std::uint64_t kTestVocabulary = 7;
 
+// "word" is a slot of ids, "price:3" one of three floats.
+std::vector<config::SlotConfig> parse_slots(const std::vector<std::string>& slots);
+
 // Owns parameter values: random, or moved along the gradient by step().
 class TestNetwork {
  public:

@@ -74,8 +74,9 @@ TEST_F(DatasetTest, NgramWindowsSlideOverTheMarkedSentence) {
   options_.data.format = "ngram";
   options_.data.ngram = 4;
   options_.share.files = {folder_.write("text", "a  b\tx\n\n \nc\r\na b")};
-  EXPECT_EQ(slot_names(options_.data),
-            (std::vector<std::string>{"word0", "word1", "word2", "next"}));
+  std::vector<std::string> names;
+  for (const auto& slot : config::data_slots(options_.data)) names.push_back(slot.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"word0", "word1", "word2", "next"}));
   // The second sentence is too short for a window.
   EXPECT_EQ(read_all(), (std::vector<Example>{{0, 2, 3, 5}, {2, 3, 5, 1}, {0, 2, 3, 1}}));
 }

@@ -1,0 +1,39 @@
+// data: the values of a float slot. Every float slot is such a layer, under the slot's own name.
+#include <algorithm>
+
+#include "engine/nn/builder.h"
+
+namespace paddle::nn {
+namespace {
+
+class Data final : public Layer {
+ public:
+  Data(const config::SlotConfig& slot, std::size_t index, std::size_t slot_index)
+      : Layer(slot.name, index, slot.width), slot_index_(slot_index) {}
+
+  void set_consumers(std::span<const std::uint32_t> consumers) override {
+    is_read_ = consumers[index()] > 0;
+  }
+
+  Status forward(const Run& run, LayerAccess access, double&) const override {
+    if (!is_read_) return {};  // a label
+    std::copy_n(run.batch.slots[slot_index_].values.data() + run.begin * width(),
+                run.rows() * width(), access.output(index()));
+    return {};
+  }
+
+  void backward(const Run&, LayerAccess) const override {}
+
+ private:
+  std::size_t slot_index_;
+  bool is_read_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_data(const config::SlotConfig& slot, std::size_t index,
+                                 std::size_t slot_index) {
+  return std::make_unique<Data>(slot, index, slot_index);
+}
+
+}  // namespace paddle::nn
