@@ -137,6 +137,8 @@ Result<SshTarget> apply_options(ssh_session session, const NodeSpec& node) {
   const bool process_config = false;
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_PROCESS_CONFIG, &process_config));
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_GSSAPI_AUTH, &off));
+  // Whatever the files say: libssh would call any host known, even one whose key has changed.
+  PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_STRICTHOSTKEYCHECK, &on));
   if (!node.user.empty()) {
     PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_USER, node.user.c_str()));
   }

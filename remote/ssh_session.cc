@@ -73,7 +73,11 @@ Result<SshConnection> open_session(const NodeSpec& node, TimePoint deadline) {
     const socket_t fd = transport.fd.release();  // of libssh once ssh_connect has it, which is next
     ssh_options_set(session, SSH_OPTIONS_FD, &fd);
   }
-  PADDLE_TRY_STATUS(handshake(session, target));
+  if (Status status = handshake(session, target); !status) {
+    if (!target.proxy_command || !node.jump.empty()) return std::move(status).error();
+    return std::move(status).error().with("ProxyCommand or ProxyJump of " + target.directory +
+                                          "/config");
+  }
   PADDLE_TRY_STATUS(check_host_key(session, target));
   if (Status status = authenticate(session, target, deadline); !status) {
     return std::move(status).error().with(target.label());

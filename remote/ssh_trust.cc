@@ -1,41 +1,58 @@
 #include "remote/ssh_trust.h"
 
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <memory>
+#include <span>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "engine/base/fd.h"
 #include "engine/base/text.h"
 
 namespace paddle::remote {
 namespace {
+
+constexpr const char* kSystemKnownHosts = "/etc/ssh/ssh_known_hosts";
+constexpr std::size_t kKnownHostsBytesMax = 16U << 20U;
+constexpr Duration kAgentPatience = std::chrono::seconds(2);
+constexpr const char* kNoAgent = "/dev/null";  // not a socket: libssh finds no agent
+
+// As known_hosts names it: the port only where it is not 22.
+std::string known_name(const SshTarget& target) {
+  return target.port == 22 ? target.host : fmt::format("[{}]:{}", target.host, target.port);
+}
 
 struct KeyFree {
   void operator()(ssh_key key) const { ssh_key_free(key); }
 };
 using KeyHandle = std::unique_ptr<ssh_key_struct, KeyFree>;
 
-// "ED25519 SHA256:base64" as OpenSSH prints it, so that it can be compared by eye.
-Result<std::string> server_fingerprint(ssh_session session) {
+Result<KeyHandle> server_key(ssh_session session) {
   ssh_key raw = nullptr;
-  if (ssh_get_server_publickey(session, &raw) != SSH_OK) {
-    return Error{Errc::kAuth, "the server showed no host key", ""};
-  }
-  const KeyHandle key(raw);
+  if (ssh_get_server_publickey(session, &raw) == SSH_OK) return KeyHandle(raw);
+  return Error{Errc::kAuth, "the server showed no host key", ""};
+}
+
+// "ED25519 SHA256:base64" as OpenSSH prints it, so that it can be compared by eye.
+Result<std::string> fingerprint_of(ssh_key key) {
   unsigned char* hash = nullptr;
   std::size_t size = 0;
-  if (ssh_get_publickey_hash(key.get(), SSH_PUBLICKEY_HASH_SHA256, &hash, &size) != 0) {
+  if (ssh_get_publickey_hash(key, SSH_PUBLICKEY_HASH_SHA256, &hash, &size) != 0) {
     return Error{Errc::kAuth, "the server's host key cannot be hashed", ""};
   }
   char* text = ssh_get_fingerprint_hash(SSH_PUBLICKEY_HASH_SHA256, hash, size);
   ssh_clean_pubkey_hash(&hash);
   if (text == nullptr) return Error{Errc::kAuth, "the server's host key cannot be printed", ""};
-  std::string fingerprint =
-      fmt::format("{} {}", ssh_key_type_to_char(ssh_key_type(key.get())), text);
+  std::string fingerprint = fmt::format("{} {}", ssh_key_type_to_char(ssh_key_type(key)), text);
   ssh_string_free_char(text);
   return fingerprint;
 }
@@ -55,41 +72,108 @@ Error lost(ssh_session session) {
                ""};
 }
 
-// One offered key. `tried` collects what an error has to name.
-Result<Attempt> try_file(ssh_session session, const std::string& path, TimePoint deadline,
-                         std::vector<std::string>& tried) {
+Result<KeyHandle> read_key(const std::string& path) {
   bool asked = false;
   ssh_key raw = nullptr;
-  if (ssh_pki_import_privkey_file(path.c_str(), nullptr, note_passphrase, &asked, &raw) != SSH_OK) {
-    tried.push_back(path + (asked ? " (encrypted: add it to ssh-agent)" : " (not a readable key)"));
-    return Attempt::kRefused;
+  if (ssh_pki_import_privkey_file(path.c_str(), nullptr, note_passphrase, &asked, &raw) == SSH_OK) {
+    return KeyHandle(raw);
   }
-  const KeyHandle key(raw);
-  tried.push_back(path);
-  PADDLE_TRY_STATUS(set_deadline(session, deadline));
-  const int answer = ssh_userauth_publickey(session, nullptr, key.get());
+  return Error{Errc::kAuth, asked ? "encrypted: add it to ssh-agent" : "not a readable key", ""};
+}
+
+// "path", or "path (why it is of no use)".
+std::string described(const std::string& path) {
+  const auto key = read_key(path);
+  return key ? path : fmt::format("{} ({})", path, key.error().message);
+}
+
+Result<Attempt> outcome(ssh_session session, int answer) {
   if (answer == SSH_AUTH_SUCCESS) return Attempt::kAccepted;
   if (!ssh_is_connected(session)) return lost(session);
   if (answer == SSH_AUTH_AGAIN) return Error{Errc::kUnreachable, "deadline passed", ""};
   return Attempt::kRefused;
 }
 
-Result<Attempt> try_agent(ssh_session session, TimePoint deadline,
-                          std::vector<std::string>& tried) {
+Result<Attempt> try_file(ssh_session session, const std::string& path, TimePoint deadline) {
+  const auto key = read_key(path);
+  if (!key) return Attempt::kRefused;
   PADDLE_TRY_STATUS(set_deadline(session, deadline));
-  const int answer = ssh_userauth_agent(session, nullptr);
-  if (answer == SSH_AUTH_SUCCESS) return Attempt::kAccepted;
-  if (!ssh_is_connected(session)) return lost(session);
-  tried.push_back("the keys of ssh-agent, if one runs");
-  return Attempt::kRefused;
+  return outcome(session, ssh_userauth_publickey(session, nullptr, key->get()));
+}
+
+// libssh waits for an agent without a deadline, so one is asked for its keys here first.
+bool agent_answers(const char* path, TimePoint deadline) {
+  constexpr std::byte kRequestIdentities[] = {std::byte{0}, std::byte{0}, std::byte{0},
+                                              std::byte{1}, std::byte{11}};
+  sockaddr_un where{};
+  where.sun_family = AF_UNIX;
+  const std::string_view name = path;
+  if (name.size() >= sizeof where.sun_path) return false;
+  name.copy(where.sun_path, name.size());
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd || ::connect(fd.get(), reinterpret_cast<sockaddr*>(&where), sizeof where) != 0) {
+    return false;
+  }
+  std::byte first{};
+  return write_all(fd.get(), kRequestIdentities, deadline) &&
+         read_exact(fd.get(), std::span(&first, 1), deadline);
+}
+
+// Every key of ssh-agent, then every IdentityFile of the config, then the default keys. `tried`
+// collects what an error has to name.
+Result<Attempt> try_all(ssh_session session, const SshTarget& target, TimePoint deadline,
+                        std::vector<std::string>& tried) {
+  if (const char* const agent = std::getenv("SSH_AUTH_SOCK"); agent != nullptr && *agent != '\0') {
+    if (agent_answers(agent, std::min(deadline, SteadyClock().now() + kAgentPatience))) {
+      tried.emplace_back("the keys of ssh-agent");
+    } else {
+      tried.push_back(fmt::format("ssh-agent (no answer at {})", escape_control(agent)));
+      ssh_options_set(session, SSH_OPTIONS_IDENTITY_AGENT, kNoAgent);
+    }
+  }
+  PADDLE_TRY_STATUS(set_deadline(session, deadline));
+  const int answer = ssh_userauth_publickey_auto(session, nullptr, nullptr);
+  if (::access((target.directory + "/config").c_str(), R_OK) == 0) {
+    tried.push_back(fmt::format("every IdentityFile of {}/config", target.directory));
+  }
+  for (const char* name : {"/id_ed25519", "/id_ecdsa", "/id_rsa"}) {
+    const std::string path = target.directory + name;
+    if (path != target.identity && ::access(path.c_str(), F_OK) == 0) {
+      tried.push_back(described(path));
+    }
+  }
+  return outcome(session, answer);
+}
+
+// libssh knows no @revoked lines. One that holds this key refuses it for whatever host it names.
+bool is_revoked(ssh_key key, const std::string& known_hosts) {
+  const auto text = read_file(known_hosts, kKnownHostsBytesMax);
+  char* encoded = nullptr;
+  if (!text || ssh_pki_export_pubkey_base64(key, &encoded) != SSH_OK) return false;
+  const std::string wanted = encoded;
+  ssh_string_free_char(encoded);
+  std::istringstream lines(*text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("@revoked") && line.find(wanted) != line.npos) return true;
+  }
+  return false;
 }
 
 }  // namespace
 
 Status check_host_key(ssh_session session, const SshTarget& target) {
   const ssh_known_hosts_e state = ssh_session_is_known_server(session);
+  PADDLE_TRY(const KeyHandle key, server_key(session));
+  for (const std::string& file : {target.known_hosts, std::string(kSystemKnownHosts)}) {
+    if (!is_revoked(key.get(), file)) continue;
+    PADDLE_TRY(const std::string fingerprint, fingerprint_of(key.get()));
+    return Error{Errc::kAuth,
+                 fmt::format("{} shows the host key {}, which is revoked in {}", target.label(),
+                             fingerprint, file),
+                 "whoever runs the machine must give it a new host key"};
+  }
   if (state == SSH_KNOWN_HOSTS_OK) return {};
-  PADDLE_TRY(const std::string fingerprint, server_fingerprint(session));
+  PADDLE_TRY(const std::string fingerprint, fingerprint_of(key.get()));
   switch (state) {
     case SSH_KNOWN_HOSTS_UNKNOWN:
     case SSH_KNOWN_HOSTS_NOT_FOUND:
@@ -106,8 +190,8 @@ Status check_host_key(ssh_session session, const SshTarget& target) {
                       "may be listening in, or the machine was reinstalled",
                       target.label(), fingerprint, target.known_hosts),
           fmt::format("ask whoever runs it for the fingerprint; only if it is this one: "
-                      "ssh-keygen -f {} -R \"[{}]:{}\"",
-                      target.known_hosts, target.host, target.port)};
+                      "ssh-keygen -f {} -R \"{}\"",
+                      target.known_hosts, known_name(target))};
     default:
       return Error{Errc::kAuth,
                    fmt::format("the host key of {} ({}) cannot be checked: {}", target.label(),
@@ -119,20 +203,16 @@ Status check_host_key(ssh_session session, const SshTarget& target) {
 Status authenticate(ssh_session session, const SshTarget& target, TimePoint deadline) {
   std::vector<std::string> tried;
   if (!target.identity.empty()) {
-    PADDLE_TRY(const Attempt attempt, try_file(session, target.identity, deadline, tried));
+    tried.push_back(described(target.identity));
+    PADDLE_TRY(const Attempt attempt, try_file(session, target.identity, deadline));
     if (attempt == Attempt::kAccepted) return {};
   }
-  PADDLE_TRY(const Attempt attempt, try_agent(session, deadline, tried));
+  PADDLE_TRY(const Attempt attempt, try_all(session, target, deadline, tried));
   if (attempt == Attempt::kAccepted) return {};
-  for (const char* name : {"/id_ed25519", "/id_ecdsa", "/id_rsa"}) {
-    const std::string path = target.directory + name;
-    if (path == target.identity || ::access(path.c_str(), F_OK) != 0) continue;
-    PADDLE_TRY(const Attempt file, try_file(session, path, deadline, tried));
-    if (file == Attempt::kAccepted) return {};
-  }
   return Error{Errc::kAuth,
                fmt::format("none of our keys is accepted for user {}; tried {}", target.user,
-                           fmt::join(tried, ", ")),
+                           tried.empty() ? "none, for there is none"
+                                         : fmt::format("{}", fmt::join(tried, ", "))),
                "paddlectl logs in with keys only, never a password: name the key with `identity`, "
                "load it with ssh-add, or install it with ssh-copy-id"};
 }

@@ -10,12 +10,12 @@
 
 namespace paddle::remote {
 
-// kAuth with the SHA256 fingerprint when the key is unknown (the hint says how to add it) or
-// changed (always refused).
+// kAuth with the SHA256 fingerprint when the key is unknown (the hint says how to add it), changed
+// or revoked (always refused).
 Status check_host_key(ssh_session session, const SshTarget& target);
 
-// The configured identity, then ssh-agent, then id_ed25519, id_ecdsa, id_rsa. kAuth names
-// everything that was tried.
+// The named identity, then ssh-agent, every IdentityFile of the config, and the default keys. kAuth
+// names everything that was tried.
 Status authenticate(ssh_session session, const SshTarget& target, TimePoint deadline);
 
 }  // namespace paddle::remote

@@ -53,16 +53,19 @@ Result<pid_t> spawn_program(const std::vector<std::string>& arguments, int outpu
 
 // A port that was free a moment ago; start() tries again when someone else was faster.
 Result<std::uint16_t> free_port(const std::string& address) {
-  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in where{};
-  where.sin_family = AF_INET;
-  ::inet_pton(AF_INET, address.c_str(), &where.sin_addr);
-  socklen_t size = sizeof where;
-  if (!fd || ::bind(fd.get(), reinterpret_cast<sockaddr*>(&where), size) != 0 ||
-      ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&where), &size) != 0) {
+  sockaddr_in v4{};
+  sockaddr_in6 v6{};
+  v4.sin_family = AF_INET;
+  v6.sin6_family = AF_INET6;
+  const bool is_v6 = ::inet_pton(AF_INET6, address.c_str(), &v6.sin6_addr) == 1;
+  ::inet_pton(AF_INET, address.c_str(), &v4.sin_addr);
+  auto* const where = is_v6 ? reinterpret_cast<sockaddr*>(&v6) : reinterpret_cast<sockaddr*>(&v4);
+  socklen_t size = is_v6 ? sizeof v6 : sizeof v4;
+  const UniqueFd fd(::socket(where->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd || ::bind(fd.get(), where, size) != 0 || ::getsockname(fd.get(), where, &size) != 0) {
     return system_error(Errc::kResource, "bind " + address);
   }
-  return ntohs(where.sin_port);
+  return ntohs(is_v6 ? v6.sin6_port : v4.sin_port);
 }
 
 // Processes whose parent is `parent` and whose program is sshd.
@@ -94,9 +97,9 @@ Result<int> run_program(const std::vector<std::string>& arguments, const std::st
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-Status make_key(const std::string& path) {
-  PADDLE_TRY(const int code,
-             run_program({kKeygen, "-q", "-t", "ed25519", "-N", "", "-C", "test", "-f", path}));
+Status make_key(const std::string& path, const std::string& passphrase) {
+  PADDLE_TRY(const int code, run_program({kKeygen, "-q", "-t", "ed25519", "-N", passphrase, "-C",
+                                          "test", "-f", path}));
   if (code != 0) return Error{Errc::kFailed, fmt::format("ssh-keygen ended with {}", code), ""};
   return {};
 }
@@ -141,7 +144,7 @@ Status Sshd::spawn() {
   const UniqueFd write_end(pipe[1]);
   std::vector<std::string> arguments = {kSshd, "-D", "-e", "-f", "/dev/null"};
   for (const std::string& option :
-       {fmt::format("ListenAddress={}:{}", address_, port_),
+       {fmt::format("ListenAddress=[{}]:{}", address_, port_),
         fmt::format("HostKey={}/host_key", folder()), fmt::format("PidFile=none"),
         fmt::format("AuthorizedKeysFile={}/authorized_keys", folder()),
         std::string("PasswordAuthentication=no"), std::string("KbdInteractiveAuthentication=no"),

@@ -23,8 +23,8 @@ namespace paddle::test {
 // when it was killed.
 Result<int> run_program(const std::vector<std::string>& arguments,
                         const std::string& output = "/dev/null");
-// ssh-keygen: an ed25519 key without passphrase at `path` and `path`.pub.
-Status make_key(const std::string& path);
+// ssh-keygen: an ed25519 key at `path` and `path`.pub.
+Status make_key(const std::string& path, const std::string& passphrase = "");
 
 class Sshd {
  public:

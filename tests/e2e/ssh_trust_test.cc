@@ -1,0 +1,286 @@
+// Who the SSH launcher trusts and who it says it is, against a real sshd on a loopback address.
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "engine/base/bytes.h"
+#include "remote/ssh_config.h"
+#include "tests/e2e/ssh_fixture.h"
+#include "tests/support/process.h"
+
+namespace paddle::remote {
+namespace {
+
+using SshTrustTest = SshLauncherTest;
+
+std::string fingerprint_of(const std::string& public_key, const std::string& scratch) {
+  // ssh-keygen is the independent witness for what the launcher prints.
+  EXPECT_EQ(*test::run_program({"/usr/bin/ssh-keygen", "-l", "-f", public_key}, scratch), 0);
+  const std::string line = *read_file(scratch);
+  const auto begin = line.find("SHA256:");
+  return line.substr(begin, line.find(' ', begin) - begin);
+}
+
+TEST_F(SshTrustTest, RefusesAnUnknownHostKeyAndShowsItsFingerprint) {
+  write(sshd_->known_hosts(), "");
+  const Error error = refusal();
+  EXPECT_EQ(error.code, Errc::kAuth);
+  EXPECT_NE(error.message.find(
+                fingerprint_of(sshd_->folder() + "/host_key.pub", sshd_->folder() + "/print")),
+            std::string::npos)
+      << error.message;
+  EXPECT_NE(error.message.find("node-0"), std::string::npos);
+  EXPECT_NE(error.hint.find(fmt::format("ssh-keyscan -p {} {} >> {}", sshd_->port(),
+                                        sshd_->address(), sshd_->known_hosts())),
+            std::string::npos)
+      << error.hint;
+  const std::string log = sshd_->log_with("[preauth]");
+  EXPECT_NE(log.find("[preauth]"), std::string::npos) << log;
+  EXPECT_EQ(log.find("Accepted"), std::string::npos) << "no key was offered";
+  EXPECT_EQ(*read_file(sshd_->known_hosts()), "") << "trust is never added silently";
+}
+
+TEST_F(SshTrustTest, RefusesAMissingKnownHostsFile) {
+  node_.known_hosts = sshd_->folder() + "/absent";
+  EXPECT_EQ(refusal().code, Errc::kAuth);
+  EXPECT_FALSE(std::filesystem::exists(node_.known_hosts));
+}
+
+TEST_F(SshTrustTest, RefusesAChangedHostKey) {
+  const std::string other = sshd_->folder() + "/other_key";
+  ASSERT_TRUE(test::make_key(other));
+  write(sshd_->known_hosts(),
+        fmt::format("[{}]:{} {}", sshd_->address(), sshd_->port(), *read_file(other + ".pub")));
+  const Error error = refusal();
+  EXPECT_EQ(error.code, Errc::kAuth);
+  EXPECT_NE(error.message.find(
+                fingerprint_of(sshd_->folder() + "/host_key.pub", sshd_->folder() + "/print")),
+            std::string::npos)
+      << error.message;
+  EXPECT_NE(error.message.find(sshd_->known_hosts()), std::string::npos);
+  EXPECT_EQ(error.hint.find("ssh-keyscan"), std::string::npos) << "not a thing to wave through";
+}
+
+TEST_F(SshTrustTest, RefusesAWrongKeyAndNamesWhatWasTried) {
+  const std::string wrong = sshd_->folder() + "/wrong_key";
+  const std::string fallback = node_.ssh_directory + "/id_ecdsa";
+  ASSERT_TRUE(test::make_key(wrong));
+  ASSERT_TRUE(test::make_key(fallback));
+  node_.identity = wrong;
+  const Error error = refusal();
+  EXPECT_EQ(error.code, Errc::kAuth);
+  EXPECT_NE(error.message.find(wrong), std::string::npos) << error.message;
+  EXPECT_NE(error.message.find(fallback), std::string::npos) << error.message;
+  EXPECT_NE(error.hint.find("never a password"), std::string::npos);
+}
+
+TEST_F(SshTrustTest, FallsBackToTheDefaultKeyOfTheSshFolder) {
+  node_.identity.clear();
+  std::filesystem::copy_file(sshd_->identity(), node_.ssh_directory + "/id_ed25519");
+  auto launcher = make_ssh_launcher(node_, within(seconds(20)));
+  EXPECT_TRUE(launcher) << launcher.error().message;
+}
+
+TEST_F(SshTrustTest, HonoursAnAliasInTheConfigFile) {
+  write(node_.ssh_directory + "/config",
+        fmt::format("Host trainbox\n  HostName {}\n  Port {}\n  IdentityFile {}\n"
+                    "  UserKnownHostsFile {}\n",
+                    sshd_->address(), sshd_->port(), sshd_->identity(), sshd_->known_hosts()));
+  NodeSpec node;
+  node.name = "alias";
+  node.host = "trainbox";
+  node.ssh_directory = node_.ssh_directory;
+  auto launcher = make_ssh_launcher(node, within(seconds(20)));
+  ASSERT_TRUE(launcher) << launcher.error().message;
+  auto channel = (*launcher)->run("printf here", within(seconds(20)));
+  ASSERT_TRUE(channel);
+  EXPECT_EQ(read_all(channel->fd.get()), "here");
+}
+
+TEST_F(SshTrustTest, HonoursTheUserInTheConfigFile) {
+  write(node_.ssh_directory + "/config", "Host *\n  User nobody-of-that-name\n");
+  const Error error = refusal();
+  EXPECT_EQ(error.code, Errc::kAuth);
+  EXPECT_NE(error.message.find("nobody-of-that-name"), std::string::npos) << error.message;
+}
+
+TEST_F(SshTrustTest, GoesThroughAJumpHostAndChecksBothKeys) {
+  auto bastion = Sshd::start("127.0.0.3");
+  ASSERT_TRUE(bastion) << bastion.error().message;
+  node_.jump = fmt::format("{}:{}", (*bastion)->address(), (*bastion)->port());
+  EXPECT_EQ(refusal().code, Errc::kAuth) << "the bastion's key is not known yet";
+
+  write(node_.known_hosts, *read_file(node_.known_hosts) + *read_file((*bastion)->known_hosts()));
+  write((*bastion)->folder() + "/authorized_keys", *read_file(sshd_->identity() + ".pub"));
+  auto launcher = make_ssh_launcher(node_, within(seconds(20)));
+  ASSERT_TRUE(launcher) << launcher.error().message;
+  auto channel = (*launcher)->run("printf \"$SSH_CONNECTION\"", within(seconds(20)));
+  ASSERT_TRUE(channel);
+  EXPECT_NE(read_all(channel->fd.get()).find(fmt::format(" 127.0.0.2 {}", sshd_->port())),
+            std::string::npos);
+  EXPECT_NE((*bastion)->log_with("Accepted publickey").find("Accepted publickey"),
+            std::string::npos);
+}
+
+// A node reached with nothing but what a config file says.
+NodeSpec alias_of(const NodeSpec& node) {
+  NodeSpec alias;
+  alias.name = "alias";
+  alias.host = "trainbox";
+  alias.ssh_directory = node.ssh_directory;
+  return alias;
+}
+
+TEST_F(SshTrustTest, TriesEveryIdentityFileOfTheConfig) {
+  const std::string wrong = sshd_->folder() + "/wrong_key";
+  ASSERT_TRUE(test::make_key(wrong));
+  for (const auto& [first, second] :
+       {std::pair(wrong, sshd_->identity()), std::pair(sshd_->identity(), wrong)}) {
+    write(node_.ssh_directory + "/config",
+          fmt::format("Host trainbox\n  HostName {}\n  Port {}\n  IdentityFile {}\n"
+                      "  IdentityFile {}\n  UserKnownHostsFile {}\n",
+                      sshd_->address(), sshd_->port(), first, second, sshd_->known_hosts()));
+    const auto launcher = make_ssh_launcher(alias_of(node_), within(seconds(20)));
+    EXPECT_TRUE(launcher) << launcher.error().message;
+  }
+}
+
+TEST_F(SshTrustTest, AnEncryptedKeyIsNamedWithTheWayOut) {
+  const std::string key = sshd_->folder() + "/encrypted_key";
+  ASSERT_TRUE(test::make_key(key, "open sesame"));
+  write(sshd_->folder() + "/authorized_keys", *read_file(key + ".pub"));
+  node_.identity = key;
+  const Error error = refusal();
+  EXPECT_EQ(error.code, Errc::kAuth);
+  EXPECT_NE(error.message.find(key + " (encrypted: add it to ssh-agent)"), std::string::npos)
+      << error.message;
+  node_.identity.clear();
+  std::filesystem::copy_file(key, node_.ssh_directory + "/id_ed25519");
+  const Error unnamed = refusal();
+  EXPECT_NE(unnamed.message.find("encrypted: add it to ssh-agent"), std::string::npos)
+      << unnamed.message;
+}
+
+TEST_F(SshTrustTest, AcceptsAKeyThatOnlySshAgentHolds) {
+  const std::string socket = sshd_->folder() + "/agent";
+  const test::Process agent({"/usr/bin/ssh-agent", "-D", "-a", socket}, sshd_->folder() + "/said");
+  ASSERT_TRUE(agent.prints("SSH_AUTH_SOCK")) << agent.output();
+  ::setenv("SSH_AUTH_SOCK", socket.c_str(), 1);
+  EXPECT_EQ(*test::run_program({"/usr/bin/ssh-add", "-q", sshd_->identity()}), 0);
+  node_.identity.clear();
+  const auto launcher = make_ssh_launcher(node_, within(seconds(20)));
+  EXPECT_TRUE(launcher) << launcher.error().message;
+  ::unsetenv("SSH_AUTH_SOCK");
+}
+
+TEST_F(SshTrustTest, ASilentSshAgentIsNamedAndPassedOver) {
+  const std::string socket = sshd_->folder() + "/agent";
+  const UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un where{};
+  where.sun_family = AF_UNIX;
+  socket.copy(where.sun_path, sizeof where.sun_path - 1);
+  ASSERT_EQ(::bind(listener.get(), reinterpret_cast<sockaddr*>(&where), sizeof where), 0);
+  ASSERT_EQ(::listen(listener.get(), 4), 0);
+  ::setenv("SSH_AUTH_SOCK", socket.c_str(), 1);
+  node_.identity.clear();
+  const Error error = refusal();
+  EXPECT_EQ(error.code, Errc::kAuth);
+  EXPECT_NE(error.message.find("ssh-agent (no answer at " + socket + ")"), std::string::npos)
+      << error.message;
+  std::filesystem::copy_file(sshd_->identity(), node_.ssh_directory + "/id_ed25519");
+  EXPECT_TRUE(make_ssh_launcher(node_, within(seconds(20)))) << "the other keys still count";
+  ::unsetenv("SSH_AUTH_SOCK");
+}
+
+TEST_F(SshTrustTest, KnowsAHostByItsHashedName) {
+  ASSERT_EQ(*test::run_program({"/usr/bin/ssh-keygen", "-H", "-f", sshd_->known_hosts()}), 0);
+  ASSERT_EQ(read_file(sshd_->known_hosts())->find(sshd_->address()), std::string::npos);
+  const auto launcher = make_ssh_launcher(node_, within(seconds(20)));
+  EXPECT_TRUE(launcher) << launcher.error().message;
+}
+
+TEST_F(SshTrustTest, RefusesARevokedHostKeyThatIsAlsoKnown) {
+  write(sshd_->known_hosts(), *read_file(sshd_->known_hosts()) + "@revoked * " +
+                                  *read_file(sshd_->folder() + "/host_key.pub"));
+  const Error error = refusal();
+  EXPECT_EQ(error.code, Errc::kAuth);
+  EXPECT_NE(error.message.find("revoked"), std::string::npos) << error.message;
+}
+
+TEST_F(SshTrustTest, NoConfigFileSwitchesTheHostKeyCheckOff) {
+  write(node_.ssh_directory + "/config", "Host *\n  StrictHostKeyChecking no\n");
+  write(sshd_->known_hosts(), "");
+  EXPECT_EQ(refusal().code, Errc::kAuth);
+  EXPECT_EQ(*read_file(sshd_->known_hosts()), "");
+}
+
+TEST_F(SshTrustTest, ReachesAnIpv6Address) {
+  auto sshd = Sshd::start("::1");
+  if (!sshd) GTEST_SKIP() << "no IPv6 here: " << sshd.error().message;
+  node_.host = "::1";
+  node_.ssh_port = (*sshd)->port();
+  node_.identity = (*sshd)->identity();
+  node_.known_hosts = (*sshd)->known_hosts();
+  const auto launcher = make_ssh_launcher(node_, within(seconds(20)));
+  EXPECT_TRUE(launcher) << launcher.error().message;
+  write(node_.known_hosts, "");
+  const Error error = refusal();
+  EXPECT_NE(error.message.find(fmt::format("[::1]:{} is not in", node_.ssh_port)),
+            std::string::npos)
+      << error.message;
+}
+
+TEST_F(SshTrustTest, NamesTheProxyOfTheConfigWhenItFails) {
+  write(node_.ssh_directory + "/config", "Host *\n  ProxyCommand /nonexistent/proxy %h\n");
+  const Error error = refusal();
+  EXPECT_EQ(error.code, Errc::kUnreachable);
+  EXPECT_NE(error.message.find("ProxyCommand or ProxyJump of " + node_.ssh_directory + "/config"),
+            std::string::npos)
+      << error.message;
+}
+
+TEST_F(SshTrustTest, GoesThroughAProxyCommandOfTheConfig) {
+  // A server of its own behind the command: nothing listens where the node is said to be.
+  write(node_.ssh_directory + "/config",
+        fmt::format("Host *\n  ProxyCommand /usr/sbin/sshd -i -f /dev/null -o UsePAM=no "
+                    "-o StrictModes=no -o HostKey={0}/host_key "
+                    "-o AuthorizedKeysFile={0}/authorized_keys\n",
+                    sshd_->folder()));
+  node_.ssh_port = 1;
+  write(sshd_->known_hosts(),
+        fmt::format("[{}]:1 {}", sshd_->address(), *read_file(sshd_->folder() + "/host_key.pub")));
+  const auto launcher = make_ssh_launcher(node_, within(seconds(20)));
+  EXPECT_TRUE(launcher) << launcher.error().message;
+}
+
+TEST_F(SshTrustTest, RefusesHostileNamesBeforeConnecting) {
+  for (const char* host : {"-oProxyCommand=touch /tmp/x", "a;b", "$(id)", "a b", "a\nb", "`id`",
+                           "user@host", "a/b", "", ".hidden", "a|b", "a'b", "a\"b", "a\\b"}) {
+    node_.host = host;
+    EXPECT_EQ(refusal().code, Errc::kUsage) << host;
+  }
+  node_.host = sshd_->address();
+  for (const char* user : {"-l", "root;id", "$USER", "a b", "a@b", "a\\b", "a:b"}) {
+    node_.user = user;
+    EXPECT_EQ(refusal().code, Errc::kUsage) << user;
+  }
+  node_.user.clear();
+  for (const char* jump : {"-J", "a;b", "u@h@x", "host:0", "host:99999", "host:22x", "$(id):22"}) {
+    node_.jump = jump;
+    EXPECT_EQ(refusal().code, Errc::kUsage) << jump;
+  }
+}
+
+TEST(JumpHost, ReadsUserHostAndPort) {
+  const auto jump = parse_jump("train@bastion.lab:2222");
+  ASSERT_TRUE(jump);
+  EXPECT_EQ(jump->user, "train");
+  EXPECT_EQ(jump->host, "bastion.lab");
+  EXPECT_EQ(jump->port, 2222);
+  EXPECT_EQ(parse_jump("[::1]:23")->host, "::1");
+  EXPECT_EQ(parse_jump("[::1]:23")->port, 23);
+  EXPECT_EQ(parse_jump("fe80::1")->host, "fe80::1");
+  EXPECT_EQ(parse_jump("host")->port, 0);
+}
+
+}  // namespace
+}  // namespace paddle::remote
