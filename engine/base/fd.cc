@@ -25,6 +25,24 @@ Status wait_ready(int fd, short events, TimePoint deadline) {
   }
 }
 
+// Puts `content` at `temporary`, then under its final name.
+Status write_durably(const std::string& temporary, const std::string& path, ByteSpan content,
+                     unsigned mode) {
+  const UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                           static_cast<mode_t>(mode)));
+  if (!fd) return system_error(Errc::kResource, "create " + temporary);
+  if (auto written = write_all(fd.get(), content, TimePoint::max()); !written) {
+    Error error = std::move(written).error().with(temporary);
+    error.code = Errc::kResource;
+    return error;
+  }
+  if (::fsync(fd.get()) != 0) return system_error(Errc::kResource, "fsync " + temporary);
+  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+    return system_error(Errc::kResource, "rename " + temporary);
+  }
+  return {};
+}
+
 }  // namespace
 
 void UniqueFd::reset() {
@@ -82,19 +100,10 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
 
 Status replace_file(const std::string& path, ByteSpan content, unsigned mode) {
   const std::string temporary = path + ".tmp";
-  {
-    const UniqueFd fd(::open(temporary.c_str(),
-                             O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
-                             static_cast<mode_t>(mode)));
-    if (!fd) return system_error(Errc::kResource, "create " + temporary);
-    if (auto written = write_all(fd.get(), content, TimePoint::max()); !written) {
-      ::unlink(temporary.c_str());
-      return std::move(written).error().with(temporary);
-    }
-    if (::fsync(fd.get()) != 0) return system_error(Errc::kResource, "fsync " + temporary);
-  }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) {
-    return system_error(Errc::kResource, "rename " + temporary);
+  ::unlink(temporary.c_str());  // what a killed process left may have another mode
+  if (auto written = write_durably(temporary, path, content, mode); !written) {
+    ::unlink(temporary.c_str());
+    return written;
   }
   const auto slash = path.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "engine/base/fd.h"
 
 namespace paddle {
@@ -37,7 +39,11 @@ Result<Secret> Secret::read(const std::string& key_file) {
                  "chmod 600 " + key_file};
   }
   Secret secret;
-  PADDLE_TRY_STATUS(read_exact(fd.get(), secret.bytes_, TimePoint::max()));
+  if (info.st_size != static_cast<off_t>(kSecretBytes) ||
+      !read_exact(fd.get(), secret.bytes_, TimePoint::max())) {
+    return Error{Errc::kAuth,
+                 fmt::format("key file {} does not hold {} bytes", key_file, kSecretBytes), ""};
+  }
   return secret;
 }
 

@@ -22,10 +22,14 @@ std::size_t printable_prefix(std::string_view text) {
   for (std::size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xc0U) != 0x80) return 0;
   }
-  if (lead == 0xc2 && byte(1) < 0xa0) return 0;  // C1 control characters
+  const unsigned second = byte(1);
+  if (lead == 0xc2 && second < 0xa0) return 0;  // C1 control characters
+  const bool overlong = (lead == 0xe0 && second < 0xa0) || (lead == 0xf0 && second < 0x90);
+  const bool no_character = (lead == 0xed && second >= 0xa0) || (lead == 0xf4 && second >= 0x90);
+  if (overlong || no_character) return 0;
   const bool bidirectional =
-      lead == 0xe2 && ((byte(1) == 0x80 && byte(2) >= 0xaa && byte(2) <= 0xae) ||
-                       (byte(1) == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9));
+      lead == 0xe2 && ((second == 0x80 && byte(2) >= 0xaa && byte(2) <= 0xae) ||
+                       (second == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9));
   return bidirectional ? 0 : length;
 }
 

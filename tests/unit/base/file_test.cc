@@ -31,6 +31,11 @@ TEST_F(FileTest, ASecretIsReadOnlyFromAPrivateRegularFileOfItsSize) {
   ASSERT_EQ(::symlink("key", (path_ + "/link").c_str()), 0);
   EXPECT_FALSE(Secret::read(path_ + "/link"));
   ASSERT_TRUE(replace_file(key, as_bytes("short"), 0600));
+  const auto cut = Secret::read(key);
+  ASSERT_FALSE(cut);
+  EXPECT_EQ(cut.error().code, Errc::kAuth);
+  EXPECT_EQ(cut.error().message, "key file " + key + " does not hold 32 bytes");
+  ASSERT_TRUE(replace_file(key, as_bytes("33 bytes: somebody added a newline"), 0600));
   EXPECT_FALSE(Secret::read(key));
   EXPECT_FALSE(Secret::read(path_ + "/missing"));
 }
@@ -64,6 +69,21 @@ TEST_F(FileTest, ReplaceFileKeepsTheOldContentWhenItCannotWrite) {
   EXPECT_EQ(failed.error().code, Errc::kResource);
   EXPECT_EQ(*read_file(file), "old");
   EXPECT_FALSE(replace_file(path_ + "/no/such/folder", as_bytes("x")));
+}
+
+TEST_F(FileTest, ReplaceFileLeavesNoTemporaryFileWhenItFails) {
+  ASSERT_TRUE(std::filesystem::create_directory(path_ + "/folder"));  // nothing replaces a folder
+  EXPECT_FALSE(replace_file(path_ + "/folder", as_bytes("new")));
+  EXPECT_FALSE(std::filesystem::exists(path_ + "/folder.tmp"));
+}
+
+TEST_F(FileTest, ReplaceFileDoesNotInheritTheModeOfALeftover) {
+  const std::string file = path_ + "/state";
+  ASSERT_TRUE(replace_file(file + ".tmp", as_bytes("a killed process left this"), 0644));
+  ASSERT_TRUE(replace_file(file, as_bytes("new"), 0600));
+  struct stat info {};
+  ASSERT_EQ(::stat(file.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777U, 0600U);
 }
 
 TEST_F(FileTest, ReadFileRefusesMoreThanItsLimit) {

@@ -24,6 +24,17 @@ TEST(EscapeControl, KeepsTextAndShowsWhatWouldPaintATerminal) {
   EXPECT_EQ(escape_control(""), "");
 }
 
+TEST(EscapeControl, TakesTheShortestFormOfACharacterOnly) {
+  EXPECT_EQ(escape_control("\xe0\x82\x9b"), "\\xe0\\x82\\x9b");           // C1, overlong
+  EXPECT_EQ(escape_control("\xf0\x80\x82\x9b"), "\\xf0\\x80\\x82\\x9b");  // the same
+  EXPECT_EQ(escape_control("\xed\xa0\x80"), "\\xed\\xa0\\x80");           // a surrogate
+  EXPECT_EQ(escape_control("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // past U+10FFFF
+  for (const std::string_view good :
+       {"\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"}) {
+    EXPECT_EQ(escape_control(good), good);
+  }
+}
+
 TEST(Nearest, FindsATypingMistakeAndNothingElse) {
   const std::string_view keys[] = {"passes", "batch_size", "port", "ports_num"};
   EXPECT_EQ(nearest("pases", keys), "passes");
