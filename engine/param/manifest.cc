@@ -171,7 +171,9 @@ class Decoder {
     if (!fields.complete() || (kind != "sparse" && kind != "dense")) return malformed(line_);
     if (auto valid = validate(spec); !valid)
       return Error{Errc::kData, "MANIFEST: " + valid.error().message, ""};
-    if (files == 0 || (!spec.sparse() && files != 2)) return malformed(line_);
+    if (files == 0 || (!spec.sparse() && files != 2) || parameter.state_width > kStateWidthMax) {
+      return malformed(line_);
+    }
     for (std::uint64_t i = 0; i < files; ++i) {
       Fields file(line(), "file");
       FileEntry entry;

@@ -13,6 +13,7 @@ namespace paddle::param {
 
 constexpr std::size_t kManifestBytesMax = 64U << 20U;
 constexpr std::uint32_t kSnapshotFormat = 1;
+constexpr std::uint32_t kStateWidthMax = 16;  // floats of optimizer state for each value
 
 struct ManifestParameter {
   wire::ParameterSpec spec;

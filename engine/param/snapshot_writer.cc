@@ -20,7 +20,6 @@ namespace paddle::param {
 namespace {
 
 constexpr std::uint64_t kRowsFileBytesMax = 64U << 20U;
-constexpr std::uint32_t kStateWidthMax = 16;
 
 std::string without_trailing_slash(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();

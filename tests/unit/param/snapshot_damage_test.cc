@@ -1,3 +1,6 @@
+#include <fmt/format.h>
+
+#include "engine/base/crc32c.h"
 #include "engine/base/rng.h"
 #include "tests/unit/param/snapshot_fixture.h"
 
@@ -55,6 +58,21 @@ TEST_F(SnapshotTest, MissingFilesAreRefusedByName) {
     std::filesystem::remove(directory_ + "/" + file);
     expect_refused(directory_, file, "missing");
     std::filesystem::remove_all(directory_);
+  }
+}
+
+// A MANIFEST made to harm has a right CRC: widths that overflow, or ask for all memory, say so.
+TEST_F(SnapshotTest, AStateWidthThatNoOptimizerHasIsRefused) {
+  write();
+  const std::string path = directory_ + "/MANIFEST";
+  const std::string whole = content(path);
+  for (const std::string width : {"17", "4294967295", "2147483648"}) {
+    std::string text = whole.substr(0, whole.rfind("crc32c "));
+    for (std::size_t at = 0; (at = text.find("state_width=2", at)) != std::string::npos; ++at) {
+      text.replace(at, std::string("state_width=2").size(), "state_width=" + width);
+    }
+    overwrite(path, fmt::format("{}crc32c {:08x}\n", text, crc32c(as_bytes(text))));
+    expect_refused(directory_, "MANIFEST", width);
   }
 }
 
