@@ -29,6 +29,7 @@ struct Mistake {
   Place place;
   std::string message;
   std::string hint;
+  bool is_absence = false;  // of a key; the place is its table's
 };
 
 struct OpenTable {
@@ -76,8 +77,9 @@ struct TomlDocument {
   Place place_of(const toml::source_region& region) const {
     return {region.path ? *region.path : name, region.begin};
   }
-  void add(const toml::source_region& region, std::string message, std::string_view hint = "") {
-    mistakes.push_back({place_of(region), std::move(message), std::string(hint)});
+  void add(const toml::source_region& region, std::string message, std::string_view hint = "",
+           bool is_absence = false) {
+    mistakes.push_back({place_of(region), std::move(message), std::string(hint), is_absence});
   }
   Error error(const Mistake& mistake) const;
   std::size_t open_table(const toml::table& table, const toml::source_region& source);
@@ -96,11 +98,12 @@ std::string_view line_of(std::string_view text, std::size_t number) {
   return text.substr(0, text.find_first_of("\r\n"));
 }
 
-// Mistakes of the file come before those of overrides, each in their order.
+// Absent keys come last, for a misspelt key is absent too; then mistakes of the file before those
+// of overrides, each in their order.
 bool earlier(const Mistake& a, const Mistake& b) {
   const auto key = [](const Mistake& mistake) {
-    return std::make_tuple(mistake.place.name.starts_with("--set "), mistake.place.at.line,
-                           mistake.place.at.column);
+    return std::make_tuple(mistake.is_absence, mistake.place.name.starts_with("--set "),
+                           mistake.place.at.line, mistake.place.at.column);
   };
   return key(a) < key(b);
 }
@@ -110,7 +113,7 @@ Result<toml::table> parse_text(std::string_view text, const std::string& name,
   toml::parse_result result = toml::parse(text, std::string_view(name));
   if (!result) {
     std::string message(result.error().description());
-    return document.error({{name, result.error().source().begin}, message, ""});
+    return document.error({{name, result.error().source().begin}, message, "", false});
   }
   return std::move(result).table();
 }
@@ -349,7 +352,8 @@ std::vector<TomlTable> TomlTable::tables(std::string_view key) {
 void TomlTable::fail(std::string_view key, std::string_view message, std::string_view hint) {
   OpenTable& opened = document_->open[index_];
   const toml::node* const node = look_up(opened, key);
-  document_->add(node == nullptr ? opened.source : node->source(), std::string(message), hint);
+  document_->add(node == nullptr ? opened.source : node->source(), std::string(message), hint,
+                 node == nullptr);
 }
 
 Status TomlTable::finish() {

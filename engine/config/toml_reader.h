@@ -50,7 +50,8 @@ class TomlTable {
   // The key counts as looked up: it is known, only wrong here.
   void fail(std::string_view key, std::string_view message, std::string_view hint = "");
 
-  // The whole file's first mistake, in the order of the file. Call once, after every lookup.
+  // The whole file's first mistake, in the order of the file; absent keys come last. Call once,
+  // after every lookup.
   Status finish();
 
  private:

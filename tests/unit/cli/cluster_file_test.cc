@@ -99,6 +99,9 @@ TEST(ClusterFile, MistakesAreShownWhereTheyAre) {
   EXPECT_NE(
       message_of("[[node]]\nhost = \"a\"\n[[node]]\nhost = \"a\"\n").find("second node named 'a'"),
       std::string::npos);
+  EXPECT_NE(message_of("[[node]]\nname = \"here\"\nlancher = \"local\"\n")
+                .find("unknown key 'lancher', did you mean 'launcher'?"),
+            std::string::npos);
   EXPECT_NE(message_of("[[node]]\nroles = [\"trainer\"]\n").find("missing host"),
             std::string::npos);
   EXPECT_NE(message_of("name = \"x\"\n").find("no [[node]]"), std::string::npos);

@@ -100,6 +100,15 @@ TEST(TomlReader, ArraysOfTablesKeepTheirOrderAndTheirOwnKeys) {
   EXPECT_TRUE(first_mistake(root).starts_with("job.toml:4:1: unknown key 'hosst', did you mean"));
 }
 
+TEST(TomlReader, AMisspeltKeyIsShownBeforeTheKeyThatIsThenAbsent) {
+  TomlTable root = parse("[train]\n[data]\nfromat = 'csv'\n");
+  TomlTable data = root.table("data");
+  data.string("format");
+  data.fail("format", "missing format");
+  root.table("train").fail("passes", "missing passes");
+  EXPECT_TRUE(first_mistake(root).starts_with("job.toml:3:1: unknown key 'fromat', did you mean"));
+}
+
 TEST(TomlReader, OverridesReplaceValuesAndAreNamedInMistakes) {
   TomlTable root = parse("[train]\npasses = 1\n", {"train.passes=3", "train.name=a b", "x.y=[1]"});
   EXPECT_EQ(root.table("train").integer("passes", 0), 3);
