@@ -12,6 +12,7 @@
 #include "engine/build_options.h"
 #include "engine/flags.h"
 #include "engine/param/export_text.h"
+#include "engine/pserver/shard.h"
 #include "engine/trainer/pserver_main.h"
 #include "engine/trainer/train_main.h"
 
@@ -108,7 +109,7 @@ int pserver_command(const std::vector<std::string>& arguments) {
   flags.number("ports_num_for_sparse", "ports for sparse tables, after them",
                options.ports_num_for_sparse, 0, kPortsMax);
   flags.number("num_gradient_servers", "trainers of the job", options.num_gradient_servers, 1,
-               kCountMax);
+               pserver::kTrainersMax);
   flags.text("bind", "address to listen on", options.bind);
   flags.text("nics", "the same as --bind, or the name of an interface", options.bind);
   flags.number("pserver_id", "place of this pserver in the trainers' --pservers",
@@ -147,7 +148,7 @@ void add_train_flags(FlagSet& flags, trainer::TrainOptions& options, JobFlags& j
                  options.overrides);
   flags.number("trainer_id", "0 to num_gradient_servers - 1", options.trainer_id, 0, kCountMax);
   flags.number("num_gradient_servers", "trainers of the job", options.num_gradient_servers, 1,
-               kCountMax);
+               pserver::kTrainersMax);
   flags.text("pservers", "HOST[:PORT],... in the same order for all trainers", job.pservers);
   flags.number("port", "first port of a pserver without its own", options.port, 1, kPortMax);
   flags.number("ports_num", "ports for dense parameters of a pserver", options.ports_num, 0,

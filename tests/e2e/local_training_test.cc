@@ -206,6 +206,8 @@ TEST_F(Program, HelpsAndNamesMistakes) {
             "2 paddle: unknown flag '--trainer-id'\nhint: did you mean '--trainer_id'?\n");
   EXPECT_TRUE(
       run({"train", "--use_gpu"}).starts_with("2 paddle: --use_gpu: this program was built"));
+  EXPECT_TRUE(run({"pserver", "--num_gradient_servers=4097"})
+                  .starts_with("2 paddle: --num_gradient_servers"));
   EXPECT_TRUE(
       run({"pserver", "--bind=0.0.0.0"})
           .starts_with("5 paddle: 0.0.0.0 is not a loopback address and there is no --key_file"));
