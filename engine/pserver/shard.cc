@@ -2,10 +2,16 @@
 
 #include <fmt/format.h>
 
+#include "engine/base/text.h"
 #include "engine/param/parameter_set.h"
 #include "engine/pserver/parameter_difference.h"
 
 namespace paddle::pserver {
+namespace {
+
+constexpr std::size_t kRefusalBytesMax = 4096;  // of its text, before escapes
+
+}  // namespace
 
 Shard::Shard(ShardOptions options) : options_(options), membership_(options.num_gradient_servers) {
   PADDLE_CHECK(options.num_gradient_servers > 0 && options.num_gradient_servers <= kTrainersMax);
@@ -35,7 +41,8 @@ void Shard::refuse(net::PeerId to, std::uint64_t request, const Refusal& refusal
   wire::Refused message;
   message.set_request(request);
   message.set_code(refusal.code);
-  message.set_message(refusal.message);
+  // It may quote the peer. A character that is cut becomes its bytes' escapes.
+  message.set_message(escape_control(refusal.message.substr(0, kRefusalBytesMax)));
   message.set_hint(refusal.hint);
   net::Outgoing outgoing;
   outgoing.to = to;
@@ -150,6 +157,15 @@ Shard::Refused Shard::on_join(TimePoint now, net::PeerId from, Frame& frame,
     return Refusal{wire::REFUSAL_PROTOCOL, "malformed Join", ""};
   }
   const std::uint32_t id = frame.header.sender.index;
+  if (message.shard() != options_.index || message.is_sparse() != options_.is_sparse) {
+    const auto kind = [](bool is_sparse) { return is_sparse ? "sparse" : "dense"; };
+    return Refusal{wire::REFUSAL_PARAMETERS,
+                   fmt::format("this is {} port {} of the job, trainer {} expects {} port {}",
+                               kind(options_.is_sparse), options_.index, id,
+                               kind(message.is_sparse()), message.shard()),
+                   "list --pservers in the order of --pserver_id, and give pservers and trainers "
+                   "the same --ports_num and --ports_num_for_sparse"};
+  }
   if (set.num_trainers() != options_.num_gradient_servers) {
     return Refusal{wire::REFUSAL_PARAMETERS,
                    fmt::format("num_gradient_servers is {} here, trainer {} has {}",

@@ -82,7 +82,10 @@ Status ParameterClientImpl::join() {
       [&](ClientLanes& lanes, std::size_t i) {
         Bytes tail;
         append_bytes(tail, std::span<const char>(set));
-        return lanes.send(i, FrameType::kJoin, wire::Join(), std::move(tail));
+        wire::Join message;
+        message.set_shard(static_cast<std::uint32_t>(i));
+        message.set_is_sparse(&lanes == &sparse_);
+        return lanes.send(i, FrameType::kJoin, message, std::move(tail));
       },
       [&](ClientLanes& lanes, std::size_t i) -> Status {
         PADDLE_TRY_STATUS(lanes.receive(i, FrameType::kPosition));

@@ -143,7 +143,10 @@ void Cluster::request(std::uint32_t id, std::uint32_t shard) {
     case Phase::kJoin: {
       const std::string text = set_.SerializeAsString();
       append_bytes(tail, std::span<const char>(text));
-      return send(FrameType::kJoin, wire::Join());
+      wire::Join message;
+      message.set_shard(shard % options_.pservers);
+      message.set_is_sparse(is_sparse(shard));
+      return send(FrameType::kJoin, message);
     }
     case Phase::kReady:
       return send(FrameType::kReady, wire::Ready());

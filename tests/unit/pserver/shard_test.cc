@@ -14,6 +14,7 @@ class OneShard {
  public:
   explicit OneShard(wire::ParameterSet set, bool is_sparse = false, Duration grace = {})
       : set_(std::move(set)),
+        is_sparse_(is_sparse),
         shard(ShardOptions{.is_sparse = is_sparse,
                            .num_gradient_servers = set_.num_trainers(),
                            .job_tag = 11,
@@ -44,7 +45,10 @@ class OneShard {
     const std::string text = set.SerializeAsString();
     Bytes tail;
     append_bytes(tail, std::span<const char>(text));
-    return send(trainer, FrameType::kJoin, wire::Join(), std::move(tail));
+    wire::Join message;
+    message.set_shard(expected_shard);
+    message.set_is_sparse(is_sparse_);
+    return send(trainer, FrameType::kJoin, message, std::move(tail));
   }
   void start() {
     for (std::uint32_t id = 0; id < set_.num_trainers(); ++id) join(id);
@@ -86,6 +90,7 @@ class OneShard {
 
  private:
   wire::ParameterSet set_;
+  bool is_sparse_;
   std::uint64_t request_ = 0;
 
  public:
@@ -94,6 +99,7 @@ class OneShard {
   std::uint32_t incarnation = 0;
   std::uint64_t step = 0;
   net::PeerId peer_base = 100;
+  std::uint32_t expected_shard = 0;  // which port the trainer takes this one for
 };
 
 template <class Message>
@@ -162,6 +168,34 @@ TEST(ShardJoin, LiveDuplicateAndOlderLifeAreRefusedNewerLifeTakesOver) {
   one.incarnation = 3;
   expect_refused(one.push(1, 1, 1), wire::REFUSAL_STALE_INCARNATION, "incarnation 3");
   expect_refused(one.join(7), wire::REFUSAL_PARAMETERS, "trainer_id 7");
+}
+
+TEST(ShardJoin, AnotherPortThanTheTrainerExpectsIsRefusedNamingBoth) {
+  OneShard one(test::small_set("sgd", 1, 2, 2), true);
+  one.expected_shard = 1;
+  expect_refused(one.join(0), wire::REFUSAL_PARAMETERS,
+                 "this is sparse port 0 of the job, trainer 0 expects sparse port 1");
+  EXPECT_EQ(one.shard.sparse(2), nullptr);
+  one.expected_shard = 0;
+  EXPECT_TRUE(is(one.join(0), FrameType::kPosition));
+}
+
+TEST(ShardJoin, ARefusalFitsIntoAFrameWhateverThePeerSent) {
+  const auto set = test::small_set("sgd", 2);
+  auto endless = set;
+  endless.mutable_parameters(0)->set_name(std::string(1U << 20U, 'n') + "\n\x1b[31m");
+  for (const bool is_first : {true, false}) {
+    OneShard one(set);
+    if (!is_first) one.join(0);
+    const auto out = one.join_with(1, endless);
+    ASSERT_TRUE(is(out, FrameType::kRefused));
+    encode_header(out[0].frame);  // checks the head's size
+  }
+  auto ugly = set;
+  ugly.mutable_optimizer()->set_method("\x1b[31m");
+  OneShard one(set);
+  one.join(0);
+  expect_refused(one.join_with(1, ugly), wire::REFUSAL_PARAMETERS, "\\x1b[31m");
 }
 
 TEST(ShardReady, OthersWaitForTrainerZero) {
