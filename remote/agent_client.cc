@@ -1,18 +1,13 @@
 #include "remote/agent_client.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 
-#include "engine/base/sha256.h"
 #include "engine/base/text.h"
 #include "proto/agent.pb.h"
 #include "proto/frame_stream.h"
 #include "remote/agent_exchange.h"
 #include "remote/bootstrap.h"
+#include "remote/file_sync.h"
 
 namespace paddle::remote {
 namespace {
@@ -20,35 +15,11 @@ namespace {
 using namespace wire::agent;  // NOLINT: the messages are what this file is about
 
 constexpr Duration kCallDeadline = std::chrono::seconds(30);
-// Hashing or walking a large folder on a slow disk.
-constexpr Duration kDiskDeadline = std::chrono::minutes(10);
 // Beyond the grace: what the agent needs to end supervisors and to look again.
 constexpr Duration kStopDeadline = std::chrono::seconds(60);
 constexpr Duration kTeardownDeadline = std::chrono::minutes(5);
-constexpr int kChunksInFlight = 16;  // unacknowledged, 256 KiB each
-
-wire::agent::FileEntry entry_of(const PushItem& item, std::uint64_t size,
-                                const Sha256Digest& digest) {
-  wire::agent::FileEntry entry;
-  entry.set_path(item.remote_path);
-  entry.set_size(size);
-  entry.set_sha256(std::string(as_text(digest)));
-  entry.set_executable(item.executable);
-  return entry;
-}
-
-Result<wire::agent::FileEntry> describe(const PushItem& item) {
-  struct stat info {};
-  if (::stat(item.local_path.c_str(), &info) != 0) {
-    return system_error(Errc::kData, "read " + item.local_path);
-  }
-  if (!S_ISREG(info.st_mode)) {
-    return Error{Errc::kData, item.local_path + " is not a regular file", ""};
-  }
-  PADDLE_TRY(const Sha256Digest digest, sha256_of_file(item.local_path));
-  return entry_of(item, static_cast<std::uint64_t>(info.st_size), digest);
-}
-
+// A node may tell of no more than this: its answers are kept in memory.
+constexpr std::size_t kProcessesListedMax = 10'000;
 wire::agent::ProcessSpec to_wire(const remote::ProcessSpec& process) {
   wire::agent::ProcessSpec spec;
   spec.set_job(process.job);
@@ -98,9 +69,15 @@ class FramedAgentClient final : public AgentClient {
   const NodeSpec& node() const override { return node_; }
   Result<HostFacts> facts() override;
   Result<PushStats> push(const std::vector<PushItem>& items,
-                         const std::function<void(std::uint64_t)>& progress) override;
-  Result<std::vector<remote::FileEntry>> list(const std::string& folder) override;
-  Status fetch(const std::string& remote_path, const std::string& local_path) override;
+                         const std::function<void(std::uint64_t)>& progress) override {
+    return files_.push(items, progress);
+  }
+  Result<std::vector<remote::FileEntry>> list(const std::string& folder) override {
+    return files_.list(folder);
+  }
+  Status fetch(const std::string& remote_path, const std::string& local_path) override {
+    return files_.fetch(remote_path, local_path);
+  }
   Status remove(const std::string& path) override;
   Status write_secret(const std::string& job, const Secret& secret) override;
   Result<std::vector<PortStatus>> check_ports(const std::string& address, std::uint16_t first,
@@ -114,16 +91,10 @@ class FramedAgentClient final : public AgentClient {
   Result<TeardownReport> teardown(bool keep_data) override;
 
  private:
-  // Which of these the node lacks, in manifests that fit a frame.
-  Result<std::vector<bool>> missing(const std::vector<wire::agent::FileEntry>& files);
-  Status send_file(const PushItem& item, const wire::agent::FileEntry& entry,
-                   const std::function<void(std::uint64_t)>& progress);
-  Status acknowledge(int down_to);
-
   NodeSpec node_;
   std::unique_ptr<Launcher> launcher_;  // outlives the channel
   Exchange exchange_;
-  int in_flight_ = 0;
+  FileSync files_{exchange_};
 };
 
 Result<HostFacts> FramedAgentClient::facts() {
@@ -141,127 +112,6 @@ Result<HostFacts> FramedAgentClient::facts() {
   out.agent_version = escape_control(facts.agent_version());
   out.root = escape_control(facts.root());
   return out;
-}
-
-Result<std::vector<bool>> FramedAgentClient::missing(
-    const std::vector<wire::agent::FileEntry>& files) {
-  std::vector<bool> lacks(files.size(), false);
-  for (std::size_t begin = 0; begin < files.size();) {
-    Manifest manifest;
-    std::size_t end = begin;
-    for (; end < files.size() && manifest.ByteSizeLong() < kAgentBatchBytes; ++end) {
-      *manifest.add_files() = files[end];
-    }
-    PADDLE_TRY(const auto reply,
-               exchange_.call<ManifestReply>(AGENT_MANIFEST, manifest, kDiskDeadline));
-    for (const std::uint32_t index : reply.missing()) {
-      if (begin + index < end) lacks[begin + index] = true;
-    }
-    begin = end;
-  }
-  return lacks;
-}
-
-Result<PushStats> FramedAgentClient::push(const std::vector<PushItem>& items,
-                                          const std::function<void(std::uint64_t)>& progress) {
-  PushStats stats;
-  std::vector<wire::agent::FileEntry> files;
-  for (const PushItem& item : items) {
-    auto entry = describe(item);
-    if (!entry) return exchange_.named(std::move(entry).error());
-    stats.bytes += entry->size();
-    files.push_back(std::move(*entry));
-  }
-  stats.files = files.size();
-  PADDLE_TRY(const std::vector<bool> lacks, missing(files));
-  Status status;
-  for (std::size_t i = 0; i < files.size() && status; ++i) {
-    if (!lacks[i]) continue;
-    status = send_file(items[i], files[i], progress);
-    ++stats.files_sent;
-    stats.bytes_sent += files[i].size();
-  }
-  // Answers to what is on its way are read even after an error: the next call must find its own.
-  const Status rest = acknowledge(0);
-  if (!status) return std::move(status).error();
-  if (!rest) return rest.error();
-  return stats;
-}
-
-Status FramedAgentClient::send_file(const PushItem& item, const wire::agent::FileEntry& entry,
-                                    const std::function<void(std::uint64_t)>& progress) {
-  const UniqueFd fd(::open(item.local_path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return exchange_.named(system_error(Errc::kData, "read " + item.local_path));
-  Bytes chunk(kAgentChunkBytes);
-  std::uint64_t left = entry.size();
-  for (bool first = true; first || left > 0; first = false) {
-    const std::span<std::byte> part(chunk.data(), std::min<std::uint64_t>(left, chunk.size()));
-    if (!read_exact(fd.get(), part, TimePoint::max())) {
-      return exchange_.named(
-          Error{Errc::kData, item.local_path + " changed while it was pushed", ""});
-    }
-    left -= part.size();
-    Put put;
-    if (first) *put.mutable_file() = entry;
-    put.set_last(left == 0);
-    PADDLE_TRY_STATUS(acknowledge(kChunksInFlight - 1));
-    PADDLE_TRY_STATUS(exchange_.send(AGENT_PUT, put, part, kFrameDeadline));
-    ++in_flight_;
-    if (progress) progress(part.size());
-  }
-  return {};
-}
-
-Status FramedAgentClient::acknowledge(int down_to) {
-  Status first;
-  while (in_flight_ > down_to) {
-    --in_flight_;
-    const auto reply = exchange_.receive(AGENT_PUT, kFrameDeadline);
-    if (!reply && first) first = reply.error();
-    if (exchange_.broken()) in_flight_ = 0;
-  }
-  return first;
-}
-
-Result<std::vector<remote::FileEntry>> FramedAgentClient::list(const std::string& folder) {
-  PathRequest request;
-  request.set_path(folder);
-  PADDLE_TRY_STATUS(exchange_.send(AGENT_LIST, request, {}, kCallDeadline));
-  std::vector<remote::FileEntry> entries;
-  for (bool more = true; more;) {
-    PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_LIST, kDiskDeadline));
-    PADDLE_TRY(const auto reply, exchange_.parse<ListReply>(frame));
-    for (const auto& file : reply.files()) {
-      entries.push_back({file.path(), file.size(), to_hex(as_bytes(file.sha256()))});
-    }
-    more = (frame.header.flags & kAgentFlagMore) != 0;
-  }
-  return entries;
-}
-
-Status FramedAgentClient::fetch(const std::string& remote_path, const std::string& local_path) {
-  const std::string temporary = local_path + ".part";
-  const UniqueFd fd(
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644));
-  if (!fd) return exchange_.named(system_error(Errc::kResource, "create " + temporary));
-  PathRequest request;
-  request.set_path(remote_path);
-  PADDLE_TRY_STATUS(exchange_.send(AGENT_GET, request, {}, kCallDeadline));
-  Status written;
-  for (bool more = true; more;) {
-    auto frame = exchange_.receive(AGENT_GET, kCallDeadline);
-    if (!frame) {
-      ::unlink(temporary.c_str());
-      return std::move(frame).error();
-    }
-    if (written) written = write_all(fd.get(), frame->tail, TimePoint::max());
-    more = (frame->header.flags & kAgentFlagMore) != 0;
-  }
-  if (written && ::rename(temporary.c_str(), local_path.c_str()) == 0) return {};
-  Error error = written ? system_error(Errc::kResource, "rename " + temporary)
-                        : Error{Errc::kResource, temporary + ": " + written.error().message, ""};
-  ::unlink(temporary.c_str());
-  return exchange_.named(std::move(error));
 }
 
 Status FramedAgentClient::remove(const std::string& path) {
@@ -306,6 +156,8 @@ Result<std::vector<remote::ProcessStatus>> FramedAgentClient::processes(const st
     PADDLE_TRY(const auto reply, exchange_.parse<ProcessesReply>(frame));
     for (const auto& process : reply.processes()) statuses.push_back(from_wire(process));
     more = (frame.header.flags & kAgentFlagMore) != 0;
+    PADDLE_TRY_STATUS(exchange_.check_list(statuses.size(), kProcessesListedMax,
+                                           more && reply.processes().empty()));
   }
   return statuses;
 }

@@ -10,6 +10,15 @@ TimePoint after(Duration duration) {
   return TimePoint(std::chrono::steady_clock::now()) + duration;
 }
 
+// Any other number could end paddlectl with a code of the node's choice, 0 among them.
+Errc known_code(int code) {
+  for (const Errc known : {Errc::kUsage, Errc::kVersion, Errc::kUnreachable, Errc::kAuth,
+                           Errc::kData, Errc::kResource, Errc::kResumable}) {
+    if (code == static_cast<int>(known)) return known;
+  }
+  return Errc::kFailed;
+}
+
 }  // namespace
 
 Error Exchange::lose(Error error) {
@@ -45,10 +54,15 @@ Result<Frame> Exchange::receive(wire::agent::AgentKind kind, Duration deadline) 
   if (frame->header.type == kind) return frame;
   wire::agent::ErrorReply reply;
   if (frame->header.type == wire::agent::AGENT_ERROR && reply.ParseFromString(frame->head)) {
-    return named(Error{static_cast<Errc>(reply.code()), escape_control(reply.message()),
+    return named(Error{known_code(reply.code()), escape_control(reply.message()),
                        escape_control(reply.hint())});
   }
   return lose(Error{Errc::kData, "unexpected reply from the agent", ""});
+}
+
+Status Exchange::check_list(std::size_t size, std::size_t max, bool is_endless) {
+  if (size <= max && !is_endless) return {};
+  return lose(Error{Errc::kData, "it sends a list without end", ""});
 }
 
 Status Exchange::order(wire::agent::AgentKind kind, const google::protobuf::MessageLite& request,

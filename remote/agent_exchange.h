@@ -15,7 +15,6 @@ class Exchange {
  public:
   Exchange(std::string node, Channel channel)
       : node_(std::move(node)), channel_(std::move(channel)) {}
-  ~Exchange() { channel_.fd.reset(); }  // first: the agent leaves when its input ends
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
@@ -44,10 +43,12 @@ class Exchange {
   Status order(wire::agent::AgentKind kind, const google::protobuf::MessageLite& request,
                ByteSpan tail, Duration deadline);
 
- private:
+  // A list that comes in parts has an end: no part but the last is empty.
+  Status check_list(std::size_t size, std::size_t max, bool is_endless);
   // The channel is of no use from here on; says why, with what the agent wrote to stderr.
   Error lose(Error error);
 
+ private:
   std::string node_;
   Channel channel_;
   std::optional<Error> broken_;

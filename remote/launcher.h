@@ -15,9 +15,9 @@ namespace paddle::remote {
 
 // A running remote command's stdin and stdout as one socket. Closing it ends the command's input.
 struct Channel {
-  UniqueFd fd;
-  std::function<std::string()> stderr_tail;  // the last 4 KiB the command wrote to stderr
   std::shared_ptr<void> keep_alive;          // whatever pumps the channel
+  std::function<std::string()> stderr_tail;  // the last 4 KiB the command wrote to stderr
+  UniqueFd fd;  // last, so that it closes first: the command ends with its input
 };
 
 class Launcher {

@@ -137,7 +137,7 @@ class LocalLauncher final : public Launcher {
     UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
     auto running = std::make_shared<LocalCommand>(pid, std::move(pidfd), std::move(errors_read),
                                                   std::move(wake_read), std::move(wake_write));
-    return Channel{std::move(ours), [running] { return running->stderr_tail(); }, running};
+    return Channel{running, [running] { return running->stderr_tail(); }, std::move(ours)};
   }
 };
 

@@ -93,7 +93,7 @@ Result<Channel> SshPump::open(ChannelRequest request, TimePoint deadline) {
   if (Status status = opened.get(); !status) {
     return std::move(status).error().with(connection_.label);
   }
-  return Channel{std::move(ours), [tail] { return tail->text(); }, shared_from_this()};
+  return Channel{shared_from_this(), [tail] { return tail->text(); }, std::move(ours)};
 }
 
 void SshPump::wake() const {

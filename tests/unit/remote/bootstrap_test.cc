@@ -29,7 +29,7 @@ class ScriptedLauncher final : public Launcher {
       return system_error(Errc::kFailed, "socketpair");
     }
     const UniqueFd theirs(pair[1]);
-    Channel channel{UniqueFd(pair[0]), nullptr, nullptr};
+    Channel channel{nullptr, nullptr, UniqueFd(pair[0])};
     PADDLE_TRY_STATUS(write_all(theirs.get(), as_bytes(answer_), deadline));
     return channel;
   }

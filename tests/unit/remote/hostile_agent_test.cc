@@ -1,0 +1,105 @@
+// What a node may answer without harming paddlectl.
+#include <fcntl.h>
+
+#include <filesystem>
+
+#include "engine/base/version.h"
+#include "proto/agent.pb.h"
+#include "proto/frame_stream.h"
+#include "tests/unit/remote/agent_fixture.h"
+
+namespace paddle::remote {
+namespace {
+
+using namespace wire::agent;  // NOLINT: the messages are what this file is about
+
+// An agent that says what the test wrote down, whatever it is asked.
+class HostileAgentTest : public AgentTest {
+ protected:
+  HostileAgentTest()
+      : answers_(::open((folder_ + "/answers").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)) {}
+  ~HostileAgentTest() override { options_.agent_binary = AGENT_BINARY; }
+
+  void answer(AgentKind kind, const google::protobuf::MessageLite& head, std::uint16_t flags = 0,
+              const std::string& tail = "") {
+    FrameHeader header;
+    header.type = static_cast<std::uint8_t>(kind);
+    header.flags = flags;
+    header.sender = {Role::kAgent, 0};
+    ASSERT_TRUE(write_frame(answers_.get(), header, as_bytes(head.SerializeAsString()),
+                            as_bytes(tail), TimePoint::max()));
+  }
+
+  std::unique_ptr<AgentClient> connect_hostile() {
+    options_.agent_binary = write_file(
+        folder_ + "/hostile", "#!/bin/sh\nprintf 'PADDLECTL-AGENT " + std::string(kProgramVersion) +
+                                  "\\n'; cat " + folder_ + "/answers; exec cat >/dev/null\n");
+    return connect_agent();
+  }
+
+  UniqueFd answers_;
+};
+
+TEST_F(HostileAgentTest, AnErrorCannotChooseTheExitCode) {
+  ErrorReply reply;
+  reply.set_message("all is well\x1b[2J");
+  for (const int code : {0, 256, -1, 130}) {
+    reply.set_code(code);
+    answer(AGENT_ERROR, reply);
+  }
+  const auto agent = connect_hostile();
+  for (int i = 0; i < 4; ++i) {
+    const auto facts = agent->facts();
+    ASSERT_FALSE(facts);
+    EXPECT_EQ(facts.error().code, Errc::kFailed);
+    EXPECT_EQ(facts.error().message, "node here: all is well\\x1b[2J");
+  }
+}
+
+TEST_F(HostileAgentTest, AListWithoutEndIsLeft) {
+  answer(AGENT_LIST, ListReply(), kAgentFlagMore);
+  auto agent = connect_hostile();
+  const auto files = agent->list("output");
+  ASSERT_FALSE(files);
+  EXPECT_EQ(files.error().code, Errc::kData) << files.error().message;
+  EXPECT_FALSE(agent->facts()) << "nothing more is believed";
+}
+
+TEST_F(HostileAgentTest, AListOfProcessesHasABound) {
+  ProcessesReply reply;
+  for (int i = 0; i < 500; ++i) reply.add_processes();
+  for (int i = 0; i < 30; ++i) answer(AGENT_PROCESSES, reply, kAgentFlagMore);
+  const auto processes = connect_hostile()->processes("");
+  ASSERT_FALSE(processes);
+  EXPECT_EQ(processes.error().code, Errc::kData) << processes.error().message;
+}
+
+TEST_F(HostileAgentTest, AFileEndsWhereItWasSaidToEnd) {
+  GetReply reply;
+  reply.set_size(5);
+  for (int i = 0; i < 3; ++i) answer(AGENT_GET, reply, kAgentFlagMore, "1234");
+  const auto got = connect_hostile()->fetch("log", folder_ + "/log");
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().code, Errc::kData) << got.error().message;
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/log"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/log.part"));
+}
+
+TEST_F(HostileAgentTest, BytesThatAreNoFrameAreNamed) {
+  ASSERT_TRUE(write_all(answers_.get(), Bytes(1000, std::byte{'x'}), TimePoint::max()));
+  const auto facts = connect_hostile()->facts();
+  ASSERT_FALSE(facts);
+  EXPECT_EQ(facts.error().code, Errc::kData);
+  EXPECT_TRUE(facts.error().message.starts_with("node here: lost the agent"))
+      << facts.error().message;
+}
+
+TEST_F(HostileAgentTest, AnEndlessFrameIsRefusedBeforeItIsRead) {
+  answer(AGENT_FACTS, Facts(), 0, std::string(kAgentPayloadBytesMax + 1, 'x'));
+  const auto facts = connect_hostile()->facts();
+  ASSERT_FALSE(facts);
+  EXPECT_EQ(facts.error().code, Errc::kData) << facts.error().message;
+}
+
+}  // namespace
+}  // namespace paddle::remote
