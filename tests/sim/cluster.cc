@@ -210,6 +210,24 @@ void Cluster::next_phase(std::uint32_t id) {
       break;
   }
   start_phase(id);
+  if (options_.killed == id && trainer.phase == Phase::kPush && trainer.pass == 0 &&
+      trainer.batch == options_.killed_at_batch) {
+    kill(id);
+  }
+}
+
+// What it sent is still on its way, and may come before or after the end of its connection.
+void Cluster::kill(std::uint32_t id) {
+  trainers_[id].is_dead = true;
+  for (std::uint32_t shard = 0; shard < shards_.size(); ++shard) {
+    queue_.push({.at = now_ + std::chrono::milliseconds(1 + rng_.below(options_.delay_max_ms)),
+                 .order = order_++,
+                 .to_shard = true,
+                 .is_disconnect = true,
+                 .trainer = id,
+                 .shard = shard,
+                 .frame = {}});
+  }
 }
 
 void Cluster::take_answer(std::uint32_t id, std::uint32_t shard, Frame&& answer) {
@@ -251,6 +269,12 @@ void Cluster::deliver(Event&& event) {
                                 (event.to_shard ? 1U : 0U));
   hash = hash_combine(hash, stable_hash(as_text(event.frame.tail)));
   outcome_.events.push_back(hash);
+  if (event.is_disconnect) {
+    std::vector<net::Outgoing> out;
+    shards_[event.shard]->on_disconnect(now_, event.trainer, out);
+    transmit_all(event.shard, out);
+    return;
+  }
   if (event.to_shard) {
     if (header.type == static_cast<std::uint8_t>(FrameType::kPushDense)) {
       ++outcome_.pushes_delivered;
@@ -260,6 +284,7 @@ void Cluster::deliver(Event&& event) {
     transmit_all(event.shard, out);
     return;
   }
+  if (trainers_[event.trainer].is_dead) return;
   auto answer = trainers_[event.trainer].lanes[event.shard].on_frame(std::move(event.frame), now_);
   if (!answer) {
     outcome_.error =
@@ -273,7 +298,7 @@ void Cluster::tick() {
   for (std::uint32_t id = 0; id < trainers_.size(); ++id) {
     for (std::uint32_t shard = 0; shard < shards_.size(); ++shard) {
       const Frame* const frame = trainers_[id].lanes[shard].on_tick(now_);
-      if (frame == nullptr) continue;
+      if (frame == nullptr || trainers_[id].is_dead) continue;
       transmit({.to_shard = true, .trainer = id, .shard = shard, .frame = *frame});
     }
   }
@@ -285,7 +310,9 @@ void Cluster::tick() {
 }
 
 Outcome Cluster::run() {
-  const auto is_done = [](const SimTrainer& trainer) { return trainer.phase == Phase::kDone; };
+  const auto is_done = [](const SimTrainer& trainer) {
+    return trainer.is_dead || trainer.phase == Phase::kDone;
+  };
   for (std::uint32_t id = 0; id < trainers_.size(); ++id) start_phase(id);
   TimePoint next_tick = now_ + kTick;
   while (outcome_.error.empty() && !std::all_of(trainers_.begin(), trainers_.end(), is_done)) {

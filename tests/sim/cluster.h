@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <queue>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct ClusterOptions {
   double duplicate = 0.1;      // probability of a second copy
   double drop = 0.05;          // probability that a copy is lost
   std::uint64_t delay_max_ms = 50;
+  // This trainer dies once it has sent its push of this batch of the first pass.
+  std::optional<std::uint32_t> killed = std::nullopt;
+  std::uint32_t killed_at_batch = 0;
 };
 
 // What a run leaves behind.
@@ -46,6 +50,7 @@ class Cluster {
     Phase phase = Phase::kJoin;
     std::uint32_t pass = 0;
     std::uint32_t batch = 0;  // in the pass
+    bool is_dead = false;
     std::vector<trainer::ClientLane> lanes;
     std::vector<float> shared;  // as last seen
   };
@@ -53,6 +58,7 @@ class Cluster {
     TimePoint at = {};
     std::uint64_t order = 0;
     bool to_shard = false;
+    bool is_disconnect = false;  // the shard hears that the trainer's connection is gone
     std::uint32_t trainer = 0;
     std::uint32_t shard = 0;
     Frame frame;
@@ -69,6 +75,7 @@ class Cluster {
   float ledger_gradient(const SimTrainer& trainer) const;
   void start_phase(std::uint32_t id);
   void next_phase(std::uint32_t id);
+  void kill(std::uint32_t id);
   void request(std::uint32_t id, std::uint32_t shard);
   void push(std::uint32_t id, std::uint32_t shard);
   void transmit(Event event);

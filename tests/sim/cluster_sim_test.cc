@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::uint64_t kSeeds = 1000;
 constexpr std::uint64_t kRepeatEvery = 50;  // seeds that run twice
+constexpr std::uint64_t kKillSeeds = 200;   // of each strategy
 
 ClusterOptions uneven(std::uint64_t seed, wire::Strategy strategy) {
   return {.seed = seed, .strategy = strategy, .batches = {3, 4, 1, 2}, .passes = 2};
@@ -46,6 +47,45 @@ TEST(ClusterSim, AsyncAppliesEveryPushOnce) {
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     expect_all_ones(Cluster(uneven(seed, wire::STRATEGY_ASYNC)).run(), 20);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(ClusterSim, AKilledTrainerFailsASyncJobByName) {
+  for (std::uint64_t seed = 1; seed <= kKillSeeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    ClusterOptions options = uneven(seed, wire::STRATEGY_SYNC);
+    options.killed = 1;
+    options.killed_at_batch = static_cast<std::uint32_t>(seed % 4);
+    const Outcome outcome = Cluster(options).run();
+    EXPECT_NE(outcome.error.find("trainer 1 lost at step"), std::string::npos) << outcome.error;
+    if (HasFailure()) return;
+  }
+}
+
+TEST(ClusterSim, AKilledTrainerLeavesTheOthersOfAnAsyncJobAlone) {
+  for (std::uint64_t seed = 1; seed <= kKillSeeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    ClusterOptions options = uneven(seed, wire::STRATEGY_ASYNC);
+    options.killed = 1;
+    options.killed_at_batch = static_cast<std::uint32_t>(seed % 4);
+    const Outcome outcome = Cluster(options).run();
+    EXPECT_EQ(outcome.error, "");
+    ASSERT_EQ(outcome.ledger.size(), 20U);
+    // Trainer 1's batches are cells 6 to 13. What it was told is applied stays so, what it was not
+    // told of may be applied or not, and nothing follows.
+    const std::size_t last = 6 + options.killed_at_batch;
+    for (const auto* ledger : {&outcome.ledger, &outcome.row_ledger}) {
+      for (std::size_t cell = 0; cell < ledger->size(); ++cell) {
+        const float value = (*ledger)[cell];
+        const bool is_after = cell > last && cell < 14;
+        if (cell == last) {
+          EXPECT_TRUE(value == 0 || value == 1) << value;
+        } else {
+          EXPECT_EQ(value, is_after ? 0.0F : 1.0F) << cell;
+        }
+      }
+    }
     if (HasFailure()) return;
   }
 }
