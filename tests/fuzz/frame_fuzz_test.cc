@@ -1,9 +1,10 @@
 // Mutated frames through everything that parses bytes of a peer: the reader, the codec, both
-// session machines. As a plain test it runs from a seed; with -DPADDLE_LIBFUZZER and clang's
-// -fsanitize=fuzzer the same body is a libFuzzer target.
+// session machines.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+
+#include <gtest/gtest.h>
 
 #include "engine/base/crc32c.h"
 #include "engine/base/rng.h"
@@ -57,24 +58,6 @@ void try_bytes(ByteSpan bytes, Seen& seen) {
   }
 }
 
-}  // namespace
-}  // namespace paddle::net
-
-#ifdef PADDLE_LIBFUZZER
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  paddle::net::Seen seen;
-  paddle::net::try_bytes({reinterpret_cast<const std::byte*>(data), size}, seen);
-  return 0;
-}
-
-#else
-
-#include <gtest/gtest.h>
-
-namespace paddle::net {
-namespace {
-
 void append_frame(Bytes& to, const Frame& frame) {
   const FrameHeaderBytes header = encode_header(frame);
   to.insert(to.end(), header.begin(), header.end());
@@ -123,5 +106,3 @@ TEST(FrameFuzz, AMillionMutatedFramesCrashNothingAndProveNothing) {
 
 }  // namespace
 }  // namespace paddle::net
-
-#endif
