@@ -89,6 +89,8 @@ class Shard final : public net::FrameHandler {
   Refused begin_part(Call& call, const wire::PushPart& part, bool& is_answered);
   Refused end_part(Call& call);
   Refused check_values(const Call& call, const Push& push);
+  // Whether a table may take this many more rows.
+  Refused check_room(std::uint32_t parameter, std::uint64_t added) const;
   void apply_now(Call& call);
   void try_commit(TimePoint now, std::vector<net::Outgoing>& out);
   void try_finish_pass(std::vector<net::Outgoing>& out);

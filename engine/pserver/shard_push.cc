@@ -111,24 +111,35 @@ Shard::Refused Shard::check_values(const Call& call, const Push& push) {
   if (dense_) {
     parameter = dense_->find_not_finite(push.dense(scratch_));
   }
-  for (const RowSegment& segment : push.segments()) {
-    const auto& name = set_->parameters(static_cast<int>(segment.parameter)).name();
-    if (!is_finite(segment.floats)) parameter = name;
-    const SparseTable& table = *tables_[segment.parameter];
-    const std::uint64_t added = segment.ids.size() * options_.num_gradient_servers;
-    if (table.rows() + added > SparseTable::kRowsMax ||
-        table.rows() + segment.ids.size() > options_.bytes_max / table.bytes_per_row()) {
-      return Refusal{wire::REFUSAL_LIMIT,
-                     fmt::format("table '{}' would grow over the limit of this port ({} bytes)",
-                                 name, options_.bytes_max),
-                     "use more pservers or ports_num_for_sparse"};
+  std::uint64_t added = 0;  // to one table; a push in parts has several segments of it
+  for (std::size_t i = 0; i < push.segments().size(); ++i) {
+    const RowSegment& segment = push.segments()[i];
+    if (i > 0 && segment.parameter != push.segments()[i - 1].parameter) added = 0;
+    added += segment.ids.size();
+    if (!is_finite(segment.floats)) {
+      parameter = set_->parameters(static_cast<int>(segment.parameter)).name();
     }
+    // Every trainer may add as many in the same round.
+    const std::uint64_t by_all = added * (is_sync() ? options_.num_gradient_servers : 1);
+    if (auto refused = check_room(segment.parameter, by_all)) return refused;
   }
   if (parameter.empty()) return {};
   return Refusal{wire::REFUSAL_NOT_FINITE,
                  fmt::format("trainer {} pushed a gradient of '{}' that is not finite (batch {})",
                              call.trainer.id, parameter, push.sequence),
                  "lower the learning rate or look at the data of this batch"};
+}
+
+Shard::Refused Shard::check_room(std::uint32_t parameter, std::uint64_t added) const {
+  const SparseTable& table = *tables_[parameter];
+  const std::uint64_t rows_max =
+      std::min(SparseTable::kRowsMax, options_.bytes_max / table.bytes_per_row());
+  if (added <= rows_max && table.rows() <= rows_max - added) return {};
+  return Refusal{
+      wire::REFUSAL_LIMIT,
+      fmt::format("table '{}' would grow over the limit of this port ({} bytes)",
+                  set_->parameters(static_cast<int>(parameter)).name(), options_.bytes_max),
+      "use more pservers or ports_num_for_sparse"};
 }
 
 Shard::Refused Shard::end_part(Call& call) {

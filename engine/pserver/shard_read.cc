@@ -77,9 +77,7 @@ Shard::Refused Shard::on_put_rows(Call& call, const wire::PutRows& message) {
                                       message.count(), message.state_width(), tail.size(),
                                       row_bytes));
   }
-  if (table.rows() + message.count() > SparseTable::kRowsMax) {
-    return Refusal{wire::REFUSAL_LIMIT, "too many rows for one port", "use more sparse ports"};
-  }
+  if (auto refused = check_room(parameter, message.count())) return refused;
   const auto ids = take<std::uint64_t>(tail, message.count());
   const auto counts = take<std::uint64_t>(tail, message.count());
   const auto values = take<float>(tail, message.count() * table.width());

@@ -12,14 +12,16 @@ namespace {
 
 class OneShard {
  public:
-  explicit OneShard(wire::ParameterSet set, bool is_sparse = false, Duration grace = {})
+  explicit OneShard(wire::ParameterSet set, bool is_sparse = false, Duration grace = {},
+                    std::uint64_t bytes_max = 1ULL << 40U)
       : set_(std::move(set)),
         is_sparse_(is_sparse),
         shard(ShardOptions{.is_sparse = is_sparse,
                            .num_gradient_servers = set_.num_trainers(),
                            .job_tag = 11,
                            .epoch = 5,
-                           .lost_trainer_grace = grace}) {}
+                           .lost_trainer_grace = grace,
+                           .bytes_max = bytes_max}) {}
 
   template <class Message>
   std::vector<net::Outgoing> send(std::uint32_t trainer, FrameType type, Message message,
@@ -232,6 +234,62 @@ TEST(ShardSync, RepeatedPushIsAcknowledgedAndNotApplied) {
   EXPECT_EQ(one.values(), once);
   expect_refused(one.push(0, 3, 1), wire::REFUSAL_GAP, "sent batch 3, but 1 is the last");
   EXPECT_EQ(one.values(), once);
+}
+
+TEST(ShardSync, APushInPartsIsAppliedOnceWhateverComesTwice) {
+  OneShard one(test::small_set("sgd", 1), false, std::chrono::seconds(30));
+  one.start();
+  const auto before = one.values();
+  const std::uint64_t size = before.size();
+  const auto part = [&](std::uint32_t number, std::uint64_t offset, std::uint64_t count) {
+    wire::PushDense message;
+    message.mutable_part()->set_part(number);
+    message.mutable_part()->set_parts(2);
+    message.mutable_part()->set_samples(1);
+    message.set_offset(offset);
+    message.set_count(count);
+    Bytes tail;
+    const std::vector<float> values(count, 1);
+    append_bytes(tail, std::span<const float>(values));
+    return one.send(0, FrameType::kPushDense, message, std::move(tail), 1);
+  };
+  EXPECT_TRUE(is(part(0, 0, 3), FrameType::kStored));
+  EXPECT_TRUE(is(part(0, 0, 3), FrameType::kStored));
+  std::vector<net::Outgoing> out;
+  one.shard.on_disconnect(one.now, 100, out);
+  one.incarnation = 1;  // a new life begins its batch anew
+  one.join(0);
+  expect_refused(part(1, 3, size - 3), wire::REFUSAL_PROTOCOL, "part 1 of 2 after 0 parts");
+  EXPECT_TRUE(is(part(0, 0, 5), FrameType::kStored));
+  EXPECT_EQ(one.values(), before);
+  EXPECT_TRUE(is(part(1, 5, size - 5), FrameType::kPushed));
+  EXPECT_EQ(one.values().back(), before.back() - 0.1F);
+  EXPECT_TRUE(is(part(1, 5, size - 5), FrameType::kPushed));
+  EXPECT_TRUE(is(part(0, 0, 5), FrameType::kPushed));
+  EXPECT_EQ(one.values().back(), before.back() - 0.1F);
+}
+
+TEST(ShardValues, RowsOverTheLimitAreRefusedFromAPushAndFromASnapshot) {
+  OneShard one(test::small_set("sgd", 1), true, {}, 2 * (3 * sizeof(float) + 24));
+  one.join(0);
+  const auto put = [&](std::vector<std::uint64_t> ids) {
+    wire::PutRows message;
+    message.set_parameter(2);
+    message.set_count(ids.size());
+    Bytes tail;
+    append_bytes(tail, std::span<const std::uint64_t>(ids));
+    append_bytes(tail, std::span<const std::uint64_t>(ids));  // the update counts
+    const std::vector<float> values(3 * ids.size());
+    append_bytes(tail, std::span<const float>(values));
+    return one.send(0, FrameType::kPutRows, message, std::move(tail));
+  };
+  expect_refused(put({1, 2, 3}), wire::REFUSAL_LIMIT, "table 'words' would grow over the limit");
+  EXPECT_EQ(one.shard.sparse(2)->rows(), 0U);
+  EXPECT_TRUE(is(put({1}), FrameType::kDone));
+  one.send(0, FrameType::kReady, wire::Ready());
+  EXPECT_TRUE(is(one.push_row(0, 1, 8, 1), FrameType::kPushed));
+  one.step = 1;
+  expect_refused(one.push_row(0, 2, 9, 1), wire::REFUSAL_LIMIT, "would grow over the limit");
 }
 
 TEST(ShardSync, LateCopyOfAnOldRequestIsIgnored) {
