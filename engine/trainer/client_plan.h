@@ -11,9 +11,6 @@
 
 namespace paddle::trainer {
 
-// Largest tail of one request or answer, both ways.
-constexpr std::uint64_t kTransferBytes = 32ULL << 20U;
-
 // Elements [begin, begin + size) of a parameter, at `offset` of its shard.
 struct DensePiece {
   std::uint32_t parameter = 0;
@@ -44,10 +41,10 @@ struct RowFrame {
   std::vector<RowRange> ranges;
 };
 
-// Splits tables by shard and by kTransferBytes a frame (ids and floats together). By shard; at
+// Splits tables by shard and by bytes_max a frame (ids and floats together). By shard; at
 // least one frame, maybe empty, for every shard. Tables must be in ascending order of parameter.
 std::vector<std::vector<RowFrame>> plan_rows(std::span<const SparseRows> tables,
                                              const wire::ParameterSet& set,
-                                             std::uint64_t bytes_max = kTransferBytes);
+                                             std::uint64_t bytes_max);
 
 }  // namespace paddle::trainer

@@ -9,8 +9,6 @@
 namespace paddle::trainer {
 namespace {
 
-constexpr std::uint64_t kTransferFloats = kTransferBytes / sizeof(float);
-
 Error misuse(std::string message) {
   return Error{Errc::kUsage, std::move(message), ""};
 }
@@ -147,11 +145,12 @@ Result<std::vector<float>> ParameterClientImpl::pull_range(std::size_t shard, st
                                                            std::uint64_t offset,
                                                            std::uint64_t count,
                                                            std::uint64_t& update_count) {
+  const std::uint64_t floats_max = options_.transfer_bytes / sizeof(float);
   std::vector<float> values;
   for (std::uint64_t done = 0; done < count;) {
     wire::PullDense pull;
     pull.set_offset(offset + done);
-    pull.set_count(std::min(count - done, kTransferFloats));
+    pull.set_count(std::min(count - done, floats_max));
     pull.set_plane(plane);
     PADDLE_TRY(const Frame frame,
                dense_.exchange(shard, FrameType::kPullDense, pull, {}, FrameType::kDenseValues));
@@ -185,7 +184,7 @@ Status ParameterClientImpl::pull_dense(std::span<DenseParameter> parameters) {
 Status ParameterClientImpl::pull_rows(std::span<SparseRows> rows) {
   PADDLE_TRY_STATUS(check_rows(rows, false));
   for (SparseRows& table : rows) table.values.resize(table.ids.size() * width(table.parameter));
-  const auto frames = plan_rows(rows, options_.parameters);
+  const auto frames = plan_rows(rows, options_.parameters, options_.transfer_bytes);
   std::size_t rounds = 0;
   for (const auto& of_shard : frames) rounds = std::max(rounds, of_shard.size());
   for (std::size_t round = 0; round < rounds; ++round) {
@@ -221,13 +220,13 @@ Status ParameterClientImpl::pull_rows(std::span<SparseRows> rows) {
 std::vector<ParameterClientImpl::Part> ParameterClientImpl::dense_parts(
     std::size_t shard, const wire::PushPart& totals,
     std::span<DenseParameter* const> parameters) const {
+  const std::uint64_t floats_max = options_.transfer_bytes / sizeof(float);
   const std::uint64_t size = plan_.sizes[shard];
-  const std::uint64_t parts =
-      std::max<std::uint64_t>(1, (size + kTransferFloats - 1) / kTransferFloats);
+  const std::uint64_t parts = std::max<std::uint64_t>(1, (size + floats_max - 1) / floats_max);
   std::vector<Part> result(parts);
   for (std::uint64_t i = 0; i < parts; ++i) {
-    const std::uint64_t offset = i * kTransferFloats;
-    const std::uint64_t count = std::min(size - offset, kTransferFloats);
+    const std::uint64_t offset = i * floats_max;
+    const std::uint64_t count = std::min(size - offset, floats_max);
     wire::PushDense& message = result[i].dense;
     *message.mutable_part() = totals;
     message.mutable_part()->set_part(static_cast<std::uint32_t>(i));
@@ -306,7 +305,7 @@ Status ParameterClientImpl::push(std::uint64_t num_samples, double cost_sum,
     dense_part_lists.push_back(dense_parts(shard, totals, by_index));
   }
   std::vector<std::vector<Part>> sparse_part_lists;
-  for (const auto& frames : plan_rows(sparse, options_.parameters)) {
+  for (const auto& frames : plan_rows(sparse, options_.parameters, options_.transfer_bytes)) {
     sparse_part_lists.push_back(row_parts(frames, totals, sparse));
   }
   std::vector<Frame> answers;

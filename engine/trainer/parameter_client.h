@@ -44,6 +44,7 @@ class ParameterClient {
     std::uint32_t incarnation = 0;
     std::uint64_t job_tag = 0;
     Duration deadline = std::chrono::seconds(60);  // without any progress
+    std::uint64_t transfer_bytes = 32ULL << 20U;   // largest tail of one frame, both ways
   };
   // Link i of `dense` is dense shard i = pserver index * ports_num + port index; likewise for
   // `sparse`.

@@ -21,12 +21,14 @@ std::unique_ptr<net::Link> local_shard(std::uint32_t index, bool is_sparse) {
   return net::make_local_link(std::move(shard), {Role::kTrainer, 0});
 }
 
-std::unique_ptr<ParameterClient> client_of(const wire::ParameterSet& set) {
+std::unique_ptr<ParameterClient> client_of(const wire::ParameterSet& set,
+                                           std::uint64_t transfer_bytes = 32U << 20U) {
   std::vector<std::unique_ptr<net::Link>> dense;
   std::vector<std::unique_ptr<net::Link>> sparse;
   for (std::uint32_t i = 0; i < set.dense_shards(); ++i) dense.push_back(local_shard(i, false));
   for (std::uint32_t i = 0; i < set.sparse_shards(); ++i) sparse.push_back(local_shard(i, true));
-  auto client = ParameterClient::join({.parameters = set}, std::move(dense), std::move(sparse));
+  auto client = ParameterClient::join({.parameters = set, .transfer_bytes = transfer_bytes},
+                                      std::move(dense), std::move(sparse));
   EXPECT_TRUE(client) << client.error().message;
   return client ? *std::move(client) : nullptr;
 }
@@ -172,6 +174,25 @@ TEST(ClientRefusals, IdsThatAreNotSortedAreRefusedBeforeSending) {
   ASSERT_TRUE(client->ready());
   std::vector<SparseRows> rows = {{2, {5, 4}, {}, {}}};
   EXPECT_FALSE(client->pull_rows(rows));
+}
+
+TEST(ClientFrames, SmallFramesGiveTheSameBitsAsLargeOnes) {
+  for (const auto strategy : {wire::STRATEGY_SYNC, wire::STRATEGY_ASYNC}) {
+    auto set = test::small_set("adagrad", 1, 3, 2);
+    set.set_dense_strategy(strategy);
+    set.set_sparse_strategy(strategy);
+    Direct direct(set);
+    const auto client = client_of(set, 24);  // 6 values, or one row with its id
+    ASSERT_TRUE(client->ready());
+    auto dense = dense_parameters();
+    auto rows = some_rows();
+    ASSERT_TRUE(client->pull_dense(dense));
+    EXPECT_EQ(dense[0].value, direct.dense[0]);
+    run_steps(*client, 1, 4, dense, rows, &direct);
+    EXPECT_EQ(client->finish_pass()->samples, 16U);  // counted once a push, not once a frame
+    ASSERT_TRUE(client->pull_dense(dense));
+    EXPECT_EQ(dense[0].value, direct.dense[0]);
+  }
 }
 
 TEST(ClientPlan, RowsSplitIntoFramesOfBoundedBytes) {
