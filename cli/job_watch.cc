@@ -130,6 +130,7 @@ std::string metrics_path(const std::string& train_log) {
 }
 
 std::string describe_state(const remote::ProcessStatus& status) {
+  if (status.stopped) return "stopped";
   switch (status.state) {
     case remote::ProcessState::kRunning:
       return "running";
@@ -137,8 +138,7 @@ std::string describe_state(const remote::ProcessStatus& status) {
       return status.exit_code == 0 ? "done" : fmt::format("exited with code {}", status.exit_code);
     case remote::ProcessState::kKilled: {
       const char* const name = ::sigdescr_np(status.signal);
-      return fmt::format("killed by signal {} ({}{})", status.signal, name != nullptr ? name : "?",
-                         status.oom_killed ? ", out of memory" : "");
+      return fmt::format("killed by signal {} ({})", status.signal, name != nullptr ? name : "?");
     }
     case remote::ProcessState::kLost:
       return "lost (its supervisor is gone; the node may have restarted)";

@@ -56,6 +56,7 @@ remote::ProcessStatus from_wire(const wire::agent::ProcessStatus& from) {
   status.signal = from.signal();
   status.started_unix_ms = from.started_unix_ms();
   status.ended_unix_ms = from.ended_unix_ms();
+  status.stopped = from.stopped();
   return status;
 }
 

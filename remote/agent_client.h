@@ -63,7 +63,7 @@ struct ProcessStatus {
   int exit_code = 0;  // kExited
   int signal = 0;     // kKilled
   std::int64_t started_unix_ms = 0, ended_unix_ms = 0;
-  bool oom_killed = false;
+  bool stopped = false;  // it ended because we asked it to
 };
 
 struct LogChunk {

@@ -29,7 +29,7 @@ bool is_alive(pid_t pid, std::uint64_t start_ticks);
 std::vector<ProcStat> own_processes();
 // The value of name in the environment the process was started with, or "".
 std::string environment_of(pid_t pid, const std::string& name);
-// The target of /proc/<pid>/<link> ("exe", "cwd"), or "".
+// The target of /proc/<pid>/<link> ("exe"), or "".
 std::string link_of(pid_t pid, const std::string& link);
 
 std::int64_t unix_ms();

@@ -59,12 +59,12 @@ bool is_below(const std::string& path, const std::string& root) {
   return path == root || path.starts_with(root + "/");
 }
 
-// Processes of this user that run from root, work in root or carry its mark. Ourselves excepted.
+// Processes of this user that run from root or carry its mark. Ourselves excepted, and whoever only
+// looks around in there.
 std::vector<ProcStat> processes_below(const Root& root) {
   std::vector<ProcStat> found;
   for (const ProcStat& process : own_processes()) {
     if (is_below(link_of(process.pid, "exe"), root.path) ||
-        is_below(link_of(process.pid, "cwd"), root.path) ||
         environment_of(process.pid, kProcessVariable).starts_with(root.path + ":")) {
       found.push_back(process);
     }
@@ -166,6 +166,11 @@ Status stop_processes(const Root& root, const wire::agent::StopRequest& request)
   }
   const auto grace = std::min<Duration>(
       std::chrono::milliseconds(std::min<std::uint64_t>(request.grace_ms(), 3'600'000)), kGraceMax);
+  for (const Record& record : records) {
+    if (record.exit || !supervisor_alive(record)) continue;
+    PADDLE_TRY(const SafePath folder, process_folder(record.spec.job(), record.spec.name()));
+    PADDLE_TRY_STATUS(write_record(root, folder, "stop", wire::agent::StopRequest()));
+  }
   std::size_t ended = 0;
   return end_records(root, records, grace, ended);
 }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 
 namespace paddle::agent {
 namespace {
@@ -34,6 +35,11 @@ Status write_record(const Root& root, const SafePath& folder, const char* file,
 void remove_record(const Root& root, const SafePath& folder, const char* file) {
   const auto directory = folder.open_directory(root.fd.get());
   if (directory) ::unlinkat(directory->get(), file, 0);
+}
+
+bool has_record(const Root& root, const SafePath& folder, const char* file) {
+  const auto path = SafePath::parse(folder.str() + "/" + file);
+  return path && path->open_read(root.fd.get());
 }
 
 std::optional<Record> read_record(const Root& root, const std::string& job,
@@ -89,6 +95,7 @@ wire::agent::ProcessStatus status_of(const Root& root, Record record) {
     status.set_exit_code(record.exit->exit_code());
     status.set_signal(record.exit->signal());
     status.set_ended_unix_ms(record.exit->ended_unix_ms());
+    status.set_stopped(record.exit->stopped());
   } else {
     status.set_state(supervisor_alive(record) ? wire::agent::PROCESS_RUNNING
                                               : wire::agent::PROCESS_LOST);
@@ -97,20 +104,17 @@ wire::agent::ProcessStatus status_of(const Root& root, Record record) {
 }
 
 std::vector<ProcStat> members_of(const Root& root, const std::vector<Record>& records) {
-  const std::string boot = boot_id();
+  // Once a supervisor has gone, its number may lead a session that is not ours.
+  std::set<pid_t> sessions;
+  for (const ProcStat& supervisor : supervisors_of(records)) sessions.insert(supervisor.pid);
   std::vector<ProcStat> members;
   for (const ProcStat& process : own_processes()) {
     const std::string mark = environment_of(process.pid, kProcessVariable);
-    const bool is_member = std::any_of(records.begin(), records.end(), [&](const Record& record) {
-      const auto& pid = record.pid;
-      if (process.pid == pid.supervisor() && process.start_ticks == pid.supervisor_start_ticks()) {
-        return false;
-      }
-      const bool in_session = pid.boot_id() == boot && process.session == pid.supervisor() &&
-                              process.start_ticks >= pid.supervisor_start_ticks();
-      return in_session || mark == process_mark(root, record.spec.job(), record.spec.name());
+    const bool is_marked = std::any_of(records.begin(), records.end(), [&](const Record& record) {
+      return mark == process_mark(root, record.spec.job(), record.spec.name());
     });
-    if (is_member) members.push_back(process);
+    const bool is_member = is_marked || sessions.contains(process.session);
+    if (is_member && !sessions.contains(process.pid)) members.push_back(process);
   }
   return members;
 }

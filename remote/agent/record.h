@@ -22,6 +22,7 @@ struct Record {
 
 Status write_record(const Root& root, const SafePath& folder, const char* file,
                     const google::protobuf::MessageLite& message);
+bool has_record(const Root& root, const SafePath& folder, const char* file);
 void remove_record(const Root& root, const SafePath& folder, const char* file);
 
 // Nothing for a process that never started.

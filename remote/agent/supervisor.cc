@@ -25,6 +25,8 @@ constexpr std::size_t kOutputReadBytes = 64U << 10U;
 constexpr int kDrainReadsMax = 16;
 // After SIGTERM reached the supervisor itself (not stop(), which has its own grace).
 constexpr Duration kTermGrace = std::chrono::seconds(30);
+// A process that waits for a disk dies when it is back.
+constexpr Duration kKillAgain = std::chrono::seconds(1);
 // What the process left behind in its group gets this long after SIGTERM.
 constexpr Duration kLeftoverGrace = std::chrono::seconds(2);
 
@@ -227,7 +229,10 @@ void Supervisor::run() {
         kill_at = std::min(kill_at, now() + kTermGrace);
       }
     }
-    if (!ended && now() >= kill_at) ::kill(-child_, SIGKILL);
+    if (!ended && now() >= kill_at) {
+      ::kill(-child_, SIGKILL);
+      kill_at = now() + kKillAgain;
+    }
   }
   if (output_) drain();
   wire::agent::ExitRecord record;
@@ -237,6 +242,7 @@ void Supervisor::run() {
     record.set_exit_code(WEXITSTATUS(wait_status_));
   }
   record.set_ended_unix_ms(unix_ms());
+  record.set_stopped(has_record(root_, folder_, "stop"));
   const auto written = write_record(root_, folder_, "exit", record);
   if (!written) log_.append(as_bytes("paddlectl: exit record: " + written.error().message + "\n"));
   end_leftovers();
@@ -278,7 +284,7 @@ Result<Supervisor> make_supervisor(const std::string& root_path, int spec_fd) {
     return Error{Errc::kFailed, spec.job() + "/" + spec.name() + " is running already",
                  "stop it first"};
   }
-  for (const char* file : {"pid", "exit"}) remove_record(root, folder, file);
+  for (const char* file : {"pid", "exit", "stop"}) remove_record(root, folder, file);
   PADDLE_TRY_STATUS(write_record(root, folder, "spec", spec));
   PADDLE_TRY(LogWriter log, LogWriter::open(root, spec.log()));
   return Supervisor(std::move(root), std::move(spec), std::move(folder), std::move(lock),

@@ -1,6 +1,12 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 
+#include "engine/base/fd.h"
+#include "proto/agent.pb.h"
 #include "tests/unit/remote/agent_fixture.h"
 
 namespace paddle::remote {
@@ -34,6 +40,73 @@ TEST_F(AgentTest, DeathBySignalIsReported) {
   const ProcessStatus status = wait_end(*agent, "job-1", "trainer-0");
   EXPECT_EQ(status.state, ProcessState::kKilled);
   EXPECT_EQ(status.signal, SIGSEGV);
+  // A stop that comes later changes nothing about how it ended; a new start forgets a stop.
+  ASSERT_TRUE(agent->stop("job-1", {}, std::chrono::seconds(1)));
+  EXPECT_FALSE(agent->processes("job-1")->at(0).stopped);
+  push_script(*agent, "long", "exec sleep 1000");
+  ASSERT_TRUE(agent->start(script("long", "trainer-0")));
+  ASSERT_TRUE(agent->stop("job-1", {}, std::chrono::seconds(20)));
+  EXPECT_TRUE(agent->processes("job-1")->at(0).stopped);
+  ASSERT_TRUE(agent->start(script("die", "trainer-0")));
+  EXPECT_FALSE(wait_end(*agent, "job-1", "trainer-0").stopped);
+}
+
+// A session that is nobody's but the test's; it ends with the variable.
+class Bystander {
+ public:
+  explicit Bystander(const std::string& directory) {
+    int ready[2];
+    EXPECT_EQ(::pipe(ready), 0);
+    const UniqueFd read_end(ready[0]);
+    UniqueFd write_end(ready[1]);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::setsid();
+      if (::chdir(directory.c_str()) != 0) ::_exit(1);
+      write_end.reset();
+      for (;;) ::pause();
+    }
+    write_end.reset();
+    char none;
+    while (::read(read_end.get(), &none, 1) < 0 && errno == EINTR) {
+    }
+  }
+  ~Bystander() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Bystander(const Bystander&) = delete;
+  Bystander& operator=(const Bystander&) = delete;
+
+  int pid() const { return pid_; }
+  bool lives() const { return ::waitpid(pid_, nullptr, WNOHANG) == 0; }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+TEST_F(AgentTest, StopSparesASessionThatGotTheSupervisorsNumber) {
+  auto agent = connect_agent();
+  push_script(*agent, "short", "exit 0");
+  ASSERT_TRUE(agent->start(script("short", "trainer-0")));
+  wait_end(*agent, "job-1", "trainer-0");
+  const Bystander bystander("/");
+  const std::string path = node_.root + "/jobs/job-1/proc/trainer-0/pid";
+  wire::agent::PidRecord record;
+  ASSERT_TRUE(record.ParseFromString(file_content(path)));
+  record.set_supervisor(bystander.pid());
+  write_file(path, record.SerializeAsString());
+  EXPECT_TRUE(agent->stop("job-1", {}, std::chrono::milliseconds(100)));
+  EXPECT_TRUE(bystander.lives()) << "a process that is not ours was killed";
+}
+
+TEST_F(AgentTest, TeardownSparesAShellThatStandsInTheFolder) {
+  auto agent = connect_agent();
+  const Bystander bystander(node_.root);
+  const auto report = agent->teardown(false);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->remaining, std::vector<std::string>{});
+  EXPECT_TRUE(bystander.lives()) << "it only looked around";
 }
 
 TEST_F(AgentTest, FailureToExecuteIsNamedAtOnce) {
@@ -100,6 +173,7 @@ TEST_F(AgentTest, StopEndsOnlyWhatIsNamedAndLetsItEndWell) {
   ASSERT_EQ(statuses->size(), 2U);
   EXPECT_EQ(statuses->at(0).state, ProcessState::kExited);
   EXPECT_EQ(statuses->at(0).exit_code, 5);
+  EXPECT_TRUE(statuses->at(0).stopped);
   EXPECT_EQ(statuses->at(1).state, ProcessState::kRunning);
 }
 
