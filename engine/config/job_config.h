@@ -2,8 +2,11 @@
 // the CLI.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/result.h"
@@ -38,16 +41,35 @@ struct ParameterAttributes {
   bool is_static = false;
 };
 
+constexpr std::array<std::string_view, 13> kLayerTypes{"embedding",
+                                                       "fc",
+                                                       "concat",
+                                                       "add",
+                                                       "multiply",
+                                                       "activation",
+                                                       "dropout",
+                                                       "layer_norm",
+                                                       "factorization_machine",
+                                                       "cosine_similarity",
+                                                       "softmax_cross_entropy",
+                                                       "binary_cross_entropy",
+                                                       "squared_error"};
+
 struct LayerConfig {
   std::string name;
-  std::string type;                 // embedding, fc, concat, dropout, softmax_cross_entropy
+  std::string type;                 // one of kLayerTypes
   std::vector<std::string> inputs;  // data slots or earlier layers
   std::uint64_t size = 0;           // outputs per example (per id for embedding)
   std::uint64_t vocabulary = 0;     // rows of a dense embedding; 0: a sparse table of any ids
-  std::string activation;           // identity, sigmoid, relu, tanh
-  std::string
-      pooling;     // embedding over a variable-length slot: sum, mean; "" for one id per example
-  float rate = 0;  // dropout probability
+  std::string activation;           // identity, sigmoid, relu, tanh, softmax
+  // Embedding over a variable-length slot: sum, mean, concat; "" for one id per example.
+  std::string pooling;
+  std::uint32_t length = 0;  // concat pooling: ids per example and slot; fewer are padded by zeros
+  std::optional<std::uint64_t>
+      padding_id;     // embedding: this id is a row of zeros that never learns
+  float rate = 0;     // dropout probability
+  float epsilon = 0;  // layer_norm: added to the variance; 0: 1e-5
+  float scale = 0;    // cosine_similarity: multiplies the cosine; 0: 1
   bool has_bias = true;
   std::string label;  // slot of the cost layer
   ParameterAttributes weight;

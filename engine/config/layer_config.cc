@@ -1,4 +1,5 @@
 #include <array>
+#include <limits>
 #include <set>
 
 #include <fmt/format.h>
@@ -9,10 +10,15 @@ namespace paddle::config {
 namespace {
 
 constexpr std::int64_t kLayerSizeMax = 1 << 24;
-constexpr std::array<std::string_view, 5> kLayerTypes{"embedding", "fc", "concat", "dropout",
-                                                      "softmax_cross_entropy"};
-constexpr std::array<std::string_view, 4> kActivations{"identity", "sigmoid", "relu", "tanh"};
-constexpr std::array<std::string_view, 2> kPoolings{"sum", "mean"};
+constexpr std::int64_t kConcatLengthMax = 1 << 16;
+constexpr std::array<std::string_view, 5> kActivations{"identity", "sigmoid", "relu", "tanh",
+                                                       "softmax"};
+constexpr std::array<std::string_view, 3> kPoolings{"sum", "mean", "concat"};
+
+bool is_cost(std::string_view type) {
+  return type == "softmax_cross_entropy" || type == "binary_cross_entropy" ||
+         type == "squared_error";
+}
 
 ParameterAttributes read_attributes(TomlTable table) {
   ParameterAttributes attributes;
@@ -53,13 +59,21 @@ LayerConfig read_layer(TomlTable& table, const DataConfig& data) {
   layer.vocabulary = read_size(table, "vocabulary", data);
   layer.activation = table.choice("activation", "", kActivations);
   layer.pooling = table.choice("pooling", "", kPoolings);
+  layer.length = read_count(table, "length", 0, 1, kConcatLengthMax);
+  if (table.has("padding_id")) {
+    // Any 64-bit id: those above 2^63 are written as negative numbers.
+    layer.padding_id = static_cast<std::uint64_t>(
+        table.integer("padding_id", 0, std::numeric_limits<std::int64_t>::lowest()));
+  }
+  layer.epsilon = static_cast<float>(table.number("epsilon", 0, 0, 1));
+  layer.scale = static_cast<float>(table.number("scale", 0));
   layer.rate = static_cast<float>(table.number("rate", 0, 0, 0.99));
   layer.has_bias = table.boolean("bias", layer.type == "fc");
   layer.label = table.string("label");
   layer.weight = read_attributes(table.table("weight"));
   layer.bias = read_attributes(table.table("bias_attributes"));
   if ((layer.type == "fc" || layer.type == "embedding")) require(table, "size", layer.name);
-  if (layer.type == "softmax_cross_entropy") require(table, "label", layer.name);
+  if (is_cost(layer.type)) require(table, "label", layer.name);
   if (layer.inputs.empty() && table.has("input")) table.fail("input", "'input' is empty");
   return layer;
 }
@@ -85,7 +99,7 @@ std::vector<LayerConfig> read_layers(TomlTable& root, const DataConfig& data) {
     if (!layer.name.empty() && !known.insert(layer.name).second) {
       table.fail("name", fmt::format("the name '{}' is already taken", layer.name));
     }
-    has_cost = has_cost || layer.type == "softmax_cross_entropy";
+    has_cost = has_cost || is_cost(layer.type);
     layers.push_back(std::move(layer));
   }
   if (!has_cost) {

@@ -6,6 +6,7 @@
 #include "engine/base/rng.h"
 #include "engine/kernels/exponential.h"
 #include "engine/kernels/multiversion.h"
+#include "engine/kernels/softmax.h"
 
 namespace paddle::kernels {
 namespace {
@@ -88,12 +89,16 @@ void bias_activate(Activation activation, std::size_t rows, std::size_t width, c
       case Activation::kTanh:
         tanh_each(some * width, block);
         break;
+      case Activation::kSoftmax:
+        softmax_rows(some, width, block);
+        break;
     }
   }
 }
 
-void activation_backward(Activation activation, std::size_t count, const float* y,
+void activation_backward(Activation activation, std::size_t rows, std::size_t width, const float* y,
                          float* gradient) {
+  const std::size_t count = rows * width;
   switch (activation) {
     case Activation::kIdentity:
       break;
@@ -105,6 +110,9 @@ void activation_backward(Activation activation, std::size_t count, const float* 
       break;
     case Activation::kTanh:
       tanh_backward(count, y, gradient);
+      break;
+    case Activation::kSoftmax:
+      softmax_rows_backward(rows, width, y, gradient);
       break;
   }
 }
@@ -121,6 +129,11 @@ void column_sum(std::size_t rows, std::size_t width, const float* __restrict x, 
 PADDLE_MULTIVERSION
 void add(std::size_t count, const float* __restrict x, float* __restrict y) {
   for (std::size_t i = 0; i < count; ++i) y[i] += x[i];
+}
+
+PADDLE_MULTIVERSION
+void multiply_by(std::size_t count, const float* __restrict x, float* __restrict y) {
+  for (std::size_t i = 0; i < count; ++i) y[i] *= x[i];
 }
 
 PADDLE_MULTIVERSION

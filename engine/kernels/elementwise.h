@@ -8,18 +8,22 @@
 
 namespace paddle::kernels {
 
-enum class Activation { kIdentity, kSigmoid, kRelu, kTanh };
+enum class Activation { kIdentity, kSigmoid, kRelu, kTanh, kSoftmax };
 
-// y[r][c] = f(y[r][c] + bias[c]); bias may be null. Absolute error of sigmoid and tanh: under 3e-7.
+// y[r][c] = f(y[r][c] + bias[c]); bias may be null. Softmax is over the row. Absolute error of
+// sigmoid, tanh and softmax: under 3e-7.
 void bias_activate(Activation activation, std::size_t rows, std::size_t width, const float* bias,
                    float* y);
-// gradient[i] *= f'(x[i]), from y[i] = f(x[i]).
-void activation_backward(Activation activation, std::size_t count, const float* y, float* gradient);
+// Turns d cost / d f(x) into d cost / d x, from y = f(x).
+void activation_backward(Activation activation, std::size_t rows, std::size_t width, const float* y,
+                         float* gradient);
 // sum[c] = beta * sum[c] + total over rows of x[r][c], in row order; sum is not read when beta is
 // 0.
 void column_sum(std::size_t rows, std::size_t width, const float* x, float beta, float* sum);
 // y[i] += x[i]
 void add(std::size_t count, const float* x, float* y);
+// y[i] *= x[i]
+void multiply_by(std::size_t count, const float* x, float* y);
 // y[i] = x[i] * scale[i], or += when accumulate.
 void multiply(std::size_t count, const float* x, const float* scale, bool accumulate, float* y);
 // mask[i] = 1 / (1 - rate) or 0, from stream alone: unit i is dropped with probability rate.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/check.h"
+
 namespace paddle::kernels::reference {
 
 double activate(Activation activation, double x) {
@@ -15,8 +17,20 @@ double activate(Activation activation, double x) {
       return std::max(x, 0.0);
     case Activation::kTanh:
       return std::tanh(x);
+    case Activation::kSoftmax:
+      break;
   }
+  PADDLE_CHECK(activation != Activation::kSoftmax);  // it takes a row
   return x;
+}
+
+std::vector<double> softmax(const std::vector<double>& row) {
+  const double shift = *std::max_element(row.begin(), row.end());
+  double sum = 0;
+  std::vector<double> out;
+  for (const double x : row) sum += out.emplace_back(std::exp(x - shift));
+  for (double& y : out) y /= sum;
+  return out;
 }
 
 void gemm(Transpose transpose_a, Transpose transpose_b, std::size_t m, std::size_t n, std::size_t k,

@@ -11,7 +11,9 @@
 
 namespace paddle::kernels::reference {
 
+// Not softmax.
 double activate(Activation activation, double x);
+std::vector<double> softmax(const std::vector<double>& row);
 // Same contract as kernels::gemm.
 void gemm(Transpose transpose_a, Transpose transpose_b, std::size_t m, std::size_t n, std::size_t k,
           double alpha, const double* a, const double* b, double beta, double* c);

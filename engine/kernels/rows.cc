@@ -9,7 +9,11 @@ namespace paddle::kernels {
 void gather_rows(const float* table, std::size_t width, std::span<const std::uint32_t> positions,
                  float* out, std::size_t stride) {
   for (const std::uint32_t position : positions) {
-    std::copy_n(table + position * width, width, out);
+    if (position == kNoRow) {
+      std::fill_n(out, width, 0.0F);
+    } else {
+      std::copy_n(table + position * width, width, out);
+    }
     out += stride;
   }
 }
@@ -17,21 +21,25 @@ void gather_rows(const float* table, std::size_t width, std::span<const std::uin
 PADDLE_MULTIVERSION
 void scatter_add_rows(const float* __restrict rows, std::size_t stride, std::size_t width,
                       std::span<const std::uint32_t> positions, float scale,
-                      float* __restrict table) {
-  for (const std::uint32_t position : positions) {
-    float* row = table + position * width;
-    for (std::size_t c = 0; c < width; ++c) row[c] += scale * rows[c];
-    rows += stride;
+                      const float* __restrict weights, float* __restrict table) {
+  for (std::size_t i = 0; i < positions.size(); ++i, rows += stride) {
+    if (positions[i] == kNoRow) continue;
+    float* row = table + positions[i] * width;
+    const float factor = weights == nullptr ? scale : scale * weights[i];
+    for (std::size_t c = 0; c < width; ++c) row[c] += factor * rows[c];
   }
 }
 
 PADDLE_MULTIVERSION
 void pool_rows(const float* __restrict table, std::size_t width,
-               std::span<const std::uint32_t> positions, float scale, float* __restrict out) {
+               std::span<const std::uint32_t> positions, float scale,
+               const float* __restrict weights, float* __restrict out) {
   std::fill_n(out, width, 0.0F);
-  for (const std::uint32_t position : positions) {
-    const float* row = table + position * width;
-    for (std::size_t c = 0; c < width; ++c) out[c] += row[c];
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    if (positions[i] == kNoRow) continue;
+    const float* row = table + positions[i] * width;
+    const float weight = weights == nullptr ? 1.0F : weights[i];
+    for (std::size_t c = 0; c < width; ++c) out[c] += weight * row[c];
   }
   for (std::size_t c = 0; c < width; ++c) out[c] *= scale;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/kernels/exponential.h"
+#include "engine/kernels/lane_sum.h"
 #include "engine/kernels/multiversion.h"
 
 namespace paddle::kernels {
@@ -49,6 +50,14 @@ float exponentials(std::size_t width, const float* __restrict x, float shift,
 }
 
 PADDLE_MULTIVERSION
+float exponentials_in_place(std::size_t width, float shift, float* x) {
+  return lane_sum(width, [=](std::size_t i) {
+    x[i] = exponential(x[i] - shift);
+    return x[i];
+  });
+}
+
+PADDLE_MULTIVERSION
 void scale(std::size_t width, float factor, float* x) {
   for (std::size_t i = 0; i < width; ++i) x[i] *= factor;
 }
@@ -68,6 +77,22 @@ SoftmaxCost softmax_cross_entropy(std::size_t width, const float* logits, std::s
     gradient[label] -= 1.0F;
   }
   return result;
+}
+
+void softmax_rows(std::size_t rows, std::size_t width, float* y) {
+  for (std::size_t r = 0; r < rows; ++r, y += width) {
+    const float shift = largest(width, y);
+    scale(width, 1.0F / exponentials_in_place(width, shift, y), y);
+  }
+}
+
+PADDLE_MULTIVERSION
+void softmax_rows_backward(std::size_t rows, std::size_t width, const float* __restrict y,
+                           float* __restrict gradient) {
+  for (std::size_t r = 0; r < rows; ++r, y += width, gradient += width) {
+    const float mean = lane_sum(width, [=](std::size_t c) { return gradient[c] * y[c]; });
+    for (std::size_t c = 0; c < width; ++c) gradient[c] = y[c] * (gradient[c] - mean);
+  }
 }
 
 }  // namespace paddle::kernels

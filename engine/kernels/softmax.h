@@ -1,4 +1,4 @@
-// Softmax and cross-entropy of one example, fused.
+// Softmax: with the cross-entropy of one example, fused, and as an activation.
 #pragma once
 
 #include <cstddef>
@@ -16,5 +16,10 @@ struct SoftmaxCost {
 // The order of summation is fixed, so the bits do not depend on the machine.
 SoftmaxCost softmax_cross_entropy(std::size_t width, const float* logits, std::size_t label,
                                   bool with_gradient, float* gradient);
+
+// Each row of y becomes its softmax.
+void softmax_rows(std::size_t rows, std::size_t width, float* y);
+// Turns d cost / d y into d cost / d x, from y = softmax(x): y (g - sum of g y), row by row.
+void softmax_rows_backward(std::size_t rows, std::size_t width, const float* y, float* gradient);
 
 }  // namespace paddle::kernels

@@ -17,11 +17,27 @@ struct Kind {
   LayerResult (*make)(Builder&);
 };
 
-constexpr std::array<Kind, 5> kKinds{{{"embedding", make_embedding},
-                                      {"fc", make_fc},
-                                      {"concat", make_concat},
-                                      {"dropout", make_dropout},
-                                      {"softmax_cross_entropy", make_softmax_cross_entropy}}};
+constexpr std::array<Kind, config::kLayerTypes.size()> kKinds{
+    {{"embedding", make_embedding},
+     {"fc", make_fc},
+     {"concat", make_concat},
+     {"add", make_add},
+     {"multiply", make_multiply},
+     {"activation", make_activation},
+     {"dropout", make_dropout},
+     {"layer_norm", make_layer_norm},
+     {"factorization_machine", make_factorization_machine},
+     {"cosine_similarity", make_cosine_similarity},
+     {"softmax_cross_entropy", make_softmax_cross_entropy},
+     {"binary_cross_entropy", make_binary_cross_entropy},
+     {"squared_error", make_squared_error}}};
+
+// A key, and the types of layer that read it.
+struct Rule {
+  bool given;
+  std::string_view key;
+  std::vector<std::string_view> types;
+};
 
 bool same_attributes(const wire::ParameterSpec& a, const wire::ParameterSpec& b) {
   return a.initial_mean() == b.initial_mean() && a.initial_std() == b.initial_std() &&
@@ -55,7 +71,8 @@ Status Builder::build() {
   }
   if (!has_cost) {
     return Error{Errc::kUsage, "the network has no cost layer",
-                 "end it with a layer of type softmax_cross_entropy"};
+                 "end it with a layer of type softmax_cross_entropy, binary_cross_entropy or "
+                 "squared_error"};
   }
   for (auto& layer : layers_) layer->set_consumers(consumers_);
   return {};
@@ -103,20 +120,22 @@ Status Builder::build_layer() {
 
 Status Builder::check_keys() const {
   const config::LayerConfig& layer = config();
-  struct Rule {
-    bool given;
-    std::string_view key;
-    std::string_view type;
-  };
-  const std::array<Rule, 5> rules{{{!layer.activation.empty(), "activation", "fc"},
-                                   {!layer.pooling.empty(), "pooling", "embedding"},
-                                   {layer.vocabulary != 0, "vocabulary", "embedding"},
-                                   {layer.rate != 0, "rate", "dropout"},
-                                   {!layer.label.empty(), "label", "softmax_cross_entropy"}}};
+  const std::vector<Rule> rules{
+      {!layer.activation.empty(), "activation", {"fc", "activation"}},
+      {!layer.pooling.empty(), "pooling", {"embedding"}},
+      {layer.length != 0, "length", {"embedding"}},
+      {layer.padding_id.has_value(), "padding_id", {"embedding"}},
+      {layer.vocabulary != 0, "vocabulary", {"embedding"}},
+      {layer.rate != 0, "rate", {"dropout"}},
+      {layer.epsilon != 0, "epsilon", {"layer_norm"}},
+      {layer.scale != 0, "scale", {"cosine_similarity"}},
+      {!layer.label.empty(),
+       "label",
+       {"softmax_cross_entropy", "binary_cross_entropy", "squared_error"}}};
   for (const Rule& rule : rules) {
-    if (rule.given && rule.type != layer.type) {
+    if (rule.given && std::ranges::find(rule.types, layer.type) == rule.types.end()) {
       return error(fmt::format("key '{}' is for layers of type {}, this one is of type {}",
-                               rule.key, rule.type, layer.type));
+                               rule.key, fmt::join(rule.types, ", "), layer.type));
     }
   }
   return {};
@@ -162,12 +181,36 @@ Result<LayerInput> Builder::layer_input(const std::string& name) {
                "inputs are the names of earlier layers and of float slots");
 }
 
+Result<std::vector<LayerInput>> Builder::layer_inputs() {
+  if (config().inputs.empty()) return error("key 'input' is missing");
+  std::vector<LayerInput> inputs;
+  for (const std::string& name : config().inputs) {
+    PADDLE_TRY(const LayerInput input, layer_input(name));
+    inputs.push_back(input);
+  }
+  return inputs;
+}
+
+Result<std::vector<LayerInput>> Builder::equal_inputs(std::size_t at_least) {
+  PADDLE_TRY(std::vector<LayerInput> inputs, layer_inputs());
+  if (inputs.size() < at_least) {
+    return error(fmt::format("takes at least {} inputs, {} is given", at_least, inputs.size()));
+  }
+  for (std::size_t i = 1; i < inputs.size(); ++i) {
+    if (inputs[i].width == inputs[0].width) continue;
+    return error(fmt::format("input '{}' has width {}, input '{}' has width {}", config().inputs[0],
+                             inputs[0].width, config().inputs[i], inputs[i].width));
+  }
+  PADDLE_TRY_STATUS(size_is(inputs[0].width));
+  return inputs;
+}
+
 Result<std::size_t> Builder::slot(const std::string& name, std::string_view key,
-                                  SlotKind kind) const {
+                                  std::optional<SlotKind> kind) const {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].name != name) continue;
     const bool is_ids = slots_[i].width == 0;
-    if (is_ids == (kind == SlotKind::kIds)) return i;
+    if (!kind || is_ids == (*kind == SlotKind::kIds)) return i;
     return error(fmt::format("{} '{}' is a slot of {}, it must be one of {}", key, name,
                              is_ids ? "ids" : "floats", is_ids ? "floats" : "ids"));
   }
@@ -220,12 +263,33 @@ Result<std::size_t> Builder::parameter(const ParameterRequest& request) {
   return known->second;
 }
 
+Result<kernels::Activation> Builder::activation() const {
+  using kernels::Activation;
+  const std::string& name = config().activation;
+  if (name.empty() || name == "identity") return Activation::kIdentity;
+  if (name == "sigmoid") return Activation::kSigmoid;
+  if (name == "relu") return Activation::kRelu;
+  if (name == "tanh") return Activation::kTanh;
+  if (name == "softmax") return Activation::kSoftmax;
+  return error(fmt::format("unknown activation '{}'", name),
+               "activations are identity, sigmoid, relu, tanh, softmax");
+}
+
+std::string Builder::activation_of(const std::string& layer) const {
+  for (const config::LayerConfig& other : configs_) {
+    if (other.name == layer) return other.activation;
+  }
+  return "";
+}
+
 Status Builder::need_inputs(std::size_t at_least, std::size_t at_most) const {
   const std::size_t given = config().inputs.size();
-  if (given < at_least) return error("key 'input' is missing");
+  if (given == 0 && at_least > 0) return error("key 'input' is missing");
+  if (given < at_least) return error(fmt::format("takes {} inputs, {} is given", at_least, given));
   if (given > at_most) {
-    return error(fmt::format("takes {} input, {} are given", at_most, given),
-                 "join several with a layer of type concat");
+    return error(
+        fmt::format("takes {} input{}, {} are given", at_most, at_most == 1 ? "" : "s", given),
+        at_most == 1 ? "join several with a layer of type concat" : "");
   }
   return {};
 }

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/base/result.h"
 #include "engine/config/job_config.h"
+#include "engine/kernels/elementwise.h"
 #include "engine/nn/layer.h"
 
 namespace paddle::nn {
@@ -48,12 +50,21 @@ class Builder {
   // kUsage: "layer 'x': <message>".
   Error error(std::string message, std::string hint = "") const;
   Result<LayerInput> layer_input(const std::string& name);
+  // All of them, one at least.
+  Result<std::vector<LayerInput>> layer_inputs();
+  // The same, `at_least` so many and all of one width, which is the layer's own.
+  Result<std::vector<LayerInput>> equal_inputs(std::size_t at_least);
   enum class SlotKind { kIds, kFloats };
-  // The index of a data slot of that kind, named by `key`.
-  Result<std::size_t> slot(const std::string& name, std::string_view key, SlotKind kind) const;
+  // The index of a data slot, named by `key`; of that kind, where one is given.
+  Result<std::size_t> slot(const std::string& name, std::string_view key,
+                           std::optional<SlotKind> kind = {}) const;
   const config::SlotConfig& slot_config(std::size_t slot) const { return slots_[slot]; }
   // The index of a parameter, new or shared by name.
   Result<std::size_t> parameter(const ParameterRequest& request);
+  // The key 'activation'; identity when absent.
+  Result<kernels::Activation> activation() const;
+  // What an earlier layer has written for that key, or "".
+  std::string activation_of(const std::string& layer) const;
   Status need_inputs(std::size_t at_least, std::size_t at_most) const;
   // A written `size` must be the width that the inputs give.
   Status size_is(std::size_t width) const;

@@ -1,6 +1,4 @@
 // concat: its inputs side by side.
-#include <limits>
-
 #include "engine/kernels/rows.h"
 #include "engine/nn/builder.h"
 
@@ -39,14 +37,9 @@ class Concat final : public Layer {
 }  // namespace
 
 LayerResult make_concat(Builder& builder) {
-  PADDLE_TRY_STATUS(builder.need_inputs(1, std::numeric_limits<std::size_t>::max()));
-  std::vector<LayerInput> inputs;
+  PADDLE_TRY(std::vector<LayerInput> inputs, builder.layer_inputs());
   std::size_t width = 0;
-  for (const std::string& name : builder.config().inputs) {
-    PADDLE_TRY(const LayerInput input, builder.layer_input(name));
-    inputs.push_back(input);
-    width += input.width;
-  }
+  for (const LayerInput& input : inputs) width += input.width;
   PADDLE_TRY_STATUS(builder.size_is(width));
   return LayerResult(std::make_unique<Concat>(builder, width, std::move(inputs)));
 }

@@ -34,8 +34,7 @@ class Dropout final : public Layer {
     }
     float* mask = access.scratch(index(), count);
     for (std::size_t row = 0; row < run.rows(); ++row) {
-      const std::uint64_t example = run.first_example + run.begin + row;
-      kernels::dropout_mask(dropout_stream(run.seed, name(), example), rate_, width(),
+      kernels::dropout_mask(dropout_stream(run.seed, name(), run.begin + row), rate_, width(),
                             mask + row * width());
     }
     kernels::multiply(count, in, mask, false, out);

@@ -1,7 +1,7 @@
 // embedding: rows of a table by id. With several slots their rows lie side by side in the output.
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 namespace paddle::nn {
 namespace {
 
-enum class Pooling { kNone, kSum, kMean };
+enum class Pooling { kNone, kSum, kMean, kConcat };
 
 class Embedding final : public Layer {
  public:
@@ -21,12 +21,15 @@ class Embedding final : public Layer {
     std::size_t parameter = 0;
     std::size_t size = 0;
     std::uint64_t vocabulary = 0;  // 0: any id
+    std::optional<std::uint64_t> padding_id;
     bool sparse = false;
     Pooling pooling = Pooling::kNone;
+    std::size_t length = 1;  // rows side by side for each slot
   };
 
   Embedding(const Builder& builder, Options options)
-      : Layer(builder.config().name, builder.index(), options.slots.size() * options.size),
+      : Layer(builder.config().name, builder.index(),
+              options.slots.size() * options.length * options.size),
         options_(std::move(options)) {}
 
   Status forward(const Run& run, LayerAccess access, double&) const override {
@@ -41,15 +44,14 @@ class Embedding final : public Layer {
     const float* table = options_.sparse ? run.parameters.sparse[options_.parameter].values.data()
                                          : run.parameters.dense[options_.parameter].data();
     for (std::size_t i = 0; i < options_.slots.size(); ++i) {
-      float* out = access.output(index()) + i * options_.size;
+      float* out = access.output(index()) + i * options_.length * options_.size;
       const auto own = std::span<const std::uint32_t>(positions).subspan(starts[i]);
-      if (options_.pooling == Pooling::kNone) {
+      if (is_plain(run, i)) {
         kernels::gather_rows(table, options_.size, own.first(run.rows()), out, width());
         continue;
       }
-      for_bags(run, i, own, [&](std::size_t row, std::span<const std::uint32_t> bag, float scale) {
-        kernels::pool_rows(table, options_.size, bag, scale, out + row * width());
-      });
+      for_bags(run, i, own,
+               [&](std::size_t row, const Bag& bag) { pool(table, bag, out + row * width()); });
     }
     return {};
   }
@@ -58,16 +60,18 @@ class Embedding final : public Layer {
     float* table = access.zeroed_parameter_gradient(options_.parameter);
     const std::span<const std::uint32_t> positions = access.positions(index());
     for (std::size_t i = 0; i < options_.slots.size(); ++i) {
-      const float* gradient = access.output_gradient(index()) + i * options_.size;
+      const float* gradient = access.output_gradient(index()) + i * options_.length * options_.size;
       const auto own = positions.subspan(access.starts(index())[i]);
-      if (options_.pooling == Pooling::kNone) {
+      if (is_plain(run, i)) {
         kernels::scatter_add_rows(gradient, width(), options_.size, own.first(run.rows()), 1.0F,
-                                  table);
+                                  nullptr, table);
         continue;
       }
-      for_bags(run, i, own, [&](std::size_t row, std::span<const std::uint32_t> bag, float scale) {
-        // Stride 0: every row of the bag gets the same gradient.
-        kernels::scatter_add_rows(gradient + row * width(), 0, options_.size, bag, scale, table);
+      // Stride 0: every row of a pooled bag gets the same gradient.
+      const std::size_t stride = options_.pooling == Pooling::kConcat ? options_.size : 0;
+      for_bags(run, i, own, [&](std::size_t row, const Bag& bag) {
+        kernels::scatter_add_rows(gradient + row * width(), stride, options_.size, bag.positions,
+                                  bag.scale, bag.weights, table);
       });
     }
   }
@@ -77,12 +81,24 @@ class Embedding final : public Layer {
     if (!options_.sparse) return;
     auto& into = ids_by_parameter[options_.parameter];
     for (const std::size_t slot : options_.slots) {
-      const auto& ids = batch.slots[slot].ids;
-      into.insert(into.end(), ids.begin(), ids.end());
+      for (const std::uint64_t id : batch.slots[slot].ids) {
+        if (id != options_.padding_id) into.push_back(id);
+      }
     }
   }
 
  private:
+  // What one example has in one slot; concat pooling has cut it to its length.
+  struct Bag {
+    std::span<const std::uint32_t> positions;
+    const float* weights = nullptr;  // null: all 1
+    float scale = 1;
+  };
+
+  bool is_plain(const Run& run, std::size_t i) const {
+    return options_.pooling == Pooling::kNone && run.batch.slots[options_.slots[i]].weights.empty();
+  }
+
   // Appends the table row of every id of the run's examples in slot number i.
   Status locate(const Run& run, std::size_t i, std::vector<std::uint32_t>& positions) const {
     const Slot& slot = run.batch.slots[options_.slots[i]];
@@ -92,7 +108,7 @@ class Embedding final : public Layer {
       return Error{Errc::kData,
                    fmt::format("layer '{}': slot '{}' holds a varying number of ids per example",
                                name(), options_.slot_names[i]),
-                   "give the layer pooling = \"sum\" or \"mean\""};
+                   "give the layer pooling = \"sum\", \"mean\" or \"concat\""};
     }
     if (!slot.offsets.empty()) {
       first = slot.offsets[run.begin];
@@ -103,6 +119,10 @@ class Embedding final : public Layer {
                                                      : std::span<const std::uint64_t>();
     for (std::size_t k = first; k < last; ++k) {
       const std::uint64_t id = slot.ids[k];
+      if (id == options_.padding_id) {
+        positions.push_back(kernels::kNoRow);
+        continue;
+      }
       if (options_.vocabulary != 0 && id >= options_.vocabulary) {
         return Error{Errc::kData,
                      fmt::format("layer '{}': id {} in slot '{}' is not below the "
@@ -110,40 +130,71 @@ class Embedding final : public Layer {
                                  name(), id, options_.slot_names[i], options_.vocabulary),
                      ""};
       }
-      std::size_t row = id;
-      if (options_.sparse) {
-        const auto found = std::lower_bound(known.begin(), known.end(), id);
-        PADDLE_CHECK(found != known.end() && *found == id);  // the view holds what collect_ids said
-        row = static_cast<std::size_t>(found - known.begin());
-      }
+      const std::size_t row = options_.sparse ? row_of(known, id) : id;
       positions.push_back(static_cast<std::uint32_t>(row));
     }
     return {};
   }
 
-  // visit(row, positions of the row's ids, weight of each).
+  void pool(const float* table, const Bag& bag, float* out) const {
+    if (options_.pooling != Pooling::kConcat) {
+      kernels::pool_rows(table, options_.size, bag.positions, bag.scale, bag.weights, out);
+      return;
+    }
+    for (std::size_t k = 0; k < bag.positions.size(); ++k) {
+      kernels::pool_rows(table, options_.size, bag.positions.subspan(k, 1), bag.scale,
+                         bag.weights == nullptr ? nullptr : bag.weights + k,
+                         out + k * options_.size);
+    }
+    std::fill(out + bag.positions.size() * options_.size, out + options_.length * options_.size,
+              0.0F);
+  }
+
+  // visit(row, bag); `own` are the positions of all of them.
   template <class Visit>
   void for_bags(const Run& run, std::size_t i, std::span<const std::uint32_t> own,
                 Visit visit) const {
-    const auto& offsets = run.batch.slots[options_.slots[i]].offsets;
+    const Slot& slot = run.batch.slots[options_.slots[i]];
     std::size_t used = 0;
     for (std::size_t row = 0; row < run.rows(); ++row) {
       const std::size_t example = run.begin + row;
-      const std::size_t count = offsets.empty() ? 1 : offsets[example + 1] - offsets[example];
-      const bool mean = options_.pooling == Pooling::kMean && count > 0;
-      visit(row, own.subspan(used, count), mean ? 1.0F / static_cast<float>(count) : 1.0F);
+      const std::size_t first = slot.offsets.empty() ? example : slot.offsets[example];
+      const std::size_t count = slot.offsets.empty() ? 1 : slot.offsets[example + 1] - first;
+      Bag bag{own.subspan(used, count), nullptr, 1};
       used += count;
+      if (!slot.weights.empty()) bag.weights = slot.weights.data() + first;
+      if (options_.pooling == Pooling::kMean) bag.scale = mean_scale(bag.positions);
+      if (options_.pooling == Pooling::kConcat) {
+        bag.positions = bag.positions.first(std::min(count, options_.length));
+      }
+      visit(row, bag);
     }
+  }
+
+  // Padding does not count.
+  static float mean_scale(std::span<const std::uint32_t> positions) {
+    const auto padding = std::ranges::count(positions, kernels::kNoRow);
+    const std::size_t count = positions.size() - static_cast<std::size_t>(padding);
+    return count == 0 ? 1.0F : 1.0F / static_cast<float>(count);
   }
 
   Options options_;
 };
 
+Result<Pooling> parse_pooling(const Builder& builder) {
+  const std::string& name = builder.config().pooling;
+  if (name.empty()) return Pooling::kNone;
+  if (name == "sum") return Pooling::kSum;
+  if (name == "mean") return Pooling::kMean;
+  if (name == "concat") return Pooling::kConcat;
+  return builder.error(fmt::format("unknown pooling '{}'", name), "poolings are sum, mean, concat");
+}
+
 }  // namespace
 
 LayerResult make_embedding(Builder& builder) {
   const config::LayerConfig& config = builder.config();
-  PADDLE_TRY_STATUS(builder.need_inputs(1, std::numeric_limits<std::size_t>::max()));
+  if (config.inputs.empty()) return builder.error("key 'input' is missing");
   if (config.size == 0) return builder.error("key 'size' is missing: the length of a row");
   Embedding::Options options;
   for (const std::string& input : config.inputs) {
@@ -151,17 +202,19 @@ LayerResult make_embedding(Builder& builder) {
     options.slots.push_back(slot);
     options.slot_names.push_back(input);
   }
-  if (config.pooling == "sum") {
-    options.pooling = Pooling::kSum;
-  } else if (config.pooling == "mean") {
-    options.pooling = Pooling::kMean;
-  } else if (!config.pooling.empty()) {
-    return builder.error(fmt::format("unknown pooling '{}'", config.pooling),
-                         "poolings are sum, mean");
+  PADDLE_TRY(options.pooling, parse_pooling(builder));
+  if (options.pooling == Pooling::kConcat) {
+    if (config.length == 0) {
+      return builder.error("key 'length' is missing: the ids of an example that are kept");
+    }
+    options.length = config.length;
+  } else if (config.length != 0) {
+    return builder.error("key 'length' is for pooling = \"concat\"");
   }
   options.size = config.size;
   options.sparse = config.weight.sparse;
   options.vocabulary = config.vocabulary;
+  options.padding_id = config.padding_id;
   if (!options.sparse && config.vocabulary == 0) {
     return builder.error("key 'vocabulary' is missing: the rows of a dense table",
                          "or make it sparse: weight = { sparse = true }");

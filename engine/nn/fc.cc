@@ -1,7 +1,6 @@
 // fc: activation(sum over inputs of input * weight + bias), a weight of {input width, size} per
 // input.
 #include <cmath>
-#include <limits>
 #include <optional>
 
 #include <fmt/format.h>
@@ -46,7 +45,7 @@ class FullyConnected final : public Layer {
 
   void backward(const Run& run, LayerAccess access) const override {
     float* gradient = access.output_gradient(index());
-    kernels::activation_backward(activation_, run.rows() * width(), access.output(index()),
+    kernels::activation_backward(activation_, run.rows(), width(), access.output(index()),
                                  gradient);
     if (bias_) {
       const float beta = access.claim_parameter_gradient(*bias_);
@@ -72,30 +71,19 @@ class FullyConnected final : public Layer {
   Activation activation_;
 };
 
-Result<Activation> parse_activation(const Builder& builder) {
-  const std::string& name = builder.config().activation;
-  if (name.empty() || name == "identity") return Activation::kIdentity;
-  if (name == "sigmoid") return Activation::kSigmoid;
-  if (name == "relu") return Activation::kRelu;
-  if (name == "tanh") return Activation::kTanh;
-  return builder.error(fmt::format("unknown activation '{}'", name),
-                       "activations are identity, sigmoid, relu, tanh");
-}
-
 }  // namespace
 
 LayerResult make_fc(Builder& builder) {
   const config::LayerConfig& config = builder.config();
-  PADDLE_TRY_STATUS(builder.need_inputs(1, std::numeric_limits<std::size_t>::max()));
   if (config.size == 0) return builder.error("key 'size' is missing: the number of outputs");
   if (config.weight.sparse || config.bias.sparse) {
     return builder.error("the parameters of an fc layer cannot be sparse");
   }
-  PADDLE_TRY(const Activation activation, parse_activation(builder));
+  PADDLE_TRY(const Activation activation, builder.activation());
   std::vector<Product> products;
   std::size_t fan_in = 0;
-  for (const std::string& name : config.inputs) {
-    PADDLE_TRY(const LayerInput input, builder.layer_input(name));
+  PADDLE_TRY(const std::vector<LayerInput> inputs, builder.layer_inputs());
+  for (const LayerInput& input : inputs) {
     products.push_back({input, 0});
     fan_in += input.width;
   }

@@ -52,7 +52,15 @@ std::unique_ptr<Layer> make_data(const config::SlotConfig& slot, std::size_t ind
 LayerResult make_embedding(Builder& builder);
 LayerResult make_fc(Builder& builder);
 LayerResult make_concat(Builder& builder);
+LayerResult make_add(Builder& builder);
+LayerResult make_multiply(Builder& builder);
+LayerResult make_activation(Builder& builder);
 LayerResult make_dropout(Builder& builder);
+LayerResult make_layer_norm(Builder& builder);
+LayerResult make_factorization_machine(Builder& builder);
+LayerResult make_cosine_similarity(Builder& builder);
 LayerResult make_softmax_cross_entropy(Builder& builder);
+LayerResult make_binary_cross_entropy(Builder& builder);
+LayerResult make_squared_error(Builder& builder);
 
 }  // namespace paddle::nn

@@ -7,6 +7,13 @@
 #include "engine/nn/builder.h"
 
 namespace paddle::nn {
+
+std::size_t row_of(std::span<const std::uint64_t> ids, std::uint64_t id) {
+  const auto found = std::lower_bound(ids.begin(), ids.end(), id);
+  PADDLE_CHECK(found != ids.end() && *found == id);  // the view holds what collect_ids said
+  return static_cast<std::size_t>(found - ids.begin());
+}
+
 namespace {
 
 std::size_t elements(const wire::ParameterSpec& spec) {

@@ -16,6 +16,9 @@ struct SparseView {
   std::span<const float> values;
 };
 
+// The row of an id that the view holds.
+std::size_t row_of(std::span<const std::uint64_t> ids, std::uint64_t id);
+
 // Both vectors are indexed by parameter; an entry of the other kind is empty.
 struct Parameters {
   std::vector<std::span<const float>> dense;
@@ -24,16 +27,15 @@ struct Parameters {
 
 enum class Mode { kTrain, kTest };
 
-// Examples [begin, end) of a batch. Dropout depends on `seed` and on the example's index in the
-// batch alone: the masks are the same however a batch is split among threads.
+// Examples [begin, end) of a batch. What is drawn depends on `seed` and on the example's index in
+// the batch alone: it is the same however a batch is split among threads.
 struct Run {
   const Batch& batch;
   std::size_t begin = 0;
   std::size_t end = 0;
   const Parameters& parameters;
   Mode mode = Mode::kTrain;
-  std::uint64_t seed = 0;           // differs from batch to batch
-  std::uint64_t first_example = 0;  // added to the index in the batch
+  std::uint64_t seed = 0;  // differs from batch to batch
 
   std::size_t rows() const { return end - begin; }
 };

@@ -86,6 +86,16 @@ TEST_F(JobConfigTest, ReadsEveryPart) {
   EXPECT_EQ(job->train.batch_size, 32U);
 }
 
+TEST_F(JobConfigTest, ReadsTheKeysOfAnEmbedding) {
+  const auto job =
+      read_job(edited("size = 4", "size = 4\npooling = \"concat\"\nlength = 3\npadding_id = -1"));
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ(job->layers[0].pooling, "concat");
+  EXPECT_EQ(job->layers[0].length, 3U);
+  EXPECT_EQ(job->layers[0].padding_id, ~std::uint64_t{0});
+  EXPECT_FALSE(job->layers[1].padding_id.has_value());
+}
+
 TEST_F(JobConfigTest, OverridesWin) {
   const auto job = read_job(folder_.write("job.toml", kJob), {"train.passes=7", "name=other"});
   ASSERT_TRUE(job) << job.error().message;
@@ -105,7 +115,15 @@ TEST_F(JobConfigTest, NamesMistakes) {
             "job.toml:15:8: the name 'e0' is already taken");
   EXPECT_EQ(mistake("type = \"fc\"", "type = \"fcc\""),
             "job.toml:16:8: 'type' is 'fcc', but must be one of 'embedding', 'fc', 'concat', "
-            "'dropout', 'softmax_cross_entropy'; did you mean 'fc'?");
+            "'add', 'multiply', 'activation', 'dropout', 'layer_norm', 'factorization_machine', "
+            "'cosine_similarity', 'softmax_cross_entropy', 'binary_cross_entropy', "
+            "'squared_error'; did you mean 'fc'?");
+  EXPECT_EQ(mistake("type = \"fc\"", "type = \"fc\"\nactivation = \"gelu\""),
+            "job.toml:17:14: 'activation' is 'gelu', but must be one of 'identity', 'sigmoid', "
+            "'relu', 'tanh', 'softmax'; did you mean 'relu'?");
+  EXPECT_EQ(mistake("type = \"softmax_cross_entropy\"\ninput = [\"output\"]\nlabel = \"next\"",
+                    "type = \"squared_error\"\ninput = [\"output\"]"),
+            "job.toml:20:1: cost has no 'label'");
   EXPECT_EQ(mistake("seed = 5", "seed = -5"), "job.toml:2:8: 'seed' is -5, but must be at least 0");
   EXPECT_EQ(mistake("train = \"data/train.txt-*\"\n", ""), "job.toml:3:1: [data] has no 'train'");
 }

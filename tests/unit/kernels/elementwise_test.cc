@@ -67,7 +67,7 @@ TEST(Elementwise, BackwardMultipliesByTheDerivative) {
           (2 * h);
       const auto y = static_cast<float>(reference::activate(activation, x));
       float gradient = 3.0F;
-      activation_backward(activation, 1, &y, &gradient);
+      activation_backward(activation, 1, 1, &y, &gradient);
       EXPECT_NEAR(gradient, 3.0 * slope, 1e-5);
     }
   }

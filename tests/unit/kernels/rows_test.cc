@@ -13,21 +13,32 @@ TEST(Rows, GatherPlacesRowsAtTheStride) {
   std::vector<float> out(6, -1);
   gather_rows(kTable.data(), 2, std::vector<std::uint32_t>{2, 0}, out.data(), 3);
   EXPECT_EQ(out, (std::vector<float>{100, 200, -1, 1, 2, -1}));
+  gather_rows(kTable.data(), 2, std::vector<std::uint32_t>{kNoRow}, out.data(), 3);
+  EXPECT_EQ(out, (std::vector<float>{0, 0, -1, 1, 2, -1}));
 }
 
 TEST(Rows, ScatterAddsRepeatedPositions) {
   std::vector<float> table(6, 0);
   const std::vector<float> rows{1, 2, 3, 4, 5, 6};
-  scatter_add_rows(rows.data(), 2, 2, std::vector<std::uint32_t>{1, 1, 0}, 2, table.data());
+  scatter_add_rows(rows.data(), 2, 2, std::vector<std::uint32_t>{1, 1, 0}, 2, nullptr,
+                   table.data());
   EXPECT_EQ(table, (std::vector<float>{10, 12, 8, 12, 0, 0}));
+  const std::vector<float> weights{0.5F, 9};
+  scatter_add_rows(rows.data(), 2, 2, std::vector<std::uint32_t>{2, kNoRow}, 2, weights.data(),
+                   table.data());
+  EXPECT_EQ(table, (std::vector<float>{10, 12, 8, 12, 1, 2}));
 }
 
 TEST(Rows, PoolSumsAndScalesAndGivesZerosForNothing) {
   std::vector<float> out(2, -1);
-  pool_rows(kTable.data(), 2, std::vector<std::uint32_t>{0, 2, 2}, 0.5F, out.data());
+  pool_rows(kTable.data(), 2, std::vector<std::uint32_t>{0, 2, 2}, 0.5F, nullptr, out.data());
   EXPECT_EQ(out, (std::vector<float>{100.5F, 201}));
-  pool_rows(kTable.data(), 2, {}, 1, out.data());
+  pool_rows(kTable.data(), 2, {}, 1, nullptr, out.data());
   EXPECT_EQ(out, (std::vector<float>{0, 0}));
+  const std::vector<float> weights{3, 7, 0.5F};
+  pool_rows(kTable.data(), 2, std::vector<std::uint32_t>{0, kNoRow, 1}, 1, weights.data(),
+            out.data());
+  EXPECT_EQ(out, (std::vector<float>{8, 16}));
 }
 
 TEST(Rows, CopyBlockCopiesOrAdds) {

@@ -83,6 +83,50 @@ TEST(BuildError, MissingAndMisplacedKeys) {
                "layer 'd': rate is 1, it must be at least 0 and below 1");
 }
 
+TEST(BuildError, LayersThatDoNotFit) {
+  const config::LayerConfig wide = embedding("wide", {"word"}, 4, true);
+  expect_error({kWords, wide, layer("add", "s", {"words", "wide"})},
+               "layer 's': input 'words' has width 3, input 'wide' has width 4");
+  expect_error({kWords, layer("multiply", "s", {"words"})},
+               "layer 's': takes at least 2 inputs, 1 is given");
+  expect_error({kWords, layer("activation", "f", {"words"})},
+               "layer 'f': key 'activation' is missing");
+  expect_error({kWords, wide, layer("cosine_similarity", "c", {"words", "wide"})},
+               "layer 'c': input 'words' has width 3, input 'wide' has width 4");
+  expect_error({kWords, layer("cosine_similarity", "c", {"words"})},
+               "layer 'c': takes 2 inputs, 1 is given");
+  auto machine = layer("factorization_machine", "fm", {"words"});
+  expect_error({kWords, machine}, "layer 'fm': key 'size' is missing: the factors of a field");
+  machine.size = 2;
+  expect_error({kWords, machine},
+               "layer 'fm': input 'words' has width 3, which is no multiple of size 2");
+  machine.size = 3;
+  expect_error({kWords, machine}, "layer 'fm': there is one field, a pair takes two");
+  auto bag = kWords;
+  bag.pooling = "concat";
+  expect_error({bag},
+               "layer 'words': key 'length' is missing: the ids of an example that are kept");
+  bag.pooling = "sum";
+  bag.length = 2;
+  expect_error({bag}, "layer 'words': key 'length' is for pooling = \"concat\"");
+}
+
+TEST(BuildError, CostsTakeLogitsAndLabelsOfTheirWidth) {
+  auto two = cost("cost", "out", "price");
+  two.type = "binary_cross_entropy";
+  expect_error({kWords, fc("out", {"words"}, 1, "sigmoid"), two},
+               "layer 'cost': input 'out' has a sigmoid of its own, this takes what goes into it");
+  expect_error({kWords, fc("out", {"words"}, 3, "softmax"), cost("cost", "out", "label")},
+               "layer 'cost': input 'out' has a softmax of its own, this takes what goes into it");
+  expect_error({kWords, fc("out", {"words"}, 2, ""), two},
+               "layer 'cost': label 'price' has 3 floats, the input 2 outputs");
+  two.type = "squared_error";
+  two.label = "label";
+  expect_error({kWords, fc("out", {"words"}, 2, ""), two},
+               "layer 'cost': its label is a slot of ids, which is one number, and its input has 2 "
+               "outputs");
+}
+
 TEST(BuildError, SharedParametersMustAgree) {
   expect_error({embedding("a", {"word"}, 3, true, "t"), embedding("b", {"word"}, 4, true, "t")},
                "layer 'b': parameter 't' is sparse [0, 4] here and sparse [0, 3] in layer 'a'");

@@ -1,38 +1,12 @@
 // Every layer's gradient against finite differences of a double-precision network.
-#include <cmath>
+#include "tests/unit/nn/gradient.h"
+
+#include <algorithm>
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/nn/reference_network.h"
-
 namespace paddle::nn {
 namespace {
-
-constexpr std::uint64_t kSeed = 5;
-
-void expect_right_gradient(TestNetwork& test, const Batch& batch) {
-  const double cost_sum = test.run(batch, 1, kSeed);
-  std::vector<std::vector<double>> values;
-  for (const auto& value : test.values) values.emplace_back(value.begin(), value.end());
-  EXPECT_NEAR(cost_sum, reference_cost(test, values, batch, kSeed), 1e-5 * (1 + cost_sum));
-  for (std::size_t p = 0; p < values.size(); ++p) {
-    double largest = 0;
-    for (std::size_t i = 0; i < values[p].size(); ++i) {
-      constexpr double kStep = 1e-5;
-      const double saved = values[p][i];
-      values[p][i] = saved + kStep;
-      const double above = reference_cost(test, values, batch, kSeed);
-      values[p][i] = saved - kStep;
-      const double below = reference_cost(test, values, batch, kSeed);
-      values[p][i] = saved;
-      const double slope = (above - below) / (2 * kStep);
-      largest = std::max(largest, std::fabs(slope));
-      ASSERT_NEAR(test.gradients[p][i], slope, 2e-5 * (1 + std::fabs(slope)))
-          << test.network.parameters()[p].name() << "[" << i << "]";
-    }
-    EXPECT_GT(largest, 1e-3) << test.network.parameters()[p].name() << " has no influence";
-  }
-}
 
 Batch five_examples() {
   return {5, {{{0, 3, 3, 6, 1}, {}}, {{2, 3, 0, 6, 5}, {}}, {{1, 0, 2, 2, 1}, {}}}};
@@ -48,7 +22,16 @@ TEST_P(ActivationGradient, FcWithSeveralInputs) {
   expect_right_gradient(test, five_examples());
 }
 INSTANTIATE_TEST_SUITE_P(All, ActivationGradient,
-                         testing::Values("identity", "sigmoid", "relu", "tanh"));
+                         testing::Values("identity", "sigmoid", "relu", "tanh", "softmax"));
+
+TEST_P(ActivationGradient, ALayerOfItsOwn) {
+  auto function = layer("activation", "f", {"x"});
+  function.activation = GetParam();
+  TestNetwork test({embedding("e", {"a"}, 3, true), fc("x", {"e"}, 4, "identity"), function,
+                    fc("out", {"f", "x"}, 3, "identity"), cost("cost", "out", "label")},
+                   kSlots);
+  expect_right_gradient(test, five_examples());
+}
 
 TEST(Gradient, SharedSparseTableConcatAndDropout) {
   TestNetwork test({embedding("ea", {"a"}, 3, true, "words"),
@@ -104,11 +87,30 @@ TEST_P(PoolingGradient, RaggedSlotWithAnEmptyBag) {
   for (const bool sparse : {false, true}) {
     auto bag = embedding("bag", {"words"}, 3, sparse);
     bag.pooling = GetParam();
-    TestNetwork test({bag, cost("cost", "bag", "label")}, {"words", "label"});
-    expect_right_gradient(test, {4, {{{1, 2, 2, 6, 0, 5}, {0, 3, 3, 4, 6}}, {{0, 1, 2, 1}, {}}}});
+    if (bag.pooling == "concat") bag.length = 2;
+    for (const bool padded : {false, true}) {
+      if (padded) bag.padding_id = 2;
+      TestNetwork test({bag, fc("out", {"bag"}, 3, "identity"), cost("cost", "out", "label")},
+                       {"words", "label"});
+      Batch batch{4, {{{1, 2, 2, 6, 0, 5}, {0, 3, 3, 4, 6}}, {{0, 1, 2, 1}, {}}}};
+      expect_right_gradient(test, batch);
+      batch.slots[0].weights = {0.5F, 2, -1, 3, 0.25F, 1};
+      expect_right_gradient(test, batch);
+    }
   }
 }
-INSTANTIATE_TEST_SUITE_P(All, PoolingGradient, testing::Values("sum", "mean"));
+INSTANTIATE_TEST_SUITE_P(All, PoolingGradient, testing::Values("sum", "mean", "concat"));
+
+TEST(Gradient, WeightsAndPaddingOfOneIdAnExample) {
+  auto e = embedding("e", {"a", "b"}, 3, true);
+  e.padding_id = 3;
+  TestNetwork test({e, fc("out", {"e"}, 3, "identity"), cost("cost", "out", "label")}, kSlots);
+  Batch batch = five_examples();
+  expect_right_gradient(test, batch);
+  EXPECT_EQ(std::ranges::count(test.ids[0], 3U), 0);  // nobody asks a server for its row
+  batch.slots[1].weights = {1, 2, -3, 0.5F, 1};
+  expect_right_gradient(test, batch);
+}
 
 }  // namespace
 }  // namespace paddle::nn

@@ -31,12 +31,16 @@ config::LayerConfig fc(std::string name, std::vector<std::string> inputs, std::u
   return layer;
 }
 
+config::LayerConfig layer(std::string type, std::string name, std::vector<std::string> inputs) {
+  config::LayerConfig made;
+  made.name = std::move(name);
+  made.type = std::move(type);
+  made.inputs = std::move(inputs);
+  return made;
+}
+
 config::LayerConfig concat(std::string name, std::vector<std::string> inputs) {
-  config::LayerConfig layer;
-  layer.name = std::move(name);
-  layer.type = "concat";
-  layer.inputs = std::move(inputs);
-  return layer;
+  return layer("concat", std::move(name), std::move(inputs));
 }
 
 config::LayerConfig dropout(std::string name, std::string input, float rate) {

@@ -14,6 +14,8 @@ config::LayerConfig fc(std::string name, std::vector<std::string> inputs, std::u
                        std::string activation);
 config::LayerConfig concat(std::string name, std::vector<std::string> inputs);
 config::LayerConfig dropout(std::string name, std::string input, float rate);
+// Of any type that needs no more.
+config::LayerConfig layer(std::string type, std::string name, std::vector<std::string> inputs);
 config::LayerConfig cost(std::string name, std::string input, std::string label);
 
 constexpr std::uint64_t kTestVocabulary = 7;

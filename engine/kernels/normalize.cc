@@ -1,0 +1,56 @@
+#include "engine/kernels/normalize.h"
+
+#include <cmath>
+
+#include "engine/kernels/lane_sum.h"
+#include "engine/kernels/multiversion.h"
+
+namespace paddle::kernels {
+
+PADDLE_MULTIVERSION
+void layer_norm(std::size_t rows, std::size_t width, float epsilon, const float* __restrict x,
+                const float* __restrict gain, const float* __restrict bias, float* __restrict y,
+                float* __restrict statistics) {
+  const auto count = static_cast<float>(width);
+  for (std::size_t r = 0; r < rows; ++r, x += width, y += width, statistics += 2) {
+    const float mean = lane_sum(width, [x](std::size_t c) { return x[c]; }) / count;
+    const float variance =
+        lane_sum(width, [x, mean](std::size_t c) { return (x[c] - mean) * (x[c] - mean); }) / count;
+    const float inverse = 1.0F / std::sqrt(variance + epsilon);
+    for (std::size_t c = 0; c < width; ++c) y[c] = (x[c] - mean) * inverse * gain[c] + bias[c];
+    statistics[0] = mean;
+    statistics[1] = inverse;
+  }
+}
+
+PADDLE_MULTIVERSION
+void layer_norm_backward(std::size_t rows, std::size_t width, const float* __restrict x,
+                         const float* __restrict gain, const float* __restrict statistics,
+                         const float* __restrict gradient, bool accumulate,
+                         float* __restrict x_gradient, float* __restrict gain_gradient,
+                         float* __restrict bias_gradient) {
+  const auto count = static_cast<float>(width);
+  for (std::size_t r = 0; r < rows; ++r) {
+    const float mean = statistics[0];
+    const float inverse = statistics[1];
+    const float slope =
+        lane_sum(width, [=](std::size_t c) { return gradient[c] * gain[c]; }) / count;
+    const float tilt =
+        lane_sum(width,
+                 [=](std::size_t c) { return gradient[c] * gain[c] * ((x[c] - mean) * inverse); }) /
+        count;
+    for (std::size_t c = 0; c < width; ++c) {
+      const float normal = (x[c] - mean) * inverse;
+      const float value = inverse * (gradient[c] * gain[c] - slope - normal * tilt);
+      x_gradient[c] = accumulate ? x_gradient[c] + value : value;
+      gain_gradient[c] += gradient[c] * normal;
+      bias_gradient[c] += gradient[c];
+    }
+    x += width;
+    x_gradient += width;
+    gradient += width;
+    statistics += 2;
+  }
+}
+
+}  // namespace paddle::kernels

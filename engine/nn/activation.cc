@@ -1,0 +1,51 @@
+// activation: a function of each output of its input; softmax is over all of them.
+#include <algorithm>
+
+#include "engine/kernels/elementwise.h"
+#include "engine/kernels/rows.h"
+#include "engine/nn/builder.h"
+
+namespace paddle::nn {
+namespace {
+
+class ActivationLayer final : public Layer {
+ public:
+  ActivationLayer(const Builder& builder, LayerInput input, kernels::Activation activation)
+      : Layer(builder.config().name, builder.index(), input.width),
+        input_(input),
+        activation_(activation) {}
+
+  Status forward(const Run& run, LayerAccess access, double&) const override {
+    float* out = access.output(index());
+    std::copy_n(access.output(input_.layer), run.rows() * width(), out);
+    kernels::bias_activate(activation_, run.rows(), width(), nullptr, out);
+    return {};
+  }
+
+  void backward(const Run& run, LayerAccess access) const override {
+    float* gradient = access.output_gradient(index());
+    kernels::activation_backward(activation_, run.rows(), width(), access.output(index()),
+                                 gradient);
+    const std::size_t count = run.rows() * width();
+    const bool add = access.claim_output_gradient(input_.layer);
+    kernels::copy_block(1, count, gradient, count, access.output_gradient(input_.layer), count,
+                        add);
+  }
+
+ private:
+  LayerInput input_;
+  kernels::Activation activation_;
+};
+
+}  // namespace
+
+LayerResult make_activation(Builder& builder) {
+  PADDLE_TRY_STATUS(builder.need_inputs(1, 1));
+  if (builder.config().activation.empty()) return builder.error("key 'activation' is missing");
+  PADDLE_TRY(const kernels::Activation activation, builder.activation());
+  PADDLE_TRY(const LayerInput input, builder.layer_input(builder.config().inputs[0]));
+  PADDLE_TRY_STATUS(builder.size_is(input.width));
+  return LayerResult(std::make_unique<ActivationLayer>(builder, input, activation));
+}
+
+}  // namespace paddle::nn

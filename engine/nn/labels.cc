@@ -1,0 +1,86 @@
+#include "engine/nn/labels.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/nn/builder.h"
+
+namespace paddle::nn {
+
+Result<Labels> Labels::make(const Builder& builder, std::size_t width, bool only_ids) {
+  const config::LayerConfig& config = builder.config();
+  if (config.label.empty()) {
+    return builder.error("key 'label' is missing: the data slot with the right answers");
+  }
+  Labels labels;
+  labels.owner_ = config.name;
+  labels.name_ = config.label;
+  labels.width_ = width;
+  const auto kind = only_ids ? std::optional(Builder::SlotKind::kIds) : std::nullopt;
+  PADDLE_TRY(labels.slot_, builder.slot(config.label, "label", kind));
+  const std::size_t floats = builder.slot_config(labels.slot_).width;
+  labels.are_floats_ = floats > 0;
+  if (labels.are_floats_ && floats != width) {
+    return builder.error(
+        fmt::format("label '{}' has {} floats, the input {} outputs", config.label, floats, width));
+  }
+  return labels;
+}
+
+Error Labels::error(std::string message, std::string hint) const {
+  return Error{Errc::kData, fmt::format("layer '{}': {}", owner_, message), std::move(hint)};
+}
+
+Result<std::uint64_t> Labels::only_id(const Run& run, std::size_t example) const {
+  const Slot& slot = run.batch.slots[slot_];
+  if (slot.offsets.empty()) return slot.ids[example];
+  const std::size_t at = slot.offsets[example];
+  if (slot.offsets[example + 1] - at == 1) return slot.ids[at];
+  return error(
+      fmt::format("an example has {} labels in slot '{}'", slot.offsets[example + 1] - at, name_),
+      "give each example one label");
+}
+
+Result<std::uint64_t> Labels::one(const Run& run, std::size_t example) const {
+  PADDLE_TRY(const std::uint64_t label, only_id(run, example));
+  if (label < width_) return label;
+  return error(
+      fmt::format("label {} in slot '{}' is not below the {} classes", label, name_, width_));
+}
+
+Status Labels::numbers(const Run& run, std::size_t example, float* out) const {
+  if (are_floats_) {
+    std::copy_n(run.batch.slots[slot_].values.data() + example * width_, width_, out);
+    return {};
+  }
+  PADDLE_TRY(const std::uint64_t label, only_id(run, example));
+  out[0] = static_cast<float>(label);
+  return {};
+}
+
+Status Labels::binary(const Run& run, std::size_t example, float* out) const {
+  if (are_floats_ || width_ == 1) {
+    PADDLE_TRY_STATUS(numbers(run, example, out));
+    for (std::size_t i = 0; i < width_; ++i) {
+      if (out[i] != 0.0F && out[i] != 1.0F) {
+        return error(fmt::format("label {} in slot '{}' is neither 0 nor 1", out[i], name_));
+      }
+    }
+    return {};
+  }
+  const Slot& slot = run.batch.slots[slot_];
+  const std::size_t begin = slot.offsets.empty() ? example : slot.offsets[example];
+  const std::size_t end = slot.offsets.empty() ? example + 1 : slot.offsets[example + 1];
+  std::fill_n(out, width_, 0.0F);
+  for (std::size_t k = begin; k < end; ++k) {
+    if (slot.ids[k] >= width_) {
+      return error(fmt::format("label {} in slot '{}' is not below the {} outputs", slot.ids[k],
+                               name_, width_));
+    }
+    out[slot.ids[k]] = 1.0F;
+  }
+  return {};
+}
+
+}  // namespace paddle::nn

@@ -1,0 +1,66 @@
+// layer_norm: every example's outputs shifted to mean 0 and scaled to variance 1, then by a learned
+// gain and bias {width}. The same in training and in a test, and nothing crosses trainers.
+#include <fmt/format.h>
+
+#include "engine/kernels/normalize.h"
+#include "engine/nn/builder.h"
+
+namespace paddle::nn {
+namespace {
+
+constexpr float kEpsilonDefault = 1e-5F;
+
+class LayerNorm final : public Layer {
+ public:
+  LayerNorm(const Builder& builder, LayerInput input, std::size_t gain, std::size_t bias)
+      : Layer(builder.config().name, builder.index(), input.width),
+        input_(input),
+        gain_(gain),
+        bias_(bias),
+        epsilon_(builder.config().epsilon > 0 ? builder.config().epsilon : kEpsilonDefault) {}
+
+  Status forward(const Run& run, LayerAccess access, double&) const override {
+    kernels::layer_norm(run.rows(), width(), epsilon_, access.output(input_.layer),
+                        run.parameters.dense[gain_].data(), run.parameters.dense[bias_].data(),
+                        access.output(index()), access.scratch(index(), 2 * run.rows()));
+    return {};
+  }
+
+  void backward(const Run& run, LayerAccess access) const override {
+    const bool add = access.claim_output_gradient(input_.layer);
+    kernels::layer_norm_backward(
+        run.rows(), width(), access.output(input_.layer), run.parameters.dense[gain_].data(),
+        access.scratch(index(), 2 * run.rows()), access.output_gradient(index()), add,
+        access.output_gradient(input_.layer), access.zeroed_parameter_gradient(gain_),
+        access.zeroed_parameter_gradient(bias_));
+  }
+
+ private:
+  LayerInput input_;
+  std::size_t gain_;
+  std::size_t bias_;
+  float epsilon_;
+};
+
+}  // namespace
+
+LayerResult make_layer_norm(Builder& builder) {
+  const config::LayerConfig& config = builder.config();
+  PADDLE_TRY_STATUS(builder.need_inputs(1, 1));
+  if (config.weight.sparse || config.bias.sparse) {
+    return builder.error("the parameters of a layer_norm layer cannot be sparse");
+  }
+  PADDLE_TRY(const LayerInput input, builder.layer_input(config.inputs[0]));
+  PADDLE_TRY_STATUS(builder.size_is(input.width));
+  config::ParameterAttributes gain = config.weight;
+  if (gain.initial_mean == 0 && gain.initial_std < 0) gain.initial_mean = 1;
+  PADDLE_TRY(const std::size_t weight,
+             builder.parameter({gain, fmt::format("_{}.w0", config.name), {input.width}, 0.0}));
+  PADDLE_TRY(
+      const std::size_t bias,
+      builder.parameter({config.bias, fmt::format("_{}.wbias", config.name), {input.width}, 0.0}));
+  if (weight == bias) return builder.error("its weight and its bias have one name");
+  return LayerResult(std::make_unique<LayerNorm>(builder, input, weight, bias));
+}
+
+}  // namespace paddle::nn
