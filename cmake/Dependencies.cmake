@@ -21,7 +21,16 @@ add_library(openblas INTERFACE)
 target_link_libraries(openblas INTERFACE -lopenblas -lm)
 target_include_directories(openblas SYSTEM INTERFACE ${OPENBLAS_INCLUDE_DIR})
 
-# Debian's fmt and toml++ come as shared libraries only; header-only is what a static program can carry.
+# Debian's fmt and toml++ come as shared libraries only, which a static program cannot carry. fmt is compiled
+# once (header-only would compile its core in every file, and double the build); toml++ has one user.
+if(fmt_VERSION VERSION_LESS 10)
+  add_library(fmt_library STATIC ${CMAKE_CURRENT_LIST_DIR}/fmt_library.cc)
+  target_compile_features(fmt_library PUBLIC cxx_std_20)
+  target_include_directories(fmt_library SYSTEM PUBLIC $<TARGET_PROPERTY:fmt::fmt,INTERFACE_INCLUDE_DIRECTORIES>)
+else()
+  add_library(fmt_library INTERFACE)
+  target_link_libraries(fmt_library INTERFACE fmt::fmt-header-only)
+endif()
 add_library(toml_header INTERFACE)
 target_compile_definitions(toml_header INTERFACE TOML_HEADER_ONLY=1)
 
