@@ -19,4 +19,16 @@ void fill_initial(std::span<float> values, const wire::ParameterSpec& spec, std:
 void fill_initial_row(std::span<float> row, const wire::ParameterSpec& spec, std::uint64_t seed,
                       std::uint64_t id);
 
+// The same for many rows of one table.
+class InitialRows {
+ public:
+  InitialRows(const wire::ParameterSpec& spec, std::uint64_t seed);
+  void fill(std::span<float> row, std::uint64_t id) const;
+
+ private:
+  float mean_;
+  float std_;
+  std::uint64_t stream_;
+};
+
 }  // namespace paddle::param

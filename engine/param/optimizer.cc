@@ -127,6 +127,10 @@ std::size_t state_width(const wire::Optimizer& optimizer) {
   return 0;
 }
 
+bool counts_updates(const wire::Optimizer& optimizer) {
+  return method_of(optimizer) == Method::kAdam;
+}
+
 Status validate(const wire::Optimizer& optimizer) {
   if (method_of(optimizer) == Method::kUnknown) {
     const std::string suggestion = nearest(optimizer.method(), kMethodNames);

@@ -20,6 +20,9 @@ constexpr float kAdagradEpsilonDefault = 1e-6F;
 // Floats of state per element: sgd 0, momentum 1, adagrad 1, adam 2. 0 for an unknown method.
 std::size_t state_width(const wire::Optimizer& optimizer);
 
+// Whether an update depends on how many came before it (Update::count).
+bool counts_updates(const wire::Optimizer& optimizer);
+
 // kUsage: unknown method (with a suggestion) or a value out of its range.
 Status validate(const wire::Optimizer& optimizer);
 

@@ -12,6 +12,8 @@ struct RowGradient {
   const float* gradient = nullptr;
 };
 
+constexpr std::size_t kRowsPerUpdate = 4096;  // keeps their means in the cache
+
 void add_scaled(std::span<float> to, float weight, const float* from) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i] += weight * from[i];
 }
@@ -23,6 +25,24 @@ std::vector<const Push*> with_samples(std::span<const Push* const> pushes) {
     if (push->samples > 0) result.push_back(push);
   }
   return result;
+}
+
+// What all contributors push, in the order of (table, id, contributor).
+std::vector<RowGradient> sorted_rows(std::span<const Push* const> pushes) {
+  std::vector<RowGradient> rows;
+  for (std::uint32_t contributor = 0; contributor < pushes.size(); ++contributor) {
+    for (const RowSegment& segment : pushes[contributor]->segments()) {
+      for (std::size_t i = 0; i < segment.ids.size(); ++i) {
+        rows.push_back({segment.parameter, contributor, segment.ids[i],
+                        segment.floats.data() + i * segment.width});
+      }
+    }
+  }
+  std::sort(rows.begin(), rows.end(), [](const RowGradient& a, const RowGradient& b) {
+    if (a.parameter != b.parameter) return a.parameter < b.parameter;
+    return a.id != b.id ? a.id < b.id : a.contributor < b.contributor;
+  });
+  return rows;
 }
 
 }  // namespace
@@ -55,36 +75,31 @@ std::span<const float> mean_dense(std::span<const Push* const> pushes, std::vect
 void apply_rows(const wire::ParameterSet& set, std::span<const Push* const> pushes,
                 const SparseTables& tables) {
   const auto active = with_samples(pushes);
+  if (active.size() == 1) {
+    for (const RowSegment& segment : active.front()->segments()) {
+      tables[segment.parameter]->apply(set, segment.ids, segment.floats);
+    }
+    return;
+  }
   const auto shares = weights(active);
-  std::vector<RowGradient> rows;
-  for (std::uint32_t contributor = 0; contributor < active.size(); ++contributor) {
-    for (const RowSegment& segment : active[contributor]->segments()) {
-      for (std::size_t i = 0; i < segment.ids.size(); ++i) {
-        rows.push_back({segment.parameter, contributor, segment.ids[i],
-                        segment.floats.data() + i * segment.width});
+  const std::vector<RowGradient> rows = sorted_rows(active);
+  std::vector<std::uint64_t> ids;
+  std::vector<float> means;
+  for (std::size_t at = 0; at < rows.size();) {
+    const std::uint32_t parameter = rows[at].parameter;
+    const std::size_t width = tables[parameter]->width();
+    ids.clear();
+    means.clear();
+    while (at < rows.size() && rows[at].parameter == parameter && ids.size() < kRowsPerUpdate) {
+      const std::uint64_t id = rows[at].id;
+      ids.push_back(id);
+      means.resize(means.size() + width, 0.0F);
+      const auto mean = std::span(means).last(width);
+      for (; at < rows.size() && rows[at].parameter == parameter && rows[at].id == id; ++at) {
+        add_scaled(mean, shares[rows[at].contributor], rows[at].gradient);
       }
     }
-  }
-  if (active.size() > 1) {
-    std::sort(rows.begin(), rows.end(), [](const RowGradient& a, const RowGradient& b) {
-      if (a.parameter != b.parameter) return a.parameter < b.parameter;
-      return a.id != b.id ? a.id < b.id : a.contributor < b.contributor;
-    });
-  }
-  std::vector<float> mean;
-  for (std::size_t begin = 0; begin < rows.size();) {
-    SparseTable& table = *tables[rows[begin].parameter];
-    std::size_t end = begin;
-    mean.assign(table.width(), 0.0F);
-    while (end < rows.size() && rows[end].parameter == rows[begin].parameter &&
-           rows[end].id == rows[begin].id) {
-      add_scaled(mean, shares[rows[end].contributor], rows[end].gradient);
-      ++end;
-    }
-    const bool is_alone = active.size() == 1;
-    table.apply(set, rows[begin].id,
-                is_alone ? std::span<const float>(rows[begin].gradient, table.width()) : mean);
-    begin = end;
+    tables[parameter]->apply(set, ids, means);
   }
 }
 

@@ -223,7 +223,6 @@ Shard::Refused Shard::set_up(const wire::ParameterSet& set) {
       widths_[i] = tables_[i]->width();
     }
   }
-  export_orders_.resize(widths_.size());
   set_ = set;
   return {};
 }

@@ -89,8 +89,8 @@ class Shard final : public net::FrameHandler {
   Refused begin_part(Call& call, const wire::PushPart& part, bool& is_answered);
   Refused end_part(Call& call);
   Refused check_values(const Call& call, const Push& push);
-  // Whether a table may take this many more rows.
-  Refused check_room(std::uint32_t parameter, std::uint64_t added) const;
+  // Memory for the rows that these segments create, so that applying them cannot fail.
+  Refused check_room(std::span<const RowSegment> segments, std::uint64_t contributors);
   void apply_now(Call& call);
   void try_commit(TimePoint now, std::vector<net::Outgoing>& out);
   void try_finish_pass(std::vector<net::Outgoing>& out);
@@ -113,7 +113,7 @@ class Shard final : public net::FrameHandler {
   std::optional<DenseTable> dense_;
   SparseTables tables_;
   std::vector<std::uint64_t> widths_;
-  std::vector<std::vector<std::uint32_t>> export_orders_;
+  std::vector<RowIndex::Entry> export_entries_;
   std::optional<Refusal> failure_;
   bool ready_ = false;
   std::uint64_t step_ = 0;

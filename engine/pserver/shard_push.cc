@@ -111,17 +111,10 @@ Shard::Refused Shard::check_values(const Call& call, const Push& push) {
   if (dense_) {
     parameter = dense_->find_not_finite(push.dense(scratch_));
   }
-  std::uint64_t added = 0;  // to one table; a push in parts has several segments of it
-  for (std::size_t i = 0; i < push.segments().size(); ++i) {
-    const RowSegment& segment = push.segments()[i];
-    if (i > 0 && segment.parameter != push.segments()[i - 1].parameter) added = 0;
-    added += segment.ids.size();
+  for (const RowSegment& segment : push.segments()) {
     if (!is_finite(segment.floats)) {
       parameter = set_->parameters(static_cast<int>(segment.parameter)).name();
     }
-    // Every trainer may add as many in the same round.
-    const std::uint64_t by_all = added * (is_sync() ? options_.num_gradient_servers : 1);
-    if (auto refused = check_room(segment.parameter, by_all)) return refused;
   }
   if (parameter.empty()) return {};
   return Refusal{wire::REFUSAL_NOT_FINITE,
@@ -130,16 +123,33 @@ Shard::Refused Shard::check_values(const Call& call, const Push& push) {
                  "lower the learning rate or look at the data of this batch"};
 }
 
-Shard::Refused Shard::check_room(std::uint32_t parameter, std::uint64_t added) const {
-  const SparseTable& table = *tables_[parameter];
-  const std::uint64_t rows_max =
-      std::min(SparseTable::kRowsMax, options_.bytes_max / table.bytes_per_row());
-  if (added <= rows_max && table.rows() <= rows_max - added) return {};
-  return Refusal{
-      wire::REFUSAL_LIMIT,
-      fmt::format("table '{}' would grow over the limit of this port ({} bytes)",
-                  set_->parameters(static_cast<int>(parameter)).name(), options_.bytes_max),
-      "use more pservers or ports_num_for_sparse"};
+Shard::Refused Shard::check_room(std::span<const RowSegment> segments, std::uint64_t contributors) {
+  std::uint64_t held = 0;
+  for (const auto& table : tables_) held += table ? table->bytes_for(table->rows()) : 0;
+  std::vector<std::uint64_t> ids(tables_.size(), 0);  // by table; a push may come in parts
+  std::uint64_t most = 0;
+  for (const RowSegment& segment : segments) {
+    ids[segment.parameter] += segment.ids.size();
+    most += tables_[segment.parameter]->bytes_for(segment.ids.size() * contributors);
+  }
+  for (std::uint32_t parameter = 0; parameter < ids.size(); ++parameter) {
+    if (ids[parameter] == 0) continue;
+    if (const Status got = tables_[parameter]->reserve(ids[parameter] * contributors); !got) {
+      return Refusal{wire::REFUSAL_LIMIT, got.error().message, got.error().hint};
+    }
+  }
+  if (held + most <= options_.bytes_max) return {};
+  for (const RowSegment& segment : segments) {
+    const SparseTable& table = *tables_[segment.parameter];
+    held += table.bytes_for(table.count_absent(segment.ids) * contributors);
+    if (held <= options_.bytes_max) continue;
+    return Refusal{wire::REFUSAL_LIMIT,
+                   fmt::format("table '{}' would grow over the limit of this port ({} bytes)",
+                               set_->parameters(static_cast<int>(segment.parameter)).name(),
+                               options_.bytes_max),
+                   "use more pservers or ports_num_for_sparse"};
+  }
+  return {};
 }
 
 Shard::Refused Shard::end_part(Call& call) {
@@ -150,7 +160,11 @@ Shard::Refused Shard::end_part(Call& call) {
     reply(trainer, FrameType::kStored, stored, {}, call.out);
     return {};
   }
-  if (auto refused = check_values(call, *trainer.push)) {
+  auto refused = check_values(call, *trainer.push);
+  // Every trainer may add as many in the same round.
+  const std::uint64_t contributors = is_sync() ? options_.num_gradient_servers : 1;
+  if (!refused) refused = check_room(trainer.push->segments(), contributors);
+  if (refused) {
     trainer.push.reset();
     return refused;
   }

@@ -77,15 +77,16 @@ Shard::Refused Shard::on_put_rows(Call& call, const wire::PutRows& message) {
                                       message.count(), message.state_width(), tail.size(),
                                       row_bytes));
   }
-  if (auto refused = check_room(parameter, message.count())) return refused;
   const auto ids = take<std::uint64_t>(tail, message.count());
+  const RowSegment segment{parameter, table.width(), ids, {}};
+  if (auto refused = check_room({&segment, 1}, 1)) return refused;
   const auto counts = take<std::uint64_t>(tail, message.count());
   const auto values = take<float>(tail, message.count() * table.width());
   const std::uint64_t state_floats = table.width() * table.state_width();
   const auto state = take<float>(tail, message.count() * state_floats);
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    table.put(ids[i], counts[i], values.subspan(i * table.width(), table.width()),
-              state.subspan(i * state_floats, state_floats));
+    table.put({ids[i], counts[i], values.subspan(i * table.width(), table.width()),
+               state.subspan(i * state_floats, state_floats)});
   }
   wire::Done done;
   done.set_request(call.request);
@@ -134,10 +135,9 @@ Shard::Refused Shard::on_pull_rows(Call& call, const wire::PullRows& message) {
   Bytes tail(kTransferBytesMax - left * sizeof(float));
   auto* to = reinterpret_cast<float*>(tail.data());
   for (const RowSegment& segment : *segments) {
-    for (const std::uint64_t id : segment.ids) {
-      tables_[segment.parameter]->read(id, {to, segment.width});
-      to += segment.width;
-    }
+    const std::size_t floats = segment.ids.size() * segment.width;
+    tables_[segment.parameter]->read(segment.ids, {to, floats});
+    to += floats;
   }
   wire::RowValues answer;
   answer.set_request(call.request);
@@ -161,27 +161,26 @@ Shard::Refused Shard::on_export_rows(Call& call, const wire::ExportRows& message
   const std::uint32_t parameter = message.parameter();
   if (sparse(parameter) == nullptr) return protocol_error("rows of no table of this port");
   const SparseTable& table = *tables_[parameter];
-  auto& order = export_orders_[parameter];
-  if (message.cursor() == 0) order = table.export_order();
   const std::uint64_t row_bytes =
       2 * sizeof(std::uint64_t) + table.width() * (1 + table.state_width()) * sizeof(float);
-  const std::uint64_t begin = std::min<std::uint64_t>(message.cursor(), order.size());
-  const std::uint64_t count =
-      std::min({order.size() - begin, message.rows_max(), kTransferBytesMax / row_bytes});
+  const std::uint64_t wanted = std::min(message.rows_max(), kTransferBytesMax / row_bytes);
+  export_entries_.clear();
+  table.scan(message.cursor(), wanted, export_entries_);
+  const auto entries = std::span(export_entries_).first(std::min(wanted, export_entries_.size()));
   wire::ExportedRows answer;
   answer.set_request(call.request);
-  answer.set_count(count);
+  answer.set_count(entries.size());
   answer.set_state_width(table.state_width());
+  if (entries.size() == wanted && wanted > 0) answer.set_next_cursor(entries.back().position + 1);
   Bytes tail;
-  tail.reserve(count * row_bytes);
-  const auto rows = std::span(order).subspan(begin, count);
+  tail.reserve(entries.size() * row_bytes);
   const auto append = [&tail](std::uint64_t value) {
     append_bytes(tail, std::span<const std::uint64_t>(&value, 1));
   };
-  for (const auto number : rows) append(table.row(number).id);
-  for (const auto number : rows) append(table.row(number).update_count);
-  for (const auto number : rows) append_bytes(tail, table.row(number).value);
-  for (const auto number : rows) append_bytes(tail, table.row(number).state);
+  for (const auto& entry : entries) append(entry.id);
+  for (const auto& entry : entries) append(table.row(entry).update_count);
+  for (const auto& entry : entries) append_bytes(tail, table.row(entry).value);
+  for (const auto& entry : entries) append_bytes(tail, table.row(entry).state);
   reply(call.trainer, FrameType::kExportedRows, answer, std::move(tail), call.out);
   return {};
 }

@@ -1,113 +1,165 @@
 #include "engine/pserver/sparse_table.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 
-#include "engine/base/rng.h"
-#include "engine/param/initial.h"
+#include <fmt/format.h>
+
 #include "engine/param/optimizer.h"
 #include "engine/param/parameter_set.h"
-#include "engine/param/partition.h"
 
 namespace paddle::pserver {
 namespace {
 
-// Rows of one shard share mix64(id)'s remainder, so slots must come from another hash.
-constexpr std::uint64_t kSlotStream = 0x736c6f7473;
-constexpr std::size_t kSlotsMin = 64;
+constexpr std::size_t kAhead = 16;  // ids whose memory is on its way
+constexpr std::size_t kLineFloats = 16;
+constexpr std::size_t kPrefetchLinesMax = 8;  // of a row; the hardware follows from there
+// Below, an unused part of a huge page would weigh more a row than translation costs.
+constexpr std::uint64_t kSmallPageRows = 2U << 20U;
+
+std::size_t huge_from(std::uint64_t bytes_per_row) {
+  const std::uint64_t bytes = kSmallPageRows * bytes_per_row;
+  return bytes / MemoryRegion::kHugePageBytes * MemoryRegion::kHugePageBytes;
+}
 
 }  // namespace
 
 SparseTable::SparseTable(const wire::ParameterSet& set, std::uint32_t index)
     : spec_(set.parameters(static_cast<int>(index))),
-      seed_(set.seed()),
+      initial_(spec_, set.seed()),
       width_(param::row_width(spec_)),
       state_width_(static_cast<std::uint32_t>(param::state_width(set.optimizer()))),
       row_floats_(width_ * (1 + state_width_)),
-      slots_(kSlotsMin, kEmpty) {}
+      counts_updates_(param::counts_updates(set.optimizer())),
+      payload_bytes_per_row_(row_floats_ * sizeof(float) +
+                             (counts_updates_ ? sizeof(std::uint32_t) : 0)),
+      arena_(huge_from(row_floats_ * sizeof(float))),
+      update_counts_(huge_from(sizeof(std::uint32_t))) {}
 
-float* SparseTable::row_data(std::uint32_t number) const {
-  return chunks_[number / kRowsPerChunk].get() + (number % kRowsPerChunk) * row_floats_;
+std::uint64_t SparseTable::bytes() const {
+  std::uint64_t bytes = index_.bytes() + arena_.resident(rows() * row_floats_ * sizeof(float));
+  if (counts_updates_) bytes += update_counts_.resident(rows() * sizeof(std::uint32_t));
+  return bytes;
 }
 
-std::size_t SparseTable::find_slot(std::uint64_t id) const {
-  const std::size_t mask = slots_.size() - 1;
-  std::size_t slot = hash_combine(kSlotStream, id) & mask;
-  while (slots_[slot] != kEmpty && ids_[slots_[slot] - 1] != id) slot = (slot + 1) & mask;
-  return slot;
+void SparseTable::prefetch_row(std::uint32_t number, std::size_t floats) const {
+  if (number == RowIndex::kNone) return;
+  const float* const data = row_data(number);
+  const std::size_t lines = std::min((floats + kLineFloats - 1) / kLineFloats, kPrefetchLinesMax);
+  for (std::size_t i = 0; i < lines; ++i) __builtin_prefetch(data + i * kLineFloats, 0, 3);
 }
 
-void SparseTable::grow() {
-  slots_.assign(slots_.size() * 2, kEmpty);
-  for (std::size_t number = 0; number < ids_.size(); ++number) {
-    slots_[find_slot(ids_[number])] = static_cast<std::uint32_t>(number + 1);
+// Step by step over a block, which is faster than id by id: a wrong guess of a branch in one step
+// throws away no work of the others.
+void SparseTable::find(std::span<const std::uint64_t> ids, Block& block) const {
+  for (std::size_t i = 0; i < ids.size(); ++i) block.homes[i] = index_.home(ids[i]);
+  for (std::size_t i = 0; i < std::min(kAhead, ids.size()); ++i) index_.prefetch(block.homes[i]);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (i + kAhead < ids.size()) index_.prefetch(block.homes[i + kAhead]);
+    block.numbers[i] = index_.find_at(block.homes[i], ids[i]);
   }
 }
 
-std::uint32_t SparseTable::find_or_create(std::uint64_t id) {
-  std::size_t slot = find_slot(id);
-  if (slots_[slot] != kEmpty) return slots_[slot] - 1;
-  PADDLE_CHECK(ids_.size() < kRowsMax);
-  if ((ids_.size() + 1) * 4 > slots_.size() * 3) {
-    grow();
-    slot = find_slot(id);
+void SparseTable::read(std::span<const std::uint64_t> ids, std::span<float> to) const {
+  PADDLE_CHECK(to.size() == ids.size() * width_);
+  if (rows() == 0) {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      initial_.fill(to.subspan(i * width_, width_), ids[i]);
+    }
+    return;
   }
-  const auto number = static_cast<std::uint32_t>(ids_.size());
-  if (number % kRowsPerChunk == 0) {
-    chunks_.push_back(std::make_unique<float[]>(kRowsPerChunk * row_floats_));
+  Block block;
+  for (std::size_t begin = 0; begin < ids.size(); begin += kBlock) {
+    const auto part = ids.subspan(begin, std::min(kBlock, ids.size() - begin));
+    find(part, block);
+    float* at = to.data() + begin * width_;
+    for (std::size_t i = 0; i < part.size(); ++i, at += width_) {
+      if (i + kAhead < part.size()) prefetch_row(block.numbers[i + kAhead], width_);
+      if (block.numbers[i] == RowIndex::kNone) {
+        initial_.fill({at, width_}, part[i]);
+      } else {
+        std::copy_n(row_data(block.numbers[i]), width_, at);
+      }
+    }
   }
-  ids_.push_back(id);
-  update_counts_.push_back(0);
-  slots_[slot] = number + 1;
-  param::fill_initial_row({row_data(number), width_}, spec_, seed_, id);
+}
+
+std::uint64_t SparseTable::count_absent(std::span<const std::uint64_t> ids) const {
+  if (rows() == 0) return ids.size();
+  return static_cast<std::uint64_t>(std::count_if(ids.begin(), ids.end(), [this](std::uint64_t id) {
+    return index_.find(id) == RowIndex::kNone;
+  }));
+}
+
+Status SparseTable::reserve(std::uint64_t count) {
+  if (count > kRowsMax - rows()) {
+    return Error{
+        Errc::kResource,
+        fmt::format("table '{}' would hold more than {} rows on one port", spec_.name(), kRowsMax),
+        "use more pservers or ports_num_for_sparse"};
+  }
+  PADDLE_TRY_STATUS(index_.reserve(count));
+  PADDLE_TRY_STATUS(arena_.reserve((rows() + count) * row_floats_ * sizeof(float)));
+  if (!counts_updates_) return {};
+  return update_counts_.reserve((rows() + count) * sizeof(std::uint32_t));
+}
+
+std::uint32_t SparseTable::create(std::uint64_t home, std::uint64_t id) {
+  const auto number = static_cast<std::uint32_t>(rows());
+  index_.insert_at(home, id, number);
+  float* const data = row_data(number);
+  initial_.fill({data, width_}, id);
+  std::fill_n(data + width_, state_width_ * width_, 0.0F);
+  if (counts_updates_) update_counts()[number] = 0;
   return number;
 }
 
-void SparseTable::read(std::uint64_t id, std::span<float> to) const {
-  PADDLE_CHECK(to.size() == width_);
-  const std::uint32_t found = slots_[find_slot(id)];
-  if (found == kEmpty) return param::fill_initial_row(to, spec_, seed_, id);
-  std::copy_n(row_data(found - 1), width_, to.begin());
-}
-
-void SparseTable::apply(const wire::ParameterSet& set, std::uint64_t id,
-                        std::span<const float> gradient) {
-  PADDLE_CHECK(gradient.size() == width_);
+void SparseTable::apply(const wire::ParameterSet& set, std::span<const std::uint64_t> ids,
+                        std::span<const float> gradients) {
+  PADDLE_CHECK(gradients.size() == ids.size() * width_);
   if (spec_.is_static()) return;
-  const std::uint32_t number = find_or_create(id);
+  param::Update update{.learning_rate = set.optimizer().learning_rate() * spec_.learning_rate(),
+                       .l2 = spec_.l2()};
+  Block block;
+  for (std::size_t begin = 0; begin < ids.size(); begin += kBlock) {
+    const auto part = ids.subspan(begin, std::min(kBlock, ids.size() - begin));
+    index_.make_room(part.size());
+    find(part, block);
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      if (i + kAhead < part.size()) prefetch_row(block.numbers[i + kAhead], row_floats_);
+      const std::uint32_t number =
+          block.numbers[i] != RowIndex::kNone ? block.numbers[i] : create(block.homes[i], part[i]);
+      if (counts_updates_) update.count = ++update_counts()[number];
+      float* const data = row_data(number);
+      param::apply_update(set.optimizer(), update, {data, width_},
+                          gradients.subspan((begin + i) * width_, width_),
+                          {data + width_, state_width_ * width_});
+    }
+  }
+}
+
+void SparseTable::put(const Row& row) {
+  PADDLE_CHECK(row.value.size() == width_ && row.state.size() == state_width_ * width_);
+  index_.make_room(1);
+  const std::uint64_t home = index_.home(row.id);
+  std::uint32_t number = index_.find_at(home, row.id);
+  if (number == RowIndex::kNone) number = create(home, row.id);
   float* const data = row_data(number);
-  const param::Update update{
-      .learning_rate = set.optimizer().learning_rate() * spec_.learning_rate(),
-      .l2 = spec_.l2(),
-      .count = ++update_counts_[number]};
-  param::apply_update(set.optimizer(), update, {data, width_}, gradient,
-                      {data + width_, state_width_ * width_});
+  std::copy(row.value.begin(), row.value.end(), data);
+  std::copy(row.state.begin(), row.state.end(), data + width_);
+  if (counts_updates_) {
+    update_counts()[number] = static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(row.update_count, std::numeric_limits<std::uint32_t>::max()));
+  }
 }
 
-void SparseTable::put(std::uint64_t id, std::uint64_t update_count, std::span<const float> value,
-                      std::span<const float> state) {
-  PADDLE_CHECK(value.size() == width_ && state.size() == state_width_ * width_);
-  const std::uint32_t number = find_or_create(id);
-  float* const data = row_data(number);
-  std::copy(value.begin(), value.end(), data);
-  std::copy(state.begin(), state.end(), data + width_);
-  update_counts_[number] = update_count;
-}
-
-SparseTable::Row SparseTable::row(std::uint32_t number) const {
-  const float* const data = row_data(number);
-  return {
-      ids_[number], update_counts_[number], {data, width_}, {data + width_, state_width_ * width_}};
-}
-
-std::vector<std::uint32_t> SparseTable::export_order() const {
-  std::vector<std::uint32_t> order(ids_.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::uint32_t>(i);
-  std::sort(order.begin(), order.end(), [this](std::uint32_t a, std::uint32_t b) {
-    const auto shard_a = param::virtual_shard(ids_[a]);
-    const auto shard_b = param::virtual_shard(ids_[b]);
-    return shard_a != shard_b ? shard_a < shard_b : ids_[a] < ids_[b];
-  });
-  return order;
+SparseTable::Row SparseTable::row(const RowIndex::Entry& entry) const {
+  const float* const data = row_data(entry.number);
+  return {entry.id,
+          counts_updates_ ? update_counts()[entry.number] : 0,
+          {data, width_},
+          {data + width_, state_width_ * width_}};
 }
 
 }  // namespace paddle::pserver

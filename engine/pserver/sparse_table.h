@@ -1,12 +1,14 @@
-// One sparse table's rows on one shard: found by id through open addressing, value and optimizer
-// state side by side in an arena that never moves. Only rows that are named are ever touched.
+// One sparse table's rows on one shard: an index of ids over an arena of rows, value and optimizer
+// state side by side. Ids come by the batch, so that the memory of many rows is fetched at once.
+// Only rows that are named are ever touched.
 #pragma once
 
-#include <memory>
 #include <span>
 #include <vector>
 
 #include "engine/base/result.h"
+#include "engine/param/initial.h"
+#include "engine/pserver/row_index.h"
 #include "proto/parameters.pb.h"
 
 namespace paddle::pserver {
@@ -20,49 +22,69 @@ class SparseTable {
 
   std::uint64_t width() const { return width_; }
   std::uint32_t state_width() const { return state_width_; }
-  std::uint64_t rows() const { return ids_.size(); }
-  std::uint64_t bytes_per_row() const { return row_floats_ * sizeof(float) + kRowOverheadBytes; }
+  std::uint64_t rows() const { return index_.size(); }
+  // Memory held, pages counted whole, and the part of it that is values and optimizer state.
+  std::uint64_t bytes() const;
+  std::uint64_t payload_bytes() const { return rows() * payload_bytes_per_row_; }
+  // Memory that `count` more rows may take.
+  std::uint64_t bytes_for(std::uint64_t count) const {
+    return count * (payload_bytes_per_row_ + kRowOverheadBytes);
+  }
 
-  // The row's value, or what it will be initialised to: reading creates nothing, so that a test
-  // pass or the order of readers leaves no trace. to.size() == width.
-  void read(std::uint64_t id, std::span<float> to) const;
-  // One update; the first one creates the row. Does nothing to a static table. gradient.size() ==
-  // width.
-  void apply(const wire::ParameterSet& set, std::uint64_t id, std::span<const float> gradient);
-  // Replaces or creates a row from a snapshot. state.size() == state_width * width.
-  void put(std::uint64_t id, std::uint64_t update_count, std::span<const float> value,
-           std::span<const float> state);
+  // The rows' values, or what they will be initialised to: reading creates nothing, so that a test
+  // pass or the order of readers leaves no trace. to.size() == ids.size() * width.
+  void read(std::span<const std::uint64_t> ids, std::span<float> to) const;
+  std::uint64_t count_absent(std::span<const std::uint64_t> ids) const;
+  // Before apply() or put() of up to `count` ids. kResource: too many rows, or no memory.
+  Status reserve(std::uint64_t count);
+  // One update of each row; the first one creates it. Does nothing to a static table. ids are
+  // unique; gradients.size() == ids.size() * width.
+  void apply(const wire::ParameterSet& set, std::span<const std::uint64_t> ids,
+             std::span<const float> gradients);
 
   struct Row {
     std::uint64_t id = 0;
-    std::uint64_t update_count = 0;
+    std::uint64_t update_count = 0;  // 0 where the optimizer does not ask for it
     std::span<const float> value;
-    std::span<const float> state;
+    std::span<const float> state;  // state_width * width
   };
-  Row row(std::uint32_t number) const;
-  // Row numbers ordered by (virtual shard, id).
-  std::vector<std::uint32_t> export_order() const;
+  // Replaces or creates a row from a snapshot.
+  void put(const Row& row);
+  // The rows in an order that depends on their ids alone: from position `from` on, at least
+  // `wanted` where there are as many.
+  void scan(std::uint64_t from, std::uint64_t wanted, std::vector<RowIndex::Entry>& entries) const {
+    index_.scan(from, wanted, entries);
+  }
+  Row row(const RowIndex::Entry& entry) const;
 
  private:
-  static constexpr std::uint64_t kRowsPerChunk = 1024;
-  static constexpr std::uint64_t kRowOverheadBytes = 24;  // id, update count, slots
-  static constexpr std::uint32_t kEmpty = 0;              // a slot holds row number + 1
+  static constexpr std::uint64_t kRowOverheadBytes = 16;
+  static constexpr std::size_t kBlock = 512;  // ids that go through the steps together
+  struct Block {
+    std::array<std::uint64_t, kBlock> homes;
+    std::array<std::uint32_t, kBlock> numbers;
+  };
 
-  float* row_data(std::uint32_t number) const;
-  // Slot of the id, or of the hole where it belongs.
-  std::size_t find_slot(std::uint64_t id) const;
-  std::uint32_t find_or_create(std::uint64_t id);
-  void grow();
+  float* row_data(std::uint32_t number) const {
+    return reinterpret_cast<float*>(arena_.data()) + number * row_floats_;
+  }
+  std::uint32_t* update_counts() const {
+    return reinterpret_cast<std::uint32_t*>(update_counts_.data());
+  }
+  void prefetch_row(std::uint32_t number, std::size_t floats) const;
+  void find(std::span<const std::uint64_t> ids, Block& block) const;
+  std::uint32_t create(std::uint64_t home, std::uint64_t id);
 
   wire::ParameterSpec spec_;
-  std::uint64_t seed_;
+  param::InitialRows initial_;
   std::uint64_t width_;
   std::uint32_t state_width_;
   std::uint64_t row_floats_;
-  std::vector<std::uint64_t> ids_;  // by row number
-  std::vector<std::uint64_t> update_counts_;
-  std::vector<std::unique_ptr<float[]>> chunks_;
-  std::vector<std::uint32_t> slots_;  // a power of two, at most 3/4 full
+  bool counts_updates_;
+  std::uint64_t payload_bytes_per_row_;
+  RowIndex index_;
+  MemoryRegion arena_;          // by row number, which are 0 .. rows() - 1
+  MemoryRegion update_counts_;  // uint32 by row number, where the optimizer asks for them
 };
 
 }  // namespace paddle::pserver

@@ -234,7 +234,6 @@ Status ParameterClientImpl::save_rows(param::SnapshotWriter& writer, std::uint32
                                                      FrameType::kExportedRows));
       wire::ExportedRows exported;
       PADDLE_TRY_STATUS(sparse_.parse(shard, frame, exported));
-      if (exported.count() == 0) break;
       if (exported.state_width() != state_width || frame.tail.size() % row_bytes != 0 ||
           frame.tail.size() / row_bytes != exported.count()) {
         return sparse_.malformed(shard, "tail");
@@ -250,7 +249,8 @@ Status ParameterClientImpl::save_rows(param::SnapshotWriter& writer, std::uint32
                         take<float>(state, state_width * floats_per_row)});
       }
       PADDLE_TRY_STATUS(writer.add_rows(rows));
-      ask.set_cursor(ask.cursor() + exported.count());
+      if (exported.next_cursor() == 0) break;
+      ask.set_cursor(exported.next_cursor());
     }
   }
   return writer.end_sparse();

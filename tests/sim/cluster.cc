@@ -345,7 +345,8 @@ void Cluster::collect() {
     }
     for (std::uint64_t c = 0; c < cells_; ++c) {
       float value = 0;
-      shards_[shard]->sparse(kRows)->read(row_id(c), {&value, 1});
+      const std::uint64_t id = row_id(c);
+      shards_[shard]->sparse(kRows)->read({&id, 1}, {&value, 1});
       outcome_.row_ledger[c] += value;
     }
   }

@@ -8,7 +8,6 @@
 #include "engine/base/rng.h"
 #include "engine/param/initial.h"
 #include "engine/param/optimizer.h"
-#include "engine/param/partition.h"
 #include "tests/unit/pserver/parameters.h"
 
 namespace paddle::pserver {
@@ -44,26 +43,71 @@ TEST(SparseTable, EqualsAMapOfRowsOverTheFullIdRange) {
     }
     param::apply_update(set.optimizer(), {0.1F * 0.5F, spec.l2(), ++row.count}, row.value, gradient,
                         row.state);
-    table.apply(set, id, gradient);
+    ASSERT_TRUE(table.reserve(1));
+    table.apply(set, {&id, 1}, gradient);
   }
   ASSERT_EQ(table.rows(), model.size());
   for (const auto& [id, row] : model) {
     std::vector<float> value(3);
-    table.read(id, value);
+    table.read({&id, 1}, value);
     ASSERT_EQ(value, row.value) << id;
   }
-  const auto order = table.export_order();
-  ASSERT_EQ(order.size(), model.size());
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    const auto row = table.row(order[i]);
+  std::vector<RowIndex::Entry> entries;
+  table.scan(0, table.rows(), entries);
+  ASSERT_EQ(entries.size(), model.size());
+  for (const RowIndex::Entry& entry : entries) {
+    const auto row = table.row(entry);
     const ModelRow& expected = model.at(row.id);
     ASSERT_EQ(row.update_count, expected.count);
+    ASSERT_EQ(std::vector<float>(row.value.begin(), row.value.end()), expected.value);
     ASSERT_EQ(std::vector<float>(row.state.begin(), row.state.end()), expected.state);
-    if (i > 0) {
-      const auto before = table.row(order[i - 1]).id;
-      ASSERT_LT(std::pair(param::virtual_shard(before), before),
-                std::pair(param::virtual_shard(row.id), row.id));
+  }
+}
+
+TEST(SparseTable, ABatchEqualsItsRowsOneByOne) {
+  const auto set = test::small_set("adagrad", 1);
+  SparseTable together(set, kTable);
+  SparseTable alone(set, kTable);
+  Rng rng(9);
+  for (int step = 0; step < 20; ++step) {
+    std::vector<std::uint64_t> ids;
+    for (std::uint64_t id = 0; id < 3000; ++id) {
+      if (rng.below(2) == 0) ids.push_back(id * id);
     }
+    std::vector<float> gradients(ids.size() * 3);
+    for (float& g : gradients) g = static_cast<float>(rng.normal());
+    ASSERT_TRUE(together.reserve(ids.size()));
+    together.apply(set, ids, gradients);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      ASSERT_TRUE(alone.reserve(1));
+      alone.apply(set, {&ids[i], 1}, std::span(gradients).subspan(i * 3, 3));
+    }
+    std::vector<float> values(ids.size() * 3);
+    together.read(ids, values);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      std::vector<float> value(3);
+      alone.read({&ids[i], 1}, value);
+      ASSERT_EQ(value, std::vector<float>(values.begin() + static_cast<std::ptrdiff_t>(i * 3),
+                                          values.begin() + static_cast<std::ptrdiff_t>(i * 3 + 3)));
+    }
+  }
+  EXPECT_EQ(together.rows(), alone.rows());
+}
+
+// Issue 3: memory per row within 16 bytes of payload and optimizer state.
+TEST(SparseTable, HoldsSixteenBytesARowBesideThePayload) {
+  auto set = test::small_set("adagrad", 1);
+  set.mutable_parameters(kTable)->set_initial_std(0);
+  SparseTable table(set, kTable);
+  std::vector<std::uint64_t> ids(1000);
+  const std::vector<float> gradients(ids.size() * 3, 1.0F);
+  for (std::uint64_t done = 0; done < 1'300'000; done += ids.size()) {
+    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = mix64(done + i);
+    ASSERT_TRUE(table.reserve(ids.size()));
+    table.apply(set, ids, gradients);
+    if (table.rows() < 1'000'000) continue;
+    ASSERT_EQ(table.payload_bytes(), table.rows() * 6 * sizeof(float));
+    ASSERT_LE(table.bytes() - table.payload_bytes(), 16 * table.rows());
   }
 }
 
@@ -72,7 +116,8 @@ TEST(SparseTable, ReadingCreatesNothing) {
   SparseTable table(set, kTable);
   std::vector<float> value(3);
   std::vector<float> expected(3);
-  table.read(12345, value);
+  const std::uint64_t id = 12345;
+  table.read({&id, 1}, value);
   param::fill_initial_row(expected, set.parameters(kTable), set.seed(), 12345);
   EXPECT_EQ(value, expected);
   EXPECT_EQ(table.rows(), 0U);
@@ -82,7 +127,8 @@ TEST(SparseTable, StaticTableIsNeverUpdated) {
   auto set = test::small_set("sgd", 1);
   set.mutable_parameters(kTable)->set_is_static(true);
   SparseTable table(set, kTable);
-  table.apply(set, 1, std::vector<float>{1, 1, 1});
+  const std::uint64_t id = 1;
+  table.apply(set, {&id, 1}, std::vector<float>{1, 1, 1});
   EXPECT_EQ(table.rows(), 0U);
 }
 

@@ -1,0 +1,78 @@
+#include "engine/pserver/memory_region.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "engine/base/fd.h"
+
+namespace paddle::pserver {
+namespace {
+
+// Each reservation is this many times the last one, so that moves are rare.
+constexpr std::size_t kGrowth = 8;
+constexpr std::size_t kReservationMin = MemoryRegion::kHugePageBytes;
+
+std::size_t round_up(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+// Huge-page aligned address space of `bytes`, without memory; null when refused.
+std::byte* map_aligned(std::size_t bytes) {
+  const std::size_t padded = bytes + MemoryRegion::kHugePageBytes;
+  void* const raw = ::mmap(nullptr, padded, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (raw == MAP_FAILED) return nullptr;
+  auto* const begin = static_cast<std::byte*>(raw);
+  const std::size_t skip =
+      round_up(reinterpret_cast<std::uintptr_t>(begin), MemoryRegion::kHugePageBytes) -
+      reinterpret_cast<std::uintptr_t>(begin);
+  if (skip > 0) ::munmap(begin, skip);
+  const std::size_t rest = padded - skip - bytes;
+  if (rest > 0) ::munmap(begin + skip + bytes, rest);
+  return begin + skip;
+}
+
+// Moves the pages of a range that has one set of advice.
+bool move_pages(std::byte* from, std::byte* to, std::size_t bytes) {
+  return bytes == 0 ||
+         ::mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED;
+}
+
+}  // namespace
+
+MemoryRegion::~MemoryRegion() {
+  if (data_ != nullptr) ::munmap(data_, capacity_);
+}
+
+Status MemoryRegion::reserve(std::size_t bytes) {
+  if (bytes <= capacity_) return {};
+  const std::size_t wanted =
+      round_up(std::max({bytes, capacity_ * kGrowth, kReservationMin}), kHugePageBytes);
+  std::byte* const moved = map_aligned(wanted);
+  if (moved == nullptr) return system_error(Errc::kResource, "reserve memory");
+  const std::size_t plain = std::min(huge_from_, capacity_);
+  if (!move_pages(data_, moved, plain) ||
+      !move_pages(data_ + plain, moved + plain, capacity_ - plain)) {
+    return system_error(Errc::kResource, "move memory");
+  }
+  if (huge_from_ < wanted) {
+    // A kernel without huge pages serves small ones: slower, not wrong.
+    ::madvise(moved + huge_from_, wanted - huge_from_, MADV_HUGEPAGE);
+  }
+  data_ = moved;
+  capacity_ = wanted;
+  return {};
+}
+
+void MemoryRegion::release_from(std::size_t bytes) {
+  const std::size_t begin = round_up(bytes, kPageBytes);
+  if (begin < capacity_) ::madvise(data_ + begin, capacity_ - begin, MADV_DONTNEED);
+}
+
+std::size_t MemoryRegion::resident(std::size_t used) const {
+  return used <= huge_from_ ? round_up(used, kPageBytes) : round_up(used, kHugePageBytes);
+}
+
+}  // namespace paddle::pserver
