@@ -77,9 +77,13 @@ Trainer* Membership::by_peer(net::PeerId from) {
 }
 
 bool Membership::all_gone() const {
-  return std::all_of(trainers_.begin(), trainers_.end(), [](const Trainer& trainer) {
-    return trainer.left || (trainer.joined && !trainer.connected);
+  return std::ranges::all_of(trainers_, [](const Trainer& trainer) {
+    return trainer.left || (trainer.joined && !trainer.connected && !trainer.lost_at);
   });
+}
+
+bool Membership::any_connected() const {
+  return std::ranges::any_of(trainers_, &Trainer::connected);
 }
 
 std::string Membership::names(const std::function<bool(const Trainer&)>& which,

@@ -64,7 +64,8 @@ class Membership {
   const std::vector<Trainer>& trainers() const { return trainers_; }
   Trainer& at(std::uint32_t id) { return trainers_[id]; }
 
-  bool all_gone() const;  // every trainer left, or joined and is connected no more
+  bool all_gone() const;  // every trainer left, or joined and was lost for good
+  bool any_connected() const;
   // "trainers 1, 3", and whether all of them are connected.
   std::string names(const std::function<bool(const Trainer&)>& which, bool& all_connected) const;
 

@@ -40,8 +40,11 @@ class Shard final : public net::FrameHandler {
   void on_disconnect(TimePoint now, net::PeerId from, std::vector<net::Outgoing>& out) override;
   void on_tick(TimePoint now, std::vector<net::Outgoing>& out) override;
 
-  // Every trainer has left or was lost: the job is over for this port.
-  bool finished() const { return membership_.all_gone(); }
+  // The job is over for this port: every trainer has left or was lost, or those who may still come
+  // could not go on.
+  bool finished() const {
+    return membership_.all_gone() || (failure_ && !membership_.any_connected());
+  }
   // Why the job cannot go on ("trainer 2 lost at step 17"), or "".
   std::string failure() const { return failure_ ? failure_->message : ""; }
   bool ready() const { return ready_; }

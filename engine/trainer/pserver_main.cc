@@ -1,5 +1,8 @@
 #include "engine/trainer/pserver_main.h"
 
+#include <unistd.h>
+
+#include <atomic>
 #include <csignal>
 #include <memory>
 #include <thread>
@@ -19,9 +22,42 @@ namespace {
 constexpr std::uint32_t kPortMax = 65535;
 constexpr Duration kReadyWriteDeadline = std::chrono::seconds(10);
 
-// A port with its shard; the shard is used by the port's thread alone.
+// The shard of a port, which counts itself off when the job is over for it. Used by the port's
+// thread alone; the last one off wakes the waiting thread as a signal would.
+class CountedShard final : public net::FrameHandler {
+ public:
+  CountedShard(const pserver::ShardOptions& options, std::atomic<std::uint32_t>& unfinished)
+      : shard_(options), unfinished_(unfinished) {}
+
+  void on_frame(TimePoint now, net::PeerId from, Frame&& frame,
+                std::vector<net::Outgoing>& out) override {
+    shard_.on_frame(now, from, std::move(frame), out);
+    count();
+  }
+  void on_disconnect(TimePoint now, net::PeerId from, std::vector<net::Outgoing>& out) override {
+    shard_.on_disconnect(now, from, out);
+    count();
+  }
+  void on_tick(TimePoint now, std::vector<net::Outgoing>& out) override {
+    shard_.on_tick(now, out);
+    count();
+  }
+  std::string failure() const { return shard_.failure(); }
+
+ private:
+  void count() {
+    if (counted_ || !shard_.finished()) return;
+    counted_ = true;
+    if (--unfinished_ == 0) ::kill(::getpid(), SIGTERM);
+  }
+
+  pserver::Shard shard_;
+  std::atomic<std::uint32_t>& unfinished_;
+  bool counted_ = false;
+};
+
 struct Port {
-  std::unique_ptr<pserver::Shard> shard;
+  std::unique_ptr<CountedShard> shard;
   std::unique_ptr<net::TcpServer> server;
 };
 
@@ -35,7 +71,8 @@ sigset_t block_stop_signals() {
   return signals;
 }
 
-Result<std::vector<Port>> listen_all(const PserverOptions& options) {
+Result<std::vector<Port>> listen_all(const PserverOptions& options,
+                                     std::atomic<std::uint32_t>& unfinished) {
   PADDLE_TRY(const std::string address, interface_address(options.bind));
   PADDLE_TRY(const Secret secret, job_secret(options.key_file, {&address, 1}));
   const std::uint64_t job_tag = job_tag_of(options.job_tag);
@@ -47,12 +84,13 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options) {
         is_sparse ? options.pserver_id * options.ports_num_for_sparse + i - options.ports_num
                   : options.pserver_id * options.ports_num + i;
     Port port;
-    port.shard = std::make_unique<pserver::Shard>(
+    port.shard = std::make_unique<CountedShard>(
         pserver::ShardOptions{.index = index,
                               .is_sparse = is_sparse,
                               .num_gradient_servers = options.num_gradient_servers,
                               .job_tag = job_tag,
-                              .epoch = options.epoch});
+                              .epoch = options.epoch},
+        unfinished);
     net::ServerOptions server{.endpoint = {address, static_cast<std::uint16_t>(options.port + i)},
                               .secret = secret,
                               .self = {Role::kPserver, options.pserver_id},
@@ -73,22 +111,32 @@ Status run_pserver(const PserverOptions& options) {
                  "see --port, --ports_num and --ports_num_for_sparse"};
   }
   const sigset_t signals = block_stop_signals();
-  PADDLE_TRY(std::vector<Port> ports, listen_all(options));
+  std::atomic<std::uint32_t> unfinished = count;
+  PADDLE_TRY(std::vector<Port> ports, listen_all(options, unfinished));
   std::vector<std::thread> threads;
   for (Port& port : ports) threads.emplace_back([&port] { port.server->run(); });
   const std::string ready = fmt::format("READY pserver {} ports {}-{}\n", options.pserver_id,
                                         options.port, options.port + count - 1);
-  const Status written =
+  Status outcome =
       write_all(1, as_bytes(ready), std::chrono::steady_clock::now() + kReadyWriteDeadline);
-  if (written) {
+  if (outcome) {
     log_info("number of parameterServer instances: {}", count);
     int signal = 0;
     ::sigwait(&signals, &signal);
-    log_info("signal {}: stopping", signal);
+    if (unfinished == 0) {
+      log_info("every trainer is gone: stopping");
+    } else {
+      outcome = Error{Errc::kInterrupted,
+                      fmt::format("signal {} before every trainer had left", signal), ""};
+    }
   }
   for (Port& port : ports) port.server->stop();
   for (std::thread& thread : threads) thread.join();
-  return written;
+  for (const Port& port : ports) {
+    const std::string failure = port.shard->failure();
+    if (outcome && !failure.empty()) outcome = Error{Errc::kUnreachable, failure, ""};
+  }
+  return outcome;
 }
 
 }  // namespace paddle::trainer

@@ -20,8 +20,10 @@ struct PserverOptions {
   std::uint64_t epoch = 1;
 };
 
-// Serves until SIGTERM or SIGINT. Prints "READY pserver 0 ports 7164-7167" on stdout once all ports
-// listen. Call it with no other thread running: it blocks those signals for all of its own.
+// Serves until every trainer has left; kUnreachable when one was lost and the job could not go on.
+// SIGTERM and SIGINT end it before that with kInterrupted. Prints "READY pserver 0 ports 7164-7167"
+// on stdout once all ports listen. Call it with no other thread running: it blocks those signals
+// for all of its own.
 Status run_pserver(const PserverOptions& options);
 
 }  // namespace paddle::trainer

@@ -202,7 +202,6 @@ bool Job::run(const std::string& name, const Shape& shape, const std::vector<std
     EXPECT_EQ(code, 0) << trainer.output();
   }
   for (Process& pserver : pservers) {
-    pserver.signal(SIGTERM);
     const auto code = pserver.wait();
     all_good = all_good && code == 0;
     EXPECT_EQ(code, 0) << pserver.output();

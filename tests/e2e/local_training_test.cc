@@ -166,7 +166,7 @@ TEST(PserverProgram, ReportsItsPortsAndStopsWhenAsked) {
   Process pserver = job.start_pserver("job", {.ports_num = 3, .ports_num_for_sparse = 2}, 0, port);
   ASSERT_TRUE(pserver.prints(fmt::format("READY pserver 0 ports {}-{}\n", port, port + 4)));
   pserver.signal(SIGINT);
-  EXPECT_EQ(pserver.wait(), 0);
+  EXPECT_EQ(pserver.wait(), static_cast<int>(Errc::kInterrupted));
 }
 
 TEST(PserverProgram, AnotherNumberOfTrainersIsRefused) {

@@ -486,5 +486,27 @@ TEST(ShardLife, FinishedWhenAllTrainersAreGone) {
   EXPECT_TRUE(one.shard.finished());
 }
 
+TEST(ShardLife, FinishedWhenAFailedJobHasNobodyLeft) {
+  OneShard one(test::small_set("sgd", 3));
+  one.join(0);
+  one.join(1);  // trainer 2 never comes
+  std::vector<net::Outgoing> out;
+  one.shard.on_disconnect(one.now, 101, out);
+  EXPECT_FALSE(one.shard.finished());
+  one.shard.on_disconnect(one.now, 100, out);
+  EXPECT_TRUE(one.shard.finished());
+}
+
+TEST(ShardLife, NotFinishedWhileALostTrainerMayComeBack) {
+  OneShard one(test::small_set("sgd", 1), false, std::chrono::seconds(30));
+  one.start();
+  std::vector<net::Outgoing> out;
+  one.shard.on_disconnect(one.now, 100, out);
+  EXPECT_FALSE(one.shard.finished());
+  one.now += std::chrono::seconds(31);
+  one.shard.on_tick(one.now, out);
+  EXPECT_TRUE(one.shard.finished());
+}
+
 }  // namespace
 }  // namespace paddle::pserver
