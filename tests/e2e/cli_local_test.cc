@@ -130,6 +130,7 @@ TEST_F(CliLocal, ADetachedJobIsBroughtHomeByAttach) {
   const Outcome detached =
       cluster.run({"train", "--detach", "--name", "job", "--set", "train.passes=1", "quick_start"});
   ASSERT_EQ(detached.code, 0) << detached.output;
+  EXPECT_TRUE(cluster.all_gone()) << "pservers end when their trainers have left";
   const Outcome attach = cluster.run({"attach"});
   EXPECT_EQ(attach.code, 0) << attach.output;
   EXPECT_EQ(held_out_costs(attach.output).size(), 1U) << attach.output;
@@ -183,6 +184,7 @@ TEST_F(CliLocal, WrongInputIsNamedWithTheWayOut) {
   ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
   refused(2, {"status"}, "no job on this cluster");
   refused(6, {"train", "quick_start"}, "hint: make the data first: quick_start/prepare");
+  EXPECT_EQ(cluster.prepare("quick_start", {}, labelled_texts(5)).code, 6);
   ASSERT_EQ(cluster.prepare("quick_start", {}, labelled_texts(50)).code, 0);
   refused(2, {"train", "--trainers", "0", "quick_start"},
           "--trainers: '0' is not a whole number from 1 to 4096");
