@@ -23,19 +23,22 @@ constexpr const char* kAbout =
 constexpr const char* kExitCodes =
     "Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 version, 4 unreachable, 5 "
     "authentication,\n"
-    "6 data, 7 resource (port, disk, memory), 75 stopped and resumable, 130 interrupted.";
+    "6 data, 7 resource (port, disk, memory), 130 interrupted.";
 constexpr std::uint32_t kProcessesMax = 4096;
+constexpr std::uint32_t kTailLinesMax = 1000000;
 
 // CLI11's own range check names no valid value for what is no number at all.
-const CLI::Validator kProcessCount(
-    [](std::string& text) {
-      std::uint32_t count = 0;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-      const bool whole = error == std::errc() && end == text.data() + text.size();
-      if (whole && count >= 1 && count <= kProcessesMax) return std::string();
-      return fmt::format("'{}' is not a whole number from 1 to {}", text, kProcessesMax);
-    },
-    "", "");
+CLI::Validator whole_number(std::uint32_t min, std::uint32_t max) {
+  return {[min, max](std::string& text) {
+            std::uint32_t count = 0;
+            const auto [end, error] =
+                std::from_chars(text.data(), text.data() + text.size(), count);
+            const bool whole = error == std::errc() && end == text.data() + text.size();
+            if (whole && count >= min && count <= max) return std::string();
+            return fmt::format("'{}' is not a whole number from {} to {}", text, min, max);
+          },
+          "", ""};
+}
 
 void add_options(CLI::App& app, const std::string& name, CommandOptions& options) {
   if (name == "version") return;
@@ -50,9 +53,9 @@ void add_options(CLI::App& app, const std::string& name, CommandOptions& options
     app.add_option("workspace", options.workspace, "folder with job.toml; default: this one");
     app.add_option("--trainers", options.trainers,
                    "number of trainers; default: one on each node with the role")
-        ->check(kProcessCount);
+        ->check(whole_number(1, kProcessesMax));
     app.add_option("--pservers", options.pservers, "number of parameter servers; default: likewise")
-        ->check(kProcessCount);
+        ->check(whole_number(1, kProcessesMax));
     app.add_option("--name", options.job, "the job's name; default: <workspace>-<UTC time>");
     app.add_option("--set", options.overrides,
                    "override a key of job.toml: --set train.passes=3 (repeatable)")
@@ -69,7 +72,7 @@ void add_options(CLI::App& app, const std::string& name, CommandOptions& options
     app.add_option("--node", options.node, "only this node");
     app.add_option("--role", options.role, "pserver, trainer, or one process like trainer-2");
     app.add_option("--tail", options.tail, "only the last N lines of each log")
-        ->check(CLI::Range(std::int64_t{0}, std::int64_t{1000000}));
+        ->check(whole_number(0, kTailLinesMax));
   }
   if (name == "teardown")
     app.add_flag("--keep-data", options.keep_data, "keep the jobs' snapshots on the nodes");
@@ -138,7 +141,7 @@ int run_app(Context& context, std::vector<std::string> arguments) {
   app.footer(kExitCodes);
   bool json = false;
   bool version = false;
-  app.add_flag("--json", json, "results as JSON on stdout");
+  app.add_flag("--json", json, "results as JSON on stdout; notes and errors stay text on stderr");
   app.add_flag("--version", version, "print the version");
   app.fallthrough();
   CommandOptions options;
@@ -146,7 +149,7 @@ int run_app(Context& context, std::vector<std::string> arguments) {
   for (const Command& command : all_commands()) {
     const std::string name(command.name);
     CLI::App* const sub = app.add_subcommand(name, std::string(command.summary));
-    sub->footer("Examples:\n" + std::string(command.examples));
+    sub->footer("Every command takes --json. Examples:\n" + std::string(command.examples));
     add_options(*sub, name, options);
     commands[sub] = &command;
   }
@@ -157,7 +160,7 @@ int run_app(Context& context, std::vector<std::string> arguments) {
     app.parse(arguments);
   } catch (const CLI::CallForHelp&) {
     const auto chosen = app.get_subcommands();
-    context.console.raw(chosen.empty() ? app.help() : chosen.front()->help());
+    context.console.raw(chosen.empty() ? app.help() : chosen.front()->help("paddlectl"));
     return 0;
   } catch (const CLI::ParseError& error) {
     const auto chosen = app.get_subcommands();

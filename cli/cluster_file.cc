@@ -109,9 +109,7 @@ std::vector<std::string> node_names(TomlTable& table, bool local, std::vector<st
 void read_node(TomlTable& table, const Defaults& defaults, ClusterSpec& cluster) {
   static constexpr std::array<std::string_view, 2> kLaunchers = {"ssh", "local"};
   ClusterNode node;
-  // A mistyped launcher is one mistake, and not a missing host as well.
-  const bool guess_local = table.has("launcher") && !table.has("host");
-  node.spec.local = table.choice("launcher", guess_local ? "local" : "ssh", kLaunchers) == "local";
+  node.spec.local = table.choice("launcher", "ssh", kLaunchers) == "local";
   std::vector<std::string> hosts;
   const auto names = node_names(table, node.spec.local, hosts);
   const auto addresses = expand(table, "address");

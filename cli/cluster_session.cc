@@ -13,20 +13,31 @@ namespace {
 
 constexpr std::size_t kErrorsShownMax = 10;
 
-void connect_member(Context& context, Member& member) {
-  auto client = context.connect(member.spec);
-  if (client) {
-    member.client = *std::move(client);
-    member.error.reset();
-  } else {
+void connect_member(Context& context, Member& member, bool create) {
+  auto client = context.connect(member.spec, create);
+  if (!client) {
     member.error = std::move(client).error();
+    return;
   }
+  member.client = *std::move(client);
+  member.error.reset();
+  if (member.client) return;
+  member.absent = true;
+  member.error = Error{Errc::kUsage,
+                       fmt::format("node {}: nothing of this cluster is there", member.spec.name),
+                       "prepare the nodes: paddlectl up <cluster file>"};
+}
+
+std::vector<std::size_t> all_nodes(const ClusterSpec& cluster) {
+  std::vector<std::size_t> nodes(cluster.nodes.size());
+  std::iota(nodes.begin(), nodes.end(), 0);
+  return nodes;
 }
 
 }  // namespace
 
-ClusterSession ClusterSession::open(Context& context, const ClusterSpec& cluster,
-                                    const std::vector<std::size_t>& nodes) {
+ClusterSession ClusterSession::of(const ClusterSpec& cluster,
+                                  const std::vector<std::size_t>& nodes) {
   ClusterSession session;
   for (const std::size_t node : nodes) {
     Member member;
@@ -34,22 +45,33 @@ ClusterSession ClusterSession::open(Context& context, const ClusterSpec& cluster
     member.spec = cluster.nodes[node].spec;
     session.members_.push_back(std::move(member));
   }
-  session.reconnect(context);
+  return session;
+}
+
+ClusterSession ClusterSession::open(Context& context, const ClusterSpec& cluster,
+                                    const std::vector<std::size_t>& nodes) {
+  ClusterSession session = of(cluster, nodes);
+  session.connect(context, true);
   return session;
 }
 
 ClusterSession ClusterSession::open_all(Context& context, const ClusterSpec& cluster) {
-  std::vector<std::size_t> nodes(cluster.nodes.size());
-  std::iota(nodes.begin(), nodes.end(), 0);
-  return open(context, cluster, nodes);
+  return open(context, cluster, all_nodes(cluster));
 }
 
-void ClusterSession::reconnect(Context& context) {
+ClusterSession ClusterSession::find_all(Context& context, const ClusterSpec& cluster) {
+  ClusterSession session = of(cluster, all_nodes(cluster));
+  session.connect(context, false);
+  return session;
+}
+
+void ClusterSession::connect(Context& context, bool create) {
   std::vector<Member*> missing;
   for (Member& member : members_) {
-    if (!member.client) missing.push_back(&member);
+    if (!member.client && !member.absent) missing.push_back(&member);
   }
-  for_each_parallel(missing.size(), [&](std::size_t i) { connect_member(context, *missing[i]); });
+  for_each_parallel(missing.size(),
+                    [&](std::size_t i) { connect_member(context, *missing[i], create); });
 }
 
 Member* ClusterSession::find_node(std::size_t node) {
@@ -58,8 +80,8 @@ Member* ClusterSession::find_node(std::size_t node) {
 }
 
 std::size_t ClusterSession::unreachable() const {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(members_, [](const Member& member) { return !member.client; }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      members_, [](const Member& member) { return !member.client && !member.absent; }));
 }
 
 Status ClusterSession::all_well() const {
@@ -123,13 +145,14 @@ Result<std::string> choose_job(ClusterSession& session, const std::string& asked
   if (std::ranges::any_of(all, [&](const ProcessOnNode& p) { return p.status.job == asked; }))
     return asked;
   PADDLE_TRY_STATUS(session.all_well());
-  std::string known;
+  std::vector<std::string> known;  // in order of their start
   for (const ProcessOnNode& process : all) {
-    if (known.find(process.status.job) == std::string::npos)
-      known += (known.empty() ? "" : ", ") + process.status.job;
+    if (std::ranges::find(known, process.status.job) == known.end())
+      known.push_back(process.status.job);
   }
   return Error{Errc::kUsage, fmt::format("no job '{}' on this cluster", asked),
-               known.empty() ? "start one: paddlectl train <workspace>" : "jobs here: " + known};
+               known.empty() ? "start one: paddlectl train <workspace>"
+                             : fmt::format("jobs here: {}", fmt::join(known, ", "))};
 }
 
 }  // namespace paddle::cli

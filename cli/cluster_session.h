@@ -16,6 +16,7 @@ struct Member {
   std::size_t node = 0;  // index in ClusterSpec::nodes
   remote::NodeSpec spec;
   std::unique_ptr<remote::AgentClient> client;  // null while not connected
+  bool absent = false;                          // nothing of ours is there to talk to
   std::optional<Error> error;                   // why not, or what the last call on it said
 };
 
@@ -27,10 +28,11 @@ struct ProcessOnNode {
 class ClusterSession {
  public:
   // Connects in parallel; a node that failed has its error and no client. all: every node of the
-  // cluster.
+  // cluster. open prepares a node where it must; find leaves one without our folder as it is.
   static ClusterSession open(Context& context, const ClusterSpec& cluster,
                              const std::vector<std::size_t>& nodes);
   static ClusterSession open_all(Context& context, const ClusterSpec& cluster);
+  static ClusterSession find_all(Context& context, const ClusterSpec& cluster);
 
   std::vector<Member>& members() { return members_; }
   Member* find_node(std::size_t node);
@@ -45,10 +47,13 @@ class ClusterSession {
   // The processes of a job ("": all jobs) on the connected nodes, by start time. Lost nodes keep
   // their error.
   std::vector<ProcessOnNode> processes(const std::string& job);
-  // Connects those without a client again.
-  void reconnect(Context& context);
+  // Connects those without a client again, and prepares none.
+  void reconnect(Context& context) { connect(context, false); }
 
  private:
+  static ClusterSession of(const ClusterSpec& cluster, const std::vector<std::size_t>& nodes);
+  void connect(Context& context, bool create);
+
   std::vector<Member> members_;
 };
 

@@ -1,6 +1,7 @@
 #include "cli/console.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -22,16 +23,6 @@ bool is_wide(std::uint32_t point) {
 bool is_combining(std::uint32_t point) {
   return (point >= 0x300 && point <= 0x36f) || point == 0x200d ||
          (point >= 0xfe00 && point <= 0xfe0f);
-}
-
-// Keys of --json rows: "disk free" -> "disk_free".
-std::string key_of(std::string_view header) {
-  std::string key(header);
-  std::ranges::replace(key, ' ', '_');
-  std::ranges::transform(key, key.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return key;
 }
 
 }  // namespace
@@ -72,7 +63,8 @@ void Console::note(std::string_view line) {
 void Console::progress(TimePoint now, std::string_view line) {
   const std::lock_guard lock(mutex_);
   if (options_.live) {
-    err_ << "\r\x1b[K" << escape_control(line) << std::flush;
+    // Without wrapping: a line longer than the terminal would leave a row behind each time.
+    err_ << "\r\x1b[K\x1b[?7l" << escape_control(line) << "\x1b[?7h" << std::flush;
     live_shown_ = true;
   } else if (now - last_plain_ >= kPlainProgressPeriod) {
     err_ << escape_control(line) << '\n' << std::flush;
@@ -91,23 +83,16 @@ void Console::clear_live() {
 }
 
 void Console::table(const Table& table) {
-  if (options_.json) {
-    std::vector<std::string> objects;
-    for (const auto& row : table.rows) {
-      JsonFields fields;
-      for (std::size_t i = 0; i < row.size(); ++i) {
-        fields.emplace_back(key_of(table.header[i]), json_string(row[i]));
-      }
-      objects.push_back(json_object(fields));
-    }
-    raw(json_array(objects) + "\n");
-    return;
-  }
+  if (options_.json) return raw(to_json(table) + "\n");
   const std::lock_guard lock(mutex_);
   clear_live();
-  std::vector<std::vector<std::string>> lines{table.header};
-  lines.insert(lines.end(), table.rows.begin(), table.rows.end());
-  std::vector<std::size_t> widths(table.header.size());
+  std::vector<std::vector<std::string>> lines(1);
+  for (const Column& column : table.columns) lines[0].push_back(column.title);
+  for (const auto& row : table.rows) {
+    std::vector<std::string>& line = lines.emplace_back();
+    for (const Cell& cell : row) line.push_back(cell.text);
+  }
+  std::vector<std::size_t> widths(table.columns.size());
   for (auto& line : lines) {
     for (std::size_t i = 0; i < line.size(); ++i) {
       line[i] = escape_control(line[i]);
@@ -133,6 +118,41 @@ void Console::error(const Error& error) {
        << '\n';
   if (!error.hint.empty()) err_ << "hint: " << escape_lines(error.hint) << '\n';
   err_ << std::flush;
+}
+
+Cell text_cell(std::string text) {
+  std::string json = json_string(text);
+  return {std::move(text), std::move(json)};
+}
+
+Cell number_cell(std::uint64_t value) {
+  return {fmt::format("{}", value), fmt::format("{}", value)};
+}
+
+Cell number_cell(double value, int digits) {
+  const std::string text = fmt::format("{:.{}f}", value, digits);
+  return {text, std::isfinite(value) ? text : "null"};
+}
+
+Cell empty_cell() {
+  return {"-", "null"};
+}
+
+std::string to_json(const Table& table) {
+  std::vector<std::string> objects;
+  for (const auto& row : table.rows) {
+    JsonFields fields;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      fields.emplace_back(table.columns[i].key, row[i].json);
+    }
+    objects.push_back(json_object(fields));
+  }
+  return json_array(objects);
+}
+
+std::string counted(std::size_t count, std::string_view noun) {
+  const std::string_view plural = count == 1 ? "" : noun.ends_with("ss") ? "es" : "s";
+  return fmt::format("{} {}{}", count, noun, plural);
 }
 
 std::string human_bytes(std::uint64_t bytes) {

@@ -16,10 +16,26 @@ namespace paddle::cli {
 // Columns of terminal cells a UTF-8 text takes (wide East Asian characters and emoji take two).
 std::size_t display_width(std::string_view text);
 
-struct Table {
-  std::vector<std::string> header;
-  std::vector<std::vector<std::string>> rows;
+// One place of a table: as people read it, and as a JSON value.
+struct Cell {
+  std::string text;
+  std::string json;
 };
+Cell text_cell(std::string text);
+Cell number_cell(std::uint64_t value);
+Cell number_cell(double value, int digits);  // after the point
+Cell empty_cell();
+
+struct Column {
+  std::string title;
+  std::string key;  // in JSON
+};
+
+struct Table {
+  std::vector<Column> columns;
+  std::vector<std::vector<Cell>> rows;
+};
+std::string to_json(const Table& table);  // an array of objects
 
 struct ConsoleOptions {
   bool live = false;    // stderr is a terminal: one progress line is rewritten in place
@@ -35,13 +51,16 @@ class Console {
   bool json() const { return options_.json; }
   void set_json(bool json) { options_.json = json; }
 
+  // Nobody reads stdout any more, as after `| head`.
+  bool closed() const { return !out_; }
+
   void result(std::string_view line);  // stdout, escaped
   void raw(std::string_view text);     // stdout as it is: JSON, help
   void note(std::string_view line);    // stderr, escaped, a line of its own
   // The live line; off a terminal a line every few seconds, so that a log file stays readable.
   void progress(TimePoint now, std::string_view line);
   void end_progress();
-  void table(const Table& table);  // stdout; an array of objects with --json
+  void table(const Table& table);  // stdout; to_json with --json
   void error(const Error& error);  // stderr: "error: ..." and "hint: ..."; several lines allowed in
                                    // the message
 
@@ -56,8 +75,10 @@ class Console {
   TimePoint last_plain_{};
 };
 
-// "1.5 GB", "12 kB": for tables.
+// "1.5 GB", "12 kB".
 std::string human_bytes(std::uint64_t bytes);
+// "1 node", "2 nodes".
+std::string counted(std::size_t count, std::string_view noun);
 // Escapes each line, keeps the line breaks.
 std::string escape_lines(std::string_view text);
 

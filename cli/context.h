@@ -16,8 +16,9 @@ namespace paddle::cli {
 struct Context {
   Console& console;
   const Clock& clock;
-  // Called from several threads at once.
-  std::function<Result<std::unique_ptr<remote::AgentClient>>(const remote::NodeSpec&)> connect;
+  // Called from several threads at once. Null: not `create`, and nothing of ours is on the node.
+  std::function<Result<std::unique_ptr<remote::AgentClient>>(const remote::NodeSpec&, bool create)>
+      connect;
   // Waits at most this long; returns at once when Ctrl-C was or is pressed.
   std::function<void(Duration)> pause;
   std::function<bool()> interrupted;

@@ -39,7 +39,7 @@ Status fetch_folder(Member& member, const std::string& remote, const fs::path& l
     if (error) {
       return Error{Errc::kResource,
                    fmt::format("create {}: {}", target.parent_path().string(), error.message()),
-                   ""};
+                   "the results are still on the nodes: paddlectl fetch --output <folder>"};
     }
     ++counters.files;
     if (fs::exists(target, error)) {
@@ -92,6 +92,9 @@ Status finish_job(Context& context, ClusterSession& session, const std::string& 
 }
 
 Status stop_job(ClusterSession& session, const std::string& job) {
+  for (Member& member : session.members()) {
+    if (member.absent) member.error.reset();  // nothing of the job is left there
+  }
   return session.each([&](Member& member) { return member.client->stop(job, {}, kStopGrace); });
 }
 

@@ -96,8 +96,8 @@ Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
     return member.client->write_secret(plan.job, secret);
   });
   if (!pushed) return pushed;
-  context.console.note(
-      fmt::format("pushed {} files to {} nodes", files.load(), session.members().size()));
+  context.console.note(fmt::format("pushed {} to {}", counted(files, "file"),
+                                   counted(session.members().size(), "node")));
   return {};
 }
 
@@ -107,9 +107,9 @@ Status start_job(Context& context, ClusterSession& session, const JobPlan& plan)
   for (const PlannedProcess& server : plan.pservers) {
     PADDLE_TRY_STATUS(wait_ready(context, session, server, deadline));
   }
-  context.console.note(fmt::format("{} pservers are ready", plan.pservers.size()));
+  context.console.note(counted(plan.pservers.size(), "pserver") + " ready");
   PADDLE_TRY_STATUS(start_all(session, plan.trainers));
-  context.console.note(fmt::format("{} trainers are running", plan.trainers.size()));
+  context.console.note(counted(plan.trainers.size(), "trainer") + " running");
   return {};
 }
 

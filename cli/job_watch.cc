@@ -100,7 +100,7 @@ std::optional<MetricsPoint> parse_metrics(std::string_view line) {
   point.batch = count_field(line, "batch");
   point.samples = count_field(line, "samples");
   point.cost = *cost;
-  point.examples_per_second = json_number_field(line, "examples_per_second").value_or(0);
+  point.examples_per_second = json_number_field(line, "examples_per_second");
   point.perplexity = json_number_field(line, "perplexity").value_or(std::exp(*cost));
   point.error = json_number_field(line, "classification_error").value_or(0);
   return point;
@@ -112,8 +112,11 @@ std::string describe(const MetricsPoint& point) {
         "pass {}: held-out cost {:.4f}, perplexity {:.2f}, error {:.1f} % ({} samples)", point.pass,
         point.cost, point.perplexity, 100 * point.error, point.samples);
   }
-  return fmt::format("trainer-0: pass {} batch {}  samples {}  cost {:.4f}  {:.0f} examples/s",
-                     point.pass, point.batch, point.samples, point.cost, point.examples_per_second);
+  std::string text = fmt::format("trainer-0: pass {} batch {}  samples {}  cost {:.4f}", point.pass,
+                                 point.batch, point.samples, point.cost);
+  if (point.examples_per_second)
+    text += fmt::format("  {:.0f} examples/s", *point.examples_per_second);
+  return text;
 }
 
 bool is_pserver(const remote::ProcessStatus& status) {
@@ -135,7 +138,8 @@ std::string describe_state(const remote::ProcessStatus& status) {
     case remote::ProcessState::kRunning:
       return "running";
     case remote::ProcessState::kExited:
-      return status.exit_code == 0 ? "done" : fmt::format("exited with code {}", status.exit_code);
+      if (status.exit_code == 0) return "done";
+      return was_stopped(status) ? "stopped" : fmt::format("exited with code {}", status.exit_code);
     case remote::ProcessState::kKilled: {
       const char* const name = ::sigdescr_np(status.signal);
       return fmt::format("killed by signal {} ({})", status.signal, name != nullptr ? name : "?");
@@ -225,7 +229,8 @@ Status follow_job(Context& context, ClusterSession& session, const std::string& 
       return {};
     }
     if (processes.empty() && session.unreachable() == 0) {
-      return Error{Errc::kFailed, fmt::format("job '{}' is not on its nodes any more", job), ""};
+      return Error{Errc::kFailed, fmt::format("job '{}' is not on its nodes any more", job),
+                   "was the cluster torn down meanwhile?"};
     }
     context.pause(kPollPeriod);
   }

@@ -18,7 +18,8 @@ constexpr std::size_t kLastLinesShown = 15;
 struct MetricsPoint {
   bool test = false;
   std::uint64_t pass = 0, batch = 0, samples = 0;
-  double cost = 0, examples_per_second = 0, perplexity = 0, error = 0;
+  double cost = 0, perplexity = 0, error = 0;
+  std::optional<double> examples_per_second;
 };
 std::optional<MetricsPoint> parse_metrics(std::string_view line);
 std::string describe(const MetricsPoint& point);

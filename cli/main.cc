@@ -14,11 +14,16 @@
 
 namespace {
 
+constexpr auto kConnectDeadline = std::chrono::seconds(20);  // of one node
+
 std::atomic<bool> g_interrupted = false;
 int g_wake_pipe[2] = {-1, -1};  // a signal makes it readable, so that a pause ends at once
 
+// The first one asks a command to end in good order; the second does not wait for that.
 void on_signal(int) {
-  g_interrupted = true;
+  if (g_interrupted.exchange(true)) ::_exit(static_cast<int>(paddle::Errc::kInterrupted));
+  constexpr std::string_view kNote = "\ninterrupted; once more leaves at once\n";
+  [[maybe_unused]] const ssize_t noted = ::write(STDERR_FILENO, kNote.data(), kNote.size());
   [[maybe_unused]] const ssize_t ignored = ::write(g_wake_pipe[1], "x", 1);
 }
 
@@ -54,21 +59,21 @@ int main(int argc, char** argv) {
       err_terminal && ::isatty(STDOUT_FILENO) == 1 && (no_color == nullptr || *no_color == '\0');
   paddle::cli::Console console(std::cout, std::cerr, console_options);
   const paddle::SteadyClock clock;
-  const paddle::remote::ConnectOptions connect_options{(here / "paddlectl-agent").string(),
-                                                       std::chrono::seconds(20)};
-  paddle::cli::Context context{console,
-                               clock,
-                               [&](const paddle::remote::NodeSpec& node) {
-                                 return paddle::remote::connect(node, connect_options);
-                               },
-                               pause_at_most,
-                               [] { return g_interrupted.load(); },
-                               [] {
-                                 return std::chrono::duration_cast<std::chrono::seconds>(
-                                            std::chrono::system_clock::now().time_since_epoch())
-                                     .count();
-                               },
-                               (here / "paddle").string(),
-                               std::filesystem::current_path(error).string()};
+  const std::string agent = (here / "paddlectl-agent").string();
+  paddle::cli::Context context{
+      console,
+      clock,
+      [&](const paddle::remote::NodeSpec& node, bool create) {
+        return paddle::remote::connect(node, {agent, kConnectDeadline, create});
+      },
+      pause_at_most,
+      [] { return g_interrupted.load(); },
+      [] {
+        return std::chrono::duration_cast<std::chrono::seconds>(
+                   std::chrono::system_clock::now().time_since_epoch())
+            .count();
+      },
+      (here / "paddle").string(),
+      std::filesystem::current_path(error).string()};
   return paddle::cli::run_app(context, std::vector<std::string>(argv + 1, argv + argc));
 }

@@ -32,6 +32,22 @@ Result<std::vector<std::string>> share_of(const Workspace& workspace, const std:
   return relative;
 }
 
+// Data that would train or test on nothing is a mistake, told before hours of work.
+Status check_data(const Workspace& workspace, std::string_view key, const std::string& glob,
+                  const std::set<std::string>& files) {
+  if (glob.empty() || glob.front() == '/') return {};
+  const bool has_bytes = std::ranges::any_of(files, [&](const std::string& file) {
+    std::error_code ignored;
+    return fs::file_size(fs::path(workspace.path) / file, ignored) > 0;
+  });
+  if (has_bytes) return {};
+  return Error{Errc::kData,
+               files.empty() ? fmt::format("no file matches '{}' in {}", glob, workspace.path)
+                             : fmt::format("every file that matches '{}' in {} is empty", glob,
+                                           workspace.path),
+               fmt::format("prepare the data first, or correct [data] {}", key)};
+}
+
 Status walk(Workspace& workspace, const std::set<std::string>& data) {
   std::error_code error;
   fs::recursive_directory_iterator at(workspace.path, error);
@@ -77,6 +93,7 @@ Result<Workspace> scan_workspace(const std::string& path, const config::JobConfi
   Workspace workspace;
   workspace.path = absolute.string();
   workspace.name = absolute.filename().string();
+  workspace.mounted = job.data.train.starts_with('/');
   std::set<std::string> data;
   for (std::uint32_t trainer = 0; trainer < trainers; ++trainer) {
     PADDLE_TRY(auto share,
@@ -84,13 +101,10 @@ Result<Workspace> scan_workspace(const std::string& path, const config::JobConfi
     data.insert(share.begin(), share.end());
     workspace.shares.push_back(std::move(share));
   }
-  const bool mounted = job.data.train.starts_with('/');
-  if (data.empty() && !mounted) {
-    return Error{Errc::kData,
-                 fmt::format("no file matches '{}' in {}", job.data.train, workspace.path),
-                 "prepare the data first, or correct [data] train"};
-  }
+  PADDLE_TRY_STATUS(check_data(workspace, "train", job.data.train, data));
   PADDLE_TRY(workspace.test, share_of(workspace, job.data.test, 0, 1, nullptr));
+  PADDLE_TRY_STATUS(
+      check_data(workspace, "test", job.data.test, {workspace.test.begin(), workspace.test.end()}));
   data.insert(workspace.test.begin(), workspace.test.end());
   PADDLE_TRY_STATUS(walk(workspace, data));
   return workspace;

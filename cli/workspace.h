@@ -19,12 +19,13 @@ struct Workspace {
   std::vector<std::string> shared;               // job.toml, dictionary, scripts: every node
   std::vector<std::string> test;                 // the node of trainer 0
   std::vector<std::vector<std::string>> shares;  // by trainer
-  bool records_split = false;                    // every share is all files, split by records
+  bool mounted = false;        // [data] train is an absolute path, which every node has
+  bool records_split = false;  // every share is all files, split by records
 };
 
 // kUsage when the folder has no job.toml.
 Status check_workspace(const std::string& path);
-// kData when no training file matches.
+// kData when no file matches [data] train or test, or all that do are empty.
 Result<Workspace> scan_workspace(const std::string& path, const config::JobConfig& job,
                                  std::uint32_t trainers);
 

@@ -209,6 +209,7 @@ Result<std::unique_ptr<AgentClient>> connect(const NodeSpec& node, const Connect
   if (!launcher) return named(node, std::move(launcher).error());
   auto started = bootstrap(**launcher, node, options, deadline);
   if (!started) return named(node, std::move(started).error());
+  if (!started->channel.fd) return std::unique_ptr<AgentClient>();
   return std::unique_ptr<AgentClient>(
       std::make_unique<FramedAgentClient>(node, std::move(*launcher), std::move(started->channel)));
 }

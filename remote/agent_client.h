@@ -125,9 +125,11 @@ class AgentClient {
 struct ConnectOptions {
   std::string agent_binary;  // paddlectl-agent beside paddlectl
   Duration deadline = std::chrono::seconds(20);
+  bool create = true;  // false: a node that has no folder of ours is left as it is
 };
 // Launches the node's shell, pushes the agent when its hash is not there yet, starts it and waits
-// for its sentinel. kVersion names a node whose architecture differs before anything is pushed.
+// for its sentinel. Null when there is no folder of ours and none may be made. kVersion names a
+// node whose architecture differs before anything is pushed.
 Result<std::unique_ptr<AgentClient>> connect(const NodeSpec& node, const ConnectOptions& options);
 
 }  // namespace paddle::remote

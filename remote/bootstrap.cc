@@ -23,11 +23,16 @@ constexpr std::size_t kHashCharacters = 16;  // in the agent's file name
 constexpr const char* kProbe =
     "exec /bin/sh -c 'echo; echo PADDLECTL-PROBE $(uname -s) $(uname -m) $HOME'";
 
+constexpr std::string_view kBegin = "exec /bin/sh -c 'echo; umask 077; r=\"R\"; f=\"F\"; ";
+
+// For those who only look: a node without root stays without it.
+constexpr std::string_view kFind = "[ -d \"$r\" ] || { echo PADDLECTL-AGENT-IS absent; exit; }; ";
+
 // Makes root (0700; the folders it had to make above root carry a mark, so that teardown can take
 // them away) unless it holds something that is not ours, for teardown removes all of it.
 // R, F and N are the only holes, filled with checked paths and a number.
 constexpr std::string_view kPrepare =
-    "exec /bin/sh -c 'echo; umask 077; r=\"R\"; f=\"F\"; d=$r; n=; "
+    "d=$r; n=; "
     "if [ -d \"$r\" ] && ! ls \"$r\"/bin/paddlectl-agent-* >/dev/null 2>&1; then "
     "for e in $(ls -A \"$r\"); do case $e in bin|jobs) ;; *) "
     "echo PADDLECTL-REFUSED $r holds files that are not of paddlectl; exit 1;; esac; done; fi; "
@@ -238,8 +243,11 @@ Result<Bootstrapped> bootstrap(Launcher& launcher, const NodeSpec& node,
   }
   const std::string file = root + "/bin/paddlectl-agent-" + agent.hash.substr(0, kHashCharacters);
   PADDLE_TRY(const std::string answer,
-             answer_of(launcher, fill_holes(kPrepare, root, file) + std::string(kTell),
+             answer_of(launcher,
+                       fmt::format("{}{}{}{}", fill_holes(kBegin, root, file),
+                                   options.create ? "" : kFind, kPrepare, kTell),
                        "PADDLECTL-AGENT-IS ", deadline));
+  if (answer == "absent") return Bootstrapped{Channel{}, std::move(root)};
   PADDLE_TRY(const bool there, is_agent(launcher, answer, agent, file, deadline));
   if (!there) PADDLE_TRY_STATUS(upload(launcher, agent, root, file, deadline));
   PADDLE_TRY(Channel channel, launcher.run(fill_holes(kServe, root, file), deadline));

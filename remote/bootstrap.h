@@ -9,7 +9,7 @@ namespace paddle::remote {
 constexpr std::size_t kNoiseBytesMax = 64U << 10U;
 
 struct Bootstrapped {
-  Channel channel;   // past the sentinel: frames from here on
+  Channel channel;   // past the sentinel: frames from here on; no fd: root is not there
   std::string root;  // absolute
 };
 

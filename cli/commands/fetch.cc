@@ -12,7 +12,7 @@ namespace paddle::cli {
 
 Status run_fetch(Context& context, const CommandOptions& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
-  ClusterSession session = ClusterSession::open_all(context, cluster);
+  ClusterSession session = ClusterSession::find_all(context, cluster);
   PADDLE_TRY(const std::string job, choose_job(session, options.job));
   // What the reachable nodes have comes home even when another node is down; the exit code tells.
   const Status reached = session.all_well();

@@ -7,6 +7,7 @@
 #include "cli/commands/commands.h"
 #include "cli/current_cluster.h"
 #include "cli/job_watch.h"
+#include "cli/json.h"
 
 namespace paddle::cli {
 namespace {
@@ -18,7 +19,11 @@ std::optional<MetricsPoint> last_point(remote::AgentClient& client, const std::s
   if (!lines) return std::nullopt;
   std::optional<MetricsPoint> last;
   for (const std::string& line : *lines) {
-    if (auto point = parse_metrics(line); point && !point->test) last = point;
+    auto point = parse_metrics(line);
+    if (!point || point->test) continue;
+    // The line that ends a pass has no rate of its own.
+    if (last && !point->examples_per_second) point->examples_per_second = last->examples_per_second;
+    last = point;
   }
   return last;
 }
@@ -27,34 +32,48 @@ std::optional<MetricsPoint> last_point(remote::AgentClient& client, const std::s
 
 Status run_status(Context& context, const CommandOptions& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
-  ClusterSession session = ClusterSession::open_all(context, cluster);
+  ClusterSession session = ClusterSession::find_all(context, cluster);
   PADDLE_TRY(const std::string job, choose_job(session, options.job));
   auto processes = session.processes(job);
   // pserver-2 before pserver-10: a shorter name of the same kind has the lower number.
   std::ranges::stable_sort(processes, {}, [](const ProcessOnNode& p) {
     return std::tuple(!is_pserver(p.status), p.status.name.size(), p.status.name);
   });
-  Table table{{"node", "role", "state", "pid", "pass", "batch", "cost", "examples/s"}, {}};
+  Table table{{{"node", "node"},
+               {"role", "role"},
+               {"state", "state"},
+               {"pid", "pid"},
+               {"pass", "pass"},
+               {"batch", "batch"},
+               {"cost", "cost"},
+               {"examples/s", "examples_per_second"}},
+              {}};
   for (const ProcessOnNode& process : processes) {
     Member& member = session.members()[process.member];
     const remote::ProcessStatus& status = process.status;
-    std::vector<std::string> row = {
-        member.spec.name, status.name, describe_state(status),
-        status.state == remote::ProcessState::kRunning ? fmt::format("{}", status.pid) : "-"};
+    const bool runs = status.state == remote::ProcessState::kRunning;
+    std::vector<Cell> row = {
+        text_cell(member.spec.name), text_cell(status.name), text_cell(describe_state(status)),
+        runs ? number_cell(static_cast<std::uint64_t>(status.pid)) : empty_cell()};
     std::optional<MetricsPoint> point;
     if (!is_pserver(status) && member.client)
       point = last_point(*member.client, metrics_path(status.log));
     if (point) {
-      row.insert(row.end(), {fmt::format("{}", point->pass), fmt::format("{}", point->batch),
-                             fmt::format("{:.4f}", point->cost),
-                             fmt::format("{:.0f}", point->examples_per_second)});
-    } else {
-      row.resize(table.header.size(), "-");
+      const auto rate = point->examples_per_second;
+      row.insert(row.end(),
+                 {number_cell(point->pass), number_cell(point->batch), number_cell(point->cost, 4),
+                  rate ? number_cell(*rate, 0) : empty_cell()});
     }
+    row.resize(table.columns.size(), empty_cell());
     table.rows.push_back(std::move(row));
   }
-  context.console.note("job " + job);
-  context.console.table(table);
+  if (context.console.json()) {
+    context.console.raw(json_object({{"job", json_string(job)}, {"processes", to_json(table)}}) +
+                        "\n");
+  } else {
+    context.console.note("job " + job);
+    context.console.table(table);
+  }
   return session.all_well();
 }
 

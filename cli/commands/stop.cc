@@ -6,12 +6,13 @@
 #include "cli/commands/commands.h"
 #include "cli/current_cluster.h"
 #include "cli/job_results.h"
+#include "cli/json.h"
 
 namespace paddle::cli {
 
 Status run_stop(Context& context, const CommandOptions& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
-  ClusterSession session = ClusterSession::open_all(context, cluster);
+  ClusterSession session = ClusterSession::find_all(context, cluster);
   PADDLE_TRY(const std::string job, choose_job(session, options.job));
   const Status reached = session.all_well();
   const auto running = [](const ProcessOnNode& process) {
@@ -27,9 +28,14 @@ Status run_stop(Context& context, const CommandOptions& options) {
                              session.members()[process.member].spec.name),
                  ""};
   }
-  context.console.result(
-      fmt::format("{}: {} processes stopped; logs and snapshots stay on the nodes", job,
-                  std::ranges::count_if(before, running)));
+  const auto stopped = static_cast<std::size_t>(std::ranges::count_if(before, running));
+  if (context.console.json()) {
+    context.console.raw(
+        json_object({{"job", json_string(job)}, {"stopped", fmt::format("{}", stopped)}}) + "\n");
+  } else {
+    context.console.result(fmt::format("{}: {} stopped; logs and snapshots stay on the nodes", job,
+                                       counted(stopped, "process")));
+  }
   return reached;
 }
 

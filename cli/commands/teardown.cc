@@ -30,17 +30,24 @@ Status teardown_node(Member& member, bool keep_data, remote::TeardownReport& rep
 
 Status run_teardown(Context& context, const CommandOptions& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
-  ClusterSession session = ClusterSession::open_all(context, cluster);
+  ClusterSession session = ClusterSession::find_all(context, cluster);
+  for (Member& member : session.members()) {
+    if (member.absent) member.error.reset();  // as clean as it gets
+  }
   std::vector<remote::TeardownReport> reports(cluster.nodes.size());
   const Status done = session.each([&](Member& member) {
     return teardown_node(member, options.keep_data, reports[member.node]);
   });
-  Table table{{"node", "processes ended", "files removed", "state"}, {}};
+  Table table{{{"node", "node"},
+               {"processes ended", "processes_ended"},
+               {"files removed", "files_removed"},
+               {"state", "state"}},
+              {}};
   for (const Member& member : session.members()) {
     const remote::TeardownReport& report = reports[member.node];
-    table.rows.push_back({member.spec.name, fmt::format("{}", report.processes_ended),
-                          fmt::format("{}", report.files_removed),
-                          member.error ? "FAILED" : "clean"});
+    table.rows.push_back({text_cell(member.spec.name), number_cell(report.processes_ended),
+                          number_cell(report.files_removed),
+                          text_cell(member.error ? "FAILED" : "clean")});
   }
   context.console.table(table);
   PADDLE_TRY_STATUS(done);

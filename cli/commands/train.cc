@@ -1,3 +1,7 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <ctime>
 #include <filesystem>
 
@@ -17,8 +21,16 @@
 namespace paddle::cli {
 namespace {
 
-// "<workspace>-20260101-120000", in UTC.
-std::string default_job_name(const std::string& workspace, std::int64_t unix_seconds) {
+constexpr std::size_t kWorkspaceNameBytesMax = 80;  // in a job's name, which has the time as well
+
+// "<workspace>-20260101-120000", in UTC; what a job's name may not have is '-' in it.
+std::string default_job_name(std::string workspace, std::int64_t unix_seconds) {
+  for (char& c : workspace) {
+    if (!check_job_name(std::string("x") + c)) c = '-';
+  }
+  workspace.erase(0, workspace.find_first_not_of(".-"));
+  if (workspace.empty()) workspace = "job";
+  workspace.resize(std::min(workspace.size(), kWorkspaceNameBytesMax));
   const auto seconds = static_cast<std::time_t>(unix_seconds);
   std::tm parts{};
   ::gmtime_r(&seconds, &parts);
@@ -29,6 +41,27 @@ std::string default_job_name(const std::string& workspace, std::int64_t unix_sec
 std::string results_folder(const Context& context, const CommandOptions& options) {
   return options.output.starts_with('/') ? options.output
                                          : context.directory + "/" + options.output;
+}
+
+// Before the hours of training, not after them.
+Status check_output(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!error && ::access(folder.c_str(), W_OK | X_OK) != 0)
+    error = std::error_code(errno, std::generic_category());
+  if (!error) return {};
+  return Error{Errc::kResource,
+               fmt::format("cannot write results to {}: {}", folder, error.message()),
+               "choose another --output"};
+}
+
+void note_idle_trainers(Context& context, const Workspace& workspace) {
+  if (workspace.mounted) return;
+  const auto idle = std::ranges::count_if(workspace.shares, &std::vector<std::string>::empty);
+  if (idle == 0) return;
+  context.console.note(
+      fmt::format("{} of {} trainers {} no data file: make as many files as trainers", idle,
+                  workspace.shares.size(), idle == 1 ? "has" : "have"));
 }
 
 // Data that is not there yet: a workspace that has the script for it says so in its own words.
@@ -119,15 +152,17 @@ Status run_train(Context& context, const CommandOptions& options) {
   request.engine = engine.remote_path;
   request.overrides = options.overrides;
   PADDLE_TRY_STATUS(check_job_name(request.job));
+  PADDLE_TRY_STATUS(check_output(results_folder(context, options)));
+  note_idle_trainers(context, workspace);
 
   ClusterSession session = ClusterSession::open(context, cluster, placement.nodes);
   PADDLE_TRY_STATUS(session.all_well());
   PADDLE_TRY_STATUS(refuse_known_job(session, request.job));
   PADDLE_TRY(const JobPlan plan, make_plan(session, cluster, request, placement, workspace));
   PADDLE_TRY_STATUS(check_free_ports(session, cluster, plan));
-  context.console.note(fmt::format("job {}: {} trainers, {} pservers on {} nodes", request.job,
-                                   plan.trainers.size(), plan.pservers.size(),
-                                   placement.nodes.size()));
+  context.console.note(fmt::format(
+      "job {}: {}, {} on {}", request.job, counted(plan.trainers.size(), "trainer"),
+      counted(plan.pservers.size(), "pserver"), counted(placement.nodes.size(), "node")));
   PADDLE_TRY_STATUS(push_job(context, session, plan, engine));
   if (auto started = start_job(context, session, plan); !started) {
     return stop_after(context, session, request.job, std::move(started).error());
@@ -149,7 +184,7 @@ Status run_train(Context& context, const CommandOptions& options) {
 
 Status run_attach(Context& context, const CommandOptions& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
-  ClusterSession session = ClusterSession::open_all(context, cluster);
+  ClusterSession session = ClusterSession::find_all(context, cluster);
   PADDLE_TRY_STATUS(session.all_well());
   PADDLE_TRY(const std::string job, choose_job(session, options.job));
   auto followed = follow_job(context, session, job);

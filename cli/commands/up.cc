@@ -9,6 +9,7 @@
 #include "cli/current_cluster.h"
 #include "cli/engine_binary.h"
 #include "cli/job_plan.h"
+#include "cli/json.h"
 
 namespace paddle::cli {
 namespace {
@@ -65,33 +66,50 @@ Status prepare_node(const ClusterSpec& cluster, Member& member, const remote::Pu
   return node.runs_pserver ? check_node_ports(cluster, member, ordinal, report) : Status{};
 }
 
-std::vector<std::string> row_of(const Member& member, const NodeReport& report) {
+// "2x NVIDIA H100, 1x NVIDIA T4", "none".
+std::string describe_gpus(const std::vector<std::string>& gpus) {
+  std::map<std::string, int> counts;
+  for (const std::string& gpu : gpus) ++counts[gpu];
+  std::string text;
+  for (const auto& [name, count] : counts)
+    text += fmt::format("{}{}x {}", text.empty() ? "" : ", ", count, name);
+  return text.empty() ? "none" : text;
+}
+
+Table report_table() {
+  return {{{"node", "node"},
+           {"address", "address"},
+           {"os", "os"},
+           {"cores", "cores"},
+           {"memory", "memory_bytes"},
+           {"gpus", "gpus"},
+           {"disk free", "disk_free_bytes"},
+           {"ports", "ports"},
+           {"state", "state"}},
+          {}};
+}
+
+Cell bytes_cell(std::uint64_t bytes) {
+  return {human_bytes(bytes), fmt::format("{}", bytes)};
+}
+
+std::vector<Cell> row_of(const Member& member, const NodeReport& report) {
   const remote::HostFacts& facts = report.facts;
+  std::vector<Cell> row = {text_cell(member.spec.name),
+                           text_cell(report.address.empty() ? member.spec.host : report.address),
+                           text_cell(facts.os)};
   if (member.error) {
-    return {member.spec.name,
-            report.address.empty() ? member.spec.host : report.address,
-            facts.os,
-            "",
-            "",
-            "",
-            "",
-            "",
-            "FAILED"};
+    row.resize(report_table().columns.size() - 1, empty_cell());
+    row.push_back(text_cell("FAILED"));
+    return row;
   }
-  std::map<std::string, int> gpus;
-  for (const std::string& gpu : facts.gpus) ++gpus[gpu];
-  std::string gpu_text;
-  for (const auto& [name, count] : gpus)
-    gpu_text += fmt::format("{}{}x {}", gpu_text.empty() ? "" : ", ", count, name);
-  return {member.spec.name,
-          report.address,
-          facts.os,
-          fmt::format("{}", facts.cores),
-          human_bytes(facts.memory_bytes),
-          gpu_text.empty() ? "none" : gpu_text,
-          human_bytes(facts.disk_free_bytes),
-          report.ports,
-          report.changed ? "changed" : "unchanged"};
+  std::vector<std::string> gpus;
+  for (const std::string& gpu : facts.gpus) gpus.push_back(json_string(gpu));
+  row.insert(row.end(),
+             {number_cell(facts.cores), bytes_cell(facts.memory_bytes),
+              Cell{describe_gpus(facts.gpus), json_array(gpus)}, bytes_cell(facts.disk_free_bytes),
+              text_cell(report.ports), text_cell(report.changed ? "changed" : "unchanged")});
+  return row;
 }
 
 }  // namespace
@@ -99,7 +117,8 @@ std::vector<std::string> row_of(const Member& member, const NodeReport& report) 
 Status run_up(Context& context, const CommandOptions& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   PADDLE_TRY(const remote::PushItem engine, engine_item(context.engine));
-  context.console.note(fmt::format("cluster '{}': {} nodes", cluster.name, cluster.nodes.size()));
+  context.console.note(
+      fmt::format("cluster '{}': {}", cluster.name, counted(cluster.nodes.size(), "node")));
   ClusterSession session = ClusterSession::open_all(context, cluster);
 
   // Nodes that share an address (local ones) hold successive port blocks.
@@ -114,8 +133,7 @@ Status run_up(Context& context, const CommandOptions& options) {
     return prepare_node(cluster, member, engine, ordinals[member.node], reports[member.node]);
   });
 
-  Table table{{"node", "address", "os", "cores", "memory", "gpus", "disk free", "ports", "state"},
-              {}};
+  Table table = report_table();
   std::size_t failed = 0;
   for (const Member& member : session.members()) {
     table.rows.push_back(row_of(member, reports[member.node]));
@@ -130,8 +148,8 @@ Status run_up(Context& context, const CommandOptions& options) {
     return error;
   }
   PADDLE_TRY_STATUS(remember_cluster(context.directory, cluster.file));
-  context.console.note(fmt::format("all {} nodes are ready; next: paddlectl train <workspace>",
-                                   cluster.nodes.size()));
+  context.console.note(fmt::format("{} ready; next: paddlectl train <workspace>",
+                                   counted(cluster.nodes.size(), "node")));
   return {};
 }
 

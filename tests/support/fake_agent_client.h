@@ -23,6 +23,7 @@ struct FakeNode {
   std::string secret_job;
   bool unreachable = false;
   bool torn_down = false;
+  int torn_down_after = 0;  // so many calls of processes(), by somebody else; 0: never
   int next_pid = 100;
   // Called with the lock held when a process starts: may append to its log or end it.
   std::function<void(FakeNode&, ProcessStatus&)> on_start;
@@ -127,7 +128,12 @@ class FakeAgentClient final : public AgentClient {
 
   Result<std::vector<ProcessStatus>> processes(const std::string& job) override {
     const std::lock_guard lock(fake_.mutex);
-    if (fake_.unreachable) return Error{Errc::kUnreachable, "node " + spec_.name + ": gone", ""};
+    if (fake_.torn_down_after > 0 && --fake_.torn_down_after == 0) {
+      fake_.torn_down = true;
+      fake_.processes.clear();
+    }
+    if (fake_.unreachable || fake_.torn_down)
+      return Error{Errc::kUnreachable, "node " + spec_.name + ": gone", ""};
     std::vector<ProcessStatus> found;
     for (const ProcessStatus& status : fake_.processes) {
       if (job.empty() || status.job == job) found.push_back(status);

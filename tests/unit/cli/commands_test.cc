@@ -101,10 +101,13 @@ class CommandsTest : public testing::Test {
     Context context{
         console,
         clock_,
-        [this](const remote::NodeSpec& spec) -> Result<std::unique_ptr<remote::AgentClient>> {
+        [this](const remote::NodeSpec& spec,
+               bool create) -> Result<std::unique_ptr<remote::AgentClient>> {
           FakeNode& fake = nodes_[spec.name == "n-0" ? 0 : 1];
           if (fake.unreachable)
             return Error{Errc::kUnreachable, "node " + spec.name + ": no route", "plug it in"};
+          if (fake.torn_down && !create) return std::unique_ptr<remote::AgentClient>();
+          fake.torn_down = false;
           return std::unique_ptr<remote::AgentClient>(new remote::FakeAgentClient(spec, fake));
         },
         [this](Duration d) { clock_.time += d; },
@@ -138,6 +141,7 @@ TEST_F(CommandsTest, TypoInACommandIsSuggested) {
 TEST_F(CommandsTest, HelpShowsExamples) {
   EXPECT_EQ(run({"train", "--help"}), 0);
   EXPECT_TRUE(out_has("paddlectl train --trainers 4 --pservers 2 templates/word2vec"));
+  EXPECT_TRUE(out_has("Usage: paddlectl train [OPTIONS] [workspace]")) << out_.str();
 }
 
 TEST_F(CommandsTest, WithoutAClusterTheNextStepIsNamed) {
@@ -272,6 +276,107 @@ TEST_F(CommandsTest, StatusLogsStopAndTeardownOfARunningJob) {
   ASSERT_EQ(run({"teardown"}), 0);
   EXPECT_TRUE(nodes_[0].torn_down);
   EXPECT_FALSE(fs::exists(folder_ + "/.paddlectl"));
+}
+
+TEST_F(CommandsTest, LookingAtATornDownClusterBringsNothingBack) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(run({"teardown"}), 0);
+  EXPECT_EQ(run({"status", "--cluster", "c.toml"}), 2);
+  EXPECT_TRUE(err_has("node n-0: nothing of this cluster is there")) << err_.str();
+  EXPECT_TRUE(err_has("hint: prepare the nodes: paddlectl up")) << err_.str();
+  EXPECT_EQ(run({"teardown", "--cluster", "c.toml"}), 0) << err_.str();
+  EXPECT_TRUE(nodes_[0].torn_down && nodes_[1].torn_down);
+}
+
+TEST_F(CommandsTest, ATeardownElsewhereEndsTrainAtOnce) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0);
+  for (FakeNode& node : nodes_) node.torn_down_after = 2;
+  EXPECT_EQ(run({"attach"}), 1);
+  EXPECT_TRUE(err_has("job 'job1' is not on its nodes any more\nhint: ")) << err_.str();
+  EXPECT_TRUE(nodes_[0].torn_down && nodes_[1].torn_down);
+}
+
+TEST_F(CommandsTest, JsonOfEveryCommand) {
+  ASSERT_EQ(run({"up", "c.toml", "--json"}), 0);
+  EXPECT_TRUE(out_.str().starts_with(
+      R"([{"node": "n-0", "address": "127.0.0.1", "os": "Debian GNU/Linux 12", "cores": 4, )"
+      R"("memory_bytes": 8000000000, "gpus": [], "disk_free_bytes": 50000000000, )"))
+      << out_.str();
+  ASSERT_EQ(run({"train", "--json", "--name", "job1", "w"}), 0);
+  EXPECT_EQ(out_.str(), "{\"job\": \"job1\", \"state\": \"done\", \"files\": 6, \"output\": \"" +
+                            folder_ + "/output/job1\"}\n");
+  nodes_[0].files["jobs/job1/node_0/metrics.jsonl"] =
+      R"({"kind":"train","pass":1,"batch":50,"cost":0.25,"examples_per_second":900})"
+      "\n"
+      R"({"kind":"pass","pass":1,"batch":60,"cost":0.5})"
+      "\n";
+  ASSERT_EQ(run({"status", "--json"}), 0);
+  EXPECT_TRUE(out_.str().starts_with(
+      R"({"job": "job1", "processes": [{"node": "n-0", "role": "pserver-0", "state": "done", )"
+      R"("pid": null, )"))
+      << out_.str();
+  EXPECT_TRUE(out_has(R"("pass": 1, "batch": 60, "cost": 0.5000, "examples_per_second": 900)"))
+      << out_.str();
+  ASSERT_EQ(run({"logs", "--json", "--role", "pserver-0"}), 0);
+  EXPECT_EQ(out_.str(),
+            R"({"node": "n-0", "role": "pserver-0", "line": "READY pserver 0 ports 1-2"})"
+            "\n");
+  ASSERT_EQ(run({"stop", "--json"}), 0);
+  EXPECT_EQ(out_.str(), "{\"job\": \"job1\", \"stopped\": 0}\n");
+  ASSERT_EQ(run({"teardown", "--json"}), 0);
+  EXPECT_TRUE(out_.str().starts_with(R"([{"node": "n-0", "processes_ended": 2, )")) << out_.str();
+}
+
+TEST_F(CommandsTest, LogsOfNobodyAreAMistake) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(train(), 0);
+  EXPECT_EQ(run({"logs", "--role", "pserver-9"}), 2);
+  EXPECT_TRUE(err_has("job job1 has no 'pserver-9'")) << err_.str();
+  EXPECT_EQ(run({"logs", "--role", "pserv"}), 2);
+}
+
+TEST_F(CommandsTest, FollowingEndsWhenNobodyReads) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0);
+  out_.setstate(std::ios::badbit);
+  EXPECT_EQ(run({"logs", "-f"}), 0);
+  out_.clear();
+}
+
+TEST_F(CommandsTest, DataThatCannotTrainIsNamedBeforeAnythingStarts) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  write("w/data/test.txt", "");
+  EXPECT_EQ(train(), 6);
+  EXPECT_TRUE(err_has("every file that matches 'data/test.txt' in ")) << err_.str();
+  fs::remove(folder_ + "/w/data/test.txt");
+  EXPECT_EQ(train(), 6);
+  EXPECT_TRUE(err_has("no file matches 'data/test.txt' in ")) << err_.str();
+  EXPECT_TRUE(err_has("or correct [data] test\n")) << err_.str();
+  write("w/data/test.txt", "1\ta\n");
+  write("w/data/train-00000", "");
+  write("w/data/train-00001", "");
+  EXPECT_EQ(train(), 6);
+  EXPECT_TRUE(err_has("every file that matches 'data/train-*' in ")) << err_.str();
+  write("w/data/train-00000", "1\ta\n");
+  EXPECT_EQ(run({"train", "--trainers", "3", "--name", "job1", "w"}), 0) << err_.str();
+  EXPECT_TRUE(err_has("1 of 3 trainers has no data file")) << err_.str();
+}
+
+TEST_F(CommandsTest, ResultsThatCouldNotBeWrittenAreNamedBeforeTheTraining) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_EQ(run({"train", "--output", "c.toml", "w"}), 7);
+  EXPECT_TRUE(err_has("hint: choose another --output")) << err_.str();
+  EXPECT_TRUE(nodes_[0].processes.empty());
+}
+
+TEST_F(CommandsTest, AWorkspaceOfAnyNameGivesAJobItsName) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  fs::rename(folder_ + "/w", folder_ + "/-my w\xc3\xb6rk");
+  ASSERT_EQ(run({"train", "./-my w\xc3\xb6rk"}), 0) << err_.str();
+  EXPECT_TRUE(err_has("job my-w--rk-19700101-000000: ")) << err_.str();
 }
 
 TEST_F(CommandsTest, ANodeCannotWriteOutsideTheOutputFolder) {

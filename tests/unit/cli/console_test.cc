@@ -12,7 +12,8 @@ namespace {
 TEST(Console, TableAlignsWideText) {
   std::ostringstream out, err;
   Console console(out, err, {});
-  console.table({{"node", "os"}, {{"knöten", "a"}, {"机", "b"}}});
+  console.table({{{"node", "node"}, {"os", "os"}},
+                 {{text_cell("knöten"), text_cell("a")}, {text_cell("机"), text_cell("b")}}});
   EXPECT_EQ(out.str(), "node    os\nknöten  a\n机      b\n");
   EXPECT_EQ(err.str(), "");
 }
@@ -29,7 +30,7 @@ TEST(Console, TextFromNodesCannotPaintTheTerminal) {
 TEST(Console, ColourOnlyWhenAsked) {
   std::ostringstream out, err;
   Console console(out, err, {.live = false, .colour = true, .json = false});
-  console.table({{"a"}, {{"b"}}});
+  console.table({{{"a", "a"}}, {{text_cell("b")}}});
   EXPECT_EQ(out.str(), "\x1b[1ma\x1b[0m\nb\n");
 }
 
@@ -39,14 +40,17 @@ TEST(Console, LiveLineIsRewrittenAndClearedBeforeOtherText) {
   console.progress(TimePoint{}, "one");
   console.progress(TimePoint{}, "two");
   console.note("text");
-  EXPECT_EQ(err.str(), "\r\x1b[Kone\r\x1b[Ktwo\r\x1b[Ktext\n");
+  EXPECT_EQ(err.str(), "\r\x1b[K\x1b[?7lone\x1b[?7h\r\x1b[K\x1b[?7ltwo\x1b[?7h\r\x1b[Ktext\n");
 }
 
 TEST(Console, JsonTableIsObjects) {
   std::ostringstream out, err;
   Console console(out, err, {.live = false, .colour = false, .json = true});
-  console.table({{"node", "disk free"}, {{"a\"b", "1 GB"}}});
-  EXPECT_EQ(out.str(), "[{\"node\": \"a\\\"b\", \"disk_free\": \"1 GB\"}]\n");
+  console.table(
+      {{{"node", "node"}, {"free", "free_bytes"}, {"cost", "cost"}, {"pid", "pid"}},
+       {{text_cell("a\"b"), Cell{"1 GB", "1000000000"}, number_cell(0.5, 2), empty_cell()}}});
+  EXPECT_EQ(out.str(), R"([{"node": "a\"b", "free_bytes": 1000000000, "cost": 0.50, "pid": null}])"
+                       "\n");
 }
 
 TEST(Json, ReadsFieldsOfAFlatObject) {

@@ -74,6 +74,9 @@ TEST(Metrics, ReadsWhatTheTrainerWrites) {
   ASSERT_TRUE(train);
   EXPECT_EQ(describe(*train),
             "trainer-0: pass 1 batch 100  samples 3200  cost 6.5000  5000 examples/s");
+  const auto pass = parse_metrics(R"({"kind":"pass","pass":1,"batch":110,"samples":9,"cost":6})");
+  ASSERT_TRUE(pass);
+  EXPECT_EQ(describe(*pass), "trainer-0: pass 1 batch 110  samples 9  cost 6.0000");
   const auto test = parse_metrics(R"({"kind":"test","pass":0,"batch":9,"samples":10,"cost":5.0,)"
                                   R"("classification_error":0.25,"perplexity":148.41})");
   ASSERT_TRUE(test);

@@ -88,6 +88,20 @@ TEST_F(AgentTest, ASpoiledAgentIsReplaced) {
   EXPECT_TRUE(connect(node_, options_));
 }
 
+TEST_F(AgentTest, LookingLeavesANodeWithoutOurFolderAlone) {
+  options_.create = false;
+  auto found = connect(node_, options_);
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(*found, nullptr);
+  EXPECT_FALSE(std::filesystem::exists(node_.root));
+  options_.create = true;
+  connect_agent();
+  options_.create = false;
+  found = connect(node_, options_);
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_NE(*found, nullptr);
+}
+
 TEST_F(AgentTest, ABannerWithoutALineEndHidesNothing) {
   PrefixedLauncher launcher(node_, "printf '\\033]0;a title\\007 welcome to $(id)'; ");
   const auto started = bootstrap(launcher, node_, options_, soon());
