@@ -1,0 +1,70 @@
+// docs/job.md and docs/cluster.md against the code that reads the files.
+#include <filesystem>
+#include <regex>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "engine/base/fd.h"
+#include "engine/config/job_config.h"
+
+namespace paddle::cli {
+namespace {
+
+using Words = std::set<std::string>;
+
+constexpr const char* kSource = PADDLE_SOURCE_DIR "/";
+
+Words matches(const std::string& text, const char* pattern) {
+  const std::regex regex(pattern);
+  Words words;
+  for (std::sregex_iterator at(text.begin(), text.end(), regex), end; at != end; ++at)
+    words.insert((*at)[1]);
+  return words;
+}
+
+std::string text_of(const std::string& file) {
+  auto text = read_file(kSource + file);
+  EXPECT_TRUE(text) << file;
+  return text ? *std::move(text) : "";
+}
+
+// The keys a file's code looks up: table.string("key", ...), read_count(table, "key", ...).
+Words keys_read(const std::string& text) {
+  return matches(text, R"re((?:\b(?:string|strings|choice|integer|number|boolean|tables?)\(\s*|)re"
+                       R"re(\b(?:read_\w+|expand|strategy)\(\s*(?:\w+, )?)"(\w+)")re");
+}
+
+// What the page puts between backquotes in the first column of its tables.
+Words keys_told(const std::string& page) {
+  Words told;
+  for (const std::string& column : matches(page, R"re(\n\| (`[^|]*) \|)re")) {
+    const Words keys = matches(column, R"re(`[\[]*(\w+)[\]]*`)re");
+    told.insert(keys.begin(), keys.end());
+  }
+  return told;
+}
+
+TEST(Docs, JobPageHasEveryKeyAndLayerTypeAndNoOther) {
+  std::string code;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(kSource + std::string("engine/config")))
+    if (entry.path().string().ends_with("_config.cc"))
+      code += text_of("engine/config/" + entry.path().filename().string());
+  const std::string page = text_of("docs/job.md");
+  Words known = keys_read(code);
+  known.insert(config::kLayerTypes.begin(), config::kLayerTypes.end());
+  Words told = keys_told(page);
+  for (const std::string& section : matches(page, R"re(\n## \[+(\w+)\])re")) told.insert(section);
+  EXPECT_GT(told.size(), 50U);
+  EXPECT_EQ(told, known);
+}
+
+TEST(Docs, ClusterPageHasEveryKeyAndNoOther) {
+  const Words told = keys_told(text_of("docs/cluster.md"));
+  EXPECT_GT(told.size(), 15U);
+  EXPECT_EQ(told, keys_read(text_of("cli/cluster_file.cc")));
+}
+
+}  // namespace
+}  // namespace paddle::cli
