@@ -30,9 +30,10 @@ bool ended_well(const remote::ProcessStatus& status) {
   return status.state == remote::ProcessState::kExited && status.exit_code == 0;
 }
 
-// Ended because somebody said so: stop, teardown or a plain kill.
+// Ended because somebody said so: us, as its node noted, or a plain kill.
 bool was_stopped(const remote::ProcessStatus& status) {
-  return (status.state == remote::ProcessState::kKilled && status.signal == SIGTERM) ||
+  return status.stopped ||
+         (status.state == remote::ProcessState::kKilled && status.signal == SIGTERM) ||
          (status.state == remote::ProcessState::kExited &&
           status.exit_code == static_cast<int>(Errc::kInterrupted));
 }
@@ -138,8 +139,7 @@ std::string describe_state(const remote::ProcessStatus& status) {
     case remote::ProcessState::kRunning:
       return "running";
     case remote::ProcessState::kExited:
-      if (status.exit_code == 0) return "done";
-      return was_stopped(status) ? "stopped" : fmt::format("exited with code {}", status.exit_code);
+      return status.exit_code == 0 ? "done" : fmt::format("exited with code {}", status.exit_code);
     case remote::ProcessState::kKilled: {
       const char* const name = ::sigdescr_np(status.signal);
       return fmt::format("killed by signal {} ({})", status.signal, name != nullptr ? name : "?");

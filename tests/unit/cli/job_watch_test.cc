@@ -58,6 +58,11 @@ TEST(FirstFailure, AnOrderToStopComesBeforeTheExitsOfItsMomentOnly) {
   const std::vector<ProcessOnNode> cleanup{process("trainer-0", kExited, 4, 100),
                                            process("trainer-1", kKilled, SIGTERM, 900)};
   EXPECT_EQ(first_failure(cleanup)->status.name, "trainer-0");
+  std::vector<ProcessOnNode> forced{process("trainer-0", kExited, 4, 100),
+                                    process("trainer-1", kKilled, SIGKILL, 6000)};
+  EXPECT_EQ(first_failure(forced)->status.name, "trainer-1");
+  forced[1].status.stopped = true;
+  EXPECT_EQ(first_failure(forced)->status.name, "trainer-0");
 }
 
 TEST(FirstFailure, ATrainerThatIsDoneIsNone) {
