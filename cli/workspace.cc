@@ -13,13 +13,14 @@ namespace fs = std::filesystem;
 
 // data_share's files relative to the workspace; those elsewhere are mounted on the nodes and stay
 // where they are.
-Result<std::vector<std::string>> share_of(const Workspace& workspace, const std::string& glob,
+Result<std::vector<std::string>> share_of(const Workspace& workspace,
+                                          const config::DataConfig& data, const std::string& glob,
                                           std::uint32_t trainer, std::uint32_t trainers,
                                           bool* split) {
   std::vector<std::string> relative;
   if (glob.empty() || glob.front() == '/') return relative;
   PADDLE_TRY(const config::DataShare share,
-             config::data_share(workspace.path, glob, trainer, trainers));
+             config::data_share(workspace.path, glob, trainer, trainers, data.global_shuffle));
   if (split != nullptr) *split = *split || share.records_split;
   for (const std::string& file : share.files) {
     const std::string inside = fs::path(file).lexically_relative(workspace.path).string();
@@ -96,13 +97,13 @@ Result<Workspace> scan_workspace(const std::string& path, const config::JobConfi
   workspace.mounted = job.data.train.starts_with('/');
   std::set<std::string> data;
   for (std::uint32_t trainer = 0; trainer < trainers; ++trainer) {
-    PADDLE_TRY(auto share,
-               share_of(workspace, job.data.train, trainer, trainers, &workspace.records_split));
+    PADDLE_TRY(auto share, share_of(workspace, job.data, job.data.train, trainer, trainers,
+                                    &workspace.records_split));
     data.insert(share.begin(), share.end());
     workspace.shares.push_back(std::move(share));
   }
   PADDLE_TRY_STATUS(check_data(workspace, "train", job.data.train, data));
-  PADDLE_TRY(workspace.test, share_of(workspace, job.data.test, 0, 1, nullptr));
+  PADDLE_TRY(workspace.test, share_of(workspace, job.data, job.data.test, 0, 1, nullptr));
   PADDLE_TRY_STATUS(
       check_data(workspace, "test", job.data.test, {workspace.test.begin(), workspace.test.end()}));
   data.insert(workspace.test.begin(), workspace.test.end());

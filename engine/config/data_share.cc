@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/config/job_config.h"
+#include "engine/config/data_config.h"
 
 namespace paddle::config {
 namespace {
@@ -17,10 +17,13 @@ struct GlobResult {
   ~GlobResult() { ::globfree(&found); }
 };
 
-// The N of "train.txt-N".
-std::optional<std::uint64_t> number_of(const std::string& file) {
+// The N of "train.txt-N", "train.txt-N.gz" or "train.txt-N.zst".
+std::optional<std::uint64_t> number_of(std::string_view file) {
+  for (const std::string_view ending : {".gz", ".zst"}) {
+    if (file.ends_with(ending)) file.remove_suffix(ending.size());
+  }
   const std::size_t dash = file.rfind('-');
-  if (dash == std::string::npos || dash + 1 == file.size()) return {};
+  if (dash == std::string_view::npos || dash + 1 == file.size()) return {};
   std::uint64_t number = 0;
   const char* const end = file.data() + file.size();
   const auto [at, error] = std::from_chars(file.data() + dash + 1, end, number);
@@ -61,7 +64,8 @@ Result<std::vector<std::string>> matching_files(const std::string& workspace,
 }  // namespace
 
 Result<DataShare> data_share(const std::string& workspace, const std::string& glob,
-                             std::uint32_t trainer_id, std::uint32_t num_trainers) {
+                             std::uint32_t trainer_id, std::uint32_t num_trainers,
+                             bool global_shuffle) {
   if (trainer_id >= num_trainers) {
     return Error{Errc::kUsage,
                  fmt::format("trainer {} of {} trainers does not exist", trainer_id, num_trainers),
@@ -71,7 +75,7 @@ Result<DataShare> data_share(const std::string& workspace, const std::string& gl
   PADDLE_TRY(share.files, matching_files(workspace, glob));
   const bool numbered = std::ranges::all_of(
       share.files, [](const std::string& file) { return number_of(file).has_value(); });
-  if (!numbered) {
+  if (!numbered || global_shuffle) {
     share.records_split = num_trainers > 1;
     return share;
   }

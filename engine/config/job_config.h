@@ -10,25 +10,10 @@
 #include <vector>
 
 #include "engine/base/result.h"
+#include "engine/config/data_config.h"
 #include "proto/parameters.pb.h"
 
 namespace paddle::config {
-
-struct DataConfig {
-  std::string train;   // globs relative to the workspace: "data/train.txt-*"
-  std::string test;    // may be empty
-  std::string format;  // "ngram": a sentence a line; "bow": "label<TAB>tokens"
-  std::string
-      dictionary;  // a word a line; the id is the line number from 0; the last line is <unk>
-  std::uint32_t ngram = 5;            // words in a window, the last one is the label
-  std::uint64_t dictionary_size = 0;  // lines of the dictionary, filled in when the file is read
-};
-
-// What every example has under one name, as a format of [data] fills it.
-struct SlotConfig {
-  std::string name;
-  std::uint32_t width = 0;  // floats of each example; 0: ids, one or any number of them
-};
 
 struct ParameterAttributes {
   std::string name;  // two layers with the same name share the parameter; default "_<layer>.w0",
@@ -105,19 +90,5 @@ struct JobConfig {
 // "job.toml:12:8: unknown key 'pases', did you mean 'passes'?" followed by the line and a caret.
 // Overrides are "train.passes=3", as --set takes them (toml_reader.h).
 Result<JobConfig> read_job(const std::string& path, const std::vector<std::string>& overrides = {});
-
-// What a format offers to the layers, in the order of nn::Batch (engine/trainer/dataset.h).
-std::vector<SlotConfig> data_slots(const DataConfig& data);
-
-// The data files of one trainer, sorted by name, each "<workspace>/<name>": when all end in
-// -<number>, a file goes to number mod trainers; else all go to every trainer and `records_split`
-// says that a trainer takes the records whose index over the files mod trainers is its id. No match
-// is an empty share: a node holds its own trainer's files only.
-struct DataShare {
-  std::vector<std::string> files;
-  bool records_split = false;
-};
-Result<DataShare> data_share(const std::string& workspace, const std::string& glob,
-                             std::uint32_t trainer_id, std::uint32_t num_trainers);
 
 }  // namespace paddle::config

@@ -34,9 +34,10 @@ Status Loop::run_pass(std::uint32_t pass) {
   batch_ = 0;
   since_start_ = since_log_ = Score();
   logged_at_ = std::chrono::steady_clock::now();
-  const auto stream = open_pass(options_.train_data, dictionary_, pass);
+  const auto stream = data::open_pass(options_.train_data, dictionary_, pass);
   for (;;) {
     PADDLE_TRY(const std::optional<nn::Batch> batch, stream->next());
+    bad_records_ = stream->bad_records();
     if (!batch) return {};
     PADDLE_TRY_STATUS(train_batch(pass, *batch));
     if (batch_ % options_.train.log_period == 0) PADDLE_TRY_STATUS(log_progress(pass));
@@ -75,10 +76,11 @@ Status Loop::end_pass(std::uint32_t pass) {
   const double mean = totals.samples == 0 ? 0 : totals.cost / static_cast<double>(totals.samples);
   log_info("Pass={} over all trainers: samples={} AvgCost={:.6g} discarded={}", pass,
            totals.samples, mean, totals.discarded);
-  PADDLE_TRY_STATUS(
-      metrics_.write("pass", pass, batch_, since_start_,
-                     fmt::format(R"("total_samples":{},"total_cost":{:.9g},"discarded":{})",
-                                 totals.samples, mean, totals.discarded)));
+  if (bad_records_ > 0) log_warning("Pass={} left out {} bad records", pass, bad_records_);
+  PADDLE_TRY_STATUS(metrics_.write(
+      "pass", pass, batch_, since_start_,
+      fmt::format(R"("total_samples":{},"total_cost":{:.9g},"discarded":{},"bad_records":{})",
+                  totals.samples, mean, totals.discarded, bad_records_)));
   if (options_.trainer_id == 0) {
     const std::uint32_t period = options_.train.saving_period;
     const bool is_last = pass + 1 == options_.train.passes;
@@ -99,7 +101,7 @@ Status Loop::test(std::uint32_t pass) {
   if (options_.trainer_id != 0 || options_.test_data.share.files.empty()) return {};
   const TimePoint begun = std::chrono::steady_clock::now();
   Score score;
-  const auto stream = open_pass(options_.test_data, dictionary_, 0);
+  const auto stream = data::open_pass(options_.test_data, dictionary_, 0);
   for (;;) {
     PADDLE_TRY(const std::optional<nn::Batch> batch, stream->next());
     if (!batch) break;

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "engine/config/job_config.h"
-#include "engine/trainer/dataset.h"
+#include "engine/data/dataset.h"
 #include "engine/trainer/model.h"
 #include "engine/trainer/parameter_client.h"
 #include "engine/trainer/report.h"
@@ -18,8 +18,8 @@ struct LoopOptions {
   std::uint32_t trainer_id = 0;  // 0 tests and saves for all
   std::uint32_t start_pass = 0;
   std::string save_dir;  // "": no snapshots
-  DatasetOptions train_data;
-  DatasetOptions test_data;  // without files: no tests
+  data::DatasetOptions train_data;
+  data::DatasetOptions test_data;  // without files: no tests
 };
 
 // "<save_dir>/pass-00007"
@@ -28,8 +28,8 @@ std::string pass_directory(const std::string& save_dir, std::uint32_t pass);
 class Loop {
  public:
   // All must outlive the loop. The client has said ready.
-  Loop(LoopOptions options, const Dictionary& dictionary, Model& model, ParameterClient& client,
-       MetricsFile& metrics)
+  Loop(LoopOptions options, const data::Dictionary& dictionary, Model& model,
+       ParameterClient& client, MetricsFile& metrics)
       : options_(std::move(options)),
         dictionary_(dictionary),
         model_(model),
@@ -47,13 +47,14 @@ class Loop {
   Status log_progress(std::uint32_t pass);
 
   LoopOptions options_;
-  const Dictionary& dictionary_;
+  const data::Dictionary& dictionary_;
   Model& model_;
   ParameterClient& client_;
   MetricsFile& metrics_;
 
   // Of the current pass.
   std::uint64_t batch_ = 0;
+  std::uint64_t bad_records_ = 0;  // of this trainer, left out
   Score since_start_;
   Score since_log_;
   TimePoint logged_at_;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/trainer/dataset.h"
+#include "engine/config/data_config.h"
 
 namespace paddle::trainer {
 namespace {

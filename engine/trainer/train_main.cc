@@ -62,13 +62,15 @@ Result<LoopOptions> loop_options(const TrainOptions& options, const config::JobC
   loop.save_dir = options.save_dir;
   loop.train_data = {.data = job.data,
                      .share = {},
+                     .folder = folder,
                      .trainer_id = options.trainer_id,
                      .num_trainers = options.num_gradient_servers,
                      .seed = job.seed,
                      .shuffle_records = job.train.shuffle_records,
                      .batch_size = job.train.batch_size};
-  PADDLE_TRY(loop.train_data.share, config::data_share(folder, job.data.train, options.trainer_id,
-                                                       options.num_gradient_servers));
+  PADDLE_TRY(loop.train_data.share,
+             config::data_share(folder, job.data.train, options.trainer_id,
+                                options.num_gradient_servers, job.data.global_shuffle));
   if (loop.train_data.share.files.empty()) {
     if (options.num_gradient_servers == 1) {
       return Error{Errc::kData,
@@ -81,6 +83,7 @@ Result<LoopOptions> loop_options(const TrainOptions& options, const config::JobC
   if (job.data.test.empty() || options.trainer_id != 0) return loop;
   loop.test_data = {.data = job.data,
                     .share = {},
+                    .folder = folder,
                     .trainer_id = 0,
                     .num_trainers = 1,
                     .seed = job.seed,
@@ -113,8 +116,11 @@ Status start(const TrainOptions& options, ParameterClient& client) {
 Status run_train(const TrainOptions& options) {
   PADDLE_TRY(const config::JobConfig job, config::read_job(options.config, options.overrides));
   PADDLE_TRY_STATUS(check(options, job));
-  PADDLE_TRY(const Dictionary dictionary,
-             Dictionary::read(in_folder(folder_of(options.config), job.data.dictionary)));
+  data::Dictionary dictionary;
+  if (!job.data.dictionary.empty()) {
+    PADDLE_TRY(dictionary,
+               data::Dictionary::read(in_folder(folder_of(options.config), job.data.dictionary)));
+  }
   PADDLE_TRY(Model model, Model::build(job));
   PADDLE_TRY(LoopOptions loop, loop_options(options, job));
   if (!options.save_dir.empty()) PADDLE_TRY_STATUS(make_save_folder(options.save_dir));

@@ -32,6 +32,21 @@ TEST(DataShare, AnUnnumberedFileIsSplitByRecords) {
   EXPECT_FALSE(data_share(folder.path(), "corpus.txt", 0, 1)->records_split);
 }
 
+TEST(DataShare, CompressedFilesAreNumberedToo) {
+  const test::TemporaryFolder folder;
+  for (const char* name : {"part-0.gz", "part-1.zst", "part-2"}) folder.write(name, "x");
+  EXPECT_EQ(data_share(folder.path(), "part-*", 1, 2)->files,
+            std::vector<std::string>{folder / "part-1.zst"});
+}
+
+TEST(DataShare, AGlobalShuffleNeedsEveryFileEverywhere) {
+  const test::TemporaryFolder folder;
+  for (const char* name : {"part-0", "part-1"}) folder.write(name, "x");
+  const auto share = data_share(folder.path(), "part-*", 1, 2, true);
+  EXPECT_EQ(share->files.size(), 2U);
+  EXPECT_TRUE(share->records_split);
+}
+
 TEST(DataShare, TheWorkspacesNameIsNoPattern) {
   const test::TemporaryFolder folder;
   folder.write("a[1]/corpus.txt", "x\n");

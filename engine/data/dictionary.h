@@ -8,7 +8,7 @@
 
 #include "engine/base/result.h"
 
-namespace paddle::trainer {
+namespace paddle::data {
 
 class Dictionary {
  public:
@@ -32,4 +32,4 @@ class Dictionary {
   std::unordered_map<std::string, std::uint64_t, Hash, std::equal_to<>> ids_;
 };
 
-}  // namespace paddle::trainer
+}  // namespace paddle::data

@@ -1,24 +1,30 @@
-#include "engine/trainer/dictionary.h"
+#include "engine/data/dictionary.h"
 
 #include <fmt/format.h>
 
+#include "engine/base/fd.h"
 #include "engine/base/text.h"
-#include "engine/trainer/line_reader.h"
+#include "engine/data/chunk_reader.h"
 
-namespace paddle::trainer {
+namespace paddle::data {
+
+namespace {
+
+constexpr std::size_t kDictionaryBytesMax = 1U << 30U;
+
+}  // namespace
 
 Result<Dictionary> Dictionary::read(const std::string& path) {
   Dictionary dictionary;
-  LineReader lines({path});
+  PADDLE_TRY(const std::string text, read_file(path, kDictionaryBytesMax));
+  Lines lines(text);
   std::string last;
-  for (;;) {
-    PADDLE_TRY(const auto line, lines.next());
-    if (!line) break;
+  while (const auto line = lines.next()) {
     last = *line;
     const auto [at, is_new] = dictionary.ids_.emplace(last, dictionary.ids_.size());
     if (!is_new) {
       return Error{Errc::kData,
-                   fmt::format("{}: '{}' is already on line {}", lines.place(),
+                   fmt::format("{}:{}: '{}' is already on line {}", path, lines.number() + 1,
                                escape_control(last), at->second + 1),
                    ""};
     }
@@ -30,4 +36,4 @@ Result<Dictionary> Dictionary::read(const std::string& path) {
   return dictionary;
 }
 
-}  // namespace paddle::trainer
+}  // namespace paddle::data

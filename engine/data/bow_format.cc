@@ -1,0 +1,41 @@
+#include "engine/data/fields.h"
+#include "engine/data/format.h"
+
+namespace paddle::data {
+namespace {
+
+// "label<TAB>words"
+class Bow final : public Format {
+ public:
+  explicit Bow(const Dictionary& dictionary) : dictionary_(dictionary) {}
+
+  Status parse(std::string_view line, RecordBlock& block) override {
+    if (is_blank(line)) return {};
+    const std::size_t tab = line.find('\t');
+    if (tab == std::string_view::npos) {
+      return Error{Errc::kData, "not of the form label<TAB>words", ""};
+    }
+    const RecordBlock::Place place = block.end();
+    std::uint64_t label = 0;
+    PADDLE_TRY_STATUS(parse_id(line.substr(0, tab), "the label", label));
+    line.remove_prefix(tab + 1);
+    for (auto word = take_word(line); !word.empty(); word = take_word(line)) {
+      block.ids.push_back(dictionary_.id(word));
+    }
+    block.counts.push_back(static_cast<std::uint32_t>(block.ids.size() - place.id));
+    block.ids.push_back(label);
+    block.add_record(place);
+    return {};
+  }
+
+ private:
+  const Dictionary& dictionary_;
+};
+
+}  // namespace
+
+std::unique_ptr<Format> make_bow(const Dictionary& dictionary) {
+  return std::make_unique<Bow>(dictionary);
+}
+
+}  // namespace paddle::data

@@ -1,0 +1,80 @@
+#include "engine/data/chunk_reader.h"
+
+#include <algorithm>
+
+namespace paddle::data {
+namespace {
+
+constexpr std::byte kLineEnd{'\n'};
+
+}  // namespace
+
+// Reads until there are `size` bytes, or the file ends.
+Status ChunkReader::fill(Bytes& text, std::size_t size) {
+  std::size_t held = text.size();
+  text.resize(size);
+  while (held < size && !at_end_) {
+    PADDLE_TRY(const std::size_t count, source_->read(std::span(text).subspan(held)));
+    at_end_ = count == 0;
+    held += count;
+  }
+  text.resize(held);
+  return {};
+}
+
+// `text` begins with a line that is too long: keeps its beginning, and what follows it in rest_.
+Status ChunkReader::skip_line(Bytes& text) {
+  Bytes passing(text);
+  text.resize(kChunkBytes);
+  for (;;) {
+    const auto end = std::find(passing.begin(), passing.end(), kLineEnd);
+    if (end != passing.end()) {
+      rest_.assign(end + 1, passing.end());
+      return {};
+    }
+    if (at_end_) return {};
+    passing.clear();
+    PADDLE_TRY_STATUS(fill(passing, kChunkBytes));
+  }
+}
+
+// How much of the text is whole lines; nothing when it begins with a line that is too long.
+Result<std::optional<std::size_t>> ChunkReader::last_line_end(Bytes& text) {
+  std::size_t searched = 0;  // and no line ends there
+  for (;;) {
+    PADDLE_TRY_STATUS(fill(text, searched + kChunkBytes));
+    const std::string_view added = as_text(text).substr(searched);
+    const std::size_t first = added.find('\n');
+    if (std::min(first, added.size()) + searched > kLineBytesMax) {
+      return std::optional<std::size_t>();
+    }
+    if (at_end_) return std::optional(text.size());
+    if (first != std::string_view::npos) return std::optional(searched + added.rfind('\n') + 1);
+    searched = text.size();
+  }
+}
+
+Result<bool> ChunkReader::next(Chunk& chunk) {
+  if (!source_) {
+    PADDLE_TRY(source_, open_source(path_, options_));
+  }
+  chunk.file = file_;
+  chunk.first_line = line_;
+  chunk.text.clear();
+  chunk.text.swap(rest_);
+  PADDLE_TRY(const auto size, last_line_end(chunk.text));
+  chunk.is_too_long = !size.has_value();
+  if (!size) {
+    PADDLE_TRY_STATUS(skip_line(chunk.text));
+    ++line_;
+    return true;
+  }
+  rest_.assign(chunk.text.begin() + static_cast<std::ptrdiff_t>(*size), chunk.text.end());
+  chunk.text.resize(*size);
+  if (chunk.text.empty()) return false;
+  line_ += static_cast<std::uint64_t>(std::ranges::count(chunk.text, kLineEnd));
+  if (chunk.text.back() != kLineEnd) ++line_;
+  return true;
+}
+
+}  // namespace paddle::data

@@ -1,0 +1,141 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "engine/base/text.h"
+#include "engine/data/fields.h"
+#include "engine/data/format.h"
+
+namespace paddle::data {
+namespace {
+
+using config::SlotType;
+
+// A line of named columns; slots take theirs. Fields may be quoted as in RFC 4180, but hold no line
+// end. An empty float is 0; an empty text has a hash of its own.
+class Csv final : public Format {
+ public:
+  explicit Csv(const config::DataConfig& data) : data_(data) {
+    for (const config::DataSlotConfig& slot : data.slots) {
+      hashes_.emplace_back(slot.name, data.buckets);
+    }
+    for (const std::string& column : data.columns) {
+      names_.push_back(fmt::format("column '{}':", column));
+    }
+  }
+
+  Status parse(std::string_view line, RecordBlock& block) override {
+    if (line.empty()) return {};
+    PADDLE_TRY_STATUS(split(line));
+    const RecordBlock::Place place = block.end();
+    for (std::size_t i = 0; i < data_.slots.size(); ++i) {
+      PADDLE_TRY_STATUS(parse_slot(i, block));
+    }
+    block.add_record(place);
+    return {};
+  }
+
+  bool has_header() const override { return data_.has_header; }
+  Status check_header(std::string_view line) override {
+    if (split(line) && std::equal(fields_.begin(), fields_.end(), data_.columns.begin())) return {};
+    return Error{Errc::kUsage,
+                 fmt::format("the first line '{}' does not name the columns {}",
+                             escape_control(line.substr(0, kHeaderShownBytes)),
+                             fmt::join(data_.columns, ", ")),
+                 "[data] columns must name them all, in this order"};
+  }
+
+ private:
+  static constexpr std::size_t kHeaderShownBytes = 200;
+
+  Status split(std::string_view line) {
+    fields_.clear();
+    if (line.find('"') == std::string_view::npos) {
+      std::size_t begin = 0;
+      for (std::size_t end = 0; (end = line.find(data_.delimiter, begin)) != line.npos;) {
+        fields_.push_back(line.substr(begin, end - begin));
+        begin = end + 1;
+      }
+      fields_.push_back(line.substr(begin));
+    } else {
+      PADDLE_TRY_STATUS(split_quoted(line));
+    }
+    if (fields_.size() == data_.columns.size()) return {};
+    return Error{Errc::kData,
+                 fmt::format("{} fields, not {}", fields_.size(), data_.columns.size()), ""};
+  }
+
+  // Fields without their quotes are put one after the other into unquoted_.
+  Status split_quoted(std::string_view line) {
+    unquoted_.clear();
+    unquoted_.reserve(line.size());  // fields_ point into it
+    for (std::size_t at = 0;;) {
+      const std::size_t begin = unquoted_.size();
+      if (at < line.size() && line[at] == '"') {
+        for (++at;; ++at) {
+          if (at >= line.size()) return Error{Errc::kData, "a quote is not closed", ""};
+          if (line[at] == '"' && (++at >= line.size() || line[at] != '"')) break;
+          unquoted_ += line[at];
+        }
+        if (at < line.size() && line[at] != data_.delimiter) {
+          return Error{Errc::kData, "text follows a closing quote", ""};
+        }
+      } else {
+        for (; at < line.size() && line[at] != data_.delimiter; ++at) unquoted_ += line[at];
+      }
+      fields_.push_back(std::string_view(unquoted_).substr(begin));
+      if (at++ >= line.size()) return {};
+    }
+  }
+
+  Status parse_slot(std::size_t index, RecordBlock& block) {
+    const config::DataSlotConfig& slot = data_.slots[index];
+    const std::size_t first = block.ids.size();
+    for (const std::uint32_t column : slot.columns) {
+      std::string_view field = fields_[column];
+      if (slot.separator == 0) {
+        PADDLE_TRY_STATUS(parse_value(index, column, field, block));
+        continue;
+      }
+      while (!field.empty()) {
+        PADDLE_TRY_STATUS(parse_value(index, column, take_field(field, slot.separator), block));
+      }
+    }
+    if (slot.has_many_ids()) {
+      block.counts.push_back(static_cast<std::uint32_t>(block.ids.size() - first));
+    }
+    return {};
+  }
+
+  Status parse_value(std::size_t index, std::uint32_t column, std::string_view text,
+                     RecordBlock& block) {
+    switch (data_.slots[index].type) {
+      case SlotType::kFloat:
+        if (text.empty()) {
+          block.values.push_back(0);
+          return {};
+        }
+        return parse_float(text, names_[column], block.values.emplace_back());
+      case SlotType::kHash:
+        block.ids.push_back(hashes_[index](text));
+        return {};
+      case SlotType::kId:
+      case SlotType::kIds:
+        break;
+    }
+    return parse_id(text, names_[column], block.ids.emplace_back());
+  }
+
+  const config::DataConfig& data_;
+  std::vector<SlotHash> hashes_;    // by slot
+  std::vector<std::string> names_;  // by column, for messages
+  std::vector<std::string_view> fields_;
+  std::string unquoted_;
+};
+
+}  // namespace
+
+std::unique_ptr<Format> make_csv(const config::DataConfig& data) {
+  return std::make_unique<Csv>(data);
+}
+
+}  // namespace paddle::data

@@ -1,0 +1,42 @@
+#include "engine/data/fields.h"
+
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "engine/base/text.h"
+
+namespace paddle::data {
+namespace {
+
+constexpr std::size_t kShownBytes = 40;  // of a wrong field
+
+}  // namespace
+
+Error wrong_field(std::string_view what, std::string_view text, std::string_view expected) {
+  const bool is_long = text.size() > kShownBytes;
+  return Error{Errc::kData,
+               fmt::format("{} '{}{}' is not {}", what, escape_control(text.substr(0, kShownBytes)),
+                           is_long ? "..." : "", expected),
+               ""};
+}
+
+Status parse_id(std::string_view text, std::string_view what, std::uint64_t& id) {
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, id);
+  if (error == std::errc() && at == end) return {};
+  return wrong_field(what, text, "a whole number from 0 to 2^64-1");
+}
+
+Status parse_float(std::string_view text, std::string_view what, float& value) {
+  const char* const end = text.data() + text.size();
+  // from_chars knows no leading plus.
+  const char* const begin =
+      text.starts_with('+') && !text.starts_with("+-") ? text.data() + 1 : text.data();
+  const auto [at, error] = std::from_chars(begin, end, value);
+  if (error == std::errc() && at == end && std::isfinite(value)) return {};
+  return wrong_field(what, text, "a finite number");
+}
+
+}  // namespace paddle::data

@@ -1,0 +1,116 @@
+#include "engine/config/data_config.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/config/sections.h"
+#include "tests/support/temporary_folder.h"
+
+namespace paddle::config {
+namespace {
+
+class DataConfigTest : public testing::Test {
+ protected:
+  // [data] with these lines after its train.
+  DataConfig read(const std::string& text) {
+    TomlTable root = *TomlTable::parse("[data]\ntrain = \"x\"\n" + text, "job.toml");
+    DataConfig data = read_data(root.table("data"), folder_.path());
+    const Status status = root.finish();
+    mistake_ = status ? "none" : status.error().message;
+    mistake_ = mistake_.substr(0, mistake_.find('\n'));
+    return data;
+  }
+  std::string mistake(const std::string& text) {
+    read(text);
+    return mistake_;
+  }
+  std::string slots(const std::string& text) {
+    std::string all;
+    for (const SlotConfig& slot : data_slots(read(text))) {
+      all += slot.name + (slot.width > 0 ? ":" + std::to_string(slot.width) : "") +
+             (slot.many ? "*" : "") + (slot.weighted ? "w" : "") + " ";
+    }
+    EXPECT_EQ(mistake_, "none");
+    return all;
+  }
+
+  test::TemporaryFolder folder_;
+  std::string mistake_;
+};
+
+TEST_F(DataConfigTest, EachFormatHasItsSlots) {
+  folder_.write("words", "a\n<unk>\n");
+  EXPECT_EQ(slots("format = 'ngram'\nngram = 3\ndictionary = 'words'"), "word0 word1 next ");
+  EXPECT_EQ(slots("format = 'bow'\ndictionary = 'words'"), "words* label ");
+  EXPECT_EQ(slots("format = 'libsvm'"), "label features*w ");
+  EXPECT_EQ(slots("format = 'libsvm'\nlabel = 'float'"), "label:1 features*w ");
+  const std::string criteo = slots("format = 'criteo'\nbuckets = 1000");
+  EXPECT_TRUE(criteo.starts_with("label dense:13 C1 C2 ")) << criteo;
+  EXPECT_TRUE(criteo.ends_with(" C26 "));
+  EXPECT_EQ(slots(R"(format = 'multislot'
+slot = [{name = 'click', type = 'id'}, {name = 'old', type = 'ids', used = false},
+        {name = 'price', type = 'float', width = 3}, {name = 'ads', type = 'ids'}])"),
+            "click price:3 ads* ");
+  EXPECT_EQ(slots(R"(format = 'csv'
+columns = ['click', 'age', 'fee', 'site', 'page', 'tags']
+delimiter = "\t"
+header = true
+[[data.slot]]
+name = 'click'
+type = 'id'
+[[data.slot]]
+name = 'numbers'
+type = 'float'
+columns = ['fee', 'age']
+[[data.slot]]
+name = 'places'
+type = 'hash'
+columns = ['site', 'page']
+[[data.slot]]
+name = 'tags'
+type = 'hash'
+separator = '|')"),
+            "click numbers:2 places* tags* ");
+}
+
+TEST_F(DataConfigTest, ReadingOptions) {
+  const DataConfig data = read(R"(format = 'libsvm'
+pipe_command = ['python3', 'reader.py']
+pipe_timeout = 5
+threads = 4
+files_at_once = 3
+on_bad_record = 'skip'
+global_shuffle = true)");
+  EXPECT_EQ(mistake_, "none");
+  EXPECT_EQ(data.pipe_command, (std::vector<std::string>{"python3", "reader.py"}));
+  EXPECT_EQ(data.pipe_timeout.count(), 5);
+  EXPECT_EQ(data.threads, 4U);
+  EXPECT_EQ(data.files_at_once, 3U);
+  EXPECT_TRUE(data.skip_bad_records);
+  EXPECT_TRUE(data.global_shuffle);
+  EXPECT_FALSE(read("format = 'libsvm'").skip_bad_records);
+}
+
+TEST_F(DataConfigTest, NamesMistakes) {
+  EXPECT_EQ(mistake("format = 'bow'"), "job.toml:1:1: format 'bow' has no 'dictionary'");
+  EXPECT_EQ(mistake("format = 'multislot'"),
+            "job.toml:1:1: format 'multislot' has no slots of its own");
+  EXPECT_EQ(mistake("format = 'csv'"), "job.toml:1:1: format 'csv' has no 'columns'");
+  EXPECT_EQ(mistake("format = 'libsvm'\nlabel = 'text'"),
+            "job.toml:4:9: 'label' is 'text', but must be one of 'id', 'float'");
+  EXPECT_EQ(mistake("format = 'libsvm'\nngram = 3"), "job.toml:4:1: unknown key 'ngram'");
+  EXPECT_EQ(mistake("format = 'csv'\ncolumns = ['a', 'a']\nslot = [{name = 'a', type = 'id'}]"),
+            "job.toml:4:11: the column 'a' is named twice");
+  EXPECT_EQ(mistake("format = 'csv'\ncolumns = ['a']\nslot = [{name = 'b', type = 'id'}]"),
+            "job.toml:5:17: 'b' is not in [data] columns");
+  EXPECT_EQ(mistake("format = 'csv'\ncolumns = ['a']\ndelimiter = '||'\n"
+                    "slot = [{name = 'a', type = 'id'}]"),
+            "job.toml:5:13: 'delimiter' must be one character, not a quote or a line end");
+  EXPECT_EQ(mistake("format = 'multislot'\nslot = [{name = 'a', type = 'id'},"
+                    "{name = 'a', type = 'hash'}]"),
+            "job.toml:4:43: the name 'a' is already taken");
+  EXPECT_EQ(mistake("format = 'libsvm'\npipe_command = []"),
+            "job.toml:4:16: 'pipe_command' names no program");
+}
+
+}  // namespace
+}  // namespace paddle::config
