@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "engine/base/log.h"
+#include "engine/base/memory.h"
 #include "engine/base/text.h"
 #include "engine/build_options.h"
 #include "engine/flags.h"
@@ -237,5 +238,6 @@ int run(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
+  paddle::keep_freed_memory();
   return paddle::run(std::vector<std::string>(argv + 1, argv + argc));
 }

@@ -39,6 +39,62 @@ __attribute__((target("sse4.2"))) std::uint32_t update_sse42(std::uint32_t crc,
   for (; size > 0; ++data, --size) crc = _mm_crc32_u8(crc, static_cast<unsigned char>(*data));
   return crc;
 }
+
+// What a run of zero bytes does to a CRC. It is linear over GF(2): the columns are what it does to
+// each bit, and running on for as long again is the map applied to its own columns.
+class ZeroRun {
+ public:
+  explicit ZeroRun(std::size_t bytes_power_of_two) {
+    std::array<std::uint32_t, 32> columns;
+    constexpr std::byte kZero{0};
+    for (std::uint32_t i = 0; i < 32; ++i) columns[i] = update_portable(1U << i, &kZero, 1);
+    for (std::size_t bytes = 1; bytes < bytes_power_of_two; bytes *= 2) {
+      std::array<std::uint32_t, 32> doubled;
+      for (std::size_t i = 0; i < 32; ++i) doubled[i] = product(columns, columns[i]);
+      columns = doubled;
+    }
+    for (std::uint32_t byte = 0; byte < 4; ++byte) {
+      for (std::uint32_t i = 0; i < 256; ++i) {
+        by_byte_[byte][i] = product(columns, i << (8 * byte));
+      }
+    }
+  }
+  std::uint32_t operator()(std::uint32_t crc) const {
+    return by_byte_[0][crc & 0xff] ^ by_byte_[1][(crc >> 8) & 0xff] ^
+           by_byte_[2][(crc >> 16) & 0xff] ^ by_byte_[3][crc >> 24];
+  }
+
+ private:
+  static std::uint32_t product(const std::array<std::uint32_t, 32>& columns, std::uint32_t bits) {
+    std::uint32_t sum = 0;
+    for (std::size_t i = 0; i < 32; ++i) sum ^= ((bits >> i) & 1) != 0 ? columns[i] : 0;
+    return sum;
+  }
+  std::array<std::array<std::uint32_t, 256>, 4> by_byte_;
+};
+
+constexpr std::size_t kLaneBytes = 2048;
+
+// The instruction takes three cycles but one can start each cycle, so three lanes run side by side.
+__attribute__((target("sse4.2"))) std::uint32_t update_lanes(std::uint32_t crc,
+                                                             const std::byte* data,
+                                                             std::size_t size) {
+  static const ZeroRun skip_lane(kLaneBytes);
+  for (; size >= 3 * kLaneBytes; data += 3 * kLaneBytes, size -= 3 * kLaneBytes) {
+    std::uint64_t first = crc;
+    std::uint64_t second = 0;
+    std::uint64_t third = 0;
+    for (std::size_t i = 0; i < kLaneBytes; i += 8) {
+      first = _mm_crc32_u64(first, load_le<std::uint64_t>(data + i));
+      second = _mm_crc32_u64(second, load_le<std::uint64_t>(data + kLaneBytes + i));
+      third = _mm_crc32_u64(third, load_le<std::uint64_t>(data + 2 * kLaneBytes + i));
+    }
+    crc = skip_lane(skip_lane(static_cast<std::uint32_t>(first)) ^
+                    static_cast<std::uint32_t>(second)) ^
+          static_cast<std::uint32_t>(third);
+  }
+  return update_sse42(crc, data, size);
+}
 #endif
 
 }  // namespace
@@ -46,7 +102,7 @@ __attribute__((target("sse4.2"))) std::uint32_t update_sse42(std::uint32_t crc,
 std::uint32_t crc32c(ByteSpan data, std::uint32_t previous) {
 #if defined(__x86_64__)
   static const bool has_sse42 = __builtin_cpu_supports("sse4.2") != 0;
-  if (has_sse42) return ~update_sse42(~previous, data.data(), data.size());
+  if (has_sse42) return ~update_lanes(~previous, data.data(), data.size());
 #endif
   return ~update_portable(~previous, data.data(), data.size());
 }

@@ -1,10 +1,10 @@
 #include "engine/pserver/dense_table.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 
+#include "engine/param/finite.h"
 #include "engine/param/initial.h"
 #include "engine/param/optimizer.h"
 
@@ -79,9 +79,7 @@ std::string DenseTable::find_not_finite(std::span<const float> gradient) const {
   PADDLE_CHECK(gradient.size() == size_);
   for (const Block& block : blocks_) {
     const auto part = gradient.subspan(block.offset, block.size);
-    if (!std::all_of(part.begin(), part.end(), [](float g) { return std::isfinite(g); })) {
-      return block.name;
-    }
+    if (!param::all_finite(part)) return block.name;
   }
   return "";
 }

@@ -1,9 +1,9 @@
 // Rounds and passes of a shard: what happens to pushes.
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 
+#include "engine/param/finite.h"
 #include "engine/pserver/shard.h"
 
 namespace paddle::pserver {
@@ -13,10 +13,6 @@ constexpr double kDiscardRatioDefault = 1.5;
 
 Refusal protocol_error(std::string message) {
   return Refusal{wire::REFUSAL_PROTOCOL, std::move(message), ""};
-}
-
-bool is_finite(std::span<const float> values) {
-  return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
 }
 
 }  // namespace
@@ -112,7 +108,7 @@ Shard::Refused Shard::check_values(const Call& call, const Push& push) {
     parameter = dense_->find_not_finite(push.dense(scratch_));
   }
   for (const RowSegment& segment : push.segments()) {
-    if (!is_finite(segment.floats)) {
+    if (!param::all_finite(segment.floats)) {
       parameter = set_->parameters(static_cast<int>(segment.parameter)).name();
     }
   }

@@ -72,14 +72,17 @@ std::vector<std::vector<RowFrame>> plan_rows(std::span<const SparseRows> tables,
     const auto& spec = set.parameters(static_cast<int>(tables[t].parameter));
     const std::uint64_t row_bytes = sizeof(std::uint64_t) + param::row_width(spec) * sizeof(float);
     for (std::size_t i = 0; i < tables[t].ids.size(); ++i) {
-      const std::uint32_t shard = param::sparse_shard(tables[t].ids[i], shards);
+      const std::uint32_t shard = shards == 1 ? 0 : param::sparse_shard(tables[t].ids[i], shards);
       if (bytes[shard] > 0 && bytes[shard] + row_bytes > bytes_max) {
         frames[shard].emplace_back();
         bytes[shard] = 0;
       }
       auto& ranges = frames[shard].back().ranges;
-      if (ranges.empty() || ranges.back().table != t) ranges.push_back({t, {}});
-      ranges.back().positions.push_back(i);
+      if (ranges.empty() || ranges.back().table != t) ranges.push_back({t, 0, {}});
+      auto& runs = ranges.back().runs;
+      if (runs.empty() || runs.back().begin + runs.back().count != i) runs.push_back({i, 0});
+      ++runs.back().count;
+      ++ranges.back().count;
       bytes[shard] += row_bytes;
     }
   }

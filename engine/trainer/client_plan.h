@@ -32,10 +32,17 @@ void gather(std::span<const DensePiece> pieces, std::span<const DenseParameter* 
 void scatter(std::span<const DensePiece> pieces, std::span<const float> from, std::uint64_t offset,
              std::span<DenseParameter* const> to);
 
-// One frame's worth of rows for one shard: positions into SparseRows::ids.
+// Neighbours in SparseRows::ids: copied at once. With one shard, all of them.
+struct RowRun {
+  std::size_t begin = 0;
+  std::size_t count = 0;
+  friend bool operator==(const RowRun&, const RowRun&) = default;
+};
+// One frame's worth of rows for one shard.
 struct RowRange {
   std::uint32_t table = 0;  // position in the span of SparseRows
-  std::vector<std::size_t> positions;
+  std::size_t count = 0;    // rows in all runs
+  std::vector<RowRun> runs;
 };
 struct RowFrame {
   std::vector<RowRange> ranges;

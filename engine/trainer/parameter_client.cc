@@ -30,10 +30,9 @@ void put_ids(Message& message, Bytes& tail, const RowFrame& frame,
   for (const RowRange& range : frame.ranges) {
     wire::Segment* const segment = message.add_segments();
     segment->set_parameter(tables[range.table].parameter);
-    segment->set_count(range.positions.size());
-    for (const std::size_t position : range.positions) {
-      append_bytes(tail, std::span(&tables[range.table].ids[position], 1));
-    }
+    segment->set_count(range.count);
+    const std::span ids(tables[range.table].ids);
+    for (const RowRun& run : range.runs) append_bytes(tail, ids.subspan(run.begin, run.count));
   }
 }
 
@@ -201,15 +200,16 @@ Status ParameterClientImpl::pull_rows(std::span<SparseRows> rows) {
       auto values = floats(frame.tail);
       std::size_t expected = 0;
       for (const RowRange& range : frames[shard][round].ranges) {
-        expected += range.positions.size() * width(rows[range.table].parameter);
+        expected += range.count * width(rows[range.table].parameter);
       }
       if (frame.tail.size() != expected * sizeof(float)) return sparse_.malformed(shard, "tail");
       for (const RowRange& range : frames[shard][round].ranges) {
         const std::size_t floats_per_row = width(rows[range.table].parameter);
-        for (const std::size_t position : range.positions) {
-          std::copy_n(values.begin(), floats_per_row,
-                      rows[range.table].values.data() + position * floats_per_row);
-          values = values.subspan(floats_per_row);
+        for (const RowRun& run : range.runs) {
+          const std::size_t count = run.count * floats_per_row;
+          std::copy_n(values.data(), count,
+                      rows[range.table].values.data() + run.begin * floats_per_row);
+          values = values.subspan(count);
         }
       }
     }
@@ -248,13 +248,19 @@ std::vector<ParameterClientImpl::Part> ParameterClientImpl::row_parts(
     message.mutable_part()->set_part(static_cast<std::uint32_t>(i));
     message.mutable_part()->set_parts(static_cast<std::uint32_t>(frames.size()));
     Bytes& tail = result[i].tail;
+    std::uint64_t bytes = 0;
+    for (const RowRange& range : frames[i].ranges) {
+      bytes += range.count *
+               (sizeof(std::uint64_t) + width(tables[range.table].parameter) * sizeof(float));
+    }
+    tail.reserve(bytes);
     put_ids(message, tail, frames[i], tables);
     for (const RowRange& range : frames[i].ranges) {
       const SparseRows& table = tables[range.table];
       const std::size_t floats_per_row = width(table.parameter);
-      for (const std::size_t position : range.positions) {
-        append_bytes(tail,
-                     std::span(table.gradients).subspan(position * floats_per_row, floats_per_row));
+      for (const RowRun& run : range.runs) {
+        append_bytes(tail, std::span(table.gradients)
+                               .subspan(run.begin * floats_per_row, run.count * floats_per_row));
       }
     }
   }

@@ -31,6 +31,17 @@ TEST(Crc32c, ContinuesOverAnySplit) {
   }
 }
 
+// Long buffers are summed in several lanes, short ones in one: the split must not show.
+TEST(Crc32c, IsTheSameForLongBuffersAsByteByByte) {
+  Bytes data(50'000);
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(mix64(i) >> 9U);
+  for (const std::size_t size : {6143U, 6144U, 6145U, 12'288U, 50'000U}) {
+    std::uint32_t crc = 0;
+    for (std::size_t i = 0; i < size; ++i) crc = crc32c(ByteSpan(data).subspan(i, 1), crc);
+    EXPECT_EQ(crc32c(ByteSpan(data).first(size)), crc) << size;
+  }
+}
+
 // Computed independently; a change here would change every initial value and every shuffle of
 // existing jobs.
 TEST(Rng, HasItsGoldenValues) {

@@ -201,7 +201,8 @@ TEST(ClientPlan, RowsSplitIntoFramesOfBoundedBytes) {
   const auto frames = plan_rows(rows, set, 2 * (8 + 3 * 4));
   ASSERT_EQ(frames.size(), 1U);
   ASSERT_EQ(frames[0].size(), 3U);
-  EXPECT_EQ(frames[0][1].ranges[0].positions, (std::vector<std::size_t>{2, 3}));
+  EXPECT_EQ(frames[0][1].ranges[0].runs, (std::vector<RowRun>{{2, 2}}));
+  EXPECT_EQ(frames[0][1].ranges[0].count, 2U);
 }
 
 }  // namespace

@@ -1,0 +1,215 @@
+// How fast one trainer reaches one port over TCP: dense push + pull with SGD, sparse pulls and
+// pushes with AdaGrad, beside what a raw TCP stream gives in the same run. Results are verified.
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include "engine/base/memory.h"
+#include "engine/base/rng.h"
+#include "engine/net/tcp.h"
+#include "engine/pserver/shard.h"
+#include "engine/trainer/parameter_client.h"
+
+namespace paddle {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr double kMeasureSeconds = 1.5;
+constexpr std::size_t kRequestIds = 100'000;
+constexpr float kRate = 0.5F;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Median of the seconds that one call takes.
+template <class Step>
+double median_seconds(Step step) {
+  std::vector<double> times;
+  const auto start = Clock::now();
+  while (times.size() < 5 || seconds_since(start) < kMeasureSeconds) {
+    const auto begin = Clock::now();
+    if (!step(times.size())) return -1;
+    times.push_back(seconds_since(begin));
+  }
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2),
+                   times.end());
+  return times[times.size() / 2];
+}
+
+// Bytes per second of blocking 1 MiB writes and reads through a loopback TCP connection.
+double raw_tcp() {
+  constexpr std::size_t kMessage = 1U << 20U;
+  const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const raw = reinterpret_cast<sockaddr*>(&address);
+  if (::bind(listener, raw, size) != 0 || ::listen(listener, 1) != 0) return -1;
+  ::getsockname(listener, raw, &size);
+  std::thread reader([&] {
+    const int in = ::accept(listener, nullptr, nullptr);
+    std::vector<char> to(kMessage);
+    while (::recv(in, to.data(), to.size(), 0) > 0) {
+    }
+    ::close(in);
+  });
+  const int out = ::socket(AF_INET, SOCK_STREAM, 0);
+  if (::connect(out, raw, size) != 0) std::abort();
+  const std::vector<char> from(kMessage, 1);
+  double sent = 0;
+  const auto start = Clock::now();
+  while (seconds_since(start) < kMeasureSeconds) {
+    for (std::size_t done = 0; done < kMessage;) {
+      const ssize_t count = ::send(out, from.data() + done, kMessage - done, MSG_NOSIGNAL);
+      if (count <= 0) std::abort();
+      done += static_cast<std::size_t>(count);
+    }
+    sent += kMessage;
+  }
+  const double rate = sent / seconds_since(start);
+  ::close(out);
+  reader.join();
+  ::close(listener);
+  return rate;
+}
+
+wire::ParameterSet parameters(std::uint64_t elements, std::uint64_t width, const char* method) {
+  wire::ParameterSet set;
+  set.set_seed(1);
+  set.set_num_trainers(1);
+  set.set_min_block_size(8192);
+  auto& spec = *set.add_parameters();
+  spec.set_name(elements > 0 ? "matrix" : "table");
+  spec.set_sparse(elements == 0);
+  spec.add_dims(elements);
+  if (elements == 0) spec.add_dims(width);
+  spec.set_learning_rate(1);
+  set.mutable_optimizer()->set_method(method);
+  set.mutable_optimizer()->set_learning_rate(kRate);
+  set.set_dense_shards(elements > 0 ? 1 : 0);
+  set.set_sparse_shards(elements > 0 ? 0 : 1);
+  return set;
+}
+
+// One port with its thread, and a client that has joined it.
+class Pair {
+ public:
+  Pair(const wire::ParameterSet& set)
+      : shard_(pserver::ShardOptions{.is_sparse = set.sparse_shards() > 0, .epoch = 1}) {
+    const std::vector<std::byte> key(kSecretBytes, std::byte{7});
+    const Secret secret = *Secret::from_bytes(key);
+    auto server =
+        net::TcpServer::listen({{"127.0.0.1", 0}, secret, {Role::kPserver, 0}, 0, 1}, shard_);
+    if (!server) std::abort();
+    server_ = *std::move(server);
+    thread_ = std::thread([this] { server_->run(); });
+    auto link = net::connect(
+        {.endpoint = {"127.0.0.1", server_->port()}, .secret = secret, .self = {Role::kTrainer, 0}},
+        Clock::now() + std::chrono::seconds(5));
+    if (!link) std::abort();
+    std::vector<std::unique_ptr<net::Link>> one;
+    one.push_back(*std::move(link));
+    std::vector<std::unique_ptr<net::Link>> none;
+    auto joined =
+        set.sparse_shards() > 0
+            ? trainer::ParameterClient::join({.parameters = set}, std::move(none), std::move(one))
+            : trainer::ParameterClient::join({.parameters = set}, std::move(one), std::move(none));
+    if (!joined || !(*joined)->ready()) std::abort();
+    client_ = *std::move(joined);
+  }
+  ~Pair() {
+    server_->stop();
+    thread_.join();
+  }
+  trainer::ParameterClient& client() { return *client_; }
+
+ private:
+  pserver::Shard shard_;
+  std::unique_ptr<net::TcpServer> server_;
+  std::thread thread_;
+  std::unique_ptr<trainer::ParameterClient> client_;
+};
+
+// Pushes a gradient of ones, is given the new values back.
+bool dense(std::size_t bytes, double limit) {
+  const std::uint64_t elements = bytes / sizeof(float);
+  Pair pair(parameters(elements, 0, "sgd"));
+  std::vector<trainer::DenseParameter> one(1);
+  one[0].gradient.assign(elements, 1.0F);
+  one[0].value.resize(elements);
+  std::size_t steps = 0;
+  const double seconds = median_seconds([&](std::size_t) {
+    ++steps;
+    return static_cast<bool>(pair.client().push(1, 0, one, {}));
+  });
+  const float expected = -kRate * static_cast<float>(steps);
+  const bool good = seconds > 0 && std::all_of(one[0].value.begin(), one[0].value.end(),
+                                               [&](float v) { return v == expected; });
+  const double rate = 2.0 * static_cast<double>(bytes) / seconds;
+  std::printf("push + pull %4zu KiB: %6.1f us, %.2f GB/s, %2.0f %% of raw TCP%s\n", bytes >> 10U,
+              seconds * 1e6, rate / 1e9, 100 * rate / limit, good ? "" : "  WRONG RESULT");
+  return good;
+}
+
+bool sparse(std::uint64_t width, std::uint64_t rows) {
+  Pair pair(parameters(0, width, "adagrad"));
+  std::vector<trainer::SparseRows> batch(1);
+  auto& table = batch[0];
+  for (std::uint64_t done = 0; done < rows; done += kRequestIds) {
+    table.ids.resize(kRequestIds);
+    for (std::size_t i = 0; i < kRequestIds; ++i) table.ids[i] = mix64(done + i);
+    std::sort(table.ids.begin(), table.ids.end());
+    table.gradients.assign(kRequestIds * width, 1.0F);
+    if (!pair.client().push(1, 0, {}, batch)) return false;
+  }
+  Rng rng(3);
+  constexpr std::size_t kRequests = 10;
+  std::vector<std::vector<trainer::SparseRows>> requests(kRequests, batch);
+  for (auto& request : requests) {
+    auto& ids = request[0].ids;
+    for (std::uint64_t& id : ids) id = mix64(rng.below(rows));
+    std::sort(ids.begin(), ids.end());
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+    request[0].gradients.assign(ids.size() * width, 0.0F);
+  }
+  const double pull = median_seconds(
+      [&](std::size_t i) { return bool(pair.client().pull_rows(requests[i % kRequests])); });
+  bool good = pull > 0;
+  for (const auto& request : requests) {
+    for (const float value : request[0].values) {
+      good = good && std::abs(value + kRate) < 1e-5F;  // one AdaGrad step of a gradient of 1
+    }
+  }
+  const double push = median_seconds(
+      [&](std::size_t i) { return bool(pair.client().push(1, 0, {}, requests[i % kRequests])); });
+  const double ids = static_cast<double>(requests[0][0].ids.size());
+  std::printf("dim %2lu, %lu rows: pull %5.1f, push with AdaGrad %5.1f million rows/s%s\n", width,
+              rows, ids / pull / 1e6, ids / push / 1e6, good && push > 0 ? "" : "  WRONG RESULT");
+  return good && push > 0;
+}
+
+}  // namespace
+}  // namespace paddle
+
+// wire_bench [rows]: 0 leaves the sparse part out
+int main(int argc, char** argv) {
+  using namespace paddle;
+  keep_freed_memory();
+  const std::uint64_t rows = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 10'000'000;
+  const double limit = raw_tcp();
+  std::printf("raw TCP stream: %.2f GB/s\n", limit / 1e9);
+  bool good = true;
+  for (const std::size_t kib : {64U, 1024U, 4096U}) good = dense(kib << 10U, limit) && good;
+  if (rows > 0) good = sparse(8, rows) && sparse(16, rows) && good;
+  return good ? 0 : 1;
+}

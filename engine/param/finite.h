@@ -1,0 +1,11 @@
+// Whether values can be trained with.
+#pragma once
+
+#include <span>
+
+namespace paddle::param {
+
+// No infinity and no NaN among them.
+bool all_finite(std::span<const float> values);
+
+}  // namespace paddle::param
