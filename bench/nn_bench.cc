@@ -161,7 +161,7 @@ bool measure(const nn::Network& network, std::size_t size) {
 
 int main() {
   const auto network = paddle::nn::Network::build(
-      paddle::ngram_layers(), {{"w0", 0}, {"w1", 0}, {"w2", 0}, {"w3", 0}, {"next", 0}}, 0);
+      paddle::ngram_layers(), {{"w0", 0}, {"w1", 0}, {"w2", 0}, {"w3", 0}, {"next", 0}});
   if (!network) {
     std::fprintf(stderr, "%s\n", network.error().message.c_str());
     return 1;

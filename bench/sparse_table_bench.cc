@@ -54,7 +54,7 @@ bool run(std::uint64_t width, std::uint64_t rows) {
       values[i * width] = -static_cast<float>((done + i) % 4096);
     }
     if (!table.reserve(ids.size())) return false;
-    table.apply(set, ids, values);
+    table.apply(1, ids, values);
   }
   const double insert = static_cast<double>(table.rows()) / (cpu_seconds() - start);
 
@@ -96,7 +96,7 @@ bool run(std::uint64_t width, std::uint64_t rows) {
   }
   const double copy_of_absent = rate([&](std::size_t r) { table.read(std::span(numbers[r]), to); });
   std::fill(values.begin(), values.end(), 0.0F);
-  const double update = rate([&](std::size_t r) { table.apply(set, requests[r], values); });
+  const double update = rate([&](std::size_t r) { table.apply(1, requests[r], values); });
   good = good && table.rows() == rows;
   const double per_row = static_cast<double>(table.bytes() - table.payload_bytes()) /
                          static_cast<double>(table.rows());

@@ -32,6 +32,17 @@ std::uint32_t read_count(TomlTable& table, std::string_view key, std::uint32_t o
   return static_cast<std::uint32_t>(table.integer(key, otherwise, min, max));
 }
 
+float read_float(TomlTable& table, std::string_view key, float otherwise, float min, float max) {
+  return static_cast<float>(table.number(key, static_cast<double>(otherwise),
+                                         static_cast<double>(min), static_cast<double>(max)));
+}
+
+std::optional<float> read_optional_float(TomlTable& table, std::string_view key, float min,
+                                         float max) {
+  if (!table.has(key)) return std::nullopt;
+  return read_float(table, key, min, min, max);
+}
+
 void require(TomlTable& table, std::string_view key, std::string_view where) {
   if (!table.has(key)) table.fail(key, fmt::format("{} has no '{}'", where, key));
 }

@@ -21,9 +21,14 @@ struct ParameterAttributes {
   float initial_mean = 0;
   float initial_std = -1;  // negative: 1/sqrt(fan-in)
   float learning_rate = 1;
-  float l2 = -1;  // negative: the optimizer's default
+  std::optional<float> l1;  // unset: the optimizer's
+  std::optional<float> l2;
+  std::optional<float> clip_value;
+  std::optional<float> clip_norm;
   bool sparse = false;
   bool is_static = false;
+
+  bool operator==(const ParameterAttributes&) const = default;
 };
 
 constexpr std::array<std::string_view, 13> kLayerTypes{"embedding",
@@ -78,7 +83,6 @@ struct JobConfig {
   DataConfig data;
   std::vector<LayerConfig> layers;
   wire::Optimizer optimizer;
-  float l2 = 0;  // [optimizer] l2, the default of every parameter
   wire::Strategy dense_strategy = wire::STRATEGY_SYNC;
   wire::Strategy sparse_strategy = wire::STRATEGY_SYNC;
   float async_lagged_grad_discard_ratio = 1.5F;

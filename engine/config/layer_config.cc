@@ -23,10 +23,13 @@ bool is_cost(std::string_view type) {
 ParameterAttributes read_attributes(TomlTable table) {
   ParameterAttributes attributes;
   attributes.name = table.string("name");
-  attributes.initial_mean = static_cast<float>(table.number("initial_mean", 0));
-  attributes.initial_std = static_cast<float>(table.number("initial_std", -1, 0));
-  attributes.learning_rate = static_cast<float>(table.number("learning_rate", 1, 0));
-  attributes.l2 = static_cast<float>(table.number("l2", -1, 0));
+  attributes.initial_mean = read_float(table, "initial_mean", 0, -kFloatMax);
+  attributes.initial_std = read_float(table, "initial_std", -1);
+  attributes.learning_rate = read_float(table, "learning_rate", 1);
+  attributes.l1 = read_optional_float(table, "l1");
+  attributes.l2 = read_optional_float(table, "l2");
+  attributes.clip_value = read_optional_float(table, "clip_value");
+  attributes.clip_norm = read_optional_float(table, "clip_norm");
   attributes.sparse = table.boolean("sparse", false);
   attributes.is_static = table.boolean("static", false);
   if (attributes.name.find_first_of("/\n") != std::string::npos || attributes.name == "." ||

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/multiversion.h"
 #include "engine/base/rng.h"
 #include "engine/kernels/exponential.h"
-#include "engine/kernels/multiversion.h"
 #include "engine/kernels/softmax.h"
 
 namespace paddle::kernels {

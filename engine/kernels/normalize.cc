@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "engine/base/multiversion.h"
 #include "engine/kernels/lane_sum.h"
-#include "engine/kernels/multiversion.h"
 
 namespace paddle::kernels {
 

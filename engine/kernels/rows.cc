@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/kernels/multiversion.h"
+#include "engine/base/multiversion.h"
 
 namespace paddle::kernels {
 

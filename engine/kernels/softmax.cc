@@ -3,9 +3,9 @@
 #include <array>
 #include <cmath>
 
+#include "engine/base/multiversion.h"
 #include "engine/kernels/exponential.h"
 #include "engine/kernels/lane_sum.h"
-#include "engine/kernels/multiversion.h"
 
 namespace paddle::kernels {
 namespace {

@@ -39,16 +39,19 @@ struct Rule {
   std::vector<std::string_view> types;
 };
 
-bool same_attributes(const wire::ParameterSpec& a, const wire::ParameterSpec& b) {
-  return a.initial_mean() == b.initial_mean() && a.initial_std() == b.initial_std() &&
-         a.learning_rate() == b.learning_rate() && a.l2() == b.l2() &&
-         a.is_static() == b.is_static();
+// Everything but the shape.
+bool same_attributes(wire::ParameterSpec a, wire::ParameterSpec b) {
+  a.clear_dims();
+  b.clear_dims();
+  return a.SerializeAsString() == b.SerializeAsString();
 }
 
-bool all_default(const config::ParameterAttributes& a) {
-  const config::ParameterAttributes d;
-  return a.initial_mean == d.initial_mean && a.initial_std == d.initial_std &&
-         a.learning_rate == d.learning_rate && a.l2 == d.l2 && a.is_static == d.is_static;
+// Nothing is given but where the parameter is.
+bool all_default(config::ParameterAttributes attributes) {
+  const config::ParameterAttributes otherwise;
+  attributes.name = otherwise.name;
+  attributes.sparse = otherwise.sparse;
+  return attributes == otherwise;
 }
 
 }  // namespace
@@ -234,7 +237,10 @@ Result<std::size_t> Builder::parameter(const ParameterRequest& request) {
   spec.set_initial_std(attributes.initial_std < 0 ? static_cast<float>(request.initial_std)
                                                   : attributes.initial_std);
   spec.set_learning_rate(attributes.learning_rate);
-  spec.set_l2(attributes.l2 < 0 ? default_l2_ : attributes.l2);
+  if (attributes.l1) spec.set_l1(*attributes.l1);
+  if (attributes.l2) spec.set_l2(*attributes.l2);
+  if (attributes.clip_value) spec.set_clip_value(*attributes.clip_value);
+  if (attributes.clip_norm) spec.set_clip_norm(*attributes.clip_norm);
   spec.set_is_static(attributes.is_static);
   if (!SafePath::parse(spec.name()) || spec.name().find('/') != std::string::npos) {
     return error(fmt::format("parameter name '{}' cannot be a file name", spec.name()));

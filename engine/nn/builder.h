@@ -35,8 +35,8 @@ struct ParameterRequest {
 class Builder {
  public:
   Builder(const std::vector<config::LayerConfig>& layers,
-          const std::vector<config::SlotConfig>& slots, float default_l2)
-      : configs_(layers), slots_(slots), default_l2_(default_l2) {}
+          const std::vector<config::SlotConfig>& slots)
+      : configs_(layers), slots_(slots) {}
 
   // Every layer, checked as a whole.
   Status build();
@@ -79,7 +79,6 @@ class Builder {
   const std::vector<config::LayerConfig>& configs_;
   const std::vector<config::SlotConfig>& slots_;
   std::size_t data_layers_ = 0;  // float slots are the first layers
-  float default_l2_;
   std::vector<std::unique_ptr<Layer>> layers_;
   std::vector<std::uint32_t> consumers_;  // by layer
   std::vector<wire::ParameterSpec> parameters_;

@@ -25,8 +25,8 @@ std::size_t elements(const wire::ParameterSpec& spec) {
 }  // namespace
 
 Result<Network> Network::build(const std::vector<config::LayerConfig>& layers,
-                               const std::vector<config::SlotConfig>& slots, float default_l2) {
-  Builder builder(layers, slots, default_l2);
+                               const std::vector<config::SlotConfig>& slots) {
+  Builder builder(layers, slots);
   PADDLE_TRY_STATUS(builder.build());
   Network network;
   network.layers_ = builder.take_layers();

@@ -20,10 +20,10 @@ namespace paddle::nn {
 
 class Network {
  public:
-  // slots: the batch's, in order. default_l2 holds where a parameter gives none.
+  // slots: the batch's, in order.
   // kUsage, naming the layer and the key, with a suggestion where there is one.
   static Result<Network> build(const std::vector<config::LayerConfig>& layers,
-                               const std::vector<config::SlotConfig>& slots, float default_l2);
+                               const std::vector<config::SlotConfig>& slots);
 
   // Dense and sparse, in network order; an index in it is a parameter id. Shapes: embedding
   // {vocabulary or 0, size}, fc weight {input width, size}, fc bias {size}.

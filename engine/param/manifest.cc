@@ -42,6 +42,8 @@ class Fields {
     rest_.remove_prefix(value.size());
     return value;
   }
+  // Whether an optional field comes next.
+  bool has(std::string_view key) const { return rest_.starts_with(fmt::format(" {}=", key)); }
   // A name may contain spaces, so it is the last field.
   std::string name() {
     constexpr std::string_view kPrefix = " name=";
@@ -76,17 +78,36 @@ class Fields {
   bool good_ = true;
 };
 
+std::string optional_field(std::string_view key, bool is_set, float value) {
+  return is_set ? fmt::format(" {}={}", key, value) : "";
+}
+
+std::string encode_optimizer(const wire::Optimizer& optimizer) {
+  std::string text = fmt::format("optimizer method={} learning_rate={}", optimizer.method(),
+                                 optimizer.learning_rate());
+  text += optional_field("momentum", optimizer.has_momentum(), optimizer.momentum());
+  text += optional_field("beta1", optimizer.has_beta1(), optimizer.beta1());
+  text += optional_field("beta2", optimizer.has_beta2(), optimizer.beta2());
+  text += optional_field("epsilon", optimizer.has_epsilon(), optimizer.epsilon());
+  text += optional_field("rho", optimizer.has_rho(), optimizer.rho());
+  text += optional_field("beta", optimizer.has_beta(), optimizer.beta());
+  text += optional_field("centered", optimizer.has_centered(), optimizer.centered() ? 1 : 0);
+  text += optional_field("average_window", has_average(optimizer), optimizer.average().window());
+  return text + "\n";
+}
+
 std::string encode_parameter(const ManifestParameter& parameter) {
   const wire::ParameterSpec& spec = parameter.spec;
   std::string dims;
   for (const std::uint64_t dim : spec.dims())
     dims += fmt::format("{}{}", dims.empty() ? "" : "x", dim);
   std::string text = fmt::format(
-      "parameter kind={} dims={} initial_mean={} initial_std={} learning_rate={} l2={} static={} "
+      "parameter kind={} dims={} initial_mean={} initial_std={} learning_rate={}{} static={} "
       "state_width={} rows={} files={} name={}\n",
       spec.sparse() ? "sparse" : "dense", dims, spec.initial_mean(), spec.initial_std(),
-      spec.learning_rate(), spec.l2(), spec.is_static() ? 1 : 0, parameter.state_width,
-      parameter.rows, parameter.files.size(), spec.name());
+      spec.learning_rate(), optional_field("l2", spec.has_l2(), spec.l2()),
+      spec.is_static() ? 1 : 0, parameter.state_width, parameter.rows, parameter.files.size(),
+      spec.name());
   for (const FileEntry& file : parameter.files) {
     text += fmt::format("file size={} crc32c={:08x} name={}\n", file.size, file.crc, file.name);
   }
@@ -128,14 +149,23 @@ class Decoder {
     info.pass = progress.number<std::uint64_t>("pass");
     info.step = progress.number<std::uint64_t>("step");
     info.seed = progress.number<std::uint64_t>("seed");
+    if (progress.has("samples")) info.samples = progress.number<std::uint64_t>("samples");
     if (!progress.complete()) return malformed(line_);
     Fields fields(line(), "optimizer");
     info.optimizer.set_method(std::string(fields.text("method")));
     info.optimizer.set_learning_rate(fields.number<float>("learning_rate"));
-    info.optimizer.set_momentum(fields.number<float>("momentum"));
-    info.optimizer.set_beta1(fields.number<float>("beta1"));
-    info.optimizer.set_beta2(fields.number<float>("beta2"));
-    info.optimizer.set_epsilon(fields.number<float>("epsilon"));
+    const auto number = [&fields](std::string_view key, auto set) {
+      if (fields.has(key)) set(fields.number<float>(key));
+    };
+    wire::Optimizer& optimizer = info.optimizer;
+    number("momentum", [&](float value) { optimizer.set_momentum(value); });
+    number("beta1", [&](float value) { optimizer.set_beta1(value); });
+    number("beta2", [&](float value) { optimizer.set_beta2(value); });
+    number("epsilon", [&](float value) { optimizer.set_epsilon(value); });
+    number("rho", [&](float value) { optimizer.set_rho(value); });
+    number("beta", [&](float value) { optimizer.set_beta(value); });
+    number("centered", [&](float value) { optimizer.set_centered(value != 0); });
+    number("average_window", [&](float value) { optimizer.mutable_average()->set_window(value); });
     if (!fields.complete()) return malformed(line_);
     while (rest_.starts_with("trainer ")) {
       Fields trainer(line(), "trainer");
@@ -162,7 +192,7 @@ class Decoder {
     spec.set_initial_mean(fields.number<float>("initial_mean"));
     spec.set_initial_std(fields.number<float>("initial_std"));
     spec.set_learning_rate(fields.number<float>("learning_rate"));
-    spec.set_l2(fields.number<float>("l2"));
+    if (fields.has("l2")) spec.set_l2(fields.number<float>("l2"));
     spec.set_is_static(fields.text("static") == "1");
     parameter.state_width = fields.number<std::uint32_t>("state_width");
     parameter.rows = fields.number<std::uint64_t>("rows");
@@ -205,14 +235,11 @@ std::string rows_file_name(const std::string& parameter, std::size_t number) {
 
 std::string encode_manifest(const Manifest& manifest) {
   const SnapshotInfo& info = manifest.info;
-  const wire::Optimizer& optimizer = info.optimizer;
   std::string text =
       fmt::format("snapshot format={} engine={}\n", kSnapshotFormat, kProgramVersion);
-  text += fmt::format("progress pass={} step={} seed={}\n", info.pass, info.step, info.seed);
-  text +=
-      fmt::format("optimizer method={} learning_rate={} momentum={} beta1={} beta2={} epsilon={}\n",
-                  optimizer.method(), optimizer.learning_rate(), optimizer.momentum(),
-                  optimizer.beta1(), optimizer.beta2(), optimizer.epsilon());
+  text += fmt::format("progress pass={} step={} seed={} samples={}\n", info.pass, info.step,
+                      info.seed, info.samples);
+  text += encode_optimizer(info.optimizer);
   for (std::size_t i = 0; i < info.trainer_cursors.size(); ++i) {
     text += fmt::format("trainer id={} cursor={}\n", i, info.trainer_cursors[i]);
   }

@@ -85,13 +85,15 @@ Status validate(const wire::ParameterSpec& spec) {
     return refuse(spec.name(),
                   "initial_mean and initial_std must be finite, initial_std not negative");
   }
-  if (!std::isfinite(spec.learning_rate()) || spec.learning_rate() < 0) {
-    return refuse(spec.name(), "learning_rate must be finite and not negative");
-  }
-  if (!std::isfinite(spec.l2()) || spec.l2() < 0) {
-    return refuse(spec.name(), "l2 must be finite and not negative");
-  }
-  return {};
+  const auto check = [&spec](const char* what, float value) -> Status {
+    if (std::isfinite(value) && value >= 0) return {};
+    return refuse(spec.name(), fmt::format("{} must be finite and not negative", what));
+  };
+  PADDLE_TRY_STATUS(check("learning_rate", spec.learning_rate()));
+  PADDLE_TRY_STATUS(check("l1", spec.l1()));
+  PADDLE_TRY_STATUS(check("l2", spec.l2()));
+  PADDLE_TRY_STATUS(check("clip_value", spec.clip_value()));
+  return check("clip_norm", spec.clip_norm());
 }
 
 Status validate(const wire::ParameterSet& set) {

@@ -6,7 +6,6 @@
 
 #include "engine/param/finite.h"
 #include "engine/param/initial.h"
-#include "engine/param/optimizer.h"
 
 namespace paddle::pserver {
 
@@ -25,12 +24,17 @@ Result<DenseTable> DenseTable::create(const wire::ParameterSet& set, std::uint32
                                shard, bytes_max, spec.name()),
                    "use more pservers or ports_num"};
     }
-    table.blocks_.push_back({block.parameter, table.size_, block.size, 0, spec.name()});
+    table.blocks_.push_back({block.parameter, table.size_, block.size, 0, spec.name(),
+                             param::UpdateRule(set.optimizer(), spec)});
     table.size_ += block.size;
     table.values_.resize(table.size_);
     param::fill_initial(std::span(table.values_).last(block.size), spec, set.seed(), block.begin);
   }
   table.state_.resize(table.size_ * table.state_width_);
+  for (const Block& block : table.blocks_) {
+    block.rule.start(std::span(table.values_).subspan(block.offset, block.size),
+                     table.state_of(block));
+  }
   return table;
 }
 
@@ -84,20 +88,17 @@ std::string DenseTable::find_not_finite(std::span<const float> gradient) const {
   return "";
 }
 
-void DenseTable::apply(const wire::ParameterSet& set, std::span<const float> gradient) {
+std::span<float> DenseTable::state_of(const Block& block) {
+  return std::span(state_).subspan(block.offset * state_width_, block.size * state_width_);
+}
+
+void DenseTable::apply(float learning_rate, std::span<const float> gradient) {
   PADDLE_CHECK(gradient.size() == size_);
   for (Block& block : blocks_) {
-    const auto& spec = set.parameters(static_cast<int>(block.parameter));
-    if (spec.is_static()) continue;
-    ++block.update_count;
-    const param::Update update{
-        .learning_rate = set.optimizer().learning_rate() * spec.learning_rate(),
-        .l2 = spec.l2(),
-        .count = block.update_count};
-    param::apply_update(
-        set.optimizer(), update, std::span(values_).subspan(block.offset, block.size),
-        gradient.subspan(block.offset, block.size),
-        std::span(state_).subspan(block.offset * state_width_, block.size * state_width_));
+    if (block.rule.is_static()) continue;
+    block.rule.apply(learning_rate, ++block.update_count,
+                     std::span(values_).subspan(block.offset, block.size),
+                     gradient.subspan(block.offset, block.size), state_of(block));
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "engine/base/bytes.h"
 #include "engine/base/result.h"
+#include "engine/param/optimizer.h"
 #include "engine/param/partition.h"
 #include "proto/parameters.pb.h"
 
@@ -33,7 +34,7 @@ class DenseTable {
   // Name of the parameter whose gradient is not finite, or "". gradient.size() == size().
   std::string find_not_finite(std::span<const float> gradient) const;
   // One update of every block that is not static. gradient.size() == size().
-  void apply(const wire::ParameterSet& set, std::span<const float> gradient);
+  void apply(float learning_rate, std::span<const float> gradient);
 
  private:
   struct Block {
@@ -42,7 +43,10 @@ class DenseTable {
     std::uint64_t size = 0;
     std::uint64_t update_count = 0;
     std::string name;
+    param::UpdateRule rule;
   };
+
+  std::span<float> state_of(const Block& block);
 
   std::uint64_t size_ = 0;
   std::uint32_t state_width_ = 0;

@@ -24,8 +24,20 @@ void compare_specs(std::string& found, const wire::ParameterSpec& a, const wire:
   compare(found, prefix + "initial_mean", a.initial_mean(), b.initial_mean());
   compare(found, prefix + "initial_std", a.initial_std(), b.initial_std());
   compare(found, prefix + "learning_rate", a.learning_rate(), b.learning_rate());
+  compare(found, prefix + "l1", a.l1(), b.l1());
   compare(found, prefix + "l2", a.l2(), b.l2());
+  compare(found, prefix + "clip_value", a.clip_value(), b.clip_value());
+  compare(found, prefix + "clip_norm", a.clip_norm(), b.clip_norm());
   compare(found, prefix + "is_static", a.is_static(), b.is_static());
+}
+
+std::string schedule(const wire::LearningRateSchedule& schedule) {
+  std::string text = fmt::format("{} a {} b {} warm-up {}", schedule.name(), schedule.a(),
+                                 schedule.b(), schedule.warmup_samples());
+  for (const auto& step : schedule.steps()) {
+    text += fmt::format(" {}:{}", step.until(), step.rate());
+  }
+  return text;
 }
 
 void compare_optimizers(std::string& found, const wire::Optimizer& a, const wire::Optimizer& b) {
@@ -35,6 +47,18 @@ void compare_optimizers(std::string& found, const wire::Optimizer& a, const wire
   compare(found, "optimizer beta1", a.beta1(), b.beta1());
   compare(found, "optimizer beta2", a.beta2(), b.beta2());
   compare(found, "optimizer epsilon", a.epsilon(), b.epsilon());
+  compare(found, "optimizer rho", a.rho(), b.rho());
+  compare(found, "optimizer beta", a.beta(), b.beta());
+  compare(found, "optimizer centered", a.centered(), b.centered());
+  compare(found, "optimizer l1", a.l1(), b.l1());
+  compare(found, "optimizer l2", a.l2(), b.l2());
+  compare(found, "optimizer clip_value", a.clip_value(), b.clip_value());
+  compare(found, "optimizer clip_norm", a.clip_norm(), b.clip_norm());
+  compare(found, "optimizer clip_global_norm", a.clip_global_norm(), b.clip_global_norm());
+  compare(found, "learning_rate_schedule", schedule(a.schedule()), schedule(b.schedule()));
+  compare(found, "average_window", a.average().window(), b.average().window());
+  compare(found, "min_average_window", a.average().window_min(), b.average().window_min());
+  compare(found, "max_average_window", a.average().window_max(), b.average().window_max());
 }
 
 std::string_view strategy(wire::Strategy value) {
@@ -63,6 +87,10 @@ std::string parameter_difference(const wire::ParameterSet& here, const wire::Par
   compare(found, "the number of dense ports", here.dense_shards(), there.dense_shards());
   compare(found, "the number of sparse ports", here.sparse_shards(), there.sparse_shards());
   compare(found, "min_block_size", here.min_block_size(), there.min_block_size());
+  // A value that is given on one side only, and is the same as what not giving it reads as.
+  if (found.empty() && here.SerializeAsString() != there.SerializeAsString()) {
+    found = "one gives a value explicitly that the other leaves out";
+  }
   return found;
 }
 

@@ -72,12 +72,12 @@ std::span<const float> mean_dense(std::span<const Push* const> pushes, std::vect
   return scratch;
 }
 
-void apply_rows(const wire::ParameterSet& set, std::span<const Push* const> pushes,
+void apply_rows(float learning_rate, std::span<const Push* const> pushes,
                 const SparseTables& tables) {
   const auto active = with_samples(pushes);
   if (active.size() == 1) {
     for (const RowSegment& segment : active.front()->segments()) {
-      tables[segment.parameter]->apply(set, segment.ids, segment.floats);
+      tables[segment.parameter]->apply(learning_rate, segment.ids, segment.floats);
     }
     return;
   }
@@ -99,7 +99,7 @@ void apply_rows(const wire::ParameterSet& set, std::span<const Push* const> push
         add_scaled(mean, shares[rows[at].contributor], rows[at].gradient);
       }
     }
-    tables[parameter]->apply(set, ids, means);
+    tables[parameter]->apply(learning_rate, ids, means);
   }
 }
 

@@ -24,7 +24,7 @@ std::span<const float> mean_dense(std::span<const Push* const> pushes, std::vect
                                   std::vector<float>& part);
 
 // One update of each row that any contributor names, in (table, id) order.
-void apply_rows(const wire::ParameterSet& set, std::span<const Push* const> pushes,
+void apply_rows(float learning_rate, std::span<const Push* const> pushes,
                 const SparseTables& tables);
 
 }  // namespace paddle::pserver

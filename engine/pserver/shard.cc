@@ -234,6 +234,7 @@ void Shard::reply_position(Call& call) {
   message.set_step(step_);
   message.set_passes_finished(passes_finished_);
   message.set_ready(ready_);
+  message.set_samples(samples_);
   for (const Trainer& trainer : membership_.trainers()) message.add_cursors(trainer.last_applied);
   call.trainer.seen_updates = updates_;
   reply(call.trainer, FrameType::kPosition, message, {}, call.out);

@@ -94,6 +94,8 @@ class Shard final : public net::FrameHandler {
   Refused check_values(const Call& call, const Push& push);
   // Memory for the rows that these segments create, so that applying them cannot fail.
   Refused check_room(std::span<const RowSegment> segments, std::uint64_t contributors);
+  // The schedule's learning rate for an update of this many samples, which it counts.
+  float next_learning_rate(std::uint64_t samples);
   void apply_now(Call& call);
   void try_commit(TimePoint now, std::vector<net::Outgoing>& out);
   void try_finish_pass(std::vector<net::Outgoing>& out);
@@ -123,6 +125,7 @@ class Shard final : public net::FrameHandler {
   std::uint64_t updates_ = 0;   // async: pushes applied
   std::uint64_t progress_ = 0;  // requests taken
   std::uint64_t passes_finished_ = 0;
+  std::uint64_t samples_ = 0;     // of the whole job
   wire::PassFinished totals_;     // of the pass that runs
   wire::PassFinished last_pass_;  // for a FinishPass that comes again
   std::vector<float> scratch_;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "engine/param/finite.h"
+#include "engine/param/schedule.h"
 #include "engine/pserver/shard.h"
 
 namespace paddle::pserver {
@@ -173,6 +174,11 @@ Shard::Refused Shard::end_part(Call& call) {
   return {};
 }
 
+float Shard::next_learning_rate(std::uint64_t samples) {
+  samples_ += samples;
+  return param::learning_rate(set_->optimizer(), {samples_, passes_finished_});
+}
+
 void Shard::apply_now(Call& call) {
   Trainer& trainer = call.trainer;
   const float ratio = set_->async_lagged_grad_discard_ratio();
@@ -181,11 +187,12 @@ void Shard::apply_now(Call& call) {
   const bool is_discarded =
       dense_ && static_cast<double>(updates_ - trainer.seen_updates) >= threshold;
   const Push* const push = &*trainer.push;
+  const float learning_rate = next_learning_rate(push->samples);
   if (is_discarded) {
     totals_.set_discarded(totals_.discarded() + 1);
   } else {
-    if (dense_ && push->samples > 0) dense_->apply(*set_, push->dense(scratch_));
-    if (!dense_) apply_rows(*set_, std::span(&push, 1), tables_);
+    if (dense_ && push->samples > 0) dense_->apply(learning_rate, push->dense(scratch_));
+    if (!dense_) apply_rows(learning_rate, std::span(&push, 1), tables_);
     ++updates_;
   }
   totals_.set_samples(totals_.samples() + push->samples);
@@ -205,11 +212,14 @@ void Shard::try_commit(TimePoint now, std::vector<net::Outgoing>& out) {
     pushes.push_back(&*trainer.push);
   }
   if (pushes.empty()) return;
+  std::uint64_t samples = 0;
+  for (const Push* push : pushes) samples += push->samples;
+  const float learning_rate = next_learning_rate(samples);
   if (dense_) {
     const auto gradient = mean_dense(pushes, scratch_, part_scratch_);
-    if (gradient.size() == dense_->size()) dense_->apply(*set_, gradient);
+    if (gradient.size() == dense_->size()) dense_->apply(learning_rate, gradient);
   } else {
-    apply_rows(*set_, pushes, tables_);
+    apply_rows(learning_rate, pushes, tables_);
   }
   for (const Push* push : pushes) {
     totals_.set_samples(totals_.samples() + push->samples);

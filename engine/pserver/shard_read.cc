@@ -40,6 +40,7 @@ Shard::Refused Shard::on_load_begin(Call& call, const wire::LoadBegin& message) 
   }
   step_ = message.step();
   passes_finished_ = message.passes_finished();
+  samples_ = message.samples();
   reply_position(call);
   return {};
 }

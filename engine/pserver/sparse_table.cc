@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "engine/param/optimizer.h"
 #include "engine/param/parameter_set.h"
 
 namespace paddle::pserver {
@@ -23,13 +22,20 @@ std::size_t huge_from(std::uint64_t bytes_per_row) {
   return bytes / MemoryRegion::kHugePageBytes * MemoryRegion::kHugePageBytes;
 }
 
+// Stays at its largest value: so many updates count as infinitely many.
+std::uint32_t increment(std::uint32_t& count) {
+  if (count < std::numeric_limits<std::uint32_t>::max()) ++count;
+  return count;
+}
+
 }  // namespace
 
 SparseTable::SparseTable(const wire::ParameterSet& set, std::uint32_t index)
     : spec_(set.parameters(static_cast<int>(index))),
       initial_(spec_, set.seed()),
+      rule_(set.optimizer(), spec_),
       width_(param::row_width(spec_)),
-      state_width_(static_cast<std::uint32_t>(param::state_width(set.optimizer()))),
+      state_width_(static_cast<std::uint32_t>(rule_.state_width())),
       row_floats_(width_ * (1 + state_width_)),
       counts_updates_(param::counts_updates(set.optimizer())),
       payload_bytes_per_row_(row_floats_ * sizeof(float) +
@@ -110,17 +116,15 @@ std::uint32_t SparseTable::create(std::uint64_t home, std::uint64_t id) {
   index_.insert_at(home, id, number);
   float* const data = row_data(number);
   initial_.fill({data, width_}, id);
-  std::fill_n(data + width_, state_width_ * width_, 0.0F);
+  rule_.start({data, width_}, {data + width_, state_width_ * width_});
   if (counts_updates_) update_counts()[number] = 0;
   return number;
 }
 
-void SparseTable::apply(const wire::ParameterSet& set, std::span<const std::uint64_t> ids,
+void SparseTable::apply(float learning_rate, std::span<const std::uint64_t> ids,
                         std::span<const float> gradients) {
   PADDLE_CHECK(gradients.size() == ids.size() * width_);
-  if (spec_.is_static()) return;
-  param::Update update{.learning_rate = set.optimizer().learning_rate() * spec_.learning_rate(),
-                       .l2 = spec_.l2()};
+  if (rule_.is_static()) return;
   Block block;
   for (std::size_t begin = 0; begin < ids.size(); begin += kBlock) {
     const auto part = ids.subspan(begin, std::min(kBlock, ids.size() - begin));
@@ -130,11 +134,12 @@ void SparseTable::apply(const wire::ParameterSet& set, std::span<const std::uint
       if (i + kAhead < part.size()) prefetch_row(block.numbers[i + kAhead], row_floats_);
       const std::uint32_t number =
           block.numbers[i] != RowIndex::kNone ? block.numbers[i] : create(block.homes[i], part[i]);
-      if (counts_updates_) update.count = ++update_counts()[number];
+      std::uint64_t count = 1;
+      if (counts_updates_) count = increment(update_counts()[number]);
       float* const data = row_data(number);
-      param::apply_update(set.optimizer(), update, {data, width_},
-                          gradients.subspan((begin + i) * width_, width_),
-                          {data + width_, state_width_ * width_});
+      rule_.apply(learning_rate, count, {data, width_},
+                  gradients.subspan((begin + i) * width_, width_),
+                  {data + width_, state_width_ * width_});
     }
   }
 }

@@ -8,6 +8,7 @@
 
 #include "engine/base/result.h"
 #include "engine/param/initial.h"
+#include "engine/param/optimizer.h"
 #include "engine/pserver/row_index.h"
 #include "proto/parameters.pb.h"
 
@@ -39,7 +40,7 @@ class SparseTable {
   Status reserve(std::uint64_t count);
   // One update of each row; the first one creates it. Does nothing to a static table. ids are
   // unique; gradients.size() == ids.size() * width.
-  void apply(const wire::ParameterSet& set, std::span<const std::uint64_t> ids,
+  void apply(float learning_rate, std::span<const std::uint64_t> ids,
              std::span<const float> gradients);
 
   struct Row {
@@ -77,6 +78,7 @@ class SparseTable {
 
   wire::ParameterSpec spec_;
   param::InitialRows initial_;
+  param::UpdateRule rule_;
   std::uint64_t width_;
   std::uint32_t state_width_;
   std::uint64_t row_floats_;

@@ -16,8 +16,7 @@ std::size_t element_count(const wire::ParameterSpec& spec) {
 }  // namespace
 
 Result<Model> Model::build(const config::JobConfig& job) {
-  PADDLE_TRY(nn::Network network,
-             nn::Network::build(job.layers, config::data_slots(job.data), job.l2));
+  PADDLE_TRY(nn::Network network, nn::Network::build(job.layers, config::data_slots(job.data)));
   return Model(std::move(network), job.train.trainer_count);
 }
 

@@ -52,10 +52,11 @@ Status ParameterClientImpl::load_snapshot(const std::string& directory) {
   const param::SnapshotInfo& info = reader.info();
   const wire::ParameterSet& set = options_.parameters;
   const auto saved = reader.parameters();
-  const bool with_state = info.optimizer.method() == set.optimizer().method();
+  const bool with_state = param::same_state(info.optimizer, set.optimizer());
   if (!with_state) {
     log_warning(
-        "snapshot {} was trained with {}, this job uses {}: its optimizer state starts anew",
+        "snapshot {} was trained with {}, this job uses {} or other options of it: its optimizer "
+        "state starts anew",
         directory, info.optimizer.method(), set.optimizer().method());
   }
   for (int i = 0; i < set.parameters_size(); ++i) {
@@ -75,6 +76,7 @@ Status ParameterClientImpl::load_snapshot(const std::string& directory) {
   wire::LoadBegin begin;
   begin.set_step(info.step);
   begin.set_passes_finished(info.pass);
+  begin.set_samples(info.samples);
   if (info.trainer_cursors.size() == set.num_trainers()) {
     for (const std::uint64_t cursor : info.trainer_cursors) begin.add_cursors(cursor);
   }
@@ -182,6 +184,7 @@ Status ParameterClientImpl::save_snapshot(const std::string& directory) {
   info.optimizer = set.optimizer();
   info.pass = position.passes_finished();
   info.step = position.step();
+  info.samples = position.samples();
   info.seed = set.seed();
   info.trainer_cursors.assign(position.cursors().begin(), position.cursors().end());
   for (int i = 0; i < set.parameters_size(); ++i) {

@@ -53,7 +53,10 @@ TEST_P(Parity, OnePserverGivesTheSameBitsAsLocalTraining) {
   ASSERT_TRUE(job.run("many", {.pservers = 2, .ports_num = 2}, flags));
   EXPECT_EQ(job.snapshot("many", 0).at("_output.w0"), local.at("_output.w0"));
 }
-INSTANTIATE_TEST_SUITE_P(Optimizers, Parity, testing::Values("sgd", "momentum", "adagrad", "adam"));
+INSTANTIATE_TEST_SUITE_P(Optimizers, Parity,
+                         testing::Values("sgd", "momentum", "torch_momentum", "adagrad",
+                                         "decayed_adagrad", "adadelta", "rmsprop", "adam", "adamax",
+                                         "ftrl"));
 
 TEST(LocalTraining, LearnsAndReports) {
   Job job;

@@ -75,11 +75,11 @@ TEST_F(JobConfigTest, ReadsEveryPart) {
   EXPECT_EQ(job->layers[1].size, 3U);
   EXPECT_EQ(job->layers[1].activation, "");
   EXPECT_TRUE(job->layers[1].has_bias);
-  EXPECT_EQ(job->layers[1].weight.l2, -1.0F);
+  EXPECT_EQ(job->layers[1].weight.l2, std::nullopt);
   EXPECT_EQ(job->layers[1].bias.learning_rate, 2.0F);
   EXPECT_EQ(job->layers[2].label, "next");
   EXPECT_EQ(job->optimizer.method(), "adagrad");
-  EXPECT_EQ(job->l2, 8e-4F);
+  EXPECT_EQ(job->optimizer.l2(), 8e-4F);
   EXPECT_EQ(job->dense_strategy, wire::STRATEGY_ASYNC);
   EXPECT_EQ(job->sparse_strategy, wire::STRATEGY_SYNC);
   EXPECT_EQ(job->train.passes, 2U);

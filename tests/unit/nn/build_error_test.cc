@@ -8,7 +8,7 @@ namespace {
 using Layers = std::vector<config::LayerConfig>;
 
 Error build_error(const Layers& layers) {
-  const auto built = Network::build(layers, parse_slots({"word", "label", "price:3"}), 0);
+  const auto built = Network::build(layers, parse_slots({"word", "label", "price:3"}));
   if (built) {
     ADD_FAILURE() << "it was built";
     return {};

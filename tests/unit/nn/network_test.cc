@@ -34,11 +34,14 @@ Batch toy_text(std::size_t size, std::uint64_t seed) {
 TEST(Network, ParametersInNetworkOrderWithNamesShapesAndAttributes) {
   auto words = embedding("words", {"w"}, 4, true, "table");
   words.weight.initial_std = 0.25F;
-  words.weight.l2 = 0;
+  words.weight.l2 = 0.0F;
+  words.weight.l1 = 0.125F;
+  words.weight.clip_value = 5.0F;
+  words.weight.clip_norm = 6.0F;
   auto hidden = fc("hidden", {"words", "words"}, 8, "");
   hidden.bias.learning_rate = 2;
   const auto network =
-      Network::build({words, hidden, cost("cost", "hidden", "y")}, parse_slots({"w", "y"}), 0.5F);
+      Network::build({words, hidden, cost("cost", "hidden", "y")}, parse_slots({"w", "y"}));
   ASSERT_TRUE(network) << network.error().message;
   const auto& parameters = network->parameters();
   ASSERT_EQ(parameters.size(), 4U);
@@ -47,12 +50,18 @@ TEST(Network, ParametersInNetworkOrderWithNamesShapesAndAttributes) {
   EXPECT_EQ(parameters[0].dims(0), 0U);
   EXPECT_EQ(parameters[0].dims(1), 4U);
   EXPECT_EQ(parameters[0].initial_std(), 0.25F);
+  // What is given for one parameter, even 0, replaces the optimizer's.
+  EXPECT_TRUE(parameters[0].has_l2());
   EXPECT_EQ(parameters[0].l2(), 0.0F);
+  EXPECT_EQ(parameters[0].l1(), 0.125F);
+  EXPECT_EQ(parameters[0].clip_value(), 5.0F);
+  EXPECT_EQ(parameters[0].clip_norm(), 6.0F);
   EXPECT_EQ(parameters[1].name(), "_hidden.w0");
   EXPECT_EQ(parameters[2].name(), "_hidden.w1");
   EXPECT_EQ(parameters[2].dims(0), 4U);
   EXPECT_EQ(parameters[2].dims(1), 8U);
-  EXPECT_EQ(parameters[2].l2(), 0.5F);
+  EXPECT_FALSE(parameters[2].has_l1() || parameters[2].has_l2() || parameters[2].has_clip_value() ||
+               parameters[2].has_clip_norm());
   EXPECT_FLOAT_EQ(parameters[2].initial_std(), 1 / std::sqrt(8.0F));
   EXPECT_EQ(parameters[3].name(), "_hidden.wbias");
   EXPECT_EQ(parameters[3].initial_std(), 0.0F);

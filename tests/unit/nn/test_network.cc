@@ -74,7 +74,7 @@ std::vector<config::SlotConfig> parse_slots(const std::vector<std::string>& slot
 TestNetwork::TestNetwork(std::vector<config::LayerConfig> layer_configs,
                          std::vector<std::string> slot_names, std::uint64_t seed)
     : layers(std::move(layer_configs)), slots(std::move(slot_names)), network([&] {
-        auto built = Network::build(layers, parse_slots(slots), 0);
+        auto built = Network::build(layers, parse_slots(slots));
         if (!built) throw std::runtime_error(built.error().message);
         return *std::move(built);
       }()) {

@@ -7,6 +7,7 @@
 #include "engine/param/initial.h"
 #include "engine/param/optimizer.h"
 #include "engine/param/parameter_set.h"
+#include "engine/param/schedule.h"
 #include "engine/pserver/shard.h"
 #include "engine/trainer/client_plan.h"
 #include "engine/trainer/parameter_client.h"
@@ -33,6 +34,25 @@ std::unique_ptr<ParameterClient> client_of(const wire::ParameterSet& set,
   return client ? *std::move(client) : nullptr;
 }
 
+constexpr std::uint64_t kSamples = 4;  // of each push
+
+// Everything an optimizer can have around its formula.
+wire::ParameterSet full_set(const std::string& method, std::uint32_t dense_shards = 1,
+                            std::uint32_t sparse_shards = 1) {
+  auto set = test::small_set(method, 1, dense_shards, sparse_shards);
+  wire::Optimizer& optimizer = *set.mutable_optimizer();
+  optimizer.set_momentum(0.5F);
+  optimizer.set_l1(1e-4F);
+  optimizer.set_clip_value(1);
+  optimizer.mutable_schedule()->set_name("poly");
+  optimizer.mutable_schedule()->set_a(0.1);
+  optimizer.mutable_schedule()->set_b(0.5);
+  optimizer.mutable_schedule()->set_warmup_samples(9);
+  optimizer.mutable_average()->set_window(0.5F);
+  optimizer.mutable_average()->set_window_min(2);
+  return set;
+}
+
 // What a job looks like without any pserver.
 struct Direct {
   explicit Direct(const wire::ParameterSet& parameters) : set(parameters) {
@@ -40,18 +60,24 @@ struct Direct {
       dense[i].resize(param::element_count(set.parameters(i)));
       param::fill_initial(dense[i], set.parameters(i), set.seed(), 0);
       dense_state[i].resize(dense[i].size() * param::state_width(set.optimizer()));
+      rule(i).start(dense[i], dense_state[i]);
     }
     row.resize(3);
     param::fill_initial_row(row, set.parameters(2), set.seed(), 99);
     row_state.resize(3 * param::state_width(set.optimizer()));
+    rule(2).start(row, row_state);
+  }
+  param::UpdateRule rule(int parameter) const {
+    return {set.optimizer(), set.parameters(parameter)};
   }
   void step(std::uint64_t count, std::span<const DenseParameter> gradients,
             std::span<const float> row_gradient) {
+    const float rate = param::learning_rate(set.optimizer(), {count * kSamples, 0});
     for (int i = 0; i < 2; ++i) {
-      param::apply_update(set.optimizer(), {0.1F, set.parameters(i).l2(), count}, dense[i],
-                          gradients[static_cast<std::size_t>(i)].gradient, dense_state[i]);
+      rule(i).apply(rate, count, dense[i], gradients[static_cast<std::size_t>(i)].gradient,
+                    dense_state[i]);
     }
-    param::apply_update(set.optimizer(), {0.1F * 0.5F, 0, count}, row, row_gradient, row_state);
+    rule(2).apply(rate, count, row, row_gradient, row_state);
   }
   wire::ParameterSet set;
   std::vector<float> dense[2];
@@ -76,7 +102,7 @@ void run_steps(ParameterClient& client, int from, int to, std::vector<DenseParam
                 direct->row);
     }
     rows[0].gradients.assign(rows[0].ids.size() * 3, 0.01F * static_cast<float>(step));
-    ASSERT_TRUE(client.push(4, 2.5, dense, rows));
+    ASSERT_TRUE(client.push(kSamples, 2.5, dense, rows));
     if (direct == nullptr) continue;
     direct->step(static_cast<std::uint64_t>(step), dense,
                  std::span<const float>(rows[0].gradients).subspan(3, 3));
@@ -95,7 +121,7 @@ std::vector<SparseRows> some_rows() {
 class Client : public testing::TestWithParam<std::tuple<std::string, wire::Strategy>> {};
 
 TEST_P(Client, OneTrainerIsBitEqualToApplyingUpdatesDirectly) {
-  auto set = test::small_set(std::get<0>(GetParam()), 1, 3, 2);
+  auto set = full_set(std::get<0>(GetParam()), 3, 2);
   set.set_dense_strategy(std::get<1>(GetParam()));
   set.set_sparse_strategy(std::get<1>(GetParam()));
   const auto client = client_of(set);
@@ -121,11 +147,11 @@ TEST_P(Client, SnapshotGoesOnBitEqualOnAnotherNumberOfPorts) {
   const std::string directory = testing::TempDir() + "/client_snapshot_" + std::get<0>(GetParam()) +
                                 std::to_string(std::get<1>(GetParam()));
   std::filesystem::remove_all(directory);
-  Direct direct(test::small_set(std::get<0>(GetParam()), 1));
+  Direct direct(full_set(std::get<0>(GetParam())));
   auto dense = dense_parameters();
   auto rows = some_rows();
   {
-    auto set = test::small_set(std::get<0>(GetParam()), 1, 3, 2);
+    auto set = full_set(std::get<0>(GetParam()), 3, 2);
     set.set_dense_strategy(std::get<1>(GetParam()));
     const auto client = client_of(set);
     ASSERT_TRUE(client->ready());
@@ -134,7 +160,7 @@ TEST_P(Client, SnapshotGoesOnBitEqualOnAnotherNumberOfPorts) {
     const Status saved = client->save_snapshot(directory);
     ASSERT_TRUE(saved) << saved.error().message;
   }
-  const auto client = client_of(test::small_set(std::get<0>(GetParam()), 1, 1, 5));
+  const auto client = client_of(full_set(std::get<0>(GetParam()), 1, 5));
   const Status loaded = client->load_snapshot(directory);
   ASSERT_TRUE(loaded) << loaded.error().message;
   ASSERT_TRUE(client->ready());
@@ -145,8 +171,65 @@ TEST_P(Client, SnapshotGoesOnBitEqualOnAnotherNumberOfPorts) {
   std::filesystem::remove_all(directory);
 }
 
+// A table and a dense parameter of the same values and gradients.
+TEST_P(Client, DenseEqualsSparseWhereEveryRowIsNamedInEveryRound) {
+  auto set = full_set(std::get<0>(GetParam()), 2, 2);
+  set.set_dense_strategy(std::get<1>(GetParam()));
+  set.set_sparse_strategy(std::get<1>(GetParam()));
+  set.mutable_optimizer()->set_l2(0.01F);
+  set.clear_parameters();
+  for (const std::uint64_t rows : {4U, 0U}) {
+    auto* const spec = set.add_parameters();
+    spec->set_name(rows == 0 ? "table" : "dense");
+    spec->add_dims(rows);
+    spec->add_dims(5);
+    spec->set_sparse(rows == 0);
+    spec->set_initial_mean(0.25F);
+    spec->set_learning_rate(0.5F);
+  }
+  const auto client = client_of(set);
+  ASSERT_TRUE(client->ready());
+  std::vector<DenseParameter> dense = {{0, {}, {}}};
+  std::vector<SparseRows> rows = {{1, {0, 1, 2, 3}, {}, {}}};
+  for (int step = 1; step <= 6; ++step) {
+    for (int i = 0; i < 20; ++i) {
+      dense[0].gradient.resize(20);
+      dense[0].gradient[static_cast<std::size_t>(i)] =
+          0.21F * static_cast<float>(i) - 0.3F * static_cast<float>(step);
+    }
+    rows[0].gradients = dense[0].gradient;
+    ASSERT_TRUE(client->push(kSamples, 0, dense, rows));
+    ASSERT_TRUE(client->pull_rows(rows));
+    ASSERT_EQ(dense[0].value, rows[0].values) << step;
+  }
+  EXPECT_NE(dense[0].value[0], 0.25F);
+}
+
+// The second update of a row is its second, however many rounds went by; no decay in between.
+TEST_P(Client, ARowCountsItsOwnUpdatesOnly) {
+  const auto set = full_set(std::get<0>(GetParam()));
+  const auto client = client_of(set);
+  ASSERT_TRUE(client->ready());
+  Direct direct(set);
+  auto dense = dense_parameters();
+  for (auto& parameter : dense) parameter.gradient.clear();
+  for (std::uint64_t step = 1; step <= 5; ++step) {
+    const bool is_named = step == 1 || step == 4;
+    std::vector<SparseRows> rows = {{2, {is_named ? 99U : 5U}, {}, {1, -0.5F, 0.25F}}};
+    ASSERT_TRUE(client->push(kSamples, 0, dense, rows));
+    if (!is_named) continue;
+    direct.rule(2).apply(param::learning_rate(set.optimizer(), {step * kSamples, 0}),
+                         step == 1 ? 1 : 2, direct.row, rows[0].gradients, direct.row_state);
+  }
+  std::vector<SparseRows> rows = {{2, {99}, {}, {}}};
+  ASSERT_TRUE(client->pull_rows(rows));
+  EXPECT_EQ(rows[0].values, direct.row);
+}
+
 INSTANTIATE_TEST_SUITE_P(Methods, Client,
-                         testing::Combine(testing::Values("sgd", "momentum", "adagrad", "adam"),
+                         testing::Combine(testing::Values("sgd", "momentum", "torch_momentum",
+                                                          "adagrad", "decayed_adagrad", "adadelta",
+                                                          "rmsprop", "adam", "adamax", "ftrl"),
                                           testing::Values(wire::STRATEGY_SYNC,
                                                           wire::STRATEGY_ASYNC)),
                          [](const auto& test) {

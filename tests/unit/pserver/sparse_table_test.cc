@@ -24,6 +24,7 @@ struct ModelRow {
 TEST(SparseTable, EqualsAMapOfRowsOverTheFullIdRange) {
   const auto set = test::small_set("adam", 1);
   const auto& spec = set.parameters(kTable);
+  const param::UpdateRule rule(set.optimizer(), spec);
   SparseTable table(set, kTable);
   std::map<std::uint64_t, ModelRow> model;
   Rng rng(42);
@@ -41,10 +42,9 @@ TEST(SparseTable, EqualsAMapOfRowsOverTheFullIdRange) {
       row.state.resize(6);
       param::fill_initial_row(row.value, spec, set.seed(), id);
     }
-    param::apply_update(set.optimizer(), {0.1F * 0.5F, spec.l2(), ++row.count}, row.value, gradient,
-                        row.state);
+    rule.apply(0.1F, ++row.count, row.value, gradient, row.state);
     ASSERT_TRUE(table.reserve(1));
-    table.apply(set, {&id, 1}, gradient);
+    table.apply(0.1F, {&id, 1}, gradient);
   }
   ASSERT_EQ(table.rows(), model.size());
   for (const auto& [id, row] : model) {
@@ -77,10 +77,10 @@ TEST(SparseTable, ABatchEqualsItsRowsOneByOne) {
     std::vector<float> gradients(ids.size() * 3);
     for (float& g : gradients) g = static_cast<float>(rng.normal());
     ASSERT_TRUE(together.reserve(ids.size()));
-    together.apply(set, ids, gradients);
+    together.apply(0.1F, ids, gradients);
     for (std::size_t i = 0; i < ids.size(); ++i) {
       ASSERT_TRUE(alone.reserve(1));
-      alone.apply(set, {&ids[i], 1}, std::span(gradients).subspan(i * 3, 3));
+      alone.apply(0.1F, {&ids[i], 1}, std::span(gradients).subspan(i * 3, 3));
     }
     std::vector<float> values(ids.size() * 3);
     together.read(ids, values);
@@ -104,7 +104,7 @@ TEST(SparseTable, HoldsSixteenBytesARowBesideThePayload) {
   for (std::uint64_t done = 0; done < 1'300'000; done += ids.size()) {
     for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = mix64(done + i);
     ASSERT_TRUE(table.reserve(ids.size()));
-    table.apply(set, ids, gradients);
+    table.apply(0.1F, ids, gradients);
     if (table.rows() < 1'000'000) continue;
     ASSERT_EQ(table.payload_bytes(), table.rows() * 6 * sizeof(float));
     ASSERT_LE(table.bytes() - table.payload_bytes(), 16 * table.rows());
@@ -128,7 +128,7 @@ TEST(SparseTable, StaticTableIsNeverUpdated) {
   set.mutable_parameters(kTable)->set_is_static(true);
   SparseTable table(set, kTable);
   const std::uint64_t id = 1;
-  table.apply(set, {&id, 1}, std::vector<float>{1, 1, 1});
+  table.apply(0.1F, {&id, 1}, std::vector<float>{1, 1, 1});
   EXPECT_EQ(table.rows(), 0U);
 }
 

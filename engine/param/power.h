@@ -1,0 +1,16 @@
+// Powers from exact operations only, so that every machine computes the same bits; libm's pow may
+// differ in the last bit between processors.
+#pragma once
+
+#include <cstdint>
+
+namespace paddle::param {
+
+// base^exponent by repeated squaring.
+double integer_power(double base, std::uint64_t exponent);
+
+// base^exponent for a base above 0, with a relative error below 1e-12 while the result is a normal
+// number; 0 or infinity beyond.
+double real_power(double base, double exponent);
+
+}  // namespace paddle::param
