@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "engine/base/check.h"
+
 namespace paddle::param {
 namespace {
 
@@ -26,6 +28,11 @@ float average_weight(const wire::ModelAverage& average, std::uint64_t count) {
       std::min(static_cast<double>(window_max(average)), static_cast<double>(average.window()) * n);
   const double k = std::min(n, std::max(static_cast<double>(window_min(average)), share));
   return static_cast<float>(1 / k);
+}
+
+void swap_average(std::span<float> value, std::span<float> state) {
+  PADDLE_CHECK(state.size() >= value.size());
+  std::swap_ranges(value.begin(), value.end(), state.end() - std::ssize(value));
 }
 
 Status validate(const wire::ModelAverage& average) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "engine/base/result.h"
 #include "proto/parameters.pb.h"
@@ -20,6 +21,10 @@ constexpr std::uint64_t kAverageWindowMaxDefault = 100000;  // updates; float32 
 // plane that is a function of the count alone also works for the rows of a sparse table, each of
 // which counts its own updates. The average must be valid and its window above 0.
 float average_weight(const wire::ModelAverage& average, std::uint64_t count);
+
+// Exchanges a value and its average, the last plane of `state`. In a snapshot the average stands
+// where the value is looked for, and the value in its place, so that training goes on from it.
+void swap_average(std::span<float> value, std::span<float> state);
 
 // kUsage: window outside [0, 1], or window_min over window_max.
 Status validate(const wire::ModelAverage& average);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/param/optimizer.h"
 #include "engine/pserver/shard.h"
 
 namespace paddle::pserver {
@@ -133,11 +134,19 @@ Shard::Refused Shard::on_pull_rows(Call& call, const wire::PullRows& message) {
     wait(call, WaitFor::kCommit);
     return {};
   }
+  if (message.averages() && !param::has_average(set_->optimizer())) {
+    return protocol_error("a pull of averages, which this job does not keep");
+  }
   Bytes tail(kTransferBytesMax - left * sizeof(float));
   auto* to = reinterpret_cast<float*>(tail.data());
   for (const RowSegment& segment : *segments) {
     const std::size_t floats = segment.ids.size() * segment.width;
-    tables_[segment.parameter]->read(segment.ids, {to, floats});
+    const SparseTable& table = *tables_[segment.parameter];
+    if (message.averages()) {
+      table.read_averages(segment.ids, {to, floats});
+    } else {
+      table.read(segment.ids, {to, floats});
+    }
     to += floats;
   }
   wire::RowValues answer;

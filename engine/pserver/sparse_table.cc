@@ -67,7 +67,8 @@ void SparseTable::find(std::span<const std::uint64_t> ids, Block& block) const {
   }
 }
 
-void SparseTable::read(std::span<const std::uint64_t> ids, std::span<float> to) const {
+void SparseTable::read_plane(std::size_t plane, std::span<const std::uint64_t> ids,
+                             std::span<float> to) const {
   PADDLE_CHECK(to.size() == ids.size() * width_);
   if (rows() == 0) {
     for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -85,7 +86,7 @@ void SparseTable::read(std::span<const std::uint64_t> ids, std::span<float> to) 
       if (block.numbers[i] == RowIndex::kNone) {
         initial_.fill({at, width_}, part[i]);
       } else {
-        std::copy_n(row_data(block.numbers[i]), width_, at);
+        std::copy_n(row_data(block.numbers[i]) + plane * width_, width_, at);
       }
     }
   }

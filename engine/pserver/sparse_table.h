@@ -34,7 +34,14 @@ class SparseTable {
 
   // The rows' values, or what they will be initialised to: reading creates nothing, so that a test
   // pass or the order of readers leaves no trace. to.size() == ids.size() * width.
-  void read(std::span<const std::uint64_t> ids, std::span<float> to) const;
+  void read(std::span<const std::uint64_t> ids, std::span<float> to) const {
+    read_plane(0, ids, to);
+  }
+  // The rows' averages, which the optimizer must keep.
+  void read_averages(std::span<const std::uint64_t> ids, std::span<float> to) const {
+    PADDLE_CHECK(rule_.has_average());
+    read_plane(state_width_, ids, to);
+  }
   std::uint64_t count_absent(std::span<const std::uint64_t> ids) const;
   // Before apply() or put() of up to `count` ids. kResource: too many rows, or no memory.
   Status reserve(std::uint64_t count);
@@ -72,6 +79,8 @@ class SparseTable {
   std::uint32_t* update_counts() const {
     return reinterpret_cast<std::uint32_t*>(update_counts_.data());
   }
+  // Plane 0 is the values, 1..state_width the state.
+  void read_plane(std::size_t plane, std::span<const std::uint64_t> ids, std::span<float> to) const;
   void prefetch_row(std::uint32_t number, std::size_t floats) const;
   void find(std::span<const std::uint64_t> ids, Block& block) const;
   std::uint32_t create(std::uint64_t home, std::uint64_t id);

@@ -6,6 +6,8 @@
 
 #include "engine/base/log.h"
 #include "engine/base/rng.h"
+#include "engine/param/optimizer.h"
+#include "engine/trainer/clip.h"
 
 namespace paddle::trainer {
 namespace {
@@ -52,6 +54,7 @@ Status Loop::train_batch(std::uint32_t pass, const nn::Batch& batch) {
   const std::uint64_t seed =
       hash_combine(hash_combine(hash_combine(options_.seed, pass), options_.trainer_id), batch_);
   PADDLE_TRY(const Score score, model_.train(batch, seed));
+  clip_gradients(options_.optimizer, model_.parameters(), model_.dense(), model_.rows());
   PADDLE_TRY_STATUS(client_.push(score.samples, score.cost, model_.dense(), model_.rows()));
   since_start_.add(score);
   since_log_.add(score);
@@ -101,15 +104,18 @@ Status Loop::test(std::uint32_t pass) {
   if (options_.trainer_id != 0 || options_.test_data.share.files.empty()) return {};
   const TimePoint begun = std::chrono::steady_clock::now();
   Score score;
+  const bool has_average = param::has_average(options_.optimizer);
+  if (has_average) PADDLE_TRY_STATUS(client_.pull_averages(model_.dense(), {}));
   const auto stream = data::open_pass(options_.test_data, dictionary_, 0);
   for (;;) {
     PADDLE_TRY(const std::optional<nn::Batch> batch, stream->next());
     if (!batch) break;
     PADDLE_TRY_STATUS(model_.prepare(*batch));
-    PADDLE_TRY_STATUS(client_.pull_rows(model_.rows()));
+    PADDLE_TRY_STATUS(client_.pull_averages({}, model_.rows()));
     PADDLE_TRY(const Score one, model_.test(*batch));
     score.add(one);
   }
+  if (has_average) PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));
   log_info("{}", test_line(score));
   const TimePoint now = std::chrono::steady_clock::now();
   const std::string more =

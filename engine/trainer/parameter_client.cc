@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/param/optimizer.h"
 #include "engine/param/parameter_set.h"
 #include "engine/param/partition.h"
 #include "engine/trainer/parameter_client_impl.h"
@@ -180,7 +181,26 @@ Status ParameterClientImpl::pull_dense(std::span<DenseParameter> parameters) {
   return {};
 }
 
-Status ParameterClientImpl::pull_rows(std::span<SparseRows> rows) {
+Status ParameterClientImpl::pull_averages(std::span<DenseParameter> dense,
+                                          std::span<SparseRows> rows) {
+  const wire::Optimizer& optimizer = options_.parameters.optimizer();
+  const bool averages = param::has_average(optimizer);
+  if (!averages && !dense.empty()) PADDLE_TRY_STATUS(pull_dense(dense));
+  std::vector<DenseParameter*> by_index;
+  PADDLE_TRY_STATUS(check_dense(dense, by_index));
+  const auto plane = static_cast<std::uint32_t>(param::state_width(optimizer));
+  for (std::size_t shard = 0; averages && shard < dense_.size(); ++shard) {
+    for (const DensePiece& piece : plan_.pieces[shard]) {
+      if (by_index[piece.parameter] == nullptr) continue;
+      std::uint64_t update_count = 0;
+      PADDLE_TRY(const auto part, pull_range(shard, plane, piece.offset, piece.size, update_count));
+      scatter(std::span(&piece, 1), part, piece.offset, by_index);
+    }
+  }
+  return pull_rows(rows, averages);
+}
+
+Status ParameterClientImpl::pull_rows(std::span<SparseRows> rows, bool averages) {
   PADDLE_TRY_STATUS(check_rows(rows, false));
   for (SparseRows& table : rows) table.values.resize(table.ids.size() * width(table.parameter));
   const auto frames = plan_rows(rows, options_.parameters, options_.transfer_bytes);
@@ -191,6 +211,7 @@ Status ParameterClientImpl::pull_rows(std::span<SparseRows> rows) {
       if (round >= frames[shard].size() || frames[shard][round].ranges.empty()) continue;
       wire::PullRows pull;
       Bytes tail;
+      pull.set_averages(averages);
       put_ids(pull, tail, frames[shard][round], rows);
       PADDLE_TRY_STATUS(sparse_.send(shard, FrameType::kPullRows, pull, std::move(tail)));
     }

@@ -61,6 +61,9 @@ class ParameterClient {
 
   virtual Status pull_dense(std::span<DenseParameter> parameters) = 0;
   virtual Status pull_rows(std::span<SparseRows> rows) = 0;
+  // The same of the averages that the optimizer keeps (param/model_average.h); of the values where
+  // it keeps none.
+  virtual Status pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows) = 0;
   // One batch: pushes gradients (means over the batch's num_samples; the shard averages trainers
   // weighted by num_samples) and refreshes dense values. A sync push returns when every active
   // trainer's push of this step was applied.
@@ -69,6 +72,7 @@ class ParameterClient {
   // This trainer has no more data in this pass; returns when all trainers said so.
   virtual Result<PassTotals> finish_pass() = 0;
   // Trainer 0, between finish_pass and the next push: writes the snapshot directory, MANIFEST last.
+  // Where averages are kept, they are what it holds as the parameters.
   virtual Status save_snapshot(const std::string& directory) = 0;
   // The job is over for this trainer.
   virtual Status leave() = 0;

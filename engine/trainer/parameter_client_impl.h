@@ -23,7 +23,8 @@ class ParameterClientImpl final : public ParameterClient {
   Status load_snapshot(const std::string& directory) override;
   Status ready() override;
   Status pull_dense(std::span<DenseParameter> parameters) override;
-  Status pull_rows(std::span<SparseRows> rows) override;
+  Status pull_rows(std::span<SparseRows> rows) override { return pull_rows(rows, false); }
+  Status pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows) override;
   Status push(std::uint64_t num_samples, double cost_sum, std::span<DenseParameter> dense,
               std::span<SparseRows> sparse) override;
   Result<PassTotals> finish_pass() override;
@@ -46,6 +47,7 @@ class ParameterClientImpl final : public ParameterClient {
 
   Status check_dense(std::span<DenseParameter> parameters, std::vector<DenseParameter*>& by_index);
   Status check_rows(std::span<const SparseRows> rows, bool has_gradients) const;
+  Status pull_rows(std::span<SparseRows> rows, bool averages);
   Status pull_shard(std::size_t shard, std::span<DenseParameter* const> to);
   Result<std::vector<float>> pull_range(std::size_t shard, std::uint32_t plane,
                                         std::uint64_t offset, std::uint64_t count,

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "engine/base/log.h"
+#include "engine/param/model_average.h"
 #include "engine/param/optimizer.h"
 #include "engine/param/parameter_set.h"
 #include "engine/param/partition.h"
@@ -43,6 +44,13 @@ std::vector<T> take(ByteSpan& from, std::uint64_t count) {
   if (count > 0) std::memcpy(values.data(), from.data(), count * sizeof(T));
   from = from.subspan(count * sizeof(T));
   return values;
+}
+
+// From what a snapshot holds to what a shard holds; without its state, to a first update.
+void bring_state(const wire::Optimizer& optimizer, const wire::ParameterSpec& spec, bool with_state,
+                 std::span<float> value, std::span<float> state) {
+  if (!with_state) return param::UpdateRule(optimizer, spec).start(value, state);
+  if (param::has_average(optimizer)) param::swap_average(value, state);
 }
 
 }  // namespace
@@ -99,10 +107,12 @@ Status ParameterClientImpl::load_dense(const param::SnapshotReader& reader, std:
   std::uint64_t update_count = 0;
   PADDLE_TRY_STATUS(reader.read_dense(spec.name(), value, state, update_count));
   const std::uint64_t elements = param::element_count(spec);
-  const std::size_t planes = with_state ? param::state_width(set.optimizer()) : 0;
+  const std::size_t planes = param::state_width(set.optimizer());
   if (value.size() != elements || (with_state && state.size() != planes * elements)) {
     return Error{Errc::kData, fmt::format("parameter '{}' has another size", spec.name()), ""};
   }
+  state.resize(planes * elements);
+  bring_state(set.optimizer(), spec, with_state, value, state);
   for (std::size_t shard = 0; shard < dense_.size(); ++shard) {
     for (const DensePiece& piece : plan_.pieces[shard]) {
       if (piece.parameter != parameter) continue;
@@ -159,11 +169,10 @@ Status ParameterClientImpl::load_rows(const param::SnapshotReader& reader, std::
     chunk.ids.push_back(row.id);
     chunk.update_counts.push_back(with_state ? row.update_count : 0);
     chunk.values.insert(chunk.values.end(), row.value.begin(), row.value.end());
-    if (with_state) {
-      chunk.state.insert(chunk.state.end(), row.state.begin(), row.state.end());
-    } else {
-      chunk.state.resize(chunk.state.size() + state_floats, 0.0F);
-    }
+    if (with_state) chunk.state.insert(chunk.state.end(), row.state.begin(), row.state.end());
+    chunk.state.resize(chunk.ids.size() * state_floats);
+    bring_state(set.optimizer(), spec, with_state, std::span(chunk.values).last(floats_per_row),
+                std::span(chunk.state).last(state_floats));
     return chunk.bytes() >= kChunkBytes ? flush(shard) : Status();
   };
   PADDLE_TRY_STATUS(reader.read_rows(spec.name(), take_row));
@@ -217,6 +226,7 @@ Status ParameterClientImpl::save_dense(param::SnapshotWriter& writer, std::uint3
       }
     }
   }
+  if (param::has_average(set.optimizer())) param::swap_average(value, state);
   return writer.add_dense(spec, value, state, update_count);
 }
 
@@ -250,6 +260,9 @@ Status ParameterClientImpl::save_rows(param::SnapshotWriter& writer, std::uint32
       for (std::size_t i = 0; i < ids.size(); ++i) {
         rows.push_back({ids[i], counts[i], take<float>(values, floats_per_row),
                         take<float>(state, state_width * floats_per_row)});
+        if (param::has_average(set.optimizer())) {
+          param::swap_average(rows.back().value, rows.back().state);
+        }
       }
       PADDLE_TRY_STATUS(writer.add_rows(rows));
       if (exported.next_cursor() == 0) break;

@@ -56,6 +56,7 @@ Result<LoopOptions> loop_options(const TrainOptions& options, const config::JobC
   const std::string folder = folder_of(options.config);
   LoopOptions loop;
   loop.train = job.train;
+  loop.optimizer = job.optimizer;
   loop.seed = job.seed;
   loop.trainer_id = options.trainer_id;
   loop.start_pass = options.start_pass;

@@ -121,6 +121,46 @@ TEST(LocalTraining, AResumedJobEndsAsIfItHadNeverStopped) {
             std::vector<double>{values(job.metrics("whole", 0), "test", "cost").at(1)});
 }
 
+TEST(LocalTraining, TestsAndSnapshotsUseTheAverageAndTrainingDoesNot) {
+  Job job;
+  job.write_ngram(1, 200);
+  const std::vector<std::string> averaged{"--set=optimizer.average_window=1.0",
+                                          "--set=optimizer.min_average_window=5"};
+  const std::vector<std::string> tests{"--num_passes=2", "--set=train.test_period=7"};
+  std::vector<std::string> flags = tests;
+  ASSERT_TRUE(job.run_local("plain", flags));
+  flags.insert(flags.end(), averaged.begin(), averaged.end());
+  ASSERT_TRUE(job.run_local("averaged", flags));
+  EXPECT_EQ(values(job.metrics("plain", 0), "pass", "total_cost"),
+            values(job.metrics("averaged", 0), "pass", "total_cost"));
+  EXPECT_NE(values(job.metrics("plain", 0), "test", "cost"),
+            values(job.metrics("averaged", 0), "test", "cost"));
+  const auto plain = job.snapshot("plain", 1);
+  const auto with_average = job.snapshot("averaged", 1);
+  EXPECT_NE(plain.at("_output.w0"), with_average.at("_output.w0"));
+  // The values that training goes on from are the last plane of the state.
+  const std::string& value = plain.at("_output.w0");
+  EXPECT_NE(with_average.at("_output.w0.state").find(value.substr(value.size() - 1024)),
+            std::string::npos);
+  ASSERT_TRUE(job.run("remote", {}, flags));
+  EXPECT_EQ(differences(with_average, job.snapshot("remote", 1)), std::vector<std::string>());
+}
+
+TEST(LocalTraining, ATinyGlobalNormKeepsParametersWhereTheyAre) {
+  Job job;
+  job.write_ngram(1, 100);
+  const std::vector<std::string> sgd{"--set=optimizer.method=sgd", "--set=optimizer.l2=0",
+                                     "--num_passes=2"};
+  std::vector<std::string> clipped = sgd;
+  clipped.emplace_back("--set=optimizer.clip_global_norm=1e-12");
+  ASSERT_TRUE(job.run_local("free", sgd));
+  ASSERT_TRUE(job.run_local("clipped", clipped));
+  const auto free = values(job.metrics("free", 0), "test", "cost");
+  const auto still = values(job.metrics("clipped", 0), "test", "cost");
+  EXPECT_GT(free.at(0) - free.at(1), 1e-3);
+  EXPECT_NEAR(still.at(0), still.at(1), 1e-6);
+}
+
 TEST(LocalTraining, ADamagedSnapshotIsRefusedByName) {
   Job job;
   job.write_ngram(1, 50);

@@ -8,6 +8,7 @@
 #include "engine/param/optimizer.h"
 #include "engine/param/parameter_set.h"
 #include "engine/param/schedule.h"
+#include "engine/param/snapshot.h"
 #include "engine/pserver/shard.h"
 #include "engine/trainer/client_plan.h"
 #include "engine/trainer/parameter_client.h"
@@ -257,6 +258,66 @@ TEST(ClientRefusals, IdsThatAreNotSortedAreRefusedBeforeSending) {
   ASSERT_TRUE(client->ready());
   std::vector<SparseRows> rows = {{2, {5, 4}, {}, {}}};
   EXPECT_FALSE(client->pull_rows(rows));
+}
+
+TEST(ClientAverages, ArePulledAndAreWhatASnapshotHolds) {
+  const std::string directory = testing::TempDir() + "/client_averages";
+  std::filesystem::remove_all(directory);
+  const auto set = full_set("adam", 3, 2);
+  const auto client = client_of(set);
+  ASSERT_TRUE(client->ready());
+  Direct direct(set);
+  auto dense = dense_parameters();
+  auto rows = some_rows();
+  run_steps(*client, 1, 5, dense, rows, &direct);
+  const auto average_of = [](const std::vector<float>& value, const std::vector<float>& state) {
+    return std::vector<float>(state.end() - std::ssize(value), state.end());
+  };
+  const auto expected = average_of(direct.dense[0], direct.dense_state[0]);
+  const auto expected_row = average_of(direct.row, direct.row_state);
+  ASSERT_NE(expected, direct.dense[0]);
+  ASSERT_TRUE(client->pull_averages(dense, rows));
+  EXPECT_EQ(dense[0].value, expected);
+  EXPECT_EQ(std::vector<float>(rows[0].values.begin() + 3, rows[0].values.begin() + 6),
+            expected_row);
+  ASSERT_TRUE(client->pull_dense(dense));
+  EXPECT_EQ(dense[0].value, direct.dense[0]);
+
+  ASSERT_TRUE(client->finish_pass());
+  ASSERT_TRUE(client->save_snapshot(directory));
+  const auto reader = param::SnapshotReader::open(directory);
+  ASSERT_TRUE(reader) << reader.error().message;
+  std::vector<float> value;
+  std::vector<float> state;
+  std::uint64_t update_count = 0;
+  ASSERT_TRUE(reader->read_dense("fc.w", value, state, update_count));
+  EXPECT_EQ(value, expected);
+
+  // Another optimizer starts from the averages, and so does its own average.
+  const auto other = client_of(full_set("adagrad", 2, 1));
+  ASSERT_TRUE(other->load_snapshot(directory));
+  ASSERT_TRUE(other->ready());
+  ASSERT_TRUE(other->pull_dense(dense));
+  EXPECT_EQ(dense[0].value, expected);
+  ASSERT_TRUE(other->pull_averages(dense, rows));
+  EXPECT_EQ(dense[0].value, expected);
+  EXPECT_EQ(std::vector<float>(rows[0].values.begin() + 3, rows[0].values.begin() + 6),
+            expected_row);
+  std::filesystem::remove_all(directory);
+}
+
+TEST(ClientAverages, AreTheValuesWhereNoneAreKept) {
+  const auto set = test::small_set("adam", 1, 2, 2);
+  const auto client = client_of(set);
+  ASSERT_TRUE(client->ready());
+  Direct direct(set);
+  auto dense = dense_parameters();
+  auto rows = some_rows();
+  run_steps(*client, 1, 3, dense, rows, &direct);
+  dense = dense_parameters();
+  ASSERT_TRUE(client->pull_averages(dense, rows));
+  EXPECT_EQ(dense[0].value, direct.dense[0]);
+  EXPECT_EQ(std::vector<float>(rows[0].values.begin() + 3, rows[0].values.begin() + 6), direct.row);
 }
 
 TEST(ClientFrames, SmallFramesGiveTheSameBitsAsLargeOnes) {
