@@ -104,16 +104,24 @@ TEST(LocalTraining, AResumedJobEndsAsIfItHadNeverStopped) {
   Job job;
   job.write_ngram(2, 150);
   const Shape shape{.trainers = 2, .pservers = 2};
-  ASSERT_TRUE(job.run("whole", shape, {"--num_passes=2"}));
-  ASSERT_TRUE(job.run("parts", shape, {"--num_passes=1"}));
+  // The schedule goes on by the samples of the whole job, averages by all updates.
+  std::vector<std::string> flags{
+      "--set=optimizer.learning_rate_schedule=poly", "--set=optimizer.learning_rate_decay_a=0.01",
+      "--set=optimizer.learning_rate_decay_b=0.5",   "--set=optimizer.warmup_samples=1000",
+      "--set=optimizer.average_window=0.5",          "--set=optimizer.min_average_window=10"};
+  flags.emplace_back("--num_passes=1");
+  ASSERT_TRUE(job.run("parts", shape, flags));
+  flags.back() = "--num_passes=2";
+  ASSERT_TRUE(job.run("whole", shape, flags));
+  flags.emplace_back("--start_pass=1");
   // On another number of pservers and ports.
   const Shape other{.trainers = 2, .pservers = 1, .ports_num = 3, .ports_num_for_sparse = 2};
   std::filesystem::rename(job.folder() / "parts-0.jsonl", job.folder() / "earlier.jsonl");
-  ASSERT_TRUE(job.run("parts", other, {"--num_passes=2", "--start_pass=1"}));
+  ASSERT_TRUE(job.run("parts", other, flags));
   EXPECT_EQ(values(job.metrics("parts", 0), "pass", "pass"), std::vector<double>{1});
   auto whole = job.snapshot("whole", 1);
   auto parts = job.snapshot("parts", 1);
-  for (const char* parameter : {"_hidden.w0", "_hidden.wbias", "_output.w0", "_output.wbias"}) {
+  for (const char* parameter : {"_hidden.w0", "_hidden.wbias", "_output.w0", "_output.w0.state"}) {
     ASSERT_TRUE(whole.contains(parameter)) << parameter;
     EXPECT_EQ(whole[parameter], parts[parameter]) << parameter;
   }

@@ -44,7 +44,15 @@ class SnapshotTest : public ::testing::Test {
     SnapshotInfo info;
     info.optimizer.set_method("adam");
     info.optimizer.set_learning_rate(3e-3F);
+    info.optimizer.set_momentum(0.5F);
     info.optimizer.set_beta1(0.9F);
+    info.optimizer.set_beta2(0);
+    info.optimizer.set_epsilon(1e-30F);
+    info.optimizer.set_rho(0.95F);
+    info.optimizer.set_beta(2);
+    info.optimizer.set_centered(false);
+    info.optimizer.mutable_average()->set_window(0.15F);
+    info.samples = 987654321012;
     info.pass = 4;
     info.step = 1234567890123;
     info.seed = ~0ULL;

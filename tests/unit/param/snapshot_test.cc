@@ -1,3 +1,7 @@
+#include <fmt/format.h>
+
+#include "engine/base/crc32c.h"
+#include "engine/param/manifest.h"
 #include "tests/unit/param/snapshot_fixture.h"
 
 namespace paddle::param {
@@ -9,6 +13,7 @@ TEST_F(SnapshotTest, RoundTrip) {
   ASSERT_TRUE(reader) << reader.error().message;
   EXPECT_EQ(reader->info().optimizer.SerializeAsString(), info().optimizer.SerializeAsString());
   EXPECT_EQ(reader->info().pass, 4U);
+  EXPECT_EQ(reader->info().samples, info().samples);
   EXPECT_EQ(reader->info().step, info().step);
   EXPECT_EQ(reader->info().seed, info().seed);
   EXPECT_EQ(reader->info().trainer_cursors, info().trainer_cursors);
@@ -58,6 +63,20 @@ TEST_F(SnapshotTest, DenseFileIsV010ByteForByte) {
     overwrite(old, expected.substr(0, size));
     EXPECT_FALSE(read_v010_parameter(old, 2)) << size;
   }
+}
+
+// As the first release wrote it: without samples and the later options of an optimizer.
+TEST_F(SnapshotTest, AManifestOfTheFirstReleaseIsRead) {
+  std::string text =
+      "snapshot format=1 engine=0.1\nprogress pass=2 step=7 seed=5\noptimizer method=adam "
+      "learning_rate=0.5 momentum=0 beta1=0.75 beta2=0.999 epsilon=1e-08\ntrainer id=0 cursor=7\n";
+  text += fmt::format("crc32c {:08x}\n", crc32c(as_bytes(text)));
+  const auto manifest = decode_manifest(text);
+  ASSERT_TRUE(manifest) << manifest.error().message;
+  EXPECT_EQ(manifest->info.samples, 0U);
+  EXPECT_EQ(manifest->info.step, 7U);
+  EXPECT_EQ(manifest->info.optimizer.beta1(), 0.75F);
+  EXPECT_FALSE(manifest->info.optimizer.has_rho());
 }
 
 TEST_F(SnapshotTest, SeveralBlocksAndFiles) {

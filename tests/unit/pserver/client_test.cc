@@ -206,7 +206,8 @@ TEST_P(Client, DenseEqualsSparseWhereEveryRowIsNamedInEveryRound) {
   EXPECT_NE(dense[0].value[0], 0.25F);
 }
 
-// The second update of a row is its second, however many rounds went by; no decay in between.
+// The second update of a row is its second, however many rounds went by; no decay in between
+// (trap 6: beta powers of adam per row, not per table).
 TEST_P(Client, ARowCountsItsOwnUpdatesOnly) {
   const auto set = full_set(std::get<0>(GetParam()));
   const auto client = client_of(set);
