@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <limits>
 
 #include <fmt/format.h>
@@ -21,6 +21,9 @@ constexpr auto kSettlePause = std::chrono::milliseconds(500);
 // after which the rest of a failed job is stopped.
 constexpr std::int64_t kStopLagMs = 400;
 constexpr auto kNodeSilenceMax = std::chrono::seconds(30);
+// Evaluators whose value is shown after a test, under the names they have by themselves.
+constexpr std::array<std::string_view, 7> kShownValues{
+    "perplexity", "classification_error", "auc", "rmse", "precision", "recall", "f1"};
 
 bool running(const remote::ProcessStatus& status) {
   return status.state == remote::ProcessState::kRunning;
@@ -102,16 +105,17 @@ std::optional<MetricsPoint> parse_metrics(std::string_view line) {
   point.samples = count_field(line, "samples");
   point.cost = *cost;
   point.examples_per_second = json_number_field(line, "examples_per_second");
-  point.perplexity = json_number_field(line, "perplexity").value_or(std::exp(*cost));
-  point.error = json_number_field(line, "classification_error").value_or(0);
+  for (const std::string_view name : kShownValues) {
+    if (const auto value = json_number_field(line, name)) point.values.emplace_back(name, *value);
+  }
   return point;
 }
 
 std::string describe(const MetricsPoint& point) {
   if (point.test) {
-    return fmt::format(
-        "pass {}: held-out cost {:.4f}, perplexity {:.2f}, error {:.1f} % ({} samples)", point.pass,
-        point.cost, point.perplexity, 100 * point.error, point.samples);
+    std::string text = fmt::format("pass {}: held-out cost {:.4f}", point.pass, point.cost);
+    for (const auto& [name, value] : point.values) text += fmt::format(", {} {:.5g}", name, value);
+    return text + fmt::format(" ({} samples)", point.samples);
   }
   std::string text = fmt::format("trainer-0: pass {} batch {}  samples {}  cost {:.4f}", point.pass,
                                  point.batch, point.samples, point.cost);

@@ -5,6 +5,9 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "cli/cluster_session.h"
 #include "cli/context.h"
@@ -18,8 +21,9 @@ constexpr std::size_t kLastLinesShown = 15;
 struct MetricsPoint {
   bool test = false;
   std::uint64_t pass = 0, batch = 0, samples = 0;
-  double cost = 0, perplexity = 0, error = 0;
+  double cost = 0;
   std::optional<double> examples_per_second;
+  std::vector<std::pair<std::string_view, double>> values;  // of the evaluators
 };
 std::optional<MetricsPoint> parse_metrics(std::string_view line);
 std::string describe(const MetricsPoint& point);

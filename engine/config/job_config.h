@@ -66,6 +66,10 @@ struct LayerConfig {
   ParameterAttributes bias;
 };
 
+constexpr std::array<std::string_view, 5> kEvaluatorTypes{"auc", "classification_error",
+                                                          "perplexity", "precision_recall", "rmse"};
+constexpr std::size_t kEvaluatorsMax = 16;
+
 struct TrainConfig {
   std::uint32_t passes = 1;
   std::uint32_t batch_size = 32;    // per trainer
@@ -82,6 +86,7 @@ struct JobConfig {
   std::uint64_t seed = 1;
   DataConfig data;
   std::vector<LayerConfig> layers;
+  std::vector<LayerConfig> evaluators;  // name, type, one input, label; none: the costs' usual ones
   wire::Optimizer optimizer;
   wire::Strategy dense_strategy = wire::STRATEGY_SYNC;
   wire::Strategy sparse_strategy = wire::STRATEGY_SYNC;

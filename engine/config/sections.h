@@ -27,6 +27,8 @@ void require(TomlTable& table, std::string_view key, std::string_view where);
 // `folder` is the workspace: relative file names are below it.
 DataConfig read_data(TomlTable table, const std::string& folder);
 std::vector<LayerConfig> read_layers(TomlTable& root, const DataConfig& data);
+// Of a job whose data and layers are read.
+std::vector<LayerConfig> read_evaluators(TomlTable& root, const JobConfig& job);
 // [optimizer] and [strategy].
 void read_optimizer(TomlTable table, JobConfig& job);
 void read_strategy(TomlTable table, JobConfig& job);

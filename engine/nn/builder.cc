@@ -58,7 +58,8 @@ bool all_default(config::ParameterAttributes attributes) {
 
 Status Builder::build() {
   add_data_layers();
-  for (std::size_t i = 0; i < configs_.size(); ++i) {
+  for (const config::LayerConfig& config : configs_) {
+    current_ = &config;
     PADDLE_TRY_STATUS(build_layer());
     consumers_.push_back(0);
   }
@@ -145,7 +146,7 @@ Status Builder::check_keys() const {
 }
 
 Error Builder::error(std::string message, std::string hint) const {
-  return Error{Errc::kUsage, fmt::format("layer '{}': {}", config().name, message),
+  return Error{Errc::kUsage, fmt::format("{} '{}': {}", role_, config().name, message),
                std::move(hint)};
 }
 
@@ -156,13 +157,18 @@ std::string Builder::suggest(std::string_view name,
 }
 
 Result<LayerInput> Builder::layer_input(const std::string& name) {
+  PADDLE_TRY(const LayerInput input, find_layer(name));
+  if (input.width == 0) {
+    return error(fmt::format("input '{}' is a cost layer, which has no output", name));
+  }
+  ++consumers_[input.layer];
+  return input;
+}
+
+Result<LayerInput> Builder::find_layer(const std::string& name) const {
   std::vector<std::string_view> candidates;
   for (const auto& layer : layers_) {
     if (layer->name() == name) {
-      if (layer->width() == 0) {
-        return error(fmt::format("input '{}' is a cost layer, which has no output", name));
-      }
-      ++consumers_[layer->index()];
       return LayerInput{layer->index(), layer->width(), layer->index() < data_layers_};
     }
     candidates.push_back(layer->name());
@@ -284,6 +290,13 @@ Result<kernels::Activation> Builder::activation() const {
 std::string Builder::activation_of(const std::string& layer) const {
   for (const config::LayerConfig& other : configs_) {
     if (other.name == layer) return other.activation;
+  }
+  return "";
+}
+
+std::string Builder::type_of(const std::string& layer) const {
+  for (const config::LayerConfig& other : configs_) {
+    if (other.name == layer) return other.type;
   }
   return "";
 }

@@ -13,6 +13,7 @@
 #include "engine/base/result.h"
 #include "engine/config/job_config.h"
 #include "engine/kernels/elementwise.h"
+#include "engine/nn/evaluator.h"
 #include "engine/nn/layer.h"
 
 namespace paddle::nn {
@@ -40,16 +41,21 @@ class Builder {
 
   // Every layer, checked as a whole.
   Status build();
+  // Then the evaluators; with none given, those that go with each cost.
+  Status build_evaluators(std::vector<config::LayerConfig> evaluators);
 
   std::vector<std::unique_ptr<Layer>> take_layers() { return std::move(layers_); }
+  std::vector<std::unique_ptr<Evaluator>> take_evaluators() { return std::move(evaluators_); }
   std::vector<wire::ParameterSpec> take_parameters() { return std::move(parameters_); }
 
-  // For the layer kinds: all speak of the layer that is being built.
-  const config::LayerConfig& config() const { return configs_[layers_.size() - data_layers_]; }
+  // For the layer and evaluator kinds: all speak of the one that is being built.
+  const config::LayerConfig& config() const { return *current_; }
   std::size_t index() const { return layers_.size(); }
-  // kUsage: "layer 'x': <message>".
+  // kUsage: "layer 'x': <message>", or "evaluator".
   Error error(std::string message, std::string hint = "") const;
   Result<LayerInput> layer_input(const std::string& name);
+  // The same for a reader that is no consumer, which may name a cost layer: its width is 0.
+  Result<LayerInput> find_layer(const std::string& name) const;
   // All of them, one at least.
   Result<std::vector<LayerInput>> layer_inputs();
   // The same, `at_least` so many and all of one width, which is the layer's own.
@@ -65,6 +71,7 @@ class Builder {
   Result<kernels::Activation> activation() const;
   // What an earlier layer has written for that key, or "".
   std::string activation_of(const std::string& layer) const;
+  std::string type_of(const std::string& layer) const;
   Status need_inputs(std::size_t at_least, std::size_t at_most) const;
   // A written `size` must be the width that the inputs give.
   Status size_is(std::size_t width) const;
@@ -72,6 +79,8 @@ class Builder {
  private:
   void add_data_layers();
   Status build_layer();
+  Status build_evaluator();
+  std::vector<config::LayerConfig> usual_evaluators() const;
   std::vector<std::string_view> slot_names() const;
   Status check_keys() const;
   std::string suggest(std::string_view name, std::vector<std::string_view> candidates) const;
@@ -79,7 +88,10 @@ class Builder {
   const std::vector<config::LayerConfig>& configs_;
   const std::vector<config::SlotConfig>& slots_;
   std::size_t data_layers_ = 0;  // float slots are the first layers
+  const config::LayerConfig* current_ = nullptr;
+  std::string_view role_ = "layer";
   std::vector<std::unique_ptr<Layer>> layers_;
+  std::vector<std::unique_ptr<Evaluator>> evaluators_;
   std::vector<std::uint32_t> consumers_;  // by layer
   std::vector<wire::ParameterSpec> parameters_;
   std::vector<std::string> parameter_owners_;  // the layer that declared each

@@ -25,11 +25,28 @@ std::size_t elements(const wire::ParameterSpec& spec) {
 }  // namespace
 
 Result<Network> Network::build(const std::vector<config::LayerConfig>& layers,
-                               const std::vector<config::SlotConfig>& slots) {
+                               const std::vector<config::SlotConfig>& slots,
+                               const std::vector<config::LayerConfig>& evaluators) {
   Builder builder(layers, slots);
   PADDLE_TRY_STATUS(builder.build());
+  PADDLE_TRY_STATUS(builder.build_evaluators(evaluators));
   Network network;
   network.layers_ = builder.take_layers();
+  network.evaluators_ = builder.take_evaluators();
+  std::size_t counts = 0;
+  std::size_t sums = 0;
+  for (const auto& evaluator : network.evaluators_) {
+    counts += evaluator->counts();
+    sums += evaluator->sums();
+  }
+  if (counts + sums > kTallyEntriesMax) {
+    return Error{Errc::kUsage,
+                 fmt::format("the evaluators need {} counters, {} is the limit", counts + sums,
+                             kTallyEntriesMax),
+                 "use fewer of them"};
+  }
+  network.no_tally_.counts.resize(counts);
+  network.no_tally_.sums.resize(sums);
   network.parameters_ = builder.take_parameters();
   network.slots_ = slots;
   return network;
@@ -120,13 +137,43 @@ void Network::prepare(const Run& run, Workspace& workspace) const {
 Result<double> Network::forward(const Run& run, Workspace& workspace) const {
   PADDLE_TRY_STATUS(check(run.batch));
   prepare(run, workspace);
-  workspace.predictions_.clear();
-  workspace.classification_errors_ = 0;
+  for (Workspace::LayerState& state : workspace.layers_) {
+    state.predictions.clear();
+    state.cost = 0;
+  }
   double cost_sum = 0;
   for (const auto& layer : layers_) {
-    PADDLE_TRY_STATUS(layer->forward(run, LayerAccess(workspace), cost_sum));
+    double& cost = workspace.layers_[layer->index()].cost;
+    PADDLE_TRY_STATUS(layer->forward(run, LayerAccess(workspace), cost));
+    cost_sum += cost;
   }
+  PADDLE_TRY_STATUS(evaluate(run, workspace));
   return cost_sum;
+}
+
+Status Network::evaluate(const Run& run, Workspace& workspace) const {
+  workspace.tally_ = no_tally_;
+  Counters left{workspace.tally_.counts, workspace.tally_.sums};
+  for (const auto& evaluator : evaluators_) {
+    PADDLE_TRY_STATUS(evaluator->count(
+        run, LayerAccess(workspace),
+        {left.counts.first(evaluator->counts()), left.sums.first(evaluator->sums())}));
+    left = {left.counts.subspan(evaluator->counts()), left.sums.subspan(evaluator->sums())};
+  }
+  return {};
+}
+
+std::vector<Value> Network::values(const Tally& tally) const {
+  const Tally& own = tally.empty() ? no_tally_ : tally;
+  PADDLE_CHECK(own.same_shape(no_tally_));
+  Totals left{own.counts, own.sums};
+  std::vector<Value> found;
+  for (const auto& evaluator : evaluators_) {
+    evaluator->values({left.counts.first(evaluator->counts()), left.sums.first(evaluator->sums())},
+                      found);
+    left = {left.counts.subspan(evaluator->counts()), left.sums.subspan(evaluator->sums())};
+  }
+  return found;
 }
 
 void Network::backward(const Run& run, Workspace& workspace) const {

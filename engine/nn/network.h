@@ -11,6 +11,7 @@
 
 #include "engine/base/result.h"
 #include "engine/config/job_config.h"
+#include "engine/nn/evaluator.h"
 #include "engine/nn/layer.h"
 #include "engine/nn/run.h"
 #include "engine/nn/workspace.h"
@@ -20,10 +21,11 @@ namespace paddle::nn {
 
 class Network {
  public:
-  // slots: the batch's, in order.
-  // kUsage, naming the layer and the key, with a suggestion where there is one.
+  // slots: the batch's, in order. evaluators: type, name, input, label; none: the usual ones of
+  // each cost. kUsage, naming the layer and the key, with a suggestion where there is one.
   static Result<Network> build(const std::vector<config::LayerConfig>& layers,
-                               const std::vector<config::SlotConfig>& slots);
+                               const std::vector<config::SlotConfig>& slots,
+                               const std::vector<config::LayerConfig>& evaluators = {});
 
   // Dense and sparse, in network order; an index in it is a parameter id. Shapes: embedding
   // {vocabulary or 0, size}, fc weight {input width, size}, fc bias {size}.
@@ -40,6 +42,11 @@ class Network {
   // The cost summed over examples [begin, end). The parameters hold every id of collect_ids.
   // kData: a label or id is out of range, or the batch does not fit (check).
   Result<double> forward(const Run& run, Workspace& workspace) const;
+  // What the evaluators make of the tallies of any number of forwards, added up; in the order they
+  // were given. An empty tally is one of no example.
+  std::vector<Value> values(const Tally& tally) const;
+  // All zero, of the shape of every forward's tally.
+  const Tally& no_tally() const { return no_tally_; }
   // After a forward in Mode::kTrain of the same run: adds the gradients, summed over its examples,
   // to the workspace's.
   void backward(const Run& run, Workspace& workspace) const;
@@ -47,8 +54,11 @@ class Network {
  private:
   Network() = default;
   void prepare(const Run& run, Workspace& workspace) const;
+  Status evaluate(const Run& run, Workspace& workspace) const;
 
   std::vector<std::unique_ptr<Layer>> layers_;
+  std::vector<std::unique_ptr<Evaluator>> evaluators_;
+  Tally no_tally_;  // of the right shape
   std::vector<wire::ParameterSpec> parameters_;
   std::vector<config::SlotConfig> slots_;
 };

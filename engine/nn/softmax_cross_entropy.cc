@@ -13,14 +13,14 @@ class SoftmaxCrossEntropy final : public Cost {
     const float* logits = access.output(input().layer);
     const std::size_t width = input().width;
     const bool train = run.mode == Mode::kTrain;
-    access.predictions().resize(run.rows());
+    std::vector<std::uint32_t>& predictions = access.predictions(input().layer);
+    predictions.resize(run.rows());
     for (std::size_t row = 0; row < run.rows(); ++row) {
       PADDLE_TRY(const std::uint64_t label, labels().one(run, run.begin + row));
       const kernels::SoftmaxCost result = kernels::softmax_cross_entropy(
           width, logits + row * width, label, train, gradient_row(run, access, row));
       cost_sum += result.cost;
-      access.predictions()[row] = static_cast<std::uint32_t>(result.prediction);
-      if (result.prediction != label) access.add_classification_error();
+      predictions[row] = static_cast<std::uint32_t>(result.prediction);
     }
     return {};
   }

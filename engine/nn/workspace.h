@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/base/bytes.h"
+#include "engine/base/tally.h"
 
 namespace paddle::nn {
 
@@ -15,10 +16,8 @@ using Floats = std::vector<float, DefaultInitAllocator<float>>;
 
 class Workspace {
  public:
-  // Of the last forward. Errors: examples whose largest logit was not the label's.
-  std::uint64_t classification_errors() const { return classification_errors_; }
-  // The class with the largest logit of each example, from the last cost layer.
-  std::span<const std::uint32_t> predictions() const { return predictions_; }
+  // What the evaluators counted in the last forward: Network::values tells what it means.
+  const Tally& tally() const { return tally_; }
 
   // Summed over the examples of every backward since clear_gradients. Dense: the parameter's shape.
   // Sparse: one row for each id of the SparseView, in its order.
@@ -40,14 +39,15 @@ class Workspace {
     Floats output;
     Gradient gradient;  // of the cost with respect to output
     Floats scratch;
-    std::vector<std::uint32_t> positions;  // table rows of each id
-    std::vector<std::size_t> starts;       // first position of each slot
+    std::vector<std::uint32_t> positions;    // table rows of each id
+    std::vector<std::size_t> starts;         // first position of each slot
+    std::vector<std::uint32_t> predictions;  // largest output of each row, where a cost found it
+    double cost = 0;                         // of a cost layer, summed over the rows
   };
 
   std::vector<LayerState> layers_;
   std::vector<Gradient> gradients_;
-  std::vector<std::uint32_t> predictions_;
-  std::uint64_t classification_errors_ = 0;
+  Tally tally_;
 };
 
 // The part of a workspace that layers may touch.
@@ -78,8 +78,11 @@ class LayerAccess {
     return workspace_.layers_[layer].positions;
   }
   std::vector<std::size_t>& starts(std::size_t layer) { return workspace_.layers_[layer].starts; }
-  std::vector<std::uint32_t>& predictions() { return workspace_.predictions_; }
-  void add_classification_error() { ++workspace_.classification_errors_; }
+  // Of the layer's outputs; empty until a softmax cost that reads it has run.
+  std::vector<std::uint32_t>& predictions(std::size_t layer) {
+    return workspace_.layers_[layer].predictions;
+  }
+  double cost(std::size_t layer) const { return workspace_.layers_[layer].cost; }
 
  private:
   Workspace& workspace_;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/tally.h"
 #include "engine/net/link.h"
 #include "engine/pserver/push.h"
 
@@ -42,6 +43,7 @@ struct Trainer {
   std::uint64_t seen_updates = 0;  // async: the shard's update count at the last reply
   std::optional<TimePoint> lost_at;
   std::optional<Push> push;
+  Tally tally;  // of the pass that it has finished
   std::optional<Waiter> waiter;
 
   bool active() const { return !left && !finished; }

@@ -98,7 +98,10 @@ class Shard final : public net::FrameHandler {
   float next_learning_rate(std::uint64_t samples);
   void apply_now(Call& call);
   void try_commit(TimePoint now, std::vector<net::Outgoing>& out);
+  Refused take_tally(Call& call, const wire::FinishPass& message);
   void try_finish_pass(std::vector<net::Outgoing>& out);
+  void reply_pass_finished(const Trainer& trainer, std::uint64_t request,
+                           std::vector<net::Outgoing>& out);
   void release_pulls(TimePoint now, std::vector<net::Outgoing>& out);
 
   template <class Message>
@@ -128,6 +131,7 @@ class Shard final : public net::FrameHandler {
   std::uint64_t samples_ = 0;     // of the whole job
   wire::PassFinished totals_;     // of the pass that runs
   wire::PassFinished last_pass_;  // for a FinishPass that comes again
+  Tally last_tally_;
   std::vector<float> scratch_;
   std::vector<float> part_scratch_;
 };

@@ -259,9 +259,7 @@ Shard::Refused Shard::on_finish_pass(Call& call, const wire::FinishPass& message
   if (!ready_) return protocol_error("FinishPass before Ready");
   if (message.pass() + 1 == passes_finished_ &&
       message.pass() == last_pass_.passes_finished() - 1) {
-    wire::PassFinished again = last_pass_;
-    again.set_request(call.request);
-    reply(call.trainer, FrameType::kPassFinished, again, {}, call.out);
+    reply_pass_finished(call.trainer, call.request, call.out);
     return {};
   }
   if (message.pass() != passes_finished_) {
@@ -269,11 +267,38 @@ Shard::Refused Shard::on_finish_pass(Call& call, const wire::FinishPass& message
                                       call.trainer.id, message.pass(), passes_finished_));
   }
   if (call.trainer.push) return protocol_error("FinishPass in the middle of a push");
+  if (auto refused = take_tally(call, message)) return refused;
   call.trainer.finished = true;
   wait(call, WaitFor::kPass);
   try_commit(call.now, call.out);
   try_finish_pass(call.out);
   return {};
+}
+
+// Kept by trainer, so that a request that comes again counts once and arrival leaves no trace.
+Shard::Refused Shard::take_tally(Call& call, const wire::FinishPass& message) {
+  auto tally = decode_tally(call.frame.tail, message.counts(), message.sums());
+  if (!tally) return protocol_error(tally.error().message);
+  for (const Trainer& other : membership_.trainers()) {
+    if (other.id == call.trainer.id || !other.finished || other.tally.same_shape(*tally)) continue;
+    return Refusal{wire::REFUSAL_PARAMETERS,
+                   fmt::format("the evaluators of trainer {} have {} counts and {} sums, those of "
+                               "trainer {} have {} and {}",
+                               call.trainer.id, tally->counts.size(), tally->sums.size(), other.id,
+                               other.tally.counts.size(), other.tally.sums.size()),
+                   "give all trainers the same job.toml"};
+  }
+  call.trainer.tally = *std::move(tally);
+  return {};
+}
+
+void Shard::reply_pass_finished(const Trainer& trainer, std::uint64_t request,
+                                std::vector<net::Outgoing>& out) {
+  wire::PassFinished message = last_pass_;
+  message.set_request(request);
+  message.set_counts(last_tally_.counts.size());
+  message.set_sums(last_tally_.sums.size());
+  reply(trainer, FrameType::kPassFinished, message, encode(last_tally_), out);
 }
 
 void Shard::try_finish_pass(std::vector<net::Outgoing>& out) {
@@ -289,13 +314,17 @@ void Shard::try_finish_pass(std::vector<net::Outgoing>& out) {
   totals_.set_step(step_);
   last_pass_ = totals_;
   totals_.Clear();
+  last_tally_ = Tally();
   for (Trainer& trainer : membership_.trainers()) {
+    if (trainer.finished) last_tally_.add(trainer.tally);
     trainer.finished = false;
+    trainer.tally = Tally();
+  }
+  for (Trainer& trainer : membership_.trainers()) {
     if (!trainer.waiter || trainer.waiter->what != WaitFor::kPass) continue;
-    wire::PassFinished message = last_pass_;
-    message.set_request(trainer.waiter->request);
+    const std::uint64_t request = trainer.waiter->request;
     trainer.waiter.reset();
-    reply(trainer, FrameType::kPassFinished, message, {}, out);
+    reply_pass_finished(trainer, request, out);
   }
 }
 

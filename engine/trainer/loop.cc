@@ -1,7 +1,5 @@
 #include "engine/trainer/loop.h"
 
-#include <cmath>
-
 #include <fmt/format.h>
 
 #include "engine/base/log.h"
@@ -63,27 +61,30 @@ Status Loop::train_batch(std::uint32_t pass, const nn::Batch& batch) {
 }
 
 Status Loop::log_progress(std::uint32_t pass) {
-  log_info("{}", progress_line(pass, batch_, since_start_, since_log_));
+  const Reading since_start = model_.read(since_start_);
+  const Reading since_log = model_.read(since_log_);
+  log_info("{}", progress_line(pass, batch_, since_start, since_log));
   const TimePoint now = std::chrono::steady_clock::now();
   const std::string more =
-      fmt::format(R"("current_cost":{:.9g},"examples_per_second":{:.9g})", since_log_.mean_cost(),
-                  examples_per_second(since_log_.samples, now - logged_at_));
+      fmt::format(R"("current_cost":{:.9g},"examples_per_second":{:.9g})", since_log.cost,
+                  examples_per_second(since_log.samples, now - logged_at_));
   since_log_ = Score();
   logged_at_ = now;
-  return metrics_.write("train", pass, batch_, since_start_, more);
+  return metrics_.write("train", pass, batch_, since_start, more);
 }
 
 Status Loop::end_pass(std::uint32_t pass) {
-  PADDLE_TRY(const PassTotals totals, client_.finish_pass());
-  log_info("{}", progress_line(pass, batch_, since_start_, {}));
-  const double mean = totals.samples == 0 ? 0 : totals.cost / static_cast<double>(totals.samples);
-  log_info("Pass={} over all trainers: samples={} AvgCost={:.6g} discarded={}", pass,
-           totals.samples, mean, totals.discarded);
+  since_start_.tally.add(model_.no_tally());  // of the shape the others send, even without a batch
+  PADDLE_TRY(const PassTotals totals, client_.finish_pass(since_start_.tally));
+  const Reading own = model_.read(since_start_);
+  const Reading all = model_.read({totals.samples, totals.cost, totals.tally});
+  log_info("{}", progress_line(pass, batch_, own, {}));
+  log_info("{}", totals_line(pass, all, totals.discarded));
   if (bad_records_ > 0) log_warning("Pass={} left out {} bad records", pass, bad_records_);
-  PADDLE_TRY_STATUS(metrics_.write(
-      "pass", pass, batch_, since_start_,
-      fmt::format(R"("total_samples":{},"total_cost":{:.9g},"discarded":{},"bad_records":{})",
-                  totals.samples, mean, totals.discarded, bad_records_)));
+  PADDLE_TRY_STATUS(
+      metrics_.write("pass", pass, batch_, own,
+                     fmt::format(R"({},"discarded":{},"bad_records":{})", totals_fields(all),
+                                 totals.discarded, bad_records_)));
   if (options_.trainer_id == 0) {
     const std::uint32_t period = options_.train.saving_period;
     const bool is_last = pass + 1 == options_.train.passes;
@@ -92,7 +93,7 @@ Status Loop::end_pass(std::uint32_t pass) {
       log_info("Saving parameters to {}", directory);
       PADDLE_TRY_STATUS(client_.save_snapshot(directory));
       PADDLE_TRY_STATUS(
-          metrics_.write("save", pass, batch_, since_start_, "\"path\":" + json_string(directory)));
+          metrics_.write("save", pass, batch_, own, "\"path\":" + json_string(directory)));
     }
     PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));
     PADDLE_TRY_STATUS(test(pass));
@@ -116,13 +117,13 @@ Status Loop::test(std::uint32_t pass) {
     score.add(one);
   }
   if (has_average) PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));
-  log_info("{}", test_line(score));
+  const Reading reading = model_.read(score);
+  log_info("{}", test_line(reading));
   const TimePoint now = std::chrono::steady_clock::now();
-  const std::string more =
-      fmt::format(R"("perplexity":{:.9g},"examples_per_second":{:.9g})",
-                  std::exp(score.mean_cost()), examples_per_second(score.samples, now - begun));
+  const std::string more = fmt::format(R"("examples_per_second":{:.9g})",
+                                       examples_per_second(score.samples, now - begun));
   logged_at_ += now - begun;
-  return metrics_.write("test", pass, batch_, score, more);
+  return metrics_.write("test", pass, batch_, reading, more);
 }
 
 }  // namespace paddle::trainer

@@ -16,7 +16,8 @@ std::size_t element_count(const wire::ParameterSpec& spec) {
 }  // namespace
 
 Result<Model> Model::build(const config::JobConfig& job) {
-  PADDLE_TRY(nn::Network network, nn::Network::build(job.layers, config::data_slots(job.data)));
+  PADDLE_TRY(nn::Network network,
+             nn::Network::build(job.layers, config::data_slots(job.data), job.evaluators));
   return Model(std::move(network), job.train.trainer_count);
 }
 
@@ -78,7 +79,7 @@ Result<Score> Model::run(const nn::Batch& batch, nn::Mode mode, std::uint64_t se
   for (std::size_t part = 0; part < parts; ++part) {
     if (!costs[part]) return std::move(costs[part]).error();
     score.cost += *costs[part];
-    score.errors += workspaces_[part].classification_errors();
+    score.tally.add(workspaces_[part].tally());
   }
   return score;
 }

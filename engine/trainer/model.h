@@ -29,6 +29,9 @@ class Model {
   // means over the batch, summed in the order of the threads. `seed` differs from batch to batch.
   Result<Score> train(const nn::Batch& batch, std::uint64_t seed);
   Result<Score> test(const nn::Batch& batch);
+  // All zero, of the shape of every score's tally.
+  const Tally& no_tally() const { return network_.no_tally(); }
+  Reading read(const Score& score) const { return trainer::read(score, network_); }
 
  private:
   Model(nn::Network network, std::uint32_t threads);

@@ -352,7 +352,7 @@ Status ParameterClientImpl::push(std::uint64_t num_samples, double cost_sum,
   return {};
 }
 
-Result<PassTotals> ParameterClientImpl::finish_pass() {
+Result<PassTotals> ParameterClientImpl::finish_pass(const Tally& tally) {
   PassTotals totals;
   const ClientLanes& primary = dense_.size() > 0 ? dense_ : sparse_;
   wire::FinishPass message;
@@ -364,9 +364,22 @@ Result<PassTotals> ParameterClientImpl::finish_pass() {
     if (&lanes != &primary || i != 0) return {};
     totals.samples = finished.samples();
     totals.cost = finished.cost_sum();
+    auto sum = decode_tally(frame.tail, finished.counts(), finished.sums());
+    if (!sum) return lanes.malformed(i, "tail");
+    totals.tally = *std::move(sum);
     return {};
   };
-  PADDLE_TRY_STATUS(ask_all(FrameType::kFinishPass, message, FrameType::kPassFinished, add));
+  // One shard adds the tallies of all trainers: the first.
+  const auto ask = [&](ClientLanes& lanes, std::size_t i) {
+    const bool counts = &lanes == &primary && i == 0;
+    message.set_counts(counts ? tally.counts.size() : 0);
+    message.set_sums(counts ? tally.sums.size() : 0);
+    return lanes.send(i, FrameType::kFinishPass, message, counts ? encode(tally) : Bytes());
+  };
+  PADDLE_TRY_STATUS(on_all(ask, [&](ClientLanes& lanes, std::size_t i) -> Status {
+    PADDLE_TRY(const Frame frame, lanes.receive(i, FrameType::kPassFinished));
+    return add(lanes, i, frame);
+  }));
   return totals;
 }
 

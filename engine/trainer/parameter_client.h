@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/base/result.h"
+#include "engine/base/tally.h"
 #include "engine/net/link.h"
 #include "proto/parameters.pb.h"
 
@@ -34,6 +35,7 @@ struct PassTotals {  // over all trainers
   std::uint64_t samples = 0;
   double cost = 0;              // sum over samples
   std::uint64_t discarded = 0;  // async pushes dropped for lag
+  Tally tally;                  // sum of the trainers' tallies
 };
 
 class ParameterClient {
@@ -69,8 +71,9 @@ class ParameterClient {
   // trainer's push of this step was applied.
   virtual Status push(std::uint64_t num_samples, double cost_sum, std::span<DenseParameter> dense,
                       std::span<SparseRows> sparse) = 0;
-  // This trainer has no more data in this pass; returns when all trainers said so.
-  virtual Result<PassTotals> finish_pass() = 0;
+  // This trainer has no more data in this pass; returns when all trainers said so. `tally` is what
+  // its evaluators counted, of one shape on all trainers.
+  virtual Result<PassTotals> finish_pass(const Tally& tally) = 0;
   // Trainer 0, between finish_pass and the next push: writes the snapshot directory, MANIFEST last.
   // Where averages are kept, they are what it holds as the parameters.
   virtual Status save_snapshot(const std::string& directory) = 0;

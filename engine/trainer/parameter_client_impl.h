@@ -27,7 +27,7 @@ class ParameterClientImpl final : public ParameterClient {
   Status pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows) override;
   Status push(std::uint64_t num_samples, double cost_sum, std::span<DenseParameter> dense,
               std::span<SparseRows> sparse) override;
-  Result<PassTotals> finish_pass() override;
+  Result<PassTotals> finish_pass(const Tally& tally) override;
   Status save_snapshot(const std::string& directory) override;
   Status leave() override;
 

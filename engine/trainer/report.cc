@@ -23,33 +23,59 @@ std::string json_number(double value) {
   return std::isfinite(value) ? fmt::format("{:.9g}", value) : "null";
 }
 
+std::string evaluation(std::string_view label, const std::vector<nn::Value>& values) {
+  if (values.empty()) return "";
+  std::string text = fmt::format(" {}:", label);
+  for (const nn::Value& one : values) text += fmt::format(" {}={:.6g}", one.name, one.value);
+  return text;
+}
+
+// ,"<prefix>auc":0.7
+std::string fields(std::string_view prefix, const std::vector<nn::Value>& values) {
+  std::string text;
+  for (const nn::Value& one : values) {
+    text +=
+        fmt::format(",{}:{}", json_string(std::string(prefix) + one.name), json_number(one.value));
+  }
+  return text;
+}
+
 }  // namespace
 
 void Score::add(const Score& other) {
   samples += other.samples;
   cost += other.cost;
-  errors += other.errors;
+  tally.add(other.tally);
 }
 
-double Score::error_rate() const {
-  return samples == 0 ? 0 : static_cast<double>(errors) / static_cast<double>(samples);
+Reading read(const Score& score, const nn::Network& network) {
+  const double mean = score.samples == 0 ? 0 : score.cost / static_cast<double>(score.samples);
+  return {score.samples, mean, network.values(score.tally)};
 }
 
-std::string progress_line(std::uint32_t pass, std::uint64_t batch, const Score& since_start,
-                          const std::optional<Score>& current) {
+std::string progress_line(std::uint32_t pass, std::uint64_t batch, const Reading& since_start,
+                          const std::optional<Reading>& current) {
   std::string line = fmt::format("Pass={} Batch={} samples={} AvgCost={:.6g}", pass, batch,
-                                 since_start.samples, since_start.mean_cost());
-  if (current) line += fmt::format(" CurrentCost={:.6g}", current->mean_cost());
-  line += fmt::format(" Eval: classification_error={:.6g}", since_start.error_rate());
-  if (current)
-    line += fmt::format(" CurrentEval: classification_error={:.6g}", current->error_rate());
+                                 since_start.samples, since_start.cost);
+  if (current) line += fmt::format(" CurrentCost={:.6g}", current->cost);
+  line += evaluation("Eval", since_start.values);
+  if (current) line += evaluation("CurrentEval", current->values);
   return line;
 }
 
-std::string test_line(const Score& score) {
-  return fmt::format(
-      " Test samples={} cost={:.6g} perplexity={:.6g} Eval: classification_error={:.6g}",
-      score.samples, score.mean_cost(), std::exp(score.mean_cost()), score.error_rate());
+std::string test_line(const Reading& reading) {
+  return fmt::format(" Test samples={} cost={:.6g}{}", reading.samples, reading.cost,
+                     evaluation("Eval", reading.values));
+}
+
+std::string totals_line(std::uint32_t pass, const Reading& totals, std::uint64_t discarded) {
+  return fmt::format("Pass={} over all trainers: samples={} AvgCost={:.6g} discarded={}{}", pass,
+                     totals.samples, totals.cost, discarded, evaluation("Eval", totals.values));
+}
+
+std::string totals_fields(const Reading& totals) {
+  return fmt::format(R"("total_samples":{},"total_cost":{}{})", totals.samples,
+                     json_number(totals.cost), fields("total_", totals.values));
 }
 
 std::string json_string(std::string_view text) {
@@ -74,13 +100,13 @@ Result<MetricsFile> MetricsFile::open(const std::string& path) {
 }
 
 Status MetricsFile::write(std::string_view kind, std::uint32_t pass, std::uint64_t batch,
-                          const Score& score, const std::string& more) {
+                          const Reading& reading, const std::string& more) {
   if (!fd_) return {};
-  const std::string line = fmt::format(
-      R"({{"kind":"{}","pass":{},"batch":{},"samples":{},"cost":{},"classification_error":{}{}{},)"
-      "\"unix_ms\":{}}}\n",
-      kind, pass, batch, score.samples, json_number(score.mean_cost()),
-      json_number(score.error_rate()), more.empty() ? "" : ",", more, unix_milliseconds());
+  const std::string line =
+      fmt::format(R"({{"kind":"{}","pass":{},"batch":{},"samples":{},"cost":{}{}{}{},)"
+                  "\"unix_ms\":{}}}\n",
+                  kind, pass, batch, reading.samples, json_number(reading.cost),
+                  fields("", reading.values), more.empty() ? "" : ",", more, unix_milliseconds());
   return write_all(fd_.get(), as_bytes(line), std::chrono::steady_clock::now() + kWriteDeadline);
 }
 

@@ -5,9 +5,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/base/fd.h"
 #include "engine/base/result.h"
+#include "engine/base/tally.h"
+#include "engine/nn/network.h"
 
 namespace paddle::trainer {
 
@@ -15,37 +18,49 @@ namespace paddle::trainer {
 struct Score {
   std::uint64_t samples = 0;
   double cost = 0;
-  std::uint64_t errors = 0;  // examples whose most likely class is not the label
+  Tally tally;  // of the evaluators
 
   void add(const Score& other);
-  double mean_cost() const { return samples == 0 ? 0 : cost / static_cast<double>(samples); }
-  double error_rate() const;
 };
 
-// "Pass=0 Batch=100 samples=3200 AvgCost=6.1 CurrentCost=5.9 Eval: classification_error=0.93";
-// without `current` the line of a whole pass.
-std::string progress_line(std::uint32_t pass, std::uint64_t batch, const Score& since_start,
-                          const std::optional<Score>& current);
-// " Test samples=100 cost=5.1 perplexity=164.02 Eval: classification_error=0.9"
-std::string test_line(const Score& score);
+// What a score says: the mean cost, and the value of each evaluator.
+struct Reading {
+  std::uint64_t samples = 0;
+  double cost = 0;
+  std::vector<nn::Value> values;
+};
+Reading read(const Score& score, const nn::Network& network);
+
+// "Pass=0 Batch=100 samples=3200 AvgCost=6.1 CurrentCost=5.9 Eval: classification_error=0.93
+// CurrentEval: classification_error=0.9"; without `current` the line of a whole pass. The
+// evaluators are left out where there is none.
+std::string progress_line(std::uint32_t pass, std::uint64_t batch, const Reading& since_start,
+                          const std::optional<Reading>& current);
+// " Test samples=100 cost=5.1 Eval: classification_error=0.9 perplexity=164.02"
+std::string test_line(const Reading& reading);
+// "Pass=0 over all trainers: samples=12800 AvgCost=6.1 discarded=0 Eval: auc=0.7"
+std::string totals_line(std::uint32_t pass, const Reading& totals, std::uint64_t discarded);
 
 // One JSON object a line:
 // {"kind":"train","pass":0,"batch":100,"samples":3200,"cost":6.1,"current_cost":5.9,
-// "classification_error":0.93,"examples_per_second":5000,"unix_ms":1700000000000}. Kinds: train (a
-// log point; cost since the pass began), pass (its end), test (with "perplexity"), save (with
+// "classification_error":0.93,"examples_per_second":5000,"unix_ms":1700000000000}: each evaluator
+// is a key. Kinds: train (a log point; cost and evaluators since the pass began), pass (its end,
+// with the job's own as "total_samples", "total_cost", "total_<evaluator>"), test, save (with
 // "path").
 class MetricsFile {
  public:
   MetricsFile() = default;                                   // writes nothing
   static Result<MetricsFile> open(const std::string& path);  // appends
 
-  Status write(std::string_view kind, std::uint32_t pass, std::uint64_t batch, const Score& score,
-               const std::string& more = "");
+  Status write(std::string_view kind, std::uint32_t pass, std::uint64_t batch,
+               const Reading& reading, const std::string& more = "");
 
  private:
   UniqueFd fd_;
 };
 
+// The fields "total_..." of a pass, for `more` of MetricsFile::write.
+std::string totals_fields(const Reading& totals);
 // A JSON string with its quotes.
 std::string json_string(std::string_view text);
 

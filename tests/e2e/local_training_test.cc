@@ -97,6 +97,15 @@ TEST(LocalTraining, UnevenShardsFinishAndEveryRecordCountsOnce) {
     EXPECT_LT(values(metrics, "pass", "total_cost")[1], values(metrics, "pass", "total_cost")[0]);
     EXPECT_EQ(values(job.metrics(strategy, 3), "pass", "samples"), (std::vector<double>{1, 1}));
     EXPECT_EQ(values(job.metrics(strategy, 4), "pass", "samples"), (std::vector<double>{0, 0}));
+    // The job's own error is that of all examples, whoever read them.
+    double errors = 0;
+    for (int trainer = 0; trainer < 5; ++trainer) {
+      const std::string own = job.metrics(strategy, trainer);
+      errors += values(own, "pass", "classification_error")[1] * values(own, "pass", "samples")[1];
+    }
+    EXPECT_NEAR(values(metrics, "pass", "total_classification_error")[1], errors / 3001, 1e-6);
+    EXPECT_EQ(values(metrics, "pass", "total_classification_error"),
+              values(job.metrics(strategy, 4), "pass", "total_classification_error"));
   }
 }
 

@@ -54,6 +54,7 @@ TEST(Docs, JobPageHasEveryKeyAndLayerTypeAndNoOther) {
   const std::string page = text_of("docs/job.md");
   Words known = keys_read(code);
   known.insert(config::kLayerTypes.begin(), config::kLayerTypes.end());
+  known.insert(config::kEvaluatorTypes.begin(), config::kEvaluatorTypes.end());
   Words told = keys_told(page);
   for (const std::string& section : matches(page, R"re(\n## \[+(\w+)\])re")) told.insert(section);
   EXPECT_GT(told.size(), 50U);

@@ -86,7 +86,7 @@ TEST(Metrics, ReadsWhatTheTrainerWrites) {
                                   R"("classification_error":0.25,"perplexity":148.41})");
   ASSERT_TRUE(test);
   EXPECT_EQ(describe(*test),
-            "pass 0: held-out cost 5.0000, perplexity 148.41, error 25.0 % (10 samples)");
+            "pass 0: held-out cost 5.0000, perplexity 148.41, classification_error 0.25 (10 samples)");
   EXPECT_FALSE(parse_metrics(R"({"kind":"save","pass":0,"cost":0})"));
   EXPECT_FALSE(parse_metrics("garbage"));
 }

@@ -96,6 +96,31 @@ TEST_F(JobConfigTest, ReadsTheKeysOfAnEmbedding) {
   EXPECT_FALSE(job->layers[1].padding_id.has_value());
 }
 
+TEST_F(JobConfigTest, ReadsEvaluators) {
+  const auto job = read_job(edited("[optimizer]",
+                                   "[[evaluator]]\ntype = \"classification_error\"\n"
+                                   "input = \"output\"\nlabel = \"next\"\n"
+                                   "[[evaluator]]\nname = \"ppl\"\ntype = \"perplexity\"\n"
+                                   "input = \"cost\"\n[optimizer]"));
+  ASSERT_TRUE(job) << job.error().message;
+  ASSERT_EQ(job->evaluators.size(), 2U);
+  EXPECT_EQ(job->evaluators[0].name, "classification_error");
+  EXPECT_EQ(job->evaluators[0].inputs, std::vector<std::string>{"output"});
+  EXPECT_EQ(job->evaluators[1].name, "ppl");
+}
+
+TEST_F(JobConfigTest, NamesMistakesOfEvaluators) {
+  const auto wrong = [&](const std::string& keys) {
+    return mistake("[optimizer]", "[[evaluator]]\n" + keys + "\n[optimizer]");
+  };
+  EXPECT_EQ(wrong("type = \"auk\"\ninput = \"output\"\nlabel = \"next\""),
+            "job.toml:25:8: 'type' is 'auk', but must be one of 'auc', 'classification_error', "
+            "'perplexity', 'precision_recall', 'rmse'; did you mean 'auc'?");
+  EXPECT_EQ(wrong("type = \"auc\"\ninput = \"none\"\nlabel = \"next\""),
+            "job.toml:26:9: 'none' is no layer");
+  EXPECT_EQ(wrong("type = \"auc\"\ninput = \"output\""), "job.toml:24:1: auc has no 'label'");
+}
+
 TEST_F(JobConfigTest, OverridesWin) {
   const auto job = read_job(folder_.write("job.toml", kJob), {"train.passes=7", "name=other"});
   ASSERT_TRUE(job) << job.error().message;

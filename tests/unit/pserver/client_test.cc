@@ -134,13 +134,13 @@ TEST_P(Client, OneTrainerIsBitEqualToApplyingUpdatesDirectly) {
   ASSERT_TRUE(client->pull_dense(dense));
   EXPECT_EQ(dense[0].value, direct.dense[0]);
   run_steps(*client, 1, 5, dense, rows, &direct);
-  const auto totals = client->finish_pass();
+  const auto totals = client->finish_pass({});
   ASSERT_TRUE(totals);
   EXPECT_EQ(totals->samples, 20U);
   EXPECT_EQ(totals->cost, 12.5);
   EXPECT_EQ(totals->discarded, 0U);
   run_steps(*client, 6, 6, dense, rows, &direct);
-  EXPECT_EQ(client->finish_pass()->samples, 4U);
+  EXPECT_EQ(client->finish_pass({})->samples, 4U);
   EXPECT_TRUE(client->leave());
 }
 
@@ -157,7 +157,7 @@ TEST_P(Client, SnapshotGoesOnBitEqualOnAnotherNumberOfPorts) {
     const auto client = client_of(set);
     ASSERT_TRUE(client->ready());
     run_steps(*client, 1, 4, dense, rows, &direct);
-    ASSERT_TRUE(client->finish_pass());
+    ASSERT_TRUE(client->finish_pass({}));
     const Status saved = client->save_snapshot(directory);
     ASSERT_TRUE(saved) << saved.error().message;
   }
@@ -284,7 +284,7 @@ TEST(ClientAverages, ArePulledAndAreWhatASnapshotHolds) {
   ASSERT_TRUE(client->pull_dense(dense));
   EXPECT_EQ(dense[0].value, direct.dense[0]);
 
-  ASSERT_TRUE(client->finish_pass());
+  ASSERT_TRUE(client->finish_pass({}));
   ASSERT_TRUE(client->save_snapshot(directory));
   const auto reader = param::SnapshotReader::open(directory);
   ASSERT_TRUE(reader) << reader.error().message;
@@ -334,7 +334,7 @@ TEST(ClientFrames, SmallFramesGiveTheSameBitsAsLargeOnes) {
     ASSERT_TRUE(client->pull_dense(dense));
     EXPECT_EQ(dense[0].value, direct.dense[0]);
     run_steps(*client, 1, 4, dense, rows, &direct);
-    EXPECT_EQ(client->finish_pass()->samples, 16U);  // counted once a push, not once a frame
+    EXPECT_EQ(client->finish_pass({})->samples, 16U);  // counted once a push, not once a frame
     ASSERT_TRUE(client->pull_dense(dense));
     EXPECT_EQ(dense[0].value, direct.dense[0]);
   }

@@ -81,10 +81,13 @@ class OneShard {
     append_bytes(tail, std::span<const float>(values));
     return send(trainer, FrameType::kPushRows, message, std::move(tail), sequence);
   }
-  std::vector<net::Outgoing> finish(std::uint32_t trainer, std::uint64_t pass) {
+  std::vector<net::Outgoing> finish(std::uint32_t trainer, std::uint64_t pass,
+                                    const Tally& tally = {}) {
     wire::FinishPass message;
     message.set_pass(pass);
-    return send(trainer, FrameType::kFinishPass, message);
+    message.set_counts(tally.counts.size());
+    message.set_sums(tally.sums.size());
+    return send(trainer, FrameType::kFinishPass, message, encode(tally));
   }
   std::vector<float> values() const {
     return {shard.dense()->values().begin(), shard.dense()->values().end()};
@@ -343,6 +346,47 @@ TEST(ShardSync, FinishedTrainerLeavesTheRoundAndThePassEndsWithTheLast) {
   one.step = 1;
   EXPECT_TRUE(one.push(1, 1, 1).empty());  // the next pass has everyone again
   EXPECT_TRUE(is(one.push(0, 2, 1), FrameType::kPushed, 2));
+}
+
+Tally tally_of(const net::Outgoing& outgoing) {
+  const auto message = parse<wire::PassFinished>(outgoing);
+  return *decode_tally(outgoing.frame.tail, message.counts(), message.sums());
+}
+
+TEST(ShardSync, TalliesOfTrainersAreAddedInTheirOrderWhateverTheArrival) {
+  // 1 + 1e16 - 1e16 is 0 or 1 by the order of the sum.
+  const std::vector<Tally> tallies{{{1, 2}, {1e16}}, {{10, 20}, {-1e16}}, {{100, 200}, {1}}};
+  for (const std::vector<std::uint32_t>& order :
+       {std::vector<std::uint32_t>{0, 1, 2}, {2, 1, 0}, {1, 2, 0}}) {
+    OneShard one(test::small_set("sgd", 3));
+    one.start();
+    one.finish(order[0], 0, tallies[order[0]]);
+    one.finish(order[0], 0, tallies[order[0]]);  // a request that comes again counts once
+    one.finish(order[1], 0, tallies[order[1]]);
+    const auto out = one.finish(order[2], 0, tallies[order[2]]);
+    ASSERT_TRUE(is(out, FrameType::kPassFinished, 3));
+    for (const net::Outgoing& answer : out) {
+      EXPECT_EQ(tally_of(answer).counts, (std::vector<std::uint64_t>{111, 222}));
+      EXPECT_EQ(tally_of(answer).sums, std::vector<double>{1});
+    }
+    EXPECT_EQ(tally_of(one.finish(0, 0)[0]).counts, (std::vector<std::uint64_t>{111, 222}));
+    for (const std::uint32_t id : {0U, 1U}) one.finish(id, 1, tallies[id]);
+    EXPECT_EQ(tally_of(one.finish(2, 1, tallies[2])[0]).counts,
+              (std::vector<std::uint64_t>{111, 222}));  // and a pass starts from nothing
+  }
+}
+
+TEST(ShardSync, TalliesOfAnotherShapeAreRefused) {
+  OneShard one(test::small_set("sgd", 2));
+  one.start();
+  one.finish(0, 0, {{1, 2}, {}});
+  expect_refused(one.finish(1, 0, {{1}, {2}}), wire::REFUSAL_PARAMETERS,
+                 "the evaluators of trainer 1 have 1 counts and 1 sums, those of trainer 0 have 2 "
+                 "and 0");
+  wire::FinishPass lie;
+  lie.set_counts(3);
+  expect_refused(one.send(1, FrameType::kFinishPass, lie), wire::REFUSAL_PROTOCOL,
+                 "3 counts and 0 sums in 0 bytes");
 }
 
 TEST(ShardSync, LostTrainerFailsThoseWhoWait) {

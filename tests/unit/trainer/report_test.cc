@@ -11,29 +11,33 @@ namespace paddle::trainer {
 namespace {
 
 TEST(Report, LinesHaveTheOldShape) {
-  const Score pass{.samples = 3200, .cost = 19520, .errors = 2976};
-  const Score current{.samples = 100, .cost = 590, .errors = 90};
+  const Reading pass{3200, 6.1, {{"classification_error", 0.93}, {"perplexity", 445.86}}};
+  const Reading current{100, 5.9, {{"classification_error", 0.9}, {"perplexity", 365.04}}};
   EXPECT_EQ(progress_line(0, 100, pass, current),
             "Pass=0 Batch=100 samples=3200 AvgCost=6.1 CurrentCost=5.9 "
-            "Eval: classification_error=0.93 CurrentEval: classification_error=0.9");
+            "Eval: classification_error=0.93 perplexity=445.86 "
+            "CurrentEval: classification_error=0.9 perplexity=365.04");
   EXPECT_EQ(progress_line(2, 9, pass, {}),
-            "Pass=2 Batch=9 samples=3200 AvgCost=6.1 Eval: classification_error=0.93");
-  EXPECT_EQ(test_line({.samples = 10, .cost = 20, .errors = 5}),
-            " Test samples=10 cost=2 perplexity=7.38906 Eval: classification_error=0.5");
+            "Pass=2 Batch=9 samples=3200 AvgCost=6.1 Eval: classification_error=0.93 "
+            "perplexity=445.86");
+  EXPECT_EQ(test_line({10, 2, {{"auc", 0.75}}}), " Test samples=10 cost=2 Eval: auc=0.75");
+  EXPECT_EQ(totals_line(1, {10, 2, {{"auc", 0.75}}}, 3),
+            "Pass=1 over all trainers: samples=10 AvgCost=2 discarded=3 Eval: auc=0.75");
+  EXPECT_EQ(totals_fields({10, 2, {{"auc", 0.75}}}),
+            R"("total_samples":10,"total_cost":2,"total_auc":0.75)");
 }
 
-TEST(Report, AnEmptyScoreDividesByNothing) {
-  EXPECT_EQ(progress_line(0, 0, {}, {}),
-            "Pass=0 Batch=0 samples=0 AvgCost=0 Eval: classification_error=0");
+TEST(Report, NoEvaluatorsLeaveNoTrace) {
+  EXPECT_EQ(progress_line(0, 0, {}, {}), "Pass=0 Batch=0 samples=0 AvgCost=0");
 }
 
 TEST(MetricsFile, WritesOneObjectALine) {
   const test::TemporaryFolder folder;
   auto file = MetricsFile::open(folder / "metrics.jsonl");
   ASSERT_TRUE(file);
-  ASSERT_TRUE(file->write("train", 1, 20, {.samples = 4, .cost = 2, .errors = 1}, "\"x\":1"));
+  ASSERT_TRUE(file->write("train", 1, 20, {4, 0.5, {{"classification_error", 0.25}}}, "\"x\":1"));
   const double infinite = std::numeric_limits<double>::infinity();
-  ASSERT_TRUE(file->write("pass", 1, 20, {.samples = 4, .cost = infinite, .errors = 1}));
+  ASSERT_TRUE(file->write("pass", 1, 20, {4, infinite, {{"classification_error", 0.25}}}));
   const std::string text = test::TemporaryFolder::read(folder / "metrics.jsonl");
   EXPECT_TRUE(text.starts_with(R"({"kind":"train","pass":1,"batch":20,"samples":4,"cost":0.5,)"
                                R"("classification_error":0.25,"x":1,"unix_ms":)"))

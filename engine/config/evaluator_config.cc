@@ -1,0 +1,50 @@
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "engine/config/sections.h"
+
+namespace paddle::config {
+namespace {
+
+void check_named(TomlTable& table, std::string_view key, const std::string& word,
+                 std::string_view what, const std::set<std::string>& known) {
+  if (word.empty() || known.contains(word)) return;
+  table.fail(key, fmt::format("'{}' is no {}", word, what),
+             fmt::format("here one can use {}", fmt::join(known, ", ")));
+}
+
+}  // namespace
+
+std::vector<LayerConfig> read_evaluators(TomlTable& root, const JobConfig& job) {
+  std::set<std::string> layers;
+  std::set<std::string> slots;
+  for (const LayerConfig& layer : job.layers) layers.insert(layer.name);
+  for (const SlotConfig& slot : data_slots(job.data)) slots.insert(slot.name);
+  std::vector<LayerConfig> evaluators;
+  std::set<std::string> taken;
+  for (TomlTable& table : root.tables("evaluator")) {
+    LayerConfig evaluator;
+    require(table, "type", "the evaluator");
+    require(table, "input", "the evaluator");
+    evaluator.type = table.choice("type", kEvaluatorTypes[0], kEvaluatorTypes);
+    evaluator.name = table.string("name", evaluator.type);
+    evaluator.inputs = {table.string("input")};
+    evaluator.label = table.string("label");
+    check_named(table, "input", evaluator.inputs[0], "layer", layers);
+    check_named(table, "label", evaluator.label, "data slot", slots);
+    if (evaluator.type != "perplexity") require(table, "label", evaluator.name);
+    if (!taken.insert(evaluator.name).second) {
+      table.fail("name", fmt::format("the name '{}' is already taken", evaluator.name),
+                 "two evaluators of one type need names of their own");
+    }
+    if (evaluators.size() == kEvaluatorsMax) {
+      table.fail("type", fmt::format("there are more than {} evaluators", kEvaluatorsMax));
+    }
+    evaluators.push_back(std::move(evaluator));
+  }
+  return evaluators;
+}
+
+}  // namespace paddle::config

@@ -1,0 +1,63 @@
+// An evaluator: counts over examples what a number like AUC is made of. Counters add up over
+// threads, batches and trainers; the number is made of their total.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/base/result.h"
+#include "engine/nn/run.h"
+#include "engine/nn/workspace.h"
+
+namespace paddle::nn {
+
+struct Value {
+  std::string name;
+  double value = 0;
+};
+
+// An evaluator's own part of a Tally.
+struct Counters {
+  std::span<std::uint64_t> counts;
+  std::span<double> sums;
+};
+struct Totals {
+  std::span<const std::uint64_t> counts;
+  std::span<const double> sums;
+};
+
+class Evaluator {
+ public:
+  Evaluator(std::string name, std::size_t counts, std::size_t sums)
+      : name_(std::move(name)), counts_(counts), sums_(sums) {}
+  virtual ~Evaluator() = default;
+  Evaluator(const Evaluator&) = delete;
+  Evaluator& operator=(const Evaluator&) = delete;
+
+  const std::string& name() const { return name_; }
+  std::size_t counts() const { return counts_; }
+  std::size_t sums() const { return sums_; }
+
+  // After the forward of every layer. kData as a cost with the same labels.
+  virtual Status count(const Run& run, LayerAccess access, Counters counters) const = 0;
+  // Appends one value, or several with names of their own.
+  virtual void values(Totals totals, std::vector<Value>& to) const = 0;
+
+ private:
+  std::string name_;
+  std::size_t counts_;
+  std::size_t sums_;
+};
+
+class Builder;
+using EvaluatorResult = Result<std::unique_ptr<Evaluator>>;
+EvaluatorResult make_auc(Builder& builder);
+EvaluatorResult make_classification_error(Builder& builder);
+EvaluatorResult make_perplexity(Builder& builder);
+EvaluatorResult make_precision_recall(Builder& builder);
+EvaluatorResult make_rmse(Builder& builder);
+
+}  // namespace paddle::nn
