@@ -53,7 +53,7 @@ Result<JobConfig> read_job(const std::string& path, const std::vector<std::strin
   job.name = root.string("name", "job");
   job.seed = static_cast<std::uint64_t>(root.integer("seed", 1));
   job.data = read_data(root.table("data"), folder_of(path));
-  job.layers = read_layers(root, job.data);
+  job.layers = read_layers(root, job.data, folder_of(path));
   job.evaluators = read_evaluators(root, job);
   read_optimizer(root.table("optimizer"), job);
   read_strategy(root.table("strategy"), job);

@@ -31,7 +31,7 @@ struct ParameterAttributes {
   bool operator==(const ParameterAttributes&) const = default;
 };
 
-constexpr std::array<std::string_view, 13> kLayerTypes{"embedding",
+constexpr std::array<std::string_view, 15> kLayerTypes{"embedding",
                                                        "fc",
                                                        "concat",
                                                        "add",
@@ -43,23 +43,29 @@ constexpr std::array<std::string_view, 13> kLayerTypes{"embedding",
                                                        "cosine_similarity",
                                                        "softmax_cross_entropy",
                                                        "binary_cross_entropy",
-                                                       "squared_error"};
+                                                       "squared_error",
+                                                       "nce",
+                                                       "negative_sampling"};
 
 struct LayerConfig {
   std::string name;
   std::string type;                 // one of kLayerTypes
   std::vector<std::string> inputs;  // data slots or earlier layers
   std::uint64_t size = 0;           // outputs per example (per id for embedding)
-  std::uint64_t vocabulary = 0;     // rows of a dense embedding; 0: a sparse table of any ids
-  std::string activation;           // identity, sigmoid, relu, tanh, softmax
+  // Rows of a dense embedding, 0 for a sparse table of any ids; classes of a sampled cost.
+  std::uint64_t vocabulary = 0;
+  std::string activation;  // identity, sigmoid, relu, tanh, softmax
   // Embedding over a variable-length slot: sum, mean, concat; "" for one id per example.
   std::string pooling;
   std::uint32_t length = 0;  // concat pooling: ids per example and slot; fewer are padded by zeros
   std::optional<std::uint64_t>
-      padding_id;     // embedding: this id is a row of zeros that never learns
-  float rate = 0;     // dropout probability
-  float epsilon = 0;  // layer_norm: added to the variance; 0: 1e-5
-  float scale = 0;    // cosine_similarity: multiplies the cosine; 0: 1
+      padding_id;                     // embedding: this id is a row of zeros that never learns
+  float rate = 0;                     // dropout probability
+  float epsilon = 0;                  // layer_norm: added to the variance; 0: 1e-5
+  float scale = 0;                    // cosine_similarity: multiplies the cosine; 0: 1
+  std::uint32_t negatives = 0;        // sampled costs: drawn for each example; 0: 10
+  std::string distribution;           // of them: uniform, unigram; "": uniform
+  std::vector<std::uint64_t> counts;  // of each class, for unigram
   bool has_bias = true;
   std::string label;  // slot of the cost layer
   ParameterAttributes weight;

@@ -1,9 +1,12 @@
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <limits>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "engine/base/fd.h"
 #include "engine/config/sections.h"
 
 namespace paddle::config {
@@ -11,13 +14,57 @@ namespace {
 
 constexpr std::int64_t kLayerSizeMax = 1 << 24;
 constexpr std::int64_t kConcatLengthMax = 1 << 16;
+constexpr std::int64_t kNegativesMax = 1 << 16;
+constexpr std::size_t kCountsBytesMax = 1U << 30U;
+constexpr std::array<std::string_view, 2> kDistributions{"uniform", "unigram"};
 constexpr std::array<std::string_view, 5> kActivations{"identity", "sigmoid", "relu", "tanh",
                                                        "softmax"};
 constexpr std::array<std::string_view, 3> kPoolings{"sum", "mean", "concat"};
 
+bool is_sampled(std::string_view type) {
+  return type == "nce" || type == "negative_sampling";
+}
+
 bool is_cost(std::string_view type) {
   return type == "softmax_cross_entropy" || type == "binary_cross_entropy" ||
-         type == "squared_error";
+         type == "squared_error" || is_sampled(type);
+}
+
+// The last word of each line, a whole number: a dictionary with counts will do.
+Result<std::vector<std::uint64_t>> read_counts(const std::string& path) {
+  PADDLE_TRY(const std::string text, read_file(path, kCountsBytesMax));
+  std::vector<std::uint64_t> counts;
+  std::string_view left = text;
+  while (!left.empty()) {
+    const std::size_t end = std::min(left.find('\n'), left.size());
+    const std::string_view line = left.substr(0, end);
+    left.remove_prefix(std::min(end + 1, left.size()));
+    const std::size_t space = line.find_last_of(" \t");
+    const std::string_view word = line.substr(space == std::string_view::npos ? 0 : space + 1);
+    const auto [at, error] =
+        std::from_chars(word.data(), word.data() + word.size(), counts.emplace_back());
+    if (error != std::errc() || at != word.data() + word.size()) {
+      return Error{
+          Errc::kUsage,
+          fmt::format("{}:{}: the last word is not a whole number from 0", path, counts.size()),
+          ""};
+    }
+  }
+  return counts;
+}
+
+void read_sampling(TomlTable& table, const std::string& folder, LayerConfig& layer) {
+  layer.negatives = read_count(table, "negatives", 0, 1, kNegativesMax);
+  layer.distribution = table.choice("distribution", "", kDistributions);
+  const std::string path = table.string("counts");
+  if (layer.distribution == "unigram") require(table, "counts", layer.name);
+  if (path.empty()) return;
+  auto counts = read_counts(path.starts_with('/') ? path : folder + "/" + path);
+  if (counts) {
+    layer.counts = *std::move(counts);
+  } else {
+    table.fail("counts", counts.error().message, "a template's ./prepare script makes it");
+  }
 }
 
 ParameterAttributes read_attributes(TomlTable table) {
@@ -50,7 +97,7 @@ std::uint64_t read_size(TomlTable& table, std::string_view key, const DataConfig
   return data.dictionary_size;
 }
 
-LayerConfig read_layer(TomlTable& table, const DataConfig& data) {
+LayerConfig read_layer(TomlTable& table, const DataConfig& data, const std::string& folder) {
   LayerConfig layer;
   require(table, "name", "the layer");
   require(table, "type", "the layer");
@@ -71,11 +118,13 @@ LayerConfig read_layer(TomlTable& table, const DataConfig& data) {
   layer.epsilon = static_cast<float>(table.number("epsilon", 0, 0, 1));
   layer.scale = static_cast<float>(table.number("scale", 0));
   layer.rate = static_cast<float>(table.number("rate", 0, 0, 0.99));
-  layer.has_bias = table.boolean("bias", layer.type == "fc");
+  layer.has_bias = table.boolean("bias", layer.type == "fc" || layer.type == "nce");
   layer.label = table.string("label");
+  read_sampling(table, folder, layer);
   layer.weight = read_attributes(table.table("weight"));
   layer.bias = read_attributes(table.table("bias_attributes"));
   if ((layer.type == "fc" || layer.type == "embedding")) require(table, "size", layer.name);
+  if (is_sampled(layer.type)) require(table, "vocabulary", layer.name);
   if (is_cost(layer.type)) require(table, "label", layer.name);
   if (layer.inputs.empty() && table.has("input")) table.fail("input", "'input' is empty");
   return layer;
@@ -90,13 +139,14 @@ void check_known(TomlTable& table, std::string_view key, const std::string& word
 
 }  // namespace
 
-std::vector<LayerConfig> read_layers(TomlTable& root, const DataConfig& data) {
+std::vector<LayerConfig> read_layers(TomlTable& root, const DataConfig& data,
+                                     const std::string& folder) {
   std::vector<LayerConfig> layers;
   std::set<std::string> known;
   for (const SlotConfig& slot : data_slots(data)) known.insert(slot.name);
   bool has_cost = false;
   for (TomlTable& table : root.tables("layer")) {
-    LayerConfig layer = read_layer(table, data);
+    LayerConfig layer = read_layer(table, data, folder);
     for (const std::string& input : layer.inputs) check_known(table, "input", input, known);
     check_known(table, "label", layer.label, known);
     if (!layer.name.empty() && !known.insert(layer.name).second) {

@@ -26,7 +26,8 @@ void require(TomlTable& table, std::string_view key, std::string_view where);
 
 // `folder` is the workspace: relative file names are below it.
 DataConfig read_data(TomlTable table, const std::string& folder);
-std::vector<LayerConfig> read_layers(TomlTable& root, const DataConfig& data);
+std::vector<LayerConfig> read_layers(TomlTable& root, const DataConfig& data,
+                                     const std::string& folder);
 // Of a job whose data and layers are read.
 std::vector<LayerConfig> read_evaluators(TomlTable& root, const JobConfig& job);
 // [optimizer] and [strategy].

@@ -30,7 +30,9 @@ constexpr std::array<Kind, config::kLayerTypes.size()> kKinds{
      {"cosine_similarity", make_cosine_similarity},
      {"softmax_cross_entropy", make_softmax_cross_entropy},
      {"binary_cross_entropy", make_binary_cross_entropy},
-     {"squared_error", make_squared_error}}};
+     {"squared_error", make_squared_error},
+     {"nce", make_nce},
+     {"negative_sampling", make_negative_sampling}}};
 
 // A key, and the types of layer that read it.
 struct Rule {
@@ -75,8 +77,8 @@ Status Builder::build() {
   }
   if (!has_cost) {
     return Error{Errc::kUsage, "the network has no cost layer",
-                 "end it with a layer of type softmax_cross_entropy, binary_cross_entropy or "
-                 "squared_error"};
+                 "end it with a layer of type softmax_cross_entropy, binary_cross_entropy, "
+                 "squared_error, nce or negative_sampling"};
   }
   for (auto& layer : layers_) layer->set_consumers(consumers_);
   return {};
@@ -129,13 +131,17 @@ Status Builder::check_keys() const {
       {!layer.pooling.empty(), "pooling", {"embedding"}},
       {layer.length != 0, "length", {"embedding"}},
       {layer.padding_id.has_value(), "padding_id", {"embedding"}},
-      {layer.vocabulary != 0, "vocabulary", {"embedding"}},
+      {layer.vocabulary != 0, "vocabulary", {"embedding", "nce", "negative_sampling"}},
+      {layer.negatives != 0, "negatives", {"nce", "negative_sampling"}},
+      {!layer.distribution.empty(), "distribution", {"nce", "negative_sampling"}},
+      {!layer.counts.empty(), "counts", {"nce", "negative_sampling"}},
       {layer.rate != 0, "rate", {"dropout"}},
       {layer.epsilon != 0, "epsilon", {"layer_norm"}},
       {layer.scale != 0, "scale", {"cosine_similarity"}},
       {!layer.label.empty(),
        "label",
-       {"softmax_cross_entropy", "binary_cross_entropy", "squared_error"}}};
+       {"softmax_cross_entropy", "binary_cross_entropy", "squared_error", "nce",
+        "negative_sampling"}}};
   for (const Rule& rule : rules) {
     if (rule.given && std::ranges::find(rule.types, layer.type) == rule.types.end()) {
       return error(fmt::format("key '{}' is for layers of type {}, this one is of type {}",

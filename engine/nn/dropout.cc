@@ -1,6 +1,4 @@
 // dropout: in training, zeroes units with probability rate and scales the others by 1 / (1 - rate).
-#include "engine/nn/dropout.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -8,10 +6,11 @@
 #include "engine/base/rng.h"
 #include "engine/kernels/elementwise.h"
 #include "engine/nn/builder.h"
+#include "engine/nn/stream.h"
 
 namespace paddle::nn {
 
-std::uint64_t dropout_stream(std::uint64_t seed, std::string_view layer, std::uint64_t example) {
+std::uint64_t example_stream(std::uint64_t seed, std::string_view layer, std::uint64_t example) {
   return hash_combine(hash_combine(seed, stable_hash(layer)), example);
 }
 
@@ -34,7 +33,7 @@ class Dropout final : public Layer {
     }
     float* mask = access.scratch(index(), count);
     for (std::size_t row = 0; row < run.rows(); ++row) {
-      kernels::dropout_mask(dropout_stream(run.seed, name(), run.begin + row), rate_, width(),
+      kernels::dropout_mask(example_stream(run.seed, name(), run.begin + row), rate_, width(),
                             mask + row * width());
     }
     kernels::multiply(count, in, mask, false, out);

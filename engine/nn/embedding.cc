@@ -76,7 +76,7 @@ class Embedding final : public Layer {
     }
   }
 
-  void collect_ids(const Batch& batch,
+  void collect_ids(const Batch& batch, std::uint64_t,
                    std::span<std::vector<std::uint64_t>> ids_by_parameter) const override {
     if (!options_.sparse) return;
     auto& into = ids_by_parameter[options_.parameter];

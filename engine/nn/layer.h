@@ -34,7 +34,8 @@ class Layer {
   // former.
   virtual void backward(const Run& run, LayerAccess access) const = 0;
   // Appends the ids of sparse parameters, in any order, with repeats.
-  virtual void collect_ids(const Batch&, std::span<std::vector<std::uint64_t>>) const {}
+  virtual void collect_ids(const Batch&, std::uint64_t /*seed*/,
+                           std::span<std::vector<std::uint64_t>>) const {}
   // How many layers read each layer's output; called once, when the whole network is known.
   virtual void set_consumers(std::span<const std::uint32_t>) {}
 
@@ -62,5 +63,7 @@ LayerResult make_cosine_similarity(Builder& builder);
 LayerResult make_softmax_cross_entropy(Builder& builder);
 LayerResult make_binary_cross_entropy(Builder& builder);
 LayerResult make_squared_error(Builder& builder);
+LayerResult make_nce(Builder& builder);
+LayerResult make_negative_sampling(Builder& builder);
 
 }  // namespace paddle::nn

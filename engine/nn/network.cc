@@ -93,12 +93,12 @@ Status Network::check(const Batch& batch) const {
   return {};
 }
 
-void Network::collect_ids(const Batch& batch,
+void Network::collect_ids(const Batch& batch, std::uint64_t seed,
                           std::span<std::vector<std::uint64_t>> ids_by_parameter) const {
   PADDLE_CHECK(ids_by_parameter.size() == parameters_.size());
   PADDLE_CHECK(batch.slots.size() == slots_.size());
   for (auto& ids : ids_by_parameter) ids.clear();
-  for (const auto& layer : layers_) layer->collect_ids(batch, ids_by_parameter);
+  for (const auto& layer : layers_) layer->collect_ids(batch, seed, ids_by_parameter);
   for (auto& ids : ids_by_parameter) {
     std::sort(ids.begin(), ids.end());
     ids.erase(std::unique(ids.begin(), ids.end()), ids.end());

@@ -34,9 +34,9 @@ class Network {
   // kData unless every slot is there, with as many ids and weights as its offsets or the batch's
   // size say, or as many values as its width says.
   Status check(const Batch& batch) const;
-  // The ids of each sparse parameter that a checked batch touches, sorted and unique; one vector
-  // for each parameter, empty for dense ones.
-  void collect_ids(const Batch& batch,
+  // The ids of each sparse parameter that a run of a checked batch with that seed touches, sorted
+  // and unique; one vector for each parameter, empty for dense ones.
+  void collect_ids(const Batch& batch, std::uint64_t seed,
                    std::span<std::vector<std::uint64_t>> ids_by_parameter) const;
 
   // The cost summed over examples [begin, end). The parameters hold every id of collect_ids.

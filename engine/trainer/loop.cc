@@ -47,10 +47,10 @@ Status Loop::run_pass(std::uint32_t pass) {
 }
 
 Status Loop::train_batch(std::uint32_t pass, const nn::Batch& batch) {
-  PADDLE_TRY_STATUS(model_.prepare(batch));
-  PADDLE_TRY_STATUS(client_.pull_rows(model_.rows()));
   const std::uint64_t seed =
       hash_combine(hash_combine(hash_combine(options_.seed, pass), options_.trainer_id), batch_);
+  PADDLE_TRY_STATUS(model_.prepare(batch, seed));
+  PADDLE_TRY_STATUS(client_.pull_rows(model_.rows()));
   PADDLE_TRY(const Score score, model_.train(batch, seed));
   clip_gradients(options_.optimizer, model_.parameters(), model_.dense(), model_.rows());
   PADDLE_TRY_STATUS(client_.push(score.samples, score.cost, model_.dense(), model_.rows()));
@@ -111,9 +111,11 @@ Status Loop::test(std::uint32_t pass) {
   for (;;) {
     PADDLE_TRY(const std::optional<nn::Batch> batch, stream->next());
     if (!batch) break;
-    PADDLE_TRY_STATUS(model_.prepare(*batch));
+    // The same in every pass: tests compare.
+    const std::uint64_t seed = hash_combine(stable_hash("test"), score.samples);
+    PADDLE_TRY_STATUS(model_.prepare(*batch, seed));
     PADDLE_TRY_STATUS(client_.pull_averages({}, model_.rows()));
-    PADDLE_TRY(const Score one, model_.test(*batch));
+    PADDLE_TRY(const Score one, model_.test(*batch, seed));
     score.add(one);
   }
   if (has_average) PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));

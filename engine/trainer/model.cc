@@ -39,9 +39,9 @@ Model::Model(nn::Network network, std::uint32_t threads)
   }
 }
 
-Status Model::prepare(const nn::Batch& batch) {
+Status Model::prepare(const nn::Batch& batch, std::uint64_t seed) {
   PADDLE_TRY_STATUS(network_.check(batch));
-  network_.collect_ids(batch, ids_);
+  network_.collect_ids(batch, seed, ids_);
   for (SparseRows& rows : rows_) {
     const auto width = network_.parameters()[rows.parameter].dims(1);
     rows.ids = ids_[rows.parameter];
@@ -105,8 +105,13 @@ Result<Score> Model::train(const nn::Batch& batch, std::uint64_t seed) {
   return score;
 }
 
-Result<Score> Model::test(const nn::Batch& batch) {
-  return run(batch, nn::Mode::kTest, 0);
+Reading Model::read(const Score& score) const {
+  const double mean = score.samples == 0 ? 0 : score.cost / static_cast<double>(score.samples);
+  return {score.samples, mean, network_.values(score.tally)};
+}
+
+Result<Score> Model::test(const nn::Batch& batch, std::uint64_t seed) {
+  return run(batch, nn::Mode::kTest, seed);
 }
 
 }  // namespace paddle::trainer

@@ -23,15 +23,16 @@ class Model {
   std::vector<DenseParameter>& dense() { return dense_; }
   std::vector<SparseRows>& rows() { return rows_; }
 
-  // Names the rows that the batch touches. kData: the batch does not fit.
-  Status prepare(const nn::Batch& batch);
+  // Names the rows that the batch touches in a train or test with that seed. kData: the batch does
+  // not fit.
+  Status prepare(const nn::Batch& batch, std::uint64_t seed);
   // Forward and backward, each thread a contiguous part of the batch; leaves gradients that are
   // means over the batch, summed in the order of the threads. `seed` differs from batch to batch.
   Result<Score> train(const nn::Batch& batch, std::uint64_t seed);
-  Result<Score> test(const nn::Batch& batch);
+  Result<Score> test(const nn::Batch& batch, std::uint64_t seed);
   // All zero, of the shape of every score's tally.
   const Tally& no_tally() const { return network_.no_tally(); }
-  Reading read(const Score& score) const { return trainer::read(score, network_); }
+  Reading read(const Score& score) const;
 
  private:
   Model(nn::Network network, std::uint32_t threads);

@@ -48,11 +48,6 @@ void Score::add(const Score& other) {
   tally.add(other.tally);
 }
 
-Reading read(const Score& score, const nn::Network& network) {
-  const double mean = score.samples == 0 ? 0 : score.cost / static_cast<double>(score.samples);
-  return {score.samples, mean, network.values(score.tally)};
-}
-
 std::string progress_line(std::uint32_t pass, std::uint64_t batch, const Reading& since_start,
                           const std::optional<Reading>& current) {
   std::string line = fmt::format("Pass={} Batch={} samples={} AvgCost={:.6g}", pass, batch,

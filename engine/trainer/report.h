@@ -10,7 +10,7 @@
 #include "engine/base/fd.h"
 #include "engine/base/result.h"
 #include "engine/base/tally.h"
-#include "engine/nn/network.h"
+#include "engine/nn/evaluator.h"
 
 namespace paddle::trainer {
 
@@ -29,7 +29,6 @@ struct Reading {
   double cost = 0;
   std::vector<nn::Value> values;
 };
-Reading read(const Score& score, const nn::Network& network);
 
 // "Pass=0 Batch=100 samples=3200 AvgCost=6.1 CurrentCost=5.9 Eval: classification_error=0.93
 // CurrentEval: classification_error=0.9"; without `current` the line of a whole pass. The

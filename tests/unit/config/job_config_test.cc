@@ -96,6 +96,27 @@ TEST_F(JobConfigTest, ReadsTheKeysOfAnEmbedding) {
   EXPECT_FALSE(job->layers[1].padding_id.has_value());
 }
 
+TEST_F(JobConfigTest, ReadsTheCountsOfASampledCost) {
+  folder_.write("counts.txt", "the 900\ncat\t3\n<unk> 0\n");
+  const std::string layer =
+      "type = \"nce\"\nvocabulary = \"dictionary\"\nnegatives = 5\n"
+      "distribution = \"unigram\"\n";
+  const std::string before = "type = \"softmax_cross_entropy\"\n";
+  const auto job = read_job(edited(before, layer + "counts = \"counts.txt\"\n"));
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ(job->layers[2].counts, (std::vector<std::uint64_t>{900, 3, 0}));
+  EXPECT_EQ(job->layers[2].negatives, 5U);
+  EXPECT_TRUE(job->layers[2].has_bias);
+  EXPECT_EQ(mistake(before, layer), "job.toml:20:1: cost has no 'counts'");
+  EXPECT_EQ(mistake(before, "type = \"nce\"\n"), "job.toml:20:1: cost has no 'vocabulary'");
+  folder_.write("counts.txt", "the 900\ncat\n");
+  const auto wrong = read_job(edited(before, layer + "counts = \"counts.txt\"\n"));
+  ASSERT_FALSE(wrong);
+  EXPECT_NE(wrong.error().message.find("counts.txt:2: the last word is not a whole number from 0"),
+            std::string::npos)
+      << wrong.error().message;
+}
+
 TEST_F(JobConfigTest, ReadsEvaluators) {
   const auto job = read_job(edited("[optimizer]",
                                    "[[evaluator]]\ntype = \"classification_error\"\n"
@@ -114,11 +135,11 @@ TEST_F(JobConfigTest, NamesMistakesOfEvaluators) {
     return mistake("[optimizer]", "[[evaluator]]\n" + keys + "\n[optimizer]");
   };
   EXPECT_EQ(wrong("type = \"auk\"\ninput = \"output\"\nlabel = \"next\""),
-            "job.toml:25:8: 'type' is 'auk', but must be one of 'auc', 'classification_error', "
+            "job.toml:26:8: 'type' is 'auk', but must be one of 'auc', 'classification_error', "
             "'perplexity', 'precision_recall', 'rmse'; did you mean 'auc'?");
   EXPECT_EQ(wrong("type = \"auc\"\ninput = \"none\"\nlabel = \"next\""),
-            "job.toml:26:9: 'none' is no layer");
-  EXPECT_EQ(wrong("type = \"auc\"\ninput = \"output\""), "job.toml:24:1: auc has no 'label'");
+            "job.toml:27:9: 'none' is no layer");
+  EXPECT_EQ(wrong("type = \"auc\"\ninput = \"output\""), "job.toml:25:1: auc has no 'label'");
 }
 
 TEST_F(JobConfigTest, OverridesWin) {
@@ -142,7 +163,7 @@ TEST_F(JobConfigTest, NamesMistakes) {
             "job.toml:16:8: 'type' is 'fcc', but must be one of 'embedding', 'fc', 'concat', "
             "'add', 'multiply', 'activation', 'dropout', 'layer_norm', 'factorization_machine', "
             "'cosine_similarity', 'softmax_cross_entropy', 'binary_cross_entropy', "
-            "'squared_error'; did you mean 'fc'?");
+            "'squared_error', 'nce', 'negative_sampling'; did you mean 'fc'?");
   EXPECT_EQ(mistake("type = \"fc\"", "type = \"fc\"\nactivation = \"gelu\""),
             "job.toml:17:14: 'activation' is 'gelu', but must be one of 'identity', 'sigmoid', "
             "'relu', 'tanh', 'softmax'; did you mean 'relu'?");

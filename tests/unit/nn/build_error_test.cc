@@ -127,6 +127,20 @@ TEST(BuildError, CostsTakeLogitsAndLabelsOfTheirWidth) {
                "outputs");
 }
 
+TEST(BuildError, SampledCosts) {
+  auto noise = cost("cost", "words", "label");
+  noise.type = "nce";
+  expect_error({kWords, noise}, "layer 'cost': key 'vocabulary' is missing: the classes");
+  noise.vocabulary = 7;
+  noise.distribution = "unigram";
+  noise.counts = {1, 2};
+  expect_error({kWords, noise}, "layer 'cost': 'counts' has 2 lines, there are 7 classes");
+  noise.distribution = "uniform";
+  expect_error({kWords, noise}, "layer 'cost': key 'counts' is for distribution = \"unigram\"");
+  noise.distribution = "zipf";
+  expect_error({kWords, noise}, "layer 'cost': unknown distribution 'zipf'");
+}
+
 TEST(BuildError, SharedParametersMustAgree) {
   expect_error({embedding("a", {"word"}, 3, true, "t"), embedding("b", {"word"}, 4, true, "t")},
                "layer 'b': parameter 't' is sparse [0, 4] here and sparse [0, 3] in layer 'a'");

@@ -1,9 +1,8 @@
-#include "engine/nn/dropout.h"
-
 #include <cmath>
 
 #include <gtest/gtest.h>
 
+#include "engine/nn/stream.h"
 #include "tests/unit/nn/test_network.h"
 
 namespace paddle::nn {
@@ -30,8 +29,8 @@ TEST(Dropout, TheMaskDependsOnTheSeedAndTheExampleNotOnTheSplit) {
   const double whole = test.run(batch, 1, 9);
   EXPECT_NEAR(test.run(batch, 4, 9), whole, 1e-9);
   EXPECT_NE(test.run(batch, 1, 10), whole);
-  EXPECT_NE(dropout_stream(1, "d", 0), dropout_stream(1, "d", 1));
-  EXPECT_NE(dropout_stream(1, "d", 0), dropout_stream(1, "other", 0));
+  EXPECT_NE(example_stream(1, "d", 0), example_stream(1, "d", 1));
+  EXPECT_NE(example_stream(1, "d", 0), example_stream(1, "other", 0));
 }
 
 TEST(Dropout, ATestPassDropsNothing) {

@@ -70,7 +70,7 @@ TEST(Network, ParametersInNetworkOrderWithNamesShapesAndAttributes) {
 
 TEST(Network, CollectsIdsSortedAndUniqueOverTheSlotsThatShareATable) {
   TestNetwork test = ngram();
-  test.network.collect_ids({3, {{{5, 1, 5}, {}}, {{0, 1, 6}, {}}, {{2, 2, 2}, {}}}}, test.ids);
+  test.network.collect_ids({3, {{{5, 1, 5}, {}}, {{0, 1, 6}, {}}, {{2, 2, 2}, {}}}}, 1, test.ids);
   EXPECT_EQ(test.ids[0], (std::vector<std::uint64_t>{0, 1, 5, 6}));
   EXPECT_TRUE(test.ids[1].empty());
 }

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <numeric>
 
+#include "engine/base/rng.h"
 #include "engine/kernels/reference.h"
-#include "engine/nn/dropout.h"
+#include "engine/nn/sampler.h"
+#include "engine/nn/stream.h"
 
 namespace paddle::nn {
 namespace {
@@ -170,6 +172,25 @@ struct Reference {
     return sum;
   }
 
+  double sampled_cost(const config::LayerConfig& layer, const Vector& x,
+                      std::size_t example) const {
+    const Vector& weight = parameter("_" + layer.name + ".w0");
+    const std::uint64_t label = ids(layer.label, example)[0];
+    const Sampler sampler =
+        layer.counts.empty() ? Sampler::uniform(layer.vocabulary) : Sampler::unigram(layer.counts);
+    Rng rng(example_stream(seed, layer.name, example));
+    double sum = 0;
+    for (std::uint32_t k = 0; k <= layer.negatives; ++k) {
+      const std::uint64_t id = k == 0 ? label : sampler.draw(rng.next());
+      if (k > 0 && id == label && layer.type == "negative_sampling") continue;
+      double score = layer.has_bias ? parameter("_" + layer.name + ".wbias")[id] : 0;
+      for (std::size_t c = 0; c < x.size(); ++c) score += x[c] * weight[id * x.size() + c];
+      if (layer.type == "nce") score -= std::log(layer.negatives * sampler.probability(id));
+      sum += std::log1p(std::exp(k == 0 ? -score : score));
+    }
+    return sum;
+  }
+
   double cost(std::size_t example) const {
     std::map<std::string, Vector> outputs;
     const auto slots = parse_slots(test.slots);
@@ -189,12 +210,15 @@ struct Reference {
       if (layer.type == "dropout") {
         out = outputs[layer.inputs[0]];
         std::vector<float> mask(out.size());
-        kernels::dropout_mask(dropout_stream(seed, layer.name, example), layer.rate, mask.size(),
+        kernels::dropout_mask(example_stream(seed, layer.name, example), layer.rate, mask.size(),
                               mask.data());
         for (std::size_t i = 0; i < out.size(); ++i) out[i] *= static_cast<double>(mask[i]);
       }
       if (layer.type == "squared_error" || layer.type == "binary_cross_entropy") {
         sum += label_cost(layer, in[0], example);
+      }
+      if (layer.type == "nce" || layer.type == "negative_sampling") {
+        sum += sampled_cost(layer, in[0], example);
       }
       if (layer.type == "softmax_cross_entropy") {
         sum += kernels::reference::softmax_cross_entropy(outputs[layer.inputs[0]],

@@ -88,8 +88,8 @@ TestNetwork::TestNetwork(std::vector<config::LayerConfig> layer_configs,
   ids.resize(values.size());
 }
 
-Parameters TestNetwork::views(const Batch& batch) {
-  network.collect_ids(batch, ids);
+Parameters TestNetwork::views(const Batch& batch, std::uint64_t draw_seed) {
+  network.collect_ids(batch, draw_seed, ids);
   rows_.assign(values.size(), {});
   Parameters result;
   for (std::size_t p = 0; p < values.size(); ++p) {
@@ -109,8 +109,8 @@ Parameters TestNetwork::views(const Batch& batch) {
   return result;
 }
 
-double TestNetwork::run(const Batch& batch, std::size_t parts, std::uint64_t dropout_seed) {
-  const Parameters parameters = views(batch);
+double TestNetwork::run(const Batch& batch, std::size_t parts, std::uint64_t draw_seed) {
+  const Parameters parameters = views(batch, draw_seed);
   workspace.clear_gradients();
   double sum = 0;
   for (std::size_t part = 0; part < parts; ++part) {
@@ -119,7 +119,7 @@ double TestNetwork::run(const Batch& batch, std::size_t parts, std::uint64_t dro
                   .end = batch.size * (part + 1) / parts,
                   .parameters = parameters,
                   .mode = Mode::kTrain,
-                  .seed = dropout_seed};
+                  .seed = draw_seed};
     sum += network.forward(run, workspace).value();
     network.backward(run, workspace);
   }
@@ -141,7 +141,7 @@ double TestNetwork::run(const Batch& batch, std::size_t parts, std::uint64_t dro
 
 Result<double> TestNetwork::test(const Batch& batch) {
   PADDLE_TRY_STATUS(network.check(batch));
-  const Parameters parameters = views(batch);
+  const Parameters parameters = views(batch, 0);
   return network.forward(Run{.batch = batch,
                              .begin = 0,
                              .end = batch.size,

@@ -30,7 +30,7 @@ class TestNetwork {
               std::uint64_t seed = 1);
 
   // Forward and backward over the batch in `parts` pieces, gradients summed; returns the cost sum.
-  double run(const Batch& batch, std::size_t parts = 1, std::uint64_t dropout_seed = 5);
+  double run(const Batch& batch, std::size_t parts = 1, std::uint64_t draw_seed = 5);
   Result<double> test(const Batch& batch);
   // values -= rate * gradient of the last run
   void step(float rate);
@@ -46,7 +46,7 @@ class TestNetwork {
   Workspace workspace;
 
  private:
-  Parameters views(const Batch& batch);
+  Parameters views(const Batch& batch, std::uint64_t draw_seed);
   std::vector<std::vector<float>> rows_;
 };
 
