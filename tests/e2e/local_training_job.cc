@@ -66,6 +66,57 @@ input = ["score"]
 label = "label"
 )";
 
+constexpr const char* kLayersOfClicks = R"(
+[[layer]]
+name = "ids"
+type = "embedding"
+input = ["user", "items"]
+pooling = "mean"
+size = 8
+padding_id = 0
+weight = { sparse = true }
+[[layer]]
+name = "pairs"
+type = "factorization_machine"
+input = ["ids"]
+size = 8
+[[layer]]
+name = "deep"
+type = "fc"
+input = ["ids", "price"]
+size = 16
+activation = "relu"
+[[layer]]
+name = "normal"
+type = "layer_norm"
+input = ["deep"]
+[[layer]]
+name = "score"
+type = "fc"
+input = ["normal", "pairs"]
+size = 1
+[[layer]]
+name = "cost"
+type = "binary_cross_entropy"
+input = ["score"]
+label = "click"
+[[layer]]
+name = "next"
+type = "nce"
+input = ["normal"]
+label = "bought"
+vocabulary = 50
+negatives = 4
+[[evaluator]]
+type = "auc"
+input = "score"
+label = "click"
+[[evaluator]]
+type = "precision_recall"
+input = "score"
+label = "click"
+)";
+
 std::string dictionary() {
   std::string text = "<s>\n<e>\n";
   for (int i = 0; i < kWords; ++i) text += fmt::format("w{}\n", i);
@@ -135,6 +186,38 @@ train = "data/train.txt-*"
 format = "bow"
 dictionary = "words.txt"
 )") + kLayersOfBags + "[train]\npasses = 2\nbatch_size = 32\n");
+}
+
+void Job::write_clicks(int shards, int records) {
+  for (int i = 0; i < shards; ++i) {
+    Rng rng(static_cast<std::uint64_t>(i) + 77);
+    std::string text;
+    for (int j = 0; j < records; ++j) {
+      const std::uint64_t user = 1 + rng.below(50);
+      const std::uint64_t item = 100 + rng.below(20);
+      const bool click = rng.below(10) < (user % 2 == 0 ? 8 : 2);
+      text += fmt::format("1 {} 2 {} 0 2 0.5 {} 1 {} 1 {}\n", user, item, rng.uniform(),
+                          click ? 1 : 0, user % 50);
+    }
+    folder_.write(fmt::format("data/train.txt-{:05}", i), text);
+  }
+  std::string slots;
+  for (const auto& [name, type] :
+       std::vector<std::pair<const char*, const char*>>{{"user", "id"},
+                                                        {"items", "ids"},
+                                                        {"price", "float"},
+                                                        {"click", "id"},
+                                                        {"bought", "id"}}) {
+    slots += fmt::format("[[data.slot]]\nname = \"{}\"\ntype = \"{}\"\n{}", name, type,
+                         std::string_view(name) == "price" ? "width = 2\n" : "");
+  }
+  folder_.write("job.toml",
+                "name = \"clicks\"\n[data]\ntrain = \"data/train.txt-*\"\n"
+                "format = \"multislot\"\n" +
+                    slots + kLayersOfClicks +
+                    "[optimizer]\nmethod = \"adagrad\"\nlearning_rate = 0.1\n"
+                    "[strategy]\nmin_block_size = 64\n"
+                    "[train]\npasses = 3\nbatch_size = 32\n");
 }
 
 std::vector<std::string> Job::train_arguments(const std::string& name, int trainer,

@@ -23,6 +23,8 @@ class Job {
   void write_ngram(int shards, int sentences);
   // Bags of words with as many records in file i as counts[i] says.
   void write_bags(const std::vector<int>& counts);
+  // Clicks of users on items with a price, by a planted rule; the network has most kinds of layer.
+  void write_clicks(int shards, int records);
 
   // Output and snapshots go to <folder>/<name>...; the flags are for every trainer.
   Process start_local(const std::string& name, const std::vector<std::string>& flags);

@@ -109,6 +109,29 @@ TEST(LocalTraining, UnevenShardsFinishAndEveryRecordCountsOnce) {
   }
 }
 
+// A layer_norm, a factorisation machine and NCE's draws keep the bits too.
+TEST(LocalTraining, ARecommenderGivesTheSameBitsOnAPserverAndOneAucForAllTrainers) {
+  Job job;
+  job.write_clicks(2, 600);
+  ASSERT_TRUE(job.run_local("local", {"--num_passes=2"}));
+  ASSERT_TRUE(job.run("remote", {}, {"--num_passes=2"}));
+  const auto local = job.snapshot("local", 1);
+  EXPECT_TRUE(local.contains("_normal.w0"));
+  EXPECT_EQ(differences(local, job.snapshot("remote", 1)), std::vector<std::string>());
+
+  ASSERT_TRUE(job.run("two", {.trainers = 2, .pservers = 2}, {"--trainer_count=2"}));
+  std::vector<std::string> metrics{job.metrics("two", 0), job.metrics("two", 1)};
+  const std::vector<double> auc = values(metrics[0], "pass", "total_auc");
+  ASSERT_EQ(auc.size(), 3U);
+  EXPECT_GT(auc[2], 0.7);  // the rule gives 0.8
+  EXPECT_LT(auc[0], auc[2]);
+  for (const char* key : {"total_auc", "total_precision", "total_recall", "total_f1"}) {
+    EXPECT_EQ(values(metrics[0], "pass", key), values(metrics[1], "pass", key)) << key;
+    EXPECT_EQ(values(metrics[0], "pass", key).size(), 3U) << key;
+  }
+  EXPECT_NE(values(metrics[0], "pass", "auc"), values(metrics[1], "pass", "auc"));
+}
+
 TEST(LocalTraining, AResumedJobEndsAsIfItHadNeverStopped) {
   Job job;
   job.write_ngram(2, 150);
