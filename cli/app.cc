@@ -49,19 +49,22 @@ void add_options(CLI::App& app, const std::string& name, CommandOptions& options
     app.add_option("--cluster", options.cluster,
                    "cluster file; default: the one `up` used in this directory");
   }
-  if (name == "train") {
+  if (name == "train" || name == "plan") {
     app.add_option("workspace", options.workspace, "folder with job.toml; default: this one");
     app.add_option("--trainers", options.trainers,
                    "number of trainers; default: one on each node with the role")
         ->check(whole_number(1, kProcessesMax));
     app.add_option("--pservers", options.pservers, "number of parameter servers; default: likewise")
         ->check(whole_number(1, kProcessesMax));
-    app.add_option("--name", options.job, "the job's name; default: <workspace>-<UTC time>");
     app.add_option("--set", options.overrides,
                    "override a key of job.toml: --set train.passes=3 (repeatable)")
         ->allow_extra_args(false);
+  }
+  if (name == "train") {
+    app.add_option("--name", options.job, "the job's name; default: <workspace>-<UTC time>");
+    app.add_flag("--dry-run", options.dry_run, "the same as paddlectl plan; starts nothing");
     app.add_flag("--detach", options.detach, "return when the trainers run");
-  } else if (name != "up" && name != "teardown") {
+  } else if (name != "up" && name != "teardown" && name != "plan") {
     app.add_option("--job", options.job, "the job; default: the latest");
   }
   if (name == "train" || name == "attach" || name == "fetch") {

@@ -14,6 +14,7 @@
 #include "engine/flags.h"
 #include "engine/param/export_text.h"
 #include "engine/pserver/shard.h"
+#include "engine/trainer/plan_main.h"
 #include "engine/trainer/pserver_main.h"
 #include "engine/trainer/train_main.h"
 
@@ -32,6 +33,7 @@ commands:
   version   this program's version and how it was built
   pserver   serve parameters: one shard on each port
   train     train the network that job.toml describes
+  plan      print which block of which parameter a port would hold
   export    write a snapshot's parameter as text: "<row id> <value> ..." a line
 
 `paddle <command> --help` lists its flags. Every flag may also come from the environment:
@@ -54,6 +56,11 @@ constexpr const char* kTrainUsage = R"(usage: paddle train [flags]
 examples: paddle train --local --config=job.toml --save_dir=output --num_passes=3
           paddle train --config=job.toml --trainer_id=1 --num_gradient_servers=4 \
             --pservers=10.0.0.1,10.0.0.2 --key_file=job.key
+)";
+
+constexpr const char* kPlanUsage = R"(usage: paddle plan [the flags of paddle train]
+
+example: paddle plan --config=job.toml --pservers=10.0.0.1,10.0.0.2 --ports_num=2
 )";
 
 int finish(const Status& status) {
@@ -195,6 +202,28 @@ int train_command(const std::vector<std::string>& arguments) {
   return finish(trainer::run_train(options));
 }
 
+int plan_command(const std::vector<std::string>& arguments) {
+  trainer::PlanOptions options;
+  JobFlags job;
+  std::string names;
+  FlagSet flags;
+  add_train_flags(flags, options.train, job);
+  flags.text("pserver_names", "NAME,... of the pservers, to print", names);
+  flags.boolean("json", "print one JSON object", options.json);
+  if (wants_help(arguments)) {
+    std::cout << kPlanUsage << "\nflags:\n" << flags.help();
+    return 0;
+  }
+  if (const Status status = read_flags(flags, arguments); !status) return finish(status);
+  options.train.pservers = split_list(job.pservers);
+  options.names = split_list(names);
+  job.add_overrides(options.train.overrides);
+  const auto plan = trainer::describe_plan(options);
+  if (!plan) return finish(plan.error());
+  std::cout << *plan;
+  return 0;
+}
+
 int export_command(const std::vector<std::string>& arguments) {
   std::string snapshot;
   std::string parameter;
@@ -225,8 +254,9 @@ int run(const std::vector<std::string>& arguments) {
   }
   if (arguments[0] == "pserver") return pserver_command(rest);
   if (arguments[0] == "train") return train_command(rest);
+  if (arguments[0] == "plan") return plan_command(rest);
   if (arguments[0] == "export") return export_command(rest);
-  const std::vector<std::string_view> commands{"version", "pserver", "train", "export"};
+  const std::vector<std::string_view> commands{"version", "pserver", "train", "plan", "export"};
   const std::string near = nearest(arguments[0], commands);
   return finish(
       Error{Errc::kUsage, fmt::format("unknown command '{}'", escape_control(arguments[0])),

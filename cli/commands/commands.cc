@@ -5,7 +5,7 @@
 namespace paddle::cli {
 
 std::span<const Command> all_commands() {
-  static constexpr std::array<Command, 9> kCommands = {{
+  static constexpr std::array<Command, 10> kCommands = {{
       {"up", "reach, check and prepare every node of a cluster",
        "  paddlectl up clusters/local.toml\n"
        "  paddlectl up lab.toml --json",
@@ -15,6 +15,10 @@ std::span<const Command> all_commands() {
        "  paddlectl train --trainers 4 --pservers 2 templates/word2vec\n"
        "  paddlectl train --set train.passes=10 --name long-run --detach",
        run_train},
+      {"plan", "print which block of which parameter would go to which node and port",
+       "  paddlectl plan --pservers 2 templates/word2vec\n"
+       "  paddlectl plan --set strategy.placement=size_balanced --json",
+       run_plan},
       {"attach", "follow a running job; when it ends, bring the results home",
        "  paddlectl attach\n"
        "  paddlectl attach --job word2vec-20260101-120000",

@@ -21,6 +21,7 @@ struct CommandOptions {
   std::uint32_t pservers = 0;
   std::vector<std::string> overrides;  // --set
   bool detach = false;
+  bool dry_run = false;
   bool follow = false;
   bool keep_data = false;
   std::string node, role;
@@ -29,6 +30,7 @@ struct CommandOptions {
 
 // Each prints its result; an error is printed by the caller and its code is the exit code.
 Status run_up(Context& context, const CommandOptions& options);
+Status run_plan(Context& context, const CommandOptions& options);
 Status run_train(Context& context, const CommandOptions& options);
 Status run_attach(Context& context, const CommandOptions& options);
 Status run_status(Context& context, const CommandOptions& options);

@@ -134,6 +134,7 @@ Status follow_to_end(Context& context, ClusterSession& session, const std::strin
 }  // namespace
 
 Status run_train(Context& context, const CommandOptions& options) {
+  if (options.dry_run) return run_plan(context, options);
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   const std::string path =
       (std::filesystem::path(context.directory) / options.workspace).lexically_normal().string();

@@ -98,6 +98,8 @@ struct JobConfig {
   wire::Strategy sparse_strategy = wire::STRATEGY_SYNC;
   float async_lagged_grad_discard_ratio = 1.5F;
   std::uint64_t min_block_size = 8192;
+  wire::Partitioning partitioning;
+  wire::Merge merge = wire::MERGE_MEAN;
   TrainConfig train;
 };
 

@@ -49,6 +49,32 @@ Status validate_dims(const wire::ParameterSpec& spec) {
   return {};
 }
 
+Status validate_placement(const wire::ParameterSet& set) {
+  const wire::Partitioning& partitioning = set.partitioning();
+  if (!wire::Placement_IsValid(partitioning.placement()) || !wire::Merge_IsValid(set.merge())) {
+    return Error{Errc::kUsage, "a placement or merge that this version does not know", ""};
+  }
+  std::unordered_set<std::string> dense;
+  for (const auto& spec : set.parameters()) {
+    if (!spec.sparse()) dense.insert(spec.name());
+  }
+  for (const wire::PlacedParameter& one : partitioning.placed()) {
+    const std::string what =
+        fmt::format("[[strategy.place]] of '{}'", escape_control(one.parameter()));
+    if (dense.erase(one.parameter()) == 0) {
+      return Error{Errc::kUsage, what + ": no dense parameter of that name is left to place",
+                   "paddlectl plan lists them"};
+    }
+    if (one.port() >= set.dense_shards()) {
+      return Error{Errc::kUsage,
+                   fmt::format("{}: dense port {}, but the job has {}", what, one.port(),
+                               set.dense_shards()),
+                   "ports are numbered from 0 over all pservers"};
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 std::uint64_t element_count(const wire::ParameterSpec& spec) {
@@ -108,7 +134,7 @@ Status validate(const wire::ParameterSet& set) {
                                              spec.sparse() ? "sparse" : "dense", kShardsMax));
     }
   }
-  return {};
+  return validate_placement(set);
 }
 
 }  // namespace paddle::param

@@ -23,8 +23,8 @@ std::uint64_t row_width(const wire::ParameterSpec& spec);
 Status validate_name(const std::string& name);
 // kUsage: bad name, dims or initial values.
 Status validate(const wire::ParameterSpec& spec);
-// kUsage: a bad parameter or optimizer, a name used twice, or no shard for a kind of parameter that
-// exists.
+// kUsage: a bad parameter or optimizer, a name used twice, no shard for a kind of parameter that
+// exists, or an explicit placement of what is no dense parameter or on no dense port.
 Status validate(const wire::ParameterSet& set);
 
 }  // namespace paddle::param

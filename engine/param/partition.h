@@ -21,10 +21,15 @@ struct DenseBlock {
   friend bool operator==(const DenseBlock&, const DenseBlock&) = default;
 };
 
-// Fluid's slice rule (blocks of at least min_block_size elements, at most dense_shards of them),
-// placed round robin; the pointer goes on from one parameter to the next. Sparse tables are
-// skipped. In order of (parameter, index). The set must be valid (parameter_set.h); a set of
-// dense_shards = 0 has no blocks.
+// Fluid's slice rule: blocks of at least min_block_size elements, at most dense_shards of them, or
+// one block where parameters stay whole. Sparse tables are skipped. Placements:
+//   round_robin    a pointer over the shards goes on from one parameter to the next
+//   hash_name      stable_hash("fc.w.block0"), or of the name alone for one block, mod shards
+//   size_balanced  the largest block first, each to the shard that holds the least so far
+//   explicit       as the set says for a parameter's first block, the others on the shards that
+//                  follow; parameters that it does not name round robin
+// In order of (parameter, index). The set must be valid (parameter_set.h); a set of dense_shards =
+// 0 has no blocks.
 std::vector<DenseBlock> partition_dense(const wire::ParameterSet& set);
 
 // Sparse rows belong to a virtual shard for ever; a snapshot loads on any number of sparse shards.

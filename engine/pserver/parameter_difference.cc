@@ -61,6 +61,14 @@ void compare_optimizers(std::string& found, const wire::Optimizer& a, const wire
   compare(found, "max_average_window", a.average().window_max(), b.average().window_max());
 }
 
+std::string placed(const wire::ParameterSet& set) {
+  std::string text;
+  for (const auto& one : set.partitioning().placed()) {
+    text += fmt::format("{}{}@{}", text.empty() ? "" : " ", one.parameter(), one.port());
+  }
+  return text;
+}
+
 std::string_view strategy(wire::Strategy value) {
   return value == wire::STRATEGY_SYNC ? "sync" : "async";
 }
@@ -87,6 +95,11 @@ std::string parameter_difference(const wire::ParameterSet& here, const wire::Par
   compare(found, "the number of dense ports", here.dense_shards(), there.dense_shards());
   compare(found, "the number of sparse ports", here.sparse_shards(), there.sparse_shards());
   compare(found, "min_block_size", here.min_block_size(), there.min_block_size());
+  compare(found, "slice_var_up", !here.partitioning().whole(), !there.partitioning().whole());
+  compare(found, "placement", wire::Placement_Name(here.partitioning().placement()),
+          wire::Placement_Name(there.partitioning().placement()));
+  compare(found, "[[strategy.place]]", placed(here), placed(there));
+  compare(found, "merge", wire::Merge_Name(here.merge()), wire::Merge_Name(there.merge()));
   // A value that is given on one side only, and is the same as what not giving it reads as.
   if (found.empty() && here.SerializeAsString() != there.SerializeAsString()) {
     found = "one gives a value explicitly that the other leaves out";

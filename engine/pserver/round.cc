@@ -47,7 +47,8 @@ std::vector<RowGradient> sorted_rows(std::span<const Push* const> pushes) {
 
 }  // namespace
 
-std::vector<float> weights(std::span<const Push* const> pushes) {
+std::vector<float> weights(std::span<const Push* const> pushes, wire::Merge merge) {
+  if (merge == wire::MERGE_SUM) return std::vector<float>(pushes.size(), 1.0F);
   double total = 0;
   for (const Push* push : pushes) total += static_cast<double>(push->samples);
   std::vector<float> result;
@@ -58,12 +59,12 @@ std::vector<float> weights(std::span<const Push* const> pushes) {
   return result;
 }
 
-std::span<const float> mean_dense(std::span<const Push* const> pushes, std::vector<float>& scratch,
-                                  std::vector<float>& part) {
+std::span<const float> merge_dense(std::span<const Push* const> pushes, wire::Merge merge,
+                                   std::vector<float>& scratch, std::vector<float>& part) {
   const auto active = with_samples(pushes);
   if (active.empty()) return {};
   if (active.size() == 1) return active.front()->dense(scratch);
-  const auto shares = weights(active);
+  const auto shares = weights(active, merge);
   for (std::size_t i = 0; i < active.size(); ++i) {
     const auto gradient = active[i]->dense(part);
     if (i == 0) scratch.assign(gradient.size(), 0.0F);
@@ -72,7 +73,7 @@ std::span<const float> mean_dense(std::span<const Push* const> pushes, std::vect
   return scratch;
 }
 
-void apply_rows(float learning_rate, std::span<const Push* const> pushes,
+void apply_rows(float learning_rate, wire::Merge merge, std::span<const Push* const> pushes,
                 const SparseTables& tables) {
   const auto active = with_samples(pushes);
   if (active.size() == 1) {
@@ -81,7 +82,7 @@ void apply_rows(float learning_rate, std::span<const Push* const> pushes,
     }
     return;
   }
-  const auto shares = weights(active);
+  const auto shares = weights(active, merge);
   const std::vector<RowGradient> rows = sorted_rows(active);
   std::vector<std::uint64_t> ids;
   std::vector<float> means;

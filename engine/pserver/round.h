@@ -14,17 +14,18 @@ namespace paddle::pserver {
 // Tables by parameter index; null where the parameter is dense.
 using SparseTables = std::vector<std::unique_ptr<SparseTable>>;
 
-// samples_i / sum of samples, in order. All 0 when nobody has samples.
-std::vector<float> weights(std::span<const Push* const> pushes);
+// Of each contribution, in order: samples_i / sum of samples, all 0 when nobody has samples; or 1
+// each for a sum.
+std::vector<float> weights(std::span<const Push* const> pushes, wire::Merge merge);
 
 // sum_i(weight_i * gradient_i), left to right; exactly the gradient when one contributor has all
 // samples. `scratch` and `part` are reused between rounds. The result points into a push or
 // scratch.
-std::span<const float> mean_dense(std::span<const Push* const> pushes, std::vector<float>& scratch,
-                                  std::vector<float>& part);
+std::span<const float> merge_dense(std::span<const Push* const> pushes, wire::Merge merge,
+                                   std::vector<float>& scratch, std::vector<float>& part);
 
 // One update of each row that any contributor names, in (table, id) order.
-void apply_rows(float learning_rate, std::span<const Push* const> pushes,
+void apply_rows(float learning_rate, wire::Merge merge, std::span<const Push* const> pushes,
                 const SparseTables& tables);
 
 }  // namespace paddle::pserver

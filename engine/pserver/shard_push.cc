@@ -192,7 +192,7 @@ void Shard::apply_now(Call& call) {
     totals_.set_discarded(totals_.discarded() + 1);
   } else {
     if (dense_ && push->samples > 0) dense_->apply(learning_rate, push->dense(scratch_));
-    if (!dense_) apply_rows(learning_rate, std::span(&push, 1), tables_);
+    if (!dense_) apply_rows(learning_rate, set_->merge(), std::span(&push, 1), tables_);
     ++updates_;
   }
   totals_.set_samples(totals_.samples() + push->samples);
@@ -216,10 +216,10 @@ void Shard::try_commit(TimePoint now, std::vector<net::Outgoing>& out) {
   for (const Push* push : pushes) samples += push->samples;
   const float learning_rate = next_learning_rate(samples);
   if (dense_) {
-    const auto gradient = mean_dense(pushes, scratch_, part_scratch_);
+    const auto gradient = merge_dense(pushes, set_->merge(), scratch_, part_scratch_);
     if (gradient.size() == dense_->size()) dense_->apply(learning_rate, gradient);
   } else {
-    apply_rows(learning_rate, pushes, tables_);
+    apply_rows(learning_rate, set_->merge(), pushes, tables_);
   }
   for (const Push* push : pushes) {
     totals_.set_samples(totals_.samples() + push->samples);

@@ -19,33 +19,14 @@ constexpr std::uint32_t kPortMax = 65535;
 
 using Links = std::vector<std::unique_ptr<net::Link>>;
 
-// "host" or "host:port"; an IPv6 address with a port is "[::1]:7164".
-Result<net::Endpoint> parse_endpoint(const std::string& text, std::uint32_t default_port) {
-  std::string host = text;
-  std::uint32_t port = default_port;
-  const std::size_t colon = text.rfind(':');
-  const bool has_port = colon != std::string::npos &&
-                        (text.find(':') == colon || (colon > 0 && text[colon - 1] == ']'));
-  if (has_port) {
-    host = text.substr(0, colon);
-    const char* const end = text.data() + text.size();
-    const auto [at, error] = std::from_chars(text.data() + colon + 1, end, port);
-    if (error != std::errc() || at != end) port = 0;
-  }
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  if (port == 0 || port > kPortMax || host.empty()) {
-    return Error{Errc::kUsage, fmt::format("'{}' in --pservers is not host[:port]", text), ""};
-  }
-  PADDLE_TRY(host, resolve_address(host));
-  return net::Endpoint{host, static_cast<std::uint16_t>(port)};
-}
-
 Status connect_all(const TrainOptions& options, Links& dense, Links& sparse) {
   std::vector<net::Endpoint> endpoints;
   std::vector<std::string> addresses;
   const std::uint32_t count = options.ports_num + options.ports_num_for_sparse;
   for (const std::string& text : options.pservers) {
-    PADDLE_TRY(net::Endpoint endpoint, parse_endpoint(text, options.port));
+    PADDLE_TRY(const HostPort written, parse_host_port(text, options.port));
+    PADDLE_TRY(std::string address, resolve_address(written.host));
+    net::Endpoint endpoint{std::move(address), static_cast<std::uint16_t>(written.port)};
     if (endpoint.port + count > kPortMax + 1) {
       return Error{Errc::kUsage,
                    fmt::format("{} ports from {} on do not exist", count, endpoint.port), ""};
@@ -91,6 +72,25 @@ void make_local_shards(const TrainOptions& options, Links& dense, Links& sparse)
 
 }  // namespace
 
+Result<HostPort> parse_host_port(const std::string& text, std::uint32_t default_port) {
+  HostPort result{text, default_port};
+  const std::size_t colon = text.rfind(':');
+  const bool has_port = colon != std::string::npos &&
+                        (text.find(':') == colon || (colon > 0 && text[colon - 1] == ']'));
+  if (has_port) {
+    result.host = text.substr(0, colon);
+    const char* const end = text.data() + text.size();
+    const auto [at, error] = std::from_chars(text.data() + colon + 1, end, result.port);
+    if (error != std::errc() || at != end) result.port = 0;
+  }
+  std::string& host = result.host;
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  if (result.port == 0 || result.port > kPortMax || host.empty()) {
+    return Error{Errc::kUsage, fmt::format("'{}' in --pservers is not host[:port]", text), ""};
+  }
+  return result;
+}
+
 wire::ParameterSet parameter_set(const config::JobConfig& job,
                                  const std::vector<wire::ParameterSpec>& parameters,
                                  const TrainOptions& options) {
@@ -106,6 +106,8 @@ wire::ParameterSet parameter_set(const config::JobConfig& job,
   set.set_dense_shards(servers * options.ports_num);
   set.set_sparse_shards(servers * options.ports_num_for_sparse);
   set.set_min_block_size(job.min_block_size);
+  *set.mutable_partitioning() = job.partitioning;
+  set.set_merge(job.merge);
   return set;
 }
 

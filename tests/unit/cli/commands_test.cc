@@ -130,6 +130,26 @@ class CommandsTest : public testing::Test {
   std::ostringstream out_, err_;
 };
 
+// The engine alone knows where blocks lie; here a script stands for it.
+TEST_F(CommandsTest, PlanAsksTheEngineAndStartsNothing) {
+  write("paddle", "#!/bin/sh\nprintf '%s\\n' \"$@\"\n");
+  fs::permissions(folder_ + "/paddle", fs::perms::owner_all);
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_EQ(run({"train", "--dry-run", "--pservers", "3", "--set", "seed=2", "w"}), 0);
+  EXPECT_TRUE(out_has("plan\n--config=" + folder_ + "/w/job.toml\n")) << out_.str();
+  EXPECT_TRUE(out_has("--num_gradient_servers=2\n"));
+  EXPECT_TRUE(out_has("--pserver_names=n-0,n-1,n-0\n"));
+  EXPECT_TRUE(out_has("--set=seed=2\n"));
+  EXPECT_TRUE(nodes_[0].processes.empty());
+  const std::string dry = out_.str();
+  EXPECT_EQ(run({"plan", "--pservers", "3", "--set", "seed=2", "w"}), 0);
+  EXPECT_EQ(out_.str(), dry);
+  write("paddle", "#!/bin/sh\necho 'paddle: no such layer' >&2\necho 'hint: look' >&2\nexit 2\n");
+  EXPECT_EQ(run({"plan", "w"}), 2);
+  EXPECT_TRUE(err_has("no such layer")) << err_.str();
+  EXPECT_TRUE(err_has("look"));
+}
+
 TEST_F(CommandsTest, TypoInACommandIsSuggested) {
   EXPECT_EQ(run({"trian"}), 2);
   EXPECT_EQ(err_.str(),

@@ -174,6 +174,26 @@ TEST_F(JobConfigTest, NamesMistakes) {
   EXPECT_EQ(mistake("train = \"data/train.txt-*\"\n", ""), "job.toml:3:1: [data] has no 'train'");
 }
 
+TEST_F(JobConfigTest, ReadsPlacements) {
+  const std::string head = "dense = \"async\"\n";
+  auto job = read_job(edited(head, head + "merge = 'sum'\nslice_var_up = false\n"
+                                          "placement = 'size_balanced'\n"));
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ(job->merge, wire::MERGE_SUM);
+  EXPECT_TRUE(job->partitioning.whole());
+  EXPECT_EQ(job->partitioning.placement(), wire::PLACEMENT_SIZE_BALANCED);
+  job = read_job(edited(head, head + "placement = 'explicit'\n[[strategy.place]]\n"
+                                     "parameter = '_output.w0'\nport = 3\n"));
+  ASSERT_TRUE(job) << job.error().message;
+  ASSERT_EQ(job->partitioning.placed_size(), 1);
+  EXPECT_EQ(job->partitioning.placed(0).port(), 3U);
+  EXPECT_NE(mistake(head, head + "[[strategy.place]]\nparameter = 'x'\nport = 0\n")
+                .find("needs placement = 'explicit'"),
+            std::string::npos);
+  EXPECT_NE(mistake(head, "placement = 'explicit'\n").find("needs [[strategy.place]]"),
+            std::string::npos);
+}
+
 TEST_F(JobConfigTest, AMissingDictionaryIsNamedAtItsKey) {
   const auto job = read_job(edited("words.txt", "none.txt"));
   ASSERT_FALSE(job);

@@ -47,6 +47,23 @@ TEST(ParameterSetTest, RefusesUnsafeNames) {
   EXPECT_EQ(twice.error().message, "parameter '_proj': the name is used twice");
 }
 
+TEST(ParameterSetTest, RefusesToPlaceWhatIsNotThere) {
+  wire::ParameterSet set = good_set();
+  wire::PlacedParameter& placed = *set.mutable_partitioning()->add_placed();
+  placed.set_parameter("_fc.w0");
+  EXPECT_TRUE(validate(set));
+  placed.set_port(1);
+  const Status port = validate(set);
+  ASSERT_FALSE(port);
+  EXPECT_NE(port.error().message.find("dense port 1, but the job has 1"), std::string::npos);
+  placed.set_port(0);
+  placed.set_parameter("_proj");  // a table
+  EXPECT_FALSE(validate(set));
+  placed.set_parameter("_fc.w0");
+  *set.mutable_partitioning()->add_placed() = placed;  // twice
+  EXPECT_FALSE(validate(set));
+}
+
 TEST(ParameterSetTest, RefusesDimsThatOverflowOrAreEmpty) {
   wire::ParameterSet set = good_set();
   set.mutable_parameters(0)->set_dims(0, 1ULL << 62U);

@@ -75,6 +75,61 @@ TEST(PartitionTest, BlocksCoverEachParameterOnceInWholeRows) {
   }
 }
 
+std::vector<std::uint32_t> shards(const wire::ParameterSet& set) {
+  std::vector<std::uint32_t> result;
+  for (const DenseBlock& block : partition_dense(set)) result.push_back(block.shard);
+  return result;
+}
+
+// Trap 3: rounding to whole rows can leave shards without a block.
+TEST(PartitionTest, Trap3RoundingLeavesFewerBlocksThanShards) {
+  const auto blocks = partition_dense(set_of(8, {{10, 1000000}}));
+  EXPECT_EQ(blocks.size(), 5U);
+  EXPECT_EQ(blocks.back().shard, 4U);
+  wire::ParameterSet small = set_of(8, {{10, 10}});
+  small.set_min_block_size(10);  // below Fluid's 8192, which it refuses
+  EXPECT_EQ(sizes(partition_dense(small)), (std::vector<std::uint64_t>{20, 20, 20, 20, 20}));
+}
+
+TEST(PartitionTest, WholeParametersAreOneBlockEach) {
+  wire::ParameterSet set = set_of(2, {{273, 400}, {400, 400}, {7}});
+  set.mutable_partitioning()->set_whole(true);
+  EXPECT_EQ(sizes(partition_dense(set)), (std::vector<std::uint64_t>{109200, 160000, 7}));
+  EXPECT_EQ(shards(set), (std::vector<std::uint32_t>{0, 1, 0}));
+}
+
+// Trap 4: round robin balances blocks, not bytes; the others are there for that, and none may
+// change from one release to the next, because snapshots do not say where blocks lay.
+TEST(PartitionTest, Trap4PlacementsAreStableAndSizeIsBalanced) {
+  wire::ParameterSet set = set_of(2, {{1000, 8}, {8}, {900, 8}, {8}, {100, 8}});
+  const auto most = [&] {
+    std::vector<std::uint64_t> held(2, 0);
+    for (const DenseBlock& block : partition_dense(set)) held[block.shard] += block.size;
+    return std::max(held[0], held[1]);
+  };
+  EXPECT_EQ(shards(set), (std::vector<std::uint32_t>{0, 1, 0, 1, 0}));
+  EXPECT_EQ(most(), 16000U);
+  set.mutable_partitioning()->set_placement(wire::PLACEMENT_SIZE_BALANCED);
+  EXPECT_EQ(shards(set), (std::vector<std::uint32_t>{0, 0, 1, 1, 1}));
+  EXPECT_EQ(most(), 8008U);
+  set = set_of(7, {{10}, {20000}, {5}});
+  set.mutable_partitioning()->set_placement(wire::PLACEMENT_HASH_NAME);
+  std::vector<std::uint32_t> expected;
+  for (const char* name : {"p1", "p2.block0", "p2.block1", "p3"}) {
+    expected.push_back(static_cast<std::uint32_t>(stable_hash(name) % 7));
+  }
+  EXPECT_EQ(shards(set), expected);
+}
+
+TEST(PartitionTest, ExplicitPlacesWhatItNamesAndTheRestInTurn) {
+  wire::ParameterSet set = set_of(3, {{10}, {20000}, {5}, {6}});
+  set.mutable_partitioning()->set_placement(wire::PLACEMENT_EXPLICIT);
+  wire::PlacedParameter& placed = *set.mutable_partitioning()->add_placed();
+  placed.set_parameter("p2");
+  placed.set_port(2);
+  EXPECT_EQ(shards(set), (std::vector<std::uint32_t>{0, 2, 0, 1, 2}));
+}
+
 TEST(PartitionTest, SparseIdsSpreadEvenly) {
   for (const std::uint32_t shards : {2U, 3U, 7U, 16U}) {
     for (const std::uint64_t stride : {1ULL, 4096ULL, 1ULL << 40U}) {

@@ -28,8 +28,21 @@ TEST(Round, MeanIsWeightedBySamples) {
   const std::vector<const Push*> pushes = {&a, &b, &idle};
   std::vector<float> scratch;
   std::vector<float> part;
-  const auto mean = mean_dense(pushes, scratch, part);
+  const auto mean = merge_dense(pushes, wire::MERGE_MEAN, scratch, part);
   EXPECT_EQ(std::vector<float>(mean.begin(), mean.end()), (std::vector<float>{4, -1}));
+}
+
+// Trap 2: a sum instead of a mean multiplies the learning rate, so it is never implied.
+TEST(Round, Trap2SumIsAskedForByName) {
+  const Push a = dense_push(1, {1, 2});
+  const Push b = dense_push(3, {5, -2});
+  const Push idle = dense_push(0, {100, 100});
+  const std::vector<const Push*> pushes = {&a, &b, &idle};
+  EXPECT_EQ(wire::ParameterSet().merge(), wire::MERGE_MEAN);
+  std::vector<float> scratch;
+  std::vector<float> part;
+  const auto sum = merge_dense(pushes, wire::MERGE_SUM, scratch, part);
+  EXPECT_EQ(std::vector<float>(sum.begin(), sum.end()), (std::vector<float>{6, 0}));
 }
 
 TEST(Round, OneContributorIsExact) {
@@ -39,7 +52,7 @@ TEST(Round, OneContributorIsExact) {
   const std::vector<const Push*> pushes = {&idle, &a};
   std::vector<float> scratch;
   std::vector<float> part;
-  const auto mean = mean_dense(pushes, scratch, part);
+  const auto mean = merge_dense(pushes, wire::MERGE_MEAN, scratch, part);
   EXPECT_EQ(std::vector<float>(mean.begin(), mean.end()), gradient);
 }
 
@@ -48,7 +61,7 @@ TEST(Round, NobodyWithSamplesUpdatesNothing) {
   const std::vector<const Push*> pushes = {&idle};
   std::vector<float> scratch;
   std::vector<float> part;
-  EXPECT_TRUE(mean_dense(pushes, scratch, part).empty());
+  EXPECT_TRUE(merge_dense(pushes, wire::MERGE_MEAN, scratch, part).empty());
 }
 
 TEST(Push, PartsMustCoverTheShardInOrder) {
