@@ -16,6 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Under ThreadSanitizer the wide layers of ctr_dnn take minutes.
+constexpr auto kRunDeadline = std::chrono::seconds(280);
+
 // The number that follows the last `mark`.
 double last_number(const std::string& text, const std::string& mark) {
   const std::size_t at = text.rfind(mark);
@@ -39,7 +42,7 @@ class Templates : public testing::Test {
     const fs::path programs = fs::path(PADDLE_PROGRAM).parent_path();
     Process process(std::move(arguments), folder_ / fmt::format("run-{}.txt", runs_++),
                     {"PATH=" + programs.string() + ":/usr/bin:/bin"});
-    EXPECT_EQ(process.wait(), 0) << process.output();
+    EXPECT_EQ(process.wait(kRunDeadline), 0) << process.output();
     return process.output();
   }
 
@@ -205,6 +208,18 @@ TEST_F(Templates, QuickStartTellsTwoKindsOfTextApart) {
   prepare("quick_start", {folder_.write("texts.txt", labelled_texts(4000))});
   const std::string tests = train("quick_start", {});
   EXPECT_LT(last_number(tests, R"("classification_error":)"), 0.06) << tests;
+}
+
+TEST_F(Templates, PrepareNamesTheLineThatIsNotData) {
+  const std::string wrong = folder_.write("wrong.txt", "1\t2\n");
+  for (const char* name : {"quick_start", "recommender", "digits"}) {
+    Process process({folder_ / fmt::format("{}/prepare", name), wrong}, folder_ / "wrong.log");
+    EXPECT_EQ(process.wait(), 6) << name << process.output();
+    EXPECT_FALSE(fs::exists(folder_ / fmt::format("{}/data/test.txt", name)));
+  }
+  const std::string output = TemporaryFolder::read(folder_ / "wrong.log");
+  EXPECT_NE(output.find("line 1 is not user, item, rating and time"), std::string::npos) << output;
+  EXPECT_NE(output.find("line 1 is not 64 numbers and a digit"), std::string::npos) << output;
 }
 
 TEST_F(Templates, EachHasAReadme) {
