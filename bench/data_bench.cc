@@ -1,0 +1,175 @@
+// How fast files become batches: each format with 1, 2 and 4 parsing threads, and compressed. The
+// records and their sum must be the same however they are read, else the figures mean nothing.
+#include <zlib.h>
+#include <zstd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "engine/base/rng.h"
+#include "engine/data/dataset.h"
+#include "tests/support/temporary_folder.h"
+
+namespace paddle {
+namespace {
+
+constexpr std::size_t kFileBytes = 48U << 20U;
+constexpr std::uint32_t kBatchSize = 512;
+
+struct Workload {
+  std::string name;
+  config::DataConfig data;
+  std::string (*line)(Rng& rng);
+};
+
+std::string ngram_line(Rng& rng) {
+  std::string line;
+  for (int i = 0; i < 20; ++i) line += fmt::format("w{} ", rng.below(10000));
+  return line;
+}
+
+// The shape of a CTR example: 26 slots of one id and 13 floats.
+std::string multislot_line(Rng& rng) {
+  std::string line = fmt::format("1 {} 13", rng.below(2));
+  for (int i = 0; i < 13; ++i) line += fmt::format(" {:.6f}", rng.uniform());
+  for (int i = 0; i < 26; ++i) line += fmt::format(" 1 {}", rng.below(1000001));
+  return line;
+}
+
+std::string libsvm_line(Rng& rng) {
+  std::string line = fmt::format("{}", rng.below(2));
+  for (int i = 0; i < 39; ++i) line += fmt::format(" {}:{:.4f}", rng.below(1000000), rng.uniform());
+  return line;
+}
+
+std::string criteo_line(Rng& rng) {
+  std::string line = fmt::format("{}", rng.below(2));
+  for (int i = 0; i < 13; ++i) line += fmt::format("\t{}", rng.below(1000));
+  for (int i = 0; i < 26; ++i) line += fmt::format("\t{:08x}", rng.next() >> 32U);
+  return line;
+}
+
+std::string csv_line(Rng& rng) {
+  std::string line = criteo_line(rng);
+  for (char& c : line) c = c == '\t' ? ',' : c;
+  return line;
+}
+
+std::vector<Workload> workloads() {
+  using config::SlotType;
+  std::vector<Workload> all(5);
+  all[0] = {"ngram", {}, ngram_line};
+  all[1] = {"multislot", {}, multislot_line};
+  all[1].data.slots = {{.name = "label"}, {.name = "dense", .type = SlotType::kFloat, .width = 13}};
+  for (int i = 0; i < 26; ++i) all[1].data.slots.push_back({.name = fmt::format("C{}", i)});
+  all[2] = {"libsvm", {}, libsvm_line};
+  all[3] = {"criteo", {}, criteo_line};
+  all[4] = {"csv", {}, csv_line};
+  all[4].data.slots = {{.name = "label", .columns = {0}},
+                       {.name = "dense", .type = SlotType::kFloat, .width = 13}};
+  for (std::uint32_t i = 0; i < 40; ++i) {
+    all[4].data.columns.push_back(fmt::format("column{}", i));
+    if (i >= 1 && i <= 13) all[4].data.slots[1].columns.push_back(i);
+    if (i <= 13) continue;
+    all[4].data.slots.push_back(
+        {.name = fmt::format("C{}", i), .type = SlotType::kHash, .columns = {i}});
+  }
+  for (Workload& one : all) one.data.format = one.name;
+  return all;
+}
+
+struct Reading {
+  std::uint64_t records = 0;
+  std::uint64_t sum = 0;
+  double seconds = 0;
+  std::string error;
+};
+
+Reading read(const data::DatasetOptions& options, const data::Dictionary& dictionary) {
+  Reading reading;
+  const auto start = std::chrono::steady_clock::now();
+  const auto stream = data::open_pass(options, dictionary, 0);
+  for (;;) {
+    const auto batch = stream->next();
+    if (!batch) reading.error = batch.error().message;
+    if (!batch || !*batch) break;
+    reading.records += (*batch)->size;
+    // The first and last of each slot are enough to see an order that differs.
+    for (const nn::Slot& slot : (*batch)->slots) {
+      if (slot.ids.empty()) continue;
+      reading.sum = hash_combine(hash_combine(reading.sum, slot.ids.front()), slot.ids.back());
+    }
+  }
+  reading.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return reading;
+}
+
+void write_gzip(const std::string& text, const std::string& path) {
+  gzFile file = ::gzopen(path.c_str(), "wb1");
+  ::gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
+  ::gzclose(file);
+}
+
+void write_zstd(const std::string& text, const std::string& path) {
+  std::string packed(::ZSTD_compressBound(text.size()), '\0');
+  packed.resize(::ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 1));
+  std::ofstream(path, std::ios::binary) << packed;
+}
+
+bool measure(const Workload& workload, const test::TemporaryFolder& folder,
+             const data::Dictionary& dictionary) {
+  Rng rng(1);
+  std::string text;
+  while (text.size() < kFileBytes) text += workload.line(rng) + "\n";
+  data::DatasetOptions options;
+  options.data = workload.data;
+  options.batch_size = kBatchSize;
+  const std::string plain = folder.write("data", text);
+  write_gzip(text, folder / "data.gz");
+  write_zstd(text, folder / "data.zst");
+
+  Reading first;
+  for (const char* const ending : {"", ".gz", ".zst"}) {
+    std::string figures;
+    for (const std::uint32_t threads : {1U, 2U, 4U}) {
+      if (*ending != '\0' && threads == 4) continue;
+      options.data.threads = threads;
+      options.share.files = {plain + ending};
+      const Reading reading = read(options, dictionary);
+      if (!reading.error.empty()) {
+        std::fprintf(stderr, "%s\n", reading.error.c_str());
+        return false;
+      }
+      if (first.records == 0) first = reading;
+      if (reading.records != first.records || reading.sum != first.sum) {
+        std::fprintf(stderr, "%s: other batches with %u threads\n", workload.name.c_str(), threads);
+        return false;
+      }
+      const double megabytes = static_cast<double>(text.size()) * 1e-6 / reading.seconds;
+      figures += fmt::format("  {} thread{}: {:5.0f} MB/s {:9.0f} records/s", threads,
+                             threads == 1 ? " " : "s", megabytes,
+                             static_cast<double>(reading.records) / reading.seconds);
+    }
+    std::printf("%-10s%-5s%s\n", workload.name.c_str(), ending, figures.c_str());
+  }
+  return true;
+}
+
+}  // namespace
+}  // namespace paddle
+
+int main() {
+  const paddle::test::TemporaryFolder folder;
+  std::string words = "<s>\n<e>\n";
+  for (int i = 0; i < 10000; ++i) words += fmt::format("w{}\n", i);
+  const auto dictionary = paddle::data::Dictionary::read(folder.write("words", words + "<unk>\n"));
+  bool good = bool(dictionary);
+  for (const auto& workload : paddle::workloads()) {
+    good = good && paddle::measure(workload, folder, *dictionary);
+  }
+  return good ? 0 : 1;
+}
