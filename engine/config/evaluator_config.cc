@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <set>
 
 #include <fmt/format.h>
@@ -7,6 +9,11 @@
 
 namespace paddle::config {
 namespace {
+
+// The other keys of a line of metrics.jsonl.
+constexpr std::array<std::string_view, 11> kTakenNames{
+    "kind",    "pass", "batch",     "samples",    "cost", "current_cost", "examples_per_second",
+    "unix_ms", "path", "discarded", "bad_records"};
 
 void check_named(TomlTable& table, std::string_view key, const std::string& word,
                  std::string_view what, const std::set<std::string>& known) {
@@ -35,6 +42,9 @@ std::vector<LayerConfig> read_evaluators(TomlTable& root, const JobConfig& job) 
     check_named(table, "input", evaluator.inputs[0], "layer", layers);
     check_named(table, "label", evaluator.label, "data slot", slots);
     if (evaluator.type != "perplexity") require(table, "label", evaluator.name);
+    if (std::ranges::find(kTakenNames, evaluator.name) != kTakenNames.end()) {
+      table.fail("name", fmt::format("'{}' means something else in metrics.jsonl", evaluator.name));
+    }
     if (!taken.insert(evaluator.name).second) {
       table.fail("name", fmt::format("the name '{}' is already taken", evaluator.name),
                  "two evaluators of one type need names of their own");

@@ -151,9 +151,12 @@ Status Builder::check_keys() const {
   return {};
 }
 
+std::string Builder::what() const {
+  return fmt::format("{} '{}'", role_, config().name);
+}
+
 Error Builder::error(std::string message, std::string hint) const {
-  return Error{Errc::kUsage, fmt::format("{} '{}': {}", role_, config().name, message),
-               std::move(hint)};
+  return Error{Errc::kUsage, fmt::format("{}: {}", what(), message), std::move(hint)};
 }
 
 std::string Builder::suggest(std::string_view name,

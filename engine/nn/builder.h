@@ -51,7 +51,9 @@ class Builder {
   // For the layer and evaluator kinds: all speak of the one that is being built.
   const config::LayerConfig& config() const { return *current_; }
   std::size_t index() const { return layers_.size(); }
-  // kUsage: "layer 'x': <message>", or "evaluator".
+  // "layer 'x'", or "evaluator 'x'".
+  std::string what() const;
+  // kUsage: "layer 'x': <message>".
   Error error(std::string message, std::string hint = "") const;
   Result<LayerInput> layer_input(const std::string& name);
   // The same for a reader that is no consumer, which may name a cost layer: its width is 0.

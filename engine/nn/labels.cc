@@ -14,7 +14,7 @@ Result<Labels> Labels::make(const Builder& builder, std::size_t width, bool only
     return builder.error("key 'label' is missing: the data slot with the right answers");
   }
   Labels labels;
-  labels.owner_ = config.name;
+  labels.owner_ = builder.what();
   labels.name_ = config.label;
   labels.width_ = width;
   const auto kind = only_ids ? std::optional(Builder::SlotKind::kIds) : std::nullopt;
@@ -29,7 +29,7 @@ Result<Labels> Labels::make(const Builder& builder, std::size_t width, bool only
 }
 
 Error Labels::error(std::string message, std::string hint) const {
-  return Error{Errc::kData, fmt::format("layer '{}': {}", owner_, message), std::move(hint)};
+  return Error{Errc::kData, fmt::format("{}: {}", owner_, message), std::move(hint)};
 }
 
 Result<std::uint64_t> Labels::only_id(const Run& run, std::size_t example) const {

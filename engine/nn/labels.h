@@ -31,7 +31,7 @@ class Labels {
   Error error(std::string message, std::string hint = "") const;
   Result<std::uint64_t> only_id(const Run& run, std::size_t example) const;
 
-  std::string owner_;
+  std::string owner_;  // for messages
   std::string name_;
   std::size_t slot_ = 0;
   std::size_t width_ = 0;

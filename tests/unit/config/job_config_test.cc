@@ -139,6 +139,8 @@ TEST_F(JobConfigTest, NamesMistakesOfEvaluators) {
             "'perplexity', 'precision_recall', 'rmse'; did you mean 'auc'?");
   EXPECT_EQ(wrong("type = \"auc\"\ninput = \"none\"\nlabel = \"next\""),
             "job.toml:27:9: 'none' is no layer");
+  EXPECT_EQ(wrong("name = \"cost\"\ntype = \"auc\"\ninput = \"output\"\nlabel = \"next\""),
+            "job.toml:26:8: 'cost' means something else in metrics.jsonl");
   EXPECT_EQ(wrong("type = \"auc\"\ninput = \"output\""), "job.toml:25:1: auc has no 'label'");
 }
 

@@ -221,6 +221,18 @@ TEST(Evaluator, TheUsualOnesOfSeveralCostsHaveNamesOfTheirOwn) {
                                              "classification_error_b", "perplexity_b"}));
 }
 
+TEST(Evaluator, WrongLabelsNameTheEvaluator) {
+  Evaluated one("squared_error", 1, "y", {evaluator("auc", "out", "y")});
+  const Batch batch = floats_and_ids({1}, {2});
+  const Parameters none;
+  const auto cost = one.network.forward(
+      nn::Run{.batch = batch, .begin = 0, .end = 1, .parameters = none, .mode = Mode::kTest},
+      one.workspace);
+  ASSERT_FALSE(cost);
+  EXPECT_EQ(cost.error().code, Errc::kData);
+  EXPECT_EQ(cost.error().message, "evaluator 'auc': label 2 in slot 'y' is neither 0 nor 1");
+}
+
 std::string build_error(const config::LayerConfig& evaluator) {
   auto identity = layer("activation", "out", {"x"});
   identity.activation = "identity";
