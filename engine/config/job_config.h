@@ -15,6 +15,17 @@
 
 namespace paddle::config {
 
+// Which rows a sparse table takes in and gives up: TablePolicy in proto/parameters.proto.
+struct TablePolicy {
+  std::uint32_t entry_count = 0;
+  float entry_probability = 0;
+  std::uint32_t expire_passes = 0;
+  std::uint64_t bytes_max = 0;
+  bool evict = false;
+
+  bool operator==(const TablePolicy&) const = default;
+};
+
 struct ParameterAttributes {
   std::string name;  // two layers with the same name share the parameter; default "_<layer>.w0",
                      // "_<layer>.wbias"
@@ -27,6 +38,7 @@ struct ParameterAttributes {
   std::optional<float> clip_norm;
   bool sparse = false;
   bool is_static = false;
+  TablePolicy table;  // of a sparse one
 
   bool operator==(const ParameterAttributes&) const = default;
 };

@@ -12,6 +12,9 @@
 namespace paddle::config {
 namespace {
 
+constexpr std::int64_t kEntryCountMax = 60'000;  // engine/param/parameter_set.h
+constexpr std::int64_t kExpirePassesMax = 30'000;
+constexpr std::array<std::string_view, 2> kFullChoices{"error", "evict"};
 constexpr std::int64_t kLayerSizeMax = 1 << 24;
 constexpr std::int64_t kConcatLengthMax = 1 << 16;
 constexpr std::int64_t kNegativesMax = 1 << 16;
@@ -67,6 +70,25 @@ void read_sampling(TomlTable& table, const std::string& folder, LayerConfig& lay
   }
 }
 
+// Which rows a sparse table takes in and gives up.
+void read_table_policy(TomlTable& table, ParameterAttributes& attributes) {
+  TablePolicy& policy = attributes.table;
+  policy.entry_count = read_count(table, "entry_count", 0, 0, kEntryCountMax);
+  policy.entry_probability = static_cast<float>(table.number("entry_probability", 0, 0, 1));
+  policy.expire_passes = read_count(table, "expire_passes", 0, 0, kExpirePassesMax);
+  policy.bytes_max = static_cast<std::uint64_t>(table.integer("bytes_max", 0));
+  policy.evict = table.choice("on_full", "error", kFullChoices) == "evict";
+  if (policy.evict && policy.bytes_max == 0) {
+    table.fail("on_full", "on_full = \"evict\" needs bytes_max");
+  }
+  for (const std::string_view key :
+       {"entry_count", "entry_probability", "expire_passes", "bytes_max", "on_full"}) {
+    if (table.has(key) && !attributes.sparse) {
+      table.fail(key, fmt::format("'{}' is for sparse tables", key), "add sparse = true");
+    }
+  }
+}
+
 ParameterAttributes read_attributes(TomlTable table) {
   ParameterAttributes attributes;
   attributes.name = table.string("name");
@@ -79,6 +101,7 @@ ParameterAttributes read_attributes(TomlTable table) {
   attributes.clip_norm = read_optional_float(table, "clip_norm");
   attributes.sparse = table.boolean("sparse", false);
   attributes.is_static = table.boolean("static", false);
+  read_table_policy(table, attributes);
   if (attributes.name.find_first_of("/\n") != std::string::npos || attributes.name == "." ||
       attributes.name == "..") {
     table.fail("name", "a parameter's name is the name of its file, without '/'");

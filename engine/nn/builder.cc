@@ -257,6 +257,14 @@ Result<std::size_t> Builder::parameter(const ParameterRequest& request) {
   if (attributes.clip_value) spec.set_clip_value(*attributes.clip_value);
   if (attributes.clip_norm) spec.set_clip_norm(*attributes.clip_norm);
   spec.set_is_static(attributes.is_static);
+  if (attributes.sparse) {
+    wire::TablePolicy& policy = *spec.mutable_table();
+    policy.set_entry_count(attributes.table.entry_count);
+    policy.set_entry_probability(attributes.table.entry_probability);
+    policy.set_expire_passes(attributes.table.expire_passes);
+    policy.set_bytes_max(attributes.table.bytes_max);
+    policy.set_evict(attributes.table.evict);
+  }
   if (!SafePath::parse(spec.name()) || spec.name().find('/') != std::string::npos) {
     return error(fmt::format("parameter name '{}' cannot be a file name", spec.name()));
   }

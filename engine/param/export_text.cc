@@ -10,6 +10,7 @@
 
 #include "engine/base/fd.h"
 #include "engine/base/text.h"
+#include "engine/param/row_marks.h"
 #include "engine/param/snapshot.h"
 
 namespace paddle::param {
@@ -30,7 +31,7 @@ Status write_row(std::uint64_t id, std::span<const float> values, std::FILE* out
 Status export_sparse(const SnapshotReader& reader, const std::string& name, std::FILE* out) {
   std::vector<SparseRow> rows;
   PADDLE_TRY_STATUS(reader.read_rows(name, [&](const SparseRow& row) {
-    rows.push_back(row);
+    if (RowMarks::unpack(row.marks).sightings == 0) rows.push_back(row);
     return Status{};
   }));
   std::sort(rows.begin(), rows.end(),

@@ -122,11 +122,28 @@ Status validate(const wire::ParameterSpec& spec) {
   return check("clip_norm", spec.clip_norm());
 }
 
+Status validate_table(const wire::ParameterSpec& spec) {
+  const wire::TablePolicy& policy = spec.table();
+  if (!spec.sparse() && spec.has_table()) return refuse(spec.name(), "a dense one has no policy");
+  if (policy.entry_count() > kEntryCountMax || policy.expire_passes() > kExpirePassesMax) {
+    return refuse(spec.name(), fmt::format("entry_count must be at most {}, expire_passes {}",
+                                           kEntryCountMax, kExpirePassesMax));
+  }
+  if (!(policy.entry_probability() >= 0 && policy.entry_probability() <= 1)) {
+    return refuse(spec.name(), "entry_probability must be 0 to 1");
+  }
+  if (policy.evict() && policy.bytes_max() == 0) {
+    return refuse(spec.name(), "on_full = \"evict\" needs bytes_max");
+  }
+  return {};
+}
+
 Status validate(const wire::ParameterSet& set) {
   PADDLE_TRY_STATUS(validate(set.optimizer()));
   std::unordered_set<std::string> names;
   for (const wire::ParameterSpec& spec : set.parameters()) {
     PADDLE_TRY_STATUS(validate(spec));
+    PADDLE_TRY_STATUS(validate_table(spec));
     if (!names.insert(spec.name()).second) return refuse(spec.name(), "the name is used twice");
     const std::uint32_t shards = spec.sparse() ? set.sparse_shards() : set.dense_shards();
     if (shards == 0 || shards > kShardsMax) {

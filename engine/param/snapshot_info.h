@@ -19,7 +19,7 @@ struct SnapshotInfo {
 
 struct SparseRow {
   std::uint64_t id = 0;
-  std::uint64_t update_count = 0;
+  std::uint64_t marks = 0;  // RowMarks, packed
   std::vector<float> value;
   std::vector<float> state;  // state_width planes of value.size() floats
 };

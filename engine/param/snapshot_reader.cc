@@ -52,7 +52,7 @@ Status read_rows_file(int root, const FileEntry& entry, const ManifestParameter&
     std::byte head[kRowHeadBytes];
     PADDLE_TRY_STATUS(file.read(head));
     row.id = load_le<std::uint64_t>(head);
-    row.update_count = load_le<std::uint64_t>(head + sizeof(std::uint64_t));
+    row.marks = load_le<std::uint64_t>(head + sizeof(std::uint64_t));
     PADDLE_TRY_STATUS(file.read(std::as_writable_bytes(std::span(row.value))));
     PADDLE_TRY_STATUS(file.read(std::as_writable_bytes(std::span(row.state))));
     ++rows;

@@ -145,7 +145,7 @@ struct SnapshotWriter::Impl {
     }
     std::byte head[2 * sizeof(std::uint64_t)];
     store_le(head, row.id);
-    store_le(head + sizeof(std::uint64_t), row.update_count);
+    store_le(head + sizeof(std::uint64_t), row.marks);
     PADDLE_TRY_STATUS(rows_file->append(head));
     PADDLE_TRY_STATUS(rows_file->append(bytes_of(std::span<const float>(row.value))));
     PADDLE_TRY_STATUS(rows_file->append(bytes_of(std::span<const float>(row.state))));

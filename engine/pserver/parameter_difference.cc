@@ -29,6 +29,13 @@ void compare_specs(std::string& found, const wire::ParameterSpec& a, const wire:
   compare(found, prefix + "clip_value", a.clip_value(), b.clip_value());
   compare(found, prefix + "clip_norm", a.clip_norm(), b.clip_norm());
   compare(found, prefix + "is_static", a.is_static(), b.is_static());
+  const wire::TablePolicy& here = a.table();
+  const wire::TablePolicy& there = b.table();
+  compare(found, prefix + "entry_count", here.entry_count(), there.entry_count());
+  compare(found, prefix + "entry_probability", here.entry_probability(), there.entry_probability());
+  compare(found, prefix + "expire_passes", here.expire_passes(), there.expire_passes());
+  compare(found, prefix + "bytes_max", here.bytes_max(), there.bytes_max());
+  compare(found, prefix + "on_full = evict", here.evict(), there.evict());
 }
 
 std::string schedule(const wire::LearningRateSchedule& schedule) {

@@ -96,6 +96,8 @@ class Shard final : public net::FrameHandler {
   Refused check_room(std::span<const RowSegment> segments, std::uint64_t contributors);
   // The schedule's learning rate for an update of this many samples, which it counts.
   float next_learning_rate(std::uint64_t samples);
+  Refused check_table(std::uint32_t parameter, std::span<const RowSegment> segments,
+                      std::uint64_t contributors) const;
   void apply_now(Call& call);
   void try_commit(TimePoint now, std::vector<net::Outgoing>& out);
   Refused take_tally(Call& call, const wire::FinishPass& message);

@@ -134,6 +134,9 @@ Shard::Refused Shard::check_room(std::span<const RowSegment> segments, std::uint
     if (const Status got = tables_[parameter]->reserve(ids[parameter] * contributors); !got) {
       return Refusal{wire::REFUSAL_LIMIT, got.error().message, got.error().hint};
     }
+    if (ids[parameter] * contributors > tables_[parameter]->room()) {
+      if (auto refused = check_table(parameter, segments, contributors)) return refused;
+    }
   }
   if (held + most <= options_.bytes_max) return {};
   for (const RowSegment& segment : segments) {
@@ -147,6 +150,24 @@ Shard::Refused Shard::check_room(std::span<const RowSegment> segments, std::uint
                    "use more pservers or ports_num_for_sparse"};
   }
   return {};
+}
+
+// A table near its own bytes_max: counts the rows that are really new.
+Shard::Refused Shard::check_table(std::uint32_t parameter, std::span<const RowSegment> segments,
+                                  std::uint64_t contributors) const {
+  const SparseTable& table = *tables_[parameter];
+  std::uint64_t absent = 0;
+  for (const RowSegment& segment : segments) {
+    if (segment.parameter == parameter) absent += table.count_absent(segment.ids);
+  }
+  if (absent * contributors <= table.room()) return {};
+  const auto& spec = set_->parameters(static_cast<int>(parameter));
+  return Refusal{
+      wire::REFUSAL_LIMIT,
+      fmt::format("table '{}' has {} rows on this port and would grow over its "
+                  "bytes_max of {} (over {} ports)",
+                  spec.name(), table.rows(), spec.table().bytes_max(), set_->sparse_shards()),
+      "raise bytes_max, or give up rows: on_full = \"evict\", expire_passes"};
 }
 
 Shard::Refused Shard::end_part(Call& call) {
@@ -311,6 +332,20 @@ void Shard::try_finish_pass(std::vector<net::Outgoing>& out) {
   if (!has_finished) return;
   ++passes_finished_;
   totals_.set_passes_finished(passes_finished_);
+  for (std::uint32_t parameter = 0; parameter < tables_.size(); ++parameter) {
+    if (!tables_[parameter]) continue;
+    SparseTable& table = *tables_[parameter];
+    const auto expired = table.end_pass();
+    if (!expired) return fail(expired.error().message, out);
+    wire::TableStatus& status = *totals_.add_tables();
+    status.set_parameter(parameter);
+    status.set_rows(table.rows());
+    status.set_bytes(table.bytes());
+    status.set_payload_bytes(table.payload_bytes());
+    status.set_candidates(table.entry().candidates());
+    status.set_expired(*expired);
+    status.set_evicted(table.take_evicted());
+  }
   totals_.set_step(step_);
   last_pass_ = totals_;
   totals_.Clear();

@@ -82,12 +82,13 @@ Shard::Refused Shard::on_put_rows(Call& call, const wire::PutRows& message) {
   const auto ids = take<std::uint64_t>(tail, message.count());
   const RowSegment segment{parameter, table.width(), ids, {}};
   if (auto refused = check_room({&segment, 1}, 1)) return refused;
-  const auto counts = take<std::uint64_t>(tail, message.count());
+  const auto marks = take<std::uint64_t>(tail, message.count());
   const auto values = take<float>(tail, message.count() * table.width());
   const std::uint64_t state_floats = table.width() * table.state_width();
   const auto state = take<float>(tail, message.count() * state_floats);
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    table.put({ids[i], counts[i], values.subspan(i * table.width(), table.width()),
+    table.put({ids[i], param::RowMarks::unpack(marks[i]),
+               values.subspan(i * table.width(), table.width()),
                state.subspan(i * state_floats, state_floats)});
   }
   wire::Done done;
@@ -175,7 +176,11 @@ Shard::Refused Shard::on_export_rows(Call& call, const wire::ExportRows& message
       2 * sizeof(std::uint64_t) + table.width() * (1 + table.state_width()) * sizeof(float);
   const std::uint64_t wanted = std::min(message.rows_max(), kTransferBytesMax / row_bytes);
   export_entries_.clear();
-  table.scan(message.cursor(), wanted, export_entries_);
+  if (message.candidates()) {
+    table.entry().scan(message.cursor(), wanted, export_entries_);
+  } else {
+    table.scan(message.cursor(), wanted, export_entries_);
+  }
   const auto entries = std::span(export_entries_).first(std::min(wanted, export_entries_.size()));
   wire::ExportedRows answer;
   answer.set_request(call.request);
@@ -184,13 +189,16 @@ Shard::Refused Shard::on_export_rows(Call& call, const wire::ExportRows& message
   if (entries.size() == wanted && wanted > 0) answer.set_next_cursor(entries.back().position + 1);
   Bytes tail;
   tail.reserve(entries.size() * row_bytes);
+  const auto row = [&](const RowIndex::Entry& entry) {
+    return message.candidates() ? table.candidate(entry) : table.row(entry);
+  };
   const auto append = [&tail](std::uint64_t value) {
     append_bytes(tail, std::span<const std::uint64_t>(&value, 1));
   };
   for (const auto& entry : entries) append(entry.id);
-  for (const auto& entry : entries) append(table.row(entry).update_count);
-  for (const auto& entry : entries) append_bytes(tail, table.row(entry).value);
-  for (const auto& entry : entries) append_bytes(tail, table.row(entry).state);
+  for (const auto& entry : entries) append(row(entry).marks.pack());
+  for (const auto& entry : entries) append_bytes(tail, row(entry).value);
+  for (const auto& entry : entries) append_bytes(tail, row(entry).state);
   reply(call.trainer, FrameType::kExportedRows, answer, std::move(tail), call.out);
   return {};
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 
 #include <fmt/format.h>
 
@@ -16,6 +15,9 @@ constexpr std::size_t kLineFloats = 16;
 constexpr std::size_t kPrefetchLinesMax = 8;  // of a row; the hardware follows from there
 // Below, an unused part of a huge page would weigh more a row than translation costs.
 constexpr std::uint64_t kSmallPageRows = 2U << 20U;
+
+// A block of ids fits twice, so that what it names is never evicted for what it creates.
+constexpr std::uint64_t kRowsMin = 1024;
 
 std::size_t huge_from(std::uint64_t bytes_per_row) {
   const std::uint64_t bytes = kSmallPageRows * bytes_per_row;
@@ -41,12 +43,33 @@ SparseTable::SparseTable(const wire::ParameterSet& set, std::uint32_t index)
       payload_bytes_per_row_(row_floats_ * sizeof(float) +
                              (counts_updates_ ? sizeof(std::uint32_t) : 0)),
       arena_(huge_from(row_floats_ * sizeof(float))),
-      update_counts_(huge_from(sizeof(std::uint32_t))) {}
+      update_counts_(huge_from(sizeof(std::uint32_t))),
+      seen_(huge_from(sizeof(std::uint16_t))),
+      entry_(spec_.table(), hash_combine(set.seed(), stable_hash(spec_.name()))),
+      rows_max_(kRowsMax),
+      zeros_(row_floats_, 0.0F) {
+  if (spec_.table().bytes_max() > 0) {
+    const std::uint64_t share = spec_.table().bytes_max() / set.sparse_shards();
+    rows_max_ = std::clamp(share / bytes_for(1), kRowsMin, kRowsMax);
+  }
+}
+
+std::uint64_t SparseTable::bytes_for(std::uint64_t count) const {
+  return count *
+         (payload_bytes_per_row_ + kRowOverheadBytes + (expires() ? sizeof(std::uint16_t) : 0) +
+          (evicts() ? RecencyList::kBytesPerRow : 0));
+}
+
+std::uint64_t SparseTable::room() const {
+  return evicts() ? kRowsMax : rows_max_ - std::min(rows_max_, rows());
+}
 
 std::uint64_t SparseTable::bytes() const {
   std::uint64_t bytes = index_.bytes() + arena_.resident(rows() * row_floats_ * sizeof(float));
   if (counts_updates_) bytes += update_counts_.resident(rows() * sizeof(std::uint32_t));
-  return bytes;
+  if (expires()) bytes += seen_.resident(rows() * sizeof(std::uint16_t));
+  if (evicts()) bytes += recency_.bytes(rows());
+  return bytes + entry_.bytes();
 }
 
 void SparseTable::prefetch_row(std::uint32_t number, std::size_t floats) const {
@@ -70,9 +93,13 @@ void SparseTable::find(std::span<const std::uint64_t> ids, Block& block) const {
 void SparseTable::read_plane(std::size_t plane, std::span<const std::uint64_t> ids,
                              std::span<float> to) const {
   PADDLE_CHECK(to.size() == ids.size() * width_);
+  const auto fill_absent = [this](std::uint64_t id, std::span<float> row) {
+    if (entry_.takes_all()) return initial_.fill(row, id);
+    std::fill(row.begin(), row.end(), 0.0F);
+  };
   if (rows() == 0) {
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      initial_.fill(to.subspan(i * width_, width_), ids[i]);
+      fill_absent(ids[i], to.subspan(i * width_, width_));
     }
     return;
   }
@@ -84,7 +111,7 @@ void SparseTable::read_plane(std::size_t plane, std::span<const std::uint64_t> i
     for (std::size_t i = 0; i < part.size(); ++i, at += width_) {
       if (i + kAhead < part.size()) prefetch_row(block.numbers[i + kAhead], width_);
       if (block.numbers[i] == RowIndex::kNone) {
-        initial_.fill({at, width_}, part[i]);
+        fill_absent(part[i], {at, width_});
       } else {
         std::copy_n(row_data(block.numbers[i]) + plane * width_, width_, at);
       }
@@ -107,14 +134,20 @@ Status SparseTable::reserve(std::uint64_t count) {
         "use more pservers or ports_num_for_sparse"};
   }
   PADDLE_TRY_STATUS(index_.reserve(count));
-  PADDLE_TRY_STATUS(arena_.reserve((rows() + count) * row_floats_ * sizeof(float)));
+  const std::uint64_t all = rows() + count;
+  PADDLE_TRY_STATUS(arena_.reserve(all * row_floats_ * sizeof(float)));
+  PADDLE_TRY_STATUS(entry_.reserve(count));
+  if (expires()) PADDLE_TRY_STATUS(seen_.reserve(all * sizeof(std::uint16_t)));
+  if (evicts()) PADDLE_TRY_STATUS(recency_.reserve(all));
   if (!counts_updates_) return {};
-  return update_counts_.reserve((rows() + count) * sizeof(std::uint32_t));
+  return update_counts_.reserve(all * sizeof(std::uint32_t));
 }
 
 std::uint32_t SparseTable::create(std::uint64_t home, std::uint64_t id) {
-  const auto number = static_cast<std::uint32_t>(rows());
+  const std::uint32_t number =
+      evicts() && rows() >= rows_max_ ? evict() : static_cast<std::uint32_t>(rows());
   index_.insert_at(home, id, number);
+  if (evicts()) recency_.push_front(number, id);
   float* const data = row_data(number);
   initial_.fill({data, width_}, id);
   rule_.start({data, width_}, {data + width_, state_width_ * width_});
@@ -131,10 +164,18 @@ void SparseTable::apply(float learning_rate, std::span<const std::uint64_t> ids,
     const auto part = ids.subspan(begin, std::min(kBlock, ids.size() - begin));
     index_.make_room(part.size());
     find(part, block);
+    // First of all, so that no row of the block makes place for another.
+    for (std::size_t i = 0; evicts() && i < part.size(); ++i) {
+      if (block.numbers[i] != RowIndex::kNone) recency_.touch(block.numbers[i]);
+    }
     for (std::size_t i = 0; i < part.size(); ++i) {
       if (i + kAhead < part.size()) prefetch_row(block.numbers[i + kAhead], row_floats_);
-      const std::uint32_t number =
-          block.numbers[i] != RowIndex::kNone ? block.numbers[i] : create(block.homes[i], part[i]);
+      std::uint32_t number = block.numbers[i];
+      if (number == RowIndex::kNone) {
+        if (!entry_.takes_all() && !entry_.admits(part[i], pass_)) continue;
+        number = create(block.homes[i], part[i]);
+      }
+      if (expires()) seen()[number] = pass_;
       std::uint64_t count = 1;
       if (counts_updates_) count = increment(update_counts()[number]);
       float* const data = row_data(number);
@@ -143,29 +184,6 @@ void SparseTable::apply(float learning_rate, std::span<const std::uint64_t> ids,
                   {data + width_, state_width_ * width_});
     }
   }
-}
-
-void SparseTable::put(const Row& row) {
-  PADDLE_CHECK(row.value.size() == width_ && row.state.size() == state_width_ * width_);
-  index_.make_room(1);
-  const std::uint64_t home = index_.home(row.id);
-  std::uint32_t number = index_.find_at(home, row.id);
-  if (number == RowIndex::kNone) number = create(home, row.id);
-  float* const data = row_data(number);
-  std::copy(row.value.begin(), row.value.end(), data);
-  std::copy(row.state.begin(), row.state.end(), data + width_);
-  if (counts_updates_) {
-    update_counts()[number] = static_cast<std::uint32_t>(
-        std::min<std::uint64_t>(row.update_count, std::numeric_limits<std::uint32_t>::max()));
-  }
-}
-
-SparseTable::Row SparseTable::row(const RowIndex::Entry& entry) const {
-  const float* const data = row_data(entry.number);
-  return {entry.id,
-          counts_updates_ ? update_counts()[entry.number] : 0,
-          {data, width_},
-          {data + width_, state_width_ * width_}};
 }
 
 }  // namespace paddle::pserver

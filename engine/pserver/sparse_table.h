@@ -4,11 +4,15 @@
 #pragma once
 
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/base/result.h"
 #include "engine/param/initial.h"
 #include "engine/param/optimizer.h"
+#include "engine/param/row_marks.h"
+#include "engine/pserver/entry_policy.h"
+#include "engine/pserver/recency_list.h"
 #include "engine/pserver/row_index.h"
 #include "proto/parameters.pb.h"
 
@@ -28,11 +32,14 @@ class SparseTable {
   std::uint64_t bytes() const;
   std::uint64_t payload_bytes() const { return rows() * payload_bytes_per_row_; }
   // Memory that `count` more rows may take.
-  std::uint64_t bytes_for(std::uint64_t count) const {
-    return count * (payload_bytes_per_row_ + kRowOverheadBytes);
-  }
+  std::uint64_t bytes_for(std::uint64_t count) const;
 
-  // The rows' values, or what they will be initialised to: reading creates nothing, so that a test
+  const EntryPolicy& entry() const { return entry_; }
+  // Rows evicted since the last call.
+  std::uint64_t take_evicted() { return std::exchange(evicted_, 0); }
+
+  // The rows' values. An absent row reads as what it will be initialised to, or as 0 under an entry
+  // policy: what is not admitted takes no part. Reading creates nothing, so that a test
   // pass or the order of readers leaves no trace. to.size() == ids.size() * width.
   void read(std::span<const std::uint64_t> ids, std::span<float> to) const {
     read_plane(0, ids, to);
@@ -45,25 +52,31 @@ class SparseTable {
   std::uint64_t count_absent(std::span<const std::uint64_t> ids) const;
   // Before apply() or put() of up to `count` ids. kResource: too many rows, or no memory.
   Status reserve(std::uint64_t count);
-  // One update of each row; the first one creates it. Does nothing to a static table. ids are
-  // unique; gradients.size() == ids.size() * width.
+  // How many more rows the table's bytes_max allows; a table that evicts has room without end.
+  std::uint64_t room() const;
+  // One update of each row; the first one creates it, where the policy admits the id. Does nothing
+  // to a static table. ids are unique; gradients.size() == ids.size() * width.
   void apply(float learning_rate, std::span<const std::uint64_t> ids,
              std::span<const float> gradients);
 
   struct Row {
     std::uint64_t id = 0;
-    std::uint64_t update_count = 0;  // 0 where the optimizer does not ask for it
+    param::RowMarks marks;
     std::span<const float> value;
     std::span<const float> state;  // state_width * width
   };
-  // Replaces or creates a row from a snapshot.
+  // Replaces or creates a row, or a candidate, from a snapshot.
   void put(const Row& row);
+  // All trainers have finished a pass: rows unseen for too long go. Returns how many.
+  Result<std::uint64_t> end_pass();
   // The rows in an order that depends on their ids alone: from position `from` on, at least
   // `wanted` where there are as many.
   void scan(std::uint64_t from, std::uint64_t wanted, std::vector<RowIndex::Entry>& entries) const {
     index_.scan(from, wanted, entries);
   }
   Row row(const RowIndex::Entry& entry) const;
+  // Of an entry of entry().scan(): values and state of 0.
+  Row candidate(const RowIndex::Entry& entry) const;
 
  private:
   static constexpr std::uint64_t kRowOverheadBytes = 16;
@@ -73,6 +86,8 @@ class SparseTable {
     std::array<std::uint32_t, kBlock> numbers;
   };
 
+  bool expires() const { return spec_.table().expire_passes() > 0; }
+  bool evicts() const { return spec_.table().bytes_max() > 0 && spec_.table().evict(); }
   float* row_data(std::uint32_t number) const {
     return reinterpret_cast<float*>(arena_.data()) + number * row_floats_;
   }
@@ -84,6 +99,10 @@ class SparseTable {
   void prefetch_row(std::uint32_t number, std::size_t floats) const;
   void find(std::span<const std::uint64_t> ids, Block& block) const;
   std::uint32_t create(std::uint64_t home, std::uint64_t id);
+  std::uint32_t evict();
+  Status remove(std::span<const std::uint64_t> ids);
+  void move_row(std::uint32_t from, std::uint32_t to);
+  std::uint16_t* seen() const { return reinterpret_cast<std::uint16_t*>(seen_.data()); }
 
   wire::ParameterSpec spec_;
   param::InitialRows initial_;
@@ -96,6 +115,13 @@ class SparseTable {
   RowIndex index_;
   MemoryRegion arena_;          // by row number, which are 0 .. rows() - 1
   MemoryRegion update_counts_;  // uint32 by row number, where the optimizer asks for them
+  MemoryRegion seen_;           // uint16, the last pass that named the row, where rows expire
+  EntryPolicy entry_;
+  RecencyList recency_;  // where rows are evicted
+  std::uint64_t rows_max_;
+  std::uint16_t pass_ = 0;
+  std::uint64_t evicted_ = 0;
+  std::vector<float> zeros_;  // a row's value and state
 };
 
 }  // namespace paddle::pserver

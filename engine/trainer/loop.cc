@@ -73,6 +73,19 @@ Status Loop::log_progress(std::uint32_t pass) {
   return metrics_.write("train", pass, batch_, since_start, more);
 }
 
+void Loop::log_tables(std::uint32_t pass, const PassTotals& totals) const {
+  for (const auto& [parameter, table] : totals.tables) {
+    const double rows = static_cast<double>(std::max<std::uint64_t>(1, table.rows));
+    log_info(
+        "Pass={} table '{}': rows={} MiB={:.1f} bytes_per_row={:.1f} beside_payload={:.1f} "
+        "candidates={} expired={} evicted={}",
+        pass, model_.parameters()[parameter].name(), table.rows,
+        static_cast<double>(table.bytes) / (1 << 20), static_cast<double>(table.bytes) / rows,
+        static_cast<double>(table.bytes - table.payload_bytes) / rows, table.candidates,
+        table.expired, table.evicted);
+  }
+}
+
 Status Loop::end_pass(std::uint32_t pass) {
   since_start_.tally.add(model_.no_tally());  // of the shape the others send, even without a batch
   PADDLE_TRY(const PassTotals totals, client_.finish_pass(since_start_.tally));
@@ -80,6 +93,7 @@ Status Loop::end_pass(std::uint32_t pass) {
   const Reading all = model_.read({totals.samples, totals.cost, totals.tally});
   log_info("{}", progress_line(pass, batch_, own, {}));
   log_info("{}", totals_line(pass, all, totals.discarded));
+  if (options_.trainer_id == 0) log_tables(pass, totals);
   if (bad_records_ > 0) log_warning("Pass={} left out {} bad records", pass, bad_records_);
   PADDLE_TRY_STATUS(
       metrics_.write("pass", pass, batch_, own,

@@ -44,6 +44,7 @@ class Loop {
   Status run_pass(std::uint32_t pass);
   Status train_batch(std::uint32_t pass, const nn::Batch& batch);
   Status end_pass(std::uint32_t pass);
+  void log_tables(std::uint32_t pass, const PassTotals& totals) const;
   Status test(std::uint32_t pass);
   Status log_progress(std::uint32_t pass);
 

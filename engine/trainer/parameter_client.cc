@@ -361,6 +361,15 @@ Result<PassTotals> ParameterClientImpl::finish_pass(const Tally& tally) {
     wire::PassFinished finished;
     PADDLE_TRY_STATUS(lanes.parse(i, frame, finished));
     totals.discarded = std::max(totals.discarded, finished.discarded());
+    for (const wire::TableStatus& status : finished.tables()) {
+      TableTotals& table = totals.tables[status.parameter()];
+      table.rows += status.rows();
+      table.bytes += status.bytes();
+      table.payload_bytes += status.payload_bytes();
+      table.candidates += status.candidates();
+      table.expired += status.expired();
+      table.evicted += status.evicted();
+    }
     if (&lanes != &primary || i != 0) return {};
     totals.samples = finished.samples();
     totals.cost = finished.cost_sum();

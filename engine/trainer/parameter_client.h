@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -31,11 +32,22 @@ struct DenseParameter {
   std::vector<float> gradient;
 };
 
+// A sparse table over all its ports, at the end of a pass.
+struct TableTotals {
+  std::uint64_t rows = 0;
+  std::uint64_t bytes = 0;          // of memory on the pservers
+  std::uint64_t payload_bytes = 0;  // values and optimizer state in it
+  std::uint64_t candidates = 0;     // ids that wait to be admitted
+  std::uint64_t expired = 0;        // in this pass
+  std::uint64_t evicted = 0;
+};
+
 struct PassTotals {  // over all trainers
   std::uint64_t samples = 0;
-  double cost = 0;              // sum over samples
-  std::uint64_t discarded = 0;  // async pushes dropped for lag
-  Tally tally;                  // sum of the trainers' tallies
+  double cost = 0;                              // sum over samples
+  std::uint64_t discarded = 0;                  // async pushes dropped for lag
+  Tally tally;                                  // sum of the trainers' tallies
+  std::map<std::uint32_t, TableTotals> tables;  // by parameter
 };
 
 class ParameterClient {

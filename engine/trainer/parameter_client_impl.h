@@ -65,6 +65,8 @@ class ParameterClientImpl final : public ParameterClient {
   Status load_rows(const param::SnapshotReader& reader, std::uint32_t parameter, bool with_state);
   Status save_dense(param::SnapshotWriter& writer, std::uint32_t parameter);
   Status save_rows(param::SnapshotWriter& writer, std::uint32_t parameter);
+  // What one port has: rows, or candidates.
+  Status save_rows_of(param::SnapshotWriter& writer, std::size_t shard, wire::ExportRows ask);
 
   Options options_;
   ClientLanes dense_;

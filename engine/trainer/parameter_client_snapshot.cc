@@ -9,6 +9,7 @@
 #include "engine/param/optimizer.h"
 #include "engine/param/parameter_set.h"
 #include "engine/param/partition.h"
+#include "engine/param/row_marks.h"
 #include "engine/param/snapshot.h"
 #include "engine/trainer/parameter_client_impl.h"
 
@@ -20,18 +21,18 @@ constexpr std::uint64_t kChunkBytes = 8ULL << 20U;
 // Rows on their way to one shard, laid out as PutRows wants them.
 struct RowChunk {
   std::vector<std::uint64_t> ids;
-  std::vector<std::uint64_t> update_counts;
+  std::vector<std::uint64_t> marks;
   std::vector<float> values;
   std::vector<float> state;
 
   std::uint64_t bytes() const {
-    return (ids.size() + update_counts.size()) * sizeof(std::uint64_t) +
+    return (ids.size() + marks.size()) * sizeof(std::uint64_t) +
            (values.size() + state.size()) * sizeof(float);
   }
   Bytes tail() const {
     Bytes bytes;
     append_bytes(bytes, std::span(ids));
-    append_bytes(bytes, std::span(update_counts));
+    append_bytes(bytes, std::span(marks));
     append_bytes(bytes, std::span(values));
     append_bytes(bytes, std::span(state));
     return bytes;
@@ -167,7 +168,9 @@ Status ParameterClientImpl::load_rows(const param::SnapshotReader& reader, std::
     const std::size_t shard = param::sparse_shard(row.id, set.sparse_shards());
     RowChunk& chunk = chunks[shard];
     chunk.ids.push_back(row.id);
-    chunk.update_counts.push_back(with_state ? row.update_count : 0);
+    param::RowMarks marks = param::RowMarks::unpack(row.marks);
+    if (!with_state) marks.updates = 0;
+    chunk.marks.push_back(marks.pack());
     chunk.values.insert(chunk.values.end(), row.value.begin(), row.value.end());
     if (with_state) chunk.state.insert(chunk.state.end(), row.state.begin(), row.state.end());
     chunk.state.resize(chunk.ids.size() * state_floats);
@@ -242,34 +245,47 @@ Status ParameterClientImpl::save_rows(param::SnapshotWriter& writer, std::uint32
     wire::ExportRows ask;
     ask.set_parameter(parameter);
     ask.set_rows_max(std::max<std::uint64_t>(1, kChunkBytes / row_bytes));
-    while (true) {
-      PADDLE_TRY(const Frame frame, sparse_.exchange(shard, FrameType::kExportRows, ask, {},
-                                                     FrameType::kExportedRows));
-      wire::ExportedRows exported;
-      PADDLE_TRY_STATUS(sparse_.parse(shard, frame, exported));
-      if (exported.state_width() != state_width || frame.tail.size() % row_bytes != 0 ||
-          frame.tail.size() / row_bytes != exported.count()) {
-        return sparse_.malformed(shard, "tail");
-      }
-      ByteSpan tail = frame.tail;
-      const auto ids = take<std::uint64_t>(tail, exported.count());
-      const auto counts = take<std::uint64_t>(tail, exported.count());
-      ByteSpan values = tail.first(exported.count() * floats_per_row * sizeof(float));
-      ByteSpan state = tail.subspan(values.size());
-      std::vector<param::SparseRow> rows;
-      for (std::size_t i = 0; i < ids.size(); ++i) {
-        rows.push_back({ids[i], counts[i], take<float>(values, floats_per_row),
-                        take<float>(state, state_width * floats_per_row)});
-        if (param::has_average(set.optimizer())) {
-          param::swap_average(rows.back().value, rows.back().state);
-        }
-      }
-      PADDLE_TRY_STATUS(writer.add_rows(rows));
-      if (exported.next_cursor() == 0) break;
-      ask.set_cursor(exported.next_cursor());
-    }
+    PADDLE_TRY_STATUS(save_rows_of(writer, shard, ask));
+    if (spec.table().entry_count() <= 1) continue;
+    ask.set_candidates(true);
+    PADDLE_TRY_STATUS(save_rows_of(writer, shard, ask));
   }
   return writer.end_sparse();
+}
+
+Status ParameterClientImpl::save_rows_of(param::SnapshotWriter& writer, std::size_t shard,
+                                         wire::ExportRows ask) {
+  const std::uint64_t floats_per_row = width(ask.parameter());
+  const std::size_t state_width = param::state_width(options_.parameters.optimizer());
+  const std::uint64_t row_bytes =
+      2 * sizeof(std::uint64_t) + floats_per_row * (1 + state_width) * sizeof(float);
+  while (true) {
+    PADDLE_TRY(const Frame frame,
+               sparse_.exchange(shard, FrameType::kExportRows, ask, {}, FrameType::kExportedRows));
+    wire::ExportedRows exported;
+    PADDLE_TRY_STATUS(sparse_.parse(shard, frame, exported));
+    if (exported.state_width() != state_width || frame.tail.size() % row_bytes != 0 ||
+        frame.tail.size() / row_bytes != exported.count()) {
+      return sparse_.malformed(shard, "tail");
+    }
+    ByteSpan tail = frame.tail;
+    const auto ids = take<std::uint64_t>(tail, exported.count());
+    const auto marks = take<std::uint64_t>(tail, exported.count());
+    ByteSpan values = tail.first(exported.count() * floats_per_row * sizeof(float));
+    ByteSpan state = tail.subspan(values.size());
+    std::vector<param::SparseRow> rows;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      rows.push_back({ids[i], marks[i], take<float>(values, floats_per_row),
+                      take<float>(state, state_width * floats_per_row)});
+      if (param::has_average(options_.parameters.optimizer())) {
+        param::swap_average(rows.back().value, rows.back().state);
+      }
+    }
+    PADDLE_TRY_STATUS(writer.add_rows(rows));
+    if (exported.next_cursor() == 0) return {};
+    if (exported.next_cursor() <= ask.cursor()) return sparse_.malformed(shard, "cursor");
+    ask.set_cursor(exported.next_cursor());
+  }
 }
 
 }  // namespace paddle::trainer

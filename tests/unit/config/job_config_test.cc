@@ -144,6 +144,23 @@ TEST_F(JobConfigTest, NamesMistakesOfEvaluators) {
   EXPECT_EQ(wrong("type = \"auc\"\ninput = \"output\""), "job.toml:25:1: auc has no 'label'");
 }
 
+TEST_F(JobConfigTest, ReadsThePolicyOfASparseTable) {
+  const auto job = read_job(edited("sparse = true",
+                                   "sparse = true, entry_count = 3, entry_probability = 0.5, "
+                                   "expire_passes = 4, bytes_max = 1000000, on_full = \"evict\""));
+  ASSERT_TRUE(job) << job.error().message;
+  const TablePolicy& policy = job->layers[0].weight.table;
+  EXPECT_EQ(policy.entry_count, 3U);
+  EXPECT_EQ(policy.entry_probability, 0.5F);
+  EXPECT_EQ(policy.expire_passes, 4U);
+  EXPECT_EQ(policy.bytes_max, 1'000'000U);
+  EXPECT_TRUE(policy.evict);
+  EXPECT_NE(mistake("sparse = true", "sparse = true, on_full = \"evict\"").find("needs bytes_max"),
+            std::string::npos);
+  EXPECT_NE(mistake("sparse = true", "expire_passes = 1").find("for sparse tables"),
+            std::string::npos);
+}
+
 TEST_F(JobConfigTest, OverridesWin) {
   const auto job = read_job(folder_.write("job.toml", kJob), {"train.passes=7", "name=other"});
   ASSERT_TRUE(job) << job.error().message;

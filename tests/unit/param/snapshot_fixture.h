@@ -61,8 +61,8 @@ class SnapshotTest : public ::testing::Test {
   }
   static std::vector<SparseRow> rows() {
     return {
-        {.id = 0, .update_count = 1, .value = {1, 2, 3}, .state = {4, 5, 6, 7, 8, 9}},
-        {.id = ~0ULL, .update_count = 5, .value = {-1, 0, 1e-30F}, .state = {0, 0, 0, 1, 1, 1}}};
+        {.id = 0, .marks = 1, .value = {1, 2, 3}, .state = {4, 5, 6, 7, 8, 9}},
+        {.id = ~0ULL, .marks = 5, .value = {-1, 0, 1e-30F}, .state = {0, 0, 0, 1, 1, 1}}};
   }
   void write(float first_value = 1.0F) {
     auto writer = SnapshotWriter::create(directory_);

@@ -38,7 +38,7 @@ TEST_F(SnapshotTest, RoundTrip) {
   ASSERT_EQ(found.size(), rows().size());
   for (std::size_t i = 0; i < found.size(); ++i) {
     EXPECT_EQ(found[i].id, rows()[i].id);
-    EXPECT_EQ(found[i].update_count, rows()[i].update_count);
+    EXPECT_EQ(found[i].marks, rows()[i].marks);
     EXPECT_EQ(found[i].value, rows()[i].value);
     EXPECT_EQ(found[i].state, rows()[i].state);
   }

@@ -58,7 +58,7 @@ TEST(SparseTable, EqualsAMapOfRowsOverTheFullIdRange) {
   for (const RowIndex::Entry& entry : entries) {
     const auto row = table.row(entry);
     const ModelRow& expected = model.at(row.id);
-    ASSERT_EQ(row.update_count, expected.count);
+    ASSERT_EQ(row.marks.updates, expected.count);
     ASSERT_EQ(std::vector<float>(row.value.begin(), row.value.end()), expected.value);
     ASSERT_EQ(std::vector<float>(row.state.begin(), row.state.end()), expected.state);
   }

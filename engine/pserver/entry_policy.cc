@@ -1,0 +1,64 @@
+#include "engine/pserver/entry_policy.h"
+
+#include "engine/base/rng.h"
+
+namespace paddle::pserver {
+namespace {
+
+constexpr std::uint64_t kDrawStream = 0x656e747279;  // apart from the draws of initial values
+
+}  // namespace
+
+EntryPolicy::EntryPolicy(const wire::TablePolicy& policy, std::uint64_t stream)
+    : count_(policy.entry_count()),
+      probability_(policy.entry_probability() > 0 ? static_cast<double>(policy.entry_probability())
+                                                  : 1.0),
+      stream_(hash_combine(stream, kDrawStream)),
+      takes_all_(count_ <= 1 && probability_ >= 1.0) {}
+
+Status EntryPolicy::reserve(std::uint64_t count) {
+  return count_ > 1 ? candidates_.reserve(count) : Status();
+}
+
+bool EntryPolicy::admits(std::uint64_t id, std::uint16_t pass) {
+  if (probability_ < 1.0 && Rng(hash_combine(stream_, id)).uniform() >= probability_) return false;
+  if (count_ <= 1) return true;
+  candidates_.make_room(1);
+  const std::uint64_t home = candidates_.home(id);
+  const std::uint32_t found = candidates_.find_at(home, id);
+  if (found == RowIndex::kNone) {
+    candidates_.insert_at(home, id, packed({id, 1, pass}));
+    return false;
+  }
+  const std::uint32_t sightings = (found >> 16U) + 1;
+  if (sightings >= count_) {
+    candidates_.erase(id);
+    return true;
+  }
+  candidates_.assign(id, packed({id, static_cast<std::uint16_t>(sightings), pass}));
+  return false;
+}
+
+std::uint64_t EntryPolicy::expire(std::uint32_t passes, std::uint16_t pass) {
+  std::vector<std::uint64_t> gone;
+  candidates_.for_each([&](std::uint64_t id, std::uint32_t number) {
+    if (static_cast<std::uint16_t>(pass - static_cast<std::uint16_t>(number)) >= passes) {
+      gone.push_back(id);
+    }
+  });
+  for (const std::uint64_t id : gone) candidates_.erase(id);
+  return gone.size();
+}
+
+void EntryPolicy::put(const Candidate& candidate) {
+  // Under today's policy it may be beyond waiting, or need not wait: its next sighting decides.
+  if (count_ <= 1) return;
+  candidates_.make_room(1);
+  const std::uint64_t home = candidates_.home(candidate.id);
+  if (candidates_.find_at(home, candidate.id) != RowIndex::kNone) {
+    return candidates_.assign(candidate.id, packed(candidate));
+  }
+  candidates_.insert_at(home, candidate.id, packed(candidate));
+}
+
+}  // namespace paddle::pserver
