@@ -112,7 +112,20 @@ struct JobConfig {
   std::uint64_t min_block_size = 8192;
   wire::Partitioning partitioning;
   wire::Merge merge = wire::MERGE_MEAN;
+  std::uint32_t max_merge = 1;           // half_async: batches of one push
+  std::uint32_t send_queue_size = 1;     // half_async: pushes without an answer
+  std::uint32_t update_frequency = 100;  // geo, local_sgd: batches between two pushes
+  std::optional<std::uint32_t> staleness_max;
+  float delay_compensation = 0;
   TrainConfig train;
+
+  // Whether trainers update any parameters themselves.
+  bool is_local() const {
+    for (const wire::Strategy strategy : {dense_strategy, sparse_strategy}) {
+      if (strategy == wire::STRATEGY_GEO || strategy == wire::STRATEGY_LOCAL_SGD) return true;
+    }
+    return false;
+  }
 };
 
 // Reads <path>; relative file names in it are relative to its folder. Errors are kUsage and read

@@ -1,11 +1,17 @@
 #include <array>
 
+#include <fmt/format.h>
+
+#include "engine/base/log.h"
 #include "engine/config/sections.h"
 
 namespace paddle::config {
 namespace {
 
-constexpr std::array<std::string_view, 2> kStrategies{"sync", "async"};
+constexpr std::array<std::string_view, 5> kStrategies{"sync", "async", "half_async", "geo",
+                                                      "local_sgd"};
+constexpr std::int64_t kMaxMergeMax = 1 << 20;       // batches
+constexpr std::int64_t kSendQueueSizeMax = 1 << 10;  // windows, each as large as the model
 constexpr std::array<std::string_view, 2> kMerges{"mean", "sum"};
 constexpr std::array<std::string_view, 4> kPlacements{"round_robin", "hash_name", "size_balanced",
                                                       "explicit"};
@@ -18,6 +24,87 @@ Enum read_enum(TomlTable& table, std::string_view key,
   std::size_t i = 0;
   while (i + 1 < n && names[i] != chosen) ++i;
   return static_cast<Enum>(i);
+}
+
+// The key itself, or Fluid's name for it where the file has that.
+std::string_view read_spelling(TomlTable& table, std::string_view key) {
+  struct Alias {
+    std::string_view fluid;
+    std::string_view ours;
+  };
+  constexpr std::array<Alias, 6> kAliases{{{"geo_need_push_nums", "update_frequency"},
+                                           {"geo_sgd_need_push_nums", "update_frequency"},
+                                           {"geo_step", "update_frequency"},
+                                           {"max_merge_var_num", "max_merge"},
+                                           {"communicator_max_merge_var_num", "max_merge"},
+                                           {"communicator_send_queue_size", "send_queue_size"}}};
+  for (const Alias& alias : kAliases) {
+    if (alias.ours != key || !table.has(alias.fluid)) continue;
+    if (table.has(key)) {
+      table.fail(alias.fluid, fmt::format("'{}' is '{}' by Fluid's name", alias.fluid, key));
+      return key;
+    }
+    log_warning("[strategy] '{}' is Fluid's name, ours is '{}'", alias.fluid, key);
+    return alias.fluid;
+  }
+  return key;
+}
+
+// A key that only some strategies know.
+void check_used(TomlTable& table, std::string_view key, bool is_used, std::string_view by) {
+  if (!table.has(key) || is_used) return;
+  table.fail(key, fmt::format("'{}' is for {}", key, by));
+}
+
+void read_asynchronous(TomlTable& table, JobConfig& job) {
+  const auto any = [&job](wire::Strategy strategy) {
+    return job.dense_strategy == strategy || job.sparse_strategy == strategy;
+  };
+  const bool has_half_async = any(wire::STRATEGY_HALF_ASYNC);
+  const std::string_view max_merge = read_spelling(table, "max_merge");
+  job.max_merge = read_count(table, max_merge, 1, 1, kMaxMergeMax);
+  check_used(table, max_merge, has_half_async, "half_async");
+  const std::string_view send_queue_size = read_spelling(table, "send_queue_size");
+  job.send_queue_size = read_count(table, send_queue_size, 1, 1, kSendQueueSizeMax);
+  check_used(table, send_queue_size, has_half_async, "half_async");
+  if (table.has("staleness_max")) job.staleness_max = read_count(table, "staleness_max", 0);
+  check_used(table, "staleness_max", has_half_async || any(wire::STRATEGY_ASYNC),
+             "async and half_async");
+  if (job.staleness_max && table.has("async_lagged_grad_discard_ratio")) {
+    table.fail("staleness_max",
+               "'staleness_max' blocks where 'async_lagged_grad_discard_ratio' discards: give one");
+  }
+  job.delay_compensation = read_float(table, "delay_compensation", 0);
+  check_used(table, "delay_compensation", job.dense_strategy == wire::STRATEGY_ASYNC,
+             "dense = 'async'");
+}
+
+// Trainers hold the optimizer then: what the shards do for it is not there.
+void read_local(TomlTable& table, JobConfig& job) {
+  const std::string_view update_frequency = read_spelling(table, "update_frequency");
+  job.update_frequency = read_count(table, update_frequency, job.update_frequency, 1, kMaxMergeMax);
+  check_used(table, update_frequency, job.is_local(), "geo and local_sgd");
+  if (!job.is_local()) return;
+  const auto refuse = [&](bool is_given, const char* what) {
+    if (is_given)
+      table.fail(table.has("dense") ? "dense" : "sparse",
+                 fmt::format("geo and local_sgd have no {}", what));
+  };
+  const wire::LearningRateSchedule& schedule = job.optimizer.schedule();
+  refuse(schedule.name() != "constant" || schedule.warmup_samples() > 0, "learning rate schedule");
+  refuse(job.optimizer.average().window() > 0, "average_window");
+  refuse(job.dense_strategy == wire::STRATEGY_HALF_ASYNC ||
+             job.sparse_strategy == wire::STRATEGY_HALF_ASYNC,
+         "half_async beside them");
+  if (job.dense_strategy != wire::STRATEGY_LOCAL_SGD &&
+      job.sparse_strategy != wire::STRATEGY_LOCAL_SGD) {
+    return;
+  }
+  // A trainer at the end of its data would wait for a round of one kind while the others wait for
+  // it in the other.
+  refuse(job.dense_strategy == wire::STRATEGY_SYNC || job.sparse_strategy == wire::STRATEGY_SYNC,
+         "sync beside local_sgd: their rounds would wait for each other");
+  refuse(job.staleness_max.has_value(), "staleness_max beside local_sgd");
 }
 
 void read_partitioning(TomlTable& table, JobConfig& job) {
@@ -50,6 +137,8 @@ void read_strategy(TomlTable table, JobConfig& job) {
   job.sparse_strategy = read_enum<wire::Strategy>(table, "sparse", kStrategies);
   job.async_lagged_grad_discard_ratio = static_cast<float>(
       table.number("async_lagged_grad_discard_ratio", job.async_lagged_grad_discard_ratio, 1));
+  read_asynchronous(table, job);
+  read_local(table, job);
   job.merge = read_enum<wire::Merge>(table, "merge", kMerges);
   read_partitioning(table, job);
 }

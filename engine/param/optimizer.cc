@@ -158,6 +158,12 @@ UpdateRule::UpdateRule(const wire::Optimizer& optimizer, const wire::ParameterSp
   method_ = *method;
   epsilon_ = epsilon_of(method_, optimizer);
   if (clip_value_ == 0) clip_value_ = kNone;
+  if (!spec.is_delta()) return;
+  method_ = Method::kSgd;
+  rate_ = 1;
+  clip_value_ = kNone;
+  l1_ = l2_ = 0;
+  average_.Clear();
 }
 
 void UpdateRule::start(std::span<const float> value, std::span<float> state) const {

@@ -82,7 +82,7 @@ Status validate(const wire::Optimizer& optimizer);
 // once.
 class UpdateRule {
  public:
-  // Both must be valid.
+  // Both must be valid. Where the parameter takes deltas, w -= learning_rate g and nothing else.
   UpdateRule(const wire::Optimizer& optimizer, const wire::ParameterSpec& spec);
 
   bool is_static() const { return is_static_; }

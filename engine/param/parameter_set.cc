@@ -51,8 +51,14 @@ Status validate_dims(const wire::ParameterSpec& spec) {
 
 Status validate_placement(const wire::ParameterSet& set) {
   const wire::Partitioning& partitioning = set.partitioning();
-  if (!wire::Placement_IsValid(partitioning.placement()) || !wire::Merge_IsValid(set.merge())) {
-    return Error{Errc::kUsage, "a placement or merge that this version does not know", ""};
+  if (!wire::Placement_IsValid(partitioning.placement()) || !wire::Merge_IsValid(set.merge()) ||
+      !wire::Strategy_IsValid(set.dense_strategy()) ||
+      !wire::Strategy_IsValid(set.sparse_strategy())) {
+    return Error{Errc::kUsage, "a strategy, placement or merge that this version does not know",
+                 ""};
+  }
+  if (!std::isfinite(set.delay_compensation()) || set.delay_compensation() < 0) {
+    return Error{Errc::kUsage, "delay_compensation must be finite and not negative", ""};
   }
   std::unordered_set<std::string> dense;
   for (const auto& spec : set.parameters()) {

@@ -20,7 +20,7 @@ struct Refusal {
   std::string hint;
 };
 
-enum class WaitFor : std::uint8_t { kReady, kCommit, kRound, kPass };
+enum class WaitFor : std::uint8_t { kReady, kCommit, kRound, kSlowest, kPass };
 
 // The one request of a lane whose answer is still to come.
 struct Waiter {
@@ -40,7 +40,8 @@ struct Trainer {
   std::uint32_t incarnation = 0;
   std::uint64_t last_request = 0;
   std::uint64_t last_applied = 0;
-  std::uint64_t seen_updates = 0;  // async: the shard's update count at the last reply
+  std::uint64_t seen_updates = 0;  // async: batches the shard had applied at the last reply
+  std::uint64_t clock = 0;         // async: its batches applied in this pass
   std::optional<TimePoint> lost_at;
   std::optional<Push> push;
   Tally tally;  // of the pass that it has finished

@@ -77,7 +77,18 @@ std::string placed(const wire::ParameterSet& set) {
 }
 
 std::string_view strategy(wire::Strategy value) {
-  return value == wire::STRATEGY_SYNC ? "sync" : "async";
+  switch (value) {
+    case wire::STRATEGY_SYNC:
+      return "sync";
+    case wire::STRATEGY_ASYNC:
+      return "async";
+    case wire::STRATEGY_GEO:
+      return "geo";
+    case wire::STRATEGY_LOCAL_SGD:
+      return "local_sgd";
+    default:
+      return "half_async";
+  }
 }
 
 }  // namespace
@@ -107,6 +118,9 @@ std::string parameter_difference(const wire::ParameterSet& here, const wire::Par
           wire::Placement_Name(there.partitioning().placement()));
   compare(found, "[[strategy.place]]", placed(here), placed(there));
   compare(found, "merge", wire::Merge_Name(here.merge()), wire::Merge_Name(there.merge()));
+  compare(found, "update_frequency", here.update_frequency(), there.update_frequency());
+  compare(found, "staleness_max", here.staleness_max(), there.staleness_max());
+  compare(found, "delay_compensation", here.delay_compensation(), there.delay_compensation());
   // A value that is given on one side only, and is the same as what not giving it reads as.
   if (found.empty() && here.SerializeAsString() != there.SerializeAsString()) {
     found = "one gives a value explicitly that the other leaves out";

@@ -31,6 +31,7 @@ class Push {
  public:
   std::uint64_t sequence = 0;
   std::uint64_t samples = 0;
+  std::uint64_t batches = 1;  // merged into it
   double cost_sum = 0;
   std::uint64_t bytes = 0;
   std::uint32_t parts = 1;

@@ -21,11 +21,6 @@ const SparseTable* Shard::sparse(std::uint32_t parameter) const {
   return parameter < tables_.size() ? tables_[parameter].get() : nullptr;
 }
 
-bool Shard::is_sync() const {
-  return (options_.is_sparse ? set_->sparse_strategy() : set_->dense_strategy()) ==
-         wire::STRATEGY_SYNC;
-}
-
 FrameHeader Shard::reply_header(FrameType type) const {
   FrameHeader header;
   header.type = static_cast<std::uint8_t>(type);
@@ -214,6 +209,7 @@ Shard::Refused Shard::set_up(const wire::ParameterSet& set) {
     auto table = DenseTable::create(set, options_.index, options_.bytes_max);
     if (!table) return Refusal{wire::REFUSAL_LIMIT, table.error().message, table.error().hint};
     dense_ = *std::move(table);
+    if (auto refused = set_up_compensation(set)) return refused;
   } else {
     tables_.resize(widths_.size());
     for (std::uint32_t i = 0; i < widths_.size(); ++i) {
@@ -268,6 +264,7 @@ Shard::Refused Shard::on_leave(Call& call, const wire::Leave& message) {
     return {};
   }
   try_commit(call.now, call.out);
+  try_apply(call.out);
   try_finish_pass(call.out);
   return {};
 }
@@ -306,6 +303,8 @@ void Shard::on_tick(TimePoint now, std::vector<net::Outgoing>& out) {
       fail(fmt::format("trainer {} lost at step {}", trainer.id, step_), out);
     } else {
       trainer.left = true;  // async: the others need nothing from it
+      trainer.push.reset();
+      try_apply(out);
       try_finish_pass(out);
     }
   }
@@ -329,6 +328,12 @@ void Shard::notice(TimePoint now, Trainer& trainer, std::vector<net::Outgoing>& 
           membership_.names([](const Trainer& t) { return t.active() && !t.has_complete_push(); },
                             all_connected) +
           fmt::format(" to push step {}", step_);
+      break;
+    case WaitFor::kSlowest:
+      reason = membership_.names(
+                   [this](const Trainer& t) { return t.active() && t.clock == slowest_clock(); },
+                   all_connected) +
+               fmt::format(", still at batch {} of the pass", slowest_clock());
       break;
     case WaitFor::kPass:
       reason = membership_.names([](const Trainer& t) { return t.active(); }, all_connected) +

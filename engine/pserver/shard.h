@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/net/link.h"
+#include "engine/pserver/delay_compensation.h"
 #include "engine/pserver/dense_table.h"
 #include "engine/pserver/membership.h"
 #include "engine/pserver/round.h"
@@ -16,6 +17,7 @@ namespace paddle::pserver {
 
 constexpr std::uint32_t kTrainersMax = 4096;
 constexpr std::uint32_t kPushPartsMax = 4096;
+constexpr std::uint64_t kMergedBatchesMax = 1ULL << 20U;   // of one push
 constexpr std::uint64_t kPushBytesMax = 4ULL << 30U;       // one trainer's batch on one shard
 constexpr std::uint64_t kTransferBytesMax = 32ULL << 20U;  // tail of one frame, both ways
 constexpr std::size_t kParameterSetBytesMax = 4U << 20U;
@@ -49,6 +51,8 @@ class Shard final : public net::FrameHandler {
   std::string failure() const { return failure_ ? failure_->message : ""; }
   bool ready() const { return ready_; }
   std::uint64_t step() const { return step_; }  // rounds committed
+  // Async: batches of this pass that the fastest trainer still active is ahead of the slowest.
+  std::uint64_t clock_lead() const;
   // Null until the first trainer joined, and on the other kind of shard.
   const DenseTable* dense() const { return dense_ ? &*dense_ : nullptr; }
   const SparseTable* sparse(std::uint32_t parameter) const;
@@ -98,13 +102,25 @@ class Shard final : public net::FrameHandler {
   float next_learning_rate(std::uint64_t samples);
   Refused check_table(std::uint32_t parameter, std::span<const RowSegment> segments,
                       std::uint64_t contributors) const;
-  void apply_now(Call& call);
   void try_commit(TimePoint now, std::vector<net::Outgoing>& out);
   Refused take_tally(Call& call, const wire::FinishPass& message);
   void try_finish_pass(std::vector<net::Outgoing>& out);
   void reply_pass_finished(const Trainer& trainer, std::uint64_t request,
                            std::vector<net::Outgoing>& out);
   void release_pulls(TimePoint now, std::vector<net::Outgoing>& out);
+
+  // Asynchronous strategies (shard_async.cc).
+  wire::Strategy strategy() const;
+  bool is_sync() const {
+    return strategy() == wire::STRATEGY_SYNC || strategy() == wire::STRATEGY_LOCAL_SGD;
+  }
+  Refused set_up_compensation(const wire::ParameterSet& set);
+  // Applies every push that staleness_max lets in, the slowest trainers' first.
+  void try_apply(std::vector<net::Outgoing>& out);
+  bool may_apply(const Trainer& trainer) const;
+  void apply(Trainer& trainer, std::vector<net::Outgoing>& out);
+  // Batches that the slowest active trainer has behind it in this pass.
+  std::uint64_t slowest_clock() const;
 
   template <class Message>
   void reply(const Trainer& trainer, FrameType type, const Message& message, Bytes tail,
@@ -115,19 +131,19 @@ class Shard final : public net::FrameHandler {
   void reply_position(Call& call);
   void reply_pushed(Trainer& trainer, std::uint64_t request, bool is_discarded,
                     std::vector<net::Outgoing>& out);
-  bool is_sync() const;
 
   ShardOptions options_;
   Membership membership_;
   std::optional<wire::ParameterSet> set_;
   std::optional<DenseTable> dense_;
+  std::optional<DelayCompensation> compensation_;
   SparseTables tables_;
   std::vector<std::uint64_t> widths_;
   std::vector<RowIndex::Entry> export_entries_;
   std::optional<Refusal> failure_;
   bool ready_ = false;
   std::uint64_t step_ = 0;
-  std::uint64_t updates_ = 0;   // async: pushes applied
+  std::uint64_t updates_ = 0;   // async: batches applied
   std::uint64_t progress_ = 0;  // requests taken
   std::uint64_t passes_finished_ = 0;
   std::uint64_t samples_ = 0;     // of the whole job

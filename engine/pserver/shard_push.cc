@@ -5,12 +5,11 @@
 
 #include "engine/param/finite.h"
 #include "engine/param/schedule.h"
+#include "engine/pserver/lag.h"
 #include "engine/pserver/shard.h"
 
 namespace paddle::pserver {
 namespace {
-
-constexpr double kDiscardRatioDefault = 1.5;
 
 Refusal protocol_error(std::string message) {
   return Refusal{wire::REFUSAL_PROTOCOL, std::move(message), ""};
@@ -36,8 +35,10 @@ Shard::Refused Shard::begin_part(Call& call, const wire::PushPart& part, bool& i
                    ""};
   }
   if (trainer.finished) return protocol_error("a push after FinishPass");
-  if (part.parts() == 0 || part.parts() > kPushPartsMax || part.part() >= part.parts()) {
-    return protocol_error(fmt::format("part {} of {}", part.part(), part.parts()));
+  if (part.parts() == 0 || part.parts() > kPushPartsMax || part.part() >= part.parts() ||
+      part.batches() > kMergedBatchesMax) {
+    return protocol_error(
+        fmt::format("part {} of {}, {} batches", part.part(), part.parts(), part.batches()));
   }
   if (is_sync() && call.frame.header.step != step_) {
     return protocol_error(fmt::format("trainer {} pushed step {}, this shard is at step {}",
@@ -46,7 +47,7 @@ Shard::Refused Shard::begin_part(Call& call, const wire::PushPart& part, bool& i
   const std::uint32_t taken = trainer.push ? trainer.push->parts_taken : 0;
   if (trainer.has_complete_push()) {  // kept from before a reconnection
     is_answered = true;
-    wait(call, WaitFor::kRound);
+    wait(call, is_sync() ? WaitFor::kRound : WaitFor::kSlowest);
     return {};
   }
   if (part.part() < taken) {
@@ -74,6 +75,7 @@ Shard::Refused Shard::begin_part(Call& call, const wire::PushPart& part, bool& i
   }
   trainer.push->samples = part.samples();
   trainer.push->cost_sum = part.cost_sum();
+  trainer.push->batches = std::max<std::uint64_t>(1, part.batches());
   return {};
 }
 
@@ -179,8 +181,9 @@ Shard::Refused Shard::end_part(Call& call) {
     return {};
   }
   auto refused = check_values(call, *trainer.push);
-  // Every trainer may add as many in the same round.
-  const std::uint64_t contributors = is_sync() ? options_.num_gradient_servers : 1;
+  // Every trainer may add as many in the same round, or wait with as many.
+  const std::uint64_t contributors =
+      is_sync() || set_->has_staleness_max() ? options_.num_gradient_servers : 1;
   if (!refused) refused = check_room(trainer.push->segments(), contributors);
   if (refused) {
     trainer.push.reset();
@@ -190,38 +193,17 @@ Shard::Refused Shard::end_part(Call& call) {
     wait(call, WaitFor::kRound);
     try_commit(call.now, call.out);
   } else {
-    apply_now(call);
+    wait(call, WaitFor::kSlowest);
+    try_apply(call.out);
   }
   return {};
 }
 
 float Shard::next_learning_rate(std::uint64_t samples) {
   samples_ += samples;
+  // Trainers have applied the learning rate themselves.
+  if (strategy() == wire::STRATEGY_GEO || strategy() == wire::STRATEGY_LOCAL_SGD) return 1;
   return param::learning_rate(set_->optimizer(), {samples_, passes_finished_});
-}
-
-void Shard::apply_now(Call& call) {
-  Trainer& trainer = call.trainer;
-  const float ratio = set_->async_lagged_grad_discard_ratio();
-  const double threshold = (ratio > 0 ? static_cast<double>(ratio) : kDiscardRatioDefault) *
-                           options_.num_gradient_servers;
-  const bool is_discarded =
-      dense_ && static_cast<double>(updates_ - trainer.seen_updates) >= threshold;
-  const Push* const push = &*trainer.push;
-  const float learning_rate = next_learning_rate(push->samples);
-  if (is_discarded) {
-    totals_.set_discarded(totals_.discarded() + 1);
-  } else {
-    if (dense_ && push->samples > 0) dense_->apply(learning_rate, push->dense(scratch_));
-    if (!dense_) apply_rows(learning_rate, set_->merge(), std::span(&push, 1), tables_);
-    ++updates_;
-  }
-  totals_.set_samples(totals_.samples() + push->samples);
-  totals_.set_cost_sum(totals_.cost_sum() + push->cost_sum);
-  trainer.last_applied = push->sequence;
-  trainer.push.reset();
-  ++step_;
-  reply_pushed(trainer, call.request, is_discarded, call.out);
 }
 
 void Shard::try_commit(TimePoint now, std::vector<net::Outgoing>& out) {
@@ -245,6 +227,7 @@ void Shard::try_commit(TimePoint now, std::vector<net::Outgoing>& out) {
   for (const Push* push : pushes) {
     totals_.set_samples(totals_.samples() + push->samples);
     totals_.set_cost_sum(totals_.cost_sum() + push->cost_sum);
+    count_push(totals_, push->batches, 0);
   }
   ++step_;
   for (Trainer& trainer : membership_.trainers()) {
@@ -273,6 +256,9 @@ void Shard::reply_pushed(Trainer& trainer, std::uint64_t request, bool is_discar
     append_bytes(tail, dense_->values());
   }
   trainer.seen_updates = updates_;
+  if (compensation_ && message.has_values()) {
+    compensation_->on_values(trainer.id, 0, dense_->values());
+  }
   reply(trainer, FrameType::kPushed, message, std::move(tail), out);
 }
 
@@ -292,6 +278,7 @@ Shard::Refused Shard::on_finish_pass(Call& call, const wire::FinishPass& message
   call.trainer.finished = true;
   wait(call, WaitFor::kPass);
   try_commit(call.now, call.out);
+  try_apply(call.out);
   try_finish_pass(call.out);
   return {};
 }
@@ -353,6 +340,7 @@ void Shard::try_finish_pass(std::vector<net::Outgoing>& out) {
   for (Trainer& trainer : membership_.trainers()) {
     if (trainer.finished) last_tally_.add(trainer.tally);
     trainer.finished = false;
+    trainer.clock = 0;
     trainer.tally = Tally();
   }
   for (Trainer& trainer : membership_.trainers()) {

@@ -116,6 +116,9 @@ Shard::Refused Shard::on_pull_dense(Call& call, const wire::PullDense& message) 
   Bytes tail;
   append_bytes(tail, *values);
   call.trainer.seen_updates = updates_;
+  if (compensation_ && message.plane() == 0) {
+    compensation_->on_values(call.trainer.id, message.offset(), *values);
+  }
   reply(call.trainer, FrameType::kDenseValues, answer, std::move(tail), call.out);
   return {};
 }
@@ -150,6 +153,7 @@ Shard::Refused Shard::on_pull_rows(Call& call, const wire::PullRows& message) {
     }
     to += floats;
   }
+  call.trainer.seen_updates = updates_;
   wire::RowValues answer;
   answer.set_request(call.request);
   answer.set_step(step_);

@@ -7,7 +7,9 @@
 #include "engine/net/local_link.h"
 #include "engine/net/tcp.h"
 #include "engine/pserver/shard.h"
+#include "engine/trainer/half_async_client.h"
 #include "engine/trainer/identity.h"
+#include "engine/trainer/local_client.h"
 
 namespace paddle::trainer {
 namespace {
@@ -108,10 +110,18 @@ wire::ParameterSet parameter_set(const config::JobConfig& job,
   set.set_min_block_size(job.min_block_size);
   *set.mutable_partitioning() = job.partitioning;
   set.set_merge(job.merge);
+  if (job.staleness_max) set.set_staleness_max(*job.staleness_max);
+  set.set_update_frequency(job.update_frequency);
+  for (wire::ParameterSpec& spec : *set.mutable_parameters()) {
+    const wire::Strategy strategy = spec.sparse() ? job.sparse_strategy : job.dense_strategy;
+    spec.set_is_delta(strategy == wire::STRATEGY_GEO || strategy == wire::STRATEGY_LOCAL_SGD);
+  }
+  set.set_delay_compensation(job.delay_compensation);
   return set;
 }
 
-Result<std::unique_ptr<ParameterClient>> join_shards(const wire::ParameterSet& parameters,
+Result<std::unique_ptr<ParameterClient>> join_shards(const config::JobConfig& job,
+                                                     const wire::ParameterSet& parameters,
                                                      const TrainOptions& options) {
   Links dense;
   Links sparse;
@@ -120,13 +130,23 @@ Result<std::unique_ptr<ParameterClient>> join_shards(const wire::ParameterSet& p
   } else {
     PADDLE_TRY_STATUS(connect_all(options, dense, sparse));
   }
-  return ParameterClient::join(
-      ParameterClient::Options{.parameters = parameters,
-                               .trainer_id = options.local ? 0 : options.trainer_id,
-                               .incarnation = options.incarnation,
-                               .job_tag = job_tag_of(options.job_tag),
-                               .deadline = kStepDeadline},
-      std::move(dense), std::move(sparse));
+  PADDLE_TRY(auto client,
+             ParameterClient::join(
+                 ParameterClient::Options{.parameters = parameters,
+                                          .trainer_id = options.local ? 0 : options.trainer_id,
+                                          .incarnation = options.incarnation,
+                                          .job_tag = job_tag_of(options.job_tag),
+                                          .deadline = kStepDeadline},
+                 std::move(dense), std::move(sparse)));
+  if (job.is_local()) return make_local_client(std::move(client), {parameters});
+  const HalfAsyncOptions half_async{
+      .communicator = {.max_merge = job.max_merge,
+                       .send_queue_size = job.send_queue_size,
+                       .merge = job.merge},
+      .dense = job.dense_strategy == wire::STRATEGY_HALF_ASYNC && parameters.dense_shards() > 0,
+      .sparse = job.sparse_strategy == wire::STRATEGY_HALF_ASYNC && parameters.sparse_shards() > 0};
+  if (!half_async.dense && !half_async.sparse) return client;
+  return make_half_async_client(std::move(client), half_async);
 }
 
 }  // namespace paddle::trainer

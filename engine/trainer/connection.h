@@ -21,8 +21,10 @@ wire::ParameterSet parameter_set(const config::JobConfig& job,
                                  const std::vector<wire::ParameterSpec>& parameters,
                                  const TrainOptions& options);
 
-// Joins all shards; errors name the pserver that cannot be reached.
-Result<std::unique_ptr<ParameterClient>> join_shards(const wire::ParameterSet& parameters,
+// Joins all shards; errors name the pserver that cannot be reached. The client follows the job's
+// strategies.
+Result<std::unique_ptr<ParameterClient>> join_shards(const config::JobConfig& job,
+                                                     const wire::ParameterSet& parameters,
                                                      const TrainOptions& options);
 
 }  // namespace paddle::trainer

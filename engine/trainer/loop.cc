@@ -1,6 +1,7 @@
 #include "engine/trainer/loop.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "engine/base/log.h"
 #include "engine/base/rng.h"
@@ -13,6 +14,18 @@ namespace {
 double examples_per_second(std::uint64_t samples, Duration elapsed) {
   const double seconds = std::chrono::duration<double>(elapsed).count();
   return seconds > 0 ? static_cast<double>(samples) / seconds : 0;
+}
+
+// " dense: pushes=12 merged=36 lags=3,9", lags as in PushCounts; "" for a kind that has no port.
+std::string pushes_text(std::string_view kind, const PushCounts& counts) {
+  if (counts.pushes == 0) return "";
+  return fmt::format(" {}: pushes={} merged={} lags={}", kind, counts.pushes,
+                     counts.batches - counts.pushes, fmt::join(counts.lags, ","));
+}
+
+std::string pushes_fields(std::string_view kind, const PushCounts& counts) {
+  return fmt::format(R"("{0}_pushes":{1},"{0}_merged":{2},"{0}_lags":[{3}])", kind, counts.pushes,
+                     counts.batches - counts.pushes, fmt::join(counts.lags, ","));
 }
 
 }  // namespace
@@ -93,12 +106,15 @@ Status Loop::end_pass(std::uint32_t pass) {
   const Reading all = model_.read({totals.samples, totals.cost, totals.tally});
   log_info("{}", progress_line(pass, batch_, own, {}));
   log_info("{}", totals_line(pass, all, totals.discarded));
+  log_info("Pass={} over all trainers:{}{}", pass, pushes_text("dense", totals.dense),
+           pushes_text("sparse", totals.sparse));
   if (options_.trainer_id == 0) log_tables(pass, totals);
   if (bad_records_ > 0) log_warning("Pass={} left out {} bad records", pass, bad_records_);
-  PADDLE_TRY_STATUS(
-      metrics_.write("pass", pass, batch_, own,
-                     fmt::format(R"({},"discarded":{},"bad_records":{})", totals_fields(all),
-                                 totals.discarded, bad_records_)));
+  PADDLE_TRY_STATUS(metrics_.write(
+      "pass", pass, batch_, own,
+      fmt::format(R"({},{},{},"discarded":{},"bad_records":{})", totals_fields(all),
+                  pushes_fields("dense", totals.dense), pushes_fields("sparse", totals.sparse),
+                  totals.discarded, bad_records_)));
   if (options_.trainer_id == 0) {
     const std::uint32_t period = options_.train.saving_period;
     const bool is_last = pass + 1 == options_.train.passes;

@@ -14,29 +14,6 @@ Error misuse(std::string message) {
   return Error{Errc::kUsage, std::move(message), ""};
 }
 
-std::span<const float> floats(const Bytes& tail) {
-  return {reinterpret_cast<const float*>(tail.data()), tail.size() / sizeof(float)};
-}
-
-std::span<float> append_floats(Bytes& tail, std::uint64_t count) {
-  const std::size_t begin = tail.size();
-  tail.resize(begin + count * sizeof(float));
-  return {reinterpret_cast<float*>(tail.data() + begin), count};
-}
-
-// Segment heads and the ids of one frame of rows, for pulls and pushes.
-template <class Message>
-void put_ids(Message& message, Bytes& tail, const RowFrame& frame,
-             std::span<const SparseRows> tables) {
-  for (const RowRange& range : frame.ranges) {
-    wire::Segment* const segment = message.add_segments();
-    segment->set_parameter(tables[range.table].parameter);
-    segment->set_count(range.count);
-    const std::span ids(tables[range.table].ids);
-    for (const RowRun& run : range.runs) append_bytes(tail, ids.subspan(run.begin, run.count));
-  }
-}
-
 ClientLane::Options lane_options(const ParameterClient::Options& options) {
   return {.trainer_id = options.trainer_id,
           .incarnation = options.incarnation,
@@ -238,120 +215,6 @@ Status ParameterClientImpl::pull_rows(std::span<SparseRows> rows, bool averages)
   return {};
 }
 
-std::vector<ParameterClientImpl::Part> ParameterClientImpl::dense_parts(
-    std::size_t shard, const wire::PushPart& totals,
-    std::span<DenseParameter* const> parameters) const {
-  const std::uint64_t floats_max = options_.transfer_bytes / sizeof(float);
-  const std::uint64_t size = plan_.sizes[shard];
-  const std::uint64_t parts = std::max<std::uint64_t>(1, (size + floats_max - 1) / floats_max);
-  std::vector<Part> result(parts);
-  for (std::uint64_t i = 0; i < parts; ++i) {
-    const std::uint64_t offset = i * floats_max;
-    const std::uint64_t count = std::min(size - offset, floats_max);
-    wire::PushDense& message = result[i].dense;
-    *message.mutable_part() = totals;
-    message.mutable_part()->set_part(static_cast<std::uint32_t>(i));
-    message.mutable_part()->set_parts(static_cast<std::uint32_t>(parts));
-    message.set_offset(offset);
-    message.set_count(count);
-    gather(plan_.pieces[shard], parameters, offset, append_floats(result[i].tail, count));
-  }
-  return result;
-}
-
-std::vector<ParameterClientImpl::Part> ParameterClientImpl::row_parts(
-    const std::vector<RowFrame>& frames, const wire::PushPart& totals,
-    std::span<const SparseRows> tables) const {
-  std::vector<Part> result(frames.size());
-  for (std::size_t i = 0; i < frames.size(); ++i) {
-    wire::PushRows& message = result[i].rows;
-    *message.mutable_part() = totals;
-    message.mutable_part()->set_part(static_cast<std::uint32_t>(i));
-    message.mutable_part()->set_parts(static_cast<std::uint32_t>(frames.size()));
-    Bytes& tail = result[i].tail;
-    std::uint64_t bytes = 0;
-    for (const RowRange& range : frames[i].ranges) {
-      bytes += range.count *
-               (sizeof(std::uint64_t) + width(tables[range.table].parameter) * sizeof(float));
-    }
-    tail.reserve(bytes);
-    put_ids(message, tail, frames[i], tables);
-    for (const RowRange& range : frames[i].ranges) {
-      const SparseRows& table = tables[range.table];
-      const std::size_t floats_per_row = width(table.parameter);
-      for (const RowRun& run : range.runs) {
-        append_bytes(tail, std::span(table.gradients)
-                               .subspan(run.begin * floats_per_row, run.count * floats_per_row));
-      }
-    }
-  }
-  return result;
-}
-
-Status ParameterClientImpl::send_part(ClientLanes& lanes, std::size_t lane, Part&& part) {
-  return &lanes == &dense_
-             ? lanes.send(lane, FrameType::kPushDense, part.dense, std::move(part.tail))
-             : lanes.send(lane, FrameType::kPushRows, part.rows, std::move(part.tail));
-}
-
-// Last parts go out only when every lane's earlier parts are stored: their answers wait for the
-// other trainers, who must not in turn wait for a part that this trainer still holds back.
-Status ParameterClientImpl::push_parts(std::vector<std::vector<Part>>& dense,
-                                       std::vector<std::vector<Part>>& sparse,
-                                       std::vector<Frame>& dense_answers) {
-  for (ClientLanes* lanes : {&dense_, &sparse_}) {
-    auto& parts = lanes == &dense_ ? dense : sparse;
-    for (std::size_t lane = 0; lane < lanes->size(); ++lane) {
-      for (std::size_t i = 0; i + 1 < parts[lane].size(); ++i) {
-        PADDLE_TRY_STATUS(send_part(*lanes, lane, std::move(parts[lane][i])));
-        PADDLE_TRY_STATUS(lanes->receive(lane, FrameType::kStored));
-      }
-    }
-  }
-  return on_all(
-      [&](ClientLanes& lanes, std::size_t i) {
-        return send_part(lanes, i, std::move((&lanes == &dense_ ? dense : sparse)[i].back()));
-      },
-      [&](ClientLanes& lanes, std::size_t i) -> Status {
-        PADDLE_TRY(Frame frame, lanes.receive(i, FrameType::kPushed));
-        if (&lanes == &dense_) dense_answers.push_back(std::move(frame));
-        return {};
-      });
-}
-
-Status ParameterClientImpl::push(std::uint64_t num_samples, double cost_sum,
-                                 std::span<DenseParameter> dense, std::span<SparseRows> sparse) {
-  std::vector<DenseParameter*> by_index;
-  PADDLE_TRY_STATUS(check_dense(dense, by_index));
-  PADDLE_TRY_STATUS(check_rows(sparse, true));
-  wire::PushPart totals;
-  totals.set_samples(num_samples);
-  totals.set_cost_sum(cost_sum);
-  std::vector<std::vector<Part>> dense_part_lists;
-  for (std::size_t shard = 0; shard < dense_.size(); ++shard) {
-    dense_part_lists.push_back(dense_parts(shard, totals, by_index));
-  }
-  std::vector<std::vector<Part>> sparse_part_lists;
-  for (const auto& frames : plan_rows(sparse, options_.parameters, options_.transfer_bytes)) {
-    sparse_part_lists.push_back(row_parts(frames, totals, sparse));
-  }
-  std::vector<Frame> answers;
-  PADDLE_TRY_STATUS(push_parts(dense_part_lists, sparse_part_lists, answers));
-  for (std::size_t shard = 0; shard < answers.size(); ++shard) {
-    wire::Pushed pushed;
-    PADDLE_TRY_STATUS(dense_.parse(shard, answers[shard], pushed));
-    if (!pushed.has_values()) {
-      PADDLE_TRY_STATUS(pull_shard(shard, by_index));
-      continue;
-    }
-    if (answers[shard].tail.size() != plan_.sizes[shard] * sizeof(float)) {
-      return dense_.malformed(shard, "tail");
-    }
-    scatter(plan_.pieces[shard], floats(answers[shard].tail), 0, by_index);
-  }
-  return {};
-}
-
 Result<PassTotals> ParameterClientImpl::finish_pass(const Tally& tally) {
   PassTotals totals;
   const ClientLanes& primary = dense_.size() > 0 ? dense_ : sparse_;
@@ -369,6 +232,10 @@ Result<PassTotals> ParameterClientImpl::finish_pass(const Tally& tally) {
       table.candidates += status.candidates();
       table.expired += status.expired();
       table.evicted += status.evicted();
+    }
+    if (i == 0) {
+      (&lanes == &dense_ ? totals.dense : totals.sparse) = {
+          finished.pushes(), finished.batches(), {finished.lags().begin(), finished.lags().end()}};
     }
     if (&lanes != &primary || i != 0) return {};
     totals.samples = finished.samples();

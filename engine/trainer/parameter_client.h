@@ -42,12 +42,28 @@ struct TableTotals {
   std::uint64_t evicted = 0;
 };
 
+// What one port counted of its pushes in a pass, over all trainers.
+struct PushCounts {
+  std::uint64_t pushes = 0;
+  std::uint64_t batches = 0;        // in them; more than pushes where batches were merged
+  std::vector<std::uint64_t> lags;  // pushes by lag: 0, 1, 2-3, 4-7, ... batches (pserver/lag.h)
+};
+
 struct PassTotals {  // over all trainers
   std::uint64_t samples = 0;
   double cost = 0;                              // sum over samples
   std::uint64_t discarded = 0;                  // async pushes dropped for lag
   Tally tally;                                  // sum of the trainers' tallies
   std::map<std::uint32_t, TableTotals> tables;  // by parameter
+  PushCounts dense;                             // of the first dense port, and the first sparse one
+  PushCounts sparse;
+};
+
+// What a push stands for.
+struct PushTotals {
+  std::uint64_t batches = 1;
+  std::uint64_t samples = 0;
+  double cost = 0;  // sum over samples
 };
 
 class ParameterClient {
@@ -83,6 +99,10 @@ class ParameterClient {
   // trainer's push of this step was applied.
   virtual Status push(std::uint64_t num_samples, double cost_sum, std::span<DenseParameter> dense,
                       std::span<SparseRows> sparse) = 0;
+  // The same for one kind alone. One thread may push dense parameters while another pushes or
+  // pulls rows; everything else is for one thread at a time.
+  virtual Status push_dense(const PushTotals& totals, std::span<DenseParameter> dense) = 0;
+  virtual Status push_rows(const PushTotals& totals, std::span<SparseRows> rows) = 0;
   // This trainer has no more data in this pass; returns when all trainers said so. `tally` is what
   // its evaluators counted, of one shape on all trainers.
   virtual Result<PassTotals> finish_pass(const Tally& tally) = 0;

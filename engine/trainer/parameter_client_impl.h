@@ -27,6 +27,8 @@ class ParameterClientImpl final : public ParameterClient {
   Status pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows) override;
   Status push(std::uint64_t num_samples, double cost_sum, std::span<DenseParameter> dense,
               std::span<SparseRows> sparse) override;
+  Status push_dense(const PushTotals& totals, std::span<DenseParameter> dense) override;
+  Status push_rows(const PushTotals& totals, std::span<SparseRows> rows) override;
   Result<PassTotals> finish_pass(const Tally& tally) override;
   Status save_snapshot(const std::string& directory) override;
   Status leave() override;
@@ -57,8 +59,10 @@ class ParameterClientImpl final : public ParameterClient {
   std::vector<Part> row_parts(const std::vector<RowFrame>& frames, const wire::PushPart& totals,
                               std::span<const SparseRows> tables) const;
   Status send_part(ClientLanes& lanes, std::size_t lane, Part&& part);
-  Status push_parts(std::vector<std::vector<Part>>& dense, std::vector<std::vector<Part>>& sparse,
-                    std::vector<Frame>& dense_answers);
+  using PartLists = std::vector<std::vector<Part>>;  // by shard; empty: nothing goes to this kind
+  Status push_parts(PartLists& dense, PartLists& sparse, std::vector<Frame>& dense_answers);
+  Status push_kinds(const PushTotals& counts, std::span<DenseParameter> dense,
+                    std::span<SparseRows> sparse, bool with_dense, bool with_sparse);
   std::uint64_t width(std::uint32_t parameter) const;
 
   Status load_dense(const param::SnapshotReader& reader, std::uint32_t parameter, bool with_state);
@@ -73,6 +77,23 @@ class ParameterClientImpl final : public ParameterClient {
   ClientLanes sparse_;
   DensePlan plan_;
 };
+
+inline std::span<const float> floats(const Bytes& tail) {
+  return {reinterpret_cast<const float*>(tail.data()), tail.size() / sizeof(float)};
+}
+
+// Segment heads and the ids of one frame of rows, for pulls and pushes.
+template <class Message>
+void put_ids(Message& message, Bytes& tail, const RowFrame& frame,
+             std::span<const SparseRows> tables) {
+  for (const RowRange& range : frame.ranges) {
+    wire::Segment* const segment = message.add_segments();
+    segment->set_parameter(tables[range.table].parameter);
+    segment->set_count(range.count);
+    const std::span ids(tables[range.table].ids);
+    for (const RowRun& run : range.runs) append_bytes(tail, ids.subspan(run.begin, run.count));
+  }
+}
 
 template <class Send, class Receive>
 Status ParameterClientImpl::on_all(Send&& send, Receive&& receive) {

@@ -130,7 +130,7 @@ Status run_train(const TrainOptions& options) {
     PADDLE_TRY(metrics, MetricsFile::open(options.metrics));
   }
   PADDLE_TRY(const std::unique_ptr<ParameterClient> client,
-             join_shards(parameter_set(job, model.parameters(), options), options));
+             join_shards(job, parameter_set(job, model.parameters(), options), options));
   PADDLE_TRY_STATUS(start(options, *client));
   log_info("trainer {} of {}: {} threads, batches of {}", options.trainer_id,
            options.num_gradient_servers, job.train.trainer_count, job.train.batch_size);

@@ -58,6 +58,33 @@ INSTANTIATE_TEST_SUITE_P(Optimizers, Parity,
                                          "decayed_adagrad", "adadelta", "rmsprop", "adam", "adamax",
                                          "ftrl"));
 
+// The queue decides how old values are, not the threads.
+class PushesFromAThread : public testing::TestWithParam<const char*> {};
+
+TEST_P(PushesFromAThread, OfOneTrainerGiveTheSameBitsWhereverItsShardsAre) {
+  Job job;
+  job.write_ngram(1, 200);
+  const std::string strategy = GetParam();
+  std::vector<std::string> flags{"--set=strategy.dense=" + strategy,
+                                 "--set=strategy.sparse=" + strategy};
+  if (strategy == "half_async") {
+    flags.insert(flags.end(), {"--set=strategy.max_merge=2", "--set=strategy.send_queue_size=2"});
+  } else {
+    flags.emplace_back("--set=strategy.update_frequency=3");
+  }
+  ASSERT_TRUE(job.run_local("local", flags));
+  ASSERT_TRUE(job.run("remote", {}, flags));
+  const auto local = job.snapshot("local", 0);
+  EXPECT_EQ(differences(local, job.snapshot("remote", 0)), std::vector<std::string>());
+  const std::string metrics = job.metrics("remote", 0);
+  EXPECT_GT(values(metrics, "pass", "dense_merged")[0], 0.0);
+  EXPECT_EQ(values(metrics, "pass", "dense_merged"), values(metrics, "pass", "sparse_merged"));
+  ASSERT_TRUE(job.run_local("sync", {}));
+  EXPECT_NE(job.snapshot("sync", 0).at("_output.w0"), local.at("_output.w0"));
+}
+INSTANTIATE_TEST_SUITE_P(Strategies, PushesFromAThread,
+                         testing::Values("half_async", "geo", "local_sgd"));
+
 TEST(LocalTraining, LearnsAndReports) {
   Job job;
   job.write_ngram(1, 1000);
@@ -89,8 +116,10 @@ TEST(LocalTraining, UnevenShardsFinishAndEveryRecordCountsOnce) {
   Job job;
   job.write_bags({1000, 1000, 1000, 1});
   const Shape shape{.trainers = 5, .pservers = 2};
-  for (const char* strategy : {"sync", "async"}) {
-    ASSERT_TRUE(job.run(strategy, shape, {std::string("--set=strategy.sparse=") + strategy}));
+  for (const char* strategy : {"sync", "async", "half_async", "geo", "local_sgd"}) {
+    std::vector<std::string> flags{std::string("--set=strategy.sparse=") + strategy};
+    if (std::string(strategy) == "local_sgd") flags.emplace_back("--set=strategy.dense=local_sgd");
+    ASSERT_TRUE(job.run(strategy, shape, flags));
     const std::string metrics = job.metrics(strategy, 0);
     EXPECT_EQ(values(metrics, "pass", "total_samples"), (std::vector<double>{3001, 3001}))
         << metrics;

@@ -37,9 +37,15 @@ Cluster::Cluster(ClusterOptions options)
   add_parameter(set_, "ledger", cells_, 1);
   add_parameter(set_, "shared", kSharedSize, 1);
   add_parameter(set_, "rows", 0, 1);
+  if (options_.strategy == wire::STRATEGY_GEO || options_.strategy == wire::STRATEGY_LOCAL_SGD) {
+    set_.mutable_optimizer()->set_method("adagrad");  // the shards must not use it
+    for (auto& spec : *set_.mutable_parameters()) spec.set_is_delta(true);
+  }
   set_.set_dense_strategy(options_.strategy);
   set_.set_sparse_strategy(options_.strategy);
   set_.set_async_lagged_grad_discard_ratio(1e9F);
+  if (is_half_async()) set_.set_merge(wire::MERGE_SUM);  // the ledger's ones stay ones
+  if (options_.staleness_max) set_.set_staleness_max(*options_.staleness_max);
   set_.set_num_trainers(static_cast<std::uint32_t>(options_.batches.size()));
   set_.set_dense_shards(options_.pservers);
   set_.set_sparse_shards(options_.pservers);
@@ -54,7 +60,12 @@ Cluster::Cluster(ClusterOptions options)
                               .epoch = 1}));
   }
   for (std::uint32_t id = 0; id < set_.num_trainers(); ++id) {
-    SimTrainer& trainer = trainers_.emplace_back();
+    SimTrainer& trainer = trainers_.emplace_back(
+        SimTrainer{.lanes = {},
+                   .shared = {},
+                   .core = trainer::Communicator({.max_merge = options_.max_merge,
+                                                  .send_queue_size = options_.send_queue_size,
+                                                  .merge = wire::MERGE_SUM})});
     trainer.shared.resize(kSharedSize);
     for (std::uint32_t lane = 0; lane < shards_.size(); ++lane) {
       trainer.lanes.emplace_back(
@@ -74,7 +85,7 @@ std::uint64_t Cluster::cell(std::uint32_t id, std::uint32_t pass, std::uint32_t 
 
 // A sync round takes the mean over those who still have data, so that -their number adds exactly 1.
 float Cluster::ledger_gradient(const SimTrainer& trainer) const {
-  if (options_.strategy != wire::STRATEGY_SYNC) return -1;
+  if (!is_sync()) return -1;
   const auto active = std::count_if(options_.batches.begin(), options_.batches.end(),
                                     [&](std::uint32_t n) { return n > trainer.batch; });
   return -static_cast<float>(active);
@@ -91,35 +102,55 @@ void Cluster::transmit(Event event) {
   }
 }
 
+std::vector<trainer::DenseParameter> Cluster::dense_gradients(std::uint32_t id) const {
+  const SimTrainer& trainer = trainers_[id];
+  const std::uint64_t mine = cell(id, trainer.pass, trainer.batch);
+  trainer::DenseParameter ledger{kLedger, {}, std::vector<float>(cells_, 0.0F)};
+  ledger.gradient[mine] = ledger_gradient(trainer);
+  trainer::DenseParameter shared{kShared, {}, std::vector<float>(kSharedSize)};
+  Rng noise(hash_combine(id, mine));
+  for (std::size_t i = 0; i < kSharedSize; ++i) {
+    shared.gradient[i] = 0.3F * trainer.shared[i] + static_cast<float>(noise.normal());
+  }
+  return {std::move(ledger), std::move(shared)};
+}
+
+trainer::SparseRows Cluster::row_gradients(std::uint32_t id) const {
+  const SimTrainer& trainer = trainers_[id];
+  return {kRows, {row_id(cell(id, trainer.pass, trainer.batch))}, {}, {ledger_gradient(trainer)}};
+}
+
 void Cluster::push(std::uint32_t id, std::uint32_t shard) {
   SimTrainer& trainer = trainers_[id];
+  const trainer::Window* const window = trainer.window;
   wire::PushPart part;
   part.set_parts(1);
-  part.set_samples(1);
-  const std::uint64_t mine = cell(id, trainer.pass, trainer.batch);
+  part.set_samples(window != nullptr ? window->samples : 1);
+  if (window != nullptr) part.set_batches(window->batches);
   Bytes tail;
   const Frame* frame = nullptr;
   if (is_sparse(shard)) {
+    const trainer::SparseRows rows = window != nullptr ? window->rows[0] : row_gradients(id);
+    std::vector<std::uint64_t> ids;
+    std::vector<float> gradients;
+    for (std::size_t i = 0; i < rows.ids.size(); ++i) {
+      if (param::sparse_shard(rows.ids[i], options_.pservers) != shard - options_.pservers)
+        continue;
+      ids.push_back(rows.ids[i]);
+      gradients.push_back(rows.gradients[i]);
+    }
     wire::PushRows message;
     *message.mutable_part() = part;
-    const std::uint64_t row = row_id(mine);
-    if (param::sparse_shard(row, options_.pservers) == shard - options_.pservers) {
+    if (!ids.empty()) {
       message.add_segments()->set_parameter(kRows);
-      message.mutable_segments(0)->set_count(1);
-      append_bytes(tail, std::span<const std::uint64_t>(&row, 1));
-      const float gradient = ledger_gradient(trainer);
-      append_bytes(tail, std::span<const float>(&gradient, 1));
+      message.mutable_segments(0)->set_count(ids.size());
+      append_bytes(tail, std::span<const std::uint64_t>(ids));
+      append_bytes(tail, std::span<const float>(gradients));
     }
     frame = &trainer.lanes[shard].request(FrameType::kPushRows, message, std::move(tail), now_);
   } else {
-    trainer::DenseParameter ledger{kLedger, {}, std::vector<float>(cells_, 0.0F)};
-    ledger.gradient[mine] = ledger_gradient(trainer);
-    trainer::DenseParameter shared{kShared, {}, std::vector<float>(kSharedSize)};
-    Rng noise(hash_combine(id, mine));
-    for (std::size_t i = 0; i < kSharedSize; ++i) {
-      shared.gradient[i] = 0.3F * trainer.shared[i] + static_cast<float>(noise.normal());
-    }
-    const trainer::DenseParameter* const parameters[] = {&ledger, &shared, nullptr};
+    const auto dense = window != nullptr ? window->dense : dense_gradients(id);
+    const trainer::DenseParameter* const parameters[] = {&dense[0], &dense[1], nullptr};
     std::vector<float> gradient(plan_.sizes[shard]);
     trainer::gather(plan_.pieces[shard], parameters, 0, gradient);
     wire::PushDense message;
@@ -129,6 +160,26 @@ void Cluster::push(std::uint32_t id, std::uint32_t shard) {
     frame = &trainer.lanes[shard].request(FrameType::kPushDense, message, std::move(tail), now_);
   }
   transmit({.to_shard = true, .trainer = id, .shard = shard, .frame = *frame});
+}
+
+// half_async: the batch's gradients go into a window, and training goes on.
+void Cluster::compute(std::uint32_t id) {
+  SimTrainer& trainer = trainers_[id];
+  const trainer::SparseRows rows = row_gradients(id);
+  trainer.core.on_gradient({1, 1, 0}, dense_gradients(id), {&rows, 1});
+  ++trainer.batch;
+}
+
+// The lanes are free: the oldest window, if the queue is full, the pass over, or by chance now.
+Cluster::Phase Cluster::after_window(std::uint32_t id) {
+  SimTrainer& trainer = trainers_[id];
+  const bool is_over = trainer.batch == options_.batches[id];
+  if (is_over) trainer.core.flush();
+  if (is_over || trainer.core.is_full() || rng_.uniform() < 0.3) {
+    trainer.window = trainer.core.send();
+    if (trainer.window != nullptr) return Phase::kPush;
+  }
+  return is_over ? Phase::kFinish : Phase::kPull;
 }
 
 void Cluster::request(std::uint32_t id, std::uint32_t shard) {
@@ -184,6 +235,7 @@ void Cluster::start_phase(std::uint32_t id) {
 void Cluster::next_phase(std::uint32_t id) {
   SimTrainer& trainer = trainers_[id];
   const auto batch_or_finish = [&] {
+    if (is_half_async()) return after_window(id);
     return trainer.batch < options_.batches[id] ? Phase::kPull : Phase::kFinish;
   };
   switch (trainer.phase) {
@@ -194,10 +246,20 @@ void Cluster::next_phase(std::uint32_t id) {
       trainer.phase = batch_or_finish();
       break;
     case Phase::kPull:
-      trainer.phase = Phase::kPush;
+      if (is_half_async()) {
+        compute(id);
+        trainer.phase = after_window(id);
+      } else {
+        trainer.phase = Phase::kPush;
+      }
       break;
     case Phase::kPush:
-      ++trainer.batch;
+      if (is_half_async()) {
+        trainer.core.on_answer();
+        trainer.window = nullptr;
+      } else {
+        ++trainer.batch;
+      }
       trainer.phase = batch_or_finish();
       break;
     case Phase::kFinish:
@@ -235,7 +297,11 @@ void Cluster::take_answer(std::uint32_t id, std::uint32_t shard, Frame&& answer)
   if (answer.header.type == static_cast<std::uint8_t>(FrameType::kPassFinished) && id == 0 &&
       shard == 0) {
     wire::PassFinished finished;
-    if (finished.ParseFromString(answer.head)) outcome_.samples += finished.samples();
+    if (finished.ParseFromString(answer.head)) {
+      outcome_.samples += finished.samples();
+      outcome_.pushes += finished.pushes();
+      outcome_.batches += finished.batches();
+    }
   }
   const bool has_values =
       answer.header.type == static_cast<std::uint8_t>(FrameType::kDenseValues) ||
@@ -281,6 +347,7 @@ void Cluster::deliver(Event&& event) {
     }
     std::vector<net::Outgoing> out;
     shards_[event.shard]->on_frame(now_, event.trainer, std::move(event.frame), out);
+    outcome_.clock_lead = std::max(outcome_.clock_lead, shards_[event.shard]->clock_lead());
     transmit_all(event.shard, out);
     return;
   }

@@ -11,6 +11,7 @@
 #include "engine/pserver/shard.h"
 #include "engine/trainer/client_lane.h"
 #include "engine/trainer/client_plan.h"
+#include "engine/trainer/communicator.h"
 
 namespace paddle::sim {
 
@@ -23,6 +24,9 @@ struct ClusterOptions {
   double duplicate = 0.1;      // probability of a second copy
   double drop = 0.05;          // probability that a copy is lost
   std::uint64_t delay_max_ms = 50;
+  std::uint32_t max_merge = 1;        // half_async
+  std::uint32_t send_queue_size = 1;  // half_async
+  std::optional<std::uint32_t> staleness_max = std::nullopt;
   // This trainer dies once it has sent its push of this batch of the first pass.
   std::optional<std::uint32_t> killed = std::nullopt;
   std::uint32_t killed_at_batch = 0;
@@ -37,6 +41,10 @@ struct Outcome {
   std::uint64_t samples = 0;          // by trainer 0's pass totals
   std::vector<std::uint64_t> events;  // a hash of each delivery, in order
   std::uint64_t pushes_delivered = 0;
+  std::uint64_t pushes = 0;   // by trainer 0's pass totals of the first dense port
+  std::uint64_t batches = 0;  // in them
+  std::uint64_t clock_lead =
+      0;  // of the fastest trainer over the slowest in applied batches, at most
 };
 
 class Cluster {
@@ -53,6 +61,8 @@ class Cluster {
     bool is_dead = false;
     std::vector<trainer::ClientLane> lanes;
     std::vector<float> shared;  // as last seen
+    trainer::Communicator core;
+    const trainer::Window* window = nullptr;  // that is being pushed
   };
   struct Event {
     TimePoint at = {};
@@ -69,10 +79,24 @@ class Cluster {
     }
   };
 
+  // Trainers push windows and go on meanwhile; geo's are moves, which shards take as they are.
+  bool is_half_async() const {
+    return options_.strategy == wire::STRATEGY_HALF_ASYNC ||
+           options_.strategy == wire::STRATEGY_GEO;
+  }
+  bool is_sync() const {
+    return options_.strategy == wire::STRATEGY_SYNC ||
+           options_.strategy == wire::STRATEGY_LOCAL_SGD;
+  }
   bool is_sparse(std::uint32_t shard) const { return shard >= options_.pservers; }
   std::uint64_t cell(std::uint32_t trainer, std::uint32_t pass, std::uint32_t batch) const;
   static std::uint64_t row_id(std::uint64_t cell) { return mix64(cell); }
   float ledger_gradient(const SimTrainer& trainer) const;
+  // The gradients of the batch that the trainer is at.
+  std::vector<trainer::DenseParameter> dense_gradients(std::uint32_t id) const;
+  trainer::SparseRows row_gradients(std::uint32_t id) const;
+  void compute(std::uint32_t id);
+  Phase after_window(std::uint32_t id);
   void start_phase(std::uint32_t id);
   void next_phase(std::uint32_t id);
   void kill(std::uint32_t id);

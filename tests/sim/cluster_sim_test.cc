@@ -51,6 +51,55 @@ TEST(ClusterSim, AsyncAppliesEveryPushOnce) {
   }
 }
 
+TEST(ClusterSim, HalfAsyncAndGeoApplyEveryBatchOnceInMergedPushes) {
+  std::uint64_t merged = 0;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const auto strategy = seed % 2 == 0 ? wire::STRATEGY_HALF_ASYNC : wire::STRATEGY_GEO;
+    ClusterOptions options = uneven(seed, strategy);
+    options.max_merge = 1 + static_cast<std::uint32_t>(seed % 3);
+    options.send_queue_size = 1 + static_cast<std::uint32_t>(seed % 2);
+    const Outcome outcome = Cluster(options).run();
+    expect_all_ones(outcome, 20);
+    EXPECT_EQ(outcome.batches, 20U);  // merged ones are counted
+    EXPECT_EQ(outcome.pushes == 20U, options.max_merge == 1);
+    merged += outcome.batches - outcome.pushes;
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(merged, kSeeds);
+}
+
+TEST(ClusterSim, LocalSgdTakesEveryMoveOnceWithTheSameWeightsForEverySeed) {
+  std::vector<float> first;
+  for (std::uint64_t seed = 1; seed <= kKillSeeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const Outcome outcome = Cluster(uneven(seed, wire::STRATEGY_LOCAL_SGD)).run();
+    expect_all_ones(outcome, 20);
+    if (first.empty()) first = outcome.shared;
+    EXPECT_EQ(outcome.shared, first);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(ClusterSim, StalenessMaxBlocksTheFastAndDropsNothing) {
+  std::uint64_t unbounded = 0;
+  for (std::uint64_t seed = 1; seed <= kKillSeeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    for (const auto strategy : {wire::STRATEGY_ASYNC, wire::STRATEGY_HALF_ASYNC}) {
+      ClusterOptions options = uneven(seed, strategy);
+      options.batches = {9, 9, 9, 2};
+      options.passes = 1;
+      unbounded = std::max(unbounded, Cluster(options).run().clock_lead);
+      options.staleness_max = static_cast<std::uint32_t>(seed % 3);
+      const Outcome outcome = Cluster(options).run();
+      expect_all_ones(outcome, 29);
+      EXPECT_LE(outcome.clock_lead, *options.staleness_max + 1);
+    }
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(unbounded, 3U);
+}
+
 TEST(ClusterSim, AKilledTrainerFailsASyncJobByName) {
   for (std::uint64_t seed = 1; seed <= kKillSeeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -93,7 +142,8 @@ TEST(ClusterSim, AKilledTrainerLeavesTheOthersOfAnAsyncJobAlone) {
 TEST(ClusterSim, OneSeedIsOneHistory) {
   for (std::uint64_t seed = 1; seed <= kSeeds; seed += kRepeatEvery) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    for (const auto strategy : {wire::STRATEGY_SYNC, wire::STRATEGY_ASYNC}) {
+    for (const auto strategy :
+         {wire::STRATEGY_SYNC, wire::STRATEGY_ASYNC, wire::STRATEGY_HALF_ASYNC}) {
       const Outcome first = Cluster(uneven(seed, strategy)).run();
       const Outcome second = Cluster(uneven(seed, strategy)).run();
       ASSERT_EQ(first.events, second.events);
@@ -104,8 +154,10 @@ TEST(ClusterSim, OneSeedIsOneHistory) {
             Cluster(uneven(2, wire::STRATEGY_SYNC)).run().events);
 }
 
-TEST(ClusterSim, TrainersWithOneBatchOrNoneDoNotHoldTheOthers) {
-  for (const auto strategy : {wire::STRATEGY_SYNC, wire::STRATEGY_ASYNC}) {
+// Traps 5 and 14: whoever has no more gradients must still release the others.
+TEST(ClusterSim, Trap5And14TrainersWithOneBatchOrNoneDoNotHoldTheOthers) {
+  for (const auto strategy :
+       {wire::STRATEGY_SYNC, wire::STRATEGY_ASYNC, wire::STRATEGY_HALF_ASYNC}) {
     ClusterOptions options = uneven(9, strategy);
     options.batches = {1000, 1000, 1000, 1, 0};
     options.passes = 1;

@@ -213,6 +213,50 @@ TEST_F(JobConfigTest, ReadsPlacements) {
             std::string::npos);
 }
 
+TEST_F(JobConfigTest, ReadsAsynchronousStrategies) {
+  const std::string head = "dense = \"async\"\n";
+  auto job = read_job(edited(head,
+                             "dense = 'half_async'\nmax_merge_var_num = 4\n"
+                             "send_queue_size = 2\nstaleness_max = 0\n"));
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ(job->dense_strategy, wire::STRATEGY_HALF_ASYNC);
+  EXPECT_EQ(job->sparse_strategy, wire::STRATEGY_SYNC);
+  EXPECT_EQ(job->max_merge, 4U);  // by Fluid's name
+  EXPECT_EQ(job->send_queue_size, 2U);
+  EXPECT_EQ(job->staleness_max, 0U);
+  job = read_job(edited(head, head + "delay_compensation = 0.5\n"));
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ(job->delay_compensation, 0.5F);
+  EXPECT_FALSE(job->staleness_max);
+  const auto has = [&](const std::string& to, const char* expected) {
+    EXPECT_NE(mistake(head, to).find(expected), std::string::npos) << to << mistake(head, to);
+  };
+  has(head + "max_merge = 2\n", "'max_merge' is for half_async");
+  has("dense = 'half_async'\nmax_merge = 2\nmax_merge_var_num = 2\n", "by Fluid's name");
+  has("dense = 'half_async'\ndelay_compensation = 1\n", "is for dense = 'async'");
+  has("dense = 'sync'\nstaleness_max = 1\n", "is for async and half_async");
+  has(head + "staleness_max = 1\nasync_lagged_grad_discard_ratio = 2\n", "give one");
+}
+
+TEST_F(JobConfigTest, ReadsLocalStrategies) {
+  const std::string head = "dense = \"async\"\n";
+  auto job = read_job(edited(head, "dense = 'geo'\nsparse = 'local_sgd'\ngeo_step = 7\n"));
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_TRUE(job->is_local());
+  EXPECT_EQ(job->update_frequency, 7U);
+  const auto has = [&](const std::string& to, const char* expected) {
+    EXPECT_NE(mistake(head, to).find(expected), std::string::npos) << to << mistake(head, to);
+  };
+  has(head + "update_frequency = 7\n", "is for geo and local_sgd");
+  has("dense = 'geo'\nsparse = 'half_async'\n", "no half_async beside them");
+  has("dense = 'local_sgd'\n", "no sync beside local_sgd");
+  has("dense = 'local_sgd'\nsparse = 'async'\nstaleness_max = 1\n", "no staleness_max beside");
+  EXPECT_NE(
+      mistake("l2 = 8e-4\n[strategy]\n" + head, "average_window = 0.5\n[strategy]\ndense = 'geo'\n")
+          .find("geo and local_sgd have no average_window"),
+      std::string::npos);
+}
+
 TEST_F(JobConfigTest, AMissingDictionaryIsNamedAtItsKey) {
   const auto job = read_job(edited("words.txt", "none.txt"));
   ASSERT_FALSE(job);

@@ -448,7 +448,70 @@ TEST(ShardAsync, LaggedDenseGradientIsDroppedCountedAndReported) {
   one.finish(0, 0);
   out = one.finish(1, 0);
   ASSERT_TRUE(is(out, FrameType::kPassFinished, 2));
-  EXPECT_EQ(parse<wire::PassFinished>(out[0]).discarded(), 1U);
+  const auto finished = parse<wire::PassFinished>(out[0]);
+  EXPECT_EQ(finished.discarded(), 1U);
+  EXPECT_EQ(finished.pushes(), 5U);  // with lags 0, 0, 0, 3 and 0
+  EXPECT_EQ(std::vector<std::uint64_t>(finished.lags().begin(), finished.lags().end()),
+            (std::vector<std::uint64_t>{4, 0, 1}));
+}
+
+TEST(ShardAsync, HalfAsyncDiscardsNothing) {
+  auto set = test::small_set("sgd", 2);
+  set.set_dense_strategy(wire::STRATEGY_HALF_ASYNC);
+  OneShard one(set);
+  one.start();
+  for (std::uint64_t batch = 1; batch <= 9; ++batch) one.push(0, batch, 1);
+  const auto out = one.push(1, 1, 1);
+  ASSERT_TRUE(is(out, FrameType::kPushed));
+  EXPECT_FALSE(parse<wire::Pushed>(out[0]).discarded());
+}
+
+TEST(ShardAsync, StalenessMaxHoldsTheAnswerUntilTheSlowestHasCaughtUp) {
+  auto set = test::small_set("sgd", 2);
+  set.set_dense_strategy(wire::STRATEGY_ASYNC);
+  set.set_staleness_max(1);
+  OneShard one(set);
+  one.start();
+  EXPECT_TRUE(is(one.push(0, 1, 1), FrameType::kPushed));
+  EXPECT_TRUE(is(one.push(0, 2, 1), FrameType::kPushed));
+  const auto before = one.values();
+  EXPECT_TRUE(one.push(0, 3, 1).empty());
+  EXPECT_EQ(one.values(), before);
+  std::vector<net::Outgoing> out;
+  one.shard.on_tick(one.now + kNoticePeriod, out);
+  ASSERT_TRUE(is(out, FrameType::kWaiting));
+  EXPECT_EQ(parse<wire::Waiting>(out[0]).reason(), "trainer 1, still at batch 0 of the pass");
+  out = one.push(1, 1, 1);
+  ASSERT_TRUE(is(out, FrameType::kPushed, 2));  // its own, and the one that waited
+  EXPECT_EQ(out[0].to, 101U);
+  EXPECT_EQ(out[1].to, 100U);
+  EXPECT_FALSE(parse<wire::Pushed>(out[1]).discarded());
+  EXPECT_TRUE(one.push(0, 4, 1).empty());
+  out = one.finish(1, 0);  // who has no more data holds nobody
+  EXPECT_TRUE(is(out, FrameType::kPushed));
+}
+
+// g + lambda g g (w - w the trainer saw), Zheng et al. 2017.
+TEST(ShardAsync, DelayCompensationFollowsItsFormula) {
+  auto set = test::small_set("sgd", 2);
+  set.set_dense_strategy(wire::STRATEGY_ASYNC);
+  set.set_delay_compensation(0.5F);
+  for (auto& spec : *set.mutable_parameters()) spec.set_l2(0);
+  OneShard one(set);
+  one.start();
+  wire::PullDense pull;
+  pull.set_count(one.shard.dense()->size());
+  one.send(1, FrameType::kPullDense, pull);
+  const auto seen = one.values();
+  one.push(0, 1, 2);
+  const auto before = one.values();
+  one.push(1, 1, 3);
+  const auto after = one.values();
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    ASSERT_NE(before[i], seen[i]);
+    const float gradient = 3 + 0.5F * 3 * 3 * (before[i] - seen[i]);
+    EXPECT_FLOAT_EQ(after[i], before[i] - 0.1F * gradient);
+  }
 }
 
 TEST(ShardAsync, LostTrainerDoesNotHoldThePass) {

@@ -1,0 +1,81 @@
+// Parameters that a trainer updates by itself between two pushes (geo, local_sgd), passive. For one
+// parameter: x is what it trains on, y what it knows the shards to hold, its own pushes included.
+// A push is the move -(x - y) * share, for shards that subtract it (ParameterSpec.is_delta); what
+// comes back moves x by what the others did.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/param/optimizer.h"
+#include "engine/trainer/parameter_client.h"
+
+namespace paddle::trainer {
+
+class LocalDense {
+ public:
+  // `share` of a move that is pushed; 1 / trainers where shards add moves up.
+  LocalDense(const wire::ParameterSet& set, float share);
+
+  // x and y become the values, and nothing is owed.
+  void reset(std::span<const DenseParameter> values);
+  // One step of the optimizer on x, then x as the values. The parameters are all dense ones, in the
+  // order of the set.
+  void update(float learning_rate, std::span<DenseParameter> parameters);
+  // The push of everything since the last one.
+  std::vector<DenseParameter> take_moves();
+  // What shards held when they had applied all but the newest `unseen` pushes.
+  void on_values(std::span<const DenseParameter> values, std::size_t unseen);
+  // x as the parameters' values.
+  void copy_to(std::span<DenseParameter> parameters) const;
+
+ private:
+  struct One {
+    std::uint32_t parameter;
+    param::UpdateRule rule;
+    std::vector<float> x, y, state;
+    std::deque<std::vector<float>> moves;  // pushed, maybe not in any answer yet
+  };
+  float share_;
+  std::uint64_t count_ = 0;
+  std::vector<One> all_;
+};
+
+// The rows of one sparse table that the trainer works on. A row is fetched when a batch first names
+// it after a push; its optimizer state stays here.
+class LocalRows {
+ public:
+  LocalRows(const wire::ParameterSet& set, std::uint32_t parameter, float share);
+
+  std::uint32_t parameter() const { return parameter_; }
+  std::vector<std::uint64_t> missing(std::span<const std::uint64_t> ids) const;
+  void put(const SparseRows& fetched);
+  // The values of rows that were fetched.
+  void read(SparseRows& rows) const;
+  void update(float learning_rate, const SparseRows& rows);
+  // The moves of all rows fetched since the last call, in the order of ids; they must be fetched
+  // again from here on.
+  SparseRows take_moves();
+
+ private:
+  struct Row {
+    std::uint64_t window = 0;  // it was fetched in
+    std::uint64_t count = 0;
+    std::vector<float> x, y, state;
+  };
+  const Row* fresh(std::uint64_t id) const;
+
+  std::uint32_t parameter_;
+  std::size_t width_;
+  float share_;
+  bool keeps_state_;
+  param::UpdateRule rule_;
+  std::uint64_t window_ = 1;
+  std::unordered_map<std::uint64_t, Row> rows_;
+  std::vector<std::uint64_t> ids_;  // fetched in this window
+};
+
+}  // namespace paddle::trainer

@@ -1,0 +1,152 @@
+// Gradients on their way to the shards.
+#include <algorithm>
+
+#include "engine/trainer/parameter_client_impl.h"
+
+namespace paddle::trainer {
+namespace {
+
+std::span<float> append_floats(Bytes& tail, std::uint64_t count) {
+  const std::size_t begin = tail.size();
+  tail.resize(begin + count * sizeof(float));
+  return {reinterpret_cast<float*>(tail.data() + begin), count};
+}
+
+}  // namespace
+
+std::vector<ParameterClientImpl::Part> ParameterClientImpl::dense_parts(
+    std::size_t shard, const wire::PushPart& totals,
+    std::span<DenseParameter* const> parameters) const {
+  const std::uint64_t floats_max = options_.transfer_bytes / sizeof(float);
+  const std::uint64_t size = plan_.sizes[shard];
+  const std::uint64_t parts = std::max<std::uint64_t>(1, (size + floats_max - 1) / floats_max);
+  std::vector<Part> result(parts);
+  for (std::uint64_t i = 0; i < parts; ++i) {
+    const std::uint64_t offset = i * floats_max;
+    const std::uint64_t count = std::min(size - offset, floats_max);
+    wire::PushDense& message = result[i].dense;
+    *message.mutable_part() = totals;
+    message.mutable_part()->set_part(static_cast<std::uint32_t>(i));
+    message.mutable_part()->set_parts(static_cast<std::uint32_t>(parts));
+    message.set_offset(offset);
+    message.set_count(count);
+    gather(plan_.pieces[shard], parameters, offset, append_floats(result[i].tail, count));
+  }
+  return result;
+}
+
+std::vector<ParameterClientImpl::Part> ParameterClientImpl::row_parts(
+    const std::vector<RowFrame>& frames, const wire::PushPart& totals,
+    std::span<const SparseRows> tables) const {
+  std::vector<Part> result(frames.size());
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    wire::PushRows& message = result[i].rows;
+    *message.mutable_part() = totals;
+    message.mutable_part()->set_part(static_cast<std::uint32_t>(i));
+    message.mutable_part()->set_parts(static_cast<std::uint32_t>(frames.size()));
+    Bytes& tail = result[i].tail;
+    std::uint64_t bytes = 0;
+    for (const RowRange& range : frames[i].ranges) {
+      bytes += range.count *
+               (sizeof(std::uint64_t) + width(tables[range.table].parameter) * sizeof(float));
+    }
+    tail.reserve(bytes);
+    put_ids(message, tail, frames[i], tables);
+    for (const RowRange& range : frames[i].ranges) {
+      const SparseRows& table = tables[range.table];
+      const std::size_t floats_per_row = width(table.parameter);
+      for (const RowRun& run : range.runs) {
+        append_bytes(tail, std::span(table.gradients)
+                               .subspan(run.begin * floats_per_row, run.count * floats_per_row));
+      }
+    }
+  }
+  return result;
+}
+
+Status ParameterClientImpl::send_part(ClientLanes& lanes, std::size_t lane, Part&& part) {
+  return &lanes == &dense_
+             ? lanes.send(lane, FrameType::kPushDense, part.dense, std::move(part.tail))
+             : lanes.send(lane, FrameType::kPushRows, part.rows, std::move(part.tail));
+}
+
+// Last parts go out only when every lane's earlier parts are stored: their answers wait for the
+// other trainers, who must not in turn wait for a part that this trainer still holds back.
+Status ParameterClientImpl::push_parts(PartLists& dense, PartLists& sparse,
+                                       std::vector<Frame>& dense_answers) {
+  const auto each = [&](auto&& use) -> Status {
+    for (ClientLanes* lanes : {&dense_, &sparse_}) {
+      auto& lists = lanes == &dense_ ? dense : sparse;
+      for (std::size_t i = 0; i < lists.size(); ++i) {
+        PADDLE_TRY_STATUS(use(*lanes, i, lists[i]));
+      }
+    }
+    return {};
+  };
+  const auto send_early = [&](ClientLanes& lanes, std::size_t lane, auto& parts) -> Status {
+    for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+      PADDLE_TRY_STATUS(send_part(lanes, lane, std::move(parts[i])));
+      PADDLE_TRY_STATUS(lanes.receive(lane, FrameType::kStored));
+    }
+    return {};
+  };
+  PADDLE_TRY_STATUS(each(send_early));
+  PADDLE_TRY_STATUS(each([&](ClientLanes& lanes, std::size_t lane, auto& parts) {
+    return send_part(lanes, lane, std::move(parts.back()));
+  }));
+  return each([&](ClientLanes& lanes, std::size_t lane, auto&) -> Status {
+    PADDLE_TRY(Frame frame, lanes.receive(lane, FrameType::kPushed));
+    if (&lanes == &dense_) dense_answers.push_back(std::move(frame));
+    return {};
+  });
+}
+
+Status ParameterClientImpl::push(std::uint64_t num_samples, double cost_sum,
+                                 std::span<DenseParameter> dense, std::span<SparseRows> sparse) {
+  return push_kinds({1, num_samples, cost_sum}, dense, sparse, true, true);
+}
+Status ParameterClientImpl::push_dense(const PushTotals& totals, std::span<DenseParameter> dense) {
+  return push_kinds(totals, dense, {}, true, false);
+}
+Status ParameterClientImpl::push_rows(const PushTotals& totals, std::span<SparseRows> rows) {
+  return push_kinds(totals, {}, rows, false, true);
+}
+
+Status ParameterClientImpl::push_kinds(const PushTotals& counts, std::span<DenseParameter> dense,
+                                       std::span<SparseRows> sparse, bool with_dense,
+                                       bool with_sparse) {
+  std::vector<DenseParameter*> by_index;
+  PADDLE_TRY_STATUS(check_dense(dense, by_index));
+  PADDLE_TRY_STATUS(check_rows(sparse, true));
+  wire::PushPart totals;
+  totals.set_samples(counts.samples);
+  totals.set_cost_sum(counts.cost);
+  if (counts.batches > 1) totals.set_batches(counts.batches);
+  PartLists dense_part_lists;
+  for (std::size_t shard = 0; with_dense && shard < dense_.size(); ++shard) {
+    dense_part_lists.push_back(dense_parts(shard, totals, by_index));
+  }
+  PartLists sparse_part_lists;
+  if (with_sparse) {
+    for (const auto& frames : plan_rows(sparse, options_.parameters, options_.transfer_bytes)) {
+      sparse_part_lists.push_back(row_parts(frames, totals, sparse));
+    }
+  }
+  std::vector<Frame> answers;
+  PADDLE_TRY_STATUS(push_parts(dense_part_lists, sparse_part_lists, answers));
+  for (std::size_t shard = 0; shard < answers.size(); ++shard) {
+    wire::Pushed pushed;
+    PADDLE_TRY_STATUS(dense_.parse(shard, answers[shard], pushed));
+    if (!pushed.has_values()) {
+      PADDLE_TRY_STATUS(pull_shard(shard, by_index));
+      continue;
+    }
+    if (answers[shard].tail.size() != plan_.sizes[shard] * sizeof(float)) {
+      return dense_.malformed(shard, "tail");
+    }
+    scatter(plan_.pieces[shard], floats(answers[shard].tail), 0, by_index);
+  }
+  return {};
+}
+
+}  // namespace paddle::trainer
