@@ -80,6 +80,9 @@ struct ClickCase {
   std::string passes;
   std::string learning_rate;
 };
+void PrintTo(const ClickCase& click, std::ostream* out) {
+  *out << click.name;
+}
 
 class ClickTemplates : public Templates, public testing::WithParamInterface<ClickCase> {};
 
