@@ -71,8 +71,10 @@ void store_le(std::byte* to, T value) {
 
 template <class T>
 void append_bytes(Bytes& to, std::span<const T> values) {
-  const ByteSpan raw = bytes_of(values);
-  to.insert(to.end(), raw.begin(), raw.end());
+  // Not insert(): with an allocator of our own it moves byte after byte.
+  const std::size_t begin = to.size();
+  to.resize(begin + values.size_bytes());
+  if (!values.empty()) std::memcpy(to.data() + begin, values.data(), values.size_bytes());
 }
 
 }  // namespace paddle

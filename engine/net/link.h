@@ -16,9 +16,9 @@ namespace paddle::net {
 class Link {
  public:
   virtual ~Link() = default;
-  // Writes the whole frame; job tag, sender and incarnation are those the link proved. An error
-  // ends the link.
-  virtual Status send(const Frame& frame, TimePoint deadline) = 0;
+  // Takes the frame and writes all of it; job tag, sender and incarnation are those the link
+  // proved. An error ends the link.
+  virtual Status send(Frame frame, TimePoint deadline) = 0;
   // kUnreachable when the peer is gone or the deadline passed; after a deadline it may be called
   // again.
   virtual Result<Frame> receive(TimePoint deadline) = 0;

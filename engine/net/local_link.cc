@@ -72,10 +72,9 @@ class LocalLink final : public Link {
       : exchange_(std::move(exchange)), id_(id), self_(self) {}
   ~LocalLink() override { exchange_->disconnect(id_); }
 
-  Status send(const Frame& frame, TimePoint /*deadline*/) override {
-    Frame copy = frame;
-    copy.header.sender = self_;
-    return exchange_->send(id_, std::move(copy));
+  Status send(Frame frame, TimePoint /*deadline*/) override {
+    frame.header.sender = self_;
+    return exchange_->send(id_, std::move(frame));
   }
   Result<Frame> receive(TimePoint /*deadline*/) override { return exchange_->receive(id_); }
   std::string peer() const override { return "local"; }

@@ -62,7 +62,7 @@ class TcpLink final : public Link {
     return {};
   }
 
-  Status send(const Frame& frame, TimePoint deadline) override {
+  Status send(Frame frame, TimePoint deadline) override {
     return named(write(frame, deadline));
   }
   Result<Frame> receive(TimePoint deadline) override { return named(read(deadline)); }

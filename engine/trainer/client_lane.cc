@@ -22,10 +22,10 @@ Errc exit_code(wire::RefusalCode code) {
 
 }  // namespace
 
-const Frame& ClientLane::open(FrameType type, std::string head, Bytes tail, TimePoint now) {
-  PADDLE_CHECK(!open_);
+Frame ClientLane::open(FrameType type, std::string head, Bytes tail, TimePoint now) {
+  PADDLE_CHECK(!is_open_);
   const bool is_push = type == FrameType::kPushDense || type == FrameType::kPushRows;
-  Frame& frame = open_.emplace();
+  Frame frame;
   frame.header.type = static_cast<std::uint8_t>(type);
   frame.header.job_tag = options_.job_tag;
   frame.header.sender = {Role::kTrainer, options_.trainer_id};
@@ -39,6 +39,8 @@ const Frame& ClientLane::open(FrameType type, std::string head, Bytes tail, Time
   sent_at_ = last_progress_ = now;
   waiting_for_.clear();
   waits_for_connected_ = false;
+  is_open_ = true;
+  if (options_.resend_after > Duration::zero()) copy_ = frame;
   return frame;
 }
 
@@ -99,7 +101,7 @@ Result<std::optional<Frame>> ClientLane::on_frame(Frame&& frame, TimePoint now) 
   if (type == FrameType::kWaiting) {
     wire::Waiting waiting;
     PADDLE_TRY_STATUS(parse(frame, waiting));
-    if (!open_ || waiting.request() != request_) return nothing;
+    if (!is_open_ || waiting.request() != request_) return nothing;
     waiting_for_ = waiting.reason();
     waits_for_connected_ = waiting.all_connected();
     if (waiting.progress() != progress_) last_progress_ = now;
@@ -110,22 +112,22 @@ Result<std::optional<Frame>> ClientLane::on_frame(Frame&& frame, TimePoint now) 
     wire::Refused refused;
     PADDLE_TRY_STATUS(parse(frame, refused));
     if (refused.request() != 0 && refused.request() != request_) return nothing;
-    open_.reset();
+    close();
     return Error{exit_code(refused.code()), refused.message(), refused.hint()};
   }
   std::uint64_t request = 0;
-  if (!open_) return nothing;
+  if (!is_open_) return nothing;
   PADDLE_TRY_STATUS(take(frame, request));
   if (request != request_) return nothing;
-  open_.reset();
+  close();
   return std::optional<Frame>(std::move(frame));
 }
 
 const Frame* ClientLane::on_tick(TimePoint now) {
-  if (!open_ || options_.resend_after <= Duration::zero()) return nullptr;
+  if (!copy_) return nullptr;
   if (now - sent_at_ < options_.resend_after) return nullptr;
   sent_at_ = now;
-  return &*open_;
+  return &*copy_;
 }
 
 }  // namespace paddle::trainer

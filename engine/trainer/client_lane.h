@@ -24,10 +24,11 @@ class ClientLane {
   };
   explicit ClientLane(Options options) : options_(options) {}
 
-  // Numbers the message and keeps the frame until its answer; no other request may be open. A push
-  // carries last_applied() + 1 as its sequence; every other request last_applied().
+  // Numbers the message; no other request may be open. A push carries last_applied() + 1 as its
+  // sequence; every other request last_applied(). A copy of the frame is kept until its answer if
+  // it may have to be sent again.
   template <class Message>
-  const Frame& request(FrameType type, Message message, Bytes tail, TimePoint now) {
+  Frame request(FrameType type, Message message, Bytes tail, TimePoint now) {
     message.set_request(++request_);
     return open(type, message.SerializeAsString(), std::move(tail), now);
   }
@@ -37,7 +38,7 @@ class ClientLane {
   // The frame to send again, or null.
   const Frame* on_tick(TimePoint now);
 
-  bool is_open() const { return open_.has_value(); }
+  bool is_open() const { return is_open_; }
   std::uint64_t last_applied() const { return last_applied_; }
   std::uint64_t step() const { return step_; }
   std::uint64_t passes_finished() const { return passes_finished_; }
@@ -48,7 +49,11 @@ class ClientLane {
   bool waits_for_connected() const { return waits_for_connected_; }
 
  private:
-  const Frame& open(FrameType type, std::string head, Bytes tail, TimePoint now);
+  Frame open(FrameType type, std::string head, Bytes tail, TimePoint now);
+  void close() {
+    is_open_ = false;
+    copy_.reset();
+  }
   Status take(const Frame& frame, std::uint64_t& request);
   template <class Message>
   Status parse(const Frame& frame, Message& message) const;
@@ -59,7 +64,8 @@ class ClientLane {
   std::uint64_t last_applied_ = 0;
   std::uint64_t step_ = 0;
   std::uint64_t passes_finished_ = 0;
-  std::optional<Frame> open_;
+  bool is_open_ = false;
+  std::optional<Frame> copy_;  // of the open request
   TimePoint sent_at_;
   std::string waiting_for_;
   std::uint64_t progress_ = 0;

@@ -23,8 +23,8 @@ Error ClientLanes::malformed(std::size_t lane, std::string_view what) const {
   return Error{Errc::kData, fmt::format("{}: malformed {} of an answer", name(lane), what), ""};
 }
 
-Status ClientLanes::deliver(std::size_t lane, const Frame& frame) {
-  auto sent = lanes_[lane].link->send(frame, clock_.now() + deadline_);
+Status ClientLanes::deliver(std::size_t lane, Frame frame) {
+  auto sent = lanes_[lane].link->send(std::move(frame), clock_.now() + deadline_);
   if (!sent) return std::move(sent).error().with(name(lane));
   return {};
 }

@@ -52,7 +52,7 @@ class ClientLanes {
   };
 
   std::string name(std::size_t lane) const;
-  Status deliver(std::size_t lane, const Frame& frame);
+  Status deliver(std::size_t lane, Frame frame);
   Error late(std::size_t lane, const Error& cause) const;
 
   std::string kind_;

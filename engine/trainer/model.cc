@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/config/data_config.h"
+#include "engine/kernels/elementwise.h"
 
 namespace paddle::trainer {
 namespace {
@@ -84,24 +85,28 @@ Result<Score> Model::run(const nn::Batch& batch, nn::Mode mode, std::uint64_t se
   return score;
 }
 
-void Model::reduce(std::size_t parameter, std::size_t parts, float scale,
-                   std::vector<float>& into) {
-  const std::span<const float> first = workspaces_[0].gradient(parameter);
-  PADDLE_CHECK(first.size() >= into.size());
-  std::copy_n(first.begin(), into.size(), into.begin());
-  for (std::size_t part = 1; part < parts; ++part) {
-    const std::span<const float> gradient = workspaces_[part].gradient(parameter);
-    for (std::size_t i = 0; i < into.size(); ++i) into[i] += gradient[i];
-  }
-  for (float& value : into) value *= scale;
+// Every thread reduces its share of each parameter, so that the elements of one are in one cache.
+void Model::reduce(std::size_t parts, float scale) {
+  team_->run([&](std::size_t share) {
+    std::vector<const float*> from(parts);
+    const auto reduce_share = [&](std::size_t parameter, std::vector<float>& into) {
+      const std::size_t begin = into.size() * share / team_->size();
+      const std::size_t end = into.size() * (share + 1) / team_->size();
+      for (std::size_t part = 0; part < parts; ++part) {
+        const std::span<const float> gradient = workspaces_[part].gradient(parameter);
+        PADDLE_CHECK(gradient.size() >= into.size());
+        from[part] = gradient.data() + begin;
+      }
+      kernels::scaled_sum(from, scale, end - begin, into.data() + begin);
+    };
+    for (DenseParameter& one : dense_) reduce_share(one.parameter, one.gradient);
+    for (SparseRows& one : rows_) reduce_share(one.parameter, one.gradients);
+  });
 }
 
 Result<Score> Model::train(const nn::Batch& batch, std::uint64_t seed) {
   PADDLE_TRY(const Score score, run(batch, nn::Mode::kTrain, seed));
-  const std::size_t parts = std::min(team_->size(), batch.size);
-  const float scale = 1.0F / static_cast<float>(batch.size);
-  for (DenseParameter& one : dense_) reduce(one.parameter, parts, scale, one.gradient);
-  for (SparseRows& one : rows_) reduce(one.parameter, parts, scale, one.gradients);
+  reduce(std::min(team_->size(), batch.size), 1.0F / static_cast<float>(batch.size));
   return score;
 }
 

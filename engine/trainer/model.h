@@ -37,7 +37,7 @@ class Model {
  private:
   Model(nn::Network network, std::uint32_t threads);
   Result<Score> run(const nn::Batch& batch, nn::Mode mode, std::uint64_t seed);
-  void reduce(std::size_t parameter, std::size_t parts, float scale, std::vector<float>& into);
+  void reduce(std::size_t parts, float scale);
 
   nn::Network network_;
   std::unique_ptr<ThreadTeam> team_;

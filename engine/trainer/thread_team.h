@@ -1,6 +1,7 @@
 // A fixed team of threads that do the same work on different parts, again and again.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -10,6 +11,8 @@
 
 namespace paddle::trainer {
 
+// Between two runs its threads stay awake for kIdleAwake, giving way to any other thread: to wake
+// a sleeping core takes longer than what the trainer does between its batches' parts.
 class ThreadTeam {
  public:
   explicit ThreadTeam(std::size_t size);
@@ -25,12 +28,12 @@ class ThreadTeam {
  private:
   void serve(std::size_t part);
 
-  std::mutex mutex_;
+  std::mutex mutex_;  // of the changes that sleepers wait for
   std::condition_variable started_, finished_;
   const std::function<void(std::size_t)>* work_ = nullptr;
-  std::uint64_t generation_ = 0;
-  std::size_t running_ = 0;
-  bool over_ = false;
+  std::atomic<std::uint64_t> generation_ = 0;
+  std::atomic<std::size_t> running_ = 0;
+  std::atomic<bool> over_ = false;
   std::vector<std::thread> threads_;
 };
 

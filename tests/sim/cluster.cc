@@ -128,7 +128,7 @@ void Cluster::push(std::uint32_t id, std::uint32_t shard) {
   part.set_samples(window != nullptr ? window->samples : 1);
   if (window != nullptr) part.set_batches(window->batches);
   Bytes tail;
-  const Frame* frame = nullptr;
+  Frame frame;
   if (is_sparse(shard)) {
     const trainer::SparseRows rows = window != nullptr ? window->rows[0] : row_gradients(id);
     std::vector<std::uint64_t> ids;
@@ -147,7 +147,7 @@ void Cluster::push(std::uint32_t id, std::uint32_t shard) {
       append_bytes(tail, std::span<const std::uint64_t>(ids));
       append_bytes(tail, std::span<const float>(gradients));
     }
-    frame = &trainer.lanes[shard].request(FrameType::kPushRows, message, std::move(tail), now_);
+    frame = trainer.lanes[shard].request(FrameType::kPushRows, message, std::move(tail), now_);
   } else {
     const auto dense = window != nullptr ? window->dense : dense_gradients(id);
     const trainer::DenseParameter* const parameters[] = {&dense[0], &dense[1], nullptr};
@@ -157,9 +157,9 @@ void Cluster::push(std::uint32_t id, std::uint32_t shard) {
     *message.mutable_part() = part;
     message.set_count(gradient.size());
     append_bytes(tail, std::span<const float>(gradient));
-    frame = &trainer.lanes[shard].request(FrameType::kPushDense, message, std::move(tail), now_);
+    frame = trainer.lanes[shard].request(FrameType::kPushDense, message, std::move(tail), now_);
   }
-  transmit({.to_shard = true, .trainer = id, .shard = shard, .frame = *frame});
+  transmit({.to_shard = true, .trainer = id, .shard = shard, .frame = std::move(frame)});
 }
 
 // half_async: the batch's gradients go into a window, and training goes on.
@@ -187,8 +187,10 @@ void Cluster::request(std::uint32_t id, std::uint32_t shard) {
   trainer::ClientLane& lane = trainer.lanes[shard];
   Bytes tail;
   const auto send = [&](FrameType type, const auto& message) {
-    const Frame& frame = lane.request(type, message, std::move(tail), now_);
-    transmit({.to_shard = true, .trainer = id, .shard = shard, .frame = frame});
+    transmit({.to_shard = true,
+              .trainer = id,
+              .shard = shard,
+              .frame = lane.request(type, message, std::move(tail), now_)});
   };
   switch (trainer.phase) {
     case Phase::kJoin: {

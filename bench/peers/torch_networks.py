@@ -1,0 +1,80 @@
+#!/usr/bin/python3
+"""Trains one of bench/trainer's networks with PyTorch and prints one JSON object: mean cost of each tenth of the steps, and
+examples per second of the second half, by the clock and by this process's CPU time.
+
+usage: torch_networks.py word2vec|ctr DATA BATCH THREADS RATE    DATA: what bench/trainer wrote"""
+import json
+import sys
+import time
+
+import torch
+
+WORD2VEC_VOCABULARY, WORD2VEC_SIZE, WORD2VEC_HIDDEN = 2073, 32, 256
+CTR_VOCABULARY, CTR_SIZE, CTR_SLOTS, CTR_FLOATS, CTR_HIDDEN = 1000001, 10, 26, 13, 400
+
+
+def linear(inputs, outputs):
+    """As ours starts: normal with 1/sqrt(inputs), bias 0."""
+    layer = torch.nn.Linear(inputs, outputs)
+    torch.nn.init.normal_(layer.weight, std=inputs ** -0.5)
+    torch.nn.init.zeros_(layer.bias)
+    return layer
+
+
+def word2vec():
+    table = torch.nn.Embedding(WORD2VEC_VOCABULARY, WORD2VEC_SIZE, sparse=True)
+    net = torch.nn.Sequential(linear(4 * WORD2VEC_SIZE, WORD2VEC_HIDDEN), torch.nn.Sigmoid(),
+                              linear(WORD2VEC_HIDDEN, WORD2VEC_VOCABULARY))
+    return table, net
+
+
+def ctr():
+    table = torch.nn.Embedding(CTR_VOCABULARY, CTR_SIZE, sparse=True)
+    layers, width = [], CTR_SLOTS * CTR_SIZE + CTR_FLOATS
+    for _ in range(3):
+        layers += [linear(width, CTR_HIDDEN), torch.nn.ReLU()]
+        width = CTR_HIDDEN
+    return table, torch.nn.Sequential(*layers, linear(width, 2))
+
+
+def main():
+    name, data, batch, threads, rate = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5])
+    torch.manual_seed(1)
+    torch.set_num_threads(threads)
+    table, net = word2vec() if name == "word2vec" else ctr()
+    torch.nn.init.normal_(table.weight, std=table.weight.shape[1] ** -0.5)
+    ids, floats, labels = [], [], []
+    with open(data) as lines:
+        for line in lines:
+            fields = line.split(",")
+            count = CTR_SLOTS if name == "ctr" else 4
+            ids.append([int(field) for field in fields[:count]])
+            floats.append([float(field) for field in fields[count:-1]])
+            labels.append(int(fields[-1]))
+    ids, floats, labels = torch.tensor(ids), torch.tensor(floats), torch.tensor(labels)
+    cost = torch.nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(list(table.parameters()) + list(net.parameters()), lr=rate)
+    steps = len(labels) // batch
+    costs, begun = [], None
+    for step in range(steps):
+        if step == steps // 2:
+            begun = time.perf_counter(), time.process_time()
+        part = slice(step * batch, (step + 1) * batch)
+        optimizer.zero_grad(set_to_none=True)
+        rows = table(ids[part]).flatten(1)
+        if name == "ctr":
+            rows = torch.cat([rows, floats[part]], 1)
+        loss = cost(net(rows), labels[part])
+        loss.backward()
+        optimizer.step()
+        costs.append(loss.item())
+    measured = (steps - steps // 2) * batch
+    tenth = max(1, steps // 10)
+    print(json.dumps({
+        "costs": [sum(costs[i:i + tenth]) / tenth for i in range(0, tenth * 10, tenth)],
+        "by_clock": measured / (time.perf_counter() - begun[0]),
+        "by_cpu": measured / (time.process_time() - begun[1]),
+    }))
+
+
+main()
