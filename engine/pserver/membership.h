@@ -19,6 +19,9 @@ struct Refusal {
   std::string message;
   std::string hint;
 };
+inline Refusal protocol_error(std::string message) {
+  return Refusal{wire::REFUSAL_PROTOCOL, std::move(message), ""};
+}
 
 enum class WaitFor : std::uint8_t { kReady, kCommit, kRound, kSlowest, kPass };
 

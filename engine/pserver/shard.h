@@ -88,10 +88,9 @@ class Shard final : public net::FrameHandler {
   Refused on_export_rows(Call& call, const wire::ExportRows& message);
   Refused only_loading(const Call& call) const;
 
-  // Rounds and passes (shard_push.cc).
+  // Rounds (shard_push.cc).
   Refused on_push_dense(Call& call, const wire::PushDense& message);
   Refused on_push_rows(Call& call, const wire::PushRows& message);
-  Refused on_finish_pass(Call& call, const wire::FinishPass& message);
   // Makes trainer.push ready to take the part; is_answered: it was a repeat and is dealt with.
   Refused begin_part(Call& call, const wire::PushPart& part, bool& is_answered);
   Refused end_part(Call& call);
@@ -103,11 +102,14 @@ class Shard final : public net::FrameHandler {
   Refused check_table(std::uint32_t parameter, std::span<const RowSegment> segments,
                       std::uint64_t contributors) const;
   void try_commit(TimePoint now, std::vector<net::Outgoing>& out);
+  void release_pulls(TimePoint now, std::vector<net::Outgoing>& out);
+
+  // The end of a pass (shard_pass.cc).
+  Refused on_finish_pass(Call& call, const wire::FinishPass& message);
   Refused take_tally(Call& call, const wire::FinishPass& message);
   void try_finish_pass(std::vector<net::Outgoing>& out);
   void reply_pass_finished(const Trainer& trainer, std::uint64_t request,
                            std::vector<net::Outgoing>& out);
-  void release_pulls(TimePoint now, std::vector<net::Outgoing>& out);
 
   // Asynchronous strategies (shard_async.cc).
   wire::Strategy strategy() const;

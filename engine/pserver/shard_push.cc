@@ -1,4 +1,4 @@
-// Rounds and passes of a shard: what happens to pushes.
+// Rounds of a shard: what happens to pushes.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -9,13 +9,6 @@
 #include "engine/pserver/shard.h"
 
 namespace paddle::pserver {
-namespace {
-
-Refusal protocol_error(std::string message) {
-  return Refusal{wire::REFUSAL_PROTOCOL, std::move(message), ""};
-}
-
-}  // namespace
 
 Shard::Refused Shard::begin_part(Call& call, const wire::PushPart& part, bool& is_answered) {
   Trainer& trainer = call.trainer;
@@ -260,95 +253,6 @@ void Shard::reply_pushed(Trainer& trainer, std::uint64_t request, bool is_discar
     compensation_->on_values(trainer.id, 0, dense_->values());
   }
   reply(trainer, FrameType::kPushed, message, std::move(tail), out);
-}
-
-Shard::Refused Shard::on_finish_pass(Call& call, const wire::FinishPass& message) {
-  if (!ready_) return protocol_error("FinishPass before Ready");
-  if (message.pass() + 1 == passes_finished_ &&
-      message.pass() == last_pass_.passes_finished() - 1) {
-    reply_pass_finished(call.trainer, call.request, call.out);
-    return {};
-  }
-  if (message.pass() != passes_finished_) {
-    return protocol_error(fmt::format("trainer {} finished pass {}, this shard is in pass {}",
-                                      call.trainer.id, message.pass(), passes_finished_));
-  }
-  if (call.trainer.push) return protocol_error("FinishPass in the middle of a push");
-  if (auto refused = take_tally(call, message)) return refused;
-  call.trainer.finished = true;
-  wait(call, WaitFor::kPass);
-  try_commit(call.now, call.out);
-  try_apply(call.out);
-  try_finish_pass(call.out);
-  return {};
-}
-
-// Kept by trainer, so that a request that comes again counts once and arrival leaves no trace.
-Shard::Refused Shard::take_tally(Call& call, const wire::FinishPass& message) {
-  auto tally = decode_tally(call.frame.tail, message.counts(), message.sums());
-  if (!tally) return protocol_error(tally.error().message);
-  for (const Trainer& other : membership_.trainers()) {
-    if (other.id == call.trainer.id || !other.finished || other.tally.same_shape(*tally)) continue;
-    return Refusal{wire::REFUSAL_PARAMETERS,
-                   fmt::format("the evaluators of trainer {} have {} counts and {} sums, those of "
-                               "trainer {} have {} and {}",
-                               call.trainer.id, tally->counts.size(), tally->sums.size(), other.id,
-                               other.tally.counts.size(), other.tally.sums.size()),
-                   "give all trainers the same job.toml"};
-  }
-  call.trainer.tally = *std::move(tally);
-  return {};
-}
-
-void Shard::reply_pass_finished(const Trainer& trainer, std::uint64_t request,
-                                std::vector<net::Outgoing>& out) {
-  wire::PassFinished message = last_pass_;
-  message.set_request(request);
-  message.set_counts(last_tally_.counts.size());
-  message.set_sums(last_tally_.sums.size());
-  reply(trainer, FrameType::kPassFinished, message, encode(last_tally_), out);
-}
-
-void Shard::try_finish_pass(std::vector<net::Outgoing>& out) {
-  if (failure_) return;
-  bool has_finished = false;
-  for (const Trainer& trainer : membership_.trainers()) {
-    if (trainer.active()) return;
-    has_finished = has_finished || (trainer.finished && !trainer.left);
-  }
-  if (!has_finished) return;
-  ++passes_finished_;
-  totals_.set_passes_finished(passes_finished_);
-  for (std::uint32_t parameter = 0; parameter < tables_.size(); ++parameter) {
-    if (!tables_[parameter]) continue;
-    SparseTable& table = *tables_[parameter];
-    const auto expired = table.end_pass();
-    if (!expired) return fail(expired.error().message, out);
-    wire::TableStatus& status = *totals_.add_tables();
-    status.set_parameter(parameter);
-    status.set_rows(table.rows());
-    status.set_bytes(table.bytes());
-    status.set_payload_bytes(table.payload_bytes());
-    status.set_candidates(table.entry().candidates());
-    status.set_expired(*expired);
-    status.set_evicted(table.take_evicted());
-  }
-  totals_.set_step(step_);
-  last_pass_ = totals_;
-  totals_.Clear();
-  last_tally_ = Tally();
-  for (Trainer& trainer : membership_.trainers()) {
-    if (trainer.finished) last_tally_.add(trainer.tally);
-    trainer.finished = false;
-    trainer.clock = 0;
-    trainer.tally = Tally();
-  }
-  for (Trainer& trainer : membership_.trainers()) {
-    if (!trainer.waiter || trainer.waiter->what != WaitFor::kPass) continue;
-    const std::uint64_t request = trainer.waiter->request;
-    trainer.waiter.reset();
-    reply_pass_finished(trainer, request, out);
-  }
 }
 
 }  // namespace paddle::pserver

@@ -9,10 +9,6 @@
 namespace paddle::pserver {
 namespace {
 
-Refusal protocol_error(std::string message) {
-  return Refusal{wire::REFUSAL_PROTOCOL, std::move(message), ""};
-}
-
 template <class T>
 std::span<const T> take(ByteSpan& from, std::uint64_t count) {
   const std::span<const T> taken(reinterpret_cast<const T*>(from.data()), count);
