@@ -1,7 +1,5 @@
 // The agent over a real sshd: bootstrap, facts, files, a supervised process, teardown.
-#include <signal.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <map>
@@ -10,34 +8,19 @@
 #include <gtest/gtest.h>
 
 #include "remote/agent_client.h"
-#include "tests/support/sshd.h"
+#include "tests/e2e/ssh_fixture.h"
 
 namespace paddle::remote {
 namespace {
 
-using std::chrono::seconds;
-using test::Sshd;
 namespace fs = std::filesystem;
 
-class SshConnectTest : public ::testing::Test {
+class SshConnectTest : public SshLauncherTest {
  protected:
-  static void SetUpTestSuite() {
-    ::signal(SIGPIPE, SIG_IGN);
-    ::unsetenv("SSH_AUTH_SOCK");
-  }
-
   void SetUp() override {
-    if (const std::string why = Sshd::missing(); !why.empty()) GTEST_SKIP() << why;
-    auto sshd = Sshd::start("127.0.0.2");
-    ASSERT_TRUE(sshd) << sshd.error().message;
-    sshd_ = *std::move(sshd);
-    node_.name = "node-0";
-    node_.host = sshd_->address();
-    node_.ssh_port = sshd_->port();
-    node_.identity = sshd_->identity();
-    node_.known_hosts = sshd_->known_hosts();
-    node_.ssh_directory = sshd_->folder() + "/dot_ssh";
-    node_.root = folder_.path() + "/work/lab";
+    SshLauncherTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    node_.root = folder_.path() + "/nodes/lab";
     options_.agent_binary = AGENT_BINARY;
     options_.deadline = seconds(40);
   }
@@ -60,9 +43,7 @@ class SshConnectTest : public ::testing::Test {
     return found;
   }
 
-  std::unique_ptr<Sshd> sshd_;
   test::TemporaryFolder folder_;
-  NodeSpec node_;
   ConnectOptions options_;
 };
 

@@ -59,7 +59,7 @@ AgentTest::AgentTest() {
   EXPECT_NE(::mkdtemp(folder_.data()), nullptr);
   node_.name = "here";
   node_.local = true;
-  node_.root = folder_ + "/work/cluster/here";
+  node_.root = folder_ + "/nodes/cluster/here";
   options_.agent_binary = AGENT_BINARY;
 }
 
@@ -69,7 +69,7 @@ AgentTest::~AgentTest() {
     EXPECT_TRUE(report && report->remaining.empty());
   }
   EXPECT_EQ(processes_using(folder_), std::vector<int>{});
-  EXPECT_FALSE(std::filesystem::exists(folder_ + "/work"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/nodes"));
   std::filesystem::remove_all(folder_);
 }
 

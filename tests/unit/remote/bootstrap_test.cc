@@ -124,7 +124,7 @@ TEST_F(AgentTest, AFolderThatHoldsOtherFilesIsNotTakenOver) {
   EXPECT_TRUE(connect(node_, options_)) << "an empty folder is fine";
   write_file(node_.root + "/notes", "mine");
   EXPECT_TRUE(connect(node_, options_)) << "it has been ours already";
-  std::filesystem::remove_all(folder_ + "/work");
+  std::filesystem::remove_all(folder_ + "/nodes");
 }
 
 TEST_F(AgentTest, OtherArchitectureIsNamedBeforeAnythingIsPushed) {

@@ -95,7 +95,7 @@ TEST_F(AgentTest, RootThatOthersMayWriteToIsRefused) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::kAuth) << refused.error().message;
   EXPECT_TRUE(std::filesystem::is_empty(node_.root + "/bin")) << "something was pushed";
-  std::filesystem::remove_all(folder_ + "/work");
+  std::filesystem::remove_all(folder_ + "/nodes");
   for (const std::string root : {"/tmp/a;b", "/tmp/$(id)", "/tmp/../etc", "-x", "relative"}) {
     NodeSpec node = node_;
     node.root = root;
