@@ -80,12 +80,18 @@ double products_rate(std::size_t batch) {
   constexpr auto kNo = kernels::Transpose::kNo;
   constexpr auto kYes = kernels::Transpose::kYes;
   return rate([&] {
-    gemm(kNo, kNo, batch, kHidden, kIn, 1, x.data(), w1.data(), 0, h.data());
-    gemm(kNo, kNo, batch, kVocabulary, kHidden, 1, h.data(), w2.data(), 0, y.data());
-    gemm(kYes, kNo, kHidden, kVocabulary, batch, 1, h.data(), y.data(), 0, d2.data());
-    gemm(kNo, kYes, batch, kHidden, kVocabulary, 1, y.data(), w2.data(), 0, h.data());
-    gemm(kYes, kNo, kIn, kHidden, batch, 1, x.data(), h.data(), 0, d1.data());
-    gemm(kNo, kYes, batch, kIn, kHidden, 1, h.data(), w1.data(), 0, dx.data());
+    gemm(kernels::Compute::kFloat32, kNo, kNo, batch, kHidden, kIn, x.data(), w1.data(), false,
+         h.data());
+    gemm(kernels::Compute::kFloat32, kNo, kNo, batch, kVocabulary, kHidden, h.data(), w2.data(),
+         false, y.data());
+    gemm(kernels::Compute::kFloat32, kYes, kNo, kHidden, kVocabulary, batch, h.data(), y.data(),
+         false, d2.data());
+    gemm(kernels::Compute::kFloat32, kNo, kYes, batch, kHidden, kVocabulary, y.data(), w2.data(),
+         false, h.data());
+    gemm(kernels::Compute::kFloat32, kYes, kNo, kIn, kHidden, batch, x.data(), h.data(), false,
+         d1.data());
+    gemm(kernels::Compute::kFloat32, kNo, kYes, batch, kIn, kHidden, h.data(), w1.data(), false,
+         dx.data());
     std::fill(h.begin(), h.end(), 0.5F);  // keeps values finite
   });
 }

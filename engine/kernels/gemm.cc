@@ -6,35 +6,45 @@
 #include <limits>
 
 #include "engine/base/check.h"
+#include "engine/kernels/avx512_gemm.h"
 
 namespace paddle::kernels {
 namespace {
+
+// Below it most of an AVX-512 tile would be empty: OpenBLAS's kernels for such shapes are faster,
+// and bfloat16 would gain nothing.
+constexpr std::size_t kTileColumnsMin = 12;
 
 blasint blas_size(std::size_t value) {
   PADDLE_CHECK(value <= static_cast<std::size_t>(std::numeric_limits<int>::max()));
   return static_cast<blasint>(value);
 }
 
-void scale(std::size_t count, float beta, float* c) {
-  if (beta == 0.0F) {
-    std::fill_n(c, count, 0.0F);
-  } else if (beta != 1.0F) {
-    std::transform(c, c + count, c, [beta](float value) { return beta * value; });
-  }
-}
-
 }  // namespace
 
-void gemm(Transpose transpose_a, Transpose transpose_b, std::size_t m, std::size_t n, std::size_t k,
-          float alpha, const float* a, const float* b, float beta, float* c) {
+bool can_compute(Compute compute) {
+  return compute == Compute::kFloat32 || has_avx512_gemm(compute);
+}
+
+void gemm(Compute compute, Transpose transpose_a, Transpose transpose_b, std::size_t m,
+          std::size_t n, std::size_t k, const float* a, const float* b, bool accumulate, float* c) {
+  static const bool has_own = has_avx512_gemm(Compute::kFloat32);
+  PADDLE_CHECK(compute == Compute::kFloat32 || can_compute(compute));
   if (m == 0 || n == 0) return;
-  if (k == 0) return scale(m * n, beta, c);
+  if (k == 0) {
+    if (!accumulate) std::fill_n(c, m * n, 0.0F);
+    return;
+  }
+  if (has_own && n >= kTileColumnsMin) {
+    avx512_gemm(compute, transpose_a, transpose_b, m, n, k, a, b, accumulate, c);
+    return;
+  }
   const bool a_flipped = transpose_a == Transpose::kYes;
   const bool b_flipped = transpose_b == Transpose::kYes;
   cblas_sgemm(CblasRowMajor, a_flipped ? CblasTrans : CblasNoTrans,
-              b_flipped ? CblasTrans : CblasNoTrans, blas_size(m), blas_size(n), blas_size(k),
-              alpha, a, blas_size(a_flipped ? m : k), b, blas_size(b_flipped ? k : n), beta, c,
-              blas_size(n));
+              b_flipped ? CblasTrans : CblasNoTrans, blas_size(m), blas_size(n), blas_size(k), 1.0F,
+              a, blas_size(a_flipped ? m : k), b, blas_size(b_flipped ? k : n),
+              accumulate ? 1.0F : 0.0F, c, blas_size(n));
 }
 
 }  // namespace paddle::kernels

@@ -1,4 +1,4 @@
-// Row-major single-precision matrix product.
+// Row-major matrix product of float32 matrices.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,18 @@ namespace paddle::kernels {
 
 enum class Transpose { kNo, kYes };
 
-// C = alpha * op(A) * op(B) + beta * C, with op(A) m x k, op(B) k x n and C m x n, all row-major
-// and packed (a row follows the last one). C is not read when beta is 0. Runs on the calling thread
-// alone, may be called from any number of threads, and gives the same bits for the same shapes on
-// the same machine.
-void gemm(Transpose transpose_a, Transpose transpose_b, std::size_t m, std::size_t n, std::size_t k,
-          float alpha, const float* a, const float* b, float beta, float* c);
+// How products are formed. kBfloat16 rounds both factors to bfloat16 (8 bits of mantissa, to
+// nearest even) and adds in float32.
+enum class Compute { kFloat32, kBfloat16 };
+
+// Whether gemm can do it on this CPU; float32 it always can.
+bool can_compute(Compute compute);
+
+// C = op(A) * op(B), or C += when accumulate, with op(A) m x k, op(B) k x n and C m x n, all
+// row-major and packed (a row follows the last one). Needs can_compute(compute). Runs on the
+// calling thread alone, may be called from any number of threads, and gives the same bits for the
+// same shapes on the same kind of CPU.
+void gemm(Compute compute, Transpose transpose_a, Transpose transpose_b, std::size_t m,
+          std::size_t n, std::size_t k, const float* a, const float* b, bool accumulate, float* c);
 
 }  // namespace paddle::kernels

@@ -34,7 +34,7 @@ std::vector<double> softmax(const std::vector<double>& row) {
 }
 
 void gemm(Transpose transpose_a, Transpose transpose_b, std::size_t m, std::size_t n, std::size_t k,
-          double alpha, const double* a, const double* b, double beta, double* c) {
+          const double* a, const double* b, bool accumulate, double* c) {
   for (std::size_t i = 0; i < m; ++i) {
     for (std::size_t j = 0; j < n; ++j) {
       double sum = 0;
@@ -42,7 +42,7 @@ void gemm(Transpose transpose_a, Transpose transpose_b, std::size_t m, std::size
         sum += (transpose_a == Transpose::kYes ? a[l * m + i] : a[i * k + l]) *
                (transpose_b == Transpose::kYes ? b[j * k + l] : b[l * n + j]);
       }
-      c[i * n + j] = alpha * sum + (beta == 0 ? 0 : beta * c[i * n + j]);
+      c[i * n + j] = sum + (accumulate ? c[i * n + j] : 0);
     }
   }
 }

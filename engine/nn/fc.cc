@@ -2,6 +2,7 @@
 // input.
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -31,12 +32,11 @@ class FullyConnected final : public Layer {
 
   Status forward(const Run& run, LayerAccess access, double&) const override {
     float* out = access.output(index());
-    float beta = 0;
+    bool add = false;
     for (const Product& product : products_) {
-      kernels::gemm(Transpose::kNo, Transpose::kNo, run.rows(), width(), product.input.width, 1.0F,
-                    access.output(product.input.layer), run.parameters.dense[product.weight].data(),
-                    beta, out);
-      beta = 1;
+      kernels::gemm(run.compute, Transpose::kNo, Transpose::kNo, run.rows(), width(),
+                    product.input.width, access.output(product.input.layer),
+                    run.parameters.dense[product.weight].data(), std::exchange(add, true), out);
     }
     const float* bias = bias_ ? run.parameters.dense[*bias_].data() : nullptr;
     kernels::bias_activate(activation_, run.rows(), width(), bias, out);
@@ -53,14 +53,14 @@ class FullyConnected final : public Layer {
     }
     for (const Product& product : products_) {
       const std::size_t inner = product.input.width;
-      const float beta = access.claim_parameter_gradient(product.weight);
-      kernels::gemm(Transpose::kYes, Transpose::kNo, inner, width(), run.rows(), 1.0F,
-                    access.output(product.input.layer), gradient, beta,
+      const bool add_weight = access.claim_parameter_gradient(product.weight) != 0;
+      kernels::gemm(run.compute, Transpose::kYes, Transpose::kNo, inner, width(), run.rows(),
+                    access.output(product.input.layer), gradient, add_weight,
                     access.parameter_gradient(product.weight));
       if (product.input.is_data) continue;
       const bool add = access.claim_output_gradient(product.input.layer);
-      kernels::gemm(Transpose::kNo, Transpose::kYes, run.rows(), inner, width(), 1.0F, gradient,
-                    run.parameters.dense[product.weight].data(), add ? 1.0F : 0.0F,
+      kernels::gemm(run.compute, Transpose::kNo, Transpose::kYes, run.rows(), inner, width(),
+                    gradient, run.parameters.dense[product.weight].data(), add,
                     access.output_gradient(product.input.layer));
     }
   }

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/kernels/gemm.h"
 #include "engine/nn/batch.h"
 
 namespace paddle::nn {
@@ -36,6 +37,8 @@ struct Run {
   const Parameters& parameters;
   Mode mode = Mode::kTrain;
   std::uint64_t seed = 0;  // differs from batch to batch
+  // Of the matrix products; all else is float32.
+  kernels::Compute compute = kernels::Compute::kFloat32;
 
   std::size_t rows() const { return end - begin; }
 };

@@ -20,19 +20,28 @@ std::vector<float> random_floats(std::size_t count, std::uint64_t stream) {
 }
 
 TEST(Gemm, MatchesReferenceForEveryTransposeAndShape) {
-  const std::size_t shapes[][3] = {{1, 1, 1}, {3, 5, 7}, {32, 33, 1}, {17, 129, 64}, {4, 3, 0}};
+  const std::size_t shapes[][3] = {{1, 1, 1},
+                                   {3, 5, 7},
+                                   {32, 33, 1},
+                                   {17, 129, 64},
+                                   {4, 3, 0},
+                                   // whole tiles, and more than one block each way
+                                   {14, 32, 16},
+                                   {300, 33, 20},
+                                   {15, 2081, 9},
+                                   {29, 40, 600}};
   for (const auto& [m, n, k] : shapes) {
     for (const Transpose ta : {Transpose::kNo, Transpose::kYes}) {
       for (const Transpose tb : {Transpose::kNo, Transpose::kYes}) {
-        for (const float beta : {0.0F, 1.0F, 0.5F}) {
+        for (const bool accumulate : {false, true}) {
           const auto a = random_floats(m * k + 1, 1);
           const auto b = random_floats(k * n + 1, 2);
           auto c = random_floats(m * n, 3);
           const std::vector<double> da(a.begin(), a.end());
           const std::vector<double> db(b.begin(), b.end());
           std::vector<double> dc(c.begin(), c.end());
-          gemm(ta, tb, m, n, k, 1.5F, a.data(), b.data(), beta, c.data());
-          reference::gemm(ta, tb, m, n, k, 1.5, da.data(), db.data(), beta, dc.data());
+          gemm(Compute::kFloat32, ta, tb, m, n, k, a.data(), b.data(), accumulate, c.data());
+          reference::gemm(ta, tb, m, n, k, da.data(), db.data(), accumulate, dc.data());
           for (std::size_t i = 0; i < c.size(); ++i) ASSERT_NEAR(c[i], dc[i], 1e-4) << m << n << k;
         }
       }
@@ -43,7 +52,8 @@ TEST(Gemm, MatchesReferenceForEveryTransposeAndShape) {
 TEST(Gemm, DoesNotReadTheResultWhenBetaIsZero) {
   std::vector<float> c(4, std::numeric_limits<float>::quiet_NaN());
   const std::vector<float> a{1, 2, 3, 4};
-  gemm(Transpose::kNo, Transpose::kNo, 2, 2, 2, 1, a.data(), a.data(), 0, c.data());
+  gemm(Compute::kFloat32, Transpose::kNo, Transpose::kNo, 2, 2, 2, a.data(), a.data(), false,
+       c.data());
   EXPECT_EQ(c, (std::vector<float>{7, 10, 15, 22}));
 }
 
@@ -55,7 +65,8 @@ TEST(Gemm, GivesTheSameBitsOnManyThreads) {
   for (auto& c : results) {
     threads.emplace_back([&] {
       for (int i = 0; i < 20; ++i) {
-        gemm(Transpose::kNo, Transpose::kNo, 64, 200, 128, 1, a.data(), b.data(), 0, c.data());
+        gemm(Compute::kFloat32, Transpose::kNo, Transpose::kNo, 64, 200, 128, a.data(), b.data(),
+             false, c.data());
       }
     });
   }

@@ -1,0 +1,313 @@
+#include "engine/kernels/avx512_gemm.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+
+// gcc 12's own header uses a value before it has one.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include <immintrin.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "engine/base/check.h"
+
+// The functions, not the file: an inline function of another header compiled for AVX-512 here could
+// be the copy that the linker keeps for all. bfloat16 instructions come from Bfloat16's alone.
+#define PADDLE_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,fma")))
+
+// The scheme is that of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication"
+// (2008): blocks of A and B are copied into panels that lie in the caches in the order in which the
+// innermost loop, a tile of C held in registers, reads them. A step of that loop takes a lane of 32
+// bits of each row of A and column of B: one float, or two bfloat16 that follow each other in k.
+namespace paddle::kernels {
+namespace {
+
+constexpr std::size_t kLanes = 16;     // of 32 bits in a vector
+constexpr std::size_t kTileRows = 14;  // with kTileColumns: 28 of the 32 registers
+constexpr std::size_t kTileColumns = 2 * kLanes;
+constexpr std::size_t kDepthMax = 256;                 // steps: a panel of B is 32 KiB
+constexpr std::size_t kBlockRowsMax = 20 * kTileRows;  // of A: 280 KiB of the second-level cache
+constexpr std::size_t kBlockColumnsMax = 64 * kTileColumns;  // of B: 2 MiB
+// The last panel's last store of a whole vector goes past its rows.
+constexpr std::size_t kPanelsA = kBlockRowsMax * kDepthMax + kLanes;
+constexpr std::size_t kPanelsB = kBlockColumnsMax * kDepthMax;
+
+using Lane = std::uint32_t;
+
+__mmask16 first_lanes(std::size_t count) {
+  return static_cast<__mmask16>(count >= kLanes ? 0xffffU : (1U << count) - 1U);
+}
+
+// How a lane is made and multiplied.
+struct Float32 {
+  static constexpr std::size_t kValues = 1;  // of a lane
+  // 16 lanes of a row that runs along k, of which `values` values are there.
+  PADDLE_AVX512 static __m512i load_along(const float* row, std::size_t values) {
+    return _mm512_castps_si512(_mm512_maskz_loadu_ps(first_lanes(values), row));
+  }
+  // One lane each of `mask` rows or columns that lie side by side; `values` of them are there.
+  PADDLE_AVX512 static __m512i load_across(const float* from, std::size_t, std::size_t,
+                                           __mmask16 mask) {
+    return _mm512_castps_si512(_mm512_maskz_loadu_ps(mask, from));
+  }
+  PADDLE_AVX512 static __m512 multiply_add(__m512 sum, __m512i a, __m512i b) {
+    return _mm512_fmadd_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), sum);
+  }
+};
+
+struct Bfloat16 {
+  static constexpr std::size_t kValues = 2;
+  PADDLE_AVX512 static __m512i load_along(const float* row, std::size_t values) {
+    const __m512 low = _mm512_maskz_loadu_ps(first_lanes(values), row);
+    const __m512 high = values <= kLanes
+                            ? _mm512_setzero_ps()
+                            : _mm512_maskz_loadu_ps(first_lanes(values - kLanes), row + kLanes);
+    return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
+  }
+  PADDLE_AVX512 static __m512i load_across(const float* from, std::size_t stride,
+                                           std::size_t values, __mmask16 mask) {
+    const __m512i low = widen(_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(mask, from)));
+    if (values == 1) return low;
+    const __m512i high = widen(_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(mask, from + stride)));
+    return _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
+  }
+  PADDLE_AVX512 static __m512 multiply_add(__m512 sum, __m512i a, __m512i b) {
+    return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
+  }
+
+ private:
+  PADDLE_AVX512 static __m512i widen(__m256bh values) {
+    return _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(values));
+  }
+};
+
+PADDLE_AVX512 inline void transpose(__m512i (&r)[kLanes]) {
+  __m512i t[kLanes];
+#pragma GCC unroll 16
+  for (std::size_t i = 0; i < kLanes; i += 2) {
+    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+  }
+#pragma GCC unroll 16
+  for (std::size_t i = 0; i < kLanes; i += 4) {
+    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+#pragma GCC unroll 16
+  for (std::size_t i = 0; i < 4; ++i) {
+    t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
+    t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
+    t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
+    t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
+  }
+#pragma GCC unroll 16
+  for (std::size_t i = 0; i < 4; ++i) {
+    r[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
+    r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
+    r[i + 4] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0x88);
+    r[i + 12] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0xdd);
+  }
+}
+
+// A matrix as its panels see it: `lines` are rows of A or columns of B, and k runs the other way.
+struct Source {
+  const float* data;
+  std::size_t stride;  // between rows in memory
+  bool along;          // a row in memory is a line, else it is one k of all lines
+
+  const float* at(std::size_t line, std::size_t k) const {
+    return along ? data + line * stride + k : data + k * stride + line;
+  }
+};
+
+// Copies up to 16 lines of `values` values each into a panel whose steps are `step` lanes apart.
+// Each step stores 16 lanes: zeros where there is no line.
+template <class Kind>
+PADDLE_AVX512 void pack(const Source& source, std::size_t line, std::size_t lines, std::size_t k,
+                        std::size_t values, std::size_t step, Lane* panel) {
+  if (!source.along) {
+    const __mmask16 mask = first_lanes(lines);
+    const float* from = source.at(line, k);
+    for (std::size_t i = 0; i < values; i += Kind::kValues, panel += step) {
+      _mm512_storeu_si512(panel, Kind::load_across(from, source.stride, values - i, mask));
+      from += Kind::kValues * source.stride;
+    }
+    return;
+  }
+  for (std::size_t i = 0; i < values; i += Kind::kValues * kLanes) {
+    __m512i block[kLanes];
+#pragma GCC unroll 16
+    for (std::size_t j = 0; j < kLanes; ++j) {
+      block[j] = j < lines ? Kind::load_along(source.at(line + j, k + i), values - i)
+                           : _mm512_setzero_si512();
+    }
+    transpose(block);
+    const std::size_t steps = std::min(kLanes, (values - i + Kind::kValues - 1) / Kind::kValues);
+    if (steps == kLanes) {
+#pragma GCC unroll 16
+      for (std::size_t j = 0; j < kLanes; ++j) _mm512_storeu_si512(panel + j * step, block[j]);
+    } else {
+      for (std::size_t j = 0; j < steps; ++j) _mm512_storeu_si512(panel + j * step, block[j]);
+    }
+    panel += kLanes * step;
+  }
+}
+
+// What one tile of C is made of.
+struct Tile {
+  const Lane* a;  // kTileRows lanes a step
+  const Lane* b;  // kTileColumns lanes a step
+  std::size_t steps;
+  float* c;
+  std::size_t stride;
+  std::size_t columns;
+  bool accumulate;
+};
+
+template <class Kind, std::size_t kRows, std::size_t kVectors>
+PADDLE_AVX512 void multiply_tile(const Tile& tile) {
+  __m512 sums[kRows][kVectors];
+#pragma GCC unroll 16
+  for (std::size_t r = 0; r < kRows; ++r) {
+    _mm_prefetch(reinterpret_cast<const char*>(tile.c + r * tile.stride), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(tile.c + r * tile.stride + kTileColumns - 1),
+                 _MM_HINT_T0);
+#pragma GCC unroll 2
+    for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] = _mm512_setzero_ps();
+  }
+  const Lane* a = tile.a;
+  const Lane* b = tile.b;
+  for (std::size_t i = 0; i < tile.steps; ++i, a += kTileRows, b += kTileColumns) {
+    __m512i columns[kVectors];
+#pragma GCC unroll 2
+    for (std::size_t v = 0; v < kVectors; ++v) columns[v] = _mm512_loadu_si512(b + v * kLanes);
+#pragma GCC unroll 16
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const __m512i row = _mm512_set1_epi32(static_cast<int>(a[r]));
+#pragma GCC unroll 2
+      for (std::size_t v = 0; v < kVectors; ++v) {
+        sums[r][v] = Kind::multiply_add(sums[r][v], row, columns[v]);
+      }
+    }
+  }
+#pragma GCC unroll 2
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    const __mmask16 mask = first_lanes(tile.columns - v * kLanes);
+#pragma GCC unroll 16
+    for (std::size_t r = 0; r < kRows; ++r) {
+      float* c = tile.c + r * tile.stride + v * kLanes;
+      __m512 sum = sums[r][v];
+      if (tile.accumulate) sum = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, c), sum);
+      _mm512_mask_storeu_ps(c, mask, sum);
+    }
+  }
+}
+
+using MultiplyTile = void (*)(const Tile&);
+
+template <class Kind, std::size_t kVectors, std::size_t... kRowsLess1>
+constexpr std::array<MultiplyTile, kTileRows> tile_functions(std::index_sequence<kRowsLess1...>) {
+  return {multiply_tile<Kind, kRowsLess1 + 1, kVectors>...};
+}
+
+template <class Kind>
+void multiply(const Tile& tile, std::size_t rows) {
+  constexpr auto kAll = std::make_index_sequence<kTileRows>();
+  static constexpr std::array<MultiplyTile, kTileRows> kNarrow = tile_functions<Kind, 1>(kAll);
+  static constexpr std::array<MultiplyTile, kTileRows> kWide = tile_functions<Kind, 2>(kAll);
+  (tile.columns <= kLanes ? kNarrow : kWide)[rows - 1](tile);
+}
+
+// Parts of nearly equal size, at most `most` each, in multiples of `unit` but for the last.
+std::size_t part_size(std::size_t total, std::size_t most, std::size_t unit) {
+  const std::size_t parts = (total + most - 1) / most;
+  const std::size_t even = (total + parts - 1) / parts;
+  return (even + unit - 1) / unit * unit;
+}
+
+// One thread's panels, kept from product to product.
+struct Panels {
+  alignas(64) std::array<Lane, kPanelsA> a;
+  alignas(64) std::array<Lane, kPanelsB> b;
+};
+
+template <class Kind>
+void multiply_blocks(const Source& a, const Source& b, std::size_t m, std::size_t n, std::size_t k,
+                     bool accumulate, float* c) {
+  thread_local const std::unique_ptr<Panels> panels(new Panels);
+  const std::size_t depth = part_size(k, kDepthMax * Kind::kValues, Kind::kValues);
+  const std::size_t block_rows = part_size(m, kBlockRowsMax, kTileRows);
+  const std::size_t block_columns = part_size(n, kBlockColumnsMax, kTileColumns);
+  for (std::size_t column = 0; column < n; column += block_columns) {
+    const std::size_t columns = std::min(block_columns, n - column);
+    for (std::size_t first = 0; first < k; first += depth) {
+      const std::size_t values = std::min(depth, k - first);
+      const std::size_t steps = (values + Kind::kValues - 1) / Kind::kValues;
+      for (std::size_t row = 0; row < m; row += block_rows) {
+        const std::size_t rows = std::min(block_rows, m - row);
+        Lane* panel_a = panels->a.data();
+        for (std::size_t i = 0; i < rows; i += kTileRows, panel_a += kTileRows * steps) {
+          pack<Kind>(a, row + i, std::min(kTileRows, rows - i), first, values, kTileRows, panel_a);
+        }
+        for (std::size_t j = 0; j < columns; j += kTileColumns) {
+          Lane* const panel_b = panels->b.data() + (m > block_rows ? j * steps : 0);
+          const std::size_t wide = std::min(kTileColumns, columns - j);
+          for (std::size_t v = 0; row == 0 && v < wide; v += kLanes) {
+            pack<Kind>(b, column + j + v, std::min(kLanes, wide - v), first, values, kTileColumns,
+                       panel_b + v);
+          }
+          for (std::size_t i = 0; i < rows; i += kTileRows) {
+            multiply<Kind>({panels->a.data() + i * steps, panel_b, steps,
+                            c + (row + i) * n + column + j, n, wide, accumulate || first > 0},
+                           std::min(kTileRows, rows - i));
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+bool has_avx512_gemm(Compute compute) {
+  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+      !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq")) {
+    return false;
+  }
+  return compute == Compute::kFloat32 || __builtin_cpu_supports("avx512bf16");
+}
+
+void avx512_gemm(Compute compute, Transpose transpose_a, Transpose transpose_b, std::size_t m,
+                 std::size_t n, std::size_t k, const float* a, const float* b, bool accumulate,
+                 float* c) {
+  const bool a_along = transpose_a == Transpose::kNo;
+  const bool b_along = transpose_b == Transpose::kYes;
+  const Source from_a{a, a_along ? k : m, a_along};
+  const Source from_b{b, b_along ? k : n, b_along};
+  if (compute == Compute::kBfloat16) {
+    multiply_blocks<Bfloat16>(from_a, from_b, m, n, k, accumulate, c);
+  } else {
+    multiply_blocks<Float32>(from_a, from_b, m, n, k, accumulate, c);
+  }
+}
+
+}  // namespace paddle::kernels
+
+#else
+
+namespace paddle::kernels {
+
+bool has_avx512_gemm(Compute) {
+  return false;
+}
+void avx512_gemm(Compute, Transpose, Transpose, std::size_t, std::size_t, std::size_t, const float*,
+                 const float*, bool, float*) {}
+
+}  // namespace paddle::kernels
+
+#endif
