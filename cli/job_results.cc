@@ -20,6 +20,12 @@ namespace fs = std::filesystem;
 
 constexpr auto kStopGrace = std::chrono::seconds(5);
 
+// Beside each log: where it was cut, and when its parts were written. Of use on the node only.
+bool is_of_the_log(const std::string& path) {
+  return path.ends_with(".log.base") || path.ends_with(".log.times") ||
+         path.ends_with(".log.times.1");
+}
+
 struct Counters {
   std::atomic<std::size_t> files = 0, fetched = 0;
 };
@@ -30,6 +36,7 @@ Status fetch_folder(Member& member, const std::string& remote, const fs::path& l
   std::ranges::stable_sort(entries, {},
                            [](const remote::FileEntry& e) { return e.path.ends_with("MANIFEST"); });
   for (const remote::FileEntry& entry : entries) {
+    if (is_of_the_log(entry.path)) continue;
     if (auto safe = SafePath::parse(entry.path); !safe) {
       return std::move(safe).error().with("node " + member.spec.name);
     }

@@ -57,6 +57,11 @@ remote::ProcessStatus from_wire(const wire::agent::ProcessStatus& from) {
   status.started_unix_ms = from.started_unix_ms();
   status.ended_unix_ms = from.ended_unix_ms();
   status.stopped = from.stopped();
+  if (!from.has_usage()) return status;
+  const wire::agent::Usage& used = from.usage();
+  status.usage = remote::Usage{used.resident_bytes(), used.cpu_ms(), {}, {}};
+  if (used.has_received_bytes()) status.usage->received_bytes = used.received_bytes();
+  if (used.has_sent_bytes()) status.usage->sent_bytes = used.sent_bytes();
   return status;
 }
 
@@ -85,13 +90,16 @@ class FramedAgentClient final : public AgentClient {
                                               std::uint16_t count) override;
   Status start(const remote::ProcessSpec& process) override;
   Result<std::vector<remote::ProcessStatus>> processes(const std::string& job) override;
+  Result<NodeStatus> status(const std::string& job) override { return ask(job, true); }
   Status stop(const std::string& job, const std::vector<std::string>& names,
               Duration grace) override;
-  Result<LogChunk> read_log(const std::string& path, std::uint64_t offset,
-                            std::uint32_t max_bytes) override;
+  Result<LogChunk> read_log(const std::string& path, std::uint64_t offset, std::uint32_t max_bytes,
+                            std::int64_t since_unix_ms) override;
   Result<TeardownReport> teardown(bool keep_data) override;
 
  private:
+  Result<NodeStatus> ask(const std::string& job, bool usage);
+
   NodeSpec node_;
   std::unique_ptr<Launcher> launcher_;  // outlives the channel
   Exchange exchange_;
@@ -148,19 +156,28 @@ Status FramedAgentClient::start(const remote::ProcessSpec& process) {
 }
 
 Result<std::vector<remote::ProcessStatus>> FramedAgentClient::processes(const std::string& job) {
+  PADDLE_TRY(NodeStatus status, ask(job, false));
+  return std::move(status.processes);
+}
+
+Result<NodeStatus> FramedAgentClient::ask(const std::string& job, bool usage) {
   ProcessesRequest request;
   request.set_job(job);
+  request.set_usage(usage);
   PADDLE_TRY_STATUS(exchange_.send(AGENT_PROCESSES, request, {}, kCallDeadline));
-  std::vector<remote::ProcessStatus> statuses;
+  NodeStatus status;
   for (bool more = true; more;) {
     PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_PROCESSES, kCallDeadline));
     PADDLE_TRY(const auto reply, exchange_.parse<ProcessesReply>(frame));
-    for (const auto& process : reply.processes()) statuses.push_back(from_wire(process));
+    for (const auto& process : reply.processes()) status.processes.push_back(from_wire(process));
     more = (frame.header.flags & kAgentFlagMore) != 0;
-    PADDLE_TRY_STATUS(exchange_.check_list(statuses.size(), kProcessesListedMax,
+    PADDLE_TRY_STATUS(exchange_.check_list(status.processes.size(), kProcessesListedMax,
                                            more && reply.processes().empty()));
+    const wire::agent::NodeUsage& node = reply.node();
+    status.node = {node.unix_ms(), node.received_bytes(), node.sent_bytes(),
+                   node.memory_available_bytes(), node.cpu_busy_ms()};
   }
-  return statuses;
+  return status;
 }
 
 Status FramedAgentClient::stop(const std::string& job, const std::vector<std::string>& names,
@@ -174,15 +191,18 @@ Status FramedAgentClient::stop(const std::string& job, const std::vector<std::st
 }
 
 Result<LogChunk> FramedAgentClient::read_log(const std::string& path, std::uint64_t offset,
-                                             std::uint32_t max_bytes) {
+                                             std::uint32_t max_bytes, std::int64_t since_unix_ms) {
   ReadLogRequest request;
   request.set_path(path);
   request.set_offset(offset);
   request.set_max_bytes(max_bytes);
+  request.set_since_unix_ms(since_unix_ms);
   PADDLE_TRY_STATUS(exchange_.send(AGENT_READ_LOG, request, {}, kCallDeadline));
   PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_READ_LOG, kCallDeadline));
   PADDLE_TRY(const auto reply, exchange_.parse<ReadLogReply>(frame));
-  return LogChunk{std::string(as_text(frame.tail)), reply.next_offset(), reply.size()};
+  LogChunk chunk{std::string(as_text(frame.tail)), reply.next_offset(), reply.size(), {}};
+  for (const auto& time : reply.times()) chunk.times.push_back({time.offset(), time.unix_ms()});
+  return chunk;
 }
 
 Result<TeardownReport> FramedAgentClient::teardown(bool keep_data) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,12 @@ enum class ProcessState {
   kKilled,
   kLost
 };  // kLost: supervisor gone without an exit record
+// Of a running process and all it started.
+struct Usage {
+  std::uint64_t resident_bytes = 0;
+  std::uint64_t cpu_ms = 0;
+  std::optional<std::uint64_t> received_bytes, sent_bytes;  // through its open TCP connections
+};
 struct ProcessStatus {
   std::string job, name, log;
   ProcessState state = ProcessState::kLost;
@@ -64,12 +71,30 @@ struct ProcessStatus {
   int signal = 0;     // kKilled
   std::int64_t started_unix_ms = 0, ended_unix_ms = 0;
   bool stopped = false;  // it ended because we asked it to
+  std::optional<Usage> usage;
 };
 
+struct NodeUsage {
+  std::int64_t unix_ms = 0;          // the node's clock
+  std::uint64_t received_bytes = 0;  // all interfaces but loopback, since boot
+  std::uint64_t sent_bytes = 0;
+  std::uint64_t memory_available_bytes = 0;
+  std::uint64_t cpu_busy_ms = 0;  // all cores, since boot
+};
+struct NodeStatus {
+  std::vector<ProcessStatus> processes;
+  NodeUsage node;
+};
+
+struct LogTime {
+  std::uint64_t offset = 0;
+  std::int64_t unix_ms = 0;  // when the bytes from offset on were written, by the node's clock
+};
 struct LogChunk {
   std::string data;
   std::uint64_t next_offset = 0;
-  std::uint64_t size = 0;  // of the file now
+  std::uint64_t size = 0;      // of the file now
+  std::vector<LogTime> times;  // ascending; none where it is not known
 };
 
 struct FileEntry {
@@ -111,12 +136,14 @@ class AgentClient {
                                                       std::uint16_t first, std::uint16_t count) = 0;
   virtual Status start(const ProcessSpec& process) = 0;
   virtual Result<std::vector<ProcessStatus>> processes(const std::string& job) = 0;  // "": all jobs
+  virtual Result<NodeStatus> status(const std::string& job) = 0;  // with what they use
   // SIGTERM to the process groups, SIGKILL after `grace`; returns when none is left. names empty:
   // all of the job.
   virtual Status stop(const std::string& job, const std::vector<std::string>& names,
                       Duration grace) = 0;
+  // since_unix_ms: and nothing known to be written before it; 0: whatever is there.
   virtual Result<LogChunk> read_log(const std::string& path, std::uint64_t offset,
-                                    std::uint32_t max_bytes) = 0;
+                                    std::uint32_t max_bytes, std::int64_t since_unix_ms = 0) = 0;
 
   // Ends every process of ours below root and removes root itself. The agent exits afterwards.
   virtual Result<TeardownReport> teardown(bool keep_data) = 0;

@@ -45,6 +45,14 @@ std::uint64_t base_of(int folder, const std::string& name) {
 
 }  // namespace
 
+LogWriter::LogWriter(Place place, UniqueFd fd, std::uint64_t size, std::uint64_t bytes_max)
+    : place_(std::move(place)),
+      fd_(std::move(fd)),
+      times_(place_.folder.get(), place_.name),
+      base_(base_of(place_.folder.get(), place_.name)),
+      size_(size),
+      bytes_max_(bytes_max) {}
+
 Result<LogWriter> LogWriter::open(const Root& root, const std::string& path,
                                   std::uint64_t bytes_max) {
   PADDLE_TRY(const SafePath safe, SafePath::parse(path));
@@ -55,15 +63,16 @@ Result<LogWriter> LogWriter::open(const Root& root, const std::string& path,
   return LogWriter(std::move(place), std::move(fd), size, bytes_max);
 }
 
-void LogWriter::append(ByteSpan data) {
+void LogWriter::append(ByteSpan data, std::int64_t unix_ms) {
   if (size_ + data.size() > bytes_max_) rotate();
+  times_.note(base_ + size_, unix_ms);
   if (fd_ && write_all(fd_.get(), data, TimePoint::max())) size_ += data.size();
 }
 
 void LogWriter::rotate() {
   const int folder = place_.folder.get();
   const FolderLock lock(folder, LOCK_EX);
-  const std::string base = std::to_string(base_of(folder, place_.name) + size_);
+  const std::string base = std::to_string(base_ + size_);
   const std::string temporary = place_.name + ".base.new";
   const UniqueFd base_fd = open_file(folder, temporary, O_WRONLY | O_CREAT | O_TRUNC);
   if (!base_fd || !write_all(base_fd.get(), as_bytes(base), TimePoint::max()) ||
@@ -72,11 +81,13 @@ void LogWriter::rotate() {
   }
   ::renameat(folder, temporary.c_str(), folder, (place_.name + ".base").c_str());
   fd_ = open_file(folder, place_.name, O_WRONLY | O_CREAT | O_APPEND);
+  times_.rotate(folder, place_.name);
+  base_ += size_;
   size_ = 0;
 }
 
 Result<LogPart> read_log(const Root& root, const std::string& path, std::uint64_t offset,
-                         std::uint32_t max_bytes) {
+                         std::uint32_t max_bytes, std::int64_t since_unix_ms) {
   PADDLE_TRY(const SafePath safe, SafePath::parse(path));
   const auto slash = path.rfind('/');
   const std::string folder_path = slash == std::string::npos ? "" : path.substr(0, slash);
@@ -97,6 +108,9 @@ Result<LogPart> read_log(const Root& root, const std::string& path, std::uint64_
   part.size = base + size_of(current);
   if (offset > part.size) offset = 0;
   offset = std::max(offset, base - before_size);
+  if (since_unix_ms > 0) {
+    offset = std::clamp(log_offset_at(folder, name, since_unix_ms), offset, part.size);
+  }
   const bool old = offset < base;
   const std::uint64_t left = old ? base - offset : part.size - offset;
   part.data.resize(std::min<std::uint64_t>({left, max_bytes, kLogReadBytesMax}));
@@ -105,6 +119,11 @@ Result<LogPart> read_log(const Root& root, const std::string& path, std::uint64_
                               static_cast<off_t>(at));
   if (got < 0) return system_error(Errc::kData, "read log " + path);
   part.data.resize(static_cast<std::size_t>(got));
+  part.times = log_times(folder, name, offset, offset + part.data.size(), kLogTimesMax);
+  // What comes after the last record told is for the next part to tell.
+  if (part.times.size() + 1 >= kLogTimesMax && part.times.back().offset > offset) {
+    part.data.resize(part.times.back().offset - offset);
+  }
   part.next_offset = offset + part.data.size();
   return part;
 }

@@ -3,6 +3,7 @@
 // `<log>`'s first byte.
 #pragma once
 
+#include "remote/agent/log_times.h"
 #include "remote/agent/root.h"
 
 namespace paddle::agent {
@@ -15,16 +16,17 @@ class LogWriter {
   // Appends to what is there.
   static Result<LogWriter> open(const Root& root, const std::string& path,
                                 std::uint64_t bytes_max = kLogBytesMax);
-  // A full disk loses log lines, never the process.
-  void append(ByteSpan data);
+  // A full disk loses log lines, never the process. unix_ms: now, for the readers' merging.
+  void append(ByteSpan data, std::int64_t unix_ms);
 
  private:
-  LogWriter(Place place, UniqueFd fd, std::uint64_t size, std::uint64_t bytes_max)
-      : place_(std::move(place)), fd_(std::move(fd)), size_(size), bytes_max_(bytes_max) {}
+  LogWriter(Place place, UniqueFd fd, std::uint64_t size, std::uint64_t bytes_max);
   void rotate();
 
   Place place_;
   UniqueFd fd_;
+  LogTimesWriter times_;
+  std::uint64_t base_;  // offset of the file's first byte
   std::uint64_t size_;
   std::uint64_t bytes_max_;
 };
@@ -33,9 +35,13 @@ struct LogPart {
   Bytes data;
   std::uint64_t next_offset = 0;
   std::uint64_t size = 0;  // offset of the log's end
+  std::vector<LogTime> times;
 };
+constexpr std::size_t kLogTimesMax = 2000;  // of a part; more of them make it shorter
+
 // From `offset`, or from the oldest byte still there; from the start when the log was made anew.
+// since_unix_ms: and nothing known to be written before it.
 Result<LogPart> read_log(const Root& root, const std::string& path, std::uint64_t offset,
-                         std::uint32_t max_bytes);
+                         std::uint32_t max_bytes, std::int64_t since_unix_ms = 0);
 
 }  // namespace paddle::agent

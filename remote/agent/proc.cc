@@ -65,7 +65,7 @@ std::string boot_id() {
 bool read_stat(pid_t pid, ProcStat& stat) {
   const auto text = read_file(proc_path(pid, "stat"), kProcFileBytesMax);
   if (!text) return false;
-  // "pid (any name) state ppid pgrp session ...", proc(5): start time is field 22.
+  // "pid (any name) state ppid pgrp session ...", proc(5): start time is field 22, times 14 to 17.
   const auto end = text->rfind(')');
   if (end == std::string::npos || end + 2 >= text->size()) return false;
   std::vector<std::string_view> fields;
@@ -75,11 +75,20 @@ bool read_stat(pid_t pid, ProcStat& stat) {
     fields.push_back(rest.substr(at, stop - at));
     at = stop + 1;
   }
-  if (fields.size() < 20 || fields[0].empty()) return false;
+  if (fields.size() < 22 || fields[0].empty()) return false;
+  const auto number = [&](std::size_t index) {
+    std::uint64_t value = 0;
+    std::from_chars(fields[index].data(), fields[index].data() + fields[index].size(), value);
+    return value;
+  };
   stat.pid = pid;
   stat.state = fields[0][0];
   std::from_chars(fields[3].data(), fields[3].data() + fields[3].size(), stat.session);
-  std::from_chars(fields[19].data(), fields[19].data() + fields[19].size(), stat.start_ticks);
+  stat.start_ticks = number(19);
+  static const auto ticks_per_second = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+  static const auto page_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  stat.cpu_ms = (number(11) + number(12) + number(13) + number(14)) * 1000 / ticks_per_second;
+  stat.resident_bytes = number(21) * page_bytes;
   return true;
 }
 

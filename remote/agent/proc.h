@@ -18,6 +18,8 @@ struct ProcStat {
   char state = 0;
   pid_t session = 0;
   std::uint64_t start_ticks = 0;
+  std::uint64_t cpu_ms = 0;  // its own, and of the children it has waited for
+  std::uint64_t resident_bytes = 0;
 };
 
 std::string boot_id();

@@ -12,6 +12,7 @@
 #include "remote/agent/record.h"
 #include "remote/agent/supervisor.h"
 #include "remote/agent/tree.h"
+#include "remote/agent/usage.h"
 
 namespace paddle::agent {
 namespace {
@@ -148,10 +149,17 @@ Status start_process(const Root& root, const wire::agent::ProcessSpec& spec) {
 }
 
 Result<std::vector<wire::agent::ProcessStatus>> list_processes(const Root& root,
-                                                               const std::string& job) {
+                                                               const std::string& job, bool usage) {
   PADDLE_TRY(std::vector<Record> records, read_records(root, job));
+  std::map<std::string, wire::agent::Usage> used;
+  if (usage) used = usage_of(records);
   std::vector<wire::agent::ProcessStatus> statuses;
-  for (Record& record : records) statuses.push_back(status_of(root, std::move(record)));
+  for (Record& record : records) {
+    const auto found = used.find(record.spec.job() + "/" + record.spec.name());
+    statuses.push_back(status_of(root, std::move(record)));
+    if (found == used.end() || statuses.back().state() != wire::agent::PROCESS_RUNNING) continue;
+    *statuses.back().mutable_usage() = found->second;
+  }
   return statuses;
 }
 

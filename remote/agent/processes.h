@@ -11,8 +11,9 @@ namespace paddle::agent {
 // Returns once the program runs, or says why it does not.
 Status start_process(const Root& root, const wire::agent::ProcessSpec& spec);
 
+// usage: of the running ones too, which costs a walk through /proc.
 Result<std::vector<wire::agent::ProcessStatus>> list_processes(const Root& root,
-                                                               const std::string& job);
+                                                               const std::string& job, bool usage);
 
 constexpr Duration kGraceMax = std::chrono::minutes(10);
 // SIGTERM, then SIGKILL after grace, to the named processes of the job and all they started; names

@@ -4,6 +4,7 @@
 #include "remote/agent/host.h"
 #include "remote/agent/log_file.h"
 #include "remote/agent/processes.h"
+#include "remote/agent/usage.h"
 
 namespace paddle::agent {
 
@@ -123,7 +124,7 @@ Status Session::secret(const Frame& request) {
 
 Status Session::processes(const Frame& request) {
   PADDLE_TRY(const auto wanted, parse<ProcessesRequest>(request));
-  PADDLE_TRY(const auto statuses, list_processes(root_, wanted.job()));
+  PADDLE_TRY(const auto statuses, list_processes(root_, wanted.job(), wanted.usage()));
   ProcessesReply reply;
   for (const ProcessStatus& status : statuses) {
     *reply.add_processes() = status;
@@ -131,16 +132,22 @@ Status Session::processes(const Frame& request) {
     PADDLE_TRY_STATUS(send(AGENT_PROCESSES, kAgentFlagMore, reply, {}));
     reply.Clear();
   }
+  if (wanted.usage()) *reply.mutable_node() = node_usage();
   return send_head(AGENT_PROCESSES, reply);
 }
 
 Status Session::log(const Frame& request) {
   PADDLE_TRY(const auto wanted, parse<ReadLogRequest>(request));
-  PADDLE_TRY(const LogPart part,
-             read_log(root_, wanted.path(), wanted.offset(), wanted.max_bytes()));
+  PADDLE_TRY(const LogPart part, read_log(root_, wanted.path(), wanted.offset(), wanted.max_bytes(),
+                                          wanted.since_unix_ms()));
   ReadLogReply reply;
   reply.set_next_offset(part.next_offset);
   reply.set_size(part.size);
+  for (const LogTime& time : part.times) {
+    wire::agent::LogTime& told = *reply.add_times();
+    told.set_offset(time.offset);
+    told.set_unix_ms(time.unix_ms);
+  }
   return send(AGENT_READ_LOG, 0, reply, part.data);
 }
 

@@ -209,7 +209,7 @@ void Supervisor::drain() {
     if (got < 0 && errno == EINTR) continue;
     if (got == 0) output_.reset();  // every writer has gone
     if (got <= 0) return;
-    log_.append(ByteSpan(buffer).first(static_cast<std::size_t>(got)));
+    log_.append(ByteSpan(buffer).first(static_cast<std::size_t>(got)), unix_ms());
     if (static_cast<std::size_t>(got) < buffer.size()) return;
   }
 }
@@ -244,7 +244,9 @@ void Supervisor::run() {
   record.set_ended_unix_ms(unix_ms());
   record.set_stopped(has_record(root_, folder_, "stop"));
   const auto written = write_record(root_, folder_, "exit", record);
-  if (!written) log_.append(as_bytes("paddlectl: exit record: " + written.error().message + "\n"));
+  if (!written) {
+    log_.append(as_bytes("paddlectl: exit record: " + written.error().message + "\n"), unix_ms());
+  }
   end_leftovers();
 }
 

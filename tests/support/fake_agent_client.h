@@ -15,7 +15,9 @@ namespace paddle::remote {
 
 struct FakeNode {
   std::mutex mutex;
-  std::map<std::string, std::string> files;  // by path below root
+  std::map<std::string, std::string> files;           // by path below root
+  std::map<std::string, std::vector<LogTime>> times;  // of logs, by path
+  NodeUsage usage;
   std::vector<ProcessStatus> processes;
   std::map<std::string, ProcessSpec> specs;  // by process name
   std::map<std::uint16_t, std::string> taken_ports;
@@ -141,6 +143,12 @@ class FakeAgentClient final : public AgentClient {
     return found;
   }
 
+  Result<NodeStatus> status(const std::string& job) override {
+    PADDLE_TRY(auto found, processes(job));
+    const std::lock_guard lock(fake_.mutex);
+    return NodeStatus{std::move(found), fake_.usage};
+  }
+
   Status stop(const std::string& job, const std::vector<std::string>&, Duration) override {
     const std::lock_guard lock(fake_.mutex);
     for (ProcessStatus& status : fake_.processes) {
@@ -151,13 +159,21 @@ class FakeAgentClient final : public AgentClient {
     return {};
   }
 
-  Result<LogChunk> read_log(const std::string& path, std::uint64_t offset,
-                            std::uint32_t max_bytes) override {
+  Result<LogChunk> read_log(const std::string& path, std::uint64_t offset, std::uint32_t max_bytes,
+                            std::int64_t since_unix_ms) override {
     const std::lock_guard lock(fake_.mutex);
     const auto found = fake_.files.find(path);
     if (found == fake_.files.end()) return Error{Errc::kData, "no log " + path, ""};
     LogChunk chunk;
     chunk.size = found->second.size();
+    chunk.times = fake_.times[path];
+    for (const LogTime& time : chunk.times) {
+      if (time.unix_ms < since_unix_ms) offset = chunk.size;
+      if (time.unix_ms >= since_unix_ms && since_unix_ms > 0) {
+        offset = std::max(offset == chunk.size ? 0 : offset, time.offset);
+        break;
+      }
+    }
     if (offset < chunk.size) chunk.data = found->second.substr(offset, max_bytes);
     chunk.next_offset = offset + chunk.data.size();
     return chunk;

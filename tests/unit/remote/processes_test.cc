@@ -1,3 +1,4 @@
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,6 +32,47 @@ TEST_F(AgentTest, ProcessRunsWithItsArgumentsEnvironmentAndFolderAndReportsItsEx
   EXPECT_EQ(log->data, node_.root + "/data blue " + node_.root + "/jobs/job-1/work\nwrong\n");
   EXPECT_EQ(log->next_offset, log->data.size());
   EXPECT_EQ(log->size, log->data.size());
+}
+
+TEST_F(AgentTest, StatusTellsWhatAProcessAndItsChildrenUse) {
+  auto agent = connect_agent();
+  push_script(*agent, "work", "(exec sleep 1000) & echo up; exec sleep 1000");
+  ASSERT_TRUE(agent->start(script("work", "trainer-0")));
+  wait_log(*agent, script("work", "trainer-0").log, "up\n");
+  const auto status = agent->status("job-1");
+  ASSERT_TRUE(status) << status.error().message;
+  ASSERT_EQ(status->processes.size(), 1U);
+  ASSERT_TRUE(status->processes[0].usage);
+  EXPECT_GT(status->processes[0].usage->resident_bytes, 100'000U);
+  EXPECT_GT(status->node.unix_ms, status->processes[0].started_unix_ms - 1);
+  EXPECT_GT(status->node.memory_available_bytes, 0U);
+  EXPECT_GT(status->node.cpu_busy_ms, 0U);
+  EXPECT_FALSE(agent->processes("job-1")->at(0).usage) << "only when asked for";
+  ASSERT_TRUE(agent->stop("job-1", {}, std::chrono::seconds(5)));
+  EXPECT_FALSE(agent->status("job-1")->processes.at(0).usage);
+}
+
+TEST_F(AgentTest, ALogTellsWhenItsLinesWereWritten) {
+  auto agent = connect_agent();
+  push_script(*agent, "say", "echo one; read line < gate; echo two");
+  const ProcessSpec spec = script("say", "trainer-0");
+  const auto made =
+      agent->push({{write_file(folder_ + "/keep", ""), spec.directory + "/keep", false}}, nullptr);
+  ASSERT_TRUE(made) << made.error().message;
+  ASSERT_EQ(::mkfifo((node_.root + "/" + spec.directory + "/gate").c_str(), 0600), 0);
+  ASSERT_TRUE(agent->start(spec));
+  wait_log(*agent, spec.log, "one\n");
+  const auto first = agent->read_log(spec.log, 0, 1000);
+  ASSERT_EQ(first->times.size(), 1U);
+  const std::int64_t between = agent->status("job-1")->node.unix_ms;
+  EXPECT_LE(first->times[0].unix_ms, between);
+  // The second line is written a step of the times later, whatever the machine does.
+  while (agent->status("job-1")->node.unix_ms < between + 20) {
+  }
+  write_file(node_.root + "/" + spec.directory + "/gate", "go\n");
+  wait_end(*agent, "job-1", "trainer-0");
+  EXPECT_EQ(agent->read_log(spec.log, 0, 1000, between + 1)->data, "two\n");
+  EXPECT_EQ(agent->read_log(spec.log, 0, 1000)->times.size(), 2U);
 }
 
 TEST_F(AgentTest, DeathBySignalIsReported) {
