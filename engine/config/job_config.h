@@ -115,6 +115,7 @@ struct JobConfig {
   std::uint32_t max_merge = 1;           // half_async: batches of one push
   std::uint32_t send_queue_size = 1;     // half_async: pushes without an answer
   std::uint32_t update_frequency = 100;  // geo, local_sgd: batches between two pushes
+  float elastic_rate = 0;                // local_sgd: beta of elastic averaging; 0: the mean
   std::optional<std::uint32_t> staleness_max;
   float delay_compensation = 0;
   TrainConfig train;

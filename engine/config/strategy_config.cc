@@ -12,6 +12,8 @@ constexpr std::array<std::string_view, 5> kStrategies{"sync", "async", "half_asy
                                                       "local_sgd"};
 constexpr std::int64_t kMaxMergeMax = 1 << 20;       // batches
 constexpr std::int64_t kSendQueueSizeMax = 1 << 10;  // windows, each as large as the model
+constexpr std::array<std::string_view, 2> kCenterUpdates{"average", "elastic_average"};
+constexpr float kDeltaAddRateDefault = 0.9F;  // of elastic averaging, as in its paper
 constexpr std::array<std::string_view, 2> kMerges{"mean", "sum"};
 constexpr std::array<std::string_view, 4> kPlacements{"round_robin", "hash_name", "size_balanced",
                                                       "explicit"};
@@ -79,20 +81,31 @@ void read_asynchronous(TomlTable& table, JobConfig& job) {
              "dense = 'async'");
 }
 
+// How a round of local_sgd brings trainers and the shards together, by v0.10's names.
+void read_center(TomlTable& table, JobConfig& job) {
+  const bool has_center = job.dense_strategy == wire::STRATEGY_LOCAL_SGD;
+  const bool is_elastic = table.choice("center_parameter_update_method", "average",
+                                       kCenterUpdates) == "elastic_average";
+  check_used(table, "center_parameter_update_method", has_center, "dense = 'local_sgd'");
+  const float rate = read_float(table, "delta_add_rate", kDeltaAddRateDefault, 0, 1);
+  if (rate == 0) table.fail("delta_add_rate", "'delta_add_rate' is 0, but must be above 0");
+  check_used(table, "delta_add_rate", is_elastic,
+             "center_parameter_update_method = 'elastic_average'");
+  if (is_elastic) job.elastic_rate = rate;
+}
+
 // Trainers hold the optimizer then: what the shards do for it is not there.
 void read_local(TomlTable& table, JobConfig& job) {
   const std::string_view update_frequency = read_spelling(table, "update_frequency");
   job.update_frequency = read_count(table, update_frequency, job.update_frequency, 1, kMaxMergeMax);
   check_used(table, update_frequency, job.is_local(), "geo and local_sgd");
+  read_center(table, job);
   if (!job.is_local()) return;
   const auto refuse = [&](bool is_given, const char* what) {
     if (is_given)
       table.fail(table.has("dense") ? "dense" : "sparse",
                  fmt::format("geo and local_sgd have no {}", what));
   };
-  const wire::LearningRateSchedule& schedule = job.optimizer.schedule();
-  refuse(schedule.name() != "constant" || schedule.warmup_samples() > 0, "learning rate schedule");
-  refuse(job.optimizer.average().window() > 0, "average_window");
   refuse(job.dense_strategy == wire::STRATEGY_HALF_ASYNC ||
              job.sparse_strategy == wire::STRATEGY_HALF_ASYNC,
          "half_async beside them");

@@ -163,7 +163,6 @@ UpdateRule::UpdateRule(const wire::Optimizer& optimizer, const wire::ParameterSp
   rate_ = 1;
   clip_value_ = kNone;
   l1_ = l2_ = 0;
-  average_.Clear();
 }
 
 void UpdateRule::start(std::span<const float> value, std::span<float> state) const {

@@ -82,7 +82,8 @@ Status validate(const wire::Optimizer& optimizer);
 // once.
 class UpdateRule {
  public:
-  // Both must be valid. Where the parameter takes deltas, w -= learning_rate g and nothing else.
+  // Both must be valid. Where the parameter takes deltas, w -= learning_rate g and nothing else but
+  // the average.
   UpdateRule(const wire::Optimizer& optimizer, const wire::ParameterSpec& spec);
 
   bool is_static() const { return is_static_; }

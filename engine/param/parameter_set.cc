@@ -60,6 +60,9 @@ Status validate_placement(const wire::ParameterSet& set) {
   if (!std::isfinite(set.delay_compensation()) || set.delay_compensation() < 0) {
     return Error{Errc::kUsage, "delay_compensation must be finite and not negative", ""};
   }
+  if (!(set.elastic_rate() >= 0 && set.elastic_rate() <= 1)) {
+    return Error{Errc::kUsage, "delta_add_rate must be at most 1 and not negative", ""};
+  }
   std::unordered_set<std::string> dense;
   for (const auto& spec : set.parameters()) {
     if (!spec.sparse()) dense.insert(spec.name());

@@ -77,6 +77,7 @@ void Shard::try_finish_pass(std::vector<net::Outgoing>& out) {
     status.set_evicted(table.take_evicted());
   }
   totals_.set_step(step_);
+  totals_.set_job_samples(samples_);
   last_pass_ = totals_;
   totals_.Clear();
   last_tally_ = Tally();

@@ -79,6 +79,7 @@ Status ClientLane::take(const Frame& frame, std::uint64_t& request) {
         last_applied_ = position.last_applied();
         step_ = position.step();
         passes_finished_ = position.passes_finished();
+        samples_ = position.samples();
       });
     case FrameType::kPushed:
       return read(wire::Pushed(), [&](const wire::Pushed& pushed) {
@@ -88,6 +89,7 @@ Status ClientLane::take(const Frame& frame, std::uint64_t& request) {
     case FrameType::kPassFinished:
       return read(wire::PassFinished(), [&](const wire::PassFinished& finished) {
         passes_finished_ = finished.passes_finished();
+        samples_ = finished.job_samples();
         step_ = finished.step();
       });
     default:

@@ -42,6 +42,8 @@ class ClientLane {
   std::uint64_t last_applied() const { return last_applied_; }
   std::uint64_t step() const { return step_; }
   std::uint64_t passes_finished() const { return passes_finished_; }
+  // Of all trainers, when the shard last gave its position or a pass ended.
+  std::uint64_t samples() const { return samples_; }
   // Why the answer is late, from the last Waiting ("" if none came), and when it last said
   // something new.
   const std::string& waiting_for() const { return waiting_for_; }
@@ -64,6 +66,7 @@ class ClientLane {
   std::uint64_t last_applied_ = 0;
   std::uint64_t step_ = 0;
   std::uint64_t passes_finished_ = 0;
+  std::uint64_t samples_ = 0;
   bool is_open_ = false;
   std::optional<Frame> copy_;  // of the open request
   TimePoint sent_at_;

@@ -112,6 +112,7 @@ wire::ParameterSet parameter_set(const config::JobConfig& job,
   set.set_merge(job.merge);
   if (job.staleness_max) set.set_staleness_max(*job.staleness_max);
   set.set_update_frequency(job.update_frequency);
+  set.set_elastic_rate(job.elastic_rate);
   for (wire::ParameterSpec& spec : *set.mutable_parameters()) {
     const wire::Strategy strategy = spec.sparse() ? job.sparse_strategy : job.dense_strategy;
     spec.set_is_delta(strategy == wire::STRATEGY_GEO || strategy == wire::STRATEGY_LOCAL_SGD);

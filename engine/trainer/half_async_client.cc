@@ -36,6 +36,7 @@ class HalfAsyncClient final : public ParameterClient {
     return direct_->load_snapshot(directory);
   }
   Status ready() override { return direct_->ready(); }
+  JobProgress progress() const override { return direct_->progress(); }
   Status pull_dense(std::span<DenseParameter> parameters) override {
     PADDLE_TRY_STATUS(flush());
     return direct_->pull_dense(parameters);

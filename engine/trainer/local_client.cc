@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/check.h"
+#include "engine/param/schedule.h"
 #include "engine/trainer/local_updates.h"
 #include "engine/trainer/sender.h"
 
@@ -18,6 +19,17 @@ float share_of(const wire::ParameterSet& set, wire::Strategy strategy) {
   return is_divided ? 1.0F / static_cast<float>(set.num_trainers()) : 1.0F;
 }
 
+// Elastic averaging: a round adds beta times the mean of the trainers' distances to the center, or
+// alpha = beta / trainers times their sum.
+float elastic_alpha(const wire::ParameterSet& set) {
+  return set.elastic_rate() / static_cast<float>(set.num_trainers());
+}
+
+float dense_share(const wire::ParameterSet& set) {
+  if (set.elastic_rate() == 0) return share_of(set, set.dense_strategy());
+  return set.merge() == wire::MERGE_MEAN ? set.elastic_rate() : elastic_alpha(set);
+}
+
 class LocalClient final : public ParameterClient {
  public:
   LocalClient(std::unique_ptr<ParameterClient> direct, const LocalOptions& options)
@@ -25,7 +37,7 @@ class LocalClient final : public ParameterClient {
         direct_(std::move(direct)),
         has_dense_(is_local(set_.dense_strategy()) && set_.dense_shards() > 0),
         has_rows_(is_local(set_.sparse_strategy()) && set_.sparse_shards() > 0),
-        dense_(set_, share_of(set_, set_.dense_strategy())) {
+        dense_(set_, dense_share(set_), elastic_alpha(set_)) {
     for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(set_.parameters_size()); ++i) {
       if (set_.parameters(static_cast<int>(i)).sparse()) {
         tables_.emplace_back(set_, i, share_of(set_, set_.sparse_strategy()));
@@ -55,10 +67,14 @@ class LocalClient final : public ParameterClient {
     return direct_->load_snapshot(directory);
   }
   Status ready() override { return direct_->ready(); }
+  JobProgress progress() const override { return direct_->progress(); }
 
-  // The shards' values; what the trainer has moved since its last push is lost.
   Status pull_dense(std::span<DenseParameter> parameters) override {
     PADDLE_TRY_STATUS(settle());
+    if (has_dense_ && !dense_.is_empty()) {
+      dense_.copy_to(parameters);
+      return {};
+    }
     PADDLE_TRY_STATUS(direct_->pull_dense(parameters));
     if (has_dense_) dense_.reset(parameters);
     return {};
@@ -88,7 +104,8 @@ class LocalClient final : public ParameterClient {
 
   Status push(std::uint64_t samples, double cost, std::span<DenseParameter> dense,
               std::span<SparseRows> sparse) override {
-    const float rate = set_.optimizer().learning_rate();
+    pass_samples_ += samples;
+    const float rate = learning_rate();
     if (has_dense_) dense_.update(rate, dense);
     for (std::size_t i = 0; has_rows_ && i < sparse.size(); ++i) tables_[i].update(rate, sparse[i]);
     ++window_.batches;
@@ -111,6 +128,7 @@ class LocalClient final : public ParameterClient {
   Result<PassTotals> finish_pass(const Tally& tally) override {
     if (window_.batches > 0) PADDLE_TRY_STATUS(push_window());
     PADDLE_TRY_STATUS(settle());
+    pass_samples_ = 0;
     return direct_->finish_pass(tally);
   }
   Status save_snapshot(const std::string& directory) override {
@@ -122,6 +140,14 @@ class LocalClient final : public ParameterClient {
   }
 
  private:
+  // The others are taken to be as far in the pass as this trainer, so that no answer is waited for
+  // and the same batches give the same bits.
+  float learning_rate() const {
+    const JobProgress begun = direct_->progress();
+    return param::learning_rate(
+        set_.optimizer(), {begun.samples + pass_samples_ * set_.num_trainers(), begun.passes});
+  }
+
   Status fetch(std::span<SparseRows> rows) {
     if (!rows_sender_) return direct_->pull_rows(rows);
     return rows_sender_->ask([&] { return direct_->pull_rows(rows); });
@@ -139,7 +165,11 @@ class LocalClient final : public ParameterClient {
     std::vector<DenseParameter> moves = dense_.take_moves();
     if (!dense_sender_) {
       PADDLE_TRY_STATUS(direct_->push_dense(totals, moves));
-      dense_.reset(moves);  // the mean, to the bit on every trainer
+      if (set_.elastic_rate() > 0) {
+        dense_.on_center(moves);
+      } else {
+        dense_.reset(moves);  // the mean, to the bit on every trainer
+      }
       return {};
     }
     std::vector<DenseParameter> values;
@@ -165,6 +195,7 @@ class LocalClient final : public ParameterClient {
   LocalDense dense_;
   std::vector<LocalRows> tables_;
   PushTotals window_{0, 0, 0};
+  std::uint64_t pass_samples_ = 0;  // of this trainer
   std::unique_ptr<Sender> dense_sender_;
   std::unique_ptr<Sender> rows_sender_;
 };

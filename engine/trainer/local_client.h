@@ -5,7 +5,8 @@
 // (sum); a thread pushes them while training goes on, and with one trainer the bits do not depend
 // on time. local_sgd: moves go through a round, in which shards average them, so that after it all
 // trainers hold the mean of their models. Rows of a table are fetched when a batch first names them
-// after a push, and only those that were are pushed.
+// after a push, and only those that were are pushed. Elastic: dense moves go towards a center on
+// the shards, and each trainer goes on from a model of its own (local_updates.h).
 #pragma once
 
 #include <memory>

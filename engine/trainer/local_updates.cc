@@ -8,10 +8,17 @@
 namespace paddle::trainer {
 namespace {
 
+// Averages are the shards'.
+wire::Optimizer local_optimizer(const wire::ParameterSet& set) {
+  wire::Optimizer optimizer = set.optimizer();
+  optimizer.clear_average();
+  return optimizer;
+}
+
 param::UpdateRule local_rule(const wire::ParameterSet& set, std::uint32_t parameter) {
   wire::ParameterSpec spec = set.parameters(static_cast<int>(parameter));
   spec.clear_is_delta();
-  return {set.optimizer(), spec};
+  return {local_optimizer(set), spec};
 }
 
 // -(x - y) * share, by which y moves on.
@@ -26,7 +33,8 @@ std::vector<float> take_move(std::span<const float> x, std::span<float> y, float
 
 }  // namespace
 
-LocalDense::LocalDense(const wire::ParameterSet& set, float share) : share_(share) {
+LocalDense::LocalDense(const wire::ParameterSet& set, float share, float elastic)
+    : share_(share), elastic_(elastic) {
   for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(set.parameters_size()); ++i) {
     if (!set.parameters(static_cast<int>(i)).sparse()) {
       all_.push_back({i, local_rule(set, i), {}, {}, {}, {}});
@@ -60,10 +68,24 @@ void LocalDense::update(float learning_rate, std::span<DenseParameter> parameter
 std::vector<DenseParameter> LocalDense::take_moves() {
   std::vector<DenseParameter> moves;
   for (One& one : all_) {
+    if (elastic_ > 0) {
+      moves.push_back({one.parameter, {}, std::vector<float>(one.x.size())});
+      for (std::size_t i = 0; i < one.x.size(); ++i) {
+        const float away = one.y[i] - one.x[i];
+        moves.back().gradient[i] = away * share_;
+        one.x[i] += away * elastic_;
+      }
+      continue;
+    }
     one.moves.push_back(take_move(one.x, one.y, share_));
     moves.push_back({one.parameter, {}, one.moves.back()});
   }
   return moves;
+}
+
+void LocalDense::on_center(std::span<const DenseParameter> values) {
+  PADDLE_CHECK(values.size() == all_.size());
+  for (std::size_t i = 0; i < all_.size(); ++i) all_[i].y = values[i].value;
 }
 
 void LocalDense::on_values(std::span<const DenseParameter> values, std::size_t unseen) {
@@ -88,8 +110,8 @@ LocalRows::LocalRows(const wire::ParameterSet& set, std::uint32_t parameter, flo
     : parameter_(parameter),
       width_(param::row_width(set.parameters(static_cast<int>(parameter)))),
       share_(share),
-      keeps_state_(param::state_width(set.optimizer()) > 0 ||
-                   param::counts_updates(set.optimizer())),
+      keeps_state_(param::state_width(local_optimizer(set)) > 0 ||
+                   param::counts_updates(local_optimizer(set))),
       rule_(local_rule(set, parameter)) {}
 
 const LocalRows::Row* LocalRows::fresh(std::uint64_t id) const {

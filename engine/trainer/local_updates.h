@@ -2,6 +2,10 @@
 // parameter: x is what it trains on, y what it knows the shards to hold, its own pushes included.
 // A push is the move -(x - y) * share, for shards that subtract it (ParameterSpec.is_delta); what
 // comes back moves x by what the others did.
+//
+// Elastic averaging (EASGD: Zhang, Choromanska, LeCun 2015): y is the center as of the last round.
+// A round moves x by -alpha (x - y) and the center by the sum of alpha (x - y) over the trainers; x
+// stays the trainer's own.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +21,21 @@ namespace paddle::trainer {
 
 class LocalDense {
  public:
-  // `share` of a move that is pushed; 1 / trainers where shards add moves up.
-  LocalDense(const wire::ParameterSet& set, float share);
+  // `share` of a move that is pushed; 1 / trainers where shards add moves up. `elastic`: alpha, or
+  // 0 where x goes to what the shards hold.
+  LocalDense(const wire::ParameterSet& set, float share, float elastic = 0);
+
+  bool is_empty() const { return all_.empty() || all_.front().x.empty(); }
 
   // x and y become the values, and nothing is owed.
   void reset(std::span<const DenseParameter> values);
   // One step of the optimizer on x, then x as the values. The parameters are all dense ones, in the
   // order of the set.
   void update(float learning_rate, std::span<DenseParameter> parameters);
-  // The push of everything since the last one.
+  // The push of everything since the last one; elastic: x gives way to the center.
   std::vector<DenseParameter> take_moves();
+  // Elastic: the values that a round left on the shards.
+  void on_center(std::span<const DenseParameter> values);
   // What shards held when they had applied all but the newest `unseen` pushes.
   void on_values(std::span<const DenseParameter> values, std::size_t unseen);
   // x as the parameters' values.
@@ -40,6 +49,7 @@ class LocalDense {
     std::deque<std::vector<float>> moves;  // pushed, maybe not in any answer yet
   };
   float share_;
+  float elastic_;
   std::uint64_t count_ = 0;
   std::vector<One> all_;
 };

@@ -5,7 +5,6 @@
 
 #include "engine/base/log.h"
 #include "engine/base/rng.h"
-#include "engine/param/optimizer.h"
 #include "engine/trainer/clip.h"
 
 namespace paddle::trainer {
@@ -135,8 +134,7 @@ Status Loop::test(std::uint32_t pass) {
   if (options_.trainer_id != 0 || options_.test_data.share.files.empty()) return {};
   const TimePoint begun = std::chrono::steady_clock::now();
   Score score;
-  const bool has_average = param::has_average(options_.optimizer);
-  if (has_average) PADDLE_TRY_STATUS(client_.pull_averages(model_.dense(), {}));
+  if (options_.tests_shards) PADDLE_TRY_STATUS(client_.pull_averages(model_.dense(), {}));
   const auto stream = data::open_pass(options_.test_data, dictionary_, 0);
   for (;;) {
     PADDLE_TRY(const std::optional<nn::Batch> batch, stream->next());
@@ -148,7 +146,7 @@ Status Loop::test(std::uint32_t pass) {
     PADDLE_TRY(const Score one, model_.test(*batch, seed));
     score.add(one);
   }
-  if (has_average) PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));
+  if (options_.tests_shards) PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));
   const Reading reading = model_.read(score);
   log_info("{}", test_line(reading));
   const TimePoint now = std::chrono::steady_clock::now();

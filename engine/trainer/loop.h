@@ -15,6 +15,7 @@ namespace paddle::trainer {
 struct LoopOptions {
   config::TrainConfig train;
   wire::Optimizer optimizer;
+  bool tests_shards = false;  // what is tested is not what training goes on from
   std::uint64_t seed = 1;
   std::uint32_t trainer_id = 0;  // 0 tests and saves for all
   std::uint32_t start_pass = 0;

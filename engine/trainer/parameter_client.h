@@ -59,6 +59,12 @@ struct PassTotals {  // over all trainers
   PushCounts sparse;
 };
 
+// Of the whole job.
+struct JobProgress {
+  std::uint64_t samples = 0;
+  std::uint64_t passes = 0;  // finished
+};
+
 // What a push stands for.
 struct PushTotals {
   std::uint64_t batches = 1;
@@ -89,10 +95,14 @@ class ParameterClient {
   // Trainer 0 says that initial values are in place; every trainer waits for that.
   virtual Status ready() = 0;
 
+  // When this trainer got ready, or when the last pass ended.
+  virtual JobProgress progress() const = 0;
+
+  // What training goes on from: the shards' values, or the trainer's own where it keeps any.
   virtual Status pull_dense(std::span<DenseParameter> parameters) = 0;
   virtual Status pull_rows(std::span<SparseRows> rows) = 0;
-  // The same of the averages that the optimizer keeps (param/model_average.h); of the values where
-  // it keeps none.
+  // What tests use and snapshots hold: the averages that the optimizer keeps on the shards
+  // (param/model_average.h), or the values on the shards where it keeps none.
   virtual Status pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows) = 0;
   // One batch: pushes gradients (means over the batch's num_samples; the shard averages trainers
   // weighted by num_samples) and refreshes dense values. A sync push returns when every active

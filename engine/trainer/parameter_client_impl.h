@@ -22,6 +22,10 @@ class ParameterClientImpl final : public ParameterClient {
   Status join();
   Status load_snapshot(const std::string& directory) override;
   Status ready() override;
+  JobProgress progress() const override {
+    const ClientLane& lane = (dense_.size() > 0 ? dense_ : sparse_).at(0);
+    return {lane.samples(), lane.passes_finished()};
+  }
   Status pull_dense(std::span<DenseParameter> parameters) override;
   Status pull_rows(std::span<SparseRows> rows) override { return pull_rows(rows, false); }
   Status pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows) override;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "engine/base/log.h"
+#include "engine/param/optimizer.h"
 #include "engine/trainer/connection.h"
 #include "engine/trainer/loop.h"
 
@@ -57,6 +58,7 @@ Result<LoopOptions> loop_options(const TrainOptions& options, const config::JobC
   LoopOptions loop;
   loop.train = job.train;
   loop.optimizer = job.optimizer;
+  loop.tests_shards = param::has_average(job.optimizer) || job.is_local();
   loop.seed = job.seed;
   loop.trainer_id = options.trainer_id;
   loop.start_pass = options.start_pass;

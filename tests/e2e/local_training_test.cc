@@ -116,9 +116,18 @@ TEST(LocalTraining, UnevenShardsFinishAndEveryRecordCountsOnce) {
   Job job;
   job.write_bags({1000, 1000, 1000, 1});
   const Shape shape{.trainers = 5, .pservers = 2};
-  for (const char* strategy : {"sync", "async", "half_async", "geo", "local_sgd"}) {
-    std::vector<std::string> flags{std::string("--set=strategy.sparse=") + strategy};
-    if (std::string(strategy) == "local_sgd") flags.emplace_back("--set=strategy.dense=local_sgd");
+  for (const std::string strategy :
+       {"sync", "async", "half_async", "geo", "local_sgd", "elastic_average"}) {
+    const bool is_elastic = strategy == "elastic_average";
+    std::vector<std::string> flags{"--set=strategy.sparse=" +
+                                   (is_elastic ? "local_sgd" : strategy)};
+    if (is_elastic || strategy == "local_sgd") {
+      flags.emplace_back("--set=strategy.dense=local_sgd");
+      flags.emplace_back("--set=strategy.update_frequency=10");
+    }
+    if (is_elastic) {
+      flags.emplace_back("--set=strategy.center_parameter_update_method=elastic_average");
+    }
     ASSERT_TRUE(job.run(strategy, shape, flags));
     const std::string metrics = job.metrics(strategy, 0);
     EXPECT_EQ(values(metrics, "pass", "total_samples"), (std::vector<double>{3001, 3001}))

@@ -251,10 +251,19 @@ TEST_F(JobConfigTest, ReadsLocalStrategies) {
   has("dense = 'geo'\nsparse = 'half_async'\n", "no half_async beside them");
   has("dense = 'local_sgd'\n", "no sync beside local_sgd");
   has("dense = 'local_sgd'\nsparse = 'async'\nstaleness_max = 1\n", "no staleness_max beside");
-  EXPECT_NE(
-      mistake("l2 = 8e-4\n[strategy]\n" + head, "average_window = 0.5\n[strategy]\ndense = 'geo'\n")
-          .find("geo and local_sgd have no average_window"),
-      std::string::npos);
+  EXPECT_EQ(job->elastic_rate, 0.0F);
+  const std::string elastic =
+      "dense = 'local_sgd'\nsparse = 'async'\n"
+      "center_parameter_update_method = 'elastic_average'\n";
+  job = read_job(edited(head, elastic));
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ(job->elastic_rate, 0.9F);
+  job = read_job(edited(head, elastic + "delta_add_rate = 0.5\n"));
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ(job->elastic_rate, 0.5F);
+  has(elastic + "delta_add_rate = 0\n", "must be above 0");
+  has("dense = 'local_sgd'\nsparse = 'async'\ndelta_add_rate = 1\n", "is for center_parameter");
+  has("dense = 'geo'\ncenter_parameter_update_method = 'average'\n", "is for dense = 'local_sgd'");
 }
 
 TEST_F(JobConfigTest, AMissingDictionaryIsNamedAtItsKey) {
