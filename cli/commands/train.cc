@@ -11,12 +11,12 @@
 #include "cli/commands/commands.h"
 #include "cli/current_cluster.h"
 #include "cli/engine_binary.h"
+#include "cli/job_check.h"
 #include "cli/job_plan.h"
 #include "cli/job_results.h"
 #include "cli/job_start.h"
 #include "cli/job_watch.h"
 #include "cli/json.h"
-#include "cli/workspace.h"
 
 namespace paddle::cli {
 namespace {
@@ -53,29 +53,6 @@ Status check_output(const std::string& folder) {
   return Error{Errc::kResource,
                fmt::format("cannot write results to {}: {}", folder, error.message()),
                "choose another --output"};
-}
-
-void note_idle_trainers(Context& context, const Workspace& workspace) {
-  if (workspace.mounted) return;
-  const auto idle = std::ranges::count_if(workspace.shares, &std::vector<std::string>::empty);
-  if (idle == 0) return;
-  context.console.note(
-      fmt::format("{} of {} trainers {} no data file: make as many files as trainers", idle,
-                  workspace.shares.size(), idle == 1 ? "has" : "have"));
-}
-
-// Data that is not there yet: a workspace that has the script for it says so in its own words.
-Error name_prepare_script(Error error, const std::string& workspace, const std::string& folder) {
-  std::error_code ignored;
-  if (error.hint.find("prepare") == std::string::npos ||
-      !std::filesystem::is_regular_file(folder + "/prepare", ignored)) {
-    return error;
-  }
-  const auto script = std::filesystem::path(workspace).lexically_normal() / "prepare";
-  error.code = Errc::kData;
-  error.hint = fmt::format("make the data first: {}{}", script.has_parent_path() ? "" : "./",
-                           script.string());
-  return error;
 }
 
 Status refuse_known_job(ClusterSession& session, const std::string& job) {
@@ -136,16 +113,8 @@ Status follow_to_end(Context& context, ClusterSession& session, const std::strin
 Status run_train(Context& context, const CommandOptions& options) {
   if (options.dry_run) return run_plan(context, options);
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
-  const std::string path =
-      (std::filesystem::path(context.directory) / options.workspace).lexically_normal().string();
   PADDLE_TRY(const Placement placement, place_job(cluster, options.trainers, options.pservers));
-  PADDLE_TRY_STATUS(check_workspace(path));
-  const auto config = config::read_job(path + "/job.toml", options.overrides);
-  if (!config) return name_prepare_script(config.error(), options.workspace, path);
-  const auto scanned =
-      scan_workspace(path, *config, static_cast<std::uint32_t>(placement.trainers.size()));
-  if (!scanned) return name_prepare_script(scanned.error(), options.workspace, path);
-  const Workspace& workspace = *scanned;
+  PADDLE_TRY(const Workspace workspace, check_job(context, options, placement));
   PADDLE_TRY(const remote::PushItem engine, engine_item(context.engine));
   JobRequest request;
   request.job =
@@ -154,7 +123,8 @@ Status run_train(Context& context, const CommandOptions& options) {
   request.overrides = options.overrides;
   PADDLE_TRY_STATUS(check_job_name(request.job));
   PADDLE_TRY_STATUS(check_output(results_folder(context, options)));
-  note_idle_trainers(context, workspace);
+  const auto plan_here = describe_placement(context, options, cluster, placement, workspace);
+  if (!plan_here && plan_here.error().code == Errc::kUsage) return plan_here.error();
 
   ClusterSession session = ClusterSession::open(context, cluster, placement.nodes);
   PADDLE_TRY_STATUS(session.all_well());

@@ -33,6 +33,7 @@ std::vector<LayerConfig> read_evaluators(TomlTable& root, const JobConfig& job) 
   std::set<std::string> taken;
   for (TomlTable& table : root.tables("evaluator")) {
     LayerConfig evaluator;
+    evaluator.place = table.place();
     require(table, "type", "the evaluator");
     require(table, "input", "the evaluator");
     evaluator.type = table.choice("type", kEvaluatorTypes[0], kEvaluatorTypes);

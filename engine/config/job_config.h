@@ -60,6 +60,7 @@ constexpr std::array<std::string_view, 15> kLayerTypes{"embedding",
                                                        "negative_sampling"};
 
 struct LayerConfig {
+  std::string place;  // "job.toml:12", for messages; "": not from a file
   std::string name;
   std::string type;                 // one of kLayerTypes
   std::vector<std::string> inputs;  // data slots or earlier layers

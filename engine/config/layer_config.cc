@@ -122,6 +122,7 @@ std::uint64_t read_size(TomlTable& table, std::string_view key, const DataConfig
 
 LayerConfig read_layer(TomlTable& table, const DataConfig& data, const std::string& folder) {
   LayerConfig layer;
+  layer.place = table.place();
   require(table, "name", "the layer");
   require(table, "type", "the layer");
   require(table, "input", "the layer");

@@ -349,6 +349,11 @@ std::vector<TomlTable> TomlTable::tables(std::string_view key) {
   return found;
 }
 
+std::string TomlTable::place() const {
+  const Place at = document_->place_of(document_->open[index_].source);
+  return at.at.line == 0 ? at.name : fmt::format("{}:{}", at.name, at.at.line);
+}
+
 void TomlTable::fail(std::string_view key, std::string_view message, std::string_view hint) {
   OpenTable& opened = document_->open[index_];
   const toml::node* const node = look_up(opened, key);

@@ -46,6 +46,9 @@ class TomlTable {
   TomlTable table(std::string_view key);                // empty when absent
   std::vector<TomlTable> tables(std::string_view key);  // [[key]]; empty when absent
 
+  // "job.toml:12", where the table begins; the file's name alone for the root.
+  std::string place() const;
+
   // Adds a mistake of the caller's own at the key's value, or at the table when the key is absent.
   // The key counts as looked up: it is known, only wrong here.
   void fail(std::string_view key, std::string_view message, std::string_view hint = "");

@@ -70,9 +70,9 @@ Status Builder::build() {
     const bool is_cost = layers_[i]->width() == 0;
     has_cost = has_cost || is_cost;
     if (!is_cost && consumers_[i] == 0) {
-      return Error{Errc::kUsage,
-                   fmt::format("layer '{}': no other layer reads it", layers_[i]->name()),
-                   "name it in the input of another layer, or remove it"};
+      current_ = &configs_[i - data_layers_];
+      return error("no other layer reads it",
+                   "name it in the input of another layer, or remove it");
     }
   }
   if (!has_cost) {
@@ -156,7 +156,10 @@ std::string Builder::what() const {
 }
 
 Error Builder::error(std::string message, std::string hint) const {
-  return Error{Errc::kUsage, fmt::format("{}: {}", what(), message), std::move(hint)};
+  const std::string& place = config().place;
+  return Error{Errc::kUsage,
+               fmt::format("{}{}{}: {}", place, place.empty() ? "" : ": ", what(), message),
+               std::move(hint)};
 }
 
 std::string Builder::suggest(std::string_view name,

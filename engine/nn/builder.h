@@ -53,7 +53,7 @@ class Builder {
   std::size_t index() const { return layers_.size(); }
   // "layer 'x'", or "evaluator 'x'".
   std::string what() const;
-  // kUsage: "layer 'x': <message>".
+  // kUsage: "job.toml:12: layer 'x': <message>"; without the place where it is from no file.
   Error error(std::string message, std::string hint = "") const;
   Result<LayerInput> layer_input(const std::string& name);
   // The same for a reader that is no consumer, which may name a cost layer: its width is 0.

@@ -23,6 +23,7 @@ class DenseTable {
   std::uint64_t size() const { return size_; }  // elements over all blocks
   std::span<const float> values() const { return values_; }
   std::uint32_t state_width() const { return state_width_; }
+  std::size_t blocks() const { return blocks_.size(); }
 
   // Plane 0 is the values, 1..state_width the state. kUsage when out of range.
   Result<std::span<const float>> read(std::uint32_t plane, std::uint64_t offset,

@@ -78,8 +78,7 @@ Status Loop::log_progress(std::uint32_t pass) {
   log_info("{}", progress_line(pass, batch_, since_start, since_log));
   const TimePoint now = std::chrono::steady_clock::now();
   const std::string more =
-      fmt::format(R"("current_cost":{:.9g},"examples_per_second":{:.9g})", since_log.cost,
-                  examples_per_second(since_log.samples, now - logged_at_));
+      rate_fields(since_log.cost, examples_per_second(since_log.samples, now - logged_at_));
   since_log_ = Score();
   logged_at_ = now;
   return metrics_.write("train", pass, batch_, since_start, more);
@@ -150,8 +149,7 @@ Status Loop::test(std::uint32_t pass) {
   const Reading reading = model_.read(score);
   log_info("{}", test_line(reading));
   const TimePoint now = std::chrono::steady_clock::now();
-  const std::string more = fmt::format(R"("examples_per_second":{:.9g})",
-                                       examples_per_second(score.samples, now - begun));
+  const std::string more = rate_fields({}, examples_per_second(score.samples, now - begun));
   logged_at_ += now - begun;
   return metrics_.write("test", pass, batch_, reading, more);
 }

@@ -40,7 +40,7 @@ Result<Plan> make_plan(const PlanOptions& asked) {
   const TrainOptions& options = asked.train;
   PADDLE_TRY(const config::JobConfig job, config::read_job(options.config, options.overrides));
   PADDLE_TRY(const nn::Network network,
-             nn::Network::build(job.layers, config::data_slots(job.data)));
+             nn::Network::build(job.layers, config::data_slots(job.data), job.evaluators));
   Plan plan;
   plan.set = parameter_set(job, network.parameters(), options);
   PADDLE_TRY_STATUS(param::validate(plan.set));

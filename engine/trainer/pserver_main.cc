@@ -26,12 +26,14 @@ constexpr Duration kReadyWriteDeadline = std::chrono::seconds(10);
 // thread alone; the last one off wakes the waiting thread as a signal would.
 class CountedShard final : public net::FrameHandler {
  public:
-  CountedShard(const pserver::ShardOptions& options, std::atomic<std::uint32_t>& unfinished)
-      : shard_(options), unfinished_(unfinished) {}
+  CountedShard(const pserver::ShardOptions& options, std::uint32_t port,
+               std::atomic<std::uint32_t>& unfinished)
+      : shard_(options), port_(port), unfinished_(unfinished) {}
 
   void on_frame(TimePoint now, net::PeerId from, Frame&& frame,
                 std::vector<net::Outgoing>& out) override {
     shard_.on_frame(now, from, std::move(frame), out);
+    tell_share();
     count();
   }
   void on_disconnect(TimePoint now, net::PeerId from, std::vector<net::Outgoing>& out) override {
@@ -45,6 +47,14 @@ class CountedShard final : public net::FrameHandler {
   std::string failure() const { return shard_.failure(); }
 
  private:
+  // Once, when the first trainer has said what there is.
+  void tell_share() {
+    const pserver::DenseTable* const table = shard_.dense();
+    if (told_ || table == nullptr) return;
+    told_ = true;
+    log_info("port {} holds {} blocks, {} bytes with the optimizer's state", port_, table->blocks(),
+             table->size() * (1 + table->state_width()) * sizeof(float));
+  }
   void count() {
     if (counted_ || !shard_.finished()) return;
     counted_ = true;
@@ -52,7 +62,9 @@ class CountedShard final : public net::FrameHandler {
   }
 
   pserver::Shard shard_;
+  std::uint32_t port_;
   std::atomic<std::uint32_t>& unfinished_;
+  bool told_ = false;
   bool counted_ = false;
 };
 
@@ -90,7 +102,7 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options,
                               .num_gradient_servers = options.num_gradient_servers,
                               .job_tag = job_tag,
                               .epoch = options.epoch},
-        unfinished);
+        options.port + i, unfinished);
     net::ServerOptions server{.endpoint = {address, static_cast<std::uint16_t>(options.port + i)},
                               .secret = secret,
                               .self = {Role::kPserver, options.pserver_id},

@@ -68,6 +68,13 @@ std::string totals_line(std::uint32_t pass, const Reading& totals, std::uint64_t
                      totals.samples, totals.cost, discarded, evaluation("Eval", totals.values));
 }
 
+std::string rate_fields(std::optional<double> current_cost, double examples_per_second) {
+  return fmt::format(
+      R"({}"examples_per_second":{})",
+      current_cost ? fmt::format(R"("current_cost":{},)", json_number(*current_cost)) : "",
+      json_number(examples_per_second));
+}
+
 std::string totals_fields(const Reading& totals) {
   return fmt::format(R"("total_samples":{},"total_cost":{}{})", totals.samples,
                      json_number(totals.cost), fields("total_", totals.values));

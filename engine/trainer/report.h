@@ -58,6 +58,8 @@ class MetricsFile {
   UniqueFd fd_;
 };
 
+// The fields of a log point or test beside its reading, for `more` of MetricsFile::write.
+std::string rate_fields(std::optional<double> current_cost, double examples_per_second);
 // The fields "total_..." of a pass, for `more` of MetricsFile::write.
 std::string totals_fields(const Reading& totals);
 // A JSON string with its quotes.

@@ -1,6 +1,9 @@
 // The commands a user types, with real processes on local nodes: from a template's text to trained
 // parameters, and out of every kind of trouble with nothing left behind.
+#include <algorithm>
 #include <filesystem>
+#include <regex>
+#include <set>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -14,6 +17,16 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kManyPasses = "train.passes=1000000";
+
+// Of each place where the pattern matches: the whole and its groups.
+std::vector<std::vector<std::string>> matches(const std::string& text, const char* pattern) {
+  const std::regex regex(pattern);
+  std::vector<std::vector<std::string>> found;
+  for (std::sregex_iterator at(text.begin(), text.end(), regex), end; at != end; ++at) {
+    found.emplace_back(at->begin(), at->end());
+  }
+  return found;
+}
 
 class CliLocal : public testing::Test {
  protected:
@@ -86,7 +99,46 @@ TEST_F(CliLocal, Word2VecLearnsFromPlainText) {
   expect_clean_teardown();
 }
 
-TEST_F(CliLocal, AKilledPserverEndsTheJobAndIsNamed) {
+// What `paddlectl plan` foretells, and what the pservers then say they hold.
+TEST_F(CliLocal, PlanNamesThePortsThatLaterHoldTheBlocks) {
+  cluster.copy_template("word2vec");
+  ASSERT_EQ(cluster.prepare("word2vec", {"--minimum", "1"}, chained_sentences(60)).code, 0);
+  ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
+  const std::vector<std::string> job{"--pservers", "2",     "--trainers",
+                                     "2",          "--set", "strategy.min_block_size=3000"};
+  std::vector<std::string> arguments{"--json", "plan", "word2vec"};
+  arguments.insert(arguments.end(), job.begin(), job.end());
+  const Outcome plan = cluster.run(arguments);
+  ASSERT_EQ(plan.code, 0) << plan.output;
+  EXPECT_TRUE(cluster.all_gone());
+  const auto ports = matches(
+      plan.output, R"re("port":"127\.0\.0\.1:(\d+)","node":"n-\d","kind":"dense","bytes":(\d+))re");
+  const auto blocks =
+      matches(plan.output, R"re("elements":\d+,"bytes":(\d+),"port":"127\.0\.0\.1:(\d+)")re");
+  ASSERT_EQ(ports.size(), 2U) << plan.output;
+  EXPECT_GT(blocks.size(), 4U);  // the hidden layer's matrix is cut in two
+  std::set<std::string> foretold;
+  for (const auto& port : ports) {
+    const auto held = std::ranges::count(blocks, port[1], [](const auto& one) { return one[2]; });
+    foretold.insert(fmt::format("port {} holds {} blocks, {} bytes", port[1], held, port[2]));
+  }
+  arguments = {"train", "--name", "job", "--set", "train.passes=1", "word2vec"};
+  arguments.insert(arguments.end(), job.begin(), job.end());
+  const Outcome train = cluster.run(arguments);
+  ASSERT_EQ(train.code, 0) << train.output;
+  std::set<std::string> held;
+  for (const char* node : {"node_0", "node_1"}) {
+    const std::string log = TemporaryFolder::read(
+        cluster.folder() / (std::string("output/job/") + node + "/server.log"));
+    for (const auto& line : matches(log, R"re((port \d+ holds \d+ blocks, \d+ bytes))re")) {
+      held.insert(line[1]);
+    }
+  }
+  EXPECT_EQ(held, foretold);
+  expect_clean_teardown();
+}
+
+TEST_F(CliLocal, Trap11AKilledPserverEndsTheJobAndIsNamed) {
   prepare_quick_start();
   Process train = start_endless("job");
   const int pserver = cluster.find_engine("--pserver_id=1");
@@ -185,6 +237,17 @@ TEST_F(CliLocal, WrongInputIsNamedWithTheWayOut) {
   refused(2, {"status"}, "no job on this cluster");
   refused(6, {"train", "quick_start"}, "hint: make the data first: quick_start/prepare");
   EXPECT_EQ(cluster.prepare("quick_start", {}, labelled_texts(5)).code, 6);
+  // What only the engine finds is told as soon, and with its line.
+  ASSERT_EQ(cluster.prepare("quick_start", {}, labelled_texts(50)).code, 0);
+  const std::string good = TemporaryFolder::read(cluster.folder() / "quick_start/job.toml");
+  cluster.folder().write("quick_start/job.toml",
+                         "[[layer]]\nname = \"idle\"\ntype = \"embedding\"\ninput = [\"words\"]\n"
+                         "size = 2\npooling = \"sum\"\nweight = { sparse = true }\n\n" +
+                             good.substr(good.find("[[layer]]")) + "\n" +
+                             good.substr(0, good.find("[[layer]]")).substr(good.find("[data]")));
+  refused(2, {"train", "quick_start"},
+          "quick_start/job.toml:1: layer 'idle': no other layer reads");
+  cluster.folder().write("quick_start/job.toml", good);
   ASSERT_EQ(cluster.prepare("quick_start", {}, labelled_texts(50)).code, 0);
   refused(2, {"train", "--trainers", "0", "quick_start"},
           "--trainers: '0' is not a whole number from 1 to 4096");

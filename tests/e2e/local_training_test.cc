@@ -147,6 +147,31 @@ TEST(LocalTraining, UnevenShardsFinishAndEveryRecordCountsOnce) {
   }
 }
 
+TEST(LocalTraining, BadRecordsEndTheJobOrAreLeftOutAndCounted) {
+  Job job;
+  job.write_bags({100, 60});
+  const std::string path = job.folder() / "data/train.txt-00001";
+  const std::string good = TemporaryFolder::read(path);
+  const std::size_t third_line = good.find('\n', good.find('\n') + 1) + 1;
+  job.folder().write("data/train.txt-00001", good.substr(0, third_line) + "no label\n" +
+                                                 good.substr(third_line) + "-1\tw1\n");
+  const Shape shape{.trainers = 2};
+  ASSERT_TRUE(job.run("skip", shape, {"--set=data.on_bad_record=skip"}));
+  const std::string metrics = job.metrics("skip", 1);
+  EXPECT_EQ(values(metrics, "pass", "samples"), (std::vector<double>{60, 60}));
+  EXPECT_EQ(values(metrics, "pass", "total_samples"), (std::vector<double>{160, 160}));
+  EXPECT_EQ(values(metrics, "pass", "bad_records"), (std::vector<double>{2, 2}));
+  EXPECT_EQ(values(job.metrics("skip", 0), "pass", "bad_records"), (std::vector<double>{0, 0}));
+  EXPECT_NE(job.output("skip", 1).find("Pass=1 left out 2 bad records"), std::string::npos);
+  EXPECT_EQ(job.output("skip", 0).find("bad records"), std::string::npos);
+
+  Process failing = job.start_local("fail", {});
+  EXPECT_EQ(failing.wait(), static_cast<int>(Errc::kData));
+  EXPECT_NE(failing.output().find("data/train.txt-00001:3: "), std::string::npos)
+      << failing.output();
+  EXPECT_EQ(job.metrics("fail", 0).find("\"kind\":\"pass\""), std::string::npos);
+}
+
 // A layer_norm, a factorisation machine and NCE's draws keep the bits too.
 TEST(LocalTraining, ARecommenderGivesTheSameBitsOnAPserverAndOneAucForAllTrainers) {
   Job job;

@@ -150,6 +150,34 @@ TEST_F(CommandsTest, PlanAsksTheEngineAndStartsNothing) {
   EXPECT_TRUE(err_has("look"));
 }
 
+TEST_F(CommandsTest, ADryRunTellsOfTrainersWithoutDataAsTrainDoes) {
+  write("paddle", "#!/bin/sh\n");
+  fs::permissions(folder_ + "/paddle", fs::perms::owner_all);
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_EQ(run({"train", "--dry-run", "--trainers", "2", "w"}), 0);
+  EXPECT_FALSE(err_has("no data file")) << err_.str();
+  EXPECT_EQ(run({"train", "--dry-run", "--trainers", "4", "w"}), 0);
+  EXPECT_TRUE(err_has("2 of 4 trainers have no data file")) << err_.str();
+  fs::remove(folder_ + "/w/data/test.txt");
+  EXPECT_EQ(run({"train", "--dry-run", "w"}), 6);
+  EXPECT_TRUE(err_has("no file matches 'data/test.txt' in ")) << err_.str();
+}
+
+TEST_F(CommandsTest, ANetworkThatCannotBeBuiltIsNamedBeforeAnythingIsPushed) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  const auto files = nodes_[0].files;
+  write("paddle", "#!/bin/sh\necho \"paddle: job.toml:9: layer 'x': no\" >&2\nexit 2\n");
+  fs::permissions(folder_ + "/paddle", fs::perms::owner_all);
+  EXPECT_EQ(train(), 2);
+  EXPECT_TRUE(err_has("job.toml:9: layer 'x': no")) << err_.str();
+  EXPECT_EQ(nodes_[0].files, files);
+  EXPECT_TRUE(nodes_[0].processes.empty());
+  // A program that is not for this machine may be for the nodes.
+  write("paddle", "engine of another machine");
+  fs::permissions(folder_ + "/paddle", fs::perms::owner_read);
+  EXPECT_EQ(train(), 0) << err_.str();
+}
+
 TEST_F(CommandsTest, TypoInACommandIsSuggested) {
   EXPECT_EQ(run({"trian"}), 2);
   EXPECT_EQ(err_.str(),

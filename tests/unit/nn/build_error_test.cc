@@ -39,6 +39,16 @@ TEST(BuildError, UnknownNamesComeWithASuggestion) {
   expect_error({pooled}, "layer 'words': unknown pooling 'max'");
 }
 
+TEST(BuildError, SaysWhereTheLayerIsWritten) {
+  auto layer = fc("out", {"wrods"}, 3, "");
+  layer.place = "job.toml:7";
+  expect_error({kWords, layer},
+               "job.toml:7: layer 'out': unknown input 'wrods', did you mean 'words'?");
+  auto idle = kWords;
+  idle.place = "job.toml:3";
+  expect_error({idle}, "job.toml:3: layer 'words': no other layer reads it");
+}
+
 TEST(BuildError, OrderAndUse) {
   const auto forward = build_error({fc("a", {"b"}, 3, ""), fc("b", {"a"}, 3, "")});
   EXPECT_EQ(forward.message, "layer 'a': input 'b' is defined further down");

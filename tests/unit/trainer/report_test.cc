@@ -27,6 +27,15 @@ TEST(Report, LinesHaveTheOldShape) {
             R"("total_samples":10,"total_cost":2,"total_auc":0.75)");
 }
 
+// JSON has no NaN: a cost that diverged is null, also the current one.
+TEST(Report, FieldsOfADivergedCostAreJson) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(rate_fields(nan, 250), R"("current_cost":null,"examples_per_second":250)");
+  EXPECT_EQ(rate_fields({}, 250), R"("examples_per_second":250)");
+  EXPECT_EQ(totals_fields({10, nan, {{"auc", nan}}}),
+            R"("total_samples":10,"total_cost":null,"total_auc":null)");
+}
+
 TEST(Report, NoEvaluatorsLeaveNoTrace) {
   EXPECT_EQ(progress_line(0, 0, {}, {}), "Pass=0 Batch=0 samples=0 AvgCost=0");
 }
