@@ -24,10 +24,9 @@ bool EntryPolicy::admits(std::uint64_t id, std::uint16_t pass) {
   if (probability_ < 1.0 && Rng(hash_combine(stream_, id)).uniform() >= probability_) return false;
   if (count_ <= 1) return true;
   candidates_.make_room(1);
-  const std::uint64_t home = candidates_.home(id);
-  const std::uint32_t found = candidates_.find_at(home, id);
+  const std::uint32_t found = candidates_.find(id);
   if (found == RowIndex::kNone) {
-    candidates_.insert_at(home, id, packed({id, 1, pass}));
+    candidates_.insert(id, packed({id, 1, pass}));
     return false;
   }
   const std::uint32_t sightings = (found >> 16U) + 1;
@@ -54,11 +53,10 @@ void EntryPolicy::put(const Candidate& candidate) {
   // Under today's policy it may be beyond waiting, or need not wait: its next sighting decides.
   if (count_ <= 1) return;
   candidates_.make_room(1);
-  const std::uint64_t home = candidates_.home(candidate.id);
-  if (candidates_.find_at(home, candidate.id) != RowIndex::kNone) {
+  if (candidates_.find(candidate.id) != RowIndex::kNone) {
     return candidates_.assign(candidate.id, packed(candidate));
   }
-  candidates_.insert_at(home, candidate.id, packed(candidate));
+  candidates_.insert(candidate.id, packed(candidate));
 }
 
 }  // namespace paddle::pserver

@@ -48,7 +48,7 @@ class EntryPolicy {
   double probability_;
   std::uint64_t stream_;
   bool takes_all_;
-  RowIndex candidates_;  // sightings and last pass in one number
+  RowIndex candidates_{RowIndex::Numbers::kAny};  // sightings and last pass in one number
 };
 
 }  // namespace paddle::pserver

@@ -1,29 +1,34 @@
 // Which number an id has: a flat hash table of 64-byte buckets that grows in place, a little with
 // every insertion, so that no single one is slow.
 //
-// A bucket holds five ids, their numbers, and how many ids went past it because it was full; an
-// absent id's search ends at the first bucket that nothing went past. Buckets are ordered by the
-// ids' hash (home = hash * buckets / 2^64), so growing means moving each id a little further up,
-// from the last bucket to the first, within the same memory; and a scan in bucket order has an
-// order that depends on the ids alone.
+// Buckets are ordered by the ids' hash (home = hash * buckets / 2^64), so growing means moving each
+// id a little further up, from the last bucket to the first, within the same memory; and a scan in
+// bucket order has an order that depends on the ids alone. An id whose home is full lies a few
+// buckets behind it, or, where those are full too, in a stash.
+//
+// The hash is a bijection and a bucket's place tells its upper bits, so 52 bits of it are enough to
+// know the id: 31 buckets in a row are less than 2^52 hashes wide once there are 2^17 of them. With
+// fewer the numbers are small and the rest of the hash stands above them.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <span>
+#include <map>
 #include <vector>
 
 #include "engine/base/rng.h"
 #include "engine/pserver/memory_region.h"
+#include "engine/pserver/row_bucket.h"
 
 namespace paddle::pserver {
 
 class RowIndex {
  public:
   static constexpr std::uint32_t kNone = 0xffffffff;
-  static constexpr std::uint32_t kSlots = 5;
 
-  RowIndex();
+  // What the numbers are: below the number of ids ever held at once, or any but kNone (which takes
+  // 8 MiB where ids are few).
+  enum class Numbers : std::uint8_t { kDense, kAny };
+  explicit RowIndex(Numbers numbers = Numbers::kDense);
 
   std::uint64_t size() const { return size_; }
   std::uint64_t bytes() const;  // of memory
@@ -34,27 +39,33 @@ class RowIndex {
   // before are void.
   void make_room(std::uint64_t count);
 
-  // In three steps, so that the memory of many ids is fetched at once.
-  std::uint64_t home(std::uint64_t id) const {
-    const std::uint64_t hash = hash_of(id);
+  // In steps, so that the memory of many ids is fetched at once; not while the index is empty.
+  // Ids of one shard share a remainder of mix64(id); the product's upper bits depend on all others.
+  static std::uint64_t hash_of(std::uint64_t id) { return mix64(id) * kSpread; }
+  static std::uint64_t id_of(std::uint64_t hash);
+  std::uint64_t home(std::uint64_t hash) const {
     const std::uint64_t old_home = scale(hash, old_buckets_);
-    return old_home < boundary_ ? old_home : scale(hash, buckets_);
+    const std::uint64_t new_home = scale(hash, buckets_);
+    return old_home < boundary_ ? old_home : new_home;
   }
   void prefetch(std::uint64_t home) const { __builtin_prefetch(&table()[home], 0, 3); }
   // The id's number or kNone.
-  std::uint32_t find_at(std::uint64_t home, std::uint64_t id) const {
-    const Bucket* bucket = &table()[home];
-    for (;; ++bucket) {
-      const std::uint32_t slot = slot_of(*bucket, id);
-      if (slot < bucket->count) return bucket->numbers[slot];
-      if (bucket->passed == 0) return kNone;
-    }
+  std::uint32_t find_at(std::uint64_t home, std::uint64_t hash) const {
+    const RowBucket& bucket = table()[home];
+    const std::uint32_t number = find_in(bucket, hash);
+    return number != kNone || bucket.reach() == 0 ? number : find_behind(home, hash);
   }
-  std::uint32_t find(std::uint64_t id) const { return find_at(home(id), id); }
+  std::uint32_t find(std::uint64_t id) const {
+    const std::uint64_t hash = hash_of(id);
+    return find_at(home(hash), hash);
+  }
 
   // The id must be absent, and make_room() must have been called for it.
-  void insert_at(std::uint64_t home, std::uint64_t id, std::uint32_t number);
-  void insert(std::uint64_t id, std::uint32_t number) { insert_at(home(id), id, number); }
+  void insert_at(std::uint64_t home, std::uint64_t hash, std::uint32_t number);
+  void insert(std::uint64_t id, std::uint32_t number) {
+    const std::uint64_t hash = hash_of(id);
+    insert_at(home(hash), hash, number);
+  }
   // The id must be present.
   void assign(std::uint64_t id, std::uint32_t number);
   void erase(std::uint64_t id);
@@ -65,9 +76,15 @@ class RowIndex {
   template <class Visit>
   void for_each(Visit visit) {
     for (std::uint64_t at = 0; at < end_; ++at) {
-      Bucket& bucket = table()[at];
-      for (std::uint32_t i = 0; i < bucket.count; ++i) visit(bucket.ids[i], bucket.numbers[i]);
+      RowBucket& bucket = table()[at];
+      for (std::uint32_t slot = 0; slot < bucket.count(); ++slot) {
+        const std::uint64_t hash = hash_at(at, slot);
+        std::uint32_t number = number_of(bucket, slot);
+        visit(id_of(hash), number);
+        set_number(bucket, slot, hash, number);
+      }
     }
+    for (auto& [hash, number] : stash_) visit(id_of(hash), number);
   }
 
   struct Entry {
@@ -80,44 +97,69 @@ class RowIndex {
   void scan(std::uint64_t from, std::uint64_t wanted, std::vector<Entry>& entries) const;
 
  private:
-  struct alignas(64) Bucket {
-    std::array<std::uint64_t, kSlots> ids;
-    std::array<std::uint32_t, kSlots> numbers;
-    std::uint16_t count;   // slots in use: the first ones
-    std::uint16_t passed;  // ids that went on to a later bucket
-  };
-  static_assert(sizeof(Bucket) == 64);
+  static constexpr std::uint64_t kSpread = 0x9e3779b97f4a7c15ULL;
+  static constexpr unsigned kSmallNumberBits = RowBucket::kLowBits - 32;
+  static constexpr std::uint32_t kSmallNumberMask = (1U << kSmallNumberBits) - 1;
 
-  // Ids of one shard share a remainder of mix64(id); the product's upper bits depend on all others.
-  static std::uint64_t hash_of(std::uint64_t id) { return mix64(id) * 0x9e3779b97f4a7c15ULL; }
   static std::uint64_t scale(std::uint64_t hash, std::uint64_t buckets) {
     __extension__ using Wide = unsigned __int128;
     return static_cast<std::uint64_t>((static_cast<Wide>(hash) * buckets) >> 64U);
   }
-  // kSlots or more when the id is not in the bucket; without branches on the ids.
-  static std::uint32_t slot_of(const Bucket& bucket, std::uint64_t id) {
-    std::uint32_t slot = kSlots;
-    for (std::uint32_t i = kSlots; i-- > 0;) slot = bucket.ids[i] == id ? i : slot;
-    return slot;
+
+  std::uint32_t number_of(const RowBucket& bucket, std::uint32_t slot) const {
+    return bucket.numbers[slot] & number_mask_;
   }
+  void set_number(RowBucket& bucket, std::uint32_t slot, std::uint64_t hash, std::uint32_t number);
+  bool is_at(const RowBucket& bucket, std::uint32_t slot, std::uint64_t hash) const {
+    // Above the mask stands the rest of the hash, or nothing.
+    const auto rest = static_cast<std::uint32_t>(hash >> 32U) & ~number_mask_;
+    return bucket.low(slot) == (hash & RowBucket::kLowMask) &&
+           (bucket.numbers[slot] & ~number_mask_) == rest;
+  }
+  std::uint32_t find_in(const RowBucket& bucket, std::uint64_t hash) const {
+    for (std::uint32_t found = bucket.candidates(hash); found != 0; found &= found - 1) {
+      const auto slot = static_cast<std::uint32_t>(std::countr_zero(found));
+      if (is_at(bucket, slot, hash)) return number_of(bucket, slot);
+    }
+    return kNone;
+  }
+  std::uint32_t find_behind(std::uint64_t home, std::uint64_t hash) const;
+
+  struct Place {
+    std::uint64_t at;
+    std::uint32_t slot;  // kNone: in the stash
+  };
+  // Of an id that is present.
+  Place place_of(std::uint64_t home, std::uint64_t hash) const;
+  // The whole hash of what lies there.
+  std::uint64_t hash_at(std::uint64_t at, std::uint32_t slot) const;
+  void remove_slot(RowBucket& bucket, std::uint32_t slot);
+  // After an id whose home is `of` has gone: how far the others lie behind it.
+  void tighten(std::uint64_t of);
+  std::uint64_t first_buckets() const;
+  void start_growing();
+  void move_homes();
+  void take_stashed(std::uint64_t begin, std::uint64_t end);
 
   struct Moved {
-    std::uint64_t home;
-    std::uint64_t id;
+    std::uint64_t hash;
     std::uint32_t number;
   };
 
-  Bucket* table() const { return reinterpret_cast<Bucket*>(memory_.data()); }
-  void move_homes();
-  // An id of `home` no longer lies in bucket `at`.
-  void unpass(std::uint64_t home, std::uint64_t at);
+  RowBucket* table() const { return reinterpret_cast<RowBucket*>(memory_.data()); }
 
+  Numbers numbers_;
+  std::uint32_t number_mask_;
   MemoryRegion memory_;
   std::uint64_t size_ = 0;
   std::uint64_t buckets_ = 0;      // homes are below; ids that go past the last one lie behind it
+  std::uint64_t width_ = 0;        // hashes a home
+  std::uint64_t old_width_ = 0;    // and when there were old_buckets_
   std::uint64_t end_ = 0;          // no bucket from here on was ever used
   std::uint64_t old_buckets_ = 0;  // homes below boundary_ are still those of old_buckets_
   std::uint64_t boundary_ = 0;
+  std::map<std::uint64_t, std::uint32_t>
+      stash_;  // by hash; empty unless ids were chosen to collide
   std::vector<Moved> moving_;
 };
 

@@ -19,8 +19,11 @@ constexpr std::uint64_t kSmallPageRows = 2U << 20U;
 // A block of ids fits twice, so that what it names is never evicted for what it creates.
 constexpr std::uint64_t kRowsMin = 1024;
 
-std::size_t huge_from(std::uint64_t bytes_per_row) {
-  const std::uint64_t bytes = kSmallPageRows * bytes_per_row;
+// The same for a few bytes a row, whose small pages are few.
+constexpr std::uint64_t kSmallPageMarks = 16U << 20U;
+
+std::size_t huge_from(std::uint64_t bytes_per_row, std::uint64_t rows = kSmallPageRows) {
+  const std::uint64_t bytes = rows * bytes_per_row;
   return bytes / MemoryRegion::kHugePageBytes * MemoryRegion::kHugePageBytes;
 }
 
@@ -43,8 +46,8 @@ SparseTable::SparseTable(const wire::ParameterSet& set, std::uint32_t index)
       payload_bytes_per_row_(row_floats_ * sizeof(float) +
                              (counts_updates_ ? sizeof(std::uint32_t) : 0)),
       arena_(huge_from(row_floats_ * sizeof(float))),
-      update_counts_(huge_from(sizeof(std::uint32_t))),
-      seen_(huge_from(sizeof(std::uint16_t))),
+      update_counts_(huge_from(sizeof(std::uint32_t), kSmallPageMarks)),
+      seen_(huge_from(sizeof(std::uint16_t), kSmallPageMarks)),
       entry_(spec_.table(), hash_combine(set.seed(), stable_hash(spec_.name()))),
       rows_max_(kRowsMax),
       zeros_(row_floats_, 0.0F) {
@@ -82,11 +85,14 @@ void SparseTable::prefetch_row(std::uint32_t number, std::size_t floats) const {
 // Step by step over a block, which is faster than id by id: a wrong guess of a branch in one step
 // throws away no work of the others.
 void SparseTable::find(std::span<const std::uint64_t> ids, Block& block) const {
-  for (std::size_t i = 0; i < ids.size(); ++i) block.homes[i] = index_.home(ids[i]);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    block.hashes[i] = RowIndex::hash_of(ids[i]);
+    block.homes[i] = index_.home(block.hashes[i]);
+  }
   for (std::size_t i = 0; i < std::min(kAhead, ids.size()); ++i) index_.prefetch(block.homes[i]);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (i + kAhead < ids.size()) index_.prefetch(block.homes[i + kAhead]);
-    block.numbers[i] = index_.find_at(block.homes[i], ids[i]);
+    block.numbers[i] = index_.find_at(block.homes[i], block.hashes[i]);
   }
 }
 
@@ -143,10 +149,10 @@ Status SparseTable::reserve(std::uint64_t count) {
   return update_counts_.reserve(all * sizeof(std::uint32_t));
 }
 
-std::uint32_t SparseTable::create(std::uint64_t home, std::uint64_t id) {
+std::uint32_t SparseTable::create(std::uint64_t home, std::uint64_t hash, std::uint64_t id) {
   const std::uint32_t number =
       evicts() && rows() >= rows_max_ ? evict() : static_cast<std::uint32_t>(rows());
-  index_.insert_at(home, id, number);
+  index_.insert_at(home, hash, number);
   if (evicts()) recency_.push_front(number, id);
   float* const data = row_data(number);
   initial_.fill({data, width_}, id);
@@ -173,7 +179,7 @@ void SparseTable::apply(float learning_rate, std::span<const std::uint64_t> ids,
       std::uint32_t number = block.numbers[i];
       if (number == RowIndex::kNone) {
         if (!entry_.takes_all() && !entry_.admits(part[i], pass_)) continue;
-        number = create(block.homes[i], part[i]);
+        number = create(block.homes[i], block.hashes[i], part[i]);
       }
       if (expires()) seen()[number] = pass_;
       std::uint64_t count = 1;

@@ -82,6 +82,7 @@ class SparseTable {
   static constexpr std::uint64_t kRowOverheadBytes = 16;
   static constexpr std::size_t kBlock = 512;  // ids that go through the steps together
   struct Block {
+    std::array<std::uint64_t, kBlock> hashes;
     std::array<std::uint64_t, kBlock> homes;
     std::array<std::uint32_t, kBlock> numbers;
   };
@@ -98,7 +99,7 @@ class SparseTable {
   void read_plane(std::size_t plane, std::span<const std::uint64_t> ids, std::span<float> to) const;
   void prefetch_row(std::uint32_t number, std::size_t floats) const;
   void find(std::span<const std::uint64_t> ids, Block& block) const;
-  std::uint32_t create(std::uint64_t home, std::uint64_t id);
+  std::uint32_t create(std::uint64_t home, std::uint64_t hash, std::uint64_t id);
   std::uint32_t evict();
   Status remove(std::span<const std::uint64_t> ids);
   void move_row(std::uint32_t from, std::uint32_t to);

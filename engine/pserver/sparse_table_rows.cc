@@ -10,9 +10,10 @@ void SparseTable::put(const Row& row) {
   const auto seen_in = static_cast<std::uint16_t>(pass_ - row.marks.passes_unseen);
   if (row.marks.sightings > 0) return entry_.put({row.id, row.marks.sightings, seen_in});
   index_.make_room(1);
-  const std::uint64_t home = index_.home(row.id);
-  std::uint32_t number = index_.find_at(home, row.id);
-  if (number == RowIndex::kNone) number = create(home, row.id);
+  const std::uint64_t hash = RowIndex::hash_of(row.id);
+  const std::uint64_t home = index_.home(hash);
+  std::uint32_t number = index_.find_at(home, hash);
+  if (number == RowIndex::kNone) number = create(home, hash, row.id);
   float* const data = row_data(number);
   std::copy(row.value.begin(), row.value.end(), data);
   std::copy(row.state.begin(), row.state.end(), data + width_);
