@@ -12,11 +12,14 @@ std::string folder_of(const std::string& path) {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
+constexpr std::array<std::string_view, 2> kComputes{"float32", "bf16"};
+
 TrainConfig read_train(TomlTable table) {
   TrainConfig train;
   train.passes = read_count(table, "passes", train.passes, 1);
   train.batch_size = read_count(table, "batch_size", train.batch_size, 1, 1 << 20);
   train.trainer_count = read_count(table, "trainer_count", train.trainer_count, 1, 1024);
+  train.bfloat16 = table.choice("compute", kComputes[0], kComputes) == kComputes[1];
   train.log_period = read_count(table, "log_period", train.log_period, 1);
   train.test_period = read_count(table, "test_period", train.test_period);
   train.saving_period = read_count(table, "saving_period", train.saving_period);

@@ -7,6 +7,7 @@
 
 #include "engine/kernels/rows.h"
 #include "engine/nn/builder.h"
+#include "engine/nn/ids.h"
 
 namespace paddle::nn {
 namespace {

@@ -5,14 +5,9 @@
 #include <fmt/format.h>
 
 #include "engine/nn/builder.h"
+#include "engine/nn/ids.h"
 
 namespace paddle::nn {
-
-std::size_t row_of(std::span<const std::uint64_t> ids, std::uint64_t id) {
-  const auto found = std::lower_bound(ids.begin(), ids.end(), id);
-  PADDLE_CHECK(found != ids.end() && *found == id);  // the view holds what collect_ids said
-  return static_cast<std::size_t>(found - ids.begin());
-}
 
 namespace {
 
@@ -100,8 +95,7 @@ void Network::collect_ids(const Batch& batch, std::uint64_t seed,
   for (auto& ids : ids_by_parameter) ids.clear();
   for (const auto& layer : layers_) layer->collect_ids(batch, seed, ids_by_parameter);
   for (auto& ids : ids_by_parameter) {
-    std::sort(ids.begin(), ids.end());
-    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+    sort_unique(ids);
   }
 }
 

@@ -17,9 +17,6 @@ struct SparseView {
   std::span<const float> values;
 };
 
-// The row of an id that the view holds.
-std::size_t row_of(std::span<const std::uint64_t> ids, std::uint64_t id);
-
 // Both vectors are indexed by parameter; an entry of the other kind is empty.
 struct Parameters {
   std::vector<std::span<const float>> dense;

@@ -21,6 +21,7 @@
 #include "engine/kernels/logistic.h"
 #include "engine/kernels/rows.h"
 #include "engine/nn/builder.h"
+#include "engine/nn/ids.h"
 #include "engine/nn/labels.h"
 #include "engine/nn/sampler.h"
 #include "engine/nn/stream.h"

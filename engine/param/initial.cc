@@ -1,7 +1,10 @@
 #include "engine/param/initial.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
+#include "engine/base/multiversion.h"
 #include "engine/base/rng.h"
 
 namespace paddle::param {
@@ -11,9 +14,64 @@ std::uint64_t parameter_stream(const wire::ParameterSpec& spec, std::uint64_t se
   return hash_combine(seed, stable_hash(spec.name()));
 }
 
-float draw(Rng& rng, float mean, float std) {
-  const double value = static_cast<double>(mean) + static_cast<double>(std) * rng.normal();
-  return static_cast<float>(value);
+// Uniform in [0, 1) with 53 bits: Rng::uniform of value number `counter` of the stream.
+[[gnu::always_inline]] inline double uniform(std::uint64_t stream, std::uint64_t counter) {
+  // The exponent of 1 with 52 bits behind it would lose one: halves are added instead.
+  const std::uint64_t bits = hash_combine(stream, counter) >> 11U;
+  const double high = std::bit_cast<double>(0x4330000000000000U | (bits >> 26U)) - 0x1p+52;
+  const double low = std::bit_cast<double>(0x4330000000000000U | (bits & 0x3ffffffU)) - 0x1p+52;
+  return high * 0x1p-27 + low * 0x1p-53;
+}
+
+// ln x for 2^-53 <= x <= 1, within 1e-14: x = 2^e m with m near 1, and ln m = 2
+// artanh((m-1)/(m+1)).
+[[gnu::always_inline]] inline double logarithm(double x) {
+  constexpr std::uint64_t kRootHalf = 0x3fe6a09e667f3bcdU;
+  constexpr std::uint64_t kShift = 64;  // keeps the exponent above 0
+  const auto bits = std::bit_cast<std::uint64_t>(x);
+  const std::uint64_t exponent = (bits - kRootHalf + (kShift << 52U)) >> 52U;
+  const double m = std::bit_cast<double>(bits + ((kShift - exponent) << 52U));
+  const double e = std::bit_cast<double>(0x4330000000000000U | exponent) - (0x1p+52 + 64.0);
+  const double s = (m - 1.0) / (m + 1.0);
+  const double z = s * s;
+  double p = 1.0 / 17.0;
+  for (const double n : {15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0}) p = p * z + 1.0 / n;
+  return e * 0x1.62e42fefa39efp-1 + 2.0 * s * p;
+}
+
+// cos(2 pi u) for 0 <= u < 1, within 1e-14: 2 sin^2(pi (u - 1/2)) - 1 by Taylor's series.
+[[gnu::always_inline]] inline double cosine_of_turns(double u) {
+  const double v = 0x1.921fb54442d18p+1 * (u - 0.5);
+  const double w = v * v;
+  double p = 1.0;
+  for (const double n : {19.0, 17.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0}) {
+    p = 1.0 - p * w / (n * (n - 1.0));
+  }
+  const double sine = v * p;
+  return 2.0 * sine * sine - 1.0;
+}
+
+// mean + std * Rng(stream).normal() by Box-Muller, from values `counter` and the next. No function
+// of the C library's, which may give other bits on another CPU, and nothing that keeps loops
+// scalar.
+[[gnu::always_inline]] inline float draw(std::uint64_t stream, std::uint64_t counter, float mean,
+                                         float std) {
+  const double radius = std::sqrt(-2.0 * logarithm(1.0 - uniform(stream, counter)));
+  const double normal = radius * cosine_of_turns(uniform(stream, counter + 1));
+  return static_cast<float>(static_cast<double>(mean) + static_cast<double>(std) * normal);
+}
+
+PADDLE_MULTIVERSION
+void draw_elements(std::uint64_t stream, std::uint64_t begin, float mean, float std,
+                   std::size_t count, float* values) {
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = draw(hash_combine(stream, begin + i), 0, mean, std);
+  }
+}
+
+PADDLE_MULTIVERSION
+void draw_row(std::uint64_t stream, float mean, float std, std::size_t count, float* values) {
+  for (std::size_t i = 0; i < count; ++i) values[i] = draw(stream, 2 * i, mean, std);
 }
 
 }  // namespace
@@ -24,11 +82,8 @@ void fill_initial(std::span<float> values, const wire::ParameterSpec& spec, std:
     std::fill(values.begin(), values.end(), spec.initial_mean());
     return;
   }
-  const std::uint64_t stream = parameter_stream(spec, seed);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    Rng rng(hash_combine(stream, begin + i));
-    values[i] = draw(rng, spec.initial_mean(), spec.initial_std());
-  }
+  draw_elements(parameter_stream(spec, seed), begin, spec.initial_mean(), spec.initial_std(),
+                values.size(), values.data());
 }
 
 void fill_initial_row(std::span<float> row, const wire::ParameterSpec& spec, std::uint64_t seed,
@@ -44,8 +99,7 @@ void InitialRows::fill(std::span<float> row, std::uint64_t id) const {
     std::fill(row.begin(), row.end(), mean_);
     return;
   }
-  Rng rng(hash_combine(stream_, id));
-  for (float& value : row) value = draw(rng, mean_, std_);
+  draw_row(hash_combine(stream_, id), mean_, std_, row.size(), row.data());
 }
 
 }  // namespace paddle::param

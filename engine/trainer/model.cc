@@ -16,16 +16,22 @@ std::size_t element_count(const wire::ParameterSpec& spec) {
 
 }  // namespace
 
-Result<Model> Model::build(const config::JobConfig& job) {
+Result<Model> Model::build(const config::JobConfig& job, bool has_bfloat16) {
+  if (job.train.bfloat16 && !has_bfloat16) {
+    return Error{Errc::kUsage,
+                 "[train] compute = \"bf16\": this machine's CPU has no AVX512-BF16 instructions",
+                 "compute = \"float32\" runs on every CPU"};
+  }
   PADDLE_TRY(nn::Network network,
              nn::Network::build(job.layers, config::data_slots(job.data), job.evaluators));
-  return Model(std::move(network), job.train.trainer_count);
+  return Model(std::move(network), job.train);
 }
 
-Model::Model(nn::Network network, std::uint32_t threads)
+Model::Model(nn::Network network, const config::TrainConfig& train)
     : network_(std::move(network)),
-      team_(std::make_unique<ThreadTeam>(threads)),
-      workspaces_(threads),
+      compute_(train.bfloat16 ? kernels::Compute::kBfloat16 : kernels::Compute::kFloat32),
+      team_(std::make_unique<ThreadTeam>(train.trainer_count)),
+      workspaces_(train.trainer_count),
       ids_(network_.parameters().size()) {
   for (std::uint32_t index = 0; index < network_.parameters().size(); ++index) {
     const wire::ParameterSpec& spec = network_.parameters()[index];
@@ -68,7 +74,8 @@ Result<Score> Model::run(const nn::Batch& batch, nn::Mode mode, std::uint64_t se
                         .end = batch.size * (part + 1) / parts,
                         .parameters = parameters,
                         .mode = mode,
-                        .seed = seed};
+                        .seed = seed,
+                        .compute = compute_};
     nn::Workspace& workspace = workspaces_[part];
     workspace.clear_gradients();
     costs[part] = network_.forward(range, workspace);

@@ -14,8 +14,9 @@ namespace paddle::trainer {
 
 class Model {
  public:
-  // kUsage: the layers do not fit together.
-  static Result<Model> build(const config::JobConfig& job);
+  // kUsage: the layers do not fit together, or this CPU lacks the job's arithmetic.
+  static Result<Model> build(const config::JobConfig& job,
+                             bool has_bfloat16 = kernels::can_compute(kernels::Compute::kBfloat16));
 
   const std::vector<wire::ParameterSpec>& parameters() const { return network_.parameters(); }
   // For the parameter client: dense values whole, and the rows of the batch that prepare() was last
@@ -35,11 +36,12 @@ class Model {
   Reading read(const Score& score) const;
 
  private:
-  Model(nn::Network network, std::uint32_t threads);
+  Model(nn::Network network, const config::TrainConfig& train);
   Result<Score> run(const nn::Batch& batch, nn::Mode mode, std::uint64_t seed);
   void reduce(std::size_t parts, float scale);
 
   nn::Network network_;
+  kernels::Compute compute_;
   std::unique_ptr<ThreadTeam> team_;
   std::vector<nn::Workspace> workspaces_;  // by thread
   std::vector<DenseParameter> dense_;

@@ -87,6 +87,15 @@ TEST_F(JobConfigTest, ReadsEveryPart) {
   EXPECT_EQ(job->train.batch_size, 32U);
 }
 
+TEST_F(JobConfigTest, ReadsHowProductsAreComputed) {
+  EXPECT_FALSE(read_job(folder_.write("job.toml", kJob))->train.bfloat16);
+  const auto job = read_job(edited("passes = 2", "passes = 2\ncompute = \"bf16\""));
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_TRUE(job->train.bfloat16);
+  EXPECT_NE(mistake("passes = 2", "passes = 2\ncompute = \"fp16\"").find("'bf16'"),
+            std::string::npos);
+}
+
 TEST_F(JobConfigTest, ReadsTheKeysOfAnEmbedding) {
   const auto job =
       read_job(edited("size = 4", "size = 4\npooling = \"concat\"\nlength = 3\npadding_id = -1"));

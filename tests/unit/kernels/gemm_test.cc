@@ -1,5 +1,8 @@
 #include "engine/kernels/gemm.h"
 
+#include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <limits>
 #include <thread>
 #include <vector>
@@ -7,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/rng.h"
+#include "engine/kernels/avx512_gemm.h"
 #include "engine/kernels/reference.h"
 
 namespace paddle::kernels {
@@ -46,6 +50,50 @@ TEST(Gemm, MatchesReferenceForEveryTransposeAndShape) {
         }
       }
     }
+  }
+}
+
+float round_to_bfloat16(float value) {
+  auto bits = std::bit_cast<std::uint32_t>(value);
+  bits += 0x7fffU + ((bits >> 16U) & 1U);  // to nearest, ties to even
+  return std::bit_cast<float>(bits & 0xffff0000U);
+}
+
+TEST(Gemm, RoundsOnlyTheFactorsToBfloat16) {
+  if (!can_compute(Compute::kBfloat16)) GTEST_SKIP() << "the CPU has no AVX512-BF16";
+  const std::size_t shapes[][3] = {
+      {3, 16, 1}, {17, 33, 31}, {300, 50, 64}, {15, 2081, 9}, {29, 40, 1201}};
+  for (const auto& [m, n, k] : shapes) {
+    for (const Transpose ta : {Transpose::kNo, Transpose::kYes}) {
+      for (const Transpose tb : {Transpose::kNo, Transpose::kYes}) {
+        const auto a = random_floats(m * k, 1);
+        const auto b = random_floats(k * n, 2);
+        std::vector<double> da, db;
+        for (const float value : a) da.push_back(round_to_bfloat16(value));
+        for (const float value : b) db.push_back(round_to_bfloat16(value));
+        auto c = random_floats(m * n, 3);
+        std::vector<double> dc(c.begin(), c.end());
+        gemm(Compute::kBfloat16, ta, tb, m, n, k, a.data(), b.data(), true, c.data());
+        reference::gemm(ta, tb, m, n, k, da.data(), db.data(), true, dc.data());
+        for (std::size_t i = 0; i < c.size(); ++i) ASSERT_NEAR(c[i], dc[i], 1e-4) << m << n << k;
+      }
+    }
+  }
+}
+
+// A row's sums do not depend on how many rows there are, so that examples may be dealt to threads.
+TEST(Gemm, GivesARowTheSameBitsAmongFewAndMany) {
+  for (const Compute compute : {Compute::kFloat32, Compute::kBfloat16}) {
+    if (!has_avx512_gemm(compute)) continue;
+    const auto a = random_floats(301 * 270, 1);
+    const auto b = random_floats(270 * 37, 2);
+    std::vector<float> all(301 * 37);
+    std::vector<float> last(37);
+    gemm(compute, Transpose::kNo, Transpose::kNo, 301, 37, 270, a.data(), b.data(), false,
+         all.data());
+    gemm(compute, Transpose::kNo, Transpose::kNo, 1, 37, 270, a.data() + 300 * 270, b.data(), false,
+         last.data());
+    EXPECT_TRUE(std::equal(last.begin(), last.end(), all.end() - 37));
   }
 }
 

@@ -1,9 +1,12 @@
 #include "engine/param/initial.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "engine/base/rng.h"
 
 namespace paddle::param {
 namespace {
@@ -54,6 +57,21 @@ TEST(InitialTest, HasTheMomentsAskedFor) {
   const double mean = sum / static_cast<double>(values.size());
   EXPECT_NEAR(mean, 2, 0.01);
   EXPECT_NEAR(std::sqrt(squares / static_cast<double>(values.size()) - mean * mean), 0.5, 0.01);
+}
+
+// Each element is Box-Muller's normal of its own random numbers, as the C library computes it.
+TEST(InitialTest, AreTheGeneratorsNormals) {
+  constexpr std::size_t kWidth = 4001;
+  std::vector<float> row(kWidth);
+  fill_initial_row(row, spec_of("_proj", 0.5F, 2), 3, 11);
+  Rng rng(hash_combine(hash_combine(3, stable_hash("_proj")), 11));
+  std::size_t rounded_otherwise = 0;
+  for (const float value : row) {
+    const double expected = 0.5 + 2 * rng.normal();
+    ASSERT_NEAR(value, expected, 3e-7 * std::max(1.0, std::fabs(expected)));
+    if (value != static_cast<float>(expected)) ++rounded_otherwise;
+  }
+  EXPECT_LE(rounded_otherwise, 1U);
 }
 
 TEST(InitialTest, ZeroDeviationIsTheMean) {

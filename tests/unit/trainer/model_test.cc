@@ -56,7 +56,8 @@ nn::Batch batch(std::size_t size) {
 
 // One step from the same values, whatever the threads.
 struct Step {
-  explicit Step(std::uint32_t threads, std::size_t size) : model(*Model::build(job(threads))) {
+  Step(std::uint32_t threads, std::size_t size) : Step(job(threads), size) {}
+  Step(const config::JobConfig& job, std::size_t size) : model(*Model::build(job)) {
     Rng rng(5);
     const nn::Batch examples = batch(size);
     EXPECT_TRUE(model.prepare(examples, 1));
@@ -102,6 +103,87 @@ TEST(Model, TheSameThreadsGiveTheSameBits) {
   Step second(3, 101);
   EXPECT_EQ(first.model.dense()[0].gradient, second.model.dense()[0].gradient);
   EXPECT_EQ(first.model.rows()[0].gradients, second.model.rows()[0].gradients);
+}
+
+TEST(Model, RefusesBfloat16WhereTheCpuLacksIt) {
+  config::JobConfig bf16 = job(1);
+  bf16.train.bfloat16 = true;
+  const auto refused = Model::build(bf16, false);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kUsage);
+  EXPECT_NE(refused.error().message.find("AVX512-BF16"), std::string::npos);
+  EXPECT_TRUE(Model::build(job(1), false));
+}
+
+TEST(Model, Bfloat16IsNearFloat32) {
+  if (!kernels::can_compute(kernels::Compute::kBfloat16)) {
+    GTEST_SKIP() << "the CPU has no AVX512-BF16";
+  }
+  config::JobConfig wide = job(1);
+  wide.layers[1].size = 64;  // wide enough for bfloat16
+  Step exact(wide, 101);
+  wide.train.bfloat16 = true;
+  Step rounded(wide, 101);
+  EXPECT_NE(exact.score.cost, rounded.score.cost);
+  EXPECT_NEAR(rounded.score.cost, exact.score.cost, 0.01 * exact.score.cost);
+  const auto distance = [](const std::vector<float>& a, const std::vector<float>& b) {
+    double apart = 0;
+    double length = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      apart += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
+      length += std::pow(static_cast<double>(b[i]), 2);
+    }
+    return std::sqrt(apart / length);
+  };
+  for (std::size_t i = 0; i < exact.model.dense().size(); ++i) {
+    EXPECT_LT(distance(rounded.model.dense()[i].gradient, exact.model.dense()[i].gradient), 0.03);
+  }
+  EXPECT_LT(distance(rounded.model.rows()[0].gradients, exact.model.rows()[0].gradients), 0.03);
+}
+
+// Plain gradient descent on one batch; the mean cost of each step.
+std::vector<double> cost_curve(bool bfloat16) {
+  constexpr std::size_t kSteps = 60;
+  constexpr float kRate = 0.5F;
+  config::JobConfig learner = job(1);
+  learner.layers[1].size = 64;
+  learner.layers[1].activation = "tanh";
+  config::LayerConfig output = job(1).layers[1];
+  output.name = "classes";
+  output.inputs = {"output"};
+  output.size = 40;
+  learner.layers.insert(learner.layers.begin() + 2, output);
+  learner.layers[3].inputs = {"classes"};
+  learner.train.bfloat16 = bfloat16;
+  Model model = *Model::build(learner);
+  const nn::Batch examples = batch(200);
+  EXPECT_TRUE(model.prepare(examples, 1));
+  Rng rng(5);
+  for (DenseParameter& one : model.dense()) {
+    for (float& value : one.value) value = static_cast<float>(0.1 * rng.normal());
+  }
+  for (float& value : model.rows()[0].values) value = static_cast<float>(rng.normal());
+  std::vector<double> curve;
+  for (std::size_t step = 0; step < kSteps; ++step) {
+    curve.push_back(model.train(examples, step)->cost / 200);
+    for (DenseParameter& one : model.dense()) {
+      for (std::size_t i = 0; i < one.value.size(); ++i) one.value[i] -= kRate * one.gradient[i];
+    }
+  }
+  return curve;
+}
+
+TEST(Model, Bfloat16LearnsAsFloat32Does) {
+  if (!kernels::can_compute(kernels::Compute::kBfloat16)) {
+    GTEST_SKIP() << "the CPU has no AVX512-BF16";
+  }
+  const std::vector<double> exact = cost_curve(false);
+  const std::vector<double> rounded = cost_curve(true);
+  EXPECT_LT(exact.back(), 0.6 * exact.front());
+  EXPECT_NE(exact, rounded);
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    EXPECT_NEAR(rounded[i], exact[i], 0.01 * exact[i]) << i;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,56 @@
+#include "engine/nn/ids.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "engine/base/check.h"
+
+namespace paddle::nn {
+namespace {
+
+constexpr std::size_t kRadixFrom = 512;  // ids; below, comparing them is faster
+constexpr unsigned kDigitBits = 11;
+constexpr std::size_t kDigits = std::size_t{1} << kDigitBits;
+
+// Radix sort, least significant digit first; digits that are the same in all ids are passed over.
+void radix_sort(std::vector<std::uint64_t>& ids) {
+  std::uint64_t varying = 0;
+  for (const std::uint64_t id : ids) varying |= id ^ ids.front();
+  std::vector<std::uint64_t> sorted(ids.size());
+  for (unsigned shift = 0; shift < 64; shift += kDigitBits) {
+    if (((varying >> shift) & (kDigits - 1)) == 0) continue;
+    std::array<std::size_t, kDigits> starts{};
+    for (const std::uint64_t id : ids) ++starts[(id >> shift) & (kDigits - 1)];
+    std::size_t next = 0;
+    for (std::size_t& start : starts) next += std::exchange(start, next);
+    for (const std::uint64_t id : ids) sorted[starts[(id >> shift) & (kDigits - 1)]++] = id;
+    ids.swap(sorted);
+  }
+}
+
+}  // namespace
+
+void sort_unique(std::vector<std::uint64_t>& ids) {
+  if (ids.size() < kRadixFrom) {
+    std::sort(ids.begin(), ids.end());
+  } else {
+    radix_sort(ids);
+  }
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+}
+
+std::size_t row_of(std::span<const std::uint64_t> ids, std::uint64_t id) {
+  PADDLE_CHECK(!ids.empty());
+  // Without a branch on what is compared: the searches of many ids overlap.
+  const std::uint64_t* first = ids.data();
+  for (std::size_t left = ids.size(); left > 1;) {
+    const std::size_t half = left / 2;
+    first += first[half - 1] < id ? half : 0;
+    left -= half;
+  }
+  PADDLE_CHECK(*first == id);  // the view holds what collect_ids said
+  return static_cast<std::size_t>(first - ids.data());
+}
+
+}  // namespace paddle::nn
