@@ -12,6 +12,12 @@ namespace {
 
 // Each reservation is this many times the last one, so that moves are rare.
 constexpr std::size_t kGrowth = 8;
+constexpr std::size_t kPromotedPerCall = 2;  // huge pages
+#ifdef MADV_COLLAPSE
+constexpr int kCollapse = MADV_COLLAPSE;
+#else
+constexpr int kCollapse = 25;  // Linux 6.1, in headers of later ones
+#endif
 constexpr std::size_t kReservationMin = MemoryRegion::kHugePageBytes;
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) {
@@ -66,7 +72,19 @@ Status MemoryRegion::reserve(std::size_t bytes) {
   return {};
 }
 
+void MemoryRegion::promote(std::size_t used) {
+  if (used / 2 < huge_from_) return;
+  for (std::size_t i = 0; i < kPromotedPerCall && promoted_ < huge_from_; ++i) {
+    if (::madvise(data_ + promoted_, kHugePageBytes, kCollapse) != 0) {
+      promoted_ = huge_from_;  // not here, or not now: slower, not wrong
+      return;
+    }
+    promoted_ += kHugePageBytes;
+  }
+}
+
 void MemoryRegion::release_from(std::size_t bytes) {
+  promoted_ = std::min(promoted_, bytes / kHugePageBytes * kHugePageBytes);
   const std::size_t begin = round_up(bytes, kPageBytes);
   if (begin < capacity_) ::madvise(data_ + begin, capacity_ - begin, MADV_DONTNEED);
 }

@@ -29,6 +29,9 @@ class MemoryRegion {
   // Makes [0, bytes) usable; what is new reads as 0. May move the content: pages, not bytes.
   // kResource when the kernel refuses.
   Status reserve(std::size_t bytes);
+  // Once the first `used` bytes are twice those before huge_from: turns a few of the small pages
+  // there into huge ones with every call (some 0.1 ms each). Leaves them where the kernel refuses.
+  void promote(std::size_t used);
   // Gives the pages of [bytes, end) back; they read as 0 again.
   void release_from(std::size_t bytes);
 
@@ -42,11 +45,13 @@ class MemoryRegion {
     std::swap(huge_from_, other.huge_from_);
     std::swap(data_, other.data_);
     std::swap(capacity_, other.capacity_);
+    std::swap(promoted_, other.promoted_);
   }
 
   std::size_t huge_from_ = 0;
   std::byte* data_ = nullptr;
   std::size_t capacity_ = 0;
+  std::size_t promoted_ = 0;  // bytes before huge_from_ that were made huge pages
 };
 
 }  // namespace paddle::pserver

@@ -79,6 +79,7 @@ std::uint64_t RowIndex::bytes() const {
 }
 
 Status RowIndex::reserve(std::uint64_t count) {
+  memory_.promote(buckets_ * sizeof(RowBucket));
   std::uint64_t buckets = std::max(buckets_, first_buckets());
   while (ids_max(buckets) < size_ + count) buckets = grown(buckets);
   return memory_.reserve((std::max(end_, buckets) + kSpare) * sizeof(RowBucket));

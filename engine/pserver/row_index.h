@@ -44,17 +44,24 @@ class RowIndex {
   static std::uint64_t hash_of(std::uint64_t id) { return mix64(id) * kSpread; }
   static std::uint64_t id_of(std::uint64_t hash);
   std::uint64_t home(std::uint64_t hash) const {
-    const std::uint64_t old_home = scale(hash, old_buckets_);
     const std::uint64_t new_home = scale(hash, buckets_);
+    if (boundary_ == 0) return new_home;
+    const std::uint64_t old_home = scale(hash, old_buckets_);
     return old_home < boundary_ ? old_home : new_home;
   }
-  void prefetch(std::uint64_t home) const { __builtin_prefetch(&table()[home], 0, 3); }
+  void prefetch(std::uint64_t bucket) const { __builtin_prefetch(&table()[bucket], 0, 3); }
   // The id's number or kNone.
   std::uint32_t find_at(std::uint64_t home, std::uint64_t hash) const {
-    const RowBucket& bucket = table()[home];
-    const std::uint32_t number = find_in(bucket, hash);
-    return number != kNone || bucket.reach() == 0 ? number : find_behind(home, hash);
+    const std::uint32_t number = find_home(home, hash);
+    return number != kNone || !goes_behind(home) ? number : find_behind(home, hash);
   }
+  // The same in two steps, the second for the few ids that the first does not find and whose home
+  // goes on behind itself.
+  std::uint32_t find_home(std::uint64_t home, std::uint64_t hash) const {
+    return find_in(table()[home], hash);
+  }
+  bool goes_behind(std::uint64_t home) const { return table()[home].reach() > 0; }
+  std::uint32_t find_behind(std::uint64_t home, std::uint64_t hash) const;
   std::uint32_t find(std::uint64_t id) const {
     const std::uint64_t hash = hash_of(id);
     return find_at(home(hash), hash);
@@ -123,7 +130,6 @@ class RowIndex {
     }
     return kNone;
   }
-  std::uint32_t find_behind(std::uint64_t home, std::uint64_t hash) const;
 
   struct Place {
     std::uint64_t at;

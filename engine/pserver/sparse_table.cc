@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -10,7 +11,7 @@
 namespace paddle::pserver {
 namespace {
 
-constexpr std::size_t kAhead = 16;  // ids whose memory is on its way
+constexpr std::size_t kAhead = 40;  // ids whose memory is on its way: its latency, not the next
 constexpr std::size_t kLineFloats = 16;
 constexpr std::size_t kPrefetchLinesMax = 8;  // of a row; the hardware follows from there
 // Below, an unused part of a huge page would weigh more a row than translation costs.
@@ -22,9 +23,26 @@ constexpr std::uint64_t kRowsMin = 1024;
 // The same for a few bytes a row, whose small pages are few.
 constexpr std::uint64_t kSmallPageMarks = 16U << 20U;
 
+std::size_t lines_of(std::size_t floats) {
+  return std::min((floats + kLineFloats - 1) / kLineFloats, kPrefetchLinesMax);
+}
+
+// Rows whose lines are on their way, so that together they stay in the cache.
+std::size_t rows_ahead(std::size_t floats) {
+  return std::max<std::size_t>(8, kAhead / lines_of(floats));
+}
+
 std::size_t huge_from(std::uint64_t bytes_per_row, std::uint64_t rows = kSmallPageRows) {
   const std::uint64_t bytes = rows * bytes_per_row;
   return bytes / MemoryRegion::kHugePageBytes * MemoryRegion::kHugePageBytes;
+}
+
+// In line: a call for every row costs more than its bytes.
+void copy_row(const float* from, std::size_t width, float* to) {
+  constexpr std::size_t kStep = 4;
+  std::size_t i = 0;
+  for (; i + kStep <= width; i += kStep) std::memcpy(to + i, from + i, kStep * sizeof(float));
+  for (; i < width; ++i) to[i] = from[i];
 }
 
 // Stays at its largest value: so many updates count as infinitely many.
@@ -78,8 +96,8 @@ std::uint64_t SparseTable::bytes() const {
 void SparseTable::prefetch_row(std::uint32_t number, std::size_t floats) const {
   if (number == RowIndex::kNone) return;
   const float* const data = row_data(number);
-  const std::size_t lines = std::min((floats + kLineFloats - 1) / kLineFloats, kPrefetchLinesMax);
-  for (std::size_t i = 0; i < lines; ++i) __builtin_prefetch(data + i * kLineFloats, 0, 3);
+  for (std::size_t i = 0; i < lines_of(floats); ++i)
+    __builtin_prefetch(data + i * kLineFloats, 0, 3);
 }
 
 // Step by step over a block, which is faster than id by id: a wrong guess of a branch in one step
@@ -90,9 +108,18 @@ void SparseTable::find(std::span<const std::uint64_t> ids, Block& block) const {
     block.homes[i] = index_.home(block.hashes[i]);
   }
   for (std::size_t i = 0; i < std::min(kAhead, ids.size()); ++i) index_.prefetch(block.homes[i]);
+  std::size_t far = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (i + kAhead < ids.size()) index_.prefetch(block.homes[i + kAhead]);
-    block.numbers[i] = index_.find_at(block.homes[i], block.hashes[i]);
+    block.numbers[i] = index_.find_home(block.homes[i], block.hashes[i]);
+    block.far[far] = static_cast<std::uint16_t>(i);
+    if (block.numbers[i] != RowIndex::kNone || !index_.goes_behind(block.homes[i])) continue;
+    index_.prefetch(block.homes[i] + 1);
+    ++far;
+  }
+  for (std::size_t i = 0; i < far; ++i) {
+    const std::size_t at = block.far[i];
+    block.numbers[at] = index_.find_behind(block.homes[at], block.hashes[at]);
   }
 }
 
@@ -114,12 +141,16 @@ void SparseTable::read_plane(std::size_t plane, std::span<const std::uint64_t> i
     const auto part = ids.subspan(begin, std::min(kBlock, ids.size() - begin));
     find(part, block);
     float* at = to.data() + begin * width_;
+    const std::size_t ahead = rows_ahead(width_);
+    for (std::size_t i = 0; i < std::min(ahead, part.size()); ++i) {
+      prefetch_row(block.numbers[i], width_);
+    }
     for (std::size_t i = 0; i < part.size(); ++i, at += width_) {
-      if (i + kAhead < part.size()) prefetch_row(block.numbers[i + kAhead], width_);
+      if (i + ahead < part.size()) prefetch_row(block.numbers[i + ahead], width_);
       if (block.numbers[i] == RowIndex::kNone) {
         fill_absent(part[i], {at, width_});
       } else {
-        std::copy_n(row_data(block.numbers[i]) + plane * width_, width_, at);
+        copy_row(row_data(block.numbers[i]) + plane * width_, width_, at);
       }
     }
   }
@@ -141,6 +172,7 @@ Status SparseTable::reserve(std::uint64_t count) {
   }
   PADDLE_TRY_STATUS(index_.reserve(count));
   const std::uint64_t all = rows() + count;
+  arena_.promote(rows() * row_floats_ * sizeof(float));
   PADDLE_TRY_STATUS(arena_.reserve(all * row_floats_ * sizeof(float)));
   PADDLE_TRY_STATUS(entry_.reserve(count));
   if (expires()) PADDLE_TRY_STATUS(seen_.reserve(all * sizeof(std::uint16_t)));
@@ -174,8 +206,12 @@ void SparseTable::apply(float learning_rate, std::span<const std::uint64_t> ids,
     for (std::size_t i = 0; evicts() && i < part.size(); ++i) {
       if (block.numbers[i] != RowIndex::kNone) recency_.touch(block.numbers[i]);
     }
+    const std::size_t ahead = rows_ahead(row_floats_);
+    for (std::size_t i = 0; i < std::min(ahead, part.size()); ++i) {
+      prefetch_row(block.numbers[i], row_floats_);
+    }
     for (std::size_t i = 0; i < part.size(); ++i) {
-      if (i + kAhead < part.size()) prefetch_row(block.numbers[i + kAhead], row_floats_);
+      if (i + ahead < part.size()) prefetch_row(block.numbers[i + ahead], row_floats_);
       std::uint32_t number = block.numbers[i];
       if (number == RowIndex::kNone) {
         if (!entry_.takes_all() && !entry_.admits(part[i], pass_)) continue;

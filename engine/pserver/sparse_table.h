@@ -85,6 +85,7 @@ class SparseTable {
     std::array<std::uint64_t, kBlock> hashes;
     std::array<std::uint64_t, kBlock> homes;
     std::array<std::uint32_t, kBlock> numbers;
+    std::array<std::uint16_t, kBlock> far;  // those that do not lie in their home
   };
 
   bool expires() const { return spec_.table().expire_passes() > 0; }
