@@ -35,9 +35,16 @@ std::uint32_t header_crc(FrameHeaderBytes bytes) {
 
 }  // namespace
 
-FrameHeaderBytes encode_header(const FrameHeader& header, ByteSpan head, ByteSpan tail) {
+FrameHeaderBytes encode_header(const FrameHeader& header, ByteSpan head,
+                               std::span<const ByteSpan> tail) {
   PADDLE_CHECK(head.size() <= kFrameHeadBytesMax);
-  PADDLE_CHECK(head.size() + tail.size() <= kFramePayloadBytesMax);
+  std::size_t payload_bytes = head.size();
+  std::uint32_t payload_crc = crc32c(head);
+  for (const ByteSpan piece : tail) {
+    payload_bytes += piece.size();
+    payload_crc = crc32c(piece, payload_crc);
+  }
+  PADDLE_CHECK(payload_bytes <= kFramePayloadBytesMax);
   FrameHeaderBytes bytes{};
   std::byte* const at = bytes.data();
   const auto role = static_cast<std::uint32_t>(header.sender.role);
@@ -45,8 +52,7 @@ FrameHeaderBytes encode_header(const FrameHeader& header, ByteSpan head, ByteSpa
   store_le<std::uint8_t>(at + kVersionAt, kFrameVersion);
   store_le<std::uint8_t>(at + kTypeAt, header.type);
   store_le<std::uint16_t>(at + kFlagsAt, header.flags);
-  store_le<std::uint32_t>(at + kPayloadBytesAt,
-                          static_cast<std::uint32_t>(head.size() + tail.size()));
+  store_le<std::uint32_t>(at + kPayloadBytesAt, static_cast<std::uint32_t>(payload_bytes));
   store_le<std::uint64_t>(at + kJobTagAt, header.job_tag);
   store_le<std::uint32_t>(at + kSenderAt, (role << 24U) | (header.sender.index & kNodeIndexMask));
   store_le<std::uint32_t>(at + kIncarnationAt, header.incarnation);
@@ -55,7 +61,7 @@ FrameHeaderBytes encode_header(const FrameHeader& header, ByteSpan head, ByteSpa
   store_le<std::uint64_t>(at + kStepAt, header.step);
   store_le<std::uint16_t>(at + kLaneAt, header.lane);
   store_le<std::uint16_t>(at + kHeadBytesAt, static_cast<std::uint16_t>(head.size()));
-  store_le<std::uint32_t>(at + kPayloadCrcAt, crc32c(tail, crc32c(head)));
+  store_le<std::uint32_t>(at + kPayloadCrcAt, payload_crc);
   store_le<std::uint32_t>(at + kHeaderCrcAt, header_crc(bytes));
   return bytes;
 }

@@ -61,8 +61,12 @@ struct DecodedHeader {
 
 using FrameHeaderBytes = std::array<std::byte, kFrameHeaderBytes>;
 
-// The header for a frame whose payload is head followed by tail.
-FrameHeaderBytes encode_header(const FrameHeader& header, ByteSpan head, ByteSpan tail);
+// The header for a frame whose payload is head followed by the pieces of its tail.
+FrameHeaderBytes encode_header(const FrameHeader& header, ByteSpan head,
+                               std::span<const ByteSpan> tail);
+inline FrameHeaderBytes encode_header(const FrameHeader& header, ByteSpan head, ByteSpan tail) {
+  return encode_header(header, head, std::span(&tail, 1));
+}
 inline FrameHeaderBytes encode_header(const Frame& frame) {
   return encode_header(frame.header, as_bytes(frame.head), frame.tail);
 }

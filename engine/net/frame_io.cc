@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
+#include "engine/base/crc32c.h"
+
 namespace paddle::net {
 namespace {
 
-std::size_t frame_bytes(const Frame& frame) {
-  return kFrameHeaderBytes + frame.head.size() + frame.tail.size();
-}
+// What one read takes of a tail: little enough to be summed in the second-level cache.
+constexpr std::size_t kTailReadBytesMax = 256U << 10U;
+// A shorter place of a tail in pieces is filled from the buffer: a copy is cheaper than a read.
+constexpr std::size_t kPlaceReadBytesMin = 16U << 10U;
 
 // Appends what is left of `part` after skipping `skip` bytes, which is reduced by what was skipped.
 void gather(std::vector<ByteSpan>& parts, ByteSpan part, std::size_t& skip) {
@@ -30,8 +33,9 @@ void FrameReader::set_limits(std::size_t buffer_bytes, std::size_t payload_bytes
 }
 
 std::span<std::byte> FrameReader::space() {
-  if (decoded_ && head_filled_ == decoded_->head_bytes && tail_filled_ < decoded_->tail_bytes) {
-    return std::span(frame_.tail).subspan(tail_filled_);
+  if (reads_in_place()) {
+    const std::size_t left = places_[place_].size() - place_filled_;
+    return places_[place_].subspan(place_filled_, std::min(left, kTailReadBytesMax));
   }
   if (begin_ > 0) {
     std::copy(buffer_.begin() + static_cast<std::ptrdiff_t>(begin_),
@@ -43,13 +47,27 @@ std::span<std::byte> FrameReader::space() {
 }
 
 void FrameReader::commit(std::size_t count) {
-  if (decoded_ && head_filled_ == decoded_->head_bytes && tail_filled_ < decoded_->tail_bytes) {
-    PADDLE_CHECK(count <= frame_.tail.size() - tail_filled_);
-    tail_filled_ += count;
+  if (reads_in_place()) {
+    PADDLE_CHECK(count <= places_[place_].size() - place_filled_);
+    take_tail(count);
     return;
   }
   PADDLE_CHECK(count <= buffer_.size() - end_);
   end_ += count;
+}
+
+// The tail lies in one piece, or its next piece is long; what is in the buffer comes before.
+bool FrameReader::reads_in_place() const {
+  if (!is_in_tail_ || !has_tail_left() || buffered() > 0) return false;
+  return places_.size() == 1 || places_[place_].size() - place_filled_ >= kPlaceReadBytesMin;
+}
+
+void FrameReader::take_tail(std::size_t count) {
+  payload_crc_ = crc32c(places_[place_].subspan(place_filled_, count), payload_crc_);
+  place_filled_ += count;
+  if (place_filled_ < places_[place_].size()) return;
+  ++place_;
+  place_filled_ = 0;
 }
 
 Status FrameReader::start_frame() {
@@ -60,37 +78,66 @@ Status FrameReader::start_frame() {
   decoded_ = decoded;
   frame_.header = decoded.header;
   frame_.head.resize(decoded.head_bytes);
-  frame_.tail.resize(decoded.tail_bytes);
   head_filled_ = 0;
-  tail_filled_ = 0;
+  is_in_tail_ = false;
   return {};
 }
 
-Result<std::optional<Frame>> FrameReader::next() {
+void FrameReader::start_tail(const TailPlace& place) {
+  payload_crc_ = crc32c(as_bytes(frame_.head));
+  is_in_tail_ = true;
+  places_.clear();
+  place_ = 0;
+  place_filled_ = 0;
+  const std::size_t tail_bytes = decoded_->tail_bytes;
+  if (tail_bytes == 0) return;
+  if (place) places_ = place(frame_.header, frame_.head, tail_bytes);
+  std::erase_if(places_, [](std::span<std::byte> one) { return one.empty(); });
+  is_placed_ = !places_.empty();
+  if (!is_placed_) {
+    frame_.tail.resize(tail_bytes);
+    places_.emplace_back(frame_.tail);
+  }
+  std::size_t placed = 0;
+  for (const auto one : places_) placed += one.size();
+  PADDLE_CHECK(placed == tail_bytes);
+}
+
+Result<std::optional<Frame>> FrameReader::next(const TailPlace& place) {
   if (!decoded_) {
     if (buffered() < kFrameHeaderBytes) return std::optional<Frame>();
     PADDLE_TRY_STATUS(start_frame());
   }
-  const auto take = [this](std::byte* to, std::size_t filled, std::size_t wanted) {
-    const std::size_t count = std::min(wanted - filled, buffered());
-    std::copy_n(buffer_.data() + begin_, count, to + filled);
+  const auto take = [this](void* to, std::size_t wanted) {
+    const std::size_t count = std::min(wanted, buffered());
+    if (count > 0) std::memcpy(to, buffer_.data() + begin_, count);
     begin_ += count;
-    return filled + count;
+    return count;
   };
-  head_filled_ =
-      take(reinterpret_cast<std::byte*>(frame_.head.data()), head_filled_, decoded_->head_bytes);
-  if (head_filled_ < decoded_->head_bytes) return std::optional<Frame>();
-  tail_filled_ = take(frame_.tail.data(), tail_filled_, decoded_->tail_bytes);
-  if (tail_filled_ < decoded_->tail_bytes) return std::optional<Frame>();
-  PADDLE_TRY_STATUS(check_payload(*decoded_, as_bytes(frame_.head), frame_.tail));
+  if (!is_in_tail_) {
+    head_filled_ += take(frame_.head.data() + head_filled_, frame_.head.size() - head_filled_);
+    if (head_filled_ < frame_.head.size()) return std::optional<Frame>();
+    start_tail(place);
+  }
+  while (has_tail_left() && buffered() > 0) {
+    const auto left = places_[place_].subspan(place_filled_);
+    take_tail(take(left.data(), left.size()));
+  }
+  if (has_tail_left()) return std::optional<Frame>();
+  if (payload_crc_ != decoded_->payload_crc) {
+    return Error{Errc::kData, "frame payload is corrupt (CRC32C differs)", ""};
+  }
   decoded_.reset();
+  is_in_tail_ = false;
+  is_placed_ = false;
   return std::optional<Frame>(std::exchange(frame_, Frame{}));
 }
 
-void FrameWriter::push(Frame&& frame) {
-  queued_bytes_ += frame_bytes(frame);
-  const FrameHeaderBytes header = encode_header(frame);
-  queue_.push_back({header, std::move(frame)});
+void FrameWriter::push(Frame&& frame, ByteSpan view) {
+  const ByteSpan tail[] = {frame.tail, view};
+  const FrameHeaderBytes header = encode_header(frame.header, as_bytes(frame.head), tail);
+  queue_.push_back({header, std::move(frame), view});
+  queued_bytes_ += queue_.back().bytes();
 }
 
 Result<bool> FrameWriter::flush(Stream& stream) {
@@ -99,10 +146,11 @@ Result<bool> FrameWriter::flush(Stream& stream) {
     parts.clear();
     std::size_t skip = written_;
     for (const Entry& entry : queue_) {
-      if (parts.size() + 3 > kGatherPartsMax) break;
+      if (parts.size() + 4 > kGatherPartsMax) break;
       gather(parts, entry.header, skip);
       gather(parts, as_bytes(entry.frame.head), skip);
       gather(parts, entry.frame.tail, skip);
+      gather(parts, entry.view, skip);
     }
     PADDLE_TRY(const std::size_t count, stream.write_some(parts));
     if (count == 0) return false;
@@ -111,11 +159,15 @@ Result<bool> FrameWriter::flush(Stream& stream) {
   return true;
 }
 
+void FrameWriter::keep_views() {
+  for (Entry& entry : queue_) append_bytes(entry.frame.tail, std::exchange(entry.view, {}));
+}
+
 void FrameWriter::consume(std::size_t count) {
   queued_bytes_ -= count;
   written_ += count;
-  while (!queue_.empty() && written_ >= frame_bytes(queue_.front().frame)) {
-    written_ -= frame_bytes(queue_.front().frame);
+  while (!queue_.empty() && written_ >= queue_.front().bytes()) {
+    written_ -= queue_.front().bytes();
     queue_.pop_front();
   }
 }

@@ -53,6 +53,7 @@ class Exchange {
   }
 
   void deliver(std::vector<Outgoing>&& out) {
+    keep_views(out);
     for (Outgoing& outgoing : out) {
       Inbox& to = inbox(outgoing.to);
       if (!to.open) continue;
@@ -72,11 +73,14 @@ class LocalLink final : public Link {
       : exchange_(std::move(exchange)), id_(id), self_(self) {}
   ~LocalLink() override { exchange_->disconnect(id_); }
 
-  Status send(Frame frame, TimePoint /*deadline*/) override {
+  Status send(Frame frame, std::span<const ByteSpan> pieces, TimePoint /*deadline*/) override {
     frame.header.sender = self_;
+    for (const ByteSpan piece : pieces) append_bytes(frame.tail, piece);
     return exchange_->send(id_, std::move(frame));
   }
-  Result<Frame> receive(TimePoint /*deadline*/) override { return exchange_->receive(id_); }
+  Result<Frame> receive(TimePoint /*deadline*/, const TailPlace& /*place*/) override {
+    return exchange_->receive(id_);
+  }
   std::string peer() const override { return "local"; }
 
  private:

@@ -52,20 +52,22 @@ class TcpLink final : public Link {
   Status handshake(const Secret& secret, TimePoint deadline) {
     PADDLE_TRY(const Nonce nonce, random_nonce());
     ClientSession session({secret, self_, incarnation_, job_tag_}, nonce);
-    PADDLE_TRY_STATUS(write(session.hello(), deadline));
+    PADDLE_TRY_STATUS(write(session.hello(), {}, deadline));
     while (!session.established()) {
-      PADDLE_TRY(Frame frame, read(deadline));
+      PADDLE_TRY(Frame frame, read(deadline, {}));
       PADDLE_TRY(std::optional<Frame> answer, session.on_frame(frame));
-      if (answer) PADDLE_TRY_STATUS(write(*answer, deadline));
+      if (answer) PADDLE_TRY_STATUS(write(*answer, {}, deadline));
     }
     reader_.set_limits(kReadBufferBytes, kFramePayloadBytesMax);
     return {};
   }
 
-  Status send(Frame frame, TimePoint deadline) override {
-    return named(write(frame, deadline));
+  Status send(Frame frame, std::span<const ByteSpan> pieces, TimePoint deadline) override {
+    return named(write(frame, pieces, deadline));
   }
-  Result<Frame> receive(TimePoint deadline) override { return named(read(deadline)); }
+  Result<Frame> receive(TimePoint deadline, const TailPlace& place) override {
+    return named(read(deadline, place));
+  }
   std::string peer() const override { return peer_; }
 
  private:
@@ -82,21 +84,21 @@ class TcpLink final : public Link {
   }
 
   // The tail is not copied. The session's identity is stamped on every frame.
-  Status write(const Frame& frame, TimePoint deadline) {
+  Status write(const Frame& frame, std::span<const ByteSpan> pieces, TimePoint deadline) {
     if (broken_) return *broken_;
     FrameHeader stamped = frame.header;
     stamped.sender = self_;
     stamped.incarnation = incarnation_;
     stamped.job_tag = job_tag_;
-    const auto header = encode_header(stamped, as_bytes(frame.head), frame.tail);
-    const ByteSpan parts[] = {header, as_bytes(frame.head), frame.tail};
-    std::size_t begin = 0;
-    ByteSpan left[3];
-    std::copy(std::begin(parts), std::end(parts), left);
-    for (;;) {
-      while (begin < 3 && left[begin].empty()) ++begin;
-      if (begin == 3) return {};
-      auto written = stream_->write_some(std::span(left).subspan(begin));
+    parts_.assign({ByteSpan(), as_bytes(frame.head), frame.tail});
+    parts_.insert(parts_.end(), pieces.begin(), pieces.end());
+    const auto header = encode_header(stamped, parts_[1], std::span(parts_).subspan(2));
+    parts_[0] = header;
+    for (std::size_t begin = 0;;) {
+      while (begin < parts_.size() && parts_[begin].empty()) ++begin;
+      if (begin == parts_.size()) return {};
+      const auto left = std::span(parts_).subspan(begin);
+      auto written = stream_->write_some(left.first(std::min(left.size(), kGatherPartsMax)));
       if (!written) return fail(std::move(written).error());
       // Part of a frame may be out: a deadline here ends the connection.
       if (*written == 0) {
@@ -105,7 +107,7 @@ class TcpLink final : public Link {
         }
       }
       std::size_t count = *written;
-      for (std::size_t i = begin; i < 3 && count > 0; ++i) {
+      for (std::size_t i = 0; i < left.size() && count > 0; ++i) {
         const std::size_t part = std::min(count, left[i].size());
         left[i] = left[i].subspan(part);
         count -= part;
@@ -113,10 +115,10 @@ class TcpLink final : public Link {
     }
   }
 
-  Result<Frame> read(TimePoint deadline) {
+  Result<Frame> read(TimePoint deadline, const TailPlace& place) {
     if (broken_) return *broken_;
     for (;;) {
-      auto frame = reader_.next();
+      auto frame = reader_.next(place);
       if (!frame) return fail(std::move(frame).error()).error();
       if (*frame) return std::move(**frame);
       auto count = stream_->read_some(reader_.space());
@@ -124,7 +126,11 @@ class TcpLink final : public Link {
       if (*count > 0) {
         reader_.commit(*count);
       } else {
-        PADDLE_TRY_STATUS(wait_ready(fd_.get(), POLLIN, deadline));
+        auto ready = wait_ready(fd_.get(), POLLIN, deadline);
+        if (ready) continue;
+        // The rest of a placed tail would be written to where the caller may have left.
+        if (reader_.is_placing()) return fail(std::move(ready).error()).error();
+        return std::move(ready).error();
       }
     }
   }
@@ -132,6 +138,7 @@ class TcpLink final : public Link {
   UniqueFd fd_;
   std::unique_ptr<Stream> stream_;
   FrameReader reader_;
+  std::vector<ByteSpan> parts_;  // of the frame being written
   std::string peer_;
   NodeId self_;
   std::uint32_t incarnation_;

@@ -60,7 +60,8 @@ class TcpServerImpl final : public TcpServer {
   void on_handshake(Connection& connection, const Frame& frame);
 
   void dispatch(std::vector<Outgoing>&& out);
-  void enqueue(Connection& connection, Frame&& frame, bool close_after);
+  void enqueue(Connection& connection, Frame&& frame, ByteSpan view, bool close_after);
+  void keep_views();
   void settle();
   void flush(Connection& connection);
   void doom(Connection& connection, std::string why);
@@ -82,6 +83,7 @@ class TcpServerImpl final : public TcpServer {
   PeerId next_id_ = 1;
   std::map<PeerId, std::unique_ptr<Connection>> connections_;  // in order of arrival
   std::size_t unproven_ = 0;
+  std::vector<PeerId> viewing_;  // to whom views may still be waiting
   std::vector<PeerId> touched_;  // to flush or to remove at the end of this wake-up
   TimePoint refusal_logged_{};
   std::uint64_t refusals_unlogged_ = 0;
@@ -189,6 +191,7 @@ void TcpServerImpl::tick() {
     }
   }
   if (!stopping_) {
+    keep_views();
     std::vector<Outgoing> out;
     handler_.on_tick(now, out);
     dispatch(std::move(out));
@@ -273,6 +276,7 @@ void TcpServerImpl::on_frame(Connection& connection, Frame&& frame) {
     log_refused(connection, identity.error().message);
     return doom(connection, identity.error().message);
   }
+  keep_views();
   std::vector<Outgoing> out;
   handler_.on_frame(clock_.now(), connection.id, std::move(frame), out);
   dispatch(std::move(out));
@@ -286,7 +290,7 @@ void TcpServerImpl::on_handshake(Connection& connection, const Frame& frame) {
   }
   const bool refused = answer->header.type == kRefused;
   if (refused) log_refused(connection, "handshake refused");
-  enqueue(connection, std::move(*answer), refused);
+  enqueue(connection, std::move(*answer), {}, refused);
   if (connection.session.proven()) {
     --unproven_;
     connection.reader.set_limits(kReadBufferBytes, kFramePayloadBytesMax);
@@ -299,13 +303,15 @@ void TcpServerImpl::dispatch(std::vector<Outgoing>&& out) {
     if (found == connections_.end()) continue;
     outgoing.frame.header.job_tag = options_.job_tag;
     outgoing.frame.header.sender = options_.self;
-    enqueue(*found->second, std::move(outgoing.frame), outgoing.close_after);
+    enqueue(*found->second, std::move(outgoing.frame), outgoing.view, outgoing.close_after);
   }
 }
 
-void TcpServerImpl::enqueue(Connection& connection, Frame&& frame, bool close_after) {
+void TcpServerImpl::enqueue(Connection& connection, Frame&& frame, ByteSpan view,
+                            bool close_after) {
   if (!connection.doomed.empty() || connection.close_when_flushed) return;
-  connection.writer.push(std::move(frame));
+  if (!view.empty()) viewing_.push_back(connection.id);
+  connection.writer.push(std::move(frame), view);
   connection.close_when_flushed = close_after;
   touched_.push_back(connection.id);
   if (connection.writer.queued_bytes() > kOutboundBytesMax) {
@@ -313,6 +319,15 @@ void TcpServerImpl::enqueue(Connection& connection, Frame&& frame, bool close_af
                 connection.writer.queued_bytes(), kOutboundBytesMax);
     doom(connection, "it does not read its replies");
   }
+}
+
+// Before any call of the handler, which may change what the views show. Most are written by then.
+void TcpServerImpl::keep_views() {
+  for (const PeerId id : viewing_) {
+    const auto found = connections_.find(id);
+    if (found != connections_.end()) found->second->writer.keep_views();
+  }
+  viewing_.clear();
 }
 
 // Ends a wake-up: one gathered write per touched connection, then removals, whose handler calls may
@@ -367,6 +382,7 @@ void TcpServerImpl::remove(PeerId id) {
     return;
   }
   if (stopping_) return;
+  keep_views();
   std::vector<Outgoing> out;
   handler_.on_disconnect(clock_.now(), id, out);
   dispatch(std::move(out));

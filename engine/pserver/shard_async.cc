@@ -67,6 +67,7 @@ void Shard::try_apply(std::vector<net::Outgoing>& out) {
 }
 
 void Shard::apply(Trainer& trainer, std::vector<net::Outgoing>& out) {
+  net::keep_views(out);
   const Push* const push = &*trainer.push;
   const std::uint64_t lag = updates_ - trainer.seen_updates;
   const float ratio = set_->async_lagged_grad_discard_ratio();

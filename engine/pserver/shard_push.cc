@@ -208,6 +208,7 @@ void Shard::try_commit(TimePoint now, std::vector<net::Outgoing>& out) {
     pushes.push_back(&*trainer.push);
   }
   if (pushes.empty()) return;
+  net::keep_views(out);
   std::uint64_t samples = 0;
   for (const Push* push : pushes) samples += push->samples;
   const float learning_rate = next_learning_rate(samples);
@@ -243,16 +244,14 @@ void Shard::reply_pushed(Trainer& trainer, std::uint64_t request, bool is_discar
   message.set_step(step_);
   message.set_last_applied(trainer.last_applied);
   message.set_discarded(is_discarded);
-  Bytes tail;
-  if (dense_ && dense_->values().size_bytes() <= kTransferBytesMax) {
-    message.set_has_values(true);
-    append_bytes(tail, dense_->values());
-  }
+  const bool has_values = dense_ && dense_->values().size_bytes() <= kTransferBytesMax;
+  message.set_has_values(has_values);
   trainer.seen_updates = updates_;
-  if (compensation_ && message.has_values()) {
+  if (compensation_ && has_values) {
     compensation_->on_values(trainer.id, 0, dense_->values());
   }
-  reply(trainer, FrameType::kPushed, message, std::move(tail), out);
+  reply(trainer, FrameType::kPushed, message, {}, out);
+  if (has_values) out.back().view = bytes_of(dense_->values());
 }
 
 }  // namespace paddle::pserver

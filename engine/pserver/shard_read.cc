@@ -109,13 +109,12 @@ Shard::Refused Shard::on_pull_dense(Call& call, const wire::PullDense& message) 
   answer.set_request(call.request);
   answer.set_step(step_);
   answer.set_update_count(dense_->update_count(message.offset()));
-  Bytes tail;
-  append_bytes(tail, *values);
   call.trainer.seen_updates = updates_;
   if (compensation_ && message.plane() == 0) {
     compensation_->on_values(call.trainer.id, message.offset(), *values);
   }
-  reply(call.trainer, FrameType::kDenseValues, answer, std::move(tail), call.out);
+  reply(call.trainer, FrameType::kDenseValues, answer, {}, call.out);
+  call.out.back().view = bytes_of(*values);
   return {};
 }
 

@@ -39,6 +39,7 @@ class ClientLane {
   const Frame* on_tick(TimePoint now);
 
   bool is_open() const { return is_open_; }
+  std::uint64_t request() const { return request_; }  // the last one's number
   std::uint64_t last_applied() const { return last_applied_; }
   std::uint64_t step() const { return step_; }
   std::uint64_t passes_finished() const { return passes_finished_; }

@@ -23,8 +23,8 @@ Error ClientLanes::malformed(std::size_t lane, std::string_view what) const {
   return Error{Errc::kData, fmt::format("{}: malformed {} of an answer", name(lane), what), ""};
 }
 
-Status ClientLanes::deliver(std::size_t lane, Frame frame) {
-  auto sent = lanes_[lane].link->send(std::move(frame), clock_.now() + deadline_);
+Status ClientLanes::deliver(std::size_t lane, Frame frame, std::span<const ByteSpan> pieces) {
+  auto sent = lanes_[lane].link->send(std::move(frame), pieces, clock_.now() + deadline_);
   if (!sent) return std::move(sent).error().with(name(lane));
   return {};
 }
@@ -36,7 +36,7 @@ Error ClientLanes::late(std::size_t lane, const Error& cause) const {
   return error;
 }
 
-Result<Frame> ClientLanes::receive(std::size_t lane, FrameType type) {
+Result<Frame> ClientLanes::receive(std::size_t lane, FrameType type, const net::TailPlace& place) {
   Lane& to = lanes_[lane];
   const TimePoint started = clock_.now();
   TimePoint heard = started;
@@ -45,7 +45,7 @@ Result<Frame> ClientLanes::receive(std::size_t lane, FrameType type) {
     const Duration patience = to.core.waits_for_connected() ? kPeerDeadline : deadline_;
     const TimePoint quiet_since = std::max(started, to.core.last_progress());
     const TimePoint until = std::min(heard + deadline_, quiet_since + patience);
-    auto frame = to.link->receive(until);
+    auto frame = to.link->receive(until, place);
     if (!frame) return late(lane, frame.error());
     heard = clock_.now();
     auto answer = to.core.on_frame(*std::move(frame), heard);

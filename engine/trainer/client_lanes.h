@@ -25,11 +25,13 @@ class ClientLanes {
   const ClientLane& at(std::size_t lane) const { return lanes_[lane].core; }
 
   template <class Message>
-  Status send(std::size_t lane, FrameType type, const Message& message, Bytes tail) {
-    return deliver(lane, lanes_[lane].core.request(type, message, std::move(tail), clock_.now()));
+  Status send(std::size_t lane, FrameType type, const Message& message, Bytes tail,
+              std::span<const ByteSpan> pieces = {}) {
+    return deliver(lane, lanes_[lane].core.request(type, message, std::move(tail), clock_.now()),
+                   pieces);
   }
-  // The answer, of this type; errors name the port.
-  Result<Frame> receive(std::size_t lane, FrameType type);
+  // The answer, of this type; errors name the port. `place` may be asked about other frames too.
+  Result<Frame> receive(std::size_t lane, FrameType type, const net::TailPlace& place = {});
 
   template <class Message>
   Result<Frame> exchange(std::size_t lane, FrameType type, const Message& message, Bytes tail,
@@ -52,7 +54,7 @@ class ClientLanes {
   };
 
   std::string name(std::size_t lane) const;
-  Status deliver(std::size_t lane, Frame frame);
+  Status deliver(std::size_t lane, Frame frame, std::span<const ByteSpan> pieces);
   Error late(std::size_t lane, const Error& cause) const;
 
   std::string kind_;

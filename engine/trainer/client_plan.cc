@@ -1,6 +1,7 @@
 #include "engine/trainer/client_plan.h"
 
 #include <algorithm>
+#include <array>
 
 #include "engine/param/parameter_set.h"
 #include "engine/param/partition.h"
@@ -35,18 +36,41 @@ DensePlan plan_dense(const wire::ParameterSet& set) {
   return plan;
 }
 
-void gather(std::span<const DensePiece> pieces, std::span<const DenseParameter* const> from,
-            std::uint64_t offset, std::span<float> to) {
+std::vector<ByteSpan> gather(std::span<const DensePiece> pieces,
+                             std::span<const DenseParameter* const> from, std::uint64_t offset,
+                             std::uint64_t count) {
+  static constexpr std::array<float, 4096> kZeros{};
+  std::vector<ByteSpan> parts;
   for_each_overlap(
-      pieces, offset, to.size(),
-      [&](const DensePiece& piece, std::uint64_t element, std::uint64_t at, std::uint64_t count) {
+      pieces, offset, count,
+      [&](const DensePiece& piece, std::uint64_t element, std::uint64_t, std::uint64_t left) {
         const DenseParameter* const parameter = from[piece.parameter];
-        if (parameter == nullptr || parameter->gradient.empty()) {
-          std::fill_n(to.begin() + static_cast<std::ptrdiff_t>(at), count, 0.0F);
-        } else {
-          std::copy_n(parameter->gradient.data() + element, count, to.data() + at);
+        if (parameter != nullptr && !parameter->gradient.empty()) {
+          parts.push_back(bytes_of(std::span(parameter->gradient).subspan(element, left)));
+          return;
+        }
+        for (std::uint64_t some = 0; left > 0; left -= some) {
+          some = std::min<std::uint64_t>(left, kZeros.size());
+          parts.push_back(bytes_of(std::span(kZeros).first(some)));
         }
       });
+  return parts;
+}
+
+std::vector<std::span<std::byte>> places(std::span<const DensePiece> pieces, std::uint64_t offset,
+                                         std::uint64_t count, std::span<DenseParameter* const> of) {
+  std::vector<std::span<std::byte>> parts;
+  bool is_whole = true;
+  for_each_overlap(
+      pieces, offset, count,
+      [&](const DensePiece& piece, std::uint64_t element, std::uint64_t, std::uint64_t some) {
+        DenseParameter* const parameter = of[piece.parameter];
+        is_whole = is_whole && parameter != nullptr;
+        if (!is_whole) return;
+        const auto values = std::span(parameter->value).subspan(element, some);
+        parts.push_back({reinterpret_cast<std::byte*>(values.data()), values.size_bytes()});
+      });
+  return is_whole ? parts : std::vector<std::span<std::byte>>();
 }
 
 void scatter(std::span<const DensePiece> pieces, std::span<const float> from, std::uint64_t offset,

@@ -25,10 +25,15 @@ struct DensePlan {
 };
 DensePlan plan_dense(const wire::ParameterSet& set);
 
-// Elements [offset, offset + count) of a shard out of, or into, the parameters (by parameter index;
-// null: zeros, skipped).
-void gather(std::span<const DensePiece> pieces, std::span<const DenseParameter* const> from,
-            std::uint64_t offset, std::span<float> to);
+// Where the gradients of elements [offset, offset + count) of a shard lie, in order; zeros where a
+// parameter (by index) is null or has none.
+std::vector<ByteSpan> gather(std::span<const DensePiece> pieces,
+                             std::span<const DenseParameter* const> from, std::uint64_t offset,
+                             std::uint64_t count);
+// Where their values lie; nothing when a parameter is null.
+std::vector<std::span<std::byte>> places(std::span<const DensePiece> pieces, std::uint64_t offset,
+                                         std::uint64_t count, std::span<DenseParameter* const> of);
+// Copies values into the parameters that are not null.
 void scatter(std::span<const DensePiece> pieces, std::span<const float> from, std::uint64_t offset,
              std::span<DenseParameter* const> to);
 

@@ -143,9 +143,16 @@ Result<std::vector<float>> ParameterClientImpl::pull_range(std::size_t shard, st
 }
 
 Status ParameterClientImpl::pull_shard(std::size_t shard, std::span<DenseParameter* const> to) {
-  std::uint64_t update_count = 0;
-  PADDLE_TRY(const auto values, pull_range(shard, 0, 0, plan_.sizes[shard], update_count));
-  scatter(plan_.pieces[shard], values, 0, to);
+  const std::uint64_t floats_max = options_.transfer_bytes / sizeof(float);
+  for (std::uint64_t done = 0; done < plan_.sizes[shard]; done += floats_max) {
+    wire::PullDense pull;
+    pull.set_offset(done);
+    pull.set_count(std::min(plan_.sizes[shard] - done, floats_max));
+    PADDLE_TRY_STATUS(dense_.send(shard, FrameType::kPullDense, pull, {}));
+    wire::DenseValues answer;
+    PADDLE_TRY_STATUS(
+        receive_values(shard, FrameType::kDenseValues, done, pull.count(), to, answer));
+  }
   return {};
 }
 

@@ -42,6 +42,7 @@ class ParameterClientImpl final : public ParameterClient {
     wire::PushDense dense;
     wire::PushRows rows;
     Bytes tail;
+    std::vector<ByteSpan> pieces;  // of gradients, where they lie
   };
 
   // Calls one of both sets of lanes after the other: all requests are out before the first answer
@@ -64,7 +65,13 @@ class ParameterClientImpl final : public ParameterClient {
                               std::span<const SparseRows> tables) const;
   Status send_part(ClientLanes& lanes, std::size_t lane, Part&& part);
   using PartLists = std::vector<std::vector<Part>>;  // by shard; empty: nothing goes to this kind
-  Status push_parts(PartLists& dense, PartLists& sparse, std::vector<Frame>& dense_answers);
+  // Dense values that come back go to `to`.
+  Status push_parts(PartLists& dense, PartLists& sparse, std::span<DenseParameter* const> to);
+  // The answer to a request for elements [offset, offset + count) of a dense shard: their values go
+  // to `to`, read straight into it where that is whole. Half-written when the link fails.
+  template <class Answer>
+  Status receive_values(std::size_t shard, FrameType type, std::uint64_t offset,
+                        std::uint64_t count, std::span<DenseParameter* const> to, Answer& answer);
   Status push_kinds(const PushTotals& counts, std::span<DenseParameter> dense,
                     std::span<SparseRows> sparse, bool with_dense, bool with_sparse);
   std::uint64_t width(std::uint32_t parameter) const;
@@ -84,6 +91,13 @@ class ParameterClientImpl final : public ParameterClient {
 
 inline std::span<const float> floats(const Bytes& tail) {
   return {reinterpret_cast<const float*>(tail.data()), tail.size() / sizeof(float)};
+}
+
+inline bool has_values(const wire::Pushed& answer) {
+  return answer.has_values();
+}
+inline bool has_values(const wire::DenseValues&) {
+  return true;
 }
 
 // Segment heads and the ids of one frame of rows, for pulls and pushes.
@@ -107,6 +121,31 @@ Status ParameterClientImpl::on_all(Send&& send, Receive&& receive) {
   for (ClientLanes* lanes : {&dense_, &sparse_}) {
     for (std::size_t i = 0; i < lanes->size(); ++i) PADDLE_TRY_STATUS(receive(*lanes, i));
   }
+  return {};
+}
+
+template <class Answer>
+Status ParameterClientImpl::receive_values(std::size_t shard, FrameType type, std::uint64_t offset,
+                                           std::uint64_t count, std::span<DenseParameter* const> to,
+                                           Answer& answer) {
+  const std::size_t bytes = count * sizeof(float);
+  bool is_placed = false;
+  // Only the awaited answer may touch the values: a late copy of another goes into its frame.
+  const auto place = [&](const FrameHeader& header, std::string_view head, std::size_t tail_bytes) {
+    std::vector<std::span<std::byte>> result;
+    if (tail_bytes == bytes && header.type == static_cast<std::uint8_t>(type) &&
+        answer.ParseFromArray(head.data(), static_cast<int>(head.size())) &&
+        answer.request() == dense_.at(shard).request()) {
+      result = places(plan_.pieces[shard], offset, count, to);
+    }
+    is_placed = !result.empty();
+    return result;
+  };
+  PADDLE_TRY(const Frame frame, dense_.receive(shard, type, place));
+  PADDLE_TRY_STATUS(dense_.parse(shard, frame, answer));
+  if (is_placed || !has_values(answer)) return {};
+  if (frame.tail.size() != bytes) return dense_.malformed(shard, "tail");
+  scatter(plan_.pieces[shard], floats(frame.tail), offset, to);
   return {};
 }
 

@@ -4,15 +4,6 @@
 #include "engine/trainer/parameter_client_impl.h"
 
 namespace paddle::trainer {
-namespace {
-
-std::span<float> append_floats(Bytes& tail, std::uint64_t count) {
-  const std::size_t begin = tail.size();
-  tail.resize(begin + count * sizeof(float));
-  return {reinterpret_cast<float*>(tail.data() + begin), count};
-}
-
-}  // namespace
 
 std::vector<ParameterClientImpl::Part> ParameterClientImpl::dense_parts(
     std::size_t shard, const wire::PushPart& totals,
@@ -30,7 +21,7 @@ std::vector<ParameterClientImpl::Part> ParameterClientImpl::dense_parts(
     message.mutable_part()->set_parts(static_cast<std::uint32_t>(parts));
     message.set_offset(offset);
     message.set_count(count);
-    gather(plan_.pieces[shard], parameters, offset, append_floats(result[i].tail, count));
+    result[i].pieces = gather(plan_.pieces[shard], parameters, offset, count);
   }
   return result;
 }
@@ -66,14 +57,14 @@ std::vector<ParameterClientImpl::Part> ParameterClientImpl::row_parts(
 
 Status ParameterClientImpl::send_part(ClientLanes& lanes, std::size_t lane, Part&& part) {
   return &lanes == &dense_
-             ? lanes.send(lane, FrameType::kPushDense, part.dense, std::move(part.tail))
+             ? lanes.send(lane, FrameType::kPushDense, part.dense, {}, part.pieces)
              : lanes.send(lane, FrameType::kPushRows, part.rows, std::move(part.tail));
 }
 
 // Last parts go out only when every lane's earlier parts are stored: their answers wait for the
 // other trainers, who must not in turn wait for a part that this trainer still holds back.
 Status ParameterClientImpl::push_parts(PartLists& dense, PartLists& sparse,
-                                       std::vector<Frame>& dense_answers) {
+                                       std::span<DenseParameter* const> to) {
   const auto each = [&](auto&& use) -> Status {
     for (ClientLanes* lanes : {&dense_, &sparse_}) {
       auto& lists = lanes == &dense_ ? dense : sparse;
@@ -94,11 +85,20 @@ Status ParameterClientImpl::push_parts(PartLists& dense, PartLists& sparse,
   PADDLE_TRY_STATUS(each([&](ClientLanes& lanes, std::size_t lane, auto& parts) {
     return send_part(lanes, lane, std::move(parts.back()));
   }));
-  return each([&](ClientLanes& lanes, std::size_t lane, auto&) -> Status {
-    PADDLE_TRY(Frame frame, lanes.receive(lane, FrameType::kPushed));
-    if (&lanes == &dense_) dense_answers.push_back(std::move(frame));
+  std::vector<std::size_t> to_pull;
+  const auto receive = [&](ClientLanes& lanes, std::size_t lane, auto&) -> Status {
+    if (&lanes != &dense_) {
+      PADDLE_TRY_STATUS(lanes.receive(lane, FrameType::kPushed));
+      return {};
+    }
+    wire::Pushed pushed;
+    PADDLE_TRY_STATUS(receive_values(lane, FrameType::kPushed, 0, plan_.sizes[lane], to, pushed));
+    if (!pushed.has_values()) to_pull.push_back(lane);
     return {};
-  });
+  };
+  PADDLE_TRY_STATUS(each(receive));
+  for (const std::size_t shard : to_pull) PADDLE_TRY_STATUS(pull_shard(shard, to));
+  return {};
 }
 
 Status ParameterClientImpl::push(std::uint64_t num_samples, double cost_sum,
@@ -132,21 +132,7 @@ Status ParameterClientImpl::push_kinds(const PushTotals& counts, std::span<Dense
       sparse_part_lists.push_back(row_parts(frames, totals, sparse));
     }
   }
-  std::vector<Frame> answers;
-  PADDLE_TRY_STATUS(push_parts(dense_part_lists, sparse_part_lists, answers));
-  for (std::size_t shard = 0; shard < answers.size(); ++shard) {
-    wire::Pushed pushed;
-    PADDLE_TRY_STATUS(dense_.parse(shard, answers[shard], pushed));
-    if (!pushed.has_values()) {
-      PADDLE_TRY_STATUS(pull_shard(shard, by_index));
-      continue;
-    }
-    if (answers[shard].tail.size() != plan_.sizes[shard] * sizeof(float)) {
-      return dense_.malformed(shard, "tail");
-    }
-    scatter(plan_.pieces[shard], floats(answers[shard].tail), 0, by_index);
-  }
-  return {};
+  return push_parts(dense_part_lists, sparse_part_lists, by_index);
 }
 
 }  // namespace paddle::trainer

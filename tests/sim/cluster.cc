@@ -151,12 +151,13 @@ void Cluster::push(std::uint32_t id, std::uint32_t shard) {
   } else {
     const auto dense = window != nullptr ? window->dense : dense_gradients(id);
     const trainer::DenseParameter* const parameters[] = {&dense[0], &dense[1], nullptr};
-    std::vector<float> gradient(plan_.sizes[shard]);
-    trainer::gather(plan_.pieces[shard], parameters, 0, gradient);
+    const std::uint64_t size = plan_.sizes[shard];
+    for (const ByteSpan piece : trainer::gather(plan_.pieces[shard], parameters, 0, size)) {
+      append_bytes(tail, piece);
+    }
     wire::PushDense message;
     *message.mutable_part() = part;
-    message.set_count(gradient.size());
-    append_bytes(tail, std::span<const float>(gradient));
+    message.set_count(size);
     frame = trainer.lanes[shard].request(FrameType::kPushDense, message, std::move(tail), now_);
   }
   transmit({.to_shard = true, .trainer = id, .shard = shard, .frame = std::move(frame)});
@@ -322,6 +323,7 @@ void Cluster::take_answer(std::uint32_t id, std::uint32_t shard, Frame&& answer)
 }
 
 void Cluster::transmit_all(std::uint32_t shard, std::vector<net::Outgoing>& out) {
+  net::keep_views(out);
   for (net::Outgoing& outgoing : out) {
     transmit({.trainer = static_cast<std::uint32_t>(outgoing.to),
               .shard = shard,

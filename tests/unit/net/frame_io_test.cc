@@ -74,6 +74,75 @@ TEST(FrameIo, FramesSurviveAnyFragmentation) {
   }
 }
 
+TEST(FrameIo, ReadsATailIntoItsPlacesAndWritesOneFromViews) {
+  constexpr std::size_t kTail = 100'000;
+  const Frame whole = frame_of(kEchoType, "head", kTail);
+  for (const std::size_t chunk : {13, 1000, 60'000, 1'000'000}) {
+    MemoryStream stream(chunk);
+    FrameWriter writer;
+    Bytes shown(whole.tail.begin() + 10, whole.tail.end());
+    Frame first = whole;
+    first.tail.resize(10);
+    writer.push(std::move(first), shown);
+    writer.push(frame_of(kEchoType, "next", 50));
+    auto done = writer.flush(stream);
+    writer.keep_views();
+    std::fill(shown.begin(), shown.end(), std::byte{0xee});  // the handler goes on
+    for (; !*done; done = writer.flush(stream)) ASSERT_TRUE(done);
+
+    FrameReader reader(256, kFramePayloadBytesMax);
+    Bytes to(kTail);
+    const std::span<std::byte> all(to);
+    int asked = 0;
+    const TailPlace place = [&](const FrameHeader&, std::string_view head, std::size_t bytes) {
+      ++asked;
+      std::vector<std::span<std::byte>> places;
+      if (head == "head" && bytes == kTail) {
+        places = {all.first(5), all.subspan(5, 60'000), {}, all.subspan(60'005)};
+      }
+      return places;
+    };
+    std::vector<Frame> got;
+    while (got.size() < 2) {
+      auto frame = reader.next(place);
+      ASSERT_TRUE(frame) << frame.error().message;
+      if (*frame) {
+        got.push_back(**std::move(frame));
+        continue;
+      }
+      ASSERT_FALSE(reader.space().empty());
+      reader.commit(*stream.read_some(reader.space()));
+    }
+    EXPECT_EQ(asked, 2);
+    EXPECT_FALSE(reader.is_placing());
+    EXPECT_TRUE(got[0].tail.empty());
+    EXPECT_TRUE(to == whole.tail);
+    EXPECT_EQ(got[1].head, "next");
+    EXPECT_TRUE(got[1].tail == frame_of(kEchoType, "", 50).tail);
+  }
+}
+
+TEST(FrameIo, RefusesAPlacedTailThatIsCorrupt) {
+  const Frame frame = frame_of(kEchoType, "", 40'000);
+  const auto header = encode_header(frame);
+  FrameReader reader(256, kFramePayloadBytesMax);
+  std::copy(header.begin(), header.end(), reader.space().begin());
+  reader.commit(header.size());
+  Bytes to(frame.tail.size());
+  const TailPlace place = [&](const FrameHeader&, std::string_view, std::size_t) {
+    return std::vector<std::span<std::byte>>{to};
+  };
+  ASSERT_TRUE(reader.next(place));
+  EXPECT_TRUE(reader.is_placing());
+  ASSERT_EQ(reader.space().size(), to.size());
+  std::copy(frame.tail.begin(), frame.tail.end(), reader.space().begin());
+  reader.space()[39'999] ^= std::byte{1};
+  reader.commit(to.size());
+  const auto got = reader.next(place);
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().code, Errc::kData);
+}
+
 TEST(FrameIo, RefusesAFrameOverTheLimitFromItsHeaderAlone) {
   FrameReader reader(kUnprovenBufferBytes, kUnprovenPayloadBytesMax);
   const auto header = encode_header(frame_of(kEchoType, "", kUnprovenPayloadBytesMax + 1));

@@ -1,5 +1,11 @@
 #include "engine/net/tcp.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "engine/base/fd.h"
+#include "engine/net/frame_io.h"
+#include "engine/net/session.h"
 #include "tests/unit/net/net_fixture.h"
 
 namespace paddle::net {
@@ -77,6 +83,82 @@ TEST_F(NetTest, DeliversTheLastReplyBeforeClosing) {
   ASSERT_FALSE(end);
   EXPECT_EQ(end.error().code, Errc::kUnreachable);
   EXPECT_NE(end.error().message.find("closed by peer"), std::string::npos);
+}
+
+TEST_F(NetTest, SendsATailInPiecesAndReceivesItInPlaces) {
+  const auto link = connect_trainer(0);
+  ASSERT_TRUE(link);
+  const Frame whole = frame_of(kEchoType, "", 9U << 20U);
+  Frame sent = frame_of(kEchoType, "placed", 100);
+  std::vector<ByteSpan> pieces;  // more than one write takes
+  for (std::size_t at = 100, size = 7; at < whole.tail.size(); at += pieces.back().size()) {
+    size += size / 20 + 1;
+    pieces.push_back(ByteSpan(whole.tail).subspan(at, std::min(whole.tail.size() - at, size)));
+  }
+  ASSERT_GT(pieces.size(), kGatherPartsMax);
+  ASSERT_TRUE(link->send(std::move(sent), pieces, soon()));
+  Bytes to(whole.tail.size());
+  const std::span<std::byte> all(to);
+  const auto got = link->receive(soon(), [&](const FrameHeader&, std::string_view, std::size_t) {
+    return std::vector<std::span<std::byte>>{all.first(77), all.subspan(77)};
+  });
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_EQ(got->head, "placed");
+  EXPECT_TRUE(to == whole.tail);
+}
+
+// The rest of the tail must not be written to places that the caller has given up.
+TEST_F(NetTest, ADeadlineWithinAPlacedTailEndsTheLink) {
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const UniqueFd owner(listener);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(listener, 1), 0);
+  ASSERT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  std::thread half([&] {
+    const UniqueFd peer(::accept(listener, nullptr, nullptr));
+    ServerSession session({secret_of(1), {Role::kPserver, 3}, kJob, 9}, Nonce{}, in({}));
+    FrameReader reader(kUnprovenBufferBytes, kUnprovenPayloadBytesMax);
+    const auto stream = make_socket_stream(peer.get());  // blocking: the client is honest
+    while (!session.proven()) {
+      auto frame = reader.next();
+      ASSERT_TRUE(frame);
+      if (!*frame) {
+        reader.commit(*stream->read_some(reader.space()));
+        continue;
+      }
+      const auto answer = session.on_frame(in({}), **frame);
+      ASSERT_TRUE(answer);
+      ASSERT_TRUE(write_all(peer.get(), encode_header(*answer), soon()));
+      ASSERT_TRUE(write_all(peer.get(), answer->tail, soon()));
+    }
+    const Frame frame = frame_of(kEchoType, "", 1000);
+    ASSERT_TRUE(write_all(peer.get(), encode_header(frame), soon()));
+    ASSERT_TRUE(write_all(peer.get(), ByteSpan(frame.tail).first(500), soon()));
+    std::byte end{};
+    while (::recv(peer.get(), &end, 1, 0) > 0) {  // until the client has gone
+    }
+  });
+  ClientOptions options = client(0);
+  options.endpoint.port = ntohs(address.sin_port);
+  auto link = connect(options, soon());
+  ASSERT_TRUE(link) << link.error().message;
+  Bytes to(1000);
+  const TailPlace place = [&](const FrameHeader&, std::string_view, std::size_t) {
+    return std::vector<std::span<std::byte>>{to};
+  };
+  std::string why;
+  for (int i = 0; i < 100 && why.empty(); ++i) {
+    const auto late = (*link)->receive(in(std::chrono::milliseconds(20)), place);
+    ASSERT_FALSE(late);
+    if (!(*link)->send(frame_of(kEchoType, "", 0), soon())) why = late.error().message;
+  }
+  EXPECT_NE(why.find("deadline passed"), std::string::npos);
+  link->reset();
+  half.join();
 }
 
 TEST_F(NetTest, TicksTheHandler) {

@@ -40,6 +40,7 @@ class OneShard {
     frame.tail = std::move(tail);
     std::vector<net::Outgoing> out;
     shard.on_frame(now, peer_base + trainer, std::move(frame), out);
+    net::keep_views(out);
     return out;
   }
   std::vector<net::Outgoing> join(std::uint32_t trainer) { return join_with(trainer, set_); }
