@@ -2,6 +2,7 @@
 // pushes with AdaGrad, beside what a raw TCP stream gives in the same run. Results are verified.
 #include <arpa/inet.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -104,7 +105,7 @@ wire::ParameterSet parameters(std::uint64_t elements, std::uint64_t width, const
 // One port with its thread, and a client that has joined it.
 class Pair {
  public:
-  Pair(const wire::ParameterSet& set)
+  explicit Pair(const wire::ParameterSet& set, bool shares_memory = false)
       : shard_(pserver::ShardOptions{.is_sparse = set.sparse_shards() > 0, .epoch = 1}) {
     const std::vector<std::byte> key(kSecretBytes, std::byte{7});
     const Secret secret = *Secret::from_bytes(key);
@@ -113,9 +114,11 @@ class Pair {
     if (!server) std::abort();
     server_ = *std::move(server);
     thread_ = std::thread([this] { server_->run(); });
-    auto link = net::connect(
-        {.endpoint = {"127.0.0.1", server_->port()}, .secret = secret, .self = {Role::kTrainer, 0}},
-        Clock::now() + std::chrono::seconds(5));
+    auto link = net::connect({.endpoint = {"127.0.0.1", server_->port()},
+                              .secret = secret,
+                              .self = {Role::kTrainer, 0},
+                              .shares_memory = shares_memory},
+                             Clock::now() + std::chrono::seconds(5));
     if (!link) std::abort();
     std::vector<std::unique_ptr<net::Link>> one;
     one.push_back(*std::move(link));
@@ -140,24 +143,33 @@ class Pair {
   std::unique_ptr<trainer::ParameterClient> client_;
 };
 
+double cpu_seconds() {
+  timespec used{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+}
+
 // Pushes a gradient of ones, is given the new values back.
-bool dense(std::size_t bytes, double limit) {
+bool dense(std::size_t bytes, double limit, bool shares_memory) {
   const std::uint64_t elements = bytes / sizeof(float);
-  Pair pair(parameters(elements, 0, "sgd"));
+  Pair pair(parameters(elements, 0, "sgd"), shares_memory);
   std::vector<trainer::DenseParameter> one(1);
   one[0].gradient.assign(elements, 1.0F);
   one[0].value.resize(elements);
   std::size_t steps = 0;
+  const double cpu = cpu_seconds();
   const double seconds = median_seconds([&](std::size_t) {
     ++steps;
     return static_cast<bool>(pair.client().push(1, 0, one, {}));
   });
+  const double cpu_per_step = (cpu_seconds() - cpu) / static_cast<double>(steps);
   const float expected = -kRate * static_cast<float>(steps);
   const bool good = seconds > 0 && std::all_of(one[0].value.begin(), one[0].value.end(),
                                                [&](float v) { return v == expected; });
   const double rate = 2.0 * static_cast<double>(bytes) / seconds;
-  std::printf("push + pull %4zu KiB: %6.1f us, %.2f GB/s, %2.0f %% of raw TCP%s\n", bytes >> 10U,
-              seconds * 1e6, rate / 1e9, 100 * rate / limit, good ? "" : "  WRONG RESULT");
+  std::printf("%s push + pull %4zu KiB: %6.1f us, %.2f GB/s, %2.0f %% of raw TCP, CPU %6.1f us%s\n",
+              shares_memory ? "shared memory" : "TCP          ", bytes >> 10U, seconds * 1e6,
+              rate / 1e9, 100 * rate / limit, cpu_per_step * 1e6, good ? "" : "  WRONG RESULT");
   return good;
 }
 
@@ -209,7 +221,11 @@ int main(int argc, char** argv) {
   const double limit = raw_tcp();
   std::printf("raw TCP stream: %.2f GB/s\n", limit / 1e9);
   bool good = true;
-  for (const std::size_t kib : {64U, 1024U, 4096U}) good = dense(kib << 10U, limit) && good;
+  for (const bool shares_memory : {false, true}) {
+    for (const std::size_t kib : {64U, 1024U, 4096U}) {
+      good = dense(kib << 10U, limit, shares_memory) && good;
+    }
+  }
   if (rows > 0) good = sparse(8, rows) && sparse(16, rows) && good;
   return good ? 0 : 1;
 }

@@ -5,6 +5,7 @@
 
 #include "engine/net/frame_io.h"
 #include "engine/net/link.h"
+#include "engine/net/ring_stream.h"
 #include "engine/net/session.h"
 #include "engine/net/socket.h"
 
@@ -25,11 +26,13 @@ struct Connection {
   PeerId id;
   asio::ip::tcp::socket socket;
   std::unique_ptr<Stream> stream;
+  RingStream* ring = nullptr;  // the stream, once it is shared memory
   ServerSession session;
   FrameReader reader;
   FrameWriter writer;
   std::string name;  // "10.0.0.1:40312", for messages
 
+  bool has_spoken = false;  // a frame came after the handshake
   bool wait_write = false;  // a wait for writability is armed
   bool close_when_flushed = false;
   bool half_closed = false;  // our side is shut; what the peer still sends is dropped

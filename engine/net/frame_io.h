@@ -24,6 +24,8 @@ class FrameReader {
   // The next whole frame, or nothing until more bytes are committed. Errors (decode_header, a wrong
   // payload CRC) are final. A frame whose tail was placed has an empty one.
   Result<std::optional<Frame>> next(const TailPlace& place = TailPlace());
+  // Every byte that was committed belongs to a frame that is out.
+  bool is_idle() const { return !decoded_ && buffered() == 0; }
   // Bytes that are still to come go to places that a caller named.
   bool is_placing() const { return is_placed_; }
 

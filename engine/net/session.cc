@@ -124,7 +124,7 @@ Frame ServerSession::on_proof(const Frame& frame) {
 }
 
 Status ServerSession::check(const FrameHeader& header) const {
-  if (header.type < kFirstApplicationType) return malformed(header.type);
+  if (header.type < kFirstApplicationType && header.type != kShare) return malformed(header.type);
   if (header.job_tag == transcript_.job_tag && header.sender == transcript_.client &&
       header.incarnation == transcript_.incarnation) {
     return {};

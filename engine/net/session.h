@@ -18,6 +18,8 @@ enum SessionFrame : std::uint8_t {
   kProof = 3,      // client: tail = proof
   kAccepted = 4,   // server: empty
   kRefused = 5,    // server: tail = one Refusal byte; the connection closes
+  kShare = 6,      // client, proven: tail = SharedSegment::offer()
+  kShared = 7,     // server: tail = one byte, 1: both go on in the shared memory, 0: here
 };
 constexpr std::uint8_t kFirstApplicationType = 16;
 

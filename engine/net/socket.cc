@@ -2,10 +2,12 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -54,6 +56,10 @@ class SocketStream final : public Stream {
     }
   }
 
+  Status wait(Direction direction, TimePoint deadline) override {
+    return wait_ready(fd_, direction == Direction::kRead ? POLLIN : POLLOUT, deadline);
+  }
+
  private:
   int fd_;
 };
@@ -62,6 +68,27 @@ class SocketStream final : public Stream {
 
 std::unique_ptr<Stream> make_socket_stream(int fd) {
   return std::make_unique<SocketStream>(fd);
+}
+
+Status wait_ready(int fd, short events, TimePoint deadline) {
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - SteadyClock().now());
+    if (left.count() <= 0) return Error{Errc::kUnreachable, "deadline passed", ""};
+    pollfd item{fd, events, 0};
+    const int ready =
+        ::poll(&item, 1, static_cast<int>(std::min<long long>(left.count(), 1 << 30)));
+    if (ready > 0) return {};
+    if (ready < 0 && errno != EINTR) return system_error(Errc::kFailed, "poll");
+  }
+}
+
+bool is_same_host(int fd) {
+  asio::ip::tcp::endpoint local;
+  asio::ip::tcp::endpoint remote;
+  auto local_size = static_cast<socklen_t>(local.capacity());
+  auto remote_size = static_cast<socklen_t>(remote.capacity());
+  return ::getsockname(fd, local.data(), &local_size) == 0 &&
+         ::getpeername(fd, remote.data(), &remote_size) == 0 && local.address() == remote.address();
 }
 
 Status set_socket_options(int fd) {

@@ -7,6 +7,7 @@
 
 #include <asio/ip/tcp.hpp>
 
+#include "engine/base/clock.h"
 #include "engine/base/fd.h"
 #include "engine/net/session.h"
 #include "engine/net/tcp.h"
@@ -20,14 +21,24 @@ constexpr std::size_t kReadBufferBytes = 256U << 10U;  // per proven connection
 // nothing else changes.
 class Stream {
  public:
+  enum class Direction { kRead, kWrite };
   virtual ~Stream() = default;
   // Bytes read or written; 0: not now. kUnreachable: closed or failed, for good.
   virtual Result<std::size_t> read_some(std::span<std::byte> into) = 0;
   virtual Result<std::size_t> write_some(std::span<const ByteSpan> parts) = 0;
+  // Blocks until a read or write may do something. kUnreachable when the deadline passed.
+  virtual Status wait(Direction direction, TimePoint deadline) = 0;
 };
 
 // Does not own fd, which must be a non-blocking socket.
 std::unique_ptr<Stream> make_socket_stream(int fd);
+
+// Until the socket is ready for `events` of poll(2); an error or hang-up counts as ready, the next
+// call on it reports it.
+Status wait_ready(int fd, short events, TimePoint deadline);
+
+// Both ends have one address: the peer runs on this host.
+bool is_same_host(int fd);
 
 // TCP_NODELAY, TCP_USER_TIMEOUT, keepalive, on a connected or connecting socket.
 Status set_socket_options(int fd);

@@ -42,6 +42,7 @@ struct ClientOptions {
   NodeId self;
   std::uint32_t incarnation = 0;
   std::uint64_t job_tag = 0;
+  bool shares_memory = true;  // with a server on this host, instead of its TCP stack
 };
 
 // Connects (retrying refused connections with backoff until the deadline) and proves the secret

@@ -10,6 +10,7 @@
 
 #include "engine/base/rng.h"
 #include "engine/net/frame_io.h"
+#include "engine/net/ring_stream.h"
 #include "engine/net/session.h"
 #include "engine/net/socket.h"
 #include "engine/net/tcp.h"
@@ -22,20 +23,6 @@ constexpr Duration kBackoffMax = std::chrono::seconds(1);
 
 TimePoint now() {
   return SteadyClock().now();
-}
-
-// Until fd is ready for `events`; an error or hang-up counts as ready, the next call on fd reports
-// it.
-Status wait_ready(int fd, short events, TimePoint deadline) {
-  for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - now());
-    if (left.count() <= 0) return Error{Errc::kUnreachable, "deadline passed", ""};
-    pollfd item{fd, events, 0};
-    const int ready =
-        ::poll(&item, 1, static_cast<int>(std::min<long long>(left.count(), 1 << 30)));
-    if (ready > 0) return {};
-    if (ready < 0 && errno != EINTR) return system_error(Errc::kFailed, "poll");
-  }
 }
 
 class TcpLink final : public Link {
@@ -59,6 +46,25 @@ class TcpLink final : public Link {
       if (answer) PADDLE_TRY_STATUS(write(*answer, {}, deadline));
     }
     reader_.set_limits(kReadBufferBytes, kFramePayloadBytesMax);
+    return {};
+  }
+
+  // Offers a server on this host shared memory; where either side cannot, TCP goes on.
+  Status share(TimePoint deadline) {
+    if (!is_same_host(fd_.get())) return {};
+    auto segment = SharedSegment::create();
+    if (!segment) return {};
+    Frame offer;
+    offer.header.type = kShare;
+    offer.tail = segment->offer();
+    PADDLE_TRY_STATUS(write(offer, {}, deadline));
+    PADDLE_TRY(const Frame answer, read(deadline, {}));
+    if (answer.header.type != kShared || answer.tail.size() != 1 || !reader_.is_idle()) {
+      return Error{Errc::kAuth, "unexpected answer to an offer of shared memory", ""};
+    }
+    if (answer.tail[0] == std::byte{0}) return {};
+    segment->close_file();
+    stream_ = std::make_unique<RingStream>(*std::move(segment), Side::kClient, fd_.get());
     return {};
   }
 
@@ -102,7 +108,7 @@ class TcpLink final : public Link {
       if (!written) return fail(std::move(written).error());
       // Part of a frame may be out: a deadline here ends the connection.
       if (*written == 0) {
-        if (auto ready = wait_ready(fd_.get(), POLLOUT, deadline); !ready) {
+        if (auto ready = stream_->wait(Stream::Direction::kWrite, deadline); !ready) {
           return fail(std::move(ready).error());
         }
       }
@@ -126,7 +132,7 @@ class TcpLink final : public Link {
       if (*count > 0) {
         reader_.commit(*count);
       } else {
-        auto ready = wait_ready(fd_.get(), POLLIN, deadline);
+        auto ready = stream_->wait(Stream::Direction::kRead, deadline);
         if (ready) continue;
         // The rest of a placed tail would be written to where the caller may have left.
         if (reader_.is_placing()) return fail(std::move(ready).error()).error();
@@ -182,8 +188,9 @@ Result<std::unique_ptr<Link>> connect_once(const ClientOptions& options,
                                            TimePoint deadline) {
   PADDLE_TRY(UniqueFd fd, open_socket(endpoint, deadline));
   auto link = std::make_unique<TcpLink>(std::move(fd), endpoint_text(endpoint), options);
-  PADDLE_TRY_STATUS(
-      link->handshake(options.secret, std::min(deadline, now() + kHandshakeDeadline)));
+  const TimePoint until = std::min(deadline, now() + kHandshakeDeadline);
+  PADDLE_TRY_STATUS(link->handshake(options.secret, until));
+  if (options.shares_memory) PADDLE_TRY_STATUS(link->share(until));
   return std::unique_ptr<Link>(std::move(link));
 }
 

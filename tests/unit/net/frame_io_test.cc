@@ -31,6 +31,7 @@ class MemoryStream final : public Stream {
     }
     return chunk_ - left;
   }
+  Status wait(Direction, TimePoint) override { return {}; }
   bool drained() const { return read_ == bytes_.size(); }
 
  private:

@@ -4,6 +4,7 @@
 
 #include "engine/base/fd.h"
 #include "engine/net/session.h"
+#include "engine/net/shared_segment.h"
 #include "tests/unit/net/net_fixture.h"
 
 namespace paddle::net {
@@ -137,6 +138,60 @@ TEST_F(HostileTest, AProvenPeerCannotSpeakForAnother) {
   wait_disconnects(4);
   stop();
   EXPECT_EQ(handler_.frames, 4);
+}
+
+TEST_F(HostileTest, AnOfferOfOtherMemoryIsDeclinedAndTheSocketGoesOn) {
+  const UniqueFd fd = proven(1);
+  Frame offer = good(1);
+  offer.header.type = kShare;
+  offer.tail.resize(40);
+  std::fill(offer.tail.begin(), offer.tail.end(), std::byte{0x7f});
+  put(fd, offer);
+  const auto answer = get(fd);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->header.type, kShared);
+  EXPECT_EQ(answer->tail.at(0), std::byte{0});
+  put(fd, good(1));
+  const auto echo = get(fd);
+  ASSERT_TRUE(echo);
+  EXPECT_EQ(echo->header.type, kEchoType);
+  put(fd, offer);  // too late now
+  expect_closed(fd);
+}
+
+TEST_F(HostileTest, APeerThatLiesInSharedMemoryIsClosedAndHarmsNobody) {
+  const auto link = connect_trainer(2);
+  ASSERT_TRUE(link);
+  const UniqueFd fd = proven(1);
+  const auto segment = SharedSegment::create();
+  ASSERT_TRUE(segment);
+  Frame offer = good(1);
+  offer.header.type = kShare;
+  offer.tail = segment->offer();
+  put(fd, offer);
+  const auto answer = get(fd);
+  ASSERT_TRUE(answer);
+  ASSERT_EQ(answer->tail.at(0), std::byte{1});
+  segment->layout().counters[0].written = kRingBytes + 1;
+  const std::string bell(1, 'b');
+  ASSERT_TRUE(write_all(fd.get(), as_bytes(bell), soon()));
+  expect_closed(fd);
+  ASSERT_TRUE(link->send(frame_of(kEchoType, "on", 0), soon()));
+  EXPECT_TRUE(link->receive(soon()));
+}
+
+TEST_F(HostileTest, APeerThatGoesWithItsMemoryIsNoticed) {
+  {
+    const UniqueFd fd = proven(1);
+    const auto segment = SharedSegment::create();
+    ASSERT_TRUE(segment);
+    Frame offer = good(1);
+    offer.header.type = kShare;
+    offer.tail = segment->offer();
+    put(fd, offer);
+    ASSERT_TRUE(get(fd));
+  }
+  wait_disconnects(1);
 }
 
 }  // namespace

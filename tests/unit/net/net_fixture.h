@@ -87,7 +87,12 @@ class NetTest : public ::testing::Test {
   }
 
   ClientOptions client(std::uint32_t trainer) const {
-    return {{"127.0.0.1", server_->port()}, secret_of(1), {Role::kTrainer, trainer}, 5, kJob};
+    return {{"127.0.0.1", server_->port()},
+            secret_of(1),
+            {Role::kTrainer, trainer},
+            5,
+            kJob,
+            shares_memory_};
   }
   std::unique_ptr<Link> connect_trainer(std::uint32_t trainer) {
     auto link = connect(client(trainer), soon());
@@ -101,6 +106,7 @@ class NetTest : public ::testing::Test {
     }
   }
 
+  bool shares_memory_ = true;
   EchoHandler handler_;
   std::unique_ptr<TcpServer> server_;
   std::thread thread_;

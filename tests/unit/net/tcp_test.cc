@@ -11,7 +11,28 @@
 namespace paddle::net {
 namespace {
 
-TEST_F(NetTest, EchoesAFrameAndStampsBothIdentities) {
+// Everything holds through TCP and through shared memory.
+class LinkTest : public NetTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  LinkTest() { shares_memory_ = GetParam(); }
+};
+INSTANTIATE_TEST_SUITE_P(Tcp, LinkTest, ::testing::Values(false));
+INSTANTIATE_TEST_SUITE_P(SharedMemory, LinkTest, ::testing::Values(true));
+
+TEST_P(LinkTest, UsesSharedMemoryWhenAsked) {
+  const auto link = connect_trainer(0);
+  ASSERT_TRUE(link);
+  const auto maps = read_file("/proc/self/maps");
+  ASSERT_TRUE(maps);
+  std::size_t segments = 0;  // both ends are in this process
+  for (auto at = maps->find("memfd:paddle-link"); at != std::string::npos;
+       at = maps->find("memfd:paddle-link", at + 1)) {
+    ++segments;
+  }
+  EXPECT_EQ(segments, shares_memory_ ? 2U : 0U);
+}
+
+TEST_P(LinkTest, EchoesAFrameAndStampsBothIdentities) {
   const auto link = connect_trainer(7);
   ASSERT_TRUE(link);
   Frame sent = frame_of(kEchoType, "head", 100);
@@ -27,7 +48,7 @@ TEST_F(NetTest, EchoesAFrameAndStampsBothIdentities) {
   EXPECT_EQ(got->header.incarnation, 5U);
 }
 
-TEST_F(NetTest, CarriesALargeTailBothWays) {
+TEST_P(LinkTest, CarriesALargeTailBothWays) {
   const auto link = connect_trainer(0);
   ASSERT_TRUE(link);
   const Frame sent = frame_of(kEchoType, std::string(60000, 'h'), 32U << 20U);
@@ -40,7 +61,7 @@ TEST_F(NetTest, CarriesALargeTailBothWays) {
   }
 }
 
-TEST_F(NetTest, KeepsTheOrderOfManyFramesInFlight) {
+TEST_P(LinkTest, KeepsTheOrderOfManyFramesInFlight) {
   const auto link = connect_trainer(0);
   ASSERT_TRUE(link);
   constexpr std::uint64_t kFrames = 2000;
@@ -57,7 +78,7 @@ TEST_F(NetTest, KeepsTheOrderOfManyFramesInFlight) {
   }
 }
 
-TEST_F(NetTest, ServesManyPeers) {
+TEST_P(LinkTest, ServesManyPeers) {
   std::vector<std::unique_ptr<Link>> links;
   for (std::uint32_t i = 0; i < 64; ++i) links.push_back(connect_trainer(i));
   for (std::uint32_t i = 0; i < 64; ++i) {
@@ -72,7 +93,7 @@ TEST_F(NetTest, ServesManyPeers) {
   wait_disconnects(64);
 }
 
-TEST_F(NetTest, DeliversTheLastReplyBeforeClosing) {
+TEST_P(LinkTest, DeliversTheLastReplyBeforeClosing) {
   const auto link = connect_trainer(0);
   ASSERT_TRUE(link);
   ASSERT_TRUE(link->send(frame_of(kByeType, "bye", 8U << 20U), soon()));
@@ -85,7 +106,7 @@ TEST_F(NetTest, DeliversTheLastReplyBeforeClosing) {
   EXPECT_NE(end.error().message.find("closed by peer"), std::string::npos);
 }
 
-TEST_F(NetTest, SendsATailInPiecesAndReceivesItInPlaces) {
+TEST_P(LinkTest, SendsATailInPiecesAndReceivesItInPlaces) {
   const auto link = connect_trainer(0);
   ASSERT_TRUE(link);
   const Frame whole = frame_of(kEchoType, "", 9U << 20U);
@@ -108,7 +129,7 @@ TEST_F(NetTest, SendsATailInPiecesAndReceivesItInPlaces) {
 }
 
 // The rest of the tail must not be written to places that the caller has given up.
-TEST_F(NetTest, ADeadlineWithinAPlacedTailEndsTheLink) {
+TEST_P(LinkTest, ADeadlineWithinAPlacedTailEndsTheLink) {
   const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const UniqueFd owner(listener);
   sockaddr_in address{};
@@ -144,6 +165,7 @@ TEST_F(NetTest, ADeadlineWithinAPlacedTailEndsTheLink) {
   });
   ClientOptions options = client(0);
   options.endpoint.port = ntohs(address.sin_port);
+  options.shares_memory = false;
   auto link = connect(options, soon());
   ASSERT_TRUE(link) << link.error().message;
   Bytes to(1000);
@@ -161,11 +183,11 @@ TEST_F(NetTest, ADeadlineWithinAPlacedTailEndsTheLink) {
   half.join();
 }
 
-TEST_F(NetTest, TicksTheHandler) {
+TEST_P(LinkTest, TicksTheHandler) {
   for (int seen = handler_.ticks; seen < 2; seen = handler_.ticks) handler_.ticks.wait(seen);
 }
 
-TEST_F(NetTest, ADeadlineInReceiveLeavesTheLinkUsable) {
+TEST_P(LinkTest, ADeadlineInReceiveLeavesTheLinkUsable) {
   const auto link = connect_trainer(0);
   ASSERT_TRUE(link);
   const auto none = link->receive(in(std::chrono::milliseconds(1)));
@@ -177,7 +199,7 @@ TEST_F(NetTest, ADeadlineInReceiveLeavesTheLinkUsable) {
   EXPECT_EQ(got->head, "later");
 }
 
-TEST_F(NetTest, RefusesAnotherSecretOrJobNamingThePeer) {
+TEST_P(LinkTest, RefusesAnotherSecretOrJobNamingThePeer) {
   ClientOptions other = client(0);
   other.secret = secret_of(2);
   const auto secret = connect(other, soon());
@@ -197,7 +219,7 @@ TEST_F(NetTest, RefusesAnotherSecretOrJobNamingThePeer) {
   EXPECT_EQ(handler_.disconnects, 0);
 }
 
-TEST_F(NetTest, NamesATakenPort) {
+TEST_P(LinkTest, NamesATakenPort) {
   EchoHandler handler;
   const auto second = TcpServer::listen(
       {{"127.0.0.1", server_->port()}, secret_of(1), {Role::kPserver, 0}, kJob, 1}, handler);
@@ -208,7 +230,7 @@ TEST_F(NetTest, NamesATakenPort) {
   EXPECT_FALSE(second.error().hint.empty());
 }
 
-TEST_F(NetTest, ConnectFailsAtItsDeadlineWhenNobodyListens) {
+TEST_P(LinkTest, ConnectFailsAtItsDeadlineWhenNobodyListens) {
   ClientOptions options = client(0);
   stop();
   server_.reset();
@@ -218,7 +240,7 @@ TEST_F(NetTest, ConnectFailsAtItsDeadlineWhenNobodyListens) {
   EXPECT_NE(link.error().message.find("Connection refused"), std::string::npos);
 }
 
-TEST_F(NetTest, ConnectWaitsForAServerThatIsNotUpYet) {
+TEST_P(LinkTest, ConnectWaitsForAServerThatIsNotUpYet) {
   const ClientOptions options = client(0);
   const Endpoint endpoint = options.endpoint;
   stop();
@@ -240,7 +262,7 @@ TEST_F(NetTest, ConnectWaitsForAServerThatIsNotUpYet) {
   late.join();
 }
 
-TEST_F(NetTest, AStoppedServerEndsItsLinks) {
+TEST_P(LinkTest, AStoppedServerEndsItsLinks) {
   const auto link = connect_trainer(0);
   ASSERT_TRUE(link);
   stop();
@@ -249,7 +271,7 @@ TEST_F(NetTest, AStoppedServerEndsItsLinks) {
   EXPECT_EQ(got.error().code, Errc::kUnreachable);
 }
 
-TEST_F(NetTest, DropsAPeerThatDoesNotReadItsReplies) {
+TEST_P(LinkTest, DropsAPeerThatDoesNotReadItsReplies) {
   const auto link = connect_trainer(0);
   ASSERT_TRUE(link);
   Frame flood = frame_of(kFloodType, "", 0);
