@@ -1,5 +1,6 @@
 #include "engine/param/parameter_set.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string_view>
 #include <unordered_set>
@@ -150,6 +151,7 @@ Status validate_table(const wire::ParameterSpec& spec) {
 Status validate(const wire::ParameterSet& set) {
   PADDLE_TRY_STATUS(validate(set.optimizer()));
   std::unordered_set<std::string> names;
+  std::uint64_t blocks = 0;
   for (const wire::ParameterSpec& spec : set.parameters()) {
     PADDLE_TRY_STATUS(validate(spec));
     PADDLE_TRY_STATUS(validate_table(spec));
@@ -158,6 +160,17 @@ Status validate(const wire::ParameterSet& set) {
     if (shards == 0 || shards > kShardsMax) {
       return refuse(spec.name(), fmt::format("{} {} shards, must be 1 to {}", shards,
                                              spec.sparse() ? "sparse" : "dense", kShardsMax));
+    }
+    if (spec.sparse()) continue;
+    const std::uint64_t least = std::max<std::uint64_t>(1, set.min_block_size());
+    const std::uint64_t cuts = set.partitioning().whole() ? 1 : element_count(spec) / least;
+    blocks += std::clamp<std::uint64_t>(cuts, 1, shards);
+    if (blocks > kDenseBlocksMax || blocks * shards > kPlacementStepsMax) {
+      return Error{Errc::kUsage,
+                   fmt::format("parameter '{}' makes it {} blocks on {} ports; the limits are {} "
+                               "blocks, and {} for blocks x ports",
+                               spec.name(), blocks, shards, kDenseBlocksMax, kPlacementStepsMax),
+                   "raise min_block_size, or use fewer ports"};
     }
   }
   return validate_placement(set);

@@ -14,6 +14,8 @@ constexpr std::size_t kParameterNameBytesMax = 200;           // leaves room for
 constexpr std::uint32_t kEntryCountMax = 60'000;              // sightings, counted in 16 bits
 constexpr std::uint32_t kExpirePassesMax = 30'000;            // ages are 16 bits
 constexpr std::uint32_t kShardsMax = 1U << 16U;               // over all pservers, of one kind
+constexpr std::uint64_t kDenseBlocksMax = 1U << 20U;          // of all parameters
+constexpr std::uint64_t kPlacementStepsMax = 1U << 28U;  // blocks x shards, which placing takes
 
 // Elements of a dense parameter: the product of its dims. Of a validated spec.
 std::uint64_t element_count(const wire::ParameterSpec& spec);

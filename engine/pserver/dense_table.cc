@@ -14,7 +14,8 @@ Result<DenseTable> DenseTable::create(const wire::ParameterSet& set, std::uint32
   DenseTable table;
   table.state_width_ = static_cast<std::uint32_t>(param::state_width(set.optimizer()));
   const std::uint64_t elements_max = bytes_max / (sizeof(float) * (1 + table.state_width_));
-  for (const param::DenseBlock& block : param::partition_dense(set)) {
+  const std::vector<param::DenseBlock> all = param::partition_dense(set);
+  for (const param::DenseBlock& block : all) {
     if (block.shard != shard) continue;
     const auto& spec = set.parameters(static_cast<int>(block.parameter));
     if (block.size > elements_max - table.size_) {
@@ -22,16 +23,22 @@ Result<DenseTable> DenseTable::create(const wire::ParameterSet& set, std::uint32
                    fmt::format("dense shard {} would hold more than its limit of {} bytes "
                                "(parameter '{}')",
                                shard, bytes_max, spec.name()),
-                   "use more pservers or ports_num"};
+                   "use more pservers, or nodes with more memory"};
     }
     table.blocks_.push_back({block.parameter, table.size_, block.size, 0, spec.name(),
                              param::UpdateRule(set.optimizer(), spec)});
     table.size_ += block.size;
-    table.values_.resize(table.size_);
-    param::fill_initial(std::span(table.values_).last(block.size), spec, set.seed(), block.begin);
   }
+  // Only now, and once: it fits, and nothing is moved while it grows.
+  table.values_.resize(table.size_);
   table.state_.resize(table.size_ * table.state_width_);
+  auto begins = all.begin();
   for (const Block& block : table.blocks_) {
+    begins = std::find_if(begins, all.end(), [&](const auto& one) { return one.shard == shard; });
+    const auto& spec = set.parameters(static_cast<int>(block.parameter));
+    param::fill_initial(std::span(table.values_).subspan(block.offset, block.size), spec,
+                        set.seed(), begins->begin);
+    ++begins;
     block.rule.start(std::span(table.values_).subspan(block.offset, block.size),
                      table.state_of(block));
   }

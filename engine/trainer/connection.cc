@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/base/memory.h"
 #include "engine/net/local_link.h"
 #include "engine/net/tcp.h"
 #include "engine/pserver/shard.h"
@@ -64,7 +65,8 @@ void make_local_shards(const TrainOptions& options, Links& dense, Links& sparse)
                                 .is_sparse = is_sparse,
                                 .num_gradient_servers = 1,
                                 .job_tag = job_tag_of(options.job_tag),
-                                .epoch = 1});
+                                .epoch = 1,
+                                .bytes_max = parameter_memory_bytes()});
       links.push_back(net::make_local_link(std::move(shard), {Role::kTrainer, 0}));
     }
   };

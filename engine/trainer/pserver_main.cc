@@ -12,6 +12,7 @@
 
 #include "engine/base/fd.h"
 #include "engine/base/log.h"
+#include "engine/base/memory.h"
 #include "engine/net/tcp.h"
 #include "engine/pserver/shard.h"
 #include "engine/trainer/identity.h"
@@ -101,7 +102,8 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options,
                               .is_sparse = is_sparse,
                               .num_gradient_servers = options.num_gradient_servers,
                               .job_tag = job_tag,
-                              .epoch = options.epoch},
+                              .epoch = options.epoch,
+                              .bytes_max = parameter_memory_bytes()},
         options.port + i, unfinished);
     net::ServerOptions server{.endpoint = {address, static_cast<std::uint16_t>(options.port + i)},
                               .secret = secret,

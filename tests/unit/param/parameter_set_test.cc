@@ -78,6 +78,19 @@ TEST(ParameterSetTest, RefusesDimsThatOverflowOrAreEmpty) {
   EXPECT_FALSE(validate(set));
 }
 
+TEST(ParameterSetTest, RefusesMoreBlocksThanCanBePlaced) {
+  wire::ParameterSet set = good_set();
+  set.mutable_parameters(0)->set_dims(0, 1U << 30U);
+  set.set_dense_shards(kShardsMax);
+  set.set_min_block_size(1);
+  const Status many = validate(set);
+  ASSERT_FALSE(many);
+  EXPECT_NE(many.error().message.find(set.parameters(0).name()), std::string::npos);
+  EXPECT_NE(many.error().hint.find("min_block_size"), std::string::npos);
+  set.mutable_partitioning()->set_whole(true);
+  EXPECT_TRUE(validate(set));
+}
+
 TEST(ParameterSetTest, RefusesParametersWithoutAShard) {
   wire::ParameterSet set = good_set();
   set.set_sparse_shards(0);

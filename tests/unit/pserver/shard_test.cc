@@ -296,6 +296,33 @@ TEST(ShardValues, RowsOverTheLimitAreRefusedFromAPushAndFromASnapshot) {
   expect_refused(one.push_row(0, 2, 9, 1), wire::REFUSAL_LIMIT, "would grow over the limit");
 }
 
+TEST(ShardSync, TakesDenseParametersUpToItsBytesAndNamesTheOneThatIsTooMuch) {
+  constexpr std::uint64_t kNeeded = (6 * 4 + 1 * 4) * 2 * sizeof(float);  // values and momentum
+  OneShard fits(test::small_set("momentum", 1), false, {}, kNeeded);
+  EXPECT_TRUE(is(fits.join(0), FrameType::kPosition));
+  OneShard one(test::small_set("momentum", 1), false, {}, kNeeded - 1);
+  const auto out = one.join(0);
+  expect_refused(out, wire::REFUSAL_LIMIT, "fc.b");
+  EXPECT_NE(parse<wire::Refused>(out[0]).hint().find("more pservers"), std::string::npos);
+}
+
+// Replies show the table itself until they are written: one call that applies two pushes must give
+// each trainer the values after its own.
+TEST(ShardAsync, TwoPushesAppliedInOneCallAnswerWithTheirOwnValues) {
+  auto set = test::small_set("sgd", 2);
+  set.set_dense_strategy(wire::STRATEGY_ASYNC);
+  set.set_staleness_max(0);
+  OneShard one(set);
+  one.start();
+  EXPECT_TRUE(is(one.push(0, 1, 1), FrameType::kPushed));
+  EXPECT_TRUE(one.push(0, 2, 1).empty());  // a batch ahead
+  const auto out = one.push(1, 1, 1);
+  ASSERT_TRUE(is(out, FrameType::kPushed, 2));
+  EXPECT_EQ(out[0].to, 101U);
+  EXPECT_EQ(out[0].frame.tail.size(), out[1].frame.tail.size());
+  EXPECT_NE(out[0].frame.tail, out[1].frame.tail);
+}
+
 TEST(ShardSync, LateCopyOfAnOldRequestIsIgnored) {
   OneShard one(test::small_set("sgd", 1));
   one.start();
