@@ -1,9 +1,13 @@
-// How fast one core trains the word2vec N-gram network, and how near that is to its matrix products
-// alone. Prints examples per second; the cost must fall, else the figures mean nothing.
+// How fast one core trains the word2vec N-gram network and CTR-DNN, and how near that is to their
+// matrix products alone. Prints examples per second; the cost must fall, else the figures mean
+// nothing.
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <initializer_list>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "engine/base/rng.h"
@@ -13,41 +17,66 @@
 namespace paddle {
 namespace {
 
-constexpr std::size_t kVocabulary = 2073;
-constexpr std::size_t kEmbedding = 32;
-constexpr std::size_t kContext = 4;
-constexpr std::size_t kHidden = 256;
+constexpr std::size_t kVocabulary = 2073;  // of word2vec
+constexpr std::size_t kCtrIds =
+    20000;  // that batches draw from: a table that does not fit the caches
 constexpr auto kMeasure = std::chrono::seconds(2);
 
-std::vector<config::LayerConfig> ngram_layers() {
-  config::LayerConfig words;
-  words.name = "words";
-  words.type = "embedding";
-  words.inputs = {"w0", "w1", "w2", "w3"};
-  words.size = kEmbedding;
-  words.weight.sparse = true;
-  config::LayerConfig hidden;
-  hidden.name = "hidden";
-  hidden.type = "fc";
-  hidden.inputs = {"words"};
-  hidden.size = kHidden;
-  hidden.activation = "sigmoid";
-  config::LayerConfig dropped;
-  dropped.name = "dropped";
-  dropped.type = "dropout";
-  dropped.inputs = {"hidden"};
-  dropped.rate = 0.5F;
-  config::LayerConfig output;
-  output.name = "output";
-  output.type = "fc";
-  output.inputs = {"dropped"};
-  output.size = kVocabulary;
-  config::LayerConfig cost;
-  cost.name = "cost";
-  cost.type = "softmax_cross_entropy";
-  cost.inputs = {"output"};
-  cost.label = "next";
-  return {words, hidden, dropped, output, cost};
+struct Subject {
+  std::string name;
+  std::vector<config::SlotConfig> slots;  // the label is the last
+  std::vector<config::LayerConfig> layers;
+  std::vector<std::array<std::size_t, 2>> products;  // input and output width of each fc
+  std::size_t ids = 0;                               // how many there are
+  std::size_t classes = 0;
+};
+
+config::LayerConfig layer(std::string name, std::string type, std::vector<std::string> inputs,
+                          std::size_t size = 0, std::string activation = "") {
+  config::LayerConfig layer;
+  layer.name = std::move(name);
+  layer.type = std::move(type);
+  layer.inputs = std::move(inputs);
+  layer.size = size;
+  layer.activation = std::move(activation);
+  return layer;
+}
+
+Subject word2vec() {
+  Subject subject{.name = "word2vec",
+                  .slots = {{"w0", 0}, {"w1", 0}, {"w2", 0}, {"w3", 0}, {"next", 0}},
+                  .layers = {layer("rows", "embedding", {"w0", "w1", "w2", "w3"}, 32),
+                             layer("hidden", "fc", {"rows"}, 256, "sigmoid"),
+                             layer("dropped", "dropout", {"hidden"}),
+                             layer("output", "fc", {"dropped"}, kVocabulary),
+                             layer("cost", "softmax_cross_entropy", {"output"})},
+                  .products = {{128, 256}, {256, kVocabulary}},
+                  .ids = kVocabulary,
+                  .classes = kVocabulary};
+  subject.layers[2].rate = 0.5F;
+  return subject;
+}
+
+Subject ctr() {
+  Subject subject{
+      .name = "ctr",
+      .slots = {},
+      .layers = {layer("rows", "embedding", {}, 10), layer("inputs", "concat", {"rows", "dense"}),
+                 layer("hidden0", "fc", {"inputs"}, 400, "relu"),
+                 layer("hidden1", "fc", {"hidden0"}, 400, "relu"),
+                 layer("hidden2", "fc", {"hidden1"}, 400, "relu"),
+                 layer("output", "fc", {"hidden2"}, 2),
+                 layer("cost", "softmax_cross_entropy", {"output"})},
+      .products = {{273, 400}, {400, 400}, {400, 400}, {400, 2}},
+      .ids = kCtrIds,
+      .classes = 2};
+  for (std::size_t i = 0; i < 26; ++i) {
+    subject.slots.push_back({"C" + std::to_string(i), 0});
+    subject.layers[0].inputs.push_back(subject.slots.back().name);
+  }
+  subject.slots.push_back({"dense", 13});
+  subject.slots.push_back({"next", 0});
+  return subject;
 }
 
 // Calls step() until kMeasure has passed; returns calls per second.
@@ -65,43 +94,42 @@ double rate(Step step) {
   return static_cast<double>(calls) / spent.count();
 }
 
-// The six matrix products of one forward and backward, on buffers of their own.
-double products_rate(std::size_t batch) {
-  constexpr std::size_t kIn = kContext * kEmbedding;
-  const std::vector<float> x(batch * kIn, 0.5F);
-  const std::vector<float> w1(kIn * kHidden, 0.5F);
-  const std::vector<float> w2(kHidden * kVocabulary, 0.5F);
-  std::vector<float> h(batch * kHidden, 0.5F);
-  std::vector<float> y(batch * kVocabulary, 0.5F);
-  std::vector<float> d1(w1.size());
-  std::vector<float> d2(w2.size());
-  std::vector<float> dx(x.size());
+// The matrix products of one forward and backward, on buffers of their own.
+double products_rate(const Subject& subject, std::size_t batch, kernels::Compute compute) {
+  struct Buffers {
+    std::vector<float> x, w, y, dx, dw;
+  };
+  std::vector<Buffers> buffers;
+  for (const auto& [in, out] : subject.products) {
+    const auto filled = [](std::size_t size) { return std::vector<float>(size, 0.5F); };
+    buffers.push_back({filled(batch * in), filled(in * out), filled(batch * out),
+                       filled(batch * in), filled(in * out)});
+  }
   using kernels::gemm;
   constexpr auto kNo = kernels::Transpose::kNo;
   constexpr auto kYes = kernels::Transpose::kYes;
   return rate([&] {
-    gemm(kernels::Compute::kFloat32, kNo, kNo, batch, kHidden, kIn, x.data(), w1.data(), false,
-         h.data());
-    gemm(kernels::Compute::kFloat32, kNo, kNo, batch, kVocabulary, kHidden, h.data(), w2.data(),
-         false, y.data());
-    gemm(kernels::Compute::kFloat32, kYes, kNo, kHidden, kVocabulary, batch, h.data(), y.data(),
-         false, d2.data());
-    gemm(kernels::Compute::kFloat32, kNo, kYes, batch, kHidden, kVocabulary, y.data(), w2.data(),
-         false, h.data());
-    gemm(kernels::Compute::kFloat32, kYes, kNo, kIn, kHidden, batch, x.data(), h.data(), false,
-         d1.data());
-    gemm(kernels::Compute::kFloat32, kNo, kYes, batch, kIn, kHidden, h.data(), w1.data(), false,
-         dx.data());
-    std::fill(h.begin(), h.end(), 0.5F);  // keeps values finite
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      const auto [in, out] = subject.products[i];
+      Buffers& one = buffers[i];
+      gemm(compute, kNo, kNo, batch, out, in, one.x.data(), one.w.data(), false, one.y.data());
+    }
+    for (std::size_t i = buffers.size(); i-- > 0;) {
+      const auto [in, out] = subject.products[i];
+      Buffers& one = buffers[i];
+      gemm(compute, kYes, kNo, in, out, batch, one.x.data(), one.y.data(), false, one.dw.data());
+      gemm(compute, kNo, kYes, batch, in, out, one.y.data(), one.w.data(), false, one.dx.data());
+    }
   });
 }
 
 struct Model {
-  explicit Model(const nn::Network& network) {
+  Model(const nn::Network& network, std::size_t id_count) : ids(id_count) {
+    std::iota(ids.begin(), ids.end(), 0U);
     Rng rng(1);
     for (const auto& spec : network.parameters()) {
       std::size_t count = 1;
-      for (const std::uint64_t dim : spec.dims()) count *= dim == 0 ? kVocabulary : dim;
+      for (const std::uint64_t dim : spec.dims()) count *= dim == 0 ? id_count : dim;
       auto& value = values.emplace_back(count);
       for (float& one : value) one = static_cast<float>(rng.normal() * 0.05);
       parameters.dense.emplace_back();
@@ -113,27 +141,34 @@ struct Model {
       }
     }
   }
-  std::vector<std::uint64_t> ids = [] {
-    std::vector<std::uint64_t> all(kVocabulary);
-    std::iota(all.begin(), all.end(), 0U);
-    return all;
-  }();
+  std::vector<std::uint64_t> ids;
   std::vector<std::vector<float>> values;
   nn::Parameters parameters;
 };
 
-bool measure(const nn::Network& network, std::size_t size) {
-  Model model(network);
-  nn::Batch batch{size, std::vector<nn::Slot>(kContext + 1)};
+nn::Batch make_batch(const Subject& subject, std::size_t size) {
+  nn::Batch batch{size, std::vector<nn::Slot>(subject.slots.size())};
   Rng rng(2);
   for (std::size_t i = 0; i < size; ++i) {
     std::uint64_t sum = 0;
-    for (std::size_t s = 0; s < kContext; ++s) {
-      batch.slots[s].ids.push_back(rng.below(kVocabulary));
+    for (std::size_t s = 0; s + 1 < subject.slots.size(); ++s) {
+      for (std::size_t f = 0; f < subject.slots[s].width; ++f) {
+        batch.slots[s].values.push_back(static_cast<float>(rng.uniform()));
+      }
+      if (subject.slots[s].width > 0) continue;
+      batch.slots[s].ids.push_back(rng.below(subject.ids));
       sum += batch.slots[s].ids.back();
     }
-    batch.slots[kContext].ids.push_back(sum % kVocabulary);
+    batch.slots.back().ids.push_back(sum % subject.classes);
   }
+  return batch;
+}
+
+bool measure(const Subject& subject, const nn::Network& network, std::size_t size,
+             kernels::Compute compute) {
+  Model model(network, subject.ids);
+  const nn::Batch batch = make_batch(subject, size);
+  const float learning_rate = 0.01F * static_cast<float>(subject.classes);
   nn::Workspace workspace;
   std::vector<double> costs;
   const double steps = rate([&] {
@@ -142,7 +177,8 @@ bool measure(const nn::Network& network, std::size_t size) {
                       .end = size,
                       .parameters = model.parameters,
                       .mode = nn::Mode::kTrain,
-                      .seed = costs.size()};
+                      .seed = costs.size(),
+                      .compute = compute};
     workspace.clear_gradients();
     costs.push_back(network.forward(run, workspace).value() / static_cast<double>(size));
     network.backward(run, workspace);
@@ -150,29 +186,42 @@ bool measure(const nn::Network& network, std::size_t size) {
     std::vector<float>& bias = model.values.back();
     const auto gradient = workspace.gradient(model.values.size() - 1);
     for (std::size_t i = 0; i < bias.size(); ++i) {
-      bias[i] -= 20.0F / static_cast<float>(size) * gradient[i];
+      bias[i] -= learning_rate / static_cast<float>(size) * gradient[i];
     }
   });
-  const double products = products_rate(size);
+  const double products = products_rate(subject, size, compute);
   std::printf(
-      "batch %4zu: %8.0f examples/s, matrix products alone %8.0f, share %.2f, "
+      "%s batch %4zu %s: %8.0f examples/s, matrix products alone %8.0f, share %.2f, "
       "cost %.3f -> %.3f\n",
-      size, steps * static_cast<double>(size), products * static_cast<double>(size),
-      steps / products, costs.front(), costs.back());
+      subject.name.c_str(), size, compute == kernels::Compute::kBfloat16 ? "bf16" : "float32",
+      steps * static_cast<double>(size), products * static_cast<double>(size), steps / products,
+      costs.front(), costs.back());
   return std::isfinite(costs.back()) && costs.back() < costs.front();
+}
+
+bool measure_all(Subject subject, std::initializer_list<std::size_t> batches) {
+  subject.layers.front().weight.sparse = true;
+  subject.layers.back().label = "next";
+  const auto network = nn::Network::build(subject.layers, subject.slots);
+  if (!network) {
+    std::fprintf(stderr, "%s\n", network.error().message.c_str());
+    return false;
+  }
+  for (const std::size_t size : batches) {
+    for (const auto compute : {kernels::Compute::kFloat32, kernels::Compute::kBfloat16}) {
+      if (!kernels::can_compute(compute) || measure(subject, *network, size, compute)) continue;
+      std::fprintf(stderr, "the cost did not fall\n");
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace
 }  // namespace paddle
 
 int main() {
-  const auto network = paddle::nn::Network::build(
-      paddle::ngram_layers(), {{"w0", 0}, {"w1", 0}, {"w2", 0}, {"w3", 0}, {"next", 0}});
-  if (!network) {
-    std::fprintf(stderr, "%s\n", network.error().message.c_str());
-    return 1;
-  }
-  const bool good = paddle::measure(*network, 100) && paddle::measure(*network, 1024);
-  if (!good) std::fprintf(stderr, "the cost did not fall\n");
+  const bool good = paddle::measure_all(paddle::word2vec(), {100, 1024}) &&
+                    paddle::measure_all(paddle::ctr(), {512, 1000});
   return good ? 0 : 1;
 }
