@@ -1,5 +1,7 @@
 // How fast one core finds and copies rows, inserts and updates them, and what a row costs in
-// memory: one sparse table without the network. Every result is verified.
+// memory: one sparse table without the network; and how long a read waits at most while a table
+// grows. Every result is verified.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -108,11 +110,65 @@ bool run(std::uint64_t width, std::uint64_t rows) {
   return good;
 }
 
+// Pushes of new rows and reads in turn, as a port serves them: the longest of each, and of both one
+// after the other, which is how long a read may wait.
+bool pauses(std::uint64_t width, std::uint64_t rows) {
+  constexpr std::size_t kIds = 1000;
+  const auto set = one_table(width, "sgd");
+  pserver::SparseTable table(set, 0);
+  std::vector<std::uint64_t> ids(kIds);
+  std::vector<std::uint64_t> known(kIds);
+  std::vector<float> gradients(kIds * width, -1.0F);
+  std::vector<float> values(kIds * width);
+  Rng rng(11);
+  double longest_push = 0;
+  std::uint64_t longest_at = 0;  // rows
+  double longest_read = 0;
+  double longest_both = 0;
+  std::vector<double> reads;
+  bool good = true;
+  for (std::uint64_t done = 0; done < rows; done += kIds) {
+    for (std::size_t i = 0; i < kIds; ++i) ids[i] = id_of(done + i);
+    for (std::uint64_t& id : known) id = id_of(rng.below(done + kIds));
+    const double start = cpu_seconds();
+    if (!table.reserve(kIds)) return false;
+    table.apply(1, ids, gradients);
+    const double pushed = cpu_seconds();
+    table.read(known, values);
+    const double end = cpu_seconds();
+    if (pushed - start > longest_push) {
+      longest_push = pushed - start;
+      longest_at = done;
+    }
+    longest_read = std::max(longest_read, end - pushed);
+    longest_both = std::max(longest_both, end - start);
+    reads.push_back(end - pushed);
+    good = good && std::all_of(values.begin(), values.end(), [](float v) { return v == 1.0F; });
+  }
+  good = good && table.rows() == rows;
+  const auto middle = reads.begin() + static_cast<std::ptrdiff_t>(reads.size() / 2);
+  std::nth_element(reads.begin(), middle, reads.end());
+  std::printf(
+      "dim %3lu, growing to %9lu rows, 1000 ids a request: longest push %.2f ms (at %lu rows), "
+      "read %.2f ms, both %.2f ms; median read %.3f ms; %.2f bytes a row beside the payload%s\n",
+      width, rows, longest_push * 1e3, longest_at, longest_read * 1e3, longest_both * 1e3,
+      *middle * 1e3,
+      static_cast<double>(table.bytes() - table.payload_bytes()) /
+          static_cast<double>(table.rows()),
+      good ? "" : "  WRONG RESULT");
+  return good;
+}
+
 }  // namespace
 }  // namespace paddle
 
 // sparse_table_bench [rows]
+// sparse_table_bench pauses [rows, a multiple of 1000]: 100 million of dim 8 take 5 GB
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string(argv[1]) == "pauses") {
+    const std::uint64_t rows = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 100'000'000;
+    return paddle::pauses(8, rows) ? 0 : 1;
+  }
   const std::uint64_t rows = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 10'000'000;
   const bool good = paddle::run(8, rows) && paddle::run(16, rows);
   return good ? 0 : 1;

@@ -29,8 +29,8 @@ class MemoryRegion {
   // Makes [0, bytes) usable; what is new reads as 0. May move the content: pages, not bytes.
   // kResource when the kernel refuses.
   Status reserve(std::size_t bytes);
-  // Once the first `used` bytes are twice those before huge_from: turns a few of the small pages
-  // there into huge ones with every call (some 0.1 ms each). Leaves them where the kernel refuses.
+  // Once the first `used` bytes are twice those before huge_from: turns 2 MiB of small pages there
+  // into a huge one with every call (about a millisecond). Leaves them where the kernel refuses.
   void promote(std::size_t used);
   // Gives the pages of [bytes, end) back; they read as 0 again.
   void release_from(std::size_t bytes);

@@ -16,7 +16,7 @@ constexpr std::uint64_t kBucketsPerExtent = MemoryRegion::kHugePageBytes / sizeo
 constexpr std::uint64_t kSpare = 512;
 // From here on a bucket's place and the stored bits tell the whole hash.
 constexpr std::uint64_t kPlaceTellsFrom = 1U << 17U;
-constexpr std::uint64_t kMovesPerInsert = 8;  // homes; the growing ends long before the next one
+constexpr std::uint64_t kMovesPerInsert = 3;  // homes; the growing ends long before the next one
 constexpr std::uint64_t kHomesPerMove = 128;  // their buckets stay in the cache
 // The last homes move at once, so that old places and new ones are always far apart.
 constexpr std::uint64_t kHomesInLastMove = 1024;
