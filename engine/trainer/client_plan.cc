@@ -85,6 +85,13 @@ void scatter(std::span<const DensePiece> pieces, std::span<const float> from, st
       });
 }
 
+bool stays_in_place(const RowFrame& frame) {
+  constexpr std::size_t kPiecesMax = 64;
+  std::size_t pieces = 0;
+  for (const RowRange& range : frame.ranges) pieces += range.runs.size();
+  return pieces <= kPiecesMax;
+}
+
 std::vector<std::vector<RowFrame>> plan_rows(std::span<const SparseRows> tables,
                                              const wire::ParameterSet& set,
                                              std::uint64_t bytes_max) {

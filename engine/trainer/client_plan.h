@@ -52,6 +52,9 @@ struct RowRange {
 struct RowFrame {
   std::vector<RowRange> ranges;
 };
+// Whether its floats are sent from, and received into, the batch itself: where they lie in few
+// pieces, as those of a single shard do. Many small ones are faster copied.
+bool stays_in_place(const RowFrame& frame);
 
 // Splits tables by shard and by bytes_max a frame (ids and floats together). By shard; at
 // least one frame, maybe empty, for every shard. Tables must be in ascending order of parameter.

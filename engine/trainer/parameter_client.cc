@@ -201,23 +201,42 @@ Status ParameterClientImpl::pull_rows(std::span<SparseRows> rows, bool averages)
     }
     for (std::size_t shard = 0; shard < frames.size(); ++shard) {
       if (round >= frames[shard].size() || frames[shard][round].ranges.empty()) continue;
-      PADDLE_TRY(const Frame frame, sparse_.receive(shard, FrameType::kRowValues));
-      auto values = floats(frame.tail);
-      std::size_t expected = 0;
-      for (const RowRange& range : frames[shard][round].ranges) {
-        expected += range.count * width(rows[range.table].parameter);
-      }
-      if (frame.tail.size() != expected * sizeof(float)) return sparse_.malformed(shard, "tail");
-      for (const RowRange& range : frames[shard][round].ranges) {
-        const std::size_t floats_per_row = width(rows[range.table].parameter);
-        for (const RowRun& run : range.runs) {
-          const std::size_t count = run.count * floats_per_row;
-          std::copy_n(values.data(), count,
-                      rows[range.table].values.data() + run.begin * floats_per_row);
-          values = values.subspan(count);
-        }
-      }
+      PADDLE_TRY_STATUS(receive_rows(shard, frames[shard][round], rows));
     }
+  }
+  return {};
+}
+
+Status ParameterClientImpl::receive_rows(std::size_t shard, const RowFrame& rows_of,
+                                         std::span<SparseRows> rows) {
+  std::vector<std::span<std::byte>> places;
+  std::size_t expected = 0;
+  for (const RowRange& range : rows_of.ranges) {
+    const std::size_t floats_per_row = width(rows[range.table].parameter);
+    for (const RowRun& run : range.runs) {
+      const auto values = std::span(rows[range.table].values)
+                              .subspan(run.begin * floats_per_row, run.count * floats_per_row);
+      places.push_back({reinterpret_cast<std::byte*>(values.data()), values.size_bytes()});
+      expected += values.size_bytes();
+    }
+  }
+  bool is_placed = false;
+  // Only the awaited answer may touch the values: a late copy of another goes into its frame.
+  const auto place = [&](const FrameHeader& header, std::string_view head, std::size_t tail_bytes) {
+    wire::RowValues answer;
+    is_placed = tail_bytes == expected && stays_in_place(rows_of) &&
+                header.type == static_cast<std::uint8_t>(FrameType::kRowValues) &&
+                answer.ParseFromArray(head.data(), static_cast<int>(head.size())) &&
+                answer.request() == sparse_.at(shard).request();
+    return is_placed ? places : std::vector<std::span<std::byte>>();
+  };
+  PADDLE_TRY(const Frame frame, sparse_.receive(shard, FrameType::kRowValues, place));
+  if (is_placed) return {};
+  if (frame.tail.size() != expected) return sparse_.malformed(shard, "tail");
+  ByteSpan left = frame.tail;
+  for (const std::span<std::byte> to : places) {
+    std::copy_n(left.data(), to.size(), to.data());
+    left = left.subspan(to.size());
   }
   return {};
 }

@@ -55,6 +55,8 @@ class ParameterClientImpl final : public ParameterClient {
   Status check_dense(std::span<DenseParameter> parameters, std::vector<DenseParameter*>& by_index);
   Status check_rows(std::span<const SparseRows> rows, bool has_gradients) const;
   Status pull_rows(std::span<SparseRows> rows, bool averages);
+  // The answer to a pull of these rows, into their values.
+  Status receive_rows(std::size_t shard, const RowFrame& rows_of, std::span<SparseRows> rows);
   Status pull_shard(std::size_t shard, std::span<DenseParameter* const> to);
   Result<std::vector<float>> pull_range(std::size_t shard, std::uint32_t plane,
                                         std::uint64_t offset, std::uint64_t count,

@@ -36,10 +36,11 @@ std::vector<ParameterClientImpl::Part> ParameterClientImpl::row_parts(
     message.mutable_part()->set_part(static_cast<std::uint32_t>(i));
     message.mutable_part()->set_parts(static_cast<std::uint32_t>(frames.size()));
     Bytes& tail = result[i].tail;
+    const bool in_place = stays_in_place(frames[i]);
     std::uint64_t bytes = 0;
     for (const RowRange& range : frames[i].ranges) {
-      bytes += range.count *
-               (sizeof(std::uint64_t) + width(tables[range.table].parameter) * sizeof(float));
+      const std::uint64_t floats = in_place ? 0 : width(tables[range.table].parameter);
+      bytes += range.count * (sizeof(std::uint64_t) + floats * sizeof(float));
     }
     tail.reserve(bytes);
     put_ids(message, tail, frames[i], tables);
@@ -47,8 +48,13 @@ std::vector<ParameterClientImpl::Part> ParameterClientImpl::row_parts(
       const SparseRows& table = tables[range.table];
       const std::size_t floats_per_row = width(table.parameter);
       for (const RowRun& run : range.runs) {
-        append_bytes(tail, std::span(table.gradients)
-                               .subspan(run.begin * floats_per_row, run.count * floats_per_row));
+        const auto gradients = std::span(table.gradients)
+                                   .subspan(run.begin * floats_per_row, run.count * floats_per_row);
+        if (in_place) {
+          result[i].pieces.push_back(bytes_of(gradients));
+        } else {
+          append_bytes(tail, gradients);
+        }
       }
     }
   }
@@ -58,7 +64,7 @@ std::vector<ParameterClientImpl::Part> ParameterClientImpl::row_parts(
 Status ParameterClientImpl::send_part(ClientLanes& lanes, std::size_t lane, Part&& part) {
   return &lanes == &dense_
              ? lanes.send(lane, FrameType::kPushDense, part.dense, {}, part.pieces)
-             : lanes.send(lane, FrameType::kPushRows, part.rows, std::move(part.tail));
+             : lanes.send(lane, FrameType::kPushRows, part.rows, std::move(part.tail), part.pieces);
 }
 
 // Last parts go out only when every lane's earlier parts are stored: their answers wait for the
