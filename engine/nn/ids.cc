@@ -42,11 +42,12 @@ void sort_unique(std::vector<std::uint64_t>& ids) {
 
 std::size_t row_of(std::span<const std::uint64_t> ids, std::uint64_t id) {
   PADDLE_CHECK(!ids.empty());
-  // Without a branch on what is compared: the searches of many ids overlap.
+  // A mask, where a branch on what is compared would be guessed wrong half of the time: so the
+  // searches of many ids overlap.
   const std::uint64_t* first = ids.data();
   for (std::size_t left = ids.size(); left > 1;) {
     const std::size_t half = left / 2;
-    first += first[half - 1] < id ? half : 0;
+    first += half & (std::size_t{0} - static_cast<std::size_t>(first[half - 1] < id));
     left -= half;
   }
   PADDLE_CHECK(*first == id);  // the view holds what collect_ids said

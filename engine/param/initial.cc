@@ -35,7 +35,14 @@ std::uint64_t parameter_stream(const wire::ParameterSpec& spec, std::uint64_t se
   const double s = (m - 1.0) / (m + 1.0);
   const double z = s * s;
   double p = 1.0 / 17.0;
-  for (const double n : {15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0}) p = p * z + 1.0 / n;
+  p = p * z + 1.0 / 15.0;
+  p = p * z + 1.0 / 13.0;
+  p = p * z + 1.0 / 11.0;
+  p = p * z + 1.0 / 9.0;
+  p = p * z + 1.0 / 7.0;
+  p = p * z + 1.0 / 5.0;
+  p = p * z + 1.0 / 3.0;
+  p = p * z + 1.0;
   return e * 0x1.62e42fefa39efp-1 + 2.0 * s * p;
 }
 
@@ -43,10 +50,15 @@ std::uint64_t parameter_stream(const wire::ParameterSpec& spec, std::uint64_t se
 [[gnu::always_inline]] inline double cosine_of_turns(double u) {
   const double v = 0x1.921fb54442d18p+1 * (u - 0.5);
   const double w = v * v;
-  double p = 1.0;
-  for (const double n : {19.0, 17.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0}) {
-    p = 1.0 - p * w / (n * (n - 1.0));
-  }
+  double p = 1.0 - w * (1.0 / 342.0);
+  p = 1.0 - p * w * (1.0 / 272.0);
+  p = 1.0 - p * w * (1.0 / 210.0);
+  p = 1.0 - p * w * (1.0 / 156.0);
+  p = 1.0 - p * w * (1.0 / 110.0);
+  p = 1.0 - p * w * (1.0 / 72.0);
+  p = 1.0 - p * w * (1.0 / 42.0);
+  p = 1.0 - p * w * (1.0 / 20.0);
+  p = 1.0 - p * w * (1.0 / 6.0);
   const double sine = v * p;
   return 2.0 * sine * sine - 1.0;
 }
