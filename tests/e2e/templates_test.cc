@@ -207,6 +207,16 @@ TEST_P(WordTemplates, WordsOfATopicAreNearest) {
 INSTANTIATE_TEST_SUITE_P(All, WordTemplates, testing::Values("word2vec", "skipgram"),
                          [](const auto& each) { return std::string(each.param); });
 
+// Its layers are for ten thousand words; here it has to find the topics of fifty.
+TEST_F(Templates, PennTreebankNetworkLearnsWhichWordsFollow) {
+  prepare("word2vec",
+          {"--keep-tokens", "--minimum", "0", folder_.write("text.txt", topical_sentences(1000))});
+  fs::copy_file(folder_ / "word2vec/penn_treebank.toml", folder_ / "word2vec/job.toml",
+                fs::copy_options::overwrite_existing);
+  const std::string tests = train("word2vec", {"train.passes=3"});
+  EXPECT_LT(last_number(tests, R"("perplexity":)"), 0.5 * kTopics * kWordsOfTopic) << tests;
+}
+
 TEST_F(Templates, QuickStartTellsTwoKindsOfTextApart) {
   prepare("quick_start", {folder_.write("texts.txt", labelled_texts(4000))});
   const std::string tests = train("quick_start", {});
