@@ -293,6 +293,32 @@ TEST(LocalTraining, AKilledTrainerEndsTheOthers) {
   EXPECT_NE(first.output().find("trainer 1 lost at step"), std::string::npos) << first.output();
 }
 
+// A pull or push that failed ends the trainer with the server's name; nothing is trained after it.
+TEST(LocalTraining, Trap12NothingIsTrainedAfterAServerDied) {
+  for (const char* const strategy : {"sync", "async", "half_async", "geo"}) {
+    Job job;
+    job.write_ngram(1, 2000);
+    const int port = free_ports(2);
+    Process pserver = job.start_pserver("job", {}, 0, port);
+    ASSERT_TRUE(pserver.prints("READY pserver 0"));
+    std::vector<std::string> flags{"--num_passes=1000"};
+    for (const char* kind : {"dense", "sparse"}) {
+      flags.push_back(fmt::format("--set=strategy.{}={}", kind, strategy));
+    }
+    Process trainer = job.start_trainer("job", {}, 0, port, flags);
+    ASSERT_TRUE(trainer.prints("Pass=0 Batch=10 ")) << trainer.output();
+    pserver.signal(SIGKILL);
+    EXPECT_EQ(pserver.wait(), 128 + SIGKILL);
+    EXPECT_EQ(trainer.wait(), static_cast<int>(Errc::kUnreachable)) << strategy;
+    const std::string output = trainer.output();
+    const std::size_t error = output.rfind("paddle: ");
+    ASSERT_NE(error, std::string::npos) << output;
+    EXPECT_NE(output.find(" port 0 (127.0.0.1:", error), std::string::npos) << output;
+    EXPECT_EQ(output.find("Pass=", error), std::string::npos) << output;
+    EXPECT_TRUE(values(job.metrics("job", 0), "save", "pass").empty());
+  }
+}
+
 TEST(PserverProgram, ATakenPortIsNamedAndNothingStays) {
   Job job;
   const int port = free_ports(2);
@@ -315,7 +341,7 @@ TEST(PserverProgram, ReportsItsPortsAndStopsWhenAsked) {
   EXPECT_EQ(pserver.wait(), static_cast<int>(Errc::kInterrupted));
 }
 
-TEST(PserverProgram, AnotherNumberOfTrainersIsRefused) {
+TEST(PserverProgram, Trap16AnotherNumberOfTrainersIsRefused) {
   Job job;
   job.write_ngram(1, 10);
   const int port = free_ports(2);

@@ -210,7 +210,7 @@ TEST_F(SshClusterLongJobTest, APserverThatIsKilledEndsTheJobAndIsNamed) {
   EXPECT_PRED2(lacks, status.output, "running");
 }
 
-TEST_F(SshClusterLongJobTest, TrainingOutlivesPaddlectlAndTeardownFindsAllOfIt) {
+TEST_F(SshClusterLongJobTest, Trap11TrainingOutlivesPaddlectlAndTeardownFindsAllOfIt) {
   const std::unique_ptr<Process> job = begin_long_job();
   const std::vector<int> before = pids(engines());
   EXPECT_EQ(before.size(), 5U) << "3 trainers and 2 pservers";

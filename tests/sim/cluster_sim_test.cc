@@ -155,7 +155,7 @@ TEST(ClusterSim, OneSeedIsOneHistory) {
 }
 
 // Traps 5 and 14: whoever has no more gradients must still release the others.
-TEST(ClusterSim, Trap5And14TrainersWithOneBatchOrNoneDoNotHoldTheOthers) {
+TEST(ClusterSim, Trap05And14TrainersWithOneBatchOrNoneDoNotHoldTheOthers) {
   for (const auto strategy :
        {wire::STRATEGY_SYNC, wire::STRATEGY_ASYNC, wire::STRATEGY_HALF_ASYNC}) {
     ClusterOptions options = uneven(9, strategy);

@@ -3,6 +3,7 @@
 #include <regex>
 #include <set>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "engine/base/fd.h"
@@ -65,6 +66,25 @@ TEST(Docs, ClusterPageHasEveryKeyAndNoOther) {
   const Words told = keys_told(text_of("docs/cluster.md"));
   EXPECT_GT(told.size(), 15U);
   EXPECT_EQ(told, keys_read(text_of("cli/cluster_file.cc")));
+}
+
+// All of the sixteen have a test, and the page names the tests that are there.
+TEST(Docs, TrapsPageNamesTheTestsOfAllSixteen) {
+  Words written;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(kSource + std::string("tests"))) {
+    if (entry.path().extension() != ".cc") continue;
+    const std::string source = text_of(entry.path().string().substr(std::string(kSource).size()));
+    const std::regex regex(R"re(TEST(?:_F|_P)?\((\w+),\s*(Trap\d\d\w+)\))re");
+    for (std::sregex_iterator at(source.begin(), source.end(), regex), end; at != end; ++at)
+      written.insert((*at)[1].str() + "." + (*at)[2].str());
+  }
+  const std::string page = text_of("docs/traps.md");
+  EXPECT_EQ(matches(page, R"re(`(\w+\.Trap\w+)`)re"), written);
+  for (int trap = 1; trap <= 16; ++trap) {
+    const std::string row = fmt::format(R"re(\n\| {} \|[^\n]*\.(Trap[^\n]*{:02}))re", trap, trap);
+    EXPECT_FALSE(matches(page, row.c_str()).empty()) << trap;
+  }
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ TEST_F(DatasetTest, EveryRecordGoesToOneTrainerOncePerPass) {
 }
 
 // fluid.md 10, trap 10: a global shuffle conserves the records and can be repeated.
-TEST_F(DatasetTest, GlobalShuffleDealsEveryRecordOnceAndAnewInEachPass) {
+TEST_F(DatasetTest, Trap10GlobalShuffleDealsEveryRecordOnceAndAnewInEachPass) {
   options_.share = {{write_records("a-0", 0, 700), write_records("b-1", 700, 300)}, true};
   options_.data.global_shuffle = true;
   options_.num_trainers = 3;

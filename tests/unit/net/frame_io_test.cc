@@ -41,7 +41,7 @@ class MemoryStream final : public Stream {
   int calls_ = 0;
 };
 
-TEST(FrameIo, FramesSurviveAnyFragmentation) {
+TEST(FrameIo, Trap16FramesSurviveAnyFragmentation) {
   for (const std::size_t chunk : {1, 7, 63, 64, 65, 1000, 100000}) {
     MemoryStream stream(chunk);
     FrameWriter writer;

@@ -6,6 +6,7 @@
 #include "engine/base/fd.h"
 #include "engine/net/frame_io.h"
 #include "engine/net/session.h"
+#include "tests/support/free_ports.h"
 #include "tests/unit/net/net_fixture.h"
 
 namespace paddle::net {
@@ -230,7 +231,7 @@ TEST_P(LinkTest, NamesATakenPort) {
   EXPECT_FALSE(second.error().hint.empty());
 }
 
-TEST_P(LinkTest, ConnectFailsAtItsDeadlineWhenNobodyListens) {
+TEST_P(LinkTest, Trap16ConnectFailsAtItsDeadlineWhenNobodyListens) {
   ClientOptions options = client(0);
   stop();
   server_.reset();
@@ -238,6 +239,25 @@ TEST_P(LinkTest, ConnectFailsAtItsDeadlineWhenNobodyListens) {
   ASSERT_FALSE(link);
   EXPECT_EQ(link.error().code, Errc::kUnreachable);
   EXPECT_NE(link.error().message.find("Connection refused"), std::string::npos);
+}
+
+// A server of another kind is named and left at once; only what may pass is tried again.
+TEST_F(NetTest, Trap16AServerOfAnotherKindIsNamedAndNotTriedAgain) {
+  ClientOptions options = client(0);
+  options.endpoint.port = static_cast<std::uint16_t>(test::free_ports(1));
+  const UniqueFd listener = test::listen_on(options.endpoint.port);
+  ASSERT_TRUE(listener);
+  std::thread stranger([&] {
+    const UniqueFd peer(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    const std::string text = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n" +
+                             std::string(kFrameHeaderBytes, ' ');
+    EXPECT_TRUE(write_all(peer.get(), as_bytes(text), soon()));
+  });
+  const auto link = connect(options, soon());
+  stranger.join();
+  ASSERT_FALSE(link);
+  EXPECT_NE(link.error().message.find("not a paddle frame"), std::string::npos)
+      << link.error().message;
 }
 
 TEST_P(LinkTest, ConnectWaitsForAServerThatIsNotUpYet) {

@@ -230,7 +230,7 @@ TEST(Optimizer, TheAverageReachesBackOverItsShareOfTheUpdates) {
 }
 
 // What a shard applies block by block must equal what a local run applies whole, to the bit.
-TEST(Optimizer, SplittingAParameterDoesNotChangeABit) {
+TEST(Optimizer, Trap06SplittingAParameterDoesNotChangeABit) {
   for (const std::string& method : kMethods) {
     wire::Optimizer optimizer = optimizer_of(method);
     optimizer.set_momentum(0.5F);

@@ -82,7 +82,7 @@ std::vector<std::uint32_t> shards(const wire::ParameterSet& set) {
 }
 
 // Trap 3: rounding to whole rows can leave shards without a block.
-TEST(PartitionTest, Trap3RoundingLeavesFewerBlocksThanShards) {
+TEST(PartitionTest, Trap03RoundingLeavesFewerBlocksThanShards) {
   const auto blocks = partition_dense(set_of(8, {{10, 1000000}}));
   EXPECT_EQ(blocks.size(), 5U);
   EXPECT_EQ(blocks.back().shard, 4U);
@@ -100,7 +100,7 @@ TEST(PartitionTest, WholeParametersAreOneBlockEach) {
 
 // Trap 4: round robin balances blocks, not bytes; the others are there for that, and none may
 // change from one release to the next, because snapshots do not say where blocks lay.
-TEST(PartitionTest, Trap4PlacementsAreStableAndSizeIsBalanced) {
+TEST(PartitionTest, Trap04PlacementsAreStableAndSizeIsBalanced) {
   wire::ParameterSet set = set_of(2, {{1000, 8}, {8}, {900, 8}, {8}, {100, 8}});
   const auto most = [&] {
     std::vector<std::uint64_t> held(2, 0);

@@ -61,6 +61,34 @@ TEST_F(SnapshotTest, MissingFilesAreRefusedByName) {
   }
 }
 
+// Trap 9: a table's files and the MANIFEST must agree; another number of them is an error by name.
+TEST_F(SnapshotTest, Trap09FilesThatTheManifestDoesNotNameAreNotReadAndMissingOnesRefused) {
+  wire::ParameterSpec table = sparse_spec();
+  constexpr std::uint64_t kWidth = 1U << 18U;  // 1 MiB a row: 70 rows need two files
+  table.set_dims(1, kWidth);
+  auto writer = SnapshotWriter::create(directory_);
+  ASSERT_TRUE(writer);
+  ASSERT_TRUE(writer->begin_sparse(table, 0));
+  SparseRow row;
+  row.value.resize(kWidth);
+  for (row.id = 0; row.id < 70; ++row.id) ASSERT_TRUE(writer->add_rows(std::span(&row, 1)));
+  ASSERT_TRUE(writer->end_sparse());
+  ASSERT_TRUE(writer->finish(info()));
+  const std::string second = directory_ + "/my table.sparse-00001";
+  const std::string third = directory_ + "/my table.sparse-00002";
+  std::filesystem::copy_file(second, third);
+  const auto reader = SnapshotReader::open(directory_);
+  ASSERT_TRUE(reader) << reader.error().message;
+  std::uint64_t rows = 0;
+  ASSERT_TRUE(reader->read_rows("my table", [&](const SparseRow& /*found*/) -> Status {
+    ++rows;
+    return {};
+  }));
+  EXPECT_EQ(rows, 70U);
+  std::filesystem::remove(second);
+  expect_refused(directory_, "my table.sparse-00001", "missing");
+}
+
 // A MANIFEST made to harm has a right CRC: widths that overflow, or ask for all memory, say so.
 TEST_F(SnapshotTest, AStateWidthThatNoOptimizerHasIsRefused) {
   write();

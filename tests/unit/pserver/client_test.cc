@@ -147,7 +147,7 @@ TEST_P(Client, OneTrainerIsBitEqualToApplyingUpdatesDirectly) {
   EXPECT_TRUE(client->leave());
 }
 
-TEST_P(Client, SnapshotGoesOnBitEqualOnAnotherNumberOfPorts) {
+TEST_P(Client, Trap09SnapshotGoesOnBitEqualOnAnotherNumberOfPorts) {
   const std::string directory = testing::TempDir() + "/client_snapshot_" + std::get<0>(GetParam()) +
                                 std::to_string(std::get<1>(GetParam()));
   std::filesystem::remove_all(directory);
@@ -211,7 +211,7 @@ TEST_P(Client, DenseEqualsSparseWhereEveryRowIsNamedInEveryRound) {
 
 // The second update of a row is its second, however many rounds went by; no decay in between
 // (trap 6: beta powers of adam per row, not per table).
-TEST_P(Client, ARowCountsItsOwnUpdatesOnly) {
+TEST_P(Client, Trap06ARowCountsItsOwnUpdatesOnly) {
   const auto set = full_set(std::get<0>(GetParam()));
   const auto client = client_of(set);
   ASSERT_TRUE(client->ready());

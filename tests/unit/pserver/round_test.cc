@@ -33,7 +33,7 @@ TEST(Round, MeanIsWeightedBySamples) {
 }
 
 // Trap 2: a sum instead of a mean multiplies the learning rate, so it is never implied.
-TEST(Round, Trap2SumIsAskedForByName) {
+TEST(Round, Trap02SumIsAskedForByName) {
   const Push a = dense_push(1, {1, 2});
   const Push b = dense_push(3, {5, -2});
   const Push idle = dense_push(0, {100, 100});

@@ -176,7 +176,7 @@ TEST(ShardJoin, LiveDuplicateAndOlderLifeAreRefusedNewerLifeTakesOver) {
   expect_refused(one.join(7), wire::REFUSAL_PARAMETERS, "trainer_id 7");
 }
 
-TEST(ShardJoin, AnotherPortThanTheTrainerExpectsIsRefusedNamingBoth) {
+TEST(ShardJoin, Trap09AnotherPortThanTheTrainerExpectsIsRefusedNamingBoth) {
   OneShard one(test::small_set("sgd", 1, 2, 2), true);
   one.expected_shard = 1;
   expect_refused(one.join(0), wire::REFUSAL_PARAMETERS,
@@ -456,7 +456,7 @@ TEST(ShardSync, WaitingNamesTheMissingTrainers) {
   EXPECT_EQ(parse<wire::Waiting>(out[0]).reason(), "trainers 0, 1, 3 to push step 0");
 }
 
-TEST(ShardAsync, LaggedDenseGradientIsDroppedCountedAndReported) {
+TEST(ShardAsync, Trap12LaggedDenseGradientIsDroppedCountedAndReported) {
   auto set = test::small_set("sgd", 2);
   set.set_dense_strategy(wire::STRATEGY_ASYNC);
   OneShard one(set);

@@ -22,7 +22,7 @@ struct ModelRow {
   std::uint64_t count = 0;
 };
 
-TEST(SparseTable, EqualsAMapOfRowsOverTheFullIdRange) {
+TEST(SparseTable, Trap07EqualsAMapOfRowsOverTheFullIdRange) {
   const auto set = test::small_set("adam", 1);
   const auto& spec = set.parameters(kTable);
   const param::UpdateRule rule(set.optimizer(), spec);

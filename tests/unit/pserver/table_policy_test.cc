@@ -1,4 +1,5 @@
 // Which rows a sparse table takes in and gives up.
+#include <filesystem>
 #include <list>
 #include <map>
 
@@ -54,7 +55,7 @@ wire::TablePolicy counting(std::uint32_t count) {
 }
 
 // Trap 15 of fluid.md: one sighting too few, just enough, and one more.
-TEST(TablePolicy, ARowExistsFromItsNthSightingOn) {
+TEST(TablePolicy, Trap15ARowExistsFromItsNthSightingOn) {
   PolicyTable named(counting(3));
   const std::vector<float> zeros(3, 0.0F);
   named.name({7});
@@ -74,7 +75,7 @@ TEST(TablePolicy, ARowExistsFromItsNthSightingOn) {
 }
 
 // Trap 7: in its direction, and drawn once, however often an id comes.
-TEST(TablePolicy, ProbabilityIsDrawnOncePerId) {
+TEST(TablePolicy, Trap07ProbabilityIsDrawnOncePerId) {
   wire::TablePolicy policy;
   policy.set_entry_probability(0.2F);
   PolicyTable once(policy);
@@ -86,6 +87,26 @@ TEST(TablePolicy, ProbabilityIsDrawnOncePerId) {
   EXPECT_NEAR(static_cast<double>(once.table.rows()), 4000, 200);
   EXPECT_EQ(once.table.rows(), often.table.rows());
   for (const std::uint64_t id : ids) ASSERT_EQ(once.has(id), often.has(id)) << id;
+}
+
+// Trap 7: 0, the ids around 2^63 and the last ones are ids like any other.
+TEST(TablePolicy, Trap07ProbabilityHoldsOverTheWholeRangeOfIds) {
+  constexpr std::uint64_t kIds = 5000;
+  wire::TablePolicy policy;
+  policy.set_entry_probability(0.2F);
+  PolicyTable named(policy);
+  std::uint64_t rows = 0;
+  for (const std::uint64_t first : Ids{0, (1ULL << 63U) - kIds / 2, 0 - kIds}) {
+    Ids ids;
+    for (std::uint64_t i = 0; i < kIds; ++i) ids.push_back(first + i);
+    named.name(ids);
+    EXPECT_NEAR(static_cast<double>(named.table.rows() - rows), 1000, 120) << first;
+    rows = named.table.rows();
+    for (const std::uint64_t id : ids) {
+      const std::vector<float> value = named.read(id);
+      ASSERT_EQ(value == std::vector<float>(3, 0.0F), !named.has(id)) << id;
+    }
+  }
 }
 
 TEST(TablePolicy, RowsGoAfterPassesThatDoNotNameThem) {
@@ -175,7 +196,7 @@ class Job {
 };
 
 // Trap 15: what was seen before a snapshot counts after it, on another number of ports too.
-TEST(TablePolicy, AdmissionSurvivesASnapshotOntoOtherPorts) {
+TEST(TablePolicy, Trap15AdmissionSurvivesASnapshotOntoOtherPorts) {
   const test::TemporaryFolder folder;
   wire::TablePolicy policy = counting(3);
   policy.set_expire_passes(1);
@@ -211,6 +232,47 @@ TEST(TablePolicy, AdmissionSurvivesASnapshotOntoOtherPorts) {
   ASSERT_TRUE(next);
   EXPECT_EQ(next->tables.at(kTable).expired, 50U);
   EXPECT_EQ(next->tables.at(kTable).rows, 50U);
+}
+
+// Trap 8: saving changes nothing that a later save or a later pass needs, nor does a save that
+// fails.
+TEST(TablePolicy, Trap08SavingTwiceOrInVainLosesNothing) {
+  const test::TemporaryFolder folder;
+  wire::TablePolicy policy = counting(2);
+  policy.set_expire_passes(2);
+  Job saving(with_policy(policy, 2));
+  Job never(with_policy(policy, 2));
+  for (Job* const job : {&saving, &never}) {
+    ASSERT_TRUE(job->client->ready());
+    for (const Ids& ids : {Ids{1, 2, 3}, Ids{1, 2, 4}, Ids{1}}) ASSERT_TRUE(job->push(ids));
+    ASSERT_TRUE(job->client->finish_pass({}));
+  }
+  folder.write("taken/thesis.txt", "mine");
+  EXPECT_FALSE(saving.client->save_snapshot(folder / "taken"));
+  for (const char* name : {"first", "second"}) {
+    ASSERT_TRUE(saving.client->save_snapshot(folder / name));
+  }
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "first")) {
+    const std::string name = entry.path().filename().string();
+    EXPECT_EQ(test::TemporaryFolder::read(entry.path()),
+              test::TemporaryFolder::read(folder / ("second/" + name)))
+        << name;
+    ++files;
+  }
+  EXPECT_GT(files, 3U);
+  // Sightings and ages go on as if nothing had been saved: 3 and 4 are admitted now, 2 expires.
+  for (Job* const job : {&saving, &never}) ASSERT_TRUE(job->push({1, 3, 4}));
+  for (int pass = 0; pass < 2; ++pass) {
+    const auto saved = saving.client->finish_pass({});
+    const auto unsaved = never.client->finish_pass({});
+    ASSERT_TRUE(saved && unsaved);
+    EXPECT_EQ(saved->tables.at(kTable).rows, unsaved->tables.at(kTable).rows);
+    EXPECT_EQ(saved->tables.at(kTable).expired, unsaved->tables.at(kTable).expired);
+    EXPECT_EQ(saved->tables.at(kTable).candidates, unsaved->tables.at(kTable).candidates);
+  }
+  EXPECT_EQ(saving.pull({1, 2, 3, 4}), never.pull({1, 2, 3, 4}));
+  EXPECT_NE(saving.pull({3}), std::vector<float>(3, 0.0F));
 }
 
 TEST(TablePolicy, ATableOverItsBudgetIsATypedError) {

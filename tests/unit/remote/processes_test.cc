@@ -186,7 +186,7 @@ TEST_F(AgentTest, ProcessOutlivesTheAgentAndANewClientSeesItsEnd) {
   EXPECT_EQ(third->read_log("jobs/job-1/output/trainer-0.log", 0, 100)->data, "went\n");
 }
 
-TEST_F(AgentTest, StopEndsAProcessThatIgnoresSigtermAndItsChildren) {
+TEST_F(AgentTest, Trap11StopEndsAProcessThatIgnoresSigtermAndItsChildren) {
   auto agent = connect_agent();
   push_script(*agent, "stubborn",
               "trap '' TERM; sh -c 'trap \"\" TERM; while :; do sleep 1; done' & "

@@ -29,7 +29,7 @@ TEST(Communicator, MeanIsOverTheSamplesOfAllBatches) {
 }
 
 // Trap 2: which of the two it is changes the learning rate.
-TEST(Communicator, Trap2SumAddsBatches) {
+TEST(Communicator, Trap02SumAddsBatches) {
   Communicator core({.max_merge = 2, .send_queue_size = 1, .merge = wire::MERGE_SUM});
   add(core, 1, {4, 0}, {2}, {4, 4});
   add(core, 3, {1, 1}, {2}, {1, 2});

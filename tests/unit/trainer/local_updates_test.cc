@@ -39,7 +39,7 @@ void step(LocalDense& local, std::vector<float> gradient, std::vector<float>& x)
 
 // Trap 1: what the shards hold after a round is the mean of what the trainers did, and after a
 // round in which nobody moves, all hold the same.
-TEST(LocalDense, Trap1ShardsHoldTheMeanOfTheMovesAndAQuietRoundMakesAllEqual) {
+TEST(LocalDense, Trap01ShardsHoldTheMeanOfTheMovesAndAQuietRoundMakesAllEqual) {
   for (const bool identical : {true, false}) {
     const auto set = set_of("sgd");
     Server server{{8, 8}};
@@ -125,7 +125,7 @@ SparseRows rows_of(std::vector<std::uint64_t> ids, std::vector<float> values,
 
 // Trap 1: a trainer that comes back to a row late sees what others made of it, because a row is
 // fetched again after each push.
-TEST(LocalRows, Trap1RowsAreFetchedOnceAWindowAndOnlyTheyArePushed) {
+TEST(LocalRows, Trap01RowsAreFetchedOnceAWindowAndOnlyTheyArePushed) {
   LocalRows table(set_of("sgd"), 1, 0.5F);
   EXPECT_EQ(table.missing(std::vector<std::uint64_t>{3, 9}), (std::vector<std::uint64_t>{3, 9}));
   table.put(rows_of({3, 9}, {1, 1, 2, 2}, {}));

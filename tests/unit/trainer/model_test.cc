@@ -98,6 +98,32 @@ TEST(Model, ThreadsShareABatchAndTheirGradientsAddUp) {
   }
 }
 
+// fluid.md trap 13: the cost of a score is a sum, a gradient is the mean over its batch, whatever
+// the batch's size; a learning rate means the same for every batch size. Only merge = "sum" adds.
+TEST(Model, Trap13GradientsAreMeansAndCostsAreSums) {
+  Step once(1, 20);
+  Step twice(1, 20);
+  nn::Batch doubled = batch(20);
+  doubled.size *= 2;
+  for (nn::Slot& slot : doubled.slots) {
+    const std::vector<std::uint64_t> ids = slot.ids;
+    slot.ids.insert(slot.ids.end(), ids.begin(), ids.end());
+  }
+  ASSERT_TRUE(twice.model.prepare(doubled, 1));
+  for (std::size_t i = 0; i < twice.model.dense().size(); ++i) {
+    twice.model.dense()[i].value = once.model.dense()[i].value;
+  }
+  twice.model.rows()[0].values = once.model.rows()[0].values;
+  const Score score = *twice.model.train(doubled, 1);
+  EXPECT_EQ(score.samples, 2 * once.score.samples);
+  EXPECT_NEAR(score.cost, 2 * once.score.cost, 1e-6 * once.score.cost);
+  for (std::size_t i = 0; i < twice.model.dense().size(); ++i) {
+    expect_near(twice.model.dense()[i].gradient, once.model.dense()[i].gradient);
+  }
+  expect_near(twice.model.rows()[0].gradients, once.model.rows()[0].gradients);
+  EXPECT_NEAR(twice.model.read(score).cost, once.model.read(once.score).cost, 1e-6);
+}
+
 TEST(Model, TheSameThreadsGiveTheSameBits) {
   Step first(3, 101);
   Step second(3, 101);
