@@ -25,6 +25,7 @@ struct Context {
   std::function<std::int64_t()> unix_seconds;  // wall clock, for names only
   std::string engine;                          // local path of the `paddle` binary
   std::string directory;                       // the current directory, absolute
+  std::string hash_cache = {};                 // file for remote::HashCache; "": none
 };
 
 }  // namespace paddle::cli

@@ -148,6 +148,10 @@ struct Planner {
                                 fmt::format("{}/workspace/{}", job_folder(request.job), file),
                                 false});
       }
+      for (const auto& [path, target] : workspace.links) {
+        pushed.items.push_back(
+            {"", fmt::format("{}/workspace/{}", job_folder(request.job), path), false, target});
+      }
       plan.files.push_back(std::move(pushed));
     }
   }

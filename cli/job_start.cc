@@ -7,7 +7,9 @@
 
 #include "cli/job_watch.h"
 #include "cli/log_reader.h"
+#include "cli/push_meter.h"
 #include "engine/base/secret.h"
+#include "remote/push_source.h"
 
 namespace paddle::cli {
 namespace {
@@ -81,23 +83,22 @@ Status check_free_ports(ClusterSession& session, const ClusterSpec& cluster, con
 Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
                 const remote::PushItem& engine) {
   PADDLE_TRY(const Secret secret, Secret::generate());
-  std::atomic<std::uint64_t> sent = 0;
+  remote::PushSource source(context.hash_cache);
+  PushMeter meter(context);
   std::atomic<std::size_t> files = 0;
   const Status pushed = session.each([&](Member& member) -> Status {
     const auto found = std::ranges::find(plan.files, member.node, &NodeFiles::node);
     std::vector<remote::PushItem> items{engine};
     if (found != plan.files.end())
       items.insert(items.end(), found->items.begin(), found->items.end());
-    PADDLE_TRY(const remote::PushStats stats, member.client->push(items, [&](std::uint64_t bytes) {
-      sent += bytes;
-      context.console.progress(context.clock.now(), fmt::format("pushing: {}", human_bytes(sent)));
-    }));
+    PADDLE_TRY(const remote::PushStats stats, member.client->push(items, source, meter.progress()));
     files += stats.files_sent;
     return member.client->write_secret(plan.job, secret);
   });
+  if (const Status kept = source.save(); !kept) context.console.note(kept.error().message);
   if (!pushed) return pushed;
-  context.console.note(fmt::format("pushed {} to {}", counted(files, "file"),
-                                   counted(session.members().size(), "node")));
+  context.console.note(fmt::format("pushed {} to {}{}", counted(files, "file"),
+                                   counted(session.members().size(), "node"), meter.summary()));
   return {};
 }
 

@@ -45,6 +45,14 @@ void pause_at_most(paddle::Duration limit) {
   ::poll(&item, 1, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(limit).count()));
 }
 
+// Empty without a home: then nothing is kept.
+std::string hash_cache_file() {
+  const char* const cache = ::getenv("XDG_CACHE_HOME");
+  const char* const home = ::getenv("HOME");
+  if (cache != nullptr && *cache == '/') return std::string(cache) + "/paddlectl/hashes";
+  return home != nullptr && *home == '/' ? std::string(home) + "/.cache/paddlectl/hashes" : "";
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -74,6 +82,7 @@ int main(int argc, char** argv) {
             .count();
       },
       (here / "paddle").string(),
-      std::filesystem::current_path(error).string()};
+      std::filesystem::current_path(error).string(),
+      hash_cache_file()};
   return paddle::cli::run_app(context, std::vector<std::string>(argv + 1, argv + argc));
 }

@@ -6,10 +6,15 @@
 
 #include <fmt/format.h>
 
+#include "cli/ignore_rules.h"
+#include "engine/base/fd.h"
+
 namespace paddle::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t kIgnoreBytesMax = 1U << 20U;
 
 // data_share's files relative to the workspace; those elsewhere are mounted on the nodes and stay
 // where they are.
@@ -49,33 +54,79 @@ Status check_data(const Workspace& workspace, std::string_view key, const std::s
                fmt::format("prepare the data first, or correct [data] {}", key)};
 }
 
-Status walk(Workspace& workspace, const std::set<std::string>& data) {
-  std::error_code error;
-  fs::recursive_directory_iterator at(workspace.path, error);
-  for (; !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    const bool hidden = name.starts_with('.');
-    if (at->is_directory(error)) {
-      if (hidden || (at.depth() == 0 && name == "output")) at.disable_recursion_pending();
-      continue;
-    }
-    std::error_code unreadable;  // a dangling link is no file
-    if (hidden || !at->is_regular_file(unreadable)) continue;
-    const std::string inside = at->path().lexically_relative(workspace.path).string();
-    if (data.contains(inside)) continue;
-    workspace.shared.push_back(inside);
-    if (workspace.shared.size() > kWorkspaceFilesMax) {
-      return Error{
-          Errc::kResource,
-          fmt::format("workspace {} has over {} files", workspace.path, kWorkspaceFilesMax),
-          "point paddlectl train at the folder that holds job.toml only"};
+// A link that the nodes cannot have as it is: to outside, or by an absolute path.
+Status check_link(const Workspace& workspace, const std::string& path, const fs::path& target) {
+  const fs::path inside = (fs::path(path).parent_path() / target).lexically_normal();
+  if (target.is_relative() && !inside.empty() && *inside.begin() != "..") return {};
+  return Error{
+      Errc::kData,
+      fmt::format("{}/{} is a symbolic link to {}, outside the workspace", workspace.path, path,
+                  target.string()),
+      fmt::format("copy what it names into the workspace, or add {} to .paddleignore", path)};
+}
+
+class Walk {
+ public:
+  Walk(Workspace& workspace, const std::set<std::string>& data)
+      : workspace_(workspace), data_(data) {
+    for (const std::string& file : data) {
+      for (auto slash = file.find('/'); slash != std::string::npos;
+           slash = file.find('/', slash + 1))
+        data_folders_.insert(file.substr(0, slash));
     }
   }
-  if (error)
-    return Error{Errc::kData, fmt::format("reading {}: {}", workspace.path, error.message()), ""};
-  std::ranges::sort(workspace.shared);
-  return {};
-}
+
+  // `folder` is relative to the workspace, with a slash at its end, or empty.
+  Status run(const std::string& folder) {
+    PADDLE_TRY_STATUS(read_rules(folder));
+    std::error_code error;
+    fs::directory_iterator at(fs::path(workspace_.path) / folder, error);
+    for (; !error && at != fs::directory_iterator(); at.increment(error))
+      PADDLE_TRY_STATUS(visit(*at, folder + at->path().filename().string()));
+    if (!error) return {};
+    return Error{Errc::kData,
+                 fmt::format("reading {}/{}: {}", workspace_.path, folder, error.message()),
+                 "give yourself read access, or add it to .paddleignore"};
+  }
+
+ private:
+  Status read_rules(const std::string& folder) {
+    std::error_code error;
+    const fs::path file = fs::path(workspace_.path) / folder / ".paddleignore";
+    if (!fs::is_regular_file(file, error)) return {};
+    PADDLE_TRY(const std::string text, read_file(file.string(), kIgnoreBytesMax));
+    rules_.add(folder, text);
+    return {};
+  }
+
+  Status visit(const fs::directory_entry& entry, const std::string& path) {
+    std::error_code unreadable;
+    const bool folder = entry.is_directory(unreadable) && !entry.is_symlink(unreadable);
+    if (entry.path().filename().string().starts_with('.') || data_.contains(path)) return {};
+    if (path == "output" && entry.is_directory(unreadable)) return {};
+    if (rules_.ignores(path, folder)) return {};
+    if (folder) return run(path + "/");
+    if (entry.is_symlink(unreadable)) {
+      if (data_folders_.contains(path)) return {};  // its data files are pushed as files
+      const fs::path target = fs::read_symlink(entry.path(), unreadable);
+      PADDLE_TRY_STATUS(check_link(workspace_, path, target));
+      workspace_.links[path] = target.string();
+    } else if (entry.is_regular_file(unreadable)) {
+      workspace_.shared.push_back(path);
+    }
+    if (workspace_.shared.size() + workspace_.links.size() <= kWorkspaceFilesMax) return {};
+    return Error{
+        Errc::kResource,
+        fmt::format("workspace {} has over {} files", workspace_.path, kWorkspaceFilesMax),
+        "point paddlectl train at the folder that holds job.toml only, or name what is not needed "
+        "in .paddleignore"};
+  }
+
+  Workspace& workspace_;
+  const std::set<std::string>& data_;
+  std::set<std::string> data_folders_;
+  IgnoreRules rules_;
+};
 
 }  // namespace
 
@@ -107,7 +158,8 @@ Result<Workspace> scan_workspace(const std::string& path, const config::JobConfi
   PADDLE_TRY_STATUS(
       check_data(workspace, "test", job.data.test, {workspace.test.begin(), workspace.test.end()}));
   data.insert(workspace.test.begin(), workspace.test.end());
-  PADDLE_TRY_STATUS(walk(workspace, data));
+  PADDLE_TRY_STATUS(Walk(workspace, data).run(""));
+  std::ranges::sort(workspace.shared);
   return workspace;
 }
 

@@ -7,6 +7,7 @@
 #include "proto/frame_stream.h"
 #include "remote/agent_exchange.h"
 #include "remote/bootstrap.h"
+#include "remote/file_push.h"
 #include "remote/file_sync.h"
 
 namespace paddle::remote {
@@ -74,9 +75,9 @@ class FramedAgentClient final : public AgentClient {
 
   const NodeSpec& node() const override { return node_; }
   Result<HostFacts> facts() override;
-  Result<PushStats> push(const std::vector<PushItem>& items,
-                         const std::function<void(std::uint64_t)>& progress) override {
-    return files_.push(items, progress);
+  Result<PushStats> push(const std::vector<PushItem>& items, PushSource& source,
+                         const PushProgress& progress) override {
+    return FilePush(exchange_, source, progress).run(items);
   }
   Result<std::vector<remote::FileEntry>> list(const std::string& folder) override {
     return files_.list(folder);

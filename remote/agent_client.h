@@ -33,12 +33,17 @@ struct HostFacts {
 struct PushItem {
   std::string local_path;   // a regular file here
   std::string remote_path;  // below root
-  bool executable = false;
+  bool executable = false;  // even when it is not here
+  std::string link = {};    // then it is a symbolic link to this; local_path is not read
 };
 struct PushStats {
-  std::size_t files = 0, files_sent = 0;
-  std::uint64_t bytes = 0, bytes_sent = 0;
+  std::size_t files = 0, files_sent = 0;    // of files_sent at least a part moved
+  std::uint64_t bytes = 0, bytes_sent = 0;  // of content
+  std::uint64_t bytes_on_wire = 0;          // of bytes_sent, compressed
 };
+// More content that has to move, and content that has arrived, since the last call.
+using PushProgress = std::function<void(std::uint64_t planned, std::uint64_t arrived)>;
+class PushSource;
 
 // A process under its own supervisor, which outlives paddlectl and the agent.
 struct ProcessSpec {
@@ -121,10 +126,12 @@ class AgentClient {
   virtual const NodeSpec& node() const = 0;
   virtual Result<HostFacts> facts() = 0;
 
-  // Sends only files whose SHA-256 differs from what the node has; each appears whole or not at
-  // all. progress(bytes).
-  virtual Result<PushStats> push(const std::vector<PushItem>& items,
-                                 const std::function<void(std::uint64_t)>& progress) = 0;
+  // Moves only what the node has nowhere in its store: whole small files, chunks of larger ones.
+  // Nothing takes its name before all is there, and then each file does at once. Without write
+  // access, for the jobs of a node share them. `source` is shared by the nodes of a push. What
+  // arrived before an error stays for the next push.
+  virtual Result<PushStats> push(const std::vector<PushItem>& items, PushSource& source,
+                                 const PushProgress& progress) = 0;
   virtual Result<std::vector<FileEntry>> list(
       const std::string& folder) = 0;  // recursive, regular files; none if absent
   virtual Status fetch(const std::string& remote_path, const std::string& local_path) = 0;

@@ -34,7 +34,7 @@ constexpr std::string_view kFind = "[ -d \"$r\" ] || { echo PADDLECTL-AGENT-IS a
 constexpr std::string_view kPrepare =
     "d=$r; n=; "
     "if [ -d \"$r\" ] && ! ls \"$r\"/bin/paddlectl-agent-* >/dev/null 2>&1; then "
-    "for e in $(ls -A \"$r\"); do case $e in bin|jobs) ;; *) "
+    "for e in $(ls -A \"$r\"); do case $e in bin|jobs|store) ;; *) "
     "echo PADDLECTL-REFUSED $r holds files that are not of paddlectl; exit 1;; esac; done; fi; "
     "while [ -n \"$d\" ] && ! [ -e \"$d\" ]; do n=$d; d=${d%/*}; done; "
     "mkdir -p \"$r/bin\" || { echo PADDLECTL-REFUSED cannot make $r; exit 1; }; "

@@ -10,6 +10,7 @@
 #include "cli/engine_binary.h"
 #include "cli/job_plan.h"
 #include "cli/json.h"
+#include "remote/push_source.h"
 
 namespace paddle::cli {
 namespace {
@@ -57,11 +58,11 @@ Status check_node_ports(const ClusterSpec& cluster, Member& member, std::size_t 
 }
 
 Status prepare_node(const ClusterSpec& cluster, Member& member, const remote::PushItem& engine,
-                    std::size_t ordinal, NodeReport& report) {
+                    remote::PushSource& source, std::size_t ordinal, NodeReport& report) {
   PADDLE_TRY(report.facts, member.client->facts());
   const ClusterNode& node = cluster.nodes[member.node];
   report.address = node.address.empty() ? report.facts.address : node.address;
-  PADDLE_TRY(const remote::PushStats stats, member.client->push({engine}, [](std::uint64_t) {}));
+  PADDLE_TRY(const remote::PushStats stats, member.client->push({engine}, source, nullptr));
   report.changed = stats.files_sent > 0;
   return node.runs_pserver ? check_node_ports(cluster, member, ordinal, report) : Status{};
 }
@@ -129,9 +130,13 @@ Status run_up(Context& context, const CommandOptions& options) {
     if (node.runs_pserver && !node.address.empty()) ordinals[i] = on_address[node.address]++;
   }
   std::vector<NodeReport> reports(cluster.nodes.size());
+  remote::PushSource source(context.hash_cache);
   (void)session.each([&](Member& member) {
-    return prepare_node(cluster, member, engine, ordinals[member.node], reports[member.node]);
+    return prepare_node(cluster, member, engine, source, ordinals[member.node],
+                        reports[member.node]);
   });
+  // A cache: without it the next run reads the files again.
+  if (const Status kept = source.save(); !kept) context.console.note(kept.error().message);
 
   Table table = report_table();
   std::size_t failed = 0;

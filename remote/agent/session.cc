@@ -1,6 +1,8 @@
 #include "remote/agent/session.h"
 
 #include "engine/base/secret.h"
+#include "proto/content.h"
+#include "remote/agent/files.h"
 #include "remote/agent/host.h"
 #include "remote/agent/log_file.h"
 #include "remote/agent/processes.h"
@@ -36,22 +38,21 @@ Status Session::handle(AgentKind kind, const Frame& request) {
   switch (kind) {
     case AGENT_FACTS:
       return send_head(kind, host_facts(root_));
-    case AGENT_MANIFEST: {
-      PADDLE_TRY(const auto manifest, parse<Manifest>(request));
-      PADDLE_TRY(const auto reply, compare(root_, manifest));
-      return send_head(kind, reply);
-    }
+    case AGENT_MANIFEST:
+      return manifest(request);
+    case AGENT_CHUNKS:
+      return chunks(request);
+    case AGENT_PLACE:
+      PADDLE_TRY_STATUS(incoming_.place());
+      return send_empty(kind);
     case AGENT_PUT:
       return put(request);
     case AGENT_LIST:
       return list(request);
     case AGENT_GET:
       return get(request);
-    case AGENT_REMOVE: {
-      PADDLE_TRY(const auto path, parse<PathRequest>(request));
-      PADDLE_TRY_STATUS(remove_path(root_, path.path()));
-      return send_empty(kind);
-    }
+    case AGENT_REMOVE:
+      return remove(request);
     case AGENT_SECRET:
       return secret(request);
     case AGENT_PORTS: {
@@ -85,10 +86,34 @@ Status Session::handle(AgentKind kind, const Frame& request) {
   }
 }
 
+Status Session::manifest(const Frame& request) {
+  PADDLE_TRY(const auto head, parse<ManifestRequest>(request));
+  Manifest manifest;
+  if (!manifest.ParseFromArray(request.tail.data(), static_cast<int>(request.tail.size())))
+    return Error{Errc::kData, "malformed request", ""};
+  PADDLE_TRY(const auto reply, incoming_.manifest(head.first(), manifest));
+  return send_head(AGENT_MANIFEST, reply);
+}
+
+Status Session::chunks(const Frame& request) {
+  PADDLE_TRY(const auto head, parse<ChunksRequest>(request));
+  PADDLE_TRY(const Bytes lacking, incoming_.chunks(head, request.tail));
+  PADDLE_TRY_STATUS(send(AGENT_CHUNKS, 0, Put(), lacking));
+  if (head.last()) incoming_.copy_known();
+  return {};
+}
+
 Status Session::put(const Frame& request) {
   PADDLE_TRY(const auto put, parse<Put>(request));
-  PADDLE_TRY_STATUS(incoming_.add(put, request.tail));
+  PADDLE_TRY_STATUS(incoming_.put(put, request.tail));
   return send_empty(AGENT_PUT);
+}
+
+Status Session::remove(const Frame& request) {
+  PADDLE_TRY(const auto path, parse<PathRequest>(request));
+  PADDLE_TRY_STATUS(remove_path(root_, path.path()));
+  sweep_store(root_);
+  return send_empty(AGENT_REMOVE);
 }
 
 Status Session::list(const Frame& request) {
@@ -109,7 +134,10 @@ Status Session::get(const Frame& request) {
   return send_file(root_, path.path(), [&](std::uint64_t size, ByteSpan chunk, bool more) {
     GetReply reply;
     reply.set_size(size);
-    return send(AGENT_GET, more ? kAgentFlagMore : std::uint16_t{0}, reply, chunk);
+    const auto packed = compress(chunk);
+    if (packed) reply.set_raw_bytes(static_cast<std::uint32_t>(chunk.size()));
+    return send(AGENT_GET, more ? kAgentFlagMore : std::uint16_t{0}, reply,
+                packed ? ByteSpan(*packed) : chunk);
   });
 }
 

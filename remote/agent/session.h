@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "proto/frame_stream.h"
-#include "remote/agent/files.h"
+#include "remote/agent/incoming_push.h"
 #include "remote/agent/root.h"
 
 namespace paddle::agent {
@@ -24,7 +24,10 @@ class Session {
 
  private:
   Status handle(wire::agent::AgentKind kind, const Frame& request);
+  Status manifest(const Frame& request);
+  Status chunks(const Frame& request);
   Status put(const Frame& request);
+  Status remove(const Frame& request);
   Status list(const Frame& request);
   Status get(const Frame& request);
   Status secret(const Frame& request);
@@ -38,7 +41,7 @@ class Session {
 
   const Root& root_;
   Send send_;
-  Incoming incoming_;
+  IncomingPush incoming_;
   bool channel_lost_ = false;
   bool finished_ = false;
 };

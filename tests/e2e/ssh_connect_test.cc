@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "remote/agent_client.h"
+#include "remote/push_source.h"
 #include "tests/e2e/ssh_fixture.h"
 
 namespace paddle::remote {
@@ -58,11 +59,11 @@ TEST_F(SshConnectTest, TellsFactsPushesFilesRunsAProcessAndLeavesNothing) {
   const std::string script = folder_.path() + "/script";
   ASSERT_TRUE(replace_file(script, as_bytes("#!/bin/sh\necho \"hello $1\"\nexit 7\n")));
   const std::vector<PushItem> items = {{script, "jobs/one/script", true}};
-  const auto quiet = [](std::uint64_t) {};
-  const auto first = client->push(items, quiet);
+  PushSource source;
+  const auto first = client->push(items, source, nullptr);
   ASSERT_TRUE(first) << first.error().message;
   EXPECT_EQ(first->files_sent, 1U);
-  const auto second = client->push(items, quiet);
+  const auto second = client->push(items, source, nullptr);
   ASSERT_TRUE(second) << second.error().message;
   EXPECT_EQ(second->files_sent, 0U);
 
@@ -111,7 +112,8 @@ TEST_F(SshConnectTest, AProcessOutlivesTheConnection) {
   const std::string script = folder_.path() + "/script";
   ASSERT_TRUE(replace_file(
       script, as_bytes("#!/bin/sh\nread word < " + folder_.path() + "/gate\nexit 5\n")));
-  ASSERT_TRUE(client->push({{script, "jobs/two/script", true}}, [](std::uint64_t) {}));
+  PushSource source;
+  ASSERT_TRUE(client->push({{script, "jobs/two/script", true}}, source, nullptr));
   ProcessSpec process;
   process.job = "two";
   process.name = "trainer-0";

@@ -49,8 +49,8 @@ class FakeAgentClient final : public AgentClient {
     return facts;
   }
 
-  Result<PushStats> push(const std::vector<PushItem>& items,
-                         const std::function<void(std::uint64_t)>& progress) override {
+  Result<PushStats> push(const std::vector<PushItem>& items, PushSource&,
+                         const PushProgress& progress) override {
     const std::lock_guard lock(fake_.mutex);
     PushStats stats;
     for (const PushItem& item : items) {
@@ -64,7 +64,7 @@ class FakeAgentClient final : public AgentClient {
       stored = content.str();
       ++stats.files_sent;
       stats.bytes_sent += stored.size();
-      progress(stored.size());
+      if (progress) progress(stored.size(), stored.size());
     }
     return stats;
   }

@@ -36,6 +36,12 @@ std::string file_content(const std::string& path) {
   return out.str();
 }
 
+Result<PushStats> push(AgentClient& agent, const std::vector<PushItem>& items,
+                       const PushProgress& progress) {
+  PushSource source;
+  return agent.push(items, source, progress);
+}
+
 std::vector<int> processes_using(const std::string& path) {
   std::vector<int> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
@@ -82,7 +88,7 @@ std::unique_ptr<AgentClient> AgentTest::connect_agent() {
 
 void AgentTest::push_script(AgentClient& agent, const std::string& name, const std::string& body) {
   const std::string local = write_file(folder_ + "/script", "#!/bin/sh\n" + body + "\n");
-  const auto pushed = agent.push({{local, "bin/" + name, true}}, nullptr);
+  const auto pushed = push(agent, {{local, "bin/" + name, true}});
   ASSERT_TRUE(pushed) << pushed.error().message;
 }
 

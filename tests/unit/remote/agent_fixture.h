@@ -10,11 +10,15 @@
 #include <gtest/gtest.h>
 
 #include "remote/agent_client.h"
+#include "remote/push_source.h"
 
 namespace paddle::remote {
 
 std::string write_file(const std::string& path, const std::string& content);
 std::string file_content(const std::string& path);
+// Pushes as one command does: what the files are is found out anew.
+Result<PushStats> push(AgentClient& agent, const std::vector<PushItem>& items,
+                       const PushProgress& progress = nullptr);
 // Pids of processes whose program, working folder or environment mentions `path`.
 std::vector<int> processes_using(const std::string& path);
 

@@ -33,19 +33,24 @@ TEST_F(AgentTest, PushSendsOnlyWhatDiffers) {
       {write_file(folder_ + "/a", large), "workspace/data/a", false},
       {write_file(folder_ + "/b", ""), "workspace/b", true}};
   std::uint64_t seen = 0;
-  const auto first = agent->push(items, [&](std::uint64_t bytes) { seen += bytes; });
+  std::uint64_t planned = 0;
+  const auto first = push(*agent, items, [&](std::uint64_t more, std::uint64_t arrived) {
+    planned += more;
+    seen += arrived;
+  });
   ASSERT_TRUE(first) << first.error().message;
   EXPECT_EQ(first->files_sent, 2U);
   EXPECT_EQ(first->bytes_sent, large.size());
   EXPECT_EQ(seen, large.size());
+  EXPECT_EQ(planned, large.size());
   EXPECT_EQ(file_content(node_.root + "/workspace/data/a"), large);
-  EXPECT_EQ(mode_of(node_.root + "/workspace/data/a"), 0600U);
-  EXPECT_EQ(mode_of(node_.root + "/workspace/b"), 0700U);
-  const auto again = connect_agent()->push(items, nullptr);
+  EXPECT_EQ(mode_of(node_.root + "/workspace/data/a"), 0444U);
+  EXPECT_EQ(mode_of(node_.root + "/workspace/b"), 0544U);
+  const auto again = push(*connect_agent(), items);
   ASSERT_TRUE(again);
   EXPECT_EQ(again->files_sent, 0U);
   write_file(folder_ + "/b", "x");
-  EXPECT_EQ(agent->push(items, nullptr)->files_sent, 1U);
+  EXPECT_EQ(push(*agent, items)->files_sent, 1U);
   const auto listed = agent->list("workspace");
   ASSERT_EQ(listed->size(), 2U);
   EXPECT_EQ(listed->at(0).path, "b");
@@ -61,12 +66,12 @@ TEST_F(AgentTest, PushSendsOnlyWhatDiffers) {
 TEST_F(AgentTest, HostilePathsAreRefusedAndTheAgentGoesOn) {
   auto agent = connect_agent();
   const std::string local = write_file(folder_ + "/a", "hostile");
-  ASSERT_TRUE(agent->push({{local, "workspace/x", false}}, nullptr));
+  ASSERT_TRUE(push(*agent, {{local, "workspace/x", false}}));
   std::filesystem::create_directory(folder_ + "/outside");
   std::filesystem::create_symlink(folder_ + "/outside", node_.root + "/workspace/link");
   for (const std::string path :
        {"../a", "/etc/a", "workspace/../../a", "workspace/link/a", "", "a//b", "."}) {
-    EXPECT_FALSE(agent->push({{local, path, false}}, nullptr)) << path;
+    EXPECT_FALSE(push(*agent, {{local, path, false}})) << path;
     EXPECT_FALSE(agent->fetch(path, folder_ + "/got")) << path;
   }
   EXPECT_FALSE(agent->remove("workspace/../../outside"));

@@ -85,6 +85,41 @@ TEST_F(HostileAgentTest, AFileEndsWhereItWasSaidToEnd) {
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/log.part"));
 }
 
+TEST_F(HostileAgentTest, AHostileListingIsRefusedWhole) {
+  const std::vector<std::vector<std::string>> listings = {{"../x"},
+                                                          {"/x"},
+                                                          {".."},
+                                                          {"a/../x"},
+                                                          {""},
+                                                          {"a//b"},
+                                                          {"./x"},
+                                                          {std::string("a\0b", 3)},
+                                                          {"new\nline"},
+                                                          {"\x1b[2Jx"},
+                                                          {"bell\a"},
+                                                          {"del\x7f"},
+                                                          {"tab\tx"},
+                                                          {"cr\rx"},
+                                                          {"fine", "../x"},
+                                                          {"same", "same"},
+                                                          {"f", "f/inside"},
+                                                          {"f/inside", "f"},
+                                                          {std::string(256, 'n')},
+                                                          {std::string(5000, 'n')}};
+  for (const auto& listing : listings) {
+    ListReply reply;
+    for (const std::string& name : listing) reply.add_files()->set_path(name);
+    answer(AGENT_LIST, reply);
+  }
+  auto agent = connect_hostile();
+  for (const auto& listing : listings) {
+    const auto files = agent->list("output");
+    ASSERT_FALSE(files) << listing.back();
+    EXPECT_EQ(files.error().code, Errc::kData);
+    EXPECT_EQ(files.error().message.find('\x1b'), std::string::npos);
+  }
+}
+
 TEST_F(HostileAgentTest, BytesThatAreNoFrameAreNamed) {
   ASSERT_TRUE(write_all(answers_.get(), Bytes(1000, std::byte{'x'}), TimePoint::max()));
   const auto facts = connect_hostile()->facts();

@@ -158,7 +158,7 @@ TEST_F(AgentTest, FailureToExecuteIsNamedAtOnce) {
   EXPECT_TRUE(missing.error().message.starts_with("node here: ")) << missing.error().message;
   EXPECT_NE(missing.error().message.find("bin/nothing"), std::string::npos);
   const std::string local = write_file(folder_ + "/plain", "not a program");
-  ASSERT_TRUE(agent->push({{local, "bin/plain", false}}, nullptr));
+  ASSERT_TRUE(push(*agent, {{local, "bin/plain", false}}));
   const auto refused = agent->start(script("plain", "b"));
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("cannot execute bin/plain: Permission denied"),

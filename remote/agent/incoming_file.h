@@ -1,0 +1,71 @@
+// One chunked file on its way into the store: what earlier files and an interrupted push left of it
+// is taken from there, the rest arrives. Not seen by anybody before it is whole.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "remote/agent/store.h"
+
+namespace paddle::agent {
+
+// Where chunks are that the store has already.
+class ChunkMap {
+ public:
+  explicit ChunkMap(const Store& store);
+
+  struct Place {
+    std::uint32_t object = 0;  // index into names()
+    std::uint32_t size = 0;
+    std::uint64_t offset = 0;
+  };
+  const Place* find(const Chunk& chunk) const;
+  const std::string& name(std::uint32_t object) const { return names_[object]; }
+
+ private:
+  struct FirstBytes {
+    std::size_t operator()(const Sha256Digest& digest) const {
+      return load_le<std::size_t>(digest.data());
+    }
+  };
+  std::vector<std::string> names_;
+  std::unordered_map<Sha256Digest, Place, FirstBytes> places_;
+};
+
+class IncomingFile {
+ public:
+  // kData when the list does not fit the key or the size.
+  static Result<std::unique_ptr<IncomingFile>> begin(Store& store, const ObjectKey& key,
+                                                     std::uint64_t size, Bytes list,
+                                                     const ChunkMap& map);
+
+  // A bit a chunk, the lowest first.
+  Bytes lacking() const;
+  // Takes what the store has; may take long, so the answer about what it lacks goes first.
+  Status copy_known();
+  // kData when the bytes are not that chunk.
+  Status add(std::uint32_t chunk, ByteSpan bytes);
+
+ private:
+  struct Known {
+    std::uint32_t chunk;
+    ChunkMap::Place place;
+    std::string object;
+  };
+  explicit IncomingFile(Store& store) : store_(store) {}
+  void take_partial();
+
+  Store& store_;
+  ObjectKey key_;
+  Bytes list_;
+  std::vector<Chunk> chunks_;
+  std::vector<std::uint64_t> offsets_;
+  std::vector<bool> here_;
+  std::vector<bool> wanted_;
+  std::vector<Known> known_;
+  std::size_t left_ = 0;
+  UniqueFd fd_;
+};
+
+}  // namespace paddle::agent
