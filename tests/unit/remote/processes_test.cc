@@ -57,7 +57,7 @@ TEST_F(AgentTest, ALogTellsWhenItsLinesWereWritten) {
   push_script(*agent, "say", "echo one; read line < gate; echo two");
   const ProcessSpec spec = script("say", "trainer-0");
   const auto made =
-      agent->push({{write_file(folder_ + "/keep", ""), spec.directory + "/keep", false}}, nullptr);
+      push(*agent, {{write_file(folder_ + "/keep", ""), spec.directory + "/keep", false}});
   ASSERT_TRUE(made) << made.error().message;
   ASSERT_EQ(::mkfifo((node_.root + "/" + spec.directory + "/gate").c_str(), 0600), 0);
   ASSERT_TRUE(agent->start(spec));
