@@ -23,6 +23,9 @@ TrainConfig read_train(TomlTable table) {
   train.log_period = read_count(table, "log_period", train.log_period, 1);
   train.test_period = read_count(table, "test_period", train.test_period);
   train.saving_period = read_count(table, "saving_period", train.saving_period);
+  train.full_snapshot_period =
+      read_count(table, "full_snapshot_period", train.full_snapshot_period, 1);
+  train.snapshots_kept = read_count(table, "snapshots_kept", train.snapshots_kept);
   train.shuffle_records = static_cast<std::uint64_t>(table.integer(
       "shuffle_records", static_cast<std::int64_t>(train.shuffle_records), 0, kCountMax));
   return train;

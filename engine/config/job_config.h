@@ -22,6 +22,22 @@ struct TablePolicy {
   std::uint32_t expire_passes = 0;
   std::uint64_t bytes_max = 0;
   bool evict = false;
+  struct SlotEntry {
+    std::string slot;
+    std::uint32_t count = 0;
+    float probability = 0;
+    bool operator==(const SlotEntry&) const = default;
+  };
+  std::vector<SlotEntry> entry;  // of slots that differ
+  struct Shrink {
+    std::string label;
+    float decay = 0;
+    float threshold = 0;
+    float nonclick_coefficient = 0;
+    float click_coefficient = 0;
+    bool operator==(const Shrink&) const = default;
+  };
+  std::optional<Shrink> shrink;
 
   bool operator==(const TablePolicy&) const = default;
 };
@@ -97,6 +113,9 @@ struct TrainConfig {
   std::uint32_t log_period = 100;   // batches
   std::uint32_t test_period = 0;    // batches; 0: at the end of each pass
   std::uint32_t saving_period = 1;  // passes; 0: never
+  std::uint32_t full_snapshot_period =
+      1;                             // snapshots; the others are deltas since the last full one
+  std::uint32_t snapshots_kept = 0;  // the newest, and what they are deltas of; 0: all
   std::uint64_t shuffle_records =
       0;  // seeded shuffle over a window of this many records; 0: file order
 };

@@ -70,6 +70,16 @@ void read_sampling(TomlTable& table, const std::string& folder, LayerConfig& lay
   }
 }
 
+// Defaults are those of Fluid's accessor.
+TablePolicy::Shrink read_shrink(TomlTable table) {
+  require(table, "label", "shrink");
+  return {.label = table.string("label"),
+          .decay = read_float(table, "decay", 0.98F, 0, 1),
+          .threshold = read_float(table, "threshold", 0.8F),
+          .nonclick_coefficient = read_float(table, "nonclick_coefficient", 0.1F),
+          .click_coefficient = read_float(table, "click_coefficient", 1)};
+}
+
 // Which rows a sparse table takes in and gives up.
 void read_table_policy(TomlTable& table, ParameterAttributes& attributes) {
   TablePolicy& policy = attributes.table;
@@ -81,8 +91,16 @@ void read_table_policy(TomlTable& table, ParameterAttributes& attributes) {
   if (policy.evict && policy.bytes_max == 0) {
     table.fail("on_full", "on_full = \"evict\" needs bytes_max");
   }
-  for (const std::string_view key :
-       {"entry_count", "entry_probability", "expire_passes", "bytes_max", "on_full"}) {
+  for (TomlTable& one : table.tables("entry")) {
+    require(one, "slot", "the entry");
+    policy.entry.push_back(
+        {one.string("slot"), read_count(one, "entry_count", policy.entry_count, 0, kEntryCountMax),
+         static_cast<float>(one.number("entry_probability",
+                                       static_cast<double>(policy.entry_probability), 0, 1))});
+  }
+  if (table.has("shrink")) policy.shrink = read_shrink(table.table("shrink"));
+  for (const std::string_view key : {"entry_count", "entry_probability", "expire_passes",
+                                     "bytes_max", "on_full", "entry", "shrink"}) {
     if (table.has(key) && !attributes.sparse) {
       table.fail(key, fmt::format("'{}' is for sparse tables", key), "add sparse = true");
     }

@@ -267,6 +267,20 @@ Result<std::size_t> Builder::parameter(const ParameterRequest& request) {
     policy.set_expire_passes(attributes.table.expire_passes);
     policy.set_bytes_max(attributes.table.bytes_max);
     policy.set_evict(attributes.table.evict);
+    for (const auto& one : attributes.table.entry) {
+      wire::SlotEntry& entry = *policy.add_entry();
+      entry.set_slot(one.slot);
+      entry.set_entry_count(one.count);
+      entry.set_entry_probability(one.probability);
+    }
+    if (attributes.table.shrink) {
+      wire::ShrinkPolicy& shrink = *policy.mutable_shrink();
+      shrink.set_label(attributes.table.shrink->label);
+      shrink.set_decay(attributes.table.shrink->decay);
+      shrink.set_threshold(attributes.table.shrink->threshold);
+      shrink.set_nonclick_coefficient(attributes.table.shrink->nonclick_coefficient);
+      shrink.set_click_coefficient(attributes.table.shrink->click_coefficient);
+    }
   }
   if (!SafePath::parse(spec.name()) || spec.name().find('/') != std::string::npos) {
     return error(fmt::format("parameter name '{}' cannot be a file name", spec.name()));

@@ -31,6 +31,7 @@ HeaderBytes encode(const BlockHeader& header) {
   store_le<std::uint32_t>(at + 16, header.state_width);
   store_le<std::uint32_t>(at + 20, kBlockBytes);
   store_le<std::uint64_t>(at + 24, header.update_count);
+  store_le<std::uint32_t>(at + 32, header.has_scores ? 1 : 0);
   store_le<std::uint32_t>(at + kHeaderCrcAt, crc32c(ByteSpan(bytes).first(kHeaderCrcAt)));
   return bytes;
 }

@@ -14,15 +14,16 @@ namespace paddle::param {
 constexpr std::size_t kBlockBytes = 1U << 20U;
 constexpr std::size_t kBlockHeaderBytes = 40;
 
-enum class BlockKind : std::uint32_t { kState = 1, kRows = 2 };
+enum class BlockKind : std::uint32_t { kState = 1, kRows = 2, kIds = 3 };
 
 // Bytes: u32 "PDB1", u32 kind, u64 width, u32 state_width, u32 block bytes, u64 update_count, u32
-// 0, u32 CRC32C of the 36 bytes before.
+// has_scores, u32 CRC32C of the 36 bytes before.
 struct BlockHeader {
   BlockKind kind = BlockKind::kState;
   std::uint64_t width = 0;  // elements of the parameter, or floats of a row's value
   std::uint32_t state_width = 0;
   std::uint64_t update_count = 0;  // of a dense parameter
+  bool has_scores = false;         // a RowScore behind each row
 };
 
 struct FileEntry {

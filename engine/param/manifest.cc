@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "engine/base/crc32c.h"
+#include "engine/base/safe_path.h"
 #include "engine/base/text.h"
 #include "engine/base/version.h"
 #include "engine/param/optimizer.h"
@@ -96,18 +97,20 @@ std::string encode_optimizer(const wire::Optimizer& optimizer) {
   return text + "\n";
 }
 
-std::string encode_parameter(const ManifestParameter& parameter) {
+std::string encode_parameter(const ManifestParameter& parameter, bool is_delta) {
   const wire::ParameterSpec& spec = parameter.spec;
   std::string dims;
   for (const std::uint64_t dim : spec.dims())
     dims += fmt::format("{}{}", dims.empty() ? "" : "x", dim);
   std::string text = fmt::format(
       "parameter kind={} dims={} initial_mean={} initial_std={} learning_rate={}{} static={} "
-      "state_width={} rows={} files={} name={}\n",
+      "state_width={} rows={}{}{} files={} name={}\n",
       spec.sparse() ? "sparse" : "dense", dims, spec.initial_mean(), spec.initial_std(),
       spec.learning_rate(), optional_field("l2", spec.has_l2(), spec.l2()),
-      spec.is_static() ? 1 : 0, parameter.state_width, parameter.rows, parameter.files.size(),
-      spec.name());
+      spec.is_static() ? 1 : 0, parameter.state_width, parameter.rows,
+      optional_field("decay", spec.table().has_shrink(), spec.table().shrink().decay()),
+      is_delta && spec.sparse() ? fmt::format(" removed={}", parameter.removed) : "",
+      parameter.files.size(), spec.name());
   for (const FileEntry& file : parameter.files) {
     text += fmt::format("file size={} crc32c={:08x} name={}\n", file.size, file.crc, file.name);
   }
@@ -131,7 +134,7 @@ class Decoder {
     }
     PADDLE_TRY_STATUS(decode_info(manifest.info));
     while (!rest_.empty()) {
-      PADDLE_TRY(ManifestParameter parameter, decode_parameter());
+      PADDLE_TRY(ManifestParameter parameter, decode_parameter(manifest.info.base.has_value()));
       manifest.parameters.push_back(std::move(parameter));
     }
     return manifest;
@@ -151,6 +154,16 @@ class Decoder {
     info.seed = progress.number<std::uint64_t>("seed");
     if (progress.has("samples")) info.samples = progress.number<std::uint64_t>("samples");
     if (!progress.complete()) return malformed(line_);
+    if (rest_.starts_with("base ")) {
+      Fields base(line(), "base");
+      info.base.emplace();
+      info.base->crc = base.parse<std::uint32_t>(base.text("crc32c"), 16);
+      info.base->name = base.name();
+      if (!base.complete() || info.base->name.find('/') != std::string::npos ||
+          !SafePath::parse(info.base->name)) {
+        return malformed(line_);
+      }
+    }
     Fields fields(line(), "optimizer");
     info.optimizer.set_method(std::string(fields.text("method")));
     info.optimizer.set_learning_rate(fields.number<float>("learning_rate"));
@@ -177,7 +190,7 @@ class Decoder {
     return {};
   }
 
-  Result<ManifestParameter> decode_parameter() {
+  Result<ManifestParameter> decode_parameter(bool is_delta) {
     ManifestParameter parameter;
     wire::ParameterSpec& spec = parameter.spec;
     Fields fields(line(), "parameter");
@@ -196,12 +209,20 @@ class Decoder {
     spec.set_is_static(fields.text("static") == "1");
     parameter.state_width = fields.number<std::uint32_t>("state_width");
     parameter.rows = fields.number<std::uint64_t>("rows");
+    if (fields.has("decay")) {
+      const auto decay = fields.number<float>("decay");
+      if (!(decay >= 0 && decay <= 1)) return malformed(line_);
+      spec.mutable_table()->mutable_shrink()->set_decay(decay);
+    }
+    const bool has_removed = is_delta && kind == "sparse";
+    if (has_removed) parameter.removed = fields.number<std::uint64_t>("removed");
     const auto files = fields.number<std::uint64_t>("files");
     spec.set_name(fields.name());
     if (!fields.complete() || (kind != "sparse" && kind != "dense")) return malformed(line_);
     if (auto valid = validate(spec); !valid)
       return Error{Errc::kData, "MANIFEST: " + valid.error().message, ""};
-    if (files == 0 || (!spec.sparse() && files != 2) || parameter.state_width > kStateWidthMax) {
+    if (files < (has_removed ? 2 : 1) || (!spec.sparse() && files != 2) ||
+        parameter.state_width > kStateWidthMax || (!spec.sparse() && spec.has_table())) {
       return malformed(line_);
     }
     for (std::uint64_t i = 0; i < files; ++i) {
@@ -210,9 +231,10 @@ class Decoder {
       entry.size = file.number<std::uint64_t>("size");
       entry.crc = file.parse<std::uint32_t>(file.text("crc32c"), 16);
       entry.name = file.name();
-      const std::string expected = spec.sparse() ? rows_file_name(spec.name(), i)
-                                   : i == 0      ? spec.name()
-                                                 : state_file_name(spec.name());
+      const std::string expected = has_removed && i + 1 == files ? removed_file_name(spec.name())
+                                   : spec.sparse()               ? rows_file_name(spec.name(), i)
+                                   : i == 0                      ? spec.name()
+                                                                 : state_file_name(spec.name());
       if (!file.complete() || entry.name != expected) return malformed(line_);
       parameter.files.push_back(std::move(entry));
     }
@@ -233,18 +255,24 @@ std::string rows_file_name(const std::string& parameter, std::size_t number) {
   return fmt::format("{}.sparse-{:05}", parameter, number);
 }
 
+std::string removed_file_name(const std::string& parameter) {
+  return parameter + ".sparse-removed";
+}
+
 std::string encode_manifest(const Manifest& manifest) {
   const SnapshotInfo& info = manifest.info;
   std::string text =
       fmt::format("snapshot format={} engine={}\n", kSnapshotFormat, kProgramVersion);
   text += fmt::format("progress pass={} step={} seed={} samples={}\n", info.pass, info.step,
                       info.seed, info.samples);
+  if (info.base)
+    text += fmt::format("base crc32c={:08x} name={}\n", info.base->crc, info.base->name);
   text += encode_optimizer(info.optimizer);
   for (std::size_t i = 0; i < info.trainer_cursors.size(); ++i) {
     text += fmt::format("trainer id={} cursor={}\n", i, info.trainer_cursors[i]);
   }
   for (const ManifestParameter& parameter : manifest.parameters)
-    text += encode_parameter(parameter);
+    text += encode_parameter(parameter, info.base.has_value());
   return text + crc_line(text);
 }
 

@@ -18,8 +18,10 @@ constexpr std::uint32_t kStateWidthMax = 16;  // floats of optimizer state for e
 struct ManifestParameter {
   wire::ParameterSpec spec;
   std::uint32_t state_width = 0;
-  std::uint64_t rows = 0;  // of a sparse table
-  // Dense: "<name>" and "<name>.state". Sparse: "<name>.sparse-00000" and on, at least one.
+  std::uint64_t rows = 0;     // of a sparse table, in its own files
+  std::uint64_t removed = 0;  // of a delta's
+  // Dense: "<name>" and "<name>.state". Sparse: "<name>.sparse-00000" and on, at least one; a
+  // delta's last one is "<name>.sparse-removed".
   std::vector<FileEntry> files;
 };
 
@@ -30,6 +32,7 @@ struct Manifest {
 
 std::string state_file_name(const std::string& parameter);
 std::string rows_file_name(const std::string& parameter, std::size_t number);
+std::string removed_file_name(const std::string& parameter);
 
 std::string encode_manifest(const Manifest& manifest);
 // kData "MANIFEST: ...", kVersion for another format. Names, dims and file names are checked.

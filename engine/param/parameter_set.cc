@@ -142,6 +142,23 @@ Status validate_table(const wire::ParameterSpec& spec) {
   if (!(policy.entry_probability() >= 0 && policy.entry_probability() <= 1)) {
     return refuse(spec.name(), "entry_probability must be 0 to 1");
   }
+  if (policy.entry_size() > kSlotEntriesMax) {
+    return refuse(spec.name(), fmt::format("entry has over {} slots", kSlotEntriesMax));
+  }
+  for (const wire::SlotEntry& entry : policy.entry()) {
+    if (entry.entry_count() > kEntryCountMax ||
+        !(entry.entry_probability() >= 0 && entry.entry_probability() <= 1)) {
+      return refuse(spec.name(), fmt::format("entry of slot '{}': entry_count must be at most {}, "
+                                             "entry_probability 0 to 1",
+                                             escape_control(entry.slot()), kEntryCountMax));
+    }
+  }
+  const wire::ShrinkPolicy& shrink = policy.shrink();
+  const auto is_count = [](float value) { return std::isfinite(value) && value >= 0; };
+  if (!is_count(shrink.decay()) || shrink.decay() > 1 || !is_count(shrink.threshold()) ||
+      !is_count(shrink.nonclick_coefficient()) || !is_count(shrink.click_coefficient())) {
+    return refuse(spec.name(), "shrink: decay must be 0 to 1, the others finite and not negative");
+  }
   if (policy.evict() && policy.bytes_max() == 0) {
     return refuse(spec.name(), "on_full = \"evict\" needs bytes_max");
   }

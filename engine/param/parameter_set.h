@@ -12,6 +12,7 @@ constexpr std::uint64_t kParameterElementsMax = 1ULL << 40U;  // of one dense pa
 constexpr std::uint64_t kRowWidthMax = 1ULL << 20U;           // floats in one sparse row
 constexpr std::size_t kParameterNameBytesMax = 200;           // leaves room for snapshot suffixes
 constexpr std::uint32_t kEntryCountMax = 60'000;              // sightings, counted in 16 bits
+constexpr int kSlotEntriesMax = 4096;                         // of one table
 constexpr std::uint32_t kExpirePassesMax = 30'000;            // ages are 16 bits
 constexpr std::uint32_t kShardsMax = 1U << 16U;               // over all pservers, of one kind
 constexpr std::uint64_t kDenseBlocksMax = 1U << 20U;          // of all parameters

@@ -2,11 +2,20 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "engine/param/row_score.h"
 #include "proto/parameters.pb.h"
 
 namespace paddle::param {
+
+// The full snapshot that a delta goes on from: a directory beside it.
+struct BaseSnapshot {
+  std::string name;
+  std::uint32_t crc = 0;  // CRC32C of its MANIFEST
+};
 
 struct SnapshotInfo {
   wire::Optimizer optimizer;
@@ -15,6 +24,7 @@ struct SnapshotInfo {
   std::uint64_t samples = 0;  // pushed by all trainers so far
   std::uint64_t seed = 0;
   std::vector<std::uint64_t> trainer_cursors;  // next batch of each trainer's data, by trainer id
+  std::optional<BaseSnapshot> base;            // of a delta
 };
 
 struct SparseRow {
@@ -22,6 +32,7 @@ struct SparseRow {
   std::uint64_t marks = 0;  // RowMarks, packed
   std::vector<float> value;
   std::vector<float> state;  // state_width planes of value.size() floats
+  RowScore score = {};       // of a table that shrinks
 };
 
 }  // namespace paddle::param

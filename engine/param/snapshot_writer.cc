@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/base/crc32c.h"
 #include "engine/base/version.h"
 #include "engine/param/manifest.h"
 #include "engine/param/optimizer.h"
@@ -89,6 +90,7 @@ struct SnapshotWriter::Impl {
   bool in_sparse = false;
   bool finished = false;
   std::optional<BlockWriter> rows_file;
+  std::vector<std::uint64_t> removed;  // of the table between begin_sparse and end_sparse
 
   ~Impl() {
     if (finished) return;
@@ -117,7 +119,8 @@ struct SnapshotWriter::Impl {
                             {.kind = BlockKind::kRows,
                              .width = row_width(table.spec),
                              .state_width = table.state_width,
-                             .update_count = 0}));
+                             .update_count = 0,
+                             .has_scores = table.spec.table().has_shrink()}));
     rows_file = std::move(writer);
     return {};
   }
@@ -126,6 +129,18 @@ struct SnapshotWriter::Impl {
     PADDLE_TRY(FileEntry entry, rows_file->finish());
     rows_file.reset();
     current().files.push_back(std::move(entry));
+    return {};
+  }
+
+  Status write_removed() {
+    const std::string name = removed_file_name(current().spec.name());
+    PADDLE_TRY(BlockWriter writer,
+               BlockWriter::create(root.get(), name, {.kind = BlockKind::kIds, .width = 1}));
+    PADDLE_TRY_STATUS(writer.append(bytes_of(std::span<const std::uint64_t>(removed))));
+    PADDLE_TRY(FileEntry entry, writer.finish());
+    current().files.push_back(std::move(entry));
+    current().removed = removed.size();
+    removed.clear();
     return {};
   }
 
@@ -149,6 +164,10 @@ struct SnapshotWriter::Impl {
     PADDLE_TRY_STATUS(rows_file->append(head));
     PADDLE_TRY_STATUS(rows_file->append(bytes_of(std::span<const float>(row.value))));
     PADDLE_TRY_STATUS(rows_file->append(bytes_of(std::span<const float>(row.state))));
+    if (current().spec.table().has_shrink()) {
+      const std::array<float, 2> score{row.score.shows, row.score.clicks};
+      PADDLE_TRY_STATUS(rows_file->append(bytes_of(std::span<const float>(score))));
+    }
     ++current().rows;
     return {};
   }
@@ -159,7 +178,8 @@ SnapshotWriter::SnapshotWriter(SnapshotWriter&&) noexcept = default;
 SnapshotWriter& SnapshotWriter::operator=(SnapshotWriter&&) noexcept = default;
 SnapshotWriter::~SnapshotWriter() = default;
 
-Result<SnapshotWriter> SnapshotWriter::create(const std::string& directory) {
+Result<SnapshotWriter> SnapshotWriter::create(const std::string& directory,
+                                              std::optional<BaseSnapshot> base) {
   const std::string name = without_trailing_slash(directory);
   PADDLE_TRY_STATUS(check_replaceable(name));
   const std::string temporary = name + ".tmp";
@@ -170,6 +190,7 @@ Result<SnapshotWriter> SnapshotWriter::create(const std::string& directory) {
   auto impl = std::make_unique<Impl>();
   impl->directory = name;
   impl->temporary = temporary;
+  impl->manifest.info.base = std::move(base);
   PADDLE_TRY(impl->root, open_directory(temporary));
   return SnapshotWriter(std::move(impl));
 }
@@ -227,13 +248,22 @@ Status SnapshotWriter::add_rows(std::span<const SparseRow> rows) {
 Status SnapshotWriter::end_sparse() {
   PADDLE_CHECK(impl_->in_sparse);
   impl_->in_sparse = false;
-  return impl_->close_rows_file();
+  PADDLE_TRY_STATUS(impl_->close_rows_file());
+  return impl_->manifest.info.base ? impl_->write_removed() : Status();
+}
+
+Status SnapshotWriter::add_removed(std::span<const std::uint64_t> ids) {
+  PADDLE_CHECK(impl_->in_sparse && impl_->manifest.info.base);
+  impl_->removed.insert(impl_->removed.end(), ids.begin(), ids.end());
+  return {};
 }
 
 Status SnapshotWriter::finish(const SnapshotInfo& info) {
   PADDLE_CHECK(!impl_->in_sparse && !impl_->finished);
   PADDLE_TRY_STATUS(validate(info.optimizer));
+  auto base = std::move(impl_->manifest.info.base);
   impl_->manifest.info = info;
+  impl_->manifest.info.base = std::move(base);
   const std::string text = encode_manifest(impl_->manifest);
   if (text.size() > kManifestBytesMax) {
     return Error{Errc::kResource, fmt::format("MANIFEST of {} bytes", text.size()), ""};

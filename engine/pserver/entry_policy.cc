@@ -10,27 +10,37 @@ constexpr std::uint64_t kDrawStream = 0x656e747279;  // apart from the draws of 
 }  // namespace
 
 EntryPolicy::EntryPolicy(const wire::TablePolicy& policy, std::uint64_t stream)
-    : count_(policy.entry_count()),
-      probability_(policy.entry_probability() > 0 ? static_cast<double>(policy.entry_probability())
-                                                  : 1.0),
-      stream_(hash_combine(stream, kDrawStream)),
-      takes_all_(count_ <= 1 && probability_ >= 1.0) {}
-
-Status EntryPolicy::reserve(std::uint64_t count) {
-  return count_ > 1 ? candidates_.reserve(count) : Status();
+    : stream_(hash_combine(stream, kDrawStream)), takes_all_(true), waits_(false) {
+  const auto add = [this](std::uint32_t count, float probability) {
+    terms_.push_back({count, probability > 0 ? static_cast<double>(probability) : 1.0});
+    takes_all_ = takes_all_ && count <= 1 && terms_.back().probability >= 1.0;
+    waits_ = waits_ || count > 1;
+  };
+  add(policy.entry_count(), policy.entry_probability());
+  for (const wire::SlotEntry& slot : policy.entry()) {
+    add(slot.entry_count(), slot.entry_probability());
+  }
 }
 
-bool EntryPolicy::admits(std::uint64_t id, std::uint16_t pass) {
-  if (probability_ < 1.0 && Rng(hash_combine(stream_, id)).uniform() >= probability_) return false;
-  if (count_ <= 1) return true;
+Status EntryPolicy::reserve(std::uint64_t count) {
+  return waits_ ? candidates_.reserve(count) : Status();
+}
+
+bool EntryPolicy::admits(std::uint64_t id, std::uint16_t pass, std::size_t slot) {
+  const Terms& terms = terms_[slot];
+  if (terms.probability < 1.0 && Rng(hash_combine(stream_, id)).uniform() >= terms.probability) {
+    return false;
+  }
+  if (!waits_) return true;
   candidates_.make_room(1);
   const std::uint32_t found = candidates_.find(id);
   if (found == RowIndex::kNone) {
+    if (terms.count <= 1) return true;
     candidates_.insert(id, packed({id, 1, pass}));
     return false;
   }
   const std::uint32_t sightings = (found >> 16U) + 1;
-  if (sightings >= count_) {
+  if (sightings >= terms.count) {
     candidates_.erase(id);
     return true;
   }
@@ -51,7 +61,7 @@ std::uint64_t EntryPolicy::expire(std::uint32_t passes, std::uint16_t pass) {
 
 void EntryPolicy::put(const Candidate& candidate) {
   // Under today's policy it may be beyond waiting, or need not wait: its next sighting decides.
-  if (count_ <= 1) return;
+  if (!waits_) return;
   candidates_.make_room(1);
   if (candidates_.find(candidate.id) != RowIndex::kNone) {
     return candidates_.assign(candidate.id, packed(candidate));

@@ -19,8 +19,9 @@ class EntryPolicy {
 
   // Before up to `count` sightings.
   Status reserve(std::uint64_t count);
-  // Counts a sighting of an id without a row in pass `pass`; true when it gets one now.
-  bool admits(std::uint64_t id, std::uint16_t pass);
+  // Counts a sighting of an id without a row in pass `pass`; true when it gets one now. Slots are
+  // numbered as in TablePolicy.entry, 0 is any other.
+  bool admits(std::uint64_t id, std::uint16_t pass, std::size_t slot = 0);
   // Forgets candidates unseen for this many passes or more, of which `pass` is the last.
   std::uint64_t expire(std::uint32_t passes, std::uint16_t pass);
 
@@ -44,10 +45,15 @@ class EntryPolicy {
     return static_cast<std::uint32_t>(candidate.sightings) << 16U | candidate.seen;
   }
 
-  std::uint32_t count_;
-  double probability_;
+  struct Terms {
+    std::uint32_t count;
+    double probability;
+  };
+
+  std::vector<Terms> terms_;  // by slot
   std::uint64_t stream_;
   bool takes_all_;
+  bool waits_;                                    // of some slot
   RowIndex candidates_{RowIndex::Numbers::kAny};  // sightings and last pass in one number
 };
 

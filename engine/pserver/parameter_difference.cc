@@ -17,6 +17,23 @@ std::string dims(const wire::ParameterSpec& spec) {
   return fmt::format("{}", fmt::join(spec.dims(), "x"));
 }
 
+std::string entries(const wire::TablePolicy& policy) {
+  std::string text;
+  for (const wire::SlotEntry& entry : policy.entry()) {
+    text += fmt::format("{}{} {} {}", text.empty() ? "" : ", ", entry.slot(), entry.entry_count(),
+                        entry.entry_probability());
+  }
+  return text;
+}
+
+std::string shrink(const wire::TablePolicy& policy) {
+  if (!policy.has_shrink()) return "off";
+  const wire::ShrinkPolicy& shrink = policy.shrink();
+  return fmt::format("label {} decay {} threshold {} coefficients {} {}", shrink.label(),
+                     shrink.decay(), shrink.threshold(), shrink.nonclick_coefficient(),
+                     shrink.click_coefficient());
+}
+
 void compare_specs(std::string& found, const wire::ParameterSpec& a, const wire::ParameterSpec& b) {
   const std::string prefix = fmt::format("parameter '{}' ", a.name());
   compare(found, prefix + "dims", dims(a), dims(b));
@@ -36,6 +53,8 @@ void compare_specs(std::string& found, const wire::ParameterSpec& a, const wire:
   compare(found, prefix + "expire_passes", here.expire_passes(), there.expire_passes());
   compare(found, prefix + "bytes_max", here.bytes_max(), there.bytes_max());
   compare(found, prefix + "on_full = evict", here.evict(), there.evict());
+  compare(found, prefix + "entry", entries(here), entries(there));
+  compare(found, prefix + "shrink", shrink(here), shrink(there));
 }
 
 std::string schedule(const wire::LearningRateSchedule& schedule) {
@@ -120,6 +139,7 @@ std::string parameter_difference(const wire::ParameterSet& here, const wire::Par
   compare(found, "merge", wire::Merge_Name(here.merge()), wire::Merge_Name(there.merge()));
   compare(found, "update_frequency", here.update_frequency(), there.update_frequency());
   compare(found, "delta_add_rate", here.elastic_rate(), there.elastic_rate());
+  compare(found, "delta snapshots", here.delta_snapshots(), there.delta_snapshots());
   compare(found, "staleness_max", here.staleness_max(), there.staleness_max());
   compare(found, "delay_compensation", here.delay_compensation(), there.delay_compensation());
   // A value that is given on one side only, and is the same as what not giving it reads as.

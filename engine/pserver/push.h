@@ -15,10 +15,11 @@ struct RowSegment {
   std::uint32_t parameter = 0;
   std::uint64_t width = 0;
   std::span<const std::uint64_t> ids;
-  std::span<const float> floats;  // ids.size() x width; empty in a pull
+  std::span<const float> floats;  // ids.size() x width; empty in a pull; of a push with notes
 };
 
-// The row width of a table of this shard, or 0 where the parameter is none.
+// The floats of a row of a table of this shard, in a push its notes included, or 0 where the
+// parameter is none.
 using RowWidths = std::span<const std::uint64_t>;
 
 // Reads the tail of PullRows (has_floats false) or PushRows: kData unless parameters ascend, ids

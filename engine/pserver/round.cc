@@ -89,15 +89,19 @@ void apply_rows(float learning_rate, wire::Merge merge, std::span<const Push* co
   for (std::size_t at = 0; at < rows.size();) {
     const std::uint32_t parameter = rows[at].parameter;
     const std::size_t width = tables[parameter]->width();
+    const std::size_t push_width = tables[parameter]->push_width();
+    const param::RowNotes& notes = tables[parameter]->notes();
     ids.clear();
     means.clear();
     while (at < rows.size() && rows[at].parameter == parameter && ids.size() < kRowsPerUpdate) {
       const std::uint64_t id = rows[at].id;
       ids.push_back(id);
-      means.resize(means.size() + width, 0.0F);
-      const auto mean = std::span(means).last(width);
+      means.resize(means.size() + push_width, 0.0F);
+      float* const mean = means.data() + means.size() - push_width;
+      notes.start(mean + width);
       for (; at < rows.size() && rows[at].parameter == parameter && rows[at].id == id; ++at) {
-        add_scaled(mean, shares[rows[at].contributor], rows[at].gradient);
+        add_scaled({mean, width}, shares[rows[at].contributor], rows[at].gradient);
+        notes.add(mean + width, rows[at].gradient + width);
       }
     }
     tables[parameter]->apply(learning_rate, ids, means);

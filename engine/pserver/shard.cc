@@ -205,6 +205,7 @@ Shard::Refused Shard::set_up(const wire::ParameterSet& set) {
     return Refusal{wire::REFUSAL_PARAMETERS, valid.error().message, valid.error().hint};
   }
   widths_.assign(static_cast<std::size_t>(set.parameters_size()), 0);
+  push_widths_ = widths_;
   if (!options_.is_sparse) {
     auto table = DenseTable::create(set, options_.index, options_.bytes_max);
     if (!table) return Refusal{wire::REFUSAL_LIMIT, table.error().message, table.error().hint};
@@ -217,6 +218,7 @@ Shard::Refused Shard::set_up(const wire::ParameterSet& set) {
       if (!spec.sparse()) continue;
       tables_[i] = std::make_unique<SparseTable>(set, i);
       widths_[i] = tables_[i]->width();
+      push_widths_[i] = tables_[i]->push_width();
     }
   }
   set_ = set;

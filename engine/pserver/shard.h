@@ -85,8 +85,14 @@ class Shard final : public net::FrameHandler {
   Refused on_put_rows(Call& call, const wire::PutRows& message);
   Refused on_pull_dense(Call& call, const wire::PullDense& message);
   Refused on_pull_rows(Call& call, const wire::PullRows& message);
-  Refused on_export_rows(Call& call, const wire::ExportRows& message);
   Refused only_loading(const Call& call) const;
+
+  // What snapshots are made of (shard_export.cc).
+  Refused on_export_rows(Call& call, const wire::ExportRows& message);
+  // Fills export_entries_ with rows or candidates; returns where to go on, or 0.
+  std::uint64_t scan_rows(SparseTable& table, const wire::ExportRows& message,
+                          std::uint64_t wanted);
+  void export_removed(Call& call, RowChanges& changes, const wire::ExportRows& message);
 
   // Rounds (shard_push.cc).
   Refused on_push_dense(Call& call, const wire::PushDense& message);
@@ -140,7 +146,8 @@ class Shard final : public net::FrameHandler {
   std::optional<DenseTable> dense_;
   std::optional<DelayCompensation> compensation_;
   SparseTables tables_;
-  std::vector<std::uint64_t> widths_;
+  std::vector<std::uint64_t> widths_;       // of a pull
+  std::vector<std::uint64_t> push_widths_;  // with notes
   std::vector<RowIndex::Entry> export_entries_;
   std::optional<Refusal> failure_;
   bool ready_ = false;

@@ -75,6 +75,7 @@ void Shard::try_finish_pass(std::vector<net::Outgoing>& out) {
     status.set_candidates(table.entry().candidates());
     status.set_expired(*expired);
     status.set_evicted(table.take_evicted());
+    status.set_shrunk(table.take_shrunk());
   }
   totals_.set_step(step_);
   totals_.set_job_samples(samples_);

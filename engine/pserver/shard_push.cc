@@ -91,7 +91,7 @@ Shard::Refused Shard::on_push_rows(Call& call, const wire::PushRows& message) {
   if (auto refused = begin_part(call, message.part(), is_answered)) return refused;
   if (is_answered) return {};
   if (const Status added =
-          call.trainer.push->add_rows(message, widths_, std::move(call.frame.tail));
+          call.trainer.push->add_rows(message, push_widths_, std::move(call.frame.tail));
       !added) {
     return protocol_error(added.error().message);
   }
@@ -106,6 +106,16 @@ Shard::Refused Shard::check_values(const Call& call, const Push& push) {
   for (const RowSegment& segment : push.segments()) {
     if (!param::all_finite(segment.floats)) {
       parameter = set_->parameters(static_cast<int>(segment.parameter)).name();
+    }
+    const SparseTable& table = *tables_[segment.parameter];
+    const param::RowNotes& notes = table.notes();
+    for (std::size_t i = 0; notes.size() > 0 && i < segment.ids.size(); ++i) {
+      if (notes.valid(segment.floats.data() + i * segment.width + table.width())) continue;
+      return protocol_error(
+          fmt::format("trainer {} pushed shows, clicks or a slot of '{}' that "
+                      "cannot be (batch {})",
+                      call.trainer.id, set_->parameters(static_cast<int>(segment.parameter)).name(),
+                      push.sequence));
     }
   }
   if (parameter.empty()) return {};

@@ -66,8 +66,7 @@ Shard::Refused Shard::on_put_rows(Call& call, const wire::PutRows& message) {
   const std::uint32_t parameter = message.parameter();
   if (sparse(parameter) == nullptr) return protocol_error("rows of no table of this port");
   SparseTable& table = *tables_[parameter];
-  const std::uint64_t row_bytes =
-      2 * sizeof(std::uint64_t) + table.width() * (1 + table.state_width()) * sizeof(float);
+  const std::uint64_t row_bytes = table.exported_bytes_per_row();
   ByteSpan tail = call.frame.tail;
   if (message.state_width() != table.state_width() || tail.size() % row_bytes != 0 ||
       tail.size() / row_bytes != message.count()) {
@@ -82,10 +81,12 @@ Shard::Refused Shard::on_put_rows(Call& call, const wire::PutRows& message) {
   const auto values = take<float>(tail, message.count() * table.width());
   const std::uint64_t state_floats = table.width() * table.state_width();
   const auto state = take<float>(tail, message.count() * state_floats);
+  const auto scores = take<param::RowScore>(tail, table.shrinks() ? message.count() : 0);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     table.put({ids[i], param::RowMarks::unpack(marks[i]),
                values.subspan(i * table.width(), table.width()),
-               state.subspan(i * state_floats, state_floats)});
+               state.subspan(i * state_floats, state_floats),
+               scores.empty() ? param::RowScore() : scores[i]});
   }
   wire::Done done;
   done.set_request(call.request);
@@ -164,42 +165,6 @@ void Shard::release_pulls(TimePoint now, std::vector<net::Outgoing>& out) {
     Call call{now, trainer, waiter.frame, out, waiter.request};
     if (const auto refused = dispatch(call)) refuse(trainer.peer, waiter.request, *refused, out);
   }
-}
-
-Shard::Refused Shard::on_export_rows(Call& call, const wire::ExportRows& message) {
-  if (call.trainer.id != 0) return protocol_error("only trainer 0 exports rows");
-  const std::uint32_t parameter = message.parameter();
-  if (sparse(parameter) == nullptr) return protocol_error("rows of no table of this port");
-  const SparseTable& table = *tables_[parameter];
-  const std::uint64_t row_bytes =
-      2 * sizeof(std::uint64_t) + table.width() * (1 + table.state_width()) * sizeof(float);
-  const std::uint64_t wanted = std::min(message.rows_max(), kTransferBytesMax / row_bytes);
-  export_entries_.clear();
-  if (message.candidates()) {
-    table.entry().scan(message.cursor(), wanted, export_entries_);
-  } else {
-    table.scan(message.cursor(), wanted, export_entries_);
-  }
-  const auto entries = std::span(export_entries_).first(std::min(wanted, export_entries_.size()));
-  wire::ExportedRows answer;
-  answer.set_request(call.request);
-  answer.set_count(entries.size());
-  answer.set_state_width(table.state_width());
-  if (entries.size() == wanted && wanted > 0) answer.set_next_cursor(entries.back().position + 1);
-  Bytes tail;
-  tail.reserve(entries.size() * row_bytes);
-  const auto row = [&](const RowIndex::Entry& entry) {
-    return message.candidates() ? table.candidate(entry) : table.row(entry);
-  };
-  const auto append = [&tail](std::uint64_t value) {
-    append_bytes(tail, std::span<const std::uint64_t>(&value, 1));
-  };
-  for (const auto& entry : entries) append(entry.id);
-  for (const auto& entry : entries) append(row(entry).marks.pack());
-  for (const auto& entry : entries) append_bytes(tail, row(entry).value);
-  for (const auto& entry : entries) append_bytes(tail, row(entry).state);
-  reply(call.trainer, FrameType::kExportedRows, answer, std::move(tail), call.out);
-  return {};
 }
 
 }  // namespace paddle::pserver

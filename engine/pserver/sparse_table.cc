@@ -55,11 +55,13 @@ std::uint32_t increment(std::uint32_t& count) {
 
 SparseTable::SparseTable(const wire::ParameterSet& set, std::uint32_t index)
     : spec_(set.parameters(static_cast<int>(index))),
+      notes_(spec_.table()),
+      tracks_(set.delta_snapshots()),
       initial_(spec_, set.seed()),
       rule_(set.optimizer(), spec_),
       width_(param::row_width(spec_)),
       state_width_(static_cast<std::uint32_t>(rule_.state_width())),
-      row_floats_(width_ * (1 + state_width_)),
+      row_floats_(width_ * (1 + state_width_) + (shrinks() ? 2 : 0)),
       counts_updates_(param::counts_updates(set.optimizer())),
       payload_bytes_per_row_(row_floats_ * sizeof(float) +
                              (counts_updates_ ? sizeof(std::uint32_t) : 0)),
@@ -78,7 +80,7 @@ SparseTable::SparseTable(const wire::ParameterSet& set, std::uint32_t index)
 std::uint64_t SparseTable::bytes_for(std::uint64_t count) const {
   return count *
          (payload_bytes_per_row_ + kRowOverheadBytes + (expires() ? sizeof(std::uint16_t) : 0) +
-          (evicts() ? RecencyList::kBytesPerRow : 0));
+          (evicts() ? RecencyList::kBytesPerRow : 0) + (tracks_ ? RowChanges::kBytesPerRow : 0));
 }
 
 std::uint64_t SparseTable::room() const {
@@ -90,6 +92,7 @@ std::uint64_t SparseTable::bytes() const {
   if (counts_updates_) bytes += update_counts_.resident(rows() * sizeof(std::uint32_t));
   if (expires()) bytes += seen_.resident(rows() * sizeof(std::uint16_t));
   if (evicts()) bytes += recency_.bytes(rows());
+  if (tracks_) bytes += changes_.bytes(rows());
   return bytes + entry_.bytes();
 }
 
@@ -177,6 +180,7 @@ Status SparseTable::reserve(std::uint64_t count) {
   PADDLE_TRY_STATUS(entry_.reserve(count));
   if (expires()) PADDLE_TRY_STATUS(seen_.reserve(all * sizeof(std::uint16_t)));
   if (evicts()) PADDLE_TRY_STATUS(recency_.reserve(all));
+  if (tracks_) PADDLE_TRY_STATUS(changes_.reserve(all));
   if (!counts_updates_) return {};
   return update_counts_.reserve(all * sizeof(std::uint32_t));
 }
@@ -186,6 +190,8 @@ std::uint32_t SparseTable::create(std::uint64_t home, std::uint64_t hash, std::u
       evicts() && rows() >= rows_max_ ? evict() : static_cast<std::uint32_t>(rows());
   index_.insert_at(home, hash, number);
   if (evicts()) recency_.push_front(number, id);
+  if (tracks_) changes_.on_create(number);
+  if (shrinks()) *score(number) = {};
   float* const data = row_data(number);
   initial_.fill({data, width_}, id);
   rule_.start({data, width_}, {data + width_, state_width_ * width_});
@@ -195,7 +201,7 @@ std::uint32_t SparseTable::create(std::uint64_t home, std::uint64_t hash, std::u
 
 void SparseTable::apply(float learning_rate, std::span<const std::uint64_t> ids,
                         std::span<const float> gradients) {
-  PADDLE_CHECK(gradients.size() == ids.size() * width_);
+  PADDLE_CHECK(gradients.size() == ids.size() * push_width());
   if (rule_.is_static()) return;
   Block block;
   for (std::size_t begin = 0; begin < ids.size(); begin += kBlock) {
@@ -212,17 +218,23 @@ void SparseTable::apply(float learning_rate, std::span<const std::uint64_t> ids,
     }
     for (std::size_t i = 0; i < part.size(); ++i) {
       if (i + ahead < part.size()) prefetch_row(block.numbers[i + ahead], row_floats_);
+      const float* const gradient = gradients.data() + (begin + i) * push_width();
+      const float* const notes = gradient + width_;
       std::uint32_t number = block.numbers[i];
       if (number == RowIndex::kNone) {
-        if (!entry_.takes_all() && !entry_.admits(part[i], pass_)) continue;
+        if (!entry_.takes_all() && !entry_.admits(part[i], pass_, notes_.slot(notes))) continue;
         number = create(block.homes[i], block.hashes[i], part[i]);
       }
       if (expires()) seen()[number] = pass_;
+      if (tracks_) changes_.on_update(number);
+      if (shrinks()) {
+        score(number)->shows += notes[0];
+        score(number)->clicks += notes[1];
+      }
       std::uint64_t count = 1;
       if (counts_updates_) count = increment(update_counts()[number]);
       float* const data = row_data(number);
-      rule_.apply(learning_rate, count, {data, width_},
-                  gradients.subspan((begin + i) * width_, width_),
+      rule_.apply(learning_rate, count, {data, width_}, {gradient, width_},
                   {data + width_, state_width_ * width_});
     }
   }

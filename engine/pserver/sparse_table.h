@@ -11,8 +11,10 @@
 #include "engine/param/initial.h"
 #include "engine/param/optimizer.h"
 #include "engine/param/row_marks.h"
+#include "engine/param/row_notes.h"
 #include "engine/pserver/entry_policy.h"
 #include "engine/pserver/recency_list.h"
+#include "engine/pserver/row_changes.h"
 #include "engine/pserver/row_index.h"
 #include "proto/parameters.pb.h"
 
@@ -28,15 +30,20 @@ class SparseTable {
   std::uint64_t width() const { return width_; }
   std::uint32_t state_width() const { return state_width_; }
   std::uint64_t rows() const { return index_.size(); }
-  // Memory held, pages counted whole, and the part of it that is values and optimizer state.
+  // Floats that a push has for each row: the gradient and its notes.
+  std::uint64_t push_width() const { return width_ + notes_.size(); }
+  const param::RowNotes& notes() const { return notes_; }
+  // Memory held, pages counted whole, and the part of it that is values, optimizer state and
+  // scores.
   std::uint64_t bytes() const;
   std::uint64_t payload_bytes() const { return rows() * payload_bytes_per_row_; }
   // Memory that `count` more rows may take.
   std::uint64_t bytes_for(std::uint64_t count) const;
 
   const EntryPolicy& entry() const { return entry_; }
-  // Rows evicted since the last call.
+  // Rows since the last call: evicted, and gone at the end of a pass for their score.
   std::uint64_t take_evicted() { return std::exchange(evicted_, 0); }
+  std::uint64_t take_shrunk() { return std::exchange(shrunk_, 0); }
 
   // The rows' values. An absent row reads as what it will be initialised to, or as 0 under an entry
   // policy: what is not admitted takes no part. Reading creates nothing, so that a test
@@ -55,7 +62,7 @@ class SparseTable {
   // How many more rows the table's bytes_max allows; a table that evicts has room without end.
   std::uint64_t room() const;
   // One update of each row; the first one creates it, where the policy admits the id. Does nothing
-  // to a static table. ids are unique; gradients.size() == ids.size() * width.
+  // to a static table. ids are unique; gradients.size() == ids.size() * push_width().
   void apply(float learning_rate, std::span<const std::uint64_t> ids,
              std::span<const float> gradients);
 
@@ -64,10 +71,12 @@ class SparseTable {
     param::RowMarks marks;
     std::span<const float> value;
     std::span<const float> state;  // state_width * width
+    param::RowScore score = {};
   };
   // Replaces or creates a row, or a candidate, from a snapshot.
   void put(const Row& row);
-  // All trainers have finished a pass: rows unseen for too long go. Returns how many.
+  // All trainers have finished a pass: rows unseen for too long go, scores decay, and rows whose
+  // score is too low go. Returns how many went unseen.
   Result<std::uint64_t> end_pass();
   // The rows in an order that depends on their ids alone: from position `from` on, at least
   // `wanted` where there are as many.
@@ -75,6 +84,13 @@ class SparseTable {
     index_.scan(from, wanted, entries);
   }
   Row row(const RowIndex::Entry& entry) const;
+  bool shrinks() const { return spec_.table().has_shrink(); }
+  // Of a row in PutRows and ExportedRows.
+  std::uint64_t exported_bytes_per_row() const {
+    return 2 * sizeof(std::uint64_t) + row_floats_ * sizeof(float);
+  }
+  // Only of a table of a job with delta snapshots.
+  RowChanges* changes() { return tracks_ ? &changes_ : nullptr; }
   // Of an entry of entry().scan(): values and state of 0.
   Row candidate(const RowIndex::Entry& entry) const;
 
@@ -102,16 +118,23 @@ class SparseTable {
   void find(std::span<const std::uint64_t> ids, Block& block) const;
   std::uint32_t create(std::uint64_t home, std::uint64_t hash, std::uint64_t id);
   std::uint32_t evict();
+  Result<std::uint64_t> expire();
+  Status shrink();
   Status remove(std::span<const std::uint64_t> ids);
   void move_row(std::uint32_t from, std::uint32_t to);
+  param::RowScore* score(std::uint32_t number) const {
+    return reinterpret_cast<param::RowScore*>(row_data(number) + width_ * (1 + state_width_));
+  }
   std::uint16_t* seen() const { return reinterpret_cast<std::uint16_t*>(seen_.data()); }
 
   wire::ParameterSpec spec_;
+  param::RowNotes notes_;
+  bool tracks_;
   param::InitialRows initial_;
   param::UpdateRule rule_;
   std::uint64_t width_;
   std::uint32_t state_width_;
-  std::uint64_t row_floats_;
+  std::uint64_t row_floats_;  // value, state and score
   bool counts_updates_;
   std::uint64_t payload_bytes_per_row_;
   RowIndex index_;
@@ -120,9 +143,11 @@ class SparseTable {
   MemoryRegion seen_;           // uint16, the last pass that named the row, where rows expire
   EntryPolicy entry_;
   RecencyList recency_;  // where rows are evicted
+  RowChanges changes_;   // where snapshots may be deltas
   std::uint64_t rows_max_;
   std::uint16_t pass_ = 0;
   std::uint64_t evicted_ = 0;
+  std::uint64_t shrunk_ = 0;
   std::vector<float> zeros_;  // a row's value and state
 };
 

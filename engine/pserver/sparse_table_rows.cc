@@ -19,11 +19,14 @@ void SparseTable::put(const Row& row) {
   std::copy(row.state.begin(), row.state.end(), data + width_);
   if (counts_updates_) update_counts()[number] = row.marks.updates;
   if (expires()) seen()[number] = seen_in;
+  if (shrinks()) *score(number) = row.score;
+  if (tracks_) changes_.on_update(number);
 }
 
 SparseTable::Row SparseTable::row(const RowIndex::Entry& entry) const {
   const float* const data = row_data(entry.number);
-  Row row{entry.id, {}, {data, width_}, {data + width_, state_width_ * width_}};
+  Row row{entry.id, {}, {data, width_}, {data + width_, state_width_ * width_}, {}};
+  if (shrinks()) row.score = *score(entry.number);
   if (counts_updates_) row.marks.updates = update_counts()[entry.number];
   if (expires()) {
     row.marks.passes_unseen = static_cast<std::uint16_t>(pass_ - seen()[entry.number]);
@@ -36,11 +39,31 @@ SparseTable::Row SparseTable::candidate(const RowIndex::Entry& entry) const {
   return {waiting.id,
           {0, static_cast<std::uint16_t>(pass_ - waiting.seen), waiting.sightings},
           {zeros_.data(), width_},
-          {zeros_.data() + width_, state_width_ * width_}};
+          {zeros_.data() + width_, state_width_ * width_},
+          {}};
 }
 
 Result<std::uint64_t> SparseTable::end_pass() {
-  if (!expires()) return std::uint64_t{0};
+  std::uint64_t expired = 0;
+  if (expires()) {
+    PADDLE_TRY(expired, expire());
+  }
+  if (shrinks()) PADDLE_TRY_STATUS(shrink());
+  return expired;
+}
+
+Status SparseTable::shrink() {
+  const wire::ShrinkPolicy& policy = spec_.table().shrink();
+  std::vector<std::uint64_t> gone;
+  index_.for_each([&](std::uint64_t id, std::uint32_t number) {
+    score(number)->decay(policy.decay());
+    if (score(number)->value(policy) < policy.threshold()) gone.push_back(id);
+  });
+  shrunk_ += gone.size();
+  return remove(gone);
+}
+
+Result<std::uint64_t> SparseTable::expire() {
   const std::uint32_t passes = spec_.table().expire_passes();
   ++pass_;
   std::vector<std::uint64_t> gone;
@@ -57,6 +80,7 @@ Result<std::uint64_t> SparseTable::end_pass() {
 std::uint32_t SparseTable::evict() {
   const std::uint32_t number = recency_.oldest();
   index_.erase(recency_.id_of(number));
+  if (tracks_) changes_.on_remove(number, recency_.id_of(number));
   recency_.remove(number);
   ++evicted_;
   return number;
@@ -70,6 +94,7 @@ Status SparseTable::remove(std::span<const std::uint64_t> ids) {
     const std::uint32_t number = index_.find(id);
     index_.erase(id);
     if (evicts()) recency_.remove(number);
+    if (tracks_) changes_.on_remove(number, id);
     free.push_back(number);
   }
   const std::uint64_t left = rows();
@@ -89,6 +114,7 @@ void SparseTable::move_row(std::uint32_t from, std::uint32_t to) {
   if (counts_updates_) update_counts()[to] = update_counts()[from];
   if (expires()) seen()[to] = seen()[from];
   if (evicts()) recency_.renumber(from, to);
+  if (tracks_) changes_.renumber(from, to);
 }
 
 }  // namespace paddle::pserver

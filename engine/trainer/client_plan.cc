@@ -5,6 +5,7 @@
 
 #include "engine/param/parameter_set.h"
 #include "engine/param/partition.h"
+#include "engine/param/row_notes.h"
 
 namespace paddle::trainer {
 namespace {
@@ -101,7 +102,9 @@ std::vector<std::vector<RowFrame>> plan_rows(std::span<const SparseRows> tables,
   for (auto& of_shard : frames) of_shard.emplace_back();
   for (std::uint32_t t = 0; t < tables.size(); ++t) {
     const auto& spec = set.parameters(static_cast<int>(tables[t].parameter));
-    const std::uint64_t row_bytes = sizeof(std::uint64_t) + param::row_width(spec) * sizeof(float);
+    const std::uint64_t row_bytes =
+        sizeof(std::uint64_t) +
+        (param::row_width(spec) + param::RowNotes(spec.table()).size()) * sizeof(float);
     for (std::size_t i = 0; i < tables[t].ids.size(); ++i) {
       const std::uint32_t shard = shards == 1 ? 0 : param::sparse_shard(tables[t].ids[i], shards);
       if (bytes[shard] > 0 && bytes[shard] + row_bytes > bytes_max) {

@@ -31,7 +31,7 @@ void append(std::vector<float>& to, const std::vector<float>& from, std::size_t 
 }
 
 // Both sorted by id; a row that only one has counts as zeros in the other.
-void add(SparseRows& to, const SparseRows& from, Weights by) {
+void add(SparseRows& to, const SparseRows& from, Weights by, const param::RowNotes& notes) {
   if (from.ids.empty() && by.window == 1) return;
   const std::size_t width = from.ids.empty()
                                 ? (to.ids.empty() ? 0 : to.gradients.size() / to.ids.size())
@@ -50,6 +50,11 @@ void add(SparseRows& to, const SparseRows& from, Weights by) {
       float* const sum = merged.gradients.data() + merged.gradients.size() - width;
       for (std::size_t i = 0; i < width; ++i) sum[i] += by.batch * from.gradients[b * width + i];
     }
+    append(merged.notes, has_a ? to.notes : from.notes, has_a ? a : b, notes.size(), 1);
+    if (has_b && has_a) {
+      notes.add(merged.notes.data() + merged.notes.size() - notes.size(),
+                from.notes.data() + b * notes.size());
+    }
     a += has_a ? 1 : 0;
     b += has_b ? 1 : 0;
   }
@@ -64,7 +69,7 @@ void Communicator::on_gradient(const PushTotals& totals, std::span<const DensePa
     for (const DenseParameter& one : dense)
       open_.dense.push_back({one.parameter, {}, one.gradient});
     for (const SparseRows& one : rows) {
-      open_.rows.push_back({one.parameter, one.ids, {}, one.gradients});
+      open_.rows.push_back({one.parameter, one.ids, {}, one.gradients, one.notes});
     }
   } else {
     PADDLE_CHECK(dense.size() == open_.dense.size() && rows.size() == open_.rows.size());
@@ -72,7 +77,10 @@ void Communicator::on_gradient(const PushTotals& totals, std::span<const DensePa
     for (std::size_t i = 0; i < dense.size(); ++i) {
       add(open_.dense[i].gradient, dense[i].gradient, by);
     }
-    for (std::size_t i = 0; i < rows.size(); ++i) add(open_.rows[i], rows[i], by);
+    const param::RowNotes none{wire::TablePolicy()};
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      add(open_.rows[i], rows[i], by, options_.notes.empty() ? none : options_.notes[i]);
+    }
   }
   open_.batches += totals.batches;
   open_.samples += totals.samples;

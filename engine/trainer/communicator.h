@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/param/row_notes.h"
 #include "engine/trainer/parameter_client.h"
 
 namespace paddle::trainer {
@@ -29,6 +30,7 @@ class Communicator {
     std::uint32_t send_queue_size =
         1;  // windows that may be without an answer while training goes on
     wire::Merge merge = wire::MERGE_MEAN;
+    std::vector<param::RowNotes> notes = {};  // of the tables, in the order of a batch's rows
   };
   explicit Communicator(Options options) : options_(options) {}
 

@@ -115,6 +115,7 @@ wire::ParameterSet parameter_set(const config::JobConfig& job,
   if (job.staleness_max) set.set_staleness_max(*job.staleness_max);
   set.set_update_frequency(job.update_frequency);
   set.set_elastic_rate(job.elastic_rate);
+  set.set_delta_snapshots(job.train.full_snapshot_period > 1);
   for (wire::ParameterSpec& spec : *set.mutable_parameters()) {
     const wire::Strategy strategy = spec.sparse() ? job.sparse_strategy : job.dense_strategy;
     spec.set_is_delta(strategy == wire::STRATEGY_GEO || strategy == wire::STRATEGY_LOCAL_SGD);
@@ -142,10 +143,15 @@ Result<std::unique_ptr<ParameterClient>> join_shards(const config::JobConfig& jo
                                           .deadline = kStepDeadline},
                  std::move(dense), std::move(sparse)));
   if (job.is_local()) return make_local_client(std::move(client), {parameters});
+  std::vector<param::RowNotes> notes;
+  for (const wire::ParameterSpec& spec : parameters.parameters()) {
+    if (spec.sparse()) notes.emplace_back(spec.table());
+  }
   const HalfAsyncOptions half_async{
       .communicator = {.max_merge = job.max_merge,
                        .send_queue_size = job.send_queue_size,
-                       .merge = job.merge},
+                       .merge = job.merge,
+                       .notes = std::move(notes)},
       .dense = job.dense_strategy == wire::STRATEGY_HALF_ASYNC && parameters.dense_shards() > 0,
       .sparse = job.sparse_strategy == wire::STRATEGY_HALF_ASYNC && parameters.sparse_shards() > 0};
   if (!half_async.dense && !half_async.sparse) return client;

@@ -78,6 +78,10 @@ class HalfAsyncClient final : public ParameterClient {
     PADDLE_TRY_STATUS(flush());
     return direct_->save_snapshot(directory);
   }
+  Status save_delta(const std::string& directory, const std::string& base) override {
+    PADDLE_TRY_STATUS(flush());
+    return direct_->save_delta(directory, base);
+  }
   Status leave() override {
     PADDLE_TRY_STATUS(flush());
     return direct_->leave();

@@ -134,6 +134,9 @@ class LocalClient final : public ParameterClient {
   Status save_snapshot(const std::string& directory) override {
     return direct_->save_snapshot(directory);
   }
+  Status save_delta(const std::string& directory, const std::string& base) override {
+    return direct_->save_delta(directory, base);
+  }
   Status leave() override {
     PADDLE_TRY_STATUS(settle());
     return direct_->leave();

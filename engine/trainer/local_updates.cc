@@ -110,6 +110,7 @@ LocalRows::LocalRows(const wire::ParameterSet& set, std::uint32_t parameter, flo
     : parameter_(parameter),
       width_(param::row_width(set.parameters(static_cast<int>(parameter)))),
       share_(share),
+      notes_(set.parameters(static_cast<int>(parameter)).table()),
       keeps_state_(param::state_width(local_optimizer(set)) > 0 ||
                    param::counts_updates(local_optimizer(set))),
       rule_(local_rule(set, parameter)) {}
@@ -135,6 +136,8 @@ void LocalRows::put(const SparseRows& fetched) {
     row.window = window_;
     row.x.assign(value.begin(), value.end());
     row.y = row.x;
+    row.notes.resize(notes_.size());
+    notes_.start(row.notes.data());
     if (row.state.empty()) {
       row.state.resize(width_ * rule_.state_width());
       rule_.start(row.x, row.state);
@@ -159,6 +162,7 @@ void LocalRows::update(float learning_rate, const SparseRows& rows) {
     Row& row = rows_.find(rows.ids[i])->second;
     rule_.apply(learning_rate, ++row.count, row.x,
                 std::span(rows.gradients).subspan(i * width_, width_), row.state);
+    notes_.add(row.notes.data(), rows.notes.data() + i * notes_.size());
   }
 }
 
@@ -172,6 +176,7 @@ SparseRows LocalRows::take_moves() {
     Row& row = rows_.find(id)->second;
     const auto move = take_move(row.x, row.y, share_);
     moves.gradients.insert(moves.gradients.end(), move.begin(), move.end());
+    moves.notes.insert(moves.notes.end(), row.notes.begin(), row.notes.end());
   }
   ids_.clear();
   ++window_;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/param/optimizer.h"
+#include "engine/param/row_notes.h"
 #include "engine/trainer/parameter_client.h"
 
 namespace paddle::trainer {
@@ -74,13 +75,14 @@ class LocalRows {
   struct Row {
     std::uint64_t window = 0;  // it was fetched in
     std::uint64_t count = 0;
-    std::vector<float> x, y, state;
+    std::vector<float> x, y, state, notes;
   };
   const Row* fresh(std::uint64_t id) const;
 
   std::uint32_t parameter_;
   std::size_t width_;
   float share_;
+  param::RowNotes notes_;
   bool keeps_state_;
   param::UpdateRule rule_;
   std::uint64_t window_ = 1;

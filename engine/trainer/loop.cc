@@ -5,6 +5,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/rng.h"
+#include "engine/param/snapshot_retention.h"
 #include "engine/trainer/clip.h"
 
 namespace paddle::trainer {
@@ -30,7 +31,7 @@ std::string pushes_fields(std::string_view kind, const PushCounts& counts) {
 }  // namespace
 
 std::string pass_directory(const std::string& save_dir, std::uint32_t pass) {
-  return fmt::format("{}/pass-{:05d}", save_dir, pass);
+  return save_dir + "/" + param::pass_name(pass);
 }
 
 Status Loop::run() {
@@ -89,11 +90,11 @@ void Loop::log_tables(std::uint32_t pass, const PassTotals& totals) const {
     const double rows = static_cast<double>(std::max<std::uint64_t>(1, table.rows));
     log_info(
         "Pass={} table '{}': rows={} MiB={:.1f} bytes_per_row={:.1f} beside_payload={:.1f} "
-        "candidates={} expired={} evicted={}",
+        "candidates={} expired={} shrunk={} evicted={}",
         pass, model_.parameters()[parameter].name(), table.rows,
         static_cast<double>(table.bytes) / (1 << 20), static_cast<double>(table.bytes) / rows,
         static_cast<double>(table.bytes - table.payload_bytes) / rows, table.candidates,
-        table.expired, table.evicted);
+        table.expired, table.shrunk, table.evicted);
   }
 }
 
@@ -117,16 +118,34 @@ Status Loop::end_pass(std::uint32_t pass) {
     const std::uint32_t period = options_.train.saving_period;
     const bool is_last = pass + 1 == options_.train.passes;
     if (!options_.save_dir.empty() && period > 0 && ((pass + 1) % period == 0 || is_last)) {
-      const std::string directory = pass_directory(options_.save_dir, pass);
-      log_info("Saving parameters to {}", directory);
-      PADDLE_TRY_STATUS(client_.save_snapshot(directory));
+      PADDLE_TRY_STATUS(save(pass));
       PADDLE_TRY_STATUS(
-          metrics_.write("save", pass, batch_, own, "\"path\":" + json_string(directory)));
+          metrics_.write("save", pass, batch_, own,
+                         "\"path\":" + json_string(pass_directory(options_.save_dir, pass))));
     }
     PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));
     PADDLE_TRY_STATUS(test(pass));
   }
   return {};
+}
+
+// The last snapshot stands alone.
+Status Loop::save(std::uint32_t pass) {
+  const std::string directory = pass_directory(options_.save_dir, pass);
+  const bool is_full = base_.empty() || pass + 1 == options_.train.passes ||
+                       deltas_ + 1 >= options_.train.full_snapshot_period;
+  if (is_full) {
+    log_info("Saving parameters to {}", directory);
+    PADDLE_TRY_STATUS(client_.save_snapshot(directory));
+    base_ = directory;
+    deltas_ = 0;
+  } else {
+    log_info("Saving what changed since {} to {}", base_, directory);
+    PADDLE_TRY_STATUS(client_.save_delta(directory, base_));
+    ++deltas_;
+  }
+  if (options_.train.snapshots_kept == 0) return {};
+  return param::keep_newest(options_.save_dir, pass, options_.train.snapshots_kept);
 }
 
 Status Loop::test(std::uint32_t pass) {

@@ -48,6 +48,7 @@ class Loop {
   void log_tables(std::uint32_t pass, const PassTotals& totals) const;
   Status test(std::uint32_t pass);
   Status log_progress(std::uint32_t pass);
+  Status save(std::uint32_t pass);
 
   LoopOptions options_;
   const data::Dictionary& dictionary_;
@@ -61,6 +62,9 @@ class Loop {
   Score since_start_;
   Score since_log_;
   TimePoint logged_at_;
+
+  std::string base_;          // the last full snapshot of this run
+  std::uint32_t deltas_ = 0;  // since then
 };
 
 }  // namespace paddle::trainer

@@ -24,11 +24,13 @@ Result<Model> Model::build(const config::JobConfig& job, bool has_bfloat16) {
   }
   PADDLE_TRY(nn::Network network,
              nn::Network::build(job.layers, config::data_slots(job.data), job.evaluators));
-  return Model(std::move(network), job.train);
+  PADDLE_TRY(BatchNotes notes, BatchNotes::build(job, network.parameters()));
+  return Model(std::move(network), std::move(notes), job.train);
 }
 
-Model::Model(nn::Network network, const config::TrainConfig& train)
+Model::Model(nn::Network network, BatchNotes notes, const config::TrainConfig& train)
     : network_(std::move(network)),
+      notes_(std::move(notes)),
       compute_(train.bfloat16 ? kernels::Compute::kBfloat16 : kernels::Compute::kFloat32),
       team_(std::make_unique<ThreadTeam>(train.trainer_count)),
       workspaces_(train.trainer_count),
@@ -114,6 +116,7 @@ void Model::reduce(std::size_t parts, float scale) {
 Result<Score> Model::train(const nn::Batch& batch, std::uint64_t seed) {
   PADDLE_TRY(const Score score, run(batch, nn::Mode::kTrain, seed));
   reduce(std::min(team_->size(), batch.size), 1.0F / static_cast<float>(batch.size));
+  notes_.write(batch, rows_);
   return score;
 }
 

@@ -6,6 +6,7 @@
 
 #include "engine/config/job_config.h"
 #include "engine/nn/network.h"
+#include "engine/trainer/batch_notes.h"
 #include "engine/trainer/parameter_client.h"
 #include "engine/trainer/report.h"
 #include "engine/trainer/thread_team.h"
@@ -36,11 +37,12 @@ class Model {
   Reading read(const Score& score) const;
 
  private:
-  Model(nn::Network network, const config::TrainConfig& train);
+  Model(nn::Network network, BatchNotes notes, const config::TrainConfig& train);
   Result<Score> run(const nn::Batch& batch, nn::Mode mode, std::uint64_t seed);
   void reduce(std::size_t parts, float scale);
 
   nn::Network network_;
+  BatchNotes notes_;
   kernels::Compute compute_;
   std::unique_ptr<ThreadTeam> team_;
   std::vector<nn::Workspace> workspaces_;  // by thread

@@ -51,6 +51,10 @@ std::uint64_t ParameterClientImpl::width(std::uint32_t parameter) const {
   return param::row_width(options_.parameters.parameters(static_cast<int>(parameter)));
 }
 
+param::RowNotes ParameterClientImpl::notes(std::uint32_t parameter) const {
+  return param::RowNotes(options_.parameters.parameters(static_cast<int>(parameter)).table());
+}
+
 Status ParameterClientImpl::join() {
   const std::string set = options_.parameters.SerializeAsString();
   return on_all(
@@ -107,11 +111,12 @@ Status ParameterClientImpl::check_rows(std::span<const SparseRows> rows, bool ha
     }
     const bool ascends = std::adjacent_find(table.ids.begin(), table.ids.end(),
                                             std::greater_equal<>()) == table.ids.end();
-    if (!ascends ||
-        (has_gradients && table.gradients.size() != table.ids.size() * width(table.parameter))) {
+    if (!ascends || (has_gradients &&
+                     (table.gradients.size() != table.ids.size() * width(table.parameter) ||
+                      table.notes.size() != table.ids.size() * notes(table.parameter).size()))) {
       return misuse(
           fmt::format("ids of table {} are not sorted and unique, or its gradients are "
-                      "not ids x width",
+                      "not ids x width, or its notes missing",
                       table.parameter));
     }
   }
@@ -258,6 +263,7 @@ Result<PassTotals> ParameterClientImpl::finish_pass(const Tally& tally) {
       table.candidates += status.candidates();
       table.expired += status.expired();
       table.evicted += status.evicted();
+      table.shrunk += status.shrunk();
     }
     if (i == 0) {
       (&lanes == &dense_ ? totals.dense : totals.sparse) = {

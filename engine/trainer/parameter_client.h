@@ -17,12 +17,13 @@
 namespace paddle::trainer {
 
 // Rows of one sparse table that a batch touches. ids are sorted and unique; values and gradients
-// are ids.size() x width.
+// are ids.size() x width. notes are ids.size() x param::RowNotes::size(), behind them in a push.
 struct SparseRows {
   std::uint32_t parameter = 0;  // index in the ParameterSet
   std::vector<std::uint64_t> ids;
   std::vector<float> values;
   std::vector<float> gradients;
+  std::vector<float> notes = {};
 };
 
 // One dense parameter, whole; value is refreshed by pull and push.
@@ -40,6 +41,7 @@ struct TableTotals {
   std::uint64_t candidates = 0;     // ids that wait to be admitted
   std::uint64_t expired = 0;        // in this pass
   std::uint64_t evicted = 0;
+  std::uint64_t shrunk = 0;  // for their score, at the end of it
 };
 
 // What one port counted of its pushes in a pass, over all trainers.
@@ -119,6 +121,9 @@ class ParameterClient {
   // Trainer 0, between finish_pass and the next push: writes the snapshot directory, MANIFEST last.
   // Where averages are kept, they are what it holds as the parameters.
   virtual Status save_snapshot(const std::string& directory) = 0;
+  // The same, but of tables only what differs from `base`: the directory beside it of the last
+  // snapshot that save_snapshot wrote. Of a set with delta_snapshots.
+  virtual Status save_delta(const std::string& directory, const std::string& base) = 0;
   // The job is over for this trainer.
   virtual Status leave() = 0;
 };

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "engine/param/row_notes.h"
 #include "engine/trainer/client_lanes.h"
 #include "engine/trainer/client_plan.h"
 #include "engine/trainer/parameter_client.h"
@@ -35,6 +36,7 @@ class ParameterClientImpl final : public ParameterClient {
   Status push_rows(const PushTotals& totals, std::span<SparseRows> rows) override;
   Result<PassTotals> finish_pass(const Tally& tally) override;
   Status save_snapshot(const std::string& directory) override;
+  Status save_delta(const std::string& directory, const std::string& base) override;
   Status leave() override;
 
  private:
@@ -81,9 +83,14 @@ class ParameterClientImpl final : public ParameterClient {
   Status load_dense(const param::SnapshotReader& reader, std::uint32_t parameter, bool with_state);
   Status load_rows(const param::SnapshotReader& reader, std::uint32_t parameter, bool with_state);
   Status save_dense(param::SnapshotWriter& writer, std::uint32_t parameter);
-  Status save_rows(param::SnapshotWriter& writer, std::uint32_t parameter);
+  Status save(param::SnapshotWriter writer, bool is_delta);
+  Status save_rows(param::SnapshotWriter& writer, std::uint32_t parameter, bool is_delta);
   // What one port has: rows, or candidates.
   Status save_rows_of(param::SnapshotWriter& writer, std::size_t shard, wire::ExportRows ask);
+  Status save_removed_of(param::SnapshotWriter& writer, std::size_t shard, wire::ExportRows ask);
+  // Of a row in PutRows and ExportedRows.
+  std::uint64_t exported_bytes_per_row(std::uint32_t parameter) const;
+  param::RowNotes notes(std::uint32_t parameter) const;
 
   Options options_;
   ClientLanes dense_;

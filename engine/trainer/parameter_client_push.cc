@@ -36,10 +36,15 @@ std::vector<ParameterClientImpl::Part> ParameterClientImpl::row_parts(
     message.mutable_part()->set_part(static_cast<std::uint32_t>(i));
     message.mutable_part()->set_parts(static_cast<std::uint32_t>(frames.size()));
     Bytes& tail = result[i].tail;
-    const bool in_place = stays_in_place(frames[i]);
+    // Notes stand between gradients.
+    const bool in_place = stays_in_place(frames[i]) &&
+                          std::ranges::all_of(frames[i].ranges, [&](const RowRange& range) {
+                            return notes(tables[range.table].parameter).size() == 0;
+                          });
     std::uint64_t bytes = 0;
     for (const RowRange& range : frames[i].ranges) {
-      const std::uint64_t floats = in_place ? 0 : width(tables[range.table].parameter);
+      const std::uint32_t parameter = tables[range.table].parameter;
+      const std::uint64_t floats = in_place ? 0 : width(parameter) + notes(parameter).size();
       bytes += range.count * (sizeof(std::uint64_t) + floats * sizeof(float));
     }
     tail.reserve(bytes);
@@ -47,13 +52,20 @@ std::vector<ParameterClientImpl::Part> ParameterClientImpl::row_parts(
     for (const RowRange& range : frames[i].ranges) {
       const SparseRows& table = tables[range.table];
       const std::size_t floats_per_row = width(table.parameter);
+      const std::size_t notes_per_row = notes(table.parameter).size();
       for (const RowRun& run : range.runs) {
         const auto gradients = std::span(table.gradients)
                                    .subspan(run.begin * floats_per_row, run.count * floats_per_row);
         if (in_place) {
           result[i].pieces.push_back(bytes_of(gradients));
-        } else {
+        } else if (notes_per_row == 0) {
           append_bytes(tail, gradients);
+        }
+        for (std::size_t row = 0; notes_per_row > 0 && row < run.count; ++row) {
+          append_bytes(tail, gradients.subspan(row * floats_per_row, floats_per_row));
+          append_bytes(
+              tail,
+              std::span(table.notes).subspan((run.begin + row) * notes_per_row, notes_per_row));
         }
       }
     }

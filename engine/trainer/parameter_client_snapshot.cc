@@ -24,10 +24,11 @@ struct RowChunk {
   std::vector<std::uint64_t> marks;
   std::vector<float> values;
   std::vector<float> state;
+  std::vector<param::RowScore> scores;
 
   std::uint64_t bytes() const {
     return (ids.size() + marks.size()) * sizeof(std::uint64_t) +
-           (values.size() + state.size()) * sizeof(float);
+           (values.size() + state.size()) * sizeof(float) + scores.size() * sizeof(param::RowScore);
   }
   Bytes tail() const {
     Bytes bytes;
@@ -35,6 +36,7 @@ struct RowChunk {
     append_bytes(bytes, std::span(marks));
     append_bytes(bytes, std::span(values));
     append_bytes(bytes, std::span(state));
+    append_bytes(bytes, std::span(scores));
     return bytes;
   }
 };
@@ -80,6 +82,13 @@ Status ParameterClientImpl::load_snapshot(const std::string& directory) {
                    fmt::format("snapshot {}: parameter '{}' is {}", directory, spec.name(),
                                found == saved.end() ? "missing" : "of another shape"),
                    "load a snapshot of the same network"};
+    }
+    if (spec.table().has_shrink() && !found->table().has_shrink()) {
+      return Error{Errc::kData,
+                   fmt::format("snapshot {}: table '{}' has no shows and clicks, which 'shrink' "
+                               "goes by",
+                               directory, spec.name()),
+                   "train on without shrink, or start anew"};
     }
   }
   wire::LoadBegin begin;
@@ -174,6 +183,7 @@ Status ParameterClientImpl::load_rows(const param::SnapshotReader& reader, std::
     chunk.values.insert(chunk.values.end(), row.value.begin(), row.value.end());
     if (with_state) chunk.state.insert(chunk.state.end(), row.state.begin(), row.state.end());
     chunk.state.resize(chunk.ids.size() * state_floats);
+    if (spec.table().has_shrink()) chunk.scores.push_back(row.score);
     bring_state(set.optimizer(), spec, with_state, std::span(chunk.values).last(floats_per_row),
                 std::span(chunk.state).last(state_floats));
     return chunk.bytes() >= kChunkBytes ? flush(shard) : Status();
@@ -184,8 +194,19 @@ Status ParameterClientImpl::load_rows(const param::SnapshotReader& reader, std::
 }
 
 Status ParameterClientImpl::save_snapshot(const std::string& directory) {
-  const wire::ParameterSet& set = options_.parameters;
   PADDLE_TRY(auto writer, param::SnapshotWriter::create(directory));
+  return save(std::move(writer), false);
+}
+
+Status ParameterClientImpl::save_delta(const std::string& directory, const std::string& base) {
+  PADDLE_CHECK(options_.parameters.delta_snapshots());
+  PADDLE_TRY(auto known, param::base_of(base));
+  PADDLE_TRY(auto writer, param::SnapshotWriter::create(directory, std::move(known)));
+  return save(std::move(writer), true);
+}
+
+Status ParameterClientImpl::save(param::SnapshotWriter writer, bool is_delta) {
+  const wire::ParameterSet& set = options_.parameters;
   param::SnapshotInfo info;
   ClientLanes& primary = dense_.size() > 0 ? dense_ : sparse_;
   // Ready is idempotent: its answer says where every trainer's lane stands.
@@ -201,7 +222,7 @@ Status ParameterClientImpl::save_snapshot(const std::string& directory) {
   info.trainer_cursors.assign(position.cursors().begin(), position.cursors().end());
   for (int i = 0; i < set.parameters_size(); ++i) {
     const auto parameter = static_cast<std::uint32_t>(i);
-    PADDLE_TRY_STATUS(set.parameters(i).sparse() ? save_rows(writer, parameter)
+    PADDLE_TRY_STATUS(set.parameters(i).sparse() ? save_rows(writer, parameter, is_delta)
                                                  : save_dense(writer, parameter));
   }
   return writer.finish(info);
@@ -233,21 +254,31 @@ Status ParameterClientImpl::save_dense(param::SnapshotWriter& writer, std::uint3
   return writer.add_dense(spec, value, state, update_count);
 }
 
-Status ParameterClientImpl::save_rows(param::SnapshotWriter& writer, std::uint32_t parameter) {
+std::uint64_t ParameterClientImpl::exported_bytes_per_row(std::uint32_t parameter) const {
+  const wire::ParameterSet& set = options_.parameters;
+  return 2 * sizeof(std::uint64_t) +
+         width(parameter) * (1 + param::state_width(set.optimizer())) * sizeof(float) +
+         (set.parameters(static_cast<int>(parameter)).table().has_shrink() ? sizeof(param::RowScore)
+                                                                           : 0);
+}
+
+Status ParameterClientImpl::save_rows(param::SnapshotWriter& writer, std::uint32_t parameter,
+                                      bool is_delta) {
   const wire::ParameterSet& set = options_.parameters;
   const auto& spec = set.parameters(static_cast<int>(parameter));
-  const std::uint64_t floats_per_row = width(parameter);
   const std::size_t state_width = param::state_width(set.optimizer());
-  const std::uint64_t row_bytes =
-      2 * sizeof(std::uint64_t) + floats_per_row * (1 + state_width) * sizeof(float);
   PADDLE_TRY_STATUS(writer.begin_sparse(spec, static_cast<std::uint32_t>(state_width)));
   for (std::size_t shard = 0; shard < sparse_.size(); ++shard) {
     wire::ExportRows ask;
     ask.set_parameter(parameter);
-    ask.set_rows_max(std::max<std::uint64_t>(1, kChunkBytes / row_bytes));
+    ask.set_rows_max(std::max<std::uint64_t>(1, kChunkBytes / exported_bytes_per_row(parameter)));
+    if (set.delta_snapshots()) ask.set_mode(is_delta ? wire::EXPORT_CHANGED : wire::EXPORT_BASE);
     PADDLE_TRY_STATUS(save_rows_of(writer, shard, ask));
-    if (spec.table().entry_count() <= 1) continue;
-    ask.set_candidates(true);
+    ask.set_mode(wire::EXPORT_REMOVED);
+    if (is_delta) PADDLE_TRY_STATUS(save_removed_of(writer, shard, ask));
+    const auto waits = [](const auto& policy) { return policy.entry_count() > 1; };
+    if (!waits(spec.table()) && std::ranges::none_of(spec.table().entry(), waits)) continue;
+    ask.set_mode(wire::EXPORT_CANDIDATES);
     PADDLE_TRY_STATUS(save_rows_of(writer, shard, ask));
   }
   return writer.end_sparse();
@@ -257,8 +288,9 @@ Status ParameterClientImpl::save_rows_of(param::SnapshotWriter& writer, std::siz
                                          wire::ExportRows ask) {
   const std::uint64_t floats_per_row = width(ask.parameter());
   const std::size_t state_width = param::state_width(options_.parameters.optimizer());
-  const std::uint64_t row_bytes =
-      2 * sizeof(std::uint64_t) + floats_per_row * (1 + state_width) * sizeof(float);
+  const bool has_scores =
+      options_.parameters.parameters(static_cast<int>(ask.parameter())).table().has_shrink();
+  const std::uint64_t row_bytes = exported_bytes_per_row(ask.parameter());
   while (true) {
     PADDLE_TRY(const Frame frame,
                sparse_.exchange(shard, FrameType::kExportRows, ask, {}, FrameType::kExportedRows));
@@ -272,16 +304,39 @@ Status ParameterClientImpl::save_rows_of(param::SnapshotWriter& writer, std::siz
     const auto ids = take<std::uint64_t>(tail, exported.count());
     const auto marks = take<std::uint64_t>(tail, exported.count());
     ByteSpan values = tail.first(exported.count() * floats_per_row * sizeof(float));
-    ByteSpan state = tail.subspan(values.size());
+    ByteSpan state = tail.subspan(values.size(), values.size() * state_width);
+    tail = tail.subspan(values.size() + state.size());
+    const auto scores = take<param::RowScore>(tail, has_scores ? exported.count() : 0);
     std::vector<param::SparseRow> rows;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       rows.push_back({ids[i], marks[i], take<float>(values, floats_per_row),
-                      take<float>(state, state_width * floats_per_row)});
+                      take<float>(state, state_width * floats_per_row),
+                      has_scores ? scores[i] : param::RowScore()});
       if (param::has_average(options_.parameters.optimizer())) {
         param::swap_average(rows.back().value, rows.back().state);
       }
     }
     PADDLE_TRY_STATUS(writer.add_rows(rows));
+    if (exported.next_cursor() == 0) return {};
+    if (exported.next_cursor() <= ask.cursor()) return sparse_.malformed(shard, "cursor");
+    ask.set_cursor(exported.next_cursor());
+  }
+}
+
+Status ParameterClientImpl::save_removed_of(param::SnapshotWriter& writer, std::size_t shard,
+                                            wire::ExportRows ask) {
+  ask.set_rows_max(kChunkBytes / sizeof(std::uint64_t));
+  while (true) {
+    PADDLE_TRY(const Frame frame,
+               sparse_.exchange(shard, FrameType::kExportRows, ask, {}, FrameType::kExportedRows));
+    wire::ExportedRows exported;
+    PADDLE_TRY_STATUS(sparse_.parse(shard, frame, exported));
+    if (frame.tail.size() % sizeof(std::uint64_t) != 0 ||
+        frame.tail.size() / sizeof(std::uint64_t) != exported.count()) {
+      return sparse_.malformed(shard, "tail");
+    }
+    ByteSpan tail = frame.tail;
+    PADDLE_TRY_STATUS(writer.add_removed(take<std::uint64_t>(tail, exported.count())));
     if (exported.next_cursor() == 0) return {};
     if (exported.next_cursor() <= ask.cursor()) return sparse_.malformed(shard, "cursor");
     ask.set_cursor(exported.next_cursor());

@@ -224,6 +224,43 @@ TEST(LocalTraining, AResumedJobEndsAsIfItHadNeverStopped) {
             std::vector<double>{values(job.metrics("whole", 0), "test", "cost").at(1)});
 }
 
+// A table that shrinks, with an entry policy for a slot, in snapshots of which some are deltas: the
+// same bits on a pserver, and from a delta on.
+TEST(LocalTraining, AShrinkingTableGoesOnFromADeltaWithTheSameBits) {
+  Job job;
+  job.write_clicks(2, 600);
+  std::string text = TemporaryFolder::read(job.folder() / "job.toml");
+  const std::string plain = "weight = { sparse = true }";
+  text.replace(text.find(plain), plain.size(),
+               "weight = { sparse = true, entry = [{ slot = \"items\", entry_count = 4 }], "
+               "shrink = { label = \"click\", decay = 0.5, threshold = 6 } }");
+  job.folder().write("job.toml", text);
+  const std::vector<std::string> flags{"--num_passes=6", "--set=train.full_snapshot_period=3",
+                                       "--set=train.snapshots_kept=1"};
+  ASSERT_TRUE(job.run_local("local", flags));
+  ASSERT_TRUE(job.run("remote", {}, flags));
+  EXPECT_EQ(differences(job.snapshot("local", 5), job.snapshot("remote", 5)),
+            std::vector<std::string>());
+  const std::string log = job.output("remote", 0);
+  EXPECT_NE(log.find("Saving what changed since"), std::string::npos);
+  const std::size_t shrunk = log.find(" shrunk=");
+  ASSERT_NE(shrunk, std::string::npos) << log;
+  EXPECT_NE(log.substr(shrunk, 10), " shrunk=0 ");
+  EXPECT_FALSE(std::filesystem::exists(job.save_dir("local") + "/pass-00004"));
+  EXPECT_TRUE(std::filesystem::exists(job.save_dir("local") + "/pass-00005"));
+
+  std::vector<std::string> all = flags;
+  all.back() = "--set=train.snapshots_kept=0";
+  ASSERT_TRUE(job.run("parts", {}, all));
+  EXPECT_TRUE(job.snapshot("parts", 4).contains("_ids.w0.sparse-removed"));
+  std::filesystem::remove_all(job.save_dir("parts") + "/pass-00005");
+  std::filesystem::rename(job.folder() / "parts-0.jsonl", job.folder() / "earlier.jsonl");
+  all.emplace_back("--start_pass=5");
+  ASSERT_TRUE(job.run("parts", {}, all));
+  EXPECT_EQ(differences(job.snapshot("parts", 5), job.snapshot("local", 5)),
+            std::vector<std::string>());
+}
+
 TEST(LocalTraining, TestsAndSnapshotsUseTheAverageAndTrainingDoesNot) {
   Job job;
   job.write_ngram(1, 200);

@@ -161,6 +161,8 @@ TEST_F(JobConfigTest, ReadsThePolicyOfASparseTable) {
   ASSERT_TRUE(job) << job.error().message;
   const TablePolicy& policy = job->layers[0].weight.table;
   EXPECT_EQ(policy.entry_count, 3U);
+  EXPECT_TRUE(policy.entry.empty());
+  EXPECT_FALSE(policy.shrink);
   EXPECT_EQ(policy.entry_probability, 0.5F);
   EXPECT_EQ(policy.expire_passes, 4U);
   EXPECT_EQ(policy.bytes_max, 1'000'000U);
@@ -168,6 +170,26 @@ TEST_F(JobConfigTest, ReadsThePolicyOfASparseTable) {
   EXPECT_NE(mistake("sparse = true", "sparse = true, on_full = \"evict\"").find("needs bytes_max"),
             std::string::npos);
   EXPECT_NE(mistake("sparse = true", "expire_passes = 1").find("for sparse tables"),
+            std::string::npos);
+}
+
+TEST_F(JobConfigTest, ReadsEntryOfSlotsAndShrink) {
+  const auto job = read_job(
+      edited("sparse = true",
+             "sparse = true, entry_count = 3, entry = [{ slot = \"word0\", entry_count = 5 }, "
+             "{ slot = \"word1\", entry_probability = 0.5 }], "
+             "shrink = { label = \"next\", decay = 0.9, nonclick_coefficient = 0.2 }"));
+  ASSERT_TRUE(job) << job.error().message;
+  const TablePolicy& policy = job->layers[0].weight.table;
+  const std::vector<TablePolicy::SlotEntry> entries{{"word0", 5, 0}, {"word1", 3, 0.5F}};
+  EXPECT_EQ(policy.entry, entries);
+  ASSERT_TRUE(policy.shrink);
+  EXPECT_EQ(*policy.shrink, (TablePolicy::Shrink{"next", 0.9F, 0.8F, 0.2F, 1.0F}));
+  EXPECT_NE(mistake("sparse = true", "sparse = true, shrink = { decay = 1 }").find("no 'label'"),
+            std::string::npos);
+  EXPECT_NE(mistake("sparse = true", "shrink = { label = 'next' }").find("for sparse tables"),
+            std::string::npos);
+  EXPECT_NE(mistake("sparse = true", "sparse = true, entry = [{}]").find("no 'slot'"),
             std::string::npos);
 }
 

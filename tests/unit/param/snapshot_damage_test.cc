@@ -35,6 +35,85 @@ TEST_F(SnapshotTest, EveryTruncationIsRefusedByName) {
   EXPECT_TRUE(SnapshotReader::open(directory_));
 }
 
+// The delta's own files, and those of its base that it needs.
+std::vector<std::string> delta_files(const std::string& directory, const std::string& base) {
+  std::vector<std::string> files{base + "/MANIFEST", base + "/my table.sparse-00000"};
+  for (const std::string& file : kFiles) files.push_back(directory + "/" + file);
+  files.push_back(directory + "/my table.sparse-removed");
+  return files;
+}
+
+TEST_F(SnapshotTest, EveryTruncationOfADeltaOrItsBaseIsRefusedByName) {
+  write_delta();
+  for (const std::string& path : delta_files(directory_, base_)) {
+    const std::string whole = content(path);
+    const std::string file = path.substr(path.rfind('/') + 1);
+    ASSERT_FALSE(whole.empty());
+    for (std::size_t size = 0; size < whole.size(); ++size) {
+      overwrite(path, whole.substr(0, size));
+      expect_refused(directory_, file, "cut to " + std::to_string(size));
+    }
+    overwrite(path, whole);
+  }
+  EXPECT_TRUE(SnapshotReader::open(directory_));
+}
+
+TEST_F(SnapshotTest, EveryBitFlipOfADeltaOrItsBaseIsRefusedByName) {
+  write_delta();
+  Rng rng(2027);
+  const auto files = delta_files(directory_, base_);
+  for (int i = 0; i < 2000; ++i) {
+    const std::string& path = files[rng.below(files.size())];
+    const std::string whole = content(path);
+    std::string flipped = whole;
+    const std::uint64_t bit = rng.below(whole.size() * 8);
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
+    overwrite(path, flipped);
+    expect_refused(directory_, path.substr(path.rfind('/') + 1), "bit " + std::to_string(bit));
+    overwrite(path, whole);
+  }
+  EXPECT_TRUE(SnapshotReader::open(directory_));
+}
+
+TEST_F(SnapshotTest, ADeltaWithoutItsOwnBaseIsRefusedByName) {
+  write_delta();
+  std::filesystem::rename(base_, root_ + "/elsewhere");
+  auto reader = SnapshotReader::open(directory_);
+  ASSERT_FALSE(reader);
+  EXPECT_NE(reader.error().message.find("pass-00001"), std::string::npos);
+  // A full snapshot of that name, but another one.
+  const std::string delta = directory_;
+  directory_ = base_;
+  write();
+  reader = SnapshotReader::open(delta);
+  ASSERT_FALSE(reader);
+  EXPECT_EQ(reader.error().code, Errc::kData);
+  EXPECT_NE(reader.error().message.find("of the base of"), std::string::npos)
+      << reader.error().message;
+  // And a delta is the base of none.
+  EXPECT_FALSE(base_of(delta));
+}
+
+TEST_F(SnapshotTest, RowsOfADeltaAreThoseOfItsBaseAgedAndDecayedWhereItNamesNone) {
+  write_delta();
+  const auto reader = SnapshotReader::open(directory_);
+  ASSERT_TRUE(reader) << reader.error().message;
+  std::vector<std::uint64_t> ids;
+  ASSERT_TRUE(reader->read_rows("my table", [&](const SparseRow& row) -> Status {
+    ids.push_back(row.id);
+    if (row.id == 0) {
+      EXPECT_EQ(row.value[0], 1);
+    }
+    if (row.id == 5) {
+      EXPECT_EQ(row.score.shows, 2);  // 8 halved in two passes
+      EXPECT_EQ(row.score.clicks, 1);
+      EXPECT_EQ(row.marks, 3ULL << 32U);  // unseen for two more
+    }
+    return {};
+  }));
+  EXPECT_EQ(ids, (std::vector<std::uint64_t>{5, 0, ~0ULL}));
+}
+
 TEST_F(SnapshotTest, EveryBitFlipIsRefusedByName) {
   write();
   Rng rng(2026);

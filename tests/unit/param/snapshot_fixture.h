@@ -60,9 +60,8 @@ class SnapshotTest : public ::testing::Test {
     return info;
   }
   static std::vector<SparseRow> rows() {
-    return {
-        {.id = 0, .marks = 1, .value = {1, 2, 3}, .state = {4, 5, 6, 7, 8, 9}},
-        {.id = ~0ULL, .marks = 5, .value = {-1, 0, 1e-30F}, .state = {0, 0, 0, 1, 1, 1}}};
+    return {{.id = 0, .marks = 1, .value = {1, 2, 3}, .state = {4, 5, 6, 7, 8, 9}},
+            {.id = ~0ULL, .marks = 5, .value = {-1, 0, 1e-30F}, .state = {0, 0, 0, 1, 1, 1}}};
   }
   void write(float first_value = 1.0F) {
     auto writer = SnapshotWriter::create(directory_);
@@ -76,6 +75,43 @@ class SnapshotTest : public ::testing::Test {
     const Status finished = writer->finish(info());
     ASSERT_TRUE(finished) << finished.error().message;
   }
+  // directory_ as a delta: of a full snapshot with other rows, one of which it leaves as it is.
+  void write_delta() {
+    base_ = root_ + "/pass-00001";
+    auto spec = sparse_spec();
+    spec.mutable_table()->mutable_shrink()->set_decay(0.5F);
+    const std::vector<float> value = {1, -2.5F};
+    const std::vector<float> state = {1, 2, 3, 4};
+    SnapshotInfo before = info();
+    before.pass = 2;
+    auto writer = SnapshotWriter::create(base_);
+    ASSERT_TRUE(writer);
+    ASSERT_TRUE(writer->add_dense(dense_spec(), value, state, 17));
+    ASSERT_TRUE(writer->begin_sparse(spec, 2));
+    auto others = rows();
+    others[0].value[0] = 7;
+    others.push_back(
+        {.id = 5, .marks = 1ULL << 32U, .value = {0, 0, 1}, .state = {0, 0, 0, 0, 0, 0}});
+    others.back().score = {8, 4};
+    others.push_back(others.back());
+    others.back().id = 6;
+    ASSERT_TRUE(writer->add_rows(others));
+    ASSERT_TRUE(writer->end_sparse());
+    ASSERT_TRUE(writer->finish(before));
+
+    auto base = base_of(base_);
+    ASSERT_TRUE(base) << base.error().message;
+    auto delta = SnapshotWriter::create(directory_, *std::move(base));
+    ASSERT_TRUE(delta);
+    ASSERT_TRUE(delta->add_dense(dense_spec(), value, state, 17));
+    ASSERT_TRUE(delta->begin_sparse(spec, 2));
+    ASSERT_TRUE(delta->add_rows(rows()));
+    const std::vector<std::uint64_t> removed{6, 77};
+    ASSERT_TRUE(delta->add_removed(removed));
+    ASSERT_TRUE(delta->end_sparse());
+    const Status finished = delta->finish(info());
+    ASSERT_TRUE(finished) << finished.error().message;
+  }
   static std::string content(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
@@ -86,6 +122,7 @@ class SnapshotTest : public ::testing::Test {
 
   std::string root_;
   std::string directory_;
+  std::string base_;  // of write_delta()
 };
 
 }  // namespace paddle::param

@@ -145,6 +145,20 @@ TEST(LocalRows, Trap01RowsAreFetchedOnceAWindowAndOnlyTheyArePushed) {
   EXPECT_EQ(seen.values, (std::vector<float>{7, 7}));
 }
 
+TEST(LocalRows, NotesAddUpUntilTheNextPush) {
+  auto set = set_of("sgd");
+  set.mutable_parameters(1)->mutable_table()->mutable_shrink()->set_decay(1);
+  LocalRows table(set, 1, 0.5F);
+  table.put(rows_of({3, 9}, {1, 1, 2, 2}, {}));
+  SparseRows batch = rows_of({3}, {}, {1, -1});
+  batch.notes = {2, 1};
+  table.update(1, batch);
+  table.update(1, batch);
+  EXPECT_EQ(table.take_moves().notes, (std::vector<float>{4, 2, 0, 0}));
+  table.put(rows_of({3}, {1, 1}, {}));
+  EXPECT_EQ(table.take_moves().notes, (std::vector<float>{0, 0}));
+}
+
 TEST(LocalRows, TheOptimizersStateStaysWithTheTrainer) {
   LocalRows table(set_of("momentum"), 1, 1);
   table.put(rows_of({3}, {0, 0}, {}));

@@ -54,6 +54,39 @@ nn::Batch batch(std::size_t size) {
   return batch;
 }
 
+// Shows, clicks and slots of a table that two slots share.
+TEST(BatchNotes, CountWhatExamplesNameAndClickOn) {
+  config::JobConfig two = job(1);
+  two.data.columns.push_back("other");
+  two.data.slots.push_back(two.data.slots[0]);
+  two.data.slots.back().name = "other";
+  config::LayerConfig& rows = two.layers[0];
+  rows.inputs.push_back("other");
+  rows.padding_id = 9;
+  rows.weight.table.shrink = config::TablePolicy::Shrink{"label", 0.9F, 1, 0.1F, 1};
+  rows.weight.table.entry = {{"other", 3, 0}};
+  auto model = Model::build(two);
+  ASSERT_TRUE(model) << model.error().message;
+  const nn::Batch batch{3, {{{5, 5, 9}}, {{1, 0, 1}}, {{7, 5, 7}}}};
+  ASSERT_TRUE(model->prepare(batch, 1));
+  for (DenseParameter& one : model->dense()) one.value.assign(one.value.size(), 0);
+  ASSERT_TRUE(model->train(batch, 1));
+  const SparseRows& table = model->rows()[0];
+  EXPECT_EQ(table.ids, (std::vector<std::uint64_t>{5, 7}));
+  EXPECT_EQ(table.notes, (std::vector<float>{3, 1, 0, 2, 2, 1}));
+
+  const auto mistake = [&](auto&& change) {
+    config::JobConfig wrong = two;
+    change(wrong.layers[0].weight.table);
+    const auto built = Model::build(wrong);
+    return built ? std::string() : built.error().message;
+  };
+  EXPECT_NE(mistake([](auto& policy) { policy.entry[0].slot = "label"; }).find("does not read"),
+            std::string::npos);
+  EXPECT_NE(mistake([](auto& policy) { policy.shrink->label = "none"; }).find("is no slot"),
+            std::string::npos);
+}
+
 // One step from the same values, whatever the threads.
 struct Step {
   Step(std::uint32_t threads, std::size_t size) : Step(job(threads), size) {}

@@ -1,0 +1,63 @@
+#include "engine/param/snapshot_retention.h"
+
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "engine/base/fd.h"
+#include "engine/param/manifest.h"
+
+namespace paddle::param {
+namespace {
+
+// The pass of a name that pass_name() gives, or nothing.
+std::optional<std::uint64_t> pass_of(const std::string& name) {
+  constexpr std::string_view kPrefix = "pass-";
+  std::uint64_t pass = 0;
+  const char* const end = name.data() + name.size();
+  if (!name.starts_with(kPrefix)) return {};
+  const auto [at, error] = std::from_chars(name.data() + kPrefix.size(), end, pass);
+  if (error != std::errc() || at != end || pass_name(pass) != name) return {};
+  return pass;
+}
+
+}  // namespace
+
+std::string pass_name(std::uint64_t pass) {
+  return fmt::format("pass-{:05d}", pass);
+}
+
+Status keep_newest(const std::string& folder, std::uint64_t pass, std::uint32_t count) {
+  std::error_code failed;
+  std::map<std::uint64_t, Manifest, std::greater<>> snapshots;  // the newest first
+  for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {
+    const auto of = pass_of(entry.path().filename());
+    if (!of || *of > pass) continue;
+    const auto text = read_file(entry.path() / "MANIFEST", kManifestBytesMax);
+    if (!text) continue;
+    if (auto manifest = decode_manifest(*text)) snapshots.emplace(*of, *std::move(manifest));
+  }
+  std::set<std::string> kept;
+  std::uint32_t newest = 0;
+  for (const auto& [number, manifest] : snapshots) {
+    if (newest++ == count) break;
+    kept.insert(pass_name(number));
+    if (manifest.info.base) kept.insert(manifest.info.base->name);
+  }
+  for (const auto& [number, manifest] : snapshots) {
+    if (kept.contains(pass_name(number))) continue;
+    // First what makes it a snapshot: one that is half removed must not look like one.
+    const std::string directory = folder + "/" + pass_name(number);
+    std::filesystem::remove(directory + "/MANIFEST", failed);
+    if (!failed) std::filesystem::remove_all(directory, failed);
+    if (failed) {
+      return Error{Errc::kResource, fmt::format("remove {}: {}", directory, failed.message()), ""};
+    }
+  }
+  return {};
+}
+
+}  // namespace paddle::param

@@ -1,0 +1,18 @@
+// Which snapshots of a job stay on disk.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/base/result.h"
+
+namespace paddle::param {
+
+// "pass-00007"
+std::string pass_name(std::uint64_t pass);
+
+// Removes snapshots "pass-NNNNN" in `folder` but the newest `count` up to and with `pass`, and what
+// they are deltas of. Later passes and what is no snapshot stay. kResource.
+Status keep_newest(const std::string& folder, std::uint64_t pass, std::uint32_t count);
+
+}  // namespace paddle::param

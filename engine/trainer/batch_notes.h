@@ -1,0 +1,44 @@
+// What a batch tells tables about their rows besides gradients (param/row_notes.h): how often an id
+// was shown and clicked on, and which slot named it.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/base/result.h"
+#include "engine/config/job_config.h"
+#include "engine/nn/batch.h"
+#include "engine/param/row_notes.h"
+#include "engine/trainer/parameter_client.h"
+
+namespace paddle::trainer {
+
+class BatchNotes {
+ public:
+  // kUsage: a label that is no slot of one value an example, an entry of a slot that the table does
+  // not read, or a table that anything but embedding layers reads.
+  static Result<BatchNotes> build(const config::JobConfig& job,
+                                  const std::vector<wire::ParameterSpec>& parameters);
+
+  // Replaces the notes of all rows; they hold every id of the batch but padding. An id is shown
+  // once for each time that an example names it, and clicked on if the example's label is above 0.
+  void write(const nn::Batch& batch, std::span<SparseRows> tables) const;
+
+ private:
+  struct Feed {
+    std::size_t slot = 0;    // of the batch
+    std::size_t number = 0;  // of its entry policy
+    std::optional<std::uint64_t> padding_id;
+  };
+  struct Table {
+    std::uint32_t parameter = 0;
+    param::RowNotes notes;
+    std::optional<std::size_t> label;  // slot of the batch
+    std::vector<Feed> feeds;
+  };
+
+  std::vector<Table> tables_;  // those that want notes
+};
+
+}  // namespace paddle::trainer
