@@ -125,6 +125,7 @@ int pserver_command(const std::vector<std::string>& arguments) {
   flags.text("job_tag", "name of the job; the same for all of its processes", options.job_tag);
   flags.text("key_file", "file of the job's secret; only loopback works without", options.key_file);
   flags.number("epoch", "number of this server's life, rising", options.epoch);
+  flags.text("metrics", "file of one JSON object a port every 10 seconds", options.metrics);
   if (wants_help(arguments)) {
     std::cout << kPserverUsage << "\nflags:\n" << flags.help();
     return 0;

@@ -33,6 +33,15 @@ struct ShardOptions {
   std::uint64_t bytes_max = 1ULL << 40U;  // parameters and optimizer state
 };
 
+// What a port holds and has done since the job began.
+struct ShardStatistics {
+  std::uint64_t rows = 0;   // of sparse tables
+  std::uint64_t bytes = 0;  // parameters and optimizer state
+  std::uint64_t pushes = 0;
+  std::uint64_t batches = 0;        // a merged push has several
+  std::vector<std::uint64_t> lags;  // pushes by lag_bucket
+};
+
 class Shard final : public net::FrameHandler {
  public:
   explicit Shard(ShardOptions options);
@@ -56,6 +65,7 @@ class Shard final : public net::FrameHandler {
   // Null until the first trainer joined, and on the other kind of shard.
   const DenseTable* dense() const { return dense_ ? &*dense_ : nullptr; }
   const SparseTable* sparse(std::uint32_t parameter) const;
+  ShardStatistics statistics() const;
 
  private:
   using Refused = std::optional<Refusal>;
@@ -156,6 +166,7 @@ class Shard final : public net::FrameHandler {
   std::uint64_t progress_ = 0;  // requests taken
   std::uint64_t passes_finished_ = 0;
   std::uint64_t samples_ = 0;     // of the whole job
+  ShardStatistics ended_;         // pushes, batches and lags of the passes that ended
   wire::PassFinished totals_;     // of the pass that runs
   wire::PassFinished last_pass_;  // for a FinishPass that comes again
   Tally last_tally_;

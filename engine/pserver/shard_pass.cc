@@ -1,4 +1,6 @@
 // The end of a pass on a shard: every trainer has said so, totals go back, tables age.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "engine/pserver/shard.h"
@@ -52,6 +54,23 @@ void Shard::reply_pass_finished(const Trainer& trainer, std::uint64_t request,
   reply(trainer, FrameType::kPassFinished, message, encode(last_tally_), out);
 }
 
+ShardStatistics Shard::statistics() const {
+  ShardStatistics all = ended_;
+  all.pushes += totals_.pushes();
+  all.batches += totals_.batches();
+  const auto buckets = static_cast<std::size_t>(totals_.lags_size());
+  all.lags.resize(std::max(all.lags.size(), buckets));
+  for (std::size_t i = 0; i < buckets; ++i) all.lags[i] += totals_.lags(static_cast<int>(i));
+  all.rows = 0;
+  all.bytes = dense_ ? dense_->size() * (1 + dense_->state_width()) * sizeof(float) : 0;
+  for (const auto& table : tables_) {
+    if (!table) continue;
+    all.rows += table->rows();
+    all.bytes += table->bytes();
+  }
+  return all;
+}
+
 void Shard::try_finish_pass(std::vector<net::Outgoing>& out) {
   if (failure_) return;
   bool has_finished = false;
@@ -80,6 +99,7 @@ void Shard::try_finish_pass(std::vector<net::Outgoing>& out) {
   totals_.set_step(step_);
   totals_.set_job_samples(samples_);
   last_pass_ = totals_;
+  ended_ = statistics();
   totals_.Clear();
   last_tally_ = Tally();
   for (Trainer& trainer : membership_.trainers()) {

@@ -46,7 +46,8 @@ Status Loop::run() {
 Status Loop::run_pass(std::uint32_t pass) {
   batch_ = 0;
   since_start_ = since_log_ = Score();
-  logged_at_ = std::chrono::steady_clock::now();
+  busy_ = {};
+  begun_at_ = logged_at_ = std::chrono::steady_clock::now();
   const auto stream = data::open_pass(options_.train_data, dictionary_, pass);
   for (;;) {
     PADDLE_TRY(const std::optional<nn::Batch> batch, stream->next());
@@ -64,8 +65,10 @@ Status Loop::train_batch(std::uint32_t pass, const nn::Batch& batch) {
       hash_combine(hash_combine(hash_combine(options_.seed, pass), options_.trainer_id), batch_);
   PADDLE_TRY_STATUS(model_.prepare(batch, seed));
   PADDLE_TRY_STATUS(client_.pull_rows(model_.rows()));
+  const TimePoint begun = std::chrono::steady_clock::now();
   PADDLE_TRY(const Score score, model_.train(batch, seed));
   clip_gradients(options_.optimizer, model_.parameters(), model_.dense(), model_.rows());
+  busy_ += std::chrono::steady_clock::now() - begun;
   PADDLE_TRY_STATUS(client_.push(score.samples, score.cost, model_.dense(), model_.rows()));
   since_start_.add(score);
   since_log_.add(score);
@@ -79,8 +82,11 @@ Status Loop::log_progress(std::uint32_t pass) {
   log_info("{}", progress_line(pass, batch_, since_start, since_log));
   const TimePoint now = std::chrono::steady_clock::now();
   const std::string more =
-      rate_fields(since_log.cost, examples_per_second(since_log.samples, now - logged_at_));
+      rate_fields(since_log.cost, examples_per_second(since_log.samples, now - logged_at_)) +
+      fmt::format(R"(,"examples_per_busy_second":{:.9g})",
+                  examples_per_second(since_log.samples, busy_));
   since_log_ = Score();
+  busy_ = {};
   logged_at_ = now;
   return metrics_.write("train", pass, batch_, since_start, more);
 }
@@ -99,6 +105,8 @@ void Loop::log_tables(std::uint32_t pass, const PassTotals& totals) const {
 }
 
 Status Loop::end_pass(std::uint32_t pass) {
+  const double rate = examples_per_second(since_start_.samples,
+                                          TimePoint(std::chrono::steady_clock::now()) - begun_at_);
   since_start_.tally.add(model_.no_tally());  // of the shape the others send, even without a batch
   PADDLE_TRY(const PassTotals totals, client_.finish_pass(since_start_.tally));
   const Reading own = model_.read(since_start_);
@@ -111,9 +119,9 @@ Status Loop::end_pass(std::uint32_t pass) {
   if (bad_records_ > 0) log_warning("Pass={} left out {} bad records", pass, bad_records_);
   PADDLE_TRY_STATUS(metrics_.write(
       "pass", pass, batch_, own,
-      fmt::format(R"({},{},{},"discarded":{},"bad_records":{})", totals_fields(all),
-                  pushes_fields("dense", totals.dense), pushes_fields("sparse", totals.sparse),
-                  totals.discarded, bad_records_)));
+      fmt::format(R"({},{},{},"discarded":{},"bad_records":{},"examples_per_second":{:.9g})",
+                  totals_fields(all), pushes_fields("dense", totals.dense),
+                  pushes_fields("sparse", totals.sparse), totals.discarded, bad_records_, rate)));
   if (options_.trainer_id == 0) {
     const std::uint32_t period = options_.train.saving_period;
     const bool is_last = pass + 1 == options_.train.passes;
@@ -170,6 +178,7 @@ Status Loop::test(std::uint32_t pass) {
   const TimePoint now = std::chrono::steady_clock::now();
   const std::string more = rate_fields({}, examples_per_second(score.samples, now - begun));
   logged_at_ += now - begun;
+  begun_at_ += now - begun;
   return metrics_.write("test", pass, batch_, reading, more);
 }
 

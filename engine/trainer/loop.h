@@ -61,7 +61,9 @@ class Loop {
   std::uint64_t bad_records_ = 0;  // of this trainer, left out
   Score since_start_;
   Score since_log_;
-  TimePoint logged_at_;
+  TimePoint begun_at_;   // the pass, later by the time of tests in it
+  TimePoint logged_at_;  // likewise
+  Duration busy_{};      // of since_log_: computing, not waiting for pservers
 
   std::string base_;          // the last full snapshot of this run
   std::uint32_t deltas_ = 0;  // since then

@@ -6,9 +6,11 @@
 #include <csignal>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "engine/base/fd.h"
 #include "engine/base/log.h"
@@ -16,6 +18,7 @@
 #include "engine/net/tcp.h"
 #include "engine/pserver/shard.h"
 #include "engine/trainer/identity.h"
+#include "engine/trainer/report.h"
 
 namespace paddle::trainer {
 namespace {
@@ -28,8 +31,12 @@ constexpr Duration kReadyWriteDeadline = std::chrono::seconds(10);
 class CountedShard final : public net::FrameHandler {
  public:
   CountedShard(const pserver::ShardOptions& options, std::uint32_t port,
-               std::atomic<std::uint32_t>& unfinished)
-      : shard_(options), port_(port), unfinished_(unfinished) {}
+               std::atomic<std::uint32_t>& unfinished, MetricsFile& metrics)
+      : shard_(options),
+        port_(port),
+        is_sparse_(options.is_sparse),
+        unfinished_(unfinished),
+        metrics_(metrics) {}
 
   void on_frame(TimePoint now, net::PeerId from, Frame&& frame,
                 std::vector<net::Outgoing>& out) override {
@@ -44,6 +51,7 @@ class CountedShard final : public net::FrameHandler {
   void on_tick(TimePoint now, std::vector<net::Outgoing>& out) override {
     shard_.on_tick(now, out);
     count();
+    if (now - measured_at_ >= kMetricsPeriod) measure(now);
   }
   std::string failure() const { return shard_.failure(); }
 
@@ -56,15 +64,32 @@ class CountedShard final : public net::FrameHandler {
     log_info("port {} holds {} blocks, {} bytes with the optimizer's state", port_, table->blocks(),
              table->size() * (1 + table->state_width()) * sizeof(float));
   }
+  // A full disk loses lines, never the job; it is told once.
+  void measure(TimePoint now) {
+    measured_at_ = now;
+    const pserver::ShardStatistics all = shard_.statistics();
+    const std::string fields = fmt::format(
+        R"("port":{},"sparse":{},"rows":{},"bytes":{},"pushes":{},"batches":{},"lags":[{}])", port_,
+        is_sparse_ ? 1 : 0, all.rows, all.bytes, all.pushes, all.batches, fmt::join(all.lags, ","));
+    const Status written = metrics_.write_fields("pserver", fields);
+    if (!written && !std::exchange(complained_, true)) {
+      log_warning("metrics: {}", written.error().message);
+    }
+  }
   void count() {
     if (counted_ || !shard_.finished()) return;
     counted_ = true;
+    measure(std::chrono::steady_clock::now());  // what the whole job came to
     if (--unfinished_ == 0) ::kill(::getpid(), SIGTERM);
   }
 
   pserver::Shard shard_;
   std::uint32_t port_;
+  bool is_sparse_;
   std::atomic<std::uint32_t>& unfinished_;
+  MetricsFile& metrics_;
+  TimePoint measured_at_ = std::chrono::steady_clock::now();
+  bool complained_ = false;
   bool told_ = false;
   bool counted_ = false;
 };
@@ -85,7 +110,7 @@ sigset_t block_stop_signals() {
 }
 
 Result<std::vector<Port>> listen_all(const PserverOptions& options,
-                                     std::atomic<std::uint32_t>& unfinished) {
+                                     std::atomic<std::uint32_t>& unfinished, MetricsFile& metrics) {
   PADDLE_TRY(const std::string address, interface_address(options.bind));
   PADDLE_TRY(const Secret secret, job_secret(options.key_file, {&address, 1}));
   const std::uint64_t job_tag = job_tag_of(options.job_tag);
@@ -104,7 +129,7 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options,
                               .job_tag = job_tag,
                               .epoch = options.epoch,
                               .bytes_max = parameter_memory_bytes()},
-        options.port + i, unfinished);
+        options.port + i, unfinished, metrics);
     net::ServerOptions server{.endpoint = {address, static_cast<std::uint16_t>(options.port + i)},
                               .secret = secret,
                               .self = {Role::kPserver, options.pserver_id},
@@ -126,7 +151,11 @@ Status run_pserver(const PserverOptions& options) {
   }
   const sigset_t signals = block_stop_signals();
   std::atomic<std::uint32_t> unfinished = count;
-  PADDLE_TRY(std::vector<Port> ports, listen_all(options, unfinished));
+  MetricsFile metrics;
+  if (!options.metrics.empty()) {
+    PADDLE_TRY(metrics, MetricsFile::open(options.metrics));
+  }
+  PADDLE_TRY(std::vector<Port> ports, listen_all(options, unfinished, metrics));
   std::vector<std::thread> threads;
   for (Port& port : ports) threads.emplace_back([&port] { port.server->run(); });
   const std::string ready = fmt::format("READY pserver {} ports {}-{}\n", options.pserver_id,

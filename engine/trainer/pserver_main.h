@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "engine/base/clock.h"
 #include "engine/base/result.h"
 
 namespace paddle::trainer {
@@ -18,7 +19,9 @@ struct PserverOptions {
   std::string job_tag;
   std::string key_file;
   std::uint64_t epoch = 1;
+  std::string metrics;  // file for a line a port every kMetricsPeriod, "": none
 };
+constexpr Duration kMetricsPeriod = std::chrono::seconds(10);
 
 // Serves until every trainer has left; kUnreachable when one was lost and the job could not go on.
 // SIGTERM and SIGINT end it before that with kInterrupted. Prints "READY pserver 0 ports 7164-7167"

@@ -103,12 +103,15 @@ Result<MetricsFile> MetricsFile::open(const std::string& path) {
 
 Status MetricsFile::write(std::string_view kind, std::uint32_t pass, std::uint64_t batch,
                           const Reading& reading, const std::string& more) {
+  return write_fields(kind, fmt::format(R"("pass":{},"batch":{},"samples":{},"cost":{}{}{}{})",
+                                        pass, batch, reading.samples, json_number(reading.cost),
+                                        fields("", reading.values), more.empty() ? "" : ",", more));
+}
+
+Status MetricsFile::write_fields(std::string_view kind, const std::string& fields) {
   if (!fd_) return {};
   const std::string line =
-      fmt::format(R"({{"kind":"{}","pass":{},"batch":{},"samples":{},"cost":{}{}{}{},)"
-                  "\"unix_ms\":{}}}\n",
-                  kind, pass, batch, reading.samples, json_number(reading.cost),
-                  fields("", reading.values), more.empty() ? "" : ",", more, unix_milliseconds());
+      fmt::format("{{\"kind\":\"{}\",{},\"unix_ms\":{}}}\n", kind, fields, unix_milliseconds());
   return write_all(fd_.get(), as_bytes(line), std::chrono::steady_clock::now() + kWriteDeadline);
 }
 

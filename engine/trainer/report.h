@@ -45,7 +45,8 @@ std::string totals_line(std::uint32_t pass, const Reading& totals, std::uint64_t
 // "classification_error":0.93,"examples_per_second":5000,"unix_ms":1700000000000}: each evaluator
 // is a key. Kinds: train (a log point; cost and evaluators since the pass began), pass (its end,
 // with the job's own as "total_samples", "total_cost", "total_<evaluator>"), test, save (with
-// "path").
+// "path"); of a pserver, pserver (a port, now and then). "examples_per_busy_second" leaves out the
+// waiting for pservers: where all trainers go at the pace of the slowest, it tells which that is.
 class MetricsFile {
  public:
   MetricsFile() = default;                                   // writes nothing
@@ -53,6 +54,8 @@ class MetricsFile {
 
   Status write(std::string_view kind, std::uint32_t pass, std::uint64_t batch,
                const Reading& reading, const std::string& more = "");
+  // A line of other fields, as in "port":7164,"rows":3. Lines of several threads stay whole.
+  Status write_fields(std::string_view kind, const std::string& fields);
 
  private:
   UniqueFd fd_;

@@ -481,6 +481,11 @@ TEST(ShardAsync, Trap12LaggedDenseGradientIsDroppedCountedAndReported) {
   EXPECT_EQ(finished.pushes(), 5U);  // with lags 0, 0, 0, 3 and 0
   EXPECT_EQ(std::vector<std::uint64_t>(finished.lags().begin(), finished.lags().end()),
             (std::vector<std::uint64_t>{4, 0, 1}));
+  one.push(0, 4, 1);
+  const ShardStatistics all = one.shard.statistics();  // of the job, where a pass's start anew
+  EXPECT_EQ(all.pushes, 6U);
+  EXPECT_EQ(all.lags, (std::vector<std::uint64_t>{4, 1, 1}));
+  EXPECT_GT(all.bytes, 0U);
 }
 
 TEST(ShardAsync, HalfAsyncDiscardsNothing) {
