@@ -64,18 +64,35 @@ void add_options(CLI::App& app, const std::string& name, CommandOptions& options
     app.add_option("--name", options.job, "the job's name; default: <workspace>-<UTC time>");
     app.add_flag("--dry-run", options.dry_run, "the same as paddlectl plan; starts nothing");
     app.add_flag("--detach", options.detach, "return when the trainers run");
+  } else if (name == "report") {
+    app.add_option("job", options.job, "the job; default: the latest");
   } else if (name != "up" && name != "teardown" && name != "plan") {
     app.add_option("--job", options.job, "the job; default: the latest");
   }
-  if (name == "train" || name == "attach" || name == "fetch") {
+  if (name == "train" || name == "attach" || name == "fetch" || name == "report") {
     app.add_option("--output", options.output, "folder for results; default: output");
   }
-  if (name == "logs") {
+  if (name == "metrics") {
+    app.add_option("--format", options.format, "json or prometheus")
+        ->check(CLI::IsMember({"json", "prometheus"}));
+  }
+  if (name == "logs" || name == "metrics") {
     app.add_flag("-f,--follow", options.follow, "go on until the job ends");
     app.add_option("--node", options.node, "only this node");
     app.add_option("--role", options.role, "pserver, trainer, or one process like trainer-2");
-    app.add_option("--tail", options.tail, "only the last N lines of each log")
-        ->check(whole_number(0, kTailLinesMax));
+  }
+  if (name == "logs") {
+    CLI::Option* const tail =
+        app.add_option("--tail", options.tail, "only the last N lines of each log")
+            ->check(whole_number(0, kTailLinesMax));
+    app.add_option("--since", options.since,
+                   "only what was written since: 90s, 10m, 2h, 1d ago, or 2026-01-31T12:00:00Z")
+        ->excludes(tail);
+    app.add_option("--grep", options.grep,
+                   "only lines that match this extended regular expression");
+  }
+  if (name == "status") {
+    app.add_flag("-w,--watch", options.watch, "look again every 2 seconds until the job ends");
   }
   if (name == "teardown")
     app.add_flag("--keep-data", options.keep_data, "keep the jobs' snapshots on the nodes");

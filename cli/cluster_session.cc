@@ -115,15 +115,16 @@ Status ClusterSession::each(const std::function<Status(Member&)>& work) {
   return all_well();
 }
 
-std::vector<ProcessOnNode> ClusterSession::processes(const std::string& job) {
+std::vector<ProcessOnNode> ClusterSession::gather(
+    const std::function<Result<std::vector<remote::ProcessStatus>>(Member&)>& ask) {
   std::vector<std::vector<remote::ProcessStatus>> found(members_.size());
   (void)each([&](Member& member) -> Status {
-    auto list = member.client->processes(job);
+    auto list = ask(member);
     if (!list) {
       if (list.error().code == Errc::kUnreachable) member.client.reset();
       return std::move(list).error();
     }
-    found[static_cast<std::size_t>(&member - members_.data())] = *std::move(list);
+    found[index_of(member)] = *std::move(list);
     return {};
   });
   std::vector<ProcessOnNode> all;
@@ -133,6 +134,22 @@ std::vector<ProcessOnNode> ClusterSession::processes(const std::string& job) {
   std::ranges::stable_sort(all, {},
                            [](const ProcessOnNode& p) { return p.status.started_unix_ms; });
   return all;
+}
+
+std::vector<ProcessOnNode> ClusterSession::processes(const std::string& job) {
+  return gather([&](Member& member) { return member.client->processes(job); });
+}
+
+ClusterLook ClusterSession::look(const Clock& clock, const std::string& job) {
+  ClusterLook look;
+  look.nodes.resize(members_.size());
+  look.processes = gather([&](Member& member) -> Result<std::vector<remote::ProcessStatus>> {
+    const TimePoint asked = clock.now();
+    PADDLE_TRY(remote::NodeStatus status, member.client->status(job));
+    look.nodes[index_of(member)] = NodeLook{status.node, asked, clock.now()};
+    return std::move(status.processes);
+  });
+  return look;
 }
 
 Result<std::string> choose_job(ClusterSession& session, const std::string& asked) {

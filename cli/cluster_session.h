@@ -25,6 +25,16 @@ struct ProcessOnNode {
   remote::ProcessStatus status;
 };
 
+// What a node said about itself, and when by our clock.
+struct NodeLook {
+  remote::NodeUsage usage;
+  TimePoint asked, answered;
+};
+struct ClusterLook {
+  std::vector<ProcessOnNode> processes;        // as ClusterSession::processes
+  std::vector<std::optional<NodeLook>> nodes;  // by member; nothing of one not connected
+};
+
 class ClusterSession {
  public:
   // Connects in parallel; a node that failed has its error and no client. all: every node of the
@@ -47,12 +57,20 @@ class ClusterSession {
   // The processes of a job ("": all jobs) on the connected nodes, by start time. Lost nodes keep
   // their error.
   std::vector<ProcessOnNode> processes(const std::string& job);
+  // The same with what processes and nodes use.
+  ClusterLook look(const Clock& clock, const std::string& job);
   // Connects those without a client again, and prepares none.
   void reconnect(Context& context) { connect(context, false); }
 
  private:
   static ClusterSession of(const ClusterSpec& cluster, const std::vector<std::size_t>& nodes);
   void connect(Context& context, bool create);
+  std::size_t index_of(const Member& member) const {
+    return static_cast<std::size_t>(&member - members_.data());
+  }
+  // What ask says on each connected member, in one list.
+  std::vector<ProcessOnNode> gather(
+      const std::function<Result<std::vector<remote::ProcessStatus>>(Member&)>& ask);
 
   std::vector<Member> members_;
 };

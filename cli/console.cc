@@ -1,7 +1,9 @@
 #include "cli/console.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -12,6 +14,10 @@ namespace paddle::cli {
 namespace {
 
 constexpr auto kPlainProgressPeriod = std::chrono::seconds(5);
+
+// Of the labels of log lines; red is for errors.
+constexpr std::array<int, 10> kGroupColours{36, 33, 32, 35, 34, 96, 93, 92, 95, 94};
+constexpr std::size_t kGap = 2;  // between columns
 
 bool is_wide(std::uint32_t point) {
   return (point >= 0x1100 && point <= 0x115f) || (point >= 0x2e80 && point <= 0xa4cf) ||
@@ -86,29 +92,36 @@ void Console::table(const Table& table) {
   if (options_.json) return raw(to_json(table) + "\n");
   const std::lock_guard lock(mutex_);
   clear_live();
-  std::vector<std::vector<std::string>> lines(1);
-  for (const Column& column : table.columns) lines[0].push_back(column.title);
-  for (const auto& row : table.rows) {
-    std::vector<std::string>& line = lines.emplace_back();
-    for (const Cell& cell : row) line.push_back(cell.text);
+  out_ << to_text(table, options_.columns, options_.colour) << std::flush;
+}
+
+void Console::labelled(std::size_t group, std::string_view label, std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  clear_live();
+  const std::string shown = escape_control(label) + " |";
+  if (options_.colour) {
+    out_ << fmt::format("\x1b[{}m{}\x1b[0m ", kGroupColours[group % kGroupColours.size()], shown);
+  } else {
+    out_ << shown << ' ';
   }
-  std::vector<std::size_t> widths(table.columns.size());
-  for (auto& line : lines) {
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      line[i] = escape_control(line[i]);
-      widths[i] = std::max(widths[i], display_width(line[i]));
-    }
+  out_ << escape_control(text) << '\n' << std::flush;
+}
+
+void Console::repaint(std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  clear_live();
+  if (options_.columns == 0) {
+    out_ << text << std::flush;
+    return;
   }
-  for (std::size_t row = 0; row < lines.size(); ++row) {
-    std::string text;
-    for (std::size_t i = 0; i < lines[row].size(); ++i) {
-      text += lines[row][i];
-      if (i + 1 < lines[row].size()) text.append(widths[i] - display_width(lines[row][i]) + 2, ' ');
-    }
-    text.erase(text.find_last_not_of(' ') + 1);
-    out_ << (options_.colour && row == 0 ? fmt::format("\x1b[1m{}\x1b[0m", text) : text) << '\n';
+  // Home, each line over the old one and its rest cleared, then what the old ones had below.
+  std::string shown = "\x1b[H";
+  std::size_t row = 1;  // the last one stays empty: a line break there would scroll
+  for (const char c : text) {
+    if (c == '\n' && ++row >= std::max<std::size_t>(2, options_.rows)) break;
+    shown += c == '\n' ? std::string("\x1b[K\n") : std::string(1, c);
   }
-  out_ << std::flush;
+  out_ << shown << "\x1b[J" << std::flush;
 }
 
 void Console::error(const Error& error) {
@@ -138,11 +151,66 @@ Cell empty_cell() {
   return {"-", "null"};
 }
 
+namespace {
+
+// The columns that fit, by dropping the least important ones until the rest does.
+std::vector<std::size_t> fitting(const Table& table, const std::vector<std::size_t>& widths,
+                                 std::size_t columns) {
+  std::vector<std::size_t> kept(widths.size());
+  std::iota(kept.begin(), kept.end(), 0);
+  const auto total = [&] {
+    std::size_t sum = 0;
+    for (const std::size_t i : kept) sum += widths[i] + kGap;
+    return sum - kGap;
+  };
+  while (columns > 0 && kept.size() > 1 && total() > columns) {
+    const auto least = std::ranges::max_element(
+        kept, {}, [&](std::size_t i) { return table.columns[i].importance; });
+    if (table.columns[*least].importance == 0) break;
+    kept.erase(least);
+  }
+  return kept;
+}
+
+}  // namespace
+
+std::string to_text(const Table& table, std::size_t columns, bool colour) {
+  std::vector<std::vector<std::string>> lines(1);
+  for (const Column& column : table.columns) lines[0].push_back(column.title);
+  for (const auto& row : table.rows) {
+    std::vector<std::string>& line = lines.emplace_back();
+    for (const Cell& cell : row) line.push_back(cell.text);
+  }
+  std::vector<std::size_t> widths(table.columns.size());
+  for (auto& line : lines) {
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      line[i] = escape_control(line[i]);
+      widths[i] = std::max(widths[i], display_width(line[i]));
+    }
+  }
+  const std::vector<std::size_t> kept = fitting(table, widths, columns);
+  std::string out;
+  for (std::size_t row = 0; row < lines.size(); ++row) {
+    std::string text;
+    for (const std::size_t i : kept) {
+      if (i >= lines[row].size()) continue;
+      const std::string padding(widths[i] - display_width(lines[row][i]), ' ');
+      const bool right = table.columns[i].right;
+      text += (right ? padding : "") + lines[row][i] + (right ? "" : padding);
+      text.append(kGap, ' ');
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    out += (colour && row == 0 ? fmt::format("\x1b[1m{}\x1b[0m", text) : text) + "\n";
+  }
+  return out;
+}
+
 std::string to_json(const Table& table) {
   std::vector<std::string> objects;
   for (const auto& row : table.rows) {
     JsonFields fields;
     for (std::size_t i = 0; i < row.size(); ++i) {
+      if (table.columns[i].key.empty()) continue;
       fields.emplace_back(table.columns[i].key, row[i].json);
     }
     objects.push_back(json_object(fields));

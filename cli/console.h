@@ -28,7 +28,9 @@ Cell empty_cell();
 
 struct Column {
   std::string title;
-  std::string key;  // in JSON
+  std::string key;     // in JSON; "": not there
+  int importance = 0;  // on a narrow terminal the columns with the highest are left out; 0: never
+  bool right = false;  // aligned, as numbers are
 };
 
 struct Table {
@@ -36,11 +38,15 @@ struct Table {
   std::vector<std::vector<Cell>> rows;
 };
 std::string to_json(const Table& table);  // an array of objects
+// Aligned lines, escaped. columns: of the terminal, 0 for no limit. colour: a bold head.
+std::string to_text(const Table& table, std::size_t columns, bool colour);
 
 struct ConsoleOptions {
   bool live = false;    // stderr is a terminal: one progress line is rewritten in place
   bool colour = false;  // stdout and stderr are terminals and NO_COLOR is unset
   bool json = false;
+  std::size_t columns = 0;  // of the terminal on stdout; 0: none
+  std::size_t rows = 0;
 };
 
 class Console {
@@ -49,6 +55,7 @@ class Console {
       : out_(out), err_(err), options_(options) {}
 
   bool json() const { return options_.json; }
+  const ConsoleOptions& options() const { return options_; }
   void set_json(bool json) { options_.json = json; }
 
   // Nobody reads stdout any more, as after `| head`.
@@ -61,6 +68,11 @@ class Console {
   void progress(TimePoint now, std::string_view line);
   void end_progress();
   void table(const Table& table);  // stdout; to_json with --json
+  // stdout: "label | text", on a terminal with the label in the colour of `group`.
+  void labelled(std::size_t group, std::string_view label, std::string_view text);
+  // stdout is a terminal: the next text stands where the last one stood.
+  bool repaints() const { return options_.columns > 0; }
+  void repaint(std::string_view text);
   void error(const Error& error);  // stderr: "error: ..." and "hint: ..."; several lines allowed in
                                    // the message
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/metrics_line.h"
 #include "engine/base/rng.h"
 
 namespace paddle::cli {
@@ -90,6 +91,7 @@ struct Planner {
           fmt::format("--ports_num={}", cluster.ports_num),
           fmt::format("--ports_num_for_sparse={}", cluster.ports_num_for_sparse),
           fmt::format("--num_gradient_servers={}", placement.trainers.size()),
+          fmt::format("--metrics={{root}}/{}", metrics_path(server.spec.log)),
           job_tag(request.job),
           key_flag()};
       plan.pservers.push_back(std::move(server));

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "cli/job_plan.h"
+#include "cli/job_report.h"
 #include "cli/job_watch.h"
 #include "cli/json.h"
 #include "engine/base/safe_path.h"
@@ -67,24 +68,40 @@ std::string shown_path(const Context& context, const std::string& path) {
   return (below ? inside : fs::path(path).lexically_normal()).string();
 }
 
-Result<FetchStats> fetch_results(ClusterSession& session, const std::string& job,
-                                 const std::string& output) {
+namespace {
+
+Result<FetchStats> fetch_all(ClusterSession& session, const std::string& job,
+                             const std::string& output, bool snapshots) {
   PADDLE_TRY_STATUS(check_job_name(job));
   const fs::path folder = fs::path(output) / job;
   Counters counters;
   const Status fetched = session.each([&](Member& member) -> Status {
     const std::string logs = fmt::format("node_{}", member.node);
     PADDLE_TRY_STATUS(fetch_folder(member, node_folder(job, member.node), folder / logs, counters));
+    if (!snapshots) return {};
     return fetch_folder(member, job_folder(job) + "/output", folder, counters);
   });
   if (!fetched) return fetched.error();
   return FetchStats{counters.files, counters.fetched};
 }
 
+}  // namespace
+
+Result<FetchStats> fetch_results(ClusterSession& session, const std::string& job,
+                                 const std::string& output) {
+  return fetch_all(session, job, output, true);
+}
+
+Result<FetchStats> fetch_logs(ClusterSession& session, const std::string& job,
+                              const std::string& output) {
+  return fetch_all(session, job, output, false);
+}
+
 Status finish_job(Context& context, ClusterSession& session, const std::string& job,
                   const std::string& output) {
   PADDLE_TRY_STATUS(stop_job(session, job));
   PADDLE_TRY(const FetchStats stats, fetch_results(session, job, output));
+  add_report(context, session, job, output);
   const std::string folder = shown_path(context, (fs::path(output) / job).string());
   if (context.console.json()) {
     context.console.raw(json_object({{"job", json_string(job)},

@@ -22,7 +22,12 @@ std::string shown_path(const Context& context, const std::string& path);
 Result<FetchStats> fetch_results(ClusterSession& session, const std::string& job,
                                  const std::string& output);
 
-// Stops the pservers of a job whose trainers are done, then fetches. Prints where the results are.
+// The same without the snapshots.
+Result<FetchStats> fetch_logs(ClusterSession& session, const std::string& job,
+                              const std::string& output);
+
+// Stops the pservers of a job whose trainers are done, then fetches and reports. Prints where the
+// results are.
 Status finish_job(Context& context, ClusterSession& session, const std::string& job,
                   const std::string& output);
 // Ends all of the job's processes on every connected node.

@@ -34,7 +34,7 @@ Status wait_ready(Context& context, ClusterSession& session, const PlannedProces
   for (;;) {
     if (const auto lines = reader.poll(*member.client)) {
       const bool ready = std::ranges::any_of(
-          *lines, [&](const std::string& line) { return line.starts_with(expected); });
+          *lines, [&](const LogLine& line) { return line.text.starts_with(expected); });
       if (ready) return {};
     }
     PADDLE_TRY_STATUS(check_alive(session, member, server));

@@ -4,12 +4,9 @@
 #include <string.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 #include <fmt/format.h>
-
-#include "cli/json.h"
 
 namespace paddle::cli {
 namespace {
@@ -21,10 +18,6 @@ constexpr auto kSettlePause = std::chrono::milliseconds(500);
 // after which the rest of a failed job is stopped.
 constexpr std::int64_t kStopLagMs = 400;
 constexpr auto kNodeSilenceMax = std::chrono::seconds(30);
-// Evaluators whose value is shown after a test, under the names they have by themselves.
-constexpr std::array<std::string_view, 7> kShownValues{
-    "perplexity", "classification_error", "auc", "rmse", "precision", "recall", "f1"};
-
 bool running(const remote::ProcessStatus& status) {
   return status.state == remote::ProcessState::kRunning;
 }
@@ -53,11 +46,6 @@ std::pair<bool, std::int64_t> order_of_blame(const remote::ProcessStatus& status
   return {stopped || lost_peer, stopped ? ended - kStopLagMs : ended};
 }
 
-std::uint64_t count_field(std::string_view line, std::string_view key) {
-  const double value = json_number_field(line, key).value_or(0);
-  return value > 0 && value < 1e18 ? static_cast<std::uint64_t>(value) : 0;
-}
-
 // Trainer 0's metrics: the live line and a line per test.
 class ProgressFeed {
  public:
@@ -72,18 +60,17 @@ class ProgressFeed {
       if (!member.client) return;
       auto lines = reader_->poll(*member.client);
       if (!lines) return;  // not there yet, or the node is lost: processes() notices that
-      for (const std::string& line : *lines) show(context, line);
+      for (const LogLine& line : *lines) show(context, line.text);
     } while (!reader_->at_end());
   }
 
  private:
   void show(Context& context, const std::string& line) {
     const auto point = parse_metrics(line);
-    if (!point) return;
-    if (context.console.json() && point->test) return;
-    if (point->test) {
-      context.console.result(describe(*point));
-    } else {
+    if (!point || !point->cost) return;
+    if (point->kind == "test") {
+      if (!context.console.json()) context.console.result(describe(*point));
+    } else if (point->kind == "train" || point->kind == "pass") {
       context.console.progress(context.clock.now(), describe(*point));
     }
   }
@@ -93,48 +80,8 @@ class ProgressFeed {
 
 }  // namespace
 
-std::optional<MetricsPoint> parse_metrics(std::string_view line) {
-  const auto kind = json_text_field(line, "kind");
-  const auto cost = json_number_field(line, "cost");
-  if (!kind || !cost || (*kind != "train" && *kind != "pass" && *kind != "test"))
-    return std::nullopt;
-  MetricsPoint point;
-  point.test = *kind == "test";
-  point.pass = count_field(line, "pass");
-  point.batch = count_field(line, "batch");
-  point.samples = count_field(line, "samples");
-  point.cost = *cost;
-  point.examples_per_second = json_number_field(line, "examples_per_second");
-  for (const std::string_view name : kShownValues) {
-    if (const auto value = json_number_field(line, name)) point.values.emplace_back(name, *value);
-  }
-  return point;
-}
-
-std::string describe(const MetricsPoint& point) {
-  if (point.test) {
-    std::string text = fmt::format("pass {}: held-out cost {:.4f}", point.pass, point.cost);
-    for (const auto& [name, value] : point.values) text += fmt::format(", {} {:.5g}", name, value);
-    return text + fmt::format(" ({} samples)", point.samples);
-  }
-  std::string text = fmt::format("trainer-0: pass {} batch {}  samples {}  cost {:.4f}", point.pass,
-                                 point.batch, point.samples, point.cost);
-  if (point.examples_per_second)
-    text += fmt::format("  {:.0f} examples/s", *point.examples_per_second);
-  return text;
-}
-
 bool is_pserver(const remote::ProcessStatus& status) {
   return status.name.starts_with("pserver-");
-}
-
-std::string metrics_path(const std::string& train_log) {
-  const auto slash = train_log.rfind('/');
-  std::string name = slash == std::string::npos ? train_log : train_log.substr(slash + 1);
-  const std::string folder = train_log.substr(0, train_log.size() - name.size());
-  if (name.starts_with("train")) name.replace(0, 5, "metrics");
-  if (name.ends_with(".log")) name.replace(name.size() - 4, 4, ".jsonl");
-  return folder + name;
 }
 
 std::string describe_state(const remote::ProcessStatus& status) {
@@ -186,10 +133,10 @@ Error failure_error(ClusterSession& session, const ProcessOnNode& failed) {
   LogReader reader(failed.status.log);
   auto lines = reader.tail(*member.client, kLastLinesShown);
   if (!lines) return error;
-  if (const std::string rest = reader.rest(); !rest.empty()) lines->push_back(rest);
+  if (auto rest = reader.rest()) lines->push_back(*std::move(rest));
   if (!lines->empty()) error.message += "; its last lines:";
-  for (const std::string& line : *lines) {
-    error.message += fmt::format("\n  {}/{} | {}", member.spec.name, failed.status.name, line);
+  for (const LogLine& line : *lines) {
+    error.message += fmt::format("\n  {}/{} | {}", member.spec.name, failed.status.name, line.text);
   }
   return error;
 }

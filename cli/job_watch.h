@@ -12,25 +12,13 @@
 #include "cli/cluster_session.h"
 #include "cli/context.h"
 #include "cli/log_reader.h"
+#include "cli/metrics_line.h"
 
 namespace paddle::cli {
 
 constexpr std::size_t kLastLinesShown = 15;
 
-// The numbers of one line of metrics.jsonl.
-struct MetricsPoint {
-  bool test = false;
-  std::uint64_t pass = 0, batch = 0, samples = 0;
-  double cost = 0;
-  std::optional<double> examples_per_second;
-  std::vector<std::pair<std::string_view, double>> values;  // of the evaluators
-};
-std::optional<MetricsPoint> parse_metrics(std::string_view line);
-std::string describe(const MetricsPoint& point);
-
 bool is_pserver(const remote::ProcessStatus& status);
-// "jobs/j/node_0/train-1.log" -> "jobs/j/node_0/metrics-1.jsonl".
-std::string metrics_path(const std::string& train_log);
 // "running", "exited 6", "killed by signal 9 (Killed)", ...
 std::string describe_state(const remote::ProcessStatus& status);
 

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -53,6 +54,13 @@ std::string hash_cache_file() {
   return home != nullptr && *home == '/' ? std::string(home) + "/.cache/paddlectl/hashes" : "";
 }
 
+void measure_terminal(paddle::cli::ConsoleOptions& options) {
+  winsize size{};
+  if (::isatty(STDOUT_FILENO) != 1 || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return;
+  options.columns = size.ws_col;
+  options.rows = size.ws_row;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -65,6 +73,7 @@ int main(int argc, char** argv) {
   console_options.live = err_terminal;
   console_options.colour =
       err_terminal && ::isatty(STDOUT_FILENO) == 1 && (no_color == nullptr || *no_color == '\0');
+  measure_terminal(console_options);
   paddle::cli::Console console(std::cout, std::cerr, console_options);
   const paddle::SteadyClock clock;
   const std::string agent = (here / "paddlectl-agent").string();

@@ -58,9 +58,11 @@ remote::ProcessStatus from_wire(const wire::agent::ProcessStatus& from) {
   status.started_unix_ms = from.started_unix_ms();
   status.ended_unix_ms = from.ended_unix_ms();
   status.stopped = from.stopped();
+  status.arguments.assign(from.arguments().begin(), from.arguments().end());
   if (!from.has_usage()) return status;
   const wire::agent::Usage& used = from.usage();
-  status.usage = remote::Usage{used.resident_bytes(), used.cpu_ms(), {}, {}};
+  status.usage =
+      remote::Usage{used.resident_bytes(), used.cpu_ms(), {}, {}, used.last_output_unix_ms()};
   if (used.has_received_bytes()) status.usage->received_bytes = used.received_bytes();
   if (used.has_sent_bytes()) status.usage->sent_bytes = used.sent_bytes();
   return status;

@@ -62,11 +62,12 @@ enum class ProcessState {
   kKilled,
   kLost
 };  // kLost: supervisor gone without an exit record
-// Of a running process and all it started.
+// Of a process and all it started.
 struct Usage {
-  std::uint64_t resident_bytes = 0;
+  std::uint64_t resident_bytes = 0;  // now; of one that ended its peak
   std::uint64_t cpu_ms = 0;
   std::optional<std::uint64_t> received_bytes, sent_bytes;  // through its open TCP connections
+  std::int64_t last_output_unix_ms = 0;                     // in its log; 0: nothing yet
 };
 struct ProcessStatus {
   std::string job, name, log;
@@ -76,7 +77,8 @@ struct ProcessStatus {
   int signal = 0;     // kKilled
   std::int64_t started_unix_ms = 0, ended_unix_ms = 0;
   bool stopped = false;  // it ended because we asked it to
-  std::optional<Usage> usage;
+  std::optional<Usage> usage;          // of AgentClient::status
+  std::vector<std::string> arguments;  // likewise
 };
 
 struct NodeUsage {

@@ -5,7 +5,7 @@
 namespace paddle::cli {
 
 std::span<const Command> all_commands() {
-  static constexpr std::array<Command, 10> kCommands = {{
+  static constexpr std::array<Command, 12> kCommands = {{
       {"up", "reach, check and prepare every node of a cluster",
        "  paddlectl up clusters/local.toml\n"
        "  paddlectl up lab.toml --json",
@@ -23,14 +23,24 @@ std::span<const Command> all_commands() {
        "  paddlectl attach\n"
        "  paddlectl attach --job word2vec-20260101-120000",
        run_attach},
-      {"status", "the processes of a job and how far it is",
+      {"status", "the processes of a job, how far it is, what it uses, and who is slow",
        "  paddlectl status\n"
+       "  paddlectl status --watch\n"
        "  paddlectl status --json",
        run_status},
-      {"logs", "the logs of a job, each line with its node and role",
+      {"logs", "the logs of a job in order of time, each line with its node and role",
        "  paddlectl logs -f\n"
+       "  paddlectl logs --since 10m --grep 'warn|error'\n"
        "  paddlectl logs --node node-1 --role pserver --tail 50",
        run_logs},
+      {"metrics", "the metrics of every process: JSON lines in order of time, or Prometheus' text",
+       "  paddlectl metrics -f --role trainer\n"
+       "  paddlectl metrics --format prometheus",
+       run_metrics},
+      {"report", "a page about a job (report.html) and its curves for TensorBoard",
+       "  paddlectl report\n"
+       "  paddlectl report word2vec-20260101-120000",
+       run_report},
       {"fetch", "logs and snapshots of a job into output/<job>/",
        "  paddlectl fetch\n"
        "  paddlectl fetch --job word2vec-20260101-120000 --output results",

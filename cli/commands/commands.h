@@ -26,6 +26,10 @@ struct CommandOptions {
   bool keep_data = false;
   std::string node, role;
   std::int64_t tail = -1;  // lines; -1: all, or the last 20 with --follow
+  std::string since;       // "10m", "2026-01-31T12:00:00Z"; "": no matter
+  std::string grep;        // an extended regular expression; "": every line
+  bool watch = false;
+  std::string format = "json";  // of metrics: json or prometheus
 };
 
 // Each prints its result; an error is printed by the caller and its code is the exit code.
@@ -35,6 +39,8 @@ Status run_train(Context& context, const CommandOptions& options);
 Status run_attach(Context& context, const CommandOptions& options);
 Status run_status(Context& context, const CommandOptions& options);
 Status run_logs(Context& context, const CommandOptions& options);
+Status run_metrics(Context& context, const CommandOptions& options);
+Status run_report(Context& context, const CommandOptions& options);
 Status run_fetch(Context& context, const CommandOptions& options);
 Status run_stop(Context& context, const CommandOptions& options);
 Status run_teardown(Context& context, const CommandOptions& options);

@@ -5,6 +5,7 @@
 #include "cli/cluster_session.h"
 #include "cli/commands/commands.h"
 #include "cli/current_cluster.h"
+#include "cli/job_report.h"
 #include "cli/job_results.h"
 #include "cli/json.h"
 
@@ -19,6 +20,7 @@ Status run_fetch(Context& context, const CommandOptions& options) {
   const std::filesystem::path base = std::filesystem::path(context.directory) / options.output;
   auto fetched = fetch_results(session, job, base.string());
   if (!fetched) return std::move(fetched).error();
+  add_report(context, session, job, base.string());
   const std::string folder = shown_path(context, (base / job).string());
   if (context.console.json()) {
     context.console.raw(json_object({{"job", json_string(job)},

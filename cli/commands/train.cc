@@ -13,6 +13,7 @@
 #include "cli/engine_binary.h"
 #include "cli/job_check.h"
 #include "cli/job_plan.h"
+#include "cli/job_report.h"
 #include "cli/job_results.h"
 #include "cli/job_start.h"
 #include "cli/job_watch.h"
@@ -103,6 +104,7 @@ Status follow_to_end(Context& context, ClusterSession& session, const std::strin
   error = stop_after(context, session, job, std::move(error));
   if (error.code == Errc::kInterrupted) return error;
   if (auto fetched = fetch_results(session, job, output)) {
+    add_report(context, session, job, output);
     context.console.note("logs are in " + shown_path(context, output + "/" + job));
   }
   return error;

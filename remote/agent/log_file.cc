@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <limits>
 
 namespace paddle::agent {
 namespace {
@@ -41,6 +42,18 @@ std::uint64_t base_of(int folder, const std::string& name) {
   std::uint64_t base = 0;
   if (size > 0) std::from_chars(digits, digits + size, base);
   return base;
+}
+
+// The folder that holds the log, which must be there.
+Result<Place> open_place(const Root& root, const std::string& path) {
+  PADDLE_TRY(const SafePath safe, SafePath::parse(path));
+  const auto slash = path.rfind('/');
+  if (slash == std::string::npos) {
+    return Place{UniqueFd(::fcntl(root.fd.get(), F_DUPFD_CLOEXEC, 0)), path};
+  }
+  PADDLE_TRY(const SafePath parent, SafePath::parse(path.substr(0, slash)));
+  PADDLE_TRY(UniqueFd folder, parent.open_directory(root.fd.get()));
+  return Place{std::move(folder), path.substr(slash + 1)};
 }
 
 }  // namespace
@@ -88,16 +101,9 @@ void LogWriter::rotate() {
 
 Result<LogPart> read_log(const Root& root, const std::string& path, std::uint64_t offset,
                          std::uint32_t max_bytes, std::int64_t since_unix_ms) {
-  PADDLE_TRY(const SafePath safe, SafePath::parse(path));
-  const auto slash = path.rfind('/');
-  const std::string folder_path = slash == std::string::npos ? "" : path.substr(0, slash);
-  const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
-  UniqueFd opened;
-  if (slash != std::string::npos) {
-    PADDLE_TRY(const SafePath parent, SafePath::parse(folder_path));
-    PADDLE_TRY(opened, parent.open_directory(root.fd.get()));
-  }
-  const int folder = opened ? opened.get() : root.fd.get();
+  PADDLE_TRY(const Place place, open_place(root, path));
+  const int folder = place.folder.get();
+  const std::string& name = place.name;
   const FolderLock lock(folder, LOCK_SH);
   const UniqueFd current = open_file(folder, name, O_RDONLY | O_NONBLOCK);
   if (!current) return system_error(Errc::kData, "open log " + path);
@@ -126,6 +132,14 @@ Result<LogPart> read_log(const Root& root, const std::string& path, std::uint64_
   }
   part.next_offset = offset + part.data.size();
   return part;
+}
+
+std::int64_t last_written(const Root& root, const std::string& path) {
+  const auto place = open_place(root, path);
+  if (!place) return 0;
+  constexpr std::uint64_t kEnd = std::numeric_limits<std::uint64_t>::max();
+  const auto times = log_times(place->folder.get(), place->name, kEnd, kEnd, 1);
+  return times.empty() ? 0 : times.back().unix_ms;
 }
 
 }  // namespace paddle::agent

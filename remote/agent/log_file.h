@@ -44,4 +44,7 @@ constexpr std::size_t kLogTimesMax = 2000;  // of a part; more of them make it s
 Result<LogPart> read_log(const Root& root, const std::string& path, std::uint64_t offset,
                          std::uint32_t max_bytes, std::int64_t since_unix_ms = 0);
 
+// When the log was last written to, as far as its times tell; 0: never.
+std::int64_t last_written(const Root& root, const std::string& path);
+
 }  // namespace paddle::agent

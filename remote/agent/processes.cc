@@ -9,6 +9,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "remote/agent/log_file.h"
 #include "remote/agent/record.h"
 #include "remote/agent/supervisor.h"
 #include "remote/agent/tree.h"
@@ -155,10 +156,18 @@ Result<std::vector<wire::agent::ProcessStatus>> list_processes(const Root& root,
   if (usage) used = usage_of(records);
   std::vector<wire::agent::ProcessStatus> statuses;
   for (Record& record : records) {
-    const auto found = used.find(record.spec.job() + "/" + record.spec.name());
+    const auto own = used.find(record.spec.job() + "/" + record.spec.name());
+    const auto arguments = record.spec.arguments();
     statuses.push_back(status_of(root, std::move(record)));
-    if (found == used.end() || statuses.back().state() != wire::agent::PROCESS_RUNNING) continue;
-    *statuses.back().mutable_usage() = found->second;
+    wire::agent::ProcessStatus& status = statuses.back();
+    if (!usage) continue;
+    *status.mutable_arguments() = arguments;
+    // What status_of knows of one that ended stays.
+    const bool runs = status.state() == wire::agent::PROCESS_RUNNING;
+    if (runs && own != used.end()) *status.mutable_usage() = own->second;
+    if (status.has_usage()) {
+      status.mutable_usage()->set_last_output_unix_ms(last_written(root, status.log()));
+    }
   }
   return statuses;
 }

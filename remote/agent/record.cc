@@ -96,6 +96,10 @@ wire::agent::ProcessStatus status_of(const Root& root, Record record) {
     status.set_signal(record.exit->signal());
     status.set_ended_unix_ms(record.exit->ended_unix_ms());
     status.set_stopped(record.exit->stopped());
+    if (record.exit->resident_peak_bytes() > 0) {
+      status.mutable_usage()->set_resident_bytes(record.exit->resident_peak_bytes());
+      status.mutable_usage()->set_cpu_ms(record.exit->cpu_ms());
+    }
   } else {
     status.set_state(supervisor_alive(record) ? wire::agent::PROCESS_RUNNING
                                               : wire::agent::PROCESS_LOST);

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,6 +38,10 @@ TimePoint now() {
 int milliseconds_until(TimePoint when) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(when - now());
   return static_cast<int>(std::clamp<long long>(left.count(), 0, 60'000));
+}
+
+std::uint64_t milliseconds(const timeval& time) {
+  return static_cast<std::uint64_t>(time.tv_sec * 1000 + time.tv_usec / 1000);
 }
 
 std::string with_root(std::string text, const std::string& root) {
@@ -80,6 +85,7 @@ class Supervisor {
   UniqueFd output_;
   pid_t child_ = -1;
   int wait_status_ = 0;
+  rusage used_{};
 };
 
 Status Supervisor::start(const Environment& environment) {
@@ -193,10 +199,12 @@ bool Supervisor::reap() {
   bool ended = false;
   for (;;) {
     int status = 0;
-    const pid_t pid = ::waitpid(-1, &status, WNOHANG);
+    rusage used{};
+    const pid_t pid = ::wait4(-1, &status, WNOHANG, &used);
     if (pid <= 0) return ended;
     if (pid == child_) {
       wait_status_ = status;
+      used_ = used;
       ended = true;
     }
   }
@@ -242,6 +250,8 @@ void Supervisor::run() {
     record.set_exit_code(WEXITSTATUS(wait_status_));
   }
   record.set_ended_unix_ms(unix_ms());
+  record.set_cpu_ms(milliseconds(used_.ru_utime) + milliseconds(used_.ru_stime));
+  record.set_resident_peak_bytes(static_cast<std::uint64_t>(used_.ru_maxrss) * 1024);
   record.set_stopped(has_record(root_, folder_, "stop"));
   const auto written = write_record(root_, folder_, "exit", record);
   if (!written) {

@@ -67,15 +67,27 @@ TEST_F(CliLocal, QuickStartFromTextToSnapshotsAndAway) {
   EXPECT_TRUE(train.says("files in output/job\n")) << train.output;
   for (const char* file :
        {"pass-00002/MANIFEST", "node_0/server.log", "node_0/train.log", "node_0/train-1.log",
-        "node_0/metrics.jsonl", "node_1/server.log", "node_1/train.log"}) {
+        "node_0/metrics.jsonl", "node_0/server-metrics.jsonl", "node_1/server.log",
+        "node_1/train.log", "job.toml", "processes.jsonl"}) {
     EXPECT_GT(TemporaryFolder::read(cluster.folder() / (std::string("output/job/") + file)).size(),
               0U)
         << file;
   }
+  const std::string page = TemporaryFolder::read(cluster.folder() / "output/job/report.html");
+  for (const char* text : {"Parameter servers", "lag 0", "snapshot pass-00002", "held-out cost",
+                           "<svg class=\"bars\"", "--trainer_id=2"}) {
+    EXPECT_NE(page.find(text), std::string::npos) << text;
+  }
+  EXPECT_TRUE(fs::exists(cluster.folder() / "output/job/tensorboard"));
+  const Outcome prometheus = cluster.run({"metrics", "--format", "prometheus"});
+  EXPECT_TRUE(prometheus.says("paddle_pserver_pushes_total{job=\"job\",node=\"n-0\""))
+      << prometheus.output;
+  EXPECT_TRUE(cluster.run({"metrics", "--role", "trainer-0"}).says("\"examples_per_second\":"));
   // The job is over, yet its nodes still answer for it.
   const Outcome status = cluster.run({"status"});
   EXPECT_EQ(status.code, 0);
   EXPECT_TRUE(status.says("trainer-2  done")) << status.output;
+  EXPECT_TRUE(status.says(" MB")) << "peak memory, from the exit record: " << status.output;
   EXPECT_TRUE(cluster.run({"logs", "--role", "trainer-0"}).says("n-0/trainer-0 | "));
   EXPECT_TRUE(cluster.run({"fetch"}).says(" (0 new) in output/job"));
   EXPECT_TRUE(cluster.all_gone());
@@ -164,7 +176,9 @@ TEST_F(CliLocal, AJobOutlivesPaddlectlAndAttachFindsIt) {
   EXPECT_EQ(attach.wait(), 130) << attach.output();
   EXPECT_NE(attach.output().find("detached from job; it runs on"), std::string::npos)
       << attach.output();
-  EXPECT_TRUE(cluster.run({"status"}).says("trainer-0  running"));
+  const Outcome status = cluster.run({"status", "--json"});
+  EXPECT_TRUE(status.says("\"role\": \"trainer-0\", \"state\": \"running\"")) << status.output;
+  EXPECT_FALSE(status.says("\"received_bytes\": 0,")) << status.output;
   // Its ports are taken for the next job, which is told so before anything starts.
   const Outcome second =
       cluster.run({"train", "--trainers", "1", "--pservers", "1", "--name", "next", "quick_start"});

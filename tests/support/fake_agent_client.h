@@ -15,9 +15,10 @@ namespace paddle::remote {
 
 struct FakeNode {
   std::mutex mutex;
-  std::map<std::string, std::string> files;           // by path below root
-  std::map<std::string, std::vector<LogTime>> times;  // of logs, by path
-  NodeUsage usage;
+  std::map<std::string, std::string> files;            // by path below root
+  std::map<std::string, std::vector<LogTime>> times;   // of logs, by path
+  std::map<std::string, std::uint64_t> first_offsets;  // likewise; what is before was rotated away
+  NodeUsage usage{.unix_ms = 1'000'000};
   std::vector<ProcessStatus> processes;
   std::map<std::string, ProcessSpec> specs;  // by process name
   std::map<std::uint16_t, std::string> taken_ports;
@@ -167,6 +168,7 @@ class FakeAgentClient final : public AgentClient {
     LogChunk chunk;
     chunk.size = found->second.size();
     chunk.times = fake_.times[path];
+    offset = std::max(offset, fake_.first_offsets[path]);
     for (const LogTime& time : chunk.times) {
       if (time.unix_ms < since_unix_ms) offset = chunk.size;
       if (time.unix_ms >= since_unix_ms && since_unix_ms > 0) {

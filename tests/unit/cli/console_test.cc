@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/json.h"
+#include "cli/json_reader.h"
 
 namespace paddle::cli {
 namespace {
@@ -53,13 +54,57 @@ TEST(Console, JsonTableIsObjects) {
                        "\n");
 }
 
-TEST(Json, ReadsFieldsOfAFlatObject) {
-  const char* line = R"({"kind":"train","pass": 3,"cost":6.25e0})";
-  EXPECT_EQ(json_number_field(line, "pass"), 3);
-  EXPECT_EQ(json_number_field(line, "cost"), 6.25);
-  EXPECT_EQ(json_text_field(line, "kind"), "train");
-  EXPECT_FALSE(json_number_field(line, "batch"));
-  EXPECT_FALSE(json_number_field(line, "kind"));
+TEST(JsonReader, ReadsOneFlatObjectOfAnything) {
+  const auto fields = read_flat_object(
+      R"( {"kind":"train", "cost" : -6.25e1,"name\"":"a\u00e9\ud83d\ude00\n","none":null,"lags":[1, 2],"no":[]} )");
+  ASSERT_TRUE(fields);
+  ASSERT_EQ(fields->size(), 6U);
+  EXPECT_EQ(std::get<std::string>(fields->at(0).value), "train");
+  EXPECT_EQ(std::get<double>(fields->at(1).value), -62.5);
+  EXPECT_EQ(fields->at(2).key, "name\"");
+  EXPECT_EQ(std::get<std::string>(fields->at(2).value), "a\xc3\xa9\xf0\x9f\x98\x80\n");
+  EXPECT_EQ(fields->at(3).value.index(), 0U);
+  EXPECT_EQ(std::get<std::vector<double>>(fields->at(4).value), (std::vector<double>{1, 2}));
+  EXPECT_TRUE(std::get<std::vector<double>>(fields->at(5).value).empty());
+  EXPECT_TRUE(read_flat_object("{}"));
+  for (const char* const bad :
+       {"", "{", "[]", "{\"a\"}", "{\"a\":}", "{\"a\":1", "{\"a\":nan}", "{\"a\":1}x", "{\"a\":{}}",
+        "{\"a\":[\"x\"]}", "{\"a\":\"x", "{\"a\":\"\\x\"}", "{\"a\":\"\\u12\"}", "{\"a\":1,}"}) {
+    EXPECT_FALSE(read_flat_object(bad)) << bad;
+  }
+  // Half a surrogate pair is no character.
+  EXPECT_EQ(std::get<std::string>(read_flat_object(R"({"a":"\ud83dx"})")->at(0).value),
+            "\xef\xbf\xbdx");
+}
+
+TEST(Table, LosesItsLeastImportantColumnsOnANarrowTerminal) {
+  Table table{{{"node", ""}, {"pid", "", 2, true}, {"cost", "", 1, true}, {"state", ""}}, {}};
+  table.rows.push_back({text_cell("n-1\x1b[31m"), number_cell(std::uint64_t{7}),
+                        number_cell(0.5, 2), text_cell("running")});
+  EXPECT_EQ(to_text(table, 0, false),
+            "node         pid  cost  state\nn-1\\x1b[31m    7  0.50  running\n");
+  EXPECT_EQ(to_text(table, 30, false), "node         cost  state\nn-1\\x1b[31m  0.50  running\n");
+  EXPECT_EQ(to_text(table, 10, false), "node         state\nn-1\\x1b[31m  running\n");
+}
+
+TEST(Console, ARepaintedTextStandsWhereTheLastOneStoodAndNeverScrolls) {
+  std::ostringstream out, err;
+  Console terminal(out, err, {.columns = 80, .rows = 3});
+  terminal.repaint("a\nb\nc\nd\n");
+  EXPECT_EQ(out.str(), "\x1b[Ha\x1b[K\nb\x1b[J");
+  std::ostringstream piped;
+  Console pipe(piped, err, {});
+  pipe.repaint("a\nb\n");
+  EXPECT_EQ(piped.str(), "a\nb\n");
+}
+
+TEST(Console, LabelsAreColouredByGroupAndTheTextIsEscaped) {
+  std::ostringstream out, err;
+  Console terminal(out, err, {.colour = true});
+  terminal.labelled(0, "n-0/trainer-0", "evil \x1b[2J");
+  terminal.labelled(1, "n-1/trainer-1", "x");
+  EXPECT_EQ(out.str(),
+            "\x1b[36mn-0/trainer-0 |\x1b[0m evil \\x1b[2J\n\x1b[33mn-1/trainer-1 |\x1b[0m x\n");
 }
 
 TEST(HumanBytes, RoundsToReadableUnits) {

@@ -37,7 +37,9 @@ TEST_F(AgentTest, ProcessRunsWithItsArgumentsEnvironmentAndFolderAndReportsItsEx
 TEST_F(AgentTest, StatusTellsWhatAProcessAndItsChildrenUse) {
   auto agent = connect_agent();
   push_script(*agent, "work", "(exec sleep 1000) & echo up; exec sleep 1000");
-  ASSERT_TRUE(agent->start(script("work", "trainer-0")));
+  ProcessSpec spec = script("work", "trainer-0");
+  spec.arguments = {"--set=a"};
+  ASSERT_TRUE(agent->start(spec));
   wait_log(*agent, script("work", "trainer-0").log, "up\n");
   const auto status = agent->status("job-1");
   ASSERT_TRUE(status) << status.error().message;
@@ -47,9 +49,12 @@ TEST_F(AgentTest, StatusTellsWhatAProcessAndItsChildrenUse) {
   EXPECT_GT(status->node.unix_ms, status->processes[0].started_unix_ms - 1);
   EXPECT_GT(status->node.memory_available_bytes, 0U);
   EXPECT_GT(status->node.cpu_busy_ms, 0U);
+  EXPECT_EQ(status->processes[0].arguments, spec.arguments);
   EXPECT_FALSE(agent->processes("job-1")->at(0).usage) << "only when asked for";
   ASSERT_TRUE(agent->stop("job-1", {}, std::chrono::seconds(5)));
-  EXPECT_FALSE(agent->status("job-1")->processes.at(0).usage);
+  const auto ended = agent->status("job-1")->processes.at(0);
+  ASSERT_TRUE(ended.usage) << "its peak, from its exit record";
+  EXPECT_GT(ended.usage->resident_bytes, 100'000U);
 }
 
 TEST_F(AgentTest, ALogTellsWhenItsLinesWereWritten) {

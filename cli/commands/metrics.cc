@@ -1,0 +1,59 @@
+#include <fmt/format.h>
+
+#include "cli/cluster_session.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/log_choice.h"
+#include "cli/current_cluster.h"
+#include "cli/json.h"
+#include "cli/log_follow.h"
+#include "cli/metrics_line.h"
+#include "cli/prometheus.h"
+
+namespace paddle::cli {
+namespace {
+
+constexpr auto kFollowPeriod = std::chrono::seconds(1);
+
+// The line as it stands, with where it came from before its own fields. What is no line of metrics
+// (a damaged file) is left out: a program reads this.
+void print(Context& context, const LogFollow& logs, const LogMerge::Line& line) {
+  const std::string& text = line.line.text;
+  if (!parse_metrics(text)) return;
+  const LogSource& from = logs.source(line.source);
+  const auto brace = text.find('{');
+  context.console.raw(fmt::format("{{\"node\":{},\"role\":{},{}\n", json_string(from.node),
+                                  json_string(from.role), text.substr(brace + 1)));
+}
+
+LogFollowOptions reading(const CommandOptions& options) {
+  LogFollowOptions reading;
+  reading.wanted = [&options](const ProcessOnNode& process, const std::string& node) {
+    return is_chosen(process, node, options);
+  };
+  reading.path = [](const remote::ProcessStatus& status) { return metrics_path(status.log); };
+  reading.time_of = [](const std::string& line) {
+    const auto parsed = parse_metrics(line);
+    return parsed ? parsed->unix_ms : 0;
+  };
+  return reading;
+}
+
+}  // namespace
+
+Status run_metrics(Context& context, const CommandOptions& options) {
+  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
+  PADDLE_TRY_STATUS(check_node(cluster, options));
+  ClusterSession session = ClusterSession::find_all(context, cluster);
+  PADDLE_TRY(const std::string job, choose_job(session, options.job));
+  if (options.format == "prometheus") {
+    JobView view(job);
+    view.look(context, session);
+    context.console.raw(prometheus_text(view));
+    return session.all_well();
+  }
+  LogFollow logs(context, session, job, reading(options));
+  return print_all(context, session, logs, job, options, kFollowPeriod,
+                   [&](const LogMerge::Line& line) { print(context, logs, line); });
+}
+
+}  // namespace paddle::cli
