@@ -21,7 +21,8 @@ margin:20px 0}
 .tile{background:var(--box);border-radius:8px;padding:10px 14px}.tile b{display:block;
 font-size:21px;font-weight:600;
 font-variant-numeric:tabular-nums}.tile span{color:var(--quiet);font-size:13px}
-.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(480px,100%),1fr));
+.charts{margin-top:14px;display:grid;
+grid-template-columns:repeat(auto-fill,minmax(min(480px,100%),1fr));
 gap:18px 26px}
 figure{margin:0;min-width:0}figcaption{font-weight:600}figcaption small{font-weight:400}
 svg{display:block;width:100%;height:auto;font-size:12px}svg text{fill:var(--quiet)}svg .name,
