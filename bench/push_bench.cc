@@ -93,6 +93,7 @@ class Bench {
   }
 
   void run(std::size_t rounds) {
+    connect_only(rounds);
     compare(fmt::format("push {} files, {} MB", kSmallFiles, kSmallFiles * kSmallBytes / 1000000),
             rounds, "small", true);
     compare(fmt::format("push one file of {} MiB", large_bytes_ >> 20U), rounds, "large", true);
@@ -147,6 +148,30 @@ class Bench {
     return Seconds(std::chrono::steady_clock::now() - begin).count();
   }
 
+  // What both pay before the first byte of a file; in every figure below.
+  void connect_only(std::size_t rounds) {
+    std::vector<double> ours, theirs;
+    for (std::size_t round = 0; round < rounds; ++round) {
+      ours.push_back(each([](std::size_t, remote::AgentClient&) {}));
+      const auto begin = std::chrono::steady_clock::now();
+      {
+        std::vector<std::jthread> threads;
+        for (const Node& node : nodes_) {
+          threads.emplace_back([&node] {
+            const auto code = value_of(test::run_program(
+                {"/usr/bin/ssh", "-F", "none", "-i", node.spec.identity, "-p",
+                 std::to_string(node.spec.ssh_port), "-o",
+                 "UserKnownHostsFile=" + node.spec.known_hosts, "-o", "IdentitiesOnly=yes", "-o",
+                 "BatchMode=yes", node.spec.host, "true"}));
+            require(code == 0, fmt::format("ssh ended with {}", code));
+          });
+        }
+      }
+      theirs.push_back(Seconds(std::chrono::steady_clock::now() - begin).count());
+    }
+    report("connect only (beside ssh true)", ours, theirs);
+  }
+
   double rsync(bool to_nodes, const std::string& from, const std::string& to) {
     const auto begin = std::chrono::steady_clock::now();
     std::vector<std::jthread> threads;
@@ -195,7 +220,7 @@ class Bench {
     std::ranges::sort(theirs);
     const double a = ours[ours.size() / 2];
     const double b = theirs[theirs.size() / 2];
-    fmt::print("{:32} paddlectl {:6.2f} s   rsync {:6.2f} s   {:4.1f}x{}\n", what, a, b, b / a,
+    fmt::print("{:32} paddlectl {:6.2f} s   peer {:6.2f} s   {:4.1f}x{}\n", what, a, b, b / a,
                more);
     std::fflush(stdout);
   }

@@ -36,6 +36,7 @@ Status fetch_folder(Member& member, const std::string& remote, const fs::path& l
   PADDLE_TRY(auto entries, member.client->list(remote));
   std::ranges::stable_sort(entries, {},
                            [](const remote::FileEntry& e) { return e.path.ends_with("MANIFEST"); });
+  std::vector<remote::FetchItem> wanted;
   for (const remote::FileEntry& entry : entries) {
     if (is_of_the_log(entry.path)) continue;
     if (auto safe = SafePath::parse(entry.path); !safe) {
@@ -50,13 +51,14 @@ Status fetch_folder(Member& member, const std::string& remote, const fs::path& l
                    "the results are still on the nodes: paddlectl fetch --output <folder>"};
     }
     ++counters.files;
-    if (fs::exists(target, error)) {
+    if (fs::file_size(target, error) == entry.size && !error) {
       const auto digest = sha256_of_file(target.string());
       if (digest && to_hex(*digest) == entry.sha256) continue;
     }
-    PADDLE_TRY_STATUS(member.client->fetch(remote + "/" + entry.path, target.string()));
-    ++counters.fetched;
+    wanted.push_back({remote + "/" + entry.path, target.string()});
   }
+  PADDLE_TRY_STATUS(member.client->fetch(wanted));
+  counters.fetched += wanted.size();
   return {};
 }
 

@@ -84,9 +84,8 @@ class FramedAgentClient final : public AgentClient {
   Result<std::vector<remote::FileEntry>> list(const std::string& folder) override {
     return files_.list(folder);
   }
-  Status fetch(const std::string& remote_path, const std::string& local_path) override {
-    return files_.fetch(remote_path, local_path);
-  }
+  using AgentClient::fetch;
+  Status fetch(const std::vector<FetchItem>& items) override { return files_.fetch(items); }
   Status remove(const std::string& path) override;
   Status write_secret(const std::string& job, const Secret& secret) override;
   Result<std::vector<PortStatus>> check_ports(const std::string& address, std::uint16_t first,

@@ -110,6 +110,11 @@ struct FileEntry {
   std::string sha256;  // hex
 };
 
+struct FetchItem {
+  std::string remote_path;  // below root
+  std::string local_path;
+};
+
 struct PortStatus {
   std::uint16_t port = 0;
   bool free = true;
@@ -136,7 +141,11 @@ class AgentClient {
                                  const PushProgress& progress) = 0;
   virtual Result<std::vector<FileEntry>> list(
       const std::string& folder) = 0;  // recursive, regular files; none if absent
-  virtual Status fetch(const std::string& remote_path, const std::string& local_path) = 0;
+  // One after the other in one stream; each appears whole or not at all. Ends at the first error.
+  virtual Status fetch(const std::vector<FetchItem>& items) = 0;
+  Status fetch(const std::string& remote_path, const std::string& local_path) {
+    return fetch(std::vector<FetchItem>{{remote_path, local_path}});
+  }
   virtual Status remove(const std::string& path) = 0;  // a file or a whole folder
 
   virtual Status write_secret(const std::string& job,

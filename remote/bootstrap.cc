@@ -64,6 +64,16 @@ constexpr std::string_view kShow =
 
 constexpr std::string_view kServe = "exec /bin/sh -c 'exec \"F\" serve \"R\"'";
 
+// What most connections need: the agent is there and whole, and is served in one go.
+std::string serve_at_once(const NodeSpec& node, const std::string& hash) {
+  const std::string root = node.root.starts_with("~/") ? "$HOME" + node.root.substr(1) : node.root;
+  return fmt::format(
+      "exec /bin/sh -c 'echo; r=\"{}\"; r=${{r%/}}; f=\"$r/bin/paddlectl-agent-{}\"; "
+      "if [ -x \"$f\" ] && [ \"$(sha256sum < \"$f\" 2>/dev/null)\" = \"{}  -\" ]; "
+      "then exec \"$f\" serve \"$r\"; fi; echo PADDLECTL-AGENT-IS other'",
+      root, hash.substr(0, kHashCharacters), hash);
+}
+
 // Fills the single-letter holes: a letter that stands alone between non-letters.
 std::string fill_holes(std::string_view command, std::string_view root, std::string_view file,
                        std::size_t size = 0) {
@@ -181,6 +191,17 @@ Status upload(Launcher& launcher, const Agent& agent, const std::string& root,
       channel);
 }
 
+// No channel when the agent has to be prepared first, or the node is not as it should be: the
+// longer way says what is wrong.
+Result<Channel> find_agent(Launcher& launcher, const NodeSpec& node, const Agent& agent,
+                           TimePoint deadline) {
+  PADDLE_TRY(Channel channel, launcher.run(serve_at_once(node, agent.hash), deadline));
+  PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
+  const auto answer = skip_to_line(channel.fd.get(), "PADDLECTL-AGENT", deadline);
+  if (answer && *answer == std::string(" ") + kProgramVersion) return channel;
+  return Channel{};
+}
+
 }  // namespace
 
 Status check_shell_path(const std::string& path) {
@@ -227,6 +248,8 @@ Result<Bootstrapped> bootstrap(Launcher& launcher, const NodeSpec& node,
                                const ConnectOptions& options, TimePoint deadline) {
   PADDLE_TRY_STATUS(check_shell_path(node.root));
   PADDLE_TRY(const Agent agent, read_agent(options.agent_binary));
+  PADDLE_TRY(Channel ready, find_agent(launcher, node, agent, deadline));
+  if (ready.fd) return Bootstrapped{std::move(ready)};
   PADDLE_TRY(const Probe found, probe(launcher, deadline));
   PADDLE_TRY_STATUS(check_architecture(found.architecture));
   std::string root = node.root;
@@ -247,7 +270,7 @@ Result<Bootstrapped> bootstrap(Launcher& launcher, const NodeSpec& node,
                        fmt::format("{}{}{}{}", fill_holes(kBegin, root, file),
                                    options.create ? "" : kFind, kPrepare, kTell),
                        "PADDLECTL-AGENT-IS ", deadline));
-  if (answer == "absent") return Bootstrapped{Channel{}, std::move(root)};
+  if (answer == "absent") return Bootstrapped{Channel{}};
   PADDLE_TRY(const bool there, is_agent(launcher, answer, agent, file, deadline));
   if (!there) PADDLE_TRY_STATUS(upload(launcher, agent, root, file, deadline));
   PADDLE_TRY(Channel channel, launcher.run(fill_holes(kServe, root, file), deadline));
@@ -259,7 +282,7 @@ Result<Bootstrapped> bootstrap(Launcher& launcher, const NodeSpec& node,
                  fmt::format("agent {}, paddlectl {}", escape_control(*version), kProgramVersion),
                  ""};
   }
-  return Bootstrapped{std::move(channel), std::move(root)};
+  return Bootstrapped{std::move(channel)};
 }
 
 }  // namespace paddle::remote

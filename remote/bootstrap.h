@@ -9,8 +9,7 @@ namespace paddle::remote {
 constexpr std::size_t kNoiseBytesMax = 64U << 10U;
 
 struct Bootstrapped {
-  Channel channel;   // past the sentinel: frames from here on; no fd: root is not there
-  std::string root;  // absolute
+  Channel channel;  // past the sentinel: frames from here on; no fd: root is not there
 };
 
 // Only [A-Za-z0-9._/~-], no "..", no leading '-': safe inside a double-quoted word of any shell.

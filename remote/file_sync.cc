@@ -24,6 +24,8 @@ namespace {
 constexpr Duration kAnswerDeadline = std::chrono::seconds(30);
 constexpr std::size_t kFilesListedMax = 1'000'000;
 constexpr std::size_t kNameShownBytes = 200;
+constexpr std::size_t kFetchesInFlight =
+    8;  // a request has at most a path: the socket holds them all
 
 // They become files here: below the folder they are fetched to, each its own, and printable.
 Status check_names(const std::vector<remote::FileEntry>& entries) {
@@ -72,8 +74,7 @@ Result<std::vector<remote::FileEntry>> FileSync::list(const std::string& folder)
 }
 
 // `written` tells of our disk; the rest of the file is read even when that is full.
-Status FileSync::receive_file(const PathRequest& request, int fd, Status& written) {
-  PADDLE_TRY_STATUS(exchange_.send(AGENT_GET, request, {}, kAnswerDeadline));
+Status FileSync::receive_file(const std::string& path, int fd, Status& written) {
   std::uint64_t received = 0;
   for (bool more = true; more;) {
     PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_GET, kAnswerDeadline));
@@ -81,7 +82,7 @@ Status FileSync::receive_file(const PathRequest& request, int fd, Status& writte
     Bytes raw;
     if (reply.raw_bytes() > 0 && reply.raw_bytes() <= kAgentChunkBytes) {
       auto unpacked = decompress(frame.tail, reply.raw_bytes());
-      if (!unpacked) return exchange_.lose(std::move(unpacked).error().with(request.path()));
+      if (!unpacked) return exchange_.lose(std::move(unpacked).error().with(path));
       raw = *std::move(unpacked);
     }
     const ByteSpan part = reply.raw_bytes() > 0 ? ByteSpan(raw) : ByteSpan(frame.tail);
@@ -89,30 +90,44 @@ Status FileSync::receive_file(const PathRequest& request, int fd, Status& writte
     more = (frame.header.flags & kAgentFlagMore) != 0;
     // Every chunk but an empty file's has bytes, so this also bounds how many there are.
     if (received > reply.size() || (more && part.empty())) {
-      return exchange_.lose(Error{Errc::kData, request.path() + " does not end as announced", ""});
+      return exchange_.lose(Error{Errc::kData, path + " does not end as announced", ""});
     }
     if (written) written = write_all(fd, part, TimePoint::max());
   }
   return {};
 }
 
-Status FileSync::fetch(const std::string& remote_path, const std::string& local_path) {
-  const std::string temporary = local_path + ".part";
+Status FileSync::fetch_one(const FetchItem& item) {
+  const std::string temporary = item.local_path + ".part";
   const UniqueFd fd(
       ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644));
-  if (!fd) return exchange_.named(system_error(Errc::kResource, "create " + temporary));
-  PathRequest request;
-  request.set_path(remote_path);
+  // What was asked for is read even when there is no file for it.
   Status written;
-  if (Status got = receive_file(request, fd.get(), written); !got) {
-    ::unlink(temporary.c_str());
-    return got;
+  if (!fd) written = system_error(Errc::kResource, "create");
+  const Status got = receive_file(item.remote_path, fd.get(), written);
+  if (got && written && ::rename(temporary.c_str(), item.local_path.c_str()) == 0) return {};
+  Error error = !got      ? got.error()
+                : written ? system_error(Errc::kResource, "rename " + temporary)
+                          : Error{Errc::kResource, temporary + ": " + written.error().message, ""};
+  if (fd) ::unlink(temporary.c_str());
+  return got ? exchange_.named(std::move(error)) : std::move(error);
+}
+
+Status FileSync::fetch(const std::vector<FetchItem>& items) {
+  Status first;
+  std::size_t asked = 0;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    // Requests are small and go ahead, so that the node never waits for the next.
+    for (; first && asked < items.size() && asked < i + kFetchesInFlight; ++asked) {
+      PathRequest request;
+      request.set_path(items[asked].remote_path);
+      first = exchange_.send(AGENT_GET, request, {}, kAnswerDeadline);
+    }
+    if (i >= asked || exchange_.broken()) break;
+    Status got = fetch_one(items[i]);
+    if (!got && first) first = std::move(got);
   }
-  if (written && ::rename(temporary.c_str(), local_path.c_str()) == 0) return {};
-  Error error = written ? system_error(Errc::kResource, "rename " + temporary)
-                        : Error{Errc::kResource, temporary + ": " + written.error().message, ""};
-  ::unlink(temporary.c_str());
-  return exchange_.named(std::move(error));
+  return first;
 }
 
 }  // namespace paddle::remote

@@ -18,10 +18,11 @@ class FileSync {
   explicit FileSync(Exchange& exchange) : exchange_(exchange) {}
 
   Result<std::vector<FileEntry>> list(const std::string& folder);
-  Status fetch(const std::string& remote_path, const std::string& local_path);
+  Status fetch(const std::vector<FetchItem>& items);
 
  private:
-  Status receive_file(const wire::agent::PathRequest& request, int fd, Status& written);
+  Status fetch_one(const FetchItem& item);
+  Status receive_file(const std::string& path, int fd, Status& written);
 
   Exchange& exchange_;
 };

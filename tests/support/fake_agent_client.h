@@ -81,9 +81,11 @@ class FakeAgentClient final : public AgentClient {
     return entries;
   }
 
-  Status fetch(const std::string& remote_path, const std::string& local_path) override {
+  using AgentClient::fetch;
+  Status fetch(const std::vector<FetchItem>& items) override {
     const std::lock_guard lock(fake_.mutex);
-    std::ofstream(local_path, std::ios::binary) << fake_.files[remote_path];
+    for (const FetchItem& item : items)
+      std::ofstream(item.local_path, std::ios::binary) << fake_.files[item.remote_path];
     return {};
   }
 

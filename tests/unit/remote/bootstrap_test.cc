@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "engine/base/version.h"
 #include "proto/agent.pb.h"
 #include "proto/frame_stream.h"
 #include "tests/unit/remote/agent_fixture.h"
@@ -134,6 +135,16 @@ TEST_F(AgentTest, OtherArchitectureIsNamedBeforeAnythingIsPushed) {
   EXPECT_EQ(refused.error().code, Errc::kVersion);
   EXPECT_TRUE(refused.error().message.starts_with("sparc64, this paddlectl carries "))
       << refused.error().message;
+  EXPECT_EQ(launcher.commands.size(), 2U) << "is the agent there? what is this machine?";
+  for (const std::string& command : launcher.commands)
+    EXPECT_EQ(command.find("mkdir"), std::string::npos) << command;
+}
+
+TEST_F(AgentTest, APreparedNodeIsServedByOneCommand) {
+  connect_agent();
+  ScriptedLauncher launcher("Welcome!\nPADDLECTL-AGENT " + std::string(kProgramVersion) + "\n");
+  const auto started = bootstrap(launcher, node_, options_, soon());
+  ASSERT_TRUE(started) << started.error().message;
   EXPECT_EQ(launcher.commands.size(), 1U);
 }
 

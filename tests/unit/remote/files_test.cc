@@ -63,6 +63,31 @@ TEST_F(AgentTest, PushSendsOnlyWhatDiffers) {
   EXPECT_EQ(agent->list("nowhere")->size(), 0U);
 }
 
+TEST_F(AgentTest, ManyFilesComeInOneStreamAndAnErrorLeavesItUsable) {
+  auto agent = connect_agent();
+  std::vector<PushItem> items;
+  std::vector<FetchItem> wanted;
+  for (int i = 0; i < 40; ++i) {
+    const std::string name = "file-" + std::to_string(i);
+    std::string content(static_cast<std::size_t>(i) * 40'000, static_cast<char>('a' + i % 26));
+    content += name;
+    items.push_back({write_file(folder_ + "/" + name, content), "jobs/a/" + name});
+    wanted.push_back({"jobs/a/" + name, folder_ + "/got-" + name});
+  }
+  ASSERT_TRUE(push(*agent, items));
+  ASSERT_TRUE(agent->fetch(wanted));
+  for (std::size_t i = 0; i < items.size(); ++i)
+    ASSERT_EQ(file_content(wanted[i].local_path), file_content(items[i].local_path)) << i;
+  wanted[2].remote_path = "jobs/a/nowhere";
+  wanted[3].local_path = folder_ + "/no/such/folder";
+  for (const FetchItem& item : wanted) std::filesystem::remove(item.local_path);
+  const auto missing = agent->fetch(wanted);
+  ASSERT_FALSE(missing);
+  EXPECT_NE(missing.error().message.find("nowhere"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(wanted[2].local_path));
+  EXPECT_TRUE(agent->facts()) << "the answers on their way were read";
+}
+
 TEST_F(AgentTest, HostilePathsAreRefusedAndTheAgentGoesOn) {
   auto agent = connect_agent();
   const std::string local = write_file(folder_ + "/a", "hostile");
