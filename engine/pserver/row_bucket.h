@@ -2,6 +2,10 @@
 // their numbers.
 #pragma once
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -44,10 +48,21 @@ struct alignas(64) RowBucket {
   // Slots whose first hash bits are these, as bits.
   std::uint32_t candidates(std::uint64_t hash) const {
     const auto word = static_cast<std::uint32_t>(hash);
+#ifdef __SSE2__
+    const __m128i wanted = _mm_set1_epi32(static_cast<int>(word));
+    const auto match = [&](__m128i four) {
+      return static_cast<std::uint32_t>(
+          _mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(four, wanted))));
+    };
+    const std::uint32_t found =
+        match(_mm_load_si128(reinterpret_cast<const __m128i*>(words.data()))) |
+        match(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(words.data() + 4))) << 4U;
+#else
     const auto match = [&](std::uint32_t slot) {
       return static_cast<std::uint32_t>(words[slot] == word) << slot;
     };
     const std::uint32_t found = match(0) | match(1) | match(2) | match(3) | match(4) | match(5);
+#endif
     return found & ((1U << count()) - 1);
   }
 };

@@ -11,6 +11,7 @@
 // fewer the numbers are small and the rest of the hash stands above them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "engine/base/rng.h"
 #include "engine/pserver/memory_region.h"
 #include "engine/pserver/row_bucket.h"
+#include "engine/pserver/touch.h"
 
 namespace paddle::pserver {
 
@@ -49,7 +51,12 @@ class RowIndex {
     const std::uint64_t old_home = scale(hash, old_buckets_);
     return old_home < boundary_ ? old_home : new_home;
   }
-  void prefetch(std::uint64_t bucket) const { __builtin_prefetch(&table()[bucket], 0, 3); }
+  void touch_home(std::uint64_t home) const { touch(&table()[home]); }
+  // The first buckets where an id may lie that is not in its home.
+  void touch_behind(std::uint64_t home) const {
+    const std::uint32_t reach = std::min(table()[home].reach(), kTouchedBehindMax);
+    for (std::uint32_t i = 1; i <= reach; ++i) touch(&table()[home + i]);
+  }
   // The id's number or kNone.
   std::uint32_t find_at(std::uint64_t home, std::uint64_t hash) const {
     const std::uint32_t number = find_home(home, hash);
@@ -104,6 +111,7 @@ class RowIndex {
   void scan(std::uint64_t from, std::uint64_t wanted, std::vector<Entry>& entries) const;
 
  private:
+  static constexpr std::uint32_t kTouchedBehindMax = 4;
   static constexpr std::uint64_t kSpread = 0x9e3779b97f4a7c15ULL;
   static constexpr unsigned kSmallNumberBits = RowBucket::kLowBits - 32;
   static constexpr std::uint32_t kSmallNumberMask = (1U << kSmallNumberBits) - 1;

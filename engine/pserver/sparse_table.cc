@@ -2,18 +2,17 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include <fmt/format.h>
 
 #include "engine/param/parameter_set.h"
+#include "engine/pserver/touch.h"
 
 namespace paddle::pserver {
 namespace {
 
-constexpr std::size_t kAhead = 40;  // ids whose memory is on its way: its latency, not the next
 constexpr std::size_t kLineFloats = 16;
-constexpr std::size_t kPrefetchLinesMax = 8;  // of a row; the hardware follows from there
+constexpr std::size_t kLinesTouchedMax = 8;  // of a row; the hardware follows from there
 // Below, an unused part of a huge page would weigh more a row than translation costs.
 constexpr std::uint64_t kSmallPageRows = 2U << 20U;
 
@@ -23,26 +22,9 @@ constexpr std::uint64_t kRowsMin = 1024;
 // The same for a few bytes a row, whose small pages are few.
 constexpr std::uint64_t kSmallPageMarks = 16U << 20U;
 
-std::size_t lines_of(std::size_t floats) {
-  return std::min((floats + kLineFloats - 1) / kLineFloats, kPrefetchLinesMax);
-}
-
-// Rows whose lines are on their way, so that together they stay in the cache.
-std::size_t rows_ahead(std::size_t floats) {
-  return std::max<std::size_t>(8, kAhead / lines_of(floats));
-}
-
 std::size_t huge_from(std::uint64_t bytes_per_row, std::uint64_t rows = kSmallPageRows) {
   const std::uint64_t bytes = rows * bytes_per_row;
   return bytes / MemoryRegion::kHugePageBytes * MemoryRegion::kHugePageBytes;
-}
-
-// In line: a call for every row costs more than its bytes.
-void copy_row(const float* from, std::size_t width, float* to) {
-  constexpr std::size_t kStep = 4;
-  std::size_t i = 0;
-  for (; i + kStep <= width; i += kStep) std::memcpy(to + i, from + i, kStep * sizeof(float));
-  for (; i < width; ++i) to[i] = from[i];
 }
 
 // Stays at its largest value: so many updates count as infinitely many.
@@ -96,11 +78,13 @@ std::uint64_t SparseTable::bytes() const {
   return bytes + entry_.bytes();
 }
 
-void SparseTable::prefetch_row(std::uint32_t number, std::size_t floats) const {
-  if (number == RowIndex::kNone) return;
-  const float* const data = row_data(number);
-  for (std::size_t i = 0; i < lines_of(floats); ++i)
-    __builtin_prefetch(data + i * kLineFloats, 0, 3);
+void SparseTable::touch_rows(std::span<const std::uint32_t> numbers, std::size_t floats) const {
+  const std::size_t most = std::min(floats, kLinesTouchedMax * kLineFloats);
+  for (const std::uint32_t number : numbers) {
+    if (number == RowIndex::kNone) continue;
+    const float* const data = row_data(number);
+    for (std::size_t i = 0; i < most; i += kLineFloats) touch(data + i);
+  }
 }
 
 // Step by step over a block, which is faster than id by id: a wrong guess of a branch in one step
@@ -110,16 +94,14 @@ void SparseTable::find(std::span<const std::uint64_t> ids, Block& block) const {
     block.hashes[i] = RowIndex::hash_of(ids[i]);
     block.homes[i] = index_.home(block.hashes[i]);
   }
-  for (std::size_t i = 0; i < std::min(kAhead, ids.size()); ++i) index_.prefetch(block.homes[i]);
+  for (std::size_t i = 0; i < ids.size(); ++i) index_.touch_home(block.homes[i]);
   std::size_t far = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (i + kAhead < ids.size()) index_.prefetch(block.homes[i + kAhead]);
     block.numbers[i] = index_.find_home(block.homes[i], block.hashes[i]);
     block.far[far] = static_cast<std::uint16_t>(i);
-    if (block.numbers[i] != RowIndex::kNone || !index_.goes_behind(block.homes[i])) continue;
-    index_.prefetch(block.homes[i] + 1);
-    ++far;
+    far += block.numbers[i] == RowIndex::kNone && index_.goes_behind(block.homes[i]) ? 1 : 0;
   }
+  for (std::size_t i = 0; i < far; ++i) index_.touch_behind(block.homes[block.far[i]]);
   for (std::size_t i = 0; i < far; ++i) {
     const std::size_t at = block.far[i];
     block.numbers[at] = index_.find_behind(block.homes[at], block.hashes[at]);
@@ -144,16 +126,12 @@ void SparseTable::read_plane(std::size_t plane, std::span<const std::uint64_t> i
     const auto part = ids.subspan(begin, std::min(kBlock, ids.size() - begin));
     find(part, block);
     float* at = to.data() + begin * width_;
-    const std::size_t ahead = rows_ahead(width_);
-    for (std::size_t i = 0; i < std::min(ahead, part.size()); ++i) {
-      prefetch_row(block.numbers[i], width_);
-    }
+    touch_rows(std::span(block.numbers).first(part.size()), width_);
     for (std::size_t i = 0; i < part.size(); ++i, at += width_) {
-      if (i + ahead < part.size()) prefetch_row(block.numbers[i + ahead], width_);
       if (block.numbers[i] == RowIndex::kNone) {
         fill_absent(part[i], {at, width_});
       } else {
-        copy_row(row_data(block.numbers[i]) + plane * width_, width_, at);
+        std::copy_n(row_data(block.numbers[i]) + plane * width_, width_, at);
       }
     }
   }
@@ -212,12 +190,8 @@ void SparseTable::apply(float learning_rate, std::span<const std::uint64_t> ids,
     for (std::size_t i = 0; evicts() && i < part.size(); ++i) {
       if (block.numbers[i] != RowIndex::kNone) recency_.touch(block.numbers[i]);
     }
-    const std::size_t ahead = rows_ahead(row_floats_);
-    for (std::size_t i = 0; i < std::min(ahead, part.size()); ++i) {
-      prefetch_row(block.numbers[i], row_floats_);
-    }
+    touch_rows(std::span(block.numbers).first(part.size()), row_floats_);
     for (std::size_t i = 0; i < part.size(); ++i) {
-      if (i + ahead < part.size()) prefetch_row(block.numbers[i + ahead], row_floats_);
       const float* const gradient = gradients.data() + (begin + i) * push_width();
       const float* const notes = gradient + width_;
       std::uint32_t number = block.numbers[i];

@@ -96,7 +96,8 @@ class SparseTable {
 
  private:
   static constexpr std::uint64_t kRowOverheadBytes = 16;
-  static constexpr std::size_t kBlock = 512;  // ids that go through the steps together
+  static constexpr std::size_t kBlock =
+      512;  // ids that go through the steps together, in a cache's worth of lines
   struct Block {
     std::array<std::uint64_t, kBlock> hashes;
     std::array<std::uint64_t, kBlock> homes;
@@ -114,7 +115,8 @@ class SparseTable {
   }
   // Plane 0 is the values, 1..state_width the state.
   void read_plane(std::size_t plane, std::span<const std::uint64_t> ids, std::span<float> to) const;
-  void prefetch_row(std::uint32_t number, std::size_t floats) const;
+  // The first `floats` of the rows that have a number.
+  void touch_rows(std::span<const std::uint32_t> numbers, std::size_t floats) const;
   void find(std::span<const std::uint64_t> ids, Block& block) const;
   std::uint32_t create(std::uint64_t home, std::uint64_t hash, std::uint64_t id);
   std::uint32_t evict();
