@@ -17,7 +17,7 @@ constexpr std::uint64_t kSpare = 512;
 // From here on a bucket's place and the stored bits tell the whole hash.
 constexpr std::uint64_t kPlaceTellsFrom = 1U << 17U;
 constexpr std::uint64_t kMovesPerInsert = 3;  // homes; the growing ends long before the next one
-constexpr std::uint64_t kHomesPerMove = 128;  // their buckets stay in the cache
+constexpr std::uint64_t kHomesPerMove = 256;  // their buckets stay in the cache
 // The last homes move at once, so that old places and new ones are always far apart.
 constexpr std::uint64_t kHomesInLastMove = 1024;
 static_assert(kHomesInLastMove / kGrowthShare > 2 * RowBucket::kReachMax);
@@ -120,17 +120,6 @@ void RowIndex::set_number(RowBucket& bucket, std::uint32_t slot, std::uint64_t h
   bucket.numbers[slot] = number | (static_cast<std::uint32_t>(hash >> 32U) & ~number_mask_);
 }
 
-std::uint32_t RowIndex::find_behind(std::uint64_t home, std::uint64_t hash) const {
-  const std::uint32_t reach = table()[home].reach();
-  for (std::uint32_t i = 1; i <= std::min(reach, RowBucket::kReachMax); ++i) {
-    const std::uint32_t number = find_in(table()[home + i], hash);
-    if (number != kNone) return number;
-  }
-  if (reach < RowBucket::kReachStash) return kNone;
-  const auto found = stash_.find(hash);
-  return found == stash_.end() ? kNone : found->second;
-}
-
 void RowIndex::insert_at(std::uint64_t home, std::uint64_t hash, std::uint32_t number) {
   RowBucket& first = table()[home];
   ++size_;
@@ -149,18 +138,24 @@ void RowIndex::insert_at(std::uint64_t home, std::uint64_t hash, std::uint32_t n
   first.set_reach(RowBucket::kReachStash);
 }
 
-std::uint64_t RowIndex::hash_at(std::uint64_t at, std::uint32_t slot) const {
-  const RowBucket& bucket = table()[at];
-  const std::uint64_t low = bucket.low(slot);
-  if (number_mask_ == kSmallNumberMask) {
-    const std::uint64_t rest = bucket.numbers[slot] & ~kSmallNumberMask;
-    return low | rest << 32U;
+std::uint32_t RowIndex::find_behind(std::uint64_t home, std::uint64_t hash) const {
+  const std::uint32_t reach = table()[home].reach();
+  for (std::uint32_t i = 1; i <= std::min(reach, RowBucket::kReachMax); ++i) {
+    const std::uint32_t number = find_in(table()[home + i], hash);
+    if (number != kNone) return number;
   }
+  if (reach < RowBucket::kReachStash) return kNone;
+  const auto found = stash_.find(hash);
+  return found == stash_.end() ? kNone : found->second;
+}
+
+std::uint64_t RowIndex::first_hash(std::uint64_t at) const {
   const bool is_old = at < boundary_ + RowBucket::kReachMax + 1 && boundary_ > 0;
-  // The first hash that may lie here.
-  const std::uint64_t base =
-      (at - std::min<std::uint64_t>(at, RowBucket::kReachMax)) * (is_old ? old_width_ : width_);
-  return base + ((low - base) & RowBucket::kLowMask);
+  return (at - std::min<std::uint64_t>(at, RowBucket::kReachMax)) * (is_old ? old_width_ : width_);
+}
+
+std::uint64_t RowIndex::hash_at(std::uint64_t at, std::uint32_t slot) const {
+  return hash_in(table()[at], slot, first_hash(at));
 }
 
 RowIndex::Place RowIndex::place_of(std::uint64_t home, std::uint64_t hash) const {
@@ -218,28 +213,33 @@ void RowIndex::move_homes() {
   bool has_stashed = false;
   for (std::uint64_t at = begin; at <= last; ++at) {
     RowBucket& bucket = table()[at];
-    // What the next move reads and writes.
-    __builtin_prefetch(&bucket - std::min(begin, kHomesPerMove), 1, 2);
-    __builtin_prefetch(&table()[(at - std::min(begin, kHomesPerMove)) * buckets_ / old_buckets_], 1,
-                       2);
     if (at < boundary_ && bucket.meta != 0) {
       has_stashed = has_stashed || bucket.reach() == RowBucket::kReachStash;
       last = std::max(last, at + std::min(bucket.reach(), RowBucket::kReachMax));
       bucket.set_reach(0);
     }
-    for (std::uint32_t slot = bucket.count(); slot-- > 0;) {
-      const std::uint64_t hash = hash_at(at, slot);
-      const std::uint64_t home = scale(hash, old_buckets_);
+    const std::uint64_t first = first_hash(at);
+    const bool has_others = at < begin + RowBucket::kReachMax || at >= boundary_;
+    std::uint32_t kept = 0;
+    for (std::uint32_t slot = 0; slot < bucket.count(); ++slot) {
+      const Moved moved{hash_in(bucket, slot, first), number_of(bucket, slot)};
       // Others are passed by from below, or wait for their own move.
-      if (home < begin || home >= boundary_) continue;
-      moving_.push_back({hash, number_of(bucket, slot)});
-      remove_slot(bucket, slot);
+      const std::uint64_t home = has_others ? scale(moved.hash, old_buckets_) : begin;
+      if (home >= begin && home < boundary_) {
+        moving_.push_back(moved);
+      } else {
+        bucket.set_low(kept, moved.hash);
+        bucket.numbers[kept++] = bucket.numbers[slot];
+      }
     }
+    size_ -= bucket.count() - kept;
+    bucket.set_count(kept);
   }
   if (has_stashed) take_stashed(begin, boundary_);
   boundary_ = begin;
-  for (const Moved& moved : moving_)
+  for (const Moved& moved : moving_) {
     insert_at(scale(moved.hash, buckets_), moved.hash, moved.number);
+  }
 }
 
 void RowIndex::assign(std::uint64_t id, std::uint32_t number) {

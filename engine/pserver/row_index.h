@@ -145,6 +145,15 @@ class RowIndex {
   };
   // Of an id that is present.
   Place place_of(std::uint64_t home, std::uint64_t hash) const;
+  // The first hash that may lie in a bucket.
+  std::uint64_t first_hash(std::uint64_t at) const;
+  std::uint64_t hash_in(const RowBucket& bucket, std::uint32_t slot, std::uint64_t first) const {
+    const std::uint64_t low = bucket.low(slot);
+    if (number_mask_ == kSmallNumberMask) {
+      return low | static_cast<std::uint64_t>(bucket.numbers[slot] & ~kSmallNumberMask) << 32U;
+    }
+    return first + ((low - first) & RowBucket::kLowMask);
+  }
   // The whole hash of what lies there.
   std::uint64_t hash_at(std::uint64_t at, std::uint32_t slot) const;
   void remove_slot(RowBucket& bucket, std::uint32_t slot);
