@@ -40,6 +40,9 @@ target_compile_definitions(toml_header INTERFACE TOML_HEADER_ONLY=1)
 
 add_library(asio INTERFACE)
 target_include_directories(asio SYSTEM INTERFACE ${ASIO_INCLUDE_DIR})
+# Aligned allocation is said aloud: Asio would look at which headers came before it, and frees with free() in one file what
+# another took from operator new.
 target_compile_definitions(asio INTERFACE ASIO_STANDALONE ASIO_SEPARATE_COMPILATION ASIO_NO_DEPRECATED
+                           ASIO_HAS_STD_ALIGNED_ALLOC=1
                            $<$<BOOL:${PADDLE_TSAN}>:ASIO_DISABLE_FENCED_BLOCK>)
 target_link_libraries(asio INTERFACE Threads::Threads)
