@@ -266,8 +266,10 @@ Result<PassTotals> ParameterClientImpl::finish_pass(const Tally& tally) {
       table.shrunk += status.shrunk();
     }
     if (i == 0) {
-      (&lanes == &dense_ ? totals.dense : totals.sparse) = {
-          finished.pushes(), finished.batches(), {finished.lags().begin(), finished.lags().end()}};
+      PushCounts& counts = &lanes == &dense_ ? totals.dense : totals.sparse;
+      counts.pushes = finished.pushes();
+      counts.batches = finished.batches();
+      counts.lags.assign(finished.lags().begin(), finished.lags().end());
     }
     if (&lanes != &primary || i != 0) return {};
     totals.samples = finished.samples();
