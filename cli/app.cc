@@ -49,6 +49,15 @@ void add_options(CLI::App& app, const std::string& name, CommandOptions& options
     app.add_option("--cluster", options.cluster,
                    "cluster file; default: the one `up` used in this directory");
   }
+  if (name == "trust") {
+    app.add_option("host", options.host,
+                   "a host as ssh knows it, or a node of the cluster; default: every node");
+    app.add_option("--on", options.on, "only these nodes and groups: gpu,node[01-04],!node02");
+    app.add_option("--fingerprint", options.fingerprints,
+                   "trust only a key with this fingerprint (repeatable)")
+        ->allow_extra_args(false);
+    app.add_flag("--yes", options.yes, "trust whatever is shown; only on a network you trust");
+  }
   if (name == "train" || name == "plan") {
     app.add_option("workspace", options.workspace, "folder with job.toml; default: this one");
     app.add_option("--trainers", options.trainers,
@@ -66,7 +75,7 @@ void add_options(CLI::App& app, const std::string& name, CommandOptions& options
     app.add_flag("--detach", options.detach, "return when the trainers run");
   } else if (name == "report") {
     app.add_option("job", options.job, "the job; default: the latest");
-  } else if (name != "up" && name != "teardown" && name != "plan") {
+  } else if (name != "up" && name != "teardown" && name != "plan" && name != "trust") {
     app.add_option("--job", options.job, "the job; default: the latest");
   }
   if (name == "train" || name == "attach" || name == "fetch" || name == "report") {

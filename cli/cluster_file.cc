@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -16,6 +17,7 @@ namespace {
 using config::TomlTable;
 
 constexpr std::int64_t kPortMax = 65535;
+constexpr const char* kNameHint = "use letters, digits, '.', '-' and '_'";
 constexpr std::int64_t kPortsOfOnePserverMax = 64;
 
 // What [ssh] and the top level give to every node that does not say otherwise.
@@ -23,7 +25,7 @@ struct Defaults {
   std::string workdir;
   std::uint16_t port = kDefaultPort;
   std::uint16_t ssh_port = 0;
-  std::string user, identity, jump, known_hosts;
+  std::string user, identity, jump, known_hosts, directory;
 };
 
 // A name becomes a folder on nodes and a part of messages.
@@ -72,6 +74,31 @@ void read_roles(TomlTable& table, ClusterNode& node) {
     table.fail("roles", "a node needs at least one role");
 }
 
+void read_groups(TomlTable& table, ClusterNode& node) {
+  if (!table.has("groups")) return;
+  node.groups = table.strings("groups");
+  for (const std::string& group : node.groups) {
+    if (!is_plain_name(group)) {
+      table.fail("groups", fmt::format("'{}' cannot be a group's name", group), kNameHint);
+    } else if (group == kAllNodes) {
+      table.fail("groups", "every node is in group 'all'", "remove it");
+    }
+  }
+}
+
+// --on takes a name for a node or for a group.
+void check_group_names(TomlTable& top, const ClusterSpec& cluster) {
+  std::set<std::string_view> nodes;
+  for (const ClusterNode& node : cluster.nodes) nodes.insert(node.spec.name);
+  for (const ClusterNode& node : cluster.nodes) {
+    for (const std::string& group : node.groups) {
+      if (nodes.contains(group))
+        top.fail("node", fmt::format("'{}' is the name of a node and of a group", group));
+    }
+    if (node.spec.name == kAllNodes) top.fail("node", "'all' is the name of every node together");
+  }
+}
+
 // The names a [[node]] table stands for: hosts, or name and count of local nodes.
 std::vector<std::string> node_names(TomlTable& table, bool local, std::vector<std::string>& hosts) {
   const std::string name = table.string("name");
@@ -114,6 +141,7 @@ void read_node(TomlTable& table, const Defaults& defaults, ClusterSpec& cluster)
   const auto names = node_names(table, node.spec.local, hosts);
   const auto addresses = expand(table, "address");
   read_roles(table, node);
+  read_groups(table, node);
   node.port = static_cast<std::uint16_t>(table.integer("port", defaults.port, 1, kPortMax));
   if (node.port + cluster.block() > kPortMax)
     table.fail("port", "the ports of a pserver end above 65535");
@@ -123,6 +151,7 @@ void read_node(TomlTable& table, const Defaults& defaults, ClusterSpec& cluster)
   node.spec.identity = table.string("identity", defaults.identity);
   node.spec.jump = table.string("jump", defaults.jump);
   node.spec.known_hosts = table.string("known_hosts", defaults.known_hosts);
+  node.spec.ssh_directory = defaults.directory;
   const std::string workdir = read_workdir(table, defaults.workdir);
   if (addresses.size() > 1 && addresses.size() != names.size()) {
     table.fail("address", fmt::format("{} addresses for {} nodes", addresses.size(), names.size()));
@@ -137,8 +166,7 @@ void read_node(TomlTable& table, const Defaults& defaults, ClusterSpec& cluster)
     node.spec.name = names[i];
     if (!is_plain_name(node.spec.name)) {
       table.fail(node.spec.local || table.has("name") ? "name" : "host",
-                 fmt::format("'{}' cannot be a node's name", node.spec.name),
-                 "use letters, digits, '.', '-' and '_'");
+                 fmt::format("'{}' cannot be a node's name", node.spec.name), kNameHint);
       return;
     }
     if (!node.spec.local) node.spec.host = hosts[i];
@@ -166,8 +194,7 @@ Result<ClusterSpec> read_tables(TomlTable top, const std::string& file) {
   cluster.file = file;
   cluster.name = top.string("name", "cluster");
   if (!is_plain_name(cluster.name)) {
-    top.fail("name", "a cluster's name is a folder on every node",
-             "use letters, digits, '.', '-' and '_'");
+    top.fail("name", "a cluster's name is a folder on every node", kNameHint);
   }
   Defaults defaults;
   defaults.workdir = read_workdir(top, "~/.paddlectl");
@@ -181,8 +208,10 @@ Result<ClusterSpec> read_tables(TomlTable top, const std::string& file) {
   defaults.identity = ssh.string("identity");
   defaults.jump = ssh.string("jump");
   defaults.known_hosts = ssh.string("known_hosts");
+  defaults.directory = ssh.string("directory");
   defaults.ssh_port = static_cast<std::uint16_t>(ssh.integer("port", 0, 0, kPortMax));
   for (TomlTable& table : top.tables("node")) read_node(table, defaults, cluster);
+  check_group_names(top, cluster);
   if (!top.has("node")) {
     top.fail("node", "no [[node]]", "add at least:\n  [[node]]\n  host = \"server-1\"");
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/result.h"
@@ -11,6 +12,7 @@ namespace paddle::cli {
 
 constexpr std::size_t kClusterNodesMax = 4096;
 constexpr std::uint16_t kDefaultPort = 7164;
+constexpr std::string_view kAllNodes = "all";  // the group that every node is in
 
 struct ClusterNode {
   remote::NodeSpec spec;
@@ -19,6 +21,7 @@ struct ClusterNode {
   bool runs_pserver = true;
   bool runs_trainer = true;
   std::uint16_t port = kDefaultPort;  // first port of its first pserver
+  std::vector<std::string> groups;    // names for --on; no node has one of them
 };
 
 struct ClusterSpec {

@@ -4,12 +4,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "cli/console.h"
 #include "engine/base/clock.h"
 #include "engine/base/result.h"
 #include "remote/agent_client.h"
+#include "remote/ssh_known_hosts.h"
 
 namespace paddle::cli {
 
@@ -26,6 +29,10 @@ struct Context {
   std::string engine;                          // local path of the `paddle` binary
   std::string directory;                       // the current directory, absolute
   std::string hash_cache = {};                 // file for remote::HashCache; "": none
+  // One line from the person at the terminal; nothing without one. secret: not echoed.
+  std::function<std::optional<std::string>(std::string_view question, bool secret)> ask = {};
+  // Called from several threads at once.
+  std::function<Result<remote::ShownHostKey>(const remote::NodeSpec&)> host_key = {};
 };
 
 }  // namespace paddle::cli

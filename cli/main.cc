@@ -12,6 +12,7 @@
 #include <iostream>
 
 #include "cli/app.h"
+#include "cli/terminal.h"
 
 namespace {
 
@@ -92,6 +93,12 @@ int main(int argc, char** argv) {
       },
       (here / "paddle").string(),
       std::filesystem::current_path(error).string(),
-      hash_cache_file()};
+      hash_cache_file(),
+      [](std::string_view question, bool secret) {
+        return paddle::cli::ask_on_terminal(question, secret, g_wake_pipe[0]);
+      },
+      [&](const paddle::remote::NodeSpec& node) {
+        return paddle::remote::ask_host_key(node, clock.now() + kConnectDeadline);
+      }};
   return paddle::cli::run_app(context, std::vector<std::string>(argv + 1, argv + argc));
 }

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "engine/base/text.h"
@@ -20,12 +22,7 @@ struct Transport {
 // A TCP connection that the jump host makes for us, carried in a channel of our own session to it.
 Result<Transport> connect_through(const NodeSpec& node, const SshTarget& target,
                                   TimePoint deadline) {
-  PADDLE_TRY(const JumpHost jump, parse_jump(node.jump));
-  NodeSpec bastion = node;
-  bastion.jump.clear();
-  bastion.host = jump.host;
-  bastion.user = jump.user;
-  bastion.ssh_port = jump.port;
+  PADDLE_TRY(const NodeSpec bastion, bastion_of(node));
   PADDLE_TRY(SshConnection connection, open_session(bastion, deadline));
   PADDLE_TRY(const std::shared_ptr<SshPump> pump, SshPump::start(std::move(connection)));
   PADDLE_TRY(Channel channel, pump->open({"", target.host, target.port}, deadline));
@@ -55,20 +52,36 @@ Status handshake(ssh_session session, const SshTarget& target) {
 
 }  // namespace
 
-Result<SshConnection> open_session(const NodeSpec& node, TimePoint deadline) {
-  SshConnection connection;
-  connection.session.reset(ssh_new());
-  ssh_session session = connection.session.get();
+Result<NodeSpec> bastion_of(const NodeSpec& node) {
+  const std::size_t comma = node.jump.rfind(',');
+  const bool last = comma == node.jump.npos;
+  if (std::ranges::count(node.jump, ',') >= static_cast<std::ptrdiff_t>(kBastionsMax))
+    return Error{Errc::kUsage, fmt::format("over {} jump hosts", kBastionsMax), ""};
+  PADDLE_TRY(const JumpHost jump, parse_jump(last ? node.jump : node.jump.substr(comma + 1)));
+  NodeSpec bastion = node;
+  bastion.name = jump.host;
+  bastion.jump = last ? "" : node.jump.substr(0, comma);
+  bastion.host = jump.host;
+  bastion.user = jump.user;
+  bastion.ssh_port = jump.port;
+  return bastion;
+}
+
+Result<UnverifiedConnection> shake_hands(const NodeSpec& node, TimePoint deadline) {
+  UnverifiedConnection made;
+  made.connection.session.reset(ssh_new());
+  ssh_session session = made.connection.session.get();
   if (session == nullptr) return Error{Errc::kResource, "libssh: out of memory", ""};
-  PADDLE_TRY(const SshTarget target, apply_options(session, node));
-  connection.label = target.label();
+  PADDLE_TRY(made.target, apply_options(session, node));
+  const SshTarget& target = made.target;
+  made.connection.label = target.label();
   PADDLE_TRY_STATUS(set_deadline(session, deadline));
   if (!target.proxy_command || !node.jump.empty()) {
     PADDLE_TRY(Transport transport, connect_transport(node, target, deadline));
     if (::fcntl(transport.fd.get(), F_SETFL, O_NONBLOCK) != 0) {
       return system_error(Errc::kResource, "fcntl");
     }
-    connection.transport = std::move(transport.keep_alive);
+    made.connection.transport = std::move(transport.keep_alive);
     PADDLE_TRY_STATUS(set_deadline(session, deadline));
     const socket_t fd = transport.fd.release();  // of libssh once ssh_connect has it, which is next
     ssh_options_set(session, SSH_OPTIONS_FD, &fd);
@@ -78,11 +91,17 @@ Result<SshConnection> open_session(const NodeSpec& node, TimePoint deadline) {
     return std::move(status).error().with("ProxyCommand or ProxyJump of " + target.directory +
                                           "/config");
   }
-  PADDLE_TRY_STATUS(check_host_key(session, target));
-  if (Status status = authenticate(session, target, deadline); !status) {
-    return std::move(status).error().with(target.label());
+  return made;
+}
+
+Result<SshConnection> open_session(const NodeSpec& node, TimePoint deadline) {
+  PADDLE_TRY(UnverifiedConnection made, shake_hands(node, deadline));
+  ssh_session session = made.connection.session.get();
+  PADDLE_TRY_STATUS(check_host_key(session, made.target));
+  if (Status status = authenticate(session, made.target, deadline); !status) {
+    return std::move(status).error().with(made.target.label());
   }
-  return connection;
+  return std::move(made.connection);
 }
 
 }  // namespace paddle::remote

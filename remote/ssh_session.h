@@ -8,6 +8,17 @@
 
 namespace paddle::remote {
 
+// A session whose host key was not looked at yet: nothing of ours may be sent on it.
+struct UnverifiedConnection {
+  SshConnection connection;
+  SshTarget target;
+};
+Result<UnverifiedConnection> shake_hands(const NodeSpec& node, TimePoint deadline);
+
+// The bastion right before the node, itself behind those before it. kUsage for a bad jump.
+constexpr std::size_t kBastionsMax = 8;
+Result<NodeSpec> bastion_of(const NodeSpec& node);
+
 // Connects, checks the host key, authenticates: kUnreachable and kAuth name host and port, kUsage a
 // refused name.
 Result<SshConnection> open_session(const NodeSpec& node, TimePoint deadline);

@@ -22,7 +22,6 @@ namespace paddle::remote {
 namespace {
 
 constexpr const char* kSystemKnownHosts = "/etc/ssh/ssh_known_hosts";
-constexpr std::size_t kKnownHostsBytesMax = 16U << 20U;
 constexpr Duration kAgentPatience = std::chrono::seconds(2);
 constexpr const char* kNoAgent = "/dev/null";  // not a socket: libssh finds no agent
 
@@ -42,7 +41,7 @@ Result<KeyHandle> server_key(ssh_session session) {
   return Error{Errc::kAuth, "the server showed no host key", ""};
 }
 
-// "ED25519 SHA256:base64" as OpenSSH prints it, so that it can be compared by eye.
+// "ssh-ed25519 SHA256:base64", the latter as OpenSSH prints it, so that it can be compared by eye.
 Result<std::string> fingerprint_of(ssh_key key) {
   unsigned char* hash = nullptr;
   std::size_t size = 0;
@@ -161,27 +160,28 @@ bool is_revoked(ssh_key key, const std::string& known_hosts) {
 
 }  // namespace
 
-Status check_host_key(ssh_session session, const SshTarget& target) {
+Result<std::string> host_fingerprint(ssh_session session) {
+  PADDLE_TRY(const KeyHandle key, server_key(session));
+  return fingerprint_of(key.get());
+}
+
+Result<bool> host_is_known(ssh_session session, const SshTarget& target) {
   const ssh_known_hosts_e state = ssh_session_is_known_server(session);
   PADDLE_TRY(const KeyHandle key, server_key(session));
+  PADDLE_TRY(const std::string fingerprint, fingerprint_of(key.get()));
   for (const std::string& file : {target.known_hosts, std::string(kSystemKnownHosts)}) {
     if (!is_revoked(key.get(), file)) continue;
-    PADDLE_TRY(const std::string fingerprint, fingerprint_of(key.get()));
     return Error{Errc::kAuth,
                  fmt::format("{} shows the host key {}, which is revoked in {}", target.label(),
                              fingerprint, file),
                  "whoever runs the machine must give it a new host key"};
   }
-  if (state == SSH_KNOWN_HOSTS_OK) return {};
-  PADDLE_TRY(const std::string fingerprint, fingerprint_of(key.get()));
   switch (state) {
+    case SSH_KNOWN_HOSTS_OK:
+      return true;
     case SSH_KNOWN_HOSTS_UNKNOWN:
     case SSH_KNOWN_HOSTS_NOT_FOUND:
-      return Error{Errc::kAuth,
-                   fmt::format("{} is not in {}; it shows the host key {}", target.label(),
-                               target.known_hosts, fingerprint),
-                   fmt::format("check it, then: ssh-keyscan -p {} {} >> {}", target.port,
-                               target.host, target.known_hosts)};
+      return false;
     case SSH_KNOWN_HOSTS_CHANGED:
     case SSH_KNOWN_HOSTS_OTHER:
       return Error{
@@ -195,9 +195,20 @@ Status check_host_key(ssh_session session, const SshTarget& target) {
     default:
       return Error{Errc::kAuth,
                    fmt::format("the host key of {} ({}) cannot be checked: {}", target.label(),
-                               fingerprint, ssh_get_error(session)),
+                               fingerprint, escape_control(ssh_get_error(session))),
                    fmt::format("is {} readable and well formed?", target.known_hosts)};
   }
+}
+
+Status check_host_key(ssh_session session, const SshTarget& target) {
+  PADDLE_TRY(const bool known, host_is_known(session, target));
+  if (known) return {};
+  PADDLE_TRY(const std::string fingerprint, host_fingerprint(session));
+  return Error{Errc::kAuth,
+               fmt::format("{} is not in {}; it shows the host key {}", target.label(),
+                           target.known_hosts, fingerprint),
+               "compare it with what the machine itself says, then: paddlectl trust --cluster "
+               "<cluster file>"};
 }
 
 Status authenticate(ssh_session session, const SshTarget& target, TimePoint deadline) {

@@ -2,6 +2,8 @@
 // passwords.
 #pragma once
 
+#include <string>
+
 #include <libssh/libssh.h>
 
 #include "engine/base/clock.h"
@@ -9,6 +11,14 @@
 #include "remote/ssh_config.h"
 
 namespace paddle::remote {
+
+constexpr std::size_t kKnownHostsBytesMax = 16U << 20U;
+
+// "ssh-ed25519 SHA256:base64" of the key that the server showed.
+Result<std::string> host_fingerprint(ssh_session session);
+
+// Whether known_hosts has the server's key. kAuth when it is changed or revoked, or cannot be told.
+Result<bool> host_is_known(ssh_session session, const SshTarget& target);
 
 // kAuth with the SHA256 fingerprint when the key is unknown (the hint says how to add it), changed
 // or revoked (always refused).

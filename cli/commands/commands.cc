@@ -5,11 +5,16 @@
 namespace paddle::cli {
 
 std::span<const Command> all_commands() {
-  static constexpr std::array<Command, 12> kCommands = {{
+  static constexpr std::array<Command, 13> kCommands = {{
       {"up", "reach, check and prepare every node of a cluster",
        "  paddlectl up clusters/local.toml\n"
        "  paddlectl up lab.toml --json",
        run_up},
+      {"trust", "show the host keys of nodes that are not known yet and, once asked, accept them",
+       "  paddlectl trust --cluster lab.toml\n"
+       "  paddlectl trust gpu-1.lab --fingerprint SHA256:uNiVztksCsDhcc0u9e8BrQXvUpQcK...\n"
+       "  paddlectl trust --on rack1 --yes",
+       run_trust},
       {"train",
        "push a workspace, start pservers and trainers, follow them, bring the results home",
        "  paddlectl train --trainers 4 --pservers 2 templates/word2vec\n"

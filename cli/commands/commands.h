@@ -24,6 +24,10 @@ struct CommandOptions {
   bool dry_run = false;
   bool follow = false;
   bool keep_data = false;
+  std::string on;    // which nodes, as cli/node_selection.h has it; "": all
+  std::string host;  // of trust
+  std::vector<std::string> fingerprints;
+  bool yes = false;
   std::string node, role;
   std::int64_t tail = -1;  // lines; -1: all, or the last 20 with --follow
   std::string since;       // "10m", "2026-01-31T12:00:00Z"; "": no matter
@@ -34,6 +38,7 @@ struct CommandOptions {
 
 // Each prints its result; an error is printed by the caller and its code is the exit code.
 Status run_up(Context& context, const CommandOptions& options);
+Status run_trust(Context& context, const CommandOptions& options);
 Status run_plan(Context& context, const CommandOptions& options);
 Status run_train(Context& context, const CommandOptions& options);
 Status run_attach(Context& context, const CommandOptions& options);

@@ -170,6 +170,40 @@ TEST_F(SshClusterTest, AChangedHostKeyIsRefusedByNameAndFingerprint) {
   expect_clean_nodes();
 }
 
+TEST_F(SshClusterTest, TrustAddsOnlyKeysThatSomeoneNamed) {
+  for (const std::size_t node : {0, 1}) {
+    ASSERT_TRUE(replace_file(sshd(node).known_hosts(), as_bytes("")));
+  }
+  const auto known = [&](std::size_t node) {
+    return TemporaryFolder::read(sshd(node).known_hosts());
+  };
+  const auto trust = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"trust", "--cluster", "cluster.toml"});
+    return run(more);
+  };
+  const Outcome unasked = trust({});
+  EXPECT_EQ(unasked.code, 5) << unasked.output;
+  EXPECT_PRED2(contains, unasked.output, "this is no terminal");
+  const Outcome wrong = trust({"--fingerprint", "SHA256:AAAA"});
+  EXPECT_EQ(wrong.code, 5) << wrong.output;
+  EXPECT_EQ(known(0) + known(1), "");
+  EXPECT_EQ(trust({"--on", "delta"}).code, 2);
+
+  const auto at = unasked.output.find("SHA256:", unasked.output.find(kAddresses[0]));
+  ASSERT_NE(at, std::string::npos) << unasked.output;
+  const std::string fingerprint = unasked.output.substr(at, unasked.output.find('\n', at) - at);
+  const Outcome one = trust({"alpha", "--fingerprint", fingerprint});
+  EXPECT_EQ(one.code, 0) << one.output;
+  EXPECT_PRED2(contains, known(0), kAddresses[0]);
+  EXPECT_EQ(known(1), "");
+  const Outcome rest = trust({"--on", "!alpha", "--yes"});
+  EXPECT_EQ(rest.code, 0) << rest.output;
+  EXPECT_EQ(count_of(rest.output, "added"), 1U) << rest.output;
+  EXPECT_PRED2(contains, known(1), kAddresses[1]);
+  EXPECT_EQ(run({"up", "cluster.toml"}).code, 0);
+  EXPECT_EQ(run({"teardown"}).code, 0);
+}
+
 TEST_F(SshClusterTest, ATakenPortIsNamedAndNothingIsStarted) {
   const Outcome up = run({"up", "cluster.toml"});
   ASSERT_EQ(up.code, 0) << up.output;

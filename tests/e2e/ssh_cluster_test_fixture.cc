@@ -85,7 +85,11 @@ void SshClusterTest::SetUp() {
     if (all_free) port_ = static_cast<std::uint16_t>(base);
   }
   ASSERT_NE(port_, 0) << "no free ports";
-  write_cluster();
+  write_cluster("", [&](std::size_t i) {
+    return fmt::format("host = \"{}\"\nssh_port = {}\nidentity = \"{}\"\nknown_hosts = \"{}\"\n",
+                       kAddresses[i], sshds_[i]->port(), sshds_[i]->identity(),
+                       sshds_[i]->known_hosts());
+  });
   write_job();
 }
 
@@ -99,15 +103,13 @@ void SshClusterTest::TearDown() {
   EXPECT_TRUE(none_left) << list(processes());
 }
 
-void SshClusterTest::write_cluster() const {
-  std::string text =
-      fmt::format("name = \"lab\"\nport = {}\nports_num = 1\nports_num_for_sparse = 1\n", port_);
+void SshClusterTest::write_cluster(const std::string& head,
+                                   const std::function<std::string(std::size_t)>& reach) const {
+  std::string text = fmt::format(
+      "name = \"lab\"\nport = {}\nports_num = 1\nports_num_for_sparse = 1\n{}", port_, head);
   for (std::size_t i = 0; i < kNodes.size(); ++i) {
-    text += fmt::format(
-        "\n[[node]]\nname = \"{}\"\nhost = \"{}\"\naddress = \"{}\"\nssh_port = {}\n"
-        "identity = \"{}\"\nknown_hosts = \"{}\"\nworkdir = \"{}\"\n",
-        kNodes[i], kAddresses[i], kAddresses[i], sshds_[i]->port(), sshds_[i]->identity(),
-        sshds_[i]->known_hosts(), workdir(i));
+    text += fmt::format("\n[[node]]\nname = \"{}\"\naddress = \"{}\"\nworkdir = \"{}\"\n{}",
+                        kNodes[i], kAddresses[i], workdir(i), reach(i));
   }
   user_.write("cluster.toml", text);
 }
@@ -162,7 +164,7 @@ Process SshClusterTest::begin(const std::vector<std::string>& arguments) {
   std::vector<std::string> command = {"/usr/bin/env", "--chdir=" + user_.path(), PADDLECTL_BINARY};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return Process(std::move(command), user_file(fmt::format("printed-{}", commands_++)),
-                 {"PATH=/usr/bin:/bin"});
+                 environment_);
 }
 
 Outcome SshClusterTest::run(const std::vector<std::string>& arguments) {

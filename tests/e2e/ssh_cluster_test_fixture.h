@@ -48,6 +48,13 @@ class SshClusterTest : public ::testing::Test {
   std::string workdir(std::size_t node) const { return nodes_.path() + "/" + kNodes[node]; }
   std::uint16_t port() const { return port_; }
   Sshd& sshd(std::size_t node) { return *sshds_[node]; }
+  void write_user_file(const std::string& name, const std::string& text) const {
+    user_.write(name, text);
+  }
+  // cluster.toml with `head` before the nodes and, of each, its name, address and workdir and what
+  // `reach` says.
+  void write_cluster(const std::string& head,
+                     const std::function<std::string(std::size_t)>& reach) const;
   // Many more examples than training reads while a test looks at it.
   void write_long_data() const;
 
@@ -63,8 +70,9 @@ class SshClusterTest : public ::testing::Test {
                          std::chrono::milliseconds deadline = kDeadline);
   static UniqueFd listen_on(const char* address, std::uint16_t port);
 
+  std::vector<std::string> environment_ = {"PATH=/usr/bin:/bin"};  // of paddlectl
+
  private:
-  void write_cluster() const;
   void write_job() const;
 
   TemporaryFolder nodes_;  // what is below it is paddlectl's

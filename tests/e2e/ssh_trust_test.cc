@@ -4,6 +4,7 @@
 
 #include "engine/base/bytes.h"
 #include "remote/ssh_config.h"
+#include "remote/ssh_known_hosts.h"
 #include "tests/e2e/ssh_fixture.h"
 #include "tests/support/process.h"
 
@@ -29,10 +30,7 @@ TEST_F(SshTrustTest, RefusesAnUnknownHostKeyAndShowsItsFingerprint) {
             std::string::npos)
       << error.message;
   EXPECT_NE(error.message.find("node-0"), std::string::npos);
-  EXPECT_NE(error.hint.find(fmt::format("ssh-keyscan -p {} {} >> {}", sshd_->port(),
-                                        sshd_->address(), sshd_->known_hosts())),
-            std::string::npos)
-      << error.hint;
+  EXPECT_NE(error.hint.find("paddlectl trust"), std::string::npos) << error.hint;
   const std::string log = sshd_->log_with("[preauth]");
   EXPECT_NE(log.find("[preauth]"), std::string::npos) << log;
   EXPECT_EQ(log.find("Accepted"), std::string::npos) << "no key was offered";
@@ -57,7 +55,7 @@ TEST_F(SshTrustTest, RefusesAChangedHostKey) {
             std::string::npos)
       << error.message;
   EXPECT_NE(error.message.find(sshd_->known_hosts()), std::string::npos);
-  EXPECT_EQ(error.hint.find("ssh-keyscan"), std::string::npos) << "not a thing to wave through";
+  EXPECT_EQ(error.hint.find("trust"), std::string::npos) << "not a thing to wave through";
 }
 
 TEST_F(SshTrustTest, RefusesAWrongKeyAndNamesWhatWasTried) {
@@ -267,6 +265,82 @@ TEST_F(SshTrustTest, RefusesHostileNamesBeforeConnecting) {
   for (const char* jump : {"-J", "a;b", "u@h@x", "host:0", "host:99999", "host:22x", "$(id):22"}) {
     node_.jump = jump;
     EXPECT_EQ(refusal().code, Errc::kUsage) << jump;
+  }
+}
+
+TEST_F(SshTrustTest, ShowsAKeyWithoutLoggingInAndAddsItOnceAsked) {
+  for (const bool hashed : {false, true}) {
+    write(sshd_->known_hosts(), "other.host ssh-ed25519 AAAA");  // with no end of line
+    if (hashed) {
+      write(sshd_->known_hosts(),
+            "|1|c2FsdHNhbHRzYWx0c2FsdHNhbHQ=|aGFzaGhhc2hoYXNoaGFzaGhhc2g= k A\n");
+    }
+    const auto before = *read_file(sshd_->known_hosts());
+    const auto shown = ask_host_key(node_, within(seconds(20)));
+    ASSERT_TRUE(shown) << shown.error().message;
+    EXPECT_FALSE(shown->known);
+    EXPECT_EQ(shown->fingerprint, "ssh-ed25519 " + fingerprint_of(sshd_->folder() + "/host_key.pub",
+                                                              sshd_->folder() + "/print"));
+    EXPECT_EQ(*read_file(sshd_->known_hosts()), before) << "asking adds nothing";
+    ASSERT_TRUE(add_host_key(*shown));
+    const std::string after = *read_file(sshd_->known_hosts());
+    EXPECT_TRUE(after.starts_with(before)) << after;
+    EXPECT_EQ(after.find(sshd_->address()) == after.npos, hashed) << after;
+    // ssh-keygen is the independent reader of the file.
+    EXPECT_EQ(*test::run_program({"/usr/bin/ssh-keygen", "-F",
+                                  fmt::format("[{}]:{}", sshd_->address(), sshd_->port()), "-f",
+                                  sshd_->known_hosts()}),
+              0);
+    EXPECT_TRUE(ask_host_key(node_, within(seconds(20)))->known);
+    const auto launcher = make_ssh_launcher(node_, within(seconds(20)));
+    EXPECT_TRUE(launcher) << launcher.error().message;
+  }
+}
+
+TEST_F(SshTrustTest, NeverOffersToTrustAChangedKey) {
+  const std::string other = sshd_->folder() + "/other_key";
+  ASSERT_TRUE(test::make_key(other));
+  write(sshd_->known_hosts(),
+        fmt::format("[{}]:{} {}", sshd_->address(), sshd_->port(), *read_file(other + ".pub")));
+  const auto shown = ask_host_key(node_, within(seconds(20)));
+  ASSERT_FALSE(shown);
+  EXPECT_EQ(shown.error().code, Errc::kAuth);
+}
+
+TEST_F(SshTrustTest, MakesTheFolderOfAMissingKnownHostsFile) {
+  node_.known_hosts = sshd_->folder() + "/new/known_hosts";
+  const auto shown = ask_host_key(node_, within(seconds(20)));
+  ASSERT_TRUE(shown) << shown.error().message;
+  ASSERT_TRUE(add_host_key(*shown));
+  EXPECT_TRUE(make_ssh_launcher(node_, within(seconds(20))));
+  EXPECT_EQ(std::filesystem::status(sshd_->folder() + "/new").permissions(),
+            std::filesystem::perms::owner_all);
+}
+
+TEST_F(SshTrustTest, GoesThroughTwoBastionsAndChecksEveryKey) {
+  auto outer = Sshd::start("127.0.0.3");
+  auto inner = Sshd::start("127.0.0.4");
+  ASSERT_TRUE(outer && inner);
+  node_.jump = fmt::format("{}:{},{}:{}", (*outer)->address(), (*outer)->port(),
+                           (*inner)->address(), (*inner)->port());
+  std::string known = *read_file(node_.known_hosts);
+  for (Sshd* const bastion : {outer->get(), inner->get()}) {
+    write(bastion->folder() + "/authorized_keys", *read_file(sshd_->identity() + ".pub"));
+    const Error error = refusal();
+    EXPECT_EQ(error.code, Errc::kAuth) << "this bastion's key is not known yet";
+    EXPECT_NE(error.message.find(bastion->address()), std::string::npos) << error.message;
+    write(node_.known_hosts, known += *read_file(bastion->known_hosts()));
+  }
+  const auto path = path_to(node_);
+  ASSERT_TRUE(path);
+  ASSERT_EQ(path->size(), 3U);
+  EXPECT_EQ((*path)[0].host, (*outer)->address());
+  EXPECT_EQ((*path)[1].host, (*inner)->address());
+  auto launcher = make_ssh_launcher(node_, within(seconds(20)));
+  ASSERT_TRUE(launcher) << launcher.error().message;
+  for (Sshd* const bastion : {outer->get(), inner->get()}) {
+    EXPECT_NE(bastion->log_with("Accepted publickey").find("Accepted publickey"),
+              std::string::npos);
   }
 }
 

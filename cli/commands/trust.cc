@@ -1,0 +1,153 @@
+// paddlectl trust: shows host keys that are not known yet and, once asked, writes them down.
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "cli/commands/commands.h"
+#include "cli/current_cluster.h"
+#include "cli/json.h"
+#include "cli/node_selection.h"
+#include "cli/parallel.h"
+
+namespace paddle::cli {
+namespace {
+
+struct Asked {
+  remote::NodeSpec node;
+  std::optional<Result<remote::ShownHostKey>> shown;
+  bool added = false;
+
+  bool is_new() const { return *shown && !(*shown)->known; }
+};
+
+bool same_way(const remote::NodeSpec& a, const remote::NodeSpec& b) {
+  return a.host == b.host && a.ssh_port == b.ssh_port && a.jump == b.jump &&
+         a.known_hosts == b.known_hosts && a.ssh_directory == b.ssh_directory;
+}
+
+// Stage n holds what is reached through n bastions: those must be trusted before it can be asked.
+Result<std::vector<std::vector<Asked>>> stages_of(const std::vector<remote::NodeSpec>& nodes) {
+  std::vector<std::vector<Asked>> stages;
+  for (const remote::NodeSpec& node : nodes) {
+    if (node.local) continue;
+    PADDLE_TRY(const auto path, remote::path_to(node));
+    if (stages.size() < path.size()) stages.resize(path.size());
+    for (std::size_t i = 0; i < path.size(); ++i) {
+      if (std::ranges::none_of(stages[i], [&](auto& a) { return same_way(a.node, path[i]); }))
+        stages[i].push_back({path[i], {}});
+    }
+  }
+  return stages;
+}
+
+// A host as ssh knows it, or a node of the cluster, then reached as the cluster file says.
+Result<std::vector<remote::NodeSpec>> nodes_asked_for(Context& context,
+                                                      const CommandOptions& options) {
+  auto cluster = choose_cluster(context.directory, options.cluster);
+  std::vector<remote::NodeSpec> nodes;
+  if (!options.host.empty()) {
+    if (!options.on.empty())
+      return Error{Errc::kUsage, "both a host and --on", "name the host, or nodes of a cluster"};
+    for (const ClusterNode& node : cluster ? cluster->nodes : std::vector<ClusterNode>()) {
+      if (node.spec.name == options.host || node.spec.host == options.host)
+        nodes.push_back(node.spec);
+    }
+    if (nodes.empty() && !cluster && !options.cluster.empty()) return std::move(cluster).error();
+    if (!nodes.empty()) return nodes;
+    remote::NodeSpec node;
+    node.name = node.host = options.host;
+    return std::vector<remote::NodeSpec>{node};
+  }
+  if (!cluster) return std::move(cluster).error();
+  PADDLE_TRY(const auto chosen, select_nodes(*cluster, options.on));
+  for (const std::size_t i : chosen) nodes.push_back(cluster->nodes[i].spec);
+  return nodes;
+}
+
+// "ssh-ed25519 SHA256:..." is meant by "SHA256:..." too.
+bool is_named(const remote::ShownHostKey& key, const std::vector<std::string>& fingerprints) {
+  return std::ranges::any_of(fingerprints, [&](const std::string& fingerprint) {
+    return key.fingerprint == fingerprint || key.fingerprint.ends_with(" " + fingerprint);
+  });
+}
+
+// Whether the keys that are not known yet may be added.
+Status confirm(Context& context, const CommandOptions& options,
+               const std::vector<const Asked*>& unknown) {
+  for (const Asked* asked : unknown) {
+    const remote::ShownHostKey& key = **asked->shown;
+    context.console.note(
+        fmt::format("{} ({}) shows {}", asked->node.name, key.label, key.fingerprint));
+    if (!options.fingerprints.empty() && !is_named(key, options.fingerprints)) {
+      return Error{Errc::kAuth,
+                   fmt::format("{} shows {}, which is not the fingerprint given", key.label,
+                               key.fingerprint),
+                   "nothing was trusted; ask whoever runs the machine"};
+    }
+  }
+  if (options.yes || !options.fingerprints.empty()) return {};
+  constexpr const char* kHint =
+      "compare them with what the machines say (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub), "
+      "then give --fingerprint SHA256:..., or --yes for all of them";
+  const auto answer =
+      context.ask
+          ? context.ask(
+                fmt::format("trust {}? Type yes: ", counted(unknown.size(), "new host key")), false)
+          : std::nullopt;
+  if (!answer) return Error{Errc::kAuth, "nobody to ask: this is no terminal", kHint};
+  if (*answer == "yes") return {};
+  return Error{Errc::kAuth, "not trusted, as you say", kHint};
+}
+
+Status trust_stage(Context& context, const CommandOptions& options, std::vector<Asked>& stage) {
+  for_each_parallel(stage.size(), [&](std::size_t i) {
+    stage[i].shown.emplace(context.host_key(stage[i].node));
+  });
+  std::vector<const Asked*> unknown;
+  for (const Asked& asked : stage) {
+    if (asked.is_new()) unknown.push_back(&asked);
+  }
+  if (unknown.empty()) return {};
+  PADDLE_TRY_STATUS(confirm(context, options, unknown));
+  for (Asked& asked : stage) {
+    if (!asked.is_new()) continue;
+    PADDLE_TRY_STATUS(remote::add_host_key(**asked.shown));
+    asked.added = true;
+  }
+  return {};
+}
+
+}  // namespace
+
+Status run_trust(Context& context, const CommandOptions& options) {
+  PADDLE_TRY(const auto nodes, nodes_asked_for(context, options));
+  PADDLE_TRY(auto stages, stages_of(nodes));
+  Table table{
+      {{"node", "node"}, {"address", "address"}, {"host key", "host_key"}, {"state", "state"}}, {}};
+  std::optional<Error> first;
+  for (auto& stage : stages) {
+    if (const Status done = trust_stage(context, options, stage); !done) return done.error();
+    for (const Asked& asked : stage) {
+      if (!*asked.shown) {
+        if (!first) {
+          first = asked.shown->error();
+        } else {
+          first->message += "\n" + asked.shown->error().message;
+        }
+        table.rows.push_back({text_cell(asked.node.name), text_cell(asked.node.host), empty_cell(),
+                              text_cell("FAILED")});
+        continue;
+      }
+      const remote::ShownHostKey& key = **asked.shown;
+      table.rows.push_back({text_cell(asked.node.name), text_cell(key.label),
+                            text_cell(key.fingerprint),
+                            text_cell(asked.added ? "added" : "known")});
+    }
+  }
+  context.console.table(table);
+  if (first) return *std::move(first);
+  return {};
+}
+
+}  // namespace paddle::cli
