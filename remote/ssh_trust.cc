@@ -1,13 +1,10 @@
 #include "remote/ssh_trust.h"
 
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
-#include <span>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -17,12 +14,14 @@
 
 #include "engine/base/fd.h"
 #include "engine/base/text.h"
+#include "remote/ssh_agent_relay.h"
 
 namespace paddle::remote {
 namespace {
 
 constexpr const char* kSystemKnownHosts = "/etc/ssh/ssh_known_hosts";
-constexpr Duration kAgentPatience = std::chrono::seconds(2);
+constexpr Duration kAgentPatience = std::chrono::seconds(2);      // for its list of keys
+constexpr Duration kSignaturePatience = std::chrono::seconds(8);  // someone may have to touch a key
 constexpr const char* kNoAgent = "/dev/null";  // not a socket: libssh finds no agent
 
 // As known_hosts names it: the port only where it is not 22.
@@ -100,31 +99,16 @@ Result<Attempt> try_file(ssh_session session, const std::string& path, TimePoint
   return outcome(session, ssh_userauth_publickey(session, nullptr, key->get()));
 }
 
-// libssh waits for an agent without a deadline, so one is asked for its keys here first.
-bool agent_answers(const char* path, TimePoint deadline) {
-  constexpr std::byte kRequestIdentities[] = {std::byte{0}, std::byte{0}, std::byte{0},
-                                              std::byte{1}, std::byte{11}};
-  sockaddr_un where{};
-  where.sun_family = AF_UNIX;
-  const std::string_view name = path;
-  if (name.size() >= sizeof where.sun_path) return false;
-  name.copy(where.sun_path, name.size());
-  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd || ::connect(fd.get(), reinterpret_cast<sockaddr*>(&where), sizeof where) != 0) {
-    return false;
-  }
-  std::byte first{};
-  return write_all(fd.get(), kRequestIdentities, deadline) &&
-         read_exact(fd.get(), std::span(&first, 1), deadline);
-}
-
 // Every key of ssh-agent, then every IdentityFile of the config, then the default keys. `tried`
 // collects what an error has to name.
 Result<Attempt> try_all(ssh_session session, const SshTarget& target, TimePoint deadline,
                         std::vector<std::string>& tried) {
+  std::unique_ptr<SshAgentRelay> relay;
   if (const char* const agent = std::getenv("SSH_AUTH_SOCK"); agent != nullptr && *agent != '\0') {
     if (agent_answers(agent, std::min(deadline, SteadyClock().now() + kAgentPatience))) {
-      tried.emplace_back("the keys of ssh-agent");
+      PADDLE_TRY(relay, SshAgentRelay::start(
+                            agent, std::min(deadline, SteadyClock().now() + kSignaturePatience)));
+      ssh_set_agent_socket(session, relay->release_socket());
     } else {
       tried.push_back(fmt::format("ssh-agent (no answer at {})", escape_control(agent)));
       ssh_options_set(session, SSH_OPTIONS_IDENTITY_AGENT, kNoAgent);
@@ -132,6 +116,10 @@ Result<Attempt> try_all(ssh_session session, const SshTarget& target, TimePoint 
   }
   PADDLE_TRY_STATUS(set_deadline(session, deadline));
   const int answer = ssh_userauth_publickey_auto(session, nullptr, nullptr);
+  if (relay) {
+    tried.emplace_back(relay->gave_up() ? "ssh-agent (it lists keys and signs with none)"
+                                        : "the keys of ssh-agent");
+  }
   if (::access((target.directory + "/config").c_str(), R_OK) == 0) {
     tried.push_back(fmt::format("every IdentityFile of {}/config", target.directory));
   }
