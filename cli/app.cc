@@ -26,6 +26,7 @@ constexpr const char* kExitCodes =
     "6 data, 7 resource (port, disk, memory), 130 interrupted.";
 constexpr std::uint32_t kProcessesMax = 4096;
 constexpr std::uint32_t kTailLinesMax = 1000000;
+constexpr std::uint32_t kTimeoutSecondsMax = 7 * 24 * 3600;
 
 // CLI11's own range check names no valid value for what is no number at all.
 CLI::Validator whole_number(std::uint32_t min, std::uint32_t max) {
@@ -38,6 +39,27 @@ CLI::Validator whole_number(std::uint32_t min, std::uint32_t max) {
             return fmt::format("'{}' is not a whole number from {} to {}", text, min, max);
           },
           "", ""};
+}
+
+void add_node_options(CLI::App& app, const std::string& name, CommandOptions& options) {
+  app.add_option("--on", options.on,
+                 "only these nodes and groups: gpu,node[01-04],!node02; default: all");
+  app.add_option("--parallel", options.parallel, "nodes at a time; default: 32")
+      ->check(whole_number(1, kProcessesMax));
+  if (name == "put") {
+    app.add_option("files", options.command,
+                   "files or folders here, then the path on the nodes: absolute or from $HOME");
+  } else if (name == "get") {
+    app.add_option("paths", options.command,
+                   "the path on the nodes, absolute or from $HOME, then the folder here");
+  } else {
+    app.add_option("command", options.command,
+                   "after --: the program and its arguments, which no shell touches");
+    app.add_option("--shell", options.shell, "one text for each node's /bin/sh instead");
+    app.add_flag("--stream", options.stream, "show output as it comes, each line with its node");
+    app.add_option("--timeout", options.timeout, "end the command after so many seconds")
+        ->check(whole_number(1, kTimeoutSecondsMax));
+  }
 }
 
 void add_options(CLI::App& app, const std::string& name, CommandOptions& options) {
@@ -57,6 +79,10 @@ void add_options(CLI::App& app, const std::string& name, CommandOptions& options
                    "trust only a key with this fingerprint (repeatable)")
         ->allow_extra_args(false);
     app.add_flag("--yes", options.yes, "trust whatever is shown; only on a network you trust");
+  }
+  if (name == "exec" || name == "put" || name == "get") {
+    add_node_options(app, name, options);
+    return;
   }
   if (name == "train" || name == "plan") {
     app.add_option("workspace", options.workspace, "folder with job.toml; default: this one");
@@ -184,7 +210,14 @@ int run_app(Context& context, std::vector<std::string> arguments) {
   }
   app.require_subcommand(0, 1);
   const std::vector<std::string> given = arguments;
+  std::vector<std::string> after_dashes;
   try {
+    // What follows -- is a command for the nodes, whatever it looks like.
+    const auto dashes = std::ranges::find(arguments, "--");
+    if (dashes != arguments.end()) {
+      after_dashes.assign(dashes + 1, arguments.end());
+      arguments.erase(dashes, arguments.end());
+    }
     std::ranges::reverse(arguments);  // CLI11 takes its vector from the back
     app.parse(arguments);
   } catch (const CLI::CallForHelp&) {
@@ -210,6 +243,7 @@ int run_app(Context& context, std::vector<std::string> arguments) {
     context.console.raw(app.help());
     return static_cast<int>(Errc::kUsage);
   }
+  options.command.insert(options.command.end(), after_dashes.begin(), after_dashes.end());
   const auto done = commands.at(chosen.front())->run(context, options);
   return done ? 0 : report(context, done.error());
 }

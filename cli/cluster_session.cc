@@ -65,6 +65,24 @@ ClusterSession ClusterSession::find_all(Context& context, const ClusterSpec& clu
   return session;
 }
 
+Status ClusterSession::visit(Context& context, std::size_t at_once,
+                             const std::function<Status(Member&)>& work) {
+  const auto visit_one = [&](std::size_t i) {
+    Member& member = members_[i];
+    if (context.interrupted()) {
+      member.error = Error{Errc::kInterrupted,
+                           fmt::format("node {}: left out after Ctrl-C", member.spec.name), ""};
+      return;
+    }
+    connect_member(context, member, true);
+    if (!member.client) return;
+    if (auto done = work(member); !done) member.error = std::move(done).error();
+    member.client.reset();
+  };
+  for_each_parallel(members_.size(), visit_one, at_once);
+  return all_well();
+}
+
 void ClusterSession::connect(Context& context, bool create) {
   std::vector<Member*> missing;
   for (Member& member : members_) {

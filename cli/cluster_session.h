@@ -44,6 +44,15 @@ class ClusterSession {
   static ClusterSession open_all(Context& context, const ClusterSpec& cluster);
   static ClusterSession find_all(Context& context, const ClusterSpec& cluster);
 
+  // Reaches no node before visit().
+  static ClusterSession unconnected(const ClusterSpec& cluster,
+                                    const std::vector<std::size_t>& nodes) {
+    return of(cluster, nodes);
+  }
+  // Reaches each node (preparing it where it must), calls work and leaves it again, at most
+  // `at_once` nodes at a time; none after Ctrl-C. Errors as of each().
+  Status visit(Context& context, std::size_t at_once, const std::function<Status(Member&)>& work);
+
   std::vector<Member>& members() { return members_; }
   Member* find_node(std::size_t node);
   std::size_t unreachable() const;

@@ -7,6 +7,7 @@
 #include "proto/frame_stream.h"
 #include "remote/agent_exchange.h"
 #include "remote/bootstrap.h"
+#include "remote/command_run.h"
 #include "remote/file_push.h"
 #include "remote/file_sync.h"
 
@@ -97,9 +98,20 @@ class FramedAgentClient final : public AgentClient {
               Duration grace) override;
   Result<LogChunk> read_log(const std::string& path, std::uint64_t offset, std::uint32_t max_bytes,
                             std::int64_t since_unix_ms) override;
+  Result<CommandEnd> run(const CommandSpec& command, const CommandOutput& output,
+                         const std::function<bool()>& interrupted) override {
+    return run_command(exchange_, command, output, interrupted);
+  }
+  Result<CopyStats> export_to(const std::string& inside, const std::string& outside) override {
+    return copy(inside, outside, false);
+  }
+  Result<CopyStats> import_from(const std::string& outside, const std::string& inside) override {
+    return copy(inside, outside, true);
+  }
   Result<TeardownReport> teardown(bool keep_data) override;
 
  private:
+  Result<CopyStats> copy(const std::string& inside, const std::string& outside, bool bring_in);
   Result<NodeStatus> ask(const std::string& job, bool usage);
 
   NodeSpec node_;
@@ -205,6 +217,16 @@ Result<LogChunk> FramedAgentClient::read_log(const std::string& path, std::uint6
   LogChunk chunk{std::string(as_text(frame.tail)), reply.next_offset(), reply.size(), {}};
   for (const auto& time : reply.times()) chunk.times.push_back({time.offset(), time.unix_ms()});
   return chunk;
+}
+
+Result<CopyStats> FramedAgentClient::copy(const std::string& inside, const std::string& outside,
+                                          bool bring_in) {
+  CopyRequest request;
+  request.set_inside(inside);
+  request.set_outside(outside);
+  request.set_bring_in(bring_in);
+  PADDLE_TRY(const auto reply, exchange_.call<CopyReply>(AGENT_COPY, request, kDiskDeadline));
+  return CopyStats{reply.files(), reply.bytes()};
 }
 
 Result<TeardownReport> FramedAgentClient::teardown(bool keep_data) {

@@ -76,7 +76,7 @@ struct ProcessStatus {
   int exit_code = 0;  // kExited
   int signal = 0;     // kKilled
   std::int64_t started_unix_ms = 0, ended_unix_ms = 0;
-  bool stopped = false;  // it ended because we asked it to
+  bool stopped = false;                // it ended because we asked it to
   std::optional<Usage> usage;          // of AgentClient::status
   std::vector<std::string> arguments;  // likewise
 };
@@ -127,6 +127,25 @@ struct TeardownReport {
   std::vector<std::string> remaining;  // what could not be removed, and why
 };
 
+// A command that ends with the channel, for `paddlectl exec`.
+struct CommandSpec {
+  std::vector<std::string> arguments;  // argv: no shell sees it
+  Duration timeout{};                  // zero: none; then SIGTERM, SIGKILL after a grace
+};
+struct CommandEnd {
+  int exit_code = 0;
+  int signal = 0;  // 0: exited
+  bool timed_out = false;
+};
+// What it wrote, as it came: untrusted bytes.
+using CommandOutput = std::function<void(std::string_view text, bool is_stderr)>;
+
+struct CopyStats {
+  std::uint64_t files = 0, bytes = 0;
+};
+
+constexpr Duration kInterruptedEvery = std::chrono::milliseconds(100);
+
 class AgentClient {
  public:
   virtual ~AgentClient() = default;
@@ -162,6 +181,16 @@ class AgentClient {
   // since_unix_ms: and nothing known to be written before it; 0: whatever is there.
   virtual Result<LogChunk> read_log(const std::string& path, std::uint64_t offset,
                                     std::uint32_t max_bytes, std::int64_t since_unix_ms = 0) = 0;
+
+  // Runs it in a session of its own, in $HOME with an empty stdin; `interrupted` (asked every
+  // kInterruptedEvery) ends it and all of that session, and so does the end of this client.
+  virtual Result<CommandEnd> run(const CommandSpec& command, const CommandOutput& output,
+                                 const std::function<bool()>& interrupted) = 0;
+  // Between our folder and the rest of the node; `outside` may be relative to $HOME. export_to puts
+  // every entry of the folder `inside` into the folder `outside`, or one file at that name when no
+  // folder is there and no '/' ends it. import_from makes the new folder `inside` with `outside`.
+  virtual Result<CopyStats> export_to(const std::string& inside, const std::string& outside) = 0;
+  virtual Result<CopyStats> import_from(const std::string& outside, const std::string& inside) = 0;
 
   // Ends every process of ours below root and removes root itself. The agent exits afterwards.
   virtual Result<TeardownReport> teardown(bool keep_data) = 0;

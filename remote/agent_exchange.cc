@@ -1,5 +1,7 @@
 #include "remote/agent_exchange.h"
 
+#include <poll.h>
+
 #include "engine/base/text.h"
 #include "proto/frame_stream.h"
 
@@ -45,6 +47,13 @@ Status Exchange::send(wire::agent::AgentKind kind, const google::protobuf::Messa
                           after(deadline));
   if (!sent) return lose(std::move(sent).error());
   return {};
+}
+
+bool Exchange::wait(Duration patience) const {
+  if (broken_) return true;
+  pollfd item{channel_.fd.get(), POLLIN, 0};
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(patience).count();
+  return ::poll(&item, 1, static_cast<int>(ms)) != 0;
 }
 
 Result<Frame> Exchange::receive(wire::agent::AgentKind kind, Duration deadline) {

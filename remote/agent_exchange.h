@@ -23,6 +23,8 @@ class Exchange {
 
   Status send(wire::agent::AgentKind kind, const google::protobuf::MessageLite& head, ByteSpan tail,
               Duration deadline);
+  // Whether a reply begins within `patience`; true also when the channel is of no use any more.
+  bool wait(Duration patience) const;
   // A reply of this kind, or the error that the agent replied.
   Result<Frame> receive(wire::agent::AgentKind kind, Duration deadline);
 

@@ -5,7 +5,7 @@
 namespace paddle::cli {
 
 std::span<const Command> all_commands() {
-  static constexpr std::array<Command, 13> kCommands = {{
+  static constexpr std::array<Command, 16> kCommands = {{
       {"up", "reach, check and prepare every node of a cluster",
        "  paddlectl up clusters/local.toml\n"
        "  paddlectl up lab.toml --json",
@@ -58,6 +58,19 @@ std::span<const Command> all_commands() {
        "  paddlectl teardown\n"
        "  paddlectl teardown --cluster lab.toml --keep-data",
        run_teardown},
+      {"exec", "run a command on nodes; equal results are shown once",
+       "  paddlectl exec -- uname -r\n"
+       "  paddlectl exec --on node[01-04] --shell 'dmesg | tail -3'\n"
+       "  paddlectl exec --stream --timeout 60 -- nvidia-smi",
+       run_exec},
+      {"put", "copy files and folders to nodes",
+       "  paddlectl put hosts.txt data /srv/\n"
+       "  paddlectl put --on node01 model.conf '~/conf/'",
+       run_put},
+      {"get", "copy a file or folder of nodes here, into one folder a node",
+       "  paddlectl get /var/log/syslog logs\n"
+       "  paddlectl get --on node[01-04] '~/results' results",
+       run_get},
       {"version", "the version of paddlectl", "  paddlectl version", run_version},
   }};
   return kCommands;

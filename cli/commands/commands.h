@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/context.h"
+#include "cli/parallel.h"
 #include "engine/base/result.h"
 
 namespace paddle::cli {
@@ -33,7 +34,12 @@ struct CommandOptions {
   std::string since;       // "10m", "2026-01-31T12:00:00Z"; "": no matter
   std::string grep;        // an extended regular expression; "": every line
   bool watch = false;
-  std::string format = "json";  // of metrics: json or prometheus
+  std::string format = "json";       // of metrics: json or prometheus
+  std::vector<std::string> command;  // of exec: argv; of put and get: paths
+  std::string shell;                 // of exec: for the node's /bin/sh, in place of command
+  bool stream = false;
+  std::uint32_t timeout = 0;  // seconds of exec's command; 0: none
+  std::uint32_t parallel = kNodesAtOnce;
 };
 
 // Each prints its result; an error is printed by the caller and its code is the exit code.
@@ -49,6 +55,9 @@ Status run_report(Context& context, const CommandOptions& options);
 Status run_fetch(Context& context, const CommandOptions& options);
 Status run_stop(Context& context, const CommandOptions& options);
 Status run_teardown(Context& context, const CommandOptions& options);
+Status run_exec(Context& context, const CommandOptions& options);
+Status run_put(Context& context, const CommandOptions& options);
+Status run_get(Context& context, const CommandOptions& options);
 Status run_version(Context& context, const CommandOptions& options);
 
 struct Command {

@@ -71,7 +71,7 @@ int serve(const std::string& root_path) {
     header.sequence = sequence;
     return write_frame(output.get(), header, as_bytes(head.SerializeAsString()), tail, deadline());
   };
-  Session session(*root, send);
+  Session session(*root, input.get(), send);
   while (!session.finished()) {
     const auto request = read_frame(input.get(), kAgentPayloadBytesMax, TimePoint::max());
     if (!request && request.error().code == Errc::kUnreachable) return 0;  // the controller left

@@ -2,9 +2,11 @@
 
 #include "engine/base/secret.h"
 #include "proto/content.h"
+#include "remote/agent/command.h"
 #include "remote/agent/files.h"
 #include "remote/agent/host.h"
 #include "remote/agent/log_file.h"
+#include "remote/agent/node_copy.h"
 #include "remote/agent/processes.h"
 #include "remote/agent/usage.h"
 
@@ -78,6 +80,15 @@ Status Session::handle(AgentKind kind, const Frame& request) {
       PADDLE_TRY(const auto wanted, parse<TeardownRequest>(request));
       PADDLE_TRY(const auto reply, teardown(root_, wanted.keep_data()));
       finished_ = true;
+      return send_head(kind, reply);
+    }
+    case AGENT_RUN:
+      return run(request);
+    case AGENT_RUN_END:
+      return {};  // the command had ended by itself
+    case AGENT_COPY: {
+      PADDLE_TRY(const auto copy, parse<CopyRequest>(request));
+      PADDLE_TRY(const auto reply, copy_files(root_, copy));
       return send_head(kind, reply);
     }
     default:
@@ -177,6 +188,13 @@ Status Session::log(const Frame& request) {
     told.set_unix_ms(time.unix_ms);
   }
   return send(AGENT_READ_LOG, 0, reply, part.data);
+}
+
+Status Session::run(const Frame& request) {
+  PADDLE_TRY(const auto command, parse<RunRequest>(request));
+  return run_command(command, input_, [&](const RunReply& reply, ByteSpan output, bool more) {
+    return send(AGENT_RUN, more ? kAgentFlagMore : std::uint16_t{0}, reply, output);
+  });
 }
 
 Status Session::send_head(AgentKind kind, const google::protobuf::MessageLite& head) {

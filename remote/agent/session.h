@@ -15,7 +15,9 @@ class Session {
   using Send = std::function<Status(wire::agent::AgentKind kind, std::uint16_t flags,
                                     const google::protobuf::MessageLite& head, ByteSpan tail)>;
 
-  Session(const Root& root, Send send) : root_(root), send_(std::move(send)), incoming_(root) {}
+  // A request that arrives at `input` while a command runs ends it.
+  Session(const Root& root, int input, Send send)
+      : root_(root), input_(input), send_(std::move(send)), incoming_(root) {}
 
   // Handles a request and sends its replies. An error means that the channel is of no use any more.
   Status on_frame(const Frame& request);
@@ -33,6 +35,7 @@ class Session {
   Status secret(const Frame& request);
   Status processes(const Frame& request);
   Status log(const Frame& request);
+  Status run(const Frame& request);
   Status send_head(wire::agent::AgentKind kind, const google::protobuf::MessageLite& head);
   Status send_empty(wire::agent::AgentKind kind);
   // Like send_, but remembers that a failure is the channel's and not the request's.
@@ -40,6 +43,7 @@ class Session {
               const google::protobuf::MessageLite& head, ByteSpan tail);
 
   const Root& root_;
+  int input_;
   Send send_;
   IncomingPush incoming_;
   bool channel_lost_ = false;

@@ -28,6 +28,7 @@ struct FakeNode {
   bool torn_down = false;
   int torn_down_after = 0;  // so many calls of processes(), by somebody else; 0: never
   int next_pid = 100;
+  std::function<Result<CommandEnd>(const CommandSpec&, const CommandOutput&)> on_run;
   // Called with the lock held when a process starts: may append to its log or end it.
   std::function<void(FakeNode&, ProcessStatus&)> on_start;
 };
@@ -181,6 +182,36 @@ class FakeAgentClient final : public AgentClient {
     if (offset < chunk.size) chunk.data = found->second.substr(offset, max_bytes);
     chunk.next_offset = offset + chunk.data.size();
     return chunk;
+  }
+
+  Result<CommandEnd> run(const CommandSpec& command, const CommandOutput& output,
+                         const std::function<bool()>&) override {
+    if (fake_.on_run) return fake_.on_run(command, output);
+    return CommandEnd{};
+  }
+
+  // What is outside our folder is among the files under its whole name.
+  Result<CopyStats> export_to(const std::string& inside, const std::string& outside) override {
+    const std::lock_guard lock(fake_.mutex);
+    CopyStats stats;
+    const auto files = fake_.files;
+    for (const auto& [path, content] : files) {
+      if (!path.starts_with(inside + "/")) continue;
+      fake_.files[outside + path.substr(inside.size())] = content;
+      ++stats.files;
+      stats.bytes += content.size();
+    }
+    return stats;
+  }
+  Result<CopyStats> import_from(const std::string& outside, const std::string& inside) override {
+    const std::lock_guard lock(fake_.mutex);
+    const auto found = fake_.files.find(outside);
+    if (found == fake_.files.end())
+      return Error{Errc::kFailed, "node " + spec_.name + ": read " + outside + ": no such file",
+                   ""};
+    const std::string content = found->second;
+    fake_.files[inside + outside.substr(outside.rfind('/'))] = content;
+    return CopyStats{1, content.size()};
   }
 
   Result<TeardownReport> teardown(bool) override {

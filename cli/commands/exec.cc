@@ -1,0 +1,192 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "cli/cluster_session.h"
+#include "cli/commands/commands.h"
+#include "cli/current_cluster.h"
+#include "cli/json.h"
+#include "cli/node_selection.h"
+#include "cli/result_groups.h"
+
+namespace paddle::cli {
+namespace {
+
+// Of one node kept until all have ended; --stream keeps nothing.
+constexpr std::size_t kOutputBytesMax = 16U << 20U;
+constexpr std::size_t kLineBytesMax = 64U << 10U;  // a longer one is shown in pieces
+constexpr int kSignalBase = 128;                   // a shell's code of a command ended by a signal
+
+struct NodeRun {
+  std::string out, error;  // what was written; with --stream only a line without its end
+  std::uint64_t dropped = 0;
+  bool ran = false;
+  remote::CommandEnd end;
+
+  int code() const { return end.signal != 0 ? kSignalBase + end.signal : end.exit_code; }
+};
+
+std::string outcome_of(const Member& member, const NodeRun& run) {
+  if (!run.ran) return member.error ? "not run" : "no answer";
+  if (run.end.timed_out) return "timed out";
+  return run.end.signal != 0 ? fmt::format("signal {}", run.end.signal)
+                             : fmt::format("exit {}", run.end.exit_code);
+}
+
+// 0: fine. Nodes that were not reached count with the code of their error.
+int code_of(const Member& member, const NodeRun& run) {
+  if (!run.ran) return static_cast<int>(member.error ? member.error->code : Errc::kUnreachable);
+  return run.end.timed_out ? static_cast<int>(Errc::kUnreachable) : run.code();
+}
+
+// Passes whole lines on with the node's name; the rest waits in `kept`.
+void stream_lines(Context& context, std::size_t index, const std::string& node,
+                  std::string_view text, std::string& kept) {
+  kept += text;
+  std::size_t begin = 0;
+  for (std::size_t end = kept.find('\n'); end != kept.npos; end = kept.find('\n', begin)) {
+    context.console.labelled(index, node, std::string_view(kept).substr(begin, end - begin));
+    begin = end + 1;
+  }
+  kept.erase(0, begin);
+  if (kept.size() < kLineBytesMax) return;
+  context.console.labelled(index, node, kept);
+  kept.clear();
+}
+
+void keep(NodeRun& run, std::string& into, std::string_view text) {
+  const std::size_t used = run.out.size() + run.error.size();
+  const std::size_t room = kOutputBytesMax - std::min(used, kOutputBytesMax);
+  into += text.substr(0, room);
+  run.dropped += text.size() - std::min(text.size(), room);
+}
+
+void show_groups(Context& context, std::vector<Member>& members, const std::vector<NodeRun>& runs) {
+  std::vector<NodeResult> results;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const NodeRun& run = runs[i];
+    if (!run.ran) continue;
+    std::string text = run.out;
+    if (!text.empty() && !run.error.empty() && text.back() != '\n') text += '\n';
+    text += run.error;
+    if (run.dropped > 0) text += fmt::format("\n({} bytes more; --stream shows all)", run.dropped);
+    while (!text.empty() && text.back() == '\n') text.pop_back();
+    if (!text.empty()) results.push_back({members[i].spec.name, std::move(text)});
+  }
+  for (const ResultGroup& group : group_results(results)) {
+    const std::string nodes = fold_names(group.nodes);
+    if (group.text.find('\n') == group.text.npos) {
+      context.console.result(fmt::format("{}: {}", nodes, group.text));
+      continue;
+    }
+    context.console.result(nodes + ":");
+    context.console.raw(escape_lines(group.text) + "\n");
+  }
+}
+
+// Nodes with the same end share a row, and one that failed names what to do in the error.
+void show_ends(Context& context, std::vector<Member>& members, const std::vector<NodeRun>& runs) {
+  std::vector<NodeResult> ends;
+  for (std::size_t i = 0; i < members.size(); ++i)
+    ends.push_back({members[i].spec.name, outcome_of(members[i], runs[i])});
+  Table table{{{"nodes", "nodes"}, {"count", "count", 0, true}, {"result", "result"}}, {}};
+  for (const ResultGroup& group : group_results(ends)) {
+    table.rows.push_back({text_cell(fold_names(group.nodes)), number_cell(group.nodes.size()),
+                          text_cell(group.text)});
+  }
+  context.console.table(table);
+}
+
+void show_json(Context& context, std::vector<Member>& members, const std::vector<NodeRun>& runs) {
+  std::vector<std::string> nodes;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const NodeRun& run = runs[i];
+    JsonFields fields = {{"node", json_string(members[i].spec.name)},
+                         {"ran", run.ran ? "true" : "false"},
+                         {"exit_code", run.ran ? fmt::format("{}", run.code()) : "null"},
+                         {"timed_out", run.end.timed_out ? "true" : "false"},
+                         {"stdout", json_string(run.out)},
+                         {"stderr", json_string(run.error)},
+                         {"dropped_bytes", fmt::format("{}", run.dropped)}};
+    if (members[i].error) fields.emplace_back("error", json_string(members[i].error->message));
+    nodes.push_back(json_object(fields));
+  }
+  context.console.raw(json_array(nodes) + "\n");
+}
+
+Result<std::vector<std::string>> command_of(const CommandOptions& options) {
+  if (options.shell.empty() == options.command.empty()) {
+    return Error{Errc::kUsage, "give one command: after --, or one text with --shell",
+                 "paddlectl exec -- uname -r, or paddlectl exec --shell 'ls | wc -l'"};
+  }
+  if (options.shell.empty()) return options.command;
+  return std::vector<std::string>{"/bin/sh", "-c", options.shell};
+}
+
+Status run_on(Context& context, const CommandOptions& options, const remote::CommandSpec& command,
+              std::size_t index, Member& member, NodeRun& run) {
+  const bool stream = options.stream && !context.console.json();
+  const auto output = [&](std::string_view text, bool is_stderr) {
+    std::string& into = is_stderr ? run.error : run.out;
+    if (stream) {
+      stream_lines(context, index, member.spec.name, text, into);
+    } else {
+      keep(run, into, text);
+    }
+  };
+  PADDLE_TRY(run.end, member.client->run(command, output, context.interrupted));
+  run.ran = true;
+  for (std::string* rest : {&run.out, &run.error}) {
+    if (stream && !rest->empty()) context.console.labelled(index, member.spec.name, *rest);
+    if (stream) rest->clear();
+  }
+  return {};
+}
+
+// The gravest code is ours.
+Status verdict(const std::vector<Member>& members, const std::vector<NodeRun>& runs) {
+  std::size_t failed = 0;
+  int worst = 0;
+  std::string lost, hint;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const int code = code_of(members[i], runs[i]);
+    worst = std::max(worst, code);
+    failed += code != 0 ? 1 : 0;
+    if (!members[i].error) continue;
+    lost += "\n" + members[i].error->message;
+    if (hint.empty()) hint = members[i].error->hint;
+  }
+  if (failed == 0) return {};
+  return Error{static_cast<Errc>(worst),
+               fmt::format("the command failed on {} of {}{}", failed,
+                           counted(members.size(), "node"), lost),
+               hint};
+}
+
+}  // namespace
+
+Status run_exec(Context& context, const CommandOptions& options) {
+  PADDLE_TRY(const std::vector<std::string> arguments, command_of(options));
+  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
+  PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
+  const remote::CommandSpec command{arguments, std::chrono::seconds(options.timeout)};
+  // Each node is reached, runs the command and is left, so that --parallel bounds all of it.
+  ClusterSession session = ClusterSession::unconnected(cluster, nodes);
+  std::vector<NodeRun> runs(nodes.size());
+  (void)session.visit(context, options.parallel, [&](Member& member) {
+    const auto index = static_cast<std::size_t>(&member - session.members().data());
+    return run_on(context, options, command, index, member, runs[index]);
+  });
+  const Status result = verdict(session.members(), runs);
+  if (context.console.json()) {
+    show_json(context, session.members(), runs);
+  } else {
+    if (!options.stream) show_groups(context, session.members(), runs);
+    if (!result) show_ends(context, session.members(), runs);
+  }
+  if (context.interrupted())
+    return Error{Errc::kInterrupted, "interrupted; the commands were ended", ""};
+  return result;
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,63 @@
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "cli/cluster_session.h"
+#include "cli/commands/commands.h"
+#include "cli/current_cluster.h"
+#include "cli/node_copy.h"
+#include "cli/node_selection.h"
+
+namespace paddle::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The names were checked when they were listed: each is below `local`.
+Status fetch_staged(Member& member, const std::string& staging, const fs::path& local,
+                    CopyReport& report) {
+  PADDLE_TRY(const auto entries, member.client->list(staging));
+  std::vector<remote::FetchItem> wanted;
+  for (const remote::FileEntry& entry : entries) {
+    const fs::path target = local / entry.path;
+    std::error_code error;
+    fs::create_directories(target.parent_path(), error);
+    if (error) {
+      return Error{Errc::kResource,
+                   fmt::format("create {}: {}", target.parent_path().string(), error.message()),
+                   "choose another folder"};
+    }
+    wanted.push_back({staging + "/" + entry.path, target.string()});
+    report.bytes += entry.size;
+  }
+  report.files = wanted.size();
+  return member.client->fetch(wanted);
+}
+
+}  // namespace
+
+Status run_get(Context& context, const CommandOptions& options) {
+  if (options.command.size() != 2) {
+    return Error{Errc::kUsage, "give the path on the nodes and the folder here",
+                 "paddlectl get /var/log/syslog logs"};
+  }
+  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
+  PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
+  const std::string staging = staging_folder(context);
+  const fs::path local = fs::path(context.directory) / options.command[1];
+  ClusterSession session = ClusterSession::unconnected(cluster, nodes);
+  return copy_on_each(context, session, options.parallel,
+                      [&](Member& member, CopyReport& report) -> Status {
+                        const auto taken = member.client->import_from(options.command[0], staging);
+                        Status fetched;
+                        if (taken) {
+                          fetched = fetch_staged(member, staging, local / member.spec.name, report);
+                        }
+                        const Status removed = member.client->remove(staging);
+                        if (!taken) return taken.error();
+                        report.bytes_moved = report.bytes;
+                        return fetched ? removed : fetched;
+                      });
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,24 @@
+// Equal results of many nodes shown once: "node[01-15]: ...".
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace paddle::cli {
+
+struct NodeResult {
+  std::string node;
+  std::string text;
+};
+struct ResultGroup {
+  std::vector<std::string> nodes;
+  std::string text;
+};
+// In the order in which each text is first met.
+std::vector<ResultGroup> group_results(const std::vector<NodeResult>& results);
+
+// "node[01-15,20].lab, other": names that differ in one number are told as ranges, in the order of
+// the first of each. Zero padding is kept, and a name alone stays as it is.
+std::string fold_names(const std::vector<std::string>& names);
+
+}  // namespace paddle::cli

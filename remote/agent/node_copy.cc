@@ -1,0 +1,137 @@
+#include "remote/agent/node_copy.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+namespace paddle::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error failed(const std::string& what, const fs::path& path, const std::error_code& error) {
+  return Error{Errc::kFailed, what + " " + path.string() + ": " + error.message(), ""};
+}
+
+Result<fs::path> outside_path(const std::string& text) {
+  if (text.empty() || text.find('\0') != std::string::npos) {
+    return Error{Errc::kUsage, "no path on the node", ""};
+  }
+  if (text[0] == '/') return fs::path(text);
+  const char* const home = ::getenv("HOME");
+  if (home == nullptr) return Error{Errc::kUsage, "no HOME on the node", "give an absolute path"};
+  if (text == "~") return fs::path(home);
+  return fs::path(home) / (text.starts_with("~/") ? text.substr(2) : text);
+}
+
+// Beside its place first, so that nobody sees half of it.
+Status put_file(const fs::path& from, const fs::path& to, wire::agent::CopyReply& reply) {
+  const fs::path draft = to.parent_path() / ("." + to.filename().string() + ".paddlectl-" +
+                                             std::to_string(::getpid()));
+  std::error_code error;
+  fs::remove(draft, error);
+  if (fs::is_symlink(fs::symlink_status(from, error))) {
+    fs::copy_symlink(from, draft, error);
+  } else {
+    fs::copy_file(from, draft, error);
+    // A pushed file has no write access, for jobs share it.
+    if (!error) fs::permissions(draft, fs::perms::owner_write, fs::perm_options::add, error);
+    if (!error) reply.set_bytes(reply.bytes() + fs::file_size(draft, error));
+  }
+  if (!error) fs::rename(draft, to, error);
+  if (!error) {
+    reply.set_files(reply.files() + 1);
+    return {};
+  }
+  std::error_code ignored;
+  fs::remove(draft, ignored);
+  return failed("write", to, error);
+}
+
+Status make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return failed("make the folder", folder, error);
+  return {};
+}
+
+// Calls visit(entry, path below folder) for all below; links are not followed.
+template <class Visit>
+Status walk(const fs::path& folder, const Visit& visit) {
+  std::error_code error;
+  fs::recursive_directory_iterator at(folder, error), end;
+  for (; !error && at != end; at.increment(error)) {
+    PADDLE_TRY_STATUS(visit(*at, at->path().lexically_relative(folder)));
+  }
+  if (error) return failed("read", folder, error);
+  return {};
+}
+
+Status take_out(const fs::path& inside, const fs::path& outside, wire::agent::CopyReply& reply) {
+  std::error_code error;
+  std::size_t entries = 0;
+  fs::path only;
+  for (const auto& entry : fs::directory_iterator(inside, error)) {
+    only = entry.path();
+    ++entries;
+  }
+  if (error) return failed("read", inside, error);
+  const bool one_file = entries == 1 && !fs::is_directory(fs::symlink_status(only, error));
+  if (one_file && outside.has_filename() && !fs::is_directory(outside, error)) {
+    PADDLE_TRY_STATUS(make_folder(outside.parent_path()));
+    return put_file(only, outside, reply);
+  }
+  PADDLE_TRY_STATUS(make_folder(outside));
+  return walk(inside, [&](const fs::directory_entry& entry, const fs::path& below) -> Status {
+    if (fs::is_directory(entry.symlink_status())) return make_folder(outside / below);
+    return put_file(entry.path(), outside / below, reply);
+  });
+}
+
+Status take_file(const fs::path& from, const fs::path& to, wire::agent::CopyReply& reply) {
+  std::error_code error;
+  fs::create_hard_link(from, to, error);
+  if (error) fs::copy_file(from, to, error);
+  if (error) return failed("read", from, error);
+  reply.set_files(reply.files() + 1);
+  reply.set_bytes(reply.bytes() + fs::file_size(to, error));
+  return {};
+}
+
+Status take_in(const fs::path& outside, const fs::path& inside, wire::agent::CopyReply& reply) {
+  std::error_code error;
+  // What a link names is meant, as scp has it; its own name stays.
+  const fs::path from = fs::canonical(outside, error);
+  if (error) return failed("read", outside, error);
+  fs::path name = outside.lexically_normal();
+  if (!name.has_filename()) name = name.parent_path();
+  if (name.filename() == ".." || !name.has_filename()) name = from;
+  const fs::path to = inside / name.filename();
+  PADDLE_TRY_STATUS(make_folder(inside));
+  if (fs::is_regular_file(from, error)) return take_file(from, to, reply);
+  if (!fs::is_directory(from, error)) {
+    return Error{Errc::kUsage, outside.string() + " is neither a file nor a folder", ""};
+  }
+  return walk(from, [&](const fs::directory_entry& entry, const fs::path& below) -> Status {
+    std::error_code ignored;
+    if (!fs::is_regular_file(entry.symlink_status(ignored))) return {};
+    PADDLE_TRY_STATUS(make_folder((to / below).parent_path()));
+    return take_file(entry.path(), to / below, reply);
+  });
+}
+
+}  // namespace
+
+Result<wire::agent::CopyReply> copy_files(const Root& root,
+                                          const wire::agent::CopyRequest& request) {
+  PADDLE_TRY(const SafePath checked, SafePath::parse(request.inside()));
+  PADDLE_TRY(const fs::path outside, outside_path(request.outside()));
+  const fs::path inside = fs::path(root.path) / request.inside();
+  wire::agent::CopyReply reply;
+  PADDLE_TRY_STATUS(request.bring_in() ? take_in(outside, inside, reply)
+                                       : take_out(inside, outside, reply));
+  return reply;
+}
+
+}  // namespace paddle::agent

@@ -1,0 +1,121 @@
+// exec, put and get against nodes in memory.
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "cli/app.h"
+#include "tests/support/fake_agent_client.h"
+#include "tests/support/temporary_folder.h"
+
+namespace paddle::cli {
+namespace {
+
+using remote::CommandEnd;
+using remote::CommandOutput;
+using remote::CommandSpec;
+
+class ExecTest : public testing::Test {
+ protected:
+  ExecTest() {
+    folder_.write("c.toml",
+                  "name = \"t\"\n[[node]]\nname = \"n\"\nlauncher = \"local\"\ncount = 3\n");
+    for (std::size_t i = 0; i < nodes_.size(); ++i) answer(i, "same\n", {});
+  }
+
+  void answer(std::size_t node, const std::string& text, CommandEnd end) {
+    nodes_[node].on_run = [this, text, end](const CommandSpec& command,
+                                            const CommandOutput& output) -> Result<CommandEnd> {
+      const std::lock_guard lock(mutex_);
+      seen_.push_back(command);
+      output(text, false);
+      return end;
+    };
+  }
+
+  int run(std::vector<std::string> arguments) {
+    out_.str("");
+    err_.str("");
+    Console console(out_, err_, {});
+    Context context{
+        console,
+        clock_,
+        [this](const remote::NodeSpec& spec, bool) -> Result<std::unique_ptr<remote::AgentClient>> {
+          remote::FakeNode& fake = nodes_[spec.name.back() - std::size_t{'0'}];
+          if (fake.unreachable)
+            return Error{Errc::kUnreachable, "node " + spec.name + ": no route", ""};
+          return std::unique_ptr<remote::AgentClient>(new remote::FakeAgentClient(spec, fake));
+        },
+        [](Duration) {},
+        [] { return false; },
+        [] { return std::int64_t{1}; },
+        "",
+        folder_.path()};
+    arguments.insert(arguments.begin() + 1, {"--cluster", folder_ / "c.toml"});
+    return run_app(context, std::move(arguments));
+  }
+
+  test::TemporaryFolder folder_;
+  SteadyClock clock_;
+  std::array<remote::FakeNode, 3> nodes_;
+  std::mutex mutex_;
+  std::vector<CommandSpec> seen_;
+  std::ostringstream out_, err_;
+};
+
+TEST_F(ExecTest, EqualResultsAreShownOnceAndArgumentsStayAsTheyAre) {
+  EXPECT_EQ(run({"exec", "--timeout", "5", "--", "a b", "--json", "--", "*"}), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "n-[0-2]: same\n");
+  ASSERT_EQ(seen_.size(), 3U);
+  EXPECT_EQ(seen_[0].arguments, (std::vector<std::string>{"a b", "--json", "--", "*"}));
+  EXPECT_EQ(seen_[0].timeout, std::chrono::seconds(5));
+}
+
+TEST_F(ExecTest, GravestCodeIsOursAndTheTableTellsWhichNodesFailed) {
+  answer(1, "\x1b[31mred\n", {17, 0, false});
+  nodes_[2].unreachable = true;
+  EXPECT_EQ(run({"exec", "--", "x"}), 17);
+  EXPECT_NE(out_.str().find("n-0: same\n"), std::string::npos) << out_.str();
+  EXPECT_NE(out_.str().find("n-1: \\x1b[31mred\n"), std::string::npos) << out_.str();
+  EXPECT_NE(out_.str().find("exit 17"), std::string::npos) << out_.str();
+  EXPECT_NE(err_.str().find("2 of 3 nodes"), std::string::npos) << err_.str();
+  EXPECT_NE(err_.str().find("node n-2: no route"), std::string::npos) << err_.str();
+}
+
+TEST_F(ExecTest, NodesCanBeNamedAndAShellAskedFor) {
+  EXPECT_EQ(run({"exec", "--on", "n-[1-2]", "--shell", "a | b", "--stream"}), 0) << err_.str();
+  ASSERT_EQ(seen_.size(), 2U);
+  EXPECT_EQ(seen_[0].arguments, (std::vector<std::string>{"/bin/sh", "-c", "a | b"}));
+  EXPECT_NE(out_.str().find("n-2 | same\n"), std::string::npos) << out_.str();
+  EXPECT_EQ(out_.str().find("n-0"), std::string::npos);
+  EXPECT_EQ(run({"exec", "--on", "m-1", "--", "x"}), 2);
+  EXPECT_EQ(run({"exec"}), 2);
+  EXPECT_EQ(run({"exec", "--shell", "a", "--", "b"}), 2);
+}
+
+TEST_F(ExecTest, JsonTellsEachNode) {
+  answer(0, "x", {0, 9, true});
+  EXPECT_EQ(run({"exec", "--json", "--on", "n-0", "--", "x"}), 4);
+  EXPECT_NE(out_.str().find("\"exit_code\": 137"), std::string::npos) << out_.str();
+  EXPECT_NE(out_.str().find("\"timed_out\": true"), std::string::npos) << out_.str();
+}
+
+TEST_F(ExecTest, PutAndGetLeaveNothingOfTheirOwnBehind) {
+  folder_.write("f.txt", "content");
+  EXPECT_EQ(run({"put", folder_ / "f.txt", "/srv"}), 0) << err_.str();
+  for (remote::FakeNode& node : nodes_)
+    EXPECT_EQ(node.files, (std::map<std::string, std::string>{{"/srv/f.txt", "content"}}));
+  EXPECT_EQ(run({"get", "--on", "n-1", "/srv/f.txt", "back"}), 0) << err_.str();
+  std::ifstream back(folder_ / "back/n-1/f.txt");
+  std::string text;
+  std::getline(back, text);
+  EXPECT_EQ(text, "content");
+  EXPECT_EQ(nodes_[1].files.size(), 1U);
+  EXPECT_EQ(run({"get", "/srv/none", "back"}), 1);
+  EXPECT_EQ(run({"put", folder_ / "none", "/srv"}), 2);
+}
+
+}  // namespace
+}  // namespace paddle::cli
