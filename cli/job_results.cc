@@ -6,11 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "cli/fetch_target.h"
 #include "cli/job_plan.h"
 #include "cli/job_report.h"
 #include "cli/job_watch.h"
 #include "cli/json.h"
-#include "engine/base/safe_path.h"
 #include "engine/base/sha256.h"
 #include "engine/base/text.h"
 
@@ -39,23 +39,17 @@ Status fetch_folder(Member& member, const std::string& remote, const fs::path& l
   std::vector<remote::FetchItem> wanted;
   for (const remote::FileEntry& entry : entries) {
     if (is_of_the_log(entry.path)) continue;
-    if (auto safe = SafePath::parse(entry.path); !safe) {
-      return std::move(safe).error().with("node " + member.spec.name);
-    }
-    const fs::path target = local / entry.path;
-    std::error_code error;
-    fs::create_directories(target.parent_path(), error);
-    if (error) {
-      return Error{Errc::kResource,
-                   fmt::format("create {}: {}", target.parent_path().string(), error.message()),
-                   "the results are still on the nodes: paddlectl fetch --output <folder>"};
-    }
+    auto placed = fetch_target(
+        local, entry.path, "the results are still on the nodes: paddlectl fetch --output <folder>");
+    if (!placed) return std::move(placed).error().with("node " + member.spec.name);
+    const std::string target = *std::move(placed);
     ++counters.files;
+    std::error_code error;
     if (fs::file_size(target, error) == entry.size && !error) {
-      const auto digest = sha256_of_file(target.string());
+      const auto digest = sha256_of_file(target);
       if (digest && to_hex(*digest) == entry.sha256) continue;
     }
-    wanted.push_back({remote + "/" + entry.path, target.string()});
+    wanted.push_back({remote + "/" + entry.path, target});
   }
   PADDLE_TRY_STATUS(member.client->fetch(wanted));
   counters.fetched += wanted.size();

@@ -1,10 +1,9 @@
 #include <filesystem>
 
-#include <fmt/format.h>
-
 #include "cli/cluster_session.h"
 #include "cli/commands/commands.h"
 #include "cli/current_cluster.h"
+#include "cli/fetch_target.h"
 #include "cli/node_copy.h"
 #include "cli/node_selection.h"
 
@@ -13,21 +12,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The names were checked when they were listed: each is below `local`.
 Status fetch_staged(Member& member, const std::string& staging, const fs::path& local,
                     CopyReport& report) {
   PADDLE_TRY(const auto entries, member.client->list(staging));
   std::vector<remote::FetchItem> wanted;
   for (const remote::FileEntry& entry : entries) {
-    const fs::path target = local / entry.path;
-    std::error_code error;
-    fs::create_directories(target.parent_path(), error);
-    if (error) {
-      return Error{Errc::kResource,
-                   fmt::format("create {}: {}", target.parent_path().string(), error.message()),
-                   "choose another folder"};
-    }
-    wanted.push_back({staging + "/" + entry.path, target.string()});
+    PADDLE_TRY(const std::string target, fetch_target(local, entry.path, "choose another folder"));
+    wanted.push_back({staging + "/" + entry.path, target});
     report.bytes += entry.size;
   }
   report.files = wanted.size();

@@ -128,6 +128,12 @@ TEST_F(SshClusterTest, TheCommandsTrainAModelAndLeaveNothing) {
   EXPECT_EQ(fetched.code, 0) << fetched.output;
   EXPECT_TRUE(fs::exists(manifest)) << fetched.output;
 
+  const Outcome ran = run({"exec", "--shell", "echo over ssh; exit 3"});
+  EXPECT_EQ(ran.code, 3) << ran.output;
+  EXPECT_EQ(count_of(ran.output, "over ssh"), 1U) << "equal results stand once\n" << ran.output;
+  const Outcome got = run({"get", "/etc/debian_version", "got"});
+  EXPECT_EQ(got.code, 0) << got.output;
+
   const Outcome torn_down = run({"teardown"});
   EXPECT_EQ(torn_down.code, 0) << torn_down.output;
   EXPECT_EQ(count_of(torn_down.output, "clean"), kNodes.size()) << torn_down.output;
