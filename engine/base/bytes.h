@@ -1,6 +1,7 @@
 // Buffers of raw bytes and little-endian fixed-width fields.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <span>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace paddle {
@@ -71,9 +73,17 @@ void store_le(std::byte* to, T value) {
 
 template <class T>
 void append_bytes(Bytes& to, std::span<const T> values) {
-  // Not insert(): with an allocator of our own it moves byte after byte.
+  // With an allocator of our own, insert() and growth would move byte after byte.
   const std::size_t begin = to.size();
-  to.resize(begin + values.size_bytes());
+  const std::size_t size = begin + values.size_bytes();
+  if (size > to.capacity()) {
+    Bytes grown;
+    grown.reserve(std::max(size, 2 * to.capacity()));
+    grown.resize(begin);
+    if (begin > 0) std::memcpy(grown.data(), to.data(), begin);
+    to = std::move(grown);
+  }
+  to.resize(size);
   if (!values.empty()) std::memcpy(to.data() + begin, values.data(), values.size_bytes());
 }
 

@@ -1,9 +1,27 @@
 #include "engine/net/local_link.h"
 
+#include <algorithm>
+#include <cstring>
 #include <deque>
+#include <utility>
 
 namespace paddle::net {
 namespace {
+
+// Copies a tail, `begin` and what follows it, to the places that the receiver named for it.
+void fill(std::span<const std::span<std::byte>> places, ByteSpan begin, ByteSpan rest) {
+  for (std::span<std::byte> place : places) {
+    while (!place.empty()) {
+      ByteSpan& from = begin.empty() ? rest : begin;
+      const std::size_t count = std::min(place.size(), from.size());
+      PADDLE_CHECK(count > 0);
+      std::memcpy(place.data(), from.data(), count);
+      place = place.subspan(count);
+      from = from.subspan(count);
+    }
+  }
+  PADDLE_CHECK(begin.empty() && rest.empty());
+}
 
 // The handler and the inboxes of its peers. Shared by their links.
 class Exchange {
@@ -13,37 +31,46 @@ class Exchange {
 
   Status send(PeerId from, Frame frame) {
     if (!inbox(from).open) return Error{Errc::kUnreachable, "closed by peer", ""};
-    std::vector<Outgoing> out;
+    std::vector<Outgoing> out = next_out();
     handler_->on_frame(clock_.now(), from, std::move(frame), out);
     deliver(std::move(out));
     return {};
   }
 
-  Result<Frame> receive(PeerId to) {
-    if (inbox(to).frames.empty()) {
-      std::vector<Outgoing> out;
+  Result<Frame> receive(PeerId to, const TailPlace& place) {
+    if (inbox(to).replies.empty()) {
+      std::vector<Outgoing> out = next_out();
       handler_->on_tick(clock_.now(), out);
       deliver(std::move(out));
     }
     Inbox& mine = inbox(to);
-    if (mine.frames.empty()) {
+    if (mine.replies.empty()) {
       return Error{Errc::kUnreachable, mine.open ? "no reply is queued" : "closed by peer", ""};
     }
-    Frame frame = std::move(mine.frames.front());
-    mine.frames.pop_front();
-    return frame;
+    Outgoing reply = std::move(mine.replies.front());
+    mine.replies.pop_front();
+    const std::size_t tail_bytes = reply.frame.tail.size() + reply.view.size();
+    std::vector<std::span<std::byte>> places;
+    if (place) places = place(reply.frame.header, reply.frame.head, tail_bytes);
+    if (places.empty()) {
+      keep_views({&reply, 1});
+    } else {
+      const Bytes begin = std::exchange(reply.frame.tail, {});
+      fill(places, begin, reply.view);
+    }
+    return std::move(reply.frame);
   }
 
   void disconnect(PeerId peer) {
     inbox(peer) = Inbox{{}, false};
-    std::vector<Outgoing> out;
+    std::vector<Outgoing> out = next_out();
     handler_->on_disconnect(clock_.now(), peer, out);
     deliver(std::move(out));
   }
 
  private:
   struct Inbox {
-    std::deque<Frame> frames;
+    std::deque<Outgoing> replies;
     bool open = true;
   };
 
@@ -52,13 +79,20 @@ class Exchange {
     return inboxes_[peer - 1];
   }
 
+  // For the handler's next call, which may change what the views of earlier replies show.
+  std::vector<Outgoing> next_out() {
+    for (Inbox& one : inboxes_) {
+      for (Outgoing& reply : one.replies) keep_views({&reply, 1});
+    }
+    return {};
+  }
+
   void deliver(std::vector<Outgoing>&& out) {
-    keep_views(out);
-    for (Outgoing& outgoing : out) {
-      Inbox& to = inbox(outgoing.to);
+    for (Outgoing& reply : out) {
+      Inbox& to = inbox(reply.to);
       if (!to.open) continue;
-      to.frames.push_back(std::move(outgoing.frame));
-      if (outgoing.close_after) to.open = false;
+      if (reply.close_after) to.open = false;
+      to.replies.push_back(std::move(reply));
     }
   }
 
@@ -75,11 +109,14 @@ class LocalLink final : public Link {
 
   Status send(Frame frame, std::span<const ByteSpan> pieces, TimePoint /*deadline*/) override {
     frame.header.sender = self_;
+    std::size_t tail_bytes = frame.tail.size();
+    for (const ByteSpan piece : pieces) tail_bytes += piece.size();
+    frame.tail.reserve(tail_bytes);
     for (const ByteSpan piece : pieces) append_bytes(frame.tail, piece);
     return exchange_->send(id_, std::move(frame));
   }
-  Result<Frame> receive(TimePoint /*deadline*/, const TailPlace& /*place*/) override {
-    return exchange_->receive(id_);
+  Result<Frame> receive(TimePoint /*deadline*/, const TailPlace& place) override {
+    return exchange_->receive(id_, place);
   }
   std::string peer() const override { return "local"; }
 
