@@ -150,7 +150,9 @@ Status Sshd::spawn() {
         std::string("PasswordAuthentication=no"), std::string("KbdInteractiveAuthentication=no"),
         std::string("UsePAM=no"), std::string("StrictModes=no"), std::string("UseDNS=no"),
         std::string("PrintMotd=no"), std::string("MaxStartups=100"),
-        std::string("LogLevel=VERBOSE"), std::string("PermitRootLogin=prohibit-password")}) {
+        // bash would read the start-up files of whoever runs the tests.
+        std::string("SetEnv=SHLVL=2"), std::string("LogLevel=VERBOSE"),
+        std::string("PermitRootLogin=prohibit-password")}) {
     arguments.insert(arguments.end(), {"-o", option});
   }
   PADDLE_TRY(pid_, spawn_program(arguments, write_end.get()));
