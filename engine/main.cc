@@ -171,6 +171,8 @@ void add_train_flags(FlagSet& flags, trainer::TrainOptions& options, JobFlags& j
   flags.text("num_passes", "passes over the data", job.num_passes);
   flags.number("start_pass", "continue after pass start_pass - 1 of --save_dir", options.start_pass,
                0, kCountMax);
+  flags.boolean("resume", "continue from the newest snapshot in --save_dir, if there is one",
+                options.resume);
   flags.text("init_model_path", "snapshot to start from", options.init_model_path);
   flags.text("log_period", "batches between progress lines", job.log_period);
   flags.text("seed", "of initial values, shuffling and dropout", job.seed);

@@ -184,6 +184,10 @@ class Decoder {
       Fields trainer(line(), "trainer");
       const auto id = trainer.number<std::uint64_t>("id");
       const auto cursor = trainer.number<std::uint64_t>("cursor");
+      if (trainer.has("batches")) {
+        info.pass_batches.resize(info.trainer_cursors.size());
+        info.pass_batches.push_back(trainer.number<std::uint64_t>("batches"));
+      }
       if (!trainer.complete() || id != info.trainer_cursors.size()) return malformed(line_);
       info.trainer_cursors.push_back(cursor);
     }
@@ -269,7 +273,9 @@ std::string encode_manifest(const Manifest& manifest) {
     text += fmt::format("base crc32c={:08x} name={}\n", info.base->crc, info.base->name);
   text += encode_optimizer(info.optimizer);
   for (std::size_t i = 0; i < info.trainer_cursors.size(); ++i) {
-    text += fmt::format("trainer id={} cursor={}\n", i, info.trainer_cursors[i]);
+    text += fmt::format("trainer id={} cursor={}", i, info.trainer_cursors[i]);
+    if (i < info.pass_batches.size()) text += fmt::format(" batches={}", info.pass_batches[i]);
+    text += "\n";
   }
   for (const ManifestParameter& parameter : manifest.parameters)
     text += encode_parameter(parameter, info.base.has_value());

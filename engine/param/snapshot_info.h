@@ -24,7 +24,9 @@ struct SnapshotInfo {
   std::uint64_t samples = 0;  // pushed by all trainers so far
   std::uint64_t seed = 0;
   std::vector<std::uint64_t> trainer_cursors;  // next batch of each trainer's data, by trainer id
-  std::optional<BaseSnapshot> base;            // of a delta
+  // Of the pass that runs, behind each trainer; none: the snapshot is from between two passes.
+  std::vector<std::uint64_t> pass_batches;
+  std::optional<BaseSnapshot> base;  // of a delta
 };
 
 struct SparseRow {

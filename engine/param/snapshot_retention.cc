@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -24,17 +25,49 @@ std::optional<std::uint64_t> pass_of(const std::string& name) {
   return pass;
 }
 
+// First what makes it a snapshot: one that is half removed must not look like one.
+Status remove_snapshot(const std::string& directory) {
+  std::error_code failed;
+  std::filesystem::remove(directory + "/MANIFEST", failed);
+  if (!failed) std::filesystem::remove_all(directory, failed);
+  if (!failed) return {};
+  return Error{Errc::kResource, fmt::format("remove {}: {}", directory, failed.message()), ""};
+}
+
 }  // namespace
 
 std::string pass_name(std::uint64_t pass) {
   return fmt::format("pass-{:05d}", pass);
 }
 
+Result<std::string> newest_snapshot(const std::string& folder) {
+  std::error_code failed;
+  std::tuple<std::uint64_t, std::uint64_t, std::string> newest;  // passes, step, name
+  for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with("pass-") || name.ends_with(".tmp")) continue;
+    const auto text = read_file(entry.path() / "MANIFEST", kManifestBytesMax);
+    if (!text) continue;
+    const auto manifest = decode_manifest(*text);
+    if (!manifest) continue;
+    newest = std::max(newest, {manifest->info.pass, manifest->info.step, name});
+  }
+  if (failed) {
+    return Error{Errc::kResource, fmt::format("read {}: {}", folder, failed.message()), ""};
+  }
+  const std::string& name = std::get<2>(newest);
+  return name.empty() ? name : folder + "/" + name;
+}
+
 Status keep_newest(const std::string& folder, std::uint64_t pass, std::uint32_t count) {
   std::error_code failed;
   std::map<std::uint64_t, Manifest, std::greater<>> snapshots;  // the newest first
+  std::vector<std::string> stopped;                             // in a pass that is over now
   for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {
-    const auto of = pass_of(entry.path().filename());
+    const std::string name = entry.path().filename();
+    const auto of = pass_of(name);
+    const auto stopped_in = pass_of(name.substr(0, name.rfind('-')));
+    if (stopped_in && *stopped_in <= pass) stopped.push_back(name);
     if (!of || *of > pass) continue;
     const auto text = read_file(entry.path() / "MANIFEST", kManifestBytesMax);
     if (!text) continue;
@@ -49,14 +82,9 @@ Status keep_newest(const std::string& folder, std::uint64_t pass, std::uint32_t 
   }
   for (const auto& [number, manifest] : snapshots) {
     if (kept.contains(pass_name(number))) continue;
-    // First what makes it a snapshot: one that is half removed must not look like one.
-    const std::string directory = folder + "/" + pass_name(number);
-    std::filesystem::remove(directory + "/MANIFEST", failed);
-    if (!failed) std::filesystem::remove_all(directory, failed);
-    if (failed) {
-      return Error{Errc::kResource, fmt::format("remove {}: {}", directory, failed.message()), ""};
-    }
+    PADDLE_TRY_STATUS(remove_snapshot(folder + "/" + pass_name(number)));
   }
+  for (const std::string& name : stopped) PADDLE_TRY_STATUS(remove_snapshot(folder + "/" + name));
   return {};
 }
 

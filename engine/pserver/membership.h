@@ -37,14 +37,16 @@ struct Trainer {
   std::uint32_t id = 0;
   bool joined = false;  // at least once
   bool connected = false;
-  bool finished = false;  // has no more data in this pass
+  bool finished = false;  // has no more data in this pass, or pauses in it
+  bool pauses = false;
   bool left = false;
   net::PeerId peer = 0;
   std::uint32_t incarnation = 0;
   std::uint64_t last_request = 0;
   std::uint64_t last_applied = 0;
-  std::uint64_t seen_updates = 0;  // async: batches the shard had applied at the last reply
-  std::uint64_t clock = 0;         // async: its batches applied in this pass
+  std::uint64_t seen_updates = 0;    // async: batches the shard had applied at the last reply
+  std::uint64_t clock = 0;           // its batches applied in this pass
+  std::uint64_t paused_request = 0;  // the last that was answered by a pause
   std::optional<TimePoint> lost_at;
   std::optional<Push> push;
   Tally tally;  // of the pass that it has finished

@@ -37,6 +37,7 @@ class Push {
   std::uint64_t bytes = 0;
   std::uint32_t parts = 1;
   std::uint32_t parts_taken = 0;
+  bool stop = false;  // its trainer asks the job to stop
 
   bool complete() const { return parts_taken == parts; }
 

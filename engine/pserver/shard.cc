@@ -233,7 +233,10 @@ void Shard::reply_position(Call& call) {
   message.set_passes_finished(passes_finished_);
   message.set_ready(ready_);
   message.set_samples(samples_);
-  for (const Trainer& trainer : membership_.trainers()) message.add_cursors(trainer.last_applied);
+  for (const Trainer& trainer : membership_.trainers()) {
+    message.add_cursors(trainer.last_applied);
+    message.add_pass_batches(trainer.clock);
+  }
   call.trainer.seen_updates = updates_;
   reply(call.trainer, FrameType::kPosition, message, {}, call.out);
 }

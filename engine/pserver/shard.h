@@ -125,7 +125,10 @@ class Shard final : public net::FrameHandler {
   Refused take_tally(Call& call, const wire::FinishPass& message);
   void try_finish_pass(std::vector<net::Outgoing>& out);
   void reply_pass_finished(const Trainer& trainer, std::uint64_t request,
+                           wire::PassFinished message, const Tally& tally,
                            std::vector<net::Outgoing>& out);
+  // Ends the wait of every trainer in the middle of the pass.
+  void pause(std::vector<net::Outgoing>& out);
 
   // Asynchronous strategies (shard_async.cc).
   wire::Strategy strategy() const;
@@ -161,14 +164,16 @@ class Shard final : public net::FrameHandler {
   std::vector<RowIndex::Entry> export_entries_;
   std::optional<Refusal> failure_;
   bool ready_ = false;
+  bool stop_ = false;  // a trainer has asked for the job's end
   std::uint64_t step_ = 0;
   std::uint64_t updates_ = 0;   // async: batches applied
   std::uint64_t progress_ = 0;  // requests taken
   std::uint64_t passes_finished_ = 0;
-  std::uint64_t samples_ = 0;     // of the whole job
-  ShardStatistics ended_;         // pushes, batches and lags of the passes that ended
-  wire::PassFinished totals_;     // of the pass that runs
-  wire::PassFinished last_pass_;  // for a FinishPass that comes again
+  std::uint64_t samples_ = 0;      // of the whole job
+  ShardStatistics ended_;          // pushes, batches and lags of the passes that ended
+  wire::PassFinished totals_;      // of the pass that runs
+  wire::PassFinished last_pass_;   // for a FinishPass that comes again
+  wire::PassFinished last_pause_;  // likewise
   Tally last_tally_;
   std::vector<float> scratch_;
   std::vector<float> part_scratch_;

@@ -93,6 +93,7 @@ void Shard::apply(Trainer& trainer, std::vector<net::Outgoing>& out) {
   totals_.set_samples(totals_.samples() + push->samples);
   totals_.set_cost_sum(totals_.cost_sum() + push->cost_sum);
   trainer.clock += push->batches;
+  stop_ = stop_ || push->stop;
   trainer.last_applied = push->sequence;
   trainer.push.reset();
   ++step_;

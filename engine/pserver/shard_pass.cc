@@ -9,9 +9,13 @@ namespace paddle::pserver {
 
 Shard::Refused Shard::on_finish_pass(Call& call, const wire::FinishPass& message) {
   if (!ready_) return protocol_error("FinishPass before Ready");
+  if (message.pause() && call.request == call.trainer.paused_request) {
+    reply_pass_finished(call.trainer, call.request, last_pause_, last_tally_, call.out);
+    return {};
+  }
   if (message.pass() + 1 == passes_finished_ &&
       message.pass() == last_pass_.passes_finished() - 1) {
-    reply_pass_finished(call.trainer, call.request, call.out);
+    reply_pass_finished(call.trainer, call.request, last_pass_, last_tally_, call.out);
     return {};
   }
   if (message.pass() != passes_finished_) {
@@ -21,6 +25,7 @@ Shard::Refused Shard::on_finish_pass(Call& call, const wire::FinishPass& message
   if (call.trainer.push) return protocol_error("FinishPass in the middle of a push");
   if (auto refused = take_tally(call, message)) return refused;
   call.trainer.finished = true;
+  call.trainer.pauses = message.pause();
   wait(call, WaitFor::kPass);
   try_commit(call.now, call.out);
   try_apply(call.out);
@@ -46,12 +51,32 @@ Shard::Refused Shard::take_tally(Call& call, const wire::FinishPass& message) {
 }
 
 void Shard::reply_pass_finished(const Trainer& trainer, std::uint64_t request,
+                                wire::PassFinished message, const Tally& tally,
                                 std::vector<net::Outgoing>& out) {
-  wire::PassFinished message = last_pass_;
   message.set_request(request);
-  message.set_counts(last_tally_.counts.size());
-  message.set_sums(last_tally_.sums.size());
-  reply(trainer, FrameType::kPassFinished, message, encode(last_tally_), out);
+  message.set_counts(tally.counts.size());
+  message.set_sums(tally.sums.size());
+  reply(trainer, FrameType::kPassFinished, message, encode(tally), out);
+}
+
+void Shard::pause(std::vector<net::Outgoing>& out) {
+  last_pause_ = totals_;
+  last_pause_.set_passes_finished(passes_finished_);
+  last_pause_.set_step(step_);
+  last_pause_.set_job_samples(samples_);
+  last_pause_.set_paused(true);
+  last_tally_ = Tally();
+  for (Trainer& trainer : membership_.trainers()) {
+    if (trainer.finished) last_tally_.add(trainer.tally);
+    trainer.finished = trainer.pauses = false;
+    trainer.tally = Tally();
+  }
+  for (Trainer& trainer : membership_.trainers()) {
+    if (!trainer.waiter || trainer.waiter->what != WaitFor::kPass) continue;
+    trainer.paused_request = trainer.waiter->request;
+    trainer.waiter.reset();
+    reply_pass_finished(trainer, trainer.paused_request, last_pause_, last_tally_, out);
+  }
 }
 
 ShardStatistics Shard::statistics() const {
@@ -74,11 +99,14 @@ ShardStatistics Shard::statistics() const {
 void Shard::try_finish_pass(std::vector<net::Outgoing>& out) {
   if (failure_) return;
   bool has_finished = false;
+  bool pauses = false;
   for (const Trainer& trainer : membership_.trainers()) {
     if (trainer.active()) return;
     has_finished = has_finished || (trainer.finished && !trainer.left);
+    pauses = pauses || (trainer.pauses && !trainer.left);
   }
   if (!has_finished) return;
+  if (pauses) return pause(out);
   ++passes_finished_;
   totals_.set_passes_finished(passes_finished_);
   for (std::uint32_t parameter = 0; parameter < tables_.size(); ++parameter) {
@@ -112,7 +140,7 @@ void Shard::try_finish_pass(std::vector<net::Outgoing>& out) {
     if (!trainer.waiter || trainer.waiter->what != WaitFor::kPass) continue;
     const std::uint64_t request = trainer.waiter->request;
     trainer.waiter.reset();
-    reply_pass_finished(trainer, request, out);
+    reply_pass_finished(trainer, request, last_pass_, last_tally_, out);
   }
 }
 

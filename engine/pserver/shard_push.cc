@@ -68,6 +68,7 @@ Shard::Refused Shard::begin_part(Call& call, const wire::PushPart& part, bool& i
   }
   trainer.push->samples = part.samples();
   trainer.push->cost_sum = part.cost_sum();
+  trainer.push->stop = part.stop();
   trainer.push->batches = std::max<std::uint64_t>(1, part.batches());
   return {};
 }
@@ -232,11 +233,13 @@ void Shard::try_commit(TimePoint now, std::vector<net::Outgoing>& out) {
     totals_.set_samples(totals_.samples() + push->samples);
     totals_.set_cost_sum(totals_.cost_sum() + push->cost_sum);
     count_push(totals_, push->batches, 0);
+    stop_ = stop_ || push->stop;
   }
   ++step_;
   for (Trainer& trainer : membership_.trainers()) {
     if (!trainer.active()) continue;
     trainer.last_applied = trainer.push->sequence;
+    trainer.clock += trainer.push->batches;
     trainer.push.reset();
     // Without a waiter its connection is gone, or it has come back and asks something else.
     if (!trainer.waiter || trainer.waiter->what != WaitFor::kRound) continue;
@@ -254,6 +257,7 @@ void Shard::reply_pushed(Trainer& trainer, std::uint64_t request, bool is_discar
   message.set_step(step_);
   message.set_last_applied(trainer.last_applied);
   message.set_discarded(is_discarded);
+  message.set_stop(stop_);
   const bool has_values = dense_ && dense_->values().size_bytes() <= kTransferBytesMax;
   message.set_has_values(has_values);
   trainer.seen_updates = updates_;

@@ -32,8 +32,15 @@ Shard::Refused Shard::on_load_begin(Call& call, const wire::LoadBegin& message) 
     return protocol_error(
         fmt::format("{} cursors for {} trainers", message.cursors_size(), trainers.size()));
   }
+  const bool is_in_pass = message.pass_batches_size() > 0;
+  if (is_in_pass && static_cast<std::size_t>(message.pass_batches_size()) != trainers.size()) {
+    return protocol_error(fmt::format("{} places in a pass for {} trainers",
+                                      message.pass_batches_size(), trainers.size()));
+  }
   for (Trainer& trainer : membership_.trainers()) {
-    trainer.last_applied = has_cursors ? message.cursors(static_cast<int>(trainer.id)) : 0;
+    const auto id = static_cast<int>(trainer.id);
+    trainer.last_applied = has_cursors ? message.cursors(id) : 0;
+    trainer.clock = is_in_pass ? message.pass_batches(id) : 0;
   }
   step_ = message.step();
   passes_finished_ = message.passes_finished();

@@ -80,10 +80,13 @@ Status ClientLane::take(const Frame& frame, std::uint64_t& request) {
         step_ = position.step();
         passes_finished_ = position.passes_finished();
         samples_ = position.samples();
+        const auto id = static_cast<int>(options_.trainer_id);
+        pass_batches_ = id < position.pass_batches_size() ? position.pass_batches(id) : 0;
       });
     case FrameType::kPushed:
       return read(wire::Pushed(), [&](const wire::Pushed& pushed) {
         last_applied_ = pushed.last_applied();
+        stop_asked_ = stop_asked_ || pushed.stop();
         step_ = pushed.step();
       });
     case FrameType::kPassFinished:

@@ -45,6 +45,9 @@ class ClientLane {
   std::uint64_t passes_finished() const { return passes_finished_; }
   // Of all trainers, when the shard last gave its position or a pass ended.
   std::uint64_t samples() const { return samples_; }
+  // Of the pass that runs, behind this trainer when the shard last gave its position.
+  std::uint64_t pass_batches() const { return pass_batches_; }
+  bool stop_asked() const { return stop_asked_; }  // by any trainer of the job
   // Why the answer is late, from the last Waiting ("" if none came), and when it last said
   // something new.
   const std::string& waiting_for() const { return waiting_for_; }
@@ -68,6 +71,8 @@ class ClientLane {
   std::uint64_t step_ = 0;
   std::uint64_t passes_finished_ = 0;
   std::uint64_t samples_ = 0;
+  std::uint64_t pass_batches_ = 0;
+  bool stop_asked_ = false;
   bool is_open_ = false;
   std::optional<Frame> copy_;  // of the open request
   TimePoint sent_at_;

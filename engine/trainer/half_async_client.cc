@@ -35,6 +35,9 @@ class HalfAsyncClient final : public ParameterClient {
   Status load_snapshot(const std::string& directory) override {
     return direct_->load_snapshot(directory);
   }
+  Status resume(const std::string& directory) override { return direct_->resume(directory); }
+  void ask_to_stop() override { direct_->ask_to_stop(); }
+  bool stop_asked() const override { return direct_->stop_asked(); }
   Status ready() override { return direct_->ready(); }
   JobProgress progress() const override { return direct_->progress(); }
   Status pull_dense(std::span<DenseParameter> parameters) override {
@@ -73,6 +76,10 @@ class HalfAsyncClient final : public ParameterClient {
   Result<PassTotals> finish_pass(const Tally& tally) override {
     PADDLE_TRY_STATUS(flush());
     return direct_->finish_pass(tally);
+  }
+  Result<PassTotals> pause_pass(const Tally& tally) override {
+    PADDLE_TRY_STATUS(flush());
+    return direct_->pause_pass(tally);
   }
   Status save_snapshot(const std::string& directory) override {
     PADDLE_TRY_STATUS(flush());

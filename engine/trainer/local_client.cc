@@ -66,6 +66,9 @@ class LocalClient final : public ParameterClient {
   Status load_snapshot(const std::string& directory) override {
     return direct_->load_snapshot(directory);
   }
+  Status resume(const std::string& directory) override { return direct_->resume(directory); }
+  void ask_to_stop() override { direct_->ask_to_stop(); }
+  bool stop_asked() const override { return direct_->stop_asked(); }
   Status ready() override { return direct_->ready(); }
   JobProgress progress() const override { return direct_->progress(); }
 
@@ -126,10 +129,13 @@ class LocalClient final : public ParameterClient {
     return direct_->push_rows(totals, rows);
   }
   Result<PassTotals> finish_pass(const Tally& tally) override {
-    if (window_.batches > 0) PADDLE_TRY_STATUS(push_window());
-    PADDLE_TRY_STATUS(settle());
+    PADDLE_TRY_STATUS(push_all());
     pass_samples_ = 0;
     return direct_->finish_pass(tally);
+  }
+  Result<PassTotals> pause_pass(const Tally& tally) override {
+    PADDLE_TRY_STATUS(push_all());
+    return direct_->pause_pass(tally);
   }
   Status save_snapshot(const std::string& directory) override {
     return direct_->save_snapshot(directory);
@@ -179,6 +185,11 @@ class LocalClient final : public ParameterClient {
     PADDLE_TRY_STATUS(dense_sender_->add(totals, moves, {}, false, &values));
     if (!values.empty()) dense_.on_values(values, 1);
     return {};
+  }
+
+  Status push_all() {
+    if (window_.batches > 0) PADDLE_TRY_STATUS(push_window());
+    return settle();
   }
 
   // Every push is answered, and taken in.

@@ -34,26 +34,41 @@ std::string pass_directory(const std::string& save_dir, std::uint32_t pass) {
   return save_dir + "/" + param::pass_name(pass);
 }
 
+std::string stop_directory(const std::string& save_dir, std::uint32_t pass, std::uint64_t batch) {
+  return fmt::format("{}-{:06d}", pass_directory(save_dir, pass), batch);
+}
+
 Status Loop::run() {
   PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));
   for (std::uint32_t pass = options_.start_pass; pass < options_.train.passes; ++pass) {
     PADDLE_TRY_STATUS(run_pass(pass));
     PADDLE_TRY_STATUS(end_pass(pass));
   }
+  // Until trainer 0 has saved the last pass, the others are needed if it has to be done again.
+  if (const auto all = client_.pause_pass(model_.no_tally()); !all) return all.error();
   return client_.leave();
 }
 
 Status Loop::run_pass(std::uint32_t pass) {
   batch_ = 0;
+  is_stopped_ = false;
   since_start_ = since_log_ = Score();
   busy_ = {};
   begun_at_ = logged_at_ = std::chrono::steady_clock::now();
   const auto stream = data::open_pass(options_.train_data, dictionary_, pass);
+  const std::uint64_t done_before = pass == options_.start_pass ? options_.batches_done : 0;
   for (;;) {
     PADDLE_TRY(const std::optional<nn::Batch> batch, stream->next());
     bad_records_ = stream->bad_records();
     if (!batch) return {};
+    if (batch_ < done_before) {
+      ++batch_;
+      continue;
+    }
     PADDLE_TRY_STATUS(train_batch(pass, *batch));
+    // Its own wish reaches a trainer through the servers: all of a round stop after the same batch.
+    is_stopped_ = client_.stop_asked();
+    if (is_stopped_) return {};
     if (batch_ % options_.train.log_period == 0) PADDLE_TRY_STATUS(log_progress(pass));
     const std::uint32_t test_period = options_.train.test_period;
     if (test_period > 0 && batch_ % test_period == 0) PADDLE_TRY_STATUS(test(pass));
@@ -69,6 +84,7 @@ Status Loop::train_batch(std::uint32_t pass, const nn::Batch& batch) {
   PADDLE_TRY(const Score score, model_.train(batch, seed));
   clip_gradients(options_.optimizer, model_.parameters(), model_.dense(), model_.rows());
   busy_ += std::chrono::steady_clock::now() - begun;
+  if (options_.stop_requested && options_.stop_requested()) client_.ask_to_stop();
   PADDLE_TRY_STATUS(client_.push(score.samples, score.cost, model_.dense(), model_.rows()));
   since_start_.add(score);
   since_log_.add(score);
@@ -108,7 +124,9 @@ Status Loop::end_pass(std::uint32_t pass) {
   const double rate = examples_per_second(since_start_.samples,
                                           TimePoint(std::chrono::steady_clock::now()) - begun_at_);
   since_start_.tally.add(model_.no_tally());  // of the shape the others send, even without a batch
-  PADDLE_TRY(const PassTotals totals, client_.finish_pass(since_start_.tally));
+  PADDLE_TRY(const PassTotals totals, is_stopped_ ? client_.pause_pass(since_start_.tally)
+                                                  : client_.finish_pass(since_start_.tally));
+  if (totals.paused) return stop(pass);
   const Reading own = model_.read(since_start_);
   const Reading all = model_.read({totals.samples, totals.cost, totals.tally});
   log_info("{}", progress_line(pass, batch_, own, {}));
@@ -135,6 +153,28 @@ Status Loop::end_pass(std::uint32_t pass) {
     PADDLE_TRY_STATUS(test(pass));
   }
   return {};
+}
+
+Status Loop::stop(std::uint32_t pass) {
+  const Reading own = model_.read(since_start_);
+  log_info("{}", progress_line(pass, batch_, own, {}));
+  const std::string place =
+      fmt::format("in pass {}, after batch {} of trainer {}", pass, batch_, options_.trainer_id);
+  if (options_.save_dir.empty()) {
+    PADDLE_TRY_STATUS(client_.leave());
+    return Error{Errc::kInterrupted, fmt::format("stopped as asked {}; nothing was saved", place),
+                 "with --save_dir it could go on from there"};
+  }
+  if (options_.trainer_id == 0) {
+    const std::string directory = stop_directory(options_.save_dir, pass, batch_);
+    log_info("Saving parameters to {}", directory);
+    PADDLE_TRY_STATUS(client_.save_snapshot(directory));
+    PADDLE_TRY_STATUS(
+        metrics_.write("save", pass, batch_, own, "\"path\":" + json_string(directory)));
+  }
+  PADDLE_TRY_STATUS(client_.leave());
+  return Error{Errc::kResumable, fmt::format("stopped as asked {}", place),
+               "go on with --resume and the same --save_dir"};
 }
 
 // The last snapshot stands alone.

@@ -1,6 +1,7 @@
 // Passes over the data: pull, compute, push; tests, snapshots and reports in between.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -19,6 +20,8 @@ struct LoopOptions {
   std::uint64_t seed = 1;
   std::uint32_t trainer_id = 0;  // 0 tests and saves for all
   std::uint32_t start_pass = 0;
+  std::uint64_t batches_done = 0;  // of start_pass, before this run
+  std::function<bool()> stop_requested = {};
   std::string save_dir;  // "": no snapshots
   data::DatasetOptions train_data;
   data::DatasetOptions test_data;  // without files: no tests
@@ -26,6 +29,8 @@ struct LoopOptions {
 
 // "<save_dir>/pass-00007"
 std::string pass_directory(const std::string& save_dir, std::uint32_t pass);
+// "<save_dir>/pass-00007-000120", after so many batches of trainer 0 (v0.10's pass-%05d-%03d)
+std::string stop_directory(const std::string& save_dir, std::uint32_t pass, std::uint64_t batch);
 
 class Loop {
  public:
@@ -38,13 +43,16 @@ class Loop {
         client_(client),
         metrics_(metrics) {}
 
-  // Passes start_pass to passes - 1.
+  // Passes start_pass to passes - 1. Once the job was asked to stop: kResumable, with a snapshot,
+  // or kInterrupted where none is kept.
   Status run();
 
  private:
+  // Up to the end of its data, or until the job was asked to stop.
   Status run_pass(std::uint32_t pass);
   Status train_batch(std::uint32_t pass, const nn::Batch& batch);
   Status end_pass(std::uint32_t pass);
+  Status stop(std::uint32_t pass);
   void log_tables(std::uint32_t pass, const PassTotals& totals) const;
   Status test(std::uint32_t pass);
   Status log_progress(std::uint32_t pass);
@@ -58,6 +66,7 @@ class Loop {
 
   // Of the current pass.
   std::uint64_t batch_ = 0;
+  bool is_stopped_ = false;        // before the end of its data
   std::uint64_t bad_records_ = 0;  // of this trainer, left out
   Score since_start_;
   Score since_log_;

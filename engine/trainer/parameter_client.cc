@@ -246,11 +246,12 @@ Status ParameterClientImpl::receive_rows(std::size_t shard, const RowFrame& rows
   return {};
 }
 
-Result<PassTotals> ParameterClientImpl::finish_pass(const Tally& tally) {
+Result<PassTotals> ParameterClientImpl::end_pass(const Tally& tally, bool pauses) {
   PassTotals totals;
   const ClientLanes& primary = dense_.size() > 0 ? dense_ : sparse_;
   wire::FinishPass message;
   message.set_pass(primary.at(0).passes_finished());
+  message.set_pause(pauses);
   const auto add = [&](ClientLanes& lanes, std::size_t i, const Frame& frame) -> Status {
     wire::PassFinished finished;
     PADDLE_TRY_STATUS(lanes.parse(i, frame, finished));
@@ -272,6 +273,7 @@ Result<PassTotals> ParameterClientImpl::finish_pass(const Tally& tally) {
       counts.lags.assign(finished.lags().begin(), finished.lags().end());
     }
     if (&lanes != &primary || i != 0) return {};
+    totals.paused = is_paused_ = finished.paused();
     totals.samples = finished.samples();
     totals.cost = finished.cost_sum();
     auto sum = decode_tally(frame.tail, finished.counts(), finished.sums());

@@ -51,7 +51,8 @@ struct PushCounts {
   std::vector<std::uint64_t> lags;  // pushes by lag: 0, 1, 2-3, 4-7, ... batches (pserver/lag.h)
 };
 
-struct PassTotals {  // over all trainers
+struct PassTotals {     // over all trainers
+  bool paused = false;  // the pass is not over: a trainer has called pause_pass
   std::uint64_t samples = 0;
   double cost = 0;                              // sum over samples
   std::uint64_t discarded = 0;                  // async pushes dropped for lag
@@ -64,7 +65,8 @@ struct PassTotals {  // over all trainers
 // Of the whole job.
 struct JobProgress {
   std::uint64_t samples = 0;
-  std::uint64_t passes = 0;  // finished
+  std::uint64_t passes = 0;   // finished
+  std::uint64_t batches = 0;  // of the next one, behind this trainer already
 };
 
 // What a push stands for.
@@ -94,6 +96,8 @@ class ParameterClient {
   // Trainer 0 alone, between join and ready: replaces initial values and optimizer state from a
   // snapshot directory.
   virtual Status load_snapshot(const std::string& directory) = 0;
+  // The same, and the job goes on where the snapshot was taken, be it in the middle of a pass.
+  virtual Status resume(const std::string& directory) = 0;
   // Trainer 0 says that initial values are in place; every trainer waits for that.
   virtual Status ready() = 0;
 
@@ -118,8 +122,15 @@ class ParameterClient {
   // This trainer has no more data in this pass; returns when all trainers said so. `tally` is what
   // its evaluators counted, of one shape on all trainers.
   virtual Result<PassTotals> finish_pass(const Tally& tally) = 0;
-  // Trainer 0, between finish_pass and the next push: writes the snapshot directory, MANIFEST last.
-  // Where averages are kept, they are what it holds as the parameters.
+  // The same in the middle of a pass, which is not over then.
+  virtual Result<PassTotals> pause_pass(const Tally& tally) = 0;
+  // From the next push on this trainer asks the job to stop. May be called by any thread.
+  virtual void ask_to_stop() = 0;
+  // Whether a push was answered since a trainer asked. Where pushes are rounds, every trainer hears
+  // of it after the same one.
+  virtual bool stop_asked() const = 0;
+  // Trainer 0, between finish_pass or pause_pass and the next push: writes the snapshot directory,
+  // MANIFEST last. Where averages are kept, they are what it holds as the parameters.
   virtual Status save_snapshot(const std::string& directory) = 0;
   // The same, but of tables only what differs from `base`: the directory beside it of the last
   // snapshot that save_snapshot wrote. Of a set with delta_snapshots.

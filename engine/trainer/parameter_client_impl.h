@@ -1,6 +1,7 @@
 // ParameterClient over two sets of lanes.
 #pragma once
 
+#include <atomic>
 #include <vector>
 
 #include "engine/param/row_notes.h"
@@ -21,11 +22,12 @@ class ParameterClientImpl final : public ParameterClient {
                       std::vector<std::unique_ptr<net::Link>> sparse);
 
   Status join();
-  Status load_snapshot(const std::string& directory) override;
+  Status load_snapshot(const std::string& directory) override { return load(directory, false); }
+  Status resume(const std::string& directory) override { return load(directory, true); }
   Status ready() override;
   JobProgress progress() const override {
     const ClientLane& lane = (dense_.size() > 0 ? dense_ : sparse_).at(0);
-    return {lane.samples(), lane.passes_finished()};
+    return {lane.samples(), lane.passes_finished(), lane.pass_batches()};
   }
   Status pull_dense(std::span<DenseParameter> parameters) override;
   Status pull_rows(std::span<SparseRows> rows) override { return pull_rows(rows, false); }
@@ -34,7 +36,10 @@ class ParameterClientImpl final : public ParameterClient {
               std::span<SparseRows> sparse) override;
   Status push_dense(const PushTotals& totals, std::span<DenseParameter> dense) override;
   Status push_rows(const PushTotals& totals, std::span<SparseRows> rows) override;
-  Result<PassTotals> finish_pass(const Tally& tally) override;
+  Result<PassTotals> finish_pass(const Tally& tally) override { return end_pass(tally, false); }
+  Result<PassTotals> pause_pass(const Tally& tally) override { return end_pass(tally, true); }
+  void ask_to_stop() override { asks_to_stop_ = true; }
+  bool stop_asked() const override { return stop_asked_; }
   Status save_snapshot(const std::string& directory) override;
   Status save_delta(const std::string& directory, const std::string& base) override;
   Status leave() override;
@@ -78,8 +83,10 @@ class ParameterClientImpl final : public ParameterClient {
                         std::uint64_t count, std::span<DenseParameter* const> to, Answer& answer);
   Status push_kinds(const PushTotals& counts, std::span<DenseParameter> dense,
                     std::span<SparseRows> sparse, bool with_dense, bool with_sparse);
+  Result<PassTotals> end_pass(const Tally& tally, bool pauses);
   std::uint64_t width(std::uint32_t parameter) const;
 
+  Status load(const std::string& directory, bool goes_on);
   Status load_dense(const param::SnapshotReader& reader, std::uint32_t parameter, bool with_state);
   Status load_rows(const param::SnapshotReader& reader, std::uint32_t parameter, bool with_state);
   Status save_dense(param::SnapshotWriter& writer, std::uint32_t parameter);
@@ -96,6 +103,10 @@ class ParameterClientImpl final : public ParameterClient {
   ClientLanes dense_;
   ClientLanes sparse_;
   DensePlan plan_;
+  bool is_paused_ = false;
+  // Two threads may push, and a third ask.
+  std::atomic<bool> asks_to_stop_ = false;
+  std::atomic<bool> stop_asked_ = false;
 };
 
 inline std::span<const float> floats(const Bytes& tail) {

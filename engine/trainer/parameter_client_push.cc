@@ -115,6 +115,10 @@ Status ParameterClientImpl::push_parts(PartLists& dense, PartLists& sparse,
     return {};
   };
   PADDLE_TRY_STATUS(each(receive));
+  PADDLE_TRY_STATUS(each([this](ClientLanes& lanes, std::size_t lane, auto&) -> Status {
+    if (lanes.at(lane).stop_asked()) stop_asked_ = true;
+    return {};
+  }));
   for (const std::size_t shard : to_pull) PADDLE_TRY_STATUS(pull_shard(shard, to));
   return {};
 }
@@ -140,6 +144,7 @@ Status ParameterClientImpl::push_kinds(const PushTotals& counts, std::span<Dense
   totals.set_samples(counts.samples);
   totals.set_cost_sum(counts.cost);
   if (counts.batches > 1) totals.set_batches(counts.batches);
+  totals.set_stop(asks_to_stop_);  // read once: every port gets the same
   PartLists dense_part_lists;
   for (std::size_t shard = 0; with_dense && shard < dense_.size(); ++shard) {
     dense_part_lists.push_back(dense_parts(shard, totals, by_index));

@@ -58,7 +58,7 @@ void bring_state(const wire::Optimizer& optimizer, const wire::ParameterSpec& sp
 
 }  // namespace
 
-Status ParameterClientImpl::load_snapshot(const std::string& directory) {
+Status ParameterClientImpl::load(const std::string& directory, bool goes_on) {
   PADDLE_TRY(const auto reader, param::SnapshotReader::open(directory));
   const param::SnapshotInfo& info = reader.info();
   const wire::ParameterSet& set = options_.parameters;
@@ -97,6 +97,16 @@ Status ParameterClientImpl::load_snapshot(const std::string& directory) {
   begin.set_samples(info.samples);
   if (info.trainer_cursors.size() == set.num_trainers()) {
     for (const std::uint64_t cursor : info.trainer_cursors) begin.add_cursors(cursor);
+  }
+  if (goes_on && !info.pass_batches.empty()) {
+    if (info.pass_batches.size() != set.num_trainers()) {
+      return Error{
+          Errc::kUsage,
+          fmt::format("snapshot {} is from the middle of pass {}, which {} trainers shared",
+                      directory, info.pass, info.pass_batches.size()),
+          fmt::format("go on with {} trainers", info.pass_batches.size())};
+    }
+    for (const std::uint64_t batches : info.pass_batches) begin.add_pass_batches(batches);
   }
   PADDLE_TRY_STATUS(ask_all(FrameType::kLoadBegin, begin, FrameType::kPosition,
                             [](ClientLanes&, std::size_t, const Frame&) { return Status(); }));
@@ -220,6 +230,11 @@ Status ParameterClientImpl::save(param::SnapshotWriter writer, bool is_delta) {
   info.samples = position.samples();
   info.seed = set.seed();
   info.trainer_cursors.assign(position.cursors().begin(), position.cursors().end());
+  // Trainers that no round holds back may have begun the next pass: that is no place to go on from.
+  if (is_paused_ &&
+      std::ranges::any_of(position.pass_batches(), [](std::uint64_t n) { return n > 0; })) {
+    info.pass_batches.assign(position.pass_batches().begin(), position.pass_batches().end());
+  }
   for (int i = 0; i < set.parameters_size(); ++i) {
     const auto parameter = static_cast<std::uint32_t>(i);
     PADDLE_TRY_STATUS(set.parameters(i).sparse() ? save_rows(writer, parameter, is_delta)

@@ -6,8 +6,10 @@
 
 #include "engine/base/log.h"
 #include "engine/param/optimizer.h"
+#include "engine/param/snapshot_retention.h"
 #include "engine/trainer/connection.h"
 #include "engine/trainer/loop.h"
+#include "engine/trainer/stop_request.h"
 
 namespace paddle::trainer {
 namespace {
@@ -36,6 +38,11 @@ Status check(const TrainOptions& options, const config::JobConfig& job) {
   if (options.pservers.empty()) return Error{Errc::kUsage, "--pservers is empty", ""};
   if (options.start_pass > 0 && options.save_dir.empty() && options.init_model_path.empty()) {
     return Error{Errc::kUsage, "--start_pass needs --save_dir", "it continues from a pass there"};
+  }
+  if (options.resume &&
+      (options.save_dir.empty() || options.start_pass > 0 || !options.init_model_path.empty())) {
+    return Error{Errc::kUsage, "--resume needs --save_dir, and no other place to start from",
+                 "leave --start_pass and --init_model_path out"};
   }
   if (options.start_pass >= job.train.passes) {
     return Error{Errc::kUsage,
@@ -107,11 +114,28 @@ Status start(const TrainOptions& options, ParameterClient& client) {
   if (snapshot.empty() && options.start_pass > 0) {
     snapshot = pass_directory(options.save_dir, options.start_pass - 1);
   }
+  if (options.trainer_id == 0 && options.resume) {
+    PADDLE_TRY(snapshot, param::newest_snapshot(options.save_dir));
+    log_info("{} to go on from in {}", snapshot.empty() ? "no snapshot" : snapshot,
+             options.save_dir);
+  }
   if (options.trainer_id == 0 && !snapshot.empty()) {
     log_info("Loading parameters from {}", snapshot);
-    PADDLE_TRY_STATUS(client.load_snapshot(snapshot));
+    PADDLE_TRY_STATUS(options.resume ? client.resume(snapshot) : client.load_snapshot(snapshot));
   }
   return client.ready();
+}
+
+// Where the servers stand is where every trainer of a resumed job goes on.
+void take_place(const ParameterClient& client, LoopOptions& loop) {
+  const JobProgress progress = client.progress();
+  loop.start_pass = static_cast<std::uint32_t>(progress.passes);
+  loop.batches_done = progress.batches;
+  if (progress.passes >= loop.train.passes) {
+    log_info("all of the {} passes are done", loop.train.passes);
+  } else if (progress.passes + progress.batches > 0) {
+    log_info("going on in pass {} after batch {}", progress.passes, progress.batches);
+  }
 }
 
 }  // namespace
@@ -134,6 +158,9 @@ Status run_train(const TrainOptions& options) {
   PADDLE_TRY(const std::unique_ptr<ParameterClient> client,
              join_shards(job, parameter_set(job, model.parameters(), options), options));
   PADDLE_TRY_STATUS(start(options, *client));
+  if (options.resume) take_place(*client, loop);
+  take_stop_signals();
+  loop.stop_requested = stop_requested;
   log_info("trainer {} of {}: {} threads, batches of {}", options.trainer_id,
            options.num_gradient_servers, job.train.trainer_count, job.train.batch_size);
   return Loop(std::move(loop), dictionary, model, *client, metrics).run();

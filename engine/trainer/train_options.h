@@ -19,6 +19,7 @@ struct TrainOptions {
   bool local = false;
   std::string save_dir;          // "": no snapshots
   std::uint32_t start_pass = 0;  // > 0: continues after pass start_pass - 1 in save_dir
+  bool resume = false;           // continues after the newest snapshot in save_dir, if there is one
   std::string init_model_path;   // a snapshot to start from
   std::string metrics;           // metrics.jsonl, "": none
   std::string key_file;

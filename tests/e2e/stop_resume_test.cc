@@ -1,0 +1,114 @@
+// A job that is asked to stop, and goes on later as if nothing had been.
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/result.h"
+#include "tests/e2e/local_training_job.h"
+#include "tests/support/free_ports.h"
+
+namespace paddle::test {
+namespace {
+
+constexpr int kResumable = static_cast<int>(Errc::kResumable);
+
+// The one directory "pass-0000N-BBBBBB" of the job, or "".
+std::string stopped_snapshot(const Job& job, const std::string& name) {
+  for (const auto& entry : std::filesystem::directory_iterator(job.save_dir(name))) {
+    const std::string found = entry.path().filename();
+    if (found.size() > std::string("pass-00000").size()) return found;
+  }
+  return "";
+}
+
+// Two trainers and two pservers, stopped by a signal to `whom` in the middle of pass 1.
+void run_and_stop(Job& job, const std::string& name, const std::vector<int>& whom,
+                  const std::vector<std::string>& flags) {
+  const Shape shape{.trainers = 2, .pservers = 2};
+  const int port = free_ports(4);
+  std::vector<Process> pservers;
+  for (int id : {0, 1}) pservers.push_back(job.start_pserver(name, shape, id, port));
+  for (const Process& pserver : pservers) ASSERT_TRUE(pserver.prints("READY pserver"));
+  std::vector<Process> trainers;
+  for (int id : {0, 1}) trainers.push_back(job.start_trainer(name, shape, id, port, flags));
+  ASSERT_TRUE(trainers[0].prints("Pass=1 Batch=10 ")) << trainers[0].output();
+  for (const int id : whom) trainers[static_cast<std::size_t>(id)].signal(SIGTERM);
+  for (Process& trainer : trainers) {
+    EXPECT_EQ(trainer.wait(), kResumable) << trainer.output();
+    EXPECT_NE(trainer.output().find("stopped as asked in pass 1, after batch"), std::string::npos);
+  }
+  for (Process& pserver : pservers) EXPECT_EQ(pserver.wait(), 0) << pserver.output();
+}
+
+TEST(StopResume, AJobStoppedInTheMiddleOfAPassEndsWithTheSameBits) {
+  Job job;
+  job.write_ngram(2, 400);
+  const std::vector<std::string> flags{
+      "--num_passes=3", "--set=train.log_period=1", "--set=optimizer.learning_rate_schedule=poly",
+      "--set=optimizer.learning_rate_decay_a=0.01", "--set=optimizer.learning_rate_decay_b=0.5"};
+  ASSERT_TRUE(job.run("whole", {.trainers = 2, .pservers = 2}, flags));
+  for (const std::vector<int>& whom : {std::vector<int>{0, 1}, std::vector<int>{1}}) {
+    const std::string name = fmt::format("parts{}", whom.size());
+    run_and_stop(job, name, whom, flags);
+    EXPECT_TRUE(stopped_snapshot(job, name).starts_with("pass-00001-")) << name;
+    // On another number of pservers and ports; the snapshot that is farthest is found.
+    std::vector<std::string> more = flags;
+    more.emplace_back("--resume");
+    more.emplace_back("--set=train.snapshots_kept=9");
+    const Shape other{.trainers = 2, .pservers = 1, .ports_num = 3, .ports_num_for_sparse = 2};
+    ASSERT_TRUE(job.run(name, other, more));
+    EXPECT_NE(job.output(name, 1).find("going on in pass 1 after batch"), std::string::npos);
+    EXPECT_EQ(stopped_snapshot(job, name), "") << "it is of no use once its pass is saved";
+    auto whole = job.snapshot("whole", 2);
+    auto parts = job.snapshot(name, 2);
+    for (const char* parameter : {"_hidden.w0", "_output.w0", "_output.w0.state"}) {
+      ASSERT_TRUE(whole.contains(parameter)) << parameter;
+      EXPECT_EQ(whole[parameter], parts[parameter]) << parameter;
+    }
+  }
+}
+
+TEST(StopResume, AnyStrategyStopsAndGoesOn) {
+  for (const char* const strategy : {"async", "half_async", "geo", "local_sgd"}) {
+    Job job;
+    job.write_ngram(2, 400);
+    std::vector<std::string> flags{"--num_passes=2", "--set=train.log_period=1"};
+    if (std::string_view(strategy).find("async") == std::string_view::npos)
+      flags.emplace_back("--set=strategy.update_frequency=5");
+    for (const char* kind : {"dense", "sparse"}) {
+      flags.push_back(fmt::format("--set=strategy.{}={}", kind, strategy));
+    }
+    run_and_stop(job, "job", {0, 1}, flags);
+    flags.emplace_back("--resume");
+    ASSERT_TRUE(job.run("job", {.trainers = 2}, flags)) << strategy;
+    EXPECT_TRUE(job.snapshot("job", 1).contains("MANIFEST")) << strategy;
+  }
+}
+
+TEST(StopResume, TheMiddleOfAPassIsForAsManyTrainers) {
+  Job job;
+  job.write_ngram(2, 400);
+  const std::vector<std::string> flags{"--num_passes=2", "--set=train.log_period=1"};
+  run_and_stop(job, "job", {0}, flags);
+  Process alone = job.start_local("job", {"--num_passes=2", "--resume"});
+  EXPECT_EQ(alone.wait(), static_cast<int>(Errc::kUsage));
+  EXPECT_NE(alone.output().find("from the middle of pass 1, which 2 trainers shared\n"
+                                "hint: go on with 2 trainers"),
+            std::string::npos)
+      << alone.output();
+}
+
+TEST(StopResume, WithoutAFolderForSnapshotsNothingCouldGoOn) {
+  Job job;
+  job.write_ngram(1, 2000);
+  Process process =
+      job.start_local("job", {"--num_passes=1000", "--save_dir=", "--set=train.log_period=1"});
+  ASSERT_TRUE(process.prints("Pass=0 Batch=10 ")) << process.output();
+  process.signal(SIGINT);
+  EXPECT_EQ(process.wait(), static_cast<int>(Errc::kInterrupted)) << process.output();
+  EXPECT_NE(process.output().find("nothing was saved"), std::string::npos) << process.output();
+}
+
+}  // namespace
+}  // namespace paddle::test
