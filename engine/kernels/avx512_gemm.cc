@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -158,9 +159,16 @@ PADDLE_AVX512 void pack(const Source& source, std::size_t line, std::size_t line
   }
 }
 
+// Where the lanes of A's rows are: in a panel, or in A itself.
+struct Rows {
+  const Lane* first;
+  std::size_t row_stride;  // lanes
+  std::size_t step_stride;
+};
+
 // What one tile of C is made of.
 struct Tile {
-  const Lane* a;  // kTileRows lanes a step
+  Rows a;
   const Lane* b;  // kTileColumns lanes a step
   std::size_t steps;
   float* c;
@@ -180,20 +188,30 @@ PADDLE_AVX512 void multiply_tile(const Tile& tile) {
 #pragma GCC unroll 2
     for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] = _mm512_setzero_ps();
   }
-  const Lane* a = tile.a;
+  // Of 5 rows each: the others are within what an address can be made of, so that no row needs a
+  // register of its own.
+  const std::size_t stride = tile.a.row_stride;
+  const std::size_t stride3 = 3 * stride;
+  const Lane* const first = tile.a.first;
+  std::array<const Lane*, 3> bases{first, first + 5 * stride, first + 10 * stride};
   const Lane* b = tile.b;
-  for (std::size_t i = 0; i < tile.steps; ++i, a += kTileRows, b += kTileColumns) {
+  for (std::size_t i = 0; i < tile.steps; ++i, b += kTileColumns) {
     __m512i columns[kVectors];
 #pragma GCC unroll 2
     for (std::size_t v = 0; v < kVectors; ++v) columns[v] = _mm512_loadu_si512(b + v * kLanes);
 #pragma GCC unroll 16
     for (std::size_t r = 0; r < kRows; ++r) {
-      const __m512i row = _mm512_set1_epi32(static_cast<int>(a[r]));
+      const std::size_t offset = r % 5 == 3 ? stride3 : r % 5 * stride;
+      int lane = 0;  // a float, where A is not packed
+      std::memcpy(&lane, bases[r / 5] + offset, sizeof(lane));
+      const __m512i row = _mm512_set1_epi32(lane);
 #pragma GCC unroll 2
       for (std::size_t v = 0; v < kVectors; ++v) {
         sums[r][v] = Kind::multiply_add(sums[r][v], row, columns[v]);
       }
     }
+#pragma GCC unroll 3
+    for (const Lane*& base : bases) base += tile.a.step_stride;
   }
 #pragma GCC unroll 2
   for (std::size_t v = 0; v < kVectors; ++v) {
@@ -243,6 +261,8 @@ void multiply_blocks(const Source& a, const Source& b, std::size_t m, std::size_
   const std::size_t depth = part_size(k, kDepthMax * Kind::kValues, Kind::kValues);
   const std::size_t block_rows = part_size(m, kBlockRowsMax, kTileRows);
   const std::size_t block_columns = part_size(n, kBlockColumnsMax, kTileColumns);
+  // Rows of floats along k are lanes already: the caches and the prefetcher do the rest.
+  const bool is_direct = a.along && Kind::kValues == 1;
   for (std::size_t column = 0; column < n; column += block_columns) {
     const std::size_t columns = std::min(block_columns, n - column);
     for (std::size_t first = 0; first < k; first += depth) {
@@ -251,8 +271,9 @@ void multiply_blocks(const Source& a, const Source& b, std::size_t m, std::size_
       for (std::size_t row = 0; row < m; row += block_rows) {
         const std::size_t rows = std::min(block_rows, m - row);
         Lane* panel_a = panels->a.data();
-        for (std::size_t i = 0; i < rows; i += kTileRows, panel_a += kTileRows * steps) {
+        for (std::size_t i = 0; !is_direct && i < rows; i += kTileRows) {
           pack<Kind>(a, row + i, std::min(kTileRows, rows - i), first, values, kTileRows, panel_a);
+          panel_a += kTileRows * steps;
         }
         for (std::size_t j = 0; j < columns; j += kTileColumns) {
           Lane* const panel_b = panels->b.data() + (m > block_rows ? j * steps : 0);
@@ -262,8 +283,11 @@ void multiply_blocks(const Source& a, const Source& b, std::size_t m, std::size_
                        panel_b + v);
           }
           for (std::size_t i = 0; i < rows; i += kTileRows) {
-            multiply<Kind>({panels->a.data() + i * steps, panel_b, steps,
-                            c + (row + i) * n + column + j, n, wide, accumulate || first > 0},
+            const Rows lanes =
+                is_direct ? Rows{reinterpret_cast<const Lane*>(a.at(row + i, first)), a.stride, 1}
+                          : Rows{panels->a.data() + i * steps, 1, kTileRows};
+            multiply<Kind>({lanes, panel_b, steps, c + (row + i) * n + column + j, n, wide,
+                            accumulate || first > 0},
                            std::min(kTileRows, rows - i));
           }
         }

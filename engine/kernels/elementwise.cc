@@ -147,30 +147,6 @@ void multiply(std::size_t count, const float* __restrict x, const float* __restr
 }
 
 PADDLE_MULTIVERSION
-void scaled_sum(std::span<const float* const> parts, float scale, std::size_t count,
-                float* __restrict out) {
-  if (parts.size() == 1) {
-    const float* __restrict x = parts[0];
-    for (std::size_t i = 0; i < count; ++i) out[i] = scale * x[i];
-    return;
-  }
-  // A block at a time, so that with many parts `out` stays in the first-level cache.
-  constexpr std::size_t kBlock = 2048;
-  for (std::size_t begin = 0; begin < count; begin += kBlock) {
-    const std::size_t size = std::min(kBlock, count - begin);
-    float* __restrict y = out + begin;
-    const float* __restrict first = parts[0] + begin;
-    for (std::size_t p = 1; p + 1 < parts.size(); ++p) {
-      const float* __restrict x = parts[p] + begin;
-      for (std::size_t i = 0; i < size; ++i) y[i] = (p == 1 ? first[i] : y[i]) + x[i];
-    }
-    const float* __restrict last = parts.back() + begin;
-    if (parts.size() > 2) first = y;
-    for (std::size_t i = 0; i < size; ++i) y[i] = scale * (first[i] + last[i]);
-  }
-}
-
-PADDLE_MULTIVERSION
 void dropout_mask(std::uint64_t stream, float rate, std::size_t count, float* mask) {
   const float keep_scale = 1.0F / (1.0F - rate);
   const auto threshold = static_cast<std::uint64_t>(static_cast<double>(rate) * 0x1.0p+32);

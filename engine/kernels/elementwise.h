@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 namespace paddle::kernels {
 
@@ -27,8 +26,6 @@ void add(std::size_t count, const float* x, float* y);
 void multiply_by(std::size_t count, const float* x, float* y);
 // y[i] = x[i] * scale[i], or += when accumulate.
 void multiply(std::size_t count, const float* x, const float* scale, bool accumulate, float* y);
-// out[i] = scale * (parts[0][i] + parts[1][i] + ...), added in that order; at least one part.
-void scaled_sum(std::span<const float* const> parts, float scale, std::size_t count, float* out);
 // mask[i] = 1 / (1 - rate) or 0, from stream alone: unit i is dropped with probability rate.
 void dropout_mask(std::uint64_t stream, float rate, std::size_t count, float* mask);
 

@@ -17,12 +17,13 @@ double softplus(float x) {
   return x == x ? above + logarithm(1.0 + decay) : static_cast<double>(x);
 }
 
-double binary_cross_entropy(std::size_t count, const float* logits, float* labels_to_gradient) {
+double binary_cross_entropy(std::size_t count, const float* logits, float scale,
+                            float* labels_to_gradient) {
   double cost = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const float label = labels_to_gradient[i];
     cost += softplus(logits[i]) - static_cast<double>(label) * static_cast<double>(logits[i]);
-    labels_to_gradient[i] = sigmoid(logits[i]) - label;
+    labels_to_gradient[i] = scale * (sigmoid(logits[i]) - label);
   }
   return cost;
 }

@@ -11,7 +11,8 @@ float sigmoid(float x);
 double softplus(float x);
 // Sum over outputs of -y ln p - (1 - y) ln(1 - p) with p = sigmoid(logit), computed from the logits
 // so that it never overflows: softplus(logit) - y logit. labels_to_gradient holds the y and gets
-// d cost / d logits = p - y.
-double binary_cross_entropy(std::size_t count, const float* logits, float* labels_to_gradient);
+// scale * d cost / d logits = scale * (p - y).
+double binary_cross_entropy(std::size_t count, const float* logits, float scale,
+                            float* labels_to_gradient);
 
 }  // namespace paddle::kernels

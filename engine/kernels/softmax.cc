@@ -58,23 +58,23 @@ float exponentials_in_place(std::size_t width, float shift, float* x) {
 }
 
 PADDLE_MULTIVERSION
-void scale(std::size_t width, float factor, float* x) {
+void multiply_each(std::size_t width, float factor, float* x) {
   for (std::size_t i = 0; i < width; ++i) x[i] *= factor;
 }
 
 }  // namespace
 
 SoftmaxCost softmax_cross_entropy(std::size_t width, const float* logits, std::size_t label,
-                                  bool with_gradient, float* gradient) {
+                                  float scale, float* gradient) {
   const float shift = largest(width, logits);
   SoftmaxCost result;
   while (result.prediction + 1 < width && logits[result.prediction] != shift) ++result.prediction;
   const float sum = exponentials(width, logits, shift, gradient);
   result.cost = std::log(static_cast<double>(sum)) -
                 (static_cast<double>(logits[label]) - static_cast<double>(shift));
-  if (with_gradient) {
-    scale(width, 1.0F / sum, gradient);
-    gradient[label] -= 1.0F;
+  if (scale != 0) {
+    multiply_each(width, scale / sum, gradient);
+    gradient[label] -= scale;
   }
   return result;
 }
@@ -82,7 +82,7 @@ SoftmaxCost softmax_cross_entropy(std::size_t width, const float* logits, std::s
 void softmax_rows(std::size_t rows, std::size_t width, float* y) {
   for (std::size_t r = 0; r < rows; ++r, y += width) {
     const float shift = largest(width, y);
-    scale(width, 1.0F / exponentials_in_place(width, shift, y), y);
+    multiply_each(width, 1.0F / exponentials_in_place(width, shift, y), y);
   }
 }
 

@@ -11,11 +11,11 @@ struct SoftmaxCost {
   std::size_t prediction = 0;  // the largest logit; the first one of equals
 };
 
-// width > 0, label < width. Writes d cost / d logits = p - onehot(label) when with_gradient;
-// otherwise `gradient` is scratch. Logits may not alias it. A NaN logit makes the cost NaN.
+// width > 0, label < width. Writes scale * d cost / d logits = scale * (p - onehot(label)); where
+// scale is 0, `gradient` is scratch. Logits may not alias it. A NaN logit makes the cost NaN.
 // The order of summation is fixed, so the bits do not depend on the machine.
 SoftmaxCost softmax_cross_entropy(std::size_t width, const float* logits, std::size_t label,
-                                  bool with_gradient, float* gradient);
+                                  float scale, float* gradient);
 
 // Each row of y becomes its softmax.
 void softmax_rows(std::size_t rows, std::size_t width, float* y);

@@ -18,7 +18,8 @@ class BinaryCrossEntropy final : public Cost {
       // The gradient's place holds the labels until it is written.
       float* gradient = gradient_row(run, access, row);
       PADDLE_TRY_STATUS(labels().binary(run, run.begin + row, gradient));
-      cost_sum += kernels::binary_cross_entropy(width, logits + row * width, gradient);
+      cost_sum +=
+          kernels::binary_cross_entropy(width, logits + row * width, run.cost_scale, gradient);
     }
     return {};
   }

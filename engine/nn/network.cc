@@ -108,7 +108,7 @@ void Network::prepare(const Run& run, Workspace& workspace) const {
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const std::size_t count = run.rows() * layers_[i]->width();
     workspace.layers_[i].output.resize(count);
-    if (run.mode == Mode::kTrain) workspace.layers_[i].gradient.values.resize(count);
+    if (run.mode == Mode::kTrain) workspace.layers_[i].gradient.resize(count);
   }
   for (std::size_t p = 0; p < parameters_.size(); ++p) {
     std::size_t count = 0;
@@ -123,8 +123,9 @@ void Network::prepare(const Run& run, Workspace& workspace) const {
     if (run.mode != Mode::kTrain) continue;
     Workspace::Gradient& gradient = workspace.gradients_[p];
     // One clear_gradients per batch: within it the rows of a table stay the same.
-    PADDLE_CHECK(!gradient.written || gradient.values.size() == count);
-    gradient.values.resize(count);
+    PADDLE_CHECK(!gradient.written || gradient.values().size() == count);
+    PADDLE_CHECK(gradient.place.empty() || gradient.place.size() == count);
+    if (gradient.place.empty()) gradient.own.resize(count);
   }
 }
 
@@ -172,7 +173,7 @@ std::vector<Value> Network::values(const Tally& tally) const {
 
 void Network::backward(const Run& run, Workspace& workspace) const {
   PADDLE_CHECK(run.mode == Mode::kTrain && workspace.layers_.size() == layers_.size());
-  for (Workspace::LayerState& state : workspace.layers_) state.gradient.written = false;
+  for (Workspace::LayerState& state : workspace.layers_) state.is_gradient_written = false;
   for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
     (*layer)->backward(run, LayerAccess(workspace));
   }

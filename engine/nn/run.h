@@ -34,6 +34,8 @@ struct Run {
   const Parameters& parameters;
   Mode mode = Mode::kTrain;
   std::uint64_t seed = 0;  // differs from batch to batch
+  // Gradients are those of the cost times this: 1 / batch.size makes them means.
+  float cost_scale = 1;
   // Of the matrix products; all else is float32.
   kernels::Compute compute = kernels::Compute::kFloat32;
 

@@ -79,7 +79,7 @@ class SampledCost final : public Layer {
         }
         const float logit = score - correction(id);
         cost += kernels::softplus(k == 0 ? -logit : logit);
-        *slopes = kernels::sigmoid(logit) - (k == 0 ? 1.0F : 0.0F);
+        *slopes = run.cost_scale * (kernels::sigmoid(logit) - (k == 0 ? 1.0F : 0.0F));
       }
       cost_sum += cost;
     }

@@ -12,13 +12,13 @@ class SoftmaxCrossEntropy final : public Cost {
   Status forward(const Run& run, LayerAccess access, double& cost_sum) const override {
     const float* logits = access.output(input().layer);
     const std::size_t width = input().width;
-    const bool train = run.mode == Mode::kTrain;
+    const float scale = run.mode == Mode::kTrain ? run.cost_scale : 0.0F;
     std::vector<std::uint32_t>& predictions = access.predictions(input().layer);
     predictions.resize(run.rows());
     for (std::size_t row = 0; row < run.rows(); ++row) {
       PADDLE_TRY(const std::uint64_t label, labels().one(run, run.begin + row));
       const kernels::SoftmaxCost result = kernels::softmax_cross_entropy(
-          width, logits + row * width, label, train, gradient_row(run, access, row));
+          width, logits + row * width, label, scale, gradient_row(run, access, row));
       cost_sum += result.cost;
       predictions[row] = static_cast<std::uint32_t>(result.prediction);
     }

@@ -21,7 +21,7 @@ class SquaredError final : public Cost {
       for (std::size_t c = 0; c < width; ++c) {
         const float difference = x[c] - gradient[c];
         cost += static_cast<double>(difference) * static_cast<double>(difference);
-        gradient[c] = 2 * difference;
+        gradient[c] = 2 * run.cost_scale * difference;
       }
       cost_sum += cost;
     }

@@ -8,8 +8,13 @@ void Workspace::clear_gradients() {
   for (Gradient& gradient : gradients_) gradient.written = false;
 }
 
+void Workspace::put_gradient(std::size_t parameter, std::span<float> place) {
+  if (gradients_.size() <= parameter) gradients_.resize(parameter + 1);
+  gradients_[parameter].place = place;
+}
+
 float* LayerAccess::zeroed_parameter_gradient(std::size_t parameter) {
-  Floats& values = workspace_.gradients_[parameter].values;
+  const std::span<float> values = workspace_.gradients_[parameter].values();
   if (claim_parameter_gradient(parameter) == 0.0F) std::fill(values.begin(), values.end(), 0.0F);
   return values.data();
 }

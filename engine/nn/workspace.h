@@ -22,8 +22,11 @@ class Workspace {
   // Summed over the examples of every backward since clear_gradients. Dense: the parameter's shape.
   // Sparse: one row for each id of the SparseView, in its order.
   std::span<const float> gradient(std::size_t parameter) const {
-    return gradients_[parameter].values;
+    return gradients_[parameter].values();
   }
+  // Where that is written from the next forward on, of the gradient's size; empty: in memory of the
+  // workspace's own. Call it again when the place moves or the SparseView changes.
+  void put_gradient(std::size_t parameter, std::span<float> place);
   // Call before the first forward of each batch; costs nothing.
   void clear_gradients();
 
@@ -32,12 +35,17 @@ class Workspace {
   friend class LayerAccess;
 
   struct Gradient {
-    Floats values;
-    bool written = false;  // else the content is left over from an earlier batch
+    Floats own;
+    std::span<float> place;  // instead, when not empty
+    bool written = false;    // else the content is left over from an earlier batch
+
+    std::span<float> values() { return place.empty() ? std::span<float>(own) : place; }
+    std::span<const float> values() const { return place.empty() ? std::span(own) : place; }
   };
   struct LayerState {
     Floats output;
-    Gradient gradient;  // of the cost with respect to output
+    Floats gradient;  // of the cost with respect to output
+    bool is_gradient_written = false;
     Floats scratch;
     std::vector<std::uint32_t> positions;    // table rows of each id
     std::vector<std::size_t> starts;         // first position of each slot
@@ -57,15 +65,13 @@ class LayerAccess {
 
   float* output(std::size_t layer) { return workspace_.layers_[layer].output.data(); }
   // Writing it before backward is allowed to the only consumer of the layer.
-  float* output_gradient(std::size_t layer) {
-    return workspace_.layers_[layer].gradient.values.data();
-  }
+  float* output_gradient(std::size_t layer) { return workspace_.layers_[layer].gradient.data(); }
   // True when the caller must add to the buffer, false when it must overwrite it: it is the first.
   bool claim_output_gradient(std::size_t layer) {
-    return std::exchange(workspace_.layers_[layer].gradient.written, true);
+    return std::exchange(workspace_.layers_[layer].is_gradient_written, true);
   }
   float* parameter_gradient(std::size_t parameter) {
-    return workspace_.gradients_[parameter].values.data();
+    return workspace_.gradients_[parameter].values().data();
   }
   // 0 for the first writer, 1 for later ones: the beta of a matrix product.
   float claim_parameter_gradient(std::size_t parameter) {

@@ -68,6 +68,7 @@ Result<Score> Model::run(const nn::Batch& batch, nn::Mode mode, std::uint64_t se
   for (const SparseRows& one : rows_) parameters.sparse[one.parameter] = {one.ids, one.values};
 
   const std::size_t parts = std::min(team_->size(), batch.size);
+  if (mode == nn::Mode::kTrain) put_gradients();
   std::vector<Result<double>> costs(parts, 0.0);
   team_->run([&](std::size_t part) {
     if (part >= parts) return;
@@ -77,6 +78,7 @@ Result<Score> Model::run(const nn::Batch& batch, nn::Mode mode, std::uint64_t se
                         .parameters = parameters,
                         .mode = mode,
                         .seed = seed,
+                        .cost_scale = 1.0F / static_cast<float>(batch.size),
                         .compute = compute_};
     nn::Workspace& workspace = workspaces_[part];
     workspace.clear_gradients();
@@ -94,19 +96,24 @@ Result<Score> Model::run(const nn::Batch& batch, nn::Mode mode, std::uint64_t se
   return score;
 }
 
+// The first thread's gradients are written where the sum over threads will be.
+void Model::put_gradients() {
+  for (DenseParameter& one : dense_) workspaces_[0].put_gradient(one.parameter, one.gradient);
+  for (SparseRows& one : rows_) workspaces_[0].put_gradient(one.parameter, one.gradients);
+}
+
 // Every thread reduces its share of each parameter, so that the elements of one are in one cache.
-void Model::reduce(std::size_t parts, float scale) {
+void Model::reduce(std::size_t parts) {
+  if (parts <= 1) return;
   team_->run([&](std::size_t share) {
-    std::vector<const float*> from(parts);
     const auto reduce_share = [&](std::size_t parameter, std::vector<float>& into) {
       const std::size_t begin = into.size() * share / team_->size();
       const std::size_t end = into.size() * (share + 1) / team_->size();
-      for (std::size_t part = 0; part < parts; ++part) {
+      for (std::size_t part = 1; part < parts; ++part) {
         const std::span<const float> gradient = workspaces_[part].gradient(parameter);
-        PADDLE_CHECK(gradient.size() >= into.size());
-        from[part] = gradient.data() + begin;
+        PADDLE_CHECK(gradient.size() == into.size());
+        kernels::add(end - begin, gradient.data() + begin, into.data() + begin);
       }
-      kernels::scaled_sum(from, scale, end - begin, into.data() + begin);
     };
     for (DenseParameter& one : dense_) reduce_share(one.parameter, one.gradient);
     for (SparseRows& one : rows_) reduce_share(one.parameter, one.gradients);
@@ -115,7 +122,7 @@ void Model::reduce(std::size_t parts, float scale) {
 
 Result<Score> Model::train(const nn::Batch& batch, std::uint64_t seed) {
   PADDLE_TRY(const Score score, run(batch, nn::Mode::kTrain, seed));
-  reduce(std::min(team_->size(), batch.size), 1.0F / static_cast<float>(batch.size));
+  reduce(std::min(team_->size(), batch.size));
   notes_.write(batch, rows_);
   return score;
 }

@@ -39,7 +39,8 @@ class Model {
  private:
   Model(nn::Network network, BatchNotes notes, const config::TrainConfig& train);
   Result<Score> run(const nn::Batch& batch, nn::Mode mode, std::uint64_t seed);
-  void reduce(std::size_t parts, float scale);
+  void put_gradients();
+  void reduce(std::size_t parts);
 
   nn::Network network_;
   BatchNotes notes_;

@@ -101,25 +101,5 @@ TEST(Elementwise, DropoutMaskHasTheRateAndIsAFunctionOfTheStream) {
   EXPECT_NEAR(sum / kCount, 1.0, 0.01);
 }
 
-TEST(Elementwise, ScaledSumAddsThePartsInOrder) {
-  constexpr std::size_t kCount = 5001;
-  Rng rng(9);
-  std::vector<std::vector<float>> parts(4, std::vector<float>(kCount));
-  for (auto& part : parts) {
-    for (float& value : part) value = static_cast<float>(rng.normal());
-  }
-  for (std::size_t used = 1; used <= parts.size(); ++used) {
-    std::vector<const float*> from;
-    for (std::size_t p = 0; p < used; ++p) from.push_back(parts[p].data());
-    std::vector<float> sum(kCount, 77.0F);
-    scaled_sum(from, 0.37F, kCount, sum.data());
-    for (std::size_t i = 0; i < kCount; ++i) {
-      float expected = parts[0][i];
-      for (std::size_t p = 1; p < used; ++p) expected += parts[p][i];
-      ASSERT_EQ(sum[i], 0.37F * expected) << used << " parts, element " << i;
-    }
-  }
-}
-
 }  // namespace
 }  // namespace paddle::kernels

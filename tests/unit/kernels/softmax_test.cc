@@ -20,7 +20,7 @@ TEST(Softmax, CostAndGradientMatchReferenceAtEveryWidth) {
     const std::size_t label = rng.below(width);
     std::vector<float> gradient(width);
     const SoftmaxCost result =
-        softmax_cross_entropy(width, logits.data(), label, true, gradient.data());
+        softmax_cross_entropy(width, logits.data(), label, 1, gradient.data());
     std::vector<double> exact_gradient;
     const double exact =
         reference::softmax_cross_entropy({logits.begin(), logits.end()}, label, &exact_gradient);
@@ -33,7 +33,7 @@ TEST(Softmax, CostAndGradientMatchReferenceAtEveryWidth) {
 TEST(Softmax, LargeLogitsDoNotOverflow) {
   const std::vector<float> logits{3e38F, -3e38F, 1e30F};
   std::vector<float> gradient(3);
-  const SoftmaxCost result = softmax_cross_entropy(3, logits.data(), 0, true, gradient.data());
+  const SoftmaxCost result = softmax_cross_entropy(3, logits.data(), 0, 1, gradient.data());
   EXPECT_NEAR(result.cost, 0, 1e-6);
   EXPECT_NEAR(gradient[0], 0, 1e-6);
 }
@@ -41,13 +41,13 @@ TEST(Softmax, LargeLogitsDoNotOverflow) {
 TEST(Softmax, ANanLogitShowsInTheCost) {
   const std::vector<float> logits{1, std::numeric_limits<float>::quiet_NaN(), 2};
   std::vector<float> gradient(3);
-  EXPECT_TRUE(std::isnan(softmax_cross_entropy(3, logits.data(), 0, true, gradient.data()).cost));
+  EXPECT_TRUE(std::isnan(softmax_cross_entropy(3, logits.data(), 0, 1, gradient.data()).cost));
 }
 
 TEST(Softmax, TheFirstOfEqualLogitsIsPredicted) {
   const std::vector<float> logits{1, 4, 4};
   std::vector<float> gradient(3);
-  EXPECT_EQ(softmax_cross_entropy(3, logits.data(), 0, false, gradient.data()).prediction, 1U);
+  EXPECT_EQ(softmax_cross_entropy(3, logits.data(), 0, 0, gradient.data()).prediction, 1U);
 }
 
 }  // namespace

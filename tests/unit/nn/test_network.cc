@@ -119,7 +119,8 @@ double TestNetwork::run(const Batch& batch, std::size_t parts, std::uint64_t dra
                   .end = batch.size * (part + 1) / parts,
                   .parameters = parameters,
                   .mode = Mode::kTrain,
-                  .seed = draw_seed};
+                  .seed = draw_seed,
+                  .cost_scale = cost_scale};
     sum += network.forward(run, workspace).value();
     network.backward(run, workspace);
   }

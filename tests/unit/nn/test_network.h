@@ -44,6 +44,7 @@ class TestNetwork {
   std::vector<std::string> slots;
   Network network;
   Workspace workspace;
+  float cost_scale = 1;  // of run
 
  private:
   Parameters views(const Batch& batch, std::uint64_t draw_seed);
