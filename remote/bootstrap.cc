@@ -1,12 +1,16 @@
 #include "remote/bootstrap.h"
 
+#include <sys/stat.h>
 #include <sys/utsname.h>
 
 #include <algorithm>
+#include <memory>
+#include <mutex>
 #include <span>
 
 #include <fmt/format.h>
 
+#include "engine/base/file_stamp.h"
 #include "engine/base/sha256.h"
 #include "engine/base/text.h"
 #include "engine/base/version.h"
@@ -64,13 +68,20 @@ constexpr std::string_view kShow =
 
 constexpr std::string_view kServe = "exec /bin/sh -c 'exec \"F\" serve \"R\"'";
 
-// What most connections need: the agent is there and whole, and is served in one go.
+// What most connections need: the agent is there and whole, and is served in one go. Hashing it
+// costs more than the connection, so a node remembers until its next boot that it did.
 std::string serve_at_once(const NodeSpec& node, const std::string& hash) {
   const std::string root = node.root.starts_with("~/") ? "$HOME" + node.root.substr(1) : node.root;
   return fmt::format(
-      "exec /bin/sh -c 'echo; r=\"{}\"; r=${{r%/}}; f=\"$r/bin/paddlectl-agent-{}\"; "
-      "if [ -x \"$f\" ] && [ \"$(sha256sum < \"$f\" 2>/dev/null)\" = \"{}  -\" ]; "
-      "then exec \"$f\" serve \"$r\"; fi; echo PADDLECTL-AGENT-IS other'",
+      "exec /bin/sh -c 'echo; umask 077; r=\"{}\"; r=${{r%/}}; f=\"$r/bin/paddlectl-agent-{}\"; "
+      "v=$f.verified; b=; w=; "
+      "if [ -x \"$f\" ]; then {{ read -r b < /proc/sys/kernel/random/boot_id; "
+      "read -r w < \"$v\"; }} 2>/dev/null; "
+      "if [ -n \"$b\" ] && [ \"$w\" = \"$b\" ] && ! [ \"$f\" -nt \"$v\" ]; "
+      "then exec \"$f\" serve \"$r\"; fi; "
+      "if [ \"$(sha256sum < \"$f\" 2>/dev/null)\" = \"{}  -\" ]; "
+      "then echo \"$b\" > \"$v\"; exec \"$f\" serve \"$r\"; fi; fi; "
+      "echo PADDLECTL-AGENT-IS other'",
       root, hash.substr(0, kHashCharacters), hash);
 }
 
@@ -122,11 +133,26 @@ struct Agent {
   std::string hash;
 };
 
-Result<Agent> read_agent(const std::string& path) {
+// Read and hashed once for all nodes.
+Result<std::shared_ptr<const Agent>> read_agent(const std::string& path) {
+  struct Read {
+    std::string path;
+    FileStamp stamp;
+    std::shared_ptr<const Agent> agent;
+  };
+  static std::mutex mutex;
+  static Read last;
+  const std::lock_guard lock(mutex);
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return system_error(Errc::kResource, "read " + path);
+  const FileStamp stamp = stamp_of(info);
+  if (last.agent && last.path == path && last.stamp == stamp) return last.agent;
   PADDLE_TRY(std::string content, read_file(path, kAgentBytesMax));
   Sha256 sha;
   sha.update(as_bytes(content));
-  return Agent{std::move(content), to_hex(sha.finish())};
+  auto agent = std::make_shared<const Agent>(Agent{std::move(content), to_hex(sha.finish())});
+  last = {path, stamp, agent};
+  return agent;
 }
 
 // `answer` is "<sha256>  -", "none" or "unhashed": then the node shows the file itself.
@@ -247,7 +273,8 @@ Result<std::string> skip_to_line(int fd, const std::string& prefix, TimePoint de
 Result<Bootstrapped> bootstrap(Launcher& launcher, const NodeSpec& node,
                                const ConnectOptions& options, TimePoint deadline) {
   PADDLE_TRY_STATUS(check_shell_path(node.root));
-  PADDLE_TRY(const Agent agent, read_agent(options.agent_binary));
+  PADDLE_TRY(const std::shared_ptr<const Agent> shared, read_agent(options.agent_binary));
+  const Agent& agent = *shared;
   PADDLE_TRY(Channel ready, find_agent(launcher, node, agent, deadline));
   if (ready.fd) return Bootstrapped{std::move(ready)};
   PADDLE_TRY(const Probe found, probe(launcher, deadline));

@@ -28,7 +28,7 @@ SshChannel::SshChannel(ChannelRequest request, TimePoint deadline, UniqueFd loca
 bool SshChannel::step(ssh_session session, TimePoint now) {
   if (stage_ == Stage::kDone) return false;
   if (opening()) return step_open(session, now);
-  bool moved = move_to_remote();
+  bool moved = move_to_remote(session);
   moved |= move_to_local();
   moved |= move_stderr();
   // A lost session reads like an end of output; the pump must say first that it is none.
@@ -75,7 +75,10 @@ bool SshChannel::step_open(ssh_session session, TimePoint now) {
   return true;
 }
 
-bool SshChannel::move_to_remote() {
+bool SshChannel::move_to_remote(ssh_session session) {
+  // What the socket does not take libssh queues, in a buffer that is moved and cleared at each
+  // step: dear when it is long.
+  if ((ssh_get_poll_flags(session) & SSH_WRITE_PENDING) != 0) return false;
   bool moved = false;
   if (remote_begin_ == remote_end_ && !local_eof_ && ssh_channel_window_size(channel_.get()) > 0) {
     const ssize_t got = ::recv(local_.get(), to_remote_.data(), to_remote_.size(), MSG_DONTWAIT);
@@ -165,11 +168,12 @@ bool SshChannel::finish() {
   return true;
 }
 
-short SshChannel::wanted() const {
+short SshChannel::wanted(bool write_pending) const {
   if (stage_ != Stage::kRunning) return 0;
   short events = 0;
   if (local_begin_ < local_end_ && !local_closed_) events |= POLLOUT;
-  if (remote_begin_ == remote_end_ && !local_eof_ && ssh_channel_window_size(channel_.get()) > 0) {
+  if (!write_pending && remote_begin_ == remote_end_ && !local_eof_ &&
+      ssh_channel_window_size(channel_.get()) > 0) {
     events |= POLLIN;
   }
   return events;

@@ -36,8 +36,9 @@ class SshChannel {
 
   // Moves whatever can move without blocking; true when anything did.
   bool step(ssh_session session, TimePoint now);
-  // What to poll the local socket for: 0 when nothing on it could help.
-  short wanted() const;
+  // What to poll the local socket for: 0 when nothing on it could help. While libssh has bytes that
+  // the session's socket did not take (SSH_WRITE_PENDING), no more are read.
+  short wanted(bool write_pending) const;
   int local() const { return local_.get(); }
   // The session is gone: tells the opener or leaves `why` in the tail, and closes the socket.
   void fail(const std::string& why);
@@ -48,7 +49,7 @@ class SshChannel {
 
   bool step_open(ssh_session session, TimePoint now);
   int advance_open(ssh_session session);
-  bool move_to_remote();
+  bool move_to_remote(ssh_session session);
   bool move_to_local();
   bool move_stderr();
   bool finish();

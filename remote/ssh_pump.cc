@@ -140,7 +140,7 @@ void SshPump::wait_for_work() {
   for (const auto& channel : channels_) {
     if (channel->opening()) next = std::min(next, channel->deadline());
     // poll() reports a hang-up even for no events, so a socket that cannot help is left out.
-    if (const short events = channel->wanted(); events != 0) {
+    if (const short events = channel->wanted(write_pending); events != 0) {
       items.push_back({channel->local(), events, 0});
     }
   }

@@ -20,6 +20,7 @@ namespace paddle::agent {
 namespace {
 
 constexpr int kChannelFdMin = 10;
+constexpr int kPipeBytes = 1 << 20;  // what the kernel lets any user have
 constexpr int kSpecFd = 3;
 constexpr int kStatusFd = 4;
 
@@ -40,6 +41,8 @@ Environment node_environment() {
 bool move_channel(UniqueFd& input, UniqueFd& output) {
   input = UniqueFd(::fcntl(0, F_DUPFD_CLOEXEC, kChannelFdMin));
   output = UniqueFd(::fcntl(1, F_DUPFD_CLOEXEC, kChannelFdMin));
+  // sshd keeps what the pipe does not take, at a cost; a socket pair has no such size.
+  (void)::fcntl(input.get(), F_SETPIPE_SZ, kPipeBytes);
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   return input && output && null && ::dup2(null.get(), 0) == 0 && ::dup2(2, 1) == 1 &&
          set_nonblocking(input.get()) && set_nonblocking(output.get());

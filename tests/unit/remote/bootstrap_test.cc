@@ -83,10 +83,34 @@ TEST_F(AgentTest, NodeWithoutSha256sumIsServedAndItsAgentIsComparedByContent) {
 
 TEST_F(AgentTest, ASpoiledAgentIsReplaced) {
   connect_agent();
+  connect_agent();
   for (const auto& entry : std::filesystem::directory_iterator(node_.root + "/bin")) {
-    spoil(entry.path());
+    if (entry.path().extension() != ".verified") spoil(entry.path());
   }
   EXPECT_TRUE(connect(node_, options_));
+}
+
+TEST_F(AgentTest, AnAgentIsHashedOnceUntilTheNodesNextBoot) {
+  const std::string tools = folder_ + "/tools";
+  const std::string calls = folder_ + "/calls";
+  std::filesystem::create_directory(tools);
+  const std::string hasher = write_file(
+      tools + "/sha256sum", "#!/bin/sh\necho >> " + calls + "\nexec /usr/bin/sha256sum\n");
+  std::filesystem::permissions(hasher, std::filesystem::perms::owner_all);
+  PrefixedLauncher launcher(node_, "PATH=" + tools + ":$PATH; export PATH; ");
+  const auto hashed = [&] {
+    write_file(calls, "");
+    EXPECT_TRUE(bootstrap(launcher, node_, options_, soon()));
+    return !file_content(calls).empty();
+  };
+  EXPECT_TRUE(hashed()) << "what was just pushed";
+  (void)hashed();
+  EXPECT_FALSE(hashed());
+  for (const auto& entry : std::filesystem::directory_iterator(node_.root + "/bin")) {
+    if (entry.path().extension() == ".verified") write_file(entry.path(), "another-boot\n");
+  }
+  EXPECT_TRUE(hashed());
+  EXPECT_FALSE(hashed());
 }
 
 TEST_F(AgentTest, LookingLeavesANodeWithoutOurFolderAlone) {
