@@ -23,7 +23,7 @@ constexpr const char* kAbout =
 constexpr const char* kExitCodes =
     "Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 version, 4 unreachable, 5 "
     "authentication,\n"
-    "6 data, 7 resource (port, disk, memory), 130 interrupted.";
+    "6 data, 7 resource (port, disk, memory), 75 stopped and can go on, 130 interrupted.";
 constexpr std::uint32_t kProcessesMax = 4096;
 constexpr std::uint32_t kTailLinesMax = 1000000;
 constexpr std::uint32_t kTimeoutSecondsMax = 7 * 24 * 3600;
@@ -98,6 +98,8 @@ void add_options(CLI::App& app, const std::string& name, CommandOptions& options
   if (name == "train") {
     app.add_option("--name", options.job, "the job's name; default: <workspace>-<UTC time>");
     app.add_flag("--dry-run", options.dry_run, "the same as paddlectl plan; starts nothing");
+    app.add_flag("--resume", options.resume,
+                 "go on with a job from its last snapshot: the latest, or the one of --name");
     app.add_flag("--detach", options.detach, "return when the trainers run");
   } else if (name == "report") {
     app.add_option("job", options.job, "the job; default: the latest");
@@ -128,6 +130,9 @@ void add_options(CLI::App& app, const std::string& name, CommandOptions& options
   }
   if (name == "status") {
     app.add_flag("-w,--watch", options.watch, "look again every 2 seconds until the job ends");
+  }
+  if (name == "stop") {
+    app.add_flag("--now", options.now, "end its processes at once, without a snapshot");
   }
   if (name == "teardown")
     app.add_flag("--keep-data", options.keep_data, "keep the jobs' snapshots on the nodes");
@@ -180,8 +185,9 @@ Status check_command(const std::vector<std::string>& arguments) {
 
 int report(Context& context, const Error& error) {
   context.console.end_progress();
-  if (error.code == Errc::kInterrupted) {
-    context.console.note(error.message);  // asked for, so no error to the reader
+  if (error.code == Errc::kInterrupted || error.code == Errc::kResumable) {
+    // Asked for, so no error to the reader.
+    context.console.note(error.message + (error.hint.empty() ? "" : "\n" + error.hint));
   } else {
     context.console.error(error);
   }

@@ -33,6 +33,8 @@ struct Context {
   std::function<std::optional<std::string>(std::string_view question, bool secret)> ask = {};
   // Called from several threads at once.
   std::function<Result<remote::ShownHostKey>(const remote::NodeSpec&)> host_key = {};
+  // The Ctrl-C that came is dealt with: interrupted() is false until the next one.
+  std::function<void()> take_interrupt = {};
 };
 
 }  // namespace paddle::cli

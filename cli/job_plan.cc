@@ -127,6 +127,7 @@ struct Planner {
           "--incarnation=1",
           job_tag(request.job),
           key_flag()};
+      if (request.resume) trainer.spec.arguments.emplace_back("--resume");
       for (const std::string& item : request.overrides)
         trainer.spec.arguments.push_back("--set=" + item);
       plan.trainers.push_back(std::move(trainer));

@@ -18,6 +18,7 @@ struct JobRequest {
   std::uint32_t pservers = 0;
   std::string engine;                  // below root: "bin/paddle-<hash16>"
   std::vector<std::string> overrides;  // --set
+  bool resume = false;                 // trainers go on from the newest snapshot
 };
 
 struct Placement {

@@ -9,6 +9,7 @@
 #include "cli/fetch_target.h"
 #include "cli/job_plan.h"
 #include "cli/job_report.h"
+#include "cli/job_stop.h"
 #include "cli/job_watch.h"
 #include "cli/json.h"
 #include "engine/base/sha256.h"
@@ -18,8 +19,6 @@ namespace paddle::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr auto kStopGrace = std::chrono::seconds(5);
 
 // Beside each log: where it was cut, and when its parts were written. Of use on the node only.
 bool is_of_the_log(const std::string& path) {
@@ -94,28 +93,21 @@ Result<FetchStats> fetch_logs(ClusterSession& session, const std::string& job,
 }
 
 Status finish_job(Context& context, ClusterSession& session, const std::string& job,
-                  const std::string& output) {
+                  const std::string& output, const std::string& state) {
   PADDLE_TRY_STATUS(stop_job(session, job));
   PADDLE_TRY(const FetchStats stats, fetch_results(session, job, output));
   add_report(context, session, job, output);
   const std::string folder = shown_path(context, (fs::path(output) / job).string());
   if (context.console.json()) {
     context.console.raw(json_object({{"job", json_string(job)},
-                                     {"state", json_string("done")},
+                                     {"state", json_string(state)},
                                      {"files", fmt::format("{}", stats.files)},
                                      {"output", json_string(folder)}}) +
                         "\n");
   } else {
-    context.console.result(fmt::format("done: {} files in {}", stats.files, folder));
+    context.console.result(fmt::format("{}: {} files in {}", state, stats.files, folder));
   }
   return {};
-}
-
-Status stop_job(ClusterSession& session, const std::string& job) {
-  for (Member& member : session.members()) {
-    if (member.absent) member.error.reset();  // nothing of the job is left there
-  }
-  return session.each([&](Member& member) { return member.client->stop(job, {}, kStopGrace); });
 }
 
 }  // namespace paddle::cli

@@ -27,10 +27,9 @@ Status check_alive(ClusterSession& session, const Member& member, const PlannedP
 }
 
 Status wait_ready(Context& context, ClusterSession& session, const PlannedProcess& server,
-                  TimePoint deadline) {
+                  LogReader& reader, TimePoint deadline) {
   Member& member = *session.find_node(server.node);
   const std::string expected = fmt::format("READY pserver {} ", server.index);
-  LogReader reader(server.spec.log);
   for (;;) {
     if (const auto lines = reader.poll(*member.client)) {
       const bool ready = std::ranges::any_of(
@@ -103,10 +102,16 @@ Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
 }
 
 Status start_job(Context& context, ClusterSession& session, const JobPlan& plan) {
+  std::vector<LogReader> logs;
+  for (const PlannedProcess& server : plan.pservers) {
+    logs.emplace_back(server.spec.log);
+    // What an earlier run of the job wrote says nothing about this one; most often there is none.
+    (void)logs.back().tail(*session.find_node(server.node)->client, 0);
+  }
   PADDLE_TRY_STATUS(start_all(session, plan.pservers));
   const auto deadline = context.clock.now() + kReadyDeadline;
-  for (const PlannedProcess& server : plan.pservers) {
-    PADDLE_TRY_STATUS(wait_ready(context, session, server, deadline));
+  for (std::size_t i = 0; i < logs.size(); ++i) {
+    PADDLE_TRY_STATUS(wait_ready(context, session, plan.pservers[i], logs[i], deadline));
   }
   context.console.note(counted(plan.pservers.size(), "pserver") + " ready");
   PADDLE_TRY_STATUS(start_all(session, plan.trainers));

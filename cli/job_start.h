@@ -14,7 +14,7 @@ Status check_free_ports(ClusterSession& session, const ClusterSpec& cluster, con
 Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
                 const remote::PushItem& engine);
 // Starts pservers, waits for their READY lines, starts trainers. After an error some may be
-// running: stop_job.
+// running: stop_job of job_stop.h.
 Status start_job(Context& context, ClusterSession& session, const JobPlan& plan);
 
 }  // namespace paddle::cli

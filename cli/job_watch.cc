@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "cli/job_stop.h"
+
 namespace paddle::cli {
 namespace {
 
@@ -24,6 +26,12 @@ bool running(const remote::ProcessStatus& status) {
 
 bool ended_well(const remote::ProcessStatus& status) {
   return status.state == remote::ProcessState::kExited && status.exit_code == 0;
+}
+
+// As asked, with a snapshot to go on from.
+bool can_go_on(const remote::ProcessStatus& status) {
+  return status.state == remote::ProcessState::kExited &&
+         status.exit_code == static_cast<int>(Errc::kResumable);
 }
 
 // Ended because somebody said so: us, as its node noted, or a plain kill.
@@ -103,16 +111,21 @@ std::string describe_state(const remote::ProcessStatus& status) {
 
 const ProcessOnNode* first_failure(const std::vector<ProcessOnNode>& processes) {
   const bool trainers_done = std::ranges::all_of(processes, [](const ProcessOnNode& p) {
-    return is_pserver(p.status) || ended_well(p.status);
+    return is_pserver(p.status) || ended_well(p.status) || can_go_on(p.status);
   });
   if (trainers_done) return nullptr;
+  bool trainers_run = false;
   const ProcessOnNode* first = nullptr;
   for (const ProcessOnNode& process : processes) {
-    if (running(process.status) || ended_well(process.status)) continue;
+    trainers_run = trainers_run || (running(process.status) && !is_pserver(process.status));
+    if (running(process.status) || ended_well(process.status) || can_go_on(process.status))
+      continue;
     if (first == nullptr || order_of_blame(process.status) < order_of_blame(first->status))
       first = &process;
   }
-  return first;
+  // Those who were asked with it may still be saving.
+  const bool was_asked = first != nullptr && first->status.stopped;
+  return was_asked && trainers_run ? nullptr : first;
 }
 
 Error failure_error(ClusterSession& session, const ProcessOnNode& failed) {
@@ -141,11 +154,15 @@ Error failure_error(ClusterSession& session, const ProcessOnNode& failed) {
   return error;
 }
 
-Status follow_job(Context& context, ClusterSession& session, const std::string& job) {
+namespace {
+
+Status follow_until(Context& context, ClusterSession& session, const std::string& job,
+                    TimePoint deadline) {
   ProgressFeed feed;
   TimePoint heard = context.clock.now();
   for (;;) {
-    if (context.interrupted()) return Error{Errc::kInterrupted, "interrupted", ""};
+    if (context.interrupted() || context.clock.now() > deadline)
+      return Error{Errc::kInterrupted, "interrupted", ""};
     auto processes = session.processes(job);
     const auto now = context.clock.now();
     if (session.unreachable() == 0) {
@@ -172,12 +189,16 @@ Status follow_job(Context& context, ClusterSession& session, const std::string& 
         processes, [](const ProcessOnNode& p) { return !is_pserver(p.status); });
     const bool done = trainers > 0 && session.unreachable() == 0 &&
                       std::ranges::all_of(processes, [](const ProcessOnNode& p) {
-                        return is_pserver(p.status) || ended_well(p.status);
+                        return is_pserver(p.status) || ended_well(p.status) || can_go_on(p.status);
                       });
     if (done) {
       feed.poll(context, session, processes);
       context.console.end_progress();
-      return {};
+      const bool all_done = std::ranges::none_of(
+          processes, [](const ProcessOnNode& p) { return can_go_on(p.status); });
+      if (all_done) return {};
+      return Error{Errc::kResumable, job + " stopped before its end",
+                   "go on with: paddlectl train --resume --name " + job + " <workspace>"};
     }
     if (processes.empty() && session.unreachable() == 0) {
       return Error{Errc::kFailed, fmt::format("job '{}' is not on its nodes any more", job),
@@ -185,6 +206,20 @@ Status follow_job(Context& context, ClusterSession& session, const std::string& 
     }
     context.pause(kPollPeriod);
   }
+}
+
+}  // namespace
+
+Status follow_job(Context& context, ClusterSession& session, const std::string& job) {
+  return follow_until(context, session, job, TimePoint::max());
+}
+
+Status follow_to_stop(Context& context, ClusterSession& session, const std::string& job) {
+  context.take_interrupt();
+  context.console.end_progress();
+  context.console.note("asking the job to stop and to save; Ctrl-C again ends it at once");
+  PADDLE_TRY_STATUS(ask_job_to_stop(session, job));
+  return follow_until(context, session, job, context.clock.now() + kCleanStopDeadline);
 }
 
 }  // namespace paddle::cli

@@ -28,8 +28,13 @@ const ProcessOnNode* first_failure(const std::vector<ProcessOnNode>& processes);
 // Names it, its node and its last log lines; the code is the process's own where it has a meaning.
 Error failure_error(ClusterSession& session, const ProcessOnNode& failed);
 
-// Returns when all trainers ended well. Errors: the first cause; kInterrupted after Ctrl-C;
-// kUnreachable when a node stays silent (the job goes on there). Stops nothing.
+// Returns when all trainers ended well. Errors: the first cause; kResumable when they stopped as
+// asked, to go on some day; kInterrupted after Ctrl-C; kUnreachable when a node stays silent (the
+// job goes on there). Stops nothing.
 Status follow_job(Context& context, ClusterSession& session, const std::string& job);
+// What Ctrl-C means for a job that ends with this terminal: asks it to stop and to save, and
+// follows it to that end. As follow_job, where kInterrupted now is another Ctrl-C, or that it took
+// longer than kCleanStopDeadline.
+Status follow_to_stop(Context& context, ClusterSession& session, const std::string& job);
 
 }  // namespace paddle::cli

@@ -24,7 +24,7 @@ int g_wake_pipe[2] = {-1, -1};  // a signal makes it readable, so that a pause e
 // The first one asks a command to end in good order; the second does not wait for that.
 void on_signal(int) {
   if (g_interrupted.exchange(true)) ::_exit(static_cast<int>(paddle::Errc::kInterrupted));
-  constexpr std::string_view kNote = "\ninterrupted; once more leaves at once\n";
+  constexpr std::string_view kNote = "\ninterrupted; once more does not wait\n";
   [[maybe_unused]] const ssize_t noted = ::write(STDERR_FILENO, kNote.data(), kNote.size());
   [[maybe_unused]] const ssize_t ignored = ::write(g_wake_pipe[1], "x", 1);
 }
@@ -53,6 +53,13 @@ std::string hash_cache_file() {
   const char* const home = ::getenv("HOME");
   if (cache != nullptr && *cache == '/') return std::string(cache) + "/paddlectl/hashes";
   return home != nullptr && *home == '/' ? std::string(home) + "/.cache/paddlectl/hashes" : "";
+}
+
+void take_interrupt() {
+  char taken[16];
+  while (::read(g_wake_pipe[0], taken, sizeof taken) > 0) {
+  }
+  g_interrupted = false;
 }
 
 void measure_terminal(paddle::cli::ConsoleOptions& options) {
@@ -99,6 +106,7 @@ int main(int argc, char** argv) {
       },
       [&](const paddle::remote::NodeSpec& node) {
         return paddle::remote::ask_host_key(node, clock.now() + kConnectDeadline);
-      }};
+      },
+      take_interrupt};
   return paddle::cli::run_app(context, std::vector<std::string>(argv + 1, argv + argc));
 }

@@ -96,6 +96,7 @@ class FramedAgentClient final : public AgentClient {
   Result<NodeStatus> status(const std::string& job) override { return ask(job, true); }
   Status stop(const std::string& job, const std::vector<std::string>& names,
               Duration grace) override;
+  Status ask_to_stop(const std::string& job, const std::vector<std::string>& names) override;
   Result<LogChunk> read_log(const std::string& path, std::uint64_t offset, std::uint32_t max_bytes,
                             std::int64_t since_unix_ms) override;
   Result<CommandEnd> run(const CommandSpec& command, const CommandOutput& output,
@@ -202,6 +203,15 @@ Status FramedAgentClient::stop(const std::string& job, const std::vector<std::st
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(grace).count();
   request.set_grace_ms(static_cast<std::uint64_t>(std::max<long long>(ms, 0)));
   return exchange_.order(AGENT_STOP, request, {}, grace + kStopDeadline);
+}
+
+Status FramedAgentClient::ask_to_stop(const std::string& job,
+                                      const std::vector<std::string>& names) {
+  StopRequest request;
+  request.set_job(job);
+  for (const auto& name : names) request.add_names(name);
+  request.set_ask(true);
+  return exchange_.order(AGENT_STOP, request, {}, kCallDeadline);
 }
 
 Result<LogChunk> FramedAgentClient::read_log(const std::string& path, std::uint64_t offset,

@@ -178,6 +178,8 @@ class AgentClient {
   // all of the job.
   virtual Status stop(const std::string& job, const std::vector<std::string>& names,
                       Duration grace) = 0;
+  // One SIGTERM to each of these processes, not to what they started; returns at once.
+  virtual Status ask_to_stop(const std::string& job, const std::vector<std::string>& names) = 0;
   // since_unix_ms: and nothing known to be written before it; 0: whatever is there.
   virtual Result<LogChunk> read_log(const std::string& path, std::uint64_t offset,
                                     std::uint32_t max_bytes, std::int64_t since_unix_ms = 0) = 0;

@@ -18,7 +18,8 @@ std::span<const Command> all_commands() {
       {"train",
        "push a workspace, start pservers and trainers, follow them, bring the results home",
        "  paddlectl train --trainers 4 --pservers 2 templates/word2vec\n"
-       "  paddlectl train --set train.passes=10 --name long-run --detach",
+       "  paddlectl train --set train.passes=10 --name long-run --detach templates/word2vec\n"
+       "  paddlectl train --resume --name long-run templates/word2vec",
        run_train},
       {"plan", "print which block of which parameter would go to which node and port",
        "  paddlectl plan --pservers 2 templates/word2vec\n"
@@ -50,9 +51,9 @@ std::span<const Command> all_commands() {
        "  paddlectl fetch\n"
        "  paddlectl fetch --job word2vec-20260101-120000 --output results",
        run_fetch},
-      {"stop", "end the processes of a job; its files stay on the nodes",
+      {"stop", "let a job save where it is, and end it; its files stay on the nodes",
        "  paddlectl stop\n"
-       "  paddlectl stop --job word2vec-20260101-120000",
+       "  paddlectl stop --now --job word2vec-20260101-120000",
        run_stop},
       {"teardown", "end everything of ours on every node and remove it",
        "  paddlectl teardown\n"

@@ -23,8 +23,10 @@ struct CommandOptions {
   std::vector<std::string> overrides;  // --set
   bool detach = false;
   bool dry_run = false;
+  bool resume = false;
   bool follow = false;
   bool keep_data = false;
+  bool now = false;  // of stop: without asking first
   std::string on;    // which nodes, as cli/node_selection.h has it; "": all
   std::string host;  // of trust
   std::vector<std::string> fingerprints;

@@ -5,7 +5,7 @@
 #include "cli/cluster_session.h"
 #include "cli/commands/commands.h"
 #include "cli/current_cluster.h"
-#include "cli/job_results.h"
+#include "cli/job_stop.h"
 #include "cli/json.h"
 
 namespace paddle::cli {
@@ -19,6 +19,11 @@ Status run_stop(Context& context, const CommandOptions& options) {
     return process.status.state == remote::ProcessState::kRunning;
   };
   const auto before = session.processes(job);
+  if (!options.now) {
+    // A node out of reach is told about by stop_job; its trainers hear of it from the others.
+    (void)ask_job_to_stop(session, job);
+    PADDLE_TRY_STATUS(wait_for_trainers(context, session, job));
+  }
   PADDLE_TRY_STATUS(stop_job(session, job));
   const auto after = session.processes(job);
   for (const ProcessOnNode& process : after) {

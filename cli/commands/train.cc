@@ -15,7 +15,9 @@
 #include "cli/job_plan.h"
 #include "cli/job_report.h"
 #include "cli/job_results.h"
+#include "cli/job_resume.h"
 #include "cli/job_start.h"
+#include "cli/job_stop.h"
 #include "cli/job_watch.h"
 #include "cli/json.h"
 
@@ -97,8 +99,15 @@ Result<JobPlan> make_plan(ClusterSession& session, const ClusterSpec& cluster,
 Status follow_to_end(Context& context, ClusterSession& session, const std::string& job,
                      const std::string& output) {
   auto followed = follow_job(context, session, job);
+  if (!followed && followed.error().code == Errc::kInterrupted && context.take_interrupt) {
+    followed = follow_to_stop(context, session, job);
+  }
   if (followed) return finish_job(context, session, job, output);
   Error error = std::move(followed).error();
+  if (error.code == Errc::kResumable) {
+    PADDLE_TRY_STATUS(finish_job(context, session, job, output, "stopped"));
+    return error;
+  }
   const bool job_goes_on = session.unreachable() > 0 && error.code == Errc::kUnreachable;
   if (job_goes_on) return error;
   error = stop_after(context, session, job, std::move(error));
@@ -112,9 +121,16 @@ Status follow_to_end(Context& context, ClusterSession& session, const std::strin
 
 }  // namespace
 
-Status run_train(Context& context, const CommandOptions& options) {
-  if (options.dry_run) return run_plan(context, options);
+Status run_train(Context& context, const CommandOptions& asked) {
+  if (asked.dry_run) return run_plan(context, asked);
+  CommandOptions options = asked;
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
+  if (options.resume) {
+    PADDLE_TRY(const PreviousRun previous, find_previous_run(context, cluster, options.job));
+    options.job = previous.job;
+    if (options.trainers == 0) options.trainers = previous.trainers;
+    if (options.pservers == 0) options.pservers = previous.pservers;
+  }
   PADDLE_TRY(const Placement placement, place_job(cluster, options.trainers, options.pservers));
   PADDLE_TRY(const Workspace workspace, check_job(context, options, placement));
   PADDLE_TRY(const remote::PushItem engine, engine_item(context.engine));
@@ -123,6 +139,7 @@ Status run_train(Context& context, const CommandOptions& options) {
       options.job.empty() ? default_job_name(workspace.name, context.unix_seconds()) : options.job;
   request.engine = engine.remote_path;
   request.overrides = options.overrides;
+  request.resume = options.resume;
   PADDLE_TRY_STATUS(check_job_name(request.job));
   PADDLE_TRY_STATUS(check_output(results_folder(context, options)));
   const auto plan_here = describe_placement(context, options, cluster, placement, workspace);
@@ -130,13 +147,16 @@ Status run_train(Context& context, const CommandOptions& options) {
 
   ClusterSession session = ClusterSession::open(context, cluster, placement.nodes);
   PADDLE_TRY_STATUS(session.all_well());
-  PADDLE_TRY_STATUS(refuse_known_job(session, request.job));
+  if (!options.resume) PADDLE_TRY_STATUS(refuse_known_job(session, request.job));
   PADDLE_TRY(const JobPlan plan, make_plan(session, cluster, request, placement, workspace));
   PADDLE_TRY_STATUS(check_free_ports(session, cluster, plan));
   context.console.note(fmt::format(
       "job {}: {}, {} on {}", request.job, counted(plan.trainers.size(), "trainer"),
       counted(plan.pservers.size(), "pserver"), counted(placement.nodes.size(), "node")));
   PADDLE_TRY_STATUS(push_job(context, session, plan, engine));
+  if (options.resume) {
+    PADDLE_TRY_STATUS(prepare_to_resume(context, cluster, plan, results_folder(context, options)));
+  }
   if (auto started = start_job(context, session, plan); !started) {
     return stop_after(context, session, request.job, std::move(started).error());
   }
@@ -163,6 +183,11 @@ Status run_attach(Context& context, const CommandOptions& options) {
   auto followed = follow_job(context, session, job);
   if (followed) return finish_job(context, session, job, results_folder(context, options));
   Error error = std::move(followed).error();
+  if (error.code == Errc::kResumable) {
+    PADDLE_TRY_STATUS(
+        finish_job(context, session, job, results_folder(context, options), "stopped"));
+    return error;
+  }
   if (error.code == Errc::kInterrupted) {
     error.message = fmt::format("detached from {}; it runs on", job);
     return error;

@@ -187,7 +187,12 @@ Status stop_processes(const Root& root, const wire::agent::StopRequest& request)
     if (record.exit || !supervisor_alive(record)) continue;
     PADDLE_TRY(const SafePath folder, process_folder(record.spec.job(), record.spec.name()));
     PADDLE_TRY_STATUS(write_record(root, folder, "stop", wire::agent::StopRequest()));
+    ProcStat process;
+    process.pid = record.pid.pid();
+    process.start_ticks = record.pid.start_ticks();
+    if (request.ask()) send_signal(process, SIGTERM);  // it may have ended just now
   }
+  if (request.ask()) return {};
   std::size_t ended = 0;
   return end_records(root, records, grace, ended);
 }

@@ -1,6 +1,7 @@
 // A node in memory behind remote::AgentClient: files, logs and processes that a test scripts.
 #pragma once
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -28,6 +29,7 @@ struct FakeNode {
   bool torn_down = false;
   int torn_down_after = 0;  // so many calls of processes(), by somebody else; 0: never
   int next_pid = 100;
+  int asked_exit = 75;  // with what a process ends that is asked to stop; -1: it goes on
   std::function<Result<CommandEnd>(const CommandSpec&, const CommandOutput&)> on_run;
   // Called with the lock held when a process starts: may append to its log or end it.
   std::function<void(FakeNode&, ProcessStatus&)> on_start;
@@ -159,6 +161,20 @@ class FakeAgentClient final : public AgentClient {
       if (status.job != job || status.state != ProcessState::kRunning) continue;
       status.state = ProcessState::kExited;
       status.ended_unix_ms = 9'000'000;
+    }
+    return {};
+  }
+
+  Status ask_to_stop(const std::string& job, const std::vector<std::string>& names) override {
+    const std::lock_guard lock(fake_.mutex);
+    for (ProcessStatus& status : fake_.processes) {
+      if (status.job != job || status.state != ProcessState::kRunning || fake_.asked_exit < 0)
+        continue;
+      if (std::find(names.begin(), names.end(), status.name) == names.end()) continue;
+      status.state = ProcessState::kExited;
+      status.exit_code = fake_.asked_exit;
+      status.stopped = true;
+      status.ended_unix_ms = 8'000'000;
     }
     return {};
   }

@@ -80,7 +80,7 @@ class CommandsTest : public testing::Test {
 
   void started(FakeNode& fake, ProcessStatus& status) {
     if (status.name.starts_with("pserver-")) {
-      fake.files[status.log] = "READY pserver " + status.name.substr(8) + " ports 1-2\n";
+      fake.files[status.log] += "READY pserver " + status.name.substr(8) + " ports 1-2\n";
     } else {
       status.state = trainer_state_;
       status.exit_code = trainer_exit_;
@@ -118,6 +118,7 @@ class CommandsTest : public testing::Test {
         [] { return std::int64_t{0}; },
         folder_ + "/paddle",
         folder_};
+    context.take_interrupt = [this] { interrupted_ = false; };
     return run_app(context, std::move(arguments));
   }
   int train() { return run({"train", "--name", "job1", "w"}); }
@@ -276,14 +277,56 @@ TEST_F(CommandsTest, TrainGivesUpOnAPserverThatIsNeverReady) {
   EXPECT_EQ(nodes_[0].processes.front().state, ProcessState::kExited);
 }
 
-TEST_F(CommandsTest, CtrlCStopsTheJob) {
+TEST_F(CommandsTest, CtrlCLetsTheJobSaveAndItGoesOnLater) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   trainer_state_ = ProcessState::kRunning;
   nodes_[1].on_start = [this](FakeNode& fake, ProcessStatus& status) {
     started(fake, status);
     if (status.name == "trainer-1") interrupted_ = true;
   };
+  EXPECT_EQ(train(), 75) << err_.str();
+  EXPECT_TRUE(out_has("stopped: ")) << out_.str();
+  EXPECT_TRUE(err_has("go on with: paddlectl train --resume --name job1")) << err_.str();
+  EXPECT_TRUE(fs::exists(folder_ + "/output/job1/pass-00000/MANIFEST"));
+  EXPECT_EQ(nodes_[0].specs["trainer-0"].arguments.back().find("--resume"), std::string::npos);
+  nodes_[1].on_start = nodes_[0].on_start;
+  // As many processes as before, on more records than the old run left.
+  ASSERT_EQ(run({"train", "--resume", "--detach", "w"}), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "job1\n");
+  EXPECT_EQ(nodes_[1].specs["trainer-1"].arguments.back(), "--resume");
+  EXPECT_EQ(run({"train", "--resume", "w"}), 2);
+  EXPECT_TRUE(err_has("job job1 still runs")) << err_.str();
+}
+
+TEST_F(CommandsTest, AResumedJobGetsItsSnapshotBackFromHere) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(run({"train", "--resume", "--name", "job1", "w"}), 2);
+  EXPECT_TRUE(err_has("job job1 has no snapshot, on its nodes or in output/job1")) << err_.str();
+  const auto manifest = [this](const std::string& name, int pass, const std::string& base) {
+    write("output/job1/" + name + "/MANIFEST",
+          "snapshot format=1\nprogress pass=" + std::to_string(pass) + " step=9 seed=1\n" + base);
+  };
+  manifest("pass-00000", 1, "");
+  manifest("pass-00001", 2, "");
+  manifest("pass-00002", 3, "base crc32c=01 name=pass-00001\n");
+  ASSERT_EQ(run({"train", "--resume", "--name", "job1", "w"}), 0) << err_.str();
+  EXPECT_TRUE(err_has("pass-00002 brought to n-0")) << err_.str();
+  EXPECT_TRUE(nodes_[0].files.contains("jobs/job1/output/pass-00002/MANIFEST"));
+  EXPECT_TRUE(nodes_[0].files.contains("jobs/job1/output/pass-00001/MANIFEST"));
+  EXPECT_FALSE(nodes_[1].files.contains("jobs/job1/output/pass-00002/MANIFEST"));
+}
+
+TEST_F(CommandsTest, ASecondCtrlCEndsTheJobAtOnce) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  for (FakeNode& node : nodes_) node.asked_exit = -1;
+  nodes_[1].on_start = [this](FakeNode& fake, ProcessStatus& status) {
+    started(fake, status);
+    if (status.name == "trainer-1") interrupted_ = true;
+  };
+  on_pause_ = [this] { interrupted_ = true; };
   EXPECT_EQ(train(), 130);
+  EXPECT_TRUE(err_has("asking the job to stop and to save")) << err_.str();
   for (FakeNode& node : nodes_) {
     for (const auto& process : node.processes)
       EXPECT_EQ(process.state, ProcessState::kExited) << process.name;
@@ -319,8 +362,12 @@ TEST_F(CommandsTest, StatusLogsStopAndTeardownOfARunningJob) {
   EXPECT_EQ(run({"logs", "--node", "n-7"}), 2);
   EXPECT_EQ(run({"status", "--job", "other"}), 2);
   EXPECT_TRUE(err_has("jobs here: job1"));
-  ASSERT_EQ(run({"stop"}), 0);
-  EXPECT_TRUE(out_has("4 processes stopped"));
+  nodes_[0].asked_exit = -1;
+  EXPECT_EQ(run({"stop"}), 4);
+  EXPECT_TRUE(err_has("job1 was asked to stop and still runs\nhint: end it at once")) << err_.str();
+  EXPECT_EQ(nodes_[0].processes.front().state, ProcessState::kRunning);
+  ASSERT_EQ(run({"stop", "--now"}), 0);
+  EXPECT_TRUE(out_has("3 processes stopped")) << out_.str();
   nodes_[1].remaining = {"pid 7: not ours to end"};
   EXPECT_EQ(run({"teardown"}), 1);
   EXPECT_TRUE(err_has("node n-1: these remain:\n  pid 7"));

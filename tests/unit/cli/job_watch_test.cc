@@ -72,6 +72,19 @@ TEST(FirstFailure, ATrainerThatIsDoneIsNone) {
       nullptr);
 }
 
+TEST(FirstFailure, NobodyFailedWhereAJobWasAskedToStop) {
+  std::vector<ProcessOnNode> all{process("trainer-0", kExited, 75, 9),
+                                 process("trainer-1", kRunning, 0, 0),
+                                 process("pserver-0", kRunning, 0, 0)};
+  EXPECT_EQ(first_failure(all), nullptr);
+  // One that knows no 75, while the other still saves; then that is why the job ended.
+  all[0] = process("trainer-0", kKilled, SIGTERM, 9);
+  all[0].status.stopped = true;
+  EXPECT_EQ(first_failure(all), nullptr);
+  all[1] = process("trainer-1", kExited, 75, 10);
+  EXPECT_EQ(first_failure(all), &all[0]);
+}
+
 TEST(Metrics, ReadsWhatTheTrainerWrites) {
   const auto train =
       parse_metrics(R"({"kind":"train","pass":1,"batch":100,"samples":3200,"cost":6.5,)"
