@@ -1,6 +1,6 @@
 // Pushing to and fetching from 16 nodes, each a real sshd on loopback with throw-away keys, beside
-// rsync -a in parallel to the same nodes. Both connect anew for every figure; the agent is there
-// already, as `paddlectl up` leaves it. Contents are verified after every push and fetch.
+// rsync -a in parallel to the same nodes. Both connect anew for every figure but one; the agent is
+// there already, as `paddlectl up` leaves it. Contents are verified after every push and fetch.
 // usage: push_bench AGENT [nodes] [megabytes of the large file] [rounds]     needs sshd, ssh, rsync
 #include <algorithm>
 #include <atomic>
@@ -94,6 +94,7 @@ class Bench {
 
   void run(std::size_t rounds) {
     connect_only(rounds);
+    kept_connections(rounds);
     compare(fmt::format("push {} files, {} MB", kSmallFiles, kSmallFiles * kSmallBytes / 1000000),
             rounds, "small", true);
     compare(fmt::format("push one file of {} MiB", large_bytes_ >> 20U), rounds, "large", true);
@@ -148,28 +149,72 @@ class Bench {
     return Seconds(std::chrono::steady_clock::now() - begin).count();
   }
 
+  // ssh to all nodes at once, with more options.
+  double ssh(const std::vector<std::string>& options) {
+    const auto begin = std::chrono::steady_clock::now();
+    std::vector<std::jthread> threads;
+    for (const Node& node : nodes_) {
+      threads.emplace_back([&] {
+        std::vector<std::string> command = {"/usr/bin/ssh",
+                                            "-F",
+                                            "none",
+                                            "-i",
+                                            node.spec.identity,
+                                            "-p",
+                                            std::to_string(node.spec.ssh_port),
+                                            "-o",
+                                            "UserKnownHostsFile=" + node.spec.known_hosts,
+                                            "-o",
+                                            "IdentitiesOnly=yes",
+                                            "-o",
+                                            "BatchMode=yes",
+                                            "-o",
+                                            "ControlPath=" + node.spec.ssh_directory + "/control"};
+        command.insert(command.end(), options.begin(), options.end());
+        command.insert(command.end(), {node.spec.host, "true"});
+        const auto code = value_of(test::run_program(command));
+        require(code == 0, fmt::format("ssh ended with {}", code));
+      });
+    }
+    threads.clear();
+    return Seconds(std::chrono::steady_clock::now() - begin).count();
+  }
+
   // What both pay before the first byte of a file; in every figure below.
   void connect_only(std::size_t rounds) {
     std::vector<double> ours, theirs;
     for (std::size_t round = 0; round < rounds; ++round) {
       ours.push_back(each([](std::size_t, remote::AgentClient&) {}));
+      theirs.push_back(ssh({}));
+    }
+    report("connect only (beside ssh true)", ours, theirs);
+  }
+
+  // `true` over connections that are open: beside ssh through its ControlMaster.
+  void kept_connections(std::size_t rounds) {
+    std::vector<std::unique_ptr<remote::AgentClient>> clients;
+    for (const Node& node : nodes_)
+      clients.push_back(value_of(remote::connect(node.spec, options_)));
+    ssh({"-o", "ControlMaster=yes", "-o", "ControlPersist=60"});
+    std::vector<double> ours, theirs;
+    for (std::size_t round = 0; round < rounds; ++round) {
       const auto begin = std::chrono::steady_clock::now();
       {
         std::vector<std::jthread> threads;
-        for (const Node& node : nodes_) {
-          threads.emplace_back([&node] {
-            const auto code = value_of(test::run_program(
-                {"/usr/bin/ssh", "-F", "none", "-i", node.spec.identity, "-p",
-                 std::to_string(node.spec.ssh_port), "-o",
-                 "UserKnownHostsFile=" + node.spec.known_hosts, "-o", "IdentitiesOnly=yes", "-o",
-                 "BatchMode=yes", node.spec.host, "true"}));
-            require(code == 0, fmt::format("ssh ended with {}", code));
+        for (const auto& client : clients) {
+          threads.emplace_back([&client] {
+            const auto end = value_of(client->run(
+                {{"true"}, std::chrono::seconds(10)}, [](std::string_view, bool) {},
+                [] { return false; }));
+            require(end.exit_code == 0 && end.signal == 0, "true failed");
           });
         }
       }
-      theirs.push_back(Seconds(std::chrono::steady_clock::now() - begin).count());
+      ours.push_back(Seconds(std::chrono::steady_clock::now() - begin).count());
+      theirs.push_back(ssh({}));
     }
-    report("connect only (beside ssh true)", ours, theirs);
+    ssh({"-O", "exit"});
+    report("true, connections kept", ours, theirs);
   }
 
   double rsync(bool to_nodes, const std::string& from, const std::string& to) {
@@ -220,7 +265,7 @@ class Bench {
     std::ranges::sort(theirs);
     const double a = ours[ours.size() / 2];
     const double b = theirs[theirs.size() / 2];
-    fmt::print("{:32} paddlectl {:6.2f} s   peer {:6.2f} s   {:4.1f}x{}\n", what, a, b, b / a,
+    fmt::print("{:32} paddlectl {:6.3f} s   peer {:6.3f} s   {:4.1f}x{}\n", what, a, b, b / a,
                more);
     std::fflush(stdout);
   }
