@@ -29,9 +29,9 @@ namespace {
 constexpr std::size_t kLanes = 16;     // of 32 bits in a vector
 constexpr std::size_t kTileRows = 14;  // with kTileColumns: 28 of the 32 registers
 constexpr std::size_t kTileColumns = 2 * kLanes;
-constexpr std::size_t kDepthMax = 256;                 // steps: a panel of B is 32 KiB
-constexpr std::size_t kBlockRowsMax = 20 * kTileRows;  // of A: 280 KiB of the second-level cache
-constexpr std::size_t kBlockColumnsMax = 64 * kTileColumns;  // of B: 2 MiB
+constexpr std::size_t kDepthMax = 400;                 // steps: a panel of B is 50 KiB
+constexpr std::size_t kBlockRowsMax = 20 * kTileRows;  // of A: 437 KiB of the second-level cache
+constexpr std::size_t kBlockColumnsMax = 64 * kTileColumns;  // of B: 3 MiB
 // The last panel's last store of a whole vector goes past its rows.
 constexpr std::size_t kPanelsA = kBlockRowsMax * kDepthMax + kLanes;
 constexpr std::size_t kPanelsB = kBlockColumnsMax * kDepthMax;

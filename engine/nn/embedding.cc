@@ -7,7 +7,6 @@
 
 #include "engine/kernels/rows.h"
 #include "engine/nn/builder.h"
-#include "engine/nn/ids.h"
 
 namespace paddle::nn {
 namespace {
@@ -115,9 +114,7 @@ class Embedding final : public Layer {
       first = slot.offsets[run.begin];
       last = slot.offsets[run.end];
     }
-    const std::span<const std::uint64_t> known = options_.sparse
-                                                     ? run.parameters.sparse[options_.parameter].ids
-                                                     : std::span<const std::uint64_t>();
+    const SparseView& known = run.parameters.sparse[options_.parameter];
     for (std::size_t k = first; k < last; ++k) {
       const std::uint64_t id = slot.ids[k];
       if (id == options_.padding_id) {
@@ -131,7 +128,7 @@ class Embedding final : public Layer {
                                  name(), id, options_.slot_names[i], options_.vocabulary),
                      ""};
       }
-      const std::size_t row = options_.sparse ? row_of(known, id) : id;
+      const std::size_t row = options_.sparse ? known.row_of(id) : id;
       positions.push_back(static_cast<std::uint32_t>(row));
     }
     return {};

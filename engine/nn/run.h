@@ -8,6 +8,7 @@
 
 #include "engine/kernels/gemm.h"
 #include "engine/nn/batch.h"
+#include "engine/nn/ids.h"
 
 namespace paddle::nn {
 
@@ -15,6 +16,11 @@ namespace paddle::nn {
 struct SparseView {
   std::span<const std::uint64_t> ids;
   std::span<const float> values;
+  const RowLookup* lookup = nullptr;  // of ids, for speed
+
+  std::size_t row_of(std::uint64_t id) const {
+    return lookup != nullptr ? (*lookup)(id) : nn::row_of(ids, id);
+  }
 };
 
 // Both vectors are indexed by parameter; an entry of the other kind is empty.

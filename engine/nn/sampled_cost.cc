@@ -21,7 +21,6 @@
 #include "engine/kernels/logistic.h"
 #include "engine/kernels/rows.h"
 #include "engine/nn/builder.h"
-#include "engine/nn/ids.h"
 #include "engine/nn/labels.h"
 #include "engine/nn/sampler.h"
 #include "engine/nn/stream.h"
@@ -68,13 +67,13 @@ class SampledCost final : public Layer {
           positions.insert(positions.end(), options_.bias ? 2 : 1, kernels::kNoRow);
           continue;
         }
-        const std::size_t at = row_of(weights.ids, id);
+        const std::size_t at = weights.row_of(id);
         positions.push_back(static_cast<std::uint32_t>(at));
         float score = kernels::dot(options_.input.width, x,
                                    weights.values.data() + at * options_.input.width);
         if (options_.bias) {
           const auto& biases = run.parameters.sparse[*options_.bias];
-          positions.push_back(static_cast<std::uint32_t>(row_of(biases.ids, id)));
+          positions.push_back(static_cast<std::uint32_t>(biases.row_of(id)));
           score += biases.values[positions.back()];
         }
         const float logit = score - correction(id);

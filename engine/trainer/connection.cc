@@ -126,7 +126,8 @@ wire::ParameterSet parameter_set(const config::JobConfig& job,
 
 Result<std::unique_ptr<ParameterClient>> join_shards(const config::JobConfig& job,
                                                      const wire::ParameterSet& parameters,
-                                                     const TrainOptions& options) {
+                                                     const TrainOptions& options,
+                                                     ThreadTeam& team) {
   Links dense;
   Links sparse;
   if (options.local) {
@@ -134,14 +135,14 @@ Result<std::unique_ptr<ParameterClient>> join_shards(const config::JobConfig& jo
   } else {
     PADDLE_TRY_STATUS(connect_all(options, dense, sparse));
   }
-  PADDLE_TRY(auto client,
-             ParameterClient::join(
-                 ParameterClient::Options{.parameters = parameters,
+  ParameterClient::Options client_options{.parameters = parameters,
                                           .trainer_id = options.local ? 0 : options.trainer_id,
                                           .incarnation = options.incarnation,
                                           .job_tag = job_tag_of(options.job_tag),
-                                          .deadline = kStepDeadline},
-                 std::move(dense), std::move(sparse)));
+                                          .deadline = kStepDeadline};
+  if (team.size() > 1) client_options.both = [&team](const auto& work) { team.run(work); };
+  PADDLE_TRY(auto client,
+             ParameterClient::join(std::move(client_options), std::move(dense), std::move(sparse)));
   if (job.is_local()) return make_local_client(std::move(client), {parameters});
   std::vector<param::RowNotes> notes;
   for (const wire::ParameterSpec& spec : parameters.parameters()) {

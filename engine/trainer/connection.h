@@ -5,6 +5,7 @@
 
 #include "engine/config/job_config.h"
 #include "engine/trainer/parameter_client.h"
+#include "engine/trainer/thread_team.h"
 #include "engine/trainer/train_options.h"
 
 namespace paddle::trainer {
@@ -22,9 +23,9 @@ wire::ParameterSet parameter_set(const config::JobConfig& job,
                                  const TrainOptions& options);
 
 // Joins all shards; errors name the pserver that cannot be reached. The client follows the job's
-// strategies.
+// strategies. Pushes use two threads of the team where it has them.
 Result<std::unique_ptr<ParameterClient>> join_shards(const config::JobConfig& job,
                                                      const wire::ParameterSet& parameters,
-                                                     const TrainOptions& options);
+                                                     const TrainOptions& options, ThreadTeam& team);
 
 }  // namespace paddle::trainer

@@ -51,11 +51,14 @@ Model::Model(nn::Network network, BatchNotes notes, const config::TrainConfig& t
 Status Model::prepare(const nn::Batch& batch, std::uint64_t seed) {
   PADDLE_TRY_STATUS(network_.check(batch));
   network_.collect_ids(batch, seed, ids_);
-  for (SparseRows& rows : rows_) {
+  lookups_.resize(rows_.size());
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    SparseRows& rows = rows_[i];
     const auto width = network_.parameters()[rows.parameter].dims(1);
     rows.ids = ids_[rows.parameter];
     rows.values.resize(rows.ids.size() * width);
     rows.gradients.resize(rows.values.size());
+    lookups_[i].build(rows.ids);
   }
   return {};
 }
@@ -65,7 +68,9 @@ Result<Score> Model::run(const nn::Batch& batch, nn::Mode mode, std::uint64_t se
   parameters.dense.resize(network_.parameters().size());
   parameters.sparse.resize(network_.parameters().size());
   for (const DenseParameter& one : dense_) parameters.dense[one.parameter] = one.value;
-  for (const SparseRows& one : rows_) parameters.sparse[one.parameter] = {one.ids, one.values};
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    parameters.sparse[rows_[i].parameter] = {rows_[i].ids, rows_[i].values, &lookups_[i]};
+  }
 
   const std::size_t parts = std::min(team_->size(), batch.size);
   if (mode == nn::Mode::kTrain) put_gradients();

@@ -32,6 +32,8 @@ class Model {
   // means over the batch, summed in the order of the threads. `seed` differs from batch to batch.
   Result<Score> train(const nn::Batch& batch, std::uint64_t seed);
   Result<Score> test(const nn::Batch& batch, std::uint64_t seed);
+  // Idle between train and test.
+  ThreadTeam& team() { return *team_; }
   // All zero, of the shape of every score's tally.
   const Tally& no_tally() const { return network_.no_tally(); }
   Reading read(const Score& score) const;
@@ -49,6 +51,7 @@ class Model {
   std::vector<nn::Workspace> workspaces_;  // by thread
   std::vector<DenseParameter> dense_;
   std::vector<SparseRows> rows_;
+  std::vector<nn::RowLookup> lookups_;           // of rows_
   std::vector<std::vector<std::uint64_t>> ids_;  // by parameter
 };
 

@@ -85,6 +85,9 @@ class ParameterClient {
     std::uint64_t job_tag = 0;
     Duration deadline = std::chrono::seconds(60);  // without any progress
     std::uint64_t transfer_bytes = 32ULL << 20U;   // largest tail of one frame, both ways
+    // Calls work(0) and work(1) at the same time, and returns when both have: a push's dense part
+    // and its rows. Empty: the calling thread does all.
+    std::function<void(const std::function<void(std::size_t)>& work)> both = {};
   };
   // Link i of `dense` is dense shard i = pserver index * ports_num + port index; likewise for
   // `sparse`.

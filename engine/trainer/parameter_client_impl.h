@@ -76,6 +76,8 @@ class ParameterClientImpl final : public ParameterClient {
   using PartLists = std::vector<std::vector<Part>>;  // by shard; empty: nothing goes to this kind
   // Dense values that come back go to `to`.
   Status push_parts(PartLists& dense, PartLists& sparse, std::span<DenseParameter* const> to);
+  Status push_parts_of(std::span<ClientLanes* const> kinds, PartLists& dense, PartLists& sparse,
+                       std::span<DenseParameter* const> to);
   // The answer to a request for elements [offset, offset + count) of a dense shard: their values go
   // to `to`, read straight into it where that is whole. Half-written when the link fails.
   template <class Answer>

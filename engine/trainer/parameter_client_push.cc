@@ -1,5 +1,6 @@
 // Gradients on their way to the shards.
 #include <algorithm>
+#include <array>
 
 #include "engine/trainer/parameter_client_impl.h"
 
@@ -79,12 +80,27 @@ Status ParameterClientImpl::send_part(ClientLanes& lanes, std::size_t lane, Part
              : lanes.send(lane, FrameType::kPushRows, part.rows, std::move(part.tail), part.pieces);
 }
 
-// Last parts go out only when every lane's earlier parts are stored: their answers wait for the
-// other trainers, who must not in turn wait for a part that this trainer still holds back.
 Status ParameterClientImpl::push_parts(PartLists& dense, PartLists& sparse,
                                        std::span<DenseParameter* const> to) {
+  if (!options_.both || dense.empty() || sparse.empty()) {
+    const std::array kinds{&dense_, &sparse_};
+    return push_parts_of(kinds, dense, sparse, to);
+  }
+  std::array<Status, 2> outcomes;
+  options_.both([&](std::size_t part) {
+    ClientLanes* const kind = part == 0 ? &dense_ : &sparse_;
+    if (part < outcomes.size()) outcomes[part] = push_parts_of({&kind, 1}, dense, sparse, to);
+  });
+  PADDLE_TRY_STATUS(std::move(outcomes[0]));
+  return std::move(outcomes[1]);
+}
+
+// Last parts go out only when every lane's earlier parts are stored: their answers wait for the
+// other trainers, who must not in turn wait for a part that this trainer still holds back.
+Status ParameterClientImpl::push_parts_of(std::span<ClientLanes* const> kinds, PartLists& dense,
+                                          PartLists& sparse, std::span<DenseParameter* const> to) {
   const auto each = [&](auto&& use) -> Status {
-    for (ClientLanes* lanes : {&dense_, &sparse_}) {
+    for (ClientLanes* lanes : kinds) {
       auto& lists = lanes == &dense_ ? dense : sparse;
       for (std::size_t i = 0; i < lists.size(); ++i) {
         PADDLE_TRY_STATUS(use(*lanes, i, lists[i]));

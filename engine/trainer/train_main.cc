@@ -155,8 +155,9 @@ Status run_train(const TrainOptions& options) {
   if (!options.metrics.empty()) {
     PADDLE_TRY(metrics, MetricsFile::open(options.metrics));
   }
-  PADDLE_TRY(const std::unique_ptr<ParameterClient> client,
-             join_shards(job, parameter_set(job, model.parameters(), options), options));
+  PADDLE_TRY(
+      const std::unique_ptr<ParameterClient> client,
+      join_shards(job, parameter_set(job, model.parameters(), options), options, model.team()));
   PADDLE_TRY_STATUS(start(options, *client));
   if (options.resume) take_place(*client, loop);
   take_stop_signals();

@@ -20,7 +20,13 @@ TEST(Ids, AreSortedAndUniqueAndFound) {
       const std::set<std::uint64_t> known(ids.begin(), ids.end());
       sort_unique(ids);
       ASSERT_EQ(ids, std::vector<std::uint64_t>(known.begin(), known.end())) << count;
-      for (std::size_t i = 0; i < ids.size(); ++i) ASSERT_EQ(row_of(ids, ids[i]), i);
+      RowLookup lookup;
+      lookup.build(std::vector<std::uint64_t>{3});
+      lookup.build(ids);
+      for (std::size_t i = 0; i < ids.size(); ++i) {
+        ASSERT_EQ(row_of(ids, ids[i]), i);
+        ASSERT_EQ(lookup(ids[i]), i);
+      }
     }
   }
 }

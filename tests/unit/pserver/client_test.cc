@@ -1,6 +1,8 @@
 // ParameterClient against real shards in this process.
 #include <cmath>
 #include <filesystem>
+#include <limits>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -26,14 +28,18 @@ std::unique_ptr<net::Link> local_shard(std::uint32_t index, bool is_sparse) {
   return net::make_local_link(std::move(shard), {Role::kTrainer, 0});
 }
 
+using Work = std::function<void(std::size_t)>;
+
 std::unique_ptr<ParameterClient> client_of(const wire::ParameterSet& set,
-                                           std::uint64_t transfer_bytes = 32U << 20U) {
+                                           std::uint64_t transfer_bytes = 32U << 20U,
+                                           std::function<void(const Work&)> both = {}) {
   std::vector<std::unique_ptr<net::Link>> dense;
   std::vector<std::unique_ptr<net::Link>> sparse;
   for (std::uint32_t i = 0; i < set.dense_shards(); ++i) dense.push_back(local_shard(i, false));
   for (std::uint32_t i = 0; i < set.sparse_shards(); ++i) sparse.push_back(local_shard(i, true));
-  auto client = ParameterClient::join({.parameters = set, .transfer_bytes = transfer_bytes},
-                                      std::move(dense), std::move(sparse));
+  auto client = ParameterClient::join(
+      {.parameters = set, .transfer_bytes = transfer_bytes, .both = std::move(both)},
+      std::move(dense), std::move(sparse));
   EXPECT_TRUE(client) << client.error().message;
   return client ? *std::move(client) : nullptr;
 }
@@ -120,6 +126,33 @@ std::vector<DenseParameter> dense_parameters() {
 }
 std::vector<SparseRows> some_rows() {
   return {{2, {5, 99, 1ULL << 63U, ~0ULL}, {}, {}}};
+}
+
+TEST(ClientThreads, PushDenseParametersAndRowsAtTheSameTime) {
+  const auto set = full_set("adam", 2, 2);
+  std::size_t calls = 0;
+  const auto client = client_of(set, 32, [&calls](const Work& work) {
+    ++calls;
+    std::thread other([&work] { work(1); });
+    work(0);
+    work(2);  // of a larger team
+    other.join();
+  });
+  ASSERT_TRUE(client);
+  ASSERT_TRUE(client->ready());
+  Direct direct(set);
+  auto dense = dense_parameters();
+  auto rows = some_rows();
+  ASSERT_TRUE(client->pull_dense(dense));
+  run_steps(*client, 1, 5, dense, rows, &direct);
+  EXPECT_EQ(calls, 5U);
+  for (float* const one : {&rows[0].gradients[4], &dense[1].gradient[2]}) {
+    const float good = std::exchange(*one, std::numeric_limits<float>::quiet_NaN());
+    const Status pushed = client->push(kSamples, 2.5, dense, rows);
+    ASSERT_FALSE(pushed);
+    EXPECT_NE(pushed.error().message.find("not finite"), std::string::npos);
+    *one = good;
+  }
 }
 
 class Client : public testing::TestWithParam<std::tuple<std::string, wire::Strategy>> {};
