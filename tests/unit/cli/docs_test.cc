@@ -1,4 +1,4 @@
-// docs/job.md and docs/cluster.md against the code that reads the files.
+// The pages in docs/ against the code: the keys that files may have, and the tests that are there.
 #include <filesystem>
 #include <regex>
 #include <set>
@@ -68,23 +68,39 @@ TEST(Docs, ClusterPageHasEveryKeyAndNoOther) {
   EXPECT_EQ(told, keys_read(text_of("cli/cluster_file.cc")));
 }
 
-// All of the sixteen have a test, and the page names the tests that are there.
-TEST(Docs, TrapsPageNamesTheTestsOfAllSixteen) {
+// Suite.Name of every test in tests/.
+Words tests_written() {
   Words written;
   for (const auto& entry :
        std::filesystem::recursive_directory_iterator(kSource + std::string("tests"))) {
     if (entry.path().extension() != ".cc") continue;
     const std::string source = text_of(entry.path().string().substr(std::string(kSource).size()));
-    const std::regex regex(R"re(TEST(?:_F|_P)?\((\w+),\s*(Trap\d\d\w+)\))re");
+    static const std::regex regex(R"re(TEST(?:_F|_P)?\((\w+),\s*(\w+)\))re");
     for (std::sregex_iterator at(source.begin(), source.end(), regex), end; at != end; ++at)
       written.insert((*at)[1].str() + "." + (*at)[2].str());
   }
+  return written;
+}
+
+// All of the sixteen have a test, and the page names the tests that are there.
+TEST(Docs, TrapsPageNamesTheTestsOfAllSixteen) {
+  Words written = tests_written();
+  std::erase_if(written, [](const std::string& name) {
+    return matches(name, R"re(\.(Trap\d\d))re").empty();
+  });
   const std::string page = text_of("docs/traps.md");
   EXPECT_EQ(matches(page, R"re(`(\w+\.Trap\w+)`)re"), written);
   for (int trap = 1; trap <= 16; ++trap) {
     const std::string row = fmt::format(R"re(\n\| {} \|[^\n]*\.(Trap[^\n]*{:02}))re", trap, trap);
     EXPECT_FALSE(matches(page, row.c_str()).empty()) << trap;
   }
+}
+
+TEST(Docs, LaunchersPageNamesTestsThatAreThere) {
+  const Words written = tests_written();
+  const Words named = matches(text_of("docs/launchers.md"), R"re(`([A-Z]\w+\.[A-Z]\w+)`)re");
+  EXPECT_GT(named.size(), 40U);
+  for (const std::string& name : named) EXPECT_TRUE(written.contains(name)) << name;
 }
 
 }  // namespace
