@@ -204,6 +204,10 @@ int run_app(Context& context, std::vector<std::string> arguments) {
   bool version = false;
   app.add_flag("--json", json, "results as JSON on stdout; notes and errors stay text on stderr");
   app.add_flag("--version", version, "print the version");
+  std::string password_file;
+  app.add_option("--password-file", password_file,
+                 "log in with the password in this file (mode 0600) where no key is accepted; "
+                 "without it you are asked");
   app.fallthrough();
   CommandOptions options;
   std::map<const CLI::App*, const Command*> commands;
@@ -248,6 +252,10 @@ int run_app(Context& context, std::vector<std::string> arguments) {
   if (chosen.empty()) {
     context.console.raw(app.help());
     return static_cast<int>(Errc::kUsage);
+  }
+  if (!password_file.empty() && context.answers != nullptr) {
+    if (const Status read = context.answers->use_password_file(password_file); !read)
+      return report(context, read.error());
   }
   options.command.insert(options.command.end(), after_dashes.begin(), after_dashes.end());
   const auto done = commands.at(chosen.front())->run(context, options);

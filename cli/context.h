@@ -12,6 +12,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/result.h"
 #include "remote/agent_client.h"
+#include "remote/login_answers.h"
 #include "remote/ssh_known_hosts.h"
 
 namespace paddle::cli {
@@ -35,6 +36,8 @@ struct Context {
   std::function<Result<remote::ShownHostKey>(const remote::NodeSpec&)> host_key = {};
   // The Ctrl-C that came is dealt with: interrupted() is false until the next one.
   std::function<void()> take_interrupt = {};
+  // What connect and host_key log in with besides keys; null: nothing.
+  remote::LoginAnswers* answers = nullptr;
 };
 
 }  // namespace paddle::cli

@@ -84,12 +84,21 @@ int main(int argc, char** argv) {
   measure_terminal(console_options);
   paddle::cli::Console console(std::cout, std::cerr, console_options);
   const paddle::SteadyClock clock;
+  const auto ask = [](std::string_view question, bool secret) {
+    return paddle::cli::ask_on_terminal(question, secret, g_wake_pipe[0]);
+  };
+  paddle::remote::LoginAnswers answers([&](std::string_view question, bool secret) {
+    console.end_progress();
+    return ask(question, secret);
+  });
   const std::string agent = (here / "paddlectl-agent").string();
   paddle::cli::Context context{
       console,
       clock,
       [&](const paddle::remote::NodeSpec& node, bool create) {
-        return paddle::remote::connect(node, {agent, kConnectDeadline, create});
+        return paddle::remote::log_in(answers, [&](paddle::remote::Login& login) {
+          return paddle::remote::connect(node, {agent, kConnectDeadline, create, &login});
+        });
       },
       pause_at_most,
       [] { return g_interrupted.load(); },
@@ -101,12 +110,13 @@ int main(int argc, char** argv) {
       (here / "paddle").string(),
       std::filesystem::current_path(error).string(),
       hash_cache_file(),
-      [](std::string_view question, bool secret) {
-        return paddle::cli::ask_on_terminal(question, secret, g_wake_pipe[0]);
-      },
+      ask,
       [&](const paddle::remote::NodeSpec& node) {
-        return paddle::remote::ask_host_key(node, clock.now() + kConnectDeadline);
+        return paddle::remote::log_in(answers, [&](paddle::remote::Login& login) {
+          return paddle::remote::ask_host_key(node, clock.now() + kConnectDeadline, &login);
+        });
       },
-      take_interrupt};
+      take_interrupt,
+      &answers};
   return paddle::cli::run_app(context, std::vector<std::string>(argv + 1, argv + argc));
 }

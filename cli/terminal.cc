@@ -6,6 +6,9 @@
 
 #include <cerrno>
 
+#include "engine/base/text.h"
+#include "remote/login_answers.h"
+
 namespace paddle::cli {
 namespace {
 
@@ -35,9 +38,12 @@ class NoEcho {
 std::optional<std::string> ask_on_terminal(std::string_view question, bool secret, int wake_fd) {
   if (::isatty(STDIN_FILENO) != 1 || ::isatty(STDERR_FILENO) != 1) return std::nullopt;
   const NoEcho quiet(secret);
-  [[maybe_unused]] const ssize_t put = ::write(STDERR_FILENO, question.data(), question.size());
+  const std::string shown = escape_control(question);
+  [[maybe_unused]] const ssize_t put = ::write(STDERR_FILENO, shown.data(), shown.size());
   std::string line;
-  while (line.size() <= kAnswerBytesMax) {
+  line.reserve(remote::kAnswerBytesMax +
+               1);  // a string that grows leaves copies of a secret behind
+  while (line.size() <= remote::kAnswerBytesMax) {
     pollfd items[2] = {{STDIN_FILENO, POLLIN, 0}, {wake_fd, POLLIN, 0}};
     if (::poll(items, 2, -1) < 0 && errno != EINTR) return std::nullopt;
     if (items[1].revents != 0) return std::nullopt;

@@ -259,7 +259,8 @@ Error named(const NodeSpec& node, Error error) {
 
 Result<std::unique_ptr<AgentClient>> connect(const NodeSpec& node, const ConnectOptions& options) {
   const TimePoint deadline = TimePoint(std::chrono::steady_clock::now()) + options.deadline;
-  auto launcher = node.local ? make_local_launcher(node) : make_ssh_launcher(node, deadline);
+  auto launcher =
+      node.local ? make_local_launcher(node) : make_ssh_launcher(node, deadline, options.login);
   if (!launcher) return named(node, std::move(launcher).error());
   auto started = bootstrap(**launcher, node, options, deadline);
   if (!started) return named(node, std::move(started).error());

@@ -201,7 +201,8 @@ class AgentClient {
 struct ConnectOptions {
   std::string agent_binary;  // paddlectl-agent beside paddlectl
   Duration deadline = std::chrono::seconds(20);
-  bool create = true;  // false: a node that has no folder of ours is left as it is
+  bool create = true;      // false: a node that has no folder of ours is left as it is
+  Login* login = nullptr;  // null: keys only
 };
 // Launches the node's shell, pushes the agent when its hash is not there yet, starts it and waits
 // for its sentinel. Null when there is no folder of ours and none may be made. kVersion names a

@@ -9,6 +9,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/fd.h"
 #include "engine/base/result.h"
+#include "remote/login_answers.h"
 #include "remote/node.h"
 
 namespace paddle::remote {
@@ -29,7 +30,8 @@ class Launcher {
 
 Result<std::unique_ptr<Launcher>> make_local_launcher(const NodeSpec& node);
 // Connects and authenticates; kAuth with the fingerprint and the next step when the host key is
-// unknown or changed.
-Result<std::unique_ptr<Launcher>> make_ssh_launcher(const NodeSpec& node, TimePoint deadline);
+// unknown or changed. Without a login nothing is tried but keys.
+Result<std::unique_ptr<Launcher>> make_ssh_launcher(const NodeSpec& node, TimePoint deadline,
+                                                    Login* login = nullptr);
 
 }  // namespace paddle::remote

@@ -57,8 +57,8 @@ Result<UniqueFd> lock_folder(const std::string& folder) {
 
 }  // namespace
 
-Result<ShownHostKey> ask_host_key(const NodeSpec& node, TimePoint deadline) {
-  auto unverified = shake_hands(node, deadline);
+Result<ShownHostKey> ask_host_key(const NodeSpec& node, TimePoint deadline, Login* login) {
+  auto unverified = shake_hands(node, deadline, login);
   if (!unverified) return std::move(unverified).error().with(node.name);
   const ssh_session session = unverified->connection.session.get();
   ShownHostKey key;

@@ -7,6 +7,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/result.h"
+#include "remote/login_answers.h"
 #include "remote/node.h"
 
 namespace paddle::remote {
@@ -21,7 +22,7 @@ struct ShownHostKey {
 
 // Shakes hands and hangs up: no user name, key or password of ours is sent. kAuth for a changed or
 // revoked key; a bastion on the way must be trusted and let us in.
-Result<ShownHostKey> ask_host_key(const NodeSpec& node, TimePoint deadline);
+Result<ShownHostKey> ask_host_key(const NodeSpec& node, TimePoint deadline, Login* login = nullptr);
 
 // Adds the line to its file, whole or not at all; names are hashed where those in the file are, as
 // ssh does it with HashKnownHosts.

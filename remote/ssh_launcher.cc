@@ -24,8 +24,9 @@ class SshLauncher final : public Launcher {
 
 }  // namespace
 
-Result<std::unique_ptr<Launcher>> make_ssh_launcher(const NodeSpec& node, TimePoint deadline) {
-  auto connection = open_session(node, deadline);
+Result<std::unique_ptr<Launcher>> make_ssh_launcher(const NodeSpec& node, TimePoint deadline,
+                                                    Login* login) {
+  auto connection = open_session(node, deadline, login);
   if (!connection) return std::move(connection).error().with(node.name);
   PADDLE_TRY(std::shared_ptr<SshPump> pump, SshPump::start(*std::move(connection)));
   return std::unique_ptr<Launcher>(std::make_unique<SshLauncher>(node.name, std::move(pump)));

@@ -8,6 +8,7 @@
 
 #include "engine/base/text.h"
 #include "remote/ssh_config.h"
+#include "remote/ssh_login.h"
 #include "remote/ssh_socket.h"
 #include "remote/ssh_trust.h"
 
@@ -20,19 +21,19 @@ struct Transport {
 };
 
 // A TCP connection that the jump host makes for us, carried in a channel of our own session to it.
-Result<Transport> connect_through(const NodeSpec& node, const SshTarget& target,
-                                  TimePoint deadline) {
+Result<Transport> connect_through(const NodeSpec& node, const SshTarget& target, TimePoint deadline,
+                                  Login* login) {
   PADDLE_TRY(const NodeSpec bastion, bastion_of(node));
-  PADDLE_TRY(SshConnection connection, open_session(bastion, deadline));
+  PADDLE_TRY(SshConnection connection, open_session(bastion, deadline, login));
   PADDLE_TRY(const std::shared_ptr<SshPump> pump, SshPump::start(std::move(connection)));
   PADDLE_TRY(Channel channel, pump->open({"", target.host, target.port}, deadline));
   return Transport{std::move(channel.fd), std::move(channel.keep_alive)};
 }
 
 Result<Transport> connect_transport(const NodeSpec& node, const SshTarget& target,
-                                    TimePoint deadline) {
+                                    TimePoint deadline, Login* login) {
   if (!node.jump.empty()) {
-    auto transport = connect_through(node, target, deadline);
+    auto transport = connect_through(node, target, deadline, login);
     if (!transport) return std::move(transport).error().with("jump host " + node.jump);
     return transport;
   }
@@ -60,6 +61,7 @@ Result<NodeSpec> bastion_of(const NodeSpec& node) {
   PADDLE_TRY(const JumpHost jump, parse_jump(last ? node.jump : node.jump.substr(comma + 1)));
   NodeSpec bastion = node;
   bastion.name = jump.host;
+  bastion.bastion = true;
   bastion.jump = last ? "" : node.jump.substr(0, comma);
   bastion.host = jump.host;
   bastion.user = jump.user;
@@ -67,7 +69,7 @@ Result<NodeSpec> bastion_of(const NodeSpec& node) {
   return bastion;
 }
 
-Result<UnverifiedConnection> shake_hands(const NodeSpec& node, TimePoint deadline) {
+Result<UnverifiedConnection> shake_hands(const NodeSpec& node, TimePoint deadline, Login* login) {
   UnverifiedConnection made;
   made.connection.session.reset(ssh_new());
   ssh_session session = made.connection.session.get();
@@ -77,7 +79,7 @@ Result<UnverifiedConnection> shake_hands(const NodeSpec& node, TimePoint deadlin
   made.connection.label = target.label();
   PADDLE_TRY_STATUS(set_deadline(session, deadline));
   if (!target.proxy_command || !node.jump.empty()) {
-    PADDLE_TRY(Transport transport, connect_transport(node, target, deadline));
+    PADDLE_TRY(Transport transport, connect_transport(node, target, deadline, login));
     if (::fcntl(transport.fd.get(), F_SETFL, O_NONBLOCK) != 0) {
       return system_error(Errc::kResource, "fcntl");
     }
@@ -94,11 +96,11 @@ Result<UnverifiedConnection> shake_hands(const NodeSpec& node, TimePoint deadlin
   return made;
 }
 
-Result<SshConnection> open_session(const NodeSpec& node, TimePoint deadline) {
-  PADDLE_TRY(UnverifiedConnection made, shake_hands(node, deadline));
+Result<SshConnection> open_session(const NodeSpec& node, TimePoint deadline, Login* login) {
+  PADDLE_TRY(UnverifiedConnection made, shake_hands(node, deadline, login));
   ssh_session session = made.connection.session.get();
   PADDLE_TRY_STATUS(check_host_key(session, made.target));
-  if (Status status = authenticate(session, made.target, deadline); !status) {
+  if (Status status = authenticate(session, made.target, node.bastion, login, deadline); !status) {
     return std::move(status).error().with(made.target.label());
   }
   return std::move(made.connection);

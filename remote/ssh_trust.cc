@@ -1,28 +1,18 @@
 #include "remote/ssh_trust.h"
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <sstream>
 #include <string>
-#include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "engine/base/fd.h"
 #include "engine/base/text.h"
-#include "remote/ssh_agent_relay.h"
 
 namespace paddle::remote {
 namespace {
 
 constexpr const char* kSystemKnownHosts = "/etc/ssh/ssh_known_hosts";
-constexpr Duration kAgentPatience = std::chrono::seconds(2);      // for its list of keys
-constexpr Duration kSignaturePatience = std::chrono::seconds(8);  // someone may have to touch a key
-constexpr const char* kNoAgent = "/dev/null";  // not a socket: libssh finds no agent
 
 // As known_hosts names it: the port only where it is not 22.
 std::string known_name(const SshTarget& target) {
@@ -53,83 +43,6 @@ Result<std::string> fingerprint_of(ssh_key key) {
   std::string fingerprint = fmt::format("{} {}", ssh_key_type_to_char(ssh_key_type(key)), text);
   ssh_string_free_char(text);
   return fingerprint;
-}
-
-// Called only for an encrypted key: paddlectl asks for no passphrase, an agent can.
-int note_passphrase(const char*, char*, std::size_t, int, int, void* asked) {
-  *static_cast<bool*>(asked) = true;
-  return -1;
-}
-
-enum class Attempt { kAccepted, kRefused };
-
-Error lost(ssh_session session) {
-  return Error{Errc::kUnreachable,
-               fmt::format("connection lost while authenticating: {}",
-                           escape_control(ssh_get_error(session))),
-               ""};
-}
-
-Result<KeyHandle> read_key(const std::string& path) {
-  bool asked = false;
-  ssh_key raw = nullptr;
-  if (ssh_pki_import_privkey_file(path.c_str(), nullptr, note_passphrase, &asked, &raw) == SSH_OK) {
-    return KeyHandle(raw);
-  }
-  return Error{Errc::kAuth, asked ? "encrypted: add it to ssh-agent" : "not a readable key", ""};
-}
-
-// "path", or "path (why it is of no use)".
-std::string described(const std::string& path) {
-  const auto key = read_key(path);
-  return key ? path : fmt::format("{} ({})", path, key.error().message);
-}
-
-Result<Attempt> outcome(ssh_session session, int answer) {
-  if (answer == SSH_AUTH_SUCCESS) return Attempt::kAccepted;
-  if (!ssh_is_connected(session)) return lost(session);
-  if (answer == SSH_AUTH_AGAIN) return Error{Errc::kUnreachable, "deadline passed", ""};
-  return Attempt::kRefused;
-}
-
-Result<Attempt> try_file(ssh_session session, const std::string& path, TimePoint deadline) {
-  const auto key = read_key(path);
-  if (!key) return Attempt::kRefused;
-  PADDLE_TRY_STATUS(set_deadline(session, deadline));
-  return outcome(session, ssh_userauth_publickey(session, nullptr, key->get()));
-}
-
-// Every key of ssh-agent, then every IdentityFile of the config, then the default keys. `tried`
-// collects what an error has to name.
-Result<Attempt> try_all(ssh_session session, const SshTarget& target, TimePoint deadline,
-                        std::vector<std::string>& tried) {
-  std::unique_ptr<SshAgentRelay> relay;
-  if (const char* const agent = std::getenv("SSH_AUTH_SOCK"); agent != nullptr && *agent != '\0') {
-    if (agent_answers(agent, std::min(deadline, SteadyClock().now() + kAgentPatience))) {
-      PADDLE_TRY(relay, SshAgentRelay::start(
-                            agent, std::min(deadline, SteadyClock().now() + kSignaturePatience)));
-      ssh_set_agent_socket(session, relay->release_socket());
-    } else {
-      tried.push_back(fmt::format("ssh-agent (no answer at {})", escape_control(agent)));
-      ssh_options_set(session, SSH_OPTIONS_IDENTITY_AGENT, kNoAgent);
-    }
-  }
-  PADDLE_TRY_STATUS(set_deadline(session, deadline));
-  const int answer = ssh_userauth_publickey_auto(session, nullptr, nullptr);
-  if (relay) {
-    tried.emplace_back(relay->gave_up() ? "ssh-agent (it lists keys and signs with none)"
-                                        : "the keys of ssh-agent");
-  }
-  if (::access((target.directory + "/config").c_str(), R_OK) == 0) {
-    tried.push_back(fmt::format("every IdentityFile of {}/config", target.directory));
-  }
-  for (const char* name : {"/id_ed25519", "/id_ecdsa", "/id_rsa"}) {
-    const std::string path = target.directory + name;
-    if (path != target.identity && ::access(path.c_str(), F_OK) == 0) {
-      tried.push_back(described(path));
-    }
-  }
-  return outcome(session, answer);
 }
 
 // libssh knows no @revoked lines. One that holds this key refuses it for whatever host it names.
@@ -197,23 +110,6 @@ Status check_host_key(ssh_session session, const SshTarget& target) {
                            target.known_hosts, fingerprint),
                "compare it with what the machine itself says, then: paddlectl trust --cluster "
                "<cluster file>"};
-}
-
-Status authenticate(ssh_session session, const SshTarget& target, TimePoint deadline) {
-  std::vector<std::string> tried;
-  if (!target.identity.empty()) {
-    tried.push_back(described(target.identity));
-    PADDLE_TRY(const Attempt attempt, try_file(session, target.identity, deadline));
-    if (attempt == Attempt::kAccepted) return {};
-  }
-  PADDLE_TRY(const Attempt attempt, try_all(session, target, deadline, tried));
-  if (attempt == Attempt::kAccepted) return {};
-  return Error{Errc::kAuth,
-               fmt::format("none of our keys is accepted for user {}; tried {}", target.user,
-                           tried.empty() ? "none, for there is none"
-                                         : fmt::format("{}", fmt::join(tried, ", "))),
-               "paddlectl logs in with keys only, never a password: name the key with `identity`, "
-               "load it with ssh-add, or install it with ssh-copy-id"};
 }
 
 }  // namespace paddle::remote

@@ -69,7 +69,7 @@ std::string list(const std::vector<NodeProcess>& processes) {
 void SshClusterTest::SetUp() {
   if (const std::string why = Sshd::missing(); !why.empty()) GTEST_SKIP() << why;
   for (std::size_t i = 0; i < kNodes.size(); ++i) {
-    auto sshd = Sshd::start(kAddresses[i]);
+    auto sshd = start_sshd(i);
     ASSERT_TRUE(sshd) << sshd.error().message;
     sshds_[i] = *std::move(sshd);
   }

@@ -37,6 +37,10 @@ class SshClusterTest : public ::testing::Test {
   static constexpr std::chrono::seconds kDeadline{60};
 
   void SetUp() override;
+  // Which sshd a node has.
+  virtual Result<std::unique_ptr<Sshd>> start_sshd(std::size_t node) {
+    return Sshd::start(kAddresses[node]);
+  }
   void TearDown() override;  // ends by pid what a failed case left
 
   // Runs from the user's folder, where job.toml, cluster.toml, .paddlectl and output/ are.

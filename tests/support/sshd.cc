@@ -26,6 +26,7 @@ namespace {
 
 constexpr const char* kSshd = "/usr/sbin/sshd";
 constexpr const char* kKeygen = "/usr/bin/ssh-keygen";
+constexpr const char* kUnshare = "/usr/bin/unshare";
 constexpr auto kStartDeadline = std::chrono::seconds(20);
 
 std::vector<char*> to_argv(const std::vector<std::string>& arguments) {
@@ -110,15 +111,21 @@ std::string Sshd::missing() {
   return "";
 }
 
-Sshd::Sshd(std::string address) : address_(std::move(address)) {}
+std::string Sshd::missing_for_passwords() {
+  if (const std::string why = missing(); !why.empty()) return why;
+  if (::geteuid() != 0) return "only root can run an sshd that takes passwords";
+  const auto code = run_program({kUnshare, "--mount", "/bin/mount", "--version"});
+  return code && *code == 0 ? "" : "no mount namespace can be made here";
+}
 
-Result<std::unique_ptr<Sshd>> Sshd::start(const std::string& address) {
-  std::unique_ptr<Sshd> sshd(new Sshd(address));
+Result<std::unique_ptr<Sshd>> Sshd::start(const std::string& address, SshdLogin login) {
+  std::unique_ptr<Sshd> sshd(new Sshd(address, login));
   if (sshd->folder().empty()) return Error{Errc::kResource, "no temporary folder", ""};
   PADDLE_TRY_STATUS(make_key(sshd->folder() + "/host_key"));
   PADDLE_TRY_STATUS(make_key(sshd->identity()));
   PADDLE_TRY(const std::string user_key, read_file(sshd->identity() + ".pub"));
   PADDLE_TRY_STATUS(replace_file(sshd->folder() + "/authorized_keys", as_bytes(user_key)));
+  if (login != SshdLogin::kKey) PADDLE_TRY_STATUS(sshd->write_accounts());
   if (::geteuid() == 0 && ::mkdir("/run/sshd", 0755) != 0 && errno != EEXIST) {
     return system_error(Errc::kResource, "mkdir /run/sshd");
   }
@@ -142,21 +149,61 @@ Status Sshd::spawn() {
   if (::pipe2(pipe, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
   log_fd_ = UniqueFd(pipe[0]);
   const UniqueFd write_end(pipe[1]);
-  std::vector<std::string> arguments = {kSshd, "-D", "-e", "-f", "/dev/null"};
+  std::vector<std::string> arguments;
+  if (login_ != SshdLogin::kKey) {
+    arguments = {kUnshare,
+                 "--mount",
+                 "/bin/sh",
+                 "-c",
+                 "mount --bind \"$0/shadow\" /etc/shadow && "
+                 "mount --bind \"$0/pam\" /etc/pam.d/sshd && exec \"$@\"",
+                 folder()};
+  }
+  arguments.insert(arguments.end(), {kSshd, "-D", "-e", "-f", "/dev/null"});
+  std::vector<std::string> options = login_options();
   for (const std::string& option :
        {fmt::format("ListenAddress=[{}]:{}", address_, port_),
         fmt::format("HostKey={}/host_key", folder()), fmt::format("PidFile=none"),
         fmt::format("AuthorizedKeysFile={}/authorized_keys", folder()),
-        std::string("PasswordAuthentication=no"), std::string("KbdInteractiveAuthentication=no"),
-        std::string("UsePAM=no"), std::string("StrictModes=no"), std::string("UseDNS=no"),
-        std::string("PrintMotd=no"), std::string("MaxStartups=100"),
+        std::string("StrictModes=no"), std::string("UseDNS=no"), std::string("PrintMotd=no"),
         // bash would read the start-up files of whoever runs the tests.
-        std::string("SetEnv=SHLVL=2"), std::string("LogLevel=VERBOSE"),
-        std::string("PermitRootLogin=prohibit-password")}) {
-    arguments.insert(arguments.end(), {"-o", option});
+        std::string("SetEnv=SHLVL=2"), std::string("MaxStartups=100"),
+        std::string("LogLevel=VERBOSE")}) {
+    options.push_back(option);
   }
+  for (const std::string& option : options) arguments.insert(arguments.end(), {"-o", option});
   PADDLE_TRY(pid_, spawn_program(arguments, write_end.get()));
   return {};
+}
+
+std::vector<std::string> Sshd::login_options() const {
+  switch (login_) {
+    case SshdLogin::kKey:
+      return {"PasswordAuthentication=no", "KbdInteractiveAuthentication=no", "UsePAM=no",
+              "PermitRootLogin=prohibit-password"};
+    case SshdLogin::kPassword:
+      return {"PasswordAuthentication=yes", "KbdInteractiveAuthentication=no", "UsePAM=no",
+              "PermitRootLogin=yes"};
+    case SshdLogin::kKeyboard:
+      return {"PasswordAuthentication=no", "KbdInteractiveAuthentication=yes", "UsePAM=yes",
+              "PermitRootLogin=yes"};
+    case SshdLogin::kKeyAndPassword:
+      break;
+  }
+  return {"PasswordAuthentication=yes", "KbdInteractiveAuthentication=no",
+          "AuthenticationMethods=publickey,password", "UsePAM=no", "PermitRootLogin=yes"};
+}
+
+Status Sshd::write_accounts() const {
+  // openssl passwd -6 of kPassword.
+  constexpr const char* kHash =
+      "$6$paddletest$gdFUy/ZSBIdWk5H54D2oXcq4JztEjS3qbFWje9wwDqLm7l"
+      "ADY.q/.x3RTD9io0Uubw2A.Ns2/7PPBbU/2ZnQi0";
+  const std::string shadow = fmt::format("root:{}:19000:0:99999:7:::\n", kHash);
+  PADDLE_TRY_STATUS(replace_file(folder() + "/shadow", as_bytes(shadow)));
+  constexpr std::string_view kPam =
+      "auth required pam_unix.so\naccount required pam_permit.so\nsession required pam_permit.so\n";
+  return replace_file(folder() + "/pam", as_bytes(std::string(kPam)));
 }
 
 Status Sshd::write_known_hosts() {

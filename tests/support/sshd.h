@@ -26,12 +26,23 @@ Result<int> run_program(const std::vector<std::string>& arguments,
 // ssh-keygen: an ed25519 key at `path` and `path`.pub.
 Status make_key(const std::string& path, const std::string& passphrase = "");
 
+// How a user proves who they are.
+enum class SshdLogin { kKey, kPassword, kKeyboard, kKeyAndPassword };
+
 class Sshd {
  public:
   // Why no sshd can run here ("sshd is not installed"), or "".
   static std::string missing();
   // Returns once it listens. Logs in the current user with identity().
-  static Result<std::unique_ptr<Sshd>> start(const std::string& address);
+  static Result<std::unique_ptr<Sshd>> start(const std::string& address) {
+    return start(address, SshdLogin::kKey);
+  }
+  // With kPassword instead of the key, or with both. Only this sshd knows the password: it runs in
+  // a mount namespace with an /etc/shadow and an /etc/pam.d/sshd of its own.
+  static Result<std::unique_ptr<Sshd>> start(const std::string& address, SshdLogin login);
+  static constexpr const char* kPassword = "correct horse battery";
+  // Why no sshd of ours can take a password here ("only root ..."), or "".
+  static std::string missing_for_passwords();
   ~Sshd();  // ends the server and its sessions, and waits for it
 
   const std::string& address() const { return address_; }
@@ -46,14 +57,17 @@ class Sshd {
   void signal_sessions(int signal);
 
  private:
-  explicit Sshd(std::string address);
+  Sshd(std::string address, SshdLogin login) : address_(std::move(address)), login_(login) {}
   Status spawn();
+  std::vector<std::string> login_options() const;
+  Status write_accounts() const;
   Status write_known_hosts();
   Status wait_listening();
   void drain();
 
   TemporaryFolder folder_;
   std::string address_;
+  SshdLogin login_;
   std::uint16_t port_ = 0;
   pid_t pid_ = -1;
   UniqueFd log_fd_;
