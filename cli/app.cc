@@ -71,10 +71,12 @@ void add_options(CLI::App& app, const std::string& name, CommandOptions& options
     app.add_option("--cluster", options.cluster,
                    "cluster file; default: the one `up` used in this directory");
   }
+  if (name == "up" || name == "trust" || name == "status" || name == "logs" || name == "metrics") {
+    app.add_option("--on", options.on, "only these nodes and groups: gpu,node[01-04],!node02");
+  }
   if (name == "trust") {
     app.add_option("host", options.host,
                    "a host as ssh knows it, or a node of the cluster; default: every node");
-    app.add_option("--on", options.on, "only these nodes and groups: gpu,node[01-04],!node02");
     app.add_option("--fingerprint", options.fingerprints,
                    "trust only a key with this fingerprint (repeatable)")
         ->allow_extra_args(false);

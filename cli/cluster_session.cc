@@ -59,10 +59,15 @@ ClusterSession ClusterSession::open_all(Context& context, const ClusterSpec& clu
   return open(context, cluster, all_nodes(cluster));
 }
 
-ClusterSession ClusterSession::find_all(Context& context, const ClusterSpec& cluster) {
-  ClusterSession session = of(cluster, all_nodes(cluster));
+ClusterSession ClusterSession::find(Context& context, const ClusterSpec& cluster,
+                                    const std::vector<std::size_t>& nodes) {
+  ClusterSession session = of(cluster, nodes);
   session.connect(context, false);
   return session;
+}
+
+ClusterSession ClusterSession::find_all(Context& context, const ClusterSpec& cluster) {
+  return find(context, cluster, all_nodes(cluster));
 }
 
 Status ClusterSession::visit(Context& context, std::size_t at_once,

@@ -42,6 +42,8 @@ class ClusterSession {
   static ClusterSession open(Context& context, const ClusterSpec& cluster,
                              const std::vector<std::size_t>& nodes);
   static ClusterSession open_all(Context& context, const ClusterSpec& cluster);
+  static ClusterSession find(Context& context, const ClusterSpec& cluster,
+                             const std::vector<std::size_t>& nodes);
   static ClusterSession find_all(Context& context, const ClusterSpec& cluster);
 
   // Reaches no node before visit().

@@ -7,6 +7,7 @@
 #include "cli/json.h"
 #include "cli/line_pattern.h"
 #include "cli/log_follow.h"
+#include "cli/node_selection.h"
 #include "cli/time_text.h"
 
 namespace paddle::cli {
@@ -52,7 +53,8 @@ Status run_logs(Context& context, const CommandOptions& options) {
   }
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   PADDLE_TRY_STATUS(check_node(cluster, options));
-  ClusterSession session = ClusterSession::find_all(context, cluster);
+  PADDLE_TRY(const auto nodes, select_nodes(cluster, options.on));
+  ClusterSession session = ClusterSession::find(context, cluster, nodes);
   PADDLE_TRY(const std::string job, choose_job(session, options.job));
   LogFollow logs(context, session, job, reading(options));
   return print_all(context, session, logs, job, options, kFollowPeriod,

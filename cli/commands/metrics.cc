@@ -7,6 +7,7 @@
 #include "cli/json.h"
 #include "cli/log_follow.h"
 #include "cli/metrics_line.h"
+#include "cli/node_selection.h"
 #include "cli/prometheus.h"
 
 namespace paddle::cli {
@@ -43,7 +44,8 @@ LogFollowOptions reading(const CommandOptions& options) {
 Status run_metrics(Context& context, const CommandOptions& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   PADDLE_TRY_STATUS(check_node(cluster, options));
-  ClusterSession session = ClusterSession::find_all(context, cluster);
+  PADDLE_TRY(const auto nodes, select_nodes(cluster, options.on));
+  ClusterSession session = ClusterSession::find(context, cluster, nodes);
   PADDLE_TRY(const std::string job, choose_job(session, options.job));
   if (options.format == "prometheus") {
     JobView view(job);

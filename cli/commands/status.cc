@@ -6,6 +6,7 @@
 #include "cli/job_view.h"
 #include "cli/job_watch.h"
 #include "cli/json.h"
+#include "cli/node_selection.h"
 #include "cli/time_text.h"
 
 namespace paddle::cli {
@@ -135,7 +136,8 @@ void show(Context& context, const JobView& view, bool watch) {
 
 Status run_status(Context& context, const CommandOptions& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
-  ClusterSession session = ClusterSession::find_all(context, cluster);
+  PADDLE_TRY(const auto nodes, select_nodes(cluster, options.on));
+  ClusterSession session = ClusterSession::find(context, cluster, nodes);
   PADDLE_TRY(const std::string job, choose_job(session, options.job));
   JobView view(job);
   if (options.watch && context.console.repaints()) context.console.raw("\x1b[2J");

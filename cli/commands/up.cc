@@ -10,6 +10,7 @@
 #include "cli/engine_binary.h"
 #include "cli/job_plan.h"
 #include "cli/json.h"
+#include "cli/node_selection.h"
 #include "remote/push_source.h"
 
 namespace paddle::cli {
@@ -118,9 +119,10 @@ std::vector<Cell> row_of(const Member& member, const NodeReport& report) {
 Status run_up(Context& context, const CommandOptions& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   PADDLE_TRY(const remote::PushItem engine, engine_item(context.engine));
+  PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
   context.console.note(
-      fmt::format("cluster '{}': {}", cluster.name, counted(cluster.nodes.size(), "node")));
-  ClusterSession session = ClusterSession::open_all(context, cluster);
+      fmt::format("cluster '{}': {}", cluster.name, counted(nodes.size(), "node")));
+  ClusterSession session = ClusterSession::open(context, cluster, nodes);
 
   // Nodes that share an address (local ones) hold successive port blocks.
   std::map<std::string, std::size_t> on_address;
@@ -148,13 +150,16 @@ Status run_up(Context& context, const CommandOptions& options) {
   if (failed > 0) {
     Error error = session.all_well().error();
     error.message = fmt::format("{} of {} nodes are not ready; no job can use this cluster yet\n",
-                                failed, cluster.nodes.size()) +
+                                failed, nodes.size()) +
                     error.message;
     return error;
   }
   PADDLE_TRY_STATUS(remember_cluster(context.directory, cluster.file));
-  context.console.note(fmt::format("{} ready; next: paddlectl train <workspace>",
-                                   counted(cluster.nodes.size(), "node")));
+  context.console.note(nodes.size() == cluster.nodes.size()
+                           ? fmt::format("{} ready; next: paddlectl train <workspace>",
+                                         counted(nodes.size(), "node"))
+                           : fmt::format("{} of {} ready; a job needs them all: paddlectl up",
+                                         nodes.size(), counted(cluster.nodes.size(), "node")));
   return {};
 }
 

@@ -222,6 +222,26 @@ TEST_F(CommandsTest, UpShowsAFailedNodeAndItsCode) {
   EXPECT_FALSE(fs::exists(folder_ + "/.paddlectl"));
 }
 
+TEST_F(CommandsTest, OnReachesOnlyTheNodesItNames) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(train(), 0);
+  nodes_[1].unreachable = true;
+  for (const char* command : {"up", "status", "logs", "metrics"}) {
+    const std::vector<std::string> where = {command, "--cluster", "c.toml"};
+    std::vector<std::string> all = where;
+    if (std::string(command) == "up") all = {"up", "c.toml"};
+    EXPECT_EQ(run(all), 4) << command;
+    all.insert(all.end(), {"--on", "n-0"});
+    EXPECT_EQ(run(all), 0) << command << err_.str();
+    EXPECT_TRUE(out_has("n-0") || out_has("trainer-0")) << command << out_.str();
+    EXPECT_FALSE(out_has("n-1")) << command << out_.str();
+    all.back() = "n-7";
+    EXPECT_EQ(run(all), 2) << command;
+  }
+  EXPECT_EQ(run({"up", "c.toml", "--on", "!n-1"}), 0);
+  EXPECT_TRUE(err_has("1 of 2 nodes ready; a job needs them all")) << err_.str();
+}
+
 TEST_F(CommandsTest, UpRefusesAPortOfAStranger) {
   nodes_[1].taken_ports[7167] = "pid 5 (nginx)";
   EXPECT_EQ(run({"up", "c.toml"}), 7);
