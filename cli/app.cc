@@ -62,8 +62,23 @@ void add_node_options(CLI::App& app, const std::string& name, CommandOptions& op
   }
 }
 
+void add_init_options(CLI::App& app, CommandOptions& options) {
+  app.add_option("target", options.target,
+                 "what to write: a cluster file (cluster.toml), or with --template a folder");
+  CLI::Option* const from =
+      app.add_option("--template", options.from_template, "a workspace from this template");
+  CLI::Option* const hostfile = app.add_option(
+      "--hostfile", options.hostfile, "a cluster file from mpirun's or DeepSpeed's hostfile");
+  CLI::Option* const local =
+      app.add_flag("--local", options.local, "a cluster file for nodes on this machine");
+  app.add_flag("--list", options.list, "name the templates");
+  from->excludes(hostfile)->excludes(local);
+  hostfile->excludes(local);
+}
+
 void add_options(CLI::App& app, const std::string& name, CommandOptions& options) {
   if (name == "version") return;
+  if (name == "init") return add_init_options(app, options);
   if (name == "up") {
     app.add_option("cluster", options.cluster, "the cluster file, like clusters/local.toml");
   }

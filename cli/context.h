@@ -38,6 +38,7 @@ struct Context {
   std::function<void()> take_interrupt = {};
   // What connect and host_key log in with besides keys; null: nothing.
   remote::LoginAnswers* answers = nullptr;
+  std::string share = {};  // find_share_folder
 };
 
 }  // namespace paddle::cli

@@ -12,6 +12,7 @@
 #include <iostream>
 
 #include "cli/app.h"
+#include "cli/share_folder.h"
 #include "cli/terminal.h"
 
 namespace {
@@ -117,6 +118,7 @@ int main(int argc, char** argv) {
         });
       },
       take_interrupt,
-      &answers};
+      &answers,
+      paddle::cli::find_share_folder(here.string())};
   return paddle::cli::run_app(context, std::vector<std::string>(argv + 1, argv + argc));
 }

@@ -5,7 +5,12 @@
 namespace paddle::cli {
 
 std::span<const Command> all_commands() {
-  static constexpr std::array<Command, 16> kCommands = {{
+  static constexpr std::array<Command, 17> kCommands = {{
+      {"init", "write a cluster file to edit, or a workspace from a template",
+       "  paddlectl init\n"
+       "  paddlectl init lab.toml --hostfile hosts\n"
+       "  paddlectl init --template word2vec my-vectors",
+       run_init},
       {"up", "reach, check and prepare every node of a cluster",
        "  paddlectl up clusters/local.toml\n"
        "  paddlectl up lab.toml --json",

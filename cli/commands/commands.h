@@ -29,6 +29,11 @@ struct CommandOptions {
   bool now = false;  // of stop: without asking first
   std::string on;    // which nodes, as cli/node_selection.h has it; "": all
   std::string host;  // of trust
+  std::string target;         // of init: the file or folder to write; "": by default
+  std::string from_template;  // of init: which; "": a cluster file
+  std::string hostfile;       // of init: what to make the cluster file of; "": the example
+  bool local = false;         // of init: the example with nodes on this machine
+  bool list = false;          // of init: only name the templates
   std::vector<std::string> fingerprints;
   bool yes = false;
   std::string node, role;
@@ -46,6 +51,7 @@ struct CommandOptions {
 
 // Each prints its result; an error is printed by the caller and its code is the exit code.
 Status run_up(Context& context, const CommandOptions& options);
+Status run_init(Context& context, const CommandOptions& options);
 Status run_trust(Context& context, const CommandOptions& options);
 Status run_plan(Context& context, const CommandOptions& options);
 Status run_train(Context& context, const CommandOptions& options);

@@ -1,0 +1,166 @@
+// paddlectl init: a cluster file to edit, one made from a hostfile, or a template workspace.
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "cli/cluster_file.h"
+#include "cli/commands/commands.h"
+#include "cli/hostfile.h"
+#include "cli/json.h"
+#include "cli/share_folder.h"
+#include "engine/base/fd.h"
+#include "engine/base/text.h"
+
+namespace paddle::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kClusterFile = "cluster.toml";
+
+// "node01" ... "node16" with the same slots and user become one [[node]] with a range.
+struct HostRun {
+  HostfileEntry first;
+  std::string head, tail;  // around the number; head is the whole host when there is none
+  std::uint64_t number = 0;
+  std::size_t digits = 0, count = 1;
+
+  explicit HostRun(const HostfileEntry& entry) : first(entry), head(entry.host) {
+    const std::size_t dot = entry.host.find('.');
+    const std::string name = entry.host.substr(0, dot);
+    std::size_t begin = name.size();
+    while (begin > 0 && name[begin - 1] >= '0' && name[begin - 1] <= '9') --begin;
+    digits = name.size() - begin;
+    constexpr std::size_t kDigitsMax = 9;
+    if (digits == 0 || digits > kDigitsMax || begin == 0) {  // none, or an address
+      digits = 0;
+      return;
+    }
+    head = name.substr(0, begin);
+    number = std::stoull(name.substr(begin));
+    tail = entry.host.substr(name.size());
+  }
+  bool takes(const HostRun& next) const {
+    return digits > 0 && next.digits == digits && next.head == head && next.tail == tail &&
+           next.number == number + count && next.first.slots == first.slots &&
+           next.first.user == first.user;
+  }
+  std::string pattern() const {
+    if (count == 1) return first.host;
+    return fmt::format("{}[{:0{}}-{:0{}}]{}", head, number, digits, number + count - 1, digits,
+                       tail);
+  }
+};
+
+std::string cluster_of(const std::vector<HostfileEntry>& entries, const std::string& hostfile) {
+  std::vector<HostRun> runs;
+  for (const HostfileEntry& entry : entries) {
+    HostRun next(entry);
+    if (!runs.empty() && runs.back().takes(next)) {
+      ++runs.back().count;
+    } else {
+      runs.push_back(std::move(next));
+    }
+  }
+  std::string text = fmt::format(
+      "# Made from the hostfile {}. docs/cluster.md has every key.\n"
+      "name = \"lab\"                       # our folder on every server is <workdir>/<name>\n"
+      "workdir = \"~/.paddlectl\"\n"
+      "port = {}                         # first port of a server's first pserver\n"
+      "\n"
+      "[ssh]                              # defaults; ~/.ssh/config is honoured\n"
+      "# user = \"train\"\n"
+      "# identity = \"~/.ssh/id_ed25519\"\n"
+      "# jump = \"bastion.lab\"\n",
+      escape_control(hostfile), kDefaultPort);
+  for (const HostRun& run : runs) {
+    text += fmt::format("\n[[node]]\nhost = \"{}\"\n", run.pattern());
+    if (!run.first.user.empty()) text += fmt::format("user = \"{}\"\n", run.first.user);
+    if (run.first.slots > 0) {
+      text += fmt::format(
+          "# the hostfile gives it {} slot{}: trainers of a job are spread evenly,\n"
+          "# `train --trainers N` says how many\n",
+          run.first.slots, run.first.slots == 1 ? "" : "s");
+    }
+  }
+  return text;
+}
+
+Status write_cluster(Context& context, const CommandOptions& options) {
+  const std::string name = options.target.empty() ? kClusterFile : options.target;
+  const std::string path = (fs::path(context.directory) / name).lexically_normal().string();
+  std::error_code ignored;
+  if (fs::exists(path, ignored)) {
+    return Error{Errc::kUsage, name + " is there already",
+                 "name another file: paddlectl init lab.toml"};
+  }
+  std::string text;
+  if (!options.hostfile.empty()) {
+    const auto hosts =
+        read_file((fs::path(context.directory) / options.hostfile).string(), kHostfileBytesMax);
+    if (!hosts) return Error{Errc::kUsage, hosts.error().message, "name a hostfile that is there"};
+    PADDLE_TRY(const auto entries, parse_hostfile(*hosts, options.hostfile));
+    text = cluster_of(entries, fs::path(options.hostfile).filename().string());
+  } else {
+    auto found = read_file(
+        fmt::format("{}/clusters/{}.toml", context.share, options.local ? "local" : "ssh"));
+    if (!found || context.share.empty()) {
+      return Error{Errc::kUsage, "no example clusters beside this paddlectl",
+                   "they are in share/paddlectl of an installation, and in a source tree"};
+    }
+    text = *std::move(found);
+  }
+  PADDLE_TRY(const ClusterSpec cluster, parse_cluster(text, name));
+  PADDLE_TRY_STATUS(replace_file(path, as_bytes(text), 0644));
+  if (context.console.json()) {
+    context.console.raw(json_object({{"file", json_string(path)},
+                                     {"nodes", fmt::format("{}", cluster.nodes.size())}}) +
+                        "\n");
+  } else {
+    context.console.result(
+        fmt::format("wrote {} with {}", name, counted(cluster.nodes.size(), "node")));
+  }
+  context.console.note(fmt::format("next: {}, then: paddlectl up {}",
+                                   options.local ? "look at it" : "put your servers into it",
+                                   name));
+  return {};
+}
+
+Status write_workspace(Context& context, const CommandOptions& options) {
+  const std::string name = options.target.empty() ? options.from_template : options.target;
+  const std::string path = (fs::path(context.directory) / name).lexically_normal().string();
+  PADDLE_TRY(const auto files, copy_template(context.share, options.from_template, path));
+  if (context.console.json()) {
+    std::vector<std::string> list;
+    for (const std::string& file : files) list.push_back(json_string(file));
+    context.console.raw(json_object({{"folder", json_string(path)}, {"files", json_array(list)}}) +
+                        "\n");
+  } else {
+    context.console.result(fmt::format("wrote {} into {}", counted(files.size(), "file"), name));
+  }
+  context.console.note(
+      fmt::format("next: {0}/README.md says what it is; {0}/prepare makes its data; then: "
+                  "paddlectl train {0}",
+                  name));
+  return {};
+}
+
+Status list_templates(Context& context) {
+  PADDLE_TRY(const auto names, template_names(context.share));
+  Table table{{{"template", "template"}, {"what it is", "summary"}}, {}};
+  for (const std::string& name : names) {
+    table.rows.push_back({text_cell(name), text_cell(template_summary(context.share, name))});
+  }
+  context.console.table(table);
+  return {};
+}
+
+}  // namespace
+
+Status run_init(Context& context, const CommandOptions& options) {
+  if (options.list) return list_templates(context);
+  return options.from_template.empty() ? write_cluster(context, options)
+                                       : write_workspace(context, options);
+}
+
+}  // namespace paddle::cli
