@@ -176,49 +176,55 @@ void UpdateRule::apply(float learning_rate, std::uint64_t count, std::span<float
   PADDLE_CHECK(count > 0 && gradient.size() == value.size() &&
                state.size() == state_width_ * value.size());
   const Elements elements{value.size(), value.data(), gradient.data(), state.data()};
+  apply(learning_rate, count, {&elements, 1});
+}
+
+void UpdateRule::apply(float learning_rate, std::uint64_t count, Batch batch) const {
+  PADDLE_CHECK(count > 0);
   const Bounds bounds{clip_value_, l1_, l2_};
   const float rate = learning_rate * rate_;
   const Adaptive adaptive{rate, epsilon_, rho_, momentum_};
   switch (method_) {
     case Method::kSgd:
-      update_sgd(bounds, rate, elements);
+      update_sgd(bounds, rate, batch);
       break;
     case Method::kMomentum:
-      update_momentum(bounds, rate, momentum_, elements);
+      update_momentum(bounds, rate, momentum_, batch);
       break;
     case Method::kTorchMomentum:
-      update_momentum(bounds, count > 1 ? rate * (1.0F - momentum_) : rate, momentum_, elements);
+      update_momentum(bounds, count > 1 ? rate * (1.0F - momentum_) : rate, momentum_, batch);
       break;
     case Method::kAdagrad:
-      update_adagrad(bounds, adaptive, elements);
+      update_adagrad(bounds, adaptive, batch);
       break;
     case Method::kDecayedAdagrad:
-      update_decayed_adagrad(bounds, adaptive, elements);
+      update_decayed_adagrad(bounds, adaptive, batch);
       break;
     case Method::kAdadelta:
-      update_adadelta(bounds, adaptive, elements);
+      update_adadelta(bounds, adaptive, batch);
       break;
     case Method::kRmsprop:
-      (is_centered_ ? update_centered_rmsprop : update_rmsprop)(bounds, adaptive, elements);
+      (is_centered_ ? update_centered_rmsprop : update_rmsprop)(bounds, adaptive, batch);
       break;
     case Method::kAdam:
       update_adam(
           bounds,
           {rate, beta1_, beta2_, epsilon_, correction(beta1_, count), correction(beta2_, count)},
-          elements);
+          batch);
       break;
     case Method::kAdamax:
       update_adamax(bounds, {rate * correction(beta1_, count), beta1_, beta2_, epsilon_, 1, 1},
-                    elements);
+                    batch);
       break;
     case Method::kFtrl:
       // A rate of 0 is an infinite distance to every other value.
-      if (rate > 0) update_ftrl(clip_value_, {rate, beta_, l1_, l2_}, elements);
+      if (rate > 0) update_ftrl(clip_value_, {rate, beta_, l1_, l2_}, batch);
       break;
   }
-  if (has_average()) {
-    update_average(average_weight(average_, count), value.size(), value.data(),
-                   state.data() + (state_width_ - 1) * value.size());
+  if (!has_average()) return;
+  const float weight = average_weight(average_, count);
+  for (const Elements& e : batch) {
+    update_average(weight, e.size, e.value, e.state + (state_width_ - 1) * e.size);
   }
 }
 

@@ -41,6 +41,7 @@
 #include <span>
 
 #include "engine/base/result.h"
+#include "engine/param/update_kernels.h"
 #include "proto/parameters.pb.h"
 
 namespace paddle::param {
@@ -100,6 +101,8 @@ class UpdateRule {
   // gradient.size() == value.size(), state.size() == state_width() * value.size() (checked).
   void apply(float learning_rate, std::uint64_t count, std::span<float> value,
              std::span<const float> gradient, std::span<float> state) const;
+  // The same for each of many, all with this count. Every state has state_width() planes.
+  void apply(float learning_rate, std::uint64_t count, Batch batch) const;
 
  private:
   Method method_;

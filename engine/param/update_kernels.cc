@@ -29,7 +29,7 @@ PADDLE_INLINE float shrink(float x, float most) {
 
 // rule(g, state) -> Change, for every element; state holds the element's kPlanes values.
 template <std::size_t kPlanes, class Rule>
-PADDLE_INLINE void sweep(const Bounds& bounds, const Elements& e, const Rule& rule) {
+PADDLE_INLINE void sweep_one(const Bounds& bounds, const Elements& e, const Rule& rule) {
   float* const w = e.value;
   const float* const g = e.gradient;
   float* const s0 = e.state;
@@ -51,6 +51,11 @@ PADDLE_INLINE void sweep(const Bounds& bounds, const Elements& e, const Rule& ru
   }
 }
 
+template <std::size_t kPlanes, class Rule>
+PADDLE_INLINE void sweep(const Bounds& bounds, Batch batch, const Rule& rule) {
+  for (const Elements& elements : batch) sweep_one<kPlanes>(bounds, elements, rule);
+}
+
 using State = std::array<float, 3>;
 
 // A rule whose step goes through heavy-ball momentum, kept in the plane after the rule's own.
@@ -66,12 +71,12 @@ struct HeavyBall {
 };
 
 template <std::size_t kPlanes, class Rule>
-PADDLE_INLINE void sweep_adaptive(const Bounds& bounds, float momentum, const Elements& elements,
+PADDLE_INLINE void sweep_adaptive(const Bounds& bounds, float momentum, Batch batch,
                                   const Rule& rule) {
   if (momentum > 0) {
-    sweep<kPlanes + 1>(bounds, elements, HeavyBall<kPlanes, Rule>{rule, momentum});
+    sweep<kPlanes + 1>(bounds, batch, HeavyBall<kPlanes, Rule>{rule, momentum});
   } else {
-    sweep<kPlanes>(bounds, elements, rule);
+    sweep<kPlanes>(bounds, batch, rule);
   }
 }
 
@@ -150,55 +155,7 @@ struct AdamaxRule {
   }
 };
 
-}  // namespace
-
-PADDLE_MULTIVERSION
-void update_sgd(const Bounds& bounds, float rate, const Elements& elements) {
-  sweep<0>(bounds, elements, Sgd{rate});
-}
-
-PADDLE_MULTIVERSION
-void update_momentum(const Bounds& bounds, float rate, float momentum, const Elements& elements) {
-  sweep<1>(bounds, elements, HeavyBall<0, Sgd>{{rate}, momentum});
-}
-
-PADDLE_MULTIVERSION
-void update_adagrad(const Bounds& bounds, const Adaptive& k, const Elements& elements) {
-  sweep_adaptive<1>(bounds, k.momentum, elements, AdagradRule{k});
-}
-
-PADDLE_MULTIVERSION
-void update_decayed_adagrad(const Bounds& bounds, const Adaptive& k, const Elements& elements) {
-  sweep_adaptive<1>(bounds, k.momentum, elements, DecayedAdagradRule{k});
-}
-
-PADDLE_MULTIVERSION
-void update_adadelta(const Bounds& bounds, const Adaptive& k, const Elements& elements) {
-  sweep_adaptive<2>(bounds, k.momentum, elements, AdadeltaRule{k});
-}
-
-PADDLE_MULTIVERSION
-void update_rmsprop(const Bounds& bounds, const Adaptive& k, const Elements& elements) {
-  sweep_adaptive<1>(bounds, k.momentum, elements, RmspropRule{k});
-}
-
-PADDLE_MULTIVERSION
-void update_centered_rmsprop(const Bounds& bounds, const Adaptive& k, const Elements& elements) {
-  sweep_adaptive<2>(bounds, k.momentum, elements, CenteredRmspropRule{k});
-}
-
-PADDLE_MULTIVERSION
-void update_adam(const Bounds& bounds, const Moments& k, const Elements& elements) {
-  sweep<2>(bounds, elements, AdamRule{k});
-}
-
-PADDLE_MULTIVERSION
-void update_adamax(const Bounds& bounds, const Moments& k, const Elements& elements) {
-  sweep<2>(bounds, elements, AdamaxRule{k});
-}
-
-PADDLE_MULTIVERSION
-void update_ftrl(float clip, const Ftrl& constants, const Elements& e) {
+PADDLE_INLINE void sweep_ftrl(float clip, const Ftrl& constants, const Elements& e) {
   const Ftrl k = constants;
   float* const w = e.value;
   const float* const gradient = e.gradient;
@@ -215,6 +172,58 @@ void update_ftrl(float clip, const Ftrl& constants, const Elements& e) {
     d[i] = inverse_rate;
     w[i] = 0.0F - shrink(z[i], k.l1) / (inverse_rate + k.l2);
   }
+}
+
+}  // namespace
+
+PADDLE_MULTIVERSION
+void update_sgd(const Bounds& bounds, float rate, Batch batch) {
+  sweep<0>(bounds, batch, Sgd{rate});
+}
+
+PADDLE_MULTIVERSION
+void update_momentum(const Bounds& bounds, float rate, float momentum, Batch batch) {
+  sweep<1>(bounds, batch, HeavyBall<0, Sgd>{{rate}, momentum});
+}
+
+PADDLE_MULTIVERSION
+void update_adagrad(const Bounds& bounds, const Adaptive& k, Batch batch) {
+  sweep_adaptive<1>(bounds, k.momentum, batch, AdagradRule{k});
+}
+
+PADDLE_MULTIVERSION
+void update_decayed_adagrad(const Bounds& bounds, const Adaptive& k, Batch batch) {
+  sweep_adaptive<1>(bounds, k.momentum, batch, DecayedAdagradRule{k});
+}
+
+PADDLE_MULTIVERSION
+void update_adadelta(const Bounds& bounds, const Adaptive& k, Batch batch) {
+  sweep_adaptive<2>(bounds, k.momentum, batch, AdadeltaRule{k});
+}
+
+PADDLE_MULTIVERSION
+void update_rmsprop(const Bounds& bounds, const Adaptive& k, Batch batch) {
+  sweep_adaptive<1>(bounds, k.momentum, batch, RmspropRule{k});
+}
+
+PADDLE_MULTIVERSION
+void update_centered_rmsprop(const Bounds& bounds, const Adaptive& k, Batch batch) {
+  sweep_adaptive<2>(bounds, k.momentum, batch, CenteredRmspropRule{k});
+}
+
+PADDLE_MULTIVERSION
+void update_adam(const Bounds& bounds, const Moments& k, Batch batch) {
+  sweep<2>(bounds, batch, AdamRule{k});
+}
+
+PADDLE_MULTIVERSION
+void update_adamax(const Bounds& bounds, const Moments& k, Batch batch) {
+  sweep<2>(bounds, batch, AdamaxRule{k});
+}
+
+PADDLE_MULTIVERSION
+void update_ftrl(float clip, const Ftrl& constants, Batch batch) {
+  for (const Elements& elements : batch) sweep_ftrl(clip, constants, elements);
 }
 
 PADDLE_MULTIVERSION

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 namespace paddle::param {
 
@@ -15,6 +16,10 @@ struct Elements {
   float* state = nullptr;  // planes of `size` floats, in the order of the functions below
 };
 
+// Elements that are updated alike: the blocks of a parameter, the rows of a table. A call for all
+// of them, since for a single short row the call would take longer than the update.
+using Batch = std::span<const Elements>;
+
 // What every method does around its own formula: the gradient g it sees is the given one limited to
 // [-clip, clip], plus l2 w; afterwards w moves towards 0 by at most l1 times the element's own
 // learning rate, which is the proximal step of l1 |w| (Duchi and Singer, 2009).
@@ -25,9 +30,9 @@ struct Bounds {
 };
 
 // State: none.
-void update_sgd(const Bounds& bounds, float rate, const Elements& elements);
+void update_sgd(const Bounds& bounds, float rate, Batch batch);
 // m = momentum m - rate g; w += m. State: m.
-void update_momentum(const Bounds& bounds, float rate, float momentum, const Elements& elements);
+void update_momentum(const Bounds& bounds, float rate, float momentum, Batch batch);
 
 // Methods that scale a step d per element: w += d, or with momentum above 0 and m one plane more
 // m = momentum m + d; w += m.
@@ -37,11 +42,11 @@ struct Adaptive {
   float rho = 0;
   float momentum = 0;
 };
-void update_adagrad(const Bounds& bounds, const Adaptive& k, const Elements& elements);
-void update_decayed_adagrad(const Bounds& bounds, const Adaptive& k, const Elements& elements);
-void update_adadelta(const Bounds& bounds, const Adaptive& k, const Elements& elements);
-void update_rmsprop(const Bounds& bounds, const Adaptive& k, const Elements& elements);
-void update_centered_rmsprop(const Bounds& bounds, const Adaptive& k, const Elements& elements);
+void update_adagrad(const Bounds& bounds, const Adaptive& k, Batch batch);
+void update_decayed_adagrad(const Bounds& bounds, const Adaptive& k, Batch batch);
+void update_adadelta(const Bounds& bounds, const Adaptive& k, Batch batch);
+void update_rmsprop(const Bounds& bounds, const Adaptive& k, Batch batch);
+void update_centered_rmsprop(const Bounds& bounds, const Adaptive& k, Batch batch);
 
 struct Moments {
   float rate = 0;  // with adamax's bias correction
@@ -52,9 +57,9 @@ struct Moments {
   float correction2 = 0;
 };
 // State: m, v.
-void update_adam(const Bounds& bounds, const Moments& k, const Elements& elements);
+void update_adam(const Bounds& bounds, const Moments& k, Batch batch);
 // State: m, u.
-void update_adamax(const Bounds& bounds, const Moments& k, const Elements& elements);
+void update_adamax(const Bounds& bounds, const Moments& k, Batch batch);
 
 struct Ftrl {
   float rate = 0;  // above 0
@@ -63,7 +68,7 @@ struct Ftrl {
   float l2 = 0;
 };
 // State: n, z, d. Regularises by itself: only `clip` of the bounds counts.
-void update_ftrl(float clip, const Ftrl& k, const Elements& elements);
+void update_ftrl(float clip, const Ftrl& k, Batch batch);
 
 // average += weight (value - average).
 void update_average(float weight, std::size_t size, const float* value, float* average);

@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::uint64_t kBucketsMin = 16;
 constexpr std::uint64_t kDoubleBelow = 4096;  // buckets: small tables grow fast, large ones finely
-constexpr std::uint64_t kGrowthShare = 6;     // a large table grows by a sixth
+// A large table grows by a fifth: an id is moved about four times while the table doubles.
+constexpr std::uint64_t kGrowthShare = 5;
 constexpr std::uint64_t kHugeFrom = 1U << 18U;  // buckets
 constexpr std::uint64_t kBucketsPerExtent = MemoryRegion::kHugePageBytes / sizeof(RowBucket);
 // Behind the last home, for ids that go past it; inside the same huge page.
@@ -23,7 +24,8 @@ constexpr std::uint64_t kHomesInLastMove = 1024;
 static_assert(kHomesInLastMove / kGrowthShare > 2 * RowBucket::kReachMax);
 static_assert(kSpare > RowBucket::kReachMax);
 
-// Ids in a table of this many buckets at most: 84 % of the slots, so 72 % after growing.
+// Ids in a table of this many buckets at most: 84 % of the slots, so 70 % after growing, which is
+// 15.3 bytes an id.
 std::uint64_t ids_max(std::uint64_t buckets) {
   return buckets * RowBucket::kSlots * 84 / 100;
 }
@@ -192,15 +194,16 @@ void RowIndex::tighten(std::uint64_t of) {
 
 // Of the homes in [begin, end), to moving_.
 void RowIndex::take_stashed(std::uint64_t begin, std::uint64_t end) {
-  for (auto it = stash_.begin(); it != stash_.end();) {
+  for (auto it = stash_.lower_bound(begin * old_width_); it != stash_.end();) {
     const std::uint64_t home = scale(it->first, old_buckets_);
-    if (home >= begin && home < end) {
-      moving_.push_back({it->first, it->second});
-      it = stash_.erase(it);
-      --size_;
-    } else {
+    if (home >= end) return;
+    if (home < begin) {
       ++it;
+      continue;
     }
+    moving_.push_back({it->first, it->second});
+    it = stash_.erase(it);
+    --size_;
   }
 }
 
@@ -236,6 +239,10 @@ void RowIndex::move_homes() {
     bucket.set_count(kept);
   }
   if (has_stashed) take_stashed(begin, boundary_);
+  const std::uint64_t places_end = std::min(scale(boundary_ * old_width_, buckets_), end_);
+  for (std::uint64_t at = scale(begin * old_width_, buckets_); at < places_end; ++at) {
+    touch(&table()[at]);
+  }
   boundary_ = begin;
   for (const Moved& moved : moving_) {
     insert_at(scale(moved.hash, buckets_), moved.hash, moved.number);

@@ -46,16 +46,22 @@ class RowIndex {
   static std::uint64_t hash_of(std::uint64_t id) { return mix64(id) * kSpread; }
   static std::uint64_t id_of(std::uint64_t hash);
   std::uint64_t home(std::uint64_t hash) const {
+    // Without a branch: while the index grows, which of the two it is cannot be foreseen.
     const std::uint64_t new_home = scale(hash, buckets_);
-    if (boundary_ == 0) return new_home;
     const std::uint64_t old_home = scale(hash, old_buckets_);
-    return old_home < boundary_ ? old_home : new_home;
+    const std::uint64_t is_old = 0 - static_cast<std::uint64_t>(old_home < boundary_);
+    return new_home ^ ((new_home ^ old_home) & is_old);
   }
   void touch_home(std::uint64_t home) const { touch(&table()[home]); }
   // The first buckets where an id may lie that is not in its home.
   void touch_behind(std::uint64_t home) const {
     const std::uint32_t reach = std::min(table()[home].reach(), kTouchedBehindMax);
     for (std::uint32_t i = 1; i <= reach; ++i) touch(&table()[home + i]);
+  }
+  // The first buckets where an absent id may come to lie when its home is full.
+  void touch_room(std::uint64_t home) const {
+    if (table()[home].count() < RowBucket::kSlots) return;
+    for (std::uint32_t i = 1; i <= kTouchedBehindMax; ++i) touch(&table()[home + i]);
   }
   // The id's number or kNone.
   std::uint32_t find_at(std::uint64_t home, std::uint64_t hash) const {
@@ -64,8 +70,16 @@ class RowIndex {
   }
   // The same in two steps, the second for the few ids that the first does not find and whose home
   // goes on behind itself.
-  std::uint32_t find_home(std::uint64_t home, std::uint64_t hash) const {
-    return find_in(table()[home], hash);
+  [[gnu::always_inline]] std::uint32_t find_home(std::uint64_t home, std::uint64_t hash) const {
+    const RowBucket& bucket = table()[home];
+    const std::uint32_t found = bucket.candidates(hash);
+    if ((found & (found - 1)) != 0) [[unlikely]]
+      return find_in(bucket, hash);
+    // Without a branch: whether an id lies in its home cannot be foreseen.
+    const auto slot = static_cast<std::uint32_t>(std::countr_zero(found | 1U << 8U)) & 7U;
+    const std::uint32_t is_here = static_cast<std::uint32_t>(found != 0) &
+                                  static_cast<std::uint32_t>(is_at(bucket, slot, hash));
+    return number_of(bucket, slot) | (is_here - 1);
   }
   bool goes_behind(std::uint64_t home) const { return table()[home].reach() > 0; }
   std::uint32_t find_behind(std::uint64_t home, std::uint64_t hash) const;
@@ -128,8 +142,8 @@ class RowIndex {
   bool is_at(const RowBucket& bucket, std::uint32_t slot, std::uint64_t hash) const {
     // Above the mask stands the rest of the hash, or nothing.
     const auto rest = static_cast<std::uint32_t>(hash >> 32U) & ~number_mask_;
-    return bucket.low(slot) == (hash & RowBucket::kLowMask) &&
-           (bucket.numbers[slot] & ~number_mask_) == rest;
+    return (((bucket.low(slot) ^ hash) & RowBucket::kLowMask) |
+            ((bucket.numbers[slot] & ~number_mask_) ^ rest)) == 0;
   }
   std::uint32_t find_in(const RowBucket& bucket, std::uint64_t hash) const {
     for (std::uint32_t found = bucket.candidates(hash); found != 0; found &= found - 1) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -31,6 +32,18 @@ std::size_t huge_from(std::uint64_t bytes_per_row, std::uint64_t rows = kSmallPa
 std::uint32_t increment(std::uint32_t& count) {
   if (count < std::numeric_limits<std::uint32_t>::max()) ++count;
   return count;
+}
+
+// A copy of a length that is not known when compiling is a call, which takes longer than the copy.
+void copy_row(const float* from, std::size_t width, float* to) {
+  constexpr std::size_t kFloats = 8;
+  if (width % kFloats != 0) {
+    std::copy_n(from, width, to);
+    return;
+  }
+  for (std::size_t i = 0; i < width; i += kFloats) {
+    std::memcpy(to + i, from + i, kFloats * sizeof(float));
+  }
 }
 
 }  // namespace
@@ -99,7 +112,8 @@ void SparseTable::find(std::span<const std::uint64_t> ids, Block& block) const {
   for (std::size_t i = 0; i < ids.size(); ++i) {
     block.numbers[i] = index_.find_home(block.homes[i], block.hashes[i]);
     block.far[far] = static_cast<std::uint16_t>(i);
-    far += block.numbers[i] == RowIndex::kNone && index_.goes_behind(block.homes[i]) ? 1 : 0;
+    far += static_cast<std::size_t>(block.numbers[i] == RowIndex::kNone) &
+           static_cast<std::size_t>(index_.goes_behind(block.homes[i]));
   }
   for (std::size_t i = 0; i < far; ++i) index_.touch_behind(block.homes[block.far[i]]);
   for (std::size_t i = 0; i < far; ++i) {
@@ -131,7 +145,7 @@ void SparseTable::read_plane(std::size_t plane, std::span<const std::uint64_t> i
       if (block.numbers[i] == RowIndex::kNone) {
         fill_absent(part[i], {at, width_});
       } else {
-        std::copy_n(row_data(block.numbers[i]) + plane * width_, width_, at);
+        copy_row(row_data(block.numbers[i]) + plane * width_, width_, at);
       }
     }
   }
@@ -182,15 +196,20 @@ void SparseTable::apply(float learning_rate, std::span<const std::uint64_t> ids,
   PADDLE_CHECK(gradients.size() == ids.size() * push_width());
   if (rule_.is_static()) return;
   Block block;
+  std::array<param::Elements, kBlock> updates;
   for (std::size_t begin = 0; begin < ids.size(); begin += kBlock) {
     const auto part = ids.subspan(begin, std::min(kBlock, ids.size() - begin));
     index_.make_room(part.size());
     find(part, block);
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      if (block.numbers[i] == RowIndex::kNone) index_.touch_room(block.homes[i]);
+    }
     // First of all, so that no row of the block makes place for another.
     for (std::size_t i = 0; evicts() && i < part.size(); ++i) {
       if (block.numbers[i] != RowIndex::kNone) recency_.touch(block.numbers[i]);
     }
     touch_rows(std::span(block.numbers).first(part.size()), row_floats_);
+    std::size_t pending = 0;
     for (std::size_t i = 0; i < part.size(); ++i) {
       const float* const gradient = gradients.data() + (begin + i) * push_width();
       const float* const notes = gradient + width_;
@@ -205,12 +224,15 @@ void SparseTable::apply(float learning_rate, std::span<const std::uint64_t> ids,
         score(number)->shows += notes[0];
         score(number)->clicks += notes[1];
       }
-      std::uint64_t count = 1;
-      if (counts_updates_) count = increment(update_counts()[number]);
       float* const data = row_data(number);
-      rule_.apply(learning_rate, count, {data, width_}, {gradient, width_},
-                  {data + width_, state_width_ * width_});
+      const param::Elements row{width_, data, gradient, data + width_};
+      if (counts_updates_) {
+        rule_.apply(learning_rate, increment(update_counts()[number]), {&row, 1});
+      } else {
+        updates[pending++] = row;
+      }
     }
+    if (pending > 0) rule_.apply(learning_rate, 1, {updates.data(), pending});
   }
 }
 

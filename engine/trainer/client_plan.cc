@@ -105,19 +105,28 @@ std::vector<std::vector<RowFrame>> plan_rows(std::span<const SparseRows> tables,
     const std::uint64_t row_bytes =
         sizeof(std::uint64_t) +
         (param::row_width(spec) + param::RowNotes(spec.table()).size()) * sizeof(float);
-    for (std::size_t i = 0; i < tables[t].ids.size(); ++i) {
+    const auto add = [&](std::uint32_t shard, std::size_t i, std::size_t count) {
+      auto& ranges = frames[shard].back().ranges;
+      if (ranges.empty() || ranges.back().table != t) ranges.push_back({t, 0, {}});
+      auto& runs = ranges.back().runs;
+      if (runs.empty() || runs.back().begin + runs.back().count != i) runs.push_back({i, 0});
+      runs.back().count += count;
+      ranges.back().count += count;
+      bytes[shard] += count * row_bytes;
+    };
+    const std::size_t ids = tables[t].ids.size();
+    for (std::size_t i = 0; i < ids;) {
       const std::uint32_t shard = shards == 1 ? 0 : param::sparse_shard(tables[t].ids[i], shards);
       if (bytes[shard] > 0 && bytes[shard] + row_bytes > bytes_max) {
         frames[shard].emplace_back();
         bytes[shard] = 0;
       }
-      auto& ranges = frames[shard].back().ranges;
-      if (ranges.empty() || ranges.back().table != t) ranges.push_back({t, 0, {}});
-      auto& runs = ranges.back().runs;
-      if (runs.empty() || runs.back().begin + runs.back().count != i) runs.push_back({i, 0});
-      ++runs.back().count;
-      ++ranges.back().count;
-      bytes[shard] += row_bytes;
+      const std::uint64_t left = bytes_max - std::min(bytes_max, bytes[shard]);
+      // With one shard, as many as fit.
+      const std::size_t count =
+          shards > 1 ? 1 : std::clamp<std::uint64_t>(left / row_bytes, 1, ids - i);
+      add(shard, i, count);
+      i += count;
     }
   }
   return frames;
