@@ -9,6 +9,7 @@
 #include "cli/metrics_line.h"
 #include "cli/node_selection.h"
 #include "cli/prometheus.h"
+#include "engine/base/text.h"
 
 namespace paddle::cli {
 namespace {
@@ -16,10 +17,11 @@ namespace {
 constexpr auto kFollowPeriod = std::chrono::seconds(1);
 
 // The line as it stands, with where it came from before its own fields. What is no line of metrics
-// (a damaged file) is left out: a program reads this.
+// (a damaged file, or one that would paint the terminal, which our engine never writes) is left
+// out: a program reads this.
 void print(Context& context, const LogFollow& logs, const LogMerge::Line& line) {
   const std::string& text = line.line.text;
-  if (!parse_metrics(text)) return;
+  if (!parse_metrics(text) || escape_control(text) != text) return;
   const LogSource& from = logs.source(line.source);
   const auto brace = text.find('{');
   context.console.raw(fmt::format("{{\"node\":{},\"role\":{},{}\n", json_string(from.node),

@@ -2,12 +2,20 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace paddle {
 namespace {
 
 constexpr char kHexDigits[] = "0123456789abcdef";
+
+// Seen by nobody, but what is around it is shown otherwise: directions, line breaks, tags.
+bool is_unseen(std::uint32_t point) {
+  return point == 0x061c || point == 0x200e || point == 0x200f ||
+         (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069) ||
+         point == 0xfeff || (point >= 0xe0000 && point <= 0xe007f);
+}
 
 // Length of the valid UTF-8 sequence at the front of text that is printable, or 0.
 std::size_t printable_prefix(std::string_view text) {
@@ -27,10 +35,9 @@ std::size_t printable_prefix(std::string_view text) {
   const bool overlong = (lead == 0xe0 && second < 0xa0) || (lead == 0xf0 && second < 0x90);
   const bool no_character = (lead == 0xed && second >= 0xa0) || (lead == 0xf4 && second >= 0x90);
   if (overlong || no_character) return 0;
-  const bool bidirectional =
-      lead == 0xe2 && ((second == 0x80 && byte(2) >= 0xaa && byte(2) <= 0xae) ||
-                       (second == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9));
-  return bidirectional ? 0 : length;
+  std::uint32_t point = lead & (0x7fU >> length);
+  for (std::size_t i = 1; i < length; ++i) point = (point << 6U) | (byte(i) & 0x3fU);
+  return is_unseen(point) ? 0 : length;
 }
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {

@@ -19,6 +19,7 @@ struct FakeNode {
   std::map<std::string, std::string> files;            // by path below root
   std::map<std::string, std::vector<LogTime>> times;   // of logs, by path
   std::map<std::string, std::uint64_t> first_offsets;  // likewise; what is before was rotated away
+  std::string os = "Debian GNU/Linux 12";
   NodeUsage usage{.unix_ms = 1'000'000};
   std::vector<ProcessStatus> processes;
   std::map<std::string, ProcessSpec> specs;  // by process name
@@ -43,7 +44,7 @@ class FakeAgentClient final : public AgentClient {
 
   Result<HostFacts> facts() override {
     HostFacts facts;
-    facts.os = "Debian GNU/Linux 12";
+    facts.os = fake_.os;
     facts.architecture = "x86_64";
     facts.cores = 4;
     facts.memory_bytes = 8'000'000'000;
