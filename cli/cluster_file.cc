@@ -19,6 +19,7 @@ using config::TomlTable;
 constexpr std::int64_t kPortMax = 65535;
 constexpr const char* kNameHint = "use letters, digits, '.', '-' and '_'";
 constexpr std::int64_t kPortsOfOnePserverMax = 64;
+constexpr const char* kOwnVariables = "PADDLECTL_";
 
 // What [ssh] and the top level give to every node that does not say otherwise.
 struct Defaults {
@@ -26,6 +27,7 @@ struct Defaults {
   std::uint16_t port = kDefaultPort;
   std::uint16_t ssh_port = 0;
   std::string user, identity, jump, known_hosts, directory;
+  std::map<std::string, std::string> environment;
 };
 
 // A name becomes a folder on nodes and a part of messages.
@@ -86,6 +88,38 @@ void read_groups(TomlTable& table, ClusterNode& node) {
   }
 }
 
+// "NAME=value" each; what is there already is replaced.
+void read_environment(TomlTable& table, std::map<std::string, std::string>& environment) {
+  for (const std::string& item : table.strings("env")) {
+    const std::size_t equals = item.find('=');
+    const std::string name = item.substr(0, equals);
+    const bool good = equals != item.npos && !name.empty() && !(name[0] >= '0' && name[0] <= '9') &&
+                      std::ranges::all_of(name, [](char c) {
+                        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                               (c >= '0' && c <= '9') || c == '_';
+                      });
+    if (!good || item.find('\0') != item.npos) {
+      table.fail("env", fmt::format("'{}' is no variable", item),
+                 "write env = [\"NCCL_SOCKET_IFNAME=eth0\"]");
+    } else if (name.starts_with(kOwnVariables)) {
+      table.fail("env", fmt::format("'{}' is paddlectl's own", name), "remove it");
+    } else {
+      environment[name] = item.substr(equals + 1);
+    }
+  }
+}
+
+// As CUDA takes them: numbers, or UUIDs as nvidia-smi -L prints them.
+void read_gpus(TomlTable& table, ClusterNode& node) {
+  node.gpus = table.strings("gpus");
+  for (const std::string& gpu : node.gpus) {
+    if (!is_plain_name(gpu))
+      table.fail("gpus", fmt::format("'{}' is no GPU", gpu), "write gpus = [\"0\", \"1\"]");
+    if (std::ranges::count(node.gpus, gpu) > 1)
+      table.fail("gpus", fmt::format("GPU {} is named twice", gpu));
+  }
+}
+
 // --on takes a name for a node or for a group.
 void check_group_names(TomlTable& top, const ClusterSpec& cluster) {
   std::set<std::string_view> nodes;
@@ -142,6 +176,9 @@ void read_node(TomlTable& table, const Defaults& defaults, ClusterSpec& cluster)
   const auto addresses = expand(table, "address");
   read_roles(table, node);
   read_groups(table, node);
+  node.environment = defaults.environment;
+  read_environment(table, node.environment);
+  read_gpus(table, node);
   node.port = static_cast<std::uint16_t>(table.integer("port", defaults.port, 1, kPortMax));
   if (node.port + cluster.block() > kPortMax)
     table.fail("port", "the ports of a pserver end above 65535");
@@ -203,6 +240,7 @@ Result<ClusterSpec> read_tables(TomlTable top, const std::string& file) {
       static_cast<std::uint16_t>(top.integer("ports_num", 1, 1, kPortsOfOnePserverMax));
   cluster.ports_num_for_sparse =
       static_cast<std::uint16_t>(top.integer("ports_num_for_sparse", 1, 0, kPortsOfOnePserverMax));
+  read_environment(top, defaults.environment);
   TomlTable ssh = top.table("ssh");
   defaults.user = ssh.string("user");
   defaults.identity = ssh.string("identity");

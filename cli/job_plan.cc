@@ -67,6 +67,7 @@ struct Planner {
     spec.program = request.engine;
     spec.directory = job_folder(request.job) + "/workspace";
     spec.log = node_folder(request.job, node) + "/" + log;
+    spec.environment = cluster.nodes[node].environment;
     return spec;
   }
 
@@ -99,6 +100,18 @@ struct Planner {
     return {};
   }
 
+  // The GPUs of the `ordinal`th of the trainers on a node: an equal part of what the node has, or
+  // one that is shared where there are more trainers.
+  std::string gpus_of(std::size_t node, std::size_t ordinal) const {
+    const std::vector<std::string>& gpus = cluster.nodes[node].gpus;
+    const auto trainers = static_cast<std::size_t>(std::ranges::count(placement.trainers, node));
+    if (trainers >= gpus.size()) return gpus[ordinal % gpus.size()];
+    const std::size_t begin = ordinal * gpus.size() / trainers;
+    const std::size_t end = (ordinal + 1) * gpus.size() / trainers;
+    return fmt::format("{}", fmt::join(gpus.begin() + static_cast<std::ptrdiff_t>(begin),
+                                       gpus.begin() + static_cast<std::ptrdiff_t>(end), ","));
+  }
+
   void add_trainers(JobPlan& plan) const {
     std::vector<std::string> endpoints;
     for (const PlannedProcess& server : plan.pservers) {
@@ -112,6 +125,8 @@ struct Planner {
       const std::size_t ordinal = on_node[trainer.node]++;
       trainer.spec =
           process(fmt::format("trainer-{}", i), trainer.node, numbered("train", ".log", ordinal));
+      if (!cluster.nodes[trainer.node].gpus.empty())
+        trainer.spec.environment["CUDA_VISIBLE_DEVICES"] = gpus_of(trainer.node, ordinal);
       trainer.metrics =
           node_folder(request.job, trainer.node) + "/" + numbered("metrics", ".jsonl", ordinal);
       trainer.spec.arguments = {

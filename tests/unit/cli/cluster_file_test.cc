@@ -128,6 +128,24 @@ TEST(ClusterFile, AMistakeIsNotHiddenByItsConsequences) {
                   .starts_with("lab.toml:3:11: workdir must begin with '/' or '~/'"));
 }
 
+TEST(ClusterFile, ANodesVariablesComeAfterThoseOfTheCluster) {
+  const auto cluster = parse_cluster(
+      "env = [\"A=1\", \"B=x=y \"]\n[[node]]\nhost = \"a\"\nenv = [\"A=2\", \"C=\"]\n"
+      "gpus = [\"0\", \"GPU-1f\"]\n[[node]]\nhost = \"b\"\n",
+      "lab.toml");
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  using Variables = std::map<std::string, std::string>;
+  EXPECT_EQ(cluster->nodes[0].environment, (Variables{{"A", "2"}, {"B", "x=y "}, {"C", ""}}));
+  EXPECT_EQ(cluster->nodes[1].environment, (Variables{{"A", "1"}, {"B", "x=y "}}));
+  EXPECT_EQ(cluster->nodes[0].gpus, (std::vector<std::string>{"0", "GPU-1f"}));
+  for (const char* bad :
+       {"env = [\"A\"]", "env = [\"=1\"]", "env = [\"1A=1\"]", "env = [\"A B=1\"]",
+        "env = [\"PADDLECTL_PROCESS=x\"]", "env = [\"A=\\u0000\"]", "gpus = [\"0\", \"0\"]",
+        "gpus = [\"0,1\"]", "gpus = [\"\"]"}) {
+    EXPECT_NE(message_of(std::string("[[node]]\nhost = \"a\"\n") + bad + "\n"), "") << bad;
+  }
+}
+
 TEST(ClusterFile, TheFilesWeShipAreGood) {
   const auto local = read_cluster(PADDLE_SOURCE_DIR "/clusters/local.toml");
   ASSERT_TRUE(local) << local.error().message;

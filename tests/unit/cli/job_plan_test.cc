@@ -66,6 +66,25 @@ TEST(JobPlan, NodesThatShareAnAddressDoNotShareThePorts) {
   EXPECT_EQ(plan.trainers[2].metrics, "jobs/j/node_0/metrics-1.jsonl");
 }
 
+TEST(JobPlan, ANodesVariablesReachItsProcessesAndItsTrainersDivideTheGpus) {
+  const ClusterSpec cluster = cluster_of(
+      "env = [\"A=1\"]\n[[node]]\nhost = \"a\"\naddress = \"10.0.0.1\"\nenv = [\"B=2\"]\n"
+      "gpus = [\"0\", \"1\", \"2\"]\n[[node]]\nhost = \"b\"\naddress = \"10.0.0.2\"\n");
+  const JobPlan plan = plan_of(cluster, 4, 2);
+  EXPECT_EQ(plan.pservers[0].spec.environment.at("B"), "2");
+  EXPECT_FALSE(plan.pservers[0].spec.environment.contains("CUDA_VISIBLE_DEVICES"));
+  EXPECT_FALSE(plan.pservers[1].spec.environment.contains("B"));
+  EXPECT_EQ(plan.pservers[1].spec.environment.at("A"), "1");
+  EXPECT_EQ(plan.trainers[0].spec.environment.at("CUDA_VISIBLE_DEVICES"), "0");
+  EXPECT_EQ(plan.trainers[2].spec.environment.at("CUDA_VISIBLE_DEVICES"), "1,2");
+  EXPECT_FALSE(plan.trainers[1].spec.environment.contains("CUDA_VISIBLE_DEVICES"));
+  const JobPlan crowded = plan_of(cluster, 10, 1);  // five on each
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(crowded.trainers[2 * i].spec.environment.at("CUDA_VISIBLE_DEVICES"),
+              std::to_string(i % 3));
+  }
+}
+
 TEST(JobPlan, EachNodeGetsItsOwnTrainersDataOnly) {
   const JobPlan plan = plan_of(two_hosts(), 3, 1);
   ASSERT_EQ(plan.files.size(), 2U);
