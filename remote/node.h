@@ -15,7 +15,7 @@ struct NodeSpec {
   std::string user;            // "": ~/.ssh/config or $USER
   std::string identity;        // private key file, "": agent and defaults
   std::string jump;            // bastion, "": none
-  bool bastion = false;        // itself a host on the way to a node
+  unsigned bastion = 0;        // how many hosts before a node it is a bastion; 0: a node itself
   std::string known_hosts;     // "": ~/.ssh/known_hosts
   std::string ssh_directory;   // "": ~/.ssh; holds config, known_hosts and the default keys
   std::string

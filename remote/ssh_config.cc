@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <sstream>
 #include <vector>
 
 #include <fmt/format.h>
@@ -81,6 +82,35 @@ Result<std::uint16_t> parse_port(std::string_view text) {
 std::string expand_path(std::string path, const std::string& directory) {
   if (const auto at = path.find("%d"); at != path.npos) path.replace(at, 2, directory);
   return expand_home(path);
+}
+
+// libssh has no ProxyJump of its own: it makes "ssh [-l USER] [-p PORT] [-J MORE] -W '[%h]:%p'
+// HOST" of it, where MORE are the hosts after HOST. The jump hosts that this stands for; "" for any
+// other command.
+std::string proxy_jump_of(const std::string& command) {
+  std::istringstream words(command);
+  std::string word, user, port, more, host;
+  if (!(words >> word) || word != "ssh") return "";
+  while (words >> word && word != "-W") {
+    std::string* const value = word == "-l"   ? &user
+                               : word == "-p" ? &port
+                               : word == "-J" ? &more
+                                              : nullptr;
+    if (value == nullptr || !(words >> *value)) return "";
+  }
+  if (!(words >> word) || word != "'[%h]:%p'" || !(words >> host) || words >> word) return "";
+  const bool bracketed = !port.empty() && host.find(':') != host.npos;
+  return fmt::format("{}{}{}{}{}{}", user, user.empty() ? "" : "@",
+                     bracketed ? fmt::format("[{}]", host) : host, port.empty() ? "" : ":" + port,
+                     more.empty() ? "" : ",", more);
+}
+
+// As where "Host *" names a bastion, which is a host too.
+bool leads_to_itself(const SshTarget& target, const std::string& alias) {
+  const auto jump = parse_jump(target.jump);
+  return jump && (jump->host == alias || jump->host == target.host) &&
+         (jump->user.empty() || jump->user == target.user) &&
+         (jump->port == 0 || jump->port == target.port);
 }
 
 }  // namespace
@@ -179,7 +209,10 @@ Result<SshTarget> apply_options(ssh_session session, const NodeSpec& node) {
         expand_path(get_option(session, SSH_OPTIONS_IDENTITY), target.directory);
     if (first != target.directory + "/id_ed25519") target.identity = first;
   }
-  target.proxy_command = !get_option(session, SSH_OPTIONS_PROXYCOMMAND).empty();
+  const std::string proxy = get_option(session, SSH_OPTIONS_PROXYCOMMAND);
+  target.jump = node.jump.empty() ? proxy_jump_of(proxy) : node.jump;
+  target.proxy_command = !proxy.empty() && target.jump.empty();
+  if (node.jump.empty() && leads_to_itself(target, node.host)) target.jump.clear();
   return target;
 }
 

@@ -43,12 +43,12 @@ struct SshTarget {
   std::string host;
   std::uint16_t port = 22;
   std::string user;
-  std::string identity;     // offered first; "" when none was configured
-  std::string known_hosts;  // the user's file, expanded
-  std::string directory;    // ~/.ssh, expanded
-  bool proxy_command =
-      false;  // ~/.ssh/config names a ProxyCommand or ProxyJump: libssh connects through it
-  std::string label() const;  // "host:port"
+  std::string identity;        // offered first; "" when none was configured
+  std::string known_hosts;     // the user's file, expanded
+  std::string directory;       // ~/.ssh, expanded
+  std::string jump;            // the bastions on the way, as NodeSpec::jump has them; "": none
+  bool proxy_command = false;  // ~/.ssh/config names a ProxyCommand: libssh connects through it
+  std::string label() const;   // "host:port"
 };
 
 // Reads ~/.ssh/config (and /etc/ssh/ssh_config), then lets what NodeSpec says win. kUsage for a

@@ -110,11 +110,12 @@ Status add_host_key(const ShownHostKey& key) {
 
 Result<std::vector<NodeSpec>> path_to(const NodeSpec& node) {
   std::vector<NodeSpec> path = {node};
-  while (!path.front().jump.empty()) {
-    PADDLE_TRY(NodeSpec bastion, bastion_of(path.front()));
+  for (;;) {
+    PADDLE_TRY(const std::string way, way_to(path.front()));
+    if (way.empty()) return path;
+    PADDLE_TRY(NodeSpec bastion, bastion_of(path.front(), way));
     path.insert(path.begin(), std::move(bastion));
   }
-  return path;
 }
 
 }  // namespace paddle::remote

@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "engine/base/text.h"
@@ -23,7 +21,7 @@ struct Transport {
 // A TCP connection that the jump host makes for us, carried in a channel of our own session to it.
 Result<Transport> connect_through(const NodeSpec& node, const SshTarget& target, TimePoint deadline,
                                   Login* login) {
-  PADDLE_TRY(const NodeSpec bastion, bastion_of(node));
+  PADDLE_TRY(const NodeSpec bastion, bastion_of(node, target.jump));
   PADDLE_TRY(SshConnection connection, open_session(bastion, deadline, login));
   PADDLE_TRY(const std::shared_ptr<SshPump> pump, SshPump::start(std::move(connection)));
   PADDLE_TRY(Channel channel, pump->open({"", target.host, target.port}, deadline));
@@ -32,9 +30,9 @@ Result<Transport> connect_through(const NodeSpec& node, const SshTarget& target,
 
 Result<Transport> connect_transport(const NodeSpec& node, const SshTarget& target,
                                     TimePoint deadline, Login* login) {
-  if (!node.jump.empty()) {
+  if (!target.jump.empty()) {
     auto transport = connect_through(node, target, deadline, login);
-    if (!transport) return std::move(transport).error().with("jump host " + node.jump);
+    if (!transport) return std::move(transport).error().with("jump host " + target.jump);
     return transport;
   }
   PADDLE_TRY(UniqueFd fd, connect_tcp(target.host, target.port, deadline));
@@ -53,20 +51,30 @@ Status handshake(ssh_session session, const SshTarget& target) {
 
 }  // namespace
 
-Result<NodeSpec> bastion_of(const NodeSpec& node) {
-  const std::size_t comma = node.jump.rfind(',');
-  const bool last = comma == node.jump.npos;
-  if (std::ranges::count(node.jump, ',') >= static_cast<std::ptrdiff_t>(kBastionsMax))
-    return Error{Errc::kUsage, fmt::format("over {} jump hosts", kBastionsMax), ""};
-  PADDLE_TRY(const JumpHost jump, parse_jump(last ? node.jump : node.jump.substr(comma + 1)));
+Result<NodeSpec> bastion_of(const NodeSpec& node, const std::string& way) {
+  const std::size_t comma = way.rfind(',');
+  const bool last = comma == way.npos;
+  if (node.bastion == kBastionsMax) {
+    return Error{Errc::kUsage, fmt::format("over {} jump hosts", kBastionsMax),
+                 "does the way to one lead through itself, in ~/.ssh/config?"};
+  }
+  PADDLE_TRY(const JumpHost jump, parse_jump(last ? way : way.substr(comma + 1)));
   NodeSpec bastion = node;
   bastion.name = jump.host;
-  bastion.bastion = true;
-  bastion.jump = last ? "" : node.jump.substr(0, comma);
+  ++bastion.bastion;
+  bastion.jump = last ? "" : way.substr(0, comma);
   bastion.host = jump.host;
   bastion.user = jump.user;
   bastion.ssh_port = jump.port;
   return bastion;
+}
+
+Result<std::string> way_to(const NodeSpec& node) {
+  if (!node.jump.empty()) return node.jump;
+  const SshHandle session(ssh_new());
+  if (!session) return Error{Errc::kResource, "libssh: out of memory", ""};
+  PADDLE_TRY(SshTarget target, apply_options(session.get(), node));
+  return std::move(target.jump);
 }
 
 Result<UnverifiedConnection> shake_hands(const NodeSpec& node, TimePoint deadline, Login* login) {
@@ -78,7 +86,7 @@ Result<UnverifiedConnection> shake_hands(const NodeSpec& node, TimePoint deadlin
   const SshTarget& target = made.target;
   made.connection.label = target.label();
   PADDLE_TRY_STATUS(set_deadline(session, deadline));
-  if (!target.proxy_command || !node.jump.empty()) {
+  if (!target.proxy_command) {
     PADDLE_TRY(Transport transport, connect_transport(node, target, deadline, login));
     if (::fcntl(transport.fd.get(), F_SETFL, O_NONBLOCK) != 0) {
       return system_error(Errc::kResource, "fcntl");
@@ -89,9 +97,8 @@ Result<UnverifiedConnection> shake_hands(const NodeSpec& node, TimePoint deadlin
     ssh_options_set(session, SSH_OPTIONS_FD, &fd);
   }
   if (Status status = handshake(session, target); !status) {
-    if (!target.proxy_command || !node.jump.empty()) return std::move(status).error();
-    return std::move(status).error().with("ProxyCommand or ProxyJump of " + target.directory +
-                                          "/config");
+    if (!target.proxy_command) return std::move(status).error();
+    return std::move(status).error().with("ProxyCommand of " + target.directory + "/config");
   }
   return made;
 }
@@ -100,7 +107,8 @@ Result<SshConnection> open_session(const NodeSpec& node, TimePoint deadline, Log
   PADDLE_TRY(UnverifiedConnection made, shake_hands(node, deadline, login));
   ssh_session session = made.connection.session.get();
   PADDLE_TRY_STATUS(check_host_key(session, made.target));
-  if (Status status = authenticate(session, made.target, node.bastion, login, deadline); !status) {
+  if (Status status = authenticate(session, made.target, node.bastion > 0, login, deadline);
+      !status) {
     return std::move(status).error().with(made.target.label());
   }
   return std::move(made.connection);

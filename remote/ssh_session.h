@@ -17,9 +17,12 @@ struct UnverifiedConnection {
 };
 Result<UnverifiedConnection> shake_hands(const NodeSpec& node, TimePoint deadline, Login* login);
 
-// The bastion right before the node, itself behind those before it. kUsage for a bad jump.
-constexpr std::size_t kBastionsMax = 8;
-Result<NodeSpec> bastion_of(const NodeSpec& node);
+// The bastions on the way to it, as NodeSpec::jump or the ProxyJump of ~/.ssh/config has them.
+Result<std::string> way_to(const NodeSpec& node);
+// The bastion right before the node on a way that is not "", itself behind those before it. kUsage
+// for a bad jump, and for more than kBastionsMax, which is how a way in a circle ends.
+constexpr unsigned kBastionsMax = 8;
+Result<NodeSpec> bastion_of(const NodeSpec& node, const std::string& way);
 
 // Connects, checks the host key, authenticates: kUnreachable and kAuth name host and port, kUsage a
 // refused name.

@@ -231,7 +231,7 @@ TEST_F(SshTrustTest, NamesTheProxyOfTheConfigWhenItFails) {
   write(node_.ssh_directory + "/config", "Host *\n  ProxyCommand /nonexistent/proxy %h\n");
   const Error error = refusal();
   EXPECT_EQ(error.code, Errc::kUnreachable);
-  EXPECT_NE(error.message.find("ProxyCommand or ProxyJump of " + node_.ssh_directory + "/config"),
+  EXPECT_NE(error.message.find("ProxyCommand of " + node_.ssh_directory + "/config"),
             std::string::npos)
       << error.message;
 }
@@ -342,6 +342,61 @@ TEST_F(SshTrustTest, GoesThroughTwoBastionsAndChecksEveryKey) {
     EXPECT_NE(bastion->log_with("Accepted publickey").find("Accepted publickey"),
               std::string::npos);
   }
+}
+
+TEST_F(SshTrustTest, GoesThroughTheProxyJumpOfTheConfigAndChecksEveryKey) {
+  auto outer = Sshd::start("127.0.0.3");
+  auto inner = Sshd::start("127.0.0.4");
+  ASSERT_TRUE(outer && inner);
+  const auto entry = [](const char* alias, const Sshd& sshd, const std::string& more) {
+    return fmt::format(
+        "Host {}\n  HostName {}\n  Port {}\n  IdentityFile {}\n"
+        "  UserKnownHostsFile {}\n  {}\n",
+        alias, sshd.address(), sshd.port(), sshd.identity(), sshd.known_hosts(), more);
+  };
+  write(node_.ssh_directory + "/gates", entry("gate", **outer, "") + entry("gate-2", **inner, ""));
+  for (const char* everywhere : {"", "Host *\n  ProxyJump gate\n"}) {
+    const char* const own = *everywhere == '\0' ? "ProxyJump gate,gate-2" : "";
+    write(node_.ssh_directory + "/config", fmt::format("Include {}/gates\n", node_.ssh_directory) +
+                                               entry("trainbox", *sshd_, own) + everywhere);
+    const NodeSpec node = alias_of(node_);
+    const auto path = path_to(node);
+    ASSERT_TRUE(path) << path.error().message;
+    EXPECT_EQ(path->size(), *own == '\0' ? 2U : 3U);
+    EXPECT_EQ(path->front().host, "gate");
+    auto launcher = make_ssh_launcher(node, within(seconds(20)));
+    ASSERT_TRUE(launcher) << launcher.error().message;
+    auto channel = (*launcher)->run("printf \"$SSH_CONNECTION\"", within(seconds(20)));
+    ASSERT_TRUE(channel);
+    const std::string from = read_all(channel->fd.get());
+    EXPECT_NE(from.find(fmt::format(" 127.0.0.2 {}", sshd_->port())), std::string::npos) << from;
+    EXPECT_NE((*outer)->log_with("Accepted publickey").find("Accepted publickey"),
+              std::string::npos);
+    if (*own == '\0') continue;
+    EXPECT_NE((*inner)->log_with("Accepted publickey").find("Accepted publickey"),
+              std::string::npos);
+    for (Sshd* const bastion : {outer->get(), inner->get()}) {
+      const std::string known = *read_file(bastion->known_hosts());
+      write(bastion->known_hosts(), "");
+      auto refused = make_ssh_launcher(node, within(seconds(20)));
+      ASSERT_FALSE(refused);
+      EXPECT_EQ(refused.error().code, Errc::kAuth);
+      EXPECT_NE(refused.error().message.find(bastion->known_hosts()), std::string::npos)
+          << refused.error().message;
+      write(bastion->known_hosts(), known);
+    }
+  }
+}
+
+TEST_F(SshTrustTest, AWayInACircleEnds) {
+  write(node_.ssh_directory + "/config",
+        "Host trainbox\n  ProxyJump gate\nHost gate\n  ProxyJump trainbox\n");
+  const NodeSpec node = alias_of(node_);
+  const auto launcher = make_ssh_launcher(node, within(seconds(20)));
+  ASSERT_FALSE(launcher);
+  EXPECT_EQ(launcher.error().code, Errc::kUsage) << launcher.error().message;
+  EXPECT_NE(launcher.error().message.find("over 8 jump hosts"), std::string::npos);
+  EXPECT_FALSE(path_to(node));
 }
 
 TEST(JumpHost, ReadsUserHostAndPort) {
