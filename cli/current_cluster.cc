@@ -12,6 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kPathBytesMax = 4096;
+constexpr const char* kMadeMark = ".paddlectl-made";  // of bootstrap: teardown may take the folder
 
 fs::path state_folder(const std::string& directory) {
   return fs::path(directory) / ".paddlectl";
@@ -41,6 +42,15 @@ void forget_cluster(const std::string& directory, const std::string& file) {
   if (const auto known = current(directory); !known || *known != file) return;
   std::error_code ignored;
   fs::remove(state_folder(directory) / "current", ignored);
+  fs::remove(state_folder(directory), ignored);
+  // It may be a local node's workdir too, that of a cluster used in $HOME. Its mark says that we
+  // made it; teardown had to leave it, for `current` was there.
+  const fs::path mark = state_folder(directory) / kMadeMark;
+  if (!fs::exists(mark, ignored) || fs::exists(state_folder(directory) / "current", ignored))
+    return;
+  const fs::directory_iterator entries(state_folder(directory), ignored);
+  if (std::distance(begin(entries), end(entries)) != 1) return;
+  fs::remove(mark, ignored);
   fs::remove(state_folder(directory), ignored);
 }
 
