@@ -231,7 +231,8 @@ int run_app(Context& context, std::vector<std::string> arguments) {
   for (const Command& command : all_commands()) {
     const std::string name(command.name);
     CLI::App* const sub = app.add_subcommand(name, std::string(command.summary));
-    sub->footer("Every command takes --json. Examples:\n" + std::string(command.examples));
+    sub->footer("Every command takes --json, and --password-file where it logs in. Examples:\n" +
+                std::string(command.examples));
     add_options(*sub, name, options);
     commands[sub] = &command;
   }
