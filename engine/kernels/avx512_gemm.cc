@@ -175,7 +175,31 @@ struct Tile {
   std::size_t stride;
   std::size_t columns;
   bool accumulate;
+  Epilogue epilogue;  // its bias from this tile's first column on
 };
+
+template <std::size_t kRows, std::size_t kVectors, bool kHasEpilogue>
+PADDLE_AVX512 [[gnu::always_inline]] inline void store(const Tile& tile,
+                                                       const __m512 (&sums)[kRows][kVectors]) {
+#pragma GCC unroll 2
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    const __mmask16 mask = first_lanes(tile.columns - v * kLanes);
+    const float* const bias = tile.epilogue.bias;
+    const __m512 biases = kHasEpilogue && bias != nullptr
+                              ? _mm512_maskz_loadu_ps(mask, bias + v * kLanes)
+                              : _mm512_setzero_ps();
+#pragma GCC unroll 16
+    for (std::size_t r = 0; r < kRows; ++r) {
+      float* c = tile.c + r * tile.stride + v * kLanes;
+      __m512 sum = sums[r][v];
+      if (tile.accumulate) sum = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, c), sum);
+      if (kHasEpilogue && bias != nullptr) sum = _mm512_add_ps(sum, biases);
+      // Of a NaN and another the second: it stays.
+      if (kHasEpilogue && tile.epilogue.relu) sum = _mm512_max_ps(_mm512_setzero_ps(), sum);
+      _mm512_mask_storeu_ps(c, mask, sum);
+    }
+  }
+}
 
 template <class Kind, std::size_t kRows, std::size_t kVectors>
 PADDLE_AVX512 void multiply_tile(const Tile& tile) {
@@ -213,16 +237,10 @@ PADDLE_AVX512 void multiply_tile(const Tile& tile) {
 #pragma GCC unroll 3
     for (const Lane*& base : bases) base += tile.a.step_stride;
   }
-#pragma GCC unroll 2
-  for (std::size_t v = 0; v < kVectors; ++v) {
-    const __mmask16 mask = first_lanes(tile.columns - v * kLanes);
-#pragma GCC unroll 16
-    for (std::size_t r = 0; r < kRows; ++r) {
-      float* c = tile.c + r * tile.stride + v * kLanes;
-      __m512 sum = sums[r][v];
-      if (tile.accumulate) sum = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, c), sum);
-      _mm512_mask_storeu_ps(c, mask, sum);
-    }
+  if (tile.epilogue.bias == nullptr && !tile.epilogue.relu) {
+    store<kRows, kVectors, false>(tile, sums);
+  } else {
+    store<kRows, kVectors, true>(tile, sums);
   }
 }
 
@@ -256,7 +274,7 @@ struct Panels {
 
 template <class Kind>
 void multiply_blocks(const Source& a, const Source& b, std::size_t m, std::size_t n, std::size_t k,
-                     bool accumulate, float* c) {
+                     bool accumulate, float* c, const Epilogue& epilogue) {
   thread_local const std::unique_ptr<Panels> panels(new Panels);
   const std::size_t depth = part_size(k, kDepthMax * Kind::kValues, Kind::kValues);
   const std::size_t block_rows = part_size(m, kBlockRowsMax, kTileRows);
@@ -282,12 +300,16 @@ void multiply_blocks(const Source& a, const Source& b, std::size_t m, std::size_
             pack<Kind>(b, column + j + v, std::min(kLanes, wide - v), first, values, kTileColumns,
                        panel_b + v);
           }
+          Epilogue last;
+          if (first + values == k) {
+            last = {epilogue.bias == nullptr ? nullptr : epilogue.bias + column + j, epilogue.relu};
+          }
           for (std::size_t i = 0; i < rows; i += kTileRows) {
             const Rows lanes =
                 is_direct ? Rows{reinterpret_cast<const Lane*>(a.at(row + i, first)), a.stride, 1}
                           : Rows{panels->a.data() + i * steps, 1, kTileRows};
             multiply<Kind>({lanes, panel_b, steps, c + (row + i) * n + column + j, n, wide,
-                            accumulate || first > 0},
+                            accumulate || first > 0, last},
                            std::min(kTileRows, rows - i));
           }
         }
@@ -308,15 +330,15 @@ bool has_avx512_gemm(Compute compute) {
 
 void avx512_gemm(Compute compute, Transpose transpose_a, Transpose transpose_b, std::size_t m,
                  std::size_t n, std::size_t k, const float* a, const float* b, bool accumulate,
-                 float* c) {
+                 float* c, const Epilogue& epilogue) {
   const bool a_along = transpose_a == Transpose::kNo;
   const bool b_along = transpose_b == Transpose::kYes;
   const Source from_a{a, a_along ? k : m, a_along};
   const Source from_b{b, b_along ? k : n, b_along};
   if (compute == Compute::kBfloat16) {
-    multiply_blocks<Bfloat16>(from_a, from_b, m, n, k, accumulate, c);
+    multiply_blocks<Bfloat16>(from_a, from_b, m, n, k, accumulate, c, epilogue);
   } else {
-    multiply_blocks<Float32>(from_a, from_b, m, n, k, accumulate, c);
+    multiply_blocks<Float32>(from_a, from_b, m, n, k, accumulate, c, epilogue);
   }
 }
 
@@ -330,7 +352,7 @@ bool has_avx512_gemm(Compute) {
   return false;
 }
 void avx512_gemm(Compute, Transpose, Transpose, std::size_t, std::size_t, std::size_t, const float*,
-                 const float*, bool, float*) {}
+                 const float*, bool, float*, const Epilogue&) {}
 
 }  // namespace paddle::kernels
 

@@ -66,13 +66,17 @@ void relu_backward(std::size_t count, const float* __restrict y, float* __restri
   for (std::size_t i = 0; i < count; ++i) gradient[i] = y[i] > 0.0F ? gradient[i] : 0.0F;
 }
 
+// Several rows at a time, so that the second step finds them still in the first-level cache.
+std::size_t rows_at_once(std::size_t width) {
+  constexpr std::size_t kBlockElements = 4096;
+  return std::max<std::size_t>(1, kBlockElements / std::max(width, 1UL));
+}
+
 }  // namespace
 
 void bias_activate(Activation activation, std::size_t rows, std::size_t width, const float* bias,
                    float* y) {
-  // Several rows at a time, so that the activation finds them still in the first-level cache.
-  constexpr std::size_t kBlockElements = 4096;
-  const std::size_t block_rows = std::max<std::size_t>(1, kBlockElements / std::max(width, 1UL));
+  const std::size_t block_rows = rows_at_once(width);
   for (std::size_t first = 0; first < rows; first += block_rows) {
     const std::size_t some = std::min(block_rows, rows - first);
     float* block = y + first * width;
@@ -96,33 +100,43 @@ void bias_activate(Activation activation, std::size_t rows, std::size_t width, c
   }
 }
 
-void activation_backward(Activation activation, std::size_t rows, std::size_t width, const float* y,
-                         float* gradient) {
-  const std::size_t count = rows * width;
-  switch (activation) {
-    case Activation::kIdentity:
-      break;
-    case Activation::kSigmoid:
-      sigmoid_backward(count, y, gradient);
-      break;
-    case Activation::kRelu:
-      relu_backward(count, y, gradient);
-      break;
-    case Activation::kTanh:
-      tanh_backward(count, y, gradient);
-      break;
-    case Activation::kSoftmax:
-      softmax_rows_backward(rows, width, y, gradient);
-      break;
-  }
-}
-
 PADDLE_MULTIVERSION
 void column_sum(std::size_t rows, std::size_t width, const float* __restrict x, float beta,
                 float* __restrict sum) {
-  for (std::size_t c = 0; c < width; ++c) sum[c] = beta == 0.0F ? 0.0F : beta * sum[c];
+  if (beta != 1.0F) {
+    for (std::size_t c = 0; c < width; ++c) sum[c] = beta == 0.0F ? 0.0F : beta * sum[c];
+  }
   for (std::size_t r = 0; r < rows; ++r, x += width) {
     for (std::size_t c = 0; c < width; ++c) sum[c] += x[c];
+  }
+}
+
+void activation_backward(Activation activation, std::size_t rows, std::size_t width, const float* y,
+                         float* gradient, float beta, float* sum) {
+  if (sum != nullptr && rows == 0) column_sum(0, width, gradient, beta, sum);
+  const std::size_t block_rows = rows_at_once(width);
+  for (std::size_t first = 0; first < rows; first += block_rows) {
+    const std::size_t some = std::min(block_rows, rows - first);
+    const std::size_t count = some * width;
+    switch (activation) {
+      case Activation::kIdentity:
+        break;
+      case Activation::kSigmoid:
+        sigmoid_backward(count, y, gradient);
+        break;
+      case Activation::kRelu:
+        relu_backward(count, y, gradient);
+        break;
+      case Activation::kTanh:
+        tanh_backward(count, y, gradient);
+        break;
+      case Activation::kSoftmax:
+        softmax_rows_backward(some, width, y, gradient);
+        break;
+    }
+    if (sum != nullptr) column_sum(some, width, gradient, first == 0 ? beta : 1.0F, sum);
+    y += count;
+    gradient += count;
   }
 }
 

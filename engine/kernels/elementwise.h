@@ -14,9 +14,10 @@ enum class Activation { kIdentity, kSigmoid, kRelu, kTanh, kSoftmax };
 // sigmoid, tanh and softmax: under 3e-7.
 void bias_activate(Activation activation, std::size_t rows, std::size_t width, const float* bias,
                    float* y);
-// Turns d cost / d f(x) into d cost / d x, from y = f(x).
+// Turns d cost / d f(x) into d cost / d x, from y = f(x); then takes the column_sum of that, where
+// sum is not null.
 void activation_backward(Activation activation, std::size_t rows, std::size_t width, const float* y,
-                         float* gradient);
+                         float* gradient, float beta = 0, float* sum = nullptr);
 // sum[c] = beta * sum[c] + total over rows of x[r][c], in row order; sum is not read when beta is
 // 0.
 void column_sum(std::size_t rows, std::size_t width, const float* x, float beta, float* sum);

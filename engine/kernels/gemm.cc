@@ -7,6 +7,7 @@
 
 #include "engine/base/check.h"
 #include "engine/kernels/avx512_gemm.h"
+#include "engine/kernels/elementwise.h"
 
 namespace paddle::kernels {
 namespace {
@@ -27,24 +28,25 @@ bool can_compute(Compute compute) {
 }
 
 void gemm(Compute compute, Transpose transpose_a, Transpose transpose_b, std::size_t m,
-          std::size_t n, std::size_t k, const float* a, const float* b, bool accumulate, float* c) {
+          std::size_t n, std::size_t k, const float* a, const float* b, bool accumulate, float* c,
+          const Epilogue& epilogue) {
   static const bool has_own = has_avx512_gemm(Compute::kFloat32);
   PADDLE_CHECK(compute == Compute::kFloat32 || can_compute(compute));
   if (m == 0 || n == 0) return;
-  if (k == 0) {
-    if (!accumulate) std::fill_n(c, m * n, 0.0F);
+  if (has_own && n >= kTileColumnsMin && k > 0) {
+    avx512_gemm(compute, transpose_a, transpose_b, m, n, k, a, b, accumulate, c, epilogue);
     return;
   }
-  if (has_own && n >= kTileColumnsMin) {
-    avx512_gemm(compute, transpose_a, transpose_b, m, n, k, a, b, accumulate, c);
-    return;
-  }
+  if (k == 0 && !accumulate) std::fill_n(c, m * n, 0.0F);
   const bool a_flipped = transpose_a == Transpose::kYes;
   const bool b_flipped = transpose_b == Transpose::kYes;
-  cblas_sgemm(CblasRowMajor, a_flipped ? CblasTrans : CblasNoTrans,
-              b_flipped ? CblasTrans : CblasNoTrans, blas_size(m), blas_size(n), blas_size(k), 1.0F,
-              a, blas_size(a_flipped ? m : k), b, blas_size(b_flipped ? k : n),
-              accumulate ? 1.0F : 0.0F, c, blas_size(n));
+  if (k > 0) {
+    cblas_sgemm(CblasRowMajor, a_flipped ? CblasTrans : CblasNoTrans,
+                b_flipped ? CblasTrans : CblasNoTrans, blas_size(m), blas_size(n), blas_size(k),
+                1.0F, a, blas_size(a_flipped ? m : k), b, blas_size(b_flipped ? k : n),
+                accumulate ? 1.0F : 0.0F, c, blas_size(n));
+  }
+  bias_activate(epilogue.relu ? Activation::kRelu : Activation::kIdentity, m, n, epilogue.bias, c);
 }
 
 }  // namespace paddle::kernels

@@ -32,25 +32,26 @@ class FullyConnected final : public Layer {
 
   Status forward(const Run& run, LayerAccess access, double&) const override {
     float* out = access.output(index());
-    bool add = false;
-    for (const Product& product : products_) {
-      kernels::gemm(run.compute, Transpose::kNo, Transpose::kNo, run.rows(), width(),
-                    product.input.width, access.output(product.input.layer),
-                    run.parameters.dense[product.weight].data(), std::exchange(add, true), out);
+    const bool is_relu = activation_ == Activation::kRelu;
+    for (std::size_t i = 0; i < products_.size(); ++i) {
+      const LayerInput& input = products_[i].input;
+      kernels::Epilogue last;
+      if (i + 1 == products_.size()) {
+        last = {bias_ ? run.parameters.dense[*bias_].data() : nullptr, is_relu};
+      }
+      kernels::gemm(run.compute, Transpose::kNo, Transpose::kNo, run.rows(), width(), input.width,
+                    access.output(input.layer), run.parameters.dense[products_[i].weight].data(),
+                    i > 0, out, last);
     }
-    const float* bias = bias_ ? run.parameters.dense[*bias_].data() : nullptr;
-    kernels::bias_activate(activation_, run.rows(), width(), bias, out);
+    if (!is_relu) kernels::bias_activate(activation_, run.rows(), width(), nullptr, out);
     return {};
   }
 
   void backward(const Run& run, LayerAccess access) const override {
     float* gradient = access.output_gradient(index());
-    kernels::activation_backward(activation_, run.rows(), width(), access.output(index()),
-                                 gradient);
-    if (bias_) {
-      const float beta = access.claim_parameter_gradient(*bias_);
-      kernels::column_sum(run.rows(), width(), gradient, beta, access.parameter_gradient(*bias_));
-    }
+    const float beta = bias_ ? access.claim_parameter_gradient(*bias_) : 0.0F;
+    kernels::activation_backward(activation_, run.rows(), width(), access.output(index()), gradient,
+                                 beta, bias_ ? access.parameter_gradient(*bias_) : nullptr);
     for (const Product& product : products_) {
       const std::size_t inner = product.input.width;
       const bool add_weight = access.claim_parameter_gradient(product.weight) != 0;

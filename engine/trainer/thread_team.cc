@@ -5,7 +5,7 @@
 namespace paddle::trainer {
 namespace {
 
-constexpr auto kIdleAwake = std::chrono::microseconds(500);
+constexpr auto kIdleAwake = std::chrono::milliseconds(2);
 
 // True once done() is, within kIdleAwake.
 template <class Done>

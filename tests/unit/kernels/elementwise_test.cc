@@ -82,6 +82,30 @@ TEST(Elementwise, ColumnSumAddsToOrReplacesWhatIsThere) {
   EXPECT_EQ(sum, (std::vector<float>{18, 24}));
 }
 
+TEST(Elementwise, BackwardSumsTheColumnsOfWhatItLeaves) {
+  constexpr std::size_t kRows = 11;
+  constexpr std::size_t kWidth = 900;  // more than one block of rows
+  Rng rng(4);
+  std::vector<float> y(kRows * kWidth);
+  std::vector<float> gradient(y.size());
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    y[i] = static_cast<float>(std::max(0.0, rng.normal()));
+    gradient[i] = static_cast<float>(rng.normal());
+  }
+  for (const float beta : {0.0F, 1.0F}) {
+    std::vector<float> sum(kWidth, 2.0F);
+    std::vector<float> expected = sum;
+    auto with_sum = gradient;
+    activation_backward(Activation::kRelu, kRows, kWidth, y.data(), with_sum.data(), beta,
+                        sum.data());
+    auto alone = gradient;
+    activation_backward(Activation::kRelu, kRows, kWidth, y.data(), alone.data());
+    EXPECT_EQ(with_sum, alone);
+    column_sum(kRows, kWidth, alone.data(), beta, expected.data());
+    EXPECT_EQ(sum, expected);
+  }
+}
+
 TEST(Elementwise, DropoutMaskHasTheRateAndIsAFunctionOfTheStream) {
   constexpr std::size_t kCount = 100000;
   std::vector<float> mask(kCount);

@@ -11,6 +11,7 @@
 
 #include "engine/base/rng.h"
 #include "engine/kernels/avx512_gemm.h"
+#include "engine/kernels/elementwise.h"
 #include "engine/kernels/reference.h"
 
 namespace paddle::kernels {
@@ -76,6 +77,29 @@ TEST(Gemm, RoundsOnlyTheFactorsToBfloat16) {
         gemm(Compute::kBfloat16, ta, tb, m, n, k, a.data(), b.data(), true, c.data());
         reference::gemm(ta, tb, m, n, k, da.data(), db.data(), true, dc.data());
         for (std::size_t i = 0; i < c.size(); ++i) ASSERT_NEAR(c[i], dc[i], 1e-4) << m << n << k;
+      }
+    }
+  }
+}
+
+TEST(Gemm, EndsWithItsEpilogue) {
+  const std::size_t shapes[][3] = {{3, 5, 7}, {17, 33, 0}, {17, 50, 900}, {300, 2081, 20}};
+  for (const auto& [m, n, k] : shapes) {
+    const auto a = random_floats(m * k, 1);
+    const auto b = random_floats(k * n, 2);
+    const auto bias = random_floats(n, 3);
+    for (const bool has_bias : {false, true}) {
+      for (const bool relu : {false, true}) {
+        auto expected = random_floats(m * n, 4);
+        auto c = expected;
+        gemm(Compute::kFloat32, Transpose::kNo, Transpose::kNo, m, n, k, a.data(), b.data(), true,
+             expected.data());
+        const float* const added = has_bias ? bias.data() : nullptr;
+        bias_activate(relu ? Activation::kRelu : Activation::kIdentity, m, n, added,
+                      expected.data());
+        gemm(Compute::kFloat32, Transpose::kNo, Transpose::kNo, m, n, k, a.data(), b.data(), true,
+             c.data(), {added, relu});
+        ASSERT_EQ(c, expected) << m << n << k;
       }
     }
   }
