@@ -20,6 +20,7 @@ constexpr std::int64_t kPortMax = 65535;
 constexpr const char* kNameHint = "use letters, digits, '.', '-' and '_'";
 constexpr std::int64_t kPortsOfOnePserverMax = 64;
 constexpr const char* kOwnVariables = "PADDLECTL_";
+constexpr std::int64_t kLocalNodesMax = 1024;  // of one [[node]]
 
 // What [ssh] and the top level give to every node that does not say otherwise.
 struct Defaults {
@@ -137,7 +138,7 @@ void check_group_names(TomlTable& top, const ClusterSpec& cluster) {
 std::vector<std::string> node_names(TomlTable& table, bool local, std::vector<std::string>& hosts) {
   const std::string name = table.string("name");
   if (local) {
-    const auto count = table.integer("count", 1, 1, 64);
+    const auto count = table.integer("count", 1, 1, kLocalNodesMax);
     if (table.has("host"))
       table.fail("host", "a local node has no host", "remove it, or launcher = \"local\"");
     const std::string base = name.empty() ? "node" : name;

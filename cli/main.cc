@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -43,6 +44,14 @@ bool handle_signals() {
   return true;
 }
 
+// A connected node takes five descriptors; the usual soft limit of 1024 ends at 200 nodes.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 void pause_at_most(paddle::Duration limit) {
   pollfd item{g_wake_pipe[0], POLLIN, 0};
   ::poll(&item, 1, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(limit).count()));
@@ -73,6 +82,7 @@ void measure_terminal(paddle::cli::ConsoleOptions& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  raise_descriptor_limit();
   if (!handle_signals()) return static_cast<int>(paddle::Errc::kResource);
   std::error_code error;
   const auto here = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
