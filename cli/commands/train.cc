@@ -25,6 +25,7 @@ namespace paddle::cli {
 namespace {
 
 constexpr std::size_t kWorkspaceNameBytesMax = 80;  // in a job's name, which has the time as well
+constexpr int kJobsOfOneSecondMax = 100;
 
 // "<workspace>-20260101-120000", in UTC; what a job's name may not have is '-' in it.
 std::string default_job_name(std::string workspace, std::int64_t unix_seconds) {
@@ -58,11 +59,16 @@ Status check_output(const std::string& folder) {
                "choose another --output"};
 }
 
-Status refuse_known_job(ClusterSession& session, const std::string& job) {
-  const auto known = session.processes(job);
-  PADDLE_TRY_STATUS(session.all_well());
-  if (known.empty()) return {};
-  return Error{Errc::kUsage, fmt::format("a job named '{}' is on this cluster already", job),
+// A name that nobody asked for is numbered when another job of the same second has it.
+Result<std::string> new_job_name(ClusterSession& session, const std::string& name, bool asked) {
+  for (int number = 1; number <= kJobsOfOneSecondMax; ++number) {
+    const std::string job = number == 1 ? name : fmt::format("{}-{}", name, number);
+    const auto known = session.processes(job);
+    PADDLE_TRY_STATUS(session.all_well());
+    if (known.empty()) return job;
+    if (asked) break;
+  }
+  return Error{Errc::kUsage, fmt::format("a job named '{}' is on this cluster already", name),
                "choose another --name"};
 }
 
@@ -147,7 +153,9 @@ Status run_train(Context& context, const CommandOptions& asked) {
 
   ClusterSession session = ClusterSession::open(context, cluster, placement.nodes);
   PADDLE_TRY_STATUS(session.all_well());
-  if (!options.resume) PADDLE_TRY_STATUS(refuse_known_job(session, request.job));
+  if (!options.resume) {
+    PADDLE_TRY(request.job, new_job_name(session, request.job, !options.job.empty()));
+  }
   PADDLE_TRY(const JobPlan plan, make_plan(session, cluster, request, placement, workspace));
   PADDLE_TRY_STATUS(check_free_ports(session, cluster, plan));
   context.console.note(fmt::format(

@@ -643,6 +643,8 @@ TEST_F(CommandsTest, AWorkspaceOfAnyNameGivesAJobItsName) {
   fs::rename(folder_ + "/w", folder_ + "/-my w\xc3\xb6rk");
   ASSERT_EQ(run({"train", "./-my w\xc3\xb6rk"}), 0) << err_.str();
   EXPECT_TRUE(err_has("job my-w--rk-19700101-000000: ")) << err_.str();
+  ASSERT_EQ(run({"train", "./-my w\xc3\xb6rk"}), 0) << "in the same second: " << err_.str();
+  EXPECT_TRUE(err_has("job my-w--rk-19700101-000000-2: ")) << err_.str();
 }
 
 TEST_F(CommandsTest, ANodeCannotWriteOutsideTheOutputFolder) {
