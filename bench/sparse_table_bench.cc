@@ -1,9 +1,10 @@
 // How fast one core finds and copies rows, inserts and updates them, and what a row costs in
-// memory: one sparse table without the network; and how long a read waits at most while a table
-// grows. Every result is verified.
+// memory: one sparse table without the network, beside the least that a table can be; and how long
+// a read waits at most while a table grows. Every result is verified.
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -12,6 +13,7 @@
 
 #include "engine/base/rng.h"
 #include "engine/pserver/sparse_table.h"
+#include "engine/pserver/touch.h"
 
 namespace paddle {
 namespace {
@@ -54,6 +56,61 @@ std::uint64_t id_of(std::uint64_t k) {
   return mix64(k);
 }
 
+// The least that a table can be, to compare with: ids and row numbers in slots that are probed one
+// after the other, three in five of them used, which takes 27 bytes a row; rows in another array.
+// It neither grows nor forgets.
+class BareTable {
+ public:
+  BareTable(std::uint64_t width, std::uint64_t rows) : width_(width), slots_(rows * 5 / 3) {
+    if (!index_.reserve(slots_ * sizeof(Slot)) || !rows_.reserve(rows * width * sizeof(float))) {
+      std::abort();
+    }
+    for (std::uint64_t k = 0; k < rows; ++k) {
+      std::uint64_t at = home(id_of(k));
+      while (slot(at).number != 0) at = at + 1 == slots_ ? 0 : at + 1;
+      slot(at) = {id_of(k), k + 1};
+      row(k)[0] = static_cast<float>(k % 4096);
+    }
+  }
+  void read(std::span<const std::uint64_t> ids, std::span<float> to) {
+    std::array<std::uint64_t, kBlock> found;
+    for (std::size_t begin = 0; begin < ids.size(); begin += kBlock) {
+      const auto part = ids.subspan(begin, std::min(kBlock, ids.size() - begin));
+      for (std::size_t i = 0; i < part.size(); ++i) found[i] = home(part[i]);
+      for (std::size_t i = 0; i < part.size(); ++i) pserver::touch(&slot(found[i]));
+      for (std::size_t i = 0; i < part.size(); ++i) {
+        std::uint64_t at = found[i];
+        while (slot(at).id != part[i]) at = at + 1 == slots_ ? 0 : at + 1;
+        found[i] = slot(at).number - 1;
+      }
+      for (std::size_t i = 0; i < part.size(); ++i) pserver::touch(row(found[i]));
+      for (std::size_t i = 0; i < part.size(); ++i) {
+        std::copy_n(row(found[i]), width_, to.data() + (begin + i) * width_);
+      }
+    }
+  }
+
+ private:
+  static constexpr std::size_t kBlock = 512;
+  struct Slot {
+    std::uint64_t id;
+    std::uint64_t number;  // and 1
+  };
+  std::uint64_t home(std::uint64_t id) const {
+    __extension__ using Wide = unsigned __int128;
+    return static_cast<std::uint64_t>((static_cast<Wide>(mix64(id)) * slots_) >> 64U);
+  }
+  Slot& slot(std::uint64_t at) const { return reinterpret_cast<Slot*>(index_.data())[at]; }
+  float* row(std::uint64_t number) const {
+    return reinterpret_cast<float*>(rows_.data()) + number * width_;
+  }
+
+  std::uint64_t width_;
+  std::uint64_t slots_;
+  pserver::MemoryRegion index_{0};
+  pserver::MemoryRegion rows_{0};
+};
+
 bool run(std::uint64_t width, std::uint64_t rows) {
   const auto set = one_table(width, "sgd");
   pserver::SparseTable table(set, 0);
@@ -86,10 +143,17 @@ bool run(std::uint64_t width, std::uint64_t rows) {
   }
   std::vector<float> to(kRequestIds * width);
   const auto rate = [&](auto&& step) {
-    const double begin = cpu_seconds();
-    std::size_t calls = 0;
-    while (cpu_seconds() - begin < kMeasureSeconds) step(calls++ % kRequests);
-    return static_cast<double>(calls * kRequestIds) / (cpu_seconds() - begin);
+    std::vector<double> times;
+    const double begin_of_all = cpu_seconds();
+    for (double now = begin_of_all; now - begin_of_all < kMeasureSeconds;) {
+      const double begin = now;
+      step(times.size() % kRequests);
+      now = cpu_seconds();
+      times.push_back(now - begin);
+    }
+    const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+    std::nth_element(times.begin(), middle, times.end());
+    return static_cast<double>(kRequestIds) / *middle;
   };
   // What this machine gives right now: the same rows copied by number, without an index.
   pserver::MemoryRegion plain(0);
@@ -104,12 +168,21 @@ bool run(std::uint64_t width, std::uint64_t rows) {
     }
   });
   std::size_t last = 0;
-  const double read = rate([&](std::size_t r) { table.read(requests[last = r], to); });
   bool good = true;
-  for (std::size_t i = 0; i < kRequestIds; ++i) {
-    good = good && to[i * width] == static_cast<float>(numbers[last][i] % 4096) &&
-           to[i * width + width - 1] == (width == 1 ? to[i * width] : 0.0F);
-  }
+  const auto check = [&] {
+    for (std::size_t i = 0; i < kRequestIds; ++i) {
+      good = good && to[i * width] == static_cast<float>(numbers[last][i] % 4096) &&
+             to[i * width + width - 1] == (width == 1 ? to[i * width] : 0.0F);
+    }
+  };
+  const double bare = [&] {
+    BareTable table_alone(width, rows);
+    const double result = rate([&](std::size_t r) { table_alone.read(requests[last = r], to); });
+    check();
+    return result;
+  }();
+  const double read = rate([&](std::size_t r) { table.read(requests[last = r], to); });
+  check();
   const double copy_of_absent = rate([&](std::size_t r) { table.read(std::span(numbers[r]), to); });
   std::fill(values.begin(), values.end(), 0.0F);
   const double update = rate([&](std::size_t r) { table.apply(1, requests[r], values); });
@@ -119,14 +192,23 @@ bool run(std::uint64_t width, std::uint64_t rows) {
   std::printf(
       "dim %3lu, %9lu rows: insert %5.1f (%5.1f without page faults), read %5.1f, read of absent "
       "ids %5.1f, sgd update %5.1f, "
-      "copy without index %5.1f million rows/s; %.2f bytes a row beside the payload%s\n",
+      "read of a bare table %5.1f, copy without index %5.1f million rows/s; %.2f bytes a row "
+      "beside the payload%s\n",
       width, rows, insert / 1e6, outside_kernel / 1e6, read / 1e6, copy_of_absent / 1e6,
-      update / 1e6, gather / 1e6, per_row, good ? "" : "  WRONG RESULT");
+      update / 1e6, bare / 1e6, gather / 1e6, per_row, good ? "" : "  WRONG RESULT");
   return good;
 }
 
+// Arithmetic without memory: when this takes long, the machine was away.
+std::uint64_t compute() {
+  constexpr int kSteps = 10'000;
+  std::uint64_t x = 1;
+  for (int i = 0; i < kSteps; ++i) x = mix64(x);
+  return x;
+}
+
 // Pushes of new rows and reads in turn, as a port serves them: the longest of each, and of both one
-// after the other, which is how long a read may wait.
+// after the other, which is how long a read may wait. Beside them arithmetic in between.
 bool pauses(std::uint64_t width, std::uint64_t rows) {
   constexpr std::size_t kIds = 1000;
   const auto set = one_table(width, "sgd");
@@ -140,8 +222,14 @@ bool pauses(std::uint64_t width, std::uint64_t rows) {
   std::uint64_t longest_at = 0;  // rows
   double longest_read = 0;
   double longest_both = 0;
+  double longest_compute = 0;
+  constexpr double kLong = 10e-3;  // seconds
+  std::size_t long_reads = 0;
+  std::size_t long_pushes = 0;
+  std::size_t long_computes = 0;
   std::vector<double> reads;
   bool good = true;
+  const std::uint64_t computed = compute();
   for (std::uint64_t done = 0; done < rows; done += kIds) {
     for (std::size_t i = 0; i < kIds; ++i) ids[i] = id_of(done + i);
     for (std::uint64_t& id : known) id = id_of(rng.below(done + kIds));
@@ -151,6 +239,12 @@ bool pauses(std::uint64_t width, std::uint64_t rows) {
     const double pushed = cpu_seconds();
     table.read(known, values);
     const double end = cpu_seconds();
+    good = good && compute() == computed;
+    const double computing = cpu_seconds() - end;
+    longest_compute = std::max(longest_compute, computing);
+    long_pushes += pushed - start > kLong ? 1 : 0;
+    long_reads += end - pushed > kLong ? 1 : 0;
+    long_computes += computing > kLong ? 1 : 0;
     if (pushed - start > longest_push) {
       longest_push = pushed - start;
       longest_at = done;
@@ -165,9 +259,10 @@ bool pauses(std::uint64_t width, std::uint64_t rows) {
   std::nth_element(reads.begin(), middle, reads.end());
   std::printf(
       "dim %3lu, growing to %9lu rows, 1000 ids a request: longest push %.2f ms (at %lu rows), "
-      "read %.2f ms, both %.2f ms; median read %.3f ms; %.2f bytes a row beside the payload%s\n",
+      "read %.2f ms, both %.2f ms, arithmetic %.2f ms; above 10 ms were %zu, %zu and %zu; median "
+      "read %.3f ms; %.2f bytes a row beside the payload%s\n",
       width, rows, longest_push * 1e3, longest_at, longest_read * 1e3, longest_both * 1e3,
-      *middle * 1e3,
+      longest_compute * 1e3, long_pushes, long_reads, long_computes, *middle * 1e3,
       static_cast<double>(table.bytes() - table.payload_bytes()) /
           static_cast<double>(table.rows()),
       good ? "" : "  WRONG RESULT");

@@ -18,6 +18,11 @@ constexpr int kCollapse = MADV_COLLAPSE;
 #else
 constexpr int kCollapse = 25;  // Linux 6.1, in headers of later ones
 #endif
+#ifdef MADV_POPULATE_WRITE
+constexpr int kPopulate = MADV_POPULATE_WRITE;
+#else
+constexpr int kPopulate = 23;  // Linux 5.14
+#endif
 constexpr std::size_t kReservationMin = MemoryRegion::kHugePageBytes;
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) {
@@ -82,6 +87,16 @@ void MemoryRegion::promote(std::size_t used) {
   const bool done = ::madvise(data_ + promoted_, kHugePageBytes, kCollapse) == 0;
   // Refused: not here, or not now. Slower, not wrong.
   promoted_ = done ? promoted_ + kHugePageBytes : huge_from_;
+}
+
+bool MemoryRegion::prepare(std::size_t offset) {
+  const std::size_t begin = offset / kHugePageBytes * kHugePageBytes;
+  if (begin < huge_from_ || begin + kHugePageBytes > capacity_) return false;
+  // Its last small page tells: of a huge page all are there, and before it is written none.
+  unsigned char is_there = 0;
+  std::byte* const last = data_ + begin + kHugePageBytes - kPageBytes;
+  if (::mincore(last, kPageBytes, &is_there) != 0 || (is_there & 1U) != 0) return false;
+  return ::madvise(data_ + begin, kHugePageBytes, kPopulate) == 0;
 }
 
 void MemoryRegion::release_from(std::size_t bytes) {

@@ -32,6 +32,10 @@ class MemoryRegion {
   // Once the first `used` bytes are twice those before huge_from: turns 2 MiB of small pages there
   // into a huge one with every call (about a millisecond). Leaves them where the kernel refuses.
   void promote(std::size_t used);
+  // Has the huge page at `offset` given now rather than by the first write to it, which clears 2
+  // MiB (5 ms where a hypervisor first finds them): writers that do so in turns never wait for two
+  // at once. False when it was there, or the kernel refuses.
+  bool prepare(std::size_t offset);
   // Gives the pages of [bytes, end) back; they read as 0 again.
   void release_from(std::size_t bytes);
 

@@ -116,6 +116,14 @@ void RowIndex::make_room(std::uint64_t count) {
   }
 }
 
+// Homes move from the last one down.
+bool RowIndex::prepare() {
+  if (boundary_ == 0) return false;
+  const std::uint64_t next = scale(boundary_ * old_width_, buckets_) * sizeof(RowBucket);
+  return memory_.prepare(next) || (next >= MemoryRegion::kHugePageBytes &&
+                                   memory_.prepare(next - MemoryRegion::kHugePageBytes));
+}
+
 void RowIndex::set_number(RowBucket& bucket, std::uint32_t slot, std::uint64_t hash,
                           std::uint32_t number) {
   PADDLE_CHECK((number & ~number_mask_) == 0);

@@ -40,6 +40,8 @@ class RowIndex {
   // Before up to `count` insertions that are reserved: a share of the growing. Homes computed
   // before are void.
   void make_room(std::uint64_t count);
+  // While it grows, has the memory given that ids move to soon: as MemoryRegion::prepare.
+  bool prepare();
 
   // In steps, so that the memory of many ids is fetched at once; not while the index is empty.
   // Ids of one shard share a remainder of mix64(id); the product's upper bits depend on all others.

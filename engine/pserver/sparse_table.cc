@@ -17,6 +17,9 @@ constexpr std::size_t kLinesTouchedMax = 8;  // of a row; the hardware follows f
 // Below, an unused part of a huge page would weigh more a row than translation costs.
 constexpr std::uint64_t kSmallPageRows = 2U << 20U;
 
+// Bytes of rows from which on the next huge page is kept ready: little beside them.
+constexpr std::uint64_t kReadyFrom = 128U << 20U;
+
 // A block of ids fits twice, so that what it names is never evicted for what it creates.
 constexpr std::uint64_t kRowsMin = 1024;
 
@@ -83,7 +86,9 @@ std::uint64_t SparseTable::room() const {
 }
 
 std::uint64_t SparseTable::bytes() const {
-  std::uint64_t bytes = index_.bytes() + arena_.resident(rows() * row_floats_ * sizeof(float));
+  const std::uint64_t row_bytes = rows() * row_floats_ * sizeof(float);
+  std::uint64_t bytes = index_.bytes() + arena_.resident(row_bytes);
+  if (row_bytes >= kReadyFrom) bytes += MemoryRegion::kHugePageBytes;
   if (counts_updates_) bytes += update_counts_.resident(rows() * sizeof(std::uint32_t));
   if (expires()) bytes += seen_.resident(rows() * sizeof(std::uint16_t));
   if (evicts()) bytes += recency_.bytes(rows());
@@ -169,6 +174,11 @@ Status SparseTable::reserve(std::uint64_t count) {
   const std::uint64_t all = rows() + count;
   arena_.promote(rows() * row_floats_ * sizeof(float));
   PADDLE_TRY_STATUS(arena_.reserve(all * row_floats_ * sizeof(float)));
+  // One at a time, so that a push waits for the kernel to clear one at most.
+  const std::uint64_t used = rows() * row_floats_ * sizeof(float);
+  if (!index_.prepare() && used >= kReadyFrom) {
+    arena_.prepare(used + MemoryRegion::kHugePageBytes);
+  }
   PADDLE_TRY_STATUS(entry_.reserve(count));
   if (expires()) PADDLE_TRY_STATUS(seen_.reserve(all * sizeof(std::uint16_t)));
   if (evicts()) PADDLE_TRY_STATUS(recency_.reserve(all));

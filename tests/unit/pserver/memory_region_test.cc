@@ -1,5 +1,7 @@
 #include "engine/pserver/memory_region.h"
 
+#include <sys/mman.h>
+
 #include <cstdint>
 
 #include <gtest/gtest.h>
@@ -29,6 +31,25 @@ TEST(MemoryRegion, KeepsItsContentWhileItGrowsAndItsPagesBecomeHuge) {
   region.release_from(2 * kMiB);
   EXPECT_EQ(number(2 * kMiB / sizeof(std::uint64_t)), 0U);
   EXPECT_EQ(number(1000), 1'000'000U);
+}
+
+TEST(MemoryRegion, PreparesAHugePageOnce) {
+  MemoryRegion region(2 * kMiB);
+  EXPECT_FALSE(region.prepare(0));  // not reserved
+  ASSERT_TRUE(region.reserve(8 * kMiB));
+  EXPECT_FALSE(region.prepare(kMiB));  // small pages
+  const auto is_there = [&region](std::size_t offset) {
+    unsigned char result = 0;
+    EXPECT_EQ(::mincore(region.data() + offset, MemoryRegion::kPageBytes, &result), 0);
+    return (result & 1U) != 0;
+  };
+  ASSERT_FALSE(is_there(4 * kMiB));
+  if (!region.prepare(5 * kMiB)) GTEST_SKIP() << "the kernel cannot populate memory";
+  EXPECT_TRUE(is_there(4 * kMiB));
+  EXPECT_TRUE(is_there(6 * kMiB - MemoryRegion::kPageBytes));
+  EXPECT_FALSE(is_there(6 * kMiB));
+  EXPECT_FALSE(region.prepare(4 * kMiB));
+  EXPECT_EQ(region.data()[5 * kMiB], std::byte{0});
 }
 
 }  // namespace
