@@ -48,7 +48,8 @@ void add_node_options(CLI::App& app, const std::string& name, CommandOptions& op
       ->check(whole_number(1, kProcessesMax));
   if (name == "put") {
     app.add_option("files", options.command,
-                   "files or folders here, then the path on the nodes: absolute or from $HOME");
+                   "files or folders here, then the path on the nodes: absolute or from $HOME")
+        ->type_name("FILE");
   } else if (name == "get") {
     app.add_option("paths", options.command,
                    "the path on the nodes, absolute or from $HOME, then the folder here");
@@ -69,6 +70,7 @@ void add_init_options(CLI::App& app, CommandOptions& options) {
       app.add_option("--template", options.from_template, "a workspace from this template");
   CLI::Option* const hostfile = app.add_option(
       "--hostfile", options.hostfile, "a cluster file from mpirun's or DeepSpeed's hostfile");
+  hostfile->type_name("FILE");
   CLI::Option* const local =
       app.add_flag("--local", options.local, "a cluster file for nodes on this machine");
   app.add_flag("--list", options.list, "name the templates");
@@ -77,14 +79,21 @@ void add_init_options(CLI::App& app, CommandOptions& options) {
 }
 
 void add_options(CLI::App& app, const std::string& name, CommandOptions& options) {
-  if (name == "version") return;
+  if (name == "version" || name == "man") return;
+  if (name == "completion") {
+    app.add_option("shell", options.shell_name, "bash, zsh or fish")
+        ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+    return;
+  }
   if (name == "init") return add_init_options(app, options);
   if (name == "up") {
-    app.add_option("cluster", options.cluster, "the cluster file, like clusters/local.toml");
+    app.add_option("cluster", options.cluster, "the cluster file, like clusters/local.toml")
+        ->type_name("FILE");
   }
   if (name != "up") {
     app.add_option("--cluster", options.cluster,
-                   "cluster file; default: the one `up` used in this directory");
+                   "cluster file; default: the one `up` used in this directory")
+        ->type_name("FILE");
   }
   if (name == "up" || name == "trust" || name == "status" || name == "logs" || name == "metrics") {
     app.add_option("--on", options.on, "only these nodes and groups: gpu,node[01-04],!node02");
@@ -102,7 +111,8 @@ void add_options(CLI::App& app, const std::string& name, CommandOptions& options
     return;
   }
   if (name == "train" || name == "plan") {
-    app.add_option("workspace", options.workspace, "folder with job.toml; default: this one");
+    app.add_option("workspace", options.workspace, "folder with job.toml; default: this one")
+        ->type_name("DIR");
     app.add_option("--trainers", options.trainers,
                    "number of trainers; default: one on each node with the role")
         ->check(whole_number(1, kProcessesMax));
@@ -124,7 +134,8 @@ void add_options(CLI::App& app, const std::string& name, CommandOptions& options
     app.add_option("--job", options.job, "the job; default: the latest");
   }
   if (name == "train" || name == "attach" || name == "fetch" || name == "report") {
-    app.add_option("--output", options.output, "folder for results; default: output");
+    app.add_option("--output", options.output, "folder for results; default: output")
+        ->type_name("DIR");
   }
   if (name == "metrics") {
     app.add_option("--format", options.format, "json or prometheus")
@@ -202,7 +213,8 @@ Status check_command(const std::vector<std::string>& arguments) {
 
 int report(Context& context, const Error& error) {
   context.console.end_progress();
-  if (error.code == Errc::kInterrupted || error.code == Errc::kResumable) {
+  const bool asked_for = error.code == Errc::kInterrupted || error.code == Errc::kResumable;
+  if (asked_for && !context.console.json()) {
     // Asked for, so no error to the reader.
     context.console.note(error.message + (error.hint.empty() ? "" : "\n" + error.hint));
   } else {
@@ -214,17 +226,22 @@ int report(Context& context, const Error& error) {
 }  // namespace
 
 int run_app(Context& context, std::vector<std::string> arguments) {
+  // Before anything is parsed, so that what cannot be parsed is told as JSON too.
+  context.console.set_json(std::find(arguments.begin(), std::ranges::find(arguments, "--"),
+                                     "--json") != std::ranges::find(arguments, "--"));
   if (const auto known = check_command(arguments); !known) return report(context, known.error());
   CLI::App app{kAbout, "paddlectl"};
   app.footer(kExitCodes);
   bool json = false;
   bool version = false;
-  app.add_flag("--json", json, "results as JSON on stdout; notes and errors stay text on stderr");
+  app.add_flag("--json", json,
+               "results as JSON on stdout, an error as one JSON line on stderr; notes stay text");
   app.add_flag("--version", version, "print the version");
   std::string password_file;
   app.add_option("--password-file", password_file,
                  "log in with the password in this file (mode 0600) where no key is accepted; "
-                 "without it you are asked");
+                 "without it you are asked")
+      ->type_name("FILE");
   app.fallthrough();
   CommandOptions options;
   std::map<const CLI::App*, const Command*> commands;
@@ -276,6 +293,7 @@ int run_app(Context& context, std::vector<std::string> arguments) {
       return report(context, read.error());
   }
   options.command.insert(options.command.end(), after_dashes.begin(), after_dashes.end());
+  options.command_line = &app;
   const auto done = commands.at(chosen.front())->run(context, options);
   return done ? 0 : report(context, done.error());
 }

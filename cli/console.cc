@@ -127,6 +127,13 @@ void Console::repaint(std::string_view text) {
 void Console::error(const Error& error) {
   const std::lock_guard lock(mutex_);
   clear_live();
+  if (options_.json) {
+    const std::string fields = json_object({{"code", fmt::format("{}", int(error.code))},
+                                            {"message", json_string(error.message)},
+                                            {"hint", json_string(error.hint)}});
+    err_ << json_object({{"error", fields}}) << '\n' << std::flush;
+    return;
+  }
   err_ << (options_.colour ? "\x1b[31merror:\x1b[0m " : "error: ") << escape_lines(error.message)
        << '\n';
   if (!error.hint.empty()) err_ << "hint: " << escape_lines(error.hint) << '\n';

@@ -73,8 +73,10 @@ class Console {
   // stdout is a terminal: the next text stands where the last one stood.
   bool repaints() const { return options_.columns > 0; }
   void repaint(std::string_view text);
-  void error(const Error& error);  // stderr: "error: ..." and "hint: ..."; several lines allowed in
-                                   // the message
+  // stderr: "error: ..." and "hint: ...", several lines allowed in the message; with --json one
+  // line
+  // {"error": {"code": the exit code, "message": ..., "hint": ...}}.
+  void error(const Error& error);
 
  private:
   void clear_live();

@@ -5,7 +5,7 @@
 namespace paddle::cli {
 
 std::span<const Command> all_commands() {
-  static constexpr std::array<Command, 17> kCommands = {{
+  static constexpr std::array<Command, 19> kCommands = {{
       {"init", "write a cluster file to edit, or a workspace from a template",
        "  paddlectl init\n"
        "  paddlectl init lab.toml --hostfile hosts\n"
@@ -77,6 +77,15 @@ std::span<const Command> all_commands() {
        "  paddlectl get /var/log/syslog logs\n"
        "  paddlectl get --on node[01-04] '~/results' results",
        run_get},
+      {"completion", "a script for your shell that completes commands, options and their values",
+       "  source <(paddlectl completion bash)\n"
+       "  paddlectl completion zsh > ~/.zfunc/_paddlectl\n"
+       "  paddlectl completion fish > ~/.config/fish/completions/paddlectl.fish",
+       run_completion},
+      {"man", "this manual as a page for man(1)",
+       "  paddlectl man > ~/.local/share/man/man1/paddlectl.1\n"
+       "  paddlectl man | man -l -",
+       run_man},
       {"version", "the version of paddlectl", "  paddlectl version", run_version},
   }};
   return kCommands;

@@ -11,6 +11,10 @@
 #include "cli/parallel.h"
 #include "engine/base/result.h"
 
+namespace CLI {
+class App;
+}
+
 namespace paddle::cli {
 
 struct CommandOptions {
@@ -26,9 +30,9 @@ struct CommandOptions {
   bool resume = false;
   bool follow = false;
   bool keep_data = false;
-  bool now = false;  // of stop: without asking first
-  std::string on;    // which nodes, as cli/node_selection.h has it; "": all
-  std::string host;  // of trust
+  bool now = false;           // of stop: without asking first
+  std::string on;             // which nodes, as cli/node_selection.h has it; "": all
+  std::string host;           // of trust
   std::string target;         // of init: the file or folder to write; "": by default
   std::string from_template;  // of init: which; "": a cluster file
   std::string hostfile;       // of init: what to make the cluster file of; "": the example
@@ -47,6 +51,8 @@ struct CommandOptions {
   bool stream = false;
   std::uint32_t timeout = 0;  // seconds of exec's command; 0: none
   std::uint32_t parallel = kNodesAtOnce;
+  std::string shell_name;                  // of completion
+  const CLI::App* command_line = nullptr;  // what completion and man describe
 };
 
 // Each prints its result; an error is printed by the caller and its code is the exit code.
@@ -66,6 +72,8 @@ Status run_teardown(Context& context, const CommandOptions& options);
 Status run_exec(Context& context, const CommandOptions& options);
 Status run_put(Context& context, const CommandOptions& options);
 Status run_get(Context& context, const CommandOptions& options);
+Status run_completion(Context& context, const CommandOptions& options);
+Status run_man(Context& context, const CommandOptions& options);
 Status run_version(Context& context, const CommandOptions& options);
 
 struct Command {

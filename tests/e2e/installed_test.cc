@@ -16,6 +16,13 @@ TEST(Installed, PreparesAClusterAndWritesAWorkspace) {
   Process install({CMAKE_PROGRAM, "--install", BUILD_FOLDER, "--prefix", folder / "usr"},
                   folder / "installed");
   ASSERT_EQ(install.wait(), 0) << install.output();
+  for (const char* const made :
+       {"man/man1/paddlectl.1", "bash-completion/completions/paddlectl",
+        "zsh/site-functions/_paddlectl", "fish/vendor_completions.d/paddlectl.fish"}) {
+    EXPECT_NE(TemporaryFolder::read(folder / ("usr/share/" + std::string(made))).find("train"),
+              std::string::npos)
+        << made;
+  }
   std::filesystem::create_directory(folder / "work");
   const auto run = [&](std::vector<std::string> arguments) {
     std::vector<std::string> command = {"/usr/bin/env", "--chdir=" + folder.path() + "/work",

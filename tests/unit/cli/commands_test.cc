@@ -191,6 +191,22 @@ TEST_F(CommandsTest, TypoInACommandIsSuggested) {
   EXPECT_TRUE(err_has("did you mean '--trainers'?")) << err_.str();
 }
 
+TEST_F(CommandsTest, ErrorsAreJsonWithJson) {
+  EXPECT_EQ(run({"--json", "trian"}), 2);
+  EXPECT_EQ(err_.str(),
+            "{\"error\": {\"code\": 2, \"message\": \"unknown command 'trian', did you mean "
+            "'train'?\", \"hint\": \"see paddlectl --help\"}}\n");
+  EXPECT_EQ(run({"train", "--trainers", "x", "--json"}), 2);
+  EXPECT_TRUE(err_.str().starts_with(R"({"error": {"code": 2, )")) << err_.str();
+  nodes_[1].unreachable = true;
+  EXPECT_EQ(run({"up", "c.toml", "--json"}), 4);
+  EXPECT_TRUE(err_has(R"({"error": {"code": 4, "message": "1 of 2 nodes are not ready; )"))
+      << err_.str();
+  EXPECT_TRUE(out_.str().starts_with("[{")) << out_.str();
+  EXPECT_EQ(run({"exec", "--cluster", "missing", "--", "x", "--json"}), 2);
+  EXPECT_TRUE(err_.str().starts_with("error: ")) << "that --json is the command's";
+}
+
 TEST_F(CommandsTest, HelpShowsExamples) {
   EXPECT_EQ(run({"train", "--help"}), 0);
   EXPECT_TRUE(out_has("paddlectl train --trainers 4 --pservers 2 templates/word2vec"));

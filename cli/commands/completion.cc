@@ -1,0 +1,35 @@
+#include "cli/completion.h"
+
+#include "cli/commands/commands.h"
+#include "cli/json.h"
+#include "cli/man_page.h"
+
+namespace paddle::cli {
+namespace {
+
+void print(Context& context, const char* key, const std::string& text) {
+  context.console.raw(context.console.json() ? json_object({{key, json_string(text)}}) + "\n"
+                                             : text);
+}
+
+}  // namespace
+
+Status run_completion(Context& context, const CommandOptions& options) {
+  const std::vector<CommandWords> words = words_of(*options.command_line);
+  if (options.shell_name.empty()) {
+    return Error{Errc::kUsage, "completion needs the name of a shell",
+                 "paddlectl completion bash, zsh or fish"};
+  }
+  print(context, "script",
+        options.shell_name == "bash"  ? bash_completion(words)
+        : options.shell_name == "zsh" ? zsh_completion(words)
+                                      : fish_completion(words));
+  return {};
+}
+
+Status run_man(Context& context, const CommandOptions& options) {
+  print(context, "page", man_page(words_of(*options.command_line)));
+  return {};
+}
+
+}  // namespace paddle::cli
