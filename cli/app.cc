@@ -78,6 +78,21 @@ void add_init_options(CLI::App& app, CommandOptions& options) {
   hostfile->excludes(local);
 }
 
+void add_render_options(CLI::App& app, CommandOptions& options) {
+  app.add_option("platform", options.platform, "kubernetes, slurm or openmpi")
+      ->check(CLI::IsMember({"kubernetes", "slurm", "openmpi"}));
+  app.add_option("workspace", options.workspace, "folder with job.toml; default: this one")
+      ->type_name("DIR");
+  app.add_option("--trainers", options.trainers, "number of trainers; default: 1")
+      ->check(whole_number(1, kProcessesMax));
+  app.add_option("--pservers", options.pservers, "number of parameter servers; default: 1")
+      ->check(whole_number(1, kProcessesMax));
+  app.add_option("--set", options.overrides, "override a key of job.toml (repeatable)")
+      ->allow_extra_args(false);
+  app.add_option("--name", options.job, "the job's name; default: the workspace's");
+  app.add_option("--image", options.image, "of kubernetes; any with a shell, awk and getent");
+}
+
 void add_options(CLI::App& app, const std::string& name, CommandOptions& options) {
   if (name == "version" || name == "man") return;
   if (name == "completion") {
@@ -85,6 +100,7 @@ void add_options(CLI::App& app, const std::string& name, CommandOptions& options
         ->check(CLI::IsMember({"bash", "zsh", "fish"}));
     return;
   }
+  if (name == "render") return add_render_options(app, options);
   if (name == "init") return add_init_options(app, options);
   if (name == "up") {
     app.add_option("cluster", options.cluster, "the cluster file, like clusters/local.toml")

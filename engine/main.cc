@@ -11,9 +11,11 @@
 #include "engine/base/memory.h"
 #include "engine/base/text.h"
 #include "engine/build_options.h"
+#include "engine/config/platform_rank.h"
 #include "engine/flags.h"
 #include "engine/param/export_text.h"
 #include "engine/pserver/shard.h"
+#include "engine/trainer/connection.h"
 #include "engine/trainer/plan_main.h"
 #include "engine/trainer/pserver_main.h"
 #include "engine/trainer/train_main.h"
@@ -109,8 +111,37 @@ std::vector<std::string> split_list(const std::string& text) {
   return parts;
 }
 
+constexpr const char* kRankFromHelp =
+    "kubernetes, slurm or openmpi: ids come from its environment, the first ranks are the pservers";
+
+// Place and address of the pserver that `platform` started with this environment.
+Status take_place(const std::string& platform, const std::vector<std::string>& pservers,
+                  trainer::PserverOptions& options) {
+  const auto count = static_cast<std::uint32_t>(pservers.size());
+  PADDLE_TRY(const auto place, config::platform_rank(platform, ::getenv));
+  PADDLE_TRY(options.pserver_id, config::id_in_role(place, true, count));
+  PADDLE_TRY(options.num_gradient_servers,
+             config::trainers_of(place, count, options.num_gradient_servers));
+  PADDLE_TRY(const auto address,
+             trainer::parse_host_port(pservers[options.pserver_id], options.port));
+  options.bind = address.host;
+  options.port = address.port;
+  return {};
+}
+
+Status take_place(const std::string& platform, trainer::TrainOptions& options) {
+  const auto count = static_cast<std::uint32_t>(options.pservers.size());
+  PADDLE_TRY(const auto place, config::platform_rank(platform, ::getenv));
+  PADDLE_TRY(options.trainer_id, config::id_in_role(place, false, count));
+  PADDLE_TRY(options.num_gradient_servers,
+             config::trainers_of(place, count, options.num_gradient_servers));
+  return {};
+}
+
 int pserver_command(const std::vector<std::string>& arguments) {
   trainer::PserverOptions options;
+  std::string rank_from;
+  std::string pservers = "127.0.0.1";
   FlagSet flags;
   flags.number("port", "the first port", options.port, 1, kPortMax);
   flags.number("ports_num", "ports for dense parameters", options.ports_num, 0, kPortsMax);
@@ -126,18 +157,25 @@ int pserver_command(const std::vector<std::string>& arguments) {
   flags.text("key_file", "file of the job's secret; only loopback works without", options.key_file);
   flags.number("epoch", "number of this server's life, rising", options.epoch);
   flags.text("metrics", "file of one JSON object a port every 10 seconds", options.metrics);
+  flags.text("rank_from", kRankFromHelp, rank_from);
+  flags.text("pservers", "with --rank_from: HOST[:PORT],... by rank, this one's among them",
+             pservers);
   if (wants_help(arguments)) {
     std::cout << kPserverUsage << "\nflags:\n" << flags.help();
     return 0;
   }
   if (const Status status = read_flags(flags, arguments); !status) return finish(status);
+  if (!rank_from.empty()) {
+    if (const Status placed = take_place(rank_from, split_list(pservers), options); !placed)
+      return finish(placed);
+  }
   set_log_name(fmt::format("pserver-{}", options.pserver_id));
   return finish(trainer::run_pserver(options));
 }
 
 // Flags that are another spelling of a key in job.toml.
 struct JobFlags {
-  std::string num_passes, log_period, seed, trainer_count, pservers = "127.0.0.1";
+  std::string num_passes, log_period, seed, trainer_count, rank_from, pservers = "127.0.0.1";
   bool use_gpu = false;
 
   void add_overrides(std::vector<std::string>& overrides) const {
@@ -181,6 +219,7 @@ void add_train_flags(FlagSet& flags, trainer::TrainOptions& options, JobFlags& j
   flags.text("key_file", "file of the job's secret; only loopback works without", options.key_file);
   flags.number("connect_timeout", "seconds to wait for the pservers to listen",
                options.connect_timeout, 1, 3600);
+  flags.text("rank_from", kRankFromHelp, job.rank_from);
   flags.number("incarnation", "number of this trainer's life, rising", options.incarnation, 0,
                UINT32_MAX);
 }
@@ -201,6 +240,9 @@ int train_command(const std::vector<std::string>& arguments) {
   }
   options.pservers = split_list(job.pservers);
   job.add_overrides(options.overrides);
+  if (!job.rank_from.empty()) {
+    if (const Status placed = take_place(job.rank_from, options); !placed) return finish(placed);
+  }
   set_log_name(fmt::format("trainer-{}", options.trainer_id));
   return finish(trainer::run_train(options));
 }

@@ -5,7 +5,7 @@
 namespace paddle::cli {
 
 std::span<const Command> all_commands() {
-  static constexpr std::array<Command, 19> kCommands = {{
+  static constexpr std::array<Command, 20> kCommands = {{
       {"init", "write a cluster file to edit, or a workspace from a template",
        "  paddlectl init\n"
        "  paddlectl init lab.toml --hostfile hosts\n"
@@ -77,6 +77,11 @@ std::span<const Command> all_commands() {
        "  paddlectl get /var/log/syslog logs\n"
        "  paddlectl get --on node[01-04] '~/results' results",
        run_get},
+      {"render", "what starts a job on another platform: kubernetes, slurm or openmpi",
+       "  paddlectl render slurm --trainers 8 --pservers 2 templates/word2vec > word2vec.sh\n"
+       "  paddlectl render openmpi --trainers 4 > run.sh; HOSTS=node1,node2 sh run.sh\n"
+       "  paddlectl render kubernetes --image debian:12-slim --name vectors > vectors.yaml",
+       run_render},
       {"completion", "a script for your shell that completes commands, options and their values",
        "  source <(paddlectl completion bash)\n"
        "  paddlectl completion zsh > ~/.zfunc/_paddlectl\n"

@@ -51,6 +51,8 @@ struct CommandOptions {
   bool stream = false;
   std::uint32_t timeout = 0;  // seconds of exec's command; 0: none
   std::uint32_t parallel = kNodesAtOnce;
+  std::string platform;                    // of render
+  std::string image;                       // of render, in Kubernetes; "": by default
   std::string shell_name;                  // of completion
   const CLI::App* command_line = nullptr;  // what completion and man describe
 };
@@ -72,6 +74,7 @@ Status run_teardown(Context& context, const CommandOptions& options);
 Status run_exec(Context& context, const CommandOptions& options);
 Status run_put(Context& context, const CommandOptions& options);
 Status run_get(Context& context, const CommandOptions& options);
+Status run_render(Context& context, const CommandOptions& options);
 Status run_completion(Context& context, const CommandOptions& options);
 Status run_man(Context& context, const CommandOptions& options);
 Status run_version(Context& context, const CommandOptions& options);

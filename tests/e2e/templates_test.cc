@@ -237,6 +237,7 @@ TEST_F(Templates, PrepareNamesTheLineThatIsNotData) {
 
 TEST_F(Templates, EachHasAReadme) {
   for (const auto& entry : fs::directory_iterator(TEMPLATES_FOLDER)) {
+    if (entry.path().filename() == "platforms") continue;  // of `render`, no workspace
     const std::string readme = TemporaryFolder::read(entry.path() / "README.md");
     EXPECT_NE(readme.find("paddlectl train"), std::string::npos) << entry.path();
     EXPECT_NE(readme.find("templates/" + entry.path().filename().string()), std::string::npos);

@@ -1,0 +1,84 @@
+#include "engine/config/platform_rank.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "engine/base/text.h"
+
+namespace paddle::config {
+namespace {
+
+constexpr std::uint32_t kRankMax = 1U << 20U;
+
+struct Platform {
+  std::string_view name;
+  const char* rank;
+  const char* size;  // null: there is no such variable
+};
+constexpr std::array<Platform, 3> kPlatforms = {{
+    {"kubernetes", "JOB_COMPLETION_INDEX", nullptr},
+    {"slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
+    {"openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+}};
+
+Result<std::uint32_t> read_number(const Platform& platform, const char* name,
+                                  const Environment& environment) {
+  const char* const value = environment(name);
+  if (value == nullptr) {
+    return Error{Errc::kUsage,
+                 fmt::format("--rank_from={}, but {} is not set", platform.name, name),
+                 fmt::format("start it as `paddlectl render {}` shows", platform.name)};
+  }
+  const std::string_view text(value);
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number > kRankMax) {
+    return Error{Errc::kUsage, fmt::format("{}={} is no rank or size", name, escape_control(text)),
+                 fmt::format("{} sets it to a number up to {}", platform.name, kRankMax)};
+  }
+  return number;
+}
+
+}  // namespace
+
+Result<PlatformRank> platform_rank(std::string_view name, const Environment& environment) {
+  const auto platform = std::ranges::find(kPlatforms, name, &Platform::name);
+  if (platform == kPlatforms.end()) {
+    return Error{Errc::kUsage, fmt::format("unknown platform '{}'", escape_control(name)),
+                 "--rank_from is kubernetes, slurm or openmpi"};
+  }
+  PlatformRank place;
+  PADDLE_TRY(place.rank, read_number(*platform, platform->rank, environment));
+  if (platform->size == nullptr) return place;
+  PADDLE_TRY(place.size, read_number(*platform, platform->size, environment));
+  if (place.rank >= *place.size) {
+    return Error{Errc::kUsage, fmt::format("rank {} of {} processes", place.rank, *place.size),
+                 fmt::format("see {} and {}", platform->rank, platform->size)};
+  }
+  return place;
+}
+
+Result<std::uint32_t> id_in_role(const PlatformRank& place, bool is_pserver,
+                                 std::uint32_t pservers) {
+  if (is_pserver == (place.rank < pservers)) return is_pserver ? place.rank : place.rank - pservers;
+  return Error{Errc::kUsage,
+               fmt::format("rank {} is a {}, for --pservers names {}", place.rank,
+                           is_pserver ? "trainer" : "pserver", pservers),
+               "the first ranks run `paddle pserver`, the others `paddle train`"};
+}
+
+Result<std::uint32_t> trainers_of(const PlatformRank& place, std::uint32_t pservers,
+                                  std::uint32_t otherwise) {
+  if (!place.size) return otherwise;
+  if (*place.size > pservers) return *place.size - pservers;
+  return Error{
+      Errc::kUsage,
+      fmt::format("{} processes and {} pservers: none is left to train", *place.size, pservers),
+      "start more processes, or name fewer in --pservers"};
+}
+
+}  // namespace paddle::config

@@ -1,0 +1,51 @@
+#!/bin/sh
+# {{name}} under OpenMPI: {{pservers}} pservers are the first ranks, then {{trainers}} trainers.
+# Made by `paddlectl render openmpi`; edit it as you like.
+#
+#   sh this-file                              all on this machine
+#   HOSTS=node1,node2 sh this-file            pserver i is on host i modulo their number
+#   sh this-file --oversubscribe ...          arguments go to mpirun
+#
+# Hosts share the workspace's folder and reach each other at the ports from PORT on.
+set -eu
+workspace={{workspace}}
+engine={{engine}}
+hosts=${HOSTS:-localhost}
+first_port=${PORT:-7164}
+ports_num=1
+ports_num_for_sparse=1
+
+# The job's secret: of this user, for this run, in the shared folder.
+umask 077
+mkdir -p "$workspace/output"
+run=$(mktemp -d "$workspace/output/openmpi-XXXXXX")
+trap 'rm -f "$run/job.key"' EXIT
+trap 'exit 130' INT TERM
+head -c 32 /dev/urandom > "$run/job.key"
+
+# Names become addresses here: the engine takes nothing else.
+addresses=
+slots=
+for host in $(echo "$hosts" | tr , ' '); do
+  if [ "$host" = localhost ]; then
+    address=127.0.0.1
+  else
+    address=$(getent ahostsv4 "$host" | awk '{ print $1; exit }')
+  fi
+  [ -n "$address" ] || { echo "no address of host $host" >&2; exit 4; }
+  addresses="$addresses $address"
+  slots="$slots${slots:+,}$host:{{processes}}"
+done
+pservers=$(echo "$addresses" | awk -v count={{pservers}} -v port="$first_port" -v block=$((ports_num + ports_num_for_sparse)) '{
+  for (i = 0; i < count; ++i)
+    printf "%s%s:%d", (i ? "," : ""), $(i % NF + 1), port + int(i / NF) * block
+}')
+
+set -- --host "$slots" --map-by node --rank-by node "$@"
+mpirun "$@" \
+  -np {{pservers}} "$engine" pserver --rank_from=openmpi --pservers="$pservers" --key_file="$run/job.key" \
+    --ports_num=$ports_num --ports_num_for_sparse=$ports_num_for_sparse --job_tag={{name}} : \
+  -np {{trainers}} "$engine" train --rank_from=openmpi --pservers="$pservers" --key_file="$run/job.key" \
+    --ports_num=$ports_num --ports_num_for_sparse=$ports_num_for_sparse --job_tag={{name}} \
+    --connect_timeout=60 --config="$workspace/job.toml" --save_dir="$run"{{set_flags}}
+echo "snapshots are in $run"

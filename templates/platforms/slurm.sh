@@ -1,0 +1,42 @@
+#!/bin/bash
+# {{name}} under Slurm: {{pservers}} pservers are the first tasks, then {{trainers}} trainers.
+# Made by `paddlectl render slurm`; edit it as you like, then: sbatch this-file
+#
+# Nodes share the workspace's folder and reach each other at the ports below.
+#SBATCH --job-name={{name}}
+#SBATCH --ntasks={{processes}}
+#SBATCH --output={{name}}-%j.log
+set -eu
+workspace={{workspace}}
+engine={{engine}}
+ports_num=1
+ports_num_for_sparse=1
+# Jobs that share a node keep apart: blocks of 64 ports by the job's number.
+first_port=${PORT:-$((20000 + SLURM_JOB_ID % 190 * 64))}
+
+# The job's secret: of this user, for this run, in the shared folder.
+umask 077
+run=$workspace/output/slurm-$SLURM_JOB_ID
+mkdir -p "$run"
+trap 'rm -f "$run/job.key"' EXIT
+head -c 32 /dev/urandom > "$run/job.key"
+
+# The address that each node names first (its loopback where it has no other), in the order of nodes.
+addresses=$(srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 \
+  sh -c 'echo "$SLURM_NODEID $(hostname -I) 127.0.0.1"' | sort -n | awk '{ printf "%s ", $2 }')
+pservers=$(echo "$addresses" | awk -v count={{pservers}} -v port="$first_port" -v block=$((ports_num + ports_num_for_sparse)) '{
+  for (i = 0; i < count; ++i)
+    printf "%s%s:%d", (i ? "," : ""), $(i % NF + 1), port + int(i / NF) * block
+}')
+
+# Cyclic: task i is on node i modulo their number, as the addresses are.
+export PADDLE_ENGINE="$engine" PADDLE_WORKSPACE="$workspace" PADDLE_RUN="$run"
+cat > "$run/task" <<'TASK'
+[ "$SLURM_PROCID" -ge {{pservers}} ] || exec "$PADDLE_ENGINE" pserver "$@"
+exec "$PADDLE_ENGINE" train "$@" --connect_timeout=60 --config="$PADDLE_WORKSPACE/job.toml" \
+  --save_dir="$PADDLE_RUN"{{set_flags}}
+TASK
+srun --ntasks={{processes}} --distribution=cyclic --kill-on-bad-exit=1 sh "$run/task" \
+  --rank_from=slurm --pservers="$pservers" --key_file="$run/job.key" --job_tag={{name}} \
+  --ports_num=$ports_num --ports_num_for_sparse=$ports_num_for_sparse
+echo "snapshots are in $run"

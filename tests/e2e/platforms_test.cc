@@ -1,0 +1,157 @@
+// What `paddlectl render` prints, on the platforms it is for.
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/e2e/local_training_job.h"
+#include "tests/support/free_ports.h"
+
+namespace paddle::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class PlatformsTest : public testing::Test {
+ protected:
+  void SetUp() override { job_.write_ngram(2, 60); }
+
+  // Its exit code and what it printed.
+  std::pair<int, std::string> run(std::vector<std::string> command,
+                                  const std::vector<std::string>& more = {}) {
+    const std::string output = folder() / "printed";
+    fs::remove(output);
+    std::vector<std::string> environment{"PATH=/usr/sbin:/usr/bin:/bin", "HOME=" + folder().path()};
+    environment.insert(environment.end(), more.begin(), more.end());
+    Process process(std::move(command), output, environment);
+    const int code = process.wait().value_or(-1);
+    return {code, process.output()};
+  }
+  // The file it was written to.
+  std::string render(const std::string& platform, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> command{PADDLECTL_PROGRAM, "render",       platform,
+                                     folder().path(),   "--trainers=2", "--name=ngram"};
+    command.insert(command.end(), more.begin(), more.end());
+    const auto [code, text] = run(command);
+    EXPECT_EQ(code, 0) << text;
+    return folder().write(platform, text);
+  }
+  // A snapshot in a folder of output/ whose name begins so; and no secret beside it.
+  void expect_trained(const std::string& prefix, int pass) {
+    int found = 0;
+    for (const auto& run : fs::directory_iterator(folder() / "output")) {
+      if (!run.path().filename().string().starts_with(prefix)) continue;
+      found += fs::exists(run.path() / fmt::format("pass-{:05}/MANIFEST", pass)) ? 1 : 0;
+      EXPECT_FALSE(fs::exists(run.path() / "job.key"));
+    }
+    EXPECT_EQ(found, 1);
+  }
+  const TemporaryFolder& folder() const { return job_.folder(); }
+
+  Job job_;
+};
+
+TEST_F(PlatformsTest, OpenMpiRunsTheJob) {
+  if (!fs::exists("/usr/bin/mpirun")) GTEST_SKIP() << "no mpirun here: scripts/deps optional";
+  const std::string script = render("openmpi", {"--pservers=2", "--set=train.passes=2"});
+  const auto [code, text] = run({"/bin/sh", script, "--allow-run-as-root", "--oversubscribe"},
+                                {fmt::format("PORT={}", free_ports(4))});
+  EXPECT_EQ(code, 0) << text;
+  EXPECT_NE(text.find("trainer 0 of 2"), text.npos) << text;
+  EXPECT_NE(text.find("trainer 1 of 2"), text.npos) << text;
+  EXPECT_NE(text.find("READY pserver 1"), text.npos) << text;
+  expect_trained("openmpi-", 1);
+}
+
+TEST_F(PlatformsTest, SlurmRunsTheJob) {
+  for (const char* const program : {"munged", "slurmctld", "slurmd"}) {
+    if (!fs::exists(fmt::format("/usr/sbin/{}", program)))
+      GTEST_SKIP() << "no " << program << " here: scripts/deps optional";
+  }
+  if (::geteuid() != 0) GTEST_SKIP() << "a Slurm of one machine wants root";
+  const std::string script = render("slurm", {"--pservers=2", "--set=train.passes=2"});
+  const auto [code, text] =
+      run({"/bin/bash", SLURM_SCRIPT, folder() / "slurm-of-one", script},
+          {fmt::format("PORT={}", free_ports(4)), fmt::format("CONTROL_PORTS={}", free_ports(2))});
+  EXPECT_EQ(code, 0) << text;
+  EXPECT_NE(text.find("trainer 0 of 2"), text.npos) << text;
+  EXPECT_NE(text.find("trainer 1 of 2"), text.npos) << text;
+  expect_trained("slurm-1", 1);
+}
+
+// Kubernetes' own schema is in no package here: the fields that the API's reference page for Job,
+// Pod and Service asks for, and the shell text in it.
+TEST_F(PlatformsTest, KubernetesManifestHasTheFieldsOfAnIndexedJob) {
+  const std::string manifest = render(
+      "kubernetes", {"--pservers=2", "--set=train.passes=2", "--image=registry.lab/\"x\":1"});
+  if (run({"/usr/bin/python3", "-c", "import yaml"}).first != 0)
+    GTEST_SKIP() << "no python3-yaml here: scripts/deps optional";
+  const auto [code, text] = run({"/usr/bin/python3", "-c", R"(
+import subprocess, sys, yaml
+service, job = yaml.safe_load_all(open(sys.argv[1]))
+assert (service["apiVersion"], service["kind"]) == ("v1", "Service"), service
+assert service["spec"]["clusterIP"] == "None", "headless"
+assert service["spec"]["publishNotReadyAddresses"] is True
+assert [p["port"] for p in service["spec"]["ports"]] == [7164, 7165]
+assert service["spec"]["selector"] == {"job-name": job["metadata"]["name"]}
+assert (job["apiVersion"], job["kind"]) == ("batch/v1", "Job"), job
+spec = job["spec"]
+assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", 4, 4)
+pod = spec["template"]["spec"]
+assert pod["subdomain"] == service["metadata"]["name"] == "ngram"
+assert pod["restartPolicy"] == "Never" and spec["backoffLimit"] == 0
+container, = pod["containers"]
+assert container["image"] == 'registry.lab/"x":1'
+assert {m["name"] for m in container["volumeMounts"]} == {v["name"] for v in pod["volumes"]}
+secret, = [v["secret"]["secretName"] for v in pod["volumes"] if "secret" in v]
+assert secret == "ngram-key"
+assert "env" not in container, "no secret in the environment"
+shell, = container["args"]
+assert "--num_gradient_servers=2" in shell and "'--set=train.passes=2'" in shell, shell
+subprocess.run(["/bin/sh", "-n", "-c", shell], check=True)
+open(sys.argv[2], "w").write(shell)
+)",
+                                 manifest, folder() / "pod.sh"});
+  ASSERT_EQ(code, 0) << text;
+  // A pod's own command, with what the cluster would give it: an index, a name service, a secret.
+  std::string shell = TemporaryFolder::read(folder() / "pod.sh");
+  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
+           {"/secret/job.key", folder() / "job.key"}, {"/run/paddle", folder().path()}}) {
+    for (std::size_t at = 0; (at = shell.find(from, at)) != shell.npos; at += to.size())
+      shell.replace(at, from.size(), to);
+  }
+  folder().write("bin/getent", "#!/bin/sh\necho \"127.0.0.1 STREAM $2\"\n");
+  folder().write("bin/paddle", "#!/bin/sh\necho paddle \"$@\"\n");
+  folder().write("job.key", std::string(32, 'k'));
+  for (const char* const tool : {"bin/getent", "bin/paddle"})
+    fs::permissions(folder() / tool, fs::perms::owner_all);
+  const auto pod = [&](const std::string& index) {
+    return run({"/usr/bin/env", "--chdir=" + folder().path(),
+                "PATH=" + (folder() / "bin") + ":/usr/bin:/bin", "JOB_COMPLETION_INDEX=" + index,
+                "/bin/sh", "-c", shell})
+        .second;
+  };
+  const std::string common =
+      "--rank_from=kubernetes --pservers=127.0.0.1:7164,127.0.0.1:7164 --key_file=";
+  EXPECT_TRUE(pod("1").starts_with("paddle pserver " + common)) << pod("1");
+  EXPECT_TRUE(pod("2").starts_with("paddle train " + common)) << pod("2");
+  EXPECT_TRUE(pod("2").ends_with("--save_dir=output/ngram --set=train.passes=2\n")) << pod("2");
+}
+
+TEST_F(PlatformsTest, WhatCannotBeRenderedIsNamed) {
+  const auto wrong = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {PADDLECTL_PROGRAM, "render"});
+    const auto [code, text] = run(more);
+    EXPECT_EQ(code, 2) << text;
+    return text;
+  };
+  const std::string workspace = folder().path();
+  EXPECT_NE(wrong({}).find("render needs the name of a platform"), std::string::npos);
+  EXPECT_NE(wrong({"nomad"}).find("nomad"), std::string::npos);
+  EXPECT_NE(wrong({"slurm", workspace + "/data"}).find("no job.toml"), std::string::npos);
+  EXPECT_NE(wrong({"slurm", workspace, "--name=.."}).find("'..' names no job"), std::string::npos);
+  EXPECT_NE(wrong({"slurm", workspace, "--set=train.pases=2"}).find("pases"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace paddle::test
