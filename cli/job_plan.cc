@@ -81,7 +81,8 @@ struct Planner {
       server.pserver = true;
       server.address = addresses[server.node];
       const ClusterNode& node = cluster.nodes[server.node];
-      PADDLE_TRY(server.port, block_port(cluster, node, on_address[server.address]++));
+      const std::size_t block = request.first_block + on_address[server.address]++;
+      PADDLE_TRY(server.port, block_port(cluster, node, block));
       server.spec = process(fmt::format("pserver-{}", i), server.node,
                             numbered("server", ".log", on_node[server.node]++));
       server.spec.arguments = {

@@ -19,6 +19,7 @@ struct JobRequest {
   std::string engine;                  // below root: "bin/paddle-<hash16>"
   std::vector<std::string> overrides;  // --set
   bool resume = false;                 // trainers go on from the newest snapshot
+  std::size_t first_block = 0;         // blocks of ports of every address that others have
 };
 
 struct Placement {

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 
 #include <fmt/format.h>
 
 #include "cli/job_watch.h"
 #include "cli/log_reader.h"
+#include "cli/port_owner.h"
 #include "cli/push_meter.h"
 #include "engine/base/secret.h"
 #include "remote/push_source.h"
@@ -59,24 +61,35 @@ Status start_all(ClusterSession& session, const std::vector<PlannedProcess>& pro
 
 }  // namespace
 
-Status check_free_ports(ClusterSession& session, const ClusterSpec& cluster, const JobPlan& plan) {
-  return session.each([&](Member& member) -> Status {
+Result<std::string> job_on_ports(ClusterSession& session, const ClusterSpec& cluster,
+                                 const JobPlan& plan) {
+  std::vector<remote::ProcessStatus> ours;  // of nodes that may share a machine and its ports
+  for (ProcessOnNode& process : session.processes("")) ours.push_back(std::move(process.status));
+  std::mutex mutex;
+  std::string job;
+  const Status asked = session.each([&](Member& member) -> Status {
     for (const PlannedProcess& server : plan.pservers) {
       if (server.node != member.node) continue;
       PADDLE_TRY(const auto ports,
                  member.client->check_ports(server.address, server.port, cluster.block()));
       for (const remote::PortStatus& port : ports) {
         if (port.free) continue;
-        return Error{
-            Errc::kResource,
-            fmt::format("node {}: port {} on {} is taken{}; nothing was started", member.spec.name,
-                        port.port, server.address, port.owner.empty() ? "" : " by " + port.owner),
-            "if it is a job of yours: paddlectl status, paddlectl stop; else set another `port` "
-            "for the node"};
+        const std::string owner = job_on_port(port, ours);
+        if (owner.empty()) {
+          return Error{Errc::kResource,
+                       fmt::format("node {}: port {} on {} is taken{}; nothing was started",
+                                   member.spec.name, port.port, server.address,
+                                   port.owner.empty() ? "" : " by " + port.owner),
+                       "end that program, or set another `port` for the node"};
+        }
+        const std::lock_guard lock(mutex);
+        job = owner;
       }
     }
     return {};
   });
+  if (!asked) return asked.error();
+  return job;
 }
 
 Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,

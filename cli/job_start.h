@@ -8,8 +8,10 @@
 
 namespace paddle::cli {
 
-// kResource names the node, the port and who holds it. Starts nothing.
-Status check_free_ports(ClusterSession& session, const ClusterSpec& cluster, const JobPlan& plan);
+// A running job of this cluster that has a port of the plan, or "": all are free. kResource names
+// the node, the port and the stranger who holds it.
+Result<std::string> job_on_ports(ClusterSession& session, const ClusterSpec& cluster,
+                                 const JobPlan& plan);
 // The engine, the workspace files and the job's new secret on every node.
 Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
                 const remote::PushItem& engine);

@@ -156,6 +156,8 @@ int pserver_command(const std::vector<std::string>& arguments) {
   flags.text("job_tag", "name of the job; the same for all of its processes", options.job_tag);
   flags.text("key_file", "file of the job's secret; only loopback works without", options.key_file);
   flags.number("epoch", "number of this server's life, rising", options.epoch);
+  flags.number("first_trainer_within", "seconds until one must have come; 0: it waits for ever",
+               options.first_trainer_within, 0, kCountMax);
   flags.text("metrics", "file of one JSON object a port every 10 seconds", options.metrics);
   flags.text("rank_from", kRankFromHelp, rank_from);
   flags.text("pservers", "with --rank_from: HOST[:PORT],... by rank, this one's among them",

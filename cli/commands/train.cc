@@ -26,6 +26,7 @@ namespace {
 
 constexpr std::size_t kWorkspaceNameBytesMax = 80;  // in a job's name, which has the time as well
 constexpr int kJobsOfOneSecondMax = 100;
+constexpr std::size_t kJobsSideBySideMax = 16;
 
 // "<workspace>-20260101-120000", in UTC; what a job's name may not have is '-' in it.
 std::string default_job_name(std::string workspace, std::int64_t unix_seconds) {
@@ -102,6 +103,33 @@ Result<JobPlan> make_plan(ClusterSession& session, const ClusterSpec& cluster,
   return plan_job(cluster, request, placement, addresses, workspace);
 }
 
+// Beside other jobs of the cluster this one takes the blocks of ports after theirs.
+Result<JobPlan> plan_on_free_ports(Context& context, ClusterSession& session,
+                                   const ClusterSpec& cluster, JobRequest request,
+                                   const Placement& placement, const Workspace& workspace) {
+  std::string beside;
+  for (; request.first_block < kJobsSideBySideMax * placement.pservers.size();
+       request.first_block += placement.pservers.size()) {
+    PADDLE_TRY(JobPlan plan, make_plan(session, cluster, request, placement, workspace));
+    auto other = job_on_ports(session, cluster, plan);
+    // After a job of ours somebody may follow whom these nodes do not know.
+    if (!other && beside.empty()) return std::move(other).error();
+    if (!other || !other->empty()) {
+      if (other) beside = *other;
+      continue;
+    }
+    if (!beside.empty()) {
+      context.console.note(
+          fmt::format("{} is running on these nodes: this job's pservers take the ports from {} on",
+                      beside, plan.pservers.front().port));
+    }
+    return plan;
+  }
+  return Error{Errc::kResource,
+               fmt::format("{} jobs have ports of this cluster", kJobsSideBySideMax),
+               "look with paddlectl status, end one with paddlectl stop"};
+}
+
 Status follow_to_end(Context& context, ClusterSession& session, const std::string& job,
                      const std::string& output) {
   auto followed = follow_job(context, session, job);
@@ -156,8 +184,8 @@ Status run_train(Context& context, const CommandOptions& asked) {
   if (!options.resume) {
     PADDLE_TRY(request.job, new_job_name(session, request.job, !options.job.empty()));
   }
-  PADDLE_TRY(const JobPlan plan, make_plan(session, cluster, request, placement, workspace));
-  PADDLE_TRY_STATUS(check_free_ports(session, cluster, plan));
+  PADDLE_TRY(const JobPlan plan,
+             plan_on_free_ports(context, session, cluster, request, placement, workspace));
   context.console.note(fmt::format(
       "job {}: {}, {} on {}", request.job, counted(plan.trainers.size(), "trainer"),
       counted(plan.pservers.size(), "pserver"), counted(placement.nodes.size(), "node")));

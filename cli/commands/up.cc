@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <map>
 
 #include <fmt/format.h>
@@ -11,6 +10,7 @@
 #include "cli/job_plan.h"
 #include "cli/json.h"
 #include "cli/node_selection.h"
+#include "cli/port_owner.h"
 #include "remote/push_source.h"
 
 namespace paddle::cli {
@@ -23,14 +23,6 @@ struct NodeReport {
   bool changed = false;
 };
 
-// The pid in "pid 123 (nginx)", or 0.
-int pid_of(const std::string& owner) {
-  int pid = 0;
-  if (owner.starts_with("pid "))
-    std::from_chars(owner.data() + 4, owner.data() + owner.size(), pid);
-  return pid;
-}
-
 // Ports held by a job of ours are as they should be; anybody else's stop the node from being
 // usable.
 Status check_node_ports(const ClusterSpec& cluster, Member& member, std::size_t ordinal,
@@ -42,10 +34,7 @@ Status check_node_ports(const ClusterSpec& cluster, Member& member, std::size_t 
   bool busy = false;
   for (const remote::PortStatus& port : ports) {
     if (port.free) continue;
-    const bool known = std::ranges::any_of(ours, [&](const remote::ProcessStatus& process) {
-      return process.state == remote::ProcessState::kRunning && process.pid == pid_of(port.owner);
-    });
-    if (!known) {
+    if (job_on_port(port, ours).empty()) {
       return Error{Errc::kResource,
                    fmt::format("node {}: port {} on {} is taken{}", member.spec.name, port.port,
                                report.address, port.owner.empty() ? "" : " by " + port.owner),

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <memory>
@@ -31,15 +32,18 @@ constexpr Duration kReadyWriteDeadline = std::chrono::seconds(10);
 class CountedShard final : public net::FrameHandler {
  public:
   CountedShard(const pserver::ShardOptions& options, std::uint32_t port,
-               std::atomic<std::uint32_t>& unfinished, MetricsFile& metrics)
+               Duration first_trainer_within, std::atomic<std::uint32_t>& unfinished,
+               MetricsFile& metrics)
       : shard_(options),
         port_(port),
         is_sparse_(options.is_sparse),
         unfinished_(unfinished),
-        metrics_(metrics) {}
+        metrics_(metrics),
+        first_trainer_within_(first_trainer_within) {}
 
   void on_frame(TimePoint now, net::PeerId from, Frame&& frame,
                 std::vector<net::Outgoing>& out) override {
+    is_lonely_ = false;
     shard_.on_frame(now, from, std::move(frame), out);
     tell_share();
     count();
@@ -54,6 +58,7 @@ class CountedShard final : public net::FrameHandler {
     if (now - measured_at_ >= kMetricsPeriod) measure(now);
   }
   std::string failure() const { return shard_.failure(); }
+  bool is_lonely() const { return is_lonely_; }
 
  private:
   // Once, when the first trainer has said what there is.
@@ -76,8 +81,12 @@ class CountedShard final : public net::FrameHandler {
       log_warning("metrics: {}", written.error().message);
     }
   }
+  bool nobody_comes() const {
+    return is_lonely_ && first_trainer_within_ > Duration() &&
+           std::chrono::steady_clock::now() - begun_ > first_trainer_within_;
+  }
   void count() {
-    if (counted_ || !shard_.finished()) return;
+    if (counted_ || !(shard_.finished() || nobody_comes())) return;
     counted_ = true;
     measure(std::chrono::steady_clock::now());  // what the whole job came to
     if (--unfinished_ == 0) ::kill(::getpid(), SIGTERM);
@@ -88,7 +97,10 @@ class CountedShard final : public net::FrameHandler {
   bool is_sparse_;
   std::atomic<std::uint32_t>& unfinished_;
   MetricsFile& metrics_;
-  TimePoint measured_at_ = std::chrono::steady_clock::now();
+  Duration first_trainer_within_;  // zero: for ever
+  TimePoint begun_ = std::chrono::steady_clock::now();
+  TimePoint measured_at_ = begun_;
+  bool is_lonely_ = true;  // no trainer ever said anything
   bool complained_ = false;
   bool told_ = false;
   bool counted_ = false;
@@ -129,7 +141,7 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options,
                               .job_tag = job_tag,
                               .epoch = options.epoch,
                               .bytes_max = parameter_memory_bytes()},
-        options.port + i, unfinished, metrics);
+        options.port + i, std::chrono::seconds(options.first_trainer_within), unfinished, metrics);
     net::ServerOptions server{.endpoint = {address, static_cast<std::uint16_t>(options.port + i)},
                               .secret = secret,
                               .self = {Role::kPserver, options.pserver_id},
@@ -167,7 +179,7 @@ Status run_pserver(const PserverOptions& options) {
     int signal = 0;
     ::sigwait(&signals, &signal);
     if (unfinished == 0) {
-      log_info("every trainer is gone: stopping");
+      log_info("nobody is left to serve: stopping");
     } else {
       outcome = Error{Errc::kInterrupted,
                       fmt::format("signal {} before every trainer had left", signal), ""};
@@ -175,6 +187,11 @@ Status run_pserver(const PserverOptions& options) {
   }
   for (Port& port : ports) port.server->stop();
   for (std::thread& thread : threads) thread.join();
+  if (outcome && std::ranges::all_of(ports, [](const Port& p) { return p.shard->is_lonely(); })) {
+    outcome = Error{Errc::kUnreachable,
+                    fmt::format("no trainer came within {} seconds", options.first_trainer_within),
+                    "was the job's start broken off? see --first_trainer_within"};
+  }
   for (const Port& port : ports) {
     const std::string failure = port.shard->failure();
     if (outcome && !failure.empty()) outcome = Error{Errc::kUnreachable, failure, ""};

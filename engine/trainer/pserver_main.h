@@ -19,14 +19,16 @@ struct PserverOptions {
   std::string job_tag;
   std::string key_file;
   std::uint64_t epoch = 1;
+  // Seconds until a trainer must have come, 0: none; whoever started the job may be gone.
+  std::uint32_t first_trainer_within = 600;
   std::string metrics;  // file for a line a port every kMetricsPeriod, "": none
 };
 constexpr Duration kMetricsPeriod = std::chrono::seconds(10);
 
-// Serves until every trainer has left; kUnreachable when one was lost and the job could not go on.
-// SIGTERM and SIGINT end it before that with kInterrupted. Prints "READY pserver 0 ports 7164-7167"
-// on stdout once all ports listen. Call it with no other thread running: it blocks those signals
-// for all of its own.
+// Serves until every trainer has left; kUnreachable when one was lost and the job could not go on,
+// or none ever came. SIGTERM and SIGINT end it before that with kInterrupted. Prints "READY pserver
+// 0 ports 7164-7167" on stdout once all ports listen. Call it with no other thread running: it
+// blocks those signals for all of its own.
 Status run_pserver(const PserverOptions& options);
 
 }  // namespace paddle::trainer

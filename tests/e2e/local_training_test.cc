@@ -432,6 +432,13 @@ TEST_F(Program, TheEnvironmentGivesFlagsAndFlagsWin) {
           .starts_with("2 paddle: open /none/job.toml"));
 }
 
+TEST_F(Program, APserverThatNoTrainerComesToEnds) {
+  const std::string said =
+      run({"pserver", fmt::format("--port={}", free_ports(2)), "--first_trainer_within=1"});
+  EXPECT_TRUE(said.starts_with("4 READY pserver 0 ports")) << said;
+  EXPECT_NE(said.find("no trainer came within 1 seconds"), std::string::npos) << said;
+}
+
 TEST_F(Program, AMissingPserverIsUnreachable) {
   Job job;
   job.write_ngram(1, 5);

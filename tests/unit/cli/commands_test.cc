@@ -305,6 +305,25 @@ TEST_F(CommandsTest, TrainStartsNothingWhenAPortIsTaken) {
   EXPECT_TRUE(nodes_[1].processes.empty());
 }
 
+TEST_F(CommandsTest, AJobTakesThePortsAfterThoseOfARunningOne) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  remote::ProcessStatus other;
+  other.job = "other";
+  other.name = "pserver-0";
+  other.pid = 77;
+  other.state = ProcessState::kRunning;
+  nodes_[0].processes.push_back(other);
+  nodes_[0].taken_ports[7164] = "pid 77 (paddle)";
+  ASSERT_EQ(train(), 0) << err_.str();
+  EXPECT_TRUE(err_has("other is running on these nodes")) << err_.str();
+  for (FakeNode& node : nodes_) {
+    for (const auto& [name, spec] : node.specs) {
+      for (const std::string& argument : spec.arguments)
+        EXPECT_NE(argument, "--port=7164") << name << " would not get that port";
+    }
+  }
+}
+
 TEST_F(CommandsTest, TrainGivesUpOnAPserverThatIsNeverReady) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   nodes_[1].on_start = nullptr;
