@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands/commands.h"
+#include "cli/next_step.h"
 #include "engine/base/text.h"
 
 namespace paddle::cli {
@@ -234,7 +235,9 @@ int report(Context& context, const Error& error) {
     // Asked for, so no error to the reader.
     context.console.note(error.message + (error.hint.empty() ? "" : "\n" + error.hint));
   } else {
-    context.console.error(error);
+    Error told = error;
+    if (told.hint.empty()) told.hint = next_step(told.code);
+    context.console.error(told);
   }
   return static_cast<int>(error.code);
 }

@@ -45,7 +45,7 @@ std::string plain_name(const std::string& name) {
 // A Service's name must begin with a letter.
 std::string name_for(const std::string& name) {
   const std::string plain = plain_name(name);
-  return !plain.empty() && plain[0] >= '0' && plain[0] <= '9' ? "job-" + plain : plain;
+  return !plain.empty() && plain[0] >= '0' && plain[0] <= '9' ? plain_name("job-" + plain) : plain;
 }
 
 using Values = std::vector<std::pair<std::string_view, std::string>>;

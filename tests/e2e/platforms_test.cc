@@ -143,6 +143,7 @@ TEST_F(PlatformsTest, WhatCannotBeRenderedIsNamed) {
     more.insert(more.begin(), {PADDLECTL_PROGRAM, "render"});
     const auto [code, text] = run(more);
     EXPECT_EQ(code, 2) << text;
+    EXPECT_NE(text.find("hint: "), text.npos) << text;
     return text;
   };
   const std::string workspace = folder().path();

@@ -207,6 +207,13 @@ TEST_F(CommandsTest, ErrorsAreJsonWithJson) {
   EXPECT_TRUE(err_.str().starts_with("error: ")) << "that --json is the command's";
 }
 
+TEST_F(CommandsTest, AnErrorWithoutAHintOfItsOwnGetsTheNextStepOfItsKind) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_EQ(run({"train", "--set", "train.pases=1", "w"}), 2);
+  EXPECT_TRUE(err_has("unknown key 'pases', did you mean 'passes'?\nhint: paddlectl <command>"))
+      << err_.str();
+}
+
 TEST_F(CommandsTest, HelpShowsExamples) {
   EXPECT_EQ(run({"train", "--help"}), 0);
   EXPECT_TRUE(out_has("paddlectl train --trainers 4 --pservers 2 templates/word2vec"));
