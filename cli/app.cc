@@ -25,6 +25,7 @@ constexpr const char* kExitCodes =
     "Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 version, 4 unreachable, 5 "
     "authentication,\n"
     "6 data, 7 resource (port, disk, memory), 75 stopped and can go on, 130 interrupted.";
+constexpr const char* kCheckAlias = "doctor";
 constexpr std::uint32_t kProcessesMax = 4096;
 constexpr std::uint32_t kTailLinesMax = 1000000;
 constexpr std::uint32_t kTimeoutSecondsMax = 7 * 24 * 3600;
@@ -112,7 +113,8 @@ void add_options(CLI::App& app, const std::string& name, CommandOptions& options
                    "cluster file; default: the one `up` used in this directory")
         ->type_name("FILE");
   }
-  if (name == "up" || name == "trust" || name == "status" || name == "logs" || name == "metrics") {
+  if (name == "up" || name == "check" || name == "trust" || name == "status" || name == "logs" ||
+      name == "metrics") {
     app.add_option("--on", options.on, "only these nodes and groups: gpu,node[01-04],!node02");
   }
   if (name == "trust") {
@@ -147,7 +149,8 @@ void add_options(CLI::App& app, const std::string& name, CommandOptions& options
     app.add_flag("--detach", options.detach, "return when the trainers run");
   } else if (name == "report") {
     app.add_option("job", options.job, "the job; default: the latest");
-  } else if (name != "up" && name != "teardown" && name != "plan" && name != "trust") {
+  } else if (name != "up" && name != "teardown" && name != "plan" && name != "trust" &&
+             name != "check") {
     app.add_option("--job", options.job, "the job; default: the latest");
   }
   if (name == "train" || name == "attach" || name == "fetch" || name == "report") {
@@ -221,6 +224,7 @@ Status check_command(const std::vector<std::string>& arguments) {
   if (first == arguments.end()) return {};
   std::vector<std::string_view> names;
   for (const Command& command : all_commands()) names.push_back(command.name);
+  names.emplace_back(kCheckAlias);
   if (std::ranges::find(names, *first) != names.end()) return {};
   std::string message = fmt::format("unknown command '{}'", *first);
   if (const std::string near = nearest(*first, names); !near.empty())
@@ -270,6 +274,7 @@ int run_app(Context& context, std::vector<std::string> arguments) {
     sub->footer("Every command takes --json, and --password-file where it logs in. Examples:\n" +
                 std::string(command.examples));
     add_options(*sub, name, options);
+    if (name == "check") sub->alias(kCheckAlias);
     commands[sub] = &command;
   }
   app.require_subcommand(0, 1);

@@ -154,6 +154,10 @@ Cell number_cell(double value, int digits) {
   return {text, std::isfinite(value) ? text : "null"};
 }
 
+Cell bytes_cell(std::uint64_t bytes) {
+  return {human_bytes(bytes), fmt::format("{}", bytes)};
+}
+
 Cell empty_cell() {
   return {"-", "null"};
 }
@@ -203,7 +207,9 @@ std::string to_text(const Table& table, std::size_t columns, bool colour) {
       if (i >= lines[row].size()) continue;
       const std::string padding(widths[i] - display_width(lines[row][i]), ' ');
       const bool right = table.columns[i].right;
-      text += (right ? padding : "") + lines[row][i] + (right ? "" : padding);
+      const bool red = colour && row > 0 && table.rows[row - 1][i].fault;
+      const std::string shown = red ? "\x1b[31m" + lines[row][i] + "\x1b[0m" : lines[row][i];
+      text += (right ? padding : "") + shown + (right ? "" : padding);
       text.append(kGap, ' ');
     }
     text.erase(text.find_last_not_of(' ') + 1);

@@ -20,10 +20,12 @@ std::size_t display_width(std::string_view text);
 struct Cell {
   std::string text;
   std::string json;
+  bool fault = false;  // red where there is colour
 };
 Cell text_cell(std::string text);
 Cell number_cell(std::uint64_t value);
 Cell number_cell(double value, int digits);  // after the point
+Cell bytes_cell(std::uint64_t bytes);        // as human_bytes has it
 Cell empty_cell();
 
 struct Column {

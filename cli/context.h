@@ -39,6 +39,8 @@ struct Context {
   // What connect and host_key log in with besides keys; null: nothing.
   remote::LoginAnswers* answers = nullptr;
   std::string share = {};  // find_share_folder
+  // Wall clock, to compare a node's with; null: it is not compared.
+  std::function<std::int64_t()> unix_ms = {};
 };
 
 }  // namespace paddle::cli

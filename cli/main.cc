@@ -129,6 +129,11 @@ int main(int argc, char** argv) {
       },
       take_interrupt,
       &answers,
-      paddle::cli::find_share_folder(here.string())};
+      paddle::cli::find_share_folder(here.string()),
+      [] {
+        return std::chrono::duration_cast<std::chrono::milliseconds>(
+                   std::chrono::system_clock::now().time_since_epoch())
+            .count();
+      }};
   return paddle::cli::run_app(context, std::vector<std::string>(argv + 1, argv + argc));
 }

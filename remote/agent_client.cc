@@ -22,6 +22,7 @@ constexpr Duration kStopDeadline = std::chrono::seconds(60);
 constexpr Duration kTeardownDeadline = std::chrono::minutes(5);
 // A node may tell of no more than this: its answers are kept in memory.
 constexpr std::size_t kProcessesListedMax = 10'000;
+constexpr std::uint64_t kProbeBytesMax = 1U << 30U;  // more than any probe sends
 wire::agent::ProcessSpec to_wire(const remote::ProcessSpec& process) {
   wire::agent::ProcessSpec spec;
   spec.set_job(process.job);
@@ -69,6 +70,30 @@ remote::ProcessStatus from_wire(const wire::agent::ProcessStatus& from) {
   return status;
 }
 
+remote::ProbeOutcome from_wire(wire::agent::ProbeOutcome outcome) {
+  switch (outcome) {
+    case PROBE_REACHED:
+      return remote::ProbeOutcome::kReached;
+    case PROBE_REFUSED:
+      return remote::ProbeOutcome::kRefused;
+    case PROBE_TIMED_OUT:
+      return remote::ProbeOutcome::kTimedOut;
+    case PROBE_NO_PROOF:
+      return remote::ProbeOutcome::kNoProof;
+    case PROBE_STALLED:
+      return remote::ProbeOutcome::kStalled;
+    default:
+      return remote::ProbeOutcome::kNoRoute;
+  }
+}
+
+ProbeTarget target_at(const std::string& address, std::uint16_t port) {
+  ProbeTarget target;
+  target.set_address(address);
+  target.set_port(port);
+  return target;
+}
+
 class FramedAgentClient final : public AgentClient {
  public:
   FramedAgentClient(NodeSpec node, std::unique_ptr<Launcher> launcher, Channel channel)
@@ -91,6 +116,16 @@ class FramedAgentClient final : public AgentClient {
   Status write_secret(const std::string& job, const Secret& secret) override;
   Result<std::vector<PortStatus>> check_ports(const std::string& address, std::uint16_t first,
                                               std::uint16_t count) override;
+  Result<Leftovers> leftovers() override;
+  Status listen_for_probes(const std::string& address, std::uint16_t port,
+                           const Secret& token) override {
+    return exchange_.order(AGENT_LISTEN, target_at(address, port), token.reveal(), kCallDeadline);
+  }
+  Status stop_listening() override {
+    return exchange_.order(AGENT_LISTEN_END, PathRequest(), {}, kCallDeadline);
+  }
+  Result<ProbeResult> probe(const std::string& address, std::uint16_t port,
+                            const Secret& token) override;
   Status start(const remote::ProcessSpec& process) override;
   Result<std::vector<remote::ProcessStatus>> processes(const std::string& job) override;
   Result<NodeStatus> status(const std::string& job) override { return ask(job, true); }
@@ -135,6 +170,8 @@ Result<HostFacts> FramedAgentClient::facts() {
   out.address = escape_control(facts.address());
   out.agent_version = escape_control(facts.agent_version());
   out.root = escape_control(facts.root());
+  out.glibc = escape_control(facts.glibc());
+  out.gpu_driver = escape_control(facts.gpu_driver());
   return out;
 }
 
@@ -164,6 +201,31 @@ Result<std::vector<PortStatus>> FramedAgentClient::check_ports(const std::string
         {static_cast<std::uint16_t>(port.port()), port.free(), escape_control(port.owner())});
   }
   return ports;
+}
+
+Result<Leftovers> FramedAgentClient::leftovers() {
+  PADDLE_TRY(const auto reply,
+             exchange_.call<LeftoversReply>(AGENT_LEFTOVERS, PathRequest(), kCallDeadline));
+  Leftovers found{{}, reply.process_count(), reply.ended_jobs()};
+  for (const auto& process : reply.processes()) found.processes.push_back(escape_control(process));
+  return found;
+}
+
+Result<ProbeResult> FramedAgentClient::probe(const std::string& address, std::uint16_t port,
+                                             const Secret& token) {
+  PADDLE_TRY_STATUS(
+      exchange_.send(AGENT_PROBE, target_at(address, port), token.reveal(), kCallDeadline));
+  PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_PROBE, kCallDeadline));
+  PADDLE_TRY(const auto reply, exchange_.parse<ProbeReply>(frame));
+  ProbeResult result;
+  result.outcome = from_wire(reply.outcome());
+  result.detail = escape_control(reply.detail());
+  result.round_trip = std::chrono::nanoseconds(
+      std::min(reply.round_trip_ns(), static_cast<std::uint64_t>(Duration(kCallDeadline).count())));
+  result.bytes_per_second = static_cast<std::uint64_t>(
+      static_cast<double>(std::min(reply.bytes(), kProbeBytesMax)) * 1e9 /
+      static_cast<double>(std::max<std::uint64_t>(reply.transfer_ns(), 1)));
+  return result;
 }
 
 Status FramedAgentClient::start(const remote::ProcessSpec& process) {

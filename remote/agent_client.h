@@ -27,7 +27,9 @@ struct HostFacts {
   std::vector<std::string> gpus;      // names, from /proc/driver/nvidia
   std::string address;                // its own first non-loopback IPv4, or 127.0.0.1
   std::string agent_version;
-  std::string root;  // absolute
+  std::string root;             // absolute
+  std::string glibc = {};       // "2.36"; "": another C library
+  std::string gpu_driver = {};  // "535.104.05"; "": none
 };
 
 struct PushItem {
@@ -121,6 +123,28 @@ struct PortStatus {
   std::string owner;  // "pid 123 (nginx)" when visible
 };
 
+// What is there without a job that runs.
+struct Leftovers {
+  std::vector<std::string> processes;  // "pid 123 (name)", the first of them
+  std::size_t process_count = 0;
+  std::size_t ended_jobs = 0;  // whose folders are kept
+};
+
+enum class ProbeOutcome {
+  kReached,
+  kRefused,   // the host answers that nobody listens
+  kTimedOut,  // nothing answers
+  kNoRoute,   // a network, a firewall or the node itself says that there is no way
+  kNoProof,   // somebody else listens there
+  kStalled    // proven, and then the bytes stopped
+};
+struct ProbeResult {
+  ProbeOutcome outcome = ProbeOutcome::kReached;
+  std::string detail = {};  // the system's words, when it is not reached
+  Duration round_trip{};    // the shortest
+  std::uint64_t bytes_per_second = 0;
+};
+
 struct TeardownReport {
   std::size_t processes_ended = 0;
   std::size_t files_removed = 0;
@@ -171,6 +195,15 @@ class AgentClient {
                               const Secret& secret) = 0;  // jobs/<job>/key, 0600
   virtual Result<std::vector<PortStatus>> check_ports(const std::string& address,
                                                       std::uint16_t first, std::uint16_t count) = 0;
+  virtual Result<Leftovers> leftovers() = 0;
+  // From here on the node answers probes there, from whoever knows the token: until stop_listening
+  // or the end of this client. kResource when the port is taken.
+  virtual Status listen_for_probes(const std::string& address, std::uint16_t port,
+                                   const Secret& token) = 0;
+  virtual Status stop_listening() = 0;
+  // From this node to another that listens; ends within 20 seconds.
+  virtual Result<ProbeResult> probe(const std::string& address, std::uint16_t port,
+                                    const Secret& token) = 0;
   virtual Status start(const ProcessSpec& process) = 0;
   virtual Result<std::vector<ProcessStatus>> processes(const std::string& job) = 0;  // "": all jobs
   virtual Result<NodeStatus> status(const std::string& job) = 0;  // with what they use

@@ -5,7 +5,7 @@
 namespace paddle::cli {
 
 std::span<const Command> all_commands() {
-  static constexpr std::array<Command, 20> kCommands = {{
+  static constexpr std::array<Command, 21> kCommands = {{
       {"init", "write a cluster file to edit, or a workspace from a template",
        "  paddlectl init\n"
        "  paddlectl init lab.toml --hostfile hosts\n"
@@ -15,6 +15,12 @@ std::span<const Command> all_commands() {
        "  paddlectl up clusters/local.toml\n"
        "  paddlectl up lab.toml --json",
        run_up},
+      {"check",
+       "look for what would stop a job: machines, ports, leftovers, and links between nodes",
+       "  paddlectl check\n"
+       "  paddlectl check --cluster lab.toml --on rack1\n"
+       "  paddlectl check --json",
+       run_check},
       {"trust", "show the host keys of nodes that are not known yet and, once asked, accept them",
        "  paddlectl trust --cluster lab.toml\n"
        "  paddlectl trust gpu-1.lab --fingerprint SHA256:uNiVztksCsDhcc0u9e8BrQXvUpQcK...\n"

@@ -60,6 +60,7 @@ struct CommandOptions {
 // Each prints its result; an error is printed by the caller and its code is the exit code.
 Status run_up(Context& context, const CommandOptions& options);
 Status run_init(Context& context, const CommandOptions& options);
+Status run_check(Context& context, const CommandOptions& options);
 Status run_trust(Context& context, const CommandOptions& options);
 Status run_plan(Context& context, const CommandOptions& options);
 Status run_train(Context& context, const CommandOptions& options);

@@ -1,16 +1,12 @@
-#include <algorithm>
-#include <map>
-
 #include <fmt/format.h>
 
 #include "cli/cluster_session.h"
 #include "cli/commands/commands.h"
 #include "cli/current_cluster.h"
 #include "cli/engine_binary.h"
-#include "cli/job_plan.h"
 #include "cli/json.h"
+#include "cli/node_ports.h"
 #include "cli/node_selection.h"
-#include "cli/port_owner.h"
 #include "remote/push_source.h"
 
 namespace paddle::cli {
@@ -23,30 +19,6 @@ struct NodeReport {
   bool changed = false;
 };
 
-// Ports held by a job of ours are as they should be; anybody else's stop the node from being
-// usable.
-Status check_node_ports(const ClusterSpec& cluster, Member& member, std::size_t ordinal,
-                        NodeReport& report) {
-  const ClusterNode& node = cluster.nodes[member.node];
-  PADDLE_TRY(const std::uint16_t first, block_port(cluster, node, ordinal));
-  PADDLE_TRY(const auto ports, member.client->check_ports(report.address, first, cluster.block()));
-  PADDLE_TRY(const auto ours, member.client->processes(""));
-  bool busy = false;
-  for (const remote::PortStatus& port : ports) {
-    if (port.free) continue;
-    if (job_on_port(port, ours).empty()) {
-      return Error{Errc::kResource,
-                   fmt::format("node {}: port {} on {} is taken{}", member.spec.name, port.port,
-                               report.address, port.owner.empty() ? "" : " by " + port.owner),
-                   "end that program, or set another `port` for this node in the cluster file"};
-    }
-    busy = true;
-  }
-  report.ports = fmt::format("{}-{} {}", first, first + cluster.block() - 1,
-                             busy ? "in use by a job" : "free");
-  return {};
-}
-
 Status prepare_node(const ClusterSpec& cluster, Member& member, const remote::PushItem& engine,
                     remote::PushSource& source, std::size_t ordinal, NodeReport& report) {
   PADDLE_TRY(report.facts, member.client->facts());
@@ -54,17 +26,11 @@ Status prepare_node(const ClusterSpec& cluster, Member& member, const remote::Pu
   report.address = node.address.empty() ? report.facts.address : node.address;
   PADDLE_TRY(const remote::PushStats stats, member.client->push({engine}, source, nullptr));
   report.changed = stats.files_sent > 0;
-  return node.runs_pserver ? check_node_ports(cluster, member, ordinal, report) : Status{};
-}
-
-// "2x NVIDIA H100, 1x NVIDIA T4", "none".
-std::string describe_gpus(const std::vector<std::string>& gpus) {
-  std::map<std::string, int> counts;
-  for (const std::string& gpu : gpus) ++counts[gpu];
-  std::string text;
-  for (const auto& [name, count] : counts)
-    text += fmt::format("{}{}x {}", text.empty() ? "" : ", ", count, name);
-  return text.empty() ? "none" : text;
+  if (!node.runs_pserver) return {};
+  PADDLE_TRY(NodePorts ports, look_at_ports(cluster, member, report.address, ordinal));
+  if (ports.taken) return *std::move(ports.taken);
+  report.ports = ports.text();
+  return {};
 }
 
 Table report_table() {
@@ -78,10 +44,6 @@ Table report_table() {
            {"ports", "ports"},
            {"state", "state"}},
           {}};
-}
-
-Cell bytes_cell(std::uint64_t bytes) {
-  return {human_bytes(bytes), fmt::format("{}", bytes)};
 }
 
 std::vector<Cell> row_of(const Member& member, const NodeReport& report) {
@@ -113,13 +75,7 @@ Status run_up(Context& context, const CommandOptions& options) {
       fmt::format("cluster '{}': {}", cluster.name, counted(nodes.size(), "node")));
   ClusterSession session = ClusterSession::open(context, cluster, nodes);
 
-  // Nodes that share an address (local ones) hold successive port blocks.
-  std::map<std::string, std::size_t> on_address;
-  std::vector<std::size_t> ordinals(cluster.nodes.size());
-  for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
-    const ClusterNode& node = cluster.nodes[i];
-    if (node.runs_pserver && !node.address.empty()) ordinals[i] = on_address[node.address]++;
-  }
+  const std::vector<std::size_t> ordinals = pserver_ordinals(cluster);
   std::vector<NodeReport> reports(cluster.nodes.size());
   remote::PushSource source(context.hash_cache);
   (void)session.each([&](Member& member) {

@@ -11,6 +11,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
@@ -28,6 +29,7 @@ namespace {
 
 constexpr std::size_t kSystemFileBytesMax = 8U << 20U;
 constexpr int kProcessorsMax = 4096;
+constexpr int kListenBacklog = 16;
 
 std::string text_of(const std::string& path) {
   auto text = read_file(path, kSystemFileBytesMax);
@@ -113,16 +115,33 @@ std::map<std::string, std::string> socket_owners() {
   return owners;
 }
 
-bool can_listen(in_addr address, std::uint32_t port) {
-  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int on = 1;  // as the engine does: connections in TIME_WAIT do not hold a port
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  name.sin_port = htons(static_cast<std::uint16_t>(port));
-  name.sin_addr = address;
-  return ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0 &&
-         ::listen(fd.get(), 1) == 0;
+// From the text in the C library itself ("... stable release version 2.36."): this program has its
+// own inside.
+std::string glibc_version() {
+  for (const char* file : {"/lib/x86_64-linux-gnu/libc.so.6", "/lib64/libc.so.6",
+                           "/usr/lib/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6"}) {
+    const std::string library = text_of(file);
+    constexpr std::string_view kBefore = " release version ";
+    const auto name = library.find("GNU C Library ");
+    const auto at = name == std::string::npos ? name : library.find(kBefore, name);
+    if (at == std::string::npos) continue;
+    const auto begin = at + kBefore.size();
+    const auto end = library.find_first_not_of("0123456789.", begin);
+    std::string version = library.substr(begin, std::min<std::size_t>(end - begin, 16));
+    while (version.ends_with('.')) version.pop_back();
+    return version;
+  }
+  return "";
+}
+
+// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 ...": the word that
+// begins with a digit and holds a point.
+std::string gpu_driver() {
+  std::istringstream words(value_of(text_of("/proc/driver/nvidia/version"), "NVRM version:"));
+  for (std::string word; words >> word;) {
+    if (word[0] >= '0' && word[0] <= '9' && word.find('.') != std::string::npos) return word;
+  }
+  return "";
 }
 
 }  // namespace
@@ -149,7 +168,23 @@ wire::agent::Facts host_facts(const Root& root) {
   facts.set_address(own_address());
   facts.set_agent_version(kProgramVersion);
   facts.set_root(root.path);
+  facts.set_glibc(glibc_version());
+  facts.set_gpu_driver(gpu_driver());
   return facts;
+}
+
+UniqueFd listen_at(in_addr address, std::uint32_t port) {
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = 1;  // as the engine does: connections in TIME_WAIT do not hold a port
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_port = htons(static_cast<std::uint16_t>(port));
+  name.sin_addr = address;
+  const bool listens =
+      ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0 &&
+      ::listen(fd.get(), kListenBacklog) == 0;
+  return listens ? std::move(fd) : UniqueFd();
 }
 
 Result<wire::agent::PortsReply> check_ports(const wire::agent::PortsRequest& request) {
@@ -165,7 +200,7 @@ Result<wire::agent::PortsReply> check_ports(const wire::agent::PortsRequest& req
   for (std::uint32_t port = request.first(); port < request.first() + request.count(); ++port) {
     auto* entry = reply.add_ports();
     entry->set_port(port);
-    entry->set_free(can_listen(address, port));
+    entry->set_free(static_cast<bool>(listen_at(address, port)));
     if (!entry->free() && errno == EADDRNOTAVAIL) {
       return Error{Errc::kUsage, request.address() + " is not an address of this node", ""};
     }

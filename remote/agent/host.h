@@ -1,6 +1,8 @@
 // What the machine is, and which of its ports are free.
 #pragma once
 
+#include <netinet/in.h>
+
 #include "proto/agent.pb.h"
 #include "remote/agent/root.h"
 
@@ -11,5 +13,8 @@ wire::agent::Facts host_facts(const Root& root);
 constexpr std::uint32_t kPortsMax = 1024;  // a request
 // A port is free when it can be bound and listened on at the address (IPv4, dotted).
 Result<wire::agent::PortsReply> check_ports(const wire::agent::PortsRequest& request);
+
+// Nothing when it cannot; errno says why.
+UniqueFd listen_at(in_addr address, std::uint32_t port);
 
 }  // namespace paddle::agent

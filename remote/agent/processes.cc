@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
+#include <set>
 
 #include "remote/agent/log_file.h"
 #include "remote/agent/record.h"
@@ -25,6 +26,8 @@ constexpr Duration kTeardownGrace = std::chrono::seconds(5);
 constexpr std::size_t kStatusBytesMax = 64U << 10U;
 constexpr const char* kMadeMark = ".paddlectl-made";  // bootstrap leaves it in folders above root
 constexpr int kFoldersAboveMax = 16;
+constexpr int kLeftoversNamedMax = 16;
+constexpr std::size_t kNameBytesMax = 4096;
 
 // In the forked child: only async-signal-safe calls.
 [[noreturn]] void become_supervisor(const char* root, const char* label, int spec_fd,
@@ -195,6 +198,30 @@ Status stop_processes(const Root& root, const wire::agent::StopRequest& request)
   if (request.ask()) return {};
   std::size_t ended = 0;
   return end_records(root, records, grace, ended);
+}
+
+Result<wire::agent::LeftoversReply> find_leftovers(const Root& root) {
+  PADDLE_TRY(std::vector<Record> records, read_records(root, ""));
+  PADDLE_TRY(const std::vector<std::string> jobs, names_in(root, "jobs"));
+  std::erase_if(records, [](const Record& record) { return !supervisor_alive(record); });
+  wire::agent::LeftoversReply reply;
+  reply.set_ended_jobs(static_cast<std::uint32_t>(std::ranges::count_if(jobs, [&](const auto& job) {
+    return std::ranges::none_of(records, [&](const Record& r) { return r.spec.job() == job; });
+  })));
+  const std::string agents = root.path + "/bin/paddlectl-agent-";
+  std::set<pid_t> known;
+  for (const ProcStat& process : members_of(root, records)) known.insert(process.pid);
+  for (const ProcStat& process : supervisors_of(records)) known.insert(process.pid);
+  for (const ProcStat& process : processes_below(root)) {
+    // Another paddlectl's agent ends with its channel, and a supervisor just started has no record.
+    if (known.contains(process.pid) || link_of(process.pid, "exe").starts_with(agents)) continue;
+    reply.set_process_count(reply.process_count() + 1);
+    if (reply.processes_size() >= kLeftoversNamedMax) continue;
+    auto name = read_file("/proc/" + std::to_string(process.pid) + "/comm", kNameBytesMax);
+    if (name && name->ends_with('\n')) name->pop_back();
+    reply.add_processes("pid " + std::to_string(process.pid) + " (" + (name ? *name : "?") + ")");
+  }
+  return reply;
 }
 
 Result<wire::agent::TeardownReply> teardown(const Root& root, bool keep_data) {

@@ -20,6 +20,10 @@ constexpr Duration kGraceMax = std::chrono::minutes(10);
 // empty: all of the job. Returns when none is left; kResource when one cannot be ended.
 Status stop_processes(const Root& root, const wire::agent::StopRequest& request);
 
+// Processes of ours without a job that runs (neither agents nor supervisors), and folders of such
+// jobs.
+Result<wire::agent::LeftoversReply> find_leftovers(const Root& root);
+
 // Ends every process, then removes root (keep_data: all but jobs/*/output).
 Result<wire::agent::TeardownReply> teardown(const Root& root, bool keep_data);
 

@@ -91,6 +91,23 @@ Status Session::handle(AgentKind kind, const Frame& request) {
       PADDLE_TRY(const auto reply, copy_files(root_, copy));
       return send_head(kind, reply);
     }
+    case AGENT_LEFTOVERS: {
+      PADDLE_TRY(const auto reply, find_leftovers(root_));
+      return send_head(kind, reply);
+    }
+    case AGENT_LISTEN: {
+      PADDLE_TRY(const auto target, parse<ProbeTarget>(request));
+      PADDLE_TRY_STATUS(probe_listener_.start(target, request.tail));
+      return send_empty(kind);
+    }
+    case AGENT_LISTEN_END:
+      probe_listener_.stop();
+      return send_empty(kind);
+    case AGENT_PROBE: {
+      PADDLE_TRY(const auto target, parse<ProbeTarget>(request));
+      PADDLE_TRY(const auto reply, probe(target, request.tail));
+      return send_head(kind, reply);
+    }
     default:
       return Error{Errc::kVersion, "this agent does not know request " + std::to_string(kind),
                    "use the same paddlectl release everywhere"};

@@ -20,7 +20,10 @@ struct FakeNode {
   std::map<std::string, std::vector<LogTime>> times;   // of logs, by path
   std::map<std::string, std::uint64_t> first_offsets;  // likewise; what is before was rotated away
   std::string os = "Debian GNU/Linux 12";
-  NodeUsage usage{.unix_ms = 1'000'000};
+  NodeUsage usage{.unix_ms = 1'000'000, .memory_available_bytes = 4'000'000'000};
+  Leftovers left;
+  std::map<std::string, ProbeResult> probes;  // by address:port; others are reached
+  std::vector<std::string> probed;            // address:port, as asked
   std::vector<ProcessStatus> processes;
   std::map<std::string, ProcessSpec> specs;  // by process name
   std::map<std::uint16_t, std::string> taken_ports;
@@ -118,6 +121,28 @@ class FakeAgentClient final : public AgentClient {
                        taken == fake_.taken_ports.end() ? "" : taken->second});
     }
     return ports;
+  }
+
+  Result<Leftovers> leftovers() override { return fake_.left; }
+  Status listen_for_probes(const std::string&, std::uint16_t port, const Secret&) override {
+    const std::lock_guard lock(fake_.mutex);
+    fake_.taken_ports[port] = "the check itself";
+    return {};
+  }
+  Status stop_listening() override {
+    const std::lock_guard lock(fake_.mutex);
+    std::erase_if(fake_.taken_ports,
+                  [](const auto& port) { return port.second == "the check itself"; });
+    return {};
+  }
+  Result<ProbeResult> probe(const std::string& address, std::uint16_t port,
+                            const Secret&) override {
+    const std::lock_guard lock(fake_.mutex);
+    const std::string target = address + ":" + std::to_string(port);
+    fake_.probed.push_back(target);
+    const auto scripted = fake_.probes.find(target);
+    if (scripted != fake_.probes.end()) return scripted->second;
+    return ProbeResult{ProbeOutcome::kReached, "", std::chrono::microseconds(150), 1'000'000'000};
   }
 
   Status start(const ProcessSpec& process) override {

@@ -135,6 +135,36 @@ class CommandsTest : public testing::Test {
   std::ostringstream out_, err_;
 };
 
+TEST_F(CommandsTest, CheckTriesEveryPairAndExitsWithTheGravestFault) {
+  EXPECT_EQ(run({"check", "--cluster", "c.toml"}), 0) << err_.str();
+  EXPECT_TRUE(out_has("1 of 1")) << out_.str();
+  EXPECT_EQ(nodes_[0].probed, std::vector<std::string>{"127.0.0.1:7166"});
+  EXPECT_EQ(nodes_[1].probed, std::vector<std::string>{"127.0.0.1:7164"});
+  EXPECT_TRUE(nodes_[0].taken_ports.empty()) << "nobody listens any more";
+
+  nodes_[0].probes["127.0.0.1:7166"] = {remote::ProbeOutcome::kNoProof, "closed by peer", {}, 0};
+  EXPECT_EQ(run({"doctor", "--cluster", "c.toml"}), 4);
+  EXPECT_TRUE(
+      out_has("! node n-1: 127.0.0.1:7166 is answered by somebody else: no proof "
+              "(from n-0: closed by peer)\n  next: "))
+      << out_.str();
+  nodes_[0].taken_ports[7164] = "pid 1 (nginx)";
+  nodes_[0].probed = nodes_[1].probed = {};
+  EXPECT_EQ(run({"check", "--cluster", "c.toml"}), 7);
+  EXPECT_TRUE(out_has("! 7164-7165 taken")) << out_.str();
+  EXPECT_TRUE(nodes_[1].probed.empty()) << "a stranger is not called";
+  EXPECT_EQ(nodes_[0].probed.size(), 1U);
+
+  nodes_[0].taken_ports.clear();
+  nodes_[0].unreachable = true;
+  EXPECT_EQ(run({"check", "--cluster", "c.toml"}), 4);
+  EXPECT_TRUE(out_has("! FAILED")) << out_.str();
+  EXPECT_TRUE(out_has("! node n-0: no route\n  next: plug it in\n")) << out_.str();
+  EXPECT_TRUE(out_has("n-1   127.0.0.1")) << out_.str();
+  EXPECT_EQ(run({"check", "--cluster", "c.toml", "--on", "n-1"}), 0);
+  EXPECT_FALSE(out_has("n-0"));
+}
+
 // The engine alone knows where blocks lie; here a script stands for it.
 TEST_F(CommandsTest, PlanAsksTheEngineAndStartsNothing) {
   write("paddle", "#!/bin/sh\nprintf '%s\\n' \"$@\"\n");

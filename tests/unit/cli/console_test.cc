@@ -77,6 +77,14 @@ TEST(JsonReader, ReadsOneFlatObjectOfAnything) {
             "\xef\xbf\xbdx");
 }
 
+TEST(Table, ShowsAFaultInRedWhereThereIsColour) {
+  Table table{{{"node", ""}, {"disk", "", 0, true}}, {}};
+  table.rows = {{text_cell("a"), text_cell("1 MB")}};
+  table.rows[0][1].fault = true;
+  EXPECT_EQ(to_text(table, 0, false), "node  disk\na     1 MB\n");
+  EXPECT_EQ(to_text(table, 0, true), "\x1b[1mnode  disk\x1b[0m\na     \x1b[31m1 MB\x1b[0m\n");
+}
+
 TEST(Table, LosesItsLeastImportantColumnsOnANarrowTerminal) {
   Table table{{{"node", ""}, {"pid", "", 2, true}, {"cost", "", 1, true}, {"state", ""}}, {}};
   table.rows.push_back({text_cell("n-1\x1b[31m"), number_cell(std::uint64_t{7}),

@@ -1,0 +1,96 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "cli/cluster_session.h"
+#include "cli/commands/commands.h"
+#include "cli/current_cluster.h"
+#include "cli/node_check.h"
+#include "cli/node_selection.h"
+
+namespace paddle::cli {
+namespace {
+
+Status look_at_node(Context& context, const ClusterSpec& cluster, Member& member,
+                    std::size_t ordinal, NodeFindings& found) {
+  const ClusterNode& node = cluster.nodes[member.node];
+  PADDLE_TRY(found.facts, member.client->facts());
+  if (found.address.empty()) found.address = found.facts.address;
+  const std::int64_t asked = context.unix_ms ? context.unix_ms() : 0;
+  PADDLE_TRY(const remote::NodeStatus status, member.client->status(""));
+  const std::int64_t theirs = status.node.unix_ms;
+  if (context.unix_ms) found.clock_offset_ms = {theirs - context.unix_ms(), theirs - asked};
+  found.memory_available_bytes = status.node.memory_available_bytes;
+  PADDLE_TRY(found.leftovers, member.client->leftovers());
+  if (!node.runs_pserver) return {};
+  auto ports = look_at_ports(cluster, member, found.address, ordinal);
+  if (ports) {
+    found.ports = *std::move(ports);
+  } else {
+    found.ports_error = std::move(ports).error();
+  }
+  return {};
+}
+
+// The nodes that may take part, with a port where nothing of anybody is in the way.
+std::vector<LinkEnd> link_ends(const CheckedCluster& checked) {
+  std::vector<LinkEnd> ends;
+  for (std::size_t at = 0; at < checked.nodes.size(); ++at) {
+    const NodeFindings& found = checked.findings[at];
+    if (found.error) continue;
+    const bool listens = found.ports && found.ports->first_is_free;
+    ends.push_back({at, found.address, listens ? found.ports->first : std::uint16_t{0}});
+  }
+  return ends;
+}
+
+void show(Context& context, const CheckedCluster& checked, const std::vector<Fault>& faults) {
+  if (context.console.json()) return context.console.raw(check_json(checked, faults) + "\n");
+  context.console.table(check_table(checked, faults));
+  for (const Fault& fault : faults) {
+    context.console.result("! " + fault.error.message);
+    context.console.result("  next: " + fault.error.hint);
+  }
+}
+
+}  // namespace
+
+Status run_check(Context& context, const CommandOptions& options) {
+  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
+  PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
+  context.console.note(
+      fmt::format("cluster '{}': {}", cluster.name, counted(nodes.size(), "node")));
+  ClusterSession session = ClusterSession::open(context, cluster, nodes);
+  CheckedCluster checked{cluster, nodes, std::vector<NodeFindings>(nodes.size()), {}};
+  const std::vector<std::size_t> ordinals = pserver_ordinals(cluster);
+  std::vector<Member>& members = session.members();
+  for (std::size_t at = 0; at < nodes.size(); ++at)
+    checked.findings[at].address = cluster.nodes[nodes[at]].address;
+  (void)session.each([&](Member& member) {
+    const auto at = static_cast<std::size_t>(&member - members.data());
+    return look_at_node(context, cluster, member, ordinals[member.node], checked.findings[at]);
+  });
+  for (std::size_t at = 0; at < nodes.size(); ++at) checked.findings[at].error = members[at].error;
+  PADDLE_TRY(checked.links, check_links(context, session, link_ends(checked)));
+
+  const std::vector<Fault> faults = find_faults(checked);
+  show(context, checked, faults);
+  Error error{Errc::kFailed, "", "each fault's next step is told with it; then check again"};
+  for (const Fault& fault : faults) error.code = std::max(error.code, fault.error.code);
+  for (const Error& one : checked.links.errors) {
+    error.code = std::max(error.code, one.code);
+    error.message += one.message + "\n";
+  }
+  if (faults.empty() && checked.links.errors.empty()) {
+    context.console.note(counted(nodes.size(), "node") + " as a job wants them");
+    return {};
+  }
+  std::vector<std::size_t> bad;
+  for (const Fault& fault : faults) bad.push_back(fault.node);
+  bad.erase(std::ranges::unique(bad).begin(), bad.end());
+  error.message += fmt::format("{} on {} of {} nodes", counted(faults.size(), "fault"), bad.size(),
+                               nodes.size());
+  return error;
+}
+
+}  // namespace paddle::cli
