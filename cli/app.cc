@@ -27,6 +27,7 @@ constexpr const char* kExitCodes =
     "6 data, 7 resource (port, disk, memory), 75 stopped and can go on, 130 interrupted.";
 constexpr const char* kCheckAlias = "doctor";
 constexpr std::uint32_t kProcessesMax = 4096;
+constexpr std::uint32_t kRestartsMax = 1000;
 constexpr std::uint32_t kTailLinesMax = 1000000;
 constexpr std::uint32_t kTimeoutSecondsMax = 7 * 24 * 3600;
 
@@ -144,9 +145,19 @@ void add_options(CLI::App& app, const std::string& name, CommandOptions& options
   if (name == "train") {
     app.add_option("--name", options.job, "the job's name; default: <workspace>-<UTC time>");
     app.add_flag("--dry-run", options.dry_run, "the same as paddlectl plan; starts nothing");
+    app.add_option("--env", options.environment,
+                   "KEY=VALUE for every process of the job (repeatable)")
+        ->allow_extra_args(false);
+    app.add_option(
+           "--restarts", options.restarts,
+           "start a process that fails again, up to so many times, and the job with it from "
+           "its last snapshot; default: 0")
+        ->check(whole_number(0, kRestartsMax));
     app.add_flag("--resume", options.resume,
                  "go on with a job from its last snapshot: the latest, or the one of --name");
     app.add_flag("--detach", options.detach, "return when the trainers run");
+  } else if (name == "rm") {
+    app.add_option("jobs", options.jobs, "jobs that have ended");
   } else if (name == "report") {
     app.add_option("job", options.job, "the job; default: the latest");
   } else if (name != "up" && name != "teardown" && name != "plan" && name != "trust" &&
@@ -181,6 +192,9 @@ void add_options(CLI::App& app, const std::string& name, CommandOptions& options
   }
   if (name == "stop") {
     app.add_flag("--now", options.now, "end its processes at once, without a snapshot");
+  }
+  if (name == "restart") {
+    app.add_option("process", options.process, "one process, like trainer-2; default: all");
   }
   if (name == "teardown")
     app.add_flag("--keep-data", options.keep_data, "keep the jobs' snapshots on the nodes");

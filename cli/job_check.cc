@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/engine_program.h"
+#include "cli/json.h"
 
 namespace paddle::cli {
 namespace {
@@ -35,6 +36,29 @@ Error name_prepare_script(Error error, const std::string& workspace, const std::
   return error;
 }
 
+// Of trainers that are the user's own no more is known than who runs where.
+std::string describe_processes(const Context& context, const ClusterSpec& cluster,
+                               const Placement& placement, const Workspace& workspace,
+                               const std::vector<std::string>& pservers) {
+  std::vector<std::string> objects;
+  std::string text;
+  const auto add = [&](const std::string& role, std::size_t node, const std::string& what) {
+    const std::string& name = cluster.nodes[node].spec.name;
+    text += fmt::format("{:<14}{:<20}{}\n", role, name, what);
+    objects.push_back(json_object(
+        {{"role", json_string(role)}, {"node", json_string(name)}, {"runs", json_string(what)}}));
+  };
+  for (std::size_t i = 0; i < pservers.size(); ++i) {
+    add(fmt::format("pserver-{}", i), placement.pservers[i], pservers[i]);
+  }
+  for (std::size_t i = 0; i < placement.trainers.size(); ++i) {
+    add(fmt::format("trainer-{}", i), placement.trainers[i],
+        fmt::format("{}", fmt::join(workspace.command, " ")));
+  }
+  if (!context.console.json()) return text;
+  return fmt::format("[{}]\n", fmt::join(objects, ", "));
+}
+
 }  // namespace
 
 Result<Workspace> check_job(Context& context, const CommandOptions& options,
@@ -47,7 +71,7 @@ Result<Workspace> check_job(Context& context, const CommandOptions& options,
   auto workspace =
       scan_workspace(path, *config, static_cast<std::uint32_t>(placement.trainers.size()));
   if (!workspace) return name_prepare_script(workspace.error(), options.workspace, path);
-  note_idle_trainers(context, *workspace);
+  if (!config->data.train.empty()) note_idle_trainers(context, *workspace);
   return workspace;
 }
 
@@ -65,6 +89,9 @@ Result<std::string> describe_placement(Context& context, const CommandOptions& o
     pservers.push_back(host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port)
                                                            : fmt::format("[{}]:{}", host, port));
     names.push_back(node.spec.name);
+  }
+  if (!workspace.has_network) {
+    return describe_processes(context, cluster, placement, workspace, pservers);
   }
   std::vector<std::string> arguments{
       "plan",

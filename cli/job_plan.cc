@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "cli/metrics_line.h"
+#include "cli/trainer_environment.h"
 #include "engine/base/rng.h"
 
 namespace paddle::cli {
@@ -54,6 +55,7 @@ struct Planner {
   const JobRequest& request;
   const Placement& placement;
   const std::vector<std::string>& addresses;
+  const Workspace& workspace;
 
   std::string key_flag() const {
     return fmt::format("--key_file={{root}}/{}/key", job_folder(request.job));
@@ -67,7 +69,10 @@ struct Planner {
     spec.program = request.engine;
     spec.directory = job_folder(request.job) + "/workspace";
     spec.log = node_folder(request.job, node) + "/" + log;
-    spec.environment = cluster.nodes[node].environment;
+    spec.environment = request.environment;
+    std::map<std::string, std::string> of_node = cluster.nodes[node].environment;
+    spec.environment.merge(of_node);  // what the command line says goes before
+    spec.restarts = request.restarts;
     return spec;
   }
 
@@ -94,8 +99,10 @@ struct Planner {
           fmt::format("--ports_num_for_sparse={}", cluster.ports_num_for_sparse),
           fmt::format("--num_gradient_servers={}", placement.trainers.size()),
           fmt::format("--metrics={{root}}/{}", metrics_path(server.spec.log)),
+          "--epoch={life}",
           job_tag(request.job),
           key_flag()};
+      if (request.restarts > 0) server.spec.arguments.emplace_back("--lost_trainer_ends_job");
       plan.pservers.push_back(std::move(server));
     }
     return {};
@@ -113,7 +120,11 @@ struct Planner {
                                        gpus.begin() + static_cast<std::ptrdiff_t>(end), ","));
   }
 
-  void add_trainers(JobPlan& plan) const {
+  Status add_trainers(JobPlan& plan) const {
+    std::vector<std::string> own_endpoints;
+    if (!workspace.command.empty()) {
+      PADDLE_TRY(own_endpoints, trainer_endpoints(plan));
+    }
     std::vector<std::string> endpoints;
     for (const PlannedProcess& server : plan.pservers) {
       endpoints.push_back(fmt::format("{}:{}", bracketed(server.address), server.port));
@@ -140,19 +151,48 @@ struct Planner {
           fmt::format("--ports_num_for_sparse={}", cluster.ports_num_for_sparse),
           fmt::format("--save_dir={{root}}/{}/output", job_folder(request.job)),
           fmt::format("--metrics={{root}}/{}", trainer.metrics),
-          "--incarnation=1",
+          "--incarnation={life}",
+          request.resume ? "--resume" : "--resume={again}",
           job_tag(request.job),
           key_flag()};
-      if (request.resume) trainer.spec.arguments.emplace_back("--resume");
       for (const std::string& item : request.overrides)
         trainer.spec.arguments.push_back("--set=" + item);
+      if (!workspace.command.empty()) {
+        run_own_program(trainer, {i, workspace.trainer_count, "{root}/" + request.engine, endpoints,
+                                  own_endpoints});
+      }
       plan.trainers.push_back(std::move(trainer));
     }
+    return {};
+  }
+
+  // Where a user's own trainers may listen: after the pservers' blocks of ports.
+  Result<std::vector<std::string>> trainer_endpoints(const JobPlan& plan) const {
+    std::map<std::string, std::size_t> pservers;
+    std::map<std::string, std::size_t> trainers;
+    for (const PlannedProcess& server : plan.pservers) ++pservers[server.address];
+    std::vector<std::string> endpoints;
+    for (const std::size_t node : placement.trainers) {
+      const std::string& address = addresses[node];
+      PADDLE_TRY(const std::uint16_t first,
+                 block_port(cluster, cluster.nodes[node], pservers[address]));
+      endpoints.push_back(fmt::format("{}:{}", bracketed(address), first + trainers[address]++));
+    }
+    return endpoints;
+  }
+
+  // What job.toml's [trainer] command runs instead, told all of that by its environment.
+  void run_own_program(PlannedProcess& trainer, const OwnTrainer& own) const {
+    remote::ProcessSpec& spec = trainer.spec;
+    spec.environment.merge(trainer_environment(spec.arguments, own));
+    spec.program = "";
+    spec.arguments = workspace.command;
+    spec.any_exit = true;
   }
 
   // Each node gets the shared files and the shares of its own trainers; trainer 0's also the test
   // set.
-  void add_files(JobPlan& plan, const Workspace& workspace) const {
+  void add_files(JobPlan& plan) const {
     for (const std::size_t node : placement.nodes) {
       std::set<std::string> files(workspace.shared.begin(), workspace.shared.end());
       for (std::size_t i = 0; i < placement.trainers.size(); ++i) {
@@ -226,12 +266,12 @@ Result<JobPlan> plan_job(const ClusterSpec& cluster, const JobRequest& request,
   PADDLE_TRY_STATUS(check_job_name(request.job));
   PADDLE_CHECK(addresses.size() == cluster.nodes.size());
   PADDLE_CHECK(workspace.shares.size() == placement.trainers.size());
-  const Planner planner{cluster, request, placement, addresses};
+  const Planner planner{cluster, request, placement, addresses, workspace};
   JobPlan plan;
   plan.job = request.job;
   PADDLE_TRY_STATUS(planner.add_pservers(plan));
-  planner.add_trainers(plan);
-  planner.add_files(plan, workspace);
+  PADDLE_TRY_STATUS(planner.add_trainers(plan));
+  planner.add_files(plan);
   return plan;
 }
 

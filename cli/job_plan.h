@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct JobRequest {
   std::vector<std::string> overrides;  // --set
   bool resume = false;                 // trainers go on from the newest snapshot
   std::size_t first_block = 0;         // blocks of ports of every address that others have
+  std::uint32_t restarts = 0;          // of a process that failed, and of all it takes with it
+  std::map<std::string, std::string> environment = {};  // --env
 };
 
 struct Placement {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <functional>
 #include <mutex>
 
 #include <fmt/format.h>
@@ -50,10 +52,13 @@ Status wait_ready(Context& context, ClusterSession& session, const PlannedProces
   }
 }
 
-Status start_all(ClusterSession& session, const std::vector<PlannedProcess>& processes) {
+using Start = std::function<Status(remote::AgentClient&, const remote::ProcessSpec&)>;
+
+Status start_all(ClusterSession& session, const std::vector<PlannedProcess>& processes,
+                 const Start& start) {
   return session.each([&](Member& member) -> Status {
     for (const PlannedProcess& process : processes) {
-      if (process.node == member.node) PADDLE_TRY_STATUS(member.client->start(process.spec));
+      if (process.node == member.node) PADDLE_TRY_STATUS(start(*member.client, process.spec));
     }
     return {};
   });
@@ -108,28 +113,65 @@ Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
     return member.client->write_secret(plan.job, secret);
   });
   if (const Status kept = source.save(); !kept) context.console.note(kept.error().message);
+  if (!pushed && context.interrupted()) {
+    return Error{Errc::kInterrupted,
+                 "interrupted: nothing was started; what arrived stays for the next push", ""};
+  }
   if (!pushed) return pushed;
   context.console.note(fmt::format("pushed {} to {}{}", counted(files, "file"),
                                    counted(session.members().size(), "node"), meter.summary()));
   return {};
 }
 
-Status start_job(Context& context, ClusterSession& session, const JobPlan& plan) {
+namespace {
+
+Status start_in_order(Context& context, ClusterSession& session, const JobPlan& plan,
+                      const Start& start) {
   std::vector<LogReader> logs;
   for (const PlannedProcess& server : plan.pservers) {
     logs.emplace_back(server.spec.log);
     // What an earlier run of the job wrote says nothing about this one; most often there is none.
     (void)logs.back().tail(*session.find_node(server.node)->client, 0);
   }
-  PADDLE_TRY_STATUS(start_all(session, plan.pservers));
+  PADDLE_TRY_STATUS(start_all(session, plan.pservers, start));
   const auto deadline = context.clock.now() + kReadyDeadline;
   for (std::size_t i = 0; i < logs.size(); ++i) {
     PADDLE_TRY_STATUS(wait_ready(context, session, plan.pservers[i], logs[i], deadline));
   }
   context.console.note(counted(plan.pservers.size(), "pserver") + " ready");
-  PADDLE_TRY_STATUS(start_all(session, plan.trainers));
+  PADDLE_TRY_STATUS(start_all(session, plan.trainers, start));
   context.console.note(counted(plan.trainers.size(), "trainer") + " running");
   return {};
+}
+
+}  // namespace
+
+Status start_job(Context& context, ClusterSession& session, const JobPlan& plan) {
+  return start_in_order(context, session, plan,
+                        [](remote::AgentClient& client, const remote::ProcessSpec& spec) {
+                          return client.start(spec);
+                        });
+}
+
+Status restart_job(Context& context, ClusterSession& session, const std::string& job) {
+  JobPlan plan;
+  plan.job = job;
+  for (const ProcessOnNode& process : session.processes(job)) {
+    PlannedProcess planned;
+    planned.node = session.members()[process.member].node;
+    planned.pserver = is_pserver(process.status);
+    planned.spec.job = job;
+    planned.spec.name = process.status.name;
+    planned.spec.log = process.status.log;
+    const std::string number = planned.spec.name.substr(planned.spec.name.rfind('-') + 1);
+    planned.index = static_cast<std::uint32_t>(std::strtoul(number.c_str(), nullptr, 10));
+    (planned.pserver ? plan.pservers : plan.trainers).push_back(std::move(planned));
+  }
+  PADDLE_TRY_STATUS(session.all_well());
+  return start_in_order(context, session, plan,
+                        [](remote::AgentClient& client, const remote::ProcessSpec& spec) {
+                          return client.restart(spec.job, {spec.name});
+                        });
 }
 
 }  // namespace paddle::cli

@@ -18,5 +18,7 @@ Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
 // Starts pservers, waits for their READY lines, starts trainers. After an error some may be
 // running: stop_job of job_stop.h.
 Status start_job(Context& context, ClusterSession& session, const JobPlan& plan);
+// The same with the processes of a job that has ended, as they were.
+Status restart_job(Context& context, ClusterSession& session, const std::string& job);
 
 }  // namespace paddle::cli

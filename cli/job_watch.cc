@@ -96,7 +96,7 @@ std::string describe_state(const remote::ProcessStatus& status) {
   if (status.stopped) return "stopped";
   switch (status.state) {
     case remote::ProcessState::kRunning:
-      return "running";
+      return status.life < 2 ? "running" : fmt::format("running (start {})", status.life);
     case remote::ProcessState::kExited:
       return status.exit_code == 0 ? "done" : fmt::format("exited with code {}", status.exit_code);
     case remote::ProcessState::kKilled: {

@@ -10,7 +10,10 @@ constexpr double kSecondsToJudge = 0.5;  // before that a rate says nothing
 }  // namespace
 
 remote::PushProgress PushMeter::progress() {
-  return [this](std::uint64_t planned, std::uint64_t arrived) { add(planned, arrived); };
+  return [this](std::uint64_t planned, std::uint64_t arrived) {
+    add(planned, arrived);
+    return !context_.interrupted();
+  };
 }
 
 void PushMeter::add(std::uint64_t planned, std::uint64_t arrived) {

@@ -13,7 +13,7 @@ class PushMeter {
  public:
   explicit PushMeter(Context& context) : context_(context), begin_(context.clock.now()) {}
 
-  // Shows "pushing: 1.2 GiB of 3.1 GiB, 310 MiB/s, 6 s left".
+  // Ctrl-C breaks the push off. Shows "pushing: 1.2 GiB of 3.1 GiB, 310 MiB/s, 6 s left".
   remote::PushProgress progress();
   // ", 20.0 MiB at 110 MiB/s"; empty when nothing moved.
   std::string summary() const;

@@ -146,6 +146,9 @@ Result<Workspace> scan_workspace(const std::string& path, const config::JobConfi
   workspace.path = absolute.string();
   workspace.name = absolute.filename().string();
   workspace.mounted = job.data.train.starts_with('/');
+  workspace.command = job.command;
+  workspace.trainer_count = job.train.trainer_count;
+  workspace.has_network = job.has_network();
   std::set<std::string> data;
   for (std::uint32_t trainer = 0; trainer < trainers; ++trainer) {
     PADDLE_TRY(auto share, share_of(workspace, job.data, job.data.train, trainer, trainers,

@@ -22,8 +22,11 @@ struct Workspace {
   std::map<std::string, std::string> links;      // symbolic links and their targets: every node
   std::vector<std::string> test;                 // the node of trainer 0
   std::vector<std::vector<std::string>> shares;  // by trainer
-  bool mounted = false;        // [data] train is an absolute path, which every node has
-  bool records_split = false;  // every share is all files, split by records
+  bool mounted = false;              // [data] train is an absolute path, which every node has
+  bool records_split = false;        // every share is all files, split by records
+  std::vector<std::string> command;  // of trainers; none: the engine's
+  std::uint32_t trainer_count = 1;   // threads of a trainer
+  bool has_network = true;           // the engine can tell where its parameters would lie
 };
 
 // kUsage when the folder has no job.toml.

@@ -65,7 +65,11 @@ void FlagSet::boolean(std::string name, std::string help, bool& target) {
 void FlagSet::repeated(std::string name, std::string help, std::vector<std::string>& target) {
   flags_.push_back(
       {std::move(name), std::move(help), "", false, [&target](const std::string& value) -> Status {
-         target.push_back(value);
+         for (std::size_t begin = 0; begin <= value.size();) {
+           const std::size_t end = std::min(value.find('\n', begin), value.size());
+           target.push_back(value.substr(begin, end - begin));
+           begin = end + 1;
+         }
          return {};
        }});
 }

@@ -22,6 +22,7 @@ class FlagSet {
               std::uint32_t max);
   void number(std::string name, std::string help, std::uint64_t& target);
   void boolean(std::string name, std::string help, bool& target);
+  // Each value may hold several lines, a value each: an environment variable comes once.
   void repeated(std::string name, std::string help, std::vector<std::string>& target);
 
   bool has(std::string_view name) const { return find(name) != nullptr; }

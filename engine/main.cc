@@ -158,6 +158,7 @@ int pserver_command(const std::vector<std::string>& arguments) {
   flags.number("epoch", "number of this server's life, rising", options.epoch);
   flags.number("first_trainer_within", "seconds until one must have come; 0: it waits for ever",
                options.first_trainer_within, 0, kCountMax);
+  flags.boolean("lost_trainer_ends_job", "in asynchronous jobs too", options.lost_trainer_ends_job);
   flags.text("metrics", "file of one JSON object a port every 10 seconds", options.metrics);
   flags.text("rank_from", kRankFromHelp, rank_from);
   flags.text("pservers", "with --rank_from: HOST[:PORT],... by rank, this one's among them",

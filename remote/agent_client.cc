@@ -32,6 +32,8 @@ wire::agent::ProcessSpec to_wire(const remote::ProcessSpec& process) {
   spec.mutable_environment()->insert(process.environment.begin(), process.environment.end());
   spec.set_directory(process.directory);
   spec.set_log(process.log);
+  spec.set_restarts(process.restarts);
+  spec.set_any_exit(process.any_exit);
   return spec;
 }
 
@@ -58,6 +60,7 @@ remote::ProcessStatus from_wire(const wire::agent::ProcessStatus& from) {
   status.exit_code = from.exit_code();
   status.signal = from.signal();
   status.started_unix_ms = from.started_unix_ms();
+  status.life = from.life();
   status.ended_unix_ms = from.ended_unix_ms();
   status.stopped = from.stopped();
   status.arguments.assign(from.arguments().begin(), from.arguments().end());
@@ -132,6 +135,7 @@ class FramedAgentClient final : public AgentClient {
   Status stop(const std::string& job, const std::vector<std::string>& names,
               Duration grace) override;
   Status ask_to_stop(const std::string& job, const std::vector<std::string>& names) override;
+  Status restart(const std::string& job, const std::vector<std::string>& names) override;
   Result<LogChunk> read_log(const std::string& path, std::uint64_t offset, std::uint32_t max_bytes,
                             std::int64_t since_unix_ms) override;
   Result<CommandEnd> run(const CommandSpec& command, const CommandOutput& output,
@@ -265,6 +269,13 @@ Status FramedAgentClient::stop(const std::string& job, const std::vector<std::st
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(grace).count();
   request.set_grace_ms(static_cast<std::uint64_t>(std::max<long long>(ms, 0)));
   return exchange_.order(AGENT_STOP, request, {}, grace + kStopDeadline);
+}
+
+Status FramedAgentClient::restart(const std::string& job, const std::vector<std::string>& names) {
+  RestartRequest request;
+  request.set_job(job);
+  for (const auto& name : names) request.add_names(name);
+  return exchange_.order(AGENT_RESTART, request, {}, kCallDeadline);
 }
 
 Status FramedAgentClient::ask_to_stop(const std::string& job,

@@ -43,19 +43,25 @@ struct PushStats {
   std::uint64_t bytes = 0, bytes_sent = 0;  // of content
   std::uint64_t bytes_on_wire = 0;          // of bytes_sent, compressed
 };
-// More content that has to move, and content that has arrived, since the last call.
-using PushProgress = std::function<void(std::uint64_t planned, std::uint64_t arrived)>;
+// More content that has to move, and content that has arrived, since the last call. false breaks
+// the push off.
+using PushProgress = std::function<bool(std::uint64_t planned, std::uint64_t arrived)>;
 class PushSource;
 
 // A process under its own supervisor, which outlives paddlectl and the agent.
 struct ProcessSpec {
   std::string job;
-  std::string name;                    // "pserver-0", "trainer-3"; unique in the job on this node
-  std::string program;                 // below root, e.g. "bin/paddle-<hash>"
-  std::vector<std::string> arguments;  // "{root}" is replaced by the absolute root
-  std::map<std::string, std::string> environment;  // added to the node's PATH, HOME, USER, LANG
+  std::string name;     // "pserver-0", "trainer-3"; unique in the job on this node
+  std::string program;  // below root, e.g. "bin/paddle-<hash>"; "": arguments[0], from PATH or,
+                        // with a '/', from `directory`
+  // "{root}" is replaced by the absolute root, "{life}" by 1, 2, ... and "{again}" by whether that
+  // is not 1.
+  std::vector<std::string> arguments;
+  std::map<std::string, std::string> environment;  // likewise; added to PATH, HOME, USER, LANG
   std::string directory;                           // working directory below root
   std::string log;                                 // stdout and stderr, appended, below root
+  std::uint32_t restarts = 0;  // after a failure that is not a lost peer's; 0: after none at all
+  bool any_exit = false;       // and that may be any exit code but 0 and 75
 };
 
 enum class ProcessState {
@@ -78,6 +84,7 @@ struct ProcessStatus {
   int exit_code = 0;  // kExited
   int signal = 0;     // kKilled
   std::int64_t started_unix_ms = 0, ended_unix_ms = 0;
+  std::uint32_t life = 1;              // how often it was started
   bool stopped = false;                // it ended because we asked it to
   std::optional<Usage> usage;          // of AgentClient::status
   std::vector<std::string> arguments;  // likewise
@@ -205,6 +212,9 @@ class AgentClient {
   virtual Result<ProbeResult> probe(const std::string& address, std::uint16_t port,
                                     const Secret& token) = 0;
   virtual Status start(const ProcessSpec& process) = 0;
+  // Those that have ended are started as they were; one that runs is killed and comes back by its
+  // ProcessSpec::restarts. kUsage where that is 0.
+  virtual Status restart(const std::string& job, const std::vector<std::string>& names) = 0;
   virtual Result<std::vector<ProcessStatus>> processes(const std::string& job) = 0;  // "": all jobs
   virtual Result<NodeStatus> status(const std::string& job) = 0;  // with what they use
   // SIGTERM to the process groups, SIGKILL after `grace`; returns when none is left. names empty:

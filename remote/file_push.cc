@@ -16,6 +16,11 @@ constexpr std::size_t kManifestFilesMax = 8000;  // the answer's indices are in 
 constexpr std::size_t kListPartBytes = 1U << 20U;
 constexpr std::size_t kPacksInFlight = 8;  // unacknowledged
 
+Error broken_off() {
+  return Error{Errc::kInterrupted, "the push was broken off",
+               "what arrived stays for the next one"};
+}
+
 }  // namespace
 
 Status FilePush::describe(const std::vector<PushItem>& items) {
@@ -138,7 +143,8 @@ Status FilePush::acknowledge(std::size_t down_to) {
   Status first;
   while (in_flight_.size() > down_to) {
     const auto reply = exchange_.receive(AGENT_PUT, kFrameDeadline);
-    if (reply && progress_) progress_(0, in_flight_.front());
+    const bool goes_on = !reply || !progress_ || progress_(0, in_flight_.front());
+    if (!goes_on && first) first = broken_off();
     in_flight_.erase(in_flight_.begin());
     if (!reply && first) first = reply.error();
     if (exchange_.broken()) in_flight_.clear();
@@ -157,7 +163,7 @@ Result<PushStats> FilePush::run(const std::vector<PushItem>& items) {
     if (is_chunked(files_[file]->stamp.size)) PADDLE_TRY_STATUS(tell_chunks(file));
   }
   stats_.files_sent = missing_.size();
-  if (progress_) progress_(stats_.bytes_sent, 0);
+  if (progress_ && !progress_(stats_.bytes_sent, 0)) return broken_off();
   const Status sent = send_blobs();
   // Answers to what is on its way are read even after an error: the next call must find its own.
   const Status rest = acknowledge(0);

@@ -5,7 +5,7 @@
 namespace paddle::cli {
 
 std::span<const Command> all_commands() {
-  static constexpr std::array<Command, 21> kCommands = {{
+  static constexpr std::array<Command, 23> kCommands = {{
       {"init", "write a cluster file to edit, or a workspace from a template",
        "  paddlectl init\n"
        "  paddlectl init lab.toml --hostfile hosts\n"
@@ -66,6 +66,12 @@ std::span<const Command> all_commands() {
        "  paddlectl stop\n"
        "  paddlectl stop --now --job word2vec-20260101-120000",
        run_stop},
+      {"restart", "let a job save, and start it again from there; or start one process again",
+       "  paddlectl restart\n"
+       "  paddlectl restart --job word2vec-20260101-120000 trainer-2",
+       run_restart},
+      {"rm", "remove jobs that have ended, with their snapshots, from the nodes",
+       "  paddlectl rm word2vec-20260101-120000", run_rm},
       {"teardown", "end everything of ours on every node and remove it",
        "  paddlectl teardown\n"
        "  paddlectl teardown --cluster lab.toml --keep-data",

@@ -18,8 +18,10 @@ class App;
 namespace paddle::cli {
 
 struct CommandOptions {
-  std::string cluster;  // --cluster, or up's argument; "": the current one
-  std::string job;      // --job or --name; "": the latest, or a new name
+  std::string cluster;            // --cluster, or up's argument; "": the current one
+  std::vector<std::string> jobs;  // of rm
+  std::string process;            // of restart; "": the whole job
+  std::string job;                // --job or --name; "": the latest, or a new name
   std::string workspace = ".";
   std::string output = "output";
   std::uint32_t trainers = 0;  // 0: one on each node with the role
@@ -28,6 +30,8 @@ struct CommandOptions {
   bool detach = false;
   bool dry_run = false;
   bool resume = false;
+  std::vector<std::string> environment;  // --env
+  std::uint32_t restarts = 0;
   bool follow = false;
   bool keep_data = false;
   bool now = false;           // of stop: without asking first
@@ -70,6 +74,8 @@ Status run_logs(Context& context, const CommandOptions& options);
 Status run_metrics(Context& context, const CommandOptions& options);
 Status run_report(Context& context, const CommandOptions& options);
 Status run_fetch(Context& context, const CommandOptions& options);
+Status run_restart(Context& context, const CommandOptions& options);
+Status run_rm(Context& context, const CommandOptions& options);
 Status run_stop(Context& context, const CommandOptions& options);
 Status run_teardown(Context& context, const CommandOptions& options);
 Status run_exec(Context& context, const CommandOptions& options);

@@ -20,6 +20,7 @@
 #include "cli/job_stop.h"
 #include "cli/job_watch.h"
 #include "cli/json.h"
+#include "cli/trainer_environment.h"
 
 namespace paddle::cli {
 namespace {
@@ -174,6 +175,8 @@ Status run_train(Context& context, const CommandOptions& asked) {
   request.engine = engine.remote_path;
   request.overrides = options.overrides;
   request.resume = options.resume;
+  request.restarts = options.restarts;
+  PADDLE_TRY(request.environment, parse_environment(options.environment));
   PADDLE_TRY_STATUS(check_job_name(request.job));
   PADDLE_TRY_STATUS(check_output(results_folder(context, options)));
   const auto plan_here = describe_placement(context, options, cluster, placement, workspace);

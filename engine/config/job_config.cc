@@ -31,6 +31,16 @@ TrainConfig read_train(TomlTable table) {
   return train;
 }
 
+std::vector<std::string> read_command(TomlTable trainer) {
+  std::vector<std::string> command = trainer.strings("command");
+  const bool names_none = command.empty() || command.front().empty();
+  if (trainer.has("command") && names_none) {
+    trainer.fail("command", "'command' names no program",
+                 "it is a list: the program and its arguments");
+  }
+  return command;
+}
+
 }  // namespace
 
 std::uint32_t read_count(TomlTable& table, std::string_view key, std::uint32_t otherwise,
@@ -58,9 +68,16 @@ Result<JobConfig> read_job(const std::string& path, const std::vector<std::strin
   JobConfig job;
   job.name = root.string("name", "job");
   job.seed = static_cast<std::uint64_t>(root.integer("seed", 1));
-  job.data = read_data(root.table("data"), folder_of(path));
-  job.layers = read_layers(root, job.data, folder_of(path));
-  job.evaluators = read_evaluators(root, job);
+  job.command = read_command(root.table("trainer"));
+  TomlTable data = root.table("data");
+  if (!job.command.empty() && !root.has("layer")) {
+    job.data.train = data.string("train");
+    job.data.test = data.string("test");
+  } else {
+    job.data = read_data(data, folder_of(path));
+    job.layers = read_layers(root, job.data, folder_of(path));
+    job.evaluators = read_evaluators(root, job);
+  }
   read_optimizer(root.table("optimizer"), job);
   read_strategy(root.table("strategy"), job);
   job.train = read_train(root.table("train"));

@@ -140,7 +140,10 @@ struct JobConfig {
   std::optional<std::uint32_t> staleness_max;
   float delay_compensation = 0;
   TrainConfig train;
+  std::vector<std::string> command;  // a trainer program of the user's own; none: paddle train
 
+  // A program of the user's own may do without.
+  bool has_network() const { return !layers.empty(); }
   // Whether trainers update any parameters themselves.
   bool is_local() const {
     for (const wire::Strategy strategy : {dense_strategy, sparse_strategy}) {

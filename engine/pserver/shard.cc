@@ -304,7 +304,7 @@ void Shard::on_tick(TimePoint now, std::vector<net::Outgoing>& out) {
   for (Trainer& trainer : membership_.trainers()) {
     if (!trainer.lost_at || now - *trainer.lost_at < options_.lost_trainer_grace) continue;
     trainer.lost_at.reset();
-    if (is_sync() || !ready_) {
+    if (is_sync() || !ready_ || options_.needs_all_trainers) {
       fail(fmt::format("trainer {} lost at step {}", trainer.id, step_), out);
     } else {
       trainer.left = true;  // async: the others need nothing from it

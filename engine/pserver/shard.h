@@ -30,6 +30,7 @@ struct ShardOptions {
   std::uint64_t job_tag = 0;
   std::uint64_t epoch = 0;
   Duration lost_trainer_grace = Duration::zero();
+  bool needs_all_trainers = false;  // async too ends with a lost one: the job is started again
   std::uint64_t bytes_max = 1ULL << 40U;  // parameters and optimizer state
 };
 

@@ -149,10 +149,10 @@ Status Loop::end_pass(std::uint32_t pass) {
           metrics_.write("save", pass, batch_, own,
                          "\"path\":" + json_string(pass_directory(options_.save_dir, pass))));
     }
-    PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));
-    PADDLE_TRY_STATUS(test(pass));
   }
-  return {};
+  // Also what the last rounds made of them, which a trainer without more data did not take part in.
+  PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));
+  return test(pass);
 }
 
 Status Loop::stop(std::uint32_t pass) {

@@ -140,6 +140,7 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options,
                               .num_gradient_servers = options.num_gradient_servers,
                               .job_tag = job_tag,
                               .epoch = options.epoch,
+                              .needs_all_trainers = options.lost_trainer_ends_job,
                               .bytes_max = parameter_memory_bytes()},
         options.port + i, std::chrono::seconds(options.first_trainer_within), unfinished, metrics);
     net::ServerOptions server{.endpoint = {address, static_cast<std::uint16_t>(options.port + i)},

@@ -21,6 +21,7 @@ struct PserverOptions {
   std::uint64_t epoch = 1;
   // Seconds until a trainer must have come, 0: none; whoever started the job may be gone.
   std::uint32_t first_trainer_within = 600;
+  bool lost_trainer_ends_job = false;
   std::string metrics;  // file for a line a port every kMetricsPeriod, "": none
 };
 constexpr Duration kMetricsPeriod = std::chrono::seconds(10);

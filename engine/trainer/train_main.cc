@@ -35,6 +35,10 @@ Status check(const TrainOptions& options, const config::JobConfig& job) {
   if (options.local && options.num_gradient_servers != 1) {
     return Error{Errc::kUsage, "--local has one trainer, its threads are --trainer_count", ""};
   }
+  if (!job.has_network()) {
+    return Error{Errc::kUsage, fmt::format("{} has no [[layer]]", options.config),
+                 "its [trainer] command trains, not paddle train"};
+  }
   if (options.pservers.empty()) return Error{Errc::kUsage, "--pservers is empty", ""};
   if (options.start_pass > 0 && options.save_dir.empty() && options.init_model_path.empty()) {
     return Error{Errc::kUsage, "--start_pass needs --save_dir", "it continues from a pass there"};

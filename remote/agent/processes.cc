@@ -224,6 +224,30 @@ Result<wire::agent::LeftoversReply> find_leftovers(const Root& root) {
   return reply;
 }
 
+Status restart_processes(const Root& root, const wire::agent::RestartRequest& request) {
+  PADDLE_TRY_STATUS(check_name(request.job()));
+  for (const std::string& name : request.names()) {
+    PADDLE_TRY_STATUS(check_name(name));
+    const auto record = read_record(root, request.job(), name);
+    if (!record) {
+      return Error{Errc::kUsage, "no process " + name + " of job " + request.job() + " here", ""};
+    }
+    if (!supervisor_alive(*record)) {
+      PADDLE_TRY_STATUS(start_process(root, record->spec));
+      continue;
+    }
+    if (record->spec.restarts() == 0) {
+      return Error{Errc::kUsage, name + " runs, and its end would be the end of the job",
+                   "start jobs with --restarts, or restart all of it: paddlectl restart"};
+    }
+    ProcStat process;
+    process.pid = record->pid.pid();
+    process.start_ticks = record->pid.start_ticks();
+    send_signal(process, SIGKILL);
+  }
+  return {};
+}
+
 Result<wire::agent::TeardownReply> teardown(const Root& root, bool keep_data) {
   wire::agent::TeardownReply reply;
   PADDLE_TRY(const std::vector<Record> records, read_records(root, ""));

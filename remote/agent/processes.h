@@ -16,6 +16,9 @@ Result<std::vector<wire::agent::ProcessStatus>> list_processes(const Root& root,
                                                                const std::string& job, bool usage);
 
 constexpr Duration kGraceMax = std::chrono::minutes(10);
+// RestartRequest of agent.proto. kUsage for a name without a record, or one that runs and has no
+// restarts.
+Status restart_processes(const Root& root, const wire::agent::RestartRequest& request);
 // SIGTERM, then SIGKILL after grace, to the named processes of the job and all they started; names
 // empty: all of the job. Returns when none is left; kResource when one cannot be ended.
 Status stop_processes(const Root& root, const wire::agent::StopRequest& request);

@@ -42,6 +42,11 @@ bool has_record(const Root& root, const SafePath& folder, const char* file) {
   return path && path->open_read(root.fd.get());
 }
 
+std::uint32_t lives_of(const Root& root, const SafePath& folder) {
+  const auto record = read_message<wire::agent::PidRecord>(root, folder, "life");
+  return record ? record->life() : 0;
+}
+
 std::optional<Record> read_record(const Root& root, const std::string& job,
                                   const std::string& name) {
   const auto folder = process_folder(job, name);
@@ -89,6 +94,7 @@ wire::agent::ProcessStatus status_of(const Root& root, Record record) {
   status.set_log(record.spec.log());
   status.set_pid(record.pid.pid());
   status.set_started_unix_ms(record.pid.started_unix_ms());
+  status.set_life(record.pid.life());
   if (record.exit) {
     const bool killed = record.exit->signal() != 0;
     status.set_state(killed ? wire::agent::PROCESS_KILLED : wire::agent::PROCESS_EXITED);

@@ -22,6 +22,8 @@ struct Record {
 
 Status write_record(const Root& root, const SafePath& folder, const char* file,
                     const google::protobuf::MessageLite& message);
+// Lives that processes of this name have had in the job.
+std::uint32_t lives_of(const Root& root, const SafePath& folder);
 bool has_record(const Root& root, const SafePath& folder, const char* file);
 void remove_record(const Root& root, const SafePath& folder, const char* file);
 

@@ -74,6 +74,11 @@ Status Session::handle(AgentKind kind, const Frame& request) {
       PADDLE_TRY_STATUS(stop_processes(root_, stop));
       return send_empty(kind);
     }
+    case AGENT_RESTART: {
+      PADDLE_TRY(const auto restart, parse<RestartRequest>(request));
+      PADDLE_TRY_STATUS(restart_processes(root_, restart));
+      return send_empty(kind);
+    }
     case AGENT_READ_LOG:
       return log(request);
     case AGENT_TEARDOWN: {

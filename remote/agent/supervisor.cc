@@ -14,8 +14,10 @@
 #include <csignal>
 #include <cstring>
 
+#include "remote/agent/arguments.h"
 #include "remote/agent/log_file.h"
 #include "remote/agent/record.h"
+#include "remote/agent/restart_policy.h"
 
 namespace paddle::agent {
 namespace {
@@ -44,33 +46,36 @@ std::uint64_t milliseconds(const timeval& time) {
   return static_cast<std::uint64_t>(time.tv_sec * 1000 + time.tv_usec / 1000);
 }
 
-std::string with_root(std::string text, const std::string& root) {
-  constexpr std::string_view kMark = "{root}";
-  for (auto at = text.find(kMark); at != std::string::npos; at = text.find(kMark, at)) {
-    text.replace(at, kMark.size(), root);
-    at += root.size();
-  }
-  return text;
-}
-
 class Supervisor {
  public:
   Supervisor(Root root, wire::agent::ProcessSpec spec, SafePath folder, UniqueFd lock,
-             LogWriter log)
+             LogWriter log, std::uint32_t lives)
       : root_(std::move(root)),
         spec_(std::move(spec)),
         folder_(std::move(folder)),
         lock_(std::move(lock)),
-        log_(std::move(log)) {}
+        log_(std::move(log)),
+        life_(lives),
+        restarts_(spec_) {}
 
   Status start(const Environment& environment);
-  void run();
+  void run(const Environment& environment);
 
  private:
+  // One life of the process.
+  Status spawn(const Environment& environment);
+  void wait_for_end();
+  // Whether there is to be another one, after a pause that an order to stop ends.
+  bool starts_again();
+  void say(const std::string& text) {
+    log_.append(as_bytes("paddlectl: " + text + "\n"), unix_ms());
+  }
+  std::string filled(std::string text) const;
   [[noreturn]] void become_program(const std::vector<std::string>& arguments,
                                    const std::vector<std::string>& variables, int directory,
                                    int output, int error);
   Status write_pid_record();
+  Status write_life();
   bool reap();  // true once the process itself has ended
   void drain();
   void end_leftovers();
@@ -86,23 +91,46 @@ class Supervisor {
   pid_t child_ = -1;
   int wait_status_ = 0;
   rusage used_{};
+  bool is_told_to_end_ = false;
+  std::uint32_t life_ = 0;
+  TimePoint started_at_;
+  RestartPolicy restarts_;
 };
 
+std::string Supervisor::filled(std::string text) const {
+  fill_in(text, "{root}", root_.path);
+  fill_in(text, "{life}", std::to_string(life_));
+  fill_in(text, "{again}", life_ > 1 ? "true" : "false");
+  return text;
+}
+
 Status Supervisor::start(const Environment& environment) {
-  PADDLE_TRY(const SafePath program, SafePath::parse(spec_.program()));
-  PADDLE_TRY_STATUS([&]() -> Status {
+  ::sigemptyset(&signals_);
+  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&signals_, signal);
+  ::sigprocmask(SIG_BLOCK, &signals_, nullptr);
+  signal_fd_ = UniqueFd(::signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signal_fd_) return system_error(Errc::kResource, "signalfd");
+  return spawn(environment);
+}
+
+Status Supervisor::spawn(const Environment& environment) {
+  if (!spec_.program().empty()) {
+    PADDLE_TRY(const SafePath program, SafePath::parse(spec_.program()));
     const auto fd = program.open_read(root_.fd.get());
     if (!fd) return fd.error();
-    return {};
-  }());
+  } else if (spec_.arguments().empty() || spec_.arguments(0).empty()) {
+    return Error{Errc::kData, "a process without a program", ""};
+  }
   PADDLE_TRY(const SafePath directory_path, SafePath::parse(spec_.directory()));
   PADDLE_TRY_STATUS(directory_path.make_directories(root_.fd.get()));
   PADDLE_TRY(const UniqueFd directory, directory_path.open_directory(root_.fd.get()));
 
-  std::vector<std::string> arguments{root_.path + "/" + program.str()};
-  for (const auto& argument : spec_.arguments()) {
-    arguments.push_back(with_root(argument, root_.path));
-  }
+  ++life_;
+  PADDLE_TRY_STATUS(write_life());
+  started_at_ = now();
+  std::vector<std::string> arguments;
+  if (!spec_.program().empty()) arguments.push_back(root_.path + "/" + spec_.program());
+  for (const auto& argument : spec_.arguments()) arguments.push_back(filled(argument));
   std::vector<std::string> variables;
   const auto is_overridden = [&](const std::string& variable) {
     return spec_.environment().contains(variable.substr(0, variable.find('=')));
@@ -111,18 +139,15 @@ Status Supervisor::start(const Environment& environment) {
     if (!is_overridden(variable)) variables.push_back(variable);
   }
   for (const auto& [name, value] : spec_.environment()) {
-    variables.push_back(name + "=" + with_root(value, root_.path));
+    variables.push_back(name + "=" + filled(value));
   }
   variables.push_back(std::string(kProcessVariable) + "=" +
                       process_mark(root_, spec_.job(), spec_.name()));
+  if (spec_.program().empty()) arguments[0] = find_program(arguments[0], variables);
 
-  ::sigemptyset(&signals_);
-  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&signals_, signal);
-  ::sigprocmask(SIG_BLOCK, &signals_, nullptr);
-  signal_fd_ = UniqueFd(::signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK));
   int output[2];
   int error[2];
-  if (!signal_fd_ || ::pipe2(output, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
+  if (::pipe2(output, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
   output_ = UniqueFd(output[0]);
   const UniqueFd output_end(output[1]);
   if (::pipe2(error, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
@@ -142,7 +167,9 @@ Status Supervisor::start(const Environment& environment) {
   if (got != 0) {
     ::waitpid(child_, nullptr, 0);
     errno = got > 0 ? failure : EIO;
-    return system_error(Errc::kFailed, "cannot execute " + spec_.program());
+    return system_error(
+        Errc::kFailed,
+        "cannot execute " + (spec_.program().empty() ? spec_.arguments(0) : spec_.program()));
   }
   if (auto written = write_pid_record(); !written) {
     ::kill(-child_, SIGKILL);
@@ -192,7 +219,15 @@ Status Supervisor::write_pid_record() {
   record.set_start_ticks(child.start_ticks);
   record.set_boot_id(boot_id());
   record.set_started_unix_ms(unix_ms());
+  record.set_life(life_);
   return write_record(root_, folder_, "pid", record);
+}
+
+// Before the life begins, so that no two have one number.
+Status Supervisor::write_life() {
+  wire::agent::PidRecord record;
+  record.set_life(life_);
+  return write_record(root_, folder_, "life", record);
 }
 
 bool Supervisor::reap() {
@@ -222,7 +257,7 @@ void Supervisor::drain() {
   }
 }
 
-void Supervisor::run() {
+void Supervisor::wait_for_end() {
   TimePoint kill_at = TimePoint::max();
   for (bool ended = false; !ended;) {
     pollfd polls[] = {{signal_fd_.get(), POLLIN, 0}, {output_ ? output_.get() : -1, POLLIN, 0}};
@@ -233,6 +268,7 @@ void Supervisor::run() {
       if (info.ssi_signo == SIGCHLD) {
         ended = reap() || ended;
       } else if (!ended) {
+        is_told_to_end_ = true;
         ::kill(-child_, SIGTERM);
         kill_at = std::min(kill_at, now() + kTermGrace);
       }
@@ -243,6 +279,39 @@ void Supervisor::run() {
     }
   }
   if (output_) drain();
+}
+
+bool Supervisor::starts_again() {
+  const auto is_stopped = [&] { return is_told_to_end_ || has_record(root_, folder_, "stop"); };
+  if (is_stopped()) return false;
+  const auto pause = restarts_.next(wait_status_, now() - started_at_);
+  if (!pause) return false;
+  say(WIFSIGNALED(wait_status_)
+          ? "killed by signal " + std::to_string(WTERMSIG(wait_status_)) + "; it is started again"
+          : "exited with code " + std::to_string(WEXITSTATUS(wait_status_)) +
+                "; it is started again");
+  const TimePoint until = now() + *pause;
+  while (!is_stopped() && now() < until) {
+    pollfd signals{signal_fd_.get(), POLLIN, 0};
+    ::poll(&signals, 1, milliseconds_until(until));
+    signalfd_siginfo info{};
+    while (::read(signal_fd_.get(), &info, sizeof info) == sizeof info) {
+      is_told_to_end_ = is_told_to_end_ || info.ssi_signo != SIGCHLD;
+    }
+  }
+  return !is_stopped();
+}
+
+void Supervisor::run(const Environment& environment) {
+  for (;;) {
+    wait_for_end();
+    if (!starts_again()) break;
+    end_leftovers();
+    if (const Status again = spawn(environment); !again) {
+      say("it cannot be started again: " + again.error().message);
+      break;
+    }
+  }
   wire::agent::ExitRecord record;
   if (WIFSIGNALED(wait_status_)) {
     record.set_signal(WTERMSIG(wait_status_));
@@ -255,7 +324,7 @@ void Supervisor::run() {
   record.set_stopped(has_record(root_, folder_, "stop"));
   const auto written = write_record(root_, folder_, "exit", record);
   if (!written) {
-    log_.append(as_bytes("paddlectl: exit record: " + written.error().message + "\n"), unix_ms());
+    say("exit record: " + written.error().message);
   }
   end_leftovers();
 }
@@ -270,6 +339,7 @@ void Supervisor::end_leftovers() {
     if (polls[1].revents != 0) drain();
     signalfd_siginfo info{};
     while (::read(signal_fd_.get(), &info, sizeof info) == sizeof info) {
+      is_told_to_end_ = is_told_to_end_ || info.ssi_signo != SIGCHLD;
     }
     reap();
   }
@@ -296,11 +366,12 @@ Result<Supervisor> make_supervisor(const std::string& root_path, int spec_fd) {
     return Error{Errc::kFailed, spec.job() + "/" + spec.name() + " is running already",
                  "stop it first"};
   }
+  const std::uint32_t lives = lives_of(root, folder);
   for (const char* file : {"pid", "exit", "stop"}) remove_record(root, folder, file);
   PADDLE_TRY_STATUS(write_record(root, folder, "spec", spec));
   PADDLE_TRY(LogWriter log, LogWriter::open(root, spec.log()));
   return Supervisor(std::move(root), std::move(spec), std::move(folder), std::move(lock),
-                    std::move(log));
+                    std::move(log), lives);
 }
 
 }  // namespace
@@ -326,7 +397,7 @@ int supervise(const std::string& root_path, int spec_fd, int status_fd,
   [[maybe_unused]] const auto told =
       write_all(status.get(), as_bytes(std::string(1, kStarted)), now() + std::chrono::seconds(10));
   status.reset();
-  supervisor->run();
+  supervisor->run(environment);
   return 0;
 }
 

@@ -48,7 +48,7 @@ class CompletionTest : public testing::Test {
 TEST_F(CompletionTest, BashOffersCommandsOptionsAndValues) {
   bash_script_ = script("bash");
   EXPECT_EQ(bash("paddlectl tr"), "trust\ntrain\n");
-  EXPECT_EQ(bash("paddlectl train --res"), "--resume\n");
+  EXPECT_EQ(bash("paddlectl train --resu"), "--resume\n");
   EXPECT_EQ(bash("paddlectl --json status --wat"), "--watch\n");
   EXPECT_EQ(bash("paddlectl logs --js"), "--json\n") << "the program's own, after any command";
   EXPECT_EQ(bash("paddlectl metrics --format ''"), "json\nprometheus\n");
@@ -67,7 +67,7 @@ TEST_F(CompletionTest, FishOffersTheSame) {
         .second;
   };
   EXPECT_TRUE(offered("paddlectl tr").starts_with("train\tpush a workspace"));
-  EXPECT_TRUE(offered("paddlectl train --res").starts_with("--resume\t"));
+  EXPECT_TRUE(offered("paddlectl train --resu").starts_with("--resume\t"));
   EXPECT_TRUE(offered("paddlectl completion z").starts_with("zsh"));
 }
 

@@ -72,7 +72,8 @@ class FakeAgentClient final : public AgentClient {
       stored = content.str();
       ++stats.files_sent;
       stats.bytes_sent += stored.size();
-      if (progress) progress(stored.size(), stored.size());
+      if (progress && !progress(stored.size(), stored.size()))
+        return Error{Errc::kInterrupted, "broken off", ""};
     }
     return stats;
   }
@@ -157,6 +158,21 @@ class FakeAgentClient final : public AgentClient {
     fake_.specs[process.name] = process;
     if (fake_.on_start) fake_.on_start(fake_, status);
     fake_.processes.push_back(status);
+    return {};
+  }
+
+  Status restart(const std::string& job, const std::vector<std::string>& names) override {
+    std::vector<ProcessSpec> specs;
+    {
+      const std::lock_guard lock(fake_.mutex);
+      for (const std::string& name : names) {
+        specs.push_back(fake_.specs[name]);
+        std::erase_if(fake_.processes, [&](const ProcessStatus& status) {
+          return status.job == job && status.name == name;
+        });
+      }
+    }
+    for (const ProcessSpec& spec : specs) PADDLE_TRY_STATUS(start(spec));
     return {};
   }
 

@@ -87,6 +87,26 @@ TEST_F(JobConfigTest, ReadsEveryPart) {
   EXPECT_EQ(job->train.batch_size, 32U);
 }
 
+TEST_F(JobConfigTest, ATrainerOfOnesOwnMayDoWithoutNetworkAndData) {
+  const auto bare = read_job(folder_.write("job.toml", "[trainer]\ncommand = [\"a\", \"b c\"]\n"));
+  ASSERT_TRUE(bare) << bare.error().message;
+  EXPECT_EQ(bare->command, (std::vector<std::string>{"a", "b c"}));
+  EXPECT_FALSE(bare->has_network());
+  const auto data = read_job(
+      folder_.write("job.toml", "[data]\ntrain = \"x-*\"\n[trainer]\ncommand = [\"a\"]\n"));
+  ASSERT_TRUE(data) << data.error().message;
+  EXPECT_EQ(data->data.train, "x-*");
+  const auto both = read_job(edited("passes = 2\n", "passes = 2\n[trainer]\ncommand = [\"a\"]\n"));
+  ASSERT_TRUE(both) << both.error().message;
+  EXPECT_TRUE(both->has_network());
+  EXPECT_NE(mistake("passes = 2\n", "passes = 2\n[trainer]\ncommand = []\n")
+                .find("'command' names no program"),
+            std::string::npos);
+  EXPECT_NE(mistake("passes = 2\n", "passes = 2\n[trainer]\ncomand = [\"a\"]\n")
+                .find("did you mean 'command'?"),
+            std::string::npos);
+}
+
 TEST_F(JobConfigTest, ReadsHowProductsAreComputed) {
   EXPECT_FALSE(read_job(folder_.write("job.toml", kJob))->train.bfloat16);
   const auto job = read_job(edited("passes = 2", "passes = 2\ncompute = \"bf16\""));

@@ -37,6 +37,7 @@ TEST_F(AgentTest, PushSendsOnlyWhatDiffers) {
   const auto first = push(*agent, items, [&](std::uint64_t more, std::uint64_t arrived) {
     planned += more;
     seen += arrived;
+    return true;
   });
   ASSERT_TRUE(first) << first.error().message;
   EXPECT_EQ(first->files_sent, 2U);

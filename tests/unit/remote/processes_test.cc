@@ -80,6 +80,65 @@ TEST_F(AgentTest, ALogTellsWhenItsLinesWereWritten) {
   EXPECT_EQ(agent->read_log(spec.log, 0, 1000)->times.size(), 2U);
 }
 
+// Each life tells its number, and kills itself until the number is $2.
+constexpr const char* kMortal = "echo life $1 again $3; [ $1 -ge $2 ] || kill -9 $$\n";
+
+TEST_F(AgentTest, AProcessThatFailsIsStartedAgainAsOftenAsItMay) {
+  const auto agent = connect_agent();
+  push_script(*agent, "mortal", kMortal);
+  ProcessSpec spec = script("mortal", "p");
+  spec.arguments = {"{life}", "3", "{again}"};
+  spec.restarts = 2;
+  ASSERT_TRUE(agent->start(spec));
+  const ProcessStatus good = wait_end(*agent, "job-1", "p");
+  EXPECT_EQ(good.state, ProcessState::kExited);
+  EXPECT_EQ(good.exit_code, 0);
+  EXPECT_EQ(good.life, 3U);
+  const std::string log = wait_log(*agent, spec.log, "life 3 again true\n");
+  EXPECT_NE(log.find("life 1 again false\n"), std::string::npos) << log;
+  EXPECT_NE(log.find("paddlectl: killed by signal 9; it is started again\n"), std::string::npos);
+
+  // Its lives are counted on when it is started anew; now it may not fail as often as it does.
+  spec.arguments[1] = "9";
+  ASSERT_TRUE(agent->start(spec));
+  const ProcessStatus bad = wait_end(*agent, "job-1", "p");
+  EXPECT_EQ(bad.state, ProcessState::kKilled);
+  EXPECT_EQ(bad.signal, 9);
+  EXPECT_EQ(bad.life, 6U);
+  ASSERT_TRUE(agent->restart("job-1", {"p"}));
+  EXPECT_EQ(wait_end(*agent, "job-1", "p").life, 9U);
+  EXPECT_FALSE(agent->restart("job-1", {"q"}));
+}
+
+TEST_F(AgentTest, AStopEndsThePauseBeforeAnotherLife) {
+  const auto agent = connect_agent();
+  push_script(*agent, "mortal", kMortal);
+  ProcessSpec spec = script("mortal", "p");
+  spec.arguments = {"{life}", "999", "{again}"};
+  spec.restarts = 1000;
+  ASSERT_TRUE(agent->start(spec));
+  // The pauses double: in the third there is time.
+  wait_log(*agent, spec.log, "life 3 ");
+  ASSERT_TRUE(agent->stop("job-1", {}, std::chrono::seconds(5)));
+  const ProcessStatus status = wait_end(*agent, "job-1", "p");
+  EXPECT_TRUE(status.stopped);
+  EXPECT_LT(status.life, 6U);
+}
+
+TEST_F(AgentTest, AProgramOfTheUsersOwnIsFoundInPath) {
+  const auto agent = connect_agent();
+  ProcessSpec spec = script("none", "p");
+  spec.program = "";
+  spec.arguments = {"sh", "-c", "echo $0 in $PWD; exit 3", "{life}"};
+  ASSERT_TRUE(agent->start(spec));
+  EXPECT_EQ(wait_end(*agent, "job-1", "p").exit_code, 3);
+  wait_log(*agent, spec.log, "1 in ");
+  spec.arguments = {"no-such-program"};
+  const Status missing = agent->start(spec);
+  ASSERT_FALSE(missing);
+  EXPECT_NE(missing.error().message.find("cannot execute no-such-program"), std::string::npos);
+}
+
 TEST_F(AgentTest, DeathBySignalIsReported) {
   auto agent = connect_agent();
   push_script(*agent, "die", "kill -SEGV $$");

@@ -145,8 +145,9 @@ TEST_F(PushTest, ABrokenPushShowsNothingAndTheNextSendsTheRest) {
     std::uint64_t arrived = 0;
     const auto broken = push(*agent, items, [&](std::uint64_t, std::uint64_t more) {
       arrived += more;
-      if (calls++ != cut) return;
+      if (calls++ != cut) return true;
       for (const int pid : processes_using(folder_)) ::kill(pid, SIGKILL);
+      return true;
     });
     EXPECT_FALSE(broken) << cut;
     EXPECT_FALSE(fs::exists(at("jobs/a/large"))) << cut;
@@ -264,6 +265,25 @@ TEST_F(PushTest, FortyHostileNamesWriteNothing) {
   }
   EXPECT_TRUE(fs::is_empty(folder_ + "/outside"));
   EXPECT_FALSE(fs::exists(fs::path(node_.root).parent_path() / "x"));
+}
+
+TEST_F(PushTest, APushThatIsBrokenOffLeavesNothingToSeeAndGoesOnWithTheRest) {
+  const auto agent = connect_agent();
+  const std::string large = noise(12'000'000, 77);
+  const std::vector<PushItem> items = {{write_file(folder_ + "/large", large), "jobs/a/large"}};
+  std::uint64_t arrived = 0;
+  const auto broken = push(*agent, items, [&](std::uint64_t, std::uint64_t more) {
+    arrived += more;
+    return arrived == 0;
+  });
+  ASSERT_FALSE(broken);
+  EXPECT_EQ(broken.error().code, Errc::kInterrupted);
+  EXPECT_FALSE(fs::exists(at("jobs/a/large")));
+  const auto rest = push(*agent, items);  // by the same connection
+  ASSERT_TRUE(rest) << rest.error().message;
+  EXPECT_GT(arrived, 0U);
+  EXPECT_LE(rest->bytes_sent, large.size() - arrived);
+  EXPECT_TRUE(file_content(at("jobs/a/large")) == large);
 }
 
 TEST_F(PushTest, TheHashCacheSparesTheReadingAndNoticesAChange) {

@@ -1,0 +1,47 @@
+#include <fmt/format.h>
+
+#include "cli/cluster_session.h"
+#include "cli/commands/commands.h"
+#include "cli/current_cluster.h"
+#include "cli/job_plan.h"
+#include "cli/json.h"
+
+namespace paddle::cli {
+
+Status run_rm(Context& context, const CommandOptions& options) {
+  if (options.jobs.empty()) {
+    return Error{Errc::kUsage, "no job is named", "paddlectl status names the latest one"};
+  }
+  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
+  ClusterSession session = ClusterSession::find_all(context, cluster);
+  for (Member& member : session.members()) {
+    if (member.absent) member.error.reset();  // nothing of the job is left there
+  }
+  PADDLE_TRY_STATUS(session.all_well());
+  // All of them are looked at before the first is removed.
+  for (const std::string& job : options.jobs) {
+    PADDLE_TRY_STATUS(check_job_name(job));
+    PADDLE_TRY(const std::string known, choose_job(session, job));
+    for (const ProcessOnNode& process : session.processes(known)) {
+      if (process.status.state != remote::ProcessState::kRunning) continue;
+      return Error{Errc::kUsage,
+                   fmt::format("job {} still runs: {} on {}", job, process.status.name,
+                               session.members()[process.member].spec.name),
+                   "end it first: paddlectl stop --job " + job};
+    }
+    PADDLE_TRY_STATUS(session.all_well());
+  }
+  for (const std::string& job : options.jobs) {
+    PADDLE_TRY_STATUS(
+        session.each([&](Member& member) { return member.client->remove(job_folder(job)); }));
+    if (context.console.json()) {
+      context.console.raw(
+          json_object({{"job", json_string(job)}, {"state", json_string("removed")}}) + "\n");
+    } else {
+      context.console.result(job + " is removed from the nodes; what was fetched stays here");
+    }
+  }
+  return {};
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,175 @@
+// Jobs whose processes die and come back, and trainers that are programs of the user's own.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/e2e/cli_local_test_cluster.h"
+
+namespace paddle::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CliRestart : public testing::Test {
+ protected:
+  void prepare_word2vec() {
+    cluster.copy_template("word2vec");
+    const Outcome prepared =
+        cluster.prepare("word2vec", {"--minimum", "1"}, chained_sentences(300));
+    ASSERT_EQ(prepared.code, 0) << prepared.output;
+    ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
+  }
+  void expect_clean_teardown() {
+    const Outcome down = cluster.run({"teardown"});
+    EXPECT_EQ(down.code, 0) << down.output;
+    EXPECT_TRUE(cluster.nothing_left());
+  }
+  std::string result(const std::string& path) const {
+    return TemporaryFolder::read(cluster.folder() / ("output/" + path));
+  }
+  // Of all dense parameters and the first file of each table.
+  void expect_same_snapshot(const std::string& a, const std::string& b) const {
+    for (const char* file :
+         {"_hidden.w0", "_hidden.wbias", "_output.w0", "_output.w0.state", "_proj.sparse-00000"}) {
+      const std::string one = result(a + "/" + file);
+      EXPECT_FALSE(one.empty() && std::string_view(file) == "_output.w0") << a << " " << file;
+      EXPECT_TRUE(one == result(b + "/" + file)) << file;
+    }
+  }
+  bool kill_engine(const std::string& argument) {
+    const int pid = cluster.find_engine(argument);
+    return pid > 0 && ::kill(pid, SIGKILL) == 0;
+  }
+
+  LocalCluster cluster{2};
+};
+
+TEST_F(CliRestart, AJobWhoseProcessesWereKilledEndsWithTheSameBits) {
+  prepare_word2vec();
+  std::vector<std::string> arguments{"train",
+                                     "--trainers",
+                                     "2",
+                                     "--pservers",
+                                     "2",
+                                     "--set",
+                                     "train.passes=12",
+                                     "--set",
+                                     "train.batch_size=2",
+                                     "--set",
+                                     "train.log_period=20",
+                                     "--name",
+                                     "whole",
+                                     "word2vec"};
+  const Outcome whole = cluster.run(arguments);
+  ASSERT_EQ(whole.code, 0) << whole.output;
+  std::ranges::replace(arguments, "whole", "killed");
+  arguments.insert(arguments.end(), {"--restarts", "3"});
+  Process train = cluster.start(arguments);
+  ASSERT_TRUE(train.prints("pass 0: held-out cost ")) << train.output();
+  ASSERT_TRUE(kill_engine("--trainer_id=1"));
+  ASSERT_TRUE(train.prints("pass 2: held-out cost ")) << train.output();
+  ASSERT_TRUE(kill_engine("--pserver_id=0"));
+  ASSERT_TRUE(train.prints("pass 4: held-out cost ")) << train.output();
+  const Outcome status = cluster.run({"status"});
+  EXPECT_TRUE(std::regex_search(status.output, std::regex(R"(running \(start [3-9]\))")))
+      << status.output;
+  // All of it, by the command, which kills one as well.
+  EXPECT_EQ(cluster.run({"restart", "trainer-0"}).code, 0);
+  EXPECT_EQ(train.wait(), 0) << train.output();
+  expect_same_snapshot("whole/pass-00011", "killed/pass-00011");
+  const std::string log = result("killed/node_1/train.log");
+  EXPECT_NE(log.find("paddlectl: killed by signal 9; it is started again"), std::string::npos);
+  EXPECT_NE(log.find("going on in pass "), std::string::npos) << log;
+  expect_clean_teardown();
+}
+
+TEST_F(CliRestart, AWholeJobIsRestartedFromWhereItWasAndARemovedOneIsGone) {
+  prepare_word2vec();
+  const Outcome train = cluster.run({"train", "--trainers", "2", "--pservers", "1", "--detach",
+                                     "--set", "train.passes=1000000", "--name", "job", "--set",
+                                     "train.saving_period=0", "word2vec"});
+  ASSERT_EQ(train.code, 0) << train.output;
+  EXPECT_EQ(cluster.run({"rm", "job"}).code, 2) << "it runs";
+  EXPECT_EQ(cluster.run({"restart", "trainer-1"}).code, 2) << "it was started without --restarts";
+  const Outcome restarted = cluster.run({"restart"});
+  ASSERT_EQ(restarted.code, 0) << restarted.output;
+  EXPECT_TRUE(restarted.says("job goes on from its last snapshot")) << restarted.output;
+  const Outcome status = cluster.run({"status"});
+  EXPECT_TRUE(status.says("running (start 2)")) << status.output;
+  EXPECT_EQ(cluster.run({"stop"}).code, 0);
+  const Outcome logs = cluster.run({"logs", "--role", "trainer-1", "--grep", "going on in pass"});
+  EXPECT_TRUE(logs.says("after batch ")) << logs.output;
+  EXPECT_TRUE(fs::exists(cluster.folder() / "nodes/t/n-0/jobs/job")) << "where a local node is";
+  const Outcome removed = cluster.run({"rm", "job"});
+  EXPECT_EQ(removed.code, 0) << removed.output;
+  EXPECT_FALSE(fs::exists(cluster.folder() / "nodes/t/n-0/jobs/job"));
+  EXPECT_EQ(cluster.run({"rm", "job"}).code, 2);
+  expect_clean_teardown();
+}
+
+// It connects to nothing, so its pserver ends with it.
+TEST_F(CliRestart, ATrainerOfOnesOwnIsToldAllByItsEnvironment) {
+  fs::create_directories(cluster.folder() / "own");
+  cluster.folder().write("own/job.toml",
+                         "[data]\ntrain = \"part-*\"\n[trainer]\n"
+                         "command = [\"python3\", \"train.py\", \"two words\"]\n[train]\n"
+                         "trainer_count = 3\n");
+  for (const char* part : {"own/part-00000", "own/part-00001"}) cluster.folder().write(part, "1\n");
+  cluster.folder().write("own/train.py",
+                         "import glob, os, sys\n"
+                         "print('arguments', sys.argv[1:], 'files', sorted(glob.glob('part-*')))\n"
+                         "for name in sorted(os.environ):\n"
+                         "    print(name + '=' + os.environ[name])\n");
+  ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
+  const Outcome plan = cluster.run({"plan", "--trainers", "2", "--pservers", "1", "own"});
+  EXPECT_TRUE(plan.says("trainer-1     n-1                 python3 train.py")) << plan.output;
+  EXPECT_EQ(cluster.run({"train", "--env", "a b=1", "own"}).code, 2);
+  const Outcome train = cluster.run(
+      {"train", "--trainers", "2", "--pservers", "1", "--name", "job", "--env", "MINE=a=b", "own"});
+  ASSERT_EQ(train.code, 0) << train.output;
+  const std::string log = result("job/node_1/train.log");
+  const int port = cluster.first_port();
+  for (const std::string& line :
+       {std::string("arguments ['two words'] files ['part-00001']"),
+        std::string("PADDLE_INIT_TRAINER_ID=1"), std::string("PADDLE_INIT_PSERVERS=127.0.0.1"),
+        fmt::format("PADDLE_INIT_PORT={}", port), std::string("PADDLE_INIT_PORTS_NUM=1"),
+        std::string("PADDLE_INIT_PORTS_NUM_FOR_SPARSE=1"),
+        std::string("PADDLE_INIT_NUM_GRADIENT_SERVERS=2"),
+        std::string("PADDLE_INIT_TRAINER_COUNT=3"), std::string("PADDLE_INIT_USE_GPU=0"),
+        std::string("TRAINING_ROLE=TRAINER"), std::string("PADDLE_TRAINER_ID=1"),
+        std::string("PADDLE_TRAINERS_NUM=2"),
+        fmt::format("PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:{}", port),
+        fmt::format("PADDLE_TRAINER_ENDPOINTS=127.0.0.1:{},127.0.0.1:{}", port + 2, port + 3),
+        fmt::format("PADDLE_CURRENT_ENDPOINT=127.0.0.1:{}", port + 3), std::string("MINE=a=b")}) {
+    EXPECT_NE(log.find(line + "\n"), std::string::npos) << line << "\n" << log;
+  }
+  expect_clean_teardown();
+}
+
+TEST_F(CliRestart, ATrainerOfOnesOwnMayStartTheEngine) {
+  prepare_word2vec();
+  std::vector<std::string> arguments{"train", "--trainers",     "2",      "--pservers", "2",
+                                     "--set", "train.passes=1", "--name", "engine",     "word2vec"};
+  ASSERT_EQ(cluster.run(arguments).code, 0);
+  cluster.folder().write("word2vec/train.py",
+                         "import os\n"
+                         "program = os.environ['PADDLE_PROGRAM']\n"
+                         "print('mine', flush=True)\n"
+                         "os.execv(program, [program, 'train'])\n");
+  std::ofstream(cluster.folder() / "word2vec/job.toml", std::ios::app)
+      << "\n[trainer]\ncommand = [\"python3\", \"train.py\"]\n";
+  std::ranges::replace(arguments, "engine", "own");
+  const Outcome own = cluster.run(arguments);
+  ASSERT_EQ(own.code, 0) << own.output;
+  EXPECT_EQ(held_out_costs(own.output).size(), 1U) << own.output;
+  EXPECT_TRUE(result("own/node_0/train.log").starts_with("mine\n"));
+  expect_same_snapshot("engine/pass-00000", "own/pass-00000");
+  expect_clean_teardown();
+}
+
+}  // namespace
+}  // namespace paddle::test
