@@ -30,10 +30,11 @@ bool SshChannel::step(ssh_session session, TimePoint now) {
   if (opening()) return step_open(session, now);
   bool moved = move_to_remote(session);
   moved |= move_to_local();
-  moved |= move_stderr();
+  const bool had_stderr = move_stderr();
+  moved |= had_stderr;
   // A lost session reads like an end of output; the pump must say first that it is none.
   if (session_lost(session)) return false;
-  return finish() || moved;
+  return (!had_stderr && finish()) || moved;
 }
 
 // One non-blocking step of opening: SSH_OK moved on, SSH_AGAIN waits for the server.
