@@ -1,8 +1,9 @@
 // Jobs whose processes die and come back, and trainers that are programs of the user's own.
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <regex>
+#include <thread>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -40,9 +41,28 @@ class CliRestart : public testing::Test {
       EXPECT_TRUE(one == result(b + "/" + file)) << file;
     }
   }
+  // Waits for it, since a job that is being started again has no processes for a moment.
   bool kill_engine(const std::string& argument) {
-    const int pid = cluster.find_engine(argument);
-    return pid > 0 && ::kill(pid, SIGKILL) == 0;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (std::chrono::steady_clock::now() < end) {
+      const int pid = cluster.find_engine(argument);
+      if (pid > 0) return ::kill(pid, SIGKILL) == 0;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return false;
+  }
+
+  // Whether the job's status says so before long: how far a job is when its processes come back,
+  // its passes do not tell.
+  bool comes_to(const std::string& state) {
+    Outcome status;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (std::chrono::steady_clock::now() < end) {
+      status = cluster.run({"status"});
+      if (status.says(state)) return true;
+    }
+    ADD_FAILURE() << "never " << state << ":\n" << status.output;
+    return false;
   }
 
   LocalCluster cluster{2};
@@ -56,7 +76,7 @@ TEST_F(CliRestart, AJobWhoseProcessesWereKilledEndsWithTheSameBits) {
                                      "--pservers",
                                      "2",
                                      "--set",
-                                     "train.passes=12",
+                                     "train.passes=16",
                                      "--set",
                                      "train.batch_size=2",
                                      "--set",
@@ -71,16 +91,13 @@ TEST_F(CliRestart, AJobWhoseProcessesWereKilledEndsWithTheSameBits) {
   Process train = cluster.start(arguments);
   ASSERT_TRUE(train.prints("pass 0: held-out cost ")) << train.output();
   ASSERT_TRUE(kill_engine("--trainer_id=1"));
-  ASSERT_TRUE(train.prints("pass 2: held-out cost ")) << train.output();
+  ASSERT_TRUE(comes_to("running (start 2)"));
   ASSERT_TRUE(kill_engine("--pserver_id=0"));
-  ASSERT_TRUE(train.prints("pass 4: held-out cost ")) << train.output();
-  const Outcome status = cluster.run({"status"});
-  EXPECT_TRUE(std::regex_search(status.output, std::regex(R"(running \(start [3-9]\))")))
-      << status.output;
+  ASSERT_TRUE(comes_to("running (start 3)"));
   // All of it, by the command, which kills one as well.
   EXPECT_EQ(cluster.run({"restart", "trainer-0"}).code, 0);
   EXPECT_EQ(train.wait(), 0) << train.output();
-  expect_same_snapshot("whole/pass-00011", "killed/pass-00011");
+  expect_same_snapshot("whole/pass-00015", "killed/pass-00015");
   const std::string log = result("killed/node_1/train.log");
   EXPECT_NE(log.find("paddlectl: killed by signal 9; it is started again"), std::string::npos);
   EXPECT_NE(log.find("going on in pass "), std::string::npos) << log;
