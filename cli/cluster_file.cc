@@ -212,6 +212,9 @@ void read_node(TomlTable& table, const Defaults& defaults, ClusterSpec& cluster)
     if (node.spec.local) node.spec.root += "/" + node.spec.name;
     node.address = addresses.empty() ? (node.spec.local ? "127.0.0.1" : "")
                                      : addresses[addresses.size() == 1 ? 0 : i];
+    node.spec.address = node.address;
+    node.spec.push_port =
+        node.spec.local ? std::uint16_t{0} : static_cast<std::uint16_t>(node.port - 1);
     if (std::ranges::any_of(cluster.nodes, [&](const ClusterNode& other) {
           return other.spec.name == node.spec.name;
         })) {

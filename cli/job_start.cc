@@ -100,9 +100,10 @@ Result<std::string> job_on_ports(ClusterSession& session, const ClusterSpec& clu
 Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
                 const remote::PushItem& engine) {
   PADDLE_TRY(const Secret secret, Secret::generate());
-  remote::PushSource source(context.hash_cache);
+  remote::PushSource source(context.hash_cache, session.members().size());
   PushMeter meter(context);
   std::atomic<std::size_t> files = 0;
+  std::atomic<std::uint64_t> from_nodes = 0;
   const Status pushed = session.each([&](Member& member) -> Status {
     const auto found = std::ranges::find(plan.files, member.node, &NodeFiles::node);
     std::vector<remote::PushItem> items{engine};
@@ -110,6 +111,7 @@ Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
       items.insert(items.end(), found->items.begin(), found->items.end());
     PADDLE_TRY(const remote::PushStats stats, member.client->push(items, source, meter.progress()));
     files += stats.files_sent;
+    from_nodes += stats.bytes_from_nodes;
     return member.client->write_secret(plan.job, secret);
   });
   if (const Status kept = source.save(); !kept) context.console.note(kept.error().message);
@@ -118,8 +120,9 @@ Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
                  "interrupted: nothing was started; what arrived stays for the next push", ""};
   }
   if (!pushed) return pushed;
-  context.console.note(fmt::format("pushed {} to {}{}", counted(files, "file"),
-                                   counted(session.members().size(), "node"), meter.summary()));
+  context.console.note(fmt::format("pushed {} to {}{}{}", counted(files, "file"),
+                                   counted(session.members().size(), "node"), meter.summary(),
+                                   sharing_summary(from_nodes, source.fan_out())));
   return {};
 }
 

@@ -108,7 +108,7 @@ class FramedAgentClient final : public AgentClient {
   Result<HostFacts> facts() override;
   Result<PushStats> push(const std::vector<PushItem>& items, PushSource& source,
                          const PushProgress& progress) override {
-    return FilePush(exchange_, source, progress).run(items);
+    return FilePush(node_, exchange_, source, progress).run(items);
   }
   Result<std::vector<remote::FileEntry>> list(const std::string& folder) override {
     return files_.list(folder);

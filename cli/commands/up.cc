@@ -77,7 +77,7 @@ Status run_up(Context& context, const CommandOptions& options) {
 
   const std::vector<std::size_t> ordinals = pserver_ordinals(cluster);
   std::vector<NodeReport> reports(cluster.nodes.size());
-  remote::PushSource source(context.hash_cache);
+  remote::PushSource source(context.hash_cache, nodes.size());
   (void)session.each([&](Member& member) {
     return prepare_node(cluster, member, engine, source, ordinals[member.node],
                         reports[member.node]);

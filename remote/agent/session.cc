@@ -7,6 +7,7 @@
 #include "remote/agent/host.h"
 #include "remote/agent/log_file.h"
 #include "remote/agent/node_copy.h"
+#include "remote/agent/probe.h"
 #include "remote/agent/processes.h"
 #include "remote/agent/usage.h"
 
@@ -47,6 +48,19 @@ Status Session::handle(AgentKind kind, const Frame& request) {
     case AGENT_PLACE:
       PADDLE_TRY_STATUS(incoming_.place());
       return send_empty(kind);
+    case AGENT_SERVE: {
+      PADDLE_TRY(const auto serve, parse<ServeRequest>(request));
+      PADDLE_TRY(const auto reply, serve_store(store_listener_, root_, serve, request.tail));
+      return send_head(kind, reply);
+    }
+    case AGENT_SERVE_END:
+      store_listener_.stop();
+      return send_empty(kind);
+    case AGENT_PULL: {
+      PADDLE_TRY(const auto pull, parse<PullRequest>(request));
+      PADDLE_TRY(const auto reply, incoming_.pull(pull, request.tail));
+      return send_head(kind, reply);
+    }
     case AGENT_PUT:
       return put(request);
     case AGENT_LIST:
@@ -102,7 +116,7 @@ Status Session::handle(AgentKind kind, const Frame& request) {
     }
     case AGENT_LISTEN: {
       PADDLE_TRY(const auto target, parse<ProbeTarget>(request));
-      PADDLE_TRY_STATUS(probe_listener_.start(target, request.tail));
+      PADDLE_TRY_STATUS(answer_probes(probe_listener_, target, request.tail));
       return send_empty(kind);
     }
     case AGENT_LISTEN_END:

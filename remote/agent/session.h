@@ -5,7 +5,7 @@
 
 #include "proto/frame_stream.h"
 #include "remote/agent/incoming_push.h"
-#include "remote/agent/probe.h"
+#include "remote/agent/peer.h"
 #include "remote/agent/root.h"
 
 namespace paddle::agent {
@@ -47,7 +47,8 @@ class Session {
   int input_;
   Send send_;
   IncomingPush incoming_;
-  ProbeListener probe_listener_;
+  PeerListener probe_listener_;
+  PeerListener store_listener_;
   bool channel_lost_ = false;
   bool finished_ = false;
 };
