@@ -110,6 +110,7 @@ class Bench {
     node.spec.host = node.sshd->address();
     node.spec.ssh_port = node.sshd->port();
     node.spec.identity = node.sshd->identity();
+    node.spec.address = node.sshd->address();
     node.spec.known_hosts = node.sshd->known_hosts();
     node.spec.ssh_directory = node.sshd->folder();
     node.spec.root = node.sshd->folder() + "/root/bench";
@@ -139,7 +140,7 @@ class Bench {
       items.push_back({entry.path().string(),
                        "jobs/" + entry.path().lexically_relative(work_.path()).string()});
     }
-    remote::PushSource source(work_.path() + "/cache/hashes");
+    remote::PushSource source(work_.path() + "/cache/hashes", nodes_.size());
     std::atomic<std::uint64_t> moved = 0;
     each([&](std::size_t, remote::AgentClient& client) {
       moved += value_of(client.push(items, source, nullptr)).bytes_on_wire;

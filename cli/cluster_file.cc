@@ -20,7 +20,6 @@ constexpr std::int64_t kPortMax = 65535;
 constexpr const char* kNameHint = "use letters, digits, '.', '-' and '_'";
 constexpr std::int64_t kPortsOfOnePserverMax = 64;
 constexpr const char* kOwnVariables = "PADDLECTL_";
-constexpr std::int64_t kCapacityMax = 4096;
 constexpr std::int64_t kLocalNodesMax = 1024;  // of one [[node]]
 
 // What [ssh] and the top level give to every node that does not say otherwise.
@@ -178,7 +177,6 @@ void read_node(TomlTable& table, const Defaults& defaults, ClusterSpec& cluster)
   const auto addresses = expand(table, "address");
   read_roles(table, node);
   read_groups(table, node);
-  node.capacity = static_cast<std::uint32_t>(table.integer("capacity", 1, 1, kCapacityMax));
   node.environment = defaults.environment;
   read_environment(table, node.environment);
   read_gpus(table, node);
@@ -214,6 +212,9 @@ void read_node(TomlTable& table, const Defaults& defaults, ClusterSpec& cluster)
     if (node.spec.local) node.spec.root += "/" + node.spec.name;
     node.address = addresses.empty() ? (node.spec.local ? "127.0.0.1" : "")
                                      : addresses[addresses.size() == 1 ? 0 : i];
+    node.spec.address = node.address;
+    node.spec.push_port =
+        node.spec.local ? std::uint16_t{0} : static_cast<std::uint16_t>(node.port - 1);
     if (std::ranges::any_of(cluster.nodes, [&](const ClusterNode& other) {
           return other.spec.name == node.spec.name;
         })) {

@@ -18,7 +18,7 @@
 namespace paddle::cli {
 namespace {
 
-constexpr Duration kReadyDeadline = std::chrono::seconds(20);  // unless --timeout says so
+constexpr auto kReadyDeadline = std::chrono::seconds(20);
 constexpr auto kReadyPollPeriod = std::chrono::milliseconds(50);
 
 // A process that ended before it was ready: its code and last lines.
@@ -46,8 +46,7 @@ Status wait_ready(Context& context, ClusterSession& session, const PlannedProces
       return Error{
           Errc::kUnreachable,
           fmt::format("{} on {} was not ready in time", server.spec.name, member.spec.name),
-          fmt::format("see its log: paddlectl logs --node {}; --timeout gives it longer",
-                      member.spec.name)};
+          fmt::format("see its log: paddlectl logs --node {}", member.spec.name)};
     }
     context.pause(kReadyPollPeriod);
   }
@@ -101,17 +100,18 @@ Result<std::string> job_on_ports(ClusterSession& session, const ClusterSpec& clu
 Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
                 const remote::PushItem& engine) {
   PADDLE_TRY(const Secret secret, Secret::generate());
-  remote::PushSource source(context.hash_cache);
+  remote::PushSource source(context.hash_cache, session.members().size());
   PushMeter meter(context);
   std::atomic<std::size_t> files = 0;
+  std::atomic<std::uint64_t> from_nodes = 0;
   const Status pushed = session.each([&](Member& member) -> Status {
     const auto found = std::ranges::find(plan.files, member.node, &NodeFiles::node);
     std::vector<remote::PushItem> items{engine};
     if (found != plan.files.end())
       items.insert(items.end(), found->items.begin(), found->items.end());
-    PADDLE_TRY(const remote::PushStats stats,
-               member.client->push(items, source, meter.progress(), workspace_folder(plan.job)));
+    PADDLE_TRY(const remote::PushStats stats, member.client->push(items, source, meter.progress()));
     files += stats.files_sent;
+    from_nodes += stats.bytes_from_nodes;
     return member.client->write_secret(plan.job, secret);
   });
   if (const Status kept = source.save(); !kept) context.console.note(kept.error().message);
@@ -120,8 +120,9 @@ Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
                  "interrupted: nothing was started; what arrived stays for the next push", ""};
   }
   if (!pushed) return pushed;
-  context.console.note(fmt::format("pushed {} to {}{}", counted(files, "file"),
-                                   counted(session.members().size(), "node"), meter.summary()));
+  context.console.note(fmt::format("pushed {} to {}{}{}", counted(files, "file"),
+                                   counted(session.members().size(), "node"), meter.summary(),
+                                   sharing_summary(from_nodes, source.fan_out())));
   return {};
 }
 
@@ -136,8 +137,7 @@ Status start_in_order(Context& context, ClusterSession& session, const JobPlan& 
     (void)logs.back().tail(*session.find_node(server.node)->client, 0);
   }
   PADDLE_TRY_STATUS(start_all(session, plan.pservers, start));
-  const Duration patience = context.limits.timeout;
-  const auto deadline = context.clock.now() + (patience > Duration() ? patience : kReadyDeadline);
+  const auto deadline = context.clock.now() + kReadyDeadline;
   for (std::size_t i = 0; i < logs.size(); ++i) {
     PADDLE_TRY_STATUS(wait_ready(context, session, plan.pservers[i], logs[i], deadline));
   }

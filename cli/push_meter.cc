@@ -1,10 +1,14 @@
 #include "cli/push_meter.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace paddle::cli {
 namespace {
 
+constexpr std::size_t kTroublesShownMax = 3;
 constexpr double kSecondsToJudge = 0.5;  // before that a rate says nothing
 
 }  // namespace
@@ -47,6 +51,18 @@ std::string PushMeter::summary() const {
   const std::lock_guard lock(mutex_);
   if (arrived_ == 0) return "";
   return fmt::format(", {} at {}", human_bytes(arrived_), rate());
+}
+
+std::string sharing_summary(std::uint64_t bytes_from_nodes, const remote::FanOut& fan_out) {
+  std::string text;
+  if (bytes_from_nodes > 0)
+    text = fmt::format(", {} of it from node to node", human_bytes(bytes_from_nodes));
+  std::vector<std::string> troubles = fan_out.troubles();
+  const std::size_t more = troubles.size() - std::min(troubles.size(), kTroublesShownMax);
+  troubles.resize(troubles.size() - more);
+  if (more > 0) troubles.push_back(fmt::format("{} more", more));
+  if (!troubles.empty()) text += fmt::format(" ({})", fmt::join(troubles, ", "));
+  return text;
 }
 
 }  // namespace paddle::cli

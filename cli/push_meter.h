@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/context.h"
+#include "remote/fan_out.h"
 
 namespace paddle::cli {
 
@@ -27,5 +28,8 @@ class PushMeter {
   mutable std::mutex mutex_;
   std::uint64_t planned_ = 0, arrived_ = 0;
 };
+
+// ", 2.9 GiB of it from node to node", and why some took no part; empty when nothing is to tell.
+std::string sharing_summary(std::uint64_t bytes_from_nodes, const remote::FanOut& fan_out);
 
 }  // namespace paddle::cli

@@ -41,7 +41,8 @@ struct PushItem {
 struct PushStats {
   std::size_t files = 0, files_sent = 0;    // of files_sent at least a part moved
   std::uint64_t bytes = 0, bytes_sent = 0;  // of content
-  std::uint64_t bytes_on_wire = 0;          // of bytes_sent, compressed
+  std::uint64_t bytes_on_wire = 0;          // compressed, from here
+  std::uint64_t bytes_from_nodes = 0;       // of bytes_sent, from other nodes
 };
 // More content that has to move, and content that has arrived, since the last call. false breaks
 // the push off.
@@ -185,15 +186,11 @@ class AgentClient {
 
   // Moves only what the node has nowhere in its store: whole small files, chunks of larger ones.
   // Nothing takes its name before all is there, and then each file does at once. Without write
-  // access, for the jobs of a node share them. `source` is shared by the nodes of a push. What
-  // arrived before an error stays for the next push. keep_only: a folder below root; what an
-  // earlier push that named it placed there goes, unless it is among `items`.
+  // access, for the jobs of a node share them. `source` is shared by the nodes of a push, and what
+  // several of them lack they give each other where they can: a call that has all returns when the
+  // others do. What arrived before an error stays for the next push.
   virtual Result<PushStats> push(const std::vector<PushItem>& items, PushSource& source,
-                                 const PushProgress& progress, const std::string& keep_only) = 0;
-  Result<PushStats> push(const std::vector<PushItem>& items, PushSource& source,
-                         const PushProgress& progress) {
-    return push(items, source, progress, "");
-  }
+                                 const PushProgress& progress) = 0;
   virtual Result<std::vector<FileEntry>> list(
       const std::string& folder) = 0;  // recursive, regular files; none if absent
   // One after the other in one stream; each appears whole or not at all. Ends at the first error.

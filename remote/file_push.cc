@@ -15,10 +15,17 @@ constexpr std::size_t kManifestBytesMax = 1U << 20U;
 constexpr std::size_t kManifestFilesMax = 8000;  // the answer's indices are in a frame's head
 constexpr std::size_t kListPartBytes = 1U << 20U;
 constexpr std::size_t kPacksInFlight = 8;  // unacknowledged
+constexpr Duration kCallDeadline = std::chrono::seconds(30);
+constexpr Duration kPatience = std::chrono::milliseconds(100);  // between two looks for Ctrl-C
 
 Error broken_off() {
   return Error{Errc::kInterrupted, "the push was broken off",
                "what arrived stays for the next one"};
+}
+
+const Sha256Digest& hash_of(const Blob& blob) {
+  const FileContent& content = blob.file->content;
+  return content.chunks.empty() ? content.id : content.chunks[blob.chunk].hash;
 }
 
 }  // namespace
@@ -105,46 +112,81 @@ Status FilePush::tell_chunks(std::uint32_t file) {
   return {};
 }
 
-Status FilePush::send_pack(std::size_t begin, std::size_t end) {
-  const auto blobs = std::span(blobs_).subspan(begin, end - begin);
-  auto pack = source_.pack(blobs);
+// Where the content says so, so that nodes that lack different things have the same packs in what
+// both lack.
+void FilePush::cut_packs() {
+  for (std::size_t begin = 0; begin < blobs_.size();) {
+    std::size_t end = begin;
+    std::uint64_t bytes = 0;
+    for (; end < blobs_.size() && end - begin < kPackBlobsMax; ++end) {
+      if (bytes + blobs_[end].size > kPackBytesMax && end > begin) break;
+      bytes += blobs_[end].size;
+      const std::byte mark = hash_of(blobs_[end])[0] & std::byte{3};
+      if (bytes >= kPackBytesMax / 2 && mark == std::byte{0}) {
+        ++end;
+        break;
+      }
+    }
+    packs_.push_back({begin, end});
+    begin = end;
+  }
+}
+
+PackShape FilePush::shape_of(const PackRange& pack) const {
+  PackShape shape;
+  Sha256 key;
+  for (std::size_t i = pack.begin; i < pack.end; ++i) {
+    const PushEntry& entry = entries_[blob_entries_[i]];
+    const std::uint32_t rest[] = {entry.mode(), blobs_[i].chunk, blobs_[i].size};
+    key.update(as_bytes(entry.id()));
+    key.update(std::as_bytes(std::span(rest)));
+    shape.bytes += blobs_[i].size;
+  }
+  shape.key = key.finish();
+  shape.blobs = pack.end - pack.begin;
+  return shape;
+}
+
+std::uint64_t FilePush::bytes_of(std::size_t pack) const {
+  std::uint64_t bytes = 0;
+  for (std::size_t i = packs_[pack].begin; i < packs_[pack].end; ++i) bytes += blobs_[i].size;
+  return bytes;
+}
+
+Put::Blob FilePush::told(std::size_t blob) const {
+  Put::Blob to;
+  to.set_file(blob_entries_[blob]);
+  to.set_chunk(blobs_[blob].chunk);
+  to.set_size(blobs_[blob].size);
+  return to;
+}
+
+Status FilePush::send_pack(std::size_t index) {
+  const auto [begin, end] = packs_[index];
+  auto pack = source_.pack(std::span(blobs_).subspan(begin, end - begin));
   if (!pack) return exchange_.named(std::move(pack).error());
   Put put;
   put.set_raw_bytes((*pack)->raw_bytes);
-  std::uint64_t bytes = 0;
-  for (std::size_t i = begin; i < end; ++i) {
-    Put::Blob& blob = *put.add_blobs();
-    blob.set_file(blob_entries_[i]);
-    blob.set_chunk(blobs_[i].chunk);
-    blob.set_size(blobs_[i].size);
-    bytes += blobs_[i].size;
-  }
+  for (std::size_t i = begin; i < end; ++i) *put.add_blobs() = told(i);
   PADDLE_TRY_STATUS(acknowledge(kPacksInFlight - 1));
   PADDLE_TRY_STATUS(exchange_.send(AGENT_PUT, put, (*pack)->bytes, kFrameDeadline));
   stats_.bytes_on_wire += (*pack)->bytes.size();
-  in_flight_.push_back(bytes);
+  in_flight_.push_back(index);
   return {};
 }
 
-Status FilePush::send_blobs() {
-  for (std::size_t begin = 0; begin < blobs_.size();) {
-    std::size_t end = begin;
-    for (std::size_t bytes = 0; end < blobs_.size() && end - begin < kPackBlobsMax; ++end) {
-      bytes += blobs_[end].size;
-      if (bytes > kPackBytesMax && end > begin) break;
-    }
-    PADDLE_TRY_STATUS(send_pack(begin, end));
-    begin = end;
-  }
+Status FilePush::send_packs() {
+  for (std::size_t i = 0; i < packs_.size(); ++i) PADDLE_TRY_STATUS(send_pack(i));
   return {};
 }
 
 Status FilePush::acknowledge(std::size_t down_to) {
   Status first;
   while (in_flight_.size() > down_to) {
+    const std::size_t pack = in_flight_.front();
     const auto reply = exchange_.receive(AGENT_PUT, kFrameDeadline);
-    const bool goes_on = !reply || !progress_ || progress_(0, in_flight_.front());
-    if (!goes_on && first) first = broken_off();
+    if (reply && seat_) source_.fan_out().arrived(*seat_, pack);
+    if (reply && !goes_on(bytes_of(pack)) && first) first = broken_off();
     in_flight_.erase(in_flight_.begin());
     if (!reply && first) first = reply.error();
     if (exchange_.broken()) in_flight_.clear();
@@ -152,7 +194,92 @@ Status FilePush::acknowledge(std::size_t down_to) {
   return first;
 }
 
-Result<PushStats> FilePush::run(const std::vector<PushItem>& items, const std::string& keep_only) {
+std::optional<ServingNode> FilePush::start_serving() {
+  const auto token = Secret::generate();
+  if (!token) return std::nullopt;
+  ServeRequest request;
+  request.set_address(node_.address);
+  request.set_port(node_.push_port);
+  if (!exchange_.send(AGENT_SERVE, request, token->reveal(), kCallDeadline)) return std::nullopt;
+  const auto frame = exchange_.receive(AGENT_SERVE, kCallDeadline);
+  if (!frame) return std::nullopt;  // it has no such address, or no port: it is sent what it lacks
+  const auto reply = exchange_.parse<ServeReply>(*frame);
+  if (!reply) return std::nullopt;
+  serving_ = true;
+  return ServingNode{reply->address(), static_cast<std::uint16_t>(reply->port()), reply->sealed(),
+                     *token};
+}
+
+Status FilePush::pull(const FanOut::Step& step) {
+  PADDLE_TRY_STATUS(acknowledge(0));
+  PullRequest request;
+  request.mutable_from()->set_address(step.at->address);
+  request.mutable_from()->set_port(step.at->port);
+  request.mutable_from()->set_sealed(step.at->sealed);
+  for (const std::size_t pack : step.packs) {
+    for (std::size_t i = packs_[pack].begin; i < packs_[pack].end; ++i)
+      *request.add_blobs() = told(i);
+  }
+  PADDLE_TRY_STATUS(exchange_.send(AGENT_PULL, request, step.at->token.reveal(), kFrameDeadline));
+  const auto frame = exchange_.receive(AGENT_PULL, kFrameDeadline);
+  if (exchange_.broken()) return frame.error();
+  PullReply reply;
+  reply.set_outcome(PROBE_NO_ROUTE);  // what the other node said of itself made no sense
+  if (frame) {
+    PADDLE_TRY(reply, exchange_.parse<PullReply>(*frame));
+  }
+  std::size_t whole = 0, blobs = 0;
+  std::uint64_t bytes = 0;
+  for (; whole < step.packs.size(); ++whole) {
+    const PackRange& pack = packs_[step.packs[whole]];
+    blobs += pack.end - pack.begin;
+    if (blobs > reply.arrived()) break;
+    bytes += bytes_of(step.packs[whole]);
+  }
+  stats_.bytes_from_nodes += bytes;
+  const bool reached = reply.outcome() == PROBE_REACHED || reply.outcome() == PROBE_STALLED;
+  source_.fan_out().pulled(*seat_, step, whole, reached);
+  return goes_on(bytes) ? Status() : broken_off();
+}
+
+Status FilePush::share_packs() {
+  FanOut& fan_out = source_.fan_out();
+  std::vector<PackShape> shapes;
+  for (const PackRange& pack : packs_) shapes.push_back(shape_of(pack));
+  seat_ = fan_out.join(node_.name, shapes, start_serving());
+  for (;;) {
+    const FanOut::Step step = fan_out.next(*seat_);
+    switch (step.kind) {
+      case FanOut::Step::Kind::kSend:
+        for (const std::size_t pack : step.packs) PADDLE_TRY_STATUS(send_pack(pack));
+        break;
+      case FanOut::Step::Kind::kPull:
+        PADDLE_TRY_STATUS(pull(step));
+        break;
+      case FanOut::Step::Kind::kWait:
+        if (!in_flight_.empty()) {
+          PADDLE_TRY_STATUS(acknowledge(0));
+        } else {
+          fan_out.wait(step.seen, kPatience);
+        }
+        if (!goes_on(0)) return broken_off();
+        break;
+      case FanOut::Step::Kind::kDone:
+        return {};
+    }
+  }
+}
+
+// It goes on giving what it has; all return at about the same time.
+Status FilePush::wait_for_others() {
+  while (const auto seen = source_.fan_out().busy()) {
+    source_.fan_out().wait(*seen, kPatience);
+    if (!goes_on(0)) return broken_off();
+  }
+  return {};
+}
+
+Status FilePush::move_all(const std::vector<PushItem>& items) {
   PADDLE_TRY_STATUS(describe(items));
   PADDLE_TRY_STATUS(tell_manifest());
   for (const std::uint32_t file : missing_) {
@@ -164,14 +291,24 @@ Result<PushStats> FilePush::run(const std::vector<PushItem>& items, const std::s
   }
   stats_.files_sent = missing_.size();
   if (progress_ && !progress_(stats_.bytes_sent, 0)) return broken_off();
-  const Status sent = send_blobs();
+  cut_packs();
+  const bool share = source_.fan_out().enabled() && stats_.bytes_sent >= kFanOutBytesMin;
+  const Status sent = share ? share_packs() : send_packs();
   // Answers to what is on its way are read even after an error: the next call must find its own.
   const Status rest = acknowledge(0);
-  if (!sent) return sent.error();
-  if (!rest) return rest.error();
-  PlaceRequest place;
-  place.set_keep_only(keep_only);
-  PADDLE_TRY_STATUS(exchange_.order(AGENT_PLACE, place, {}, kDiskDeadline));
+  if (!sent) return sent;
+  if (!rest) return rest;
+  PADDLE_TRY_STATUS(exchange_.order(AGENT_PLACE, Put(), {}, kDiskDeadline));
+  return seat_ ? wait_for_others() : Status();
+}
+
+Result<PushStats> FilePush::run(const std::vector<PushItem>& items) {
+  const Status moved = move_all(items);
+  if (seat_) source_.fan_out().leave(*seat_);
+  const Status ended =
+      serving_ ? exchange_.order(AGENT_SERVE_END, Put(), {}, kCallDeadline) : Status();
+  if (!moved) return moved.error();
+  if (!ended) return ended.error();
   return stats_;
 }
 

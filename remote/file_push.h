@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,22 +16,40 @@ namespace paddle::remote {
 
 class FilePush {
  public:
-  FilePush(Exchange& exchange, PushSource& source, const PushProgress& progress)
-      : exchange_(exchange), source_(source), progress_(progress) {}
+  FilePush(const NodeSpec& node, Exchange& exchange, PushSource& source,
+           const PushProgress& progress)
+      : node_(node), exchange_(exchange), source_(source), progress_(progress) {}
 
   // As AgentClient::push says.
-  Result<PushStats> run(const std::vector<PushItem>& items, const std::string& keep_only);
+  Result<PushStats> run(const std::vector<PushItem>& items);
 
  private:
+  struct PackRange {  // in blobs_
+    std::size_t begin = 0, end = 0;
+  };
+
+  Status move_all(const std::vector<PushItem>& items);
   Status describe(const std::vector<PushItem>& items);
   Status tell_manifest();
   // The file's chunks; those the node lacks become blobs to send.
   Status tell_chunks(std::uint32_t file);
-  Status send_blobs();
-  Status send_pack(std::size_t begin, std::size_t end);
+  void cut_packs();
+  PackShape shape_of(const PackRange& pack) const;
+  std::uint64_t bytes_of(std::size_t pack) const;
+  Status send_packs();
+  Status send_pack(std::size_t index);
   Status acknowledge(std::size_t down_to);
   void add_blob(std::uint32_t file, const Blob& blob);
+  wire::agent::Put::Blob told(std::size_t blob) const;
 
+  // The same as send_packs() together with other nodes.
+  Status share_packs();
+  std::optional<ServingNode> start_serving();
+  Status pull(const FanOut::Step& step);
+  Status wait_for_others();
+  bool goes_on(std::uint64_t arrived) const { return !progress_ || progress_(0, arrived); }
+
+  const NodeSpec& node_;
   Exchange& exchange_;
   PushSource& source_;
   const PushProgress& progress_;
@@ -39,7 +58,10 @@ class FilePush {
   std::vector<std::uint32_t> missing_;       // indices of entries
   std::vector<Blob> blobs_;                  // to send, in this order
   std::vector<std::uint32_t> blob_entries_;  // of each
-  std::vector<std::uint64_t> in_flight_;     // content bytes of the packs not acknowledged yet
+  std::vector<PackRange> packs_;
+  std::vector<std::size_t> in_flight_;  // packs not acknowledged yet
+  std::optional<FanOut::Seat> seat_;    // among the nodes that share
+  bool serving_ = false;
   PushStats stats_;
 };
 

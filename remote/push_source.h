@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "remote/fan_out.h"
 #include "remote/hash_cache.h"
 
 namespace paddle::remote {
@@ -43,7 +44,9 @@ struct Pack {
 // For any number of threads.
 class PushSource {
  public:
-  explicit PushSource(std::string cache_file = "") : cache_(std::move(cache_file)) {}
+  // nodes: to how many it goes at about the same time; several may give each other what they lack.
+  explicit PushSource(std::string cache_file = "", std::size_t nodes = 1)
+      : fan_out_(nodes), cache_(std::move(cache_file)) {}
 
   // In the order of the paths; they live as long as this. kData: unreadable, no regular file, or
   // over kPushFileBytesMax.
@@ -52,6 +55,7 @@ class PushSource {
   Result<std::shared_ptr<const Pack>> pack(std::span<const Blob> blobs);
   // Keeps the hashes for the next run.
   Status save();
+  FanOut& fan_out() { return fan_out_; }
 
  private:
   using Described = Result<std::unique_ptr<LocalFile>>;
@@ -61,6 +65,7 @@ class PushSource {
   void read_all(std::vector<std::pair<std::string, std::promise<Described>>> wanted);
   void forget_packs();
 
+  FanOut fan_out_;
   std::mutex mutex_;
   HashCache cache_;  // guarded, as are the next three
   std::map<std::string, std::shared_future<Described>> files_;

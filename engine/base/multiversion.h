@@ -2,10 +2,12 @@
 // starts.
 #pragma once
 
-// Sanitizers are not ready when the picking runs, so their builds use the baseline.
+// Sanitizers are not ready when the picking runs, so their builds use the baseline. The level
+// x86-64-v4 (AVX-512 F, BW, CD, DQ, VL) is asked of the CPU's features; a name of a CPU would be
+// compared with this CPU's maker and model.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
-#define PADDLE_MULTIVERSION __attribute__((target_clones("arch=skylake-avx512", "avx2", "default")))
+#define PADDLE_MULTIVERSION __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
 #else
 #define PADDLE_MULTIVERSION
 #endif

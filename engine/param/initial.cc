@@ -1,6 +1,7 @@
 #include "engine/param/initial.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 
@@ -14,10 +15,10 @@ std::uint64_t parameter_stream(const wire::ParameterSpec& spec, std::uint64_t se
   return hash_combine(seed, stable_hash(spec.name()));
 }
 
-// Uniform in [0, 1) with 53 bits: Rng::uniform of value number `counter` of the stream.
-[[gnu::always_inline]] inline double uniform(std::uint64_t stream, std::uint64_t counter) {
+// Uniform in [0, 1) with 53 bits, as Rng::uniform of that random number.
+[[gnu::always_inline]] inline double uniform(std::uint64_t random) {
   // The exponent of 1 with 52 bits behind it would lose one: halves are added instead.
-  const std::uint64_t bits = hash_combine(stream, counter) >> 11U;
+  const std::uint64_t bits = random >> 11U;
   const double high = std::bit_cast<double>(0x4330000000000000U | (bits >> 26U)) - 0x1p+52;
   const double low = std::bit_cast<double>(0x4330000000000000U | (bits & 0x3ffffffU)) - 0x1p+52;
   return high * 0x1p-27 + low * 0x1p-53;
@@ -63,13 +64,13 @@ std::uint64_t parameter_stream(const wire::ParameterSpec& spec, std::uint64_t se
   return 2.0 * sine * sine - 1.0;
 }
 
-// mean + std * Rng(stream).normal() by Box-Muller, from values `counter` and the next. No function
-// of the C library's, which may give other bits on another CPU, and nothing that keeps loops
-// scalar.
-[[gnu::always_inline]] inline float draw(std::uint64_t stream, std::uint64_t counter, float mean,
+// mean + std * Rng(stream).normal() by Box-Muller, from the stream's values `radius` and `angle`.
+// No function of the C library's, which may give other bits on another CPU, and nothing that keeps
+// loops scalar.
+[[gnu::always_inline]] inline float draw(std::uint64_t radius, std::uint64_t angle, float mean,
                                          float std) {
-  const double radius = std::sqrt(-2.0 * logarithm(1.0 - uniform(stream, counter)));
-  const double normal = radius * cosine_of_turns(uniform(stream, counter + 1));
+  const double length = std::sqrt(-2.0 * logarithm(1.0 - uniform(radius)));
+  const double normal = length * cosine_of_turns(uniform(angle));
   return static_cast<float>(static_cast<double>(mean) + static_cast<double>(std) * normal);
 }
 
@@ -77,14 +78,22 @@ PADDLE_MULTIVERSION
 void draw_elements(std::uint64_t stream, std::uint64_t begin, float mean, float std,
                    std::size_t count, float* values) {
   for (std::size_t i = 0; i < count; ++i) {
-    values[i] = draw(hash_combine(stream, begin + i), 0, mean, std);
+    const std::uint64_t own = hash_combine(stream, begin + i);
+    values[i] = draw(hash_combine(own, 0), hash_combine(own, 1), mean, std);
   }
 }
 
+// Element i from mix64(radius[i]) and mix64(angle[i]).
 PADDLE_MULTIVERSION
-void draw_row(std::uint64_t stream, float mean, float std, std::size_t count, float* values) {
-  for (std::size_t i = 0; i < count; ++i) values[i] = draw(stream, 2 * i, mean, std);
+void draw_each(const std::uint64_t* radius, const std::uint64_t* angle, float mean, float std,
+               std::size_t count, float* values) {
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = draw(mix64(radius[i]), mix64(angle[i]), mean, std);
+  }
 }
+
+constexpr std::size_t kDrawnAtOnce = 512;  // elements: 8 KiB of random numbers
 
 }  // namespace
 
@@ -100,18 +109,50 @@ void fill_initial(std::span<float> values, const wire::ParameterSpec& spec, std:
 
 void fill_initial_row(std::span<float> row, const wire::ParameterSpec& spec, std::uint64_t seed,
                       std::uint64_t id) {
-  InitialRows(spec, seed).fill(row, id);
+  const InitialRows::Row one{id, row.data()};
+  InitialRows(spec, seed, row.size()).fill({&one, 1});
 }
 
-InitialRows::InitialRows(const wire::ParameterSpec& spec, std::uint64_t seed)
-    : mean_(spec.initial_mean()), std_(spec.initial_std()), stream_(parameter_stream(spec, seed)) {}
+InitialRows::InitialRows(const wire::ParameterSpec& spec, std::uint64_t seed, std::size_t width)
+    : mean_(spec.initial_mean()), std_(spec.initial_std()), stream_(parameter_stream(spec, seed)) {
+  for (std::size_t i = 0; i < width; ++i) {
+    radius_.push_back(mix64(2 * i));
+    angle_.push_back(mix64(2 * i + 1));
+  }
+}
 
-void InitialRows::fill(std::span<float> row, std::uint64_t id) const {
+// Elements of different rows are drawn side by side: a row alone would not fill the vectors.
+void InitialRows::fill(std::span<const Row> rows) const {
+  const std::size_t width = radius_.size();
   if (std_ == 0) {
-    std::fill(row.begin(), row.end(), mean_);
+    for (const Row& row : rows) std::fill_n(row.to, width, mean_);
     return;
   }
-  draw_row(hash_combine(stream_, id), mean_, std_, row.size(), row.data());
+  std::array<std::uint64_t, kDrawnAtOnce> radius;
+  std::array<std::uint64_t, kDrawnAtOnce> angle;
+  std::array<float, kDrawnAtOnce> drawn;
+  const std::size_t some = std::min(width, kDrawnAtOnce);  // of a row at once
+  const std::size_t together = kDrawnAtOnce / std::max<std::size_t>(some, 1);
+  for (std::size_t first = 0; first < rows.size(); first += together) {
+    const auto group = rows.subspan(first, std::min(together, rows.size() - first));
+    for (std::size_t begin = 0; begin < width; begin += some) {
+      const std::size_t count = std::min(some, width - begin);
+      std::size_t at = 0;
+      for (const Row& row : group) {
+        const std::uint64_t stream = hash_combine(stream_, row.id);
+        for (std::size_t i = 0; i < count; ++i, ++at) {
+          radius[at] = stream ^ radius_[begin + i];
+          angle[at] = stream ^ angle_[begin + i];
+        }
+      }
+      draw_each(radius.data(), angle.data(), mean_, std_, at, drawn.data());
+      const float* from = drawn.data();
+      for (const Row& row : group) {
+        std::copy_n(from, count, row.to + begin);
+        from += count;
+      }
+    }
+  }
 }
 
 }  // namespace paddle::param

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "proto/parameters.pb.h"
 
@@ -19,16 +20,24 @@ void fill_initial(std::span<float> values, const wire::ParameterSpec& spec, std:
 void fill_initial_row(std::span<float> row, const wire::ParameterSpec& spec, std::uint64_t seed,
                       std::uint64_t id);
 
-// The same for many rows of one table.
+// The same for many rows of one table, of `width` elements each: far faster for several at once.
 class InitialRows {
  public:
-  InitialRows(const wire::ParameterSpec& spec, std::uint64_t seed);
-  void fill(std::span<float> row, std::uint64_t id) const;
+  struct Row {
+    std::uint64_t id = 0;
+    float* to = nullptr;
+  };
+
+  InitialRows(const wire::ParameterSpec& spec, std::uint64_t seed, std::size_t width);
+  void fill(std::span<const Row> rows) const;
 
  private:
   float mean_;
   float std_;
   std::uint64_t stream_;
+  // Of every element: what its two random numbers are made of beside the row's stream.
+  std::vector<std::uint64_t> radius_;
+  std::vector<std::uint64_t> angle_;
 };
 
 }  // namespace paddle::param

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/base/parallel.h"
 #include "engine/net/link.h"
 #include "engine/pserver/delay_compensation.h"
 #include "engine/pserver/dense_table.h"
@@ -32,6 +33,7 @@ struct ShardOptions {
   Duration lost_trainer_grace = Duration::zero();
   bool needs_all_trainers = false;  // async too ends with a lost one: the job is started again
   std::uint64_t bytes_max = 1ULL << 40U;  // parameters and optimizer state
+  Parallel parallel = {};                 // helps with many rows; empty: the port's thread alone
 };
 
 // What a port holds and has done since the job began.

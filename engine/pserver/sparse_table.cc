@@ -51,11 +51,11 @@ void copy_row(const float* from, std::size_t width, float* to) {
 
 }  // namespace
 
-SparseTable::SparseTable(const wire::ParameterSet& set, std::uint32_t index)
+SparseTable::SparseTable(const wire::ParameterSet& set, std::uint32_t index, Parallel parallel)
     : spec_(set.parameters(static_cast<int>(index))),
       notes_(spec_.table()),
       tracks_(set.delta_snapshots()),
-      initial_(spec_, set.seed()),
+      initial_(spec_, set.seed(), param::row_width(spec_)),
       rule_(set.optimizer(), spec_),
       width_(param::row_width(spec_)),
       state_width_(static_cast<std::uint32_t>(rule_.state_width())),
@@ -63,6 +63,7 @@ SparseTable::SparseTable(const wire::ParameterSet& set, std::uint32_t index)
       counts_updates_(param::counts_updates(set.optimizer())),
       payload_bytes_per_row_(row_floats_ * sizeof(float) +
                              (counts_updates_ ? sizeof(std::uint32_t) : 0)),
+      parallel_(std::move(parallel)),
       arena_(huge_from(row_floats_ * sizeof(float))),
       update_counts_(huge_from(sizeof(std::uint32_t), kSmallPageMarks)),
       seen_(huge_from(sizeof(std::uint16_t), kSmallPageMarks)),
@@ -127,33 +128,42 @@ void SparseTable::find(std::span<const std::uint64_t> ids, Block& block) const {
   }
 }
 
+template <class Use>
+void SparseTable::for_blocks(std::size_t count, const Use& use) const {
+  const std::size_t blocks = (count + kBlock - 1) / kBlock;
+  const auto use_one = [&](std::size_t number) {
+    const std::size_t begin = number * kBlock;
+    use(begin, std::min(kBlock, count - begin));
+  };
+  if (parallel_ && blocks > 1) return parallel_(blocks, use_one);
+  for (std::size_t number = 0; number < blocks; ++number) use_one(number);
+}
+
 void SparseTable::read_plane(std::size_t plane, std::span<const std::uint64_t> ids,
                              std::span<float> to) const {
   PADDLE_CHECK(to.size() == ids.size() * width_);
-  const auto fill_absent = [this](std::uint64_t id, std::span<float> row) {
-    if (entry_.takes_all()) return initial_.fill(row, id);
-    std::fill(row.begin(), row.end(), 0.0F);
-  };
-  if (rows() == 0) {
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      fill_absent(ids[i], to.subspan(i * width_, width_));
+  for_blocks(ids.size(), [&](std::size_t begin, std::size_t count) {
+    const auto part = ids.subspan(begin, count);
+    Block block;
+    if (rows() > 0) {
+      find(part, block);
+    } else {
+      std::fill_n(block.numbers.begin(), count, RowIndex::kNone);
     }
-    return;
-  }
-  Block block;
-  for (std::size_t begin = 0; begin < ids.size(); begin += kBlock) {
-    const auto part = ids.subspan(begin, std::min(kBlock, ids.size() - begin));
-    find(part, block);
+    touch_rows(std::span(block.numbers).first(count), width_);
+    std::array<param::InitialRows::Row, kBlock> absent;
+    std::size_t absent_count = 0;
     float* at = to.data() + begin * width_;
-    touch_rows(std::span(block.numbers).first(part.size()), width_);
-    for (std::size_t i = 0; i < part.size(); ++i, at += width_) {
+    for (std::size_t i = 0; i < count; ++i, at += width_) {
       if (block.numbers[i] == RowIndex::kNone) {
-        fill_absent(part[i], {at, width_});
+        absent[absent_count++] = {part[i], at};
       } else {
         copy_row(row_data(block.numbers[i]) + plane * width_, width_, at);
       }
     }
-  }
+    if (entry_.takes_all()) return initial_.fill(std::span(absent).first(absent_count));
+    for (std::size_t i = 0; i < absent_count; ++i) std::fill_n(absent[i].to, width_, 0.0F);
+  });
 }
 
 std::uint64_t SparseTable::count_absent(std::span<const std::uint64_t> ids) const {
@@ -194,9 +204,6 @@ std::uint32_t SparseTable::create(std::uint64_t home, std::uint64_t hash, std::u
   if (evicts()) recency_.push_front(number, id);
   if (tracks_) changes_.on_create(number);
   if (shrinks()) *score(number) = {};
-  float* const data = row_data(number);
-  initial_.fill({data, width_}, id);
-  rule_.start({data, width_}, {data + width_, state_width_ * width_});
   if (counts_updates_) update_counts()[number] = 0;
   return number;
 }
@@ -205,45 +212,92 @@ void SparseTable::apply(float learning_rate, std::span<const std::uint64_t> ids,
                         std::span<const float> gradients) {
   PADDLE_CHECK(gradients.size() == ids.size() * push_width());
   if (rule_.is_static()) return;
-  Block block;
-  std::array<param::Elements, kBlock> updates;
-  for (std::size_t begin = 0; begin < ids.size(); begin += kBlock) {
-    const auto part = ids.subspan(begin, std::min(kBlock, ids.size() - begin));
-    index_.make_room(part.size());
-    find(part, block);
-    for (std::size_t i = 0; i < part.size(); ++i) {
-      if (block.numbers[i] == RowIndex::kNone) index_.touch_room(block.homes[i]);
-    }
-    // First of all, so that no row of the block makes place for another.
-    for (std::size_t i = 0; evicts() && i < part.size(); ++i) {
-      if (block.numbers[i] != RowIndex::kNone) recency_.touch(block.numbers[i]);
-    }
-    touch_rows(std::span(block.numbers).first(part.size()), row_floats_);
-    std::size_t pending = 0;
-    for (std::size_t i = 0; i < part.size(); ++i) {
-      const float* const gradient = gradients.data() + (begin + i) * push_width();
-      const float* const notes = gradient + width_;
-      std::uint32_t number = block.numbers[i];
-      if (number == RowIndex::kNone) {
-        if (!entry_.takes_all() && !entry_.admits(part[i], pass_, notes_.slot(notes))) continue;
-        number = create(block.homes[i], block.hashes[i], part[i]);
-      }
-      if (expires()) seen()[number] = pass_;
-      if (tracks_) changes_.on_update(number);
-      if (shrinks()) {
-        score(number)->shows += notes[0];
-        score(number)->clicks += notes[1];
-      }
-      float* const data = row_data(number);
-      const param::Elements row{width_, data, gradient, data + width_};
-      if (counts_updates_) {
-        rule_.apply(learning_rate, increment(update_counts()[number]), {&row, 1});
-      } else {
-        updates[pending++] = row;
-      }
-    }
-    if (pending > 0) rule_.apply(learning_rate, 1, {updates.data(), pending});
+  // One block alone where rows are evicted: what it names must not make place for what it creates.
+  const std::size_t together = (parallel_ && !evicts() ? kBlocksTogether : 1) * kBlock;
+  blocks_.resize(together / kBlock);
+  for (std::size_t begin = 0; begin < ids.size(); begin += together) {
+    const std::size_t count = std::min(together, ids.size() - begin);
+    apply_blocks(learning_rate, ids.subspan(begin, count),
+                 gradients.subspan(begin * push_width(), count * push_width()));
   }
+}
+
+// Only creating, which numbers the rows, is done in order and by one thread.
+void SparseTable::apply_blocks(float learning_rate, std::span<const std::uint64_t> ids,
+                               std::span<const float> gradients) {
+  index_.make_room(ids.size());
+  for_blocks(ids.size(), [&](std::size_t begin, std::size_t count) {
+    find(ids.subspan(begin, count), blocks_[begin / kBlock]);
+  });
+  for (std::size_t begin = 0; begin < ids.size(); begin += kBlock) {
+    create_missing(ids.subspan(begin, std::min(kBlock, ids.size() - begin)),
+                   gradients.data() + begin * push_width(), blocks_[begin / kBlock]);
+  }
+  for_blocks(ids.size(), [&](std::size_t begin, std::size_t count) {
+    update(learning_rate, ids.subspan(begin, count), gradients.data() + begin * push_width(),
+           blocks_[begin / kBlock]);
+  });
+}
+
+void SparseTable::create_missing(std::span<const std::uint64_t> ids, const float* gradients,
+                                 Block& block) {
+  block.new_count = 0;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (block.numbers[i] == RowIndex::kNone) index_.touch_room(block.homes[i]);
+  }
+  // First of all, so that no row of the block makes place for another.
+  for (std::size_t i = 0; evicts() && i < ids.size(); ++i) {
+    if (block.numbers[i] != RowIndex::kNone) recency_.touch(block.numbers[i]);
+  }
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const float* const notes = gradients + i * push_width() + width_;
+    std::uint32_t number = block.numbers[i];
+    if (number == RowIndex::kNone) {
+      if (!entry_.takes_all() && !entry_.admits(ids[i], pass_, notes_.slot(notes))) continue;
+      number = create(block.homes[i], block.hashes[i], ids[i]);
+      block.new_ids[block.new_count] = static_cast<std::uint16_t>(i);
+      block.new_numbers[block.new_count++] = number;
+    }
+    if (expires()) seen()[number] = pass_;
+    if (tracks_) changes_.on_update(number);
+    if (shrinks()) {
+      score(number)->shows += notes[0];
+      score(number)->clicks += notes[1];
+    }
+  }
+}
+
+void SparseTable::start_rows(std::span<const param::InitialRows::Row> rows) const {
+  initial_.fill(rows);
+  for (const param::InitialRows::Row& row : rows) {
+    rule_.start({row.to, width_}, {row.to + width_, state_width_ * width_});
+  }
+}
+
+void SparseTable::update(float learning_rate, std::span<const std::uint64_t> ids,
+                         const float* gradients, const Block& block) {
+  touch_rows(std::span(block.numbers).first(ids.size()), row_floats_);
+  std::array<param::InitialRows::Row, kBlock> created;
+  for (std::size_t i = 0; i < block.new_count; ++i) {
+    created[i] = {ids[block.new_ids[i]], row_data(block.new_numbers[i])};
+  }
+  start_rows(std::span(created).first(block.new_count));
+  std::array<param::Elements, kBlock> updates;
+  std::size_t pending = 0;
+  const auto add = [&](std::size_t i, std::uint32_t number) {
+    float* const data = row_data(number);
+    const param::Elements row{width_, data, gradients + i * push_width(), data + width_};
+    if (counts_updates_) {
+      rule_.apply(learning_rate, increment(update_counts()[number]), {&row, 1});
+    } else {
+      updates[pending++] = row;
+    }
+  };
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (block.numbers[i] != RowIndex::kNone) add(i, block.numbers[i]);
+  }
+  for (std::size_t i = 0; i < block.new_count; ++i) add(block.new_ids[i], block.new_numbers[i]);
+  if (pending > 0) rule_.apply(learning_rate, 1, {updates.data(), pending});
 }
 
 }  // namespace paddle::pserver

@@ -3,10 +3,12 @@
 // Only rows that are named are ever touched.
 #pragma once
 
+#include <array>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "engine/base/parallel.h"
 #include "engine/base/result.h"
 #include "engine/param/initial.h"
 #include "engine/param/optimizer.h"
@@ -24,8 +26,9 @@ class SparseTable {
  public:
   static constexpr std::uint64_t kRowsMax = (1ULL << 32U) - 2;
 
-  // The set is valid and parameter `index` in it is sparse.
-  SparseTable(const wire::ParameterSet& set, std::uint32_t index);
+  // The set is valid and parameter `index` in it is sparse. `parallel` helps with reads and updates
+  // of many rows, and leaves no trace in them; empty: the caller does all.
+  SparseTable(const wire::ParameterSet& set, std::uint32_t index, Parallel parallel = {});
 
   std::uint64_t width() const { return width_; }
   std::uint32_t state_width() const { return state_width_; }
@@ -98,11 +101,16 @@ class SparseTable {
   static constexpr std::uint64_t kRowOverheadBytes = 16;
   static constexpr std::size_t kBlock =
       512;  // ids that go through the steps together, in a cache's worth of lines
+  static constexpr std::size_t kBlocksTogether = 32;  // with help
   struct Block {
     std::array<std::uint64_t, kBlock> hashes;
     std::array<std::uint64_t, kBlock> homes;
     std::array<std::uint32_t, kBlock> numbers;
     std::array<std::uint16_t, kBlock> far;  // those that do not lie in their home
+    // The ids that an update creates, whose numbers above are none.
+    std::size_t new_count = 0;
+    std::array<std::uint16_t, kBlock> new_ids;
+    std::array<std::uint32_t, kBlock> new_numbers;
   };
 
   bool expires() const { return spec_.table().expire_passes() > 0; }
@@ -118,6 +126,18 @@ class SparseTable {
   // The first `floats` of the rows that have a number.
   void touch_rows(std::span<const std::uint32_t> numbers, std::size_t floats) const;
   void find(std::span<const std::uint64_t> ids, Block& block) const;
+  // use(begin, count) for every block of `count` ids.
+  template <class Use>
+  void for_blocks(std::size_t count, const Use& use) const;
+  // The first values of rows of a block, and their state.
+  void start_rows(std::span<const param::InitialRows::Row> rows) const;
+  // The steps of apply(), of a few blocks.
+  void apply_blocks(float learning_rate, std::span<const std::uint64_t> ids,
+                    std::span<const float> gradients);
+  void create_missing(std::span<const std::uint64_t> ids, const float* gradients, Block& block);
+  void update(float learning_rate, std::span<const std::uint64_t> ids, const float* gradients,
+              const Block& block);
+  // A number for the id; its value and state are the caller's to write.
   std::uint32_t create(std::uint64_t home, std::uint64_t hash, std::uint64_t id);
   std::uint32_t evict();
   Result<std::uint64_t> expire();
@@ -139,6 +159,8 @@ class SparseTable {
   std::uint64_t row_floats_;  // value, state and score
   bool counts_updates_;
   std::uint64_t payload_bytes_per_row_;
+  Parallel parallel_;
+  std::vector<Block> blocks_;  // of apply()
   RowIndex index_;
   MemoryRegion arena_;          // by row number, which are 0 .. rows() - 1
   MemoryRegion update_counts_;  // uint32 by row number, where the optimizer asks for them

@@ -57,8 +57,12 @@ Status connect_all(const TrainOptions& options, Links& dense, Links& sparse) {
   return {};
 }
 
-void make_local_shards(const TrainOptions& options, Links& dense, Links& sparse) {
-  const auto add = [&options](Links& links, std::uint32_t count, bool is_sparse) {
+void make_local_shards(const TrainOptions& options, ThreadTeam& team, Links& dense, Links& sparse) {
+  Parallel parallel;
+  if (team.size() > 1) {
+    parallel = [&team](std::size_t count, const auto& work) { team.share(count, work); };
+  }
+  const auto add = [&](Links& links, std::uint32_t count, bool is_sparse) {
     for (std::uint32_t i = 0; i < count; ++i) {
       auto shard = std::make_shared<pserver::Shard>(
           pserver::ShardOptions{.index = i,
@@ -66,7 +70,8 @@ void make_local_shards(const TrainOptions& options, Links& dense, Links& sparse)
                                 .num_gradient_servers = 1,
                                 .job_tag = job_tag_of(options.job_tag),
                                 .epoch = 1,
-                                .bytes_max = parameter_memory_bytes() / count});
+                                .bytes_max = parameter_memory_bytes(),
+                                .parallel = parallel});
       links.push_back(net::make_local_link(std::move(shard), {Role::kTrainer, 0}));
     }
   };
@@ -131,7 +136,7 @@ Result<std::unique_ptr<ParameterClient>> join_shards(const config::JobConfig& jo
   Links dense;
   Links sparse;
   if (options.local) {
-    make_local_shards(options, dense, sparse);
+    make_local_shards(options, team, dense, sparse);
   } else {
     PADDLE_TRY_STATUS(connect_all(options, dense, sparse));
   }

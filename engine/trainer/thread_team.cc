@@ -7,19 +7,23 @@ namespace {
 
 constexpr auto kIdleAwake = std::chrono::milliseconds(2);
 
-// True once done() is, within kIdleAwake.
+}  // namespace
+
+// True once done() is, within kIdleAwake; helps meanwhile.
 template <class Done>
-bool wait_awake(Done&& done) {
+bool ThreadTeam::wait_awake(Done&& done) {
   if (done()) return true;
-  const auto until = std::chrono::steady_clock::now() + kIdleAwake;
+  auto until = std::chrono::steady_clock::now() + kIdleAwake;
   do {
+    if (offer_.is_open) {
+      help();
+      until = std::chrono::steady_clock::now() + kIdleAwake;
+    }
     std::this_thread::yield();
     if (done()) return true;
   } while (std::chrono::steady_clock::now() < until);
   return false;
 }
-
-}  // namespace
 
 ThreadTeam::ThreadTeam(std::size_t size) {
   for (std::size_t part = 1; part < size; ++part) {
@@ -36,7 +40,7 @@ ThreadTeam::~ThreadTeam() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void ThreadTeam::run(const std::function<void(std::size_t)>& work) {
+void ThreadTeam::run(const Work& work) {
   if (threads_.empty()) return work(0);
   {
     const std::scoped_lock lock(mutex_);
@@ -67,6 +71,32 @@ void ThreadTeam::serve(std::size_t part) {
     const std::scoped_lock lock(mutex_);
     finished_.notify_one();
   }
+}
+
+void ThreadTeam::share(std::size_t count, const Work& work) {
+  if (threads_.empty() || count < 2 || offer_.is_taken.exchange(true)) {
+    for (std::size_t i = 0; i < count; ++i) work(i);
+    return;
+  }
+  offer_.work = &work;
+  offer_.count = count;
+  offer_.next = 0;
+  offer_.is_open = true;
+  work_on_offer();
+  offer_.is_open = false;
+  while (offer_.helpers > 0) std::this_thread::yield();
+  offer_.is_taken = false;
+}
+
+void ThreadTeam::help() {
+  // Counted first: whoever then finds the offer open is waited for.
+  ++offer_.helpers;
+  if (offer_.is_open) work_on_offer();
+  --offer_.helpers;
+}
+
+void ThreadTeam::work_on_offer() {
+  for (std::size_t i = offer_.next++; i < offer_.count; i = offer_.next++) (*offer_.work)(i);
 }
 
 }  // namespace paddle::trainer

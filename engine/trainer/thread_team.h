@@ -15,6 +15,8 @@ namespace paddle::trainer {
 // a sleeping core takes longer than what the trainer does between its batches' parts.
 class ThreadTeam {
  public:
+  using Work = std::function<void(std::size_t)>;
+
   explicit ThreadTeam(std::size_t size);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
@@ -23,17 +25,36 @@ class ThreadTeam {
   std::size_t size() const { return threads_.size() + 1; }
   // Calls work(0) .. work(size() - 1) at the same time, work(0) on the calling thread; returns when
   // all have.
-  void run(const std::function<void(std::size_t)>& work);
+  void run(const Work& work);
+  // Calls work(0) .. work(count - 1), each once, on the calling thread and on those of the team
+  // that are awake with nothing to do; returns when all have. May be called within run(), by
+  // several threads: the first one is helped.
+  void share(std::size_t count, const Work& work);
 
  private:
+  // What share() offers to the others.
+  struct Offer {
+    std::atomic<bool> is_taken = false;  // by a caller
+    std::atomic<bool> is_open = false;   // publishes the two below
+    const Work* work = nullptr;
+    std::size_t count = 0;
+    std::atomic<std::size_t> next = 0;
+    std::atomic<std::size_t> helpers = 0;  // within; it ends when they have left
+  };
+
   void serve(std::size_t part);
+  void help();
+  void work_on_offer();
+  template <class Done>
+  bool wait_awake(Done&& done);
 
   std::mutex mutex_;  // of the changes that sleepers wait for
   std::condition_variable started_, finished_;
-  const std::function<void(std::size_t)>* work_ = nullptr;
+  const Work* work_ = nullptr;
   std::atomic<std::uint64_t> generation_ = 0;
   std::atomic<std::size_t> running_ = 0;
   std::atomic<bool> over_ = false;
+  Offer offer_;
   std::vector<std::thread> threads_;
 };
 

@@ -9,6 +9,8 @@
 namespace paddle::agent {
 
 wire::agent::Facts host_facts(const Root& root);
+// The first that is not loopback, or 127.0.0.1.
+std::string own_address();
 
 constexpr std::uint32_t kPortsMax = 1024;  // a request
 // A port is free when it can be bound and listened on at the address (IPv4, dotted).

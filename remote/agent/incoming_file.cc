@@ -81,6 +81,12 @@ Bytes IncomingFile::lacking() const {
   return bits;
 }
 
+std::optional<std::pair<std::uint64_t, std::uint32_t>> IncomingFile::place_of(
+    std::uint32_t chunk) const {
+  if (chunk >= chunks_.size()) return std::nullopt;
+  return std::pair(offsets_[chunk], chunks_[chunk].size);
+}
+
 Status IncomingFile::copy_known() {
   UniqueFd from;
   std::string open_name;

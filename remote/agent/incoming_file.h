@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -42,6 +43,8 @@ class IncomingFile {
 
   // A bit a chunk, the lowest first.
   Bytes lacking() const;
+  // A chunk's offset and size; nothing when there is none of that number.
+  std::optional<std::pair<std::uint64_t, std::uint32_t>> place_of(std::uint32_t chunk) const;
   // Takes what the store has; may take long, so the answer about what it lacks goes first.
   Status copy_known();
   // kData when the bytes are not that chunk.

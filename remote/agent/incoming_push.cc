@@ -8,7 +8,6 @@
 #include <cerrno>
 
 #include "engine/base/text.h"
-#include "remote/agent/pushed_files.h"
 
 namespace paddle::agent {
 namespace {
@@ -168,6 +167,31 @@ Status IncomingPush::put(const wire::agent::Put& put, ByteSpan tail) {
   return store_ ? store_->save() : Status{};
 }
 
+Result<Piece> IncomingPush::piece_of(const wire::agent::Put::Blob& blob) const {
+  if (blob.file() >= entries_.size()) return Error{Errc::kData, "a blob of no file", ""};
+  const Entry& entry = entries_[blob.file()];
+  if (!is_chunked(entry.size)) return Piece{entry.key, 0, static_cast<std::uint32_t>(entry.size)};
+  const auto file = files_.find(blob.file());
+  const auto place = file == files_.end() ? std::nullopt : file->second->place_of(blob.chunk());
+  if (!place) return Error{Errc::kData, "a chunk before its list", ""};
+  return Piece{entry.key, place->first, place->second};
+}
+
+Result<wire::agent::PullReply> IncomingPush::pull(const wire::agent::PullRequest& request,
+                                                  ByteSpan token) {
+  PADDLE_TRY_STATUS(late_);
+  std::vector<Piece> pieces;
+  for (const auto& blob : request.blobs()) {
+    PADDLE_TRY(const Piece piece, piece_of(blob));
+    pieces.push_back(piece);
+  }
+  auto pulled = pull_pieces(request.from(), token, pieces, [&](std::size_t i, ByteSpan bytes) {
+    return put_blob(request.blobs(static_cast<int>(i)), bytes);
+  });
+  if (pulled && store_) PADDLE_TRY_STATUS(store_->save());
+  return pulled;
+}
+
 Status IncomingPush::put_blob(const wire::agent::Put::Blob& blob, ByteSpan bytes) {
   if (blob.file() >= entries_.size()) return Error{Errc::kData, "a blob of no file", ""};
   const Entry& entry = entries_[blob.file()];
@@ -213,7 +237,7 @@ Result<bool> IncomingPush::place_link(const Entry& entry, const Folder& folder,
   return error;
 }
 
-Status IncomingPush::place(const std::string& keep_only) {
+Status IncomingPush::place() {
   PADDLE_TRY_STATUS(late_);
   if (!store_) return Error{Errc::kData, "nothing was pushed", ""};
   for (const Entry& entry : entries_) {
@@ -224,9 +248,6 @@ Status IncomingPush::place(const std::string& keep_only) {
   }
   Folder folder;
   bool changed = false;
-  if (!keep_only.empty()) {
-    PADDLE_TRY(changed, agent::keep_only(root_, keep_only, paths_));
-  }
   for (const Entry& entry : entries_) {
     const auto [parent, name] = split(entry.path);
     PADDLE_TRY_STATUS(open_folder(parent, folder));

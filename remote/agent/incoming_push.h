@@ -9,6 +9,7 @@
 #include "proto/agent.pb.h"
 #include "remote/agent/incoming_file.h"
 #include "remote/agent/store.h"
+#include "remote/agent/store_peer.h"
 
 namespace paddle::agent {
 
@@ -26,9 +27,10 @@ class IncomingPush {
   // After the answer to chunks(): what can be copied here is. An error shows in the next call.
   void copy_known();
   Status put(const wire::agent::Put& put, ByteSpan tail);
-  // Nothing is placed unless all is there. Then what no job uses leaves the store. keep_only: a
-  // folder, as in pushed_files.h, or "".
-  Status place(const std::string& keep_only = "");
+  // The same from another node; what did not come is still lacking. kData for what no blob can be.
+  Result<wire::agent::PullReply> pull(const wire::agent::PullRequest& request, ByteSpan token);
+  // Nothing is placed unless all is there. Then what no job uses leaves the store.
+  Status place();
 
  private:
   struct Entry {
@@ -43,6 +45,7 @@ class IncomingPush {
   };
 
   Status add_entry(const wire::agent::PushEntry& file, bool& missing);
+  Result<Piece> piece_of(const wire::agent::Put::Blob& blob) const;
   Status put_blob(const wire::agent::Put::Blob& blob, ByteSpan bytes);
   Status open_folder(const std::string& path, Folder& folder);
   Result<bool> place_link(const Entry& entry, const Folder& folder, const std::string& name);

@@ -1,25 +1,11 @@
 #include "remote/agent/probe.h"
 
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <csignal>
-#include <cstring>
-#include <vector>
-
-#include "engine/base/secret.h"
-#include "engine/base/sha256.h"
-#include "proto/frame_stream.h"
-#include "remote/agent/host.h"
 
 namespace paddle::agent {
 
@@ -27,18 +13,12 @@ using namespace wire::agent;  // NOLINT: the messages are what this file is abou
 
 namespace {
 
-constexpr Duration kListenTimeMax = std::chrono::minutes(10);
-constexpr Duration kCallerProofDeadline = std::chrono::seconds(2);
-constexpr std::size_t kCallersMax = 16;  // unproven
-constexpr Duration kConnectDeadline = std::chrono::seconds(3);
-constexpr Duration kProofDeadline = std::chrono::seconds(3);
+constexpr std::string_view kService = "probe";
 constexpr Duration kTransferDeadline = std::chrono::seconds(10);  // of one proven caller
 constexpr Duration kSendTime = std::chrono::seconds(1);
 constexpr std::uint64_t kSendBytes = 16U << 20U;
 constexpr std::size_t kChunkBytes = 256U << 10U;
 constexpr int kRoundTrips = 8;
-constexpr int kPortMax = 65535;
-constexpr int kStopMs = 5000;
 
 TimePoint now() {
   return std::chrono::steady_clock::now();
@@ -50,152 +30,24 @@ int ms_until(TimePoint end) {
       std::clamp<long long>(left, 0, kTransferDeadline / std::chrono::milliseconds(1)));
 }
 
-Result<sockaddr_in> parse_target(const ProbeTarget& target, ByteSpan token) {
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  if (::inet_pton(AF_INET, target.address().c_str(), &name.sin_addr) != 1)
-    return Error{Errc::kUsage, "'" + target.address() + "' is not an IPv4 address", ""};
-  if (target.port() == 0 || target.port() > kPortMax)
-    return Error{Errc::kUsage, "a port lies in 1..65535", ""};
-  if (token.size() != kProbeTokenBytes) return Error{Errc::kData, "a token has 32 bytes", ""};
-  name.sin_port = htons(static_cast<std::uint16_t>(target.port()));
-  return name;
-}
-
-Sha256Digest proof(ByteSpan token, std::string_view side) {
-  Sha256 hash;
-  hash.update(token);
-  hash.update(as_bytes("paddlectl probe 1 "));
-  hash.update(as_bytes(side));
-  return hash.finish();
-}
-
-void send_at_once(int fd) {
-  const int on = 1;
-  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-}
-
-// What answers on the listener's side, in a process of its own.
-class Answerer {
- public:
-  Answerer(int listener, ByteSpan token)
-      : listener_(listener),
-        wanted_(proof(token, "caller")),
-        answer_(proof(token, "listener")),
-        buffer_(kChunkBytes) {}
-
-  void run(TimePoint end) {
-    while (now() < end) {
-      std::erase_if(callers_, [](const Caller& caller) { return now() >= caller.deadline; });
-      std::vector<pollfd> items{{listener_, POLLIN, 0}};
-      TimePoint wake = end;
-      for (const Caller& caller : callers_) {
-        items.push_back({caller.fd.get(), POLLIN, 0});
-        wake = std::min(wake, caller.deadline);
-      }
-      if (::poll(items.data(), items.size(), ms_until(wake)) < 0 && errno != EINTR) return;
-      for (std::size_t i = items.size(); i-- > 1;) {
-        if (items[i].revents != 0) hear(i - 1);
-      }
-      if (items[0].revents != 0) admit();
-    }
+Status answer(int fd) {
+  const TimePoint deadline = now() + kTransferDeadline;
+  Bytes buffer(kChunkBytes);
+  for (int i = 0; i < kRoundTrips; ++i) {
+    const std::span<std::byte> one(buffer.data(), 1);
+    PADDLE_TRY_STATUS(read_exact(fd, one, deadline));
+    PADDLE_TRY_STATUS(write_all(fd, one, deadline));
   }
-
- private:
-  struct Caller {
-    UniqueFd fd;
-    TimePoint deadline;
-    Sha256Digest said{};
-    std::size_t size = 0;
-  };
-
-  void admit() {
-    UniqueFd fd(::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!fd) return;
-    if (callers_.size() >= kCallersMax) callers_.erase(callers_.begin());
-    callers_.push_back({std::move(fd), now() + kCallerProofDeadline, {}, 0});
+  std::uint64_t bytes = 0;
+  while (bytes <= kSendBytes && now() < deadline) {
+    pollfd item{fd, POLLIN, 0};
+    if (::poll(&item, 1, ms_until(deadline)) <= 0) continue;
+    const ssize_t got = ::read(fd, buffer.data(), buffer.size());
+    if (got < 0 && errno != EAGAIN && errno != EINTR) return system_error(Errc::kFailed, "read");
+    if (got > 0) bytes += static_cast<std::uint64_t>(got);
+    if (got == 0) return write_all(fd, std::as_bytes(std::span(&bytes, 1)), deadline);
   }
-
-  void hear(std::size_t index) {
-    Caller& caller = callers_[index];
-    const ssize_t got =
-        ::read(caller.fd.get(), caller.said.data() + caller.size, caller.said.size() - caller.size);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    caller.size += static_cast<std::size_t>(std::max<ssize_t>(got, 0));
-    if (got > 0 && caller.size < caller.said.size()) return;
-    const UniqueFd fd = std::move(caller.fd);
-    const bool proven = got > 0 && equal_constant_time(caller.said, wanted_);
-    callers_.erase(callers_.begin() + static_cast<std::ptrdiff_t>(index));
-    // One that breaks off is its own loss.
-    if (proven) (void)serve(fd.get(), now() + kTransferDeadline);
-  }
-
-  Status serve(int fd, TimePoint deadline) {
-    send_at_once(fd);
-    PADDLE_TRY_STATUS(write_all(fd, answer_, deadline));
-    for (int i = 0; i < kRoundTrips; ++i) {
-      const std::span<std::byte> one(buffer_.data(), 1);
-      PADDLE_TRY_STATUS(read_exact(fd, one, deadline));
-      PADDLE_TRY_STATUS(write_all(fd, one, deadline));
-    }
-    std::uint64_t bytes = 0;
-    while (bytes <= kSendBytes && now() < deadline) {
-      pollfd item{fd, POLLIN, 0};
-      if (::poll(&item, 1, ms_until(deadline)) <= 0) continue;
-      const ssize_t got = ::read(fd, buffer_.data(), buffer_.size());
-      if (got < 0 && errno != EAGAIN && errno != EINTR) return system_error(Errc::kFailed, "read");
-      if (got > 0) bytes += static_cast<std::uint64_t>(got);
-      if (got == 0) return write_all(fd, std::as_bytes(std::span(&bytes, 1)), deadline);
-    }
-    return {};
-  }
-
-  int listener_;
-  Sha256Digest wanted_, answer_;
-  Bytes buffer_;
-  std::vector<Caller> callers_;  // the oldest first
-};
-
-[[noreturn]] void become_listener(int listener, ByteSpan token, pid_t agent) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != agent) ::_exit(0);  // it ended before the line above
-  if (::dup2(listener, STDERR_FILENO + 1) < 0) ::_exit(1);
-  ::close_range(STDERR_FILENO + 2, ~0U, 0);
-  Answerer(STDERR_FILENO + 1, token).run(now() + kListenTimeMax);
-  ::_exit(0);
-}
-
-ProbeOutcome outcome_of(int error) {
-  switch (error) {
-    case ECONNREFUSED:
-      return PROBE_REFUSED;
-    case ETIMEDOUT:
-      return PROBE_TIMED_OUT;
-    default:
-      return PROBE_NO_ROUTE;
-  }
-}
-
-// 0, or the errno of why not.
-int connect_before(int fd, const sockaddr_in& name, TimePoint deadline) {
-  if (::connect(fd, reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0) return 0;
-  if (errno != EINPROGRESS) return errno;
-  pollfd item{fd, POLLOUT, 0};
-  while (::poll(&item, 1, ms_until(deadline)) <= 0) {
-    if (now() >= deadline) return ETIMEDOUT;
-  }
-  int error = 0;
-  socklen_t size = sizeof error;
-  return ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
-}
-
-Status prove(int fd, ByteSpan token) {
-  const TimePoint deadline = now() + kProofDeadline;
-  Sha256Digest answer{};
-  PADDLE_TRY_STATUS(write_all(fd, proof(token, "caller"), deadline));
-  PADDLE_TRY_STATUS(read_exact(fd, answer, deadline));
-  if (equal_constant_time(answer, proof(token, "listener"))) return {};
-  return Error{Errc::kAuth, "its answer is not the right one", ""};
+  return {};
 }
 
 Status measure(int fd, ProbeReply& reply) {
@@ -226,51 +78,24 @@ Status measure(int fd, ProbeReply& reply) {
 
 }  // namespace
 
-Status ProbeListener::start(const ProbeTarget& at, ByteSpan token) {
-  stop();
-  PADDLE_TRY(const sockaddr_in name, parse_target(at, token));
-  const UniqueFd listener = listen_at(name.sin_addr, at.port());
-  if (!listener) {
-    return system_error(Errc::kResource,
-                        "listen on " + at.address() + ":" + std::to_string(at.port()));
-  }
-  PADDLE_TRY_STATUS(set_nonblocking(listener.get()));
-  const pid_t agent = ::getpid();
-  const pid_t pid = ::fork();
-  if (pid < 0) return system_error(Errc::kResource, "fork");
-  if (pid == 0) become_listener(listener.get(), token, agent);
-  process_ = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (process_) return {};
-  Error error = system_error(Errc::kResource, "pidfd_open");
-  ::kill(pid, SIGKILL);
-  return error;
-}
-
-void ProbeListener::stop() {
-  if (!process_) return;
-  ::syscall(SYS_pidfd_send_signal, process_.get(), SIGKILL, nullptr, 0);
-  pollfd item{process_.get(), POLLIN, 0};
-  ::poll(&item, 1, kStopMs);
-  process_.reset();
+Status answer_probes(PeerListener& listener, const ProbeTarget& at, ByteSpan token) {
+  listener.stop();
+  PADDLE_TRY(UniqueFd socket, listen_for_peers(at, token));
+  // One that breaks off is its own loss.
+  return listener.start(std::move(socket), token,
+                        {kService, 1, -1, [](int fd, int) { (void)answer(fd); }});
 }
 
 Result<ProbeReply> probe(const ProbeTarget& target, ByteSpan token) {
-  PADDLE_TRY(const sockaddr_in name, parse_target(target, token));
-  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd) return system_error(Errc::kResource, "socket");
+  PADDLE_TRY(const PeerCall call, call_peer(target, token, kService));
   ProbeReply reply;
-  const auto end_as = [&](ProbeOutcome outcome, const std::string& detail) {
-    reply.set_outcome(outcome);
-    reply.set_detail(detail);
-    return reply;
-  };
-  if (const int error = connect_before(fd.get(), name, now() + kConnectDeadline); error != 0)
-    return end_as(outcome_of(error), std::strerror(error));
-  send_at_once(fd.get());
-  if (const Status proven = prove(fd.get(), token); !proven)
-    return end_as(PROBE_NO_PROOF, proven.error().message);
-  if (const Status measured = measure(fd.get(), reply); !measured)
-    return end_as(PROBE_STALLED, measured.error().message);
+  reply.set_outcome(call.outcome);
+  reply.set_detail(call.detail);
+  if (!call.fd) return reply;
+  if (const Status measured = measure(call.fd.get(), reply); !measured) {
+    reply.set_outcome(PROBE_STALLED);
+    reply.set_detail(measured.error().message);
+  }
   return reply;
 }
 

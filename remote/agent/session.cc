@@ -1,15 +1,13 @@
 #include "remote/agent/session.h"
 
-#include <algorithm>
-
 #include "engine/base/secret.h"
-#include "engine/base/version.h"
 #include "proto/content.h"
 #include "remote/agent/command.h"
 #include "remote/agent/files.h"
 #include "remote/agent/host.h"
 #include "remote/agent/log_file.h"
 #include "remote/agent/node_copy.h"
+#include "remote/agent/probe.h"
 #include "remote/agent/processes.h"
 #include "remote/agent/usage.h"
 
@@ -47,10 +45,21 @@ Status Session::handle(AgentKind kind, const Frame& request) {
       return manifest(request);
     case AGENT_CHUNKS:
       return chunks(request);
-    case AGENT_PLACE: {
-      PADDLE_TRY(const auto place, parse<PlaceRequest>(request));
-      PADDLE_TRY_STATUS(incoming_.place(place.keep_only()));
+    case AGENT_PLACE:
+      PADDLE_TRY_STATUS(incoming_.place());
       return send_empty(kind);
+    case AGENT_SERVE: {
+      PADDLE_TRY(const auto serve, parse<ServeRequest>(request));
+      PADDLE_TRY(const auto reply, serve_store(store_listener_, root_, serve, request.tail));
+      return send_head(kind, reply);
+    }
+    case AGENT_SERVE_END:
+      store_listener_.stop();
+      return send_empty(kind);
+    case AGENT_PULL: {
+      PADDLE_TRY(const auto pull, parse<PullRequest>(request));
+      PADDLE_TRY(const auto reply, incoming_.pull(pull, request.tail));
+      return send_head(kind, reply);
     }
     case AGENT_PUT:
       return put(request);
@@ -98,7 +107,6 @@ Status Session::handle(AgentKind kind, const Frame& request) {
       return {};  // the command had ended by itself
     case AGENT_COPY: {
       PADDLE_TRY(const auto copy, parse<CopyRequest>(request));
-      PADDLE_TRY_STATUS(copies_.use());
       PADDLE_TRY(const auto reply, copy_files(root_, copy));
       return send_head(kind, reply);
     }
@@ -108,7 +116,7 @@ Status Session::handle(AgentKind kind, const Frame& request) {
     }
     case AGENT_LISTEN: {
       PADDLE_TRY(const auto target, parse<ProbeTarget>(request));
-      PADDLE_TRY_STATUS(probe_listener_.start(target, request.tail));
+      PADDLE_TRY_STATUS(answer_probes(probe_listener_, target, request.tail));
       return send_empty(kind);
     }
     case AGENT_LISTEN_END:
@@ -120,10 +128,8 @@ Status Session::handle(AgentKind kind, const Frame& request) {
       return send_head(kind, reply);
     }
     default:
-      return Error{Errc::kVersion,
-                   std::string("agent ") + kProgramVersion + " does not know request " +
-                       std::to_string(kind),
-                   "use one release of paddlectl and paddlectl-agent"};
+      return Error{Errc::kVersion, "this agent does not know request " + std::to_string(kind),
+                   "use the same paddlectl release everywhere"};
   }
 }
 
@@ -132,10 +138,6 @@ Status Session::manifest(const Frame& request) {
   Manifest manifest;
   if (!manifest.ParseFromArray(request.tail.data(), static_cast<int>(request.tail.size())))
     return Error{Errc::kData, "malformed request", ""};
-  const bool copies = std::ranges::any_of(
-      manifest.files(), [](const PushEntry& file) { return CopyFolders::holds(file.path()); });
-  if (copies) PADDLE_TRY_STATUS(copies_.use());
-  if (!copies && head.first()) copies_.clear();
   PADDLE_TRY(const auto reply, incoming_.manifest(head.first(), manifest));
   return send_head(AGENT_MANIFEST, reply);
 }

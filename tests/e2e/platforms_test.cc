@@ -80,8 +80,29 @@ TEST_F(PlatformsTest, SlurmRunsTheJob) {
   expect_trained("slurm-1", 1);
 }
 
-// Kubernetes' own schema is in no package here: the fields that the API's reference page for Job,
-// Pod and Service asks for, and the shell text in it.
+TEST_F(PlatformsTest, KubernetesManifestFitsThePublishedSchema) {
+  const std::string manifest =
+      render("kubernetes", {"--pservers=2", "--set=train.passes=2", "--image=debian:12"});
+  if (run({"/usr/bin/python3", "-c", "import kubernetes, yaml"}).first != 0)
+    GTEST_SKIP() << "no python3-kubernetes here: scripts/deps optional";
+  const auto faults = [&](const std::string& file) {
+    return run({"/usr/bin/python3", KUBERNETES_FAULTS, file});
+  };
+  const auto [code, text] = faults(manifest);
+  EXPECT_EQ(code, 0) << text;
+  std::string spoilt = TemporaryFolder::read(manifest);
+  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
+           {"backoffLimit: 0", "backoffLimit: \"0\""}, {"restartPolicy", "restart"}}) {
+    ASSERT_NE(spoilt.find(from), spoilt.npos);
+    spoilt.replace(spoilt.find(from), from.size(), to);
+  }
+  const auto [refused, reasons] = faults(folder().write("spoilt.yaml", spoilt));
+  EXPECT_EQ(refused, 1);
+  EXPECT_NE(reasons.find("Job.spec.backoffLimit: '0' is no int"), reasons.npos) << reasons;
+  EXPECT_NE(reasons.find("Job.spec.template.spec.restart: V1PodSpec has no"), reasons.npos);
+}
+
+// What the schema does not say: how the parts of it fit together, and the shell text in it.
 TEST_F(PlatformsTest, KubernetesManifestHasTheFieldsOfAnIndexedJob) {
   const std::string manifest = render(
       "kubernetes", {"--pservers=2", "--set=train.passes=2", "--image=registry.lab/\"x\":1"});

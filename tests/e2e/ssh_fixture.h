@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -35,13 +34,7 @@ class SshLauncherTest : public ::testing::Test {
 
   void SetUp() override {
     if (const std::string why = Sshd::missing(); !why.empty()) GTEST_SKIP() << why;
-    restart({});
-  }
-
-  // With these lines in sshd_config.
-  void restart(const std::vector<std::string>& options) {
-    sshd_.reset();
-    auto sshd = Sshd::start("127.0.0.2", test::SshdLogin::kKey, options);
+    auto sshd = Sshd::start("127.0.0.2");
     ASSERT_TRUE(sshd) << sshd.error().message;
     sshd_ = *std::move(sshd);
     node_.name = "node-0";

@@ -74,6 +74,21 @@ TEST(InitialTest, AreTheGeneratorsNormals) {
   EXPECT_LE(rounded_otherwise, 1U);
 }
 
+TEST(InitialTest, ManyRowsAtOnceAreEachAlone) {
+  const wire::ParameterSpec spec = spec_of("_proj", 0.5F, 2);
+  for (const std::size_t width : {1, 10, 16, 300, 1300}) {
+    std::vector<float> values(width * 101);
+    std::vector<InitialRows::Row> rows;
+    for (std::size_t i = 0; i < 101; ++i) rows.push_back({i * i, values.data() + i * width});
+    InitialRows(spec, 3, width).fill(rows);
+    for (const InitialRows::Row& row : rows) {
+      std::vector<float> alone(width);
+      fill_initial_row(alone, spec, 3, row.id);
+      ASSERT_EQ(alone, std::vector<float>(row.to, row.to + width)) << width << ' ' << row.id;
+    }
+  }
+}
+
 TEST(InitialTest, ZeroDeviationIsTheMean) {
   std::vector<float> values(3, 9);
   fill_initial(values, spec_of("b", 0.25F, 0), 1, 0);

@@ -1,7 +1,10 @@
 #include "engine/pserver/sparse_table.h"
 
+#include <functional>
 #include <map>
+#include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -65,9 +68,22 @@ TEST(SparseTable, Trap07EqualsAMapOfRowsOverTheFullIdRange) {
   }
 }
 
-TEST(SparseTable, ABatchEqualsItsRowsOneByOne) {
+// Two threads, one taking from the front and one from the back.
+void on_two_threads(std::size_t count, const std::function<void(std::size_t)>& work) {
+  std::thread other([&] {
+    for (std::size_t i = count; i-- > count / 2;) work(i);
+  });
+  for (std::size_t i = 0; i < count / 2; ++i) work(i);
+  other.join();
+}
+
+class SparseTableTogether : public testing::TestWithParam<Parallel> {};
+INSTANTIATE_TEST_SUITE_P(Help, SparseTableTogether,
+                         testing::Values(Parallel(), Parallel(on_two_threads)));
+
+TEST_P(SparseTableTogether, ABatchEqualsItsRowsOneByOne) {
   const auto set = test::small_set("adagrad", 1);
-  SparseTable together(set, kTable);
+  SparseTable together(set, kTable, GetParam());
   SparseTable alone(set, kTable);
   Rng rng(9);
   for (int step = 0; step < 20; ++step) {
@@ -93,6 +109,26 @@ TEST(SparseTable, ABatchEqualsItsRowsOneByOne) {
     }
   }
   EXPECT_EQ(together.rows(), alone.rows());
+}
+
+TEST(SparseTable, TakesHelpWithManyRows) {
+  const auto set = test::small_set("sgd", 1);
+  std::size_t calls = 0;
+  std::size_t parts = 0;
+  SparseTable table(set, kTable, [&](std::size_t count, const auto& work) {
+    ++calls;
+    parts += count;
+    on_two_threads(count, work);
+  });
+  std::vector<std::uint64_t> ids(5000);
+  std::iota(ids.begin(), ids.end(), 0);
+  std::vector<float> values(ids.size() * 3);
+  table.read(ids, values);
+  EXPECT_EQ(calls, 1U);
+  ASSERT_TRUE(table.reserve(ids.size()));
+  table.apply(0.1F, ids, values);
+  EXPECT_EQ(calls, 3U);  // finding rows, and updating them
+  EXPECT_EQ(parts, 30U);
 }
 
 // Issue 3: memory per row within 16 bytes of payload and optimizer state, from a million rows on.

@@ -1,5 +1,6 @@
 #include "engine/trainer/thread_team.h"
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -32,6 +33,45 @@ TEST(ThreadTeam, WakesThreadsThatFellAsleep) {
       ++calls;
     });
     ASSERT_EQ(calls, 3 * round);
+  }
+}
+
+TEST(ThreadTeam, SharedWorkIsDoneOnceEach) {
+  for (const std::size_t size : {std::size_t{1}, std::size_t{3}}) {
+    ThreadTeam team(size);
+    std::vector<std::atomic<int>> calls(40);
+    for (int round = 1; round <= 200; ++round) {
+      team.share(calls.size(), [&](std::size_t i) { ++calls[i]; });
+      for (const std::atomic<int>& one : calls) ASSERT_EQ(one, round);
+    }
+  }
+}
+
+// Who helps must be awake, which a busy machine may prevent a few times.
+TEST(ThreadTeam, ThreadsThatAreDoneHelpTheOthers) {
+  ThreadTeam team(2);
+  std::array<std::thread::id, 2> by;
+  for (int round = 0; round < 1000 && by[0] == by[1]; ++round) {
+    std::atomic<int> arrived = 0;
+    team.run([&](std::size_t part) {
+      if (part == 0) return;
+      team.share(2, [&](std::size_t i) {
+        by[i] = std::this_thread::get_id();
+        ++arrived;
+        const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+        while (arrived < 2 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+      });
+    });
+  }
+  EXPECT_NE(by[0], by[1]);
+}
+
+TEST(ThreadTeam, SeveralMayShareAtOnce) {
+  ThreadTeam team(3);
+  std::atomic<int> calls = 0;
+  for (int round = 1; round <= 200; ++round) {
+    team.run([&](std::size_t) { team.share(10, [&](std::size_t) { ++calls; }); });
+    ASSERT_EQ(calls, 30 * round);
   }
 }
 
