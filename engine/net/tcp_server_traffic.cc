@@ -13,6 +13,8 @@ namespace {
 constexpr Duration kLinger = std::chrono::seconds(2);  // for the peer to close after we did
 constexpr std::size_t kWakeUpBytesMax = 16U
                                         << 20U;  // read from one peer before others have their turn
+// From here on a reply is written at once, not with others at the end of a wake-up.
+constexpr std::size_t kFlushAtOnceBytes = 64U << 10U;
 
 }  // namespace
 
@@ -96,6 +98,9 @@ void TcpServerImpl::on_bytes(Connection& connection) {
       }
       if (!*frame) break;
       on_frame(connection, std::move(**frame));
+      if (connection.doomed.empty() && connection.writer.queued_bytes() >= kFlushAtOnceBytes) {
+        flush(connection);
+      }
       if (!connection.doomed.empty() || connection.close_when_flushed) return;
     }
   }

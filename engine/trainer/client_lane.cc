@@ -23,7 +23,10 @@ Errc exit_code(wire::RefusalCode code) {
 }  // namespace
 
 Frame ClientLane::open(FrameType type, std::string head, Bytes tail, TimePoint now) {
-  PADDLE_CHECK(!is_open_);
+  const bool follows =
+      pulls_rows_ && type == FrameType::kPullRows && options_.resend_after == Duration::zero();
+  PADDLE_CHECK(awaited_ == request_ || follows);  // the one that was just numbered, or more
+  pulls_rows_ = type == FrameType::kPullRows;
   const bool is_push = type == FrameType::kPushDense || type == FrameType::kPushRows;
   Frame frame;
   frame.header.type = static_cast<std::uint8_t>(type);
@@ -39,7 +42,6 @@ Frame ClientLane::open(FrameType type, std::string head, Bytes tail, TimePoint n
   sent_at_ = last_progress_ = now;
   waiting_for_.clear();
   waits_for_connected_ = false;
-  is_open_ = true;
   if (options_.resend_after > Duration::zero()) copy_ = frame;
   return frame;
 }
@@ -58,7 +60,7 @@ Status ClientLane::take(const Frame& frame, std::uint64_t& request) {
   const auto read = [&](auto message, auto&& apply) -> Status {
     PADDLE_TRY_STATUS(parse(frame, message));
     request = message.request();
-    if (request == request_) apply(message);
+    if (request == awaited_) apply(message);
     return {};
   };
   const auto nothing = [](const auto&) {};
@@ -106,7 +108,7 @@ Result<std::optional<Frame>> ClientLane::on_frame(Frame&& frame, TimePoint now) 
   if (type == FrameType::kWaiting) {
     wire::Waiting waiting;
     PADDLE_TRY_STATUS(parse(frame, waiting));
-    if (!is_open_ || waiting.request() != request_) return nothing;
+    if (!is_open(waiting.request())) return nothing;
     waiting_for_ = waiting.reason();
     waits_for_connected_ = waiting.all_connected();
     if (waiting.progress() != progress_) last_progress_ = now;
@@ -116,15 +118,17 @@ Result<std::optional<Frame>> ClientLane::on_frame(Frame&& frame, TimePoint now) 
   if (type == FrameType::kRefused) {
     wire::Refused refused;
     PADDLE_TRY_STATUS(parse(frame, refused));
-    if (refused.request() != 0 && refused.request() != request_) return nothing;
-    close();
+    if (refused.request() != 0 && !is_open(refused.request())) return nothing;
+    awaited_ = request_ + 1;
+    copy_.reset();
     return Error{exit_code(refused.code()), refused.message(), refused.hint()};
   }
   std::uint64_t request = 0;
-  if (!is_open_) return nothing;
+  if (!is_open()) return nothing;
   PADDLE_TRY_STATUS(take(frame, request));
-  if (request != request_) return nothing;
-  close();
+  if (request != awaited_) return nothing;
+  ++awaited_;
+  copy_.reset();
   return std::optional<Frame>(std::move(frame));
 }
 

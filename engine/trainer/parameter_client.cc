@@ -10,6 +10,10 @@
 namespace paddle::trainer {
 namespace {
 
+// A shard reads the rows of one pull while the values of the one before are received.
+constexpr std::size_t kPullsInFlight = 3;
+constexpr std::uint64_t kPullBytesMax = 1U << 20U;  // ids and values of one
+
 Error misuse(std::string message) {
   return Error{Errc::kUsage, std::move(message), ""};
 }
@@ -192,22 +196,32 @@ Status ParameterClientImpl::pull_averages(std::span<DenseParameter> dense,
 Status ParameterClientImpl::pull_rows(std::span<SparseRows> rows, bool averages) {
   PADDLE_TRY_STATUS(check_rows(rows, false));
   for (SparseRows& table : rows) table.values.resize(table.ids.size() * width(table.parameter));
-  const auto frames = plan_rows(rows, options_.parameters, options_.transfer_bytes);
+  const auto frames =
+      plan_rows(rows, options_.parameters, std::min(options_.transfer_bytes, kPullBytesMax));
   std::size_t rounds = 0;
   for (const auto& of_shard : frames) rounds = std::max(rounds, of_shard.size());
-  for (std::size_t round = 0; round < rounds; ++round) {
+  const auto on_shards = [&](std::size_t round, auto&& use) -> Status {
     for (std::size_t shard = 0; shard < frames.size(); ++shard) {
       if (round >= frames[shard].size() || frames[shard][round].ranges.empty()) continue;
-      wire::PullRows pull;
-      Bytes tail;
-      pull.set_averages(averages);
-      put_ids(pull, tail, frames[shard][round], rows);
-      PADDLE_TRY_STATUS(sparse_.send(shard, FrameType::kPullRows, pull, std::move(tail)));
+      PADDLE_TRY_STATUS(use(shard, frames[shard][round]));
     }
-    for (std::size_t shard = 0; shard < frames.size(); ++shard) {
-      if (round >= frames[shard].size() || frames[shard][round].ranges.empty()) continue;
-      PADDLE_TRY_STATUS(receive_rows(shard, frames[shard][round], rows));
+    return {};
+  };
+  const auto send = [&](std::size_t shard, const RowFrame& frame) {
+    wire::PullRows pull;
+    Bytes tail;
+    pull.set_averages(averages);
+    put_ids(pull, tail, frame, rows);
+    return sparse_.send(shard, FrameType::kPullRows, pull, std::move(tail));
+  };
+  const auto receive = [&](std::size_t shard, const RowFrame& frame) {
+    return receive_rows(shard, frame, rows);
+  };
+  for (std::size_t sent = 0, round = 0; round < rounds; ++round) {
+    for (; sent < std::min(rounds, round + kPullsInFlight); ++sent) {
+      PADDLE_TRY_STATUS(on_shards(sent, send));
     }
+    PADDLE_TRY_STATUS(on_shards(round, receive));
   }
   return {};
 }
@@ -232,7 +246,7 @@ Status ParameterClientImpl::receive_rows(std::size_t shard, const RowFrame& rows
     is_placed = tail_bytes == expected && stays_in_place(rows_of) &&
                 header.type == static_cast<std::uint8_t>(FrameType::kRowValues) &&
                 answer.ParseFromArray(head.data(), static_cast<int>(head.size())) &&
-                answer.request() == sparse_.at(shard).request();
+                answer.request() == sparse_.at(shard).awaited();
     return is_placed ? places : std::vector<std::span<std::byte>>();
   };
   PADDLE_TRY(const Frame frame, sparse_.receive(shard, FrameType::kRowValues, place));

@@ -157,7 +157,7 @@ Status ParameterClientImpl::receive_values(std::size_t shard, FrameType type, st
     std::vector<std::span<std::byte>> result;
     if (tail_bytes == bytes && header.type == static_cast<std::uint8_t>(type) &&
         answer.ParseFromArray(head.data(), static_cast<int>(head.size())) &&
-        answer.request() == dense_.at(shard).request()) {
+        answer.request() == dense_.at(shard).awaited()) {
       result = places(plan_.pieces[shard], offset, count, to);
     }
     is_placed = !result.empty();

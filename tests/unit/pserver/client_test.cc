@@ -596,6 +596,60 @@ TEST(ClientFrames, SmallFramesGiveTheSameBitsAsLargeOnes) {
   }
 }
 
+// Counts the requests for rows that are out at once.
+class CountingLink final : public net::Link {
+ public:
+  CountingLink(std::unique_ptr<net::Link> link, std::size_t& most)
+      : link_(std::move(link)), most_(most) {}
+  Status send(Frame frame, std::span<const ByteSpan> pieces, TimePoint deadline) override {
+    if (frame.header.type == static_cast<std::uint8_t>(FrameType::kPullRows)) ++open_;
+    most_ = std::max(most_, open_);
+    return link_->send(std::move(frame), pieces, deadline);
+  }
+  Result<Frame> receive(TimePoint deadline, const net::TailPlace& place) override {
+    auto frame = link_->receive(deadline, place);
+    if (frame && frame->header.type == static_cast<std::uint8_t>(FrameType::kRowValues)) --open_;
+    return frame;
+  }
+  std::string peer() const override { return link_->peer(); }
+
+ private:
+  std::unique_ptr<net::Link> link_;
+  std::size_t open_ = 0;
+  std::size_t& most_;
+};
+
+TEST(ClientFrames, RowsAreAskedForBeforeThoseBeforeThemHaveCome) {
+  const auto set = test::small_set("sgd", 1, 1, 1);
+  std::size_t most = 0;
+  std::vector<std::unique_ptr<net::Link>> dense;
+  dense.push_back(local_shard(0, false));
+  std::vector<std::unique_ptr<net::Link>> sparse;
+  sparse.push_back(std::make_unique<CountingLink>(local_shard(0, true), most));
+  auto joined = ParameterClient::join({.parameters = set}, std::move(dense), std::move(sparse));
+  ASSERT_TRUE(joined);
+  const auto client = *std::move(joined);
+  ASSERT_TRUE(client->ready());
+  std::vector<SparseRows> rows = {{2, {}, {}, {}}};
+  for (std::uint64_t id = 0; id < 400'000; ++id) rows[0].ids.push_back(id);  // 8 MB
+  ASSERT_TRUE(client->pull_rows(rows));
+  EXPECT_GT(most, 1U);
+  EXPECT_LE(most, 8U);  // it is bounded
+  for (const std::size_t i : {0U, 100'000U, 399'999U}) {
+    std::vector<float> row(3);
+    param::fill_initial_row(row, set.parameters(2), set.seed(), rows[0].ids[i]);
+    EXPECT_EQ(std::vector<float>(rows[0].values.begin() + static_cast<std::ptrdiff_t>(3 * i),
+                                 rows[0].values.begin() + static_cast<std::ptrdiff_t>(3 * i + 3)),
+              row);
+  }
+  // A refusal ends all of them; what the shard answers to the others is late.
+  ASSERT_TRUE(client->leave());
+  const Status refused = client->pull_rows(rows);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("has left"), std::string::npos);
+  EXPECT_FALSE(client->pull_rows(rows));
+}
+
 TEST(ClientPlan, RowsSplitIntoFramesOfBoundedBytes) {
   const auto set = test::small_set("sgd", 1, 1, 1);
   std::vector<SparseRows> rows = {{2, {1, 2, 3, 4, 5}, {}, {}}};
