@@ -4,33 +4,13 @@
 
 #include <algorithm>
 
-#include "engine/base/sha256.h"
-
 namespace paddle::agent {
 namespace {
 
 constexpr std::size_t kNonceBytes = 32;
-constexpr std::size_t kHashBlockBytes = 64;
 constexpr std::size_t kLengthBytes = 4;
 
 using Nonce = std::array<std::byte, kNonceBytes>;
-
-// HMAC (RFC 2104) with SHA-256 of a key that is shorter than a block.
-Sha256Digest hmac(ByteSpan key, std::span<const ByteSpan> text) {
-  const auto padded = [&](std::byte with) {
-    std::array<std::byte, kHashBlockBytes> block;
-    block.fill(with);
-    for (std::size_t i = 0; i < std::min(key.size(), block.size()); ++i) block[i] ^= key[i];
-    return block;
-  };
-  Sha256 inner;
-  inner.update(padded(std::byte{0x36}));
-  for (const ByteSpan part : text) inner.update(part);
-  Sha256 outer;
-  outer.update(padded(std::byte{0x5c}));
-  outer.update(inner.finish());
-  return outer.finish();
-}
 
 SealNonce nonce_of(std::uint64_t record) {
   SealNonce nonce{};
@@ -54,7 +34,7 @@ Result<PeerStream> PeerStream::open(int fd, ByteSpan token, Side side, bool seal
   const Nonce& listener = calls ? theirs : ours;
   const auto key = [&](std::string_view direction) {
     const ByteSpan text[] = {as_bytes(direction), caller, listener};
-    return hmac(token, text);
+    return derive_key(token, text);
   };
   stream.out_.key = key(calls ? "paddlectl seal 1 caller  " : "paddlectl seal 1 listener");
   stream.in_.key = key(calls ? "paddlectl seal 1 listener" : "paddlectl seal 1 caller  ");

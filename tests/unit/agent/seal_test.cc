@@ -1,4 +1,4 @@
-// The agent's own cipher against RFC 8439 and libcrypto's.
+// The agent's cipher against RFC 8439 and libcrypto's.
 #include "remote/agent/seal.h"
 
 #include <memory>
