@@ -1,7 +1,8 @@
 // Pushing to and fetching from 16 nodes, each a real sshd on loopback with throw-away keys, beside
 // rsync -a in parallel to the same nodes. Both connect anew for every figure but one; the agent is
 // there already, as `paddlectl up` leaves it. Contents are verified after every push and fetch.
-// usage: push_bench AGENT [nodes] [megabytes of the large file] [rounds]     needs sshd, ssh, rsync
+// usage: push_bench AGENT [nodes] [megabytes of the large file] [rounds]
+// [connect|small|large|fetch] needs sshd, ssh, rsync
 #include <algorithm>
 #include <atomic>
 #include <csignal>
@@ -92,15 +93,23 @@ class Bench {
     std::this_thread::sleep_for(std::chrono::seconds(3));  // so that the hash cache believes them
   }
 
-  void run(std::size_t rounds) {
-    connect_only(rounds);
-    kept_connections(rounds);
-    compare(fmt::format("push {} files, {} MB", kSmallFiles, kSmallFiles * kSmallBytes / 1000000),
-            rounds, "small", true);
-    compare(fmt::format("push one file of {} MiB", large_bytes_ >> 20U), rounds, "large", true);
-    compare("push again, unchanged", rounds, "large", false);
-    changed(rounds);
-    fetch(rounds);
+  // only: one of the groups, or "" for all.
+  void run(std::size_t rounds, const std::string& only) {
+    const auto wanted = [&](const char* group) { return only.empty() || only == group; };
+    if (wanted("connect")) {
+      connect_only(rounds);
+      kept_connections(rounds);
+    }
+    if (wanted("small")) {
+      compare(fmt::format("push {} files, {} MB", kSmallFiles, kSmallFiles * kSmallBytes / 1000000),
+              rounds, "small", true);
+    }
+    if (wanted("large")) {
+      compare(fmt::format("push one file of {} MiB", large_bytes_ >> 20U), rounds, "large", true);
+      compare("push again, unchanged", rounds, "large", false);
+      changed(rounds);
+    }
+    if (wanted("fetch")) fetch(rounds);
   }
 
  private:
@@ -336,7 +345,7 @@ class Bench {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    fmt::print(stderr, "usage: push_bench AGENT [nodes] [megabytes] [rounds]\n");
+    fmt::print(stderr, "usage: push_bench AGENT [nodes] [megabytes] [rounds] [group]\n");
     return 2;
   }
   const auto number = [&](int i, int otherwise) {
@@ -345,5 +354,5 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   paddle::bench::Bench bench(argv[1], static_cast<std::size_t>(std::max(number(2, 16), 1)),
                              static_cast<std::size_t>(std::max(number(3, 200), 8)));
-  bench.run(static_cast<std::size_t>(std::max(number(4, 3), 1)));
+  bench.run(static_cast<std::size_t>(std::max(number(4, 3), 1)), argc > 5 ? argv[5] : "");
 }

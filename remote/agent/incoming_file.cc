@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "remote/agent/file_copy.h"
@@ -87,7 +88,36 @@ std::optional<std::pair<std::uint64_t, std::uint32_t>> IncomingFile::place_of(
   return std::pair(offsets_[chunk], chunks_[chunk].size);
 }
 
+// Most often a file changed here and there: what stayed where it was need not be copied where the
+// file system can share it.
+void IncomingFile::share_known() {
+  struct stat info {};
+  if (::fstat(fd_.get(), &info) != 0 || info.st_size != 0) return;  // it would be replaced
+  std::unordered_map<std::uint32_t, std::uint64_t> bytes;           // by object
+  const auto stayed = [&](const Known& one) { return one.place.offset == offsets_[one.chunk]; };
+  for (const Known& one : known_) {
+    if (stayed(one)) bytes[one.place.object] += one.place.size;
+  }
+  const auto most = std::ranges::max_element(bytes, {}, [](const auto& one) { return one.second; });
+  if (most == bytes.end()) return;
+  const auto shared = [&](const Known& one) {
+    return one.place.object == most->first && stayed(one);
+  };
+  const auto example = std::ranges::find_if(known_, shared);
+  const auto from = store_.open_object(example->object);
+  if (!from || !share_content(from->get(), fd_.get())) return;
+  const auto size = static_cast<off_t>(offsets_.back() + chunks_.back().size);
+  if (::ftruncate(fd_.get(), size) != 0) return;
+  for (const Known& one : known_) {
+    if (!shared(one)) continue;
+    here_[one.chunk] = true;
+    --left_;
+  }
+  std::erase_if(known_, shared);
+}
+
 Status IncomingFile::copy_known() {
+  share_known();
   UniqueFd from;
   std::string open_name;
   for (std::size_t i = 0; i < known_.size();) {

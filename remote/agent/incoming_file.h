@@ -58,6 +58,7 @@ class IncomingFile {
   };
   explicit IncomingFile(Store& store) : store_(store) {}
   void take_partial();
+  void share_known();
 
   Store& store_;
   ObjectKey key_;

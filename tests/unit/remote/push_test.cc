@@ -1,5 +1,9 @@
 // What moves, what stays, and what is seen when a push breaks off.
+#include <fcntl.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 #include <csignal>
@@ -85,6 +89,45 @@ TEST_F(PushTest, OneMegabyteChangedInALargeFileMovesLittle) {
   EXPECT_EQ(again->files_sent, 1U);
   EXPECT_LE(again->bytes_on_wire, 3U << 20U);
   EXPECT_TRUE(file_content(at("jobs/a/large")) == content);
+}
+
+bool file_system_shares(const std::string& folder) {
+  const std::string from = write_file(folder + "/shares-from", noise(1U << 16U, 1));
+  const UniqueFd source(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd target(
+      ::open((folder + "/shares-to").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  return ::ioctl(target.get(), FICLONE, source.get()) == 0;
+}
+
+bool has_shared_blocks(const std::string& path) {
+  constexpr std::uint32_t kExtents = 1000;
+  std::vector<std::uint64_t> space((sizeof(fiemap) + kExtents * sizeof(fiemap_extent)) / 8);
+  auto* const map = reinterpret_cast<fiemap*>(space.data());
+  map->fm_length = FIEMAP_MAX_OFFSET;
+  map->fm_flags = FIEMAP_FLAG_SYNC;
+  map->fm_extent_count = kExtents;
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  EXPECT_EQ(::ioctl(file.get(), FS_IOC_FIEMAP, map), 0);
+  for (std::uint32_t i = 0; i < map->fm_mapped_extents; ++i) {
+    if ((map->fm_extents[i].fe_flags & FIEMAP_EXTENT_SHARED) != 0) return true;
+  }
+  return false;
+}
+
+TEST_F(PushTest, AChangedFileSharesWhatStayedWithTheOneBefore) {
+  if (!file_system_shares(folder_))
+    GTEST_SKIP() << "the file system below TMPDIR shares no blocks; XFS and Btrfs do";
+  auto agent = connect_agent();
+  std::string content = noise(4U << 20U, 7);
+  const std::string local = write_file(folder_ + "/large", content);
+  ASSERT_TRUE(push(*agent, {{local, "jobs/a/large"}}));
+  const std::string before = content;
+  content.replace(1U << 20U, 100, noise(100, 8));
+  write_file(local, content);
+  ASSERT_TRUE(push(*agent, {{local, "jobs/b/large"}}));
+  EXPECT_TRUE(file_content(at("jobs/a/large")) == before);
+  EXPECT_TRUE(file_content(at("jobs/b/large")) == content);
+  EXPECT_TRUE(has_shared_blocks(at("jobs/b/large")));
 }
 
 TEST_F(PushTest, AnyEditArrives) {
