@@ -18,11 +18,6 @@ constexpr int kCollapse = MADV_COLLAPSE;
 #else
 constexpr int kCollapse = 25;  // Linux 6.1, in headers of later ones
 #endif
-#ifdef MADV_POPULATE_WRITE
-constexpr int kPopulate = MADV_POPULATE_WRITE;
-#else
-constexpr int kPopulate = 23;  // Linux 5.14
-#endif
 constexpr std::size_t kReservationMin = MemoryRegion::kHugePageBytes;
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) {
@@ -54,7 +49,9 @@ bool move_pages(std::byte* from, std::byte* to, std::size_t bytes) {
 }  // namespace
 
 MemoryRegion::~MemoryRegion() {
-  if (data_ != nullptr) ::munmap(data_, capacity_);
+  if (data_ == nullptr) return;
+  forget();
+  ::munmap(data_, capacity_);
 }
 
 Status MemoryRegion::reserve(std::size_t bytes) {
@@ -67,6 +64,7 @@ Status MemoryRegion::reserve(std::size_t bytes) {
     moved = map_aligned(wanted);
   }
   if (moved == nullptr) return system_error(Errc::kResource, "reserve memory");
+  forget();
   const std::size_t plain = std::min(huge_from_, capacity_);
   if (!move_pages(data_, moved, plain) ||
       !move_pages(data_ + plain, moved + plain, capacity_ - plain)) {
@@ -89,24 +87,40 @@ void MemoryRegion::promote(std::size_t used) {
   promoted_ = done ? promoted_ + kHugePageBytes : huge_from_;
 }
 
-bool MemoryRegion::prepare(std::size_t offset) {
-  const std::size_t begin = offset / kHugePageBytes * kHugePageBytes;
-  if (begin < huge_from_ || begin + kHugePageBytes > capacity_) return false;
-  // Its last small page tells: of a huge page all are there, and before it is written none.
-  unsigned char is_there = 0;
-  std::byte* const last = data_ + begin + kHugePageBytes - kPageBytes;
-  if (::mincore(last, kPageBytes, &is_there) != 0 || (is_there & 1U) != 0) return false;
-  return ::madvise(data_ + begin, kHugePageBytes, kPopulate) == 0;
+void MemoryRegion::prepare(std::size_t begin, std::size_t end) {
+  begin = std::max(begin / kHugePageBytes * kHugePageBytes, huge_from_);
+  end = std::min(round_up(end, kHugePageBytes), capacity_);
+  if (preparer_ == nullptr || begin >= end) return;
+  if (begin >= prepared_end_ || end <= prepared_begin_) {
+    ask(begin, end);
+  } else {
+    ask(begin, prepared_begin_);
+    ask(prepared_end_, end);
+  }
+  prepared_begin_ = begin;
+  prepared_end_ = end;
+}
+
+void MemoryRegion::ask(std::size_t begin, std::size_t end) {
+  if (begin < end) preparer_->prepare(data_ + begin, end - begin);
+}
+
+// Nothing is being prepared any more.
+void MemoryRegion::forget() {
+  if (preparer_ != nullptr && data_ != nullptr) preparer_->forget(data_, capacity_);
+  prepared_begin_ = prepared_end_ = 0;
 }
 
 void MemoryRegion::release_from(std::size_t bytes) {
   promoted_ = std::min(promoted_, bytes / kHugePageBytes * kHugePageBytes);
   const std::size_t begin = round_up(bytes, kPageBytes);
+  forget();
   if (begin < capacity_) ::madvise(data_ + begin, capacity_ - begin, MADV_DONTNEED);
 }
 
 std::size_t MemoryRegion::resident(std::size_t used) const {
-  return used <= huge_from_ ? round_up(used, kPageBytes) : round_up(used, kHugePageBytes);
+  const std::size_t whole = round_up(used, used <= huge_from_ ? kPageBytes : kHugePageBytes);
+  return std::max(whole, prepared_end_);
 }
 
 }  // namespace paddle::pserver

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "engine/base/memory_preparer.h"
 #include "engine/base/result.h"
 
 namespace paddle::pserver {
@@ -16,7 +17,9 @@ class MemoryRegion {
 
   // From offset huge_from on (a multiple of kHugePageBytes) the kernel is asked for huge pages:
   // they save most of the address translation of random access, and hold memory in larger steps.
-  explicit MemoryRegion(std::size_t huge_from) : huge_from_(huge_from) {}
+  // `preparer`, where there is one, must outlive the region.
+  explicit MemoryRegion(std::size_t huge_from, MemoryPreparer* preparer = nullptr)
+      : huge_from_(huge_from), preparer_(preparer) {}
   ~MemoryRegion();
   MemoryRegion(const MemoryRegion&) = delete;
   MemoryRegion& operator=(const MemoryRegion&) = delete;
@@ -32,30 +35,40 @@ class MemoryRegion {
   // Once the first `used` bytes are twice those before huge_from: turns 2 MiB of small pages there
   // into a huge one with every call (about a millisecond). Leaves them where the kernel refuses.
   void promote(std::size_t used);
-  // Has the huge page at `offset` given now rather than by the first write to it, which clears 2
-  // MiB (5 ms where a hypervisor first finds them): writers that do so in turns never wait for two
-  // at once. False when it was there, or the kernel refuses.
-  bool prepare(std::size_t offset);
+  // Has the huge pages that [begin, end) meets given by the preparer, so that the first write to
+  // one need not wait until its 2 MiB are clear (5 ms where a hypervisor first finds them). Those
+  // of the last call are not asked for again.
+  void prepare(std::size_t begin, std::size_t end);
   // Gives the pages of [bytes, end) back; they read as 0 again.
   void release_from(std::size_t bytes);
 
   std::byte* data() const { return data_; }
   std::size_t capacity() const { return capacity_; }
-  // Bytes of memory that hold the first `used` bytes, pages counted whole.
+  // Bytes of memory that hold the first `used` bytes and what was prepared behind them, pages
+  // counted whole.
   std::size_t resident(std::size_t used) const;
 
  private:
   void swap(MemoryRegion& other) noexcept {
     std::swap(huge_from_, other.huge_from_);
+    std::swap(preparer_, other.preparer_);
     std::swap(data_, other.data_);
     std::swap(capacity_, other.capacity_);
     std::swap(promoted_, other.promoted_);
+    std::swap(prepared_begin_, other.prepared_begin_);
+    std::swap(prepared_end_, other.prepared_end_);
   }
 
+  void ask(std::size_t begin, std::size_t end);
+  void forget();
+
   std::size_t huge_from_ = 0;
+  MemoryPreparer* preparer_ = nullptr;
   std::byte* data_ = nullptr;
   std::size_t capacity_ = 0;
-  std::size_t promoted_ = 0;  // bytes before huge_from_ that were made huge pages
+  std::size_t promoted_ = 0;        // bytes before huge_from_ that were made huge pages
+  std::size_t prepared_begin_ = 0;  // what the last call asked for
+  std::size_t prepared_end_ = 0;
 };
 
 }  // namespace paddle::pserver

@@ -21,6 +21,8 @@ constexpr std::uint64_t kMovesPerInsert = 3;  // homes; the growing ends long be
 constexpr std::uint64_t kHomesPerMove = 256;  // their buckets stay in the cache
 // The last homes move at once, so that old places and new ones are always far apart.
 constexpr std::uint64_t kHomesInLastMove = 1024;
+// The growing is near when this part of the ids is left to come.
+constexpr std::uint64_t kSoon = 64;
 static_assert(kHomesInLastMove / kGrowthShare > 2 * RowBucket::kReachMax);
 static_assert(kSpare > RowBucket::kReachMax);
 
@@ -65,10 +67,11 @@ std::uint64_t RowIndex::id_of(std::uint64_t hash) {
   return x - kSpread;
 }
 
-RowIndex::RowIndex(Numbers numbers)
+RowIndex::RowIndex(Numbers numbers, MemoryPreparer* preparer)
     : numbers_(numbers),
+      preparer_(preparer),
       number_mask_(numbers == Numbers::kDense ? kSmallNumberMask : ~0U),
-      memory_(kHugeFrom * sizeof(RowBucket)) {}
+      memory_(kHugeFrom * sizeof(RowBucket), preparer) {}
 
 std::uint64_t RowIndex::first_buckets() const {
   return numbers_ == Numbers::kAny ? kPlaceTellsFrom : kBucketsMin;
@@ -116,12 +119,17 @@ void RowIndex::make_room(std::uint64_t count) {
   }
 }
 
-// Homes move from the last one down.
-bool RowIndex::prepare() {
-  if (boundary_ == 0) return false;
-  const std::uint64_t next = scale(boundary_ * old_width_, buckets_) * sizeof(RowBucket);
-  return memory_.prepare(next) || (next >= MemoryRegion::kHugePageBytes &&
-                                   memory_.prepare(next - MemoryRegion::kHugePageBytes));
+// Homes move from the last one down, into memory that is new above the old buckets.
+void RowIndex::prepare(std::size_t bytes) {
+  std::uint64_t begin = old_buckets_;  // buckets
+  std::uint64_t end = scale(boundary_ * old_width_, buckets_);
+  if (boundary_ == 0) {
+    if (size_ < ids_max(buckets_) / kSoon * (kSoon - 1)) return;
+    begin = buckets_;
+    end = grown(buckets_) + kSpare;
+  }
+  const std::uint64_t first = end - std::min(end, bytes / sizeof(RowBucket));
+  memory_.prepare(std::max(begin, first) * sizeof(RowBucket), end * sizeof(RowBucket));
 }
 
 void RowIndex::set_number(RowBucket& bucket, std::uint32_t slot, std::uint64_t hash,
@@ -281,7 +289,7 @@ void RowIndex::erase(std::uint64_t id) {
 
 Status RowIndex::fit() {
   if (boundary_ == 0 && size_ * 2 > ids_max(buckets_)) return {};
-  RowIndex fresh(numbers_);
+  RowIndex fresh(numbers_, preparer_);
   PADDLE_TRY_STATUS(fresh.reserve(size_));
   fresh.make_room(size_);
   for_each([&fresh](std::uint64_t id, std::uint32_t number) { fresh.insert(id, number); });

@@ -30,7 +30,7 @@ class RowIndex {
   // What the numbers are: below the number of ids ever held at once, or any but kNone (which takes
   // 8 MiB where ids are few).
   enum class Numbers : std::uint8_t { kDense, kAny };
-  explicit RowIndex(Numbers numbers = Numbers::kDense);
+  explicit RowIndex(Numbers numbers = Numbers::kDense, MemoryPreparer* preparer = nullptr);
 
   std::uint64_t size() const { return size_; }
   std::uint64_t bytes() const;  // of memory
@@ -40,8 +40,8 @@ class RowIndex {
   // Before up to `count` insertions that are reserved: a share of the growing. Homes computed
   // before are void.
   void make_room(std::uint64_t count);
-  // While it grows, has the memory given that ids move to soon: as MemoryRegion::prepare.
-  bool prepare();
+  // Has the memory prepared that ids move to next, up to `bytes`: where it grows or soon will.
+  void prepare(std::size_t bytes);
 
   // In steps, so that the memory of many ids is fetched at once; not while the index is empty.
   // Ids of one shard share a remainder of mix64(id); the product's upper bits depend on all others.
@@ -188,6 +188,7 @@ class RowIndex {
   RowBucket* table() const { return reinterpret_cast<RowBucket*>(memory_.data()); }
 
   Numbers numbers_;
+  MemoryPreparer* preparer_;
   std::uint32_t number_mask_;
   MemoryRegion memory_;
   std::uint64_t size_ = 0;

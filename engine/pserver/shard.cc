@@ -216,7 +216,7 @@ Shard::Refused Shard::set_up(const wire::ParameterSet& set) {
     for (std::uint32_t i = 0; i < widths_.size(); ++i) {
       const auto& spec = set.parameters(static_cast<int>(i));
       if (!spec.sparse()) continue;
-      tables_[i] = std::make_unique<SparseTable>(set, i, options_.parallel);
+      tables_[i] = std::make_unique<SparseTable>(set, i, options_.parallel, options_.preparer);
       widths_[i] = tables_[i]->width();
       push_widths_[i] = tables_[i]->push_width();
     }

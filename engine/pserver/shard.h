@@ -34,6 +34,7 @@ struct ShardOptions {
   bool needs_all_trainers = false;  // async too ends with a lost one: the job is started again
   std::uint64_t bytes_max = 1ULL << 40U;  // parameters and optimizer state
   Parallel parallel = {};                 // helps with many rows; empty: the port's thread alone
+  MemoryPreparer* preparer = nullptr;     // of sparse tables; outlives the shard
 };
 
 // What a port holds and has done since the job began.

@@ -17,8 +17,10 @@ constexpr std::size_t kLinesTouchedMax = 8;  // of a row; the hardware follows f
 // Below, an unused part of a huge page would weigh more a row than translation costs.
 constexpr std::uint64_t kSmallPageRows = 2U << 20U;
 
-// Bytes of rows from which on the next huge page is kept ready: little beside them.
-constexpr std::uint64_t kReadyFrom = 128U << 20U;
+// Memory is prepared ahead of rows that are 64 times as much, up to what a port inserts while the
+// kernel clears it: little beside them.
+constexpr std::uint64_t kAheadShare = 64;
+constexpr std::uint64_t kAheadMax = 16U << 20U;
 
 // A block of ids fits twice, so that what it names is never evicted for what it creates.
 constexpr std::uint64_t kRowsMin = 1024;
@@ -51,7 +53,8 @@ void copy_row(const float* from, std::size_t width, float* to) {
 
 }  // namespace
 
-SparseTable::SparseTable(const wire::ParameterSet& set, std::uint32_t index, Parallel parallel)
+SparseTable::SparseTable(const wire::ParameterSet& set, std::uint32_t index, Parallel parallel,
+                         MemoryPreparer* preparer)
     : spec_(set.parameters(static_cast<int>(index))),
       notes_(spec_.table()),
       tracks_(set.delta_snapshots()),
@@ -64,7 +67,8 @@ SparseTable::SparseTable(const wire::ParameterSet& set, std::uint32_t index, Par
       payload_bytes_per_row_(row_floats_ * sizeof(float) +
                              (counts_updates_ ? sizeof(std::uint32_t) : 0)),
       parallel_(std::move(parallel)),
-      arena_(huge_from(row_floats_ * sizeof(float))),
+      index_(RowIndex::Numbers::kDense, preparer),
+      arena_(huge_from(row_floats_ * sizeof(float)), preparer),
       update_counts_(huge_from(sizeof(std::uint32_t), kSmallPageMarks)),
       seen_(huge_from(sizeof(std::uint16_t), kSmallPageMarks)),
       entry_(spec_.table(), hash_combine(set.seed(), stable_hash(spec_.name()))),
@@ -89,7 +93,6 @@ std::uint64_t SparseTable::room() const {
 std::uint64_t SparseTable::bytes() const {
   const std::uint64_t row_bytes = rows() * row_floats_ * sizeof(float);
   std::uint64_t bytes = index_.bytes() + arena_.resident(row_bytes);
-  if (row_bytes >= kReadyFrom) bytes += MemoryRegion::kHugePageBytes;
   if (counts_updates_) bytes += update_counts_.resident(rows() * sizeof(std::uint32_t));
   if (expires()) bytes += seen_.resident(rows() * sizeof(std::uint16_t));
   if (evicts()) bytes += recency_.bytes(rows());
@@ -184,10 +187,11 @@ Status SparseTable::reserve(std::uint64_t count) {
   const std::uint64_t all = rows() + count;
   arena_.promote(rows() * row_floats_ * sizeof(float));
   PADDLE_TRY_STATUS(arena_.reserve(all * row_floats_ * sizeof(float)));
-  // One at a time, so that a push waits for the kernel to clear one at most.
   const std::uint64_t used = rows() * row_floats_ * sizeof(float);
-  if (!index_.prepare() && used >= kReadyFrom) {
-    arena_.prepare(used + MemoryRegion::kHugePageBytes);
+  const std::uint64_t ahead = std::min(used / kAheadShare, kAheadMax);
+  if (ahead >= MemoryRegion::kHugePageBytes) {
+    index_.prepare(ahead);
+    arena_.prepare(used, used + ahead);
   }
   PADDLE_TRY_STATUS(entry_.reserve(count));
   if (expires()) PADDLE_TRY_STATUS(seen_.reserve(all * sizeof(std::uint16_t)));

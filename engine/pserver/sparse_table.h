@@ -27,8 +27,10 @@ class SparseTable {
   static constexpr std::uint64_t kRowsMax = (1ULL << 32U) - 2;
 
   // The set is valid and parameter `index` in it is sparse. `parallel` helps with reads and updates
-  // of many rows, and leaves no trace in them; empty: the caller does all.
-  SparseTable(const wire::ParameterSet& set, std::uint32_t index, Parallel parallel = {});
+  // of many rows, and leaves no trace in them; empty: the caller does all. `preparer` outlives the
+  // table; without one, updates that create rows wait while the kernel clears memory.
+  SparseTable(const wire::ParameterSet& set, std::uint32_t index, Parallel parallel = {},
+              MemoryPreparer* preparer = nullptr);
 
   std::uint64_t width() const { return width_; }
   std::uint32_t state_width() const { return state_width_; }

@@ -16,6 +16,7 @@
 #include "engine/base/fd.h"
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
+#include "engine/base/memory_preparer.h"
 #include "engine/net/tcp.h"
 #include "engine/pserver/shard.h"
 #include "engine/trainer/identity.h"
@@ -121,7 +122,7 @@ sigset_t block_stop_signals() {
   return signals;
 }
 
-Result<std::vector<Port>> listen_all(const PserverOptions& options,
+Result<std::vector<Port>> listen_all(const PserverOptions& options, MemoryPreparer& preparer,
                                      std::atomic<std::uint32_t>& unfinished, MetricsFile& metrics) {
   PADDLE_TRY(const std::string address, interface_address(options.bind));
   PADDLE_TRY(const Secret secret, job_secret(options.key_file, {&address, 1}));
@@ -141,7 +142,8 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options,
                               .job_tag = job_tag,
                               .epoch = options.epoch,
                               .needs_all_trainers = options.lost_trainer_ends_job,
-                              .bytes_max = parameter_memory_bytes()},
+                              .bytes_max = parameter_memory_bytes(),
+                              .preparer = &preparer},
         options.port + i, std::chrono::seconds(options.first_trainer_within), unfinished, metrics);
     net::ServerOptions server{.endpoint = {address, static_cast<std::uint16_t>(options.port + i)},
                               .secret = secret,
@@ -168,7 +170,8 @@ Status run_pserver(const PserverOptions& options) {
   if (!options.metrics.empty()) {
     PADDLE_TRY(metrics, MetricsFile::open(options.metrics));
   }
-  PADDLE_TRY(std::vector<Port> ports, listen_all(options, unfinished, metrics));
+  const auto preparer = make_memory_preparer();  // outlives the ports
+  PADDLE_TRY(std::vector<Port> ports, listen_all(options, *preparer, unfinished, metrics));
   std::vector<std::thread> threads;
   for (Port& port : ports) threads.emplace_back([&port] { port.server->run(); });
   const std::string ready = fmt::format("READY pserver {} ports {}-{}\n", options.pserver_id,

@@ -1,6 +1,8 @@
 #include "engine/pserver/sparse_table.h"
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <string>
@@ -173,6 +175,58 @@ TEST(SparseTable, StaticTableIsNeverUpdated) {
   const std::uint64_t id = 1;
   table.apply(0.1F, {&id, 1}, std::vector<float>{1, 1, 1});
   EXPECT_EQ(table.rows(), 0U);
+}
+
+// What is asked for, by address.
+class Asked final : public MemoryPreparer {
+ public:
+  void prepare(std::byte* begin, std::size_t bytes) override { asked_[begin] = begin + bytes; }
+  void forget(const std::byte*, std::size_t) override {}
+  bool has(const std::byte* address) const {
+    const auto behind = asked_.upper_bound(const_cast<std::byte*>(address));
+    return behind != asked_.begin() && address < std::prev(behind)->second;
+  }
+  const std::map<std::byte*, std::byte*>& asked() const { return asked_; }
+
+ private:
+  std::map<std::byte*, std::byte*> asked_;
+};
+
+TEST(SparseTable, HasMemoryPreparedAheadOfManyRows) {
+  constexpr std::size_t kWidth = 16;
+  constexpr std::uint64_t kRows = 2'600'000;
+  constexpr std::size_t kIds = 20'000;
+  auto set = test::small_set("sgd", 1);
+  set.mutable_parameters(kTable)->set_dims(1, kWidth);
+  set.mutable_parameters(kTable)->set_initial_std(0);
+  Asked preparer;
+  SparseTable table(set, kTable, {}, &preparer);
+  std::vector<std::uint64_t> ids(kIds);
+  const std::vector<float> gradients(kIds * kWidth, 1.0F);
+  for (std::uint64_t done = 0; done < kRows; done += kIds) {
+    std::iota(ids.begin(), ids.end(), done);
+    ASSERT_TRUE(table.reserve(kIds));
+    table.apply(1, ids, gradients);
+    if (done < kRows / 2) {
+      ASSERT_TRUE(preparer.asked().empty());
+    }
+  }
+  std::vector<RowIndex::Entry> some;  // in an order that has nothing to do with when they came
+  table.scan(0, 10'000, some);
+  std::size_t in_arena = 0;
+  const auto* first = reinterpret_cast<const std::byte*>(table.row(some[0]).value.data());
+  const auto* last = first;
+  for (const RowIndex::Entry& entry : some) {
+    const auto* const row = reinterpret_cast<const std::byte*>(table.row(entry).value.data());
+    first = std::min(first, row);
+    last = std::max(last, row);
+    in_arena += preparer.has(row) ? 1 : 0;
+  }
+  EXPECT_GT(in_arena, some.size() / 10);  // were asked for before they came
+  // And the index, which lies elsewhere.
+  EXPECT_TRUE(std::ranges::any_of(preparer.asked(), [&](const auto& range) {
+    return range.second <= first || range.first > last + (64U << 20U);
+  }));
 }
 
 }  // namespace
