@@ -172,7 +172,11 @@ int pserver_command(const std::vector<std::string>& arguments) {
     if (const Status placed = take_place(rank_from, split_list(pservers), options); !placed)
       return finish(placed);
   }
-  set_log_name(fmt::format("pserver-{}", options.pserver_id));
+  static const std::string name = fmt::format("pserver-{}", options.pserver_id);
+  set_log_name(name);
+  end_when_out_of_memory(name.c_str(),
+                         "use more pservers, or give a table bytes_max or an entry policy, see "
+                         "docs/job.md");
   return finish(trainer::run_pserver(options));
 }
 
@@ -246,7 +250,11 @@ int train_command(const std::vector<std::string>& arguments) {
   if (!job.rank_from.empty()) {
     if (const Status placed = take_place(job.rank_from, options); !placed) return finish(placed);
   }
-  set_log_name(fmt::format("trainer-{}", options.trainer_id));
+  static const std::string name = fmt::format("trainer-{}", options.trainer_id);
+  set_log_name(name);
+  end_when_out_of_memory(name.c_str(),
+                         "lower train.batch_size or train.trainer_count, or run fewer trainers on "
+                         "a node");
   return finish(trainer::run_train(options));
 }
 

@@ -5,15 +5,21 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
+#include <new>
 
 #include "engine/base/fd.h"
+#include "engine/base/result.h"
 
 namespace paddle {
 
-std::uint64_t group_memory_bytes(const std::string& mount, std::string group) {
+namespace {
+
+// The least of `file` in mount/group and in the folders above it.
+std::uint64_t least_limit(const std::string& mount, std::string group, const char* file) {
   std::uint64_t least = UINT64_MAX;
   for (;; group.resize(group.rfind('/'))) {
-    if (const auto text = read_file(mount + group + "/memory.max")) {
+    if (const auto text = read_file(mount + group + "/" + file)) {
       std::uint64_t bytes = 0;  // or "max", which is no number
       const auto parsed = std::from_chars(text->data(), text->data() + text->size(), bytes);
       if (parsed.ec == std::errc()) least = std::min(least, bytes);
@@ -22,20 +28,52 @@ std::uint64_t group_memory_bytes(const std::string& mount, std::string group) {
   }
 }
 
+const char* out_of_memory_what = "";
+const char* out_of_memory_advice = "";
+
+// Nothing here may ask for memory.
+[[noreturn]] void end_out_of_memory() {
+  for (const char* const text :
+       {"paddle: ", out_of_memory_what, " is out of memory\nhint: ", out_of_memory_advice, "\n"}) {
+    [[maybe_unused]] const ssize_t told = ::write(STDERR_FILENO, text, std::strlen(text));
+  }
+  ::_exit(static_cast<int>(Errc::kResource));
+}
+
+}  // namespace
+
+std::uint64_t group_memory_bytes(const std::string& root, std::string_view groups) {
+  std::uint64_t least = UINT64_MAX;
+  for (std::size_t at = 0; at < groups.size();) {
+    const std::size_t end = std::min(groups.find('\n', at), groups.size());
+    const std::string_view line = groups.substr(at, end - at);
+    at = end + 1;
+    // "0::/group", or of version 1 "4:memory:/group".
+    const std::size_t first = line.find(':');
+    const std::size_t second = line.find(':', std::min(first, line.size() - 1) + 1);
+    if (first == line.npos || second == line.npos) continue;
+    const std::string_view controllers = line.substr(first + 1, second - first - 1);
+    const std::string group(line.substr(second + 1));
+    if (controllers.empty()) {
+      least = std::min(least, least_limit(root, group, "memory.max"));
+    } else if (("," + std::string(controllers) + ",").find(",memory,") != std::string::npos) {
+      least = std::min(least, least_limit(root + "/memory", group, "memory.limit_in_bytes"));
+    }
+  }
+  return least;
+}
+
 std::uint64_t usable_memory_bytes() {
   const auto physical = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
                         static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  constexpr std::string_view kUnified = "0::";  // the line of version 2
-  std::string group;
-  if (const auto groups = read_file("/proc/self/cgroup")) {
-    for (std::size_t at = 0; at < groups->size();) {
-      const std::size_t end = std::min(groups->find('\n', at), groups->size());
-      const std::string_view line = std::string_view(*groups).substr(at, end - at);
-      if (line.starts_with(kUnified)) group = line.substr(kUnified.size());
-      at = end + 1;
-    }
-  }
-  return std::min(physical, group_memory_bytes("/sys/fs/cgroup", group));
+  const auto groups = read_file("/proc/self/cgroup");
+  return groups ? std::min(physical, group_memory_bytes("/sys/fs/cgroup", *groups)) : physical;
+}
+
+void end_when_out_of_memory(const char* what, const char* advice) {
+  out_of_memory_what = what;
+  out_of_memory_advice = advice;
+  std::set_new_handler(end_out_of_memory);
 }
 
 void keep_freed_memory() {

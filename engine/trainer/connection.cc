@@ -70,7 +70,7 @@ void make_local_shards(const TrainOptions& options, ThreadTeam& team, Links& den
                                 .num_gradient_servers = 1,
                                 .job_tag = job_tag_of(options.job_tag),
                                 .epoch = 1,
-                                .bytes_max = parameter_memory_bytes(),
+                                .bytes_max = parameter_memory_bytes() / count,
                                 .parallel = parallel});
       links.push_back(net::make_local_link(std::move(shard), {Role::kTrainer, 0}));
     }

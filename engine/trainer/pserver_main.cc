@@ -134,6 +134,8 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options, MemoryPrepar
     const std::uint32_t index =
         is_sparse ? options.pserver_id * options.ports_num_for_sparse + i - options.ports_num
                   : options.pserver_id * options.ports_num + i;
+    // Ports of a kind fill alike, and a job that fills both kinds is rare.
+    const std::uint32_t alike = is_sparse ? options.ports_num_for_sparse : options.ports_num;
     Port port;
     port.shard = std::make_unique<CountedShard>(
         pserver::ShardOptions{.index = index,
@@ -142,7 +144,7 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options, MemoryPrepar
                               .job_tag = job_tag,
                               .epoch = options.epoch,
                               .needs_all_trainers = options.lost_trainer_ends_job,
-                              .bytes_max = parameter_memory_bytes(),
+                              .bytes_max = parameter_memory_bytes() / alike,
                               .preparer = &preparer},
         options.port + i, std::chrono::seconds(options.first_trainer_within), unfinished, metrics);
     net::ServerOptions server{.endpoint = {address, static_cast<std::uint16_t>(options.port + i)},
