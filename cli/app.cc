@@ -47,8 +47,6 @@ CLI::Validator whole_number(std::uint32_t min, std::uint32_t max) {
 void add_node_options(CLI::App& app, const std::string& name, CommandOptions& options) {
   app.add_option("--on", options.on,
                  "only these nodes and groups: gpu,node[01-04],!node02; default: all");
-  app.add_option("--parallel", options.parallel, "nodes at a time; default: 32")
-      ->check(whole_number(1, kProcessesMax));
   if (name == "put") {
     app.add_option("files", options.command,
                    "files or folders here, then the path on the nodes: absolute or from $HOME")
@@ -61,8 +59,6 @@ void add_node_options(CLI::App& app, const std::string& name, CommandOptions& op
                    "after --: the program and its arguments, which no shell touches");
     app.add_option("--shell", options.shell, "one text for each node's /bin/sh instead");
     app.add_flag("--stream", options.stream, "show output as it comes, each line with its node");
-    app.add_option("--timeout", options.timeout, "end the command after so many seconds")
-        ->check(whole_number(1, kTimeoutSecondsMax));
   }
 }
 
@@ -134,9 +130,10 @@ void add_options(CLI::App& app, const std::string& name, CommandOptions& options
     app.add_option("workspace", options.workspace, "folder with job.toml; default: this one")
         ->type_name("DIR");
     app.add_option("--trainers", options.trainers,
-                   "number of trainers; default: one on each node with the role")
+                   "number of trainers; default: one on each node with the role, or its `capacity`")
         ->check(whole_number(1, kProcessesMax));
-    app.add_option("--pservers", options.pservers, "number of parameter servers; default: likewise")
+    app.add_option("--pservers", options.pservers,
+                   "number of parameter servers; default: one on each node with the role")
         ->check(whole_number(1, kProcessesMax));
     app.add_option("--set", options.overrides,
                    "override a key of job.toml: --set train.passes=3 (repeatable)")
@@ -207,8 +204,10 @@ Error usage_error(const CLI::App* command, const std::vector<std::string>& argum
   if (command == nullptr) return error;
   error.hint = fmt::format("see paddlectl {} --help", command->get_name());
   std::vector<std::string> known;
-  for (const CLI::Option* option : command->get_options()) {
-    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  for (const CLI::App* const app : {command, command->get_parent()}) {
+    for (const CLI::Option* option : app->get_options()) {
+      for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+    }
   }
   const std::vector<std::string_view> names(known.begin(), known.end());
   for (const std::string& argument : arguments) {
@@ -222,28 +221,76 @@ Error usage_error(const CLI::App* command, const std::vector<std::string>& argum
   return error;
 }
 
-// A failed check leaves no chosen command in CLI11.
-std::string help_of(const std::vector<std::string>& arguments) {
-  for (const Command& command : all_commands()) {
-    if (!arguments.empty() && arguments.front() == command.name) {
-      return fmt::format("see paddlectl {} --help", command.name);
+// The word in the command's place: the first that is neither an option nor a global option's value.
+// "" where there is none.
+Result<std::string> command_in(const CLI::App& app, const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (!arguments[i].starts_with('-')) return arguments[i];
+    const std::size_t equals = arguments[i].find('=');
+    const std::string name = arguments[i].substr(0, equals);
+    const CLI::Option* const option = app.get_option_no_throw(name);
+    if (option == nullptr) {
+      std::vector<std::string_view> names;
+      for (const CLI::Option* one : app.get_options()) {
+        for (const std::string& long_name : one->get_lnames()) names.push_back(long_name);
+      }
+      const std::string near =
+          nearest(name.substr(name.find_first_not_of('-') % name.size()), names);
+      return Error{Errc::kUsage,
+                   fmt::format("unknown option '{}' before the command{}", name,
+                               near.empty() ? "" : fmt::format(", did you mean '--{}'?", near)),
+                   "options of a command stand behind it: paddlectl status --cluster lab.toml"};
     }
+    if (equals == std::string::npos && option->get_items_expected_max() > 0) ++i;
+  }
+  return std::string();
+}
+
+// A failed check leaves no chosen command in CLI11.
+std::string help_of(const std::string& word) {
+  for (const Command& command : all_commands()) {
+    if (word == command.name) return fmt::format("see paddlectl {} --help", command.name);
   }
   return "see paddlectl --help";
 }
 
-Status check_command(const std::vector<std::string>& arguments) {
-  const auto first =
-      std::ranges::find_if(arguments, [](const std::string& a) { return !a.starts_with('-'); });
-  if (first == arguments.end()) return {};
+Status check_command(const std::string& word) {
+  if (word.empty()) return {};
   std::vector<std::string_view> names;
   for (const Command& command : all_commands()) names.push_back(command.name);
   names.emplace_back(kCheckAlias);
-  if (std::ranges::find(names, *first) != names.end()) return {};
-  std::string message = fmt::format("unknown command '{}'", *first);
-  if (const std::string near = nearest(*first, names); !near.empty())
+  if (std::ranges::find(names, word) != names.end()) return {};
+  std::string message = fmt::format("unknown command '{}'", word);
+  if (const std::string near = nearest(word, names); !near.empty())
     message += fmt::format(", did you mean '{}'?", near);
   return Error{Errc::kUsage, message, "see paddlectl --help"};
+}
+
+struct GlobalOptions {
+  bool json = false;
+  bool version = false;
+  std::string password_file;
+  std::uint32_t timeout = 0;  // seconds; 0: by default
+  std::uint32_t parallel = kNodesAtOnce;
+};
+
+void add_global_options(CLI::App& app, GlobalOptions& global) {
+  app.add_flag("--json", global.json,
+               "results as JSON on stdout, an error as one JSON line on stderr; notes stay text");
+  app.add_flag("--version", global.version, "print the version");
+  app.add_option("--password-file", global.password_file,
+                 "log in with the password in this file (mode 0600) where no key is accepted; "
+                 "without it you are asked")
+      ->type_name("FILE");
+  app.add_option("--timeout", global.timeout,
+                 "give a node up that is not reached, or does not answer, for so many seconds; of "
+                 "exec also the command's time; default: 20 to reach it, 30 for an answer")
+      ->type_name("SECONDS")
+      ->check(whole_number(1, kTimeoutSecondsMax));
+  app.add_option("--parallel", global.parallel, "nodes worked on at a time; default: 32")
+      ->type_name("NODES")
+      ->check(whole_number(1, kProcessesMax));
+  app.fallthrough();
 }
 
 int report(Context& context, const Error& error) {
@@ -266,27 +313,23 @@ int run_app(Context& context, std::vector<std::string> arguments) {
   // Before anything is parsed, so that what cannot be parsed is told as JSON too.
   context.console.set_json(std::find(arguments.begin(), std::ranges::find(arguments, "--"),
                                      "--json") != std::ranges::find(arguments, "--"));
-  if (const auto known = check_command(arguments); !known) return report(context, known.error());
   CLI::App app{kAbout, "paddlectl"};
   app.footer(kExitCodes);
-  bool json = false;
-  bool version = false;
-  app.add_flag("--json", json,
-               "results as JSON on stdout, an error as one JSON line on stderr; notes stay text");
-  app.add_flag("--version", version, "print the version");
-  std::string password_file;
-  app.add_option("--password-file", password_file,
-                 "log in with the password in this file (mode 0600) where no key is accepted; "
-                 "without it you are asked")
-      ->type_name("FILE");
-  app.fallthrough();
+  GlobalOptions global;
+  add_global_options(app, global);
+  const auto found = command_in(app, arguments);
+  if (!found) return report(context, found.error());
+  const std::string& word = *found;
+  if (const auto known = check_command(word); !known) return report(context, known.error());
   CommandOptions options;
   std::map<const CLI::App*, const Command*> commands;
   for (const Command& command : all_commands()) {
     const std::string name(command.name);
     CLI::App* const sub = app.add_subcommand(name, std::string(command.summary));
-    sub->footer("Every command takes --json, and --password-file where it logs in. Examples:\n" +
-                std::string(command.examples));
+    sub->footer(
+        "Every command takes --json; where it talks to nodes also --timeout, --parallel and\n"
+        "--password-file, see paddlectl --help. Examples:\n" +
+        std::string(command.examples));
     add_options(*sub, name, options);
     if (name == "check") sub->alias(kCheckAlias);
     commands[sub] = &command;
@@ -311,14 +354,14 @@ int run_app(Context& context, std::vector<std::string> arguments) {
     const auto chosen = app.get_subcommands();
     const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
     if (!unknown) {
-      return report(context, Error{Errc::kUsage, error.what(), help_of(given)});
+      return report(context, Error{Errc::kUsage, error.what(), help_of(word)});
     }
     return report(context,
                   usage_error(chosen.empty() ? nullptr : chosen.front(), given, error.what()));
   }
-  context.console.set_json(json);
+  context.console.set_json(global.json);
   const auto chosen = app.get_subcommands();
-  if (version) {
+  if (global.version) {
     (void)run_version(context, options);
     return 0;
   }
@@ -326,8 +369,9 @@ int run_app(Context& context, std::vector<std::string> arguments) {
     context.console.raw(app.help());
     return static_cast<int>(Errc::kUsage);
   }
-  if (!password_file.empty() && context.answers != nullptr) {
-    if (const Status read = context.answers->use_password_file(password_file); !read)
+  context.limits = {std::chrono::seconds(global.timeout), global.parallel};
+  if (!global.password_file.empty() && context.answers != nullptr) {
+    if (const Status read = context.answers->use_password_file(global.password_file); !read)
       return report(context, read.error());
   }
   options.command.insert(options.command.end(), after_dashes.begin(), after_dashes.end());

@@ -20,6 +20,7 @@ constexpr std::int64_t kPortMax = 65535;
 constexpr const char* kNameHint = "use letters, digits, '.', '-' and '_'";
 constexpr std::int64_t kPortsOfOnePserverMax = 64;
 constexpr const char* kOwnVariables = "PADDLECTL_";
+constexpr std::int64_t kCapacityMax = 4096;
 constexpr std::int64_t kLocalNodesMax = 1024;  // of one [[node]]
 
 // What [ssh] and the top level give to every node that does not say otherwise.
@@ -177,6 +178,7 @@ void read_node(TomlTable& table, const Defaults& defaults, ClusterSpec& cluster)
   const auto addresses = expand(table, "address");
   read_roles(table, node);
   read_groups(table, node);
+  node.capacity = static_cast<std::uint32_t>(table.integer("capacity", 1, 1, kCapacityMax));
   node.environment = defaults.environment;
   read_environment(table, node.environment);
   read_gpus(table, node);

@@ -14,6 +14,7 @@ namespace {
 constexpr std::size_t kErrorsShownMax = 10;
 
 void connect_member(Context& context, Member& member, bool create) {
+  member.spec.timeout = context.limits.timeout;
   auto client = context.connect(member.spec, create);
   if (!client) {
     member.error = std::move(client).error();
@@ -70,8 +71,7 @@ ClusterSession ClusterSession::find_all(Context& context, const ClusterSpec& clu
   return find(context, cluster, all_nodes(cluster));
 }
 
-Status ClusterSession::visit(Context& context, std::size_t at_once,
-                             const std::function<Status(Member&)>& work) {
+Status ClusterSession::visit(Context& context, const std::function<Status(Member&)>& work) {
   const auto visit_one = [&](std::size_t i) {
     Member& member = members_[i];
     if (context.interrupted()) {
@@ -84,7 +84,7 @@ Status ClusterSession::visit(Context& context, std::size_t at_once,
     if (auto done = work(member); !done) member.error = std::move(done).error();
     member.client.reset();
   };
-  for_each_parallel(members_.size(), visit_one, at_once);
+  for_each_parallel(members_.size(), visit_one, context.limits.at_once);
   return all_well();
 }
 
@@ -93,8 +93,10 @@ void ClusterSession::connect(Context& context, bool create) {
   for (Member& member : members_) {
     if (!member.client && !member.absent) missing.push_back(&member);
   }
-  for_each_parallel(missing.size(),
-                    [&](std::size_t i) { connect_member(context, *missing[i], create); });
+  at_once_ = context.limits.at_once;
+  for_each_parallel(
+      missing.size(), [&](std::size_t i) { connect_member(context, *missing[i], create); },
+      at_once_);
 }
 
 Member* ClusterSession::find_node(std::size_t node) {
@@ -130,11 +132,12 @@ Status ClusterSession::each(const std::function<Status(Member&)>& work) {
   for (Member& member : members_) {
     if (member.client) connected.push_back(&member);
   }
-  for_each_parallel(connected.size(), [&](std::size_t i) {
+  const auto work_on = [&](std::size_t i) {
     auto done = work(*connected[i]);
     connected[i]->error.reset();
     if (!done) connected[i]->error = std::move(done).error();
-  });
+  };
+  for_each_parallel(connected.size(), work_on, at_once_);
   return all_well();
 }
 

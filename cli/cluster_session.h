@@ -52,8 +52,8 @@ class ClusterSession {
     return of(cluster, nodes);
   }
   // Reaches each node (preparing it where it must), calls work and leaves it again, at most
-  // `at_once` nodes at a time; none after Ctrl-C. Errors as of each().
-  Status visit(Context& context, std::size_t at_once, const std::function<Status(Member&)>& work);
+  // --parallel nodes at a time; none after Ctrl-C. Errors as of each().
+  Status visit(Context& context, const std::function<Status(Member&)>& work);
 
   std::vector<Member>& members() { return members_; }
   Member* find_node(std::size_t node);
@@ -84,6 +84,7 @@ class ClusterSession {
       const std::function<Result<std::vector<remote::ProcessStatus>>(Member&)>& ask);
 
   std::vector<Member> members_;
+  std::size_t at_once_ = kNodesAtOnce;
 };
 
 // The job asked for, or the one started last. kUsage when there is none.

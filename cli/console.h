@@ -45,7 +45,7 @@ std::string to_text(const Table& table, std::size_t columns, bool colour);
 
 struct ConsoleOptions {
   bool live = false;    // stderr is a terminal: one progress line is rewritten in place
-  bool colour = false;  // stdout and stderr are terminals and NO_COLOR is unset
+  bool colour = false;  // terminals, NO_COLOR unset, TERM not dumb
   bool json = false;
   std::size_t columns = 0;  // of the terminal on stdout; 0: none
   std::size_t rows = 0;

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "cli/console.h"
+#include "cli/parallel.h"
 #include "engine/base/clock.h"
 #include "engine/base/result.h"
 #include "remote/agent_client.h"
@@ -16,6 +17,12 @@
 #include "remote/ssh_known_hosts.h"
 
 namespace paddle::cli {
+
+// What --timeout and --parallel say.
+struct NodeLimits {
+  Duration timeout{};  // as NodeSpec::timeout has it
+  std::size_t at_once = kNodesAtOnce;
+};
 
 struct Context {
   Console& console;
@@ -41,6 +48,7 @@ struct Context {
   std::string share = {};  // find_share_folder
   // Wall clock, to compare a node's with; null: it is not compared.
   std::function<std::int64_t()> unix_ms = {};
+  NodeLimits limits = {};  // for the nodes of this command
 };
 
 }  // namespace paddle::cli

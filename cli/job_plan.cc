@@ -16,14 +16,23 @@ namespace {
 constexpr std::size_t kJobNameBytesMax = 100;
 constexpr std::uint32_t kProcessesMax = 4096;
 
+// In turns over the nodes, each of which takes as many in a turn as its capacity. 0: trainers fill
+// one turn, of pservers there is one on each node.
 Result<std::vector<std::size_t>> round_robin(const ClusterSpec& cluster, bool pserver,
                                              std::uint32_t count) {
-  std::vector<std::size_t> able;
-  for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
-    if (pserver ? cluster.nodes[i].runs_pserver : cluster.nodes[i].runs_trainer) able.push_back(i);
+  std::vector<std::size_t> turn;
+  std::size_t able = 0;  // nodes; the turn begins with each of them once
+  for (std::uint32_t taken = 0, last = 1; taken < last; ++taken) {
+    for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
+      const ClusterNode& node = cluster.nodes[i];
+      if (!(pserver ? node.runs_pserver : node.runs_trainer)) continue;
+      if (taken < node.capacity && turn.size() < kProcessesMax) turn.push_back(i);
+      last = std::max(last, node.capacity);
+    }
+    if (taken == 0) able = turn.size();
   }
   const char* const role = pserver ? "pserver" : "trainer";
-  if (able.empty()) {
+  if (turn.empty()) {
     return Error{Errc::kUsage,
                  fmt::format("no node of cluster '{}' has the role {}", cluster.name, role),
                  fmt::format("add \"{}\" to a node's roles in {}", role, cluster.file)};
@@ -32,8 +41,8 @@ Result<std::vector<std::size_t>> round_robin(const ClusterSpec& cluster, bool ps
     return Error{Errc::kUsage, fmt::format("over {} {}s", kProcessesMax, role), ""};
   }
   std::vector<std::size_t> nodes;
-  for (std::size_t i = 0; i < (count == 0 ? able.size() : count); ++i)
-    nodes.push_back(able[i % able.size()]);
+  const std::size_t wanted = count > 0 ? count : pserver ? able : turn.size();
+  for (std::size_t i = 0; i < wanted; ++i) nodes.push_back(turn[i % turn.size()]);
   return nodes;
 }
 
@@ -67,7 +76,7 @@ struct Planner {
     spec.job = request.job;
     spec.name = name;
     spec.program = request.engine;
-    spec.directory = job_folder(request.job) + "/workspace";
+    spec.directory = workspace_folder(request.job);
     spec.log = node_folder(request.job, node) + "/" + log;
     spec.environment = request.environment;
     std::map<std::string, std::string> of_node = cluster.nodes[node].environment;
@@ -204,12 +213,11 @@ struct Planner {
       pushed.node = node;
       for (const std::string& file : files) {
         pushed.items.push_back({workspace.path + "/" + file,
-                                fmt::format("{}/workspace/{}", job_folder(request.job), file),
-                                false});
+                                fmt::format("{}/{}", workspace_folder(request.job), file), false});
       }
       for (const auto& [path, target] : workspace.links) {
         pushed.items.push_back(
-            {"", fmt::format("{}/workspace/{}", job_folder(request.job), path), false, target});
+            {"", fmt::format("{}/{}", workspace_folder(request.job), path), false, target});
       }
       plan.files.push_back(std::move(pushed));
     }
@@ -220,6 +228,10 @@ struct Planner {
 
 std::string job_folder(const std::string& job) {
   return "jobs/" + job;
+}
+
+std::string workspace_folder(const std::string& job) {
+  return job_folder(job) + "/workspace";
 }
 
 std::string node_folder(const std::string& job, std::size_t node) {

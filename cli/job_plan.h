@@ -15,7 +15,7 @@ namespace paddle::cli {
 
 struct JobRequest {
   std::string job;             // its name: a folder on the nodes
-  std::uint32_t trainers = 0;  // 0: one on each node with the role
+  std::uint32_t trainers = 0;  // 0: as many as the capacity of the nodes with the role
   std::uint32_t pservers = 0;
   std::string engine;                  // below root: "bin/paddle-<hash16>"
   std::vector<std::string> overrides;  // --set
@@ -53,7 +53,8 @@ struct JobPlan {
   std::vector<NodeFiles> files;  // one for each node used
 };
 
-// Round robin over the nodes with the role. kUsage when no node has it.
+// In turns over the nodes with the role, each with as many in a turn as its capacity. kUsage when
+// no node has the role.
 Result<Placement> place_job(const ClusterSpec& cluster, std::uint32_t trainers,
                             std::uint32_t pservers);
 
@@ -68,6 +69,7 @@ Result<std::uint16_t> block_port(const ClusterSpec& cluster, const ClusterNode& 
                                  std::size_t ordinal);
 
 std::string job_folder(const std::string& job);                     // "jobs/<job>"
+std::string workspace_folder(const std::string& job);               // "jobs/<job>/workspace"
 std::string node_folder(const std::string& job, std::size_t node);  // "jobs/<job>/node_<i>"
 // Letters, digits, '.', '-' and '_', at most 100: a folder name on nodes. kUsage.
 Status check_job_name(const std::string& job);

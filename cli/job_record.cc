@@ -92,7 +92,7 @@ void add_warnings(const std::string& folder, const std::string& log, const Proce
 void add_events(const ProcessRecord& process, std::vector<JobEvent>& events) {
   events.push_back({process.started_unix_ms, process.role, "started on " + process.node, false});
   for (const MetricsLine& line : process.metrics) {
-    if (line.kind == "test" && line.cost) {
+    if (line.kind == "test") {
       events.push_back({line.unix_ms, process.role, describe(line), false});
     } else if (line.kind == "save") {
       const std::string path = line.texts.empty() ? "" : line.texts.front().second;

@@ -18,7 +18,7 @@
 namespace paddle::cli {
 namespace {
 
-constexpr auto kReadyDeadline = std::chrono::seconds(20);
+constexpr Duration kReadyDeadline = std::chrono::seconds(20);  // unless --timeout says so
 constexpr auto kReadyPollPeriod = std::chrono::milliseconds(50);
 
 // A process that ended before it was ready: its code and last lines.
@@ -46,7 +46,8 @@ Status wait_ready(Context& context, ClusterSession& session, const PlannedProces
       return Error{
           Errc::kUnreachable,
           fmt::format("{} on {} was not ready in time", server.spec.name, member.spec.name),
-          fmt::format("see its log: paddlectl logs --node {}", member.spec.name)};
+          fmt::format("see its log: paddlectl logs --node {}; --timeout gives it longer",
+                      member.spec.name)};
     }
     context.pause(kReadyPollPeriod);
   }
@@ -109,7 +110,8 @@ Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
     std::vector<remote::PushItem> items{engine};
     if (found != plan.files.end())
       items.insert(items.end(), found->items.begin(), found->items.end());
-    PADDLE_TRY(const remote::PushStats stats, member.client->push(items, source, meter.progress()));
+    PADDLE_TRY(const remote::PushStats stats,
+               member.client->push(items, source, meter.progress(), workspace_folder(plan.job)));
     files += stats.files_sent;
     from_nodes += stats.bytes_from_nodes;
     return member.client->write_secret(plan.job, secret);
@@ -137,7 +139,8 @@ Status start_in_order(Context& context, ClusterSession& session, const JobPlan& 
     (void)logs.back().tail(*session.find_node(server.node)->client, 0);
   }
   PADDLE_TRY_STATUS(start_all(session, plan.pservers, start));
-  const auto deadline = context.clock.now() + kReadyDeadline;
+  const Duration patience = context.limits.timeout;
+  const auto deadline = context.clock.now() + (patience > Duration() ? patience : kReadyDeadline);
   for (std::size_t i = 0; i < logs.size(); ++i) {
     PADDLE_TRY_STATUS(wait_ready(context, session, plan.pservers[i], logs[i], deadline));
   }

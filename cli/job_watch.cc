@@ -75,7 +75,7 @@ class ProgressFeed {
  private:
   void show(Context& context, const std::string& line) {
     const auto point = parse_metrics(line);
-    if (!point || !point->cost) return;
+    if (!point) return;
     if (point->kind == "test") {
       if (!context.console.json()) context.console.result(describe(*point));
     } else if (point->kind == "train" || point->kind == "pass") {

@@ -18,7 +18,7 @@
 
 namespace {
 
-constexpr auto kConnectDeadline = std::chrono::seconds(20);  // of one node
+constexpr paddle::Duration kConnectDeadline = std::chrono::seconds(20);  // of one node
 
 std::atomic<bool> g_interrupted = false;
 int g_wake_pipe[2] = {-1, -1};  // a signal makes it readable, so that a pause ends at once
@@ -88,11 +88,14 @@ int main(int argc, char** argv) {
   const auto here = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   const bool err_terminal = ::isatty(STDERR_FILENO) == 1;
   const char* const no_color = ::getenv("NO_COLOR");
+  const char* const term = ::getenv("TERM");
+  const bool dumb =
+      term != nullptr && std::string_view(term) == "dumb";  // knows no escape sequence
   paddle::cli::ConsoleOptions console_options;
-  console_options.live = err_terminal;
-  console_options.colour =
-      err_terminal && ::isatty(STDOUT_FILENO) == 1 && (no_color == nullptr || *no_color == '\0');
-  measure_terminal(console_options);
+  console_options.live = err_terminal && !dumb;
+  console_options.colour = err_terminal && ::isatty(STDOUT_FILENO) == 1 && !dumb &&
+                           (no_color == nullptr || *no_color == '\0');
+  if (!dumb) measure_terminal(console_options);
   paddle::cli::Console console(std::cout, std::cerr, console_options);
   const paddle::SteadyClock clock;
   const auto ask = [](std::string_view question, bool secret) {
@@ -124,7 +127,9 @@ int main(int argc, char** argv) {
       ask,
       [&](const paddle::remote::NodeSpec& node) {
         return paddle::remote::log_in(answers, [&](paddle::remote::Login& login) {
-          return paddle::remote::ask_host_key(node, clock.now() + kConnectDeadline, &login);
+          const paddle::Duration patience =
+              node.timeout > paddle::Duration() ? node.timeout : kConnectDeadline;
+          return paddle::remote::ask_host_key(node, clock.now() + patience, &login);
         });
       },
       take_interrupt,

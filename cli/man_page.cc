@@ -10,10 +10,15 @@ namespace {
 constexpr std::string_view kEnvironment = R"(.SH ENVIRONMENT
 .TP
 .B NO_COLOR
-When set, nothing is coloured.
+When set to anything, nothing is coloured.
+.TP
+.B TERM
+When it is dumb, nothing is coloured and no line is rewritten in place.
 .TP
 .B XDG_CACHE_HOME
-Where hashes of pushed files are kept; ~/.cache without it.
+Where hashes of pushed files are kept, in paddlectl/hashes; ~/.cache without it, or when it is no
+absolute path. Nothing else is written outside the current directory, ~/.ssh/known_hosts (by trust)
+and the folders that are named on the command line.
 .SH FILES
 .TP
 .I .paddlectl/current

@@ -332,6 +332,8 @@ std::string check_json(const CheckedCluster& checked, const std::vector<Fault>& 
   }
   return json_object({{"nodes", to_json(check_table(checked, faults))},
                       {"links", json_array(links)},
+                      {"link_rounds", fmt::format("{}", checked.links.rounds)},
+                      {"link_rounds_tried", fmt::format("{}", checked.links.rounds_tried)},
                       {"faults", json_array(shown)}});
 }
 

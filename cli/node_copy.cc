@@ -10,14 +10,14 @@ std::string staging_folder(const Context& context) {
   return fmt::format("copy/{}-{}", context.unix_seconds(), ::getpid());
 }
 
-Status copy_on_each(Context& context, ClusterSession& session, std::size_t parallel,
+Status copy_on_each(Context& context, ClusterSession& session,
                     const std::function<Status(Member&, CopyReport&)>& work) {
   std::vector<CopyReport> reports(session.members().size());
   const auto index = [&](const Member& member) {
     return static_cast<std::size_t>(&member - session.members().data());
   };
-  const Status done = session.visit(
-      context, parallel, [&](Member& member) { return work(member, reports[index(member)]); });
+  const Status done =
+      session.visit(context, [&](Member& member) { return work(member, reports[index(member)]); });
   Table table{{{"node", "node"},
                {"files", "files", 0, true},
                {"size", "bytes", 0, true},

@@ -17,7 +17,7 @@ struct CopyReport {
 std::string staging_folder(const Context& context);
 
 // Reaches each node, works and leaves it, and prints one table; an error names every failed node.
-Status copy_on_each(Context& context, ClusterSession& session, std::size_t parallel,
+Status copy_on_each(Context& context, ClusterSession& session,
                     const std::function<Status(Member&, CopyReport&)>& work);
 
 }  // namespace paddle::cli

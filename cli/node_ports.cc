@@ -9,12 +9,13 @@
 
 namespace paddle::cli {
 
-std::vector<std::size_t> pserver_ordinals(const ClusterSpec& cluster) {
+std::vector<std::size_t> pserver_ordinals(const ClusterSpec& cluster,
+                                          const std::vector<std::string>& addresses) {
   std::map<std::string, std::size_t> on_address;
   std::vector<std::size_t> ordinals(cluster.nodes.size());
   for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
-    const ClusterNode& node = cluster.nodes[i];
-    if (node.runs_pserver && !node.address.empty()) ordinals[i] = on_address[node.address]++;
+    if (cluster.nodes[i].runs_pserver && !addresses[i].empty())
+      ordinals[i] = on_address[addresses[i]]++;
   }
   return ordinals;
 }

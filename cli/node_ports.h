@@ -10,9 +10,11 @@
 
 namespace paddle::cli {
 
-// Of each node, the how-manieth with pservers on its address: nodes that share one (local ones)
-// hold successive port blocks.
-std::vector<std::size_t> pserver_ordinals(const ClusterSpec& cluster);
+// Of each node, the how-manieth with pservers on its address: nodes that share one (local ones, or
+// one machine named twice) hold successive port blocks. `addresses`: of each node on the data
+// plane, as far as they are known.
+std::vector<std::size_t> pserver_ordinals(const ClusterSpec& cluster,
+                                          const std::vector<std::string>& addresses);
 
 struct NodePorts {
   std::uint16_t first = 0;

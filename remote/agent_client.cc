@@ -16,7 +16,7 @@ namespace {
 
 using namespace wire::agent;  // NOLINT: the messages are what this file is about
 
-constexpr Duration kCallDeadline = std::chrono::seconds(30);
+constexpr Duration kCallDeadline = std::chrono::seconds(30);  // unless NodeSpec::timeout says so
 // Beyond the grace: what the agent needs to end supervisors and to look again.
 constexpr Duration kStopDeadline = std::chrono::seconds(60);
 constexpr Duration kTeardownDeadline = std::chrono::minutes(5);
@@ -102,13 +102,15 @@ class FramedAgentClient final : public AgentClient {
   FramedAgentClient(NodeSpec node, std::unique_ptr<Launcher> launcher, Channel channel)
       : node_(std::move(node)),
         launcher_(std::move(launcher)),
+        patience_(node_.timeout > Duration() ? node_.timeout : kCallDeadline),
         exchange_(node_.name, std::move(channel)) {}
 
   const NodeSpec& node() const override { return node_; }
   Result<HostFacts> facts() override;
+  using AgentClient::push;
   Result<PushStats> push(const std::vector<PushItem>& items, PushSource& source,
-                         const PushProgress& progress) override {
-    return FilePush(node_, exchange_, source, progress).run(items);
+                         const PushProgress& progress, const std::string& keep_only) override {
+    return FilePush(node_, exchange_, source, progress).run(items, keep_only);
   }
   Result<std::vector<remote::FileEntry>> list(const std::string& folder) override {
     return files_.list(folder);
@@ -122,10 +124,10 @@ class FramedAgentClient final : public AgentClient {
   Result<Leftovers> leftovers() override;
   Status listen_for_probes(const std::string& address, std::uint16_t port,
                            const Secret& token) override {
-    return exchange_.order(AGENT_LISTEN, target_at(address, port), token.reveal(), kCallDeadline);
+    return exchange_.order(AGENT_LISTEN, target_at(address, port), token.reveal(), patience_);
   }
   Status stop_listening() override {
-    return exchange_.order(AGENT_LISTEN_END, PathRequest(), {}, kCallDeadline);
+    return exchange_.order(AGENT_LISTEN_END, PathRequest(), {}, patience_);
   }
   Result<ProbeResult> probe(const std::string& address, std::uint16_t port,
                             const Secret& token) override;
@@ -156,12 +158,13 @@ class FramedAgentClient final : public AgentClient {
 
   NodeSpec node_;
   std::unique_ptr<Launcher> launcher_;  // outlives the channel
+  Duration patience_;                   // with an answer
   Exchange exchange_;
   FileSync files_{exchange_};
 };
 
 Result<HostFacts> FramedAgentClient::facts() {
-  PADDLE_TRY(const auto facts, exchange_.call<Facts>(AGENT_FACTS, PathRequest(), kCallDeadline));
+  PADDLE_TRY(const auto facts, exchange_.call<Facts>(AGENT_FACTS, PathRequest(), patience_));
   HostFacts out;
   out.os = escape_control(facts.os());
   out.kernel = escape_control(facts.kernel());
@@ -188,7 +191,7 @@ Status FramedAgentClient::remove(const std::string& path) {
 Status FramedAgentClient::write_secret(const std::string& job, const Secret& secret) {
   SecretRequest request;
   request.set_job(job);
-  return exchange_.order(AGENT_SECRET, request, secret.reveal(), kCallDeadline);
+  return exchange_.order(AGENT_SECRET, request, secret.reveal(), patience_);
 }
 
 Result<std::vector<PortStatus>> FramedAgentClient::check_ports(const std::string& address,
@@ -198,7 +201,7 @@ Result<std::vector<PortStatus>> FramedAgentClient::check_ports(const std::string
   request.set_address(address);
   request.set_first(first);
   request.set_count(count);
-  PADDLE_TRY(const auto reply, exchange_.call<PortsReply>(AGENT_PORTS, request, kCallDeadline));
+  PADDLE_TRY(const auto reply, exchange_.call<PortsReply>(AGENT_PORTS, request, patience_));
   std::vector<PortStatus> ports;
   for (const auto& port : reply.ports()) {
     ports.push_back(
@@ -209,7 +212,7 @@ Result<std::vector<PortStatus>> FramedAgentClient::check_ports(const std::string
 
 Result<Leftovers> FramedAgentClient::leftovers() {
   PADDLE_TRY(const auto reply,
-             exchange_.call<LeftoversReply>(AGENT_LEFTOVERS, PathRequest(), kCallDeadline));
+             exchange_.call<LeftoversReply>(AGENT_LEFTOVERS, PathRequest(), patience_));
   Leftovers found{{}, reply.process_count(), reply.ended_jobs()};
   for (const auto& process : reply.processes()) found.processes.push_back(escape_control(process));
   return found;
@@ -218,7 +221,7 @@ Result<Leftovers> FramedAgentClient::leftovers() {
 Result<ProbeResult> FramedAgentClient::probe(const std::string& address, std::uint16_t port,
                                              const Secret& token) {
   PADDLE_TRY_STATUS(
-      exchange_.send(AGENT_PROBE, target_at(address, port), token.reveal(), kCallDeadline));
+      exchange_.send(AGENT_PROBE, target_at(address, port), token.reveal(), patience_));
   PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_PROBE, kCallDeadline));
   PADDLE_TRY(const auto reply, exchange_.parse<ProbeReply>(frame));
   ProbeResult result;
@@ -233,7 +236,7 @@ Result<ProbeResult> FramedAgentClient::probe(const std::string& address, std::ui
 }
 
 Status FramedAgentClient::start(const remote::ProcessSpec& process) {
-  return exchange_.order(AGENT_START, to_wire(process), {}, kCallDeadline);
+  return exchange_.order(AGENT_START, to_wire(process), {}, patience_);
 }
 
 Result<std::vector<remote::ProcessStatus>> FramedAgentClient::processes(const std::string& job) {
@@ -245,10 +248,10 @@ Result<NodeStatus> FramedAgentClient::ask(const std::string& job, bool usage) {
   ProcessesRequest request;
   request.set_job(job);
   request.set_usage(usage);
-  PADDLE_TRY_STATUS(exchange_.send(AGENT_PROCESSES, request, {}, kCallDeadline));
+  PADDLE_TRY_STATUS(exchange_.send(AGENT_PROCESSES, request, {}, patience_));
   NodeStatus status;
   for (bool more = true; more;) {
-    PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_PROCESSES, kCallDeadline));
+    PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_PROCESSES, patience_));
     PADDLE_TRY(const auto reply, exchange_.parse<ProcessesReply>(frame));
     for (const auto& process : reply.processes()) status.processes.push_back(from_wire(process));
     more = (frame.header.flags & kAgentFlagMore) != 0;
@@ -275,7 +278,7 @@ Status FramedAgentClient::restart(const std::string& job, const std::vector<std:
   RestartRequest request;
   request.set_job(job);
   for (const auto& name : names) request.add_names(name);
-  return exchange_.order(AGENT_RESTART, request, {}, kCallDeadline);
+  return exchange_.order(AGENT_RESTART, request, {}, patience_);
 }
 
 Status FramedAgentClient::ask_to_stop(const std::string& job,
@@ -284,7 +287,7 @@ Status FramedAgentClient::ask_to_stop(const std::string& job,
   request.set_job(job);
   for (const auto& name : names) request.add_names(name);
   request.set_ask(true);
-  return exchange_.order(AGENT_STOP, request, {}, kCallDeadline);
+  return exchange_.order(AGENT_STOP, request, {}, patience_);
 }
 
 Result<LogChunk> FramedAgentClient::read_log(const std::string& path, std::uint64_t offset,
@@ -294,8 +297,8 @@ Result<LogChunk> FramedAgentClient::read_log(const std::string& path, std::uint6
   request.set_offset(offset);
   request.set_max_bytes(max_bytes);
   request.set_since_unix_ms(since_unix_ms);
-  PADDLE_TRY_STATUS(exchange_.send(AGENT_READ_LOG, request, {}, kCallDeadline));
-  PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_READ_LOG, kCallDeadline));
+  PADDLE_TRY_STATUS(exchange_.send(AGENT_READ_LOG, request, {}, patience_));
+  PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_READ_LOG, patience_));
   PADDLE_TRY(const auto reply, exchange_.parse<ReadLogReply>(frame));
   LogChunk chunk{std::string(as_text(frame.tail)), reply.next_offset(), reply.size(), {}};
   for (const auto& time : reply.times()) chunk.times.push_back({time.offset(), time.unix_ms()});
@@ -331,7 +334,8 @@ Error named(const NodeSpec& node, Error error) {
 }  // namespace
 
 Result<std::unique_ptr<AgentClient>> connect(const NodeSpec& node, const ConnectOptions& options) {
-  const TimePoint deadline = TimePoint(std::chrono::steady_clock::now()) + options.deadline;
+  const TimePoint deadline = TimePoint(std::chrono::steady_clock::now()) +
+                             (node.timeout > Duration() ? node.timeout : options.deadline);
   auto launcher =
       node.local ? make_local_launcher(node) : make_ssh_launcher(node, deadline, options.login);
   if (!launcher) return named(node, std::move(launcher).error());

@@ -188,9 +188,14 @@ class AgentClient {
   // Nothing takes its name before all is there, and then each file does at once. Without write
   // access, for the jobs of a node share them. `source` is shared by the nodes of a push, and what
   // several of them lack they give each other where they can: a call that has all returns when the
-  // others do. What arrived before an error stays for the next push.
+  // others do. What arrived before an error stays for the next push. keep_only: a folder below
+  // root; what an earlier push that named it placed there goes, unless it is among `items`.
   virtual Result<PushStats> push(const std::vector<PushItem>& items, PushSource& source,
-                                 const PushProgress& progress) = 0;
+                                 const PushProgress& progress, const std::string& keep_only) = 0;
+  Result<PushStats> push(const std::vector<PushItem>& items, PushSource& source,
+                         const PushProgress& progress) {
+    return push(items, source, progress, "");
+  }
   virtual Result<std::vector<FileEntry>> list(
       const std::string& folder) = 0;  // recursive, regular files; none if absent
   // One after the other in one stream; each appears whole or not at all. Ends at the first error.

@@ -21,7 +21,8 @@ namespace {
 
 constexpr std::size_t kAgentBytesMax = 256U << 20U;
 constexpr std::size_t kPathBytesMax = 1024;
-constexpr std::size_t kHashCharacters = 16;  // in the agent's file name
+constexpr Duration kUploadDeadline = std::chrono::seconds(20);  // work, not waiting
+constexpr std::size_t kHashCharacters = 16;                     // in the agent's file name
 
 // Every command starts with an empty line: a start-up file may have left the cursor in one.
 constexpr const char* kProbe =
@@ -38,7 +39,7 @@ constexpr std::string_view kFind = "[ -d \"$r\" ] || { echo PADDLECTL-AGENT-IS a
 constexpr std::string_view kPrepare =
     "d=$r; n=; "
     "if [ -d \"$r\" ] && ! ls \"$r\"/bin/paddlectl-agent-* >/dev/null 2>&1; then "
-    "for e in $(ls -A \"$r\"); do case $e in bin|jobs|store) ;; *) "
+    "for e in $(ls -A \"$r\"); do case $e in bin|copy|jobs|store) ;; *) "
     "echo PADDLECTL-REFUSED $r holds files that are not of paddlectl; exit 1;; esac; done; fi; "
     "while [ -n \"$d\" ] && ! [ -e \"$d\" ]; do n=$d; d=${d%/*}; done; "
     "mkdir -p \"$r/bin\" || { echo PADDLECTL-REFUSED cannot make $r; exit 1; }; "
@@ -299,15 +300,20 @@ Result<Bootstrapped> bootstrap(Launcher& launcher, const NodeSpec& node,
                        "PADDLECTL-AGENT-IS ", deadline));
   if (answer == "absent") return Bootstrapped{Channel{}};
   PADDLE_TRY(const bool there, is_agent(launcher, answer, agent, file, deadline));
-  if (!there) PADDLE_TRY_STATUS(upload(launcher, agent, root, file, deadline));
+  if (!there) {
+    deadline = std::max(deadline, TimePoint(std::chrono::steady_clock::now()) + kUploadDeadline);
+    PADDLE_TRY_STATUS(upload(launcher, agent, root, file, deadline));
+  }
   PADDLE_TRY(Channel channel, launcher.run(fill_holes(kServe, root, file), deadline));
   PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
   auto version = skip_to_line(channel.fd.get(), "PADDLECTL-AGENT ", deadline);
   if (!version) return with_stderr(std::move(version).error(), channel).with("start the agent");
   if (*version != kProgramVersion) {
     return Error{Errc::kVersion,
-                 fmt::format("agent {}, paddlectl {}", escape_control(*version), kProgramVersion),
-                 ""};
+                 fmt::format("paddlectl-agent is {}, paddlectl is {}", escape_control(*version),
+                             kProgramVersion),
+                 "put both of one release into one folder: " + options.agent_binary +
+                     " is the agent that was pushed"};
   }
   return Bootstrapped{std::move(channel)};
 }

@@ -279,7 +279,7 @@ Status FilePush::wait_for_others() {
   return {};
 }
 
-Status FilePush::move_all(const std::vector<PushItem>& items) {
+Status FilePush::move_all(const std::vector<PushItem>& items, const std::string& keep_only) {
   PADDLE_TRY_STATUS(describe(items));
   PADDLE_TRY_STATUS(tell_manifest());
   for (const std::uint32_t file : missing_) {
@@ -298,12 +298,14 @@ Status FilePush::move_all(const std::vector<PushItem>& items) {
   const Status rest = acknowledge(0);
   if (!sent) return sent;
   if (!rest) return rest;
-  PADDLE_TRY_STATUS(exchange_.order(AGENT_PLACE, Put(), {}, kDiskDeadline));
+  PlaceRequest place;
+  place.set_keep_only(keep_only);
+  PADDLE_TRY_STATUS(exchange_.order(AGENT_PLACE, place, {}, kDiskDeadline));
   return seat_ ? wait_for_others() : Status();
 }
 
-Result<PushStats> FilePush::run(const std::vector<PushItem>& items) {
-  const Status moved = move_all(items);
+Result<PushStats> FilePush::run(const std::vector<PushItem>& items, const std::string& keep_only) {
+  const Status moved = move_all(items, keep_only);
   if (seat_) source_.fan_out().leave(*seat_);
   const Status ended =
       serving_ ? exchange_.order(AGENT_SERVE_END, Put(), {}, kCallDeadline) : Status();

@@ -21,14 +21,14 @@ class FilePush {
       : node_(node), exchange_(exchange), source_(source), progress_(progress) {}
 
   // As AgentClient::push says.
-  Result<PushStats> run(const std::vector<PushItem>& items);
+  Result<PushStats> run(const std::vector<PushItem>& items, const std::string& keep_only);
 
  private:
   struct PackRange {  // in blobs_
     std::size_t begin = 0, end = 0;
   };
 
-  Status move_all(const std::vector<PushItem>& items);
+  Status move_all(const std::vector<PushItem>& items, const std::string& keep_only);
   Status describe(const std::vector<PushItem>& items);
   Status tell_manifest();
   // The file's chunks; those the node lacks become blobs to send.

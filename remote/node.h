@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/clock.h"
+
 namespace paddle::remote {
 
 struct NodeSpec {
@@ -22,6 +24,7 @@ struct NodeSpec {
   std::uint16_t push_port = 0;  // where they do while files are pushed; 0, or taken: any
   std::string
       root;  // our folder on the node: <workdir>/<cluster>[/<node> when local], "~/" allowed
+  Duration timeout{};  // longest wait until it is reached, and for an answer; zero: by default
 };
 
 }  // namespace paddle::remote

@@ -11,9 +11,7 @@
 namespace paddle::cli {
 namespace {
 
-Status look_at_node(Context& context, const ClusterSpec& cluster, Member& member,
-                    std::size_t ordinal, NodeFindings& found) {
-  const ClusterNode& node = cluster.nodes[member.node];
+Status look_at_node(Context& context, Member& member, NodeFindings& found) {
   PADDLE_TRY(found.facts, member.client->facts());
   if (found.address.empty()) found.address = found.facts.address;
   const std::int64_t asked = context.unix_ms ? context.unix_ms() : 0;
@@ -22,7 +20,13 @@ Status look_at_node(Context& context, const ClusterSpec& cluster, Member& member
   if (context.unix_ms) found.clock_offset_ms = {theirs - context.unix_ms(), theirs - asked};
   found.memory_available_bytes = status.node.memory_available_bytes;
   PADDLE_TRY(found.leftovers, member.client->leftovers());
-  if (!node.runs_pserver) return {};
+  return {};
+}
+
+Status look_at_ports_of(const ClusterSpec& cluster, Member& member, std::size_t ordinal,
+                        NodeFindings& found) {
+  if (member.error) return *member.error;
+  if (!cluster.nodes[member.node].runs_pserver) return {};
   auto ports = look_at_ports(cluster, member, found.address, ordinal);
   if (ports) {
     found.ports = *std::move(ports);
@@ -47,6 +51,12 @@ std::vector<LinkEnd> link_ends(const CheckedCluster& checked) {
 void show(Context& context, const CheckedCluster& checked, const std::vector<Fault>& faults) {
   if (context.console.json()) return context.console.raw(check_json(checked, faults) + "\n");
   context.console.table(check_table(checked, faults));
+  if (checked.links.rounds_tried < checked.links.rounds) {
+    context.console.result(fmt::format(
+        "links: {} of the {} others tried each node, as many as {} s let; --on checks fewer nodes",
+        checked.links.rounds_tried, checked.links.rounds,
+        std::chrono::duration_cast<std::chrono::seconds>(kLinksDeadline).count()));
+  }
   for (const Fault& fault : faults) {
     context.console.result("! " + fault.error.message);
     context.console.result("  next: " + fault.error.hint);
@@ -62,13 +72,23 @@ Status run_check(Context& context, const CommandOptions& options) {
       fmt::format("cluster '{}': {}", cluster.name, counted(nodes.size(), "node")));
   ClusterSession session = ClusterSession::open(context, cluster, nodes);
   CheckedCluster checked{cluster, nodes, std::vector<NodeFindings>(nodes.size()), {}};
-  const std::vector<std::size_t> ordinals = pserver_ordinals(cluster);
   std::vector<Member>& members = session.members();
+  const auto at_of = [&](const Member& member) {
+    return static_cast<std::size_t>(&member - members.data());
+  };
+  std::vector<std::string> addresses;
+  for (const ClusterNode& node : cluster.nodes) addresses.push_back(node.address);
   for (std::size_t at = 0; at < nodes.size(); ++at)
-    checked.findings[at].address = cluster.nodes[nodes[at]].address;
+    checked.findings[at].address = addresses[nodes[at]];
   (void)session.each([&](Member& member) {
-    const auto at = static_cast<std::size_t>(&member - members.data());
-    return look_at_node(context, cluster, member, ordinals[member.node], checked.findings[at]);
+    return look_at_node(context, member, checked.findings[at_of(member)]);
+  });
+  for (std::size_t at = 0; at < nodes.size(); ++at)
+    addresses[nodes[at]] = checked.findings[at].address;
+  const std::vector<std::size_t> ordinals = pserver_ordinals(cluster, addresses);
+  (void)session.each([&](Member& member) {
+    return look_at_ports_of(cluster, member, ordinals[member.node],
+                            checked.findings[at_of(member)]);
   });
   for (std::size_t at = 0; at < nodes.size(); ++at) checked.findings[at].error = members[at].error;
   PADDLE_TRY(checked.links, check_links(context, session, link_ends(checked)));

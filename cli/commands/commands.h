@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "cli/context.h"
-#include "cli/parallel.h"
 #include "engine/base/result.h"
 
 namespace CLI {
@@ -24,8 +23,8 @@ struct CommandOptions {
   std::string job;                // --job or --name; "": the latest, or a new name
   std::string workspace = ".";
   std::string output = "output";
-  std::uint32_t trainers = 0;  // 0: one on each node with the role
-  std::uint32_t pservers = 0;
+  std::uint32_t trainers = 0;          // 0: as many as the capacity of the nodes with the role
+  std::uint32_t pservers = 0;          // 0: one on each node with the role
   std::vector<std::string> overrides;  // --set
   bool detach = false;
   bool dry_run = false;
@@ -53,8 +52,6 @@ struct CommandOptions {
   std::vector<std::string> command;  // of exec: argv; of put and get: paths
   std::string shell;                 // of exec: for the node's /bin/sh, in place of command
   bool stream = false;
-  std::uint32_t timeout = 0;  // seconds of exec's command; 0: none
-  std::uint32_t parallel = kNodesAtOnce;
   std::string platform;                    // of render
   std::string image;                       // of render, in Kubernetes; "": by default
   std::string shell_name;                  // of completion

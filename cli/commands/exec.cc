@@ -169,11 +169,11 @@ Status run_exec(Context& context, const CommandOptions& options) {
   PADDLE_TRY(const std::vector<std::string> arguments, command_of(options));
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
-  const remote::CommandSpec command{arguments, std::chrono::seconds(options.timeout)};
+  const remote::CommandSpec command{arguments, context.limits.timeout};
   // Each node is reached, runs the command and is left, so that --parallel bounds all of it.
   ClusterSession session = ClusterSession::unconnected(cluster, nodes);
   std::vector<NodeRun> runs(nodes.size());
-  (void)session.visit(context, options.parallel, [&](Member& member) {
+  (void)session.visit(context, [&](Member& member) {
     const auto index = static_cast<std::size_t>(&member - session.members().data());
     return run_on(context, options, command, index, member, runs[index]);
   });

@@ -37,18 +37,17 @@ Status run_get(Context& context, const CommandOptions& options) {
   const std::string staging = staging_folder(context);
   const fs::path local = fs::path(context.directory) / options.command[1];
   ClusterSession session = ClusterSession::unconnected(cluster, nodes);
-  return copy_on_each(context, session, options.parallel,
-                      [&](Member& member, CopyReport& report) -> Status {
-                        const auto taken = member.client->import_from(options.command[0], staging);
-                        Status fetched;
-                        if (taken) {
-                          fetched = fetch_staged(member, staging, local / member.spec.name, report);
-                        }
-                        const Status removed = member.client->remove(staging);
-                        if (!taken) return taken.error();
-                        report.bytes_moved = report.bytes;
-                        return fetched ? removed : fetched;
-                      });
+  return copy_on_each(context, session, [&](Member& member, CopyReport& report) -> Status {
+    const auto taken = member.client->import_from(options.command[0], staging);
+    Status fetched;
+    if (taken) {
+      fetched = fetch_staged(member, staging, local / member.spec.name, report);
+    }
+    const Status removed = member.client->remove(staging);
+    if (!taken) return taken.error();
+    report.bytes_moved = report.bytes;
+    return fetched ? removed : fetched;
+  });
 }
 
 }  // namespace paddle::cli

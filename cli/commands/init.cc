@@ -77,10 +77,7 @@ std::string cluster_of(const std::vector<HostfileEntry>& entries, const std::str
     text += fmt::format("\n[[node]]\nhost = \"{}\"\n", run.pattern());
     if (!run.first.user.empty()) text += fmt::format("user = \"{}\"\n", run.first.user);
     if (run.first.slots > 0) {
-      text += fmt::format(
-          "# the hostfile gives it {} slot{}: trainers of a job are spread evenly,\n"
-          "# `train --trainers N` says how many\n",
-          run.first.slots, run.first.slots == 1 ? "" : "s");
+      text += fmt::format("capacity = {}  # trainers; the hostfile's slots\n", run.first.slots);
     }
   }
   return text;

@@ -72,8 +72,8 @@ Status run_put(Context& context, const CommandOptions& options) {
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
   remote::PushSource source(context.hash_cache, nodes.size());
   ClusterSession session = ClusterSession::unconnected(cluster, nodes);
-  const Status done = copy_on_each(
-      context, session, options.parallel, [&](Member& member, CopyReport& report) -> Status {
+  const Status done =
+      copy_on_each(context, session, [&](Member& member, CopyReport& report) -> Status {
         PADDLE_TRY(const auto pushed, member.client->push(items, source, nullptr));
         report.bytes_moved = pushed.bytes_on_wire;
         const auto copied = member.client->export_to(staging, options.command.back());

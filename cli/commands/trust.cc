@@ -101,9 +101,11 @@ Status confirm(Context& context, const CommandOptions& options,
 }
 
 Status trust_stage(Context& context, const CommandOptions& options, std::vector<Asked>& stage) {
-  for_each_parallel(stage.size(), [&](std::size_t i) {
+  const auto ask = [&](std::size_t i) {
+    stage[i].node.timeout = context.limits.timeout;
     stage[i].shown.emplace(context.host_key(stage[i].node));
-  });
+  };
+  for_each_parallel(stage.size(), ask, context.limits.at_once);
   std::vector<const Asked*> unknown;
   for (const Asked& asked : stage) {
     if (asked.is_new()) unknown.push_back(&asked);

@@ -20,13 +20,18 @@ struct NodeReport {
 };
 
 Status prepare_node(const ClusterSpec& cluster, Member& member, const remote::PushItem& engine,
-                    remote::PushSource& source, std::size_t ordinal, NodeReport& report) {
+                    remote::PushSource& source, NodeReport& report) {
   PADDLE_TRY(report.facts, member.client->facts());
   const ClusterNode& node = cluster.nodes[member.node];
   report.address = node.address.empty() ? report.facts.address : node.address;
   PADDLE_TRY(const remote::PushStats stats, member.client->push({engine}, source, nullptr));
   report.changed = stats.files_sent > 0;
-  if (!node.runs_pserver) return {};
+  return {};
+}
+
+Status check_ports(const ClusterSpec& cluster, Member& member, std::size_t ordinal,
+                   NodeReport& report) {
+  if (!cluster.nodes[member.node].runs_pserver) return {};
   PADDLE_TRY(NodePorts ports, look_at_ports(cluster, member, report.address, ordinal));
   if (ports.taken) return *std::move(ports.taken);
   report.ports = ports.text();
@@ -75,12 +80,21 @@ Status run_up(Context& context, const CommandOptions& options) {
       fmt::format("cluster '{}': {}", cluster.name, counted(nodes.size(), "node")));
   ClusterSession session = ClusterSession::open(context, cluster, nodes);
 
-  const std::vector<std::size_t> ordinals = pserver_ordinals(cluster);
   std::vector<NodeReport> reports(cluster.nodes.size());
   remote::PushSource source(context.hash_cache, nodes.size());
   (void)session.each([&](Member& member) {
-    return prepare_node(cluster, member, engine, source, ordinals[member.node],
-                        reports[member.node]);
+    return prepare_node(cluster, member, engine, source, reports[member.node]);
+  });
+  // Only now every node's address is known.
+  std::vector<std::string> addresses;
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    const std::string& said = cluster.nodes[i].address;
+    addresses.push_back(said.empty() ? reports[i].address : said);
+  }
+  const std::vector<std::size_t> ordinals = pserver_ordinals(cluster, addresses);
+  (void)session.each([&](Member& member) -> Status {
+    if (member.error) return *member.error;
+    return check_ports(cluster, member, ordinals[member.node], reports[member.node]);
   });
   // A cache: without it the next run reads the files again.
   if (const Status kept = source.save(); !kept) context.console.note(kept.error().message);

@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "engine/base/text.h"
+#include "remote/agent/pushed_files.h"
 
 namespace paddle::agent {
 namespace {
@@ -237,7 +238,7 @@ Result<bool> IncomingPush::place_link(const Entry& entry, const Folder& folder,
   return error;
 }
 
-Status IncomingPush::place() {
+Status IncomingPush::place(const std::string& keep_only) {
   PADDLE_TRY_STATUS(late_);
   if (!store_) return Error{Errc::kData, "nothing was pushed", ""};
   for (const Entry& entry : entries_) {
@@ -248,6 +249,9 @@ Status IncomingPush::place() {
   }
   Folder folder;
   bool changed = false;
+  if (!keep_only.empty()) {
+    PADDLE_TRY(changed, agent::keep_only(root_, keep_only, paths_));
+  }
   for (const Entry& entry : entries_) {
     const auto [parent, name] = split(entry.path);
     PADDLE_TRY_STATUS(open_folder(parent, folder));

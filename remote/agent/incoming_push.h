@@ -29,8 +29,9 @@ class IncomingPush {
   Status put(const wire::agent::Put& put, ByteSpan tail);
   // The same from another node; what did not come is still lacking. kData for what no blob can be.
   Result<wire::agent::PullReply> pull(const wire::agent::PullRequest& request, ByteSpan token);
-  // Nothing is placed unless all is there. Then what no job uses leaves the store.
-  Status place();
+  // Nothing is placed unless all is there. Then what no job uses leaves the store. keep_only: a
+  // folder, as in pushed_files.h, or "".
+  Status place(const std::string& keep_only = "");
 
  private:
   struct Entry {

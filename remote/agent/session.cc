@@ -1,6 +1,9 @@
 #include "remote/agent/session.h"
 
+#include <algorithm>
+
 #include "engine/base/secret.h"
+#include "engine/base/version.h"
 #include "proto/content.h"
 #include "remote/agent/command.h"
 #include "remote/agent/files.h"
@@ -45,9 +48,11 @@ Status Session::handle(AgentKind kind, const Frame& request) {
       return manifest(request);
     case AGENT_CHUNKS:
       return chunks(request);
-    case AGENT_PLACE:
-      PADDLE_TRY_STATUS(incoming_.place());
+    case AGENT_PLACE: {
+      PADDLE_TRY(const auto place, parse<PlaceRequest>(request));
+      PADDLE_TRY_STATUS(incoming_.place(place.keep_only()));
       return send_empty(kind);
+    }
     case AGENT_SERVE: {
       PADDLE_TRY(const auto serve, parse<ServeRequest>(request));
       PADDLE_TRY(const auto reply, serve_store(store_listener_, root_, serve, request.tail));
@@ -107,6 +112,7 @@ Status Session::handle(AgentKind kind, const Frame& request) {
       return {};  // the command had ended by itself
     case AGENT_COPY: {
       PADDLE_TRY(const auto copy, parse<CopyRequest>(request));
+      PADDLE_TRY_STATUS(copies_.use());
       PADDLE_TRY(const auto reply, copy_files(root_, copy));
       return send_head(kind, reply);
     }
@@ -128,8 +134,10 @@ Status Session::handle(AgentKind kind, const Frame& request) {
       return send_head(kind, reply);
     }
     default:
-      return Error{Errc::kVersion, "this agent does not know request " + std::to_string(kind),
-                   "use the same paddlectl release everywhere"};
+      return Error{Errc::kVersion,
+                   std::string("agent ") + kProgramVersion + " does not know request " +
+                       std::to_string(kind),
+                   "use one release of paddlectl and paddlectl-agent"};
   }
 }
 
@@ -138,6 +146,10 @@ Status Session::manifest(const Frame& request) {
   Manifest manifest;
   if (!manifest.ParseFromArray(request.tail.data(), static_cast<int>(request.tail.size())))
     return Error{Errc::kData, "malformed request", ""};
+  const bool copies = std::ranges::any_of(
+      manifest.files(), [](const PushEntry& file) { return CopyFolders::holds(file.path()); });
+  if (copies) PADDLE_TRY_STATUS(copies_.use());
+  if (!copies && head.first()) copies_.clear();
   PADDLE_TRY(const auto reply, incoming_.manifest(head.first(), manifest));
   return send_head(AGENT_MANIFEST, reply);
 }

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "proto/frame_stream.h"
+#include "remote/agent/copy_folders.h"
 #include "remote/agent/incoming_push.h"
 #include "remote/agent/peer.h"
 #include "remote/agent/root.h"
@@ -18,7 +19,7 @@ class Session {
 
   // A request that arrives at `input` while a command runs ends it.
   Session(const Root& root, int input, Send send)
-      : root_(root), input_(input), send_(std::move(send)), incoming_(root) {}
+      : root_(root), input_(input), send_(std::move(send)), incoming_(root), copies_(root) {}
 
   // Handles a request and sends its replies. An error means that the channel is of no use any more.
   Status on_frame(const Frame& request);
@@ -47,6 +48,7 @@ class Session {
   int input_;
   Send send_;
   IncomingPush incoming_;
+  CopyFolders copies_;
   PeerListener probe_listener_;
   PeerListener store_listener_;
   bool channel_lost_ = false;

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -34,7 +35,13 @@ class SshLauncherTest : public ::testing::Test {
 
   void SetUp() override {
     if (const std::string why = Sshd::missing(); !why.empty()) GTEST_SKIP() << why;
-    auto sshd = Sshd::start("127.0.0.2");
+    restart({});
+  }
+
+  // With these lines in sshd_config.
+  void restart(const std::vector<std::string>& options) {
+    sshd_.reset();
+    auto sshd = Sshd::start("127.0.0.2", test::SshdLogin::kKey, options);
     ASSERT_TRUE(sshd) << sshd.error().message;
     sshd_ = *std::move(sshd);
     node_.name = "node-0";

@@ -95,5 +95,44 @@ TEST_F(SshWaysTest, WithAliasesOfTheConfigFileAlone) {
   expect_four_commands();
 }
 
+// The laptop that started the job is gone; another one has the cluster file and the keys.
+TEST_F(SshWaysTest, FromAnotherMachineWithTheClusterFileAndTheKeysAlone) {
+  write_long_data();
+  ASSERT_EQ(run({"up", "cluster.toml"}).code, 0);
+  const Outcome started = run({"train", "--detach", "--trainers", "2", "--pservers", "1", "--name",
+                               "far", "--set", "train.batch_size=5", "job"});
+  ASSERT_EQ(started.code, 0) << started.output;
+
+  const TemporaryFolder other;
+  const std::string cluster =
+      other.write("lab.toml", TemporaryFolder::read(user_file("cluster.toml")));
+  const std::string home = other / "home";
+  std::filesystem::create_directory(home);
+  std::filesystem::rename(user_file("job"), user_file("out-of-reach"));
+  int commands = 0;
+  const auto there = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(),
+                     {"/usr/bin/env", "--chdir=" + other.path(), "HOME=" + home, PADDLECTL_BINARY});
+    arguments.insert(arguments.end(), {"--cluster", "lab.toml"});
+    return Process(arguments, other / fmt::format("printed-{}", commands++));
+  };
+  Process status = there({"status"});
+  EXPECT_EQ(status.wait(kDeadline), 0) << status.output();
+  EXPECT_PRED2(contains, status.output(), "trainer-1");
+  EXPECT_PRED2(contains, status.output(), "job far");
+  Process logs = there({"logs", "-f"});
+  EXPECT_TRUE(logs.prints("READY pserver 0")) << logs.output();
+  EXPECT_TRUE(logs.prints("trainer-1 | ")) << logs.output();
+  Process attach = there({"attach"});
+  EXPECT_EQ(attach.wait(kDeadline), 0) << attach.output();
+  EXPECT_PRED2(contains, attach.output(), "held-out cost");
+  EXPECT_TRUE(std::filesystem::exists(other / "output/far/pass-00001/MANIFEST"));
+  EXPECT_TRUE(std::filesystem::exists(other / "output/far/report.html"));
+  EXPECT_EQ(logs.wait(kDeadline), 0) << logs.output();
+  Process teardown = there({"teardown"});
+  EXPECT_EQ(teardown.wait(kDeadline), 0) << teardown.output();
+  expect_clean_nodes();
+}
+
 }  // namespace
 }  // namespace paddle::test

@@ -57,8 +57,9 @@ class FakeAgentClient final : public AgentClient {
     return facts;
   }
 
+  using AgentClient::push;
   Result<PushStats> push(const std::vector<PushItem>& items, PushSource&,
-                         const PushProgress& progress) override {
+                         const PushProgress& progress, const std::string&) override {
     const std::lock_guard lock(fake_.mutex);
     PushStats stats;
     for (const PushItem& item : items) {

@@ -118,8 +118,10 @@ std::string Sshd::missing_for_passwords() {
   return code && *code == 0 ? "" : "no mount namespace can be made here";
 }
 
-Result<std::unique_ptr<Sshd>> Sshd::start(const std::string& address, SshdLogin login) {
+Result<std::unique_ptr<Sshd>> Sshd::start(const std::string& address, SshdLogin login,
+                                          const std::vector<std::string>& options) {
   std::unique_ptr<Sshd> sshd(new Sshd(address, login));
+  sshd->options_ = options;
   if (sshd->folder().empty()) return Error{Errc::kResource, "no temporary folder", ""};
   PADDLE_TRY_STATUS(make_key(sshd->folder() + "/host_key"));
   PADDLE_TRY_STATUS(make_key(sshd->identity()));
@@ -161,6 +163,7 @@ Status Sshd::spawn() {
   }
   arguments.insert(arguments.end(), {kSshd, "-D", "-e", "-f", "/dev/null"});
   std::vector<std::string> options = login_options();
+  options.insert(options.end(), options_.begin(), options_.end());
   for (const std::string& option :
        {fmt::format("ListenAddress=[{}]:{}", address_, port_),
         fmt::format("HostKey={}/host_key", folder()), fmt::format("PidFile=none"),

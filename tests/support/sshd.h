@@ -39,7 +39,9 @@ class Sshd {
   }
   // With kPassword instead of the key, or with both. Only this sshd knows the password: it runs in
   // a mount namespace with an /etc/shadow and an /etc/pam.d/sshd of its own.
-  static Result<std::unique_ptr<Sshd>> start(const std::string& address, SshdLogin login);
+  // options: more lines for sshd_config, as "Banner=/some/file".
+  static Result<std::unique_ptr<Sshd>> start(const std::string& address, SshdLogin login,
+                                             const std::vector<std::string>& options = {});
   static constexpr const char* kPassword = "correct horse battery";
   // Why no sshd of ours can take a password here ("only root ..."), or "".
   static std::string missing_for_passwords();
@@ -68,6 +70,7 @@ class Sshd {
   TemporaryFolder folder_;
   std::string address_;
   SshdLogin login_;
+  std::vector<std::string> options_;
   std::uint16_t port_ = 0;
   pid_t pid_ = -1;
   UniqueFd log_fd_;

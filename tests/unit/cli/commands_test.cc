@@ -1,8 +1,10 @@
 // paddlectl's commands against nodes in memory.
+#include <poll.h>
 #include <stdlib.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -21,10 +23,11 @@ using remote::FakeNode;
 using remote::ProcessState;
 using remote::ProcessStatus;
 
-// Time that passes only in pauses.
+// Time that passes only in pauses, and by `step` with each look at it.
 struct FakeClock final : Clock {
-  TimePoint time{};
-  TimePoint now() const override { return time; }
+  mutable TimePoint time{};
+  Duration step{};
+  TimePoint now() const override { return time += step; }
 };
 
 constexpr const char* kJob = R"(
@@ -54,6 +57,18 @@ label = "label"
 method = "sgd"
 learning_rate = 0.1
 )";
+
+// Stays a moment, so that another one that may come does.
+struct NodesAtOnce {
+  NodesAtOnce(std::atomic<int>& now, std::atomic<int>& most) : now_(now) {
+    const int mine = ++now;
+    for (int seen = most; mine > seen && !most.compare_exchange_weak(seen, mine);) {
+    }
+    ::poll(nullptr, 0, 10);
+  }
+  ~NodesAtOnce() { --now_; }
+  std::atomic<int>& now_;
+};
 
 class CommandsTest : public testing::Test {
  protected:
@@ -105,6 +120,8 @@ class CommandsTest : public testing::Test {
         [this](const remote::NodeSpec& spec,
                bool create) -> Result<std::unique_ptr<remote::AgentClient>> {
           FakeNode& fake = nodes_[spec.name == "n-0" ? 0 : 1];
+          const NodesAtOnce here(at_once_, at_once_max_);
+          timeout_ = spec.timeout;
           if (fake.unreachable)
             return Error{Errc::kUnreachable, "node " + spec.name + ": no route", "plug it in"};
           if (fake.torn_down && !create) return std::unique_ptr<remote::AgentClient>();
@@ -129,6 +146,8 @@ class CommandsTest : public testing::Test {
   std::string folder_;
   FakeClock clock_;
   std::array<FakeNode, 2> nodes_;
+  std::atomic<Duration> timeout_ = Duration();      // of the node connected last
+  std::atomic<int> at_once_ = 0, at_once_max_ = 0;  // nodes being connected
   ProcessState trainer_state_ = ProcessState::kExited;
   int trainer_exit_ = 0;
   bool interrupted_ = false;
@@ -164,6 +183,56 @@ TEST_F(CommandsTest, CheckTriesEveryPairAndExitsWithTheGravestFault) {
   EXPECT_TRUE(out_has("n-1   127.0.0.1")) << out_.str();
   EXPECT_EQ(run({"check", "--cluster", "c.toml", "--on", "n-1"}), 0);
   EXPECT_FALSE(out_has("n-0"));
+}
+
+TEST_F(CommandsTest, GlobalOptionsStandBeforeTheCommandAsWellAsBehindIt) {
+  EXPECT_EQ(run({"--password-file", "pw", "--timeout", "7", "--json", "up", "c.toml"}), 0)
+      << err_.str();
+  EXPECT_TRUE(out_has("\"node\": \"n-0\"")) << out_.str();
+  EXPECT_EQ(timeout_.load(), std::chrono::seconds(7));
+  EXPECT_GT(at_once_max_, 1);
+  at_once_max_ = 0;
+  EXPECT_EQ(run({"check", "--parallel", "1", "--timeout=8"}), 0) << err_.str();
+  EXPECT_EQ(timeout_.load(), std::chrono::seconds(8));
+  EXPECT_EQ(at_once_max_, 1);
+  EXPECT_EQ(run({"--password-file", "up", "pu"}), 2);
+  EXPECT_TRUE(err_has("unknown command 'pu', did you mean 'put'?")) << err_.str();
+  EXPECT_EQ(run({"--timeout", "0", "status"}), 2);
+  EXPECT_TRUE(err_has("'0' is not a whole number from 1 to ")) << err_.str();
+  EXPECT_TRUE(err_has("see paddlectl status --help")) << err_.str();
+  EXPECT_EQ(run({"status", "--timeot", "5"}), 2);
+  EXPECT_TRUE(err_has("did you mean '--timeout'?")) << err_.str();
+  EXPECT_EQ(run({"--cluster", "c.toml", "status"}), 2);
+  EXPECT_TRUE(err_has("options of a command stand behind it")) << err_.str();
+}
+
+TEST_F(CommandsTest, OneMachineNamedTwiceHasABlockOfPortsForEachName) {
+  write("twice.toml", "[[node]]\nhost = \"a\"\n[[node]]\nhost = \"b\"\nroles = [\"pserver\"]\n");
+  for (const char* const command : {"up", "check"}) {
+    std::vector<std::string> arguments{command, "twice.toml"};
+    if (std::string_view(command) == "check") arguments.insert(arguments.begin() + 1, "--cluster");
+    EXPECT_EQ(run(arguments), 0) << err_.str();
+    EXPECT_TRUE(out_has("7164-7165 free")) << out_.str();
+    EXPECT_TRUE(out_has("7166-7167 free")) << command << out_.str();
+  }
+}
+
+TEST_F(CommandsTest, CheckTriesAsManyPairsOfALargeClusterAsItHasTimeFor) {
+  write("large.toml", "[[node]]\nname = \"n\"\nlauncher = \"local\"\ncount = 13\n");
+  clock_.step = std::chrono::seconds(10);
+  EXPECT_EQ(run({"check", "--cluster", "large.toml"}), 0) << err_.str();
+  EXPECT_TRUE(out_has("links: 3 of the 12 others tried each node, as many as 60 s let"))
+      << out_.str();
+  EXPECT_TRUE(out_has("3 of 3")) << out_.str();
+  EXPECT_EQ(nodes_[0].probed,
+            (std::vector<std::string>{"127.0.0.1:7172", "127.0.0.1:7180", "127.0.0.1:7188"}))
+      << "not its neighbours alone";
+  EXPECT_EQ(run({"check", "--cluster", "large.toml", "--json"}), 0);
+  EXPECT_TRUE(out_has("\"link_rounds\": 12, \"link_rounds_tried\": 3")) << out_.str();
+  clock_.step = {};
+  EXPECT_EQ(run({"check", "--cluster", "large.toml"}), 0) << err_.str();
+  EXPECT_TRUE(out_has("12 of 12")) << out_.str();
+  EXPECT_FALSE(out_has("links:"));
 }
 
 // The engine alone knows where blocks lie; here a script stands for it.

@@ -68,6 +68,9 @@ TEST_F(InitTest, MakesAClusterFileOfAHostfileWithRangesOfItsHosts) {
   EXPECT_EQ(hosts, (std::vector<std::string>{"node08.lab", "node09.lab", "node10.lab", "node11.lab",
                                              "gpu", "10.1.0.7"}));
   EXPECT_EQ(cluster->nodes[5].spec.user, "me");
+  std::vector<std::uint32_t> capacities;
+  for (const ClusterNode& node : cluster->nodes) capacities.push_back(node.capacity);
+  EXPECT_EQ(capacities, (std::vector<std::uint32_t>{8, 8, 8, 4, 1, 1}));
   const std::string text = test::TemporaryFolder::read(folder_ / "lab.toml");
   EXPECT_NE(text.find("host = \"node[08-10].lab\""), std::string::npos) << text;
 }

@@ -127,6 +127,22 @@ TEST(JobPlan, DefaultIsOneOnEachNodeAndUnusedNodesAreLeftAlone) {
   EXPECT_EQ(one->nodes, std::vector<std::size_t>{0});
 }
 
+TEST(JobPlan, ANodeOfMoreCapacityTakesMoreOfBothKinds) {
+  const ClusterSpec cluster = cluster_of(
+      "[[node]]\nhost = \"a\"\n[[node]]\nhost = \"b\"\ncapacity = 3\n"
+      "[[node]]\nhost = \"c\"\nroles = [\"pserver\"]\n");
+  using Nodes = std::vector<std::size_t>;
+  const auto by_default = place_job(cluster, 0, 0);
+  ASSERT_TRUE(by_default);
+  EXPECT_EQ(by_default->trainers, (Nodes{0, 1, 1, 1}));
+  EXPECT_EQ(by_default->pservers, (Nodes{0, 1, 2}));
+  const auto asked = place_job(cluster, 6, 6);
+  ASSERT_TRUE(asked);
+  EXPECT_EQ(asked->trainers, (Nodes{0, 1, 1, 1, 0, 1}));
+  EXPECT_EQ(asked->pservers, (Nodes{0, 1, 2, 1, 1, 0}));
+  EXPECT_FALSE(parse_cluster("[[node]]\nhost = \"a\"\ncapacity = 0\n", "t.toml"));
+}
+
 TEST(JobPlan, PortsAbove65535AreRefused) {
   const ClusterSpec cluster =
       cluster_of("[[node]]\nhost = \"h\"\naddress = \"10.0.0.1\"\nport = 65530\n");

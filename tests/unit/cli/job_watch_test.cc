@@ -101,6 +101,10 @@ TEST(Metrics, ReadsWhatTheTrainerWrites) {
   EXPECT_EQ(
       describe(*test),
       "pass 0: held-out cost 5.0000, classification_error 0.25, perplexity 148.41 (10 samples)");
+  const auto diverged = parse_metrics(R"({"kind":"train","pass":1,"batch":7,"cost":null})");
+  ASSERT_TRUE(diverged) << "a cost that is no number is news, not noise";
+  EXPECT_FALSE(diverged->cost);
+  EXPECT_EQ(describe(*diverged), "trainer-0: pass 1 batch 7  samples 0  cost nan");
   EXPECT_FALSE(parse_metrics("garbage"));
 }
 

@@ -3,6 +3,10 @@
 
 #include <filesystem>
 
+#include <fmt/format.h>
+
+#include "engine/base/bytes.h"
+#include "engine/base/crc32c.h"
 #include "engine/base/version.h"
 #include "proto/agent.pb.h"
 #include "proto/frame_stream.h"
@@ -39,6 +43,53 @@ class HostileAgentTest : public AgentTest {
 
   UniqueFd answers_;
 };
+
+TEST_F(HostileAgentTest, AnAgentThatDoesNotAnswerIsLeftAfterTheTimeout) {
+  answer(AGENT_FACTS, Facts());
+  options_.agent_binary = write_file(
+      folder_ + "/slow", "#!/bin/sh\nprintf 'PADDLECTL-AGENT " + std::string(kProgramVersion) +
+                             "\\n'; sleep 3; cat " + folder_ + "/answers; exec cat >/dev/null\n");
+  const auto patient = connect_agent();
+  EXPECT_TRUE(patient->facts());
+  node_.timeout = std::chrono::seconds(1);
+  const auto facts = connect_agent()->facts();
+  EXPECT_FALSE(facts) << "its answer came after 3 s";
+  node_.timeout = {};
+}
+
+TEST_F(HostileAgentTest, AnAgentOfAnotherReleaseIsNamedWithBothVersions) {
+  options_.agent_binary =
+      write_file(folder_ + "/old", "#!/bin/sh\necho PADDLECTL-AGENT 0.0.9\nexec cat >/dev/null\n");
+  const auto agent = connect(node_, options_);
+  ASSERT_FALSE(agent);
+  EXPECT_EQ(agent.error().code, Errc::kVersion);
+  EXPECT_EQ(agent.error().message,
+            std::string("node here: paddlectl-agent is 0.0.9, paddlectl is ") + kProgramVersion);
+  EXPECT_NE(agent.error().hint.find("one folder: " + folder_ + "/old is the agent"),
+            std::string::npos)
+      << agent.error().hint;
+}
+
+// As a frame of another release would be: whole, with another version byte.
+TEST_F(HostileAgentTest, FramesOfAnotherProtocolAreNamedWithBothVersions) {
+  FrameHeader header;
+  header.type = AGENT_FACTS;
+  header.sender = {Role::kAgent, 0};
+  FrameHeaderBytes bytes = encode_header(header, ByteSpan(), ByteSpan());
+  bytes[4] = std::byte(kFrameVersion + 1);
+  constexpr std::size_t kHeaderCrcAt = 12;
+  store_le<std::uint32_t>(bytes.data() + kHeaderCrcAt, 0);
+  store_le<std::uint32_t>(bytes.data() + kHeaderCrcAt, crc32c(bytes));
+  ASSERT_TRUE(write_all(answers_.get(), bytes, TimePoint::max()));
+  const auto facts = connect_hostile()->facts();
+  ASSERT_FALSE(facts);
+  EXPECT_EQ(facts.error().code, Errc::kVersion) << facts.error().message;
+  EXPECT_NE(facts.error().message.find(fmt::format("peer speaks protocol {}, this program {}",
+                                                   kFrameVersion + 1, kFrameVersion)),
+            std::string::npos)
+      << facts.error().message;
+  EXPECT_NE(facts.error().hint.find("same paddlectl release"), std::string::npos);
+}
 
 TEST_F(HostileAgentTest, AnErrorCannotChooseTheExitCode) {
   ErrorReply reply;

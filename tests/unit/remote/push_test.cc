@@ -65,6 +65,61 @@ TEST_F(PushTest, ASecondJobMovesNothingAndSharesTheFiles) {
   EXPECT_EQ(files_below(objects()), 0U) << "no job uses them";
 }
 
+TEST_F(PushTest, WhatAnEarlierPushPlacedAndThisOneLacksGoesAndNothingElseDoes) {
+  auto agent = connect_agent();
+  PushSource source;
+  const std::string local = write_file(folder_ + "/f", "content");
+  const std::string work = "jobs/a/workspace";
+  const auto push_these = [&](const std::vector<std::string>& names) {
+    std::vector<PushItem> items;
+    for (const std::string& name : names) items.push_back({local, work + "/" + name});
+    items.push_back({"", work + "/link", false, names[0]});
+    const auto pushed = agent->push(items, source, nullptr, work);
+    ASSERT_TRUE(pushed) << pushed.error().message;
+  };
+  push_these({"kept", "gone", "deep/er/gone", "deep/kept", "replaced"});
+  write_file(at(work + "/made"), "by the job");
+  fs::remove(at(work + "/replaced"));
+  write_file(at(work + "/replaced"), "by the job");
+  push_these({"kept", "deep/kept"});
+  EXPECT_EQ(files_below(at(work)), 5U);
+  EXPECT_FALSE(fs::exists(at(work + "/gone")));
+  EXPECT_FALSE(fs::exists(at(work + "/deep/er")));
+  EXPECT_EQ(file_content(at(work + "/made")), "by the job");
+  EXPECT_EQ(file_content(at(work + "/replaced")), "by the job");
+  push_these({"deep"});
+  EXPECT_EQ(file_content(at(work + "/deep")), "content") << "a file where a folder was";
+  ASSERT_TRUE(push(*agent, {{local, work + "/more"}})) << "a push that keeps all";
+  EXPECT_EQ(file_content(at(work + "/deep")), "content");
+  const auto outside = agent->push({{local, work + "/x"}}, source, nullptr, "../elsewhere");
+  EXPECT_FALSE(outside) << "a folder that is not below root";
+}
+
+TEST_F(PushTest, CopiesLeftBehindGoWithTheNextPushButNotThoseInUse) {
+  const std::string local = write_file(folder_ + "/f", "content");
+  auto killed = connect_agent();
+  ASSERT_TRUE(push(*killed, {{local, "copy/1-1/f"}}));
+  auto other = connect_agent();
+  ASSERT_TRUE(push(*other, {{local, "copy/2-2/f"}}));
+  ASSERT_TRUE(push(*connect_agent(), {{local, "jobs/a/f"}}));
+  EXPECT_TRUE(fs::exists(at("copy/1-1/f")) && fs::exists(at("copy/2-2/f"))) << "both are at work";
+  killed.reset();
+  other.reset();
+  const auto only_lock = [&] {
+    return std::distance(fs::directory_iterator(at("copy")), fs::directory_iterator()) == 1;
+  };
+  // An agent ends some time after its channel.
+  for (int i = 0; i < 500 && !only_lock(); ++i) {
+    ASSERT_TRUE(push(*connect_agent(), {{local, "jobs/a/f"}}));
+    ::poll(nullptr, 0, 10);
+  }
+  EXPECT_TRUE(only_lock());
+  fs::create_directories(at("copy/3-3"));
+  ASSERT_TRUE(connect_agent()->import_from(local, "copy/4-4"));
+  EXPECT_FALSE(fs::exists(at("copy/3-3"))) << "get clears too";
+  EXPECT_TRUE(fs::exists(at("copy/4-4/f")));
+}
+
 TEST_F(PushTest, AFileThatSomebodyWroteToIsPushedAgain) {
   auto agent = connect_agent();
   const std::string local = write_file(folder_ + "/a", "as it should be");
