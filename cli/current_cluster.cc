@@ -60,7 +60,7 @@ Result<ClusterSpec> choose_cluster(const std::string& directory, const std::stri
     std::error_code ignored;
     if (!fs::is_regular_file(path, ignored)) {
       return Error{Errc::kUsage, fmt::format("no cluster file '{}'", asked),
-                   "write one like clusters/local.toml or clusters/ssh.toml"};
+                   "paddlectl init writes one to edit: paddlectl init " + asked};
     }
     return read_cluster(path.lexically_normal().string());
   }

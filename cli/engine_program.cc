@@ -14,6 +14,8 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/fd.h"
+#include "engine/base/text.h"
+#include "engine/base/version.h"
 
 extern char** environ;  // NOLINT: POSIX's name
 
@@ -93,6 +95,18 @@ Result<std::string> run_engine(const std::string& program, std::vector<std::stri
     return Error{Errc::kFailed, fmt::format("paddle died of signal {}", WTERMSIG(status)), ""};
   }
   return error_of(WEXITSTATUS(status), *std::move(text));
+}
+
+Status check_engine_version(const std::string& program) {
+  constexpr std::string_view kSays = "paddlectl engine ";
+  const auto text = run_engine(program, {"version"});
+  if (!text || !text->starts_with(kSays)) return {};  // its own words when it is run come sooner
+  const std::string version = text->substr(kSays.size(), text->find_first_of(",\n") - kSays.size());
+  if (version == kProgramVersion) return {};
+  return Error{
+      Errc::kVersion,
+      fmt::format("paddle is {}, paddlectl is {}", escape_control(version), kProgramVersion),
+      "put both of one release into one folder: " + program + " is what goes to the nodes"};
 }
 
 }  // namespace paddle::cli

@@ -12,4 +12,7 @@ namespace paddle::cli {
 // program's own words; kResource when it cannot be started or takes over a minute.
 Result<std::string> run_engine(const std::string& program, std::vector<std::string> arguments);
 
+// kVersion, with both versions, when that program says that it is of another release.
+Status check_engine_version(const std::string& program);
+
 }  // namespace paddle::cli

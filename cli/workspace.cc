@@ -134,7 +134,7 @@ Status check_workspace(const std::string& path) {
   std::error_code error;
   if (fs::is_regular_file(fs::path(path) / "job.toml", error)) return {};
   return Error{Errc::kUsage, fmt::format("no job.toml in '{}'", path),
-               "name the workspace: paddlectl train templates/word2vec"};
+               "name the folder that holds it, or begin with a template: paddlectl init --list"};
 }
 
 Result<Workspace> scan_workspace(const std::string& path, const config::JobConfig& job,

@@ -327,7 +327,10 @@ Result<TeardownReport> FramedAgentClient::teardown(bool keep_data) {
   return report;
 }
 
+// A launcher's errors begin with the node's name too, which is said once.
 Error named(const NodeSpec& node, Error error) {
+  const std::string said = node.name + ": ";
+  if (error.message.starts_with(said)) error.message.erase(0, said.size());
   return std::move(error).with("node " + node.name);
 }
 

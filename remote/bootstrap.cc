@@ -208,13 +208,17 @@ Status upload(Launcher& launcher, const Agent& agent, const std::string& root,
                    deadline));
   PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
   auto written = write_all(channel.fd.get(), as_bytes(agent.content), deadline);
-  if (!written) return with_stderr(std::move(written).error(), channel).with("push the agent");
+  // A shell that answers is reached: then it is the node that did not take all of it.
   auto answer = skip_to_line(channel.fd.get(), "PADDLECTL-AGENT-IS ", deadline);
-  if (!answer) return with_stderr(std::move(answer).error(), channel).with("push the agent");
+  if (!answer) {
+    Error error = written ? std::move(answer).error() : std::move(written).error();
+    return with_stderr(std::move(error), channel).with("push the agent");
+  }
   PADDLE_TRY(const bool arrived, is_agent(launcher, *answer, agent, file, deadline));
   if (arrived) return {};
   return with_stderr(
-      Error{Errc::kResource, "the agent did not arrive whole at " + file, "is the disk full?"},
+      Error{Errc::kResource, "the agent did not arrive whole at " + file,
+            "is the disk full? make room there, or set another `workdir` in the cluster file"},
       channel);
 }
 

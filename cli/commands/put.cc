@@ -26,6 +26,11 @@ Status add_path(const fs::path& given, const std::string& staging,
     items.push_back({path.string(), name});
     return {};
   }
+  if (!fs::exists(path, error)) {
+    return Error{Errc::kUsage,
+                 fmt::format("{}: {}", given.string(), error ? error.message() : "no such file"),
+                 "paddlectl put FILE... DESTINATION"};
+  }
   if (!fs::is_directory(path, error)) {
     return Error{Errc::kUsage, fmt::format("{} is neither a file nor a folder", given.string()),
                  "paddlectl put FILE... DESTINATION"};

@@ -11,6 +11,7 @@
 #include "cli/commands/commands.h"
 #include "cli/current_cluster.h"
 #include "cli/engine_binary.h"
+#include "cli/engine_program.h"
 #include "cli/job_check.h"
 #include "cli/job_plan.h"
 #include "cli/job_report.h"
@@ -169,6 +170,7 @@ Status run_train(Context& context, const CommandOptions& asked) {
   PADDLE_TRY(const Placement placement, place_job(cluster, options.trainers, options.pservers));
   PADDLE_TRY(const Workspace workspace, check_job(context, options, placement));
   PADDLE_TRY(const remote::PushItem engine, engine_item(context.engine));
+  PADDLE_TRY_STATUS(check_engine_version(context.engine));
   JobRequest request;
   request.job =
       options.job.empty() ? default_job_name(workspace.name, context.unix_seconds()) : options.job;

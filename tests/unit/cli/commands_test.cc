@@ -13,6 +13,7 @@
 
 #include "cli/app.h"
 #include "engine/base/fd.h"
+#include "engine/base/version.h"
 #include "tests/support/fake_agent_client.h"
 
 namespace paddle::cli {
@@ -253,6 +254,17 @@ TEST_F(CommandsTest, PlanAsksTheEngineAndStartsNothing) {
   EXPECT_EQ(run({"plan", "w"}), 2);
   EXPECT_TRUE(err_has("no such layer")) << err_.str();
   EXPECT_TRUE(err_has("look"));
+}
+
+TEST_F(CommandsTest, AnEngineOfAnotherReleaseIsNamedWithBothVersions) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  write("paddle", "#!/bin/sh\necho 'paddlectl engine 0.0.7, compiled with'\n");
+  fs::permissions(folder_ + "/paddle", fs::perms::owner_all);
+  EXPECT_EQ(train(), 3);
+  EXPECT_TRUE(err_has(std::string("paddle is 0.0.7, paddlectl is ") + kProgramVersion))
+      << err_.str();
+  EXPECT_TRUE(err_has("hint: put both of one release into one folder: " + folder_ + "/paddle"));
+  EXPECT_TRUE(nodes_[0].processes.empty());
 }
 
 TEST_F(CommandsTest, ADryRunTellsOfTrainersWithoutDataAsTrainDoes) {

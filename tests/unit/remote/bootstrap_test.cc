@@ -81,6 +81,22 @@ TEST_F(AgentTest, NodeWithoutSha256sumIsServedAndItsAgentIsComparedByContent) {
   EXPECT_TRUE(file_content(agents[0]) == content) << "accepted by its size";
 }
 
+TEST_F(AgentTest, ADiskThatIsFullIsNamedAndNotTheNetwork) {
+  const std::string tools = folder_ + "/tools";
+  std::filesystem::create_directory(tools);
+  const std::string head =
+      write_file(tools + "/head",
+                 "#!/bin/sh\necho 'head: error writing: No space left on device' >&2\nexit 1\n");
+  std::filesystem::permissions(head, std::filesystem::perms::owner_all);
+  PrefixedLauncher launcher(node_, "PATH=" + tools + ":$PATH; export PATH; ");
+  const auto started = bootstrap(launcher, node_, options_, soon());
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code, Errc::kResource) << started.error().message;
+  EXPECT_NE(started.error().message.find("No space left on device"), std::string::npos)
+      << started.error().message;
+  EXPECT_NE(started.error().hint.find("workdir"), std::string::npos) << started.error().hint;
+}
+
 TEST_F(AgentTest, ASpoiledAgentIsReplaced) {
   connect_agent();
   connect_agent();
