@@ -28,7 +28,6 @@ using namespace wire::agent;  // NOLINT: the messages are what this file is abou
 
 namespace {
 
-constexpr Duration kListenTimeMax = std::chrono::minutes(10);
 constexpr Duration kCallerProofDeadline = std::chrono::seconds(2);
 constexpr std::size_t kCallersMax = 16;  // unproven
 constexpr Duration kConnectDeadline = std::chrono::seconds(3);
@@ -154,7 +153,7 @@ class Answerer {
   if (::dup2(listener, kListenerFd) < 0) ::_exit(1);
   if (kept && ::dup2(kept.get(), kFolderFd) < 0) ::_exit(1);
   ::close_range(kept ? kFolderFd + 1 : kFolderFd, ~0U, 0);
-  Answerer(kListenerFd, token, service).run(now() + kListenTimeMax);
+  Answerer(kListenerFd, token, service).run(now() + service.time_max);
   ::_exit(0);
 }
 

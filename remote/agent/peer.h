@@ -14,14 +14,15 @@ namespace paddle::agent {
 
 constexpr std::size_t kPeerTokenBytes = 32;
 
-// A process of its own that hears callers; it ends with this object, with the agent, or after
-// 10 minutes.
+// A process of its own that hears callers; it ends with this object, with the agent, or when its
+// time is over.
 class PeerListener {
  public:
   // `fd`: a proven caller, non-blocking; at most `at_once` are served at a time, each on a thread.
   using Serve = std::function<void(int fd, int folder)>;
   struct Service {
     std::string_view name;  // the same at both ends
+    Duration time_max{};
     unsigned at_once = 1;
     int folder = -1;  // a descriptor for `serve`; everything else of the agent's is closed
     Serve serve;

@@ -14,6 +14,7 @@ using namespace wire::agent;  // NOLINT: the messages are what this file is abou
 namespace {
 
 constexpr std::string_view kService = "probe";
+constexpr Duration kListenTimeMax = std::chrono::minutes(10);
 constexpr Duration kTransferDeadline = std::chrono::seconds(10);  // of one proven caller
 constexpr Duration kSendTime = std::chrono::seconds(1);
 constexpr std::uint64_t kSendBytes = 16U << 20U;
@@ -83,7 +84,7 @@ Status answer_probes(PeerListener& listener, const ProbeTarget& at, ByteSpan tok
   PADDLE_TRY(UniqueFd socket, listen_for_peers(at, token));
   // One that breaks off is its own loss.
   return listener.start(std::move(socket), token,
-                        {kService, 1, -1, [](int fd, int) { (void)answer(fd); }});
+                        {kService, kListenTimeMax, 1, -1, [](int fd, int) { (void)answer(fd); }});
 }
 
 Result<ProbeReply> probe(const ProbeTarget& target, ByteSpan token) {

@@ -18,11 +18,14 @@ void prepare() {
   PADDLE_CHECK(prepared);
 }
 
+// libsodium takes no null pointer, not even to no bytes.
+std::byte none{};
+
 const unsigned char* raw(ByteSpan bytes) {
-  return reinterpret_cast<const unsigned char*>(bytes.data());
+  return reinterpret_cast<const unsigned char*>(bytes.empty() ? &none : bytes.data());
 }
 unsigned char* raw(std::span<std::byte> bytes) {
-  return reinterpret_cast<unsigned char*>(bytes.data());
+  return reinterpret_cast<unsigned char*>(bytes.empty() ? &none : bytes.data());
 }
 
 }  // namespace

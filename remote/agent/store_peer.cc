@@ -19,6 +19,7 @@ using namespace wire::agent;  // NOLINT: the messages are what this file is abou
 namespace {
 
 constexpr std::string_view kService = "store";
+constexpr Duration kListenTimeMax = std::chrono::hours(24);  // the longest push that is shared
 constexpr unsigned kServedAtOnce = 8;
 constexpr Duration kOpenDeadline = std::chrono::seconds(5);
 constexpr Duration kPieceDeadline = std::chrono::seconds(15);  // 35 KB/s for the longest
@@ -155,8 +156,8 @@ Result<ServeReply> serve_store(PeerListener& listener, const Root& root,
   const auto serve = [secret = Bytes(token.begin(), token.end()), sealed](int fd, int folder) {
     (void)give(fd, folder, secret, sealed);  // one that breaks off is the caller's to notice
   };
-  PADDLE_TRY_STATUS(
-      listener.start(*std::move(socket), token, {kService, kServedAtOnce, root.fd.get(), serve}));
+  PADDLE_TRY_STATUS(listener.start(
+      *std::move(socket), token, {kService, kListenTimeMax, kServedAtOnce, root.fd.get(), serve}));
   return reply;
 }
 
