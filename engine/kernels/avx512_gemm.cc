@@ -10,10 +10,9 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <utility>
 
-#include "engine/base/check.h"
+#include "engine/base/huge_pages.h"
 
 // The functions, not the file: an inline function of another header compiled for AVX-512 here could
 // be the copy that the linker keeps for all. bfloat16 instructions come from Bfloat16's alone.
@@ -266,16 +265,15 @@ std::size_t part_size(std::size_t total, std::size_t most, std::size_t unit) {
   return (even + unit - 1) / unit * unit;
 }
 
-// One thread's panels, kept from product to product.
-struct Panels {
-  alignas(64) std::array<Lane, kPanelsA> a;
-  alignas(64) std::array<Lane, kPanelsB> b;
-};
+static_assert(kPanelsA * sizeof(Lane) % 64 == 0);  // so that B's begin on a line too
 
 template <class Kind>
 void multiply_blocks(const Source& a, const Source& b, std::size_t m, std::size_t n, std::size_t k,
                      bool accumulate, float* c, const Epilogue& epilogue) {
-  thread_local const std::unique_ptr<Panels> panels(new Panels);
+  // One thread's, kept from product to product.
+  thread_local LargeArray<Lane> panels(kPanelsA + kPanelsB);
+  Lane* const panels_a = panels.data();
+  Lane* const panels_b = panels_a + kPanelsA;
   const std::size_t depth = part_size(k, kDepthMax * Kind::kValues, Kind::kValues);
   const std::size_t block_rows = part_size(m, kBlockRowsMax, kTileRows);
   const std::size_t block_columns = part_size(n, kBlockColumnsMax, kTileColumns);
@@ -288,13 +286,13 @@ void multiply_blocks(const Source& a, const Source& b, std::size_t m, std::size_
       const std::size_t steps = (values + Kind::kValues - 1) / Kind::kValues;
       for (std::size_t row = 0; row < m; row += block_rows) {
         const std::size_t rows = std::min(block_rows, m - row);
-        Lane* panel_a = panels->a.data();
+        Lane* panel_a = panels_a;
         for (std::size_t i = 0; !is_direct && i < rows; i += kTileRows) {
           pack<Kind>(a, row + i, std::min(kTileRows, rows - i), first, values, kTileRows, panel_a);
           panel_a += kTileRows * steps;
         }
         for (std::size_t j = 0; j < columns; j += kTileColumns) {
-          Lane* const panel_b = panels->b.data() + (m > block_rows ? j * steps : 0);
+          Lane* const panel_b = panels_b + (m > block_rows ? j * steps : 0);
           const std::size_t wide = std::min(kTileColumns, columns - j);
           for (std::size_t v = 0; row == 0 && v < wide; v += kLanes) {
             pack<Kind>(b, column + j + v, std::min(kLanes, wide - v), first, values, kTileColumns,
@@ -307,7 +305,7 @@ void multiply_blocks(const Source& a, const Source& b, std::size_t m, std::size_
           for (std::size_t i = 0; i < rows; i += kTileRows) {
             const Rows lanes =
                 is_direct ? Rows{reinterpret_cast<const Lane*>(a.at(row + i, first)), a.stride, 1}
-                          : Rows{panels->a.data() + i * steps, 1, kTileRows};
+                          : Rows{panels_a + i * steps, 1, kTileRows};
             multiply<Kind>({lanes, panel_b, steps, c + (row + i) * n + column + j, n, wide,
                             accumulate || first > 0, last},
                            std::min(kTileRows, rows - i));

@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/bytes.h"
+#include "engine/base/huge_pages.h"
 #include "engine/base/tally.h"
 
 namespace paddle::nn {
 
-using Floats = std::vector<float, DefaultInitAllocator<float>>;
+using Floats = LargeArray<float>;
 
 class Workspace {
  public:

@@ -74,7 +74,7 @@ Status DenseTable::write(std::uint32_t plane, std::uint64_t offset, std::span<co
       block.update_count = update_count;
     }
   }
-  std::vector<float>& owner = plane == 0 ? values_ : state_;
+  LargeArray<float>& owner = plane == 0 ? values_ : state_;
   std::copy(from.begin(), from.end(), owner.begin() + (to.data() - owner.data()));
   return {};
 }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/bytes.h"
+#include "engine/base/huge_pages.h"
 #include "engine/base/result.h"
 #include "engine/param/optimizer.h"
 #include "engine/param/partition.h"
@@ -52,8 +52,8 @@ class DenseTable {
   std::uint64_t size_ = 0;
   std::uint32_t state_width_ = 0;
   std::vector<Block> blocks_;
-  std::vector<float> values_;
-  std::vector<float> state_;  // block after block, each with its planes
+  LargeArray<float> values_;
+  LargeArray<float> state_;  // block after block, each with its planes
 };
 
 }  // namespace paddle::pserver
