@@ -232,7 +232,8 @@ Status restart_processes(const Root& root, const wire::agent::RestartRequest& re
     if (!record) {
       return Error{Errc::kUsage, "no process " + name + " of job " + request.job() + " here", ""};
     }
-    if (!supervisor_alive(*record)) {
+    // One that has ended may still have a supervisor, which ends what it left behind.
+    if (record->exit || !supervisor_alive(*record)) {
       PADDLE_TRY_STATUS(start_process(root, record->spec));
       continue;
     }

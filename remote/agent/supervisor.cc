@@ -32,6 +32,8 @@ constexpr Duration kTermGrace = std::chrono::seconds(30);
 constexpr Duration kKillAgain = std::chrono::seconds(1);
 // What the process left behind in its group gets this long after SIGTERM.
 constexpr Duration kLeftoverGrace = std::chrono::seconds(2);
+constexpr Duration kTakeOverDeadline = kLeftoverGrace + std::chrono::seconds(5);
+constexpr int kTakeOverPollMs = 10;
 
 TimePoint now() {
   return std::chrono::steady_clock::now();
@@ -347,6 +349,16 @@ void Supervisor::end_leftovers() {
   if (output_) drain();
 }
 
+// Of one that has ended, the supervisor may have to end what it left behind before it goes.
+bool take_over(int lock, const Root& root, const SafePath& folder) {
+  const TimePoint give_up = now() + kTakeOverDeadline;
+  while (::flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    if (!has_record(root, folder, "exit") || now() >= give_up) return false;
+    ::poll(nullptr, 0, kTakeOverPollMs);
+  }
+  return true;
+}
+
 Result<Supervisor> make_supervisor(const std::string& root_path, int spec_fd) {
   PADDLE_TRY(Root root, open_root(root_path));
   std::string text;
@@ -362,7 +374,7 @@ Result<Supervisor> make_supervisor(const std::string& root_path, int spec_fd) {
   PADDLE_TRY(SafePath folder, process_folder(spec.job(), spec.name()));
   PADDLE_TRY_STATUS(folder.make_directories(root.fd.get()));
   PADDLE_TRY(UniqueFd lock, folder.open_directory(root.fd.get()));
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+  if (!take_over(lock.get(), root, folder)) {
     return Error{Errc::kFailed, spec.job() + "/" + spec.name() + " is running already",
                  "stop it first"};
   }

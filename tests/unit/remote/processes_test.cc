@@ -83,6 +83,22 @@ TEST_F(AgentTest, ALogTellsWhenItsLinesWereWritten) {
 // Each life tells its number, and kills itself until the number is $2.
 constexpr const char* kMortal = "echo life $1 again $3; [ $1 -ge $2 ] || kill -9 $$\n";
 
+TEST_F(AgentTest, OneThatEndedIsStartedAgainWhileItsLeftoversAreBeingEnded) {
+  const auto agent = connect_agent();
+  push_script(*agent, "parent",
+              "(trap '' TERM; echo left; exec sleep 60) & "
+              "while ! grep -q left \"$1\"; do :; done; exit 3");
+  ProcessSpec spec = script("parent", "p");
+  spec.arguments = {"{root}/" + spec.log};
+  ASSERT_TRUE(agent->start(spec));
+  EXPECT_EQ(wait_end(*agent, "job-1", "p").exit_code, 3);
+  const Status again = agent->restart("job-1", {"p"});
+  ASSERT_TRUE(again) << again.error().message;
+  const ProcessStatus second = wait_end(*agent, "job-1", "p");
+  EXPECT_EQ(second.life, 2U);
+  EXPECT_EQ(second.exit_code, 3);
+}
+
 TEST_F(AgentTest, AProcessThatFailsIsStartedAgainAsOftenAsItMay) {
   const auto agent = connect_agent();
   push_script(*agent, "mortal", kMortal);
