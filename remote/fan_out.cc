@@ -6,12 +6,17 @@
 
 namespace paddle::remote {
 
-FanOut::Seat FanOut::join(const std::string& node, const std::vector<PackShape>& lacks,
-                          std::optional<ServingNode> serves) {
+FanOut::Seat FanOut::join(const std::string& node) {
   const std::lock_guard lock(mutex_);
-  const Seat seat = seats_.size();
-  SeatState& state = seats_.emplace_back();
-  state.node = node;
+  seats_.emplace_back().node = node;
+  return seats_.size() - 1;
+}
+
+void FanOut::tell(Seat seat, const std::vector<PackShape>& lacks,
+                  std::optional<ServingNode> serves) {
+  const std::lock_guard lock(mutex_);
+  SeatState& state = seats_[seat];
+  state.told = true;
   state.shapes = lacks;
   state.serves = std::move(serves);
   state.left = lacks.size();
@@ -23,7 +28,6 @@ FanOut::Seat FanOut::join(const std::string& node, const std::vector<PackShape>&
     state.packs.push_back(&pack);
   }
   change();
-  return seat;
 }
 
 // Whether `seat` may hope to pull from the other.
@@ -197,6 +201,7 @@ std::vector<std::string> FanOut::troubles() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> found;
   for (const SeatState& seat : seats_) {
+    if (!seat.told) continue;
     if (seat.alone()) found.push_back(fmt::format("{} does not reach the other nodes", seat.node));
     if (!seat.serves || seat.shunned())
       found.push_back(fmt::format("{} is not reached by the other nodes", seat.node));

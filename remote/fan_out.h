@@ -55,9 +55,11 @@ class FanOut {
   explicit FanOut(std::size_t nodes) : nodes_(nodes) {}
 
   bool enabled() const { return nodes_ > 1; }
-  // `serves`: nothing where others cannot come.
-  Seat join(const std::string& node, const std::vector<PackShape>& lacks,
-            std::optional<ServingNode> serves);
+  // A node that will lack something, and tells what before it calls next(): those that have all by
+  // then stay for it. `serves`: nothing where others cannot come.
+  Seat join(const std::string& node);
+  void tell(Seat seat, const std::vector<PackShape>& lacks, std::optional<ServingNode> serves);
+  // What the seat does next; arrived() or pulled() follow.
   Step next(Seat seat);
   // One that was sent is there.
   void arrived(Seat seat, std::size_t pack);
@@ -88,12 +90,13 @@ class FanOut {
     std::size_t first = 0;  // where it begins to look, so that nodes are sent different packs
     std::optional<ServingNode> serves;
     bool active = true;
+    bool told = false;     // what it lacks
     unsigned pulls = 0;    // from it, now
     bool reached = false;  // somebody has pulled from it
     std::set<Seat> not_reached_by;
     std::set<Seat> avoids;  // it did not reach them
     bool pulled = false;    // it has reached somebody
-    bool wants() const { return active && left > 0; }
+    bool wants() const { return active && (!told || left > 0); }
     // Nobody it called answered.
     bool alone() const { return !pulled && avoids.size() >= kFailuresToGiveUp; }
     bool shunned() const { return !reached && not_reached_by.size() >= kFailuresToGiveUp; }

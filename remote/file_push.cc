@@ -246,7 +246,7 @@ Status FilePush::share_packs() {
   FanOut& fan_out = source_.fan_out();
   std::vector<PackShape> shapes;
   for (const PackRange& pack : packs_) shapes.push_back(shape_of(pack));
-  seat_ = fan_out.join(node_.name, shapes, start_serving());
+  fan_out.tell(*seat_, shapes, serves_);
   for (;;) {
     const FanOut::Step step = fan_out.next(*seat_);
     switch (step.kind) {
@@ -282,6 +282,12 @@ Status FilePush::wait_for_others() {
 Status FilePush::move_all(const std::vector<PushItem>& items, const std::string& keep_only) {
   PADDLE_TRY_STATUS(describe(items));
   PADDLE_TRY_STATUS(tell_manifest());
+  std::uint64_t most = 0;  // bytes; of a large file it may lack less
+  for (const std::uint32_t file : missing_) most += files_[file]->stamp.size;
+  if (source_.fan_out().enabled() && most >= kFanOutBytesMin) {
+    seat_ = source_.fan_out().join(node_.name);
+    serves_ = start_serving();  // before the node is busy with what it has
+  }
   for (const std::uint32_t file : missing_) {
     if (!is_chunked(files_[file]->stamp.size))
       add_blob(file, {files_[file], 0, 0, static_cast<std::uint32_t>(files_[file]->stamp.size)});
@@ -292,8 +298,11 @@ Status FilePush::move_all(const std::vector<PushItem>& items, const std::string&
   stats_.files_sent = missing_.size();
   if (progress_ && !progress_(stats_.bytes_sent, 0)) return broken_off();
   cut_packs();
-  const bool share = source_.fan_out().enabled() && stats_.bytes_sent >= kFanOutBytesMin;
-  const Status sent = share ? share_packs() : send_packs();
+  if (seat_ && stats_.bytes_sent < kFanOutBytesMin) {
+    source_.fan_out().leave(*seat_);
+    seat_.reset();
+  }
+  const Status sent = seat_ ? share_packs() : send_packs();
   // Answers to what is on its way are read even after an error: the next call must find its own.
   const Status rest = acknowledge(0);
   if (!sent) return sent;

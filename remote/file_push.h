@@ -61,6 +61,7 @@ class FilePush {
   std::vector<PackRange> packs_;
   std::vector<std::size_t> in_flight_;  // packs not acknowledged yet
   std::optional<FanOut::Seat> seat_;    // among the nodes that share
+  std::optional<ServingNode> serves_;
   bool serving_ = false;
   PushStats stats_;
 };

@@ -31,6 +31,12 @@ ServingNode serving(std::uint16_t port) {
   return {"127.0.0.1", port, true, *Secret::generate()};
 }
 
+FanOut::Seat join(FanOut& fan_out, const std::string& node, std::size_t packs, std::uint16_t port) {
+  const FanOut::Seat seat = fan_out.join(node);
+  fan_out.tell(seat, shapes(packs), serving(port));
+  return seat;
+}
+
 // Nodes that take turns at random; what a pull meets is a table.
 class FanOutSim {
  public:
@@ -50,8 +56,7 @@ class FanOutSim {
     std::vector<std::optional<FanOut::Step>> doing(nodes);
     std::vector<char> finished_at(nodes, 0);
     for (std::size_t i = 0; i < nodes; ++i)
-      fan_out_.join("node-" + std::to_string(i), shapes(packs_),
-                    serving(static_cast<std::uint16_t>(i + 1)));
+      join(fan_out_, "node-" + std::to_string(i), packs_, static_cast<std::uint16_t>(i + 1));
     for (int turn = 0; finished < nodes; ++turn) {
       if (turn > 200'000) {
         ADD_FAILURE() << "no end";
@@ -103,7 +108,7 @@ TEST(FanOut, WhatAllLackIsSentOnce) {
 
 TEST(FanOut, EachNodeIsSentAPart) {
   FanOut fan_out(4);
-  for (int i = 0; i < 4; ++i) fan_out.join("node", shapes(64), serving(1));
+  for (int i = 0; i < 4; ++i) join(fan_out, "node", 64, 1);
   std::set<std::size_t> sent;
   for (FanOut::Seat seat = 0; seat < 4; ++seat) {
     const FanOut::Step step = fan_out.next(seat);
@@ -156,8 +161,8 @@ TEST(FanOut, AnyLinksMayBeCutAndAllGetAll) {
 
 TEST(FanOut, WhoLeavesIsNotWaitedFor) {
   FanOut fan_out(2);
-  const auto first = fan_out.join("a", shapes(1), serving(1));
-  const auto second = fan_out.join("b", shapes(1), serving(2));
+  const auto first = join(fan_out, "a", 1, 1);
+  const auto second = join(fan_out, "b", 1, 2);
   const FanOut::Step sends = fan_out.next(first);
   EXPECT_EQ(sends.kind, Kind::kSend);
   const FanOut::Step waits = fan_out.next(second);
@@ -168,6 +173,17 @@ TEST(FanOut, WhoLeavesIsNotWaitedFor) {
   ASSERT_TRUE(fan_out.busy());
   fan_out.arrived(second, 0);
   EXPECT_FALSE(fan_out.busy());
+}
+
+TEST(FanOut, WhoHasAllStaysForThoseThatHaveNotToldYet) {
+  FanOut fan_out(2);
+  const auto first = join(fan_out, "a", 1, 1);
+  const auto late = fan_out.join("b");
+  EXPECT_EQ(fan_out.next(first).kind, Kind::kSend);
+  fan_out.arrived(first, 0);
+  EXPECT_TRUE(fan_out.busy()) << "b may lack the same";
+  fan_out.tell(late, shapes(1), serving(2));
+  EXPECT_EQ(fan_out.next(late).kind, Kind::kPull);
 }
 
 std::string noise(std::size_t size, unsigned seed) {
