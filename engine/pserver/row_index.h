@@ -55,6 +55,12 @@ class RowIndex {
     return new_home ^ ((new_home ^ old_home) & is_old);
   }
   void touch_home(std::uint64_t home) const { touch(&table()[home]); }
+  void prefetch_home(std::uint64_t home) const { prefetch(&table()[home]); }
+  // Nearly every id that is not in its home lies in one of these.
+  void prefetch_behind(std::uint64_t home) const {
+    prefetch(&table()[home + 1]);
+    if (table()[home].reach() > 1) prefetch(&table()[home + 2]);
+  }
   // The first buckets where an id may lie that is not in its home.
   void touch_behind(std::uint64_t home) const {
     const std::uint32_t reach = std::min(table()[home].reach(), kTouchedBehindMax);

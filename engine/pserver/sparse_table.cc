@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include <fmt/format.h>
 
@@ -12,8 +11,6 @@
 namespace paddle::pserver {
 namespace {
 
-constexpr std::size_t kLineFloats = 16;
-constexpr std::size_t kLinesTouchedMax = 8;  // of a row; the hardware follows from there
 // Below, an unused part of a huge page would weigh more a row than translation costs.
 constexpr std::uint64_t kSmallPageRows = 2U << 20U;
 
@@ -37,18 +34,6 @@ std::size_t huge_from(std::uint64_t bytes_per_row, std::uint64_t rows = kSmallPa
 std::uint32_t increment(std::uint32_t& count) {
   if (count < std::numeric_limits<std::uint32_t>::max()) ++count;
   return count;
-}
-
-// A copy of a length that is not known when compiling is a call, which takes longer than the copy.
-void copy_row(const float* from, std::size_t width, float* to) {
-  constexpr std::size_t kFloats = 8;
-  if (width % kFloats != 0) {
-    std::copy_n(from, width, to);
-    return;
-  }
-  for (std::size_t i = 0; i < width; i += kFloats) {
-    std::memcpy(to + i, from + i, kFloats * sizeof(float));
-  }
 }
 
 }  // namespace
@@ -129,44 +114,6 @@ void SparseTable::find(std::span<const std::uint64_t> ids, Block& block) const {
     const std::size_t at = block.far[i];
     block.numbers[at] = index_.find_behind(block.homes[at], block.hashes[at]);
   }
-}
-
-template <class Use>
-void SparseTable::for_blocks(std::size_t count, const Use& use) const {
-  const std::size_t blocks = (count + kBlock - 1) / kBlock;
-  const auto use_one = [&](std::size_t number) {
-    const std::size_t begin = number * kBlock;
-    use(begin, std::min(kBlock, count - begin));
-  };
-  if (parallel_ && blocks > 1) return parallel_(blocks, use_one);
-  for (std::size_t number = 0; number < blocks; ++number) use_one(number);
-}
-
-void SparseTable::read_plane(std::size_t plane, std::span<const std::uint64_t> ids,
-                             std::span<float> to) const {
-  PADDLE_CHECK(to.size() == ids.size() * width_);
-  for_blocks(ids.size(), [&](std::size_t begin, std::size_t count) {
-    const auto part = ids.subspan(begin, count);
-    Block block;
-    if (rows() > 0) {
-      find(part, block);
-    } else {
-      std::fill_n(block.numbers.begin(), count, RowIndex::kNone);
-    }
-    touch_rows(std::span(block.numbers).first(count), width_);
-    std::array<param::InitialRows::Row, kBlock> absent;
-    std::size_t absent_count = 0;
-    float* at = to.data() + begin * width_;
-    for (std::size_t i = 0; i < count; ++i, at += width_) {
-      if (block.numbers[i] == RowIndex::kNone) {
-        absent[absent_count++] = {part[i], at};
-      } else {
-        copy_row(row_data(block.numbers[i]) + plane * width_, width_, at);
-      }
-    }
-    if (entry_.takes_all()) return initial_.fill(std::span(absent).first(absent_count));
-    for (std::size_t i = 0; i < absent_count; ++i) std::fill_n(absent[i].to, width_, 0.0F);
-  });
 }
 
 std::uint64_t SparseTable::count_absent(std::span<const std::uint64_t> ids) const {

@@ -3,6 +3,7 @@
 // Only rows that are named are ever touched.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <utility>
@@ -101,6 +102,8 @@ class SparseTable {
 
  private:
   static constexpr std::uint64_t kRowOverheadBytes = 16;
+  static constexpr std::size_t kLineFloats = 16;
+  static constexpr std::size_t kLinesTouchedMax = 8;  // of a row; the hardware follows from there
   static constexpr std::size_t kBlock =
       512;  // ids that go through the steps together, in a cache's worth of lines
   static constexpr std::size_t kBlocksTogether = 32;  // with help
@@ -125,6 +128,9 @@ class SparseTable {
   }
   // Plane 0 is the values, 1..state_width the state.
   void read_plane(std::size_t plane, std::span<const std::uint64_t> ids, std::span<float> to) const;
+  // Without help.
+  void read_part(std::size_t plane, std::span<const std::uint64_t> ids, float* to) const;
+  void fill_absent(std::span<const param::InitialRows::Row> absent) const;
   // The first `floats` of the rows that have a number.
   void touch_rows(std::span<const std::uint32_t> numbers, std::size_t floats) const;
   void find(std::span<const std::uint64_t> ids, Block& block) const;
@@ -176,5 +182,16 @@ class SparseTable {
   std::uint64_t shrunk_ = 0;
   std::vector<float> zeros_;  // a row's value and state
 };
+
+template <class Use>
+void SparseTable::for_blocks(std::size_t count, const Use& use) const {
+  const std::size_t blocks = (count + kBlock - 1) / kBlock;
+  const auto use_one = [&](std::size_t number) {
+    const std::size_t begin = number * kBlock;
+    use(begin, std::min(kBlock, count - begin));
+  };
+  if (parallel_ && blocks > 1) return parallel_(blocks, use_one);
+  for (std::size_t number = 0; number < blocks; ++number) use_one(number);
+}
 
 }  // namespace paddle::pserver
