@@ -1,10 +1,7 @@
 // How fast one core finds and copies rows, inserts and updates them, and what a row costs in
 // memory: one sparse table without the network, beside the least that a table can be; and how long
 // a read waits at most while a table grows. Every result is verified.
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/warm_memory.h"
 #include "engine/base/memory_preparer.h"
 #include "engine/base/rng.h"
 #include "engine/pserver/sparse_table.h"
@@ -38,25 +36,6 @@ double kernel_seconds() {
   ::getrusage(RUSAGE_THREAD, &usage);
   return static_cast<double>(usage.ru_stime.tv_sec) +
          static_cast<double>(usage.ru_stime.tv_usec) * 1e-6;
-}
-
-// Has another process write that much memory and end. Where this machine is a guest, memory that it
-// never had takes the host 5 ms per 2 MiB to find, many times what clearing it takes: that is the
-// host's time, which a machine that has run for a while does not spend any more.
-bool warm(std::size_t gib) {
-  const pid_t child = ::fork();
-  if (child < 0) return false;
-  if (child == 0) {
-    for (std::size_t i = 0; i < gib; ++i) {
-      constexpr std::size_t kGib = 1ULL << 30U;
-      void* const memory = ::mmap(nullptr, kGib, PROT_READ | PROT_WRITE,
-                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-      if (memory == MAP_FAILED) ::_exit(1);
-    }
-    ::_exit(0);
-  }
-  int status = 0;
-  return ::waitpid(child, &status, 0) == child && status == 0;
 }
 
 wire::ParameterSet one_table(std::uint64_t width, const char* method) {
@@ -306,7 +285,7 @@ bool pauses(std::uint64_t width, std::uint64_t rows) {
 // sparse_table_bench [--warm_gib N] pauses [rows, a multiple of 1000]: 100 million take 5 GB
 int main(int argc, char** argv) {
   if (argc > 2 && std::string(argv[1]) == "--warm_gib") {
-    if (!paddle::warm(std::strtoull(argv[2], nullptr, 10))) {
+    if (!paddle::bench::warm_memory(std::strtoull(argv[2], nullptr, 10))) {
       std::fprintf(stderr, "not that much memory\n");
       return 1;
     }
