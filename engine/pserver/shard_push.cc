@@ -135,9 +135,18 @@ Shard::Refused Shard::check_room(std::span<const RowSegment> segments, std::uint
     ids[segment.parameter] += segment.ids.size();
     most += tables_[segment.parameter]->bytes_for(segment.ids.size() * contributors);
   }
+  // Those that wait have reserved memory before, which others may have used up since.
+  std::vector<std::uint64_t> waiting(tables_.size(), 0);
+  for (const Trainer& trainer : membership_.trainers()) {
+    if (!trainer.has_complete_push()) continue;
+    for (const RowSegment& segment : trainer.push->segments()) {
+      waiting[segment.parameter] += segment.ids.size();
+    }
+  }
   for (std::uint32_t parameter = 0; parameter < ids.size(); ++parameter) {
     if (ids[parameter] == 0) continue;
-    if (const Status got = tables_[parameter]->reserve(ids[parameter] * contributors); !got) {
+    const std::uint64_t count = ids[parameter] * contributors + waiting[parameter];
+    if (const Status got = tables_[parameter]->reserve(count); !got) {
       return Refusal{wire::REFUSAL_LIMIT, got.error().message, got.error().hint};
     }
     if (ids[parameter] * contributors > tables_[parameter]->room()) {

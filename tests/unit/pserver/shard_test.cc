@@ -648,5 +648,39 @@ TEST(ShardLife, NotFinishedWhileALostTrainerMayComeBack) {
   EXPECT_TRUE(one.shard.finished());
 }
 
+// Two trainers with little to push each time use up what was reserved for one with much, whose push
+// waits for the slowest.
+TEST(ShardAsync, APushThatWaitsFindsTheMemoryThatOthersUsedMeanwhile) {
+  constexpr std::uint32_t kWidth = 32;
+  auto set = test::small_set("sgd", 3);
+  set.mutable_parameters(2)->set_dims(1, kWidth);
+  set.set_sparse_strategy(wire::STRATEGY_ASYNC);
+  set.set_staleness_max(10);
+  OneShard one(set, true);
+  one.start();
+  std::uint64_t next_id = 0;
+  const auto push = [&](std::uint32_t trainer, std::uint64_t sequence, std::uint64_t rows) {
+    wire::PushRows message;
+    message.mutable_part()->set_parts(1);
+    message.mutable_part()->set_samples(1);
+    message.add_segments()->set_parameter(2);
+    message.mutable_segments(0)->set_count(rows);
+    Bytes tail;
+    for (std::uint64_t i = 0; i < rows; ++i, ++next_id) {
+      append_bytes(tail, std::span<const std::uint64_t>(&next_id, 1));
+    }
+    const std::vector<float> values(rows * kWidth, 0.0F);
+    append_bytes(tail, std::span<const float>(values));
+    return one.send(trainer, FrameType::kPushRows, message, std::move(tail), sequence);
+  };
+  for (std::uint64_t sequence = 1; sequence <= 11; ++sequence) push(0, sequence, 1);
+  EXPECT_TRUE(push(0, 12, 5440).empty());
+  for (std::uint64_t sequence = 1; sequence <= 11; ++sequence) push(1, sequence, 1020);
+  // 16384 rows fill the table's first reservation of 2 MiB.
+  EXPECT_LT(one.shard.sparse(2)->rows(), 16384 - 3 * 1020);
+  EXPECT_TRUE(is(push(2, 1, 1), FrameType::kPushed, 2));
+  EXPECT_EQ(one.shard.sparse(2)->rows(), next_id);
+}
+
 }  // namespace
 }  // namespace paddle::pserver
