@@ -128,7 +128,7 @@ Shard::Refused Shard::check_values(const Call& call, const Push& push) {
 
 Shard::Refused Shard::check_room(std::span<const RowSegment> segments, std::uint64_t contributors) {
   std::uint64_t held = 0;
-  for (const auto& table : tables_) held += table ? table->bytes_for(table->rows()) : 0;
+  for (const auto& table : tables_) held += table ? table->counted_bytes() : 0;
   std::vector<std::uint64_t> ids(tables_.size(), 0);  // by table; a push may come in parts
   std::uint64_t most = 0;
   for (const RowSegment& segment : segments) {

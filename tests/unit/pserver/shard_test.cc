@@ -682,5 +682,38 @@ TEST(ShardAsync, APushThatWaitsFindsTheMemoryThatOthersUsedMeanwhile) {
   EXPECT_EQ(one.shard.sparse(2)->rows(), next_id);
 }
 
+TEST(ShardLimits, CandidatesCountAgainstThePortsLimit) {
+  auto set = test::small_set("sgd", 1);
+  set.mutable_parameters(2)->mutable_table()->set_entry_count(3);
+  constexpr std::uint64_t kBytesMax = 1U << 20U;
+  OneShard one(set, true, {}, kBytesMax);
+  one.start();
+  constexpr std::uint64_t kRows = 1000;
+  std::uint64_t pushed = 0;
+  for (one.step = 0; one.step < 200; ++one.step) {
+    wire::PushRows message;
+    message.mutable_part()->set_parts(1);
+    message.mutable_part()->set_samples(1);
+    message.add_segments()->set_parameter(2);
+    message.mutable_segments(0)->set_count(kRows);
+    Bytes tail;
+    for (std::uint64_t i = 0; i < kRows; ++i) {
+      const std::uint64_t id = pushed + i;
+      append_bytes(tail, std::span<const std::uint64_t>(&id, 1));
+    }
+    const std::vector<float> values(kRows * 3, 0.0F);
+    append_bytes(tail, std::span<const float>(values));
+    const auto out = one.send(0, FrameType::kPushRows, message, std::move(tail), one.step + 1);
+    if (!is(out, FrameType::kPushed)) {
+      expect_refused(out, wire::REFUSAL_LIMIT, "over the limit of this port");
+      break;
+    }
+    pushed += kRows;
+  }
+  EXPECT_EQ(one.shard.sparse(2)->rows(), 0U);
+  EXPECT_GT(pushed, 0U);
+  EXPECT_LE(pushed * 16, kBytesMax);
+}
+
 }  // namespace
 }  // namespace paddle::pserver
