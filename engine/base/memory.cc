@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <new>
+#include <system_error>
 
 #include "engine/base/fd.h"
 #include "engine/base/result.h"
@@ -30,14 +33,38 @@ std::uint64_t least_limit(const std::string& mount, std::string group, const cha
 
 const char* out_of_memory_what = "";
 const char* out_of_memory_advice = "";
+std::terminate_handler other_terminate = std::abort;
 
 // Nothing here may ask for memory.
-[[noreturn]] void end_out_of_memory() {
-  for (const char* const text :
-       {"paddle: ", out_of_memory_what, " is out of memory\nhint: ", out_of_memory_advice, "\n"}) {
+[[noreturn]] void end_with(const char* what, const char* advice) {
+  for (const char* const text : {"paddle: ", out_of_memory_what, what, "\nhint: ", advice, "\n"}) {
     [[maybe_unused]] const ssize_t told = ::write(STDERR_FILENO, text, std::strlen(text));
   }
   ::_exit(static_cast<int>(Errc::kResource));
+}
+
+[[noreturn]] void end_out_of_memory() {
+  end_with(" is out of memory", out_of_memory_advice);
+}
+
+// The standard library throws one when the system refuses a thread.
+[[noreturn]] void end_unhandled() {
+  if (const std::exception_ptr thrown = std::current_exception()) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::system_error& error) {
+      if (error.code() == std::errc::resource_unavailable_try_again) {
+        end_with(
+            " gets no further thread",
+            "raise the limits of processes and of address space (ulimit -u, ulimit -v, pids.max "
+            "of its control group), or lower ports_num, ports_num_for_sparse or "
+            "train.trainer_count");
+      }
+    } catch (...) {
+    }
+  }
+  other_terminate();
+  std::abort();
 }
 
 }  // namespace
@@ -74,6 +101,8 @@ void end_when_out_of_memory(const char* what, const char* advice) {
   out_of_memory_what = what;
   out_of_memory_advice = advice;
   std::set_new_handler(end_out_of_memory);
+  if (const auto other = std::get_terminate(); other != end_unhandled) other_terminate = other;
+  std::set_terminate(end_unhandled);
 }
 
 void keep_freed_memory() {

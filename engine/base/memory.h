@@ -21,8 +21,8 @@ inline std::uint64_t parameter_memory_bytes() {
 }
 
 // From here on a process that gets no memory ends with code 7 (resource) and two lines on stderr,
-// "paddle: <what> is out of memory" and "hint: <advice>", in place of an abort. Both must live as
-// long as the process.
+// "paddle: <what> is out of memory" and "hint: <advice>", in place of an abort; likewise one that
+// gets no thread. Both must live as long as the process.
 void end_when_out_of_memory(const char* what, const char* advice);
 
 // A server's and a trainer's buffers of up to 32 MiB come and go with every request: freed ones
