@@ -63,7 +63,11 @@ Status MemoryRegion::reserve(std::size_t bytes) {
     wanted = round_up(bytes, kHugePageBytes);
     moved = map_aligned(wanted);
   }
-  if (moved == nullptr) return system_error(Errc::kResource, "reserve memory");
+  if (moved == nullptr) {
+    Error refused = system_error(Errc::kResource, "reserve memory");
+    refused.hint = "raise the limit of address space (ulimit -v), or use more pservers";
+    return refused;
+  }
   forget();
   const std::size_t plain = std::min(huge_from_, capacity_);
   if (!move_pages(data_, moved, plain) ||
