@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <sstream>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -298,7 +299,8 @@ int report(Context& context, const Error& error) {
   const bool asked_for = error.code == Errc::kInterrupted || error.code == Errc::kResumable;
   if (asked_for && !context.console.json()) {
     // Asked for, so no error to the reader.
-    context.console.note(error.message + (error.hint.empty() ? "" : "\n" + error.hint));
+    std::istringstream lines(error.message + (error.hint.empty() ? "" : "\n" + error.hint));
+    for (std::string line; std::getline(lines, line);) context.console.note(line);
   } else {
     Error told = error;
     if (told.hint.empty()) told.hint = next_step(told.code);

@@ -51,10 +51,12 @@ constexpr std::string_view kPrepare =
     "case $(ls -ld \"$d\") in ?????w*|????????w*) "
     "echo PADDLECTL-REFUSED $d is writable by others; exit 1;; esac; done; ";
 
-// N bytes of stdin become the file F. `head` ends by itself, so the channel needs no half-close.
+// N bytes of stdin become the file F, a program from its first moment: another paddlectl may look
+// at it. `head` ends by itself, so the channel needs no half-close.
 constexpr std::string_view kUpload =
     "exec /bin/sh -c 'echo; umask 077; f=\"F\"; r=\"R\"; t=\"$r/bin/.upload-$$\"; "
-    "head -c N > \"$t\" && [ $(wc -c < \"$t\") -eq N ] && mv \"$t\" \"$f\" || rm -f \"$t\"; ";
+    "head -c N > \"$t\" && [ $(wc -c < \"$t\") -eq N ] && chmod 700 \"$t\" && "
+    "mv \"$t\" \"$f\" || rm -f \"$t\"; ";
 
 // Ends both: tells what is at $f, by its SHA-256 where the node can make one.
 constexpr std::string_view kTell =

@@ -140,7 +140,14 @@ Status IncomingFile::copy_known() {
   }
   left_ -= known_.size();
   known_.clear();
-  return left_ == 0 ? store_.complete(key_, list_) : Status{};
+  return left_ == 0 ? finish() : Status{};
+}
+
+// Another push of the same file writes to the same place, and may have been whole first.
+Status IncomingFile::finish() {
+  Status completed = store_.complete(key_, list_);
+  const std::uint64_t size = chunks_.empty() ? 0 : offsets_.back() + chunks_.back().size;
+  return completed || store_.holds(key_, size) ? Status{} : std::move(completed);
 }
 
 Status IncomingFile::add(std::uint32_t chunk, ByteSpan bytes) {
@@ -158,7 +165,7 @@ Status IncomingFile::add(std::uint32_t chunk, ByteSpan bytes) {
     offset += put;
   }
   here_[chunk] = true;
-  return --left_ == 0 ? store_.complete(key_, list_) : Status{};
+  return --left_ == 0 ? finish() : Status{};
 }
 
 }  // namespace paddle::agent

@@ -59,6 +59,7 @@ class IncomingFile {
   explicit IncomingFile(Store& store) : store_(store) {}
   void take_partial();
   void share_known();
+  Status finish();
 
   Store& store_;
   ObjectKey key_;

@@ -56,12 +56,17 @@ Status make_folder(const fs::path& folder) {
   return {};
 }
 
-// Calls visit(entry, path below folder) for all below; links are not followed.
+// Calls visit(entry, path below folder) for all below but what is in `except`; links are not
+// followed.
 template <class Visit>
-Status walk(const fs::path& folder, const Visit& visit) {
+Status walk(const fs::path& folder, const fs::path& except, const Visit& visit) {
   std::error_code error;
   fs::recursive_directory_iterator at(folder, error), end;
   for (; !error && at != end; at.increment(error)) {
+    if (at->path() == except) {
+      at.disable_recursion_pending();
+      continue;
+    }
     PADDLE_TRY_STATUS(visit(*at, at->path().lexically_relative(folder)));
   }
   if (error) return failed("read", folder, error);
@@ -83,7 +88,7 @@ Status take_out(const fs::path& inside, const fs::path& outside, wire::agent::Co
     return put_file(only, outside, reply);
   }
   PADDLE_TRY_STATUS(make_folder(outside));
-  return walk(inside, [&](const fs::directory_entry& entry, const fs::path& below) -> Status {
+  return walk(inside, {}, [&](const fs::directory_entry& entry, const fs::path& below) -> Status {
     if (fs::is_directory(entry.symlink_status())) return make_folder(outside / below);
     return put_file(entry.path(), outside / below, reply);
   });
@@ -113,12 +118,16 @@ Status take_in(const fs::path& outside, const fs::path& inside, wire::agent::Cop
   if (!fs::is_directory(from, error)) {
     return Error{Errc::kUsage, outside.string() + " is neither a file nor a folder", ""};
   }
-  return walk(from, [&](const fs::directory_entry& entry, const fs::path& below) -> Status {
-    std::error_code ignored;
-    if (!fs::is_regular_file(entry.symlink_status(ignored))) return {};
-    PADDLE_TRY_STATUS(make_folder((to / below).parent_path()));
-    return take_file(entry.path(), to / below, reply);
-  });
+  // What is taken may have our own folder below it, as $HOME does: no copy of the copies.
+  const fs::path copies = fs::canonical(inside.parent_path(), error);
+  if (error) return failed("read", inside, error);
+  return walk(from, from == copies ? fs::canonical(inside, error) : copies,
+              [&](const fs::directory_entry& entry, const fs::path& below) -> Status {
+                std::error_code ignored;
+                if (!fs::is_regular_file(entry.symlink_status(ignored))) return {};
+                PADDLE_TRY_STATUS(make_folder((to / below).parent_path()));
+                return take_file(entry.path(), to / below, reply);
+              });
 }
 
 }  // namespace

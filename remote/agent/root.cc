@@ -91,7 +91,8 @@ Result<Place> make_place(const Root& root, const SafePath& path) {
 Status replace_below(const Root& root, const SafePath& path, ByteSpan content) {
   PADDLE_TRY(const Place place, make_place(root, path));
   const int folder = place.folder.get();
-  const std::string temporary = "." + place.name + ".new";
+  // Of this process: another agent may be writing the same file.
+  const std::string temporary = "." + place.name + ".new-" + std::to_string(::getpid());
   const UniqueFd fd(::openat(folder, temporary.c_str(),
                              O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return system_error(Errc::kResource, "create " + path.str());
