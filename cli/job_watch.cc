@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -16,6 +17,8 @@ namespace {
 constexpr auto kPollPeriod = std::chrono::seconds(1);
 // After a first failure, until what caused it is recorded on its own node too.
 constexpr auto kSettlePause = std::chrono::milliseconds(500);
+// Longer than a restarted job is without a process that runs.
+constexpr auto kRestartPause = std::chrono::seconds(3);
 // An order to stop may be recorded this much after the exits it caused; less than kSettlePause,
 // after which the rest of a failed job is stopped.
 constexpr std::int64_t kStopLagMs = 400;
@@ -156,10 +159,22 @@ Error failure_error(ClusterSession& session, const ProcessOnNode& failed) {
 
 namespace {
 
+// Nothing while a trainer runs; else whether all of them reached the end of the job.
+std::optional<bool> ended(const std::vector<ProcessOnNode>& processes) {
+  std::optional<bool> finished;
+  for (const ProcessOnNode& process : processes) {
+    if (is_pserver(process.status)) continue;
+    if (!ended_well(process.status) && !can_go_on(process.status)) return std::nullopt;
+    finished = finished.value_or(true) && !can_go_on(process.status);
+  }
+  return finished;
+}
+
 Status follow_until(Context& context, ClusterSession& session, const std::string& job,
                     TimePoint deadline) {
   ProgressFeed feed;
   TimePoint heard = context.clock.now();
+  bool looked_again = false;
   for (;;) {
     if (context.interrupted() || context.clock.now() > deadline)
       return Error{Errc::kInterrupted, "interrupted", ""};
@@ -185,21 +200,20 @@ Status follow_until(Context& context, ClusterSession& session, const std::string
       if (const ProcessOnNode* first = first_failure(processes))
         return failure_error(session, *first);
     }
-    const auto trainers = std::ranges::count_if(
-        processes, [](const ProcessOnNode& p) { return !is_pserver(p.status); });
-    const bool done = trainers > 0 && session.unreachable() == 0 &&
-                      std::ranges::all_of(processes, [](const ProcessOnNode& p) {
-                        return is_pserver(p.status) || ended_well(p.status) || can_go_on(p.status);
-                      });
-    if (done) {
+    if (const std::optional<bool> finished = ended(processes);
+        finished && session.unreachable() == 0) {
+      if (!*finished && deadline == TimePoint::max() && !looked_again) {
+        looked_again = true;  // `restart` stops a job as well, and starts it again at once
+        context.pause(kRestartPause);
+        continue;
+      }
       feed.poll(context, session, processes);
       context.console.end_progress();
-      const bool all_done = std::ranges::none_of(
-          processes, [](const ProcessOnNode& p) { return can_go_on(p.status); });
-      if (all_done) return {};
+      if (*finished) return {};
       return Error{Errc::kResumable, job + " stopped before its end",
                    "go on with: paddlectl train --resume --name " + job + " <workspace>"};
     }
+    looked_again = false;
     if (processes.empty() && session.unreachable() == 0) {
       return Error{Errc::kFailed, fmt::format("job '{}' is not on its nodes any more", job),
                    "was the cluster torn down meanwhile?"};

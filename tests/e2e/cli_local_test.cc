@@ -249,6 +249,19 @@ TEST_F(CliLocal, TeardownEndsARunningJob) {
   expect_clean_teardown();
 }
 
+// As $HOME does with the default workdir.
+TEST_F(CliLocal, GetOfAFolderThatHoldsOurOwnCopiesNoCopies) {
+  ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
+  cluster.folder().write("nodes/theirs", "theirs");
+  const Outcome got = cluster.run({"get", cluster.folder() / "nodes", "got"});
+  EXPECT_EQ(got.code, 0) << got.output;
+  EXPECT_EQ(TemporaryFolder::read(cluster.folder() / "got/n-0/nodes/theirs"), "theirs");
+  fs::remove(cluster.folder() / "nodes/theirs");
+  const Outcome down = cluster.run({"teardown"});
+  EXPECT_EQ(down.code, 0) << down.output;
+  EXPECT_TRUE(cluster.nothing_left());
+}
+
 TEST_F(CliLocal, WrongInputIsNamedWithTheWayOut) {
   const auto refused = [this](int code, const std::vector<std::string>& arguments,
                               const std::string& text) {

@@ -128,6 +128,19 @@ TEST_F(CliRestart, AWholeJobIsRestartedFromWhereItWasAndARemovedOneIsGone) {
   expect_clean_teardown();
 }
 
+TEST_F(CliRestart, WhoFollowsAJobStaysWithItOverARestart) {
+  prepare_word2vec();
+  Process train =
+      cluster.start({"train", "--trainers", "2", "--pservers", "1", "--set", "train.passes=12",
+                     "--set", "train.batch_size=2", "--name", "job", "word2vec"});
+  ASSERT_TRUE(train.prints("pass 0: held-out cost ")) << train.output();
+  const Outcome restarted = cluster.run({"restart"});
+  ASSERT_EQ(restarted.code, 0) << restarted.output;
+  EXPECT_EQ(train.wait(), 0) << train.output();
+  EXPECT_FALSE(result("job/pass-00011/MANIFEST").empty());
+  expect_clean_teardown();
+}
+
 // It connects to nothing, so its pserver ends with it.
 TEST_F(CliRestart, ATrainerOfOnesOwnIsToldAllByItsEnvironment) {
   fs::create_directories(cluster.folder() / "own");
