@@ -14,7 +14,9 @@
 #include <thread>
 #include <vector>
 
+#include "engine/base/helpers.h"
 #include "engine/base/memory.h"
+#include "engine/base/memory_preparer.h"
 #include "engine/base/rng.h"
 #include "engine/net/tcp.h"
 #include "engine/pserver/shard.h"
@@ -107,11 +109,22 @@ wire::ParameterSet parameters(std::uint64_t elements, std::uint64_t width, const
   return set;
 }
 
+double cpu_seconds(clockid_t clock) {
+  timespec used{};
+  ::clock_gettime(clock, &used);
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+}
+
 // One port with its thread, and a client that has joined it.
 class Pair {
  public:
-  explicit Pair(const wire::ParameterSet& set, bool shares_memory = false)
-      : shard_(pserver::ShardOptions{.is_sparse = set.sparse_shards() > 0, .epoch = 1}) {
+  explicit Pair(const wire::ParameterSet& set, bool shares_memory = false, std::size_t helpers = 0)
+      : helpers_(helpers),
+        preparer_(make_memory_preparer()),
+        shard_(pserver::ShardOptions{.is_sparse = set.sparse_shards() > 0,
+                                     .epoch = 1,
+                                     .parallel = parallel(),
+                                     .preparer = preparer_.get()}) {
     const std::vector<std::byte> key(kSecretBytes, std::byte{7});
     const Secret secret = *Secret::from_bytes(key);
     auto server =
@@ -142,17 +155,18 @@ class Pair {
   trainer::ParameterClient& client() { return *client_; }
 
  private:
+  Parallel parallel() {
+    if (helpers_.count() == 0) return {};
+    return [this](std::size_t count, const auto& work) { helpers_.share(count, work); };
+  }
+
+  Helpers helpers_;
+  std::unique_ptr<MemoryPreparer> preparer_;
   pserver::Shard shard_;
   std::unique_ptr<net::TcpServer> server_;
   std::thread thread_;
   std::unique_ptr<trainer::ParameterClient> client_;
 };
-
-double cpu_seconds() {
-  timespec used{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
-}
 
 // Pushes a gradient of ones, is given the new values back.
 bool dense(std::size_t bytes, double limit, bool shares_memory) {
@@ -162,12 +176,13 @@ bool dense(std::size_t bytes, double limit, bool shares_memory) {
   one[0].gradient.assign(elements, 1.0F);
   one[0].value.resize(elements);
   std::size_t steps = 0;
-  const double cpu = cpu_seconds();
+  const double cpu = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
   const double seconds = measure([&](std::size_t) {
                            ++steps;
                            return static_cast<bool>(pair.client().push(1, 0, one, {}));
                          }).median;
-  const double cpu_per_step = (cpu_seconds() - cpu) / static_cast<double>(steps);
+  const double cpu_per_step =
+      (cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) / static_cast<double>(steps);
   const float expected = -kRate * static_cast<float>(steps);
   const bool good = seconds > 0 && std::all_of(one[0].value.begin(), one[0].value.end(),
                                                [&](float v) { return v == expected; });
@@ -178,8 +193,28 @@ bool dense(std::size_t bytes, double limit, bool shares_memory) {
   return good;
 }
 
-bool sparse(std::uint64_t width, std::uint64_t rows) {
-  Pair pair(parameters(0, width, "adagrad"));
+// Million rows a second, and what a row took of the CPUs.
+template <class Call>
+double sparse_calls(std::size_t rows, Call call) {
+  std::size_t calls = 0;
+  const double all = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
+  const double trainer = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
+  const Seconds taken = measure([&](std::size_t i) {
+    ++calls;
+    return call(i);
+  });
+  const double of_a_row = 1e9 / static_cast<double>(calls * rows);
+  const double millions = static_cast<double>(rows) / 1e6;
+  const double of_trainer = cpu_seconds(CLOCK_THREAD_CPUTIME_ID) - trainer;
+  const double of_all = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - all;
+  std::printf(" %5.1f (at best %5.1f; CPU ns a row: pserver %4.1f, trainer %4.1f)",
+              millions / taken.median, millions / taken.least, of_a_row * (of_all - of_trainer),
+              of_a_row * of_trainer);
+  return taken.median;
+}
+
+bool sparse(std::uint64_t width, std::uint64_t rows, std::size_t helpers) {
+  Pair pair(parameters(0, width, "adagrad"), false, helpers);
   std::vector<trainer::SparseRows> batch(1);
   auto& table = batch[0];
   for (std::uint64_t done = 0; done < rows; done += kRequestIds) {
@@ -199,23 +234,22 @@ bool sparse(std::uint64_t width, std::uint64_t rows) {
     ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
     request[0].gradients.assign(ids.size() * width, 0.0F);
   }
-  const Seconds pull = measure(
-      [&](std::size_t i) { return bool(pair.client().pull_rows(requests[i % kRequests])); });
-  bool good = pull.median > 0;
+  const std::size_t count = requests[0][0].ids.size();
+  std::printf("dim %2lu, %lu rows, %zu helpers, million rows/s: pull", width, rows, helpers);
+  const double pull = sparse_calls(
+      count, [&](std::size_t i) { return bool(pair.client().pull_rows(requests[i % kRequests])); });
+  bool good = pull > 0;
   for (const auto& request : requests) {
     for (const float value : request[0].values) {
       good = good && std::abs(value + kRate) < 1e-5F;  // one AdaGrad step of a gradient of 1
     }
   }
-  const Seconds push = measure(
-      [&](std::size_t i) { return bool(pair.client().push(1, 0, {}, requests[i % kRequests])); });
-  good = good && push.median > 0;
-  const double millions = static_cast<double>(requests[0][0].ids.size()) / 1e6;
-  std::printf(
-      "dim %2lu, %lu rows: pull %5.1f (at best %5.1f), push with AdaGrad %5.1f (%5.1f) million "
-      "rows/s%s\n",
-      width, rows, millions / pull.median, millions / pull.least, millions / push.median,
-      millions / push.least, good ? "" : "  WRONG RESULT");
+  std::printf(", push with AdaGrad");
+  const double push = sparse_calls(count, [&](std::size_t i) {
+    return bool(pair.client().push(1, 0, {}, requests[i % kRequests]));
+  });
+  good = good && push > 0;
+  std::printf("%s\n", good ? "" : "  WRONG RESULT");
   return good;
 }
 
@@ -237,6 +271,10 @@ int main(int argc, char** argv) {
       good = dense(kib << 10U, limit, shares_memory) && good;
     }
   }
-  if (rows > 0) good = sparse(8, rows) && sparse(16, rows) && good;
+  for (const std::uint64_t width : {8U, 16U}) {
+    for (const std::size_t helpers : {0U, 1U}) {
+      good = (rows == 0 || sparse(width, rows, helpers)) && good;
+    }
+  }
   return good ? 0 : 1;
 }

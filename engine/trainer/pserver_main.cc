@@ -14,6 +14,7 @@
 #include <fmt/ranges.h>
 
 #include "engine/base/fd.h"
+#include "engine/base/helpers.h"
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/base/memory_preparer.h"
@@ -26,6 +27,8 @@ namespace paddle::trainer {
 namespace {
 
 constexpr std::uint32_t kPortMax = 65535;
+// More would wait for memory beside each other, and for the one thread that sends what they read.
+constexpr std::uint32_t kHelpersMax = 3;
 constexpr Duration kReadyWriteDeadline = std::chrono::seconds(10);
 
 // The shard of a port, which counts itself off when the job is over for it. Used by the port's
@@ -122,12 +125,32 @@ sigset_t block_stop_signals() {
   return signals;
 }
 
-Result<std::vector<Port>> listen_all(const PserverOptions& options, MemoryPreparer& preparer,
+// For ports with tables: cores that have none of their threads.
+std::size_t helpers_for(std::uint32_t sparse_ports) {
+  const std::uint32_t cores = std::thread::hardware_concurrency();
+  if (sparse_ports == 0 || cores <= sparse_ports) return 0;
+  return std::min(cores - sparse_ports, kHelpersMax);
+}
+
+// What ports share; outlives them.
+struct Shared {
+  explicit Shared(std::size_t helper_count) : helpers(helper_count) {}
+  std::unique_ptr<MemoryPreparer> preparer = make_memory_preparer();
+  Helpers helpers;
+};
+
+Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shared,
                                      std::atomic<std::uint32_t>& unfinished, MetricsFile& metrics) {
   PADDLE_TRY(const std::string address, interface_address(options.bind));
   PADDLE_TRY(const Secret secret, job_secret(options.key_file, {&address, 1}));
   const std::uint64_t job_tag = job_tag_of(options.job_tag);
   const std::uint32_t count = options.ports_num + options.ports_num_for_sparse;
+  Parallel parallel;
+  if (shared.helpers.count() > 0) {
+    parallel = [&shared](std::size_t parts, const auto& work) {
+      shared.helpers.share(parts, work);
+    };
+  }
   std::vector<Port> ports;
   for (std::uint32_t i = 0; i < count; ++i) {
     const bool is_sparse = i >= options.ports_num;
@@ -145,7 +168,8 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options, MemoryPrepar
                               .epoch = options.epoch,
                               .needs_all_trainers = options.lost_trainer_ends_job,
                               .bytes_max = parameter_memory_bytes() / alike,
-                              .preparer = &preparer},
+                              .parallel = parallel,
+                              .preparer = shared.preparer.get()},
         options.port + i, std::chrono::seconds(options.first_trainer_within), unfinished, metrics);
     net::ServerOptions server{.endpoint = {address, static_cast<std::uint16_t>(options.port + i)},
                               .secret = secret,
@@ -172,8 +196,8 @@ Status run_pserver(const PserverOptions& options) {
   if (!options.metrics.empty()) {
     PADDLE_TRY(metrics, MetricsFile::open(options.metrics));
   }
-  const auto preparer = make_memory_preparer();  // outlives the ports
-  PADDLE_TRY(std::vector<Port> ports, listen_all(options, *preparer, unfinished, metrics));
+  Shared shared(helpers_for(options.ports_num_for_sparse));
+  PADDLE_TRY(std::vector<Port> ports, listen_all(options, shared, unfinished, metrics));
   std::vector<std::thread> threads;
   for (Port& port : ports) threads.emplace_back([&port] { port.server->run(); });
   const std::string ready = fmt::format("READY pserver {} ports {}-{}\n", options.pserver_id,
