@@ -108,17 +108,6 @@ TEST_F(AgentTest, HostilePathsAreRefusedAndTheAgentGoesOn) {
   EXPECT_EQ(file_content(folder_ + "/outside/kept"), "kept") << "removal followed a link";
 }
 
-TEST_F(AgentTest, SecretIsReadableByNobodyElse) {
-  auto agent = connect_agent();
-  const auto secret = Secret::generate();
-  ASSERT_TRUE(agent->write_secret("job-1", *secret));
-  const std::string path = node_.root + "/jobs/job-1/key";
-  EXPECT_EQ(mode_of(path), 0600U);
-  EXPECT_EQ(mode_of(node_.root + "/jobs/job-1"), 0700U);
-  EXPECT_TRUE(Secret::read(path));
-  EXPECT_EQ(file_content(path), std::string(as_text(secret->reveal())));
-}
-
 TEST_F(AgentTest, RootThatOthersMayWriteToIsRefused) {
   std::filesystem::create_directories(node_.root);
   ASSERT_EQ(::chmod(node_.root.c_str(), 0777), 0);
