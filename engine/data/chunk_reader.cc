@@ -7,6 +7,13 @@ namespace {
 
 constexpr std::byte kLineEnd{'\n'};
 
+// By searches, which the C library does many bytes at a time.
+std::uint64_t count_line_ends(std::string_view text) {
+  std::uint64_t count = 0;
+  for (std::size_t at = 0; (at = text.find('\n', at)) != text.npos; ++at) ++count;
+  return count;
+}
+
 }  // namespace
 
 // Reads until there are `size` bytes, or the file ends.
@@ -72,7 +79,7 @@ Result<bool> ChunkReader::next(Chunk& chunk) {
   rest_.assign(chunk.text.begin() + static_cast<std::ptrdiff_t>(*size), chunk.text.end());
   chunk.text.resize(*size);
   if (chunk.text.empty()) return false;
-  line_ += static_cast<std::uint64_t>(std::ranges::count(chunk.text, kLineEnd));
+  line_ += count_line_ends(as_text(chunk.text));
   if (chunk.text.back() != kLineEnd) ++line_;
   return true;
 }

@@ -1,3 +1,11 @@
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,6 +17,43 @@ namespace paddle::data {
 namespace {
 
 using config::SlotType;
+
+// Of 64 bytes, those that are `wanted`, the first one in the lowest bit.
+std::uint64_t places(const char* bytes, char wanted) {
+  std::uint64_t mask = 0;
+#ifdef __SSE2__
+  constexpr std::size_t kBytes = 16;
+  const __m128i wanted_bytes = _mm_set1_epi8(wanted);
+  for (std::size_t i = 0; i < 64; i += kBytes) {
+    const __m128i some = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes + i));
+    const int found = _mm_movemask_epi8(_mm_cmpeq_epi8(some, wanted_bytes));
+    mask |= static_cast<std::uint64_t>(static_cast<std::uint32_t>(found)) << i;
+  }
+#else
+  for (std::size_t i = 0; i < 64; ++i) mask |= std::uint64_t{bytes[i] == wanted} << i;
+#endif
+  return mask;
+}
+
+// use(place) for each `wanted` in the text. Fields are a few bytes long, so that a search for the
+// next one would cost more than looking at 64 at once.
+template <class Use>
+void for_each_place(std::string_view text, char wanted, const Use& use) {
+  for (std::size_t begin = 0; begin < text.size(); begin += 64) {
+    const std::size_t count = std::min<std::size_t>(64, text.size() - begin);
+    std::uint64_t mask = 0;
+    if (count == 64) {
+      mask = places(text.data() + begin, wanted);
+    } else {
+      std::array<char, 64> rest{};
+      std::copy_n(text.data() + begin, count, rest.data());
+      mask = places(rest.data(), wanted) & ((std::uint64_t{1} << count) - 1);
+    }
+    for (; mask != 0; mask &= mask - 1) {
+      use(begin + static_cast<std::size_t>(std::countr_zero(mask)));
+    }
+  }
+}
 
 // A line of named columns; slots take theirs. Fields may be quoted as in RFC 4180, but hold no line
 // end. An empty float is 0; an empty text has a hash of its own.
@@ -51,10 +96,10 @@ class Csv final : public Format {
     fields_.clear();
     if (line.find('"') == std::string_view::npos) {
       std::size_t begin = 0;
-      for (std::size_t end = 0; (end = line.find(data_.delimiter, begin)) != line.npos;) {
+      for_each_place(line, data_.delimiter, [&](std::size_t end) {
         fields_.push_back(line.substr(begin, end - begin));
         begin = end + 1;
-      }
+      });
       fields_.push_back(line.substr(begin));
     } else {
       PADDLE_TRY_STATUS(split_quoted(line));
@@ -92,6 +137,12 @@ class Csv final : public Format {
     const std::size_t first = block.ids.size();
     for (const std::uint32_t column : slot.columns) {
       std::string_view field = fields_[column];
+      const bool is_id = slot.type == SlotType::kId || slot.type == SlotType::kIds;
+      std::uint64_t id = 0;
+      if (is_id && read_short_id(field, id)) {
+        block.ids.push_back(id);
+        continue;
+      }
       if (slot.separator == 0) {
         PADDLE_TRY_STATUS(parse_value(index, column, field, block));
         continue;

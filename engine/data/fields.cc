@@ -23,6 +23,7 @@ Error wrong_field(std::string_view what, std::string_view text, std::string_view
 }
 
 Status parse_id(std::string_view text, std::string_view what, std::uint64_t& id) {
+  if (read_short_id(text, id)) return {};
   const char* const end = text.data() + text.size();
   const auto [at, error] = std::from_chars(text.data(), end, id);
   if (error == std::errc() && at == end) return {};
@@ -30,6 +31,7 @@ Status parse_id(std::string_view text, std::string_view what, std::uint64_t& id)
 }
 
 Status parse_float(std::string_view text, std::string_view what, float& value) {
+  if (read_short_float(text, value)) return {};
   const char* const end = text.data() + text.size();
   // from_chars knows no leading plus.
   const char* const begin =

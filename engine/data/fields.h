@@ -1,7 +1,10 @@
 // The pieces of a line of text: words, fields and numbers.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -38,6 +41,61 @@ inline bool is_blank(std::string_view line) {
 
 // "the label '-1x' is not <expected>", shortened and safe to print.
 Error wrong_field(std::string_view what, std::string_view text, std::string_view expected);
+
+// False unless the text is 1 to 8 digits and nothing else, which most ids are: all at once, where a
+// loop over them would guess its end wrong every time.
+inline bool read_short_id(std::string_view text, std::uint64_t& id) {
+  static_assert(std::endian::native == std::endian::little);
+  const std::size_t size = text.size();
+  if (size - 1 > 7) return false;
+  const char* const begin = text.data();
+  const char* const end = begin + size;
+  std::uint64_t digits = 0;  // the first one in the lowest byte
+  if (size >= 4) {
+    std::uint32_t first = 0;
+    std::uint32_t last = 0;  // the two may overlap
+    std::memcpy(&first, begin, sizeof(first));
+    std::memcpy(&last, end - sizeof(last), sizeof(last));
+    digits = first | std::uint64_t{last} << (8 * (size - 4));
+  } else {
+    const auto byte = [begin](std::size_t at) {
+      return std::uint64_t{static_cast<unsigned char>(begin[at])} << (8 * at);
+    };
+    digits = byte(0) | byte(size / 2) | byte(size - 1);
+  }
+  // Zeros before them, so that there are always eight.
+  constexpr std::uint64_t kZeros = 0x3030303030303030U;
+  digits = digits << (8 * (8 - size)) | (size == 8 ? 0 : kZeros >> (8 * size));
+  constexpr std::uint64_t kHigh = 0xf0f0f0f0f0f0f0f0U;
+  if ((digits & kHigh) != kZeros || ((digits + 0x0606060606060606U) & kHigh) != kZeros)
+    return false;
+  // Pairs, then fours, then all: the more significant half is the lower one.
+  digits -= kZeros;
+  digits = digits * (10 * 0x100 + 1) >> 8U & 0x00ff00ff00ff00ffU;
+  digits = digits * (100 * 0x10000 + 1) >> 16U & 0x0000ffff0000ffffU;
+  id = digits * (10000 * 0x100000000U + 1) >> 32U;
+  return true;
+}
+
+// False unless the text is "1234.5678" of few enough digits: as a whole number and as the power of
+// ten to divide it by they are exact in float32, so that their quotient is the nearest float32.
+inline bool read_short_float(std::string_view text, float& value) {
+  constexpr std::array<float, 9> kPowers{1, 1e1F, 1e2F, 1e3F, 1e4F, 1e5F, 1e6F, 1e7F, 1e8F};
+  constexpr std::uint64_t kExactMax = 1U << 24U;
+  std::size_t point = 0;
+  while (point < text.size() && text[point] != '.') ++point;
+  std::uint64_t whole = 0;
+  std::uint64_t fraction = 0;
+  if (point + 1 >= text.size() || !read_short_id(text.substr(0, point), whole) ||
+      !read_short_id(text.substr(point + 1), fraction)) {
+    return false;
+  }
+  const float power = kPowers[text.size() - point - 1];
+  const std::uint64_t digits = whole * static_cast<std::uint64_t>(power) + fraction;
+  if (digits > kExactMax) return false;
+  value = static_cast<float>(digits) / power;
+  return true;
+}
 
 // A whole number from 0 to 2^64-1, or any finite float32, nothing around it. `what` names it in a
 // kData message.

@@ -114,6 +114,15 @@ TEST_F(FormatTest, CsvColumnsFillTheirSlots) {
   EXPECT_EQ(mistake("1,1,\"3\"x,4,5\n"), "bad.txt:1: text follows a closing quote");
 }
 
+TEST_F(FormatTest, CsvFieldsMayBeginAnywhereInALine) {
+  use_csv();
+  for (std::size_t length = 0; length < 200; ++length) {
+    const std::string name(length, 'x');
+    EXPECT_EQ(parse("1,30," + name + ",5|6,0.5\n"),
+              (Records{fmt::format("1|(0.5 30)|{}|5 6", SlotHash("site", 0)(name))}));
+  }
+}
+
 TEST_F(FormatTest, CsvHeadersMustNameTheColumns) {
   use_csv();
   options_.data.has_header = true;
