@@ -1,23 +1,11 @@
 #include "engine/kernels/rows.h"
 
 #include <algorithm>
-#include <cstring>
 
+#include "engine/base/copy_row.h"
 #include "engine/base/multiversion.h"
 
 namespace paddle::kernels {
-
-namespace {
-
-// Without a call for each row: most are a few dozen bytes.
-inline void copy_row(const float* from, std::size_t width, float* to) {
-  constexpr std::size_t kBlock = 8;
-  std::size_t c = 0;
-  for (; c + kBlock <= width; c += kBlock) std::memcpy(to + c, from + c, kBlock * sizeof(float));
-  for (; c < width; ++c) to[c] = from[c];
-}
-
-}  // namespace
 
 void gather_rows(const float* table, std::size_t width, std::span<const std::uint32_t> positions,
                  float* out, std::size_t stride) {

@@ -12,6 +12,8 @@ namespace {
 
 // Partial results kept apart: wide enough for any vector unit, and the order is written down here.
 constexpr std::size_t kLanes = 32;
+// So many classes or fewer, as of yes or no: one row of them takes less than the vectors' detours.
+constexpr std::size_t kNarrow = 4;
 
 PADDLE_MULTIVERSION
 float largest(std::size_t width, const float* x) {
@@ -27,14 +29,15 @@ float largest(std::size_t width, const float* x) {
   return result;
 }
 
-// out[i] = e^(x[i] - shift); returns their sum.
-PADDLE_MULTIVERSION
-float exponentials(std::size_t width, const float* __restrict x, float shift,
-                   float* __restrict out) {
-  std::array<float, kLanes> lanes{};
+// out[i] = e^(x[i] - shift); returns their sum. Of fewer than 32 values it is the same with as many
+// lanes as there are values: the others would add 0.
+template <std::size_t kLaneCount>
+[[gnu::always_inline]] inline float sum_exponentials(std::size_t width, const float* __restrict x,
+                                                     float shift, float* __restrict out) {
+  std::array<float, kLaneCount> lanes{};
   std::size_t i = 0;
-  for (; i + kLanes <= width; i += kLanes) {
-    for (std::size_t k = 0; k < kLanes; ++k) {
+  for (; i + kLaneCount <= width; i += kLaneCount) {
+    for (std::size_t k = 0; k < kLaneCount; ++k) {
       out[i + k] = exponential(x[i + k] - shift);
       lanes[k] += out[i + k];
     }
@@ -43,10 +46,16 @@ float exponentials(std::size_t width, const float* __restrict x, float shift,
     out[i + k] = exponential(x[i + k] - shift);
     lanes[k] += out[i + k];
   }
-  for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
+  for (std::size_t half = kLaneCount / 2; half > 0; half /= 2) {
     for (std::size_t k = 0; k < half; ++k) lanes[k] += lanes[k + half];
   }
   return lanes[0];
+}
+
+PADDLE_MULTIVERSION
+float exponentials(std::size_t width, const float* __restrict x, float shift,
+                   float* __restrict out) {
+  return sum_exponentials<kLanes>(width, x, shift, out);
 }
 
 PADDLE_MULTIVERSION
@@ -66,16 +75,27 @@ void multiply_each(std::size_t width, float factor, float* x) {
 
 SoftmaxCost softmax_cross_entropy(std::size_t width, const float* logits, std::size_t label,
                                   float scale, float* gradient) {
-  const float shift = largest(width, logits);
   SoftmaxCost result;
+  float shift = logits[0];
+  float sum = 0;
+  const bool is_narrow = width <= kNarrow;
+  if (is_narrow) {
+    for (std::size_t i = 1; i < width; ++i) shift = logits[i] > shift ? logits[i] : shift;
+    sum = sum_exponentials<kNarrow>(width, logits, shift, gradient);
+  } else {
+    shift = largest(width, logits);
+    sum = exponentials(width, logits, shift, gradient);
+  }
   while (result.prediction + 1 < width && logits[result.prediction] != shift) ++result.prediction;
-  const float sum = exponentials(width, logits, shift, gradient);
   result.cost = std::log(static_cast<double>(sum)) -
                 (static_cast<double>(logits[label]) - static_cast<double>(shift));
-  if (scale != 0) {
+  if (scale == 0) return result;
+  if (is_narrow) {
+    for (std::size_t i = 0; i < width; ++i) gradient[i] *= scale / sum;
+  } else {
     multiply_each(width, scale / sum, gradient);
-    gradient[label] -= scale;
   }
+  gradient[label] -= scale;
   return result;
 }
 

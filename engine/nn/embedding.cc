@@ -115,10 +115,13 @@ class Embedding final : public Layer {
       last = slot.offsets[run.end];
     }
     const SparseView& known = run.parameters.sparse[options_.parameter];
-    for (std::size_t k = first; k < last; ++k) {
+    const std::size_t before = positions.size();
+    positions.resize(before + (last - first));
+    std::uint32_t* position = positions.data() + before;
+    for (std::size_t k = first; k < last; ++k, ++position) {
       const std::uint64_t id = slot.ids[k];
       if (id == options_.padding_id) {
-        positions.push_back(kernels::kNoRow);
+        *position = kernels::kNoRow;
         continue;
       }
       if (options_.vocabulary != 0 && id >= options_.vocabulary) {
@@ -129,7 +132,7 @@ class Embedding final : public Layer {
                      ""};
       }
       const std::size_t row = options_.sparse ? known.row_of(id) : id;
-      positions.push_back(static_cast<std::uint32_t>(row));
+      *position = static_cast<std::uint32_t>(row);
     }
     return {};
   }

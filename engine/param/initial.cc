@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "engine/base/copy_row.h"
 #include "engine/base/multiversion.h"
 #include "engine/base/rng.h"
 
@@ -148,7 +149,7 @@ void InitialRows::fill(std::span<const Row> rows) const {
       draw_each(radius.data(), angle.data(), mean_, std_, at, drawn.data());
       const float* from = drawn.data();
       for (const Row& row : group) {
-        std::copy_n(from, count, row.to + begin);
+        copy_row(from, count, row.to + begin);
         from += count;
       }
     }

@@ -1,8 +1,8 @@
 // Rows that are read.
 #include <algorithm>
 #include <array>
-#include <cstring>
 
+#include "engine/base/copy_row.h"
 #include "engine/pserver/sparse_table.h"
 #include "engine/pserver/touch.h"
 
@@ -20,18 +20,6 @@ struct Chunk {
   std::array<std::uint16_t, kChunk> far;  // those that do not lie in their home
   std::size_t far_count = 0;
 };
-
-// A copy of a length that is not known when compiling is a call, which takes longer than the copy.
-void copy_row(const float* from, std::size_t width, float* to) {
-  constexpr std::size_t kFloats = 8;
-  if (width % kFloats != 0) {
-    std::copy_n(from, width, to);
-    return;
-  }
-  for (std::size_t i = 0; i < width; i += kFloats) {
-    std::memcpy(to + i, from + i, kFloats * sizeof(float));
-  }
-}
 
 }  // namespace
 

@@ -13,7 +13,7 @@ namespace paddle::kernels {
 namespace {
 
 TEST(Softmax, CostAndGradientMatchReferenceAtEveryWidth) {
-  for (const std::size_t width : {1UL, 2UL, 31UL, 32UL, 33UL, 100UL, 2073UL}) {
+  for (const std::size_t width : {1UL, 2UL, 3UL, 4UL, 5UL, 31UL, 32UL, 33UL, 100UL, 2073UL}) {
     Rng rng(width);
     std::vector<float> logits(width);
     for (float& logit : logits) logit = static_cast<float>(5 * rng.normal());
