@@ -17,6 +17,7 @@
 #include "engine/base/sha256.h"
 #include "remote/agent_client.h"
 #include "remote/push_source.h"
+#include "tests/support/noise.h"
 #include "tests/support/sshd.h"
 
 namespace paddle::bench {
@@ -43,19 +44,6 @@ T value_of(Result<T> result) {
 
 void require_done(const Status& status) {
   require(static_cast<bool>(status), status ? "" : status.error().message);
-}
-
-std::string noise(std::size_t size, std::uint64_t seed) {
-  std::string text(size, '\0');
-  std::uint64_t state = seed * 0x9e3779b97f4a7c15ULL + 1;
-  for (std::size_t i = 0; i + 8 <= size; i += 8) {  // splitmix64: nothing can compress it
-    std::uint64_t z = (state += 0x9e3779b97f4a7c15ULL);
-    z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27U)) * 0x94d049bb133111ebULL;
-    z ^= z >> 31U;
-    std::memcpy(text.data() + i, &z, sizeof z);
-  }
-  return text;
 }
 
 std::string log_text(std::uint64_t seed) {
@@ -87,8 +75,8 @@ class Bench {
     require(fs::exists("/usr/bin/rsync"), "rsync is not installed: bench/peers/deps");
     for (std::size_t i = 0; i < nodes; ++i) start(nodes_[i], i);
     for (std::size_t i = 0; i < kSmallFiles; ++i)
-      write(fmt::format("{}/small/{:02}/file-{}", work_.path(), i % 20, i), noise(kSmallBytes, i));
-    large_ = noise(large_bytes_, 1'000'000);
+      write(fmt::format("{}/small/{:02}/file-{}", work_.path(), i % 20, i), test::noise(kSmallBytes, i));
+    large_ = test::noise(large_bytes_, 1'000'000);
     write(work_.path() + "/large/file", large_);
     each([](std::size_t, remote::AgentClient&) {});        // up
     std::this_thread::sleep_for(std::chrono::seconds(3));  // so that the hash cache believes them
@@ -303,7 +291,7 @@ class Bench {
     std::vector<double> ours, theirs;
     std::uint64_t wire = 0;
     for (std::size_t i = 0; i < rounds; ++i) {
-      large_.replace(large_.size() / 2 + i * 4096, 1U << 20U, noise(1U << 20U, 7 + i));
+      large_.replace(large_.size() / 2 + i * 4096, 1U << 20U, test::noise(1U << 20U, 7 + i));
       write(work_.path() + "/large/file", large_);
       warm();
       ours.push_back(push("large", &wire));

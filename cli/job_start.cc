@@ -4,15 +4,12 @@
 #include <atomic>
 #include <cstdlib>
 #include <functional>
-#include <mutex>
 
 #include <fmt/format.h>
 
 #include "cli/job_watch.h"
 #include "cli/log_reader.h"
-#include "cli/port_owner.h"
 #include "cli/push_meter.h"
-#include "engine/base/secret.h"
 #include "remote/push_source.h"
 
 namespace paddle::cli {
@@ -67,40 +64,8 @@ Status start_all(ClusterSession& session, const std::vector<PlannedProcess>& pro
 
 }  // namespace
 
-Result<std::string> job_on_ports(ClusterSession& session, const ClusterSpec& cluster,
-                                 const JobPlan& plan) {
-  std::vector<remote::ProcessStatus> ours;  // of nodes that may share a machine and its ports
-  for (ProcessOnNode& process : session.processes("")) ours.push_back(std::move(process.status));
-  std::mutex mutex;
-  std::string job;
-  const Status asked = session.each([&](Member& member) -> Status {
-    for (const PlannedProcess& server : plan.pservers) {
-      if (server.node != member.node) continue;
-      PADDLE_TRY(const auto ports,
-                 member.client->check_ports(server.address, server.port, cluster.block()));
-      for (const remote::PortStatus& port : ports) {
-        if (port.free) continue;
-        const std::string owner = job_on_port(port, ours);
-        if (owner.empty()) {
-          return Error{Errc::kResource,
-                       fmt::format("node {}: port {} on {} is taken{}; nothing was started",
-                                   member.spec.name, port.port, server.address,
-                                   port.owner.empty() ? "" : " by " + port.owner),
-                       "end that program, or set another `port` for the node"};
-        }
-        const std::lock_guard lock(mutex);
-        job = owner;
-      }
-    }
-    return {};
-  });
-  if (!asked) return asked.error();
-  return job;
-}
-
 Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
                 const remote::PushItem& engine) {
-  PADDLE_TRY(const Secret secret, Secret::generate());
   remote::PushSource source(context.hash_cache, session.members().size());
   PushMeter meter(context);
   std::atomic<std::size_t> files = 0;
@@ -114,7 +79,7 @@ Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
                member.client->push(items, source, meter.progress(), workspace_folder(plan.job)));
     files += stats.files_sent;
     from_nodes += stats.bytes_from_nodes;
-    return member.client->write_secret(plan.job, secret);
+    return {};
   });
   if (const Status kept = source.save(); !kept) context.console.note(kept.error().message);
   if (!pushed && context.interrupted()) {

@@ -1,4 +1,4 @@
-// From a plan to running processes: files and secret pushed, ports checked, pservers ready,
+// From a plan whose name and ports are claimed to running processes: files pushed, pservers ready,
 // trainers started.
 #pragma once
 
@@ -8,11 +8,7 @@
 
 namespace paddle::cli {
 
-// A running job of this cluster that has a port of the plan, or "": all are free. kResource names
-// the node, the port and the stranger who holds it.
-Result<std::string> job_on_ports(ClusterSession& session, const ClusterSpec& cluster,
-                                 const JobPlan& plan);
-// The engine, the workspace files and the job's new secret on every node.
+// The engine and the workspace files on every node.
 Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
                 const remote::PushItem& engine);
 // Starts pservers, waits for their READY lines, starts trainers. After an error some may be

@@ -19,6 +19,8 @@ using namespace wire::agent;  // NOLINT: the messages are what this file is abou
 constexpr Duration kCallDeadline = std::chrono::seconds(30);  // unless NodeSpec::timeout says so
 // Beyond the grace: what the agent needs to end supervisors and to look again.
 constexpr Duration kStopDeadline = std::chrono::seconds(60);
+// For an agent whose controller has been killed to notice, when a job is started anew.
+constexpr auto kClaimWait = std::chrono::seconds(2);
 constexpr Duration kTeardownDeadline = std::chrono::minutes(5);
 // A node may tell of no more than this: its answers are kept in memory.
 constexpr std::size_t kProcessesListedMax = 10'000;
@@ -118,9 +120,16 @@ class FramedAgentClient final : public AgentClient {
   using AgentClient::fetch;
   Status fetch(const std::vector<FetchItem>& items) override { return files_.fetch(items); }
   Status remove(const std::string& path) override;
-  Status write_secret(const std::string& job, const Secret& secret) override;
+  Status claim_job(const std::string& job, const Secret& secret, bool again) override;
   Result<std::vector<PortStatus>> check_ports(const std::string& address, std::uint16_t first,
-                                              std::uint16_t count) override;
+                                              std::uint16_t count) override {
+    return ask_ports(address, first, count, false);
+  }
+  Result<std::vector<PortStatus>> claim_ports(const std::string& address, std::uint16_t first,
+                                              std::uint16_t count) override {
+    return ask_ports(address, first, count, true);
+  }
+  Status started() override { return exchange_.order(AGENT_STARTED, PathRequest(), {}, patience_); }
   Result<Leftovers> leftovers() override;
   Status listen_for_probes(const std::string& address, std::uint16_t port,
                            const Secret& token) override {
@@ -155,6 +164,8 @@ class FramedAgentClient final : public AgentClient {
  private:
   Result<CopyStats> copy(const std::string& inside, const std::string& outside, bool bring_in);
   Result<NodeStatus> ask(const std::string& job, bool usage);
+  Result<std::vector<PortStatus>> ask_ports(const std::string& address, std::uint16_t first,
+                                            std::uint16_t count, bool claim);
 
   NodeSpec node_;
   std::unique_ptr<Launcher> launcher_;  // outlives the channel
@@ -188,24 +199,27 @@ Status FramedAgentClient::remove(const std::string& path) {
   return exchange_.order(AGENT_REMOVE, request, {}, kDiskDeadline);
 }
 
-Status FramedAgentClient::write_secret(const std::string& job, const Secret& secret) {
+Status FramedAgentClient::claim_job(const std::string& job, const Secret& secret, bool again) {
   SecretRequest request;
   request.set_job(job);
-  return exchange_.order(AGENT_SECRET, request, secret.reveal(), patience_);
+  request.set_again(again);
+  request.set_wait_ms(std::chrono::milliseconds(kClaimWait).count());
+  return exchange_.order(AGENT_SECRET, request, secret.reveal(), kClaimWait + patience_);
 }
 
-Result<std::vector<PortStatus>> FramedAgentClient::check_ports(const std::string& address,
-                                                               std::uint16_t first,
-                                                               std::uint16_t count) {
+Result<std::vector<PortStatus>> FramedAgentClient::ask_ports(const std::string& address,
+                                                             std::uint16_t first,
+                                                             std::uint16_t count, bool claim) {
   PortsRequest request;
   request.set_address(address);
   request.set_first(first);
   request.set_count(count);
+  request.set_claim(claim);
   PADDLE_TRY(const auto reply, exchange_.call<PortsReply>(AGENT_PORTS, request, patience_));
   std::vector<PortStatus> ports;
   for (const auto& port : reply.ports()) {
-    ports.push_back(
-        {static_cast<std::uint16_t>(port.port()), port.free(), escape_control(port.owner())});
+    ports.push_back({static_cast<std::uint16_t>(port.port()), port.free(),
+                     escape_control(port.owner()), port.claimed()});
   }
   return ports;
 }

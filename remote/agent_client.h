@@ -128,7 +128,8 @@ struct FetchItem {
 struct PortStatus {
   std::uint16_t port = 0;
   bool free = true;
-  std::string owner;  // "pid 123 (nginx)" when visible
+  std::string owner;     // "pid 123 (nginx)" when visible
+  bool claimed = false;  // not free: another paddlectl starts a job with it
 };
 
 // What is there without a job that runs.
@@ -205,10 +206,16 @@ class AgentClient {
   }
   virtual Status remove(const std::string& path) = 0;  // a file or a whole folder
 
-  virtual Status write_secret(const std::string& job,
-                              const Secret& secret) = 0;  // jobs/<job>/key, 0600
+  // Writes jobs/<job>/key as 0600. From here to started() or the end of this client no other
+  // session starts the job on this node. kUsage where another one does, or where it has processes;
+  // `again` allows those that have ended.
+  virtual Status claim_job(const std::string& job, const Secret& secret, bool again) = 0;
   virtual Result<std::vector<PortStatus>> check_ports(const std::string& address,
                                                       std::uint16_t first, std::uint16_t count) = 0;
+  // Likewise, and as long as a job's name: no other session on that machine gets those ports.
+  virtual Result<std::vector<PortStatus>> claim_ports(const std::string& address,
+                                                      std::uint16_t first, std::uint16_t count) = 0;
+  virtual Status started() = 0;  // the job runs: what this session claims is free again
   virtual Result<Leftovers> leftovers() = 0;
   // From here on the node answers probes there, from whoever knows the token: until stop_listening
   // or the end of this client. kResource when the port is taken.

@@ -41,7 +41,7 @@ Error lost(ssh_session session) {
   return Error{Errc::kUnreachable,
                fmt::format("connection lost while authenticating: {}",
                            escape_control(ssh_get_error(session))),
-               ""};
+               "the log of its sshd says why; a Banner of over 256 KiB ends a connection too"};
 }
 
 Result<KeyHandle> read_key(const std::string& path) {

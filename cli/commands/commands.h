@@ -1,4 +1,5 @@
-// The commands of paddlectl, one file each. app.cc fills the options from the command line.
+// The commands of paddlectl, one file each. command_options.cc fills the options from the command
+// line.
 #pragma once
 
 #include <cstdint>

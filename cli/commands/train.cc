@@ -13,6 +13,7 @@
 #include "cli/engine_binary.h"
 #include "cli/engine_program.h"
 #include "cli/job_check.h"
+#include "cli/job_claim.h"
 #include "cli/job_plan.h"
 #include "cli/job_report.h"
 #include "cli/job_results.h"
@@ -27,8 +28,6 @@ namespace paddle::cli {
 namespace {
 
 constexpr std::size_t kWorkspaceNameBytesMax = 80;  // in a job's name, which has the time as well
-constexpr int kJobsOfOneSecondMax = 100;
-constexpr std::size_t kJobsSideBySideMax = 16;
 
 // "<workspace>-20260101-120000", in UTC; what a job's name may not have is '-' in it.
 std::string default_job_name(std::string workspace, std::int64_t unix_seconds) {
@@ -62,19 +61,6 @@ Status check_output(const std::string& folder) {
                "choose another --output"};
 }
 
-// A name that nobody asked for is numbered when another job of the same second has it.
-Result<std::string> new_job_name(ClusterSession& session, const std::string& name, bool asked) {
-  for (int number = 1; number <= kJobsOfOneSecondMax; ++number) {
-    const std::string job = number == 1 ? name : fmt::format("{}-{}", name, number);
-    const auto known = session.processes(job);
-    PADDLE_TRY_STATUS(session.all_well());
-    if (known.empty()) return job;
-    if (asked) break;
-  }
-  return Error{Errc::kUsage, fmt::format("a job named '{}' is on this cluster already", name),
-               "choose another --name"};
-}
-
 // Stops what is left and lets the first error stand; what could not be stopped is added to it.
 Error stop_after(Context& context, ClusterSession& session, const std::string& job, Error error) {
   context.console.end_progress();
@@ -89,47 +75,6 @@ Error stop_after(Context& context, ClusterSession& session, const std::string& j
         "interrupted: {} is stopped; bring its logs and snapshots home with paddlectl fetch", job);
   }
   return error;
-}
-
-Result<JobPlan> make_plan(ClusterSession& session, const ClusterSpec& cluster,
-                          const JobRequest& request, const Placement& placement,
-                          const Workspace& workspace) {
-  std::vector<std::string> addresses;
-  for (const ClusterNode& node : cluster.nodes) addresses.push_back(node.address);
-  PADDLE_TRY_STATUS(session.each([&](Member& member) -> Status {
-    if (!addresses[member.node].empty()) return {};
-    PADDLE_TRY(const remote::HostFacts facts, member.client->facts());
-    addresses[member.node] = facts.address;
-    return {};
-  }));
-  return plan_job(cluster, request, placement, addresses, workspace);
-}
-
-// Beside other jobs of the cluster this one takes the blocks of ports after theirs.
-Result<JobPlan> plan_on_free_ports(Context& context, ClusterSession& session,
-                                   const ClusterSpec& cluster, JobRequest request,
-                                   const Placement& placement, const Workspace& workspace) {
-  std::string beside;
-  for (; request.first_block < kJobsSideBySideMax * placement.pservers.size();
-       request.first_block += placement.pservers.size()) {
-    PADDLE_TRY(JobPlan plan, make_plan(session, cluster, request, placement, workspace));
-    auto other = job_on_ports(session, cluster, plan);
-    // After a job of ours somebody may follow whom these nodes do not know.
-    if (!other && beside.empty()) return std::move(other).error();
-    if (!other || !other->empty()) {
-      if (other) beside = *other;
-      continue;
-    }
-    if (!beside.empty()) {
-      context.console.note(
-          fmt::format("{} is running on these nodes: this job's pservers take the ports from {} on",
-                      beside, plan.pservers.front().port));
-    }
-    return plan;
-  }
-  return Error{Errc::kResource,
-               fmt::format("{} jobs have ports of this cluster", kJobsSideBySideMax),
-               "look with paddlectl status, end one with paddlectl stop"};
 }
 
 Status follow_to_end(Context& context, ClusterSession& session, const std::string& job,
@@ -186,11 +131,13 @@ Status run_train(Context& context, const CommandOptions& asked) {
 
   ClusterSession session = ClusterSession::open(context, cluster, placement.nodes);
   PADDLE_TRY_STATUS(session.all_well());
-  if (!options.resume) {
-    PADDLE_TRY(request.job, new_job_name(session, request.job, !options.job.empty()));
+  if (options.resume) {
+    PADDLE_TRY_STATUS(claim_old_name(session, request.job));
+  } else {
+    PADDLE_TRY(request.job, claim_new_name(session, request.job, !options.job.empty()));
   }
   PADDLE_TRY(const JobPlan plan,
-             plan_on_free_ports(context, session, cluster, request, placement, workspace));
+             claim_ports(context, session, cluster, request, placement, workspace));
   context.console.note(fmt::format(
       "job {}: {}, {} on {}", request.job, counted(plan.trainers.size(), "trainer"),
       counted(plan.pservers.size(), "pserver"), counted(placement.nodes.size(), "node")));
@@ -198,7 +145,9 @@ Status run_train(Context& context, const CommandOptions& asked) {
   if (options.resume) {
     PADDLE_TRY_STATUS(prepare_to_resume(context, cluster, plan, results_folder(context, options)));
   }
-  if (auto started = start_job(context, session, plan); !started) {
+  auto started = start_job(context, session, plan);
+  if (started) started = end_claims(session);
+  if (!started) {
     return stop_after(context, session, request.job, std::move(started).error());
   }
   if (options.detach) {

@@ -187,7 +187,8 @@ UniqueFd listen_at(in_addr address, std::uint32_t port) {
   return listens ? std::move(fd) : UniqueFd();
 }
 
-Result<wire::agent::PortsReply> check_ports(const wire::agent::PortsRequest& request) {
+Result<wire::agent::PortsReply> check_ports(const wire::agent::PortsRequest& request,
+                                            Claims& claims) {
   in_addr address{};
   if (::inet_pton(AF_INET, request.address().c_str(), &address) != 1) {
     return Error{Errc::kUsage, "'" + request.address() + "' is not an IPv4 address", ""};
@@ -200,6 +201,12 @@ Result<wire::agent::PortsReply> check_ports(const wire::agent::PortsRequest& req
   for (std::uint32_t port = request.first(); port < request.first() + request.count(); ++port) {
     auto* entry = reply.add_ports();
     entry->set_port(port);
+    if (request.claim()) {
+      // Before the look: who claims it now may have it open by the time we are back.
+      PADDLE_TRY(const bool claimed, claims.port(request.address(), port));
+      entry->set_claimed(!claimed);
+      if (!claimed) continue;
+    }
     entry->set_free(static_cast<bool>(listen_at(address, port)));
     if (!entry->free() && errno == EADDRNOTAVAIL) {
       return Error{Errc::kUsage, request.address() + " is not an address of this node", ""};
@@ -208,7 +215,7 @@ Result<wire::agent::PortsReply> check_ports(const wire::agent::PortsRequest& req
   const auto inodes = listening_inodes();
   std::map<std::string, std::string> owners;
   for (auto& entry : *reply.mutable_ports()) {
-    if (entry.free()) continue;
+    if (entry.free() || entry.claimed()) continue;
     if (owners.empty()) owners = socket_owners();
     const auto [begin, end] = inodes.equal_range(entry.port());
     for (auto at = begin; at != end; ++at) {

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 
 #include "proto/agent.pb.h"
+#include "remote/agent/claims.h"
 #include "remote/agent/root.h"
 
 namespace paddle::agent {
@@ -13,8 +14,10 @@ wire::agent::Facts host_facts(const Root& root);
 std::string own_address();
 
 constexpr std::uint32_t kPortsMax = 1024;  // a request
-// A port is free when it can be bound and listened on at the address (IPv4, dotted).
-Result<wire::agent::PortsReply> check_ports(const wire::agent::PortsRequest& request);
+// A port is free when it can be bound and listened on at the address (IPv4, dotted), and when it
+// can be claimed where that is asked for.
+Result<wire::agent::PortsReply> check_ports(const wire::agent::PortsRequest& request,
+                                            Claims& claims);
 
 // Nothing when it cannot; errno says why.
 UniqueFd listen_at(in_addr address, std::uint32_t port);

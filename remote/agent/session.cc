@@ -20,6 +20,8 @@ using namespace wire::agent;  // NOLINT: the messages are what this file is abou
 
 namespace {
 
+constexpr std::uint64_t kClaimWaitMs = 10'000;
+
 template <class Message>
 Result<Message> parse(const Frame& frame) {
   Message message;
@@ -78,9 +80,12 @@ Status Session::handle(AgentKind kind, const Frame& request) {
       return secret(request);
     case AGENT_PORTS: {
       PADDLE_TRY(const auto ports, parse<PortsRequest>(request));
-      PADDLE_TRY(const auto reply, check_ports(ports));
+      PADDLE_TRY(const auto reply, check_ports(ports, claims_));
       return send_head(kind, reply);
     }
+    case AGENT_STARTED:
+      claims_.release();
+      return send_empty(kind);
     case AGENT_START: {
       PADDLE_TRY(const auto spec, parse<ProcessSpec>(request));
       PADDLE_TRY_STATUS(start_process(root_, spec));
@@ -202,8 +207,9 @@ Status Session::get(const Frame& request) {
 
 Status Session::secret(const Frame& request) {
   PADDLE_TRY(const auto secret, parse<SecretRequest>(request));
-  PADDLE_TRY_STATUS(check_name(secret.job()));
   if (request.tail.size() != kSecretBytes) return Error{Errc::kData, "a secret has 32 bytes", ""};
+  const auto wait = std::chrono::milliseconds(std::min(secret.wait_ms(), kClaimWaitMs));
+  PADDLE_TRY_STATUS(claims_.job(secret.job(), secret.again(), wait));
   PADDLE_TRY(const SafePath path, SafePath::parse("jobs/" + secret.job() + "/key"));
   PADDLE_TRY_STATUS(replace_below(root_, path, request.tail));
   return send_empty(AGENT_SECRET);

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "proto/frame_stream.h"
+#include "remote/agent/claims.h"
 #include "remote/agent/copy_folders.h"
 #include "remote/agent/incoming_push.h"
 #include "remote/agent/peer.h"
@@ -19,7 +20,12 @@ class Session {
 
   // A request that arrives at `input` while a command runs ends it.
   Session(const Root& root, int input, Send send)
-      : root_(root), input_(input), send_(std::move(send)), incoming_(root), copies_(root) {}
+      : root_(root),
+        input_(input),
+        send_(std::move(send)),
+        incoming_(root),
+        copies_(root),
+        claims_(root) {}
 
   // Handles a request and sends its replies. An error means that the channel is of no use any more.
   Status on_frame(const Frame& request);
@@ -49,6 +55,7 @@ class Session {
   Send send_;
   IncomingPush incoming_;
   CopyFolders copies_;
+  Claims claims_;
   PeerListener probe_listener_;
   PeerListener store_listener_;
   bool channel_lost_ = false;

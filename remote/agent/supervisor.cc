@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "remote/agent/arguments.h"
+#include "remote/agent/child.h"
 #include "remote/agent/log_file.h"
 #include "remote/agent/record.h"
 #include "remote/agent/restart_policy.h"
@@ -73,9 +74,7 @@ class Supervisor {
     log_.append(as_bytes("paddlectl: " + text + "\n"), unix_ms());
   }
   std::string filled(std::string text) const;
-  [[noreturn]] void become_program(const std::vector<std::string>& arguments,
-                                   const std::vector<std::string>& variables, int directory,
-                                   int output, int error);
+  Program program_of(const Environment& environment) const;
   Status write_pid_record();
   Status write_life();
   bool reap();  // true once the process itself has ended
@@ -115,6 +114,28 @@ Status Supervisor::start(const Environment& environment) {
   return spawn(environment);
 }
 
+Program Supervisor::program_of(const Environment& environment) const {
+  Program program;
+  program.name = spec_.program().empty() ? spec_.arguments(0) : spec_.program();
+  std::vector<std::string>& arguments = program.arguments;
+  std::vector<std::string>& variables = program.variables;
+  if (!spec_.program().empty()) arguments.push_back(root_.path + "/" + spec_.program());
+  for (const auto& argument : spec_.arguments()) arguments.push_back(filled(argument));
+  const auto is_overridden = [&](const std::string& variable) {
+    return spec_.environment().contains(variable.substr(0, variable.find('=')));
+  };
+  for (const auto& variable : environment) {
+    if (!is_overridden(variable)) variables.push_back(variable);
+  }
+  for (const auto& [name, value] : spec_.environment()) {
+    variables.push_back(name + "=" + filled(value));
+  }
+  variables.push_back(std::string(kProcessVariable) + "=" +
+                      process_mark(root_, spec_.job(), spec_.name()));
+  if (spec_.program().empty()) arguments[0] = find_program(arguments[0], variables);
+  return program;
+}
+
 Status Supervisor::spawn(const Environment& environment) {
   if (!spec_.program().empty()) {
     PADDLE_TRY(const SafePath program, SafePath::parse(spec_.program()));
@@ -130,81 +151,15 @@ Status Supervisor::spawn(const Environment& environment) {
   ++life_;
   PADDLE_TRY_STATUS(write_life());
   started_at_ = now();
-  std::vector<std::string> arguments;
-  if (!spec_.program().empty()) arguments.push_back(root_.path + "/" + spec_.program());
-  for (const auto& argument : spec_.arguments()) arguments.push_back(filled(argument));
-  std::vector<std::string> variables;
-  const auto is_overridden = [&](const std::string& variable) {
-    return spec_.environment().contains(variable.substr(0, variable.find('=')));
-  };
-  for (const auto& variable : environment) {
-    if (!is_overridden(variable)) variables.push_back(variable);
-  }
-  for (const auto& [name, value] : spec_.environment()) {
-    variables.push_back(name + "=" + filled(value));
-  }
-  variables.push_back(std::string(kProcessVariable) + "=" +
-                      process_mark(root_, spec_.job(), spec_.name()));
-  if (spec_.program().empty()) arguments[0] = find_program(arguments[0], variables);
-
-  int output[2];
-  int error[2];
-  if (::pipe2(output, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
-  output_ = UniqueFd(output[0]);
-  const UniqueFd output_end(output[1]);
-  if (::pipe2(error, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
-  const UniqueFd error_read(error[0]);
-  UniqueFd error_write(error[1]);
-  ::fcntl(output_.get(), F_SETFL, O_NONBLOCK);
-
-  child_ = ::fork();
-  if (child_ < 0) return system_error(Errc::kResource, "fork");
-  if (child_ == 0) {
-    become_program(arguments, variables, directory.get(), output_end.get(), error_write.get());
-  }
-  ::setpgid(child_, child_);  // both sides, so that it has happened whoever is first
-  error_write.reset();
-  int failure = 0;
-  const ssize_t got = ::read(error_read.get(), &failure, sizeof failure);
-  if (got != 0) {
-    ::waitpid(child_, nullptr, 0);
-    errno = got > 0 ? failure : EIO;
-    return system_error(
-        Errc::kFailed,
-        "cannot execute " + (spec_.program().empty() ? spec_.arguments(0) : spec_.program()));
-  }
+  PADDLE_TRY(Child child, start_child(program_of(environment), directory.get()));
+  child_ = child.pid;
+  output_ = std::move(child.output);
   if (auto written = write_pid_record(); !written) {
     ::kill(-child_, SIGKILL);
     ::waitpid(child_, nullptr, 0);
     return written;
   }
   return {};
-}
-
-void Supervisor::become_program(const std::vector<std::string>& arguments,
-                                const std::vector<std::string>& variables, int directory,
-                                int output, int error) {
-  const pid_t parent = ::getppid();
-  std::vector<char*> argv;
-  std::vector<char*> envp;
-  for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  for (const auto& variable : variables) envp.push_back(const_cast<char*>(variable.c_str()));
-  argv.push_back(nullptr);
-  envp.push_back(nullptr);
-  ::setpgid(0, 0);
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(127);  // it died before we could ask
-  ::signal(SIGPIPE, SIG_DFL);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  // 0 is /dev/null since the supervisor started.
-  if (::dup2(output, 1) == 1 && ::dup2(output, 2) == 2 && ::fchdir(directory) == 0) {
-    ::execve(argv[0], argv.data(), envp.data());
-  }
-  const int failure = errno;
-  [[maybe_unused]] const ssize_t put = ::write(error, &failure, sizeof failure);
-  ::_exit(127);
 }
 
 Status Supervisor::write_pid_record() {

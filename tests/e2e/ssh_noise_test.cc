@@ -96,6 +96,13 @@ TEST_F(SshNoiseTest, ABannerOfAnyKindIsNotHeard) {
   }
 }
 
+TEST_F(SshNoiseTest, ABannerThatFitsNoPacketIsNamed) {
+  restart({"Banner=" + folder_.write("banner", std::string(300'000, 'x'))});
+  const Error error = refused();
+  EXPECT_EQ(error.code, Errc::kUnreachable) << error.message;
+  EXPECT_NE(error.hint.find("Banner"), std::string::npos) << error.message << error.hint;
+}
+
 TEST_F(SshNoiseTest, AStartUpFileMayPrintWhatIsNotExactlyTheAgentsLine) {
   folder_.write("noise", std::string(kControls) + "\nPADDLECTL-AGENT\n PADDLECTL-AGENT 1\n" +
                              answer_frame() + "\nxPADDLECTL-PROBE Linux vax /\nno line end");

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -28,13 +29,17 @@ struct FakeNode {
   std::map<std::string, ProcessSpec> specs;  // by process name
   std::map<std::uint16_t, std::string> taken_ports;
   std::vector<std::string> remaining;  // what teardown will not remove
-  std::string secret_job;
+  std::string claimed_job;
+  // What another paddlectl starts, and with which ports.
+  std::set<std::string> starting;
+  std::set<std::uint16_t> claimed_ports;
   bool unreachable = false;
   bool torn_down = false;
   int torn_down_after = 0;  // so many calls of processes(), by somebody else; 0: never
   int next_pid = 100;
   int asked_exit = 75;  // with what a process ends that is asked to stop; -1: it goes on
   std::function<Result<CommandEnd>(const CommandSpec&, const CommandOutput&)> on_run;
+  std::function<void(FakeNode&)> on_claim;  // with the lock held
   // Called with the lock held when a process starts: may append to its log or end it.
   std::function<void(FakeNode&, ProcessStatus&)> on_start;
 };
@@ -106,11 +111,30 @@ class FakeAgentClient final : public AgentClient {
     return {};
   }
 
-  Status write_secret(const std::string& job, const Secret&) override {
+  Status claim_job(const std::string& job, const Secret&, bool again) override {
     const std::lock_guard lock(fake_.mutex);
-    fake_.secret_job = job;
+    for (const ProcessStatus& process : fake_.processes) {
+      const bool may_be = again && process.state != ProcessState::kRunning;
+      if (process.job == job && !may_be)
+        return Error{Errc::kUsage, "a job named '" + job + "' is there already", ""};
+    }
+    if (fake_.on_claim) fake_.on_claim(fake_);
+    if (fake_.starting.contains(job))
+      return Error{Errc::kUsage, "another paddlectl is starting a job named '" + job + "'", ""};
+    fake_.claimed_job = job;
     return {};
   }
+  Result<std::vector<PortStatus>> claim_ports(const std::string& address, std::uint16_t first,
+                                              std::uint16_t count) override {
+    PADDLE_TRY(auto ports, check_ports(address, first, count));
+    const std::lock_guard lock(fake_.mutex);
+    for (PortStatus& port : ports) {
+      port.claimed = fake_.claimed_ports.contains(port.port);
+      if (port.claimed) port.free = false;
+    }
+    return ports;
+  }
+  Status started() override { return {}; }
 
   Result<std::vector<PortStatus>> check_ports(const std::string&, std::uint16_t first,
                                               std::uint16_t count) override {

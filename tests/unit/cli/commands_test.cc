@@ -390,7 +390,7 @@ TEST_F(CommandsTest, TrainRunsToItsEndAndBringsResultsHome) {
   EXPECT_EQ(*read_file(folder_ + "/output/job1/pass-00000/MANIFEST"), "m");
   EXPECT_TRUE(fs::exists(folder_ + "/output/job1/node_1/server.log"));
   for (FakeNode& node : nodes_) {
-    EXPECT_EQ(node.secret_job, "job1");
+    EXPECT_EQ(node.claimed_job, "job1");
     EXPECT_FALSE(node.files.contains("jobs/job1/workspace/.git/x"));
     for (const auto& process : node.processes)
       EXPECT_NE(process.state, ProcessState::kRunning) << process.name;
@@ -399,7 +399,7 @@ TEST_F(CommandsTest, TrainRunsToItsEndAndBringsResultsHome) {
   EXPECT_FALSE(nodes_[1].files.contains("jobs/job1/workspace/data/train-00000"));
   EXPECT_TRUE(nodes_[1].files.contains("jobs/job1/workspace/data/dictionary.txt"));
   EXPECT_EQ(train(), 2);  // the name is taken
-  EXPECT_TRUE(err_has("on this cluster already"));
+  EXPECT_TRUE(err_has("is there already"));
 }
 
 TEST_F(CommandsTest, TrainNamesTheFirstCauseAndStopsTheRest) {
@@ -441,6 +441,40 @@ TEST_F(CommandsTest, AJobTakesThePortsAfterThoseOfARunningOne) {
         EXPECT_NE(argument, "--port=7164") << name << " would not get that port";
     }
   }
+}
+
+TEST_F(CommandsTest, AJobTakesThePortsAfterThoseOfOneThatIsBeingStarted) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  nodes_[0].claimed_ports = {7164};
+  ASSERT_EQ(train(), 0) << err_.str();
+  EXPECT_TRUE(err_has("take the ports from ")) << err_.str();
+  for (const auto& [name, spec] : nodes_[0].specs) {
+    for (const std::string& argument : spec.arguments) EXPECT_NE(argument, "--port=7164") << name;
+  }
+}
+
+TEST_F(CommandsTest, TrainTouchesNothingOfAJobThatSomebodyElseStarts) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  nodes_[1].starting = {"job1"};
+  // Somebody else's pserver comes up while the loser is being refused.
+  nodes_[0].on_claim = [](FakeNode& fake) {
+    remote::ProcessStatus theirs;
+    theirs.job = "job1";
+    theirs.name = "pserver-0";
+    theirs.state = ProcessState::kRunning;
+    fake.processes.push_back(theirs);
+  };
+  EXPECT_EQ(train(), 2);
+  EXPECT_TRUE(err_has("another paddlectl is starting"));
+  ASSERT_EQ(nodes_[0].processes.size(), 1U);
+  EXPECT_EQ(nodes_[0].processes[0].state, ProcessState::kRunning);
+  for (const auto& [path, content] : nodes_[0].files)
+    EXPECT_FALSE(path.starts_with("jobs/")) << path << " is pushed before the job is its own";
+  // A name that nobody asked for is another one at once.
+  nodes_[0].on_claim = nullptr;
+  nodes_[1].starting = {"w-19700101-000000"};
+  EXPECT_EQ(run({"train", "w"}), 0) << err_.str();
+  EXPECT_EQ(nodes_[0].claimed_job, "w-19700101-000000-2");
 }
 
 TEST_F(CommandsTest, TrainGivesUpOnAPserverThatIsNeverReady) {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "remote/agent_client.h"
+#include "tests/support/noise.h"
 #include "tests/unit/remote/agent_fixture.h"
 
 namespace paddle::remote {
@@ -186,16 +187,6 @@ TEST(FanOut, WhoHasAllStaysForThoseThatHaveNotToldYet) {
   EXPECT_EQ(fan_out.next(late).kind, Kind::kPull);
 }
 
-std::string noise(std::size_t size, unsigned seed) {
-  std::mt19937_64 random(seed);
-  std::string text(size, '\0');
-  for (std::size_t i = 0; i + 8 <= size; i += 8) {
-    const std::uint64_t value = random();
-    std::memcpy(text.data() + i, &value, 8);
-  }
-  return text;
-}
-
 class FanOutTest : public AgentTest {
  protected:
   static constexpr std::size_t kNodes = 8;
@@ -274,7 +265,7 @@ class FanOutTest : public AgentTest {
 };
 
 TEST_F(FanOutTest, OneFileOfEightMegabytesLeavesThisMachineOnce) {
-  const std::string content = noise(8U << 20U, 1);
+  const std::string content = test::noise(8U << 20U, 1);
   push_to_all({{write_file(folder_ + "/large", content), "jobs/a/large"}});
   EXPECT_GE(uplink(), content.size());
   EXPECT_LE(uplink(), content.size() * 11 / 10);
@@ -290,7 +281,7 @@ TEST_F(FanOutTest, ManySmallFilesDoSoTooBesideWhatOnlyOneNodeGets) {
   std::uint64_t total = 0;
   for (unsigned i = 0; i < 150; ++i) {
     const std::string name = "file-" + std::to_string(i);
-    items.push_back({write_file(folder_ + "/" + name, noise(20'000, i)), "jobs/a/" + name});
+    items.push_back({write_file(folder_ + "/" + name, test::noise(20'000, i)), "jobs/a/" + name});
     total += 20'000;
   }
   push_to_all(items);
@@ -299,21 +290,21 @@ TEST_F(FanOutTest, ManySmallFilesDoSoTooBesideWhatOnlyOneNodeGets) {
 
 TEST_F(FanOutTest, ANodeThatCannotServeStillGetsAll) {
   specs[2].address = "192.0.2.1";  // nobody's: it cannot listen there
-  const std::string content = noise(8U << 20U, 2);
+  const std::string content = test::noise(8U << 20U, 2);
   push_to_all({{write_file(folder_ + "/large", content), "jobs/a/large"}});
   EXPECT_LE(uplink(), 2 * content.size());
   EXPECT_EQ(troubles, std::vector<std::string>{"node-2 is not reached by the other nodes"});
 }
 
 TEST_F(FanOutTest, ANodeWhosePortIsBlockedStillGetsAll) {
-  const std::string content = noise(8U << 20U, 4);
+  const std::string content = test::noise(8U << 20U, 4);
   push_to_all({{write_file(folder_ + "/large", content), "jobs/a/large"}}, 5);
   EXPECT_LE(uplink(), 2 * content.size());
 }
 
 TEST_F(FanOutTest, NodesThatAllCannotServeAreSentEverything) {
   for (NodeSpec& spec : specs) spec.address = "192.0.2.1";
-  const std::string content = noise(2U << 20U, 3);
+  const std::string content = test::noise(2U << 20U, 3);
   push_to_all({{write_file(folder_ + "/large", content), "jobs/a/large"}});
   EXPECT_EQ(uplink(), specs.size() * content.size());
 }

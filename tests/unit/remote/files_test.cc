@@ -1,9 +1,11 @@
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
 
 #include <chrono>
 #include <filesystem>
 
+#include "engine/base/fd.h"
 #include "tests/unit/remote/agent_fixture.h"
 
 namespace paddle::remote {
@@ -108,17 +110,6 @@ TEST_F(AgentTest, HostilePathsAreRefusedAndTheAgentGoesOn) {
   EXPECT_EQ(file_content(folder_ + "/outside/kept"), "kept") << "removal followed a link";
 }
 
-TEST_F(AgentTest, SecretIsReadableByNobodyElse) {
-  auto agent = connect_agent();
-  const auto secret = Secret::generate();
-  ASSERT_TRUE(agent->write_secret("job-1", *secret));
-  const std::string path = node_.root + "/jobs/job-1/key";
-  EXPECT_EQ(mode_of(path), 0600U);
-  EXPECT_EQ(mode_of(node_.root + "/jobs/job-1"), 0700U);
-  EXPECT_TRUE(Secret::read(path));
-  EXPECT_EQ(file_content(path), std::string(as_text(secret->reveal())));
-}
-
 TEST_F(AgentTest, RootThatOthersMayWriteToIsRefused) {
   std::filesystem::create_directories(node_.root);
   ASSERT_EQ(::chmod(node_.root.c_str(), 0777), 0);
@@ -132,6 +123,52 @@ TEST_F(AgentTest, RootThatOthersMayWriteToIsRefused) {
     node.root = root;
     EXPECT_FALSE(connect(node, options_)) << root;
   }
+}
+
+// Deeper than any path may be long, with links to `outside` on the way.
+void make_deep_folder(const std::string& top, const std::string& outside) {
+  constexpr int kFolders = 300;
+  const std::string name(100, 'd');
+  std::filesystem::create_directories(top);
+  UniqueFd at(::open(top.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  for (int i = 0; i < kFolders; ++i) {
+    ASSERT_EQ(::mkdirat(at.get(), name.c_str(), 0700), 0);
+    ASSERT_EQ(::symlinkat(outside.c_str(), at.get(), "link"), 0);
+    UniqueFd next(::openat(at.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    ASSERT_TRUE(next);
+    at = std::move(next);
+  }
+}
+
+TEST_F(AgentTest, WhatIsRemovedMayBeOfAnyDepth) {
+  auto agent = connect_agent();
+  std::filesystem::create_directories(folder_ + "/outside");
+  write_file(folder_ + "/outside/kept", "kept");
+  make_deep_folder(node_.root + "/jobs/job-1/output", folder_ + "/outside");
+  const auto removed = agent->remove("jobs/job-1");
+  EXPECT_TRUE(removed) << removed.error().message;
+  EXPECT_FALSE(std::filesystem::exists(node_.root + "/jobs/job-1"));
+  make_deep_folder(node_.root + "/jobs/job-1/output", folder_ + "/outside");
+  const auto report = agent->teardown(false);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->remaining, std::vector<std::string>{});
+  EXPECT_FALSE(std::filesystem::exists(node_.root));
+  EXPECT_EQ(file_content(folder_ + "/outside/kept"), "kept") << "removal followed a link";
+}
+
+TEST_F(AgentTest, WhatIsKeptSparesTheFoldersAboveItAndNothingElse) {
+  auto agent = connect_agent();
+  make_deep_folder(node_.root + "/jobs/job-1/work", folder_);
+  for (const char* folder : {"/jobs/job-1/output/deep", "/jobs/job-2/work"}) {
+    std::filesystem::create_directories(node_.root + folder);
+    write_file(node_.root + folder + "/model", "kept");
+  }
+  const auto report = agent->teardown(true);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->remaining, std::vector<std::string>{});
+  EXPECT_EQ(file_content(node_.root + "/jobs/job-1/output/deep/model"), "kept");
+  EXPECT_FALSE(std::filesystem::exists(node_.root + "/jobs/job-1/work"));
+  EXPECT_FALSE(std::filesystem::exists(node_.root + "/jobs/job-2"));
 }
 
 TEST_F(AgentTest, TeardownKeepsTheOutputWhenAsked) {

@@ -12,22 +12,13 @@
 #include <set>
 
 #include "remote/chunker.h"
+#include "tests/support/noise.h"
 #include "tests/unit/remote/agent_fixture.h"
 
 namespace paddle::remote {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string noise(std::size_t size, unsigned seed) {
-  std::mt19937_64 random(seed);
-  std::string text(size, '\0');
-  for (std::size_t i = 0; i + 8 <= size; i += 8) {
-    const std::uint64_t value = random();
-    std::memcpy(text.data() + i, &value, 8);
-  }
-  return text;
-}
 
 ino_t inode_of(const std::string& path) {
   struct stat info {};
@@ -49,7 +40,7 @@ class PushTest : public AgentTest {
 
 TEST_F(PushTest, ASecondJobMovesNothingAndSharesTheFiles) {
   auto agent = connect_agent();
-  const std::string large = write_file(folder_ + "/large", noise(3U << 20U, 1));
+  const std::string large = write_file(folder_ + "/large", test::noise(3U << 20U, 1));
   const std::string small = write_file(folder_ + "/small", "small");
   ASSERT_TRUE(push(*agent, {{large, "jobs/a/large"}, {small, "jobs/a/small"}}));
   const auto second = push(*connect_agent(), {{large, "jobs/b/large"}, {small, "jobs/b/small"}});
@@ -134,10 +125,10 @@ TEST_F(PushTest, AFileThatSomebodyWroteToIsPushedAgain) {
 
 TEST_F(PushTest, OneMegabyteChangedInALargeFileMovesLittle) {
   auto agent = connect_agent();
-  std::string content = noise(24U << 20U, 2);
+  std::string content = test::noise(24U << 20U, 2);
   const std::string local = write_file(folder_ + "/large", content);
   ASSERT_TRUE(push(*agent, {{local, "jobs/a/large"}}));
-  content.replace(11U << 20U, 1U << 20U, noise(1U << 20U, 3));
+  content.replace(11U << 20U, 1U << 20U, test::noise(1U << 20U, 3));
   write_file(local, content);
   const auto again = push(*agent, {{local, "jobs/a/large"}});
   ASSERT_TRUE(again) << again.error().message;
@@ -147,7 +138,7 @@ TEST_F(PushTest, OneMegabyteChangedInALargeFileMovesLittle) {
 }
 
 bool file_system_shares(const std::string& folder) {
-  const std::string from = write_file(folder + "/shares-from", noise(1U << 16U, 1));
+  const std::string from = write_file(folder + "/shares-from", test::noise(1U << 16U, 1));
   const UniqueFd source(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
   const UniqueFd target(
       ::open((folder + "/shares-to").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
@@ -173,11 +164,11 @@ TEST_F(PushTest, AChangedFileSharesWhatStayedWithTheOneBefore) {
   if (!file_system_shares(folder_))
     GTEST_SKIP() << "the file system below TMPDIR shares no blocks; XFS and Btrfs do";
   auto agent = connect_agent();
-  std::string content = noise(4U << 20U, 7);
+  std::string content = test::noise(4U << 20U, 7);
   const std::string local = write_file(folder_ + "/large", content);
   ASSERT_TRUE(push(*agent, {{local, "jobs/a/large"}}));
   const std::string before = content;
-  content.replace(1U << 20U, 100, noise(100, 8));
+  content.replace(1U << 20U, 100, test::noise(100, 8));
   write_file(local, content);
   ASSERT_TRUE(push(*agent, {{local, "jobs/b/large"}}));
   EXPECT_TRUE(file_content(at("jobs/a/large")) == before);
@@ -188,11 +179,11 @@ TEST_F(PushTest, AChangedFileSharesWhatStayedWithTheOneBefore) {
 TEST_F(PushTest, AnyEditArrives) {
   auto agent = connect_agent();
   std::mt19937 random(4);
-  std::string content = noise(5U << 20U, 5);
+  std::string content = test::noise(5U << 20U, 5);
   const std::string local = folder_ + "/edited";
   for (unsigned round = 0; round < 25; ++round) {
     const std::size_t place = random() % (content.size() + 1);
-    const std::string piece = noise(random() % (600U << 10U), 100 + round);
+    const std::string piece = test::noise(random() % (600U << 10U), 100 + round);
     switch (round % 5) {
       case 0:
         content.insert(place, piece);
@@ -229,12 +220,12 @@ TEST_F(PushTest, CompressesWhatGetsSmaller) {
 }
 
 TEST_F(PushTest, ABrokenPushShowsNothingAndTheNextSendsTheRest) {
-  const std::string large = noise(9U << 20U, 6);
+  const std::string large = test::noise(9U << 20U, 6);
   std::vector<PushItem> items = {{write_file(folder_ + "/large", large), "jobs/a/large"}};
   std::uint64_t total = large.size();
   for (int i = 0; i < 40; ++i) {
     const std::string name = "small-" + std::to_string(i);
-    items.push_back({write_file(folder_ + "/" + name, noise(40'000, 50 + i)), "jobs/a/" + name});
+    items.push_back({write_file(folder_ + "/" + name, test::noise(40'000, 50 + i)), "jobs/a/" + name});
     total += 40'000;
   }
   for (int cut = 0; cut < 12; ++cut) {
@@ -367,7 +358,7 @@ TEST_F(PushTest, FortyHostileNamesWriteNothing) {
 
 TEST_F(PushTest, APushThatIsBrokenOffLeavesNothingToSeeAndGoesOnWithTheRest) {
   const auto agent = connect_agent();
-  const std::string large = noise(12'000'000, 77);
+  const std::string large = test::noise(12'000'000, 77);
   const std::vector<PushItem> items = {{write_file(folder_ + "/large", large), "jobs/a/large"}};
   std::uint64_t arrived = 0;
   const auto broken = push(*agent, items, [&](std::uint64_t, std::uint64_t more) {
@@ -385,7 +376,7 @@ TEST_F(PushTest, APushThatIsBrokenOffLeavesNothingToSeeAndGoesOnWithTheRest) {
 }
 
 TEST_F(PushTest, TheHashCacheSparesTheReadingAndNoticesAChange) {
-  const std::string local = write_file(folder_ + "/a", noise(1U << 20U, 7));
+  const std::string local = write_file(folder_ + "/a", test::noise(1U << 20U, 7));
   const std::string file = folder_ + "/cache/hashes";
   struct stat info {};
   ASSERT_EQ(::stat(local.c_str(), &info), 0);
@@ -415,7 +406,7 @@ TEST_F(PushTest, TheHashCacheSparesTheReadingAndNoticesAChange) {
 }
 
 TEST(Chunker, AnInsertionMovesNoCutBeyondItsNeighbours) {
-  const std::string before = noise(8U << 20U, 8);
+  const std::string before = test::noise(8U << 20U, 8);
   std::string after = before;
   after.insert(3'000'000, "inserted");
   std::set<std::string> chunks;
