@@ -22,6 +22,11 @@ constexpr std::uint64_t kAheadMax = 16U << 20U;
 // A block of ids fits twice, so that what it names is never evicted for what it creates.
 constexpr std::uint64_t kRowsMin = 1024;
 
+// An update of so many rows takes about as long as turning 2 MiB of small pages into a huge one,
+// which is done with it, so often at most.
+constexpr std::uint64_t kRowsPerPromotion = 16'384;
+constexpr std::uint64_t kPromotionsMax = 7;
+
 // The same for a few bytes a row, whose small pages are few.
 constexpr std::uint64_t kSmallPageMarks = 16U << 20U;
 
@@ -132,7 +137,9 @@ Status SparseTable::reserve(std::uint64_t count) {
   }
   PADDLE_TRY_STATUS(index_.reserve(count));
   const std::uint64_t all = rows() + count;
-  arena_.promote(rows() * row_floats_ * sizeof(float));
+  for (std::uint64_t i = 0; i <= std::min(count / kRowsPerPromotion, kPromotionsMax); ++i) {
+    arena_.promote(rows() * row_floats_ * sizeof(float));
+  }
   PADDLE_TRY_STATUS(arena_.reserve(all * row_floats_ * sizeof(float)));
   const std::uint64_t used = rows() * row_floats_ * sizeof(float);
   const std::uint64_t ahead = std::min(used / kAheadShare, kAheadMax);
