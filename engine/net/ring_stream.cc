@@ -5,16 +5,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <thread>
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 namespace paddle::net {
 namespace {
 
-constexpr int kPausesPerSpin = 16;
 constexpr int kBellsPerWake = 16;  // reads of up to 64 bells; more are left to the next wake-up
 
 Error broken() {
@@ -34,15 +28,6 @@ void for_each_part(std::uint64_t begin, std::size_t count, Use&& use) {
 }
 
 }  // namespace
-
-void spin_once() {
-  for (int i = 0; i < kPausesPerSpin; ++i) {
-#if defined(__x86_64__)
-    _mm_pause();
-#endif
-  }
-  std::this_thread::yield();
-}
 
 RingStream::RingStream(SharedSegment&& segment, Side side, int socket)
     : segment_(std::move(segment)), socket_(socket) {

@@ -7,11 +7,6 @@
 
 namespace paddle::net {
 
-// How long a side looks at the ring before it sleeps: a sleeping core takes some 50 us to wake.
-constexpr Duration kSpin = std::chrono::microseconds(50);
-// One short step of a spin, which lets others have the core.
-void spin_once();
-
 class RingStream final : public Stream {
  public:
   // Does not own the socket, which must not block.

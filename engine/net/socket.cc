@@ -10,6 +10,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <thread>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include <fmt/format.h>
 
@@ -23,6 +28,7 @@ constexpr int kUserTimeoutMs = 30'000;
 constexpr int kKeepaliveIdleSeconds = 5;  // then a probe a second; the user timeout ends it
 constexpr int kKeepaliveIntervalSeconds = 1;
 constexpr int kKeepaliveProbes = 3;
+constexpr int kPausesPerSpin = 16;
 
 class SocketStream final : public Stream {
  public:
@@ -57,7 +63,13 @@ class SocketStream final : public Stream {
   }
 
   Status wait(Direction direction, TimePoint deadline) override {
-    return wait_ready(fd_, direction == Direction::kRead ? POLLIN : POLLOUT, deadline);
+    pollfd item{fd_, static_cast<short>(direction == Direction::kRead ? POLLIN : POLLOUT), 0};
+    const TimePoint spin_until = std::min(deadline, SteadyClock().now() + kSpin);
+    while (SteadyClock().now() < spin_until) {
+      if (::poll(&item, 1, 0) > 0) return {};
+      spin_once();
+    }
+    return wait_ready(fd_, item.events, deadline);
   }
 
  private:
@@ -65,6 +77,15 @@ class SocketStream final : public Stream {
 };
 
 }  // namespace
+
+void spin_once() {
+  for (int i = 0; i < kPausesPerSpin; ++i) {
+#if defined(__x86_64__)
+    _mm_pause();
+#endif
+  }
+  std::this_thread::yield();
+}
 
 std::unique_ptr<Stream> make_socket_stream(int fd) {
   return std::make_unique<SocketStream>(fd);

@@ -17,6 +17,11 @@ namespace paddle::net {
 constexpr std::size_t kGatherPartsMax = 192;           // of one write
 constexpr std::size_t kReadBufferBytes = 256U << 10U;  // per proven connection
 
+// How long a side looks for more before it sleeps: a sleeping core takes some 50 us to wake.
+constexpr Duration kSpin = std::chrono::microseconds(50);
+// One short step of a spin, which lets others have the core.
+void spin_once();
+
 // A non-blocking byte stream. Sealing (TLS 1.3 PSK) is another implementation that wraps one;
 // nothing else changes.
 class Stream {

@@ -73,7 +73,8 @@ void TcpServerImpl::run() {
       io_.poll();
     } else if (is_busy) {
       continue;
-    } else if (!rings_.empty() && clock_.now() < spin_until_) {
+    } else if (clock_.now() < spin_until_) {
+      if (rings_.empty()) io_.poll();
       spin_once();
     } else {
       if (prepare_sleep()) io_.run_one();

@@ -29,11 +29,10 @@ void TcpServerImpl::on_readable(PeerId id) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   Connection& connection = *found->second;
-  if (connection.ring != nullptr) {
-    connection.ring->wake();
-    spin_until_ = clock_.now() + kSpin;
-  }
+  if (connection.ring != nullptr) connection.ring->wake();
   read(connection);
+  // A trainer that has proven itself often asks for more soon.
+  if (connection.session.proven()) spin_until_ = clock_.now() + kSpin;
   if (connection.doomed.empty()) arm_read(connection);
   settle();
 }
