@@ -34,14 +34,18 @@ constexpr std::string_view kBegin = "exec /bin/sh -c 'echo; umask 077; r=\"R\"; 
 constexpr std::string_view kFind = "[ -d \"$r\" ] || { echo PADDLECTL-AGENT-IS absent; exit; }; ";
 
 // Makes root (0700; the folders it had to make above root carry a mark, so that teardown can take
-// them away) unless it holds something that is not ours, for teardown removes all of it.
+// them away) unless it holds something that is not ours, for teardown removes all of it. A teardown
+// whose paddlectl was killed may still take folders away while they are made: that is tried again.
 // R, F and N are the only holes, filled with checked paths and a number.
 constexpr std::string_view kPrepare =
-    "d=$r; n=; "
+    "n=; "
     "if [ -d \"$r\" ] && ! ls \"$r\"/bin/paddlectl-agent-* >/dev/null 2>&1; then "
     "for e in $(ls -A \"$r\"); do case $e in bin|copy|jobs|store) ;; *) "
     "echo PADDLECTL-REFUSED $r holds files that are not of paddlectl; exit 1;; esac; done; fi; "
-    "while [ -n \"$d\" ] && ! [ -e \"$d\" ]; do n=$d; d=${d%/*}; done; "
+    "for i in 1 2 3 4 5 6 7 8; do d=$r; "
+    "while [ -n \"$d\" ] && ! [ -e \"$d\" ]; do "
+    "[ -n \"$n\" ] && [ ${#n} -lt ${#d} ] || n=$d; d=${d%/*}; done; "
+    "mkdir -p \"$r/bin\" 2>/dev/null && break; done; "
     "mkdir -p \"$r/bin\" || { echo PADDLECTL-REFUSED cannot make $r; exit 1; }; "
     "if [ -n \"$n\" ]; then d=${r%/*}; "
     "while [ ${#d} -ge ${#n} ]; do : > \"$d/.paddlectl-made\"; d=${d%/*}; done; fi; "
