@@ -161,7 +161,7 @@ void SshClusterTest::write_long_data() const {
 }
 
 Process SshClusterTest::begin(const std::vector<std::string>& arguments) {
-  std::vector<std::string> command = {"/usr/bin/env", "--chdir=" + user_.path(), PADDLECTL_BINARY};
+  std::vector<std::string> command = {"/usr/bin/env", "--chdir=" + user_.path(), PADDLECTL_PROGRAM};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return Process(std::move(command), user_file(fmt::format("printed-{}", commands_++)),
                  environment_);

@@ -53,7 +53,7 @@ class SshPasswordTest : public SshClusterTest {
 
   std::unique_ptr<TerminalProcess> at_terminal(const std::vector<std::string>& arguments) {
     std::vector<std::string> command = {"/usr/bin/env", "--chdir=" + user_file(""),
-                                        PADDLECTL_BINARY};
+                                        PADDLECTL_PROGRAM};
     command.insert(command.end(), arguments.begin(), arguments.end());
     return std::make_unique<TerminalProcess>(std::move(command), environment_);
   }

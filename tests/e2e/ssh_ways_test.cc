@@ -111,8 +111,8 @@ TEST_F(SshWaysTest, FromAnotherMachineWithTheClusterFileAndTheKeysAlone) {
   std::filesystem::rename(user_file("job"), user_file("out-of-reach"));
   int commands = 0;
   const auto there = [&](std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(),
-                     {"/usr/bin/env", "--chdir=" + other.path(), "HOME=" + home, PADDLECTL_BINARY});
+    arguments.insert(arguments.begin(), {"/usr/bin/env", "--chdir=" + other.path(), "HOME=" + home,
+                                         PADDLECTL_PROGRAM});
     arguments.insert(arguments.end(), {"--cluster", "lab.toml"});
     return Process(arguments, other / fmt::format("printed-{}", commands++));
   };
