@@ -75,7 +75,8 @@ class Bench {
     require(fs::exists("/usr/bin/rsync"), "rsync is not installed: bench/peers/deps");
     for (std::size_t i = 0; i < nodes; ++i) start(nodes_[i], i);
     for (std::size_t i = 0; i < kSmallFiles; ++i)
-      write(fmt::format("{}/small/{:02}/file-{}", work_.path(), i % 20, i), test::noise(kSmallBytes, i));
+      write(fmt::format("{}/small/{:02}/file-{}", work_.path(), i % 20, i),
+            test::noise(kSmallBytes, i));
     large_ = test::noise(large_bytes_, 1'000'000);
     write(work_.path() + "/large/file", large_);
     each([](std::size_t, remote::AgentClient&) {});        // up

@@ -9,6 +9,12 @@
 #include "remote/agent/file_copy.h"
 
 namespace paddle::agent {
+namespace {
+
+// Less is copied in no time, and then the place never is without a file.
+constexpr std::uint64_t kReplaceBytesMin = 8U << 20U;
+
+}  // namespace
 
 ChunkMap::ChunkMap(const Store& store) {
   for (Store::Chunked& object : store.chunked()) {
@@ -28,9 +34,9 @@ const ChunkMap::Place* ChunkMap::find(const Chunk& chunk) const {
 }
 
 Result<std::unique_ptr<IncomingFile>> IncomingFile::begin(Store& store, const ObjectKey& key,
-                                                          std::uint64_t size, Bytes list,
-                                                          const ChunkMap& map) {
-  std::unique_ptr<IncomingFile> file(new IncomingFile(store));
+                                                          const SafePath& path, std::uint64_t size,
+                                                          Bytes list, const ChunkMap& map) {
+  std::unique_ptr<IncomingFile> file(new IncomingFile(store, path));
   PADDLE_TRY(file->chunks_, decode_chunks(list, size));
   if (chunked_id(list, size) != key.id)
     return Error{Errc::kData, "the list of a file's chunks is not what was announced", ""};
@@ -55,6 +61,10 @@ Result<std::unique_ptr<IncomingFile>> IncomingFile::begin(Store& store, const Ob
       file->known_.push_back({i, *place, map.name(place->object)});
   }
   return file;
+}
+
+std::uint64_t IncomingFile::size() const {
+  return chunks_.empty() ? 0 : offsets_.back() + chunks_.back().size;
 }
 
 // What an interrupted push left is found by its hash; the holes in it match nothing.
@@ -88,36 +98,48 @@ std::optional<std::pair<std::uint64_t, std::uint32_t>> IncomingFile::place_of(
   return std::pair(offsets_[chunk], chunks_[chunk].size);
 }
 
-// Most often a file changed here and there: what stayed where it was need not be copied where the
-// file system can share it.
-void IncomingFile::share_known() {
-  struct stat info {};
-  if (::fstat(fd_.get(), &info) != 0 || info.st_size != 0) return;  // it would be replaced
-  std::unordered_map<std::uint32_t, std::uint64_t> bytes;           // by object
+// Most often a file changed here and there: what stayed where it was in the object that has most of
+// it need not be copied where the file system can share it, or where nobody else uses the object.
+void IncomingFile::keep_what_stayed() {
+  std::unordered_map<std::uint32_t, std::uint64_t> bytes;  // by object
   const auto stayed = [&](const Known& one) { return one.place.offset == offsets_[one.chunk]; };
   for (const Known& one : known_) {
     if (stayed(one)) bytes[one.place.object] += one.place.size;
   }
   const auto most = std::ranges::max_element(bytes, {}, [](const auto& one) { return one.second; });
   if (most == bytes.end()) return;
-  const auto shared = [&](const Known& one) {
-    return one.place.object == most->first && stayed(one);
-  };
-  const auto example = std::ranges::find_if(known_, shared);
-  const auto from = store_.open_object(example->object);
-  if (!from || !share_content(from->get(), fd_.get())) return;
-  const auto size = static_cast<off_t>(offsets_.back() + chunks_.back().size);
-  if (::ftruncate(fd_.get(), size) != 0) return;
-  for (const Known& one : known_) {
-    if (!shared(one)) continue;
-    here_[one.chunk] = true;
-    --left_;
+  const auto rest = std::ranges::stable_partition(
+      known_, [&](const Known& one) { return one.place.object != most->first || !stayed(one); });
+  if (share(rest.front().object)) {
+    for (const Known& one : rest) here_[one.chunk] = true;
+    left_ -= rest.size();
+  } else if (most->second >= kReplaceBytesMin && store_.is_only_at(rest.front().object, path_)) {
+    replaced_ = rest.front().object;
+    stayed_.assign(rest.begin(), rest.end());
+    left_ -= rest.size();
+  } else {
+    return;
   }
-  std::erase_if(known_, shared);
+  known_.erase(rest.begin(), rest.end());
+}
+
+bool IncomingFile::share(const std::string& object) const {
+  struct stat info {};
+  if (::fstat(fd_.get(), &info) != 0 || info.st_size != 0) return false;  // it would be replaced
+  const auto from = store_.open_object(object);
+  return from && share_content(from->get(), fd_.get()) &&
+         ::ftruncate(fd_.get(), static_cast<off_t>(size())) == 0;
 }
 
 Status IncomingFile::copy_known() {
-  share_known();
+  keep_what_stayed();
+  const std::size_t rest = known_.size();
+  PADDLE_TRY_STATUS(copy_from_objects());
+  left_ -= rest;
+  return left_ == 0 && replaced_.empty() ? finish() : Status{};
+}
+
+Status IncomingFile::copy_from_objects() {
   UniqueFd from;
   std::string open_name;
   for (std::size_t i = 0; i < known_.size();) {
@@ -138,16 +160,35 @@ Status IncomingFile::copy_known() {
         copy_range(from.get(), first.place.offset, fd_.get(), offsets_[first.chunk], bytes));
     for (; i < end; ++i) here_[known_[i].chunk] = true;
   }
-  left_ -= known_.size();
   known_.clear();
-  return left_ == 0 ? finish() : Status{};
+  return {};
+}
+
+Status IncomingFile::assemble(const std::set<std::string>& wanted) {
+  const std::string object = std::exchange(replaced_, {});
+  Result<UniqueFd> taken = Error{Errc::kData, "the push needs it", ""};
+  if (!wanted.contains(object)) taken = store_.take(object, path_, key_);
+  if (!taken) known_ = std::move(stayed_);
+  Status written = taken ? write_into(taken->get()) : copy_from_objects();
+  if (written) return finish();
+  return store_.holds(key_, size()) ? Status{} : std::move(written);
+}
+
+// What arrived, at its places.
+Status IncomingFile::write_into(int taken) const {
+  if (::ftruncate(taken, static_cast<off_t>(size())) != 0)
+    return system_error(Errc::kResource, "size a file");
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    if (!here_[i]) continue;
+    PADDLE_TRY_STATUS(copy_range(fd_.get(), offsets_[i], taken, offsets_[i], chunks_[i].size));
+  }
+  return {};
 }
 
 // Another push of the same file writes to the same place, and may have been whole first.
 Status IncomingFile::finish() {
   Status completed = store_.complete(key_, list_);
-  const std::uint64_t size = chunks_.empty() ? 0 : offsets_.back() + chunks_.back().size;
-  return completed || store_.holds(key_, size) ? Status{} : std::move(completed);
+  return completed || store_.holds(key_, size()) ? Status{} : std::move(completed);
 }
 
 Status IncomingFile::add(std::uint32_t chunk, ByteSpan bytes) {
@@ -165,7 +206,7 @@ Status IncomingFile::add(std::uint32_t chunk, ByteSpan bytes) {
     offset += put;
   }
   here_[chunk] = true;
-  return --left_ == 0 ? finish() : Status{};
+  return --left_ == 0 && replaced_.empty() ? finish() : Status{};
 }
 
 }  // namespace paddle::agent

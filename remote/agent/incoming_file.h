@@ -1,9 +1,14 @@
 // One chunked file on its way into the store: what earlier files and an interrupted push left of it
 // is taken from there, the rest arrives. Not seen by anybody before it is whole.
+//
+// A large file that was changed here and there and that only this push's own place uses, which the
+// new one will replace, is not copied: when all has arrived, assemble() writes the new chunks into
+// it, out of sight.
 #pragma once
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -36,10 +41,10 @@ class ChunkMap {
 
 class IncomingFile {
  public:
-  // kData when the list does not fit the key or the size.
+  // To stand at `path` in the end. kData when the list does not fit the key or the size.
   static Result<std::unique_ptr<IncomingFile>> begin(Store& store, const ObjectKey& key,
-                                                     std::uint64_t size, Bytes list,
-                                                     const ChunkMap& map);
+                                                     const SafePath& path, std::uint64_t size,
+                                                     Bytes list, const ChunkMap& map);
 
   // A bit a chunk, the lowest first.
   Bytes lacking() const;
@@ -49,6 +54,10 @@ class IncomingFile {
   Status copy_known();
   // kData when the bytes are not that chunk.
   Status add(std::uint32_t chunk, ByteSpan bytes);
+  // True when all has arrived and only assemble() is left to do.
+  bool waits() const { return left_ == 0 && !replaced_.empty(); }
+  // wanted: objects that the push needs as they are.
+  Status assemble(const std::set<std::string>& wanted);
 
  private:
   struct Known {
@@ -56,12 +65,17 @@ class IncomingFile {
     ChunkMap::Place place;
     std::string object;
   };
-  explicit IncomingFile(Store& store) : store_(store) {}
+  IncomingFile(Store& store, SafePath path) : store_(store), path_(std::move(path)) {}
+  std::uint64_t size() const;
   void take_partial();
-  void share_known();
+  void keep_what_stayed();
+  bool share(const std::string& object) const;
+  Status copy_from_objects();
+  Status write_into(int taken) const;
   Status finish();
 
   Store& store_;
+  SafePath path_;
   ObjectKey key_;
   Bytes list_;
   std::vector<Chunk> chunks_;
@@ -69,6 +83,8 @@ class IncomingFile {
   std::vector<bool> here_;
   std::vector<bool> wanted_;
   std::vector<Known> known_;
+  std::string replaced_;       // the object that becomes this one, when assemble() has to,
+  std::vector<Known> stayed_;  // and what of it stays
   std::size_t left_ = 0;
   UniqueFd fd_;
 };

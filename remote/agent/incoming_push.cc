@@ -135,7 +135,9 @@ Result<Bytes> IncomingPush::chunks(const wire::agent::ChunksRequest& request, By
   if (!request.last()) return Bytes{};
   const Entry& entry = entries_[index];
   if (!map_) map_ = std::make_unique<ChunkMap>(*store_);
-  auto file = IncomingFile::begin(*store_, entry.key, entry.size, std::exchange(list_, {}), *map_);
+  PADDLE_TRY(const SafePath path, SafePath::parse(entry.path));
+  auto file =
+      IncomingFile::begin(*store_, entry.key, path, entry.size, std::exchange(list_, {}), *map_);
   if (!file) return std::move(file).error().with(entry.path);
   files_[index] = *std::move(file);
   told_ = index;
@@ -241,11 +243,22 @@ Result<bool> IncomingPush::place_link(const Entry& entry, const Folder& folder,
 Status IncomingPush::place(const std::string& keep_only) {
   PADDLE_TRY_STATUS(late_);
   if (!store_) return Error{Errc::kData, "nothing was pushed", ""};
+  std::set<std::string> wanted, waiting;
+  for (const auto& [index, file] : files_) {
+    if (file->waits()) waiting.insert(entries_[index].key.name());
+  }
   for (const Entry& entry : entries_) {
-    if (entry.link.empty() && missing_.contains(entry.key.name()) &&
+    if (!entry.link.empty()) continue;
+    const std::string& name = *wanted.insert(entry.key.name()).first;
+    if (missing_.contains(name) && !waiting.contains(name) &&
         !store_->holds(entry.key, entry.size)) {
       return refuse(entry.path, "did not arrive");
     }
+  }
+  for (const auto& [index, file] : files_) {
+    if (!file->waits()) continue;
+    if (Status made = file->assemble(wanted); !made)
+      return std::move(made).error().with(entries_[index].path);
   }
   Folder folder;
   bool changed = false;

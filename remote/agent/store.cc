@@ -72,6 +72,7 @@ Status write_whole(int folder, const std::string& name, ByteSpan content, mode_t
 
 Result<std::unique_ptr<Store>> Store::open(const Root& root) {
   auto store = std::make_unique<Store>();
+  store->root_ = UniqueFd(::fcntl(root.fd.get(), F_DUPFD_CLOEXEC, 0));
   PADDLE_TRY(store->objects_, make_folder(root, "store/objects"));
   PADDLE_TRY(store->chunks_, make_folder(root, "store/chunks"));
   PADDLE_TRY(store->partial_, make_folder(root, "store/partial"));
@@ -185,6 +186,63 @@ Result<bool> Store::place(const ObjectKey& key, int folder, const std::string& n
     index_.note(key, stamp_of(ours));
   }
   return true;
+}
+
+bool Store::is_only_at(const std::string& object, const SafePath& path) const {
+  const auto there = path.open_read(root_.get());
+  struct stat ours {};
+  struct stat theirs {};
+  return there && ::fstat(there->get(), &theirs) == 0 &&
+         ::fstatat(objects_.get(), object.c_str(), &ours, AT_SYMLINK_NOFOLLOW) == 0 &&
+         ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev && ours.st_nlink == 2;
+}
+
+Result<UniqueFd> Store::take(const std::string& object, const SafePath& path,
+                             const ObjectKey& key) {
+  // Another push may have been told that the object is here.
+  const bool alone = ::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0;
+  Result<UniqueFd> taken = Error{Errc::kData, "the file is in use", ""};
+  if (alone && is_only_at(object, path)) taken = take_alone(object, path, key);
+  ::flock(lock_.get(), LOCK_SH);
+  return taken;
+}
+
+Result<UniqueFd> Store::take_alone(const std::string& object, const SafePath& path,
+                                   const ObjectKey& key) {
+  const std::size_t slash = path.str().rfind('/');
+  if (slash == std::string::npos) return Error{Errc::kData, "a file of no job", ""};
+  PADDLE_TRY(const SafePath parent, SafePath::parse(path.str().substr(0, slash)));
+  PADDLE_TRY(const UniqueFd folder, parent.open_directory(root_.get()));
+  const std::string place = path.str().substr(slash + 1);
+  const std::string name = key.name();
+  const auto exchange = [&] {
+    return ::renameat2(objects_.get(), object.c_str(), partial_.get(), name.c_str(),
+                       RENAME_EXCHANGE) == 0;
+  };
+  if (::unlinkat(folder.get(), place.c_str(), 0) != 0)
+    return system_error(Errc::kResource, "take a file of the store");
+  if (!exchange()) {
+    Error error = system_error(Errc::kResource, "take a file of the store");
+    ::linkat(objects_.get(), object.c_str(), folder.get(), place.c_str(), 0);
+    return error;
+  }
+  struct stat info {};
+  UniqueFd fd;
+  // A lease to write is given when nobody else has the file open, as nobody can open it now.
+  if (::fstatat(partial_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+      info.st_nlink == 1 && ::fchmodat(partial_.get(), name.c_str(), 0600, 0) == 0 &&
+      (fd = UniqueFd(::openat(partial_.get(), name.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC))) &&
+      ::fcntl(fd.get(), F_SETLEASE, F_WRLCK) == 0) {
+    ::fcntl(fd.get(), F_SETLEASE, F_UNLCK);
+    ::unlinkat(objects_.get(), object.c_str(), 0);
+    ::unlinkat(chunks_.get(), object.c_str(), 0);
+    index_.forget(object);
+    return fd;
+  }
+  ::fchmodat(partial_.get(), name.c_str(), info.st_mode & 0777, 0);
+  ::linkat(partial_.get(), name.c_str(), folder.get(), place.c_str(), 0);
+  exchange();
+  return Error{Errc::kData, "the file is open", ""};
 }
 
 std::vector<Store::Chunked> Store::chunked() const {

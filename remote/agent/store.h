@@ -30,6 +30,12 @@ class Store {
 
   // The name in the folder becomes a link to the object; true when it was not one already.
   Result<bool> place(const ObjectKey& key, int folder, const std::string& name);
+  // True when the object is in use at `path` and nowhere else.
+  bool is_only_at(const std::string& object, const SafePath& path) const;
+  // The object, which is only at `path`, goes from there and becomes what has arrived of `key`, to
+  // be written to. Nothing, and all is as before, when somebody has it open or has come to use it.
+  Result<UniqueFd> take(const std::string& object, const SafePath& path, const ObjectKey& key);
+
   // What was noted of the objects outlives this.
   Status save() { return index_.save(); }
 
@@ -47,9 +53,11 @@ class Store {
 
  private:
   bool verify(const ObjectKey& key, std::uint64_t size);
+  Result<UniqueFd> take_alone(const std::string& object, const SafePath& path,
+                              const ObjectKey& key);
   Status link_over(const std::string& object, int folder, const std::string& name);
 
-  UniqueFd folder_, objects_, chunks_, partial_, lock_;
+  UniqueFd root_, folder_, objects_, chunks_, partial_, lock_;
   StoreIndex index_;
 };
 
