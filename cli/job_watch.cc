@@ -191,6 +191,7 @@ Status follow_until(Context& context, ClusterSession& session, const std::string
       return error;
     } else {
       session.reconnect(context);
+      processes = session.processes(job);  // a node that was silent a moment ago has its own
     }
     feed.poll(context, session, processes);
     if (first_failure(processes) != nullptr) {

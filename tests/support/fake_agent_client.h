@@ -36,6 +36,7 @@ struct FakeNode {
   bool unreachable = false;
   bool torn_down = false;
   int torn_down_after = 0;  // so many calls of processes(), by somebody else; 0: never
+  int breaks_after = 0;  // so many calls of processes(): that one finds the connection broken
   int next_pid = 100;
   int asked_exit = 75;  // with what a process ends that is asked to stop; -1: it goes on
   std::function<Result<CommandEnd>(const CommandSpec&, const CommandOutput&)> on_run;
@@ -207,7 +208,8 @@ class FakeAgentClient final : public AgentClient {
       fake_.torn_down = true;
       fake_.processes.clear();
     }
-    if (fake_.unreachable || fake_.torn_down)
+    const bool breaks = fake_.breaks_after > 0 && --fake_.breaks_after == 0;
+    if (fake_.unreachable || fake_.torn_down || breaks)
       return Error{Errc::kUnreachable, "node " + spec_.name + ": gone", ""};
     std::vector<ProcessStatus> found;
     for (const ProcessStatus& status : fake_.processes) {

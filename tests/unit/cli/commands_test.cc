@@ -637,6 +637,20 @@ TEST_F(CommandsTest, ATeardownElsewhereEndsTrainAtOnce) {
   EXPECT_TRUE(nodes_[0].torn_down && nodes_[1].torn_down);
 }
 
+TEST_F(CommandsTest, AMomentWithoutAnyConnectionDoesNotEndAJob) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0);
+  for (FakeNode& node : nodes_) node.breaks_after = 3;
+  on_pause_ = [&] {
+    if (nodes_[0].breaks_after != 0) return;
+    for (FakeNode& node : nodes_) {
+      for (ProcessStatus& process : node.processes) process.state = ProcessState::kExited;
+    }
+  };
+  EXPECT_EQ(run({"attach"}), 0) << err_.str();
+}
+
 TEST_F(CommandsTest, JsonOfEveryCommand) {
   ASSERT_EQ(run({"up", "c.toml", "--json"}), 0);
   EXPECT_TRUE(out_.str().starts_with(
