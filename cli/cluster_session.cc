@@ -147,7 +147,7 @@ std::vector<ProcessOnNode> ClusterSession::gather(
   (void)each([&](Member& member) -> Status {
     auto list = ask(member);
     if (!list) {
-      if (list.error().code == Errc::kUnreachable) member.client.reset();
+      member.client.reset();  // whatever went wrong: that it has none is not known
       return std::move(list).error();
     }
     found[index_of(member)] = *std::move(list);

@@ -53,7 +53,12 @@ Status wait_for_trainers(Context& context, ClusterSession& session, const std::s
 
 Status stop_job(ClusterSession& session, const std::string& job) {
   forgive_absent(session);
-  return session.each([&](Member& member) { return member.client->stop(job, {}, kStopGrace); });
+  return session.each([&](Member& member) {
+    Status stopped = member.client->stop(job, {}, kStopGrace);
+    // So that reconnect() takes it for one that is lost.
+    if (!stopped && stopped.error().code == Errc::kUnreachable) member.client.reset();
+    return stopped;
+  });
 }
 
 }  // namespace paddle::cli

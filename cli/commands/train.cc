@@ -66,7 +66,12 @@ Error stop_after(Context& context, ClusterSession& session, const std::string& j
   context.console.end_progress();
   context.console.note("stopping the rest of the job");
   session.reconnect(context);
-  if (const auto stopped = stop_job(session, job); !stopped) {
+  auto stopped = stop_job(session, job);
+  if (!stopped && stopped.error().code == Errc::kUnreachable) {  // a loss that only this has shown
+    session.reconnect(context);
+    stopped = stop_job(session, job);
+  }
+  if (!stopped) {
     error.message += "\nand not everything could be stopped: " + stopped.error().message;
     error.hint = "run: paddlectl stop, or paddlectl teardown";
     if (error.code == Errc::kInterrupted) error.code = Errc::kFailed;

@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "remote/agent_client.h"
@@ -36,7 +37,8 @@ struct FakeNode {
   bool unreachable = false;
   bool torn_down = false;
   int torn_down_after = 0;  // so many calls of processes(), by somebody else; 0: never
-  int breaks_after = 0;  // so many calls of processes(): that one finds the connection broken
+  int breaks_after = 0;     // so many calls of processes(): that one finds the connection broken
+  bool breaks_at_stop = false;  // the first stop() finds the connection broken
   int next_pid = 100;
   int asked_exit = 75;  // with what a process ends that is asked to stop; -1: it goes on
   std::function<Result<CommandEnd>(const CommandSpec&, const CommandOutput&)> on_run;
@@ -226,6 +228,8 @@ class FakeAgentClient final : public AgentClient {
 
   Status stop(const std::string& job, const std::vector<std::string>&, Duration) override {
     const std::lock_guard lock(fake_.mutex);
+    if (std::exchange(fake_.breaks_at_stop, false))
+      return Error{Errc::kUnreachable, "node " + spec_.name + ": gone", ""};
     for (ProcessStatus& status : fake_.processes) {
       if (status.job != job || status.state != ProcessState::kRunning) continue;
       status.state = ProcessState::kExited;

@@ -414,6 +414,18 @@ TEST_F(CommandsTest, TrainNamesTheFirstCauseAndStopsTheRest) {
   }
 }
 
+TEST_F(CommandsTest, AFailedJobIsStoppedOverConnectionsThatHadBroken) {
+  trainer_exit_ = 6;
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  for (FakeNode& node : nodes_) node.breaks_at_stop = true;
+  EXPECT_EQ(train(), 6);
+  EXPECT_FALSE(err_has("not everything could be stopped")) << err_.str();
+  for (FakeNode& node : nodes_) {
+    for (const auto& process : node.processes)
+      EXPECT_NE(process.state, ProcessState::kRunning) << process.name;
+  }
+}
+
 TEST_F(CommandsTest, TrainStartsNothingWhenAPortIsTaken) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   nodes_[0].taken_ports[7164] = "pid 9 (x)";
