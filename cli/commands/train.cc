@@ -150,11 +150,10 @@ Status run_train(Context& context, const CommandOptions& asked) {
   if (options.resume) {
     PADDLE_TRY_STATUS(prepare_to_resume(context, cluster, plan, results_folder(context, options)));
   }
-  auto started = start_job(context, session, plan);
-  if (started) started = end_claims(session);
-  if (!started) {
+  if (auto started = start_job(context, session, plan); !started) {
     return stop_after(context, session, request.job, std::move(started).error());
   }
+  (void)end_claims(session);  // a node that is lost meanwhile lets go by itself
   if (options.detach) {
     if (context.console.json()) {
       context.console.raw(

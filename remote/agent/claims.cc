@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
 
 #include "remote/agent/record.h"
@@ -19,11 +20,11 @@ namespace paddle::agent {
 namespace {
 
 constexpr const char* kLock = "claim";
+constexpr std::size_t kPidBytesMax = 20;
 constexpr int kLookPeriodMs = 20;
 
-// Empty: another session has it.
-Result<UniqueFd> lock_job(const Root& root, const std::string& name, Duration wait) {
-  PADDLE_TRY(const SafePath path, SafePath::parse("jobs/" + name + "/" + kLock));
+// Empty: another session has it. The file holds the pid of the agent that locked it last.
+Result<UniqueFd> lock_job(const Root& root, const SafePath& path, Duration wait) {
   const auto now = [] { return TimePoint(std::chrono::steady_clock::now()); };
   const TimePoint deadline = now() + wait;
   for (;;) {
@@ -41,7 +42,13 @@ Result<UniqueFd> lock_job(const Root& root, const std::string& name, Duration wa
     }
     struct stat info {};
     // A file that a teardown took away meanwhile is nobody's.
-    if (locked && ::fstat(fd.get(), &info) == 0 && info.st_nlink > 0) return fd;
+    if (locked && ::fstat(fd.get(), &info) == 0 && info.st_nlink > 0) {
+      const std::string pid = std::to_string(::getpid());
+      const bool written =
+          ::ftruncate(fd.get(), 0) == 0 && ::dprintf(fd.get(), "%s", pid.c_str()) > 0;
+      if (!written) return system_error(Errc::kResource, "write " + path.str());
+      return fd;
+    }
     if (now() >= deadline) return UniqueFd();
     ::poll(nullptr, 0, kLookPeriodMs);
   }
@@ -52,10 +59,15 @@ Result<UniqueFd> lock_job(const Root& root, const std::string& name, Duration wa
 Status Claims::job(const std::string& name, bool again, Duration wait) {
   PADDLE_TRY_STATUS(check_name(name));
   release_job();
-  PADDLE_TRY(UniqueFd lock, lock_job(root_, name, wait));
+  PADDLE_TRY(const SafePath path, SafePath::parse("jobs/" + name + "/" + kLock));
+  PADDLE_TRY(UniqueFd lock, lock_job(root_, path, wait));
   if (!lock) {
+    const auto pid = read_below(root_, path, kPidBytesMax);
+    const std::string agent = "paddlectl-agent (pid " + (pid ? *pid : "unknown") + ")";
     return Error{Errc::kUsage, "another paddlectl is starting a job named '" + name + "'",
-                 "follow it: paddlectl attach --job " + name + "; or choose another --name"};
+                 "follow it: paddlectl attach --job " + name +
+                     "; or choose another --name; or, where its connection broke, end its " +
+                     agent};
   }
   PADDLE_TRY(const auto records, read_records(root_, name));
   const bool refused = std::ranges::any_of(records, [&](const Record& record) {

@@ -43,7 +43,10 @@ TEST_F(ClaimsTest, AJobIsStartedByOneAtATime) {
   EXPECT_EQ(refused.error().code, Errc::kUsage);
   EXPECT_NE(refused.error().message.find("another paddlectl is starting a job named 'job-1'"),
             std::string::npos);
-  EXPECT_FALSE(refused.error().hint.empty());
+  const std::string holder = file_content(node_.root + "/jobs/job-1/claim");
+  ASSERT_FALSE(holder.empty());
+  EXPECT_NE(refused.error().hint.find("(pid " + holder + ")"), std::string::npos)
+      << refused.error().hint;
   EXPECT_EQ(key("job-1"), secret) << "the loser wrote over the winner's secret";
   EXPECT_TRUE(claim(*second, "job-2"));
   ASSERT_TRUE(first->started());
