@@ -138,16 +138,27 @@ void RowIndex::set_number(RowBucket& bucket, std::uint32_t slot, std::uint64_t h
   bucket.numbers[slot] = number | (static_cast<std::uint32_t>(hash >> 32U) & ~number_mask_);
 }
 
+// In the bucket itself; false when it is full.
+inline bool RowIndex::put(RowBucket& bucket, std::uint64_t hash, std::uint32_t number) {
+  const std::uint32_t slot = bucket.count();
+  if (slot == RowBucket::kSlots) return false;
+  bucket.set_low(slot, hash);
+  set_number(bucket, slot, hash, number);
+  bucket.set_count(slot + 1);
+  return true;
+}
+
 void RowIndex::insert_at(std::uint64_t home, std::uint64_t hash, std::uint32_t number) {
-  RowBucket& first = table()[home];
   ++size_;
-  for (std::uint32_t i = 0; i <= RowBucket::kReachMax; ++i) {
-    RowBucket& bucket = table()[home + i];
-    const std::uint32_t slot = bucket.count();
-    if (slot == RowBucket::kSlots) continue;
-    bucket.set_low(slot, hash);
-    set_number(bucket, slot, hash, number);
-    bucket.set_count(slot + 1);
+  end_ = std::max(end_, home + 1);
+  if (!put(table()[home], hash, number)) insert_behind(home, hash, number);
+}
+
+// Of an id whose home is full.
+void RowIndex::insert_behind(std::uint64_t home, std::uint64_t hash, std::uint32_t number) {
+  RowBucket& first = table()[home];
+  for (std::uint32_t i = 1; i <= RowBucket::kReachMax; ++i) {
+    if (!put(table()[home + i], hash, number)) continue;
     if (i > first.reach()) first.set_reach(i);
     end_ = std::max(end_, home + i + 1);
     return;
@@ -261,8 +272,13 @@ void RowIndex::move_homes() {
   }
   boundary_ = begin;
   for (const Moved& moved : moving_) {
-    insert_at(scale(moved.hash, buckets_), moved.hash, moved.number);
+    const std::uint64_t home = scale(moved.hash, buckets_);
+    if (!put(table()[home], moved.hash, moved.number)) {
+      insert_behind(home, moved.hash, moved.number);
+    }
+    end_ = std::max(end_, home + 1);
   }
+  size_ += moving_.size();
 }
 
 void RowIndex::assign(std::uint64_t id, std::uint32_t number) {

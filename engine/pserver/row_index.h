@@ -182,6 +182,8 @@ class RowIndex {
   // After an id whose home is `of` has gone: how far the others lie behind it.
   void tighten(std::uint64_t of);
   std::uint64_t first_buckets() const;
+  bool put(RowBucket& bucket, std::uint64_t hash, std::uint32_t number);
+  void insert_behind(std::uint64_t home, std::uint64_t hash, std::uint32_t number);
   void start_growing();
   void move_homes();
   void take_stashed(std::uint64_t begin, std::uint64_t end);
