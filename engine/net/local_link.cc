@@ -29,10 +29,10 @@ class Exchange {
   Exchange(std::shared_ptr<FrameHandler> handler, std::size_t peers)
       : handler_(std::move(handler)), inboxes_(peers) {}
 
-  Status send(PeerId from, Frame frame) {
+  Status send(PeerId from, Frame frame, std::span<const ByteSpan> pieces) {
     if (!inbox(from).open) return Error{Errc::kUnreachable, "closed by peer", ""};
     std::vector<Outgoing> out = next_out();
-    handler_->on_frame(clock_.now(), from, std::move(frame), out);
+    handler_->on_frame_in_pieces(clock_.now(), from, std::move(frame), pieces, out);
     deliver(std::move(out));
     return {};
   }
@@ -109,11 +109,7 @@ class LocalLink final : public Link {
 
   Status send(Frame frame, std::span<const ByteSpan> pieces, TimePoint /*deadline*/) override {
     frame.header.sender = self_;
-    std::size_t tail_bytes = frame.tail.size();
-    for (const ByteSpan piece : pieces) tail_bytes += piece.size();
-    frame.tail.reserve(tail_bytes);
-    for (const ByteSpan piece : pieces) append_bytes(frame.tail, piece);
-    return exchange_->send(id_, std::move(frame));
+    return exchange_->send(id_, std::move(frame), pieces);
   }
   Result<Frame> receive(TimePoint /*deadline*/, const TailPlace& place) override {
     return exchange_->receive(id_, place);

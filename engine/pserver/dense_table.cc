@@ -86,27 +86,53 @@ std::uint64_t DenseTable::update_count(std::uint64_t offset) const {
   return 0;
 }
 
-std::string DenseTable::find_not_finite(std::span<const float> gradient) const {
-  PADDLE_CHECK(gradient.size() == size_);
-  for (const Block& block : blocks_) {
-    const auto part = gradient.subspan(block.offset, block.size);
-    if (!param::all_finite(part)) return block.name;
+template <class Use>
+bool DenseTable::for_blocks(Parts gradient, const Use& use) const {
+  std::uint64_t begin = 0;  // of the first part, in this shard
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const Block& block = blocks_[i];
+    while (!gradient.empty() && begin + gradient.front().size() <= block.offset) {
+      begin += gradient.front().size();
+      gradient = gradient.subspan(1);
+    }
+    const bool is_within =
+        !gradient.empty() && block.offset + block.size <= begin + gradient.front().size();
+    if (!is_within || !use(i, gradient.front().subspan(block.offset - begin, block.size))) {
+      return false;
+    }
   }
-  return "";
+  return true;
+}
+
+bool DenseTable::fits(Parts gradient) const {
+  std::uint64_t size = 0;
+  for (const auto part : gradient) size += part.size();
+  return size == size_ && for_blocks(gradient, [](std::size_t, auto) { return true; });
+}
+
+std::string DenseTable::find_not_finite(Parts gradient) const {
+  std::string name;
+  for_blocks(gradient, [&](std::size_t i, std::span<const float> part) {
+    if (!param::all_finite(part)) name = blocks_[i].name;
+    return name.empty();
+  });
+  return name;
 }
 
 std::span<float> DenseTable::state_of(const Block& block) {
   return std::span(state_).subspan(block.offset * state_width_, block.size * state_width_);
 }
 
-void DenseTable::apply(float learning_rate, std::span<const float> gradient) {
-  PADDLE_CHECK(gradient.size() == size_);
-  for (Block& block : blocks_) {
-    if (block.rule.is_static()) continue;
-    block.rule.apply(learning_rate, ++block.update_count,
-                     std::span(values_).subspan(block.offset, block.size),
-                     gradient.subspan(block.offset, block.size), state_of(block));
-  }
+void DenseTable::apply(float learning_rate, Parts gradient) {
+  PADDLE_CHECK(fits(gradient));
+  for_blocks(gradient, [&](std::size_t i, std::span<const float> part) {
+    Block& block = blocks_[i];
+    if (!block.rule.is_static()) {
+      block.rule.apply(learning_rate, ++block.update_count,
+                       std::span(values_).subspan(block.offset, block.size), part, state_of(block));
+    }
+    return true;
+  });
 }
 
 }  // namespace paddle::pserver

@@ -32,10 +32,17 @@ class DenseTable {
                std::uint64_t update_count);
   std::uint64_t update_count(std::uint64_t offset) const;
 
-  // Name of the parameter whose gradient is not finite, or "". gradient.size() == size().
-  std::string find_not_finite(std::span<const float> gradient) const;
-  // One update of every block that is not static. gradient.size() == size().
-  void apply(float learning_rate, std::span<const float> gradient);
+  // A gradient of all elements in parts that follow each other.
+  using Parts = std::span<const std::span<const float>>;
+  // Whether each block lies within one part, and they are of all elements.
+  bool fits(Parts gradient) const;
+  // Name of the parameter whose gradient is not finite, or "". The parts fit.
+  std::string find_not_finite(Parts gradient) const;
+  // One update of every block that is not static. The parts fit.
+  void apply(float learning_rate, Parts gradient);
+  void apply(float learning_rate, std::span<const float> gradient) {
+    apply(learning_rate, {&gradient, 1});
+  }
 
  private:
   struct Block {
@@ -48,6 +55,10 @@ class DenseTable {
   };
 
   std::span<float> state_of(const Block& block);
+  // use(block number, its gradient) in order, until it returns false; false when it did, or when a
+  // block does not lie within one part.
+  template <class Use>
+  bool for_blocks(Parts gradient, const Use& use) const;
 
   std::uint64_t size_ = 0;
   std::uint32_t state_width_ = 0;

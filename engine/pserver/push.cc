@@ -75,6 +75,27 @@ Status Push::add_dense(std::uint64_t offset, std::uint64_t count, std::uint64_t 
   return {};
 }
 
+Status Push::lend_dense(std::uint64_t size, std::span<const ByteSpan> lent) {
+  PADDLE_CHECK(parts == 1 && parts_taken == 0);
+  std::uint64_t sum = 0;
+  for (const ByteSpan part : lent) sum += part.size();
+  if (sum != size * sizeof(float)) {
+    return malformed(fmt::format("a push of {} bytes, this shard has {} elements", sum, size));
+  }
+  for (const ByteSpan part : lent) lent_.push_back(view<float>(part));
+  dense_count_ = size;
+  ++parts_taken;
+  return {};
+}
+
+void Push::keep() {
+  if (lent_.empty()) return;
+  Bytes& tail = tails_.emplace_back();
+  tail.reserve(dense_count_ * sizeof(float));
+  for (const auto part : lent_) append_bytes(tail, part);
+  lent_.clear();
+}
+
 Status Push::add_rows(const wire::PushRows& head, RowWidths widths, Bytes&& tail) {
   PADDLE_TRY(auto added, read_segments(head.segments(), tail, widths, true));
   if (!segments_.empty() && !added.empty()) {
@@ -94,8 +115,9 @@ Status Push::add_rows(const wire::PushRows& head, RowWidths widths, Bytes&& tail
 
 std::span<const float> Push::dense(std::vector<float>& scratch) const {
   PADDLE_CHECK(complete());
-  if (tails_.size() == 1) return view<float>(tails_.front());
+  if (lent_.empty() && tails_.size() == 1) return view<float>(tails_.front());
   scratch.clear();
+  for (const auto part : lent_) scratch.insert(scratch.end(), part.begin(), part.end());
   for (const Bytes& tail : tails_) {
     const auto part = view<float>(tail);
     scratch.insert(scratch.end(), part.begin(), part.end());

@@ -28,6 +28,9 @@ Result<std::vector<RowSegment>> read_segments(
     const google::protobuf::RepeatedPtrField<wire::Segment>& segments, ByteSpan tail,
     RowWidths widths, bool has_floats);
 
+// A gradient in parts that follow each other.
+using GradientParts = std::vector<std::span<const float>>;
+
 class Push {
  public:
   std::uint64_t sequence = 0;
@@ -43,14 +46,20 @@ class Push {
 
   // Takes the next part; kData changes nothing. `size` is the shard's dense elements.
   Status add_dense(std::uint64_t offset, std::uint64_t count, std::uint64_t size, Bytes&& tail);
+  // The whole push, in parts that follow each other and stay where they are until keep().
+  Status lend_dense(std::uint64_t size, std::span<const ByteSpan> parts);
+  const GradientParts& lent() const { return lent_; }
+  // Copies what was lent.
+  void keep();
   Status add_rows(const wire::PushRows& head, RowWidths widths, Bytes&& tail);
 
-  // Of a complete dense push; copies into `scratch` only when it came in parts.
+  // Of a complete dense push; copies into `scratch` when it came in parts.
   std::span<const float> dense(std::vector<float>& scratch) const;
   std::span<const RowSegment> segments() const { return segments_; }
 
  private:
   std::vector<Bytes> tails_;
+  GradientParts lent_;
   std::uint64_t dense_count_ = 0;
   std::vector<RowSegment> segments_;
 };

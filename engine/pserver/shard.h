@@ -52,6 +52,9 @@ class Shard final : public net::FrameHandler {
 
   void on_frame(TimePoint now, net::PeerId from, Frame&& frame,
                 std::vector<net::Outgoing>& out) override;
+  void on_frame_in_pieces(TimePoint now, net::PeerId from, Frame&& frame,
+                          std::span<const ByteSpan> pieces,
+                          std::vector<net::Outgoing>& out) override;
   void on_disconnect(TimePoint now, net::PeerId from, std::vector<net::Outgoing>& out) override;
   void on_tick(TimePoint now, std::vector<net::Outgoing>& out) override;
 
@@ -114,6 +117,8 @@ class Shard final : public net::FrameHandler {
   // Makes trainer.push ready to take the part; is_answered: it was a repeat and is dealt with.
   Refused begin_part(Call& call, const wire::PushPart& part, bool& is_answered);
   Refused end_part(Call& call);
+  bool can_borrow(const Frame& frame, const wire::PushDense& message) const;
+  Status add_dense(Push& push, const wire::PushDense& message, Bytes&& tail) const;
   Refused check_values(const Call& call, const Push& push);
   // Memory for the rows that these segments create, so that applying them cannot fail.
   Refused check_room(std::span<const RowSegment> segments, std::uint64_t contributors);
@@ -122,6 +127,7 @@ class Shard final : public net::FrameHandler {
   Refused check_table(std::uint32_t parameter, std::span<const RowSegment> segments,
                       std::uint64_t contributors) const;
   void try_commit(TimePoint now, std::vector<net::Outgoing>& out);
+  void apply_dense(float learning_rate, std::span<const Push* const> pushes);
   void release_pulls(TimePoint now, std::vector<net::Outgoing>& out);
 
   // The end of a pass (shard_pass.cc).
@@ -179,6 +185,7 @@ class Shard final : public net::FrameHandler {
   wire::PassFinished last_pass_;   // for a FinishPass that comes again
   wire::PassFinished last_pause_;  // likewise
   Tally last_tally_;
+  std::span<const ByteSpan> lent_;  // what follows the tail of the frame in hand
   std::vector<float> scratch_;
   std::vector<float> part_scratch_;
 };

@@ -60,6 +60,7 @@ Shard::Refused Shard::begin_part(Call& call, const wire::PushPart& part, bool& i
     trainer.push->parts = part.parts();
   }
   trainer.push->bytes += call.frame.tail.size();
+  for (const ByteSpan piece : lent_) trainer.push->bytes += piece.size();
   if (trainer.push->bytes > kPushBytesMax) {
     return Refusal{
         wire::REFUSAL_LIMIT,
@@ -78,12 +79,42 @@ Shard::Refused Shard::on_push_dense(Call& call, const wire::PushDense& message) 
   bool is_answered = false;
   if (auto refused = begin_part(call, message.part(), is_answered)) return refused;
   if (is_answered) return {};
-  if (const Status added = call.trainer.push->add_dense(message.offset(), message.count(),
-                                                        dense_->size(), std::move(call.frame.tail));
-      !added) {
-    return protocol_error(added.error().message);
+  Push& push = *call.trainer.push;
+  const Status added = can_borrow(call.frame, message)
+                           ? push.lend_dense(dense_->size(), lent_)
+                           : add_dense(push, message, std::move(call.frame.tail));
+  if (!added) return protocol_error(added.error().message);
+  auto refused = end_part(call);
+  if (call.trainer.push) call.trainer.push->keep();  // it waits: for longer than it was lent
+  return refused;
+}
+
+void Shard::on_frame_in_pieces(TimePoint now, net::PeerId from, Frame&& frame,
+                               std::span<const ByteSpan> pieces, std::vector<net::Outgoing>& out) {
+  if (frame.header.type != static_cast<std::uint8_t>(FrameType::kPushDense)) {
+    return FrameHandler::on_frame_in_pieces(now, from, std::move(frame), pieces, out);
   }
-  return end_part(call);
+  lent_ = pieces;
+  on_frame(now, from, std::move(frame), out);
+  lent_ = {};
+}
+
+// A whole push in floats that its blocks can be updated from where they lie.
+bool Shard::can_borrow(const Frame& frame, const wire::PushDense& message) const {
+  if (lent_.empty() || !frame.tail.empty() || message.part().parts() != 1) return false;
+  if (message.offset() != 0 || message.count() != dense_->size()) return false;
+  GradientParts parts;
+  for (const ByteSpan piece : lent_) {
+    const auto address = reinterpret_cast<std::uintptr_t>(piece.data());
+    if (piece.size() % sizeof(float) != 0 || address % alignof(float) != 0) return false;
+    parts.emplace_back(reinterpret_cast<const float*>(piece.data()), piece.size() / sizeof(float));
+  }
+  return dense_->fits(parts);
+}
+
+Status Shard::add_dense(Push& push, const wire::PushDense& message, Bytes&& tail) const {
+  net::append_pieces(tail, lent_);
+  return push.add_dense(message.offset(), message.count(), dense_->size(), std::move(tail));
 }
 
 Shard::Refused Shard::on_push_rows(Call& call, const wire::PushRows& message) {
@@ -102,7 +133,9 @@ Shard::Refused Shard::on_push_rows(Call& call, const wire::PushRows& message) {
 Shard::Refused Shard::check_values(const Call& call, const Push& push) {
   std::string parameter;
   if (dense_) {
-    parameter = dense_->find_not_finite(push.dense(scratch_));
+    GradientParts parts = push.lent();
+    if (parts.empty()) parts.push_back(push.dense(scratch_));
+    parameter = dense_->find_not_finite(parts);
   }
   for (const RowSegment& segment : push.segments()) {
     if (!param::all_finite(segment.floats)) {
@@ -219,6 +252,14 @@ float Shard::next_learning_rate(std::uint64_t samples) {
   return param::learning_rate(set_->optimizer(), {samples_, passes_finished_});
 }
 
+void Shard::apply_dense(float learning_rate, std::span<const Push* const> pushes) {
+  if (pushes.size() == 1 && pushes[0]->samples > 0 && !pushes[0]->lent().empty()) {
+    return dense_->apply(learning_rate, pushes[0]->lent());
+  }
+  const auto gradient = merge_dense(pushes, set_->merge(), scratch_, part_scratch_);
+  if (gradient.size() == dense_->size()) dense_->apply(learning_rate, gradient);
+}
+
 void Shard::try_commit(TimePoint now, std::vector<net::Outgoing>& out) {
   if (failure_ || !is_sync()) return;
   std::vector<const Push*> pushes;
@@ -233,8 +274,7 @@ void Shard::try_commit(TimePoint now, std::vector<net::Outgoing>& out) {
   for (const Push* push : pushes) samples += push->samples;
   const float learning_rate = next_learning_rate(samples);
   if (dense_) {
-    const auto gradient = merge_dense(pushes, set_->merge(), scratch_, part_scratch_);
-    if (gradient.size() == dense_->size()) dense_->apply(learning_rate, gradient);
+    apply_dense(learning_rate, pushes);
   } else {
     apply_rows(learning_rate, set_->merge(), pushes, tables_);
   }

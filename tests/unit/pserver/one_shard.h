@@ -35,11 +35,29 @@ class OneShard {
     frame.header.sequence = sequence;
     frame.header.step = step;
     frame.head = message.SerializeAsString();
-    frame.tail = std::move(tail);
     std::vector<net::Outgoing> out;
-    shard.on_frame(now, peer_base + trainer, std::move(frame), out);
+    if (lent_floats.empty() || type != FrameType::kPushDense) {
+      frame.tail = std::move(tail);
+      shard.on_frame(now, peer_base + trainer, std::move(frame), out);
+    } else {
+      send_lent(trainer, std::move(frame), tail, out);
+    }
     net::keep_views(out);
     return out;
+  }
+  // The tail in parts of the sender's memory, which changes afterwards.
+  void send_lent(std::uint32_t trainer, Frame frame, ByteSpan tail,
+                 std::vector<net::Outgoing>& out) {
+    std::vector<std::vector<float>> parts;
+    std::vector<ByteSpan> pieces;
+    for (const std::size_t count : lent_floats) {
+      std::vector<float>& part = parts.emplace_back(count);
+      std::copy_n(tail.data(), count * sizeof(float), reinterpret_cast<std::byte*>(part.data()));
+      tail = tail.subspan(count * sizeof(float));
+      pieces.push_back(bytes_of(std::span<const float>(part)));
+    }
+    shard.on_frame_in_pieces(now, peer_base + trainer, std::move(frame), pieces, out);
+    for (auto& part : parts) std::fill(part.begin(), part.end(), 1e30F);
   }
   std::vector<net::Outgoing> join(std::uint32_t trainer) { return join_with(trainer, set_); }
   std::vector<net::Outgoing> join_with(std::uint32_t trainer, const wire::ParameterSet& set) {
@@ -103,7 +121,8 @@ class OneShard {
   std::uint32_t incarnation = 0;
   std::uint64_t step = 0;
   net::PeerId peer_base = 100;
-  std::uint32_t expected_shard = 0;  // which port the trainer takes this one for
+  std::vector<std::size_t> lent_floats;  // of each part of a dense push; none: it is the frame's
+  std::uint32_t expected_shard = 0;      // which port the trainer takes this one for
 };
 
 template <class Message>

@@ -10,6 +10,51 @@
 namespace paddle::pserver {
 namespace {
 
+TEST(ShardPush, GradientsThatAreLentGiveTheSameBits) {
+  for (const char* const method : {"sgd", "momentum"}) {
+    for (const std::uint32_t trainers : {1U, 2U}) {
+      OneShard expected(test::small_set(method, trainers));
+      expected.start();
+      ASSERT_EQ(expected.shard.dense()->size(), 28U);
+      // A part for each of the two blocks, one for both, and one that ends within a block.
+      const std::vector<std::vector<std::size_t>> ways{{24, 4}, {28}, {20, 8}};
+      std::vector<std::unique_ptr<OneShard>> lent;
+      for (const auto& way : ways) {
+        lent.push_back(std::make_unique<OneShard>(test::small_set(method, trainers)));
+        lent.back()->lent_floats = way;
+        lent.back()->start();
+      }
+      for (std::uint64_t batch = 1; batch <= 3; ++batch) {
+        for (std::uint32_t id = 0; id < trainers; ++id) {
+          const float gradient = 0.3F * static_cast<float>(batch) - 0.7F * static_cast<float>(id);
+          expected.push(id, batch, gradient);
+          for (const auto& one : lent) one->push(id, batch, gradient);
+        }
+        ++expected.step;
+        for (const auto& one : lent) ++one->step;
+      }
+      EXPECT_EQ(expected.shard.step(), 3U);
+      for (std::size_t i = 0; i < ways.size(); ++i) {
+        EXPECT_EQ(lent[i]->values(), expected.values()) << method << trainers << i;
+      }
+    }
+  }
+}
+
+TEST(ShardPush, GradientsThatAreLentAreChecked) {
+  OneShard one(test::small_set("sgd", 1));
+  one.start();
+  const std::vector<float> before = one.values();
+  one.lent_floats = {24, 4};
+  expect_refused(one.push(0, 1, std::nanf("")), wire::REFUSAL_NOT_FINITE, "'fc.w'");
+  one.lent_floats = {24, 3};
+  expect_refused(one.push(0, 1, 1.0F), wire::REFUSAL_PROTOCOL, "elements");
+  EXPECT_EQ(one.values(), before);
+  one.lent_floats = {24, 4};
+  EXPECT_TRUE(is(one.push(0, 1, 1.0F), FrameType::kPushed));
+  EXPECT_NE(one.values(), before);
+}
+
 TEST(ShardJoin, AnotherParameterSetIsRefusedWithBothValues) {
   const auto set = test::small_set("sgd", 2);
   OneShard one(set);
