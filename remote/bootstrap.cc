@@ -73,23 +73,14 @@ constexpr std::string_view kTell =
 constexpr std::string_view kShow =
     "exec /bin/sh -c 'echo; echo PADDLECTL-CONTENT $(wc -c < \"F\"); exec cat \"F\"'";
 
-constexpr std::string_view kServe = "exec /bin/sh -c 'exec \"F\" serve \"R\"'";
+// The agent itself sees whether it is whole. Words that every shell reads alike, and no second
+// shell: this is all that most connections need.
+std::string serve(const std::string& file, const std::string& root, const std::string& hash) {
+  return fmt::format("exec \"{}\" serve \"{}\" {}", file, root, hash);
+}
 
-// What most connections need: the agent is there and whole, and is served in one go. Hashing it
-// costs more than the connection, so a node remembers until its next boot that it did.
-std::string serve_at_once(const NodeSpec& node, const std::string& hash) {
-  const std::string root = node.root.starts_with("~/") ? "$HOME" + node.root.substr(1) : node.root;
-  return fmt::format(
-      "exec /bin/sh -c 'echo; umask 077; r=\"{}\"; r=${{r%/}}; f=\"$r/bin/paddlectl-agent-{}\"; "
-      "v=$f.verified; b=; w=; "
-      "if [ -x \"$f\" ]; then {{ read -r b < /proc/sys/kernel/random/boot_id; "
-      "read -r w < \"$v\"; }} 2>/dev/null; "
-      "if [ -n \"$b\" ] && [ \"$w\" = \"$b\" ] && ! [ \"$f\" -nt \"$v\" ]; "
-      "then exec \"$f\" serve \"$r\"; fi; "
-      "if [ \"$(sha256sum < \"$f\" 2>/dev/null)\" = \"{}  -\" ]; "
-      "then echo \"$b\" > \"$v\"; exec \"$f\" serve \"$r\"; fi; fi; "
-      "echo PADDLECTL-AGENT-IS other'",
-      root, hash.substr(0, kHashCharacters), hash);
+std::string agent_file(const std::string& root, const std::string& hash) {
+  return root + "/bin/paddlectl-agent-" + hash.substr(0, kHashCharacters);
 }
 
 // Fills the single-letter holes: a letter that stands alone between non-letters.
@@ -232,7 +223,10 @@ Status upload(Launcher& launcher, const Agent& agent, const std::string& root,
 // longer way says what is wrong.
 Result<Channel> find_agent(Launcher& launcher, const NodeSpec& node, const Agent& agent,
                            TimePoint deadline) {
-  PADDLE_TRY(Channel channel, launcher.run(serve_at_once(node, agent.hash), deadline));
+  std::string root = node.root.starts_with("~/") ? "$HOME" + node.root.substr(1) : node.root;
+  while (root.ends_with('/')) root.pop_back();
+  PADDLE_TRY(Channel channel,
+             launcher.run(serve(agent_file(root, agent.hash), root, agent.hash), deadline));
   PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
   const auto answer = skip_to_line(channel.fd.get(), "PADDLECTL-AGENT", deadline);
   if (answer && *answer == std::string(" ") + kProgramVersion) return channel;
@@ -302,7 +296,7 @@ Result<Bootstrapped> bootstrap(Launcher& launcher, const NodeSpec& node,
       root.find('~') != std::string::npos) {
     return Error{Errc::kUsage, "workdir '" + root + "' must be absolute or start with ~/", ""};
   }
-  const std::string file = root + "/bin/paddlectl-agent-" + agent.hash.substr(0, kHashCharacters);
+  const std::string file = agent_file(root, agent.hash);
   PADDLE_TRY(const std::string answer,
              answer_of(launcher,
                        fmt::format("{}{}{}{}", fill_holes(kBegin, root, file),
@@ -314,7 +308,7 @@ Result<Bootstrapped> bootstrap(Launcher& launcher, const NodeSpec& node,
     deadline = std::max(deadline, TimePoint(std::chrono::steady_clock::now()) + kUploadDeadline);
     PADDLE_TRY_STATUS(upload(launcher, agent, root, file, deadline));
   }
-  PADDLE_TRY(Channel channel, launcher.run(fill_holes(kServe, root, file), deadline));
+  PADDLE_TRY(Channel channel, launcher.run(serve(file, root, agent.hash), deadline));
   PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
   auto version = skip_to_line(channel.fd.get(), "PADDLECTL-AGENT ", deadline);
   if (!version) return with_stderr(std::move(version).error(), channel).with("start the agent");

@@ -1,4 +1,5 @@
-// paddlectl-agent serve <root>: frames on stdin and stdout until they close.
+// paddlectl-agent serve <root> <sha256>: frames on stdin and stdout until they close, when that is
+// the program's own hash.
 // paddlectl-agent supervise <root> <label>: see supervisor.h.
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -13,6 +14,7 @@
 #include "engine/base/log.h"
 #include "engine/base/result.h"
 #include "engine/base/version.h"
+#include "remote/agent/own_program.h"
 #include "remote/agent/session.h"
 #include "remote/agent/supervisor.h"
 
@@ -53,10 +55,11 @@ int fail(const Error& error) {
   return static_cast<int>(error.code);
 }
 
-int serve(const std::string& root_path) {
+int serve(const std::string& root_path, const std::string& hash) {
   UniqueFd input;
   UniqueFd output;
   if (!move_channel(input, output)) return fail(system_error(Errc::kFailed, "move the channel"));
+  if (!own_program_is(hash)) return fail(Error{Errc::kData, "this program is not whole", ""});
   const auto root = open_root(root_path);
   if (!root) return fail(root.error());
   const auto deadline = [] { return TimePoint(std::chrono::steady_clock::now()) + kFrameDeadline; };
@@ -99,9 +102,9 @@ int main(int argc, char** argv) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) ::signal(signal, SIG_DFL);
   ::signal(SIGPIPE, SIG_IGN);
   set_log_name("agent");
-  if (command == "serve" && argc == 3) {
+  if (command == "serve" && argc == 4) {
     ::signal(SIGCHLD, SIG_IGN);  // supervisors are nobody's to wait for
-    return serve(argv[2]);
+    return serve(argv[2], argv[3]);
   }
   if (command == "supervise" && argc == 4) {
     for (const int fd : {kSpecFd, kStatusFd}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
