@@ -13,6 +13,7 @@
 #include <mutex>
 #include <thread>
 
+#include "proto/frame_stream.h"
 #include "remote/launcher.h"
 
 namespace paddle::remote {
@@ -47,8 +48,10 @@ class LocalCommand {
   LocalCommand(const LocalCommand&) = delete;
   LocalCommand& operator=(const LocalCommand&) = delete;
 
-  std::string stderr_tail() const {
+  // With all that was written before: what an answer on the channel tells of is in it.
+  std::string stderr_tail() {
     const std::lock_guard lock(mutex_);
+    (void)take_errors();
     return tail_;
   }
 
@@ -58,15 +61,22 @@ class LocalCommand {
       pollfd polls[] = {{errors_.get(), POLLIN, 0}, {wake_read_.get(), POLLIN, 0}};
       if (::poll(polls, 2, -1) < 0 && errno != EINTR) return;
       if (polls[0].revents != 0) {
-        char buffer[4096];
-        const ssize_t got = ::read(errors_.get(), buffer, sizeof buffer);
-        if (got <= 0) return;
         const std::lock_guard lock(mutex_);
-        tail_.append(buffer, static_cast<std::size_t>(got));
-        if (tail_.size() > kStderrTailBytes) tail_.erase(0, tail_.size() - kStderrTailBytes);
+        if (!take_errors()) return;
       } else if (polls[1].revents != 0) {
         return;
       }
+    }
+  }
+
+  // What the pipe holds; false at its end.
+  bool take_errors() {
+    for (;;) {
+      char buffer[kStderrTailBytes];
+      const ssize_t got = ::read(errors_.get(), buffer, sizeof buffer);
+      if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);
+      tail_.append(buffer, static_cast<std::size_t>(got));
+      if (tail_.size() > kStderrTailBytes) tail_.erase(0, tail_.size() - kStderrTailBytes);
     }
   }
 
@@ -75,7 +85,7 @@ class LocalCommand {
   UniqueFd errors_;
   UniqueFd wake_read_;
   UniqueFd wake_write_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::string tail_;
   std::thread pump_;
 };
@@ -129,6 +139,7 @@ class LocalLauncher final : public Launcher {
     if (::pipe2(errors, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
     UniqueFd errors_read(errors[0]);
     const UniqueFd errors_write(errors[1]);
+    PADDLE_TRY_STATUS(set_nonblocking(errors_read.get()));
     if (::pipe2(wake, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
     UniqueFd wake_read(wake[0]);
     UniqueFd wake_write(wake[1]);
