@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +14,15 @@ namespace {
 
 constexpr std::size_t kListBytesMax = (kPushFileBytesMax / kChunkBytesMin + 1) * kChunkEntryBytes;
 constexpr std::size_t kChunksKnownMax = 4U << 20U;  // of all objects, in memory
+
+// Unlike flock's, a lock that cannot become exclusive stays what it was: at no time may another
+// push sweep.
+bool lock_file(const UniqueFd& fd, short type, int command) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  return ::fcntl(fd.get(), command, &lock) == 0;
+}
 
 std::string temporary_name() {
   return ".incoming-" + std::to_string(::getpid());
@@ -80,7 +88,7 @@ Result<std::unique_ptr<Store>> Store::open(const Root& root) {
   store->lock_ = UniqueFd(
       ::openat(store->folder_.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   // A sweep is short; it never waits for anybody.
-  if (!store->lock_ || ::flock(store->lock_.get(), LOCK_SH) != 0)
+  if (!store->lock_ || !lock_file(store->lock_, F_RDLCK, F_OFD_SETLKW))
     return system_error(Errc::kResource, "lock the store");
   PADDLE_TRY_STATUS(store->index_.load(store->folder_.get()));
   return store;
@@ -200,10 +208,10 @@ bool Store::is_only_at(const std::string& object, const SafePath& path) const {
 Result<UniqueFd> Store::take(const std::string& object, const SafePath& path,
                              const ObjectKey& key) {
   // Another push may have been told that the object is here.
-  const bool alone = ::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0;
+  if (!lock_file(lock_, F_WRLCK, F_OFD_SETLK)) return Error{Errc::kData, "the store is in use", ""};
   Result<UniqueFd> taken = Error{Errc::kData, "the file is in use", ""};
-  if (alone && is_only_at(object, path)) taken = take_alone(object, path, key);
-  ::flock(lock_.get(), LOCK_SH);
+  if (is_only_at(object, path)) taken = take_alone(object, path, key);
+  lock_file(lock_, F_RDLCK, F_OFD_SETLK);
   return taken;
 }
 
@@ -277,7 +285,7 @@ Result<UniqueFd> Store::open_partial(const ObjectKey& key) const {
 }
 
 void Store::sweep() {
-  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) return;
+  if (!lock_file(lock_, F_WRLCK, F_OFD_SETLK)) return;
   for (const std::string& name : names_of(objects_.get())) {
     struct stat info {};
     if (::fstatat(objects_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 ||
@@ -290,7 +298,7 @@ void Store::sweep() {
   }
   for (const std::string& name : names_of(partial_.get()))
     ::unlinkat(partial_.get(), name.c_str(), 0);
-  ::flock(lock_.get(), LOCK_SH);
+  lock_file(lock_, F_RDLCK, F_OFD_SETLK);
 }
 
 void sweep_store(const Root& root) {

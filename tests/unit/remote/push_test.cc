@@ -3,7 +3,6 @@
 #include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <poll.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
@@ -248,7 +247,9 @@ TEST_F(ChangedPushTest, LeavesAFileAloneThatSomebodyReads) {
 
 TEST_F(ChangedPushTest, WhileAnotherPushIsOnItsWayTheFileIsCopied) {
   const UniqueFd lock(::open(at("store/lock").c_str(), O_RDWR | O_CLOEXEC));
-  ASSERT_EQ(::flock(lock.get(), LOCK_SH), 0);
+  struct flock shared {};
+  shared.l_type = F_RDLCK;
+  ASSERT_EQ(::fcntl(lock.get(), F_OFD_SETLK, &shared), 0);
   ASSERT_TRUE(push(*agent_, {{local_, "jobs/a/large"}}));
   EXPECT_NE(inode_of(at("jobs/a/large")), before_);
   EXPECT_TRUE(file_content(at("jobs/a/large")) == content_);
