@@ -48,6 +48,7 @@ Result<std::string> claim_ports_of(ClusterSession& session, const ClusterSpec& c
                                    const JobPlan& plan) {
   std::vector<remote::ProcessStatus> ours;  // of nodes that may share a machine and its ports
   for (ProcessOnNode& process : session.processes("")) ours.push_back(std::move(process.status));
+  PADDLE_TRY_STATUS(session.all_well());  // a node that did not answer has no client any more
   std::mutex mutex;
   std::string job;
   const auto claim = [&](Member& member) -> Status {
@@ -105,7 +106,8 @@ Result<JobPlan> claim_ports(Context& context, ClusterSession& session, const Clu
     PADDLE_TRY(JobPlan plan, make_plan(session, cluster, request, placement, workspace));
     auto other = claim_ports_of(session, cluster, plan);
     // After a job of ours somebody may follow whom these nodes do not know.
-    if (!other && beside.empty()) return std::move(other).error();
+    if (!other && (beside.empty() || other.error().code != Errc::kResource))
+      return std::move(other).error();
     if (!other || !other->empty()) {
       if (other) beside = *other;
       continue;

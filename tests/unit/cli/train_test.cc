@@ -147,6 +147,19 @@ TEST_F(CommandsTest, AJobTakesThePortsAfterThoseOfOneThatIsBeingStarted) {
   }
 }
 
+TEST_F(CommandsTest, TrainNamesANodeThatIsLostWhileItsPortsAreClaimed) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  nodes_[0].breaks_after = 1;
+  EXPECT_EQ(train(), 4);
+  EXPECT_TRUE(err_has("node n-0: gone")) << err_.str();
+  // Beside another job as well, where the next ports are tried.
+  nodes_[0].claimed_ports = {7164};
+  nodes_[0].breaks_after = 2;
+  EXPECT_EQ(train(), 4);
+  EXPECT_TRUE(err_has("node n-0: gone")) << err_.str();
+  EXPECT_TRUE(nodes_[0].specs.empty() && nodes_[1].specs.empty());
+}
+
 TEST_F(CommandsTest, TrainTouchesNothingOfAJobThatSomebodyElseStarts) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   nodes_[1].starting = {"job1"};
