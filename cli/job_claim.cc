@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "cli/port_owner.h"
-#include "engine/base/secret.h"
 
 namespace paddle::cli {
 namespace {
@@ -22,10 +21,8 @@ Status on_first_then_others(ClusterSession& session, Member& first,
 }
 
 Status claim_name(ClusterSession& session, const std::string& job, bool again) {
-  PADDLE_TRY(const Secret secret, Secret::generate());
-  return on_first_then_others(session, session.members().front(), [&](Member& member) {
-    return member.client->claim_job(job, secret, again);
-  });
+  return on_first_then_others(session, session.members().front(),
+                              [&](Member& member) { return member.client->claim_job(job, again); });
 }
 
 Result<JobPlan> make_plan(ClusterSession& session, const ClusterSpec& cluster,

@@ -10,6 +10,7 @@
 #include "cli/job_watch.h"
 #include "cli/log_reader.h"
 #include "cli/push_meter.h"
+#include "engine/base/secret.h"
 #include "remote/push_source.h"
 
 namespace paddle::cli {
@@ -118,6 +119,10 @@ Status start_in_order(Context& context, ClusterSession& session, const JobPlan& 
 }  // namespace
 
 Status start_job(Context& context, ClusterSession& session, const JobPlan& plan) {
+  // Not before: what an earlier run left can still be restarted with the secret of its own.
+  PADDLE_TRY(const Secret secret, Secret::generate());
+  PADDLE_TRY_STATUS(
+      session.each([&](Member& member) { return member.client->write_secret(plan.job, secret); }));
   return start_in_order(context, session, plan,
                         [](remote::AgentClient& client, const remote::ProcessSpec& spec) {
                           return client.start(spec);

@@ -120,7 +120,8 @@ class FramedAgentClient final : public AgentClient {
   using AgentClient::fetch;
   Status fetch(const std::vector<FetchItem>& items) override { return files_.fetch(items); }
   Status remove(const std::string& path) override;
-  Status claim_job(const std::string& job, const Secret& secret, bool again) override;
+  Status claim_job(const std::string& job, bool again) override;
+  Status write_secret(const std::string& job, const Secret& secret) override;
   Result<std::vector<PortStatus>> check_ports(const std::string& address, std::uint16_t first,
                                               std::uint16_t count) override {
     return ask_ports(address, first, count, false);
@@ -199,12 +200,18 @@ Status FramedAgentClient::remove(const std::string& path) {
   return exchange_.order(AGENT_REMOVE, request, {}, kDiskDeadline);
 }
 
-Status FramedAgentClient::claim_job(const std::string& job, const Secret& secret, bool again) {
-  SecretRequest request;
+Status FramedAgentClient::claim_job(const std::string& job, bool again) {
+  ClaimRequest request;
   request.set_job(job);
   request.set_again(again);
   request.set_wait_ms(std::chrono::milliseconds(kClaimWait).count());
-  return exchange_.order(AGENT_SECRET, request, secret.reveal(), kClaimWait + patience_);
+  return exchange_.order(AGENT_CLAIM, request, {}, kClaimWait + patience_);
+}
+
+Status FramedAgentClient::write_secret(const std::string& job, const Secret& secret) {
+  SecretRequest request;
+  request.set_job(job);
+  return exchange_.order(AGENT_SECRET, request, secret.reveal(), patience_);
 }
 
 Result<std::vector<PortStatus>> FramedAgentClient::ask_ports(const std::string& address,

@@ -206,10 +206,11 @@ class AgentClient {
   }
   virtual Status remove(const std::string& path) = 0;  // a file or a whole folder
 
-  // Writes jobs/<job>/key as 0600. From here to started() or the end of this client no other
-  // session starts the job on this node. kUsage where another one does, or where it has processes;
-  // `again` allows those that have ended.
-  virtual Status claim_job(const std::string& job, const Secret& secret, bool again) = 0;
+  // From here to started() or the end of this client no other session starts the job on this node.
+  // kUsage where another one does, or where it has processes; `again` allows those that have ended.
+  virtual Status claim_job(const std::string& job, bool again) = 0;
+  // Of the job that is claimed: jobs/<job>/key, 0600.
+  virtual Status write_secret(const std::string& job, const Secret& secret) = 0;
   virtual Result<std::vector<PortStatus>> check_ports(const std::string& address,
                                                       std::uint16_t first, std::uint16_t count) = 0;
   // Likewise, and as long as a job's name: no other session on that machine gets those ports.

@@ -25,6 +25,7 @@ class Claims {
   // off ends soon. kUsage when it does not, or when the job has processes here already; `again`
   // allows those that have ended.
   Status job(const std::string& name, bool again, Duration wait);
+  bool has(const std::string& job) const { return job_ && name_ == job; }
   // False: another session of this machine, of whatever user and root, has the port.
   Result<bool> port(const std::string& address, std::uint32_t port);
   // Of a job that has no process here its key goes too, and its folder when nothing is in there.

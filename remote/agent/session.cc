@@ -76,6 +76,8 @@ Status Session::handle(AgentKind kind, const Frame& request) {
       return get(request);
     case AGENT_REMOVE:
       return remove(request);
+    case AGENT_CLAIM:
+      return claim(request);
     case AGENT_SECRET:
       return secret(request);
     case AGENT_PORTS: {
@@ -205,11 +207,17 @@ Status Session::get(const Frame& request) {
   });
 }
 
+Status Session::claim(const Frame& request) {
+  PADDLE_TRY(const auto claim, parse<ClaimRequest>(request));
+  const auto wait = std::chrono::milliseconds(std::min(claim.wait_ms(), kClaimWaitMs));
+  PADDLE_TRY_STATUS(claims_.job(claim.job(), claim.again(), wait));
+  return send_empty(AGENT_CLAIM);
+}
+
 Status Session::secret(const Frame& request) {
   PADDLE_TRY(const auto secret, parse<SecretRequest>(request));
   if (request.tail.size() != kSecretBytes) return Error{Errc::kData, "a secret has 32 bytes", ""};
-  const auto wait = std::chrono::milliseconds(std::min(secret.wait_ms(), kClaimWaitMs));
-  PADDLE_TRY_STATUS(claims_.job(secret.job(), secret.again(), wait));
+  if (!claims_.has(secret.job())) return Error{Errc::kData, "a secret of a job not claimed", ""};
   PADDLE_TRY(const SafePath path, SafePath::parse("jobs/" + secret.job() + "/key"));
   PADDLE_TRY_STATUS(replace_below(root_, path, request.tail));
   return send_empty(AGENT_SECRET);

@@ -40,6 +40,7 @@ class Session {
   Status remove(const Frame& request);
   Status list(const Frame& request);
   Status get(const Frame& request);
+  Status claim(const Frame& request);
   Status secret(const Frame& request);
   Status processes(const Frame& request);
   Status log(const Frame& request);

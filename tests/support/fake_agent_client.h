@@ -114,7 +114,7 @@ class FakeAgentClient final : public AgentClient {
     return {};
   }
 
-  Status claim_job(const std::string& job, const Secret&, bool again) override {
+  Status claim_job(const std::string& job, bool again) override {
     const std::lock_guard lock(fake_.mutex);
     for (const ProcessStatus& process : fake_.processes) {
       const bool may_be = again && process.state != ProcessState::kRunning;
@@ -125,6 +125,11 @@ class FakeAgentClient final : public AgentClient {
     if (fake_.starting.contains(job))
       return Error{Errc::kUsage, "another paddlectl is starting a job named '" + job + "'", ""};
     fake_.claimed_job = job;
+    return {};
+  }
+  Status write_secret(const std::string& job, const Secret& secret) override {
+    const std::lock_guard lock(fake_.mutex);
+    fake_.files["jobs/" + job + "/key"] = std::string(as_text(secret.reveal()));
     return {};
   }
   Result<std::vector<PortStatus>> claim_ports(const std::string& address, std::uint16_t first,

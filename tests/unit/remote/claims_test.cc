@@ -12,7 +12,7 @@ namespace {
 class ClaimsTest : public AgentTest {
  protected:
   Status claim(AgentClient& agent, const std::string& job, bool again = false) {
-    return agent.claim_job(job, *Secret::generate(), again);
+    return agent.claim_job(job, again);
   }
   std::string key(const std::string& job) {
     return file_content(node_.root + "/jobs/" + job + "/key");
@@ -22,7 +22,9 @@ class ClaimsTest : public AgentTest {
 TEST_F(ClaimsTest, SecretIsReadableByNobodyElse) {
   auto agent = connect_agent();
   const auto secret = Secret::generate();
-  ASSERT_TRUE(agent->claim_job("job-1", *secret, false));
+  EXPECT_FALSE(agent->write_secret("job-1", *secret)) << "somebody else may be starting it";
+  ASSERT_TRUE(claim(*agent, "job-1"));
+  ASSERT_TRUE(agent->write_secret("job-1", *secret));
   const std::string path = node_.root + "/jobs/job-1/key";
   struct stat info {};
   ASSERT_EQ(::stat(path.c_str(), &info), 0);
@@ -37,6 +39,7 @@ TEST_F(ClaimsTest, AJobIsStartedByOneAtATime) {
   auto first = connect_agent();
   auto second = connect_agent();
   ASSERT_TRUE(claim(*first, "job-1"));
+  ASSERT_TRUE(first->write_secret("job-1", *Secret::generate()));
   const std::string secret = key("job-1");
   const Status refused = claim(*second, "job-1");
   ASSERT_FALSE(refused);
@@ -47,6 +50,7 @@ TEST_F(ClaimsTest, AJobIsStartedByOneAtATime) {
   ASSERT_FALSE(holder.empty());
   EXPECT_NE(refused.error().hint.find("(pid " + holder + ")"), std::string::npos)
       << refused.error().hint;
+  EXPECT_FALSE(second->write_secret("job-1", *Secret::generate()));
   EXPECT_EQ(key("job-1"), secret) << "the loser wrote over the winner's secret";
   EXPECT_TRUE(claim(*second, "job-2"));
   ASSERT_TRUE(first->started());
