@@ -11,8 +11,8 @@
 
 namespace paddle::cli {
 
-// On every node. A name that nobody asked for is numbered when another
-// job has it; else that is kUsage.
+// On every node. A name that nobody asked for is numbered when another job has it; else that is
+// kUsage.
 Result<std::string> claim_new_name(ClusterSession& session, const std::string& name, bool asked);
 // kUsage when the job runs, or when somebody else starts it.
 Status claim_old_name(ClusterSession& session, const std::string& job);

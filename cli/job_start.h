@@ -11,8 +11,8 @@ namespace paddle::cli {
 // The engine and the workspace files on every node.
 Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
                 const remote::PushItem& engine);
-// Writes the job's new secret, starts pservers, waits for their READY lines, starts trainers. After an error some may be
-// running: stop_job of job_stop.h.
+// Writes the job's new secret, starts pservers, waits for their READY lines, starts trainers. After
+// an error some may be running: stop_job of job_stop.h.
 Status start_job(Context& context, ClusterSession& session, const JobPlan& plan);
 // The same with the processes of a job that has ended, as they were.
 Status restart_job(Context& context, ClusterSession& session, const std::string& job);

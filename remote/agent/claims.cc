@@ -112,8 +112,13 @@ void Claims::release_job() {
   const auto records = read_records(root_, name_);
   const auto jobs = SafePath::parse("jobs");
   const auto all = jobs ? jobs->open_directory(root_.fd.get()) : Result<UniqueFd>(jobs.error());
-  if (all) {
-    const std::string folder = name_ + "/";
+  const std::string folder = name_ + "/";
+  struct stat held {};
+  struct stat there {};
+  // The job may have been removed meanwhile, and started anew by somebody else.
+  if (all && ::fstat(job_.get(), &held) == 0 &&
+      ::fstatat(all->get(), (folder + kLock).c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+      held.st_ino == there.st_ino && held.st_dev == there.st_dev) {
     ::unlinkat(all->get(), (folder + kLock).c_str(), 0);
     if (records && records->empty()) {
       ::unlinkat(all->get(), (folder + "key").c_str(), 0);

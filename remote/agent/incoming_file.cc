@@ -192,7 +192,7 @@ Status IncomingFile::finish() {
 }
 
 Status IncomingFile::add(std::uint32_t chunk, ByteSpan bytes) {
-  if (chunk >= chunks_.size() || bytes.size() != chunks_[chunk].size ||
+  if (chunk >= chunks_.size() || !wanted_[chunk] || bytes.size() != chunks_[chunk].size ||
       sha256_of(bytes) != chunks_[chunk].hash) {
     return Error{Errc::kData, "what arrived is not what was announced", "push again"};
   }

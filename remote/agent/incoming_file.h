@@ -52,7 +52,7 @@ class IncomingFile {
   std::optional<std::pair<std::uint64_t, std::uint32_t>> place_of(std::uint32_t chunk) const;
   // Takes what the store has; may take long, so the answer about what it lacks goes first.
   Status copy_known();
-  // kData when the bytes are not that chunk.
+  // kData when the bytes are not that chunk, or nobody asked for it.
   Status add(std::uint32_t chunk, ByteSpan bytes);
   // True when all has arrived and only assemble() is left to do.
   bool waits() const { return left_ == 0 && !replaced_.empty(); }
