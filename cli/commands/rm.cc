@@ -1,3 +1,5 @@
+#include <atomic>
+
 #include <fmt/format.h>
 
 #include "cli/cluster_session.h"
@@ -7,6 +9,20 @@
 #include "cli/json.h"
 
 namespace paddle::cli {
+namespace {
+
+// Also a job whose start broke off has some, and no process.
+bool has_files(ClusterSession& session, const std::string& job) {
+  std::atomic<bool> found = false;
+  (void)session.each([&](Member& member) -> Status {
+    PADDLE_TRY(const auto files, member.client->list(job_folder(job)));
+    if (!files.empty()) found = true;
+    return {};
+  });
+  return found;
+}
+
+}  // namespace
 
 Status run_rm(Context& context, const CommandOptions& options) {
   if (options.jobs.empty()) {
@@ -21,8 +37,8 @@ Status run_rm(Context& context, const CommandOptions& options) {
   // All of them are looked at before the first is removed.
   for (const std::string& job : options.jobs) {
     PADDLE_TRY_STATUS(check_job_name(job));
-    PADDLE_TRY(const std::string known, choose_job(session, job));
-    for (const ProcessOnNode& process : session.processes(known)) {
+    if (!has_files(session, job)) PADDLE_TRY_STATUS(choose_job(session, job));
+    for (const ProcessOnNode& process : session.processes(job)) {
       if (process.status.state != remote::ProcessState::kRunning) continue;
       return Error{Errc::kUsage,
                    fmt::format("job {} still runs: {} on {}", job, process.status.name,
@@ -32,8 +48,10 @@ Status run_rm(Context& context, const CommandOptions& options) {
     PADDLE_TRY_STATUS(session.all_well());
   }
   for (const std::string& job : options.jobs) {
-    PADDLE_TRY_STATUS(
-        session.each([&](Member& member) { return member.client->remove(job_folder(job)); }));
+    PADDLE_TRY_STATUS(session.each([&](Member& member) {
+      Status claimed = member.client->claim_job(job, true);  // nobody starts it meanwhile
+      return claimed ? member.client->remove(job_folder(job)) : claimed;
+    }));
     if (context.console.json()) {
       context.console.raw(
           json_object({{"job", json_string(job)}, {"state", json_string("removed")}}) + "\n");

@@ -277,6 +277,14 @@ TEST_F(CommandsTest, AJobIsRestartedAndRemovedByName) {
   EXPECT_FALSE(nodes_[0].files.contains("jobs/job1/workspace/job.toml"));
 }
 
+TEST_F(CommandsTest, WhatABrokenStartLeftIsRemovedByName) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  nodes_[1].files["jobs/broken/workspace/job.toml"] = "x";
+  ASSERT_EQ(run({"rm", "broken"}), 0) << err_.str();
+  EXPECT_FALSE(nodes_[1].files.contains("jobs/broken/workspace/job.toml"));
+  EXPECT_EQ(run({"rm", "broken"}), 2);
+}
+
 TEST_F(CommandsTest, ASecondCtrlCEndsTheJobAtOnce) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   trainer_state_ = ProcessState::kRunning;
