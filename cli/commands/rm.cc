@@ -48,10 +48,11 @@ Status run_rm(Context& context, const CommandOptions& options) {
     PADDLE_TRY_STATUS(session.all_well());
   }
   for (const std::string& job : options.jobs) {
-    PADDLE_TRY_STATUS(session.each([&](Member& member) {
-      Status claimed = member.client->claim_job(job, true);  // nobody starts it meanwhile
-      return claimed ? member.client->remove(job_folder(job)) : claimed;
-    }));
+    // Nobody starts it meanwhile; and when somebody does on one node, all of them keep it.
+    PADDLE_TRY_STATUS(
+        session.each([&](Member& member) { return member.client->claim_job(job, true); }));
+    PADDLE_TRY_STATUS(
+        session.each([&](Member& member) { return member.client->remove(job_folder(job)); }));
     if (context.console.json()) {
       context.console.raw(
           json_object({{"job", json_string(job)}, {"state", json_string("removed")}}) + "\n");

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <poll.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +14,7 @@
 
 #include "cli/app.h"
 #include "tests/support/fake_agent_client.h"
+#include "tests/support/temporary_folder.h"
 
 namespace paddle::cli {
 
@@ -73,9 +73,6 @@ struct NodesAtOnce {
 class CommandsTest : public testing::Test {
  protected:
   void SetUp() override {
-    char name[] = "/tmp/cli-test-XXXXXX";
-    ASSERT_NE(::mkdtemp(name), nullptr);
-    folder_ = name;
     write("c.toml", "name = \"t\"\n[[node]]\nname = \"n\"\nlauncher = \"local\"\ncount = 2\n");
     write("paddle", "engine");
     write("w/job.toml", kJob);
@@ -87,7 +84,6 @@ class CommandsTest : public testing::Test {
     for (FakeNode& node : nodes_)
       node.on_start = [this](FakeNode& fake, ProcessStatus& status) { started(fake, status); };
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   void write(const std::string& path, const std::string& text) {
     fs::create_directories((fs::path(folder_) / path).parent_path());
@@ -140,10 +136,20 @@ class CommandsTest : public testing::Test {
     return run_app(context, std::move(arguments));
   }
   int train() { return run({"train", "--name", "job1", "w"}); }
+  std::vector<std::string> running() const {
+    std::vector<std::string> names;
+    for (const FakeNode& node : nodes_) {
+      for (const ProcessStatus& process : node.processes) {
+        if (process.state == ProcessState::kRunning) names.push_back(process.name);
+      }
+    }
+    return names;
+  }
   bool out_has(const std::string& text) const { return out_.str().find(text) != std::string::npos; }
   bool err_has(const std::string& text) const { return err_.str().find(text) != std::string::npos; }
 
-  std::string folder_;
+  const test::TemporaryFolder temporary_;
+  const std::string folder_ = temporary_.path();
   FakeClock clock_;
   std::array<FakeNode, 2> nodes_;
   std::atomic<Duration> timeout_ = Duration();      // of the node connected last

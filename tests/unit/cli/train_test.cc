@@ -74,9 +74,8 @@ TEST_F(CommandsTest, TrainRunsToItsEndAndBringsResultsHome) {
   for (FakeNode& node : nodes_) {
     EXPECT_EQ(node.claimed_job, "job1");
     EXPECT_FALSE(node.files.contains("jobs/job1/workspace/.git/x"));
-    for (const auto& process : node.processes)
-      EXPECT_NE(process.state, ProcessState::kRunning) << process.name;
   }
+  EXPECT_EQ(running(), std::vector<std::string>());
   EXPECT_TRUE(nodes_[0].files.contains("jobs/job1/workspace/data/train-00000"));
   EXPECT_FALSE(nodes_[1].files.contains("jobs/job1/workspace/data/train-00000"));
   EXPECT_TRUE(nodes_[1].files.contains("jobs/job1/workspace/data/dictionary.txt"));
@@ -90,10 +89,7 @@ TEST_F(CommandsTest, TrainNamesTheFirstCauseAndStopsTheRest) {
   EXPECT_EQ(train(), 6);
   EXPECT_TRUE(err_has("trainer-0 on n-0 exited with code 6")) << err_.str();
   EXPECT_TRUE(err_has("n-0/trainer-0 | bad record in data/train-00000:7"));
-  for (FakeNode& node : nodes_) {
-    for (const auto& process : node.processes)
-      EXPECT_NE(process.state, ProcessState::kRunning) << process.name;
-  }
+  EXPECT_EQ(running(), std::vector<std::string>());
 }
 
 TEST_F(CommandsTest, AFailedJobIsStoppedOverConnectionsThatHadBroken) {
@@ -102,10 +98,7 @@ TEST_F(CommandsTest, AFailedJobIsStoppedOverConnectionsThatHadBroken) {
   for (FakeNode& node : nodes_) node.breaks_at_stop = true;
   EXPECT_EQ(train(), 6);
   EXPECT_FALSE(err_has("not everything could be stopped")) << err_.str();
-  for (FakeNode& node : nodes_) {
-    for (const auto& process : node.processes)
-      EXPECT_NE(process.state, ProcessState::kRunning) << process.name;
-  }
+  EXPECT_EQ(running(), std::vector<std::string>());
 }
 
 TEST_F(CommandsTest, TrainStartsNothingWhenAPortIsTaken) {
@@ -283,6 +276,16 @@ TEST_F(CommandsTest, WhatABrokenStartLeftIsRemovedByName) {
   ASSERT_EQ(run({"rm", "broken"}), 0) << err_.str();
   EXPECT_FALSE(nodes_[1].files.contains("jobs/broken/workspace/job.toml"));
   EXPECT_EQ(run({"rm", "broken"}), 2);
+}
+
+TEST_F(CommandsTest, WhatSomebodyStartsIsNotRemoved) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  for (FakeNode& node : nodes_) node.files["jobs/starting/workspace/job.toml"] = "x";
+  nodes_[1].starting.insert("starting");
+  EXPECT_EQ(run({"rm", "starting"}), 2);
+  EXPECT_TRUE(err_has("another paddlectl is starting")) << err_.str();
+  for (FakeNode& node : nodes_)
+    EXPECT_TRUE(node.files.contains("jobs/starting/workspace/job.toml"));
 }
 
 TEST_F(CommandsTest, ASecondCtrlCEndsTheJobAtOnce) {
