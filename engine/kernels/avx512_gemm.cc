@@ -28,9 +28,9 @@ namespace {
 constexpr std::size_t kLanes = 16;     // of 32 bits in a vector
 constexpr std::size_t kTileRows = 14;  // with kTileColumns: 28 of the 32 registers
 constexpr std::size_t kTileColumns = 2 * kLanes;
-constexpr std::size_t kDepthMax = 400;                 // steps: a panel of B is 50 KiB
-constexpr std::size_t kBlockRowsMax = 20 * kTileRows;  // of A: 437 KiB of the second-level cache
-constexpr std::size_t kBlockColumnsMax = 64 * kTileColumns;  // of B: 3 MiB
+constexpr std::size_t kDepthMax = 512;                       // steps: a panel of B is 64 KiB
+constexpr std::size_t kBlockRowsMax = 38 * kTileRows;        // of A: 1064 KiB
+constexpr std::size_t kBlockColumnsMax = 64 * kTileColumns;  // of B: 4 MiB
 // The last panel's last store of a whole vector goes past its rows.
 constexpr std::size_t kPanelsA = kBlockRowsMax * kDepthMax + kLanes;
 constexpr std::size_t kPanelsB = kBlockColumnsMax * kDepthMax;
@@ -168,7 +168,8 @@ struct Rows {
 // What one tile of C is made of.
 struct Tile {
   Rows a;
-  const Lane* b;  // kTileColumns lanes a step
+  const Lane* next_a;  // where the next tile's rows begin: kLanes of them are fetched a step
+  const Lane* b;       // kTileColumns lanes a step
   std::size_t steps;
   float* c;
   std::size_t stride;
@@ -217,8 +218,11 @@ PADDLE_AVX512 void multiply_tile(const Tile& tile) {
   const std::size_t stride3 = 3 * stride;
   const Lane* const first = tile.a.first;
   std::array<const Lane*, 3> bases{first, first + 5 * stride, first + 10 * stride};
+  const Lane* next_a = tile.next_a;
   const Lane* b = tile.b;
-  for (std::size_t i = 0; i < tile.steps; ++i, b += kTileColumns) {
+  for (std::size_t i = 0; i < tile.steps; ++i, b += kTileColumns, next_a += kLanes) {
+    // A block of A is larger than what the nearer caches have room for beside B.
+    _mm_prefetch(reinterpret_cast<const char*>(next_a), _MM_HINT_T1);
     __m512i columns[kVectors];
 #pragma GCC unroll 2
     for (std::size_t v = 0; v < kVectors; ++v) columns[v] = _mm512_loadu_si512(b + v * kLanes);
@@ -302,12 +306,15 @@ void multiply_blocks(const Source& a, const Source& b, std::size_t m, std::size_
           if (first + values == k) {
             last = {epilogue.bias == nullptr ? nullptr : epilogue.bias + column + j, epilogue.relu};
           }
+          const auto rows_from = [&](std::size_t i) {
+            return is_direct
+                       ? Rows{reinterpret_cast<const Lane*>(a.at(row + i, first)), a.stride, 1}
+                       : Rows{panels_a + i * steps, 1, kTileRows};
+          };
           for (std::size_t i = 0; i < rows; i += kTileRows) {
-            const Rows lanes =
-                is_direct ? Rows{reinterpret_cast<const Lane*>(a.at(row + i, first)), a.stride, 1}
-                          : Rows{panels_a + i * steps, 1, kTileRows};
-            multiply<Kind>({lanes, panel_b, steps, c + (row + i) * n + column + j, n, wide,
-                            accumulate || first > 0, last},
+            const std::size_t next = i + kTileRows < rows ? i + kTileRows : 0;
+            multiply<Kind>({rows_from(i), rows_from(next).first, panel_b, steps,
+                            c + (row + i) * n + column + j, n, wide, accumulate || first > 0, last},
                            std::min(kTileRows, rows - i));
           }
         }

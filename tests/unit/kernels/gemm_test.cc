@@ -32,7 +32,7 @@ TEST(Gemm, MatchesReferenceForEveryTransposeAndShape) {
                                    {4, 3, 0},
                                    // whole tiles, and more than one block each way
                                    {14, 32, 16},
-                                   {300, 33, 20},
+                                   {600, 33, 20},
                                    {15, 2081, 9},
                                    {29, 40, 600}};
   for (const auto& [m, n, k] : shapes) {
@@ -63,7 +63,7 @@ float round_to_bfloat16(float value) {
 TEST(Gemm, RoundsOnlyTheFactorsToBfloat16) {
   if (!can_compute(Compute::kBfloat16)) GTEST_SKIP() << "the CPU has no AVX512-BF16";
   const std::size_t shapes[][3] = {
-      {3, 16, 1}, {17, 33, 31}, {300, 50, 64}, {15, 2081, 9}, {29, 40, 1201}};
+      {3, 16, 1}, {17, 33, 31}, {600, 50, 64}, {15, 2081, 9}, {29, 40, 1201}};
   for (const auto& [m, n, k] : shapes) {
     for (const Transpose ta : {Transpose::kNo, Transpose::kYes}) {
       for (const Transpose tb : {Transpose::kNo, Transpose::kYes}) {
@@ -83,7 +83,7 @@ TEST(Gemm, RoundsOnlyTheFactorsToBfloat16) {
 }
 
 TEST(Gemm, EndsWithItsEpilogue) {
-  const std::size_t shapes[][3] = {{3, 5, 7}, {17, 33, 0}, {17, 50, 900}, {300, 2081, 20}};
+  const std::size_t shapes[][3] = {{3, 5, 7}, {17, 33, 0}, {17, 50, 900}, {600, 2081, 20}};
   for (const auto& [m, n, k] : shapes) {
     const auto a = random_floats(m * k, 1);
     const auto b = random_floats(k * n, 2);
@@ -109,13 +109,13 @@ TEST(Gemm, EndsWithItsEpilogue) {
 TEST(Gemm, GivesARowTheSameBitsAmongFewAndMany) {
   for (const Compute compute : {Compute::kFloat32, Compute::kBfloat16}) {
     if (!has_avx512_gemm(compute)) continue;
-    const auto a = random_floats(301 * 270, 1);
+    const auto a = random_floats(601 * 270, 1);
     const auto b = random_floats(270 * 37, 2);
-    std::vector<float> all(301 * 37);
+    std::vector<float> all(601 * 37);
     std::vector<float> last(37);
-    gemm(compute, Transpose::kNo, Transpose::kNo, 301, 37, 270, a.data(), b.data(), false,
+    gemm(compute, Transpose::kNo, Transpose::kNo, 601, 37, 270, a.data(), b.data(), false,
          all.data());
-    gemm(compute, Transpose::kNo, Transpose::kNo, 1, 37, 270, a.data() + 300 * 270, b.data(), false,
+    gemm(compute, Transpose::kNo, Transpose::kNo, 1, 37, 270, a.data() + 600 * 270, b.data(), false,
          last.data());
     EXPECT_TRUE(std::equal(last.begin(), last.end(), all.end() - 37));
   }
