@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <new>
 #include <vector>
 
 #include "engine/base/bytes.h"
@@ -11,6 +12,10 @@ namespace paddle {
 // From here on a block has pages of 2 MiB where the kernel gives any: with thousands of small
 // pages much of the time goes into translating their addresses. It takes whole ones.
 constexpr std::size_t kHugePagesFrom = 512U << 10U;  // bytes
+
+// Smaller blocks begin on a cache line: a vector's loads and stores cross none where a row is whole
+// lines.
+constexpr std::size_t kLineBytes = 64;
 
 // Throws std::bad_alloc as operator new.
 void* allocate_huge(std::size_t bytes);
@@ -28,12 +33,15 @@ class HugePageAllocator : public DefaultInitAllocator<T> {
   template <class U>
   HugePageAllocator(const HugePageAllocator<U>&) {}  // NOLINT: rebinding is implicit
   T* allocate(std::size_t count) {
-    if (count * sizeof(T) < kHugePagesFrom) return std::allocator<T>::allocate(count);
-    return static_cast<T*>(allocate_huge(count * sizeof(T)));
+    const std::size_t bytes = count * sizeof(T);
+    return static_cast<T*>(bytes < kHugePagesFrom
+                               ? ::operator new(bytes, std::align_val_t(kLineBytes))
+                               : allocate_huge(bytes));
   }
   void deallocate(T* memory, std::size_t count) {
-    if (count * sizeof(T) < kHugePagesFrom) return std::allocator<T>::deallocate(memory, count);
-    free_huge(memory, count * sizeof(T));
+    const std::size_t bytes = count * sizeof(T);
+    if (bytes >= kHugePagesFrom) return free_huge(memory, bytes);
+    ::operator delete(memory, std::align_val_t(kLineBytes));
   }
 };
 

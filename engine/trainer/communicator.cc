@@ -20,7 +20,7 @@ Weights weights_of(wire::Merge merge, std::uint64_t window_samples, std::uint64_
   return {share(window_samples), share(samples)};
 }
 
-void add(std::vector<float>& to, std::span<const float> from, Weights by) {
+void add(std::span<float> to, std::span<const float> from, Weights by) {
   PADDLE_CHECK(to.size() == from.size());
   for (std::size_t i = 0; i < to.size(); ++i) to[i] = by.window * to[i] + by.batch * from[i];
 }

@@ -22,8 +22,8 @@ param::UpdateRule local_rule(const wire::ParameterSet& set, std::uint32_t parame
 }
 
 // -(x - y) * share, by which y moves on.
-std::vector<float> take_move(std::span<const float> x, std::span<float> y, float share) {
-  std::vector<float> move(x.size());
+LargeArray<float> take_move(std::span<const float> x, std::span<float> y, float share) {
+  LargeArray<float> move(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) {
     move[i] = (y[i] - x[i]) * share;
     y[i] -= move[i];
@@ -69,7 +69,7 @@ std::vector<DenseParameter> LocalDense::take_moves() {
   std::vector<DenseParameter> moves;
   for (One& one : all_) {
     if (elastic_ > 0) {
-      moves.push_back({one.parameter, {}, std::vector<float>(one.x.size())});
+      moves.push_back({one.parameter, {}, LargeArray<float>(one.x.size())});
       for (std::size_t i = 0; i < one.x.size(); ++i) {
         const float away = one.y[i] - one.x[i];
         moves.back().gradient[i] = away * share_;

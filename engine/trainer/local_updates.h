@@ -46,8 +46,9 @@ class LocalDense {
   struct One {
     std::uint32_t parameter;
     param::UpdateRule rule;
-    std::vector<float> x, y, state;
-    std::deque<std::vector<float>> moves;  // pushed, maybe not in any answer yet
+    LargeArray<float> x, y;
+    std::vector<float> state;
+    std::deque<LargeArray<float>> moves;  // pushed, maybe not in any answer yet
   };
   float share_;
   float elastic_;

@@ -44,7 +44,7 @@ Model::Model(nn::Network network, BatchNotes notes, const config::TrainConfig& t
     DenseParameter& parameter = dense_.emplace_back();
     parameter.parameter = index;
     parameter.value.resize(element_count(spec));
-    parameter.gradient.resize(parameter.value.size());
+    parameter.gradient.resize(parameter.value.size(), 0.0F);
   }
 }
 
@@ -111,7 +111,7 @@ void Model::put_gradients() {
 void Model::reduce(std::size_t parts) {
   if (parts <= 1) return;
   team_->run([&](std::size_t share) {
-    const auto reduce_share = [&](std::size_t parameter, std::vector<float>& into) {
+    const auto reduce_share = [&](std::size_t parameter, std::span<float> into) {
       const std::size_t begin = into.size() * share / team_->size();
       const std::size_t end = into.size() * (share + 1) / team_->size();
       for (std::size_t part = 1; part < parts; ++part) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/huge_pages.h"
 #include "engine/base/result.h"
 #include "engine/base/tally.h"
 #include "engine/net/link.h"
@@ -29,8 +30,8 @@ struct SparseRows {
 // One dense parameter, whole; value is refreshed by pull and push.
 struct DenseParameter {
   std::uint32_t parameter = 0;
-  std::vector<float> value;
-  std::vector<float> gradient;
+  LargeArray<float> value;
+  LargeArray<float> gradient;
 };
 
 // A sparse table over all its ports, at the end of a pass.

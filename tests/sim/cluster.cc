@@ -105,9 +105,9 @@ void Cluster::transmit(Event event) {
 std::vector<trainer::DenseParameter> Cluster::dense_gradients(std::uint32_t id) const {
   const SimTrainer& trainer = trainers_[id];
   const std::uint64_t mine = cell(id, trainer.pass, trainer.batch);
-  trainer::DenseParameter ledger{kLedger, {}, std::vector<float>(cells_, 0.0F)};
+  trainer::DenseParameter ledger{kLedger, {}, LargeArray<float>(cells_, 0.0F)};
   ledger.gradient[mine] = ledger_gradient(trainer);
-  trainer::DenseParameter shared{kShared, {}, std::vector<float>(kSharedSize)};
+  trainer::DenseParameter shared{kShared, {}, LargeArray<float>(kSharedSize, 0.0F)};
   Rng noise(hash_combine(id, mine));
   for (std::size_t i = 0; i < kSharedSize; ++i) {
     shared.gradient[i] = 0.3F * trainer.shared[i] + static_cast<float>(noise.normal());
@@ -404,10 +404,10 @@ Outcome Cluster::run() {
 }
 
 void Cluster::collect() {
-  trainer::DenseParameter ledger{kLedger, std::vector<float>(cells_), {}};
-  trainer::DenseParameter shared{kShared, std::vector<float>(kSharedSize), {}};
+  trainer::DenseParameter ledger{kLedger, LargeArray<float>(cells_, 0.0F), {}};
+  trainer::DenseParameter shared{kShared, LargeArray<float>(kSharedSize, 0.0F), {}};
   trainer::DenseParameter* const parameters[] = {&ledger, &shared, nullptr};
-  outcome_.row_ledger.resize(cells_);
+  outcome_.row_ledger.resize(cells_, 0.0F);
   for (std::uint32_t shard = 0; shard < shards_.size(); ++shard) {
     if (!shards_[shard]->finished()) outcome_.error = fmt::format("shard {} is not done", shard);
     if (!is_sparse(shard)) {

@@ -35,9 +35,9 @@ struct ClusterOptions {
 // What a run leaves behind.
 struct Outcome {
   std::string error;                  // "" when every trainer came to its end
-  std::vector<float> ledger;          // one cell a batch: 1 when its push was applied once
-  std::vector<float> row_ledger;      // the same for a row of its own in the sparse table
-  std::vector<float> shared;          // values that every push changes, in an order-sensitive way
+  LargeArray<float> ledger;           // one cell a batch: 1 when its push was applied once
+  LargeArray<float> row_ledger;       // the same for a row of its own in the sparse table
+  LargeArray<float> shared;           // values that every push changes, in an order-sensitive way
   std::uint64_t samples = 0;          // by trainer 0's pass totals
   std::vector<std::uint64_t> events;  // a hash of each delivery, in order
   std::uint64_t pushes_delivered = 0;
@@ -60,7 +60,7 @@ class Cluster {
     std::uint32_t batch = 0;  // in the pass
     bool is_dead = false;
     std::vector<trainer::ClientLane> lanes;
-    std::vector<float> shared;  // as last seen
+    LargeArray<float> shared;  // as last seen
     trainer::Communicator core;
     const trainer::Window* window = nullptr;  // that is being pushed
   };

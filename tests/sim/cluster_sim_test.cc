@@ -16,7 +16,7 @@ ClusterOptions uneven(std::uint64_t seed, wire::Strategy strategy) {
 }
 
 void expect_all_ones(const Outcome& outcome, std::uint64_t cells) {
-  const std::vector<float> ones(cells, 1.0F);
+  const LargeArray<float> ones(cells, 1.0F);
   EXPECT_EQ(outcome.error, "");
   EXPECT_EQ(outcome.ledger, ones);
   EXPECT_EQ(outcome.row_ledger, ones);
@@ -70,7 +70,7 @@ TEST(ClusterSim, HalfAsyncAndGeoApplyEveryBatchOnceInMergedPushes) {
 }
 
 TEST(ClusterSim, LocalSgdTakesEveryMoveOnceWithTheSameWeightsForEverySeed) {
-  std::vector<float> first;
+  LargeArray<float> first;
   for (std::uint64_t seed = 1; seed <= kKillSeeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const Outcome outcome = Cluster(uneven(seed, wire::STRATEGY_LOCAL_SGD)).run();

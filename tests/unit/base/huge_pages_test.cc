@@ -7,7 +7,7 @@
 namespace paddle {
 namespace {
 
-TEST(HugePages, OnlyLargeArraysBeginOnAHugePage) {
+TEST(HugePages, OnlyLargeArraysBeginOnAHugePageAndOthersOnALine) {
   constexpr std::uintptr_t kPageBytes = 2U << 20U;
   const auto begin = [](const LargeArray<char>& array) {
     return reinterpret_cast<std::uintptr_t>(array.data());
@@ -17,6 +17,7 @@ TEST(HugePages, OnlyLargeArraysBeginOnAHugePage) {
   std::size_t aligned = 0;
   for (const auto& one : small) aligned += begin(one) % kPageBytes == 0 ? 1 : 0;
   EXPECT_LT(aligned, small.size());
+  for (const auto& one : small) EXPECT_EQ(begin(one) % kLineBytes, 0U);
   for (const std::size_t size : {kHugePagesFrom, kHugePagesFrom * 7}) {
     EXPECT_EQ(begin(LargeArray<char>(size)) % kPageBytes, 0U) << size;
   }

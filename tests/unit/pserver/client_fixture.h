@@ -87,7 +87,7 @@ struct Direct {
     rule(2).apply(rate, count, row, row_gradient, row_state);
   }
   wire::ParameterSet set;
-  std::vector<float> dense[2];
+  LargeArray<float> dense[2];
   std::vector<float> dense_state[2];
   std::vector<float> row;
   std::vector<float> row_state;

@@ -1,6 +1,7 @@
 #include "engine/trainer/clip.h"
 
 #include <cmath>
+#include <span>
 
 #include <gtest/gtest.h>
 
@@ -19,7 +20,7 @@ struct Gradients {
   }
 };
 
-void expect_scaled(const std::vector<float>& found, const std::vector<float>& whole, double by) {
+void expect_scaled(std::span<const float> found, std::span<const float> whole, double by) {
   ASSERT_EQ(found.size(), whole.size());
   for (std::size_t i = 0; i < whole.size(); ++i) {
     EXPECT_NEAR(found[i], static_cast<double>(whole[i]) * by, 1e-6);

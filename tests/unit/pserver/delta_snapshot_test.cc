@@ -58,8 +58,8 @@ class Job {
       for (int i = 0; i < 3; ++i) rows[0].gradients.push_back(0.01F * static_cast<float>(id % 97));
       rows[0].notes.insert(rows[0].notes.end(), {clicks + 2, clicks, slot});
     }
-    std::vector<trainer::DenseParameter> dense{{0, {}, std::vector<float>(24, 0.5F)},
-                                               {1, {}, std::vector<float>(4, -0.25F)}};
+    std::vector<trainer::DenseParameter> dense{{0, {}, LargeArray<float>(24, 0.5F)},
+                                               {1, {}, LargeArray<float>(4, -0.25F)}};
     const Status pushed = client->push(4, 1, dense, rows);
     ASSERT_TRUE(pushed) << pushed.error().message;
   }

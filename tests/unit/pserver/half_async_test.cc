@@ -34,8 +34,8 @@ TEST(HalfAsync, GoesOnWithValuesAsOldAsItsQueueWhateverTheThreadsDo) {
   auto dense = dense_parameters();
   auto rows = some_rows();
   ASSERT_TRUE(direct->pull_dense(dense));
-  std::vector<std::vector<float>> values{dense[0].value};  // after each step
-  std::vector<std::vector<float>> row_values;              // before each step
+  std::vector<LargeArray<float>> values{dense[0].value};  // after each step
+  std::vector<std::vector<float>> row_values;             // before each step
   for (int step = 1; step <= kSteps; ++step) {
     run_steps(*direct, step, step, dense, rows, nullptr);
     values.push_back(dense[0].value);

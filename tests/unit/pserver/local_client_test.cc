@@ -81,9 +81,9 @@ TEST(Local, PullingForATestLeavesTheTrainersOwnModel) {
     auto dense = dense_parameters();
     auto rows = some_rows();
     ASSERT_TRUE(client->pull_dense(dense));
-    const std::vector<float> first = dense[0].value;
+    const LargeArray<float> first = dense[0].value;
     run_steps(*client, 1, 1, dense, rows, nullptr);
-    const std::vector<float> own = dense[0].value;
+    const LargeArray<float> own = dense[0].value;
     auto tested = dense_parameters();
     ASSERT_TRUE(client->pull_averages(tested, rows));
     EXPECT_EQ(tested[0].value, first);

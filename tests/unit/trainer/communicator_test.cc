@@ -5,7 +5,7 @@
 namespace paddle::trainer {
 namespace {
 
-void add(Communicator& core, std::uint64_t samples, std::vector<float> gradient,
+void add(Communicator& core, std::uint64_t samples, LargeArray<float> gradient,
          std::vector<std::uint64_t> ids, std::vector<float> row_gradients) {
   const DenseParameter dense{0, {}, std::move(gradient)};
   const SparseRows rows{1, std::move(ids), {}, std::move(row_gradients)};
@@ -23,7 +23,7 @@ TEST(Communicator, MeanIsOverTheSamplesOfAllBatches) {
   EXPECT_EQ(window->batches, 3U);
   EXPECT_EQ(window->samples, 4U);
   EXPECT_EQ(window->cost, 4.0);
-  EXPECT_EQ(window->dense[0].gradient, (std::vector<float>{2, 2}));
+  EXPECT_EQ(window->dense[0].gradient, (LargeArray<float>{2, 2}));
   EXPECT_EQ(window->rows[0].ids, (std::vector<std::uint64_t>{2, 5, 7}));
   EXPECT_EQ(window->rows[0].gradients, (std::vector<float>{1, 1, 0.5F, 0.5F, 3, 3}));
 }
@@ -35,7 +35,7 @@ TEST(Communicator, Trap02SumAddsBatches) {
   add(core, 3, {1, 1}, {2}, {1, 2});
   const Window* const window = core.send();
   ASSERT_NE(window, nullptr);
-  EXPECT_EQ(window->dense[0].gradient, (std::vector<float>{5, 1}));
+  EXPECT_EQ(window->dense[0].gradient, (LargeArray<float>{5, 1}));
   EXPECT_EQ(window->rows[0].gradients, (std::vector<float>{5, 6}));
 }
 
@@ -44,7 +44,7 @@ TEST(Communicator, OneBatchIsPushedAsItIs) {
   add(core, 7, {0.1F, 3.3333333F}, {2}, {1e-30F, 5});
   const Window* const window = core.send();
   ASSERT_NE(window, nullptr);
-  EXPECT_EQ(window->dense[0].gradient, (std::vector<float>{0.1F, 3.3333333F}));
+  EXPECT_EQ(window->dense[0].gradient, (LargeArray<float>{0.1F, 3.3333333F}));
   EXPECT_EQ(window->rows[0].gradients, (std::vector<float>{1e-30F, 5}));
 }
 

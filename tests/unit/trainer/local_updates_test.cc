@@ -24,14 +24,14 @@ wire::ParameterSet set_of(const std::string& method) {
 
 // A shard that subtracts what is pushed.
 struct Server {
-  std::vector<float> values;
+  LargeArray<float> values;
   void push(std::span<const DenseParameter> moves) {
     for (std::size_t i = 0; i < values.size(); ++i) values[i] -= moves[0].gradient[i];
   }
   std::vector<DenseParameter> pull() const { return {{0, values, {}}}; }
 };
 
-void step(LocalDense& local, std::vector<float> gradient, std::vector<float>& x) {
+void step(LocalDense& local, LargeArray<float> gradient, LargeArray<float>& x) {
   DenseParameter parameter{0, {}, std::move(gradient)};
   local.update(1, {&parameter, 1});
   x = parameter.value;
@@ -47,16 +47,16 @@ TEST(LocalDense, Trap01ShardsHoldTheMeanOfTheMovesAndAQuietRoundMakesAllEqual) {
     LocalDense b(set, 0.5F);
     a.reset(server.pull());
     b.reset(server.pull());
-    std::vector<float> x_a;
-    std::vector<float> x_b;
+    LargeArray<float> x_a;
+    LargeArray<float> x_b;
     for (int i = 0; i < 2; ++i) {
       step(a, {1, 2}, x_a);
-      step(b, identical ? std::vector<float>{1, 2} : std::vector<float>{-3, 0}, x_b);
+      step(b, identical ? LargeArray<float>{1, 2} : LargeArray<float>{-3, 0}, x_b);
     }
-    EXPECT_EQ(x_a, (std::vector<float>{6, 4}));
+    EXPECT_EQ(x_a, (LargeArray<float>{6, 4}));
     server.push(a.take_moves());
     server.push(b.take_moves());
-    EXPECT_EQ(server.values, identical ? (std::vector<float>{6, 4}) : (std::vector<float>{10, 6}));
+    EXPECT_EQ(server.values, identical ? (LargeArray<float>{6, 4}) : (LargeArray<float>{10, 6}));
     for (LocalDense* trainer : {&a, &b}) trainer->on_values(server.pull(), 0);
     for (int quiet = 0; quiet < 30; ++quiet) {  // the half of a move that was not pushed is halved
       for (LocalDense* trainer : {&a, &b}) server.push(trainer->take_moves());
@@ -75,7 +75,7 @@ TEST(LocalDense, AnAnswerThatHasNotSeenTheNewestMoveDoesNotUndoIt) {
   Server server{{0, 0}};
   LocalDense local(set_of("sgd"), 1);
   local.reset(server.pull());
-  std::vector<float> x;
+  LargeArray<float> x;
   step(local, {-1, -1}, x);
   server.push(local.take_moves());
   const auto first = server.pull();
@@ -85,10 +85,10 @@ TEST(LocalDense, AnAnswerThatHasNotSeenTheNewestMoveDoesNotUndoIt) {
   server.values[0] += 5;  // another trainer's, which `first` has not seen either
   local.on_values(first, 1);
   step(local, {0, 0}, x);
-  EXPECT_EQ(x, (std::vector<float>{2, 2}));
+  EXPECT_EQ(x, (LargeArray<float>{2, 2}));
   local.on_values(server.pull(), 0);
   step(local, {0, 0}, x);
-  EXPECT_EQ(x, (std::vector<float>{7, 2}));
+  EXPECT_EQ(x, (LargeArray<float>{7, 2}));
 }
 
 // EASGD by hand: trainers at 12 and 4, center 8, beta 0.5, so alpha 0.25.
@@ -100,7 +100,7 @@ TEST(LocalDense, ElasticAveragingMovesTrainersAndCenterTowardsEachOther) {
   EXPECT_TRUE(a.is_empty());
   for (LocalDense* trainer : {&a, &b}) trainer->reset(server.pull());
   EXPECT_FALSE(a.is_empty());
-  std::vector<float> x;
+  LargeArray<float> x;
   step(a, {-4, 0}, x);
   step(b, {8, 0}, x);  // at 0
   auto moves = a.take_moves();
@@ -109,13 +109,13 @@ TEST(LocalDense, ElasticAveragingMovesTrainersAndCenterTowardsEachOther) {
     moves[0].gradient[i] = (moves[0].gradient[i] + others[0].gradient[i]) / 2;
   }
   server.push(moves);
-  EXPECT_EQ(server.values, (std::vector<float>{7, 8}));  // 8 + 0.25 * (4 - 8)
+  EXPECT_EQ(server.values, (LargeArray<float>{7, 8}));  // 8 + 0.25 * (4 - 8)
   for (LocalDense* trainer : {&a, &b}) trainer->on_center(server.pull());
   step(a, {0, 0}, x);
-  EXPECT_EQ(x, (std::vector<float>{11, 8}));  // 12 - 0.25 * 4: its own, not the center
+  EXPECT_EQ(x, (LargeArray<float>{11, 8}));  // 12 - 0.25 * 4: its own, not the center
   step(b, {0, 0}, x);
-  EXPECT_EQ(x, (std::vector<float>{2, 8}));
-  EXPECT_EQ(a.take_moves()[0].gradient, (std::vector<float>{-2, 0}));  // from the new center
+  EXPECT_EQ(x, (LargeArray<float>{2, 8}));
+  EXPECT_EQ(a.take_moves()[0].gradient, (LargeArray<float>{-2, 0}));  // from the new center
 }
 
 SparseRows rows_of(std::vector<std::uint64_t> ids, std::vector<float> values,

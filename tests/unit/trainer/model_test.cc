@@ -1,6 +1,7 @@
 #include "engine/trainer/model.h"
 
 #include <cmath>
+#include <span>
 
 #include <gtest/gtest.h>
 
@@ -106,7 +107,7 @@ struct Step {
   Score score;
 };
 
-void expect_near(const std::vector<float>& a, const std::vector<float>& b) {
+void expect_near(std::span<const float> a, std::span<const float> b) {
   ASSERT_EQ(a.size(), b.size());
   for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-6) << i;
 }
@@ -185,7 +186,7 @@ TEST(Model, Bfloat16IsNearFloat32) {
   Step rounded(wide, 101);
   EXPECT_NE(exact.score.cost, rounded.score.cost);
   EXPECT_NEAR(rounded.score.cost, exact.score.cost, 0.01 * exact.score.cost);
-  const auto distance = [](const std::vector<float>& a, const std::vector<float>& b) {
+  const auto distance = [](std::span<const float> a, std::span<const float> b) {
     double apart = 0;
     double length = 0;
     for (std::size_t i = 0; i < a.size(); ++i) {
