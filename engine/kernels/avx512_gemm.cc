@@ -273,7 +273,7 @@ static_assert(kPanelsA * sizeof(Lane) % 64 == 0);  // so that B's begin on a lin
 
 template <class Kind>
 void multiply_blocks(const Source& a, const Source& b, std::size_t m, std::size_t n, std::size_t k,
-                     bool accumulate, float* c, const Epilogue& epilogue) {
+                     bool accumulate, float* c, std::size_t stride_c, const Epilogue& epilogue) {
   // One thread's, kept from product to product.
   thread_local LargeArray<Lane> panels(kPanelsA + kPanelsB);
   Lane* const panels_a = panels.data();
@@ -314,7 +314,8 @@ void multiply_blocks(const Source& a, const Source& b, std::size_t m, std::size_
           for (std::size_t i = 0; i < rows; i += kTileRows) {
             const std::size_t next = i + kTileRows < rows ? i + kTileRows : 0;
             multiply<Kind>({rows_from(i), rows_from(next).first, panel_b, steps,
-                            c + (row + i) * n + column + j, n, wide, accumulate || first > 0, last},
+                            c + (row + i) * stride_c + column + j, stride_c, wide,
+                            accumulate || first > 0, last},
                            std::min(kTileRows, rows - i));
           }
         }
@@ -335,15 +336,15 @@ bool has_avx512_gemm(Compute compute) {
 
 void avx512_gemm(Compute compute, Transpose transpose_a, Transpose transpose_b, std::size_t m,
                  std::size_t n, std::size_t k, const float* a, const float* b, bool accumulate,
-                 float* c, const Epilogue& epilogue) {
+                 float* c, std::size_t stride_c, const Epilogue& epilogue) {
   const bool a_along = transpose_a == Transpose::kNo;
   const bool b_along = transpose_b == Transpose::kYes;
   const Source from_a{a, a_along ? k : m, a_along};
   const Source from_b{b, b_along ? k : n, b_along};
   if (compute == Compute::kBfloat16) {
-    multiply_blocks<Bfloat16>(from_a, from_b, m, n, k, accumulate, c, epilogue);
+    multiply_blocks<Bfloat16>(from_a, from_b, m, n, k, accumulate, c, stride_c, epilogue);
   } else {
-    multiply_blocks<Float32>(from_a, from_b, m, n, k, accumulate, c, epilogue);
+    multiply_blocks<Float32>(from_a, from_b, m, n, k, accumulate, c, stride_c, epilogue);
   }
 }
 
@@ -357,7 +358,7 @@ bool has_avx512_gemm(Compute) {
   return false;
 }
 void avx512_gemm(Compute, Transpose, Transpose, std::size_t, std::size_t, std::size_t, const float*,
-                 const float*, bool, float*, const Epilogue&) {}
+                 const float*, bool, float*, std::size_t, const Epilogue&) {}
 
 }  // namespace paddle::kernels
 

@@ -15,6 +15,6 @@ bool has_avx512_gemm(Compute compute);
 // in one order that k alone decides.
 void avx512_gemm(Compute compute, Transpose transpose_a, Transpose transpose_b, std::size_t m,
                  std::size_t n, std::size_t k, const float* a, const float* b, bool accumulate,
-                 float* c, const Epilogue& epilogue);
+                 float* c, std::size_t stride_c, const Epilogue& epilogue);
 
 }  // namespace paddle::kernels

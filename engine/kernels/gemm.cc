@@ -29,22 +29,26 @@ bool can_compute(Compute compute) {
 
 void gemm(Compute compute, Transpose transpose_a, Transpose transpose_b, std::size_t m,
           std::size_t n, std::size_t k, const float* a, const float* b, bool accumulate, float* c,
-          const Epilogue& epilogue) {
+          const Epilogue& epilogue, std::size_t stride_c) {
   static const bool has_own = has_avx512_gemm(Compute::kFloat32);
   PADDLE_CHECK(compute == Compute::kFloat32 || can_compute(compute));
+  PADDLE_CHECK(stride_c == 0 || (stride_c >= n && epilogue.bias == nullptr && !epilogue.relu));
   if (m == 0 || n == 0) return;
+  const std::size_t stride = stride_c == 0 ? n : stride_c;
   if (has_own && n >= kTileColumnsMin && k > 0) {
-    avx512_gemm(compute, transpose_a, transpose_b, m, n, k, a, b, accumulate, c, epilogue);
+    avx512_gemm(compute, transpose_a, transpose_b, m, n, k, a, b, accumulate, c, stride, epilogue);
     return;
   }
-  if (k == 0 && !accumulate) std::fill_n(c, m * n, 0.0F);
+  for (std::size_t row = 0; k == 0 && !accumulate && row < m; ++row) {
+    std::fill_n(c + row * stride, n, 0.0F);
+  }
   const bool a_flipped = transpose_a == Transpose::kYes;
   const bool b_flipped = transpose_b == Transpose::kYes;
   if (k > 0) {
     cblas_sgemm(CblasRowMajor, a_flipped ? CblasTrans : CblasNoTrans,
                 b_flipped ? CblasTrans : CblasNoTrans, blas_size(m), blas_size(n), blas_size(k),
                 1.0F, a, blas_size(a_flipped ? m : k), b, blas_size(b_flipped ? k : n),
-                accumulate ? 1.0F : 0.0F, c, blas_size(n));
+                accumulate ? 1.0F : 0.0F, c, blas_size(stride));
   }
   bias_activate(epilogue.relu ? Activation::kRelu : Activation::kIdentity, m, n, epilogue.bias, c);
 }

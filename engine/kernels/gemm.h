@@ -21,11 +21,12 @@ struct Epilogue {
 };
 
 // C = op(A) * op(B), or C += when accumulate, with op(A) m x k, op(B) k x n and C m x n, all
-// row-major and packed (a row follows the last one); then the epilogue. Needs can_compute(compute).
+// row-major and packed (a row follows the last one); then the epilogue. Rows of C may be further
+// apart: `stride_c` floats from one to the next, and no epilogue. Needs can_compute(compute).
 // Runs on the calling thread alone, may be called from any number of threads, and gives the same
 // bits for the same shapes on the same kind of CPU.
 void gemm(Compute compute, Transpose transpose_a, Transpose transpose_b, std::size_t m,
           std::size_t n, std::size_t k, const float* a, const float* b, bool accumulate, float* c,
-          const Epilogue& epilogue = {});
+          const Epilogue& epilogue = {}, std::size_t stride_c = 0);
 
 }  // namespace paddle::kernels

@@ -181,7 +181,7 @@ Result<LayerInput> Builder::find_layer(const std::string& name) const {
   std::vector<std::string_view> candidates;
   for (const auto& layer : layers_) {
     if (layer->name() == name) {
-      return LayerInput{layer->index(), layer->width(), layer->index() < data_layers_};
+      return LayerInput{layer->index(), layer->width(), layer->gradient_width()};
     }
     candidates.push_back(layer->name());
   }

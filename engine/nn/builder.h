@@ -22,7 +22,7 @@ namespace paddle::nn {
 struct LayerInput {
   std::size_t layer = 0;
   std::size_t width = 0;
-  bool is_data = false;  // nobody wants its gradient
+  std::size_t gradient_width = 0;  // the layer's own
 };
 
 // What a layer kind needs; initial_std is used where the configuration says "negative".

@@ -8,7 +8,15 @@ namespace {
 class Concat final : public Layer {
  public:
   Concat(const Builder& builder, std::size_t width, std::vector<LayerInput> inputs)
-      : Layer(builder.config().name, builder.index(), width), inputs_(std::move(inputs)) {}
+      : Layer(builder.config().name, builder.index(), width), inputs_(std::move(inputs)) {
+    std::size_t begin = 0;
+    for (const LayerInput& input : inputs_) {
+      if (input.gradient_width > 0) gradient_width_ = begin + input.gradient_width;
+      begin += input.width;
+    }
+  }
+
+  std::size_t gradient_width() const override { return gradient_width_; }
 
   Status forward(const Run& run, LayerAccess access, double&) const override {
     float* out = access.output(index());
@@ -24,7 +32,7 @@ class Concat final : public Layer {
     const float* gradient = access.output_gradient(index());
     for (const LayerInput& input : inputs_) {
       const bool add = access.claim_output_gradient(input.layer);
-      kernels::copy_block(run.rows(), input.width, gradient, width(),
+      kernels::copy_block(run.rows(), input.gradient_width, gradient, width(),
                           access.output_gradient(input.layer), input.width, add);
       gradient += input.width;
     }
@@ -32,6 +40,7 @@ class Concat final : public Layer {
 
  private:
   std::vector<LayerInput> inputs_;
+  std::size_t gradient_width_ = 0;
 };
 
 }  // namespace

@@ -23,6 +23,7 @@ class Data final : public Layer {
   }
 
   void backward(const Run&, LayerAccess) const override {}
+  std::size_t gradient_width() const override { return 0; }
 
  private:
   std::size_t slot_index_;

@@ -58,11 +58,12 @@ class FullyConnected final : public Layer {
       kernels::gemm(run.compute, Transpose::kYes, Transpose::kNo, inner, width(), run.rows(),
                     access.output(product.input.layer), gradient, add_weight,
                     access.parameter_gradient(product.weight));
-      if (product.input.is_data) continue;
+      const std::size_t wanted = product.input.gradient_width;
+      if (wanted == 0) continue;
       const bool add = access.claim_output_gradient(product.input.layer);
-      kernels::gemm(run.compute, Transpose::kNo, Transpose::kYes, run.rows(), inner, width(),
+      kernels::gemm(run.compute, Transpose::kNo, Transpose::kYes, run.rows(), wanted, width(),
                     gradient, run.parameters.dense[product.weight].data(), add,
-                    access.output_gradient(product.input.layer));
+                    access.output_gradient(product.input.layer), {}, inner);
     }
   }
 

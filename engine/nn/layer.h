@@ -27,6 +27,8 @@ class Layer {
   const std::string& name() const { return name_; }
   std::size_t index() const { return index_; }
   std::size_t width() const { return width_; }
+  // The gradient of so many of its first outputs is read; who writes it may leave out the others.
+  virtual std::size_t gradient_width() const { return width_; }
 
   // Adds to cost_sum, which only cost layers do. kData: the batch holds what the layer cannot take.
   virtual Status forward(const Run& run, LayerAccess access, double& cost_sum) const = 0;

@@ -54,6 +54,27 @@ TEST(Gemm, MatchesReferenceForEveryTransposeAndShape) {
   }
 }
 
+TEST(Gemm, LeavesWhatIsBetweenTheRowsOfCAlone) {
+  const std::size_t stride = 61;
+  const std::size_t shapes[][3] = {{3, 5, 7}, {4, 3, 0}, {17, 50, 900}, {600, 60, 20}};
+  for (const auto& [m, n, k] : shapes) {
+    for (const bool accumulate : {false, true}) {
+      const auto a = random_floats(m * k, 1);
+      const auto b = random_floats(k * n, 2);
+      auto c = random_floats(m * stride, 3);
+      auto expected = c;
+      std::vector<float> packed(m * n);
+      for (std::size_t i = 0; i < packed.size(); ++i) packed[i] = c[i / n * stride + i % n];
+      gemm(Compute::kFloat32, Transpose::kNo, Transpose::kYes, m, n, k, a.data(), b.data(),
+           accumulate, packed.data());
+      for (std::size_t i = 0; i < packed.size(); ++i) expected[i / n * stride + i % n] = packed[i];
+      gemm(Compute::kFloat32, Transpose::kNo, Transpose::kYes, m, n, k, a.data(), b.data(),
+           accumulate, c.data(), {}, stride);
+      ASSERT_EQ(c, expected) << m << n << k;
+    }
+  }
+}
+
 float round_to_bfloat16(float value) {
   auto bits = std::bit_cast<std::uint32_t>(value);
   bits += 0x7fffU + ((bits >> 16U) & 1U);  // to nearest, ties to even

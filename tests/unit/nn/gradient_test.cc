@@ -82,6 +82,20 @@ TEST(Gradient, FloatSlotsNextToLayers) {
                                 {{}, {}, {}, {1, -2, 0.5F}}}});
 }
 
+// Only what is before the last float is of a gradient that anything reads.
+TEST(Gradient, FloatSlotsAroundLayersInConcatsOfConcats) {
+  TestNetwork test({embedding("e", {"a"}, 3, true), concat("floats", {"age", "price"}),
+                    concat("in", {"age", "e", "price"}), concat("c", {"floats", "in", "age"}),
+                    fc("x", {"c", "floats"}, 6, "tanh"), layer("add", "sum", {"in", "x"}),
+                    fc("out", {"in", "sum"}, 3, "identity"), cost("cost", "out", "label")},
+                   {"a", "price:2", "label", "age:1"});
+  expect_right_gradient(test, {3,
+                               {{{0, 3, 3}},
+                                {{}, {}, {}, {0.5F, -1, 2, 0.25F, -0.5F, 1}},
+                                {{1, 0, 2}},
+                                {{}, {}, {}, {1, -2, 0.5F}}}});
+}
+
 class PoolingGradient : public testing::TestWithParam<const char*> {};
 TEST_P(PoolingGradient, RaggedSlotWithAnEmptyBag) {
   for (const bool sparse : {false, true}) {
