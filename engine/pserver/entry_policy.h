@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "engine/pserver/memory_region.h"
 #include "engine/pserver/row_index.h"
 #include "proto/parameters.pb.h"
 
@@ -10,12 +11,14 @@ namespace paddle::pserver {
 
 class EntryPolicy {
  public:
+  static constexpr std::uint64_t kBytesBesideIndex = 4;  // of a candidate
+
   // `stream` is the table's: whether an id is drawn is a pure function of it and the id.
   EntryPolicy(const wire::TablePolicy& policy, std::uint64_t stream);
 
   bool takes_all() const { return takes_all_; }
   std::uint64_t candidates() const { return candidates_.size(); }
-  std::uint64_t bytes() const { return candidates_.bytes(); }
+  std::uint64_t bytes() const;
 
   // Before up to `count` sightings.
   Status reserve(std::uint64_t count);
@@ -31,19 +34,26 @@ class EntryPolicy {
     std::uint16_t seen = 0;  // pass
   };
   void put(const Candidate& candidate);
-  // As RowIndex::scan; Entry::number is what candidate() reads.
+  // As RowIndex::scan; candidate() reads an entry.
   void scan(std::uint64_t from, std::uint64_t wanted, std::vector<RowIndex::Entry>& entries) const {
     candidates_.scan(from, wanted, entries);
   }
-  static Candidate candidate(const RowIndex::Entry& entry) {
-    return {entry.id, static_cast<std::uint16_t>(entry.number >> 16U),
-            static_cast<std::uint16_t>(entry.number)};
+  Candidate candidate(const RowIndex::Entry& entry) const {
+    const Sightings& sightings = sightings_of(entry.number);
+    return {entry.id, sightings.count, sightings.seen};
   }
 
  private:
-  static std::uint32_t packed(const Candidate& candidate) {
-    return static_cast<std::uint32_t>(candidate.sightings) << 16U | candidate.seen;
+  struct Sightings {
+    std::uint16_t count;
+    std::uint16_t seen;  // pass
+  };
+  static_assert(sizeof(Sightings) == kBytesBesideIndex);
+  Sightings& sightings_of(std::uint32_t number) const {
+    return reinterpret_cast<Sightings*>(sightings_.data())[number];
   }
+  void add(const Candidate& candidate);
+  void erase(std::uint64_t id, std::uint32_t number);
 
   struct Terms {
     std::uint32_t count;
@@ -53,8 +63,11 @@ class EntryPolicy {
   std::vector<Terms> terms_;  // by slot
   std::uint64_t stream_;
   bool takes_all_;
-  bool waits_;                                    // of some slot
-  RowIndex candidates_{RowIndex::Numbers::kAny};  // sightings and last pass in one number
+  bool waits_;  // of some slot
+  RowIndex candidates_;
+  MemoryRegion sightings_;           // by the candidate's number
+  std::vector<std::uint32_t> free_;  // numbers below numbers_ that no candidate has
+  std::uint32_t numbers_ = 0;
 };
 
 }  // namespace paddle::pserver

@@ -1,4 +1,4 @@
-// One cache line of a RowIndex: six ids, as hashes of which the line's place tells the rest, and
+// One cache line of a RowIndex: seven ids, as hashes of which the line's place tells the rest, and
 // their numbers.
 #pragma once
 
@@ -6,6 +6,7 @@
 #include <emmintrin.h>
 #endif
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -13,18 +14,16 @@
 namespace paddle::pserver {
 
 struct alignas(64) RowBucket {
-  static constexpr std::uint32_t kSlots = 6;
-  static constexpr unsigned kLowBits = 52;  // of each hash are stored apart from the number
-  static constexpr std::uint64_t kLowMask = (1ULL << kLowBits) - 1;
+  static constexpr std::uint32_t kSlots = 7;
+  static constexpr unsigned kSlotBits = 72;  // of a hash and a number
   // How many buckets behind its home an id may lie.
-  static constexpr std::uint32_t kReachMax = 30;
-  static constexpr std::uint32_t kReachStash = 31;  // and some are in the index's stash
+  static constexpr std::uint32_t kReachMax = 14;
+  static constexpr std::uint32_t kReachStash = 15;  // and some are in the index's stash
 
-  std::array<std::uint32_t, kSlots> words;     // hash bits 0 to 31
-  std::array<std::uint32_t, kSlots> numbers;   // the owner's 32 bits
-  std::array<std::uint16_t, kSlots> halves;    // 32 to 47
-  std::array<std::uint8_t, kSlots / 2> pairs;  // 48 to 51 of two slots
-  std::uint8_t meta;                           // count of slots in use, the first ones; reach << 3
+  std::array<std::uint32_t, kSlots> words;  // hash bits 0 to 31
+  std::array<std::uint32_t, kSlots> rests;  // the number and above it hash bits 32 and up,
+  std::array<std::uint8_t, kSlots> tops;    // 40 bits in all
+  std::uint8_t meta;                        // count of slots in use, the first ones; reach << 3
 
   std::uint32_t count() const { return meta & 7U; }
   // Of the ids whose home is this bucket: none lies further behind it. Absent ids end here.
@@ -34,16 +33,35 @@ struct alignas(64) RowBucket {
     meta = static_cast<std::uint8_t>((meta & 7U) | reach << 3U);
   }
 
-  std::uint64_t low(std::uint32_t slot) const {
-    const std::uint64_t top = pairs[slot / 2] >> (4 * (slot % 2)) & 15U;
-    return words[slot] | static_cast<std::uint64_t>(halves[slot]) << 32U | top << 48U;
+  std::uint64_t rest(std::uint32_t slot) const {
+    return rests[slot] | static_cast<std::uint64_t>(tops[slot]) << 32U;
   }
-  void set_low(std::uint32_t slot, std::uint64_t low) {
-    const unsigned shift = 4 * (slot % 2);
-    words[slot] = static_cast<std::uint32_t>(low);
-    halves[slot] = static_cast<std::uint16_t>(low >> 32U);
-    pairs[slot / 2] = static_cast<std::uint8_t>((pairs[slot / 2] & ~(15U << shift)) |
-                                                (low >> 48U & 15U) << shift);
+  // `number_bits` is how many bits of the rest are the number's.
+  std::uint32_t number(std::uint32_t slot, unsigned number_bits) const {
+    return static_cast<std::uint32_t>(rest(slot) & ((std::uint64_t{1} << number_bits) - 1));
+  }
+  void set(std::uint32_t slot, std::uint64_t hash, std::uint32_t number, unsigned number_bits) {
+    const std::uint64_t rest = number | (hash >> 32U) << number_bits;
+    words[slot] = static_cast<std::uint32_t>(hash);
+    rests[slot] = static_cast<std::uint32_t>(rest);
+    tops[slot] = static_cast<std::uint8_t>(rest >> 32U);
+  }
+  void copy_slot(std::uint32_t from, std::uint32_t to) {
+    words[to] = words[from];
+    rests[to] = rests[from];
+    tops[to] = tops[from];
+  }
+  // The last bits of the hash, as many as stored_bits() tells.
+  std::uint64_t hash(std::uint32_t slot, unsigned number_bits) const {
+    return words[slot] | rest(slot) >> number_bits << 32U;
+  }
+  static constexpr unsigned stored_bits(unsigned number_bits) {
+    return std::min(kSlotBits - number_bits, 64U);
+  }
+  // The number where the slot's hash is this one, else 1 << number_bits or more.
+  std::uint64_t number_if(std::uint32_t slot, std::uint64_t hash, unsigned number_bits) const {
+    constexpr std::uint64_t kRestMask = (std::uint64_t{1} << (kSlotBits - 32)) - 1;
+    return (rest(slot) ^ (hash >> 32U) << number_bits) & kRestMask;
   }
   // Slots whose first hash bits are these, as bits.
   std::uint32_t candidates(std::uint64_t hash) const {
@@ -56,12 +74,12 @@ struct alignas(64) RowBucket {
     };
     const std::uint32_t found =
         match(_mm_load_si128(reinterpret_cast<const __m128i*>(words.data()))) |
-        match(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(words.data() + 4))) << 4U;
+        match(_mm_loadu_si128(reinterpret_cast<const __m128i*>(words.data() + 3))) << 3U;
 #else
-    const auto match = [&](std::uint32_t slot) {
-      return static_cast<std::uint32_t>(words[slot] == word) << slot;
-    };
-    const std::uint32_t found = match(0) | match(1) | match(2) | match(3) | match(4) | match(5);
+    std::uint32_t found = 0;
+    for (std::uint32_t slot = 0; slot < kSlots; ++slot) {
+      found |= static_cast<std::uint32_t>(words[slot] == word) << slot;
+    }
 #endif
     return found & ((1U << count()) - 1);
   }

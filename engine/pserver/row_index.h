@@ -6,9 +6,8 @@
 // bucket order has an order that depends on the ids alone. An id whose home is full lies a few
 // buckets behind it, or, where those are full too, in a stash.
 //
-// The hash is a bijection and a bucket's place tells its upper bits, so 52 bits of it are enough to
-// know the id: 31 buckets in a row are less than 2^52 hashes wide once there are 2^17 of them. With
-// fewer the numbers are small and the rest of the hash stands above them.
+// The hash is a bijection and a bucket's place tells its upper bits: as the table grows, numbers
+// take more of a slot's 72 bits and fewer bits of the hash are enough to know the id.
 #pragma once
 
 #include <algorithm>
@@ -27,10 +26,7 @@ class RowIndex {
  public:
   static constexpr std::uint32_t kNone = 0xffffffff;
 
-  // What the numbers are: below the number of ids ever held at once, or any but kNone (which takes
-  // 8 MiB where ids are few).
-  enum class Numbers : std::uint8_t { kDense, kAny };
-  explicit RowIndex(Numbers numbers = Numbers::kDense, MemoryPreparer* preparer = nullptr);
+  explicit RowIndex(MemoryPreparer* preparer = nullptr);
 
   std::uint64_t size() const { return size_; }
   std::uint64_t bytes() const;  // of memory
@@ -49,8 +45,8 @@ class RowIndex {
   static std::uint64_t id_of(std::uint64_t hash);
   std::uint64_t home(std::uint64_t hash) const {
     // Without a branch: while the index grows, which of the two it is cannot be foreseen.
-    const std::uint64_t new_home = scale(hash, buckets_);
-    const std::uint64_t old_home = scale(hash, old_buckets_);
+    const std::uint64_t new_home = scale(hash, now_.buckets);
+    const std::uint64_t old_home = scale(hash, before_.buckets);
     const std::uint64_t is_old = 0 - static_cast<std::uint64_t>(old_home < boundary_);
     return new_home ^ ((new_home ^ old_home) & is_old);
   }
@@ -63,13 +59,15 @@ class RowIndex {
   }
   // The first buckets where an id may lie that is not in its home.
   void touch_behind(std::uint64_t home) const {
-    const std::uint32_t reach = std::min(table()[home].reach(), kTouchedBehindMax);
-    for (std::uint32_t i = 1; i <= reach; ++i) touch(&table()[home + i]);
+    touch(&table()[home + 1]);
+    touch(&table()[home + std::min(table()[home].reach(), 2U)]);
   }
-  // The first buckets where an absent id may come to lie when its home is full.
+  // Where an absent id nearly always comes to lie. Without a branch, since whether its home is full
+  // cannot be foreseen.
   void touch_room(std::uint64_t home) const {
-    if (table()[home].count() < RowBucket::kSlots) return;
-    for (std::uint32_t i = 1; i <= kTouchedBehindMax; ++i) touch(&table()[home + i]);
+    const auto is_full = static_cast<std::uint64_t>(table()[home].count() == RowBucket::kSlots);
+    touch(&table()[home + is_full]);
+    touch(&table()[home + 2 * is_full]);
   }
   // The id's number or kNone.
   std::uint32_t find_at(std::uint64_t home, std::uint64_t hash) const {
@@ -81,13 +79,15 @@ class RowIndex {
   [[gnu::always_inline]] std::uint32_t find_home(std::uint64_t home, std::uint64_t hash) const {
     const RowBucket& bucket = table()[home];
     const std::uint32_t found = bucket.candidates(hash);
+    const unsigned bits = number_bits(home);
     if ((found & (found - 1)) != 0) [[unlikely]]
-      return find_in(bucket, hash);
+      return find_in(bucket, hash, bits);
     // Without a branch: whether an id lies in its home cannot be foreseen.
     const auto slot = static_cast<std::uint32_t>(std::countr_zero(found | 1U << 8U)) & 7U;
-    const std::uint32_t is_here = static_cast<std::uint32_t>(found != 0) &
-                                  static_cast<std::uint32_t>(is_at(bucket, slot, hash));
-    return number_of(bucket, slot) | (is_here - 1);
+    const std::uint64_t number = bucket.number_if(slot, hash, bits);
+    const std::uint32_t is_here =
+        static_cast<std::uint32_t>(found != 0) & static_cast<std::uint32_t>(number >> bits == 0);
+    return static_cast<std::uint32_t>(number) | (is_here - 1);
   }
   bool goes_behind(std::uint64_t home) const { return table()[home].reach() > 0; }
   std::uint32_t find_behind(std::uint64_t home, std::uint64_t hash) const;
@@ -96,14 +96,14 @@ class RowIndex {
     return find_at(home(hash), hash);
   }
 
-  // The id must be absent, and make_room() must have been called for it.
+  // The id must be absent, and make_room() must have been called for it. Numbers are below the most
+  // ids that were ever held at once.
   void insert_at(std::uint64_t home, std::uint64_t hash, std::uint32_t number);
   void insert(std::uint64_t id, std::uint32_t number) {
     const std::uint64_t hash = hash_of(id);
     insert_at(home(hash), hash, number);
   }
   // The id must be present.
-  void assign(std::uint64_t id, std::uint32_t number);
   void erase(std::uint64_t id);
   // Gives memory back when far more is held than the ids need.
   Status fit();
@@ -115,9 +115,9 @@ class RowIndex {
       RowBucket& bucket = table()[at];
       for (std::uint32_t slot = 0; slot < bucket.count(); ++slot) {
         const std::uint64_t hash = hash_at(at, slot);
-        std::uint32_t number = number_of(bucket, slot);
+        std::uint32_t number = bucket.number(slot, number_bits(at));
         visit(id_of(hash), number);
-        set_number(bucket, slot, hash, number);
+        set(at, slot, hash, number);
       }
     }
     for (auto& [hash, number] : stash_) visit(id_of(hash), number);
@@ -133,30 +133,34 @@ class RowIndex {
   void scan(std::uint64_t from, std::uint64_t wanted, std::vector<Entry>& entries) const;
 
  private:
-  static constexpr std::uint32_t kTouchedBehindMax = 4;
   static constexpr std::uint64_t kSpread = 0x9e3779b97f4a7c15ULL;
-  static constexpr unsigned kSmallNumberBits = RowBucket::kLowBits - 32;
-  static constexpr std::uint32_t kSmallNumberMask = (1U << kSmallNumberBits) - 1;
+
+  // What follows from how many homes there are.
+  struct Homes {
+    Homes() = default;
+    explicit Homes(std::uint64_t count);
+    std::uint64_t buckets = 0;
+    std::uint64_t width = 0;  // hashes a home, rounded down
+    unsigned number_bits = 0;
+  };
 
   static std::uint64_t scale(std::uint64_t hash, std::uint64_t buckets) {
     __extension__ using Wide = unsigned __int128;
     return static_cast<std::uint64_t>((static_cast<Wide>(hash) * buckets) >> 64U);
   }
 
-  std::uint32_t number_of(const RowBucket& bucket, std::uint32_t slot) const {
-    return bucket.numbers[slot] & number_mask_;
+  // Those of a bucket's ids.
+  const Homes& homes(std::uint64_t at) const { return at < old_end_ ? before_ : now_; }
+  unsigned number_bits(std::uint64_t at) const {
+    const unsigned is_old = 0U - static_cast<unsigned>(at < old_end_);
+    return now_.number_bits ^ ((now_.number_bits ^ before_.number_bits) & is_old);
   }
-  void set_number(RowBucket& bucket, std::uint32_t slot, std::uint64_t hash, std::uint32_t number);
-  bool is_at(const RowBucket& bucket, std::uint32_t slot, std::uint64_t hash) const {
-    // Above the mask stands the rest of the hash, or nothing.
-    const auto rest = static_cast<std::uint32_t>(hash >> 32U) & ~number_mask_;
-    return (((bucket.low(slot) ^ hash) & RowBucket::kLowMask) |
-            ((bucket.numbers[slot] & ~number_mask_) ^ rest)) == 0;
-  }
-  std::uint32_t find_in(const RowBucket& bucket, std::uint64_t hash) const {
+  void set(std::uint64_t at, std::uint32_t slot, std::uint64_t hash, std::uint32_t number);
+  static std::uint32_t find_in(const RowBucket& bucket, std::uint64_t hash, unsigned bits) {
     for (std::uint32_t found = bucket.candidates(hash); found != 0; found &= found - 1) {
       const auto slot = static_cast<std::uint32_t>(std::countr_zero(found));
-      if (is_at(bucket, slot, hash)) return number_of(bucket, slot);
+      const std::uint64_t number = bucket.number_if(slot, hash, bits);
+      if (number >> bits == 0) return static_cast<std::uint32_t>(number);
     }
     return kNone;
   }
@@ -169,24 +173,18 @@ class RowIndex {
   Place place_of(std::uint64_t home, std::uint64_t hash) const;
   // The first hash that may lie in a bucket.
   std::uint64_t first_hash(std::uint64_t at) const;
-  std::uint64_t hash_in(const RowBucket& bucket, std::uint32_t slot, std::uint64_t first) const {
-    const std::uint64_t low = bucket.low(slot);
-    if (number_mask_ == kSmallNumberMask) {
-      return low | static_cast<std::uint64_t>(bucket.numbers[slot] & ~kSmallNumberMask) << 32U;
-    }
-    return first + ((low - first) & RowBucket::kLowMask);
-  }
   // The whole hash of what lies there.
   std::uint64_t hash_at(std::uint64_t at, std::uint32_t slot) const;
-  void remove_slot(RowBucket& bucket, std::uint32_t slot);
+  static void remove_slot(RowBucket& bucket, std::uint32_t slot);
   // After an id whose home is `of` has gone: how far the others lie behind it.
   void tighten(std::uint64_t of);
-  std::uint64_t first_buckets() const;
-  bool put(RowBucket& bucket, std::uint64_t hash, std::uint32_t number);
-  void insert_behind(std::uint64_t home, std::uint64_t hash, std::uint32_t number);
+  static bool put_in(RowBucket& bucket, std::uint64_t hash, std::uint32_t number, unsigned bits);
+  void put(std::uint64_t home, std::uint64_t hash, std::uint32_t number, unsigned bits);
+  void put_behind(std::uint64_t home, std::uint64_t hash, std::uint32_t number, unsigned bits);
   void start_growing();
   void move_homes();
-  void take_stashed(std::uint64_t begin, std::uint64_t end);
+  std::size_t take_homes(std::uint64_t begin);
+  std::size_t take_stashed(std::uint64_t begin, std::size_t taken);
 
   struct Moved {
     std::uint64_t hash;
@@ -195,17 +193,14 @@ class RowIndex {
 
   RowBucket* table() const { return reinterpret_cast<RowBucket*>(memory_.data()); }
 
-  Numbers numbers_;
   MemoryPreparer* preparer_;
-  std::uint32_t number_mask_;
   MemoryRegion memory_;
   std::uint64_t size_ = 0;
-  std::uint64_t buckets_ = 0;      // homes are below; ids that go past the last one lie behind it
-  std::uint64_t width_ = 0;        // hashes a home
-  std::uint64_t old_width_ = 0;    // and when there were old_buckets_
-  std::uint64_t end_ = 0;          // no bucket from here on was ever used
-  std::uint64_t old_buckets_ = 0;  // homes below boundary_ are still those of old_buckets_
-  std::uint64_t boundary_ = 0;
+  Homes now_;                   // ids that go past the last home lie behind it
+  Homes before_;                // and of ids whose old home is below boundary_
+  std::uint64_t boundary_ = 0;  // 0: all have moved
+  std::uint64_t old_end_ = 0;   // buckets below hold ids of such homes alone
+  std::uint64_t end_ = 0;       // no bucket from here on was ever used
   std::map<std::uint64_t, std::uint32_t>
       stash_;  // by hash; empty unless ids were chosen to collide
   std::vector<Moved> moving_;

@@ -14,9 +14,8 @@ namespace {
 // Below, an unused part of a huge page would weigh more a row than translation costs.
 constexpr std::uint64_t kSmallPageRows = 2U << 20U;
 
-// Memory is prepared ahead of rows that are 64 times as much, up to what a port inserts while the
-// kernel clears it: little beside them.
-constexpr std::uint64_t kAheadShare = 64;
+// Memory is prepared ahead of the rows, up to what a port inserts while the kernel clears it: a
+// byte a row, with what whole huge pages add, since an index takes 15 of kRowOverheadBytes.
 constexpr std::uint64_t kAheadMax = 16U << 20U;
 
 // A block of ids fits twice, so that what it names is never evicted for what it creates.
@@ -57,7 +56,7 @@ SparseTable::SparseTable(const wire::ParameterSet& set, std::uint32_t index, Par
       payload_bytes_per_row_(row_floats_ * sizeof(float) +
                              (counts_updates_ ? sizeof(std::uint32_t) : 0)),
       parallel_(std::move(parallel)),
-      index_(RowIndex::Numbers::kDense, preparer),
+      index_(preparer),
       arena_(huge_from(row_floats_ * sizeof(float)), preparer),
       update_counts_(huge_from(sizeof(std::uint32_t), kSmallPageMarks)),
       seen_(huge_from(sizeof(std::uint16_t), kSmallPageMarks)),
@@ -142,8 +141,8 @@ Status SparseTable::reserve(std::uint64_t count) {
   }
   PADDLE_TRY_STATUS(arena_.reserve(all * row_floats_ * sizeof(float)));
   const std::uint64_t used = rows() * row_floats_ * sizeof(float);
-  const std::uint64_t ahead = std::min(used / kAheadShare, kAheadMax);
-  if (ahead >= MemoryRegion::kHugePageBytes) {
+  if (rows() >= 2 * MemoryRegion::kHugePageBytes) {
+    const std::uint64_t ahead = std::min(rows() - MemoryRegion::kHugePageBytes, kAheadMax);
     index_.prepare(ahead);
     arena_.prepare(used, used + ahead);
   }

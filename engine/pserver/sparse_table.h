@@ -45,7 +45,8 @@ class SparseTable {
   std::uint64_t payload_bytes() const { return rows() * payload_bytes_per_row_; }
   // What counts against a port's limit: rows, and candidates, which take as much of an index.
   std::uint64_t counted_bytes() const {
-    return bytes_for(rows()) + entry_.candidates() * kRowOverheadBytes;
+    return bytes_for(rows()) +
+           entry_.candidates() * (kRowOverheadBytes + EntryPolicy::kBytesBesideIndex);
   }
   // Memory that `count` more rows may take.
   std::uint64_t bytes_for(std::uint64_t count) const;

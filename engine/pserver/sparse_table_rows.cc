@@ -35,7 +35,7 @@ SparseTable::Row SparseTable::row(const RowIndex::Entry& entry) const {
 }
 
 SparseTable::Row SparseTable::candidate(const RowIndex::Entry& entry) const {
-  const EntryPolicy::Candidate waiting = EntryPolicy::candidate(entry);
+  const EntryPolicy::Candidate waiting = entry_.candidate(entry);
   return {waiting.id,
           {0, static_cast<std::uint16_t>(pass_ - waiting.seen), waiting.sightings},
           {zeros_.data(), width_},

@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/base/memory_preparer.h"
 #include "engine/base/rng.h"
 #include "engine/param/initial.h"
 #include "engine/param/optimizer.h"
@@ -140,7 +141,8 @@ INSTANTIATE_TEST_SUITE_P(Methods, SparseTableMemory, testing::Values("sgd", "ada
 TEST_P(SparseTableMemory, HoldsSixteenBytesARowBesideThePayload) {
   auto set = test::small_set(GetParam(), 1);
   set.mutable_parameters(kTable)->set_initial_std(0);
-  SparseTable table(set, kTable);
+  const auto preparer = make_memory_preparer();
+  SparseTable table(set, kTable, {}, preparer.get());
   // Values and state of 3 floats, and adam's count of updates.
   const std::uint64_t payload = 3 * (1 + table.state_width()) * sizeof(float) +
                                 (GetParam() == std::string("adam") ? sizeof(std::uint32_t) : 0);
@@ -194,7 +196,7 @@ class Asked final : public MemoryPreparer {
 
 TEST(SparseTable, HasMemoryPreparedAheadOfManyRows) {
   constexpr std::size_t kWidth = 16;
-  constexpr std::uint64_t kRows = 2'600'000;
+  constexpr std::uint64_t kRows = 5'600'000;
   constexpr std::size_t kIds = 20'000;
   auto set = test::small_set("sgd", 1);
   set.mutable_parameters(kTable)->set_dims(1, kWidth);
