@@ -272,7 +272,7 @@ class Bench {
 
   // The nodes' folders may be in memory: who goes second would have what the first one freed.
   void warm() {
-    require(warm_memory((nodes_.size() * large_bytes_ >> 30U) + 1), "too little memory");
+    require(WarmMemory((nodes_.size() * large_bytes_ >> 30U) + 1).ready(), "too little memory");
   }
 
   void compare(const std::string& what, std::size_t rounds, const std::string& folder, bool first) {

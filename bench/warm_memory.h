@@ -1,31 +1,82 @@
 // Memory that the machine has had before.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstring>
+#include <vector>
 
 namespace paddle::bench {
 
-// Has another process write that much memory and end; whether it could. Where this machine is a
-// guest, memory that it never had, or gave back, takes the host 5 ms per 2 MiB to find, many times
-// what clearing it takes: that is the host's time, and not what a benchmark asks about.
-inline bool warm_memory(std::size_t gib) {
-  const pid_t child = ::fork();
-  if (child < 0) return false;
-  if (child == 0) {
-    for (std::size_t i = 0; i < gib; ++i) {
-      constexpr std::size_t kGib = 1ULL << 30U;
-      void* const memory = ::mmap(nullptr, kGib, PROT_READ | PROT_WRITE,
-                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-      if (memory == MAP_FAILED) ::_exit(1);
+// Another process writes that much memory, holds it, and lets go of it as it is told to, or at the
+// end. Where this machine is a guest, memory that it never had, or gave back, as guests may after
+// seconds, takes the host 5 ms per 2 MiB to find, many times what clearing it takes: that is the
+// host's time, and not what a benchmark asks about.
+class WarmMemory {
+ public:
+  explicit WarmMemory(std::size_t gib) : blocks_(gib * kBlocksPerGib) {
+    int to_child[2] = {-1, -1};
+    int to_parent[2] = {-1, -1};
+    if (::pipe2(to_child, O_CLOEXEC) != 0 || ::pipe2(to_parent, O_CLOEXEC) != 0) return;
+    child_ = ::fork();
+    if (child_ == 0) {
+      ::close(to_child[1]);
+      hold(to_child[0], to_parent[1]);
+    }
+    ::close(to_child[0]);
+    ::close(to_parent[1]);
+    commands_ = to_child[1];
+    char written = 0;
+    ready_ = ::read(to_parent[0], &written, 1) == 1;
+    ::close(to_parent[0]);
+  }
+  ~WarmMemory() {
+    if (commands_ >= 0) ::close(commands_);
+    if (child_ > 0) ::waitpid(child_, nullptr, 0);
+  }
+  WarmMemory(const WarmMemory&) = delete;
+  WarmMemory& operator=(const WarmMemory&) = delete;
+
+  bool ready() const { return ready_; }
+  // Lets go of so much in all.
+  void release(std::size_t bytes) {
+    const char one = 0;
+    for (; released_ < blocks_ && released_ * kBlockBytes < bytes; ++released_) {
+      if (::write(commands_, &one, 1) != 1) return;
+    }
+  }
+
+ private:
+  static constexpr std::size_t kBlockBytes = 64U << 20U;
+  static constexpr std::size_t kBlocksPerGib = (1ULL << 30U) / kBlockBytes;
+
+  [[noreturn]] void hold(int commands, int written) {
+    std::vector<void*> blocks(blocks_);
+    for (void*& block : blocks) {
+      block =
+          ::mmap(nullptr, kBlockBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (block == MAP_FAILED) ::_exit(1);
+      ::madvise(block, kBlockBytes, MADV_HUGEPAGE);
+      std::memset(block, 1, kBlockBytes);
+    }
+    char command = 0;
+    if (::write(written, &command, 1) != 1) ::_exit(1);
+    while (::read(commands, &command, 1) == 1) {
+      ::munmap(blocks.back(), kBlockBytes);
+      blocks.pop_back();
     }
     ::_exit(0);
   }
-  int status = 0;
-  return ::waitpid(child, &status, 0) == child && status == 0;
-}
+
+  std::size_t blocks_;
+  std::size_t released_ = 0;
+  pid_t child_ = -1;
+  int commands_ = -1;
+  bool ready_ = false;
+};
 
 }  // namespace paddle::bench
