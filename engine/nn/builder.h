@@ -94,7 +94,7 @@ class Builder {
   std::string_view role_ = "layer";
   std::vector<std::unique_ptr<Layer>> layers_;
   std::vector<std::unique_ptr<Evaluator>> evaluators_;
-  std::vector<std::uint32_t> consumers_;  // by layer
+  std::vector<std::uint32_t> consumers_;  // by layer; evaluators too, once they are built
   std::vector<wire::ParameterSpec> parameters_;
   std::vector<std::string> parameter_owners_;  // the layer that declared each
   std::map<std::string, std::size_t> parameter_by_name_;

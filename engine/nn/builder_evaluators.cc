@@ -1,4 +1,5 @@
 // The evaluators of a network: those that were asked for, or those that go with its costs.
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -29,8 +30,14 @@ Status Builder::build_evaluators(std::vector<config::LayerConfig> evaluators) {
   for (const config::LayerConfig& config : evaluators) {
     current_ = &config;
     PADDLE_TRY_STATUS(build_evaluator());
+    for (const auto& layer : layers_) {
+      if (std::ranges::find(config.inputs, layer->name()) != config.inputs.end()) {
+        ++consumers_[layer->index()];
+      }
+    }
   }
   current_ = nullptr;
+  for (auto& layer : layers_) layer->place_inputs(layers_, consumers_);
   return {};
 }
 

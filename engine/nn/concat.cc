@@ -8,38 +8,48 @@ namespace {
 class Concat final : public Layer {
  public:
   Concat(const Builder& builder, std::size_t width, std::vector<LayerInput> inputs)
-      : Layer(builder.config().name, builder.index(), width), inputs_(std::move(inputs)) {
-    std::size_t begin = 0;
-    for (const LayerInput& input : inputs_) {
-      if (input.gradient_width > 0) gradient_width_ = begin + input.gradient_width;
-      begin += input.width;
+      : Layer(builder.config().name, builder.index(), width) {
+    std::size_t offset = 0;
+    for (const LayerInput& input : inputs) {
+      if (input.gradient_width > 0) gradient_width_ = offset + input.gradient_width;
+      parts_.push_back({input, offset});
+      offset += input.width;
     }
+  }
+
+  void place_inputs(std::span<const std::unique_ptr<Layer>> layers,
+                    std::span<const std::uint32_t> readers) override {
+    std::erase_if(parts_, [&](const Part& part) {
+      const std::size_t layer = part.input.layer;
+      return readers[layer] == 1 && layers[layer]->put_output({index(), part.offset, width()});
+    });
   }
 
   std::size_t gradient_width() const override { return gradient_width_; }
 
   Status forward(const Run& run, LayerAccess access, double&) const override {
-    float* out = access.output(index());
-    for (const LayerInput& input : inputs_) {
-      kernels::copy_block(run.rows(), input.width, access.output(input.layer), input.width, out,
-                          width(), false);
-      out += input.width;
+    for (const auto& [input, offset] : parts_) {
+      kernels::copy_block(run.rows(), input.width, access.output(input.layer), input.width,
+                          access.output(index()) + offset, width(), false);
     }
     return {};
   }
 
   void backward(const Run& run, LayerAccess access) const override {
-    const float* gradient = access.output_gradient(index());
-    for (const LayerInput& input : inputs_) {
+    for (const auto& [input, offset] : parts_) {
       const bool add = access.claim_output_gradient(input.layer);
-      kernels::copy_block(run.rows(), input.gradient_width, gradient, width(),
+      kernels::copy_block(run.rows(), input.gradient_width,
+                          access.output_gradient(index()) + offset, width(),
                           access.output_gradient(input.layer), input.width, add);
-      gradient += input.width;
     }
   }
 
  private:
-  std::vector<LayerInput> inputs_;
+  struct Part {
+    LayerInput input;
+    std::size_t offset;
+  };
+  std::vector<Part> parts_;  // that are not put there by their layers
   std::size_t gradient_width_ = 0;
 };
 

@@ -30,7 +30,13 @@ class Embedding final : public Layer {
   Embedding(const Builder& builder, Options options)
       : Layer(builder.config().name, builder.index(),
               options.slots.size() * options.length * options.size),
-        options_(std::move(options)) {}
+        options_(std::move(options)),
+        place_{index(), 0, width()} {}
+
+  bool put_output(const OutputPlace& place) override {
+    place_ = place;
+    return true;
+  }
 
   Status forward(const Run& run, LayerAccess access, double&) const override {
     auto& positions = access.positions(index());
@@ -44,14 +50,15 @@ class Embedding final : public Layer {
     const float* table = options_.sparse ? run.parameters.sparse[options_.parameter].values.data()
                                          : run.parameters.dense[options_.parameter].data();
     for (std::size_t i = 0; i < options_.slots.size(); ++i) {
-      float* out = access.output(index()) + i * options_.length * options_.size;
+      float* out = access.output(place_.layer) + column(i);
       const auto own = std::span<const std::uint32_t>(positions).subspan(starts[i]);
       if (is_plain(run, i)) {
-        kernels::gather_rows(table, options_.size, own.first(run.rows()), out, width());
+        kernels::gather_rows(table, options_.size, own.first(run.rows()), out, place_.stride);
         continue;
       }
-      for_bags(run, i, own,
-               [&](std::size_t row, const Bag& bag) { pool(table, bag, out + row * width()); });
+      for_bags(run, i, own, [&](std::size_t row, const Bag& bag) {
+        pool(table, bag, out + row * place_.stride);
+      });
     }
     return {};
   }
@@ -60,18 +67,18 @@ class Embedding final : public Layer {
     float* table = access.zeroed_parameter_gradient(options_.parameter);
     const std::span<const std::uint32_t> positions = access.positions(index());
     for (std::size_t i = 0; i < options_.slots.size(); ++i) {
-      const float* gradient = access.output_gradient(index()) + i * options_.length * options_.size;
+      const float* gradient = access.output_gradient(place_.layer) + column(i);
       const auto own = positions.subspan(access.starts(index())[i]);
       if (is_plain(run, i)) {
-        kernels::scatter_add_rows(gradient, width(), options_.size, own.first(run.rows()), 1.0F,
-                                  nullptr, table);
+        kernels::scatter_add_rows(gradient, place_.stride, options_.size, own.first(run.rows()),
+                                  1.0F, nullptr, table);
         continue;
       }
       // Stride 0: every row of a pooled bag gets the same gradient.
       const std::size_t stride = options_.pooling == Pooling::kConcat ? options_.size : 0;
       for_bags(run, i, own, [&](std::size_t row, const Bag& bag) {
-        kernels::scatter_add_rows(gradient + row * width(), stride, options_.size, bag.positions,
-                                  bag.scale, bag.weights, table);
+        kernels::scatter_add_rows(gradient + row * place_.stride, stride, options_.size,
+                                  bag.positions, bag.scale, bag.weights, table);
       });
     }
   }
@@ -94,6 +101,11 @@ class Embedding final : public Layer {
     const float* weights = nullptr;  // null: all 1
     float scale = 1;
   };
+
+  // Where slot number i begins in a row of the place.
+  std::size_t column(std::size_t i) const {
+    return place_.offset + i * options_.length * options_.size;
+  }
 
   bool is_plain(const Run& run, std::size_t i) const {
     return options_.pooling == Pooling::kNone && run.batch.slots[options_.slots[i]].weights.empty();
@@ -180,6 +192,7 @@ class Embedding final : public Layer {
   }
 
   Options options_;
+  OutputPlace place_;
 };
 
 Result<Pooling> parse_pooling(const Builder& builder) {

@@ -15,6 +15,14 @@
 
 namespace paddle::nn {
 
+// Where the outputs of a layer and their gradient lie: among those of `layer`, from column `offset`
+// of each row on.
+struct OutputPlace {
+  std::size_t layer;
+  std::size_t offset;
+  std::size_t stride;  // of that layer's rows
+};
+
 class Layer {
  public:
   // `width`: outputs per example; 0 for a cost layer, which has none.
@@ -40,6 +48,12 @@ class Layer {
                            std::span<std::vector<std::uint64_t>>) const {}
   // How many layers read each layer's output; called once, when the whole network is known.
   virtual void set_consumers(std::span<const std::uint32_t>) {}
+  // From now on its outputs and their gradient are there; false: it cannot.
+  virtual bool put_output(const OutputPlace&) { return false; }
+  // The chance to put the outputs of other layers among its own. `readers` counts those of each
+  // layer, evaluators included; called once, before the first run.
+  virtual void place_inputs(std::span<const std::unique_ptr<Layer>> /*layers*/,
+                            std::span<const std::uint32_t> /*readers*/) {}
 
  private:
   std::string name_;

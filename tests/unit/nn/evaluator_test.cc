@@ -221,6 +221,24 @@ TEST(Evaluator, TheUsualOnesOfSeveralCostsHaveNamesOfTheirOwn) {
                                              "classification_error_b", "perplexity_b"}));
 }
 
+// An embedding that a concat alone reads writes into the concat's output, but not where an
+// evaluator reads it too.
+TEST(Evaluator, SeesAnEmbeddingWithinAConcat) {
+  const auto built =
+      Network::build({embedding("e", {"y"}, 3, false), concat("c", {"e"}),
+                      labelled("softmax_cross_entropy", "cost", "c")},
+                     parse_slots({"y"}), {evaluator("classification_error", "e", "y")});
+  ASSERT_TRUE(built) << built.error().message;
+  std::vector<float> table(kTestVocabulary * 3);
+  for (const std::size_t largest : {0, 3 + 1, 6 + 0}) table[largest] = 1;
+  const Batch batch{4, {{{0, 1, 2, 1}, {}}}};
+  const Parameters parameters{{table}, {{}}};
+  Workspace workspace;
+  ASSERT_TRUE(
+      built->forward(nn::Run{.batch = batch, .end = 4, .parameters = parameters}, workspace));
+  EXPECT_EQ(Evaluated::named(built->values(workspace.tally()), "classification_error"), 0.25);
+}
+
 TEST(Evaluator, WrongLabelsNameTheEvaluator) {
   Evaluated one("squared_error", 1, "y", {evaluator("auc", "out", "y")});
   const Batch batch = floats_and_ids({1}, {2});
