@@ -230,7 +230,7 @@ TEST(Evaluator, SeesAnEmbeddingWithinAConcat) {
                      parse_slots({"y"}), {evaluator("classification_error", "e", "y")});
   ASSERT_TRUE(built) << built.error().message;
   std::vector<float> table(kTestVocabulary * 3);
-  for (const std::size_t largest : {0, 3 + 1, 6 + 0}) table[largest] = 1;
+  for (const std::size_t largest : {0U, 4U, 6U}) table[largest] = 1;
   const Batch batch{4, {{{0, 1, 2, 1}, {}}}};
   const Parameters parameters{{table}, {{}}};
   Workspace workspace;
