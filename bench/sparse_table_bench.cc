@@ -313,7 +313,7 @@ bool pauses(std::uint64_t width, std::uint64_t rows, std::size_t warm_gib) {
 }  // namespace paddle
 
 // sparse_table_bench [--warm_gib N] [rows]
-// sparse_table_bench [--warm_gib N] pauses [rows, a multiple of 1000]: 100 million take 8 GB
+// sparse_table_bench [--warm_gib N] pauses [rows, a multiple of 1000]: 100 million take 8 GB and what is warm
 int main(int argc, char** argv) {
   std::size_t warm_gib = 0;
   if (argc > 2 && std::string(argv[1]) == "--warm_gib") {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,6 +23,7 @@ class WarmMemory {
     int to_child[2] = {-1, -1};
     int to_parent[2] = {-1, -1};
     if (::pipe2(to_child, O_CLOEXEC) != 0 || ::pipe2(to_parent, O_CLOEXEC) != 0) return;
+    ::signal(SIGPIPE, SIG_IGN);  // release() may come after the child's end
     child_ = ::fork();
     if (child_ == 0) {
       ::close(to_child[1]);

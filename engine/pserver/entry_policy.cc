@@ -1,5 +1,9 @@
 #include "engine/pserver/entry_policy.h"
 
+#include <algorithm>
+#include <bit>
+#include <utility>
+
 #include "engine/base/rng.h"
 
 namespace paddle::pserver {
@@ -33,17 +37,15 @@ Status EntryPolicy::reserve(std::uint64_t count) {
 }
 
 std::uint64_t EntryPolicy::bytes() const {
-  return candidates_.bytes() + sightings_.resident(numbers_ * sizeof(Sightings)) +
-         free_.capacity() * sizeof(std::uint32_t);
+  return candidates_.bytes() + sightings_.resident(numbers_ * sizeof(Sightings));
 }
 
 void EntryPolicy::add(const Candidate& candidate) {
   std::uint32_t number = numbers_;
-  if (free_.empty()) {
+  if (free_ == RowIndex::kNone) {
     ++numbers_;
   } else {
-    number = free_.back();
-    free_.pop_back();
+    number = std::exchange(free_, std::bit_cast<std::uint32_t>(sightings_of(free_)));
   }
   candidates_.insert(candidate.id, number);
   sightings_of(number) = {candidate.sightings, candidate.seen};
@@ -51,7 +53,7 @@ void EntryPolicy::add(const Candidate& candidate) {
 
 void EntryPolicy::erase(std::uint64_t id, std::uint32_t number) {
   candidates_.erase(id);
-  free_.push_back(number);
+  sightings_of(number) = std::bit_cast<Sightings>(std::exchange(free_, number));
 }
 
 bool EntryPolicy::admits(std::uint64_t id, std::uint16_t pass, std::size_t slot) {
@@ -68,21 +70,31 @@ bool EntryPolicy::admits(std::uint64_t id, std::uint16_t pass, std::size_t slot)
     return false;
   }
   Sightings& sightings = sightings_of(number);
+  if (sightings.count + 1U >= terms.count) {
+    erase(id, number);
+    return true;
+  }
+  ++sightings.count;
   sightings.seen = pass;
-  if (++sightings.count < terms.count) return false;
-  erase(id, number);
-  return true;
+  return false;
 }
 
-std::uint64_t EntryPolicy::expire(std::uint32_t passes, std::uint16_t pass) {
-  std::vector<RowIndex::Entry> gone;
-  candidates_.for_each([&](std::uint64_t id, std::uint32_t number) {
-    if (static_cast<std::uint16_t>(pass - sightings_of(number).seen) >= passes) {
-      gone.push_back({0, id, number});
-    }
+Status EntryPolicy::expire(std::uint32_t passes, std::uint16_t pass) {
+  std::vector<std::uint64_t> gone;
+  std::vector<Sightings> left;
+  candidates_.for_each([&](std::uint64_t id, std::uint32_t& number) {
+    const Sightings sightings = sightings_of(number);
+    if (static_cast<std::uint16_t>(pass - sightings.seen) >= passes) return gone.push_back(id);
+    number = static_cast<std::uint32_t>(left.size());
+    left.push_back(sightings);
   });
-  for (const RowIndex::Entry& entry : gone) erase(entry.id, entry.number);
-  return gone.size();
+  if (gone.empty() && free_ == RowIndex::kNone) return {};
+  for (const std::uint64_t id : gone) candidates_.erase(id);
+  std::ranges::copy(left, &sightings_of(0));
+  sightings_.release_from(left.size() * sizeof(Sightings));
+  numbers_ = static_cast<std::uint32_t>(left.size());
+  free_ = RowIndex::kNone;
+  return candidates_.fit();
 }
 
 void EntryPolicy::put(const Candidate& candidate) {

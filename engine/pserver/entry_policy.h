@@ -25,8 +25,9 @@ class EntryPolicy {
   // Counts a sighting of an id without a row in pass `pass`; true when it gets one now. Slots are
   // numbered as in TablePolicy.entry, 0 is any other.
   bool admits(std::uint64_t id, std::uint16_t pass, std::size_t slot = 0);
-  // Forgets candidates unseen for this many passes or more, of which `pass` is the last.
-  std::uint64_t expire(std::uint32_t passes, std::uint16_t pass);
+  // Forgets candidates unseen for this many passes or more, of which `pass` is the last. kResource
+  // as RowIndex::fit.
+  Status expire(std::uint32_t passes, std::uint16_t pass);
 
   struct Candidate {
     std::uint64_t id = 0;
@@ -65,9 +66,9 @@ class EntryPolicy {
   bool takes_all_;
   bool waits_;  // of some slot
   RowIndex candidates_;
-  MemoryRegion sightings_;           // by the candidate's number
-  std::vector<std::uint32_t> free_;  // numbers below numbers_ that no candidate has
-  std::uint32_t numbers_ = 0;
+  MemoryRegion sightings_;  // by the candidate's number; of a free one, the next free number
+  std::uint32_t free_ = RowIndex::kNone;
+  std::uint32_t numbers_ = 0;  // all below are a candidate's, or free
 };
 
 }  // namespace paddle::pserver

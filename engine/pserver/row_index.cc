@@ -13,7 +13,7 @@ constexpr std::uint64_t kBucketsMin = 16;
 constexpr std::uint64_t kDoubleBelow = 4096;  // buckets: small tables grow fast, large ones finely
 constexpr std::uint64_t kHugeFrom = 1U << 18U;  // buckets
 constexpr std::uint64_t kBucketsPerExtent = MemoryRegion::kHugePageBytes / sizeof(RowBucket);
-// Behind the last home, for ids that go past it; inside the same huge page.
+// Behind the last home, for ids that go past it; from kHugeFrom on inside the same huge page.
 constexpr std::uint64_t kSpare = 512;
 constexpr std::uint64_t kMovesPerInsert = 6;  // homes: lookups are slower while it grows
 constexpr std::uint64_t kHomesPerMove = 256;  // their buckets stay in the cache
@@ -22,7 +22,8 @@ constexpr std::uint64_t kHomesInLastMove = 1024;
 // The growing is near when this part of the ids is left to come.
 constexpr std::uint64_t kSoon = 64;
 
-// A large table grows by three tenths: an id is moved about three times while the table doubles.
+// A large table grows by three tenths, less what whole huge pages take off: an id is moved about
+// three times for each that is inserted.
 constexpr std::uint64_t growth(std::uint64_t buckets) {
   return buckets * 3 / 10;
 }
@@ -96,6 +97,7 @@ void RowIndex::start_growing() {
   now_ = Homes(now_.buckets == 0 ? kBucketsMin : grown(now_.buckets));
   boundary_ = size_ == 0 ? 0 : before_.buckets;
   old_end_ = boundary_ == 0 ? 0 : boundary_ + RowBucket::kReachMax + 1;
+  homes_due_ = kHomesPerMove;  // at once, which is all of a small table
 }
 
 void RowIndex::make_room(std::uint64_t count) {
@@ -103,9 +105,8 @@ void RowIndex::make_room(std::uint64_t count) {
     while (boundary_ > 0) move_homes();
     start_growing();
   }
-  for (std::uint64_t i = 0; boundary_ > 0 && i < count * kMovesPerInsert; i += kHomesPerMove) {
-    move_homes();
-  }
+  homes_due_ += count * kMovesPerInsert;
+  for (; boundary_ > 0 && homes_due_ >= kHomesPerMove; homes_due_ -= kHomesPerMove) move_homes();
 }
 
 // Homes move from the last one down, into memory that is new above the old buckets.
@@ -251,9 +252,8 @@ std::size_t RowIndex::take_homes(std::uint64_t begin) {
     } else {
       for (std::uint32_t slot = 0; slot < bucket.count(); ++slot) {
         const Moved moved = take(slot);
-        // Others are passed by from below, or wait for their own move.
-        const std::uint64_t home = scale(moved.hash, before_.buckets);
-        if (home >= begin && home < boundary_) {
+        // Ids of homes below wait for their own move.
+        if (scale(moved.hash, before_.buckets) >= begin) {
           moving_[taken++] = moved;
         } else {
           bucket.copy_slot(slot, kept++);

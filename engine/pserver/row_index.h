@@ -97,7 +97,7 @@ class RowIndex {
   }
 
   // The id must be absent, and make_room() must have been called for it. Numbers are below the most
-  // ids that were ever held at once.
+  // ids that were held at once since the last fit().
   void insert_at(std::uint64_t home, std::uint64_t hash, std::uint32_t number);
   void insert(std::uint64_t id, std::uint32_t number) {
     const std::uint64_t hash = hash_of(id);
@@ -105,7 +105,7 @@ class RowIndex {
   }
   // The id must be present.
   void erase(std::uint64_t id);
-  // Gives memory back when far more is held than the ids need.
+  // Gives memory back when far more is held than the ids need; numbers are below size().
   Status fit();
 
   // visit(id, number): in no order; it may change the number.
@@ -196,11 +196,12 @@ class RowIndex {
   MemoryPreparer* preparer_;
   MemoryRegion memory_;
   std::uint64_t size_ = 0;
-  Homes now_;                   // ids that go past the last home lie behind it
-  Homes before_;                // and of ids whose old home is below boundary_
-  std::uint64_t boundary_ = 0;  // 0: all have moved
-  std::uint64_t old_end_ = 0;   // buckets below hold ids of such homes alone
-  std::uint64_t end_ = 0;       // no bucket from here on was ever used
+  Homes now_;                    // ids that go past the last home lie behind it
+  Homes before_;                 // and of ids whose old home is below boundary_
+  std::uint64_t boundary_ = 0;   // 0: all have moved
+  std::uint64_t old_end_ = 0;    // buckets below hold ids of such homes alone
+  std::uint64_t homes_due_ = 0;  // to move
+  std::uint64_t end_ = 0;        // no bucket from here on was ever used
   std::map<std::uint64_t, std::uint32_t>
       stash_;  // by hash; empty unless ids were chosen to collide
   std::vector<Moved> moving_;

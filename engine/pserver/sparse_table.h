@@ -43,7 +43,8 @@ class SparseTable {
   // scores.
   std::uint64_t bytes() const;
   std::uint64_t payload_bytes() const { return rows() * payload_bytes_per_row_; }
-  // What counts against a port's limit: rows, and candidates, which take as much of an index.
+  // What counts against a port's limit: rows, and candidates, which take as much of an index and
+  // their sightings.
   std::uint64_t counted_bytes() const {
     return bytes_for(rows()) +
            entry_.candidates() * (kRowOverheadBytes + EntryPolicy::kBytesBesideIndex);

@@ -72,7 +72,7 @@ Result<std::uint64_t> SparseTable::expire() {
     if (static_cast<std::uint16_t>(pass_ - seen()[number]) > passes) gone.push_back(id);
   });
   PADDLE_TRY_STATUS(remove(gone));
-  entry_.expire(passes + 1, pass_);
+  PADDLE_TRY_STATUS(entry_.expire(passes + 1, pass_));
   return gone.size();
 }
 
