@@ -13,6 +13,15 @@ Batch five_examples() {
 }
 const std::vector<std::string> kSlots{"a", "b", "label"};
 
+Batch three_examples_with_floats() {
+  return {3,
+          {{{0, 3, 3}},
+           {{}, {}, {}, {0.5F, -1, 2, 0.25F, -0.5F, 1}},
+           {{1, 0, 2}},
+           {{}, {}, {}, {1, -2, 0.5F}}}};
+}
+const std::vector<std::string> kFloatSlots{"a", "price:2", "label", "age:1"};
+
 class ActivationGradient : public testing::TestWithParam<const char*> {};
 TEST_P(ActivationGradient, FcWithSeveralInputs) {
   TestNetwork test({embedding("ea", {"a"}, 3, false), embedding("eb", {"b"}, 2, true),
@@ -74,12 +83,8 @@ TEST(Gradient, FloatSlotsNextToLayers) {
   TestNetwork test({embedding("e", {"a"}, 3, true), fc("hidden", {"price", "e"}, 4, "tanh"),
                     concat("c", {"hidden", "age", "price"}), fc("out", {"c"}, 3, "identity"),
                     cost("cost", "out", "label")},
-                   {"a", "price:2", "label", "age:1"});
-  expect_right_gradient(test, {3,
-                               {{{0, 3, 3}},
-                                {{}, {}, {}, {0.5F, -1, 2, 0.25F, -0.5F, 1}},
-                                {{1, 0, 2}},
-                                {{}, {}, {}, {1, -2, 0.5F}}}});
+                   kFloatSlots);
+  expect_right_gradient(test, three_examples_with_floats());
 }
 
 // Only what is before the last float is of a gradient that anything reads.
@@ -88,12 +93,8 @@ TEST(Gradient, FloatSlotsAroundLayersInConcatsOfConcats) {
                     concat("in", {"age", "e", "price"}), concat("c", {"floats", "in", "age"}),
                     fc("x", {"c", "floats"}, 6, "tanh"), layer("add", "sum", {"in", "x"}),
                     fc("out", {"in", "sum"}, 3, "identity"), cost("cost", "out", "label")},
-                   {"a", "price:2", "label", "age:1"});
-  expect_right_gradient(test, {3,
-                               {{{0, 3, 3}},
-                                {{}, {}, {}, {0.5F, -1, 2, 0.25F, -0.5F, 1}},
-                                {{1, 0, 2}},
-                                {{}, {}, {}, {1, -2, 0.5F}}}});
+                   kFloatSlots);
+  expect_right_gradient(test, three_examples_with_floats());
 }
 
 class PoolingGradient : public testing::TestWithParam<const char*> {};
