@@ -27,7 +27,8 @@ constexpr std::uint64_t kSoon = 64;
 constexpr std::uint64_t growth(std::uint64_t buckets) {
   return buckets * 3 / 10;
 }
-static_assert(growth(kHomesInLastMove) > 2 * RowBucket::kReachMax);
+// By an eighth at least; and a table is never seen with fewer old homes left than this.
+static_assert((kHomesInLastMove - kHomesPerMove) / 8 > 2 * RowBucket::kReachMax);
 static_assert(kSpare > RowBucket::kReachMax);
 
 // Ids in a table of this many buckets at most: 80 % of the slots, so 61.5 % after growing, which is
