@@ -33,8 +33,9 @@ struct ShardOptions {
   Duration lost_trainer_grace = Duration::zero();
   bool needs_all_trainers = false;  // async too ends with a lost one: the job is started again
   std::uint64_t bytes_max = 1ULL << 40U;  // parameters and optimizer state
-  Parallel parallel = {};                 // helps with many rows; empty: the port's thread alone
-  MemoryPreparer* preparer = nullptr;     // of sparse tables; outlives the shard
+  bool sends_values = true;  // with the answer to a push; false: its trainer reads them in memory
+  Parallel parallel = {};    // helps with many rows; empty: the port's thread alone
+  MemoryPreparer* preparer = nullptr;  // of sparse tables; outlives the shard
 };
 
 // What a port holds and has done since the job began.

@@ -307,10 +307,11 @@ void Shard::reply_pushed(Trainer& trainer, std::uint64_t request, bool is_discar
   message.set_last_applied(trainer.last_applied);
   message.set_discarded(is_discarded);
   message.set_stop(stop_);
-  const bool has_values = dense_ && dense_->values().size_bytes() <= kTransferBytesMax;
+  const bool has_values =
+      options_.sends_values && dense_ && dense_->values().size_bytes() <= kTransferBytesMax;
   message.set_has_values(has_values);
   trainer.seen_updates = updates_;
-  if (compensation_ && has_values) {
+  if (compensation_ && (has_values || !options_.sends_values)) {
     compensation_->on_values(trainer.id, 0, dense_->values());
   }
   reply(trainer, FrameType::kPushed, message, {}, out);

@@ -37,6 +37,27 @@ DensePlan plan_dense(const wire::ParameterSet& set) {
   return plan;
 }
 
+bool is_undivided(const DensePlan& plan) {
+  return std::ranges::all_of(plan.pieces, [](const std::vector<DensePiece>& pieces) {
+    DensePiece before;
+    return std::ranges::all_of(pieces, [&before](const DensePiece& piece) {
+      const bool goes_on = before.size > 0 && before.parameter == piece.parameter;
+      const bool follows = piece.begin == (goes_on ? before.begin + before.size : 0);
+      before = piece;
+      return follows;
+    });
+  });
+}
+
+void lend(std::span<const DensePiece> pieces, std::span<const float> values,
+          std::span<DenseParameter* const> to) {
+  for (const DensePiece& piece : pieces) {
+    DenseParameter* const parameter = to[piece.parameter];
+    if (parameter == nullptr || piece.begin != 0) continue;
+    parameter->lent = values.subspan(piece.offset, parameter->value.size());
+  }
+}
+
 std::vector<ByteSpan> gather(std::span<const DensePiece> pieces,
                              std::span<const DenseParameter* const> from, std::uint64_t offset,
                              std::uint64_t count) {

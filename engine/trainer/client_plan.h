@@ -24,6 +24,12 @@ struct DensePlan {
   std::vector<std::uint64_t> sizes;             // elements by shard
 };
 DensePlan plan_dense(const wire::ParameterSet& set);
+// Whether each parameter lies in one shard, without a gap.
+bool is_undivided(const DensePlan& plan);
+// Lends the parameters that are not null the values of an undivided plan's shard. They have their
+// size.
+void lend(std::span<const DensePiece> pieces, std::span<const float> values,
+          std::span<DenseParameter* const> to);
 
 // Where the gradients of elements [offset, offset + count) of a shard lie, in order; zeros where a
 // parameter (by index) is null or has none.

@@ -57,7 +57,11 @@ Status connect_all(const TrainOptions& options, Links& dense, Links& sparse) {
   return {};
 }
 
-void make_local_shards(const TrainOptions& options, ThreadTeam& team, Links& dense, Links& sparse) {
+using DenseShards = std::vector<std::shared_ptr<const pserver::Shard>>;
+
+DenseShards make_local_shards(const TrainOptions& options, bool lends, ThreadTeam& team,
+                              Links& dense, Links& sparse) {
+  DenseShards dense_shards;
   Parallel parallel;
   if (team.size() > 1) {
     parallel = [&team](std::size_t count, const auto& work) { team.share(count, work); };
@@ -71,12 +75,15 @@ void make_local_shards(const TrainOptions& options, ThreadTeam& team, Links& den
                                 .job_tag = job_tag_of(options.job_tag),
                                 .epoch = 1,
                                 .bytes_max = parameter_memory_bytes() / count,
+                                .sends_values = !lends,
                                 .parallel = parallel});
+      if (!is_sparse) dense_shards.push_back(shard);
       links.push_back(net::make_local_link(std::move(shard), {Role::kTrainer, 0}));
     }
   };
   add(dense, options.ports_num, false);
   add(sparse, options.ports_num_for_sparse, true);
+  return dense_shards;
 }
 
 }  // namespace
@@ -135,8 +142,12 @@ Result<std::unique_ptr<ParameterClient>> join_shards(const config::JobConfig& jo
                                                      ThreadTeam& team) {
   Links dense;
   Links sparse;
+  DenseShards local;
+  // Where pushes are answered before the next batch begins: else they change under it.
+  const bool lends = options.local && (job.dense_strategy == wire::STRATEGY_SYNC ||
+                                       job.dense_strategy == wire::STRATEGY_ASYNC);
   if (options.local) {
-    make_local_shards(options, team, dense, sparse);
+    local = make_local_shards(options, lends, team, dense, sparse);
   } else {
     PADDLE_TRY_STATUS(connect_all(options, dense, sparse));
   }
@@ -145,6 +156,11 @@ Result<std::unique_ptr<ParameterClient>> join_shards(const config::JobConfig& jo
                                           .incarnation = options.incarnation,
                                           .job_tag = job_tag_of(options.job_tag),
                                           .deadline = kStepDeadline};
+  if (lends) {
+    client_options.values_of = [shards = std::move(local)](std::size_t shard) {
+      return shards[shard]->dense()->values();
+    };
+  }
   if (team.size() > 1) client_options.both = [&team](const auto& work) { team.run(work); };
   PADDLE_TRY(auto client,
              ParameterClient::join(std::move(client_options), std::move(dense), std::move(sparse)));

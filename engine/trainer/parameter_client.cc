@@ -49,7 +49,8 @@ ParameterClientImpl::ParameterClientImpl(Options options,
       dense_("dense", std::move(dense), lane_options(options_), 0, options_.deadline),
       sparse_("sparse", std::move(sparse), lane_options(options_),
               static_cast<std::uint16_t>(dense_.size()), options_.deadline),
-      plan_(plan_dense(options_.parameters)) {}
+      plan_(plan_dense(options_.parameters)),
+      lends_(options_.values_of && is_undivided(plan_)) {}
 
 std::uint64_t ParameterClientImpl::width(std::uint32_t parameter) const {
   return param::row_width(options_.parameters.parameters(static_cast<int>(parameter)));
@@ -152,6 +153,10 @@ Result<std::vector<float>> ParameterClientImpl::pull_range(std::size_t shard, st
 }
 
 Status ParameterClientImpl::pull_shard(std::size_t shard, std::span<DenseParameter* const> to) {
+  if (lends_) {
+    lend(plan_.pieces[shard], options_.values_of(shard), to);
+    return {};
+  }
   const std::uint64_t floats_max = options_.transfer_bytes / sizeof(float);
   for (std::uint64_t done = 0; done < plan_.sizes[shard]; done += floats_max) {
     wire::PullDense pull;
@@ -181,6 +186,7 @@ Status ParameterClientImpl::pull_averages(std::span<DenseParameter> dense,
   if (!averages && !dense.empty()) PADDLE_TRY_STATUS(pull_dense(dense));
   std::vector<DenseParameter*> by_index;
   PADDLE_TRY_STATUS(check_dense(dense, by_index));
+  for (DenseParameter& one : dense) one.lent = averages ? std::span<const float>() : one.lent;
   const auto plane = static_cast<std::uint32_t>(param::state_width(optimizer));
   for (std::size_t shard = 0; averages && shard < dense_.size(); ++shard) {
     for (const DensePiece& piece : plan_.pieces[shard]) {

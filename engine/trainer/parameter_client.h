@@ -27,11 +27,14 @@ struct SparseRows {
   std::vector<float> notes = {};
 };
 
-// One dense parameter, whole; value is refreshed by pull and push.
+// One dense parameter, whole; its values are refreshed by pull and push.
 struct DenseParameter {
   std::uint32_t parameter = 0;
   LargeArray<float> value;
   LargeArray<float> gradient;
+  std::span<const float> lent = {};  // the values instead, when not empty: a shard's own
+
+  std::span<const float> values() const { return lent.empty() ? std::span(value) : lent; }
 };
 
 // A sparse table over all its ports, at the end of a pass.
@@ -89,6 +92,9 @@ class ParameterClient {
     // Calls work(0) and work(1) at the same time, and returns when both have: a push's dense part
     // and its rows. Empty: the calling thread does all.
     std::function<void(const std::function<void(std::size_t)>& work)> both = {};
+    // The values of a dense shard of this process, where they stay: they are lent instead of
+    // copied, and change within a push. Empty: shards are elsewhere.
+    std::function<std::span<const float>(std::size_t shard)> values_of = {};
   };
   // Link i of `dense` is dense shard i = pserver index * ports_num + port index; likewise for
   // `sparse`.

@@ -105,6 +105,7 @@ class ParameterClientImpl final : public ParameterClient {
   ClientLanes dense_;
   ClientLanes sparse_;
   DensePlan plan_;
+  bool lends_;
   bool is_paused_ = false;
   // Two threads may push, and a third ask.
   std::atomic<bool> asks_to_stop_ = false;
