@@ -88,9 +88,14 @@ class Embedding final : public Layer {
     if (!options_.sparse) return;
     auto& into = ids_by_parameter[options_.parameter];
     for (const std::size_t slot : options_.slots) {
-      for (const std::uint64_t id : batch.slots[slot].ids) {
-        if (id != options_.padding_id) into.push_back(id);
+      const std::span ids(batch.slots[slot].ids);
+      std::size_t count = into.size();
+      into.resize(count + ids.size());
+      for (const std::uint64_t id : ids) {
+        into[count] = id;
+        count += static_cast<std::size_t>(id != options_.padding_id);
       }
+      into.resize(count);
     }
   }
 

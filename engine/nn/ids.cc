@@ -40,7 +40,15 @@ void sort_unique(std::vector<std::uint64_t>& ids) {
   } else {
     radix_sort(ids);
   }
-  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  if (ids.empty()) return;
+  // Without a branch on what is compared, which would be guessed wrong at every third id or so.
+  std::size_t last = 0;
+  std::uint64_t before = ids.front();
+  for (const std::uint64_t id : ids) {
+    last += static_cast<std::size_t>(id != before);
+    ids[last] = before = id;
+  }
+  ids.resize(last + 1);
 }
 
 std::size_t row_of(std::span<const std::uint64_t> ids, std::uint64_t id) {

@@ -55,7 +55,7 @@ Status Model::prepare(const nn::Batch& batch, std::uint64_t seed) {
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     SparseRows& rows = rows_[i];
     const auto width = network_.parameters()[rows.parameter].dims(1);
-    rows.ids = ids_[rows.parameter];
+    rows.ids.swap(ids_[rows.parameter]);
     rows.values.resize(rows.ids.size() * width);
     rows.gradients.resize(rows.values.size());
     lookups_[i].build(rows.ids);
