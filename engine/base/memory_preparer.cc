@@ -63,7 +63,7 @@ class ThreadedPreparer final : public MemoryPreparer {
       current_ = waiting_.front();
       waiting_.pop_front();
       lock.unlock();
-      ::madvise(current_.data(), current_.size(), kPopulate);
+      populate(current_.data(), current_.size());
       lock.lock();
       current_ = {};
       changed_.notify_all();
@@ -79,6 +79,10 @@ class ThreadedPreparer final : public MemoryPreparer {
 };
 
 }  // namespace
+
+void populate(std::byte* begin, std::size_t bytes) {
+  ::madvise(begin, bytes, kPopulate);
+}
 
 std::unique_ptr<MemoryPreparer> make_memory_preparer() {
   return std::make_unique<ThreadedPreparer>();

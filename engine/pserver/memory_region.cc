@@ -18,6 +18,9 @@ constexpr int kCollapse = MADV_COLLAPSE;
 #else
 constexpr int kCollapse = 25;  // Linux 6.1, in headers of later ones
 #endif
+// Small pages are given ahead in this part of what is used.
+constexpr std::size_t kPopulatedAhead = 16;
+constexpr std::size_t kPopulatedAheadMax = 128U << 10U;
 constexpr std::size_t kReservationMin = MemoryRegion::kHugePageBytes;
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) {
@@ -91,6 +94,15 @@ void MemoryRegion::promote(std::size_t used) {
   promoted_ = done ? promoted_ + kHugePageBytes : huge_from_;
 }
 
+void MemoryRegion::populate(std::size_t used) {
+  const std::size_t end = std::min(huge_from_, capacity_);
+  if (used <= populated_ || populated_ >= end) return;
+  const std::size_t ahead = std::min(used / kPopulatedAhead, kPopulatedAheadMax);
+  const std::size_t until = std::min(round_up(used + ahead, kPageBytes), end);
+  paddle::populate(data_ + populated_, until - populated_);
+  populated_ = until;
+}
+
 void MemoryRegion::prepare(std::size_t begin, std::size_t end) {
   begin = std::max(begin / kHugePageBytes * kHugePageBytes, huge_from_);
   end = std::min(round_up(end, kHugePageBytes), capacity_);
@@ -118,13 +130,14 @@ void MemoryRegion::forget() {
 void MemoryRegion::release_from(std::size_t bytes) {
   promoted_ = std::min(promoted_, bytes / kHugePageBytes * kHugePageBytes);
   const std::size_t begin = round_up(bytes, kPageBytes);
+  populated_ = std::min(populated_, begin);
   forget();
   if (begin < capacity_) ::madvise(data_ + begin, capacity_ - begin, MADV_DONTNEED);
 }
 
 std::size_t MemoryRegion::resident(std::size_t used) const {
   const std::size_t whole = round_up(used, used <= huge_from_ ? kPageBytes : kHugePageBytes);
-  return std::max(whole, prepared_end_);
+  return std::max({whole, populated_, prepared_end_});
 }
 
 }  // namespace paddle::pserver

@@ -35,6 +35,9 @@ class MemoryRegion {
   // Once the first `used` bytes are twice those before huge_from: turns 2 MiB of small pages there
   // into a huge one with every call (about a millisecond). Leaves them where the kernel refuses.
   void promote(std::size_t used);
+  // The first `used` bytes are about to be written: small pages among them are given many at once,
+  // with a few behind them.
+  void populate(std::size_t used);
   // Has the huge pages that [begin, end) meets given by the preparer, so that the first write to
   // one need not wait until its 2 MiB are clear (5 ms where a hypervisor first finds them). Those
   // of the last call are not asked for again.
@@ -44,8 +47,8 @@ class MemoryRegion {
 
   std::byte* data() const { return data_; }
   std::size_t capacity() const { return capacity_; }
-  // Bytes of memory that hold the first `used` bytes and what was prepared behind them, pages
-  // counted whole.
+  // Bytes of memory that hold the first `used` bytes and what was given or prepared behind them,
+  // pages counted whole.
   std::size_t resident(std::size_t used) const;
 
  private:
@@ -55,6 +58,7 @@ class MemoryRegion {
     std::swap(data_, other.data_);
     std::swap(capacity_, other.capacity_);
     std::swap(promoted_, other.promoted_);
+    std::swap(populated_, other.populated_);
     std::swap(prepared_begin_, other.prepared_begin_);
     std::swap(prepared_end_, other.prepared_end_);
   }
@@ -67,6 +71,7 @@ class MemoryRegion {
   std::byte* data_ = nullptr;
   std::size_t capacity_ = 0;
   std::size_t promoted_ = 0;        // bytes before huge_from_ that were made huge pages
+  std::size_t populated_ = 0;       // bytes before huge_from_ that populate() has given
   std::size_t prepared_begin_ = 0;  // what the last call asked for
   std::size_t prepared_end_ = 0;
 };

@@ -98,6 +98,7 @@ void RowIndex::start_growing() {
   now_ = Homes(now_.buckets == 0 ? kBucketsMin : grown(now_.buckets));
   boundary_ = size_ == 0 ? 0 : before_.buckets;
   old_end_ = boundary_ == 0 ? 0 : boundary_ + RowBucket::kReachMax + 1;
+  memory_.populate((now_.buckets + kSpare) * sizeof(RowBucket));
   homes_due_ = kHomesPerMove;  // at once, which is all of a small table
 }
 

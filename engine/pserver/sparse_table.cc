@@ -222,10 +222,12 @@ void SparseTable::create_missing(std::span<const std::uint64_t> ids, const float
       score(number)->clicks += notes[1];
     }
   }
+  arena_.populate(rows() * row_floats_ * sizeof(float));
 }
 
 void SparseTable::start_rows(std::span<const param::InitialRows::Row> rows) const {
   initial_.fill(rows);
+  if (state_width_ == 0) return;
   for (const param::InitialRows::Row& row : rows) {
     rule_.start({row.to, width_}, {row.to + width_, state_width_ * width_});
   }

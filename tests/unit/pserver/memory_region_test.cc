@@ -43,6 +43,31 @@ bool is_there(const std::byte* page) {
   return (result & 1U) != 0;
 }
 
+TEST(MemoryRegion, GivesSmallPagesTogetherWithAFewBehindThem) {
+  MemoryRegion region(4 * kMiB);
+  ASSERT_TRUE(region.reserve(8 * kMiB));
+  if (::madvise(region.data(), MemoryRegion::kPageBytes, 23) != 0) {
+    GTEST_SKIP() << "the kernel cannot populate memory";
+  }
+  region.populate(kMiB);
+  EXPECT_TRUE(is_there(region.data() + kMiB - MemoryRegion::kPageBytes));
+  const std::size_t given = region.resident(kMiB);
+  EXPECT_GT(given, kMiB);
+  EXPECT_LE(given, kMiB + kMiB / 16);
+  EXPECT_TRUE(is_there(region.data() + given - MemoryRegion::kPageBytes));
+  EXPECT_FALSE(is_there(region.data() + given));
+  region.populate(given);
+  EXPECT_EQ(region.resident(kMiB), given);
+  region.release_from(kMiB / 2);
+  EXPECT_EQ(region.resident(kMiB / 2), kMiB / 2);
+  EXPECT_FALSE(is_there(region.data() + kMiB / 2));
+  region.populate(kMiB);
+  EXPECT_TRUE(is_there(region.data() + kMiB / 2));
+  region.populate(6 * kMiB);  // huge pages are not its matter
+  EXPECT_TRUE(is_there(region.data() + 4 * kMiB - MemoryRegion::kPageBytes));
+  EXPECT_FALSE(is_there(region.data() + 4 * kMiB));
+}
+
 // Notes what is asked for, as offsets into the region.
 class Notes final : public MemoryPreparer {
  public:
