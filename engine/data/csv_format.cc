@@ -143,6 +143,11 @@ class Csv final : public Format {
         block.ids.push_back(id);
         continue;
       }
+      float value = 0;
+      if (slot.type == SlotType::kFloat && read_short_float(field, value)) {
+        block.values.push_back(value);
+        continue;
+      }
       if (slot.separator == 0) {
         PADDLE_TRY_STATUS(parse_value(index, column, field, block));
         continue;

@@ -42,27 +42,27 @@ inline bool is_blank(std::string_view line) {
 // "the label '-1x' is not <expected>", shortened and safe to print.
 Error wrong_field(std::string_view what, std::string_view text, std::string_view expected);
 
-// False unless the text is 1 to 8 digits and nothing else, which most ids are: all at once, where a
-// loop over them would guess its end wrong every time.
-inline bool read_short_id(std::string_view text, std::uint64_t& id) {
+// 1 to 8 bytes, the first one in the lowest; without a loop, which would guess its end wrong every
+// time.
+inline std::uint64_t load_short(std::string_view text) {
   static_assert(std::endian::native == std::endian::little);
   const std::size_t size = text.size();
-  if (size - 1 > 7) return false;
   const char* const begin = text.data();
-  const char* const end = begin + size;
-  std::uint64_t digits = 0;  // the first one in the lowest byte
   if (size >= 4) {
     std::uint32_t first = 0;
     std::uint32_t last = 0;  // the two may overlap
     std::memcpy(&first, begin, sizeof(first));
-    std::memcpy(&last, end - sizeof(last), sizeof(last));
-    digits = first | std::uint64_t{last} << (8 * (size - 4));
-  } else {
-    const auto byte = [begin](std::size_t at) {
-      return std::uint64_t{static_cast<unsigned char>(begin[at])} << (8 * at);
-    };
-    digits = byte(0) | byte(size / 2) | byte(size - 1);
+    std::memcpy(&last, begin + size - sizeof(last), sizeof(last));
+    return first | std::uint64_t{last} << (8 * (size - 4));
   }
+  const auto byte = [begin](std::size_t at) {
+    return std::uint64_t{static_cast<unsigned char>(begin[at])} << (8 * at);
+  };
+  return byte(0) | byte(size / 2) | byte(size - 1);
+}
+
+// The number of `size` digits, 1 to 8, loaded as above; false when they are none.
+inline bool read_digits(std::uint64_t digits, std::size_t size, std::uint64_t& number) {
   // Zeros before them, so that there are always eight.
   constexpr std::uint64_t kZeros = 0x3030303030303030U;
   digits = digits << (8 * (8 - size)) | (size == 8 ? 0 : kZeros >> (8 * size));
@@ -73,27 +73,33 @@ inline bool read_short_id(std::string_view text, std::uint64_t& id) {
   digits -= kZeros;
   digits = digits * (10 * 0x100 + 1) >> 8U & 0x00ff00ff00ff00ffU;
   digits = digits * (100 * 0x10000 + 1) >> 16U & 0x0000ffff0000ffffU;
-  id = digits * (10000 * 0x100000000U + 1) >> 32U;
+  number = digits * (10000 * 0x100000000U + 1) >> 32U;
   return true;
 }
 
-// False unless the text is "1234.5678" of few enough digits: as a whole number and as the power of
-// ten to divide it by they are exact in float32, so that their quotient is the nearest float32.
+// False unless the text is 1 to 8 digits and nothing else, which most ids are.
+inline bool read_short_id(std::string_view text, std::uint64_t& id) {
+  return text.size() - 1 <= 7 && read_digits(load_short(text), text.size(), id);
+}
+
+// False unless the text is "123.4567" of at most eight bytes, a digit on both sides: as a whole
+// number and as the power of ten to divide it by it is exact in float32, so that their quotient is
+// the nearest float32.
 inline bool read_short_float(std::string_view text, float& value) {
-  constexpr std::array<float, 9> kPowers{1, 1e1F, 1e2F, 1e3F, 1e4F, 1e5F, 1e6F, 1e7F, 1e8F};
-  constexpr std::uint64_t kExactMax = 1U << 24U;
-  std::size_t point = 0;
-  while (point < text.size() && text[point] != '.') ++point;
-  std::uint64_t whole = 0;
-  std::uint64_t fraction = 0;
-  if (point + 1 >= text.size() || !read_short_id(text.substr(0, point), whole) ||
-      !read_short_id(text.substr(point + 1), fraction)) {
-    return false;
-  }
-  const float power = kPowers[text.size() - point - 1];
-  const std::uint64_t digits = whole * static_cast<std::uint64_t>(power) + fraction;
-  if (digits > kExactMax) return false;
-  value = static_cast<float>(digits) / power;
+  constexpr std::array<float, 7> kPowers{1, 1e1F, 1e2F, 1e3F, 1e4F, 1e5F, 1e6F};
+  const std::size_t size = text.size();
+  if (size - 3 > 5) return false;
+  const std::uint64_t bytes = load_short(text);
+  // The lowest byte that is a point is zero here, and the only one surely marked.
+  const std::uint64_t other = bytes ^ 0x2e2e2e2e2e2e2e2eU;
+  const std::uint64_t marks = (other - 0x0101010101010101U) & ~other & 0x8080808080808080U;
+  const auto point = static_cast<std::size_t>(std::countr_zero(marks)) / 8;
+  if (point - 1 > size - 3) return false;
+  const std::uint64_t whole = bytes & ((std::uint64_t{1} << (8 * point)) - 1);
+  const std::uint64_t fraction = bytes >> (8 * point + 8) << (8 * point);
+  std::uint64_t digits = 0;
+  if (!read_digits(whole | fraction, size - 1, digits)) return false;
+  value = static_cast<float>(digits) / kPowers[size - point - 1];
   return true;
 }
 
