@@ -165,11 +165,18 @@ struct Rows {
   std::size_t step_stride;
 };
 
+// What will be packed next: a line of the cache is fetched a step.
+struct Ahead {
+  const float* from;
+  std::size_t stride;
+};
+
 // What one tile of C is made of.
 struct Tile {
   Rows a;
   const Lane* next_a;  // where the next tile's rows begin: kLanes of them are fetched a step
-  const Lane* b;       // kTileColumns lanes a step
+  Ahead next_b;
+  const Lane* b;  // kTileColumns lanes a step
   std::size_t steps;
   float* c;
   std::size_t stride;
@@ -219,10 +226,13 @@ PADDLE_AVX512 void multiply_tile(const Tile& tile) {
   const Lane* const first = tile.a.first;
   std::array<const Lane*, 3> bases{first, first + 5 * stride, first + 10 * stride};
   const Lane* next_a = tile.next_a;
+  const float* next_b = tile.next_b.from;
   const Lane* b = tile.b;
   for (std::size_t i = 0; i < tile.steps; ++i, b += kTileColumns, next_a += kLanes) {
     // A block of A is larger than what the nearer caches have room for beside B.
     _mm_prefetch(reinterpret_cast<const char*>(next_a), _MM_HINT_T1);
+    _mm_prefetch(reinterpret_cast<const char*>(next_b), _MM_HINT_T1);
+    next_b += tile.next_b.stride;
     __m512i columns[kVectors];
 #pragma GCC unroll 2
     for (std::size_t v = 0; v < kVectors; ++v) columns[v] = _mm512_loadu_si512(b + v * kLanes);
@@ -311,10 +321,19 @@ void multiply_blocks(const Source& a, const Source& b, std::size_t m, std::size_
                        ? Rows{reinterpret_cast<const Lane*>(a.at(row + i, first)), a.stride, 1}
                        : Rows{panels_a + i * steps, 1, kTileRows};
           };
+          // The first tiles fetch all of B's next panel, 2 lines of the cache for each k.
+          const auto next_b = [&](std::size_t tile) -> Ahead {
+            if (row > 0 || j + kTileColumns >= columns || tile >= 2 * Kind::kValues) {
+              return {b.at(column + j, first), 0};
+            }
+            const float* const from = b.at(column + j + kTileColumns, first);
+            if (b.along) return {from + tile * steps * kLanes, kLanes};
+            return {from + tile % 2 * kLanes + tile / 2 * b.stride, Kind::kValues * b.stride};
+          };
           for (std::size_t i = 0; i < rows; i += kTileRows) {
             const std::size_t next = i + kTileRows < rows ? i + kTileRows : 0;
-            multiply<Kind>({rows_from(i), rows_from(next).first, panel_b, steps,
-                            c + (row + i) * stride_c + column + j, stride_c, wide,
+            multiply<Kind>({rows_from(i), rows_from(next).first, next_b(i / kTileRows), panel_b,
+                            steps, c + (row + i) * stride_c + column + j, stride_c, wide,
                             accumulate || first > 0, last},
                            std::min(kTileRows, rows - i));
           }
