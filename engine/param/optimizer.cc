@@ -175,7 +175,7 @@ void UpdateRule::apply(float learning_rate, std::uint64_t count, std::span<float
                        std::span<const float> gradient, std::span<float> state) const {
   PADDLE_CHECK(count > 0 && gradient.size() == value.size() &&
                state.size() == state_width_ * value.size());
-  const Elements elements{value.size(), value.data(), gradient.data(), state.data()};
+  const Elements elements{value.size(), value.data(), gradient.data(), state.data(), value.size()};
   apply(learning_rate, count, {&elements, 1});
 }
 
@@ -224,7 +224,7 @@ void UpdateRule::apply(float learning_rate, std::uint64_t count, Batch batch) co
   if (!has_average()) return;
   const float weight = average_weight(average_, count);
   for (const Elements& e : batch) {
-    update_average(weight, e.size, e.value, e.state + (state_width_ - 1) * e.size);
+    update_average(weight, e.size, e.value, e.state + (state_width_ - 1) * e.plane_stride);
   }
 }
 

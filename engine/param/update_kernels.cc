@@ -33,8 +33,8 @@ PADDLE_INLINE void sweep_one(const Bounds& bounds, const Elements& e, const Rule
   float* const w = e.value;
   const float* const g = e.gradient;
   float* const s0 = e.state;
-  float* const s1 = e.state + (kPlanes > 1 ? e.size : 0);
-  float* const s2 = e.state + (kPlanes > 2 ? 2 * e.size : 0);
+  float* const s1 = e.state + (kPlanes > 1 ? e.plane_stride : 0);
+  float* const s2 = e.state + (kPlanes > 2 ? 2 * e.plane_stride : 0);
   const Bounds b = bounds;
   const std::size_t size = e.size;
 #pragma GCC ivdep
@@ -160,8 +160,8 @@ PADDLE_INLINE void sweep_ftrl(float clip, const Ftrl& constants, const Elements&
   float* const w = e.value;
   const float* const gradient = e.gradient;
   float* const n = e.state;
-  float* const z = e.state + e.size;
-  float* const d = e.state + 2 * e.size;
+  float* const z = e.state + e.plane_stride;
+  float* const d = e.state + 2 * e.plane_stride;
   const std::size_t size = e.size;
 #pragma GCC ivdep
   for (std::size_t i = 0; i < size; ++i) {

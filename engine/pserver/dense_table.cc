@@ -1,6 +1,7 @@
 #include "engine/pserver/dense_table.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include <fmt/format.h>
 
@@ -8,10 +9,17 @@
 #include "engine/param/initial.h"
 
 namespace paddle::pserver {
+namespace {
+
+constexpr std::size_t kPieceElements = 16U << 10U;
+constexpr std::size_t kSharedFrom = 4;  // pieces; below, to tell others takes longer
+
+}  // namespace
 
 Result<DenseTable> DenseTable::create(const wire::ParameterSet& set, std::uint32_t shard,
-                                      std::uint64_t bytes_max) {
+                                      std::uint64_t bytes_max, Parallel parallel) {
   DenseTable table;
+  table.parallel_ = std::move(parallel);
   table.state_width_ = static_cast<std::uint32_t>(param::state_width(set.optimizer()));
   const std::uint64_t elements_max = bytes_max / (sizeof(float) * (1 + table.state_width_));
   const std::vector<param::DenseBlock> all = param::partition_dense(set);
@@ -110,13 +118,31 @@ bool DenseTable::fits(Parts gradient) const {
   return size == size_ && for_blocks(gradient, [](std::size_t, auto) { return true; });
 }
 
-std::string DenseTable::find_not_finite(Parts gradient) const {
-  std::string name;
-  for_blocks(gradient, [&](std::size_t i, std::span<const float> part) {
-    if (!param::all_finite(part)) name = blocks_[i].name;
-    return name.empty();
+template <class Use>
+void DenseTable::for_pieces(Parts gradient, const Use& use) {
+  pieces_.clear();
+  for_blocks(gradient, [&](std::size_t block, std::span<const float> part) {
+    for (std::size_t begin = 0; begin < part.size(); begin += kPieceElements) {
+      const std::size_t count = std::min(kPieceElements, part.size() - begin);
+      pieces_.push_back({block, begin, part.subspan(begin, count)});
+    }
+    return true;
   });
-  return name;
+  if (parallel_ && pieces_.size() >= kSharedFrom) {
+    return parallel_(pieces_.size(), [&](std::size_t i) { use(pieces_[i]); });
+  }
+  for (const Piece& piece : pieces_) use(piece);
+}
+
+std::string DenseTable::find_not_finite(Parts gradient) {
+  std::atomic<std::size_t> first = blocks_.size();
+  for_pieces(gradient, [&](const Piece& piece) {
+    if (param::all_finite(piece.gradient)) return;
+    std::size_t known = first;
+    while (piece.block < known && !first.compare_exchange_weak(known, piece.block)) {
+    }
+  });
+  return first < blocks_.size() ? blocks_[first].name : "";
 }
 
 std::span<float> DenseTable::state_of(const Block& block) {
@@ -125,13 +151,16 @@ std::span<float> DenseTable::state_of(const Block& block) {
 
 void DenseTable::apply(float learning_rate, Parts gradient) {
   PADDLE_CHECK(fits(gradient));
-  for_blocks(gradient, [&](std::size_t i, std::span<const float> part) {
-    Block& block = blocks_[i];
-    if (!block.rule.is_static()) {
-      block.rule.apply(learning_rate, ++block.update_count,
-                       std::span(values_).subspan(block.offset, block.size), part, state_of(block));
-    }
-    return true;
+  for (Block& block : blocks_) {
+    if (!block.rule.is_static()) ++block.update_count;
+  }
+  for_pieces(gradient, [&](const Piece& piece) {
+    const Block& block = blocks_[piece.block];
+    if (block.rule.is_static()) return;
+    const param::Elements elements{
+        piece.gradient.size(), values_.data() + block.offset + piece.begin, piece.gradient.data(),
+        state_width_ > 0 ? state_of(block).data() + piece.begin : nullptr, block.size};
+    block.rule.apply(learning_rate, block.update_count, {&elements, 1});
   });
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/huge_pages.h"
+#include "engine/base/parallel.h"
 #include "engine/base/result.h"
 #include "engine/param/optimizer.h"
 #include "engine/param/partition.h"
@@ -16,9 +17,10 @@ namespace paddle::pserver {
 
 class DenseTable {
  public:
-  // The set is valid. kResource when values and state would take more than bytes_max.
+  // The set is valid. kResource when values and state would take more than bytes_max. `parallel`
+  // helps with gradients; empty: the calling thread does all.
   static Result<DenseTable> create(const wire::ParameterSet& set, std::uint32_t shard,
-                                   std::uint64_t bytes_max);
+                                   std::uint64_t bytes_max, Parallel parallel = {});
 
   std::uint64_t size() const { return size_; }  // elements over all blocks
   std::span<const float> values() const { return values_; }
@@ -37,7 +39,7 @@ class DenseTable {
   // Whether each block lies within one part, and they are of all elements.
   bool fits(Parts gradient) const;
   // Name of the parameter whose gradient is not finite, or "". The parts fit.
-  std::string find_not_finite(Parts gradient) const;
+  std::string find_not_finite(Parts gradient);
   // One update of every block that is not static. The parts fit.
   void apply(float learning_rate, Parts gradient);
   void apply(float learning_rate, std::span<const float> gradient) {
@@ -59,12 +61,23 @@ class DenseTable {
   // block does not lie within one part.
   template <class Use>
   bool for_blocks(Parts gradient, const Use& use) const;
+  // Some of a block's elements, with their gradient.
+  struct Piece {
+    std::size_t block = 0;
+    std::size_t begin = 0;  // in the block
+    std::span<const float> gradient;
+  };
+  // use(piece) of all blocks, in any order and by several threads where there are many.
+  template <class Use>
+  void for_pieces(Parts gradient, const Use& use);
 
   std::uint64_t size_ = 0;
   std::uint32_t state_width_ = 0;
   std::vector<Block> blocks_;
   LargeArray<float> values_;
   LargeArray<float> state_;  // block after block, each with its planes
+  Parallel parallel_;
+  std::vector<Piece> pieces_;  // memory of for_pieces()
 };
 
 }  // namespace paddle::pserver

@@ -207,7 +207,7 @@ Shard::Refused Shard::set_up(const wire::ParameterSet& set) {
   widths_.assign(static_cast<std::size_t>(set.parameters_size()), 0);
   push_widths_ = widths_;
   if (!options_.is_sparse) {
-    auto table = DenseTable::create(set, options_.index, options_.bytes_max);
+    auto table = DenseTable::create(set, options_.index, options_.bytes_max, options_.parallel);
     if (!table) return Refusal{wire::REFUSAL_LIMIT, table.error().message, table.error().hint};
     dense_ = *std::move(table);
     if (auto refused = set_up_compensation(set)) return refused;

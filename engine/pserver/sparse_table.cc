@@ -245,7 +245,7 @@ void SparseTable::update(float learning_rate, std::span<const std::uint64_t> ids
   std::size_t pending = 0;
   const auto add = [&](std::size_t i, std::uint32_t number) {
     float* const data = row_data(number);
-    const param::Elements row{width_, data, gradients + i * push_width(), data + width_};
+    const param::Elements row{width_, data, gradients + i * push_width(), data + width_, width_};
     if (counts_updates_) {
       rule_.apply(learning_rate, increment(update_counts()[number]), {&row, 1});
     } else {

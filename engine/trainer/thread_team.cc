@@ -1,5 +1,6 @@
 #include "engine/trainer/thread_team.h"
 
+#include <algorithm>
 #include <chrono>
 
 namespace paddle::trainer {
@@ -15,10 +16,7 @@ bool ThreadTeam::wait_awake(Done&& done) {
   if (done()) return true;
   auto until = std::chrono::steady_clock::now() + kIdleAwake;
   do {
-    if (offer_.is_open) {
-      help();
-      until = std::chrono::steady_clock::now() + kIdleAwake;
-    }
+    if (help()) until = std::chrono::steady_clock::now() + kIdleAwake;
     std::this_thread::yield();
     if (done()) return true;
   } while (std::chrono::steady_clock::now() < until);
@@ -74,29 +72,40 @@ void ThreadTeam::serve(std::size_t part) {
 }
 
 void ThreadTeam::share(std::size_t count, const Work& work) {
-  if (threads_.empty() || count < 2 || offer_.is_taken.exchange(true)) {
+  const auto free = threads_.empty() || count < 2 ? offers_.end()
+                                                  : std::ranges::find_if(offers_, [](Offer& offer) {
+                                                      return !offer.is_taken.exchange(true);
+                                                    });
+  if (free == offers_.end()) {
     for (std::size_t i = 0; i < count; ++i) work(i);
     return;
   }
-  offer_.work = &work;
-  offer_.count = count;
-  offer_.next = 0;
-  offer_.is_open = true;
-  work_on_offer();
-  offer_.is_open = false;
-  while (offer_.helpers > 0) std::this_thread::yield();
-  offer_.is_taken = false;
+  Offer& offer = *free;
+  offer.work = &work;
+  offer.count = count;
+  offer.next = 0;
+  offer.is_open = true;
+  work_on(offer);
+  offer.is_open = false;
+  while (offer.helpers > 0) std::this_thread::yield();
+  offer.is_taken = false;
 }
 
-void ThreadTeam::help() {
-  // Counted first: whoever then finds the offer open is waited for.
-  ++offer_.helpers;
-  if (offer_.is_open) work_on_offer();
-  --offer_.helpers;
+bool ThreadTeam::help() {
+  bool has_helped = false;
+  for (Offer& offer : offers_) {
+    if (!offer.is_open) continue;
+    // Counted first: whoever then finds the offer open is waited for.
+    ++offer.helpers;
+    if (offer.is_open) work_on(offer);
+    --offer.helpers;
+    has_helped = true;
+  }
+  return has_helped;
 }
 
-void ThreadTeam::work_on_offer() {
-  for (std::size_t i = offer_.next++; i < offer_.count; i = offer_.next++) (*offer_.work)(i);
+void ThreadTeam::work_on(Offer& offer) {
+  for (std::size_t i = offer.next++; i < offer.count; i = offer.next++) (*offer.work)(i);
 }
 
 }  // namespace paddle::trainer

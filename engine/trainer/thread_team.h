@@ -1,6 +1,7 @@
 // A fixed team of threads that do the same work on different parts, again and again.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -28,7 +29,7 @@ class ThreadTeam {
   void run(const Work& work);
   // Calls work(0) .. work(count - 1), each once, on the calling thread and on those of the team
   // that are awake with nothing to do; returns when all have. May be called within run(), by
-  // several threads: the first one is helped.
+  // several threads: the first two are helped.
   void share(std::size_t count, const Work& work);
 
  private:
@@ -43,8 +44,8 @@ class ThreadTeam {
   };
 
   void serve(std::size_t part);
-  void help();
-  void work_on_offer();
+  bool help();  // false: there was nothing to do
+  static void work_on(Offer& offer);
   template <class Done>
   bool wait_awake(Done&& done);
 
@@ -54,7 +55,7 @@ class ThreadTeam {
   std::atomic<std::uint64_t> generation_ = 0;
   std::atomic<std::size_t> running_ = 0;
   std::atomic<bool> over_ = false;
-  Offer offer_;
+  std::array<Offer, 2> offers_;  // dense parameters and rows
   std::vector<std::thread> threads_;
 };
 
