@@ -1,5 +1,5 @@
-// Memory that the kernel gives and clears before its first use, by a thread beside the one that
-// will use it.
+// Memory that the kernel gives and clears before its first use, at once or by a thread beside the
+// one that will use it.
 #pragma once
 
 #include <cstddef>

@@ -323,7 +323,9 @@ void multiply_blocks(const Source& a, const Source& b, std::size_t m, std::size_
           };
           // The first tiles fetch all of B's next panel, 2 lines of the cache for each k.
           const auto next_b = [&](std::size_t tile) -> Ahead {
-            if (row > 0 || j + kTileColumns >= columns || tile >= 2 * Kind::kValues) {
+            const bool is_one_piece = !b.along || values == b.stride;
+            if (row > 0 || j + kTileColumns >= columns || tile >= 2 * Kind::kValues ||
+                !is_one_piece) {
               return {b.at(column + j, first), 0};
             }
             const float* const from = b.at(column + j + kTileColumns, first);

@@ -13,8 +13,8 @@ struct Elements {
   std::size_t size = 0;
   float* value = nullptr;
   const float* gradient = nullptr;
-  float* state = nullptr;        // planes of `size` floats, in the order of the functions below
-  std::size_t plane_stride = 0;  // floats from one to the next
+  float* state = nullptr;        // planes of `size` floats, in the order of the functions below,
+  std::size_t plane_stride = 0;  // so many floats apart
 };
 
 // Elements that are updated alike: the blocks of a parameter, the rows of a table. A call for all

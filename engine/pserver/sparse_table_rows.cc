@@ -13,7 +13,10 @@ void SparseTable::put(const Row& row) {
   const std::uint64_t hash = RowIndex::hash_of(row.id);
   const std::uint64_t home = index_.home(hash);
   std::uint32_t number = index_.find_at(home, hash);
-  if (number == RowIndex::kNone) number = create(home, hash, row.id);
+  if (number == RowIndex::kNone) {
+    number = create(home, hash, row.id);
+    arena_.populate(rows() * row_floats_ * sizeof(float));
+  }
   float* const data = row_data(number);
   std::copy(row.value.begin(), row.value.end(), data);
   std::copy(row.state.begin(), row.state.end(), data + width_);

@@ -8,6 +8,7 @@
 #include "engine/net/local_link.h"
 #include "engine/net/tcp.h"
 #include "engine/pserver/shard.h"
+#include "engine/trainer/client_plan.h"
 #include "engine/trainer/half_async_client.h"
 #include "engine/trainer/identity.h"
 #include "engine/trainer/local_client.h"
@@ -144,8 +145,9 @@ Result<std::unique_ptr<ParameterClient>> join_shards(const config::JobConfig& jo
   Links sparse;
   DenseShards local;
   // Where pushes are answered before the next batch begins: else they change under it.
-  const bool lends = options.local && (job.dense_strategy == wire::STRATEGY_SYNC ||
-                                       job.dense_strategy == wire::STRATEGY_ASYNC);
+  const bool lends =
+      options.local && is_undivided(plan_dense(parameters)) &&
+      (job.dense_strategy == wire::STRATEGY_SYNC || job.dense_strategy == wire::STRATEGY_ASYNC);
   if (options.local) {
     local = make_local_shards(options, lends, team, dense, sparse);
   } else {

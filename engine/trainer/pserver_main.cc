@@ -168,7 +168,7 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shar
                               .epoch = options.epoch,
                               .needs_all_trainers = options.lost_trainer_ends_job,
                               .bytes_max = parameter_memory_bytes() / alike,
-                              .parallel = parallel,
+                              .parallel = is_sparse ? parallel : Parallel(),
                               .preparer = shared.preparer.get()},
         options.port + i, std::chrono::seconds(options.first_trainer_within), unfinished, metrics);
     net::ServerOptions server{.endpoint = {address, static_cast<std::uint16_t>(options.port + i)},

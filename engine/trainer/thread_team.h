@@ -34,7 +34,7 @@ class ThreadTeam {
 
  private:
   // What share() offers to the others.
-  struct Offer {
+  struct alignas(64) Offer {
     std::atomic<bool> is_taken = false;  // by a caller
     std::atomic<bool> is_open = false;   // publishes the two below
     const Work* work = nullptr;
