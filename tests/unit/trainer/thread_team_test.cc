@@ -66,6 +66,29 @@ TEST(ThreadTeam, ThreadsThatAreDoneHelpTheOthers) {
   EXPECT_NE(by[0], by[1]);
 }
 
+// Likewise: the items of both wait for each other.
+TEST(ThreadTeam, TwoSharingsAreHelpedAtOnce) {
+  ThreadTeam team(4);
+  std::atomic<bool> is_both = false;
+  for (int round = 0; round < 1000 && !is_both; ++round) {
+    std::atomic<int> within = 0;
+    team.run([&](std::size_t part) {
+      if (part > 1) return;
+      team.share(2, [&](std::size_t) {
+        ++within;
+        const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+        while (within < 4 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+        if (within == 4) {
+          is_both = true;
+        } else {
+          --within;
+        }
+      });
+    });
+  }
+  EXPECT_TRUE(is_both);
+}
+
 TEST(ThreadTeam, SeveralMayShareAtOnce) {
   ThreadTeam team(3);
   std::atomic<int> calls = 0;
