@@ -1,0 +1,103 @@
+// The engine's program as whoever starts it sees it: flags, messages, exit codes, ports.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/e2e/local_training_job.h"
+#include "tests/support/free_ports.h"
+
+namespace paddle::test {
+namespace {
+
+TEST(PserverProgram, ATakenPortIsNamedAndNothingStays) {
+  Job job;
+  const int port = free_ports(2);
+  const UniqueFd taken = listen_on(static_cast<std::uint16_t>(port + 1));
+  ASSERT_TRUE(taken);
+  Process pserver = job.start_pserver("job", {}, 0, port);
+  EXPECT_EQ(pserver.wait(), static_cast<int>(Errc::kResource));
+  EXPECT_NE(pserver.output().find(fmt::format("127.0.0.1:{}", port + 1)), std::string::npos)
+      << pserver.output();
+  EXPECT_EQ(pserver.output().find("READY"), std::string::npos);
+  EXPECT_TRUE(listen_on(static_cast<std::uint16_t>(port)));
+}
+
+TEST(PserverProgram, ReportsItsPortsAndStopsWhenAsked) {
+  Job job;
+  const int port = free_ports(5);
+  Process pserver = job.start_pserver("job", {.ports_num = 3, .ports_num_for_sparse = 2}, 0, port);
+  ASSERT_TRUE(pserver.prints(fmt::format("READY pserver 0 ports {}-{}\n", port, port + 4)));
+  pserver.signal(SIGINT);
+  EXPECT_EQ(pserver.wait(), static_cast<int>(Errc::kInterrupted));
+}
+
+TEST(PserverProgram, Trap16AnotherNumberOfTrainersIsRefused) {
+  Job job;
+  job.write_ngram(1, 10);
+  const int port = free_ports(2);
+  const Process pserver = job.start_pserver("job", {.trainers = 3}, 0, port);
+  ASSERT_TRUE(pserver.prints("READY"));
+  Process trainer = job.start_trainer("job", {}, 0, port, {});
+  const auto code = trainer.wait();
+  EXPECT_TRUE(code.has_value() && *code != 0);
+  EXPECT_NE(trainer.output().find("num_gradient_servers"), std::string::npos) << trainer.output();
+}
+
+class Program : public testing::Test {
+ protected:
+  // The exit code and what was printed.
+  std::string run(std::vector<std::string> arguments,
+                  std::vector<std::string> environment = {"PATH=/usr/bin:/bin"}) {
+    arguments.insert(arguments.begin(), PADDLE_PROGRAM);
+    const std::string file = folder_ / fmt::format("run-{}", runs_++);
+    Process process(arguments, file, std::move(environment));
+    const auto code = process.wait();
+    return fmt::format("{} {}", code.value_or(-1), process.output());
+  }
+
+  TemporaryFolder folder_;
+  int runs_ = 0;
+};
+
+TEST_F(Program, HelpsAndNamesMistakes) {
+  EXPECT_TRUE(run({"version"}).starts_with("0 paddlectl engine "));
+  EXPECT_TRUE(run({"--help"}).starts_with("0 usage: paddle <command>"));
+  EXPECT_NE(run({"train", "--help"}).find("--num_gradient_servers="), std::string::npos);
+  EXPECT_EQ(run({"trian"}), "2 paddle: unknown command 'trian'\nhint: did you mean 'train'?\n");
+  EXPECT_EQ(run({"train", "--trainer-id=1"}),
+            "2 paddle: unknown flag '--trainer-id'\nhint: did you mean '--trainer_id'?\n");
+  EXPECT_TRUE(
+      run({"train", "--use_gpu"}).starts_with("2 paddle: --use_gpu: this program was built"));
+  EXPECT_TRUE(run({"pserver", "--num_gradient_servers=4097"})
+                  .starts_with("2 paddle: --num_gradient_servers"));
+  EXPECT_TRUE(
+      run({"pserver", "--bind=0.0.0.0"})
+          .starts_with("5 paddle: 0.0.0.0 is not a loopback address and there is no --key_file"));
+}
+
+TEST_F(Program, TheEnvironmentGivesFlagsAndFlagsWin) {
+  EXPECT_TRUE(run({"pserver"}, {"PADDLE_INIT_PORTS_NUM=many", "PADDLE_INIT_TRAINER_ID=3"})
+                  .starts_with("2 paddle: PADDLE_INIT_PORTS_NUM: 'many' is not a whole number"));
+  EXPECT_TRUE(run({"train", "--config=/none/job.toml"}, {"PADDLE_INIT_USE_GPU=true"})
+                  .starts_with("2 paddle: --use_gpu"));
+  EXPECT_TRUE(
+      run({"train", "--config=/none/job.toml", "--use_gpu=false"}, {"PADDLE_INIT_USE_GPU=1"})
+          .starts_with("2 paddle: open /none/job.toml"));
+}
+
+TEST_F(Program, APserverThatNoTrainerComesToEnds) {
+  const std::string said =
+      run({"pserver", fmt::format("--port={}", free_ports(2)), "--first_trainer_within=1"});
+  EXPECT_TRUE(said.starts_with("4 READY pserver 0 ports")) << said;
+  EXPECT_NE(said.find("no trainer came within 1 seconds"), std::string::npos) << said;
+}
+
+TEST_F(Program, AMissingPserverIsUnreachable) {
+  Job job;
+  job.write_ngram(1, 5);
+  EXPECT_TRUE(run({"train", "--config=" + job.folder() / "job.toml", "--pservers=127.0.0.1",
+                   "--connect_timeout=1", fmt::format("--port={}", free_ports(2))})
+                  .starts_with("4 paddle: pserver 0: "));
+}
+
+}  // namespace
+}  // namespace paddle::test
