@@ -2,10 +2,6 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 
-// gcc 12's own header uses a value before it has one.
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#include <immintrin.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -13,19 +9,15 @@
 #include <utility>
 
 #include "engine/base/huge_pages.h"
-
-// The functions, not the file: an inline function of another header compiled for AVX-512 here could
-// be the copy that the linker keeps for all. bfloat16 instructions come from Bfloat16's alone.
-#define PADDLE_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,fma")))
+#include "engine/kernels/avx512_panels.h"
 
 // The scheme is that of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication"
 // (2008): blocks of A and B are copied into panels that lie in the caches in the order in which the
-// innermost loop, a tile of C held in registers, reads them. A step of that loop takes a lane of 32
-// bits of each row of A and column of B: one float, or two bfloat16 that follow each other in k.
+// innermost loop, a tile of C held in registers, reads them.
 namespace paddle::kernels {
+namespace avx512 {
 namespace {
 
-constexpr std::size_t kLanes = 16;     // of 32 bits in a vector
 constexpr std::size_t kTileRows = 14;  // with kTileColumns: 28 of the 32 registers
 constexpr std::size_t kTileColumns = 2 * kLanes;
 constexpr std::size_t kDepthMax = 512;                       // steps: a panel of B is 64 KiB
@@ -34,129 +26,6 @@ constexpr std::size_t kBlockColumnsMax = 64 * kTileColumns;  // of B: 4 MiB
 // The last panel's last store of a whole vector goes past its rows.
 constexpr std::size_t kPanelsA = kBlockRowsMax * kDepthMax + kLanes;
 constexpr std::size_t kPanelsB = kBlockColumnsMax * kDepthMax;
-
-using Lane = std::uint32_t;
-
-__mmask16 first_lanes(std::size_t count) {
-  return static_cast<__mmask16>(count >= kLanes ? 0xffffU : (1U << count) - 1U);
-}
-
-// How a lane is made and multiplied.
-struct Float32 {
-  static constexpr std::size_t kValues = 1;  // of a lane
-  // 16 lanes of a row that runs along k, of which `values` values are there.
-  PADDLE_AVX512 static __m512i load_along(const float* row, std::size_t values) {
-    return _mm512_castps_si512(_mm512_maskz_loadu_ps(first_lanes(values), row));
-  }
-  // One lane each of `mask` rows or columns that lie side by side; `values` of them are there.
-  PADDLE_AVX512 static __m512i load_across(const float* from, std::size_t, std::size_t,
-                                           __mmask16 mask) {
-    return _mm512_castps_si512(_mm512_maskz_loadu_ps(mask, from));
-  }
-  PADDLE_AVX512 static __m512 multiply_add(__m512 sum, __m512i a, __m512i b) {
-    return _mm512_fmadd_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), sum);
-  }
-};
-
-struct Bfloat16 {
-  static constexpr std::size_t kValues = 2;
-  PADDLE_AVX512 static __m512i load_along(const float* row, std::size_t values) {
-    const __m512 low = _mm512_maskz_loadu_ps(first_lanes(values), row);
-    const __m512 high = values <= kLanes
-                            ? _mm512_setzero_ps()
-                            : _mm512_maskz_loadu_ps(first_lanes(values - kLanes), row + kLanes);
-    return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
-  }
-  PADDLE_AVX512 static __m512i load_across(const float* from, std::size_t stride,
-                                           std::size_t values, __mmask16 mask) {
-    const __m512i low = widen(_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(mask, from)));
-    if (values == 1) return low;
-    const __m512i high = widen(_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(mask, from + stride)));
-    return _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
-  }
-  PADDLE_AVX512 static __m512 multiply_add(__m512 sum, __m512i a, __m512i b) {
-    return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
-  }
-
- private:
-  PADDLE_AVX512 static __m512i widen(__m256bh values) {
-    return _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(values));
-  }
-};
-
-PADDLE_AVX512 inline void transpose(__m512i (&r)[kLanes]) {
-  __m512i t[kLanes];
-#pragma GCC unroll 16
-  for (std::size_t i = 0; i < kLanes; i += 2) {
-    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
-    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
-  }
-#pragma GCC unroll 16
-  for (std::size_t i = 0; i < kLanes; i += 4) {
-    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-  }
-#pragma GCC unroll 16
-  for (std::size_t i = 0; i < 4; ++i) {
-    t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
-    t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
-    t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
-    t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
-  }
-#pragma GCC unroll 16
-  for (std::size_t i = 0; i < 4; ++i) {
-    r[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
-    r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
-    r[i + 4] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0x88);
-    r[i + 12] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0xdd);
-  }
-}
-
-// A matrix as its panels see it: `lines` are rows of A or columns of B, and k runs the other way.
-struct Source {
-  const float* data;
-  std::size_t stride;  // between rows in memory
-  bool along;          // a row in memory is a line, else it is one k of all lines
-
-  const float* at(std::size_t line, std::size_t k) const {
-    return along ? data + line * stride + k : data + k * stride + line;
-  }
-};
-
-// Copies up to 16 lines of `values` values each into a panel whose steps are `step` lanes apart.
-// Each step stores 16 lanes: zeros where there is no line.
-template <class Kind>
-PADDLE_AVX512 void pack(const Source& source, std::size_t line, std::size_t lines, std::size_t k,
-                        std::size_t values, std::size_t step, Lane* panel) {
-  if (!source.along) {
-    const __mmask16 mask = first_lanes(lines);
-    const float* from = source.at(line, k);
-    for (std::size_t i = 0; i < values; i += Kind::kValues, panel += step) {
-      _mm512_storeu_si512(panel, Kind::load_across(from, source.stride, values - i, mask));
-      from += Kind::kValues * source.stride;
-    }
-    return;
-  }
-  for (std::size_t i = 0; i < values; i += Kind::kValues * kLanes) {
-    __m512i block[kLanes];
-#pragma GCC unroll 16
-    for (std::size_t j = 0; j < kLanes; ++j) {
-      block[j] = j < lines ? Kind::load_along(source.at(line + j, k + i), values - i)
-                           : _mm512_setzero_si512();
-    }
-    transpose(block);
-    const std::size_t steps = std::min(kLanes, (values - i + Kind::kValues - 1) / Kind::kValues);
-    if (steps == kLanes) {
-#pragma GCC unroll 16
-      for (std::size_t j = 0; j < kLanes; ++j) _mm512_storeu_si512(panel + j * step, block[j]);
-    } else {
-      for (std::size_t j = 0; j < steps; ++j) _mm512_storeu_si512(panel + j * step, block[j]);
-    }
-    panel += kLanes * step;
-  }
-}
 
 // Where the lanes of A's rows are: in a panel, or in A itself.
 struct Rows {
@@ -346,6 +215,7 @@ void multiply_blocks(const Source& a, const Source& b, std::size_t m, std::size_
 }
 
 }  // namespace
+}  // namespace avx512
 
 bool has_avx512_gemm(Compute compute) {
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
@@ -360,12 +230,14 @@ void avx512_gemm(Compute compute, Transpose transpose_a, Transpose transpose_b, 
                  float* c, std::size_t stride_c, const Epilogue& epilogue) {
   const bool a_along = transpose_a == Transpose::kNo;
   const bool b_along = transpose_b == Transpose::kYes;
-  const Source from_a{a, a_along ? k : m, a_along};
-  const Source from_b{b, b_along ? k : n, b_along};
+  const avx512::Source from_a{a, a_along ? k : m, a_along};
+  const avx512::Source from_b{b, b_along ? k : n, b_along};
   if (compute == Compute::kBfloat16) {
-    multiply_blocks<Bfloat16>(from_a, from_b, m, n, k, accumulate, c, stride_c, epilogue);
+    avx512::multiply_blocks<avx512::Bfloat16>(from_a, from_b, m, n, k, accumulate, c, stride_c,
+                                              epilogue);
   } else {
-    multiply_blocks<Float32>(from_a, from_b, m, n, k, accumulate, c, stride_c, epilogue);
+    avx512::multiply_blocks<avx512::Float32>(from_a, from_b, m, n, k, accumulate, c, stride_c,
+                                             epilogue);
   }
 }
 
