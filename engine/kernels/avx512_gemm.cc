@@ -82,9 +82,10 @@ PADDLE_AVX512 void multiply_tile(const Tile& tile) {
   __m512 sums[kRows][kVectors];
 #pragma GCC unroll 16
   for (std::size_t r = 0; r < kRows; ++r) {
-    _mm_prefetch(reinterpret_cast<const char*>(tile.c + r * tile.stride), _MM_HINT_T0);
-    _mm_prefetch(reinterpret_cast<const char*>(tile.c + r * tile.stride + kTileColumns - 1),
-                 _MM_HINT_T0);
+    // To be written: of a line that another core wrote last, to fetch it first and to own it then
+    // are two rounds.
+    __builtin_prefetch(tile.c + r * tile.stride, 1);
+    __builtin_prefetch(tile.c + r * tile.stride + kTileColumns - 1, 1);
 #pragma GCC unroll 2
     for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] = _mm512_setzero_ps();
   }

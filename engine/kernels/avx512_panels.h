@@ -14,7 +14,8 @@
 
 // The functions, not the file: an inline function of another header compiled for AVX-512 here could
 // be the copy that the linker keeps for all. bfloat16 instructions come from Bfloat16's alone.
-#define PADDLE_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,fma")))
+#define PADDLE_AVX512 \
+  __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,fma,prfchw")))
 
 namespace paddle::kernels::avx512 {
 
