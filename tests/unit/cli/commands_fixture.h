@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -117,6 +118,10 @@ class CommandsTest : public testing::Test {
                bool create) -> Result<std::unique_ptr<remote::AgentClient>> {
           FakeNode& fake = nodes_[spec.name == "n-0" ? 0 : 1];
           const NodesAtOnce here(at_once_, at_once_max_);
+          const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+          while (at_once_max_ < awaited_at_once_ && std::chrono::steady_clock::now() < until) {
+            std::this_thread::yield();
+          }
           timeout_ = spec.timeout;
           if (fake.unreachable)
             return Error{Errc::kUnreachable, "node " + spec.name + ": no route", "plug it in"};
@@ -154,6 +159,7 @@ class CommandsTest : public testing::Test {
   std::array<FakeNode, 2> nodes_;
   std::atomic<Duration> timeout_ = Duration();      // of the node connected last
   std::atomic<int> at_once_ = 0, at_once_max_ = 0;  // nodes being connected
+  int awaited_at_once_ = 0;  // a node is connected once so many have been begun, or after 10 s
   ProcessState trainer_state_ = ProcessState::kExited;
   int trainer_exit_ = 0;
   bool interrupted_ = false;

@@ -36,12 +36,13 @@ TEST_F(CommandsTest, CheckTriesEveryPairAndExitsWithTheGravestFault) {
 }
 
 TEST_F(CommandsTest, GlobalOptionsStandBeforeTheCommandAsWellAsBehindIt) {
+  awaited_at_once_ = 2;
   EXPECT_EQ(run({"--password-file", "pw", "--timeout", "7", "--json", "up", "c.toml"}), 0)
       << err_.str();
   EXPECT_TRUE(out_has("\"node\": \"n-0\"")) << out_.str();
   EXPECT_EQ(timeout_.load(), std::chrono::seconds(7));
   EXPECT_GT(at_once_max_, 1);
-  at_once_max_ = 0;
+  awaited_at_once_ = at_once_max_ = 0;
   EXPECT_EQ(run({"check", "--parallel", "1", "--timeout=8"}), 0) << err_.str();
   EXPECT_EQ(timeout_.load(), std::chrono::seconds(8));
   EXPECT_EQ(at_once_max_, 1);
