@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <thread>
 #include <vector>
 
@@ -22,9 +23,10 @@ namespace paddle {
 namespace {
 
 constexpr int kRounds = 200;
+constexpr int kFirstCounted = kRounds / 10;  // the rounds before find the lines in no cache
 
-struct alignas(64) Line {
-  std::array<std::uint64_t, 8> words;
+struct alignas(kLineBytes) Line {
+  std::array<std::uint64_t, kLineBytes / sizeof(std::uint64_t)> words;
 };
 using Lines = LargeArray<Line>;
 
@@ -44,7 +46,7 @@ void write_past_caches(Lines& lines, std::uint64_t value) {
   const __m128i both = _mm_set1_epi64x(static_cast<std::int64_t>(value));
   for (Line& line : lines) {
     auto* const to = reinterpret_cast<__m128i*>(line.words.data());
-    for (int i = 0; i < 4; ++i) _mm_stream_si128(to + i, both);
+    for (std::size_t i = 0; i < kLineBytes / sizeof(both); ++i) _mm_stream_si128(to + i, both);
   }
   _mm_sfence();
 #else
@@ -69,30 +71,34 @@ struct Spent {
 template <class First, class Second>
 Spent alternate(const std::array<int, 2>& cores, First first, Second second) {
   Spent spent;
+  std::atomic<bool> are_apart = true;
   std::atomic<int> turn = 0;  // 2 * round for the first thread, the next for the second
   const auto take_turns = [&](int parity, double& seconds, auto& work) {
-    run_on(cores[static_cast<std::size_t>(parity)]);
+    if (!run_on(cores[static_cast<std::size_t>(parity)])) are_apart = false;
     for (int round = 0; round < kRounds; ++round) {
       while (turn != 2 * round + parity) {
       }
       const auto begin = std::chrono::steady_clock::now();
       work(static_cast<std::uint64_t>(round));
-      // The first rounds find the lines in no cache.
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-      if (round >= kRounds / 10) seconds += took.count();
+      if (round >= kFirstCounted) seconds += took.count();
       ++turn;
     }
   };
   std::thread other([&] { take_turns(1, spent.second, second); });
   take_turns(0, spent.first, first);
   other.join();
+  if (!are_apart) {
+    std::fprintf(stderr, "cache_bench: a thread could not be kept on its core\n");
+    std::exit(1);
+  }
   return spent;
 }
 
 bool measure(const std::array<int, 2>& cores, std::size_t mib) {
   Lines lines((mib << 20U) / sizeof(Line));
   const auto per_line = [&](double seconds) {
-    return seconds * 1e9 / (kRounds - kRounds / 10) / static_cast<double>(lines.size());
+    return seconds * 1e9 / (kRounds - kFirstCounted) / static_cast<double>(lines.size());
   };
   bool is_right = true;
   const auto check = [&](std::uint64_t round) {
@@ -114,7 +120,10 @@ bool measure(const std::array<int, 2>& cores, std::size_t mib) {
 
 int run() {
   cpu_set_t allowed;
-  if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return 1;
+  if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) {
+    std::perror("cache_bench: which cores it may use");
+    return 1;
+  }
   std::vector<int> cores;
   for (int i = 0; i < CPU_SETSIZE; ++i) {
     if (CPU_ISSET(i, &allowed)) cores.push_back(i);
