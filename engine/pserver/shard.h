@@ -34,7 +34,7 @@ struct ShardOptions {
   bool needs_all_trainers = false;  // async too ends with a lost one: the job is started again
   std::uint64_t bytes_max = 1ULL << 40U;  // parameters and optimizer state
   bool sends_values = true;  // with the answer to a push; false: its trainer reads them in memory
-  Parallel parallel = {};    // helps with large gradients; empty: the port's thread alone
+  Parallel parallel = {};    // helps with many elements or rows; empty: the port's thread
   MemoryPreparer* preparer = nullptr;  // of sparse tables; outlives the shard
 };
 
