@@ -9,9 +9,15 @@ namespace paddle::agent {
 namespace {
 
 constexpr const char* kFolder = "copy";
-constexpr std::string_view kLock = ".lock";
+// Known on sight, for agents whose folders lie below what another one copies.
+constexpr std::string_view kLock = ".paddlectl-copies";
 
 }  // namespace
+
+bool CopyFolders::marked(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  return std::filesystem::exists(folder / kLock, ignored);
+}
 
 bool CopyFolders::open_lock() {
   const auto path = SafePath::parse(kFolder);

@@ -2,6 +2,7 @@
 // with the next.
 #pragma once
 
+#include <filesystem>
 #include <string_view>
 
 #include "engine/base/result.h"
@@ -15,6 +16,9 @@ class CopyFolders {
 
   // Whether a path below root is in one.
   static bool holds(std::string_view path) { return path.starts_with("copy/"); }
+  // Whether this folder, of whichever agent, holds such ones: it is marked before anything is in
+  // it.
+  static bool marked(const std::filesystem::path& folder);
   // From here to its end this session has folders there, which no other one clears. Clears first.
   Status use();
   // Removes what is there unless a session uses it; does nothing in one that does.

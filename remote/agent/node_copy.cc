@@ -4,6 +4,9 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <vector>
+
+#include "remote/agent/copy_folders.h"
 
 namespace paddle::agent {
 namespace {
@@ -56,23 +59,6 @@ Status make_folder(const fs::path& folder) {
   return {};
 }
 
-// Calls visit(entry, path below folder) for all below but what is in `except`; links are not
-// followed.
-template <class Visit>
-Status walk(const fs::path& folder, const fs::path& except, const Visit& visit) {
-  std::error_code error;
-  fs::recursive_directory_iterator at(folder, error), end;
-  for (; !error && at != end; at.increment(error)) {
-    if (at->path() == except) {
-      at.disable_recursion_pending();
-      continue;
-    }
-    PADDLE_TRY_STATUS(visit(*at, at->path().lexically_relative(folder)));
-  }
-  if (error) return failed("read", folder, error);
-  return {};
-}
-
 Status take_out(const fs::path& inside, const fs::path& outside, wire::agent::CopyReply& reply) {
   std::error_code error;
   std::size_t entries = 0;
@@ -88,19 +74,54 @@ Status take_out(const fs::path& inside, const fs::path& outside, wire::agent::Co
     return put_file(only, outside, reply);
   }
   PADDLE_TRY_STATUS(make_folder(outside));
-  return walk(inside, {}, [&](const fs::directory_entry& entry, const fs::path& below) -> Status {
-    if (fs::is_directory(entry.symlink_status())) return make_folder(outside / below);
-    return put_file(entry.path(), outside / below, reply);
-  });
+  fs::recursive_directory_iterator at(inside, error);
+  for (; !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
+    const fs::path to = outside / at->path().lexically_relative(inside);
+    PADDLE_TRY_STATUS(fs::is_directory(at->symlink_status(error))
+                          ? make_folder(to)
+                          : put_file(at->path(), to, reply));
+  }
+  if (error) return failed("read", inside, error);
+  return {};
+}
+
+// The user's files may go before it is their turn: they are left out then, as rsync leaves them.
+bool is_gone(const std::error_code& error) {
+  return error == std::errc::no_such_file_or_directory;
 }
 
 Status take_file(const fs::path& from, const fs::path& to, wire::agent::CopyReply& reply) {
   std::error_code error;
   fs::create_hard_link(from, to, error);
   if (error) fs::copy_file(from, to, error);
+  if (is_gone(error)) return {};
   if (error) return failed("read", from, error);
   reply.set_files(reply.files() + 1);
   reply.set_bytes(reply.bytes() + fs::file_size(to, error));
+  return {};
+}
+
+// Regular files, and the folders that hold some; links are not followed.
+Status take_folder(const fs::path& from, const fs::path& to, wire::agent::CopyReply& reply) {
+  std::vector<fs::directory_entry> entries;
+  std::error_code error;
+  fs::directory_iterator at(from, error);
+  for (; !error && at != fs::directory_iterator(); at.increment(error)) entries.push_back(*at);
+  if (is_gone(error)) return {};
+  if (error) return failed("read", from, error);
+  // What is taken may have agents' folders below it, as $HOME does: no copy of the copies. Looked
+  // for last, for the mark is there before the first of them.
+  if (CopyFolders::marked(from)) return {};
+  for (const fs::directory_entry& entry : entries) {
+    const fs::file_status status = entry.symlink_status(error);
+    const fs::path name = entry.path().filename();
+    if (fs::is_directory(status)) {
+      PADDLE_TRY_STATUS(take_folder(entry.path(), to / name, reply));
+    } else if (fs::is_regular_file(status)) {
+      PADDLE_TRY_STATUS(make_folder(to));
+      PADDLE_TRY_STATUS(take_file(entry.path(), to / name, reply));
+    }
+  }
   return {};
 }
 
@@ -118,16 +139,7 @@ Status take_in(const fs::path& outside, const fs::path& inside, wire::agent::Cop
   if (!fs::is_directory(from, error)) {
     return Error{Errc::kUsage, outside.string() + " is neither a file nor a folder", ""};
   }
-  // What is taken may have our own folder below it, as $HOME does: no copy of the copies.
-  const fs::path copies = fs::canonical(inside.parent_path(), error);
-  if (error) return failed("read", inside, error);
-  return walk(from, from == copies ? fs::canonical(inside, error) : copies,
-              [&](const fs::directory_entry& entry, const fs::path& below) -> Status {
-                std::error_code ignored;
-                if (!fs::is_regular_file(entry.symlink_status(ignored))) return {};
-                PADDLE_TRY_STATUS(make_folder((to / below).parent_path()));
-                return take_file(entry.path(), to / below, reply);
-              });
+  return take_folder(from, to, reply);
 }
 
 }  // namespace
