@@ -52,6 +52,7 @@ SparseTable::SparseTable(const wire::ParameterSet& set, std::uint32_t index, Par
       width_(param::row_width(spec_)),
       state_width_(static_cast<std::uint32_t>(rule_.state_width())),
       row_floats_(width_ * (1 + state_width_) + (shrinks() ? 2 : 0)),
+      crosses_lines_(row_floats_ % kLineFloats != 0 && kLineFloats % row_floats_ != 0),
       counts_updates_(param::counts_updates(set.optimizer())),
       payload_bytes_per_row_(row_floats_ * sizeof(float) +
                              (counts_updates_ ? sizeof(std::uint32_t) : 0)),
@@ -89,12 +90,13 @@ std::uint64_t SparseTable::bytes() const {
   return bytes + entry_.bytes();
 }
 
-void SparseTable::touch_rows(std::span<const std::uint32_t> numbers, std::size_t floats) const {
-  const std::size_t most = std::min(floats, kLinesTouchedMax * kLineFloats);
+void SparseTable::touch_rows(std::span<const std::uint32_t> numbers) const {
+  const std::size_t most = std::min<std::size_t>(row_floats_, kLinesTouchedMax * kLineFloats);
   for (const std::uint32_t number : numbers) {
     if (number == RowIndex::kNone) continue;
     const float* const data = row_data(number);
     for (std::size_t i = 0; i < most; i += kLineFloats) touch(data + i);
+    if (crosses_lines_) touch(data + most - 1);
   }
 }
 
@@ -198,31 +200,36 @@ void SparseTable::apply_blocks(float learning_rate, std::span<const std::uint64_
 
 void SparseTable::create_missing(std::span<const std::uint64_t> ids, const float* gradients,
                                  Block& block) {
-  block.new_count = 0;
+  std::size_t missing = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (block.numbers[i] == RowIndex::kNone) index_.touch_room(block.homes[i]);
+    block.new_ids[missing] = static_cast<std::uint16_t>(i);
+    missing += static_cast<std::size_t>(block.numbers[i] == RowIndex::kNone);
   }
+  for (std::size_t i = 0; i < missing; ++i) index_.touch_room(block.homes[block.new_ids[i]]);
   // First of all, so that no row of the block makes place for another.
   for (std::size_t i = 0; evicts() && i < ids.size(); ++i) {
     if (block.numbers[i] != RowIndex::kNone) recency_.touch(block.numbers[i]);
   }
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const float* const notes = gradients + i * push_width() + width_;
-    std::uint32_t number = block.numbers[i];
-    if (number == RowIndex::kNone) {
-      if (!entry_.takes_all() && !entry_.admits(ids[i], pass_, notes_.slot(notes))) continue;
-      number = create(block.homes[i], block.hashes[i], ids[i]);
-      block.new_ids[block.new_count] = static_cast<std::uint16_t>(i);
-      block.new_numbers[block.new_count++] = number;
-    }
-    if (expires()) seen()[number] = pass_;
-    if (tracks_) changes_.on_update(number);
-    if (shrinks()) {
-      score(number)->shows += notes[0];
-      score(number)->clicks += notes[1];
-    }
+  block.new_count = 0;
+  for (std::size_t i = 0; i < missing; ++i) {
+    const std::uint16_t at = block.new_ids[i];
+    const float* const notes = gradients + at * push_width() + width_;
+    if (!entry_.takes_all() && !entry_.admits(ids[at], pass_, notes_.slot(notes))) continue;
+    block.numbers[at] = create(block.homes[at], block.hashes[at], ids[at]);
+    block.new_ids[block.new_count++] = at;
   }
   arena_.populate(rows() * row_floats_ * sizeof(float));
+  if (!expires() && !tracks_ && !shrinks()) return;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const std::uint32_t number = block.numbers[i];
+    if (number == RowIndex::kNone) continue;
+    if (expires()) seen()[number] = pass_;
+    if (tracks_) changes_.on_update(number);
+    if (!shrinks()) continue;
+    const float* const notes = gradients + i * push_width() + width_;
+    score(number)->shows += notes[0];
+    score(number)->clicks += notes[1];
+  }
 }
 
 void SparseTable::start_rows(std::span<const param::InitialRows::Row> rows) const {
@@ -235,28 +242,30 @@ void SparseTable::start_rows(std::span<const param::InitialRows::Row> rows) cons
 
 void SparseTable::update(float learning_rate, std::span<const std::uint64_t> ids,
                          const float* gradients, const Block& block) {
-  touch_rows(std::span(block.numbers).first(ids.size()), row_floats_);
   std::array<param::InitialRows::Row, kBlock> created;
   for (std::size_t i = 0; i < block.new_count; ++i) {
-    created[i] = {ids[block.new_ids[i]], row_data(block.new_numbers[i])};
+    const std::size_t at = block.new_ids[i];
+    created[i] = {ids[at], row_data(block.numbers[at])};
   }
   start_rows(std::span(created).first(block.new_count));
-  std::array<param::Elements, kBlock> updates;
-  std::size_t pending = 0;
-  const auto add = [&](std::size_t i, std::uint32_t number) {
-    float* const data = row_data(number);
-    const param::Elements row{width_, data, gradients + i * push_width(), data + width_, width_};
-    if (counts_updates_) {
-      rule_.apply(learning_rate, increment(update_counts()[number]), {&row, 1});
-    } else {
-      updates[pending++] = row;
+  std::array<param::Elements, kRun> updates;
+  for (std::size_t begin = 0; begin < ids.size(); begin += kRun) {
+    const std::size_t end = std::min(begin + kRun, ids.size());
+    touch_rows(std::span(block.numbers).subspan(begin, end - begin));
+    std::size_t pending = 0;
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::uint32_t number = block.numbers[i];
+      if (number == RowIndex::kNone) continue;
+      float* const data = row_data(number);
+      updates[pending] = {width_, data, gradients + i * push_width(), data + width_, width_};
+      if (counts_updates_) {
+        rule_.apply(learning_rate, increment(update_counts()[number]), {&updates[pending], 1});
+      } else {
+        ++pending;
+      }
     }
-  };
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (block.numbers[i] != RowIndex::kNone) add(i, block.numbers[i]);
+    if (pending > 0) rule_.apply(learning_rate, 1, {updates.data(), pending});
   }
-  for (std::size_t i = 0; i < block.new_count; ++i) add(block.new_ids[i], block.new_numbers[i]);
-  if (pending > 0) rule_.apply(learning_rate, 1, {updates.data(), pending});
 }
 
 }  // namespace paddle::pserver

@@ -113,15 +113,14 @@ class SparseTable {
   static constexpr std::size_t kBlock =
       512;  // ids that go through the steps together, in a cache's worth of lines
   static constexpr std::size_t kBlocksTogether = 32;  // with help
+  static constexpr std::size_t kRun = 128;  // rows of a block updated at once, while they are near
   struct Block {
     std::array<std::uint64_t, kBlock> hashes;
     std::array<std::uint64_t, kBlock> homes;
     std::array<std::uint32_t, kBlock> numbers;
     std::array<std::uint16_t, kBlock> far;  // those that do not lie in their home
-    // The ids that an update creates, whose numbers above are none.
     std::size_t new_count = 0;
-    std::array<std::uint16_t, kBlock> new_ids;
-    std::array<std::uint32_t, kBlock> new_numbers;
+    std::array<std::uint16_t, kBlock> new_ids;  // whose rows the update creates
   };
 
   bool expires() const { return spec_.table().expire_passes() > 0; }
@@ -137,13 +136,13 @@ class SparseTable {
   // Without help.
   void read_part(std::size_t plane, std::span<const std::uint64_t> ids, float* to) const;
   void fill_absent(std::span<const param::InitialRows::Row> absent) const;
-  // The first `floats` of the rows that have a number.
-  void touch_rows(std::span<const std::uint32_t> numbers, std::size_t floats) const;
+  // Those that have a number.
+  void touch_rows(std::span<const std::uint32_t> numbers) const;
   void find(std::span<const std::uint64_t> ids, Block& block) const;
   // use(begin, count) for every block of `count` ids.
   template <class Use>
   void for_blocks(std::size_t count, const Use& use) const;
-  // The first values of rows of a block, and their state.
+  // The first values of rows, and their state.
   void start_rows(std::span<const param::InitialRows::Row> rows) const;
   // The steps of apply(), of a few blocks.
   void apply_blocks(float learning_rate, std::span<const std::uint64_t> ids,
@@ -171,6 +170,7 @@ class SparseTable {
   std::uint64_t width_;
   std::uint32_t state_width_;
   std::uint64_t row_floats_;  // value, state and score
+  bool crosses_lines_;        // whether a row may end on one line more than its size takes
   bool counts_updates_;
   std::uint64_t payload_bytes_per_row_;
   Parallel parallel_;

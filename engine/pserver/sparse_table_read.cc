@@ -59,6 +59,7 @@ void SparseTable::read_part(std::size_t plane, std::span<const std::uint64_t> id
     const float* const data = row_data(number) + plane * width_;
     const std::size_t most = std::min(width_, kLinesTouchedMax * kLineFloats);
     for (std::size_t i = 0; i < most; i += kLineFloats) prefetch(data + i);
+    if (crosses_lines_) prefetch(data + most - 1);
   };
   std::array<Chunk, 4> chunks;
   const std::size_t count = (ids.size() + kChunk - 1) / kChunk;
