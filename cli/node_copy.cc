@@ -7,8 +7,18 @@
 namespace paddle::cli {
 
 std::string staging_folder(const Context& context) {
-  return fmt::format("copy/{}-{}", context.unix_seconds(), ::getpid());
+  return fmt::format(".paddlectl-copies/{}-{}", context.unix_seconds(), ::getpid());
 }
+
+namespace {
+
+std::string state_of(const Member& member, const CopyReport& report) {
+  if (member.error) return "FAILED";
+  if (report.gone == 0) return "done";
+  return fmt::format("done but for {} removed meanwhile", report.gone);
+}
+
+}  // namespace
 
 Status copy_on_each(Context& context, ClusterSession& session,
                     const std::function<Status(Member&, CopyReport&)>& work) {
@@ -31,7 +41,7 @@ Status copy_on_each(Context& context, ClusterSession& session,
     };
     table.rows.push_back({text_cell(member.spec.name), number_cell(report.files),
                           bytes(report.bytes), bytes(report.bytes_moved),
-                          text_cell(member.error ? "FAILED" : "done")});
+                          text_cell(state_of(member, report))});
   }
   context.console.table(table);
   return done;

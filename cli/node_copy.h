@@ -11,6 +11,7 @@ namespace paddle::cli {
 struct CopyReport {
   std::uint64_t files = 0, bytes = 0;
   std::uint64_t bytes_moved = 0;  // over the connection
+  std::uint64_t gone = 0;         // removed there before they could be copied
 };
 
 // Below the nodes' root, another for each command.

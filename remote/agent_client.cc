@@ -333,7 +333,7 @@ Result<CopyStats> FramedAgentClient::copy(const std::string& inside, const std::
   request.set_outside(outside);
   request.set_bring_in(bring_in);
   PADDLE_TRY(const auto reply, exchange_.call<CopyReply>(AGENT_COPY, request, kDiskDeadline));
-  return CopyStats{reply.files(), reply.bytes()};
+  return CopyStats{reply.files(), reply.bytes(), reply.gone()};
 }
 
 Result<TeardownReport> FramedAgentClient::teardown(bool keep_data) {

@@ -175,6 +175,7 @@ using CommandOutput = std::function<void(std::string_view text, bool is_stderr)>
 
 struct CopyStats {
   std::uint64_t files = 0, bytes = 0;
+  std::uint64_t gone = 0;  // left out, since somebody removed them before it was their turn
 };
 
 constexpr Duration kInterruptedEvery = std::chrono::milliseconds(100);

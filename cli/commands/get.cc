@@ -46,6 +46,7 @@ Status run_get(Context& context, const CommandOptions& options) {
     const Status removed = member.client->remove(staging);
     if (!taken) return taken.error();
     report.bytes_moved = report.bytes;
+    report.gone = taken->gone;
     return fetched ? removed : fetched;
   });
 }

@@ -8,16 +8,9 @@
 namespace paddle::agent {
 namespace {
 
-constexpr const char* kFolder = "copy";
-// Known on sight, for agents whose folders lie below what another one copies.
-constexpr std::string_view kLock = ".paddlectl-copies";
+constexpr std::string_view kLock = ".lock";
 
 }  // namespace
-
-bool CopyFolders::marked(const std::filesystem::path& folder) {
-  std::error_code ignored;
-  return std::filesystem::exists(folder / kLock, ignored);
-}
 
 bool CopyFolders::open_lock() {
   const auto path = SafePath::parse(kFolder);
@@ -31,7 +24,7 @@ bool CopyFolders::open_lock() {
 void CopyFolders::clear() {
   if (in_use_ || !open_lock() || ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) return;
   // What cannot go now is seen to by the next one, and by teardown.
-  if (const auto names = names_in(root_, kFolder)) {
+  if (const auto names = names_in(root_, std::string(kFolder))) {
     for (const std::string& name : *names) {
       if (name != kLock) (void)remove_path(root_, std::string(kFolder) + "/" + name);
     }

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <vector>
@@ -85,37 +87,44 @@ Status take_out(const fs::path& inside, const fs::path& outside, wire::agent::Co
   return {};
 }
 
-// The user's files may go before it is their turn: they are left out then, as rsync leaves them.
+// Of a folder that is listed, or of an entry's own name: somebody has removed it, here or, ESTALE,
+// on another machine.
 bool is_gone(const std::error_code& error) {
-  return error == std::errc::no_such_file_or_directory;
+  return error.value() == ENOENT || error.value() == ENOTDIR || error.value() == ESTALE;
 }
 
 Status take_file(const fs::path& from, const fs::path& to, wire::agent::CopyReply& reply) {
-  std::error_code error;
+  std::error_code error, ignored;
   fs::create_hard_link(from, to, error);
   if (error) fs::copy_file(from, to, error);
-  if (is_gone(error)) return {};
+  if (is_gone(error) && fs::exists(to.parent_path(), ignored)) {
+    reply.set_gone(reply.gone() + 1);
+    return {};
+  }
   if (error) return failed("read", from, error);
   reply.set_files(reply.files() + 1);
   reply.set_bytes(reply.bytes() + fs::file_size(to, error));
   return {};
 }
 
-// Regular files, and the folders that hold some; links are not followed.
+// Regular files, and the folders that hold some; links are not followed. What is taken may have
+// agents' folders below it, as $HOME does: no copy of the copies.
 Status take_folder(const fs::path& from, const fs::path& to, wire::agent::CopyReply& reply) {
   std::vector<fs::directory_entry> entries;
   std::error_code error;
   fs::directory_iterator at(from, error);
   for (; !error && at != fs::directory_iterator(); at.increment(error)) entries.push_back(*at);
-  if (is_gone(error)) return {};
-  if (error) return failed("read", from, error);
-  // What is taken may have agents' folders below it, as $HOME does: no copy of the copies. Looked
-  // for last, for the mark is there before the first of them.
-  if (CopyFolders::marked(from)) return {};
+  if (error && !is_gone(error)) return failed("read", from, error);
+  if (error) reply.set_gone(reply.gone() + 1);
   for (const fs::directory_entry& entry : entries) {
-    const fs::file_status status = entry.symlink_status(error);
     const fs::path name = entry.path().filename();
-    if (fs::is_directory(status)) {
+    const fs::file_status status = entry.symlink_status(error);
+    if (is_gone(error)) {
+      reply.set_gone(reply.gone() + 1);
+    } else if (error) {
+      return failed("read", entry.path(), error);
+    } else if (fs::is_directory(status)) {
+      if (name == CopyFolders::kFolder) continue;
       PADDLE_TRY_STATUS(take_folder(entry.path(), to / name, reply));
     } else if (fs::is_regular_file(status)) {
       PADDLE_TRY_STATUS(make_folder(to));
@@ -130,16 +139,24 @@ Status take_in(const fs::path& outside, const fs::path& inside, wire::agent::Cop
   // What a link names is meant, as scp has it; its own name stays.
   const fs::path from = fs::canonical(outside, error);
   if (error) return failed("read", outside, error);
+  if (std::ranges::find(from, fs::path(CopyFolders::kFolder)) != from.end()) {
+    return Error{Errc::kUsage, outside.string() + " is where paddlectl keeps copies meanwhile", ""};
+  }
   fs::path name = outside.lexically_normal();
   if (!name.has_filename()) name = name.parent_path();
   if (name.filename() == ".." || !name.has_filename()) name = from;
   const fs::path to = inside / name.filename();
   PADDLE_TRY_STATUS(make_folder(inside));
-  if (fs::is_regular_file(from, error)) return take_file(from, to, reply);
-  if (!fs::is_directory(from, error)) {
+  if (fs::is_regular_file(from, error)) {
+    PADDLE_TRY_STATUS(take_file(from, to, reply));
+  } else if (fs::is_directory(from, error)) {
+    PADDLE_TRY_STATUS(take_folder(from, to, reply));
+  } else {
     return Error{Errc::kUsage, outside.string() + " is neither a file nor a folder", ""};
   }
-  return take_folder(from, to, reply);
+  // Only what is below it may go meanwhile.
+  if (fs::exists(from, error)) return {};
+  return failed("read", outside, std::make_error_code(std::errc::no_such_file_or_directory));
 }
 
 }  // namespace

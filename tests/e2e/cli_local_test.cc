@@ -255,7 +255,12 @@ TEST_F(CliLocal, GetOfAFolderThatHoldsOurOwnCopiesNoCopies) {
   cluster.folder().write("nodes/theirs", "theirs");
   const Outcome got = cluster.run({"get", cluster.folder() / "nodes", "got"});
   EXPECT_EQ(got.code, 0) << got.output;
-  EXPECT_EQ(TemporaryFolder::read(cluster.folder() / "got/n-0/nodes/theirs"), "theirs");
+  for (const char* node : {"got/n-0", "got/n-1"}) {
+    EXPECT_EQ(TemporaryFolder::read((cluster.folder() / node) + "/nodes/theirs"), "theirs");
+  }
+  for (const auto& entry : fs::recursive_directory_iterator(cluster.folder() / "got")) {
+    EXPECT_NE(entry.path().filename(), ".paddlectl-copies") << entry.path();
+  }
   fs::remove(cluster.folder() / "nodes/theirs");
   const Outcome down = cluster.run({"teardown"});
   EXPECT_EQ(down.code, 0) << down.output;

@@ -30,6 +30,7 @@ struct FakeNode {
   std::map<std::string, ProcessSpec> specs;  // by process name
   std::map<std::uint16_t, std::string> taken_ports;
   std::vector<std::string> remaining;  // what teardown will not remove
+  std::uint64_t gone = 0;              // what is removed while it is copied
   std::string claimed_job;
   // What another paddlectl starts, and with which ports.
   std::set<std::string> starting;
@@ -305,7 +306,7 @@ class FakeAgentClient final : public AgentClient {
                    ""};
     const std::string content = found->second;
     fake_.files[inside + outside.substr(outside.rfind('/'))] = content;
-    return CopyStats{1, content.size()};
+    return CopyStats{1, content.size(), fake_.gone};
   }
 
   Result<TeardownReport> teardown(bool) override {

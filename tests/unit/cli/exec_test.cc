@@ -113,6 +113,10 @@ TEST_F(ExecTest, PutAndGetLeaveNothingOfTheirOwnBehind) {
   std::getline(back, text);
   EXPECT_EQ(text, "content");
   EXPECT_EQ(nodes_[1].files.size(), 1U);
+  EXPECT_EQ(out_.str().find("removed"), std::string::npos) << out_.str();
+  nodes_[1].gone = 2;
+  EXPECT_EQ(run({"get", "--on", "n-1", "/srv/f.txt", "back"}), 0) << err_.str();
+  EXPECT_NE(out_.str().find("done but for 2 removed meanwhile"), std::string::npos) << out_.str();
   EXPECT_EQ(run({"get", "/srv/none", "back"}), 1);
   EXPECT_EQ(run({"put", folder_ / "none", "/srv"}), 2);
 }

@@ -112,10 +112,11 @@ TEST_F(AgentTest, PutReplacesFilesOutsideWholeAndWritable) {
   auto agent = connect_agent();
   const std::string outside = folder_ + "/outside";
   const std::string local = write_file(folder_ + "/local", "new");
-  ASSERT_TRUE(push(*agent, {{local, "copy/1/a"}, {local, "copy/1/d/b", true}}));
+  ASSERT_TRUE(
+      push(*agent, {{local, ".paddlectl-copies/1/a"}, {local, ".paddlectl-copies/1/d/b", true}}));
   fs::create_directory(outside);
   write_file(outside + "/a", "old");
-  const auto copied = agent->export_to("copy/1", outside);
+  const auto copied = agent->export_to(".paddlectl-copies/1", outside);
   ASSERT_TRUE(copied) << copied.error().message;
   EXPECT_EQ(copied->files, 2U);
   EXPECT_EQ(copied->bytes, 6U);
@@ -130,13 +131,13 @@ TEST_F(AgentTest, PutReplacesFilesOutsideWholeAndWritable) {
 TEST_F(AgentTest, PutOfOneFileTakesTheNameGiven) {
   auto agent = connect_agent();
   const std::string local = write_file(folder_ + "/local", "x");
-  ASSERT_TRUE(push(*agent, {{local, "copy/1/a"}}));
-  ASSERT_TRUE(agent->export_to("copy/1", folder_ + "/named"));
+  ASSERT_TRUE(push(*agent, {{local, ".paddlectl-copies/1/a"}}));
+  ASSERT_TRUE(agent->export_to(".paddlectl-copies/1", folder_ + "/named"));
   EXPECT_EQ(file_content(folder_ + "/named"), "x");
-  ASSERT_TRUE(agent->export_to("copy/1", folder_ + "/made/"));
+  ASSERT_TRUE(agent->export_to(".paddlectl-copies/1", folder_ + "/made/"));
   EXPECT_EQ(file_content(folder_ + "/made/a"), "x");
-  EXPECT_FALSE(agent->export_to("copy/../../x", folder_ + "/made/"));
-  EXPECT_FALSE(agent->export_to("copy/1", folder_ + "/named/below"));
+  EXPECT_FALSE(agent->export_to(".paddlectl-copies/../../x", folder_ + "/made/"));
+  EXPECT_FALSE(agent->export_to(".paddlectl-copies/1", folder_ + "/named/below"));
 }
 
 TEST_F(AgentTest, GetTakesFilesAndFoldersButNoLinkBelow) {
@@ -146,17 +147,17 @@ TEST_F(AgentTest, GetTakesFilesAndFoldersButNoLinkBelow) {
   write_file(outside + "/deep/one", "1");
   write_file(outside + "/two", "22");
   fs::create_symlink("/etc/passwd", outside + "/link");
-  const auto taken = agent->import_from(outside + "/", "copy/2");
+  const auto taken = agent->import_from(outside + "/", ".paddlectl-copies/2");
   ASSERT_TRUE(taken) << taken.error().message;
   EXPECT_EQ(taken->files, 2U);
-  const auto listed = agent->list("copy/2");
+  const auto listed = agent->list(".paddlectl-copies/2");
   ASSERT_TRUE(listed);
   ASSERT_EQ(listed->size(), 2U);
   EXPECT_EQ((*listed)[0].path, "outside/deep/one");
   EXPECT_EQ((*listed)[1].size, 2U);
-  EXPECT_FALSE(agent->import_from(folder_ + "/absent", "copy/3"));
-  EXPECT_FALSE(agent->import_from("", "copy/3"));
-  ASSERT_TRUE(agent->remove("copy/2"));
+  EXPECT_FALSE(agent->import_from(folder_ + "/absent", ".paddlectl-copies/3"));
+  EXPECT_FALSE(agent->import_from("", ".paddlectl-copies/3"));
+  ASSERT_TRUE(agent->remove(".paddlectl-copies/2"));
   EXPECT_EQ(file_content(outside + "/two"), "22");
 }
 

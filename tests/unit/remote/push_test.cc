@@ -61,15 +61,18 @@ TEST_F(PushTest, WhatAnEarlierPushPlacedAndThisOneLacksGoesAndNothingElseDoes) {
 TEST_F(PushTest, CopiesLeftBehindGoWithTheNextPushButNotThoseInUse) {
   const std::string local = write_file(folder_ + "/f", "content");
   auto killed = connect_agent();
-  ASSERT_TRUE(push(*killed, {{local, "copy/1-1/f"}}));
+  ASSERT_TRUE(push(*killed, {{local, ".paddlectl-copies/1-1/f"}}));
   auto other = connect_agent();
-  ASSERT_TRUE(push(*other, {{local, "copy/2-2/f"}}));
+  ASSERT_TRUE(push(*other, {{local, ".paddlectl-copies/2-2/f"}}));
   ASSERT_TRUE(push(*connect_agent(), {{local, "jobs/a/f"}}));
-  EXPECT_TRUE(fs::exists(at("copy/1-1/f")) && fs::exists(at("copy/2-2/f"))) << "both are at work";
+  EXPECT_TRUE(fs::exists(at(".paddlectl-copies/1-1/f")) &&
+              fs::exists(at(".paddlectl-copies/2-2/f")))
+      << "both are at work";
   killed.reset();
   other.reset();
   const auto only_lock = [&] {
-    return std::distance(fs::directory_iterator(at("copy")), fs::directory_iterator()) == 1;
+    return std::distance(fs::directory_iterator(at(".paddlectl-copies")),
+                         fs::directory_iterator()) == 1;
   };
   // An agent ends some time after its channel.
   for (int i = 0; i < 500 && !only_lock(); ++i) {
@@ -77,10 +80,10 @@ TEST_F(PushTest, CopiesLeftBehindGoWithTheNextPushButNotThoseInUse) {
     ::poll(nullptr, 0, 10);
   }
   EXPECT_TRUE(only_lock());
-  fs::create_directories(at("copy/3-3"));
-  ASSERT_TRUE(connect_agent()->import_from(local, "copy/4-4"));
-  EXPECT_FALSE(fs::exists(at("copy/3-3"))) << "get clears too";
-  EXPECT_TRUE(fs::exists(at("copy/4-4/f")));
+  fs::create_directories(at(".paddlectl-copies/3-3"));
+  ASSERT_TRUE(connect_agent()->import_from(local, ".paddlectl-copies/4-4"));
+  EXPECT_FALSE(fs::exists(at(".paddlectl-copies/3-3"))) << "get clears too";
+  EXPECT_TRUE(fs::exists(at(".paddlectl-copies/4-4/f")));
 }
 
 TEST_F(PushTest, AFileThatSomebodyWroteToIsPushedAgain) {
