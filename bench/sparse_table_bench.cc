@@ -313,7 +313,8 @@ bool pauses(std::uint64_t width, std::uint64_t rows, std::size_t warm_gib) {
 }  // namespace paddle
 
 // sparse_table_bench [--warm_gib N] [rows]
-// sparse_table_bench [--warm_gib N] pauses [rows, a multiple of 1000]: 100 million take 8 GB and what is warm
+// sparse_table_bench [--warm_gib N] pauses [rows, a multiple of 1000]: 100 million take 8 GB and
+// what is warm
 int main(int argc, char** argv) {
   std::size_t warm_gib = 0;
   if (argc > 2 && std::string(argv[1]) == "--warm_gib") {
@@ -326,6 +327,9 @@ int main(int argc, char** argv) {
     return paddle::pauses(8, rows, warm_gib) ? 0 : 1;
   }
   const std::uint64_t rows = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 10'000'000;
-  const bool good = paddle::run(8, rows, warm_gib) && paddle::run(16, rows, warm_gib);
+  bool good = true;
+  // Rows of 10 floats begin anywhere in a line of the cache.
+  for (const std::uint64_t width : {8U, 10U, 16U})
+    good = paddle::run(width, rows, warm_gib) && good;
   return good ? 0 : 1;
 }

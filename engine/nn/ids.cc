@@ -5,16 +5,12 @@
 #include <bit>
 #include <utility>
 
-#include "engine/base/check.h"
-#include "engine/base/rng.h"
-
 namespace paddle::nn {
 namespace {
 
 constexpr std::size_t kRadixFrom = 512;  // ids; below, comparing them is faster
 constexpr unsigned kDigitBits = 11;
 constexpr std::size_t kDigits = std::size_t{1} << kDigitBits;
-constexpr std::uint32_t kFree = 0xffffffffU;  // a place of a RowLookup
 
 // Radix sort, least significant digit first; digits that are the same in all ids are passed over.
 void radix_sort(std::vector<std::uint64_t>& ids) {
@@ -68,20 +64,13 @@ std::size_t row_of(std::span<const std::uint64_t> ids, std::uint64_t id) {
 void RowLookup::build(std::span<const std::uint64_t> ids) {
   PADDLE_CHECK(ids.size() < kFree);
   ids_ = ids;
-  const std::size_t size = std::bit_ceil(2 * std::max<std::size_t>(ids.size(), 1));
+  const std::size_t size = std::bit_ceil(4 * std::max<std::size_t>(ids.size(), 1));
+  shift_ = 64U - static_cast<unsigned>(std::countr_zero(size));
   rows_.assign(size, kFree);
   for (std::size_t row = 0; row < ids.size(); ++row) {
-    std::size_t at = mix64(ids[row]) & (size - 1);
+    std::size_t at = home(ids[row]);
     while (rows_[at] != kFree) at = (at + 1) & (size - 1);
     rows_[at] = static_cast<std::uint32_t>(row);
-  }
-}
-
-std::size_t RowLookup::operator()(std::uint64_t id) const {
-  for (std::size_t at = mix64(id);; ++at) {
-    const std::uint32_t row = rows_[at & (rows_.size() - 1)];
-    PADDLE_CHECK(row != kFree);  // the list holds what collect_ids said
-    if (ids_[row] == id) return row;
   }
 }
 
