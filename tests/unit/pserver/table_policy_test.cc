@@ -137,6 +137,25 @@ TEST(TablePolicy, RowsGoAfterPassesThatDoNotNameThem) {
   for (const auto& entry : entries) EXPECT_EQ(named.table.row(entry).marks.updates, 2U);
 }
 
+TEST(TablePolicy, RowsGoForTheirScoreWithoutAnyOtherPolicy) {
+  wire::TablePolicy policy;
+  wire::ShrinkPolicy& shrink = *policy.mutable_shrink();
+  shrink.set_label("click");
+  shrink.set_decay(0.5F);
+  shrink.set_threshold(1);
+  shrink.set_nonclick_coefficient(0.1F);
+  shrink.set_click_coefficient(1);
+  PolicyTable named(policy);
+  ASSERT_TRUE(named.table.reserve(2));
+  // A gradient of 3 and what the batch showed and saw clicked of each row.
+  named.table.apply(0.1F, Ids{7, 9}, std::vector<float>{1, 1, 1, 4, 4, 1, 1, 1, 4, 1});
+  named.table.apply(0.1F, Ids{7, 9}, std::vector<float>{1, 1, 1, 1, 1, 1, 1, 1, 1, 0});
+  ASSERT_TRUE(named.table.end_pass());
+  EXPECT_TRUE(named.has(7)) << "2.5 of 5 clicks";
+  EXPECT_FALSE(named.has(9)) << "0.7: half of a click and of a tenth of 4";
+  EXPECT_EQ(named.table.take_shrunk(), 1U);
+}
+
 TEST(TablePolicy, EvictionTakesTheRowNotNamedForLongest) {
   constexpr std::uint64_t kRows = 2000;
   wire::TablePolicy policy;
