@@ -7,27 +7,34 @@
 
 namespace paddle::kernels {
 
-void gather_rows(const float* table, std::size_t width, std::span<const std::uint32_t> positions,
-                 float* out, std::size_t stride) {
-  for (const std::uint32_t position : positions) {
-    if (position == kNoRow) {
-      std::fill_n(out, width, 0.0F);
-    } else {
-      copy_row(table + position * width, width, out);
+void gather_rows(const float* table, std::span<const std::uint32_t> positions,
+                 const RowPlaces& places, float* out) {
+  const std::size_t width = places.width;
+  for (std::size_t i = 0; i < positions.size(); out += places.stride) {
+    const std::size_t end = std::min(i + places.columns, positions.size());
+    for (float* row = out; i < end; ++i, row += width) {
+      if (positions[i] == kNoRow) {
+        std::fill_n(row, width, 0.0F);
+      } else {
+        copy_row(table + positions[i] * width, width, row);
+      }
     }
-    out += stride;
   }
 }
 
 PADDLE_MULTIVERSION
-void scatter_add_rows(const float* __restrict rows, std::size_t stride, std::size_t width,
+void scatter_add_rows(const float* __restrict rows, const RowPlaces& places,
                       std::span<const std::uint32_t> positions, float scale,
                       const float* __restrict weights, float* __restrict table) {
-  for (std::size_t i = 0; i < positions.size(); ++i, rows += stride) {
-    if (positions[i] == kNoRow) continue;
-    float* row = table + positions[i] * width;
-    const float factor = weights == nullptr ? scale : scale * weights[i];
-    for (std::size_t c = 0; c < width; ++c) row[c] += factor * rows[c];
+  const std::size_t width = places.width;
+  for (std::size_t i = 0; i < positions.size(); rows += places.stride) {
+    const std::size_t end = std::min(i + places.columns, positions.size());
+    for (const float* from = rows; i < end; ++i, from += width) {
+      if (positions[i] == kNoRow) continue;
+      float* row = table + positions[i] * width;
+      const float factor = weights == nullptr ? scale : scale * weights[i];
+      for (std::size_t c = 0; c < width; ++c) row[c] += factor * from[c];
+    }
   }
 }
 

@@ -10,12 +10,20 @@ namespace paddle::kernels {
 // A position that is no row: gathers as zeros, scatters nowhere.
 constexpr std::uint32_t kNoRow = 0xffffffffU;
 
-// out[i * stride ...] = table[positions[i]], rows of `width` values.
-void gather_rows(const float* table, std::size_t width, std::span<const std::uint32_t> positions,
-                 float* out, std::size_t stride);
-// table[positions[i]] += rows[i * stride ...] * scale * weights[i], in the order of i; null weights
-// are all 1.
-void scatter_add_rows(const float* rows, std::size_t stride, std::size_t width,
+// Where rows of `width` values lie outside their table: `columns` side by side, and the next ones
+// `stride` values behind the first of those.
+struct RowPlaces {
+  std::size_t width = 0;
+  std::size_t columns = 1;
+  std::size_t stride = 0;
+};
+
+// Row i of `out` = table[positions[i]].
+void gather_rows(const float* table, std::span<const std::uint32_t> positions,
+                 const RowPlaces& places, float* out);
+// table[positions[i]] += row i of `rows` * scale * weights[i], in the order of i; null weights are
+// all 1.
+void scatter_add_rows(const float* rows, const RowPlaces& places,
                       std::span<const std::uint32_t> positions, float scale, const float* weights,
                       float* table);
 // out[0 .. width) = scale * sum of table[positions[i]] * weights[i], in the order of i; zeros for

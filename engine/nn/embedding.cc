@@ -41,21 +41,29 @@ class Embedding final : public Layer {
   Status forward(const Run& run, LayerAccess access, double&) const override {
     auto& positions = access.positions(index());
     auto& starts = access.starts(index());
-    positions.clear();
     starts.clear();
-    for (std::size_t i = 0; i < options_.slots.size(); ++i) {
-      starts.push_back(positions.size());
-      PADDLE_TRY_STATUS(locate(run, i, positions));
-    }
     const float* table = options_.sparse ? run.parameters.sparse[options_.parameter].values.data()
                                          : run.parameters.dense[options_.parameter].data();
+    if (is_plain(run)) {
+      const std::size_t slots = options_.slots.size();
+      positions.resize(slots * run.rows());
+      for (std::size_t i = 0; i < slots; ++i) {
+        PADDLE_TRY_STATUS(locate(run, i, positions.data() + i, slots));
+      }
+      kernels::gather_rows(table, positions, plain_places(),
+                           access.output(place_.layer) + place_.offset);
+      return {};
+    }
+    positions.clear();
+    for (std::size_t i = 0; i < options_.slots.size(); ++i) {
+      starts.push_back(positions.size());
+      const auto [first, last] = ids_of(run, i);
+      positions.resize(starts[i] + (last - first));
+      PADDLE_TRY_STATUS(locate(run, i, positions.data() + starts[i], 1));
+    }
     for (std::size_t i = 0; i < options_.slots.size(); ++i) {
       float* out = access.output(place_.layer) + column(i);
       const auto own = std::span<const std::uint32_t>(positions).subspan(starts[i]);
-      if (is_plain(run, i)) {
-        kernels::gather_rows(table, options_.size, own.first(run.rows()), out, place_.stride);
-        continue;
-      }
       for_bags(run, i, own, [&](std::size_t row, const Bag& bag) {
         pool(table, bag, out + row * place_.stride);
       });
@@ -66,18 +74,18 @@ class Embedding final : public Layer {
   void backward(const Run& run, LayerAccess access) const override {
     float* table = access.zeroed_parameter_gradient(options_.parameter);
     const std::span<const std::uint32_t> positions = access.positions(index());
+    if (is_plain(run)) {
+      const float* gradient = access.output_gradient(place_.layer) + place_.offset;
+      kernels::scatter_add_rows(gradient, plain_places(), positions, 1.0F, nullptr, table);
+      return;
+    }
+    // Stride 0: every row of a pooled bag gets the same gradient.
+    const std::size_t stride = options_.pooling == Pooling::kConcat ? options_.size : 0;
     for (std::size_t i = 0; i < options_.slots.size(); ++i) {
       const float* gradient = access.output_gradient(place_.layer) + column(i);
       const auto own = positions.subspan(access.starts(index())[i]);
-      if (is_plain(run, i)) {
-        kernels::scatter_add_rows(gradient, place_.stride, options_.size, own.first(run.rows()),
-                                  1.0F, nullptr, table);
-        continue;
-      }
-      // Stride 0: every row of a pooled bag gets the same gradient.
-      const std::size_t stride = options_.pooling == Pooling::kConcat ? options_.size : 0;
       for_bags(run, i, own, [&](std::size_t row, const Bag& bag) {
-        kernels::scatter_add_rows(gradient + row * place_.stride, stride, options_.size,
+        kernels::scatter_add_rows(gradient + row * place_.stride, {options_.size, 1, stride},
                                   bag.positions, bag.scale, bag.weights, table);
       });
     }
@@ -112,30 +120,37 @@ class Embedding final : public Layer {
     return place_.offset + i * options_.length * options_.size;
   }
 
-  bool is_plain(const Run& run, std::size_t i) const {
-    return options_.pooling == Pooling::kNone && run.batch.slots[options_.slots[i]].weights.empty();
+  // Whether an example is one row of each slot: then positions are example by example, which is how
+  // the rows lie, and else slot by slot.
+  bool is_plain(const Run& run) const {
+    return options_.pooling == Pooling::kNone &&
+           std::ranges::all_of(options_.slots, [&](std::size_t slot) {
+             return run.batch.slots[slot].weights.empty();
+           });
+  }
+  kernels::RowPlaces plain_places() const {
+    return {options_.size, options_.slots.size(), place_.stride};
   }
 
-  // Appends the table row of every id of the run's examples in slot number i.
-  Status locate(const Run& run, std::size_t i, std::vector<std::uint32_t>& positions) const {
+  // The first and the end of the ids of the run's examples in slot number i.
+  std::pair<std::size_t, std::size_t> ids_of(const Run& run, std::size_t i) const {
+    const auto& offsets = run.batch.slots[options_.slots[i]].offsets;
+    if (offsets.empty()) return {run.begin, run.end};
+    return {offsets[run.begin], offsets[run.end]};
+  }
+
+  // The table row of every id of the run's examples in slot number i, to every `step`th position.
+  Status locate(const Run& run, std::size_t i, std::uint32_t* position, std::size_t step) const {
     const Slot& slot = run.batch.slots[options_.slots[i]];
-    std::size_t first = run.begin;
-    std::size_t last = run.end;
     if (options_.pooling == Pooling::kNone && !slot.offsets.empty()) {
       return Error{Errc::kData,
                    fmt::format("layer '{}': slot '{}' holds a varying number of ids per example",
                                name(), options_.slot_names[i]),
                    "give the layer pooling = \"sum\", \"mean\" or \"concat\""};
     }
-    if (!slot.offsets.empty()) {
-      first = slot.offsets[run.begin];
-      last = slot.offsets[run.end];
-    }
     const SparseView& known = run.parameters.sparse[options_.parameter];
-    const std::size_t before = positions.size();
-    positions.resize(before + (last - first));
-    std::uint32_t* position = positions.data() + before;
-    for (std::size_t k = first; k < last; ++k, ++position) {
+    const auto [first, last] = ids_of(run, i);
+    for (std::size_t k = first; k < last; ++k, position += step) {
       const std::uint64_t id = slot.ids[k];
       if (id == options_.padding_id) {
         *position = kernels::kNoRow;

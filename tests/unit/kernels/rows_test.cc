@@ -11,20 +11,31 @@ const std::vector<float> kTable{1, 2, 10, 20, 100, 200};
 
 TEST(Rows, GatherPlacesRowsAtTheStride) {
   std::vector<float> out(6, -1);
-  gather_rows(kTable.data(), 2, std::vector<std::uint32_t>{2, 0}, out.data(), 3);
+  gather_rows(kTable.data(), std::vector<std::uint32_t>{2, 0}, {2, 1, 3}, out.data());
   EXPECT_EQ(out, (std::vector<float>{100, 200, -1, 1, 2, -1}));
-  gather_rows(kTable.data(), 2, std::vector<std::uint32_t>{kNoRow}, out.data(), 3);
+  gather_rows(kTable.data(), std::vector<std::uint32_t>{kNoRow}, {2, 1, 3}, out.data());
   EXPECT_EQ(out, (std::vector<float>{0, 0, -1, 1, 2, -1}));
+}
+
+TEST(Rows, SeveralLieSideBySide) {
+  std::vector<float> lines(10, -1);
+  const std::vector<std::uint32_t> positions{2, 0, 1, kNoRow};
+  gather_rows(kTable.data(), positions, {2, 2, 5}, lines.data());
+  EXPECT_EQ(lines, (std::vector<float>{100, 200, 1, 2, -1, 10, 20, 0, 0, -1}));
+  std::vector<float> table(6, 1);
+  const std::vector<float> weights{1, 2, 3, 4};
+  scatter_add_rows(lines.data(), {2, 2, 5}, positions, 1, weights.data(), table.data());
+  EXPECT_EQ(table, (std::vector<float>{3, 5, 31, 61, 101, 201}));
 }
 
 TEST(Rows, ScatterAddsRepeatedPositions) {
   std::vector<float> table(6, 0);
   const std::vector<float> rows{1, 2, 3, 4, 5, 6};
-  scatter_add_rows(rows.data(), 2, 2, std::vector<std::uint32_t>{1, 1, 0}, 2, nullptr,
+  scatter_add_rows(rows.data(), {2, 1, 2}, std::vector<std::uint32_t>{1, 1, 0}, 2, nullptr,
                    table.data());
   EXPECT_EQ(table, (std::vector<float>{10, 12, 8, 12, 0, 0}));
   const std::vector<float> weights{0.5F, 9};
-  scatter_add_rows(rows.data(), 2, 2, std::vector<std::uint32_t>{2, kNoRow}, 2, weights.data(),
+  scatter_add_rows(rows.data(), {2, 1, 2}, std::vector<std::uint32_t>{2, kNoRow}, 2, weights.data(),
                    table.data());
   EXPECT_EQ(table, (std::vector<float>{10, 12, 8, 12, 1, 2}));
 }
