@@ -3,8 +3,11 @@
 #include <bit>
 #include <cstdint>
 
+#include "engine/base/multiversion.h"
+
 namespace paddle::param {
 
+PADDLE_MULTIVERSION
 bool all_finite(std::span<const float> values) {
   constexpr std::uint32_t kExponent = 0x7f800000;  // all ones: infinity or NaN
   std::uint32_t bad = 0;
