@@ -165,6 +165,7 @@ void RowIndex::insert_at(std::uint64_t home, std::uint64_t hash, std::uint32_t n
   PADDLE_CHECK(std::uint64_t{number} >> bits == 0);
   put(home, hash, number, bits);
   ++size_;
+  ++version_;
 }
 
 std::uint32_t RowIndex::find_behind(std::uint64_t home, std::uint64_t hash) const {
@@ -306,6 +307,7 @@ void RowIndex::erase(std::uint64_t id) {
   const std::uint64_t begin = home(hash);
   const Place place = place_of(begin, hash);
   --size_;
+  ++version_;
   if (place.slot == kNone) {
     PADDLE_CHECK(stash_.erase(hash) == 1);
     return;

@@ -29,6 +29,8 @@ class RowIndex {
   explicit RowIndex(MemoryPreparer* preparer = nullptr);
 
   std::uint64_t size() const { return size_; }
+  // Another one after every id that comes or goes: while it stays, numbers that were found do.
+  std::uint64_t version() const { return version_; }
   std::uint64_t bytes() const;  // of memory
 
   // Address space for `count` more ids. kResource as MemoryRegion.
@@ -196,6 +198,7 @@ class RowIndex {
   MemoryPreparer* preparer_;
   MemoryRegion memory_;
   std::uint64_t size_ = 0;
+  std::uint64_t version_ = 0;
   Homes now_;                    // ids that go past the last home lie behind it
   Homes before_;                 // and of ids whose old home is below boundary_
   std::uint64_t boundary_ = 0;   // 0: all have moved

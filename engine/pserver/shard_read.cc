@@ -148,11 +148,11 @@ Shard::Refused Shard::on_pull_rows(Call& call, const wire::PullRows& message) {
   auto* to = reinterpret_cast<float*>(tail.data());
   for (const RowSegment& segment : *segments) {
     const std::size_t floats = segment.ids.size() * segment.width;
-    const SparseTable& table = *tables_[segment.parameter];
+    SparseTable& table = *tables_[segment.parameter];
     if (message.averages()) {
       table.read_averages(segment.ids, {to, floats});
     } else {
-      table.read(segment.ids, {to, floats});
+      table.read_to_push(segment.ids, {to, floats});
     }
     to += floats;
   }

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/base/copy_row.h"
 #include "engine/param/parameter_set.h"
 #include "engine/pserver/touch.h"
 
@@ -122,6 +123,16 @@ void SparseTable::find(std::span<const std::uint64_t> ids, Block& block) const {
   }
 }
 
+void SparseTable::recall(const std::uint32_t* numbers, std::span<const std::uint64_t> ids,
+                         Block& block) const {
+  std::copy_n(numbers, ids.size(), block.numbers.begin());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (block.numbers[i] != RowIndex::kNone) continue;
+    block.hashes[i] = RowIndex::hash_of(ids[i]);
+    block.homes[i] = index_.home(block.hashes[i]);
+  }
+}
+
 std::uint64_t SparseTable::count_absent(std::span<const std::uint64_t> ids) const {
   if (rows() == 0) return ids.size();
   return static_cast<std::uint64_t>(std::count_if(ids.begin(), ids.end(), [this](std::uint64_t id) {
@@ -171,27 +182,36 @@ void SparseTable::apply(float learning_rate, std::span<const std::uint64_t> ids,
                         std::span<const float> gradients) {
   PADDLE_CHECK(gradients.size() == ids.size() * push_width());
   if (rule_.is_static()) return;
+  LastRead::Rest rest = last_read_.rest();
+  LastRead::Rest* const recalled = last_read_.is_of(index_.version(), ids) ? &rest : nullptr;
   // One block alone where rows are evicted: what it names must not make place for what it creates.
   const std::size_t together = (parallel_ && !evicts() ? kBlocksTogether : 1) * kBlock;
   blocks_.resize(together / kBlock);
   for (std::size_t begin = 0; begin < ids.size(); begin += together) {
     const std::size_t count = std::min(together, ids.size() - begin);
     apply_blocks(learning_rate, ids.subspan(begin, count),
-                 gradients.subspan(begin * push_width(), count * push_width()));
+                 gradients.subspan(begin * push_width(), count * push_width()), recalled);
   }
 }
 
 // Only creating, which numbers the rows, is done in order and by one thread.
 void SparseTable::apply_blocks(float learning_rate, std::span<const std::uint64_t> ids,
-                               std::span<const float> gradients) {
+                               std::span<const float> gradients, LastRead::Rest* recalled) {
   index_.make_room(ids.size());
   for_blocks(ids.size(), [&](std::size_t begin, std::size_t count) {
-    find(ids.subspan(begin, count), blocks_[begin / kBlock]);
+    Block& block = blocks_[begin / kBlock];
+    const auto own = ids.subspan(begin, count);
+    recalled == nullptr ? find(own, block) : recall(recalled->numbers + begin, own, block);
   });
   for (std::size_t begin = 0; begin < ids.size(); begin += kBlock) {
+    Block& block = blocks_[begin / kBlock];
     create_missing(ids.subspan(begin, std::min(kBlock, ids.size() - begin)),
-                   gradients.data() + begin * push_width(), blocks_[begin / kBlock]);
+                   gradients.data() + begin * push_width(), block);
+    if (recalled == nullptr) continue;
+    block.first_values = recalled->first_values;
+    recalled->first_values += block.new_count * width_;
   }
+  if (recalled != nullptr) recalled->numbers += ids.size();
   for_blocks(ids.size(), [&](std::size_t begin, std::size_t count) {
     update(learning_rate, ids.subspan(begin, count), gradients.data() + begin * push_width(),
            blocks_[begin / kBlock]);
@@ -211,6 +231,7 @@ void SparseTable::create_missing(std::span<const std::uint64_t> ids, const float
     if (block.numbers[i] != RowIndex::kNone) recency_.touch(block.numbers[i]);
   }
   block.new_count = 0;
+  block.first_values = nullptr;
   for (std::size_t i = 0; i < missing; ++i) {
     const std::uint16_t at = block.new_ids[i];
     const float* const notes = gradients + at * push_width() + width_;
@@ -232,22 +253,24 @@ void SparseTable::create_missing(std::span<const std::uint64_t> ids, const float
   }
 }
 
-void SparseTable::start_rows(std::span<const param::InitialRows::Row> rows) const {
-  initial_.fill(rows);
-  if (state_width_ == 0) return;
-  for (const param::InitialRows::Row& row : rows) {
-    rule_.start({row.to, width_}, {row.to + width_, state_width_ * width_});
+void SparseTable::start_rows(std::span<const std::uint64_t> ids, const Block& block) const {
+  std::array<param::InitialRows::Row, kBlock> rows;
+  for (std::size_t i = 0; i < block.new_count; ++i) {
+    const std::size_t at = block.new_ids[i];
+    rows[i] = {ids[at], row_data(block.numbers[at])};
+    if (block.first_values == nullptr) continue;
+    copy_row(block.first_values + i * width_, width_, rows[i].to);
+  }
+  const auto created = std::span(rows).first(block.new_count);
+  if (block.first_values == nullptr) initial_.fill(created);
+  for (std::size_t i = 0; state_width_ > 0 && i < created.size(); ++i) {
+    rule_.start({rows[i].to, width_}, {rows[i].to + width_, state_width_ * width_});
   }
 }
 
 void SparseTable::update(float learning_rate, std::span<const std::uint64_t> ids,
                          const float* gradients, const Block& block) {
-  std::array<param::InitialRows::Row, kBlock> created;
-  for (std::size_t i = 0; i < block.new_count; ++i) {
-    const std::size_t at = block.new_ids[i];
-    created[i] = {ids[at], row_data(block.numbers[at])};
-  }
-  start_rows(std::span(created).first(block.new_count));
+  start_rows(ids, block);
   std::array<param::Elements, kRun> updates;
   for (std::size_t begin = 0; begin < ids.size(); begin += kRun) {
     const std::size_t end = std::min(begin + kRun, ids.size());

@@ -16,6 +16,7 @@
 #include "engine/param/row_marks.h"
 #include "engine/param/row_notes.h"
 #include "engine/pserver/entry_policy.h"
+#include "engine/pserver/last_read.h"
 #include "engine/pserver/recency_list.h"
 #include "engine/pserver/row_changes.h"
 #include "engine/pserver/row_index.h"
@@ -61,12 +62,14 @@ class SparseTable {
   // policy: what is not admitted takes no part. Reading creates nothing, so that a test
   // pass or the order of readers leaves no trace. to.size() == ids.size() * width.
   void read(std::span<const std::uint64_t> ids, std::span<float> to) const {
-    read_plane(0, ids, to);
+    read_plane(0, ids, to, nullptr);
   }
+  // The same, noting what is found: a push of these ids looks for nothing that stayed in place.
+  void read_to_push(std::span<const std::uint64_t> ids, std::span<float> to);
   // The rows' averages, which the optimizer must keep.
   void read_averages(std::span<const std::uint64_t> ids, std::span<float> to) const {
     PADDLE_CHECK(rule_.has_average());
-    read_plane(state_width_, ids, to);
+    read_plane(state_width_, ids, to, nullptr);
   }
   std::uint64_t count_absent(std::span<const std::uint64_t> ids) const;
   // Before apply() or put() of up to `count` ids. kResource: too many rows, or no memory.
@@ -121,6 +124,7 @@ class SparseTable {
     std::array<std::uint16_t, kBlock> far;  // those that do not lie in their home
     std::size_t new_count = 0;
     std::array<std::uint16_t, kBlock> new_ids;  // whose rows the update creates
+    const float* first_values = nullptr;        // of those, where they are known
   };
 
   bool expires() const { return spec_.table().expire_passes() > 0; }
@@ -131,22 +135,26 @@ class SparseTable {
   std::uint32_t* update_counts() const {
     return reinterpret_cast<std::uint32_t*>(update_counts_.data());
   }
-  // Plane 0 is the values, 1..state_width the state.
-  void read_plane(std::size_t plane, std::span<const std::uint64_t> ids, std::span<float> to) const;
+  // Plane 0 is the values, 1..state_width the state. `numbers`, unless null, are of the ids.
+  void read_plane(std::size_t plane, std::span<const std::uint64_t> ids, std::span<float> to,
+                  std::uint32_t* numbers) const;
   // Without help.
-  void read_part(std::size_t plane, std::span<const std::uint64_t> ids, float* to) const;
+  void read_part(std::size_t plane, std::span<const std::uint64_t> ids, float* to,
+                 std::uint32_t* numbers) const;
   void fill_absent(std::span<const param::InitialRows::Row> absent) const;
   // Those that have a number.
   void touch_rows(std::span<const std::uint32_t> numbers) const;
   void find(std::span<const std::uint64_t> ids, Block& block) const;
+  // The same from their numbers when they were read.
+  void recall(const std::uint32_t* numbers, std::span<const std::uint64_t> ids, Block& block) const;
   // use(begin, count) for every block of `count` ids.
   template <class Use>
   void for_blocks(std::size_t count, const Use& use) const;
-  // The first values of rows, and their state.
-  void start_rows(std::span<const param::InitialRows::Row> rows) const;
-  // The steps of apply(), of a few blocks.
+  // The values and the state of the rows that a block creates.
+  void start_rows(std::span<const std::uint64_t> ids, const Block& block) const;
+  // The steps of apply() with a few blocks, whose ids `recalled` begins with, unless it is null.
   void apply_blocks(float learning_rate, std::span<const std::uint64_t> ids,
-                    std::span<const float> gradients);
+                    std::span<const float> gradients, LastRead::Rest* recalled);
   void create_missing(std::span<const std::uint64_t> ids, const float* gradients, Block& block);
   void update(float learning_rate, std::span<const std::uint64_t> ids, const float* gradients,
               const Block& block);
@@ -175,6 +183,7 @@ class SparseTable {
   std::uint64_t payload_bytes_per_row_;
   Parallel parallel_;
   std::vector<Block> blocks_;  // of apply()
+  LastRead last_read_;         // empty where absent ids may stay so, or rows may make place
   RowIndex index_;
   MemoryRegion arena_;          // by row number, which are 0 .. rows() - 1
   MemoryRegion update_counts_;  // uint32 by row number, where the optimizer asks for them

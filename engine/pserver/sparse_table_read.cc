@@ -23,12 +23,29 @@ struct Chunk {
 
 }  // namespace
 
+void SparseTable::read_to_push(std::span<const std::uint64_t> ids, std::span<float> to) {
+  if (!entry_.takes_all() || evicts() || to.size() > LastRead::kFloatsMax) return read(ids, to);
+  last_read_.index_version = index_.version();
+  last_read_.ids.assign(ids.begin(), ids.end());
+  last_read_.numbers.resize(ids.size());
+  read_plane(0, ids, to, last_read_.numbers.data());
+  const auto absent = std::ranges::count(last_read_.numbers, RowIndex::kNone);
+  last_read_.first_values.resize(static_cast<std::size_t>(absent) * width_);
+  float* first_values = last_read_.first_values.data();
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (last_read_.numbers[i] != RowIndex::kNone) continue;
+    copy_row(to.data() + i * width_, width_, first_values);
+    first_values += width_;
+  }
+}
+
 void SparseTable::read_plane(std::size_t plane, std::span<const std::uint64_t> ids,
-                             std::span<float> to) const {
+                             std::span<float> to, std::uint32_t* numbers) const {
   PADDLE_CHECK(to.size() == ids.size() * width_);
-  if (!parallel_) return read_part(plane, ids, to.data());
+  if (!parallel_) return read_part(plane, ids, to.data(), numbers);
   for_blocks(ids.size(), [&](std::size_t begin, std::size_t count) {
-    read_part(plane, ids.subspan(begin, count), to.data() + begin * width_);
+    read_part(plane, ids.subspan(begin, count), to.data() + begin * width_,
+              numbers == nullptr ? nullptr : numbers + begin);
   });
 }
 
@@ -41,8 +58,8 @@ void SparseTable::fill_absent(std::span<const param::InitialRows::Row> absent) c
 // few of the one before that which lie behind their homes are found, and the rows of the first are
 // copied. Those few take no branch of their own, since a wrong guess throws away what follows it.
 // Calls of the steps would take 2 ns a row.
-void SparseTable::read_part(std::size_t plane, std::span<const std::uint64_t> ids,
-                            float* to) const {
+void SparseTable::read_part(std::size_t plane, std::span<const std::uint64_t> ids, float* to,
+                            std::uint32_t* numbers) const {
   std::array<param::InitialRows::Row, kBlock> absent;
   std::size_t absent_count = 0;
   const auto add_absent = [&](std::uint64_t id, float* at) {
@@ -52,6 +69,7 @@ void SparseTable::read_part(std::size_t plane, std::span<const std::uint64_t> id
     absent_count = 0;
   };
   if (rows() == 0) {
+    if (numbers != nullptr) std::fill_n(numbers, ids.size(), RowIndex::kNone);
     for (std::size_t i = 0; i < ids.size(); ++i) add_absent(ids[i], to + i * width_);
     return fill_absent(std::span(absent).first(absent_count));
   }
@@ -85,6 +103,7 @@ void SparseTable::read_part(std::size_t plane, std::span<const std::uint64_t> id
     const auto copy = [&](std::size_t i) __attribute__((always_inline)) {
       const std::size_t at = (turn - 3) * kChunk + i;
       const std::uint32_t number = copied.numbers[i];
+      if (numbers != nullptr) numbers[at] = number;
       if (number == RowIndex::kNone) {
         add_absent(ids[at], to + at * width_);
       } else {
