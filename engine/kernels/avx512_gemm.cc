@@ -44,7 +44,7 @@ struct Ahead {
 struct Tile {
   Rows a;
   const Lane* next_a;  // where the next tile's rows begin: kLanes of them are fetched a step
-  Ahead next_b;
+  Ahead ahead;
   const Lane* b;  // kTileColumns lanes a step
   std::size_t steps;
   float* c;
@@ -96,13 +96,13 @@ PADDLE_AVX512 void multiply_tile(const Tile& tile) {
   const Lane* const first = tile.a.first;
   std::array<const Lane*, 3> bases{first, first + 5 * stride, first + 10 * stride};
   const Lane* next_a = tile.next_a;
-  const float* next_b = tile.next_b.from;
+  const float* ahead = tile.ahead.from;
   const Lane* b = tile.b;
   for (std::size_t i = 0; i < tile.steps; ++i, b += kTileColumns, next_a += kLanes) {
     // A block of A is larger than what the nearer caches have room for beside B.
     _mm_prefetch(reinterpret_cast<const char*>(next_a), _MM_HINT_T1);
-    _mm_prefetch(reinterpret_cast<const char*>(next_b), _MM_HINT_T1);
-    next_b += tile.next_b.stride;
+    _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T1);
+    ahead += tile.ahead.stride;
     __m512i columns[kVectors];
 #pragma GCC unroll 2
     for (std::size_t v = 0; v < kVectors; ++v) columns[v] = _mm512_loadu_si512(b + v * kLanes);
@@ -170,14 +170,10 @@ void multiply_blocks(const Source& a, const Source& b, std::size_t m, std::size_
       const std::size_t steps = (values + Kind::kValues - 1) / Kind::kValues;
       for (std::size_t row = 0; row < m; row += block_rows) {
         const std::size_t rows = std::min(block_rows, m - row);
-        Lane* panel_a = panels_a;
-        for (std::size_t i = 0; !is_direct && i < rows; i += kTileRows) {
-          pack<Kind>(a, row + i, std::min(kTileRows, rows - i), first, values, kTileRows, panel_a);
-          panel_a += kTileRows * steps;
-        }
         for (std::size_t j = 0; j < columns; j += kTileColumns) {
           Lane* const panel_b = panels_b + (m > block_rows ? j * steps : 0);
           const std::size_t wide = std::min(kTileColumns, columns - j);
+          const bool packs_a = !is_direct && j == 0;
           for (std::size_t v = 0; row == 0 && v < wide; v += kLanes) {
             pack<Kind>(b, column + j + v, std::min(kLanes, wide - v), first, values, kTileColumns,
                        panel_b + v);
@@ -191,8 +187,13 @@ void multiply_blocks(const Source& a, const Source& b, std::size_t m, std::size_
                        ? Rows{reinterpret_cast<const Lane*>(a.at(row + i, first)), a.stride, 1}
                        : Rows{panels_a + i * steps, 1, kTileRows};
           };
-          // The first tiles fetch all of B's next panel, 2 lines of the cache for each k.
-          const auto next_b = [&](std::size_t tile) -> Ahead {
+          // The first tiles fetch all of B's next panel, 2 lines of the cache for each k, and those
+          // that are the first to read A the last line of what the next one packs.
+          const auto ahead = [&](std::size_t tile) -> Ahead {
+            const std::size_t last_row = (tile + 2) * kTileRows - 1;
+            if (packs_a && tile >= 2 * Kind::kValues && !a.along && last_row < rows) {
+              return {a.at(row + last_row, first), Kind::kValues * a.stride};
+            }
             const bool is_one_piece = !b.along || values == b.stride;
             if (row > 0 || j + kTileColumns >= columns || tile >= 2 * Kind::kValues ||
                 !is_one_piece) {
@@ -203,8 +204,12 @@ void multiply_blocks(const Source& a, const Source& b, std::size_t m, std::size_
             return {from + tile % 2 * kLanes + tile / 2 * b.stride, Kind::kValues * b.stride};
           };
           for (std::size_t i = 0; i < rows; i += kTileRows) {
+            if (packs_a) {
+              pack<Kind>(a, row + i, std::min(kTileRows, rows - i), first, values, kTileRows,
+                         panels_a + i * steps);
+            }
             const std::size_t next = i + kTileRows < rows ? i + kTileRows : 0;
-            multiply<Kind>({rows_from(i), rows_from(next).first, next_b(i / kTileRows), panel_b,
+            multiply<Kind>({rows_from(i), rows_from(next).first, ahead(i / kTileRows), panel_b,
                             steps, c + (row + i) * stride_c + column + j, stride_c, wide,
                             accumulate || first > 0, last},
                            std::min(kTileRows, rows - i));
