@@ -87,8 +87,7 @@ Status MemoryRegion::reserve(std::size_t bytes) {
 }
 
 void MemoryRegion::promote(std::size_t used) {
-  if (used / 2 < huge_from_) return;
-  if (promoted_ == huge_from_) return;
+  if (promoted_ + kHugePageBytes > std::min(used, huge_from_)) return;
   const bool done = ::madvise(data_ + promoted_, kHugePageBytes, kCollapse) == 0;
   // Refused: not here, or not now. Slower, not wrong.
   promoted_ = done ? promoted_ + kHugePageBytes : huge_from_;

@@ -32,8 +32,9 @@ class MemoryRegion {
   // Makes [0, bytes) usable; what is new reads as 0. May move the content: pages, not bytes.
   // kResource when the kernel refuses.
   Status reserve(std::size_t bytes);
-  // Once the first `used` bytes are twice those before huge_from: turns 2 MiB of small pages there
-  // into a huge one with every call (about a millisecond). Leaves them where the kernel refuses.
+  // Turns 2 MiB of small pages before huge_from into a huge one with every call (about a
+  // millisecond), once all of them are among the first `used` bytes: none is held for nothing.
+  // Leaves them where the kernel refuses.
   void promote(std::size_t used);
   // The first `used` bytes are about to be written: small pages among them are given many at once,
   // with a few behind them.
