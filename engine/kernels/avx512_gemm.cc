@@ -43,7 +43,8 @@ struct Ahead {
 // What one tile of C is made of.
 struct Tile {
   Rows a;
-  const Lane* next_a;  // where the next tile's rows begin: kLanes of them are fetched a step
+  const Lane* next_a;  // where the next tile's rows begin, or will when they are packed: kLanes of
+                       // them are fetched a step
   Ahead ahead;
   const Lane* b;  // kTileColumns lanes a step
   std::size_t steps;

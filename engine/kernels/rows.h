@@ -10,8 +10,8 @@ namespace paddle::kernels {
 // A position that is no row: gathers as zeros, scatters nowhere.
 constexpr std::uint32_t kNoRow = 0xffffffffU;
 
-// Where rows of `width` values lie outside their table: `columns` side by side, and the next ones
-// `stride` values behind the first of those.
+// Where rows of `width` values lie outside their table: one or more `columns` side by side, the
+// next ones `stride` values behind the first of those.
 struct RowPlaces {
   std::size_t width = 0;
   std::size_t columns = 1;

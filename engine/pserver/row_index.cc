@@ -322,6 +322,7 @@ Status RowIndex::fit() {
   PADDLE_TRY_STATUS(fresh.reserve(size_));
   fresh.make_room(size_);
   for_each([&fresh](std::uint64_t id, std::uint32_t number) { fresh.insert(id, number); });
+  fresh.version_ = version_ + 1;
   *this = std::move(fresh);
   return {};
 }

@@ -29,7 +29,8 @@ class RowIndex {
   explicit RowIndex(MemoryPreparer* preparer = nullptr);
 
   std::uint64_t size() const { return size_; }
-  // Another one after every id that comes or goes: while it stays, numbers that were found do.
+  // Grows with every id that comes or goes and with for_each: while it stays, so do numbers that
+  // were found.
   std::uint64_t version() const { return version_; }
   std::uint64_t bytes() const;  // of memory
 
@@ -113,6 +114,7 @@ class RowIndex {
   // visit(id, number): in no order; it may change the number.
   template <class Visit>
   void for_each(Visit visit) {
+    ++version_;
     for (std::uint64_t at = 0; at < end_; ++at) {
       RowBucket& bucket = table()[at];
       for (std::uint32_t slot = 0; slot < bucket.count(); ++slot) {

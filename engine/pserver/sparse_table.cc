@@ -83,7 +83,7 @@ std::uint64_t SparseTable::room() const {
 
 std::uint64_t SparseTable::bytes() const {
   const std::uint64_t row_bytes = rows() * row_floats_ * sizeof(float);
-  std::uint64_t bytes = index_.bytes() + arena_.resident(row_bytes);
+  std::uint64_t bytes = index_.bytes() + arena_.resident(row_bytes) + last_read_.bytes();
   if (counts_updates_) bytes += update_counts_.resident(rows() * sizeof(std::uint32_t));
   if (expires()) bytes += seen_.resident(rows() * sizeof(std::uint16_t));
   if (evicts()) bytes += recency_.bytes(rows());
@@ -207,7 +207,7 @@ void SparseTable::apply_blocks(float learning_rate, std::span<const std::uint64_
     Block& block = blocks_[begin / kBlock];
     create_missing(ids.subspan(begin, std::min(kBlock, ids.size() - begin)),
                    gradients.data() + begin * push_width(), block);
-    if (recalled == nullptr) continue;
+    if (recalled == nullptr || recalled->first_values == nullptr) continue;
     block.first_values = recalled->first_values;
     recalled->first_values += block.new_count * width_;
   }

@@ -34,7 +34,8 @@ TEST(Gemm, MatchesReferenceForEveryTransposeAndShape) {
                                    {14, 32, 16},
                                    {600, 33, 20},
                                    {15, 2081, 9},
-                                   {29, 40, 600}};
+                                   {29, 40, 600},
+                                   {600, 70, 1101}};
   for (const auto& [m, n, k] : shapes) {
     for (const Transpose ta : {Transpose::kNo, Transpose::kYes}) {
       for (const Transpose tb : {Transpose::kNo, Transpose::kYes}) {
@@ -83,8 +84,8 @@ float round_to_bfloat16(float value) {
 
 TEST(Gemm, RoundsOnlyTheFactorsToBfloat16) {
   if (!can_compute(Compute::kBfloat16)) GTEST_SKIP() << "the CPU has no AVX512-BF16";
-  const std::size_t shapes[][3] = {
-      {3, 16, 1}, {17, 33, 31}, {600, 50, 64}, {15, 2081, 9}, {29, 40, 1201}};
+  const std::size_t shapes[][3] = {{3, 16, 1},    {17, 33, 31},   {600, 50, 64},
+                                   {15, 2081, 9}, {29, 40, 1201}, {600, 70, 1101}};
   for (const auto& [m, n, k] : shapes) {
     for (const Transpose ta : {Transpose::kNo, Transpose::kYes}) {
       for (const Transpose tb : {Transpose::kNo, Transpose::kYes}) {

@@ -126,6 +126,28 @@ TEST(Network, ASplitBatchSumsToTheWholeAndAnEmptyPartAddsNothing) {
   }
 }
 
+// The slots of one embedding lie side by side behind what else a concat has, in every part.
+TEST(Network, ASplitBatchReadsTheSameRowsOfSeveralSlots) {
+  const Batch batch{5,
+                    {{{0, 1, 2, 3, 4}, {}},
+                     {{4, 4, 0, 6, 5}, {}},
+                     {{1, 2, 3, 5, 6}, {}},
+                     {{}, {}, {}, {1, 2, 3, 4, 5}},
+                     {{0, 1, 1, 0, 2}, {}}}};
+  TestNetwork test(
+      {embedding("e", {"a", "b", "c"}, 2, true), fc("f", {"price"}, 3, "identity"),
+       concat("all", {"f", "e"}), fc("x", {"all"}, 3, "identity"), cost("cost", "x", "y")},
+      {"a", "b", "c", "price:1", "y"});
+  const double whole = test.run(batch);
+  const auto gradients = test.gradients;
+  EXPECT_NEAR(test.run(batch, 2), whole, 1e-6);
+  for (std::size_t p = 0; p < gradients.size(); ++p) {
+    for (std::size_t i = 0; i < gradients[p].size(); ++i) {
+      ASSERT_NEAR(test.gradients[p][i], gradients[p][i], 1e-5);
+    }
+  }
+}
+
 void expect_data_error(TestNetwork& test, const Batch& batch, const std::string& message) {
   const auto result = test.test(batch);
   ASSERT_FALSE(result);

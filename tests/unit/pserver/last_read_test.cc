@@ -2,6 +2,8 @@
 // table that was never read.
 #include "engine/pserver/last_read.h"
 
+#include <numeric>
+
 #include <gtest/gtest.h>
 
 #include "engine/base/rng.h"
@@ -61,7 +63,10 @@ INSTANTIATE_TEST_SUITE_P(Methods, LastReadTest, testing::Values("sgd", "adam", "
 TEST_P(LastReadTest, APushAfterAReadEqualsOneWithoutIt) {
   auto set = test::small_set(GetParam(), 1);
   set.mutable_parameters(kTable)->mutable_table()->set_expire_passes(2);
-  SparseTable read(set, kTable);
+  // With help, whose blocks are taken from the last to the first.
+  SparseTable read(set, kTable, [](std::size_t count, const auto& work) {
+    while (count > 0) work(--count);
+  });
   SparseTable unread(set, kTable);
   Rng rng(3);
   for (int step = 0; step < 200; ++step) {
@@ -96,6 +101,50 @@ TEST_P(LastReadTest, APushAfterAReadEqualsOneWithoutIt) {
       default:
         break;
     }
+    push(read, ids, gradients);
+    push(unread, ids, gradients);
+    expect_equal(read, unread);
+  }
+}
+
+// As many ids come as went, and the index is made anew in between.
+TEST(LastRead, IsForgottenWhenOtherRowsHaveTheNumbers) {
+  auto set = test::small_set("sgd", 1);
+  set.mutable_parameters(kTable)->mutable_table()->set_expire_passes(1);
+  SparseTable read(set, kTable);
+  SparseTable unread(set, kTable);
+  Ids ids(1000);
+  Ids others(1000);
+  std::iota(ids.begin(), ids.end(), 0);
+  std::iota(others.begin(), others.end(), 5000);
+  const std::vector<float> gradients(ids.size() * kWidth, 1.0F);
+  std::vector<float> values(gradients.size());
+  for (SparseTable* table : {&read, &unread}) {
+    push(*table, ids, gradients);
+    if (table == &read) read.read_to_push(ids, values);
+    ASSERT_TRUE(table->end_pass());
+    ASSERT_TRUE(table->end_pass());
+    ASSERT_EQ(table->rows(), 0U);
+    push(*table, others, gradients);
+    push(*table, ids, gradients);
+  }
+  EXPECT_EQ(read.rows(), 2000U);
+  expect_equal(read, unread);
+}
+
+// More ids, and more absent rows, than are kept.
+TEST(LastRead, HoldsNoMoreThanItMay) {
+  const auto set = test::small_set("sgd", 1);
+  SparseTable read(set, kTable);
+  SparseTable unread(set, kTable);
+  for (const std::size_t count : {LastRead::kIdsMax, LastRead::kIdsMax, LastRead::kIdsMax + 1}) {
+    Ids ids(count);
+    std::iota(ids.begin(), ids.end(), 0);
+    const std::vector<float> gradients(count * kWidth, 1.0F);
+    std::vector<float> values(gradients.size());
+    const std::uint64_t before = read.bytes();
+    read.read_to_push(ids, values);
+    EXPECT_LE(read.bytes() - before, LastRead::kIdsMax * 12 + LastRead::kFirstValuesMax * 4);
     push(read, ids, gradients);
     push(unread, ids, gradients);
     expect_equal(read, unread);
