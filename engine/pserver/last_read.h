@@ -16,7 +16,8 @@ struct LastRead {
     const float* first_values;  // null: not known
   };
 
-  // A batch's ids, 384 KiB with their numbers; more would weigh too much a row of a small table.
+  // A batch's ids, 384 KiB with their numbers; more would weigh too much a row of a small table. It
+  // is held from a read to the push after it.
   static constexpr std::size_t kIdsMax = std::size_t{1} << 15U;
   static constexpr std::size_t kFirstValuesMax = std::size_t{1} << 16U;  // floats
 

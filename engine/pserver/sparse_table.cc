@@ -192,6 +192,7 @@ void SparseTable::apply(float learning_rate, std::span<const std::uint64_t> ids,
     apply_blocks(learning_rate, ids.subspan(begin, count),
                  gradients.subspan(begin * push_width(), count * push_width()), recalled);
   }
+  last_read_ = {};  // a table at rest holds no more than its rows need
 }
 
 // Only creating, which numbers the rows, is done in order and by one thread.

@@ -27,14 +27,12 @@ void SparseTable::read_to_push(std::span<const std::uint64_t> ids, std::span<flo
   if (!entry_.takes_all() || evicts() || ids.size() > LastRead::kIdsMax) return read(ids, to);
   last_read_.index_version = index_.version();
   last_read_.ids.assign(ids.begin(), ids.end());
-  last_read_.numbers.clear();  // so that it grows to what is needed, and not to twice what it was
   last_read_.numbers.resize(ids.size());
   read_plane(0, ids, to, last_read_.numbers.data());
   const auto absent = std::ranges::count(last_read_.numbers, RowIndex::kNone);
   const std::size_t floats = static_cast<std::size_t>(absent) * width_;
-  last_read_.first_values.clear();
-  if (floats > LastRead::kFirstValuesMax) return;
-  last_read_.first_values.resize(floats);
+  last_read_.first_values.assign(floats > LastRead::kFirstValuesMax ? 0 : floats, 0);
+  if (last_read_.first_values.empty()) return;
   float* first_values = last_read_.first_values.data();
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (last_read_.numbers[i] != RowIndex::kNone) continue;

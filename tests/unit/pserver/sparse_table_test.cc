@@ -146,6 +146,11 @@ TEST_P(SparseTableMemory, HoldsSixteenBytesARowBesideThePayload) {
   // Values and state of 3 floats, and adam's count of updates.
   const std::uint64_t payload = 3 * (1 + table.state_width()) * sizeof(float) +
                                 (GetParam() == std::string("adam") ? sizeof(std::uint32_t) : 0);
+  // What is kept of a read at its most: as many first values, then as many ids.
+  for (const std::size_t count : {LastRead::kFirstValuesMax / 3, LastRead::kIdsMax}) {
+    std::vector<float> values(count * 3);
+    table.read_to_push(std::vector<std::uint64_t>(count, 7), values);
+  }
   std::vector<std::uint64_t> ids(1000);
   const std::vector<float> gradients(ids.size() * 3, 1.0F);
   for (std::uint64_t done = 0; done < 6'000'000; done += ids.size()) {
