@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/base/huge_pages.h"
+#include "engine/memory/huge_pages.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>

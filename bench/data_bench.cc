@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/base/rng.h"
+#include "base/rng.h"
 #include "engine/data/dataset.h"
 #include "tests/support/temporary_folder.h"
 

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/rng.h"
+#include "base/rng.h"
 #include "engine/kernels/gemm.h"
-#include "engine/nn/network.h"
+#include "engine/nn/network/network.h"
 
 namespace paddle {
 namespace {

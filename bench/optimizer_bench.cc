@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/rng.h"
-#include "tests/unit/param/optimizer_reference.h"
+#include "base/rng.h"
+#include "tests/unit/engine/optim/optimizer_reference.h"
 
 namespace paddle {
 namespace {

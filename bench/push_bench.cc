@@ -13,10 +13,10 @@
 
 #include <fmt/format.h>
 
+#include "base/sha256.h"
 #include "bench/warm_memory.h"
-#include "engine/base/sha256.h"
 #include "remote/agent_client.h"
-#include "remote/push_source.h"
+#include "remote/push/source.h"
 #include "tests/support/noise.h"
 #include "tests/support/sshd.h"
 

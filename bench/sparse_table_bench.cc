@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "base/rng.h"
 #include "bench/warm_memory.h"
-#include "engine/base/memory_preparer.h"
-#include "engine/base/rng.h"
-#include "engine/pserver/sparse_table.h"
-#include "engine/pserver/touch.h"
+#include "engine/memory/prefetch.h"
+#include "engine/memory/preparer.h"
+#include "engine/table/sparse_table.h"
 
 namespace paddle {
 namespace {

@@ -14,13 +14,13 @@
 #include <thread>
 #include <vector>
 
-#include "engine/base/helpers.h"
-#include "engine/base/memory.h"
-#include "engine/base/memory_preparer.h"
-#include "engine/base/rng.h"
+#include "base/helpers.h"
+#include "base/rng.h"
+#include "engine/client/parameter_client.h"
+#include "engine/memory/allocator.h"
+#include "engine/memory/preparer.h"
 #include "engine/net/tcp.h"
 #include "engine/pserver/shard.h"
-#include "engine/trainer/parameter_client.h"
 
 namespace paddle {
 namespace {

@@ -7,10 +7,10 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "cli/command_options.h"
+#include "base/text.h"
+#include "cli/commands/command_options.h"
 #include "cli/commands/commands.h"
-#include "cli/next_step.h"
-#include "engine/base/text.h"
+#include "cli/console/next_step.h"
 
 namespace paddle::cli {
 namespace {

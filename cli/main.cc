@@ -13,8 +13,8 @@
 #include <iostream>
 
 #include "cli/app.h"
-#include "cli/share_folder.h"
-#include "cli/terminal.h"
+#include "cli/console/terminal.h"
+#include "cli/workspace/share_folder.h"
 
 namespace {
 

@@ -1,12 +1,18 @@
-# One library per folder: paddle_library(name SOURCES ... LINK ...).
+# A library is a folder: paddle_library(name LINK ...) takes every .cc in and below it but main.cc, and
+# but the folder EXCEPT, which is a library of its own.
 add_library(paddle_options INTERFACE)
 target_compile_options(paddle_options INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual
                        $<$<BOOL:${PADDLE_WERROR}>:-Werror>)
 target_include_directories(paddle_options INTERFACE ${PROJECT_SOURCE_DIR})
 
 function(paddle_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
-  add_library(${name} STATIC ${ARG_SOURCES})
+  cmake_parse_arguments(ARG "" "EXCEPT" "LINK" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *.cc)
+  list(FILTER sources EXCLUDE REGEX "^main\\.cc$")
+  if(ARG_EXCEPT)
+    list(FILTER sources EXCLUDE REGEX "^${ARG_EXCEPT}/")
+  endif()
+  add_library(${name} STATIC ${sources})
   target_link_libraries(${name} PUBLIC paddle_options ${ARG_LINK})
 endfunction()
 
@@ -20,7 +26,7 @@ function(paddle_node_program name)
   endif()
 endfunction()
 
-# paddle_test(name LABEL unit TIMEOUT seconds SOURCES ... LINK ...): one GoogleTest program per room.
+# paddle_test(name LABEL unit TIMEOUT seconds SOURCES ... LINK ...): a GoogleTest program.
 function(paddle_test name)
   cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -29,4 +35,12 @@ function(paddle_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE paddle_options ${ARG_LINK} GTest::gtest GTest::gtest_main)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+endfunction()
+
+# unit_test(name TIMEOUT seconds ROOMS ... LINK ...): the tests of these folders below tests/unit as one program.
+function(unit_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "ROOMS;LINK" ${ARGN})
+  list(TRANSFORM ARG_ROOMS APPEND /*.cc)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${ARG_ROOMS})
+  paddle_test(${name} LABEL unit TIMEOUT ${ARG_TIMEOUT} SOURCES ${sources} LINK ${ARG_LINK})
 endfunction()

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/base/sha256.h"
+#include "base/sha256.h"
 
 namespace paddle {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/base/crc32c.h"
+#include "base/crc32c.h"
 
 namespace paddle {
 namespace {

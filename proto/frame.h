@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "engine/base/bytes.h"
-#include "engine/base/result.h"
+#include "base/bytes.h"
+#include "base/result.h"
 
 namespace paddle {
 

@@ -2,7 +2,7 @@
 // time.
 #pragma once
 
-#include "engine/base/fd.h"
+#include "base/fd.h"
 #include "proto/frame.h"
 
 namespace paddle {

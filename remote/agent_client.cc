@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-#include "engine/base/text.h"
+#include "base/text.h"
 #include "proto/agent.pb.h"
 #include "proto/frame_stream.h"
 #include "remote/agent_exchange.h"
 #include "remote/bootstrap.h"
 #include "remote/command_run.h"
-#include "remote/file_push.h"
 #include "remote/file_sync.h"
+#include "remote/push/file_push.h"
 
 namespace paddle::remote {
 namespace {

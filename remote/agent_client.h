@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/result.h"
-#include "engine/base/secret.h"
-#include "remote/launcher.h"
+#include "base/result.h"
+#include "base/secret.h"
+#include "remote/launcher/launcher.h"
 
 namespace paddle::remote {
 

@@ -2,7 +2,7 @@
 
 #include <poll.h>
 
-#include "engine/base/text.h"
+#include "base/text.h"
 #include "proto/frame_stream.h"
 
 namespace paddle::remote {

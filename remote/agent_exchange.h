@@ -7,7 +7,7 @@
 
 #include "proto/agent.pb.h"
 #include "proto/frame.h"
-#include "remote/launcher.h"
+#include "remote/launcher/launcher.h"
 
 namespace paddle::remote {
 

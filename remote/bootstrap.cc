@@ -10,10 +10,10 @@
 
 #include <fmt/format.h>
 
-#include "engine/base/file_stamp.h"
-#include "engine/base/sha256.h"
-#include "engine/base/text.h"
-#include "engine/base/version.h"
+#include "base/file_stamp.h"
+#include "base/sha256.h"
+#include "base/text.h"
+#include "base/version.h"
 #include "proto/frame_stream.h"
 
 namespace paddle::remote {

@@ -9,8 +9,8 @@
 #include <set>
 #include <string_view>
 
-#include "engine/base/safe_path.h"
-#include "engine/base/text.h"
+#include "base/safe_path.h"
+#include "base/text.h"
 #include "proto/content.h"
 #include "proto/frame_stream.h"
 

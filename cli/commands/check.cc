@@ -1,12 +1,13 @@
+#include "cli/nodes/check.h"
+
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "cli/cluster_session.h"
+#include "cli/cluster/cluster_session.h"
+#include "cli/cluster/current_cluster.h"
+#include "cli/cluster/node_selection.h"
 #include "cli/commands/commands.h"
-#include "cli/current_cluster.h"
-#include "cli/node_check.h"
-#include "cli/node_selection.h"
 
 namespace paddle::cli {
 namespace {

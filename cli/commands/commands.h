@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/context.h"
-#include "engine/base/result.h"
+#include "base/result.h"
+#include "cli/cluster/context.h"
 
 namespace CLI {
 class App;

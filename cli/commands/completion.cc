@@ -1,8 +1,8 @@
-#include "cli/completion.h"
+#include "cli/manual/completion.h"
 
 #include "cli/commands/commands.h"
-#include "cli/json.h"
-#include "cli/man_page.h"
+#include "cli/console/json.h"
+#include "cli/manual/man_page.h"
 
 namespace paddle::cli {
 namespace {

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "cli/cluster_session.h"
+#include "cli/cluster/cluster_session.h"
+#include "cli/cluster/current_cluster.h"
+#include "cli/cluster/node_selection.h"
 #include "cli/commands/commands.h"
-#include "cli/current_cluster.h"
-#include "cli/json.h"
-#include "cli/node_selection.h"
-#include "cli/result_groups.h"
+#include "cli/console/json.h"
+#include "cli/console/result_groups.h"
 
 namespace paddle::cli {
 namespace {

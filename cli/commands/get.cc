@@ -1,11 +1,11 @@
 #include <filesystem>
 
-#include "cli/cluster_session.h"
+#include "cli/cluster/cluster_session.h"
+#include "cli/cluster/current_cluster.h"
+#include "cli/cluster/fetch_target.h"
+#include "cli/cluster/node_selection.h"
 #include "cli/commands/commands.h"
-#include "cli/current_cluster.h"
-#include "cli/fetch_target.h"
-#include "cli/node_copy.h"
-#include "cli/node_selection.h"
+#include "cli/nodes/copy.h"
 
 namespace paddle::cli {
 namespace {

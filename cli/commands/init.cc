@@ -3,13 +3,13 @@
 
 #include <fmt/format.h>
 
-#include "cli/cluster_file.h"
+#include "base/fd.h"
+#include "base/text.h"
+#include "cli/cluster/cluster_file.h"
+#include "cli/cluster/hostfile.h"
 #include "cli/commands/commands.h"
-#include "cli/hostfile.h"
-#include "cli/json.h"
-#include "cli/share_folder.h"
-#include "engine/base/fd.h"
-#include "engine/base/text.h"
+#include "cli/console/json.h"
+#include "cli/workspace/share_folder.h"
 
 namespace paddle::cli {
 namespace {

@@ -4,9 +4,9 @@
 #include <functional>
 #include <string>
 
-#include "cli/cluster_session.h"
+#include "cli/cluster/cluster_session.h"
 #include "cli/commands/commands.h"
-#include "cli/log_follow.h"
+#include "cli/logs/follow.h"
 
 namespace paddle::cli {
 

@@ -1,14 +1,14 @@
 #include <fmt/format.h>
 
-#include "cli/cluster_session.h"
+#include "cli/cluster/cluster_session.h"
+#include "cli/cluster/current_cluster.h"
+#include "cli/cluster/node_selection.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/log_choice.h"
-#include "cli/current_cluster.h"
-#include "cli/json.h"
-#include "cli/line_pattern.h"
-#include "cli/log_follow.h"
-#include "cli/node_selection.h"
-#include "cli/time_text.h"
+#include "cli/console/json.h"
+#include "cli/console/time_text.h"
+#include "cli/logs/follow.h"
+#include "cli/logs/line_pattern.h"
 
 namespace paddle::cli {
 namespace {

@@ -1,15 +1,15 @@
 #include <fmt/format.h>
 
-#include "cli/cluster_session.h"
+#include "base/text.h"
+#include "cli/cluster/cluster_session.h"
+#include "cli/cluster/current_cluster.h"
+#include "cli/cluster/node_selection.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/log_choice.h"
-#include "cli/current_cluster.h"
-#include "cli/json.h"
-#include "cli/log_follow.h"
-#include "cli/metrics_line.h"
-#include "cli/node_selection.h"
-#include "cli/prometheus.h"
-#include "engine/base/text.h"
+#include "cli/console/json.h"
+#include "cli/logs/follow.h"
+#include "cli/logs/metrics_line.h"
+#include "cli/report/prometheus.h"
 
 namespace paddle::cli {
 namespace {

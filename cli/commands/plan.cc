@@ -1,6 +1,6 @@
+#include "cli/cluster/current_cluster.h"
 #include "cli/commands/commands.h"
-#include "cli/current_cluster.h"
-#include "cli/job_check.h"
+#include "cli/job/check.h"
 
 namespace paddle::cli {
 

@@ -3,12 +3,12 @@
 
 #include <fmt/format.h>
 
-#include "cli/cluster_session.h"
+#include "cli/cluster/cluster_session.h"
+#include "cli/cluster/current_cluster.h"
+#include "cli/cluster/node_selection.h"
 #include "cli/commands/commands.h"
-#include "cli/current_cluster.h"
-#include "cli/node_copy.h"
-#include "cli/node_selection.h"
-#include "remote/push_source.h"
+#include "cli/nodes/copy.h"
+#include "remote/push/source.h"
 
 namespace paddle::cli {
 namespace {

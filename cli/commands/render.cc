@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "base/fd.h"
 #include "cli/commands/commands.h"
-#include "cli/json.h"
-#include "cli/platform_template.h"
-#include "cli/workspace.h"
-#include "engine/base/fd.h"
+#include "cli/console/json.h"
+#include "cli/workspace/platform_template.h"
+#include "cli/workspace/workspace.h"
 #include "engine/config/job_config.h"
 
 namespace paddle::cli {

@@ -1,14 +1,15 @@
+#include "cli/report/report.h"
+
 #include <filesystem>
 
 #include <fmt/format.h>
 
-#include "cli/cluster_session.h"
+#include "cli/cluster/cluster_session.h"
+#include "cli/cluster/current_cluster.h"
 #include "cli/commands/commands.h"
-#include "cli/current_cluster.h"
-#include "cli/job_plan.h"
-#include "cli/job_report.h"
-#include "cli/job_results.h"
-#include "cli/json.h"
+#include "cli/console/json.h"
+#include "cli/job/plan.h"
+#include "cli/job/results.h"
 
 namespace paddle::cli {
 namespace {

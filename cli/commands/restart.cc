@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "cli/cluster_session.h"
+#include "cli/cluster/cluster_session.h"
+#include "cli/cluster/current_cluster.h"
 #include "cli/commands/commands.h"
-#include "cli/current_cluster.h"
-#include "cli/job_start.h"
-#include "cli/job_stop.h"
-#include "cli/json.h"
+#include "cli/console/json.h"
+#include "cli/job/start.h"
+#include "cli/job/stop.h"
 
 namespace paddle::cli {
 namespace {

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include "cli/cluster_session.h"
+#include "cli/cluster/cluster_session.h"
+#include "cli/cluster/current_cluster.h"
 #include "cli/commands/commands.h"
-#include "cli/current_cluster.h"
-#include "cli/job_plan.h"
-#include "cli/json.h"
+#include "cli/console/json.h"
+#include "cli/job/plan.h"
 
 namespace paddle::cli {
 namespace {

@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
-#include "cli/cluster_session.h"
+#include "cli/cluster/cluster_session.h"
+#include "cli/cluster/current_cluster.h"
+#include "cli/cluster/node_selection.h"
 #include "cli/commands/commands.h"
-#include "cli/current_cluster.h"
-#include "cli/job_view.h"
-#include "cli/job_watch.h"
-#include "cli/json.h"
-#include "cli/node_selection.h"
-#include "cli/time_text.h"
+#include "cli/console/json.h"
+#include "cli/console/time_text.h"
+#include "cli/job/view.h"
+#include "cli/job/watch.h"
 
 namespace paddle::cli {
 namespace {

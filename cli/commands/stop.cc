@@ -1,12 +1,13 @@
+#include "cli/job/stop.h"
+
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "cli/cluster_session.h"
+#include "cli/cluster/cluster_session.h"
+#include "cli/cluster/current_cluster.h"
 #include "cli/commands/commands.h"
-#include "cli/current_cluster.h"
-#include "cli/job_stop.h"
-#include "cli/json.h"
+#include "cli/console/json.h"
 
 namespace paddle::cli {
 

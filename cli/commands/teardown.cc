@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "cli/cluster_session.h"
+#include "cli/cluster/cluster_session.h"
+#include "cli/cluster/current_cluster.h"
 #include "cli/commands/commands.h"
-#include "cli/current_cluster.h"
 
 namespace paddle::cli {
 namespace {

@@ -7,22 +7,22 @@
 
 #include <fmt/format.h>
 
-#include "cli/cluster_session.h"
+#include "cli/cluster/cluster_session.h"
+#include "cli/cluster/current_cluster.h"
 #include "cli/commands/commands.h"
-#include "cli/current_cluster.h"
-#include "cli/engine_binary.h"
-#include "cli/engine_program.h"
-#include "cli/job_check.h"
-#include "cli/job_claim.h"
-#include "cli/job_plan.h"
-#include "cli/job_report.h"
-#include "cli/job_results.h"
-#include "cli/job_resume.h"
-#include "cli/job_start.h"
-#include "cli/job_stop.h"
-#include "cli/job_watch.h"
-#include "cli/json.h"
-#include "cli/trainer_environment.h"
+#include "cli/console/json.h"
+#include "cli/job/check.h"
+#include "cli/job/claim.h"
+#include "cli/job/plan.h"
+#include "cli/job/results.h"
+#include "cli/job/resume.h"
+#include "cli/job/start.h"
+#include "cli/job/stop.h"
+#include "cli/job/watch.h"
+#include "cli/report/report.h"
+#include "cli/workspace/engine_binary.h"
+#include "cli/workspace/engine_program.h"
+#include "cli/workspace/trainer_environment.h"
 
 namespace paddle::cli {
 namespace {

@@ -4,11 +4,11 @@
 
 #include <fmt/format.h>
 
+#include "cli/cluster/current_cluster.h"
+#include "cli/cluster/node_selection.h"
+#include "cli/cluster/parallel.h"
 #include "cli/commands/commands.h"
-#include "cli/current_cluster.h"
-#include "cli/json.h"
-#include "cli/node_selection.h"
-#include "cli/parallel.h"
+#include "cli/console/json.h"
 
 namespace paddle::cli {
 namespace {

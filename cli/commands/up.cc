@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
-#include "cli/cluster_session.h"
+#include "cli/cluster/cluster_session.h"
+#include "cli/cluster/current_cluster.h"
+#include "cli/cluster/node_selection.h"
 #include "cli/commands/commands.h"
-#include "cli/current_cluster.h"
-#include "cli/engine_binary.h"
-#include "cli/json.h"
-#include "cli/node_ports.h"
-#include "cli/node_selection.h"
-#include "remote/push_source.h"
+#include "cli/console/json.h"
+#include "cli/job/ports.h"
+#include "cli/workspace/engine_binary.h"
+#include "remote/push/source.h"
 
 namespace paddle::cli {
 namespace {

@@ -1,9 +1,9 @@
-#include "engine/base/version.h"
+#include "base/version.h"
 
 #include <fmt/format.h>
 
 #include "cli/commands/commands.h"
-#include "cli/json.h"
+#include "cli/console/json.h"
 
 namespace paddle::cli {
 

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "engine/base/fd.h"
+#include "base/fd.h"
 #include "engine/config/sections.h"
 
 namespace paddle::config {

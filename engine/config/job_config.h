@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/base/result.h"
+#include "base/result.h"
 #include "engine/config/data_config.h"
 #include "proto/parameters.pb.h"
 

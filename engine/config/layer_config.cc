@@ -6,13 +6,13 @@
 
 #include <fmt/format.h>
 
-#include "engine/base/fd.h"
+#include "base/fd.h"
 #include "engine/config/sections.h"
 
 namespace paddle::config {
 namespace {
 
-constexpr std::int64_t kEntryCountMax = 60'000;  // engine/param/parameter_set.h
+constexpr std::int64_t kEntryCountMax = 60'000;  // engine/parameter/parameter_set.h
 constexpr std::int64_t kExpirePassesMax = 30'000;
 constexpr std::array<std::string_view, 2> kFullChoices{"error", "evict"};
 constexpr std::int64_t kLayerSizeMax = 1 << 24;

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/base/text.h"
+#include "base/text.h"
 
 namespace paddle::config {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/base/log.h"
+#include "base/log.h"
 #include "engine/config/sections.h"
 
 namespace paddle::config {

@@ -11,8 +11,8 @@
 #define TOML_ENABLE_FORMATTERS 0
 #include <toml++/toml.h>
 
-#include "engine/base/fd.h"
-#include "engine/base/text.h"
+#include "base/fd.h"
+#include "base/text.h"
 
 namespace paddle::config {
 namespace {

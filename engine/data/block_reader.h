@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/base/fd.h"
+#include "base/fd.h"
 #include "engine/data/chunk_reader.h"
 #include "engine/data/dataset.h"
 #include "engine/data/line_filter.h"

@@ -4,8 +4,8 @@
 
 #include <optional>
 
-#include "engine/base/bytes.h"
-#include "engine/data/byte_source.h"
+#include "base/bytes.h"
+#include "engine/data/source/byte_source.h"
 
 namespace paddle::data {
 

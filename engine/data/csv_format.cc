@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "engine/base/text.h"
+#include "base/text.h"
 #include "engine/data/fields.h"
 #include "engine/data/format.h"
 

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <thread>
 
-#include "engine/base/log.h"
-#include "engine/base/rng.h"
+#include "base/log.h"
+#include "base/rng.h"
 #include "engine/data/block_reader.h"
 #include "engine/data/shuffler.h"
 

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "engine/base/fd.h"
-#include "engine/base/text.h"
+#include "base/fd.h"
+#include "base/text.h"
 #include "engine/data/chunk_reader.h"
 
 namespace paddle::data {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "engine/base/result.h"
+#include "base/result.h"
 
 namespace paddle::data {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "engine/base/result.h"
-#include "engine/base/rng.h"
+#include "base/result.h"
+#include "base/rng.h"
 
 namespace paddle::data {
 

@@ -1,7 +1,7 @@
 // Which lines are a trainer's when all trainers read the same files.
 #pragma once
 
-#include "engine/base/rng.h"
+#include "base/rng.h"
 #include "engine/data/dataset.h"
 
 namespace paddle::data {

@@ -1,7 +1,7 @@
 // Seeded shuffle over a window: a record leaves when a later one takes its place.
 #pragma once
 
-#include "engine/base/rng.h"
+#include "base/rng.h"
 #include "engine/data/record_block.h"
 
 namespace paddle::data {

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <utility>
 
-#include "engine/base/huge_pages.h"
 #include "engine/kernels/avx512_panels.h"
+#include "engine/memory/huge_pages.h"
 
 // The scheme is that of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication"
 // (2008): blocks of A and B are copied into panels that lie in the caches in the order in which the

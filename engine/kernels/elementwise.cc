@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/base/multiversion.h"
-#include "engine/base/rng.h"
+#include "base/multiversion.h"
+#include "base/rng.h"
 #include "engine/kernels/exponential.h"
 #include "engine/kernels/softmax.h"
 

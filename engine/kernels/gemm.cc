@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "engine/base/check.h"
+#include "base/check.h"
 #include "engine/kernels/avx512_gemm.h"
 #include "engine/kernels/elementwise.h"
 

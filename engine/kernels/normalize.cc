@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "engine/base/multiversion.h"
+#include "base/multiversion.h"
 #include "engine/kernels/lane_sum.h"
 
 namespace paddle::kernels {

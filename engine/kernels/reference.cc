@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/base/check.h"
+#include "base/check.h"
 
 namespace paddle::kernels::reference {
 

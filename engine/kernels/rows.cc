@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "engine/base/copy_row.h"
-#include "engine/base/multiversion.h"
+#include "base/multiversion.h"
+#include "engine/memory/copy_row.h"
 
 namespace paddle::kernels {
 

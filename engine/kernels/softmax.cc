@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include "engine/base/multiversion.h"
+#include "base/multiversion.h"
 #include "engine/kernels/exponential.h"
 #include "engine/kernels/lane_sum.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/base/crc32c.h"
+#include "base/crc32c.h"
 
 namespace paddle::net {
 namespace {

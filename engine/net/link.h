@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/clock.h"
-#include "engine/base/result.h"
+#include "base/clock.h"
+#include "base/result.h"
 #include "proto/frame.h"
 
 namespace paddle::net {

@@ -5,8 +5,8 @@
 #include <array>
 #include <optional>
 
-#include "engine/base/clock.h"
-#include "engine/base/secret.h"
+#include "base/clock.h"
+#include "base/secret.h"
 #include "proto/frame.h"
 
 namespace paddle::net {

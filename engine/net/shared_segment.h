@@ -6,8 +6,8 @@
 #include <atomic>
 #include <optional>
 
-#include "engine/base/bytes.h"
-#include "engine/base/fd.h"
+#include "base/bytes.h"
+#include "base/fd.h"
 #include "engine/net/session.h"
 
 namespace paddle::net {

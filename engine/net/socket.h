@@ -7,8 +7,8 @@
 
 #include <asio/ip/tcp.hpp>
 
-#include "engine/base/clock.h"
-#include "engine/base/fd.h"
+#include "base/clock.h"
+#include "base/fd.h"
 #include "engine/net/session.h"
 #include "engine/net/tcp.h"
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/base/secret.h"
+#include "base/secret.h"
 #include "engine/net/link.h"
 
 namespace paddle::net {

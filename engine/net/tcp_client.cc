@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/base/rng.h"
+#include "base/rng.h"
 #include "engine/net/frame_io.h"
 #include "engine/net/ring_stream.h"
 #include "engine/net/session.h"

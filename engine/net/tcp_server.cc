@@ -4,7 +4,7 @@
 #include <asio/ip/v6_only.hpp>
 #include <fmt/format.h>
 
-#include "engine/base/log.h"
+#include "base/log.h"
 #include "engine/net/tcp_server_impl.h"
 
 namespace paddle::net {

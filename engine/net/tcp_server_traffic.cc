@@ -1,7 +1,7 @@
 // Bytes, frames and replies of a port's connections.
 #include <array>
 
-#include "engine/base/log.h"
+#include "base/log.h"
 #include "engine/net/tcp_server_impl.h"
 
 namespace paddle::net {

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "engine/base/safe_path.h"
-#include "engine/base/text.h"
+#include "base/safe_path.h"
+#include "base/text.h"
 
 namespace paddle::nn {
 namespace {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/base/result.h"
+#include "base/result.h"
 #include "engine/config/job_config.h"
 #include "engine/kernels/elementwise.h"
 #include "engine/nn/evaluator.h"

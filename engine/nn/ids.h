@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/base/check.h"
+#include "base/check.h"
 
 namespace paddle::nn {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "engine/base/result.h"
+#include "base/result.h"
 #include "engine/nn/run.h"
 
 namespace paddle::nn {

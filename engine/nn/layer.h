@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/result.h"
+#include "base/result.h"
 #include "engine/config/job_config.h"
 #include "engine/nn/run.h"
 #include "engine/nn/workspace.h"

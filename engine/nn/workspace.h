@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/huge_pages.h"
-#include "engine/base/tally.h"
+#include "base/tally.h"
+#include "engine/memory/huge_pages.h"
 
 namespace paddle::nn {
 

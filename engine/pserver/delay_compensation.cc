@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/base/check.h"
+#include "base/check.h"
 
 namespace paddle::pserver {
 

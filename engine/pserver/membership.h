@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/tally.h"
+#include "base/tally.h"
 #include "engine/net/link.h"
 #include "engine/pserver/push.h"
 

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "engine/base/bytes.h"
-#include "engine/base/result.h"
+#include "base/bytes.h"
+#include "base/result.h"
 #include "proto/wire.pb.h"
 
 namespace paddle::pserver {

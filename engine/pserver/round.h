@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/pserver/push.h"
-#include "engine/pserver/sparse_table.h"
+#include "engine/table/sparse_table.h"
 
 namespace paddle::pserver {
 

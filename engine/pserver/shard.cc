@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "engine/base/text.h"
-#include "engine/param/parameter_set.h"
+#include "base/text.h"
+#include "engine/parameter/parameter_set.h"
 #include "engine/pserver/parameter_difference.h"
 
 namespace paddle::pserver {

@@ -6,12 +6,12 @@
 #include <optional>
 #include <vector>
 
-#include "engine/base/parallel.h"
+#include "base/parallel.h"
 #include "engine/net/link.h"
 #include "engine/pserver/delay_compensation.h"
-#include "engine/pserver/dense_table.h"
 #include "engine/pserver/membership.h"
 #include "engine/pserver/round.h"
+#include "engine/table/dense_table.h"
 #include "proto/frame_type.h"
 
 namespace paddle::pserver {

@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "engine/param/finite.h"
-#include "engine/param/schedule.h"
+#include "engine/optim/finite.h"
+#include "engine/optim/schedule.h"
 #include "engine/pserver/lag.h"
 #include "engine/pserver/shard.h"
 

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/param/optimizer.h"
+#include "engine/optim/optimizer.h"
 #include "engine/pserver/shard.h"
 
 namespace paddle::pserver {

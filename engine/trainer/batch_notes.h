@@ -1,16 +1,16 @@
-// What a batch tells tables about their rows besides gradients (param/row_notes.h): how often an id
-// was shown and clicked on, and which slot named it.
+// What a batch tells tables about their rows besides gradients (parameter/row_notes.h): how often
+// an id was shown and clicked on, and which slot named it.
 #pragma once
 
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "engine/base/result.h"
+#include "base/result.h"
+#include "engine/client/parameter_client.h"
 #include "engine/config/job_config.h"
 #include "engine/nn/batch.h"
-#include "engine/param/row_notes.h"
-#include "engine/trainer/parameter_client.h"
+#include "engine/parameter/row_notes.h"
 
 namespace paddle::trainer {
 

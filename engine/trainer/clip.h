@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/trainer/parameter_client.h"
+#include "engine/client/parameter_client.h"
 
 namespace paddle::trainer {
 

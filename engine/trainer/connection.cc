@@ -4,14 +4,14 @@
 
 #include <fmt/format.h>
 
-#include "engine/base/memory.h"
+#include "engine/client/dense_plan.h"
+#include "engine/memory/allocator.h"
+#include "engine/net/identity.h"
 #include "engine/net/local_link.h"
 #include "engine/net/tcp.h"
 #include "engine/pserver/shard.h"
-#include "engine/trainer/client_plan.h"
-#include "engine/trainer/half_async_client.h"
-#include "engine/trainer/identity.h"
-#include "engine/trainer/local_client.h"
+#include "engine/strategy/half_async.h"
+#include "engine/strategy/local.h"
 
 namespace paddle::trainer {
 namespace {

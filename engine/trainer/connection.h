@@ -3,10 +3,10 @@
 
 #include <memory>
 
+#include "engine/client/parameter_client.h"
 #include "engine/config/job_config.h"
-#include "engine/trainer/parameter_client.h"
+#include "engine/trainer/options.h"
 #include "engine/trainer/thread_team.h"
-#include "engine/trainer/train_options.h"
 
 namespace paddle::trainer {
 

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "engine/base/log.h"
-#include "engine/base/rng.h"
-#include "engine/param/snapshot_retention.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "engine/snapshot/retention.h"
 #include "engine/trainer/clip.h"
 
 namespace paddle::trainer {

@@ -5,11 +5,11 @@
 #include <memory>
 #include <string>
 
+#include "engine/client/parameter_client.h"
 #include "engine/config/job_config.h"
 #include "engine/data/dataset.h"
+#include "engine/trainer/metrics.h"
 #include "engine/trainer/model.h"
-#include "engine/trainer/parameter_client.h"
-#include "engine/trainer/report.h"
 
 namespace paddle::trainer {
 

@@ -11,12 +11,12 @@
 #include <cstdio>
 #include <cstring>
 
-#include "engine/base/log.h"
-#include "engine/base/result.h"
-#include "engine/base/version.h"
-#include "remote/agent/own_program.h"
+#include "base/log.h"
+#include "base/result.h"
+#include "base/version.h"
+#include "remote/agent/process/own_program.h"
+#include "remote/agent/process/supervisor.h"
 #include "remote/agent/session.h"
-#include "remote/agent/supervisor.h"
 
 namespace paddle::agent {
 namespace {

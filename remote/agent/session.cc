@@ -2,17 +2,17 @@
 
 #include <algorithm>
 
-#include "engine/base/secret.h"
-#include "engine/base/version.h"
+#include "base/secret.h"
+#include "base/version.h"
 #include "proto/content.h"
-#include "remote/agent/command.h"
-#include "remote/agent/files.h"
-#include "remote/agent/host.h"
-#include "remote/agent/log_file.h"
-#include "remote/agent/node_copy.h"
-#include "remote/agent/probe.h"
-#include "remote/agent/processes.h"
-#include "remote/agent/usage.h"
+#include "remote/agent/log/log_file.h"
+#include "remote/agent/peer/probe.h"
+#include "remote/agent/process/command.h"
+#include "remote/agent/process/host.h"
+#include "remote/agent/process/processes.h"
+#include "remote/agent/process/usage.h"
+#include "remote/agent/root/files.h"
+#include "remote/agent/root/node_copy.h"
 
 namespace paddle::agent {
 

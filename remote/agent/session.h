@@ -4,11 +4,11 @@
 #include <functional>
 
 #include "proto/frame_stream.h"
-#include "remote/agent/claims.h"
-#include "remote/agent/copy_folders.h"
-#include "remote/agent/incoming_push.h"
-#include "remote/agent/peer.h"
-#include "remote/agent/root.h"
+#include "remote/agent/peer/peer.h"
+#include "remote/agent/process/claims.h"
+#include "remote/agent/root/copy_folders.h"
+#include "remote/agent/root/root.h"
+#include "remote/agent/store/incoming_push.h"
 
 namespace paddle::agent {
 

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "engine/base/rng.h"
+#include "base/rng.h"
 #include "tests/support/free_ports.h"
 
 namespace paddle::test {

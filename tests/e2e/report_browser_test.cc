@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/job_report.h"
+#include "cli/report/report.h"
 #include "tests/support/finished_job.h"
 #include "tests/support/process.h"
 

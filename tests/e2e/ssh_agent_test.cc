@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/base/bytes.h"
+#include "base/bytes.h"
 #include "tests/e2e/ssh_fixture.h"
 #include "tests/support/process.h"
 

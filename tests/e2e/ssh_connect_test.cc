@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "remote/agent_client.h"
-#include "remote/push_source.h"
+#include "remote/push/source.h"
 #include "tests/e2e/ssh_fixture.h"
 
 namespace paddle::remote {

@@ -14,7 +14,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "remote/launcher.h"
+#include "remote/launcher/launcher.h"
 #include "tests/support/sshd.h"
 
 namespace paddle::remote {

@@ -5,10 +5,10 @@
 #include <future>
 #include <thread>
 
-#include "engine/base/bytes.h"
-#include "engine/base/crc32c.h"
-#include "engine/base/rng.h"
-#include "remote/ssh_pump.h"
+#include "base/bytes.h"
+#include "base/crc32c.h"
+#include "base/rng.h"
+#include "remote/launcher/ssh/pump.h"
 #include "tests/e2e/ssh_fixture.h"
 
 namespace paddle::remote {

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "engine/base/version.h"
+#include "base/version.h"
 #include "proto/agent.pb.h"
 #include "proto/frame.h"
 #include "remote/agent_client.h"

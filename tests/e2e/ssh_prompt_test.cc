@@ -14,8 +14,8 @@
 #include <libssh/libssh.h>
 #include <libssh/server.h>
 
-#include "engine/base/fd.h"
-#include "remote/launcher.h"
+#include "base/fd.h"
+#include "remote/launcher/launcher.h"
 #include "tests/support/sshd.h"
 
 namespace paddle::remote {

@@ -2,9 +2,9 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "engine/base/bytes.h"
-#include "remote/ssh_config.h"
-#include "remote/ssh_known_hosts.h"
+#include "base/bytes.h"
+#include "remote/launcher/ssh/config.h"
+#include "remote/launcher/ssh/known_hosts.h"
 #include "tests/e2e/ssh_fixture.h"
 #include "tests/support/process.h"
 

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "engine/base/result.h"
+#include "base/result.h"
 #include "tests/e2e/local_training_job.h"
 #include "tests/support/free_ports.h"
 

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "engine/base/rng.h"
+#include "base/rng.h"
 #include "tests/e2e/cli_local_test_cluster.h"
 #include "tests/support/process.h"
 #include "tests/support/temporary_folder.h"

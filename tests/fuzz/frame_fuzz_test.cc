@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/base/crc32c.h"
-#include "engine/base/rng.h"
+#include "base/crc32c.h"
+#include "base/rng.h"
 #include "engine/net/frame_io.h"
 #include "engine/net/session.h"
 

@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/base/rng.h"
+#include "base/rng.h"
 #include "engine/pserver/shard.h"
-#include "tests/unit/pserver/parameters.h"
+#include "tests/unit/engine/pserver/parameters.h"
 
 namespace paddle::pserver {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/param/partition.h"
+#include "engine/parameter/partition.h"
 
 namespace paddle::sim {
 namespace {

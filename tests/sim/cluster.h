@@ -7,11 +7,11 @@
 #include <queue>
 #include <vector>
 
-#include "engine/base/rng.h"
+#include "base/rng.h"
+#include "engine/client/dense_plan.h"
+#include "engine/client/lane.h"
 #include "engine/pserver/shard.h"
-#include "engine/trainer/client_lane.h"
-#include "engine/trainer/client_plan.h"
-#include "engine/trainer/communicator.h"
+#include "engine/strategy/communicator.h"
 
 namespace paddle::sim {
 

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "engine/base/fd.h"
+#include "base/fd.h"
 
 namespace paddle::test {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string>
 
-#include "engine/base/rng.h"
+#include "base/rng.h"
 
 namespace paddle::test {
 

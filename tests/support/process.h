@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/fd.h"
+#include "base/fd.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::test {

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/fd.h"
-#include "engine/base/result.h"
+#include "base/fd.h"
+#include "base/result.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::test {

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/fd.h"
+#include "base/fd.h"
 
 namespace paddle::test {
 

@@ -2,8 +2,8 @@
 // numbers.
 #include <gtest/gtest.h>
 
-#include "engine/base/crc32c.h"
-#include "engine/base/rng.h"
+#include "base/crc32c.h"
+#include "base/rng.h"
 
 namespace paddle {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "engine/base/secret.h"
+#include "base/secret.h"
 #include "tests/unit/base/temporary_directory.h"
 
 namespace paddle {

@@ -1,4 +1,4 @@
-#include "engine/base/helpers.h"
+#include "base/helpers.h"
 
 #include <chrono>
 #include <set>

@@ -1,4 +1,4 @@
-#include "engine/base/safe_path.h"
+#include "base/safe_path.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "engine/base/tally.h"
+#include "base/tally.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/base/fd.h"
+#include "base/fd.h"
 
 namespace paddle {
 

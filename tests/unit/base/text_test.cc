@@ -1,8 +1,8 @@
-#include "engine/base/text.h"
+#include "base/text.h"
 
 #include <gtest/gtest.h>
 
-#include "engine/base/bytes.h"
+#include "base/bytes.h"
 
 namespace paddle {
 namespace {

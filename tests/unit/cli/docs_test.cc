@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "engine/base/fd.h"
+#include "base/fd.h"
 #include "engine/config/job_config.h"
 
 namespace paddle::cli {
@@ -65,7 +65,7 @@ TEST(Docs, JobPageHasEveryKeyAndLayerTypeAndNoOther) {
 TEST(Docs, ClusterPageHasEveryKeyAndNoOther) {
   const Words told = keys_told(text_of("docs/cluster.md"));
   EXPECT_GT(told.size(), 15U);
-  EXPECT_EQ(told, keys_read(text_of("cli/cluster_file.cc")));
+  EXPECT_EQ(told, keys_read(text_of("cli/cluster/cluster_file.cc")));
 }
 
 // Suite.Name of every test in tests/.

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/base/crc32c.h"
-#include "engine/base/text.h"
+#include "base/crc32c.h"
+#include "base/text.h"
 
 namespace paddle {
 namespace {

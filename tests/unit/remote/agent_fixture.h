@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "remote/agent_client.h"
-#include "remote/push_source.h"
+#include "remote/push/source.h"
 
 namespace paddle::remote {
 

@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-#include "engine/base/version.h"
+#include "base/version.h"
 #include "proto/agent.pb.h"
 #include "proto/frame_stream.h"
 #include "tests/unit/remote/agent_fixture.h"

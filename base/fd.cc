@@ -1,0 +1,115 @@
+#include "base/fd.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace paddle {
+namespace {
+
+// Waits until fd is ready for `events` or the deadline passes.
+Status wait_ready(int fd, short events, TimePoint deadline) {
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+        deadline - TimePoint(std::chrono::steady_clock::now()));
+    if (left.count() <= 0) return Error{Errc::kUnreachable, "deadline passed", ""};
+    pollfd item{fd, events, 0};
+    const auto timeout = static_cast<int>(std::min<long long>(left.count(), 1 << 30));
+    const int ready = ::poll(&item, 1, timeout);
+    if (ready > 0) return {};
+    if (ready < 0 && errno != EINTR) return system_error(Errc::kFailed, "poll");
+  }
+}
+
+// Puts `content` at `temporary`, then under its final name.
+Status write_durably(const std::string& temporary, const std::string& path, ByteSpan content,
+                     unsigned mode) {
+  const UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                           static_cast<mode_t>(mode)));
+  if (!fd) return system_error(Errc::kResource, "create " + temporary);
+  if (auto written = write_all(fd.get(), content, TimePoint::max()); !written) {
+    Error error = std::move(written).error().with(temporary);
+    error.code = Errc::kResource;
+    return error;
+  }
+  if (::fsync(fd.get()) != 0) return system_error(Errc::kResource, "fsync " + temporary);
+  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+    return system_error(Errc::kResource, "rename " + temporary);
+  }
+  return {};
+}
+
+}  // namespace
+
+void UniqueFd::reset() {
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+}
+
+Error system_error(Errc code, const std::string& what) {
+  return Error{code, what + ": " + std::strerror(errno), ""};
+}
+
+Status read_exact(int fd, std::span<std::byte> into, TimePoint deadline) {
+  while (!into.empty()) {
+    PADDLE_TRY_STATUS(wait_ready(fd, POLLIN, deadline));
+    const ssize_t got = ::read(fd, into.data(), into.size());
+    if (got == 0) return Error{Errc::kUnreachable, "closed by peer", ""};
+    if (got < 0) {
+      if (errno == EINTR || errno == EAGAIN) continue;
+      return system_error(Errc::kUnreachable, "read");
+    }
+    into = into.subspan(static_cast<std::size_t>(got));
+  }
+  return {};
+}
+
+Status write_all(int fd, ByteSpan data, TimePoint deadline) {
+  while (!data.empty()) {
+    const ssize_t put = ::write(fd, data.data(), data.size());
+    if (put < 0) {
+      if (errno == EINTR) continue;
+      if (errno != EAGAIN) return system_error(Errc::kUnreachable, "write");
+      PADDLE_TRY_STATUS(wait_ready(fd, POLLOUT, deadline));
+      continue;
+    }
+    data = data.subspan(static_cast<std::size_t>(put));
+  }
+  return {};
+}
+
+Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return system_error(Errc::kData, "open " + path);
+  std::string content;
+  char buffer[65536];
+  for (;;) {
+    const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_error(Errc::kData, "read " + path);
+    if (got == 0) return content;
+    content.append(buffer, static_cast<std::size_t>(got));
+    if (content.size() > max_bytes) {
+      return Error{Errc::kData, path + ": larger than " + std::to_string(max_bytes) + " bytes", ""};
+    }
+  }
+}
+
+Status replace_file(const std::string& path, ByteSpan content, unsigned mode) {
+  const std::string temporary = path + ".tmp";
+  ::unlink(temporary.c_str());  // what a killed process left may have another mode
+  if (auto written = write_durably(temporary, path, content, mode); !written) {
+    ::unlink(temporary.c_str());
+    return written;
+  }
+  const auto slash = path.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd || ::fsync(fd.get()) != 0) return system_error(Errc::kResource, "fsync " + directory);
+  return {};
+}
+
+}  // namespace paddle

@@ -1,0 +1,51 @@
+// An owned file descriptor, whole reads and writes with deadlines, and the durable way to replace a
+// file.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/result.h"
+
+namespace paddle {
+
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept {
+    if (this != &other) {
+      reset();
+      fd_ = std::exchange(other.fd_, -1);
+    }
+    return *this;
+  }
+  ~UniqueFd() { reset(); }
+
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  int release() { return std::exchange(fd_, -1); }
+  void reset();
+
+ private:
+  int fd_ = -1;
+};
+
+// "open /x: No such file or directory": the error of a failed system call, with errno's text.
+Error system_error(Errc code, const std::string& what);
+
+// Reads exactly into.size() bytes; end of file before that is kUnreachable "closed by peer".
+Status read_exact(int fd, std::span<std::byte> into, TimePoint deadline);
+// Writes everything; SIGPIPE must be ignored by the program.
+Status write_all(int fd, ByteSpan data, TimePoint deadline);
+
+// Whole small files. read_file refuses more than max_bytes.
+Result<std::string> read_file(const std::string& path, std::size_t max_bytes = 64U << 20U);
+// Temporary file in the same directory, fsync, rename, fsync of the directory: old or new, never
+// half.
+Status replace_file(const std::string& path, ByteSpan content, unsigned mode = 0600);
+
+}  // namespace paddle

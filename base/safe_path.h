@@ -1,0 +1,33 @@
+// The one way a path that came from elsewhere reaches the file system.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace paddle {
+
+// A relative path without NUL, "..", ".", empty components or a leading '/', at most 4096 bytes and
+// 255 a component.
+class SafePath {
+ public:
+  static Result<SafePath> parse(std::string_view text);
+
+  const std::string& str() const { return text_; }
+
+  // All of these resolve below root without following any symbolic link (openat2 RESOLVE_BENEATH |
+  // RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS).
+  Result<UniqueFd> open_read(int root_fd) const;  // a regular file
+  Result<UniqueFd> open_directory(int root_fd) const;
+  Result<UniqueFd> create(int root_fd,
+                          unsigned mode) const;  // parents made as 0700; truncates; mode & 0755
+  Status make_directories(int root_fd) const;    // the path itself too
+
+ private:
+  explicit SafePath(std::string text) : text_(std::move(text)) {}
+  std::string text_;
+};
+
+}  // namespace paddle

@@ -1,0 +1,38 @@
+// A job's 32-byte secret: cannot be formatted or compared by accident, wiped when it dies.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/result.h"
+
+namespace paddle {
+
+constexpr std::size_t kSecretBytes = 32;
+
+class Secret {
+ public:
+  static Result<Secret> generate();                  // getrandom
+  static Result<Secret> from_bytes(ByteSpan bytes);  // exactly kSecretBytes
+  static Result<Secret> read(
+      const std::string& key_file);  // a 0600 file of ours holding kSecretBytes
+
+  Secret(const Secret&) = default;
+  Secret& operator=(const Secret&) = default;
+  ~Secret();
+
+  // For the key derivation and for delivery over an authenticated channel only.
+  ByteSpan reveal() const { return bytes_; }
+
+ private:
+  Secret() = default;
+  std::array<std::byte, kSecretBytes> bytes_{};
+};
+
+// Compares in time that depends on the length alone.
+bool equal_constant_time(ByteSpan a, ByteSpan b);
+
+}  // namespace paddle

@@ -1,0 +1,99 @@
+#include "base/text.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace paddle {
+namespace {
+
+constexpr char kHexDigits[] = "0123456789abcdef";
+
+// Seen by nobody, but what is around it is shown otherwise: directions, line breaks, tags.
+bool is_unseen(std::uint32_t point) {
+  return point == 0x061c || point == 0x200e || point == 0x200f ||
+         (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069) ||
+         point == 0xfeff || (point >= 0xe0000 && point <= 0xe007f);
+}
+
+// Length of the valid UTF-8 sequence at the front of text that is printable, or 0.
+std::size_t printable_prefix(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return lead >= 0x20 && lead != 0x7f ? 1 : 0;
+  const std::size_t length = lead >= 0xf0 && lead < 0xf5 ? 4
+                             : lead >= 0xe0              ? 3
+                             : lead >= 0xc2              ? 2
+                                                         : 0;
+  if (length == 0 || lead >= 0xf5 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0U) != 0x80) return 0;
+  }
+  const unsigned second = byte(1);
+  if (lead == 0xc2 && second < 0xa0) return 0;  // C1 control characters
+  const bool overlong = (lead == 0xe0 && second < 0xa0) || (lead == 0xf0 && second < 0x90);
+  const bool no_character = (lead == 0xed && second >= 0xa0) || (lead == 0xf4 && second >= 0x90);
+  if (overlong || no_character) return 0;
+  std::uint32_t point = lead & (0x7fU >> length);
+  for (std::size_t i = 1; i < length; ++i) point = (point << 6U) | (byte(i) & 0x3fU);
+  return is_unseen(point) ? 0 : length;
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::string escape_control(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    std::size_t length = text.front() == '\t' ? 1 : printable_prefix(text);
+    if (length > 0) {
+      out.append(text.substr(0, length));
+    } else {
+      const auto value = static_cast<unsigned char>(text.front());
+      out.append({'\\', 'x', kHexDigits[value >> 4], kHexDigits[value & 15]});
+      length = 1;
+    }
+    text.remove_prefix(length);
+  }
+  return out;
+}
+
+std::string nearest(std::string_view word, std::span<const std::string_view> candidates) {
+  std::size_t best = 4;
+  std::string_view found;
+  for (const std::string_view candidate : candidates) {
+    const std::size_t distance = edit_distance(word, candidate);
+    if (distance < best && distance * 2 < std::max(word.size(), candidate.size()) + 1) {
+      best = distance;
+      found = candidate;
+    }
+  }
+  return std::string(found);
+}
+
+std::string to_hex(std::span<const std::byte> bytes) {
+  std::string out;
+  for (const std::byte b : bytes) {
+    out += kHexDigits[static_cast<unsigned>(b) >> 4];
+    out += kHexDigits[static_cast<unsigned>(b) & 15U];
+  }
+  return out;
+}
+
+}  // namespace paddle

@@ -1,0 +1,280 @@
+#include "cli/cluster/cluster_file.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "cli/cluster/host_range.h"
+#include "engine/config/toml_reader.h"
+#include "remote/bootstrap.h"
+
+namespace paddle::cli {
+namespace {
+
+using config::TomlTable;
+
+constexpr std::int64_t kPortMax = 65535;
+constexpr const char* kNameHint = "use letters, digits, '.', '-' and '_'";
+constexpr std::int64_t kPortsOfOnePserverMax = 64;
+constexpr const char* kOwnVariables = "PADDLECTL_";
+constexpr std::int64_t kCapacityMax = 4096;
+constexpr std::int64_t kLocalNodesMax = 1024;  // of one [[node]]
+
+// What [ssh] and the top level give to every node that does not say otherwise.
+struct Defaults {
+  std::string workdir;
+  std::uint16_t port = kDefaultPort;
+  std::uint16_t ssh_port = 0;
+  std::string user, identity, jump, known_hosts, directory;
+  std::map<std::string, std::string> environment;
+};
+
+// A name becomes a folder on nodes and a part of messages.
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name.size() <= 200 && name.front() != '.' && name.front() != '-' &&
+         std::ranges::all_of(name, [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '.' || c == '-' || c == '_';
+         });
+}
+
+std::vector<std::string> expand(TomlTable& table, std::string_view key) {
+  const std::string pattern = table.string(key);
+  if (pattern.empty()) return {};
+  auto names = expand_range(pattern);
+  if (names) return *std::move(names);
+  table.fail(key, names.error().message, names.error().hint);
+  return {};
+}
+
+std::string read_workdir(TomlTable& table, const std::string& otherwise) {
+  std::string workdir = table.string("workdir", otherwise);
+  if (!table.has("workdir")) return workdir;
+  if (!workdir.starts_with('/') && !workdir.starts_with("~/")) {
+    table.fail("workdir", "workdir must begin with '/' or '~/'");
+  } else if (const auto safe = remote::check_shell_path(workdir); !safe) {
+    table.fail("workdir", safe.error().message, safe.error().hint);
+  }
+  return workdir;
+}
+
+void read_roles(TomlTable& table, ClusterNode& node) {
+  if (!table.has("roles")) return;
+  node.runs_pserver = node.runs_trainer = false;
+  for (const std::string& role : table.strings("roles")) {
+    if (role == "pserver") {
+      node.runs_pserver = true;
+    } else if (role == "trainer") {
+      node.runs_trainer = true;
+    } else {
+      table.fail("roles", fmt::format("unknown role '{}'", role),
+                 "roles are \"pserver\" and \"trainer\"");
+    }
+  }
+  if (!node.runs_pserver && !node.runs_trainer)
+    table.fail("roles", "a node needs at least one role");
+}
+
+void read_groups(TomlTable& table, ClusterNode& node) {
+  if (!table.has("groups")) return;
+  node.groups = table.strings("groups");
+  for (const std::string& group : node.groups) {
+    if (!is_plain_name(group)) {
+      table.fail("groups", fmt::format("'{}' cannot be a group's name", group), kNameHint);
+    } else if (group == kAllNodes) {
+      table.fail("groups", "every node is in group 'all'", "remove it");
+    }
+  }
+}
+
+// "NAME=value" each; what is there already is replaced.
+void read_environment(TomlTable& table, std::map<std::string, std::string>& environment) {
+  for (const std::string& item : table.strings("env")) {
+    const std::size_t equals = item.find('=');
+    const std::string name = item.substr(0, equals);
+    const bool good = equals != item.npos && !name.empty() && !(name[0] >= '0' && name[0] <= '9') &&
+                      std::ranges::all_of(name, [](char c) {
+                        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                               (c >= '0' && c <= '9') || c == '_';
+                      });
+    if (!good || item.find('\0') != item.npos) {
+      table.fail("env", fmt::format("'{}' is no variable", item),
+                 "write env = [\"NCCL_SOCKET_IFNAME=eth0\"]");
+    } else if (name.starts_with(kOwnVariables)) {
+      table.fail("env", fmt::format("'{}' is paddlectl's own", name), "remove it");
+    } else {
+      environment[name] = item.substr(equals + 1);
+    }
+  }
+}
+
+// As CUDA takes them: numbers, or UUIDs as nvidia-smi -L prints them.
+void read_gpus(TomlTable& table, ClusterNode& node) {
+  node.gpus = table.strings("gpus");
+  for (const std::string& gpu : node.gpus) {
+    if (!is_plain_name(gpu))
+      table.fail("gpus", fmt::format("'{}' is no GPU", gpu), "write gpus = [\"0\", \"1\"]");
+    if (std::ranges::count(node.gpus, gpu) > 1)
+      table.fail("gpus", fmt::format("GPU {} is named twice", gpu));
+  }
+}
+
+// --on takes a name for a node or for a group.
+void check_group_names(TomlTable& top, const ClusterSpec& cluster) {
+  std::set<std::string_view> nodes;
+  for (const ClusterNode& node : cluster.nodes) nodes.insert(node.spec.name);
+  for (const ClusterNode& node : cluster.nodes) {
+    for (const std::string& group : node.groups) {
+      if (nodes.contains(group))
+        top.fail("node", fmt::format("'{}' is the name of a node and of a group", group));
+    }
+    if (node.spec.name == kAllNodes) top.fail("node", "'all' is the name of every node together");
+  }
+}
+
+// The names a [[node]] table stands for: hosts, or name and count of local nodes.
+std::vector<std::string> node_names(TomlTable& table, bool local, std::vector<std::string>& hosts) {
+  const std::string name = table.string("name");
+  if (local) {
+    const auto count = table.integer("count", 1, 1, kLocalNodesMax);
+    if (table.has("host"))
+      table.fail("host", "a local node has no host", "remove it, or launcher = \"local\"");
+    const std::string base = name.empty() ? "node" : name;
+    if (!table.has("count")) return {base};
+    std::vector<std::string> names;
+    for (std::int64_t i = 0; i < count; ++i) names.push_back(fmt::format("{}-{}", base, i));
+    return names;
+  }
+  if (table.has("count")) {
+    table.fail("count", "count is for launcher = \"local\"",
+               "write a range: host = \"node[01-16].lab\"");
+  }
+  hosts = expand(table, "host");
+  if (hosts.empty() && !table.has("host")) {
+    table.fail("host", "missing host",
+               "write host = \"...\", or launcher = \"local\" for this machine");
+  }
+  if (name.empty()) return hosts;
+  auto names = expand_range(name);
+  if (!names) {
+    table.fail("name", names.error().message, names.error().hint);
+  } else if (names->size() == hosts.size()) {
+    return *std::move(names);
+  } else if (!hosts.empty()) {
+    table.fail("name", fmt::format("{} names for {} hosts", names->size(), hosts.size()));
+  }
+  return hosts;
+}
+
+void read_node(TomlTable& table, const Defaults& defaults, ClusterSpec& cluster) {
+  static constexpr std::array<std::string_view, 2> kLaunchers = {"ssh", "local"};
+  ClusterNode node;
+  node.spec.local = table.choice("launcher", "ssh", kLaunchers) == "local";
+  std::vector<std::string> hosts;
+  const auto names = node_names(table, node.spec.local, hosts);
+  const auto addresses = expand(table, "address");
+  read_roles(table, node);
+  read_groups(table, node);
+  node.capacity = static_cast<std::uint32_t>(table.integer("capacity", 1, 1, kCapacityMax));
+  node.environment = defaults.environment;
+  read_environment(table, node.environment);
+  read_gpus(table, node);
+  node.port = static_cast<std::uint16_t>(table.integer("port", defaults.port, 1, kPortMax));
+  if (node.port + cluster.block() > kPortMax)
+    table.fail("port", "the ports of a pserver end above 65535");
+  node.spec.ssh_port =
+      static_cast<std::uint16_t>(table.integer("ssh_port", defaults.ssh_port, 0, kPortMax));
+  node.spec.user = table.string("user", defaults.user);
+  node.spec.identity = table.string("identity", defaults.identity);
+  node.spec.jump = table.string("jump", defaults.jump);
+  node.spec.known_hosts = table.string("known_hosts", defaults.known_hosts);
+  node.spec.ssh_directory = defaults.directory;
+  const std::string workdir = read_workdir(table, defaults.workdir);
+  if (addresses.size() > 1 && addresses.size() != names.size()) {
+    table.fail("address", fmt::format("{} addresses for {} nodes", addresses.size(), names.size()));
+    return;
+  }
+  if (addresses.size() == 1 && names.size() > 1 && !node.spec.local) {
+    table.fail("address", fmt::format("one address for {} hosts", names.size()),
+               "write a range: 10.1.0.[1-16]");
+    return;
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    node.spec.name = names[i];
+    if (!is_plain_name(node.spec.name)) {
+      table.fail(node.spec.local || table.has("name") ? "name" : "host",
+                 fmt::format("'{}' cannot be a node's name", node.spec.name), kNameHint);
+      return;
+    }
+    if (!node.spec.local) node.spec.host = hosts[i];
+    node.spec.root = fmt::format("{}/{}", workdir, cluster.name);
+    if (node.spec.local) node.spec.root += "/" + node.spec.name;
+    node.address = addresses.empty() ? (node.spec.local ? "127.0.0.1" : "")
+                                     : addresses[addresses.size() == 1 ? 0 : i];
+    node.spec.address = node.address;
+    node.spec.push_port =
+        node.spec.local ? std::uint16_t{0} : static_cast<std::uint16_t>(node.port - 1);
+    if (std::ranges::any_of(cluster.nodes, [&](const ClusterNode& other) {
+          return other.spec.name == node.spec.name;
+        })) {
+      table.fail(table.has("name") ? "name" : "host",
+                 fmt::format("a second node named '{}'", node.spec.name));
+      return;
+    }
+    if (cluster.nodes.size() == kClusterNodesMax) {
+      table.fail("host", fmt::format("over {} nodes", kClusterNodesMax));
+      return;
+    }
+    cluster.nodes.push_back(node);
+  }
+}
+
+Result<ClusterSpec> read_tables(TomlTable top, const std::string& file) {
+  ClusterSpec cluster;
+  cluster.file = file;
+  cluster.name = top.string("name", "cluster");
+  if (!is_plain_name(cluster.name)) {
+    top.fail("name", "a cluster's name is a folder on every node", kNameHint);
+  }
+  Defaults defaults;
+  defaults.workdir = read_workdir(top, "~/.paddlectl");
+  defaults.port = static_cast<std::uint16_t>(top.integer("port", kDefaultPort, 1, kPortMax));
+  cluster.ports_num =
+      static_cast<std::uint16_t>(top.integer("ports_num", 1, 1, kPortsOfOnePserverMax));
+  cluster.ports_num_for_sparse =
+      static_cast<std::uint16_t>(top.integer("ports_num_for_sparse", 1, 0, kPortsOfOnePserverMax));
+  read_environment(top, defaults.environment);
+  TomlTable ssh = top.table("ssh");
+  defaults.user = ssh.string("user");
+  defaults.identity = ssh.string("identity");
+  defaults.jump = ssh.string("jump");
+  defaults.known_hosts = ssh.string("known_hosts");
+  defaults.directory = ssh.string("directory");
+  defaults.ssh_port = static_cast<std::uint16_t>(ssh.integer("port", 0, 0, kPortMax));
+  for (TomlTable& table : top.tables("node")) read_node(table, defaults, cluster);
+  check_group_names(top, cluster);
+  if (!top.has("node")) {
+    top.fail("node", "no [[node]]", "add at least:\n  [[node]]\n  host = \"server-1\"");
+  }
+  PADDLE_TRY_STATUS(top.finish());
+  return cluster;
+}
+
+}  // namespace
+
+Result<ClusterSpec> read_cluster(const std::string& path) {
+  std::error_code ignored;
+  PADDLE_TRY(TomlTable top, TomlTable::read(path));
+  return read_tables(std::move(top),
+                     std::filesystem::absolute(path, ignored).lexically_normal().string());
+}
+
+Result<ClusterSpec> parse_cluster(std::string_view text, const std::string& file) {
+  PADDLE_TRY(TomlTable top, TomlTable::parse(text, file));
+  return read_tables(std::move(top), file);
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,48 @@
+// cluster.toml: the servers of a cluster and how to reach them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "remote/launcher/node.h"
+
+namespace paddle::cli {
+
+constexpr std::size_t kClusterNodesMax = 4096;
+constexpr std::uint16_t kDefaultPort = 7164;
+constexpr std::string_view kAllNodes = "all";  // the group that every node is in
+
+struct ClusterNode {
+  remote::NodeSpec spec;
+  std::string
+      address;  // data plane; "": the address the node itself reports (a local node: 127.0.0.1)
+  bool runs_pserver = true;
+  bool runs_trainer = true;
+  std::uint32_t capacity = 1;         // processes of each role in a turn over the nodes
+  std::uint16_t port = kDefaultPort;  // first port of its first pserver
+  std::vector<std::string> groups;    // names for --on; no node has one of them
+  std::map<std::string, std::string> environment;  // of processes there, in place of the agent's
+  std::vector<std::string> gpus;  // as CUDA_VISIBLE_DEVICES names them; trainers divide them
+};
+
+struct ClusterSpec {
+  std::string name;
+  std::string file;                        // absolute path of the file
+  std::uint16_t ports_num = 1;             // dense ports of each pserver
+  std::uint16_t ports_num_for_sparse = 1;  // sparse ports of each pserver
+  std::vector<ClusterNode> nodes;          // at least one; names unique
+
+  std::uint16_t block() const {
+    return static_cast<std::uint16_t>(ports_num + ports_num_for_sparse);
+  }
+};
+
+// Errors are kUsage: "lab.toml:12:8: unknown key 'prot', did you mean 'port'?" with the line and a
+// caret.
+Result<ClusterSpec> read_cluster(const std::string& path);
+Result<ClusterSpec> parse_cluster(std::string_view text, const std::string& file);
+
+}  // namespace paddle::cli

@@ -1,0 +1,201 @@
+#include "cli/cluster/cluster_session.h"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "cli/cluster/parallel.h"
+
+namespace paddle::cli {
+namespace {
+
+constexpr std::size_t kErrorsShownMax = 10;
+
+void connect_member(Context& context, Member& member, bool create) {
+  member.spec.timeout = context.limits.timeout;
+  auto client = context.connect(member.spec, create);
+  if (!client) {
+    member.error = std::move(client).error();
+    return;
+  }
+  member.client = *std::move(client);
+  member.error.reset();
+  if (member.client) return;
+  member.absent = true;
+  member.error = Error{Errc::kUsage,
+                       fmt::format("node {}: nothing of this cluster is there", member.spec.name),
+                       "prepare the nodes: paddlectl up <cluster file>"};
+}
+
+std::vector<std::size_t> all_nodes(const ClusterSpec& cluster) {
+  std::vector<std::size_t> nodes(cluster.nodes.size());
+  std::iota(nodes.begin(), nodes.end(), 0);
+  return nodes;
+}
+
+}  // namespace
+
+ClusterSession ClusterSession::of(const ClusterSpec& cluster,
+                                  const std::vector<std::size_t>& nodes) {
+  ClusterSession session;
+  for (const std::size_t node : nodes) {
+    Member member;
+    member.node = node;
+    member.spec = cluster.nodes[node].spec;
+    session.members_.push_back(std::move(member));
+  }
+  return session;
+}
+
+ClusterSession ClusterSession::open(Context& context, const ClusterSpec& cluster,
+                                    const std::vector<std::size_t>& nodes) {
+  ClusterSession session = of(cluster, nodes);
+  session.connect(context, true);
+  return session;
+}
+
+ClusterSession ClusterSession::open_all(Context& context, const ClusterSpec& cluster) {
+  return open(context, cluster, all_nodes(cluster));
+}
+
+ClusterSession ClusterSession::find(Context& context, const ClusterSpec& cluster,
+                                    const std::vector<std::size_t>& nodes) {
+  ClusterSession session = of(cluster, nodes);
+  session.connect(context, false);
+  return session;
+}
+
+ClusterSession ClusterSession::find_all(Context& context, const ClusterSpec& cluster) {
+  return find(context, cluster, all_nodes(cluster));
+}
+
+Status ClusterSession::visit(Context& context, const std::function<Status(Member&)>& work) {
+  const auto visit_one = [&](std::size_t i) {
+    Member& member = members_[i];
+    if (context.interrupted()) {
+      member.error = Error{Errc::kInterrupted,
+                           fmt::format("node {}: left out after Ctrl-C", member.spec.name), ""};
+      return;
+    }
+    connect_member(context, member, true);
+    if (!member.client) return;
+    if (auto done = work(member); !done) member.error = std::move(done).error();
+    member.client.reset();
+  };
+  for_each_parallel(members_.size(), visit_one, context.limits.at_once);
+  return all_well();
+}
+
+void ClusterSession::connect(Context& context, bool create) {
+  std::vector<Member*> missing;
+  for (Member& member : members_) {
+    if (!member.client && !member.absent) missing.push_back(&member);
+  }
+  at_once_ = context.limits.at_once;
+  for_each_parallel(
+      missing.size(), [&](std::size_t i) { connect_member(context, *missing[i], create); },
+      at_once_);
+}
+
+Member* ClusterSession::find_node(std::size_t node) {
+  const auto found = std::ranges::find(members_, node, &Member::node);
+  return found == members_.end() ? nullptr : &*found;
+}
+
+std::size_t ClusterSession::unreachable() const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      members_, [](const Member& member) { return !member.client && !member.absent; }));
+}
+
+Status ClusterSession::all_well() const {
+  std::vector<const Error*> errors;
+  for (const Member& member : members_) {
+    if (member.error) errors.push_back(&*member.error);
+  }
+  if (errors.empty()) return {};
+  Error combined = *errors.front();
+  for (std::size_t i = 1; i < errors.size(); ++i) {
+    if (i < kErrorsShownMax) combined.message += "\n" + errors[i]->message;
+    combined.code = std::max(combined.code, errors[i]->code);
+    if (combined.hint.empty()) combined.hint = errors[i]->hint;
+  }
+  if (errors.size() > kErrorsShownMax) {
+    combined.message += fmt::format("\n... and {} more nodes", errors.size() - kErrorsShownMax);
+  }
+  return combined;
+}
+
+Status ClusterSession::each(const std::function<Status(Member&)>& work) {
+  std::vector<Member*> connected;
+  for (Member& member : members_) {
+    if (member.client) connected.push_back(&member);
+  }
+  const auto work_on = [&](std::size_t i) {
+    auto done = work(*connected[i]);
+    connected[i]->error.reset();
+    if (!done) connected[i]->error = std::move(done).error();
+  };
+  for_each_parallel(connected.size(), work_on, at_once_);
+  return all_well();
+}
+
+std::vector<ProcessOnNode> ClusterSession::gather(
+    const std::function<Result<std::vector<remote::ProcessStatus>>(Member&)>& ask) {
+  std::vector<std::vector<remote::ProcessStatus>> found(members_.size());
+  (void)each([&](Member& member) -> Status {
+    auto list = ask(member);
+    if (!list) {
+      member.client.reset();  // whatever went wrong: that it has none is not known
+      return std::move(list).error();
+    }
+    found[index_of(member)] = *std::move(list);
+    return {};
+  });
+  std::vector<ProcessOnNode> all;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    for (auto& status : found[i]) all.push_back({i, std::move(status)});
+  }
+  std::ranges::stable_sort(all, {},
+                           [](const ProcessOnNode& p) { return p.status.started_unix_ms; });
+  return all;
+}
+
+std::vector<ProcessOnNode> ClusterSession::processes(const std::string& job) {
+  return gather([&](Member& member) { return member.client->processes(job); });
+}
+
+ClusterLook ClusterSession::look(const Clock& clock, const std::string& job) {
+  ClusterLook look;
+  look.nodes.resize(members_.size());
+  look.processes = gather([&](Member& member) -> Result<std::vector<remote::ProcessStatus>> {
+    const TimePoint asked = clock.now();
+    PADDLE_TRY(remote::NodeStatus status, member.client->status(job));
+    look.nodes[index_of(member)] = NodeLook{status.node, asked, clock.now()};
+    return std::move(status.processes);
+  });
+  return look;
+}
+
+Result<std::string> choose_job(ClusterSession& session, const std::string& asked) {
+  const auto all = session.processes("");
+  if (asked.empty()) {
+    if (!all.empty()) return all.back().status.job;
+    PADDLE_TRY_STATUS(session.all_well());
+    return Error{Errc::kUsage, "no job on this cluster", "start one: paddlectl train <workspace>"};
+  }
+  if (std::ranges::any_of(all, [&](const ProcessOnNode& p) { return p.status.job == asked; }))
+    return asked;
+  PADDLE_TRY_STATUS(session.all_well());
+  std::vector<std::string> known;  // in order of their start
+  for (const ProcessOnNode& process : all) {
+    if (std::ranges::find(known, process.status.job) == known.end())
+      known.push_back(process.status.job);
+  }
+  return Error{Errc::kUsage, fmt::format("no job '{}' on this cluster", asked),
+               known.empty() ? "start one: paddlectl train <workspace>"
+                             : fmt::format("jobs here: {}", fmt::join(known, ", "))};
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,93 @@
+// Open agents of a cluster's nodes, and the same call on all of them at once.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/cluster/cluster_file.h"
+#include "cli/cluster/context.h"
+
+namespace paddle::cli {
+
+struct Member {
+  std::size_t node = 0;  // index in ClusterSpec::nodes
+  remote::NodeSpec spec;
+  std::unique_ptr<remote::AgentClient> client;  // null while not connected
+  bool absent = false;                          // nothing of ours is there to talk to
+  std::optional<Error> error;                   // why not, or what the last call on it said
+};
+
+struct ProcessOnNode {
+  std::size_t member = 0;
+  remote::ProcessStatus status;
+};
+
+// What a node said about itself, and when by our clock.
+struct NodeLook {
+  remote::NodeUsage usage;
+  TimePoint asked, answered;
+};
+struct ClusterLook {
+  std::vector<ProcessOnNode> processes;        // as ClusterSession::processes
+  std::vector<std::optional<NodeLook>> nodes;  // by member; nothing of one not connected
+};
+
+class ClusterSession {
+ public:
+  // Connects in parallel; a node that failed has its error and no client. all: every node of the
+  // cluster. open prepares a node where it must; find leaves one without our folder as it is.
+  static ClusterSession open(Context& context, const ClusterSpec& cluster,
+                             const std::vector<std::size_t>& nodes);
+  static ClusterSession open_all(Context& context, const ClusterSpec& cluster);
+  static ClusterSession find(Context& context, const ClusterSpec& cluster,
+                             const std::vector<std::size_t>& nodes);
+  static ClusterSession find_all(Context& context, const ClusterSpec& cluster);
+
+  // Reaches no node before visit().
+  static ClusterSession unconnected(const ClusterSpec& cluster,
+                                    const std::vector<std::size_t>& nodes) {
+    return of(cluster, nodes);
+  }
+  // Reaches each node (preparing it where it must), calls work and leaves it again, at most
+  // --parallel nodes at a time; none after Ctrl-C. Errors as of each().
+  Status visit(Context& context, const std::function<Status(Member&)>& work);
+
+  std::vector<Member>& members() { return members_; }
+  Member* find_node(std::size_t node);
+  std::size_t unreachable() const;
+
+  // One error that names every failed node, with the code of the gravest; nothing when all are
+  // well.
+  Status all_well() const;
+  // Calls work on every connected member in parallel; its error stays in Member::error and comes
+  // back combined.
+  Status each(const std::function<Status(Member&)>& work);
+  // The processes of a job ("": all jobs) on the connected nodes, by start time. Lost nodes keep
+  // their error.
+  std::vector<ProcessOnNode> processes(const std::string& job);
+  // The same with what processes and nodes use.
+  ClusterLook look(const Clock& clock, const std::string& job);
+  // Connects those without a client again, and prepares none.
+  void reconnect(Context& context) { connect(context, false); }
+
+ private:
+  static ClusterSession of(const ClusterSpec& cluster, const std::vector<std::size_t>& nodes);
+  void connect(Context& context, bool create);
+  std::size_t index_of(const Member& member) const {
+    return static_cast<std::size_t>(&member - members_.data());
+  }
+  // What ask says on each connected member, in one list.
+  std::vector<ProcessOnNode> gather(
+      const std::function<Result<std::vector<remote::ProcessStatus>>(Member&)>& ask);
+
+  std::vector<Member> members_;
+  std::size_t at_once_ = kNodesAtOnce;
+};
+
+// The job asked for, or the one started last. kUsage when there is none.
+Result<std::string> choose_job(ClusterSession& session, const std::string& asked);
+
+}  // namespace paddle::cli

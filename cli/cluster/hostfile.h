@@ -1,0 +1,24 @@
+// The hostfiles that mpirun, DeepSpeed and others read: "node1 slots=8", "node1:8", '#' comments.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace paddle::cli {
+
+constexpr std::size_t kHostfileBytesMax = 4U << 20U;
+
+struct HostfileEntry {
+  std::string host;
+  std::string user;         // "": not said
+  std::uint32_t slots = 0;  // 0: not said
+};
+
+// In the order of the file; a host named twice has the sum of its slots, as mpirun has it. kUsage
+// with file and line for what cannot be read.
+Result<std::vector<HostfileEntry>> parse_hostfile(std::string_view text, const std::string& file);
+
+}  // namespace paddle::cli

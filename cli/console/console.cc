@@ -1,0 +1,263 @@
+#include "cli/console/console.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "cli/console/json.h"
+
+namespace paddle::cli {
+namespace {
+
+constexpr auto kPlainProgressPeriod = std::chrono::seconds(5);
+
+// Of the labels of log lines; red is for errors.
+constexpr std::array<int, 10> kGroupColours{36, 33, 32, 35, 34, 96, 93, 92, 95, 94};
+constexpr std::size_t kGap = 2;  // between columns
+
+bool is_wide(std::uint32_t point) {
+  return (point >= 0x1100 && point <= 0x115f) || (point >= 0x2e80 && point <= 0xa4cf) ||
+         (point >= 0xac00 && point <= 0xd7a3) || (point >= 0xf900 && point <= 0xfaff) ||
+         (point >= 0xfe30 && point <= 0xfe6f) || (point >= 0xff00 && point <= 0xff60) ||
+         (point >= 0x1f300 && point <= 0x1faff) || (point >= 0x20000 && point <= 0x3fffd);
+}
+
+bool is_combining(std::uint32_t point) {
+  return (point >= 0x300 && point <= 0x36f) || point == 0x200d ||
+         (point >= 0xfe00 && point <= 0xfe0f);
+}
+
+}  // namespace
+
+std::size_t display_width(std::string_view text) {
+  std::size_t width = 0;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    const std::size_t length = lead < 0x80 ? 1 : lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+    std::uint32_t point = length == 1 ? lead : lead & (0xffU >> (length + 1));
+    for (std::size_t k = 1; k < length && i + k < text.size(); ++k) {
+      point = (point << 6U) | (static_cast<unsigned char>(text[i + k]) & 0x3fU);
+    }
+    width += is_combining(point) ? 0 : is_wide(point) ? 2 : 1;
+    i += length;
+  }
+  return width;
+}
+
+void Console::result(std::string_view line) {
+  const std::lock_guard lock(mutex_);
+  clear_live();
+  out_ << escape_control(line) << '\n' << std::flush;
+}
+
+void Console::raw(std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  clear_live();
+  out_ << text << std::flush;
+}
+
+void Console::note(std::string_view line) {
+  const std::lock_guard lock(mutex_);
+  clear_live();
+  err_ << escape_control(line) << '\n' << std::flush;
+}
+
+void Console::progress(TimePoint now, std::string_view line) {
+  const std::lock_guard lock(mutex_);
+  if (options_.live) {
+    // Without wrapping: a line longer than the terminal would leave a row behind each time.
+    err_ << "\r\x1b[K\x1b[?7l" << escape_control(line) << "\x1b[?7h" << std::flush;
+    live_shown_ = true;
+  } else if (now - last_plain_ >= kPlainProgressPeriod) {
+    err_ << escape_control(line) << '\n' << std::flush;
+    last_plain_ = now;
+  }
+}
+
+void Console::end_progress() {
+  const std::lock_guard lock(mutex_);
+  clear_live();
+}
+
+void Console::clear_live() {
+  if (live_shown_) err_ << "\r\x1b[K" << std::flush;
+  live_shown_ = false;
+}
+
+void Console::table(const Table& table) {
+  if (options_.json) return raw(to_json(table) + "\n");
+  const std::lock_guard lock(mutex_);
+  clear_live();
+  out_ << to_text(table, options_.columns, options_.colour) << std::flush;
+}
+
+void Console::labelled(std::size_t group, std::string_view label, std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  clear_live();
+  const std::string shown = escape_control(label) + " |";
+  if (options_.colour) {
+    out_ << fmt::format("\x1b[{}m{}\x1b[0m ", kGroupColours[group % kGroupColours.size()], shown);
+  } else {
+    out_ << shown << ' ';
+  }
+  out_ << escape_control(text) << '\n' << std::flush;
+}
+
+void Console::repaint(std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  clear_live();
+  if (options_.columns == 0) {
+    out_ << text << std::flush;
+    return;
+  }
+  // Home, each line over the old one and its rest cleared, then what the old ones had below.
+  std::string shown = "\x1b[H";
+  std::size_t row = 1;  // the last one stays empty: a line break there would scroll
+  for (const char c : text) {
+    if (c == '\n' && ++row >= std::max<std::size_t>(2, options_.rows)) break;
+    shown += c == '\n' ? std::string("\x1b[K\n") : std::string(1, c);
+  }
+  out_ << shown << "\x1b[J" << std::flush;
+}
+
+void Console::error(const Error& error) {
+  const std::lock_guard lock(mutex_);
+  clear_live();
+  if (options_.json) {
+    const std::string fields = json_object({{"code", fmt::format("{}", int(error.code))},
+                                            {"message", json_string(error.message)},
+                                            {"hint", json_string(error.hint)}});
+    err_ << json_object({{"error", fields}}) << '\n' << std::flush;
+    return;
+  }
+  err_ << (options_.colour ? "\x1b[31merror:\x1b[0m " : "error: ") << escape_lines(error.message)
+       << '\n';
+  if (!error.hint.empty()) err_ << "hint: " << escape_lines(error.hint) << '\n';
+  err_ << std::flush;
+}
+
+Cell text_cell(std::string text) {
+  std::string json = json_string(text);
+  return {std::move(text), std::move(json)};
+}
+
+Cell number_cell(std::uint64_t value) {
+  return {fmt::format("{}", value), fmt::format("{}", value)};
+}
+
+Cell number_cell(double value, int digits) {
+  const std::string text = fmt::format("{:.{}f}", value, digits);
+  return {text, std::isfinite(value) ? text : "null"};
+}
+
+Cell bytes_cell(std::uint64_t bytes) {
+  return {human_bytes(bytes), fmt::format("{}", bytes)};
+}
+
+Cell empty_cell() {
+  return {"-", "null"};
+}
+
+namespace {
+
+// The columns that fit, by dropping the least important ones until the rest does.
+std::vector<std::size_t> fitting(const Table& table, const std::vector<std::size_t>& widths,
+                                 std::size_t columns) {
+  std::vector<std::size_t> kept(widths.size());
+  std::iota(kept.begin(), kept.end(), 0);
+  const auto total = [&] {
+    std::size_t sum = 0;
+    for (const std::size_t i : kept) sum += widths[i] + kGap;
+    return sum - kGap;
+  };
+  while (columns > 0 && kept.size() > 1 && total() > columns) {
+    const auto least = std::ranges::max_element(
+        kept, {}, [&](std::size_t i) { return table.columns[i].importance; });
+    if (table.columns[*least].importance == 0) break;
+    kept.erase(least);
+  }
+  return kept;
+}
+
+}  // namespace
+
+std::string to_text(const Table& table, std::size_t columns, bool colour) {
+  std::vector<std::vector<std::string>> lines(1);
+  for (const Column& column : table.columns) lines[0].push_back(column.title);
+  for (const auto& row : table.rows) {
+    std::vector<std::string>& line = lines.emplace_back();
+    for (const Cell& cell : row) line.push_back(cell.text);
+  }
+  std::vector<std::size_t> widths(table.columns.size());
+  for (auto& line : lines) {
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      line[i] = escape_control(line[i]);
+      widths[i] = std::max(widths[i], display_width(line[i]));
+    }
+  }
+  const std::vector<std::size_t> kept = fitting(table, widths, columns);
+  std::string out;
+  for (std::size_t row = 0; row < lines.size(); ++row) {
+    std::string text;
+    for (const std::size_t i : kept) {
+      if (i >= lines[row].size()) continue;
+      const std::string padding(widths[i] - display_width(lines[row][i]), ' ');
+      const bool right = table.columns[i].right;
+      const bool red = colour && row > 0 && table.rows[row - 1][i].fault;
+      const std::string shown = red ? "\x1b[31m" + lines[row][i] + "\x1b[0m" : lines[row][i];
+      text += (right ? padding : "") + shown + (right ? "" : padding);
+      text.append(kGap, ' ');
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    out += (colour && row == 0 ? fmt::format("\x1b[1m{}\x1b[0m", text) : text) + "\n";
+  }
+  return out;
+}
+
+std::string to_json(const Table& table) {
+  std::vector<std::string> objects;
+  for (const auto& row : table.rows) {
+    JsonFields fields;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (table.columns[i].key.empty()) continue;
+      fields.emplace_back(table.columns[i].key, row[i].json);
+    }
+    objects.push_back(json_object(fields));
+  }
+  return json_array(objects);
+}
+
+std::string counted(std::size_t count, std::string_view noun) {
+  const std::string_view plural = count == 1 ? "" : noun.ends_with("ss") ? "es" : "s";
+  return fmt::format("{} {}{}", count, noun, plural);
+}
+
+std::string human_bytes(std::uint64_t bytes) {
+  if (bytes < 1000) return fmt::format("{} B", bytes);
+  auto value = static_cast<double>(bytes);
+  const char* unit = "B";
+  for (const char* next : {"kB", "MB", "GB", "TB", "PB"}) {
+    if (value < 999.5) break;
+    value /= 1000;
+    unit = next;
+  }
+  return value < 9.95 ? fmt::format("{:.1f} {}", value, unit)
+                      : fmt::format("{:.0f} {}", value, unit);
+}
+
+std::string escape_lines(std::string_view text) {
+  std::string out;
+  for (;;) {
+    const auto end = text.find('\n');
+    out += escape_control(text.substr(0, end));
+    if (end == std::string_view::npos) return out;
+    out += '\n';
+    text.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace paddle::cli

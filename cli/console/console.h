@@ -1,0 +1,101 @@
+// What the user sees: results on stdout, progress and errors on stderr. Text that came from nodes
+// is escaped here.
+#pragma once
+
+#include <mutex>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+
+namespace paddle::cli {
+
+// Columns of terminal cells a UTF-8 text takes (wide East Asian characters and emoji take two).
+std::size_t display_width(std::string_view text);
+
+// One place of a table: as people read it, and as a JSON value.
+struct Cell {
+  std::string text;
+  std::string json;
+  bool fault = false;  // red where there is colour
+};
+Cell text_cell(std::string text);
+Cell number_cell(std::uint64_t value);
+Cell number_cell(double value, int digits);  // after the point
+Cell bytes_cell(std::uint64_t bytes);        // as human_bytes has it
+Cell empty_cell();
+
+struct Column {
+  std::string title;
+  std::string key;     // in JSON; "": not there
+  int importance = 0;  // on a narrow terminal the columns with the highest are left out; 0: never
+  bool right = false;  // aligned, as numbers are
+};
+
+struct Table {
+  std::vector<Column> columns;
+  std::vector<std::vector<Cell>> rows;
+};
+std::string to_json(const Table& table);  // an array of objects
+// Aligned lines, escaped. columns: of the terminal, 0 for no limit. colour: a bold head.
+std::string to_text(const Table& table, std::size_t columns, bool colour);
+
+struct ConsoleOptions {
+  bool live = false;    // stderr is a terminal: one progress line is rewritten in place
+  bool colour = false;  // terminals, NO_COLOR unset, TERM not dumb
+  bool json = false;
+  std::size_t columns = 0;  // of the terminal on stdout; 0: none
+  std::size_t rows = 0;
+};
+
+class Console {
+ public:
+  Console(std::ostream& out, std::ostream& err, ConsoleOptions options)
+      : out_(out), err_(err), options_(options) {}
+
+  bool json() const { return options_.json; }
+  const ConsoleOptions& options() const { return options_; }
+  void set_json(bool json) { options_.json = json; }
+
+  // Nobody reads stdout any more, as after `| head`.
+  bool closed() const { return !out_; }
+
+  void result(std::string_view line);  // stdout, escaped
+  void raw(std::string_view text);     // stdout as it is: JSON, help
+  void note(std::string_view line);    // stderr, escaped, a line of its own
+  // The live line; off a terminal a line every few seconds, so that a log file stays readable.
+  void progress(TimePoint now, std::string_view line);
+  void end_progress();
+  void table(const Table& table);  // stdout; to_json with --json
+  // stdout: "label | text", on a terminal with the label in the colour of `group`.
+  void labelled(std::size_t group, std::string_view label, std::string_view text);
+  // stdout is a terminal: the next text stands where the last one stood.
+  bool repaints() const { return options_.columns > 0; }
+  void repaint(std::string_view text);
+  // stderr: "error: ..." and "hint: ...", several lines allowed in the message; with --json one
+  // line
+  // {"error": {"code": the exit code, "message": ..., "hint": ...}}.
+  void error(const Error& error);
+
+ private:
+  void clear_live();
+
+  std::ostream& out_;
+  std::ostream& err_;
+  ConsoleOptions options_;
+  std::mutex mutex_;
+  bool live_shown_ = false;
+  TimePoint last_plain_{};
+};
+
+// "1.5 GB", "12 kB".
+std::string human_bytes(std::uint64_t bytes);
+// "1 node", "2 nodes".
+std::string counted(std::size_t count, std::string_view noun);
+// Escapes each line, keeps the line breaks.
+std::string escape_lines(std::string_view text);
+
+}  // namespace paddle::cli

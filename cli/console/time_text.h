@@ -1,0 +1,19 @@
+// Points and spans of time as people write and read them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace paddle::cli {
+
+// Unix milliseconds of "90s", "10m", "2h", "1d" before `now_unix_ms`, or of
+// "2026-01-31T12:00:00Z" (a date alone begins at midnight, UTC). kUsage for anything else.
+Result<std::int64_t> parse_since(std::string_view text, std::int64_t now_unix_ms);
+
+std::string utc_text(std::int64_t unix_ms);        // "2026-01-31 12:00:00"
+std::string span_text(std::int64_t milliseconds);  // "0.4s", "12s", "3m20s", "5h07m", "2d03h"
+
+}  // namespace paddle::cli

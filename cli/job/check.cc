@@ -1,0 +1,109 @@
+#include "cli/job/check.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/console/json.h"
+#include "cli/workspace/engine_program.h"
+
+namespace paddle::cli {
+namespace {
+
+void note_idle_trainers(Context& context, const Workspace& workspace) {
+  if (workspace.mounted) return;
+  const auto idle = std::ranges::count_if(workspace.shares, &std::vector<std::string>::empty);
+  if (idle == 0) return;
+  context.console.note(
+      fmt::format("{} of {} trainers {} no data file: make as many files as trainers", idle,
+                  workspace.shares.size(), idle == 1 ? "has" : "have"));
+}
+
+// Data that is not there yet: a workspace that has the script for it says so in its own words.
+Error name_prepare_script(Error error, const std::string& workspace, const std::string& folder) {
+  std::error_code ignored;
+  if (error.hint.find("prepare") == std::string::npos ||
+      !std::filesystem::is_regular_file(folder + "/prepare", ignored)) {
+    return error;
+  }
+  const auto script = std::filesystem::path(workspace).lexically_normal() / "prepare";
+  error.code = Errc::kData;
+  error.hint = fmt::format("make the data first: {}{}", script.has_parent_path() ? "" : "./",
+                           script.string());
+  return error;
+}
+
+// Of trainers that are the user's own no more is known than who runs where.
+std::string describe_processes(const Context& context, const ClusterSpec& cluster,
+                               const Placement& placement, const Workspace& workspace,
+                               const std::vector<std::string>& pservers) {
+  std::vector<std::string> objects;
+  std::string text;
+  const auto add = [&](const std::string& role, std::size_t node, const std::string& what) {
+    const std::string& name = cluster.nodes[node].spec.name;
+    text += fmt::format("{:<14}{:<20}{}\n", role, name, what);
+    objects.push_back(json_object(
+        {{"role", json_string(role)}, {"node", json_string(name)}, {"runs", json_string(what)}}));
+  };
+  for (std::size_t i = 0; i < pservers.size(); ++i) {
+    add(fmt::format("pserver-{}", i), placement.pservers[i], pservers[i]);
+  }
+  for (std::size_t i = 0; i < placement.trainers.size(); ++i) {
+    add(fmt::format("trainer-{}", i), placement.trainers[i],
+        fmt::format("{}", fmt::join(workspace.command, " ")));
+  }
+  if (!context.console.json()) return text;
+  return fmt::format("[{}]\n", fmt::join(objects, ", "));
+}
+
+}  // namespace
+
+Result<Workspace> check_job(Context& context, const CommandOptions& options,
+                            const Placement& placement) {
+  const std::string path =
+      (std::filesystem::path(context.directory) / options.workspace).lexically_normal().string();
+  PADDLE_TRY_STATUS(check_workspace(path));
+  const auto config = config::read_job(path + "/job.toml", options.overrides);
+  if (!config) return name_prepare_script(config.error(), options.workspace, path);
+  auto workspace =
+      scan_workspace(path, *config, static_cast<std::uint32_t>(placement.trainers.size()));
+  if (!workspace) return name_prepare_script(workspace.error(), options.workspace, path);
+  if (!config->data.train.empty()) note_idle_trainers(context, *workspace);
+  return workspace;
+}
+
+Result<std::string> describe_placement(Context& context, const CommandOptions& options,
+                                       const ClusterSpec& cluster, const Placement& placement,
+                                       const Workspace& workspace) {
+  std::map<std::string, std::size_t> on_address;
+  std::vector<std::string> pservers;
+  std::vector<std::string> names;
+  for (const std::size_t at : placement.pservers) {
+    const ClusterNode& node = cluster.nodes[at];
+    // Nothing is asked of the nodes: where the file has no address, the name stands for it.
+    const std::string host = node.address.empty() ? node.spec.name : node.address;
+    PADDLE_TRY(const std::uint16_t port, block_port(cluster, node, on_address[host]++));
+    pservers.push_back(host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port)
+                                                           : fmt::format("[{}]:{}", host, port));
+    names.push_back(node.spec.name);
+  }
+  if (!workspace.has_network) {
+    return describe_processes(context, cluster, placement, workspace, pservers);
+  }
+  std::vector<std::string> arguments{
+      "plan",
+      "--config=" + workspace.path + "/job.toml",
+      fmt::format("--num_gradient_servers={}", placement.trainers.size()),
+      fmt::format("--pservers={}", fmt::join(pservers, ",")),
+      fmt::format("--pserver_names={}", fmt::join(names, ",")),
+      fmt::format("--ports_num={}", cluster.ports_num),
+      fmt::format("--ports_num_for_sparse={}", cluster.ports_num_for_sparse)};
+  for (const std::string& item : options.overrides) arguments.push_back("--set=" + item);
+  if (context.console.json()) arguments.emplace_back("--json");
+  return run_engine(context.engine, std::move(arguments));
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,290 @@
+#include "cli/job/plan.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/rng.h"
+#include "cli/logs/metrics_line.h"
+#include "cli/workspace/trainer_environment.h"
+
+namespace paddle::cli {
+namespace {
+
+constexpr std::size_t kJobNameBytesMax = 100;
+constexpr std::uint32_t kProcessesMax = 4096;
+
+// In turns over the nodes, each of which takes as many in a turn as its capacity. 0: trainers fill
+// one turn, of pservers there is one on each node.
+Result<std::vector<std::size_t>> round_robin(const ClusterSpec& cluster, bool pserver,
+                                             std::uint32_t count) {
+  std::vector<std::size_t> turn;
+  std::size_t able = 0;  // nodes; the turn begins with each of them once
+  for (std::uint32_t taken = 0, last = 1; taken < last; ++taken) {
+    for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
+      const ClusterNode& node = cluster.nodes[i];
+      if (!(pserver ? node.runs_pserver : node.runs_trainer)) continue;
+      if (taken < node.capacity && turn.size() < kProcessesMax) turn.push_back(i);
+      last = std::max(last, node.capacity);
+    }
+    if (taken == 0) able = turn.size();
+  }
+  const char* const role = pserver ? "pserver" : "trainer";
+  if (turn.empty()) {
+    return Error{Errc::kUsage,
+                 fmt::format("no node of cluster '{}' has the role {}", cluster.name, role),
+                 fmt::format("add \"{}\" to a node's roles in {}", role, cluster.file)};
+  }
+  if (count > kProcessesMax) {
+    return Error{Errc::kUsage, fmt::format("over {} {}s", kProcessesMax, role), ""};
+  }
+  std::vector<std::size_t> nodes;
+  const std::size_t wanted = count > 0 ? count : pserver ? able : turn.size();
+  for (std::size_t i = 0; i < wanted; ++i) nodes.push_back(turn[i % turn.size()]);
+  return nodes;
+}
+
+// "server.log", then "server-1.log" for the next of the same kind on the node.
+std::string numbered(const std::string& stem, const std::string& suffix, std::size_t ordinal) {
+  return ordinal == 0 ? stem + suffix : fmt::format("{}-{}{}", stem, ordinal, suffix);
+}
+
+std::string job_tag(const std::string& job) {
+  return fmt::format("--job_tag={:016x}", stable_hash(job));
+}
+
+std::string bracketed(const std::string& address) {
+  return address.find(':') == std::string::npos ? address : "[" + address + "]";
+}
+
+struct Planner {
+  const ClusterSpec& cluster;
+  const JobRequest& request;
+  const Placement& placement;
+  const std::vector<std::string>& addresses;
+  const Workspace& workspace;
+
+  std::string key_flag() const {
+    return fmt::format("--key_file={{root}}/{}/key", job_folder(request.job));
+  }
+
+  remote::ProcessSpec process(const std::string& name, std::size_t node,
+                              const std::string& log) const {
+    remote::ProcessSpec spec;
+    spec.job = request.job;
+    spec.name = name;
+    spec.program = request.engine;
+    spec.directory = workspace_folder(request.job);
+    spec.log = node_folder(request.job, node) + "/" + log;
+    spec.environment = request.environment;
+    std::map<std::string, std::string> of_node = cluster.nodes[node].environment;
+    spec.environment.merge(of_node);  // what the command line says goes before
+    spec.restarts = request.restarts;
+    return spec;
+  }
+
+  Status add_pservers(JobPlan& plan) const {
+    std::map<std::string, std::size_t> on_address;
+    std::map<std::size_t, std::size_t> on_node;
+    for (std::uint32_t i = 0; i < placement.pservers.size(); ++i) {
+      PlannedProcess server;
+      server.node = placement.pservers[i];
+      server.index = i;
+      server.pserver = true;
+      server.address = addresses[server.node];
+      const ClusterNode& node = cluster.nodes[server.node];
+      const std::size_t block = request.first_block + on_address[server.address]++;
+      PADDLE_TRY(server.port, block_port(cluster, node, block));
+      server.spec = process(fmt::format("pserver-{}", i), server.node,
+                            numbered("server", ".log", on_node[server.node]++));
+      server.spec.arguments = {
+          "pserver",
+          fmt::format("--pserver_id={}", i),
+          fmt::format("--bind={}", server.address),
+          fmt::format("--port={}", server.port),
+          fmt::format("--ports_num={}", cluster.ports_num),
+          fmt::format("--ports_num_for_sparse={}", cluster.ports_num_for_sparse),
+          fmt::format("--num_gradient_servers={}", placement.trainers.size()),
+          fmt::format("--metrics={{root}}/{}", metrics_path(server.spec.log)),
+          "--epoch={life}",
+          job_tag(request.job),
+          key_flag()};
+      if (request.restarts > 0) server.spec.arguments.emplace_back("--lost_trainer_ends_job");
+      plan.pservers.push_back(std::move(server));
+    }
+    return {};
+  }
+
+  // The GPUs of the `ordinal`th of the trainers on a node: an equal part of what the node has, or
+  // one that is shared where there are more trainers.
+  std::string gpus_of(std::size_t node, std::size_t ordinal) const {
+    const std::vector<std::string>& gpus = cluster.nodes[node].gpus;
+    const auto trainers = static_cast<std::size_t>(std::ranges::count(placement.trainers, node));
+    if (trainers >= gpus.size()) return gpus[ordinal % gpus.size()];
+    const std::size_t begin = ordinal * gpus.size() / trainers;
+    const std::size_t end = (ordinal + 1) * gpus.size() / trainers;
+    return fmt::format("{}", fmt::join(gpus.begin() + static_cast<std::ptrdiff_t>(begin),
+                                       gpus.begin() + static_cast<std::ptrdiff_t>(end), ","));
+  }
+
+  Status add_trainers(JobPlan& plan) const {
+    std::vector<std::string> own_endpoints;
+    if (!workspace.command.empty()) {
+      PADDLE_TRY(own_endpoints, trainer_endpoints(plan));
+    }
+    std::vector<std::string> endpoints;
+    for (const PlannedProcess& server : plan.pservers) {
+      endpoints.push_back(fmt::format("{}:{}", bracketed(server.address), server.port));
+    }
+    std::map<std::size_t, std::size_t> on_node;
+    for (std::uint32_t i = 0; i < placement.trainers.size(); ++i) {
+      PlannedProcess trainer;
+      trainer.node = placement.trainers[i];
+      trainer.index = i;
+      const std::size_t ordinal = on_node[trainer.node]++;
+      trainer.spec =
+          process(fmt::format("trainer-{}", i), trainer.node, numbered("train", ".log", ordinal));
+      if (!cluster.nodes[trainer.node].gpus.empty())
+        trainer.spec.environment["CUDA_VISIBLE_DEVICES"] = gpus_of(trainer.node, ordinal);
+      trainer.metrics =
+          node_folder(request.job, trainer.node) + "/" + numbered("metrics", ".jsonl", ordinal);
+      trainer.spec.arguments = {
+          "train",
+          "--config=job.toml",
+          fmt::format("--trainer_id={}", i),
+          fmt::format("--num_gradient_servers={}", placement.trainers.size()),
+          fmt::format("--pservers={}", fmt::join(endpoints, ",")),
+          fmt::format("--ports_num={}", cluster.ports_num),
+          fmt::format("--ports_num_for_sparse={}", cluster.ports_num_for_sparse),
+          fmt::format("--save_dir={{root}}/{}/output", job_folder(request.job)),
+          fmt::format("--metrics={{root}}/{}", trainer.metrics),
+          "--incarnation={life}",
+          request.resume ? "--resume" : "--resume={again}",
+          job_tag(request.job),
+          key_flag()};
+      for (const std::string& item : request.overrides)
+        trainer.spec.arguments.push_back("--set=" + item);
+      if (!workspace.command.empty()) {
+        run_own_program(trainer, {i, workspace.trainer_count, "{root}/" + request.engine, endpoints,
+                                  own_endpoints});
+      }
+      plan.trainers.push_back(std::move(trainer));
+    }
+    return {};
+  }
+
+  // Where a user's own trainers may listen: after the pservers' blocks of ports.
+  Result<std::vector<std::string>> trainer_endpoints(const JobPlan& plan) const {
+    std::map<std::string, std::size_t> pservers;
+    std::map<std::string, std::size_t> trainers;
+    for (const PlannedProcess& server : plan.pservers) ++pservers[server.address];
+    std::vector<std::string> endpoints;
+    for (const std::size_t node : placement.trainers) {
+      const std::string& address = addresses[node];
+      PADDLE_TRY(const std::uint16_t first,
+                 block_port(cluster, cluster.nodes[node], pservers[address]));
+      endpoints.push_back(fmt::format("{}:{}", bracketed(address), first + trainers[address]++));
+    }
+    return endpoints;
+  }
+
+  // What job.toml's [trainer] command runs instead, told all of that by its environment.
+  void run_own_program(PlannedProcess& trainer, const OwnTrainer& own) const {
+    remote::ProcessSpec& spec = trainer.spec;
+    spec.environment.merge(trainer_environment(spec.arguments, own));
+    spec.program = "";
+    spec.arguments = workspace.command;
+    spec.any_exit = true;
+  }
+
+  // Each node gets the shared files and the shares of its own trainers; trainer 0's also the test
+  // set.
+  void add_files(JobPlan& plan) const {
+    for (const std::size_t node : placement.nodes) {
+      std::set<std::string> files(workspace.shared.begin(), workspace.shared.end());
+      for (std::size_t i = 0; i < placement.trainers.size(); ++i) {
+        if (placement.trainers[i] != node) continue;
+        files.insert(workspace.shares[i].begin(), workspace.shares[i].end());
+        if (i == 0) files.insert(workspace.test.begin(), workspace.test.end());
+      }
+      NodeFiles pushed;
+      pushed.node = node;
+      for (const std::string& file : files) {
+        pushed.items.push_back({workspace.path + "/" + file,
+                                fmt::format("{}/{}", workspace_folder(request.job), file), false});
+      }
+      for (const auto& [path, target] : workspace.links) {
+        pushed.items.push_back(
+            {"", fmt::format("{}/{}", workspace_folder(request.job), path), false, target});
+      }
+      plan.files.push_back(std::move(pushed));
+    }
+  }
+};
+
+}  // namespace
+
+std::string job_folder(const std::string& job) {
+  return "jobs/" + job;
+}
+
+std::string workspace_folder(const std::string& job) {
+  return job_folder(job) + "/workspace";
+}
+
+std::string node_folder(const std::string& job, std::size_t node) {
+  return fmt::format("jobs/{}/node_{}", job, node);
+}
+
+Status check_job_name(const std::string& job) {
+  const bool good = !job.empty() && job.size() <= kJobNameBytesMax && job.front() != '.' &&
+                    job.front() != '-' && std::ranges::all_of(job, [](char c) {
+                      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                             (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
+                    });
+  if (good) return {};
+  return Error{Errc::kUsage, fmt::format("'{}' cannot be a job's name", job),
+               fmt::format("use up to {} letters, digits, '.', '-' and '_'", kJobNameBytesMax)};
+}
+
+Result<std::uint16_t> block_port(const ClusterSpec& cluster, const ClusterNode& node,
+                                 std::size_t ordinal) {
+  const std::size_t first = node.port + ordinal * cluster.block();
+  if (first + cluster.block() - 1U > 65535) {
+    return Error{
+        Errc::kUsage,
+        fmt::format("the ports of pserver {} on {} end above 65535", ordinal, node.spec.name),
+        "lower `port` in the cluster file"};
+  }
+  return static_cast<std::uint16_t>(first);
+}
+
+Result<Placement> place_job(const ClusterSpec& cluster, std::uint32_t trainers,
+                            std::uint32_t pservers) {
+  Placement placement;
+  PADDLE_TRY(placement.pservers, round_robin(cluster, true, pservers));
+  PADDLE_TRY(placement.trainers, round_robin(cluster, false, trainers));
+  std::set<std::size_t> used(placement.pservers.begin(), placement.pservers.end());
+  used.insert(placement.trainers.begin(), placement.trainers.end());
+  placement.nodes.assign(used.begin(), used.end());
+  return placement;
+}
+
+Result<JobPlan> plan_job(const ClusterSpec& cluster, const JobRequest& request,
+                         const Placement& placement, const std::vector<std::string>& addresses,
+                         const Workspace& workspace) {
+  PADDLE_TRY_STATUS(check_job_name(request.job));
+  PADDLE_CHECK(addresses.size() == cluster.nodes.size());
+  PADDLE_CHECK(workspace.shares.size() == placement.trainers.size());
+  const Planner planner{cluster, request, placement, addresses, workspace};
+  JobPlan plan;
+  plan.job = request.job;
+  PADDLE_TRY_STATUS(planner.add_pservers(plan));
+  PADDLE_TRY_STATUS(planner.add_trainers(plan));
+  planner.add_files(plan);
+  return plan;
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,68 @@
+#include "cli/job/push_meter.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace paddle::cli {
+namespace {
+
+constexpr std::size_t kTroublesShownMax = 3;
+constexpr double kSecondsToJudge = 0.5;  // before that a rate says nothing
+
+}  // namespace
+
+remote::PushProgress PushMeter::progress() {
+  return [this](std::uint64_t planned, std::uint64_t arrived) {
+    add(planned, arrived);
+    return !context_.interrupted();
+  };
+}
+
+void PushMeter::add(std::uint64_t planned, std::uint64_t arrived) {
+  const TimePoint now = context_.clock.now();
+  std::string line;
+  {
+    const std::lock_guard lock(mutex_);
+    planned_ += planned;
+    arrived_ += arrived;
+    if (planned_ == 0) return;
+    line = fmt::format("pushing: {} of {}", human_bytes(arrived_), human_bytes(planned_));
+    const double seconds = std::chrono::duration<double>(now - begin_).count();
+    if (arrived_ > 0 && seconds >= kSecondsToJudge) {
+      const double each = seconds / static_cast<double>(arrived_);
+      line += fmt::format(", {}, {:.0f} s left", rate(),
+                          each * static_cast<double>(planned_ - arrived_));
+    }
+  }
+  context_.console.progress(now, line);
+}
+
+std::string PushMeter::rate() const {
+  const double seconds = std::chrono::duration<double>(context_.clock.now() - begin_).count();
+  return fmt::format(
+      "{}/s",
+      human_bytes(seconds > 0 ? static_cast<std::uint64_t>(static_cast<double>(arrived_) / seconds)
+                              : arrived_));
+}
+
+std::string PushMeter::summary() const {
+  const std::lock_guard lock(mutex_);
+  if (arrived_ == 0) return "";
+  return fmt::format(", {} at {}", human_bytes(arrived_), rate());
+}
+
+std::string sharing_summary(std::uint64_t bytes_from_nodes, const remote::FanOut& fan_out) {
+  std::string text;
+  if (bytes_from_nodes > 0)
+    text = fmt::format(", {} of it from node to node", human_bytes(bytes_from_nodes));
+  std::vector<std::string> troubles = fan_out.troubles();
+  const std::size_t more = troubles.size() - std::min(troubles.size(), kTroublesShownMax);
+  troubles.resize(troubles.size() - more);
+  if (more > 0) troubles.push_back(fmt::format("{} more", more));
+  if (!troubles.empty()) text += fmt::format(" ({})", fmt::join(troubles, ", "));
+  return text;
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,113 @@
+#include "cli/job/results.h"
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/sha256.h"
+#include "base/text.h"
+#include "cli/cluster/fetch_target.h"
+#include "cli/console/json.h"
+#include "cli/job/plan.h"
+#include "cli/job/stop.h"
+#include "cli/job/watch.h"
+#include "cli/report/report.h"
+
+namespace paddle::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Beside each log: where it was cut, and when its parts were written. Of use on the node only.
+bool is_of_the_log(const std::string& path) {
+  return path.ends_with(".log.base") || path.ends_with(".log.times") ||
+         path.ends_with(".log.times.1");
+}
+
+struct Counters {
+  std::atomic<std::size_t> files = 0, fetched = 0;
+};
+
+Status fetch_folder(Member& member, const std::string& remote, const fs::path& local,
+                    Counters& counters) {
+  PADDLE_TRY(auto entries, member.client->list(remote));
+  std::ranges::stable_sort(entries, {},
+                           [](const remote::FileEntry& e) { return e.path.ends_with("MANIFEST"); });
+  std::vector<remote::FetchItem> wanted;
+  for (const remote::FileEntry& entry : entries) {
+    if (is_of_the_log(entry.path)) continue;
+    auto placed = fetch_target(
+        local, entry.path, "the results are still on the nodes: paddlectl fetch --output <folder>");
+    if (!placed) return std::move(placed).error().with("node " + member.spec.name);
+    const std::string target = *std::move(placed);
+    ++counters.files;
+    std::error_code error;
+    if (fs::file_size(target, error) == entry.size && !error) {
+      const auto digest = sha256_of_file(target);
+      if (digest && to_hex(*digest) == entry.sha256) continue;
+    }
+    wanted.push_back({remote + "/" + entry.path, target});
+  }
+  PADDLE_TRY_STATUS(member.client->fetch(wanted));
+  counters.fetched += wanted.size();
+  return {};
+}
+
+}  // namespace
+
+std::string shown_path(const Context& context, const std::string& path) {
+  const fs::path inside = fs::path(path).lexically_relative(context.directory);
+  const bool below = !context.console.json() && !inside.empty() && *inside.begin() != "..";
+  return (below ? inside : fs::path(path).lexically_normal()).string();
+}
+
+namespace {
+
+Result<FetchStats> fetch_all(ClusterSession& session, const std::string& job,
+                             const std::string& output, bool snapshots) {
+  PADDLE_TRY_STATUS(check_job_name(job));
+  const fs::path folder = fs::path(output) / job;
+  Counters counters;
+  const Status fetched = session.each([&](Member& member) -> Status {
+    const std::string logs = fmt::format("node_{}", member.node);
+    PADDLE_TRY_STATUS(fetch_folder(member, node_folder(job, member.node), folder / logs, counters));
+    if (!snapshots) return {};
+    return fetch_folder(member, job_folder(job) + "/output", folder, counters);
+  });
+  if (!fetched) return fetched.error();
+  return FetchStats{counters.files, counters.fetched};
+}
+
+}  // namespace
+
+Result<FetchStats> fetch_results(ClusterSession& session, const std::string& job,
+                                 const std::string& output) {
+  return fetch_all(session, job, output, true);
+}
+
+Result<FetchStats> fetch_logs(ClusterSession& session, const std::string& job,
+                              const std::string& output) {
+  return fetch_all(session, job, output, false);
+}
+
+Status finish_job(Context& context, ClusterSession& session, const std::string& job,
+                  const std::string& output, const std::string& state) {
+  PADDLE_TRY_STATUS(stop_job(session, job));
+  PADDLE_TRY(const FetchStats stats, fetch_results(session, job, output));
+  add_report(context, session, job, output);
+  const std::string folder = shown_path(context, (fs::path(output) / job).string());
+  if (context.console.json()) {
+    context.console.raw(json_object({{"job", json_string(job)},
+                                     {"state", json_string(state)},
+                                     {"files", fmt::format("{}", stats.files)},
+                                     {"output", json_string(folder)}}) +
+                        "\n");
+  } else {
+    context.console.result(fmt::format("{}: {} files in {}", state, stats.files, folder));
+  }
+  return {};
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,136 @@
+#include "cli/job/resume.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/fd.h"
+#include "cli/job/results.h"
+#include "cli/job/watch.h"
+#include "remote/push/source.h"
+
+namespace paddle::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kManifestBytesMax = 64U << 20U;
+
+struct LocalSnapshot {
+  std::string name;                  // "pass-00002"
+  std::uint64_t pass = 0, step = 0;  // how far it is
+  std::string base;                  // that it is a delta of; "": it stands alone
+};
+
+// The word behind " key=" in a line of a MANIFEST.
+std::string field(const std::string& line, const std::string& key) {
+  const auto at = line.find(" " + key + "=");
+  if (at == std::string::npos) return "";
+  const auto begin = at + key.size() + 2;
+  return line.substr(begin, line.find(' ', begin) - begin);
+}
+
+// The lines of a MANIFEST that begin so.
+std::string line_of(const std::string& text, const std::string& kind) {
+  const auto at = text.find("\n" + kind + " ");
+  return at == std::string::npos ? "" : text.substr(at + 1, text.find('\n', at + 1) - at - 1);
+}
+
+// The one that is farthest in the job; without a name when there is none.
+LocalSnapshot newest_here(const std::string& folder) {
+  LocalSnapshot newest;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    LocalSnapshot found;
+    found.name = entry.path().filename().string();
+    if (!found.name.starts_with("pass-")) continue;
+    const auto text = read_file((entry.path() / "MANIFEST").string(), kManifestBytesMax);
+    if (!text) continue;
+    const std::string progress = line_of(*text, "progress");
+    found.pass = std::strtoull(field(progress, "pass").c_str(), nullptr, 10);
+    found.step = std::strtoull(field(progress, "step").c_str(), nullptr, 10);
+    found.base = field(line_of(*text, "base"), "name");
+    const bool is_farther =
+        std::pair(found.pass, found.step) >= std::pair(newest.pass, newest.step);
+    if (newest.name.empty() || is_farther) newest = found;
+  }
+  return newest;
+}
+
+void add_files(const std::string& folder, const std::string& name, const std::string& job,
+               std::vector<remote::PushItem>& items) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(fs::path(folder) / name, error)) {
+    if (!entry.is_regular_file(error)) continue;
+    items.push_back({entry.path().string(), fmt::format("{}/output/{}/{}", job_folder(job), name,
+                                                        entry.path().filename().string())});
+  }
+}
+
+Result<bool> has_snapshot(remote::AgentClient& client, const std::string& job) {
+  PADDLE_TRY(const auto files, client.list(job_folder(job) + "/output"));
+  return std::ranges::any_of(
+      files, [](const remote::FileEntry& file) { return file.path.ends_with("/MANIFEST"); });
+}
+
+}  // namespace
+
+Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& cluster,
+                                      const std::string& asked) {
+  ClusterSession session = ClusterSession::find_all(context, cluster);
+  for (Member& member : session.members()) {
+    if (member.absent) member.error.reset();  // it never ran there, or was torn down
+  }
+  PADDLE_TRY_STATUS(session.all_well());
+  PreviousRun previous{asked};
+  if (asked.empty()) {
+    PADDLE_TRY(previous.job, choose_job(session, ""));
+  }
+  for (const ProcessOnNode& process : session.processes(previous.job)) {
+    if (process.status.state == remote::ProcessState::kRunning) {
+      return Error{Errc::kUsage, fmt::format("job {} still runs", previous.job),
+                   "follow it: paddlectl attach; or end it: paddlectl stop"};
+    }
+    ++(is_pserver(process.status) ? previous.pservers : previous.trainers);
+  }
+  PADDLE_TRY_STATUS(session.all_well());
+  return previous;
+}
+
+Status prepare_to_resume(Context& context, const ClusterSpec& cluster, const JobPlan& plan,
+                         const std::string& output) {
+  ClusterSession session = ClusterSession::find_all(context, cluster);
+  for (Member& member : session.members()) {
+    if (member.absent) member.error.reset();
+  }
+  PADDLE_TRY_STATUS(session.all_well());
+  Member& leader = *session.find_node(plan.trainers.front().node);
+  PADDLE_CHECK(leader.client);
+  PADDLE_TRY(const bool is_there, has_snapshot(*leader.client, plan.job));
+  if (!is_there) {
+    if (const auto fetched = fetch_results(session, plan.job, output); !fetched) {
+      return fetched.error();
+    }
+    const std::string folder = output + "/" + plan.job;
+    const LocalSnapshot newest = newest_here(folder);
+    if (newest.name.empty()) {
+      return Error{Errc::kUsage,
+                   fmt::format("job {} has no snapshot, on its nodes or in {}", plan.job,
+                               shown_path(context, folder)),
+                   "train it anew, without --resume"};
+    }
+    std::vector<remote::PushItem> items;
+    if (!newest.base.empty()) add_files(folder, newest.base, plan.job, items);
+    add_files(folder, newest.name, plan.job, items);
+    remote::PushSource source(context.hash_cache);
+    PADDLE_TRY(const remote::PushStats stats, leader.client->push(items, source, nullptr));
+    context.console.note(
+        fmt::format("{} brought to {}: {} files", newest.name, leader.spec.name, stats.files));
+  }
+  return session.each(
+      [&](Member& member) { return member.client->remove(job_folder(plan.job) + "/proc"); });
+}
+
+}  // namespace paddle::cli

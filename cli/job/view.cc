@@ -1,0 +1,175 @@
+#include "cli/job/view.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "cli/job/watch.h"
+#include "cli/logs/reader.h"
+
+namespace paddle::cli {
+namespace {
+
+constexpr std::size_t kLinesLookedAt = 64;
+constexpr std::uint64_t kBytesLookedAt = 16U << 10U;
+constexpr std::size_t kPointsOfARate = 5;
+
+double median_of(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  if (values.size() % 2 == 1) return *middle;
+  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
+
+std::optional<double> usual(const std::vector<MetricsLine>& lines, std::string_view key) {
+  std::vector<double> rates;
+  for (auto line = lines.rbegin(); line != lines.rend() && rates.size() < kPointsOfARate; ++line) {
+    if (line->kind != "train" && line->kind != "pass") continue;
+    if (const auto rate = line->number(key)) rates.push_back(*rate);
+  }
+  if (rates.empty()) return std::nullopt;
+  return median_of(std::move(rates));
+}
+
+void take_metrics(const std::vector<MetricsLine>& lines, ProcessView& view) {
+  for (const MetricsLine& line : lines) {
+    if (line.kind == "test") view.last_test = line;
+    if (line.kind == "pserver") {
+      const double port = line.number("port").value_or(0);
+      if (port >= 0 && port < 65536) view.ports[static_cast<std::uint64_t>(port)] = line;
+    }
+    if (line.kind != "train" && line.kind != "pass") continue;
+    view.last = line;
+    if (const auto rate = line.number("examples_per_second")) view.examples_per_second = rate;
+  }
+  view.usual_rate = usual(lines, "examples_per_second");
+  view.usual_busy_rate = usual(lines, "examples_per_busy_second");
+}
+
+std::vector<MetricsLine> newest_metrics(remote::AgentClient& client, const std::string& path) {
+  std::vector<MetricsLine> found;
+  const auto lines = LogReader(path).tail(client, kLinesLookedAt, kBytesLookedAt);
+  if (!lines) return found;  // none was written yet
+  for (const LogLine& line : *lines) {
+    if (auto parsed = parse_metrics(line.text)) found.push_back(*std::move(parsed));
+  }
+  return found;
+}
+
+std::optional<double> per_second(const std::optional<std::uint64_t>& now,
+                                 const std::optional<std::uint64_t>& before, double seconds) {
+  if (!now || !before || *now < *before || seconds <= 0) return std::nullopt;
+  return static_cast<double>(*now - *before) / seconds;
+}
+
+void find_slow(const std::vector<ProcessView>& processes, bool busy,
+               std::vector<SlowTrainer>& found) {
+  std::vector<std::pair<const ProcessView*, double>> rates;
+  for (const ProcessView& process : processes) {
+    const auto& rate = busy ? process.usual_busy_rate : process.usual_rate;
+    const bool runs = process.status.state == remote::ProcessState::kRunning;
+    if (rate && runs && !is_pserver(process.status)) rates.emplace_back(&process, *rate);
+  }
+  if (rates.size() < 2) return;
+  for (const auto& [process, rate] : rates) {
+    std::vector<double> others;
+    for (const auto& [other, of_other] : rates) {
+      if (other != process) others.push_back(of_other);
+    }
+    const double median = median_of(std::move(others));
+    const bool known = std::ranges::any_of(
+        found, [&](const SlowTrainer& slow) { return slow.role == process->status.name; });
+    // One that waits most of its time holds nobody up, whatever it does in the rest.
+    const bool matters = !busy || process->usual_rate.value_or(0) >= kBusyShare * rate;
+    if (rate < kSlowShare * median && matters && !known) {
+      found.push_back({process->node, process->status.name, rate, median, busy});
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<SlowTrainer> slow_trainers(const std::vector<ProcessView>& processes) {
+  std::vector<SlowTrainer> found;
+  find_slow(processes, false, found);
+  find_slow(processes, true, found);
+  return found;
+}
+
+std::string describe(const SlowTrainer& slow) {
+  return fmt::format("{} on {} is slow: {:.0f} examples/s{}, {:.0f} % of the others' median {:.0f}",
+                     slow.role, slow.node, slow.rate, slow.busy ? " while not waiting" : "",
+                     100 * slow.rate / slow.median, slow.median);
+}
+
+bool comes_before(const remote::ProcessStatus& a, const remote::ProcessStatus& b) {
+  // A shorter name of the same kind has the lower number.
+  const auto order = [](const remote::ProcessStatus& s) {
+    return std::tuple(!is_pserver(s), s.name.size(), std::string_view(s.name));
+  };
+  return order(a) < order(b);
+}
+
+ProcessView JobView::view_of(const ProcessOnNode& process, const std::string& node,
+                             const std::optional<NodeLook>& look) {
+  ProcessView view;
+  view.node = node;
+  view.status = process.status;
+  if (!look || !process.status.usage) return view;
+  const remote::Usage& usage = *process.status.usage;
+  const std::int64_t now = look->usage.unix_ms;
+  if (process.status.state != remote::ProcessState::kRunning) return view;
+  if (usage.last_output_unix_ms > 0) view.heard_ms_ago = now - usage.last_output_unix_ms;
+  const std::int64_t lived = now - process.status.started_unix_ms;
+  if (lived > 0) view.cores = static_cast<double>(usage.cpu_ms) / static_cast<double>(lived);
+  const auto before = before_.find(process.status.name);
+  if (before != before_.end() && now > before->second.unix_ms) {
+    const auto passed = static_cast<double>(now - before->second.unix_ms);
+    const remote::Usage& old = before->second.usage;
+    view.received_per_second = per_second(usage.received_bytes, old.received_bytes, passed / 1000);
+    view.sent_per_second = per_second(usage.sent_bytes, old.sent_bytes, passed / 1000);
+    if (usage.cpu_ms >= old.cpu_ms) {
+      view.cores = static_cast<double>(usage.cpu_ms - old.cpu_ms) / passed;
+    }
+  }
+  before_[process.status.name] = {usage, now};
+  return view;
+}
+
+void JobView::look(Context& context, ClusterSession& session) {
+  ClusterLook look = session.look(context.clock, job_);
+  std::ranges::stable_sort(look.processes, [](const ProcessOnNode& a, const ProcessOnNode& b) {
+    return comes_before(a.status, b.status);
+  });
+  std::vector<std::vector<MetricsLine>> metrics(look.processes.size());
+  (void)session.each([&](Member& member) -> Status {
+    for (std::size_t i = 0; i < metrics.size(); ++i) {
+      const ProcessOnNode& process = look.processes[i];
+      if (&session.members()[process.member] != &member) continue;
+      metrics[i] = newest_metrics(*member.client, metrics_path(process.status.log));
+    }
+    return {};
+  });
+  processes_.clear();
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    const ProcessOnNode& process = look.processes[i];
+    const auto& node = look.nodes[process.member];
+    ProcessView view = view_of(process, session.members()[process.member].spec.name, node);
+    take_metrics(metrics[i], view);
+    const bool runs = process.status.state == remote::ProcessState::kRunning;
+    if (runs && node && !metrics[i].empty() && metrics[i].back().unix_ms > 0) {
+      const std::int64_t ago = node->usage.unix_ms - metrics[i].back().unix_ms;
+      view.heard_ms_ago = std::min(ago, view.heard_ms_ago.value_or(ago));
+    }
+    processes_.push_back(std::move(view));
+  }
+}
+
+bool JobView::any_running() const {
+  return std::ranges::any_of(processes_, [](const ProcessView& process) {
+    return process.status.state == remote::ProcessState::kRunning;
+  });
+}
+
+}  // namespace paddle::cli

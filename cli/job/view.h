@@ -1,0 +1,74 @@
+// How far a job is: its processes with what they use and their newest metrics, and who is slow.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/cluster/cluster_session.h"
+#include "cli/cluster/context.h"
+#include "cli/logs/metrics_line.h"
+
+namespace paddle::cli {
+
+struct ProcessView {
+  std::string node;
+  remote::ProcessStatus status;
+  std::optional<MetricsLine> last;  // of a trainer: the newest log point or end of a pass
+  std::optional<MetricsLine> last_test;
+  std::map<std::uint64_t, MetricsLine> ports;  // of a pserver: the newest line of each port
+  std::optional<double> examples_per_second;   // at its last log point
+  // A median of its last log points: by the wall, and while it did not wait for others.
+  std::optional<double> usual_rate, usual_busy_rate;
+  std::optional<std::int64_t>
+      heard_ms_ago;  // its newest line, of metrics or log, by its node's clock
+  // Since the look before; nothing at the first one.
+  std::optional<double> received_per_second, sent_per_second;
+  std::optional<double> cores;  // in use: since the look before, or else since its start
+};
+
+// A trainer well below its peers: in v0.10 the one that was last too often, here the one whose
+// rate is below kSlowShare of the others' median. Where trainers wait for each other all have the
+// same rate by the wall, so the one while not waiting counts as well.
+constexpr double kSlowShare = 0.7;
+constexpr double kBusyShare = 0.5;  // for the latter: so much of its time it must not have waited
+struct SlowTrainer {
+  std::string node, role;
+  double rate = 0;    // examples/s
+  double median = 0;  // of the other trainers
+  bool busy = false;  // both are while not waiting
+};
+std::vector<SlowTrainer> slow_trainers(const std::vector<ProcessView>& processes);
+// "trainer-3 on n-2 is slow: 410 examples/s, 38 % of the others' median 1080"
+std::string describe(const SlowTrainer& slow);
+
+class JobView {
+ public:
+  explicit JobView(std::string job) : job_(std::move(job)) {}
+
+  // Asks all nodes. Those that fail keep their error and show no processes.
+  void look(Context& context, ClusterSession& session);
+
+  const std::string& job() const { return job_; }
+  // Pservers, then trainers, each by number.
+  const std::vector<ProcessView>& processes() const { return processes_; }
+  bool any_running() const;
+
+ private:
+  struct Before {
+    remote::Usage usage;
+    std::int64_t unix_ms = 0;
+  };
+  ProcessView view_of(const ProcessOnNode& process, const std::string& node,
+                      const std::optional<NodeLook>& look);
+
+  std::string job_;
+  std::vector<ProcessView> processes_;
+  std::map<std::string, Before> before_;  // by process name
+};
+
+// "pserver-2" before "pserver-10", pservers before trainers.
+bool comes_before(const remote::ProcessStatus& a, const remote::ProcessStatus& b);
+
+}  // namespace paddle::cli

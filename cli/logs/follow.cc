@@ -1,0 +1,148 @@
+#include "cli/logs/follow.h"
+
+#include <algorithm>
+
+#include "cli/console/time_text.h"
+
+namespace paddle::cli {
+namespace {
+
+// Chunks of a log read at a time; what a faster writer has beyond them waits for the next turn.
+constexpr int kChunksAtOnce = 16;
+// Lines of a log that wait for slower ones to say something.
+constexpr std::size_t kWaitingLinesMax = 100'000;
+// From a line's writing until its supervisor has put it into the log.
+constexpr std::int64_t kSettleMs = 100;
+
+std::int64_t milliseconds(TimePoint when) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(when.time_since_epoch()).count();
+}
+
+std::int64_t middle_ms(const NodeLook& look) {
+  return (milliseconds(look.asked) + milliseconds(look.answered)) / 2;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> clock_skews(const std::vector<std::optional<NodeLook>>& nodes) {
+  std::vector<std::int64_t> skews(nodes.size());
+  const NodeLook* first = nullptr;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (!nodes[i]) continue;
+    const NodeLook& look = *nodes[i];
+    if (first == nullptr) first = &look;
+    const std::int64_t ahead =
+        (look.usage.unix_ms - middle_ms(look)) - (first->usage.unix_ms - middle_ms(*first));
+    const std::int64_t doubt = (milliseconds(look.answered) - milliseconds(look.asked) +
+                                milliseconds(first->answered) - milliseconds(first->asked)) /
+                                   2 +
+                               1;
+    if (ahead > doubt || ahead < -doubt) skews[i] = ahead;
+  }
+  return skews;
+}
+
+void LogFollow::find_logs(const ClusterLook& look) {
+  any_running_ = false;
+  const std::vector<std::int64_t> skews = clock_skews(look.nodes);
+  for (const ProcessOnNode& process : look.processes) {
+    const std::string& node = session_.members()[process.member].spec.name;
+    if (!options_.wanted(process, node)) continue;
+    const bool runs = process.status.state == remote::ProcessState::kRunning;
+    any_running_ = any_running_ || runs;
+    const auto [known, is_new] = by_name_.try_emplace(process.status.name, logs_.size());
+    if (is_new) {
+      const std::int64_t skew = skews[process.member];
+      logs_.push_back(
+          {.source = {process.member, node, process.status.name},
+           .reader = LogReader(options_.path ? options_.path(process.status) : process.status.log),
+           .skew_ms = skew});
+      merge_.add_source(process.status.started_unix_ms - skew);
+      label_width_ =
+          std::max(label_width_, display_width(node) + 1 + display_width(process.status.name));
+    }
+    Log& log = logs_[known->second];
+    log.process_ended = !runs;
+    log.node_now_ms = look.nodes[process.member] ? look.nodes[process.member]->usage.unix_ms : 0;
+  }
+}
+
+void LogFollow::set_time(const Log& log, LogLine& line) const {
+  if (options_.time_of) line.unix_ms = options_.time_of(line.text);
+  if (line.unix_ms != 0) line.unix_ms -= log.skew_ms;
+}
+
+Result<std::vector<LogLine>> LogFollow::read_some(remote::AgentClient& client, Log& log) {
+  if (log.begun) return log.reader.poll(client);
+  Result<std::vector<LogLine>> lines = std::vector<LogLine>();
+  if (!options_.since.empty()) {
+    PADDLE_TRY(const std::int64_t since, parse_since(options_.since, log.node_now_ms));
+    lines = log.reader.since(client, since);
+  } else if (options_.tail >= 0) {
+    lines = log.reader.tail(client, static_cast<std::size_t>(options_.tail));
+  } else {
+    lines = log.reader.poll(client);
+  }
+  if (lines) log.begun = true;
+  return lines;
+}
+
+Status LogFollow::read_log(remote::AgentClient& client, std::size_t index, bool follow) {
+  Log& log = logs_[index];
+  log.caught_up = false;
+  // Without following, a log whose lines still wait for the others' is read later.
+  for (int i = 0; i < kChunksAtOnce && merge_.waiting(index) < (follow ? kWaitingLinesMax : 1);
+       ++i) {
+    if (context_.interrupted() || context_.console.closed()) return {};
+    auto lines = read_some(client, log);
+    if (!lines && lines.error().code == Errc::kUnreachable) return std::move(lines).error();
+    if (!lines && lines.error().code == Errc::kUsage) return std::move(lines).error();
+    log.caught_up = !lines || log.reader.at_end();  // a missing log: nothing was written yet
+    if (lines) {
+      for (LogLine& line : *lines) set_time(log, line);
+      merge_.add(index, *std::move(lines));
+    }
+    if (log.caught_up) break;
+  }
+  if (!log.caught_up || (follow && !log.process_ended)) return {};
+  if (log.process_ended) {
+    if (auto rest = log.reader.rest()) {
+      set_time(log, *rest);
+      std::vector<LogLine> last;
+      last.push_back(*std::move(rest));
+      merge_.add(index, std::move(last));
+    }
+  }
+  merge_.close(index);
+  return {};
+}
+
+Status LogFollow::read(bool follow) {
+  const ClusterLook look = session_.look(context_.clock, job_);
+  find_logs(look);
+  const Status read = session_.each([&](Member& member) -> Status {
+    for (std::size_t i = 0; i < logs_.size(); ++i) {
+      const bool mine = &session_.members()[logs_[i].source.member] == &member;
+      if (mine && !merge_.is_closed(i)) PADDLE_TRY_STATUS(read_log(*member.client, i, follow));
+    }
+    return {};
+  });
+  // By the clock of the first node. A log that is behind holds all of them back.
+  complete_until_ = kNothingYet;
+  const bool all_caught_up = std::ranges::all_of(logs_, &Log::caught_up);
+  const auto first =
+      std::ranges::find_if(look.nodes, [](const auto& node) { return node.has_value(); });
+  if (follow && all_caught_up && first != look.nodes.end()) {
+    complete_until_ = (*first)->usage.unix_ms - kSettleMs;
+  }
+  return read;
+}
+
+bool LogFollow::all_read() const {
+  for (std::size_t i = 0; i < logs_.size(); ++i) {
+    if (!merge_.is_closed(i) || merge_.waiting(i) > 0) return false;
+  }
+  return true;
+}
+
+}  // namespace paddle::cli

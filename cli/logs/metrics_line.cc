@@ -1,0 +1,107 @@
+#include "cli/logs/metrics_line.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "cli/console/json_reader.h"
+
+namespace paddle::cli {
+namespace {
+
+// What stands beside the evaluators in the lines of engine/trainer.
+constexpr std::array<std::string_view, 12> kOwnKeys{
+    "current_cost",  "examples_per_second", "examples_per_busy_second",
+    "discarded",     "bad_records",         "dense_pushes",
+    "dense_merged",  "sparse_pushes",       "sparse_merged",
+    "total_samples", "total_cost",          "path"};
+
+std::uint64_t count_of(double value) {
+  return value > 0 && value < 1e18 ? static_cast<std::uint64_t>(value) : 0;
+}
+
+void take_number(MetricsLine& line, std::string key, double value) {
+  if (key == "pass") {
+    line.pass = count_of(value);
+  } else if (key == "batch") {
+    line.batch = count_of(value);
+  } else if (key == "samples") {
+    line.samples = count_of(value);
+  } else if (key == "unix_ms") {
+    line.unix_ms = static_cast<std::int64_t>(count_of(value));
+  } else if (key == "cost") {
+    line.cost = value;
+  } else {
+    line.numbers.emplace_back(std::move(key), value);
+  }
+}
+
+}  // namespace
+
+std::optional<double> MetricsLine::number(std::string_view key) const {
+  const auto found = std::ranges::find(numbers, key, &std::pair<std::string, double>::first);
+  if (found == numbers.end()) return std::nullopt;
+  return found->second;
+}
+
+std::vector<std::pair<std::string, double>> MetricsLine::evaluators() const {
+  std::vector<std::pair<std::string, double>> found;
+  if (kind == "pserver") return found;
+  for (const auto& one : numbers) {
+    const bool own = std::ranges::find(kOwnKeys, one.first) != kOwnKeys.end();
+    if (!own && !one.first.starts_with("total_")) found.push_back(one);
+  }
+  return found;
+}
+
+std::optional<MetricsLine> parse_metrics(std::string_view line) {
+  auto fields = read_flat_object(line);
+  if (!fields) return std::nullopt;
+  MetricsLine parsed;
+  for (JsonField& field : *fields) {
+    if (const auto* const number = std::get_if<double>(&field.value)) {
+      take_number(parsed, std::move(field.key), *number);
+    } else if (auto* const text = std::get_if<std::string>(&field.value)) {
+      if (field.key == "kind") {
+        parsed.kind = std::move(*text);
+      } else {
+        parsed.texts.emplace_back(std::move(field.key), std::move(*text));
+      }
+    } else if (auto* const list = std::get_if<std::vector<double>>(&field.value)) {
+      parsed.lists.emplace_back(std::move(field.key), std::move(*list));
+    }
+  }
+  if (parsed.kind.empty()) return std::nullopt;
+  return parsed;
+}
+
+std::string describe(const MetricsLine& line) {
+  const double cost = line.cost.value_or(std::nan(""));
+  if (line.kind == "test") {
+    std::string text = fmt::format("pass {}: held-out cost {:.4f}", line.pass, cost);
+    for (const auto& [name, value] : line.evaluators()) {
+      text += fmt::format(", {} {:.5g}", name, value);
+    }
+    return text + fmt::format(" ({} samples)", line.samples);
+  }
+  std::string text = fmt::format("trainer-0: pass {} batch {}  samples {}  cost {:.4f}", line.pass,
+                                 line.batch, line.samples, cost);
+  if (const auto rate = line.number("examples_per_second")) {
+    text += fmt::format("  {:.0f} examples/s", *rate);
+  }
+  return text;
+}
+
+std::string metrics_path(const std::string& log) {
+  const auto slash = log.rfind('/');
+  std::string name = slash == std::string::npos ? log : log.substr(slash + 1);
+  const std::string folder = log.substr(0, log.size() - name.size());
+  if (name.starts_with("train")) name.replace(0, 5, "metrics");
+  if (name.starts_with("server")) name.insert(6, "-metrics");
+  if (name.ends_with(".log")) name.replace(name.size() - 4, 4, ".jsonl");
+  return folder + name;
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,39 @@
+// A line of a metrics.jsonl, as trainers and pservers write it (engine/trainer/metrics.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace paddle::cli {
+
+struct MetricsLine {
+  std::string kind;  // train, pass, test, save, pserver
+  std::uint64_t pass = 0, batch = 0, samples = 0;
+  std::optional<double> cost;  // nothing where it is no number
+  std::int64_t unix_ms = 0;    // by the node's clock
+  // Every other field, in order.
+  std::vector<std::pair<std::string, double>> numbers;
+  std::vector<std::pair<std::string, std::string>> texts;
+  std::vector<std::pair<std::string, std::vector<double>>> lists;
+
+  std::optional<double> number(std::string_view key) const;
+  // The numbers that are values of evaluators.
+  std::vector<std::pair<std::string, double>> evaluators() const;
+};
+
+// Nothing for what is no such line.
+std::optional<MetricsLine> parse_metrics(std::string_view line);
+
+// "trainer-0: pass 1 batch 100  samples 3200  cost 6.5000  5000 examples/s", or of a test "pass 1:
+// held-out cost 5.0000, perplexity 148.41 (10 samples)".
+std::string describe(const MetricsLine& line);
+
+// "jobs/j/node_0/train-1.log" -> "jobs/j/node_0/metrics-1.jsonl"; of "server-1.log"
+// "server-metrics-1.jsonl".
+std::string metrics_path(const std::string& log);
+
+}  // namespace paddle::cli

@@ -1,0 +1,97 @@
+#include "cli/logs/reader.h"
+
+#include <fmt/format.h>
+
+namespace paddle::cli {
+namespace {
+
+// When the byte at `offset` was written; times ascend.
+class TimeOfOffset {
+ public:
+  explicit TimeOfOffset(const std::vector<remote::LogTime>& times) : times_(times) {}
+
+  // Offsets must not descend from call to call.
+  std::int64_t at(std::uint64_t offset) {
+    while (next_ < times_.size() && times_[next_].offset <= offset) ++next_;
+    return next_ == 0 ? 0 : times_[next_ - 1].unix_ms;
+  }
+
+ private:
+  const std::vector<remote::LogTime>& times_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace
+
+void LogReader::take_partial(std::vector<LogLine>& lines) {
+  if (auto line = rest()) lines.push_back(std::move(*line));
+}
+
+std::vector<LogLine> LogReader::take_lines(const remote::LogChunk& chunk) {
+  std::vector<LogLine> lines;
+  const std::uint64_t start = chunk.next_offset - chunk.data.size();
+  TimeOfOffset time(chunk.times);
+  if (start != offset_) {
+    take_partial(lines);
+    if (start > offset_) {
+      const std::string lost =
+          fmt::format("[{} bytes of this log are gone: it was rotated]", start - offset_);
+      lines.push_back({time.at(start), lost});
+    }
+  }
+  std::size_t begin = 0;
+  for (std::size_t end = 0; (end = chunk.data.find('\n', begin)) != std::string::npos;
+       begin = end + 1) {
+    if (partial_.text.empty()) partial_.unix_ms = time.at(start + begin);
+    partial_.text.append(chunk.data, begin, end - begin);
+    if (!std::exchange(skip_line_, false)) lines.push_back(partial_);
+    partial_ = {};
+  }
+  if (begin == chunk.data.size()) return lines;
+  if (partial_.text.empty()) partial_.unix_ms = time.at(start + begin);
+  partial_.text.append(chunk.data, begin);
+  if (partial_.text.size() > kLogLineBytesMax) take_partial(lines);
+  return lines;
+}
+
+Result<std::vector<LogLine>> LogReader::poll(remote::AgentClient& client) {
+  PADDLE_TRY(const remote::LogChunk chunk, client.read_log(path_, offset_, kLogChunkBytes));
+  if (chunk.next_offset < chunk.data.size()) {
+    return Error{Errc::kData, "the agent's log offsets make no sense", ""};
+  }
+  auto lines = take_lines(chunk);
+  offset_ = chunk.next_offset;
+  at_end_ = chunk.data.empty() || chunk.next_offset >= chunk.size;
+  return lines;
+}
+
+std::optional<LogLine> LogReader::rest() {
+  LogLine line = std::exchange(partial_, {});
+  if (line.text.empty() || skip_line_) return std::nullopt;
+  return line;
+}
+
+Result<std::vector<LogLine>> LogReader::tail(remote::AgentClient& client, std::size_t lines,
+                                             std::uint64_t bytes) {
+  PADDLE_TRY(const remote::LogChunk probe, client.read_log(path_, 0, 1));
+  offset_ = probe.size > bytes ? probe.size - bytes : 0;
+  // Where rotation has taken more than a chunk, the log begins at what is there.
+  if (!probe.data.empty()) offset_ = std::max(offset_, probe.next_offset - 1);
+  skip_line_ = offset_ > 0;
+  PADDLE_TRY(std::vector<LogLine> found, poll(client));
+  if (found.size() > lines)
+    found.erase(found.begin(), found.end() - static_cast<std::ptrdiff_t>(lines));
+  return found;
+}
+
+Result<std::vector<LogLine>> LogReader::since(remote::AgentClient& client, std::int64_t unix_ms) {
+  PADDLE_TRY(const remote::LogChunk probe, client.read_log(path_, 0, 1, unix_ms));
+  offset_ = probe.next_offset - std::min<std::uint64_t>(probe.next_offset, probe.data.size());
+  if (offset_ > 0) {
+    PADDLE_TRY(const remote::LogChunk before, client.read_log(path_, offset_ - 1, 1));
+    skip_line_ = before.next_offset == offset_ && before.data != "\n";
+  }
+  return poll(client);
+}
+
+}  // namespace paddle::cli

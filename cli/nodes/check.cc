@@ -1,0 +1,340 @@
+#include "cli/nodes/check.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/console/json.h"
+#include "cli/console/next_step.h"
+
+namespace paddle::cli {
+namespace {
+
+using remote::ProbeOutcome;
+
+constexpr std::size_t kNamesShownMax = 8;
+
+std::string names_of(const std::vector<std::string>& names) {
+  const auto shown = std::min(names.size(), kNamesShownMax);
+  std::string text = fmt::format(
+      "{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
+}
+
+// The distance from zero that is certain, with its sign.
+std::int64_t certain_offset(const std::pair<std::int64_t, std::int64_t>& range) {
+  if (range.first > 0) return range.first;
+  return range.second < 0 ? range.second : 0;
+}
+
+struct OutcomeText {
+  const char* key;
+  const char* reason;  // after "node-2 (10.0.0.2:7164) "
+  const char* next;
+};
+
+OutcomeText text_of(ProbeOutcome outcome) {
+  switch (outcome) {
+    case ProbeOutcome::kReached:
+      return {"reached", "", ""};
+    case ProbeOutcome::kRefused:
+      return {"refused", "is refused",
+              "is `address` the node's own? a firewall that rejects looks the same: open TCP "
+              "ports {} there"};
+    case ProbeOutcome::kTimedOut:
+      return {"timed out", "does not answer, as when a firewall drops packets",
+              "open TCP ports {} there for the other nodes, and see that `address` is on a network "
+              "they share"};
+    case ProbeOutcome::kNoRoute:
+      return {"no route", "cannot be reached: no route, or a firewall says so",
+              "see that `address` is on a network the nodes share, and open TCP ports {} there"};
+    case ProbeOutcome::kNoProof:
+      return {"wrong host", "is answered by somebody else: no proof",
+              "two machines may have this address, or a proxy stands between: set the right "
+              "`address`, or another `port` than {}"};
+    case ProbeOutcome::kStalled:
+      return {
+          "stalled", "is reached, but data gets stuck on the way",
+          "compare the MTU of both ends (ip link); a tunnel or VLAN between needs a smaller one; "
+          "ports {}"};
+  }
+  return {"", "", ""};
+}
+
+class FaultFinder {
+ public:
+  explicit FaultFinder(const CheckedCluster& checked) : checked_(checked) {}
+
+  std::vector<Fault> find() {
+    for (at_ = 0; at_ < checked_.nodes.size(); ++at_) {
+      const NodeFindings& found = checked_.findings[at_];
+      if (found.error) {
+        faults_.push_back({at_, "state", *found.error});
+        continue;
+      }
+      look_at_machine(found);
+      look_at_ports(found);
+      look_at_leftovers(found);
+      look_at_links(found);
+    }
+    for (Fault& fault : faults_) {
+      if (fault.error.hint.empty()) fault.error.hint = next_step(fault.error.code);
+    }
+    return std::move(faults_);
+  }
+
+ private:
+  const ClusterNode& node() const { return checked_.cluster.nodes[checked_.nodes[at_]]; }
+  void add(const char* column, Errc code, const std::string& reason, std::string next) {
+    faults_.push_back(
+        {at_, column, {code, "node " + node().spec.name + ": " + reason, std::move(next)}});
+  }
+
+  void look_at_machine(const NodeFindings& found) {
+    const remote::HostFacts& facts = found.facts;
+    if (facts.architecture != "x86_64") {
+      add("architecture", Errc::kVersion, facts.architecture + ", and the engine is for x86_64",
+          "leave this node out of the cluster file");
+    }
+    if (found.memory_available_bytes < kMemoryAvailableBytesMin) {
+      add("memory_available_bytes", Errc::kResource,
+          fmt::format("{} of {} memory are available; a job needs at least {}",
+                      human_bytes(found.memory_available_bytes), human_bytes(facts.memory_bytes),
+                      human_bytes(kMemoryAvailableBytesMin)),
+          fmt::format("see what takes it: paddlectl exec --on {} -- ps aux --sort=-rss",
+                      node().spec.name));
+    }
+    if (facts.disk_free_bytes < kDiskFreeBytesMin) {
+      add("disk_free_bytes", Errc::kResource,
+          fmt::format("{} free where {} lies; a job needs at least {}",
+                      human_bytes(facts.disk_free_bytes), facts.root,
+                      human_bytes(kDiskFreeBytesMin)),
+          "make room, or set another `workdir` in the cluster file");
+    }
+    if (facts.gpus.size() < node().gpus.size()) {
+      add("gpus", Errc::kResource,
+          fmt::format("the cluster file names {}, the node shows {}",
+                      counted(node().gpus.size(), "GPU"), facts.gpus.size()),
+          fmt::format("is the driver loaded? paddlectl exec --on {} -- nvidia-smi",
+                      node().spec.name));
+    }
+    const auto offset = found.clock_offset_ms ? certain_offset(*found.clock_offset_ms) : 0;
+    if (offset > kClockOffsetMsMax || offset < -kClockOffsetMsMax) {
+      add("clock_offset_ms", Errc::kFailed,
+          fmt::format("its clock is {:.1f} s {} of this machine's",
+                      static_cast<double>(std::abs(offset)) / 1000,
+                      offset > 0 ? "ahead" : "behind"),
+          "let both keep time by NTP: systemctl enable --now systemd-timesyncd (or chrony)");
+    }
+  }
+
+  void look_at_ports(const NodeFindings& found) {
+    if (found.ports_error) faults_.push_back({at_, "ports", *found.ports_error});
+    if (found.ports && found.ports->taken) faults_.push_back({at_, "ports", *found.ports->taken});
+  }
+
+  void look_at_leftovers(const NodeFindings& found) {
+    const remote::Leftovers& left = found.leftovers;
+    if (left.process_count == 0) return;
+    std::vector<std::string> names = left.processes;
+    names.resize(std::max(names.size(), std::min(left.process_count, kNamesShownMax + 1)), "...");
+    add("leftovers", Errc::kResource,
+        fmt::format("{} of no running job: {}", counted(left.process_count, "process"),
+                    names_of(names)),
+        fmt::format(
+            "end them: paddlectl exec --on {} -- kill PID; teardown ends everything of ours",
+            node().spec.name));
+  }
+
+  // One fault for all who fail to reach the node in the same way.
+  void look_at_links(const NodeFindings& found) {
+    std::map<ProbeOutcome, std::vector<std::string>> callers;
+    std::map<ProbeOutcome, std::string> details;
+    for (const Link& link : checked_.links.links) {
+      if (link.to != at_ || link.result.outcome == ProbeOutcome::kReached) continue;
+      const std::size_t from = checked_.nodes[link.from];
+      callers[link.result.outcome].push_back(checked_.cluster.nodes[from].spec.name);
+      details.emplace(link.result.outcome, link.result.detail);
+    }
+    for (const auto& [outcome, names] : callers) {
+      const OutcomeText text = text_of(outcome);
+      const std::string ports = fmt::format("{}-{}", found.ports->first, found.ports->last);
+      add("reached_by", Errc::kUnreachable,
+          fmt::format("{}:{} {} (from {}: {})", found.address, found.ports->first, text.reason,
+                      names_of(names), details[outcome]),
+          fmt::format(fmt::runtime(text.next), ports));
+    }
+  }
+
+  const CheckedCluster& checked_;
+  std::size_t at_ = 0;
+  std::vector<Fault> faults_;
+};
+
+// Of all links of a node, in both directions.
+struct LinkSummary {
+  std::size_t called = 0, reached = 0;   // by others
+  std::optional<std::uint64_t> slowest;  // bytes a second
+  std::optional<Duration> longest_round_trip;
+};
+
+LinkSummary summarise(const std::vector<Link>& links, std::size_t at) {
+  LinkSummary summary;
+  for (const Link& link : links) {
+    if (link.from != at && link.to != at) continue;
+    const bool good = link.result.outcome == ProbeOutcome::kReached;
+    summary.called += link.to == at ? 1 : 0;
+    summary.reached += link.to == at && good ? 1 : 0;
+    if (!good) continue;
+    const std::uint64_t speed = link.result.bytes_per_second;
+    summary.slowest = std::min(summary.slowest.value_or(speed), speed);
+    summary.longest_round_trip =
+        std::max(summary.longest_round_trip.value_or(Duration{}), link.result.round_trip);
+  }
+  return summary;
+}
+
+Cell clock_cell(const NodeFindings& found) {
+  if (!found.clock_offset_ms) return empty_cell();
+  const std::int64_t offset = certain_offset(*found.clock_offset_ms);
+  const std::string text =
+      offset == 0 ? "same" : fmt::format("{:+.1f} s", static_cast<double>(offset) / 1000);
+  return {text, fmt::format("{}", offset)};
+}
+
+Cell leftovers_cell(const remote::Leftovers& left) {
+  std::string text =
+      left.process_count > 0 ? counted(left.process_count, "process") : std::string();
+  if (left.ended_jobs > 0)
+    text += (text.empty() ? "" : ", ") + counted(left.ended_jobs, "ended job");
+  return {text.empty() ? "none" : text,
+          json_object({{"processes", fmt::format("{}", left.process_count)},
+                       {"ended_jobs", fmt::format("{}", left.ended_jobs)}})};
+}
+
+std::string microseconds(Duration time) {
+  return fmt::format("{:.1f}", std::chrono::duration<double, std::micro>(time).count());
+}
+
+Cell round_trip_cell(Duration time) {
+  const double ms = std::chrono::duration<double, std::milli>(time).count();
+  return {fmt::format("{:.{}f} ms", ms, ms < 10 ? 2 : 0), microseconds(time)};
+}
+
+constexpr const char* kStateKey = "state";
+
+std::vector<Column> check_columns() {
+  return {{"node", "node"},
+          {"address", "address", 1},
+          {"os", "os", 6},
+          {"arch", "architecture", 7},
+          {"glibc", "glibc", 8},
+          {"cores", "cores", 3, true},
+          {"memory", "memory_bytes", 3, true},
+          {"available", "memory_available_bytes", 4, true},
+          {"disk free", "disk_free_bytes", 2, true},
+          {"gpus", "gpus", 4},
+          {"driver", "gpu_driver", 9},
+          {"clock", "clock_offset_ms", 5, true},
+          {"ports", "ports"},
+          {"leftovers", "leftovers", 1},
+          {"reached by", "reached_by"},
+          {"slowest", "slowest_bytes_per_second", 1, true},
+          {"round trip", "longest_round_trip_us", 2, true},
+          {kStateKey, kStateKey}};
+}
+
+std::vector<Cell> row_of(const CheckedCluster& checked, std::size_t at, std::size_t faults) {
+  const NodeFindings& found = checked.findings[at];
+  const ClusterNode& node = checked.cluster.nodes[checked.nodes[at]];
+  const remote::HostFacts& facts = found.facts;
+  std::vector<Cell> row{text_cell(node.spec.name),
+                        text_cell(found.address.empty() ? node.spec.host : found.address)};
+  if (found.error) {
+    row.resize(check_columns().size() - 1, empty_cell());
+    row.push_back(text_cell("FAILED"));
+    return row;
+  }
+  std::vector<std::string> gpus;
+  for (const std::string& gpu : facts.gpus) gpus.push_back(json_string(gpu));
+  const LinkSummary links = summarise(checked.links.links, at);
+  row.insert(
+      row.end(),
+      {text_cell(facts.os), text_cell(facts.architecture),
+       facts.glibc.empty() ? empty_cell() : text_cell(facts.glibc),
+       number_cell(std::uint64_t{facts.cores}), bytes_cell(facts.memory_bytes),
+       bytes_cell(found.memory_available_bytes), bytes_cell(facts.disk_free_bytes),
+       Cell{describe_gpus(facts.gpus), json_array(gpus)},
+       facts.gpu_driver.empty() ? empty_cell() : text_cell(facts.gpu_driver), clock_cell(found),
+       found.ports         ? text_cell(found.ports->text())
+       : found.ports_error ? text_cell("unknown")
+                           : empty_cell(),
+       leftovers_cell(found.leftovers),
+       links.called > 0 ? text_cell(fmt::format("{} of {}", links.reached, links.called))
+                        : empty_cell(),
+       links.slowest ? Cell{human_bytes(*links.slowest) + "/s", fmt::format("{}", *links.slowest)}
+                     : empty_cell(),
+       links.longest_round_trip ? round_trip_cell(*links.longest_round_trip) : empty_cell(),
+       text_cell(faults == 0 ? "ok" : counted(faults, "fault"))});
+  return row;
+}
+
+}  // namespace
+
+std::vector<Fault> find_faults(const CheckedCluster& checked) {
+  return FaultFinder(checked).find();
+}
+
+Table check_table(const CheckedCluster& checked, const std::vector<Fault>& faults) {
+  Table table{check_columns(), {}};
+  for (std::size_t at = 0; at < checked.nodes.size(); ++at) {
+    const auto count = static_cast<std::size_t>(std::ranges::count(faults, at, &Fault::node));
+    std::vector<Cell> row = row_of(checked, at, count);
+    for (const Fault& fault : faults) {
+      const auto column = std::ranges::find(table.columns, fault.column, &Column::key);
+      if (fault.node != at || column == table.columns.end()) continue;
+      Cell& cell = row[static_cast<std::size_t>(column - table.columns.begin())];
+      if (!cell.fault) cell.text = "! " + cell.text;
+      cell.fault = true;
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+std::string check_json(const CheckedCluster& checked, const std::vector<Fault>& faults) {
+  const auto name = [&](std::size_t at) {
+    return json_string(checked.cluster.nodes[checked.nodes[at]].spec.name);
+  };
+  std::vector<std::string> links;
+  for (const Link& link : checked.links.links) {
+    const remote::ProbeResult& result = link.result;
+    const bool good = result.outcome == ProbeOutcome::kReached;
+    links.push_back(json_object(
+        {{"from", name(link.from)},
+         {"to", name(link.to)},
+         {"outcome", json_string(text_of(result.outcome).key)},
+         {"detail", json_string(result.detail)},
+         {"bytes_per_second", good ? fmt::format("{}", result.bytes_per_second) : "null"},
+         {"round_trip_us", good ? microseconds(result.round_trip) : "null"}}));
+  }
+  std::vector<std::string> shown;
+  for (const Fault& fault : faults) {
+    shown.push_back(json_object({{"node", name(fault.node)},
+                                 {"column", json_string(fault.column)},
+                                 {"code", fmt::format("{}", static_cast<int>(fault.error.code))},
+                                 {"reason", json_string(fault.error.message)},
+                                 {"next", json_string(fault.error.hint)}}));
+  }
+  return json_object({{"nodes", to_json(check_table(checked, faults))},
+                      {"links", json_array(links)},
+                      {"link_rounds", fmt::format("{}", checked.links.rounds)},
+                      {"link_rounds_tried", fmt::format("{}", checked.links.rounds_tried)},
+                      {"faults", json_array(shown)}});
+}
+
+}  // namespace paddle::cli

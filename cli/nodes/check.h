@@ -1,0 +1,53 @@
+// What `paddlectl check` makes of what it found on the nodes: the table, and a reason and a next
+// step for each red cell. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/cluster/cluster_file.h"
+#include "cli/console/console.h"
+#include "cli/job/ports.h"
+#include "cli/nodes/link_check.h"
+
+namespace paddle::cli {
+
+constexpr std::uint64_t kDiskFreeBytesMin = 1'000'000'000;
+constexpr std::uint64_t kMemoryAvailableBytesMin = 256'000'000;
+// Beyond this the times in logs and reports mislead.
+constexpr std::int64_t kClockOffsetMsMax = 2'000;
+
+struct NodeFindings {
+  std::string address;         // on the data plane
+  std::optional<Error> error;  // not reached, or its agent failed: nothing below is known
+  remote::HostFacts facts;
+  std::uint64_t memory_available_bytes = 0;
+  // The node's clock less ours lies between these two; nothing: not compared.
+  std::optional<std::pair<std::int64_t, std::int64_t>> clock_offset_ms;
+  std::optional<NodePorts> ports;  // nothing: no pserver may run there
+  std::optional<Error> ports_error;
+  remote::Leftovers leftovers;
+};
+
+struct CheckedCluster {
+  const ClusterSpec& cluster;
+  std::vector<std::size_t> nodes;      // the checked ones, indices in ClusterSpec::nodes
+  std::vector<NodeFindings> findings;  // of each of `nodes`
+  LinkCheck links;                     // between positions in `nodes`
+};
+
+struct Fault {
+  std::size_t node = 0;  // position in CheckedCluster::nodes
+  std::string column;    // its key in the table
+  Error error;           // message: the reason; hint: the next step
+};
+
+// By node, in the order of the columns.
+std::vector<Fault> find_faults(const CheckedCluster& checked);
+// A cell with a fault begins with "! ".
+Table check_table(const CheckedCluster& checked, const std::vector<Fault>& faults);
+// {"nodes": [...], "links": [...], "link_rounds": ..., "link_rounds_tried": ..., "faults": [...]}
+std::string check_json(const CheckedCluster& checked, const std::vector<Fault>& faults);
+
+}  // namespace paddle::cli

@@ -1,0 +1,50 @@
+#include "cli/nodes/copy.h"
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+namespace paddle::cli {
+
+std::string staging_folder(const Context& context) {
+  return fmt::format(".paddlectl-copies/{}-{}", context.unix_seconds(), ::getpid());
+}
+
+namespace {
+
+std::string state_of(const Member& member, const CopyReport& report) {
+  if (member.error) return "FAILED";
+  if (report.gone == 0) return "done";
+  return fmt::format("done but for {} removed meanwhile", report.gone);
+}
+
+}  // namespace
+
+Status copy_on_each(Context& context, ClusterSession& session,
+                    const std::function<Status(Member&, CopyReport&)>& work) {
+  std::vector<CopyReport> reports(session.members().size());
+  const auto index = [&](const Member& member) {
+    return static_cast<std::size_t>(&member - session.members().data());
+  };
+  const Status done =
+      session.visit(context, [&](Member& member) { return work(member, reports[index(member)]); });
+  Table table{{{"node", "node"},
+               {"files", "files", 0, true},
+               {"size", "bytes", 0, true},
+               {"moved", "bytes_moved", 0, true},
+               {"state", "state"}},
+              {}};
+  for (const Member& member : session.members()) {
+    const CopyReport& report = reports[index(member)];
+    const auto bytes = [](std::uint64_t count) {
+      return Cell{human_bytes(count), fmt::format("{}", count)};
+    };
+    table.rows.push_back({text_cell(member.spec.name), number_cell(report.files),
+                          bytes(report.bytes), bytes(report.bytes_moved),
+                          text_cell(state_of(member, report))});
+  }
+  context.console.table(table);
+  return done;
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,53 @@
+// A job as its output folder tells it, without any node: what the report and the event files are
+// made from.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/job/view.h"
+#include "cli/logs/metrics_line.h"
+
+namespace paddle::cli {
+
+struct ProcessRecord {
+  std::string node, role, state;
+  bool failed = false;
+  std::int64_t started_unix_ms = 0, ended_unix_ms = 0;  // 0: it runs
+  double resident_bytes = 0, cpu_ms = 0;                // 0: not known
+  double received_bytes = 0, sent_bytes = 0;
+  std::string arguments;  // of its program, in one line
+  std::vector<MetricsLine> metrics;
+
+  bool is_trainer() const { return role.starts_with("trainer-"); }
+};
+
+struct JobEvent {
+  std::int64_t unix_ms = 0;
+  std::string role, text;
+  bool is_bad = false;
+};
+
+struct JobRecord {
+  std::string job;
+  std::vector<ProcessRecord> processes;  // pservers, then trainers, each by number
+  std::vector<JobEvent> events;          // by time
+  std::string configuration;             // job.toml
+};
+
+// output/<job>/processes.jsonl, an object a process: what only the nodes know. Paths of logs are
+// below the folder.
+Status write_processes(const std::string& folder, const JobView& view);
+// kUsage when the folder has no processes.jsonl. Damaged lines and missing files are left out.
+Result<JobRecord> read_job_record(const std::string& folder, const std::string& job);
+
+// A line of metrics with the batches of all passes up to it: passes begin at batch 0 again.
+struct StepOfLine {
+  const MetricsLine* line = nullptr;
+  std::uint64_t step = 0;
+};
+std::vector<StepOfLine> steps_of(const std::vector<MetricsLine>& metrics);
+
+}  // namespace paddle::cli

@@ -1,0 +1,29 @@
+// What a trainer program of the user's own is told: the variables that v0.10's and Fluid's
+// launchers set, and those that let it start `paddle train` without a flag.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace paddle::cli {
+
+struct OwnTrainer {
+  std::uint32_t index = 0;
+  std::uint32_t trainer_count = 1;           // threads
+  std::string engine;                        // path of `paddle`
+  const std::vector<std::string>& pservers;  // "address:first port", by number
+  const std::vector<std::string>& trainers;  // "address:port" for its own use, by number
+};
+
+// `arguments` are those that `paddle train` would get: each --flag=value is PADDLE_INIT_FLAG=value.
+std::map<std::string, std::string> trainer_environment(const std::vector<std::string>& arguments,
+                                                       const OwnTrainer& own);
+
+// "KEY=VALUE" of --env. kUsage for what is no variable, or ours.
+Result<std::map<std::string, std::string>> parse_environment(const std::vector<std::string>& items);
+
+}  // namespace paddle::cli

@@ -1,0 +1,169 @@
+#include "cli/workspace/workspace.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/fd.h"
+#include "cli/workspace/ignore_rules.h"
+
+namespace paddle::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kIgnoreBytesMax = 1U << 20U;
+
+// data_share's files relative to the workspace; those elsewhere are mounted on the nodes and stay
+// where they are.
+Result<std::vector<std::string>> share_of(const Workspace& workspace,
+                                          const config::DataConfig& data, const std::string& glob,
+                                          std::uint32_t trainer, std::uint32_t trainers,
+                                          bool* split) {
+  std::vector<std::string> relative;
+  if (glob.empty() || glob.front() == '/') return relative;
+  PADDLE_TRY(const config::DataShare share,
+             config::data_share(workspace.path, glob, trainer, trainers, data.global_shuffle));
+  if (split != nullptr) *split = *split || share.records_split;
+  for (const std::string& file : share.files) {
+    const std::string inside = fs::path(file).lexically_relative(workspace.path).string();
+    if (inside.empty() || inside.starts_with("..")) {
+      return Error{Errc::kData, fmt::format("data file {} is outside the workspace", file),
+                   "name files inside the workspace, or an absolute path that every node mounts"};
+    }
+    relative.push_back(inside);
+  }
+  return relative;
+}
+
+// Data that would train or test on nothing is a mistake, told before hours of work.
+Status check_data(const Workspace& workspace, std::string_view key, const std::string& glob,
+                  const std::set<std::string>& files) {
+  if (glob.empty() || glob.front() == '/') return {};
+  const bool has_bytes = std::ranges::any_of(files, [&](const std::string& file) {
+    std::error_code ignored;
+    return fs::file_size(fs::path(workspace.path) / file, ignored) > 0;
+  });
+  if (has_bytes) return {};
+  return Error{Errc::kData,
+               files.empty() ? fmt::format("no file matches '{}' in {}", glob, workspace.path)
+                             : fmt::format("every file that matches '{}' in {} is empty", glob,
+                                           workspace.path),
+               fmt::format("prepare the data first, or correct [data] {}", key)};
+}
+
+// A link that the nodes cannot have as it is: to outside, or by an absolute path.
+Status check_link(const Workspace& workspace, const std::string& path, const fs::path& target) {
+  const fs::path inside = (fs::path(path).parent_path() / target).lexically_normal();
+  if (target.is_relative() && !inside.empty() && *inside.begin() != "..") return {};
+  return Error{
+      Errc::kData,
+      fmt::format("{}/{} is a symbolic link to {}, outside the workspace", workspace.path, path,
+                  target.string()),
+      fmt::format("copy what it names into the workspace, or add {} to .paddleignore", path)};
+}
+
+class Walk {
+ public:
+  Walk(Workspace& workspace, const std::set<std::string>& data)
+      : workspace_(workspace), data_(data) {
+    for (const std::string& file : data) {
+      for (auto slash = file.find('/'); slash != std::string::npos;
+           slash = file.find('/', slash + 1))
+        data_folders_.insert(file.substr(0, slash));
+    }
+  }
+
+  // `folder` is relative to the workspace, with a slash at its end, or empty.
+  Status run(const std::string& folder) {
+    PADDLE_TRY_STATUS(read_rules(folder));
+    std::error_code error;
+    fs::directory_iterator at(fs::path(workspace_.path) / folder, error);
+    for (; !error && at != fs::directory_iterator(); at.increment(error))
+      PADDLE_TRY_STATUS(visit(*at, folder + at->path().filename().string()));
+    if (!error) return {};
+    return Error{Errc::kData,
+                 fmt::format("reading {}/{}: {}", workspace_.path, folder, error.message()),
+                 "give yourself read access, or add it to .paddleignore"};
+  }
+
+ private:
+  Status read_rules(const std::string& folder) {
+    std::error_code error;
+    const fs::path file = fs::path(workspace_.path) / folder / ".paddleignore";
+    if (!fs::is_regular_file(file, error)) return {};
+    PADDLE_TRY(const std::string text, read_file(file.string(), kIgnoreBytesMax));
+    rules_.add(folder, text);
+    return {};
+  }
+
+  Status visit(const fs::directory_entry& entry, const std::string& path) {
+    std::error_code unreadable;
+    const bool folder = entry.is_directory(unreadable) && !entry.is_symlink(unreadable);
+    if (entry.path().filename().string().starts_with('.') || data_.contains(path)) return {};
+    if (path == "output" && entry.is_directory(unreadable)) return {};
+    if (rules_.ignores(path, folder)) return {};
+    if (folder) return run(path + "/");
+    if (entry.is_symlink(unreadable)) {
+      if (data_folders_.contains(path)) return {};  // its data files are pushed as files
+      const fs::path target = fs::read_symlink(entry.path(), unreadable);
+      PADDLE_TRY_STATUS(check_link(workspace_, path, target));
+      workspace_.links[path] = target.string();
+    } else if (entry.is_regular_file(unreadable)) {
+      workspace_.shared.push_back(path);
+    }
+    if (workspace_.shared.size() + workspace_.links.size() <= kWorkspaceFilesMax) return {};
+    return Error{
+        Errc::kResource,
+        fmt::format("workspace {} has over {} files", workspace_.path, kWorkspaceFilesMax),
+        "point paddlectl train at the folder that holds job.toml only, or name what is not needed "
+        "in .paddleignore"};
+  }
+
+  Workspace& workspace_;
+  const std::set<std::string>& data_;
+  std::set<std::string> data_folders_;
+  IgnoreRules rules_;
+};
+
+}  // namespace
+
+Status check_workspace(const std::string& path) {
+  std::error_code error;
+  if (fs::is_regular_file(fs::path(path) / "job.toml", error)) return {};
+  return Error{Errc::kUsage, fmt::format("no job.toml in '{}'", path),
+               "name the folder that holds it, or begin with a template: paddlectl init --list"};
+}
+
+Result<Workspace> scan_workspace(const std::string& path, const config::JobConfig& job,
+                                 std::uint32_t trainers) {
+  PADDLE_TRY_STATUS(check_workspace(path));
+  std::error_code error;
+  const fs::path absolute = fs::canonical(path, error);
+  Workspace workspace;
+  workspace.path = absolute.string();
+  workspace.name = absolute.filename().string();
+  workspace.mounted = job.data.train.starts_with('/');
+  workspace.command = job.command;
+  workspace.trainer_count = job.train.trainer_count;
+  workspace.has_network = job.has_network();
+  std::set<std::string> data;
+  for (std::uint32_t trainer = 0; trainer < trainers; ++trainer) {
+    PADDLE_TRY(auto share, share_of(workspace, job.data, job.data.train, trainer, trainers,
+                                    &workspace.records_split));
+    data.insert(share.begin(), share.end());
+    workspace.shares.push_back(std::move(share));
+  }
+  PADDLE_TRY_STATUS(check_data(workspace, "train", job.data.train, data));
+  PADDLE_TRY(workspace.test, share_of(workspace, job.data, job.data.test, 0, 1, nullptr));
+  PADDLE_TRY_STATUS(
+      check_data(workspace, "test", job.data.test, {workspace.test.begin(), workspace.test.end()}));
+  data.insert(workspace.test.begin(), workspace.test.end());
+  PADDLE_TRY_STATUS(Walk(workspace, data).run(""));
+  std::ranges::sort(workspace.shared);
+  return workspace;
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,142 @@
+#include "engine/client/lane.h"
+
+#include <fmt/format.h>
+
+namespace paddle::trainer {
+namespace {
+
+Errc exit_code(wire::RefusalCode code) {
+  switch (code) {
+    case wire::REFUSAL_DUPLICATE_TRAINER:
+    case wire::REFUSAL_PARAMETERS:
+    case wire::REFUSAL_WRONG_JOB:
+      return Errc::kUsage;
+    case wire::REFUSAL_LIMIT:
+      return Errc::kResource;
+    case wire::REFUSAL_TRAINER_LOST:
+      return Errc::kUnreachable;
+    default:
+      return Errc::kFailed;
+  }
+}
+
+}  // namespace
+
+Frame ClientLane::open(FrameType type, std::string head, Bytes tail, TimePoint now) {
+  const bool follows =
+      pulls_rows_ && type == FrameType::kPullRows && options_.resend_after == Duration::zero();
+  PADDLE_CHECK(awaited_ == request_ || follows);  // the one that was just numbered, or more
+  pulls_rows_ = type == FrameType::kPullRows;
+  const bool is_push = type == FrameType::kPushDense || type == FrameType::kPushRows;
+  Frame frame;
+  frame.header.type = static_cast<std::uint8_t>(type);
+  frame.header.job_tag = options_.job_tag;
+  frame.header.sender = {Role::kTrainer, options_.trainer_id};
+  frame.header.incarnation = options_.incarnation;
+  frame.header.epoch = epoch_;
+  frame.header.sequence = last_applied_ + (is_push ? 1 : 0);
+  frame.header.step = step_;
+  frame.header.lane = options_.lane;
+  frame.head = std::move(head);
+  frame.tail = std::move(tail);
+  sent_at_ = last_progress_ = now;
+  waiting_for_.clear();
+  waits_for_connected_ = false;
+  if (options_.resend_after > Duration::zero()) copy_ = frame;
+  return frame;
+}
+
+template <class Message>
+Status ClientLane::parse(const Frame& frame, Message& message) const {
+  if (message.ParseFromString(frame.head)) return {};
+  return Error{Errc::kData,
+               fmt::format("the pserver's answer of type {} is malformed", frame.header.type), ""};
+}
+
+// Reads the request number and what the answer says about the lane; applies it only when the answer
+// is the awaited one.
+Status ClientLane::take(const Frame& frame, std::uint64_t& request) {
+  const auto type = static_cast<FrameType>(frame.header.type);
+  const auto read = [&](auto message, auto&& apply) -> Status {
+    PADDLE_TRY_STATUS(parse(frame, message));
+    request = message.request();
+    if (request == awaited_) apply(message);
+    return {};
+  };
+  const auto nothing = [](const auto&) {};
+  switch (type) {
+    case FrameType::kDone:
+      return read(wire::Done(), nothing);
+    case FrameType::kStored:
+      return read(wire::Stored(), nothing);
+    case FrameType::kDenseValues:
+      return read(wire::DenseValues(), nothing);
+    case FrameType::kRowValues:
+      return read(wire::RowValues(), nothing);
+    case FrameType::kExportedRows:
+      return read(wire::ExportedRows(), nothing);
+    case FrameType::kPosition:
+      return read(wire::Position(), [&](const wire::Position& position) {
+        epoch_ = frame.header.epoch;
+        last_applied_ = position.last_applied();
+        step_ = position.step();
+        passes_finished_ = position.passes_finished();
+        samples_ = position.samples();
+        const auto id = static_cast<int>(options_.trainer_id);
+        pass_batches_ = id < position.pass_batches_size() ? position.pass_batches(id) : 0;
+      });
+    case FrameType::kPushed:
+      return read(wire::Pushed(), [&](const wire::Pushed& pushed) {
+        last_applied_ = pushed.last_applied();
+        stop_asked_ = stop_asked_ || pushed.stop();
+        step_ = pushed.step();
+      });
+    case FrameType::kPassFinished:
+      return read(wire::PassFinished(), [&](const wire::PassFinished& finished) {
+        passes_finished_ = finished.passes_finished();
+        samples_ = finished.job_samples();
+        step_ = finished.step();
+      });
+    default:
+      return Error{Errc::kData, fmt::format("frame type {} is no answer", frame.header.type), ""};
+  }
+}
+
+Result<std::optional<Frame>> ClientLane::on_frame(Frame&& frame, TimePoint now) {
+  const std::optional<Frame> nothing;
+  const auto type = static_cast<FrameType>(frame.header.type);
+  if (type == FrameType::kWaiting) {
+    wire::Waiting waiting;
+    PADDLE_TRY_STATUS(parse(frame, waiting));
+    if (!is_open(waiting.request())) return nothing;
+    waiting_for_ = waiting.reason();
+    waits_for_connected_ = waiting.all_connected();
+    if (waiting.progress() != progress_) last_progress_ = now;
+    progress_ = waiting.progress();
+    return nothing;
+  }
+  if (type == FrameType::kRefused) {
+    wire::Refused refused;
+    PADDLE_TRY_STATUS(parse(frame, refused));
+    if (refused.request() != 0 && !is_open(refused.request())) return nothing;
+    awaited_ = request_ + 1;
+    copy_.reset();
+    return Error{exit_code(refused.code()), refused.message(), refused.hint()};
+  }
+  std::uint64_t request = 0;
+  if (!is_open()) return nothing;
+  PADDLE_TRY_STATUS(take(frame, request));
+  if (request != awaited_) return nothing;
+  ++awaited_;
+  copy_.reset();
+  return std::optional<Frame>(std::move(frame));
+}
+
+const Frame* ClientLane::on_tick(TimePoint now) {
+  if (!copy_) return nullptr;
+  if (now - sent_at_ < options_.resend_after) return nullptr;
+  sent_at_ = now;
+  return &*copy_;
+}
+
+}  // namespace paddle::trainer

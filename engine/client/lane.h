@@ -1,0 +1,84 @@
+// The protocol of one trainer's lane to one shard, passive: one request at a time, sent again until
+// it is answered. Only pulls of rows may follow each other, so that the shard reads rows while
+// those before them are on their way.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "proto/frame.h"
+#include "proto/frame_type.h"
+#include "proto/wire.pb.h"
+
+namespace paddle::trainer {
+
+class ClientLane {
+ public:
+  struct Options {
+    std::uint32_t trainer_id = 0;
+    std::uint32_t incarnation = 0;
+    std::uint64_t job_tag = 0;
+    std::uint16_t lane = 0;
+    Duration resend_after = Duration::zero();  // zero: never, the link is reliable
+  };
+  explicit ClientLane(Options options) : options_(options) {}
+
+  // Numbers the message; no other request may be open, but for pulls of rows before another one on
+  // a link that is reliable. A push carries last_applied() + 1 as its sequence; every other request
+  // last_applied(). A copy of the frame is kept until its answer if it may have to be sent again.
+  template <class Message>
+  Frame request(FrameType type, Message message, Bytes tail, TimePoint now) {
+    message.set_request(++request_);
+    return open(type, message.SerializeAsString(), std::move(tail), now);
+  }
+  // The answer to the oldest open request. Nothing: a late copy, or Waiting. An error: the shard
+  // refused, which closes all of them, or broke the protocol.
+  Result<std::optional<Frame>> on_frame(Frame&& frame, TimePoint now);
+  // The frame to send again, or null.
+  const Frame* on_tick(TimePoint now);
+
+  bool is_open() const { return awaited_ <= request_; }
+  std::uint64_t awaited() const { return awaited_; }  // the number of the oldest open request
+  std::uint64_t last_applied() const { return last_applied_; }
+  std::uint64_t step() const { return step_; }
+  std::uint64_t passes_finished() const { return passes_finished_; }
+  // Of all trainers, when the shard last gave its position or a pass ended.
+  std::uint64_t samples() const { return samples_; }
+  // Of the pass that runs, behind this trainer when the shard last gave its position.
+  std::uint64_t pass_batches() const { return pass_batches_; }
+  bool stop_asked() const { return stop_asked_; }  // by any trainer of the job
+  // Why the answer is late, from the last Waiting ("" if none came), and when it last said
+  // something new.
+  const std::string& waiting_for() const { return waiting_for_; }
+  TimePoint last_progress() const { return last_progress_; }
+  bool waits_for_connected() const { return waits_for_connected_; }
+
+ private:
+  Frame open(FrameType type, std::string head, Bytes tail, TimePoint now);
+  bool is_open(std::uint64_t request) const { return awaited_ <= request && request <= request_; }
+  Status take(const Frame& frame, std::uint64_t& request);
+  template <class Message>
+  Status parse(const Frame& frame, Message& message) const;
+
+  Options options_;
+  std::uint64_t epoch_ = 0;
+  std::uint64_t request_ = 0;  // the last one's number
+  std::uint64_t awaited_ = 1;
+  bool pulls_rows_ = false;  // the last one does
+  std::uint64_t last_applied_ = 0;
+  std::uint64_t step_ = 0;
+  std::uint64_t passes_finished_ = 0;
+  std::uint64_t samples_ = 0;
+  std::uint64_t pass_batches_ = 0;
+  bool stop_asked_ = false;
+  std::optional<Frame> copy_;  // of the open request
+  TimePoint sent_at_;
+  std::string waiting_for_;
+  std::uint64_t progress_ = 0;
+  bool waits_for_connected_ = false;
+  TimePoint last_progress_;
+};
+
+}  // namespace paddle::trainer

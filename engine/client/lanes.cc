@@ -1,0 +1,63 @@
+#include "engine/client/lanes.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace paddle::trainer {
+
+ClientLanes::ClientLanes(std::string kind, std::vector<std::unique_ptr<net::Link>> links,
+                         ClientLane::Options options, std::uint16_t first_lane, Duration deadline)
+    : kind_(std::move(kind)), deadline_(deadline) {
+  for (auto& link : links) {
+    options.lane = static_cast<std::uint16_t>(first_lane + lanes_.size());
+    lanes_.push_back({std::move(link), ClientLane(options)});
+  }
+}
+
+std::string ClientLanes::name(std::size_t lane) const {
+  return fmt::format("pserver {} port {} ({})", kind_, lane, lanes_[lane].link->peer());
+}
+
+Error ClientLanes::malformed(std::size_t lane, std::string_view what) const {
+  return Error{Errc::kData, fmt::format("{}: malformed {} of an answer", name(lane), what), ""};
+}
+
+Status ClientLanes::deliver(std::size_t lane, Frame frame, std::span<const ByteSpan> pieces) {
+  auto sent = lanes_[lane].link->send(std::move(frame), pieces, clock_.now() + deadline_);
+  if (!sent) return std::move(sent).error().with(name(lane));
+  return {};
+}
+
+Error ClientLanes::late(std::size_t lane, const Error& cause) const {
+  const std::string& reason = lanes_[lane].core.waiting_for();
+  Error error{cause.code, fmt::format("{}: {}", name(lane), cause.message), cause.hint};
+  if (!reason.empty()) error.message += fmt::format("; it waits for {}", reason);
+  return error;
+}
+
+Result<Frame> ClientLanes::receive(std::size_t lane, FrameType type, const net::TailPlace& place) {
+  Lane& to = lanes_[lane];
+  const TimePoint started = clock_.now();
+  TimePoint heard = started;
+  while (true) {
+    // Silence of the port itself, and of the trainers that it says it waits for.
+    const Duration patience = to.core.waits_for_connected() ? kPeerDeadline : deadline_;
+    const TimePoint quiet_since = std::max(started, to.core.last_progress());
+    const TimePoint until = std::min(heard + deadline_, quiet_since + patience);
+    auto frame = to.link->receive(until, place);
+    if (!frame) return late(lane, frame.error());
+    heard = clock_.now();
+    auto answer = to.core.on_frame(*std::move(frame), heard);
+    if (!answer) return std::move(answer).error().with(name(lane));
+    if (*answer) {
+      if ((*answer)->header.type == static_cast<std::uint8_t>(type)) return **std::move(answer);
+      return malformed(lane, "type");
+    }
+    if (heard >= quiet_since + patience) {
+      return late(lane, Error{Errc::kUnreachable, "no progress before the deadline", ""});
+    }
+  }
+}
+
+}  // namespace paddle::trainer

@@ -1,0 +1,50 @@
+#include "engine/commands/build_options.h"
+
+#include <cblas.h>
+
+#include <fmt/format.h>
+
+#include "base/version.h"
+
+namespace paddle {
+namespace {
+
+const char* on_off(bool value) {
+  return value ? "ON" : "OFF";
+}
+
+bool cpu_has_avx() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx") != 0;
+#else
+  return false;
+#endif
+}
+
+const char* sanitizer() {
+#if defined(__SANITIZE_ADDRESS__)
+  return "address";
+#elif defined(__SANITIZE_THREAD__)
+  return "thread";
+#else
+  return "none";
+#endif
+}
+
+}  // namespace
+
+std::string build_options() {
+  return fmt::format(
+      "paddlectl engine {}, compiled with\n"
+      "    with_gpu: OFF\n"
+      "    with_double: OFF\n"
+      "    with_avx: {}\n"
+      "    static: {}\n"
+      "    compiler: {} {}\n"
+      "    blas: {}, kernels for {}\n"
+      "    sanitizer: {}\n",
+      kProgramVersion, on_off(cpu_has_avx()), on_off(PADDLE_IS_STATIC != 0), PADDLE_COMPILER,
+      __VERSION__, openblas_get_config(), openblas_get_corename(), sanitizer());
+}
+
+}  // namespace paddle

@@ -1,0 +1,134 @@
+#include "engine/commands/plan.h"
+
+#include <fmt/format.h>
+
+#include "engine/config/data_config.h"
+#include "engine/nn/network/network.h"
+#include "engine/optim/optimizer.h"
+#include "engine/parameter/parameter_set.h"
+#include "engine/parameter/partition.h"
+#include "engine/trainer/connection.h"
+#include "engine/trainer/metrics.h"
+
+namespace paddle::trainer {
+namespace {
+
+struct Port {
+  std::string endpoint;  // "host:port"
+  std::string node;
+  std::string text() const { return endpoint.starts_with(node) ? endpoint : node + " " + endpoint; }
+};
+
+struct Plan {
+  wire::ParameterSet set;
+  std::vector<param::DenseBlock> blocks;
+  std::vector<Port> dense_ports;  // by shard
+  std::vector<Port> sparse_ports;
+  std::uint64_t element_bytes = 0;  // value and state
+
+  const wire::ParameterSpec& spec(const param::DenseBlock& block) const {
+    return set.parameters(static_cast<int>(block.parameter));
+  }
+  std::vector<std::uint64_t> bytes_by_shard() const {
+    std::vector<std::uint64_t> bytes(dense_ports.size(), 0);
+    for (const param::DenseBlock& block : blocks) bytes[block.shard] += block.size * element_bytes;
+    return bytes;
+  }
+};
+
+Result<Plan> make_plan(const PlanOptions& asked) {
+  const TrainOptions& options = asked.train;
+  PADDLE_TRY(const config::JobConfig job, config::read_job(options.config, options.overrides));
+  PADDLE_TRY(const nn::Network network,
+             nn::Network::build(job.layers, config::data_slots(job.data), job.evaluators));
+  Plan plan;
+  plan.set = parameter_set(job, network.parameters(), options);
+  PADDLE_TRY_STATUS(param::validate(plan.set));
+  for (std::size_t i = 0; i < options.pservers.size(); ++i) {
+    PADDLE_TRY(HostPort at, parse_host_port(options.pservers[i], options.port));
+    const std::string node = i < asked.names.size() ? asked.names[i] : at.host;
+    const auto add = [&](std::vector<Port>& ports, std::uint32_t count) {
+      for (std::uint32_t n = 0; n < count; ++n) {
+        ports.push_back({fmt::format("{}:{}", at.host, at.port++), node});
+      }
+    };
+    add(plan.dense_ports, options.ports_num);
+    add(plan.sparse_ports, options.ports_num_for_sparse);
+  }
+  plan.blocks = param::partition_dense(plan.set);
+  plan.element_bytes = sizeof(float) * (1 + param::state_width(plan.set.optimizer()));
+  return plan;
+}
+
+std::string as_text(const Plan& plan) {
+  std::string text;
+  std::size_t width = 9;
+  for (const auto& spec : plan.set.parameters()) width = std::max(width, spec.name().size());
+  text += fmt::format("{:<{}}  {:>5}  {:>12}  {:>14}  port\n", "parameter", width, "block",
+                      "elements", "bytes");
+  for (const param::DenseBlock& block : plan.blocks) {
+    text += fmt::format("{:<{}}  {:>5}  {:>12}  {:>14}  {}\n", plan.spec(block).name(), width,
+                        block.index, block.size, block.size * plan.element_bytes,
+                        plan.dense_ports[block.shard].text());
+  }
+  for (const auto& spec : plan.set.parameters()) {
+    if (!spec.sparse()) continue;
+    text +=
+        fmt::format("{:<{}}  {:>5}  {:>12}  {:>14}  {}, by row id\n", spec.name(), width, "rows",
+                    "", fmt::format("{} a row", param::row_width(spec) * plan.element_bytes),
+                    plan.sparse_ports.size() == 1
+                        ? plan.sparse_ports[0].text()
+                        : fmt::format("all {} sparse ports", plan.sparse_ports.size()));
+  }
+  const auto bytes = plan.bytes_by_shard();
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    text += fmt::format("dense port {} ({}): {} bytes\n", i, plan.dense_ports[i].text(), bytes[i]);
+  }
+  for (std::size_t i = 0; i < plan.sparse_ports.size(); ++i) {
+    text += fmt::format("sparse port {} ({})\n", i, plan.sparse_ports[i].text());
+  }
+  return text;
+}
+
+std::string as_json_text(const Plan& plan) {
+  std::string ports;
+  std::string blocks;
+  std::string tables;
+  const auto add = [](std::string& list, const std::string& item) {
+    list += (list.empty() ? "" : ",") + item;
+  };
+  const auto bytes = plan.bytes_by_shard();
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    add(ports, fmt::format(R"({{"port":{},"node":{},"kind":"dense","bytes":{}}})",
+                           json_string(plan.dense_ports[i].endpoint),
+                           json_string(plan.dense_ports[i].node), bytes[i]));
+  }
+  for (const Port& port : plan.sparse_ports) {
+    add(ports, fmt::format(R"({{"port":{},"node":{},"kind":"sparse"}})", json_string(port.endpoint),
+                           json_string(port.node)));
+  }
+  for (const param::DenseBlock& block : plan.blocks) {
+    add(blocks,
+        fmt::format(
+            R"({{"parameter":{},"block":{},"begin":{},"elements":{},"bytes":{},"port":{}}})",
+            json_string(plan.spec(block).name()), block.index, block.begin, block.size,
+            block.size * plan.element_bytes, json_string(plan.dense_ports[block.shard].endpoint)));
+  }
+  for (const auto& spec : plan.set.parameters()) {
+    if (!spec.sparse()) continue;
+    const std::uint64_t width = param::row_width(spec);
+    add(tables, fmt::format(R"({{"parameter":{},"width":{},"row_bytes":{}}})",
+                            json_string(spec.name()), width, width * plan.element_bytes));
+  }
+  return fmt::format(R"({{"ports":[{}],"blocks":[{}],"tables":[{}]}})", ports, blocks, tables) +
+         "\n";
+}
+
+}  // namespace
+
+Result<std::string> describe_plan(const PlanOptions& options) {
+  PADDLE_TRY(const Plan plan, make_plan(options));
+  return options.json ? as_json_text(plan) : as_text(plan);
+}
+
+}  // namespace paddle::trainer

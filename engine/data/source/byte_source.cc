@@ -1,0 +1,46 @@
+#include "engine/data/source/byte_source.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "engine/data/source/compressed_source.h"
+#include "engine/data/source/pipe_source.h"
+
+namespace paddle::data {
+namespace {
+
+class FileSource final : public ByteSource {
+ public:
+  FileSource(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+
+  Result<std::size_t> read(std::span<std::byte> into) override {
+    ssize_t count = 0;
+    do {
+      count = ::read(fd_.get(), into.data(), into.size());
+    } while (count < 0 && errno == EINTR);
+    if (count < 0) return system_error(Errc::kData, "read " + path_);
+    return static_cast<std::size_t>(count);
+  }
+
+ private:
+  UniqueFd fd_;
+  std::string path_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ByteSource>> open_source(const std::string& path,
+                                                const SourceOptions& options) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return system_error(Errc::kData, "open " + path);
+  ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
+  if (!options.pipe_command.empty()) return open_pipe(std::move(fd), path, options);
+  std::unique_ptr<ByteSource> file = std::make_unique<FileSource>(std::move(fd), path);
+  if (path.ends_with(".gz")) return open_gzip(std::move(file), path);
+  if (path.ends_with(".zst")) return open_zstd(std::move(file), path);
+  return file;
+}
+
+}  // namespace paddle::data

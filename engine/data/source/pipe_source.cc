@@ -1,0 +1,167 @@
+#include "engine/data/source/pipe_source.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <limits>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/text.h"
+
+namespace paddle::data {
+namespace {
+
+constexpr Duration kKillDeadline = std::chrono::seconds(5);
+
+struct Pipe {
+  UniqueFd read;
+  UniqueFd write;
+};
+
+Result<Pipe> make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+// In the forked child: only async-signal-safe calls. Tells errno through `failure` when it cannot
+// become the program.
+[[noreturn]] void become(char* const* arguments, const char* folder, int input, int output,
+                         int failure, pid_t parent) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::signal(SIGPIPE, SIG_DFL);
+  if (::getppid() == parent && ::dup2(input, STDIN_FILENO) >= 0 &&
+      ::dup2(output, STDOUT_FILENO) >= 0 && ::chdir(folder) == 0) {
+    ::execvp(arguments[0], arguments);
+  }
+  const int error = errno;
+  [[maybe_unused]] const ssize_t told = ::write(failure, &error, sizeof(error));
+  ::_exit(127);
+}
+
+int milliseconds(Duration duration) {
+  const auto count = std::chrono::ceil<std::chrono::milliseconds>(duration).count();
+  return static_cast<int>(std::min<long long>(count, std::numeric_limits<int>::max()));
+}
+
+class PipeSource final : public ByteSource {
+ public:
+  PipeSource(std::string name, Duration timeout, int stop_fd)
+      : name_(std::move(name)), timeout_(timeout), stop_fd_(stop_fd) {}
+  ~PipeSource() override { end(); }
+  PipeSource(const PipeSource&) = delete;
+  PipeSource& operator=(const PipeSource&) = delete;
+
+  Status start(const UniqueFd& file, const SourceOptions& options) {
+    if (stop_fd_ < 0) return Error{Errc::kResource, name_ + ": no file descriptors are left", ""};
+    PADDLE_TRY(Pipe output, make_pipe());
+    PADDLE_TRY(Pipe failure, make_pipe());
+    std::vector<std::string> texts = options.pipe_command;
+    std::vector<char*> arguments;
+    for (std::string& text : texts) arguments.push_back(text.data());
+    arguments.push_back(nullptr);
+    const pid_t parent = ::getpid();
+    pid_ = ::fork();
+    if (pid_ < 0) return system_error(Errc::kResource, name_ + ": fork");
+    if (pid_ == 0) {
+      become(arguments.data(), options.folder.c_str(), file.get(), output.write.get(),
+             failure.write.get(), parent);
+    }
+    ::setpgid(pid_, pid_);
+    output_ = std::move(output.read);
+    failure.write.reset();
+    int error = 0;
+    if (::read(failure.read.get(), &error, sizeof(error)) == sizeof(error)) {
+      return Error{Errc::kData, fmt::format("{}: cannot start: {}", name_, std::strerror(error)),
+                   "it is an argument list, run in the folder of job.toml, without a shell"};
+    }
+    pidfd_ = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+    if (!pidfd_) return system_error(Errc::kResource, name_ + ": pidfd_open");
+    return {};
+  }
+
+  Result<std::size_t> read(std::span<std::byte> into) override {
+    if (pid_ < 0) return std::size_t{0};
+    for (;;) {
+      PADDLE_TRY_STATUS(wait_for(output_.get(), "has printed nothing"));
+      const ssize_t count = ::read(output_.get(), into.data(), into.size());
+      if (count > 0) return static_cast<std::size_t>(count);
+      if (count == 0) break;
+      if (errno != EINTR) return system_error(Errc::kData, name_ + ": read");
+    }
+    PADDLE_TRY_STATUS(wait_for(pidfd_.get(), "has closed its output and not ended"));
+    const int status = end();
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return std::size_t{0};
+    return Error{Errc::kData,
+                 WIFEXITED(status) ? fmt::format("{}: ended with {}", name_, WEXITSTATUS(status))
+                                   : fmt::format("{}: killed by signal {} ({})", name_,
+                                                 WTERMSIG(status), ::strsignal(WTERMSIG(status))),
+                 "what it said is above"};
+  }
+
+ private:
+  Status wait_for(int fd, std::string_view without) {
+    const TimePoint deadline = std::chrono::steady_clock::now() + timeout_;
+    for (;;) {
+      std::array<pollfd, 2> waiting{{{fd, POLLIN, 0}, {stop_fd_, POLLIN, 0}}};
+      const Duration left = deadline - std::chrono::steady_clock::now();
+      const int ready = ::poll(waiting.data(), waiting.size(),
+                               std::max(0, milliseconds(std::max(left, Duration::zero()))));
+      if (ready < 0 && errno == EINTR) continue;
+      if (ready < 0) return system_error(Errc::kData, name_ + ": poll");
+      if (waiting[1].revents != 0) return Error{Errc::kInterrupted, name_ + ": stopped", ""};
+      if (ready > 0) return {};
+      return Error{Errc::kData,
+                   fmt::format("{}: {} for {} s", name_, without,
+                               std::chrono::ceil<std::chrono::seconds>(timeout_).count()),
+                   "[data] pipe_timeout says how long it may take"};
+    }
+  }
+
+  // Ends the program with what it started, and returns its status. Its number, and so its group's,
+  // stays its own until it is reaped.
+  int end() {
+    if (pid_ < 0) return 0;
+    ::kill(-pid_, SIGKILL);
+    ::kill(pid_, SIGKILL);
+    pollfd ended{pidfd_.get(), POLLIN, 0};
+    if (pidfd_) ::poll(&ended, 1, milliseconds(kKillDeadline));
+    int status = 0;
+    ::waitpid(pid_, &status, pidfd_ ? WNOHANG : 0);
+    pid_ = -1;
+    return status;
+  }
+
+  std::string name_;
+  Duration timeout_;
+  int stop_fd_;
+  pid_t pid_ = -1;
+  UniqueFd pidfd_;
+  UniqueFd output_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ByteSource>> open_pipe(UniqueFd file, const std::string& path,
+                                              const SourceOptions& options) {
+  auto source = std::make_unique<PipeSource>(
+      fmt::format("pipe_command '{}' on {}",
+                  escape_control(fmt::format("{}", fmt::join(options.pipe_command, " "))), path),
+      options.pipe_timeout, options.stop_fd);
+  PADDLE_TRY_STATUS(source->start(file, options));
+  return std::unique_ptr<ByteSource>(std::move(source));
+}
+
+}  // namespace paddle::data

@@ -1,0 +1,26 @@
+// What both sides of a job agree on beforehand: its tag and its secret.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "base/secret.h"
+
+namespace paddle::trainer {
+
+// The 64-bit tag in every frame: hexadecimal text of up to 16 digits as it is, any other text
+// hashed.
+std::uint64_t job_tag_of(const std::string& text);
+
+// The secret in key_file. Without one, a fixed key that is no secret, so only when every address is
+// loopback; kAuth else.
+Result<Secret> job_secret(const std::string& key_file, std::span<const std::string> addresses);
+
+// "10.0.0.1" or a name -> an IPv4 or IPv6 literal.
+Result<std::string> resolve_address(const std::string& host);
+// An interface's IPv4 address ("eth0"), for v0.10's --nics; an address passes through.
+Result<std::string> interface_address(const std::string& name);
+
+}  // namespace paddle::trainer

@@ -1,0 +1,36 @@
+// binary_cross_entropy: the cost sum over outputs of -y ln p - (1 - y) ln(1 - p), p = sigmoid of
+// the input. Labels: 0 or 1 for one output, in a slot of either kind; for several, that many floats
+// or the ids of those that are 1.
+#include "engine/kernels/logistic.h"
+#include "engine/nn/costs/cost.h"
+
+namespace paddle::nn {
+namespace {
+
+class BinaryCrossEntropy final : public Cost {
+ public:
+  using Cost::Cost;
+
+  Status forward(const Run& run, LayerAccess access, double& cost_sum) const override {
+    const std::size_t width = input().width;
+    const float* logits = access.output(input().layer);
+    for (std::size_t row = 0; row < run.rows(); ++row) {
+      // The gradient's place holds the labels until it is written.
+      float* gradient = gradient_row(run, access, row);
+      PADDLE_TRY_STATUS(labels().binary(run, run.begin + row, gradient));
+      cost_sum +=
+          kernels::binary_cross_entropy(width, logits + row * width, run.cost_scale, gradient);
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+LayerResult make_binary_cross_entropy(Builder& builder) {
+  PADDLE_TRY(const LayerInput input, logits_input(builder));
+  PADDLE_TRY(Labels labels, Labels::make(builder, input.width));
+  return LayerResult(std::make_unique<BinaryCrossEntropy>(builder, input, std::move(labels)));
+}
+
+}  // namespace paddle::nn

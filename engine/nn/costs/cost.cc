@@ -1,0 +1,43 @@
+#include "engine/nn/costs/cost.h"
+
+#include <fmt/format.h>
+
+#include "engine/kernels/rows.h"
+
+namespace paddle::nn {
+
+void Cost::set_consumers(std::span<const std::uint32_t> consumers) {
+  only_consumer_ = consumers[input_.layer] == 1;
+}
+
+// Straight where it is needed when nobody else adds to that.
+float* Cost::gradient_row(const Run& run, LayerAccess& access, std::size_t row) const {
+  if (run.mode == Mode::kTest) return access.scratch(index(), input_.width);
+  float* rows = only_consumer_ ? access.output_gradient(input_.layer)
+                               : access.scratch(index(), run.rows() * input_.width);
+  return rows + row * input_.width;
+}
+
+void Cost::backward(const Run& run, LayerAccess access) const {
+  const bool add = access.claim_output_gradient(input_.layer);
+  if (only_consumer_) return;  // forward left the gradient in place
+  const std::size_t count = run.rows() * input_.width;
+  kernels::copy_block(1, count, access.scratch(index(), count), count,
+                      access.output_gradient(input_.layer), count, add);
+}
+
+Result<LayerInput> logits_input(Builder& builder) {
+  PADDLE_TRY_STATUS(builder.need_inputs(1, 1));
+  const std::string& name = builder.config().inputs[0];
+  const std::string activation = builder.activation_of(name);
+  if (activation == "softmax" || activation == "sigmoid") {
+    return builder.error(fmt::format("input '{}' has a {} of its own, this takes what goes into it",
+                                     name, activation),
+                         fmt::format("remove the activation of layer '{}'", name));
+  }
+  PADDLE_TRY(const LayerInput input, builder.layer_input(name));
+  PADDLE_TRY_STATUS(builder.size_is(input.width));
+  return input;
+}
+
+}  // namespace paddle::nn

@@ -1,0 +1,209 @@
+// nce and negative_sampling: the cost of telling the label from `negatives` classes drawn at
+// random, instead of a softmax over all classes. Both read rows of a sparse table by class, so only
+// the classes of a batch travel.
+//   score s(c) = input . weight[c] + bias[c]
+//   negative_sampling (Mikolov et al. 2013, eq. 4): softplus(-s(label)) + sum
+//   softplus(s(negative));
+//     a negative that is the label is left out
+//   nce (Gutmann and Hyvarinen 2012; Mnih and Teh 2012): the same of s(c) - ln(negatives * q(c)),
+//     q the distribution of the draws, so that s learns ln p(label | input)
+// The draws are a function of the seed and the example's index in the batch. A test draws as well:
+// its cost compares with that of training, not with a softmax.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/rng.h"
+#include "engine/kernels/interaction.h"
+#include "engine/kernels/logarithm.h"
+#include "engine/kernels/logistic.h"
+#include "engine/kernels/rows.h"
+#include "engine/nn/builder.h"
+#include "engine/nn/costs/sampler.h"
+#include "engine/nn/labels.h"
+#include "engine/nn/stream.h"
+
+namespace paddle::nn {
+namespace {
+
+constexpr std::uint32_t kNegativesDefault = 10;
+
+class SampledCost final : public Layer {
+ public:
+  struct Options {
+    LayerInput input;
+    std::size_t weight = 0;
+    std::optional<std::size_t> bias;
+    std::size_t classes = 0;
+    std::size_t negatives = 0;
+    bool corrected = false;  // nce
+    std::size_t label_slot = 0;
+  };
+
+  SampledCost(const Builder& builder, Options options, Labels labels, Sampler sampler)
+      : Layer(builder.config().name, builder.index(), 0),
+        options_(options),
+        labels_(std::move(labels)),
+        sampler_(std::move(sampler)) {}
+
+  // Keeps the row of each candidate's weight, then of its bias, and the slopes of the cost with
+  // respect to the scores.
+  Status forward(const Run& run, LayerAccess access, double& cost_sum) const override {
+    auto& positions = access.positions(index());
+    positions.clear();
+    float* slopes = access.scratch(index(), run.rows() * candidates());
+    const float* x = access.output(options_.input.layer);
+    const auto& weights = run.parameters.sparse[options_.weight];
+    for (std::size_t row = 0; row < run.rows(); ++row, x += options_.input.width) {
+      PADDLE_TRY(const std::uint64_t label, labels_.one(run, run.begin + row));
+      Rng rng(example_stream(run.seed, name(), run.begin + row));
+      double cost = 0;
+      for (std::size_t k = 0; k < candidates(); ++k, ++slopes) {
+        const std::uint64_t id = k == 0 ? label : sampler_.draw(rng.next());
+        *slopes = 0;
+        if (k > 0 && id == label && !options_.corrected) {
+          positions.insert(positions.end(), options_.bias ? 2 : 1, kernels::kNoRow);
+          continue;
+        }
+        const std::size_t at = weights.row_of(id);
+        positions.push_back(static_cast<std::uint32_t>(at));
+        float score = kernels::dot(options_.input.width, x,
+                                   weights.values.data() + at * options_.input.width);
+        if (options_.bias) {
+          const auto& biases = run.parameters.sparse[*options_.bias];
+          positions.push_back(static_cast<std::uint32_t>(biases.row_of(id)));
+          score += biases.values[positions.back()];
+        }
+        const float logit = score - correction(id);
+        cost += kernels::softplus(k == 0 ? -logit : logit);
+        *slopes = run.cost_scale * (kernels::sigmoid(logit) - (k == 0 ? 1.0F : 0.0F));
+      }
+      cost_sum += cost;
+    }
+    return {};
+  }
+
+  void backward(const Run& run, LayerAccess access) const override {
+    const std::size_t width = options_.input.width;
+    const std::uint32_t* position = access.positions(index()).data();
+    const float* slope = access.scratch(index(), run.rows() * candidates());
+    const float* x = access.output(options_.input.layer);
+    const float* weights = run.parameters.sparse[options_.weight].values.data();
+    float* weight_gradient = access.zeroed_parameter_gradient(options_.weight);
+    float* bias_gradient =
+        options_.bias ? access.zeroed_parameter_gradient(*options_.bias) : nullptr;
+    float* x_gradient = access.output_gradient(options_.input.layer);
+    if (!access.claim_output_gradient(options_.input.layer)) {
+      std::fill_n(x_gradient, run.rows() * width, 0.0F);
+    }
+    for (std::size_t row = 0; row < run.rows(); ++row, x += width, x_gradient += width) {
+      for (std::size_t k = 0; k < candidates(); ++k, ++slope) {
+        const std::uint32_t at = *position++;
+        const std::uint32_t bias_at = options_.bias ? *position++ : kernels::kNoRow;
+        if (at == kernels::kNoRow) continue;
+        kernels::add_scaled(width, *slope, weights + at * width, x_gradient);
+        kernels::add_scaled(width, *slope, x, weight_gradient + at * width);
+        if (bias_gradient != nullptr) bias_gradient[bias_at] += *slope;
+      }
+    }
+  }
+
+  void collect_ids(const Batch& batch, std::uint64_t seed,
+                   std::span<std::vector<std::uint64_t>> ids_by_parameter) const override {
+    auto& into = ids_by_parameter[options_.weight];
+    const std::size_t before = into.size();
+    for (const std::uint64_t label : batch.slots[options_.label_slot].ids) {
+      if (label < options_.classes) into.push_back(label);  // the forward names the others
+    }
+    for (std::size_t example = 0; example < batch.size; ++example) {
+      Rng rng(example_stream(seed, name(), example));
+      for (std::size_t k = 1; k < candidates(); ++k) into.push_back(sampler_.draw(rng.next()));
+    }
+    if (!options_.bias) return;
+    const auto own =
+        std::vector<std::uint64_t>(into.begin() + static_cast<std::ptrdiff_t>(before), into.end());
+    auto& biases = ids_by_parameter[*options_.bias];
+    biases.insert(biases.end(), own.begin(), own.end());
+  }
+
+ private:
+  // The label, then the negatives.
+  std::size_t candidates() const { return 1 + options_.negatives; }
+
+  float correction(std::uint64_t id) const {
+    if (!options_.corrected) return 0;
+    return static_cast<float>(
+        kernels::logarithm(static_cast<double>(options_.negatives) * sampler_.probability(id)));
+  }
+
+  Options options_;
+  Labels labels_;
+  Sampler sampler_;
+};
+
+Result<Sampler> make_sampler(const Builder& builder) {
+  const config::LayerConfig& config = builder.config();
+  if (config.distribution.empty() || config.distribution == "uniform") {
+    if (!config.counts.empty()) {
+      return builder.error("key 'counts' is for distribution = \"unigram\"");
+    }
+    return Sampler::uniform(config.vocabulary);
+  }
+  if (config.distribution != "unigram") {
+    return builder.error(fmt::format("unknown distribution '{}'", config.distribution),
+                         "distributions are uniform, unigram");
+  }
+  if (config.counts.size() != config.vocabulary) {
+    return builder.error(fmt::format("'counts' has {} lines, there are {} classes",
+                                     config.counts.size(), config.vocabulary),
+                         "one line for each class, its last word the count");
+  }
+  return Sampler::unigram(config.counts);
+}
+
+LayerResult make_sampled(Builder& builder, bool corrected) {
+  const config::LayerConfig& config = builder.config();
+  PADDLE_TRY_STATUS(builder.need_inputs(1, 1));
+  PADDLE_TRY(const LayerInput input, builder.layer_input(config.inputs[0]));
+  if (config.vocabulary == 0) return builder.error("key 'vocabulary' is missing: the classes");
+  PADDLE_TRY(Labels labels, Labels::make(builder, config.vocabulary, true));
+  PADDLE_TRY(Sampler sampler, make_sampler(builder));
+  SampledCost::Options options;
+  options.input = input;
+  options.classes = config.vocabulary;
+  options.negatives = config.negatives > 0 ? config.negatives : kNegativesDefault;
+  options.corrected = corrected;
+  PADDLE_TRY(options.label_slot, builder.slot(config.label, "label"));
+  config::ParameterAttributes weight = config.weight;
+  weight.sparse = true;
+  PADDLE_TRY(options.weight,
+             builder.parameter({weight,
+                                fmt::format("_{}.w0", config.name),
+                                {0, input.width},
+                                1.0 / std::sqrt(static_cast<double>(input.width))}));
+  if (config.has_bias) {
+    config::ParameterAttributes bias = config.bias;
+    bias.sparse = true;
+    PADDLE_TRY(options.bias,
+               builder.parameter({bias, fmt::format("_{}.wbias", config.name), {0, 1}, 0.0}));
+    if (*options.bias == options.weight) {
+      return builder.error("its weight and its bias have one name");
+    }
+  }
+  return LayerResult(
+      std::make_unique<SampledCost>(builder, options, std::move(labels), std::move(sampler)));
+}
+
+}  // namespace
+
+LayerResult make_nce(Builder& builder) {
+  return make_sampled(builder, true);
+}
+
+LayerResult make_negative_sampling(Builder& builder) {
+  return make_sampled(builder, false);
+}
+
+}  // namespace paddle::nn

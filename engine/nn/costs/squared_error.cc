@@ -1,0 +1,48 @@
+// squared_error: the cost sum over outputs of (x - y)^2, as v0.10's square_error_cost. Labels: a
+// float for each output, or the number that is the only id where there is one output.
+#include <fmt/format.h>
+
+#include "engine/nn/costs/cost.h"
+
+namespace paddle::nn {
+namespace {
+
+class SquaredError final : public Cost {
+ public:
+  using Cost::Cost;
+
+  Status forward(const Run& run, LayerAccess access, double& cost_sum) const override {
+    const std::size_t width = input().width;
+    const float* x = access.output(input().layer);
+    for (std::size_t row = 0; row < run.rows(); ++row, x += width) {
+      float* gradient = gradient_row(run, access, row);
+      PADDLE_TRY_STATUS(labels().numbers(run, run.begin + row, gradient));
+      double cost = 0;
+      for (std::size_t c = 0; c < width; ++c) {
+        const float difference = x[c] - gradient[c];
+        cost += static_cast<double>(difference) * static_cast<double>(difference);
+        gradient[c] = 2 * run.cost_scale * difference;
+      }
+      cost_sum += cost;
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+LayerResult make_squared_error(Builder& builder) {
+  PADDLE_TRY_STATUS(builder.need_inputs(1, 1));
+  PADDLE_TRY(const LayerInput input, builder.layer_input(builder.config().inputs[0]));
+  PADDLE_TRY_STATUS(builder.size_is(input.width));
+  PADDLE_TRY(Labels labels, Labels::make(builder, input.width));
+  if (!labels.are_floats() && input.width != 1) {
+    return builder.error(
+        fmt::format("its label is a slot of ids, which is one number, and its "
+                    "input has {} outputs",
+                    input.width));
+  }
+  return LayerResult(std::make_unique<SquaredError>(builder, input, std::move(labels)));
+}
+
+}  // namespace paddle::nn

@@ -1,0 +1,44 @@
+// perplexity: e to the mean cost of a softmax_cross_entropy layer.
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "engine/nn/evaluators/evaluator_input.h"
+
+namespace paddle::nn {
+namespace {
+
+class Perplexity final : public Evaluator {
+ public:
+  Perplexity(const Builder& builder, std::size_t cost_layer)
+      : Evaluator(builder.config().name, 1, 1), cost_layer_(cost_layer) {}
+
+  Status count(const Run& run, LayerAccess access, Counters counters) const override {
+    counters.counts[0] += run.rows();
+    counters.sums[0] += access.cost(cost_layer_);
+    return {};
+  }
+
+  void values(Totals totals, std::vector<Value>& to) const override {
+    const auto examples = static_cast<double>(totals.counts[0]);
+    to.push_back({name(), examples > 0 ? std::exp(totals.sums[0] / examples) : 1.0});
+  }
+
+ private:
+  std::size_t cost_layer_;
+};
+
+}  // namespace
+
+EvaluatorResult make_perplexity(Builder& builder) {
+  PADDLE_TRY_STATUS(builder.need_inputs(1, 1));
+  const std::string& name = builder.config().inputs[0];
+  PADDLE_TRY(const LayerInput input, builder.find_layer(name));
+  if (builder.type_of(name) != "softmax_cross_entropy") {
+    return builder.error(fmt::format("input '{}' is no layer of type softmax_cross_entropy", name),
+                         "perplexity is made of such a cost");
+  }
+  return EvaluatorResult(std::make_unique<Perplexity>(builder, input.layer));
+}
+
+}  // namespace paddle::nn

@@ -1,0 +1,68 @@
+// dropout: in training, zeroes units with probability rate and scales the others by 1 / (1 - rate).
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/rng.h"
+#include "engine/kernels/elementwise.h"
+#include "engine/nn/builder.h"
+#include "engine/nn/stream.h"
+
+namespace paddle::nn {
+
+std::uint64_t example_stream(std::uint64_t seed, std::string_view layer, std::uint64_t example) {
+  return hash_combine(hash_combine(seed, stable_hash(layer)), example);
+}
+
+namespace {
+
+class Dropout final : public Layer {
+ public:
+  Dropout(const Builder& builder, LayerInput input)
+      : Layer(builder.config().name, builder.index(), input.width),
+        input_(input),
+        rate_(builder.config().rate) {}
+
+  Status forward(const Run& run, LayerAccess access, double&) const override {
+    const std::size_t count = run.rows() * width();
+    const float* in = access.output(input_.layer);
+    float* out = access.output(index());
+    if (run.mode == Mode::kTest) {
+      std::copy_n(in, count, out);
+      return {};
+    }
+    float* mask = access.scratch(index(), count);
+    for (std::size_t row = 0; row < run.rows(); ++row) {
+      kernels::dropout_mask(example_stream(run.seed, name(), run.begin + row), rate_, width(),
+                            mask + row * width());
+    }
+    kernels::multiply(count, in, mask, false, out);
+    return {};
+  }
+
+  void backward(const Run& run, LayerAccess access) const override {
+    const std::size_t count = run.rows() * width();
+    const bool add = access.claim_output_gradient(input_.layer);
+    kernels::multiply(count, access.output_gradient(index()), access.scratch(index(), count), add,
+                      access.output_gradient(input_.layer));
+  }
+
+ private:
+  LayerInput input_;
+  float rate_;
+};
+
+}  // namespace
+
+LayerResult make_dropout(Builder& builder) {
+  PADDLE_TRY_STATUS(builder.need_inputs(1, 1));
+  const float rate = builder.config().rate;
+  if (!(rate >= 0 && rate < 1)) {
+    return builder.error(fmt::format("rate is {}, it must be at least 0 and below 1", rate));
+  }
+  PADDLE_TRY(const LayerInput input, builder.layer_input(builder.config().inputs[0]));
+  PADDLE_TRY_STATUS(builder.size_is(input.width));
+  return LayerResult(std::make_unique<Dropout>(builder, input));
+}
+
+}  // namespace paddle::nn

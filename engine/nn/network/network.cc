@@ -1,0 +1,182 @@
+#include "engine/nn/network/network.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/nn/builder.h"
+#include "engine/nn/ids.h"
+
+namespace paddle::nn {
+
+namespace {
+
+std::size_t elements(const wire::ParameterSpec& spec) {
+  std::size_t count = 1;
+  for (const std::uint64_t dim : spec.dims()) count *= dim;
+  return count;
+}
+
+}  // namespace
+
+Result<Network> Network::build(const std::vector<config::LayerConfig>& layers,
+                               const std::vector<config::SlotConfig>& slots,
+                               const std::vector<config::LayerConfig>& evaluators) {
+  Builder builder(layers, slots);
+  PADDLE_TRY_STATUS(builder.build());
+  PADDLE_TRY_STATUS(builder.build_evaluators(evaluators));
+  Network network;
+  network.layers_ = builder.take_layers();
+  network.evaluators_ = builder.take_evaluators();
+  std::size_t counts = 0;
+  std::size_t sums = 0;
+  for (const auto& evaluator : network.evaluators_) {
+    counts += evaluator->counts();
+    sums += evaluator->sums();
+  }
+  if (counts + sums > kTallyEntriesMax) {
+    return Error{Errc::kUsage,
+                 fmt::format("the evaluators need {} counters, {} is the limit", counts + sums,
+                             kTallyEntriesMax),
+                 "use fewer of them"};
+  }
+  network.no_tally_.counts.resize(counts);
+  network.no_tally_.sums.resize(sums);
+  network.parameters_ = builder.take_parameters();
+  network.slots_ = slots;
+  return network;
+}
+
+Status Network::check(const Batch& batch) const {
+  if (batch.slots.size() != slots_.size()) {
+    return Error{Errc::kData,
+                 fmt::format("a batch has {} slots, the network reads {}", batch.slots.size(),
+                             slots_.size()),
+                 ""};
+  }
+  for (std::size_t i = 0; i < batch.slots.size(); ++i) {
+    const Slot& slot = batch.slots[i];
+    const std::size_t values = batch.size * slots_[i].width;
+    if (slot.values.size() != values || (values > 0 && !slot.ids.empty())) {
+      return Error{Errc::kData,
+                   fmt::format("slot '{}': {} ids and {} floats, {} examples have {} floats each",
+                               slots_[i].name, slot.ids.size(), slot.values.size(), batch.size,
+                               slots_[i].width),
+                   ""};
+    }
+    if (slots_[i].width > 0) continue;
+    std::size_t expected = batch.size;
+    bool good = true;
+    if (!slot.offsets.empty()) {
+      good = slot.offsets.size() == batch.size + 1 && slot.offsets.front() == 0 &&
+             std::is_sorted(slot.offsets.begin(), slot.offsets.end());
+      expected = slot.offsets.back();
+    }
+    if (!good || slot.ids.size() != expected) {
+      return Error{Errc::kData,
+                   fmt::format("slot '{}': {} ids and {} offsets do not make {} examples",
+                               slots_[i].name, slot.ids.size(), slot.offsets.size(), batch.size),
+                   ""};
+    }
+    if (!slot.weights.empty() && slot.weights.size() != slot.ids.size()) {
+      return Error{Errc::kData,
+                   fmt::format("slot '{}': {} weights for {} ids", slots_[i].name,
+                               slot.weights.size(), slot.ids.size()),
+                   ""};
+    }
+  }
+  return {};
+}
+
+void Network::collect_ids(const Batch& batch, std::uint64_t seed,
+                          std::span<std::vector<std::uint64_t>> ids_by_parameter) const {
+  PADDLE_CHECK(ids_by_parameter.size() == parameters_.size());
+  PADDLE_CHECK(batch.slots.size() == slots_.size());
+  for (auto& ids : ids_by_parameter) ids.clear();
+  for (const auto& layer : layers_) layer->collect_ids(batch, seed, ids_by_parameter);
+  for (auto& ids : ids_by_parameter) {
+    sort_unique(ids);
+  }
+}
+
+void Network::prepare(const Run& run, Workspace& workspace) const {
+  PADDLE_CHECK(run.begin <= run.end && run.end <= run.batch.size);
+  PADDLE_CHECK(run.parameters.dense.size() == parameters_.size());
+  PADDLE_CHECK(run.parameters.sparse.size() == parameters_.size());
+  workspace.layers_.resize(layers_.size());
+  workspace.gradients_.resize(parameters_.size());
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const std::size_t count = run.rows() * layers_[i]->width();
+    workspace.layers_[i].output.resize(count);
+    if (run.mode == Mode::kTrain) workspace.layers_[i].gradient.resize(count);
+  }
+  for (std::size_t p = 0; p < parameters_.size(); ++p) {
+    std::size_t count = 0;
+    if (parameters_[p].sparse()) {
+      const SparseView& view = run.parameters.sparse[p];
+      count = view.ids.size() * parameters_[p].dims(1);
+      PADDLE_CHECK(view.values.size() == count);
+    } else {
+      count = elements(parameters_[p]);
+      PADDLE_CHECK(run.parameters.dense[p].size() == count);
+    }
+    if (run.mode != Mode::kTrain) continue;
+    Workspace::Gradient& gradient = workspace.gradients_[p];
+    // One clear_gradients per batch: within it the rows of a table stay the same.
+    PADDLE_CHECK(!gradient.written || gradient.values().size() == count);
+    PADDLE_CHECK(gradient.place.empty() || gradient.place.size() == count);
+    if (gradient.place.empty()) gradient.own.resize(count);
+  }
+}
+
+Result<double> Network::forward(const Run& run, Workspace& workspace) const {
+  PADDLE_TRY_STATUS(check(run.batch));
+  prepare(run, workspace);
+  for (Workspace::LayerState& state : workspace.layers_) {
+    state.predictions.clear();
+    state.cost = 0;
+  }
+  double cost_sum = 0;
+  for (const auto& layer : layers_) {
+    double& cost = workspace.layers_[layer->index()].cost;
+    PADDLE_TRY_STATUS(layer->forward(run, LayerAccess(workspace), cost));
+    cost_sum += cost;
+  }
+  PADDLE_TRY_STATUS(evaluate(run, workspace));
+  return cost_sum;
+}
+
+Status Network::evaluate(const Run& run, Workspace& workspace) const {
+  workspace.tally_ = no_tally_;
+  Counters left{workspace.tally_.counts, workspace.tally_.sums};
+  for (const auto& evaluator : evaluators_) {
+    PADDLE_TRY_STATUS(evaluator->count(
+        run, LayerAccess(workspace),
+        {left.counts.first(evaluator->counts()), left.sums.first(evaluator->sums())}));
+    left = {left.counts.subspan(evaluator->counts()), left.sums.subspan(evaluator->sums())};
+  }
+  return {};
+}
+
+std::vector<Value> Network::values(const Tally& tally) const {
+  const Tally& own = tally.empty() ? no_tally_ : tally;
+  PADDLE_CHECK(own.same_shape(no_tally_));
+  Totals left{own.counts, own.sums};
+  std::vector<Value> found;
+  for (const auto& evaluator : evaluators_) {
+    evaluator->values({left.counts.first(evaluator->counts()), left.sums.first(evaluator->sums())},
+                      found);
+    left = {left.counts.subspan(evaluator->counts()), left.sums.subspan(evaluator->sums())};
+  }
+  return found;
+}
+
+void Network::backward(const Run& run, Workspace& workspace) const {
+  PADDLE_CHECK(run.mode == Mode::kTrain && workspace.layers_.size() == layers_.size());
+  for (Workspace::LayerState& state : workspace.layers_) state.is_gradient_written = false;
+  for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
+    (*layer)->backward(run, LayerAccess(workspace));
+  }
+}
+
+}  // namespace paddle::nn

@@ -1,0 +1,32 @@
+// Model averaging: beside a parameter its average over recent updates, which is what tests and
+// snapshots use.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/result.h"
+#include "proto/parameters.pb.h"
+
+namespace paddle::param {
+
+constexpr std::uint64_t kAverageWindowMinDefault = 10000;   // updates, as in v0.10
+constexpr std::uint64_t kAverageWindowMaxDefault = 100000;  // updates; float32 resolves 1/k of it
+
+// How much update `count` (from 1) of a block or row weighs in its average:
+//   average += (value - average) / k,  k = min(n, max(window_min, min(window_max, window n)))
+// with n = count: the plain mean of the first window_min updates, then an average that reaches back
+// over about the last `window` share of them (polynomial-decay averaging: Shamir and Zhang, 2013).
+// v0.10 keeps three sums and a uniform average over window n to 2 window n updates instead; one
+// plane that is a function of the count alone also works for the rows of a sparse table, each of
+// which counts its own updates. The average must be valid and its window above 0.
+float average_weight(const wire::ModelAverage& average, std::uint64_t count);
+
+// Exchanges a value and its average, the last plane of `state`. In a snapshot the average stands
+// where the value is looked for, and the value in its place, so that training goes on from it.
+void swap_average(std::span<float> value, std::span<float> state);
+
+// kUsage: window outside [0, 1], or window_min over window_max.
+Status validate(const wire::ModelAverage& average);
+
+}  // namespace paddle::param

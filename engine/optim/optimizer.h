@@ -1,0 +1,125 @@
+// Optimizers as pure functions over one block or row.
+//
+// For value w, gradient g (a mean over the round's examples), rate r = the schedule's learning rate
+// times the parameter's, and state that starts at 0:
+//   sgd              w -= r g
+//   momentum         m = momentum m - r g; w += m
+//   torch_momentum   the same with r (1 - momentum) from the second update on (v0.10)
+//   adagrad          a += g^2; w -= r g / (sqrt(a) + epsilon)         Duchi, Hazan, Singer 2011
+//   decayed_adagrad  a = rho a + (1 - rho) g^2; then as adagrad                      Fluid
+//   adadelta         a as above; d = sqrt((u + epsilon) / (a + epsilon)) g;          Zeiler 2012
+//                    u = rho u + (1 - rho) d^2; w -= r d
+//   rmsprop          a as above; f = rho f + (1 - rho) g;                            Graves 2013
+//                    w -= r g / sqrt(a - f^2 + epsilon); without f unless centered
+//   adam             m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;     Kingma 2015
+//                    w -= r m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon)
+//   adamax           m as above; u = max(beta2 u, |g|);                              the same, 7.1
+//                    w -= r m / (1 - beta1^t) / (u + epsilon)
+//   ftrl             n += g^2; s = (beta + sqrt(n)) / r; z += g - (s - s before) w;  McMahan 2013
+//                    w = -sign(z) max(|z| - l1, 0) / (s + l2)
+// adagrad, decayed_adagrad, adadelta and rmsprop put their step d through momentum when one is
+// given: m = momentum m + d; w += m. Around the formula, for every method but ftrl, which
+// regularises itself: g is limited to [-clip_value, clip_value], then g += l2 w, and at the end w
+// moves towards 0 by at most l1 times the element's own learning rate (r / (sqrt(a) + epsilon) for
+// adagrad, and so on), without crossing it.
+//
+// t counts the updates of this block or row. A row of a sparse table is updated, decayed and
+// shrunk only in rounds that name it, and counts those ("lazy"); a dense parameter is in every one.
+// Where every row is named in every round, a table and a dense parameter give the same bits.
+//
+// Deviations from v0.10: every method follows the schedule (adagrad, adam and adamax did not) and
+// has L2 (adam's and adamax's was ignored); L1 works with momentum (refused there); adagrad's
+// epsilon is outside the root and nothing is folded every 16384 updates; rmsprop starts from a = 0
+// without a special first update; adamax has an epsilon; clip_value applies to the mean of the
+// trainers' gradients, not their sum; rows that are not named are not caught up with later.
+// From Fluid: l2 in ftrl adds l2 / 2 w^2 to the cost, as elsewhere, not l2 w^2; from the ftrl of
+// the paper: s may change with the schedule, and an initial w stays where no gradient moves it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/result.h"
+#include "engine/optim/update_kernels.h"
+#include "proto/parameters.pb.h"
+
+namespace paddle::param {
+
+// What an Optimizer field that is not set means.
+constexpr float kMomentumDefault = 0.0F;
+constexpr float kBeta1Default = 0.9F;
+constexpr float kBeta2Default = 0.999F;
+constexpr float kEpsilonDefault = 1e-6F;
+constexpr float kAdamEpsilonDefault = 1e-8F;  // adam and adamax
+constexpr float kRhoDefault = 0.95F;
+constexpr float kFtrlBetaDefault = 1.0F;
+
+enum class Method : std::uint8_t {
+  kSgd,
+  kMomentum,
+  kTorchMomentum,
+  kAdagrad,
+  kDecayedAdagrad,
+  kAdadelta,
+  kRmsprop,
+  kAdam,
+  kAdamax,
+  kFtrl,
+};
+
+// Floats of state per element, the average's plane included; 0 for an unknown method.
+std::size_t state_width(const wire::Optimizer& optimizer);
+bool has_average(const wire::Optimizer& optimizer);
+// Whether an update depends on how many came before it.
+bool counts_updates(const wire::Optimizer& optimizer);
+// The state of one can go on under the other.
+bool same_state(const wire::Optimizer& a, const wire::Optimizer& b);
+
+// kUsage: unknown method or schedule (with a suggestion) or a value out of its range.
+Status validate(const wire::Optimizer& optimizer);
+
+// How one parameter is updated: the optimizer with the parameter's own rate and bounds, looked up
+// once.
+class UpdateRule {
+ public:
+  // Both must be valid. Where the parameter takes deltas, w -= learning_rate g and nothing else but
+  // the average.
+  UpdateRule(const wire::Optimizer& optimizer, const wire::ParameterSpec& spec);
+
+  bool is_static() const { return is_static_; }
+  // Planes of value.size() floats each; the average is the last one.
+  std::size_t state_width() const { return state_width_; }
+  bool has_average() const { return average_.window() > 0; }
+
+  // The state before the first update of a value: 0, but the average starts as the value.
+  void start(std::span<const float> value, std::span<float> state) const;
+
+  // Applies one gradient in place. learning_rate: the schedule's (schedule.h). count: 1-based
+  // number of updates of this block or row, this one included; any where counts_updates() is
+  // false. The spans are disjoint,
+  // gradient.size() == value.size(), state.size() == state_width() * value.size() (checked).
+  void apply(float learning_rate, std::uint64_t count, std::span<float> value,
+             std::span<const float> gradient, std::span<float> state) const;
+  // The same for each of many, all with this count. Every state has state_width() planes.
+  void apply(float learning_rate, std::uint64_t count, Batch batch) const;
+
+ private:
+  Method method_;
+  bool is_static_;
+  std::size_t state_width_;
+  float rate_;  // multiplies the learning rate
+  float momentum_;
+  float beta1_;
+  float beta2_;
+  float epsilon_;
+  float rho_;
+  float beta_;
+  bool is_centered_;
+  float clip_value_;
+  float l1_;
+  float l2_;
+  wire::ModelAverage average_;
+};
+
+}  // namespace paddle::param

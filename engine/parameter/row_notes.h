@@ -1,0 +1,58 @@
+// What a push says of a row besides its gradient, as floats behind it: its shows and clicks where
+// the table shrinks, then, where slots have entry policies of their own, the number of the slot
+// that named it (0: any other). Of several pushes, scores add up and the lowest slot counts.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "engine/parameter/row_score.h"
+#include "proto/parameters.pb.h"
+
+namespace paddle::param {
+
+class RowNotes {
+ public:
+  explicit RowNotes(const wire::TablePolicy& policy)
+      : has_score_(policy.has_shrink()), slots_(policy.entry_size()) {}
+
+  // Floats of a row.
+  std::size_t size() const { return (has_score_ ? 2 : 0) + (slots_ > 0 ? 1 : 0); }
+
+  RowScore score(const float* notes) const {
+    return has_score_ ? RowScore{notes[0], notes[1]} : RowScore{};
+  }
+  std::size_t slot(const float* notes) const {
+    return slots_ > 0 ? static_cast<std::size_t>(notes[size() - 1]) : 0;
+  }
+  void add_score(float* notes, float shows, float clicks) const {
+    if (!has_score_) return;
+    notes[0] += shows;
+    notes[1] += clicks;
+  }
+  void add_slot(float* notes, std::size_t slot) const {
+    if (slots_ > 0) notes[size() - 1] = std::min(notes[size() - 1], static_cast<float>(slot));
+  }
+  // Of a row that nothing has named yet.
+  void start(float* notes) const {
+    std::fill_n(notes, size(), 0.0F);
+    if (slots_ > 0) notes[size() - 1] = static_cast<float>(slots_);
+  }
+  void add(float* to, const float* from) const {
+    add_score(to, score(from).shows, score(from).clicks);
+    add_slot(to, slot(from));
+  }
+  // What a peer may send: counts that are not negative, a slot that there is.
+  bool valid(const float* notes) const {
+    for (std::size_t i = 0; i < size(); ++i) {
+      if (!(notes[i] >= 0)) return false;
+    }
+    return slots_ == 0 || notes[size() - 1] <= static_cast<float>(slots_);
+  }
+
+ private:
+  bool has_score_;
+  int slots_;
+};
+
+}  // namespace paddle::param

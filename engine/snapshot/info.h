@@ -1,0 +1,40 @@
+// What a snapshot says about the job besides the parameters themselves.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/parameter/row_score.h"
+#include "proto/parameters.pb.h"
+
+namespace paddle::param {
+
+// The full snapshot that a delta goes on from: a directory beside it.
+struct BaseSnapshot {
+  std::string name;
+  std::uint32_t crc = 0;  // CRC32C of its MANIFEST
+};
+
+struct SnapshotInfo {
+  wire::Optimizer optimizer;
+  std::uint64_t pass = 0;
+  std::uint64_t step = 0;     // the next step of every trainer's lanes
+  std::uint64_t samples = 0;  // pushed by all trainers so far
+  std::uint64_t seed = 0;
+  std::vector<std::uint64_t> trainer_cursors;  // next batch of each trainer's data, by trainer id
+  // Of the pass that runs, behind each trainer; none: the snapshot is from between two passes.
+  std::vector<std::uint64_t> pass_batches;
+  std::optional<BaseSnapshot> base;  // of a delta
+};
+
+struct SparseRow {
+  std::uint64_t id = 0;
+  std::uint64_t marks = 0;  // RowMarks, packed
+  std::vector<float> value;
+  std::vector<float> state;  // state_width planes of value.size() floats
+  RowScore score = {};       // of a table that shrinks
+};
+
+}  // namespace paddle::param

@@ -1,0 +1,28 @@
+// One dense parameter in PaddlePaddle v0.10's own format: int32 0, uint32 4 (bytes of a value),
+// uint64 count, then count float32, all little-endian, row-major.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+
+namespace paddle::param {
+
+constexpr std::size_t kParameterFileHeaderBytes = 16;
+
+std::array<std::byte, kParameterFileHeaderBytes> parameter_file_header(std::uint64_t count);
+
+// kData when the header is not v0.10's float32 header of exactly `expected_count` elements.
+Status check_parameter_file_header(std::span<const std::byte, kParameterFileHeaderBytes> header,
+                                   std::uint64_t expected_count);
+
+// Reads a file that has no MANIFEST beside it, such as one written by v0.10. kData names the file,
+// expected and found.
+Result<std::vector<float>> read_v010_parameter(const std::string& path,
+                                               std::uint64_t expected_count);
+
+}  // namespace paddle::param

@@ -1,0 +1,281 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include "base/crc32c.h"
+#include "base/version.h"
+#include "engine/optim/optimizer.h"
+#include "engine/parameter/parameter_set.h"
+#include "engine/snapshot/files.h"
+#include "engine/snapshot/manifest.h"
+
+namespace paddle::param {
+namespace {
+
+constexpr std::uint64_t kRowsFileBytesMax = 64U << 20U;
+
+std::string without_trailing_slash(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+Result<UniqueFd> open_directory(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return system_error(Errc::kResource, "open " + path);
+  return fd;
+}
+
+Status sync_directory(const std::string& path) {
+  PADDLE_TRY(const UniqueFd fd, open_directory(path));
+  if (::fsync(fd.get()) != 0) return system_error(Errc::kResource, "fsync " + path);
+  return {};
+}
+
+// What stands at the final name may be replaced only when it is empty or a snapshot: never a user's
+// other folder.
+Status check_replaceable(const std::string& directory) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  const fs::file_status status = fs::symlink_status(directory, failed);
+  if (status.type() == fs::file_type::not_found) return {};
+  if (status.type() == fs::file_type::directory) {
+    if (fs::exists(directory + "/MANIFEST", failed) || fs::exists(directory + "/done", failed))
+      return {};
+    if (fs::is_empty(directory, failed) && !failed) return {};
+  }
+  return Error{Errc::kUsage, directory + ": exists and is not a snapshot",
+               "choose another directory or remove it"};
+}
+
+// Puts the complete `temporary` at `directory` in one step. An earlier snapshot ends up at
+// `temporary` and is removed.
+Status put_in_place(const std::string& temporary, const std::string& directory) {
+  std::error_code failed;
+  if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, directory.c_str(), RENAME_EXCHANGE) == 0) {
+    PADDLE_TRY_STATUS(sync_directory(temporary + "/.."));
+    std::filesystem::remove_all(temporary, failed);
+    return {};
+  }
+  // Nothing there, or a file system without exchange: then the old one steps aside, and stays if we
+  // die in between.
+  const std::string old = directory + ".old";
+  std::filesystem::remove_all(old, failed);
+  if (::rename(directory.c_str(), old.c_str()) != 0 && errno != ENOENT) {
+    return system_error(Errc::kResource, "rename " + directory);
+  }
+  if (::rename(temporary.c_str(), directory.c_str()) != 0) {
+    return system_error(Errc::kResource, "rename " + temporary);
+  }
+  PADDLE_TRY_STATUS(sync_directory(directory + "/.."));
+  std::filesystem::remove_all(old, failed);
+  return {};
+}
+
+}  // namespace
+
+struct SnapshotWriter::Impl {
+  std::string directory;
+  std::string temporary;
+  UniqueFd root;
+  Manifest manifest;
+  std::unordered_set<std::string> names;
+  bool in_sparse = false;
+  bool finished = false;
+  std::optional<BlockWriter> rows_file;
+  std::vector<std::uint64_t> removed;  // of the table between begin_sparse and end_sparse
+
+  ~Impl() {
+    if (finished) return;
+    std::error_code ignored;
+    std::filesystem::remove_all(temporary, ignored);
+  }
+
+  Status begin_parameter(const wire::ParameterSpec& spec, bool sparse) {
+    PADDLE_CHECK(!in_sparse && !finished);
+    PADDLE_CHECK(spec.sparse() == sparse);
+    PADDLE_TRY_STATUS(validate(spec));
+    if (!names.insert(spec.name()).second) {
+      return Error{Errc::kUsage,
+                   fmt::format("parameter '{}' is in the snapshot twice", spec.name()), ""};
+    }
+    return {};
+  }
+
+  ManifestParameter& current() { return manifest.parameters.back(); }
+
+  Status open_rows_file() {
+    const ManifestParameter& table = current();
+    PADDLE_TRY(
+        BlockWriter writer,
+        BlockWriter::create(root.get(), rows_file_name(table.spec.name(), table.files.size()),
+                            {.kind = BlockKind::kRows,
+                             .width = row_width(table.spec),
+                             .state_width = table.state_width,
+                             .update_count = 0,
+                             .has_scores = table.spec.table().has_shrink()}));
+    rows_file = std::move(writer);
+    return {};
+  }
+
+  Status close_rows_file() {
+    PADDLE_TRY(FileEntry entry, rows_file->finish());
+    rows_file.reset();
+    current().files.push_back(std::move(entry));
+    return {};
+  }
+
+  Status write_removed() {
+    const std::string name = removed_file_name(current().spec.name());
+    PADDLE_TRY(BlockWriter writer,
+               BlockWriter::create(root.get(), name, {.kind = BlockKind::kIds, .width = 1}));
+    PADDLE_TRY_STATUS(writer.append(bytes_of(std::span<const std::uint64_t>(removed))));
+    PADDLE_TRY(FileEntry entry, writer.finish());
+    current().files.push_back(std::move(entry));
+    current().removed = removed.size();
+    removed.clear();
+    return {};
+  }
+
+  Status add_row(const SparseRow& row) {
+    const std::uint64_t width = row_width(current().spec);
+    if (row.value.size() != width || row.state.size() != width * current().state_width) {
+      return Error{
+          Errc::kUsage,
+          fmt::format("row {} of '{}' has {} values and {} state values, expected {} and {}",
+                      row.id, current().spec.name(), row.value.size(), row.state.size(), width,
+                      width * current().state_width),
+          ""};
+    }
+    if (rows_file->body_bytes() >= kRowsFileBytesMax) {
+      PADDLE_TRY_STATUS(close_rows_file());
+      PADDLE_TRY_STATUS(open_rows_file());
+    }
+    std::byte head[2 * sizeof(std::uint64_t)];
+    store_le(head, row.id);
+    store_le(head + sizeof(std::uint64_t), row.marks);
+    PADDLE_TRY_STATUS(rows_file->append(head));
+    PADDLE_TRY_STATUS(rows_file->append(bytes_of(std::span<const float>(row.value))));
+    PADDLE_TRY_STATUS(rows_file->append(bytes_of(std::span<const float>(row.state))));
+    if (current().spec.table().has_shrink()) {
+      const std::array<float, 2> score{row.score.shows, row.score.clicks};
+      PADDLE_TRY_STATUS(rows_file->append(bytes_of(std::span<const float>(score))));
+    }
+    ++current().rows;
+    return {};
+  }
+};
+
+SnapshotWriter::SnapshotWriter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+SnapshotWriter::SnapshotWriter(SnapshotWriter&&) noexcept = default;
+SnapshotWriter& SnapshotWriter::operator=(SnapshotWriter&&) noexcept = default;
+SnapshotWriter::~SnapshotWriter() = default;
+
+Result<SnapshotWriter> SnapshotWriter::create(const std::string& directory,
+                                              std::optional<BaseSnapshot> base) {
+  const std::string name = without_trailing_slash(directory);
+  PADDLE_TRY_STATUS(check_replaceable(name));
+  const std::string temporary = name + ".tmp";
+  std::error_code failed;
+  std::filesystem::remove_all(temporary, failed);  // what a killed process left
+  if (::mkdir(temporary.c_str(), 0755) != 0)
+    return system_error(Errc::kResource, "mkdir " + temporary);
+  auto impl = std::make_unique<Impl>();
+  impl->directory = name;
+  impl->temporary = temporary;
+  impl->manifest.info.base = std::move(base);
+  PADDLE_TRY(impl->root, open_directory(temporary));
+  return SnapshotWriter(std::move(impl));
+}
+
+Status SnapshotWriter::add_dense(const wire::ParameterSpec& spec, std::span<const float> value,
+                                 std::span<const float> state, std::uint64_t update_count) {
+  PADDLE_TRY_STATUS(impl_->begin_parameter(spec, false));
+  const std::uint64_t count = element_count(spec);
+  if (value.size() != count || state.size() % count != 0 || state.size() / count > kStateWidthMax) {
+    return Error{
+        Errc::kUsage,
+        fmt::format("parameter '{}' has {} values and {} state values, expected {} and a multiple",
+                    spec.name(), value.size(), state.size(), count),
+        ""};
+  }
+  ManifestParameter parameter;
+  parameter.spec = spec;
+  parameter.state_width = static_cast<std::uint32_t>(state.size() / count);
+  PADDLE_TRY(FileWriter file, FileWriter::create(impl_->root.get(), spec.name()));
+  PADDLE_TRY_STATUS(file.append(parameter_file_header(count)));
+  PADDLE_TRY_STATUS(file.append(bytes_of(value)));
+  PADDLE_TRY(FileEntry value_entry, file.finish());
+  PADDLE_TRY(BlockWriter blocks,
+             BlockWriter::create(impl_->root.get(), state_file_name(spec.name()),
+                                 {.kind = BlockKind::kState,
+                                  .width = count,
+                                  .state_width = parameter.state_width,
+                                  .update_count = update_count}));
+  PADDLE_TRY_STATUS(blocks.append(bytes_of(state)));
+  PADDLE_TRY(FileEntry state_entry, blocks.finish());
+  parameter.files = {std::move(value_entry), std::move(state_entry)};
+  impl_->manifest.parameters.push_back(std::move(parameter));
+  return {};
+}
+
+Status SnapshotWriter::begin_sparse(const wire::ParameterSpec& spec, std::uint32_t state_width) {
+  PADDLE_TRY_STATUS(impl_->begin_parameter(spec, true));
+  if (state_width > kStateWidthMax) {
+    return Error{Errc::kUsage, fmt::format("state width {} of '{}'", state_width, spec.name()), ""};
+  }
+  ManifestParameter table;
+  table.spec = spec;
+  table.state_width = state_width;
+  impl_->manifest.parameters.push_back(std::move(table));
+  impl_->in_sparse = true;
+  return impl_->open_rows_file();
+}
+
+Status SnapshotWriter::add_rows(std::span<const SparseRow> rows) {
+  PADDLE_CHECK(impl_->in_sparse);
+  for (const SparseRow& row : rows) PADDLE_TRY_STATUS(impl_->add_row(row));
+  return {};
+}
+
+Status SnapshotWriter::end_sparse() {
+  PADDLE_CHECK(impl_->in_sparse);
+  impl_->in_sparse = false;
+  PADDLE_TRY_STATUS(impl_->close_rows_file());
+  return impl_->manifest.info.base ? impl_->write_removed() : Status();
+}
+
+Status SnapshotWriter::add_removed(std::span<const std::uint64_t> ids) {
+  PADDLE_CHECK(impl_->in_sparse && impl_->manifest.info.base);
+  impl_->removed.insert(impl_->removed.end(), ids.begin(), ids.end());
+  return {};
+}
+
+Status SnapshotWriter::finish(const SnapshotInfo& info) {
+  PADDLE_CHECK(!impl_->in_sparse && !impl_->finished);
+  PADDLE_TRY_STATUS(validate(info.optimizer));
+  auto base = std::move(impl_->manifest.info.base);
+  impl_->manifest.info = info;
+  impl_->manifest.info.base = std::move(base);
+  const std::string text = encode_manifest(impl_->manifest);
+  if (text.size() > kManifestBytesMax) {
+    return Error{Errc::kResource, fmt::format("MANIFEST of {} bytes", text.size()), ""};
+  }
+  PADDLE_TRY_STATUS(replace_file(impl_->temporary + "/MANIFEST", as_bytes(text), 0644));
+  // v0.10's loaders look for this one.
+  const std::string done = fmt::format("paddle version: {} real byte size: 4\n", kProgramVersion);
+  PADDLE_TRY_STATUS(replace_file(impl_->temporary + "/done", as_bytes(done), 0644));
+  PADDLE_TRY_STATUS(check_replaceable(impl_->directory));
+  PADDLE_TRY_STATUS(put_in_place(impl_->temporary, impl_->directory));
+  impl_->finished = true;
+  return {};
+}
+
+}  // namespace paddle::param

@@ -1,0 +1,187 @@
+#include "engine/strategy/local_updates.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "engine/parameter/parameter_set.h"
+
+namespace paddle::trainer {
+namespace {
+
+// Averages are the shards'.
+wire::Optimizer local_optimizer(const wire::ParameterSet& set) {
+  wire::Optimizer optimizer = set.optimizer();
+  optimizer.clear_average();
+  return optimizer;
+}
+
+param::UpdateRule local_rule(const wire::ParameterSet& set, std::uint32_t parameter) {
+  wire::ParameterSpec spec = set.parameters(static_cast<int>(parameter));
+  spec.clear_is_delta();
+  return {local_optimizer(set), spec};
+}
+
+// -(x - y) * share, by which y moves on.
+LargeArray<float> take_move(std::span<const float> x, std::span<float> y, float share) {
+  LargeArray<float> move(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    move[i] = (y[i] - x[i]) * share;
+    y[i] -= move[i];
+  }
+  return move;
+}
+
+}  // namespace
+
+LocalDense::LocalDense(const wire::ParameterSet& set, float share, float elastic)
+    : share_(share), elastic_(elastic) {
+  for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(set.parameters_size()); ++i) {
+    if (!set.parameters(static_cast<int>(i)).sparse()) {
+      all_.push_back({i, local_rule(set, i), {}, {}, {}, {}});
+    }
+  }
+}
+
+void LocalDense::reset(std::span<const DenseParameter> values) {
+  PADDLE_CHECK(values.size() == all_.size());
+  for (std::size_t i = 0; i < all_.size(); ++i) {
+    One& one = all_[i];
+    one.x = one.y = values[i].value;
+    one.moves.clear();
+    if (!one.state.empty()) continue;
+    one.state.resize(one.x.size() * one.rule.state_width());
+    one.rule.start(one.x, one.state);
+  }
+}
+
+void LocalDense::update(float learning_rate, std::span<DenseParameter> parameters) {
+  PADDLE_CHECK(parameters.size() == all_.size());
+  ++count_;
+  for (std::size_t i = 0; i < all_.size(); ++i) {
+    One& one = all_[i];
+    if (one.rule.is_static()) continue;
+    one.rule.apply(learning_rate, count_, one.x, parameters[i].gradient, one.state);
+  }
+  copy_to(parameters);
+}
+
+std::vector<DenseParameter> LocalDense::take_moves() {
+  std::vector<DenseParameter> moves;
+  for (One& one : all_) {
+    if (elastic_ > 0) {
+      moves.push_back({one.parameter, {}, LargeArray<float>(one.x.size())});
+      for (std::size_t i = 0; i < one.x.size(); ++i) {
+        const float away = one.y[i] - one.x[i];
+        moves.back().gradient[i] = away * share_;
+        one.x[i] += away * elastic_;
+      }
+      continue;
+    }
+    one.moves.push_back(take_move(one.x, one.y, share_));
+    moves.push_back({one.parameter, {}, one.moves.back()});
+  }
+  return moves;
+}
+
+void LocalDense::on_center(std::span<const DenseParameter> values) {
+  PADDLE_CHECK(values.size() == all_.size());
+  for (std::size_t i = 0; i < all_.size(); ++i) all_[i].y = values[i].value;
+}
+
+void LocalDense::on_values(std::span<const DenseParameter> values, std::size_t unseen) {
+  PADDLE_CHECK(values.size() == all_.size());
+  for (std::size_t i = 0; i < all_.size(); ++i) {
+    One& one = all_[i];
+    while (one.moves.size() > unseen) one.moves.pop_front();
+    for (std::size_t e = 0; e < one.x.size(); ++e) {
+      float known = values[i].value[e];
+      for (const auto& move : one.moves) known -= move[e];
+      one.x[e] += known - one.y[e];
+      one.y[e] = known;
+    }
+  }
+}
+
+void LocalDense::copy_to(std::span<DenseParameter> parameters) const {
+  for (std::size_t i = 0; i < all_.size(); ++i) parameters[i].value = all_[i].x;
+}
+
+LocalRows::LocalRows(const wire::ParameterSet& set, std::uint32_t parameter, float share)
+    : parameter_(parameter),
+      width_(param::row_width(set.parameters(static_cast<int>(parameter)))),
+      share_(share),
+      notes_(set.parameters(static_cast<int>(parameter)).table()),
+      keeps_state_(param::state_width(local_optimizer(set)) > 0 ||
+                   param::counts_updates(local_optimizer(set))),
+      rule_(local_rule(set, parameter)) {}
+
+const LocalRows::Row* LocalRows::fresh(std::uint64_t id) const {
+  const auto found = rows_.find(id);
+  return found != rows_.end() && found->second.window == window_ ? &found->second : nullptr;
+}
+
+std::vector<std::uint64_t> LocalRows::missing(std::span<const std::uint64_t> ids) const {
+  std::vector<std::uint64_t> result;
+  for (const std::uint64_t id : ids) {
+    if (fresh(id) == nullptr) result.push_back(id);
+  }
+  return result;
+}
+
+void LocalRows::put(const SparseRows& fetched) {
+  PADDLE_CHECK(fetched.values.size() == fetched.ids.size() * width_);
+  for (std::size_t i = 0; i < fetched.ids.size(); ++i) {
+    Row& row = rows_[fetched.ids[i]];
+    const auto value = std::span(fetched.values).subspan(i * width_, width_);
+    row.window = window_;
+    row.x.assign(value.begin(), value.end());
+    row.y = row.x;
+    row.notes.resize(notes_.size());
+    notes_.start(row.notes.data());
+    if (row.state.empty()) {
+      row.state.resize(width_ * rule_.state_width());
+      rule_.start(row.x, row.state);
+    }
+    ids_.push_back(fetched.ids[i]);
+  }
+}
+
+void LocalRows::read(SparseRows& rows) const {
+  rows.values.resize(rows.ids.size() * width_);
+  for (std::size_t i = 0; i < rows.ids.size(); ++i) {
+    const Row* const row = fresh(rows.ids[i]);
+    PADDLE_CHECK(row != nullptr);
+    std::copy_n(row->x.data(), width_, rows.values.data() + i * width_);
+  }
+}
+
+void LocalRows::update(float learning_rate, const SparseRows& rows) {
+  if (rule_.is_static()) return;
+  for (std::size_t i = 0; i < rows.ids.size(); ++i) {
+    PADDLE_CHECK(fresh(rows.ids[i]) != nullptr);
+    Row& row = rows_.find(rows.ids[i])->second;
+    rule_.apply(learning_rate, ++row.count, row.x,
+                std::span(rows.gradients).subspan(i * width_, width_), row.state);
+    notes_.add(row.notes.data(), rows.notes.data() + i * notes_.size());
+  }
+}
+
+SparseRows LocalRows::take_moves() {
+  std::sort(ids_.begin(), ids_.end());
+  SparseRows moves;
+  moves.parameter = parameter_;
+  moves.ids = std::move(ids_);
+  moves.gradients.reserve(moves.ids.size() * width_);
+  for (const std::uint64_t id : moves.ids) {
+    Row& row = rows_.find(id)->second;
+    const auto move = take_move(row.x, row.y, share_);
+    moves.gradients.insert(moves.gradients.end(), move.begin(), move.end());
+    moves.notes.insert(moves.notes.end(), row.notes.begin(), row.notes.end());
+  }
+  ids_.clear();
+  ++window_;
+  if (!keeps_state_) rows_.clear();
+  return moves;
+}
+
+}  // namespace paddle::trainer

@@ -1,0 +1,167 @@
+#include "engine/table/dense_table.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include <fmt/format.h>
+
+#include "engine/optim/finite.h"
+#include "engine/optim/initial.h"
+
+namespace paddle::pserver {
+namespace {
+
+constexpr std::size_t kPieceElements = 16U << 10U;
+constexpr std::size_t kSharedFrom = 4;  // pieces; below, to tell others takes longer
+
+}  // namespace
+
+Result<DenseTable> DenseTable::create(const wire::ParameterSet& set, std::uint32_t shard,
+                                      std::uint64_t bytes_max, Parallel parallel) {
+  DenseTable table;
+  table.parallel_ = std::move(parallel);
+  table.state_width_ = static_cast<std::uint32_t>(param::state_width(set.optimizer()));
+  const std::uint64_t elements_max = bytes_max / (sizeof(float) * (1 + table.state_width_));
+  const std::vector<param::DenseBlock> all = param::partition_dense(set);
+  for (const param::DenseBlock& block : all) {
+    if (block.shard != shard) continue;
+    const auto& spec = set.parameters(static_cast<int>(block.parameter));
+    if (block.size > elements_max - table.size_) {
+      return Error{Errc::kResource,
+                   fmt::format("dense shard {} would hold more than its limit of {} bytes "
+                               "(parameter '{}')",
+                               shard, bytes_max, spec.name()),
+                   "use more pservers, or nodes with more memory"};
+    }
+    table.blocks_.push_back({block.parameter, table.size_, block.size, 0, spec.name(),
+                             param::UpdateRule(set.optimizer(), spec)});
+    table.size_ += block.size;
+  }
+  // Only now, and once: it fits, and nothing is moved while it grows.
+  table.values_.resize(table.size_);
+  table.state_.resize(table.size_ * table.state_width_);
+  auto begins = all.begin();
+  for (const Block& block : table.blocks_) {
+    begins = std::find_if(begins, all.end(), [&](const auto& one) { return one.shard == shard; });
+    const auto& spec = set.parameters(static_cast<int>(block.parameter));
+    param::fill_initial(std::span(table.values_).subspan(block.offset, block.size), spec,
+                        set.seed(), begins->begin);
+    ++begins;
+    block.rule.start(std::span(table.values_).subspan(block.offset, block.size),
+                     table.state_of(block));
+  }
+  return table;
+}
+
+Result<std::span<const float>> DenseTable::read(std::uint32_t plane, std::uint64_t offset,
+                                                std::uint64_t count) const {
+  if (plane > state_width_ || offset > size_ || count > size_ - offset) {
+    return Error{Errc::kUsage,
+                 fmt::format("no elements [{}, +{}) in plane {} (this shard has {} elements, {} "
+                             "state planes)",
+                             offset, count, plane, size_, state_width_),
+                 ""};
+  }
+  if (plane == 0) return std::span<const float>(values_).subspan(offset, count);
+  // A state plane is contiguous within one block only, which is how exports ask for it.
+  for (const Block& block : blocks_) {
+    if (offset < block.offset || offset - block.offset >= block.size) continue;
+    if (count > block.size - (offset - block.offset)) break;
+    const std::uint64_t begin =
+        block.offset * state_width_ + (plane - 1) * block.size + (offset - block.offset);
+    return std::span<const float>(state_).subspan(begin, count);
+  }
+  return Error{Errc::kUsage, "a state range must lie in one block", ""};
+}
+
+Status DenseTable::write(std::uint32_t plane, std::uint64_t offset, std::span<const float> from,
+                         std::uint64_t update_count) {
+  PADDLE_TRY(const auto to, read(plane, offset, from.size()));
+  for (Block& block : blocks_) {
+    if (block.offset < offset + from.size() && offset < block.offset + block.size) {
+      block.update_count = update_count;
+    }
+  }
+  LargeArray<float>& owner = plane == 0 ? values_ : state_;
+  std::copy(from.begin(), from.end(), owner.begin() + (to.data() - owner.data()));
+  return {};
+}
+
+std::uint64_t DenseTable::update_count(std::uint64_t offset) const {
+  for (const Block& block : blocks_) {
+    if (offset >= block.offset && offset - block.offset < block.size) return block.update_count;
+  }
+  return 0;
+}
+
+template <class Use>
+bool DenseTable::for_blocks(Parts gradient, const Use& use) const {
+  std::uint64_t begin = 0;  // of the first part, in this shard
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const Block& block = blocks_[i];
+    while (!gradient.empty() && begin + gradient.front().size() <= block.offset) {
+      begin += gradient.front().size();
+      gradient = gradient.subspan(1);
+    }
+    const bool is_within =
+        !gradient.empty() && block.offset + block.size <= begin + gradient.front().size();
+    if (!is_within || !use(i, gradient.front().subspan(block.offset - begin, block.size))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool DenseTable::fits(Parts gradient) const {
+  std::uint64_t size = 0;
+  for (const auto part : gradient) size += part.size();
+  return size == size_ && for_blocks(gradient, [](std::size_t, auto) { return true; });
+}
+
+template <class Use>
+void DenseTable::for_pieces(Parts gradient, const Use& use) {
+  pieces_.clear();
+  for_blocks(gradient, [&](std::size_t block, std::span<const float> part) {
+    for (std::size_t begin = 0; begin < part.size(); begin += kPieceElements) {
+      const std::size_t count = std::min(kPieceElements, part.size() - begin);
+      pieces_.push_back({block, begin, part.subspan(begin, count)});
+    }
+    return true;
+  });
+  if (parallel_ && pieces_.size() >= kSharedFrom) {
+    return parallel_(pieces_.size(), [&](std::size_t i) { use(pieces_[i]); });
+  }
+  for (const Piece& piece : pieces_) use(piece);
+}
+
+std::string DenseTable::find_not_finite(Parts gradient) {
+  std::atomic<std::size_t> first = blocks_.size();
+  for_pieces(gradient, [&](const Piece& piece) {
+    if (param::all_finite(piece.gradient)) return;
+    std::size_t known = first;
+    while (piece.block < known && !first.compare_exchange_weak(known, piece.block)) {
+    }
+  });
+  return first < blocks_.size() ? blocks_[first].name : "";
+}
+
+std::span<float> DenseTable::state_of(const Block& block) {
+  return std::span(state_).subspan(block.offset * state_width_, block.size * state_width_);
+}
+
+void DenseTable::apply(float learning_rate, Parts gradient) {
+  PADDLE_CHECK(fits(gradient));
+  for (Block& block : blocks_) {
+    if (!block.rule.is_static()) ++block.update_count;
+  }
+  for_pieces(gradient, [&](const Piece& piece) {
+    const Block& block = blocks_[piece.block];
+    if (block.rule.is_static()) return;
+    const param::Elements elements{
+        piece.gradient.size(), values_.data() + block.offset + piece.begin, piece.gradient.data(),
+        state_width_ > 0 ? state_of(block).data() + piece.begin : nullptr, block.size};
+    block.rule.apply(learning_rate, block.update_count, {&elements, 1});
+  });
+}
+
+}  // namespace paddle::pserver

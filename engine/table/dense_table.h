@@ -1,0 +1,83 @@
+// The blocks of dense parameters that one shard owns, one after the other: values, then the
+// optimizer's state planes.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/parallel.h"
+#include "base/result.h"
+#include "engine/memory/huge_pages.h"
+#include "engine/optim/optimizer.h"
+#include "engine/parameter/partition.h"
+#include "proto/parameters.pb.h"
+
+namespace paddle::pserver {
+
+class DenseTable {
+ public:
+  // The set is valid. kResource when values and state would take more than bytes_max. `parallel`
+  // helps with gradients; empty: the calling thread does all.
+  static Result<DenseTable> create(const wire::ParameterSet& set, std::uint32_t shard,
+                                   std::uint64_t bytes_max, Parallel parallel = {});
+
+  std::uint64_t size() const { return size_; }  // elements over all blocks
+  std::span<const float> values() const { return values_; }
+  std::uint32_t state_width() const { return state_width_; }
+  std::size_t blocks() const { return blocks_.size(); }
+
+  // Plane 0 is the values, 1..state_width the state. kUsage when out of range.
+  Result<std::span<const float>> read(std::uint32_t plane, std::uint64_t offset,
+                                      std::uint64_t count) const;
+  Status write(std::uint32_t plane, std::uint64_t offset, std::span<const float> from,
+               std::uint64_t update_count);
+  std::uint64_t update_count(std::uint64_t offset) const;
+
+  // A gradient of all elements in parts that follow each other.
+  using Parts = std::span<const std::span<const float>>;
+  // Whether each block lies within one part, and they are of all elements.
+  bool fits(Parts gradient) const;
+  // Name of the parameter whose gradient is not finite, or "". The parts fit.
+  std::string find_not_finite(Parts gradient);
+  // One update of every block that is not static. The parts fit.
+  void apply(float learning_rate, Parts gradient);
+  void apply(float learning_rate, std::span<const float> gradient) {
+    apply(learning_rate, {&gradient, 1});
+  }
+
+ private:
+  struct Block {
+    std::uint32_t parameter = 0;
+    std::uint64_t offset = 0;  // in this shard
+    std::uint64_t size = 0;
+    std::uint64_t update_count = 0;
+    std::string name;
+    param::UpdateRule rule;
+  };
+
+  std::span<float> state_of(const Block& block);
+  // use(block number, its gradient) in order, until it returns false; false when it did, or when a
+  // block does not lie within one part.
+  template <class Use>
+  bool for_blocks(Parts gradient, const Use& use) const;
+  // Some of a block's elements, with their gradient.
+  struct Piece {
+    std::size_t block = 0;
+    std::size_t begin = 0;  // in the block
+    std::span<const float> gradient;
+  };
+  // use(piece) of all blocks, in any order and by several threads where there are many.
+  template <class Use>
+  void for_pieces(Parts gradient, const Use& use);
+
+  std::uint64_t size_ = 0;
+  std::uint32_t state_width_ = 0;
+  std::vector<Block> blocks_;
+  LargeArray<float> values_;
+  LargeArray<float> state_;  // block after block, each with its planes
+  Parallel parallel_;
+  std::vector<Piece> pieces_;  // memory of for_pieces()
+};
+
+}  // namespace paddle::pserver

@@ -1,0 +1,74 @@
+// Which ids a table takes in: those seen often enough, and those drawn by chance, once for all.
+#pragma once
+
+#include <vector>
+
+#include "engine/memory/region.h"
+#include "engine/table/row_index.h"
+#include "proto/parameters.pb.h"
+
+namespace paddle::pserver {
+
+class EntryPolicy {
+ public:
+  static constexpr std::uint64_t kBytesBesideIndex = 4;  // of a candidate
+
+  // `stream` is the table's: whether an id is drawn is a pure function of it and the id.
+  EntryPolicy(const wire::TablePolicy& policy, std::uint64_t stream);
+
+  bool takes_all() const { return takes_all_; }
+  std::uint64_t candidates() const { return candidates_.size(); }
+  std::uint64_t bytes() const;
+
+  // Before up to `count` sightings.
+  Status reserve(std::uint64_t count);
+  // Counts a sighting of an id without a row in pass `pass`; true when it gets one now. Slots are
+  // numbered as in TablePolicy.entry, 0 is any other.
+  bool admits(std::uint64_t id, std::uint16_t pass, std::size_t slot = 0);
+  // Forgets candidates unseen for this many passes or more, of which `pass` is the last. kResource
+  // as RowIndex::fit.
+  Status expire(std::uint32_t passes, std::uint16_t pass);
+
+  struct Candidate {
+    std::uint64_t id = 0;
+    std::uint16_t sightings = 0;
+    std::uint16_t seen = 0;  // pass
+  };
+  void put(const Candidate& candidate);
+  // As RowIndex::scan; candidate() reads an entry.
+  void scan(std::uint64_t from, std::uint64_t wanted, std::vector<RowIndex::Entry>& entries) const {
+    candidates_.scan(from, wanted, entries);
+  }
+  Candidate candidate(const RowIndex::Entry& entry) const {
+    const Sightings& sightings = sightings_of(entry.number);
+    return {entry.id, sightings.count, sightings.seen};
+  }
+
+ private:
+  struct Sightings {
+    std::uint16_t count;
+    std::uint16_t seen;  // pass
+  };
+  static_assert(sizeof(Sightings) == kBytesBesideIndex);
+  Sightings& sightings_of(std::uint32_t number) const {
+    return reinterpret_cast<Sightings*>(sightings_.data())[number];
+  }
+  void add(const Candidate& candidate);
+  void erase(std::uint64_t id, std::uint32_t number);
+
+  struct Terms {
+    std::uint32_t count;
+    double probability;
+  };
+
+  std::vector<Terms> terms_;  // by slot
+  std::uint64_t stream_;
+  bool takes_all_;
+  bool waits_;  // of some slot
+  RowIndex candidates_;
+  MemoryRegion sightings_;  // by the candidate's number; of a free one, the next free number
+  std::uint32_t free_ = RowIndex::kNone;
+  std::uint32_t numbers_ = 0;  // all below are a candidate's, or free
+};
+
+}  // namespace paddle::pserver

@@ -1,0 +1,43 @@
+// Rows from the one that was touched last to the one that was not for longest: a linked list over
+// row numbers, with the id of each.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/memory/region.h"
+
+namespace paddle::pserver {
+
+class RecencyList {
+ public:
+  static constexpr std::uint64_t kBytesPerRow = 16;
+
+  RecencyList() : nodes_(kSmallPageRows * sizeof(Node)) {}
+  Status reserve(std::uint64_t rows);
+  std::uint64_t bytes(std::uint64_t rows) const { return nodes_.resident(rows * sizeof(Node)); }
+
+  void push_front(std::uint32_t number, std::uint64_t id);
+  void touch(std::uint32_t number);
+  std::uint32_t oldest() const { return tail_; }
+  std::uint64_t id_of(std::uint32_t number) const { return at(number).id; }
+  void remove(std::uint32_t number);
+  // The row takes another number, keeping its place.
+  void renumber(std::uint32_t from, std::uint32_t to);
+
+ private:
+  static constexpr std::uint32_t kEnd = 0xffffffff;
+  static constexpr std::uint64_t kSmallPageRows = 2U << 20U;
+  struct Node {
+    std::uint32_t before;  // touched more recently
+    std::uint32_t after;
+    std::uint64_t id;
+  };
+  static_assert(sizeof(Node) == kBytesPerRow);
+  Node& at(std::uint32_t number) const { return reinterpret_cast<Node*>(nodes_.data())[number]; }
+
+  MemoryRegion nodes_;
+  std::uint32_t head_ = kEnd;
+  std::uint32_t tail_ = kEnd;
+};
+
+}  // namespace paddle::pserver

@@ -1,0 +1,89 @@
+#include "remote/agent/peer/stream.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+
+namespace paddle::agent {
+namespace {
+
+constexpr std::size_t kNonceBytes = 32;
+constexpr std::size_t kLengthBytes = 4;
+
+using Nonce = std::array<std::byte, kNonceBytes>;
+
+SealNonce nonce_of(std::uint64_t record) {
+  SealNonce nonce{};
+  store_le(nonce.data() + 4, record);
+  return nonce;
+}
+
+}  // namespace
+
+Result<PeerStream> PeerStream::open(int fd, ByteSpan token, Side side, bool sealed,
+                                    TimePoint deadline) {
+  PeerStream stream(fd, sealed);
+  if (!sealed) return stream;
+  Nonce ours, theirs;
+  if (::getrandom(ours.data(), ours.size(), 0) != static_cast<ssize_t>(ours.size()))
+    return system_error(Errc::kResource, "getrandom");
+  PADDLE_TRY_STATUS(write_all(fd, ours, deadline));
+  PADDLE_TRY_STATUS(read_exact(fd, theirs, deadline));
+  const bool calls = side == Side::kCaller;
+  const Nonce& caller = calls ? ours : theirs;
+  const Nonce& listener = calls ? theirs : ours;
+  const auto key = [&](std::string_view direction) {
+    const ByteSpan text[] = {as_bytes(direction), caller, listener};
+    return derive_key(token, text);
+  };
+  stream.out_.key = key(calls ? "paddlectl seal 1 caller  " : "paddlectl seal 1 listener");
+  stream.in_.key = key(calls ? "paddlectl seal 1 listener" : "paddlectl seal 1 caller  ");
+  return stream;
+}
+
+Status PeerStream::write(ByteSpan bytes, TimePoint deadline) {
+  if (!sealed_) return write_all(fd_, bytes, deadline);
+  Bytes record(kLengthBytes + std::min(bytes.size(), kRecordBytesMax) + kSealTagBytes);
+  while (!bytes.empty()) {
+    const std::size_t size = std::min(bytes.size(), kRecordBytesMax);
+    const std::span<std::byte> all = std::span(record).first(kLengthBytes + size + kSealTagBytes);
+    store_le(all.data(), static_cast<std::uint32_t>(size));
+    std::copy_n(bytes.begin(), size, all.begin() + kLengthBytes);
+    const SealTag tag = seal(out_.key, nonce_of(out_.records++), all.first(kLengthBytes),
+                             all.subspan(kLengthBytes, size));
+    std::copy(tag.begin(), tag.end(), all.end() - kSealTagBytes);
+    PADDLE_TRY_STATUS(write_all(fd_, all, deadline));
+    bytes = bytes.subspan(size);
+  }
+  return {};
+}
+
+Status PeerStream::read_record(TimePoint deadline) {
+  std::array<std::byte, kLengthBytes> length;
+  PADDLE_TRY_STATUS(read_exact(fd_, length, deadline));
+  const auto size = load_le<std::uint32_t>(length.data());
+  if (size == 0 || size > kRecordBytesMax)
+    return Error{Errc::kAuth, "a record of a length that none has", ""};
+  record_.resize(size + kSealTagBytes);
+  PADDLE_TRY_STATUS(read_exact(fd_, record_, deadline));
+  const std::span<std::byte> all(record_);
+  if (!unseal(in_.key, nonce_of(in_.records++), length, all.first(size), all.subspan(size)))
+    return Error{Errc::kAuth, "what came was changed on the way", ""};
+  record_at_ = 0;
+  record_end_ = size;
+  return {};
+}
+
+Status PeerStream::read(std::span<std::byte> into, TimePoint deadline) {
+  if (!sealed_) return read_exact(fd_, into, deadline);
+  while (!into.empty()) {
+    if (record_at_ == record_end_) PADDLE_TRY_STATUS(read_record(deadline));
+    const std::size_t size = std::min(into.size(), record_end_ - record_at_);
+    std::copy_n(record_.begin() + static_cast<std::ptrdiff_t>(record_at_), size, into.begin());
+    record_at_ += size;
+    into = into.subspan(size);
+  }
+  return {};
+}
+
+}  // namespace paddle::agent

@@ -1,0 +1,208 @@
+#include "remote/agent/process/command.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "proto/frame_stream.h"
+#include "remote/agent/process/proc.h"
+
+namespace paddle::agent {
+namespace {
+
+constexpr int kNotFound = 127;  // as a shell says it
+constexpr int kNotRun = 126;
+constexpr std::size_t kOutputChunkBytes = 64U << 10U;
+constexpr std::size_t kPipeChunksMax = 64;  // more than a pipe ever holds
+constexpr long long kPollMsMax = 1 << 30;
+
+struct Pipe {
+  UniqueFd read, write;
+};
+
+Result<Pipe> make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
+  Pipe made{UniqueFd(ends[0]), UniqueFd(ends[1])};
+  PADDLE_TRY_STATUS(set_nonblocking(made.read.get()));
+  return made;
+}
+
+void complain(const char* what) {
+  const char* const why = ::strerror(errno);
+  for (const char* part : {"paddlectl: ", what, ": ", why, "\n"}) {
+    [[maybe_unused]] const ssize_t put = ::write(STDERR_FILENO, part, std::strlen(part));
+  }
+}
+
+// In the forked child of a program with one thread.
+[[noreturn]] void become(char* const* arguments, int out, int error) {
+  ::setsid();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const int null = ::open("/dev/null", O_RDONLY);
+  ::dup2(null, STDIN_FILENO);
+  ::dup2(out, STDOUT_FILENO);
+  ::dup2(error, STDERR_FILENO);
+  ::close_range(3, ~0U, 0);
+  for (const int signal : {SIGPIPE, SIGCHLD}) ::signal(signal, SIG_DFL);
+  ::umask(022);
+  const char* const home = ::getenv("HOME");
+  if (home != nullptr && ::chdir(home) != 0) complain(home);
+  ::execvp(arguments[0], arguments);
+  const int code = errno == ENOENT ? kNotFound : kNotRun;
+  complain(arguments[0]);
+  ::_exit(code);
+}
+
+class Command {
+ public:
+  using Send =
+      std::function<Status(const wire::agent::RunReply& reply, ByteSpan output, bool more)>;
+
+  explicit Command(const Send& send) : send_(send), buffer_(kOutputChunkBytes) {}
+
+  Status start(const wire::agent::RunRequest& request);
+  Status run(int input, TimePoint deadline);
+
+ private:
+  Result<bool> pass_on(UniqueFd& from, bool is_stderr);
+  Result<bool> follow(int input, TimePoint deadline);
+  Status drain();
+  void end();
+
+  const Send& send_;
+  Bytes buffer_;
+  UniqueFd out_, error_;
+  UniqueFd end_;  // readable when the process has ended
+  pid_t pid_ = 0;
+  int status_ = 0;
+};
+
+Status Command::start(const wire::agent::RunRequest& request) {
+  std::vector<char*> arguments;
+  for (const std::string& argument : request.arguments()) {
+    if (argument.find('\0') != std::string::npos) {
+      return Error{Errc::kUsage, "an argument holds a zero byte", ""};
+    }
+    arguments.push_back(const_cast<char*>(argument.c_str()));
+  }
+  if (arguments.empty()) return Error{Errc::kUsage, "no command", ""};
+  arguments.push_back(nullptr);
+  PADDLE_TRY(Pipe out, make_pipe());
+  PADDLE_TRY(Pipe error, make_pipe());
+  pid_ = ::fork();
+  if (pid_ < 0) return system_error(Errc::kResource, "fork");
+  if (pid_ == 0) become(arguments.data(), out.write.get(), error.write.get());
+  out_ = std::move(out.read);
+  error_ = std::move(error.read);
+  end_ = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+  if (end_) return {};
+  end();
+  return system_error(Errc::kResource, "pidfd_open");
+}
+
+// One read, for the rest of the session is to be looked after too.
+Result<bool> Command::pass_on(UniqueFd& from, bool is_stderr) {
+  const ssize_t got = from ? ::read(from.get(), buffer_.data(), buffer_.size()) : -1;
+  if (got == 0) from.reset();
+  if (got <= 0) return false;
+  wire::agent::RunReply reply;
+  reply.set_is_stderr(is_stderr);
+  PADDLE_TRY_STATUS(send_(reply, ByteSpan(buffer_.data(), static_cast<std::size_t>(got)), true));
+  return true;
+}
+
+// What it wrote before it ended is in the pipes; others that have them may write without end.
+Status Command::drain() {
+  for (std::size_t i = 0; i < kPipeChunksMax; ++i) {
+    PADDLE_TRY(const bool some_out, pass_on(out_, false));
+    PADDLE_TRY(const bool some_error, pass_on(error_, true));
+    if (!some_out && !some_error) break;
+  }
+  return {};
+}
+
+// The whole session, also what outlived its leader.
+void Command::end() {
+  const auto left = [this] {
+    std::vector<ProcStat> members = own_processes();
+    std::erase_if(members, [this](const ProcStat& process) { return process.session != pid_; });
+    return members;
+  };
+  std::size_t count = 0;
+  const bool gone = end_processes(left, kCommandGrace, count);
+  ::waitpid(pid_, &status_, gone ? 0 : WNOHANG);
+}
+
+// Until it has ended or has to; whether its time was up.
+Result<bool> Command::follow(int input, TimePoint deadline) {
+  for (;;) {
+    std::array<pollfd, 4> items{{{end_.get(), POLLIN, 0},
+                                 {input, POLLIN, 0},
+                                 {out_.get(), POLLIN, 0},
+                                 {error_.get(), POLLIN, 0}}};
+    long long left = -1;
+    if (deadline != TimePoint::max()) {
+      const auto until = deadline - TimePoint(std::chrono::steady_clock::now());
+      left = std::max(std::chrono::ceil<std::chrono::milliseconds>(until).count(), 0L);
+    }
+    const int ready =
+        ::poll(items.data(), items.size(), static_cast<int>(std::min(left, kPollMsMax)));
+    if (ready < 0) continue;
+    if (items[0].revents != 0 && ::waitpid(pid_, &status_, WNOHANG) == pid_) return false;
+    if (left == 0 || items[1].revents != 0) {
+      end();
+      return left == 0;
+    }
+    for (UniqueFd* from : {&out_, &error_}) {
+      if (auto passed = pass_on(*from, from == &error_); !passed) {
+        end();
+        return std::move(passed).error();
+      }
+    }
+  }
+}
+
+Status Command::run(int input, TimePoint deadline) {
+  PADDLE_TRY(const bool timed_out, follow(input, deadline));
+  PADDLE_TRY_STATUS(drain());
+  wire::agent::RunReply last;
+  if (WIFSIGNALED(status_)) last.set_signal(WTERMSIG(status_));
+  if (WIFEXITED(status_)) last.set_exit_code(WEXITSTATUS(status_));
+  last.set_timed_out(timed_out);
+  return send_(last, {}, false);
+}
+
+}  // namespace
+
+Status run_command(const wire::agent::RunRequest& request, int input, const Command::Send& send) {
+  // Children are nobody's to wait for in the agent but here.
+  ::signal(SIGCHLD, SIG_DFL);
+  Command command(send);
+  Status done = command.start(request);
+  if (done) {
+    const auto limit = std::chrono::milliseconds(
+        std::min<std::uint64_t>(request.timeout_ms(), std::uint64_t{1} << 40U));
+    done = command.run(input, request.timeout_ms() == 0
+                                  ? TimePoint::max()
+                                  : TimePoint(std::chrono::steady_clock::now()) + limit);
+  }
+  while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+  }
+  ::signal(SIGCHLD, SIG_IGN);
+  return done;
+}
+
+}  // namespace paddle::agent

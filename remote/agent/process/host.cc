@@ -1,0 +1,230 @@
+#include "remote/agent/process/host.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <sstream>
+
+#include <net/if.h>
+
+#include "base/version.h"
+#include "remote/agent/process/proc.h"
+
+namespace paddle::agent {
+namespace {
+
+constexpr std::size_t kSystemFileBytesMax = 8U << 20U;
+constexpr int kProcessorsMax = 4096;
+constexpr int kListenBacklog = 16;
+
+std::string text_of(const std::string& path) {
+  auto text = read_file(path, kSystemFileBytesMax);
+  return text ? std::move(*text) : std::string();
+}
+
+// The rest of the first line that starts with `key`, without blanks and quotes around it.
+std::string value_of(const std::string& text, const std::string& key) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(key)) continue;
+    const auto begin = line.find_first_not_of(" \t\"", key.size());
+    const auto end = line.find_last_not_of(" \t\"");
+    return begin == std::string::npos ? "" : line.substr(begin, end - begin + 1);
+  }
+  return "";
+}
+
+std::vector<std::string> names_under(const std::string& folder) {
+  const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return {};
+  const Root parent{folder, UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0))};
+  auto names = names_in_root(parent);
+  return names ? std::move(*names) : std::vector<std::string>();
+}
+
+std::uint32_t cores() {
+  const std::unique_ptr<cpu_set_t, decltype(&std::free)> set(CPU_ALLOC(kProcessorsMax), &std::free);
+  const std::size_t size = CPU_ALLOC_SIZE(kProcessorsMax);
+  if (!set || ::sched_getaffinity(0, size, set.get()) != 0) return 1;
+  return static_cast<std::uint32_t>(CPU_COUNT_S(size, set.get()));
+}
+
+// Listening TCP sockets: port -> inode (proc_net_tcp(5): local address, state 0A, inode).
+std::multimap<std::uint32_t, std::string> listening_inodes() {
+  std::multimap<std::uint32_t, std::string> found;
+  for (const char* file : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::istringstream lines(text_of(file));
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream fields(line);
+      std::string slot, local, remote, state, queues, timer, retransmits, uid, timeout, inode;
+      fields >> slot >> local >> remote >> state >> queues >> timer >> retransmits >> uid >>
+          timeout >> inode;
+      const auto colon = local.rfind(':');
+      if (state != "0A" || colon == std::string::npos) continue;
+      std::uint32_t port = 0;
+      std::from_chars(local.data() + colon + 1, local.data() + local.size(), port, 16);
+      found.emplace(port, inode);
+    }
+  }
+  return found;
+}
+
+// "pid 123 (name)" for each socket inode we may see.
+std::map<std::string, std::string> socket_owners() {
+  std::map<std::string, std::string> owners;
+  for (const std::string& pid : names_under("/proc")) {
+    if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
+    const std::string folder = "/proc/" + pid;
+    for (const std::string& fd : names_under(folder + "/fd")) {
+      const std::string target = link_of(std::atoi(pid.c_str()), "fd/" + fd);
+      if (!target.starts_with("socket:[")) continue;
+      std::string name = text_of(folder + "/comm");
+      if (!name.empty() && name.back() == '\n') name.pop_back();
+      owners.emplace(target.substr(8, target.size() - 9), "pid " + pid + " (" + name + ")");
+    }
+  }
+  return owners;
+}
+
+// From the text in the C library itself ("... stable release version 2.36."): this program has its
+// own inside.
+std::string glibc_version() {
+  for (const char* file : {"/lib/x86_64-linux-gnu/libc.so.6", "/lib64/libc.so.6",
+                           "/usr/lib/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6"}) {
+    const std::string library = text_of(file);
+    constexpr std::string_view kBefore = " release version ";
+    const auto name = library.find("GNU C Library ");
+    const auto at = name == std::string::npos ? name : library.find(kBefore, name);
+    if (at == std::string::npos) continue;
+    const auto begin = at + kBefore.size();
+    const auto end = library.find_first_not_of("0123456789.", begin);
+    std::string version = library.substr(begin, std::min<std::size_t>(end - begin, 16));
+    while (version.ends_with('.')) version.pop_back();
+    return version;
+  }
+  return "";
+}
+
+// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 ...": the word that
+// begins with a digit and holds a point.
+std::string gpu_driver() {
+  std::istringstream words(value_of(text_of("/proc/driver/nvidia/version"), "NVRM version:"));
+  for (std::string word; words >> word;) {
+    if (word[0] >= '0' && word[0] <= '9' && word.find('.') != std::string::npos) return word;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string own_address() {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return "127.0.0.1";
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
+  for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
+    const bool usable = one->ifa_addr != nullptr && one->ifa_addr->sa_family == AF_INET &&
+                        (one->ifa_flags & IFF_UP) != 0 && (one->ifa_flags & IFF_LOOPBACK) == 0;
+    if (!usable) continue;
+    char text[INET_ADDRSTRLEN];
+    const auto* address = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
+    if (::inet_ntop(AF_INET, &address->sin_addr, text, sizeof text) != nullptr) return text;
+  }
+  return "127.0.0.1";
+}
+
+wire::agent::Facts host_facts(const Root& root) {
+  wire::agent::Facts facts;
+  facts.set_os(value_of(text_of("/etc/os-release"), "PRETTY_NAME="));
+  utsname name{};
+  ::uname(&name);
+  facts.set_kernel(name.release);
+  facts.set_architecture(name.machine);
+  facts.set_hostname(name.nodename);
+  facts.set_cores(cores());
+  const std::string memory = value_of(text_of("/proc/meminfo"), "MemTotal:");  // "16384 kB"
+  facts.set_memory_bytes(std::strtoull(memory.c_str(), nullptr, 10) * 1024);
+  struct statvfs disk {};
+  if (::fstatvfs(root.fd.get(), &disk) == 0) {
+    facts.set_disk_free_bytes(std::uint64_t{disk.f_bavail} * disk.f_frsize);
+  }
+  const std::string gpus = "/proc/driver/nvidia/gpus";
+  for (const std::string& gpu : names_under(gpus)) {
+    facts.add_gpus(value_of(text_of(gpus + "/" + gpu + "/information"), "Model:"));
+  }
+  facts.set_address(own_address());
+  facts.set_agent_version(kProgramVersion);
+  facts.set_root(root.path);
+  facts.set_glibc(glibc_version());
+  facts.set_gpu_driver(gpu_driver());
+  return facts;
+}
+
+UniqueFd listen_at(in_addr address, std::uint32_t port) {
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = 1;  // as the engine does: connections in TIME_WAIT do not hold a port
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_port = htons(static_cast<std::uint16_t>(port));
+  name.sin_addr = address;
+  const bool listens =
+      ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0 &&
+      ::listen(fd.get(), kListenBacklog) == 0;
+  return listens ? std::move(fd) : UniqueFd();
+}
+
+Result<wire::agent::PortsReply> check_ports(const wire::agent::PortsRequest& request,
+                                            Claims& claims) {
+  in_addr address{};
+  if (::inet_pton(AF_INET, request.address().c_str(), &address) != 1) {
+    return Error{Errc::kUsage, "'" + request.address() + "' is not an IPv4 address", ""};
+  }
+  if (request.first() == 0 || request.count() > kPortsMax ||
+      request.first() + request.count() > 65536) {
+    return Error{Errc::kUsage, "ports must lie in 1..65535, at most 1024 at once", ""};
+  }
+  wire::agent::PortsReply reply;
+  for (std::uint32_t port = request.first(); port < request.first() + request.count(); ++port) {
+    auto* entry = reply.add_ports();
+    entry->set_port(port);
+    if (request.claim()) {
+      // Before the look: who claims it now may have it open by the time we are back.
+      PADDLE_TRY(const bool claimed, claims.port(request.address(), port));
+      entry->set_claimed(!claimed);
+      if (!claimed) continue;
+    }
+    entry->set_free(static_cast<bool>(listen_at(address, port)));
+    if (!entry->free() && errno == EADDRNOTAVAIL) {
+      return Error{Errc::kUsage, request.address() + " is not an address of this node", ""};
+    }
+  }
+  const auto inodes = listening_inodes();
+  std::map<std::string, std::string> owners;
+  for (auto& entry : *reply.mutable_ports()) {
+    if (entry.free() || entry.claimed()) continue;
+    if (owners.empty()) owners = socket_owners();
+    const auto [begin, end] = inodes.equal_range(entry.port());
+    for (auto at = begin; at != end; ++at) {
+      if (const auto owner = owners.find(at->second); owner != owners.end()) {
+        entry.set_owner(owner->second);
+      }
+    }
+  }
+  return reply;
+}
+
+}  // namespace paddle::agent

@@ -1,0 +1,171 @@
+#include "remote/agent/process/proc.h"
+
+#include <dirent.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <set>
+#include <utility>
+
+namespace paddle::agent {
+namespace {
+
+constexpr std::size_t kProcFileBytesMax = 4U << 20U;
+// A new member may be forked while we wait for the known ones, so look again at least this often.
+constexpr int kLookAgainMs = 100;
+constexpr std::size_t kPollMax = 256;
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const { ::closedir(directory); }
+};
+
+std::string proc_path(pid_t pid, const std::string& name) {
+  return "/proc/" + std::to_string(pid) + "/" + name;
+}
+
+UniqueFd open_pidfd(const ProcStat& process) {
+  UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
+  // The pid may have been recycled before the descriptor was opened, never after.
+  if (fd && !is_alive(process.pid, process.start_ticks)) fd.reset();
+  return fd;
+}
+
+// Until one of them ends, `until` comes or it is time to look again.
+void wait_for_any(const std::vector<ProcStat>& processes, TimePoint until) {
+  std::vector<UniqueFd> fds;
+  std::vector<pollfd> polls;
+  for (const ProcStat& process : processes) {
+    if (polls.size() == kPollMax) break;
+    UniqueFd fd = open_pidfd(process);
+    if (!fd) return;
+    polls.push_back({fd.get(), POLLIN, 0});
+    fds.push_back(std::move(fd));
+  }
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+      until - TimePoint(std::chrono::steady_clock::now()));
+  const auto timeout = std::clamp<long long>(left.count(), 0, kLookAgainMs);
+  ::poll(polls.data(), polls.size(), static_cast<int>(timeout));
+}
+
+}  // namespace
+
+std::string boot_id() {
+  auto text = read_file("/proc/sys/kernel/random/boot_id", kProcFileBytesMax);
+  return text ? text->substr(0, text->find('\n')) : std::string();
+}
+
+bool read_stat(pid_t pid, ProcStat& stat) {
+  const auto text = read_file(proc_path(pid, "stat"), kProcFileBytesMax);
+  if (!text) return false;
+  // "pid (any name) state ppid pgrp session ...", proc(5): start time is field 22, times 14 to 17.
+  const auto end = text->rfind(')');
+  if (end == std::string::npos || end + 2 >= text->size()) return false;
+  std::vector<std::string_view> fields;
+  const std::string_view rest = std::string_view(*text).substr(end + 2);
+  for (std::size_t at = 0; at < rest.size();) {
+    const std::size_t stop = std::min(rest.find(' ', at), rest.size());
+    fields.push_back(rest.substr(at, stop - at));
+    at = stop + 1;
+  }
+  if (fields.size() < 22 || fields[0].empty()) return false;
+  const auto number = [&](std::size_t index) {
+    std::uint64_t value = 0;
+    std::from_chars(fields[index].data(), fields[index].data() + fields[index].size(), value);
+    return value;
+  };
+  stat.pid = pid;
+  stat.state = fields[0][0];
+  std::from_chars(fields[3].data(), fields[3].data() + fields[3].size(), stat.session);
+  stat.start_ticks = number(19);
+  static const auto ticks_per_second = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+  static const auto page_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  stat.cpu_ms = (number(11) + number(12) + number(13) + number(14)) * 1000 / ticks_per_second;
+  stat.resident_bytes = number(21) * page_bytes;
+  return true;
+}
+
+bool is_alive(pid_t pid, std::uint64_t start_ticks) {
+  ProcStat stat;
+  return pid > 0 && read_stat(pid, stat) && stat.start_ticks == start_ticks && stat.state != 'Z' &&
+         stat.state != 'X';
+}
+
+std::vector<ProcStat> own_processes() {
+  std::vector<ProcStat> found;
+  const std::unique_ptr<DIR, CloseDirectory> directory(::opendir("/proc"));
+  if (!directory) return found;
+  while (const dirent* entry = ::readdir(directory.get())) {
+    const std::string_view name = entry->d_name;
+    pid_t pid = 0;
+    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (parsed.ptr != name.data() + name.size() || pid == ::getpid()) continue;
+    struct stat info {};
+    if (::fstatat(::dirfd(directory.get()), entry->d_name, &info, 0) != 0) continue;
+    if (info.st_uid != ::geteuid()) continue;
+    ProcStat stat;
+    if (read_stat(pid, stat) && stat.state != 'Z' && stat.state != 'X') found.push_back(stat);
+  }
+  return found;
+}
+
+std::string environment_of(pid_t pid, const std::string& name) {
+  const auto text = read_file(proc_path(pid, "environ"), kProcFileBytesMax);
+  if (!text) return "";
+  const std::string wanted = name + "=";
+  for (std::size_t at = 0; at < text->size();) {
+    const std::size_t end = std::min(text->find('\0', at), text->size());
+    if (text->compare(at, wanted.size(), wanted) == 0) {
+      return text->substr(at + wanted.size(), end - at - wanted.size());
+    }
+    at = end + 1;
+  }
+  return "";
+}
+
+std::string link_of(pid_t pid, const std::string& link) {
+  char target[4096];
+  const ssize_t size = ::readlink(proc_path(pid, link).c_str(), target, sizeof target);
+  return size < 0 ? std::string() : std::string(target, static_cast<std::size_t>(size));
+}
+
+std::int64_t unix_ms() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
+bool send_signal(const ProcStat& process, int signal) {
+  const UniqueFd fd = open_pidfd(process);
+  return fd && ::syscall(SYS_pidfd_send_signal, fd.get(), signal, nullptr, 0) == 0;
+}
+
+bool end_processes(const std::function<std::vector<ProcStat>()>& find, Duration grace,
+                   std::size_t& ended) {
+  const TimePoint start(std::chrono::steady_clock::now());
+  std::set<std::pair<pid_t, std::uint64_t>> asked;
+  for (;;) {
+    const std::vector<ProcStat> left = find();
+    if (left.empty()) return true;
+    const TimePoint now(std::chrono::steady_clock::now());
+    if (now >= start + grace + kKillDeadline) return false;
+    for (const ProcStat& process : left) {
+      const bool is_new = asked.emplace(process.pid, process.start_ticks).second;
+      if (is_new) ++ended;
+      if (now >= start + grace) {
+        send_signal(process, SIGKILL);
+      } else if (is_new) {
+        send_signal(process, SIGTERM);
+      }
+    }
+    wait_for_any(left, now < start + grace ? start + grace : start + grace + kKillDeadline);
+  }
+}
+
+}  // namespace paddle::agent

@@ -1,0 +1,48 @@
+// What /proc says about processes. A pid is trusted only together with its start time and boot id.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/fd.h"
+
+namespace paddle::agent {
+
+struct ProcStat {
+  pid_t pid = 0;
+  char state = 0;
+  pid_t session = 0;
+  std::uint64_t start_ticks = 0;
+  std::uint64_t cpu_ms = 0;  // its own, and of the children it has waited for
+  std::uint64_t resident_bytes = 0;
+};
+
+std::string boot_id();
+// False when there is no such process.
+bool read_stat(pid_t pid, ProcStat& stat);
+// Running (a zombie is not) and started at start_ticks.
+bool is_alive(pid_t pid, std::uint64_t start_ticks);
+// Processes of this user, without zombies and without this one.
+std::vector<ProcStat> own_processes();
+// The value of name in the environment the process was started with, or "".
+std::string environment_of(pid_t pid, const std::string& name);
+// The target of /proc/<pid>/<link> ("exe"), or "".
+std::string link_of(pid_t pid, const std::string& link);
+
+std::int64_t unix_ms();
+
+// Sends through a pidfd, so that a recycled pid is never hit. False when it is gone.
+bool send_signal(const ProcStat& process, int signal);
+
+// Ends what find() returns: SIGTERM once, SIGKILL after grace. True when find() returns nothing
+// before grace and kKillDeadline have passed. `ended` counts the processes seen.
+constexpr Duration kKillDeadline = std::chrono::seconds(10);
+bool end_processes(const std::function<std::vector<ProcStat>()>& find, Duration grace,
+                   std::size_t& ended);
+
+}  // namespace paddle::agent

@@ -1,0 +1,286 @@
+#include "remote/agent/process/processes.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <set>
+
+#include "remote/agent/log/log_file.h"
+#include "remote/agent/process/record.h"
+#include "remote/agent/process/supervisor.h"
+#include "remote/agent/process/usage.h"
+#include "remote/agent/root/tree.h"
+
+namespace paddle::agent {
+namespace {
+
+constexpr Duration kStartDeadline = std::chrono::seconds(20);
+// A supervisor writes the exit record and ends leftovers before it goes by itself.
+constexpr Duration kSupervisorGrace = std::chrono::seconds(5);
+constexpr Duration kTeardownGrace = std::chrono::seconds(5);
+constexpr std::size_t kStatusBytesMax = 64U << 10U;
+constexpr const char* kMadeMark = ".paddlectl-made";  // bootstrap leaves it in folders above root
+constexpr int kFoldersAboveMax = 16;
+constexpr int kLeftoversNamedMax = 16;
+constexpr std::size_t kNameBytesMax = 4096;
+
+// In the forked child: only async-signal-safe calls.
+[[noreturn]] void become_supervisor(const char* root, const char* label, int spec_fd,
+                                    int status_fd) {
+  ::setsid();
+  if (::dup2(spec_fd, 3) < 0 || ::dup2(status_fd, 4) < 0) ::_exit(126);
+  const int null = ::open("/dev/null", O_RDWR);
+  for (int fd = 0; fd < 3; ++fd) ::dup2(null, fd);
+  ::close_range(5, ~0U, 0);
+  char* const arguments[] = {const_cast<char*>("paddlectl-agent"), const_cast<char*>("supervise"),
+                             const_cast<char*>(root), const_cast<char*>(label), nullptr};
+  ::execv("/proc/self/exe", arguments);
+  ::_exit(126);
+}
+
+Result<std::string> read_status(int fd) {
+  const TimePoint deadline = TimePoint(std::chrono::steady_clock::now()) + kStartDeadline;
+  std::string text;
+  while (text.size() < kStatusBytesMax) {
+    std::byte byte{};
+    const auto got = read_exact(fd, std::span(&byte, 1), deadline);
+    if (got) {
+      text += static_cast<char>(byte);
+    } else if (got.error().message == "closed by peer") {
+      return text;
+    } else {
+      return got.error();
+    }
+  }
+  return text;
+}
+
+bool is_below(const std::string& path, const std::string& root) {
+  return path == root || path.starts_with(root + "/");
+}
+
+// Processes of this user that run from root or carry its mark. Ourselves excepted, and whoever only
+// looks around in there.
+std::vector<ProcStat> processes_below(const Root& root) {
+  std::vector<ProcStat> found;
+  for (const ProcStat& process : own_processes()) {
+    if (is_below(link_of(process.pid, "exe"), root.path) ||
+        environment_of(process.pid, kProcessVariable).starts_with(root.path + ":")) {
+      found.push_back(process);
+    }
+  }
+  return found;
+}
+
+bool holds_only_the_mark(const std::string& path) {
+  std::error_code error;
+  bool marked = false;
+  for (std::filesystem::directory_iterator at(path, error), end; !error && at != end;
+       at.increment(error)) {
+    if (at->path().filename() != kMadeMark) return false;
+    marked = true;
+  }
+  return !error && marked;
+}
+
+// Folders above root that bootstrap made for it go too, as long as they hold nothing else. Several
+// nodes may leave one at once: each looks after its own part is gone, so the last finds the mark
+// alone.
+void remove_made_folders(std::string path) {
+  for (int i = 0; i < kFoldersAboveMax; ++i) {
+    path.resize(path.rfind('/'));
+    if (path.empty()) return;
+    const std::string mark = path + "/" + kMadeMark;
+    if (!holds_only_the_mark(path)) return;
+    if (::unlink(mark.c_str()) != 0) return;
+    if (::rmdir(path.c_str()) != 0 && errno != ENOENT) {
+      // Somebody came meanwhile.
+      const UniqueFd again(::open(mark.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+      return;
+    }
+  }
+}
+
+Status end_records(const Root& root, const std::vector<Record>& records, Duration grace,
+                   std::size_t& ended) {
+  const auto members = [&] { return members_of(root, records); };
+  const auto supervisors = [&] { return supervisors_of(records); };
+  std::size_t supervisors_ended = 0;
+  if (end_processes(members, grace, ended) &&
+      end_processes(supervisors, kSupervisorGrace, supervisors_ended) &&
+      end_processes(members, Duration::zero(), ended)) {
+    return {};
+  }
+  return Error{Errc::kResource, "some processes cannot be ended, even by SIGKILL", ""};
+}
+
+}  // namespace
+
+Status start_process(const Root& root, const wire::agent::ProcessSpec& spec) {
+  PADDLE_TRY_STATUS(check_name(spec.job()));
+  PADDLE_TRY_STATUS(check_name(spec.name()));
+  const std::string label = spec.job() + "/" + spec.name();
+  const UniqueFd spec_fd(::memfd_create("spec", MFD_CLOEXEC));
+  if (!spec_fd) return system_error(Errc::kResource, "memfd_create");
+  PADDLE_TRY_STATUS(write_all(spec_fd.get(), as_bytes(spec.SerializeAsString()), TimePoint::max()));
+  ::lseek(spec_fd.get(), 0, SEEK_SET);
+  int status[2];
+  if (::pipe2(status, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
+  const UniqueFd status_read(status[0]);
+  UniqueFd status_write(status[1]);
+  // Above the numbers the child uses.
+  const UniqueFd spec_high(::fcntl(spec_fd.get(), F_DUPFD_CLOEXEC, 10));
+  UniqueFd status_high(::fcntl(status_write.get(), F_DUPFD_CLOEXEC, 10));
+  status_write.reset();
+  const pid_t pid = ::fork();
+  if (pid < 0) return system_error(Errc::kResource, "fork");
+  if (pid == 0) {
+    become_supervisor(root.path.c_str(), label.c_str(), spec_high.get(), status_high.get());
+  }
+  status_high.reset();
+  PADDLE_TRY(const std::string text, read_status(status_read.get()));
+  if (!text.empty() && text[0] == kStarted) return {};
+  wire::agent::ErrorReply reply;
+  if (text.empty() || text[0] != kStartFailed || !reply.ParseFromString(text.substr(1))) {
+    return Error{Errc::kFailed, "the supervisor of " + label + " ended unexpectedly", ""};
+  }
+  return Error{static_cast<Errc>(reply.code()), reply.message(), reply.hint()};
+}
+
+Result<std::vector<wire::agent::ProcessStatus>> list_processes(const Root& root,
+                                                               const std::string& job, bool usage) {
+  PADDLE_TRY(std::vector<Record> records, read_records(root, job));
+  std::map<std::string, wire::agent::Usage> used;
+  if (usage) used = usage_of(records);
+  std::vector<wire::agent::ProcessStatus> statuses;
+  for (Record& record : records) {
+    const auto own = used.find(record.spec.job() + "/" + record.spec.name());
+    const auto arguments = record.spec.arguments();
+    statuses.push_back(status_of(root, std::move(record)));
+    wire::agent::ProcessStatus& status = statuses.back();
+    if (!usage) continue;
+    *status.mutable_arguments() = arguments;
+    // What status_of knows of one that ended stays.
+    const bool runs = status.state() == wire::agent::PROCESS_RUNNING;
+    if (runs && own != used.end()) *status.mutable_usage() = own->second;
+    if (status.has_usage()) {
+      status.mutable_usage()->set_last_output_unix_ms(last_written(root, status.log()));
+    }
+  }
+  return statuses;
+}
+
+Status stop_processes(const Root& root, const wire::agent::StopRequest& request) {
+  PADDLE_TRY_STATUS(check_name(request.job()));
+  PADDLE_TRY(std::vector<Record> records, read_records(root, request.job()));
+  if (request.names_size() > 0) {
+    std::erase_if(records, [&](const Record& record) {
+      return std::find(request.names().begin(), request.names().end(), record.spec.name()) ==
+             request.names().end();
+    });
+  }
+  const auto grace = std::min<Duration>(
+      std::chrono::milliseconds(std::min<std::uint64_t>(request.grace_ms(), 3'600'000)), kGraceMax);
+  for (const Record& record : records) {
+    if (record.exit || !supervisor_alive(record)) continue;
+    PADDLE_TRY(const SafePath folder, process_folder(record.spec.job(), record.spec.name()));
+    PADDLE_TRY_STATUS(write_record(root, folder, "stop", wire::agent::StopRequest()));
+    ProcStat process;
+    process.pid = record.pid.pid();
+    process.start_ticks = record.pid.start_ticks();
+    if (request.ask()) send_signal(process, SIGTERM);  // it may have ended just now
+  }
+  if (request.ask()) return {};
+  std::size_t ended = 0;
+  return end_records(root, records, grace, ended);
+}
+
+Result<wire::agent::LeftoversReply> find_leftovers(const Root& root) {
+  PADDLE_TRY(std::vector<Record> records, read_records(root, ""));
+  PADDLE_TRY(const std::vector<std::string> jobs, names_in(root, "jobs"));
+  std::erase_if(records, [](const Record& record) { return !supervisor_alive(record); });
+  wire::agent::LeftoversReply reply;
+  reply.set_ended_jobs(static_cast<std::uint32_t>(std::ranges::count_if(jobs, [&](const auto& job) {
+    return std::ranges::none_of(records, [&](const Record& r) { return r.spec.job() == job; });
+  })));
+  const std::string agents = root.path + "/bin/paddlectl-agent-";
+  std::set<pid_t> known;
+  for (const ProcStat& process : members_of(root, records)) known.insert(process.pid);
+  for (const ProcStat& process : supervisors_of(records)) known.insert(process.pid);
+  for (const ProcStat& process : processes_below(root)) {
+    // Another paddlectl's agent ends with its channel, and a supervisor just started has no record.
+    if (known.contains(process.pid) || link_of(process.pid, "exe").starts_with(agents)) continue;
+    reply.set_process_count(reply.process_count() + 1);
+    if (reply.processes_size() >= kLeftoversNamedMax) continue;
+    auto name = read_file("/proc/" + std::to_string(process.pid) + "/comm", kNameBytesMax);
+    if (name && name->ends_with('\n')) name->pop_back();
+    reply.add_processes("pid " + std::to_string(process.pid) + " (" + (name ? *name : "?") + ")");
+  }
+  return reply;
+}
+
+Status restart_processes(const Root& root, const wire::agent::RestartRequest& request) {
+  PADDLE_TRY_STATUS(check_name(request.job()));
+  for (const std::string& name : request.names()) {
+    PADDLE_TRY_STATUS(check_name(name));
+    const auto record = read_record(root, request.job(), name);
+    if (!record) {
+      return Error{Errc::kUsage, "no process " + name + " of job " + request.job() + " here", ""};
+    }
+    // One that has ended may still have a supervisor, which ends what it left behind.
+    if (record->exit || !supervisor_alive(*record)) {
+      PADDLE_TRY_STATUS(start_process(root, record->spec));
+      continue;
+    }
+    if (record->spec.restarts() == 0) {
+      return Error{Errc::kUsage, name + " runs, and its end would be the end of the job",
+                   "start jobs with --restarts, or restart all of it: paddlectl restart"};
+    }
+    ProcStat process;
+    process.pid = record->pid.pid();
+    process.start_ticks = record->pid.start_ticks();
+    send_signal(process, SIGKILL);
+  }
+  return {};
+}
+
+Result<wire::agent::TeardownReply> teardown(const Root& root, bool keep_data) {
+  wire::agent::TeardownReply reply;
+  PADDLE_TRY(const std::vector<Record> records, read_records(root, ""));
+  std::size_t ended = 0;
+  const Status stopped = end_records(root, records, kTeardownGrace, ended);
+  const auto below = [&] { return processes_below(root); };
+  if (!end_processes(below, kTeardownGrace, ended) || !stopped) {
+    for (const ProcStat& process : below()) {
+      reply.add_remaining("process " + std::to_string(process.pid) + " (" +
+                          link_of(process.pid, "exe") + "): cannot be ended");
+    }
+  }
+  reply.set_processes_ended(ended);
+  const auto keep = [&](const std::string& path) {
+    // jobs/<job>/output
+    const auto slash = path.find('/', 5);
+    return keep_data && path.starts_with("jobs/") && slash != std::string::npos &&
+           path.substr(slash) == "/output";
+  };
+  RemoveReport report;
+  PADDLE_TRY(const std::vector<std::string> names, names_in_root(root));
+  for (const std::string& name : names) {
+    remove_tree(root.fd.get(), name, name, keep, report);
+  }
+  for (const std::string& path : report.remaining) reply.add_remaining(path);
+  reply.set_files_removed(report.files);
+  if (::rmdir(root.path.c_str()) == 0 || errno == ENOENT) {
+    remove_made_folders(root.path);
+  } else if (!(keep_data && errno == ENOTEMPTY) && reply.remaining_size() == 0) {
+    reply.add_remaining(system_error(Errc::kResource, root.path).message);
+  }
+  return reply;
+}
+
+}  // namespace paddle::agent

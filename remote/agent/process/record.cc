@@ -1,0 +1,141 @@
+#include "remote/agent/process/record.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+
+namespace paddle::agent {
+namespace {
+
+constexpr std::size_t kRecordBytesMax = 1U << 20U;
+
+template <class Message>
+std::optional<Message> read_message(const Root& root, const SafePath& folder, const char* file) {
+  const auto path = SafePath::parse(folder.str() + "/" + file);
+  if (!path) return std::nullopt;
+  const auto text = read_below(root, *path, kRecordBytesMax);
+  Message message;
+  if (!text || !message.ParseFromString(*text)) return std::nullopt;
+  return message;
+}
+
+}  // namespace
+
+std::string process_mark(const Root& root, const std::string& job, const std::string& name) {
+  return root.path + ":" + job + "/" + name;
+}
+
+Status write_record(const Root& root, const SafePath& folder, const char* file,
+                    const google::protobuf::MessageLite& message) {
+  PADDLE_TRY(const SafePath path, SafePath::parse(folder.str() + "/" + file));
+  return replace_below(root, path, as_bytes(message.SerializeAsString()));
+}
+
+void remove_record(const Root& root, const SafePath& folder, const char* file) {
+  const auto directory = folder.open_directory(root.fd.get());
+  if (directory) ::unlinkat(directory->get(), file, 0);
+}
+
+bool has_record(const Root& root, const SafePath& folder, const char* file) {
+  const auto path = SafePath::parse(folder.str() + "/" + file);
+  return path && path->open_read(root.fd.get());
+}
+
+std::uint32_t lives_of(const Root& root, const SafePath& folder) {
+  const auto record = read_message<wire::agent::PidRecord>(root, folder, "life");
+  return record ? record->life() : 0;
+}
+
+std::optional<Record> read_record(const Root& root, const std::string& job,
+                                  const std::string& name) {
+  const auto folder = process_folder(job, name);
+  if (!folder) return std::nullopt;
+  auto spec = read_message<wire::agent::ProcessSpec>(root, *folder, "spec");
+  auto pid = read_message<wire::agent::PidRecord>(root, *folder, "pid");
+  if (!spec || !pid) return std::nullopt;
+  return Record{std::move(*spec), std::move(*pid),
+                read_message<wire::agent::ExitRecord>(root, *folder, "exit")};
+}
+
+Result<std::vector<Record>> read_records(const Root& root, const std::string& job) {
+  std::vector<std::string> jobs{job};
+  if (job.empty()) {
+    PADDLE_TRY(jobs, names_in(root, "jobs"));
+  } else {
+    PADDLE_TRY_STATUS(check_name(job));
+  }
+  std::vector<Record> records;
+  for (const std::string& one : jobs) {
+    const auto names = names_in(root, "jobs/" + one + "/proc");
+    if (!names) continue;
+    for (const std::string& name : *names) {
+      if (auto record = read_record(root, one, name)) records.push_back(std::move(*record));
+    }
+  }
+  return records;
+}
+
+bool supervisor_alive(const Record& record) {
+  return record.pid.boot_id() == boot_id() &&
+         is_alive(record.pid.supervisor(), record.pid.supervisor_start_ticks());
+}
+
+wire::agent::ProcessStatus status_of(const Root& root, Record record) {
+  if (!record.exit && !supervisor_alive(record)) {
+    // It may have ended after its files were read: its last act is the exit record.
+    if (auto again = read_record(root, record.spec.job(), record.spec.name())) {
+      record = std::move(*again);
+    }
+  }
+  wire::agent::ProcessStatus status;
+  status.set_job(record.spec.job());
+  status.set_name(record.spec.name());
+  status.set_log(record.spec.log());
+  status.set_pid(record.pid.pid());
+  status.set_started_unix_ms(record.pid.started_unix_ms());
+  status.set_life(record.pid.life());
+  if (record.exit) {
+    const bool killed = record.exit->signal() != 0;
+    status.set_state(killed ? wire::agent::PROCESS_KILLED : wire::agent::PROCESS_EXITED);
+    status.set_exit_code(record.exit->exit_code());
+    status.set_signal(record.exit->signal());
+    status.set_ended_unix_ms(record.exit->ended_unix_ms());
+    status.set_stopped(record.exit->stopped());
+    if (record.exit->resident_peak_bytes() > 0) {
+      status.mutable_usage()->set_resident_bytes(record.exit->resident_peak_bytes());
+      status.mutable_usage()->set_cpu_ms(record.exit->cpu_ms());
+    }
+  } else {
+    status.set_state(supervisor_alive(record) ? wire::agent::PROCESS_RUNNING
+                                              : wire::agent::PROCESS_LOST);
+  }
+  return status;
+}
+
+std::vector<ProcStat> members_of(const Root& root, const std::vector<Record>& records) {
+  // Once a supervisor has gone, its number may lead a session that is not ours.
+  std::set<pid_t> sessions;
+  for (const ProcStat& supervisor : supervisors_of(records)) sessions.insert(supervisor.pid);
+  std::vector<ProcStat> members;
+  for (const ProcStat& process : own_processes()) {
+    const std::string mark = environment_of(process.pid, kProcessVariable);
+    const bool is_marked = std::any_of(records.begin(), records.end(), [&](const Record& record) {
+      return mark == process_mark(root, record.spec.job(), record.spec.name());
+    });
+    const bool is_member = is_marked || sessions.contains(process.session);
+    if (is_member && !sessions.contains(process.pid)) members.push_back(process);
+  }
+  return members;
+}
+
+std::vector<ProcStat> supervisors_of(const std::vector<Record>& records) {
+  std::vector<ProcStat> found;
+  for (const Record& record : records) {
+    ProcStat stat;
+    if (supervisor_alive(record) && read_stat(record.pid.supervisor(), stat)) found.push_back(stat);
+  }
+  return found;
+}
+
+}  // namespace paddle::agent

@@ -1,0 +1,371 @@
+#include "remote/agent/process/supervisor.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "remote/agent/log/log_file.h"
+#include "remote/agent/process/arguments.h"
+#include "remote/agent/process/child.h"
+#include "remote/agent/process/record.h"
+#include "remote/agent/process/restart_policy.h"
+
+namespace paddle::agent {
+namespace {
+
+constexpr std::size_t kSpecBytesMax = 64U << 10U;
+constexpr std::size_t kOutputReadBytes = 64U << 10U;
+// More than a pipe holds, so that a process that never stops talking cannot hold us here.
+constexpr int kDrainReadsMax = 16;
+// After SIGTERM reached the supervisor itself (not stop(), which has its own grace).
+constexpr Duration kTermGrace = std::chrono::seconds(30);
+// A process that waits for a disk dies when it is back.
+constexpr Duration kKillAgain = std::chrono::seconds(1);
+// What the process left behind in its group gets this long after SIGTERM.
+constexpr Duration kLeftoverGrace = std::chrono::seconds(2);
+constexpr Duration kTakeOverDeadline = kLeftoverGrace + std::chrono::seconds(5);
+constexpr int kTakeOverPollMs = 10;
+
+TimePoint now() {
+  return std::chrono::steady_clock::now();
+}
+
+int milliseconds_until(TimePoint when) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(when - now());
+  return static_cast<int>(std::clamp<long long>(left.count(), 0, 60'000));
+}
+
+std::uint64_t milliseconds(const timeval& time) {
+  return static_cast<std::uint64_t>(time.tv_sec * 1000 + time.tv_usec / 1000);
+}
+
+class Supervisor {
+ public:
+  Supervisor(Root root, wire::agent::ProcessSpec spec, SafePath folder, UniqueFd lock,
+             LogWriter log, std::uint32_t lives)
+      : root_(std::move(root)),
+        spec_(std::move(spec)),
+        folder_(std::move(folder)),
+        lock_(std::move(lock)),
+        log_(std::move(log)),
+        life_(lives),
+        restarts_(spec_) {}
+
+  Status start(const Environment& environment);
+  void run(const Environment& environment);
+
+ private:
+  // One life of the process.
+  Status spawn(const Environment& environment);
+  void wait_for_end();
+  // Whether there is to be another one, after a pause that an order to stop ends.
+  bool starts_again();
+  void say(const std::string& text) {
+    log_.append(as_bytes("paddlectl: " + text + "\n"), unix_ms());
+  }
+  std::string filled(std::string text) const;
+  Program program_of(const Environment& environment) const;
+  Status write_pid_record();
+  Status write_life();
+  bool reap();  // true once the process itself has ended
+  void drain();
+  void end_leftovers();
+
+  Root root_;
+  wire::agent::ProcessSpec spec_;
+  SafePath folder_;
+  UniqueFd lock_;  // held as long as we live: one supervisor a name
+  LogWriter log_;
+  sigset_t signals_{};
+  UniqueFd signal_fd_;
+  UniqueFd output_;
+  pid_t child_ = -1;
+  int wait_status_ = 0;
+  rusage used_{};
+  bool is_told_to_end_ = false;
+  std::uint32_t life_ = 0;
+  TimePoint started_at_;
+  RestartPolicy restarts_;
+};
+
+std::string Supervisor::filled(std::string text) const {
+  fill_in(text, "{root}", root_.path);
+  fill_in(text, "{life}", std::to_string(life_));
+  fill_in(text, "{again}", life_ > 1 ? "true" : "false");
+  return text;
+}
+
+Status Supervisor::start(const Environment& environment) {
+  ::sigemptyset(&signals_);
+  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&signals_, signal);
+  ::sigprocmask(SIG_BLOCK, &signals_, nullptr);
+  signal_fd_ = UniqueFd(::signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signal_fd_) return system_error(Errc::kResource, "signalfd");
+  return spawn(environment);
+}
+
+Program Supervisor::program_of(const Environment& environment) const {
+  Program program;
+  program.name = spec_.program().empty() ? spec_.arguments(0) : spec_.program();
+  std::vector<std::string>& arguments = program.arguments;
+  std::vector<std::string>& variables = program.variables;
+  if (!spec_.program().empty()) arguments.push_back(root_.path + "/" + spec_.program());
+  for (const auto& argument : spec_.arguments()) arguments.push_back(filled(argument));
+  const auto is_overridden = [&](const std::string& variable) {
+    return spec_.environment().contains(variable.substr(0, variable.find('=')));
+  };
+  for (const auto& variable : environment) {
+    if (!is_overridden(variable)) variables.push_back(variable);
+  }
+  for (const auto& [name, value] : spec_.environment()) {
+    variables.push_back(name + "=" + filled(value));
+  }
+  variables.push_back(std::string(kProcessVariable) + "=" +
+                      process_mark(root_, spec_.job(), spec_.name()));
+  if (spec_.program().empty()) arguments[0] = find_program(arguments[0], variables);
+  return program;
+}
+
+Status Supervisor::spawn(const Environment& environment) {
+  if (!spec_.program().empty()) {
+    PADDLE_TRY(const SafePath program, SafePath::parse(spec_.program()));
+    const auto fd = program.open_read(root_.fd.get());
+    if (!fd) return fd.error();
+  } else if (spec_.arguments().empty() || spec_.arguments(0).empty()) {
+    return Error{Errc::kData, "a process without a program", ""};
+  }
+  PADDLE_TRY(const SafePath directory_path, SafePath::parse(spec_.directory()));
+  PADDLE_TRY_STATUS(directory_path.make_directories(root_.fd.get()));
+  PADDLE_TRY(const UniqueFd directory, directory_path.open_directory(root_.fd.get()));
+
+  ++life_;
+  PADDLE_TRY_STATUS(write_life());
+  started_at_ = now();
+  PADDLE_TRY(Child child, start_child(program_of(environment), directory.get()));
+  child_ = child.pid;
+  output_ = std::move(child.output);
+  if (auto written = write_pid_record(); !written) {
+    ::kill(-child_, SIGKILL);
+    ::waitpid(child_, nullptr, 0);
+    return written;
+  }
+  return {};
+}
+
+Status Supervisor::write_pid_record() {
+  ProcStat self;
+  ProcStat child;
+  // A child that has ended already is a zombie until we wait for it, so both are there.
+  if (!read_stat(::getpid(), self) || !read_stat(child_, child)) {
+    return system_error(Errc::kFailed, "read /proc");
+  }
+  wire::agent::PidRecord record;
+  record.set_supervisor(self.pid);
+  record.set_supervisor_start_ticks(self.start_ticks);
+  record.set_pid(child.pid);
+  record.set_start_ticks(child.start_ticks);
+  record.set_boot_id(boot_id());
+  record.set_started_unix_ms(unix_ms());
+  record.set_life(life_);
+  return write_record(root_, folder_, "pid", record);
+}
+
+// Before the life begins, so that no two have one number.
+Status Supervisor::write_life() {
+  wire::agent::PidRecord record;
+  record.set_life(life_);
+  return write_record(root_, folder_, "life", record);
+}
+
+bool Supervisor::reap() {
+  bool ended = false;
+  for (;;) {
+    int status = 0;
+    rusage used{};
+    const pid_t pid = ::wait4(-1, &status, WNOHANG, &used);
+    if (pid <= 0) return ended;
+    if (pid == child_) {
+      wait_status_ = status;
+      used_ = used;
+      ended = true;
+    }
+  }
+}
+
+void Supervisor::drain() {
+  Bytes buffer(kOutputReadBytes);
+  for (int reads = 0; reads < kDrainReadsMax; ++reads) {
+    const ssize_t got = ::read(output_.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got == 0) output_.reset();  // every writer has gone
+    if (got <= 0) return;
+    log_.append(ByteSpan(buffer).first(static_cast<std::size_t>(got)), unix_ms());
+    if (static_cast<std::size_t>(got) < buffer.size()) return;
+  }
+}
+
+void Supervisor::wait_for_end() {
+  TimePoint kill_at = TimePoint::max();
+  for (bool ended = false; !ended;) {
+    pollfd polls[] = {{signal_fd_.get(), POLLIN, 0}, {output_ ? output_.get() : -1, POLLIN, 0}};
+    ::poll(polls, 2, kill_at == TimePoint::max() ? -1 : milliseconds_until(kill_at));
+    if (polls[1].revents != 0) drain();
+    signalfd_siginfo info{};
+    while (::read(signal_fd_.get(), &info, sizeof info) == sizeof info) {
+      if (info.ssi_signo == SIGCHLD) {
+        ended = reap() || ended;
+      } else if (!ended) {
+        is_told_to_end_ = true;
+        ::kill(-child_, SIGTERM);
+        kill_at = std::min(kill_at, now() + kTermGrace);
+      }
+    }
+    if (!ended && now() >= kill_at) {
+      ::kill(-child_, SIGKILL);
+      kill_at = now() + kKillAgain;
+    }
+  }
+  if (output_) drain();
+}
+
+bool Supervisor::starts_again() {
+  const auto is_stopped = [&] { return is_told_to_end_ || has_record(root_, folder_, "stop"); };
+  if (is_stopped()) return false;
+  const auto pause = restarts_.next(wait_status_, now() - started_at_);
+  if (!pause) return false;
+  say(WIFSIGNALED(wait_status_)
+          ? "killed by signal " + std::to_string(WTERMSIG(wait_status_)) + "; it is started again"
+          : "exited with code " + std::to_string(WEXITSTATUS(wait_status_)) +
+                "; it is started again");
+  const TimePoint until = now() + *pause;
+  while (!is_stopped() && now() < until) {
+    pollfd signals{signal_fd_.get(), POLLIN, 0};
+    ::poll(&signals, 1, milliseconds_until(until));
+    signalfd_siginfo info{};
+    while (::read(signal_fd_.get(), &info, sizeof info) == sizeof info) {
+      is_told_to_end_ = is_told_to_end_ || info.ssi_signo != SIGCHLD;
+    }
+  }
+  return !is_stopped();
+}
+
+void Supervisor::run(const Environment& environment) {
+  for (;;) {
+    wait_for_end();
+    if (!starts_again()) break;
+    end_leftovers();
+    if (const Status again = spawn(environment); !again) {
+      say("it cannot be started again: " + again.error().message);
+      break;
+    }
+  }
+  wire::agent::ExitRecord record;
+  if (WIFSIGNALED(wait_status_)) {
+    record.set_signal(WTERMSIG(wait_status_));
+  } else {
+    record.set_exit_code(WEXITSTATUS(wait_status_));
+  }
+  record.set_ended_unix_ms(unix_ms());
+  record.set_cpu_ms(milliseconds(used_.ru_utime) + milliseconds(used_.ru_stime));
+  record.set_resident_peak_bytes(static_cast<std::uint64_t>(used_.ru_maxrss) * 1024);
+  record.set_stopped(has_record(root_, folder_, "stop"));
+  const auto written = write_record(root_, folder_, "exit", record);
+  if (!written) {
+    say("exit record: " + written.error().message);
+  }
+  end_leftovers();
+}
+
+// Its descendants are ours (subreaper); they end with it, and what they still say is kept.
+void Supervisor::end_leftovers() {
+  if (::kill(-child_, SIGTERM) != 0) return;
+  const TimePoint kill_at = now() + kLeftoverGrace;
+  while (::kill(-child_, 0) == 0 && now() < kill_at) {
+    pollfd polls[] = {{signal_fd_.get(), POLLIN, 0}, {output_ ? output_.get() : -1, POLLIN, 0}};
+    ::poll(polls, 2, milliseconds_until(kill_at));
+    if (polls[1].revents != 0) drain();
+    signalfd_siginfo info{};
+    while (::read(signal_fd_.get(), &info, sizeof info) == sizeof info) {
+      is_told_to_end_ = is_told_to_end_ || info.ssi_signo != SIGCHLD;
+    }
+    reap();
+  }
+  ::kill(-child_, SIGKILL);
+  if (output_) drain();
+}
+
+// Of one that has ended, the supervisor may have to end what it left behind before it goes.
+bool take_over(int lock, const Root& root, const SafePath& folder) {
+  const TimePoint give_up = now() + kTakeOverDeadline;
+  while (::flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    if (!has_record(root, folder, "exit") || now() >= give_up) return false;
+    ::poll(nullptr, 0, kTakeOverPollMs);
+  }
+  return true;
+}
+
+Result<Supervisor> make_supervisor(const std::string& root_path, int spec_fd) {
+  PADDLE_TRY(Root root, open_root(root_path));
+  std::string text;
+  char buffer[4096];
+  for (ssize_t got = 0; (got = ::read(spec_fd, buffer, sizeof buffer)) > 0;) {
+    text.append(buffer, static_cast<std::size_t>(got));
+    if (text.size() > kSpecBytesMax) break;
+  }
+  wire::agent::ProcessSpec spec;
+  if (text.size() > kSpecBytesMax || !spec.ParseFromString(text)) {
+    return Error{Errc::kData, "malformed process specification", ""};
+  }
+  PADDLE_TRY(SafePath folder, process_folder(spec.job(), spec.name()));
+  PADDLE_TRY_STATUS(folder.make_directories(root.fd.get()));
+  PADDLE_TRY(UniqueFd lock, folder.open_directory(root.fd.get()));
+  if (!take_over(lock.get(), root, folder)) {
+    return Error{Errc::kFailed, spec.job() + "/" + spec.name() + " is running already",
+                 "stop it first"};
+  }
+  const std::uint32_t lives = lives_of(root, folder);
+  for (const char* file : {"pid", "exit", "stop"}) remove_record(root, folder, file);
+  PADDLE_TRY_STATUS(write_record(root, folder, "spec", spec));
+  PADDLE_TRY(LogWriter log, LogWriter::open(root, spec.log()));
+  return Supervisor(std::move(root), std::move(spec), std::move(folder), std::move(lock),
+                    std::move(log), lives);
+}
+
+}  // namespace
+
+int supervise(const std::string& root_path, int spec_fd, int status_fd,
+              const Environment& environment) {
+  ::signal(SIGCHLD, SIG_DFL);  // the agent ignores it; waitpid would find nothing
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  UniqueFd status(status_fd);
+  auto supervisor = make_supervisor(root_path, spec_fd);
+  ::close(spec_fd);
+  const Status started = supervisor ? supervisor->start(environment) : Status(supervisor.error());
+  if (!started) {
+    wire::agent::ErrorReply reply;
+    reply.set_code(static_cast<int>(started.error().code));
+    reply.set_message(started.error().message);
+    reply.set_hint(started.error().hint);
+    [[maybe_unused]] const auto told =
+        write_all(status.get(), as_bytes(kStartFailed + reply.SerializeAsString()),
+                  now() + std::chrono::seconds(10));
+    return 1;
+  }
+  [[maybe_unused]] const auto told =
+      write_all(status.get(), as_bytes(std::string(1, kStarted)), now() + std::chrono::seconds(10));
+  status.reset();
+  supervisor->run(environment);
+  return 0;
+}
+
+}  // namespace paddle::agent

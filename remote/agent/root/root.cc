@@ -1,0 +1,132 @@
+#include "remote/agent/root/root.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+
+namespace paddle::agent {
+namespace {
+
+constexpr std::size_t kNameBytesMax = 100;
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const { ::closedir(directory); }
+};
+
+Result<std::vector<std::string>> names_of(UniqueFd fd) {
+  const std::unique_ptr<DIR, CloseDirectory> directory(fd ? ::fdopendir(fd.get()) : nullptr);
+  if (!directory) return system_error(Errc::kData, "open folder");
+  fd.release();
+  std::vector<std::string> names;
+  while (const dirent* entry = ::readdir(directory.get())) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace
+
+Result<Root> open_root(const std::string& path) {
+  if (path.size() < 2 || path.front() != '/' || path.back() == '/') {
+    return Error{Errc::kUsage, "root '" + path + "' must be an absolute path", ""};
+  }
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    return system_error(Errc::kResource, "mkdir " + path);
+  }
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd) return system_error(Errc::kAuth, "open " + path);
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return system_error(Errc::kAuth, "stat " + path);
+  if (info.st_uid != ::geteuid()) {
+    return Error{Errc::kAuth, path + " belongs to user " + std::to_string(info.st_uid),
+                 "choose another workdir"};
+  }
+  if ((info.st_mode & 022) != 0) {
+    return Error{Errc::kAuth, path + " is writable by others", "chmod 700 " + path};
+  }
+  return Root{path, std::move(fd)};
+}
+
+Status check_name(std::string_view name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  };
+  const bool good = !name.empty() && name.size() <= kNameBytesMax && name[0] != '.' &&
+                    name[0] != '-' && std::all_of(name.begin(), name.end(), allowed);
+  if (good) return {};
+  return Error{Errc::kData,
+               "name '" + std::string(name.substr(0, kNameBytesMax)) +
+                   "' must be 1 to 100 of [A-Za-z0-9._-]",
+               ""};
+}
+
+Result<SafePath> process_folder(std::string_view job, std::string_view name) {
+  PADDLE_TRY_STATUS(check_name(job));
+  PADDLE_TRY_STATUS(check_name(name));
+  return SafePath::parse("jobs/" + std::string(job) + "/proc/" + std::string(name));
+}
+
+Result<Place> make_place(const Root& root, const SafePath& path) {
+  const std::string& text = path.str();
+  const auto slash = text.rfind('/');
+  if (slash == std::string::npos) {
+    UniqueFd folder(::fcntl(root.fd.get(), F_DUPFD_CLOEXEC, 0));
+    if (!folder) return system_error(Errc::kResource, "dup");
+    return Place{std::move(folder), text};
+  }
+  PADDLE_TRY(const SafePath parent, SafePath::parse(text.substr(0, slash)));
+  PADDLE_TRY_STATUS(parent.make_directories(root.fd.get()));
+  PADDLE_TRY(UniqueFd folder, parent.open_directory(root.fd.get()));
+  return Place{std::move(folder), text.substr(slash + 1)};
+}
+
+Status replace_below(const Root& root, const SafePath& path, ByteSpan content) {
+  PADDLE_TRY(const Place place, make_place(root, path));
+  const int folder = place.folder.get();
+  // Of this process: another agent may be writing the same file.
+  const std::string temporary = "." + place.name + ".new-" + std::to_string(::getpid());
+  const UniqueFd fd(::openat(folder, temporary.c_str(),
+                             O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd) return system_error(Errc::kResource, "create " + path.str());
+  PADDLE_TRY_STATUS(write_all(fd.get(), content, TimePoint::max()));
+  if (::fchmod(fd.get(), 0600) != 0 || ::fsync(fd.get()) != 0 ||
+      ::renameat(folder, temporary.c_str(), folder, place.name.c_str()) != 0 ||
+      ::fsync(folder) != 0) {
+    return system_error(Errc::kResource, "write " + path.str());
+  }
+  return {};
+}
+
+Result<std::string> read_below(const Root& root, const SafePath& path, std::size_t max_bytes) {
+  PADDLE_TRY(const UniqueFd fd, path.open_read(root.fd.get()));
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return system_error(Errc::kData, "stat " + path.str());
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  if (size > max_bytes) return Error{Errc::kData, path.str() + " is too large", ""};
+  std::string content(size, '\0');
+  PADDLE_TRY_STATUS(
+      read_exact(fd.get(), std::as_writable_bytes(std::span(content)), TimePoint::max()));
+  return content;
+}
+
+Result<std::vector<std::string>> names_in(const Root& root, const std::string& folder) {
+  PADDLE_TRY(const SafePath path, SafePath::parse(folder));
+  auto fd = path.open_directory(root.fd.get());
+  if (!fd && errno == ENOENT) return std::vector<std::string>{};
+  if (!fd) return std::move(fd).error();
+  return names_of(std::move(*fd));
+}
+
+Result<std::vector<std::string>> names_in_root(const Root& root) {
+  return names_of(UniqueFd(::openat(root.fd.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
+}
+
+}  // namespace paddle::agent

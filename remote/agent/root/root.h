@@ -1,0 +1,44 @@
+// The one folder an agent may touch.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/safe_path.h"
+
+namespace paddle::agent {
+
+struct Root {
+  std::string path;  // absolute, no trailing '/'
+  UniqueFd fd;
+};
+
+// Creates the folder as 0700 when absent. kAuth when it is a symbolic link, belongs to someone else
+// or others may write to it.
+Result<Root> open_root(const std::string& path);
+
+// A job or process name: 1 to 100 of [A-Za-z0-9._-], not starting with '.' or '-'.
+Status check_name(std::string_view name);
+
+// jobs/<job>/proc/<name>
+Result<SafePath> process_folder(std::string_view job, std::string_view name);
+
+// The folder that holds `path` below root, made when absent; and the last component.
+struct Place {
+  UniqueFd folder;
+  std::string name;
+};
+Result<Place> make_place(const Root& root, const SafePath& path);
+
+// Old or new, never half: temporary file in the same folder, fsync, rename.
+Status replace_below(const Root& root, const SafePath& path, ByteSpan content);
+Result<std::string> read_below(const Root& root, const SafePath& path, std::size_t max_bytes);
+
+// Names in a folder, sorted; none when it does not exist.
+Result<std::vector<std::string>> names_in(const Root& root, const std::string& folder);
+
+Result<std::vector<std::string>> names_in_root(const Root& root);
+
+}  // namespace paddle::agent

@@ -1,0 +1,212 @@
+#include "remote/agent/store/incoming_file.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "remote/agent/root/file_copy.h"
+
+namespace paddle::agent {
+namespace {
+
+// Less is copied in no time, and then the place never is without a file.
+constexpr std::uint64_t kReplaceBytesMin = 8U << 20U;
+
+}  // namespace
+
+ChunkMap::ChunkMap(const Store& store) {
+  for (Store::Chunked& object : store.chunked()) {
+    const auto index = static_cast<std::uint32_t>(names_.size());
+    names_.push_back(std::move(object.name));
+    std::uint64_t offset = 0;
+    for (const Chunk& chunk : object.chunks) {
+      places_.try_emplace(chunk.hash, Place{index, chunk.size, offset});
+      offset += chunk.size;
+    }
+  }
+}
+
+const ChunkMap::Place* ChunkMap::find(const Chunk& chunk) const {
+  const auto found = places_.find(chunk.hash);
+  return found == places_.end() || found->second.size != chunk.size ? nullptr : &found->second;
+}
+
+Result<std::unique_ptr<IncomingFile>> IncomingFile::begin(Store& store, const ObjectKey& key,
+                                                          const SafePath& path, std::uint64_t size,
+                                                          Bytes list, const ChunkMap& map) {
+  std::unique_ptr<IncomingFile> file(new IncomingFile(store, path));
+  PADDLE_TRY(file->chunks_, decode_chunks(list, size));
+  if (chunked_id(list, size) != key.id)
+    return Error{Errc::kData, "the list of a file's chunks is not what was announced", ""};
+  file->key_ = key;
+  file->list_ = std::move(list);
+  file->left_ = file->chunks_.size();
+  file->here_.resize(file->chunks_.size());
+  file->wanted_.resize(file->chunks_.size());
+  std::uint64_t offset = 0;
+  for (const Chunk& chunk : file->chunks_) {
+    file->offsets_.push_back(offset);
+    offset += chunk.size;
+  }
+  PADDLE_TRY(file->fd_, store.open_partial(key));
+  file->take_partial();
+  for (std::uint32_t i = 0; i < file->chunks_.size(); ++i) {
+    if (file->here_[i]) continue;
+    const ChunkMap::Place* place = map.find(file->chunks_[i]);
+    if (place == nullptr)
+      file->wanted_[i] = true;
+    else
+      file->known_.push_back({i, *place, map.name(place->object)});
+  }
+  return file;
+}
+
+std::uint64_t IncomingFile::size() const {
+  return chunks_.empty() ? 0 : offsets_.back() + chunks_.back().size;
+}
+
+// What an interrupted push left is found by its hash; the holes in it match nothing.
+void IncomingFile::take_partial() {
+  struct stat info {};
+  if (::fstat(fd_.get(), &info) != 0 || info.st_size == 0) return;
+  Bytes buffer(kChunkBytesMax);
+  for (std::uint32_t i = 0; i < chunks_.size(); ++i) {
+    const auto part = std::span(buffer).first(chunks_[i].size);
+    const ssize_t got =
+        ::pread(fd_.get(), part.data(), part.size(), static_cast<off_t>(offsets_[i]));
+    if (got != static_cast<ssize_t>(part.size())) continue;
+    if (sha256_of(part) != chunks_[i].hash) continue;
+    here_[i] = true;
+    --left_;
+  }
+}
+
+Bytes IncomingFile::lacking() const {
+  Bytes bits((wanted_.size() + 7) / 8);
+  for (std::byte& byte : bits) byte = std::byte{0};
+  for (std::size_t i = 0; i < wanted_.size(); ++i) {
+    if (wanted_[i]) bits[i / 8] |= std::byte{1} << (i % 8);
+  }
+  return bits;
+}
+
+std::optional<std::pair<std::uint64_t, std::uint32_t>> IncomingFile::place_of(
+    std::uint32_t chunk) const {
+  if (chunk >= chunks_.size()) return std::nullopt;
+  return std::pair(offsets_[chunk], chunks_[chunk].size);
+}
+
+// Most often a file changed here and there: what stayed where it was in the object that has most of
+// it need not be copied where the file system can share it, or where nobody else uses the object.
+void IncomingFile::keep_what_stayed() {
+  std::unordered_map<std::uint32_t, std::uint64_t> bytes;  // by object
+  const auto stayed = [&](const Known& one) { return one.place.offset == offsets_[one.chunk]; };
+  for (const Known& one : known_) {
+    if (stayed(one)) bytes[one.place.object] += one.place.size;
+  }
+  const auto most = std::ranges::max_element(bytes, {}, [](const auto& one) { return one.second; });
+  if (most == bytes.end()) return;
+  const auto rest = std::ranges::stable_partition(
+      known_, [&](const Known& one) { return one.place.object != most->first || !stayed(one); });
+  if (share(rest.front().object)) {
+    for (const Known& one : rest) here_[one.chunk] = true;
+    left_ -= rest.size();
+  } else if (most->second >= kReplaceBytesMin && store_.is_only_at(rest.front().object, path_)) {
+    replaced_ = rest.front().object;
+    stayed_.assign(rest.begin(), rest.end());
+    left_ -= rest.size();
+  } else {
+    return;
+  }
+  known_.erase(rest.begin(), rest.end());
+}
+
+bool IncomingFile::share(const std::string& object) const {
+  struct stat info {};
+  if (::fstat(fd_.get(), &info) != 0 || info.st_size != 0) return false;  // it would be replaced
+  const auto from = store_.open_object(object);
+  return from && share_content(from->get(), fd_.get()) &&
+         ::ftruncate(fd_.get(), static_cast<off_t>(size())) == 0;
+}
+
+Status IncomingFile::copy_known() {
+  keep_what_stayed();
+  const std::size_t rest = known_.size();
+  PADDLE_TRY_STATUS(copy_from_objects());
+  left_ -= rest;
+  return left_ == 0 && replaced_.empty() ? finish() : Status{};
+}
+
+Status IncomingFile::copy_from_objects() {
+  UniqueFd from;
+  std::string open_name;
+  for (std::size_t i = 0; i < known_.size();) {
+    const Known& first = known_[i];
+    std::uint64_t bytes = first.place.size;
+    std::size_t end = i + 1;
+    for (; end < known_.size() && known_[end].chunk == known_[end - 1].chunk + 1 &&
+           known_[end].object == first.object &&
+           known_[end].place.offset == first.place.offset + bytes;
+         ++end) {
+      bytes += known_[end].place.size;
+    }
+    if (open_name != first.object) {
+      PADDLE_TRY(from, store_.open_object(first.object));
+      open_name = first.object;
+    }
+    PADDLE_TRY_STATUS(
+        copy_range(from.get(), first.place.offset, fd_.get(), offsets_[first.chunk], bytes));
+    for (; i < end; ++i) here_[known_[i].chunk] = true;
+  }
+  known_.clear();
+  return {};
+}
+
+Status IncomingFile::assemble(const std::set<std::string>& wanted) {
+  const std::string object = std::exchange(replaced_, {});
+  Result<UniqueFd> taken = Error{Errc::kData, "the push needs it", ""};
+  if (!wanted.contains(object)) taken = store_.take(object, path_, key_);
+  if (!taken) known_ = std::move(stayed_);
+  Status written = taken ? write_into(taken->get()) : copy_from_objects();
+  if (written) return finish();
+  return store_.holds(key_, size()) ? Status{} : std::move(written);
+}
+
+// What arrived, at its places.
+Status IncomingFile::write_into(int taken) const {
+  if (::ftruncate(taken, static_cast<off_t>(size())) != 0)
+    return system_error(Errc::kResource, "size a file");
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    if (!here_[i]) continue;
+    PADDLE_TRY_STATUS(copy_range(fd_.get(), offsets_[i], taken, offsets_[i], chunks_[i].size));
+  }
+  return {};
+}
+
+// Another push of the same file writes to the same place, and may have been whole first.
+Status IncomingFile::finish() {
+  Status completed = store_.complete(key_, list_);
+  return completed || store_.holds(key_, size()) ? Status{} : std::move(completed);
+}
+
+Status IncomingFile::add(std::uint32_t chunk, ByteSpan bytes) {
+  if (chunk >= chunks_.size() || !wanted_[chunk] || bytes.size() != chunks_[chunk].size ||
+      sha256_of(bytes) != chunks_[chunk].hash) {
+    return Error{Errc::kData, "what arrived is not what was announced", "push again"};
+  }
+  if (here_[chunk]) return {};
+  auto offset = static_cast<off_t>(offsets_[chunk]);
+  while (!bytes.empty()) {
+    const ssize_t put = ::pwrite(fd_.get(), bytes.data(), bytes.size(), offset);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return system_error(Errc::kResource, "write a file in the store");
+    bytes = bytes.subspan(static_cast<std::size_t>(put));
+    offset += put;
+  }
+  here_[chunk] = true;
+  return --left_ == 0 && replaced_.empty() ? finish() : Status{};
+}
+
+}  // namespace paddle::agent

@@ -1,0 +1,282 @@
+#include "remote/agent/store/incoming_push.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/text.h"
+#include "remote/agent/store/pushed_files.h"
+
+namespace paddle::agent {
+namespace {
+
+constexpr std::size_t kLinkBytesMax = 4096;
+constexpr std::string_view kOwnFolder = "store";  // no push writes there by name
+
+Error refuse(const std::string& path, const std::string& why) {
+  return Error{Errc::kData, "'" + escape_control(path.substr(0, 200)) + "': " + why, ""};
+}
+
+std::pair<std::string, std::string> split(const std::string& path) {
+  const auto slash = path.rfind('/');
+  if (slash == std::string::npos) return {"", path};
+  return {path.substr(0, slash), path.substr(slash + 1)};
+}
+
+// An earlier push may have placed a file where this one has a folder.
+void clear_files_above(const Root& root, const std::string& folder) {
+  for (std::size_t end = folder.find('/');; end = folder.find('/', end + 1)) {
+    const std::string prefix = folder.substr(0, end);
+    const auto [parent, name] = split(prefix);
+    UniqueFd fd(::fcntl(root.fd.get(), F_DUPFD_CLOEXEC, 0));
+    if (!parent.empty()) {
+      const auto safe = SafePath::parse(parent);
+      auto opened = safe ? safe->open_directory(root.fd.get()) : Result<UniqueFd>(safe.error());
+      if (!opened) return;
+      fd = *std::move(opened);
+    }
+    struct stat info {};
+    if (::fstatat(fd.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return;
+    if (S_ISREG(info.st_mode)) ::unlinkat(fd.get(), name.c_str(), 0);
+    if (end == std::string::npos) return;
+  }
+}
+
+}  // namespace
+
+bool link_stays_inside(const std::string& path, const std::string& target) {
+  if (target.empty() || target.size() > kLinkBytesMax || target.front() == '/' ||
+      target.find('\0') != std::string::npos) {
+    return false;
+  }
+  auto depth = std::count(path.begin(), path.end(), '/');
+  for (std::size_t begin = 0; begin <= target.size();) {
+    const std::size_t end = std::min(target.find('/', begin), target.size());
+    const std::string_view part = std::string_view(target).substr(begin, end - begin);
+    if (part == "..")
+      --depth;
+    else if (!part.empty() && part != ".")
+      ++depth;
+    if (depth < 0) return false;
+    begin = end + 1;
+  }
+  return true;
+}
+
+void IncomingPush::reset() {
+  files_.clear();
+  map_.reset();
+  entries_.clear();
+  paths_.clear();
+  missing_.clear();
+  list_.clear();
+  late_ = {};
+  store_.reset();
+}
+
+Result<wire::agent::ManifestReply> IncomingPush::manifest(bool first,
+                                                          const wire::agent::Manifest& manifest) {
+  if (first) {
+    reset();
+    PADDLE_TRY(store_, Store::open(root_));
+  }
+  if (!store_) return Error{Errc::kData, "a push begins with its first manifest", ""};
+  wire::agent::ManifestReply reply;
+  for (int i = 0; i < manifest.files_size(); ++i) {
+    bool missing = false;
+    PADDLE_TRY_STATUS(add_entry(manifest.files(i), missing));
+    if (missing) reply.add_missing(static_cast<std::uint32_t>(i));
+  }
+  PADDLE_TRY_STATUS(store_->save());
+  return reply;
+}
+
+Status IncomingPush::add_entry(const wire::agent::PushEntry& file, bool& missing) {
+  PADDLE_TRY(const SafePath path, SafePath::parse(file.path()));
+  if (entries_.size() >= kPushEntriesMax) return refuse(file.path(), "too many files");
+  if (path.str() == kOwnFolder || path.str().starts_with(std::string(kOwnFolder) + "/"))
+    return refuse(file.path(), "the agent's own folder");
+  if (!paths_.insert(path.str()).second) return refuse(file.path(), "named twice in one push");
+  const auto below = paths_.lower_bound(path.str() + "/");
+  bool both = below != paths_.end() && below->starts_with(path.str() + "/");
+  for (auto slash = path.str().find('/'); slash != std::string::npos;
+       slash = path.str().find('/', slash + 1)) {
+    both |= paths_.contains(path.str().substr(0, slash));
+  }
+  if (both) return refuse(file.path(), "both a file and a folder in one push");
+  Entry entry;
+  entry.path = path.str();
+  entry.link = file.link();
+  entry.size = file.size();
+  if (!entry.link.empty()) {
+    if (!link_stays_inside(entry.path, entry.link))
+      return refuse(file.path(), "a link to outside, to '" + escape_control(entry.link) + "'");
+  } else {
+    if (file.size() > kPushFileBytesMax || file.id().size() != entry.key.id.size())
+      return refuse(file.path(), "bad size or identity in the request");
+    std::memcpy(entry.key.id.data(), file.id().data(), entry.key.id.size());
+    entry.key.mode = (file.mode() & 0555U) | 0400U;
+    missing = !store_->holds(entry.key, entry.size) && missing_.insert(entry.key.name()).second;
+  }
+  entries_.push_back(std::move(entry));
+  return {};
+}
+
+Result<Bytes> IncomingPush::chunks(const wire::agent::ChunksRequest& request, ByteSpan part) {
+  const std::uint32_t index = request.file();
+  if (index >= entries_.size() || !is_chunked(entries_[index].size) ||
+      list_.size() + part.size() > kPushFileBytesMax / kChunkBytesMin * kChunkEntryBytes) {
+    return Error{Errc::kData, "chunks of a file that has none", ""};
+  }
+  append_bytes(list_, part);
+  if (!request.last()) return Bytes{};
+  const Entry& entry = entries_[index];
+  if (!map_) map_ = std::make_unique<ChunkMap>(*store_);
+  PADDLE_TRY(const SafePath path, SafePath::parse(entry.path));
+  auto file =
+      IncomingFile::begin(*store_, entry.key, path, entry.size, std::exchange(list_, {}), *map_);
+  if (!file) return std::move(file).error().with(entry.path);
+  files_[index] = *std::move(file);
+  told_ = index;
+  return files_[index]->lacking();
+}
+
+void IncomingPush::copy_known() {
+  const auto file = files_.find(told_);
+  if (file == files_.end()) return;
+  if (Status copied = file->second->copy_known(); !copied && late_) late_ = std::move(copied);
+}
+
+Status IncomingPush::put(const wire::agent::Put& put, ByteSpan tail) {
+  PADDLE_TRY_STATUS(late_);
+  constexpr std::size_t kRawBytesMax = 4U << 20U;
+  std::uint64_t sum = 0;
+  for (const auto& blob : put.blobs()) sum += blob.size();
+  Bytes raw;
+  if (put.raw_bytes() > kRawBytesMax) return Error{Errc::kData, "too many bytes at once", ""};
+  if (put.raw_bytes() > 0) {
+    PADDLE_TRY(raw, decompress(tail, put.raw_bytes()));
+    tail = raw;
+  }
+  if (sum != tail.size()) return Error{Errc::kData, "blobs and bytes differ", ""};
+  std::size_t at = 0;
+  for (const auto& blob : put.blobs()) {
+    PADDLE_TRY_STATUS(put_blob(blob, tail.subspan(at, blob.size())));
+    at += blob.size();
+  }
+  return store_ ? store_->save() : Status{};
+}
+
+Result<Piece> IncomingPush::piece_of(const wire::agent::Put::Blob& blob) const {
+  if (blob.file() >= entries_.size()) return Error{Errc::kData, "a blob of no file", ""};
+  const Entry& entry = entries_[blob.file()];
+  if (!is_chunked(entry.size)) return Piece{entry.key, 0, static_cast<std::uint32_t>(entry.size)};
+  const auto file = files_.find(blob.file());
+  const auto place = file == files_.end() ? std::nullopt : file->second->place_of(blob.chunk());
+  if (!place) return Error{Errc::kData, "a chunk before its list", ""};
+  return Piece{entry.key, place->first, place->second};
+}
+
+Result<wire::agent::PullReply> IncomingPush::pull(const wire::agent::PullRequest& request,
+                                                  ByteSpan token) {
+  PADDLE_TRY_STATUS(late_);
+  std::vector<Piece> pieces;
+  for (const auto& blob : request.blobs()) {
+    PADDLE_TRY(const Piece piece, piece_of(blob));
+    pieces.push_back(piece);
+  }
+  auto pulled = pull_pieces(request.from(), token, pieces, [&](std::size_t i, ByteSpan bytes) {
+    return put_blob(request.blobs(static_cast<int>(i)), bytes);
+  });
+  if (pulled && store_) PADDLE_TRY_STATUS(store_->save());
+  return pulled;
+}
+
+Status IncomingPush::put_blob(const wire::agent::Put::Blob& blob, ByteSpan bytes) {
+  if (blob.file() >= entries_.size()) return Error{Errc::kData, "a blob of no file", ""};
+  const Entry& entry = entries_[blob.file()];
+  Status added;
+  if (!is_chunked(entry.size)) {
+    added = store_->add(entry.key, bytes);
+  } else if (const auto file = files_.find(blob.file()); file != files_.end()) {
+    added = file->second->add(blob.chunk(), bytes);
+  } else {
+    added = Error{Errc::kData, "a chunk before its list", ""};
+  }
+  if (added) return {};
+  return std::move(added).error().with(entry.path);
+}
+
+Status IncomingPush::open_folder(const std::string& path, Folder& folder) {
+  if (folder.fd && folder.path == path) return {};
+  PADDLE_TRY(const SafePath safe, SafePath::parse(path.empty() ? "x" : path + "/x"));
+  auto made = make_place(root_, safe);
+  if (!made) {
+    clear_files_above(root_, path);
+    made = make_place(root_, safe);
+  }
+  if (!made) return std::move(made).error();
+  folder = {path, std::move(made->folder)};
+  return {};
+}
+
+Result<bool> IncomingPush::place_link(const Entry& entry, const Folder& folder,
+                                      const std::string& name) {
+  char there[kLinkBytesMax + 1];
+  const ssize_t size = ::readlinkat(folder.fd.get(), name.c_str(), there, sizeof there);
+  if (size >= 0 && std::string_view(there, static_cast<std::size_t>(size)) == entry.link)
+    return false;
+  const std::string temporary = ".incoming-" + std::to_string(::getpid());
+  ::unlinkat(folder.fd.get(), temporary.c_str(), 0);
+  if (::symlinkat(entry.link.c_str(), folder.fd.get(), temporary.c_str()) == 0 &&
+      ::renameat(folder.fd.get(), temporary.c_str(), folder.fd.get(), name.c_str()) == 0) {
+    return true;
+  }
+  Error error = system_error(Errc::kResource, "place " + entry.path);
+  ::unlinkat(folder.fd.get(), temporary.c_str(), 0);
+  return error;
+}
+
+Status IncomingPush::place(const std::string& keep_only) {
+  PADDLE_TRY_STATUS(late_);
+  if (!store_) return Error{Errc::kData, "nothing was pushed", ""};
+  std::set<std::string> wanted, waiting;
+  for (const auto& [index, file] : files_) {
+    if (file->waits()) waiting.insert(entries_[index].key.name());
+  }
+  for (const Entry& entry : entries_) {
+    if (!entry.link.empty()) continue;
+    const std::string& name = *wanted.insert(entry.key.name()).first;
+    if (missing_.contains(name) && !waiting.contains(name) &&
+        !store_->holds(entry.key, entry.size)) {
+      return refuse(entry.path, "did not arrive");
+    }
+  }
+  for (const auto& [index, file] : files_) {
+    if (!file->waits()) continue;
+    if (Status made = file->assemble(wanted); !made)
+      return std::move(made).error().with(entries_[index].path);
+  }
+  Folder folder;
+  bool changed = false;
+  if (!keep_only.empty()) {
+    PADDLE_TRY(changed, agent::keep_only(root_, keep_only, paths_));
+  }
+  for (const Entry& entry : entries_) {
+    const auto [parent, name] = split(entry.path);
+    PADDLE_TRY_STATUS(open_folder(parent, folder));
+    auto placed = entry.link.empty() ? store_->place(entry.key, folder.fd.get(), name)
+                                     : place_link(entry, folder, name);
+    if (!placed) return std::move(placed).error().with(entry.path);
+    changed |= *placed;
+  }
+  PADDLE_TRY_STATUS(store_->save());
+  if (changed) store_->sweep();
+  reset();
+  return {};
+}
+
+}  // namespace paddle::agent

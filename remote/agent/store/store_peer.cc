@@ -1,0 +1,191 @@
+#include "remote/agent/store/store_peer.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string_view>
+
+#include "remote/agent/peer/stream.h"
+#include "remote/agent/process/host.h"
+
+namespace paddle::agent {
+
+using namespace wire::agent;  // NOLINT: the messages are what this file is about
+
+namespace {
+
+constexpr std::string_view kService = "store";
+constexpr Duration kListenTimeMax = std::chrono::hours(24);  // the longest push that is shared
+constexpr unsigned kServedAtOnce = 8;
+constexpr Duration kOpenDeadline = std::chrono::seconds(5);
+constexpr Duration kPieceDeadline = std::chrono::seconds(15);  // 35 KB/s for the longest
+constexpr Duration kPullDeadline = std::chrono::seconds(60);   // of all pieces of a request
+constexpr std::size_t kCountBytes = 4;
+constexpr std::size_t kRequestBytes = 32 + 4 + 8 + 4;  // id, mode, offset, size
+constexpr std::byte kHere{1};
+constexpr std::byte kNotHere{0};
+
+TimePoint after(Duration duration) {
+  return TimePoint(std::chrono::steady_clock::now()) + duration;
+}
+
+bool is_loopback(const std::string& address) {
+  return address.starts_with("127.");
+}
+
+Bytes encode(const std::vector<Piece>& pieces) {
+  Bytes text(kCountBytes + pieces.size() * kRequestBytes);
+  store_le(text.data(), static_cast<std::uint32_t>(pieces.size()));
+  std::byte* to = text.data() + kCountBytes;
+  for (const Piece& piece : pieces) {
+    to = std::copy(piece.key.id.begin(), piece.key.id.end(), to);
+    store_le(to, piece.key.mode);
+    store_le(to + 4, piece.offset);
+    store_le(to + 12, piece.size);
+    to += 16;
+  }
+  return text;
+}
+
+Result<std::vector<Piece>> read_request(PeerStream& stream) {
+  std::array<std::byte, kCountBytes> count;
+  PADDLE_TRY_STATUS(stream.read(count, after(kOpenDeadline)));
+  const auto size = load_le<std::uint32_t>(count.data());
+  if (size > kPiecesMax) return Error{Errc::kData, "too many pieces", ""};
+  std::vector<Piece> pieces(size);
+  for (Piece& piece : pieces) {
+    std::array<std::byte, kRequestBytes> text;
+    PADDLE_TRY_STATUS(stream.read(text, after(kOpenDeadline)));
+    std::copy_n(text.begin(), piece.key.id.size(), piece.key.id.begin());
+    piece.key.mode = load_le<std::uint32_t>(text.data() + 32);
+    piece.offset = load_le<std::uint64_t>(text.data() + 36);
+    piece.size = load_le<std::uint32_t>(text.data() + 44);
+    if (piece.size > kPieceBytesMax || piece.offset > kPushFileBytesMax)
+      return Error{Errc::kData, "a piece that is too long", ""};
+  }
+  return pieces;
+}
+
+// The object, or what has arrived of it: the same file, which is renamed when it is whole.
+UniqueFd open_object(int root, const ObjectKey& key) {
+  for (const char* const folder : {"store/objects/", "store/partial/", "store/objects/"}) {
+    UniqueFd fd(::openat(root, (folder + key.name()).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+    if (fd) return fd;
+  }
+  return UniqueFd();
+}
+
+bool read_at(int fd, std::span<std::byte> into, std::uint64_t offset) {
+  while (!into.empty()) {
+    const ssize_t got = ::pread(fd, into.data(), into.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    into = into.subspan(static_cast<std::size_t>(got));
+    offset += static_cast<std::uint64_t>(got);
+  }
+  return true;
+}
+
+Status give(int socket, int root, ByteSpan token, bool sealed) {
+  PADDLE_TRY(PeerStream stream, PeerStream::open(socket, token, PeerStream::Side::kListener, sealed,
+                                                 after(kOpenDeadline)));
+  PADDLE_TRY(const std::vector<Piece> pieces, read_request(stream));
+  UniqueFd fd;
+  ObjectKey open;
+  Bytes buffer(1 + kPieceBytesMax);
+  for (const Piece& piece : pieces) {
+    if (!fd || open.id != piece.key.id || open.mode != piece.key.mode) {
+      fd = open_object(root, piece.key);
+      open = piece.key;
+    }
+    const auto answer = std::span(buffer).first(1 + piece.size);
+    answer[0] = kHere;
+    if (!fd || !read_at(fd.get(), answer.subspan(1), piece.offset))
+      return stream.write(std::span(&kNotHere, 1), after(kPieceDeadline));
+    PADDLE_TRY_STATUS(stream.write(answer, after(kPieceDeadline)));
+  }
+  return {};
+}
+
+// Also what is wrong with a piece ends it: the rest comes from elsewhere.
+Status take(PeerStream& stream, const std::vector<Piece>& pieces,
+            const std::function<Status(std::size_t, ByteSpan)>& add, PullReply& reply) {
+  PADDLE_TRY_STATUS(stream.write(encode(pieces), after(kOpenDeadline)));
+  Bytes buffer(kPieceBytesMax);
+  const TimePoint end = after(kPullDeadline);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    std::byte here{};
+    const TimePoint deadline = std::min(end, after(kPieceDeadline));
+    PADDLE_TRY_STATUS(stream.read(std::span(&here, 1), deadline));
+    if (here != kHere) return Error{Errc::kData, "it has not got it any more", ""};
+    const auto bytes = std::span(buffer).first(pieces[i].size);
+    PADDLE_TRY_STATUS(stream.read(bytes, deadline));
+    PADDLE_TRY_STATUS(add(i, bytes));
+    reply.set_arrived(static_cast<std::uint32_t>(i + 1));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<ServeReply> serve_store(PeerListener& listener, const Root& root,
+                               const ServeRequest& request, ByteSpan token) {
+  listener.stop();
+  ProbeTarget at;
+  at.set_address(request.address().empty() ? own_address() : request.address());
+  at.set_port(request.port());
+  auto socket = listen_for_peers(at, token);
+  if (!socket && socket.error().code == Errc::kResource && request.port() != 0) {
+    at.set_port(0);
+    socket = listen_for_peers(at, token);
+  }
+  if (!socket) return std::move(socket).error();
+  sockaddr_in name{};
+  socklen_t size = sizeof name;
+  if (::getsockname(socket->get(), reinterpret_cast<sockaddr*>(&name), &size) != 0)
+    return system_error(Errc::kResource, "getsockname");
+  ServeReply reply;
+  reply.set_address(at.address());
+  reply.set_port(ntohs(name.sin_port));
+  const bool sealed = request.seal_always() || !is_loopback(at.address());
+  reply.set_sealed(sealed);
+  const auto serve = [secret = Bytes(token.begin(), token.end()), sealed](int fd, int folder) {
+    (void)give(fd, folder, secret, sealed);  // one that breaks off is the caller's to notice
+  };
+  PADDLE_TRY_STATUS(listener.start(
+      *std::move(socket), token, {kService, kListenTimeMax, kServedAtOnce, root.fd.get(), serve}));
+  return reply;
+}
+
+Result<PullReply> pull_pieces(const ServeReply& from, ByteSpan token,
+                              const std::vector<Piece>& pieces,
+                              const std::function<Status(std::size_t, ByteSpan)>& add) {
+  std::uint64_t bytes = 0;
+  for (const Piece& piece : pieces) {
+    bytes += piece.size;
+    if (piece.size > kPieceBytesMax) return Error{Errc::kData, "a piece that is too long", ""};
+  }
+  if (pieces.size() > kPiecesMax || bytes > kPiecesBytesMax)
+    return Error{Errc::kData, "too many pieces at once", ""};
+  ProbeTarget target;
+  target.set_address(from.address());
+  target.set_port(from.port());
+  PADDLE_TRY(const PeerCall call, call_peer(target, token, kService));
+  PullReply reply;
+  reply.set_outcome(call.outcome);
+  reply.set_detail(call.detail);
+  if (!call.fd) return reply;
+  auto stream = PeerStream::open(call.fd.get(), token, PeerStream::Side::kCaller, from.sealed(),
+                                 after(kOpenDeadline));
+  const Status taken = stream ? take(*stream, pieces, add, reply) : Status(stream.error());
+  if (taken) return reply;
+  reply.set_outcome(PROBE_STALLED);
+  reply.set_detail(taken.error().message);
+  return reply;
+}
+
+}  // namespace paddle::agent

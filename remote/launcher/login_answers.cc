@@ -1,0 +1,195 @@
+#include "remote/launcher/login_answers.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "base/fd.h"
+#include "base/text.h"
+
+namespace paddle::remote {
+namespace {
+
+constexpr std::size_t kPromptBytesShown = 200;
+constexpr const char* kNobodyHint =
+    "install a key with ssh-copy-id, run this in a terminal, or give --password-file";
+
+std::string account_of(const LoginQuestion& question) {
+  return question.user + "@" + question.place;
+}
+
+std::string scope_of(const LoginQuestion& question) {
+  return question.bastion ? account_of(question) : question.user;
+}
+
+std::string once_of(const LoginQuestion& question) {
+  return account_of(question) + " " + question.prompt;
+}
+
+void wipe(std::string& text) {
+  ::explicit_bzero(text.data(), text.size());
+  text.clear();
+}
+
+// The first line, of at most kAnswerBytesMax.
+Result<std::string> first_line(int fd, const std::string& path) {
+  std::string line;
+  line.reserve(kAnswerBytesMax + 1);  // a string that grows leaves copies behind
+  for (char one = 0; line.size() <= kAnswerBytesMax;) {
+    const ssize_t got = ::read(fd, &one, 1);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_error(Errc::kUsage, "read " + path);
+    if (got == 0 || one == '\n') break;
+    line.push_back(one);
+  }
+  if (!line.empty() && line.size() <= kAnswerBytesMax) return line;
+  wipe(line);
+  return Error{
+      Errc::kUsage,
+      fmt::format("{}: the first line is no password of up to {} bytes", path, kAnswerBytesMax),
+      ""};
+}
+
+}  // namespace
+
+TypedSecret::TypedSecret(std::string& typed) : text_(typed) {
+  wipe(typed);
+}
+
+TypedSecret::~TypedSecret() {
+  wipe(text_);
+}
+
+Status LoginAnswers::use_password_file(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return system_error(Errc::kUsage, "open " + path);
+  struct stat about {};
+  if (::fstat(fd.get(), &about) != 0) return system_error(Errc::kUsage, "stat " + path);
+  if (about.st_uid != ::geteuid() || (about.st_mode & 077) != 0) {
+    return Error{Errc::kAuth, path + " holds a password and must be yours alone",
+                 "chmod 600 " + path};
+  }
+  PADDLE_TRY(std::string line, first_line(fd.get(), path));
+  file_ = path;
+  of_file_ = std::make_shared<const TypedSecret>(line);
+  return {};
+}
+
+Answer LoginAnswers::known_password(const LoginQuestion& question) {
+  if (of_file_) return of_file_;
+  if (const auto own = own_.find(account_of(question)); own != own_.end())
+    return own->second.answer;
+  const auto common = common_.find(scope_of(question));
+  return common == common_.end() ? nullptr : common->second.answer;
+}
+
+Answer LoginAnswers::find(const LoginQuestion& question) {
+  const std::lock_guard lock(mutex_);
+  if (question.prompt.empty()) return known_password(question);
+  const auto found = once_.find(once_of(question));
+  if (found == once_.end()) return nullptr;
+  return once_.extract(found).mapped();
+}
+
+void LoginAnswers::accepted(const LoginQuestion& question, const Answer& answer) {
+  const std::lock_guard lock(mutex_);
+  prompts_asked_.erase(account_of(question));
+  if (!question.prompt.empty()) return;
+  own_[account_of(question)] = {answer, true, 0};
+  Known& common = common_[scope_of(question)];
+  if (common.answer == answer) common.proven = true;
+}
+
+bool LoginAnswers::is_proven(const LoginQuestion& question, const Answer& answer) {
+  const std::lock_guard lock(mutex_);
+  const auto own = own_.find(account_of(question));
+  const auto common = common_.find(scope_of(question));
+  return (own != own_.end() && own->second.proven && own->second.answer == answer) ||
+         (common != common_.end() && common->second.proven && common->second.answer == answer);
+}
+
+Result<Answer> LoginAnswers::ask(const std::string& text, bool secret) {
+  std::optional<std::string> line = ask_ ? ask_(text, secret) : std::nullopt;
+  if (line && !line->empty()) return Answer(std::make_shared<const TypedSecret>(*line));
+  const std::lock_guard lock(mutex_);
+  silent_ = true;
+  return Error{Errc::kAuth, line ? "no answer was given" : "nobody at a terminal answers",
+               kNobodyHint};
+}
+
+Status LoginAnswers::obtain(const LoginQuestion& question, const Answer& refused) {
+  const std::lock_guard one_at_a_time(asking_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (question.prompt.empty()) {
+      const Answer known = known_password(question);
+      if (known && known != refused) return {};  // somebody said it while we waited
+      if (of_file_) {
+        return Error{Errc::kAuth,
+                     fmt::format("the password of {} is refused for user {}", file_, question.user),
+                     "is it this user's? paddlectl without --password-file asks"};
+      }
+    }
+    if (silent_) return Error{Errc::kAuth, "nobody has an answer", kNobodyHint};
+  }
+  return question.prompt.empty() ? obtain_password(question, refused) : obtain_prompt(question);
+}
+
+Status LoginAnswers::obtain_password(const LoginQuestion& question, const Answer& refused) {
+  bool alone = false;  // others took what this place refused
+  int asked = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const Known& common = common_[scope_of(question)];
+    alone = own_.contains(account_of(question)) || common.proven;
+    Known& known = alone ? own_[account_of(question)] : common_[scope_of(question)];
+    asked = known.asked++;
+    if (!known.answer && alone) known.answer = refused;
+  }
+  if (asked >= kQuestionsMax) {
+    return Error{Errc::kAuth, fmt::format("{} passwords were refused", kQuestionsMax), ""};
+  }
+  const std::string where =
+      question.bastion ? fmt::format("{} on bastion {}", question.user, question.place)
+      : alone          ? fmt::format("{} on {}", question.user, question.place)
+                       : fmt::format("{} (for every node that takes it)", question.user);
+  PADDLE_TRY(Answer answer,
+             ask(fmt::format("{}password of {}: ", refused ? "refused; " : "", where), true));
+  const std::lock_guard lock(mutex_);
+  (alone ? own_[account_of(question)] : common_[scope_of(question)]).answer = std::move(answer);
+  return {};
+}
+
+Status LoginAnswers::obtain_prompt(const LoginQuestion& question) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (prompts_asked_[account_of(question)]++ >= kPromptQuestionsMax) {
+      return Error{Errc::kAuth, fmt::format("{} answers were refused", kPromptQuestionsMax), ""};
+    }
+  }
+  const std::string shown = escape_control(question.prompt.substr(0, kPromptBytesShown));
+  PADDLE_TRY(Answer answer,
+             ask(fmt::format("{} asks: {} ", account_of(question), shown), !question.echo));
+  const std::lock_guard lock(mutex_);
+  once_[once_of(question)] = std::move(answer);
+  return {};
+}
+
+Answer Login::answer(const LoginQuestion& question) {
+  Answer known = answers_.find(question);
+  if (!known) refuse(question, nullptr);
+  return known;
+}
+
+void Login::refuse(const LoginQuestion& question, Answer answer) {
+  missing_ = question;
+  refused_ = std::move(answer);
+}
+
+}  // namespace paddle::remote

@@ -1,0 +1,40 @@
+// libssh talks to ssh-agent without a deadline; these give it one.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace paddle::remote {
+
+// Whether something at the socket answers a request for the list of keys.
+bool agent_answers(const std::string& path, TimePoint deadline);
+
+// Bytes between libssh and the agent, until the deadline: then libssh sees the agent hang up.
+class SshAgentRelay {
+ public:
+  static Result<std::unique_ptr<SshAgentRelay>> start(const std::string& path, TimePoint deadline);
+  ~SshAgentRelay();  // hangs up on both
+  SshAgentRelay(const SshAgentRelay&) = delete;
+  SshAgentRelay& operator=(const SshAgentRelay&) = delete;
+
+  // For ssh_set_agent_socket, which owns it then.
+  int release_socket() { return of_libssh_.release(); }
+  // The deadline passed while the agent owed an answer.
+  bool gave_up() const { return gave_up_; }
+
+ private:
+  SshAgentRelay(UniqueFd of_libssh, UniqueFd session, UniqueFd agent, TimePoint deadline);
+  void run(TimePoint deadline);
+
+  UniqueFd of_libssh_, session_, agent_;
+  std::atomic<bool> gave_up_ = false;
+  std::thread thread_;
+};
+
+}  // namespace paddle::remote

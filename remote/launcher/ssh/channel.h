@@ -1,0 +1,76 @@
+// One channel of a session and the local socket it is bridged to. Belongs to the pump's thread.
+#pragma once
+
+#include <array>
+#include <future>
+#include <memory>
+#include <string>
+
+#include <libssh/libssh.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/result.h"
+#include "remote/launcher/ssh/pump.h"
+
+namespace paddle::remote {
+
+struct SshChannelFree {
+  void operator()(ssh_channel channel) const { ssh_channel_free(channel); }
+};
+
+// The connection is gone or broken: nothing more comes from it.
+bool session_lost(ssh_session session);
+
+class SshChannel {
+ public:
+  SshChannel(ChannelRequest request, TimePoint deadline, UniqueFd local,
+             std::shared_ptr<StderrTail> tail);
+
+  std::future<Status> opened() { return opened_.get_future(); }
+  TimePoint deadline() const { return deadline_; }  // of opening
+  bool opening() const {
+    return stage_ == Stage::kNew || stage_ == Stage::kOpening || stage_ == Stage::kRequesting;
+  }
+  bool done() const { return stage_ == Stage::kDone; }
+
+  // Moves whatever can move without blocking; true when anything did.
+  bool step(ssh_session session, TimePoint now);
+  // What to poll the local socket for: 0 when nothing on it could help. While libssh has bytes that
+  // the session's socket did not take (SSH_WRITE_PENDING), no more are read.
+  short wanted(bool write_pending) const;
+  int local() const { return local_.get(); }
+  // The session is gone: tells the opener or leaves `why` in the tail, and closes the socket.
+  void fail(const std::string& why);
+
+ private:
+  enum class Stage { kNew, kOpening, kRequesting, kRunning, kDone };
+  static constexpr std::size_t kChunkBytes = 32 * 1024;
+
+  bool step_open(ssh_session session, TimePoint now);
+  int advance_open(ssh_session session);
+  bool move_to_remote(ssh_session session);
+  bool move_to_local();
+  bool move_stderr();
+  bool finish();
+  bool write_local();
+
+  ChannelRequest request_;
+  TimePoint deadline_;
+  UniqueFd local_;
+  std::shared_ptr<StderrTail> tail_;
+  std::promise<Status> opened_;
+  Stage stage_ = Stage::kNew;
+  std::unique_ptr<ssh_channel_struct, SshChannelFree> channel_;
+
+  std::array<char, kChunkBytes> to_remote_;
+  std::size_t remote_begin_ = 0, remote_end_ = 0;
+  std::array<char, kChunkBytes> to_local_;
+  std::size_t local_begin_ = 0, local_end_ = 0;
+  bool local_eof_ = false;  // the caller sends no more
+  bool eof_sent_ = false;
+  bool local_closed_ = false;  // the caller reads no more: output is dropped
+  bool output_ended_ = false;  // the remote sends no more
+};
+
+}  // namespace paddle::remote

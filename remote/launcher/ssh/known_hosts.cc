@@ -1,0 +1,121 @@
+#include "remote/launcher/ssh/known_hosts.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+
+#include "base/fd.h"
+#include "remote/launcher/ssh/session.h"
+#include "remote/launcher/ssh/trust.h"
+
+namespace paddle::remote {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kSaltBytes = 20;  // of SHA-1, as OpenSSH's hostfile.c has it
+constexpr std::string_view kHashedPrefix = "|1|";
+
+std::string base64(const unsigned char* bytes, std::size_t size) {
+  std::string text((size + 2) / 3 * 4 + 1, '\0');
+  const int used =
+      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), bytes, static_cast<int>(size));
+  text.resize(static_cast<std::size_t>(used));
+  return text;
+}
+
+// "|1|salt|HMAC-SHA1(salt, name)", both base64 (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT).
+Result<std::string> hashed_name(std::string_view name) {
+  std::array<unsigned char, kSaltBytes> salt;
+  std::array<unsigned char, EVP_MAX_MD_SIZE> hash;
+  unsigned size = 0;
+  if (RAND_bytes(salt.data(), static_cast<int>(salt.size())) != 1 ||
+      HMAC(EVP_sha1(), salt.data(), static_cast<int>(salt.size()),
+           reinterpret_cast<const unsigned char*>(name.data()), name.size(), hash.data(),
+           &size) == nullptr) {
+    return Error{Errc::kFailed, "hashing a host name failed", ""};
+  }
+  return fmt::format("{}{}|{}", kHashedPrefix, base64(salt.data(), salt.size()),
+                     base64(hash.data(), size));
+}
+
+// Two of us at once must not lose each other's line.
+Result<UniqueFd> lock_folder(const std::string& folder) {
+  UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd || ::flock(fd.get(), LOCK_EX) != 0) return system_error(Errc::kResource, folder);
+  return fd;
+}
+
+}  // namespace
+
+Result<ShownHostKey> ask_host_key(const NodeSpec& node, TimePoint deadline, Login* login) {
+  auto unverified = shake_hands(node, deadline, login);
+  if (!unverified) return std::move(unverified).error().with(node.name);
+  const ssh_session session = unverified->connection.session.get();
+  ShownHostKey key;
+  key.label = unverified->target.label();
+  key.known_hosts = unverified->target.known_hosts;
+  PADDLE_TRY(key.fingerprint, host_fingerprint(session));
+  auto known = host_is_known(session, unverified->target);
+  if (!known) return std::move(known).error().with(node.name);
+  key.known = *known;
+  char* line = nullptr;
+  if (ssh_session_export_known_hosts_entry(session, &line) != SSH_OK) {
+    return Error{Errc::kAuth, key.label + ": the host key cannot be written down", ""};
+  }
+  key.line = line;
+  ssh_string_free_char(line);
+  while (key.line.ends_with('\n')) key.line.pop_back();
+  return key;
+}
+
+Status add_host_key(const ShownHostKey& key) {
+  std::error_code error;
+  const fs::path real = fs::weakly_canonical(key.known_hosts, error);  // it may be a link
+  const std::string path = error ? key.known_hosts : real.string();
+  const std::string folder = fs::path(path).parent_path().string();
+  if (!fs::exists(folder, error)) {
+    fs::create_directories(folder, error);
+    if (error) return Error{Errc::kResource, fmt::format("{}: {}", folder, error.message()), ""};
+    ::chmod(folder.c_str(), 0700);
+  }
+  PADDLE_TRY(const UniqueFd lock, lock_folder(folder));
+  std::string text;
+  struct stat status {};
+  unsigned mode = 0600;
+  if (::stat(path.c_str(), &status) == 0) {
+    mode = status.st_mode & 0777U;
+    PADDLE_TRY(text, read_file(path, kKnownHostsBytesMax));
+  }
+  if (!text.empty() && !text.ends_with('\n')) text += '\n';
+  const bool hash = text.starts_with(kHashedPrefix) ||
+                    text.find("\n" + std::string(kHashedPrefix)) != std::string::npos;
+  const std::size_t space = key.line.find(' ');
+  std::string name = key.line.substr(0, space);
+  if (hash) {
+    PADDLE_TRY(name, hashed_name(name));
+  }
+  text += name + key.line.substr(std::min(space, key.line.size())) + "\n";
+  return replace_file(path, as_bytes(text), mode);
+}
+
+Result<std::vector<NodeSpec>> path_to(const NodeSpec& node) {
+  std::vector<NodeSpec> path = {node};
+  for (;;) {
+    PADDLE_TRY(const std::string way, way_to(path.front()));
+    if (way.empty()) return path;
+    PADDLE_TRY(NodeSpec bastion, bastion_of(path.front(), way));
+    path.insert(path.begin(), std::move(bastion));
+  }
+}
+
+}  // namespace paddle::remote

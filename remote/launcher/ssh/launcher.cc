@@ -1,0 +1,36 @@
+// The launcher that reaches a node over SSH: one session, as many channels as commands.
+#include "remote/launcher/launcher.h"
+
+#include "remote/launcher/ssh/pump.h"
+#include "remote/launcher/ssh/session.h"
+
+namespace paddle::remote {
+namespace {
+
+class SshLauncher final : public Launcher {
+ public:
+  SshLauncher(std::string name, std::shared_ptr<SshPump> pump)
+      : name_(std::move(name)), pump_(std::move(pump)) {}
+
+  Result<Channel> run(const std::string& constant_command, TimePoint deadline) override {
+    auto channel = pump_->open({constant_command, "", 0}, deadline);
+    if (!channel) return std::move(channel).error().with(name_);
+    return channel;
+  }
+
+ private:
+  std::string name_;
+  std::shared_ptr<SshPump> pump_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Launcher>> make_ssh_launcher(const NodeSpec& node, TimePoint deadline,
+                                                    Login* login) {
+  auto connection = open_session(node, deadline, login);
+  if (!connection) return std::move(connection).error().with(node.name);
+  PADDLE_TRY(std::shared_ptr<SshPump> pump, SshPump::start(*std::move(connection)));
+  return std::unique_ptr<Launcher>(std::make_unique<SshLauncher>(node.name, std::move(pump)));
+}
+
+}  // namespace paddle::remote

@@ -1,0 +1,103 @@
+#include "remote/push/chunker.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <future>
+#include <memory>
+
+#include "base/fd.h"
+
+namespace paddle::remote {
+namespace {
+
+constexpr std::size_t kChunkBytesNormal = 96U << 10U;  // from here on the cut is made easier
+constexpr std::uint64_t kStrictMask = ~0ULL << 46U;    // 18 bits: one cut in 256 KiB
+constexpr std::uint64_t kEasyMask = ~0ULL << 49U;      // 15 bits: one in 32 KiB
+constexpr std::size_t kReadBytes = 8U << 20U;
+
+constexpr std::array<std::uint64_t, 256> make_gear() {
+  std::array<std::uint64_t, 256> gear{};
+  std::uint64_t state = 0x7061646c65ULL;  // any fixed seed: both ends never need the same
+  for (std::uint64_t& value : gear) {     // splitmix64
+    state += 0x9e3779b97f4a7c15ULL;
+    std::uint64_t z = state;
+    z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ (z >> 27U)) * 0x94d049bb133111ebULL;
+    value = z ^ (z >> 31U);
+  }
+  return gear;
+}
+
+constexpr std::array<std::uint64_t, 256> kGear = make_gear();
+
+// Where the hash of the bytes from `at` meets the mask, or `end`.
+std::size_t find_cut(ByteSpan data, std::size_t at, std::size_t end, std::uint64_t mask,
+                     std::uint64_t& hash) {
+  for (; at < end; ++at) {
+    hash = (hash << 1U) + kGear[std::to_integer<std::size_t>(data[at])];
+    if ((hash & mask) == 0) return at + 1;
+  }
+  return end;
+}
+
+struct Part {
+  Bytes bytes;
+  std::vector<Chunk> chunks;
+};
+
+std::vector<Chunk> hash_chunks(const std::shared_ptr<Part>& part) {
+  std::size_t begin = 0;
+  for (Chunk& chunk : part->chunks) {
+    chunk.hash = sha256_of(ByteSpan(part->bytes).subspan(begin, chunk.size));
+    begin += chunk.size;
+  }
+  return std::move(part->chunks);
+}
+
+}  // namespace
+
+std::size_t chunk_length(ByteSpan data) {
+  const std::size_t end = std::min(data.size(), kChunkBytesMax);
+  if (end <= kChunkBytesMin) return end;
+  const std::size_t normal = std::min(end, kChunkBytesNormal);
+  std::uint64_t hash = 0;
+  const std::size_t cut = find_cut(data, kChunkBytesMin, normal, kStrictMask, hash);
+  if (cut < normal) return cut;
+  return find_cut(data, normal, end, kEasyMask, hash);
+}
+
+Result<std::vector<Chunk>> chunk_file(int fd, std::uint64_t file_bytes) {
+  std::vector<Chunk> chunks;
+  std::future<std::vector<Chunk>> hashing;  // of the part before: on the next core meanwhile
+  const auto collect = [&] {
+    if (!hashing.valid()) return;
+    const std::vector<Chunk> done = hashing.get();
+    chunks.insert(chunks.end(), done.begin(), done.end());
+  };
+  Bytes rest;
+  for (std::uint64_t left = file_bytes; left > 0 || !rest.empty();) {
+    auto part = std::make_shared<Part>();
+    part->bytes = std::move(rest);
+    const std::size_t kept = part->bytes.size();
+    const std::size_t more = std::min<std::uint64_t>(left, kReadBytes);
+    part->bytes.resize(kept + more);
+    PADDLE_TRY_STATUS(read_exact(fd, std::span(part->bytes).subspan(kept), TimePoint::max()));
+    left -= more;
+    std::size_t begin = 0;
+    const ByteSpan all(part->bytes);
+    while (begin < all.size() && (left == 0 || all.size() - begin >= kChunkBytesMax)) {
+      const std::size_t size = chunk_length(all.subspan(begin));
+      part->chunks.push_back({{}, static_cast<std::uint32_t>(size)});
+      begin += size;
+    }
+    rest.assign(all.begin() + static_cast<std::ptrdiff_t>(begin), all.end());
+    collect();
+    hashing = std::async(std::launch::async, [part] { return hash_chunks(part); });
+  }
+  collect();
+  return chunks;
+}
+
+}  // namespace paddle::remote

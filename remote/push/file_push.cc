@@ -1,0 +1,326 @@
+#include "remote/push/file_push.h"
+
+#include <algorithm>
+
+#include "proto/frame_stream.h"
+#include "remote/file_sync.h"
+
+namespace paddle::remote {
+
+using namespace wire::agent;  // NOLINT: the messages are what this file is about
+
+namespace {
+
+constexpr std::size_t kManifestBytesMax = 1U << 20U;
+constexpr std::size_t kManifestFilesMax = 8000;  // the answer's indices are in a frame's head
+constexpr std::size_t kListPartBytes = 1U << 20U;
+constexpr std::size_t kPacksInFlight = 8;  // unacknowledged
+constexpr Duration kCallDeadline = std::chrono::seconds(30);
+constexpr Duration kPatience = std::chrono::milliseconds(100);  // between two looks for Ctrl-C
+
+Error broken_off() {
+  return Error{Errc::kInterrupted, "the push was broken off",
+               "what arrived stays for the next one"};
+}
+
+const Sha256Digest& hash_of(const Blob& blob) {
+  const FileContent& content = blob.file->content;
+  return content.chunks.empty() ? content.id : content.chunks[blob.chunk].hash;
+}
+
+}  // namespace
+
+Status FilePush::describe(const std::vector<PushItem>& items) {
+  std::vector<std::string> paths;
+  for (const PushItem& item : items) {
+    if (item.link.empty()) paths.push_back(item.local_path);
+  }
+  auto described = source_.describe(paths);
+  if (!described) return exchange_.named(std::move(described).error());
+  auto next = described->begin();
+  for (const PushItem& item : items) {
+    PushEntry& entry = entries_.emplace_back();
+    entry.set_path(item.remote_path);
+    if (!item.link.empty()) {
+      entry.set_link(item.link);
+      files_.push_back(nullptr);
+      continue;
+    }
+    const LocalFile& file = **next++;
+    entry.set_size(file.stamp.size);
+    entry.set_id(std::string(as_text(file.content.id)));
+    entry.set_mode(pushed_mode(item.executable ? file.mode | 0100U : file.mode));
+    files_.push_back(&file);
+    stats_.bytes += file.stamp.size;
+  }
+  stats_.files = items.size();
+  return {};
+}
+
+Status FilePush::tell_manifest() {
+  for (std::size_t begin = 0, end = 0; begin < entries_.size() || begin == 0; begin = end) {
+    Manifest manifest;
+    std::size_t bytes = 0;
+    for (; end < entries_.size() && bytes < kManifestBytesMax && end - begin < kManifestFilesMax;
+         ++end) {
+      bytes += entries_[end].ByteSizeLong() + 8;
+      *manifest.add_files() = entries_[end];
+    }
+    ManifestRequest request;
+    request.set_first(begin == 0);
+    const std::string text = manifest.SerializeAsString();
+    PADDLE_TRY_STATUS(exchange_.send(AGENT_MANIFEST, request, as_bytes(text), kFrameDeadline));
+    PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_MANIFEST, kDiskDeadline));
+    PADDLE_TRY(const auto reply, exchange_.parse<ManifestReply>(frame));
+    for (const std::uint32_t index : reply.missing()) {
+      if (begin + index < end && files_[begin + index] != nullptr)
+        missing_.push_back(static_cast<std::uint32_t>(begin + index));
+    }
+    if (entries_.empty()) break;
+  }
+  return {};
+}
+
+void FilePush::add_blob(std::uint32_t file, const Blob& blob) {
+  blobs_.push_back(blob);
+  blob_entries_.push_back(file);
+  stats_.bytes_sent += blob.size;
+}
+
+Status FilePush::tell_chunks(std::uint32_t file) {
+  const LocalFile& local = *files_[file];
+  const Bytes list = encode_chunks(local.content.chunks);
+  Bytes lacking;
+  for (std::size_t begin = 0; begin < list.size(); begin += kListPartBytes) {
+    const std::size_t size = std::min(kListPartBytes, list.size() - begin);
+    ChunksRequest request;
+    request.set_file(file);
+    request.set_last(begin + size == list.size());
+    PADDLE_TRY_STATUS(
+        exchange_.send(AGENT_CHUNKS, request, ByteSpan(list).subspan(begin, size), kFrameDeadline));
+    PADDLE_TRY(Frame frame, exchange_.receive(AGENT_CHUNKS, kDiskDeadline));
+    lacking = std::move(frame.tail);
+  }
+  std::uint64_t offset = 0;
+  for (std::uint32_t i = 0; i < local.content.chunks.size(); ++i) {
+    const Chunk& chunk = local.content.chunks[i];
+    const std::byte bits = i / 8 < lacking.size() ? lacking[i / 8] : std::byte{0};
+    if ((bits >> (i % 8) & std::byte{1}) != std::byte{0})
+      add_blob(file, {&local, i, offset, chunk.size});
+    offset += chunk.size;
+  }
+  return {};
+}
+
+// Where the content says so, so that nodes that lack different things have the same packs in what
+// both lack.
+void FilePush::cut_packs() {
+  for (std::size_t begin = 0; begin < blobs_.size();) {
+    std::size_t end = begin;
+    std::uint64_t bytes = 0;
+    for (; end < blobs_.size() && end - begin < kPackBlobsMax; ++end) {
+      if (bytes + blobs_[end].size > kPackBytesMax && end > begin) break;
+      bytes += blobs_[end].size;
+      const std::byte mark = hash_of(blobs_[end])[0] & std::byte{3};
+      if (bytes >= kPackBytesMax / 2 && mark == std::byte{0}) {
+        ++end;
+        break;
+      }
+    }
+    packs_.push_back({begin, end});
+    begin = end;
+  }
+}
+
+PackShape FilePush::shape_of(const PackRange& pack) const {
+  PackShape shape;
+  Sha256 key;
+  for (std::size_t i = pack.begin; i < pack.end; ++i) {
+    const PushEntry& entry = entries_[blob_entries_[i]];
+    const std::uint32_t rest[] = {entry.mode(), blobs_[i].chunk, blobs_[i].size};
+    key.update(as_bytes(entry.id()));
+    key.update(std::as_bytes(std::span(rest)));
+    shape.bytes += blobs_[i].size;
+  }
+  shape.key = key.finish();
+  shape.blobs = pack.end - pack.begin;
+  return shape;
+}
+
+std::uint64_t FilePush::bytes_of(std::size_t pack) const {
+  std::uint64_t bytes = 0;
+  for (std::size_t i = packs_[pack].begin; i < packs_[pack].end; ++i) bytes += blobs_[i].size;
+  return bytes;
+}
+
+Put::Blob FilePush::told(std::size_t blob) const {
+  Put::Blob to;
+  to.set_file(blob_entries_[blob]);
+  to.set_chunk(blobs_[blob].chunk);
+  to.set_size(blobs_[blob].size);
+  return to;
+}
+
+Status FilePush::send_pack(std::size_t index) {
+  const auto [begin, end] = packs_[index];
+  auto pack = source_.pack(std::span(blobs_).subspan(begin, end - begin));
+  if (!pack) return exchange_.named(std::move(pack).error());
+  Put put;
+  put.set_raw_bytes((*pack)->raw_bytes);
+  for (std::size_t i = begin; i < end; ++i) *put.add_blobs() = told(i);
+  PADDLE_TRY_STATUS(acknowledge(kPacksInFlight - 1));
+  PADDLE_TRY_STATUS(exchange_.send(AGENT_PUT, put, (*pack)->bytes, kFrameDeadline));
+  stats_.bytes_on_wire += (*pack)->bytes.size();
+  in_flight_.push_back(index);
+  return {};
+}
+
+Status FilePush::send_packs() {
+  for (std::size_t i = 0; i < packs_.size(); ++i) PADDLE_TRY_STATUS(send_pack(i));
+  return {};
+}
+
+Status FilePush::acknowledge(std::size_t down_to) {
+  Status first;
+  while (in_flight_.size() > down_to) {
+    const std::size_t pack = in_flight_.front();
+    const auto reply = exchange_.receive(AGENT_PUT, kFrameDeadline);
+    if (reply && seat_) source_.fan_out().arrived(*seat_, pack);
+    if (reply && !goes_on(bytes_of(pack)) && first) first = broken_off();
+    in_flight_.erase(in_flight_.begin());
+    if (!reply && first) first = reply.error();
+    if (exchange_.broken()) in_flight_.clear();
+  }
+  return first;
+}
+
+std::optional<ServingNode> FilePush::start_serving() {
+  const auto token = Secret::generate();
+  if (!token) return std::nullopt;
+  ServeRequest request;
+  request.set_address(node_.address);
+  request.set_port(node_.push_port);
+  if (!exchange_.send(AGENT_SERVE, request, token->reveal(), kCallDeadline)) return std::nullopt;
+  const auto frame = exchange_.receive(AGENT_SERVE, kCallDeadline);
+  if (!frame) return std::nullopt;  // it has no such address, or no port: it is sent what it lacks
+  const auto reply = exchange_.parse<ServeReply>(*frame);
+  if (!reply) return std::nullopt;
+  serving_ = true;
+  return ServingNode{reply->address(), static_cast<std::uint16_t>(reply->port()), reply->sealed(),
+                     *token};
+}
+
+Status FilePush::pull(const FanOut::Step& step) {
+  PADDLE_TRY_STATUS(acknowledge(0));
+  PullRequest request;
+  request.mutable_from()->set_address(step.at->address);
+  request.mutable_from()->set_port(step.at->port);
+  request.mutable_from()->set_sealed(step.at->sealed);
+  for (const std::size_t pack : step.packs) {
+    for (std::size_t i = packs_[pack].begin; i < packs_[pack].end; ++i)
+      *request.add_blobs() = told(i);
+  }
+  PADDLE_TRY_STATUS(exchange_.send(AGENT_PULL, request, step.at->token.reveal(), kFrameDeadline));
+  const auto frame = exchange_.receive(AGENT_PULL, kFrameDeadline);
+  if (exchange_.broken()) return frame.error();
+  PullReply reply;
+  reply.set_outcome(PROBE_NO_ROUTE);  // what the other node said of itself made no sense
+  if (frame) {
+    PADDLE_TRY(reply, exchange_.parse<PullReply>(*frame));
+  }
+  std::size_t whole = 0, blobs = 0;
+  std::uint64_t bytes = 0;
+  for (; whole < step.packs.size(); ++whole) {
+    const PackRange& pack = packs_[step.packs[whole]];
+    blobs += pack.end - pack.begin;
+    if (blobs > reply.arrived()) break;
+    bytes += bytes_of(step.packs[whole]);
+  }
+  stats_.bytes_from_nodes += bytes;
+  const bool reached = reply.outcome() == PROBE_REACHED || reply.outcome() == PROBE_STALLED;
+  source_.fan_out().pulled(*seat_, step, whole, reached);
+  return goes_on(bytes) ? Status() : broken_off();
+}
+
+Status FilePush::share_packs() {
+  FanOut& fan_out = source_.fan_out();
+  std::vector<PackShape> shapes;
+  for (const PackRange& pack : packs_) shapes.push_back(shape_of(pack));
+  fan_out.tell(*seat_, shapes, serves_);
+  for (;;) {
+    const FanOut::Step step = fan_out.next(*seat_);
+    switch (step.kind) {
+      case FanOut::Step::Kind::kSend:
+        for (const std::size_t pack : step.packs) PADDLE_TRY_STATUS(send_pack(pack));
+        break;
+      case FanOut::Step::Kind::kPull:
+        PADDLE_TRY_STATUS(pull(step));
+        break;
+      case FanOut::Step::Kind::kWait:
+        if (!in_flight_.empty()) {
+          PADDLE_TRY_STATUS(acknowledge(0));
+        } else {
+          fan_out.wait(step.seen, kPatience);
+        }
+        if (!goes_on(0)) return broken_off();
+        break;
+      case FanOut::Step::Kind::kDone:
+        return {};
+    }
+  }
+}
+
+// It goes on giving what it has; all return at about the same time.
+Status FilePush::wait_for_others() {
+  while (const auto seen = source_.fan_out().busy()) {
+    source_.fan_out().wait(*seen, kPatience);
+    if (!goes_on(0)) return broken_off();
+  }
+  return {};
+}
+
+Status FilePush::move_all(const std::vector<PushItem>& items, const std::string& keep_only) {
+  PADDLE_TRY_STATUS(describe(items));
+  PADDLE_TRY_STATUS(tell_manifest());
+  std::uint64_t most = 0;  // bytes; of a large file it may lack less
+  for (const std::uint32_t file : missing_) most += files_[file]->stamp.size;
+  if (source_.fan_out().enabled() && most >= kFanOutBytesMin) {
+    seat_ = source_.fan_out().join(node_.name);
+    serves_ = start_serving();  // before the node is busy with what it has
+  }
+  for (const std::uint32_t file : missing_) {
+    if (!is_chunked(files_[file]->stamp.size))
+      add_blob(file, {files_[file], 0, 0, static_cast<std::uint32_t>(files_[file]->stamp.size)});
+  }
+  for (const std::uint32_t file : missing_) {
+    if (is_chunked(files_[file]->stamp.size)) PADDLE_TRY_STATUS(tell_chunks(file));
+  }
+  stats_.files_sent = missing_.size();
+  if (progress_ && !progress_(stats_.bytes_sent, 0)) return broken_off();
+  cut_packs();
+  if (seat_ && stats_.bytes_sent < kFanOutBytesMin) {
+    source_.fan_out().leave(*seat_);
+    seat_.reset();
+  }
+  const Status sent = seat_ ? share_packs() : send_packs();
+  // Answers to what is on its way are read even after an error: the next call must find its own.
+  const Status rest = acknowledge(0);
+  if (!sent) return sent;
+  if (!rest) return rest;
+  PlaceRequest place;
+  place.set_keep_only(keep_only);
+  PADDLE_TRY_STATUS(exchange_.order(AGENT_PLACE, place, {}, kDiskDeadline));
+  return seat_ ? wait_for_others() : Status();
+}
+
+Result<PushStats> FilePush::run(const std::vector<PushItem>& items, const std::string& keep_only) {
+  const Status moved = move_all(items, keep_only);
+  if (seat_) source_.fan_out().leave(*seat_);
+  const Status ended =
+      serving_ ? exchange_.order(AGENT_SERVE_END, Put(), {}, kCallDeadline) : Status();
+  if (!moved) return moved.error();
+  if (!ended) return ended.error();
+  return stats_;
+}
+
+}  // namespace paddle::remote

@@ -1,0 +1,69 @@
+// One node's push over its agent's exchange: tells what there is, hears what is lacking, sends
+// that.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/agent.pb.h"
+#include "remote/agent_client.h"
+#include "remote/agent_exchange.h"
+#include "remote/push/source.h"
+
+namespace paddle::remote {
+
+class FilePush {
+ public:
+  FilePush(const NodeSpec& node, Exchange& exchange, PushSource& source,
+           const PushProgress& progress)
+      : node_(node), exchange_(exchange), source_(source), progress_(progress) {}
+
+  // As AgentClient::push says.
+  Result<PushStats> run(const std::vector<PushItem>& items, const std::string& keep_only);
+
+ private:
+  struct PackRange {  // in blobs_
+    std::size_t begin = 0, end = 0;
+  };
+
+  Status move_all(const std::vector<PushItem>& items, const std::string& keep_only);
+  Status describe(const std::vector<PushItem>& items);
+  Status tell_manifest();
+  // The file's chunks; those the node lacks become blobs to send.
+  Status tell_chunks(std::uint32_t file);
+  void cut_packs();
+  PackShape shape_of(const PackRange& pack) const;
+  std::uint64_t bytes_of(std::size_t pack) const;
+  Status send_packs();
+  Status send_pack(std::size_t index);
+  Status acknowledge(std::size_t down_to);
+  void add_blob(std::uint32_t file, const Blob& blob);
+  wire::agent::Put::Blob told(std::size_t blob) const;
+
+  // The same as send_packs() together with other nodes.
+  Status share_packs();
+  std::optional<ServingNode> start_serving();
+  Status pull(const FanOut::Step& step);
+  Status wait_for_others();
+  bool goes_on(std::uint64_t arrived) const { return !progress_ || progress_(0, arrived); }
+
+  const NodeSpec& node_;
+  Exchange& exchange_;
+  PushSource& source_;
+  const PushProgress& progress_;
+  std::vector<wire::agent::PushEntry> entries_;
+  std::vector<const LocalFile*> files_;      // of each entry; null: a symbolic link
+  std::vector<std::uint32_t> missing_;       // indices of entries
+  std::vector<Blob> blobs_;                  // to send, in this order
+  std::vector<std::uint32_t> blob_entries_;  // of each
+  std::vector<PackRange> packs_;
+  std::vector<std::size_t> in_flight_;  // packs not acknowledged yet
+  std::optional<FanOut::Seat> seat_;    // among the nodes that share
+  std::optional<ServingNode> serves_;
+  bool serving_ = false;
+  PushStats stats_;
+};
+
+}  // namespace paddle::remote

@@ -1,0 +1,204 @@
+#include "remote/push/source.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <thread>
+
+#include "base/fd.h"
+#include "remote/push/chunker.h"
+
+namespace paddle::remote {
+namespace {
+
+constexpr std::size_t kThreadsMax = 8;
+constexpr std::size_t kFilesAThread = 32;  // fewer are not worth a thread
+
+std::int64_t unix_now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+Error changed(const std::string& path) {
+  return Error{Errc::kData, path + " changed while it was pushed", "push again"};
+}
+
+Result<FileContent> read_content(int fd, std::uint64_t size) {
+  FileContent content;
+  if (is_chunked(size)) {
+    PADDLE_TRY(content.chunks, chunk_file(fd, size));
+    content.id = chunked_id(encode_chunks(content.chunks), size);
+    return content;
+  }
+  Bytes bytes(size);
+  PADDLE_TRY_STATUS(read_exact(fd, bytes, TimePoint::max()));
+  content.id = sha256_of(bytes);
+  return content;
+}
+
+// "<address of the file>:<chunk>," for each: the same blobs in the same order.
+std::string key_of(std::span<const Blob> blobs) {
+  std::string key;
+  key.reserve(blobs.size() * 12);
+  for (const Blob& blob : blobs) {
+    key.append(reinterpret_cast<const char*>(&blob.file), sizeof blob.file);
+    key.append(reinterpret_cast<const char*>(&blob.chunk), sizeof blob.chunk);
+  }
+  return key;
+}
+
+Result<std::shared_ptr<const Pack>> make_pack(std::span<const Blob> blobs) {
+  std::size_t size = 0;
+  for (const Blob& blob : blobs) size += blob.size;
+  Bytes raw(size);
+  std::size_t at = 0;
+  UniqueFd fd;
+  const LocalFile* open_file = nullptr;
+  for (const Blob& blob : blobs) {
+    if (blob.file != open_file) {
+      open_file = blob.file;
+      fd = UniqueFd(::open(open_file->path.c_str(), O_RDONLY | O_CLOEXEC));
+      if (!fd) return system_error(Errc::kData, "read " + open_file->path);
+      struct stat info {};
+      if (::fstat(fd.get(), &info) != 0 || stamp_of(info) != open_file->stamp) {
+        return changed(open_file->path);
+      }
+    }
+    for (std::size_t done = 0; done < blob.size;) {
+      const ssize_t got = ::pread(fd.get(), raw.data() + at + done, blob.size - done,
+                                  static_cast<off_t>(blob.offset + done));
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) return changed(open_file->path);
+      done += static_cast<std::size_t>(got);
+    }
+    at += blob.size;
+  }
+  auto pack = std::make_shared<Pack>();
+  if (auto packed = compress(raw)) {
+    pack->bytes = *std::move(packed);
+    pack->raw_bytes = static_cast<std::uint32_t>(size);
+  } else {
+    pack->bytes = std::move(raw);
+  }
+  return std::shared_ptr<const Pack>(std::move(pack));
+}
+
+}  // namespace
+
+std::uint32_t pushed_mode(std::uint32_t mode) {
+  return (mode & 0555U) | 0400U;
+}
+
+PushSource::Described PushSource::read(const std::string& path) {
+  const std::int64_t now = unix_now_ns();
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  struct stat info {};
+  if (!fd || ::fstat(fd.get(), &info) != 0) return system_error(Errc::kData, "read " + path);
+  if (!S_ISREG(info.st_mode)) {
+    return Error{Errc::kData, path + " is not a regular file", "remove it from the workspace"};
+  }
+  auto file = std::make_unique<LocalFile>();
+  file->path = path;
+  file->stamp = stamp_of(info);
+  file->mode = info.st_mode & 0777U;
+  if (file->stamp.size > kPushFileBytesMax) {
+    return Error{Errc::kData, path + " is over 256 GiB",
+                 "name it as an absolute path that every node mounts"};
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto known = cache_.find(path, file->stamp)) {
+      file->content = *std::move(known);
+      return file;
+    }
+  }
+  auto content = read_content(fd.get(), file->stamp.size);
+  if (!content || ::fstat(fd.get(), &info) != 0 || stamp_of(info) != file->stamp) {
+    return changed(path);
+  }
+  file->content = *std::move(content);
+  const std::lock_guard lock(mutex_);
+  cache_.put(path, file->stamp, now, file->content);
+  return file;
+}
+
+void PushSource::read_all(std::vector<std::pair<std::string, std::promise<Described>>> wanted) {
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < wanted.size(); i = next++) {
+      wanted[i].second.set_value(read(wanted[i].first));
+    }
+  };
+  const std::size_t threads =
+      std::min({kThreadsMax, static_cast<std::size_t>(std::thread::hardware_concurrency()),
+                wanted.size() / kFilesAThread + 1});
+  std::vector<std::jthread> others;
+  for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work);
+  work();
+}
+
+Result<std::vector<const LocalFile*>> PushSource::describe(const std::vector<std::string>& paths) {
+  std::vector<std::shared_future<Described>> futures;
+  std::vector<std::pair<std::string, std::promise<Described>>> wanted;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const std::string& path : paths) {
+      auto& known = files_[path];
+      if (!known.valid()) {
+        wanted.emplace_back(path, std::promise<Described>());
+        known = wanted.back().second.get_future().share();
+      }
+      futures.push_back(known);
+    }
+  }
+  read_all(std::move(wanted));
+  std::vector<const LocalFile*> files;
+  for (const auto& future : futures) {
+    const Described& described = future.get();
+    if (!described) return described.error();
+    files.push_back(described->get());
+  }
+  return files;
+}
+
+Result<std::shared_ptr<const Pack>> PushSource::pack(std::span<const Blob> blobs) {
+  const std::string key = key_of(blobs);
+  std::promise<Packed> mine;
+  std::shared_future<Packed> future;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = packs_.find(key); found != packs_.end())
+      future = found->second;
+    else
+      packs_[key] = mine.get_future().share();
+  }
+  if (future.valid()) return future.get();
+  auto made = make_pack(blobs);
+  const std::size_t size = made ? (*made)->bytes.size() : 0;
+  mine.set_value(made);
+  const std::lock_guard lock(mutex_);
+  pack_order_.emplace_back(key, size);
+  packs_bytes_ += size;
+  forget_packs();
+  return made;
+}
+
+void PushSource::forget_packs() {
+  while (packs_bytes_ > kPacksKeptBytesMax && !pack_order_.empty()) {
+    packs_.erase(pack_order_.front().first);
+    packs_bytes_ -= pack_order_.front().second;
+    pack_order_.pop_front();
+  }
+}
+
+Status PushSource::save() {
+  const std::lock_guard lock(mutex_);
+  return cache_.save();
+}
+
+}  // namespace paddle::remote

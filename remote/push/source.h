@@ -1,0 +1,81 @@
+// The files of one push, for all its nodes at once: each is hashed once, and read and compressed
+// once for the nodes that lack it at about the same time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "remote/push/fan_out.h"
+#include "remote/push/hash_cache.h"
+
+namespace paddle::remote {
+
+constexpr std::size_t kPackBytesMax = 1U << 20U;        // of content, before compression
+constexpr std::size_t kPackBlobsMax = 1000;             // their sizes are in a frame's head
+constexpr std::size_t kPacksKeptBytesMax = 96U << 20U;  // for the nodes that come next
+
+struct LocalFile {
+  std::string path;
+  FileStamp stamp;
+  std::uint32_t mode = 0;  // permission bits
+  FileContent content;
+};
+
+// A whole small file, or one chunk of a larger one.
+struct Blob {
+  const LocalFile* file = nullptr;
+  std::uint32_t chunk = 0;
+  std::uint64_t offset = 0;
+  std::uint32_t size = 0;
+};
+
+struct Pack {
+  Bytes bytes;
+  std::uint32_t raw_bytes = 0;  // before compression; 0: not compressed
+};
+
+// For any number of threads.
+class PushSource {
+ public:
+  // nodes: to how many it goes at about the same time; several may give each other what they lack.
+  explicit PushSource(std::string cache_file = "", std::size_t nodes = 1)
+      : fan_out_(nodes), cache_(std::move(cache_file)) {}
+
+  // In the order of the paths; they live as long as this. kData: unreadable, no regular file, or
+  // over kPushFileBytesMax.
+  Result<std::vector<const LocalFile*>> describe(const std::vector<std::string>& paths);
+  // The blobs one after the other. kData when a file changed since it was described.
+  Result<std::shared_ptr<const Pack>> pack(std::span<const Blob> blobs);
+  // Keeps the hashes for the next run.
+  Status save();
+  FanOut& fan_out() { return fan_out_; }
+
+ private:
+  using Described = Result<std::unique_ptr<LocalFile>>;
+  using Packed = Result<std::shared_ptr<const Pack>>;
+
+  Described read(const std::string& path);
+  void read_all(std::vector<std::pair<std::string, std::promise<Described>>> wanted);
+  void forget_packs();
+
+  FanOut fan_out_;
+  std::mutex mutex_;
+  HashCache cache_;  // guarded, as are the next three
+  std::map<std::string, std::shared_future<Described>> files_;
+  std::map<std::string, std::shared_future<Packed>> packs_;
+  std::list<std::pair<std::string, std::size_t>> pack_order_;  // oldest first, with their sizes
+  std::size_t packs_bytes_ = 0;
+};
+
+// The permission bits a file has on a node: those it has here, without write access, because the
+// jobs of a node share it.
+std::uint32_t pushed_mode(std::uint32_t mode);
+
+}  // namespace paddle::remote

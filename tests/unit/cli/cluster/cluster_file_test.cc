@@ -1,0 +1,163 @@
+#include "cli/cluster/cluster_file.h"
+
+#include <gtest/gtest.h>
+
+#include "cli/cluster/host_range.h"
+
+namespace paddle::cli {
+namespace {
+
+std::string message_of(std::string_view text) {
+  const auto cluster = parse_cluster(text, "lab.toml");
+  return cluster ? "no error" : cluster.error().message;
+}
+
+TEST(HostRange, ExpandsWithPadding) {
+  EXPECT_EQ(*expand_range("n[08-10].lab"),
+            (std::vector<std::string>{"n08.lab", "n09.lab", "n10.lab"}));
+  EXPECT_EQ(*expand_range("10.1.0.[1-2]"), (std::vector<std::string>{"10.1.0.1", "10.1.0.2"}));
+  EXPECT_EQ(*expand_range("plain"), std::vector<std::string>{"plain"});
+}
+
+TEST(HostRange, RefusesNonsense) {
+  for (const char* bad :
+       {"n[1-", "n]", "n[2-1]", "n[a-b]", "n[1]", "n[1-2][3-4]", "n[0-99999999999]", "n[-1-2]"}) {
+    const auto names = expand_range(bad);
+    ASSERT_FALSE(names) << bad;
+    EXPECT_EQ(names.error().code, Errc::kUsage);
+  }
+}
+
+TEST(ClusterFile, NodeInheritsDefaultsAndOverridesThem) {
+  const auto cluster = parse_cluster(R"(
+name = "lab"
+workdir = "/data/p"
+port = 8000
+ports_num = 2
+ports_num_for_sparse = 3
+[ssh]
+user = "train"
+port = 2222
+identity = "/k"
+jump = "bastion"
+[[node]]
+host = "node[1-2].lab"
+address = "10.1.0.[1-2]"
+[[node]]
+host = "gpu"
+user = "root"
+jump = ""
+roles = ["trainer"]
+port = 9000
+ssh_port = 22
+workdir = "~/x"
+)",
+                                     "lab.toml");
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  ASSERT_EQ(cluster->nodes.size(), 3U);
+  EXPECT_EQ(cluster->block(), 5);
+  const ClusterNode& second = cluster->nodes[1];
+  EXPECT_EQ(second.spec.name, "node2.lab");
+  EXPECT_EQ(second.spec.host, "node2.lab");
+  EXPECT_EQ(second.address, "10.1.0.2");
+  EXPECT_EQ(second.spec.user, "train");
+  EXPECT_EQ(second.spec.ssh_port, 2222);
+  EXPECT_EQ(second.spec.jump, "bastion");
+  EXPECT_EQ(second.spec.root, "/data/p/lab");
+  EXPECT_EQ(second.port, 8000);
+  EXPECT_TRUE(second.runs_pserver);
+  const ClusterNode& gpu = cluster->nodes[2];
+  EXPECT_EQ(gpu.spec.user, "root");
+  EXPECT_EQ(gpu.spec.jump, "");
+  EXPECT_EQ(gpu.spec.ssh_port, 22);
+  EXPECT_EQ(gpu.spec.root, "~/x/lab");
+  EXPECT_EQ(gpu.port, 9000);
+  EXPECT_FALSE(gpu.runs_pserver);
+  EXPECT_EQ(gpu.address, "");
+}
+
+TEST(ClusterFile, LocalNodesHaveTheirOwnFolders) {
+  const auto cluster = parse_cluster(
+      "name = \"l\"\n[[node]]\nname = \"n\"\nlauncher = \"local\"\ncount = 2\n", "l.toml");
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  ASSERT_EQ(cluster->nodes.size(), 2U);
+  EXPECT_TRUE(cluster->nodes[1].spec.local);
+  EXPECT_EQ(cluster->nodes[1].spec.root, "~/.paddlectl/l/n-1");
+  EXPECT_EQ(cluster->nodes[1].address, "127.0.0.1");
+}
+
+TEST(ClusterFile, MistakesAreShownWhereTheyAre) {
+  const std::string unknown = message_of("name = \"lab\"\nprot = 1\n[[node]]\nhost = \"a\"\n");
+  EXPECT_TRUE(unknown.starts_with("lab.toml:2:1: unknown key 'prot', did you mean 'port'?\n"))
+      << unknown;
+  EXPECT_NE(unknown.find("^"), std::string::npos);
+  const std::string role = message_of("[[node]]\nhost = \"a\"\nroles = [\"server\"]\n");
+  EXPECT_TRUE(role.starts_with("lab.toml:3:")) << role;
+  EXPECT_NE(role.find("unknown role 'server'"), std::string::npos) << role;
+  const std::string range = message_of("[[node]]\nhost = \"n[3-1]\"\n");
+  EXPECT_TRUE(range.starts_with("lab.toml:2:")) << range;
+  EXPECT_NE(
+      message_of("[[node]]\nhost = \"a\"\n[[node]]\nhost = \"a\"\n").find("second node named 'a'"),
+      std::string::npos);
+  EXPECT_NE(message_of("[[node]]\nname = \"here\"\nlancher = \"local\"\n")
+                .find("unknown key 'lancher', did you mean 'launcher'?"),
+            std::string::npos);
+  EXPECT_NE(message_of("[[node]]\nroles = [\"trainer\"]\n").find("missing host"),
+            std::string::npos);
+  EXPECT_NE(message_of("name = \"x\"\n").find("no [[node]]"), std::string::npos);
+  EXPECT_NE(message_of("[[node]]\nhost = \"n[1-2]\"\naddress = \"10.0.0.[1-3]\"\n")
+                .find("3 addresses for 2 nodes"),
+            std::string::npos);
+  EXPECT_NE(message_of("name = \"../x\"\n[[node]]\nhost = \"a\"\n").find("folder"),
+            std::string::npos);
+  EXPECT_NE(message_of("workdir = \"rel\"\n[[node]]\nhost = \"a\"\n").find("workdir"),
+            std::string::npos);
+  EXPECT_NE(message_of("port = 65535\n[[node]]\nhost = \"a\"\n").find("65535"), std::string::npos);
+}
+
+TEST(ClusterFile, AMistakeIsNotHiddenByItsConsequences) {
+  EXPECT_TRUE(message_of("[[node]]\nlauncher = \"locl\"\ncount = 2\n")
+                  .starts_with("lab.toml:2:12: 'launcher' is 'locl'"));
+  EXPECT_TRUE(message_of("[[node]]\nlauncher = \"local\"\nhost = \"a\"\n")
+                  .starts_with("lab.toml:3:8: a local node has no host"));
+  EXPECT_TRUE(message_of("[[node]]\nhost = \"a\"\ncount = 2\n")
+                  .starts_with("lab.toml:3:9: count is for launcher = \"local\""));
+  EXPECT_TRUE(message_of("workdir = \"/my nodes\"\n[[node]]\nhost = \"a\"\n")
+                  .starts_with("lab.toml:1:11: unsafe folder '/my nodes'"));
+  EXPECT_TRUE(message_of("[[node]]\nhost = \"a\"\nworkdir = \"here\"\n")
+                  .starts_with("lab.toml:3:11: workdir must begin with '/' or '~/'"));
+}
+
+TEST(ClusterFile, ANodesVariablesComeAfterThoseOfTheCluster) {
+  const auto cluster = parse_cluster(
+      "env = [\"A=1\", \"B=x=y \"]\n[[node]]\nhost = \"a\"\nenv = [\"A=2\", \"C=\"]\n"
+      "gpus = [\"0\", \"GPU-1f\"]\n[[node]]\nhost = \"b\"\n",
+      "lab.toml");
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  using Variables = std::map<std::string, std::string>;
+  EXPECT_EQ(cluster->nodes[0].environment, (Variables{{"A", "2"}, {"B", "x=y "}, {"C", ""}}));
+  EXPECT_EQ(cluster->nodes[1].environment, (Variables{{"A", "1"}, {"B", "x=y "}}));
+  EXPECT_EQ(cluster->nodes[0].gpus, (std::vector<std::string>{"0", "GPU-1f"}));
+  for (const char* bad :
+       {"env = [\"A\"]", "env = [\"=1\"]", "env = [\"1A=1\"]", "env = [\"A B=1\"]",
+        "env = [\"PADDLECTL_PROCESS=x\"]", "env = [\"A=\\u0000\"]", "gpus = [\"0\", \"0\"]",
+        "gpus = [\"0,1\"]", "gpus = [\"\"]"}) {
+    EXPECT_NE(message_of(std::string("[[node]]\nhost = \"a\"\n") + bad + "\n"), "") << bad;
+  }
+}
+
+TEST(ClusterFile, TheFilesWeShipAreGood) {
+  const auto local = read_cluster(PADDLE_SOURCE_DIR "/clusters/local.toml");
+  ASSERT_TRUE(local) << local.error().message;
+  EXPECT_EQ(local->nodes.size(), 4U);
+  EXPECT_TRUE(local->nodes[0].spec.local);
+  EXPECT_EQ(local->nodes[0].port, kDefaultPort);
+  const auto ssh = read_cluster(PADDLE_SOURCE_DIR "/clusters/ssh.toml");
+  ASSERT_TRUE(ssh) << ssh.error().message;
+  ASSERT_EQ(ssh->nodes.size(), 5U);
+  EXPECT_EQ(ssh->nodes[3].spec.host, "node04.lab");
+  EXPECT_EQ(ssh->nodes[3].address, "10.1.0.4");
+}
+
+}  // namespace
+}  // namespace paddle::cli

@@ -1,0 +1,234 @@
+// The command line, errors, and what prepares a cluster.
+#include "base/fd.h"
+#include "tests/unit/cli/commands/commands_fixture.h"
+
+namespace paddle::cli {
+namespace {
+
+TEST_F(CommandsTest, CheckTriesEveryPairAndExitsWithTheGravestFault) {
+  EXPECT_EQ(run({"check", "--cluster", "c.toml"}), 0) << err_.str();
+  EXPECT_TRUE(out_has("1 of 1")) << out_.str();
+  EXPECT_EQ(nodes_[0].probed, std::vector<std::string>{"127.0.0.1:7166"});
+  EXPECT_EQ(nodes_[1].probed, std::vector<std::string>{"127.0.0.1:7164"});
+  EXPECT_TRUE(nodes_[0].taken_ports.empty()) << "nobody listens any more";
+
+  nodes_[0].probes["127.0.0.1:7166"] = {remote::ProbeOutcome::kNoProof, "closed by peer", {}, 0};
+  EXPECT_EQ(run({"doctor", "--cluster", "c.toml"}), 4);
+  EXPECT_TRUE(
+      out_has("! node n-1: 127.0.0.1:7166 is answered by somebody else: no proof "
+              "(from n-0: closed by peer)\n  next: "))
+      << out_.str();
+  nodes_[0].taken_ports[7164] = "pid 1 (nginx)";
+  nodes_[0].probed = nodes_[1].probed = {};
+  EXPECT_EQ(run({"check", "--cluster", "c.toml"}), 7);
+  EXPECT_TRUE(out_has("! 7164-7165 taken")) << out_.str();
+  EXPECT_TRUE(nodes_[1].probed.empty()) << "a stranger is not called";
+  EXPECT_EQ(nodes_[0].probed.size(), 1U);
+
+  nodes_[0].taken_ports.clear();
+  nodes_[0].unreachable = true;
+  EXPECT_EQ(run({"check", "--cluster", "c.toml"}), 4);
+  EXPECT_TRUE(out_has("! FAILED")) << out_.str();
+  EXPECT_TRUE(out_has("! node n-0: no route\n  next: plug it in\n")) << out_.str();
+  EXPECT_TRUE(out_has("n-1   127.0.0.1")) << out_.str();
+  EXPECT_EQ(run({"check", "--cluster", "c.toml", "--on", "n-1"}), 0);
+  EXPECT_FALSE(out_has("n-0"));
+}
+
+TEST_F(CommandsTest, GlobalOptionsStandBeforeTheCommandAsWellAsBehindIt) {
+  awaited_at_once_ = 2;
+  EXPECT_EQ(run({"--password-file", "pw", "--timeout", "7", "--json", "up", "c.toml"}), 0)
+      << err_.str();
+  EXPECT_TRUE(out_has("\"node\": \"n-0\"")) << out_.str();
+  EXPECT_EQ(timeout_.load(), std::chrono::seconds(7));
+  EXPECT_GT(at_once_max_, 1);
+  awaited_at_once_ = at_once_max_ = 0;
+  EXPECT_EQ(run({"check", "--parallel", "1", "--timeout=8"}), 0) << err_.str();
+  EXPECT_EQ(timeout_.load(), std::chrono::seconds(8));
+  EXPECT_EQ(at_once_max_, 1);
+  EXPECT_EQ(run({"--password-file", "up", "pu"}), 2);
+  EXPECT_TRUE(err_has("unknown command 'pu', did you mean 'put'?")) << err_.str();
+  EXPECT_EQ(run({"--timeout", "0", "status"}), 2);
+  EXPECT_TRUE(err_has("'0' is not a whole number from 1 to ")) << err_.str();
+  EXPECT_TRUE(err_has("see paddlectl status --help")) << err_.str();
+  EXPECT_EQ(run({"status", "--timeot", "5"}), 2);
+  EXPECT_TRUE(err_has("did you mean '--timeout'?")) << err_.str();
+  EXPECT_EQ(run({"--cluster", "c.toml", "status"}), 2);
+  EXPECT_TRUE(err_has("options of a command stand behind it")) << err_.str();
+}
+
+TEST_F(CommandsTest, OneMachineNamedTwiceHasABlockOfPortsForEachName) {
+  write("twice.toml", "[[node]]\nhost = \"a\"\n[[node]]\nhost = \"b\"\nroles = [\"pserver\"]\n");
+  for (const char* const command : {"up", "check"}) {
+    std::vector<std::string> arguments{command, "twice.toml"};
+    if (std::string_view(command) == "check") arguments.insert(arguments.begin() + 1, "--cluster");
+    EXPECT_EQ(run(arguments), 0) << err_.str();
+    EXPECT_TRUE(out_has("7164-7165 free")) << out_.str();
+    EXPECT_TRUE(out_has("7166-7167 free")) << command << out_.str();
+  }
+}
+
+TEST_F(CommandsTest, CheckTriesAsManyPairsOfALargeClusterAsItHasTimeFor) {
+  write("large.toml", "[[node]]\nname = \"n\"\nlauncher = \"local\"\ncount = 13\n");
+  clock_.step = std::chrono::seconds(10);
+  EXPECT_EQ(run({"check", "--cluster", "large.toml"}), 0) << err_.str();
+  EXPECT_TRUE(out_has("links: 3 of the 12 others tried each node, as many as 60 s let"))
+      << out_.str();
+  EXPECT_TRUE(out_has("3 of 3")) << out_.str();
+  EXPECT_EQ(nodes_[0].probed,
+            (std::vector<std::string>{"127.0.0.1:7172", "127.0.0.1:7180", "127.0.0.1:7188"}))
+      << "not its neighbours alone";
+  EXPECT_EQ(run({"check", "--cluster", "large.toml", "--json"}), 0);
+  EXPECT_TRUE(out_has("\"link_rounds\": 12, \"link_rounds_tried\": 3")) << out_.str();
+  clock_.step = {};
+  EXPECT_EQ(run({"check", "--cluster", "large.toml"}), 0) << err_.str();
+  EXPECT_TRUE(out_has("12 of 12")) << out_.str();
+  EXPECT_FALSE(out_has("links:"));
+}
+
+TEST_F(CommandsTest, TypoInACommandIsSuggested) {
+  EXPECT_EQ(run({"trian"}), 2);
+  EXPECT_EQ(err_.str(),
+            "error: unknown command 'trian', did you mean 'train'?\nhint: see paddlectl --help\n");
+  EXPECT_EQ(run({"train", "--trainer", "3"}), 2);
+  EXPECT_TRUE(err_has("did you mean '--trainers'?")) << err_.str();
+}
+
+TEST_F(CommandsTest, ErrorsAreJsonWithJson) {
+  EXPECT_EQ(run({"--json", "trian"}), 2);
+  EXPECT_EQ(err_.str(),
+            "{\"error\": {\"code\": 2, \"message\": \"unknown command 'trian', did you mean "
+            "'train'?\", \"hint\": \"see paddlectl --help\"}}\n");
+  EXPECT_EQ(run({"train", "--trainers", "x", "--json"}), 2);
+  EXPECT_TRUE(err_.str().starts_with(R"({"error": {"code": 2, )")) << err_.str();
+  nodes_[1].unreachable = true;
+  EXPECT_EQ(run({"up", "c.toml", "--json"}), 4);
+  EXPECT_TRUE(err_has(R"({"error": {"code": 4, "message": "1 of 2 nodes are not ready; )"))
+      << err_.str();
+  EXPECT_TRUE(out_.str().starts_with("[{")) << out_.str();
+  EXPECT_EQ(run({"exec", "--cluster", "missing", "--", "x", "--json"}), 2);
+  EXPECT_TRUE(err_.str().starts_with("error: ")) << "that --json is the command's";
+}
+
+TEST_F(CommandsTest, AnErrorWithoutAHintOfItsOwnGetsTheNextStepOfItsKind) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_EQ(run({"train", "--set", "train.pases=1", "w"}), 2);
+  EXPECT_TRUE(err_has("unknown key 'pases', did you mean 'passes'?\nhint: paddlectl <command>"))
+      << err_.str();
+}
+
+TEST_F(CommandsTest, HelpShowsExamples) {
+  EXPECT_EQ(run({"train", "--help"}), 0);
+  EXPECT_TRUE(out_has("paddlectl train --trainers 4 --pservers 2 templates/word2vec"));
+  EXPECT_TRUE(out_has("Usage: paddlectl train [OPTIONS] [workspace]")) << out_.str();
+}
+
+TEST_F(CommandsTest, WithoutAClusterTheNextStepIsNamed) {
+  EXPECT_EQ(run({"status"}), 2);
+  EXPECT_TRUE(err_has("paddlectl up <cluster file>"));
+  EXPECT_EQ(run({"up", "missing.toml"}), 2);
+  EXPECT_TRUE(err_has("no cluster file 'missing.toml'"));
+}
+
+TEST_F(CommandsTest, UpIsIdempotentAndRemembersTheCluster) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0) << err_.str();
+  EXPECT_TRUE(out_has(" changed")) << out_.str();
+  EXPECT_TRUE(out_has("7166-7167 free")) << out_.str();
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_TRUE(out_has("unchanged"));
+  EXPECT_EQ(*read_file(folder_ + "/.paddlectl/current"), folder_ + "/c.toml\n");
+}
+
+TEST_F(CommandsTest, UpShowsAFailedNodeAndItsCode) {
+  nodes_[1].unreachable = true;
+  EXPECT_EQ(run({"up", "c.toml"}), 4);
+  EXPECT_TRUE(out_has("FAILED"));
+  EXPECT_TRUE(err_has("1 of 2 nodes are not ready"));
+  EXPECT_TRUE(err_has("node n-1: no route\nhint: plug it in"));
+  EXPECT_FALSE(fs::exists(folder_ + "/.paddlectl"));
+}
+
+TEST_F(CommandsTest, OnReachesOnlyTheNodesItNames) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(train(), 0);
+  nodes_[1].unreachable = true;
+  for (const char* command : {"up", "status", "logs", "metrics"}) {
+    const std::vector<std::string> where = {command, "--cluster", "c.toml"};
+    std::vector<std::string> all = where;
+    if (std::string(command) == "up") all = {"up", "c.toml"};
+    EXPECT_EQ(run(all), 4) << command;
+    all.insert(all.end(), {"--on", "n-0"});
+    EXPECT_EQ(run(all), 0) << command << err_.str();
+    EXPECT_TRUE(out_has("n-0") || out_has("trainer-0")) << command << out_.str();
+    EXPECT_FALSE(out_has("n-1")) << command << out_.str();
+    all.back() = "n-7";
+    EXPECT_EQ(run(all), 2) << command;
+  }
+  EXPECT_EQ(run({"up", "c.toml", "--on", "!n-1"}), 0);
+  EXPECT_TRUE(err_has("1 of 2 nodes ready; a job needs them all")) << err_.str();
+}
+
+TEST_F(CommandsTest, UpRefusesAPortOfAStranger) {
+  nodes_[1].taken_ports[7167] = "pid 5 (nginx)";
+  EXPECT_EQ(run({"up", "c.toml"}), 7);
+  EXPECT_TRUE(err_has("node n-1: port 7167 on 127.0.0.1 is taken by pid 5 (nginx)")) << err_.str();
+}
+
+TEST_F(CommandsTest, WrongInputIsNamed) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_EQ(run({"train", "nowhere"}), 2);
+  EXPECT_TRUE(err_has("no job.toml in"));
+  EXPECT_EQ(run({"train", "--set", "train.pases=1", "w"}), 2);
+  fs::remove_all(folder_ + "/w/data");
+  write("w/data/dictionary.txt", "a\n<unk>\n");
+  EXPECT_EQ(train(), 6);
+  EXPECT_TRUE(err_has("no file matches 'data/train-*'")) << err_.str();
+  write("w/prepare", "#!/bin/sh\n");
+  EXPECT_EQ(train(), 6);
+  EXPECT_TRUE(err_has("hint: make the data first: w/prepare\n")) << err_.str();
+  fs::remove_all(folder_ + "/w/data");
+  EXPECT_EQ(train(), 6);
+  EXPECT_TRUE(err_has("hint: make the data first: w/prepare\n")) << err_.str();
+}
+
+TEST_F(CommandsTest, JsonOfEveryCommand) {
+  ASSERT_EQ(run({"up", "c.toml", "--json"}), 0);
+  EXPECT_TRUE(out_.str().starts_with(
+      R"([{"node": "n-0", "address": "127.0.0.1", "os": "Debian GNU/Linux 12", "cores": 4, )"
+      R"("memory_bytes": 8000000000, "gpus": [], "disk_free_bytes": 50000000000, )"))
+      << out_.str();
+  ASSERT_EQ(run({"train", "--json", "--name", "job1", "w"}), 0);
+  EXPECT_EQ(out_.str(), "{\"job\": \"job1\", \"state\": \"done\", \"files\": 6, \"output\": \"" +
+                            folder_ + "/output/job1\"}\n");
+  nodes_[0].files["jobs/job1/node_0/metrics.jsonl"] =
+      R"({"kind":"train","pass":1,"batch":50,"cost":0.25,"examples_per_second":900})"
+      "\n"
+      R"({"kind":"pass","pass":1,"batch":60,"cost":0.5})"
+      "\n";
+  ASSERT_EQ(run({"status", "--json"}), 0);
+  EXPECT_TRUE(out_.str().starts_with(
+      R"({"job": "job1", "processes": [{"node": "n-0", "role": "pserver-0", "state": "done", )"
+      R"("pid": null, )"))
+      << out_.str();
+  EXPECT_TRUE(out_has(R"("pass": 1, "batch": 60, "cost": 0.5000, "examples_per_second": 900)"))
+      << out_.str();
+  ASSERT_EQ(run({"logs", "--json", "--role", "pserver-0"}), 0);
+  EXPECT_EQ(out_.str(), R"({"node": "n-0", "role": "pserver-0", "unix_ms": 100, )"
+                        R"("line": "READY pserver 0 ports 1-2"})"
+                        "\n");
+  ASSERT_EQ(run({"stop", "--json"}), 0);
+  EXPECT_EQ(out_.str(), "{\"job\": \"job1\", \"stopped\": 0}\n");
+  ASSERT_EQ(run({"teardown", "--json"}), 0);
+  EXPECT_TRUE(out_.str().starts_with(R"([{"node": "n-0", "processes_ended": 2, )")) << out_.str();
+}
+
+TEST_F(CommandsTest, ANodeCannotWriteOutsideTheOutputFolder) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(train(), 0);
+  nodes_[1].files["jobs/job1/output/../../../escaped"] = "x";
+  EXPECT_EQ(run({"fetch"}), 6);
+  EXPECT_TRUE(err_has("unsafe path"));
+}
+
+}  // namespace
+}  // namespace paddle::cli

@@ -1,0 +1,146 @@
+// paddlectl init: what it writes is what the other commands take.
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "cli/app.h"
+#include "cli/cluster/cluster_file.h"
+#include "cli/cluster/hostfile.h"
+#include "cli/workspace/share_folder.h"
+#include "cli/workspace/workspace.h"
+#include "tests/support/temporary_folder.h"
+
+namespace paddle::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+class InitTest : public testing::Test {
+ protected:
+  int run(std::vector<std::string> arguments) {
+    out_.str("");
+    err_.str("");
+    Console console(out_, err_, {});
+    Context context{console,
+                    clock_,
+                    {},
+                    [](Duration) {},
+                    [] { return false; },
+                    [] { return std::int64_t{1}; },
+                    "",
+                    folder_.path()};
+    context.share = share_;
+    arguments.insert(arguments.begin(), "init");
+    return run_app(context, std::move(arguments));
+  }
+
+  test::TemporaryFolder folder_;
+  std::string share_ = PADDLE_SOURCE_DIR;
+  SteadyClock clock_;
+  std::ostringstream out_, err_;
+};
+
+TEST_F(InitTest, WritesAClusterFileThatIsGoodAndNeverOverOne) {
+  ASSERT_EQ(run({}), 0) << err_.str();
+  const auto cluster = read_cluster(folder_ / "cluster.toml");
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  EXPECT_GE(cluster->nodes.size(), 2U);
+  const std::string before = test::TemporaryFolder::read(folder_ / "cluster.toml");
+  EXPECT_GT(std::ranges::count(before, '#'), 5) << "commented";
+  EXPECT_EQ(run({"--local"}), 2);
+  EXPECT_EQ(test::TemporaryFolder::read(folder_ / "cluster.toml"), before);
+  ASSERT_EQ(run({"here.toml", "--local"}), 0) << err_.str();
+  EXPECT_TRUE(read_cluster(folder_ / "here.toml")->nodes[0].spec.local);
+}
+
+TEST_F(InitTest, MakesAClusterFileOfAHostfileWithRangesOfItsHosts) {
+  folder_.write("hosts",
+                "# the lab\nnode08.lab slots=8\nnode09.lab slots=8 max_slots=9\r\n"
+                "node10.lab:8\n\nnode11.lab slots=4\n  gpu  \nme@10.1.0.7 slots=1\n");
+  ASSERT_EQ(run({"--hostfile", "hosts", "lab.toml", "--json"}), 0) << err_.str();
+  EXPECT_NE(out_.str().find("\"nodes\": 6"), std::string::npos) << out_.str();
+  const auto cluster = read_cluster(folder_ / "lab.toml");
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  std::vector<std::string> hosts;
+  for (const ClusterNode& node : cluster->nodes) hosts.push_back(node.spec.host);
+  EXPECT_EQ(hosts, (std::vector<std::string>{"node08.lab", "node09.lab", "node10.lab", "node11.lab",
+                                             "gpu", "10.1.0.7"}));
+  EXPECT_EQ(cluster->nodes[5].spec.user, "me");
+  std::vector<std::uint32_t> capacities;
+  for (const ClusterNode& node : cluster->nodes) capacities.push_back(node.capacity);
+  EXPECT_EQ(capacities, (std::vector<std::uint32_t>{8, 8, 8, 4, 1, 1}));
+  const std::string text = test::TemporaryFolder::read(folder_ / "lab.toml");
+  EXPECT_NE(text.find("host = \"node[08-10].lab\""), std::string::npos) << text;
+}
+
+TEST_F(InitTest, NamesTheLineOfAHostfileThatCannotBeRead) {
+  for (const char* bad : {"a slots=x", "a slots=0", "a slots=99999", "a rank=1", "-oProxy slots=1",
+                          "a;b", "a\x1b[2J", "a:", "@a", "$(id)", "a b", "\"a\"", "a:1:2"}) {
+    const auto entries = parse_hostfile(std::string("ok\n") + bad + "\n", "hosts");
+    ASSERT_FALSE(entries) << bad;
+    EXPECT_EQ(entries.error().code, Errc::kUsage);
+    EXPECT_TRUE(entries.error().message.starts_with("hosts:2: ")) << entries.error().message;
+    EXPECT_EQ(entries.error().message.find('\x1b'), std::string::npos);
+  }
+  EXPECT_FALSE(parse_hostfile("# nothing\n", "hosts"));
+  EXPECT_EQ((*parse_hostfile("a slots=2\nb\na slots=3", "hosts"))[0].slots, 5U);
+  EXPECT_EQ(run({"--hostfile", "absent"}), 2);
+  EXPECT_FALSE(fs::exists(folder_ / "cluster.toml"));
+}
+
+TEST_F(InitTest, EveryTemplateIsCopiedAsAWorkspaceWithItsScripts) {
+  const auto names = template_names(share_);
+  ASSERT_TRUE(names);
+  EXPECT_GE(names->size(), 8U);
+  ASSERT_EQ(run({"--list"}), 0);
+  for (const std::string& name : *names) {
+    EXPECT_NE(out_.str().find(name), std::string::npos);
+    EXPECT_NE(template_summary(share_, name), "") << name;
+  }
+  for (const std::string& name : *names) {
+    ASSERT_EQ(run({"--template", name, "new/" + name}), 0) << err_.str();
+    for (const char* file : {"job.toml", "README.md", "prepare"}) {
+      const std::string source = share_ + "/templates/" + name + "/" + file;
+      const std::string copy = folder_ / ("new/" + name + "/" + file);
+      EXPECT_EQ(test::TemporaryFolder::read(copy), test::TemporaryFolder::read(source)) << copy;
+      EXPECT_EQ(fs::status(copy).permissions(), fs::status(source).permissions()) << copy;
+    }
+    EXPECT_FALSE(fs::exists(folder_ / ("new/" + name + "/data")));
+  }
+}
+
+TEST_F(InitTest, WritesIntoNoFolderWithSomethingInIt) {
+  folder_.write("mine/notes", "keep");
+  EXPECT_EQ(run({"--template", "word2vec", "mine"}), 2);
+  EXPECT_FALSE(fs::exists(folder_ / "mine/job.toml"));
+  fs::create_directory(folder_ / "empty");
+  EXPECT_EQ(run({"--template", "word2vec", "empty"}), 0) << err_.str();
+  EXPECT_EQ(run({"--template", "word2vec"}), 0) << err_.str();
+  EXPECT_TRUE(fs::exists(folder_ / "word2vec/job.toml"));
+}
+
+TEST_F(InitTest, AnUnknownTemplateNamesTheNearestOne) {
+  EXPECT_EQ(run({"--template", "word2vek"}), 2);
+  EXPECT_NE(err_.str().find("did you mean 'word2vec'?"), std::string::npos) << err_.str();
+  EXPECT_EQ(run({"--template", "../clusters"}), 2);
+  share_ = "";
+  EXPECT_EQ(run({"--template", "word2vec"}), 2);
+  EXPECT_NE(err_.str().find("share/paddlectl"), std::string::npos) << err_.str();
+}
+
+TEST_F(InitTest, TheShareFolderIsThatOfTheInstallationOrTheSourceTree) {
+  for (const char* folder :
+       {"usr/share/paddlectl/templates", "usr/share/paddlectl/clusters", "usr/bin", "src/templates",
+        "src/clusters", "src/build/dev/bin", "alone/bin"}) {
+    fs::create_directories(folder_ / folder);
+  }
+  EXPECT_EQ(find_share_folder(folder_ / "usr/bin"), folder_ / "usr/share/paddlectl");
+  EXPECT_EQ(fs::path(find_share_folder(folder_ / "src/build/dev/bin") + "/x").parent_path(),
+            fs::path(folder_ / "src/x").parent_path());
+  EXPECT_EQ(find_share_folder(folder_ / "alone/bin"), "");
+}
+
+}  // namespace
+}  // namespace paddle::cli

@@ -1,0 +1,210 @@
+// status, logs, metrics, report and what else only looks at a job.
+#include "base/fd.h"
+#include "tests/unit/cli/commands/commands_fixture.h"
+
+namespace paddle::cli {
+namespace {
+
+TEST_F(CommandsTest, StatusLogsStopAndTeardownOfARunningJob) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "job1\n");
+  ASSERT_EQ(run({"status"}), 0);
+  EXPECT_TRUE(out_has("trainer-1")) << out_.str();
+  ASSERT_EQ(run({"logs", "--node", "n-1", "--role", "trainer", "--tail", "1"}), 0);
+  EXPECT_EQ(out_.str(), "n-1/trainer-1 | bad record in data/train-00000:7\n");
+  EXPECT_EQ(run({"logs", "--node", "n-7"}), 2);
+  EXPECT_EQ(run({"status", "--job", "other"}), 2);
+  EXPECT_TRUE(err_has("jobs here: job1"));
+  nodes_[0].asked_exit = -1;
+  EXPECT_EQ(run({"stop"}), 4);
+  EXPECT_TRUE(err_has("job1 was asked to stop and still runs\nhint: end it at once")) << err_.str();
+  EXPECT_EQ(nodes_[0].processes.front().state, ProcessState::kRunning);
+  ASSERT_EQ(run({"stop", "--now"}), 0);
+  EXPECT_TRUE(out_has("3 processes stopped")) << out_.str();
+  nodes_[1].remaining = {"pid 7: not ours to end"};
+  EXPECT_EQ(run({"teardown"}), 1);
+  EXPECT_TRUE(err_has("node n-1: these remain:\n  pid 7"));
+  nodes_[1].remaining.clear();
+  ASSERT_EQ(run({"teardown"}), 0);
+  EXPECT_TRUE(nodes_[0].torn_down);
+  EXPECT_FALSE(fs::exists(folder_ + "/.paddlectl"));
+}
+
+TEST_F(CommandsTest, LookingAtATornDownClusterBringsNothingBack) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(run({"teardown"}), 0);
+  EXPECT_EQ(run({"status", "--cluster", "c.toml"}), 2);
+  EXPECT_TRUE(err_has("node n-0: nothing of this cluster is there")) << err_.str();
+  EXPECT_TRUE(err_has("hint: prepare the nodes: paddlectl up")) << err_.str();
+  EXPECT_EQ(run({"teardown", "--cluster", "c.toml"}), 0) << err_.str();
+  EXPECT_TRUE(nodes_[0].torn_down && nodes_[1].torn_down);
+}
+
+TEST_F(CommandsTest, LogsOfNobodyAreAMistake) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(train(), 0);
+  EXPECT_EQ(run({"logs", "--role", "pserver-9"}), 2);
+  EXPECT_TRUE(err_has("job job1 has no 'pserver-9'")) << err_.str();
+  EXPECT_EQ(run({"logs", "--role", "pserv"}), 2);
+}
+
+TEST_F(CommandsTest, LogsComeInOrderOfTimeByTheFirstNodesClock) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(train(), 0);
+  const std::string first = "jobs/job1/node_0/train.log";
+  const std::string second = "jobs/job1/node_1/train.log";
+  nodes_[0].files[first] = "a1\na2\nlast";
+  nodes_[0].times[first] = {{0, 1000}, {3, 3000}};
+  nodes_[1].files[second] = "b1\nb2 error\n";
+  nodes_[1].times[second] = {{0, 3'602'000}, {3, 3'604'000}};
+  nodes_[1].usage.unix_ms = nodes_[0].usage.unix_ms + 3'600'000;  // an hour ahead
+  ASSERT_EQ(run({"logs", "--role", "trainer"}), 0) << err_.str();
+  EXPECT_EQ(out_.str(),
+            "n-0/trainer-0 | a1\nn-1/trainer-1 | b1\nn-0/trainer-0 | a2\nn-0/trainer-0 | last\n"
+            "n-1/trainer-1 | b2 error\n");
+  ASSERT_EQ(run({"logs", "--role", "trainer", "--grep", "^(a2|b.*(err|x))"}), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "n-0/trainer-0 | a2\nn-1/trainer-1 | b2 error\n");
+  nodes_[0].usage.unix_ms = 5000;
+  nodes_[1].usage.unix_ms = 3'605'000;
+  ASSERT_EQ(run({"logs", "--role", "trainer", "--since", "2s"}), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "n-0/trainer-0 | a2\nn-0/trainer-0 | last\nn-1/trainer-1 | b2 error\n");
+  ASSERT_EQ(run({"logs", "-f", "--since", "1970-01-01T00:00:02Z", "--role", "trainer-0"}), 0);
+  EXPECT_EQ(out_.str(), "n-0/trainer-0 | a2\nn-0/trainer-0 | last\n");
+  EXPECT_EQ(run({"logs", "--since", "yesterday"}), 2);
+  EXPECT_TRUE(err_has("hint: write 90s, 10m")) << err_.str();
+  EXPECT_EQ(run({"logs", "--grep", "("}), 2);
+  EXPECT_TRUE(err_has("--grep '(': Unmatched")) << err_.str();
+  EXPECT_EQ(run({"logs", "--since", "1h", "--tail", "1"}), 2);
+}
+
+TEST_F(CommandsTest, StatusNamesWhatProcessesUseAndWhoIsSlow) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0) << err_.str();
+  const auto metrics = [](int rate) {
+    return "{\"kind\":\"train\",\"pass\":2,\"batch\":7,\"cost\":0.25,\"examples_per_second\":" +
+           std::to_string(rate) + ",\"unix_ms\":997000}\n";
+  };
+  nodes_[0].files["jobs/job1/node_0/metrics.jsonl"] = metrics(1000);
+  nodes_[1].files["jobs/job1/node_1/metrics.jsonl"] = metrics(250);
+  for (FakeNode& node : nodes_) {
+    for (ProcessStatus& status : node.processes) {
+      status.started_unix_ms = 900'000;
+      status.usage = remote::Usage{200'000'000, 50'000, 3'000'000, 40'000, 999'000};
+    }
+  }
+  ASSERT_EQ(run({"status"}), 0);
+  EXPECT_TRUE(
+      out_has("node  role       state    pass  batch    cost  examples/s      in    out  "
+              "memory  cores  heard  pid\n"))
+      << out_.str();
+  EXPECT_TRUE(
+      out_has("n-0   trainer-0  running     2      7  0.2500        1000  3.0 MB  40 kB  "
+              "200 MB    0.5   1.0s  101\n"))
+      << out_.str();
+  EXPECT_TRUE(
+      out_has("trainer-1 on n-1 is slow: 250 examples/s, 25 % of the others' median 1000\n"))
+      << out_.str();
+  ASSERT_EQ(run({"status", "--json"}), 0);
+  EXPECT_TRUE(
+      out_has(R"("received_bytes": 3000000, "sent_bytes": 40000, "received_per_second": null)"))
+      << out_.str();
+  EXPECT_TRUE(
+      out_has(R"("slow": [{"node": "n-1", "role": "trainer-1", "examples_per_second": 250, )"))
+      << out_.str();
+}
+
+TEST_F(CommandsTest, MetricsAreJsonLinesOrPrometheusText) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(train(), 0);
+  nodes_[0].files["jobs/job1/node_0/metrics.jsonl"] =
+      "{\"kind\":\"train\",\"pass\":1,\"batch\":5,\"cost\":0.5,\"auc\":0.7,\"unix_ms\":2000}"
+      "\ngarbage\n";
+  nodes_[1].files["jobs/job1/node_1/metrics.jsonl"] =
+      "{\"kind\":\"train\",\"pass\":1,\"batch\":4,\"cost\":0.25,\"unix_ms\":1000}\n";
+  nodes_[0].files["jobs/job1/node_0/server-metrics.jsonl"] =
+      "{\"kind\":\"pserver\",\"port\":7164,\"rows\":3,\"bytes\":48,\"pushes\":6,\"lags\":[1,2,3],"
+      "\"unix_ms\":3000}\n";
+  ASSERT_EQ(run({"metrics"}), 0) << err_.str();
+  EXPECT_EQ(
+      out_.str(),
+      "{\"node\":\"n-1\",\"role\":\"trainer-1\",\"kind\":\"train\",\"pass\":1,\"batch\":4,"
+      "\"cost\":0.25,\"unix_ms\":1000}\n"
+      "{\"node\":\"n-0\",\"role\":\"trainer-0\",\"kind\":\"train\",\"pass\":1,\"batch\":5,"
+      "\"cost\":0.5,\"auc\":0.7,\"unix_ms\":2000}\n"
+      "{\"node\":\"n-0\",\"role\":\"pserver-0\",\"kind\":\"pserver\",\"port\":7164,\"rows\":3,"
+      "\"bytes\":48,\"pushes\":6,\"lags\":[1,2,3],\"unix_ms\":3000}\n");
+  ASSERT_EQ(run({"metrics", "--format", "prometheus"}), 0) << err_.str();
+  EXPECT_TRUE(
+      out_has("# HELP paddle_trainer_cost mean cost since the pass began\n"
+              "# TYPE paddle_trainer_cost gauge\n"
+              "paddle_trainer_cost{job=\"job1\",node=\"n-0\",role=\"trainer-0\"} 0.5\n"
+              "paddle_trainer_cost{job=\"job1\",node=\"n-1\",role=\"trainer-1\"} 0.25\n"))
+      << out_.str();
+  EXPECT_TRUE(out_has("role=\"trainer-0\",evaluator=\"auc\"} 0.6999")) << out_.str();
+  EXPECT_TRUE(
+      out_has("paddle_pserver_lag_bucket{job=\"job1\",node=\"n-0\",role=\"pserver-0\","
+              "port=\"7164\",le=\"3\"} 6\n"))
+      << out_.str();
+  EXPECT_EQ(run({"metrics", "--format", "xml"}), 2);
+}
+
+TEST_F(CommandsTest, AReportIsMadeAtTheEndAndAtAnyTimeAndWithoutTheNodes) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(train(), 0);
+  EXPECT_TRUE(err_has("report: output/job1/report.html\n")) << err_.str();
+  const std::string page = *read_file(folder_ + "/output/job1/report.html");
+  EXPECT_NE(page.find("held-out cost 0.5000"), std::string::npos);
+  EXPECT_NE(page.find("size = 4"), std::string::npos) << "the configuration";
+  ASSERT_EQ(run({"report", "--json"}), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "{\"job\": \"job1\", \"report\": \"" + folder_ +
+                            "/output/job1/report.html\", \"scalars\": 2}\n");
+  for (FakeNode& node : nodes_) node.unreachable = true;
+  fs::remove(folder_ + "/output/job1/report.html");
+  ASSERT_EQ(run({"report", "job1"}), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "output/job1/report.html\n");
+  EXPECT_TRUE(err_has("from what is in output/job1, without the nodes")) << err_.str();
+  EXPECT_EQ(run({"report", "other"}), 4);
+  EXPECT_EQ(run({"report", "../x"}), 2);
+}
+
+TEST_F(CommandsTest, WatchingShowsRatesAndEndsWithTheJob) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0) << err_.str();
+  for (FakeNode& node : nodes_) {
+    for (ProcessStatus& status : node.processes) {
+      status.usage = remote::Usage{1000, 0, 0, 0, 0};
+    }
+  }
+  int pauses = 0;
+  on_pause_ = [&] {
+    for (FakeNode& node : nodes_) {
+      node.usage.unix_ms += 2000;
+      for (ProcessStatus& status : node.processes) {
+        status.usage->received_bytes = 10'000;
+        status.usage->cpu_ms = 3000;
+        if (pauses == 1) status.state = ProcessState::kExited;
+      }
+    }
+    ++pauses;
+  };
+  ASSERT_EQ(run({"status", "--watch"}), 0) << err_.str();
+  EXPECT_EQ(pauses, 2);
+  EXPECT_TRUE(out_has("5.0 kB/s")) << out_.str();
+  EXPECT_TRUE(out_has(" 1.5 ")) << out_.str();
+}
+
+TEST_F(CommandsTest, FollowingEndsWhenNobodyReads) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0);
+  out_.setstate(std::ios::badbit);
+  EXPECT_EQ(run({"logs", "-f"}), 0);
+  out_.clear();
+}
+
+}  // namespace
+}  // namespace paddle::cli

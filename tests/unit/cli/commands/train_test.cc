@@ -1,0 +1,368 @@
+// A job from its plan to its results, and out of what may go wrong on the way.
+#include "base/fd.h"
+#include "base/version.h"
+#include "tests/unit/cli/commands/commands_fixture.h"
+
+namespace paddle::cli {
+namespace {
+
+// The engine alone knows where blocks lie; here a script stands for it.
+TEST_F(CommandsTest, PlanAsksTheEngineAndStartsNothing) {
+  write("paddle", "#!/bin/sh\nprintf '%s\\n' \"$@\"\n");
+  fs::permissions(folder_ + "/paddle", fs::perms::owner_all);
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_EQ(run({"train", "--dry-run", "--pservers", "3", "--set", "seed=2", "w"}), 0);
+  EXPECT_TRUE(out_has("plan\n--config=" + folder_ + "/w/job.toml\n")) << out_.str();
+  EXPECT_TRUE(out_has("--num_gradient_servers=2\n"));
+  EXPECT_TRUE(out_has("--pserver_names=n-0,n-1,n-0\n"));
+  EXPECT_TRUE(out_has("--set=seed=2\n"));
+  EXPECT_TRUE(nodes_[0].processes.empty());
+  const std::string dry = out_.str();
+  EXPECT_EQ(run({"plan", "--pservers", "3", "--set", "seed=2", "w"}), 0);
+  EXPECT_EQ(out_.str(), dry);
+  write("paddle", "#!/bin/sh\necho 'paddle: no such layer' >&2\necho 'hint: look' >&2\nexit 2\n");
+  EXPECT_EQ(run({"plan", "w"}), 2);
+  EXPECT_TRUE(err_has("no such layer")) << err_.str();
+  EXPECT_TRUE(err_has("look"));
+}
+
+TEST_F(CommandsTest, AnEngineOfAnotherReleaseIsNamedWithBothVersions) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  write("paddle", "#!/bin/sh\necho 'paddlectl engine 0.0.7, compiled with'\n");
+  fs::permissions(folder_ + "/paddle", fs::perms::owner_all);
+  EXPECT_EQ(train(), 3);
+  EXPECT_TRUE(err_has(std::string("paddle is 0.0.7, paddlectl is ") + kProgramVersion))
+      << err_.str();
+  EXPECT_TRUE(err_has("hint: put both of one release into one folder: " + folder_ + "/paddle"));
+  EXPECT_TRUE(nodes_[0].processes.empty());
+}
+
+TEST_F(CommandsTest, ADryRunTellsOfTrainersWithoutDataAsTrainDoes) {
+  write("paddle", "#!/bin/sh\n");
+  fs::permissions(folder_ + "/paddle", fs::perms::owner_all);
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_EQ(run({"train", "--dry-run", "--trainers", "2", "w"}), 0);
+  EXPECT_FALSE(err_has("no data file")) << err_.str();
+  EXPECT_EQ(run({"train", "--dry-run", "--trainers", "4", "w"}), 0);
+  EXPECT_TRUE(err_has("2 of 4 trainers have no data file")) << err_.str();
+  fs::remove(folder_ + "/w/data/test.txt");
+  EXPECT_EQ(run({"train", "--dry-run", "w"}), 6);
+  EXPECT_TRUE(err_has("no file matches 'data/test.txt' in ")) << err_.str();
+}
+
+TEST_F(CommandsTest, ANetworkThatCannotBeBuiltIsNamedBeforeAnythingIsPushed) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  const auto files = nodes_[0].files;
+  write("paddle", "#!/bin/sh\necho \"paddle: job.toml:9: layer 'x': no\" >&2\nexit 2\n");
+  fs::permissions(folder_ + "/paddle", fs::perms::owner_all);
+  EXPECT_EQ(train(), 2);
+  EXPECT_TRUE(err_has("job.toml:9: layer 'x': no")) << err_.str();
+  EXPECT_EQ(nodes_[0].files, files);
+  EXPECT_TRUE(nodes_[0].processes.empty());
+  // A program that is not for this machine may be for the nodes.
+  write("paddle", "engine of another machine");
+  fs::permissions(folder_ + "/paddle", fs::perms::owner_read);
+  EXPECT_EQ(train(), 0) << err_.str();
+}
+
+TEST_F(CommandsTest, TrainRunsToItsEndAndBringsResultsHome) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(train(), 0) << err_.str();
+  EXPECT_TRUE(out_has("pass 0: held-out cost 0.5000, perplexity 1.65"));
+  EXPECT_EQ(*read_file(folder_ + "/output/job1/pass-00000/MANIFEST"), "m");
+  EXPECT_TRUE(fs::exists(folder_ + "/output/job1/node_1/server.log"));
+  for (FakeNode& node : nodes_) {
+    EXPECT_EQ(node.claimed_job, "job1");
+    EXPECT_FALSE(node.files.contains("jobs/job1/workspace/.git/x"));
+  }
+  EXPECT_EQ(running(), std::vector<std::string>());
+  EXPECT_TRUE(nodes_[0].files.contains("jobs/job1/workspace/data/train-00000"));
+  EXPECT_FALSE(nodes_[1].files.contains("jobs/job1/workspace/data/train-00000"));
+  EXPECT_TRUE(nodes_[1].files.contains("jobs/job1/workspace/data/dictionary.txt"));
+  EXPECT_EQ(train(), 2);  // the name is taken
+  EXPECT_TRUE(err_has("is there already"));
+}
+
+TEST_F(CommandsTest, TrainNamesTheFirstCauseAndStopsTheRest) {
+  trainer_exit_ = 6;
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_EQ(train(), 6);
+  EXPECT_TRUE(err_has("trainer-0 on n-0 exited with code 6")) << err_.str();
+  EXPECT_TRUE(err_has("n-0/trainer-0 | bad record in data/train-00000:7"));
+  EXPECT_EQ(running(), std::vector<std::string>());
+}
+
+TEST_F(CommandsTest, AFailedJobIsStoppedOverConnectionsThatHadBroken) {
+  trainer_exit_ = 6;
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  for (FakeNode& node : nodes_) node.breaks_at_stop = true;
+  EXPECT_EQ(train(), 6);
+  EXPECT_FALSE(err_has("not everything could be stopped")) << err_.str();
+  EXPECT_EQ(running(), std::vector<std::string>());
+}
+
+TEST_F(CommandsTest, TrainStartsNothingWhenAPortIsTaken) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  nodes_[0].taken_ports[7164] = "pid 9 (x)";
+  EXPECT_EQ(train(), 7);
+  EXPECT_TRUE(
+      err_has("node n-0: port 7164 on 127.0.0.1 is taken by pid 9 (x); nothing was started"));
+  EXPECT_TRUE(nodes_[0].processes.empty());
+  EXPECT_TRUE(nodes_[1].processes.empty());
+}
+
+TEST_F(CommandsTest, AJobTakesThePortsAfterThoseOfARunningOne) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  remote::ProcessStatus other;
+  other.job = "other";
+  other.name = "pserver-0";
+  other.pid = 77;
+  other.state = ProcessState::kRunning;
+  nodes_[0].processes.push_back(other);
+  nodes_[0].taken_ports[7164] = "pid 77 (paddle)";
+  ASSERT_EQ(train(), 0) << err_.str();
+  EXPECT_TRUE(err_has("other is running on these nodes")) << err_.str();
+  for (FakeNode& node : nodes_) {
+    for (const auto& [name, spec] : node.specs) {
+      for (const std::string& argument : spec.arguments)
+        EXPECT_NE(argument, "--port=7164") << name << " would not get that port";
+    }
+  }
+}
+
+TEST_F(CommandsTest, AJobTakesThePortsAfterThoseOfOneThatIsBeingStarted) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  nodes_[0].claimed_ports = {7164};
+  ASSERT_EQ(train(), 0) << err_.str();
+  EXPECT_TRUE(err_has("take the ports from ")) << err_.str();
+  for (const auto& [name, spec] : nodes_[0].specs) {
+    for (const std::string& argument : spec.arguments) EXPECT_NE(argument, "--port=7164") << name;
+  }
+}
+
+TEST_F(CommandsTest, TrainNamesANodeThatIsLostWhileItsPortsAreClaimed) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  nodes_[0].breaks_after = 1;
+  EXPECT_EQ(train(), 4);
+  EXPECT_TRUE(err_has("node n-0: gone")) << err_.str();
+  // Beside another job as well, where the next ports are tried.
+  nodes_[0].claimed_ports = {7164};
+  nodes_[0].breaks_after = 2;
+  EXPECT_EQ(train(), 4);
+  EXPECT_TRUE(err_has("node n-0: gone")) << err_.str();
+  EXPECT_TRUE(nodes_[0].specs.empty() && nodes_[1].specs.empty());
+}
+
+TEST_F(CommandsTest, TrainTouchesNothingOfAJobThatSomebodyElseStarts) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  nodes_[1].starting = {"job1"};
+  // Somebody else's pserver comes up while the loser is being refused.
+  nodes_[0].on_claim = [](FakeNode& fake) {
+    remote::ProcessStatus theirs;
+    theirs.job = "job1";
+    theirs.name = "pserver-0";
+    theirs.state = ProcessState::kRunning;
+    fake.processes.push_back(theirs);
+  };
+  EXPECT_EQ(train(), 2);
+  EXPECT_TRUE(err_has("another paddlectl is starting"));
+  ASSERT_EQ(nodes_[0].processes.size(), 1U);
+  EXPECT_EQ(nodes_[0].processes[0].state, ProcessState::kRunning);
+  for (const auto& [path, content] : nodes_[0].files)
+    EXPECT_FALSE(path.starts_with("jobs/")) << path << " is pushed before the job is its own";
+  // A name that nobody asked for is another one at once.
+  nodes_[0].on_claim = nullptr;
+  nodes_[1].starting = {"w-19700101-000000"};
+  EXPECT_EQ(run({"train", "w"}), 0) << err_.str();
+  EXPECT_EQ(nodes_[0].claimed_job, "w-19700101-000000-2");
+}
+
+TEST_F(CommandsTest, TrainGivesUpOnAPserverThatIsNeverReady) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  nodes_[1].on_start = nullptr;
+  EXPECT_EQ(train(), 4);
+  EXPECT_TRUE(err_has("pserver-1 on n-1 was not ready in time"));
+  EXPECT_EQ(nodes_[0].processes.front().state, ProcessState::kExited);
+}
+
+TEST_F(CommandsTest, CtrlCLetsTheJobSaveAndItGoesOnLater) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  nodes_[1].on_start = [this](FakeNode& fake, ProcessStatus& status) {
+    started(fake, status);
+    if (status.name == "trainer-1") interrupted_ = true;
+  };
+  EXPECT_EQ(train(), 75) << err_.str();
+  EXPECT_TRUE(out_has("stopped: ")) << out_.str();
+  EXPECT_TRUE(err_has("go on with: paddlectl train --resume --name job1")) << err_.str();
+  EXPECT_TRUE(fs::exists(folder_ + "/output/job1/pass-00000/MANIFEST"));
+  const auto resumes = [this] {
+    const auto& arguments = nodes_[1].specs["trainer-1"].arguments;
+    return std::ranges::find(arguments, "--resume") != arguments.end();
+  };
+  EXPECT_FALSE(resumes());
+  nodes_[1].on_start = nodes_[0].on_start;
+  // As many processes as before, on more records than the old run left.
+  ASSERT_EQ(run({"train", "--resume", "--detach", "w"}), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "job1\n");
+  EXPECT_TRUE(resumes());
+  EXPECT_EQ(run({"train", "--resume", "w"}), 2);
+  EXPECT_TRUE(err_has("job job1 still runs")) << err_.str();
+}
+
+TEST_F(CommandsTest, AnEndedJobKeepsItsSecretWhenItCannotBeResumed) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(train(), 0) << err_.str();
+  const std::string key = nodes_[0].files["jobs/job1/key"];
+  ASSERT_EQ(key, nodes_[1].files["jobs/job1/key"]);
+  nodes_[0].taken_ports[7164] = "pid 9 (x)";
+  ASSERT_EQ(run({"train", "--resume", "--name", "job1", "w"}), 7) << err_.str();
+  EXPECT_EQ(nodes_[0].files["jobs/job1/key"], key) << "restart would start it with two secrets";
+  nodes_[0].taken_ports.clear();
+  ASSERT_EQ(run({"train", "--resume", "--name", "job1", "w"}), 0) << err_.str();
+  EXPECT_NE(nodes_[0].files["jobs/job1/key"], key);
+  EXPECT_EQ(nodes_[0].files["jobs/job1/key"], nodes_[1].files["jobs/job1/key"]);
+}
+
+TEST_F(CommandsTest, AResumedJobGetsItsSnapshotBackFromHere) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(run({"train", "--resume", "--name", "job1", "w"}), 2);
+  EXPECT_TRUE(err_has("job job1 has no snapshot, on its nodes or in output/job1")) << err_.str();
+  const auto manifest = [this](const std::string& name, int pass, const std::string& base) {
+    write("output/job1/" + name + "/MANIFEST",
+          "snapshot format=1\nprogress pass=" + std::to_string(pass) + " step=9 seed=1\n" + base);
+  };
+  manifest("pass-00000", 1, "");
+  manifest("pass-00001", 2, "");
+  manifest("pass-00002", 3, "base crc32c=01 name=pass-00001\n");
+  ASSERT_EQ(run({"train", "--resume", "--name", "job1", "w"}), 0) << err_.str();
+  EXPECT_TRUE(err_has("pass-00002 brought to n-0")) << err_.str();
+  EXPECT_TRUE(nodes_[0].files.contains("jobs/job1/output/pass-00002/MANIFEST"));
+  EXPECT_TRUE(nodes_[0].files.contains("jobs/job1/output/pass-00001/MANIFEST"));
+  EXPECT_FALSE(nodes_[1].files.contains("jobs/job1/output/pass-00002/MANIFEST"));
+}
+
+TEST_F(CommandsTest, CtrlCBreaksAPushOff) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  interrupted_ = true;
+  EXPECT_EQ(train(), 130);
+  EXPECT_TRUE(err_has("interrupted: nothing was started; what arrived stays")) << err_.str();
+  EXPECT_TRUE(nodes_[0].processes.empty());
+  EXPECT_FALSE(nodes_[0].files.contains("jobs/job1/workspace/job.toml"));
+}
+
+TEST_F(CommandsTest, AJobIsRestartedAndRemovedByName) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "--restarts", "2", "w"}), 0);
+  EXPECT_EQ(nodes_[1].specs["trainer-1"].restarts, 2U);
+  EXPECT_EQ(run({"rm", "job1"}), 2);
+  EXPECT_TRUE(err_has("job job1 still runs: pserver-0 on n-0")) << err_.str();
+  ASSERT_EQ(run({"restart", "--json"}), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "{\"job\": \"job1\", \"state\": \"running\"}\n");
+  EXPECT_TRUE(err_has("2 pservers ready")) << err_.str();
+  EXPECT_EQ(run({"restart", "trainer-7"}), 2);
+  ASSERT_EQ(run({"stop"}), 0);
+  EXPECT_EQ(run({"rm"}), 2);
+  EXPECT_EQ(run({"rm", "job1", "job2"}), 2);
+  EXPECT_TRUE(nodes_[0].files.contains("jobs/job1/workspace/job.toml"));
+  ASSERT_EQ(run({"rm", "job1"}), 0) << err_.str();
+  EXPECT_FALSE(nodes_[0].files.contains("jobs/job1/workspace/job.toml"));
+}
+
+TEST_F(CommandsTest, WhatABrokenStartLeftIsRemovedByName) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  nodes_[1].files["jobs/broken/workspace/job.toml"] = "x";
+  ASSERT_EQ(run({"rm", "broken"}), 0) << err_.str();
+  EXPECT_FALSE(nodes_[1].files.contains("jobs/broken/workspace/job.toml"));
+  EXPECT_EQ(run({"rm", "broken"}), 2);
+}
+
+TEST_F(CommandsTest, WhatSomebodyStartsIsNotRemoved) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  for (FakeNode& node : nodes_) node.files["jobs/starting/workspace/job.toml"] = "x";
+  nodes_[1].starting.insert("starting");
+  EXPECT_EQ(run({"rm", "starting"}), 2);
+  EXPECT_TRUE(err_has("another paddlectl is starting")) << err_.str();
+  for (FakeNode& node : nodes_)
+    EXPECT_TRUE(node.files.contains("jobs/starting/workspace/job.toml"));
+}
+
+TEST_F(CommandsTest, ASecondCtrlCEndsTheJobAtOnce) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  for (FakeNode& node : nodes_) node.asked_exit = -1;
+  nodes_[1].on_start = [this](FakeNode& fake, ProcessStatus& status) {
+    started(fake, status);
+    if (status.name == "trainer-1") interrupted_ = true;
+  };
+  on_pause_ = [this] { interrupted_ = true; };
+  EXPECT_EQ(train(), 130);
+  EXPECT_TRUE(err_has("asking the job to stop and to save")) << err_.str();
+  for (FakeNode& node : nodes_) {
+    for (const auto& process : node.processes)
+      EXPECT_EQ(process.state, ProcessState::kExited) << process.name;
+  }
+}
+
+TEST_F(CommandsTest, ATeardownElsewhereEndsTrainAtOnce) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0);
+  for (FakeNode& node : nodes_) node.torn_down_after = 2;
+  EXPECT_EQ(run({"attach"}), 1);
+  EXPECT_TRUE(err_has("job 'job1' is not on its nodes any more\nhint: ")) << err_.str();
+  EXPECT_TRUE(nodes_[0].torn_down && nodes_[1].torn_down);
+}
+
+TEST_F(CommandsTest, AMomentWithoutAnyConnectionDoesNotEndAJob) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0);
+  for (FakeNode& node : nodes_) node.breaks_after = 3;
+  on_pause_ = [&] {
+    if (nodes_[0].breaks_after != 0) return;
+    for (FakeNode& node : nodes_) {
+      for (ProcessStatus& process : node.processes) process.state = ProcessState::kExited;
+    }
+  };
+  EXPECT_EQ(run({"attach"}), 0) << err_.str();
+}
+
+TEST_F(CommandsTest, DataThatCannotTrainIsNamedBeforeAnythingStarts) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  write("w/data/test.txt", "");
+  EXPECT_EQ(train(), 6);
+  EXPECT_TRUE(err_has("every file that matches 'data/test.txt' in ")) << err_.str();
+  fs::remove(folder_ + "/w/data/test.txt");
+  EXPECT_EQ(train(), 6);
+  EXPECT_TRUE(err_has("no file matches 'data/test.txt' in ")) << err_.str();
+  EXPECT_TRUE(err_has("or correct [data] test\n")) << err_.str();
+  write("w/data/test.txt", "1\ta\n");
+  write("w/data/train-00000", "");
+  write("w/data/train-00001", "");
+  EXPECT_EQ(train(), 6);
+  EXPECT_TRUE(err_has("every file that matches 'data/train-*' in ")) << err_.str();
+  write("w/data/train-00000", "1\ta\n");
+  EXPECT_EQ(run({"train", "--trainers", "3", "--name", "job1", "w"}), 0) << err_.str();
+  EXPECT_TRUE(err_has("1 of 3 trainers has no data file")) << err_.str();
+}
+
+TEST_F(CommandsTest, ResultsThatCouldNotBeWrittenAreNamedBeforeTheTraining) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_EQ(run({"train", "--output", "c.toml", "w"}), 7);
+  EXPECT_TRUE(err_has("hint: choose another --output")) << err_.str();
+  EXPECT_TRUE(nodes_[0].processes.empty());
+}
+
+TEST_F(CommandsTest, AWorkspaceOfAnyNameGivesAJobItsName) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  fs::rename(folder_ + "/w", folder_ + "/-my w\xc3\xb6rk");
+  ASSERT_EQ(run({"train", "./-my w\xc3\xb6rk"}), 0) << err_.str();
+  EXPECT_TRUE(err_has("job my-w--rk-19700101-000000: ")) << err_.str();
+  ASSERT_EQ(run({"train", "./-my w\xc3\xb6rk"}), 0) << "in the same second: " << err_.str();
+  EXPECT_TRUE(err_has("job my-w--rk-19700101-000000-2: ")) << err_.str();
+}
+
+}  // namespace
+}  // namespace paddle::cli

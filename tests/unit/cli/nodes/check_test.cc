@@ -1,0 +1,206 @@
+#include "cli/nodes/check.h"
+
+#include <algorithm>
+#include <map>
+
+#include <gtest/gtest.h>
+
+namespace paddle::cli {
+namespace {
+
+using remote::ProbeOutcome;
+using remote::ProbeResult;
+
+constexpr std::uint64_t kGigabyte = 1'000'000'000;
+
+class NodeCheckTest : public testing::Test {
+ protected:
+  NodeCheckTest() {
+    for (const char* name : {"a", "b", "c"}) {
+      ClusterNode node;
+      node.spec.name = name;
+      cluster.nodes.push_back(node);
+      NodeFindings found;
+      found.address = std::string("10.0.0.") + name[0];
+      found.facts.os = "Debian";
+      found.facts.architecture = "x86_64";
+      found.facts.glibc = "2.36";
+      found.facts.cores = 8;
+      found.facts.memory_bytes = 16 * kGigabyte;
+      found.facts.disk_free_bytes = 50 * kGigabyte;
+      found.facts.root = "/srv/root";
+      found.memory_available_bytes = 8 * kGigabyte;
+      found.clock_offset_ms = {-20, 30};
+      NodePorts ports;
+      ports.first = 7164;
+      ports.last = 7167;
+      ports.first_is_free = true;
+      found.ports = ports;
+      checked.findings.push_back(found);
+    }
+    for (std::size_t from = 0; from < 3; ++from) {
+      for (std::size_t to = 0; to < 3; ++to) {
+        if (from == to) continue;
+        checked.links.links.push_back({from,
+                                       to,
+                                       {ProbeOutcome::kReached, "", std::chrono::microseconds(200),
+                                        (from + to) * 100'000'000}});
+      }
+    }
+  }
+
+  Link& link(std::size_t from, std::size_t to) {
+    for (Link& one : checked.links.links) {
+      if (one.from == from && one.to == to) return one;
+    }
+    ADD_FAILURE() << from << " to " << to;
+    return checked.links.links[0];
+  }
+  // The text of a cell by its column's key.
+  std::string cell(std::size_t row, const std::string& key) const {
+    const Table table = check_table(checked, find_faults(checked));
+    for (std::size_t i = 0; i < table.columns.size(); ++i) {
+      if (table.columns[i].key == key) return table.rows[row][i].text;
+    }
+    return "no column " + key;
+  }
+  // The one fault there is, which lies in this cell of node b and makes the exit code.
+  Error only_fault(const std::string& column, Errc code) const {
+    const std::vector<Fault> faults = find_faults(checked);
+    EXPECT_EQ(faults.size(), 1U);
+    if (faults.size() != 1) return {};
+    EXPECT_EQ(faults[0].node, 1U);
+    EXPECT_EQ(faults[0].column, column);
+    EXPECT_EQ(faults[0].error.code, code);
+    EXPECT_TRUE(faults[0].error.message.starts_with("node b: ")) << faults[0].error.message;
+    EXPECT_FALSE(faults[0].error.hint.empty());
+    EXPECT_TRUE(cell(1, column).starts_with("! ")) << cell(1, column);
+    EXPECT_EQ(cell(1, "state"), "1 fault");
+    EXPECT_EQ(cell(0, "state"), "ok");
+    return faults[0].error;
+  }
+
+  ClusterSpec cluster;
+  CheckedCluster checked{cluster, {0, 1, 2}, {}, {}};
+};
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_F(NodeCheckTest, AHealthyClusterHasNoFaultAndItsSlowestLinks) {
+  EXPECT_TRUE(find_faults(checked).empty());
+  EXPECT_EQ(cell(0, "state"), "ok");
+  EXPECT_EQ(cell(0, "slowest_bytes_per_second"), "100 MB/s");
+  EXPECT_EQ(cell(2, "slowest_bytes_per_second"), "200 MB/s");
+  EXPECT_EQ(cell(2, "longest_round_trip_us"), "0.20 ms");
+  EXPECT_EQ(cell(0, "reached_by"), "2 of 2");
+  EXPECT_EQ(cell(0, "clock_offset_ms"), "same");
+  EXPECT_EQ(cell(0, "glibc"), "2.36");
+  checked.findings[0].leftovers.ended_jobs = 2;
+  EXPECT_EQ(cell(0, "leftovers"), "2 ended jobs") << "whose results are kept, which is no fault";
+  checked.findings[0].ports->job_holds_some = true;
+  EXPECT_EQ(cell(0, "ports"), "7164-7167 in use by a job");
+  EXPECT_TRUE(find_faults(checked).empty());
+}
+
+TEST_F(NodeCheckTest, AnotherArchitecture) {
+  checked.findings[1].facts.architecture = "aarch64";
+  EXPECT_TRUE(has(only_fault("architecture", Errc::kVersion).message, "aarch64"));
+}
+
+TEST_F(NodeCheckTest, LittleMemory) {
+  checked.findings[1].memory_available_bytes = 100'000'000;
+  EXPECT_TRUE(has(only_fault("memory_available_bytes", Errc::kResource).message, "100 MB of 16"));
+}
+
+TEST_F(NodeCheckTest, AFullDisk) {
+  checked.findings[1].facts.disk_free_bytes = 95'000'000;
+  const Error error = only_fault("disk_free_bytes", Errc::kResource);
+  EXPECT_TRUE(has(error.message, "95 MB free where /srv/root lies")) << error.message;
+}
+
+TEST_F(NodeCheckTest, FewerGpusThanTheFileNames) {
+  cluster.nodes[1].gpus = {"0", "1"};
+  checked.findings[1].facts.gpus = {"NVIDIA H100"};
+  EXPECT_TRUE(has(only_fault("gpus", Errc::kResource).message, "names 2 GPUs, the node shows 1"));
+}
+
+TEST_F(NodeCheckTest, AClockThatIsCertainlyWrong) {
+  checked.findings[1].clock_offset_ms = {-5000, 9000};  // a slow answer proves nothing
+  EXPECT_TRUE(find_faults(checked).empty());
+  checked.findings[1].clock_offset_ms = {-9100, -9000};
+  const Error error = only_fault("clock_offset_ms", Errc::kFailed);
+  EXPECT_TRUE(has(error.message, "9.0 s behind")) << error.message;
+  checked.findings[1].clock_offset_ms = {3600'000, 3600'100};
+  EXPECT_TRUE(has(only_fault("clock_offset_ms", Errc::kFailed).message, "3600.0 s ahead"));
+}
+
+TEST_F(NodeCheckTest, APortOfAStranger) {
+  checked.findings[1].ports->taken =
+      Error{Errc::kResource, "node b: port 7165 on 10.0.0.b is taken by pid 9 (nginx)", "end it"};
+  EXPECT_TRUE(has(only_fault("ports", Errc::kResource).message, "nginx"));
+  EXPECT_EQ(cell(1, "ports"), "! 7164-7167 taken");
+}
+
+TEST_F(NodeCheckTest, AnAddressThatIsNotTheNodes) {
+  checked.findings[1].ports.reset();
+  checked.findings[1].ports_error =
+      Error{Errc::kUsage, "node b: 10.0.0.9 is not an address of this node", "see `address`"};
+  std::erase_if(checked.links.links, [](const Link& one) { return one.to == 1; });
+  only_fault("ports", Errc::kUsage);
+  EXPECT_EQ(cell(1, "ports"), "! unknown");
+}
+
+TEST_F(NodeCheckTest, ProcessesOfNoJob) {
+  checked.findings[1].leftovers = {{"pid 12 (paddle)"}, 1, 3};
+  const Error error = only_fault("leftovers", Errc::kResource);
+  EXPECT_TRUE(has(error.message, "pid 12 (paddle)")) << error.message;
+  EXPECT_EQ(cell(1, "leftovers"), "! 1 process, 3 ended jobs");
+}
+
+TEST_F(NodeCheckTest, WhatIsInTheWayOnTheDataPlaneIsToldApart) {
+  const std::map<ProbeOutcome, std::string> reasons{
+      {ProbeOutcome::kRefused, "10.0.0.b:7164 is refused"},
+      {ProbeOutcome::kTimedOut, "firewall drops"},
+      {ProbeOutcome::kNoRoute, "no route"},
+      {ProbeOutcome::kNoProof, "answered by somebody else"},
+      {ProbeOutcome::kStalled, "data gets stuck"}};
+  std::vector<std::string> hints;
+  for (const auto& [outcome, reason] : reasons) {
+    link(0, 1).result = {outcome, "why", {}, 0};
+    link(2, 1).result = {outcome, "why", {}, 0};
+    const Error error = only_fault("reached_by", Errc::kUnreachable);
+    EXPECT_TRUE(has(error.message, reason)) << error.message;
+    EXPECT_TRUE(has(error.message, "(from a, c: why)")) << error.message;
+    EXPECT_TRUE(has(error.hint, "7164-7167")) << error.hint;
+    EXPECT_EQ(std::ranges::count(hints, error.hint), 0);
+    hints.push_back(error.hint);
+    EXPECT_EQ(cell(1, "reached_by"), "! 0 of 2");
+  }
+}
+
+TEST_F(NodeCheckTest, ANodeNotReachedIsARow) {
+  checked.findings[1] = {};
+  checked.findings[1].error = Error{Errc::kUnreachable, "node b: no route", "plug it in"};
+  std::erase_if(checked.links.links, [](const Link& one) { return one.to == 1 || one.from == 1; });
+  const std::vector<Fault> faults = find_faults(checked);
+  ASSERT_EQ(faults.size(), 1U);
+  EXPECT_EQ(faults[0].error.code, Errc::kUnreachable);
+  EXPECT_EQ(cell(1, "state"), "! FAILED");
+  EXPECT_EQ(cell(0, "reached_by"), "1 of 1");
+}
+
+TEST_F(NodeCheckTest, JsonHasEveryPairAndEveryFault) {
+  link(0, 1).result = {ProbeOutcome::kTimedOut, "Connection timed out", {}, 0};
+  const std::string json = check_json(checked, find_faults(checked));
+  EXPECT_TRUE(has(json, R"({"from": "a", "to": "b", "outcome": "timed out", )")) << json;
+  EXPECT_TRUE(has(json, R"({"from": "b", "to": "a", "outcome": "reached", "detail": "", )"
+                        R"("bytes_per_second": 100000000, "round_trip_us": 200.0})"))
+      << json;
+  EXPECT_TRUE(has(json, R"("faults": [{"node": "b", "column": "reached_by", "code": 4, )")) << json;
+  EXPECT_TRUE(has(json, R"("clock_offset_ms": 0)"));
+}
+
+}  // namespace
+}  // namespace paddle::cli

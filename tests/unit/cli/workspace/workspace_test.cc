@@ -1,0 +1,105 @@
+#include "cli/workspace/workspace.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "cli/workspace/ignore_rules.h"
+#include "tests/support/temporary_folder.h"
+
+namespace paddle::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+void write(const fs::path& path, const std::string& text) {
+  fs::create_directories(path.parent_path());
+  std::ofstream(path) << text;
+}
+
+TEST(IgnoreRules, FollowGitignore) {
+  IgnoreRules rules;
+  rules.add("",
+            "# comment\n\n*.pyc\n/build\ntmp/\ndoc/*.txt\n**/cache\na/**/z\nlogs/**\n!keep.pyc\n"
+            "\\#real\n\\!bang\nspace\\ \ntrailing   \n[abc]1\n[!x-z]9\nq?\n");
+  const auto ignored = [&](const char* path, bool folder = false) {
+    return rules.ignores(path, folder);
+  };
+  for (const char* path :
+       {"x.pyc", "deep/x.pyc", "build", "doc/a.txt", "cache", "a/b/cache", "a/z", "a/b/c/z",
+        "logs/x", "logs/a/b", "#real", "!bang", "space ", "trailing", "b1", "d/c1", "a9", "qq"}) {
+    EXPECT_TRUE(ignored(path)) << path;
+  }
+  for (const char* path :
+       {"x.py", "keep.pyc", "deep/keep.pyc", "sub/build", "doc/deep/a.txt", "sub/doc/a.txt", "logs",
+        "d1", "y9", "q", "qqq", "tmp", "b/a/z", "space"}) {
+    EXPECT_FALSE(ignored(path)) << path;
+  }
+  EXPECT_TRUE(ignored("tmp", true));
+  EXPECT_TRUE(ignored("deep/tmp", true));
+  rules.add("sub/", "/own\n!x.pyc\n");
+  EXPECT_TRUE(ignored("sub/own"));
+  EXPECT_FALSE(ignored("own"));
+  EXPECT_FALSE(ignored("sub/x.pyc")) << "the nearer file wins";
+  EXPECT_TRUE(ignored("x.pyc"));
+}
+
+TEST(IgnoreRules, ManyStarsEnd) {
+  std::string pattern;
+  for (int i = 0; i < 60; ++i) pattern += "*a";
+  EXPECT_FALSE(matches_glob(pattern + "b", std::string(3000, 'a')));
+}
+
+class WorkspaceTest : public ::testing::Test {
+ protected:
+  WorkspaceTest() {
+    write(path("job.toml"), "");
+    write(path("data/train"), "1 2 3\n");
+    job_.data.train = "data/train";
+  }
+  fs::path path(const std::string& name) const { return fs::path(folder_.path()) / "w" / name; }
+  Result<Workspace> scan() const { return scan_workspace(path("").string(), job_, 1); }
+
+  test::TemporaryFolder folder_;
+  config::JobConfig job_;
+};
+
+TEST_F(WorkspaceTest, PaddleignoreLeavesFilesHere) {
+  write(path(".paddleignore"), "*.bin\n/big/\ndata/\n");
+  write(path("a.bin"), "x");
+  write(path("big/b"), "x");
+  write(path("src/c.py"), "x");
+  write(path("src/d.bin"), "x");
+  write(path("src/.paddleignore"), "!d.bin\n");
+  const auto workspace = scan();
+  ASSERT_TRUE(workspace) << workspace.error().message;
+  EXPECT_EQ(workspace->shared, (std::vector<std::string>{"job.toml", "src/c.py", "src/d.bin"}));
+  EXPECT_EQ(workspace->shares[0], std::vector<std::string>{"data/train"}) << "[data] names it";
+}
+
+TEST_F(WorkspaceTest, LinksWithinAreKeptAndOthersRefused) {
+  write(path("lib/real"), "x");
+  fs::create_directories(path("bin"));
+  fs::create_symlink("../lib/real", path("bin/link"));
+  fs::create_symlink("lib", path("also"));
+  const auto kept = scan();
+  ASSERT_TRUE(kept) << kept.error().message;
+  EXPECT_EQ(kept->links,
+            (std::map<std::string, std::string>{{"also", "lib"}, {"bin/link", "../lib/real"}}));
+  EXPECT_EQ(kept->shared, (std::vector<std::string>{"job.toml", "lib/real"}));
+  for (const std::string target : {"../../x", "/etc/passwd", "../lib/../../x"}) {
+    fs::create_symlink(target, path("bin/bad"));
+    const auto refused = scan();
+    ASSERT_FALSE(refused) << target;
+    EXPECT_EQ(refused.error().code, Errc::kData);
+    EXPECT_NE(refused.error().message.find("bin/bad"), std::string::npos);
+    fs::remove(path("bin/bad"));
+  }
+  fs::create_symlink("/etc/passwd", path("bin/bad"));
+  write(path(".paddleignore"), "bin/bad\n");
+  EXPECT_TRUE(scan()) << "ignored, so it need not travel";
+}
+
+}  // namespace
+}  // namespace paddle::cli

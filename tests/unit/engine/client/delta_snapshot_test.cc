@@ -1,0 +1,269 @@
+// Tables whose rows go for their score, and snapshots that hold only what changed.
+#include <filesystem>
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "engine/client/parameter_client.h"
+#include "engine/net/local_link.h"
+#include "engine/pserver/shard.h"
+#include "engine/snapshot/files.h"
+#include "engine/snapshot/retention.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/unit/engine/pserver/parameters.h"
+
+namespace paddle::pserver {
+namespace {
+
+constexpr std::uint32_t kTable = 2;
+using Ids = std::vector<std::uint64_t>;
+
+wire::ParameterSet set_of(const std::string& method, std::uint32_t dense, std::uint32_t sparse) {
+  auto set = test::small_set(method, 1, dense, sparse);
+  set.set_delta_snapshots(true);
+  wire::TablePolicy& policy = *set.mutable_parameters(kTable)->mutable_table();
+  policy.set_entry_count(2);
+  policy.set_expire_passes(2);
+  wire::SlotEntry& entry = *policy.add_entry();
+  entry.set_slot("all");
+  entry.set_entry_count(1);
+  wire::ShrinkPolicy& shrink = *policy.mutable_shrink();
+  shrink.set_label("click");
+  shrink.set_decay(0.9F);
+  shrink.set_threshold(0.5F);
+  shrink.set_nonclick_coefficient(0.1F);
+  shrink.set_click_coefficient(1);
+  return set;
+}
+
+class Job {
+ public:
+  explicit Job(const wire::ParameterSet& set) {
+    std::vector<std::unique_ptr<net::Link>> dense;
+    std::vector<std::unique_ptr<net::Link>> sparse;
+    const auto add = [](auto& links, std::uint32_t index, bool is_sparse) {
+      links.push_back(net::make_local_link(
+          std::make_shared<Shard>(ShardOptions{.index = index, .is_sparse = is_sparse, .epoch = 3}),
+          {Role::kTrainer, 0}));
+    };
+    for (std::uint32_t i = 0; i < set.dense_shards(); ++i) add(dense, i, false);
+    for (std::uint32_t i = 0; i < set.sparse_shards(); ++i) add(sparse, i, true);
+    client =
+        *trainer::ParameterClient::join({.parameters = set}, std::move(dense), std::move(sparse));
+  }
+  // A batch that shows the ids and clicks on them so often; slot 0 waits for two sightings.
+  void push(const Ids& ids, float clicks, float slot = 1) {
+    std::vector<trainer::SparseRows> rows{{kTable, ids, {}, {}, {}}};
+    for (const std::uint64_t id : ids) {
+      for (int i = 0; i < 3; ++i) rows[0].gradients.push_back(0.01F * static_cast<float>(id % 97));
+      rows[0].notes.insert(rows[0].notes.end(), {clicks + 2, clicks, slot});
+    }
+    std::vector<trainer::DenseParameter> dense{{0, {}, LargeArray<float>(24, 0.5F)},
+                                               {1, {}, LargeArray<float>(4, -0.25F)}};
+    const Status pushed = client->push(4, 1, dense, rows);
+    ASSERT_TRUE(pushed) << pushed.error().message;
+  }
+  trainer::TableTotals finish() {
+    const auto totals = client->finish_pass({});
+    EXPECT_TRUE(totals);
+    return totals->tables.at(kTable);
+  }
+  std::unique_ptr<trainer::ParameterClient> client;
+};
+
+Ids range(std::uint64_t begin, std::uint64_t end) {
+  Ids ids;
+  for (std::uint64_t id = begin; id < end; ++id) ids.push_back(id * 1'000'003);
+  return ids;
+}
+
+struct Content {
+  std::map<std::uint64_t, std::vector<float>> rows;  // marks, score, value, state
+  std::vector<float> value, state;
+  bool operator==(const Content&) const = default;
+};
+
+Content content_of(const std::string& directory) {
+  Content content;
+  const auto reader = param::SnapshotReader::open(directory);
+  EXPECT_TRUE(reader) << reader.error().message;
+  if (!reader) return content;
+  EXPECT_TRUE(reader->read_rows("words", [&](const param::SparseRow& row) -> Status {
+    std::vector<float> all{static_cast<float>(row.marks & 0xffffffff),
+                           static_cast<float>(row.marks >> 32U), row.score.shows, row.score.clicks};
+    all.insert(all.end(), row.value.begin(), row.value.end());
+    all.insert(all.end(), row.state.begin(), row.state.end());
+    EXPECT_TRUE(content.rows.emplace(row.id, std::move(all)).second) << row.id;
+    return {};
+  }));
+  std::uint64_t count = 0;
+  EXPECT_TRUE(reader->read_dense("fc.w", content.value, content.state, count));
+  return content;
+}
+
+TEST(Shrink, RowsGoWhenTheirDecayedScoreIsTooLow) {
+  Job job(set_of("adagrad", 1, 2));
+  ASSERT_TRUE(job.client->ready());
+  job.push(range(0, 10), 0);    // shows 2: 0.1 * 2 * 0.9 is too little
+  job.push(range(10, 20), 1);   // shows 3, clicks 1: (0.1 * 2 + 1) * 0.9^n
+  job.push(range(20, 30), 10);  // shows 12, clicks 10: more than anything here
+  auto table = job.finish();
+  EXPECT_EQ(table.shrunk, 10U);
+  EXPECT_EQ(table.rows, 20U);
+  EXPECT_EQ(table.expired, 0U);
+  // Scores of 1.2 * 0.9^n, n passes later, and none unseen for more than two.
+  for (int pass = 2; pass <= 8; ++pass) {
+    if (pass % 2 == 0) job.push(range(20, 30), 0);
+    table = job.finish();
+    EXPECT_EQ(table.shrunk, 0U) << pass;
+    EXPECT_EQ(table.expired, pass == 3 ? 10U : 0U) << pass;
+  }
+  EXPECT_EQ(table.rows, 10U);
+}
+
+TEST(Shrink, ScoresDecayByTheFormula) {
+  const test::TemporaryFolder folder;
+  Job job(set_of("sgd", 1, 1));
+  ASSERT_TRUE(job.client->ready());
+  job.push({7}, 3);
+  job.push({7}, 1);  // shows 8, clicks 4
+  EXPECT_EQ(job.finish().shrunk, 0U);
+  EXPECT_EQ(job.finish().shrunk, 0U);
+  ASSERT_TRUE(job.client->save_snapshot(folder / "pass-00000"));
+  const auto row = content_of(folder / "pass-00000").rows.at(7);
+  EXPECT_EQ(row[2], 8 * 0.9F * 0.9F);
+  EXPECT_EQ(row[3], 4 * 0.9F * 0.9F);
+}
+
+TEST(Shrink, NotesThatCannotBeAreRefused) {
+  for (const std::vector<float>& notes : {std::vector<float>{-1, 0, 0}, {1, 1, 2}, {1, 1, -1}}) {
+    Job job(set_of("sgd", 1, 1));
+    ASSERT_TRUE(job.client->ready());
+    std::vector<trainer::SparseRows> rows{{kTable, {7}, {}, {1, 1, 1}, notes}};
+    EXPECT_FALSE(job.client->push_rows({1, 4, 1}, rows));
+  }
+}
+
+TEST(EntryOfSlots, EachSlotHasItsOwnCount) {
+  Job job(set_of("sgd", 1, 1));
+  ASSERT_TRUE(job.client->ready());
+  job.push({7}, 10, 0);
+  job.push({8}, 10, 1);
+  job.push({9}, 10, 0);
+  job.push({9}, 10, 1);  // the slot that takes it at once
+  const auto table = job.finish();
+  EXPECT_EQ(table.rows, 2U);
+  EXPECT_EQ(table.candidates, 1U);
+}
+
+// What happens between two snapshots, with everything that can happen to a row.
+void train_on(Job& job, std::uint64_t round) {
+  job.push(range(round * 10, round * 10 + 40), 5);    // some again, some new
+  job.push(range(1000, 1010 + round), 0);             // shown only: go at once
+  job.push(range(2000 + round, 2010 + round), 5, 0);  // wait, some go on waiting
+  job.finish();
+}
+
+TEST(DeltaSnapshot, WithItsBaseHoldsTheSameBitsAsAFullOne) {
+  for (const char* const method : {"adagrad", "adam"}) {
+    const test::TemporaryFolder folder;
+    auto set = set_of(method, 2, 3);
+    set.mutable_optimizer()->mutable_average()->set_window(0.5F);  // stands where values are
+    Job job(set);
+    Job twin(set);
+    for (Job* one : {&job, &twin}) {
+      ASSERT_TRUE(one->client->ready());
+      train_on(*one, 0);
+    }
+    ASSERT_TRUE(job.client->save_snapshot(folder / "pass-00000"));
+    for (std::uint64_t round = 1; round < 6; ++round) {
+      for (Job* one : {&job, &twin}) train_on(*one, round);
+      const std::string delta = folder / param::pass_name(round);
+      const std::string full = folder / ("full-" + std::to_string(round));
+      const Status saved = job.client->save_delta(delta, folder / "pass-00000");
+      ASSERT_TRUE(saved) << saved.error().message;
+      ASSERT_TRUE(twin.client->save_snapshot(full));
+      EXPECT_EQ(content_of(delta), content_of(full)) << round;
+      EXPECT_GT(content_of(full).rows.size(), 40U);
+    }
+
+    // Onto other ports, and on from there as if nothing had happened.
+    for (const char* const name : {"pass-00005", "full-5"}) {
+      auto other = set;
+      other.set_dense_shards(1);
+      other.set_sparse_shards(2);
+      Job restored(other);
+      const Status loaded = restored.client->load_snapshot(folder / name);
+      ASSERT_TRUE(loaded) << loaded.error().message;
+      ASSERT_TRUE(restored.client->ready());
+      train_on(restored, 6);
+      ASSERT_TRUE(restored.client->save_snapshot(folder / ("on-" + std::string(name))));
+    }
+    train_on(job, 6);
+    ASSERT_TRUE(job.client->save_snapshot(folder / "on"));
+    EXPECT_EQ(content_of(folder / "on-pass-00005"), content_of(folder / "on"));
+    EXPECT_EQ(content_of(folder / "on-full-5"), content_of(folder / "on"));
+  }
+}
+
+TEST(DeltaSnapshot, HoldsOnlyWhatChangedSinceTheLastFullOne) {
+  const test::TemporaryFolder folder;
+  auto set = set_of("sgd", 1, 1);
+  set.mutable_parameters(kTable)->clear_table();
+  Job job(set);
+  ASSERT_TRUE(job.client->ready());
+  const auto push = [&job](const Ids& ids) {
+    std::vector<trainer::SparseRows> rows{{kTable, ids, {}, std::vector<float>(ids.size() * 3, 1)}};
+    ASSERT_TRUE(job.client->push_rows({1, 4, 1}, rows));
+  };
+  const auto size = [&](const std::string& name) {
+    return std::filesystem::file_size(folder / (name + "/words.sparse-00000"));
+  };
+  push(range(0, 1000));
+  ASSERT_TRUE(job.client->save_snapshot(folder / "pass-00000"));
+  push({0});
+  ASSERT_TRUE(job.client->save_delta(folder / "pass-00001", folder / "pass-00000"));
+  const auto one_row = size("pass-00001");
+  EXPECT_LT(one_row, 200U);
+  push({5});
+  ASSERT_TRUE(job.client->save_delta(folder / "pass-00002", folder / "pass-00000"));
+  EXPECT_GT(size("pass-00002"), one_row);  // since the full one, not since the last
+  ASSERT_TRUE(job.client->save_snapshot(folder / "pass-00003"));
+  ASSERT_TRUE(job.client->save_delta(folder / "pass-00004", folder / "pass-00003"));
+  EXPECT_LT(size("pass-00004"), one_row);
+  EXPECT_EQ(content_of(folder / "pass-00004"), content_of(folder / "pass-00003"));
+  // A delta is no base.
+  EXPECT_FALSE(job.client->save_delta(folder / "pass-00005", folder / "pass-00004"));
+}
+
+TEST(DeltaSnapshot, RetentionKeepsTheBasesOfWhatItKeeps) {
+  const test::TemporaryFolder folder;
+  auto set = set_of("sgd", 1, 1);
+  Job job(set);
+  ASSERT_TRUE(job.client->ready());
+  const auto exists = [&folder](std::uint64_t pass) {
+    return std::filesystem::exists(folder / param::pass_name(pass));
+  };
+  for (std::uint64_t pass = 0; pass < 7; ++pass) {
+    train_on(job, pass);
+    const std::string base = folder / param::pass_name(pass / 3 * 3);
+    const std::string directory = folder / param::pass_name(pass);
+    ASSERT_TRUE(pass % 3 == 0 ? job.client->save_snapshot(directory)
+                              : job.client->save_delta(directory, base));
+  }
+  std::filesystem::create_directory(folder / "pass-00000x");
+  ASSERT_TRUE(param::keep_newest(folder.path(), 5, 2));
+  for (const std::uint64_t kept : {3, 4, 5, 6}) EXPECT_TRUE(exists(kept)) << kept;
+  for (const std::uint64_t gone : {0, 1, 2}) EXPECT_FALSE(exists(gone)) << gone;
+  ASSERT_TRUE(param::keep_newest(folder.path(), 5, 1));
+  EXPECT_TRUE(exists(3));
+  EXPECT_FALSE(exists(4));
+  content_of(folder / "pass-00005");
+  ASSERT_TRUE(param::keep_newest(folder.path(), 6, 1));
+  EXPECT_TRUE(exists(6));
+  EXPECT_FALSE(exists(3));
+  EXPECT_TRUE(std::filesystem::exists(folder / "pass-00000x"));
+}
+
+}  // namespace
+}  // namespace paddle::pserver

@@ -1,0 +1,187 @@
+#include "engine/data/dataset.h"
+
+#include <algorithm>
+#include <set>
+
+#include "engine/data/shuffler.h"
+#include "tests/unit/engine/data/data_fixture.h"
+
+namespace paddle::data {
+namespace {
+
+class DatasetTest : public DataTest {
+ protected:
+  // `count` records with the labels from `first` on.
+  std::string write_records(const std::string& name, int first, int count) {
+    std::string text;
+    for (int i = first; i < first + count; ++i) text += fmt::format("{}\ta b zzz\n", i);
+    return folder_.write(name, text);
+  }
+  // Files of several chunks each.
+  void write_large_files(int files) {
+    options_.data.format = "libsvm";
+    for (int file = 0; file < files; ++file) {
+      std::string text;
+      for (int i = 0; i < 6000 / (file + 1); ++i) {
+        text += fmt::format("{} {}:{}.5 {}:1 #{:100}\n", i % 2, file * 1000000 + i, i, i % 97, "");
+        if (i % 999 == 0) text += "broken\n\n";
+      }
+      options_.share.files.push_back(folder_.write(fmt::format("part-{}", file), text));
+    }
+    options_.data.skip_bad_records = true;
+    options_.batch_size = 100;
+  }
+};
+
+TEST_F(DatasetTest, EveryRecordGoesToOneTrainerOncePerPass) {
+  options_.share = {{write_records("a", 0, 50), write_records("b", 50, 51)}, true};
+  options_.shuffle_records = 20;
+  options_.num_trainers = 3;
+  for (const std::uint32_t pass : {0U, 1U}) {
+    std::multiset<std::string> found;
+    for (options_.trainer_id = 0; options_.trainer_id < 3; ++options_.trainer_id) {
+      const auto part = read_all(pass);
+      EXPECT_GE(part.size(), 33U);
+      found.insert(part.begin(), part.end());
+    }
+    ASSERT_EQ(found.size(), 101U);
+    for (int i = 0; i < 101; ++i) ASSERT_EQ(found.count(fmt::format("2 3 5|{}", i)), 1U);
+  }
+}
+
+// fluid.md 10, trap 10: a global shuffle conserves the records and can be repeated.
+TEST_F(DatasetTest, Trap10GlobalShuffleDealsEveryRecordOnceAndAnewInEachPass) {
+  options_.share = {{write_records("a-0", 0, 700), write_records("b-1", 700, 300)}, true};
+  options_.data.global_shuffle = true;
+  options_.num_trainers = 3;
+  std::vector<std::vector<std::string>> parts;
+  for (const std::uint32_t pass : {0U, 1U, 0U}) {
+    std::set<std::string> found;
+    for (options_.trainer_id = 0; options_.trainer_id < 3; ++options_.trainer_id) {
+      parts.push_back(read_all(pass));
+      EXPECT_GT(parts.back().size(), 250U);
+      for (const std::string& one : parts.back()) EXPECT_TRUE(found.insert(one).second) << one;
+    }
+    EXPECT_EQ(found.size(), 1000U);
+  }
+  for (std::size_t trainer = 0; trainer < 3; ++trainer) {
+    const std::set<std::string> first(parts[trainer].begin(), parts[trainer].end());
+    EXPECT_NE(first, std::set<std::string>(parts[3 + trainer].begin(), parts[3 + trainer].end()));
+    EXPECT_EQ(parts[trainer], parts[6 + trainer]);
+  }
+  // Which trainer gets a record does not depend on the window of its own shuffle.
+  options_.trainer_id = 0;
+  options_.shuffle_records = 100;
+  const auto shuffled = read_all();
+  EXPECT_NE(shuffled, parts[0]);
+  EXPECT_EQ(std::set<std::string>(shuffled.begin(), shuffled.end()),
+            std::set<std::string>(parts[0].begin(), parts[0].end()));
+}
+
+TEST_F(DatasetTest, TheOrderIsAFunctionOfSeedPassAndTrainer) {
+  options_.share = {{write_records("a", 0, 200)}, false};
+  const auto in_order = read_all();
+  options_.shuffle_records = 64;
+  const auto shuffled = read_all();
+  EXPECT_EQ(shuffled, read_all());
+  EXPECT_NE(shuffled, in_order);
+  EXPECT_NE(shuffled, read_all(1));
+  options_.seed = 2;
+  EXPECT_NE(shuffled, read_all());
+  options_.seed = 1;
+  options_.trainer_id = 1;
+  EXPECT_NE(shuffled, read_all());
+}
+
+TEST_F(DatasetTest, ThreadsDoNotChangeABatch) {
+  write_large_files(5);
+  options_.shuffle_records = 500;
+  for (const std::uint32_t files_at_once : {1U, 3U}) {
+    options_.data.files_at_once = files_at_once;
+    options_.data.threads = 1;
+    const Outcome one = read();
+    EXPECT_EQ(one.records.size(), 6000U + 3000 + 2000 + 1500 + 1200);
+    EXPECT_EQ(one.bad_records, 7U + 4 + 3 + 2 + 2);
+    for (const std::uint32_t threads : {2U, 4U, 7U}) {
+      options_.data.threads = threads;
+      EXPECT_TRUE(one == read()) << threads << " threads, " << files_at_once << " files at once";
+    }
+  }
+}
+
+TEST_F(DatasetTest, FilesAtOnceAlternate) {
+  write_large_files(3);
+  const auto in_order = read_all();
+  options_.data.files_at_once = 3;
+  const auto alternating = read_all();
+  EXPECT_NE(in_order, alternating);
+  EXPECT_EQ(std::multiset<std::string>(in_order.begin(), in_order.end()),
+            std::multiset<std::string>(alternating.begin(), alternating.end()));
+  // The second file's first record comes long before the first file's last one.
+  const auto place = [&](const std::string& record) {
+    return std::ranges::find(alternating, record) - alternating.begin();
+  };
+  EXPECT_LT(place("0|1000000:0.5 0:1"), place("1|5999:5999.5 82:1"));
+}
+
+TEST_F(DatasetTest, AFirstBadRecordEndsThePassAfterWholeBatches) {
+  write_large_files(2);
+  options_.data.skip_bad_records = false;
+  options_.data.threads = 4;
+  const Outcome outcome = read();
+  ASSERT_FALSE(outcome.status);
+  EXPECT_EQ(outcome.status.error().message,
+            options_.share.files[0] +
+                ":2: the label 'broken' is not a whole number from 0 to "
+                "2^64-1");
+  EXPECT_NE(outcome.status.error().hint.find("on_bad_record"), std::string::npos);
+  EXPECT_TRUE(outcome.records.empty());
+}
+
+TEST_F(DatasetTest, AStreamCanBeLeftInTheMiddle) {
+  options_.share = {{write_records("a", 0, 50000)}, false};
+  options_.batch_size = 1;
+  options_.data.threads = 3;
+  const auto stream = open_pass(options_, dictionary_, 0);
+  const auto batch = stream->next();
+  ASSERT_TRUE(batch);
+  EXPECT_EQ((*batch)->size, 1U);
+}
+
+TEST_F(DatasetTest, NoFilesAreAnEmptyPass) {
+  EXPECT_TRUE(read_all().empty());
+}
+
+TEST_F(DatasetTest, AMissingFileIsNamed) {
+  EXPECT_EQ(mistake_of(folder_ / "absent"), "open absent: No such file or directory");
+}
+
+TEST_F(DatasetTest, DictionariesAreChecked) {
+  EXPECT_EQ(dictionary_.id("b"), 3U);
+  EXPECT_EQ(dictionary_.id("anything"), 5U);
+  const std::string twice = folder_.write("twice", "a\nb\na\n<unk>\n");
+  EXPECT_EQ(Dictionary::read(twice).error().message, twice + ":3: 'a' is already on line 1");
+  const std::string open_ended = folder_.write("open", "a\nb\n");
+  EXPECT_EQ(Dictionary::read(open_ended).error().message,
+            open_ended + ": the last line is not <unk>");
+}
+
+TEST(Shuffler, HoldsNoMoreThanItsWindow) {
+  Shuffler shuffler(10, 1);
+  std::vector<std::uint64_t> out;
+  const auto take = [&](const RecordView& record) {
+    out.push_back(record.ids[0]);
+    return Status();
+  };
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(shuffler.put({.ids = {&i, 1}, .values = {}, .counts = {}}, take));
+    ASSERT_EQ(out.size(), i < 10 ? 0 : i - 9);
+  }
+  ASSERT_TRUE(shuffler.drain(take));
+  EXPECT_FALSE(std::ranges::is_sorted(out));
+  std::ranges::sort(out);
+  for (std::uint64_t i = 0; i < 1000; ++i) ASSERT_EQ(out[i], i);
+}
+
+}  // namespace
+}  // namespace paddle::data

@@ -1,0 +1,248 @@
+// Each format with good lines and with wrong ones.
+#include "engine/data/format.h"
+
+#include <cmath>
+
+#include "base/rng.h"
+#include "engine/data/chunk_reader.h"
+#include "engine/data/fields.h"
+#include "engine/data/logarithm.h"
+#include "tests/unit/engine/data/data_fixture.h"
+
+namespace paddle::data {
+namespace {
+
+using config::DataSlotConfig;
+using config::SlotType;
+using Records = std::vector<std::string>;
+
+class FormatTest : public DataTest {
+ protected:
+  void use_multislot() {
+    options_.data = {};
+    options_.data.format = "multislot";
+    options_.data.slots = {{.name = "click"},
+                           {.name = "passed", .type = SlotType::kIds, .used = false},
+                           {.name = "price", .type = SlotType::kFloat, .width = 2},
+                           {.name = "ads", .type = SlotType::kIds}};
+  }
+  void use_csv() {
+    options_.data = {};
+    options_.data.format = "csv";
+    options_.data.columns = {"click", "age", "site", "tags", "fee"};
+    options_.data.slots = {
+        {.name = "click", .columns = {0}},
+        {.name = "numbers", .type = SlotType::kFloat, .width = 2, .columns = {4, 1}},
+        {.name = "site", .type = SlotType::kHash, .columns = {2}},
+        {.name = "tags", .columns = {3}, .separator = '|'}};
+  }
+  void use(const std::string& format) {
+    options_.data = {};
+    options_.data.format = format;
+  }
+};
+
+TEST_F(FormatTest, NgramWindowsSlideOverTheMarkedSentence) {
+  use("ngram");
+  options_.data.ngram = 4;
+  // The second sentence is too short for a window.
+  EXPECT_EQ(parse("a  b\tx\n\n \nc\r\na b"), (Records{"0|2|3|5", "2|3|5|1", "0|2|3|1"}));
+  EXPECT_EQ(parse(std::string("a b\0 b\n", 7)), (Records{"0|2|5|3", "2|5|3|1"}));
+}
+
+TEST_F(FormatTest, BagsOfWordsKeepTheirLengths) {
+  EXPECT_EQ(parse("1\ta b a\n0\t\n12\tnone c\n"), (Records{"2 3 2|1", "|0", "5 4|12"}));
+  EXPECT_EQ(mistake("1\ta\nno tab\n"), "bad.txt:2: not of the form label<TAB>words");
+  EXPECT_EQ(mistake("1\ta\n\n-1\ta\n"),
+            "bad.txt:3: the label '-1' is not a whole number from 0 to 2^64-1");
+  EXPECT_EQ(mistake("\ta\n"), "bad.txt:1: the label '' is not a whole number from 0 to 2^64-1");
+}
+
+TEST_F(FormatTest, MultiSlotTakesSlotsInTheirOrder) {
+  use_multislot();
+  EXPECT_EQ(parse("1 1 2 7 8 2 0.5 -1e3 3 18446744073709551615 0 5\r\n\n1 0 1 1 2 1 +2 1 4"),
+            (Records{"1|(0.5 -1000)|18446744073709551615 0 5", "0|(1 2)|4"}));
+  EXPECT_EQ(mistake("1 1 1 7 2 1 1 1 4\n1 1 1 7 2 1 1 0\n"),
+            "bad.txt:2: slot 'ads' has no values; the data must pad it");
+  EXPECT_EQ(mistake("2 1 1\n"), "bad.txt:1: slot 'click' has 2 values, not 1");
+  EXPECT_EQ(mistake("1 1 1 7 1 1 1 1 4\n"), "bad.txt:1: slot 'price' has 1 values, not 2");
+  EXPECT_EQ(mistake("1 1 -1 7\n"),
+            "bad.txt:1: slot 'passed': the number of values '-1' is not a whole number from 0 to "
+            "2^64-1");
+  EXPECT_EQ(mistake("1 1 1 18446744073709551616\n"),
+            "bad.txt:1: slot 'passed': the value '18446744073709551616' is not a whole number from "
+            "0 to 2^64-1");
+  EXPECT_EQ(mistake("1 1 1 7 2 1 nan 1 4\n"),
+            "bad.txt:1: slot 'price': the value 'nan' is not a finite number");
+  EXPECT_EQ(mistake("1 1 1 7 2 1 1 3 4 5\n"),
+            "bad.txt:1: slot 'ads': the value '' is not a whole number from 0 to 2^64-1");
+  EXPECT_EQ(mistake("1 1 1 7 2 1 1 1 4 9\n"),
+            "bad.txt:1: after the last slot, '9' is not expected");
+  EXPECT_EQ(mistake("1 1 99999999999 7\n"),
+            "bad.txt:1: slot 'passed' has 99999999999 values, not up to 16777216");
+}
+
+TEST_F(FormatTest, LibSvmFeaturesHaveWeights) {
+  use("libsvm");
+  EXPECT_EQ(parse("+1 3:0.5 18446744073709551615:-2 # 4:1\n-1 qid:7 2:1e-3\n  \n# 5:1\n2\n"),
+            (Records{"1|3:0.5 18446744073709551615:-2", "0|2:0.001", "2|"}));
+  options_.data.float_label = true;
+  options_.data.buckets = 10;
+  EXPECT_EQ(parse("-1.5 23:1 4:2\n"), (Records{"(-1.5)|3:1 4:2"}));
+  EXPECT_EQ(mistake("1 3\n"), "bad.txt:1: the feature '3' is not index:value");
+  EXPECT_EQ(mistake("1 x:1\n"), "bad.txt:1: the index 'x' is not a whole number from 0 to 2^64-1");
+  EXPECT_EQ(mistake("1 3:\n"), "bad.txt:1: the value '' is not a finite number");
+  EXPECT_EQ(mistake("1 3:1e999\n"), "bad.txt:1: the value '1e999' is not a finite number");
+  EXPECT_EQ(mistake("inf 3:1\n"), "bad.txt:1: the label 'inf' is not a finite number");
+  EXPECT_EQ(mistake(std::string("1 3:1\0\n", 7)),
+            "bad.txt:1: the value '1\\x00' is not a finite number");
+}
+
+TEST_F(FormatTest, CsvColumnsFillTheirSlots) {
+  use_csv();
+  const SlotHash site("site", 0);
+  EXPECT_EQ(parse("1,30,\"a, \"\"b\"\"\",5|6,0.5\n\n0,,x,,\r\n"),
+            (Records{fmt::format("1|(0.5 30)|{}|5 6", site("a, \"b\"")),
+                     fmt::format("0|(0 0)|{}|", site("x"))}));
+  EXPECT_NE(site("x"), SlotHash("page", 0)("x"));
+  EXPECT_EQ(mistake("1,2,3\n"), "bad.txt:1: 3 fields, not 5");
+  EXPECT_EQ(mistake("1,2,3,4,5,6\n"), "bad.txt:1: 6 fields, not 5");
+  EXPECT_EQ(mistake("1,x,3,4,5\n"), "bad.txt:1: column 'age': 'x' is not a finite number");
+  EXPECT_EQ(mistake(",1,3,4,5\n"),
+            "bad.txt:1: column 'click': '' is not a whole number from 0 to 2^64-1");
+  EXPECT_EQ(mistake("1,1,\"3,4,5\n"), "bad.txt:1: a quote is not closed");
+  EXPECT_EQ(mistake("1,1,\"3\"x,4,5\n"), "bad.txt:1: text follows a closing quote");
+}
+
+TEST_F(FormatTest, CsvFieldsMayBeginAnywhereInALine) {
+  use_csv();
+  for (std::size_t length = 0; length < 200; ++length) {
+    const std::string name(length, 'x');
+    EXPECT_EQ(parse("1,30," + name + ",5|6,0.5\n"),
+              (Records{fmt::format("1|(0.5 30)|{}|5 6", SlotHash("site", 0)(name))}));
+  }
+}
+
+TEST_F(FormatTest, CsvHeadersMustNameTheColumns) {
+  use_csv();
+  options_.data.has_header = true;
+  EXPECT_EQ(parse("click,age,site,tags,fee\n1,2,x,3,4\n").size(), 1U);
+  // Also where bad records are left out, and by a trainer to whom the first line does not belong.
+  options_.data.skip_bad_records = true;
+  options_.num_trainers = 2;
+  options_.trainer_id = 1;
+  options_.share = {{folder_.write("other.csv", "click,site,age,tags,fee\n1,2,x,3,4\n")}, true};
+  const Outcome outcome = read();
+  ASSERT_FALSE(outcome.status);
+  EXPECT_EQ(outcome.status.error().code, Errc::kUsage);
+  EXPECT_NE(outcome.status.error().message.find("other.csv:1: the first line 'click,site,age"),
+            std::string::npos);
+}
+
+TEST_F(FormatTest, TabSeparatedRatings) {
+  use("csv");
+  options_.data.delimiter = '\t';
+  options_.data.columns = {"user", "item", "rating", "time"};
+  options_.data.slots = {{.name = "user", .columns = {0}},
+                         {.name = "item", .columns = {1}},
+                         {.name = "rating", .type = SlotType::kFloat, .columns = {2}}};
+  EXPECT_EQ(parse("196\t242\t3\t881250949\n"), Records{"196|242|(3)"});
+}
+
+TEST_F(FormatTest, CriteoLines) {
+  use("criteo");
+  std::string line = "1\t1\t-1\t\t0\t9223372036854775807\t2\t3\t4\t5\t6\t7\t8\t99";
+  std::string ids;
+  for (int i = 1; i <= 26; ++i) {
+    const std::string value = i == 2 ? "" : "68fd1e64";
+    line += "\t" + value;
+    ids += fmt::format("|{}", SlotHash(fmt::format("C{}", i), 0)(value));
+  }
+  std::string numbers;
+  for (const double x : {1.0, 0.0, 0.0, 0.0, 0x1p63, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 99.0}) {
+    numbers += fmt::format("{}{}", numbers.empty() ? "" : " ", static_cast<float>(std::log1p(x)));
+  }
+  EXPECT_EQ(parse(line + "\n"), Records{fmt::format("1|({}){}", numbers, ids)});
+  options_.data.buckets = 1000;
+  options_.data.float_label = true;
+  EXPECT_TRUE(parse(line + "\n")[0].starts_with("(1)|("));
+  EXPECT_EQ(mistake(line + "\tx\n"), "bad.txt:1: 41 fields, not 40");
+  EXPECT_EQ(mistake(line.substr(2) + "\n"), "bad.txt:1: 39 fields, not 40");
+  EXPECT_EQ(mistake("1\t1.5" + line.substr(3)), "bad.txt:1: I1 '1.5' is not a whole number");
+}
+
+// Snapshots hold rows of these ids: they must not change.
+TEST(SlotHash, IsStable) {
+  EXPECT_EQ(SlotHash("C1", 0)("68fd1e64"), 3530856265371412134U);
+  EXPECT_EQ(SlotHash("C1", 0)(""), 7689311482502403525U);
+  EXPECT_LT(SlotHash("C1", 10)("68fd1e64"), 10U);
+}
+
+TEST(Logarithm, AgreesWithTheLibrary) {
+  Rng rng(1);
+  for (int i = 0; i < 100000; ++i) {
+    const std::uint64_t x = std::max<std::uint64_t>(1, rng.next() >> rng.below(64));
+    const double expected = std::log(static_cast<double>(x));
+    ASSERT_NEAR(logarithm(x), expected, 1e-7 * expected) << x;
+  }
+  EXPECT_EQ(logarithm(1), 0.0F);
+}
+
+TEST_F(FormatTest, ShortLinesAndEmptyFilesOfEachFormat) {
+  const auto check = [&] {
+    EXPECT_TRUE(parse("").empty()) << options_.data.format;
+    EXPECT_TRUE(parse("\n\r\n\n").empty()) << options_.data.format;
+    if (options_.data.format == "ngram") return;
+    EXPECT_TRUE(mistake("?").starts_with("bad.txt:1: ")) << options_.data.format;
+    EXPECT_TRUE(mistake(std::string("\0", 1)).starts_with("bad.txt:1: ")) << options_.data.format;
+  };
+  for (const char* format : {"ngram", "bow", "libsvm", "criteo"}) {
+    use(format);
+    check();
+  }
+  use_multislot();
+  check();
+  use_csv();
+  check();
+}
+
+TEST_F(FormatTest, ALineThatIsTooLongIsOneBadRecord) {
+  const std::string longest = "1\t" + std::string(kLineBytesMax - 2, 'x');
+  EXPECT_EQ(parse(longest + "\n2\ta\n" + longest), (Records{"5|1", "2|2", "5|1"}));
+  for (const std::size_t more : {std::size_t{1}, std::size_t{600000}}) {
+    const std::string text = "1\ta\n" + longest + std::string(more, 'x') + "\n2\tb\n";
+    EXPECT_EQ(mistake(text), "bad.txt:2: a line of over 16777216 bytes");
+    options_.data.skip_bad_records = true;
+    EXPECT_EQ(parse(text), (Records{"2|1", "3|2"}));
+    EXPECT_EQ(read().bad_records, 1U);
+    EXPECT_EQ(parse(longest + std::string(more, 'x')), Records{});
+    options_.data.skip_bad_records = false;
+  }
+}
+
+TEST_F(FormatTest, AnyBytesAreRecordsOrBadRecords) {
+  Rng rng(7);
+  const auto check = [&] {
+    constexpr std::string_view kLikely = " \t\n\r,|:\"#-+.0123456789e\0x";
+    for (int round = 0; round < 40; ++round) {
+      std::string text;
+      for (std::uint64_t i = rng.below(4000); i > 0; --i) {
+        text += rng.below(8) == 0 ? static_cast<char>(rng.below(256))
+                                  : kLikely[rng.below(kLikely.size())];
+      }
+      options_.data.skip_bad_records = true;
+      parse(text);
+    }
+  };
+  for (const char* format : {"ngram", "bow", "libsvm", "criteo"}) {
+    use(format);
+    check();
+  }
+  use_multislot();
+  check();
+  use_csv();
+  check();
+}
+
+}  // namespace
+}  // namespace paddle::data

@@ -1,0 +1,281 @@
+// Evaluators against hand-made and brute-force values, and their tallies added up.
+#include <algorithm>
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "base/rng.h"
+#include "tests/unit/engine/nn/test_network.h"
+
+namespace paddle::nn {
+namespace {
+
+config::LayerConfig evaluator(std::string type, std::string input, std::string label,
+                              std::string name = "") {
+  config::LayerConfig made = layer(type, name.empty() ? type : name, {std::move(input)});
+  made.label = std::move(label);
+  return made;
+}
+
+config::LayerConfig labelled(std::string type, std::string name, std::string input) {
+  config::LayerConfig made = layer(std::move(type), std::move(name), {std::move(input)});
+  made.label = "y";
+  return made;
+}
+
+// A network whose only float slot is what the evaluators see: "x" goes through nothing.
+struct Evaluated {
+  Evaluated(const std::string& cost_type, std::size_t width, std::string label_slot,
+            std::vector<config::LayerConfig> evaluators)
+      : network([&] {
+          auto identity = layer("activation", "out", {"x"});
+          identity.activation = "identity";
+          auto built = Network::build(
+              {identity, labelled(cost_type, "cost", "out")},
+              parse_slots({"x:" + std::to_string(width), std::move(label_slot)}), evaluators);
+          EXPECT_TRUE(built) << built.error().message;
+          return *std::move(built);
+        }()) {}
+
+  Tally tally(const Batch& batch, std::size_t begin, std::size_t end) {
+    const Parameters none;
+    const auto cost = network.forward(
+        Run{.batch = batch, .begin = begin, .end = end, .parameters = none, .mode = Mode::kTest},
+        workspace);
+    EXPECT_TRUE(cost) << cost.error().message;
+    return workspace.tally();
+  }
+  double value(const Batch& batch, const std::string& name) {
+    return named(network.values(tally(batch, 0, batch.size)), name);
+  }
+  static double named(const std::vector<Value>& values, const std::string& name) {
+    for (const Value& one : values) {
+      if (one.name == name) return one.value;
+    }
+    ADD_FAILURE() << "there is no value " << name;
+    return 0;
+  }
+
+  Network network;
+  Workspace workspace;
+};
+
+Batch floats_and_ids(std::vector<float> x, std::vector<std::uint64_t> y) {
+  Batch batch{y.size(), {{}, {}}};
+  batch.slots[0].values = std::move(x);
+  batch.slots[1].ids = std::move(y);
+  return batch;
+}
+
+double logit(double p) {
+  return std::log(p / (1 - p));
+}
+
+// The share of pairs that are in order; ties count half.
+double brute_force_auc(const std::vector<float>& scores, const std::vector<std::uint64_t>& labels) {
+  double good = 0;
+  double pairs = 0;
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    for (std::size_t j = 0; j < scores.size(); ++j) {
+      if (labels[i] != 1 || labels[j] != 0) continue;
+      ++pairs;
+      good += scores[i] > scores[j] ? 1 : scores[i] == scores[j] ? 0.5 : 0;
+    }
+  }
+  return good / pairs;
+}
+
+struct Clicks {
+  std::vector<float> logits;
+  std::vector<std::uint64_t> labels;
+};
+
+Clicks random_clicks(std::size_t count) {
+  Rng rng(3);
+  Clicks clicks;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double p = 0.05 + 0.9 * rng.uniform();
+    clicks.logits.push_back(static_cast<float>(logit(p)));
+    clicks.labels.push_back(rng.uniform() < p ? 1 : 0);
+  }
+  return clicks;
+}
+
+TEST(Evaluator, AucByHand) {
+  Evaluated one("binary_cross_entropy", 1, "y", {evaluator("auc", "out", "y")});
+  EXPECT_DOUBLE_EQ(one.value(floats_and_ids({-2, -1, 1, 2}, {0, 0, 1, 1}), "auc"), 1.0);
+  EXPECT_DOUBLE_EQ(one.value(floats_and_ids({-2, -1, 1, 2}, {1, 1, 0, 0}), "auc"), 0.0);
+  EXPECT_DOUBLE_EQ(one.value(floats_and_ids({-2, -1, 1, 2}, {0, 1, 0, 1}), "auc"), 0.75);
+  EXPECT_DOUBLE_EQ(one.value(floats_and_ids({1, 1, 1}, {0, 1, 0}), "auc"), 0.5);  // ties
+  EXPECT_DOUBLE_EQ(one.value(floats_and_ids({1, 2}, {1, 1}), "auc"), 0.5);        // no pair
+  EXPECT_DOUBLE_EQ(one.value(floats_and_ids({-90, 90}, {0, 1}), "auc"), 1.0);
+}
+
+TEST(Evaluator, AucIsThatOfAllPairsWithinItsBuckets) {
+  const Clicks clicks = random_clicks(2000);
+  const double exact = brute_force_auc(clicks.logits, clicks.labels);
+  EXPECT_GT(exact, 0.6);
+  Evaluated one("binary_cross_entropy", 1, "y", {evaluator("auc", "out", "y")});
+  EXPECT_NEAR(one.value(floats_and_ids(clicks.logits, clicks.labels), "auc"), exact, 5e-4);
+  // As two classes the logit is the difference.
+  Evaluated two("softmax_cross_entropy", 2, "y", {evaluator("auc", "out", "y")});
+  std::vector<float> pairs;
+  for (const float x : clicks.logits) pairs.insert(pairs.end(), {1 - x / 2, 1 + x / 2});
+  EXPECT_NEAR(two.value(floats_and_ids(pairs, clicks.labels), "auc"), exact, 5e-4);
+}
+
+TEST(Evaluator, AucMergedOverTrainersIsThatOfAllData) {
+  const Clicks clicks = random_clicks(999);
+  const Batch batch = floats_and_ids(clicks.logits, clicks.labels);
+  Evaluated one("binary_cross_entropy", 1, "y",
+                {evaluator("auc", "out", "y"), evaluator("precision_recall", "out", "y")});
+  const Tally whole = one.tally(batch, 0, 999);
+  Tally merged;
+  double mean_of_parts = 0;
+  for (const auto& [begin, end] :
+       {std::pair<std::size_t, std::size_t>{0, 100}, {100, 103}, {103, 103}, {103, 999}}) {
+    const Tally part = one.tally(batch, begin, end);
+    mean_of_parts += Evaluated::named(one.network.values(part), "auc") / 4;
+    merged.add(part);
+  }
+  EXPECT_EQ(merged.counts, whole.counts);
+  EXPECT_EQ(merged.sums, whole.sums);
+  const double auc = Evaluated::named(one.network.values(merged), "auc");
+  EXPECT_NEAR(auc, brute_force_auc(clicks.logits, clicks.labels), 1e-3);
+  EXPECT_GT(std::fabs(auc - mean_of_parts), 1e-3);  // what adding the numbers themselves would give
+}
+
+TEST(Evaluator, ClassificationErrorOfClassesAndOfOneOutput) {
+  Evaluated three("softmax_cross_entropy", 3, "y", {});  // with the usual evaluators
+  const Batch batch = floats_and_ids({1, 2, 3, 5, 1, 1, 0, 2, 1}, {2, 1, 1});
+  EXPECT_DOUBLE_EQ(three.value(batch, "classification_error"), 1.0 / 3);
+  Evaluated one("binary_cross_entropy", 1, "y", {evaluator("classification_error", "out", "y")});
+  EXPECT_DOUBLE_EQ(one.value(floats_and_ids({-1, 2, 3, -4}, {0, 1, 0, 1}), "classification_error"),
+                   0.5);
+}
+
+TEST(Evaluator, PerplexityIsThatOfTheMeanCost) {
+  Evaluated three("softmax_cross_entropy", 3, "y", {});
+  EXPECT_NEAR(three.value(floats_and_ids({0, 0, 0, 7, 7, 7}, {2, 0}), "perplexity"), 3.0, 1e-6);
+  const auto wide = static_cast<float>(std::log(8.0));
+  EXPECT_NEAR(three.value(floats_and_ids({wide, 0, 0, 0, 0, wide}, {0, 0}), "perplexity"),
+              std::sqrt(10.0 / 8 * 10), 1e-5);
+}
+
+TEST(Evaluator, PrecisionAndRecallOfYes) {
+  Evaluated one("binary_cross_entropy", 1, "y", {evaluator("precision_recall", "out", "y")});
+  // Said yes to three, of which two are; one yes was missed.
+  const Batch batch = floats_and_ids({1, 2, 3, -1, -2}, {1, 1, 0, 1, 0});
+  EXPECT_DOUBLE_EQ(one.value(batch, "precision"), 2.0 / 3);
+  EXPECT_DOUBLE_EQ(one.value(batch, "recall"), 2.0 / 3);
+  EXPECT_DOUBLE_EQ(one.value(batch, "f1"), 2.0 / 3);
+  EXPECT_DOUBLE_EQ(one.value(floats_and_ids({-1, -2}, {1, 0}), "precision"), 0.0);
+}
+
+TEST(Evaluator, PrecisionAndRecallAreMeansOverTheClassesSeen) {
+  Evaluated four("softmax_cross_entropy", 4, "y",
+                 {evaluator("precision_recall", "out", "y", "quality")});
+  // Predicted 0 0 1 2, labels 0 1 1 1; nobody sees class 3.
+  const Batch batch =
+      floats_and_ids({9, 0, 0, 0, 9, 0, 0, 0, 0, 9, 0, 0, 0, 0, 9, 0}, {0, 1, 1, 1});
+  EXPECT_DOUBLE_EQ(four.value(batch, "quality.precision"), (0.5 + 1.0 + 0.0) / 3);
+  EXPECT_DOUBLE_EQ(four.value(batch, "quality.recall"), (1.0 + 1.0 / 3 + 0.0) / 3);
+  EXPECT_DOUBLE_EQ(four.value(batch, "quality.f1"), (2.0 / 3 + 0.5 + 0.0) / 3);
+  Evaluated tags("binary_cross_entropy", 2, "y:2", {evaluator("precision_recall", "out", "y")});
+  Batch many{2, {{}, {}}};
+  many.slots[0].values = {1, 1, -1, 1};
+  many.slots[1].values = {1, 0, 1, 1};
+  EXPECT_DOUBLE_EQ(tags.value(many, "precision"), (1.0 + 0.5) / 2);
+  EXPECT_DOUBLE_EQ(tags.value(many, "recall"), (0.5 + 1.0) / 2);
+}
+
+TEST(Evaluator, RmseOfRatingsAndOfFloats) {
+  Evaluated rating("squared_error", 1, "y", {});
+  EXPECT_DOUBLE_EQ(rating.value(floats_and_ids({4, 1}, {5, 4}), "rmse"), std::sqrt(5.0));
+  Evaluated floats("squared_error", 2, "y:2", {});
+  Batch batch{1, {{}, {}}};
+  batch.slots[0].values = {1, 2};
+  batch.slots[1].values = {1.5F, 0};
+  EXPECT_DOUBLE_EQ(floats.value(batch, "rmse"), std::sqrt((0.25 + 4) / 2));
+}
+
+TEST(Evaluator, EmptyTalliesHaveValuesToo) {
+  Evaluated three("softmax_cross_entropy", 3, "y", {});
+  const auto values = three.network.values({});
+  ASSERT_EQ(values.size(), 2U);
+  EXPECT_EQ(values[0].name, "classification_error");
+  EXPECT_EQ(values[0].value, 0.0);
+  EXPECT_EQ(values[1].value, 1.0);
+}
+
+TEST(Evaluator, TheUsualOnesOfSeveralCostsHaveNamesOfTheirOwn) {
+  auto identity = layer("activation", "out", {"x"});
+  identity.activation = "identity";
+  const auto built = Network::build({identity, labelled("softmax_cross_entropy", "a", "out"),
+                                     labelled("softmax_cross_entropy", "b", "out")},
+                                    parse_slots({"x:2", "y"}));
+  ASSERT_TRUE(built) << built.error().message;
+  std::vector<std::string> names;
+  for (const Value& one : built->values({})) names.push_back(one.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"classification_error", "perplexity",
+                                             "classification_error_b", "perplexity_b"}));
+}
+
+// An embedding that a concat alone reads writes into the concat's output, but not where an
+// evaluator reads it too.
+TEST(Evaluator, SeesAnEmbeddingWithinAConcat) {
+  const auto built =
+      Network::build({embedding("e", {"y"}, 3, false), concat("c", {"e"}),
+                      labelled("softmax_cross_entropy", "cost", "c")},
+                     parse_slots({"y"}), {evaluator("classification_error", "e", "y")});
+  ASSERT_TRUE(built) << built.error().message;
+  std::vector<float> table(kTestVocabulary * 3);
+  for (const std::size_t largest : {0U, 4U, 6U}) table[largest] = 1;
+  const Batch batch{4, {{{0, 1, 2, 1}, {}}}};
+  const Parameters parameters{{table}, {{}}};
+  Workspace workspace;
+  ASSERT_TRUE(
+      built->forward(nn::Run{.batch = batch, .end = 4, .parameters = parameters}, workspace));
+  EXPECT_EQ(Evaluated::named(built->values(workspace.tally()), "classification_error"), 0.25);
+}
+
+TEST(Evaluator, WrongLabelsNameTheEvaluator) {
+  Evaluated one("squared_error", 1, "y", {evaluator("auc", "out", "y")});
+  const Batch batch = floats_and_ids({1}, {2});
+  const Parameters none;
+  const auto cost = one.network.forward(
+      nn::Run{.batch = batch, .begin = 0, .end = 1, .parameters = none, .mode = Mode::kTest},
+      one.workspace);
+  ASSERT_FALSE(cost);
+  EXPECT_EQ(cost.error().code, Errc::kData);
+  EXPECT_EQ(cost.error().message, "evaluator 'auc': label 2 in slot 'y' is neither 0 nor 1");
+}
+
+std::string build_error(const config::LayerConfig& evaluator) {
+  auto identity = layer("activation", "out", {"x"});
+  identity.activation = "identity";
+  const auto built = Network::build({identity, labelled("softmax_cross_entropy", "cost", "out")},
+                                    parse_slots({"x:3", "y"}), {evaluator});
+  return built ? "none" : built.error().message;
+}
+
+TEST(Evaluator, MistakesNameTheEvaluator) {
+  EXPECT_EQ(
+      build_error(evaluator("auc", "out", "y")),
+      "evaluator 'auc': its input has 3 outputs, AUC is of one probability or of two classes");
+  EXPECT_EQ(build_error(evaluator("auc", "oot", "y")),
+            "evaluator 'auc': unknown input 'oot', did you mean 'out'?");
+  EXPECT_EQ(build_error(evaluator("rmse", "cost", "y")),
+            "evaluator 'rmse': input 'cost' is a cost layer, which has no output");
+  EXPECT_EQ(build_error(evaluator("perplexity", "out", "")),
+            "evaluator 'perplexity': input 'out' is no layer of type softmax_cross_entropy");
+  EXPECT_EQ(
+      build_error(evaluator("classification_error", "out", "")),
+      "evaluator 'classification_error': key 'label' is missing: the data slot with the right "
+      "answers");
+  EXPECT_EQ(build_error(evaluator("aucc", "out", "y")),
+            "evaluator 'aucc': unknown type 'aucc', did you mean 'auc'?");
+}
+
+}  // namespace
+}  // namespace paddle::nn

@@ -1,0 +1,184 @@
+#include <cmath>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "base/rng.h"
+#include "tests/unit/engine/nn/test_network.h"
+
+namespace paddle::nn {
+namespace {
+
+TestNetwork ngram(std::uint64_t seed = 1) {
+  return TestNetwork(
+      {embedding("e0", {"w0"}, 4, true, "_proj"), embedding("e1", {"w1"}, 4, true, "_proj"),
+       concat("context", {"e0", "e1"}), fc("hidden", {"context"}, 16, "sigmoid"),
+       fc("out", {"hidden"}, kTestVocabulary, "identity"), cost("cost", "out", "next")},
+      {"w0", "w1", "next"}, seed);
+}
+
+// The next word is a fixed function of the two before it.
+Batch toy_text(std::size_t size, std::uint64_t seed) {
+  Rng rng(seed);
+  Batch batch{size, {{}, {}, {}}};
+  for (std::size_t i = 0; i < size; ++i) {
+    const std::uint64_t a = rng.below(kTestVocabulary);
+    const std::uint64_t b = rng.below(kTestVocabulary);
+    batch.slots[0].ids.push_back(a);
+    batch.slots[1].ids.push_back(b);
+    batch.slots[2].ids.push_back((2 * a + b) % kTestVocabulary);
+  }
+  return batch;
+}
+
+TEST(Network, ParametersInNetworkOrderWithNamesShapesAndAttributes) {
+  auto words = embedding("words", {"w"}, 4, true, "table");
+  words.weight.initial_std = 0.25F;
+  words.weight.l2 = 0.0F;
+  words.weight.l1 = 0.125F;
+  words.weight.clip_value = 5.0F;
+  words.weight.clip_norm = 6.0F;
+  auto hidden = fc("hidden", {"words", "words"}, 8, "");
+  hidden.bias.learning_rate = 2;
+  const auto network =
+      Network::build({words, hidden, cost("cost", "hidden", "y")}, parse_slots({"w", "y"}));
+  ASSERT_TRUE(network) << network.error().message;
+  const auto& parameters = network->parameters();
+  ASSERT_EQ(parameters.size(), 4U);
+  EXPECT_EQ(parameters[0].name(), "table");
+  EXPECT_TRUE(parameters[0].sparse());
+  EXPECT_EQ(parameters[0].dims(0), 0U);
+  EXPECT_EQ(parameters[0].dims(1), 4U);
+  EXPECT_EQ(parameters[0].initial_std(), 0.25F);
+  // What is given for one parameter, even 0, replaces the optimizer's.
+  EXPECT_TRUE(parameters[0].has_l2());
+  EXPECT_EQ(parameters[0].l2(), 0.0F);
+  EXPECT_EQ(parameters[0].l1(), 0.125F);
+  EXPECT_EQ(parameters[0].clip_value(), 5.0F);
+  EXPECT_EQ(parameters[0].clip_norm(), 6.0F);
+  EXPECT_EQ(parameters[1].name(), "_hidden.w0");
+  EXPECT_EQ(parameters[2].name(), "_hidden.w1");
+  EXPECT_EQ(parameters[2].dims(0), 4U);
+  EXPECT_EQ(parameters[2].dims(1), 8U);
+  EXPECT_FALSE(parameters[2].has_l1() || parameters[2].has_l2() || parameters[2].has_clip_value() ||
+               parameters[2].has_clip_norm());
+  EXPECT_FLOAT_EQ(parameters[2].initial_std(), 1 / std::sqrt(8.0F));
+  EXPECT_EQ(parameters[3].name(), "_hidden.wbias");
+  EXPECT_EQ(parameters[3].initial_std(), 0.0F);
+  EXPECT_EQ(parameters[3].learning_rate(), 2.0F);
+}
+
+TEST(Network, CollectsIdsSortedAndUniqueOverTheSlotsThatShareATable) {
+  TestNetwork test = ngram();
+  test.network.collect_ids({3, {{{5, 1, 5}, {}}, {{0, 1, 6}, {}}, {{2, 2, 2}, {}}}}, 1, test.ids);
+  EXPECT_EQ(test.ids[0], (std::vector<std::uint64_t>{0, 1, 5, 6}));
+  EXPECT_TRUE(test.ids[1].empty());
+}
+
+TEST(Network, LearnsAToyLanguage) {
+  TestNetwork test = ngram();
+  const Batch held_out = toy_text(200, 99);
+  const double before = test.test(held_out).value() / 200;
+  EXPECT_GT(before, 1.5);
+  for (std::uint64_t batch = 0; batch < 2500; ++batch) {
+    test.run(toy_text(32, batch));
+    test.step(0.5F / 32);
+  }
+  EXPECT_LT(test.test(held_out).value() / 200, 0.2);
+  const std::vector<Value> values = test.network.values(test.workspace.tally());
+  EXPECT_EQ(values[0].name, "classification_error");
+  EXPECT_LT(values[0].value, 0.05);
+}
+
+TEST(Network, TheSameRunGivesTheSameBitsOnAnyThreadAndInAUsedWorkspace) {
+  const Batch batch = toy_text(50, 3);
+  TestNetwork first = ngram();
+  first.run(toy_text(80, 4));  // leaves other values in the workspace
+  const double cost_sum = first.run(batch, 3);
+  std::vector<TestNetwork> others;
+  for (int i = 0; i < 4; ++i) others.push_back(ngram());
+  std::vector<double> costs(others.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    threads.emplace_back([&, i] { costs[i] = others[i].run(batch, 3); });
+  }
+  for (auto& thread : threads) thread.join();
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    EXPECT_EQ(costs[i], cost_sum);
+    EXPECT_EQ(others[i].gradients, first.gradients);
+  }
+}
+
+TEST(Network, ASplitBatchSumsToTheWholeAndAnEmptyPartAddsNothing) {
+  const Batch batch = toy_text(10, 3);
+  TestNetwork test = ngram();
+  const double whole = test.run(batch);
+  const auto gradients = test.gradients;
+  EXPECT_NEAR(test.run(batch, 16), whole, 1e-9);
+  for (std::size_t p = 0; p < gradients.size(); ++p) {
+    for (std::size_t i = 0; i < gradients[p].size(); ++i) {
+      ASSERT_NEAR(test.gradients[p][i], gradients[p][i], 1e-5);
+    }
+  }
+  EXPECT_EQ(test.run({0, {{}, {}, {}}}), 0.0);
+  for (const auto& gradient : test.gradients) {
+    for (const float value : gradient) EXPECT_EQ(value, 0.0F);
+  }
+}
+
+// The slots of one embedding lie side by side behind what else a concat has, in every part.
+TEST(Network, ASplitBatchReadsTheSameRowsOfSeveralSlots) {
+  const Batch batch{5,
+                    {{{0, 1, 2, 3, 4}, {}},
+                     {{4, 4, 0, 6, 5}, {}},
+                     {{1, 2, 3, 5, 6}, {}},
+                     {{}, {}, {}, {1, 2, 3, 4, 5}},
+                     {{0, 1, 1, 0, 2}, {}}}};
+  TestNetwork test(
+      {embedding("e", {"a", "b", "c"}, 2, true), fc("f", {"price"}, 3, "identity"),
+       concat("all", {"f", "e"}), fc("x", {"all"}, 3, "identity"), cost("cost", "x", "y")},
+      {"a", "b", "c", "price:1", "y"});
+  const double whole = test.run(batch);
+  const auto gradients = test.gradients;
+  EXPECT_NEAR(test.run(batch, 2), whole, 1e-6);
+  for (std::size_t p = 0; p < gradients.size(); ++p) {
+    for (std::size_t i = 0; i < gradients[p].size(); ++i) {
+      ASSERT_NEAR(test.gradients[p][i], gradients[p][i], 1e-5);
+    }
+  }
+}
+
+void expect_data_error(TestNetwork& test, const Batch& batch, const std::string& message) {
+  const auto result = test.test(batch);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, Errc::kData);
+  EXPECT_EQ(result.error().message, message);
+}
+
+TEST(Network, WrongDataIsNamed) {
+  TestNetwork test = ngram();
+  expect_data_error(test, {1, {{{0}, {}}, {{1}, {}}, {{7}, {}}}},
+                    "layer 'cost': label 7 in slot 'next' is not below the 7 classes");
+  expect_data_error(test, {1, {{{0}, {}}, {{1}, {}}, {{}, {0, 0}}}},
+                    "layer 'cost': an example has 0 labels in slot 'next'");
+  expect_data_error(test, {1, {{{0, 1}, {0, 2}}, {{1}, {}}, {{1}, {}}}},
+                    "layer 'e0': slot 'w0' holds a varying number of ids per example");
+  expect_data_error(test, {2, {{{0}, {}}, {{1, 2}, {}}, {{1, 1}, {}}}},
+                    "slot 'w0': 1 ids and 0 offsets do not make 2 examples");
+  expect_data_error(test, {2, {{{0}, {0, 2, 1}}, {{1, 2}, {}}, {{1, 1}, {}}}},
+                    "slot 'w0': 1 ids and 3 offsets do not make 2 examples");
+  expect_data_error(test, {1, {{{0}, {}}, {{1}, {}, {1, 2}}, {{1}, {}}}},
+                    "slot 'w1': 2 weights for 1 ids");
+  expect_data_error(test, {1, {{{0}, {}}, {{1}, {}}, {{1}, {}, {}, {1}}}},
+                    "slot 'next': 1 ids and 1 floats, 1 examples have 0 floats each");
+  TestNetwork floats({fc("x", {"f"}, 3, "identity"), cost("cost", "x", "y")}, {"f:2", "y"});
+  expect_data_error(floats, {1, {{{}, {}, {}, {1}}, {{0}, {}}}},
+                    "slot 'f': 0 ids and 1 floats, 1 examples have 2 floats each");
+  expect_data_error(test, {0, {}}, "a batch has 0 slots, the network reads 3");
+  TestNetwork dense({embedding("e", {"w"}, 3, false), cost("cost", "e", "y")}, {"w", "y"});
+  expect_data_error(dense, {1, {{{7}, {}}, {{0}, {}}}},
+                    "layer 'e': id 7 in slot 'w' is not below the vocabulary of 7");
+}
+
+}  // namespace
+}  // namespace paddle::nn

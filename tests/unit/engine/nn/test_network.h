@@ -1,0 +1,54 @@
+// Layer descriptions in one line, and a network with values and scratch memory to run.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/nn/network/network.h"
+
+namespace paddle::nn {
+
+config::LayerConfig embedding(std::string name, std::vector<std::string> slots, std::uint64_t size,
+                              bool sparse, std::string parameter = "");
+config::LayerConfig fc(std::string name, std::vector<std::string> inputs, std::uint64_t size,
+                       std::string activation);
+config::LayerConfig concat(std::string name, std::vector<std::string> inputs);
+config::LayerConfig dropout(std::string name, std::string input, float rate);
+// Of any type that needs no more.
+config::LayerConfig layer(std::string type, std::string name, std::vector<std::string> inputs);
+config::LayerConfig cost(std::string name, std::string input, std::string label);
+
+constexpr std::uint64_t kTestVocabulary = 7;
+
+// "word" is a slot of ids, "price:3" one of three floats.
+std::vector<config::SlotConfig> parse_slots(const std::vector<std::string>& slots);
+
+// Owns parameter values: random, or moved along the gradient by step().
+class TestNetwork {
+ public:
+  TestNetwork(std::vector<config::LayerConfig> layers, std::vector<std::string> slots,
+              std::uint64_t seed = 1);
+
+  // Forward and backward over the batch in `parts` pieces, gradients summed; returns the cost sum.
+  double run(const Batch& batch, std::size_t parts = 1, std::uint64_t draw_seed = 5);
+  Result<double> test(const Batch& batch);
+  // values -= rate * gradient of the last run
+  void step(float rate);
+
+  // By parameter, whole: a sparse one has kTestVocabulary rows here.
+  std::vector<std::vector<float>> values;
+  std::vector<std::vector<float>> gradients;
+  std::vector<std::vector<std::uint64_t>> ids;  // of the last batch
+
+  std::vector<config::LayerConfig> layers;
+  std::vector<std::string> slots;
+  Network network;
+  Workspace workspace;
+  float cost_scale = 1;  // of run
+
+ private:
+  Parameters views(const Batch& batch, std::uint64_t draw_seed);
+  std::vector<std::vector<float>> rows_;
+};
+
+}  // namespace paddle::nn

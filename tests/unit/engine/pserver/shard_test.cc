@@ -1,0 +1,275 @@
+// A Shard called directly: whom it lets in, what it refuses, when it is finished.
+#include "engine/pserver/shard.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/engine/pserver/one_shard.h"
+
+namespace paddle::pserver {
+namespace {
+
+TEST(ShardPush, GradientsThatAreLentGiveTheSameBits) {
+  for (const char* const method : {"sgd", "momentum"}) {
+    for (const std::uint32_t trainers : {1U, 2U}) {
+      OneShard expected(test::small_set(method, trainers));
+      expected.start();
+      ASSERT_EQ(expected.shard.dense()->size(), 28U);
+      // A part for each of the two blocks, one for both, and one that ends within a block.
+      const std::vector<std::vector<std::size_t>> ways{{24, 4}, {28}, {20, 8}};
+      std::vector<std::unique_ptr<OneShard>> lent;
+      for (const auto& way : ways) {
+        lent.push_back(std::make_unique<OneShard>(test::small_set(method, trainers)));
+        lent.back()->lent_floats = way;
+        lent.back()->start();
+      }
+      for (std::uint64_t batch = 1; batch <= 3; ++batch) {
+        for (std::uint32_t id = 0; id < trainers; ++id) {
+          const float gradient = 0.3F * static_cast<float>(batch) - 0.7F * static_cast<float>(id);
+          expected.push(id, batch, gradient);
+          for (const auto& one : lent) one->push(id, batch, gradient);
+        }
+        ++expected.step;
+        for (const auto& one : lent) ++one->step;
+      }
+      EXPECT_EQ(expected.shard.step(), 3U);
+      for (std::size_t i = 0; i < ways.size(); ++i) {
+        EXPECT_EQ(lent[i]->values(), expected.values()) << method << trainers << i;
+      }
+    }
+  }
+}
+
+TEST(ShardPush, GradientsThatAreLentAreChecked) {
+  OneShard one(test::small_set("sgd", 1));
+  one.start();
+  const std::vector<float> before = one.values();
+  one.lent_floats = {24, 4};
+  expect_refused(one.push(0, 1, std::nanf("")), wire::REFUSAL_NOT_FINITE, "'fc.w'");
+  one.lent_floats = {24, 3};
+  expect_refused(one.push(0, 1, 1.0F), wire::REFUSAL_PROTOCOL, "elements");
+  EXPECT_EQ(one.values(), before);
+  one.lent_floats = {24, 4};
+  EXPECT_TRUE(is(one.push(0, 1, 1.0F), FrameType::kPushed));
+  EXPECT_NE(one.values(), before);
+}
+
+TEST(ShardJoin, AnotherParameterSetIsRefusedWithBothValues) {
+  const auto set = test::small_set("sgd", 2);
+  OneShard one(set);
+  one.join(0);
+  const auto refuse = [&](auto&& change, const std::string& text) {
+    auto other = set;
+    change(other);
+    expect_refused(one.join_with(1, other), wire::REFUSAL_PARAMETERS, text);
+  };
+  refuse([](auto& s) { s.mutable_parameters(0)->set_dims(1, 9); },
+         "parameter 'fc.w' dims is 6x4 here, 6x9 there");
+  refuse([](auto& s) { s.mutable_parameters(1)->set_name("fc.c"); }, "is fc.b here, fc.c there");
+  refuse([](auto& s) { s.mutable_optimizer()->set_method("adam"); }, "sgd here, adam there");
+  refuse([](auto& s) { s.mutable_optimizer()->set_learning_rate(1); }, "0.1 here, 1 there");
+  refuse([](auto& s) { s.set_dense_strategy(wire::STRATEGY_ASYNC); }, "sync here, async there");
+  refuse([](auto& s) { s.set_num_trainers(3); }, "num_gradient_servers is 2 here, trainer 1 has 3");
+  refuse([](auto& s) { s.mutable_parameters()->RemoveLast(); }, "3 here, 2 there");
+  EXPECT_TRUE(is(one.join(1), FrameType::kPosition));
+}
+
+TEST(ShardJoin, InvalidSetOrPortIsRefused) {
+  OneShard one(test::small_set("sgd", 1));
+  auto bad = test::small_set("sgdd", 1);
+  expect_refused(one.join_with(0, bad), wire::REFUSAL_PARAMETERS, "sgdd");
+  bad = test::small_set("sgd", 1, 0);
+  expect_refused(one.join_with(0, bad), wire::REFUSAL_PARAMETERS, "dense port 0");
+  EXPECT_TRUE(is(one.join(0), FrameType::kPosition));
+}
+
+TEST(ShardJoin, LiveDuplicateAndOlderLifeAreRefusedNewerLifeTakesOver) {
+  OneShard one(test::small_set("sgd", 2));
+  one.incarnation = 3;
+  one.start();
+  one.peer_base = 200;
+  expect_refused(one.join(1), wire::REFUSAL_DUPLICATE_TRAINER, "trainer_id 1");
+  one.incarnation = 2;
+  expect_refused(one.join(1), wire::REFUSAL_STALE_INCARNATION, "incarnation 3 has joined");
+  one.incarnation = 4;
+  EXPECT_TRUE(is(one.join(1), FrameType::kPosition));
+  one.peer_base = 100;
+  one.incarnation = 3;
+  expect_refused(one.push(1, 1, 1), wire::REFUSAL_STALE_INCARNATION, "incarnation 3");
+  expect_refused(one.join(7), wire::REFUSAL_PARAMETERS, "trainer_id 7");
+}
+
+TEST(ShardJoin, Trap09AnotherPortThanTheTrainerExpectsIsRefusedNamingBoth) {
+  OneShard one(test::small_set("sgd", 1, 2, 2), true);
+  one.expected_shard = 1;
+  expect_refused(one.join(0), wire::REFUSAL_PARAMETERS,
+                 "this is sparse port 0 of the job, trainer 0 expects sparse port 1");
+  EXPECT_EQ(one.shard.sparse(2), nullptr);
+  one.expected_shard = 0;
+  EXPECT_TRUE(is(one.join(0), FrameType::kPosition));
+}
+
+TEST(ShardJoin, ARefusalFitsIntoAFrameWhateverThePeerSent) {
+  const auto set = test::small_set("sgd", 2);
+  auto endless = set;
+  endless.mutable_parameters(0)->set_name(std::string(1U << 20U, 'n') + "\n\x1b[31m");
+  for (const bool is_first : {true, false}) {
+    OneShard one(set);
+    if (!is_first) one.join(0);
+    const auto out = one.join_with(1, endless);
+    ASSERT_TRUE(is(out, FrameType::kRefused));
+    encode_header(out[0].frame);  // checks the head's size
+  }
+  auto ugly = set;
+  ugly.mutable_optimizer()->set_method("\x1b[31m");
+  OneShard one(set);
+  one.join(0);
+  expect_refused(one.join_with(1, ugly), wire::REFUSAL_PARAMETERS, "\\x1b[31m");
+}
+
+TEST(ShardReady, OthersWaitForTrainerZero) {
+  OneShard one(test::small_set("sgd", 2));
+  one.join(0);
+  one.join(1);
+  EXPECT_TRUE(one.send(1, FrameType::kReady, wire::Ready()).empty());
+  expect_refused(one.push(0, 1, 1), wire::REFUSAL_PROTOCOL, "before Ready");
+  EXPECT_TRUE(is(one.send(0, FrameType::kReady, wire::Ready()), FrameType::kPosition, 2));
+}
+
+TEST(ShardValues, RowsOverTheLimitAreRefusedFromAPushAndFromASnapshot) {
+  OneShard one(test::small_set("sgd", 1), true, {}, 2 * (3 * sizeof(float) + 24));
+  one.join(0);
+  const auto put = [&](std::vector<std::uint64_t> ids) {
+    wire::PutRows message;
+    message.set_parameter(2);
+    message.set_count(ids.size());
+    Bytes tail;
+    append_bytes(tail, std::span<const std::uint64_t>(ids));
+    append_bytes(tail, std::span<const std::uint64_t>(ids));  // the update counts
+    const std::vector<float> values(3 * ids.size());
+    append_bytes(tail, std::span<const float>(values));
+    return one.send(0, FrameType::kPutRows, message, std::move(tail));
+  };
+  expect_refused(put({1, 2, 3}), wire::REFUSAL_LIMIT, "table 'words' would grow over the limit");
+  EXPECT_EQ(one.shard.sparse(2)->rows(), 0U);
+  EXPECT_TRUE(is(put({1}), FrameType::kDone));
+  one.send(0, FrameType::kReady, wire::Ready());
+  EXPECT_TRUE(is(one.push_row(0, 1, 8, 1), FrameType::kPushed));
+  one.step = 1;
+  expect_refused(one.push_row(0, 2, 9, 1), wire::REFUSAL_LIMIT, "would grow over the limit");
+}
+
+TEST(ShardValues, NotFiniteIsRefusedNamingParameterAndTrainer) {
+  for (const auto strategy : {wire::STRATEGY_SYNC, wire::STRATEGY_ASYNC}) {
+    auto set = test::small_set("sgd", 1);
+    set.set_dense_strategy(strategy);
+    set.set_sparse_strategy(strategy);
+    OneShard dense(set);
+    dense.start();
+    const auto before = dense.values();
+    expect_refused(dense.push(0, 1, std::nanf("")), wire::REFUSAL_NOT_FINITE,
+                   "trainer 0 pushed a gradient of 'fc.w'");
+    EXPECT_EQ(dense.values(), before);
+    OneShard sparse(set, true);
+    sparse.start();
+    expect_refused(sparse.push_row(0, 1, 8, INFINITY), wire::REFUSAL_NOT_FINITE, "'words'");
+    EXPECT_EQ(sparse.shard.sparse(2)->rows(), 0U);
+    EXPECT_TRUE(is(sparse.push_row(0, 1, 8, 1), FrameType::kPushed));
+    EXPECT_EQ(sparse.shard.sparse(2)->rows(), 1U);
+  }
+}
+
+TEST(ShardFrames, WrongJobEpochStrangerAndGarbageAreRefused) {
+  OneShard one(test::small_set("sgd", 1));
+  one.start();
+  std::vector<net::Outgoing> out;
+  const auto send = [&](auto&& change) {
+    Frame frame;
+    frame.header = {.type = static_cast<std::uint8_t>(FrameType::kPullDense),
+                    .job_tag = 11,
+                    .sender = {Role::kTrainer, 0},
+                    .epoch = 5};
+    change(frame);
+    out.clear();
+    one.shard.on_frame(one.now, 100, std::move(frame), out);
+  };
+  send([](Frame& f) { f.header.job_tag = 12; });
+  expect_refused(out, wire::REFUSAL_WRONG_JOB, "000000000000000b");
+  send([](Frame& f) { f.header.epoch = 4; });
+  expect_refused(out, wire::REFUSAL_STALE_EPOCH, "epoch 4");
+  send([](Frame& f) { f.header.sender.index = 9; });
+  expect_refused(out, wire::REFUSAL_PROTOCOL, "has not joined");
+  send([](Frame& f) { f.head = "\xff\xff\xff"; });
+  expect_refused(out, wire::REFUSAL_PROTOCOL, "malformed head");
+  send([](Frame& f) { f.header.type = 200; });
+  expect_refused(out, wire::REFUSAL_PROTOCOL, "type 200");
+}
+
+TEST(ShardLife, FinishedWhenAllTrainersAreGone) {
+  OneShard one(test::small_set("sgd", 2));
+  EXPECT_FALSE(one.shard.finished());
+  one.start();
+  one.send(0, FrameType::kLeave, wire::Leave());
+  EXPECT_FALSE(one.shard.finished());
+  one.send(1, FrameType::kLeave, wire::Leave());
+  EXPECT_TRUE(one.shard.finished());
+}
+
+TEST(ShardLife, FinishedWhenAFailedJobHasNobodyLeft) {
+  OneShard one(test::small_set("sgd", 3));
+  one.join(0);
+  one.join(1);  // trainer 2 never comes
+  std::vector<net::Outgoing> out;
+  one.shard.on_disconnect(one.now, 101, out);
+  EXPECT_FALSE(one.shard.finished());
+  one.shard.on_disconnect(one.now, 100, out);
+  EXPECT_TRUE(one.shard.finished());
+}
+
+TEST(ShardLife, NotFinishedWhileALostTrainerMayComeBack) {
+  OneShard one(test::small_set("sgd", 1), false, std::chrono::seconds(30));
+  one.start();
+  std::vector<net::Outgoing> out;
+  one.shard.on_disconnect(one.now, 100, out);
+  EXPECT_FALSE(one.shard.finished());
+  one.now += std::chrono::seconds(31);
+  one.shard.on_tick(one.now, out);
+  EXPECT_TRUE(one.shard.finished());
+}
+
+TEST(ShardLimits, CandidatesCountAgainstThePortsLimit) {
+  auto set = test::small_set("sgd", 1);
+  set.mutable_parameters(2)->mutable_table()->set_entry_count(3);
+  constexpr std::uint64_t kBytesMax = 1U << 20U;
+  OneShard one(set, true, {}, kBytesMax);
+  one.start();
+  constexpr std::uint64_t kRows = 1000;
+  std::uint64_t pushed = 0;
+  for (one.step = 0; one.step < 200; ++one.step) {
+    wire::PushRows message;
+    message.mutable_part()->set_parts(1);
+    message.mutable_part()->set_samples(1);
+    message.add_segments()->set_parameter(2);
+    message.mutable_segments(0)->set_count(kRows);
+    Bytes tail;
+    for (std::uint64_t i = 0; i < kRows; ++i) {
+      const std::uint64_t id = pushed + i;
+      append_bytes(tail, std::span<const std::uint64_t>(&id, 1));
+    }
+    const std::vector<float> values(kRows * 3, 0.0F);
+    append_bytes(tail, std::span<const float>(values));
+    const auto out = one.send(0, FrameType::kPushRows, message, std::move(tail), one.step + 1);
+    if (!is(out, FrameType::kPushed)) {
+      expect_refused(out, wire::REFUSAL_LIMIT, "over the limit of this port");
+      break;
+    }
+    pushed += kRows;
+  }
+  EXPECT_EQ(one.shard.sparse(2)->rows(), 0U);
+  EXPECT_GT(pushed, 0U);
+  EXPECT_LE(pushed * 16, kBytesMax);
+}
+
+}  // namespace
+}  // namespace paddle::pserver

@@ -1,0 +1,205 @@
+#include <fmt/format.h>
+
+#include "base/crc32c.h"
+#include "base/rng.h"
+#include "tests/unit/engine/snapshot/snapshot_fixture.h"
+
+namespace paddle::param {
+namespace {
+
+const std::vector<std::string> kFiles = {"MANIFEST", "_fc.wbias", "_fc.wbias.state",
+                                         "my table.sparse-00000"};
+
+void expect_refused(const std::string& directory, const std::string& file,
+                    const std::string& what) {
+  const auto reader = SnapshotReader::open(directory);
+  ASSERT_FALSE(reader) << file << " " << what;
+  EXPECT_EQ(reader.error().code, Errc::kData);
+  EXPECT_NE(reader.error().message.find(file), std::string::npos) << reader.error().message;
+}
+
+TEST_F(SnapshotTest, EveryTruncationIsRefusedByName) {
+  write();
+  for (const std::string& file : kFiles) {
+    const std::string path = directory_ + "/" + file;
+    const std::string whole = content(path);
+    ASSERT_FALSE(whole.empty());
+    for (std::size_t size = 0; size < whole.size(); ++size) {
+      overwrite(path, whole.substr(0, size));
+      expect_refused(directory_, file, "cut to " + std::to_string(size));
+    }
+    overwrite(path, whole + '\0');
+    expect_refused(directory_, file, "with a byte more");
+    overwrite(path, whole);
+  }
+  EXPECT_TRUE(SnapshotReader::open(directory_));
+}
+
+// The delta's own files, and those of its base that it needs.
+std::vector<std::string> delta_files(const std::string& directory, const std::string& base) {
+  std::vector<std::string> files{base + "/MANIFEST", base + "/my table.sparse-00000"};
+  for (const std::string& file : kFiles) files.push_back(directory + "/" + file);
+  files.push_back(directory + "/my table.sparse-removed");
+  return files;
+}
+
+TEST_F(SnapshotTest, EveryTruncationOfADeltaOrItsBaseIsRefusedByName) {
+  write_delta();
+  for (const std::string& path : delta_files(directory_, base_)) {
+    const std::string whole = content(path);
+    const std::string file = path.substr(path.rfind('/') + 1);
+    ASSERT_FALSE(whole.empty());
+    for (std::size_t size = 0; size < whole.size(); ++size) {
+      overwrite(path, whole.substr(0, size));
+      expect_refused(directory_, file, "cut to " + std::to_string(size));
+    }
+    overwrite(path, whole);
+  }
+  EXPECT_TRUE(SnapshotReader::open(directory_));
+}
+
+TEST_F(SnapshotTest, EveryBitFlipOfADeltaOrItsBaseIsRefusedByName) {
+  write_delta();
+  Rng rng(2027);
+  const auto files = delta_files(directory_, base_);
+  for (int i = 0; i < 2000; ++i) {
+    const std::string& path = files[rng.below(files.size())];
+    const std::string whole = content(path);
+    std::string flipped = whole;
+    const std::uint64_t bit = rng.below(whole.size() * 8);
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
+    overwrite(path, flipped);
+    expect_refused(directory_, path.substr(path.rfind('/') + 1), "bit " + std::to_string(bit));
+    overwrite(path, whole);
+  }
+  EXPECT_TRUE(SnapshotReader::open(directory_));
+}
+
+TEST_F(SnapshotTest, ADeltaWithoutItsOwnBaseIsRefusedByName) {
+  write_delta();
+  std::filesystem::rename(base_, root_ + "/elsewhere");
+  auto reader = SnapshotReader::open(directory_);
+  ASSERT_FALSE(reader);
+  EXPECT_NE(reader.error().message.find("pass-00001"), std::string::npos);
+  // A full snapshot of that name, but another one.
+  const std::string delta = directory_;
+  directory_ = base_;
+  write();
+  reader = SnapshotReader::open(delta);
+  ASSERT_FALSE(reader);
+  EXPECT_EQ(reader.error().code, Errc::kData);
+  EXPECT_NE(reader.error().message.find("of the base of"), std::string::npos)
+      << reader.error().message;
+  // And a delta is the base of none.
+  EXPECT_FALSE(base_of(delta));
+}
+
+TEST_F(SnapshotTest, RowsOfADeltaAreThoseOfItsBaseAgedAndDecayedWhereItNamesNone) {
+  write_delta();
+  const auto reader = SnapshotReader::open(directory_);
+  ASSERT_TRUE(reader) << reader.error().message;
+  std::vector<std::uint64_t> ids;
+  ASSERT_TRUE(reader->read_rows("my table", [&](const SparseRow& row) -> Status {
+    ids.push_back(row.id);
+    if (row.id == 0) {
+      EXPECT_EQ(row.value[0], 1);
+    }
+    if (row.id == 5) {
+      EXPECT_EQ(row.score.shows, 2);  // 8 halved in two passes
+      EXPECT_EQ(row.score.clicks, 1);
+      EXPECT_EQ(row.marks, 3ULL << 32U);  // unseen for two more
+    }
+    return {};
+  }));
+  EXPECT_EQ(ids, (std::vector<std::uint64_t>{5, 0, ~0ULL}));
+}
+
+TEST_F(SnapshotTest, EveryBitFlipIsRefusedByName) {
+  write();
+  Rng rng(2026);
+  for (int i = 0; i < 2000; ++i) {
+    const std::string& file = kFiles[rng.below(kFiles.size())];
+    const std::string path = directory_ + "/" + file;
+    const std::string whole = content(path);
+    std::string flipped = whole;
+    const std::uint64_t bit = rng.below(whole.size() * 8);
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
+    overwrite(path, flipped);
+    expect_refused(directory_, file, "bit " + std::to_string(bit));
+    overwrite(path, whole);
+  }
+  EXPECT_TRUE(SnapshotReader::open(directory_));
+}
+
+TEST_F(SnapshotTest, MissingFilesAreRefusedByName) {
+  for (const std::string& file : kFiles) {
+    write();
+    std::filesystem::remove(directory_ + "/" + file);
+    expect_refused(directory_, file, "missing");
+    std::filesystem::remove_all(directory_);
+  }
+}
+
+// Trap 9: a table's files and the MANIFEST must agree; another number of them is an error by name.
+TEST_F(SnapshotTest, Trap09FilesThatTheManifestDoesNotNameAreNotReadAndMissingOnesRefused) {
+  wire::ParameterSpec table = sparse_spec();
+  constexpr std::uint64_t kWidth = 1U << 18U;  // 1 MiB a row: 70 rows need two files
+  table.set_dims(1, kWidth);
+  auto writer = SnapshotWriter::create(directory_);
+  ASSERT_TRUE(writer);
+  ASSERT_TRUE(writer->begin_sparse(table, 0));
+  SparseRow row;
+  row.value.resize(kWidth);
+  for (row.id = 0; row.id < 70; ++row.id) ASSERT_TRUE(writer->add_rows(std::span(&row, 1)));
+  ASSERT_TRUE(writer->end_sparse());
+  ASSERT_TRUE(writer->finish(info()));
+  const std::string second = directory_ + "/my table.sparse-00001";
+  const std::string third = directory_ + "/my table.sparse-00002";
+  std::filesystem::copy_file(second, third);
+  const auto reader = SnapshotReader::open(directory_);
+  ASSERT_TRUE(reader) << reader.error().message;
+  std::uint64_t rows = 0;
+  ASSERT_TRUE(reader->read_rows("my table", [&](const SparseRow& /*found*/) -> Status {
+    ++rows;
+    return {};
+  }));
+  EXPECT_EQ(rows, 70U);
+  std::filesystem::remove(second);
+  expect_refused(directory_, "my table.sparse-00001", "missing");
+}
+
+// A MANIFEST made to harm has a right CRC: widths that overflow, or ask for all memory, say so.
+TEST_F(SnapshotTest, AStateWidthThatNoOptimizerHasIsRefused) {
+  write();
+  const std::string path = directory_ + "/MANIFEST";
+  const std::string whole = content(path);
+  for (const std::string width : {"17", "4294967295", "2147483648"}) {
+    std::string text = whole.substr(0, whole.rfind("crc32c "));
+    for (std::size_t at = 0; (at = text.find("state_width=2", at)) != std::string::npos; ++at) {
+      text.replace(at, std::string("state_width=2").size(), "state_width=" + width);
+    }
+    overwrite(path, fmt::format("{}crc32c {:08x}\n", text, crc32c(as_bytes(text))));
+    expect_refused(directory_, "MANIFEST", width);
+  }
+}
+
+// Damage between open and read is seen too.
+TEST_F(SnapshotTest, DamageAfterOpenIsRefused) {
+  write();
+  const auto reader = SnapshotReader::open(directory_);
+  ASSERT_TRUE(reader);
+  for (const std::string& file : kFiles) {
+    std::string text = content(directory_ + "/" + file);
+    text.back() = static_cast<char>(text.back() ^ 1);
+    overwrite(directory_ + "/" + file, text);
+  }
+  std::vector<float> value;
+  std::vector<float> state;
+  std::uint64_t update_count = 0;
+  EXPECT_FALSE(reader->read_dense("_fc.wbias", value, state, update_count));
+  EXPECT_TRUE(value.empty());
+  EXPECT_FALSE(reader->read_rows("my table", [](const SparseRow&) -> Status { return {}; }));
+}
+
+}  // namespace
+}  // namespace paddle::param

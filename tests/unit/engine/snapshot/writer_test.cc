@@ -1,0 +1,158 @@
+#include <fmt/format.h>
+
+#include "base/crc32c.h"
+#include "engine/snapshot/manifest.h"
+#include "tests/unit/engine/snapshot/snapshot_fixture.h"
+
+namespace paddle::param {
+namespace {
+
+TEST_F(SnapshotTest, RoundTrip) {
+  write();
+  const auto reader = SnapshotReader::open(directory_ + "/");
+  ASSERT_TRUE(reader) << reader.error().message;
+  EXPECT_EQ(reader->info().optimizer.SerializeAsString(), info().optimizer.SerializeAsString());
+  EXPECT_EQ(reader->info().pass, 4U);
+  EXPECT_EQ(reader->info().samples, info().samples);
+  EXPECT_EQ(reader->info().step, info().step);
+  EXPECT_EQ(reader->info().seed, info().seed);
+  EXPECT_EQ(reader->info().trainer_cursors, info().trainer_cursors);
+  const auto parameters = reader->parameters();
+  ASSERT_EQ(parameters.size(), 2U);
+  EXPECT_EQ(parameters[0].SerializeAsString(), dense_spec().SerializeAsString());
+  EXPECT_EQ(parameters[1].SerializeAsString(), sparse_spec().SerializeAsString());
+
+  std::vector<float> value;
+  std::vector<float> state;
+  std::uint64_t update_count = 0;
+  ASSERT_TRUE(reader->read_dense("_fc.wbias", value, state, update_count));
+  EXPECT_EQ(value, (std::vector<float>{1.0F, -2.5F}));
+  EXPECT_EQ(state, (std::vector<float>{1, 2, 3, 4}));
+  EXPECT_EQ(update_count, 17U);
+
+  std::vector<SparseRow> found;
+  ASSERT_TRUE(reader->read_rows("my table", [&](const SparseRow& row) -> Status {
+    found.push_back(row);
+    return {};
+  }));
+  ASSERT_EQ(found.size(), rows().size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].id, rows()[i].id);
+    EXPECT_EQ(found[i].marks, rows()[i].marks);
+    EXPECT_EQ(found[i].value, rows()[i].value);
+    EXPECT_EQ(found[i].state, rows()[i].state);
+  }
+  EXPECT_FALSE(reader->read_dense("my table", value, state, update_count));
+  EXPECT_FALSE(std::filesystem::exists(directory_ + ".tmp"));
+}
+
+// The 24 bytes of a two-element bias as v0.10 wrote them.
+TEST_F(SnapshotTest, DenseFileIsV010ByteForByte) {
+  write();
+  const std::string expected("\0\0\0\0\4\0\0\0\2\0\0\0\0\0\0\0\0\0\x80\x3f\0\0\x20\xc0", 24);
+  EXPECT_EQ(content(directory_ + "/_fc.wbias"), expected);
+  const std::string old = root_ + "/bias";
+  overwrite(old, expected);
+  const auto values = read_v010_parameter(old, 2);
+  ASSERT_TRUE(values);
+  EXPECT_EQ(*values, (std::vector<float>{1.0F, -2.5F}));
+  const auto other = read_v010_parameter(old, 3);
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().message, old + ": expected element count 3, found 2");
+  for (std::size_t size = 0; size < expected.size(); ++size) {
+    overwrite(old, expected.substr(0, size));
+    EXPECT_FALSE(read_v010_parameter(old, 2)) << size;
+  }
+}
+
+// As the first release wrote it: without samples and the later options of an optimizer.
+TEST_F(SnapshotTest, AManifestOfTheFirstReleaseIsRead) {
+  std::string text =
+      "snapshot format=1 engine=0.1\nprogress pass=2 step=7 seed=5\noptimizer method=adam "
+      "learning_rate=0.5 momentum=0 beta1=0.75 beta2=0.999 epsilon=1e-08\ntrainer id=0 cursor=7\n";
+  text += fmt::format("crc32c {:08x}\n", crc32c(as_bytes(text)));
+  const auto manifest = decode_manifest(text);
+  ASSERT_TRUE(manifest) << manifest.error().message;
+  EXPECT_EQ(manifest->info.samples, 0U);
+  EXPECT_EQ(manifest->info.step, 7U);
+  EXPECT_EQ(manifest->info.optimizer.beta1(), 0.75F);
+  EXPECT_FALSE(manifest->info.optimizer.has_rho());
+}
+
+TEST_F(SnapshotTest, SeveralBlocksAndFiles) {
+  wire::ParameterSpec table = sparse_spec();
+  constexpr std::uint64_t kWidth = 1U << 18U;  // 1 MiB a row: 70 rows need two files
+  table.set_dims(1, kWidth);
+  auto writer = SnapshotWriter::create(directory_);
+  ASSERT_TRUE(writer);
+  ASSERT_TRUE(writer->begin_sparse(table, 0));
+  SparseRow row;
+  row.value.resize(kWidth);
+  for (std::uint64_t id = 0; id < 70; ++id) {
+    row.id = id;
+    row.value.back() = static_cast<float>(id);
+    ASSERT_TRUE(writer->add_rows(std::span(&row, 1)));
+  }
+  ASSERT_TRUE(writer->end_sparse());
+  ASSERT_TRUE(writer->finish(info()));
+  EXPECT_TRUE(std::filesystem::exists(directory_ + "/my table.sparse-00001"));
+  const auto reader = SnapshotReader::open(directory_);
+  ASSERT_TRUE(reader) << reader.error().message;
+  std::uint64_t next = 0;
+  ASSERT_TRUE(reader->read_rows("my table", [&](const SparseRow& found) -> Status {
+    EXPECT_EQ(found.id, next);
+    EXPECT_EQ(found.value.back(), static_cast<float>(next));
+    ++next;
+    return {};
+  }));
+  EXPECT_EQ(next, 70U);
+}
+
+TEST_F(SnapshotTest, UnfinishedIsNeverVisible) {
+  {
+    auto writer = SnapshotWriter::create(directory_);
+    ASSERT_TRUE(writer);
+    ASSERT_TRUE(writer->add_dense(dense_spec(), std::vector<float>{1, 2}, {}, 0));
+    EXPECT_FALSE(std::filesystem::exists(directory_));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(root_));
+}
+
+TEST_F(SnapshotTest, ReplacesAnEarlierSnapshotOnlyWhenComplete) {
+  write(1.0F);
+  {
+    auto unfinished = SnapshotWriter::create(directory_);
+    ASSERT_TRUE(unfinished);
+    ASSERT_TRUE(SnapshotReader::open(directory_));
+  }
+  write(8.0F);
+  std::vector<float> value;
+  std::vector<float> state;
+  std::uint64_t update_count = 0;
+  const auto reader = SnapshotReader::open(directory_);
+  ASSERT_TRUE(reader);
+  ASSERT_TRUE(reader->read_dense("_fc.wbias", value, state, update_count));
+  EXPECT_EQ(value[0], 8.0F);
+  EXPECT_FALSE(std::filesystem::exists(directory_ + ".tmp"));
+}
+
+TEST_F(SnapshotTest, NeverReplacesAnotherFolder) {
+  std::filesystem::create_directory(directory_);
+  overwrite(directory_ + "/thesis.txt", "mine");
+  const auto writer = SnapshotWriter::create(directory_);
+  ASSERT_FALSE(writer);
+  EXPECT_EQ(writer.error().message, directory_ + ": exists and is not a snapshot");
+  EXPECT_EQ(content(directory_ + "/thesis.txt"), "mine");
+}
+
+TEST_F(SnapshotTest, RefusesUnsafeNamesAndSizes) {
+  auto writer = SnapshotWriter::create(directory_);
+  ASSERT_TRUE(writer);
+  wire::ParameterSpec spec = dense_spec();
+  spec.set_name("../escape");
+  EXPECT_FALSE(writer->add_dense(spec, std::vector<float>{1, 2}, {}, 0));
+  EXPECT_FALSE(writer->add_dense(dense_spec(), std::vector<float>{1}, {}, 0));
+}
+
+}  // namespace
+}  // namespace paddle::param

@@ -1,0 +1,140 @@
+// A client whose trainer updates a model of its own.
+#include "engine/strategy/local.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/engine/client/client_fixture.h"
+
+namespace paddle::trainer {
+namespace {
+
+// One trainer's own updates, pushed every third batch, are the updates that the shards would make.
+TEST(Local, OneTrainerEndsWhereItsShardsWould) {
+  for (const auto strategy : {wire::STRATEGY_GEO, wire::STRATEGY_LOCAL_SGD}) {
+    for (const char* const method : {"sgd", "adagrad", "adam"}) {
+      SCOPED_TRACE(std::string(method) + " strategy " + std::to_string(strategy));
+      auto set = test::small_set(method, 1, 3, 2);
+      wire::LearningRateSchedule& schedule = *set.mutable_optimizer()->mutable_schedule();
+      schedule.set_name("poly");  // by samples, which go on over the end of a pass
+      schedule.set_a(0.5);
+      schedule.set_b(1);
+      schedule.set_warmup_samples(3 * kSamples);
+      const auto direct = client_of(set);
+      ASSERT_TRUE(direct->ready());
+      auto dense = dense_parameters();
+      auto rows = some_rows();
+      ASSERT_TRUE(direct->pull_dense(dense));
+      run_steps(*direct, 1, 7, dense, rows, nullptr);
+      ASSERT_TRUE(direct->finish_pass({}));
+      run_steps(*direct, 8, 9, dense, rows, nullptr);
+      ASSERT_TRUE(direct->pull_rows(rows));
+
+      set.set_dense_strategy(strategy);
+      set.set_sparse_strategy(strategy);
+      set.set_update_frequency(3);
+      for (auto& spec : *set.mutable_parameters()) spec.set_is_delta(true);
+      const auto client = make_local_client(client_of(set), {set});
+      ASSERT_TRUE(client->ready());
+      auto own = dense_parameters();
+      auto own_rows = some_rows();
+      ASSERT_TRUE(client->pull_dense(own));
+      run_steps(*client, 1, 7, own, own_rows, nullptr);
+      const auto totals = client->finish_pass({});
+      ASSERT_TRUE(totals) << totals.error().message;
+      EXPECT_EQ(totals->samples, 28U);
+      for (const PushCounts* counts : {&totals->dense, &totals->sparse}) {
+        EXPECT_EQ(counts->pushes, 3U);
+        EXPECT_EQ(counts->batches, 7U);
+      }
+      EXPECT_EQ(client->progress().samples, 28U);
+      ASSERT_TRUE(client->pull_dense(own));
+      run_steps(*client, 8, 9, own, own_rows, nullptr);
+      ASSERT_TRUE(client->finish_pass({}));
+      EXPECT_EQ(client->progress().samples, 36U);
+      EXPECT_EQ(client->progress().passes, 2U);
+      ASSERT_TRUE(client->pull_averages(own, own_rows));  // what the shards hold
+      for (std::size_t i = 0; i < dense.size(); ++i) {
+        for (std::size_t e = 0; e < dense[i].value.size(); ++e) {
+          EXPECT_NEAR(own[i].value[e], dense[i].value[e], 1e-5);
+        }
+      }
+      for (std::size_t e = 0; e < rows[0].values.size(); ++e) {
+        EXPECT_NEAR(own_rows[0].values[e], rows[0].values[e], 1e-5);
+      }
+    }
+  }
+}
+
+// A test and a snapshot use what the shards hold: a window that is open stays with the trainer.
+TEST(Local, PullingForATestLeavesTheTrainersOwnModel) {
+  for (const float elastic : {0.0F, 0.5F}) {
+    auto set = test::small_set("sgd", 1);
+    set.set_dense_strategy(wire::STRATEGY_LOCAL_SGD);
+    set.set_sparse_strategy(wire::STRATEGY_LOCAL_SGD);
+    set.set_update_frequency(2);
+    set.set_elastic_rate(elastic);
+    for (auto& spec : *set.mutable_parameters()) spec.set_is_delta(true);
+    const auto client = make_local_client(client_of(set), {set});
+    ASSERT_TRUE(client->ready());
+    auto dense = dense_parameters();
+    auto rows = some_rows();
+    ASSERT_TRUE(client->pull_dense(dense));
+    const LargeArray<float> first = dense[0].value;
+    run_steps(*client, 1, 1, dense, rows, nullptr);
+    const LargeArray<float> own = dense[0].value;
+    auto tested = dense_parameters();
+    ASSERT_TRUE(client->pull_averages(tested, rows));
+    EXPECT_EQ(tested[0].value, first);
+    ASSERT_TRUE(client->pull_dense(tested));
+    EXPECT_EQ(tested[0].value, own);
+    EXPECT_NE(own, first);
+    run_steps(*client, 2, 2, dense, rows, nullptr);
+    ASSERT_TRUE(client->pull_averages(tested, rows));
+    EXPECT_NE(tested[0].value, first);
+    // The mean of one trainer is its model; a center is not, and this one is in the middle.
+    EXPECT_EQ(tested[0].value == dense[0].value, elastic == 0);
+    ASSERT_TRUE(client->leave());
+  }
+}
+
+// Averages are of what the shards hold after each push.
+TEST(Local, AveragesAreOverPushes) {
+  for (const auto strategy : {wire::STRATEGY_GEO, wire::STRATEGY_LOCAL_SGD}) {
+    auto set = test::small_set("adam", 1, 3, 2);
+    set.set_dense_strategy(strategy);
+    set.set_sparse_strategy(strategy);
+    set.set_update_frequency(2);
+    set.mutable_optimizer()->mutable_average()->set_window(1);
+    for (auto& spec : *set.mutable_parameters()) spec.set_is_delta(true);
+    const auto client = make_local_client(client_of(set), {set});
+    ASSERT_TRUE(client->ready());
+    auto dense = dense_parameters();
+    auto rows = some_rows();
+    ASSERT_TRUE(client->pull_dense(dense));
+    std::vector<double> sum(24);
+    std::vector<double> row_sum(12);
+    for (int push = 0; push < 3; ++push) {
+      run_steps(*client, 2 * push + 1, 2 * push + 2, dense, rows, nullptr);
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += dense[0].value[i];
+      auto now = some_rows();
+      ASSERT_TRUE(client->pull_rows(now));
+      for (std::size_t i = 0; i < row_sum.size(); ++i) row_sum[i] += now[0].values[i];
+    }
+    auto averages = dense_parameters();
+    ASSERT_TRUE(client->pull_averages(averages, rows));
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      EXPECT_NEAR(averages[0].value[i], sum[i] / 3, 1e-5);
+      EXPECT_GT(std::abs(averages[0].value[i] - dense[0].value[i]), 1e-3);
+    }
+    // geo fetches rows before the window that is held back.
+    for (std::size_t i = 0; strategy != wire::STRATEGY_GEO && i < row_sum.size(); ++i) {
+      EXPECT_NEAR(rows[0].values[i], row_sum[i] / 3, 1e-5);
+    }
+    ASSERT_TRUE(client->leave());
+  }
+}
+
+}  // namespace
+}  // namespace paddle::trainer

@@ -1,0 +1,240 @@
+#include "engine/table/sparse_table.h"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/rng.h"
+#include "engine/memory/preparer.h"
+#include "engine/optim/initial.h"
+#include "engine/optim/optimizer.h"
+#include "tests/unit/engine/pserver/parameters.h"
+
+namespace paddle::pserver {
+namespace {
+
+constexpr std::uint32_t kTable = 2;
+
+struct ModelRow {
+  std::vector<float> value;
+  std::vector<float> state;
+  std::uint64_t count = 0;
+};
+
+TEST(SparseTable, Trap07EqualsAMapOfRowsOverTheFullIdRange) {
+  const auto set = test::small_set("adam", 1);
+  const auto& spec = set.parameters(kTable);
+  const param::UpdateRule rule(set.optimizer(), spec);
+  SparseTable table(set, kTable);
+  std::map<std::uint64_t, ModelRow> model;
+  Rng rng(42);
+  for (int i = 0; i < 20000; ++i) {
+    // A few hot ids, many cold ones, and the ends of the range.
+    std::uint64_t id = rng.below(4) == 0 ? rng.below(16) : rng.next();
+    if (i == 100) id = 0;
+    if (i == 200) id = ~0ULL;
+    std::vector<float> gradient(3);
+    for (float& g : gradient) g = static_cast<float>(rng.normal());
+    auto [it, is_new] = model.try_emplace(id);
+    ModelRow& row = it->second;
+    if (is_new) {
+      row.value.resize(3);
+      row.state.resize(6);
+      param::fill_initial_row(row.value, spec, set.seed(), id);
+    }
+    rule.apply(0.1F, ++row.count, row.value, gradient, row.state);
+    ASSERT_TRUE(table.reserve(1));
+    table.apply(0.1F, {&id, 1}, gradient);
+  }
+  ASSERT_EQ(table.rows(), model.size());
+  for (const auto& [id, row] : model) {
+    std::vector<float> value(3);
+    table.read({&id, 1}, value);
+    ASSERT_EQ(value, row.value) << id;
+  }
+  std::vector<RowIndex::Entry> entries;
+  table.scan(0, table.rows(), entries);
+  ASSERT_EQ(entries.size(), model.size());
+  for (const RowIndex::Entry& entry : entries) {
+    const auto row = table.row(entry);
+    const ModelRow& expected = model.at(row.id);
+    ASSERT_EQ(row.marks.updates, expected.count);
+    ASSERT_EQ(std::vector<float>(row.value.begin(), row.value.end()), expected.value);
+    ASSERT_EQ(std::vector<float>(row.state.begin(), row.state.end()), expected.state);
+  }
+}
+
+// Two threads, one taking from the front and one from the back.
+void on_two_threads(std::size_t count, const std::function<void(std::size_t)>& work) {
+  std::thread other([&] {
+    for (std::size_t i = count; i-- > count / 2;) work(i);
+  });
+  for (std::size_t i = 0; i < count / 2; ++i) work(i);
+  other.join();
+}
+
+class SparseTableTogether : public testing::TestWithParam<Parallel> {};
+INSTANTIATE_TEST_SUITE_P(Help, SparseTableTogether,
+                         testing::Values(Parallel(), Parallel(on_two_threads)));
+
+TEST_P(SparseTableTogether, ABatchEqualsItsRowsOneByOne) {
+  const auto set = test::small_set("adagrad", 1);
+  SparseTable together(set, kTable, GetParam());
+  SparseTable alone(set, kTable);
+  Rng rng(9);
+  for (int step = 0; step < 20; ++step) {
+    std::vector<std::uint64_t> ids;
+    for (std::uint64_t id = 0; id < 3000; ++id) {
+      if (rng.below(2) == 0) ids.push_back(id * id);
+    }
+    std::vector<float> gradients(ids.size() * 3);
+    for (float& g : gradients) g = static_cast<float>(rng.normal());
+    ASSERT_TRUE(together.reserve(ids.size()));
+    together.apply(0.1F, ids, gradients);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      ASSERT_TRUE(alone.reserve(1));
+      alone.apply(0.1F, {&ids[i], 1}, std::span(gradients).subspan(i * 3, 3));
+    }
+    std::vector<float> values(ids.size() * 3);
+    together.read(ids, values);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      std::vector<float> value(3);
+      alone.read({&ids[i], 1}, value);
+      ASSERT_EQ(value, std::vector<float>(values.begin() + static_cast<std::ptrdiff_t>(i * 3),
+                                          values.begin() + static_cast<std::ptrdiff_t>(i * 3 + 3)));
+    }
+  }
+  EXPECT_EQ(together.rows(), alone.rows());
+}
+
+TEST(SparseTable, TakesHelpWithManyRows) {
+  const auto set = test::small_set("sgd", 1);
+  std::size_t calls = 0;
+  std::size_t parts = 0;
+  SparseTable table(set, kTable, [&](std::size_t count, const auto& work) {
+    ++calls;
+    parts += count;
+    on_two_threads(count, work);
+  });
+  std::vector<std::uint64_t> ids(5000);
+  std::iota(ids.begin(), ids.end(), 0);
+  std::vector<float> values(ids.size() * 3);
+  table.read(ids, values);
+  EXPECT_EQ(calls, 1U);
+  ASSERT_TRUE(table.reserve(ids.size()));
+  table.apply(0.1F, ids, values);
+  EXPECT_EQ(calls, 3U);  // finding rows, and updating them
+  EXPECT_EQ(parts, 30U);
+}
+
+// Issue 3: memory per row within 16 bytes of payload and optimizer state, from a million rows on.
+class SparseTableMemory : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Methods, SparseTableMemory, testing::Values("sgd", "adam"));
+
+TEST_P(SparseTableMemory, HoldsSixteenBytesARowBesideThePayload) {
+  auto set = test::small_set(GetParam(), 1);
+  set.mutable_parameters(kTable)->set_initial_std(0);
+  const auto preparer = make_memory_preparer();
+  SparseTable table(set, kTable, {}, preparer.get());
+  // Values and state of 3 floats, and adam's count of updates.
+  const std::uint64_t payload = 3 * (1 + table.state_width()) * sizeof(float) +
+                                (GetParam() == std::string("adam") ? sizeof(std::uint32_t) : 0);
+  // What is kept of a read at its most: as many first values, then as many ids.
+  for (const std::size_t count : {LastRead::kFirstValuesMax / 3, LastRead::kIdsMax}) {
+    std::vector<float> values(count * 3);
+    table.read_to_push(std::vector<std::uint64_t>(count, 7), values);
+  }
+  std::vector<std::uint64_t> ids(1000);
+  const std::vector<float> gradients(ids.size() * 3, 1.0F);
+  for (std::uint64_t done = 0; done < 6'000'000; done += ids.size()) {
+    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = mix64(done + i);
+    ASSERT_TRUE(table.reserve(ids.size()));
+    table.apply(0.1F, ids, gradients);
+    if (table.rows() < 1'000'000) continue;
+    ASSERT_EQ(table.payload_bytes(), table.rows() * payload);
+    ASSERT_LE(table.bytes() - table.payload_bytes(), 16 * table.rows()) << table.rows();
+  }
+}
+
+TEST(SparseTable, ReadingCreatesNothing) {
+  const auto set = test::small_set("sgd", 1);
+  SparseTable table(set, kTable);
+  std::vector<float> value(3);
+  std::vector<float> expected(3);
+  const std::uint64_t id = 12345;
+  table.read({&id, 1}, value);
+  param::fill_initial_row(expected, set.parameters(kTable), set.seed(), 12345);
+  EXPECT_EQ(value, expected);
+  EXPECT_EQ(table.rows(), 0U);
+}
+
+TEST(SparseTable, StaticTableIsNeverUpdated) {
+  auto set = test::small_set("sgd", 1);
+  set.mutable_parameters(kTable)->set_is_static(true);
+  SparseTable table(set, kTable);
+  const std::uint64_t id = 1;
+  table.apply(0.1F, {&id, 1}, std::vector<float>{1, 1, 1});
+  EXPECT_EQ(table.rows(), 0U);
+}
+
+// What is asked for, by address.
+class Asked final : public MemoryPreparer {
+ public:
+  void prepare(std::byte* begin, std::size_t bytes) override { asked_[begin] = begin + bytes; }
+  void forget(const std::byte*, std::size_t) override {}
+  bool has(const std::byte* address) const {
+    const auto behind = asked_.upper_bound(const_cast<std::byte*>(address));
+    return behind != asked_.begin() && address < std::prev(behind)->second;
+  }
+  const std::map<std::byte*, std::byte*>& asked() const { return asked_; }
+
+ private:
+  std::map<std::byte*, std::byte*> asked_;
+};
+
+TEST(SparseTable, HasMemoryPreparedAheadOfManyRows) {
+  constexpr std::size_t kWidth = 16;
+  constexpr std::uint64_t kRows = 5'600'000;
+  constexpr std::size_t kIds = 20'000;
+  auto set = test::small_set("sgd", 1);
+  set.mutable_parameters(kTable)->set_dims(1, kWidth);
+  set.mutable_parameters(kTable)->set_initial_std(0);
+  Asked preparer;
+  SparseTable table(set, kTable, {}, &preparer);
+  std::vector<std::uint64_t> ids(kIds);
+  const std::vector<float> gradients(kIds * kWidth, 1.0F);
+  for (std::uint64_t done = 0; done < kRows; done += kIds) {
+    std::iota(ids.begin(), ids.end(), done);
+    ASSERT_TRUE(table.reserve(kIds));
+    table.apply(1, ids, gradients);
+    if (done < kRows / 2) {
+      ASSERT_TRUE(preparer.asked().empty());
+    }
+  }
+  std::vector<RowIndex::Entry> some;  // in an order that has nothing to do with when they came
+  table.scan(0, 10'000, some);
+  std::size_t in_arena = 0;
+  const auto* first = reinterpret_cast<const std::byte*>(table.row(some[0]).value.data());
+  const auto* last = first;
+  for (const RowIndex::Entry& entry : some) {
+    const auto* const row = reinterpret_cast<const std::byte*>(table.row(entry).value.data());
+    first = std::min(first, row);
+    last = std::max(last, row);
+    in_arena += preparer.has(row) ? 1 : 0;
+  }
+  EXPECT_GT(in_arena, some.size() / 10);  // were asked for before they came
+  // And the index, which lies elsewhere.
+  EXPECT_TRUE(std::ranges::any_of(preparer.asked(), [&](const auto& range) {
+    return range.second <= first || range.first > last + (64U << 20U);
+  }));
+}
+
+}  // namespace
+}  // namespace paddle::pserver

@@ -1,0 +1,313 @@
+// Which rows a sparse table takes in and gives up.
+#include <filesystem>
+#include <list>
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "engine/client/parameter_client.h"
+#include "engine/net/local_link.h"
+#include "engine/parameter/parameter_set.h"
+#include "engine/pserver/shard.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/unit/engine/pserver/parameters.h"
+
+namespace paddle::pserver {
+namespace {
+
+constexpr std::uint32_t kTable = 2;
+using Ids = std::vector<std::uint64_t>;
+
+wire::ParameterSet with_policy(const wire::TablePolicy& policy, std::uint32_t ports = 1) {
+  auto set = test::small_set("adam", 1, 1, ports);
+  *set.mutable_parameters(kTable)->mutable_table() = policy;
+  return set;
+}
+
+class PolicyTable {
+ public:
+  explicit PolicyTable(const wire::TablePolicy& policy)
+      : set_(with_policy(policy)), table(set_, kTable) {
+    EXPECT_TRUE(param::validate(set_));
+  }
+  void name(const Ids& ids) {
+    ASSERT_TRUE(table.reserve(ids.size()));
+    table.apply(0.1F, ids, std::vector<float>(ids.size() * 3, 1.0F));
+  }
+  bool has(std::uint64_t id) const { return table.count_absent({&id, 1}) == 0; }
+  std::vector<float> read(std::uint64_t id) const {
+    std::vector<float> value(3, -1.0F);
+    table.read({&id, 1}, value);
+    return value;
+  }
+
+ private:
+  wire::ParameterSet set_;
+
+ public:
+  SparseTable table;
+};
+
+wire::TablePolicy counting(std::uint32_t count) {
+  wire::TablePolicy policy;
+  policy.set_entry_count(count);
+  return policy;
+}
+
+// Trap 15 of fluid.md: one sighting too few, just enough, and one more.
+TEST(TablePolicy, Trap15ARowExistsFromItsNthSightingOn) {
+  PolicyTable named(counting(3));
+  const std::vector<float> zeros(3, 0.0F);
+  named.name({7});
+  named.name({7, 8});
+  EXPECT_FALSE(named.has(7));
+  EXPECT_EQ(named.read(7), zeros);
+  EXPECT_EQ(named.table.entry().candidates(), 2U);
+  named.name({7});
+  EXPECT_TRUE(named.has(7));
+  EXPECT_NE(named.read(7), zeros);
+  EXPECT_EQ(named.table.entry().candidates(), 1U);
+  EXPECT_FALSE(named.has(8));
+  const auto admitted = named.read(7);
+  named.name({7});
+  EXPECT_NE(named.read(7), admitted);
+  EXPECT_EQ(named.table.rows(), 1U);
+}
+
+// Trap 7: in its direction, and drawn once, however often an id comes.
+TEST(TablePolicy, Trap07ProbabilityIsDrawnOncePerId) {
+  wire::TablePolicy policy;
+  policy.set_entry_probability(0.2F);
+  PolicyTable once(policy);
+  PolicyTable often(policy);
+  Ids ids;
+  for (std::uint64_t id = 0; id < 20'000; ++id) ids.push_back(id);
+  once.name(ids);
+  for (int i = 0; i < 10; ++i) often.name(ids);
+  EXPECT_NEAR(static_cast<double>(once.table.rows()), 4000, 200);
+  EXPECT_EQ(once.table.rows(), often.table.rows());
+  for (const std::uint64_t id : ids) ASSERT_EQ(once.has(id), often.has(id)) << id;
+}
+
+// Trap 7: 0, the ids around 2^63 and the last ones are ids like any other.
+TEST(TablePolicy, Trap07ProbabilityHoldsOverTheWholeRangeOfIds) {
+  constexpr std::uint64_t kIds = 5000;
+  wire::TablePolicy policy;
+  policy.set_entry_probability(0.2F);
+  PolicyTable named(policy);
+  std::uint64_t rows = 0;
+  for (const std::uint64_t first : Ids{0, (1ULL << 63U) - kIds / 2, 0 - kIds}) {
+    Ids ids;
+    for (std::uint64_t i = 0; i < kIds; ++i) ids.push_back(first + i);
+    named.name(ids);
+    EXPECT_NEAR(static_cast<double>(named.table.rows() - rows), 1000, 120) << first;
+    rows = named.table.rows();
+    for (const std::uint64_t id : ids) {
+      const std::vector<float> value = named.read(id);
+      ASSERT_EQ(value == std::vector<float>(3, 0.0F), !named.has(id)) << id;
+    }
+  }
+}
+
+TEST(TablePolicy, RowsGoAfterPassesThatDoNotNameThem) {
+  wire::TablePolicy policy = counting(2);
+  policy.set_expire_passes(2);
+  PolicyTable named(policy);
+  Ids all;
+  for (std::uint64_t id = 0; id < 1000; ++id) all.push_back(id * 977);
+  const Ids kept(all.begin() + 300, all.begin() + 400);
+  named.name(all);
+  named.name(all);
+  named.name({1});  // a candidate
+  ASSERT_EQ(named.table.rows(), 1000U);
+  EXPECT_EQ(*named.table.end_pass(), 0U);
+  EXPECT_EQ(*named.table.end_pass(), 0U);
+  std::map<std::uint64_t, std::vector<float>> before;
+  named.name(kept);
+  for (const std::uint64_t id : kept) before[id] = named.read(id);
+  EXPECT_EQ(named.table.entry().candidates(), 1U);
+  EXPECT_EQ(*named.table.end_pass(), 900U);
+  EXPECT_EQ(named.table.entry().candidates(), 0U);
+  EXPECT_EQ(named.table.rows(), kept.size());
+  for (const std::uint64_t id : all) EXPECT_EQ(named.has(id), before.contains(id)) << id;
+  // Rows moved into the places that became free, with all that belongs to them.
+  for (const auto& [id, value] : before) EXPECT_EQ(named.read(id), value);
+  std::vector<RowIndex::Entry> entries;
+  named.table.scan(0, 1000, entries);
+  for (const auto& entry : entries) EXPECT_EQ(named.table.row(entry).marks.updates, 2U);
+}
+
+TEST(TablePolicy, RowsGoForTheirScoreWithoutAnyOtherPolicy) {
+  wire::TablePolicy policy;
+  wire::ShrinkPolicy& shrink = *policy.mutable_shrink();
+  shrink.set_label("click");
+  shrink.set_decay(0.5F);
+  shrink.set_threshold(1);
+  shrink.set_nonclick_coefficient(0.1F);
+  shrink.set_click_coefficient(1);
+  PolicyTable named(policy);
+  ASSERT_TRUE(named.table.reserve(2));
+  // A gradient of 3 and what the batch showed and saw clicked of each row.
+  named.table.apply(0.1F, Ids{7, 9}, std::vector<float>{1, 1, 1, 4, 4, 1, 1, 1, 4, 1});
+  named.table.apply(0.1F, Ids{7, 9}, std::vector<float>{1, 1, 1, 1, 1, 1, 1, 1, 1, 0});
+  ASSERT_TRUE(named.table.end_pass());
+  EXPECT_TRUE(named.has(7)) << "2.5 of 5 clicks";
+  EXPECT_FALSE(named.has(9)) << "0.7: half of a click and of a tenth of 4";
+  EXPECT_EQ(named.table.take_shrunk(), 1U);
+}
+
+TEST(TablePolicy, EvictionTakesTheRowNotNamedForLongest) {
+  constexpr std::uint64_t kRows = 2000;
+  wire::TablePolicy policy;
+  policy.set_bytes_max(1);
+  policy.set_evict(true);
+  const std::uint64_t per_row = PolicyTable(policy).table.bytes_for(1);
+  policy.set_bytes_max(kRows * per_row);
+  PolicyTable named(policy);
+  std::list<std::uint64_t> recent;  // the last one is the oldest
+  std::map<std::uint64_t, std::list<std::uint64_t>::iterator> place;
+  Rng rng(11);
+  std::uint64_t evicted = 0;
+  for (int step = 0; step < 20'000; ++step) {
+    const std::uint64_t id = rng.below(rng.below(2) == 0 ? 1500 : 100'000);
+    named.name({id});
+    if (const auto found = place.find(id); found != place.end()) {
+      recent.erase(found->second);
+    } else if (place.size() == kRows) {
+      place.erase(recent.back());
+      recent.pop_back();
+      ++evicted;
+    }
+    recent.push_front(id);
+    place[id] = recent.begin();
+  }
+  EXPECT_EQ(named.table.rows(), kRows);
+  for (const std::uint64_t id : recent) ASSERT_TRUE(named.has(id)) << id;
+  EXPECT_GT(evicted, 1000U);
+  EXPECT_EQ(named.table.take_evicted(), evicted);
+}
+
+class Job {
+ public:
+  explicit Job(const wire::ParameterSet& set) {
+    std::vector<std::unique_ptr<net::Link>> dense;
+    std::vector<std::unique_ptr<net::Link>> sparse;
+    const auto add = [](auto& links, std::uint32_t index, bool is_sparse) {
+      links.push_back(net::make_local_link(
+          std::make_shared<Shard>(ShardOptions{.index = index, .is_sparse = is_sparse, .epoch = 3}),
+          {Role::kTrainer, 0}));
+    };
+    for (std::uint32_t i = 0; i < set.dense_shards(); ++i) add(dense, i, false);
+    for (std::uint32_t i = 0; i < set.sparse_shards(); ++i) add(sparse, i, true);
+    client =
+        *trainer::ParameterClient::join({.parameters = set}, std::move(dense), std::move(sparse));
+  }
+  Status push(const Ids& ids) {
+    std::vector<trainer::SparseRows> rows{{kTable, ids, {}, std::vector<float>(ids.size() * 3, 1)}};
+    return client->push(1, 0, {}, rows);
+  }
+  std::vector<float> pull(const Ids& ids) {
+    std::vector<trainer::SparseRows> rows{{kTable, ids, {}, {}}};
+    EXPECT_TRUE(client->pull_rows(rows));
+    return rows[0].values;
+  }
+  std::unique_ptr<trainer::ParameterClient> client;
+};
+
+// Trap 15: what was seen before a snapshot counts after it, on another number of ports too.
+TEST(TablePolicy, Trap15AdmissionSurvivesASnapshotOntoOtherPorts) {
+  const test::TemporaryFolder folder;
+  wire::TablePolicy policy = counting(3);
+  policy.set_expire_passes(1);
+  const std::string path = folder / "pass-00000";
+  Ids seen_thrice;
+  Ids seen_twice;
+  for (std::uint64_t id = 0; id < 50; ++id) {
+    seen_thrice.push_back(id);
+    seen_twice.push_back(1000 + id);
+  }
+  Job before(with_policy(policy, 1));
+  ASSERT_TRUE(before.client->ready());
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(before.push(seen_thrice));
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(before.push(seen_twice));
+  const auto totals = before.client->finish_pass({});
+  ASSERT_TRUE(totals);
+  const trainer::TableTotals& table = totals->tables.at(kTable);
+  EXPECT_EQ(table.rows, 50U);
+  EXPECT_EQ(table.candidates, 50U);
+  EXPECT_EQ(table.payload_bytes, 50U * (3 * 3 * sizeof(float) + sizeof(std::uint32_t)));
+  EXPECT_GT(table.bytes, table.payload_bytes);
+  ASSERT_TRUE(before.client->save_snapshot(path));
+
+  Job after(with_policy(policy, 3));
+  ASSERT_TRUE(after.client->load_snapshot(path));
+  ASSERT_TRUE(after.client->ready());
+  EXPECT_EQ(after.pull(seen_thrice), before.pull(seen_thrice));
+  EXPECT_EQ(after.pull(seen_twice), std::vector<float>(150, 0.0F));
+  ASSERT_TRUE(after.push(seen_twice));  // the third time
+  EXPECT_NE(after.pull(seen_twice), std::vector<float>(150, 0.0F));
+  // The age of rows came along: a pass without them, and they go.
+  const auto next = after.client->finish_pass({});
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->tables.at(kTable).expired, 50U);
+  EXPECT_EQ(next->tables.at(kTable).rows, 50U);
+}
+
+// Trap 8: saving changes nothing that a later save or a later pass needs, nor does a save that
+// fails.
+TEST(TablePolicy, Trap08SavingTwiceOrInVainLosesNothing) {
+  const test::TemporaryFolder folder;
+  wire::TablePolicy policy = counting(2);
+  policy.set_expire_passes(2);
+  Job saving(with_policy(policy, 2));
+  Job never(with_policy(policy, 2));
+  for (Job* const job : {&saving, &never}) {
+    ASSERT_TRUE(job->client->ready());
+    for (const Ids& ids : {Ids{1, 2, 3}, Ids{1, 2, 4}, Ids{1}}) ASSERT_TRUE(job->push(ids));
+    ASSERT_TRUE(job->client->finish_pass({}));
+  }
+  folder.write("taken/thesis.txt", "mine");
+  EXPECT_FALSE(saving.client->save_snapshot(folder / "taken"));
+  for (const char* name : {"first", "second"}) {
+    ASSERT_TRUE(saving.client->save_snapshot(folder / name));
+  }
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "first")) {
+    const std::string name = entry.path().filename().string();
+    EXPECT_EQ(test::TemporaryFolder::read(entry.path()),
+              test::TemporaryFolder::read(folder / ("second/" + name)))
+        << name;
+    ++files;
+  }
+  EXPECT_GT(files, 3U);
+  // Sightings and ages go on as if nothing had been saved: 3 and 4 are admitted now, 2 expires.
+  for (Job* const job : {&saving, &never}) ASSERT_TRUE(job->push({1, 3, 4}));
+  for (int pass = 0; pass < 2; ++pass) {
+    const auto saved = saving.client->finish_pass({});
+    const auto unsaved = never.client->finish_pass({});
+    ASSERT_TRUE(saved && unsaved);
+    EXPECT_EQ(saved->tables.at(kTable).rows, unsaved->tables.at(kTable).rows);
+    EXPECT_EQ(saved->tables.at(kTable).expired, unsaved->tables.at(kTable).expired);
+    EXPECT_EQ(saved->tables.at(kTable).candidates, unsaved->tables.at(kTable).candidates);
+  }
+  EXPECT_EQ(saving.pull({1, 2, 3, 4}), never.pull({1, 2, 3, 4}));
+  EXPECT_NE(saving.pull({3}), std::vector<float>(3, 0.0F));
+}
+
+TEST(TablePolicy, ATableOverItsBudgetIsATypedError) {
+  wire::TablePolicy policy;
+  policy.set_bytes_max(1);  // so the least: 1024 rows
+  Job job(with_policy(policy));
+  ASSERT_TRUE(job.client->ready());
+  Ids ids;
+  for (std::uint64_t id = 0; id < 1024; ++id) ids.push_back(id);
+  ASSERT_TRUE(job.push(ids));
+  ASSERT_TRUE(job.push(ids));  // none is new
+  const Status full = job.push({5000});
+  ASSERT_FALSE(full);
+  EXPECT_EQ(full.error().code, Errc::kResource);
+  EXPECT_NE(full.error().message.find("bytes_max"), std::string::npos) << full.error().message;
+}
+
+}  // namespace
+}  // namespace paddle::pserver

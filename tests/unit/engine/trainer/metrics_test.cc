@@ -1,0 +1,64 @@
+#include "engine/trainer/metrics.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_folder.h"
+
+namespace paddle::trainer {
+namespace {
+
+TEST(Report, LinesHaveTheOldShape) {
+  const Reading pass{3200, 6.1, {{"classification_error", 0.93}, {"perplexity", 445.86}}};
+  const Reading current{100, 5.9, {{"classification_error", 0.9}, {"perplexity", 365.04}}};
+  EXPECT_EQ(progress_line(0, 100, pass, current),
+            "Pass=0 Batch=100 samples=3200 AvgCost=6.1 CurrentCost=5.9 "
+            "Eval: classification_error=0.93 perplexity=445.86 "
+            "CurrentEval: classification_error=0.9 perplexity=365.04");
+  EXPECT_EQ(progress_line(2, 9, pass, {}),
+            "Pass=2 Batch=9 samples=3200 AvgCost=6.1 Eval: classification_error=0.93 "
+            "perplexity=445.86");
+  EXPECT_EQ(test_line({10, 2, {{"auc", 0.75}}}), " Test samples=10 cost=2 Eval: auc=0.75");
+  EXPECT_EQ(totals_line(1, {10, 2, {{"auc", 0.75}}}, 3),
+            "Pass=1 over all trainers: samples=10 AvgCost=2 discarded=3 Eval: auc=0.75");
+  EXPECT_EQ(totals_fields({10, 2, {{"auc", 0.75}}}),
+            R"("total_samples":10,"total_cost":2,"total_auc":0.75)");
+}
+
+// JSON has no NaN: a cost that diverged is null, also the current one.
+TEST(Report, FieldsOfADivergedCostAreJson) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(rate_fields(nan, 250), R"("current_cost":null,"examples_per_second":250)");
+  EXPECT_EQ(rate_fields({}, 250), R"("examples_per_second":250)");
+  EXPECT_EQ(totals_fields({10, nan, {{"auc", nan}}}),
+            R"("total_samples":10,"total_cost":null,"total_auc":null)");
+}
+
+TEST(Report, NoEvaluatorsLeaveNoTrace) {
+  EXPECT_EQ(progress_line(0, 0, {}, {}), "Pass=0 Batch=0 samples=0 AvgCost=0");
+}
+
+TEST(MetricsFile, WritesOneObjectALine) {
+  const test::TemporaryFolder folder;
+  auto file = MetricsFile::open(folder / "metrics.jsonl");
+  ASSERT_TRUE(file);
+  ASSERT_TRUE(file->write("train", 1, 20, {4, 0.5, {{"classification_error", 0.25}}}, "\"x\":1"));
+  const double infinite = std::numeric_limits<double>::infinity();
+  ASSERT_TRUE(file->write("pass", 1, 20, {4, infinite, {{"classification_error", 0.25}}}));
+  const std::string text = test::TemporaryFolder::read(folder / "metrics.jsonl");
+  EXPECT_TRUE(text.starts_with(R"({"kind":"train","pass":1,"batch":20,"samples":4,"cost":0.5,)"
+                               R"("classification_error":0.25,"x":1,"unix_ms":)"))
+      << text;
+  EXPECT_NE(text.find(R"("cost":null,"classification_error":0.25,"unix_ms":)"), std::string::npos)
+      << text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
+}
+
+TEST(Report, JsonStringsAreEscaped) {
+  EXPECT_EQ(json_string("a\"\\\n"), R"("a\"\\\u000a")");
+}
+
+}  // namespace
+}  // namespace paddle::trainer

@@ -1,0 +1,195 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <filesystem>
+
+#include "base/fd.h"
+#include "tests/unit/remote/agent_fixture.h"
+
+namespace paddle::remote {
+namespace {
+
+unsigned mode_of(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 ? info.st_mode & 0777U : 0;
+}
+
+TEST_F(AgentTest, FactsDescribeThisMachine) {
+  const auto facts = connect_agent()->facts();
+  ASSERT_TRUE(facts) << facts.error().message;
+  EXPECT_EQ(facts->root, node_.root);
+  EXPECT_GT(facts->cores, 0U);
+  EXPECT_GT(facts->memory_bytes, 1U << 20U);
+  EXPECT_GT(facts->disk_free_bytes, 0U);
+  EXPECT_FALSE(facts->os.empty());
+  EXPECT_FALSE(facts->address.empty());
+}
+
+TEST_F(AgentTest, PushSendsOnlyWhatDiffers) {
+  auto agent = connect_agent();
+  std::string large;
+  for (int i = 0; i < 900'000; ++i) large += std::to_string(i);
+  const std::vector<PushItem> items = {
+      {write_file(folder_ + "/a", large), "workspace/data/a", false},
+      {write_file(folder_ + "/b", ""), "workspace/b", true}};
+  std::uint64_t seen = 0;
+  std::uint64_t planned = 0;
+  const auto first = push(*agent, items, [&](std::uint64_t more, std::uint64_t arrived) {
+    planned += more;
+    seen += arrived;
+    return true;
+  });
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(first->files_sent, 2U);
+  EXPECT_EQ(first->bytes_sent, large.size());
+  EXPECT_EQ(seen, large.size());
+  EXPECT_EQ(planned, large.size());
+  EXPECT_EQ(file_content(node_.root + "/workspace/data/a"), large);
+  EXPECT_EQ(mode_of(node_.root + "/workspace/data/a"), 0444U);
+  EXPECT_EQ(mode_of(node_.root + "/workspace/b"), 0544U);
+  const auto again = push(*connect_agent(), items);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->files_sent, 0U);
+  write_file(folder_ + "/b", "x");
+  EXPECT_EQ(push(*agent, items)->files_sent, 1U);
+  const auto listed = agent->list("workspace");
+  ASSERT_EQ(listed->size(), 2U);
+  EXPECT_EQ(listed->at(0).path, "b");
+  EXPECT_EQ(listed->at(0).sha256,
+            "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881");
+  EXPECT_EQ(listed->at(1).path, "data/a");
+  EXPECT_EQ(listed->at(1).size, large.size());
+  ASSERT_TRUE(agent->fetch("workspace/data/a", folder_ + "/back"));
+  EXPECT_EQ(file_content(folder_ + "/back"), large);
+  EXPECT_EQ(agent->list("nowhere")->size(), 0U);
+}
+
+TEST_F(AgentTest, ManyFilesComeInOneStreamAndAnErrorLeavesItUsable) {
+  auto agent = connect_agent();
+  std::vector<PushItem> items;
+  std::vector<FetchItem> wanted;
+  for (int i = 0; i < 40; ++i) {
+    const std::string name = "file-" + std::to_string(i);
+    std::string content(static_cast<std::size_t>(i) * 40'000, static_cast<char>('a' + i % 26));
+    content += name;
+    items.push_back({write_file(folder_ + "/" + name, content), "jobs/a/" + name});
+    wanted.push_back({"jobs/a/" + name, folder_ + "/got-" + name});
+  }
+  ASSERT_TRUE(push(*agent, items));
+  ASSERT_TRUE(agent->fetch(wanted));
+  for (std::size_t i = 0; i < items.size(); ++i)
+    ASSERT_EQ(file_content(wanted[i].local_path), file_content(items[i].local_path)) << i;
+  wanted[2].remote_path = "jobs/a/nowhere";
+  wanted[3].local_path = folder_ + "/no/such/folder";
+  for (const FetchItem& item : wanted) std::filesystem::remove(item.local_path);
+  const auto missing = agent->fetch(wanted);
+  ASSERT_FALSE(missing);
+  EXPECT_NE(missing.error().message.find("nowhere"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(wanted[2].local_path));
+  EXPECT_TRUE(agent->facts()) << "the answers on their way were read";
+}
+
+TEST_F(AgentTest, HostilePathsAreRefusedAndTheAgentGoesOn) {
+  auto agent = connect_agent();
+  const std::string local = write_file(folder_ + "/a", "hostile");
+  ASSERT_TRUE(push(*agent, {{local, "workspace/x", false}}));
+  std::filesystem::create_directory(folder_ + "/outside");
+  std::filesystem::create_symlink(folder_ + "/outside", node_.root + "/workspace/link");
+  for (const std::string path :
+       {"../a", "/etc/a", "workspace/../../a", "workspace/link/a", "", "a//b", "."}) {
+    EXPECT_FALSE(push(*agent, {{local, path, false}})) << path;
+    EXPECT_FALSE(agent->fetch(path, folder_ + "/got")) << path;
+  }
+  EXPECT_FALSE(agent->remove("workspace/../../outside"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ + "/outside"));
+  write_file(folder_ + "/outside/kept", "kept");
+  ASSERT_TRUE(agent->remove("workspace"));
+  EXPECT_FALSE(std::filesystem::exists(node_.root + "/workspace"));
+  EXPECT_EQ(file_content(folder_ + "/outside/kept"), "kept") << "removal followed a link";
+}
+
+TEST_F(AgentTest, RootThatOthersMayWriteToIsRefused) {
+  std::filesystem::create_directories(node_.root);
+  ASSERT_EQ(::chmod(node_.root.c_str(), 0777), 0);
+  const auto refused = connect(node_, options_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kAuth) << refused.error().message;
+  EXPECT_TRUE(std::filesystem::is_empty(node_.root + "/bin")) << "something was pushed";
+  std::filesystem::remove_all(folder_ + "/nodes");
+  for (const std::string root : {"/tmp/a;b", "/tmp/$(id)", "/tmp/../etc", "-x", "relative"}) {
+    NodeSpec node = node_;
+    node.root = root;
+    EXPECT_FALSE(connect(node, options_)) << root;
+  }
+}
+
+// Deeper than any path may be long, with links to `outside` on the way.
+void make_deep_folder(const std::string& top, const std::string& outside) {
+  constexpr int kFolders = 300;
+  const std::string name(100, 'd');
+  std::filesystem::create_directories(top);
+  UniqueFd at(::open(top.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  for (int i = 0; i < kFolders; ++i) {
+    ASSERT_EQ(::mkdirat(at.get(), name.c_str(), 0700), 0);
+    ASSERT_EQ(::symlinkat(outside.c_str(), at.get(), "link"), 0);
+    UniqueFd next(::openat(at.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    ASSERT_TRUE(next);
+    at = std::move(next);
+  }
+}
+
+TEST_F(AgentTest, WhatIsRemovedMayBeOfAnyDepth) {
+  auto agent = connect_agent();
+  std::filesystem::create_directories(folder_ + "/outside");
+  write_file(folder_ + "/outside/kept", "kept");
+  make_deep_folder(node_.root + "/jobs/job-1/output", folder_ + "/outside");
+  const auto removed = agent->remove("jobs/job-1");
+  EXPECT_TRUE(removed) << removed.error().message;
+  EXPECT_FALSE(std::filesystem::exists(node_.root + "/jobs/job-1"));
+  make_deep_folder(node_.root + "/jobs/job-1/output", folder_ + "/outside");
+  const auto report = agent->teardown(false);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->remaining, std::vector<std::string>{});
+  EXPECT_FALSE(std::filesystem::exists(node_.root));
+  EXPECT_EQ(file_content(folder_ + "/outside/kept"), "kept") << "removal followed a link";
+}
+
+TEST_F(AgentTest, WhatIsKeptSparesTheFoldersAboveItAndNothingElse) {
+  auto agent = connect_agent();
+  make_deep_folder(node_.root + "/jobs/job-1/work", folder_);
+  for (const char* folder : {"/jobs/job-1/output/deep", "/jobs/job-2/work"}) {
+    std::filesystem::create_directories(node_.root + folder);
+    write_file(node_.root + folder + "/model", "kept");
+  }
+  const auto report = agent->teardown(true);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->remaining, std::vector<std::string>{});
+  EXPECT_EQ(file_content(node_.root + "/jobs/job-1/output/deep/model"), "kept");
+  EXPECT_FALSE(std::filesystem::exists(node_.root + "/jobs/job-1/work"));
+  EXPECT_FALSE(std::filesystem::exists(node_.root + "/jobs/job-2"));
+}
+
+TEST_F(AgentTest, TeardownKeepsTheOutputWhenAsked) {
+  auto agent = connect_agent();
+  push_script(*agent, "long", "echo kept; exec sleep 1000");
+  ASSERT_TRUE(agent->start(script("long", "trainer-0")));
+  wait_log(*agent, "jobs/job-1/output/trainer-0.log", "kept");
+  const auto report = agent->teardown(true);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_GE(report->processes_ended, 1U);
+  EXPECT_EQ(report->remaining, std::vector<std::string>{});
+  EXPECT_EQ(file_content(node_.root + "/jobs/job-1/output/trainer-0.log"), "kept\n");
+  EXPECT_FALSE(std::filesystem::exists(node_.root + "/bin"));
+  EXPECT_FALSE(std::filesystem::exists(node_.root + "/jobs/job-1/proc"));
+  // The agent answers first and exits then.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!processes_using(folder_).empty() && std::chrono::steady_clock::now() < deadline) {
+    ::poll(nullptr, 0, 10);
+  }
+  EXPECT_EQ(processes_using(folder_), std::vector<int>{});
+}
+
+}  // namespace
+}  // namespace paddle::remote
