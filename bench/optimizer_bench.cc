@@ -77,7 +77,7 @@ bool is_right(const Work& work, const std::vector<float>& gradient,
 
 bool measure(const std::string& method, const std::vector<float>& gradient, double plain) {
   const Work work(method);
-  const param::UpdateRule rule(work.optimizer, work.spec);
+  const optim::UpdateRule rule(work.optimizer, work.spec);
   const std::size_t planes = rule.state_width();
   std::vector<float> value(kElements, 0.5F);
   std::vector<float> state(kElements * planes, 0.0F);

@@ -79,13 +79,13 @@ class BareTable {
     for (std::size_t begin = 0; begin < ids.size(); begin += kBlock) {
       const auto part = ids.subspan(begin, std::min(kBlock, ids.size() - begin));
       for (std::size_t i = 0; i < part.size(); ++i) found[i] = home(part[i]);
-      for (std::size_t i = 0; i < part.size(); ++i) pserver::touch(&slot(found[i]));
+      for (std::size_t i = 0; i < part.size(); ++i) touch(&slot(found[i]));
       for (std::size_t i = 0; i < part.size(); ++i) {
         std::uint64_t at = found[i];
         while (slot(at).id != part[i]) at = at + 1 == slots_ ? 0 : at + 1;
         found[i] = slot(at).number - 1;
       }
-      for (std::size_t i = 0; i < part.size(); ++i) pserver::touch(row(found[i]));
+      for (std::size_t i = 0; i < part.size(); ++i) touch(row(found[i]));
       for (std::size_t i = 0; i < part.size(); ++i) {
         std::copy_n(row(found[i]), width_, to.data() + (begin + i) * width_);
       }
@@ -109,8 +109,8 @@ class BareTable {
 
   std::uint64_t width_;
   std::uint64_t slots_;
-  pserver::MemoryRegion index_{0};
-  pserver::MemoryRegion rows_{0};
+  MemoryRegion index_{0};
+  MemoryRegion rows_{0};
 };
 
 // What a table takes in the next seconds.
@@ -121,7 +121,7 @@ bool run(std::uint64_t width, std::uint64_t rows, std::size_t warm_gib) {
   if (!warm.ready()) return false;
   const auto set = one_table(width, "sgd");
   const auto preparer = make_memory_preparer();
-  pserver::SparseTable table(set, 0, {}, preparer.get());
+  table::SparseTable table(set, 0, {}, preparer.get());
   std::vector<std::uint64_t> ids(kRequestIds);
   std::vector<float> values(kRequestIds * width);
   double seconds = 0;
@@ -172,7 +172,7 @@ bool run(std::uint64_t width, std::uint64_t rows, std::size_t warm_gib) {
     return static_cast<double>(kRequestIds) / *middle;
   };
   // What this machine gives right now: the same rows copied by number, without an index.
-  pserver::MemoryRegion plain(0);
+  MemoryRegion plain(0);
   if (!plain.reserve(rows * width * sizeof(float))) return false;
   auto* const from = reinterpret_cast<float*>(plain.data());
   for (std::uint64_t i = 0; i < rows * width; ++i) from[i] = static_cast<float>(i);
@@ -234,12 +234,12 @@ bool pauses(std::uint64_t width, std::uint64_t rows, std::size_t warm_gib) {
   constexpr std::size_t kIds = 1000;
   const auto set = one_table(width, "sgd");
   const auto preparer = make_memory_preparer();
-  pserver::SparseTable table(set, 0, {}, preparer.get());
+  table::SparseTable table(set, 0, {}, preparer.get());
   std::vector<std::uint64_t> ids(kIds);
   std::vector<std::uint64_t> known(kIds);
   std::vector<float> gradients(kIds * width, -1.0F);
   std::vector<float> values(kIds * width);
-  pserver::MemoryRegion plain(0);
+  MemoryRegion plain(0);
   if (!plain.reserve(rows * width * sizeof(float))) return false;
   auto* const from = reinterpret_cast<float*>(plain.data());
   std::fill_n(from, rows * width, 1.0F);

@@ -143,8 +143,8 @@ class Pair {
     std::vector<std::unique_ptr<net::Link>> none;
     auto joined =
         set.sparse_shards() > 0
-            ? trainer::ParameterClient::join({.parameters = set}, std::move(none), std::move(one))
-            : trainer::ParameterClient::join({.parameters = set}, std::move(one), std::move(none));
+            ? client::ParameterClient::join({.parameters = set}, std::move(none), std::move(one))
+            : client::ParameterClient::join({.parameters = set}, std::move(one), std::move(none));
     if (!joined || !(*joined)->ready()) std::abort();
     client_ = *std::move(joined);
   }
@@ -152,7 +152,7 @@ class Pair {
     server_->stop();
     thread_.join();
   }
-  trainer::ParameterClient& client() { return *client_; }
+  client::ParameterClient& client() { return *client_; }
 
  private:
   Parallel parallel() {
@@ -165,14 +165,14 @@ class Pair {
   pserver::Shard shard_;
   std::unique_ptr<net::TcpServer> server_;
   std::thread thread_;
-  std::unique_ptr<trainer::ParameterClient> client_;
+  std::unique_ptr<client::ParameterClient> client_;
 };
 
 // Pushes a gradient of ones, is given the new values back.
 bool dense(std::size_t bytes, double limit, bool shares_memory) {
   const std::uint64_t elements = bytes / sizeof(float);
   Pair pair(parameters(elements, 0, "sgd"), shares_memory);
-  std::vector<trainer::DenseParameter> one(1);
+  std::vector<client::DenseParameter> one(1);
   one[0].gradient.assign(elements, 1.0F);
   one[0].value.resize(elements);
   std::size_t steps = 0;
@@ -215,7 +215,7 @@ double sparse_calls(std::size_t rows, Call call) {
 
 bool sparse(std::uint64_t width, std::uint64_t rows, std::size_t helpers) {
   Pair pair(parameters(0, width, "adagrad"), false, helpers);
-  std::vector<trainer::SparseRows> batch(1);
+  std::vector<client::SparseRows> batch(1);
   auto& table = batch[0];
   for (std::uint64_t done = 0; done < rows; done += kRequestIds) {
     table.ids.resize(kRequestIds);
@@ -226,7 +226,7 @@ bool sparse(std::uint64_t width, std::uint64_t rows, std::size_t helpers) {
   }
   Rng rng(3);
   constexpr std::size_t kRequests = 10;
-  std::vector<std::vector<trainer::SparseRows>> requests(kRequests, batch);
+  std::vector<std::vector<client::SparseRows>> requests(kRequests, batch);
   for (auto& request : requests) {
     auto& ids = request[0].ids;
     for (std::uint64_t& id : ids) id = mix64(rng.below(rows));

@@ -7,7 +7,7 @@
 #include "engine/parameter/partition.h"
 #include "engine/parameter/row_notes.h"
 
-namespace paddle::trainer {
+namespace paddle::client {
 namespace {
 
 // Calls use(piece, elements of the parameter, begin in the range) for every piece that [offset,
@@ -29,7 +29,7 @@ DensePlan plan_dense(const wire::ParameterSet& set) {
   DensePlan plan;
   plan.pieces.resize(set.dense_shards());
   plan.sizes.resize(set.dense_shards());
-  for (const param::DenseBlock& block : param::partition_dense(set)) {
+  for (const parameter::DenseBlock& block : parameter::partition_dense(set)) {
     std::uint64_t& size = plan.sizes[block.shard];
     plan.pieces[block.shard].push_back({block.parameter, block.begin, block.size, size});
     size += block.size;
@@ -125,7 +125,7 @@ std::vector<std::vector<RowFrame>> plan_rows(std::span<const SparseRows> tables,
     const auto& spec = set.parameters(static_cast<int>(tables[t].parameter));
     const std::uint64_t row_bytes =
         sizeof(std::uint64_t) +
-        (param::row_width(spec) + param::RowNotes(spec.table()).size()) * sizeof(float);
+        (parameter::row_width(spec) + parameter::RowNotes(spec.table()).size()) * sizeof(float);
     const auto add = [&](std::uint32_t shard, std::size_t i, std::size_t count) {
       auto& ranges = frames[shard].back().ranges;
       if (ranges.empty() || ranges.back().table != t) ranges.push_back({t, 0, {}});
@@ -137,7 +137,8 @@ std::vector<std::vector<RowFrame>> plan_rows(std::span<const SparseRows> tables,
     };
     const std::size_t ids = tables[t].ids.size();
     for (std::size_t i = 0; i < ids;) {
-      const std::uint32_t shard = shards == 1 ? 0 : param::sparse_shard(tables[t].ids[i], shards);
+      const std::uint32_t shard =
+          shards == 1 ? 0 : parameter::sparse_shard(tables[t].ids[i], shards);
       if (bytes[shard] > 0 && bytes[shard] + row_bytes > bytes_max) {
         frames[shard].emplace_back();
         bytes[shard] = 0;
@@ -153,4 +154,4 @@ std::vector<std::vector<RowFrame>> plan_rows(std::span<const SparseRows> tables,
   return frames;
 }
 
-}  // namespace paddle::trainer
+}  // namespace paddle::client

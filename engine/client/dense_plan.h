@@ -9,7 +9,7 @@
 #include "engine/client/parameter_client.h"
 #include "proto/wire.pb.h"
 
-namespace paddle::trainer {
+namespace paddle::client {
 
 // Elements [begin, begin + size) of a parameter, at `offset` of its shard.
 struct DensePiece {
@@ -68,4 +68,4 @@ std::vector<std::vector<RowFrame>> plan_rows(std::span<const SparseRows> tables,
                                              const wire::ParameterSet& set,
                                              std::uint64_t bytes_max);
 
-}  // namespace paddle::trainer
+}  // namespace paddle::client

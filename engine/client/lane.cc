@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace paddle::trainer {
+namespace paddle::client {
 namespace {
 
 Errc exit_code(wire::RefusalCode code) {
@@ -139,4 +139,4 @@ const Frame* ClientLane::on_tick(TimePoint now) {
   return &*copy_;
 }
 
-}  // namespace paddle::trainer
+}  // namespace paddle::client

@@ -12,7 +12,7 @@
 #include "proto/frame_type.h"
 #include "proto/wire.pb.h"
 
-namespace paddle::trainer {
+namespace paddle::client {
 
 class ClientLane {
  public:
@@ -81,4 +81,4 @@ class ClientLane {
   TimePoint last_progress_;
 };
 
-}  // namespace paddle::trainer
+}  // namespace paddle::client

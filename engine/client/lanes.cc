@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-namespace paddle::trainer {
+namespace paddle::client {
 
 ClientLanes::ClientLanes(std::string kind, std::vector<std::unique_ptr<net::Link>> links,
                          ClientLane::Options options, std::uint16_t first_lane, Duration deadline)
@@ -60,4 +60,4 @@ Result<Frame> ClientLanes::receive(std::size_t lane, FrameType type, const net::
   }
 }
 
-}  // namespace paddle::trainer
+}  // namespace paddle::client

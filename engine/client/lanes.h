@@ -9,7 +9,7 @@
 #include "engine/client/lane.h"
 #include "engine/net/link.h"
 
-namespace paddle::trainer {
+namespace paddle::client {
 
 // How long a lane waits for other trainers that are connected but silent (a long test pass is no
 // failure).
@@ -63,4 +63,4 @@ class ClientLanes {
   SteadyClock clock_;
 };
 
-}  // namespace paddle::trainer
+}  // namespace paddle::client

@@ -7,7 +7,7 @@
 #include "engine/parameter/parameter_set.h"
 #include "engine/parameter/partition.h"
 
-namespace paddle::trainer {
+namespace paddle::client {
 namespace {
 
 // A shard reads the rows of one pull while the values of the one before are received.
@@ -29,7 +29,7 @@ ClientLane::Options lane_options(const ParameterClient::Options& options) {
 Result<std::unique_ptr<ParameterClient>> ParameterClient::join(
     Options options, std::vector<std::unique_ptr<net::Link>> dense,
     std::vector<std::unique_ptr<net::Link>> sparse) {
-  PADDLE_TRY_STATUS(param::validate(options.parameters));
+  PADDLE_TRY_STATUS(parameter::validate(options.parameters));
   if (dense.size() != options.parameters.dense_shards() ||
       sparse.size() != options.parameters.sparse_shards() || dense.size() + sparse.size() == 0) {
     return misuse(fmt::format("{} dense and {} sparse links for {} dense and {} sparse ports",
@@ -53,11 +53,11 @@ ParameterClientImpl::ParameterClientImpl(Options options,
       lends_(options_.values_of && is_undivided(plan_)) {}
 
 std::uint64_t ParameterClientImpl::width(std::uint32_t parameter) const {
-  return param::row_width(options_.parameters.parameters(static_cast<int>(parameter)));
+  return parameter::row_width(options_.parameters.parameters(static_cast<int>(parameter)));
 }
 
-param::RowNotes ParameterClientImpl::notes(std::uint32_t parameter) const {
-  return param::RowNotes(options_.parameters.parameters(static_cast<int>(parameter)).table());
+parameter::RowNotes ParameterClientImpl::notes(std::uint32_t parameter) const {
+  return parameter::RowNotes(options_.parameters.parameters(static_cast<int>(parameter)).table());
 }
 
 Status ParameterClientImpl::join() {
@@ -92,7 +92,7 @@ Status ParameterClientImpl::check_dense(std::span<DenseParameter> parameters,
       return misuse(fmt::format("parameter {} is not dense", parameter.parameter));
     }
     const auto& spec = set.parameters(static_cast<int>(parameter.parameter));
-    const std::uint64_t elements = param::element_count(spec);
+    const std::uint64_t elements = parameter::element_count(spec);
     if (!parameter.gradient.empty() && parameter.gradient.size() != elements) {
       return misuse(fmt::format("the gradient of '{}' has {} elements, expected {}", spec.name(),
                                 parameter.gradient.size(), elements));
@@ -182,12 +182,12 @@ Status ParameterClientImpl::pull_dense(std::span<DenseParameter> parameters) {
 Status ParameterClientImpl::pull_averages(std::span<DenseParameter> dense,
                                           std::span<SparseRows> rows) {
   const wire::Optimizer& optimizer = options_.parameters.optimizer();
-  const bool averages = param::has_average(optimizer);
+  const bool averages = optim::has_average(optimizer);
   if (!averages && !dense.empty()) PADDLE_TRY_STATUS(pull_dense(dense));
   std::vector<DenseParameter*> by_index;
   PADDLE_TRY_STATUS(check_dense(dense, by_index));
   for (DenseParameter& one : dense) one.lent = averages ? std::span<const float>() : one.lent;
-  const auto plane = static_cast<std::uint32_t>(param::state_width(optimizer));
+  const auto plane = static_cast<std::uint32_t>(optim::state_width(optimizer));
   for (std::size_t shard = 0; averages && shard < dense_.size(); ++shard) {
     for (const DensePiece& piece : plan_.pieces[shard]) {
       if (by_index[piece.parameter] == nullptr) continue;
@@ -320,4 +320,4 @@ Status ParameterClientImpl::leave() {
                  [](ClientLanes&, std::size_t, const Frame&) { return Status(); });
 }
 
-}  // namespace paddle::trainer
+}  // namespace paddle::client

@@ -15,7 +15,7 @@
 #include "engine/net/link.h"
 #include "proto/parameters.pb.h"
 
-namespace paddle::trainer {
+namespace paddle::client {
 
 // Rows of one sparse table that a batch touches. ids are sorted and unique; values and gradients
 // are ids.size() x width. notes are ids.size() x param::RowNotes::size(), behind them in a push.
@@ -149,4 +149,4 @@ class ParameterClient {
   virtual Status leave() = 0;
 };
 
-}  // namespace paddle::trainer
+}  // namespace paddle::client

@@ -9,12 +9,12 @@
 #include "engine/client/parameter_client.h"
 #include "engine/parameter/row_notes.h"
 
-namespace paddle::param {
+namespace paddle::snapshot {
 class SnapshotReader;
 class SnapshotWriter;
-}  // namespace paddle::param
+}  // namespace paddle::snapshot
 
-namespace paddle::trainer {
+namespace paddle::client {
 
 class ParameterClientImpl final : public ParameterClient {
  public:
@@ -89,17 +89,19 @@ class ParameterClientImpl final : public ParameterClient {
   std::uint64_t width(std::uint32_t parameter) const;
 
   Status load(const std::string& directory, bool goes_on);
-  Status load_dense(const param::SnapshotReader& reader, std::uint32_t parameter, bool with_state);
-  Status load_rows(const param::SnapshotReader& reader, std::uint32_t parameter, bool with_state);
-  Status save_dense(param::SnapshotWriter& writer, std::uint32_t parameter);
-  Status save(param::SnapshotWriter writer, bool is_delta);
-  Status save_rows(param::SnapshotWriter& writer, std::uint32_t parameter, bool is_delta);
+  Status load_dense(const snapshot::SnapshotReader& reader, std::uint32_t parameter,
+                    bool with_state);
+  Status load_rows(const snapshot::SnapshotReader& reader, std::uint32_t parameter,
+                   bool with_state);
+  Status save_dense(snapshot::SnapshotWriter& writer, std::uint32_t parameter);
+  Status save(snapshot::SnapshotWriter writer, bool is_delta);
+  Status save_rows(snapshot::SnapshotWriter& writer, std::uint32_t parameter, bool is_delta);
   // What one port has: rows, or candidates.
-  Status save_rows_of(param::SnapshotWriter& writer, std::size_t shard, wire::ExportRows ask);
-  Status save_removed_of(param::SnapshotWriter& writer, std::size_t shard, wire::ExportRows ask);
+  Status save_rows_of(snapshot::SnapshotWriter& writer, std::size_t shard, wire::ExportRows ask);
+  Status save_removed_of(snapshot::SnapshotWriter& writer, std::size_t shard, wire::ExportRows ask);
   // Of a row in PutRows and ExportedRows.
   std::uint64_t exported_bytes_per_row(std::uint32_t parameter) const;
-  param::RowNotes notes(std::uint32_t parameter) const;
+  parameter::RowNotes notes(std::uint32_t parameter) const;
 
   Options options_;
   ClientLanes dense_;
@@ -182,4 +184,4 @@ Status ParameterClientImpl::ask_all(FrameType type, const Message& message, Fram
                 });
 }
 
-}  // namespace paddle::trainer
+}  // namespace paddle::client

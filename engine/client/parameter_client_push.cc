@@ -4,7 +4,7 @@
 
 #include "engine/client/parameter_client_impl.h"
 
-namespace paddle::trainer {
+namespace paddle::client {
 
 std::vector<ParameterClientImpl::Part> ParameterClientImpl::dense_parts(
     std::size_t shard, const wire::PushPart& totals,
@@ -174,4 +174,4 @@ Status ParameterClientImpl::push_kinds(const PushTotals& counts, std::span<Dense
   return push_parts(dense_part_lists, sparse_part_lists, by_index);
 }
 
-}  // namespace paddle::trainer
+}  // namespace paddle::client

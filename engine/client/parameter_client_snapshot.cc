@@ -13,7 +13,7 @@
 #include "engine/parameter/row_marks.h"
 #include "engine/snapshot/files.h"
 
-namespace paddle::trainer {
+namespace paddle::client {
 namespace {
 
 constexpr std::uint64_t kChunkBytes = 8ULL << 20U;
@@ -24,11 +24,12 @@ struct RowChunk {
   std::vector<std::uint64_t> marks;
   std::vector<float> values;
   std::vector<float> state;
-  std::vector<param::RowScore> scores;
+  std::vector<parameter::RowScore> scores;
 
   std::uint64_t bytes() const {
     return (ids.size() + marks.size()) * sizeof(std::uint64_t) +
-           (values.size() + state.size()) * sizeof(float) + scores.size() * sizeof(param::RowScore);
+           (values.size() + state.size()) * sizeof(float) +
+           scores.size() * sizeof(parameter::RowScore);
   }
   Bytes tail() const {
     Bytes bytes;
@@ -52,18 +53,18 @@ std::vector<T> take(ByteSpan& from, std::uint64_t count) {
 // From what a snapshot holds to what a shard holds; without its state, to a first update.
 void bring_state(const wire::Optimizer& optimizer, const wire::ParameterSpec& spec, bool with_state,
                  std::span<float> value, std::span<float> state) {
-  if (!with_state) return param::UpdateRule(optimizer, spec).start(value, state);
-  if (param::has_average(optimizer)) param::swap_average(value, state);
+  if (!with_state) return optim::UpdateRule(optimizer, spec).start(value, state);
+  if (optim::has_average(optimizer)) optim::swap_average(value, state);
 }
 
 }  // namespace
 
 Status ParameterClientImpl::load(const std::string& directory, bool goes_on) {
-  PADDLE_TRY(const auto reader, param::SnapshotReader::open(directory));
-  const param::SnapshotInfo& info = reader.info();
+  PADDLE_TRY(const auto reader, snapshot::SnapshotReader::open(directory));
+  const snapshot::SnapshotInfo& info = reader.info();
   const wire::ParameterSet& set = options_.parameters;
   const auto saved = reader.parameters();
-  const bool with_state = param::same_state(info.optimizer, set.optimizer());
+  const bool with_state = optim::same_state(info.optimizer, set.optimizer());
   if (!with_state) {
     log_warning(
         "snapshot {} was trained with {}, this job uses {} or other options of it: its optimizer "
@@ -76,8 +77,8 @@ Status ParameterClientImpl::load(const std::string& directory, bool goes_on) {
       return candidate.name() == spec.name();
     });
     if (found == saved.end() || found->sparse() != spec.sparse() ||
-        param::row_width(*found) != param::row_width(spec) ||
-        (!spec.sparse() && param::element_count(*found) != param::element_count(spec))) {
+        parameter::row_width(*found) != parameter::row_width(spec) ||
+        (!spec.sparse() && parameter::element_count(*found) != parameter::element_count(spec))) {
       return Error{Errc::kData,
                    fmt::format("snapshot {}: parameter '{}' is {}", directory, spec.name(),
                                found == saved.end() ? "missing" : "of another shape"),
@@ -118,16 +119,16 @@ Status ParameterClientImpl::load(const std::string& directory, bool goes_on) {
   return {};
 }
 
-Status ParameterClientImpl::load_dense(const param::SnapshotReader& reader, std::uint32_t parameter,
-                                       bool with_state) {
+Status ParameterClientImpl::load_dense(const snapshot::SnapshotReader& reader,
+                                       std::uint32_t parameter, bool with_state) {
   const wire::ParameterSet& set = options_.parameters;
   const auto& spec = set.parameters(static_cast<int>(parameter));
   std::vector<float> value;
   std::vector<float> state;
   std::uint64_t update_count = 0;
   PADDLE_TRY_STATUS(reader.read_dense(spec.name(), value, state, update_count));
-  const std::uint64_t elements = param::element_count(spec);
-  const std::size_t planes = param::state_width(set.optimizer());
+  const std::uint64_t elements = parameter::element_count(spec);
+  const std::size_t planes = optim::state_width(set.optimizer());
   if (value.size() != elements || (with_state && state.size() != planes * elements)) {
     return Error{Errc::kData, fmt::format("parameter '{}' has another size", spec.name()), ""};
   }
@@ -159,12 +160,12 @@ Status ParameterClientImpl::load_dense(const param::SnapshotReader& reader, std:
   return {};
 }
 
-Status ParameterClientImpl::load_rows(const param::SnapshotReader& reader, std::uint32_t parameter,
-                                      bool with_state) {
+Status ParameterClientImpl::load_rows(const snapshot::SnapshotReader& reader,
+                                      std::uint32_t parameter, bool with_state) {
   const wire::ParameterSet& set = options_.parameters;
   const auto& spec = set.parameters(static_cast<int>(parameter));
   const std::uint64_t floats_per_row = width(parameter);
-  const std::size_t state_width = param::state_width(set.optimizer());
+  const std::size_t state_width = optim::state_width(set.optimizer());
   const std::size_t state_floats = state_width * floats_per_row;
   std::vector<RowChunk> chunks(sparse_.size());
   const auto flush = [&](std::size_t shard) -> Status {
@@ -179,15 +180,15 @@ Status ParameterClientImpl::load_rows(const param::SnapshotReader& reader, std::
     chunk = {};
     return {};
   };
-  const auto take_row = [&](const param::SparseRow& row) -> Status {
+  const auto take_row = [&](const snapshot::SparseRow& row) -> Status {
     if (row.value.size() != floats_per_row || (with_state && row.state.size() != state_floats)) {
       return Error{Errc::kData,
                    fmt::format("row {} of table '{}' has another width", row.id, spec.name()), ""};
     }
-    const std::size_t shard = param::sparse_shard(row.id, set.sparse_shards());
+    const std::size_t shard = parameter::sparse_shard(row.id, set.sparse_shards());
     RowChunk& chunk = chunks[shard];
     chunk.ids.push_back(row.id);
-    param::RowMarks marks = param::RowMarks::unpack(row.marks);
+    parameter::RowMarks marks = parameter::RowMarks::unpack(row.marks);
     if (!with_state) marks.updates = 0;
     chunk.marks.push_back(marks.pack());
     chunk.values.insert(chunk.values.end(), row.value.begin(), row.value.end());
@@ -204,20 +205,20 @@ Status ParameterClientImpl::load_rows(const param::SnapshotReader& reader, std::
 }
 
 Status ParameterClientImpl::save_snapshot(const std::string& directory) {
-  PADDLE_TRY(auto writer, param::SnapshotWriter::create(directory));
+  PADDLE_TRY(auto writer, snapshot::SnapshotWriter::create(directory));
   return save(std::move(writer), false);
 }
 
 Status ParameterClientImpl::save_delta(const std::string& directory, const std::string& base) {
   PADDLE_CHECK(options_.parameters.delta_snapshots());
-  PADDLE_TRY(auto known, param::base_of(base));
-  PADDLE_TRY(auto writer, param::SnapshotWriter::create(directory, std::move(known)));
+  PADDLE_TRY(auto known, snapshot::base_of(base));
+  PADDLE_TRY(auto writer, snapshot::SnapshotWriter::create(directory, std::move(known)));
   return save(std::move(writer), true);
 }
 
-Status ParameterClientImpl::save(param::SnapshotWriter writer, bool is_delta) {
+Status ParameterClientImpl::save(snapshot::SnapshotWriter writer, bool is_delta) {
   const wire::ParameterSet& set = options_.parameters;
-  param::SnapshotInfo info;
+  snapshot::SnapshotInfo info;
   ClientLanes& primary = dense_.size() > 0 ? dense_ : sparse_;
   // Ready is idempotent: its answer says where every trainer's lane stands.
   PADDLE_TRY(const Frame frame,
@@ -243,11 +244,11 @@ Status ParameterClientImpl::save(param::SnapshotWriter writer, bool is_delta) {
   return writer.finish(info);
 }
 
-Status ParameterClientImpl::save_dense(param::SnapshotWriter& writer, std::uint32_t parameter) {
+Status ParameterClientImpl::save_dense(snapshot::SnapshotWriter& writer, std::uint32_t parameter) {
   const wire::ParameterSet& set = options_.parameters;
   const auto& spec = set.parameters(static_cast<int>(parameter));
-  const std::uint64_t elements = param::element_count(spec);
-  const std::size_t planes = param::state_width(set.optimizer());
+  const std::uint64_t elements = parameter::element_count(spec);
+  const std::size_t planes = optim::state_width(set.optimizer());
   std::vector<float> value(elements);
   std::vector<float> state(elements * planes);
   std::uint64_t update_count = 0;
@@ -265,23 +266,24 @@ Status ParameterClientImpl::save_dense(param::SnapshotWriter& writer, std::uint3
       }
     }
   }
-  if (param::has_average(set.optimizer())) param::swap_average(value, state);
+  if (optim::has_average(set.optimizer())) optim::swap_average(value, state);
   return writer.add_dense(spec, value, state, update_count);
 }
 
 std::uint64_t ParameterClientImpl::exported_bytes_per_row(std::uint32_t parameter) const {
   const wire::ParameterSet& set = options_.parameters;
   return 2 * sizeof(std::uint64_t) +
-         width(parameter) * (1 + param::state_width(set.optimizer())) * sizeof(float) +
-         (set.parameters(static_cast<int>(parameter)).table().has_shrink() ? sizeof(param::RowScore)
-                                                                           : 0);
+         width(parameter) * (1 + optim::state_width(set.optimizer())) * sizeof(float) +
+         (set.parameters(static_cast<int>(parameter)).table().has_shrink()
+              ? sizeof(parameter::RowScore)
+              : 0);
 }
 
-Status ParameterClientImpl::save_rows(param::SnapshotWriter& writer, std::uint32_t parameter,
+Status ParameterClientImpl::save_rows(snapshot::SnapshotWriter& writer, std::uint32_t parameter,
                                       bool is_delta) {
   const wire::ParameterSet& set = options_.parameters;
   const auto& spec = set.parameters(static_cast<int>(parameter));
-  const std::size_t state_width = param::state_width(set.optimizer());
+  const std::size_t state_width = optim::state_width(set.optimizer());
   PADDLE_TRY_STATUS(writer.begin_sparse(spec, static_cast<std::uint32_t>(state_width)));
   for (std::size_t shard = 0; shard < sparse_.size(); ++shard) {
     wire::ExportRows ask;
@@ -299,10 +301,10 @@ Status ParameterClientImpl::save_rows(param::SnapshotWriter& writer, std::uint32
   return writer.end_sparse();
 }
 
-Status ParameterClientImpl::save_rows_of(param::SnapshotWriter& writer, std::size_t shard,
+Status ParameterClientImpl::save_rows_of(snapshot::SnapshotWriter& writer, std::size_t shard,
                                          wire::ExportRows ask) {
   const std::uint64_t floats_per_row = width(ask.parameter());
-  const std::size_t state_width = param::state_width(options_.parameters.optimizer());
+  const std::size_t state_width = optim::state_width(options_.parameters.optimizer());
   const bool has_scores =
       options_.parameters.parameters(static_cast<int>(ask.parameter())).table().has_shrink();
   const std::uint64_t row_bytes = exported_bytes_per_row(ask.parameter());
@@ -321,14 +323,14 @@ Status ParameterClientImpl::save_rows_of(param::SnapshotWriter& writer, std::siz
     ByteSpan values = tail.first(exported.count() * floats_per_row * sizeof(float));
     ByteSpan state = tail.subspan(values.size(), values.size() * state_width);
     tail = tail.subspan(values.size() + state.size());
-    const auto scores = take<param::RowScore>(tail, has_scores ? exported.count() : 0);
-    std::vector<param::SparseRow> rows;
+    const auto scores = take<parameter::RowScore>(tail, has_scores ? exported.count() : 0);
+    std::vector<snapshot::SparseRow> rows;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       rows.push_back({ids[i], marks[i], take<float>(values, floats_per_row),
                       take<float>(state, state_width * floats_per_row),
-                      has_scores ? scores[i] : param::RowScore()});
-      if (param::has_average(options_.parameters.optimizer())) {
-        param::swap_average(rows.back().value, rows.back().state);
+                      has_scores ? scores[i] : parameter::RowScore()});
+      if (optim::has_average(options_.parameters.optimizer())) {
+        optim::swap_average(rows.back().value, rows.back().state);
       }
     }
     PADDLE_TRY_STATUS(writer.add_rows(rows));
@@ -338,7 +340,7 @@ Status ParameterClientImpl::save_rows_of(param::SnapshotWriter& writer, std::siz
   }
 }
 
-Status ParameterClientImpl::save_removed_of(param::SnapshotWriter& writer, std::size_t shard,
+Status ParameterClientImpl::save_removed_of(snapshot::SnapshotWriter& writer, std::size_t shard,
                                             wire::ExportRows ask) {
   ask.set_rows_max(kChunkBytes / sizeof(std::uint64_t));
   while (true) {
@@ -358,4 +360,4 @@ Status ParameterClientImpl::save_removed_of(param::SnapshotWriter& writer, std::
   }
 }
 
-}  // namespace paddle::trainer
+}  // namespace paddle::client

@@ -116,7 +116,7 @@ constexpr const char* kRankFromHelp =
 
 // Place and address of the pserver that `platform` started with this environment.
 Status take_place(const std::string& platform, const std::vector<std::string>& pservers,
-                  trainer::PserverOptions& options) {
+                  commands::PserverOptions& options) {
   const auto count = static_cast<std::uint32_t>(pservers.size());
   PADDLE_TRY(const auto place, config::platform_rank(platform, ::getenv));
   PADDLE_TRY(options.pserver_id, config::id_in_role(place, true, count));
@@ -139,7 +139,7 @@ Status take_place(const std::string& platform, trainer::TrainOptions& options) {
 }
 
 int pserver_command(const std::vector<std::string>& arguments) {
-  trainer::PserverOptions options;
+  commands::PserverOptions options;
   std::string rank_from;
   std::string pservers = "127.0.0.1";
   FlagSet flags;
@@ -177,7 +177,7 @@ int pserver_command(const std::vector<std::string>& arguments) {
   end_when_out_of_memory(name.c_str(),
                          "use more pservers, or give a table bytes_max or an entry policy, see "
                          "docs/job.md");
-  return finish(trainer::run_pserver(options));
+  return finish(commands::run_pserver(options));
 }
 
 // Flags that are another spelling of a key in job.toml.
@@ -255,11 +255,11 @@ int train_command(const std::vector<std::string>& arguments) {
   end_when_out_of_memory(name.c_str(),
                          "lower train.batch_size or train.trainer_count, or run fewer trainers on "
                          "a node");
-  return finish(trainer::run_train(options));
+  return finish(commands::run_train(options));
 }
 
 int plan_command(const std::vector<std::string>& arguments) {
-  trainer::PlanOptions options;
+  commands::PlanOptions options;
   JobFlags job;
   std::string names;
   FlagSet flags;
@@ -274,7 +274,7 @@ int plan_command(const std::vector<std::string>& arguments) {
   options.train.pservers = split_list(job.pservers);
   options.names = split_list(names);
   job.add_overrides(options.train.overrides);
-  const auto plan = trainer::describe_plan(options);
+  const auto plan = commands::describe_plan(options);
   if (!plan) return finish(plan.error());
   std::cout << *plan;
   return 0;
@@ -295,7 +295,7 @@ int export_command(const std::vector<std::string>& arguments) {
     return finish(Error{Errc::kUsage, "export needs --snapshot and --parameter",
                         "paddle export --snapshot=output/pass-00000 --parameter=_proj"});
   }
-  return finish(param::export_text(snapshot, parameter, stdout));
+  return finish(snapshot::export_text(snapshot, parameter, stdout));
 }
 
 int run(const std::vector<std::string>& arguments) {

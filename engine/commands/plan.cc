@@ -10,7 +10,7 @@
 #include "engine/trainer/connection.h"
 #include "engine/trainer/metrics.h"
 
-namespace paddle::trainer {
+namespace paddle::commands {
 namespace {
 
 struct Port {
@@ -21,31 +21,32 @@ struct Port {
 
 struct Plan {
   wire::ParameterSet set;
-  std::vector<param::DenseBlock> blocks;
+  std::vector<parameter::DenseBlock> blocks;
   std::vector<Port> dense_ports;  // by shard
   std::vector<Port> sparse_ports;
   std::uint64_t element_bytes = 0;  // value and state
 
-  const wire::ParameterSpec& spec(const param::DenseBlock& block) const {
+  const wire::ParameterSpec& spec(const parameter::DenseBlock& block) const {
     return set.parameters(static_cast<int>(block.parameter));
   }
   std::vector<std::uint64_t> bytes_by_shard() const {
     std::vector<std::uint64_t> bytes(dense_ports.size(), 0);
-    for (const param::DenseBlock& block : blocks) bytes[block.shard] += block.size * element_bytes;
+    for (const parameter::DenseBlock& block : blocks)
+      bytes[block.shard] += block.size * element_bytes;
     return bytes;
   }
 };
 
 Result<Plan> make_plan(const PlanOptions& asked) {
-  const TrainOptions& options = asked.train;
+  const trainer::TrainOptions& options = asked.train;
   PADDLE_TRY(const config::JobConfig job, config::read_job(options.config, options.overrides));
   PADDLE_TRY(const nn::Network network,
              nn::Network::build(job.layers, config::data_slots(job.data), job.evaluators));
   Plan plan;
-  plan.set = parameter_set(job, network.parameters(), options);
-  PADDLE_TRY_STATUS(param::validate(plan.set));
+  plan.set = trainer::parameter_set(job, network.parameters(), options);
+  PADDLE_TRY_STATUS(parameter::validate(plan.set));
   for (std::size_t i = 0; i < options.pservers.size(); ++i) {
-    PADDLE_TRY(HostPort at, parse_host_port(options.pservers[i], options.port));
+    PADDLE_TRY(trainer::HostPort at, trainer::parse_host_port(options.pservers[i], options.port));
     const std::string node = i < asked.names.size() ? asked.names[i] : at.host;
     const auto add = [&](std::vector<Port>& ports, std::uint32_t count) {
       for (std::uint32_t n = 0; n < count; ++n) {
@@ -55,8 +56,8 @@ Result<Plan> make_plan(const PlanOptions& asked) {
     add(plan.dense_ports, options.ports_num);
     add(plan.sparse_ports, options.ports_num_for_sparse);
   }
-  plan.blocks = param::partition_dense(plan.set);
-  plan.element_bytes = sizeof(float) * (1 + param::state_width(plan.set.optimizer()));
+  plan.blocks = parameter::partition_dense(plan.set);
+  plan.element_bytes = sizeof(float) * (1 + optim::state_width(plan.set.optimizer()));
   return plan;
 }
 
@@ -66,7 +67,7 @@ std::string as_text(const Plan& plan) {
   for (const auto& spec : plan.set.parameters()) width = std::max(width, spec.name().size());
   text += fmt::format("{:<{}}  {:>5}  {:>12}  {:>14}  port\n", "parameter", width, "block",
                       "elements", "bytes");
-  for (const param::DenseBlock& block : plan.blocks) {
+  for (const parameter::DenseBlock& block : plan.blocks) {
     text += fmt::format("{:<{}}  {:>5}  {:>12}  {:>14}  {}\n", plan.spec(block).name(), width,
                         block.index, block.size, block.size * plan.element_bytes,
                         plan.dense_ports[block.shard].text());
@@ -75,7 +76,7 @@ std::string as_text(const Plan& plan) {
     if (!spec.sparse()) continue;
     text +=
         fmt::format("{:<{}}  {:>5}  {:>12}  {:>14}  {}, by row id\n", spec.name(), width, "rows",
-                    "", fmt::format("{} a row", param::row_width(spec) * plan.element_bytes),
+                    "", fmt::format("{} a row", parameter::row_width(spec) * plan.element_bytes),
                     plan.sparse_ports.size() == 1
                         ? plan.sparse_ports[0].text()
                         : fmt::format("all {} sparse ports", plan.sparse_ports.size()));
@@ -100,25 +101,26 @@ std::string as_json_text(const Plan& plan) {
   const auto bytes = plan.bytes_by_shard();
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     add(ports, fmt::format(R"({{"port":{},"node":{},"kind":"dense","bytes":{}}})",
-                           json_string(plan.dense_ports[i].endpoint),
-                           json_string(plan.dense_ports[i].node), bytes[i]));
+                           trainer::json_string(plan.dense_ports[i].endpoint),
+                           trainer::json_string(plan.dense_ports[i].node), bytes[i]));
   }
   for (const Port& port : plan.sparse_ports) {
-    add(ports, fmt::format(R"({{"port":{},"node":{},"kind":"sparse"}})", json_string(port.endpoint),
-                           json_string(port.node)));
+    add(ports, fmt::format(R"({{"port":{},"node":{},"kind":"sparse"}})",
+                           trainer::json_string(port.endpoint), trainer::json_string(port.node)));
   }
-  for (const param::DenseBlock& block : plan.blocks) {
+  for (const parameter::DenseBlock& block : plan.blocks) {
     add(blocks,
         fmt::format(
             R"({{"parameter":{},"block":{},"begin":{},"elements":{},"bytes":{},"port":{}}})",
-            json_string(plan.spec(block).name()), block.index, block.begin, block.size,
-            block.size * plan.element_bytes, json_string(plan.dense_ports[block.shard].endpoint)));
+            trainer::json_string(plan.spec(block).name()), block.index, block.begin, block.size,
+            block.size * plan.element_bytes,
+            trainer::json_string(plan.dense_ports[block.shard].endpoint)));
   }
   for (const auto& spec : plan.set.parameters()) {
     if (!spec.sparse()) continue;
-    const std::uint64_t width = param::row_width(spec);
+    const std::uint64_t width = parameter::row_width(spec);
     add(tables, fmt::format(R"({{"parameter":{},"width":{},"row_bytes":{}}})",
-                            json_string(spec.name()), width, width * plan.element_bytes));
+                            trainer::json_string(spec.name()), width, width * plan.element_bytes));
   }
   return fmt::format(R"({{"ports":[{}],"blocks":[{}],"tables":[{}]}})", ports, blocks, tables) +
          "\n";
@@ -131,4 +133,4 @@ Result<std::string> describe_plan(const PlanOptions& options) {
   return options.json ? as_json_text(plan) : as_text(plan);
 }
 
-}  // namespace paddle::trainer
+}  // namespace paddle::commands

@@ -6,10 +6,10 @@
 #include "base/result.h"
 #include "engine/trainer/options.h"
 
-namespace paddle::trainer {
+namespace paddle::commands {
 
 struct PlanOptions {
-  TrainOptions train;              // what `paddle train` would be given
+  trainer::TrainOptions train;     // what `paddle train` would be given
   std::vector<std::string> names;  // of the pservers, for people; none: their hosts
   bool json = false;
 };
@@ -23,4 +23,4 @@ struct PlanOptions {
 // kUsage as for `paddle train`.
 Result<std::string> describe_plan(const PlanOptions& options);
 
-}  // namespace paddle::trainer
+}  // namespace paddle::commands

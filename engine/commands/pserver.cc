@@ -23,7 +23,7 @@
 #include "engine/pserver/shard.h"
 #include "engine/trainer/metrics.h"
 
-namespace paddle::trainer {
+namespace paddle::commands {
 namespace {
 
 constexpr std::uint32_t kPortMax = 65535;
@@ -37,7 +37,7 @@ class CountedShard final : public net::FrameHandler {
  public:
   CountedShard(const pserver::ShardOptions& options, std::uint32_t port,
                Duration first_trainer_within, std::atomic<std::uint32_t>& unfinished,
-               MetricsFile& metrics)
+               trainer::MetricsFile& metrics)
       : shard_(options),
         port_(port),
         is_sparse_(options.is_sparse),
@@ -67,7 +67,7 @@ class CountedShard final : public net::FrameHandler {
  private:
   // Once, when the first trainer has said what there is.
   void tell_share() {
-    const pserver::DenseTable* const table = shard_.dense();
+    const table::DenseTable* const table = shard_.dense();
     if (told_ || table == nullptr) return;
     told_ = true;
     log_info("port {} holds {} blocks, {} bytes with the optimizer's state", port_, table->blocks(),
@@ -100,7 +100,7 @@ class CountedShard final : public net::FrameHandler {
   std::uint32_t port_;
   bool is_sparse_;
   std::atomic<std::uint32_t>& unfinished_;
-  MetricsFile& metrics_;
+  trainer::MetricsFile& metrics_;
   Duration first_trainer_within_;  // zero: for ever
   TimePoint begun_ = std::chrono::steady_clock::now();
   TimePoint measured_at_ = begun_;
@@ -140,10 +140,11 @@ struct Shared {
 };
 
 Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shared,
-                                     std::atomic<std::uint32_t>& unfinished, MetricsFile& metrics) {
-  PADDLE_TRY(const std::string address, interface_address(options.bind));
-  PADDLE_TRY(const Secret secret, job_secret(options.key_file, {&address, 1}));
-  const std::uint64_t job_tag = job_tag_of(options.job_tag);
+                                     std::atomic<std::uint32_t>& unfinished,
+                                     trainer::MetricsFile& metrics) {
+  PADDLE_TRY(const std::string address, net::interface_address(options.bind));
+  PADDLE_TRY(const Secret secret, net::job_secret(options.key_file, {&address, 1}));
+  const std::uint64_t job_tag = net::job_tag_of(options.job_tag);
   const std::uint32_t count = options.ports_num + options.ports_num_for_sparse;
   Parallel parallel;
   if (shared.helpers.count() > 0) {
@@ -192,9 +193,9 @@ Status run_pserver(const PserverOptions& options) {
   }
   const sigset_t signals = block_stop_signals();
   std::atomic<std::uint32_t> unfinished = count;
-  MetricsFile metrics;
+  trainer::MetricsFile metrics;
   if (!options.metrics.empty()) {
-    PADDLE_TRY(metrics, MetricsFile::open(options.metrics));
+    PADDLE_TRY(metrics, trainer::MetricsFile::open(options.metrics));
   }
   Shared shared(helpers_for(options.ports_num_for_sparse));
   PADDLE_TRY(std::vector<Port> ports, listen_all(options, shared, unfinished, metrics));
@@ -229,4 +230,4 @@ Status run_pserver(const PserverOptions& options) {
   return outcome;
 }
 
-}  // namespace paddle::trainer
+}  // namespace paddle::commands

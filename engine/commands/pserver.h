@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 
-namespace paddle::trainer {
+namespace paddle::commands {
 
 struct PserverOptions {
   std::string bind = "127.0.0.1";
@@ -32,4 +32,4 @@ constexpr Duration kMetricsPeriod = std::chrono::seconds(10);
 // blocks those signals for all of its own.
 Status run_pserver(const PserverOptions& options);
 
-}  // namespace paddle::trainer
+}  // namespace paddle::commands

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <csignal>
 
-namespace paddle::trainer {
+namespace paddle::commands {
 namespace {
 
 std::atomic<bool> g_requested = false;
@@ -29,4 +29,4 @@ bool stop_requested() {
   return g_requested;
 }
 
-}  // namespace paddle::trainer
+}  // namespace paddle::commands

@@ -11,7 +11,7 @@
 #include "engine/trainer/connection.h"
 #include "engine/trainer/loop.h"
 
-namespace paddle::trainer {
+namespace paddle::commands {
 namespace {
 
 constexpr std::uint32_t kTestBatchSize = 512;
@@ -25,7 +25,7 @@ std::string in_folder(const std::string& folder, const std::string& name) {
   return name.starts_with('/') ? name : folder + "/" + name;
 }
 
-Status check(const TrainOptions& options, const config::JobConfig& job) {
+Status check(const trainer::TrainOptions& options, const config::JobConfig& job) {
   if (options.trainer_id >= options.num_gradient_servers) {
     return Error{Errc::kUsage,
                  fmt::format("trainer_id {} of num_gradient_servers {}", options.trainer_id,
@@ -64,12 +64,13 @@ Status make_save_folder(const std::string& folder) {
   return Error{Errc::kResource, fmt::format("make {}: {}", folder, error.message()), ""};
 }
 
-Result<LoopOptions> loop_options(const TrainOptions& options, const config::JobConfig& job) {
+Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
+                                          const config::JobConfig& job) {
   const std::string folder = folder_of(options.config);
-  LoopOptions loop;
+  trainer::LoopOptions loop;
   loop.train = job.train;
   loop.optimizer = job.optimizer;
-  loop.tests_shards = param::has_average(job.optimizer) || job.is_local();
+  loop.tests_shards = optim::has_average(job.optimizer) || job.is_local();
   loop.seed = job.seed;
   loop.trainer_id = options.trainer_id;
   loop.start_pass = options.start_pass;
@@ -113,13 +114,13 @@ Result<LoopOptions> loop_options(const TrainOptions& options, const config::JobC
 }
 
 // Trainer 0 brings the parameters of a snapshot, if one was asked for; then all may start.
-Status start(const TrainOptions& options, ParameterClient& client) {
+Status start(const trainer::TrainOptions& options, client::ParameterClient& client) {
   std::string snapshot = options.init_model_path;
   if (snapshot.empty() && options.start_pass > 0) {
-    snapshot = pass_directory(options.save_dir, options.start_pass - 1);
+    snapshot = trainer::pass_directory(options.save_dir, options.start_pass - 1);
   }
   if (options.trainer_id == 0 && options.resume) {
-    PADDLE_TRY(snapshot, param::newest_snapshot(options.save_dir));
+    PADDLE_TRY(snapshot, snapshot::newest_snapshot(options.save_dir));
     log_info("{} to go on from in {}", snapshot.empty() ? "no snapshot" : snapshot,
              options.save_dir);
   }
@@ -131,8 +132,8 @@ Status start(const TrainOptions& options, ParameterClient& client) {
 }
 
 // Where the servers stand is where every trainer of a resumed job goes on.
-void take_place(const ParameterClient& client, LoopOptions& loop) {
-  const JobProgress progress = client.progress();
+void take_place(const client::ParameterClient& client, trainer::LoopOptions& loop) {
+  const client::JobProgress progress = client.progress();
   loop.start_pass = static_cast<std::uint32_t>(progress.passes);
   loop.batches_done = progress.batches;
   if (progress.passes >= loop.train.passes) {
@@ -144,7 +145,7 @@ void take_place(const ParameterClient& client, LoopOptions& loop) {
 
 }  // namespace
 
-Status run_train(const TrainOptions& options) {
+Status run_train(const trainer::TrainOptions& options) {
   PADDLE_TRY(const config::JobConfig job, config::read_job(options.config, options.overrides));
   PADDLE_TRY_STATUS(check(options, job));
   data::Dictionary dictionary;
@@ -152,23 +153,23 @@ Status run_train(const TrainOptions& options) {
     PADDLE_TRY(dictionary,
                data::Dictionary::read(in_folder(folder_of(options.config), job.data.dictionary)));
   }
-  PADDLE_TRY(Model model, Model::build(job));
-  PADDLE_TRY(LoopOptions loop, loop_options(options, job));
+  PADDLE_TRY(trainer::Model model, trainer::Model::build(job));
+  PADDLE_TRY(trainer::LoopOptions loop, loop_options(options, job));
   if (!options.save_dir.empty()) PADDLE_TRY_STATUS(make_save_folder(options.save_dir));
-  MetricsFile metrics;
+  trainer::MetricsFile metrics;
   if (!options.metrics.empty()) {
-    PADDLE_TRY(metrics, MetricsFile::open(options.metrics));
+    PADDLE_TRY(metrics, trainer::MetricsFile::open(options.metrics));
   }
-  PADDLE_TRY(
-      const std::unique_ptr<ParameterClient> client,
-      join_shards(job, parameter_set(job, model.parameters(), options), options, model.team()));
+  PADDLE_TRY(const std::unique_ptr<client::ParameterClient> client,
+             trainer::join_shards(job, trainer::parameter_set(job, model.parameters(), options),
+                                  options, model.team()));
   PADDLE_TRY_STATUS(start(options, *client));
   if (options.resume) take_place(*client, loop);
   take_stop_signals();
   loop.stop_requested = stop_requested;
   log_info("trainer {} of {}: {} threads, batches of {}", options.trainer_id,
            options.num_gradient_servers, job.train.trainer_count, job.train.batch_size);
-  return Loop(std::move(loop), dictionary, model, *client, metrics).run();
+  return trainer::Loop(std::move(loop), dictionary, model, *client, metrics).run();
 }
 
-}  // namespace paddle::trainer
+}  // namespace paddle::commands

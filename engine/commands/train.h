@@ -5,8 +5,8 @@
 #include "base/result.h"
 #include "engine/trainer/options.h"
 
-namespace paddle::trainer {
+namespace paddle::commands {
 
-Status run_train(const TrainOptions& options);
+Status run_train(const trainer::TrainOptions& options);
 
-}  // namespace paddle::trainer
+}  // namespace paddle::commands

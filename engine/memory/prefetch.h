@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-namespace paddle::pserver {
+namespace paddle {
 
 // Loads from `memory`. Loads in a row overlap as far as the CPU can follow them, and unlike a
 // prefetch they are never dropped: of 64 prefetches in a row 16 % are on Zen 4, which waits for
@@ -20,4 +20,4 @@ inline void prefetch(const void* memory) {
   asm volatile("" : : "r"(memory));
 }
 
-}  // namespace paddle::pserver
+}  // namespace paddle

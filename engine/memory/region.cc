@@ -7,7 +7,7 @@
 
 #include "base/fd.h"
 
-namespace paddle::pserver {
+namespace paddle {
 namespace {
 
 // Each reservation is this many times the last one: 2 MiB, 512 MiB, 128 GiB. Address space costs
@@ -139,4 +139,4 @@ std::size_t MemoryRegion::resident(std::size_t used) const {
   return std::max({whole, populated_, prepared_end_});
 }
 
-}  // namespace paddle::pserver
+}  // namespace paddle

@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "engine/memory/preparer.h"
 
-namespace paddle::pserver {
+namespace paddle {
 
 class MemoryRegion {
  public:
@@ -77,4 +77,4 @@ class MemoryRegion {
   std::size_t prepared_end_ = 0;
 };
 
-}  // namespace paddle::pserver
+}  // namespace paddle

@@ -14,7 +14,7 @@
 #include "base/rng.h"
 #include "base/text.h"
 
-namespace paddle::trainer {
+namespace paddle::net {
 namespace {
 
 // Not a secret: lets one try `paddle pserver` and `paddle train` by hand on one machine.
@@ -88,4 +88,4 @@ Result<std::string> interface_address(const std::string& name) {
                fmt::format("this machine has {}", seen)};
 }
 
-}  // namespace paddle::trainer
+}  // namespace paddle::net

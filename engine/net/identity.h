@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "base/secret.h"
 
-namespace paddle::trainer {
+namespace paddle::net {
 
 // The 64-bit tag in every frame: hexadecimal text of up to 16 digits as it is, any other text
 // hashed.
@@ -23,4 +23,4 @@ Result<std::string> resolve_address(const std::string& host);
 // An interface's IPv4 address ("eth0"), for v0.10's --nics; an address passes through.
 Result<std::string> interface_address(const std::string& name);
 
-}  // namespace paddle::trainer
+}  // namespace paddle::net

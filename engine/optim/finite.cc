@@ -5,7 +5,7 @@
 
 #include "base/multiversion.h"
 
-namespace paddle::param {
+namespace paddle::optim {
 
 PADDLE_MULTIVERSION
 bool all_finite(std::span<const float> values) {
@@ -18,4 +18,4 @@ bool all_finite(std::span<const float> values) {
   return bad == 0;
 }
 
-}  // namespace paddle::param
+}  // namespace paddle::optim

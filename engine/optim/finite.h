@@ -3,9 +3,9 @@
 
 #include <span>
 
-namespace paddle::param {
+namespace paddle::optim {
 
 // No infinity and no NaN among them.
 bool all_finite(std::span<const float> values);
 
-}  // namespace paddle::param
+}  // namespace paddle::optim

@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "engine/memory/copy_row.h"
 
-namespace paddle::param {
+namespace paddle::optim {
 namespace {
 
 std::uint64_t parameter_stream(const wire::ParameterSpec& spec, std::uint64_t seed) {
@@ -156,4 +156,4 @@ void InitialRows::fill(std::span<const Row> rows) const {
   }
 }
 
-}  // namespace paddle::param
+}  // namespace paddle::optim

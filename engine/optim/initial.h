@@ -8,7 +8,7 @@
 
 #include "proto/parameters.pb.h"
 
-namespace paddle::param {
+namespace paddle::optim {
 
 // values[i] = element begin + i of a dense parameter: initial_mean + initial_std * normal(seed,
 // name, begin + i).
@@ -40,4 +40,4 @@ class InitialRows {
   std::vector<std::uint64_t> angle_;
 };
 
-}  // namespace paddle::param
+}  // namespace paddle::optim

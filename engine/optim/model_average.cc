@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-namespace paddle::param {
+namespace paddle::optim {
 namespace {
 
 std::uint64_t window_min(const wire::ModelAverage& average) {
@@ -50,4 +50,4 @@ Status validate(const wire::ModelAverage& average) {
   return {};
 }
 
-}  // namespace paddle::param
+}  // namespace paddle::optim

@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "proto/parameters.pb.h"
 
-namespace paddle::param {
+namespace paddle::optim {
 
 constexpr std::uint64_t kAverageWindowMinDefault = 10000;   // updates, as in v0.10
 constexpr std::uint64_t kAverageWindowMaxDefault = 100000;  // updates; float32 resolves 1/k of it
@@ -29,4 +29,4 @@ void swap_average(std::span<float> value, std::span<float> state);
 // kUsage: window outside [0, 1], or window_min over window_max.
 Status validate(const wire::ModelAverage& average);
 
-}  // namespace paddle::param
+}  // namespace paddle::optim

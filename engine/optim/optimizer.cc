@@ -17,7 +17,7 @@
 #include "engine/optim/schedule.h"
 #include "engine/optim/update_kernels.h"
 
-namespace paddle::param {
+namespace paddle::optim {
 namespace {
 
 // In the order of Method.
@@ -141,7 +141,7 @@ Status validate(const wire::Optimizer& optimizer) {
 
 UpdateRule::UpdateRule(const wire::Optimizer& optimizer, const wire::ParameterSpec& spec)
     : is_static_(spec.is_static()),
-      state_width_(param::state_width(optimizer)),
+      state_width_(optim::state_width(optimizer)),
       rate_(spec.learning_rate()),
       momentum_(optimizer.has_momentum() ? optimizer.momentum() : kMomentumDefault),
       beta1_(optimizer.has_beta1() ? optimizer.beta1() : kBeta1Default),
@@ -228,4 +228,4 @@ void UpdateRule::apply(float learning_rate, std::uint64_t count, Batch batch) co
   }
 }
 
-}  // namespace paddle::param
+}  // namespace paddle::optim

@@ -44,7 +44,7 @@
 #include "engine/optim/update_kernels.h"
 #include "proto/parameters.pb.h"
 
-namespace paddle::param {
+namespace paddle::optim {
 
 // What an Optimizer field that is not set means.
 constexpr float kMomentumDefault = 0.0F;
@@ -122,4 +122,4 @@ class UpdateRule {
   wire::ModelAverage average_;
 };
 
-}  // namespace paddle::param
+}  // namespace paddle::optim

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 
-namespace paddle::param {
+namespace paddle::optim {
 namespace {
 
 constexpr double kLn2 = 0.6931471805599453;
@@ -54,4 +54,4 @@ double real_power(double base, double exponent) {
   return exponential(exponent * natural_log(base));
 }
 
-}  // namespace paddle::param
+}  // namespace paddle::optim

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace paddle::param {
+namespace paddle::optim {
 
 // base^exponent by repeated squaring.
 double integer_power(double base, std::uint64_t exponent);
@@ -13,4 +13,4 @@ double integer_power(double base, std::uint64_t exponent);
 // number; 0 or infinity beyond.
 double real_power(double base, double exponent);
 
-}  // namespace paddle::param
+}  // namespace paddle::optim

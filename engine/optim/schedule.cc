@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "engine/optim/power.h"
 
-namespace paddle::param {
+namespace paddle::optim {
 namespace {
 
 constexpr std::array<std::string_view, 8> kNames = {
@@ -110,4 +110,4 @@ Status validate(const wire::LearningRateSchedule& schedule) {
   return name == "manual" || name == "pass_manual" ? check_steps(schedule) : Status();
 }
 
-}  // namespace paddle::param
+}  // namespace paddle::optim

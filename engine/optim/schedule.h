@@ -7,7 +7,7 @@
 #include "base/result.h"
 #include "proto/parameters.pb.h"
 
-namespace paddle::param {
+namespace paddle::optim {
 
 // Where the job is at an update: n = samples pushed by all trainers so far, this update's included;
 // pass counts from 0. Both go on over restarts.
@@ -33,4 +33,4 @@ float learning_rate(const wire::Optimizer& optimizer, const Progress& progress);
 // kUsage: unknown name (with a suggestion), or values the formula is not defined for.
 Status validate(const wire::LearningRateSchedule& schedule);
 
-}  // namespace paddle::param
+}  // namespace paddle::optim

@@ -9,7 +9,7 @@
 // Inlined into each version of its caller, so that it is compiled for that instruction set.
 #define PADDLE_INLINE [[gnu::always_inline]] inline
 
-namespace paddle::param {
+namespace paddle::optim {
 namespace {
 
 // What a method's formula gives for one element.
@@ -232,4 +232,4 @@ void update_average(float weight, std::size_t size, const float* value, float* a
   for (std::size_t i = 0; i < size; ++i) average[i] += weight * (value[i] - average[i]);
 }
 
-}  // namespace paddle::param
+}  // namespace paddle::optim

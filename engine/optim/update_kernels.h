@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <span>
 
-namespace paddle::param {
+namespace paddle::optim {
 
 // One update's elements; none of the arrays overlaps another.
 struct Elements {
@@ -74,4 +74,4 @@ void update_ftrl(float clip, const Ftrl& k, Batch batch);
 // average += weight (value - average).
 void update_average(float weight, std::size_t size, const float* value, float* average);
 
-}  // namespace paddle::param
+}  // namespace paddle::optim

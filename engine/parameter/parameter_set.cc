@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "engine/optim/optimizer.h"
 
-namespace paddle::param {
+namespace paddle::parameter {
 namespace {
 
 Error refuse(const std::string& name, const std::string& why) {
@@ -166,7 +166,7 @@ Status validate_table(const wire::ParameterSpec& spec) {
 }
 
 Status validate(const wire::ParameterSet& set) {
-  PADDLE_TRY_STATUS(validate(set.optimizer()));
+  PADDLE_TRY_STATUS(optim::validate(set.optimizer()));
   std::unordered_set<std::string> names;
   std::uint64_t blocks = 0;
   for (const wire::ParameterSpec& spec : set.parameters()) {
@@ -193,4 +193,4 @@ Status validate(const wire::ParameterSet& set) {
   return validate_placement(set);
 }
 
-}  // namespace paddle::param
+}  // namespace paddle::parameter

@@ -6,7 +6,7 @@
 #include "base/result.h"
 #include "proto/parameters.pb.h"
 
-namespace paddle::param {
+namespace paddle::parameter {
 
 constexpr std::uint64_t kParameterElementsMax = 1ULL << 40U;  // of one dense parameter
 constexpr std::uint64_t kRowWidthMax = 1ULL << 20U;           // floats in one sparse row
@@ -32,4 +32,4 @@ Status validate(const wire::ParameterSpec& spec);
 // exists, or an explicit placement of what is no dense parameter or on no dense port.
 Status validate(const wire::ParameterSet& set);
 
-}  // namespace paddle::param
+}  // namespace paddle::parameter

@@ -7,7 +7,7 @@
 
 #include "engine/parameter/parameter_set.h"
 
-namespace paddle::param {
+namespace paddle::parameter {
 namespace {
 
 std::uint64_t divide_up(std::uint64_t value, std::uint64_t by) {
@@ -107,4 +107,4 @@ std::vector<DenseBlock> partition_dense(const wire::ParameterSet& set) {
   return blocks;
 }
 
-}  // namespace paddle::param
+}  // namespace paddle::parameter

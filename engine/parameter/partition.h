@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "proto/parameters.pb.h"
 
-namespace paddle::param {
+namespace paddle::parameter {
 
 // Elements [begin, begin + size) of a dense parameter, row-major. Blocks of a matrix are whole
 // rows.
@@ -44,4 +44,4 @@ constexpr std::uint32_t sparse_shard(std::uint64_t id, std::uint32_t sparse_shar
   return virtual_shard(id) % sparse_shards;
 }
 
-}  // namespace paddle::param
+}  // namespace paddle::parameter

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace paddle::param {
+namespace paddle::parameter {
 
 struct RowMarks {
   std::uint32_t updates = 0;        // where the optimizer counts them
@@ -21,4 +21,4 @@ struct RowMarks {
   }
 };
 
-}  // namespace paddle::param
+}  // namespace paddle::parameter

@@ -9,7 +9,7 @@
 #include "engine/parameter/row_score.h"
 #include "proto/parameters.pb.h"
 
-namespace paddle::param {
+namespace paddle::parameter {
 
 class RowNotes {
  public:
@@ -55,4 +55,4 @@ class RowNotes {
   int slots_;
 };
 
-}  // namespace paddle::param
+}  // namespace paddle::parameter

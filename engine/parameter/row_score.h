@@ -3,7 +3,7 @@
 
 #include "proto/parameters.pb.h"
 
-namespace paddle::param {
+namespace paddle::parameter {
 
 struct RowScore {
   float shows = 0;
@@ -22,4 +22,4 @@ struct RowScore {
 };
 static_assert(sizeof(RowScore) == 2 * sizeof(float));
 
-}  // namespace paddle::param
+}  // namespace paddle::parameter

@@ -90,7 +90,7 @@ void apply_rows(float learning_rate, wire::Merge merge, std::span<const Push* co
     const std::uint32_t parameter = rows[at].parameter;
     const std::size_t width = tables[parameter]->width();
     const std::size_t push_width = tables[parameter]->push_width();
-    const param::RowNotes& notes = tables[parameter]->notes();
+    const parameter::RowNotes& notes = tables[parameter]->notes();
     ids.clear();
     means.clear();
     while (at < rows.size() && rows[at].parameter == parameter && ids.size() < kRowsPerUpdate) {

@@ -12,7 +12,7 @@
 namespace paddle::pserver {
 
 // Tables by parameter index; null where the parameter is dense.
-using SparseTables = std::vector<std::unique_ptr<SparseTable>>;
+using SparseTables = std::vector<std::unique_ptr<table::SparseTable>>;
 
 // Of each contribution, in order: samples_i / sum of samples, all 0 when nobody has samples; or 1
 // each for a sum.

@@ -17,7 +17,7 @@ Shard::Shard(ShardOptions options) : options_(options), membership_(options.num_
   PADDLE_CHECK(options.num_gradient_servers > 0 && options.num_gradient_servers <= kTrainersMax);
 }
 
-const SparseTable* Shard::sparse(std::uint32_t parameter) const {
+const table::SparseTable* Shard::sparse(std::uint32_t parameter) const {
   return parameter < tables_.size() ? tables_[parameter].get() : nullptr;
 }
 
@@ -201,13 +201,14 @@ Shard::Refused Shard::set_up(const wire::ParameterSet& set) {
                                options_.is_sparse ? "sparse" : "dense", options_.index, shards),
                    "give pservers and trainers the same ports"};
   }
-  if (const Status valid = param::validate(set); !valid) {
+  if (const Status valid = parameter::validate(set); !valid) {
     return Refusal{wire::REFUSAL_PARAMETERS, valid.error().message, valid.error().hint};
   }
   widths_.assign(static_cast<std::size_t>(set.parameters_size()), 0);
   push_widths_ = widths_;
   if (!options_.is_sparse) {
-    auto table = DenseTable::create(set, options_.index, options_.bytes_max, options_.parallel);
+    auto table =
+        table::DenseTable::create(set, options_.index, options_.bytes_max, options_.parallel);
     if (!table) return Refusal{wire::REFUSAL_LIMIT, table.error().message, table.error().hint};
     dense_ = *std::move(table);
     if (auto refused = set_up_compensation(set)) return refused;
@@ -216,7 +217,8 @@ Shard::Refused Shard::set_up(const wire::ParameterSet& set) {
     for (std::uint32_t i = 0; i < widths_.size(); ++i) {
       const auto& spec = set.parameters(static_cast<int>(i));
       if (!spec.sparse()) continue;
-      tables_[i] = std::make_unique<SparseTable>(set, i, options_.parallel, options_.preparer);
+      tables_[i] =
+          std::make_unique<table::SparseTable>(set, i, options_.parallel, options_.preparer);
       widths_[i] = tables_[i]->width();
       push_widths_[i] = tables_[i]->push_width();
     }

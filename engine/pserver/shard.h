@@ -71,8 +71,8 @@ class Shard final : public net::FrameHandler {
   // Async: batches of this pass that the fastest trainer still active is ahead of the slowest.
   std::uint64_t clock_lead() const;
   // Null until the first trainer joined, and on the other kind of shard.
-  const DenseTable* dense() const { return dense_ ? &*dense_ : nullptr; }
-  const SparseTable* sparse(std::uint32_t parameter) const;
+  const table::DenseTable* dense() const { return dense_ ? &*dense_ : nullptr; }
+  const table::SparseTable* sparse(std::uint32_t parameter) const;
   ShardStatistics statistics() const;
 
  private:
@@ -108,9 +108,9 @@ class Shard final : public net::FrameHandler {
   // What snapshots are made of (shard_export.cc).
   Refused on_export_rows(Call& call, const wire::ExportRows& message);
   // Fills export_entries_ with rows or candidates; returns where to go on, or 0.
-  std::uint64_t scan_rows(SparseTable& table, const wire::ExportRows& message,
+  std::uint64_t scan_rows(table::SparseTable& table, const wire::ExportRows& message,
                           std::uint64_t wanted);
-  void export_removed(Call& call, RowChanges& changes, const wire::ExportRows& message);
+  void export_removed(Call& call, table::RowChanges& changes, const wire::ExportRows& message);
 
   // Rounds (shard_push.cc).
   Refused on_push_dense(Call& call, const wire::PushDense& message);
@@ -167,12 +167,12 @@ class Shard final : public net::FrameHandler {
   ShardOptions options_;
   Membership membership_;
   std::optional<wire::ParameterSet> set_;
-  std::optional<DenseTable> dense_;
+  std::optional<table::DenseTable> dense_;
   std::optional<DelayCompensation> compensation_;
   SparseTables tables_;
   std::vector<std::uint64_t> widths_;       // of a pull
   std::vector<std::uint64_t> push_widths_;  // with notes
-  std::vector<RowIndex::Entry> export_entries_;
+  std::vector<table::RowIndex::Entry> export_entries_;
   std::optional<Refusal> failure_;
   bool ready_ = false;
   bool stop_ = false;  // a trainer has asked for the job's end

@@ -15,8 +15,8 @@ Shard::Refused Shard::on_export_rows(Call& call, const wire::ExportRows& message
   if (call.trainer.id != 0) return protocol_error("only trainer 0 exports rows");
   const std::uint32_t parameter = message.parameter();
   if (sparse(parameter) == nullptr) return protocol_error("rows of no table of this port");
-  SparseTable& table = *tables_[parameter];
-  RowChanges* const changes = table.changes();
+  table::SparseTable& table = *tables_[parameter];
+  table::RowChanges* const changes = table.changes();
   const bool is_plain =
       message.mode() == wire::EXPORT_ROWS || message.mode() == wire::EXPORT_CANDIDATES;
   if (!wire::ExportMode_IsValid(message.mode()) || (!is_plain && changes == nullptr)) {
@@ -36,7 +36,7 @@ Shard::Refused Shard::on_export_rows(Call& call, const wire::ExportRows& message
   answer.set_state_width(table.state_width());
   Bytes tail;
   tail.reserve(export_entries_.size() * row_bytes);
-  const auto row = [&](const RowIndex::Entry& entry) {
+  const auto row = [&](const table::RowIndex::Entry& entry) {
     return message.mode() == wire::EXPORT_CANDIDATES ? table.candidate(entry) : table.row(entry);
   };
   const auto append = [&tail](std::uint64_t value) {
@@ -47,15 +47,15 @@ Shard::Refused Shard::on_export_rows(Call& call, const wire::ExportRows& message
   for (const auto& entry : export_entries_) append_bytes(tail, row(entry).value);
   for (const auto& entry : export_entries_) append_bytes(tail, row(entry).state);
   for (const auto& entry : export_entries_) {
-    const param::RowScore score = row(entry).score;
-    if (table.shrinks()) append_bytes(tail, std::span<const param::RowScore>(&score, 1));
+    const parameter::RowScore score = row(entry).score;
+    if (table.shrinks()) append_bytes(tail, std::span<const parameter::RowScore>(&score, 1));
     if (message.mode() == wire::EXPORT_BASE) changes->on_base(entry.number);
   }
   reply(call.trainer, FrameType::kExportedRows, answer, std::move(tail), call.out);
   return {};
 }
 
-std::uint64_t Shard::scan_rows(SparseTable& table, const wire::ExportRows& message,
+std::uint64_t Shard::scan_rows(table::SparseTable& table, const wire::ExportRows& message,
                                std::uint64_t wanted) {
   std::uint64_t from = message.cursor();
   for (std::uint64_t scanned = 0;; scanned += wanted) {
@@ -69,14 +69,15 @@ std::uint64_t Shard::scan_rows(SparseTable& table, const wire::ExportRows& messa
     const bool is_end = export_entries_.size() < wanted || wanted == 0;
     from = is_end ? 0 : export_entries_.back().position + 1;
     if (message.mode() != wire::EXPORT_CHANGED) return from;
-    std::erase_if(export_entries_, [&table](const RowIndex::Entry& entry) {
+    std::erase_if(export_entries_, [&table](const table::RowIndex::Entry& entry) {
       return !table.changes()->is_changed(entry.number);
     });
     if (!export_entries_.empty() || from == 0 || scanned >= kExportScanRows) return from;
   }
 }
 
-void Shard::export_removed(Call& call, RowChanges& changes, const wire::ExportRows& message) {
+void Shard::export_removed(Call& call, table::RowChanges& changes,
+                           const wire::ExportRows& message) {
   const auto removed = changes.removed();
   const std::uint64_t begin = std::min<std::uint64_t>(message.cursor(), removed.size());
   const std::uint64_t count = std::min(

@@ -111,7 +111,7 @@ void Shard::try_finish_pass(std::vector<net::Outgoing>& out) {
   totals_.set_passes_finished(passes_finished_);
   for (std::uint32_t parameter = 0; parameter < tables_.size(); ++parameter) {
     if (!tables_[parameter]) continue;
-    SparseTable& table = *tables_[parameter];
+    table::SparseTable& table = *tables_[parameter];
     const auto expired = table.end_pass();
     if (!expired) return fail(expired.error().message, out);
     wire::TableStatus& status = *totals_.add_tables();

@@ -138,11 +138,11 @@ Shard::Refused Shard::check_values(const Call& call, const Push& push) {
     parameter = dense_->find_not_finite(parts);
   }
   for (const RowSegment& segment : push.segments()) {
-    if (!param::all_finite(segment.floats)) {
+    if (!optim::all_finite(segment.floats)) {
       parameter = set_->parameters(static_cast<int>(segment.parameter)).name();
     }
-    const SparseTable& table = *tables_[segment.parameter];
-    const param::RowNotes& notes = table.notes();
+    const table::SparseTable& table = *tables_[segment.parameter];
+    const parameter::RowNotes& notes = table.notes();
     for (std::size_t i = 0; notes.size() > 0 && i < segment.ids.size(); ++i) {
       if (notes.valid(segment.floats.data() + i * segment.width + table.width())) continue;
       return protocol_error(
@@ -188,7 +188,7 @@ Shard::Refused Shard::check_room(std::span<const RowSegment> segments, std::uint
   }
   if (held + most <= options_.bytes_max) return {};
   for (const RowSegment& segment : segments) {
-    const SparseTable& table = *tables_[segment.parameter];
+    const table::SparseTable& table = *tables_[segment.parameter];
     held += table.bytes_for(table.count_absent(segment.ids) * contributors);
     if (held <= options_.bytes_max) continue;
     return Refusal{wire::REFUSAL_LIMIT,
@@ -203,7 +203,7 @@ Shard::Refused Shard::check_room(std::span<const RowSegment> segments, std::uint
 // A table near its own bytes_max: counts the rows that are really new.
 Shard::Refused Shard::check_table(std::uint32_t parameter, std::span<const RowSegment> segments,
                                   std::uint64_t contributors) const {
-  const SparseTable& table = *tables_[parameter];
+  const table::SparseTable& table = *tables_[parameter];
   std::uint64_t absent = 0;
   for (const RowSegment& segment : segments) {
     if (segment.parameter == parameter) absent += table.count_absent(segment.ids);
@@ -249,7 +249,7 @@ float Shard::next_learning_rate(std::uint64_t samples) {
   samples_ += samples;
   // Trainers have applied the learning rate themselves.
   if (strategy() == wire::STRATEGY_GEO || strategy() == wire::STRATEGY_LOCAL_SGD) return 1;
-  return param::learning_rate(set_->optimizer(), {samples_, passes_finished_});
+  return optim::learning_rate(set_->optimizer(), {samples_, passes_finished_});
 }
 
 void Shard::apply_dense(float learning_rate, std::span<const Push* const> pushes) {

@@ -72,7 +72,7 @@ Shard::Refused Shard::on_put_rows(Call& call, const wire::PutRows& message) {
   if (auto refused = only_loading(call)) return refused;
   const std::uint32_t parameter = message.parameter();
   if (sparse(parameter) == nullptr) return protocol_error("rows of no table of this port");
-  SparseTable& table = *tables_[parameter];
+  table::SparseTable& table = *tables_[parameter];
   const std::uint64_t row_bytes = table.exported_bytes_per_row();
   ByteSpan tail = call.frame.tail;
   if (message.state_width() != table.state_width() || tail.size() % row_bytes != 0 ||
@@ -88,12 +88,12 @@ Shard::Refused Shard::on_put_rows(Call& call, const wire::PutRows& message) {
   const auto values = take<float>(tail, message.count() * table.width());
   const std::uint64_t state_floats = table.width() * table.state_width();
   const auto state = take<float>(tail, message.count() * state_floats);
-  const auto scores = take<param::RowScore>(tail, table.shrinks() ? message.count() : 0);
+  const auto scores = take<parameter::RowScore>(tail, table.shrinks() ? message.count() : 0);
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    table.put({ids[i], param::RowMarks::unpack(marks[i]),
+    table.put({ids[i], parameter::RowMarks::unpack(marks[i]),
                values.subspan(i * table.width(), table.width()),
                state.subspan(i * state_floats, state_floats),
-               scores.empty() ? param::RowScore() : scores[i]});
+               scores.empty() ? parameter::RowScore() : scores[i]});
   }
   wire::Done done;
   done.set_request(call.request);
@@ -141,14 +141,14 @@ Shard::Refused Shard::on_pull_rows(Call& call, const wire::PullRows& message) {
     wait(call, WaitFor::kCommit);
     return {};
   }
-  if (message.averages() && !param::has_average(set_->optimizer())) {
+  if (message.averages() && !optim::has_average(set_->optimizer())) {
     return protocol_error("a pull of averages, which this job does not keep");
   }
   Bytes tail(kTransferBytesMax - left * sizeof(float));
   auto* to = reinterpret_cast<float*>(tail.data());
   for (const RowSegment& segment : *segments) {
     const std::size_t floats = segment.ids.size() * segment.width;
-    SparseTable& table = *tables_[segment.parameter];
+    table::SparseTable& table = *tables_[segment.parameter];
     if (message.averages()) {
       table.read_averages(segment.ids, {to, floats});
     } else {

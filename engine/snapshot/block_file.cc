@@ -13,7 +13,7 @@
 #include "base/crc32c.h"
 #include "base/safe_path.h"
 
-namespace paddle::param {
+namespace paddle::snapshot {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x31424450;  // "PDB1"
@@ -194,4 +194,4 @@ Status verify_file(int directory, const FileEntry& expected) {
   return file.finish();
 }
 
-}  // namespace paddle::param
+}  // namespace paddle::snapshot

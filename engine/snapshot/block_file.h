@@ -9,7 +9,7 @@
 #include "base/fd.h"
 #include "base/result.h"
 
-namespace paddle::param {
+namespace paddle::snapshot {
 
 constexpr std::size_t kBlockBytes = 1U << 20U;
 constexpr std::size_t kBlockHeaderBytes = 40;
@@ -23,7 +23,7 @@ struct BlockHeader {
   std::uint64_t width = 0;  // elements of the parameter, or floats of a row's value
   std::uint32_t state_width = 0;
   std::uint64_t update_count = 0;  // of a dense parameter
-  bool has_scores = false;         // a RowScore behind each row
+  bool has_scores = false;         // a parameter::RowScore behind each row
 };
 
 struct FileEntry {
@@ -109,4 +109,4 @@ class BlockReader {
 // Reads the whole file to check its size and CRC32C.
 Status verify_file(int directory, const FileEntry& expected);
 
-}  // namespace paddle::param
+}  // namespace paddle::snapshot

@@ -13,7 +13,7 @@
 #include "engine/parameter/row_marks.h"
 #include "engine/snapshot/files.h"
 
-namespace paddle::param {
+namespace paddle::snapshot {
 namespace {
 
 Status write_row(std::uint64_t id, std::span<const float> values, std::FILE* out) {
@@ -31,7 +31,7 @@ Status write_row(std::uint64_t id, std::span<const float> values, std::FILE* out
 Status export_sparse(const SnapshotReader& reader, const std::string& name, std::FILE* out) {
   std::vector<SparseRow> rows;
   PADDLE_TRY_STATUS(reader.read_rows(name, [&](const SparseRow& row) {
-    if (RowMarks::unpack(row.marks).sightings == 0) rows.push_back(row);
+    if (parameter::RowMarks::unpack(row.marks).sightings == 0) rows.push_back(row);
     return Status{};
   }));
   std::sort(rows.begin(), rows.end(),
@@ -74,4 +74,4 @@ Status export_text(const std::string& snapshot, const std::string& parameter, st
   return {};
 }
 
-}  // namespace paddle::param
+}  // namespace paddle::snapshot

@@ -6,10 +6,10 @@
 
 #include "base/result.h"
 
-namespace paddle::param {
+namespace paddle::snapshot {
 
 // Dense parameters are written by rows of their last dimension. kData: no such parameter (with a
 // suggestion), or the snapshot is not whole. kResource: writing failed.
 Status export_text(const std::string& snapshot, const std::string& parameter, std::FILE* out);
 
-}  // namespace paddle::param
+}  // namespace paddle::snapshot

@@ -19,7 +19,7 @@
 #include "engine/snapshot/info.h"
 #include "engine/snapshot/parameter_file.h"
 
-namespace paddle::param {
+namespace paddle::snapshot {
 
 // Builds in "<directory>.tmp"; finish() makes it durable and renames it, replacing an earlier
 // snapshot of that name only then. Destroyed before finish(), it leaves nothing behind. Errors:
@@ -78,4 +78,4 @@ class SnapshotReader {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace paddle::param
+}  // namespace paddle::snapshot

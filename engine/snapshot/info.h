@@ -9,7 +9,7 @@
 #include "engine/parameter/row_score.h"
 #include "proto/parameters.pb.h"
 
-namespace paddle::param {
+namespace paddle::snapshot {
 
 // The full snapshot that a delta goes on from: a directory beside it.
 struct BaseSnapshot {
@@ -31,10 +31,10 @@ struct SnapshotInfo {
 
 struct SparseRow {
   std::uint64_t id = 0;
-  std::uint64_t marks = 0;  // RowMarks, packed
+  std::uint64_t marks = 0;  // parameter::RowMarks, packed
   std::vector<float> value;
-  std::vector<float> state;  // state_width planes of value.size() floats
-  RowScore score = {};       // of a table that shrinks
+  std::vector<float> state;        // state_width planes of value.size() floats
+  parameter::RowScore score = {};  // of a table that shrinks
 };
 
-}  // namespace paddle::param
+}  // namespace paddle::snapshot

@@ -11,7 +11,7 @@
 #include "engine/optim/optimizer.h"
 #include "engine/parameter/parameter_set.h"
 
-namespace paddle::param {
+namespace paddle::snapshot {
 namespace {
 
 Error malformed(std::string_view line) {
@@ -93,7 +93,8 @@ std::string encode_optimizer(const wire::Optimizer& optimizer) {
   text += optional_field("rho", optimizer.has_rho(), optimizer.rho());
   text += optional_field("beta", optimizer.has_beta(), optimizer.beta());
   text += optional_field("centered", optimizer.has_centered(), optimizer.centered() ? 1 : 0);
-  text += optional_field("average_window", has_average(optimizer), optimizer.average().window());
+  text +=
+      optional_field("average_window", optim::has_average(optimizer), optimizer.average().window());
   return text + "\n";
 }
 
@@ -223,7 +224,7 @@ class Decoder {
     const auto files = fields.number<std::uint64_t>("files");
     spec.set_name(fields.name());
     if (!fields.complete() || (kind != "sparse" && kind != "dense")) return malformed(line_);
-    if (auto valid = validate(spec); !valid)
+    if (auto valid = parameter::validate(spec); !valid)
       return Error{Errc::kData, "MANIFEST: " + valid.error().message, ""};
     if (files < (has_removed ? 2 : 1) || (!spec.sparse() && files != 2) ||
         parameter.state_width > kStateWidthMax || (!spec.sparse() && spec.has_table())) {
@@ -297,4 +298,4 @@ Result<Manifest> decode_manifest(std::string_view text) {
   return Decoder(text.substr(0, body)).decode();
 }
 
-}  // namespace paddle::param
+}  // namespace paddle::snapshot

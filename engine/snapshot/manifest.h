@@ -9,7 +9,7 @@
 #include "engine/snapshot/block_file.h"
 #include "engine/snapshot/info.h"
 
-namespace paddle::param {
+namespace paddle::snapshot {
 
 constexpr std::size_t kManifestBytesMax = 64U << 20U;
 constexpr std::uint32_t kSnapshotFormat = 1;
@@ -38,4 +38,4 @@ std::string encode_manifest(const Manifest& manifest);
 // kData "MANIFEST: ...", kVersion for another format. Names, dims and file names are checked.
 Result<Manifest> decode_manifest(std::string_view text);
 
-}  // namespace paddle::param
+}  // namespace paddle::snapshot

@@ -7,7 +7,7 @@
 
 #include "base/fd.h"
 
-namespace paddle::param {
+namespace paddle::snapshot {
 namespace {
 
 constexpr std::int32_t kFormatVersion = 0;
@@ -72,4 +72,4 @@ Result<std::vector<float>> read_v010_parameter(const std::string& path,
   return values;
 }
 
-}  // namespace paddle::param
+}  // namespace paddle::snapshot

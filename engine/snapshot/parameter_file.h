@@ -10,7 +10,7 @@
 #include "base/bytes.h"
 #include "base/result.h"
 
-namespace paddle::param {
+namespace paddle::snapshot {
 
 constexpr std::size_t kParameterFileHeaderBytes = 16;
 
@@ -25,4 +25,4 @@ Status check_parameter_file_header(std::span<const std::byte, kParameterFileHead
 Result<std::vector<float>> read_v010_parameter(const std::string& path,
                                                std::uint64_t expected_count);
 
-}  // namespace paddle::param
+}  // namespace paddle::snapshot

@@ -13,7 +13,7 @@
 #include "engine/snapshot/files.h"
 #include "engine/snapshot/manifest.h"
 
-namespace paddle::param {
+namespace paddle::snapshot {
 namespace {
 
 constexpr std::uint64_t kDeltaPassesMax = 1U << 20U;
@@ -41,7 +41,7 @@ using OnRow = std::function<Status(SparseRow&)>;
 // Rows of one file; `rows` counts them on.
 Status read_rows_file(int root, const FileEntry& entry, const ManifestParameter& table,
                       const OnRow& on_row, std::uint64_t& rows) {
-  const std::uint64_t width = row_width(table.spec);
+  const std::uint64_t width = parameter::row_width(table.spec);
   const bool has_scores = table.spec.table().has_shrink();
   PADDLE_TRY(BlockReader file, BlockReader::open(root, entry,
                                                  {.kind = BlockKind::kRows,
@@ -50,7 +50,7 @@ Status read_rows_file(int root, const FileEntry& entry, const ManifestParameter&
                                                   .update_count = 0,
                                                   .has_scores = has_scores}));
   const std::uint64_t row_bytes = kRowHeadBytes + width * (1 + table.state_width) * sizeof(float) +
-                                  (has_scores ? sizeof(RowScore) : 0);
+                                  (has_scores ? sizeof(parameter::RowScore) : 0);
   if (file.bytes_left() % row_bytes != 0) {
     return file.error(fmt::format("expected whole rows of {} bytes, found {} bytes", row_bytes,
                                   file.bytes_left()));
@@ -147,7 +147,7 @@ Status SnapshotReader::Impl::open_base() {
   for (const ManifestParameter& table : manifest.parameters) {
     if (!table.spec.sparse()) continue;
     PADDLE_TRY(const ManifestParameter* const before, base->find(table.spec.name(), true));
-    if (row_width(before->spec) != row_width(table.spec) ||
+    if (parameter::row_width(before->spec) != parameter::row_width(table.spec) ||
         before->state_width != table.state_width ||
         before->spec.table().has_shrink() != table.spec.table().has_shrink()) {
       return base->in_directory(
@@ -217,7 +217,7 @@ Status SnapshotReader::Impl::read_base_rows(const ManifestParameter& table,
   const std::uint64_t passes = manifest.info.pass - base->manifest.info.pass;
   const float decay = table.spec.table().shrink().decay();
   return base->read_own_rows(*before, [&](SparseRow& row) -> Status {
-    RowMarks marks = RowMarks::unpack(row.marks);
+    parameter::RowMarks marks = parameter::RowMarks::unpack(row.marks);
     if (marks.sightings > 0) return {};
     if (std::binary_search(replaced.begin(), replaced.end(), row.id)) return {};
     marks.passes_unseen = static_cast<std::uint16_t>(
@@ -270,7 +270,7 @@ Status SnapshotReader::read_dense(const std::string& name, std::vector<float>& v
                                   std::vector<float>& state, std::uint64_t& update_count) const {
   PADDLE_TRY(const ManifestParameter* const parameter, impl_->find(name, false));
   const int root = impl_->root.get();
-  const std::uint64_t count = element_count(parameter->spec);
+  const std::uint64_t count = parameter::element_count(parameter->spec);
   auto values = read_value(root, parameter->files[0], count);
   if (!values) return impl_->in_directory(std::move(values).error());
   auto blocks = BlockReader::open(root, parameter->files[1],
@@ -301,4 +301,4 @@ Status SnapshotReader::read_rows(const std::string& name,
   return impl_->read_own_rows(*table, on_row);
 }
 
-}  // namespace paddle::param
+}  // namespace paddle::snapshot

@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "engine/snapshot/manifest.h"
 
-namespace paddle::param {
+namespace paddle::snapshot {
 namespace {
 
 // The pass of a name that pass_name() gives, or nothing.
@@ -88,4 +88,4 @@ Status keep_newest(const std::string& folder, std::uint64_t pass, std::uint32_t 
   return {};
 }
 
-}  // namespace paddle::param
+}  // namespace paddle::snapshot

@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 
-namespace paddle::param {
+namespace paddle::snapshot {
 
 // "pass-00007"
 std::string pass_name(std::uint64_t pass);
@@ -20,4 +20,4 @@ Result<std::string> newest_snapshot(const std::string& folder);
 // snapshot stay. kResource.
 Status keep_newest(const std::string& folder, std::uint64_t pass, std::uint32_t count);
 
-}  // namespace paddle::param
+}  // namespace paddle::snapshot

@@ -17,7 +17,7 @@
 #include "engine/snapshot/files.h"
 #include "engine/snapshot/manifest.h"
 
-namespace paddle::param {
+namespace paddle::snapshot {
 namespace {
 
 constexpr std::uint64_t kRowsFileBytesMax = 64U << 20U;
@@ -101,7 +101,7 @@ struct SnapshotWriter::Impl {
   Status begin_parameter(const wire::ParameterSpec& spec, bool sparse) {
     PADDLE_CHECK(!in_sparse && !finished);
     PADDLE_CHECK(spec.sparse() == sparse);
-    PADDLE_TRY_STATUS(validate(spec));
+    PADDLE_TRY_STATUS(parameter::validate(spec));
     if (!names.insert(spec.name()).second) {
       return Error{Errc::kUsage,
                    fmt::format("parameter '{}' is in the snapshot twice", spec.name()), ""};
@@ -117,7 +117,7 @@ struct SnapshotWriter::Impl {
         BlockWriter writer,
         BlockWriter::create(root.get(), rows_file_name(table.spec.name(), table.files.size()),
                             {.kind = BlockKind::kRows,
-                             .width = row_width(table.spec),
+                             .width = parameter::row_width(table.spec),
                              .state_width = table.state_width,
                              .update_count = 0,
                              .has_scores = table.spec.table().has_shrink()}));
@@ -145,7 +145,7 @@ struct SnapshotWriter::Impl {
   }
 
   Status add_row(const SparseRow& row) {
-    const std::uint64_t width = row_width(current().spec);
+    const std::uint64_t width = parameter::row_width(current().spec);
     if (row.value.size() != width || row.state.size() != width * current().state_width) {
       return Error{
           Errc::kUsage,
@@ -198,7 +198,7 @@ Result<SnapshotWriter> SnapshotWriter::create(const std::string& directory,
 Status SnapshotWriter::add_dense(const wire::ParameterSpec& spec, std::span<const float> value,
                                  std::span<const float> state, std::uint64_t update_count) {
   PADDLE_TRY_STATUS(impl_->begin_parameter(spec, false));
-  const std::uint64_t count = element_count(spec);
+  const std::uint64_t count = parameter::element_count(spec);
   if (value.size() != count || state.size() % count != 0 || state.size() / count > kStateWidthMax) {
     return Error{
         Errc::kUsage,
@@ -260,7 +260,7 @@ Status SnapshotWriter::add_removed(std::span<const std::uint64_t> ids) {
 
 Status SnapshotWriter::finish(const SnapshotInfo& info) {
   PADDLE_CHECK(!impl_->in_sparse && !impl_->finished);
-  PADDLE_TRY_STATUS(validate(info.optimizer));
+  PADDLE_TRY_STATUS(optim::validate(info.optimizer));
   auto base = std::move(impl_->manifest.info.base);
   impl_->manifest.info = info;
   impl_->manifest.info.base = std::move(base);
@@ -278,4 +278,4 @@ Status SnapshotWriter::finish(const SnapshotInfo& info) {
   return {};
 }
 
-}  // namespace paddle::param
+}  // namespace paddle::snapshot

@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 
-namespace paddle::trainer {
+namespace paddle::strategy {
 namespace {
 
 // What a batch and the window so far count for in their merger.
@@ -31,12 +31,13 @@ void append(std::vector<float>& to, const std::vector<float>& from, std::size_t 
 }
 
 // Both sorted by id; a row that only one has counts as zeros in the other.
-void add(SparseRows& to, const SparseRows& from, Weights by, const param::RowNotes& notes) {
+void add(client::SparseRows& to, const client::SparseRows& from, Weights by,
+         const parameter::RowNotes& notes) {
   if (from.ids.empty() && by.window == 1) return;
   const std::size_t width = from.ids.empty()
                                 ? (to.ids.empty() ? 0 : to.gradients.size() / to.ids.size())
                                 : from.gradients.size() / from.ids.size();
-  SparseRows merged;
+  client::SparseRows merged;
   merged.parameter = to.parameter;
   merged.ids.reserve(to.ids.size() + from.ids.size());
   merged.gradients.reserve(to.gradients.size() + from.gradients.size());
@@ -63,12 +64,13 @@ void add(SparseRows& to, const SparseRows& from, Weights by, const param::RowNot
 
 }  // namespace
 
-void Communicator::on_gradient(const PushTotals& totals, std::span<const DenseParameter> dense,
-                               std::span<const SparseRows> rows) {
+void Communicator::on_gradient(const client::PushTotals& totals,
+                               std::span<const client::DenseParameter> dense,
+                               std::span<const client::SparseRows> rows) {
   if (open_.batches == 0) {
-    for (const DenseParameter& one : dense)
+    for (const client::DenseParameter& one : dense)
       open_.dense.push_back({one.parameter, {}, one.gradient});
-    for (const SparseRows& one : rows) {
+    for (const client::SparseRows& one : rows) {
       open_.rows.push_back({one.parameter, one.ids, {}, one.gradients, one.notes});
     }
   } else {
@@ -77,7 +79,7 @@ void Communicator::on_gradient(const PushTotals& totals, std::span<const DensePa
     for (std::size_t i = 0; i < dense.size(); ++i) {
       add(open_.dense[i].gradient, dense[i].gradient, by);
     }
-    const param::RowNotes none{wire::TablePolicy()};
+    const parameter::RowNotes none{wire::TablePolicy()};
     for (std::size_t i = 0; i < rows.size(); ++i) {
       add(open_.rows[i], rows[i], by, options_.notes.empty() ? none : options_.notes[i]);
     }
@@ -108,4 +110,4 @@ void Communicator::on_answer() {
   queue_.pop_front();
 }
 
-}  // namespace paddle::trainer
+}  // namespace paddle::strategy

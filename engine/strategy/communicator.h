@@ -11,7 +11,7 @@
 #include "engine/client/parameter_client.h"
 #include "engine/parameter/row_notes.h"
 
-namespace paddle::trainer {
+namespace paddle::strategy {
 
 // The gradients of one or more batches as one push.
 struct Window {
@@ -19,8 +19,8 @@ struct Window {
   std::uint64_t batches = 0;
   std::uint64_t samples = 0;
   double cost = 0;
-  std::vector<DenseParameter> dense;  // gradients, no values
-  std::vector<SparseRows> rows;       // ids and gradients
+  std::vector<client::DenseParameter> dense;  // gradients, no values
+  std::vector<client::SparseRows> rows;       // ids and gradients
 };
 
 class Communicator {
@@ -30,14 +30,14 @@ class Communicator {
     std::uint32_t send_queue_size =
         1;  // windows that may be without an answer while training goes on
     wire::Merge merge = wire::MERGE_MEAN;
-    std::vector<param::RowNotes> notes = {};  // of the tables, in the order of a batch's rows
+    std::vector<parameter::RowNotes> notes = {};  // of the tables, in the order of a batch's rows
   };
   explicit Communicator(Options options) : options_(options) {}
 
   // Joins the open window, and closes it when it has max_merge batches. Parameters and their order
   // are the same in every batch; ids differ.
-  void on_gradient(const PushTotals& totals, std::span<const DenseParameter> dense,
-                   std::span<const SparseRows> rows);
+  void on_gradient(const client::PushTotals& totals, std::span<const client::DenseParameter> dense,
+                   std::span<const client::SparseRows> rows);
   void flush();  // closes the open window, if there is any
 
   // The oldest closed window that was not sent, now sent; nothing while another is.
@@ -63,4 +63,4 @@ class Communicator {
   std::uint64_t answered_ = 0;
 };
 
-}  // namespace paddle::trainer
+}  // namespace paddle::strategy

@@ -3,18 +3,18 @@
 #include "base/check.h"
 #include "engine/strategy/sender.h"
 
-namespace paddle::trainer {
+namespace paddle::strategy {
 namespace {
 
-class HalfAsyncClient final : public ParameterClient {
+class HalfAsyncClient final : public client::ParameterClient {
  public:
-  HalfAsyncClient(std::unique_ptr<ParameterClient> direct, const HalfAsyncOptions& options)
+  HalfAsyncClient(std::unique_ptr<client::ParameterClient> direct, const HalfAsyncOptions& options)
       : direct_(std::move(direct)) {
     if (options.dense) {
       dense_ = std::make_unique<Sender>(
           options.communicator,
-          [this](const Window& window) -> Result<std::vector<DenseParameter>> {
-            std::vector<DenseParameter> parameters = window.dense;
+          [this](const Window& window) -> Result<std::vector<client::DenseParameter>> {
+            std::vector<client::DenseParameter> parameters = window.dense;
             PADDLE_TRY_STATUS(
                 direct_->push_dense({window.batches, window.samples, window.cost}, parameters));
             return parameters;
@@ -23,11 +23,11 @@ class HalfAsyncClient final : public ParameterClient {
     if (options.sparse) {
       sparse_ = std::make_unique<Sender>(
           options.communicator,
-          [this](const Window& window) -> Result<std::vector<DenseParameter>> {
-            std::vector<SparseRows> rows = window.rows;
+          [this](const Window& window) -> Result<std::vector<client::DenseParameter>> {
+            std::vector<client::SparseRows> rows = window.rows;
             PADDLE_TRY_STATUS(
                 direct_->push_rows({window.batches, window.samples, window.cost}, rows));
-            return std::vector<DenseParameter>();
+            return std::vector<client::DenseParameter>();
           });
     }
   }
@@ -39,24 +39,25 @@ class HalfAsyncClient final : public ParameterClient {
   void ask_to_stop() override { direct_->ask_to_stop(); }
   bool stop_asked() const override { return direct_->stop_asked(); }
   Status ready() override { return direct_->ready(); }
-  JobProgress progress() const override { return direct_->progress(); }
-  Status pull_dense(std::span<DenseParameter> parameters) override {
+  client::JobProgress progress() const override { return direct_->progress(); }
+  Status pull_dense(std::span<client::DenseParameter> parameters) override {
     PADDLE_TRY_STATUS(flush());
     return direct_->pull_dense(parameters);
   }
-  Status pull_rows(std::span<SparseRows> rows) override {
+  Status pull_rows(std::span<client::SparseRows> rows) override {
     if (!sparse_) return direct_->pull_rows(rows);
     return sparse_->ask([&] { return direct_->pull_rows(rows); });
   }
-  Status pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows) override {
+  Status pull_averages(std::span<client::DenseParameter> dense,
+                       std::span<client::SparseRows> rows) override {
     PADDLE_TRY_STATUS(flush());
     return direct_->pull_averages(dense, rows);
   }
 
-  Status push(std::uint64_t samples, double cost, std::span<DenseParameter> dense,
-              std::span<SparseRows> sparse) override {
+  Status push(std::uint64_t samples, double cost, std::span<client::DenseParameter> dense,
+              std::span<client::SparseRows> sparse) override {
     // The threads first: what goes straight through may wait for other trainers.
-    std::vector<DenseParameter> values;
+    std::vector<client::DenseParameter> values;
     if (sparse_) PADDLE_TRY_STATUS(sparse_->add({1, samples, cost}, {}, sparse, true, nullptr));
     if (dense_) {
       PADDLE_TRY_STATUS(dense_->add({1, samples, cost}, dense, {}, false, &values));
@@ -67,17 +68,18 @@ class HalfAsyncClient final : public ParameterClient {
     if (!sparse_) PADDLE_TRY_STATUS(direct_->push_rows({1, samples, cost}, sparse));
     return {};
   }
-  Status push_dense(const PushTotals& totals, std::span<DenseParameter> dense) override {
+  Status push_dense(const client::PushTotals& totals,
+                    std::span<client::DenseParameter> dense) override {
     return direct_->push_dense(totals, dense);
   }
-  Status push_rows(const PushTotals& totals, std::span<SparseRows> rows) override {
+  Status push_rows(const client::PushTotals& totals, std::span<client::SparseRows> rows) override {
     return direct_->push_rows(totals, rows);
   }
-  Result<PassTotals> finish_pass(const Tally& tally) override {
+  Result<client::PassTotals> finish_pass(const Tally& tally) override {
     PADDLE_TRY_STATUS(flush());
     return direct_->finish_pass(tally);
   }
-  Result<PassTotals> pause_pass(const Tally& tally) override {
+  Result<client::PassTotals> pause_pass(const Tally& tally) override {
     PADDLE_TRY_STATUS(flush());
     return direct_->pause_pass(tally);
   }
@@ -100,22 +102,23 @@ class HalfAsyncClient final : public ParameterClient {
     if (dense_) PADDLE_TRY_STATUS(dense_->flush(nullptr));
     return {};
   }
-  static void take(std::vector<DenseParameter>& values, std::span<DenseParameter> dense) {
+  static void take(std::vector<client::DenseParameter>& values,
+                   std::span<client::DenseParameter> dense) {
     if (values.empty()) return;
     PADDLE_CHECK(values.size() == dense.size());
     for (std::size_t i = 0; i < dense.size(); ++i) dense[i].value = std::move(values[i].value);
   }
 
-  std::unique_ptr<ParameterClient> direct_;
+  std::unique_ptr<client::ParameterClient> direct_;
   std::unique_ptr<Sender> dense_;
   std::unique_ptr<Sender> sparse_;
 };
 
 }  // namespace
 
-std::unique_ptr<ParameterClient> make_half_async_client(std::unique_ptr<ParameterClient> direct,
-                                                        HalfAsyncOptions options) {
+std::unique_ptr<client::ParameterClient> make_half_async_client(
+    std::unique_ptr<client::ParameterClient> direct, HalfAsyncOptions options) {
   return std::make_unique<HalfAsyncClient>(std::move(direct), options);
 }
 
-}  // namespace paddle::trainer
+}  // namespace paddle::strategy

@@ -11,7 +11,7 @@
 #include "engine/client/parameter_client.h"
 #include "engine/strategy/communicator.h"
 
-namespace paddle::trainer {
+namespace paddle::strategy {
 
 struct HalfAsyncOptions {
   Communicator::Options communicator;
@@ -19,7 +19,7 @@ struct HalfAsyncOptions {
   bool sparse = false;
 };
 
-std::unique_ptr<ParameterClient> make_half_async_client(std::unique_ptr<ParameterClient> direct,
-                                                        HalfAsyncOptions options);
+std::unique_ptr<client::ParameterClient> make_half_async_client(
+    std::unique_ptr<client::ParameterClient> direct, HalfAsyncOptions options);
 
-}  // namespace paddle::trainer
+}  // namespace paddle::strategy

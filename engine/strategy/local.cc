@@ -7,7 +7,7 @@
 #include "engine/strategy/local_updates.h"
 #include "engine/strategy/sender.h"
 
-namespace paddle::trainer {
+namespace paddle::strategy {
 namespace {
 
 bool is_local(wire::Strategy strategy) {
@@ -30,9 +30,9 @@ float dense_share(const wire::ParameterSet& set) {
   return set.merge() == wire::MERGE_MEAN ? set.elastic_rate() : elastic_alpha(set);
 }
 
-class LocalClient final : public ParameterClient {
+class LocalClient final : public client::ParameterClient {
  public:
-  LocalClient(std::unique_ptr<ParameterClient> direct, const LocalOptions& options)
+  LocalClient(std::unique_ptr<client::ParameterClient> direct, const LocalOptions& options)
       : set_(options.set),
         direct_(std::move(direct)),
         has_dense_(is_local(set_.dense_strategy()) && set_.dense_shards() > 0),
@@ -46,20 +46,21 @@ class LocalClient final : public ParameterClient {
     const Communicator::Options one_window;
     if (has_dense_ && set_.dense_strategy() == wire::STRATEGY_GEO) {
       dense_sender_ = std::make_unique<Sender>(
-          one_window, [this](const Window& window) -> Result<std::vector<DenseParameter>> {
-            std::vector<DenseParameter> moves = window.dense;
+          one_window, [this](const Window& window) -> Result<std::vector<client::DenseParameter>> {
+            std::vector<client::DenseParameter> moves = window.dense;
             PADDLE_TRY_STATUS(
                 direct_->push_dense({window.batches, window.samples, window.cost}, moves));
             return moves;
           });
     }
     if (has_rows_ && set_.sparse_strategy() == wire::STRATEGY_GEO) {
-      rows_sender_ = std::make_unique<
-          Sender>(one_window, [this](const Window& window) -> Result<std::vector<DenseParameter>> {
-        std::vector<SparseRows> moves = window.rows;
-        PADDLE_TRY_STATUS(direct_->push_rows({window.batches, window.samples, window.cost}, moves));
-        return std::vector<DenseParameter>();
-      });
+      rows_sender_ = std::make_unique<Sender>(
+          one_window, [this](const Window& window) -> Result<std::vector<client::DenseParameter>> {
+            std::vector<client::SparseRows> moves = window.rows;
+            PADDLE_TRY_STATUS(
+                direct_->push_rows({window.batches, window.samples, window.cost}, moves));
+            return std::vector<client::DenseParameter>();
+          });
     }
   }
 
@@ -70,9 +71,9 @@ class LocalClient final : public ParameterClient {
   void ask_to_stop() override { direct_->ask_to_stop(); }
   bool stop_asked() const override { return direct_->stop_asked(); }
   Status ready() override { return direct_->ready(); }
-  JobProgress progress() const override { return direct_->progress(); }
+  client::JobProgress progress() const override { return direct_->progress(); }
 
-  Status pull_dense(std::span<DenseParameter> parameters) override {
+  Status pull_dense(std::span<client::DenseParameter> parameters) override {
     PADDLE_TRY_STATUS(settle());
     if (has_dense_ && !dense_.is_empty()) {
       dense_.copy_to(parameters);
@@ -82,10 +83,10 @@ class LocalClient final : public ParameterClient {
     if (has_dense_) dense_.reset(parameters);
     return {};
   }
-  Status pull_rows(std::span<SparseRows> rows) override {
+  Status pull_rows(std::span<client::SparseRows> rows) override {
     if (!has_rows_) return direct_->pull_rows(rows);
     PADDLE_CHECK(rows.size() == tables_.size());
-    std::vector<SparseRows> missing(rows.size());
+    std::vector<client::SparseRows> missing(rows.size());
     bool is_any = false;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       missing[i].parameter = rows[i].parameter;
@@ -100,13 +101,14 @@ class LocalClient final : public ParameterClient {
     return {};
   }
   // What the shards hold, not this trainer's copy.
-  Status pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows) override {
+  Status pull_averages(std::span<client::DenseParameter> dense,
+                       std::span<client::SparseRows> rows) override {
     PADDLE_TRY_STATUS(settle());
     return direct_->pull_averages(dense, rows);
   }
 
-  Status push(std::uint64_t samples, double cost, std::span<DenseParameter> dense,
-              std::span<SparseRows> sparse) override {
+  Status push(std::uint64_t samples, double cost, std::span<client::DenseParameter> dense,
+              std::span<client::SparseRows> sparse) override {
     pass_samples_ += samples;
     const float rate = learning_rate();
     if (has_dense_) dense_.update(rate, dense);
@@ -122,18 +124,19 @@ class LocalClient final : public ParameterClient {
     if (!has_rows_) PADDLE_TRY_STATUS(direct_->push_rows({1, samples, cost}, sparse));
     return {};
   }
-  Status push_dense(const PushTotals& totals, std::span<DenseParameter> dense) override {
+  Status push_dense(const client::PushTotals& totals,
+                    std::span<client::DenseParameter> dense) override {
     return direct_->push_dense(totals, dense);
   }
-  Status push_rows(const PushTotals& totals, std::span<SparseRows> rows) override {
+  Status push_rows(const client::PushTotals& totals, std::span<client::SparseRows> rows) override {
     return direct_->push_rows(totals, rows);
   }
-  Result<PassTotals> finish_pass(const Tally& tally) override {
+  Result<client::PassTotals> finish_pass(const Tally& tally) override {
     PADDLE_TRY_STATUS(push_all());
     pass_samples_ = 0;
     return direct_->finish_pass(tally);
   }
-  Result<PassTotals> pause_pass(const Tally& tally) override {
+  Result<client::PassTotals> pause_pass(const Tally& tally) override {
     PADDLE_TRY_STATUS(push_all());
     return direct_->pause_pass(tally);
   }
@@ -152,26 +155,26 @@ class LocalClient final : public ParameterClient {
   // The others are taken to be as far in the pass as this trainer, so that no answer is waited for
   // and the same batches give the same bits.
   float learning_rate() const {
-    const JobProgress begun = direct_->progress();
-    return param::learning_rate(
+    const client::JobProgress begun = direct_->progress();
+    return optim::learning_rate(
         set_.optimizer(), {begun.samples + pass_samples_ * set_.num_trainers(), begun.passes});
   }
 
-  Status fetch(std::span<SparseRows> rows) {
+  Status fetch(std::span<client::SparseRows> rows) {
     if (!rows_sender_) return direct_->pull_rows(rows);
     return rows_sender_->ask([&] { return direct_->pull_rows(rows); });
   }
 
   Status push_window() {
-    const PushTotals totals = std::exchange(window_, PushTotals{0, 0, 0});
+    const client::PushTotals totals = std::exchange(window_, client::PushTotals{0, 0, 0});
     if (has_rows_) {
-      std::vector<SparseRows> moves;
+      std::vector<client::SparseRows> moves;
       for (LocalRows& table : tables_) moves.push_back(table.take_moves());
       PADDLE_TRY_STATUS(rows_sender_ ? rows_sender_->add(totals, {}, moves, true, nullptr)
                                      : direct_->push_rows(totals, moves));
     }
     if (!has_dense_) return {};
-    std::vector<DenseParameter> moves = dense_.take_moves();
+    std::vector<client::DenseParameter> moves = dense_.take_moves();
     if (!dense_sender_) {
       PADDLE_TRY_STATUS(direct_->push_dense(totals, moves));
       if (set_.elastic_rate() > 0) {
@@ -181,7 +184,7 @@ class LocalClient final : public ParameterClient {
       }
       return {};
     }
-    std::vector<DenseParameter> values;
+    std::vector<client::DenseParameter> values;
     PADDLE_TRY_STATUS(dense_sender_->add(totals, moves, {}, false, &values));
     if (!values.empty()) dense_.on_values(values, 1);
     return {};
@@ -196,19 +199,19 @@ class LocalClient final : public ParameterClient {
   Status settle() {
     if (rows_sender_) PADDLE_TRY_STATUS(rows_sender_->flush(nullptr));
     if (!dense_sender_) return {};
-    std::vector<DenseParameter> values;
+    std::vector<client::DenseParameter> values;
     PADDLE_TRY_STATUS(dense_sender_->flush(&values));
     if (!values.empty()) dense_.on_values(values, 0);
     return {};
   }
 
   wire::ParameterSet set_;
-  std::unique_ptr<ParameterClient> direct_;
+  std::unique_ptr<client::ParameterClient> direct_;
   bool has_dense_;
   bool has_rows_;
   LocalDense dense_;
   std::vector<LocalRows> tables_;
-  PushTotals window_{0, 0, 0};
+  client::PushTotals window_{0, 0, 0};
   std::uint64_t pass_samples_ = 0;  // of this trainer
   std::unique_ptr<Sender> dense_sender_;
   std::unique_ptr<Sender> rows_sender_;
@@ -216,9 +219,9 @@ class LocalClient final : public ParameterClient {
 
 }  // namespace
 
-std::unique_ptr<ParameterClient> make_local_client(std::unique_ptr<ParameterClient> direct,
-                                                   const LocalOptions& options) {
+std::unique_ptr<client::ParameterClient> make_local_client(
+    std::unique_ptr<client::ParameterClient> direct, const LocalOptions& options) {
   return std::make_unique<LocalClient>(std::move(direct), options);
 }
 
-}  // namespace paddle::trainer
+}  // namespace paddle::strategy

@@ -13,13 +13,13 @@
 
 #include "engine/client/parameter_client.h"
 
-namespace paddle::trainer {
+namespace paddle::strategy {
 
 struct LocalOptions {
   wire::ParameterSet set;  // strategies, optimizer, update_frequency, merge, trainers
 };
 
-std::unique_ptr<ParameterClient> make_local_client(std::unique_ptr<ParameterClient> direct,
-                                                   const LocalOptions& options);
+std::unique_ptr<client::ParameterClient> make_local_client(
+    std::unique_ptr<client::ParameterClient> direct, const LocalOptions& options);
 
-}  // namespace paddle::trainer
+}  // namespace paddle::strategy

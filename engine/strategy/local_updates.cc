@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "engine/parameter/parameter_set.h"
 
-namespace paddle::trainer {
+namespace paddle::strategy {
 namespace {
 
 // Averages are the shards'.
@@ -15,7 +15,7 @@ wire::Optimizer local_optimizer(const wire::ParameterSet& set) {
   return optimizer;
 }
 
-param::UpdateRule local_rule(const wire::ParameterSet& set, std::uint32_t parameter) {
+optim::UpdateRule local_rule(const wire::ParameterSet& set, std::uint32_t parameter) {
   wire::ParameterSpec spec = set.parameters(static_cast<int>(parameter));
   spec.clear_is_delta();
   return {local_optimizer(set), spec};
@@ -42,7 +42,7 @@ LocalDense::LocalDense(const wire::ParameterSet& set, float share, float elastic
   }
 }
 
-void LocalDense::reset(std::span<const DenseParameter> values) {
+void LocalDense::reset(std::span<const client::DenseParameter> values) {
   PADDLE_CHECK(values.size() == all_.size());
   for (std::size_t i = 0; i < all_.size(); ++i) {
     One& one = all_[i];
@@ -54,7 +54,7 @@ void LocalDense::reset(std::span<const DenseParameter> values) {
   }
 }
 
-void LocalDense::update(float learning_rate, std::span<DenseParameter> parameters) {
+void LocalDense::update(float learning_rate, std::span<client::DenseParameter> parameters) {
   PADDLE_CHECK(parameters.size() == all_.size());
   ++count_;
   for (std::size_t i = 0; i < all_.size(); ++i) {
@@ -65,8 +65,8 @@ void LocalDense::update(float learning_rate, std::span<DenseParameter> parameter
   copy_to(parameters);
 }
 
-std::vector<DenseParameter> LocalDense::take_moves() {
-  std::vector<DenseParameter> moves;
+std::vector<client::DenseParameter> LocalDense::take_moves() {
+  std::vector<client::DenseParameter> moves;
   for (One& one : all_) {
     if (elastic_ > 0) {
       moves.push_back({one.parameter, {}, LargeArray<float>(one.x.size())});
@@ -83,12 +83,12 @@ std::vector<DenseParameter> LocalDense::take_moves() {
   return moves;
 }
 
-void LocalDense::on_center(std::span<const DenseParameter> values) {
+void LocalDense::on_center(std::span<const client::DenseParameter> values) {
   PADDLE_CHECK(values.size() == all_.size());
   for (std::size_t i = 0; i < all_.size(); ++i) all_[i].y = values[i].value;
 }
 
-void LocalDense::on_values(std::span<const DenseParameter> values, std::size_t unseen) {
+void LocalDense::on_values(std::span<const client::DenseParameter> values, std::size_t unseen) {
   PADDLE_CHECK(values.size() == all_.size());
   for (std::size_t i = 0; i < all_.size(); ++i) {
     One& one = all_[i];
@@ -102,17 +102,17 @@ void LocalDense::on_values(std::span<const DenseParameter> values, std::size_t u
   }
 }
 
-void LocalDense::copy_to(std::span<DenseParameter> parameters) const {
+void LocalDense::copy_to(std::span<client::DenseParameter> parameters) const {
   for (std::size_t i = 0; i < all_.size(); ++i) parameters[i].value = all_[i].x;
 }
 
 LocalRows::LocalRows(const wire::ParameterSet& set, std::uint32_t parameter, float share)
     : parameter_(parameter),
-      width_(param::row_width(set.parameters(static_cast<int>(parameter)))),
+      width_(parameter::row_width(set.parameters(static_cast<int>(parameter)))),
       share_(share),
       notes_(set.parameters(static_cast<int>(parameter)).table()),
-      keeps_state_(param::state_width(local_optimizer(set)) > 0 ||
-                   param::counts_updates(local_optimizer(set))),
+      keeps_state_(optim::state_width(local_optimizer(set)) > 0 ||
+                   optim::counts_updates(local_optimizer(set))),
       rule_(local_rule(set, parameter)) {}
 
 const LocalRows::Row* LocalRows::fresh(std::uint64_t id) const {
@@ -128,7 +128,7 @@ std::vector<std::uint64_t> LocalRows::missing(std::span<const std::uint64_t> ids
   return result;
 }
 
-void LocalRows::put(const SparseRows& fetched) {
+void LocalRows::put(const client::SparseRows& fetched) {
   PADDLE_CHECK(fetched.values.size() == fetched.ids.size() * width_);
   for (std::size_t i = 0; i < fetched.ids.size(); ++i) {
     Row& row = rows_[fetched.ids[i]];
@@ -146,7 +146,7 @@ void LocalRows::put(const SparseRows& fetched) {
   }
 }
 
-void LocalRows::read(SparseRows& rows) const {
+void LocalRows::read(client::SparseRows& rows) const {
   rows.values.resize(rows.ids.size() * width_);
   for (std::size_t i = 0; i < rows.ids.size(); ++i) {
     const Row* const row = fresh(rows.ids[i]);
@@ -155,7 +155,7 @@ void LocalRows::read(SparseRows& rows) const {
   }
 }
 
-void LocalRows::update(float learning_rate, const SparseRows& rows) {
+void LocalRows::update(float learning_rate, const client::SparseRows& rows) {
   if (rule_.is_static()) return;
   for (std::size_t i = 0; i < rows.ids.size(); ++i) {
     PADDLE_CHECK(fresh(rows.ids[i]) != nullptr);
@@ -166,9 +166,9 @@ void LocalRows::update(float learning_rate, const SparseRows& rows) {
   }
 }
 
-SparseRows LocalRows::take_moves() {
+client::SparseRows LocalRows::take_moves() {
   std::sort(ids_.begin(), ids_.end());
-  SparseRows moves;
+  client::SparseRows moves;
   moves.parameter = parameter_;
   moves.ids = std::move(ids_);
   moves.gradients.reserve(moves.ids.size() * width_);
@@ -184,4 +184,4 @@ SparseRows LocalRows::take_moves() {
   return moves;
 }
 
-}  // namespace paddle::trainer
+}  // namespace paddle::strategy

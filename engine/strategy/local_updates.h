@@ -18,7 +18,7 @@
 #include "engine/optim/optimizer.h"
 #include "engine/parameter/row_notes.h"
 
-namespace paddle::trainer {
+namespace paddle::strategy {
 
 class LocalDense {
  public:
@@ -29,23 +29,23 @@ class LocalDense {
   bool is_empty() const { return all_.empty() || all_.front().x.empty(); }
 
   // x and y become the values, and nothing is owed.
-  void reset(std::span<const DenseParameter> values);
+  void reset(std::span<const client::DenseParameter> values);
   // One step of the optimizer on x, then x as the values. The parameters are all dense ones, in the
   // order of the set.
-  void update(float learning_rate, std::span<DenseParameter> parameters);
+  void update(float learning_rate, std::span<client::DenseParameter> parameters);
   // The push of everything since the last one; elastic: x gives way to the center.
-  std::vector<DenseParameter> take_moves();
+  std::vector<client::DenseParameter> take_moves();
   // Elastic: the values that a round left on the shards.
-  void on_center(std::span<const DenseParameter> values);
+  void on_center(std::span<const client::DenseParameter> values);
   // What shards held when they had applied all but the newest `unseen` pushes.
-  void on_values(std::span<const DenseParameter> values, std::size_t unseen);
+  void on_values(std::span<const client::DenseParameter> values, std::size_t unseen);
   // x as the parameters' values.
-  void copy_to(std::span<DenseParameter> parameters) const;
+  void copy_to(std::span<client::DenseParameter> parameters) const;
 
  private:
   struct One {
     std::uint32_t parameter;
-    param::UpdateRule rule;
+    optim::UpdateRule rule;
     LargeArray<float> x, y;
     std::vector<float> state;
     std::deque<LargeArray<float>> moves;  // pushed, maybe not in any answer yet
@@ -64,13 +64,13 @@ class LocalRows {
 
   std::uint32_t parameter() const { return parameter_; }
   std::vector<std::uint64_t> missing(std::span<const std::uint64_t> ids) const;
-  void put(const SparseRows& fetched);
+  void put(const client::SparseRows& fetched);
   // The values of rows that were fetched.
-  void read(SparseRows& rows) const;
-  void update(float learning_rate, const SparseRows& rows);
+  void read(client::SparseRows& rows) const;
+  void update(float learning_rate, const client::SparseRows& rows);
   // The moves of all rows fetched since the last call, in the order of ids; they must be fetched
   // again from here on.
-  SparseRows take_moves();
+  client::SparseRows take_moves();
 
  private:
   struct Row {
@@ -83,12 +83,12 @@ class LocalRows {
   std::uint32_t parameter_;
   std::size_t width_;
   float share_;
-  param::RowNotes notes_;
+  parameter::RowNotes notes_;
   bool keeps_state_;
-  param::UpdateRule rule_;
+  optim::UpdateRule rule_;
   std::uint64_t window_ = 1;
   std::unordered_map<std::uint64_t, Row> rows_;
   std::vector<std::uint64_t> ids_;  // fetched in this window
 };
 
-}  // namespace paddle::trainer
+}  // namespace paddle::strategy

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 
-namespace paddle::trainer {
+namespace paddle::strategy {
 
 Sender::Sender(Communicator::Options options, PushWindow push)
     : core_(options), push_(std::move(push)), thread_([this] { serve(); }) {}
@@ -18,9 +18,9 @@ Sender::~Sender() {
   thread_.join();
 }
 
-Status Sender::add(const PushTotals& totals, std::span<const DenseParameter> dense,
-                   std::span<const SparseRows> rows, bool hold,
-                   std::vector<DenseParameter>* values) {
+Status Sender::add(const client::PushTotals& totals, std::span<const client::DenseParameter> dense,
+                   std::span<const client::SparseRows> rows, bool hold,
+                   std::vector<client::DenseParameter>* values) {
   std::unique_lock lock(mutex_);
   core_.on_gradient(totals, dense, rows);
   // What must be answered is held back no longer, or nobody would ever answer it.
@@ -43,7 +43,7 @@ Status Sender::ask(const std::function<Status()>& ask) {
   return {};
 }
 
-Status Sender::flush(std::vector<DenseParameter>* values) {
+Status Sender::flush(std::vector<client::DenseParameter>* values) {
   std::unique_lock lock(mutex_);
   core_.flush();
   released_ = core_.closed();
@@ -52,7 +52,7 @@ Status Sender::flush(std::vector<DenseParameter>* values) {
 }
 
 Status Sender::wait_for(std::unique_lock<std::mutex>& lock, std::uint64_t window,
-                        std::vector<DenseParameter>* values) {
+                        std::vector<client::DenseParameter>* values) {
   changed_.wait(lock, [&] { return failed_ || core_.answered() >= window; });
   if (failed_) return *failed_;
   if (values == nullptr) return {};
@@ -91,4 +91,4 @@ void Sender::serve() {
   }
 }
 
-}  // namespace paddle::trainer
+}  // namespace paddle::strategy

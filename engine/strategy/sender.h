@@ -11,13 +11,13 @@
 
 #include "engine/strategy/communicator.h"
 
-namespace paddle::trainer {
+namespace paddle::strategy {
 
 // For one caller. After the first error nothing more is sent, and every call returns it.
 class Sender {
  public:
   // Pushes a window; returns the dense values that came back (none for rows).
-  using PushWindow = std::function<Result<std::vector<DenseParameter>>(const Window&)>;
+  using PushWindow = std::function<Result<std::vector<client::DenseParameter>>(const Window&)>;
 
   Sender(Communicator::Options options, PushWindow push);
   ~Sender();  // what was not sent is not
@@ -27,18 +27,19 @@ class Sender {
   // Gradients of a batch, to be sent at once, or to be held back for the next ask(). Waits while
   // the queue is full; `values`, if not null, becomes those of the window that then must be
   // answered, or stays empty.
-  Status add(const PushTotals& totals, std::span<const DenseParameter> dense,
-             std::span<const SparseRows> rows, bool hold, std::vector<DenseParameter>* values);
+  Status add(const client::PushTotals& totals, std::span<const client::DenseParameter> dense,
+             std::span<const client::SparseRows> rows, bool hold,
+             std::vector<client::DenseParameter>* values);
   // Runs `ask` on the thread, after the windows that were sent and before those held back, and
   // waits for it.
   Status ask(const std::function<Status()>& ask);
   // Every gradient is pushed and answered. `values`, if not null, becomes those of the last window;
   // otherwise later calls of add() still get theirs.
-  Status flush(std::vector<DenseParameter>* values);
+  Status flush(std::vector<client::DenseParameter>* values);
 
  private:
   Status wait_for(std::unique_lock<std::mutex>& lock, std::uint64_t window,
-                  std::vector<DenseParameter>* values);
+                  std::vector<client::DenseParameter>* values);
   void serve();
   bool can_push() const { return !failed_ && core_.answered() < released_; }
 
@@ -47,11 +48,11 @@ class Sender {
   Communicator core_;
   PushWindow push_;
   std::uint64_t released_ = 0;  // windows that may be sent
-  std::map<std::uint64_t, std::vector<DenseParameter>> answers_;
+  std::map<std::uint64_t, std::vector<client::DenseParameter>> answers_;
   const std::function<Status()>* ask_ = nullptr;
   std::optional<Error> failed_;
   bool over_ = false;
   std::thread thread_;
 };
 
-}  // namespace paddle::trainer
+}  // namespace paddle::strategy

@@ -8,7 +8,7 @@
 #include "engine/optim/finite.h"
 #include "engine/optim/initial.h"
 
-namespace paddle::pserver {
+namespace paddle::table {
 namespace {
 
 constexpr std::size_t kPieceElements = 16U << 10U;
@@ -20,10 +20,10 @@ Result<DenseTable> DenseTable::create(const wire::ParameterSet& set, std::uint32
                                       std::uint64_t bytes_max, Parallel parallel) {
   DenseTable table;
   table.parallel_ = std::move(parallel);
-  table.state_width_ = static_cast<std::uint32_t>(param::state_width(set.optimizer()));
+  table.state_width_ = static_cast<std::uint32_t>(optim::state_width(set.optimizer()));
   const std::uint64_t elements_max = bytes_max / (sizeof(float) * (1 + table.state_width_));
-  const std::vector<param::DenseBlock> all = param::partition_dense(set);
-  for (const param::DenseBlock& block : all) {
+  const std::vector<parameter::DenseBlock> all = parameter::partition_dense(set);
+  for (const parameter::DenseBlock& block : all) {
     if (block.shard != shard) continue;
     const auto& spec = set.parameters(static_cast<int>(block.parameter));
     if (block.size > elements_max - table.size_) {
@@ -34,7 +34,7 @@ Result<DenseTable> DenseTable::create(const wire::ParameterSet& set, std::uint32
                    "use more pservers, or nodes with more memory"};
     }
     table.blocks_.push_back({block.parameter, table.size_, block.size, 0, spec.name(),
-                             param::UpdateRule(set.optimizer(), spec)});
+                             optim::UpdateRule(set.optimizer(), spec)});
     table.size_ += block.size;
   }
   // Only now, and once: it fits, and nothing is moved while it grows.
@@ -44,7 +44,7 @@ Result<DenseTable> DenseTable::create(const wire::ParameterSet& set, std::uint32
   for (const Block& block : table.blocks_) {
     begins = std::find_if(begins, all.end(), [&](const auto& one) { return one.shard == shard; });
     const auto& spec = set.parameters(static_cast<int>(block.parameter));
-    param::fill_initial(std::span(table.values_).subspan(block.offset, block.size), spec,
+    optim::fill_initial(std::span(table.values_).subspan(block.offset, block.size), spec,
                         set.seed(), begins->begin);
     ++begins;
     block.rule.start(std::span(table.values_).subspan(block.offset, block.size),
@@ -137,7 +137,7 @@ void DenseTable::for_pieces(Parts gradient, const Use& use) {
 std::string DenseTable::find_not_finite(Parts gradient) {
   std::atomic<std::size_t> first = blocks_.size();
   for_pieces(gradient, [&](const Piece& piece) {
-    if (param::all_finite(piece.gradient)) return;
+    if (optim::all_finite(piece.gradient)) return;
     std::size_t known = first;
     while (piece.block < known && !first.compare_exchange_weak(known, piece.block)) {
     }
@@ -157,11 +157,11 @@ void DenseTable::apply(float learning_rate, Parts gradient) {
   for_pieces(gradient, [&](const Piece& piece) {
     const Block& block = blocks_[piece.block];
     if (block.rule.is_static()) return;
-    const param::Elements elements{
+    const optim::Elements elements{
         piece.gradient.size(), values_.data() + block.offset + piece.begin, piece.gradient.data(),
         state_width_ > 0 ? state_of(block).data() + piece.begin : nullptr, block.size};
     block.rule.apply(learning_rate, block.update_count, {&elements, 1});
   });
 }
 
-}  // namespace paddle::pserver
+}  // namespace paddle::table

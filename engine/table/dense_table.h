@@ -13,7 +13,7 @@
 #include "engine/parameter/partition.h"
 #include "proto/parameters.pb.h"
 
-namespace paddle::pserver {
+namespace paddle::table {
 
 class DenseTable {
  public:
@@ -53,7 +53,7 @@ class DenseTable {
     std::uint64_t size = 0;
     std::uint64_t update_count = 0;
     std::string name;
-    param::UpdateRule rule;
+    optim::UpdateRule rule;
   };
 
   std::span<float> state_of(const Block& block);
@@ -80,4 +80,4 @@ class DenseTable {
   std::vector<Piece> pieces_;  // memory of for_pieces()
 };
 
-}  // namespace paddle::pserver
+}  // namespace paddle::table

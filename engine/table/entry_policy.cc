@@ -6,7 +6,7 @@
 
 #include "base/rng.h"
 
-namespace paddle::pserver {
+namespace paddle::table {
 namespace {
 
 constexpr std::uint64_t kDrawStream = 0x656e747279;  // apart from the draws of initial values
@@ -106,4 +106,4 @@ void EntryPolicy::put(const Candidate& candidate) {
   sightings_of(number) = {candidate.sightings, candidate.seen};
 }
 
-}  // namespace paddle::pserver
+}  // namespace paddle::table

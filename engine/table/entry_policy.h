@@ -7,7 +7,7 @@
 #include "engine/table/row_index.h"
 #include "proto/parameters.pb.h"
 
-namespace paddle::pserver {
+namespace paddle::table {
 
 class EntryPolicy {
  public:
@@ -71,4 +71,4 @@ class EntryPolicy {
   std::uint32_t numbers_ = 0;  // all below are a candidate's, or free
 };
 
-}  // namespace paddle::pserver
+}  // namespace paddle::table

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-namespace paddle::pserver {
+namespace paddle::table {
 
 struct LastRead {
   // What is left of it while a push goes through.
@@ -39,4 +39,4 @@ struct LastRead {
   std::vector<float> first_values;     // of those that were absent, unless they are too many
 };
 
-}  // namespace paddle::pserver
+}  // namespace paddle::table

@@ -1,6 +1,6 @@
 #include "engine/table/recency_list.h"
 
-namespace paddle::pserver {
+namespace paddle::table {
 
 Status RecencyList::reserve(std::uint64_t rows) {
   return nodes_.reserve(rows * sizeof(Node));
@@ -31,4 +31,4 @@ void RecencyList::renumber(std::uint32_t from, std::uint32_t to) {
   (node.after == kEnd ? tail_ : at(node.after).before) = to;
 }
 
-}  // namespace paddle::pserver
+}  // namespace paddle::table

@@ -6,7 +6,7 @@
 
 #include "engine/memory/region.h"
 
-namespace paddle::pserver {
+namespace paddle::table {
 
 class RecencyList {
  public:
@@ -40,4 +40,4 @@ class RecencyList {
   std::uint32_t tail_ = kEnd;
 };
 
-}  // namespace paddle::pserver
+}  // namespace paddle::table

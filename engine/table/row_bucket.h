@@ -11,7 +11,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace paddle::pserver {
+namespace paddle::table {
 
 struct alignas(64) RowBucket {
   static constexpr std::uint32_t kSlots = 7;
@@ -86,4 +86,4 @@ struct alignas(64) RowBucket {
 };
 static_assert(sizeof(RowBucket) == 64);
 
-}  // namespace paddle::pserver
+}  // namespace paddle::table

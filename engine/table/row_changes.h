@@ -8,7 +8,7 @@
 
 #include "engine/memory/region.h"
 
-namespace paddle::pserver {
+namespace paddle::table {
 
 class RowChanges {
  public:
@@ -48,4 +48,4 @@ class RowChanges {
   std::vector<std::uint64_t> removed_;
 };
 
-}  // namespace paddle::pserver
+}  // namespace paddle::table

@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-namespace paddle::pserver {
+namespace paddle::table {
 namespace {
 
 constexpr std::uint64_t kBucketsMin = 16;
@@ -350,4 +350,4 @@ void RowIndex::scan(std::uint64_t from, std::uint64_t wanted, std::vector<Entry>
             [](const Entry& a, const Entry& b) { return a.position < b.position; });
 }
 
-}  // namespace paddle::pserver
+}  // namespace paddle::table

@@ -20,7 +20,7 @@
 #include "engine/memory/region.h"
 #include "engine/table/row_bucket.h"
 
-namespace paddle::pserver {
+namespace paddle::table {
 
 class RowIndex {
  public:
@@ -212,4 +212,4 @@ class RowIndex {
   std::vector<Moved> moving_;
 };
 
-}  // namespace paddle::pserver
+}  // namespace paddle::table

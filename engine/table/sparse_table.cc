@@ -9,7 +9,7 @@
 #include "engine/memory/prefetch.h"
 #include "engine/parameter/parameter_set.h"
 
-namespace paddle::pserver {
+namespace paddle::table {
 namespace {
 
 // Below, an unused part of a huge page would weigh more a row than translation costs.
@@ -48,13 +48,13 @@ SparseTable::SparseTable(const wire::ParameterSet& set, std::uint32_t index, Par
     : spec_(set.parameters(static_cast<int>(index))),
       notes_(spec_.table()),
       tracks_(set.delta_snapshots()),
-      initial_(spec_, set.seed(), param::row_width(spec_)),
+      initial_(spec_, set.seed(), parameter::row_width(spec_)),
       rule_(set.optimizer(), spec_),
-      width_(param::row_width(spec_)),
+      width_(parameter::row_width(spec_)),
       state_width_(static_cast<std::uint32_t>(rule_.state_width())),
       row_floats_(width_ * (1 + state_width_) + (shrinks() ? 2 : 0)),
       crosses_lines_(row_floats_ % kLineFloats != 0 && kLineFloats % row_floats_ != 0),
-      counts_updates_(param::counts_updates(set.optimizer())),
+      counts_updates_(optim::counts_updates(set.optimizer())),
       payload_bytes_per_row_(row_floats_ * sizeof(float) +
                              (counts_updates_ ? sizeof(std::uint32_t) : 0)),
       parallel_(std::move(parallel)),
@@ -255,7 +255,7 @@ void SparseTable::create_missing(std::span<const std::uint64_t> ids, const float
 }
 
 void SparseTable::start_rows(std::span<const std::uint64_t> ids, const Block& block) const {
-  std::array<param::InitialRows::Row, kBlock> rows;
+  std::array<optim::InitialRows::Row, kBlock> rows;
   for (std::size_t i = 0; i < block.new_count; ++i) {
     const std::size_t at = block.new_ids[i];
     rows[i] = {ids[at], row_data(block.numbers[at])};
@@ -272,7 +272,7 @@ void SparseTable::start_rows(std::span<const std::uint64_t> ids, const Block& bl
 void SparseTable::update(float learning_rate, std::span<const std::uint64_t> ids,
                          const float* gradients, const Block& block) {
   start_rows(ids, block);
-  std::array<param::Elements, kRun> updates;
+  std::array<optim::Elements, kRun> updates;
   for (std::size_t begin = 0; begin < ids.size(); begin += kRun) {
     const std::size_t end = std::min(begin + kRun, ids.size());
     touch_rows(std::span(block.numbers).subspan(begin, end - begin));
@@ -292,4 +292,4 @@ void SparseTable::update(float learning_rate, std::span<const std::uint64_t> ids
   }
 }
 
-}  // namespace paddle::pserver
+}  // namespace paddle::table

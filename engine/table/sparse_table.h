@@ -22,7 +22,7 @@
 #include "engine/table/row_index.h"
 #include "proto/parameters.pb.h"
 
-namespace paddle::pserver {
+namespace paddle::table {
 
 class SparseTable {
  public:
@@ -39,7 +39,7 @@ class SparseTable {
   std::uint64_t rows() const { return index_.size(); }
   // Floats that a push has for each row: the gradient and its notes.
   std::uint64_t push_width() const { return width_ + notes_.size(); }
-  const param::RowNotes& notes() const { return notes_; }
+  const parameter::RowNotes& notes() const { return notes_; }
   // Memory held, pages counted whole, and the part of it that is values, optimizer state and
   // scores.
   std::uint64_t bytes() const;
@@ -83,10 +83,10 @@ class SparseTable {
 
   struct Row {
     std::uint64_t id = 0;
-    param::RowMarks marks;
+    parameter::RowMarks marks;
     std::span<const float> value;
     std::span<const float> state;  // state_width * width
-    param::RowScore score = {};
+    parameter::RowScore score = {};
   };
   // Replaces or creates a row, or a candidate, from a snapshot.
   void put(const Row& row);
@@ -141,7 +141,7 @@ class SparseTable {
   // Without help.
   void read_part(std::size_t plane, std::span<const std::uint64_t> ids, float* to,
                  std::uint32_t* numbers) const;
-  void fill_absent(std::span<const param::InitialRows::Row> absent) const;
+  void fill_absent(std::span<const optim::InitialRows::Row> absent) const;
   // Those that have a number.
   void touch_rows(std::span<const std::uint32_t> numbers) const;
   void find(std::span<const std::uint64_t> ids, Block& block) const;
@@ -165,16 +165,16 @@ class SparseTable {
   Status shrink();
   Status remove(std::span<const std::uint64_t> ids);
   void move_row(std::uint32_t from, std::uint32_t to);
-  param::RowScore* score(std::uint32_t number) const {
-    return reinterpret_cast<param::RowScore*>(row_data(number) + width_ * (1 + state_width_));
+  parameter::RowScore* score(std::uint32_t number) const {
+    return reinterpret_cast<parameter::RowScore*>(row_data(number) + width_ * (1 + state_width_));
   }
   std::uint16_t* seen() const { return reinterpret_cast<std::uint16_t*>(seen_.data()); }
 
   wire::ParameterSpec spec_;
-  param::RowNotes notes_;
+  parameter::RowNotes notes_;
   bool tracks_;
-  param::InitialRows initial_;
-  param::UpdateRule rule_;
+  optim::InitialRows initial_;
+  optim::UpdateRule rule_;
   std::uint64_t width_;
   std::uint32_t state_width_;
   std::uint64_t row_floats_;  // value, state and score
@@ -209,4 +209,4 @@ void SparseTable::for_blocks(std::size_t count, const Use& use) const {
   for (std::size_t number = 0; number < blocks; ++number) use_one(number);
 }
 
-}  // namespace paddle::pserver
+}  // namespace paddle::table

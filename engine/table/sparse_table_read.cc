@@ -6,7 +6,7 @@
 #include "engine/memory/prefetch.h"
 #include "engine/table/sparse_table.h"
 
-namespace paddle::pserver {
+namespace paddle::table {
 namespace {
 
 // Ids that are treated together: few enough that what is under way for three chunks is not more
@@ -51,9 +51,9 @@ void SparseTable::read_plane(std::size_t plane, std::span<const std::uint64_t> i
   });
 }
 
-void SparseTable::fill_absent(std::span<const param::InitialRows::Row> absent) const {
+void SparseTable::fill_absent(std::span<const optim::InitialRows::Row> absent) const {
   if (entry_.takes_all()) return initial_.fill(absent);
-  for (const param::InitialRows::Row& row : absent) std::fill_n(row.to, width_, 0.0F);
+  for (const optim::InitialRows::Row& row : absent) std::fill_n(row.to, width_, 0.0F);
 }
 
 // While one chunk's homes are fetched, the one before is looked up and its rows are fetched, the
@@ -62,7 +62,7 @@ void SparseTable::fill_absent(std::span<const param::InitialRows::Row> absent) c
 // Calls of the steps would take 2 ns a row.
 void SparseTable::read_part(std::size_t plane, std::span<const std::uint64_t> ids, float* to,
                             std::uint32_t* numbers) const {
-  std::array<param::InitialRows::Row, kBlock> absent;
+  std::array<optim::InitialRows::Row, kBlock> absent;
   std::size_t absent_count = 0;
   const auto add_absent = [&](std::uint64_t id, float* at) {
     absent[absent_count++] = {id, at};
@@ -142,4 +142,4 @@ void SparseTable::read_part(std::size_t plane, std::span<const std::uint64_t> id
   fill_absent(std::span(absent).first(absent_count));
 }
 
-}  // namespace paddle::pserver
+}  // namespace paddle::table

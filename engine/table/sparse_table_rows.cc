@@ -3,7 +3,7 @@
 
 #include "engine/table/sparse_table.h"
 
-namespace paddle::pserver {
+namespace paddle::table {
 
 void SparseTable::put(const Row& row) {
   PADDLE_CHECK(row.value.size() == width_ && row.state.size() == state_width_ * width_);
@@ -120,4 +120,4 @@ void SparseTable::move_row(std::uint32_t from, std::uint32_t to) {
   if (tracks_) changes_.renumber(from, to);
 }
 
-}  // namespace paddle::pserver
+}  // namespace paddle::table

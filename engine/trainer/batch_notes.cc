@@ -41,7 +41,7 @@ Result<BatchNotes> BatchNotes::build(const config::JobConfig& job,
   const std::vector<config::SlotConfig> slots = config::data_slots(job.data);
   for (std::uint32_t i = 0; i < parameters.size(); ++i) {
     const wire::ParameterSpec& spec = parameters[i];
-    Table table{i, param::RowNotes(spec.table()), {}, {}};
+    Table table{i, parameter::RowNotes(spec.table()), {}, {}};
     if (table.notes.size() == 0) continue;
     const wire::TablePolicy& policy = spec.table();
     if (policy.has_shrink()) {
@@ -82,9 +82,10 @@ Result<BatchNotes> BatchNotes::build(const config::JobConfig& job,
   return result;
 }
 
-void BatchNotes::write(const nn::Batch& batch, std::span<SparseRows> tables) const {
+void BatchNotes::write(const nn::Batch& batch, std::span<client::SparseRows> tables) const {
   for (const Table& table : tables_) {
-    SparseRows& rows = *std::ranges::find(tables, table.parameter, &SparseRows::parameter);
+    client::SparseRows& rows =
+        *std::ranges::find(tables, table.parameter, &client::SparseRows::parameter);
     const std::size_t size = table.notes.size();
     rows.notes.resize(rows.ids.size() * size);
     for (std::size_t i = 0; i < rows.ids.size(); ++i) {

@@ -23,7 +23,7 @@ class BatchNotes {
 
   // Replaces the notes of all rows; they hold every id of the batch but padding. An id is shown
   // once for each time that an example names it, and clicked on if the example's label is above 0.
-  void write(const nn::Batch& batch, std::span<SparseRows> tables) const;
+  void write(const nn::Batch& batch, std::span<client::SparseRows> tables) const;
 
  private:
   struct Feed {
@@ -33,7 +33,7 @@ class BatchNotes {
   };
   struct Table {
     std::uint32_t parameter = 0;
-    param::RowNotes notes;
+    parameter::RowNotes notes;
     std::optional<std::size_t> label;  // slot of the batch
     std::vector<Feed> feeds;
   };

@@ -26,7 +26,7 @@ void scale(std::span<float> values, float by) {
 }  // namespace
 
 void clip_gradients(const wire::Optimizer& optimizer, std::span<const wire::ParameterSpec> specs,
-                    std::span<DenseParameter> dense, std::span<SparseRows> rows) {
+                    std::span<client::DenseParameter> dense, std::span<client::SparseRows> rows) {
   bool has_norm = optimizer.clip_norm() > 0 || optimizer.clip_global_norm() > 0;
   for (const wire::ParameterSpec& spec : specs) has_norm = has_norm || spec.clip_norm() > 0;
   if (!has_norm) return;
@@ -38,13 +38,13 @@ void clip_gradients(const wire::Optimizer& optimizer, std::span<const wire::Para
     scale(gradient, by);
     squares += own * static_cast<double>(by) * static_cast<double>(by);
   };
-  for (DenseParameter& one : dense) clip_one(specs[one.parameter], one.gradient);
-  for (SparseRows& one : rows) clip_one(specs[one.parameter], one.gradients);
+  for (client::DenseParameter& one : dense) clip_one(specs[one.parameter], one.gradient);
+  for (client::SparseRows& one : rows) clip_one(specs[one.parameter], one.gradients);
   const float by = factor(squares, optimizer.clip_global_norm());
-  for (DenseParameter& one : dense) {
+  for (client::DenseParameter& one : dense) {
     if (!specs[one.parameter].is_static()) scale(one.gradient, by);
   }
-  for (SparseRows& one : rows) {
+  for (client::SparseRows& one : rows) {
     if (!specs[one.parameter].is_static()) scale(one.gradients, by);
   }
 }

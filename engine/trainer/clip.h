@@ -17,6 +17,6 @@ namespace paddle::trainer {
 // and elements. A gradient with a norm that is not finite is left as it is, for the shard to refuse
 // by its name. `specs` are all parameters of the job, by index.
 void clip_gradients(const wire::Optimizer& optimizer, std::span<const wire::ParameterSpec> specs,
-                    std::span<DenseParameter> dense, std::span<SparseRows> rows);
+                    std::span<client::DenseParameter> dense, std::span<client::SparseRows> rows);
 
 }  // namespace paddle::trainer

@@ -29,7 +29,7 @@ Status connect_all(const TrainOptions& options, Links& dense, Links& sparse) {
   const std::uint32_t count = options.ports_num + options.ports_num_for_sparse;
   for (const std::string& text : options.pservers) {
     PADDLE_TRY(const HostPort written, parse_host_port(text, options.port));
-    PADDLE_TRY(std::string address, resolve_address(written.host));
+    PADDLE_TRY(std::string address, net::resolve_address(written.host));
     net::Endpoint endpoint{std::move(address), static_cast<std::uint16_t>(written.port)};
     if (endpoint.port + count > kPortMax + 1) {
       return Error{Errc::kUsage,
@@ -38,7 +38,7 @@ Status connect_all(const TrainOptions& options, Links& dense, Links& sparse) {
     addresses.push_back(endpoint.address);
     endpoints.push_back(std::move(endpoint));
   }
-  PADDLE_TRY(const Secret secret, job_secret(options.key_file, addresses));
+  PADDLE_TRY(const Secret secret, net::job_secret(options.key_file, addresses));
   const TimePoint deadline =
       std::chrono::steady_clock::now() + std::chrono::seconds(options.connect_timeout);
   for (std::size_t server = 0; server < endpoints.size(); ++server) {
@@ -49,7 +49,7 @@ Status connect_all(const TrainOptions& options, Links& dense, Links& sparse) {
           .secret = secret,
           .self = {Role::kTrainer, options.trainer_id},
           .incarnation = options.incarnation,
-          .job_tag = job_tag_of(options.job_tag)};
+          .job_tag = net::job_tag_of(options.job_tag)};
       auto link = net::connect(std::move(client), deadline);
       if (!link) return std::move(link).error().with(fmt::format("pserver {}", server));
       (i < options.ports_num ? dense : sparse).push_back(*std::move(link));
@@ -73,7 +73,7 @@ DenseShards make_local_shards(const TrainOptions& options, bool lends, ThreadTea
           pserver::ShardOptions{.index = i,
                                 .is_sparse = is_sparse,
                                 .num_gradient_servers = 1,
-                                .job_tag = job_tag_of(options.job_tag),
+                                .job_tag = net::job_tag_of(options.job_tag),
                                 .epoch = 1,
                                 .bytes_max = parameter_memory_bytes() / count,
                                 .sends_values = !lends,
@@ -137,41 +137,42 @@ wire::ParameterSet parameter_set(const config::JobConfig& job,
   return set;
 }
 
-Result<std::unique_ptr<ParameterClient>> join_shards(const config::JobConfig& job,
-                                                     const wire::ParameterSet& parameters,
-                                                     const TrainOptions& options,
-                                                     ThreadTeam& team) {
+Result<std::unique_ptr<client::ParameterClient>> join_shards(const config::JobConfig& job,
+                                                             const wire::ParameterSet& parameters,
+                                                             const TrainOptions& options,
+                                                             ThreadTeam& team) {
   Links dense;
   Links sparse;
   DenseShards local;
   // Where pushes are answered before the next batch begins: else they change under it.
   const bool lends =
-      options.local && is_undivided(plan_dense(parameters)) &&
+      options.local && client::is_undivided(client::plan_dense(parameters)) &&
       (job.dense_strategy == wire::STRATEGY_SYNC || job.dense_strategy == wire::STRATEGY_ASYNC);
   if (options.local) {
     local = make_local_shards(options, lends, team, dense, sparse);
   } else {
     PADDLE_TRY_STATUS(connect_all(options, dense, sparse));
   }
-  ParameterClient::Options client_options{.parameters = parameters,
-                                          .trainer_id = options.local ? 0 : options.trainer_id,
-                                          .incarnation = options.incarnation,
-                                          .job_tag = job_tag_of(options.job_tag),
-                                          .deadline = kStepDeadline};
+  client::ParameterClient::Options client_options{
+      .parameters = parameters,
+      .trainer_id = options.local ? 0 : options.trainer_id,
+      .incarnation = options.incarnation,
+      .job_tag = net::job_tag_of(options.job_tag),
+      .deadline = kStepDeadline};
   if (lends) {
     client_options.values_of = [shards = std::move(local)](std::size_t shard) {
       return shards[shard]->dense()->values();
     };
   }
   if (team.size() > 1) client_options.both = [&team](const auto& work) { team.run(work); };
-  PADDLE_TRY(auto client,
-             ParameterClient::join(std::move(client_options), std::move(dense), std::move(sparse)));
-  if (job.is_local()) return make_local_client(std::move(client), {parameters});
-  std::vector<param::RowNotes> notes;
+  PADDLE_TRY(auto client, client::ParameterClient::join(std::move(client_options), std::move(dense),
+                                                        std::move(sparse)));
+  if (job.is_local()) return strategy::make_local_client(std::move(client), {parameters});
+  std::vector<parameter::RowNotes> notes;
   for (const wire::ParameterSpec& spec : parameters.parameters()) {
     if (spec.sparse()) notes.emplace_back(spec.table());
   }
-  const HalfAsyncOptions half_async{
+  const strategy::HalfAsyncOptions half_async{
       .communicator = {.max_merge = job.max_merge,
                        .send_queue_size = job.send_queue_size,
                        .merge = job.merge,
@@ -179,7 +180,7 @@ Result<std::unique_ptr<ParameterClient>> join_shards(const config::JobConfig& jo
       .dense = job.dense_strategy == wire::STRATEGY_HALF_ASYNC && parameters.dense_shards() > 0,
       .sparse = job.sparse_strategy == wire::STRATEGY_HALF_ASYNC && parameters.sparse_shards() > 0};
   if (!half_async.dense && !half_async.sparse) return client;
-  return make_half_async_client(std::move(client), half_async);
+  return strategy::make_half_async_client(std::move(client), half_async);
 }
 
 }  // namespace paddle::trainer

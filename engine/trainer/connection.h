@@ -24,8 +24,9 @@ wire::ParameterSet parameter_set(const config::JobConfig& job,
 
 // Joins all shards; errors name the pserver that cannot be reached. The client follows the job's
 // strategies. Pushes use two threads of the team where it has them.
-Result<std::unique_ptr<ParameterClient>> join_shards(const config::JobConfig& job,
-                                                     const wire::ParameterSet& parameters,
-                                                     const TrainOptions& options, ThreadTeam& team);
+Result<std::unique_ptr<client::ParameterClient>> join_shards(const config::JobConfig& job,
+                                                             const wire::ParameterSet& parameters,
+                                                             const TrainOptions& options,
+                                                             ThreadTeam& team);
 
 }  // namespace paddle::trainer

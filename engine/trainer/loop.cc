@@ -17,13 +17,13 @@ double examples_per_second(std::uint64_t samples, Duration elapsed) {
 }
 
 // " dense: pushes=12 merged=36 lags=3,9", lags as in PushCounts; "" for a kind that has no port.
-std::string pushes_text(std::string_view kind, const PushCounts& counts) {
+std::string pushes_text(std::string_view kind, const client::PushCounts& counts) {
   if (counts.pushes == 0) return "";
   return fmt::format(" {}: pushes={} merged={} lags={}", kind, counts.pushes,
                      counts.batches - counts.pushes, fmt::join(counts.lags, ","));
 }
 
-std::string pushes_fields(std::string_view kind, const PushCounts& counts) {
+std::string pushes_fields(std::string_view kind, const client::PushCounts& counts) {
   return fmt::format(R"("{0}_pushes":{1},"{0}_merged":{2},"{0}_lags":[{3}])", kind, counts.pushes,
                      counts.batches - counts.pushes, fmt::join(counts.lags, ","));
 }
@@ -31,7 +31,7 @@ std::string pushes_fields(std::string_view kind, const PushCounts& counts) {
 }  // namespace
 
 std::string pass_directory(const std::string& save_dir, std::uint32_t pass) {
-  return save_dir + "/" + param::pass_name(pass);
+  return save_dir + "/" + snapshot::pass_name(pass);
 }
 
 std::string stop_directory(const std::string& save_dir, std::uint32_t pass, std::uint64_t batch) {
@@ -107,7 +107,7 @@ Status Loop::log_progress(std::uint32_t pass) {
   return metrics_.write("train", pass, batch_, since_start, more);
 }
 
-void Loop::log_tables(std::uint32_t pass, const PassTotals& totals) const {
+void Loop::log_tables(std::uint32_t pass, const client::PassTotals& totals) const {
   for (const auto& [parameter, table] : totals.tables) {
     const double rows = static_cast<double>(std::max<std::uint64_t>(1, table.rows));
     log_info(
@@ -124,7 +124,8 @@ Status Loop::end_pass(std::uint32_t pass) {
   const double rate = examples_per_second(since_start_.samples,
                                           TimePoint(std::chrono::steady_clock::now()) - begun_at_);
   since_start_.tally.add(model_.no_tally());  // of the shape the others send, even without a batch
-  PADDLE_TRY(const PassTotals totals, is_stopped_ ? client_.pause_pass(since_start_.tally)
+  PADDLE_TRY(const client::PassTotals totals, is_stopped_
+                                                  ? client_.pause_pass(since_start_.tally)
                                                   : client_.finish_pass(since_start_.tally));
   if (totals.paused) return stop(pass);
   const Reading own = model_.read(since_start_);
@@ -193,7 +194,7 @@ Status Loop::save(std::uint32_t pass) {
     ++deltas_;
   }
   if (options_.train.snapshots_kept == 0) return {};
-  return param::keep_newest(options_.save_dir, pass, options_.train.snapshots_kept);
+  return snapshot::keep_newest(options_.save_dir, pass, options_.train.snapshots_kept);
 }
 
 Status Loop::test(std::uint32_t pass) {

@@ -36,7 +36,7 @@ class Loop {
  public:
   // All must outlive the loop. The client has said ready.
   Loop(LoopOptions options, const data::Dictionary& dictionary, Model& model,
-       ParameterClient& client, MetricsFile& metrics)
+       client::ParameterClient& client, MetricsFile& metrics)
       : options_(std::move(options)),
         dictionary_(dictionary),
         model_(model),
@@ -53,7 +53,7 @@ class Loop {
   Status train_batch(std::uint32_t pass, const nn::Batch& batch);
   Status end_pass(std::uint32_t pass);
   Status stop(std::uint32_t pass);
-  void log_tables(std::uint32_t pass, const PassTotals& totals) const;
+  void log_tables(std::uint32_t pass, const client::PassTotals& totals) const;
   Status test(std::uint32_t pass);
   Status log_progress(std::uint32_t pass);
   Status save(std::uint32_t pass);
@@ -61,7 +61,7 @@ class Loop {
   LoopOptions options_;
   const data::Dictionary& dictionary_;
   Model& model_;
-  ParameterClient& client_;
+  client::ParameterClient& client_;
   MetricsFile& metrics_;
 
   // Of the current pass.

@@ -41,7 +41,7 @@ Model::Model(nn::Network network, BatchNotes notes, const config::TrainConfig& t
       rows_.emplace_back().parameter = index;
       continue;
     }
-    DenseParameter& parameter = dense_.emplace_back();
+    client::DenseParameter& parameter = dense_.emplace_back();
     parameter.parameter = index;
     parameter.value.resize(element_count(spec));
     parameter.gradient.resize(parameter.value.size(), 0.0F);
@@ -53,7 +53,7 @@ Status Model::prepare(const nn::Batch& batch, std::uint64_t seed) {
   network_.collect_ids(batch, seed, ids_);
   lookups_.resize(rows_.size());
   for (std::size_t i = 0; i < rows_.size(); ++i) {
-    SparseRows& rows = rows_[i];
+    client::SparseRows& rows = rows_[i];
     const auto width = network_.parameters()[rows.parameter].dims(1);
     rows.ids.swap(ids_[rows.parameter]);
     rows.values.resize(rows.ids.size() * width);
@@ -67,7 +67,7 @@ Result<Score> Model::run(const nn::Batch& batch, nn::Mode mode, std::uint64_t se
   nn::Parameters parameters;
   parameters.dense.resize(network_.parameters().size());
   parameters.sparse.resize(network_.parameters().size());
-  for (const DenseParameter& one : dense_) parameters.dense[one.parameter] = one.values();
+  for (const client::DenseParameter& one : dense_) parameters.dense[one.parameter] = one.values();
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     parameters.sparse[rows_[i].parameter] = {rows_[i].ids, rows_[i].values, &lookups_[i]};
   }
@@ -103,8 +103,9 @@ Result<Score> Model::run(const nn::Batch& batch, nn::Mode mode, std::uint64_t se
 
 // The first thread's gradients are written where the sum over threads will be.
 void Model::put_gradients() {
-  for (DenseParameter& one : dense_) workspaces_[0].put_gradient(one.parameter, one.gradient);
-  for (SparseRows& one : rows_) workspaces_[0].put_gradient(one.parameter, one.gradients);
+  for (client::DenseParameter& one : dense_)
+    workspaces_[0].put_gradient(one.parameter, one.gradient);
+  for (client::SparseRows& one : rows_) workspaces_[0].put_gradient(one.parameter, one.gradients);
 }
 
 // Every thread reduces its share of each parameter, so that the elements of one are in one cache.
@@ -120,8 +121,8 @@ void Model::reduce(std::size_t parts) {
         kernels::add(end - begin, gradient.data() + begin, into.data() + begin);
       }
     };
-    for (DenseParameter& one : dense_) reduce_share(one.parameter, one.gradient);
-    for (SparseRows& one : rows_) reduce_share(one.parameter, one.gradients);
+    for (client::DenseParameter& one : dense_) reduce_share(one.parameter, one.gradient);
+    for (client::SparseRows& one : rows_) reduce_share(one.parameter, one.gradients);
   });
 }
 

@@ -22,8 +22,8 @@ class Model {
   const std::vector<wire::ParameterSpec>& parameters() const { return network_.parameters(); }
   // For the parameter client: dense values whole, and the rows of the batch that prepare() was last
   // called with.
-  std::vector<DenseParameter>& dense() { return dense_; }
-  std::vector<SparseRows>& rows() { return rows_; }
+  std::vector<client::DenseParameter>& dense() { return dense_; }
+  std::vector<client::SparseRows>& rows() { return rows_; }
 
   // Names the rows that the batch touches in a train or test with that seed. kData: the batch does
   // not fit.
@@ -49,8 +49,8 @@ class Model {
   kernels::Compute compute_;
   std::unique_ptr<ThreadTeam> team_;
   std::vector<nn::Workspace> workspaces_;  // by thread
-  std::vector<DenseParameter> dense_;
-  std::vector<SparseRows> rows_;
+  std::vector<client::DenseParameter> dense_;
+  std::vector<client::SparseRows> rows_;
   std::vector<nn::RowLookup> lookups_;           // of rows_
   std::vector<std::vector<std::uint64_t>> ids_;  // by parameter
 };

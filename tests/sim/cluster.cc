@@ -50,7 +50,7 @@ Cluster::Cluster(ClusterOptions options)
   set_.set_dense_shards(options_.pservers);
   set_.set_sparse_shards(options_.pservers);
   set_.set_min_block_size(1);
-  plan_ = trainer::plan_dense(set_);
+  plan_ = client::plan_dense(set_);
   for (std::uint32_t i = 0; i < 2 * options_.pservers; ++i) {
     shards_.push_back(std::make_unique<pserver::Shard>(
         pserver::ShardOptions{.index = i % options_.pservers,
@@ -63,16 +63,16 @@ Cluster::Cluster(ClusterOptions options)
     SimTrainer& trainer = trainers_.emplace_back(
         SimTrainer{.lanes = {},
                    .shared = {},
-                   .core = trainer::Communicator({.max_merge = options_.max_merge,
-                                                  .send_queue_size = options_.send_queue_size,
-                                                  .merge = wire::MERGE_SUM})});
+                   .core = strategy::Communicator({.max_merge = options_.max_merge,
+                                                   .send_queue_size = options_.send_queue_size,
+                                                   .merge = wire::MERGE_SUM})});
     trainer.shared.resize(kSharedSize);
     for (std::uint32_t lane = 0; lane < shards_.size(); ++lane) {
       trainer.lanes.emplace_back(
-          trainer::ClientLane::Options{.trainer_id = id,
-                                       .job_tag = 1,
-                                       .lane = static_cast<std::uint16_t>(lane),
-                                       .resend_after = kResendAfter});
+          client::ClientLane::Options{.trainer_id = id,
+                                      .job_tag = 1,
+                                      .lane = static_cast<std::uint16_t>(lane),
+                                      .resend_after = kResendAfter});
     }
   }
 }
@@ -102,12 +102,12 @@ void Cluster::transmit(Event event) {
   }
 }
 
-std::vector<trainer::DenseParameter> Cluster::dense_gradients(std::uint32_t id) const {
+std::vector<client::DenseParameter> Cluster::dense_gradients(std::uint32_t id) const {
   const SimTrainer& trainer = trainers_[id];
   const std::uint64_t mine = cell(id, trainer.pass, trainer.batch);
-  trainer::DenseParameter ledger{kLedger, {}, LargeArray<float>(cells_, 0.0F)};
+  client::DenseParameter ledger{kLedger, {}, LargeArray<float>(cells_, 0.0F)};
   ledger.gradient[mine] = ledger_gradient(trainer);
-  trainer::DenseParameter shared{kShared, {}, LargeArray<float>(kSharedSize, 0.0F)};
+  client::DenseParameter shared{kShared, {}, LargeArray<float>(kSharedSize, 0.0F)};
   Rng noise(hash_combine(id, mine));
   for (std::size_t i = 0; i < kSharedSize; ++i) {
     shared.gradient[i] = 0.3F * trainer.shared[i] + static_cast<float>(noise.normal());
@@ -115,14 +115,14 @@ std::vector<trainer::DenseParameter> Cluster::dense_gradients(std::uint32_t id) 
   return {std::move(ledger), std::move(shared)};
 }
 
-trainer::SparseRows Cluster::row_gradients(std::uint32_t id) const {
+client::SparseRows Cluster::row_gradients(std::uint32_t id) const {
   const SimTrainer& trainer = trainers_[id];
   return {kRows, {row_id(cell(id, trainer.pass, trainer.batch))}, {}, {ledger_gradient(trainer)}};
 }
 
 void Cluster::push(std::uint32_t id, std::uint32_t shard) {
   SimTrainer& trainer = trainers_[id];
-  const trainer::Window* const window = trainer.window;
+  const strategy::Window* const window = trainer.window;
   wire::PushPart part;
   part.set_parts(1);
   part.set_samples(window != nullptr ? window->samples : 1);
@@ -130,11 +130,11 @@ void Cluster::push(std::uint32_t id, std::uint32_t shard) {
   Bytes tail;
   Frame frame;
   if (is_sparse(shard)) {
-    const trainer::SparseRows rows = window != nullptr ? window->rows[0] : row_gradients(id);
+    const client::SparseRows rows = window != nullptr ? window->rows[0] : row_gradients(id);
     std::vector<std::uint64_t> ids;
     std::vector<float> gradients;
     for (std::size_t i = 0; i < rows.ids.size(); ++i) {
-      if (param::sparse_shard(rows.ids[i], options_.pservers) != shard - options_.pservers)
+      if (parameter::sparse_shard(rows.ids[i], options_.pservers) != shard - options_.pservers)
         continue;
       ids.push_back(rows.ids[i]);
       gradients.push_back(rows.gradients[i]);
@@ -150,9 +150,9 @@ void Cluster::push(std::uint32_t id, std::uint32_t shard) {
     frame = trainer.lanes[shard].request(FrameType::kPushRows, message, std::move(tail), now_);
   } else {
     const auto dense = window != nullptr ? window->dense : dense_gradients(id);
-    const trainer::DenseParameter* const parameters[] = {&dense[0], &dense[1], nullptr};
+    const client::DenseParameter* const parameters[] = {&dense[0], &dense[1], nullptr};
     const std::uint64_t size = plan_.sizes[shard];
-    for (const ByteSpan piece : trainer::gather(plan_.pieces[shard], parameters, 0, size)) {
+    for (const ByteSpan piece : client::gather(plan_.pieces[shard], parameters, 0, size)) {
       append_bytes(tail, piece);
     }
     wire::PushDense message;
@@ -166,7 +166,7 @@ void Cluster::push(std::uint32_t id, std::uint32_t shard) {
 // half_async: the batch's gradients go into a window, and training goes on.
 void Cluster::compute(std::uint32_t id) {
   SimTrainer& trainer = trainers_[id];
-  const trainer::SparseRows rows = row_gradients(id);
+  const client::SparseRows rows = row_gradients(id);
   trainer.core.on_gradient({1, 1, 0}, dense_gradients(id), {&rows, 1});
   ++trainer.batch;
 }
@@ -185,7 +185,7 @@ Cluster::Phase Cluster::after_window(std::uint32_t id) {
 
 void Cluster::request(std::uint32_t id, std::uint32_t shard) {
   SimTrainer& trainer = trainers_[id];
-  trainer::ClientLane& lane = trainer.lanes[shard];
+  client::ClientLane& lane = trainer.lanes[shard];
   Bytes tail;
   const auto send = [&](FrameType type, const auto& message) {
     transmit({.to_shard = true,
@@ -310,11 +310,11 @@ void Cluster::take_answer(std::uint32_t id, std::uint32_t shard, Frame&& answer)
       answer.header.type == static_cast<std::uint8_t>(FrameType::kDenseValues) ||
       answer.header.type == static_cast<std::uint8_t>(FrameType::kPushed);
   if (!is_sparse(shard) && has_values) {
-    trainer::DenseParameter shared{kShared, std::move(trainer.shared), {}};
-    trainer::DenseParameter* const parameters[] = {nullptr, &shared, nullptr};
+    client::DenseParameter shared{kShared, std::move(trainer.shared), {}};
+    client::DenseParameter* const parameters[] = {nullptr, &shared, nullptr};
     const std::span<const float> values(reinterpret_cast<const float*>(answer.tail.data()),
                                         answer.tail.size() / sizeof(float));
-    trainer::scatter(plan_.pieces[shard], values, 0, parameters);
+    client::scatter(plan_.pieces[shard], values, 0, parameters);
     trainer.shared = std::move(shared.value);
   }
   const bool has_open = std::any_of(trainer.lanes.begin(), trainer.lanes.end(),
@@ -404,14 +404,14 @@ Outcome Cluster::run() {
 }
 
 void Cluster::collect() {
-  trainer::DenseParameter ledger{kLedger, LargeArray<float>(cells_, 0.0F), {}};
-  trainer::DenseParameter shared{kShared, LargeArray<float>(kSharedSize, 0.0F), {}};
-  trainer::DenseParameter* const parameters[] = {&ledger, &shared, nullptr};
+  client::DenseParameter ledger{kLedger, LargeArray<float>(cells_, 0.0F), {}};
+  client::DenseParameter shared{kShared, LargeArray<float>(kSharedSize, 0.0F), {}};
+  client::DenseParameter* const parameters[] = {&ledger, &shared, nullptr};
   outcome_.row_ledger.resize(cells_, 0.0F);
   for (std::uint32_t shard = 0; shard < shards_.size(); ++shard) {
     if (!shards_[shard]->finished()) outcome_.error = fmt::format("shard {} is not done", shard);
     if (!is_sparse(shard)) {
-      trainer::scatter(plan_.pieces[shard], shards_[shard]->dense()->values(), 0, parameters);
+      client::scatter(plan_.pieces[shard], shards_[shard]->dense()->values(), 0, parameters);
       continue;
     }
     for (std::uint64_t c = 0; c < cells_; ++c) {

@@ -59,10 +59,10 @@ class Cluster {
     std::uint32_t pass = 0;
     std::uint32_t batch = 0;  // in the pass
     bool is_dead = false;
-    std::vector<trainer::ClientLane> lanes;
+    std::vector<client::ClientLane> lanes;
     LargeArray<float> shared;  // as last seen
-    trainer::Communicator core;
-    const trainer::Window* window = nullptr;  // that is being pushed
+    strategy::Communicator core;
+    const strategy::Window* window = nullptr;  // that is being pushed
   };
   struct Event {
     TimePoint at = {};
@@ -93,8 +93,8 @@ class Cluster {
   static std::uint64_t row_id(std::uint64_t cell) { return mix64(cell); }
   float ledger_gradient(const SimTrainer& trainer) const;
   // The gradients of the batch that the trainer is at.
-  std::vector<trainer::DenseParameter> dense_gradients(std::uint32_t id) const;
-  trainer::SparseRows row_gradients(std::uint32_t id) const;
+  std::vector<client::DenseParameter> dense_gradients(std::uint32_t id) const;
+  client::SparseRows row_gradients(std::uint32_t id) const;
   void compute(std::uint32_t id);
   Phase after_window(std::uint32_t id);
   void start_phase(std::uint32_t id);
@@ -112,7 +112,7 @@ class Cluster {
   ClusterOptions options_;
   Rng rng_;
   wire::ParameterSet set_;
-  trainer::DensePlan plan_;
+  client::DensePlan plan_;
   std::vector<std::unique_ptr<pserver::Shard>> shards_;  // dense, then sparse
   std::vector<SimTrainer> trainers_;
   std::priority_queue<Event, std::vector<Event>, Later> queue_;

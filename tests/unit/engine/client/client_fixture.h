@@ -17,7 +17,7 @@
 #include "engine/pserver/shard.h"
 #include "tests/unit/engine/pserver/parameters.h"
 
-namespace paddle::trainer {
+namespace paddle::client {
 
 inline std::unique_ptr<net::Link> local_shard(std::uint32_t index, bool is_sparse) {
   auto shard = std::make_shared<pserver::Shard>(
@@ -64,22 +64,22 @@ inline wire::ParameterSet full_set(const std::string& method, std::uint32_t dens
 struct Direct {
   explicit Direct(const wire::ParameterSet& parameters) : set(parameters) {
     for (int i = 0; i < 2; ++i) {
-      dense[i].resize(param::element_count(set.parameters(i)));
-      param::fill_initial(dense[i], set.parameters(i), set.seed(), 0);
-      dense_state[i].resize(dense[i].size() * param::state_width(set.optimizer()));
+      dense[i].resize(parameter::element_count(set.parameters(i)));
+      optim::fill_initial(dense[i], set.parameters(i), set.seed(), 0);
+      dense_state[i].resize(dense[i].size() * optim::state_width(set.optimizer()));
       rule(i).start(dense[i], dense_state[i]);
     }
     row.resize(3);
-    param::fill_initial_row(row, set.parameters(2), set.seed(), 99);
-    row_state.resize(3 * param::state_width(set.optimizer()));
+    optim::fill_initial_row(row, set.parameters(2), set.seed(), 99);
+    row_state.resize(3 * optim::state_width(set.optimizer()));
     rule(2).start(row, row_state);
   }
-  param::UpdateRule rule(int parameter) const {
+  optim::UpdateRule rule(int parameter) const {
     return {set.optimizer(), set.parameters(parameter)};
   }
   void step(std::uint64_t count, std::span<const DenseParameter> gradients,
             std::span<const float> row_gradient) {
-    const float rate = param::learning_rate(set.optimizer(), {count * kSamples, 0});
+    const float rate = optim::learning_rate(set.optimizer(), {count * kSamples, 0});
     for (int i = 0; i < 2; ++i) {
       rule(i).apply(rate, count, dense[i], gradients[static_cast<std::size_t>(i)].gradient,
                     dense_state[i]);
@@ -130,4 +130,4 @@ inline std::vector<SparseRows> some_rows() {
   return {{2, {5, 99, 1ULL << 63U, ~0ULL}, {}, {}}};
 }
 
-}  // namespace paddle::trainer
+}  // namespace paddle::client

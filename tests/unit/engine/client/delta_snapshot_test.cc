@@ -12,7 +12,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/engine/pserver/parameters.h"
 
-namespace paddle::pserver {
+namespace paddle::client {
 namespace {
 
 constexpr std::uint32_t kTable = 2;
@@ -42,33 +42,33 @@ class Job {
     std::vector<std::unique_ptr<net::Link>> dense;
     std::vector<std::unique_ptr<net::Link>> sparse;
     const auto add = [](auto& links, std::uint32_t index, bool is_sparse) {
-      links.push_back(net::make_local_link(
-          std::make_shared<Shard>(ShardOptions{.index = index, .is_sparse = is_sparse, .epoch = 3}),
-          {Role::kTrainer, 0}));
+      links.push_back(net::make_local_link(std::make_shared<pserver::Shard>(pserver::ShardOptions{
+                                               .index = index, .is_sparse = is_sparse, .epoch = 3}),
+                                           {Role::kTrainer, 0}));
     };
     for (std::uint32_t i = 0; i < set.dense_shards(); ++i) add(dense, i, false);
     for (std::uint32_t i = 0; i < set.sparse_shards(); ++i) add(sparse, i, true);
     client =
-        *trainer::ParameterClient::join({.parameters = set}, std::move(dense), std::move(sparse));
+        *client::ParameterClient::join({.parameters = set}, std::move(dense), std::move(sparse));
   }
   // A batch that shows the ids and clicks on them so often; slot 0 waits for two sightings.
   void push(const Ids& ids, float clicks, float slot = 1) {
-    std::vector<trainer::SparseRows> rows{{kTable, ids, {}, {}, {}}};
+    std::vector<client::SparseRows> rows{{kTable, ids, {}, {}, {}}};
     for (const std::uint64_t id : ids) {
       for (int i = 0; i < 3; ++i) rows[0].gradients.push_back(0.01F * static_cast<float>(id % 97));
       rows[0].notes.insert(rows[0].notes.end(), {clicks + 2, clicks, slot});
     }
-    std::vector<trainer::DenseParameter> dense{{0, {}, LargeArray<float>(24, 0.5F)},
-                                               {1, {}, LargeArray<float>(4, -0.25F)}};
+    std::vector<client::DenseParameter> dense{{0, {}, LargeArray<float>(24, 0.5F)},
+                                              {1, {}, LargeArray<float>(4, -0.25F)}};
     const Status pushed = client->push(4, 1, dense, rows);
     ASSERT_TRUE(pushed) << pushed.error().message;
   }
-  trainer::TableTotals finish() {
+  client::TableTotals finish() {
     const auto totals = client->finish_pass({});
     EXPECT_TRUE(totals);
     return totals->tables.at(kTable);
   }
-  std::unique_ptr<trainer::ParameterClient> client;
+  std::unique_ptr<client::ParameterClient> client;
 };
 
 Ids range(std::uint64_t begin, std::uint64_t end) {
@@ -85,10 +85,10 @@ struct Content {
 
 Content content_of(const std::string& directory) {
   Content content;
-  const auto reader = param::SnapshotReader::open(directory);
+  const auto reader = snapshot::SnapshotReader::open(directory);
   EXPECT_TRUE(reader) << reader.error().message;
   if (!reader) return content;
-  EXPECT_TRUE(reader->read_rows("words", [&](const param::SparseRow& row) -> Status {
+  EXPECT_TRUE(reader->read_rows("words", [&](const snapshot::SparseRow& row) -> Status {
     std::vector<float> all{static_cast<float>(row.marks & 0xffffffff),
                            static_cast<float>(row.marks >> 32U), row.score.shows, row.score.clicks};
     all.insert(all.end(), row.value.begin(), row.value.end());
@@ -139,7 +139,7 @@ TEST(Shrink, NotesThatCannotBeAreRefused) {
   for (const std::vector<float>& notes : {std::vector<float>{-1, 0, 0}, {1, 1, 2}, {1, 1, -1}}) {
     Job job(set_of("sgd", 1, 1));
     ASSERT_TRUE(job.client->ready());
-    std::vector<trainer::SparseRows> rows{{kTable, {7}, {}, {1, 1, 1}, notes}};
+    std::vector<client::SparseRows> rows{{kTable, {7}, {}, {1, 1, 1}, notes}};
     EXPECT_FALSE(job.client->push_rows({1, 4, 1}, rows));
   }
 }
@@ -178,7 +178,7 @@ TEST(DeltaSnapshot, WithItsBaseHoldsTheSameBitsAsAFullOne) {
     ASSERT_TRUE(job.client->save_snapshot(folder / "pass-00000"));
     for (std::uint64_t round = 1; round < 6; ++round) {
       for (Job* one : {&job, &twin}) train_on(*one, round);
-      const std::string delta = folder / param::pass_name(round);
+      const std::string delta = folder / snapshot::pass_name(round);
       const std::string full = folder / ("full-" + std::to_string(round));
       const Status saved = job.client->save_delta(delta, folder / "pass-00000");
       ASSERT_TRUE(saved) << saved.error().message;
@@ -213,7 +213,7 @@ TEST(DeltaSnapshot, HoldsOnlyWhatChangedSinceTheLastFullOne) {
   Job job(set);
   ASSERT_TRUE(job.client->ready());
   const auto push = [&job](const Ids& ids) {
-    std::vector<trainer::SparseRows> rows{{kTable, ids, {}, std::vector<float>(ids.size() * 3, 1)}};
+    std::vector<client::SparseRows> rows{{kTable, ids, {}, std::vector<float>(ids.size() * 3, 1)}};
     ASSERT_TRUE(job.client->push_rows({1, 4, 1}, rows));
   };
   const auto size = [&](const std::string& name) {
@@ -242,28 +242,28 @@ TEST(DeltaSnapshot, RetentionKeepsTheBasesOfWhatItKeeps) {
   Job job(set);
   ASSERT_TRUE(job.client->ready());
   const auto exists = [&folder](std::uint64_t pass) {
-    return std::filesystem::exists(folder / param::pass_name(pass));
+    return std::filesystem::exists(folder / snapshot::pass_name(pass));
   };
   for (std::uint64_t pass = 0; pass < 7; ++pass) {
     train_on(job, pass);
-    const std::string base = folder / param::pass_name(pass / 3 * 3);
-    const std::string directory = folder / param::pass_name(pass);
+    const std::string base = folder / snapshot::pass_name(pass / 3 * 3);
+    const std::string directory = folder / snapshot::pass_name(pass);
     ASSERT_TRUE(pass % 3 == 0 ? job.client->save_snapshot(directory)
                               : job.client->save_delta(directory, base));
   }
   std::filesystem::create_directory(folder / "pass-00000x");
-  ASSERT_TRUE(param::keep_newest(folder.path(), 5, 2));
+  ASSERT_TRUE(snapshot::keep_newest(folder.path(), 5, 2));
   for (const std::uint64_t kept : {3, 4, 5, 6}) EXPECT_TRUE(exists(kept)) << kept;
   for (const std::uint64_t gone : {0, 1, 2}) EXPECT_FALSE(exists(gone)) << gone;
-  ASSERT_TRUE(param::keep_newest(folder.path(), 5, 1));
+  ASSERT_TRUE(snapshot::keep_newest(folder.path(), 5, 1));
   EXPECT_TRUE(exists(3));
   EXPECT_FALSE(exists(4));
   content_of(folder / "pass-00005");
-  ASSERT_TRUE(param::keep_newest(folder.path(), 6, 1));
+  ASSERT_TRUE(snapshot::keep_newest(folder.path(), 6, 1));
   EXPECT_TRUE(exists(6));
   EXPECT_FALSE(exists(3));
   EXPECT_TRUE(std::filesystem::exists(folder / "pass-00000x"));
 }
 
 }  // namespace
-}  // namespace paddle::pserver
+}  // namespace paddle::client

@@ -2,7 +2,7 @@
 #include "engine/client/dense_plan.h"
 #include "tests/unit/engine/client/client_fixture.h"
 
-namespace paddle::trainer {
+namespace paddle::client {
 namespace {
 
 // A client that lends, ready, and the shards that its dense values lie in.
@@ -92,4 +92,4 @@ TEST(LentValues, AParameterIsDividedByAGapOrAnotherShard) {
 }
 
 }  // namespace
-}  // namespace paddle::trainer
+}  // namespace paddle::client

@@ -14,7 +14,7 @@
 #include "engine/snapshot/files.h"
 #include "tests/unit/engine/client/client_fixture.h"
 
-namespace paddle::trainer {
+namespace paddle::client {
 namespace {
 
 TEST(ClientThreads, PushDenseParametersAndRowsAtTheSameTime) {
@@ -145,7 +145,7 @@ TEST_P(Client, Trap06ARowCountsItsOwnUpdatesOnly) {
     std::vector<SparseRows> rows = {{2, {is_named ? 99U : 5U}, {}, {1, -0.5F, 0.25F}}};
     ASSERT_TRUE(client->push(kSamples, 0, dense, rows));
     if (!is_named) continue;
-    direct.rule(2).apply(param::learning_rate(set.optimizer(), {step * kSamples, 0}),
+    direct.rule(2).apply(optim::learning_rate(set.optimizer(), {step * kSamples, 0}),
                          step == 1 ? 1 : 2, direct.row, rows[0].gradients, direct.row_state);
   }
   std::vector<SparseRows> rows = {{2, {99}, {}, {}}};
@@ -211,7 +211,7 @@ TEST(ClientAverages, ArePulledAndAreWhatASnapshotHolds) {
 
   ASSERT_TRUE(client->finish_pass({}));
   ASSERT_TRUE(client->save_snapshot(directory));
-  const auto reader = param::SnapshotReader::open(directory);
+  const auto reader = snapshot::SnapshotReader::open(directory);
   ASSERT_TRUE(reader) << reader.error().message;
   std::vector<float> value;
   std::vector<float> state;
@@ -306,7 +306,7 @@ TEST(ClientFrames, RowsAreAskedForBeforeThoseBeforeThemHaveCome) {
   EXPECT_LE(most, 8U);  // it is bounded
   for (const std::size_t i : {0U, 100'000U, 399'999U}) {
     std::vector<float> row(3);
-    param::fill_initial_row(row, set.parameters(2), set.seed(), rows[0].ids[i]);
+    optim::fill_initial_row(row, set.parameters(2), set.seed(), rows[0].ids[i]);
     EXPECT_EQ(std::vector<float>(rows[0].values.begin() + static_cast<std::ptrdiff_t>(3 * i),
                                  rows[0].values.begin() + static_cast<std::ptrdiff_t>(3 * i + 3)),
               row);
@@ -330,4 +330,4 @@ TEST(ClientPlan, RowsSplitIntoFramesOfBoundedBytes) {
 }
 
 }  // namespace
-}  // namespace paddle::trainer
+}  // namespace paddle::client

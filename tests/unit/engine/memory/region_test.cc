@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-namespace paddle::pserver {
+namespace paddle {
 namespace {
 
 constexpr std::size_t kMiB = 1U << 20U;
@@ -138,4 +138,4 @@ TEST(MemoryPreparer, HasPagesGivenBesideTheCaller) {
 }
 
 }  // namespace
-}  // namespace paddle::pserver
+}  // namespace paddle

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace paddle::trainer {
+namespace paddle::net {
 namespace {
 
 TEST(Identity, WithoutAKeyFileOnlyLoopbackWorks) {
@@ -40,4 +40,4 @@ TEST(Identity, NamesAreNotLookedUp) {
 }
 
 }  // namespace
-}  // namespace paddle::trainer
+}  // namespace paddle::net

@@ -8,7 +8,7 @@
 
 #include "base/rng.h"
 
-namespace paddle::param {
+namespace paddle::optim {
 namespace {
 
 wire::ParameterSpec spec_of(const std::string& name, float mean, float deviation) {
@@ -110,4 +110,4 @@ TEST(InitialTest, GoldenValues) {
 }
 
 }  // namespace
-}  // namespace paddle::param
+}  // namespace paddle::optim

@@ -10,7 +10,7 @@
 #include "engine/optim/model_average.h"
 #include "tests/unit/engine/optim/optimizer_reference.h"
 
-namespace paddle::param {
+namespace paddle::optim {
 namespace {
 
 constexpr std::size_t kSize = 37;  // whole vectors and a rest
@@ -306,4 +306,4 @@ TEST(Optimizer, RefusesValuesOutOfRange) {
 }
 
 }  // namespace
-}  // namespace paddle::param
+}  // namespace paddle::optim

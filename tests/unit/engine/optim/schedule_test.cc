@@ -6,7 +6,7 @@
 
 #include "engine/optim/power.h"
 
-namespace paddle::param {
+namespace paddle::optim {
 namespace {
 
 wire::Optimizer with_schedule(const std::string& name, double a = 0, double b = 0) {
@@ -153,4 +153,4 @@ TEST(Power, AgreesWithTheLibrary) {
 }
 
 }  // namespace
-}  // namespace paddle::param
+}  // namespace paddle::optim

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace paddle::param {
+namespace paddle::parameter {
 namespace {
 
 wire::ParameterSet good_set() {
@@ -102,4 +102,4 @@ TEST(ParameterSetTest, RefusesParametersWithoutAShard) {
 }
 
 }  // namespace
-}  // namespace paddle::param
+}  // namespace paddle::parameter

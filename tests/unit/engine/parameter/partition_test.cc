@@ -7,7 +7,7 @@
 
 #include "engine/parameter/parameter_set.h"
 
-namespace paddle::param {
+namespace paddle::parameter {
 namespace {
 
 wire::ParameterSet set_of(std::uint32_t shards, std::vector<std::vector<std::uint64_t>> all_dims) {
@@ -151,4 +151,4 @@ TEST(PartitionTest, SparseShardIsTheVirtualShardFolded) {
 }
 
 }  // namespace
-}  // namespace paddle::param
+}  // namespace paddle::parameter

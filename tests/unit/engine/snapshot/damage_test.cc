@@ -4,7 +4,7 @@
 #include "base/rng.h"
 #include "tests/unit/engine/snapshot/snapshot_fixture.h"
 
-namespace paddle::param {
+namespace paddle::snapshot {
 namespace {
 
 const std::vector<std::string> kFiles = {"MANIFEST", "_fc.wbias", "_fc.wbias.state",
@@ -202,4 +202,4 @@ TEST_F(SnapshotTest, DamageAfterOpenIsRefused) {
 }
 
 }  // namespace
-}  // namespace paddle::param
+}  // namespace paddle::snapshot

@@ -4,7 +4,7 @@
 
 #include "tests/unit/engine/snapshot/snapshot_fixture.h"
 
-namespace paddle::param {
+namespace paddle::snapshot {
 namespace {
 
 class ExportTextTest : public SnapshotTest {
@@ -45,4 +45,4 @@ TEST_F(ExportTextTest, UnknownParameterGetsASuggestion) {
 }
 
 }  // namespace
-}  // namespace paddle::param
+}  // namespace paddle::snapshot

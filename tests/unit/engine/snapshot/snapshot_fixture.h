@@ -10,7 +10,7 @@
 
 #include "engine/snapshot/files.h"
 
-namespace paddle::param {
+namespace paddle::snapshot {
 
 class SnapshotTest : public ::testing::Test {
  protected:
@@ -125,4 +125,4 @@ class SnapshotTest : public ::testing::Test {
   std::string base_;  // of write_delta()
 };
 
-}  // namespace paddle::param
+}  // namespace paddle::snapshot

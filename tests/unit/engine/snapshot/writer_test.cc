@@ -4,7 +4,7 @@
 #include "engine/snapshot/manifest.h"
 #include "tests/unit/engine/snapshot/snapshot_fixture.h"
 
-namespace paddle::param {
+namespace paddle::snapshot {
 namespace {
 
 TEST_F(SnapshotTest, RoundTrip) {
@@ -155,4 +155,4 @@ TEST_F(SnapshotTest, RefusesUnsafeNamesAndSizes) {
 }
 
 }  // namespace
-}  // namespace paddle::param
+}  // namespace paddle::snapshot

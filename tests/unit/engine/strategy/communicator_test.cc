@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
-namespace paddle::trainer {
+namespace paddle::strategy {
 namespace {
 
 void add(Communicator& core, std::uint64_t samples, LargeArray<float> gradient,
          std::vector<std::uint64_t> ids, std::vector<float> row_gradients) {
-  const DenseParameter dense{0, {}, std::move(gradient)};
-  const SparseRows rows{1, std::move(ids), {}, std::move(row_gradients)};
+  const client::DenseParameter dense{0, {}, std::move(gradient)};
+  const client::SparseRows rows{1, std::move(ids), {}, std::move(row_gradients)};
   core.on_gradient({1, samples, static_cast<double>(samples)}, {&dense, 1}, {&rows, 1});
 }
 
@@ -82,4 +82,4 @@ TEST(Communicator, Trap14FlushEndsAWindowThatIsNotFull) {
 }
 
 }  // namespace
-}  // namespace paddle::trainer
+}  // namespace paddle::strategy

@@ -7,12 +7,18 @@
 
 #include "tests/unit/engine/client/client_fixture.h"
 
-namespace paddle::trainer {
+namespace paddle::strategy {
+
+using client::client_of;
+using client::dense_parameters;
+using client::run_steps;
+using client::some_rows;
+
 namespace {
 
-std::unique_ptr<ParameterClient> half_async_client(const wire::ParameterSet& set,
-                                                   std::uint32_t max_merge,
-                                                   std::uint32_t send_queue_size) {
+std::unique_ptr<client::ParameterClient> half_async_client(const wire::ParameterSet& set,
+                                                           std::uint32_t max_merge,
+                                                           std::uint32_t send_queue_size) {
   auto half = set;
   half.set_dense_strategy(wire::STRATEGY_HALF_ASYNC);
   half.set_sparse_strategy(wire::STRATEGY_HALF_ASYNC);
@@ -78,7 +84,7 @@ TEST(HalfAsync, MergedBatchesAreCountedAndThePassEndsThem) {
   run_steps(*client, 1, 7, dense, rows, nullptr);
   const auto totals = client->finish_pass({});
   ASSERT_TRUE(totals);
-  for (const PushCounts* counts : {&totals->dense, &totals->sparse}) {
+  for (const client::PushCounts* counts : {&totals->dense, &totals->sparse}) {
     EXPECT_EQ(counts->pushes, 3U);
     EXPECT_EQ(counts->batches, 7U);
   }
@@ -94,7 +100,7 @@ TEST(HalfAsync, Trap12AFailedPushIsReportedAndEndsTheJob) {
   auto rows = some_rows();
   ASSERT_TRUE(client->pull_dense(dense));
   ASSERT_TRUE(client->pull_rows(rows));
-  for (DenseParameter& one : dense) one.gradient.assign(one.value.size(), std::nanf(""));
+  for (client::DenseParameter& one : dense) one.gradient.assign(one.value.size(), std::nanf(""));
   rows[0].gradients.assign(rows[0].values.size(), 1);
   Status pushed = client->push(4, 1, dense, rows);
   if (pushed) pushed = client->push(4, 1, dense, rows);
@@ -105,4 +111,4 @@ TEST(HalfAsync, Trap12AFailedPushIsReportedAndEndsTheJob) {
 }
 
 }  // namespace
-}  // namespace paddle::trainer
+}  // namespace paddle::strategy

@@ -7,7 +7,13 @@
 
 #include "tests/unit/engine/client/client_fixture.h"
 
-namespace paddle::trainer {
+namespace paddle::strategy {
+
+using client::client_of;
+using client::dense_parameters;
+using client::run_steps;
+using client::some_rows;
+
 namespace {
 
 // One trainer's own updates, pushed every third batch, are the updates that the shards would make.
@@ -20,7 +26,7 @@ TEST(Local, OneTrainerEndsWhereItsShardsWould) {
       schedule.set_name("poly");  // by samples, which go on over the end of a pass
       schedule.set_a(0.5);
       schedule.set_b(1);
-      schedule.set_warmup_samples(3 * kSamples);
+      schedule.set_warmup_samples(3 * client::kSamples);
       const auto direct = client_of(set);
       ASSERT_TRUE(direct->ready());
       auto dense = dense_parameters();
@@ -44,7 +50,7 @@ TEST(Local, OneTrainerEndsWhereItsShardsWould) {
       const auto totals = client->finish_pass({});
       ASSERT_TRUE(totals) << totals.error().message;
       EXPECT_EQ(totals->samples, 28U);
-      for (const PushCounts* counts : {&totals->dense, &totals->sparse}) {
+      for (const client::PushCounts* counts : {&totals->dense, &totals->sparse}) {
         EXPECT_EQ(counts->pushes, 3U);
         EXPECT_EQ(counts->batches, 7U);
       }
@@ -137,4 +143,4 @@ TEST(Local, AveragesAreOverPushes) {
 }
 
 }  // namespace
-}  // namespace paddle::trainer
+}  // namespace paddle::strategy

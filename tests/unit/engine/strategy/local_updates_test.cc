@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace paddle::trainer {
+namespace paddle::strategy {
 namespace {
 
 wire::ParameterSet set_of(const std::string& method) {
@@ -25,14 +25,14 @@ wire::ParameterSet set_of(const std::string& method) {
 // A shard that subtracts what is pushed.
 struct Server {
   LargeArray<float> values;
-  void push(std::span<const DenseParameter> moves) {
+  void push(std::span<const client::DenseParameter> moves) {
     for (std::size_t i = 0; i < values.size(); ++i) values[i] -= moves[0].gradient[i];
   }
-  std::vector<DenseParameter> pull() const { return {{0, values, {}}}; }
+  std::vector<client::DenseParameter> pull() const { return {{0, values, {}}}; }
 };
 
 void step(LocalDense& local, LargeArray<float> gradient, LargeArray<float>& x) {
-  DenseParameter parameter{0, {}, std::move(gradient)};
+  client::DenseParameter parameter{0, {}, std::move(gradient)};
   local.update(1, {&parameter, 1});
   x = parameter.value;
 }
@@ -118,8 +118,8 @@ TEST(LocalDense, ElasticAveragingMovesTrainersAndCenterTowardsEachOther) {
   EXPECT_EQ(a.take_moves()[0].gradient, (LargeArray<float>{-2, 0}));  // from the new center
 }
 
-SparseRows rows_of(std::vector<std::uint64_t> ids, std::vector<float> values,
-                   std::vector<float> gradients) {
+client::SparseRows rows_of(std::vector<std::uint64_t> ids, std::vector<float> values,
+                           std::vector<float> gradients) {
   return {1, std::move(ids), std::move(values), std::move(gradients)};
 }
 
@@ -132,10 +132,10 @@ TEST(LocalRows, Trap01RowsAreFetchedOnceAWindowAndOnlyTheyArePushed) {
   table.put(rows_of({5}, {0, 0}, {}));
   EXPECT_TRUE(table.missing(std::vector<std::uint64_t>{3, 5, 9}).empty());
   table.update(1, rows_of({3}, {}, {1, -1}));
-  SparseRows seen = rows_of({3, 9}, {}, {});
+  client::SparseRows seen = rows_of({3, 9}, {}, {});
   table.read(seen);
   EXPECT_EQ(seen.values, (std::vector<float>{0, 2, 2, 2}));
-  const SparseRows moves = table.take_moves();
+  const client::SparseRows moves = table.take_moves();
   EXPECT_EQ(moves.ids, (std::vector<std::uint64_t>{3, 5, 9}));
   EXPECT_EQ(moves.gradients, (std::vector<float>{0.5F, -0.5F, 0, 0, 0, 0}));
   EXPECT_EQ(table.missing(std::vector<std::uint64_t>{3}), (std::vector<std::uint64_t>{3}));
@@ -150,7 +150,7 @@ TEST(LocalRows, NotesAddUpUntilTheNextPush) {
   set.mutable_parameters(1)->mutable_table()->mutable_shrink()->set_decay(1);
   LocalRows table(set, 1, 0.5F);
   table.put(rows_of({3, 9}, {1, 1, 2, 2}, {}));
-  SparseRows batch = rows_of({3}, {}, {1, -1});
+  client::SparseRows batch = rows_of({3}, {}, {1, -1});
   batch.notes = {2, 1};
   table.update(1, batch);
   table.update(1, batch);
@@ -166,10 +166,10 @@ TEST(LocalRows, TheOptimizersStateStaysWithTheTrainer) {
   table.take_moves();
   table.put(rows_of({3}, {4, 0}, {}));
   table.update(1, rows_of({3}, {}, {0, 0}));  // m = 2
-  SparseRows seen = rows_of({3}, {}, {});
+  client::SparseRows seen = rows_of({3}, {}, {});
   table.read(seen);
   EXPECT_EQ(seen.values, (std::vector<float>{6, 0}));
 }
 
 }  // namespace
-}  // namespace paddle::trainer
+}  // namespace paddle::strategy

@@ -8,7 +8,7 @@
 
 #include "tests/unit/engine/pserver/parameters.h"
 
-namespace paddle::pserver {
+namespace paddle::table {
 namespace {
 
 constexpr std::uint64_t kElements = 300 * 301;
@@ -81,4 +81,4 @@ TEST(DenseTable, NamesTheFirstParameterThatIsNotFinite) {
 }
 
 }  // namespace
-}  // namespace paddle::pserver
+}  // namespace paddle::table

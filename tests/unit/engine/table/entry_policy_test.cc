@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace paddle::pserver {
+namespace paddle::table {
 namespace {
 
 wire::TablePolicy after_sightings(std::uint32_t count) {
@@ -61,4 +61,4 @@ TEST(EntryPolicy, AdmitsACandidateSeenMoreThanOftenEnough) {
 }
 
 }  // namespace
-}  // namespace paddle::pserver
+}  // namespace paddle::table

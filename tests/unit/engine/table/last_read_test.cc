@@ -10,7 +10,7 @@
 #include "engine/table/sparse_table.h"
 #include "tests/unit/engine/pserver/parameters.h"
 
-namespace paddle::pserver {
+namespace paddle::table {
 namespace {
 
 constexpr std::uint32_t kTable = 2;
@@ -162,4 +162,4 @@ TEST(LastRead, KnowsTheSameIdsAlone) {
 }
 
 }  // namespace
-}  // namespace paddle::pserver
+}  // namespace paddle::table

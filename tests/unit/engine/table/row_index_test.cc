@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace paddle::pserver {
+namespace paddle::table {
 namespace {
 
 void insert(RowIndex& index, std::uint64_t id, std::uint32_t number) {
@@ -166,4 +166,4 @@ TEST(RowIndex, HoldsAtMostSixteenBytesAnId) {
 }
 
 }  // namespace
-}  // namespace paddle::pserver
+}  // namespace paddle::table

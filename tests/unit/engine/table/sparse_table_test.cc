@@ -17,7 +17,7 @@
 #include "engine/optim/optimizer.h"
 #include "tests/unit/engine/pserver/parameters.h"
 
-namespace paddle::pserver {
+namespace paddle::table {
 namespace {
 
 constexpr std::uint32_t kTable = 2;
@@ -31,7 +31,7 @@ struct ModelRow {
 TEST(SparseTable, Trap07EqualsAMapOfRowsOverTheFullIdRange) {
   const auto set = test::small_set("adam", 1);
   const auto& spec = set.parameters(kTable);
-  const param::UpdateRule rule(set.optimizer(), spec);
+  const optim::UpdateRule rule(set.optimizer(), spec);
   SparseTable table(set, kTable);
   std::map<std::uint64_t, ModelRow> model;
   Rng rng(42);
@@ -47,7 +47,7 @@ TEST(SparseTable, Trap07EqualsAMapOfRowsOverTheFullIdRange) {
     if (is_new) {
       row.value.resize(3);
       row.state.resize(6);
-      param::fill_initial_row(row.value, spec, set.seed(), id);
+      optim::fill_initial_row(row.value, spec, set.seed(), id);
     }
     rule.apply(0.1F, ++row.count, row.value, gradient, row.state);
     ASSERT_TRUE(table.reserve(1));
@@ -170,7 +170,7 @@ TEST(SparseTable, ReadingCreatesNothing) {
   std::vector<float> expected(3);
   const std::uint64_t id = 12345;
   table.read({&id, 1}, value);
-  param::fill_initial_row(expected, set.parameters(kTable), set.seed(), 12345);
+  optim::fill_initial_row(expected, set.parameters(kTable), set.seed(), 12345);
   EXPECT_EQ(value, expected);
   EXPECT_EQ(table.rows(), 0U);
 }
@@ -237,4 +237,4 @@ TEST(SparseTable, HasMemoryPreparedAheadOfManyRows) {
 }
 
 }  // namespace
-}  // namespace paddle::pserver
+}  // namespace paddle::table

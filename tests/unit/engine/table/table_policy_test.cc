@@ -12,7 +12,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/engine/pserver/parameters.h"
 
-namespace paddle::pserver {
+namespace paddle::table {
 namespace {
 
 constexpr std::uint32_t kTable = 2;
@@ -28,7 +28,7 @@ class PolicyTable {
  public:
   explicit PolicyTable(const wire::TablePolicy& policy)
       : set_(with_policy(policy)), table(set_, kTable) {
-    EXPECT_TRUE(param::validate(set_));
+    EXPECT_TRUE(parameter::validate(set_));
   }
   void name(const Ids& ids) {
     ASSERT_TRUE(table.reserve(ids.size()));
@@ -193,25 +193,25 @@ class Job {
     std::vector<std::unique_ptr<net::Link>> dense;
     std::vector<std::unique_ptr<net::Link>> sparse;
     const auto add = [](auto& links, std::uint32_t index, bool is_sparse) {
-      links.push_back(net::make_local_link(
-          std::make_shared<Shard>(ShardOptions{.index = index, .is_sparse = is_sparse, .epoch = 3}),
-          {Role::kTrainer, 0}));
+      links.push_back(net::make_local_link(std::make_shared<pserver::Shard>(pserver::ShardOptions{
+                                               .index = index, .is_sparse = is_sparse, .epoch = 3}),
+                                           {Role::kTrainer, 0}));
     };
     for (std::uint32_t i = 0; i < set.dense_shards(); ++i) add(dense, i, false);
     for (std::uint32_t i = 0; i < set.sparse_shards(); ++i) add(sparse, i, true);
     client =
-        *trainer::ParameterClient::join({.parameters = set}, std::move(dense), std::move(sparse));
+        *client::ParameterClient::join({.parameters = set}, std::move(dense), std::move(sparse));
   }
   Status push(const Ids& ids) {
-    std::vector<trainer::SparseRows> rows{{kTable, ids, {}, std::vector<float>(ids.size() * 3, 1)}};
+    std::vector<client::SparseRows> rows{{kTable, ids, {}, std::vector<float>(ids.size() * 3, 1)}};
     return client->push(1, 0, {}, rows);
   }
   std::vector<float> pull(const Ids& ids) {
-    std::vector<trainer::SparseRows> rows{{kTable, ids, {}, {}}};
+    std::vector<client::SparseRows> rows{{kTable, ids, {}, {}}};
     EXPECT_TRUE(client->pull_rows(rows));
     return rows[0].values;
   }
-  std::unique_ptr<trainer::ParameterClient> client;
+  std::unique_ptr<client::ParameterClient> client;
 };
 
 // Trap 15: what was seen before a snapshot counts after it, on another number of ports too.
@@ -232,7 +232,7 @@ TEST(TablePolicy, Trap15AdmissionSurvivesASnapshotOntoOtherPorts) {
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(before.push(seen_twice));
   const auto totals = before.client->finish_pass({});
   ASSERT_TRUE(totals);
-  const trainer::TableTotals& table = totals->tables.at(kTable);
+  const client::TableTotals& table = totals->tables.at(kTable);
   EXPECT_EQ(table.rows, 50U);
   EXPECT_EQ(table.candidates, 50U);
   EXPECT_EQ(table.payload_bytes, 50U * (3 * 3 * sizeof(float) + sizeof(std::uint32_t)));
@@ -310,4 +310,4 @@ TEST(TablePolicy, ATableOverItsBudgetIsATypedError) {
 }
 
 }  // namespace
-}  // namespace paddle::pserver
+}  // namespace paddle::table

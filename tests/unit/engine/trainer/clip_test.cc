@@ -12,8 +12,8 @@ namespace {
 
 // Norms 5, 10 and 2: a dense parameter, another, and a table's rows.
 struct Gradients {
-  std::vector<DenseParameter> dense = {{0, {}, {3, 0, -4}}, {1, {}, {0, 10}}};
-  std::vector<SparseRows> rows = {{2, {7, 9}, {}, {1, -1, 1, 1, 0, 0}}};
+  std::vector<client::DenseParameter> dense = {{0, {}, {3, 0, -4}}, {1, {}, {0, 10}}};
+  std::vector<client::SparseRows> rows = {{2, {7, 9}, {}, {1, -1, 1, 1, 0, 0}}};
   void clip(const wire::ParameterSet& set) {
     const std::vector<wire::ParameterSpec> specs(set.parameters().begin(), set.parameters().end());
     clip_gradients(set.optimizer(), specs, dense, rows);

@@ -27,7 +27,7 @@ bool lends(wire::Strategy strategy, std::uint32_t ports) {
   const auto client = join_shards(job, parameter_set(job, {one_matrix()}, options), options, team);
   EXPECT_TRUE(client) << client.error().message;
   EXPECT_TRUE((*client)->ready());
-  std::vector<DenseParameter> dense{{0, {}, {}}};
+  std::vector<client::DenseParameter> dense{{0, {}, {}}};
   EXPECT_TRUE((*client)->pull_dense(dense));
   EXPECT_EQ(dense[0].values().size(), 1200U);
   return !dense[0].lent.empty();

@@ -70,9 +70,9 @@ TEST(BatchNotes, CountWhatExamplesNameAndClickOn) {
   ASSERT_TRUE(model) << model.error().message;
   const nn::Batch batch{3, {{{5, 5, 9}}, {{1, 0, 1}}, {{7, 5, 7}}}};
   ASSERT_TRUE(model->prepare(batch, 1));
-  for (DenseParameter& one : model->dense()) one.value.assign(one.value.size(), 0);
+  for (client::DenseParameter& one : model->dense()) one.value.assign(one.value.size(), 0);
   ASSERT_TRUE(model->train(batch, 1));
-  const SparseRows& table = model->rows()[0];
+  const client::SparseRows& table = model->rows()[0];
   EXPECT_EQ(table.ids, (std::vector<std::uint64_t>{5, 7}));
   EXPECT_EQ(table.notes, (std::vector<float>{3, 1, 0, 2, 2, 1}));
 
@@ -95,10 +95,10 @@ struct Step {
     Rng rng(5);
     const nn::Batch examples = batch(size);
     EXPECT_TRUE(model.prepare(examples, 1));
-    for (DenseParameter& one : model.dense()) {
+    for (client::DenseParameter& one : model.dense()) {
       for (float& value : one.value) value = static_cast<float>(rng.normal());
     }
-    for (SparseRows& one : model.rows()) {
+    for (client::SparseRows& one : model.rows()) {
       for (float& value : one.values) value = static_cast<float>(rng.normal());
     }
     score = *model.train(examples, 1);
@@ -219,14 +219,14 @@ std::vector<double> cost_curve(bool bfloat16) {
   const nn::Batch examples = batch(200);
   EXPECT_TRUE(model.prepare(examples, 1));
   Rng rng(5);
-  for (DenseParameter& one : model.dense()) {
+  for (client::DenseParameter& one : model.dense()) {
     for (float& value : one.value) value = static_cast<float>(0.1 * rng.normal());
   }
   for (float& value : model.rows()[0].values) value = static_cast<float>(rng.normal());
   std::vector<double> curve;
   for (std::size_t step = 0; step < kSteps; ++step) {
     curve.push_back(model.train(examples, step)->cost / 200);
-    for (DenseParameter& one : model.dense()) {
+    for (client::DenseParameter& one : model.dense()) {
       for (std::size_t i = 0; i < one.value.size(); ++i) one.value[i] -= kRate * one.gradient[i];
     }
   }
