@@ -1,0 +1,189 @@
+// Rooms: which may include which, how many files one holds, and where outside libraries live.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/tidy/sources.h"
+
+namespace paddle::tidy {
+namespace {
+
+constexpr std::size_t kRoomFilesMax = 30;
+
+struct Room {
+  std::string name;
+  std::set<std::string> includes;  // rooms that stand above it in the table
+};
+
+// From the bottom up, so no cycle can be written down.
+const std::vector<Room> kRooms = {
+    {"base", {}},
+    {"proto", {"base"}},
+    {"engine/memory", {"base"}},
+    {"engine/config", {"base", "proto"}},
+    {"engine/optim", {"base", "proto", "engine/memory"}},
+    {"engine/parameter", {"base", "proto", "engine/optim"}},
+    {"engine/snapshot", {"base", "proto", "engine/optim", "engine/parameter"}},
+    {"engine/net", {"base", "proto"}},
+    {"engine/table", {"base", "proto", "engine/memory", "engine/optim", "engine/parameter"}},
+    {"engine/kernels", {"base", "engine/memory"}},
+    {"engine/nn", {"base", "engine/memory", "engine/config", "engine/kernels"}},
+    {"engine/nn/layers", {"base", "engine/kernels", "engine/nn"}},
+    {"engine/nn/costs", {"base", "engine/kernels", "engine/nn"}},
+    {"engine/nn/evaluators", {"engine/kernels", "engine/nn"}},
+    {"engine/nn/network", {"base", "proto", "engine/config", "engine/nn"}},
+    {"engine/data/source", {"base"}},
+    {"engine/data", {"base", "engine/config", "engine/nn", "engine/data/source"}},
+    {"engine/pserver",
+     {"base", "proto", "engine/optim", "engine/parameter", "engine/net", "engine/table"}},
+    {"engine/client",
+     {"base", "proto", "engine/memory", "engine/optim", "engine/parameter", "engine/snapshot",
+      "engine/net"}},
+    {"engine/strategy", {"base", "engine/optim", "engine/parameter", "engine/client"}},
+    {"engine/trainer",
+     {"base", "engine/memory", "engine/config", "engine/parameter", "engine/snapshot", "engine/net",
+      "engine/kernels", "engine/nn", "engine/nn/network", "engine/data", "engine/pserver",
+      "engine/client", "engine/strategy"}},
+    {"engine/commands",
+     {"base", "engine/memory", "engine/config", "engine/optim", "engine/parameter",
+      "engine/snapshot", "engine/net", "engine/nn/network", "engine/pserver", "engine/trainer"}},
+    {"remote/agent/root", {"base", "proto"}},
+    {"remote/agent/log", {"base", "remote/agent/root"}},
+    {"remote/agent/process", {"base", "proto", "remote/agent/root", "remote/agent/log"}},
+    {"remote/agent/peer", {"base", "proto", "remote/agent/process"}},
+    {"remote/agent/store",
+     {"base", "proto", "remote/agent/root", "remote/agent/process", "remote/agent/peer"}},
+    {"remote/agent",
+     {"base", "proto", "remote/agent/root", "remote/agent/log", "remote/agent/process",
+      "remote/agent/peer", "remote/agent/store"}},
+    {"remote/launcher", {"base", "proto"}},
+    {"remote/launcher/ssh", {"base", "remote/launcher"}},
+    {"remote/push", {"base", "proto", "remote"}},
+    {"remote", {"base", "proto", "remote/launcher", "remote/push"}},
+    {"cli/console", {"base", "remote/launcher"}},
+    {"cli/cluster",
+     {"base", "engine/config", "remote/launcher", "remote/launcher/ssh", "remote", "cli/console"}},
+    {"cli/workspace", {"base", "engine/config", "remote", "cli/console"}},
+    {"cli/logs", {"base", "remote", "cli/console", "cli/cluster"}},
+    {"cli/job",
+     {"base", "remote/push", "remote", "cli/console", "cli/cluster", "cli/workspace", "cli/logs",
+      "cli/report", "cli/commands"}},
+    {"cli/nodes", {"base", "cli/console", "cli/cluster", "cli/job"}},
+    {"cli/report", {"base", "proto", "cli/console", "cli/cluster", "cli/logs", "cli/job"}},
+    {"cli/manual", {"base"}},
+    {"cli/commands",
+     {"base", "engine/config", "remote/push", "cli/console", "cli/cluster", "cli/workspace",
+      "cli/logs", "cli/job", "cli/nodes", "cli/report", "cli/manual"}},
+    {"cli", {"base", "cli/console", "cli/cluster", "cli/workspace", "cli/commands"}},
+};
+
+// Edges that still go up.
+const std::set<std::pair<std::string, std::string>> kCyclesToCut = {
+    {"remote/push", "remote"}, {"cli/job", "cli/commands"}, {"cli/job", "cli/report"}};
+
+const Room* find_room(const std::string& name) {
+  const auto found = std::find_if(kRooms.begin(), kRooms.end(),
+                                  [&](const Room& room) { return room.name == name; });
+  return found == kRooms.end() ? nullptr : &*found;
+}
+
+// The rooms that each room includes, with one line that does.
+std::map<std::string, std::map<std::string, std::string>> includes_found() {
+  const std::regex include(R"re(^\s*#include "([^"]+)")re");
+  std::map<std::string, std::map<std::string, std::string>> found;
+  for (const Source& source : product_sources()) {
+    auto& targets = found[room_of(source.path)];
+    for (std::size_t i = 0; i < source.lines.size(); ++i) {
+      std::smatch match;
+      if (!std::regex_search(source.lines[i], match, include)) continue;
+      const std::string target = room_of(match[1]);
+      if (target != room_of(source.path)) {
+        targets.emplace(target, source.path + ":" + std::to_string(i + 1));
+      }
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST(Rooms, TheTableGoesFromTheBottomUp) {
+  std::set<std::string> below;
+  for (const Room& room : kRooms) {
+    for (const std::string& target : room.includes) {
+      if (kCyclesToCut.contains({room.name, target})) continue;
+      EXPECT_TRUE(below.contains(target)) << room.name << " stands below " << target;
+    }
+    EXPECT_TRUE(below.insert(room.name).second) << room.name << " stands twice";
+  }
+}
+
+TEST(Rooms, IncludeOnlyWhatTheTableSays) {
+  for (const auto& [name, targets] : includes_found()) {
+    const Room* const room = find_room(name);
+    ASSERT_NE(room, nullptr) << name << " is not in the table";
+    for (const auto& [target, place] : targets) {
+      EXPECT_TRUE(room->includes.contains(target)) << place << " may not include " << target;
+    }
+  }
+}
+
+TEST(Rooms, TheTableHasNoEdgeThatNobodyUses) {
+  auto found = includes_found();
+  for (const Room& room : kRooms) {
+    EXPECT_TRUE(found.contains(room.name)) << room.name << " is empty";
+    for (const std::string& target : room.includes) {
+      EXPECT_TRUE(found[room.name].contains(target)) << room.name << " -> " << target;
+    }
+  }
+}
+
+TEST(Rooms, HoldAtMostThirtyFiles) {
+  std::map<std::string, std::size_t> files;
+  for (const Source& source : product_sources()) ++files[room_of(source.path)];
+  for (const auto& [room, count] : files) EXPECT_LE(count, kRoomFilesMax) << room;
+}
+
+TEST(Rooms, HoldTheTestsOfTheirCode) {
+  const std::string unit = "tests/unit/";
+  for (const Source& source : test_sources()) {
+    if (!source.path.starts_with(unit)) continue;
+    const std::string room = room_of(source.path.substr(unit.size()));
+    EXPECT_NE(find_room(room), nullptr) << source.path << ": there is no room " << room;
+  }
+}
+
+// gcc 12 destroys some temporaries twice around co_await; Asio and coroutines have one home.
+TEST(Rooms, EachOutsideLibraryHasOneHome) {
+  const std::vector<std::pair<std::string, std::vector<std::string>>> homes = {
+      {R"(co_await)", {"engine/net/"}},
+      {R"(#include <asio)", {"engine/net/"}},
+      {R"(#include <libssh)", {"remote/launcher/ssh/"}},
+      {R"(#include <CLI/)", {"cli/", "engine/commands/"}},
+      {R"(#include <toml\+\+/)", {"engine/config/"}},
+      {R"(#include <nlohmann/)", {"cli/"}},
+      {R"(#include <cblas)", {"engine/"}},
+      {R"(\bsleep_for\()", {"engine/net/"}},  // the backoff between connection attempts
+  };
+  for (const auto& [pattern, rooms] : homes) {
+    const std::regex text(pattern);
+    for (const Source& source : product_sources()) {
+      if (std::any_of(rooms.begin(), rooms.end(),
+                      [&](const std::string& room) { return source.path.starts_with(room); })) {
+        continue;
+      }
+      for (std::size_t i = 0; i < source.lines.size(); ++i) {
+        EXPECT_FALSE(std::regex_search(source.lines[i], text))
+            << source.path << ":" << i + 1 << ": belongs in " << rooms.front();
+      }
+    }
+  }
+}
+
+}  // namespace paddle::tidy
