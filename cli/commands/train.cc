@@ -82,6 +82,26 @@ Error stop_after(Context& context, ClusterSession& session, const std::string& j
   return error;
 }
 
+// Stops the pservers of a job whose trainers have ended, fetches and reports. Prints the results'
+// folder and the job's state: "done", or "stopped" when it can go on.
+Status finish_job(Context& context, ClusterSession& session, const std::string& job,
+                  const std::string& output, const std::string& state = "done") {
+  PADDLE_TRY_STATUS(stop_job(session, job));
+  PADDLE_TRY(const FetchStats stats, fetch_results(session, job, output));
+  add_report(context, session, job, output);
+  const std::string folder = shown_path(context, (std::filesystem::path(output) / job).string());
+  if (context.console.json()) {
+    context.console.raw(json_object({{"job", json_string(job)},
+                                     {"state", json_string(state)},
+                                     {"files", fmt::format("{}", stats.files)},
+                                     {"output", json_string(folder)}}) +
+                        "\n");
+  } else {
+    context.console.result(fmt::format("{}: {} files in {}", state, stats.files, folder));
+  }
+  return {};
+}
+
 Status follow_to_end(Context& context, ClusterSession& session, const std::string& job,
                      const std::string& output) {
   auto followed = follow_job(context, session, job);

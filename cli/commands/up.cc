@@ -5,7 +5,7 @@
 #include "cli/cluster/node_selection.h"
 #include "cli/commands/commands.h"
 #include "cli/console/json.h"
-#include "cli/job/ports.h"
+#include "cli/nodes/ports.h"
 #include "cli/workspace/engine_binary.h"
 #include "remote/push/source.h"
 

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/console/json.h"
+#include "cli/nodes/ports.h"
 #include "cli/workspace/engine_program.h"
 
 namespace paddle::cli {

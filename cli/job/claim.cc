@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/job/port_owner.h"
+#include "cli/nodes/ports.h"
 
 namespace paddle::cli {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "base/rng.h"
 #include "cli/logs/metrics_line.h"
+#include "cli/nodes/ports.h"
 #include "cli/workspace/trainer_environment.h"
 
 namespace paddle::cli {
@@ -247,18 +248,6 @@ Status check_job_name(const std::string& job) {
   if (good) return {};
   return Error{Errc::kUsage, fmt::format("'{}' cannot be a job's name", job),
                fmt::format("use up to {} letters, digits, '.', '-' and '_'", kJobNameBytesMax)};
-}
-
-Result<std::uint16_t> block_port(const ClusterSpec& cluster, const ClusterNode& node,
-                                 std::size_t ordinal) {
-  const std::size_t first = node.port + ordinal * cluster.block();
-  if (first + cluster.block() - 1U > 65535) {
-    return Error{
-        Errc::kUsage,
-        fmt::format("the ports of pserver {} on {} end above 65535", ordinal, node.spec.name),
-        "lower `port` in the cluster file"};
-  }
-  return static_cast<std::uint16_t>(first);
 }
 
 Result<Placement> place_job(const ClusterSpec& cluster, std::uint32_t trainers,

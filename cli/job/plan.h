@@ -64,10 +64,6 @@ Result<JobPlan> plan_job(const ClusterSpec& cluster, const JobRequest& request,
                          const Placement& placement, const std::vector<std::string>& addresses,
                          const Workspace& workspace);
 
-// First port of `ordinal`, the how-manieth pserver on an address. kUsage above 65535.
-Result<std::uint16_t> block_port(const ClusterSpec& cluster, const ClusterNode& node,
-                                 std::size_t ordinal);
-
 std::string job_folder(const std::string& job);                     // "jobs/<job>"
 std::string workspace_folder(const std::string& job);               // "jobs/<job>/workspace"
 std::string node_folder(const std::string& job, std::size_t node);  // "jobs/<job>/node_<i>"

@@ -9,11 +9,7 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "cli/cluster/fetch_target.h"
-#include "cli/console/json.h"
 #include "cli/job/plan.h"
-#include "cli/job/stop.h"
-#include "cli/job/watch.h"
-#include "cli/report/report.h"
 
 namespace paddle::cli {
 namespace {
@@ -90,24 +86,6 @@ Result<FetchStats> fetch_results(ClusterSession& session, const std::string& job
 Result<FetchStats> fetch_logs(ClusterSession& session, const std::string& job,
                               const std::string& output) {
   return fetch_all(session, job, output, false);
-}
-
-Status finish_job(Context& context, ClusterSession& session, const std::string& job,
-                  const std::string& output, const std::string& state) {
-  PADDLE_TRY_STATUS(stop_job(session, job));
-  PADDLE_TRY(const FetchStats stats, fetch_results(session, job, output));
-  add_report(context, session, job, output);
-  const std::string folder = shown_path(context, (fs::path(output) / job).string());
-  if (context.console.json()) {
-    context.console.raw(json_object({{"job", json_string(job)},
-                                     {"state", json_string(state)},
-                                     {"files", fmt::format("{}", stats.files)},
-                                     {"output", json_string(folder)}}) +
-                        "\n");
-  } else {
-    context.console.result(fmt::format("{}: {} files in {}", state, stats.files, folder));
-  }
-  return {};
 }
 
 }  // namespace paddle::cli

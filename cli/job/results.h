@@ -26,9 +26,4 @@ Result<FetchStats> fetch_results(ClusterSession& session, const std::string& job
 Result<FetchStats> fetch_logs(ClusterSession& session, const std::string& job,
                               const std::string& output);
 
-// Stops the pservers of a job whose trainers have ended, then fetches and reports. Prints where the
-// results are, and what became of the job: "done", or "stopped" where it can go on.
-Status finish_job(Context& context, ClusterSession& session, const std::string& job,
-                  const std::string& output, const std::string& state = "done");
-
 }  // namespace paddle::cli

@@ -8,8 +8,8 @@
 
 #include "cli/cluster/cluster_file.h"
 #include "cli/console/console.h"
-#include "cli/job/ports.h"
 #include "cli/nodes/link_check.h"
+#include "cli/nodes/ports.h"
 
 namespace paddle::cli {
 

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/nodes/ports.h"
+
 namespace paddle::cli {
 namespace {
 

@@ -1,13 +1,34 @@
-#include "cli/job/ports.h"
+#include "cli/nodes/ports.h"
 
+#include <charconv>
 #include <map>
 
 #include <fmt/format.h>
 
-#include "cli/job/plan.h"
-#include "cli/job/port_owner.h"
-
 namespace paddle::cli {
+namespace {
+
+// The pid in "pid 123 (nginx)", or 0.
+int pid_of(const std::string& owner) {
+  int pid = 0;
+  if (owner.starts_with("pid "))
+    std::from_chars(owner.data() + 4, owner.data() + owner.size(), pid);
+  return pid;
+}
+
+}  // namespace
+
+Result<std::uint16_t> block_port(const ClusterSpec& cluster, const ClusterNode& node,
+                                 std::size_t ordinal) {
+  const std::size_t first = node.port + ordinal * cluster.block();
+  if (first + cluster.block() - 1U > 65535) {
+    return Error{
+        Errc::kUsage,
+        fmt::format("the ports of pserver {} on {} end above 65535", ordinal, node.spec.name),
+        "lower `port` in the cluster file"};
+  }
+  return static_cast<std::uint16_t>(first);
+}
 
 std::vector<std::size_t> pserver_ordinals(const ClusterSpec& cluster,
                                           const std::vector<std::string>& addresses) {
@@ -18,6 +39,15 @@ std::vector<std::size_t> pserver_ordinals(const ClusterSpec& cluster,
       ordinals[i] = on_address[addresses[i]]++;
   }
   return ordinals;
+}
+
+std::string job_on_port(const remote::PortStatus& port,
+                        std::span<const remote::ProcessStatus> processes) {
+  const int pid = pid_of(port.owner);
+  for (const remote::ProcessStatus& process : processes) {
+    if (process.state == remote::ProcessState::kRunning && process.pid == pid) return process.job;
+  }
+  return "";
 }
 
 std::string NodePorts::text() const {
