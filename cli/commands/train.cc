@@ -138,7 +138,8 @@ Status run_train(Context& context, const CommandOptions& asked) {
     if (options.pservers == 0) options.pservers = previous.pservers;
   }
   PADDLE_TRY(const Placement placement, place_job(cluster, options.trainers, options.pservers));
-  PADDLE_TRY(const Workspace workspace, check_job(context, options, placement));
+  PADDLE_TRY(const Workspace workspace,
+             check_job(context, {options.workspace, options.overrides}, placement));
   PADDLE_TRY(const remote::PushItem engine, engine_item(context.engine));
   PADDLE_TRY_STATUS(check_engine_version(context.engine));
   JobRequest request;
@@ -151,7 +152,8 @@ Status run_train(Context& context, const CommandOptions& asked) {
   PADDLE_TRY(request.environment, parse_environment(options.environment));
   PADDLE_TRY_STATUS(check_job_name(request.job));
   PADDLE_TRY_STATUS(check_output(results_folder(context, options)));
-  const auto plan_here = describe_placement(context, options, cluster, placement, workspace);
+  const auto plan_here = describe_placement(context, {options.workspace, options.overrides},
+                                            cluster, placement, workspace);
   if (!plan_here && plan_here.error().code == Errc::kUsage) return plan_here.error();
 
   ClusterSession session = ClusterSession::open(context, cluster, placement.nodes);

@@ -23,7 +23,7 @@ void note_idle_trainers(Context& context, const Workspace& workspace) {
                   workspace.shares.size(), idle == 1 ? "has" : "have"));
 }
 
-// Data that is not there yet: a workspace that has the script for it says so in its own words.
+// Points missing data at the workspace's own `prepare` script, where there is one.
 Error name_prepare_script(Error error, const std::string& workspace, const std::string& folder) {
   std::error_code ignored;
   if (error.hint.find("prepare") == std::string::npos ||
@@ -37,7 +37,7 @@ Error name_prepare_script(Error error, const std::string& workspace, const std::
   return error;
 }
 
-// Of trainers that are the user's own no more is known than who runs where.
+// The plan of a job whose trainers are a program of the user: processes and their nodes only.
 std::string describe_processes(const Context& context, const ClusterSpec& cluster,
                                const Placement& placement, const Workspace& workspace,
                                const std::vector<std::string>& pservers) {
@@ -62,21 +62,20 @@ std::string describe_processes(const Context& context, const ClusterSpec& cluste
 
 }  // namespace
 
-Result<Workspace> check_job(Context& context, const CommandOptions& options,
-                            const Placement& placement) {
+Result<Workspace> check_job(Context& context, const JobSource& source, const Placement& placement) {
   const std::string path =
-      (std::filesystem::path(context.directory) / options.workspace).lexically_normal().string();
+      (std::filesystem::path(context.directory) / source.workspace).lexically_normal().string();
   PADDLE_TRY_STATUS(check_workspace(path));
-  const auto config = config::read_job(path + "/job.toml", options.overrides);
-  if (!config) return name_prepare_script(config.error(), options.workspace, path);
+  const auto config = config::read_job(path + "/job.toml", source.overrides);
+  if (!config) return name_prepare_script(config.error(), source.workspace, path);
   auto workspace =
       scan_workspace(path, *config, static_cast<std::uint32_t>(placement.trainers.size()));
-  if (!workspace) return name_prepare_script(workspace.error(), options.workspace, path);
+  if (!workspace) return name_prepare_script(workspace.error(), source.workspace, path);
   if (!config->data.train.empty()) note_idle_trainers(context, *workspace);
   return workspace;
 }
 
-Result<std::string> describe_placement(Context& context, const CommandOptions& options,
+Result<std::string> describe_placement(Context& context, const JobSource& source,
                                        const ClusterSpec& cluster, const Placement& placement,
                                        const Workspace& workspace) {
   std::map<std::string, std::size_t> on_address;
@@ -84,7 +83,7 @@ Result<std::string> describe_placement(Context& context, const CommandOptions& o
   std::vector<std::string> names;
   for (const std::size_t at : placement.pservers) {
     const ClusterNode& node = cluster.nodes[at];
-    // Nothing is asked of the nodes: where the file has no address, the name stands for it.
+    // No node is asked: the name stands in for an address that the cluster file lacks.
     const std::string host = node.address.empty() ? node.spec.name : node.address;
     PADDLE_TRY(const std::uint16_t port, block_port(cluster, node, on_address[host]++));
     pservers.push_back(host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port)
@@ -102,7 +101,7 @@ Result<std::string> describe_placement(Context& context, const CommandOptions& o
       fmt::format("--pserver_names={}", fmt::join(names, ",")),
       fmt::format("--ports_num={}", cluster.ports_num),
       fmt::format("--ports_num_for_sparse={}", cluster.ports_num_for_sparse)};
-  for (const std::string& item : options.overrides) arguments.push_back("--set=" + item);
+  for (const std::string& item : source.overrides) arguments.push_back("--set=" + item);
   if (context.console.json()) arguments.emplace_back("--json");
   return run_engine(context.engine, std::move(arguments));
 }
