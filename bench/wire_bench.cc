@@ -21,6 +21,7 @@
 #include "engine/memory/preparer.h"
 #include "engine/net/tcp.h"
 #include "engine/pserver/shard.h"
+#include "engine/strategy/strategy_table.h"
 
 namespace paddle {
 namespace {
@@ -121,7 +122,8 @@ class Pair {
   explicit Pair(const wire::ParameterSet& set, bool shares_memory = false, std::size_t helpers = 0)
       : helpers_(helpers),
         preparer_(make_memory_preparer()),
-        shard_(pserver::ShardOptions{.is_sparse = set.sparse_shards() > 0,
+        shard_(pserver::ShardOptions{.make_policy = strategy::make_update_policy,
+                                     .is_sparse = set.sparse_shards() > 0,
                                      .epoch = 1,
                                      .parallel = parallel(),
                                      .preparer = preparer_.get()}) {

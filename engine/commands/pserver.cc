@@ -21,6 +21,7 @@
 #include "engine/net/identity.h"
 #include "engine/net/tcp.h"
 #include "engine/pserver/shard.h"
+#include "engine/strategy/strategy_table.h"
 #include "engine/trainer/metrics.h"
 
 namespace paddle::commands {
@@ -162,7 +163,8 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shar
     const std::uint32_t alike = is_sparse ? options.ports_num_for_sparse : options.ports_num;
     Port port;
     port.shard = std::make_unique<CountedShard>(
-        pserver::ShardOptions{.index = index,
+        pserver::ShardOptions{.make_policy = strategy::make_update_policy,
+                              .index = index,
                               .is_sparse = is_sparse,
                               .num_gradient_servers = options.num_gradient_servers,
                               .job_tag = job_tag,

@@ -86,6 +86,22 @@ bool Membership::any_connected() const {
   return std::ranges::any_of(trainers_, &Trainer::connected);
 }
 
+std::uint64_t Membership::slowest_clock() const {
+  std::uint64_t slowest = UINT64_MAX;
+  for (const Trainer& trainer : trainers_) {
+    if (trainer.active()) slowest = std::min(slowest, trainer.clock);
+  }
+  return slowest;
+}
+
+std::uint64_t Membership::clock_lead() const {
+  std::uint64_t fastest = 0;
+  for (const Trainer& trainer : trainers_) {
+    if (trainer.active()) fastest = std::max(fastest, trainer.clock);
+  }
+  return fastest == 0 ? 0 : fastest - slowest_clock();
+}
+
 std::string Membership::names(const std::function<bool(const Trainer&)>& which,
                               bool& all_connected) const {
   std::vector<std::uint32_t> ids;

@@ -23,7 +23,12 @@ inline Refusal protocol_error(std::string message) {
   return Refusal{wire::REFUSAL_PROTOCOL, std::move(message), ""};
 }
 
-enum class WaitFor : std::uint8_t { kReady, kCommit, kRound, kSlowest, kPass };
+enum class WaitFor : std::uint8_t {
+  kReady,   // initial values
+  kStep,    // a pull, for the round before its step
+  kUpdate,  // a push
+  kPass     // FinishPass
+};
 
 // The one request of a lane whose answer is still to come.
 struct Waiter {
@@ -74,6 +79,10 @@ class Membership {
 
   bool all_gone() const;  // every trainer left, or joined and was lost for good
   bool any_connected() const;
+  // Of the active trainers: the fewest batches of this pass that any has behind it, and how many
+  // more the fastest has.
+  std::uint64_t slowest_clock() const;
+  std::uint64_t clock_lead() const;
   // "trainers 1, 3", and whether all of them are connected.
   std::string names(const std::function<bool(const Trainer&)>& which, bool& all_connected) const;
 

@@ -1,5 +1,7 @@
 #include "engine/pserver/parameter_difference.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -95,19 +97,11 @@ std::string placed(const wire::ParameterSet& set) {
   return text;
 }
 
-std::string_view strategy(wire::Strategy value) {
-  switch (value) {
-    case wire::STRATEGY_SYNC:
-      return "sync";
-    case wire::STRATEGY_ASYNC:
-      return "async";
-    case wire::STRATEGY_GEO:
-      return "geo";
-    case wire::STRATEGY_LOCAL_SGD:
-      return "local_sgd";
-    default:
-      return "half_async";
-  }
+// As in job.toml: "half_async" for STRATEGY_HALF_ASYNC.
+std::string strategy(wire::Strategy value) {
+  std::string name = wire::Strategy_Name(value).substr(std::string_view("STRATEGY_").size());
+  std::ranges::transform(name, name.begin(), [](char c) { return c == '_' ? c : c | 0x20; });
+  return name;
 }
 
 }  // namespace

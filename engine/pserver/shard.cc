@@ -15,6 +15,7 @@ constexpr std::size_t kRefusalBytesMax = 4096;  // of its text, before escapes
 
 Shard::Shard(ShardOptions options) : options_(options), membership_(options.num_gradient_servers) {
   PADDLE_CHECK(options.num_gradient_servers > 0 && options.num_gradient_servers <= kTrainersMax);
+  PADDLE_CHECK(options.make_policy != nullptr);
 }
 
 const table::SparseTable* Shard::sparse(std::uint32_t parameter) const {
@@ -204,6 +205,7 @@ Shard::Refused Shard::set_up(const wire::ParameterSet& set) {
   if (const Status valid = parameter::validate(set); !valid) {
     return Refusal{wire::REFUSAL_PARAMETERS, valid.error().message, valid.error().hint};
   }
+  policy_ = options_.make_policy(set, options_.is_sparse);
   widths_.assign(static_cast<std::size_t>(set.parameters_size()), 0);
   push_widths_ = widths_;
   if (!options_.is_sparse) {
@@ -270,15 +272,14 @@ Shard::Refused Shard::on_leave(Call& call, const wire::Leave& message) {
     fail("trainer 0 left before the parameters were ready", call.out);
     return {};
   }
-  try_commit(call.now, call.out);
-  try_apply(call.out);
+  advance(call.now, call.out);
   try_finish_pass(call.out);
   return {};
 }
 
 void Shard::wait(Call& call, WaitFor what) {
   Waiter waiter{what, call.request, call.now + kNoticePeriod, {}};
-  if (what == WaitFor::kCommit) waiter.frame = std::move(call.frame);
+  if (what == WaitFor::kStep) waiter.frame = std::move(call.frame);
   call.trainer.waiter = std::move(waiter);
 }
 
@@ -306,12 +307,12 @@ void Shard::on_tick(TimePoint now, std::vector<net::Outgoing>& out) {
   for (Trainer& trainer : membership_.trainers()) {
     if (!trainer.lost_at || now - *trainer.lost_at < options_.lost_trainer_grace) continue;
     trainer.lost_at.reset();
-    if (is_sync() || !ready_ || options_.needs_all_trainers) {
+    if (policy_->has_rounds() || !ready_ || options_.needs_all_trainers) {
       fail(fmt::format("trainer {} lost at step {}", trainer.id, step_), out);
     } else {
       trainer.left = true;  // async: the others need nothing from it
       trainer.push.reset();
-      try_apply(out);
+      advance(now, out);
       try_finish_pass(out);
     }
   }
@@ -329,18 +330,9 @@ void Shard::notice(TimePoint now, Trainer& trainer, std::vector<net::Outgoing>& 
       reason = membership_.names([](const Trainer& t) { return t.id == 0; }, all_connected) +
                " to say that initial values are in place";
       break;
-    case WaitFor::kCommit:
-    case WaitFor::kRound:
-      reason =
-          membership_.names([](const Trainer& t) { return t.active() && !t.has_complete_push(); },
-                            all_connected) +
-          fmt::format(" to push step {}", step_);
-      break;
-    case WaitFor::kSlowest:
-      reason = membership_.names(
-                   [this](const Trainer& t) { return t.active() && t.clock == slowest_clock(); },
-                   all_connected) +
-               fmt::format(", still at batch {} of the pass", slowest_clock());
+    case WaitFor::kStep:
+    case WaitFor::kUpdate:
+      reason = policy_->blockers(membership_, step_, all_connected);
       break;
     case WaitFor::kPass:
       reason = membership_.names([](const Trainer& t) { return t.active(); }, all_connected) +

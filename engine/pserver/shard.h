@@ -11,6 +11,7 @@
 #include "engine/pserver/delay_compensation.h"
 #include "engine/pserver/membership.h"
 #include "engine/pserver/round.h"
+#include "engine/pserver/update_policy.h"
 #include "engine/table/dense_table.h"
 #include "proto/frame_type.h"
 
@@ -25,7 +26,8 @@ constexpr std::size_t kParameterSetBytesMax = 4U << 20U;
 constexpr Duration kNoticePeriod = std::chrono::seconds(1);  // between Waiting frames
 
 struct ShardOptions {
-  std::uint32_t index = 0;  // among all dense, or all sparse, shards of the job
+  UpdatePolicyFactory make_policy = nullptr;  // the strategies' halves on shards
+  std::uint32_t index = 0;                    // among all dense, or all sparse, shards of the job
   bool is_sparse = false;
   std::uint32_t num_gradient_servers = 1;  // 1 to kTrainersMax
   std::uint64_t job_tag = 0;
@@ -69,7 +71,7 @@ class Shard final : public net::FrameHandler {
   bool ready() const { return ready_; }
   std::uint64_t step() const { return step_; }  // rounds committed
   // Async: batches of this pass that the fastest trainer still active is ahead of the slowest.
-  std::uint64_t clock_lead() const;
+  std::uint64_t clock_lead() const { return membership_.clock_lead(); }
   // Null until the first trainer joined, and on the other kind of shard.
   const table::DenseTable* dense() const { return dense_ ? &*dense_ : nullptr; }
   const table::SparseTable* sparse(std::uint32_t parameter) const;
@@ -123,12 +125,12 @@ class Shard final : public net::FrameHandler {
   Refused check_values(const Call& call, const Push& push);
   // Memory for the rows that these segments create, so that applying them cannot fail.
   Refused check_room(std::span<const RowSegment> segments, std::uint64_t contributors);
-  // The schedule's learning rate for an update of this many samples, which it counts.
-  float next_learning_rate(std::uint64_t samples);
   Refused check_table(std::uint32_t parameter, std::span<const RowSegment> segments,
                       std::uint64_t contributors) const;
-  void try_commit(TimePoint now, std::vector<net::Outgoing>& out);
-  void apply_dense(float learning_rate, std::span<const Push* const> pushes);
+  // Makes every update that the policy allows now.
+  void advance(TimePoint now, std::vector<net::Outgoing>& out);
+  void apply(std::span<Trainer* const> trainers, std::vector<net::Outgoing>& out);
+  void apply_dense(float learning_rate, std::span<const Push* const> pushes, std::uint32_t trainer);
   void release_pulls(TimePoint now, std::vector<net::Outgoing>& out);
 
   // The end of a pass (shard_pass.cc).
@@ -141,18 +143,7 @@ class Shard final : public net::FrameHandler {
   // Ends the wait of every trainer in the middle of the pass.
   void pause(std::vector<net::Outgoing>& out);
 
-  // Asynchronous strategies (shard_async.cc).
-  wire::Strategy strategy() const;
-  bool is_sync() const {
-    return strategy() == wire::STRATEGY_SYNC || strategy() == wire::STRATEGY_LOCAL_SGD;
-  }
   Refused set_up_compensation(const wire::ParameterSet& set);
-  // Applies every push that staleness_max lets in, the slowest trainers' first.
-  void try_apply(std::vector<net::Outgoing>& out);
-  bool may_apply(const Trainer& trainer) const;
-  void apply(Trainer& trainer, std::vector<net::Outgoing>& out);
-  // Batches that the slowest active trainer has behind it in this pass.
-  std::uint64_t slowest_clock() const;
 
   template <class Message>
   void reply(const Trainer& trainer, FrameType type, const Message& message, Bytes tail,
@@ -167,6 +158,7 @@ class Shard final : public net::FrameHandler {
   ShardOptions options_;
   Membership membership_;
   std::optional<wire::ParameterSet> set_;
+  std::unique_ptr<UpdatePolicy> policy_;  // from set_
   std::optional<table::DenseTable> dense_;
   std::optional<DelayCompensation> compensation_;
   SparseTables tables_;

@@ -27,8 +27,7 @@ Shard::Refused Shard::on_finish_pass(Call& call, const wire::FinishPass& message
   call.trainer.finished = true;
   call.trainer.pauses = message.pause();
   wait(call, WaitFor::kPass);
-  try_commit(call.now, call.out);
-  try_apply(call.out);
+  advance(call.now, call.out);
   try_finish_pass(call.out);
   return {};
 }

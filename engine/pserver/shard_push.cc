@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "engine/optim/finite.h"
-#include "engine/optim/schedule.h"
 #include "engine/pserver/lag.h"
 #include "engine/pserver/shard.h"
 
@@ -33,14 +32,14 @@ Shard::Refused Shard::begin_part(Call& call, const wire::PushPart& part, bool& i
     return protocol_error(
         fmt::format("part {} of {}, {} batches", part.part(), part.parts(), part.batches()));
   }
-  if (is_sync() && call.frame.header.step != step_) {
+  if (policy_->has_rounds() && call.frame.header.step != step_) {
     return protocol_error(fmt::format("trainer {} pushed step {}, this shard is at step {}",
                                       trainer.id, call.frame.header.step, step_));
   }
   const std::uint32_t taken = trainer.push ? trainer.push->parts_taken : 0;
   if (trainer.has_complete_push()) {  // kept from before a reconnection
     is_answered = true;
-    wait(call, is_sync() ? WaitFor::kRound : WaitFor::kSlowest);
+    wait(call, WaitFor::kUpdate);
     return {};
   }
   if (part.part() < taken) {
@@ -228,75 +227,95 @@ Shard::Refused Shard::end_part(Call& call) {
   }
   auto refused = check_values(call, *trainer.push);
   // Every trainer may add as many in the same round, or wait with as many.
-  const std::uint64_t contributors =
-      is_sync() || set_->has_staleness_max() ? options_.num_gradient_servers : 1;
+  const std::uint64_t contributors = policy_->holds_pushes() ? options_.num_gradient_servers : 1;
   if (!refused) refused = check_room(trainer.push->segments(), contributors);
   if (refused) {
     trainer.push.reset();
     return refused;
   }
-  if (is_sync()) {
-    wait(call, WaitFor::kRound);
-    try_commit(call.now, call.out);
-  } else {
-    wait(call, WaitFor::kSlowest);
-    try_apply(call.out);
-  }
+  wait(call, WaitFor::kUpdate);
+  advance(call.now, call.out);
   return {};
 }
 
-float Shard::next_learning_rate(std::uint64_t samples) {
-  samples_ += samples;
-  // Trainers have applied the learning rate themselves.
-  if (strategy() == wire::STRATEGY_GEO || strategy() == wire::STRATEGY_LOCAL_SGD) return 1;
-  return optim::learning_rate(set_->optimizer(), {samples_, passes_finished_});
-}
-
-void Shard::apply_dense(float learning_rate, std::span<const Push* const> pushes) {
-  if (pushes.size() == 1 && pushes[0]->samples > 0 && !pushes[0]->lent().empty()) {
+void Shard::apply_dense(float learning_rate, std::span<const Push* const> pushes,
+                        std::uint32_t trainer) {
+  if (pushes.size() == 1 && pushes[0]->samples > 0 && !pushes[0]->lent().empty() &&
+      !compensation_) {
     return dense_->apply(learning_rate, pushes[0]->lent());
   }
-  const auto gradient = merge_dense(pushes, set_->merge(), scratch_, part_scratch_);
-  if (gradient.size() == dense_->size()) dense_->apply(learning_rate, gradient);
+  auto gradient = merge_dense(pushes, set_->merge(), scratch_, part_scratch_);
+  if (gradient.size() != dense_->size()) return;
+  if (compensation_) {
+    gradient = compensation_->compensate(trainer, gradient, dense_->values(), part_scratch_);
+  }
+  dense_->apply(learning_rate, gradient);
 }
 
-void Shard::try_commit(TimePoint now, std::vector<net::Outgoing>& out) {
-  if (failure_ || !is_sync()) return;
-  std::vector<const Push*> pushes;
-  for (const Trainer& trainer : membership_.trainers()) {
-    if (!trainer.active()) continue;
-    if (!trainer.has_complete_push()) return;
-    pushes.push_back(&*trainer.push);
+Shard::Refused Shard::set_up_compensation(const wire::ParameterSet& set) {
+  if (set.delay_compensation() <= 0 || policy_->has_rounds()) return {};
+  const std::uint64_t bytes = dense_->values().size_bytes();
+  const std::uint64_t copies = 1 + dense_->state_width() + set.num_trainers();
+  if (bytes > 0 && copies > options_.bytes_max / bytes) {
+    return Refusal{wire::REFUSAL_LIMIT,
+                   fmt::format("delay_compensation keeps {} copies of {} bytes, the limit is {}",
+                               copies, bytes, options_.bytes_max),
+                   "use more pservers or ports_num"};
   }
-  if (pushes.empty()) return;
+  compensation_.emplace(set.delay_compensation(), set.num_trainers(), dense_->size());
+  return {};
+}
+
+void Shard::advance(TimePoint now, std::vector<net::Outgoing>& out) {
+  if (failure_ || !policy_) return;
+  for (;;) {
+    const std::vector<Trainer*> next = policy_->next_update(membership_);
+    if (next.empty()) return;
+    apply(next, out);
+    if (policy_->has_rounds()) release_pulls(now, out);
+  }
+}
+
+void Shard::apply(std::span<Trainer* const> trainers, std::vector<net::Outgoing>& out) {
   net::keep_views(out);
+  std::vector<const Push*> pushes;
   std::uint64_t samples = 0;
-  for (const Push* push : pushes) samples += push->samples;
-  const float learning_rate = next_learning_rate(samples);
-  if (dense_) {
-    apply_dense(learning_rate, pushes);
+  std::uint64_t lag = 0;
+  for (const Trainer* trainer : trainers) {
+    pushes.push_back(&*trainer->push);
+    samples += trainer->push->samples;
+    lag = std::max(lag, updates_ - trainer->seen_updates);
+  }
+  samples_ += samples;
+  const float learning_rate =
+      policy_->learning_rate(set_->optimizer(), {samples_, passes_finished_});
+  const bool is_discarded = policy_->discards(lag);
+  if (is_discarded) {
+    totals_.set_discarded(totals_.discarded() + pushes.size());
+  } else if (dense_) {
+    apply_dense(learning_rate, pushes, trainers.front()->id);
   } else {
     apply_rows(learning_rate, set_->merge(), pushes, tables_);
   }
-  for (const Push* push : pushes) {
-    totals_.set_samples(totals_.samples() + push->samples);
-    totals_.set_cost_sum(totals_.cost_sum() + push->cost_sum);
-    count_push(totals_, push->batches, 0);
-    stop_ = stop_ || push->stop;
-  }
   ++step_;
-  for (Trainer& trainer : membership_.trainers()) {
-    if (!trainer.active()) continue;
-    trainer.last_applied = trainer.push->sequence;
-    trainer.clock += trainer.push->batches;
-    trainer.push.reset();
-    // Without a waiter its connection is gone, or it has come back and asks something else.
-    if (!trainer.waiter || trainer.waiter->what != WaitFor::kRound) continue;
-    const std::uint64_t request = trainer.waiter->request;
-    trainer.waiter.reset();
-    reply_pushed(trainer, request, false, out);
+  for (Trainer* trainer : trainers) {
+    const Push& push = *trainer->push;
+    totals_.set_samples(totals_.samples() + push.samples);
+    totals_.set_cost_sum(totals_.cost_sum() + push.cost_sum);
+    count_push(totals_, push.batches, lag);
+    stop_ = stop_ || push.stop;
+    trainer->last_applied = push.sequence;
+    trainer->clock += push.batches;
+    if (!policy_->has_rounds() && !is_discarded) updates_ += push.batches;
   }
-  release_pulls(now, out);
+  for (Trainer* trainer : trainers) {
+    trainer->push.reset();
+    // Without a waiter its connection is gone, or it has come back and asks something else.
+    if (!trainer->waiter || trainer->waiter->what != WaitFor::kUpdate) continue;
+    const std::uint64_t request = trainer->waiter->request;
+    trainer->waiter.reset();
+    reply_pushed(*trainer, request, is_discarded, out);
+  }
 }
 
 void Shard::reply_pushed(Trainer& trainer, std::uint64_t request, bool is_discarded,

@@ -109,8 +109,8 @@ Shard::Refused Shard::on_pull_dense(Call& call, const wire::PullDense& message) 
   }
   const auto values = dense_->read(message.plane(), message.offset(), message.count());
   if (!values) return protocol_error(values.error().message);
-  if (is_sync() && call.frame.header.step > step_) {
-    wait(call, WaitFor::kCommit);
+  if (policy_->has_rounds() && call.frame.header.step > step_) {
+    wait(call, WaitFor::kStep);
     return {};
   }
   wire::DenseValues answer;
@@ -137,8 +137,8 @@ Shard::Refused Shard::on_pull_rows(Call& call, const wire::PullRows& message) {
     }
     left -= segment.ids.size() * segment.width;
   }
-  if (is_sync() && call.frame.header.step > step_) {
-    wait(call, WaitFor::kCommit);
+  if (policy_->has_rounds() && call.frame.header.step > step_) {
+    wait(call, WaitFor::kStep);
     return {};
   }
   if (message.averages() && !optim::has_average(set_->optimizer())) {
@@ -166,7 +166,7 @@ Shard::Refused Shard::on_pull_rows(Call& call, const wire::PullRows& message) {
 
 void Shard::release_pulls(TimePoint now, std::vector<net::Outgoing>& out) {
   for (Trainer& trainer : membership_.trainers()) {
-    if (!trainer.waiter || trainer.waiter->what != WaitFor::kCommit) continue;
+    if (!trainer.waiter || trainer.waiter->what != WaitFor::kStep) continue;
     Waiter waiter = std::move(*trainer.waiter);
     trainer.waiter.reset();
     Call call{now, trainer, waiter.frame, out, waiter.request};

@@ -12,6 +12,7 @@
 #include "engine/pserver/shard.h"
 #include "engine/strategy/half_async.h"
 #include "engine/strategy/local.h"
+#include "engine/strategy/strategy_table.h"
 
 namespace paddle::trainer {
 namespace {
@@ -70,7 +71,8 @@ DenseShards make_local_shards(const TrainOptions& options, bool lends, ThreadTea
   const auto add = [&](Links& links, std::uint32_t count, bool is_sparse) {
     for (std::uint32_t i = 0; i < count; ++i) {
       auto shard = std::make_shared<pserver::Shard>(
-          pserver::ShardOptions{.index = i,
+          pserver::ShardOptions{.make_policy = strategy::make_update_policy,
+                                .index = i,
                                 .is_sparse = is_sparse,
                                 .num_gradient_servers = 1,
                                 .job_tag = net::job_tag_of(options.job_tag),

@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 #include "engine/pserver/shard.h"
+#include "engine/strategy/strategy_table.h"
 #include "tests/unit/engine/pserver/parameters.h"
 
 namespace paddle::pserver {
@@ -132,8 +133,10 @@ class Target {
  public:
   Target(bool is_sparse, wire::Strategy strategy)
       : is_sparse_(is_sparse),
-        shard_(ShardOptions{
-            .is_sparse = is_sparse, .num_gradient_servers = kTrainers, .bytes_max = 1U << 20U}) {
+        shard_(ShardOptions{.make_policy = strategy::make_update_policy,
+                            .is_sparse = is_sparse,
+                            .num_gradient_servers = kTrainers,
+                            .bytes_max = 1U << 20U}) {
     set_ = test::small_set("adagrad", kTrainers);
     set_.set_dense_strategy(strategy);
     set_.set_sparse_strategy(strategy);

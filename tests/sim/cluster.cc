@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "engine/parameter/partition.h"
+#include "engine/strategy/strategy_table.h"
 
 namespace paddle::sim {
 namespace {
@@ -53,7 +54,8 @@ Cluster::Cluster(ClusterOptions options)
   plan_ = client::plan_dense(set_);
   for (std::uint32_t i = 0; i < 2 * options_.pservers; ++i) {
     shards_.push_back(std::make_unique<pserver::Shard>(
-        pserver::ShardOptions{.index = i % options_.pservers,
+        pserver::ShardOptions{.make_policy = strategy::make_update_policy,
+                              .index = i % options_.pservers,
                               .is_sparse = is_sparse(i),
                               .num_gradient_servers = set_.num_trainers(),
                               .job_tag = 1,

@@ -15,13 +15,17 @@
 #include "engine/optim/schedule.h"
 #include "engine/parameter/parameter_set.h"
 #include "engine/pserver/shard.h"
+#include "engine/strategy/strategy_table.h"
 #include "tests/unit/engine/pserver/parameters.h"
 
 namespace paddle::client {
 
 inline std::unique_ptr<net::Link> local_shard(std::uint32_t index, bool is_sparse) {
   auto shard = std::make_shared<pserver::Shard>(
-      pserver::ShardOptions{.index = index, .is_sparse = is_sparse, .epoch = 3});
+      pserver::ShardOptions{.make_policy = strategy::make_update_policy,
+                            .index = index,
+                            .is_sparse = is_sparse,
+                            .epoch = 3});
   return net::make_local_link(std::move(shard), {Role::kTrainer, 0});
 }
 

@@ -1,5 +1,6 @@
 // Dense values that a trainer reads where its shard, in the same process, has them.
 #include "engine/client/dense_plan.h"
+#include "engine/strategy/strategy_table.h"
 #include "tests/unit/engine/client/client_fixture.h"
 
 namespace paddle::client {
@@ -12,7 +13,10 @@ struct Lending {
     std::vector<std::unique_ptr<net::Link>> sparse;
     for (std::uint32_t i = 0; i < set.dense_shards(); ++i) {
       shards.push_back(std::make_shared<pserver::Shard>(
-          pserver::ShardOptions{.index = i, .epoch = 3, .sends_values = false}));
+          pserver::ShardOptions{.make_policy = strategy::make_update_policy,
+                                .index = i,
+                                .epoch = 3,
+                                .sends_values = false}));
       links.push_back(net::make_local_link(shards.back(), {Role::kTrainer, 0}));
     }
     sparse.push_back(local_shard(0, true));

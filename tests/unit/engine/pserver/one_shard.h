@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/pserver/shard.h"
+#include "engine/strategy/strategy_table.h"
 #include "tests/unit/engine/pserver/parameters.h"
 
 namespace paddle::pserver {
@@ -14,7 +15,8 @@ class OneShard {
                     std::uint64_t bytes_max = 1ULL << 40U)
       : set_(std::move(set)),
         is_sparse_(is_sparse),
-        shard(ShardOptions{.is_sparse = is_sparse,
+        shard(ShardOptions{.make_policy = strategy::make_update_policy,
+                           .is_sparse = is_sparse,
                            .num_gradient_servers = set_.num_trainers(),
                            .job_tag = 11,
                            .epoch = 5,

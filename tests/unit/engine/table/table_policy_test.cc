@@ -9,6 +9,7 @@
 #include "engine/net/local_link.h"
 #include "engine/parameter/parameter_set.h"
 #include "engine/pserver/shard.h"
+#include "engine/strategy/strategy_table.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/engine/pserver/parameters.h"
 
@@ -194,7 +195,10 @@ class Job {
     std::vector<std::unique_ptr<net::Link>> sparse;
     const auto add = [](auto& links, std::uint32_t index, bool is_sparse) {
       links.push_back(net::make_local_link(std::make_shared<pserver::Shard>(pserver::ShardOptions{
-                                               .index = index, .is_sparse = is_sparse, .epoch = 3}),
+                                               .make_policy = strategy::make_update_policy,
+                                               .index = index,
+                                               .is_sparse = is_sparse,
+                                               .epoch = 3}),
                                            {Role::kTrainer, 0}));
     };
     for (std::uint32_t i = 0; i < set.dense_shards(); ++i) add(dense, i, false);

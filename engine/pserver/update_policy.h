@@ -1,0 +1,40 @@
+// A strategy's half on a shard: which of the pushes at hand are applied next, and how. The shard
+// keeps the pushes, merges and applies them; a policy has no state.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/optim/schedule.h"
+#include "engine/pserver/membership.h"
+
+namespace paddle::pserver {
+
+class UpdatePolicy {
+ public:
+  virtual ~UpdatePolicy() = default;
+
+  // Trainers go in step: pushes and pulls name the round, and a lost trainer ends the job.
+  virtual bool has_rounds() const = 0;
+  // A complete push may wait for pushes of other trainers.
+  virtual bool holds_pushes() const = 0;
+  // The trainers, by id, whose complete pushes make one update now; empty: none yet.
+  virtual std::vector<Trainer*> next_update(Membership& membership) const = 0;
+  // The trainers that a push or a pull of `step` waits for, as "trainer 2 to push step 7", and
+  // whether all of them are connected.
+  virtual std::string blockers(const Membership& membership, std::uint64_t step,
+                               bool& all_connected) const = 0;
+  // Whether a push is dropped that was computed `lag` updates ago.
+  virtual bool discards(std::uint64_t /*lag*/) const { return false; }
+  virtual float learning_rate(const wire::Optimizer& optimizer,
+                              const optim::Progress& progress) const {
+    return optim::learning_rate(optimizer, progress);
+  }
+};
+
+// The policy for the dense or for the sparse parameters of a valid set.
+using UpdatePolicyFactory = std::unique_ptr<UpdatePolicy> (*)(const wire::ParameterSet& set,
+                                                              bool is_sparse);
+
+}  // namespace paddle::pserver

@@ -1,0 +1,49 @@
+#include "engine/strategy/async.h"
+
+#include <fmt/format.h>
+
+namespace paddle::strategy {
+namespace {
+
+constexpr double kDiscardRatioDefault = 1.5;
+
+}  // namespace
+
+AsyncUpdates::AsyncUpdates(const wire::ParameterSet& set) {
+  if (set.has_staleness_max()) staleness_max_ = set.staleness_max();
+}
+
+// The slowest trainer may always go on, so that no two trainers wait for each other. Of several
+// pushes that may be applied, the slowest trainer's is first.
+std::vector<pserver::Trainer*> AsyncUpdates::next_update(pserver::Membership& membership) const {
+  const std::uint64_t slowest = membership.slowest_clock();
+  pserver::Trainer* next = nullptr;
+  for (pserver::Trainer& trainer : membership.trainers()) {
+    if (!trainer.active() || !trainer.has_complete_push()) continue;
+    if (staleness_max_ && trainer.clock - slowest > *staleness_max_) continue;
+    if (next == nullptr || trainer.clock < next->clock) next = &trainer;
+  }
+  if (next == nullptr) return {};
+  return {next};
+}
+
+std::string AsyncUpdates::blockers(const pserver::Membership& membership, std::uint64_t /*step*/,
+                                   bool& all_connected) const {
+  const std::uint64_t slowest = membership.slowest_clock();
+  const auto is_slowest = [slowest](const pserver::Trainer& trainer) {
+    return trainer.active() && trainer.clock == slowest;
+  };
+  return membership.names(is_slowest, all_connected) +
+         fmt::format(", still at batch {} of the pass", slowest);
+}
+
+DiscardingUpdates::DiscardingUpdates(const wire::ParameterSet& set) : AsyncUpdates(set) {
+  const float ratio = set.async_lagged_grad_discard_ratio();
+  lag_max_ = (ratio > 0 ? static_cast<double>(ratio) : kDiscardRatioDefault) * set.num_trainers();
+}
+
+bool DiscardingUpdates::discards(std::uint64_t lag) const {
+  return static_cast<double>(lag) >= lag_max_;
+}
+
+}  // namespace paddle::strategy

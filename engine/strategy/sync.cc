@@ -1,0 +1,25 @@
+#include "engine/strategy/sync.h"
+
+#include <fmt/format.h>
+
+namespace paddle::strategy {
+
+std::vector<pserver::Trainer*> SyncUpdates::next_update(pserver::Membership& membership) const {
+  std::vector<pserver::Trainer*> round;
+  for (pserver::Trainer& trainer : membership.trainers()) {
+    if (!trainer.active()) continue;
+    if (!trainer.has_complete_push()) return {};
+    round.push_back(&trainer);
+  }
+  return round;
+}
+
+std::string SyncUpdates::blockers(const pserver::Membership& membership, std::uint64_t step,
+                                  bool& all_connected) const {
+  const auto is_missing = [](const pserver::Trainer& trainer) {
+    return trainer.active() && !trainer.has_complete_push();
+  };
+  return membership.names(is_missing, all_connected) + fmt::format(" to push step {}", step);
+}
+
+}  // namespace paddle::strategy

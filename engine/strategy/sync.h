@@ -1,0 +1,20 @@
+// The shard's half of sync: an update is a round, one push of every active trainer. Trainers need
+// no more than the plain client.
+#pragma once
+
+#include "engine/pserver/update_policy.h"
+
+namespace paddle::strategy {
+
+class SyncUpdates : public pserver::UpdatePolicy {
+ public:
+  explicit SyncUpdates(const wire::ParameterSet& /*set*/) {}
+
+  bool has_rounds() const override { return true; }
+  bool holds_pushes() const override { return true; }
+  std::vector<pserver::Trainer*> next_update(pserver::Membership& membership) const override;
+  std::string blockers(const pserver::Membership& membership, std::uint64_t step,
+                       bool& all_connected) const override;
+};
+
+}  // namespace paddle::strategy

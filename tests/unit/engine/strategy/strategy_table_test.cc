@@ -1,0 +1,114 @@
+#include "engine/strategy/strategy_table.h"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/engine/pserver/parameters.h"
+
+namespace paddle::strategy {
+namespace {
+
+constexpr std::uint32_t kTrainers = 2;
+
+wire::ParameterSet set_of(wire::Strategy dense, wire::Strategy sparse) {
+  wire::ParameterSet set = test::small_set("sgd", kTrainers);
+  set.set_dense_strategy(dense);
+  set.set_sparse_strategy(sparse);
+  return set;
+}
+
+// Trainers with one complete push each.
+pserver::Membership pushed() {
+  pserver::Membership membership(kTrainers);
+  for (pserver::Trainer& trainer : membership.trainers()) {
+    trainer.push.emplace();
+    trainer.push->parts_taken = trainer.push->parts;
+  }
+  return membership;
+}
+
+TEST(StrategyTable, NamesEveryStrategyOfTheProtocolOnce) {
+  std::set<wire::Strategy> ids;
+  for (const Strategy& strategy : strategies()) {
+    ids.insert(strategy.id);
+    std::string name = wire::Strategy_Name(strategy.id).substr(sizeof("STRATEGY_") - 1);
+    for (char& c : name) c = c == '_' ? c : static_cast<char>(c | 0x20);
+    EXPECT_EQ(strategy.name, name);
+    EXPECT_NE(strategy.make_policy, nullptr) << name;
+  }
+  EXPECT_EQ(ids.size(), strategies().size());
+  EXPECT_EQ(ids.size(), static_cast<std::size_t>(wire::Strategy_ARRAYSIZE));
+}
+
+TEST(StrategyTable, TakesTheStrategyOfTheKindOfParameter) {
+  const auto set = set_of(wire::STRATEGY_SYNC, wire::STRATEGY_ASYNC);
+  EXPECT_TRUE(make_update_policy(set, false)->has_rounds());
+  EXPECT_FALSE(make_update_policy(set, true)->has_rounds());
+}
+
+TEST(StrategyTable, ARoundTakesAllActiveTrainersOrNone) {
+  const auto policy = make_update_policy(set_of(wire::STRATEGY_SYNC, wire::STRATEGY_SYNC), false);
+  pserver::Membership membership = pushed();
+  EXPECT_EQ(policy->next_update(membership).size(), 2U);
+  membership.at(1).push.reset();
+  EXPECT_TRUE(policy->next_update(membership).empty());
+  bool all_connected = true;
+  EXPECT_EQ(policy->blockers(membership, 7, all_connected), "trainer 1 to push step 7");
+  EXPECT_FALSE(all_connected);
+  membership.at(1).left = true;
+  EXPECT_EQ(policy->next_update(membership).size(), 1U);
+}
+
+TEST(StrategyTable, APushAloneWaitsForTheSlowestTrainerUnderAStalenessBound) {
+  auto set = set_of(wire::STRATEGY_ASYNC, wire::STRATEGY_ASYNC);
+  pserver::Membership membership = pushed();
+  membership.at(0).clock = 5;
+  membership.at(1).push.reset();
+  EXPECT_FALSE(make_update_policy(set, false)->holds_pushes());
+  EXPECT_EQ(make_update_policy(set, false)->next_update(membership).size(), 1U);
+  set.set_staleness_max(4);
+  const auto policy = make_update_policy(set, false);
+  EXPECT_TRUE(policy->holds_pushes());
+  EXPECT_TRUE(policy->next_update(membership).empty());
+  membership.at(1).clock = 1;
+  EXPECT_EQ(policy->next_update(membership).size(), 1U);
+}
+
+TEST(StrategyTable, TheSlowestTrainersPushIsAppliedFirst) {
+  const auto policy = make_update_policy(set_of(wire::STRATEGY_GEO, wire::STRATEGY_GEO), true);
+  pserver::Membership membership = pushed();
+  membership.at(0).clock = 2;
+  membership.at(1).clock = 1;
+  const auto next = policy->next_update(membership);
+  ASSERT_EQ(next.size(), 1U);
+  EXPECT_EQ(next.front()->id, 1U);
+}
+
+TEST(StrategyTable, OnlyAsyncDropsLateDenseGradients) {
+  for (const Strategy& strategy : strategies()) {
+    auto set = set_of(strategy.id, strategy.id);
+    set.set_async_lagged_grad_discard_ratio(2);
+    const bool drops = strategy.id == wire::STRATEGY_ASYNC;
+    EXPECT_EQ(make_update_policy(set, false)->discards(2 * kTrainers), drops) << strategy.name;
+    EXPECT_FALSE(make_update_policy(set, false)->discards(2 * kTrainers - 1)) << strategy.name;
+    EXPECT_FALSE(make_update_policy(set, true)->discards(1000)) << strategy.name;
+    set.set_staleness_max(3);
+    EXPECT_FALSE(make_update_policy(set, false)->discards(1000)) << strategy.name;
+  }
+}
+
+TEST(StrategyTable, MovesAreAppliedWhole) {
+  for (const Strategy& strategy : strategies()) {
+    auto set = set_of(strategy.id, strategy.id);
+    set.mutable_optimizer()->set_learning_rate(0.25F);
+    const bool is_move =
+        strategy.id == wire::STRATEGY_GEO || strategy.id == wire::STRATEGY_LOCAL_SGD;
+    EXPECT_EQ(make_update_policy(set, false)->learning_rate(set.optimizer(), {}),
+              is_move ? 1.0F : 0.25F)
+        << strategy.name;
+  }
+}
+
+}  // namespace
+}  // namespace paddle::strategy
