@@ -50,7 +50,7 @@ std::vector<LinkEnd> link_ends(const CheckedCluster& checked) {
 }
 
 void show(Context& context, const CheckedCluster& checked, const std::vector<Fault>& faults) {
-  if (context.console.json()) return context.console.raw(check_json(checked, faults) + "\n");
+  if (context.console.json()) return context.console.json_line(check_json(checked, faults));
   context.console.table(check_table(checked, faults));
   if (checked.links.rounds_tried < checked.links.rounds) {
     context.console.result(fmt::format(

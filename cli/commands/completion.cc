@@ -8,8 +8,8 @@ namespace paddle::cli {
 namespace {
 
 void print(Context& context, const char* key, const std::string& text) {
-  context.console.raw(context.console.json() ? json_object({{key, json_string(text)}}) + "\n"
-                                             : text);
+  if (context.console.json()) return context.console.json_line(Json::object({{key, text}}));
+  context.console.raw(text);
 }
 
 }  // namespace

@@ -98,20 +98,20 @@ void show_ends(Context& context, std::vector<Member>& members, const std::vector
 }
 
 void show_json(Context& context, std::vector<Member>& members, const std::vector<NodeRun>& runs) {
-  std::vector<std::string> nodes;
+  std::vector<Json> nodes;
   for (std::size_t i = 0; i < members.size(); ++i) {
     const NodeRun& run = runs[i];
-    JsonFields fields = {{"node", json_string(members[i].spec.name)},
-                         {"ran", run.ran ? "true" : "false"},
-                         {"exit_code", run.ran ? fmt::format("{}", run.code()) : "null"},
-                         {"timed_out", run.end.timed_out ? "true" : "false"},
-                         {"stdout", json_string(run.out)},
-                         {"stderr", json_string(run.error)},
-                         {"dropped_bytes", fmt::format("{}", run.dropped)}};
-    if (members[i].error) fields.emplace_back("error", json_string(members[i].error->message));
-    nodes.push_back(json_object(fields));
+    Json::Fields fields = {{"node", members[i].spec.name},
+                           {"ran", run.ran},
+                           {"exit_code", run.ran ? Json(run.code()) : Json()},
+                           {"timed_out", run.end.timed_out},
+                           {"stdout", run.out},
+                           {"stderr", run.error},
+                           {"dropped_bytes", run.dropped}};
+    if (members[i].error) fields.emplace_back("error", members[i].error->message);
+    nodes.push_back(Json::object(fields));
   }
-  context.console.raw(json_array(nodes) + "\n");
+  context.console.json_line(Json::list(nodes));
 }
 
 Result<std::vector<std::string>> command_of(const CommandOptions& options) {

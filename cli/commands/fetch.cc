@@ -23,11 +23,10 @@ Status run_fetch(Context& context, const CommandOptions& options) {
   add_report(context, session, job, base.string());
   const std::string folder = shown_path(context, (base / job).string());
   if (context.console.json()) {
-    context.console.raw(json_object({{"job", json_string(job)},
-                                     {"files", fmt::format("{}", fetched->files)},
-                                     {"files_fetched", fmt::format("{}", fetched->files_fetched)},
-                                     {"output", json_string(folder)}}) +
-                        "\n");
+    context.console.json_line(Json::object({{"job", job},
+                                            {"files", fetched->files},
+                                            {"files_fetched", fetched->files_fetched},
+                                            {"output", folder}}));
   } else {
     context.console.result(
         fmt::format("{} files ({} new) in {}", fetched->files, fetched->files_fetched, folder));

@@ -110,9 +110,7 @@ Status write_cluster(Context& context, const CommandOptions& options) {
   PADDLE_TRY(const ClusterSpec cluster, parse_cluster(text, name));
   PADDLE_TRY_STATUS(replace_file(path, as_bytes(text), 0644));
   if (context.console.json()) {
-    context.console.raw(json_object({{"file", json_string(path)},
-                                     {"nodes", fmt::format("{}", cluster.nodes.size())}}) +
-                        "\n");
+    context.console.json_line(Json::object({{"file", path}, {"nodes", cluster.nodes.size()}}));
   } else {
     context.console.result(
         fmt::format("wrote {} with {}", name, counted(cluster.nodes.size(), "node")));
@@ -128,10 +126,8 @@ Status write_workspace(Context& context, const CommandOptions& options) {
   const std::string path = (fs::path(context.directory) / name).lexically_normal().string();
   PADDLE_TRY(const auto files, copy_template(context.share, options.from_template, path));
   if (context.console.json()) {
-    std::vector<std::string> list;
-    for (const std::string& file : files) list.push_back(json_string(file));
-    context.console.raw(json_object({{"folder", json_string(path)}, {"files", json_array(list)}}) +
-                        "\n");
+    context.console.json_line(
+        Json::object({{"folder", path}, {"files", Json::list({files.begin(), files.end()})}}));
   } else {
     context.console.result(fmt::format("wrote {} into {}", counted(files.size(), "file"), name));
   }

@@ -20,11 +20,10 @@ constexpr auto kFollowPeriod = std::chrono::milliseconds(500);
 void print(Context& context, const LogFollow& logs, const LogMerge::Line& line) {
   const LogSource& from = logs.source(line.source);
   if (context.console.json()) {
-    context.console.raw(json_object({{"node", json_string(from.node)},
-                                     {"role", json_string(from.role)},
-                                     {"unix_ms", fmt::format("{}", line.line.unix_ms)},
-                                     {"line", json_string(line.line.text)}}) +
-                        "\n");
+    context.console.json_line(Json::object({{"node", from.node},
+                                            {"role", from.role},
+                                            {"unix_ms", line.line.unix_ms},
+                                            {"line", line.line.text}}));
     return;
   }
   std::string label = from.node + "/" + from.role;

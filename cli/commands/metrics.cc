@@ -24,8 +24,8 @@ void print(Context& context, const LogFollow& logs, const LogMerge::Line& line) 
   if (!parse_metrics(text) || escape_control(text) != text) return;
   const LogSource& from = logs.source(line.source);
   const auto brace = text.find('{');
-  context.console.raw(fmt::format("{{\"node\":{},\"role\":{},{}\n", json_string(from.node),
-                                  json_string(from.role), text.substr(brace + 1)));
+  context.console.raw(fmt::format("{{\"node\":{},\"role\":{},{}\n", Json(from.node).text(),
+                                  Json(from.role).text(), text.substr(brace + 1)));
 }
 
 LogFollowOptions reading(const CommandOptions& options) {

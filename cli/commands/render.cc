@@ -43,11 +43,11 @@ Status run_render(Context& context, const CommandOptions& options) {
       .overrides = options.overrides,
       .image = options.image.empty() ? kImage : options.image};
   PADDLE_TRY(const std::string made, fill_template(platform, *text, rendered));
-  context.console.raw(context.console.json()
-                          ? json_object({{"platform", json_string(options.platform)},
-                                         {"text", json_string(made)}}) +
-                                "\n"
-                          : made);
+  if (context.console.json()) {
+    context.console.json_line(Json::object({{"platform", options.platform}, {"text", made}}));
+  } else {
+    context.console.raw(made);
+  }
   return {};
 }
 

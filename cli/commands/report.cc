@@ -49,10 +49,8 @@ Status run_report(Context& context, const CommandOptions& options) {
   if (!made) return std::move(made).error();
   const std::string page = shown_path(context, made->files.page);
   if (context.console.json()) {
-    context.console.raw(json_object({{"job", json_string(made->job)},
-                                     {"report", json_string(page)},
-                                     {"scalars", fmt::format("{}", made->files.scalars)}}) +
-                        "\n");
+    context.console.json_line(
+        Json::object({{"job", made->job}, {"report", page}, {"scalars", made->files.scalars}}));
   } else {
     context.console.result(page);
     context.console.note("open it in a browser; curves for TensorBoard: tensorboard --logdir " +

@@ -47,8 +47,7 @@ Status run_restart(Context& context, const CommandOptions& options) {
     PADDLE_TRY_STATUS(restart_job(context, session, job));
   }
   if (context.console.json()) {
-    context.console.raw(
-        json_object({{"job", json_string(job)}, {"state", json_string("running")}}) + "\n");
+    context.console.json_line(Json::object({{"job", job}, {"state", "running"}}));
   } else {
     context.console.result(
         fmt::format("{} goes on from its last snapshot; follow it: paddlectl attach", job));

@@ -54,8 +54,7 @@ Status run_rm(Context& context, const CommandOptions& options) {
     PADDLE_TRY_STATUS(
         session.each([&](Member& member) { return member.client->remove(job_folder(job)); }));
     if (context.console.json()) {
-      context.console.raw(
-          json_object({{"job", json_string(job)}, {"state", json_string("removed")}}) + "\n");
+      context.console.json_line(Json::object({{"job", job}, {"state", "removed"}}));
     } else {
       context.console.result(job + " is removed from the nodes; what was fetched stays here");
     }

@@ -71,56 +71,48 @@ std::string to_text(const JobView& view, const ConsoleOptions& console) {
   return text;
 }
 
-template <class Value>
-std::string or_null(const std::optional<Value>& value) {
-  return value ? fmt::format("{}", *value) : "null";
-}
-
-std::string to_json(const ProcessView& process) {
+Json to_json(const ProcessView& process) {
   const remote::ProcessStatus& status = process.status;
   const auto& usage = status.usage;
   const bool learns = process.last.has_value();
-  return json_object(
-      {{"node", json_string(process.node)},
-       {"role", json_string(status.name)},
-       {"state", json_string(describe_state(status))},
-       {"pid", runs(process) ? fmt::format("{}", status.pid) : "null"},
-       {"pass", learns ? fmt::format("{}", process.last->pass) : "null"},
-       {"batch", learns ? fmt::format("{}", process.last->batch) : "null"},
-       {"cost", learns && process.last->cost ? number_cell(*process.last->cost, 4).json : "null"},
+  return Json::object(
+      {{"node", process.node},
+       {"role", status.name},
+       {"state", describe_state(status)},
+       {"pid", runs(process) ? Json(status.pid) : Json()},
+       {"pass", learns ? Json(process.last->pass) : Json()},
+       {"batch", learns ? Json(process.last->batch) : Json()},
+       {"cost", learns && process.last->cost ? Json::fixed(*process.last->cost, 4) : Json()},
        {"examples_per_second", whole(process.examples_per_second).json},
-       {"received_bytes", usage ? or_null(usage->received_bytes) : "null"},
-       {"sent_bytes", usage ? or_null(usage->sent_bytes) : "null"},
+       {"received_bytes", usage ? Json(usage->received_bytes) : Json()},
+       {"sent_bytes", usage ? Json(usage->sent_bytes) : Json()},
        {"received_per_second", whole(process.received_per_second).json},
        {"sent_per_second", whole(process.sent_per_second).json},
-       {"resident_bytes", usage ? fmt::format("{}", usage->resident_bytes) : "null"},
-       {"cpu_ms", usage ? fmt::format("{}", usage->cpu_ms) : "null"},
-       {"heard_ms_ago", or_null(process.heard_ms_ago)},
-       {"started_unix_ms", fmt::format("{}", status.started_unix_ms)},
-       {"ended_unix_ms",
-        status.ended_unix_ms > 0 ? fmt::format("{}", status.ended_unix_ms) : "null"}});
+       {"resident_bytes", usage ? Json(usage->resident_bytes) : Json()},
+       {"cpu_ms", usage ? Json(usage->cpu_ms) : Json()},
+       {"heard_ms_ago", process.heard_ms_ago},
+       {"started_unix_ms", status.started_unix_ms},
+       {"ended_unix_ms", status.ended_unix_ms > 0 ? Json(status.ended_unix_ms) : Json()}});
 }
 
-std::string to_json(const JobView& view) {
-  std::vector<std::string> processes;
+Json to_json(const JobView& view) {
+  std::vector<Json> processes;
   for (const ProcessView& process : view.processes()) processes.push_back(to_json(process));
-  std::vector<std::string> slow;
+  std::vector<Json> slow;
   for (const SlowTrainer& one : slow_trainers(view.processes())) {
-    slow.push_back(json_object({{"node", json_string(one.node)},
-                                {"role", json_string(one.role)},
-                                {"examples_per_second", fmt::format("{:.0f}", one.rate)},
-                                {"median_of_others", fmt::format("{:.0f}", one.median)},
-                                {"while_not_waiting", one.busy ? "true" : "false"}}));
+    slow.push_back(Json::object({{"node", one.node},
+                                 {"role", one.role},
+                                 {"examples_per_second", Json::fixed(one.rate, 0)},
+                                 {"median_of_others", Json::fixed(one.median, 0)},
+                                 {"while_not_waiting", one.busy}}));
   }
-  return json_object({{"job", json_string(view.job())},
-                      {"processes", json_array(processes)},
-                      {"slow", json_array(slow)}}) +
-         "\n";
+  return Json::object(
+      {{"job", view.job()}, {"processes", Json::list(processes)}, {"slow", Json::list(slow)}});
 }
 
 void show(Context& context, const JobView& view, bool watch) {
   Console& console = context.console;
-  if (console.json()) return console.raw(to_json(view));
+  if (console.json()) return console.json_line(to_json(view));
   const std::string text = to_text(view, console.options());
   if (!watch) {
     console.note("job " + view.job());

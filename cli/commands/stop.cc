@@ -36,8 +36,7 @@ Status run_stop(Context& context, const CommandOptions& options) {
   }
   const auto stopped = static_cast<std::size_t>(std::ranges::count_if(before, running));
   if (context.console.json()) {
-    context.console.raw(
-        json_object({{"job", json_string(job)}, {"stopped", fmt::format("{}", stopped)}}) + "\n");
+    context.console.json_line(Json::object({{"job", job}, {"stopped", stopped}}));
   } else {
     context.console.result(fmt::format("{}: {} stopped; logs and snapshots stay on the nodes", job,
                                        counted(stopped, "process")));

@@ -91,11 +91,8 @@ Status finish_job(Context& context, ClusterSession& session, const std::string& 
   add_report(context, session, job, output);
   const std::string folder = shown_path(context, (std::filesystem::path(output) / job).string());
   if (context.console.json()) {
-    context.console.raw(json_object({{"job", json_string(job)},
-                                     {"state", json_string(state)},
-                                     {"files", fmt::format("{}", stats.files)},
-                                     {"output", json_string(folder)}}) +
-                        "\n");
+    context.console.json_line(
+        Json::object({{"job", job}, {"state", state}, {"files", stats.files}, {"output", folder}}));
   } else {
     context.console.result(fmt::format("{}: {} files in {}", state, stats.files, folder));
   }
@@ -178,9 +175,7 @@ Status run_train(Context& context, const CommandOptions& asked) {
   (void)end_claims(session);  // a node that is lost meanwhile lets go by itself
   if (options.detach) {
     if (context.console.json()) {
-      context.console.raw(
-          json_object({{"job", json_string(request.job)}, {"state", json_string("running")}}) +
-          "\n");
+      context.console.json_line(Json::object({{"job", request.job}, {"state", "running"}}));
     } else {
       context.console.result(request.job);
       context.console.note(

@@ -61,12 +61,11 @@ std::vector<Cell> row_of(const Member& member, const NodeReport& report) {
     row.push_back(text_cell("FAILED"));
     return row;
   }
-  std::vector<std::string> gpus;
-  for (const std::string& gpu : facts.gpus) gpus.push_back(json_string(gpu));
   row.insert(row.end(),
              {number_cell(facts.cores), bytes_cell(facts.memory_bytes),
-              Cell{describe_gpus(facts.gpus), json_array(gpus)}, bytes_cell(facts.disk_free_bytes),
-              text_cell(report.ports), text_cell(report.changed ? "changed" : "unchanged")});
+              Cell{describe_gpus(facts.gpus), Json::list({facts.gpus.begin(), facts.gpus.end()})},
+              bytes_cell(facts.disk_free_bytes), text_cell(report.ports),
+              text_cell(report.changed ? "changed" : "unchanged")});
   return row;
 }
 

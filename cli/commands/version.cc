@@ -9,7 +9,7 @@ namespace paddle::cli {
 
 Status run_version(Context& context, const CommandOptions&) {
   if (context.console.json()) {
-    context.console.raw(json_object({{"version", json_string(kProgramVersion)}}) + "\n");
+    context.console.json_line(Json::object({{"version", kProgramVersion}}));
   } else {
     context.console.result(fmt::format("paddlectl {}", kProgramVersion));
   }

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <numeric>
 
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "cli/console/json.h"
 
 namespace paddle::cli {
 namespace {
@@ -89,7 +87,7 @@ void Console::clear_live() {
 }
 
 void Console::table(const Table& table) {
-  if (options_.json) return raw(to_json(table) + "\n");
+  if (options_.json) return json_line(to_json(table));
   const std::lock_guard lock(mutex_);
   clear_live();
   out_ << to_text(table, options_.columns, options_.colour) << std::flush;
@@ -128,10 +126,9 @@ void Console::error(const Error& error) {
   const std::lock_guard lock(mutex_);
   clear_live();
   if (options_.json) {
-    const std::string fields = json_object({{"code", fmt::format("{}", int(error.code))},
-                                            {"message", json_string(error.message)},
-                                            {"hint", json_string(error.hint)}});
-    err_ << json_object({{"error", fields}}) << '\n' << std::flush;
+    const Json fields = Json::object(
+        {{"code", static_cast<int>(error.code)}, {"message", error.message}, {"hint", error.hint}});
+    err_ << Json::object({{"error", fields}}).text() << '\n' << std::flush;
     return;
   }
   err_ << (options_.colour ? "\x1b[31merror:\x1b[0m " : "error: ") << escape_lines(error.message)
@@ -141,25 +138,24 @@ void Console::error(const Error& error) {
 }
 
 Cell text_cell(std::string text) {
-  std::string json = json_string(text);
+  Json json(text);
   return {std::move(text), std::move(json)};
 }
 
 Cell number_cell(std::uint64_t value) {
-  return {fmt::format("{}", value), fmt::format("{}", value)};
+  return {fmt::format("{}", value), value};
 }
 
 Cell number_cell(double value, int digits) {
-  const std::string text = fmt::format("{:.{}f}", value, digits);
-  return {text, std::isfinite(value) ? text : "null"};
+  return {fmt::format("{:.{}f}", value, digits), Json::fixed(value, digits)};
 }
 
 Cell bytes_cell(std::uint64_t bytes) {
-  return {human_bytes(bytes), fmt::format("{}", bytes)};
+  return {human_bytes(bytes), bytes};
 }
 
 Cell empty_cell() {
-  return {"-", "null"};
+  return {"-", Json()};
 }
 
 namespace {
@@ -218,17 +214,17 @@ std::string to_text(const Table& table, std::size_t columns, bool colour) {
   return out;
 }
 
-std::string to_json(const Table& table) {
-  std::vector<std::string> objects;
+Json to_json(const Table& table) {
+  std::vector<Json> objects;
   for (const auto& row : table.rows) {
-    JsonFields fields;
+    Json::Fields fields;
     for (std::size_t i = 0; i < row.size(); ++i) {
       if (table.columns[i].key.empty()) continue;
       fields.emplace_back(table.columns[i].key, row[i].json);
     }
-    objects.push_back(json_object(fields));
+    objects.push_back(Json::object(fields));
   }
-  return json_array(objects);
+  return Json::list(objects);
 }
 
 std::string counted(std::size_t count, std::string_view noun) {

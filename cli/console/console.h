@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "cli/console/json.h"
 
 namespace paddle::cli {
 
@@ -19,7 +20,7 @@ std::size_t display_width(std::string_view text);
 // One place of a table: as people read it, and as a JSON value.
 struct Cell {
   std::string text;
-  std::string json;
+  Json json;
   bool fault = false;  // red where there is colour
 };
 Cell text_cell(std::string text);
@@ -39,7 +40,7 @@ struct Table {
   std::vector<Column> columns;
   std::vector<std::vector<Cell>> rows;
 };
-std::string to_json(const Table& table);  // an array of objects
+Json to_json(const Table& table);  // an array of objects
 // Aligned lines, escaped. columns: of the terminal, 0 for no limit. colour: a bold head.
 std::string to_text(const Table& table, std::size_t columns, bool colour);
 
@@ -65,7 +66,8 @@ class Console {
 
   void result(std::string_view line);  // stdout, escaped
   void raw(std::string_view text);     // stdout as it is: JSON, help
-  void note(std::string_view line);    // stderr, escaped, a line of its own
+  void json_line(const Json& value) { raw(value.text() + "\n"); }
+  void note(std::string_view line);  // stderr, escaped, a line of its own
   // The live line; off a terminal a line every few seconds, so that a log file stays readable.
   void progress(TimePoint now, std::string_view line);
   void end_progress();

@@ -1,42 +1,117 @@
 #include "cli/console/json.h"
 
+#include <algorithm>
+#include <cmath>
+#include <set>
+
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "base/text.h"
 
 namespace paddle::cli {
-std::string json_string(std::string_view text) {
-  std::string out = "\"";
+namespace {
+
+// Takes events from nlohmann's parser; returning false ends the parse.
+class FlatObjectReader final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  std::vector<JsonField> take_fields() { return std::move(fields_); }
+
+  bool null() override { return constant(); }
+  bool boolean(bool) override { return constant(); }
+  bool number_integer(number_integer_t value) override {
+    return number(static_cast<double>(value));
+  }
+  bool number_unsigned(number_unsigned_t value) override {
+    return number(static_cast<double>(value));
+  }
+  bool number_float(number_float_t value, const string_t&) override { return number(value); }
+  bool string(string_t& value) override {
+    if (!in_object_ || in_list_) return false;
+    fields_.back().value = std::move(value);
+    return true;
+  }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(std::size_t) override { return !std::exchange(in_object_, true); }
+  bool key(string_t& name) override {
+    if (fields_.size() == kJsonFieldsMax || !keys_.insert(name).second) return false;
+    fields_.push_back({std::move(name), {}});
+    return true;
+  }
+  bool end_object() override { return true; }
+  bool start_array(std::size_t) override {
+    if (!in_object_ || std::exchange(in_list_, true)) return false;
+    fields_.back().value.emplace<std::vector<double>>();
+    return true;
+  }
+  bool end_array() override { return std::exchange(in_list_, false); }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override {
+    return false;
+  }
+
+ private:
+  bool constant() const { return in_object_ && !in_list_; }
+  bool number(double value) {
+    if (!in_object_) return false;
+    if (!in_list_) {
+      fields_.back().value = value;
+      return true;
+    }
+    auto& list = std::get<std::vector<double>>(fields_.back().value);
+    if (list.size() == kJsonFieldsMax) return false;
+    list.push_back(value);
+    return true;
+  }
+
+  std::vector<JsonField> fields_;
+  std::set<std::string> keys_;
+  bool in_object_ = false, in_list_ = false;
+};
+
+std::string joined(char open, const std::vector<std::string>& parts, char close) {
+  return fmt::format("{}{}{}", open, fmt::join(parts, ", "), close);
+}
+
+}  // namespace
+
+Json::Json(std::string_view text) {
+  std::string escaped;
   for (std::size_t begin = 0; begin < text.size();) {
-    const char c = text[begin];
-    if (c == '\n' || c == '\t' || c == '"' || c == '\\') {
-      out += c == '\n' ? "\\n" : c == '\t' ? "\\t" : c == '"' ? "\\\"" : "\\\\";
-      ++begin;
-      continue;
-    }
-    std::size_t end = text.find_first_of("\n\t\"\\", begin);
-    if (end == std::string_view::npos) end = text.size();
-    // escape_control writes a backslash for control bytes; JSON needs that backslash doubled.
-    for (const char e : escape_control(text.substr(begin, end - begin))) {
-      if (e == '\\') out += '\\';
-      out += e;
-    }
-    begin = end;
+    const std::size_t end = std::min(text.find_first_of("\n\t", begin), text.size());
+    escaped += escape_control(text.substr(begin, end - begin));
+    if (end < text.size()) escaped += text[end];
+    begin = end + 1;
   }
-  return out + '"';
+  text_ = nlohmann::json(std::move(escaped))
+              .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::string json_object(const JsonFields& fields) {
-  std::string out = "{";
-  for (const auto& [key, value] : fields) {
-    if (out.size() > 1) out += ", ";
-    out += json_string(key) + ": " + value;
-  }
-  return out + "}";
+Json Json::fixed(double value, int digits) {
+  Json number;
+  if (std::isfinite(value)) number.text_ = fmt::format("{:.{}f}", value, digits);
+  return number;
 }
 
-std::string json_array(const std::vector<std::string>& values) {
-  return fmt::format("[{}]", fmt::join(values, ", "));
+Json Json::list(const std::vector<Json>& values) {
+  std::vector<std::string> parts;
+  for (const Json& value : values) parts.push_back(value.text_);
+  Json all;
+  all.text_ = joined('[', parts, ']');
+  return all;
+}
+
+Json Json::object(const Fields& fields) {
+  std::vector<std::string> parts;
+  for (const auto& [key, value] : fields) parts.push_back(Json(key).text_ + ": " + value.text_);
+  Json all;
+  all.text_ = joined('{', parts, '}');
+  return all;
+}
+
+std::optional<std::vector<JsonField>> read_flat_object(std::string_view text) {
+  FlatObjectReader reader;
+  if (!nlohmann::json::sax_parse(text, &reader)) return std::nullopt;
+  return reader.take_fields();
 }
 
 }  // namespace paddle::cli

@@ -41,13 +41,12 @@ Error name_prepare_script(Error error, const std::string& workspace, const std::
 std::string describe_processes(const Context& context, const ClusterSpec& cluster,
                                const Placement& placement, const Workspace& workspace,
                                const std::vector<std::string>& pservers) {
-  std::vector<std::string> objects;
+  std::vector<Json> objects;
   std::string text;
   const auto add = [&](const std::string& role, std::size_t node, const std::string& what) {
     const std::string& name = cluster.nodes[node].spec.name;
     text += fmt::format("{:<14}{:<20}{}\n", role, name, what);
-    objects.push_back(json_object(
-        {{"role", json_string(role)}, {"node", json_string(name)}, {"runs", json_string(what)}}));
+    objects.push_back(Json::object({{"role", role}, {"node", name}, {"runs", what}}));
   };
   for (std::size_t i = 0; i < pservers.size(); ++i) {
     add(fmt::format("pserver-{}", i), placement.pservers[i], pservers[i]);
@@ -57,7 +56,7 @@ std::string describe_processes(const Context& context, const ClusterSpec& cluste
         fmt::format("{}", fmt::join(workspace.command, " ")));
   }
   if (!context.console.json()) return text;
-  return fmt::format("[{}]\n", fmt::join(objects, ", "));
+  return Json::list(objects).text() + "\n";
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/console/json_reader.h"
+#include "cli/console/json.h"
 
 namespace paddle::cli {
 namespace {

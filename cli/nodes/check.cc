@@ -203,7 +203,7 @@ Cell clock_cell(const NodeFindings& found) {
   const std::int64_t offset = certain_offset(*found.clock_offset_ms);
   const std::string text =
       offset == 0 ? "same" : fmt::format("{:+.1f} s", static_cast<double>(offset) / 1000);
-  return {text, fmt::format("{}", offset)};
+  return {text, offset};
 }
 
 Cell leftovers_cell(const remote::Leftovers& left) {
@@ -212,12 +212,11 @@ Cell leftovers_cell(const remote::Leftovers& left) {
   if (left.ended_jobs > 0)
     text += (text.empty() ? "" : ", ") + counted(left.ended_jobs, "ended job");
   return {text.empty() ? "none" : text,
-          json_object({{"processes", fmt::format("{}", left.process_count)},
-                       {"ended_jobs", fmt::format("{}", left.ended_jobs)}})};
+          Json::object({{"processes", left.process_count}, {"ended_jobs", left.ended_jobs}})};
 }
 
-std::string microseconds(Duration time) {
-  return fmt::format("{:.1f}", std::chrono::duration<double, std::micro>(time).count());
+Json microseconds(Duration time) {
+  return Json::fixed(std::chrono::duration<double, std::micro>(time).count(), 1);
 }
 
 Cell round_trip_cell(Duration time) {
@@ -259,8 +258,6 @@ std::vector<Cell> row_of(const CheckedCluster& checked, std::size_t at, std::siz
     row.push_back(text_cell("FAILED"));
     return row;
   }
-  std::vector<std::string> gpus;
-  for (const std::string& gpu : facts.gpus) gpus.push_back(json_string(gpu));
   const LinkSummary links = summarise(checked.links.links, at);
   row.insert(
       row.end(),
@@ -268,7 +265,7 @@ std::vector<Cell> row_of(const CheckedCluster& checked, std::size_t at, std::siz
        facts.glibc.empty() ? empty_cell() : text_cell(facts.glibc),
        number_cell(std::uint64_t{facts.cores}), bytes_cell(facts.memory_bytes),
        bytes_cell(found.memory_available_bytes), bytes_cell(facts.disk_free_bytes),
-       Cell{describe_gpus(facts.gpus), json_array(gpus)},
+       Cell{describe_gpus(facts.gpus), Json::list({facts.gpus.begin(), facts.gpus.end()})},
        facts.gpu_driver.empty() ? empty_cell() : text_cell(facts.gpu_driver), clock_cell(found),
        found.ports         ? text_cell(found.ports->text())
        : found.ports_error ? text_cell("unknown")
@@ -276,8 +273,7 @@ std::vector<Cell> row_of(const CheckedCluster& checked, std::size_t at, std::siz
        leftovers_cell(found.leftovers),
        links.called > 0 ? text_cell(fmt::format("{} of {}", links.reached, links.called))
                         : empty_cell(),
-       links.slowest ? Cell{human_bytes(*links.slowest) + "/s", fmt::format("{}", *links.slowest)}
-                     : empty_cell(),
+       links.slowest ? Cell{human_bytes(*links.slowest) + "/s", *links.slowest} : empty_cell(),
        links.longest_round_trip ? round_trip_cell(*links.longest_round_trip) : empty_cell(),
        text_cell(faults == 0 ? "ok" : counted(faults, "fault"))});
   return row;
@@ -306,35 +302,35 @@ Table check_table(const CheckedCluster& checked, const std::vector<Fault>& fault
   return table;
 }
 
-std::string check_json(const CheckedCluster& checked, const std::vector<Fault>& faults) {
+Json check_json(const CheckedCluster& checked, const std::vector<Fault>& faults) {
   const auto name = [&](std::size_t at) {
-    return json_string(checked.cluster.nodes[checked.nodes[at]].spec.name);
+    return checked.cluster.nodes[checked.nodes[at]].spec.name;
   };
-  std::vector<std::string> links;
+  std::vector<Json> links;
   for (const Link& link : checked.links.links) {
     const remote::ProbeResult& result = link.result;
     const bool good = result.outcome == ProbeOutcome::kReached;
-    links.push_back(json_object(
-        {{"from", name(link.from)},
-         {"to", name(link.to)},
-         {"outcome", json_string(text_of(result.outcome).key)},
-         {"detail", json_string(result.detail)},
-         {"bytes_per_second", good ? fmt::format("{}", result.bytes_per_second) : "null"},
-         {"round_trip_us", good ? microseconds(result.round_trip) : "null"}}));
+    links.push_back(
+        Json::object({{"from", name(link.from)},
+                      {"to", name(link.to)},
+                      {"outcome", text_of(result.outcome).key},
+                      {"detail", result.detail},
+                      {"bytes_per_second", good ? Json(result.bytes_per_second) : Json()},
+                      {"round_trip_us", good ? microseconds(result.round_trip) : Json()}}));
   }
-  std::vector<std::string> shown;
+  std::vector<Json> shown;
   for (const Fault& fault : faults) {
-    shown.push_back(json_object({{"node", name(fault.node)},
-                                 {"column", json_string(fault.column)},
-                                 {"code", fmt::format("{}", static_cast<int>(fault.error.code))},
-                                 {"reason", json_string(fault.error.message)},
-                                 {"next", json_string(fault.error.hint)}}));
+    shown.push_back(Json::object({{"node", name(fault.node)},
+                                  {"column", fault.column},
+                                  {"code", static_cast<int>(fault.error.code)},
+                                  {"reason", fault.error.message},
+                                  {"next", fault.error.hint}}));
   }
-  return json_object({{"nodes", to_json(check_table(checked, faults))},
-                      {"links", json_array(links)},
-                      {"link_rounds", fmt::format("{}", checked.links.rounds)},
-                      {"link_rounds_tried", fmt::format("{}", checked.links.rounds_tried)},
-                      {"faults", json_array(shown)}});
+  return Json::object({{"nodes", to_json(check_table(checked, faults))},
+                       {"links", Json::list(links)},
+                       {"link_rounds", checked.links.rounds},
+                       {"link_rounds_tried", checked.links.rounds_tried},
+                       {"faults", Json::list(shown)}});
 }
 
 }  // namespace paddle::cli

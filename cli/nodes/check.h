@@ -48,6 +48,6 @@ std::vector<Fault> find_faults(const CheckedCluster& checked);
 // A cell with a fault begins with "! ".
 Table check_table(const CheckedCluster& checked, const std::vector<Fault>& faults);
 // {"nodes": [...], "links": [...], "link_rounds": ..., "link_rounds_tried": ..., "faults": [...]}
-std::string check_json(const CheckedCluster& checked, const std::vector<Fault>& faults);
+Json check_json(const CheckedCluster& checked, const std::vector<Fault>& faults);
 
 }  // namespace paddle::cli

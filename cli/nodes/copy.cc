@@ -36,11 +36,8 @@ Status copy_on_each(Context& context, ClusterSession& session,
               {}};
   for (const Member& member : session.members()) {
     const CopyReport& report = reports[index(member)];
-    const auto bytes = [](std::uint64_t count) {
-      return Cell{human_bytes(count), fmt::format("{}", count)};
-    };
     table.rows.push_back({text_cell(member.spec.name), number_cell(report.files),
-                          bytes(report.bytes), bytes(report.bytes_moved),
+                          bytes_cell(report.bytes), bytes_cell(report.bytes_moved),
                           text_cell(state_of(member, report))});
   }
   context.console.table(table);

@@ -11,7 +11,6 @@
 #include "base/fd.h"
 #include "base/safe_path.h"
 #include "cli/console/json.h"
-#include "cli/console/json_reader.h"
 #include "cli/job/watch.h"
 
 namespace paddle::cli {
@@ -117,20 +116,20 @@ Status write_processes(const std::string& folder, const JobView& view) {
     const bool runs = status.state == remote::ProcessState::kRunning;
     const bool well = runs || status.stopped ||
                       (status.state == remote::ProcessState::kExited && status.exit_code == 0);
-    text += json_object(
-        {{"node", json_string(process.node)},
-         {"role", json_string(status.name)},
-         {"state", json_string(describe_state(status))},
-         {"failed", well ? "0" : "1"},
-         {"started_unix_ms", fmt::format("{}", status.started_unix_ms)},
-         {"ended_unix_ms", fmt::format("{}", runs ? 0 : status.ended_unix_ms)},
-         {"resident_bytes", fmt::format("{}", usage.resident_bytes)},
-         {"cpu_ms", fmt::format("{}", usage.cpu_ms)},
-         {"received_bytes", fmt::format("{}", usage.received_bytes.value_or(0))},
-         {"sent_bytes", fmt::format("{}", usage.sent_bytes.value_or(0))},
-         {"arguments", json_string(fmt::format("{}", fmt::join(status.arguments, " ")))},
-         {"log", json_string(below_job(status.log, view.job()))}});
-    text += "\n";
+    const Json record =
+        Json::object({{"node", process.node},
+                      {"role", status.name},
+                      {"state", describe_state(status)},
+                      {"failed", well ? 0 : 1},
+                      {"started_unix_ms", status.started_unix_ms},
+                      {"ended_unix_ms", runs ? 0 : status.ended_unix_ms},
+                      {"resident_bytes", usage.resident_bytes},
+                      {"cpu_ms", usage.cpu_ms},
+                      {"received_bytes", usage.received_bytes.value_or(0)},
+                      {"sent_bytes", usage.sent_bytes.value_or(0)},
+                      {"arguments", fmt::format("{}", fmt::join(status.arguments, " "))},
+                      {"log", below_job(status.log, view.job())}});
+    text += record.text() + "\n";
   }
   return replace_file(folder + "/processes.jsonl", as_bytes(text), 0644);
 }

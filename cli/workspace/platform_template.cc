@@ -63,7 +63,7 @@ Values values_of(const PlatformJob& job) {
           {"last_pserver", number(job.pservers - 1)},
           {"processes", number(job.trainers + job.pservers)},
           {"set_flags", set_flags},
-          {"image", json_string(job.image)}};
+          {"image", Json(job.image).text()}};
 }
 
 }  // namespace

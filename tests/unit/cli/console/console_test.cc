@@ -4,9 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/console/json.h"
-#include "cli/console/json_reader.h"
-
 namespace paddle::cli {
 namespace {
 
@@ -49,32 +46,9 @@ TEST(Console, JsonTableIsObjects) {
   Console console(out, err, {.live = false, .colour = false, .json = true});
   console.table(
       {{{"node", "node"}, {"free", "free_bytes"}, {"cost", "cost"}, {"pid", "pid"}},
-       {{text_cell("a\"b"), Cell{"1 GB", "1000000000"}, number_cell(0.5, 2), empty_cell()}}});
+       {{text_cell("a\"b"), Cell{"1 GB", 1000000000}, number_cell(0.5, 2), empty_cell()}}});
   EXPECT_EQ(out.str(), R"([{"node": "a\"b", "free_bytes": 1000000000, "cost": 0.50, "pid": null}])"
                        "\n");
-}
-
-TEST(JsonReader, ReadsOneFlatObjectOfAnything) {
-  const auto fields = read_flat_object(
-      R"( {"kind":"train", "cost" : -6.25e1,"name\"":"a\u00e9\ud83d\ude00\n","none":null,"lags":[1, 2],"no":[]} )");
-  ASSERT_TRUE(fields);
-  ASSERT_EQ(fields->size(), 6U);
-  EXPECT_EQ(std::get<std::string>(fields->at(0).value), "train");
-  EXPECT_EQ(std::get<double>(fields->at(1).value), -62.5);
-  EXPECT_EQ(fields->at(2).key, "name\"");
-  EXPECT_EQ(std::get<std::string>(fields->at(2).value), "a\xc3\xa9\xf0\x9f\x98\x80\n");
-  EXPECT_EQ(fields->at(3).value.index(), 0U);
-  EXPECT_EQ(std::get<std::vector<double>>(fields->at(4).value), (std::vector<double>{1, 2}));
-  EXPECT_TRUE(std::get<std::vector<double>>(fields->at(5).value).empty());
-  EXPECT_TRUE(read_flat_object("{}"));
-  for (const char* const bad :
-       {"", "{", "[]", "{\"a\"}", "{\"a\":}", "{\"a\":1", "{\"a\":nan}", "{\"a\":1}x", "{\"a\":{}}",
-        "{\"a\":[\"x\"]}", "{\"a\":\"x", "{\"a\":\"\\x\"}", "{\"a\":\"\\u12\"}", "{\"a\":1,}"}) {
-    EXPECT_FALSE(read_flat_object(bad)) << bad;
-  }
-  // Half a surrogate pair is no character.
-  EXPECT_EQ(std::get<std::string>(read_flat_object(R"({"a":"\ud83dx"})")->at(0).value),
-            "\xef\xbf\xbdx");
 }
 
 TEST(Table, ShowsAFaultInRedWhereThereIsColour) {

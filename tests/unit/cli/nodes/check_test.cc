@@ -193,7 +193,7 @@ TEST_F(NodeCheckTest, ANodeNotReachedIsARow) {
 
 TEST_F(NodeCheckTest, JsonHasEveryPairAndEveryFault) {
   link(0, 1).result = {ProbeOutcome::kTimedOut, "Connection timed out", {}, 0};
-  const std::string json = check_json(checked, find_faults(checked));
+  const std::string json = check_json(checked, find_faults(checked)).text();
   EXPECT_TRUE(has(json, R"({"from": "a", "to": "b", "outcome": "timed out", )")) << json;
   EXPECT_TRUE(has(json, R"({"from": "b", "to": "a", "outcome": "reached", "detail": "", )"
                         R"("bytes_per_second": 100000000, "round_trip_us": 200.0})"))

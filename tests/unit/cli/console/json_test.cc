@@ -1,0 +1,88 @@
+#include "cli/console/json.h"
+
+#include <gtest/gtest.h>
+
+namespace paddle::cli {
+namespace {
+
+TEST(JsonReader, ReadsOneFlatObjectOfAnything) {
+  const auto fields = read_flat_object(
+      R"( {"kind":"train", "cost" : -6.25e1,"name\"":"a\u00e9\ud83d\ude00\n","none":null,"lags":[1, 2],"no":[]} )");
+  ASSERT_TRUE(fields);
+  ASSERT_EQ(fields->size(), 6U);
+  EXPECT_EQ(std::get<std::string>(fields->at(0).value), "train");
+  EXPECT_EQ(std::get<double>(fields->at(1).value), -62.5);
+  EXPECT_EQ(fields->at(2).key, "name\"");
+  EXPECT_EQ(std::get<std::string>(fields->at(2).value), "a\xc3\xa9\xf0\x9f\x98\x80\n");
+  EXPECT_EQ(fields->at(3).value.index(), 0U);
+  EXPECT_EQ(std::get<std::vector<double>>(fields->at(4).value), (std::vector<double>{1, 2}));
+  EXPECT_TRUE(std::get<std::vector<double>>(fields->at(5).value).empty());
+  EXPECT_TRUE(read_flat_object("{}"));
+  for (const char* const bad :
+       {"", "{", "[]", "{\"a\"}", "{\"a\":}", "{\"a\":1", "{\"a\":nan}", "{\"a\":1}x", "{\"a\":{}}",
+        "{\"a\":[\"x\"]}", "{\"a\":\"x", "{\"a\":\"\\x\"}", "{\"a\":\"\\u12\"}", "{\"a\":1,}"}) {
+    EXPECT_FALSE(read_flat_object(bad)) << bad;
+  }
+}
+
+TEST(JsonReader, RefusesHostileLines) {
+  for (const std::string& bad : {
+           std::string(R"({"a":"\ud83dx"})"),  // half a surrogate pair
+           std::string("{\"a\":\"\xff\"}"),    // no UTF-8
+           std::string(R"({"a":1,"b":2,"a":3})"),
+           std::string(R"({"a":[[1]]})"),
+           std::string(R"({"a":[true]})"),
+           std::string(R"({"a":[null]})"),
+           std::string("1"),
+           std::string("\"a\""),
+           std::string("null"),
+           std::string(R"({"a":1e999})"),
+           std::string(1000000, '['),
+           "{\"a\":" + std::string(1000000, '['),
+       }) {
+    EXPECT_FALSE(read_flat_object(bad)) << bad.substr(0, 100);
+  }
+}
+
+TEST(JsonReader, BoundsFieldsAndLists) {
+  const auto object_of = [](std::size_t count) {
+    std::string text;
+    for (std::size_t i = 0; i < count; ++i)
+      text += (i == 0 ? "{\"" : ",\"") + std::to_string(i) + "\":0";
+    return text + "}";
+  };
+  EXPECT_EQ(read_flat_object(object_of(kJsonFieldsMax))->size(), kJsonFieldsMax);
+  EXPECT_FALSE(read_flat_object(object_of(kJsonFieldsMax + 1)));
+  const auto list_of = [](std::size_t count) {
+    std::string text = "{\"a\":[0";
+    for (std::size_t i = 1; i < count; ++i) text += ",0";
+    return text + "]}";
+  };
+  EXPECT_TRUE(read_flat_object(list_of(kJsonFieldsMax)));
+  EXPECT_FALSE(read_flat_object(list_of(kJsonFieldsMax + 1)));
+}
+
+TEST(Json, QuotesTextSoThatItPaintsNoTerminal) {
+  EXPECT_EQ(Json("a\"\\\n\tb\x1b[2J\xff").text(), R"("a\"\\\n\tb\\x1b[2J\\xff")");
+  EXPECT_EQ(Json("kn\xc3\xb6ten").text(), "\"kn\xc3\xb6ten\"");
+  EXPECT_EQ(Json("\xf4\x90\x80\x80 \xed\xa0\x80").text().find('\xed'), std::string::npos);
+  EXPECT_EQ(Json("").text(), "\"\"");
+}
+
+TEST(Json, WritesValuesInTheirOrder) {
+  const std::vector<std::string> names{"x", "y"};
+  EXPECT_EQ(Json::object({{"z", 1},
+                          {"a", true},
+                          {"cost", Json::fixed(0.5, 4)},
+                          {"nan", Json::fixed(0.0 / 0.0, 4)},
+                          {"none", std::optional<int>()},
+                          {"some", std::optional<int>(-7)},
+                          {"names", Json::list({names.begin(), names.end()})},
+                          {"empty", Json::object({})}})
+                .text(),
+            R"({"z": 1, "a": true, "cost": 0.5000, "nan": null, "none": null, "some": -7, )"
+            R"("names": ["x", "y"], "empty": {}})");
+}
+
+}  // namespace
+}  // namespace paddle::cli
