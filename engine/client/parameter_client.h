@@ -52,7 +52,7 @@ struct TableTotals {
 struct PushCounts {
   std::uint64_t pushes = 0;
   std::uint64_t batches = 0;        // in them; more than pushes where batches were merged
-  std::vector<std::uint64_t> lags;  // pushes by lag: 0, 1, 2-3, 4-7, ... batches (pserver/lag.h)
+  std::vector<std::uint64_t> lags;  // pushes by lag: 0, 1, 2-3, 4-7, ... batches
 };
 
 struct PassTotals {     // over all trainers

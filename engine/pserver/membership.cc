@@ -11,7 +11,7 @@ Membership::Membership(std::uint32_t num_trainers) : trainers_(num_trainers) {
   for (std::uint32_t id = 0; id < num_trainers; ++id) trainers_[id].id = id;
 }
 
-std::optional<Refusal> Membership::join(net::PeerId from, const FrameHeader& header) {
+Refused Membership::join(net::PeerId from, const FrameHeader& header) {
   const std::uint32_t id = header.sender.index;
   if (header.sender.role != Role::kTrainer || id >= trainers_.size()) {
     return Refusal{wire::REFUSAL_PARAMETERS,
@@ -26,8 +26,8 @@ std::optional<Refusal> Membership::join(net::PeerId from, const FrameHeader& hea
                                id, header.incarnation, trainer.incarnation),
                    ""};
   }
-  const bool is_same_life = trainer.joined && header.incarnation == trainer.incarnation;
-  if (is_same_life && trainer.connected) {
+  const bool is_same_incarnation = trainer.joined && header.incarnation == trainer.incarnation;
+  if (is_same_incarnation && trainer.connected) {
     if (trainer.peer == from) return {};
     return Refusal{
         wire::REFUSAL_DUPLICATE_TRAINER,
@@ -35,7 +35,7 @@ std::optional<Refusal> Membership::join(net::PeerId from, const FrameHeader& hea
                     trainer.peer, from),
         "give every trainer its own --trainer_id"};
   }
-  if (is_same_life && trainer.left) {
+  if (is_same_incarnation && trainer.left) {
     return Refusal{wire::REFUSAL_DUPLICATE_TRAINER,
                    fmt::format("trainer_id {} has already left this job", id), ""};
   }

@@ -1,5 +1,5 @@
-// Who takes part: joined trainers, the fence between lives of one trainer, and what each lane still
-// waits for.
+// The trainers of a job as one shard knows them: who is connected, the fence between incarnations
+// of a trainer, its push, and the request that still waits for an answer.
 #pragma once
 
 #include <functional>
@@ -19,6 +19,7 @@ struct Refusal {
   std::string message;
   std::string hint;
 };
+using Refused = std::optional<Refusal>;
 inline Refusal protocol_error(std::string message) {
   return Refusal{wire::REFUSAL_PROTOCOL, std::move(message), ""};
 }
@@ -67,7 +68,7 @@ class Membership {
 
   // A trainer joins, or joins again with the same request. Refuses an id out of range, a lower
   // incarnation, and a second live connection of the same life.
-  std::optional<Refusal> join(net::PeerId from, const FrameHeader& header);
+  Refused join(net::PeerId from, const FrameHeader& header);
   // The trainer a frame came from, or why not.
   Trainer* find(net::PeerId from, const FrameHeader& header, Refusal& refusal);
   // The connected trainer of this connection, or null.

@@ -1,10 +1,10 @@
-#include "engine/pserver/parameter_difference.h"
+#include "engine/parameter/parameter_difference.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/unit/engine/pserver/parameters.h"
 
-namespace paddle::pserver {
+namespace paddle::parameter {
 namespace {
 
 // What is found when one side has this change.
@@ -61,4 +61,4 @@ TEST(ParameterDifference, NamesTheParameter) {
 }
 
 }  // namespace
-}  // namespace paddle::pserver
+}  // namespace paddle::parameter

@@ -1,4 +1,4 @@
-#include "engine/pserver/round.h"
+#include "engine/pserver/merge.h"
 
 #include <gtest/gtest.h>
 

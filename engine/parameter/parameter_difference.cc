@@ -1,11 +1,11 @@
-#include "engine/pserver/parameter_difference.h"
+#include "engine/parameter/parameter_difference.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-namespace paddle::pserver {
+namespace paddle::parameter {
 namespace {
 
 template <class T>
@@ -143,4 +143,4 @@ std::string parameter_difference(const wire::ParameterSet& here, const wire::Par
   return found;
 }
 
-}  // namespace paddle::pserver
+}  // namespace paddle::parameter

@@ -1,0 +1,33 @@
+// Options of a shard, and its limits.
+#pragma once
+
+#include "base/parallel.h"
+#include "engine/memory/preparer.h"
+#include "engine/pserver/update_policy.h"
+
+namespace paddle::pserver {
+
+constexpr std::uint32_t kTrainersMax = 4096;
+constexpr std::uint32_t kPushPartsMax = 4096;
+constexpr std::uint64_t kMergedBatchesMax = 1ULL << 20U;   // of one push
+constexpr std::uint64_t kPushBytesMax = 4ULL << 30U;       // one trainer's batch on one shard
+constexpr std::uint64_t kTransferBytesMax = 32ULL << 20U;  // tail of one frame, both ways
+constexpr std::size_t kParameterSetBytesMax = 4U << 20U;
+constexpr Duration kNoticePeriod = std::chrono::seconds(1);  // between Waiting frames
+
+struct ShardOptions {
+  UpdatePolicyFactory make_policy = nullptr;  // required
+  std::uint32_t index = 0;                    // among all dense, or all sparse, shards of the job
+  bool is_sparse = false;
+  std::uint32_t num_gradient_servers = 1;  // 1 to kTrainersMax
+  std::uint64_t job_tag = 0;
+  std::uint64_t epoch = 0;  // of the server; frames of another one are refused
+  Duration lost_trainer_grace = Duration::zero();
+  bool needs_all_trainers = false;        // a lost trainer ends an asynchronous job too
+  std::uint64_t bytes_max = 1ULL << 40U;  // parameters and optimizer state
+  bool sends_values = true;  // in the answer to a push; false: the trainer reads them in memory
+  Parallel parallel = {};    // helps with many elements or rows; empty: the port's thread
+  MemoryPreparer* preparer = nullptr;  // of sparse tables; outlives the shard
+};
+
+}  // namespace paddle::pserver

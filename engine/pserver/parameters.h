@@ -1,0 +1,69 @@
+// The parameters of one shard: dense blocks or sparse tables, and the policy that updates them. All
+// come to be when the first trainer names the parameter set.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "engine/pserver/delay_compensation.h"
+#include "engine/pserver/merge.h"
+#include "engine/pserver/options.h"
+#include "engine/pserver/progress.h"
+#include "engine/table/dense_table.h"
+
+namespace paddle::pserver {
+
+class ShardParameters {
+ public:
+  explicit ShardParameters(const ShardOptions& options) : options_(options) {}
+
+  Refused create(const wire::ParameterSet& set);
+  bool is_created() const { return set_.has_value(); }
+  // The rest is for after create().
+  const wire::ParameterSet& set() const { return *set_; }
+  const std::string& name(std::uint32_t parameter) const {
+    return set_->parameters(static_cast<int>(parameter)).name();
+  }
+  const UpdatePolicy& policy() const { return *policy_; }
+
+  // Null on a sparse shard, and before create().
+  table::DenseTable* dense() { return dense_ ? &*dense_ : nullptr; }
+  const table::DenseTable* dense() const { return dense_ ? &*dense_ : nullptr; }
+  // Null unless the job compensates delay on a dense shard.
+  DelayCompensation* compensation() { return compensation_ ? &*compensation_ : nullptr; }
+  // Null where the parameter is none of this shard's tables.
+  table::SparseTable* table(std::uint32_t parameter) const {
+    return parameter < tables_.size() ? tables_[parameter].get() : nullptr;
+  }
+  const SparseTables& tables() const { return tables_; }
+  // Floats of a row, in a pull and in a push.
+  RowWidths widths() const { return widths_; }
+  RowWidths push_widths() const { return push_widths_; }
+
+  // Makes sure of memory for the segments' rows, `contributors` times, so that applying them cannot
+  // fail. Refuses what would go over the port's limit or a table's own.
+  Refused make_room(std::span<const RowSegment> segments, std::uint64_t contributors,
+                    const Membership& membership);
+  // Ages the tables at the end of a pass and adds their status to its totals.
+  Status end_pass(wire::PassFinished& totals);
+  void measure(ShardStatistics& statistics) const;
+
+ private:
+  Refused create_dense(const wire::ParameterSet& set);
+  void create_tables(const wire::ParameterSet& set);
+  Refused check_table(std::uint32_t parameter, std::span<const RowSegment> segments,
+                      std::uint64_t contributors) const;
+  Refused check_port(std::uint64_t held, std::span<const RowSegment> segments,
+                     std::uint64_t contributors) const;
+
+  const ShardOptions& options_;
+  std::optional<wire::ParameterSet> set_;
+  std::unique_ptr<UpdatePolicy> policy_;
+  std::optional<table::DenseTable> dense_;
+  std::optional<DelayCompensation> compensation_;
+  SparseTables tables_;
+  std::vector<std::uint64_t> widths_;
+  std::vector<std::uint64_t> push_widths_;
+};
+
+}  // namespace paddle::pserver

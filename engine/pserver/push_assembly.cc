@@ -1,0 +1,163 @@
+#include "engine/pserver/push_assembly.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/optim/finite.h"
+
+namespace paddle::pserver {
+
+Refused PushAssembly::check_part(const Request& request, const wire::PushPart& part) const {
+  const Trainer& trainer = request.trainer;
+  const FrameHeader& header = request.frame.header;
+  if (!state_.progress.ready) return protocol_error("a push before Ready");
+  if (header.sequence > trainer.last_applied + 1) {
+    return Refusal{wire::REFUSAL_GAP,
+                   fmt::format("trainer {} sent batch {}, but {} is the last one applied",
+                               trainer.id, header.sequence, trainer.last_applied),
+                   ""};
+  }
+  if (trainer.finished) return protocol_error("a push after FinishPass");
+  if (part.parts() == 0 || part.parts() > kPushPartsMax || part.part() >= part.parts() ||
+      part.batches() > kMergedBatchesMax) {
+    return protocol_error(
+        fmt::format("part {} of {}, {} batches", part.part(), part.parts(), part.batches()));
+  }
+  if (state_.parameters.policy().has_rounds() && header.step != state_.progress.step) {
+    return protocol_error(fmt::format("trainer {} pushed step {}, this shard is at step {}",
+                                      trainer.id, header.step, state_.progress.step));
+  }
+  return {};
+}
+
+Refused PushAssembly::begin(const Request& request, const wire::PushPart& part,
+                            bool& is_repeat) const {
+  if (auto refused = check_part(request, part)) return refused;
+  Trainer& trainer = request.trainer;
+  const std::uint32_t taken = trainer.push ? trainer.push->parts_taken : 0;
+  is_repeat = trainer.has_complete_push() || part.part() < taken;
+  if (trainer.has_complete_push()) {  // kept from before a reconnection
+    request.wait(WaitFor::kUpdate);
+    return {};
+  }
+  if (is_repeat) {
+    state_.replies.acknowledge<wire::Stored>(request, FrameType::kStored);
+    return {};
+  }
+  if (part.part() > taken || (taken > 0 && trainer.push->parts != part.parts())) {
+    return protocol_error(
+        fmt::format("part {} of {} after {} parts", part.part(), part.parts(), taken));
+  }
+  const std::uint64_t sequence = request.frame.header.sequence;
+  if (!trainer.push) {
+    trainer.push.emplace();
+    trainer.push->sequence = sequence;
+    trainer.push->parts = part.parts();
+  }
+  trainer.push->bytes += request.frame.tail.size();
+  for (const ByteSpan piece : request.pieces) trainer.push->bytes += piece.size();
+  if (trainer.push->bytes > kPushBytesMax) {
+    return Refusal{
+        wire::REFUSAL_LIMIT,
+        fmt::format("batch {} of trainer {} is over {} bytes", sequence, trainer.id, kPushBytesMax),
+        "use a smaller batch or more ports"};
+  }
+  trainer.push->samples = part.samples();
+  trainer.push->cost_sum = part.cost_sum();
+  trainer.push->stop = part.stop();
+  trainer.push->batches = std::max<std::uint64_t>(1, part.batches());
+  return {};
+}
+
+// A whole push in floats, from which each block can be updated where they are.
+bool PushAssembly::can_lend(const Request& request, const wire::PushDense& message) const {
+  if (request.pieces.empty() || !request.frame.tail.empty()) return false;
+  const table::DenseTable& dense = *state_.parameters.dense();
+  if (message.part().parts() != 1 || message.offset() != 0 || message.count() != dense.size()) {
+    return false;
+  }
+  GradientParts parts;
+  for (const ByteSpan piece : request.pieces) {
+    const auto address = reinterpret_cast<std::uintptr_t>(piece.data());
+    if (piece.size() % sizeof(float) != 0 || address % alignof(float) != 0) return false;
+    parts.emplace_back(reinterpret_cast<const float*>(piece.data()), piece.size() / sizeof(float));
+  }
+  return dense.fits(parts);
+}
+
+Refused PushAssembly::take(const Request& request, const wire::PushDense& message) {
+  bool is_repeat = false;
+  if (auto refused = begin(request, message.part(), is_repeat)) return refused;
+  if (is_repeat) return {};
+  Push& push = *request.trainer.push;
+  const std::uint64_t size = state_.parameters.dense()->size();
+  Status added;
+  if (can_lend(request, message)) {
+    added = push.lend_dense(size, request.pieces);
+  } else {
+    net::append_pieces(request.frame.tail, request.pieces);
+    added = push.add_dense(message.offset(), message.count(), size, std::move(request.frame.tail));
+  }
+  if (!added) return protocol_error(added.error().message);
+  return finish(request);
+}
+
+Refused PushAssembly::take(const Request& request, const wire::PushRows& message) {
+  bool is_repeat = false;
+  if (auto refused = begin(request, message.part(), is_repeat)) return refused;
+  if (is_repeat) return {};
+  const Status added = request.trainer.push->add_rows(message, state_.parameters.push_widths(),
+                                                      std::move(request.frame.tail));
+  if (!added) return protocol_error(added.error().message);
+  return finish(request);
+}
+
+Refused PushAssembly::finish(const Request& request) {
+  Trainer& trainer = request.trainer;
+  if (!trainer.push->complete()) {
+    state_.replies.acknowledge<wire::Stored>(request, FrameType::kStored);
+    return {};
+  }
+  // Where pushes are held, every trainer may add as many rows, or wait with as many.
+  const std::uint64_t contributors =
+      state_.parameters.policy().holds_pushes() ? state_.options.num_gradient_servers : 1;
+  auto refused = check_values(trainer.id, *trainer.push);
+  if (!refused) {
+    refused =
+        state_.parameters.make_room(trainer.push->segments(), contributors, state_.membership);
+  }
+  if (refused) {
+    trainer.push.reset();
+  } else {
+    request.wait(WaitFor::kUpdate);
+  }
+  return refused;
+}
+
+Refused PushAssembly::check_values(std::uint32_t trainer, const Push& push) {
+  std::string parameter;
+  if (table::DenseTable* const dense = state_.parameters.dense()) {
+    GradientParts parts = push.lent();
+    if (parts.empty()) parts.push_back(push.dense(scratch_));
+    parameter = dense->find_not_finite(parts);
+  }
+  for (const RowSegment& segment : push.segments()) {
+    if (!optim::all_finite(segment.floats)) parameter = state_.parameters.name(segment.parameter);
+    const table::SparseTable& table = *state_.parameters.table(segment.parameter);
+    const parameter::RowNotes& notes = table.notes();
+    for (std::size_t i = 0; notes.size() > 0 && i < segment.ids.size(); ++i) {
+      if (notes.valid(segment.floats.data() + i * segment.width + table.width())) continue;
+      return protocol_error(
+          fmt::format("trainer {} pushed shows, clicks or a slot of '{}' that cannot be (batch {})",
+                      trainer, state_.parameters.name(segment.parameter), push.sequence));
+    }
+  }
+  if (parameter.empty()) return {};
+  return Refusal{wire::REFUSAL_NOT_FINITE,
+                 fmt::format("trainer {} pushed a gradient of '{}' that is not finite (batch {})",
+                             trainer, parameter, push.sequence),
+                 "lower the learning rate or look at the data of this batch"};
+}
+
+}  // namespace paddle::pserver

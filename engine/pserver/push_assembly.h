@@ -1,0 +1,30 @@
+// Assembly of pushes: takes the parts of a trainer's push in order, and checks the whole of it, so
+// that applying it cannot fail.
+#pragma once
+
+#include "engine/pserver/state.h"
+
+namespace paddle::pserver {
+
+class PushAssembly {
+ public:
+  explicit PushAssembly(ShardState& state) : state_(state) {}
+
+  // Takes a part of a push that is not applied yet. The answer is sent at once while parts are
+  // missing; the trainer of a complete push waits for its update.
+  Refused take(const Request& request, const wire::PushDense& message);
+  Refused take(const Request& request, const wire::PushRows& message);
+
+ private:
+  Refused check_part(const Request& request, const wire::PushPart& part) const;
+  // Makes trainer.push ready for the part; `is_repeat`: it was taken before and is answered.
+  Refused begin(const Request& request, const wire::PushPart& part, bool& is_repeat) const;
+  Refused finish(const Request& request);
+  Refused check_values(std::uint32_t trainer, const Push& push);
+  bool can_lend(const Request& request, const wire::PushDense& message) const;
+
+  ShardState& state_;
+  std::vector<float> scratch_;
+};
+
+}  // namespace paddle::pserver

@@ -1,0 +1,22 @@
+// The state that the parts of a shard share.
+#pragma once
+
+#include "engine/pserver/parameters.h"
+#include "engine/pserver/replies.h"
+
+namespace paddle::pserver {
+
+struct ShardState {
+  explicit ShardState(ShardOptions given)
+      : options(std::move(given)), membership(options.num_gradient_servers) {}
+  ShardState(const ShardState&) = delete;
+  ShardState& operator=(const ShardState&) = delete;
+
+  const ShardOptions options;
+  ShardProgress progress;
+  Membership membership;
+  ShardParameters parameters{options};
+  const Replies replies{options, progress};
+};
+
+}  // namespace paddle::pserver

@@ -1,0 +1,108 @@
+#include "engine/pserver/updates.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace paddle::pserver {
+namespace {
+
+// Buckets of the histogram of lags: 0, 1, 2-3, 4-7, ...; the last takes all above.
+constexpr int kLagBuckets = 16;
+
+void count_lag(wire::PassFinished& totals, std::uint64_t lag) {
+  const int bucket = std::min(static_cast<int>(std::bit_width(lag)), kLagBuckets - 1);
+  while (totals.lags_size() <= bucket) totals.add_lags(0);
+  totals.set_lags(bucket, totals.lags(bucket) + 1);
+}
+
+}  // namespace
+
+bool Updates::apply_next(std::vector<net::Outgoing>& out) {
+  const UpdatePolicy& policy = state_.parameters.policy();
+  const std::vector<Trainer*> trainers = policy.next_update(state_.membership);
+  if (trainers.empty()) return false;
+  net::keep_views(out);
+  std::vector<const Push*> pushes;
+  std::uint64_t lag = 0;
+  for (const Trainer* trainer : trainers) {
+    pushes.push_back(&*trainer->push);
+    state_.progress.samples += trainer->push->samples;
+    lag = std::max(lag, state_.progress.updates - trainer->seen_updates);
+  }
+  const bool is_discarded = policy.discards(lag);
+  if (!is_discarded) {
+    const float learning_rate =
+        policy.learning_rate(state_.parameters.set().optimizer(),
+                             {state_.progress.samples, state_.progress.passes_finished});
+    apply(learning_rate, pushes, trainers.front()->id);
+  }
+  ++state_.progress.step;
+  for (Trainer* trainer : trainers) count(*trainer, lag, is_discarded);
+  for (Trainer* trainer : trainers) {
+    trainer->push.reset();
+    // Without a waiter its connection is gone, or it has come back and asks something else.
+    if (!trainer->waiter || trainer->waiter->what != WaitFor::kUpdate) continue;
+    const std::uint64_t request = trainer->waiter->request;
+    trainer->waiter.reset();
+    reply_pushed(*trainer, request, is_discarded, out);
+  }
+  return true;
+}
+
+void Updates::apply(float learning_rate, std::span<const Push* const> pushes,
+                    std::uint32_t trainer) {
+  const wire::Merge merge = state_.parameters.set().merge();
+  table::DenseTable* const dense = state_.parameters.dense();
+  if (dense == nullptr) return apply_rows(learning_rate, merge, pushes, state_.parameters.tables());
+  DelayCompensation* const compensation = state_.parameters.compensation();
+  const Push& first = *pushes.front();
+  if (pushes.size() == 1 && first.samples > 0 && !first.lent().empty() && compensation == nullptr) {
+    return dense->apply(learning_rate, first.lent());
+  }
+  auto gradient = merge_dense(pushes, merge, scratch_, part_scratch_);
+  if (gradient.size() != dense->size()) return;
+  if (compensation != nullptr) {
+    gradient = compensation->compensate(trainer, gradient, dense->values(), part_scratch_);
+  }
+  dense->apply(learning_rate, gradient);
+}
+
+void Updates::count(Trainer& trainer, std::uint64_t lag, bool is_discarded) {
+  const Push& push = *trainer.push;
+  wire::PassFinished& pass = state_.progress.pass;
+  pass.set_samples(pass.samples() + push.samples);
+  pass.set_cost_sum(pass.cost_sum() + push.cost_sum);
+  pass.set_pushes(pass.pushes() + 1);
+  pass.set_batches(pass.batches() + push.batches);
+  count_lag(pass, lag);
+  if (is_discarded) {
+    pass.set_discarded(pass.discarded() + 1);
+  } else if (!state_.parameters.policy().has_rounds()) {
+    state_.progress.updates += push.batches;
+  }
+  state_.progress.stop = state_.progress.stop || push.stop;
+  trainer.last_applied = push.sequence;
+  trainer.clock += push.batches;
+}
+
+void Updates::reply_pushed(Trainer& trainer, std::uint64_t request, bool is_discarded,
+                           std::vector<net::Outgoing>& out) {
+  wire::Pushed message;
+  message.set_request(request);
+  message.set_step(state_.progress.step);
+  message.set_last_applied(trainer.last_applied);
+  message.set_discarded(is_discarded);
+  message.set_stop(state_.progress.stop);
+  const table::DenseTable* const dense = state_.parameters.dense();
+  const bool has_values = state_.options.sends_values && dense != nullptr &&
+                          dense->values().size_bytes() <= kTransferBytesMax;
+  message.set_has_values(has_values);
+  trainer.seen_updates = state_.progress.updates;
+  if (state_.parameters.compensation() != nullptr && (has_values || !state_.options.sends_values)) {
+    state_.parameters.compensation()->on_values(trainer.id, 0, dense->values());
+  }
+  state_.replies.send(trainer, FrameType::kPushed, message, {}, out);
+  if (has_values) out.back().view = bytes_of(dense->values());
+}
+
+}  // namespace paddle::pserver

@@ -1,0 +1,28 @@
+// Application of complete pushes to the parameters, as the strategy's policy allows, and the
+// answers to their trainers.
+#pragma once
+
+#include "engine/pserver/state.h"
+
+namespace paddle::pserver {
+
+class Updates {
+ public:
+  explicit Updates(ShardState& state) : state_(state) {}
+
+  // Makes the next update and answers its pushes; false when the policy allows none.
+  bool apply_next(std::vector<net::Outgoing>& out);
+  // Answers a push that is applied, with the values of now.
+  void reply_pushed(Trainer& trainer, std::uint64_t request, bool is_discarded,
+                    std::vector<net::Outgoing>& out);
+
+ private:
+  void apply(float learning_rate, std::span<const Push* const> pushes, std::uint32_t trainer);
+  void count(Trainer& trainer, std::uint64_t lag, bool is_discarded);
+
+  ShardState& state_;
+  std::vector<float> scratch_;
+  std::vector<float> part_scratch_;
+};
+
+}  // namespace paddle::pserver

@@ -1,0 +1,30 @@
+// Values and rows in and out of a shard: initial values while it loads, pulls once it is ready.
+#pragma once
+
+#include "engine/pserver/state.h"
+
+namespace paddle::pserver {
+
+class ValueTransfer {
+ public:
+  explicit ValueTransfer(ShardState& state) : state_(state) {}
+
+  // The job's position as of a snapshot.
+  Refused on_load_begin(const Request& request, const wire::LoadBegin& message);
+  Refused on_put_dense(const Request& request, const wire::PutDense& message);
+  Refused on_put_rows(const Request& request, const wire::PutRows& message);
+  // With rounds, a pull of a later step waits for it.
+  Refused on_pull_dense(const Request& request, const wire::PullDense& message);
+  Refused on_pull_rows(const Request& request, const wire::PullRows& message);
+
+ private:
+  Refused check_loading(const Request& request) const;
+  bool is_ahead(const Request& request) const {
+    return state_.parameters.policy().has_rounds() &&
+           request.frame.header.step > state_.progress.step;
+  }
+
+  ShardState& state_;
+};
+
+}  // namespace paddle::pserver
