@@ -39,7 +39,7 @@ Status run_report(Context& context, const CommandOptions& options) {
   Result<Made> made = from_nodes(context, options, output);
   if (!made && !options.job.empty()) {
     // A job whose nodes are gone still has what was brought home.
-    auto files = make_report(output, options.job);
+    auto files = make_report(output, options.job, context.share);
     if (files) {
       context.console.note("from what is in " + shown_path(context, output + "/" + options.job) +
                            ", without the nodes: " + made.error().message);

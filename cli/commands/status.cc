@@ -6,8 +6,8 @@
 #include "cli/commands/commands.h"
 #include "cli/console/json.h"
 #include "cli/console/time_text.h"
+#include "cli/job/process_state.h"
 #include "cli/job/view.h"
-#include "cli/job/watch.h"
 
 namespace paddle::cli {
 namespace {

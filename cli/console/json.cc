@@ -86,6 +86,12 @@ Json::Json(std::string_view text) {
               .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+Json Json::number(double value) {
+  Json json;
+  if (std::isfinite(value)) json.text_ = fmt::format("{}", value);
+  return json;
+}
+
 Json Json::fixed(double value, int digits) {
   Json number;
   if (std::isfinite(value)) number.text_ = fmt::format("{:.{}f}", value, digits);

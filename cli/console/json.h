@@ -33,6 +33,7 @@ class Json {
   template <class Value>
   Json(const std::optional<Value>& value) : Json(value ? Json(*value) : Json()) {}
 
+  static Json number(double value);  // the shortest text of it; null when it is not finite
   static Json fixed(double value, int digits);  // after the point; null when it is not finite
   static Json list(const std::vector<Json>& values);
   using Fields = std::vector<std::pair<std::string, Json>>;

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "base/fd.h"
+#include "cli/job/process_state.h"
 #include "cli/job/results.h"
-#include "cli/job/watch.h"
 #include "remote/push/source.h"
 
 namespace paddle::cli {
@@ -89,7 +89,7 @@ Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& clust
     PADDLE_TRY(previous.job, choose_job(session, ""));
   }
   for (const ProcessOnNode& process : session.processes(previous.job)) {
-    if (process.status.state == remote::ProcessState::kRunning) {
+    if (is_running(process.status)) {
       return Error{Errc::kUsage, fmt::format("job {} still runs", previous.job),
                    "follow it: paddlectl attach; or end it: paddlectl stop"};
     }

@@ -8,8 +8,9 @@
 #include <fmt/format.h>
 
 #include "base/secret.h"
+#include "cli/job/failure.h"
+#include "cli/job/process_state.h"
 #include "cli/job/push_meter.h"
-#include "cli/job/watch.h"
 #include "cli/logs/reader.h"
 #include "remote/push/source.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cli/job/watch.h"
+#include "cli/job/process_state.h"
 
 namespace paddle::cli {
 namespace {
@@ -11,7 +11,7 @@ constexpr auto kStopGrace = std::chrono::seconds(5);
 constexpr auto kPollPeriod = std::chrono::milliseconds(200);
 
 bool is_running_trainer(const ProcessOnNode& process) {
-  return !is_pserver(process.status) && process.status.state == remote::ProcessState::kRunning;
+  return !is_pserver(process.status) && is_running(process.status);
 }
 
 // Nothing of the job is left there.

@@ -1,11 +1,8 @@
 #include "cli/job/view.h"
 
 #include <algorithm>
-#include <tuple>
 
-#include <fmt/format.h>
-
-#include "cli/job/watch.h"
+#include "cli/job/process_state.h"
 #include "cli/logs/reader.h"
 
 namespace paddle::cli {
@@ -14,13 +11,6 @@ namespace {
 constexpr std::size_t kLinesLookedAt = 64;
 constexpr std::uint64_t kBytesLookedAt = 16U << 10U;
 constexpr std::size_t kPointsOfARate = 5;
-
-double median_of(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
-}
 
 std::optional<double> usual(const std::vector<MetricsLine>& lines, std::string_view key) {
   std::vector<double> rates;
@@ -63,52 +53,16 @@ std::optional<double> per_second(const std::optional<std::uint64_t>& now,
   return static_cast<double>(*now - *before) / seconds;
 }
 
-void find_slow(const std::vector<ProcessView>& processes, bool busy,
-               std::vector<SlowTrainer>& found) {
-  std::vector<std::pair<const ProcessView*, double>> rates;
-  for (const ProcessView& process : processes) {
-    const auto& rate = busy ? process.usual_busy_rate : process.usual_rate;
-    const bool runs = process.status.state == remote::ProcessState::kRunning;
-    if (rate && runs && !is_pserver(process.status)) rates.emplace_back(&process, *rate);
-  }
-  if (rates.size() < 2) return;
-  for (const auto& [process, rate] : rates) {
-    std::vector<double> others;
-    for (const auto& [other, of_other] : rates) {
-      if (other != process) others.push_back(of_other);
-    }
-    const double median = median_of(std::move(others));
-    const bool known = std::ranges::any_of(
-        found, [&](const SlowTrainer& slow) { return slow.role == process->status.name; });
-    // One that waits most of its time holds nobody up, whatever it does in the rest.
-    const bool matters = !busy || process->usual_rate.value_or(0) >= kBusyShare * rate;
-    if (rate < kSlowShare * median && matters && !known) {
-      found.push_back({process->node, process->status.name, rate, median, busy});
-    }
-  }
-}
-
 }  // namespace
 
 std::vector<SlowTrainer> slow_trainers(const std::vector<ProcessView>& processes) {
-  std::vector<SlowTrainer> found;
-  find_slow(processes, false, found);
-  find_slow(processes, true, found);
-  return found;
-}
-
-std::string describe(const SlowTrainer& slow) {
-  return fmt::format("{} on {} is slow: {:.0f} examples/s{}, {:.0f} % of the others' median {:.0f}",
-                     slow.role, slow.node, slow.rate, slow.busy ? " while not waiting" : "",
-                     100 * slow.rate / slow.median, slow.median);
-}
-
-bool comes_before(const remote::ProcessStatus& a, const remote::ProcessStatus& b) {
-  // A shorter name of the same kind has the lower number.
-  const auto order = [](const remote::ProcessStatus& s) {
-    return std::tuple(!is_pserver(s), s.name.size(), std::string_view(s.name));
-  };
-  return order(a) < order(b);
+  std::vector<TrainerRate> rates;
+  for (const ProcessView& process : processes) {
+    if (!is_running(process.status) || is_pserver(process.status)) continue;
+    rates.push_back(
+        {process.node, process.status.name, process.usual_rate, process.usual_busy_rate});
+  }
+  return slow_trainers(rates);
 }
 
 ProcessView JobView::view_of(const ProcessOnNode& process, const std::string& node,
@@ -119,7 +73,7 @@ ProcessView JobView::view_of(const ProcessOnNode& process, const std::string& no
   if (!look || !process.status.usage) return view;
   const remote::Usage& usage = *process.status.usage;
   const std::int64_t now = look->usage.unix_ms;
-  if (process.status.state != remote::ProcessState::kRunning) return view;
+  if (!is_running(process.status)) return view;
   if (usage.last_output_unix_ms > 0) view.heard_ms_ago = now - usage.last_output_unix_ms;
   const std::int64_t lived = now - process.status.started_unix_ms;
   if (lived > 0) view.cores = static_cast<double>(usage.cpu_ms) / static_cast<double>(lived);
@@ -157,7 +111,7 @@ void JobView::look(Context& context, ClusterSession& session) {
     const auto& node = look.nodes[process.member];
     ProcessView view = view_of(process, session.members()[process.member].spec.name, node);
     take_metrics(metrics[i], view);
-    const bool runs = process.status.state == remote::ProcessState::kRunning;
+    const bool runs = is_running(process.status);
     if (runs && node && !metrics[i].empty() && metrics[i].back().unix_ms > 0) {
       const std::int64_t ago = node->usage.unix_ms - metrics[i].back().unix_ms;
       view.heard_ms_ago = std::min(ago, view.heard_ms_ago.value_or(ago));
@@ -167,9 +121,7 @@ void JobView::look(Context& context, ClusterSession& session) {
 }
 
 bool JobView::any_running() const {
-  return std::ranges::any_of(processes_, [](const ProcessView& process) {
-    return process.status.state == remote::ProcessState::kRunning;
-  });
+  return std::ranges::any_of(processes_, [](const ProcessView& p) { return is_running(p.status); });
 }
 
 }  // namespace paddle::cli

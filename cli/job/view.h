@@ -8,6 +8,7 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
+#include "cli/job/slow_trainers.h"
 #include "cli/logs/metrics_line.h"
 
 namespace paddle::cli {
@@ -28,20 +29,8 @@ struct ProcessView {
   std::optional<double> cores;  // in use: since the look before, or else since its start
 };
 
-// A trainer well below its peers: in v0.10 the one that was last too often, here the one whose
-// rate is below kSlowShare of the others' median. Where trainers wait for each other all have the
-// same rate by the wall, so the one while not waiting counts as well.
-constexpr double kSlowShare = 0.7;
-constexpr double kBusyShare = 0.5;  // for the latter: so much of its time it must not have waited
-struct SlowTrainer {
-  std::string node, role;
-  double rate = 0;    // examples/s
-  double median = 0;  // of the other trainers
-  bool busy = false;  // both are while not waiting
-};
+// Of the running trainers.
 std::vector<SlowTrainer> slow_trainers(const std::vector<ProcessView>& processes);
-// "trainer-3 on n-2 is slow: 410 examples/s, 38 % of the others' median 1080"
-std::string describe(const SlowTrainer& slow);
 
 class JobView {
  public:
@@ -67,8 +56,5 @@ class JobView {
   std::vector<ProcessView> processes_;
   std::map<std::string, Before> before_;  // by process name
 };
-
-// "pserver-2" before "pserver-10", pservers before trainers.
-bool comes_before(const remote::ProcessStatus& a, const remote::ProcessStatus& b);
 
 }  // namespace paddle::cli

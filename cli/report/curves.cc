@@ -4,11 +4,6 @@
 #include <cmath>
 #include <functional>
 
-#include <fmt/format.h>
-
-#include "cli/console/console.h"
-#include "cli/console/time_text.h"
-
 namespace paddle::cli {
 namespace {
 
@@ -30,7 +25,6 @@ double mean_of(const std::vector<MetricsLine>& lines, std::string_view key) {
 TrainerCurve curve_of(const ProcessRecord& process) {
   TrainerCurve curve;
   curve.process = &process;
-  curve.cost.name = curve.rate.name = process.role;
   const auto steps = steps_of(process.metrics);
   // A pass shorter than log_period leaves only the line of its end.
   const bool logs =
@@ -41,11 +35,11 @@ TrainerCurve curve_of(const ProcessRecord& process) {
     if (line.kind != (logs ? "train" : "pass")) continue;
     const auto current = line.number("current_cost");
     if (const auto cost = current ? current : line.cost) {
-      curve.cost.points.emplace_back(static_cast<double>(at.step), *cost);
+      curve.cost.emplace_back(static_cast<double>(at.step), *cost);
     }
     if (const auto rate = line.number("examples_per_second")) {
       const auto ms = static_cast<double>(line.unix_ms - process.started_unix_ms);
-      curve.rate.points.emplace_back(ms / 1000, *rate);
+      curve.rate.emplace_back(ms / 1000, *rate);
     }
   }
   curve.mean_rate = mean_of(process.metrics, "examples_per_second");
@@ -53,8 +47,37 @@ TrainerCurve curve_of(const ProcessRecord& process) {
   return curve;
 }
 
-// At most `room` of them: all, or else the fastest, some between, and the slowest.
-std::vector<const TrainerCurve*> chosen(const std::vector<TrainerCurve>& curves, std::size_t room) {
+}  // namespace
+
+Points thinned(Points points) {
+  std::erase_if(points, [](const auto& point) {
+    return !std::isfinite(point.first) || !std::isfinite(point.second);
+  });
+  if (points.size() <= kPointsMax) return points;
+  Points kept{points.front()};
+  const std::size_t runs = (kPointsMax - 2) / 2;
+  for (std::size_t run = 0; run < runs; ++run) {
+    const auto begin = points.begin() + static_cast<std::ptrdiff_t>(run * points.size() / runs);
+    const auto end = points.begin() + static_cast<std::ptrdiff_t>((run + 1) * points.size() / runs);
+    const auto [low, high] = std::minmax_element(
+        begin, end, [](const auto& a, const auto& b) { return a.second < b.second; });
+    kept.push_back(std::min(*low, *high));
+    if (low != high) kept.push_back(std::max(*low, *high));
+  }
+  kept.push_back(points.back());
+  return kept;
+}
+
+std::vector<TrainerCurve> trainer_curves(const JobRecord& record) {
+  std::vector<TrainerCurve> curves;
+  for (const ProcessRecord& process : record.processes) {
+    if (process.is_trainer()) curves.push_back(curve_of(process));
+  }
+  return curves;
+}
+
+std::vector<const TrainerCurve*> spread_by_rate(const std::vector<TrainerCurve>& curves,
+                                                std::size_t room) {
   std::vector<const TrainerCurve*> all;
   for (const TrainerCurve& curve : curves) all.push_back(&curve);
   if (all.size() <= room) return all;
@@ -62,6 +85,23 @@ std::vector<const TrainerCurve*> chosen(const std::vector<TrainerCurve>& curves,
   std::vector<const TrainerCurve*> some;
   for (std::size_t i = 0; i < room; ++i) some.push_back(all[i * (all.size() - 1) / (room - 1)]);
   return some;
+}
+
+std::vector<SlowTrainer> slow_trainers(const std::vector<TrainerCurve>& curves) {
+  const bool all_busy = std::ranges::all_of(curves, [](const auto& c) { return c.mean_busy > 0; });
+  std::vector<TrainerRate> rates;
+  for (const TrainerCurve& curve : curves) {
+    TrainerRate rate{curve.process->node, curve.process->role, {}, {}};
+    if (curve.mean_rate > 0) rate.wall = curve.mean_rate;
+    if (all_busy) rate.busy = curve.mean_busy;
+    rates.push_back(std::move(rate));
+  }
+  return slow_trainers(rates);
+}
+
+const ProcessRecord* leader_of(const JobRecord& record) {
+  const auto found = std::ranges::find(record.processes, "trainer-0", &ProcessRecord::role);
+  return found == record.processes.end() ? nullptr : &*found;
 }
 
 std::vector<std::string> evaluators_of(const ProcessRecord* leader) {
@@ -77,95 +117,15 @@ std::vector<std::string> evaluators_of(const ProcessRecord* leader) {
   return names;
 }
 
-// status's rule, over the whole job.
-std::vector<SlowTrainer> slow_of(const std::vector<TrainerCurve>& curves, bool busy) {
-  std::vector<ProcessView> views;
-  for (const TrainerCurve& curve : curves) {
-    ProcessView view;
-    view.node = curve.process->node;
-    view.status.name = curve.process->role;
-    view.status.state = remote::ProcessState::kRunning;
-    if (curve.mean_rate > 0) view.usual_rate = curve.mean_rate;
-    if (busy) view.usual_busy_rate = curve.mean_busy;
-    views.push_back(std::move(view));
-  }
-  return slow_trainers(views);
-}
-
-}  // namespace
-
-std::vector<TrainerCurve> trainer_curves(const JobRecord& record) {
-  std::vector<TrainerCurve> curves;
-  for (const ProcessRecord& process : record.processes) {
-    if (process.is_trainer()) curves.push_back(curve_of(process));
-  }
-  return curves;
-}
-
-const ProcessRecord* leader_of(const JobRecord& record) {
-  const auto found = std::ranges::find(record.processes, "trainer-0", &ProcessRecord::role);
-  return found == record.processes.end() ? nullptr : &*found;
-}
-
-Series held_out(const ProcessRecord* leader, const std::string& evaluator) {
-  Series series{evaluator.empty() ? "held-out" : evaluator, {}, evaluator.empty()};
-  if (leader == nullptr) return series;
+Points held_out(const ProcessRecord* leader, const std::string& evaluator) {
+  Points points;
+  if (leader == nullptr) return points;
   for (const StepOfLine& at : steps_of(leader->metrics)) {
     if (at.line->kind != "test") continue;
     const auto value = evaluator.empty() ? at.line->cost : at.line->number(evaluator);
-    if (value) series.points.emplace_back(static_cast<double>(at.step), *value);
+    if (value) points.emplace_back(static_cast<double>(at.step), *value);
   }
-  return series;
-}
-
-std::string curve_figures(const JobRecord& record, const std::vector<TrainerCurve>& curves) {
-  const ProcessRecord* const leader = leader_of(record);
-  LineChart cost{"Cost", "batches", "since the line before; dots: on held-out data", {}, false};
-  LineChart rate{"Throughput", "seconds since the start", "examples/s of a trainer", {}, true};
-  for (const TrainerCurve* curve : chosen(curves, kSeriesMax - 1)) {
-    cost.series.push_back(curve->cost);
-    rate.series.push_back(curve->rate);
-  }
-  cost.series.push_back(held_out(leader, ""));
-  std::string html = line_chart(cost) + line_chart(rate);
-  for (const std::string& name : evaluators_of(leader)) {
-    html += line_chart({name, "batches", "on held-out data", {held_out(leader, name)}, false});
-  }
-  return "<div class=\"charts\">" + html + "</div>\n";
-}
-
-std::string bar_figures(const JobRecord& record, const std::vector<TrainerCurve>& curves) {
-  const bool busy = !curves.empty() && std::ranges::all_of(curves, [](const TrainerCurve& curve) {
-    return curve.mean_busy > 0;
-  });
-  const std::vector<SlowTrainer> slow = slow_of(curves, busy);
-  std::vector<Bar> rates, memory, processor;
-  for (const TrainerCurve& curve : curves) {
-    const double shown = busy ? curve.mean_busy : curve.mean_rate;
-    if (shown <= 0) continue;
-    const std::string& role = curve.process->role;
-    const bool marked = std::ranges::find(slow, role, &SlowTrainer::role) != slow.end();
-    rates.push_back({curve.process->node + "/" + role, short_number(shown), shown, marked});
-  }
-  for (const ProcessRecord& process : record.processes) {
-    const std::string name = process.node + "/" + process.role;
-    if (process.resident_bytes > 0) {
-      memory.push_back({name, human_bytes(static_cast<std::uint64_t>(process.resident_bytes)),
-                        process.resident_bytes, false});
-    }
-    if (process.cpu_ms > 0) {
-      processor.push_back(
-          {name, span_text(static_cast<std::int64_t>(process.cpu_ms)), process.cpu_ms, false});
-    }
-  }
-  std::string notes;
-  for (const SlowTrainer& one : slow) {
-    notes += fmt::format("<p class=\"bad\">{}</p>", html_text(describe(one)));
-  }
-  return notes + "<div class=\"charts\">" +
-         bar_chart(busy ? "Examples/s while not waiting for others" : "Examples/s", rates) +
-         bar_chart("Memory (peak, of those that ended)", memory) +
-         bar_chart("Processor time", processor) + "</div>\n";
+  return points;
 }
 
 }  // namespace paddle::cli

@@ -1,31 +1,44 @@
-// The drawings of a job's report: curves of cost, throughput and evaluators, bars of processes.
+// Curves of a job's trainers and held-out tests, computed from its record.
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "cli/report/chart.h"
+#include "cli/job/slow_trainers.h"
 #include "cli/report/record.h"
 
 namespace paddle::cli {
 
-// What the page needs of a trainer.
+using Points = std::vector<std::pair<double, double>>;  // ascending x
+
+constexpr std::size_t kPointsMax = 400;  // of a curve
+
+// At most kPointsMax of the finite points: of each run of points the lowest and the highest.
+Points thinned(Points points);
+
 struct TrainerCurve {
   const ProcessRecord* process = nullptr;
-  Series cost, rate;
+  Points cost;           // by batches of all passes
+  Points rate;           // examples/s, by seconds since the process started
   double mean_rate = 0;  // examples/s over its lines
   double mean_busy = 0;  // the same while not waiting for others; 0: not known
   double samples = 0;    // in all
 };
 std::vector<TrainerCurve> trainer_curves(const JobRecord& record);
 
+// At most `room` of the curves: all, or else the fastest, some between, and the slowest.
+std::vector<const TrainerCurve*> spread_by_rate(const std::vector<TrainerCurve>& curves,
+                                                std::size_t room);
+
+// The trainers that `status` would have called slow, over the whole job.
+std::vector<SlowTrainer> slow_trainers(const std::vector<TrainerCurve>& curves);
+
 // Trainer 0, which tests and totals for all; null where there is none.
 const ProcessRecord* leader_of(const JobRecord& record);
+// Names of the evaluators in the leader's tests.
+std::vector<std::string> evaluators_of(const ProcessRecord* leader);
 // The values of an evaluator on held-out data by batches; of the cost where the name is empty.
-Series held_out(const ProcessRecord* leader, const std::string& evaluator);
-
-// Figures as HTML; the bars come after a paragraph for each slow trainer.
-std::string curve_figures(const JobRecord& record, const std::vector<TrainerCurve>& curves);
-std::string bar_figures(const JobRecord& record, const std::vector<TrainerCurve>& curves);
+Points held_out(const ProcessRecord* leader, const std::string& evaluator);
 
 }  // namespace paddle::cli

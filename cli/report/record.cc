@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "base/safe_path.h"
 #include "cli/console/json.h"
-#include "cli/job/watch.h"
+#include "cli/job/process_state.h"
 
 namespace paddle::cli {
 namespace {

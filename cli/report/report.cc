@@ -8,16 +8,16 @@
 #include "base/fd.h"
 #include "cli/job/plan.h"
 #include "cli/job/results.h"
-#include "cli/report/events.h"
 #include "cli/report/page.h"
 #include "cli/report/record.h"
+#include "cli/report/tensorboard.h"
 
 namespace paddle::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Every node has the same; the first that answers gives it. A job without one has a report too.
+// Takes job.toml from the first node that gives it; a report does without it.
 void fetch_configuration(ClusterSession& session, const std::string& job, const fs::path& folder) {
   for (Member& member : session.members()) {
     if (!member.client) continue;
@@ -28,13 +28,15 @@ void fetch_configuration(ClusterSession& session, const std::string& job, const 
 
 }  // namespace
 
-Result<ReportFiles> make_report(const std::string& output, const std::string& job) {
+Result<ReportFiles> make_report(const std::string& output, const std::string& job,
+                                const std::string& share) {
   const std::string folder = (fs::path(output) / job).string();
   PADDLE_TRY(const JobRecord record, read_job_record(folder, job));
   ReportFiles files;
   PADDLE_TRY(files.scalars, write_event_files(folder, record));
   files.page = folder + "/report.html";
-  PADDLE_TRY_STATUS(replace_file(files.page, as_bytes(report_page(record)), 0644));
+  PADDLE_TRY(const std::string page, report_page(record, share));
+  PADDLE_TRY_STATUS(replace_file(files.page, as_bytes(page), 0644));
   return files;
 }
 
@@ -52,7 +54,7 @@ Result<ReportFiles> collect_report(Context& context, ClusterSession& session,
   view.look(context, session);
   PADDLE_TRY_STATUS(write_processes(folder.string(), view));
   fetch_configuration(session, job, folder);
-  return make_report(output, job);
+  return make_report(output, job, context.share);
 }
 
 void add_report(Context& context, ClusterSession& session, const std::string& job,

@@ -1,4 +1,4 @@
-// The report page and the event files of a job in its output folder.
+// The report of a job: a page and TensorBoard event files in its output folder.
 #pragma once
 
 #include <string>
@@ -13,12 +13,13 @@ struct ReportFiles {
   std::size_t scalars = 0;  // in the event files below <folder>/tensorboard
 };
 
-// From <output>/<job> alone, as collect_report or a fetch left it.
-Result<ReportFiles> make_report(const std::string& output, const std::string& job);
-// What only the nodes know goes into <output>/<job> first; logs and metrics must be there already.
+// Made from <output>/<job> alone, as collect_report or a fetch left it; `share` as of report_page.
+Result<ReportFiles> make_report(const std::string& output, const std::string& job,
+                                const std::string& share);
+// Writes what only the nodes know into <output>/<job> first. Logs and metrics are there already.
 Result<ReportFiles> collect_report(Context& context, ClusterSession& session,
                                    const std::string& job, const std::string& output);
-// The same at the end of a command about something else: a failure is a note.
+// The same at the end of another command, for which a failure is no more than a note.
 void add_report(Context& context, ClusterSession& session, const std::string& job,
                 const std::string& output);
 

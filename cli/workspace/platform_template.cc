@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "cli/console/json.h"
+#include "cli/workspace/text_template.h"
 
 namespace paddle::cli {
 namespace {
@@ -48,9 +49,7 @@ std::string name_for(const std::string& name) {
   return !plain.empty() && plain[0] >= '0' && plain[0] <= '9' ? plain_name("job-" + plain) : plain;
 }
 
-using Values = std::vector<std::pair<std::string_view, std::string>>;
-
-Values values_of(const PlatformJob& job) {
+TemplateValues values_of(const PlatformJob& job) {
   std::string set_flags;
   for (const std::string& override : job.overrides)
     set_flags += " " + quoted_for_shell("--set=" + override);
@@ -91,7 +90,7 @@ std::string_view template_file(Platform platform) {
 
 Result<std::string> fill_template(Platform platform, std::string_view text,
                                   const PlatformJob& job) {
-  const Values values = values_of(job);
+  const TemplateValues values = values_of(job);
   if (values.front().second.empty()) {
     return Error{Errc::kUsage, fmt::format("'{}' names no job", escape_control(job.name)),
                  "give it letters or digits: --name word2vec"};
@@ -103,26 +102,7 @@ Result<std::string> fill_template(Platform platform, std::string_view text,
                    "use a path, name or value without one"};
     }
   }
-  std::string out;
-  for (std::size_t line = 1;;) {
-    const std::size_t begin = text.find("{{");
-    out += text.substr(0, begin);
-    if (begin == text.npos) return out;
-    line += static_cast<std::size_t>(
-        std::count(text.begin(), text.begin() + std::ptrdiff_t(begin), '\n'));
-    const std::size_t end = text.find("}}", begin);
-    const std::string_view word = end == text.npos ? "" : text.substr(begin + 2, end - begin - 2);
-    const auto found =
-        std::ranges::find(values, word, [](const auto& entry) { return entry.first; });
-    if (found == values.end()) {
-      return Error{Errc::kUsage,
-                   fmt::format("{}:{}: {{{{{}}}}} means nothing", template_file(platform), line,
-                               escape_control(word)),
-                   "the words are those of the template that came with paddlectl"};
-    }
-    out += found->second;
-    text.remove_prefix(end + 2);
-  }
+  return fill_words(template_file(platform), text, values);
 }
 
 }  // namespace paddle::cli

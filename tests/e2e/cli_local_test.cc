@@ -74,8 +74,8 @@ TEST_F(CliLocal, QuickStartFromTextToSnapshotsAndAway) {
         << file;
   }
   const std::string page = TemporaryFolder::read(cluster.folder() / "output/job/report.html");
-  for (const char* text : {"Parameter servers", "lag 0", "snapshot pass-00002", "held-out cost",
-                           "<svg class=\"bars\"", "--trainer_id=2"}) {
+  for (const char* text : {"Parameter servers", "\"lags\":[", "snapshot pass-00002",
+                           "held-out cost", "\"cpu_ms\":", "--trainer_id=2"}) {
     EXPECT_NE(page.find(text), std::string::npos) << text;
   }
   EXPECT_TRUE(fs::exists(cluster.folder() / "output/job/tensorboard"));

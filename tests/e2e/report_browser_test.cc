@@ -47,7 +47,7 @@ class ReportInABrowser : public testing::Test {
  protected:
   void SetUp() override {
     if (browser().empty()) GTEST_SKIP() << "no chromium here: scripts/deps browser installs it";
-    const auto made = make_report(job.folder.path(), "j");
+    const auto made = make_report(job.folder.path(), "j", "");
     ASSERT_TRUE(made) << made.error().message;
     page = "file://" + made->page;
   }

@@ -1,68 +1,19 @@
-// The report page, the event files and Prometheus' text, from a folder that a hostile job left.
-#include "cli/report/report.h"
+#include "cli/report/tensorboard.h"
 
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <map>
 
 #include <gtest/gtest.h>
 
-#include "cli/report/chart.h"
-#include "cli/report/event_file.h"
-#include "cli/report/events.h"
-#include "cli/report/prometheus.h"
+#include "cli/report/report.h"
 #include "tests/support/finished_job.h"
 
 namespace paddle::cli {
 namespace {
 
-std::string read(const std::filesystem::path& path) {
-  return test::TemporaryFolder::read(path);
-}
-
-std::size_t count(const std::string& text, const std::string& what) {
-  std::size_t found = 0;
-  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
-  return found;
-}
-
-TEST(ReportPage, ShowsTheJobAndNothingThatANodeSaidBecomesMarkup) {
-  test::FinishedJob job;
-  const auto made = make_report(job.folder.path(), "j");
-  ASSERT_TRUE(made) << made.error().message;
-  const std::string page = read(made->page);
-  // One script, which is ours, and no element that a node named.
-  EXPECT_EQ(count(page, "<script"), 1U);
-  for (const char* const tag : {"<b>line", "<i>", "<u>", "\x1b", "alert(1)</script>"}) {
-    EXPECT_EQ(page.find(tag), std::string::npos) << tag;
-  }
-  EXPECT_EQ(count(page, "&lt;script&gt;alert(1)&lt;/script&gt;\\x1b[2J&quot;&#39;&amp;"), 2U);
-  EXPECT_EQ(page.find("plain"), std::string::npos) << "only warnings and errors are events";
-  // Self-contained: nothing from outside, and a policy that says so.
-  for (const char* const outside : {"http://", "https://", "src=", "@import", "url("}) {
-    EXPECT_EQ(page.find(outside), std::string::npos) << outside;
-  }
-  EXPECT_NE(page.find("default-src 'none'"), std::string::npos);
-  EXPECT_EQ(count(page, "<svg class=\"chart\""), 3U) << "cost, throughput, auc";
-  EXPECT_NE(page.find("1,234,567"), std::string::npos);
-  EXPECT_NE(page.find("lag 2 to 3"), std::string::npos);
-  EXPECT_NE(page.find("trainer-1 on n-1 is slow: 100 examples/s, 10 % of"), std::string::npos);
-  EXPECT_NE(page.find("class=\"bad\">exited with code 6"), std::string::npos);
-  EXPECT_NE(page.find("held-out cost 1.2500, auc 0.75 (10 samples)"), std::string::npos);
-}
-
-TEST(ReportPage, AFolderWithoutResultsIsNamed) {
-  const test::TemporaryFolder folder;
-  const auto made = make_report(folder.path(), "j");
-  ASSERT_FALSE(made);
-  EXPECT_EQ(made.error().code, Errc::kUsage);
-  folder.write("k/processes.jsonl", "");
-  EXPECT_TRUE(make_report(folder.path(), "k")) << "a job of which nothing is known";
-}
-
-// A reader of event files, from the format's page: every length and checksum must hold.
+// A reader of event files written from the format's page: every length and checksum must hold.
 struct Scalar {
   std::int64_t step = 0;
   double wall_time = 0;
@@ -155,10 +106,11 @@ std::vector<Scalar> read_events(std::string_view data, std::string& version) {
 
 TEST(EventFiles, AReaderOfTheFormatFindsEveryCurve) {
   test::FinishedJob job;
-  ASSERT_TRUE(make_report(job.folder.path(), "j"));
+  ASSERT_TRUE(make_report(job.folder.path(), "j", ""));
   const std::string name = "events.out.tfevents.1700000000.paddlectl";
   std::string version;
-  const auto whole = read_events(read(job.folder / ("j/tensorboard/" + name)), version);
+  const auto whole =
+      read_events(test::TemporaryFolder::read(job.folder / ("j/tensorboard/" + name)), version);
   EXPECT_EQ(version, "brain.Event:2");
   ASSERT_EQ(whole.size(), 10U) << "two passes: samples, cost, auc; held-out cost, auc";
   EXPECT_EQ(whole[1].tag, "job/cost");
@@ -167,22 +119,12 @@ TEST(EventFiles, AReaderOfTheFormatFindsEveryCurve) {
   EXPECT_EQ(whole[9].tag, "held-out/auc");
   EXPECT_EQ(whole[9].step, 100) << "batches of all passes";
   EXPECT_DOUBLE_EQ(whole[9].wall_time, 1700000001.6);
-  const auto own = read_events(read(job.folder / ("j/tensorboard/trainer-0/" + name)), version);
+  const auto own = read_events(
+      test::TemporaryFolder::read(job.folder / ("j/tensorboard/trainer-0/" + name)), version);
   EXPECT_EQ(own.size(), 40U);
   EXPECT_EQ(own.back().tag, "train/auc");
   EXPECT_FALSE(std::filesystem::exists(job.folder / "up"));
   EXPECT_FALSE(std::filesystem::exists(job.folder / "j/up"));
-}
-
-TEST(Chart, ThinsOutAndKeepsTheExtremes) {
-  LineChart chart{"t", "x", "y", {{"a", {}, false}}, false};
-  for (int i = 0; i < 100'000; ++i) chart.series[0].points.emplace_back(i, i == 77'777 ? 9 : 1);
-  const std::string figure = line_chart(chart);
-  EXPECT_LE(count(figure, ","), kPointsMax + 50);
-  EXPECT_NE(figure.find(">10</text>"), std::string::npos) << "the axis reaches over the peak of 9";
-  EXPECT_EQ(line_chart({"t", "x", "y", {{"a", {{1, std::nan("")}}, false}}, false}), "");
-  EXPECT_NE(line_chart({"t", "x", "y", {{"a", {{1, 5}}, true}}, false}).find("<circle"),
-            std::string::npos);
 }
 
 }  // namespace

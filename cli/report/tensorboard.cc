@@ -1,4 +1,4 @@
-#include "cli/report/events.h"
+#include "cli/report/tensorboard.h"
 
 #include <algorithm>
 #include <cmath>

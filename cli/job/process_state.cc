@@ -1,0 +1,53 @@
+#include "cli/job/process_state.h"
+
+#include <string.h>
+
+#include <tuple>
+
+#include <fmt/format.h>
+
+namespace paddle::cli {
+
+bool is_pserver(const remote::ProcessStatus& status) {
+  return status.name.starts_with("pserver-");
+}
+
+bool is_running(const remote::ProcessStatus& status) {
+  return status.state == remote::ProcessState::kRunning;
+}
+
+bool ended_well(const remote::ProcessStatus& status) {
+  return status.state == remote::ProcessState::kExited && status.exit_code == 0;
+}
+
+bool is_resumable(const remote::ProcessStatus& status) {
+  return status.state == remote::ProcessState::kExited &&
+         status.exit_code == static_cast<int>(Errc::kResumable);
+}
+
+std::string describe_state(const remote::ProcessStatus& status) {
+  if (status.stopped) return "stopped";
+  switch (status.state) {
+    case remote::ProcessState::kRunning:
+      return status.life < 2 ? "running" : fmt::format("running (start {})", status.life);
+    case remote::ProcessState::kExited:
+      return status.exit_code == 0 ? "done" : fmt::format("exited with code {}", status.exit_code);
+    case remote::ProcessState::kKilled: {
+      const char* const name = ::sigdescr_np(status.signal);
+      return fmt::format("killed by signal {} ({})", status.signal, name != nullptr ? name : "?");
+    }
+    case remote::ProcessState::kLost:
+      return "lost (its supervisor is gone; the node may have restarted)";
+  }
+  return "?";
+}
+
+bool comes_before(const remote::ProcessStatus& a, const remote::ProcessStatus& b) {
+  // Among names of one kind a shorter one has the lower number.
+  const auto order = [](const remote::ProcessStatus& s) {
+    return std::tuple(!is_pserver(s), s.name.size(), std::string_view(s.name));
+  };
+  return order(a) < order(b);
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,22 @@
+// States and order of a job's processes.
+#pragma once
+
+#include <string>
+
+#include "remote/agent_client.h"
+
+namespace paddle::cli {
+
+bool is_pserver(const remote::ProcessStatus& status);
+bool is_running(const remote::ProcessStatus& status);
+// Exited with 0.
+bool ended_well(const remote::ProcessStatus& status);
+// Stopped as asked and saved, so that the job can be resumed.
+bool is_resumable(const remote::ProcessStatus& status);
+// "running", "exited with code 6", "killed by signal 9 (Killed)", ...
+std::string describe_state(const remote::ProcessStatus& status);
+
+// Pservers before trainers, "pserver-2" before "pserver-10".
+bool comes_before(const remote::ProcessStatus& a, const remote::ProcessStatus& b);
+
+}  // namespace paddle::cli

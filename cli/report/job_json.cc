@@ -1,0 +1,176 @@
+#include "cli/report/job_json.h"
+
+#include <algorithm>
+#include <map>
+
+#include "cli/console/json.h"
+#include "cli/report/curves.h"
+
+namespace paddle::cli {
+namespace {
+
+constexpr std::size_t kCurvesMax = 7;  // the page tells eight colours apart, one for held-out data
+constexpr std::size_t kEventsMax = 400;  // the last ones
+constexpr std::size_t kPassLinesMax = 100;
+constexpr std::size_t kEventBytesMax = 600;
+constexpr std::size_t kLagBucketsMax = 64;
+
+Json points_json(const Points& points) {
+  std::vector<Json> list;
+  for (const auto& [x, y] : thinned(points)) {
+    list.push_back(Json::list({Json::number(x), Json::number(y)}));
+  }
+  return Json::list(list);
+}
+
+Json processes_json(const JobRecord& record, const std::vector<TrainerCurve>& curves,
+                    const std::vector<SlowTrainer>& slow) {
+  std::vector<Json> list;
+  for (const ProcessRecord& process : record.processes) {
+    Json::Fields one = {{"node", process.node},
+                        {"role", process.role},
+                        {"state", process.state},
+                        {"failed", process.failed},
+                        {"started_ms", process.started_unix_ms},
+                        {"ended_ms", process.ended_unix_ms},
+                        {"memory_bytes", Json::number(process.resident_bytes)},
+                        {"cpu_ms", Json::number(process.cpu_ms)},
+                        {"arguments", process.arguments}};
+    const auto curve = std::ranges::find(curves, &process, &TrainerCurve::process);
+    if (curve != curves.end()) {
+      one.emplace_back("examples", Json::number(curve->samples));
+      one.emplace_back("rate", Json::number(curve->mean_rate));
+      one.emplace_back("busy_rate", Json::number(curve->mean_busy));
+      one.emplace_back("slow",
+                       std::ranges::find(slow, process.role, &SlowTrainer::role) != slow.end());
+    }
+    list.push_back(Json::object(one));
+  }
+  return Json::list(list);
+}
+
+Json curves_json(const std::vector<TrainerCurve>& curves) {
+  std::vector<Json> list;
+  for (const TrainerCurve* curve : spread_by_rate(curves, kCurvesMax)) {
+    list.push_back(Json::object({{"role", curve->process->role},
+                                 {"cost", points_json(curve->cost)},
+                                 {"rate", points_json(curve->rate)}}));
+  }
+  return Json::list(list);
+}
+
+Json held_out_json(const ProcessRecord* leader) {
+  std::vector<Json> evaluators;
+  for (const std::string& name : evaluators_of(leader)) {
+    evaluators.push_back(
+        Json::object({{"name", name}, {"points", points_json(held_out(leader, name))}}));
+  }
+  return Json::object(
+      {{"cost", points_json(held_out(leader, ""))}, {"evaluators", Json::list(evaluators)}});
+}
+
+// The leader's tests, and its totals of all trainers at the end of each pass.
+std::vector<Json> passes_json(const ProcessRecord* leader) {
+  constexpr std::string_view kTotal = "total_";
+  std::vector<Json> list;
+  if (leader == nullptr) return list;
+  for (const MetricsLine& line : leader->metrics) {
+    const bool test = line.kind == "test";
+    if (!test && line.kind != "pass") continue;
+    const auto cost = test ? line.cost : line.number("total_cost");
+    std::vector<Json> evaluators;
+    for (const auto& [name, value] : test ? line.evaluators() : line.numbers) {
+      if (!test && (!name.starts_with(kTotal) || name == "total_cost" || name == "total_samples"))
+        continue;
+      const std::string shown = test ? name : name.substr(kTotal.size());
+      evaluators.push_back(Json::object({{"name", shown}, {"value", Json::number(value)}}));
+    }
+    list.push_back(
+        Json::object({{"pass", line.pass},
+                      {"data", test ? "held-out" : "training"},
+                      {"examples", Json::number(test ? static_cast<double>(line.samples)
+                                                     : line.number("total_samples").value_or(0))},
+                      {"cost", cost ? Json::number(*cost) : Json()},
+                      {"evaluators", Json::list(evaluators)}}));
+  }
+  return list;
+}
+
+// The newest figures of each port, and the lags of all pushes added up.
+void add_ports(const JobRecord& record, Json::Fields& job) {
+  std::vector<Json> ports;
+  std::vector<double> lags;
+  for (const ProcessRecord& process : record.processes) {
+    std::map<double, const MetricsLine*> newest;
+    for (const MetricsLine& line : process.metrics) {
+      if (line.kind == "pserver") newest[line.number("port").value_or(0)] = &line;
+    }
+    for (const auto& [port, line] : newest) {
+      Json::Fields one = {{"node", process.node},
+                          {"role", process.role},
+                          {"port", Json::number(port)},
+                          {"sparse", line->number("sparse").value_or(0) > 0}};
+      for (const char* const key : {"rows", "bytes", "pushes", "batches"}) {
+        one.emplace_back(key, Json::number(line->number(key).value_or(0)));
+      }
+      ports.push_back(Json::object(one));
+      for (const auto& [key, values] : line->lists) {
+        if (key != "lags") continue;
+        lags.resize(std::min(kLagBucketsMax, std::max(lags.size(), values.size())));
+        for (std::size_t i = 0; i < values.size() && i < lags.size(); ++i) lags[i] += values[i];
+      }
+    }
+  }
+  job.emplace_back("ports", Json::list(ports));
+  std::vector<Json> buckets;
+  for (const double pushes : lags) buckets.push_back(Json::number(pushes));
+  job.emplace_back("lags", Json::list(buckets));
+}
+
+std::vector<Json> events_json(const std::vector<JobEvent>& events) {
+  std::vector<Json> list;
+  for (const JobEvent& event : events) {
+    list.push_back(Json::object({{"unix_ms", event.unix_ms},
+                                 {"role", event.role},
+                                 {"text", event.text.substr(0, kEventBytesMax)},
+                                 {"is_bad", event.is_bad}}));
+  }
+  return list;
+}
+
+// The last `count` items of a list, and how many there are in all.
+void add_last(Json::Fields& job, const std::string& key, std::vector<Json> list,
+              std::size_t count) {
+  job.emplace_back(key + "_total", list.size());
+  if (list.size() > count) {
+    list.erase(list.begin(), list.end() - static_cast<std::ptrdiff_t>(count));
+  }
+  job.emplace_back(key, Json::list(list));
+}
+
+}  // namespace
+
+std::string job_json(const JobRecord& record) {
+  const std::vector<TrainerCurve> curves = trainer_curves(record);
+  const std::vector<SlowTrainer> slow = slow_trainers(curves);
+  const ProcessRecord* const leader = leader_of(record);
+  std::vector<Json> sentences;
+  for (const SlowTrainer& one : slow) sentences.emplace_back(describe(one));
+  Json::Fields job = {{"job", record.job},
+                      {"configuration", record.configuration},
+                      {"processes", processes_json(record, curves, slow)},
+                      {"slow", Json::list(sentences)},
+                      {"curves", curves_json(curves)},
+                      {"held_out", held_out_json(leader)}};
+  add_last(job, "passes", passes_json(leader), kPassLinesMax);
+  add_ports(record, job);
+  add_last(job, "events", events_json(record.events), kEventsMax);
+  const Json json = Json::object(job);
+  std::string safe;
+  for (const char c : json.text()) {
+    safe += c == '<' ? std::string("\\u003c") : std::string(1, c);
+  }
+  return safe;
+}
+
+}  // namespace paddle::cli

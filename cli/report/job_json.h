@@ -1,0 +1,25 @@
+// A job's record as the JSON that templates/report/report.js draws.
+#pragma once
+
+#include <string>
+
+#include "cli/report/record.h"
+
+namespace paddle::cli {
+
+// One object:
+//   job, configuration          text
+//   processes                   {node, role, state, failed, started_ms, ended_ms (0: runs),
+//                               memory_bytes, cpu_ms, arguments; of trainers also examples, rate,
+//                               busy_rate, slow}; 0 where a number is not known
+//   slow                        a sentence for each slow trainer
+//   curves                      {role, cost, rate}: points [x, y] of up to 7 trainers
+//   held_out                    {cost: points, evaluators: [{name, points}]}
+//   passes, passes_total        the last ones: {pass, data, examples, cost, evaluators}
+//   ports, lags                 newest figures of each pserver port; pushes by bits of their lag
+//   events, events_total        the last ones: {unix_ms, role, text, is_bad}
+// Text from nodes has its control characters escaped, and '<' stands as \u003c, so that the JSON
+// can stand in a <script> element.
+std::string job_json(const JobRecord& record);
+
+}  // namespace paddle::cli

@@ -1,0 +1,126 @@
+#include "cli/report/job_json.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/finished_job.h"
+
+namespace paddle::cli {
+namespace {
+
+using Parsed = nlohmann::json;
+
+Parsed json_of(const JobRecord& record) {
+  return Parsed::parse(job_json(record));
+}
+
+Parsed finished_job() {
+  const test::FinishedJob job;
+  const auto record = read_job_record(job.folder / "j", "j");
+  EXPECT_TRUE(record);
+  return json_of(*record);
+}
+
+MetricsLine line_of(const std::string& kind, std::uint64_t pass) {
+  MetricsLine line;
+  line.kind = kind;
+  line.pass = pass;
+  return line;
+}
+
+TEST(JobJson, HasTheProcessesAsTheNodesLeftThem) {
+  const Parsed job = finished_job();
+  EXPECT_EQ(job["job"], "j");
+  ASSERT_EQ(job["processes"].size(), 4U) << "a damaged line is left out";
+  const Parsed& leader = job["processes"][1];
+  EXPECT_EQ(leader["node"], "n<i>");
+  EXPECT_EQ(leader["arguments"], "train --set=a=<u>");
+  EXPECT_EQ(leader["examples"], 1000);
+  EXPECT_EQ(leader["rate"], 1000);
+  EXPECT_EQ(leader["slow"], false);
+  EXPECT_EQ(leader["ended_ms"], 1'700'000'002'500);
+  EXPECT_EQ(leader["memory_bytes"], 90'000'000);
+  EXPECT_EQ(leader["cpu_ms"], 1500);
+  const Parsed& failed = job["processes"][2];
+  EXPECT_EQ(failed["state"], "exited with code 6");
+  EXPECT_EQ(failed["failed"], true);
+  EXPECT_EQ(failed["slow"], true);
+  EXPECT_FALSE(job["processes"][0].contains("rate")) << "a pserver trains on nothing";
+  EXPECT_EQ(job["slow"],
+            Parsed({"trainer-1 on n-1 is slow: 100 examples/s, 10 % of the others' median 1000"}));
+  EXPECT_EQ(job["configuration"],
+            "name = \"x\"  # <script>alert(1)</script>\\x1b[2J\"'&\nseed = 1\n");
+}
+
+TEST(JobJson, HasCurvesByTheBatchesOfAllPasses) {
+  const Parsed job = finished_job();
+  EXPECT_EQ(job["held_out"]["cost"], Parsed({{50, 1.25}, {100, 1.25}}));
+  ASSERT_EQ(job["held_out"]["evaluators"].size(), 1U);
+  EXPECT_EQ(job["held_out"]["evaluators"][0]["name"], "auc");
+  EXPECT_EQ(job["held_out"]["evaluators"][0]["points"], Parsed({{50, 0.75}, {100, 0.75}}));
+  const Parsed& curve = job["curves"][0];
+  EXPECT_EQ(curve["role"], "trainer-0");
+  ASSERT_EQ(curve["cost"].size(), 10U);
+  EXPECT_EQ(curve["cost"][0], Parsed({10, 2.9}));
+  EXPECT_EQ(curve["cost"][9], Parsed({100, 1.5}));
+  EXPECT_EQ(curve["rate"][0], Parsed({0.51, 1000}));
+}
+
+TEST(JobJson, HasPassesPortsAndLags) {
+  const Parsed job = finished_job();
+  ASSERT_EQ(job["passes"].size(), 4U);
+  EXPECT_EQ(job["passes"][2],
+            Parsed({{"pass", 1},
+                    {"data", "training"},
+                    {"examples", 1000},
+                    {"cost", 1.5},
+                    {"evaluators", Parsed::array({{{"name", "auc"}, {"value", 0.7}}})}}));
+  EXPECT_EQ(job["passes"][3]["data"], "held-out");
+  EXPECT_EQ(job["passes"][3]["examples"], 10);
+  ASSERT_EQ(job["ports"].size(), 1U);
+  EXPECT_EQ(job["ports"][0]["port"], 7164);
+  EXPECT_EQ(job["ports"][0]["sparse"], true);
+  EXPECT_EQ(job["ports"][0]["rows"], 1'234'567);
+  EXPECT_EQ(job["ports"][0]["bytes"], 5'000'000);
+  EXPECT_EQ(job["lags"], Parsed({30, 10, 2}));
+}
+
+TEST(JobJson, OnlyWarningsAndErrorsOfALogAreEvents) {
+  const Parsed job = finished_job();
+  const std::string all = job["events"].dump();
+  EXPECT_EQ(all.find("plain"), std::string::npos);
+  EXPECT_NE(all.find("W1121 19:27:48.123456 trainer-0] <script>"), std::string::npos);
+  EXPECT_EQ(job["events_total"], job["events"].size());
+  EXPECT_TRUE(std::ranges::is_sorted(
+      job["events"], {}, [](const Parsed& e) { return e["unix_ms"].get<std::int64_t>(); }));
+}
+
+TEST(JobJson, KeepsTheLastEventsAndPasses) {
+  JobRecord record;
+  for (int i = 0; i < 450; ++i) record.events.push_back({i, "r", std::string(700, 'x'), false});
+  ProcessRecord leader;
+  leader.role = "trainer-0";
+  for (std::uint64_t pass = 0; pass < 130; ++pass) leader.metrics.push_back(line_of("test", pass));
+  record.processes.push_back(leader);
+  const Parsed job = json_of(record);
+  EXPECT_EQ(job["events_total"], 450);
+  ASSERT_EQ(job["events"].size(), 400U);
+  EXPECT_EQ(job["events"][0]["unix_ms"], 50);
+  EXPECT_EQ(job["events"][0]["text"].get<std::string>().size(), 600U);
+  EXPECT_EQ(job["passes_total"], 130);
+  ASSERT_EQ(job["passes"].size(), 100U);
+  EXPECT_EQ(job["passes"][0]["pass"], 30);
+  EXPECT_EQ(job["passes"][0]["cost"], nullptr) << "a test without a number";
+}
+
+TEST(JobJson, BytesThatAreNoTextDoNotBreakIt) {
+  JobRecord record;
+  record.job = "j\xff\xc3";
+  record.configuration = "a\xff\nb\r\n";
+  const Parsed job = json_of(record);
+  EXPECT_EQ(job["job"], "j\\xff\\xc3");
+  EXPECT_EQ(job["configuration"], "a\\xff\nb\\x0d\n");
+}
+
+}  // namespace
+}  // namespace paddle::cli
