@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/helpers.h"
+#include "base/pool.h"
 #include "base/rng.h"
 #include "engine/client/parameter_client.h"
 #include "engine/memory/allocator.h"
@@ -159,10 +159,10 @@ class Pair {
  private:
   Parallel parallel() {
     if (helpers_.count() == 0) return {};
-    return [this](std::size_t count, const auto& work) { helpers_.share(count, work); };
+    return [this](std::size_t count, const auto& work) { helpers_.parallel_for(count, work); };
   }
 
-  Helpers helpers_;
+  HelperPool helpers_;
   std::unique_ptr<MemoryPreparer> preparer_;
   pserver::Shard shard_;
   std::unique_ptr<net::TcpServer> server_;

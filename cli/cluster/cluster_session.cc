@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/cluster/parallel.h"
+#include "base/pool.h"
 
 namespace paddle::cli {
 namespace {

@@ -10,13 +10,14 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "cli/cluster/parallel.h"
 #include "cli/console/console.h"
 #include "remote/agent_client.h"
 #include "remote/launcher/login_answers.h"
 #include "remote/launcher/ssh/known_hosts.h"
 
 namespace paddle::cli {
+
+constexpr std::size_t kNodesAtOnce = 32;  // one thread with a blocking client each
 
 // What --timeout and --parallel say.
 struct NodeLimits {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "cli/cluster/parallel.h"
+#include "cli/cluster/context.h"
 #include "cli/commands/commands.h"
 
 namespace paddle::cli {

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "base/pool.h"
 #include "cli/cluster/current_cluster.h"
 #include "cli/cluster/node_selection.h"
-#include "cli/cluster/parallel.h"
 #include "cli/commands/commands.h"
 #include "cli/console/json.h"
 

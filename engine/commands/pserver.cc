@@ -14,8 +14,8 @@
 #include <fmt/ranges.h>
 
 #include "base/fd.h"
-#include "base/helpers.h"
 #include "base/log.h"
+#include "base/pool.h"
 #include "engine/memory/allocator.h"
 #include "engine/memory/preparer.h"
 #include "engine/net/identity.h"
@@ -137,7 +137,7 @@ std::size_t helpers_for(std::uint32_t sparse_ports) {
 struct Shared {
   explicit Shared(std::size_t helper_count) : helpers(helper_count) {}
   std::unique_ptr<MemoryPreparer> preparer = make_memory_preparer();
-  Helpers helpers;
+  HelperPool helpers;
 };
 
 Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shared,
@@ -150,7 +150,7 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shar
   Parallel parallel;
   if (shared.helpers.count() > 0) {
     parallel = [&shared](std::size_t parts, const auto& work) {
-      shared.helpers.share(parts, work);
+      shared.helpers.parallel_for(parts, work);
     };
   }
   std::vector<Port> ports;

@@ -1,7 +1,7 @@
 // Options of a shard, and its limits.
 #pragma once
 
-#include "base/parallel.h"
+#include "base/pool.h"
 #include "engine/memory/preparer.h"
 #include "engine/pserver/update_policy.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/parallel.h"
+#include "base/pool.h"
 #include "base/result.h"
 #include "engine/memory/huge_pages.h"
 #include "engine/optim/optimizer.h"

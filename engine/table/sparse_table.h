@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/parallel.h"
+#include "base/pool.h"
 #include "base/result.h"
 #include "engine/optim/initial.h"
 #include "engine/optim/optimizer.h"

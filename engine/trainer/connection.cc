@@ -66,7 +66,7 @@ DenseShards make_local_shards(const TrainOptions& options, bool lends, ThreadTea
   DenseShards dense_shards;
   Parallel parallel;
   if (team.size() > 1) {
-    parallel = [&team](std::size_t count, const auto& work) { team.share(count, work); };
+    parallel = [&team](std::size_t count, const auto& work) { team.parallel_for(count, work); };
   }
   const auto add = [&](Links& links, std::uint32_t count, bool is_sparse) {
     for (std::uint32_t i = 0; i < count; ++i) {

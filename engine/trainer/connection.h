@@ -3,10 +3,10 @@
 
 #include <memory>
 
+#include "base/pool.h"
 #include "engine/client/parameter_client.h"
 #include "engine/config/job_config.h"
 #include "engine/trainer/options.h"
-#include "engine/trainer/thread_team.h"
 
 namespace paddle::trainer {
 

@@ -4,12 +4,12 @@
 #include <memory>
 #include <vector>
 
+#include "base/pool.h"
 #include "engine/client/parameter_client.h"
 #include "engine/config/job_config.h"
 #include "engine/nn/network/network.h"
 #include "engine/trainer/batch_notes.h"
 #include "engine/trainer/metrics.h"
-#include "engine/trainer/thread_team.h"
 
 namespace paddle::trainer {
 

@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <thread>
 
 #include "base/fd.h"
+#include "base/pool.h"
 #include "remote/push/chunker.h"
 
 namespace paddle::remote {
@@ -128,18 +128,12 @@ PushSource::Described PushSource::read(const std::string& path) {
 }
 
 void PushSource::read_all(std::vector<std::pair<std::string, std::promise<Described>>> wanted) {
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < wanted.size(); i = next++) {
-      wanted[i].second.set_value(read(wanted[i].first));
-    }
-  };
   const std::size_t threads =
       std::min({kThreadsMax, static_cast<std::size_t>(std::thread::hardware_concurrency()),
                 wanted.size() / kFilesAThread + 1});
-  std::vector<std::jthread> others;
-  for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work);
-  work();
+  for_each_parallel(
+      wanted.size(), [&](std::size_t i) { wanted[i].second.set_value(read(wanted[i].first)); },
+      threads);
 }
 
 Result<std::vector<const LocalFile*>> PushSource::describe(const std::vector<std::string>& paths) {
