@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "base/json.h"
 #include "engine/config/data_config.h"
 #include "engine/nn/network/network.h"
 #include "engine/optim/optimizer.h"
 #include "engine/parameter/parameter_set.h"
 #include "engine/parameter/partition.h"
 #include "engine/trainer/connection.h"
-#include "engine/trainer/metrics.h"
 
 namespace paddle::commands {
 namespace {
@@ -92,38 +92,32 @@ std::string as_text(const Plan& plan) {
 }
 
 std::string as_json_text(const Plan& plan) {
-  std::string ports;
-  std::string blocks;
-  std::string tables;
-  const auto add = [](std::string& list, const std::string& item) {
-    list += (list.empty() ? "" : ",") + item;
-  };
+  JsonArray ports;
+  JsonArray blocks;
+  JsonArray tables;
   const auto bytes = plan.bytes_by_shard();
+  const auto port_fields = [](const Port& port, std::string_view kind) {
+    return JsonObject().add("port", port.endpoint).add("node", port.node).add("kind", kind);
+  };
   for (std::size_t i = 0; i < bytes.size(); ++i) {
-    add(ports, fmt::format(R"({{"port":{},"node":{},"kind":"dense","bytes":{}}})",
-                           trainer::json_string(plan.dense_ports[i].endpoint),
-                           trainer::json_string(plan.dense_ports[i].node), bytes[i]));
+    ports.add(port_fields(plan.dense_ports[i], "dense").add("bytes", bytes[i]));
   }
-  for (const Port& port : plan.sparse_ports) {
-    add(ports, fmt::format(R"({{"port":{},"node":{},"kind":"sparse"}})",
-                           trainer::json_string(port.endpoint), trainer::json_string(port.node)));
-  }
+  for (const Port& port : plan.sparse_ports) ports.add(port_fields(port, "sparse"));
   for (const parameter::DenseBlock& block : plan.blocks) {
-    add(blocks,
-        fmt::format(
-            R"({{"parameter":{},"block":{},"begin":{},"elements":{},"bytes":{},"port":{}}})",
-            trainer::json_string(plan.spec(block).name()), block.index, block.begin, block.size,
-            block.size * plan.element_bytes,
-            trainer::json_string(plan.dense_ports[block.shard].endpoint)));
+    JsonObject fields;
+    fields.add("parameter", plan.spec(block).name()).add("block", block.index);
+    fields.add("begin", block.begin).add("elements", block.size);
+    fields.add("bytes", block.size * plan.element_bytes);
+    blocks.add(fields.add("port", plan.dense_ports[block.shard].endpoint));
   }
   for (const auto& spec : plan.set.parameters()) {
     if (!spec.sparse()) continue;
     const std::uint64_t width = parameter::row_width(spec);
-    add(tables, fmt::format(R"({{"parameter":{},"width":{},"row_bytes":{}}})",
-                            trainer::json_string(spec.name()), width, width * plan.element_bytes));
+    JsonObject fields;
+    fields.add("parameter", spec.name()).add("width", width);
+    tables.add(fields.add("row_bytes", width * plan.element_bytes));
   }
-  return fmt::format(R"({{"ports":[{}],"blocks":[{}],"tables":[{}]}})", ports, blocks, tables) +
-         "\n";
+  return JsonObject().add("ports", ports).add("blocks", blocks).add("tables", tables).text() + "\n";
 }
 
 }  // namespace

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "base/fd.h"
 #include "base/log.h"
@@ -78,10 +77,11 @@ class CountedShard final : public net::FrameHandler {
   void measure(TimePoint now) {
     measured_at_ = now;
     const pserver::ShardStatistics all = shard_.statistics();
-    const std::string fields = fmt::format(
-        R"("port":{},"sparse":{},"rows":{},"bytes":{},"pushes":{},"batches":{},"lags":[{}])", port_,
-        is_sparse_ ? 1 : 0, all.rows, all.bytes, all.pushes, all.batches, fmt::join(all.lags, ","));
-    const Status written = metrics_.write_fields("pserver", fields);
+    JsonObject fields;
+    fields.add("port", port_).add("sparse", is_sparse_ ? 1 : 0);
+    fields.add("rows", all.rows).add("bytes", all.bytes);
+    fields.add("pushes", all.pushes).add("batches", all.batches).add("lags", all.lags);
+    const Status written = metrics_.write("pserver", fields);
     if (!written && !std::exchange(complained_, true)) {
       log_warning("metrics: {}", written.error().message);
     }

@@ -23,9 +23,11 @@ std::string pushes_text(std::string_view kind, const client::PushCounts& counts)
                      counts.batches - counts.pushes, fmt::join(counts.lags, ","));
 }
 
-std::string pushes_fields(std::string_view kind, const client::PushCounts& counts) {
-  return fmt::format(R"("{0}_pushes":{1},"{0}_merged":{2},"{0}_lags":[{3}])", kind, counts.pushes,
-                     counts.batches - counts.pushes, fmt::join(counts.lags, ","));
+JsonObject pushes_fields(const std::string& kind, const client::PushCounts& counts) {
+  return JsonObject()
+      .add(kind + "_pushes", counts.pushes)
+      .add(kind + "_merged", counts.batches - counts.pushes)
+      .add(kind + "_lags", counts.lags);
 }
 
 }  // namespace
@@ -97,10 +99,10 @@ Status Loop::log_progress(std::uint32_t pass) {
   const Reading since_log = model_.read(since_log_);
   log_info("{}", progress_line(pass, batch_, since_start, since_log));
   const TimePoint now = std::chrono::steady_clock::now();
-  const std::string more =
-      rate_fields(since_log.cost, examples_per_second(since_log.samples, now - logged_at_)) +
-      fmt::format(R"(,"examples_per_busy_second":{:.9g})",
-                  examples_per_second(since_log.samples, busy_));
+  JsonObject more;
+  more.add("current_cost", since_log.cost);
+  more.add("examples_per_second", examples_per_second(since_log.samples, now - logged_at_));
+  more.add("examples_per_busy_second", examples_per_second(since_log.samples, busy_));
   since_log_ = Score();
   busy_ = {};
   logged_at_ = now;
@@ -136,19 +138,18 @@ Status Loop::end_pass(std::uint32_t pass) {
            pushes_text("sparse", totals.sparse));
   if (options_.trainer_id == 0) log_tables(pass, totals);
   if (bad_records_ > 0) log_warning("Pass={} left out {} bad records", pass, bad_records_);
-  PADDLE_TRY_STATUS(metrics_.write(
-      "pass", pass, batch_, own,
-      fmt::format(R"({},{},{},"discarded":{},"bad_records":{},"examples_per_second":{:.9g})",
-                  totals_fields(all), pushes_fields("dense", totals.dense),
-                  pushes_fields("sparse", totals.sparse), totals.discarded, bad_records_, rate)));
+  JsonObject more = totals_fields(all);
+  more.add(pushes_fields("dense", totals.dense)).add(pushes_fields("sparse", totals.sparse));
+  more.add("discarded", totals.discarded).add("bad_records", bad_records_);
+  PADDLE_TRY_STATUS(
+      metrics_.write("pass", pass, batch_, own, more.add("examples_per_second", rate)));
   if (options_.trainer_id == 0) {
     const std::uint32_t period = options_.train.saving_period;
     const bool is_last = pass + 1 == options_.train.passes;
     if (!options_.save_dir.empty() && period > 0 && ((pass + 1) % period == 0 || is_last)) {
       PADDLE_TRY_STATUS(save(pass));
-      PADDLE_TRY_STATUS(
-          metrics_.write("save", pass, batch_, own,
-                         "\"path\":" + json_string(pass_directory(options_.save_dir, pass))));
+      const std::string path = pass_directory(options_.save_dir, pass);
+      PADDLE_TRY_STATUS(metrics_.write("save", pass, batch_, own, JsonObject().add("path", path)));
     }
   }
   // Also what the last rounds made of them, which a trainer without more data did not take part in.
@@ -171,7 +172,7 @@ Status Loop::stop(std::uint32_t pass) {
     log_info("Saving parameters to {}", directory);
     PADDLE_TRY_STATUS(client_.save_snapshot(directory));
     PADDLE_TRY_STATUS(
-        metrics_.write("save", pass, batch_, own, "\"path\":" + json_string(directory)));
+        metrics_.write("save", pass, batch_, own, JsonObject().add("path", directory)));
   }
   PADDLE_TRY_STATUS(client_.leave());
   return Error{Errc::kResumable, fmt::format("stopped as asked {}", place),
@@ -217,7 +218,8 @@ Status Loop::test(std::uint32_t pass) {
   const Reading reading = model_.read(score);
   log_info("{}", test_line(reading));
   const TimePoint now = std::chrono::steady_clock::now();
-  const std::string more = rate_fields({}, examples_per_second(score.samples, now - begun));
+  JsonObject more;
+  more.add("examples_per_second", examples_per_second(score.samples, now - begun));
   logged_at_ += now - begun;
   begun_at_ += now - begun;
   return metrics_.write("test", pass, batch_, reading, more);

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cmath>
 
 #include <fmt/format.h>
 
@@ -18,11 +17,6 @@ std::int64_t unix_milliseconds() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(since).count();
 }
 
-// JSON has no infinity and no NaN.
-std::string json_number(double value) {
-  return std::isfinite(value) ? fmt::format("{:.9g}", value) : "null";
-}
-
 std::string evaluation(std::string_view label, const std::vector<nn::Value>& values) {
   if (values.empty()) return "";
   std::string text = fmt::format(" {}:", label);
@@ -30,14 +24,8 @@ std::string evaluation(std::string_view label, const std::vector<nn::Value>& val
   return text;
 }
 
-// ,"<prefix>auc":0.7
-std::string fields(std::string_view prefix, const std::vector<nn::Value>& values) {
-  std::string text;
-  for (const nn::Value& one : values) {
-    text +=
-        fmt::format(",{}:{}", json_string(std::string(prefix) + one.name), json_number(one.value));
-  }
-  return text;
+void add_values(JsonObject& fields, std::string_view prefix, const std::vector<nn::Value>& values) {
+  for (const nn::Value& one : values) fields.add(std::string(prefix) + one.name, one.value);
 }
 
 }  // namespace
@@ -68,30 +56,11 @@ std::string totals_line(std::uint32_t pass, const Reading& totals, std::uint64_t
                      totals.samples, totals.cost, discarded, evaluation("Eval", totals.values));
 }
 
-std::string rate_fields(std::optional<double> current_cost, double examples_per_second) {
-  return fmt::format(
-      R"({}"examples_per_second":{})",
-      current_cost ? fmt::format(R"("current_cost":{},)", json_number(*current_cost)) : "",
-      json_number(examples_per_second));
-}
-
-std::string totals_fields(const Reading& totals) {
-  return fmt::format(R"("total_samples":{},"total_cost":{}{})", totals.samples,
-                     json_number(totals.cost), fields("total_", totals.values));
-}
-
-std::string json_string(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      quoted += {'\\', c};
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      quoted += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + '"';
+JsonObject totals_fields(const Reading& totals) {
+  JsonObject fields;
+  fields.add("total_samples", totals.samples).add("total_cost", totals.cost);
+  add_values(fields, "total_", totals.values);
+  return fields;
 }
 
 Result<MetricsFile> MetricsFile::open(const std::string& path) {
@@ -102,17 +71,20 @@ Result<MetricsFile> MetricsFile::open(const std::string& path) {
 }
 
 Status MetricsFile::write(std::string_view kind, std::uint32_t pass, std::uint64_t batch,
-                          const Reading& reading, const std::string& more) {
-  return write_fields(kind, fmt::format(R"("pass":{},"batch":{},"samples":{},"cost":{}{}{}{})",
-                                        pass, batch, reading.samples, json_number(reading.cost),
-                                        fields("", reading.values), more.empty() ? "" : ",", more));
+                          const Reading& reading, const JsonObject& more) {
+  JsonObject fields;
+  fields.add("pass", pass).add("batch", batch);
+  fields.add("samples", reading.samples).add("cost", reading.cost);
+  add_values(fields, "", reading.values);
+  return write(kind, fields.add(more));
 }
 
-Status MetricsFile::write_fields(std::string_view kind, const std::string& fields) {
+Status MetricsFile::write(std::string_view kind, const JsonObject& fields) {
   if (!fd_) return {};
-  const std::string line =
-      fmt::format("{{\"kind\":\"{}\",{},\"unix_ms\":{}}}\n", kind, fields, unix_milliseconds());
-  return write_all(fd_.get(), as_bytes(line), std::chrono::steady_clock::now() + kWriteDeadline);
+  JsonObject line;
+  line.add("kind", kind).add(fields).add("unix_ms", unix_milliseconds());
+  return write_all(fd_.get(), as_bytes(line.text() + "\n"),
+                   std::chrono::steady_clock::now() + kWriteDeadline);
 }
 
 }  // namespace paddle::trainer

@@ -1,4 +1,4 @@
-// What a trainer tells the world: log lines in v0.10's shape, and metrics.jsonl for programs.
+// Training progress: log lines in v0.10's format for people, metrics.jsonl for programs.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/json.h"
 #include "base/result.h"
 #include "base/tally.h"
 #include "engine/nn/evaluator.h"
 
 namespace paddle::trainer {
 
-// Sums over examples.
+// Sums over a range of examples.
 struct Score {
   std::uint64_t samples = 0;
   double cost = 0;
@@ -23,7 +24,7 @@ struct Score {
   void add(const Score& other);
 };
 
-// What a score says: the mean cost, and the value of each evaluator.
+// The mean cost and the evaluators' values of a score.
 struct Reading {
   std::uint64_t samples = 0;
   double cost = 0;
@@ -31,8 +32,8 @@ struct Reading {
 };
 
 // "Pass=0 Batch=100 samples=3200 AvgCost=6.1 CurrentCost=5.9 Eval: classification_error=0.93
-// CurrentEval: classification_error=0.9"; without `current` the line of a whole pass. The
-// evaluators are left out where there is none.
+// CurrentEval: classification_error=0.9"; without `current`, the line of a whole pass. Without
+// evaluators, their part is left out.
 std::string progress_line(std::uint32_t pass, std::uint64_t batch, const Reading& since_start,
                           const std::optional<Reading>& current);
 // " Test samples=100 cost=5.1 Eval: classification_error=0.9 perplexity=164.02"
@@ -41,31 +42,27 @@ std::string test_line(const Reading& reading);
 std::string totals_line(std::uint32_t pass, const Reading& totals, std::uint64_t discarded);
 
 // One JSON object a line:
-// {"kind":"train","pass":0,"batch":100,"samples":3200,"cost":6.1,"current_cost":5.9,
-// "classification_error":0.93,"examples_per_second":5000,"unix_ms":1700000000000}: each evaluator
-// is a key. Kinds: train (a log point; cost and evaluators since the pass began), pass (its end,
-// with the job's own as "total_samples", "total_cost", "total_<evaluator>"), test, save (with
-// "path"); of a pserver, pserver (a port, now and then). "examples_per_busy_second" leaves out the
-// waiting for pservers: where all trainers go at the pace of the slowest, it tells which that is.
+// {"kind":"train","pass":0,"batch":100,"samples":3200,"cost":6.1,"classification_error":0.93,
+// "current_cost":5.9,"examples_per_second":5000,"unix_ms":1700000000000}; each evaluator is a key.
+// Kinds: train (a log point; cost and evaluators since the start of the pass), pass (its end, with
+// the job's totals as "total_samples", "total_cost", "total_<evaluator>"), test, save (with
+// "path"), and pserver (the state of one port, periodically). "examples_per_busy_second" excludes
+// time spent waiting for pservers: in a synchronous job it tells which trainer is slowest.
 class MetricsFile {
  public:
   MetricsFile() = default;                                   // writes nothing
   static Result<MetricsFile> open(const std::string& path);  // appends
 
   Status write(std::string_view kind, std::uint32_t pass, std::uint64_t batch,
-               const Reading& reading, const std::string& more = "");
-  // A line of other fields, as in "port":7164,"rows":3. Lines of several threads stay whole.
-  Status write_fields(std::string_view kind, const std::string& fields);
+               const Reading& reading, const JsonObject& more = {});
+  // A line with only `fields` between kind and time. Lines of concurrent writers do not mix.
+  Status write(std::string_view kind, const JsonObject& fields);
 
  private:
   UniqueFd fd_;
 };
 
-// The fields of a log point or test beside its reading, for `more` of MetricsFile::write.
-std::string rate_fields(std::optional<double> current_cost, double examples_per_second);
-// The fields "total_..." of a pass, for `more` of MetricsFile::write.
-std::string totals_fields(const Reading& totals);
-// A JSON string with its quotes.
-std::string json_string(std::string_view text);
+// The fields "total_..." of a pass.
+JsonObject totals_fields(const Reading& totals);
 
 }  // namespace paddle::trainer
