@@ -1,129 +1,161 @@
 #include "engine/commands/flags.h"
 
+#include <algorithm>
 #include <charconv>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/text.h"
 
-namespace paddle {
+namespace paddle::commands {
 namespace {
 
 Result<std::uint64_t> parse_number(const std::string& text, std::uint64_t min, std::uint64_t max) {
   std::uint64_t value = 0;
   const char* const end = text.data() + text.size();
   const auto [at, error] = std::from_chars(text.data(), end, value);
-  if (error == std::errc() && at == end && !text.empty() && value >= min && value <= max) {
-    return value;
-  }
+  if (error == std::errc() && at == end && value >= min && value <= max) return value;
   return Error{Errc::kUsage,
                fmt::format("'{}' is not a whole number from {} to {}", text, min, max), ""};
 }
 
-Result<bool> parse_boolean(const std::string& text) {
-  if (text == "true" || text == "1" || text == "True") return true;
-  if (text == "false" || text == "0" || text == "False") return false;
-  return Error{Errc::kUsage, fmt::format("'{}' is neither true nor false", text), ""};
-}
-
-}  // namespace
-
-void FlagSet::text(std::string name, std::string help, std::string& target) {
-  flags_.push_back({std::move(name), std::move(help), target, false,
-                    [&target](const std::string& value) -> Status {
-                      target = value;
-                      return {};
-                    }});
-}
-
-void FlagSet::number(std::string name, std::string help, std::uint32_t& target, std::uint32_t min,
-                     std::uint32_t max) {
-  flags_.push_back({std::move(name), std::move(help), std::to_string(target), false,
-                    [&target, min, max](const std::string& value) -> Status {
-                      PADDLE_TRY(const std::uint64_t parsed, parse_number(value, min, max));
-                      target = static_cast<std::uint32_t>(parsed);
-                      return {};
-                    }});
-}
-
-void FlagSet::number(std::string name, std::string help, std::uint64_t& target) {
-  flags_.push_back({std::move(name), std::move(help), std::to_string(target), false,
-                    [&target](const std::string& value) -> Status {
-                      PADDLE_TRY(target, parse_number(value, 0, UINT64_MAX));
-                      return {};
-                    }});
-}
-
-void FlagSet::boolean(std::string name, std::string help, bool& target) {
-  flags_.push_back({std::move(name), std::move(help), target ? "true" : "false", true,
-                    [&target](const std::string& value) -> Status {
-                      PADDLE_TRY(target, parse_boolean(value));
-                      return {};
-                    }});
-}
-
-void FlagSet::repeated(std::string name, std::string help, std::vector<std::string>& target) {
-  flags_.push_back(
-      {std::move(name), std::move(help), "", false, [&target](const std::string& value) -> Status {
-         for (std::size_t begin = 0; begin <= value.size();) {
-           const std::size_t end = std::min(value.find('\n', begin), value.size());
-           target.push_back(value.substr(begin, end - begin));
-           begin = end + 1;
-         }
-         return {};
-       }});
-}
-
-const FlagSet::Flag* FlagSet::find(std::string_view name) const {
-  for (const Flag& flag : flags_) {
-    if (flag.name == name) return &flag;
+std::string check_boolean(const std::string& text) {
+  for (const char* const known : {"true", "1", "True", "false", "0", "False"}) {
+    if (text == known) return "";
   }
-  return nullptr;
+  return fmt::format("'{}' is neither true nor false", text);
 }
 
-Error FlagSet::unknown(std::string_view name) const {
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+Error unknown_flag(const CLI::App& app, const std::string& argument) {
+  if (!argument.starts_with("--") || argument.size() == 2) {
+    return {Errc::kUsage, fmt::format("'{}' is not a flag", argument), "see --help"};
+  }
+  const std::string name = argument.substr(2, argument.find('=') - 2);
   std::vector<std::string_view> names;
-  for (const Flag& flag : flags_) names.push_back(flag.name);
+  for (const CLI::Option* option : app.get_options()) names.push_back(option->get_lnames()[0]);
   const std::string near = nearest(name, names);
   return {Errc::kUsage, fmt::format("unknown flag '--{}'", name),
           near.empty() ? "see --help" : fmt::format("did you mean '--{}'?", near)};
 }
 
-Status FlagSet::set(std::string_view name, const std::string& value, const std::string& origin) {
-  const Flag* const flag = find(name);
-  if (flag == nullptr) return unknown(name);
-  if (Status status = flag->apply(value); !status) return std::move(status).error().with(origin);
-  return {};
+}  // namespace
+
+FlagSet::FlagSet() : app_(std::make_unique<CLI::App>()) {
+  app_->set_help_flag();
+  app_->allow_extras();
+}
+
+FlagSet::~FlagSet() = default;
+
+// CLI11 would read 010 as eight and [a,b] as two values; the conversions here do not.
+void FlagSet::add(const std::string& name, const std::string& help, const std::string& otherwise,
+                  const Apply& apply) {
+  const CLI::callback_t set = [name, apply](const CLI::results_t& values) {
+    for (const std::string& value : values) {
+      if (const Status status = apply(value); !status) {
+        throw CLI::ValidationError("--" + name, status.error().message);
+      }
+    }
+    return true;
+  };
+  app_->add_option("--" + name, set, help)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->default_str(otherwise);
+}
+
+void FlagSet::text(const std::string& name, const std::string& help, std::string& target) {
+  add(name, help, target, [&target](const std::string& value) -> Status {
+    target = value;
+    return {};
+  });
+}
+
+void FlagSet::number(const std::string& name, const std::string& help, std::uint32_t& target,
+                     std::uint32_t min, std::uint32_t max) {
+  add(name, help, std::to_string(target), [&target, min, max](const std::string& value) -> Status {
+    PADDLE_TRY(const std::uint64_t parsed, parse_number(value, min, max));
+    target = static_cast<std::uint32_t>(parsed);
+    return {};
+  });
+}
+
+void FlagSet::number(const std::string& name, const std::string& help, std::uint64_t& target) {
+  add(name, help, std::to_string(target), [&target](const std::string& value) -> Status {
+    PADDLE_TRY(target, parse_number(value, 0, UINT64_MAX));
+    return {};
+  });
+}
+
+void FlagSet::boolean(const std::string& name, const std::string& help, bool& target) {
+  app_->add_flag(fmt::format("--{0},!--no{0}", name), target, help)
+      ->check(CLI::Validator(check_boolean, ""))
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+      ->default_str(target ? "true" : "false");
+}
+
+void FlagSet::list(const std::string& name, const std::string& help,
+                   std::vector<std::string>& target) {
+  add(name, help, fmt::format("{}", fmt::join(target, ",")),
+      [&target](const std::string& value) -> Status {
+        target = split(value, ',');
+        std::erase(target, "");
+        return {};
+      });
+}
+
+void FlagSet::repeated(const std::string& name, const std::string& help,
+                       std::vector<std::string>& target) {
+  add(name, help, "", [&target](const std::string& value) -> Status {
+    for (std::string& line : split(value, '\n')) target.push_back(std::move(line));
+    return {};
+  });
 }
 
 Status FlagSet::parse(const std::vector<std::string>& arguments) {
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& argument = arguments[i];
-    if (!argument.starts_with("--") || argument.size() == 2) {
-      return Error{Errc::kUsage, fmt::format("'{}' is not a flag", argument), "see --help"};
-    }
-    const std::size_t equals = argument.find('=');
-    const std::string name = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
-    const Flag* const flag = find(name);
-    std::string value;
-    if (flag == nullptr) {
-      const bool negated = equals == std::string::npos && name.starts_with("no");
-      const Flag* const positive = negated ? find(std::string_view(name).substr(2)) : nullptr;
-      if (positive == nullptr || !positive->is_boolean) return unknown(name);
-      PADDLE_TRY_STATUS(positive->apply("false"));
-      continue;
-    }
-    if (equals != std::string::npos) {
-      value = argument.substr(equals + 1);
-    } else if (flag->is_boolean) {
-      value = "true";
-    } else if (i + 1 < arguments.size()) {
-      value = arguments[++i];
-    } else {
-      return Error{Errc::kUsage, fmt::format("--{} needs a value", name), ""};
-    }
-    if (Status status = flag->apply(value); !status) {
-      return std::move(status).error().with("--" + name);
+  std::vector<std::string> words;
+  for (const std::string& argument : arguments) {
+    const bool is_emptied = argument.starts_with("--") && argument.ends_with('=');
+    words.push_back(argument.substr(0, argument.size() - (is_emptied ? 1 : 0)));
+    if (is_emptied) words.emplace_back();  // else CLI11 would take the next flag for the value
+  }
+  std::ranges::reverse(words);  // CLI11 reads from the back
+  try {
+    app_->parse(std::move(words));
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string message = error.what();
+    return Error{Errc::kUsage, message.substr(0, message.find(':')) + " needs a value", ""};
+  } catch (const CLI::ParseError& error) {
+    return Error{Errc::kUsage, error.what(), ""};
+  }
+  if (app_->remaining_size() > 0) return unknown_flag(*app_, app_->remaining().front());
+  return {};
+}
+
+Status FlagSet::parse_environment(const char* const* environment) {
+  constexpr std::string_view kPrefix = "PADDLE_INIT_";
+  for (; *environment != nullptr; ++environment) {
+    const std::string entry(*environment);
+    const std::size_t equals = entry.find('=');
+    if (!entry.starts_with(kPrefix) || equals == std::string::npos) continue;
+    std::string flag = "--" + entry.substr(kPrefix.size(), equals - kPrefix.size());
+    for (char& c : flag) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    if (app_->get_option_no_throw(flag) == nullptr) continue;
+    if (Status status = parse({flag + entry.substr(equals)}); !status) {
+      Error error = std::move(status).error();
+      if (error.message.starts_with(flag)) error.message.replace(0, flag.size(), entry, 0, equals);
+      return error;
     }
   }
   return {};
@@ -131,12 +163,14 @@ Status FlagSet::parse(const std::vector<std::string>& arguments) {
 
 std::string FlagSet::help() const {
   std::string text;
-  for (const Flag& flag : flags_) {
-    const std::string head = "--" + flag.name + (flag.is_boolean ? "" : "=...");
-    text += fmt::format("  {:<28} {}{}\n", head, flag.help,
-                        flag.otherwise.empty() ? "" : fmt::format(" ({})", flag.otherwise));
+  for (const CLI::Option* option : app_->get_options()) {
+    const bool takes_value = option->get_items_expected_max() > 0;
+    const std::string head = "--" + option->get_lnames()[0] + (takes_value ? "=..." : "");
+    const std::string otherwise = option->get_default_str();
+    text += fmt::format("  {:<28} {}{}\n", head, option->get_description(),
+                        otherwise.empty() ? "" : fmt::format(" ({})", otherwise));
   }
   return text;
 }
 
-}  // namespace paddle
+}  // namespace paddle::commands

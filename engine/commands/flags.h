@@ -1,47 +1,51 @@
-// A program's own flag table: --key=value, --key value, --flag and --noflag, as v0.10's gflags took
-// them.
+// The flags of a command, parsed by CLI11: --key=value, --key value, --flag and --noflag, as
+// v0.10's gflags took them.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
 
-namespace paddle {
+namespace CLI {
+class App;
+}
 
+namespace paddle::commands {
+
+// Targets must outlive parsing; what they hold when they are declared is the default that help()
+// shows. A repeated flag counts for its last value.
 class FlagSet {
  public:
-  using Apply = std::function<Status(const std::string& value)>;
+  FlagSet();
+  ~FlagSet();
 
-  // `target` must outlive parse().
-  void text(std::string name, std::string help, std::string& target);
-  void number(std::string name, std::string help, std::uint32_t& target, std::uint32_t min,
-              std::uint32_t max);
-  void number(std::string name, std::string help, std::uint64_t& target);
-  void boolean(std::string name, std::string help, bool& target);
-  // Each value may hold several lines, a value each: an environment variable comes once.
-  void repeated(std::string name, std::string help, std::vector<std::string>& target);
+  void text(const std::string& name, const std::string& help, std::string& target);
+  void number(const std::string& name, const std::string& help, std::uint32_t& target,
+              std::uint32_t min, std::uint32_t max);
+  void number(const std::string& name, const std::string& help, std::uint64_t& target);
+  void boolean(const std::string& name, const std::string& help, bool& target);
+  // Values between commas; empty ones are left out.
+  void list(const std::string& name, const std::string& help, std::vector<std::string>& target);
+  // Appends each value, or each of its lines: an environment variable is set only once.
+  void repeated(const std::string& name, const std::string& help, std::vector<std::string>& target);
 
-  bool has(std::string_view name) const { return find(name) != nullptr; }
-  // kUsage: unknown flag (with a suggestion), missing or wrong value, anything that is not a flag.
+  // kUsage: an unknown flag (with a suggestion), a missing or wrong value, or no flag at all.
   Status parse(const std::vector<std::string>& arguments);
-  // One flag from elsewhere (the environment); `origin` names it in errors.
-  Status set(std::string_view name, const std::string& value, const std::string& origin);
-  std::string help() const;  // a line a flag, with defaults
+  // Sets flags from PADDLE_INIT_<FLAG>=value entries, as v0.10's paddle.init() did. Variables
+  // without a flag here belong to another command.
+  Status parse_environment(const char* const* environment);
+  std::string help() const;  // one line per flag, with its default
 
  private:
-  struct Flag {
-    std::string name, help, otherwise;
-    bool is_boolean = false;
-    Apply apply;
-  };
-  const Flag* find(std::string_view name) const;
-  Error unknown(std::string_view name) const;
+  using Apply = std::function<Status(const std::string& value)>;
+  void add(const std::string& name, const std::string& help, const std::string& otherwise,
+           const Apply& apply);
 
-  std::vector<Flag> flags_;
+  std::unique_ptr<CLI::App> app_;
 };
 
-}  // namespace paddle
+}  // namespace paddle::commands

@@ -1,8 +1,11 @@
-#include "engine/commands/plan.h"
+// `paddle plan`: which port would hold what, without starting anything.
+#include <iostream>
 
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "engine/commands/command.h"
+#include "engine/commands/train.h"
 #include "engine/config/data_config.h"
 #include "engine/nn/network/network.h"
 #include "engine/optim/optimizer.h"
@@ -12,6 +15,12 @@
 
 namespace paddle::commands {
 namespace {
+
+struct PlanOptions {
+  TrainFlags train;
+  std::vector<std::string> names;  // of the pservers' nodes; empty: their hosts
+  bool json = false;
+};
 
 struct Port {
   std::string endpoint;  // "host:port"
@@ -24,7 +33,7 @@ struct Plan {
   std::vector<parameter::DenseBlock> blocks;
   std::vector<Port> dense_ports;  // by shard
   std::vector<Port> sparse_ports;
-  std::uint64_t element_bytes = 0;  // value and state
+  std::uint64_t element_bytes = 0;  // value and optimizer state
 
   const wire::ParameterSpec& spec(const parameter::DenseBlock& block) const {
     return set.parameters(static_cast<int>(block.parameter));
@@ -37,8 +46,8 @@ struct Plan {
   }
 };
 
-Result<Plan> make_plan(const PlanOptions& asked) {
-  const trainer::TrainOptions& options = asked.train;
+Result<Plan> make_plan(const trainer::TrainOptions& options,
+                       const std::vector<std::string>& names) {
   PADDLE_TRY(const config::JobConfig job, config::read_job(options.config, options.overrides));
   PADDLE_TRY(const nn::Network network,
              nn::Network::build(job.layers, config::data_slots(job.data), job.evaluators));
@@ -47,7 +56,7 @@ Result<Plan> make_plan(const PlanOptions& asked) {
   PADDLE_TRY_STATUS(parameter::validate(plan.set));
   for (std::size_t i = 0; i < options.pservers.size(); ++i) {
     PADDLE_TRY(trainer::HostPort at, trainer::parse_host_port(options.pservers[i], options.port));
-    const std::string node = i < asked.names.size() ? asked.names[i] : at.host;
+    const std::string node = i < names.size() ? names[i] : at.host;
     const auto add = [&](std::vector<Port>& ports, std::uint32_t count) {
       for (std::uint32_t n = 0; n < count; ++n) {
         ports.push_back({fmt::format("{}:{}", at.host, at.port++), node});
@@ -91,6 +100,11 @@ std::string as_text(const Plan& plan) {
   return text;
 }
 
+// {"ports":[{"port":"10.0.0.1:7164","node":"n-0","kind":"dense","bytes":65536}],
+//  "blocks":[{"parameter":"_fc.w0","block":0,"begin":0,"elements":8192,"bytes":32768,
+//             "port":"10.0.0.1:7164"}],
+//  "tables":[{"parameter":"_proj","width":32,"row_bytes":128}]}
+// Bytes include the optimizer's state. A table's rows spread over all sparse ports by their id.
 std::string as_json_text(const Plan& plan) {
   JsonArray ports;
   JsonArray blocks;
@@ -120,11 +134,27 @@ std::string as_json_text(const Plan& plan) {
   return JsonObject().add("ports", ports).add("blocks", blocks).add("tables", tables).text() + "\n";
 }
 
+Status run_plan(PlanOptions& options) {
+  PADDLE_TRY(const Plan plan, make_plan(options.train.resolve(), options.names));
+  std::cout << (options.json ? as_json_text(plan) : as_text(plan));
+  return {};
+}
+
+std::function<Status()> declare(FlagSet& flags) {
+  const auto options = std::make_shared<PlanOptions>();
+  options->train.declare(flags);
+  flags.list("pserver_names", "NAME,... of the pservers, to print", options->names);
+  flags.boolean("json", "print one JSON object", options->json);
+  return [options] { return run_plan(*options); };
+}
+
 }  // namespace
 
-Result<std::string> describe_plan(const PlanOptions& options) {
-  PADDLE_TRY(const Plan plan, make_plan(options));
-  return options.json ? as_json_text(plan) : as_text(plan);
-}
+const Command kPlanCommand{"plan", "print which block of which parameter a port would hold",
+                           R"(usage: paddle plan [the flags of paddle train]
+
+example: paddle plan --config=job.toml --pservers=10.0.0.1,10.0.0.2 --ports_num=2
+)",
+                           declare};
 
 }  // namespace paddle::commands

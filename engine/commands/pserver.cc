@@ -1,10 +1,10 @@
-#include "engine/commands/pserver.h"
-
+// `paddle pserver`: one process that owns a block of ports, with a shard and a thread for each.
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -15,24 +15,44 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/pool.h"
+#include "engine/commands/command.h"
+#include "engine/config/platform_rank.h"
 #include "engine/memory/allocator.h"
 #include "engine/memory/preparer.h"
 #include "engine/net/identity.h"
 #include "engine/net/tcp.h"
 #include "engine/pserver/shard.h"
 #include "engine/strategy/strategy_table.h"
+#include "engine/trainer/connection.h"
 #include "engine/trainer/metrics.h"
 
 namespace paddle::commands {
 namespace {
 
-constexpr std::uint32_t kPortMax = 65535;
-// More would wait for memory beside each other, and for the one thread that sends what they read.
+// More helpers would only wait for memory, and for the one thread that sends what they read.
 constexpr std::uint32_t kHelpersMax = 3;
 constexpr Duration kReadyWriteDeadline = std::chrono::seconds(10);
+constexpr Duration kMetricsPeriod = std::chrono::seconds(10);
 
-// The shard of a port, which counts itself off when the job is over for it. Used by the port's
-// thread alone; the last one off wakes the waiting thread as a signal would.
+struct PserverOptions {
+  std::string bind = "127.0.0.1";
+  std::uint32_t port = 7164;
+  std::uint32_t ports_num = 1;             // dense: [port, port + ports_num)
+  std::uint32_t ports_num_for_sparse = 1;  // sparse: after them
+  std::uint32_t num_gradient_servers = 1;
+  std::uint32_t pserver_id = 0;
+  std::string job_tag;
+  std::string key_file;
+  std::uint64_t epoch = 1;
+  std::uint32_t first_trainer_within = 600;  // seconds; 0: no limit
+  bool lost_trainer_ends_job = false;
+  std::string metrics;  // file for one line per port every kMetricsPeriod; "": none
+  std::string rank_from;
+  std::vector<std::string> pservers{"127.0.0.1"};
+};
+
+// A port's shard that reports when its part of the job is over. Used by the port's thread only; the
+// last shard to end sends the process SIGTERM, which wakes the main thread.
 class CountedShard final : public net::FrameHandler {
  public:
   CountedShard(const pserver::ShardOptions& options, std::uint32_t port,
@@ -49,7 +69,7 @@ class CountedShard final : public net::FrameHandler {
                 std::vector<net::Outgoing>& out) override {
     is_lonely_ = false;
     shard_.on_frame(now, from, std::move(frame), out);
-    tell_share();
+    log_layout();
     count();
   }
   void on_disconnect(TimePoint now, net::PeerId from, std::vector<net::Outgoing>& out) override {
@@ -65,15 +85,15 @@ class CountedShard final : public net::FrameHandler {
   bool is_lonely() const { return is_lonely_; }
 
  private:
-  // Once, when the first trainer has said what there is.
-  void tell_share() {
+  // Logs once, when the first trainer has described the parameters.
+  void log_layout() {
     const table::DenseTable* const table = shard_.dense();
-    if (told_ || table == nullptr) return;
-    told_ = true;
+    if (has_logged_ || table == nullptr) return;
+    has_logged_ = true;
     log_info("port {} holds {} blocks, {} bytes with the optimizer's state", port_, table->blocks(),
              table->size() * (1 + table->state_width()) * sizeof(float));
   }
-  // A full disk loses lines, never the job; it is told once.
+  // A full disk loses lines, never the job; it is logged once.
   void measure(TimePoint now) {
     measured_at_ = now;
     const pserver::ShardStatistics all = shard_.statistics();
@@ -86,14 +106,14 @@ class CountedShard final : public net::FrameHandler {
       log_warning("metrics: {}", written.error().message);
     }
   }
-  bool nobody_comes() const {
+  bool is_abandoned() const {
     return is_lonely_ && first_trainer_within_ > Duration() &&
            std::chrono::steady_clock::now() - begun_ > first_trainer_within_;
   }
   void count() {
-    if (counted_ || !(shard_.finished() || nobody_comes())) return;
+    if (counted_ || !(shard_.finished() || is_abandoned())) return;
     counted_ = true;
-    measure(std::chrono::steady_clock::now());  // what the whole job came to
+    measure(std::chrono::steady_clock::now());  // the final state
     if (--unfinished_ == 0) ::kill(::getpid(), SIGTERM);
   }
 
@@ -102,12 +122,12 @@ class CountedShard final : public net::FrameHandler {
   bool is_sparse_;
   std::atomic<std::uint32_t>& unfinished_;
   trainer::MetricsFile& metrics_;
-  Duration first_trainer_within_;  // zero: for ever
+  Duration first_trainer_within_;  // zero: no limit
   TimePoint begun_ = std::chrono::steady_clock::now();
   TimePoint measured_at_ = begun_;
-  bool is_lonely_ = true;  // no trainer ever said anything
+  bool is_lonely_ = true;  // no trainer has ever sent a frame
   bool complained_ = false;
-  bool told_ = false;
+  bool has_logged_ = false;
   bool counted_ = false;
 };
 
@@ -116,7 +136,7 @@ struct Port {
   std::unique_ptr<net::TcpServer> server;
 };
 
-// Blocked before any thread starts, so that only the waiting thread takes them.
+// Called before any thread starts, so that only sigwait() receives them.
 sigset_t block_stop_signals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -126,14 +146,14 @@ sigset_t block_stop_signals() {
   return signals;
 }
 
-// For ports with tables: cores that have none of their threads.
+// Helpers serve sparse ports: one per core that no port thread needs.
 std::size_t helpers_for(std::uint32_t sparse_ports) {
   const std::uint32_t cores = std::thread::hardware_concurrency();
   if (sparse_ports == 0 || cores <= sparse_ports) return 0;
   return std::min(cores - sparse_ports, kHelpersMax);
 }
 
-// What ports share; outlives them.
+// Resources that all ports use; outlives them.
 struct Shared {
   explicit Shared(std::size_t helper_count) : helpers(helper_count) {}
   std::unique_ptr<MemoryPreparer> preparer = make_memory_preparer();
@@ -159,7 +179,7 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shar
     const std::uint32_t index =
         is_sparse ? options.pserver_id * options.ports_num_for_sparse + i - options.ports_num
                   : options.pserver_id * options.ports_num + i;
-    // Ports of a kind fill alike, and a job that fills both kinds is rare.
+    // Ports of one kind fill evenly, and few jobs fill both kinds.
     const std::uint32_t alike = is_sparse ? options.ports_num_for_sparse : options.ports_num;
     Port port;
     port.shard = std::make_unique<CountedShard>(
@@ -185,9 +205,10 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shar
   return ports;
 }
 
-}  // namespace
-
-Status run_pserver(const PserverOptions& options) {
+// Serves until every trainer has left; kUnreachable when one was lost and the job could not go on,
+// or none ever connected; kInterrupted after SIGTERM or SIGINT. Prints "READY pserver 0 ports
+// 7164-7167" on stdout once all ports listen.
+Status serve(const PserverOptions& options) {
   const std::uint32_t count = options.ports_num + options.ports_num_for_sparse;
   if (count == 0 || options.port + count - 1 > kPortMax) {
     return Error{Errc::kUsage, fmt::format("{} ports from {} on do not exist", count, options.port),
@@ -231,5 +252,67 @@ Status run_pserver(const PserverOptions& options) {
   }
   return outcome;
 }
+
+// Sets id and address of the pserver that `rank_from` started with this environment.
+Status apply_platform_rank(PserverOptions& options) {
+  const auto count = static_cast<std::uint32_t>(options.pservers.size());
+  PADDLE_TRY(const auto rank, config::platform_rank(options.rank_from, ::getenv));
+  PADDLE_TRY(options.pserver_id, config::id_in_role(rank, true, count));
+  PADDLE_TRY(options.num_gradient_servers,
+             config::trainers_of(rank, count, options.num_gradient_servers));
+  PADDLE_TRY(const auto address,
+             trainer::parse_host_port(options.pservers[options.pserver_id], options.port));
+  options.bind = address.host;
+  options.port = address.port;
+  return {};
+}
+
+Status run_pserver(PserverOptions& options) {
+  if (!options.rank_from.empty()) PADDLE_TRY_STATUS(apply_platform_rank(options));
+  static const std::string name = fmt::format("pserver-{}", options.pserver_id);
+  set_log_name(name);
+  end_when_out_of_memory(name.c_str(),
+                         "use more pservers, or give a table bytes_max or an entry policy, see "
+                         "docs/job.md");
+  return serve(options);
+}
+
+std::function<Status()> declare(FlagSet& flags) {
+  const auto options = std::make_shared<PserverOptions>();
+  PserverOptions& to = *options;
+  flags.number("port", "the first port", to.port, 1, kPortMax);
+  flags.number("ports_num", "ports for dense parameters", to.ports_num, 0, kPortsMax);
+  flags.number("ports_num_for_sparse", "ports for sparse tables, after the dense ones",
+               to.ports_num_for_sparse, 0, kPortsMax);
+  flags.number("num_gradient_servers", "trainers of the job", to.num_gradient_servers, 1,
+               pserver::kTrainersMax);
+  flags.text("bind", "address to listen on", to.bind);
+  flags.text("nics", "the same as --bind, or the name of an interface", to.bind);
+  flags.number("pserver_id", "index of this pserver in the trainers' --pservers", to.pserver_id, 0,
+               kCountMax);
+  flags.text("job_tag", "name of the job; the same for all of its processes", to.job_tag);
+  flags.text("key_file", "file of the job's secret; needed beyond loopback", to.key_file);
+  flags.number("epoch", "generation of this server; rises with every restart", to.epoch);
+  flags.number("first_trainer_within",
+               "exit when no trainer connects within this many seconds; 0: wait for ever",
+               to.first_trainer_within, 0, kCountMax);
+  flags.boolean("lost_trainer_ends_job", "fail an asynchronous job too when a trainer is lost",
+                to.lost_trainer_ends_job);
+  flags.text("metrics", "file for one JSON line per port every 10 seconds", to.metrics);
+  flags.text("rank_from", kRankFromHelp, to.rank_from);
+  flags.list("pservers", "with --rank_from: HOST[:PORT],... by rank, including this one",
+             to.pservers);
+  return [options] { return run_pserver(*options); };
+}
+
+}  // namespace
+
+const Command kPserverCommand{"pserver", "serve parameters: one shard on each port",
+                              R"(usage: paddle pserver [flags]
+
+example: paddle pserver --port=7164 --ports_num=2 --ports_num_for_sparse=2 \
+           --num_gradient_servers=4 --bind=10.0.0.1 --key_file=job.key
+)",
+                              declare};
 
 }  // namespace paddle::commands

@@ -1,12 +1,18 @@
 #include "engine/commands/train.h"
 
+#include <cstdlib>
 #include <filesystem>
+#include <memory>
 
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "engine/commands/command.h"
 #include "engine/commands/stop_request.h"
+#include "engine/config/platform_rank.h"
+#include "engine/memory/allocator.h"
 #include "engine/optim/optimizer.h"
+#include "engine/pserver/shard.h"
 #include "engine/snapshot/retention.h"
 #include "engine/trainer/connection.h"
 #include "engine/trainer/loop.h"
@@ -113,7 +119,7 @@ Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
   return loop;
 }
 
-// Trainer 0 brings the parameters of a snapshot, if one was asked for; then all may start.
+// Trainer 0 loads the snapshot that was asked for, if any, and then lets all trainers start.
 Status start(const trainer::TrainOptions& options, client::ParameterClient& client) {
   std::string snapshot = options.init_model_path;
   if (snapshot.empty() && options.start_pass > 0) {
@@ -131,8 +137,8 @@ Status start(const trainer::TrainOptions& options, client::ParameterClient& clie
   return client.ready();
 }
 
-// Where the servers stand is where every trainer of a resumed job goes on.
-void take_place(const client::ParameterClient& client, trainer::LoopOptions& loop) {
+// Every trainer of a resumed job continues where the servers are.
+void continue_from_servers(const client::ParameterClient& client, trainer::LoopOptions& loop) {
   const client::JobProgress progress = client.progress();
   loop.start_pass = static_cast<std::uint32_t>(progress.passes);
   loop.batches_done = progress.batches;
@@ -143,9 +149,7 @@ void take_place(const client::ParameterClient& client, trainer::LoopOptions& loo
   }
 }
 
-}  // namespace
-
-Status run_train(const trainer::TrainOptions& options) {
+Status train(const trainer::TrainOptions& options) {
   PADDLE_TRY(const config::JobConfig job, config::read_job(options.config, options.overrides));
   PADDLE_TRY_STATUS(check(options, job));
   data::Dictionary dictionary;
@@ -164,12 +168,101 @@ Status run_train(const trainer::TrainOptions& options) {
              trainer::join_shards(job, trainer::parameter_set(job, model.parameters(), options),
                                   options, model.team()));
   PADDLE_TRY_STATUS(start(options, *client));
-  if (options.resume) take_place(*client, loop);
+  if (options.resume) continue_from_servers(*client, loop);
   take_stop_signals();
   loop.stop_requested = stop_requested;
   log_info("trainer {} of {}: {} threads, batches of {}", options.trainer_id,
            options.num_gradient_servers, job.train.trainer_count, job.train.batch_size);
   return trainer::Loop(std::move(loop), dictionary, model, *client, metrics).run();
 }
+
+Status apply_platform_rank(const std::string& platform, trainer::TrainOptions& options) {
+  const auto count = static_cast<std::uint32_t>(options.pservers.size());
+  PADDLE_TRY(const auto rank, config::platform_rank(platform, ::getenv));
+  PADDLE_TRY(options.trainer_id, config::id_in_role(rank, false, count));
+  PADDLE_TRY(options.num_gradient_servers,
+             config::trainers_of(rank, count, options.num_gradient_servers));
+  return {};
+}
+
+Status run_train(const TrainFlags& flags) {
+  if (flags.use_gpu) {
+    return Error{Errc::kUsage, "--use_gpu: this program was built without GPU support",
+                 "leave the flag out, or see `paddle version`"};
+  }
+  trainer::TrainOptions options = flags.resolve();
+  if (!flags.rank_from.empty()) PADDLE_TRY_STATUS(apply_platform_rank(flags.rank_from, options));
+  static const std::string name = fmt::format("trainer-{}", options.trainer_id);
+  set_log_name(name);
+  end_when_out_of_memory(name.c_str(),
+                         "lower train.batch_size or train.trainer_count, or run fewer trainers on "
+                         "a node");
+  return train(options);
+}
+
+std::function<Status()> declare_train(FlagSet& flags) {
+  const auto options = std::make_shared<TrainFlags>();
+  options->declare(flags);
+  return [options] { return run_train(*options); };
+}
+
+}  // namespace
+
+void TrainFlags::declare(FlagSet& flags) {
+  flags.text("config", "the job", options.config);
+  flags.repeated("set", "KEY=VALUE in place of job.toml's, e.g. train.batch_size=64; repeatable",
+                 options.overrides);
+  flags.number("trainer_id", "rank of this trainer, from 0 to num_gradient_servers - 1",
+               options.trainer_id, 0, kCountMax);
+  flags.number("num_gradient_servers", "trainers of the job", options.num_gradient_servers, 1,
+               pserver::kTrainersMax);
+  flags.list("pservers", "HOST[:PORT],... in the same order for all trainers", options.pservers);
+  flags.number("port", "first port of a pserver without its own", options.port, 1, kPortMax);
+  flags.number("ports_num", "ports for dense parameters of a pserver", options.ports_num, 0,
+               kPortsMax);
+  flags.number("ports_num_for_sparse", "ports for sparse tables of a pserver",
+               options.ports_num_for_sparse, 0, kPortsMax);
+  flags.text("trainer_count", "threads of this trainer", trainer_count);
+  flags.boolean("use_gpu", "train on GPUs", use_gpu);
+  flags.boolean("local", "train without pservers, all in this process", options.local);
+  flags.text("save_dir", "folder of the snapshots pass-00000 ...", options.save_dir);
+  flags.text("num_passes", "passes over the data", num_passes);
+  flags.number("start_pass", "continue after pass start_pass - 1 of --save_dir", options.start_pass,
+               0, kCountMax);
+  flags.boolean("resume", "continue from the newest snapshot in --save_dir, if there is one",
+                options.resume);
+  flags.text("init_model_path", "snapshot to start from", options.init_model_path);
+  flags.text("log_period", "batches between progress lines", log_period);
+  flags.text("seed", "seed of initial values, shuffling and dropout", seed);
+  flags.text("metrics", "file for one JSON line per log point", options.metrics);
+  flags.text("job_tag", "name of the job; the same for all of its processes", options.job_tag);
+  flags.text("key_file", "file of the job's secret; needed beyond loopback", options.key_file);
+  flags.number("connect_timeout", "seconds to wait for the pservers to listen",
+               options.connect_timeout, 1, 3600);
+  flags.text("rank_from", kRankFromHelp, rank_from);
+  flags.number("incarnation", "generation of this trainer; rises with every restart",
+               options.incarnation, 0, UINT32_MAX);
+}
+
+trainer::TrainOptions TrainFlags::resolve() const {
+  trainer::TrainOptions resolved = options;
+  const auto add = [&resolved](const char* key, const std::string& value) {
+    if (!value.empty()) resolved.overrides.push_back(fmt::format("{}={}", key, value));
+  };
+  add("train.passes", num_passes);
+  add("train.log_period", log_period);
+  add("train.trainer_count", trainer_count);
+  add("seed", seed);
+  return resolved;
+}
+
+const Command kTrainCommand{"train", "train the network that job.toml describes",
+                            R"(usage: paddle train [flags]
+
+examples: paddle train --local --config=job.toml --save_dir=output --num_passes=3
+          paddle train --config=job.toml --trainer_id=1 --num_gradient_servers=4 \
+            --pservers=10.0.0.1,10.0.0.2 --key_file=job.key
+)",
+                            declare_train};
 
 }  // namespace paddle::commands

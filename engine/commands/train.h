@@ -1,12 +1,23 @@
-// `paddle train`: reads the job, joins the parameter servers (or makes shards of its own) and runs
-// the loop.
+// The flags of `paddle train`, which `paddle plan` takes too.
 #pragma once
 
-#include "base/result.h"
+#include <string>
+#include <vector>
+
+#include "engine/commands/flags.h"
 #include "engine/trainer/options.h"
 
 namespace paddle::commands {
 
-Status run_train(const trainer::TrainOptions& options);
+struct TrainFlags {
+  void declare(FlagSet& flags);
+  // The options, with the flags that are another spelling of a key in job.toml as overrides of it.
+  trainer::TrainOptions resolve() const;
+
+  trainer::TrainOptions options;
+  std::string num_passes, log_period, seed, trainer_count;
+  std::string rank_from;
+  bool use_gpu = false;
+};
 
 }  // namespace paddle::commands

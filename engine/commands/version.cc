@@ -1,12 +1,15 @@
-#include "engine/commands/build_options.h"
+// `paddle version`: the version and how this program was built, one option per line as in v0.10.
+#include "base/version.h"
 
 #include <cblas.h>
 
+#include <iostream>
+
 #include <fmt/format.h>
 
-#include "base/version.h"
+#include "engine/commands/command.h"
 
-namespace paddle {
+namespace paddle::commands {
 namespace {
 
 const char* on_off(bool value) {
@@ -31,8 +34,6 @@ const char* sanitizer() {
 #endif
 }
 
-}  // namespace
-
 std::string build_options() {
   return fmt::format(
       "paddlectl engine {}, compiled with\n"
@@ -47,4 +48,16 @@ std::string build_options() {
       __VERSION__, openblas_get_config(), openblas_get_corename(), sanitizer());
 }
 
-}  // namespace paddle
+std::function<Status()> declare(FlagSet&) {
+  return []() -> Status {
+    std::cout << build_options();
+    return {};
+  };
+}
+
+}  // namespace
+
+const Command kVersionCommand{"version", "this program's version and how it was built",
+                              "usage: paddle version\n", declare};
+
+}  // namespace paddle::commands

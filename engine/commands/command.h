@@ -1,0 +1,32 @@
+// The commands of `paddle`: one constant per command, listed by all_commands() in program.cc.
+#pragma once
+
+#include <functional>
+
+#include "base/result.h"
+#include "engine/commands/flags.h"
+
+namespace paddle::commands {
+
+struct Command {
+  const char* name;
+  const char* summary;  // one line of `paddle --help`
+  const char* usage;    // the head of `paddle <command> --help`, above the flags
+  // Declares the flags; the returned function runs the command with the values they were given.
+  std::function<Status()> (*declare)(FlagSet& flags);
+};
+
+extern const Command kVersionCommand;
+extern const Command kPserverCommand;
+extern const Command kTrainCommand;
+extern const Command kPlanCommand;
+extern const Command kExportCommand;
+
+constexpr std::uint32_t kPortMax = 65535;
+constexpr std::uint32_t kPortsMax = 1024;  // of each kind, per pserver
+constexpr std::uint32_t kCountMax = 1U << 20U;
+
+constexpr const char* kRankFromHelp =
+    "kubernetes, slurm or openmpi: take ids from its environment; the first ranks are the pservers";
+
+}  // namespace paddle::commands

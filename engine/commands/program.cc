@@ -1,0 +1,86 @@
+#include "engine/commands/program.h"
+
+#include <algorithm>
+#include <iostream>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "engine/commands/command.h"
+
+namespace paddle::commands {
+namespace {
+
+constexpr const Command* kCommands[] = {&kVersionCommand, &kPserverCommand, &kTrainCommand,
+                                        &kPlanCommand, &kExportCommand};
+
+constexpr const char* kHelp = R"(
+`paddle <command> --help` lists its flags. Every flag may also come from the environment:
+PADDLE_INIT_TRAINER_ID=1 is --trainer_id=1; flags win.
+
+examples:
+  paddle train --local --config=job.toml --save_dir=output
+  paddle pserver --port=7164 --ports_num=1 --ports_num_for_sparse=1 --num_gradient_servers=2
+  paddle train --config=job.toml --trainer_id=0 --num_gradient_servers=2 --pservers=127.0.0.1
+)";
+
+std::string program_help() {
+  std::string text = "usage: paddle <command> [flags]\n\ncommands:\n";
+  for (const Command* command : kCommands) {
+    text += fmt::format("  {:<9} {}\n", command->name, command->summary);
+  }
+  return text + kHelp;
+}
+
+bool is_help(const std::string& argument) {
+  return argument == "--help" || argument == "-h";
+}
+
+Result<const Command*> find_command(const std::string& name) {
+  std::vector<std::string_view> names;
+  for (const Command* command : kCommands) {
+    if (command->name == (name == "--version" ? "version" : name)) return command;
+    names.emplace_back(command->name);
+  }
+  const std::string near = nearest(name, names);
+  return Error{Errc::kUsage, fmt::format("unknown command '{}'", escape_control(name)),
+               near.empty() ? "see paddle --help" : fmt::format("did you mean '{}'?", near)};
+}
+
+Status run_command(const Command& command, const std::vector<std::string>& arguments,
+                   const char* const* environment) {
+  FlagSet flags;
+  const auto run = command.declare(flags);
+  if (std::ranges::any_of(arguments, is_help)) {
+    std::cout << command.usage << "\nflags:\n" << flags.help();
+    return {};
+  }
+  PADDLE_TRY_STATUS(flags.parse_environment(environment));
+  PADDLE_TRY_STATUS(flags.parse(arguments));
+  return run();
+}
+
+int exit_code(const Status& status) {
+  if (status) return 0;
+  std::cerr << "paddle: " << status.error().message << '\n';
+  if (!status.error().hint.empty()) std::cerr << "hint: " << status.error().hint << '\n';
+  return static_cast<int>(status.error().code);
+}
+
+}  // namespace
+
+int run_program(const std::vector<std::string>& arguments, const char* const* environment) {
+  if (arguments.empty()) {
+    std::cerr << program_help();
+    return static_cast<int>(Errc::kUsage);
+  }
+  if (is_help(arguments[0])) {
+    std::cout << program_help();
+    return 0;
+  }
+  const auto command = find_command(arguments[0]);
+  if (!command) return exit_code(command.error());
+  return exit_code(run_command(**command, {arguments.begin() + 1, arguments.end()}, environment));
+}
+
+}  // namespace paddle::commands

@@ -1,0 +1,84 @@
+#include "engine/commands/program.h"
+
+#include <gtest/gtest.h>
+
+#include "base/result.h"
+#include "base/version.h"
+
+namespace paddle::commands {
+namespace {
+
+struct Outcome {
+  int code;
+  std::string out;
+  std::string error;
+};
+
+Outcome run(const std::vector<std::string>& arguments, std::vector<const char*> environment = {}) {
+  environment.push_back(nullptr);
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const int code = run_program(arguments, environment.data());
+  std::string out = testing::internal::GetCapturedStdout();
+  return {code, std::move(out), testing::internal::GetCapturedStderr()};
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(Program, HelpListsEveryCommandOnStdout) {
+  const Outcome help = run({"--help"});
+  EXPECT_EQ(help.code, 0);
+  for (const char* name : {"version", "pserver", "train", "plan", "export"}) {
+    EXPECT_TRUE(contains(help.out, std::string("\n  ") + name + " ")) << help.out;
+    const Outcome own = run({name, "--help"});
+    EXPECT_EQ(own.code, 0);
+    EXPECT_TRUE(own.out.starts_with(std::string("usage: paddle ") + name)) << own.out;
+  }
+  EXPECT_EQ(help.error, "");
+}
+
+TEST(Program, WithoutACommandHelpIsAnError) {
+  const Outcome help = run({});
+  EXPECT_EQ(help.code, static_cast<int>(Errc::kUsage));
+  EXPECT_EQ(help.out, "");
+  EXPECT_TRUE(help.error.starts_with("usage: paddle <command>"));
+}
+
+TEST(Program, SuggestsTheNearestCommand) {
+  EXPECT_EQ(run({"trian"}).error, "paddle: unknown command 'trian'\nhint: did you mean 'train'?\n");
+  EXPECT_EQ(run({"x\x1b[2J"}).error,
+            "paddle: unknown command 'x\\x1b[2J'\nhint: see paddle --help\n");
+}
+
+TEST(Program, VersionNamesVersionAndOptions) {
+  for (const char* word : {"version", "--version"}) {
+    const std::string text = run({word}).out;
+    EXPECT_TRUE(text.starts_with(std::string("paddlectl engine ") + kProgramVersion)) << text;
+    for (const char* option : {"with_gpu: OFF", "with_avx: ", "compiler: ", "blas: OpenBLAS"}) {
+      EXPECT_TRUE(contains(text, option)) << option << " in " << text;
+    }
+  }
+}
+
+TEST(Program, ErrorsKeepTheirCodeAndHint) {
+  const Outcome bare = run({"export", "--snapshot=x"});
+  EXPECT_EQ(bare.code, static_cast<int>(Errc::kUsage));
+  EXPECT_EQ(bare.error,
+            "paddle: export needs --snapshot and --parameter\n"
+            "hint: paddle export --snapshot=output/pass-00000 --parameter=_proj\n");
+  EXPECT_EQ(run({"train", "--use_gpu"}).code, static_cast<int>(Errc::kUsage));
+}
+
+TEST(Program, TheEnvironmentSetsFlagsOfTheCommandOnly) {
+  EXPECT_TRUE(contains(run({"export"}, {"PADDLE_INIT_SNAPSHOT=none", "PADDLE_INIT_PORT=many",
+                                        "PADDLE_INIT_PARAMETER=w"})
+                           .error,
+                       "none"));
+  EXPECT_TRUE(run({"plan"}, {"PADDLE_INIT_PORT=many"})
+                  .error.starts_with("paddle: PADDLE_INIT_PORT: 'many'"));
+}
+
+}  // namespace
+}  // namespace paddle::commands
