@@ -16,7 +16,7 @@
 
 #include "base/pool.h"
 #include "base/rng.h"
-#include "engine/client/parameter_client.h"
+#include "engine/client/shard_client.h"
 #include "engine/memory/allocator.h"
 #include "engine/memory/preparer.h"
 #include "engine/net/tcp.h"
@@ -145,10 +145,10 @@ class Pair {
     std::vector<std::unique_ptr<net::Link>> none;
     auto joined =
         set.sparse_shards() > 0
-            ? client::ParameterClient::join({.parameters = set}, std::move(none), std::move(one))
-            : client::ParameterClient::join({.parameters = set}, std::move(one), std::move(none));
+            ? client::ShardChannels::join({.parameters = set}, std::move(none), std::move(one))
+            : client::ShardChannels::join({.parameters = set}, std::move(one), std::move(none));
     if (!joined || !(*joined)->ready()) std::abort();
-    client_ = *std::move(joined);
+    client_ = std::make_unique<client::ShardClient>(*std::move(joined));
   }
   ~Pair() {
     server_->stop();

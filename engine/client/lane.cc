@@ -25,7 +25,7 @@ Errc exit_code(wire::RefusalCode code) {
 Frame ClientLane::open(FrameType type, std::string head, Bytes tail, TimePoint now) {
   const bool follows =
       pulls_rows_ && type == FrameType::kPullRows && options_.resend_after == Duration::zero();
-  PADDLE_CHECK(awaited_ == request_ || follows);  // the one that was just numbered, or more
+  PADDLE_CHECK(awaited_ == request_ || follows);  // only this request is open, or pulls before it
   pulls_rows_ = type == FrameType::kPullRows;
   const bool is_push = type == FrameType::kPushDense || type == FrameType::kPushRows;
   Frame frame;
@@ -53,8 +53,7 @@ Status ClientLane::parse(const Frame& frame, Message& message) const {
                fmt::format("the pserver's answer of type {} is malformed", frame.header.type), ""};
 }
 
-// Reads the request number and what the answer says about the lane; applies it only when the answer
-// is the awaited one.
+// Reads the request number, and applies the lane's new position if this is the awaited answer.
 Status ClientLane::take(const Frame& frame, std::uint64_t& request) {
   const auto type = static_cast<FrameType>(frame.header.type);
   const auto read = [&](auto message, auto&& apply) -> Status {

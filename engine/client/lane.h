@@ -1,6 +1,6 @@
 // The protocol of one trainer's lane to one shard, passive: one request at a time, sent again until
-// it is answered. Only pulls of rows may follow each other, so that the shard reads rows while
-// those before them are on their way.
+// it is answered. Only pulls of rows are pipelined: the shard reads rows while earlier ones are on
+// their way.
 #pragma once
 
 #include <optional>
@@ -25,18 +25,18 @@ class ClientLane {
   };
   explicit ClientLane(Options options) : options_(options) {}
 
-  // Numbers the message; no other request may be open, but for pulls of rows before another one on
-  // a link that is reliable. A push carries last_applied() + 1 as its sequence; every other request
-  // last_applied(). A copy of the frame is kept until its answer if it may have to be sent again.
+  // Numbers the message. No other request may be open, except that pulls of rows may follow each
+  // other on a reliable link. A push carries last_applied() + 1 as its sequence, any other request
+  // last_applied(). Keeps a copy of the frame until its answer if it may have to be sent again.
   template <class Message>
   Frame request(FrameType type, Message message, Bytes tail, TimePoint now) {
     message.set_request(++request_);
     return open(type, message.SerializeAsString(), std::move(tail), now);
   }
-  // The answer to the oldest open request. Nothing: a late copy, or Waiting. An error: the shard
-  // refused, which closes all of them, or broke the protocol.
+  // The answer to the oldest open request; nothing for a late copy or Waiting. An error if the
+  // shard refused, which closes all requests, or broke the protocol.
   Result<std::optional<Frame>> on_frame(Frame&& frame, TimePoint now);
-  // The frame to send again, or null.
+  // The frame to send again now, or null.
   const Frame* on_tick(TimePoint now);
 
   bool is_open() const { return awaited_ <= request_; }
@@ -44,13 +44,12 @@ class ClientLane {
   std::uint64_t last_applied() const { return last_applied_; }
   std::uint64_t step() const { return step_; }
   std::uint64_t passes_finished() const { return passes_finished_; }
-  // Of all trainers, when the shard last gave its position or a pass ended.
+  // Of all trainers, as of the shard's last Position or the end of the last pass.
   std::uint64_t samples() const { return samples_; }
-  // Of the pass that runs, behind this trainer when the shard last gave its position.
+  // Batches of the current pass that this trainer had behind it at the shard's last Position.
   std::uint64_t pass_batches() const { return pass_batches_; }
   bool stop_asked() const { return stop_asked_; }  // by any trainer of the job
-  // Why the answer is late, from the last Waiting ("" if none came), and when it last said
-  // something new.
+  // The reason in the last Waiting ("" if none came), and the time of the last one with progress.
   const std::string& waiting_for() const { return waiting_for_; }
   TimePoint last_progress() const { return last_progress_; }
   bool waits_for_connected() const { return waits_for_connected_; }
@@ -64,9 +63,9 @@ class ClientLane {
 
   Options options_;
   std::uint64_t epoch_ = 0;
-  std::uint64_t request_ = 0;  // the last one's number
+  std::uint64_t request_ = 0;  // number of the last request
   std::uint64_t awaited_ = 1;
-  bool pulls_rows_ = false;  // the last one does
+  bool pulls_rows_ = false;  // the last request is a pull of rows
   std::uint64_t last_applied_ = 0;
   std::uint64_t step_ = 0;
   std::uint64_t passes_finished_ = 0;

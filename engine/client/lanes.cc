@@ -41,7 +41,7 @@ Result<Frame> ClientLanes::receive(std::size_t lane, FrameType type, const net::
   const TimePoint started = clock_.now();
   TimePoint heard = started;
   while (true) {
-    // Silence of the port itself, and of the trainers that it says it waits for.
+    // Deadlines for the port itself, and for the trainers that it waits for.
     const Duration patience = to.core.waits_for_connected() ? kPeerDeadline : deadline_;
     const TimePoint quiet_since = std::max(started, to.core.last_progress());
     const TimePoint until = std::min(heard + deadline_, quiet_since + patience);

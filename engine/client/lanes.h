@@ -1,5 +1,4 @@
-// A trainer's blocking lanes to all shards of one kind: requests go out on every lane before the
-// first answer is read.
+// A trainer's blocking lanes to all shards of one kind.
 #pragma once
 
 #include <memory>
@@ -11,8 +10,7 @@
 
 namespace paddle::client {
 
-// How long a lane waits for other trainers that are connected but silent (a long test pass is no
-// failure).
+// Patience with other trainers that are connected but silent: a long test pass is no failure.
 constexpr Duration kPeerDeadline = std::chrono::minutes(10);
 
 class ClientLanes {
@@ -30,7 +28,8 @@ class ClientLanes {
     return deliver(lane, lanes_[lane].core.request(type, message, std::move(tail), clock_.now()),
                    pieces);
   }
-  // The answer, of this type; errors name the port. `place` may be asked about other frames too.
+  // The answer, which must have this type; errors name the port. `place` may be asked about frames
+  // of other types too.
   Result<Frame> receive(std::size_t lane, FrameType type, const net::TailPlace& place = {});
 
   template <class Message>

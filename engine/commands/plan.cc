@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "engine/client/connect.h"
 #include "engine/commands/command.h"
 #include "engine/commands/train.h"
 #include "engine/config/data_config.h"
@@ -55,7 +56,7 @@ Result<Plan> make_plan(const trainer::TrainOptions& options,
   plan.set = trainer::parameter_set(job, network.parameters(), options);
   PADDLE_TRY_STATUS(parameter::validate(plan.set));
   for (std::size_t i = 0; i < options.pservers.size(); ++i) {
-    PADDLE_TRY(trainer::HostPort at, trainer::parse_host_port(options.pservers[i], options.port));
+    PADDLE_TRY(client::HostPort at, client::parse_host_port(options.pservers[i], options.port));
     const std::string node = i < names.size() ? names[i] : at.host;
     const auto add = [&](std::vector<Port>& ports, std::uint32_t count) {
       for (std::uint32_t n = 0; n < count; ++n) {

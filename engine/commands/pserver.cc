@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/pool.h"
+#include "engine/client/connect.h"
 #include "engine/commands/command.h"
 #include "engine/config/platform_rank.h"
 #include "engine/memory/allocator.h"
@@ -23,7 +24,6 @@
 #include "engine/net/tcp.h"
 #include "engine/pserver/shard.h"
 #include "engine/strategy/strategy_table.h"
-#include "engine/trainer/connection.h"
 #include "engine/trainer/metrics.h"
 
 namespace paddle::commands {
@@ -261,7 +261,7 @@ Status apply_platform_rank(PserverOptions& options) {
   PADDLE_TRY(options.num_gradient_servers,
              config::trainers_of(rank, count, options.num_gradient_servers));
   PADDLE_TRY(const auto address,
-             trainer::parse_host_port(options.pservers[options.pserver_id], options.port));
+             client::parse_host_port(options.pservers[options.pserver_id], options.port));
   options.bind = address.host;
   options.port = address.port;
   return {};

@@ -132,7 +132,8 @@ Status start(const trainer::TrainOptions& options, client::ParameterClient& clie
   }
   if (options.trainer_id == 0 && !snapshot.empty()) {
     log_info("Loading parameters from {}", snapshot);
-    PADDLE_TRY_STATUS(options.resume ? client.resume(snapshot) : client.load_snapshot(snapshot));
+    PADDLE_TRY_STATUS(options.resume ? client.snapshots().resume(snapshot)
+                                     : client.snapshots().load(snapshot));
   }
   return client.ready();
 }

@@ -5,7 +5,7 @@
 namespace paddle::strategy {
 namespace {
 
-// What a batch and the window so far count for in their merger.
+// Factors of the window so far and of a batch that joins it.
 struct Weights {
   float window = 1;
   float batch = 1;
@@ -14,10 +14,10 @@ struct Weights {
 Weights weights_of(wire::Merge merge, std::uint64_t window_samples, std::uint64_t samples) {
   const std::uint64_t all = window_samples + samples;
   if (merge == wire::MERGE_SUM || all == 0) return {};
-  const auto share = [all](std::uint64_t part) {
+  const auto fraction = [all](std::uint64_t part) {
     return static_cast<float>(static_cast<double>(part) / static_cast<double>(all));
   };
-  return {share(window_samples), share(samples)};
+  return {fraction(window_samples), fraction(samples)};
 }
 
 void add(std::span<float> to, std::span<const float> from, Weights by) {
@@ -30,7 +30,7 @@ void append(std::vector<float>& to, const std::vector<float>& from, std::size_t 
   for (std::size_t i = 0; i < width; ++i) to.push_back(by * from[row * width + i]);
 }
 
-// Both sorted by id; a row that only one has counts as zeros in the other.
+// Merges rows that are sorted by id; a row that one side lacks counts as zeros there.
 void add(client::SparseRows& to, const client::SparseRows& from, Weights by,
          const parameter::RowNotes& notes) {
   if (from.ids.empty() && by.window == 1) return;
@@ -97,7 +97,7 @@ void Communicator::flush() {
   open_ = Window();
 }
 
-const Window* Communicator::send() {
+Window* Communicator::send() {
   if (is_sent_ || queue_.empty()) return nullptr;
   is_sent_ = true;
   return &queue_.front();

@@ -1,6 +1,5 @@
-// What a trainer that does not wait for its pushes still owes the shards, passive: gradients in,
-// merged windows out, answers in. Which windows exist, and what is in them, depends on the batches
-// alone, never on time.
+// The queue of a trainer that does not wait for its pushes, passive: gradients in, merged windows
+// out, answers in. Windows and their content depend on the batches alone, never on time.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "engine/client/parameter_client.h"
+#include "engine/client/parameters.h"
 #include "engine/parameter/row_notes.h"
+#include "proto/parameters.pb.h"
 
 namespace paddle::strategy {
 
@@ -26,29 +26,28 @@ struct Window {
 class Communicator {
  public:
   struct Options {
-    std::uint32_t max_merge = 1;  // batches of a window
-    std::uint32_t send_queue_size =
-        1;  // windows that may be without an answer while training goes on
+    std::uint32_t max_merge = 1;        // batches of a window
+    std::uint32_t send_queue_size = 1;  // windows in flight while training continues
     wire::Merge merge = wire::MERGE_MEAN;
     std::vector<parameter::RowNotes> notes = {};  // of the tables, in the order of a batch's rows
   };
   explicit Communicator(Options options) : options_(options) {}
 
-  // Joins the open window, and closes it when it has max_merge batches. Parameters and their order
-  // are the same in every batch; ids differ.
+  // Merges a batch into the open window, and closes it when it has max_merge batches. Every batch
+  // has the same parameters in the same order; ids differ.
   void on_gradient(const client::PushTotals& totals, std::span<const client::DenseParameter> dense,
                    std::span<const client::SparseRows> rows);
-  void flush();  // closes the open window, if there is any
+  void flush();  // closes the open window, if there is one
 
-  // The oldest closed window that was not sent, now sent; nothing while another is.
-  const Window* send();
-  // The window that was sent is applied.
+  // The oldest closed window, now in flight; null if there is none or one is in flight already.
+  Window* send();
+  // The window in flight is applied.
   void on_answer();
 
   std::uint64_t closed() const { return closed_; }      // windows so far
   std::uint64_t answered() const { return answered_; }  // of them
-  // Training must wait until this window is answered, and goes on with its values: the newest that
-  // the queue does not cover. 0: with none.
+  // The newest window that the queue has no room for: training waits for its answer, and continues
+  // with its values. 0: training need not wait.
   std::uint64_t must_be_answered() const {
     return closed_ > options_.send_queue_size ? closed_ - options_.send_queue_size : 0;
   }
@@ -57,8 +56,8 @@ class Communicator {
  private:
   Options options_;
   Window open_;
-  std::deque<Window> queue_;  // the first may be sent
-  bool is_sent_ = false;
+  std::deque<Window> queue_;
+  bool is_sent_ = false;  // the first of the queue
   std::uint64_t closed_ = 0;
   std::uint64_t answered_ = 0;
 };

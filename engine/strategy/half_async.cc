@@ -6,119 +6,65 @@
 namespace paddle::strategy {
 namespace {
 
-class HalfAsyncClient final : public client::ParameterClient {
+Communicator::Options windows(const wire::ParameterSet& set, const PathOptions& options) {
+  Communicator::Options result{.max_merge = options.max_merge,
+                               .send_queue_size = options.send_queue_size,
+                               .merge = set.merge()};
+  for (const wire::ParameterSpec& spec : set.parameters()) {
+    if (spec.sparse()) result.notes.emplace_back(spec.table());
+  }
+  return result;
+}
+
+class HalfAsyncDense final : public client::DensePath {
  public:
-  HalfAsyncClient(std::unique_ptr<client::ParameterClient> direct, const HalfAsyncOptions& options)
-      : direct_(std::move(direct)) {
-    if (options.dense) {
-      dense_ = std::make_unique<Sender>(
-          options.communicator,
-          [this](const Window& window) -> Result<std::vector<client::DenseParameter>> {
-            std::vector<client::DenseParameter> parameters = window.dense;
-            PADDLE_TRY_STATUS(
-                direct_->push_dense({window.batches, window.samples, window.cost}, parameters));
-            return parameters;
-          });
-    }
-    if (options.sparse) {
-      sparse_ = std::make_unique<Sender>(
-          options.communicator,
-          [this](const Window& window) -> Result<std::vector<client::DenseParameter>> {
-            std::vector<client::SparseRows> rows = window.rows;
-            PADDLE_TRY_STATUS(
-                direct_->push_rows({window.batches, window.samples, window.cost}, rows));
-            return std::vector<client::DenseParameter>();
-          });
-    }
-  }
+  HalfAsyncDense(client::ShardChannels& shards, const PathOptions& options)
+      : DensePath(shards),
+        sender_(windows(shards.parameters(), options), push_dense_through(shards)) {}
 
-  Status load_snapshot(const std::string& directory) override {
-    return direct_->load_snapshot(directory);
-  }
-  Status resume(const std::string& directory) override { return direct_->resume(directory); }
-  void ask_to_stop() override { direct_->ask_to_stop(); }
-  bool stop_asked() const override { return direct_->stop_asked(); }
-  Status ready() override { return direct_->ready(); }
-  client::JobProgress progress() const override { return direct_->progress(); }
-  Status pull_dense(std::span<client::DenseParameter> parameters) override {
-    PADDLE_TRY_STATUS(flush());
-    return direct_->pull_dense(parameters);
-  }
-  Status pull_rows(std::span<client::SparseRows> rows) override {
-    if (!sparse_) return direct_->pull_rows(rows);
-    return sparse_->ask([&] { return direct_->pull_rows(rows); });
-  }
-  Status pull_averages(std::span<client::DenseParameter> dense,
-                       std::span<client::SparseRows> rows) override {
-    PADDLE_TRY_STATUS(flush());
-    return direct_->pull_averages(dense, rows);
-  }
-
-  Status push(std::uint64_t samples, double cost, std::span<client::DenseParameter> dense,
-              std::span<client::SparseRows> sparse) override {
-    // The threads first: what goes straight through may wait for other trainers.
+  Status push(const client::PushTotals& totals,
+              std::span<client::DenseParameter> parameters) override {
     std::vector<client::DenseParameter> values;
-    if (sparse_) PADDLE_TRY_STATUS(sparse_->add({1, samples, cost}, {}, sparse, true, nullptr));
-    if (dense_) {
-      PADDLE_TRY_STATUS(dense_->add({1, samples, cost}, dense, {}, false, &values));
-      take(values, dense);
-    } else {
-      PADDLE_TRY_STATUS(direct_->push_dense({1, samples, cost}, dense));
+    PADDLE_TRY_STATUS(sender_.add(totals, parameters, {}, false, &values));
+    if (values.empty()) return {};
+    PADDLE_CHECK(values.size() == parameters.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      parameters[i].value = std::move(values[i].value);
     }
-    if (!sparse_) PADDLE_TRY_STATUS(direct_->push_rows({1, samples, cost}, sparse));
     return {};
   }
-  Status push_dense(const client::PushTotals& totals,
-                    std::span<client::DenseParameter> dense) override {
-    return direct_->push_dense(totals, dense);
-  }
-  Status push_rows(const client::PushTotals& totals, std::span<client::SparseRows> rows) override {
-    return direct_->push_rows(totals, rows);
-  }
-  Result<client::PassTotals> finish_pass(const Tally& tally) override {
-    PADDLE_TRY_STATUS(flush());
-    return direct_->finish_pass(tally);
-  }
-  Result<client::PassTotals> pause_pass(const Tally& tally) override {
-    PADDLE_TRY_STATUS(flush());
-    return direct_->pause_pass(tally);
-  }
-  Status save_snapshot(const std::string& directory) override {
-    PADDLE_TRY_STATUS(flush());
-    return direct_->save_snapshot(directory);
-  }
-  Status save_delta(const std::string& directory, const std::string& base) override {
-    PADDLE_TRY_STATUS(flush());
-    return direct_->save_delta(directory, base);
-  }
-  Status leave() override {
-    PADDLE_TRY_STATUS(flush());
-    return direct_->leave();
-  }
+  Status settle() override { return sender_.flush(nullptr); }
 
  private:
-  Status flush() {
-    if (sparse_) PADDLE_TRY_STATUS(sparse_->flush(nullptr));
-    if (dense_) PADDLE_TRY_STATUS(dense_->flush(nullptr));
-    return {};
-  }
-  static void take(std::vector<client::DenseParameter>& values,
-                   std::span<client::DenseParameter> dense) {
-    if (values.empty()) return;
-    PADDLE_CHECK(values.size() == dense.size());
-    for (std::size_t i = 0; i < dense.size(); ++i) dense[i].value = std::move(values[i].value);
-  }
+  Sender sender_;
+};
 
-  std::unique_ptr<client::ParameterClient> direct_;
-  std::unique_ptr<Sender> dense_;
-  std::unique_ptr<Sender> sparse_;
+class HalfAsyncRows final : public client::RowsPath {
+ public:
+  HalfAsyncRows(client::ShardChannels& shards, const PathOptions& options)
+      : RowsPath(shards),
+        sender_(windows(shards.parameters(), options), push_rows_through(shards)) {}
+
+  Status pull(std::span<client::SparseRows> rows) override {
+    return sender_.ask([&] { return shards_.pull_rows(rows); });
+  }
+  Status push(const client::PushTotals& totals, std::span<client::SparseRows> rows) override {
+    return sender_.add(totals, {}, rows, true, nullptr);
+  }
+  Status settle() override { return sender_.flush(nullptr); }
+
+ private:
+  Sender sender_;
 };
 
 }  // namespace
 
-std::unique_ptr<client::ParameterClient> make_half_async_client(
-    std::unique_ptr<client::ParameterClient> direct, HalfAsyncOptions options) {
-  return std::make_unique<HalfAsyncClient>(std::move(direct), options);
+DensePathPtr make_half_async_dense(client::ShardChannels& shards, const PathOptions& options) {
+  return std::make_unique<HalfAsyncDense>(shards, options);
+}
+
+RowsPathPtr make_half_async_rows(client::ShardChannels& shards, const PathOptions& options) {
+  return std::make_unique<HalfAsyncRows>(shards, options);
 }
 
 }  // namespace paddle::strategy

@@ -1,25 +1,16 @@
-// half_async: training goes on while a thread of the trainer pushes. A thin adapter around one
-// Communicator for each kind of parameter that is half_async; the other kind goes straight through.
+// half_async: training continues while a thread of the trainer pushes, and shards apply each push
+// at once (async.h).
 //
 // With one trainer the bits do not depend on time: dense values are refreshed after a window's end
 // to those of the window send_queue_size before it, and a pull of rows goes out before the windows
-// that were closed since the last one.
+// closed since the last one.
 #pragma once
 
-#include <memory>
-
-#include "engine/client/parameter_client.h"
-#include "engine/strategy/communicator.h"
+#include "engine/strategy/path_options.h"
 
 namespace paddle::strategy {
 
-struct HalfAsyncOptions {
-  Communicator::Options communicator;
-  bool dense = false;  // which kinds
-  bool sparse = false;
-};
-
-std::unique_ptr<client::ParameterClient> make_half_async_client(
-    std::unique_ptr<client::ParameterClient> direct, HalfAsyncOptions options);
+DensePathPtr make_half_async_dense(client::ShardChannels& shards, const PathOptions& options);
+RowsPathPtr make_half_async_rows(client::ShardChannels& shards, const PathOptions& options);
 
 }  // namespace paddle::strategy

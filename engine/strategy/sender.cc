@@ -6,6 +6,18 @@
 
 namespace paddle::strategy {
 
+PushWindow push_dense_through(client::ShardChannels& shards) {
+  return [&shards](Window& window) {
+    return shards.push_dense({window.batches, window.samples, window.cost}, window.dense);
+  };
+}
+
+PushWindow push_rows_through(client::ShardChannels& shards) {
+  return [&shards](Window& window) {
+    return shards.push_rows({window.batches, window.samples, window.cost}, window.rows);
+  };
+}
+
 Sender::Sender(Communicator::Options options, PushWindow push)
     : core_(options), push_(std::move(push)), thread_([this] { serve(); }) {}
 
@@ -23,7 +35,7 @@ Status Sender::add(const client::PushTotals& totals, std::span<const client::Den
                    std::vector<client::DenseParameter>* values) {
   std::unique_lock lock(mutex_);
   core_.on_gradient(totals, dense, rows);
-  // What must be answered is held back no longer, or nobody would ever answer it.
+  // Send the window we are about to wait for; holding it back would deadlock.
   released_ = std::max(released_, hold ? core_.must_be_answered() : core_.closed());
   changed_.notify_all();
   return wait_for(lock, core_.must_be_answered(), values);
@@ -75,16 +87,16 @@ void Sender::serve() {
       if (!done) failed_ = std::move(done).error();
       ask_ = nullptr;
     } else {
-      const Window* const window = core_.send();
+      Window* const window = core_.send();
       PADDLE_CHECK(window != nullptr);
       lock.unlock();
-      auto values = push_(*window);
+      Status pushed = push_(*window);
       lock.lock();
-      if (values) {
-        if (!values->empty()) answers_[window->number] = *std::move(values);
+      if (pushed) {
+        if (!window->dense.empty()) answers_[window->number] = std::move(window->dense);
         core_.on_answer();
       } else {
-        failed_ = std::move(values).error();
+        failed_ = std::move(pushed).error();
       }
     }
     changed_.notify_all();

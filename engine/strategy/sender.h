@@ -1,5 +1,5 @@
-// The thread of one kind of parameters: it owns their lanes, pushes windows, and runs what else
-// must go through those lanes. A thin adapter around a Communicator.
+// A thread that pushes one kind of parameters while training continues. It owns their lanes: other
+// requests on these lanes run on it too. A thin adapter around a Communicator.
 #pragma once
 
 #include <condition_variable>
@@ -9,32 +9,35 @@
 #include <optional>
 #include <thread>
 
+#include "engine/client/shard_channels.h"
 #include "engine/strategy/communicator.h"
 
 namespace paddle::strategy {
 
+// Pushes a window, whose dense parameters then have the new values.
+using PushWindow = std::function<Status(Window&)>;
+PushWindow push_dense_through(client::ShardChannels& shards);
+PushWindow push_rows_through(client::ShardChannels& shards);
+
 // For one caller. After the first error nothing more is sent, and every call returns it.
 class Sender {
  public:
-  // Pushes a window; returns the dense values that came back (none for rows).
-  using PushWindow = std::function<Result<std::vector<client::DenseParameter>>(const Window&)>;
-
   Sender(Communicator::Options options, PushWindow push);
-  ~Sender();  // what was not sent is not
+  ~Sender();  // drops windows that were not sent
   Sender(const Sender&) = delete;
   Sender& operator=(const Sender&) = delete;
 
-  // Gradients of a batch, to be sent at once, or to be held back for the next ask(). Waits while
-  // the queue is full; `values`, if not null, becomes those of the window that then must be
-  // answered, or stays empty.
+  // Takes gradients of a batch, to be sent at once, or (hold) after the next ask(). Waits while the
+  // queue is full; `values`, if not null, becomes those of the window it waited for, or stays
+  // empty.
   Status add(const client::PushTotals& totals, std::span<const client::DenseParameter> dense,
              std::span<const client::SparseRows> rows, bool hold,
              std::vector<client::DenseParameter>* values);
   // Runs `ask` on the thread, after the windows that were sent and before those held back, and
   // waits for it.
   Status ask(const std::function<Status()>& ask);
-  // Every gradient is pushed and answered. `values`, if not null, becomes those of the last window;
-  // otherwise later calls of add() still get theirs.
+  // Waits until every gradient is pushed and answered. `values`, if not null, becomes those of the
+  // last window; if null, later calls of add() still get theirs.
   Status flush(std::vector<client::DenseParameter>* values);
 
  private:

@@ -6,7 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "engine/client/parameter_client.h"
+#include "engine/client/parameters.h"
+#include "proto/parameters.pb.h"
 
 namespace paddle::trainer {
 

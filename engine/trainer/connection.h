@@ -10,13 +10,6 @@
 
 namespace paddle::trainer {
 
-struct HostPort {
-  std::string host;  // as it was written
-  std::uint32_t port = 0;
-};
-// "host" or "host:port"; an IPv6 address with a port is "[::1]:7164". kUsage.
-Result<HostPort> parse_host_port(const std::string& text, std::uint32_t default_port);
-
 // Everything about the job that all trainers and shards must agree on.
 wire::ParameterSet parameter_set(const config::JobConfig& job,
                                  const std::vector<wire::ParameterSpec>& parameters,

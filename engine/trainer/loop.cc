@@ -170,7 +170,7 @@ Status Loop::stop(std::uint32_t pass) {
   if (options_.trainer_id == 0) {
     const std::string directory = stop_directory(options_.save_dir, pass, batch_);
     log_info("Saving parameters to {}", directory);
-    PADDLE_TRY_STATUS(client_.save_snapshot(directory));
+    PADDLE_TRY_STATUS(client_.snapshots().save(directory));
     PADDLE_TRY_STATUS(
         metrics_.write("save", pass, batch_, own, JsonObject().add("path", directory)));
   }
@@ -186,12 +186,12 @@ Status Loop::save(std::uint32_t pass) {
                        deltas_ + 1 >= options_.train.full_snapshot_period;
   if (is_full) {
     log_info("Saving parameters to {}", directory);
-    PADDLE_TRY_STATUS(client_.save_snapshot(directory));
+    PADDLE_TRY_STATUS(client_.snapshots().save(directory));
     base_ = directory;
     deltas_ = 0;
   } else {
     log_info("Saving what changed since {} to {}", base_, directory);
-    PADDLE_TRY_STATUS(client_.save_delta(directory, base_));
+    PADDLE_TRY_STATUS(client_.snapshots().save_delta(directory, base_));
     ++deltas_;
   }
   if (options_.train.snapshots_kept == 0) return {};

@@ -51,7 +51,7 @@ Cluster::Cluster(ClusterOptions options)
   set_.set_dense_shards(options_.pservers);
   set_.set_sparse_shards(options_.pservers);
   set_.set_min_block_size(1);
-  plan_ = client::plan_dense(set_);
+  layout_ = client::dense_layout(set_);
   for (std::uint32_t i = 0; i < 2 * options_.pservers; ++i) {
     shards_.push_back(std::make_unique<pserver::Shard>(
         pserver::ShardOptions{.make_policy = strategy::make_update_policy,
@@ -153,8 +153,8 @@ void Cluster::push(std::uint32_t id, std::uint32_t shard) {
   } else {
     const auto dense = window != nullptr ? window->dense : dense_gradients(id);
     const client::DenseParameter* const parameters[] = {&dense[0], &dense[1], nullptr};
-    const std::uint64_t size = plan_.sizes[shard];
-    for (const ByteSpan piece : client::gather(plan_.pieces[shard], parameters, 0, size)) {
+    const std::uint64_t size = layout_.sizes[shard];
+    for (const ByteSpan piece : client::gather(layout_.pieces[shard], parameters, 0, size)) {
       append_bytes(tail, piece);
     }
     wire::PushDense message;
@@ -209,7 +209,7 @@ void Cluster::request(std::uint32_t id, std::uint32_t shard) {
     case Phase::kPull: {
       if (!is_sparse(shard)) {
         wire::PullDense message;
-        message.set_count(plan_.sizes[shard]);
+        message.set_count(layout_.sizes[shard]);
         return send(FrameType::kPullDense, message);
       }
       wire::PullRows message;
@@ -316,7 +316,7 @@ void Cluster::take_answer(std::uint32_t id, std::uint32_t shard, Frame&& answer)
     client::DenseParameter* const parameters[] = {nullptr, &shared, nullptr};
     const std::span<const float> values(reinterpret_cast<const float*>(answer.tail.data()),
                                         answer.tail.size() / sizeof(float));
-    client::scatter(plan_.pieces[shard], values, 0, parameters);
+    client::scatter(layout_.pieces[shard], values, 0, parameters);
     trainer.shared = std::move(shared.value);
   }
   const bool has_open = std::any_of(trainer.lanes.begin(), trainer.lanes.end(),
@@ -413,7 +413,7 @@ void Cluster::collect() {
   for (std::uint32_t shard = 0; shard < shards_.size(); ++shard) {
     if (!shards_[shard]->finished()) outcome_.error = fmt::format("shard {} is not done", shard);
     if (!is_sparse(shard)) {
-      client::scatter(plan_.pieces[shard], shards_[shard]->dense()->values(), 0, parameters);
+      client::scatter(layout_.pieces[shard], shards_[shard]->dense()->values(), 0, parameters);
       continue;
     }
     for (std::uint64_t c = 0; c < cells_; ++c) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "engine/client/dense_plan.h"
+#include "engine/client/dense_layout.h"
 #include "engine/client/lane.h"
 #include "engine/pserver/shard.h"
 #include "engine/strategy/communicator.h"
@@ -62,7 +62,7 @@ class Cluster {
     std::vector<client::ClientLane> lanes;
     LargeArray<float> shared;  // as last seen
     strategy::Communicator core;
-    const strategy::Window* window = nullptr;  // that is being pushed
+    strategy::Window* window = nullptr;  // that is being pushed
   };
   struct Event {
     TimePoint at = {};
@@ -112,7 +112,7 @@ class Cluster {
   ClusterOptions options_;
   Rng rng_;
   wire::ParameterSet set_;
-  client::DensePlan plan_;
+  client::DenseLayout layout_;
   std::vector<std::unique_ptr<pserver::Shard>> shards_;  // dense, then sparse
   std::vector<SimTrainer> trainers_;
   std::priority_queue<Event, std::vector<Event>, Later> queue_;

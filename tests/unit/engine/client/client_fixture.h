@@ -1,4 +1,4 @@
-// ParameterClient on real shards in this process, and the same job without any.
+// Clients of real shards in this process, and the same job without any.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/client/parameter_client.h"
+#include "engine/client/shard_client.h"
 #include "engine/net/local_link.h"
 #include "engine/optim/initial.h"
 #include "engine/optim/optimizer.h"
@@ -31,23 +31,28 @@ inline std::unique_ptr<net::Link> local_shard(std::uint32_t index, bool is_spars
 
 using Work = std::function<void(std::size_t)>;
 
-inline std::unique_ptr<ParameterClient> client_of(const wire::ParameterSet& set,
-                                                  std::uint64_t transfer_bytes = 32U << 20U,
-                                                  std::function<void(const Work&)> both = {}) {
-  std::vector<std::unique_ptr<net::Link>> dense;
-  std::vector<std::unique_ptr<net::Link>> sparse;
+inline std::unique_ptr<ShardChannels> channels_of(const wire::ParameterSet& set,
+                                                  ShardOptions options = {}) {
+  options.parameters = set;
+  ShardChannels::Links dense;
+  ShardChannels::Links sparse;
   for (std::uint32_t i = 0; i < set.dense_shards(); ++i) dense.push_back(local_shard(i, false));
   for (std::uint32_t i = 0; i < set.sparse_shards(); ++i) sparse.push_back(local_shard(i, true));
-  auto client = ParameterClient::join(
-      {.parameters = set, .transfer_bytes = transfer_bytes, .both = std::move(both)},
-      std::move(dense), std::move(sparse));
-  EXPECT_TRUE(client) << client.error().message;
-  return client ? *std::move(client) : nullptr;
+  auto shards = ShardChannels::join(std::move(options), std::move(dense), std::move(sparse));
+  EXPECT_TRUE(shards) << shards.error().message;
+  return shards ? *std::move(shards) : nullptr;
+}
+
+// Follows the strategies of the set.
+inline std::unique_ptr<ParameterClient> client_of(const wire::ParameterSet& set,
+                                                  ShardOptions options = {},
+                                                  const strategy::PathOptions& paths = {}) {
+  return strategy::make_client(channels_of(set, std::move(options)), paths);
 }
 
 constexpr std::uint64_t kSamples = 4;  // of each push
 
-// Everything an optimizer can have around its formula.
+// An optimizer with momentum, L1, clipping, a schedule and averages.
 inline wire::ParameterSet full_set(const std::string& method, std::uint32_t dense_shards = 1,
                                    std::uint32_t sparse_shards = 1) {
   auto set = test::small_set(method, 1, dense_shards, sparse_shards);
@@ -64,7 +69,7 @@ inline wire::ParameterSet full_set(const std::string& method, std::uint32_t dens
   return set;
 }
 
-// What a job looks like without any pserver.
+// The same job without any pserver.
 struct Direct {
   explicit Direct(const wire::ParameterSet& parameters) : set(parameters) {
     for (int i = 0; i < 2; ++i) {
@@ -101,7 +106,8 @@ inline LargeArray<float> copied(const DenseParameter& parameter) {
   return {parameter.values().begin(), parameter.values().end()};
 }
 
-// Steps [from, to] of a made-up job; the gradients depend on the step alone.
+// Runs steps [from, to] of a made-up job, whose gradients depend on the step alone. Compares with
+// `direct` if not null.
 inline void run_steps(ParameterClient& client, int from, int to, std::vector<DenseParameter>& dense,
                       std::vector<SparseRows>& rows, Direct* direct) {
   for (int step = from; step <= to; ++step) {

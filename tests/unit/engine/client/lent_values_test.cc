@@ -1,5 +1,5 @@
 // Dense values that a trainer reads where its shard, in the same process, has them.
-#include "engine/client/dense_plan.h"
+#include "engine/client/dense_layout.h"
 #include "engine/strategy/strategy_table.h"
 #include "tests/unit/engine/client/client_fixture.h"
 
@@ -20,12 +20,12 @@ struct Lending {
       links.push_back(net::make_local_link(shards.back(), {Role::kTrainer, 0}));
     }
     sparse.push_back(local_shard(0, true));
-    auto joined = ParameterClient::join(
+    auto joined = ShardChannels::join(
         {.parameters = set,
          .values_of = [this](std::size_t i) { return shards[i]->dense()->values(); }},
         std::move(links), std::move(sparse));
     EXPECT_TRUE(joined) << joined.error().message;
-    client = *std::move(joined);
+    client = std::make_unique<ShardClient>(*std::move(joined));
     EXPECT_TRUE(client->ready());
     EXPECT_TRUE(client->pull_dense(dense));
   }
@@ -78,7 +78,7 @@ TEST(LentValues, AveragesAreTheTrainersOwnUntilTheNextPull) {
 TEST(LentValues, AreNoneWhereAParameterIsDivided) {
   auto set = test::small_set("adagrad", 1, 2, 1);
   set.set_min_block_size(4);
-  ASSERT_FALSE(is_undivided(plan_dense(set)));
+  ASSERT_FALSE(is_undivided(dense_layout(set)));
   Lending lending(set);
   EXPECT_TRUE(lending.dense[0].lent.empty());
   Direct direct(set);

@@ -28,7 +28,7 @@ TEST(Communicator, MeanIsOverTheSamplesOfAllBatches) {
   EXPECT_EQ(window->rows[0].gradients, (std::vector<float>{1, 1, 0.5F, 0.5F, 3, 3}));
 }
 
-// Trap 2: which of the two it is changes the learning rate.
+// Trap 2: sum and mean differ in the learning rate they need.
 TEST(Communicator, Trap02SumAddsBatches) {
   Communicator core({.max_merge = 2, .send_queue_size = 1, .merge = wire::MERGE_SUM});
   add(core, 1, {4, 0}, {2}, {4, 4});
@@ -68,7 +68,7 @@ TEST(Communicator, WindowsGoOutOneByOneInOrderAndAFullQueueSaysSo) {
   EXPECT_EQ(core.send(), nullptr);
 }
 
-// Trap 14: a batch without rows, or a window that never fills, must not hold anything up.
+// Trap 14: neither a batch without rows nor a window that never fills holds up a push.
 TEST(Communicator, Trap14FlushEndsAWindowThatIsNotFull) {
   Communicator core({.max_merge = 5, .send_queue_size = 1, .merge = wire::MERGE_MEAN});
   core.flush();

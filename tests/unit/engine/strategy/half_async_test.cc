@@ -1,4 +1,3 @@
-// A client whose trainer goes on while a thread of its own pushes.
 #include "engine/strategy/half_async.h"
 
 #include <cmath>
@@ -22,15 +21,11 @@ std::unique_ptr<client::ParameterClient> half_async_client(const wire::Parameter
   auto half = set;
   half.set_dense_strategy(wire::STRATEGY_HALF_ASYNC);
   half.set_sparse_strategy(wire::STRATEGY_HALF_ASYNC);
-  return make_half_async_client(
-      client_of(half),
-      {.communicator = {.max_merge = max_merge, .send_queue_size = send_queue_size, .merge = {}},
-       .dense = true,
-       .sparse = true});
+  return client_of(half, {}, {.max_merge = max_merge, .send_queue_size = send_queue_size});
 }
 
-// The gradients of run_steps depend on the step alone, so that only the age of what a trainer
-// sees tells the strategies apart.
+// The gradients of run_steps depend on the step alone, so the values that a trainer sees tell how
+// many pushes they are behind.
 TEST(HalfAsync, GoesOnWithValuesAsOldAsItsQueueWhateverTheThreadsDo) {
   auto set = test::small_set("adagrad", 1, 3, 2);
   set.set_dense_strategy(wire::STRATEGY_ASYNC);
@@ -92,7 +87,7 @@ TEST(HalfAsync, MergedBatchesAreCountedAndThePassEndsThem) {
   EXPECT_EQ(totals->discarded, 0U);
 }
 
-// Trap 12: a failed push is an error of the step, and nothing trains on after it.
+// Trap 12: a failed push is an error of the step, and ends training.
 TEST(HalfAsync, Trap12AFailedPushIsReportedAndEndsTheJob) {
   const auto client = half_async_client(test::small_set("sgd", 1), 1, 1);
   ASSERT_TRUE(client->ready());

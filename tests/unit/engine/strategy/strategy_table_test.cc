@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/engine/pserver/parameters.h"
+#include "tests/unit/engine/client/client_fixture.h"
 
 namespace paddle::strategy {
 namespace {
@@ -107,6 +107,41 @@ TEST(StrategyTable, MovesAreAppliedWhole) {
     EXPECT_EQ(make_update_policy(set, false)->learning_rate(set.optimizer(), {}),
               is_move ? 1.0F : 0.25F)
         << strategy.name;
+  }
+}
+
+TEST(StrategyTable, TrainersHalfIsThereWhereAPushIsNotAnsweredBeforeTheNextBatch) {
+  for (const Strategy& strategy : strategies()) {
+    const bool is_straight = strategy.name == "sync" || strategy.name == "async";
+    EXPECT_EQ(strategy.make_dense == nullptr, is_straight) << strategy.name;
+    EXPECT_EQ(strategy.make_rows == nullptr, is_straight) << strategy.name;
+    EXPECT_EQ(pushes_dense_straight(set_of(strategy.id, wire::STRATEGY_SYNC)), is_straight);
+  }
+}
+
+// Values are as old as half_async's queue for the kind that has it, and new for the other.
+TEST(StrategyTable, EachKindOfParametersHasItsOwnStrategy) {
+  for (const bool is_dense_late : {true, false}) {
+    auto set = test::small_set("sgd", 1, 2, 2);
+    set.set_dense_strategy(is_dense_late ? wire::STRATEGY_HALF_ASYNC : wire::STRATEGY_SYNC);
+    set.set_sparse_strategy(is_dense_late ? wire::STRATEGY_SYNC : wire::STRATEGY_HALF_ASYNC);
+    const auto client = client::client_of(set);
+    ASSERT_TRUE(client->ready());
+    auto dense = client::dense_parameters();
+    auto rows = client::some_rows();
+    ASSERT_TRUE(client->pull_dense(dense));
+    ASSERT_TRUE(client->pull_rows(rows));
+    const auto first_values = dense[0].value;
+    const auto first_rows = rows[0].values;
+    client::run_steps(*client, 1, 1, dense, rows, nullptr);
+    ASSERT_TRUE(client->pull_rows(rows));
+    EXPECT_EQ(dense[0].value == first_values, is_dense_late);
+    EXPECT_EQ(rows[0].values == first_rows, !is_dense_late);
+    ASSERT_TRUE(client->finish_pass({}));
+    ASSERT_TRUE(client->pull_dense(dense));
+    ASSERT_TRUE(client->pull_rows(rows));
+    EXPECT_NE(dense[0].value, first_values);
+    EXPECT_NE(rows[0].values, first_rows);
   }
 }
 

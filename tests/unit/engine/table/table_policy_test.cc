@@ -5,13 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/client/parameter_client.h"
-#include "engine/net/local_link.h"
 #include "engine/parameter/parameter_set.h"
-#include "engine/pserver/shard.h"
-#include "engine/strategy/strategy_table.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/unit/engine/pserver/parameters.h"
+#include "tests/unit/engine/client/client_fixture.h"
 
 namespace paddle::table {
 namespace {
@@ -190,22 +186,7 @@ TEST(TablePolicy, EvictionTakesTheRowNotNamedForLongest) {
 
 class Job {
  public:
-  explicit Job(const wire::ParameterSet& set) {
-    std::vector<std::unique_ptr<net::Link>> dense;
-    std::vector<std::unique_ptr<net::Link>> sparse;
-    const auto add = [](auto& links, std::uint32_t index, bool is_sparse) {
-      links.push_back(net::make_local_link(std::make_shared<pserver::Shard>(pserver::ShardOptions{
-                                               .make_policy = strategy::make_update_policy,
-                                               .index = index,
-                                               .is_sparse = is_sparse,
-                                               .epoch = 3}),
-                                           {Role::kTrainer, 0}));
-    };
-    for (std::uint32_t i = 0; i < set.dense_shards(); ++i) add(dense, i, false);
-    for (std::uint32_t i = 0; i < set.sparse_shards(); ++i) add(sparse, i, true);
-    client =
-        *client::ParameterClient::join({.parameters = set}, std::move(dense), std::move(sparse));
-  }
+  explicit Job(const wire::ParameterSet& set) : client(client::client_of(set)) {}
   Status push(const Ids& ids) {
     std::vector<client::SparseRows> rows{{kTable, ids, {}, std::vector<float>(ids.size() * 3, 1)}};
     return client->push(1, 0, {}, rows);
@@ -241,10 +222,10 @@ TEST(TablePolicy, Trap15AdmissionSurvivesASnapshotOntoOtherPorts) {
   EXPECT_EQ(table.candidates, 50U);
   EXPECT_EQ(table.payload_bytes, 50U * (3 * 3 * sizeof(float) + sizeof(std::uint32_t)));
   EXPECT_GT(table.bytes, table.payload_bytes);
-  ASSERT_TRUE(before.client->save_snapshot(path));
+  ASSERT_TRUE(before.client->snapshots().save(path));
 
   Job after(with_policy(policy, 3));
-  ASSERT_TRUE(after.client->load_snapshot(path));
+  ASSERT_TRUE(after.client->snapshots().load(path));
   ASSERT_TRUE(after.client->ready());
   EXPECT_EQ(after.pull(seen_thrice), before.pull(seen_thrice));
   EXPECT_EQ(after.pull(seen_twice), std::vector<float>(150, 0.0F));
@@ -271,9 +252,9 @@ TEST(TablePolicy, Trap08SavingTwiceOrInVainLosesNothing) {
     ASSERT_TRUE(job->client->finish_pass({}));
   }
   folder.write("taken/thesis.txt", "mine");
-  EXPECT_FALSE(saving.client->save_snapshot(folder / "taken"));
+  EXPECT_FALSE(saving.client->snapshots().save(folder / "taken"));
   for (const char* name : {"first", "second"}) {
-    ASSERT_TRUE(saving.client->save_snapshot(folder / name));
+    ASSERT_TRUE(saving.client->snapshots().save(folder / name));
   }
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder / "first")) {

@@ -1,4 +1,4 @@
-#include "engine/strategy/local_updates.h"
+#include "engine/strategy/replica.h"
 
 #include <gtest/gtest.h>
 
@@ -31,20 +31,20 @@ struct Server {
   std::vector<client::DenseParameter> pull() const { return {{0, values, {}}}; }
 };
 
-void step(LocalDense& local, LargeArray<float> gradient, LargeArray<float>& x) {
+void step(DenseReplica& local, LargeArray<float> gradient, LargeArray<float>& x) {
   client::DenseParameter parameter{0, {}, std::move(gradient)};
   local.update(1, {&parameter, 1});
   x = parameter.value;
 }
 
-// Trap 1: what the shards hold after a round is the mean of what the trainers did, and after a
-// round in which nobody moves, all hold the same.
-TEST(LocalDense, Trap01ShardsHoldTheMeanOfTheMovesAndAQuietRoundMakesAllEqual) {
+// Trap 1: after a round the shards hold the mean of the trainers' copies, and after rounds without
+// moves all copies are equal.
+TEST(DenseReplica, Trap01ShardsHoldTheMeanOfTheMovesAndAQuietRoundMakesAllEqual) {
   for (const bool identical : {true, false}) {
     const auto set = set_of("sgd");
     Server server{{8, 8}};
-    LocalDense a(set, 0.5F);
-    LocalDense b(set, 0.5F);
+    DenseReplica a(set, 0.5F);
+    DenseReplica b(set, 0.5F);
     a.reset(server.pull());
     b.reset(server.pull());
     LargeArray<float> x_a;
@@ -57,10 +57,10 @@ TEST(LocalDense, Trap01ShardsHoldTheMeanOfTheMovesAndAQuietRoundMakesAllEqual) {
     server.push(a.take_moves());
     server.push(b.take_moves());
     EXPECT_EQ(server.values, identical ? (LargeArray<float>{6, 4}) : (LargeArray<float>{10, 6}));
-    for (LocalDense* trainer : {&a, &b}) trainer->on_values(server.pull(), 0);
-    for (int quiet = 0; quiet < 30; ++quiet) {  // the half of a move that was not pushed is halved
-      for (LocalDense* trainer : {&a, &b}) server.push(trainer->take_moves());
-      for (LocalDense* trainer : {&a, &b}) trainer->on_values(server.pull(), 0);
+    for (DenseReplica* trainer : {&a, &b}) trainer->on_values(server.pull(), 0);
+    for (int quiet = 0; quiet < 30; ++quiet) {  // halves the part of a move that was not pushed
+      for (DenseReplica* trainer : {&a, &b}) server.push(trainer->take_moves());
+      for (DenseReplica* trainer : {&a, &b}) trainer->on_values(server.pull(), 0);
     }
     step(a, {0, 0}, x_a);
     step(b, {0, 0}, x_b);
@@ -71,9 +71,9 @@ TEST(LocalDense, Trap01ShardsHoldTheMeanOfTheMovesAndAQuietRoundMakesAllEqual) {
   }
 }
 
-TEST(LocalDense, AnAnswerThatHasNotSeenTheNewestMoveDoesNotUndoIt) {
+TEST(DenseReplica, AnAnswerThatHasNotSeenTheNewestMoveDoesNotUndoIt) {
   Server server{{0, 0}};
-  LocalDense local(set_of("sgd"), 1);
+  DenseReplica local(set_of("sgd"), 1);
   local.reset(server.pull());
   LargeArray<float> x;
   step(local, {-1, -1}, x);
@@ -92,13 +92,13 @@ TEST(LocalDense, AnAnswerThatHasNotSeenTheNewestMoveDoesNotUndoIt) {
 }
 
 // EASGD by hand: trainers at 12 and 4, center 8, beta 0.5, so alpha 0.25.
-TEST(LocalDense, ElasticAveragingMovesTrainersAndCenterTowardsEachOther) {
+TEST(DenseReplica, ElasticAveragingMovesTrainersAndCenterTowardsEachOther) {
   const auto set = set_of("sgd");
   Server server{{8, 8}};
-  LocalDense a(set, 0.5F, 0.25F);
-  LocalDense b(set, 0.5F, 0.25F);
+  DenseReplica a(set, 0.5F, 0.25F);
+  DenseReplica b(set, 0.5F, 0.25F);
   EXPECT_TRUE(a.is_empty());
-  for (LocalDense* trainer : {&a, &b}) trainer->reset(server.pull());
+  for (DenseReplica* trainer : {&a, &b}) trainer->reset(server.pull());
   EXPECT_FALSE(a.is_empty());
   LargeArray<float> x;
   step(a, {-4, 0}, x);
@@ -110,7 +110,7 @@ TEST(LocalDense, ElasticAveragingMovesTrainersAndCenterTowardsEachOther) {
   }
   server.push(moves);
   EXPECT_EQ(server.values, (LargeArray<float>{7, 8}));  // 8 + 0.25 * (4 - 8)
-  for (LocalDense* trainer : {&a, &b}) trainer->on_center(server.pull());
+  for (DenseReplica* trainer : {&a, &b}) trainer->on_center(server.pull());
   step(a, {0, 0}, x);
   EXPECT_EQ(x, (LargeArray<float>{11, 8}));  // 12 - 0.25 * 4: its own, not the center
   step(b, {0, 0}, x);
@@ -123,10 +123,10 @@ client::SparseRows rows_of(std::vector<std::uint64_t> ids, std::vector<float> va
   return {1, std::move(ids), std::move(values), std::move(gradients)};
 }
 
-// Trap 1: a trainer that comes back to a row late sees what others made of it, because a row is
-// fetched again after each push.
-TEST(LocalRows, Trap01RowsAreFetchedOnceAWindowAndOnlyTheyArePushed) {
-  LocalRows table(set_of("sgd"), 1, 0.5F);
+// Trap 1: rows are fetched again after each push, so a trainer sees the others' updates of a row
+// that it left alone for long.
+TEST(RowReplica, Trap01RowsAreFetchedOnceAWindowAndOnlyTheyArePushed) {
+  RowReplica table(set_of("sgd"), 1, 0.5F);
   EXPECT_EQ(table.missing(std::vector<std::uint64_t>{3, 9}), (std::vector<std::uint64_t>{3, 9}));
   table.put(rows_of({3, 9}, {1, 1, 2, 2}, {}));
   table.put(rows_of({5}, {0, 0}, {}));
@@ -145,10 +145,10 @@ TEST(LocalRows, Trap01RowsAreFetchedOnceAWindowAndOnlyTheyArePushed) {
   EXPECT_EQ(seen.values, (std::vector<float>{7, 7}));
 }
 
-TEST(LocalRows, NotesAddUpUntilTheNextPush) {
+TEST(RowReplica, NotesAddUpUntilTheNextPush) {
   auto set = set_of("sgd");
   set.mutable_parameters(1)->mutable_table()->mutable_shrink()->set_decay(1);
-  LocalRows table(set, 1, 0.5F);
+  RowReplica table(set, 1, 0.5F);
   table.put(rows_of({3, 9}, {1, 1, 2, 2}, {}));
   client::SparseRows batch = rows_of({3}, {}, {1, -1});
   batch.notes = {2, 1};
@@ -159,8 +159,8 @@ TEST(LocalRows, NotesAddUpUntilTheNextPush) {
   EXPECT_EQ(table.take_moves().notes, (std::vector<float>{0, 0}));
 }
 
-TEST(LocalRows, TheOptimizersStateStaysWithTheTrainer) {
-  LocalRows table(set_of("momentum"), 1, 1);
+TEST(RowReplica, TheOptimizersStateStaysWithTheTrainer) {
+  RowReplica table(set_of("momentum"), 1, 1);
   table.put(rows_of({3}, {0, 0}, {}));
   table.update(1, rows_of({3}, {}, {-4, 0}));  // m = 4
   table.take_moves();

@@ -1,5 +1,5 @@
-// A client whose trainer updates a model of its own.
-#include "engine/strategy/local.h"
+// Clients whose trainer updates a copy of its own: geo and local_sgd.
+#include "engine/strategy/replica_path.h"
 
 #include <cmath>
 
@@ -16,14 +16,14 @@ using client::some_rows;
 
 namespace {
 
-// One trainer's own updates, pushed every third batch, are the updates that the shards would make.
-TEST(Local, OneTrainerEndsWhereItsShardsWould) {
+// The updates of one trainer, pushed every third batch, add up to those that shards would make.
+TEST(ReplicaPath, OneTrainerEndsWhereItsShardsWould) {
   for (const auto strategy : {wire::STRATEGY_GEO, wire::STRATEGY_LOCAL_SGD}) {
     for (const char* const method : {"sgd", "adagrad", "adam"}) {
       SCOPED_TRACE(std::string(method) + " strategy " + std::to_string(strategy));
       auto set = test::small_set(method, 1, 3, 2);
       wire::LearningRateSchedule& schedule = *set.mutable_optimizer()->mutable_schedule();
-      schedule.set_name("poly");  // by samples, which go on over the end of a pass
+      schedule.set_name("poly");  // by samples, counted across passes
       schedule.set_a(0.5);
       schedule.set_b(1);
       schedule.set_warmup_samples(3 * client::kSamples);
@@ -41,7 +41,7 @@ TEST(Local, OneTrainerEndsWhereItsShardsWould) {
       set.set_sparse_strategy(strategy);
       set.set_update_frequency(3);
       for (auto& spec : *set.mutable_parameters()) spec.set_is_delta(true);
-      const auto client = make_local_client(client_of(set), {set});
+      const auto client = client_of(set);
       ASSERT_TRUE(client->ready());
       auto own = dense_parameters();
       auto own_rows = some_rows();
@@ -60,7 +60,7 @@ TEST(Local, OneTrainerEndsWhereItsShardsWould) {
       ASSERT_TRUE(client->finish_pass({}));
       EXPECT_EQ(client->progress().samples, 36U);
       EXPECT_EQ(client->progress().passes, 2U);
-      ASSERT_TRUE(client->pull_averages(own, own_rows));  // what the shards hold
+      ASSERT_TRUE(client->pull_averages(own, own_rows));  // the shards' values
       for (std::size_t i = 0; i < dense.size(); ++i) {
         for (std::size_t e = 0; e < dense[i].value.size(); ++e) {
           EXPECT_NEAR(own[i].value[e], dense[i].value[e], 1e-5);
@@ -73,8 +73,8 @@ TEST(Local, OneTrainerEndsWhereItsShardsWould) {
   }
 }
 
-// A test and a snapshot use what the shards hold: a window that is open stays with the trainer.
-TEST(Local, PullingForATestLeavesTheTrainersOwnModel) {
+// Tests and snapshots use the shards' values: a window that is open stays with the trainer.
+TEST(ReplicaPath, PullingForATestLeavesTheTrainersOwnModel) {
   for (const float elastic : {0.0F, 0.5F}) {
     auto set = test::small_set("sgd", 1);
     set.set_dense_strategy(wire::STRATEGY_LOCAL_SGD);
@@ -82,7 +82,7 @@ TEST(Local, PullingForATestLeavesTheTrainersOwnModel) {
     set.set_update_frequency(2);
     set.set_elastic_rate(elastic);
     for (auto& spec : *set.mutable_parameters()) spec.set_is_delta(true);
-    const auto client = make_local_client(client_of(set), {set});
+    const auto client = client_of(set);
     ASSERT_TRUE(client->ready());
     auto dense = dense_parameters();
     auto rows = some_rows();
@@ -99,14 +99,14 @@ TEST(Local, PullingForATestLeavesTheTrainersOwnModel) {
     run_steps(*client, 2, 2, dense, rows, nullptr);
     ASSERT_TRUE(client->pull_averages(tested, rows));
     EXPECT_NE(tested[0].value, first);
-    // The mean of one trainer is its model; a center is not, and this one is in the middle.
+    // The mean over one trainer is its copy; an elastic center moves only half the way.
     EXPECT_EQ(tested[0].value == dense[0].value, elastic == 0);
     ASSERT_TRUE(client->leave());
   }
 }
 
-// Averages are of what the shards hold after each push.
-TEST(Local, AveragesAreOverPushes) {
+// Averages are over the shards' values after each push.
+TEST(ReplicaPath, AveragesAreOverPushes) {
   for (const auto strategy : {wire::STRATEGY_GEO, wire::STRATEGY_LOCAL_SGD}) {
     auto set = test::small_set("adam", 1, 3, 2);
     set.set_dense_strategy(strategy);
@@ -114,7 +114,7 @@ TEST(Local, AveragesAreOverPushes) {
     set.set_update_frequency(2);
     set.mutable_optimizer()->mutable_average()->set_window(1);
     for (auto& spec : *set.mutable_parameters()) spec.set_is_delta(true);
-    const auto client = make_local_client(client_of(set), {set});
+    const auto client = client_of(set);
     ASSERT_TRUE(client->ready());
     auto dense = dense_parameters();
     auto rows = some_rows();
@@ -134,7 +134,7 @@ TEST(Local, AveragesAreOverPushes) {
       EXPECT_NEAR(averages[0].value[i], sum[i] / 3, 1e-5);
       EXPECT_GT(std::abs(averages[0].value[i] - dense[0].value[i]), 1e-3);
     }
-    // geo fetches rows before the window that is held back.
+    // geo fetches rows ahead of the window that it holds back.
     for (std::size_t i = 0; strategy != wire::STRATEGY_GEO && i < row_sum.size(); ++i) {
       EXPECT_NEAR(rows[0].values[i], row_sum[i] / 3, 1e-5);
     }

@@ -1,17 +1,13 @@
-// Tables whose rows go for their score, and snapshots that hold only what changed.
+// Snapshots of tables that drop rows by score, and snapshots of changes only.
 #include <filesystem>
 #include <map>
 
 #include <gtest/gtest.h>
 
-#include "engine/client/parameter_client.h"
-#include "engine/net/local_link.h"
-#include "engine/pserver/shard.h"
 #include "engine/snapshot/files.h"
 #include "engine/snapshot/retention.h"
-#include "engine/strategy/strategy_table.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/unit/engine/pserver/parameters.h"
+#include "tests/unit/engine/client/client_fixture.h"
 
 namespace paddle::client {
 namespace {
@@ -39,23 +35,8 @@ wire::ParameterSet set_of(const std::string& method, std::uint32_t dense, std::u
 
 class Job {
  public:
-  explicit Job(const wire::ParameterSet& set) {
-    std::vector<std::unique_ptr<net::Link>> dense;
-    std::vector<std::unique_ptr<net::Link>> sparse;
-    const auto add = [](auto& links, std::uint32_t index, bool is_sparse) {
-      links.push_back(net::make_local_link(std::make_shared<pserver::Shard>(pserver::ShardOptions{
-                                               .make_policy = strategy::make_update_policy,
-                                               .index = index,
-                                               .is_sparse = is_sparse,
-                                               .epoch = 3}),
-                                           {Role::kTrainer, 0}));
-    };
-    for (std::uint32_t i = 0; i < set.dense_shards(); ++i) add(dense, i, false);
-    for (std::uint32_t i = 0; i < set.sparse_shards(); ++i) add(sparse, i, true);
-    client =
-        *client::ParameterClient::join({.parameters = set}, std::move(dense), std::move(sparse));
-  }
-  // A batch that shows the ids and clicks on them so often; slot 0 waits for two sightings.
+  explicit Job(const wire::ParameterSet& set) : client(client::client_of(set)) {}
+  // Pushes a batch with this many clicks on each id; slot 0 admits an id when it is seen twice.
   void push(const Ids& ids, float clicks, float slot = 1) {
     std::vector<client::SparseRows> rows{{kTable, ids, {}, {}, {}}};
     for (const std::uint64_t id : ids) {
@@ -110,12 +91,12 @@ TEST(Shrink, RowsGoWhenTheirDecayedScoreIsTooLow) {
   ASSERT_TRUE(job.client->ready());
   job.push(range(0, 10), 0);    // shows 2: 0.1 * 2 * 0.9 is too little
   job.push(range(10, 20), 1);   // shows 3, clicks 1: (0.1 * 2 + 1) * 0.9^n
-  job.push(range(20, 30), 10);  // shows 12, clicks 10: more than anything here
+  job.push(range(20, 30), 10);  // shows 12, clicks 10: far over the threshold
   auto table = job.finish();
   EXPECT_EQ(table.shrunk, 10U);
   EXPECT_EQ(table.rows, 20U);
   EXPECT_EQ(table.expired, 0U);
-  // Scores of 1.2 * 0.9^n, n passes later, and none unseen for more than two.
+  // Scores fall as 1.2 * 0.9^n over n passes; rows unseen for more than two expire.
   for (int pass = 2; pass <= 8; ++pass) {
     if (pass % 2 == 0) job.push(range(20, 30), 0);
     table = job.finish();
@@ -133,7 +114,7 @@ TEST(Shrink, ScoresDecayByTheFormula) {
   job.push({7}, 1);  // shows 8, clicks 4
   EXPECT_EQ(job.finish().shrunk, 0U);
   EXPECT_EQ(job.finish().shrunk, 0U);
-  ASSERT_TRUE(job.client->save_snapshot(folder / "pass-00000"));
+  ASSERT_TRUE(job.client->snapshots().save(folder / "pass-00000"));
   const auto row = content_of(folder / "pass-00000").rows.at(7);
   EXPECT_EQ(row[2], 8 * 0.9F * 0.9F);
   EXPECT_EQ(row[3], 4 * 0.9F * 0.9F);
@@ -144,7 +125,7 @@ TEST(Shrink, NotesThatCannotBeAreRefused) {
     Job job(set_of("sgd", 1, 1));
     ASSERT_TRUE(job.client->ready());
     std::vector<client::SparseRows> rows{{kTable, {7}, {}, {1, 1, 1}, notes}};
-    EXPECT_FALSE(job.client->push_rows({1, 4, 1}, rows));
+    EXPECT_FALSE(job.client->push(4, 1, {}, rows));
   }
 }
 
@@ -154,17 +135,17 @@ TEST(EntryOfSlots, EachSlotHasItsOwnCount) {
   job.push({7}, 10, 0);
   job.push({8}, 10, 1);
   job.push({9}, 10, 0);
-  job.push({9}, 10, 1);  // the slot that takes it at once
+  job.push({9}, 10, 1);  // a slot that admits at once
   const auto table = job.finish();
   EXPECT_EQ(table.rows, 2U);
   EXPECT_EQ(table.candidates, 1U);
 }
 
-// What happens between two snapshots, with everything that can happen to a row.
+// Trains between two snapshots, so that rows are made, changed, aged and removed.
 void train_on(Job& job, std::uint64_t round) {
-  job.push(range(round * 10, round * 10 + 40), 5);    // some again, some new
-  job.push(range(1000, 1010 + round), 0);             // shown only: go at once
-  job.push(range(2000 + round, 2010 + round), 5, 0);  // wait, some go on waiting
+  job.push(range(round * 10, round * 10 + 40), 5);    // some old, some new
+  job.push(range(1000, 1010 + round), 0);             // no clicks: removed at once
+  job.push(range(2000 + round, 2010 + round), 5, 0);  // candidates, some for long
   job.finish();
 }
 
@@ -172,39 +153,39 @@ TEST(DeltaSnapshot, WithItsBaseHoldsTheSameBitsAsAFullOne) {
   for (const char* const method : {"adagrad", "adam"}) {
     const test::TemporaryFolder folder;
     auto set = set_of(method, 2, 3);
-    set.mutable_optimizer()->mutable_average()->set_window(0.5F);  // stands where values are
+    set.mutable_optimizer()->mutable_average()->set_window(0.5F);  // saved in place of the values
     Job job(set);
     Job twin(set);
     for (Job* one : {&job, &twin}) {
       ASSERT_TRUE(one->client->ready());
       train_on(*one, 0);
     }
-    ASSERT_TRUE(job.client->save_snapshot(folder / "pass-00000"));
+    ASSERT_TRUE(job.client->snapshots().save(folder / "pass-00000"));
     for (std::uint64_t round = 1; round < 6; ++round) {
       for (Job* one : {&job, &twin}) train_on(*one, round);
       const std::string delta = folder / snapshot::pass_name(round);
       const std::string full = folder / ("full-" + std::to_string(round));
-      const Status saved = job.client->save_delta(delta, folder / "pass-00000");
+      const Status saved = job.client->snapshots().save_delta(delta, folder / "pass-00000");
       ASSERT_TRUE(saved) << saved.error().message;
-      ASSERT_TRUE(twin.client->save_snapshot(full));
+      ASSERT_TRUE(twin.client->snapshots().save(full));
       EXPECT_EQ(content_of(delta), content_of(full)) << round;
       EXPECT_GT(content_of(full).rows.size(), 40U);
     }
 
-    // Onto other ports, and on from there as if nothing had happened.
+    // On other numbers of ports, training continues with the same bits.
     for (const char* const name : {"pass-00005", "full-5"}) {
       auto other = set;
       other.set_dense_shards(1);
       other.set_sparse_shards(2);
       Job restored(other);
-      const Status loaded = restored.client->load_snapshot(folder / name);
+      const Status loaded = restored.client->snapshots().load(folder / name);
       ASSERT_TRUE(loaded) << loaded.error().message;
       ASSERT_TRUE(restored.client->ready());
       train_on(restored, 6);
-      ASSERT_TRUE(restored.client->save_snapshot(folder / ("on-" + std::string(name))));
+      ASSERT_TRUE(restored.client->snapshots().save(folder / ("on-" + std::string(name))));
     }
     train_on(job, 6);
-    ASSERT_TRUE(job.client->save_snapshot(folder / "on"));
+    ASSERT_TRUE(job.client->snapshots().save(folder / "on"));
     EXPECT_EQ(content_of(folder / "on-pass-00005"), content_of(folder / "on"));
     EXPECT_EQ(content_of(folder / "on-full-5"), content_of(folder / "on"));
   }
@@ -218,26 +199,26 @@ TEST(DeltaSnapshot, HoldsOnlyWhatChangedSinceTheLastFullOne) {
   ASSERT_TRUE(job.client->ready());
   const auto push = [&job](const Ids& ids) {
     std::vector<client::SparseRows> rows{{kTable, ids, {}, std::vector<float>(ids.size() * 3, 1)}};
-    ASSERT_TRUE(job.client->push_rows({1, 4, 1}, rows));
+    ASSERT_TRUE(job.client->push(4, 1, {}, rows));
   };
   const auto size = [&](const std::string& name) {
     return std::filesystem::file_size(folder / (name + "/words.sparse-00000"));
   };
   push(range(0, 1000));
-  ASSERT_TRUE(job.client->save_snapshot(folder / "pass-00000"));
+  ASSERT_TRUE(job.client->snapshots().save(folder / "pass-00000"));
   push({0});
-  ASSERT_TRUE(job.client->save_delta(folder / "pass-00001", folder / "pass-00000"));
+  ASSERT_TRUE(job.client->snapshots().save_delta(folder / "pass-00001", folder / "pass-00000"));
   const auto one_row = size("pass-00001");
   EXPECT_LT(one_row, 200U);
   push({5});
-  ASSERT_TRUE(job.client->save_delta(folder / "pass-00002", folder / "pass-00000"));
+  ASSERT_TRUE(job.client->snapshots().save_delta(folder / "pass-00002", folder / "pass-00000"));
   EXPECT_GT(size("pass-00002"), one_row);  // since the full one, not since the last
-  ASSERT_TRUE(job.client->save_snapshot(folder / "pass-00003"));
-  ASSERT_TRUE(job.client->save_delta(folder / "pass-00004", folder / "pass-00003"));
+  ASSERT_TRUE(job.client->snapshots().save(folder / "pass-00003"));
+  ASSERT_TRUE(job.client->snapshots().save_delta(folder / "pass-00004", folder / "pass-00003"));
   EXPECT_LT(size("pass-00004"), one_row);
   EXPECT_EQ(content_of(folder / "pass-00004"), content_of(folder / "pass-00003"));
   // A delta is no base.
-  EXPECT_FALSE(job.client->save_delta(folder / "pass-00005", folder / "pass-00004"));
+  EXPECT_FALSE(job.client->snapshots().save_delta(folder / "pass-00005", folder / "pass-00004"));
 }
 
 TEST(DeltaSnapshot, RetentionKeepsTheBasesOfWhatItKeeps) {
@@ -252,8 +233,8 @@ TEST(DeltaSnapshot, RetentionKeepsTheBasesOfWhatItKeeps) {
     train_on(job, pass);
     const std::string base = folder / snapshot::pass_name(pass / 3 * 3);
     const std::string directory = folder / snapshot::pass_name(pass);
-    ASSERT_TRUE(pass % 3 == 0 ? job.client->save_snapshot(directory)
-                              : job.client->save_delta(directory, base));
+    ASSERT_TRUE(pass % 3 == 0 ? job.client->snapshots().save(directory)
+                              : job.client->snapshots().save_delta(directory, base));
   }
   std::filesystem::create_directory(folder / "pass-00000x");
   ASSERT_TRUE(snapshot::keep_newest(folder.path(), 5, 2));

@@ -1,4 +1,4 @@
-// ParameterClient against real shards in this process.
+// ShardClient on shards in this process.
 #include <algorithm>
 #include <filesystem>
 #include <limits>
@@ -6,7 +6,6 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/client/dense_plan.h"
 #include "engine/optim/initial.h"
 #include "engine/optim/optimizer.h"
 #include "engine/optim/schedule.h"
@@ -20,13 +19,13 @@ namespace {
 TEST(ClientThreads, PushDenseParametersAndRowsAtTheSameTime) {
   const auto set = full_set("adam", 2, 2);
   std::size_t calls = 0;
-  const auto client = client_of(set, 32, [&calls](const Work& work) {
-    ++calls;
-    std::thread other([&work] { work(1); });
-    work(0);
-    work(2);  // of a larger team
-    other.join();
-  });
+  const auto client = client_of(set, {.transfer_bytes = 32, .run_pair = [&calls](const Work& work) {
+                                        ++calls;
+                                        std::thread other([&work] { work(1); });
+                                        work(0);
+                                        work(2);  // of a larger team
+                                        other.join();
+                                      }});
   ASSERT_TRUE(client);
   ASSERT_TRUE(client->ready());
   Direct direct(set);
@@ -83,11 +82,11 @@ TEST_P(Client, Trap09SnapshotGoesOnBitEqualOnAnotherNumberOfPorts) {
     ASSERT_TRUE(client->ready());
     run_steps(*client, 1, 4, dense, rows, &direct);
     ASSERT_TRUE(client->finish_pass({}));
-    const Status saved = client->save_snapshot(directory);
+    const Status saved = client->snapshots().save(directory);
     ASSERT_TRUE(saved) << saved.error().message;
   }
   const auto client = client_of(full_set(std::get<0>(GetParam()), 1, 5));
-  const Status loaded = client->load_snapshot(directory);
+  const Status loaded = client->snapshots().load(directory);
   ASSERT_TRUE(loaded) << loaded.error().message;
   ASSERT_TRUE(client->ready());
   dense = dense_parameters();
@@ -131,8 +130,7 @@ TEST_P(Client, DenseEqualsSparseWhereEveryRowIsNamedInEveryRound) {
   EXPECT_NE(dense[0].value[0], 0.25F);
 }
 
-// The second update of a row is its second, however many rounds went by; no decay in between
-// (trap 6: beta powers of adam per row, not per table).
+// Trap 6: a row counts its own updates (beta powers of adam), not the rounds of its table.
 TEST_P(Client, Trap06ARowCountsItsOwnUpdatesOnly) {
   const auto set = full_set(std::get<0>(GetParam()));
   const auto client = client_of(set);
@@ -170,10 +168,10 @@ TEST(ClientRefusals, SnapshotOfAnotherNetworkIsRefusedByName) {
   std::filesystem::remove_all(directory);
   const auto client = client_of(test::small_set("sgd", 1));
   ASSERT_TRUE(client->ready());
-  ASSERT_TRUE(client->save_snapshot(directory));
+  ASSERT_TRUE(client->snapshots().save(directory));
   auto other = test::small_set("sgd", 1);
   other.mutable_parameters(0)->set_dims(0, 7);
-  const Status loaded = client_of(other)->load_snapshot(directory);
+  const Status loaded = client_of(other)->snapshots().load(directory);
   ASSERT_FALSE(loaded);
   EXPECT_NE(loaded.error().message.find("'fc.w' is of another shape"), std::string::npos);
   std::filesystem::remove_all(directory);
@@ -210,7 +208,7 @@ TEST(ClientAverages, ArePulledAndAreWhatASnapshotHolds) {
   EXPECT_EQ(dense[0].value, direct.dense[0]);
 
   ASSERT_TRUE(client->finish_pass({}));
-  ASSERT_TRUE(client->save_snapshot(directory));
+  ASSERT_TRUE(client->snapshots().save(directory));
   const auto reader = snapshot::SnapshotReader::open(directory);
   ASSERT_TRUE(reader) << reader.error().message;
   std::vector<float> value;
@@ -219,9 +217,9 @@ TEST(ClientAverages, ArePulledAndAreWhatASnapshotHolds) {
   ASSERT_TRUE(reader->read_dense("fc.w", value, state, update_count));
   EXPECT_EQ(value, expected);
 
-  // Another optimizer starts from the averages, and so does its own average.
+  // Another optimizer starts from the averages; its own average does too.
   const auto other = client_of(full_set("adagrad", 2, 1));
-  ASSERT_TRUE(other->load_snapshot(directory));
+  ASSERT_TRUE(other->snapshots().load(directory));
   ASSERT_TRUE(other->ready());
   ASSERT_TRUE(other->pull_dense(dense));
   EXPECT_TRUE(std::ranges::equal(dense[0].value, expected));
@@ -252,7 +250,7 @@ TEST(ClientFrames, SmallFramesGiveTheSameBitsAsLargeOnes) {
     set.set_dense_strategy(strategy);
     set.set_sparse_strategy(strategy);
     Direct direct(set);
-    const auto client = client_of(set, 24);  // 6 values, or one row with its id
+    const auto client = client_of(set, {.transfer_bytes = 24});  // 6 values, or one row with its id
     ASSERT_TRUE(client->ready());
     auto dense = dense_parameters();
     auto rows = some_rows();
@@ -263,70 +261,6 @@ TEST(ClientFrames, SmallFramesGiveTheSameBitsAsLargeOnes) {
     ASSERT_TRUE(client->pull_dense(dense));
     EXPECT_EQ(dense[0].value, direct.dense[0]);
   }
-}
-
-// Counts the requests for rows that are out at once.
-class CountingLink final : public net::Link {
- public:
-  CountingLink(std::unique_ptr<net::Link> link, std::size_t& most)
-      : link_(std::move(link)), most_(most) {}
-  Status send(Frame frame, std::span<const ByteSpan> pieces, TimePoint deadline) override {
-    if (frame.header.type == static_cast<std::uint8_t>(FrameType::kPullRows)) ++open_;
-    most_ = std::max(most_, open_);
-    return link_->send(std::move(frame), pieces, deadline);
-  }
-  Result<Frame> receive(TimePoint deadline, const net::TailPlace& place) override {
-    auto frame = link_->receive(deadline, place);
-    if (frame && frame->header.type == static_cast<std::uint8_t>(FrameType::kRowValues)) --open_;
-    return frame;
-  }
-  std::string peer() const override { return link_->peer(); }
-
- private:
-  std::unique_ptr<net::Link> link_;
-  std::size_t open_ = 0;
-  std::size_t& most_;
-};
-
-TEST(ClientFrames, RowsAreAskedForBeforeThoseBeforeThemHaveCome) {
-  const auto set = test::small_set("sgd", 1, 1, 1);
-  std::size_t most = 0;
-  std::vector<std::unique_ptr<net::Link>> dense;
-  dense.push_back(local_shard(0, false));
-  std::vector<std::unique_ptr<net::Link>> sparse;
-  sparse.push_back(std::make_unique<CountingLink>(local_shard(0, true), most));
-  auto joined = ParameterClient::join({.parameters = set}, std::move(dense), std::move(sparse));
-  ASSERT_TRUE(joined);
-  const auto client = *std::move(joined);
-  ASSERT_TRUE(client->ready());
-  std::vector<SparseRows> rows = {{2, {}, {}, {}}};
-  for (std::uint64_t id = 0; id < 400'000; ++id) rows[0].ids.push_back(id);  // 8 MB
-  ASSERT_TRUE(client->pull_rows(rows));
-  EXPECT_GT(most, 1U);
-  EXPECT_LE(most, 8U);  // it is bounded
-  for (const std::size_t i : {0U, 100'000U, 399'999U}) {
-    std::vector<float> row(3);
-    optim::fill_initial_row(row, set.parameters(2), set.seed(), rows[0].ids[i]);
-    EXPECT_EQ(std::vector<float>(rows[0].values.begin() + static_cast<std::ptrdiff_t>(3 * i),
-                                 rows[0].values.begin() + static_cast<std::ptrdiff_t>(3 * i + 3)),
-              row);
-  }
-  // A refusal ends all of them; what the shard answers to the others is late.
-  ASSERT_TRUE(client->leave());
-  const Status refused = client->pull_rows(rows);
-  ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message.find("has left"), std::string::npos);
-  EXPECT_FALSE(client->pull_rows(rows));
-}
-
-TEST(ClientPlan, RowsSplitIntoFramesOfBoundedBytes) {
-  const auto set = test::small_set("sgd", 1, 1, 1);
-  std::vector<SparseRows> rows = {{2, {1, 2, 3, 4, 5}, {}, {}}};
-  const auto frames = plan_rows(rows, set, 2 * (8 + 3 * 4));
-  ASSERT_EQ(frames.size(), 1U);
-  ASSERT_EQ(frames[0].size(), 3U);
-  EXPECT_EQ(frames[0][1].ranges[0].runs, (std::vector<RowRun>{{2, 2}}));
-  EXPECT_EQ(frames[0][1].ranges[0].count, 2U);
 }
 
 }  // namespace

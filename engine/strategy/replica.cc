@@ -1,4 +1,4 @@
-#include "engine/strategy/local_updates.h"
+#include "engine/strategy/replica.h"
 
 #include <algorithm>
 
@@ -8,24 +8,24 @@
 namespace paddle::strategy {
 namespace {
 
-// Averages are the shards'.
-wire::Optimizer local_optimizer(const wire::ParameterSet& set) {
+// Without averages, which only the shards keep.
+wire::Optimizer replica_optimizer(const wire::ParameterSet& set) {
   wire::Optimizer optimizer = set.optimizer();
   optimizer.clear_average();
   return optimizer;
 }
 
-optim::UpdateRule local_rule(const wire::ParameterSet& set, std::uint32_t parameter) {
+optim::UpdateRule replica_rule(const wire::ParameterSet& set, std::uint32_t parameter) {
   wire::ParameterSpec spec = set.parameters(static_cast<int>(parameter));
   spec.clear_is_delta();
-  return {local_optimizer(set), spec};
+  return {replica_optimizer(set), spec};
 }
 
-// -(x - y) * share, by which y moves on.
-LargeArray<float> take_move(std::span<const float> x, std::span<float> y, float share) {
+// Returns -(x - y) * scale and subtracts it from y.
+LargeArray<float> take_move(std::span<const float> x, std::span<float> y, float scale) {
   LargeArray<float> move(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) {
-    move[i] = (y[i] - x[i]) * share;
+    move[i] = (y[i] - x[i]) * scale;
     y[i] -= move[i];
   }
   return move;
@@ -33,16 +33,16 @@ LargeArray<float> take_move(std::span<const float> x, std::span<float> y, float 
 
 }  // namespace
 
-LocalDense::LocalDense(const wire::ParameterSet& set, float share, float elastic)
-    : share_(share), elastic_(elastic) {
+DenseReplica::DenseReplica(const wire::ParameterSet& set, float scale, float elastic)
+    : scale_(scale), elastic_(elastic) {
   for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(set.parameters_size()); ++i) {
     if (!set.parameters(static_cast<int>(i)).sparse()) {
-      all_.push_back({i, local_rule(set, i), {}, {}, {}, {}});
+      all_.push_back({i, replica_rule(set, i), {}, {}, {}, {}});
     }
   }
 }
 
-void LocalDense::reset(std::span<const client::DenseParameter> values) {
+void DenseReplica::reset(std::span<const client::DenseParameter> values) {
   PADDLE_CHECK(values.size() == all_.size());
   for (std::size_t i = 0; i < all_.size(); ++i) {
     One& one = all_[i];
@@ -54,7 +54,7 @@ void LocalDense::reset(std::span<const client::DenseParameter> values) {
   }
 }
 
-void LocalDense::update(float learning_rate, std::span<client::DenseParameter> parameters) {
+void DenseReplica::update(float learning_rate, std::span<client::DenseParameter> parameters) {
   PADDLE_CHECK(parameters.size() == all_.size());
   ++count_;
   for (std::size_t i = 0; i < all_.size(); ++i) {
@@ -65,30 +65,30 @@ void LocalDense::update(float learning_rate, std::span<client::DenseParameter> p
   copy_to(parameters);
 }
 
-std::vector<client::DenseParameter> LocalDense::take_moves() {
+std::vector<client::DenseParameter> DenseReplica::take_moves() {
   std::vector<client::DenseParameter> moves;
   for (One& one : all_) {
     if (elastic_ > 0) {
       moves.push_back({one.parameter, {}, LargeArray<float>(one.x.size())});
       for (std::size_t i = 0; i < one.x.size(); ++i) {
         const float away = one.y[i] - one.x[i];
-        moves.back().gradient[i] = away * share_;
+        moves.back().gradient[i] = away * scale_;
         one.x[i] += away * elastic_;
       }
       continue;
     }
-    one.moves.push_back(take_move(one.x, one.y, share_));
+    one.moves.push_back(take_move(one.x, one.y, scale_));
     moves.push_back({one.parameter, {}, one.moves.back()});
   }
   return moves;
 }
 
-void LocalDense::on_center(std::span<const client::DenseParameter> values) {
+void DenseReplica::on_center(std::span<const client::DenseParameter> values) {
   PADDLE_CHECK(values.size() == all_.size());
   for (std::size_t i = 0; i < all_.size(); ++i) all_[i].y = values[i].value;
 }
 
-void LocalDense::on_values(std::span<const client::DenseParameter> values, std::size_t unseen) {
+void DenseReplica::on_values(std::span<const client::DenseParameter> values, std::size_t unseen) {
   PADDLE_CHECK(values.size() == all_.size());
   for (std::size_t i = 0; i < all_.size(); ++i) {
     One& one = all_[i];
@@ -102,25 +102,25 @@ void LocalDense::on_values(std::span<const client::DenseParameter> values, std::
   }
 }
 
-void LocalDense::copy_to(std::span<client::DenseParameter> parameters) const {
+void DenseReplica::copy_to(std::span<client::DenseParameter> parameters) const {
   for (std::size_t i = 0; i < all_.size(); ++i) parameters[i].value = all_[i].x;
 }
 
-LocalRows::LocalRows(const wire::ParameterSet& set, std::uint32_t parameter, float share)
+RowReplica::RowReplica(const wire::ParameterSet& set, std::uint32_t parameter, float scale)
     : parameter_(parameter),
       width_(parameter::row_width(set.parameters(static_cast<int>(parameter)))),
-      share_(share),
+      scale_(scale),
       notes_(set.parameters(static_cast<int>(parameter)).table()),
-      keeps_state_(optim::state_width(local_optimizer(set)) > 0 ||
-                   optim::counts_updates(local_optimizer(set))),
-      rule_(local_rule(set, parameter)) {}
+      keeps_state_(optim::state_width(replica_optimizer(set)) > 0 ||
+                   optim::counts_updates(replica_optimizer(set))),
+      rule_(replica_rule(set, parameter)) {}
 
-const LocalRows::Row* LocalRows::fresh(std::uint64_t id) const {
+const RowReplica::Row* RowReplica::fresh(std::uint64_t id) const {
   const auto found = rows_.find(id);
   return found != rows_.end() && found->second.window == window_ ? &found->second : nullptr;
 }
 
-std::vector<std::uint64_t> LocalRows::missing(std::span<const std::uint64_t> ids) const {
+std::vector<std::uint64_t> RowReplica::missing(std::span<const std::uint64_t> ids) const {
   std::vector<std::uint64_t> result;
   for (const std::uint64_t id : ids) {
     if (fresh(id) == nullptr) result.push_back(id);
@@ -128,7 +128,7 @@ std::vector<std::uint64_t> LocalRows::missing(std::span<const std::uint64_t> ids
   return result;
 }
 
-void LocalRows::put(const client::SparseRows& fetched) {
+void RowReplica::put(const client::SparseRows& fetched) {
   PADDLE_CHECK(fetched.values.size() == fetched.ids.size() * width_);
   for (std::size_t i = 0; i < fetched.ids.size(); ++i) {
     Row& row = rows_[fetched.ids[i]];
@@ -146,7 +146,7 @@ void LocalRows::put(const client::SparseRows& fetched) {
   }
 }
 
-void LocalRows::read(client::SparseRows& rows) const {
+void RowReplica::read(client::SparseRows& rows) const {
   rows.values.resize(rows.ids.size() * width_);
   for (std::size_t i = 0; i < rows.ids.size(); ++i) {
     const Row* const row = fresh(rows.ids[i]);
@@ -155,7 +155,7 @@ void LocalRows::read(client::SparseRows& rows) const {
   }
 }
 
-void LocalRows::update(float learning_rate, const client::SparseRows& rows) {
+void RowReplica::update(float learning_rate, const client::SparseRows& rows) {
   if (rule_.is_static()) return;
   for (std::size_t i = 0; i < rows.ids.size(); ++i) {
     PADDLE_CHECK(fresh(rows.ids[i]) != nullptr);
@@ -166,7 +166,7 @@ void LocalRows::update(float learning_rate, const client::SparseRows& rows) {
   }
 }
 
-client::SparseRows LocalRows::take_moves() {
+client::SparseRows RowReplica::take_moves() {
   std::sort(ids_.begin(), ids_.end());
   client::SparseRows moves;
   moves.parameter = parameter_;
@@ -174,7 +174,7 @@ client::SparseRows LocalRows::take_moves() {
   moves.gradients.reserve(moves.ids.size() * width_);
   for (const std::uint64_t id : moves.ids) {
     Row& row = rows_.find(id)->second;
-    const auto move = take_move(row.x, row.y, share_);
+    const auto move = take_move(row.x, row.y, scale_);
     moves.gradients.insert(moves.gradients.end(), move.begin(), move.end());
     moves.notes.insert(moves.notes.end(), row.notes.begin(), row.notes.end());
   }

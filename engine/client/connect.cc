@@ -1,0 +1,91 @@
+#include "engine/client/connect.h"
+
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "engine/client/shard_client.h"
+#include "engine/net/identity.h"
+#include "engine/net/tcp.h"
+
+namespace paddle::client {
+namespace {
+
+constexpr std::uint32_t kPortMax = 65535;
+
+Result<std::vector<net::Endpoint>> resolve(const ConnectOptions& options, std::uint32_t ports) {
+  std::vector<net::Endpoint> endpoints;
+  for (const std::string& text : options.pservers) {
+    PADDLE_TRY(const HostPort written, parse_host_port(text, options.port));
+    PADDLE_TRY(std::string address, net::resolve_address(written.host));
+    if (written.port + ports > kPortMax + 1) {
+      return Error{Errc::kUsage,
+                   fmt::format("{} ports from {} on do not exist", ports, written.port), ""};
+    }
+    endpoints.push_back({std::move(address), static_cast<std::uint16_t>(written.port)});
+  }
+  return endpoints;
+}
+
+}  // namespace
+
+Result<HostPort> parse_host_port(const std::string& text, std::uint32_t default_port) {
+  HostPort result{text, default_port};
+  const std::size_t colon = text.rfind(':');
+  const bool has_port = colon != std::string::npos &&
+                        (text.find(':') == colon || (colon > 0 && text[colon - 1] == ']'));
+  if (has_port) {
+    result.host = text.substr(0, colon);
+    const char* const end = text.data() + text.size();
+    const auto [at, error] = std::from_chars(text.data() + colon + 1, end, result.port);
+    if (error != std::errc() || at != end) result.port = 0;
+  }
+  std::string& host = result.host;
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  if (result.port == 0 || result.port > kPortMax || host.empty()) {
+    return Error{Errc::kUsage, fmt::format("'{}' in --pservers is not host[:port]", text), ""};
+  }
+  return result;
+}
+
+Result<ShardLinks> connect_links(const ConnectOptions& options) {
+  const std::uint32_t ports = options.ports_num + options.ports_num_for_sparse;
+  PADDLE_TRY(const std::vector<net::Endpoint> endpoints, resolve(options, ports));
+  std::vector<std::string> addresses;
+  for (const net::Endpoint& endpoint : endpoints) addresses.push_back(endpoint.address);
+  PADDLE_TRY(const Secret secret, net::job_secret(options.key_file, addresses));
+  const TimePoint deadline =
+      std::chrono::steady_clock::now() + std::chrono::seconds(options.connect_timeout);
+  ShardLinks links;
+  for (std::size_t server = 0; server < endpoints.size(); ++server) {
+    for (std::uint32_t i = 0; i < ports; ++i) {
+      net::ClientOptions client{
+          .endpoint = {endpoints[server].address,
+                       static_cast<std::uint16_t>(endpoints[server].port + i)},
+          .secret = secret,
+          .self = {Role::kTrainer, options.trainer_id},
+          .incarnation = options.incarnation,
+          .job_tag = net::job_tag_of(options.job_tag)};
+      auto link = net::connect(std::move(client), deadline);
+      if (!link) return std::move(link).error().with(fmt::format("pserver {}", server));
+      (i < options.ports_num ? links.dense : links.sparse).push_back(*std::move(link));
+    }
+  }
+  return links;
+}
+
+Result<std::unique_ptr<ParameterClient>> connect(const ConnectOptions& options,
+                                                 wire::ParameterSet parameters) {
+  const auto servers = static_cast<std::uint32_t>(options.pservers.size());
+  parameters.set_dense_shards(servers * options.ports_num);
+  parameters.set_sparse_shards(servers * options.ports_num_for_sparse);
+  PADDLE_TRY(ShardLinks links, connect_links(options));
+  PADDLE_TRY(auto shards, ShardChannels::join({.parameters = std::move(parameters),
+                                               .trainer_id = options.trainer_id,
+                                               .incarnation = options.incarnation,
+                                               .job_tag = net::job_tag_of(options.job_tag)},
+                                              std::move(links.dense), std::move(links.sparse)));
+  return std::unique_ptr<ParameterClient>(std::make_unique<ShardClient>(std::move(shards)));
+}
+
+}  // namespace paddle::client

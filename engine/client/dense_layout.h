@@ -1,0 +1,48 @@
+// Layout of dense parameters on the shards, as a client sees it: which elements of which parameter
+// each shard holds.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/bytes.h"
+#include "engine/client/parameters.h"
+#include "proto/parameters.pb.h"
+
+namespace paddle::client {
+
+// Elements [begin, begin + size) of a parameter, at `offset` of its shard.
+struct DensePiece {
+  std::uint32_t parameter = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t size = 0;
+  std::uint64_t offset = 0;
+};
+
+struct DenseLayout {
+  std::vector<std::vector<DensePiece>> pieces;  // by shard, in order of offset
+  std::vector<std::uint64_t> sizes;             // elements by shard
+};
+DenseLayout dense_layout(const wire::ParameterSet& set);
+// Whether each parameter lies in one shard, without a gap.
+bool is_undivided(const DenseLayout& layout);
+
+// Lends the values of an undivided layout's shard to the parameters that are not null. Their
+// `value` has its size.
+void lend(std::span<const DensePiece> pieces, std::span<const float> values,
+          std::span<DenseParameter* const> to);
+
+// Gradients of elements [offset, offset + count) of a shard, in order; zeros for a parameter (by
+// index) that is null or has none.
+std::vector<ByteSpan> gather(std::span<const DensePiece> pieces,
+                             std::span<const DenseParameter* const> from, std::uint64_t offset,
+                             std::uint64_t count);
+// Memory of the values of these elements, in order; nothing if a parameter is null.
+std::vector<std::span<std::byte>> destinations(std::span<const DensePiece> pieces,
+                                               std::uint64_t offset, std::uint64_t count,
+                                               std::span<DenseParameter* const> of);
+// Copies values into the parameters that are not null.
+void scatter(std::span<const DensePiece> pieces, std::span<const float> from, std::uint64_t offset,
+             std::span<DenseParameter* const> to);
+
+}  // namespace paddle::client

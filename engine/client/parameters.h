@@ -1,0 +1,40 @@
+// Parameters as a trainer holds them for one batch: dense ones whole, sparse tables as the rows
+// that the batch names.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/memory/huge_pages.h"
+
+namespace paddle::client {
+
+// Rows of one sparse table. ids are sorted and unique; values and gradients are ids.size() x width.
+// notes are ids.size() x parameter::RowNotes::size(); a push sends them behind each row's gradient.
+struct SparseRows {
+  std::uint32_t parameter = 0;  // index in the ParameterSet
+  std::vector<std::uint64_t> ids;
+  std::vector<float> values;
+  std::vector<float> gradients;
+  std::vector<float> notes = {};
+};
+
+// One dense parameter; pulls and pushes refresh its values.
+struct DenseParameter {
+  std::uint32_t parameter = 0;  // index in the ParameterSet
+  LargeArray<float> value;
+  LargeArray<float> gradient;
+  std::span<const float> lent = {};  // a shard's own values, used instead of `value` if not empty
+
+  std::span<const float> values() const { return lent.empty() ? std::span(value) : lent; }
+};
+
+// The batches that one push stands for.
+struct PushTotals {
+  std::uint64_t batches = 1;
+  std::uint64_t samples = 0;
+  double cost = 0;  // sum over samples
+};
+
+}  // namespace paddle::client

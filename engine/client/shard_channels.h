@@ -1,0 +1,112 @@
+// The connections of one trainer to all shards of a job, straight: a push has been answered when it
+// returns.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "engine/client/dense_channel.h"
+#include "engine/client/pass_totals.h"
+#include "engine/client/sparse_channel.h"
+
+namespace paddle::client {
+
+struct ShardOptions {
+  wire::ParameterSet parameters = {};
+  std::uint32_t trainer_id = 0;
+  std::uint32_t incarnation = 0;
+  std::uint64_t job_tag = 0;
+  Duration deadline = std::chrono::seconds(60);  // without any progress
+  std::uint64_t transfer_bytes = 32ULL << 20U;   // largest tail of one frame, both ways
+  // Calls work(0) and work(1) at the same time, for the dense part and the rows of a push, and
+  // returns when both have. Empty: the calling thread does both.
+  std::function<void(const std::function<void(std::size_t)>& work)> run_pair = {};
+  DenseChannel::ValuesOf values_of = {};
+};
+
+class ShardChannels {
+ public:
+  using Links = std::vector<std::unique_ptr<net::Link>>;
+
+  // Link i of `dense` is dense shard i = pserver index * ports_num + port index; likewise `sparse`.
+  static Result<std::unique_ptr<ShardChannels>> join(ShardOptions options, Links dense,
+                                                     Links sparse);
+
+  const wire::ParameterSet& parameters() const { return options_.parameters; }
+  DenseChannel& dense() { return dense_; }
+  SparseChannel& sparse() { return sparse_; }
+  // The kind whose first lane speaks for the job.
+  ClientLanes& primary() { return dense_.lanes().size() > 0 ? dense_.lanes() : sparse_.lanes(); }
+  JobProgress progress() const;
+
+  // As ParameterClient has them.
+  Status ready();
+  Status pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows);
+  Result<PassTotals> end_pass(const Tally& tally, bool pauses);
+  void ask_to_stop() { asks_to_stop_ = true; }
+  bool stop_asked() const { return stop_asked_; }
+  Status leave();
+
+  // One thread may push or pull dense parameters while another pushes or pulls rows; everything
+  // else is for one thread at a time.
+  Status pull_dense(std::span<DenseParameter> parameters) { return dense_.pull(parameters); }
+  Status pull_rows(std::span<SparseRows> rows) { return sparse_.pull(rows, false); }
+  Status push_dense(const PushTotals& totals, std::span<DenseParameter> dense);
+  Status push_rows(const PushTotals& totals, std::span<const SparseRows> rows);
+  Status push(const PushTotals& totals, std::span<DenseParameter> dense,
+              std::span<const SparseRows> rows);
+
+  // Whether the last pass that ended was paused.
+  bool is_paused() const { return is_paused_; }
+
+  // Sends a message on every lane, then calls use(lanes, lane, answer) for each.
+  template <class Message, class Use>
+  Status ask_all(FrameType type, const Message& message, FrameType answer, const Use& use) {
+    return on_all(
+        [&](ClientLanes& lanes, std::size_t i) { return lanes.send(i, type, message, {}); },
+        [&](ClientLanes& lanes, std::size_t i) -> Status {
+          PADDLE_TRY(const Frame frame, lanes.receive(i, answer));
+          return use(lanes, i, frame);
+        });
+  }
+  template <class Message>
+  Status ask_all(FrameType type, const Message& message, FrameType answer) {
+    return ask_all(type, message, answer,
+                   [](ClientLanes&, std::size_t, const Frame&) { return Status(); });
+  }
+
+ private:
+  ShardChannels(ShardOptions options, Links dense, Links sparse);
+  ClientLane::Options lane_options() const;
+  Status join();
+  wire::PushPart part_of(const PushTotals& totals) const;
+  template <class Push>
+  Status run(Push& push, const ClientLanes& lanes);
+  void note_stop(const ClientLanes& lanes);
+  void add(const wire::PassFinished& finished, bool is_first, PushCounts& counts,
+           PassTotals& totals);
+
+  // All requests are out before the first answer is read.
+  template <class Send, class Receive>
+  Status on_all(const Send& send, const Receive& receive) {
+    for (ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) {
+      for (std::size_t i = 0; i < lanes->size(); ++i) PADDLE_TRY_STATUS(send(*lanes, i));
+    }
+    for (ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) {
+      for (std::size_t i = 0; i < lanes->size(); ++i) PADDLE_TRY_STATUS(receive(*lanes, i));
+    }
+    return {};
+  }
+
+  ShardOptions options_;
+  DenseChannel dense_;
+  SparseChannel sparse_;
+  bool is_paused_ = false;
+  // Two threads may push while a third asks.
+  std::atomic<bool> asks_to_stop_ = false;
+  std::atomic<bool> stop_asked_ = false;
+};
+
+}  // namespace paddle::client

@@ -1,0 +1,42 @@
+// ParameterClient over the shards of a job: each kind of parameters straight, or by the path of its
+// strategy.
+#pragma once
+
+#include "engine/client/paths.h"
+
+namespace paddle::client {
+
+class ShardClient final : public ParameterClient, private SnapshotClient {
+ public:
+  // A path that is null: straight, a push returns with its answer.
+  explicit ShardClient(std::unique_ptr<ShardChannels> shards,
+                       std::unique_ptr<DensePath> dense = nullptr,
+                       std::unique_ptr<RowsPath> rows = nullptr)
+      : shards_(std::move(shards)), dense_(std::move(dense)), rows_(std::move(rows)) {}
+
+  Status ready() override { return shards_->ready(); }
+  JobProgress progress() const override { return shards_->progress(); }
+  Status pull_dense(std::span<DenseParameter> parameters) override;
+  Status pull_rows(std::span<SparseRows> rows) override;
+  Status pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows) override;
+  Status push(std::uint64_t num_samples, double cost_sum, std::span<DenseParameter> dense,
+              std::span<SparseRows> sparse) override;
+  Result<PassTotals> end_pass(const Tally& tally, PassEnd end) override;
+  void ask_to_stop() override { shards_->ask_to_stop(); }
+  bool stop_asked() const override { return shards_->stop_asked(); }
+  Status leave() override;
+  SnapshotClient& snapshots() override { return *this; }
+
+ private:
+  Status load(const std::string& directory) override;
+  Status resume(const std::string& directory) override;
+  Status save(const std::string& directory) override;
+  Status save_delta(const std::string& directory, const std::string& base) override;
+  Status settle();
+
+  std::unique_ptr<ShardChannels> shards_;
+  std::unique_ptr<DensePath> dense_;  // the paths use the channels until they are gone
+  std::unique_ptr<RowsPath> rows_;
+};
+
+}  // namespace paddle::client

@@ -1,0 +1,216 @@
+#include "engine/client/snapshot_save.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/optim/model_average.h"
+#include "engine/optim/optimizer.h"
+#include "engine/parameter/parameter_set.h"
+#include "engine/parameter/row_score.h"
+#include "engine/snapshot/files.h"
+
+namespace paddle::client {
+namespace {
+
+constexpr std::uint64_t kChunkBytes = 8ULL << 20U;
+
+template <class T>
+std::vector<T> take(ByteSpan& from, std::uint64_t count) {
+  std::vector<T> values(count);
+  if (count > 0) std::memcpy(values.data(), from.data(), count * sizeof(T));
+  from = from.subspan(count * sizeof(T));
+  return values;
+}
+
+class SnapshotSave {
+ public:
+  SnapshotSave(ShardChannels& shards, snapshot::SnapshotWriter writer, bool is_delta)
+      : shards_(shards),
+        set_(shards.parameters()),
+        writer_(std::move(writer)),
+        is_delta_(is_delta),
+        state_width_(optim::state_width(set_.optimizer())),
+        has_average_(optim::has_average(set_.optimizer())) {}
+
+  Status run();
+
+ private:
+  Result<snapshot::SnapshotInfo> info();
+  Status save_dense(std::uint32_t parameter);
+  Status save_table(std::uint32_t parameter);
+  // One shard's rows or candidates, as the request asks.
+  Status save_rows(std::size_t shard, wire::ExportRows ask);
+  Status save_removed(std::size_t shard, wire::ExportRows ask);
+  // Calls use(exported, tail) for each answer until the shard has no more; rows of row_bytes each.
+  template <class Use>
+  Status export_all(std::size_t shard, wire::ExportRows ask, std::uint64_t row_bytes,
+                    const Use& use);
+  std::vector<snapshot::SparseRow> read_rows(ByteSpan tail, std::uint64_t count,
+                                             const wire::ParameterSpec& spec) const;
+  std::uint64_t bytes_per_row(const wire::ParameterSpec& spec) const;
+
+  ShardChannels& shards_;
+  const wire::ParameterSet& set_;
+  snapshot::SnapshotWriter writer_;
+  bool is_delta_;
+  std::size_t state_width_;  // planes
+  bool has_average_;
+};
+
+Status SnapshotSave::run() {
+  PADDLE_TRY(const snapshot::SnapshotInfo about, info());
+  for (int i = 0; i < set_.parameters_size(); ++i) {
+    const auto parameter = static_cast<std::uint32_t>(i);
+    PADDLE_TRY_STATUS(set_.parameters(i).sparse() ? save_table(parameter) : save_dense(parameter));
+  }
+  return writer_.finish(about);
+}
+
+Result<snapshot::SnapshotInfo> SnapshotSave::info() {
+  ClientLanes& primary = shards_.primary();
+  // Ready is idempotent: its answer says where every trainer's lane stands.
+  PADDLE_TRY(const Frame frame,
+             primary.exchange(0, FrameType::kReady, wire::Ready(), {}, FrameType::kPosition));
+  wire::Position position;
+  PADDLE_TRY_STATUS(primary.parse(0, frame, position));
+  snapshot::SnapshotInfo result;
+  result.optimizer = set_.optimizer();
+  result.pass = position.passes_finished();
+  result.step = position.step();
+  result.samples = position.samples();
+  result.seed = set_.seed();
+  result.trainer_cursors.assign(position.cursors().begin(), position.cursors().end());
+  // After a finished pass, trainers without rounds may have begun the next one already: training
+  // cannot continue from there.
+  if (shards_.is_paused() &&
+      std::ranges::any_of(position.pass_batches(), [](std::uint64_t n) { return n > 0; })) {
+    result.pass_batches.assign(position.pass_batches().begin(), position.pass_batches().end());
+  }
+  return result;
+}
+
+Status SnapshotSave::save_dense(std::uint32_t parameter) {
+  const auto& spec = set_.parameters(static_cast<int>(parameter));
+  const std::uint64_t elements = parameter::element_count(spec);
+  std::vector<float> value(elements);
+  std::vector<float> state(elements * state_width_);
+  std::uint64_t update_count = 0;
+  const DenseLayout& layout = shards_.dense().layout();
+  for (std::size_t shard = 0; shard < layout.pieces.size(); ++shard) {
+    for (const DensePiece& piece : layout.pieces[shard]) {
+      if (piece.parameter != parameter) continue;
+      for (std::size_t plane = 0; plane <= state_width_; ++plane) {
+        std::uint64_t count = 0;
+        PADDLE_TRY(const auto part, shards_.dense().read(shard, static_cast<std::uint32_t>(plane),
+                                                         piece.offset, piece.size, count));
+        float* const to = plane == 0 ? value.data() : state.data() + (plane - 1) * elements;
+        std::copy(part.begin(), part.end(), to + piece.begin);
+        // Async blocks may differ when a lagged push was dropped on one port only.
+        update_count = std::max(update_count, count);
+      }
+    }
+  }
+  if (has_average_) optim::swap_average(value, state);
+  return writer_.add_dense(spec, value, state, update_count);
+}
+
+std::uint64_t SnapshotSave::bytes_per_row(const wire::ParameterSpec& spec) const {
+  return 2 * sizeof(std::uint64_t) +
+         parameter::row_width(spec) * (1 + state_width_) * sizeof(float) +
+         (spec.table().has_shrink() ? sizeof(parameter::RowScore) : 0);
+}
+
+Status SnapshotSave::save_table(std::uint32_t parameter) {
+  const auto& spec = set_.parameters(static_cast<int>(parameter));
+  const auto waits = [](const auto& policy) { return policy.entry_count() > 1; };
+  const bool has_candidates =
+      waits(spec.table()) || std::ranges::any_of(spec.table().entry(), waits);
+  PADDLE_TRY_STATUS(writer_.begin_sparse(spec, static_cast<std::uint32_t>(state_width_)));
+  for (std::size_t shard = 0; shard < set_.sparse_shards(); ++shard) {
+    wire::ExportRows ask;
+    ask.set_parameter(parameter);
+    ask.set_rows_max(std::max<std::uint64_t>(1, kChunkBytes / bytes_per_row(spec)));
+    if (set_.delta_snapshots()) ask.set_mode(is_delta_ ? wire::EXPORT_CHANGED : wire::EXPORT_BASE);
+    PADDLE_TRY_STATUS(save_rows(shard, ask));
+    if (is_delta_) PADDLE_TRY_STATUS(save_removed(shard, ask));
+    if (!has_candidates) continue;
+    ask.set_mode(wire::EXPORT_CANDIDATES);
+    PADDLE_TRY_STATUS(save_rows(shard, ask));
+  }
+  return writer_.end_sparse();
+}
+
+template <class Use>
+Status SnapshotSave::export_all(std::size_t shard, wire::ExportRows ask, std::uint64_t row_bytes,
+                                const Use& use) {
+  ClientLanes& lanes = shards_.sparse().lanes();
+  while (true) {
+    PADDLE_TRY(const Frame frame,
+               lanes.exchange(shard, FrameType::kExportRows, ask, {}, FrameType::kExportedRows));
+    wire::ExportedRows exported;
+    PADDLE_TRY_STATUS(lanes.parse(shard, frame, exported));
+    if (frame.tail.size() % row_bytes != 0 || frame.tail.size() / row_bytes != exported.count()) {
+      return lanes.malformed(shard, "tail");
+    }
+    PADDLE_TRY_STATUS(use(exported, ByteSpan(frame.tail)));
+    if (exported.next_cursor() == 0) return {};
+    if (exported.next_cursor() <= ask.cursor()) return lanes.malformed(shard, "cursor");
+    ask.set_cursor(exported.next_cursor());
+  }
+}
+
+Status SnapshotSave::save_rows(std::size_t shard, wire::ExportRows ask) {
+  const auto& spec = set_.parameters(static_cast<int>(ask.parameter()));
+  return export_all(shard, ask, bytes_per_row(spec),
+                    [&](const wire::ExportedRows& exported, ByteSpan tail) -> Status {
+                      if (exported.state_width() != state_width_) {
+                        return shards_.sparse().lanes().malformed(shard, "tail");
+                      }
+                      return writer_.add_rows(read_rows(tail, exported.count(), spec));
+                    });
+}
+
+std::vector<snapshot::SparseRow> SnapshotSave::read_rows(ByteSpan tail, std::uint64_t count,
+                                                         const wire::ParameterSpec& spec) const {
+  const std::uint64_t width = parameter::row_width(spec);
+  const bool has_scores = spec.table().has_shrink();
+  const auto ids = take<std::uint64_t>(tail, count);
+  const auto marks = take<std::uint64_t>(tail, count);
+  ByteSpan values = tail.first(count * width * sizeof(float));
+  ByteSpan state = tail.subspan(values.size(), values.size() * state_width_);
+  tail = tail.subspan(values.size() + state.size());
+  const auto scores = take<parameter::RowScore>(tail, has_scores ? count : 0);
+  std::vector<snapshot::SparseRow> rows;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    rows.push_back({ids[i], marks[i], take<float>(values, width),
+                    take<float>(state, state_width_ * width),
+                    has_scores ? scores[i] : parameter::RowScore()});
+    if (has_average_) optim::swap_average(rows.back().value, rows.back().state);
+  }
+  return rows;
+}
+
+Status SnapshotSave::save_removed(std::size_t shard, wire::ExportRows ask) {
+  ask.set_mode(wire::EXPORT_REMOVED);
+  ask.set_rows_max(kChunkBytes / sizeof(std::uint64_t));
+  return export_all(shard, ask, sizeof(std::uint64_t),
+                    [&](const wire::ExportedRows& exported, ByteSpan tail) {
+                      return writer_.add_removed(take<std::uint64_t>(tail, exported.count()));
+                    });
+}
+
+}  // namespace
+
+Status save_snapshot(ShardChannels& shards, const std::string& directory) {
+  PADDLE_TRY(auto writer, snapshot::SnapshotWriter::create(directory));
+  return SnapshotSave(shards, std::move(writer), false).run();
+}
+
+Status save_delta(ShardChannels& shards, const std::string& directory, const std::string& base) {
+  PADDLE_CHECK(shards.parameters().delta_snapshots());
+  PADDLE_TRY(auto known, snapshot::base_of(base));
+  PADDLE_TRY(auto writer, snapshot::SnapshotWriter::create(directory, std::move(known)));
+  return SnapshotSave(shards, std::move(writer), true).run();
+}
+
+}  // namespace paddle::client

@@ -1,0 +1,181 @@
+#include "engine/client/sparse_channel.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/parameter/parameter_set.h"
+#include "engine/parameter/row_notes.h"
+
+namespace paddle::client {
+namespace {
+
+// A shard reads the rows of one pull while the values of the one before are received.
+constexpr std::size_t kPullsInFlight = 3;
+constexpr std::uint64_t kPullBytesMax = 1U << 20U;  // ids and values of one
+
+Error misuse(std::string message) {
+  return Error{Errc::kUsage, std::move(message), ""};
+}
+
+}  // namespace
+
+std::uint64_t SparseChannel::width(std::uint32_t parameter) const {
+  return parameter::row_width(set_.parameters(static_cast<int>(parameter)));
+}
+
+std::size_t SparseChannel::notes_width(std::uint32_t parameter) const {
+  return parameter::RowNotes(set_.parameters(static_cast<int>(parameter)).table()).size();
+}
+
+Status SparseChannel::check(std::span<const SparseRows> rows, bool has_gradients) const {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const SparseRows& table = rows[i];
+    if (table.parameter >= static_cast<std::uint32_t>(set_.parameters_size()) ||
+        !set_.parameters(static_cast<int>(table.parameter)).sparse()) {
+      return misuse(fmt::format("parameter {} is no sparse table", table.parameter));
+    }
+    if (i > 0 && table.parameter <= rows[i - 1].parameter) {
+      return misuse("sparse tables must be in ascending order of parameter");
+    }
+    const bool ascends = std::adjacent_find(table.ids.begin(), table.ids.end(),
+                                            std::greater_equal<>()) == table.ids.end();
+    if (!ascends || (has_gradients &&
+                     (table.gradients.size() != table.ids.size() * width(table.parameter) ||
+                      table.notes.size() != table.ids.size() * notes_width(table.parameter)))) {
+      return misuse(
+          fmt::format("ids of table {} are not sorted and unique, or its gradients are "
+                      "not ids x width, or its notes missing",
+                      table.parameter));
+    }
+  }
+  return {};
+}
+
+Status SparseChannel::pull(std::span<SparseRows> rows, bool averages) {
+  PADDLE_TRY_STATUS(check(rows, false));
+  for (SparseRows& table : rows) table.values.resize(table.ids.size() * width(table.parameter));
+  const auto frames = split_rows(rows, set_, std::min(transfer_bytes_, kPullBytesMax));
+  std::size_t rounds = 0;
+  for (const auto& of_shard : frames) rounds = std::max(rounds, of_shard.size());
+  const auto on_shards = [&](std::size_t round, auto&& use) -> Status {
+    for (std::size_t shard = 0; shard < frames.size(); ++shard) {
+      if (round >= frames[shard].size() || frames[shard][round].ranges.empty()) continue;
+      PADDLE_TRY_STATUS(use(shard, frames[shard][round]));
+    }
+    return {};
+  };
+  const auto send = [&](std::size_t shard, const RowFrame& frame) {
+    return send_pull(shard, frame, rows, averages);
+  };
+  const auto receive = [&](std::size_t shard, const RowFrame& frame) {
+    return receive_pull(shard, frame, rows);
+  };
+  for (std::size_t sent = 0, round = 0; round < rounds; ++round) {
+    for (; sent < std::min(rounds, round + kPullsInFlight); ++sent) {
+      PADDLE_TRY_STATUS(on_shards(sent, send));
+    }
+    PADDLE_TRY_STATUS(on_shards(round, receive));
+  }
+  return {};
+}
+
+Status SparseChannel::send_pull(std::size_t shard, const RowFrame& frame,
+                                std::span<const SparseRows> rows, bool averages) {
+  wire::PullRows pull;
+  Bytes tail;
+  pull.set_averages(averages);
+  put_ids(pull, tail, frame, rows);
+  return lanes_.send(shard, FrameType::kPullRows, pull, std::move(tail));
+}
+
+Status SparseChannel::receive_pull(std::size_t shard, const RowFrame& frame,
+                                   std::span<SparseRows> rows) {
+  std::vector<std::span<std::byte>> places;
+  std::size_t expected = 0;
+  for (const RowRange& range : frame.ranges) {
+    const std::size_t floats_per_row = width(rows[range.table].parameter);
+    for (const RowRun& run : range.runs) {
+      const auto values = std::span(rows[range.table].values)
+                              .subspan(run.begin * floats_per_row, run.count * floats_per_row);
+      places.push_back({reinterpret_cast<std::byte*>(values.data()), values.size_bytes()});
+      expected += values.size_bytes();
+    }
+  }
+  bool is_placed = false;
+  // Only the awaited answer may touch the values: a late copy of another goes into its frame.
+  const auto place = [&](const FrameHeader& header, std::string_view head, std::size_t tail_bytes) {
+    wire::RowValues answer;
+    is_placed = tail_bytes == expected && stays_in_place(frame) &&
+                header.type == static_cast<std::uint8_t>(FrameType::kRowValues) &&
+                answer.ParseFromArray(head.data(), static_cast<int>(head.size())) &&
+                answer.request() == lanes_.at(shard).awaited();
+    return is_placed ? places : std::vector<std::span<std::byte>>();
+  };
+  PADDLE_TRY(const Frame answer, lanes_.receive(shard, FrameType::kRowValues, place));
+  if (is_placed) return {};
+  if (answer.tail.size() != expected) return lanes_.malformed(shard, "tail");
+  ByteSpan left = answer.tail;
+  for (const std::span<std::byte> to : places) {
+    std::copy_n(left.data(), to.size(), to.data());
+    left = left.subspan(to.size());
+  }
+  return {};
+}
+
+Result<SparseChannel::Push> SparseChannel::prepare(const wire::PushPart& totals,
+                                                   std::span<const SparseRows> rows) {
+  PADDLE_TRY_STATUS(check(rows, true));
+  Push push(lanes_);
+  for (const std::vector<RowFrame>& frames : split_rows(rows, set_, transfer_bytes_)) {
+    push.parts_.add_shard(frames.size(), totals,
+                          [&](std::size_t i, auto& part) { fill(part, frames[i], rows); });
+  }
+  return push;
+}
+
+void SparseChannel::fill(PartedPush<wire::PushRows>::Part& part, const RowFrame& frame,
+                         std::span<const SparseRows> tables) const {
+  // Notes stand between gradients.
+  const bool in_place =
+      stays_in_place(frame) && std::ranges::all_of(frame.ranges, [&](const RowRange& range) {
+        return notes_width(tables[range.table].parameter) == 0;
+      });
+  std::uint64_t bytes = 0;
+  for (const RowRange& range : frame.ranges) {
+    const std::uint32_t parameter = tables[range.table].parameter;
+    const std::uint64_t floats = in_place ? 0 : width(parameter) + notes_width(parameter);
+    bytes += range.count * (sizeof(std::uint64_t) + floats * sizeof(float));
+  }
+  part.tail.reserve(bytes);
+  put_ids(part.head, part.tail, frame, tables);
+  for (const RowRange& range : frame.ranges) {
+    const SparseRows& table = tables[range.table];
+    const std::size_t floats_per_row = width(table.parameter);
+    const std::size_t notes_per_row = notes_width(table.parameter);
+    for (const RowRun& run : range.runs) {
+      const auto gradients = std::span(table.gradients)
+                                 .subspan(run.begin * floats_per_row, run.count * floats_per_row);
+      if (in_place) {
+        part.pieces.push_back(bytes_of(gradients));
+      } else if (notes_per_row == 0) {
+        append_bytes(part.tail, gradients);
+      }
+      for (std::size_t row = 0; notes_per_row > 0 && row < run.count; ++row) {
+        append_bytes(part.tail, gradients.subspan(row * floats_per_row, floats_per_row));
+        append_bytes(
+            part.tail,
+            std::span(table.notes).subspan((run.begin + row) * notes_per_row, notes_per_row));
+      }
+    }
+  }
+}
+
+Status SparseChannel::Push::receive() {
+  for (std::size_t shard = 0; shard < parts_.shards.size(); ++shard) {
+    PADDLE_TRY_STATUS(lanes_.receive(shard, FrameType::kPushed));
+  }
+  return {};
+}
+
+}  // namespace paddle::client

@@ -1,0 +1,85 @@
+#include "engine/client/sparse_channel.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "engine/optim/initial.h"
+#include "tests/unit/engine/client/client_fixture.h"
+
+namespace paddle::client {
+namespace {
+
+// Counts the pulls of rows in flight.
+class CountingLink final : public net::Link {
+ public:
+  CountingLink(std::unique_ptr<net::Link> link, std::size_t& most)
+      : link_(std::move(link)), most_(most) {}
+  Status send(Frame frame, std::span<const ByteSpan> pieces, TimePoint deadline) override {
+    if (frame.header.type == static_cast<std::uint8_t>(FrameType::kPullRows)) ++open_;
+    most_ = std::max(most_, open_);
+    return link_->send(std::move(frame), pieces, deadline);
+  }
+  Result<Frame> receive(TimePoint deadline, const net::TailPlace& place) override {
+    auto frame = link_->receive(deadline, place);
+    if (frame && frame->header.type == static_cast<std::uint8_t>(FrameType::kRowValues)) --open_;
+    return frame;
+  }
+  std::string peer() const override { return link_->peer(); }
+
+ private:
+  std::unique_ptr<net::Link> link_;
+  std::size_t open_ = 0;
+  std::size_t& most_;
+};
+
+TEST(SparseChannel, PullsArePipelined) {
+  const auto set = test::small_set("sgd", 1, 1, 1);
+  std::size_t most = 0;
+  std::vector<std::unique_ptr<net::Link>> dense;
+  dense.push_back(local_shard(0, false));
+  std::vector<std::unique_ptr<net::Link>> sparse;
+  sparse.push_back(std::make_unique<CountingLink>(local_shard(0, true), most));
+  auto joined = ShardChannels::join({.parameters = set}, std::move(dense), std::move(sparse));
+  ASSERT_TRUE(joined);
+  const auto client = *std::move(joined);
+  ASSERT_TRUE(client->ready());
+  std::vector<SparseRows> rows = {{2, {}, {}, {}}};
+  for (std::uint64_t id = 0; id < 400'000; ++id) rows[0].ids.push_back(id);  // 8 MB
+  ASSERT_TRUE(client->pull_rows(rows));
+  EXPECT_GT(most, 1U);
+  EXPECT_LE(most, 8U);
+  for (const std::size_t i : {0U, 100'000U, 399'999U}) {
+    std::vector<float> row(3);
+    optim::fill_initial_row(row, set.parameters(2), set.seed(), rows[0].ids[i]);
+    EXPECT_EQ(std::vector<float>(rows[0].values.begin() + static_cast<std::ptrdiff_t>(3 * i),
+                                 rows[0].values.begin() + static_cast<std::ptrdiff_t>(3 * i + 3)),
+              row);
+  }
+  // A refusal ends all pulls in flight; answers to the others are late copies.
+  ASSERT_TRUE(client->leave());
+  const Status refused = client->pull_rows(rows);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("has left"), std::string::npos);
+  EXPECT_FALSE(client->pull_rows(rows));
+}
+
+TEST(SparseChannel, RefusesRowsThatAreNotSortedOrOfAnotherSize) {
+  const auto set = test::small_set("sgd", 1, 1, 2);
+  const auto client = channels_of(set);
+  ASSERT_TRUE(client->ready());
+  for (const SparseRows& bad : std::vector<SparseRows>{{2, {5, 4}, {}, std::vector<float>(6)},
+                                                       {2, {4, 4}, {}, std::vector<float>(6)},
+                                                       {2, {4, 5}, {}, std::vector<float>(5)},
+                                                       {0, {4, 5}, {}, std::vector<float>(6)},
+                                                       {9, {4, 5}, {}, std::vector<float>(6)}}) {
+    const Status pushed = client->push_rows({1, 4, 1}, {&bad, 1});
+    ASSERT_FALSE(pushed);
+    EXPECT_EQ(pushed.error().code, Errc::kUsage);
+  }
+  const SparseRows good{2, {4, 5}, {}, std::vector<float>(6)};
+  EXPECT_TRUE(client->push_rows({1, 4, 1}, {&good, 1}));
+}
+
+}  // namespace
+}  // namespace paddle::client
