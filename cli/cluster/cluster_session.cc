@@ -127,6 +127,12 @@ Status ClusterSession::all_well() const {
   return combined;
 }
 
+void ClusterSession::forgive_absent() {
+  for (Member& member : members_) {
+    if (member.absent) member.error.reset();
+  }
+}
+
 Status ClusterSession::each(const std::function<Status(Member&)>& work) {
   std::vector<Member*> connected;
   for (Member& member : members_) {

@@ -62,6 +62,8 @@ class ClusterSession {
   // One error that names every failed node, with the code of the gravest; nothing when all are
   // well.
   Status all_well() const;
+  // Clears the errors of nodes where nothing of the cluster is left, for commands that remove.
+  void forgive_absent();
   // Calls work on every connected member in parallel; its error stays in Member::error and comes
   // back combined.
   Status each(const std::function<Status(Member&)>& work);

@@ -7,10 +7,19 @@
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/current_cluster.h"
 #include "cli/cluster/node_selection.h"
-#include "cli/commands/commands.h"
+#include "cli/options/command.h"
+#include "cli/options/shared_options.h"
 
 namespace paddle::cli {
 namespace {
+
+struct CheckOptions {
+  std::string cluster, on;
+};
+
+OptionList list_options(CheckOptions& options) {
+  return {cluster_option(options.cluster), on_option(options.on)};
+}
 
 Status look_at_node(Context& context, Member& member, NodeFindings& found) {
   PADDLE_TRY(found.facts, member.client->facts());
@@ -64,9 +73,7 @@ void show(Context& context, const CheckedCluster& checked, const std::vector<Fau
   }
 }
 
-}  // namespace
-
-Status run_check(Context& context, const CommandOptions& options) {
+Status run(Context& context, const CheckOptions& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
   context.console.note(
@@ -112,6 +119,16 @@ Status run_check(Context& context, const CommandOptions& options) {
   error.message += fmt::format("{} on {} of {} nodes", counted(faults.size(), "fault"), bad.size(),
                                nodes.size());
   return error;
+}
+
+}  // namespace
+
+Command check_command() {
+  return {"check", "run preflight checks: machines, ports, leftovers, links between nodes",
+          "  paddlectl check\n"
+          "  paddlectl check --cluster lab.toml --on rack1\n"
+          "  paddlectl check --json",
+          [] { return invocation(list_options, run); }, "doctor"};
 }
 
 }  // namespace paddle::cli

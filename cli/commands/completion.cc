@@ -1,35 +1,46 @@
 #include "cli/manual/completion.h"
 
 #include "cli/commands/commands.h"
-#include "cli/console/json.h"
-#include "cli/manual/man_page.h"
 
 namespace paddle::cli {
 namespace {
 
-void print(Context& context, const char* key, const std::string& text) {
-  if (context.console.json()) return context.console.json_line(Json::object({{key, text}}));
-  context.console.raw(text);
+struct CompletionOptions {
+  std::string shell;
+};
+
+OptionList list_options(CompletionOptions& options) {
+  return {{.name = "shell",
+           .help = "bash, zsh or fish",
+           .target = &options.shell,
+           .choices = {"bash", "zsh", "fish"}}};
+}
+
+Status run(Context& context, const CompletionOptions& options) {
+  if (options.shell.empty()) {
+    return Error{Errc::kUsage, "completion needs the name of a shell",
+                 "paddlectl completion bash, zsh or fish"};
+  }
+  const std::vector<CommandWords> words = words_of(all_commands());
+  const std::string script = options.shell == "bash"  ? bash_completion(words)
+                             : options.shell == "zsh" ? zsh_completion(words)
+                                                      : fish_completion(words);
+  if (context.console.json()) {
+    context.console.json_line(Json::object({{"script", script}}));
+  } else {
+    context.console.raw(script);
+  }
+  return {};
 }
 
 }  // namespace
 
-Status run_completion(Context& context, const CommandOptions& options) {
-  const std::vector<CommandWords> words = words_of(*options.command_line);
-  if (options.shell_name.empty()) {
-    return Error{Errc::kUsage, "completion needs the name of a shell",
-                 "paddlectl completion bash, zsh or fish"};
-  }
-  print(context, "script",
-        options.shell_name == "bash"  ? bash_completion(words)
-        : options.shell_name == "zsh" ? zsh_completion(words)
-                                      : fish_completion(words));
-  return {};
-}
-
-Status run_man(Context& context, const CommandOptions& options) {
-  print(context, "page", man_page(words_of(*options.command_line)));
-  return {};
+Command completion_command() {
+  return {"completion", "a script for your shell that completes commands, options and their values",
+          "  source <(paddlectl completion bash)\n"
+          "  paddlectl completion zsh > ~/.zfunc/_paddlectl\n"
+          "  paddlectl completion fish > ~/.config/fish/completions/paddlectl.fish",
+          [] { return invocation(list_options, run); }};
 }
 
 }  // namespace paddle::cli

@@ -5,9 +5,9 @@
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/current_cluster.h"
 #include "cli/cluster/node_selection.h"
-#include "cli/commands/commands.h"
-#include "cli/console/json.h"
 #include "cli/console/result_groups.h"
+#include "cli/options/command.h"
+#include "cli/options/shared_options.h"
 
 namespace paddle::cli {
 namespace {
@@ -16,6 +16,24 @@ namespace {
 constexpr std::size_t kOutputBytesMax = 16U << 20U;
 constexpr std::size_t kLineBytesMax = 64U << 10U;  // a longer one is shown in pieces
 constexpr int kSignalBase = 128;                   // a shell's code of a command ended by a signal
+
+struct ExecOptions {
+  std::string cluster, on;
+  std::vector<std::string> command;
+  std::string shell;
+  bool stream = false;
+};
+
+OptionList list_options(ExecOptions& options) {
+  return {
+      cluster_option(options.cluster),
+      on_option(options.on),
+      {"command", "after --: the program and its arguments; no shell interprets them",
+       &options.command},
+      {"--shell", "a command line for each node's /bin/sh instead", &options.shell},
+      {"--stream", "show output as it comes, each line with its node", &options.stream},
+  };
+}
 
 struct NodeRun {
   std::string out, error;  // what was written; with --stream only a line without its end
@@ -114,7 +132,7 @@ void show_json(Context& context, std::vector<Member>& members, const std::vector
   context.console.json_line(Json::list(nodes));
 }
 
-Result<std::vector<std::string>> command_of(const CommandOptions& options) {
+Result<std::vector<std::string>> command_of(const ExecOptions& options) {
   if (options.shell.empty() == options.command.empty()) {
     return Error{Errc::kUsage, "give one command: after --, or one text with --shell",
                  "paddlectl exec -- uname -r, or paddlectl exec --shell 'ls | wc -l'"};
@@ -123,7 +141,7 @@ Result<std::vector<std::string>> command_of(const CommandOptions& options) {
   return std::vector<std::string>{"/bin/sh", "-c", options.shell};
 }
 
-Status run_on(Context& context, const CommandOptions& options, const remote::CommandSpec& command,
+Status run_on(Context& context, const ExecOptions& options, const remote::CommandSpec& command,
               std::size_t index, Member& member, NodeRun& run) {
   const bool stream = options.stream && !context.console.json();
   const auto output = [&](std::string_view text, bool is_stderr) {
@@ -163,9 +181,7 @@ Status verdict(const std::vector<Member>& members, const std::vector<NodeRun>& r
                hint};
 }
 
-}  // namespace
-
-Status run_exec(Context& context, const CommandOptions& options) {
+Status run(Context& context, const ExecOptions& options) {
   PADDLE_TRY(const std::vector<std::string> arguments, command_of(options));
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
@@ -187,6 +203,16 @@ Status run_exec(Context& context, const CommandOptions& options) {
   if (context.interrupted())
     return Error{Errc::kInterrupted, "interrupted; the commands were ended", ""};
   return result;
+}
+
+}  // namespace
+
+Command exec_command() {
+  return {"exec", "run a command on nodes; equal results are shown once",
+          "  paddlectl exec -- uname -r\n"
+          "  paddlectl exec --on node[01-04] --shell 'dmesg | tail -3'\n"
+          "  paddlectl exec --stream --timeout 60 -- nvidia-smi",
+          [] { return invocation(list_options, run); }};
 }
 
 }  // namespace paddle::cli

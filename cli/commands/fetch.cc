@@ -2,20 +2,31 @@
 
 #include <fmt/format.h>
 
-#include "cli/cluster/cluster_session.h"
-#include "cli/cluster/current_cluster.h"
-#include "cli/commands/commands.h"
-#include "cli/console/json.h"
 #include "cli/job/results.h"
+#include "cli/options/command.h"
+#include "cli/options/job_target.h"
+#include "cli/options/shared_options.h"
 #include "cli/report/report.h"
 
 namespace paddle::cli {
+namespace {
 
-Status run_fetch(Context& context, const CommandOptions& options) {
-  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
-  ClusterSession session = ClusterSession::find_all(context, cluster);
-  PADDLE_TRY(const std::string job, choose_job(session, options.job));
-  // What the reachable nodes have comes home even when another node is down; the exit code tells.
+struct FetchOptions {
+  JobTarget target;
+  std::string output = "output";
+};
+
+OptionList list_options(FetchOptions& options) {
+  return {cluster_option(options.target.cluster), job_option(options.target),
+          output_option(options.output)};
+}
+
+Status run(Context& context, const FetchOptions& options) {
+  PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kAllowed));
+  ClusterSession& session = found.session;
+  const std::string& job = found.name;
+  // Results of the reachable nodes are fetched even when another node is down, and the command
+  // fails.
   const Status reached = session.all_well();
   const std::filesystem::path base = std::filesystem::path(context.directory) / options.output;
   auto fetched = fetch_results(session, job, base.string());
@@ -32,6 +43,15 @@ Status run_fetch(Context& context, const CommandOptions& options) {
         fmt::format("{} files ({} new) in {}", fetched->files, fetched->files_fetched, folder));
   }
   return reached;
+}
+
+}  // namespace
+
+Command fetch_command() {
+  return {"fetch", "fetch a job's logs and snapshots into output/<job>/",
+          "  paddlectl fetch\n"
+          "  paddlectl fetch --job word2vec-20260101-120000 --output results",
+          [] { return invocation(list_options, run); }};
 }
 
 }  // namespace paddle::cli

@@ -4,13 +4,26 @@
 #include "cli/cluster/current_cluster.h"
 #include "cli/cluster/fetch_target.h"
 #include "cli/cluster/node_selection.h"
-#include "cli/commands/commands.h"
 #include "cli/nodes/copy.h"
+#include "cli/options/command.h"
+#include "cli/options/shared_options.h"
 
 namespace paddle::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+struct GetOptions {
+  std::string cluster, on;
+  std::vector<std::string> paths;
+};
+
+OptionList list_options(GetOptions& options) {
+  return {cluster_option(options.cluster),
+          on_option(options.on),
+          {"paths", "the path on the nodes, absolute or from $HOME, then the folder here",
+           &options.paths}};
+}
 
 Status fetch_staged(Member& member, const std::string& staging, const fs::path& local,
                     CopyReport& report) {
@@ -25,20 +38,18 @@ Status fetch_staged(Member& member, const std::string& staging, const fs::path& 
   return member.client->fetch(wanted);
 }
 
-}  // namespace
-
-Status run_get(Context& context, const CommandOptions& options) {
-  if (options.command.size() != 2) {
+Status run(Context& context, const GetOptions& options) {
+  if (options.paths.size() != 2) {
     return Error{Errc::kUsage, "give the path on the nodes and the folder here",
                  "paddlectl get /var/log/syslog logs"};
   }
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
   const std::string staging = staging_folder(context);
-  const fs::path local = fs::path(context.directory) / options.command[1];
+  const fs::path local = fs::path(context.directory) / options.paths[1];
   ClusterSession session = ClusterSession::unconnected(cluster, nodes);
   return copy_on_each(context, session, [&](Member& member, CopyReport& report) -> Status {
-    const auto taken = member.client->import_from(options.command[0], staging);
+    const auto taken = member.client->import_from(options.paths[0], staging);
     Status fetched;
     if (taken) {
       fetched = fetch_staged(member, staging, local / member.spec.name, report);
@@ -49,6 +60,15 @@ Status run_get(Context& context, const CommandOptions& options) {
     report.gone = taken->gone;
     return fetched ? removed : fetched;
   });
+}
+
+}  // namespace
+
+Command get_command() {
+  return {"get", "copy a file or folder from nodes, into one folder per node",
+          "  paddlectl get /var/log/syslog logs\n"
+          "  paddlectl get --on node[01-04] '~/results' results",
+          [] { return invocation(list_options, run); }};
 }
 
 }  // namespace paddle::cli

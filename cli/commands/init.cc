@@ -7,8 +7,7 @@
 #include "base/text.h"
 #include "cli/cluster/cluster_file.h"
 #include "cli/cluster/hostfile.h"
-#include "cli/commands/commands.h"
-#include "cli/console/json.h"
+#include "cli/options/command.h"
 #include "cli/workspace/share_folder.h"
 
 namespace paddle::cli {
@@ -17,6 +16,33 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kClusterFile = "cluster.toml";
+
+struct InitOptions {
+  std::string target;              // the file or folder to write; "": by default
+  std::string workspace_template;  // "": a cluster file
+  std::string hostfile;            // source of the cluster file; "": the example
+  bool local = false;              // the example with nodes on this machine
+  bool list = false;
+};
+
+OptionList list_options(InitOptions& options) {
+  return {
+      {"target",
+       "the file or folder to write: a cluster file (cluster.toml), or with --template a workspace",
+       &options.target},
+      {"--template", "write a workspace from this template", &options.workspace_template},
+      {.name = "--hostfile",
+       .help = "write a cluster file from mpirun's or DeepSpeed's hostfile",
+       .target = &options.hostfile,
+       .value_name = "FILE",
+       .excludes = {"--template"}},
+      {.name = "--local",
+       .help = "write a cluster file for nodes on this machine",
+       .target = &options.local,
+       .excludes = {"--template", "--hostfile"}},
+      {"--list", "list the templates", &options.list},
+  };
+}
 
 // "node01" ... "node16" with the same slots and user become one [[node]] with a range.
 struct HostRun {
@@ -83,7 +109,7 @@ std::string cluster_of(const std::vector<HostfileEntry>& entries, const std::str
   return text;
 }
 
-Status write_cluster(Context& context, const CommandOptions& options) {
+Status write_cluster(Context& context, const InitOptions& options) {
   const std::string name = options.target.empty() ? kClusterFile : options.target;
   const std::string path = (fs::path(context.directory) / name).lexically_normal().string();
   std::error_code ignored;
@@ -121,10 +147,10 @@ Status write_cluster(Context& context, const CommandOptions& options) {
   return {};
 }
 
-Status write_workspace(Context& context, const CommandOptions& options) {
-  const std::string name = options.target.empty() ? options.from_template : options.target;
+Status write_workspace(Context& context, const InitOptions& options) {
+  const std::string name = options.target.empty() ? options.workspace_template : options.target;
   const std::string path = (fs::path(context.directory) / name).lexically_normal().string();
-  PADDLE_TRY(const auto files, copy_template(context.share, options.from_template, path));
+  PADDLE_TRY(const auto files, copy_template(context.share, options.workspace_template, path));
   if (context.console.json()) {
     context.console.json_line(
         Json::object({{"folder", path}, {"files", Json::list({files.begin(), files.end()})}}));
@@ -148,12 +174,20 @@ Status list_templates(Context& context) {
   return {};
 }
 
+Status run(Context& context, const InitOptions& options) {
+  if (options.list) return list_templates(context);
+  return options.workspace_template.empty() ? write_cluster(context, options)
+                                            : write_workspace(context, options);
+}
+
 }  // namespace
 
-Status run_init(Context& context, const CommandOptions& options) {
-  if (options.list) return list_templates(context);
-  return options.from_template.empty() ? write_cluster(context, options)
-                                       : write_workspace(context, options);
+Command init_command() {
+  return {"init", "write a cluster file to edit, or a workspace from a template",
+          "  paddlectl init\n"
+          "  paddlectl init lab.toml --hostfile hosts\n"
+          "  paddlectl init --template word2vec my-vectors",
+          [] { return invocation(list_options, run); }};
 }
 
 }  // namespace paddle::cli

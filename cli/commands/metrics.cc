@@ -1,14 +1,10 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "cli/cluster/cluster_session.h"
-#include "cli/cluster/current_cluster.h"
-#include "cli/cluster/node_selection.h"
-#include "cli/commands/commands.h"
-#include "cli/commands/log_choice.h"
-#include "cli/console/json.h"
 #include "cli/logs/follow.h"
 #include "cli/logs/metrics_line.h"
+#include "cli/options/command.h"
+#include "cli/options/log_choice.h"
 #include "cli/report/prometheus.h"
 
 namespace paddle::cli {
@@ -16,9 +12,22 @@ namespace {
 
 constexpr auto kFollowPeriod = std::chrono::seconds(1);
 
-// The line as it stands, with where it came from before its own fields. What is no line of metrics
-// (a damaged file, or one that would paint the terminal, which our engine never writes) is left
-// out: a program reads this.
+struct MetricsOptions {
+  LogChoice chosen;
+  std::string format = "json";
+};
+
+OptionList list_options(MetricsOptions& options) {
+  OptionList list = log_choice_options(options.chosen);
+  list.push_back({.name = "--format",
+                  .help = "json or prometheus",
+                  .target = &options.format,
+                  .choices = {"json", "prometheus"}});
+  return list;
+}
+
+// Prints the line as it is, with its node and role before its own fields. Damaged lines, and those
+// that would paint a terminal, are left out: a program reads this output.
 void print(Context& context, const LogFollow& logs, const LogMerge::Line& line) {
   const std::string& text = line.line.text;
   if (!parse_metrics(text) || escape_control(text) != text) return;
@@ -28,10 +37,10 @@ void print(Context& context, const LogFollow& logs, const LogMerge::Line& line) 
                                   Json(from.role).text(), text.substr(brace + 1)));
 }
 
-LogFollowOptions reading(const CommandOptions& options) {
+LogFollowOptions reading(const MetricsOptions& options) {
   LogFollowOptions reading;
   reading.wanted = [&options](const ProcessOnNode& process, const std::string& node) {
-    return is_chosen(process, node, options);
+    return is_chosen(process, node, options.chosen);
   };
   reading.path = [](const remote::ProcessStatus& status) { return metrics_path(status.log); };
   reading.time_of = [](const std::string& line) {
@@ -41,23 +50,28 @@ LogFollowOptions reading(const CommandOptions& options) {
   return reading;
 }
 
+Status run(Context& context, const MetricsOptions& options) {
+  PADDLE_TRY_STATUS(check_node(context, options.chosen));
+  PADDLE_TRY(FoundJob found, find_job(context, options.chosen.target, Missing::kAllowed));
+  if (options.format == "prometheus") {
+    JobView view(found.name);
+    view.look(context, found.session);
+    context.console.raw(prometheus_text(view));
+    return found.session.all_well();
+  }
+  LogFollow logs(context, found.session, found.name, reading(options));
+  return print_all(context, found, logs, options.chosen, kFollowPeriod,
+                   [&](const LogMerge::Line& line) { print(context, logs, line); });
+}
+
 }  // namespace
 
-Status run_metrics(Context& context, const CommandOptions& options) {
-  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
-  PADDLE_TRY_STATUS(check_node(cluster, options));
-  PADDLE_TRY(const auto nodes, select_nodes(cluster, options.on));
-  ClusterSession session = ClusterSession::find(context, cluster, nodes);
-  PADDLE_TRY(const std::string job, choose_job(session, options.job));
-  if (options.format == "prometheus") {
-    JobView view(job);
-    view.look(context, session);
-    context.console.raw(prometheus_text(view));
-    return session.all_well();
-  }
-  LogFollow logs(context, session, job, reading(options));
-  return print_all(context, session, logs, job, options, kFollowPeriod,
-                   [&](const LogMerge::Line& line) { print(context, logs, line); });
+Command metrics_command() {
+  return {"metrics",
+          "print the metrics of every process: JSON lines in order of time, or Prometheus' text",
+          "  paddlectl metrics -f --role trainer\n"
+          "  paddlectl metrics --format prometheus",
+          [] { return invocation(list_options, run); }};
 }
 
 }  // namespace paddle::cli

@@ -6,8 +6,9 @@
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/current_cluster.h"
 #include "cli/cluster/node_selection.h"
-#include "cli/commands/commands.h"
 #include "cli/nodes/copy.h"
+#include "cli/options/command.h"
+#include "cli/options/shared_options.h"
 #include "remote/push/source.h"
 
 namespace paddle::cli {
@@ -15,7 +16,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder comes with what is below it, under its own name. Symbolic links stay links.
+struct PutOptions {
+  std::string cluster, on;
+  std::vector<std::string> paths;
+};
+
+OptionList list_options(PutOptions& options) {
+  return {cluster_option(options.cluster),
+          on_option(options.on),
+          {"files", "files or folders here, then the path on the nodes: absolute or from $HOME",
+           &options.paths, "FILE"}};
+}
+
+// Adds a file, or a folder with everything below it, under its own name. Symbolic links stay links.
 Status add_path(const fs::path& given, const std::string& staging,
                 std::vector<remote::PushItem>& items) {
   std::error_code error;
@@ -48,15 +61,15 @@ Status add_path(const fs::path& given, const std::string& staging,
   return {};
 }
 
-Result<std::vector<remote::PushItem>> items_of(const CommandOptions& options,
+Result<std::vector<remote::PushItem>> items_of(const PutOptions& options,
                                                const std::string& staging) {
-  if (options.command.size() < 2) {
+  if (options.paths.size() < 2) {
     return Error{Errc::kUsage, "give at least one file and the destination on the nodes",
                  "paddlectl put data.txt /srv/data/"};
   }
   std::vector<remote::PushItem> items;
-  for (std::size_t i = 0; i + 1 < options.command.size(); ++i)
-    PADDLE_TRY_STATUS(add_path(options.command[i], staging, items));
+  for (std::size_t i = 0; i + 1 < options.paths.size(); ++i)
+    PADDLE_TRY_STATUS(add_path(options.paths[i], staging, items));
   std::set<std::string> names;
   for (const remote::PushItem& item : items) {
     if (names.insert(item.remote_path).second) continue;
@@ -68,9 +81,7 @@ Result<std::vector<remote::PushItem>> items_of(const CommandOptions& options,
   return items;
 }
 
-}  // namespace
-
-Status run_put(Context& context, const CommandOptions& options) {
+Status run(Context& context, const PutOptions& options) {
   const std::string staging = staging_folder(context);
   PADDLE_TRY(const auto items, items_of(options, staging));
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
@@ -81,7 +92,7 @@ Status run_put(Context& context, const CommandOptions& options) {
       copy_on_each(context, session, [&](Member& member, CopyReport& report) -> Status {
         PADDLE_TRY(const auto pushed, member.client->push(items, source, nullptr));
         report.bytes_moved = pushed.bytes_on_wire;
-        const auto copied = member.client->export_to(staging, options.command.back());
+        const auto copied = member.client->export_to(staging, options.paths.back());
         const Status removed = member.client->remove(staging);
         if (!copied) return copied.error();
         report.files = copied->files;
@@ -90,6 +101,15 @@ Status run_put(Context& context, const CommandOptions& options) {
       });
   if (const Status kept = source.save(); !kept) context.console.note(kept.error().message);
   return done;
+}
+
+}  // namespace
+
+Command put_command() {
+  return {"put", "copy files and folders to nodes",
+          "  paddlectl put hosts.txt data /srv/\n"
+          "  paddlectl put --on node01 model.conf '~/conf/'",
+          [] { return invocation(list_options, run); }};
 }
 
 }  // namespace paddle::cli

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "base/fd.h"
-#include "cli/commands/commands.h"
-#include "cli/console/json.h"
+#include "cli/options/command.h"
+#include "cli/options/shared_options.h"
 #include "cli/workspace/platform_template.h"
 #include "cli/workspace/workspace.h"
 #include "engine/config/job_config.h"
@@ -18,9 +18,32 @@ constexpr std::size_t kTemplateBytesMax = 1U << 20U;
 // Small, with a shell, awk and getent; the engine itself is static.
 constexpr const char* kImage = "debian:12-slim";
 
-}  // namespace
+struct RenderOptions {
+  std::string platform;
+  std::string workspace = ".";
+  std::uint32_t trainers = 1, pservers = 1;
+  std::vector<std::string> overrides;
+  std::string job;             // "": the workspace's name
+  std::string image = kImage;  // of kubernetes
+};
 
-Status run_render(Context& context, const CommandOptions& options) {
+OptionList list_options(RenderOptions& options) {
+  return {
+      {.name = "platform",
+       .help = "kubernetes, slurm or openmpi",
+       .target = &options.platform,
+       .choices = {"kubernetes", "slurm", "openmpi"}},
+      workspace_argument(options.workspace),
+      {"--trainers", "number of trainers; default: 1", &options.trainers, "", 1, kProcessesMax},
+      {"--pservers", "number of parameter servers; default: 1", &options.pservers, "", 1,
+       kProcessesMax},
+      overrides_option(options.overrides),
+      {"--name", "the job's name; default: the workspace's", &options.job},
+      {"--image", "container image for kubernetes, with a shell, awk and getent", &options.image},
+  };
+}
+
+Status run(Context& context, const RenderOptions& options) {
   PADDLE_TRY(const Platform platform, platform_of(options.platform));
   const std::string workspace =
       (fs::path(context.directory) / options.workspace / "").lexically_normal().parent_path();
@@ -38,10 +61,10 @@ Status run_render(Context& context, const CommandOptions& options) {
       .name = options.job.empty() ? fs::path(workspace).filename().string() : options.job,
       .workspace = workspace,
       .engine = context.engine,
-      .trainers = std::max(1U, options.trainers),
-      .pservers = std::max(1U, options.pservers),
+      .trainers = options.trainers,
+      .pservers = options.pservers,
       .overrides = options.overrides,
-      .image = options.image.empty() ? kImage : options.image};
+      .image = options.image};
   PADDLE_TRY(const std::string made, fill_template(platform, *text, rendered));
   if (context.console.json()) {
     context.console.json_line(Json::object({{"platform", options.platform}, {"text", made}}));
@@ -49,6 +72,16 @@ Status run_render(Context& context, const CommandOptions& options) {
     context.console.raw(made);
   }
   return {};
+}
+
+}  // namespace
+
+Command render_command() {
+  return {"render", "print a manifest or script that starts a job on kubernetes, slurm or openmpi",
+          "  paddlectl render slurm --trainers 8 --pservers 2 templates/word2vec > word2vec.sh\n"
+          "  paddlectl render openmpi --trainers 4 > run.sh; HOSTS=node1,node2 sh run.sh\n"
+          "  paddlectl render kubernetes --image debian:12-slim --name vectors > vectors.yaml",
+          [] { return invocation(list_options, run); }};
 }
 
 }  // namespace paddle::cli

@@ -4,46 +4,52 @@
 
 #include <fmt/format.h>
 
-#include "cli/cluster/cluster_session.h"
-#include "cli/cluster/current_cluster.h"
-#include "cli/commands/commands.h"
-#include "cli/console/json.h"
 #include "cli/job/plan.h"
 #include "cli/job/results.h"
+#include "cli/options/command.h"
+#include "cli/options/job_target.h"
+#include "cli/options/shared_options.h"
 
 namespace paddle::cli {
 namespace {
+
+struct ReportOptions {
+  JobTarget target;
+  std::string output = "output";
+};
+
+OptionList list_options(ReportOptions& options) {
+  return {cluster_option(options.target.cluster), job_argument(options.target),
+          output_option(options.output)};
+}
 
 struct Made {
   std::string job;
   ReportFiles files;
 };
 
-Result<Made> from_nodes(Context& context, const CommandOptions& options,
-                        const std::string& output) {
-  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
-  ClusterSession session = ClusterSession::find_all(context, cluster);
-  PADDLE_TRY_STATUS(session.all_well());
-  PADDLE_TRY(const std::string job, choose_job(session, options.job));
+Result<Made> from_nodes(Context& context, const ReportOptions& options, const std::string& output) {
+  PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kRefused));
+  ClusterSession& session = found.session;
+  const std::string& job = found.name;
   if (auto fetched = fetch_logs(session, job, output); !fetched) return std::move(fetched).error();
   PADDLE_TRY(ReportFiles files, collect_report(context, session, job, output));
   return Made{job, std::move(files)};
 }
 
-}  // namespace
-
-Status run_report(Context& context, const CommandOptions& options) {
+Status run(Context& context, const ReportOptions& options) {
   const std::string output =
       (std::filesystem::path(context.directory) / options.output).lexically_normal().string();
-  if (!options.job.empty()) PADDLE_TRY_STATUS(check_job_name(options.job));
+  if (!options.target.job.empty()) PADDLE_TRY_STATUS(check_job_name(options.target.job));
   Result<Made> made = from_nodes(context, options, output);
-  if (!made && !options.job.empty()) {
-    // A job whose nodes are gone still has what was brought home.
-    auto files = make_report(output, options.job, context.share);
+  if (!made && !options.target.job.empty()) {
+    // Fall back to the files fetched earlier when the nodes are gone.
+    auto files = make_report(output, options.target.job, context.share);
     if (files) {
-      context.console.note("from what is in " + shown_path(context, output + "/" + options.job) +
+      context.console.note("from what is in " +
+                           shown_path(context, output + "/" + options.target.job) +
                            ", without the nodes: " + made.error().message);
-      made = Made{options.job, *std::move(files)};
+      made = Made{options.target.job, *std::move(files)};
     }
   }
   if (!made) return std::move(made).error();
@@ -57,6 +63,15 @@ Status run_report(Context& context, const CommandOptions& options) {
                          shown_path(context, output + "/" + made->job + "/tensorboard"));
   }
   return {};
+}
+
+}  // namespace
+
+Command report_command() {
+  return {"report", "write a job's report page (report.html) and its curves for TensorBoard",
+          "  paddlectl report\n"
+          "  paddlectl report word2vec-20260101-120000",
+          [] { return invocation(list_options, run); }};
 }
 
 }  // namespace paddle::cli

@@ -2,15 +2,25 @@
 
 #include <fmt/format.h>
 
-#include "cli/cluster/cluster_session.h"
-#include "cli/cluster/current_cluster.h"
-#include "cli/commands/commands.h"
-#include "cli/console/json.h"
 #include "cli/job/start.h"
 #include "cli/job/stop.h"
+#include "cli/options/command.h"
+#include "cli/options/job_target.h"
+#include "cli/options/shared_options.h"
 
 namespace paddle::cli {
 namespace {
+
+struct RestartOptions {
+  JobTarget target;
+  std::string process;  // "": the whole job
+};
+
+OptionList list_options(RestartOptions& options) {
+  return {cluster_option(options.target.cluster),
+          job_option(options.target),
+          {"process", "one process, like trainer-2; default: all", &options.process}};
+}
 
 Status restart_process(Context& context, ClusterSession& session, const std::string& job,
                        const std::string& name) {
@@ -28,16 +38,10 @@ Status restart_process(Context& context, ClusterSession& session, const std::str
   return {};
 }
 
-}  // namespace
-
-Status run_restart(Context& context, const CommandOptions& options) {
-  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
-  ClusterSession session = ClusterSession::find_all(context, cluster);
-  for (Member& member : session.members()) {
-    if (member.absent) member.error.reset();
-  }
-  PADDLE_TRY_STATUS(session.all_well());
-  PADDLE_TRY(const std::string job, choose_job(session, options.job));
+Status run(Context& context, const RestartOptions& options) {
+  PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kRefusedUnlessAbsent));
+  ClusterSession& session = found.session;
+  const std::string& job = found.name;
   if (!options.process.empty()) {
     PADDLE_TRY_STATUS(restart_process(context, session, job, options.process));
   } else {
@@ -53,6 +57,15 @@ Status run_restart(Context& context, const CommandOptions& options) {
         fmt::format("{} goes on from its last snapshot; follow it: paddlectl attach", job));
   }
   return {};
+}
+
+}  // namespace
+
+Command restart_command() {
+  return {"restart", "save a job and start it again from there, or restart one process",
+          "  paddlectl restart\n"
+          "  paddlectl restart --job word2vec-20260101-120000 trainer-2",
+          [] { return invocation(list_options, run); }};
 }
 
 }  // namespace paddle::cli

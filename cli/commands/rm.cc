@@ -4,14 +4,23 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/current_cluster.h"
-#include "cli/commands/commands.h"
-#include "cli/console/json.h"
 #include "cli/job/plan.h"
+#include "cli/options/command.h"
+#include "cli/options/shared_options.h"
 
 namespace paddle::cli {
 namespace {
 
-// Also a job whose start broke off has some, and no process.
+struct RmOptions {
+  std::string cluster;
+  std::vector<std::string> jobs;
+};
+
+OptionList list_options(RmOptions& options) {
+  return {cluster_option(options.cluster), {"jobs", "jobs that have ended", &options.jobs}};
+}
+
+// A job whose start broke off has files but no process.
 bool has_files(ClusterSession& session, const std::string& job) {
   std::atomic<bool> found = false;
   (void)session.each([&](Member& member) -> Status {
@@ -22,19 +31,15 @@ bool has_files(ClusterSession& session, const std::string& job) {
   return found;
 }
 
-}  // namespace
-
-Status run_rm(Context& context, const CommandOptions& options) {
+Status run(Context& context, const RmOptions& options) {
   if (options.jobs.empty()) {
     return Error{Errc::kUsage, "no job is named", "paddlectl status names the latest one"};
   }
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   ClusterSession session = ClusterSession::find_all(context, cluster);
-  for (Member& member : session.members()) {
-    if (member.absent) member.error.reset();  // nothing of the job is left there
-  }
+  session.forgive_absent();
   PADDLE_TRY_STATUS(session.all_well());
-  // All of them are looked at before the first is removed.
+  // Check every job before the first is removed.
   for (const std::string& job : options.jobs) {
     PADDLE_TRY_STATUS(check_job_name(job));
     if (!has_files(session, job)) PADDLE_TRY_STATUS(choose_job(session, job));
@@ -48,7 +53,7 @@ Status run_rm(Context& context, const CommandOptions& options) {
     PADDLE_TRY_STATUS(session.all_well());
   }
   for (const std::string& job : options.jobs) {
-    // Nobody starts it meanwhile; and when somebody does on one node, all of them keep it.
+    // The claim keeps others from starting the job; if one node refuses it, no node removes.
     PADDLE_TRY_STATUS(
         session.each([&](Member& member) { return member.client->claim_job(job, true); }));
     PADDLE_TRY_STATUS(
@@ -60,6 +65,13 @@ Status run_rm(Context& context, const CommandOptions& options) {
     }
   }
   return {};
+}
+
+}  // namespace
+
+Command rm_command() {
+  return {"rm", "remove ended jobs and their snapshots from the nodes",
+          "  paddlectl rm word2vec-20260101-120000", [] { return invocation(list_options, run); }};
 }
 
 }  // namespace paddle::cli

@@ -1,18 +1,28 @@
 #include <fmt/format.h>
 
-#include "cli/cluster/cluster_session.h"
-#include "cli/cluster/current_cluster.h"
-#include "cli/cluster/node_selection.h"
-#include "cli/commands/commands.h"
-#include "cli/console/json.h"
 #include "cli/console/time_text.h"
 #include "cli/job/process_state.h"
 #include "cli/job/view.h"
+#include "cli/options/command.h"
+#include "cli/options/job_target.h"
+#include "cli/options/shared_options.h"
 
 namespace paddle::cli {
 namespace {
 
 constexpr auto kWatchPeriod = std::chrono::seconds(2);
+
+struct StatusOptions {
+  JobTarget target;
+  bool watch = false;
+};
+
+OptionList list_options(StatusOptions& options) {
+  return {cluster_option(options.target.cluster),
+          on_option(options.target.on),
+          job_option(options.target),
+          {"-w,--watch", "look again every 2 seconds until the job ends", &options.watch}};
+}
 
 Cell whole(const std::optional<double>& value) {
   return value ? number_cell(*value, 0) : empty_cell();
@@ -124,14 +134,10 @@ void show(Context& context, const JobView& view, bool watch) {
                   text);
 }
 
-}  // namespace
-
-Status run_status(Context& context, const CommandOptions& options) {
-  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
-  PADDLE_TRY(const auto nodes, select_nodes(cluster, options.on));
-  ClusterSession session = ClusterSession::find(context, cluster, nodes);
-  PADDLE_TRY(const std::string job, choose_job(session, options.job));
-  JobView view(job);
+Status run(Context& context, const StatusOptions& options) {
+  PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kAllowed));
+  ClusterSession& session = found.session;
+  JobView view(found.name);
   if (options.watch && context.console.repaints()) context.console.raw("\x1b[2J");
   for (;;) {
     view.look(context, session);
@@ -143,6 +149,17 @@ Status run_status(Context& context, const CommandOptions& options) {
     session.reconnect(context);
   }
   return session.all_well();
+}
+
+}  // namespace
+
+Command status_command() {
+  return {"status",
+          "show a job's processes: how far they are, what they use, which trainer is slow",
+          "  paddlectl status\n"
+          "  paddlectl status --watch\n"
+          "  paddlectl status --json",
+          [] { return invocation(list_options, run); }};
 }
 
 }  // namespace paddle::cli

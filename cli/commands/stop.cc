@@ -4,24 +4,35 @@
 
 #include <fmt/format.h>
 
-#include "cli/cluster/cluster_session.h"
-#include "cli/cluster/current_cluster.h"
-#include "cli/commands/commands.h"
-#include "cli/console/json.h"
+#include "cli/options/command.h"
+#include "cli/options/job_target.h"
+#include "cli/options/shared_options.h"
 
 namespace paddle::cli {
+namespace {
 
-Status run_stop(Context& context, const CommandOptions& options) {
-  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
-  ClusterSession session = ClusterSession::find_all(context, cluster);
-  PADDLE_TRY(const std::string job, choose_job(session, options.job));
+struct StopOptions {
+  JobTarget target;
+  bool now = false;
+};
+
+OptionList list_options(StopOptions& options) {
+  return {cluster_option(options.target.cluster),
+          job_option(options.target),
+          {"--now", "end its processes at once, without a snapshot", &options.now}};
+}
+
+Status run(Context& context, const StopOptions& options) {
+  PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kAllowed));
+  ClusterSession& session = found.session;
+  const std::string& job = found.name;
   const Status reached = session.all_well();
   const auto running = [](const ProcessOnNode& process) {
     return process.status.state == remote::ProcessState::kRunning;
   };
   const auto before = session.processes(job);
   if (!options.now) {
-    // A node out of reach is told about by stop_job; its trainers hear of it from the others.
+    // stop_job reports unreachable nodes; their trainers learn of the stop from the others.
     (void)ask_job_to_stop(session, job);
     PADDLE_TRY_STATUS(wait_for_trainers(context, session, job));
   }
@@ -42,6 +53,15 @@ Status run_stop(Context& context, const CommandOptions& options) {
                                        counted(stopped, "process")));
   }
   return reached;
+}
+
+}  // namespace
+
+Command stop_command() {
+  return {"stop", "save a job where it is and end it; its files stay on the nodes",
+          "  paddlectl stop\n"
+          "  paddlectl stop --now --job word2vec-20260101-120000",
+          [] { return invocation(list_options, run); }};
 }
 
 }  // namespace paddle::cli

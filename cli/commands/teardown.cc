@@ -4,10 +4,21 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/current_cluster.h"
-#include "cli/commands/commands.h"
+#include "cli/options/command.h"
+#include "cli/options/shared_options.h"
 
 namespace paddle::cli {
 namespace {
+
+struct TeardownOptions {
+  std::string cluster;
+  bool keep_data = false;
+};
+
+OptionList list_options(TeardownOptions& options) {
+  return {cluster_option(options.cluster),
+          {"--keep-data", "keep the jobs' snapshots on the nodes", &options.keep_data}};
+}
 
 Status teardown_node(Member& member, bool keep_data, remote::TeardownReport& report) {
   PADDLE_TRY(const remote::HostFacts facts, member.client->facts());
@@ -26,14 +37,10 @@ Status teardown_node(Member& member, bool keep_data, remote::TeardownReport& rep
                "remove them by hand, or run paddlectl teardown again"};
 }
 
-}  // namespace
-
-Status run_teardown(Context& context, const CommandOptions& options) {
+Status run(Context& context, const TeardownOptions& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   ClusterSession session = ClusterSession::find_all(context, cluster);
-  for (Member& member : session.members()) {
-    if (member.absent) member.error.reset();  // as clean as it gets
-  }
+  session.forgive_absent();
   std::vector<remote::TeardownReport> reports(cluster.nodes.size());
   const Status done = session.each([&](Member& member) {
     return teardown_node(member, options.keep_data, reports[member.node]);
@@ -53,6 +60,15 @@ Status run_teardown(Context& context, const CommandOptions& options) {
   PADDLE_TRY_STATUS(done);
   forget_cluster(context.directory, cluster.file);
   return {};
+}
+
+}  // namespace
+
+Command teardown_command() {
+  return {"teardown", "stop every paddlectl process on every node and remove its files",
+          "  paddlectl teardown\n"
+          "  paddlectl teardown --cluster lab.toml --keep-data",
+          [] { return invocation(list_options, run); }};
 }
 
 }  // namespace paddle::cli

@@ -9,17 +9,14 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/current_cluster.h"
-#include "cli/commands/commands.h"
-#include "cli/console/json.h"
-#include "cli/job/check.h"
+#include "cli/commands/job_end.h"
+#include "cli/commands/plan.h"
 #include "cli/job/claim.h"
 #include "cli/job/follow.h"
 #include "cli/job/plan.h"
-#include "cli/job/results.h"
 #include "cli/job/resume.h"
 #include "cli/job/start.h"
-#include "cli/job/stop.h"
-#include "cli/report/report.h"
+#include "cli/options/shared_options.h"
 #include "cli/workspace/engine_binary.h"
 #include "cli/workspace/engine_program.h"
 #include "cli/workspace/trainer_environment.h"
@@ -27,9 +24,39 @@
 namespace paddle::cli {
 namespace {
 
-constexpr std::size_t kWorkspaceNameBytesMax = 80;  // in a job's name, which has the time as well
+constexpr std::size_t kWorkspaceNameBytesMax = 80;  // in a job's name, beside the time
+constexpr std::uint32_t kRestartsMax = 1000;
 
-// "<workspace>-20260101-120000", in UTC; what a job's name may not have is '-' in it.
+struct TrainOptions {
+  PlanOptions plan;
+  std::string job;  // --name; "": a new name
+  std::string output = "output";
+  std::vector<std::string> environment;
+  std::uint32_t restarts = 0;
+  bool dry_run = false;
+  bool resume = false;
+  bool detach = false;
+};
+
+OptionList list_options(TrainOptions& options) {
+  OptionList list = plan_options(options.plan);
+  list.insert(
+      list.end(),
+      {{"--name", "the job's name; default: <workspace>-<UTC time>", &options.job},
+       {"--dry-run", "print the plan like `paddlectl plan`; starts nothing", &options.dry_run},
+       {"--env", "KEY=VALUE for every process of the job (repeatable)", &options.environment},
+       {"--restarts",
+        "restart a failed process, and the job with it from its last snapshot, up to this many "
+        "times; default: 0",
+        &options.restarts, "", 0, kRestartsMax},
+       {"--resume", "continue a job from its last snapshot: the latest, or the one of --name",
+        &options.resume},
+       {"--detach", "return once the trainers run", &options.detach},
+       output_option(options.output)});
+  return list;
+}
+
+// "<workspace>-20260101-120000", in UTC, with '-' for characters that a job's name may not have.
 std::string default_job_name(std::string workspace, std::int64_t unix_seconds) {
   for (char& c : workspace) {
     if (!check_job_name(std::string("x") + c)) c = '-';
@@ -44,12 +71,7 @@ std::string default_job_name(std::string workspace, std::int64_t unix_seconds) {
                      parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
-std::string results_folder(const Context& context, const CommandOptions& options) {
-  return options.output.starts_with('/') ? options.output
-                                         : context.directory + "/" + options.output;
-}
-
-// Before the hours of training, not after them.
+// Checked before the hours of training, not after them.
 Status check_output(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -61,96 +83,34 @@ Status check_output(const std::string& folder) {
                "choose another --output"};
 }
 
-// Stops what is left and lets the first error stand; what could not be stopped is added to it.
-Error stop_after(Context& context, ClusterSession& session, const std::string& job, Error error) {
-  context.console.end_progress();
-  context.console.note("stopping the rest of the job");
-  session.reconnect(context);
-  auto stopped = stop_job(session, job);
-  if (!stopped && stopped.error().code == Errc::kUnreachable) {  // a loss that only this has shown
-    session.reconnect(context);
-    stopped = stop_job(session, job);
-  }
-  if (!stopped) {
-    error.message += "\nand not everything could be stopped: " + stopped.error().message;
-    error.hint = "run: paddlectl stop, or paddlectl teardown";
-    if (error.code == Errc::kInterrupted) error.code = Errc::kFailed;
-  } else if (error.code == Errc::kInterrupted) {
-    error.message = fmt::format(
-        "interrupted: {} is stopped; bring its logs and snapshots home with paddlectl fetch", job);
-  }
-  return error;
-}
-
-// Stops the pservers of a job whose trainers have ended, fetches and reports. Prints the results'
-// folder and the job's state: "done", or "stopped" when it can go on.
-Status finish_job(Context& context, ClusterSession& session, const std::string& job,
-                  const std::string& output, const std::string& state = "done") {
-  PADDLE_TRY_STATUS(stop_job(session, job));
-  PADDLE_TRY(const FetchStats stats, fetch_results(session, job, output));
-  add_report(context, session, job, output);
-  const std::string folder = shown_path(context, (std::filesystem::path(output) / job).string());
-  if (context.console.json()) {
-    context.console.json_line(
-        Json::object({{"job", job}, {"state", state}, {"files", stats.files}, {"output", folder}}));
-  } else {
-    context.console.result(fmt::format("{}: {} files in {}", state, stats.files, folder));
-  }
-  return {};
-}
-
-Status follow_to_end(Context& context, ClusterSession& session, const std::string& job,
-                     const std::string& output) {
-  auto followed = follow_job(context, session, job);
-  if (!followed && followed.error().code == Errc::kInterrupted && context.take_interrupt) {
-    followed = follow_to_stop(context, session, job);
-  }
-  if (followed) return finish_job(context, session, job, output);
-  Error error = std::move(followed).error();
-  if (error.code == Errc::kResumable) {
-    PADDLE_TRY_STATUS(finish_job(context, session, job, output, "stopped"));
-    return error;
-  }
-  const bool job_goes_on = session.unreachable() > 0 && error.code == Errc::kUnreachable;
-  if (job_goes_on) return error;
-  error = stop_after(context, session, job, std::move(error));
-  if (error.code == Errc::kInterrupted) return error;
-  if (auto fetched = fetch_results(session, job, output)) {
-    add_report(context, session, job, output);
-    context.console.note("logs are in " + shown_path(context, output + "/" + job));
-  }
-  return error;
-}
-
-}  // namespace
-
-Status run_train(Context& context, const CommandOptions& asked) {
-  if (asked.dry_run) return run_plan(context, asked);
-  CommandOptions options = asked;
-  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
+Status run(Context& context, const TrainOptions& asked) {
+  if (asked.dry_run) return run_plan(context, asked.plan);
+  TrainOptions options = asked;
+  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.plan.cluster));
   if (options.resume) {
     PADDLE_TRY(const PreviousRun previous, find_previous_run(context, cluster, options.job));
     options.job = previous.job;
-    if (options.trainers == 0) options.trainers = previous.trainers;
-    if (options.pservers == 0) options.pservers = previous.pservers;
+    if (options.plan.trainers == 0) options.plan.trainers = previous.trainers;
+    if (options.plan.pservers == 0) options.plan.pservers = previous.pservers;
   }
-  PADDLE_TRY(const Placement placement, place_job(cluster, options.trainers, options.pservers));
-  PADDLE_TRY(const Workspace workspace,
-             check_job(context, {options.workspace, options.overrides}, placement));
+  PADDLE_TRY(const Placement placement,
+             place_job(cluster, options.plan.trainers, options.plan.pservers));
+  PADDLE_TRY(const Workspace workspace, check_job(context, options.plan.source, placement));
   PADDLE_TRY(const remote::PushItem engine, engine_item(context.engine));
   PADDLE_TRY_STATUS(check_engine_version(context.engine));
   JobRequest request;
   request.job =
       options.job.empty() ? default_job_name(workspace.name, context.unix_seconds()) : options.job;
   request.engine = engine.remote_path;
-  request.overrides = options.overrides;
+  request.overrides = options.plan.source.overrides;
   request.resume = options.resume;
   request.restarts = options.restarts;
   PADDLE_TRY(request.environment, parse_environment(options.environment));
   PADDLE_TRY_STATUS(check_job_name(request.job));
-  PADDLE_TRY_STATUS(check_output(results_folder(context, options)));
-  const auto plan_here = describe_placement(context, {options.workspace, options.overrides},
-                                            cluster, placement, workspace);
+  const std::string output = results_folder(context, options.output);
+  PADDLE_TRY_STATUS(check_output(output));
+  const auto plan_here =
+      describe_placement(context, options.plan.source, cluster, placement, workspace);
   if (!plan_here && plan_here.error().code == Errc::kUsage) return plan_here.error();
 
   ClusterSession session = ClusterSession::open(context, cluster, placement.nodes);
@@ -167,12 +127,12 @@ Status run_train(Context& context, const CommandOptions& asked) {
       counted(plan.pservers.size(), "pserver"), counted(placement.nodes.size(), "node")));
   PADDLE_TRY_STATUS(push_job(context, session, plan, engine));
   if (options.resume) {
-    PADDLE_TRY_STATUS(prepare_to_resume(context, cluster, plan, results_folder(context, options)));
+    PADDLE_TRY_STATUS(prepare_to_resume(context, cluster, plan, output));
   }
   if (auto started = start_job(context, session, plan); !started) {
     return stop_after(context, session, request.job, std::move(started).error());
   }
-  (void)end_claims(session);  // a node that is lost meanwhile lets go by itself
+  (void)end_claims(session);  // a node lost meanwhile releases its own
   if (options.detach) {
     if (context.console.json()) {
       context.console.json_line(Json::object({{"job", request.job}, {"state", "running"}}));
@@ -183,28 +143,18 @@ Status run_train(Context& context, const CommandOptions& asked) {
     }
     return {};
   }
-  return follow_to_end(context, session, request.job, results_folder(context, options));
+  return follow_to_end(context, session, request.job, output);
 }
 
-Status run_attach(Context& context, const CommandOptions& options) {
-  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
-  ClusterSession session = ClusterSession::find_all(context, cluster);
-  PADDLE_TRY_STATUS(session.all_well());
-  PADDLE_TRY(const std::string job, choose_job(session, options.job));
-  auto followed = follow_job(context, session, job);
-  if (followed) return finish_job(context, session, job, results_folder(context, options));
-  Error error = std::move(followed).error();
-  if (error.code == Errc::kResumable) {
-    PADDLE_TRY_STATUS(
-        finish_job(context, session, job, results_folder(context, options), "stopped"));
-    return error;
-  }
-  if (error.code == Errc::kInterrupted) {
-    error.message = fmt::format("detached from {}; it runs on", job);
-    return error;
-  }
-  if (session.unreachable() > 0) return error;
-  return stop_after(context, session, job, std::move(error));
+}  // namespace
+
+Command train_command() {
+  return {"train",
+          "push a workspace, start its pservers and trainers, follow them and fetch the results",
+          "  paddlectl train --trainers 4 --pservers 2 templates/word2vec\n"
+          "  paddlectl train --set train.passes=10 --name long-run --detach templates/word2vec\n"
+          "  paddlectl train --resume --name long-run templates/word2vec",
+          [] { return invocation(list_options, run); }};
 }
 
 }  // namespace paddle::cli

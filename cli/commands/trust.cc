@@ -7,11 +7,30 @@
 #include "base/pool.h"
 #include "cli/cluster/current_cluster.h"
 #include "cli/cluster/node_selection.h"
-#include "cli/commands/commands.h"
-#include "cli/console/json.h"
+#include "cli/options/command.h"
+#include "cli/options/shared_options.h"
 
 namespace paddle::cli {
 namespace {
+
+struct TrustOptions {
+  std::string cluster, on;
+  std::string host;
+  std::vector<std::string> fingerprints;
+  bool yes = false;
+};
+
+OptionList list_options(TrustOptions& options) {
+  return {
+      cluster_option(options.cluster),
+      on_option(options.on),
+      {"host", "a host as ssh knows it, or a node of the cluster; default: every node",
+       &options.host},
+      {"--fingerprint", "trust only a key with this fingerprint (repeatable)",
+       &options.fingerprints},
+      {"--yes", "trust every key shown; only on a network you trust", &options.yes},
+  };
+}
 
 struct Asked {
   remote::NodeSpec node;
@@ -43,7 +62,7 @@ Result<std::vector<std::vector<Asked>>> stages_of(const std::vector<remote::Node
 
 // A host as ssh knows it, or a node of the cluster, then reached as the cluster file says.
 Result<std::vector<remote::NodeSpec>> nodes_asked_for(Context& context,
-                                                      const CommandOptions& options) {
+                                                      const TrustOptions& options) {
   auto cluster = choose_cluster(context.directory, options.cluster);
   std::vector<remote::NodeSpec> nodes;
   if (!options.host.empty()) {
@@ -73,7 +92,7 @@ bool is_named(const remote::ShownHostKey& key, const std::vector<std::string>& f
 }
 
 // Whether the keys that are not known yet may be added.
-Status confirm(Context& context, const CommandOptions& options,
+Status confirm(Context& context, const TrustOptions& options,
                const std::vector<const Asked*>& unknown) {
   for (const Asked* asked : unknown) {
     const remote::ShownHostKey& key = **asked->shown;
@@ -100,7 +119,7 @@ Status confirm(Context& context, const CommandOptions& options,
   return Error{Errc::kAuth, "not trusted, as you say", kHint};
 }
 
-Status trust_stage(Context& context, const CommandOptions& options, std::vector<Asked>& stage) {
+Status trust_stage(Context& context, const TrustOptions& options, std::vector<Asked>& stage) {
   const auto ask = [&](std::size_t i) {
     stage[i].node.timeout = context.limits.timeout;
     stage[i].shown.emplace(context.host_key(stage[i].node));
@@ -120,9 +139,7 @@ Status trust_stage(Context& context, const CommandOptions& options, std::vector<
   return {};
 }
 
-}  // namespace
-
-Status run_trust(Context& context, const CommandOptions& options) {
+Status run(Context& context, const TrustOptions& options) {
   PADDLE_TRY(const auto nodes, nodes_asked_for(context, options));
   PADDLE_TRY(auto stages, stages_of(nodes));
   Table table{
@@ -150,6 +167,16 @@ Status run_trust(Context& context, const CommandOptions& options) {
   context.console.table(table);
   if (first) return *std::move(first);
   return {};
+}
+
+}  // namespace
+
+Command trust_command() {
+  return {"trust", "show the unknown host keys of nodes and, once confirmed, accept them",
+          "  paddlectl trust --cluster lab.toml\n"
+          "  paddlectl trust gpu-1.lab --fingerprint SHA256:uNiVztksCsDhcc0u9e8BrQXvUpQcK...\n"
+          "  paddlectl trust --on rack1 --yes",
+          [] { return invocation(list_options, run); }};
 }
 
 }  // namespace paddle::cli

@@ -3,14 +3,23 @@
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/current_cluster.h"
 #include "cli/cluster/node_selection.h"
-#include "cli/commands/commands.h"
-#include "cli/console/json.h"
 #include "cli/nodes/ports.h"
+#include "cli/options/command.h"
+#include "cli/options/shared_options.h"
 #include "cli/workspace/engine_binary.h"
 #include "remote/push/source.h"
 
 namespace paddle::cli {
 namespace {
+
+struct UpOptions {
+  std::string cluster, on;
+};
+
+OptionList list_options(UpOptions& options) {
+  return {{"cluster", "the cluster file, like clusters/local.toml", &options.cluster, "FILE"},
+          on_option(options.on)};
+}
 
 struct NodeReport {
   remote::HostFacts facts;
@@ -69,9 +78,7 @@ std::vector<Cell> row_of(const Member& member, const NodeReport& report) {
   return row;
 }
 
-}  // namespace
-
-Status run_up(Context& context, const CommandOptions& options) {
+Status run(Context& context, const UpOptions& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   PADDLE_TRY(const remote::PushItem engine, engine_item(context.engine));
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
@@ -119,6 +126,15 @@ Status run_up(Context& context, const CommandOptions& options) {
                            : fmt::format("{} of {} ready; a job needs them all: paddlectl up",
                                          nodes.size(), counted(cluster.nodes.size(), "node")));
   return {};
+}
+
+}  // namespace
+
+Command up_command() {
+  return {"up", "reach, check and prepare every node of a cluster",
+          "  paddlectl up clusters/local.toml\n"
+          "  paddlectl up lab.toml --json",
+          [] { return invocation(list_options, run); }};
 }
 
 }  // namespace paddle::cli

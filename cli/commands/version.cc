@@ -3,17 +3,24 @@
 #include <fmt/format.h>
 
 #include "cli/commands/commands.h"
-#include "cli/console/json.h"
 
 namespace paddle::cli {
+namespace {
 
-Status run_version(Context& context, const CommandOptions&) {
+Status run(Context& context) {
   if (context.console.json()) {
     context.console.json_line(Json::object({{"version", kProgramVersion}}));
   } else {
     context.console.result(fmt::format("paddlectl {}", kProgramVersion));
   }
   return {};
+}
+
+}  // namespace
+
+Command version_command() {
+  return {"version", "print the version of paddlectl", "  paddlectl version",
+          [] { return invocation(run); }};
 }
 
 }  // namespace paddle::cli

@@ -1,50 +1,66 @@
 #include "cli/manual/command_words.h"
 
-#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "cli/options/program.h"
 
 namespace paddle::cli {
 namespace {
 
-// CLI11 shows a set of values as "TEXT:{json,prometheus}".
-std::vector<std::string> choices_in(const std::string& value) {
-  const std::size_t begin = value.find('{');
-  const std::size_t end = value.find('}');
-  if (begin == std::string::npos || end == std::string::npos) return {};
-  return CLI::detail::split(value.substr(begin + 1, end - begin - 1), ',');
+std::vector<std::string> split_names(std::string_view names) {
+  std::vector<std::string> all;
+  for (;;) {
+    const std::size_t comma = names.find(',');
+    all.emplace_back(names.substr(0, comma));
+    if (comma == names.npos) return all;
+    names.remove_prefix(comma + 1);
+  }
 }
 
-OptionWords words_of(const CLI::Option& option) {
+// As --help shows it.
+std::string value_of(const Option& option) {
+  if (option.is_flag()) return "";
+  if (!option.choices.empty()) return fmt::format("{{{}}}", fmt::join(option.choices, ","));
+  if (!option.value_name.empty()) return std::string(option.value_name);
+  if (std::holds_alternative<std::uint32_t*>(option.target)) return "UINT";
+  return std::holds_alternative<std::int64_t*>(option.target) ? "INT" : "TEXT";
+}
+
+OptionWords words_of(const Option& option) {
   OptionWords words;
-  for (const std::string& name : option.get_snames()) words.names.push_back("-" + name);
-  for (const std::string& name : option.get_lnames()) words.names.push_back("--" + name);
-  if (words.names.empty()) words.place = option.get_name(true);
-  words.description = option.get_description();
-  if (option.get_items_expected_max() == 0) return words;
-  words.value = option.get_type_name();
-  words.choices = choices_in(words.value);
-  if (!words.choices.empty()) {
-    words.completes = Completes::kChoice;
-    words.value.erase(0, words.value.find('{'));
-  } else if (words.value == "FILE") {
-    words.completes = Completes::kFile;
-  } else if (words.value == "DIR") {
-    words.completes = Completes::kFolder;
+  if (option.is_positional()) {
+    words.place = option.name;
+  } else {
+    words.names = split_names(option.name);
   }
+  words.description = option.help;
+  words.value = value_of(option);
+  words.choices = option.choices;
+  words.completes = !option.choices.empty() ? Completes::kChoice
+                    : words.value == "FILE" ? Completes::kFile
+                    : words.value == "DIR"  ? Completes::kFolder
+                                            : Completes::kNothing;
   return words;
 }
 
-CommandWords words_of_one(const CLI::App& app) {
-  CommandWords words{app.get_name(), app.get_description(), app.get_footer(), {}};
-  for (const CLI::Option* option : app.get_options()) words.options.push_back(words_of(*option));
+CommandWords words_of(std::string_view name, std::string_view summary, std::string footer,
+                      const OptionList& options) {
+  CommandWords words{std::string(name), std::string(summary), std::move(footer), {}};
+  words.options.emplace_back().names = {"-h", "--help"};
+  words.options.back().description = "Print this help message and exit";
+  for (const Option& option : options) words.options.push_back(words_of(option));
   return words;
 }
 
 }  // namespace
 
-std::vector<CommandWords> words_of(const CLI::App& app) {
-  std::vector<CommandWords> all{words_of_one(app)};
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    all.push_back(words_of_one(*command));
+std::vector<CommandWords> words_of(const std::vector<Command>& commands) {
+  GlobalOptions global;
+  std::vector<CommandWords> all{words_of("paddlectl", kAbout, kExitCodes, global_options(global))};
+  for (const Command& command : commands) {
+    all.push_back(
+        words_of(command.name, command.summary, footer_of(command), command.invoke().options));
+  }
   return all;
 }
 

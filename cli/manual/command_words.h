@@ -1,13 +1,10 @@
-// The command line's own words, read from the CLI11 app: what completions and the man page are made
-// of.
+// The command line's words as plain text: input of the completion scripts and the man page.
 #pragma once
 
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
+#include "cli/options/command.h"
 
 namespace paddle::cli {
 
@@ -29,7 +26,7 @@ struct CommandWords {
   std::vector<OptionWords> options;
 };
 
-// The app itself first, then its commands in their order.
-std::vector<CommandWords> words_of(const CLI::App& app);
+// The program itself first, then the commands in their order.
+std::vector<CommandWords> words_of(const std::vector<Command>& commands);
 
 }  // namespace paddle::cli

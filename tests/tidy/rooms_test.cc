@@ -80,11 +80,12 @@ const std::vector<Room> kRooms = {
       "cli/nodes"}},
     {"cli/report",
      {"base", "proto", "cli/console", "cli/cluster", "cli/workspace", "cli/logs", "cli/job"}},
-    {"cli/manual", {"base"}},
+    {"cli/options", {"base", "cli/cluster", "cli/logs"}},
+    {"cli/manual", {"base", "cli/options"}},
     {"cli/commands",
      {"base", "engine/config", "remote/push", "cli/console", "cli/cluster", "cli/workspace",
-      "cli/logs", "cli/job", "cli/nodes", "cli/report", "cli/manual"}},
-    {"cli", {"base", "cli/console", "cli/cluster", "cli/workspace", "cli/commands"}},
+      "cli/logs", "cli/job", "cli/nodes", "cli/report", "cli/options", "cli/manual"}},
+    {"cli", {"base", "cli/console", "cli/cluster", "cli/workspace", "cli/options", "cli/commands"}},
 };
 
 // Edges that still go up.

@@ -1,0 +1,209 @@
+#include "cli/command_line.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "base/text.h"
+
+namespace paddle::cli {
+namespace {
+
+// CLI11's own range check names no valid value when the text is not a number.
+CLI::Validator whole_number(std::uint32_t min, std::uint32_t max) {
+  return {[min, max](std::string& text) {
+            std::uint32_t count = 0;
+            const auto [end, error] =
+                std::from_chars(text.data(), text.data() + text.size(), count);
+            const bool whole = error == std::errc() && end == text.data() + text.size();
+            if (whole && count >= min && count <= max) return std::string();
+            return fmt::format("'{}' is not a whole number from {} to {}", text, min, max);
+          },
+          "", ""};
+}
+
+CLI::Option* add(CLI::App& app, const std::string& name, bool* flag, const std::string& help) {
+  return app.add_flag(name, *flag, help);
+}
+
+template <class Value>
+CLI::Option* add(CLI::App& app, const std::string& name, Value* value, const std::string& help) {
+  CLI::Option* const option = app.add_option(name, *value, help);
+  if constexpr (std::is_integral_v<Value>) return option;
+  if (name.starts_with('-')) option->allow_extra_args(false);  // repeated, with one value each
+  return option;
+}
+
+void add_options(CLI::App& app, const OptionList& options) {
+  for (const Option& option : options) {
+    CLI::Option* const added = std::visit(
+        [&](auto* target) {
+          return add(app, std::string(option.name), target, std::string(option.help));
+        },
+        option.target);
+    if (!option.value_name.empty()) added->type_name(std::string(option.value_name));
+    if (!option.choices.empty()) added->check(CLI::IsMember(option.choices));
+    const bool is_number = std::holds_alternative<std::uint32_t*>(option.target) ||
+                           std::holds_alternative<std::int64_t*>(option.target);
+    if (is_number) added->check(whole_number(option.min, option.max));
+    for (const std::string& other : option.excludes) added->excludes(app.get_option(other));
+  }
+}
+
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& known) {
+  const std::vector<std::string_view> names(known.begin(), known.end());
+  const std::string near = nearest(word, names);
+  return near.empty() ? "" : fmt::format(", did you mean '{}'?", near);
+}
+
+std::vector<std::string> flags_of(const CLI::App& app) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  }
+  return flags;
+}
+
+// The program with its commands as CLI11 has them, and the options they are read into.
+class Parser {
+ public:
+  explicit Parser(const std::vector<Command>& commands) : commands_(commands) {
+    app_.footer(kExitCodes);
+    add_options(app_, global_options(line_.global));
+    app_.fallthrough();
+    for (const Command& command : commands_) {
+      Invocation& invocation = invocations_.emplace_back(command.invoke());
+      CLI::App* const sub =
+          app_.add_subcommand(std::string(command.name), std::string(command.summary));
+      sub->footer(footer_of(command));
+      add_options(*sub, invocation.options);
+      if (!command.alias.empty()) sub->alias(std::string(command.alias));
+    }
+    app_.require_subcommand(0, 1);
+  }
+
+  std::string help() const { return app_.help(); }
+
+  Result<CommandLine> parse(std::vector<std::string> arguments) {
+    PADDLE_TRY(const std::string word, command_in(arguments));
+    PADDLE_TRY_STATUS(check_command(word));
+    const std::vector<std::string> given = arguments;
+    const auto dashes = std::ranges::find(arguments, "--");
+    std::vector<std::string> after_dashes;
+    if (dashes != arguments.end()) after_dashes.assign(dashes + 1, arguments.end());
+    arguments.erase(dashes, arguments.end());
+    std::ranges::reverse(arguments);  // CLI11 takes its vector from the back
+    try {
+      app_.parse(arguments);
+    } catch (const CLI::CallForHelp&) {
+      const CLI::App* const sub = chosen();
+      line_.help = sub == nullptr ? help() : sub->help("paddlectl");
+      return std::move(line_);
+    } catch (const CLI::ExtrasError& error) {
+      return unknown_option(given, error.what());
+    } catch (const CLI::ParseError& error) {
+      return Error{Errc::kUsage, error.what(), see_help(word)};
+    }
+    if (const CLI::App* const sub = chosen(); sub != nullptr) {
+      const auto at = std::ranges::find(commands_, sub->get_name(), &Command::name);
+      Invocation& invocation = invocations_[static_cast<std::size_t>(at - commands_.begin())];
+      pass_on(after_dashes, invocation.options);
+      line_.run = std::move(invocation.run);
+    }
+    return std::move(line_);
+  }
+
+ private:
+  const CLI::App* chosen() const {
+    const auto found = app_.get_subcommands();
+    return found.empty() ? nullptr : found.front();
+  }
+
+  // Words after "--" join the command's positional list, whatever they look like.
+  static void pass_on(const std::vector<std::string>& words, const OptionList& options) {
+    for (const Option& option : options) {
+      if (!option.is_positional() || option.list() == nullptr) continue;
+      option.list()->insert(option.list()->end(), words.begin(), words.end());
+      return;
+    }
+  }
+
+  // The first word that is neither an option nor a global option's value; "" where there is none.
+  Result<std::string> command_in(const std::vector<std::string>& arguments) const {
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      if (!arguments[i].starts_with('-')) return arguments[i];
+      const std::size_t equals = arguments[i].find('=');
+      const std::string name = arguments[i].substr(0, equals);
+      const CLI::Option* const option = app_.get_option_no_throw(name);
+      if (option == nullptr) {
+        return Error{Errc::kUsage,
+                     fmt::format("unknown option '{}' before the command{}", name,
+                                 did_you_mean(name, flags_of(app_))),
+                     "options of a command stand behind it: paddlectl status --cluster lab.toml"};
+      }
+      if (equals == std::string::npos && option->get_items_expected_max() > 0) ++i;
+    }
+    return std::string();
+  }
+
+  Status check_command(const std::string& word) const {
+    if (word.empty()) return {};
+    std::vector<std::string> names;
+    for (const Command& command : commands_) names.emplace_back(command.name);
+    for (const Command& command : commands_) {
+      if (!command.alias.empty()) names.emplace_back(command.alias);
+    }
+    if (std::ranges::find(names, word) != names.end()) return {};
+    return Error{Errc::kUsage,
+                 fmt::format("unknown command '{}'{}", word, did_you_mean(word, names)),
+                 "see paddlectl --help"};
+  }
+
+  // By the word given: a parse that failed leaves no chosen command in CLI11.
+  std::string see_help(const std::string& word) const {
+    const bool known = std::ranges::find(commands_, word, &Command::name) != commands_.end();
+    return known ? fmt::format("see paddlectl {} --help", word) : "see paddlectl --help";
+  }
+
+  Error unknown_option(const std::vector<std::string>& arguments,
+                       const std::string& message) const {
+    const CLI::App* const sub = chosen();
+    if (sub == nullptr) return {Errc::kUsage, message, "see paddlectl --help"};
+    Error error{Errc::kUsage, message, fmt::format("see paddlectl {} --help", sub->get_name())};
+    std::vector<std::string> known = flags_of(*sub);
+    for (std::string& flag : flags_of(app_)) known.push_back(std::move(flag));
+    for (const std::string& argument : arguments) {
+      const std::string flag = argument.substr(0, argument.find('='));
+      if (!flag.starts_with("--") || std::ranges::find(known, flag) != known.end()) continue;
+      error.message = fmt::format("unknown option '{}'{}", flag, did_you_mean(flag, known));
+      break;
+    }
+    return error;
+  }
+
+  const std::vector<Command>& commands_;
+  CommandLine line_;
+  std::vector<Invocation> invocations_;
+  CLI::App app_{kAbout, "paddlectl"};
+};
+
+}  // namespace
+
+bool wants_json(const std::vector<std::string>& arguments) {
+  const auto dashes = std::ranges::find(arguments, "--");
+  return std::find(arguments.begin(), dashes, "--json") != dashes;
+}
+
+Result<CommandLine> parse_command_line(const std::vector<Command>& commands,
+                                       std::vector<std::string> arguments) {
+  return Parser(commands).parse(std::move(arguments));
+}
+
+std::string program_help(const std::vector<Command>& commands) {
+  return Parser(commands).help();
+}
+
+}  // namespace paddle::cli

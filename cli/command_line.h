@@ -1,0 +1,34 @@
+// The parser of paddlectl's command line. Only command_line.cc includes CLI11: it takes seconds to
+// compile.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/cluster/context.h"
+#include "cli/options/command.h"
+#include "cli/options/program.h"
+
+namespace paddle::cli {
+
+// One of: help to print, no command at all, or a command ready to run.
+struct CommandLine {
+  GlobalOptions global;
+  std::string help;                     // asked for with --help
+  std::function<Status(Context&)> run;  // null: no command was named
+};
+
+// Whether --json stands before "--". Known without a full parse, so that usage errors are JSON too.
+bool wants_json(const std::vector<std::string>& arguments);
+
+// kUsage names the wrong word and the nearest known one. Words after "--" go to the command as they
+// are.
+Result<CommandLine> parse_command_line(const std::vector<Command>& commands,
+                                       std::vector<std::string> arguments);
+
+// `paddlectl --help`.
+std::string program_help(const std::vector<Command>& commands);
+
+}  // namespace paddle::cli

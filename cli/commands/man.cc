@@ -1,0 +1,26 @@
+#include "cli/commands/commands.h"
+#include "cli/manual/man_page.h"
+
+namespace paddle::cli {
+namespace {
+
+Status run(Context& context) {
+  const std::string page = man_page(words_of(all_commands()));
+  if (context.console.json()) {
+    context.console.json_line(Json::object({{"page", page}}));
+  } else {
+    context.console.raw(page);
+  }
+  return {};
+}
+
+}  // namespace
+
+Command man_command() {
+  return {"man", "this manual as a page for man(1)",
+          "  paddlectl man > ~/.local/share/man/man1/paddlectl.1\n"
+          "  paddlectl man | man -l -",
+          [] { return invocation(run); }};
+}
+
+}  // namespace paddle::cli
