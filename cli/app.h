@@ -8,7 +8,7 @@
 
 namespace paddle::cli {
 
-// Runs one command; arguments are without the program's name. The exit code: 0 or an Errc's value.
+// Runs one command and returns the exit code: 0 or an Errc. arguments: without the program's name.
 int run_app(Context& context, std::vector<std::string> arguments);
 
 }  // namespace paddle::cli

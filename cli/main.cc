@@ -1,4 +1,4 @@
-// paddlectl: the real world behind a Context.
+// paddlectl: a Context with the real terminal, clock, files and nodes.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -21,9 +21,9 @@ namespace {
 constexpr paddle::Duration kConnectDeadline = std::chrono::seconds(20);  // of one node
 
 std::atomic<bool> g_interrupted = false;
-int g_wake_pipe[2] = {-1, -1};  // a signal makes it readable, so that a pause ends at once
+int g_wake_pipe[2] = {-1, -1};  // readable after a signal, which ends a pause
 
-// The first one asks a command to end in good order; the second does not wait for that.
+// The first signal asks the command to end cleanly; the second exits at once.
 void on_signal(int) {
   if (g_interrupted.exchange(true)) ::_exit(static_cast<int>(paddle::Errc::kInterrupted));
   constexpr std::string_view kNote = "\ninterrupted; once more does not wait\n";
@@ -44,7 +44,7 @@ bool handle_signals() {
   return true;
 }
 
-// A connected node takes five descriptors; the usual soft limit of 1024 ends at 200 nodes.
+// A connected node takes five descriptors: the usual soft limit of 1024 would allow 200 nodes.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -57,7 +57,7 @@ void pause_at_most(paddle::Duration limit) {
   ::poll(&item, 1, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(limit).count()));
 }
 
-// Empty without a home: then nothing is kept.
+// Empty without a home directory: hashes are then not kept.
 std::string hash_cache_file() {
   const char* const cache = ::getenv("XDG_CACHE_HOME");
   const char* const home = ::getenv("HOME");
@@ -89,8 +89,7 @@ int main(int argc, char** argv) {
   const bool err_terminal = ::isatty(STDERR_FILENO) == 1;
   const char* const no_color = ::getenv("NO_COLOR");
   const char* const term = ::getenv("TERM");
-  const bool dumb =
-      term != nullptr && std::string_view(term) == "dumb";  // knows no escape sequence
+  const bool dumb = term != nullptr && std::string_view(term) == "dumb";  // no escape sequences
   paddle::cli::ConsoleOptions console_options;
   console_options.live = err_terminal && !dumb;
   console_options.colour = err_terminal && ::isatty(STDOUT_FILENO) == 1 && !dumb &&

@@ -21,9 +21,9 @@ constexpr const char* kNameHint = "use letters, digits, '.', '-' and '_'";
 constexpr std::int64_t kPortsOfOnePserverMax = 64;
 constexpr const char* kOwnVariables = "PADDLECTL_";
 constexpr std::int64_t kCapacityMax = 4096;
-constexpr std::int64_t kLocalNodesMax = 1024;  // of one [[node]]
+constexpr std::int64_t kLocalNodesMax = 1024;  // in one [[node]]
 
-// What [ssh] and the top level give to every node that does not say otherwise.
+// Defaults of [ssh] and of the top level for every node.
 struct Defaults {
   std::string workdir;
   std::uint16_t port = kDefaultPort;
@@ -32,7 +32,7 @@ struct Defaults {
   std::map<std::string, std::string> environment;
 };
 
-// A name becomes a folder on nodes and a part of messages.
+// Names become folders on nodes, so few characters are allowed.
 bool is_plain_name(std::string_view name) {
   return !name.empty() && name.size() <= 200 && name.front() != '.' && name.front() != '-' &&
          std::ranges::all_of(name, [](char c) {
@@ -90,7 +90,7 @@ void read_groups(TomlTable& table, ClusterNode& node) {
   }
 }
 
-// "NAME=value" each; what is there already is replaced.
+// Adds "NAME=value" items, replacing variables of the same name.
 void read_environment(TomlTable& table, std::map<std::string, std::string>& environment) {
   for (const std::string& item : table.strings("env")) {
     const std::size_t equals = item.find('=');
@@ -111,7 +111,7 @@ void read_environment(TomlTable& table, std::map<std::string, std::string>& envi
   }
 }
 
-// As CUDA takes them: numbers, or UUIDs as nvidia-smi -L prints them.
+// GPU names for CUDA_VISIBLE_DEVICES: numbers, or UUIDs as nvidia-smi -L prints them.
 void read_gpus(TomlTable& table, ClusterNode& node) {
   node.gpus = table.strings("gpus");
   for (const std::string& gpu : node.gpus) {
@@ -122,7 +122,7 @@ void read_gpus(TomlTable& table, ClusterNode& node) {
   }
 }
 
-// --on takes a name for a node or for a group.
+// A group may not have the name of a node: --on could mean either.
 void check_group_names(TomlTable& top, const ClusterSpec& cluster) {
   std::set<std::string_view> nodes;
   for (const ClusterNode& node : cluster.nodes) nodes.insert(node.spec.name);

@@ -21,11 +21,11 @@ struct ClusterNode {
       address;  // data plane; "": the address the node itself reports (a local node: 127.0.0.1)
   bool runs_pserver = true;
   bool runs_trainer = true;
-  std::uint32_t capacity = 1;         // processes of each role in a turn over the nodes
+  std::uint32_t capacity = 1;         // processes of each role in one round over the nodes
   std::uint16_t port = kDefaultPort;  // first port of its first pserver
-  std::vector<std::string> groups;    // names for --on; no node has one of them
+  std::vector<std::string> groups;    // names for --on; never a node's name
   std::map<std::string, std::string> environment;  // of processes there, in place of the agent's
-  std::vector<std::string> gpus;  // as CUDA_VISIBLE_DEVICES names them; trainers divide them
+  std::vector<std::string> gpus;  // as in CUDA_VISIBLE_DEVICES; divided among trainers
 };
 
 struct ClusterSpec {

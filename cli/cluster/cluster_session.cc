@@ -153,7 +153,7 @@ std::vector<ProcessOnNode> ClusterSession::gather(
   (void)each([&](Member& member) -> Status {
     auto list = ask(member);
     if (!list) {
-      member.client.reset();  // whatever went wrong: that it has none is not known
+      member.client.reset();  // an unknown answer must not count as no processes
       return std::move(list).error();
     }
     found[index_of(member)] = *std::move(list);

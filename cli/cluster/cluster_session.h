@@ -1,4 +1,4 @@
-// Open agents of a cluster's nodes, and the same call on all of them at once.
+// Connections to the agents of a cluster's nodes, and parallel calls on all of them.
 #pragma once
 
 #include <functional>
@@ -16,8 +16,8 @@ struct Member {
   std::size_t node = 0;  // index in ClusterSpec::nodes
   remote::NodeSpec spec;
   std::unique_ptr<remote::AgentClient> client;  // null while not connected
-  bool absent = false;                          // nothing of ours is there to talk to
-  std::optional<Error> error;                   // why not, or what the last call on it said
+  bool absent = false;                          // the node has no folder of the cluster
+  std::optional<Error> error;                   // of the connection, or of the last call
 };
 
 struct ProcessOnNode {
@@ -25,7 +25,7 @@ struct ProcessOnNode {
   remote::ProcessStatus status;
 };
 
-// What a node said about itself, and when by our clock.
+// A node's resource usage, and when it was asked by the local clock.
 struct NodeLook {
   remote::NodeUsage usage;
   TimePoint asked, answered;
@@ -70,7 +70,7 @@ class ClusterSession {
   // The processes of a job ("": all jobs) on the connected nodes, by start time. Lost nodes keep
   // their error.
   std::vector<ProcessOnNode> processes(const std::string& job);
-  // The same with what processes and nodes use.
+  // The same with resource usage of processes and nodes.
   ClusterLook look(const Clock& clock, const std::string& job);
   // Connects those without a client again, and prepares none.
   void reconnect(Context& context) { connect(context, false); }
@@ -81,7 +81,7 @@ class ClusterSession {
   std::size_t index_of(const Member& member) const {
     return static_cast<std::size_t>(&member - members_.data());
   }
-  // What ask says on each connected member, in one list.
+  // Collects the answers of all connected members in one list.
   std::vector<ProcessOnNode> gather(
       const std::function<Result<std::vector<remote::ProcessStatus>>(Member&)>& ask);
 
@@ -89,7 +89,7 @@ class ClusterSession {
   std::size_t at_once_ = kNodesAtOnce;
 };
 
-// The job asked for, or the one started last. kUsage when there is none.
+// The job asked for, or else the latest. kUsage when there is none.
 Result<std::string> choose_job(ClusterSession& session, const std::string& asked);
 
 }  // namespace paddle::cli

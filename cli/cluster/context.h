@@ -1,4 +1,5 @@
-// What a command may touch besides its arguments; main.cc gives the real world, a test its own.
+// A command's access to the world: console, clock, nodes, files. main.cc passes the real one, tests
+// a fake.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ namespace paddle::cli {
 
 constexpr std::size_t kNodesAtOnce = 32;  // one thread with a blocking client each
 
-// What --timeout and --parallel say.
+// The limits of --timeout and --parallel.
 struct NodeLimits {
   Duration timeout{};  // as NodeSpec::timeout has it
   std::size_t at_once = kNodesAtOnce;
@@ -28,7 +29,8 @@ struct NodeLimits {
 struct Context {
   Console& console;
   const Clock& clock;
-  // Called from several threads at once. Null: not `create`, and nothing of ours is on the node.
+  // Called from several threads at once. Null when the node has no folder of the cluster and
+  // `create` is false.
   std::function<Result<std::unique_ptr<remote::AgentClient>>(const remote::NodeSpec&, bool create)>
       connect;
   // Waits at most this long; returns at once when Ctrl-C was or is pressed.
@@ -38,16 +40,16 @@ struct Context {
   std::string engine;                          // local path of the `paddle` binary
   std::string directory;                       // the current directory, absolute
   std::string hash_cache = {};                 // file for remote::HashCache; "": none
-  // One line from the person at the terminal; nothing without one. secret: not echoed.
+  // Asks the user at the terminal; nothing without a terminal. secret: no echo.
   std::function<std::optional<std::string>(std::string_view question, bool secret)> ask = {};
   // Called from several threads at once.
   std::function<Result<remote::ShownHostKey>(const remote::NodeSpec&)> host_key = {};
-  // The Ctrl-C that came is dealt with: interrupted() is false until the next one.
+  // Acknowledges a Ctrl-C: interrupted() is false until the next one.
   std::function<void()> take_interrupt = {};
-  // What connect and host_key log in with besides keys; null: nothing.
+  // Passwords for connect and host_key; null: keys only.
   remote::LoginAnswers* answers = nullptr;
   std::string share = {};  // find_share_folder
-  // Wall clock, to compare a node's with; null: it is not compared.
+  // Wall clock to compare with the nodes'; null: no comparison.
   std::function<std::int64_t()> unix_ms = {};
   NodeLimits limits = {};  // for the nodes of this command
 };

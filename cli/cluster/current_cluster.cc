@@ -12,7 +12,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kPathBytesMax = 4096;
-constexpr const char* kMadeMark = ".paddlectl-made";  // of bootstrap: teardown may take the folder
+constexpr const char* kMadeMark =
+    ".paddlectl-made";  // left by bootstrap: teardown may remove the folder
 
 fs::path state_folder(const std::string& directory) {
   return fs::path(directory) / ".paddlectl";
@@ -43,8 +44,8 @@ void forget_cluster(const std::string& directory, const std::string& file) {
   std::error_code ignored;
   fs::remove(state_folder(directory) / "current", ignored);
   fs::remove(state_folder(directory), ignored);
-  // It may be a local node's workdir too, that of a cluster used in $HOME. Its mark says that we
-  // made it; teardown had to leave it, for `current` was there.
+  // The folder may also be the workdir of a local node, when the cluster is used in $HOME. Its mark
+  // says that bootstrap made it; teardown left it because `current` was in it.
   const fs::path mark = state_folder(directory) / kMadeMark;
   if (!fs::exists(mark, ignored) || fs::exists(state_folder(directory) / "current", ignored))
     return;

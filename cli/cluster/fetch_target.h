@@ -1,4 +1,4 @@
-// Where a file that a node names lands here.
+// The local path of a file that a node names.
 #pragma once
 
 #include <filesystem>

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kHint = "write nodes, ranges and groups: --on gpu,node[01-04],!node02";
 
-// At commas, but not at those between brackets.
+// Splits at commas outside brackets.
 std::vector<std::string> split_terms(std::string_view text) {
   std::vector<std::string> terms(1);
   int depth = 0;
@@ -41,7 +41,7 @@ Error unknown(const ClusterSpec& cluster, const std::string& name, bool group_on
   return Error{Errc::kUsage, message, kHint};
 }
 
-// Marks what one name stands for.
+// Marks the nodes that a name stands for.
 Status mark(const ClusterSpec& cluster, const std::string& name, bool group_only, bool chosen,
             std::vector<bool>& marks) {
   bool found = false;
@@ -63,7 +63,7 @@ Result<std::vector<std::size_t>> select_nodes(const ClusterSpec& cluster, std::s
   if (terms.size() == 1 && terms.front().empty()) terms = {std::string(kAllNodes)};
   const bool only_less = std::ranges::all_of(terms, [](auto& t) { return t.starts_with('!'); });
   std::vector<bool> marks(cluster.nodes.size(), only_less);
-  // What is taken away is gone wherever in the list it stands.
+  // Exclusions come last, wherever in the list they stand.
   std::ranges::stable_partition(terms, [](auto& term) { return !term.starts_with('!'); });
   for (const std::string& term : terms) {
     const bool chosen = !term.starts_with('!');

@@ -2,9 +2,7 @@
 
 #include "cli/commands/job_end.h"
 #include "cli/job/follow.h"
-#include "cli/options/command.h"
 #include "cli/options/job_target.h"
-#include "cli/options/shared_options.h"
 
 namespace paddle::cli {
 namespace {
@@ -21,8 +19,7 @@ OptionList list_options(AttachOptions& options) {
 
 Status run(Context& context, const AttachOptions& options) {
   PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kRefused));
-  ClusterSession& session = found.session;
-  const std::string& job = found.name;
+  auto& [cluster, session, job] = found;
   const std::string output = results_folder(context, options.output);
   auto followed = follow_job(context, session, job);
   if (followed) return finish_job(context, session, job, output);

@@ -7,7 +7,6 @@
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/current_cluster.h"
 #include "cli/cluster/node_selection.h"
-#include "cli/options/command.h"
 #include "cli/options/shared_options.h"
 
 namespace paddle::cli {
@@ -46,7 +45,7 @@ Status look_at_ports_of(const ClusterSpec& cluster, Member& member, std::size_t 
   return {};
 }
 
-// The nodes that may take part, with a port where nothing of anybody is in the way.
+// The reachable nodes, each with a free port to listen on, or 0.
 std::vector<LinkEnd> link_ends(const CheckedCluster& checked) {
   std::vector<LinkEnd> ends;
   for (std::size_t at = 0; at < checked.nodes.size(); ++at) {

@@ -25,11 +25,7 @@ Status run(Context& context, const CompletionOptions& options) {
   const std::string script = options.shell == "bash"  ? bash_completion(words)
                              : options.shell == "zsh" ? zsh_completion(words)
                                                       : fish_completion(words);
-  if (context.console.json()) {
-    context.console.json_line(Json::object({{"script", script}}));
-  } else {
-    context.console.raw(script);
-  }
+  context.console.raw(Json::object({{"script", script}}), script);
   return {};
 }
 

@@ -6,16 +6,15 @@
 #include "cli/cluster/current_cluster.h"
 #include "cli/cluster/node_selection.h"
 #include "cli/console/result_groups.h"
-#include "cli/options/command.h"
 #include "cli/options/shared_options.h"
 
 namespace paddle::cli {
 namespace {
 
-// Of one node kept until all have ended; --stream keeps nothing.
+// Output kept per node until all nodes are done; --stream keeps none.
 constexpr std::size_t kOutputBytesMax = 16U << 20U;
-constexpr std::size_t kLineBytesMax = 64U << 10U;  // a longer one is shown in pieces
-constexpr int kSignalBase = 128;                   // a shell's code of a command ended by a signal
+constexpr std::size_t kLineBytesMax = 64U << 10U;  // longer lines are shown in pieces
+constexpr int kSignalBase = 128;                   // a shell's exit code after a signal
 
 struct ExecOptions {
   std::string cluster, on;
@@ -36,7 +35,7 @@ OptionList list_options(ExecOptions& options) {
 }
 
 struct NodeRun {
-  std::string out, error;  // what was written; with --stream only a line without its end
+  std::string out, error;  // all output; with --stream only an unfinished line
   std::uint64_t dropped = 0;
   bool ran = false;
   remote::CommandEnd end;
@@ -51,13 +50,13 @@ std::string outcome_of(const Member& member, const NodeRun& run) {
                              : fmt::format("exit {}", run.end.exit_code);
 }
 
-// 0: fine. Nodes that were not reached count with the code of their error.
+// The exit code of the command, or of the error that kept it from running.
 int code_of(const Member& member, const NodeRun& run) {
   if (!run.ran) return static_cast<int>(member.error ? member.error->code : Errc::kUnreachable);
   return run.end.timed_out ? static_cast<int>(Errc::kUnreachable) : run.code();
 }
 
-// Passes whole lines on with the node's name; the rest waits in `kept`.
+// Prints whole lines with the node's name; an unfinished line stays in `kept`.
 void stream_lines(Context& context, std::size_t index, const std::string& node,
                   std::string_view text, std::string& kept) {
   kept += text;
@@ -102,7 +101,7 @@ void show_groups(Context& context, std::vector<Member>& members, const std::vect
   }
 }
 
-// Nodes with the same end share a row, and one that failed names what to do in the error.
+// One row for all nodes with the same outcome.
 void show_ends(Context& context, std::vector<Member>& members, const std::vector<NodeRun>& runs) {
   std::vector<NodeResult> ends;
   for (std::size_t i = 0; i < members.size(); ++i)
@@ -161,7 +160,7 @@ Status run_on(Context& context, const ExecOptions& options, const remote::Comman
   return {};
 }
 
-// The gravest code is ours.
+// The exit code is the highest of all nodes'.
 Status verdict(const std::vector<Member>& members, const std::vector<NodeRun>& runs) {
   std::size_t failed = 0;
   int worst = 0;
@@ -186,7 +185,7 @@ Status run(Context& context, const ExecOptions& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
   const remote::CommandSpec command{arguments, context.limits.timeout};
-  // Each node is reached, runs the command and is left, so that --parallel bounds all of it.
+  // Nodes are connected only while they run the command, so --parallel bounds connections too.
   ClusterSession session = ClusterSession::unconnected(cluster, nodes);
   std::vector<NodeRun> runs(nodes.size());
   (void)session.visit(context, [&](Member& member) {

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/job/results.h"
-#include "cli/options/command.h"
 #include "cli/options/job_target.h"
-#include "cli/options/shared_options.h"
 #include "cli/report/report.h"
 
 namespace paddle::cli {
@@ -23,8 +21,7 @@ OptionList list_options(FetchOptions& options) {
 
 Status run(Context& context, const FetchOptions& options) {
   PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kAllowed));
-  ClusterSession& session = found.session;
-  const std::string& job = found.name;
+  auto& [cluster, session, job] = found;
   // Results of the reachable nodes are fetched even when another node is down, and the command
   // fails.
   const Status reached = session.all_well();
@@ -33,15 +30,12 @@ Status run(Context& context, const FetchOptions& options) {
   if (!fetched) return std::move(fetched).error();
   add_report(context, session, job, base.string());
   const std::string folder = shown_path(context, (base / job).string());
-  if (context.console.json()) {
-    context.console.json_line(Json::object({{"job", job},
-                                            {"files", fetched->files},
-                                            {"files_fetched", fetched->files_fetched},
-                                            {"output", folder}}));
-  } else {
-    context.console.result(
-        fmt::format("{} files ({} new) in {}", fetched->files, fetched->files_fetched, folder));
-  }
+  context.console.result(
+      Json::object({{"job", job},
+                    {"files", fetched->files},
+                    {"files_fetched", fetched->files_fetched},
+                    {"output", folder}}),
+      fmt::format("{} files ({} new) in {}", fetched->files, fetched->files_fetched, folder));
   return reached;
 }
 

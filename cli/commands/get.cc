@@ -5,7 +5,6 @@
 #include "cli/cluster/fetch_target.h"
 #include "cli/cluster/node_selection.h"
 #include "cli/nodes/copy.h"
-#include "cli/options/command.h"
 #include "cli/options/shared_options.h"
 
 namespace paddle::cli {

@@ -1,4 +1,3 @@
-// paddlectl init: a cluster file to edit, one made from a hostfile, or a template workspace.
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -44,10 +43,10 @@ OptionList list_options(InitOptions& options) {
   };
 }
 
-// "node01" ... "node16" with the same slots and user become one [[node]] with a range.
+// Consecutive hosts "node01" ... "node16" with equal slots and user, written as one [[node]].
 struct HostRun {
   HostfileEntry first;
-  std::string head, tail;  // around the number; head is the whole host when there is none
+  std::string head, tail;  // around the number; head is the whole host without one
   std::uint64_t number = 0;
   std::size_t digits = 0, count = 1;
 
@@ -58,7 +57,7 @@ struct HostRun {
     while (begin > 0 && name[begin - 1] >= '0' && name[begin - 1] <= '9') --begin;
     digits = name.size() - begin;
     constexpr std::size_t kDigitsMax = 9;
-    if (digits == 0 || digits > kDigitsMax || begin == 0) {  // none, or an address
+    if (digits == 0 || digits > kDigitsMax || begin == 0) {  // no number, or an IP address
       digits = 0;
       return;
     }
@@ -135,12 +134,9 @@ Status write_cluster(Context& context, const InitOptions& options) {
   }
   PADDLE_TRY(const ClusterSpec cluster, parse_cluster(text, name));
   PADDLE_TRY_STATUS(replace_file(path, as_bytes(text), 0644));
-  if (context.console.json()) {
-    context.console.json_line(Json::object({{"file", path}, {"nodes", cluster.nodes.size()}}));
-  } else {
-    context.console.result(
-        fmt::format("wrote {} with {}", name, counted(cluster.nodes.size(), "node")));
-  }
+  context.console.result(
+      Json::object({{"file", path}, {"nodes", cluster.nodes.size()}}),
+      fmt::format("wrote {} with {}", name, counted(cluster.nodes.size(), "node")));
   context.console.note(fmt::format("next: {}, then: paddlectl up {}",
                                    options.local ? "look at it" : "put your servers into it",
                                    name));
@@ -151,12 +147,9 @@ Status write_workspace(Context& context, const InitOptions& options) {
   const std::string name = options.target.empty() ? options.workspace_template : options.target;
   const std::string path = (fs::path(context.directory) / name).lexically_normal().string();
   PADDLE_TRY(const auto files, copy_template(context.share, options.workspace_template, path));
-  if (context.console.json()) {
-    context.console.json_line(
-        Json::object({{"folder", path}, {"files", Json::list({files.begin(), files.end()})}}));
-  } else {
-    context.console.result(fmt::format("wrote {} into {}", counted(files.size(), "file"), name));
-  }
+  context.console.result(
+      Json::object({{"folder", path}, {"files", Json::list({files.begin(), files.end()})}}),
+      fmt::format("wrote {} into {}", counted(files.size(), "file"), name));
   context.console.note(
       fmt::format("next: {0}/README.md says what it is; {0}/prepare makes its data; then: "
                   "paddlectl train {0}",

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "cli/job/follow.h"
 #include "cli/job/results.h"
 #include "cli/job/stop.h"
-#include "cli/job/follow.h"
 #include "cli/report/report.h"
 
 namespace paddle::cli {
@@ -21,12 +21,9 @@ Status finish_job(Context& context, ClusterSession& session, const std::string& 
   PADDLE_TRY(const FetchStats stats, fetch_results(session, job, output));
   add_report(context, session, job, output);
   const std::string folder = shown_path(context, (std::filesystem::path(output) / job).string());
-  if (context.console.json()) {
-    context.console.json_line(
-        Json::object({{"job", job}, {"state", state}, {"files", stats.files}, {"output", folder}}));
-  } else {
-    context.console.result(fmt::format("{}: {} files in {}", state, stats.files, folder));
-  }
+  context.console.result(
+      Json::object({{"job", job}, {"state", state}, {"files", stats.files}, {"output", folder}}),
+      fmt::format("{}: {} files in {}", state, stats.files, folder));
   return {};
 }
 

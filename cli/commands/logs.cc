@@ -3,7 +3,6 @@
 #include "cli/console/time_text.h"
 #include "cli/logs/follow.h"
 #include "cli/logs/line_pattern.h"
-#include "cli/options/command.h"
 #include "cli/options/log_choice.h"
 
 namespace paddle::cli {
@@ -33,7 +32,7 @@ OptionList list_options(LogsOptions& options) {
   return list;
 }
 
-// With --json an object a line, so that a program can follow too.
+// One JSON object per line with --json.
 void print(Context& context, const LogFollow& logs, const LogMerge::Line& line) {
   const LogSource& from = logs.source(line.source);
   if (context.console.json()) {

@@ -6,11 +6,7 @@ namespace {
 
 Status run(Context& context) {
   const std::string page = man_page(words_of(all_commands()));
-  if (context.console.json()) {
-    context.console.json_line(Json::object({{"page", page}}));
-  } else {
-    context.console.raw(page);
-  }
+  context.console.raw(Json::object({{"page", page}}), page);
   return {};
 }
 

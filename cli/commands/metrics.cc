@@ -3,7 +3,6 @@
 #include "base/text.h"
 #include "cli/logs/follow.h"
 #include "cli/logs/metrics_line.h"
-#include "cli/options/command.h"
 #include "cli/options/log_choice.h"
 #include "cli/report/prometheus.h"
 

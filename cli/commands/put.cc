@@ -7,7 +7,6 @@
 #include "cli/cluster/current_cluster.h"
 #include "cli/cluster/node_selection.h"
 #include "cli/nodes/copy.h"
-#include "cli/options/command.h"
 #include "cli/options/shared_options.h"
 #include "remote/push/source.h"
 

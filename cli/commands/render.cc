@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "base/fd.h"
-#include "cli/options/command.h"
 #include "cli/options/shared_options.h"
 #include "cli/workspace/platform_template.h"
 #include "cli/workspace/workspace.h"
@@ -15,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kTemplateBytesMax = 1U << 20U;
-// Small, with a shell, awk and getent; the engine itself is static.
+// Has a shell, awk and getent; the engine itself is static.
 constexpr const char* kImage = "debian:12-slim";
 
 struct RenderOptions {
@@ -24,7 +23,7 @@ struct RenderOptions {
   std::uint32_t trainers = 1, pservers = 1;
   std::vector<std::string> overrides;
   std::string job;             // "": the workspace's name
-  std::string image = kImage;  // of kubernetes
+  std::string image = kImage;  // for kubernetes
 };
 
 OptionList list_options(RenderOptions& options) {
@@ -66,11 +65,7 @@ Status run(Context& context, const RenderOptions& options) {
       .overrides = options.overrides,
       .image = options.image};
   PADDLE_TRY(const std::string made, fill_template(platform, *text, rendered));
-  if (context.console.json()) {
-    context.console.json_line(Json::object({{"platform", options.platform}, {"text", made}}));
-  } else {
-    context.console.raw(made);
-  }
+  context.console.raw(Json::object({{"platform", options.platform}, {"text", made}}), made);
   return {};
 }
 

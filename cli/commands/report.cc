@@ -6,9 +6,7 @@
 
 #include "cli/job/plan.h"
 #include "cli/job/results.h"
-#include "cli/options/command.h"
 #include "cli/options/job_target.h"
-#include "cli/options/shared_options.h"
 
 namespace paddle::cli {
 namespace {
@@ -30,8 +28,7 @@ struct Made {
 
 Result<Made> from_nodes(Context& context, const ReportOptions& options, const std::string& output) {
   PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kRefused));
-  ClusterSession& session = found.session;
-  const std::string& job = found.name;
+  auto& [cluster, session, job] = found;
   if (auto fetched = fetch_logs(session, job, output); !fetched) return std::move(fetched).error();
   PADDLE_TRY(ReportFiles files, collect_report(context, session, job, output));
   return Made{job, std::move(files)};

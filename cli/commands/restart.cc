@@ -4,9 +4,7 @@
 
 #include "cli/job/start.h"
 #include "cli/job/stop.h"
-#include "cli/options/command.h"
 #include "cli/options/job_target.h"
-#include "cli/options/shared_options.h"
 
 namespace paddle::cli {
 namespace {
@@ -40,8 +38,7 @@ Status restart_process(Context& context, ClusterSession& session, const std::str
 
 Status run(Context& context, const RestartOptions& options) {
   PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kRefusedUnlessAbsent));
-  ClusterSession& session = found.session;
-  const std::string& job = found.name;
+  auto& [cluster, session, job] = found;
   if (!options.process.empty()) {
     PADDLE_TRY_STATUS(restart_process(context, session, job, options.process));
   } else {
@@ -50,12 +47,9 @@ Status run(Context& context, const RestartOptions& options) {
     PADDLE_TRY_STATUS(stop_job(session, job));
     PADDLE_TRY_STATUS(restart_job(context, session, job));
   }
-  if (context.console.json()) {
-    context.console.json_line(Json::object({{"job", job}, {"state", "running"}}));
-  } else {
-    context.console.result(
-        fmt::format("{} goes on from its last snapshot; follow it: paddlectl attach", job));
-  }
+  context.console.result(
+      Json::object({{"job", job}, {"state", "running"}}),
+      fmt::format("{} goes on from its last snapshot; follow it: paddlectl attach", job));
   return {};
 }
 

@@ -5,7 +5,6 @@
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/current_cluster.h"
 #include "cli/job/plan.h"
-#include "cli/options/command.h"
 #include "cli/options/shared_options.h"
 
 namespace paddle::cli {
@@ -58,11 +57,8 @@ Status run(Context& context, const RmOptions& options) {
         session.each([&](Member& member) { return member.client->claim_job(job, true); }));
     PADDLE_TRY_STATUS(
         session.each([&](Member& member) { return member.client->remove(job_folder(job)); }));
-    if (context.console.json()) {
-      context.console.json_line(Json::object({{"job", job}, {"state", "removed"}}));
-    } else {
-      context.console.result(job + " is removed from the nodes; what was fetched stays here");
-    }
+    context.console.result(Json::object({{"job", job}, {"state", "removed"}}),
+                           job + " is removed from the nodes; what was fetched stays here");
   }
   return {};
 }

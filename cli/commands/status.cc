@@ -3,9 +3,7 @@
 #include "cli/console/time_text.h"
 #include "cli/job/process_state.h"
 #include "cli/job/view.h"
-#include "cli/options/command.h"
 #include "cli/options/job_target.h"
-#include "cli/options/shared_options.h"
 
 namespace paddle::cli {
 namespace {

@@ -4,9 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/options/command.h"
 #include "cli/options/job_target.h"
-#include "cli/options/shared_options.h"
 
 namespace paddle::cli {
 namespace {
@@ -24,8 +22,7 @@ OptionList list_options(StopOptions& options) {
 
 Status run(Context& context, const StopOptions& options) {
   PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kAllowed));
-  ClusterSession& session = found.session;
-  const std::string& job = found.name;
+  auto& [cluster, session, job] = found;
   const Status reached = session.all_well();
   const auto running = [](const ProcessOnNode& process) {
     return process.status.state == remote::ProcessState::kRunning;
@@ -46,12 +43,9 @@ Status run(Context& context, const StopOptions& options) {
                  ""};
   }
   const auto stopped = static_cast<std::size_t>(std::ranges::count_if(before, running));
-  if (context.console.json()) {
-    context.console.json_line(Json::object({{"job", job}, {"stopped", stopped}}));
-  } else {
-    context.console.result(fmt::format("{}: {} stopped; logs and snapshots stay on the nodes", job,
-                                       counted(stopped, "process")));
-  }
+  context.console.result(Json::object({{"job", job}, {"stopped", stopped}}),
+                         fmt::format("{}: {} stopped; logs and snapshots stay on the nodes", job,
+                                     counted(stopped, "process")));
   return reached;
 }
 

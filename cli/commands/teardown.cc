@@ -4,7 +4,6 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/current_cluster.h"
-#include "cli/options/command.h"
 #include "cli/options/shared_options.h"
 
 namespace paddle::cli {

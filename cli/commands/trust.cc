@@ -1,4 +1,3 @@
-// paddlectl trust: shows host keys that are not known yet and, once asked, writes them down.
 #include <algorithm>
 #include <optional>
 
@@ -7,7 +6,6 @@
 #include "base/pool.h"
 #include "cli/cluster/current_cluster.h"
 #include "cli/cluster/node_selection.h"
-#include "cli/options/command.h"
 #include "cli/options/shared_options.h"
 
 namespace paddle::cli {
@@ -45,7 +43,8 @@ bool same_way(const remote::NodeSpec& a, const remote::NodeSpec& b) {
          a.known_hosts == b.known_hosts && a.ssh_directory == b.ssh_directory;
 }
 
-// Stage n holds what is reached through n bastions: those must be trusted before it can be asked.
+// Stage n holds the hosts behind n bastions: a host's key can be asked for only once its bastions
+// are trusted.
 Result<std::vector<std::vector<Asked>>> stages_of(const std::vector<remote::NodeSpec>& nodes) {
   std::vector<std::vector<Asked>> stages;
   for (const remote::NodeSpec& node : nodes) {
@@ -60,7 +59,8 @@ Result<std::vector<std::vector<Asked>>> stages_of(const std::vector<remote::Node
   return stages;
 }
 
-// A host as ssh knows it, or a node of the cluster, then reached as the cluster file says.
+// The host named on the command line, as a node of the cluster where it is one, or the nodes of
+// --on.
 Result<std::vector<remote::NodeSpec>> nodes_asked_for(Context& context,
                                                       const TrustOptions& options) {
   auto cluster = choose_cluster(context.directory, options.cluster);
@@ -84,14 +84,14 @@ Result<std::vector<remote::NodeSpec>> nodes_asked_for(Context& context,
   return nodes;
 }
 
-// "ssh-ed25519 SHA256:..." is meant by "SHA256:..." too.
+// "SHA256:..." names "ssh-ed25519 SHA256:..." too.
 bool is_named(const remote::ShownHostKey& key, const std::vector<std::string>& fingerprints) {
   return std::ranges::any_of(fingerprints, [&](const std::string& fingerprint) {
     return key.fingerprint == fingerprint || key.fingerprint.ends_with(" " + fingerprint);
   });
 }
 
-// Whether the keys that are not known yet may be added.
+// Shows the unknown keys, and asks unless an option answers. An error when they may not be added.
 Status confirm(Context& context, const TrustOptions& options,
                const std::vector<const Asked*>& unknown) {
   for (const Asked* asked : unknown) {

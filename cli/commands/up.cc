@@ -4,7 +4,6 @@
 #include "cli/cluster/current_cluster.h"
 #include "cli/cluster/node_selection.h"
 #include "cli/nodes/ports.h"
-#include "cli/options/command.h"
 #include "cli/options/shared_options.h"
 #include "cli/workspace/engine_binary.h"
 #include "remote/push/source.h"
@@ -91,7 +90,7 @@ Status run(Context& context, const UpOptions& options) {
   (void)session.each([&](Member& member) {
     return prepare_node(cluster, member, engine, source, reports[member.node]);
   });
-  // Only now every node's address is known.
+  // Ports depend on every node's address, so they are checked in a second round.
   std::vector<std::string> addresses;
   for (std::size_t i = 0; i < reports.size(); ++i) {
     const std::string& said = cluster.nodes[i].address;
@@ -102,7 +101,7 @@ Status run(Context& context, const UpOptions& options) {
     if (member.error) return *member.error;
     return check_ports(cluster, member, ordinals[member.node], reports[member.node]);
   });
-  // A cache: without it the next run reads the files again.
+  // The hash cache only saves time, so a failure to keep it is a note.
   if (const Status kept = source.save(); !kept) context.console.note(kept.error().message);
 
   Table table = report_table();

@@ -8,11 +8,8 @@ namespace paddle::cli {
 namespace {
 
 Status run(Context& context) {
-  if (context.console.json()) {
-    context.console.json_line(Json::object({{"version", kProgramVersion}}));
-  } else {
-    context.console.result(fmt::format("paddlectl {}", kProgramVersion));
-  }
+  context.console.result(Json::object({{"version", kProgramVersion}}),
+                         fmt::format("paddlectl {}", kProgramVersion));
   return {};
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr auto kPlainProgressPeriod = std::chrono::seconds(5);
 
-// Of the labels of log lines; red is for errors.
+// Colours for the labels of log lines, without red, which is for errors.
 constexpr std::array<int, 10> kGroupColours{36, 33, 32, 35, 34, 96, 93, 92, 95, 94};
 constexpr std::size_t kGap = 2;  // between columns
 
@@ -67,7 +67,7 @@ void Console::note(std::string_view line) {
 void Console::progress(TimePoint now, std::string_view line) {
   const std::lock_guard lock(mutex_);
   if (options_.live) {
-    // Without wrapping: a line longer than the terminal would leave a row behind each time.
+    // Line wrap is off: a line longer than the terminal would leave a row behind each time.
     err_ << "\r\x1b[K\x1b[?7l" << escape_control(line) << "\x1b[?7h" << std::flush;
     live_shown_ = true;
   } else if (now - last_plain_ >= kPlainProgressPeriod) {
@@ -112,9 +112,9 @@ void Console::repaint(std::string_view text) {
     out_ << text << std::flush;
     return;
   }
-  // Home, each line over the old one and its rest cleared, then what the old ones had below.
+  // Moves the cursor home, draws each line over the old one, then clears the rows below.
   std::string shown = "\x1b[H";
-  std::size_t row = 1;  // the last one stays empty: a line break there would scroll
+  std::size_t row = 1;  // the last row stays empty: a line break there would scroll
   for (const char c : text) {
     if (c == '\n' && ++row >= std::max<std::size_t>(2, options_.rows)) break;
     shown += c == '\n' ? std::string("\x1b[K\n") : std::string(1, c);
@@ -160,7 +160,7 @@ Cell empty_cell() {
 
 namespace {
 
-// The columns that fit, by dropping the least important ones until the rest does.
+// The columns that remain after dropping the least important ones until the rest fits.
 std::vector<std::size_t> fitting(const Table& table, const std::vector<std::size_t>& widths,
                                  std::size_t columns) {
   std::vector<std::size_t> kept(widths.size());

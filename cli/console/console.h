@@ -1,5 +1,4 @@
-// What the user sees: results on stdout, progress and errors on stderr. Text that came from nodes
-// is escaped here.
+// The terminal: results on stdout, progress and errors on stderr. Text from nodes is escaped here.
 #pragma once
 
 #include <mutex>
@@ -14,10 +13,10 @@
 
 namespace paddle::cli {
 
-// Columns of terminal cells a UTF-8 text takes (wide East Asian characters and emoji take two).
+// Width of UTF-8 text in terminal cells; wide East Asian characters and emoji take two.
 std::size_t display_width(std::string_view text);
 
-// One place of a table: as people read it, and as a JSON value.
+// A cell of a table: its text, and its value in JSON.
 struct Cell {
   std::string text;
   Json json;
@@ -32,7 +31,7 @@ Cell empty_cell();
 struct Column {
   std::string title;
   std::string key;     // in JSON; "": not there
-  int importance = 0;  // on a narrow terminal the columns with the highest are left out; 0: never
+  int importance = 0;  // a narrow terminal drops the highest first; 0: never
   bool right = false;  // aligned, as numbers are
 };
 
@@ -61,25 +60,31 @@ class Console {
   const ConsoleOptions& options() const { return options_; }
   void set_json(bool json) { options_.json = json; }
 
-  // Nobody reads stdout any more, as after `| head`.
+  // True once the reader of stdout is gone, as after `| head`.
   bool closed() const { return !out_; }
 
   void result(std::string_view line);  // stdout, escaped
   void raw(std::string_view text);     // stdout as it is: JSON, help
   void json_line(const Json& value) { raw(value.text() + "\n"); }
+  // The value with --json, or else the text.
+  void result(const Json& value, std::string_view line) {
+    return json() ? json_line(value) : result(line);
+  }
+  void raw(const Json& value, std::string_view text) {
+    return json() ? json_line(value) : raw(text);
+  }
   void note(std::string_view line);  // stderr, escaped, a line of its own
-  // The live line; off a terminal a line every few seconds, so that a log file stays readable.
+  // Rewrites the live line; when stderr is no terminal, prints a line every few seconds.
   void progress(TimePoint now, std::string_view line);
   void end_progress();
   void table(const Table& table);  // stdout; to_json with --json
   // stdout: "label | text", on a terminal with the label in the colour of `group`.
   void labelled(std::size_t group, std::string_view label, std::string_view text);
-  // stdout is a terminal: the next text stands where the last one stood.
+  // True when stdout is a terminal: repaint() then draws over the last text.
   bool repaints() const { return options_.columns > 0; }
   void repaint(std::string_view text);
-  // stderr: "error: ..." and "hint: ...", several lines allowed in the message; with --json one
-  // line
-  // {"error": {"code": the exit code, "message": ..., "hint": ...}}.
+  // stderr: "error: ..." and "hint: ..." (the message may have several lines), or with --json one
+  // line {"error": {"code": the exit code, "message": ..., "hint": ...}}.
   void error(const Error& error);
 
  private:

@@ -1,4 +1,4 @@
-// What a user can do about an error whose own place knows nothing better.
+// A generic hint for each error code, for errors that carry none.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace paddle::cli {
 
-// "" for what was asked for: an interruption, a stop that can go on.
+// "" for ends that the user asked for: an interruption, a stop that can go on.
 std::string_view next_step(Errc code);
 
 }  // namespace paddle::cli

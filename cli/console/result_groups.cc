@@ -18,8 +18,8 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// A name around its last number. Only numbers written with the same width fold together when one
-// of them is padded, so the width is kept as 0 for one without.
+// A name split around its last number. `width` is the digits of a zero-padded number, else 0:
+// padded numbers fold only with numbers of their width.
 struct Numbered {
   std::string head, tail;
   std::size_t width = 0;

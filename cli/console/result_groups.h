@@ -1,4 +1,4 @@
-// Equal results of many nodes shown once: "node[01-15]: ...".
+// Groups of nodes with equal results: "node[01-15]: ...".
 #pragma once
 
 #include <string>
@@ -14,11 +14,11 @@ struct ResultGroup {
   std::vector<std::string> nodes;
   std::string text;
 };
-// In the order in which each text is first met.
+// Groups nodes by equal text, in the order of the first node of each group.
 std::vector<ResultGroup> group_results(const std::vector<NodeResult>& results);
 
-// "node[01-15,20].lab, other": names that differ in one number are told as ranges, in the order of
-// the first of each. Zero padding is kept, and a name alone stays as it is.
+// "node[01-15,20].lab, other": names that differ in one number become ranges, in the order of the
+// first of each. Zero padding is kept; a single name stays as it is.
 std::string fold_names(const std::vector<std::string>& names);
 
 }  // namespace paddle::cli

@@ -12,7 +12,7 @@
 namespace paddle::cli {
 namespace {
 
-// What is typed is not shown until the end of the scope.
+// Turns the echo of typed characters off until the end of the scope.
 class NoEcho {
  public:
   explicit NoEcho(bool wanted) : off_(wanted && ::tcgetattr(STDIN_FILENO, &before_) == 0) {
@@ -42,7 +42,7 @@ std::optional<std::string> ask_on_terminal(std::string_view question, bool secre
   [[maybe_unused]] const ssize_t put = ::write(STDERR_FILENO, shown.data(), shown.size());
   std::string line;
   line.reserve(remote::kAnswerBytesMax +
-               1);  // a string that grows leaves copies of a secret behind
+               1);  // growth would leave copies of a secret in freed memory
   while (line.size() <= remote::kAnswerBytesMax) {
     pollfd items[2] = {{STDIN_FILENO, POLLIN, 0}, {wake_fd, POLLIN, 0}};
     if (::poll(items, 2, -1) < 0 && errno != EINTR) return std::nullopt;

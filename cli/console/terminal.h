@@ -1,4 +1,4 @@
-// A question to the person at the terminal.
+// Questions to the user at the terminal.
 #pragma once
 
 #include <optional>
@@ -7,9 +7,9 @@
 
 namespace paddle::cli {
 
-// One line from stdin, asked on stderr (control characters escaped); nothing when one of them is no
-// terminal, at its end, when the line is over remote::kAnswerBytesMax, or when wake_fd becomes
-// readable (Ctrl-C). secret: no echo.
+// Prints the question to stderr, escaped, and reads one line from stdin. Nothing when either is no
+// terminal, at end of input, after more than remote::kAnswerBytesMax, or once wake_fd is readable
+// (Ctrl-C). secret: no echo.
 std::optional<std::string> ask_on_terminal(std::string_view question, bool secret, int wake_fd);
 
 }  // namespace paddle::cli

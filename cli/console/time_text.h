@@ -1,4 +1,4 @@
-// Points and spans of time as people write and read them.
+// Times and durations as text.
 #pragma once
 
 #include <cstdint>

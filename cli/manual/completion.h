@@ -1,5 +1,4 @@
-// Shell scripts that complete paddlectl's commands, options and their values. Each is complete in
-// itself: no program runs while a user types.
+// Shell scripts that complete paddlectl's commands, options and values. They start no program.
 #pragma once
 
 #include <span>

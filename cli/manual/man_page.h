@@ -1,4 +1,4 @@
-// paddlectl(1), as man reads it.
+// The manual page paddlectl(1).
 #pragma once
 
 #include <span>

@@ -6,7 +6,7 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
-#include "cli/options/option.h"
+#include "cli/options/shared_options.h"
 
 namespace paddle::cli {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/options/option.h"
+#include "cli/options/command.h"
 
 namespace paddle::cli {
 

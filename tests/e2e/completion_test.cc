@@ -1,4 +1,4 @@
-// What `paddlectl completion` and `man` print, in the programs they are for.
+// `paddlectl completion` and `man`, read by the shells and by groff.
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ class CompletionTest : public testing::Test {
     EXPECT_EQ(code, 0) << text;
     return folder_.write("completion." + shell, text);
   }
-  // What bash offers for the last of the words, one a line.
+  // Bash's completions of the last word, one per line.
   std::string bash(const std::string& words) {
     const auto [code, text] =
         run({"/bin/bash", "-c",

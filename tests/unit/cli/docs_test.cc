@@ -36,7 +36,7 @@ Words keys_read(const std::string& text) {
                        R"re(\b(?:read_\w+(?:<[\w:]+>)?|expand)\(\s*(?:\w+, )?)"(\w+)")re");
 }
 
-// What the page puts between backquotes in the first column of its tables.
+// Keys between backquotes in the first column of the page's tables.
 Words keys_told(const std::string& page) {
   Words told;
   for (const std::string& column : matches(page, R"re(\n\| (`[^|]*) \|)re")) {
