@@ -121,5 +121,20 @@ TEST_F(ExecTest, PutAndGetLeaveNothingOfTheirOwnBehind) {
   EXPECT_EQ(run({"put", folder_ / "none", "/srv"}), 2);
 }
 
+TEST_F(ExecTest, OutputOverTheLimitIsCutAndItsRestCounted) {
+  answer(0, std::string((16U << 20U) + 1000, 'x'), {});
+  EXPECT_EQ(run({"exec", "--json", "--on", "n-0", "--", "yes"}), 0) << err_.str();
+  EXPECT_NE(out_.str().find("xxx\", \"stderr\": \"\", \"dropped_bytes\": 1000}"), std::string::npos)
+      << out_.str().substr(out_.str().size() - 200);
+}
+
+TEST_F(ExecTest, TwoFilesOfOneNameAreNotPut) {
+  folder_.write("a/x", "1");
+  folder_.write("b/x", "2");
+  EXPECT_EQ(run({"put", folder_ / "a/x", folder_ / "b/x", "/srv/"}), 2);
+  EXPECT_NE(err_.str().find("two files would have the name x"), std::string::npos) << err_.str();
+  for (const remote::FakeNode& node : nodes_) EXPECT_TRUE(node.files.empty());
+}
+
 }  // namespace
 }  // namespace paddle::cli

@@ -206,5 +206,33 @@ TEST_F(CommandsTest, FollowingEndsWhenNobodyReads) {
   out_.clear();
 }
 
+TEST_F(CommandsTest, StopLetsTrainersSaveUnlessItIsNow) {
+  trainer_state_ = ProcessState::kRunning;
+  const auto exit_codes = [&] {
+    std::vector<int> codes;
+    for (const FakeNode& node : nodes_) {
+      for (const ProcessStatus& process : node.processes) {
+        if (process.name.starts_with("trainer-")) codes.push_back(process.exit_code);
+      }
+    }
+    return codes;
+  };
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0) << err_.str();
+  EXPECT_EQ(run({"stop", "--now"}), 0) << err_.str();
+  EXPECT_TRUE(running().empty());
+  EXPECT_EQ(exit_codes(), (std::vector<int>{0, 0})) << "nobody asked them to save";
+  ASSERT_EQ(run({"train", "--detach", "--name", "job2", "w"}), 0) << err_.str();
+  EXPECT_EQ(run({"stop"}), 0) << err_.str();
+  EXPECT_TRUE(running().empty());
+  EXPECT_EQ(exit_codes(), (std::vector<int>{0, 75, 0, 75}));
+}
+
+TEST_F(CommandsTest, TeardownForgetsTheClusterOfThisDirectory) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(run({"teardown"}), 0) << err_.str();
+  EXPECT_FALSE(fs::exists(folder_ + "/.paddlectl"));
+}
+
 }  // namespace
 }  // namespace paddle::cli
