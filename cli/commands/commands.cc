@@ -4,19 +4,19 @@ namespace paddle::cli {
 
 // Each is defined in the file of its name.
 Command init_command(), up_command(), check_command(), trust_command(), train_command(),
-    plan_command(), attach_command(), status_command(), logs_command(), metrics_command(),
-    report_command(), fetch_command(), stop_command(), restart_command(), rm_command(),
-    teardown_command(), exec_command(), put_command(), get_command(), render_command(),
-    completion_command(), man_command();
+    plan_command(), attach_command(), status_command(), jobs_command(), logs_command(),
+    metrics_command(), report_command(), fetch_command(), stop_command(), restart_command(),
+    rm_command(), teardown_command(), exec_command(), put_command(), get_command(),
+    render_command(), completion_command(), man_command();
 
 const std::vector<Command>& all_commands() {
   static const std::vector<Command> kCommands{
-      init_command(),       up_command(),      check_command(),   trust_command(),
-      train_command(),      plan_command(),    attach_command(),  status_command(),
-      logs_command(),       metrics_command(), report_command(),  fetch_command(),
-      stop_command(),       restart_command(), rm_command(),      teardown_command(),
-      exec_command(),       put_command(),     get_command(),     render_command(),
-      completion_command(), man_command(),     version_command(),
+      init_command(),     up_command(),         check_command(),   trust_command(),
+      train_command(),    plan_command(),       attach_command(),  status_command(),
+      jobs_command(),     logs_command(),       metrics_command(), report_command(),
+      fetch_command(),    stop_command(),       restart_command(), rm_command(),
+      teardown_command(), exec_command(),       put_command(),     get_command(),
+      render_command(),   completion_command(), man_command(),     version_command(),
   };
   return kCommands;
 }

@@ -94,6 +94,34 @@ TEST_F(CliLocal, QuickStartFromTextToSnapshotsAndAway) {
   expect_clean_teardown();
 }
 
+TEST_F(CliLocal, JobsShowsAFinishedAndARunningJob) {
+  prepare_quick_start();
+  ASSERT_EQ(cluster
+                .run({"train", "--trainers", "1", "--pservers", "2", "--name", "short", "--set",
+                      "train.passes=2", "quick_start"})
+                .code,
+            0);
+  Process endless = start_endless("endless");
+  const Outcome jobs = cluster.run({"jobs"});
+  EXPECT_EQ(jobs.code, 0) << jobs.output;
+  EXPECT_FALSE(
+      matches(jobs.output, R"(short +done +\S+ +1 x 2 +2 of 2 +0\.\d{4} +0\.\d{4} +\S+ .?B)")
+          .empty())
+      << jobs.output;
+  EXPECT_FALSE(
+      matches(jobs.output, R"(endless +running +\S+ +2 x 2 +\d+ of 1000000 +0\.\d{4} +0\.\d{4} )")
+          .empty())
+      << jobs.output;
+  const Outcome json = cluster.run({"jobs", "--json"});
+  EXPECT_TRUE(json.says(R"([{"job": "short", "state": "done", "age_seconds": )")) << json.output;
+  EXPECT_TRUE(json.says(R"("nodes": ["n-0", "n-1"]}, {"job": "endless", "state": "running", )"))
+      << json.output;
+  EXPECT_EQ(cluster.run({"stop", "--now", "--job", "endless"}).code, 0);
+  EXPECT_TRUE(cluster.run({"jobs"}).says("endless  stopped"));
+  endless.wait(std::chrono::seconds(30));
+  expect_clean_teardown();
+}
+
 TEST_F(CliLocal, Word2VecLearnsFromPlainText) {
   cluster.copy_template("word2vec");
   const Outcome prepared = cluster.prepare("word2vec", {"--minimum", "1"}, chained_sentences(300));

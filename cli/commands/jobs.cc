@@ -1,0 +1,239 @@
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "cli/cluster/current_cluster.h"
+#include "cli/cluster/node_selection.h"
+#include "cli/console/time_text.h"
+#include "cli/job/failure.h"
+#include "cli/job/plan.h"
+#include "cli/job/process_state.h"
+#include "cli/logs/metrics_line.h"
+#include "cli/logs/reader.h"
+#include "cli/options/job_target.h"
+#include "engine/config/toml_reader.h"
+
+namespace paddle::cli {
+namespace {
+
+constexpr std::uint64_t kMetricsBytesMax = 4U << 20U;  // the newest, of a job's metrics
+constexpr std::uint32_t kJobFileBytesMax = 256U << 10U;
+
+struct JobsOptions {
+  std::string cluster, on;
+};
+
+OptionList list_options(JobsOptions& options) {
+  return {cluster_option(options.cluster), on_option(options.on)};
+}
+
+// A job as seen on the reachable nodes.
+struct JobSummary {
+  std::vector<ProcessOnNode> processes;
+  std::set<std::string> nodes;  // those with its processes or files
+  std::size_t trainers = 0, pservers = 0;
+  std::optional<std::int64_t> age_ms;  // since its first process started, by that node's clock
+  std::optional<std::uint64_t> pass, passes;
+  std::optional<double> cost, best_cost;  // newest of trainer 0, lowest held-out
+  std::uint64_t bytes = 0;
+  std::string state;
+};
+using Jobs = std::map<std::string, JobSummary>;
+
+// The value of "--name=value" among the arguments; "" where there is none.
+std::string argument(const remote::ProcessStatus& status, std::string_view name) {
+  for (const std::string& one : status.arguments) {
+    if (one.starts_with(name) && one.substr(name.size()).starts_with('='))
+      return one.substr(name.size() + 1);
+  }
+  return "";
+}
+
+void read_metrics(remote::AgentClient& client, const std::string& path, JobSummary& job) {
+  LogReader reader(path);
+  auto lines = reader.tail(client, SIZE_MAX, kMetricsBytesMax);
+  while (lines) {
+    for (const LogLine& line : *lines) {
+      const auto metrics = parse_metrics(line.text);
+      if (!metrics) continue;
+      if (metrics->kind == "test" && metrics->cost)
+        job.best_cost = std::min(*metrics->cost, job.best_cost.value_or(*metrics->cost));
+      if (metrics->kind != "train" && metrics->kind != "pass") continue;
+      job.pass = metrics->pass;
+      job.cost = metrics->cost;
+    }
+    if (reader.at_end()) return;
+    lines = reader.poll(client);
+  }
+}
+
+// train.passes of the job's own job.toml, which the command line may have overridden.
+std::optional<std::uint64_t> planned_passes(remote::AgentClient& client,
+                                            const remote::ProcessStatus& trainer) {
+  const auto text =
+      client.read_log(workspace_folder(trainer.job) + "/job.toml", 0, kJobFileBytesMax);
+  if (!text) return std::nullopt;
+  std::vector<std::string> overrides;
+  for (const std::string& one : trainer.arguments) {
+    if (one.starts_with("--set=")) overrides.push_back(one.substr(6));
+  }
+  auto table = config::TomlTable::parse(text->data, "job.toml", overrides);
+  if (!table) return std::nullopt;
+  return static_cast<std::uint64_t>(table->table("train").integer("passes", 1));
+}
+
+// Everything one node knows, in one visit.
+Status look_at(Member& member, std::size_t index, Jobs& jobs) {
+  PADDLE_TRY(const remote::NodeStatus status, member.client->status(""));
+  PADDLE_TRY(const auto files, member.client->list("jobs"));
+  for (const remote::FileEntry& file : files) {
+    JobSummary& job = jobs[file.path.substr(0, file.path.find('/'))];
+    job.bytes += file.size;
+    job.nodes.insert(member.spec.name);
+  }
+  for (const remote::ProcessStatus& process : status.processes) {
+    JobSummary& job = jobs[process.job];
+    job.processes.push_back({index, process});
+    job.nodes.insert(member.spec.name);
+    const std::int64_t age = status.node.unix_ms - process.started_unix_ms;
+    job.age_ms = std::max(age, job.age_ms.value_or(age));
+    if (process.name != "trainer-0") continue;
+    read_metrics(*member.client, metrics_path(process.log), job);
+    job.passes = planned_passes(*member.client, process);
+  }
+  return {};
+}
+
+void merge(JobSummary& job, JobSummary&& part) {
+  job.processes.insert(job.processes.end(), part.processes.begin(), part.processes.end());
+  job.nodes.merge(part.nodes);
+  job.bytes += part.bytes;
+  if (part.age_ms) job.age_ms = std::max(*part.age_ms, job.age_ms.value_or(*part.age_ms));
+  const bool has_trainer_0 =
+      std::ranges::any_of(part.processes, [](auto& p) { return p.status.name == "trainer-0"; });
+  if (!has_trainer_0) return;
+  job.pass = part.pass;
+  job.passes = part.passes;
+  job.cost = part.cost;
+  job.best_cost = part.best_cost;
+}
+
+// Sets the numbers of trainers and pservers: those seen, or as many as the arguments of others
+// promise. False when some were not seen.
+bool count_processes(JobSummary& job) {
+  std::size_t trainers = 0, pservers = 0;
+  for (const auto& [member, status] : job.processes) {
+    ++(is_pserver(status) ? pservers : trainers);
+    const std::string told = argument(status, "--num_gradient_servers");
+    std::size_t count = 0;
+    std::from_chars(told.data(), told.data() + told.size(), count);
+    job.trainers = std::max(job.trainers, count);
+    const std::string ports = argument(status, "--pservers");
+    if (!ports.empty()) job.pservers = static_cast<std::size_t>(std::ranges::count(ports, ',')) + 1;
+  }
+  const bool all = trainers >= job.trainers && pservers >= job.pservers;
+  job.trainers = std::max(job.trainers, trainers);
+  job.pservers = std::max(job.pservers, pservers);
+  return all;
+}
+
+std::string state_of(const JobSummary& job, bool nodes_missing, bool all_processes) {
+  const auto& processes = job.processes;
+  if (std::ranges::any_of(processes, is_running, &ProcessOnNode::status)) return "running";
+  if (nodes_missing && (!all_processes || processes.empty())) return "unknown";
+  if (processes.empty()) return "not started";
+  if (const ProcessOnNode* const failed = first_failure(processes)) {
+    return failed->status.stopped
+               ? "stopped"
+               : fmt::format("failed: {} {}", failed->status.name, describe_state(failed->status));
+  }
+  const bool resumable = std::ranges::any_of(processes, is_resumable, &ProcessOnNode::status);
+  return resumable ? "stopped" : "done";
+}
+
+void show(Context& context, const std::vector<std::pair<std::string, JobSummary>>& jobs) {
+  if (context.console.json()) {
+    std::vector<Json> list;
+    for (const auto& [name, job] : jobs) {
+      list.push_back(Json::object(
+          {{"job", name},
+           {"state", job.state},
+           {"age_seconds", job.age_ms ? Json(*job.age_ms / 1000) : Json()},
+           {"trainers", job.trainers},
+           {"pservers", job.pservers},
+           {"pass", job.pass},
+           {"passes", job.passes},
+           {"cost", job.cost ? Json::fixed(*job.cost, 4) : Json()},
+           {"best_held_out_cost", job.best_cost ? Json::fixed(*job.best_cost, 4) : Json()},
+           {"bytes", job.bytes},
+           {"nodes", Json::list({job.nodes.begin(), job.nodes.end()})}}));
+    }
+    return context.console.json_line(Json::list(list));
+  }
+  Table table{{{"job", ""},
+               {"state", ""},
+               {"age", "", 3, true},
+               {"trainers x pservers", "", 2, true},
+               {"pass", "", 0, true},
+               {"cost", "", 0, true},
+               {"best held-out", "", 1, true},
+               {"on nodes", "", 4, true}},
+              {}};
+  const auto cost = [](const std::optional<double>& value) {
+    return value ? number_cell(*value, 4) : empty_cell();
+  };
+  for (const auto& [name, job] : jobs) {
+    std::string pass = job.pass ? fmt::format("{}", *job.pass + 1) : "-";
+    if (job.pass && job.passes) pass += fmt::format(" of {}", *job.passes);
+    table.rows.push_back({text_cell(name), text_cell(job.state),
+                          job.age_ms ? text_cell(span_text(*job.age_ms)) : empty_cell(),
+                          text_cell(fmt::format("{} x {}", job.trainers, job.pservers)),
+                          text_cell(pass), cost(job.cost), cost(job.best_cost),
+                          bytes_cell(job.bytes)});
+  }
+  context.console.table(table);
+}
+
+Status run(Context& context, const JobsOptions& options) {
+  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
+  PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
+  ClusterSession session = ClusterSession::find(context, cluster, nodes);
+  session.forgive_absent();
+  std::vector<Jobs> found(nodes.size());
+  (void)session.each([&](Member& member) {
+    const auto index = static_cast<std::size_t>(&member - session.members().data());
+    return look_at(member, index, found[index]);
+  });
+  Jobs all;
+  for (Jobs& part : found) {
+    for (auto& [name, job] : part) merge(all[name], std::move(job));
+  }
+  Status reached = session.all_well();
+  for (auto& [name, job] : all) {
+    const bool all_processes = count_processes(job);
+    job.state = state_of(job, !reached, all_processes);
+  }
+  std::vector<std::pair<std::string, JobSummary>> jobs(all.begin(), all.end());
+  std::ranges::stable_sort(jobs, std::ranges::greater(), [](const auto& job) {
+    return job.second.age_ms.value_or(INT64_MAX);  // the newest last
+  });
+  show(context, jobs);
+  if (reached) return {};
+  Error error = std::move(reached).error();
+  error.message = "jobs and files on these nodes are not in the list:\n" + error.message;
+  return error;
+}
+
+}  // namespace
+
+Command jobs_command() {
+  return {"jobs", "list the jobs on the cluster's nodes: state, age, progress, size on disk",
+          "  paddlectl jobs\n"
+          "  paddlectl jobs --json",
+          [] { return invocation(list_options, run); }};
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,113 @@
+// `paddlectl jobs` on two nodes in memory.
+#include "tests/unit/cli/commands/commands_fixture.h"
+
+namespace paddle::cli {
+namespace {
+
+class JobsTest : public CommandsTest {
+ protected:
+  // A process with files on a node; it started `started_ms` after the epoch.
+  ProcessStatus& add(FakeNode& node, const std::string& job, const std::string& name,
+                     std::int64_t started_ms) {
+    ProcessStatus status;
+    status.job = job;
+    status.name = name;
+    status.log = "jobs/" + job + "/" + name + ".log";
+    status.state = ProcessState::kExited;
+    status.started_unix_ms = started_ms;
+    node.files[status.log] = "0123456789";
+    node.processes.push_back(status);
+    return node.processes.back();
+  }
+  int jobs(std::vector<std::string> more = {}) {
+    std::vector<std::string> arguments{"jobs", "--cluster", "c.toml"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments);
+  }
+};
+
+TEST_F(JobsTest, ShowsProgressCostAndBytesOfEachJobFromTheOldestToTheNewest) {
+  add(nodes_[0], "old", "pserver-0", 400'000);
+  add(nodes_[1], "old", "trainer-0", 400'500).arguments = {
+      "train", "--num_gradient_servers=1", "--pservers=a:1", "--set=train.passes=3"};
+  nodes_[1].processes.back().log = "jobs/old/train.log";
+  nodes_[1].files["jobs/old/metrics.jsonl"] =
+      "{\"kind\":\"test\",\"pass\":0,\"samples\":1,\"cost\":0.25}\n"
+      "{\"kind\":\"test\",\"pass\":1,\"samples\":1,\"cost\":0.5}\n"
+      "{\"kind\":\"pass\",\"pass\":1,\"batch\":9,\"cost\":0.375}\n";
+  nodes_[1].files["jobs/old/workspace/job.toml"] = "[train]\npasses = 7\n";
+  add(nodes_[0], "new", "trainer-0", 940'000).state = ProcessState::kRunning;
+
+  EXPECT_EQ(jobs(), 0) << err_.str();
+  EXPECT_TRUE(
+      out_has("job  state       age  trainers x pservers    pass    cost  best held-out  on nodes"))
+      << out_.str();
+  const std::size_t old_at = out_.str().find(
+      "\nold  done     10m00s                1 x 1  2 of 3  "
+      "0.3750         0.2500");
+  const std::size_t new_at = out_.str().find("\nnew  running   1m00s                1 x 0");
+  EXPECT_NE(old_at, std::string::npos) << out_.str();
+  EXPECT_NE(new_at, std::string::npos) << out_.str();
+  EXPECT_LT(old_at, new_at);
+
+  EXPECT_EQ(jobs({"--json"}), 0);
+  EXPECT_TRUE(out_has(
+      R"([{"job": "old", "state": "done", "age_seconds": 600, "trainers": 1, "pservers": 1, )"
+      R"("pass": 1, "passes": 3, "cost": 0.3750, "best_held_out_cost": 0.2500, "bytes": )"))
+      << out_.str();
+  EXPECT_TRUE(out_has(R"("nodes": ["n-0", "n-1"]}, {"job": "new", "state": "running", )"))
+      << out_.str();
+  EXPECT_TRUE(
+      out_has(R"("pass": null, "passes": null, "cost": null, "best_held_out_cost": null, )"))
+      << out_.str();
+}
+
+TEST_F(JobsTest, NamesTheStateInWhichAJobEnded) {
+  add(nodes_[0], "failed", "trainer-0", 1).exit_code = 6;
+  add(nodes_[0], "saved", "trainer-0", 2).exit_code = 75;
+  ProcessStatus& stopped = add(nodes_[1], "stopped", "trainer-0", 3);
+  stopped.state = ProcessState::kKilled;
+  stopped.signal = 15;
+  stopped.stopped = true;
+  nodes_[0].files["jobs/begun/workspace/job.toml"] = "12345";
+  EXPECT_EQ(jobs(), 0) << err_.str();
+  EXPECT_TRUE(out_has("failed   failed: trainer-0 exited with code 6")) << out_.str();
+  EXPECT_TRUE(out_has("saved    stopped  ")) << out_.str();
+  EXPECT_TRUE(out_has("stopped  stopped  ")) << out_.str();
+  EXPECT_TRUE(out_has("begun    not started  ")) << out_.str();
+  EXPECT_TRUE(out_has("5 B\n")) << "its files are there before any process: " << out_.str();
+}
+
+TEST_F(JobsTest, NamesUnreachableNodesAndWhatTheyHideOfAJob) {
+  add(nodes_[0], "wide", "trainer-0", 1).arguments = {"--num_gradient_servers=2",
+                                                      "--pservers=a:1,b:2"};
+  add(nodes_[0], "whole", "trainer-0", 2);
+  add(nodes_[1], "elsewhere", "trainer-0", 3);
+  nodes_[1].unreachable = true;
+  EXPECT_EQ(jobs(), 4);
+  EXPECT_TRUE(out_has("wide   unknown")) << "its other trainer may run: " << out_.str();
+  EXPECT_TRUE(out_has("2 x 2")) << out_.str();
+  EXPECT_TRUE(out_has("whole  done")) << out_.str();
+  EXPECT_FALSE(out_has("elsewhere"));
+  EXPECT_TRUE(err_has("jobs and files on these nodes are not in the list:\nnode n-1: no route"))
+      << err_.str();
+  EXPECT_EQ(jobs({"--on", "n-0"}), 0) << err_.str();
+}
+
+TEST_F(JobsTest, NodesWithoutJobsAndWithoutPaddlectlAreWell) {
+  EXPECT_EQ(jobs({"--json"}), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "[]\n");
+  nodes_[0].torn_down = nodes_[1].torn_down = true;
+  EXPECT_EQ(jobs({"--json"}), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "[]\n");
+}
+
+TEST_F(JobsTest, HostileTextOfANodePaintsNoTerminal) {
+  add(nodes_[0], "a\x1b[2J", "trainer-0", 1);
+  EXPECT_EQ(jobs(), 0);
+  EXPECT_TRUE(out_has("a\\x1b[2J")) << out_.str();
+  EXPECT_EQ(out_.str().find('\x1b'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace paddle::cli
