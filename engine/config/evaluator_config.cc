@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "engine/config/layer_keys.h"
 #include "engine/config/sections.h"
 
 namespace paddle::config {
@@ -36,13 +37,16 @@ std::vector<LayerConfig> read_evaluators(TomlTable& root, const JobConfig& job) 
     evaluator.place = table.place();
     require(table, "type", "the evaluator");
     require(table, "input", "the evaluator");
-    evaluator.type = table.choice("type", kEvaluatorTypes[0], kEvaluatorTypes);
+    const auto types = names_of(evaluator_types());
+    evaluator.type = table.choice("type", types.front(), types);
     evaluator.name = table.string("name", evaluator.type);
     evaluator.inputs = {table.string("input")};
     evaluator.label = table.string("label");
     check_named(table, "input", evaluator.inputs[0], "layer", layers);
     check_named(table, "label", evaluator.label, "data slot", slots);
-    if (evaluator.type != "perplexity") require(table, "label", evaluator.name);
+    for (const std::string_view key : find_type(evaluator_types(), evaluator.type)->required) {
+      require(table, key, evaluator.name);
+    }
     if (std::ranges::find(kTakenNames, evaluator.name) != kTakenNames.end()) {
       table.fail("name", fmt::format("'{}' means something else in metrics.jsonl", evaluator.name));
     }

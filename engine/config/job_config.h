@@ -2,7 +2,6 @@
 // the CLI.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -59,26 +58,10 @@ struct ParameterAttributes {
   bool operator==(const ParameterAttributes&) const = default;
 };
 
-constexpr std::array<std::string_view, 15> kLayerTypes{"embedding",
-                                                       "fc",
-                                                       "concat",
-                                                       "add",
-                                                       "multiply",
-                                                       "activation",
-                                                       "dropout",
-                                                       "layer_norm",
-                                                       "factorization_machine",
-                                                       "cosine_similarity",
-                                                       "softmax_cross_entropy",
-                                                       "binary_cross_entropy",
-                                                       "squared_error",
-                                                       "nce",
-                                                       "negative_sampling"};
-
 struct LayerConfig {
   std::string place;  // "job.toml:12", for messages; "": not from a file
   std::string name;
-  std::string type;                 // one of kLayerTypes
+  std::string type;                 // one of layer_types()
   std::vector<std::string> inputs;  // data slots or earlier layers
   std::uint64_t size = 0;           // outputs per example (per id for embedding)
   // Rows of a dense embedding, 0 for a sparse table of any ids; classes of a sampled cost.
@@ -101,8 +84,6 @@ struct LayerConfig {
   ParameterAttributes bias;
 };
 
-constexpr std::array<std::string_view, 5> kEvaluatorTypes{"auc", "classification_error",
-                                                          "perplexity", "precision_recall", "rmse"};
 constexpr std::size_t kEvaluatorsMax = 16;
 
 struct TrainConfig {

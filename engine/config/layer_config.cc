@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/fd.h"
+#include "engine/config/layer_keys.h"
 #include "engine/config/sections.h"
 
 namespace paddle::config {
@@ -20,18 +21,7 @@ constexpr std::int64_t kConcatLengthMax = 1 << 16;
 constexpr std::int64_t kNegativesMax = 1 << 16;
 constexpr std::size_t kCountsBytesMax = 1U << 30U;
 constexpr std::array<std::string_view, 2> kDistributions{"uniform", "unigram"};
-constexpr std::array<std::string_view, 5> kActivations{"identity", "sigmoid", "relu", "tanh",
-                                                       "softmax"};
 constexpr std::array<std::string_view, 3> kPoolings{"sum", "mean", "concat"};
-
-bool is_sampled(std::string_view type) {
-  return type == "nce" || type == "negative_sampling";
-}
-
-bool is_cost(std::string_view type) {
-  return type == "softmax_cross_entropy" || type == "binary_cross_entropy" ||
-         type == "squared_error" || is_sampled(type);
-}
 
 // The last word of each line, a whole number: a dictionary with counts will do.
 Result<std::vector<std::uint64_t>> read_counts(const std::string& path) {
@@ -145,7 +135,8 @@ LayerConfig read_layer(TomlTable& table, const DataConfig& data, const std::stri
   require(table, "type", "the layer");
   require(table, "input", "the layer");
   layer.name = table.string("name");
-  layer.type = table.choice("type", "fc", kLayerTypes);
+  layer.type = table.choice("type", "fc", names_of(layer_types()));
+  const TypeKeys& type = *find_type(layer_types(), layer.type);
   layer.inputs = table.strings("input");
   layer.size = read_size(table, "size", data);
   layer.vocabulary = read_size(table, "vocabulary", data);
@@ -160,14 +151,12 @@ LayerConfig read_layer(TomlTable& table, const DataConfig& data, const std::stri
   layer.epsilon = static_cast<float>(table.number("epsilon", 0, 0, 1));
   layer.scale = static_cast<float>(table.number("scale", 0));
   layer.rate = static_cast<float>(table.number("rate", 0, 0, 0.99));
-  layer.has_bias = table.boolean("bias", layer.type == "fc" || layer.type == "nce");
+  layer.has_bias = table.boolean("bias", type.has_bias);
   layer.label = table.string("label");
   read_sampling(table, folder, layer);
   layer.weight = read_attributes(table.table("weight"));
   layer.bias = read_attributes(table.table("bias_attributes"));
-  if ((layer.type == "fc" || layer.type == "embedding")) require(table, "size", layer.name);
-  if (is_sampled(layer.type)) require(table, "vocabulary", layer.name);
-  if (is_cost(layer.type)) require(table, "label", layer.name);
+  for (const std::string_view key : type.required) require(table, key, layer.name);
   if (layer.inputs.empty() && table.has("input")) table.fail("input", "'input' is empty");
   return layer;
 }
@@ -194,7 +183,7 @@ std::vector<LayerConfig> read_layers(TomlTable& root, const DataConfig& data,
     if (!layer.name.empty() && !known.insert(layer.name).second) {
       table.fail("name", fmt::format("the name '{}' is already taken", layer.name));
     }
-    has_cost = has_cost || is_cost(layer.type);
+    has_cost = has_cost || find_type(layer_types(), layer.type)->reads("label");
     layers.push_back(std::move(layer));
   }
   if (!has_cost) {

@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "base/check.h"
+#include "engine/kernels/activation.h"
 #include "engine/kernels/avx512_gemm.h"
-#include "engine/kernels/elementwise.h"
 
 namespace paddle::kernels {
 namespace {
@@ -50,7 +50,9 @@ void gemm(Compute compute, Transpose transpose_a, Transpose transpose_b, std::si
                 1.0F, a, blas_size(a_flipped ? m : k), b, blas_size(b_flipped ? k : n),
                 accumulate ? 1.0F : 0.0F, c, blas_size(stride));
   }
-  bias_activate(epilogue.relu ? Activation::kRelu : Activation::kIdentity, m, n, epilogue.bias, c);
+  static const Activation& identity = *find_activation("identity");
+  static const Activation& relu = *find_activation("relu");
+  bias_activate(epilogue.relu ? relu : identity, m, n, epilogue.bias, c);
 }
 
 }  // namespace paddle::kernels

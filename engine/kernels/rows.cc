@@ -8,10 +8,10 @@
 namespace paddle::kernels {
 
 void gather_rows(const float* table, std::span<const std::uint32_t> positions,
-                 const RowPlaces& places, float* out) {
-  const std::size_t width = places.width;
-  for (std::size_t i = 0; i < positions.size(); out += places.stride) {
-    const std::size_t end = std::min(i + places.columns, positions.size());
+                 const RowLayout& layout, float* out) {
+  const std::size_t width = layout.width;
+  for (std::size_t i = 0; i < positions.size(); out += layout.stride) {
+    const std::size_t end = std::min(i + layout.columns, positions.size());
     for (float* row = out; i < end; ++i, row += width) {
       if (positions[i] == kNoRow) {
         std::fill_n(row, width, 0.0F);
@@ -23,12 +23,12 @@ void gather_rows(const float* table, std::span<const std::uint32_t> positions,
 }
 
 PADDLE_MULTIVERSION
-void scatter_add_rows(const float* __restrict rows, const RowPlaces& places,
+void scatter_add_rows(const float* __restrict rows, const RowLayout& layout,
                       std::span<const std::uint32_t> positions, float scale,
                       const float* __restrict weights, float* __restrict table) {
-  const std::size_t width = places.width;
-  for (std::size_t i = 0; i < positions.size(); rows += places.stride) {
-    const std::size_t end = std::min(i + places.columns, positions.size());
+  const std::size_t width = layout.width;
+  for (std::size_t i = 0; i < positions.size(); rows += layout.stride) {
+    const std::size_t end = std::min(i + layout.columns, positions.size());
     for (const float* from = rows; i < end; ++i, from += width) {
       if (positions[i] == kNoRow) continue;
       float* row = table + positions[i] * width;

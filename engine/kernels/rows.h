@@ -12,7 +12,7 @@ constexpr std::uint32_t kNoRow = 0xffffffffU;
 
 // Where rows of `width` values lie outside their table: one or more `columns` side by side, the
 // next ones `stride` values behind the first of those.
-struct RowPlaces {
+struct RowLayout {
   std::size_t width = 0;
   std::size_t columns = 1;
   std::size_t stride = 0;
@@ -20,10 +20,10 @@ struct RowPlaces {
 
 // Row i of `out` = table[positions[i]].
 void gather_rows(const float* table, std::span<const std::uint32_t> positions,
-                 const RowPlaces& places, float* out);
+                 const RowLayout& layout, float* out);
 // table[positions[i]] += row i of `rows` * scale * weights[i], in the order of i; null weights are
 // all 1.
-void scatter_add_rows(const float* rows, const RowPlaces& places,
+void scatter_add_rows(const float* rows, const RowLayout& layout,
                       std::span<const std::uint32_t> positions, float scale, const float* weights,
                       float* table);
 // out[0 .. width) = scale * sum of table[positions[i]] * weights[i], in the order of i; zeros for

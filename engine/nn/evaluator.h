@@ -1,11 +1,12 @@
-// An evaluator: counts over examples what a number like AUC is made of. Counters add up over
-// threads, batches and trainers; the number is made of their total.
+// Evaluator of a network: counts, over examples, the ingredients of a figure such as AUC. Counters
+// add up over threads, batches and trainers; the figure is computed from their total.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -19,7 +20,7 @@ struct Value {
   double value = 0;
 };
 
-// An evaluator's own part of a Tally.
+// One evaluator's part of a Tally.
 struct Counters {
   std::span<std::uint64_t> counts;
   std::span<double> sums;
@@ -41,7 +42,7 @@ class Evaluator {
   std::size_t counts() const { return counts_; }
   std::size_t sums() const { return sums_; }
 
-  // After the forward of every layer. kData as a cost with the same labels.
+  // Called after the forward of every layer. kData: a label is out of range, as for a cost.
   virtual Status count(const Run& run, LayerAccess access, Counters counters) const = 0;
   // Appends one value, or several with names of their own.
   virtual void values(Totals totals, std::vector<Value>& to) const = 0;
@@ -54,10 +55,11 @@ class Evaluator {
 
 class Builder;
 using EvaluatorResult = Result<std::unique_ptr<Evaluator>>;
-EvaluatorResult make_auc(Builder& builder);
-EvaluatorResult make_classification_error(Builder& builder);
-EvaluatorResult make_perplexity(Builder& builder);
-EvaluatorResult make_precision_recall(Builder& builder);
-EvaluatorResult make_rmse(Builder& builder);
+
+// Row of the table of evaluator types.
+struct EvaluatorMaker {
+  std::string_view type;  // in config::evaluator_types()
+  EvaluatorResult (*make)(Builder&);
+};
 
 }  // namespace paddle::nn

@@ -14,7 +14,7 @@ Result<Labels> Labels::make(const Builder& builder, std::size_t width, bool only
     return builder.error("key 'label' is missing: the data slot with the right answers");
   }
   Labels labels;
-  labels.owner_ = builder.what();
+  labels.owner_ = builder.subject();
   labels.name_ = config.label;
   labels.width_ = width;
   const auto kind = only_ids ? std::optional(Builder::SlotKind::kIds) : std::nullopt;

@@ -1,4 +1,5 @@
-// A layer: reads the outputs of earlier layers or data slots, writes its own, and walks back.
+// Layer of a network: computes its outputs from earlier layers or data slots, and turns the
+// gradient of its outputs into that of its inputs and parameters.
 #pragma once
 
 #include <cstddef>
@@ -6,21 +7,20 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
-#include "engine/config/job_config.h"
 #include "engine/nn/run.h"
 #include "engine/nn/workspace.h"
 
 namespace paddle::nn {
 
-// Where the outputs of a layer and their gradient lie: among those of `layer`, from column `offset`
-// of each row on.
-struct OutputPlace {
+// Columns of another layer's rows that hold a layer's outputs and their gradient.
+struct OutputSlice {
   std::size_t layer;
-  std::size_t offset;
-  std::size_t stride;  // of that layer's rows
+  std::size_t offset;  // first column
+  std::size_t stride;  // width of that layer's rows
 };
 
 class Layer {
@@ -35,25 +35,27 @@ class Layer {
   const std::string& name() const { return name_; }
   std::size_t index() const { return index_; }
   std::size_t width() const { return width_; }
-  // The gradient of so many of its first outputs is read; who writes it may leave out the others.
+  // Only the first gradient_width() columns of the output gradient are read; the rest may be left
+  // unset.
   virtual std::size_t gradient_width() const { return width_; }
 
-  // Adds to cost_sum, which only cost layers do. kData: the batch holds what the layer cannot take.
+  // Cost layers add their cost to cost_sum. kData: the batch has an id or label out of range.
   virtual Status forward(const Run& run, LayerAccess access, double& cost_sum) const = 0;
-  // Turns the gradient of its output into that of its inputs and parameters; may overwrite the
-  // former.
+  // Adds to the gradients of its inputs and parameters; may overwrite the gradient of its outputs.
   virtual void backward(const Run& run, LayerAccess access) const = 0;
   // Appends the ids of sparse parameters, in any order, with repeats.
   virtual void collect_ids(const Batch&, std::uint64_t /*seed*/,
                            std::span<std::vector<std::uint64_t>>) const {}
-  // How many layers read each layer's output; called once, when the whole network is known.
+  // Tells how many layers read each layer's output; called once, when all layers are known.
   virtual void set_consumers(std::span<const std::uint32_t>) {}
-  // From now on its outputs and their gradient are there; false: it cannot.
-  virtual bool put_output(const OutputPlace&) { return false; }
-  // The chance to put the outputs of other layers among its own. `readers` counts those of each
-  // layer, evaluators included; called once, before the first run.
-  virtual void place_inputs(std::span<const std::unique_ptr<Layer>> /*layers*/,
-                            std::span<const std::uint32_t> /*readers*/) {}
+  // Asks the layer to keep its outputs and their gradient in `slice` from now on; false: it cannot.
+  virtual bool redirect_output(const OutputSlice& /*slice*/) { return false; }
+  // Lets the layer redirect the outputs of its inputs into its own. `readers` counts the layers and
+  // evaluators that read each layer; called once, before the first run.
+  virtual void redirect_inputs(std::span<const std::unique_ptr<Layer>> /*layers*/,
+                               std::span<const std::uint32_t> /*readers*/) {}
+  // Types of the evaluators that this cost gets where a job names none.
+  virtual std::vector<std::string_view> default_evaluators() const { return {}; }
 
  private:
   std::string name_;
@@ -63,23 +65,11 @@ class Layer {
 
 class Builder;
 using LayerResult = Result<std::unique_ptr<Layer>>;
-// Float slot number `slot_index` of the batch as layer number `index`.
-std::unique_ptr<Layer> make_data(const config::SlotConfig& slot, std::size_t index,
-                                 std::size_t slot_index);
-LayerResult make_embedding(Builder& builder);
-LayerResult make_fc(Builder& builder);
-LayerResult make_concat(Builder& builder);
-LayerResult make_add(Builder& builder);
-LayerResult make_multiply(Builder& builder);
-LayerResult make_activation(Builder& builder);
-LayerResult make_dropout(Builder& builder);
-LayerResult make_layer_norm(Builder& builder);
-LayerResult make_factorization_machine(Builder& builder);
-LayerResult make_cosine_similarity(Builder& builder);
-LayerResult make_softmax_cross_entropy(Builder& builder);
-LayerResult make_binary_cross_entropy(Builder& builder);
-LayerResult make_squared_error(Builder& builder);
-LayerResult make_nce(Builder& builder);
-LayerResult make_negative_sampling(Builder& builder);
+
+// Row of a table of layer types.
+struct LayerMaker {
+  std::string_view type;  // in config::layer_types()
+  LayerResult (*make)(Builder&);
+};
 
 }  // namespace paddle::nn

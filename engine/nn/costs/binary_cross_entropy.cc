@@ -3,6 +3,7 @@
 // or the ids of those that are 1.
 #include "engine/kernels/logistic.h"
 #include "engine/nn/costs/cost.h"
+#include "engine/nn/costs/cost_types.h"
 
 namespace paddle::nn {
 namespace {
@@ -22,6 +23,11 @@ class BinaryCrossEntropy final : public Cost {
           kernels::binary_cross_entropy(width, logits + row * width, run.cost_scale, gradient);
     }
     return {};
+  }
+
+  std::vector<std::string_view> default_evaluators() const override {
+    if (input().width > 1) return {};
+    return {"auc"};
   }
 };
 

@@ -27,7 +27,7 @@ void Cost::backward(const Run& run, LayerAccess access) const {
 }
 
 Result<LayerInput> logits_input(Builder& builder) {
-  PADDLE_TRY_STATUS(builder.need_inputs(1, 1));
+  PADDLE_TRY_STATUS(builder.check_input_count(1, 1));
   const std::string& name = builder.config().inputs[0];
   const std::string activation = builder.activation_of(name);
   if (activation == "softmax" || activation == "sigmoid") {
@@ -36,7 +36,7 @@ Result<LayerInput> logits_input(Builder& builder) {
                          fmt::format("remove the activation of layer '{}'", name));
   }
   PADDLE_TRY(const LayerInput input, builder.layer_input(name));
-  PADDLE_TRY_STATUS(builder.size_is(input.width));
+  PADDLE_TRY_STATUS(builder.check_size(input.width));
   return input;
 }
 

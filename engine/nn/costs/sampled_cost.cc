@@ -21,6 +21,7 @@
 #include "engine/kernels/logistic.h"
 #include "engine/kernels/rows.h"
 #include "engine/nn/builder.h"
+#include "engine/nn/costs/cost_types.h"
 #include "engine/nn/costs/sampler.h"
 #include "engine/nn/labels.h"
 #include "engine/nn/stream.h"
@@ -165,7 +166,7 @@ Result<Sampler> make_sampler(const Builder& builder) {
 
 LayerResult make_sampled(Builder& builder, bool corrected) {
   const config::LayerConfig& config = builder.config();
-  PADDLE_TRY_STATUS(builder.need_inputs(1, 1));
+  PADDLE_TRY_STATUS(builder.check_input_count(1, 1));
   PADDLE_TRY(const LayerInput input, builder.layer_input(config.inputs[0]));
   if (config.vocabulary == 0) return builder.error("key 'vocabulary' is missing: the classes");
   PADDLE_TRY(Labels labels, Labels::make(builder, config.vocabulary, true));

@@ -1,6 +1,7 @@
 // softmax_cross_entropy: the cost -ln softmax(logits)[label] of each example.
 #include "engine/kernels/softmax.h"
 #include "engine/nn/costs/cost.h"
+#include "engine/nn/costs/cost_types.h"
 
 namespace paddle::nn {
 namespace {
@@ -23,6 +24,10 @@ class SoftmaxCrossEntropy final : public Cost {
       predictions[row] = static_cast<std::uint32_t>(result.prediction);
     }
     return {};
+  }
+
+  std::vector<std::string_view> default_evaluators() const override {
+    return {"classification_error", "perplexity"};
   }
 };
 

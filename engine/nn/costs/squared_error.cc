@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/nn/costs/cost.h"
+#include "engine/nn/costs/cost_types.h"
 
 namespace paddle::nn {
 namespace {
@@ -27,14 +28,16 @@ class SquaredError final : public Cost {
     }
     return {};
   }
+
+  std::vector<std::string_view> default_evaluators() const override { return {"rmse"}; }
 };
 
 }  // namespace
 
 LayerResult make_squared_error(Builder& builder) {
-  PADDLE_TRY_STATUS(builder.need_inputs(1, 1));
+  PADDLE_TRY_STATUS(builder.check_input_count(1, 1));
   PADDLE_TRY(const LayerInput input, builder.layer_input(builder.config().inputs[0]));
-  PADDLE_TRY_STATUS(builder.size_is(input.width));
+  PADDLE_TRY_STATUS(builder.check_size(input.width));
   PADDLE_TRY(Labels labels, Labels::make(builder, input.width));
   if (!labels.are_floats() && input.width != 1) {
     return builder.error(

@@ -6,6 +6,7 @@
 
 #include "engine/kernels/logistic.h"
 #include "engine/nn/evaluators/evaluator_input.h"
+#include "engine/nn/evaluators/evaluator_types.h"
 
 namespace paddle::nn {
 namespace {

@@ -1,5 +1,6 @@
 // classification_error: the share of examples whose likeliest class is not the label.
 #include "engine/nn/evaluators/evaluator_input.h"
+#include "engine/nn/evaluators/evaluator_types.h"
 
 namespace paddle::nn {
 namespace {

@@ -7,7 +7,7 @@
 namespace paddle::nn {
 
 Result<EvaluatorInput> evaluator_input(const Builder& builder) {
-  PADDLE_TRY_STATUS(builder.need_inputs(1, 1));
+  PADDLE_TRY_STATUS(builder.check_input_count(1, 1));
   const std::string& name = builder.config().inputs[0];
   PADDLE_TRY(const LayerInput input, builder.find_layer(name));
   if (input.width == 0) {

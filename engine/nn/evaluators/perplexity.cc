@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "engine/nn/evaluators/evaluator_input.h"
+#include "engine/nn/evaluators/evaluator_types.h"
 
 namespace paddle::nn {
 namespace {
@@ -31,7 +32,7 @@ class Perplexity final : public Evaluator {
 }  // namespace
 
 EvaluatorResult make_perplexity(Builder& builder) {
-  PADDLE_TRY_STATUS(builder.need_inputs(1, 1));
+  PADDLE_TRY_STATUS(builder.check_input_count(1, 1));
   const std::string& name = builder.config().inputs[0];
   PADDLE_TRY(const LayerInput input, builder.find_layer(name));
   if (builder.type_of(name) != "softmax_cross_entropy") {

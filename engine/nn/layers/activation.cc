@@ -1,16 +1,18 @@
 // activation: a function of each output of its input; softmax is over all of them.
+#include "engine/kernels/activation.h"
+
 #include <algorithm>
 
-#include "engine/kernels/elementwise.h"
 #include "engine/kernels/rows.h"
 #include "engine/nn/builder.h"
+#include "engine/nn/layers/layer_types.h"
 
 namespace paddle::nn {
 namespace {
 
 class ActivationLayer final : public Layer {
  public:
-  ActivationLayer(const Builder& builder, LayerInput input, kernels::Activation activation)
+  ActivationLayer(const Builder& builder, LayerInput input, const kernels::Activation& activation)
       : Layer(builder.config().name, builder.index(), input.width),
         input_(input),
         activation_(activation) {}
@@ -24,8 +26,8 @@ class ActivationLayer final : public Layer {
 
   void backward(const Run& run, LayerAccess access) const override {
     float* gradient = access.output_gradient(index());
-    kernels::activation_backward(activation_, run.rows(), width(), access.output(index()),
-                                 gradient);
+    const std::size_t kept = activation_.reads_input ? input_.layer : index();
+    kernels::activation_backward(activation_, run.rows(), width(), access.output(kept), gradient);
     const std::size_t count = run.rows() * width();
     const bool add = access.claim_output_gradient(input_.layer);
     kernels::copy_block(1, count, gradient, count, access.output_gradient(input_.layer), count,
@@ -34,18 +36,18 @@ class ActivationLayer final : public Layer {
 
  private:
   LayerInput input_;
-  kernels::Activation activation_;
+  const kernels::Activation& activation_;
 };
 
 }  // namespace
 
 LayerResult make_activation(Builder& builder) {
-  PADDLE_TRY_STATUS(builder.need_inputs(1, 1));
+  PADDLE_TRY_STATUS(builder.check_input_count(1, 1));
   if (builder.config().activation.empty()) return builder.error("key 'activation' is missing");
-  PADDLE_TRY(const kernels::Activation activation, builder.activation());
+  PADDLE_TRY(const kernels::Activation* activation, builder.activation());
   PADDLE_TRY(const LayerInput input, builder.layer_input(builder.config().inputs[0]));
-  PADDLE_TRY_STATUS(builder.size_is(input.width));
-  return LayerResult(std::make_unique<ActivationLayer>(builder, input, activation));
+  PADDLE_TRY_STATUS(builder.check_size(input.width));
+  return LayerResult(std::make_unique<ActivationLayer>(builder, input, *activation));
 }
 
 }  // namespace paddle::nn

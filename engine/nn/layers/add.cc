@@ -4,6 +4,7 @@
 #include "engine/kernels/elementwise.h"
 #include "engine/kernels/rows.h"
 #include "engine/nn/builder.h"
+#include "engine/nn/layers/layer_types.h"
 
 namespace paddle::nn {
 namespace {

@@ -1,6 +1,7 @@
-// concat: its inputs side by side.
+// concat: its inputs side by side. An embedding that nothing else reads writes into the output.
 #include "engine/kernels/rows.h"
 #include "engine/nn/builder.h"
+#include "engine/nn/layers/layer_types.h"
 
 namespace paddle::nn {
 namespace {
@@ -17,11 +18,11 @@ class Concat final : public Layer {
     }
   }
 
-  void place_inputs(std::span<const std::unique_ptr<Layer>> layers,
-                    std::span<const std::uint32_t> readers) override {
+  void redirect_inputs(std::span<const std::unique_ptr<Layer>> layers,
+                       std::span<const std::uint32_t> readers) override {
     std::erase_if(parts_, [&](const Part& part) {
       const std::size_t layer = part.input.layer;
-      return readers[layer] == 1 && layers[layer]->put_output({index(), part.offset, width()});
+      return readers[layer] == 1 && layers[layer]->redirect_output({index(), part.offset, width()});
     });
   }
 
@@ -49,7 +50,7 @@ class Concat final : public Layer {
     LayerInput input;
     std::size_t offset;
   };
-  std::vector<Part> parts_;  // that are not put there by their layers
+  std::vector<Part> parts_;  // those not redirected into the output
   std::size_t gradient_width_ = 0;
 };
 
@@ -59,7 +60,7 @@ LayerResult make_concat(Builder& builder) {
   PADDLE_TRY(std::vector<LayerInput> inputs, builder.layer_inputs());
   std::size_t width = 0;
   for (const LayerInput& input : inputs) width += input.width;
-  PADDLE_TRY_STATUS(builder.size_is(width));
+  PADDLE_TRY_STATUS(builder.check_size(width));
   return LayerResult(std::make_unique<Concat>(builder, width, std::move(inputs)));
 }
 

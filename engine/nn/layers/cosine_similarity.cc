@@ -6,6 +6,7 @@
 
 #include "engine/kernels/interaction.h"
 #include "engine/nn/builder.h"
+#include "engine/nn/layers/layer_types.h"
 
 namespace paddle::nn {
 namespace {
@@ -53,7 +54,7 @@ class CosineSimilarity final : public Layer {
 }  // namespace
 
 LayerResult make_cosine_similarity(Builder& builder) {
-  PADDLE_TRY_STATUS(builder.need_inputs(2, 2));
+  PADDLE_TRY_STATUS(builder.check_input_count(2, 2));
   if (builder.config().size > 1) return builder.error("size is not 1: a cosine is one output");
   PADDLE_TRY(const std::vector<LayerInput> inputs, builder.layer_inputs());
   if (inputs[0].width != inputs[1].width) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engine/nn/builder.h"
+#include "engine/nn/layers/layer_types.h"
 
 namespace paddle::nn {
 namespace {

@@ -3,17 +3,12 @@
 
 #include <fmt/format.h>
 
-#include "base/rng.h"
 #include "engine/kernels/elementwise.h"
 #include "engine/nn/builder.h"
+#include "engine/nn/layers/layer_types.h"
 #include "engine/nn/stream.h"
 
 namespace paddle::nn {
-
-std::uint64_t example_stream(std::uint64_t seed, std::string_view layer, std::uint64_t example) {
-  return hash_combine(hash_combine(seed, stable_hash(layer)), example);
-}
-
 namespace {
 
 class Dropout final : public Layer {
@@ -55,13 +50,13 @@ class Dropout final : public Layer {
 }  // namespace
 
 LayerResult make_dropout(Builder& builder) {
-  PADDLE_TRY_STATUS(builder.need_inputs(1, 1));
+  PADDLE_TRY_STATUS(builder.check_input_count(1, 1));
   const float rate = builder.config().rate;
   if (!(rate >= 0 && rate < 1)) {
     return builder.error(fmt::format("rate is {}, it must be at least 0 and below 1", rate));
   }
   PADDLE_TRY(const LayerInput input, builder.layer_input(builder.config().inputs[0]));
-  PADDLE_TRY_STATUS(builder.size_is(input.width));
+  PADDLE_TRY_STATUS(builder.check_size(input.width));
   return LayerResult(std::make_unique<Dropout>(builder, input));
 }
 

@@ -8,6 +8,7 @@
 
 #include "engine/kernels/rows.h"
 #include "engine/nn/builder.h"
+#include "engine/nn/layers/layer_types.h"
 
 namespace paddle::nn {
 namespace {
@@ -32,10 +33,10 @@ class Embedding final : public Layer {
       : Layer(builder.config().name, builder.index(),
               options.slots.size() * options.length * options.size),
         options_(std::move(options)),
-        place_{index(), 0, width()} {}
+        slice_{index(), 0, width()} {}
 
-  bool put_output(const OutputPlace& place) override {
-    place_ = place;
+  bool redirect_output(const OutputSlice& slice) override {
+    slice_ = slice;
     return true;
   }
 
@@ -51,8 +52,8 @@ class Embedding final : public Layer {
       for (std::size_t i = 0; i < slots; ++i) {
         PADDLE_TRY_STATUS(locate(run, i, positions.data() + i, slots));
       }
-      kernels::gather_rows(table, positions, plain_places(),
-                           access.output(place_.layer) + place_.offset);
+      kernels::gather_rows(table, positions, plain_layout(),
+                           access.output(slice_.layer) + slice_.offset);
       return {};
     }
     positions.clear();
@@ -63,10 +64,10 @@ class Embedding final : public Layer {
       PADDLE_TRY_STATUS(locate(run, i, positions.data() + starts[i], 1));
     }
     for (std::size_t i = 0; i < options_.slots.size(); ++i) {
-      float* out = access.output(place_.layer) + column(i);
+      float* out = access.output(slice_.layer) + column(i);
       const auto own = std::span<const std::uint32_t>(positions).subspan(starts[i]);
       for_bags(run, i, own, [&](std::size_t row, const Bag& bag) {
-        pool(table, bag, out + row * place_.stride);
+        pool(table, bag, out + row * slice_.stride);
       });
     }
     return {};
@@ -76,17 +77,17 @@ class Embedding final : public Layer {
     float* table = access.zeroed_parameter_gradient(options_.parameter);
     const std::span<const std::uint32_t> positions = access.positions(index());
     if (is_plain(run)) {
-      const float* gradient = access.output_gradient(place_.layer) + place_.offset;
-      kernels::scatter_add_rows(gradient, plain_places(), positions, 1.0F, nullptr, table);
+      const float* gradient = access.output_gradient(slice_.layer) + slice_.offset;
+      kernels::scatter_add_rows(gradient, plain_layout(), positions, 1.0F, nullptr, table);
       return;
     }
     // Stride 0: every row of a pooled bag gets the same gradient.
     const std::size_t stride = options_.pooling == Pooling::kConcat ? options_.size : 0;
     for (std::size_t i = 0; i < options_.slots.size(); ++i) {
-      const float* gradient = access.output_gradient(place_.layer) + column(i);
+      const float* gradient = access.output_gradient(slice_.layer) + column(i);
       const auto own = positions.subspan(access.starts(index())[i]);
       for_bags(run, i, own, [&](std::size_t row, const Bag& bag) {
-        kernels::scatter_add_rows(gradient + row * place_.stride, {options_.size, 1, stride},
+        kernels::scatter_add_rows(gradient + row * slice_.stride, {options_.size, 1, stride},
                                   bag.positions, bag.scale, bag.weights, table);
       });
     }
@@ -116,9 +117,9 @@ class Embedding final : public Layer {
     float scale = 1;
   };
 
-  // Where slot number i begins in a row of the place.
+  // Where slot number i begins in a row of the slice.
   std::size_t column(std::size_t i) const {
-    return place_.offset + i * options_.length * options_.size;
+    return slice_.offset + i * options_.length * options_.size;
   }
 
   // Whether an example is one row of each slot: then positions are example by example, which is how
@@ -129,8 +130,8 @@ class Embedding final : public Layer {
              return run.batch.slots[slot].weights.empty();
            });
   }
-  kernels::RowPlaces plain_places() const {
-    return {options_.size, options_.slots.size(), place_.stride};
+  kernels::RowLayout plain_layout() const {
+    return {options_.size, options_.slots.size(), slice_.stride};
   }
 
   // The first and the end of the ids of the run's examples in slot number i.
@@ -213,7 +214,7 @@ class Embedding final : public Layer {
   }
 
   Options options_;
-  OutputPlace place_;
+  OutputSlice slice_;
 };
 
 Result<Pooling> parse_pooling(const Builder& builder) {

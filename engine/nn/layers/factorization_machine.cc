@@ -7,6 +7,7 @@
 
 #include "engine/kernels/interaction.h"
 #include "engine/nn/builder.h"
+#include "engine/nn/layers/layer_types.h"
 
 namespace paddle::nn {
 namespace {

@@ -1,19 +1,20 @@
 // fc: activation(sum over inputs of input * weight + bias), a weight of {input width, size} per
 // input.
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "engine/kernels/elementwise.h"
+#include "engine/kernels/activation.h"
 #include "engine/kernels/gemm.h"
 #include "engine/nn/builder.h"
+#include "engine/nn/layers/layer_types.h"
 
 namespace paddle::nn {
 namespace {
 
-using kernels::Activation;
 using kernels::Transpose;
 
 struct Product {
@@ -24,7 +25,7 @@ struct Product {
 class FullyConnected final : public Layer {
  public:
   FullyConnected(const Builder& builder, std::vector<Product> products,
-                 std::optional<std::size_t> bias, Activation activation)
+                 std::optional<std::size_t> bias, const kernels::Activation& activation)
       : Layer(builder.config().name, builder.index(), builder.config().size),
         products_(std::move(products)),
         bias_(bias),
@@ -32,7 +33,7 @@ class FullyConnected final : public Layer {
 
   Status forward(const Run& run, LayerAccess access, double&) const override {
     float* out = access.output(index());
-    const bool is_relu = activation_ == Activation::kRelu;
+    const bool is_relu = activation_.name == "relu";
     for (std::size_t i = 0; i < products_.size(); ++i) {
       const LayerInput& input = products_[i].input;
       kernels::Epilogue last;
@@ -43,15 +44,22 @@ class FullyConnected final : public Layer {
                     access.output(input.layer), run.parameters.dense[products_[i].weight].data(),
                     i > 0, out, last);
     }
-    if (!is_relu) kernels::bias_activate(activation_, run.rows(), width(), nullptr, out);
+    if (is_relu) return {};
+    if (activation_.reads_input) {
+      const std::size_t count = run.rows() * width();
+      std::copy_n(out, count, access.scratch(index(), count));
+    }
+    kernels::bias_activate(activation_, run.rows(), width(), nullptr, out);
     return {};
   }
 
   void backward(const Run& run, LayerAccess access) const override {
     float* gradient = access.output_gradient(index());
     const float beta = bias_ ? access.claim_parameter_gradient(*bias_) : 0.0F;
-    kernels::activation_backward(activation_, run.rows(), width(), access.output(index()), gradient,
-                                 beta, bias_ ? access.parameter_gradient(*bias_) : nullptr);
+    const float* kept = activation_.reads_input ? access.scratch(index(), run.rows() * width())
+                                                : access.output(index());
+    kernels::activation_backward(activation_, run.rows(), width(), kept, gradient, beta,
+                                 bias_ ? access.parameter_gradient(*bias_) : nullptr);
     for (const Product& product : products_) {
       const std::size_t inner = product.input.width;
       const bool add_weight = access.claim_parameter_gradient(product.weight) != 0;
@@ -70,7 +78,7 @@ class FullyConnected final : public Layer {
  private:
   std::vector<Product> products_;
   std::optional<std::size_t> bias_;
-  Activation activation_;
+  const kernels::Activation& activation_;
 };
 
 }  // namespace
@@ -81,7 +89,7 @@ LayerResult make_fc(Builder& builder) {
   if (config.weight.sparse || config.bias.sparse) {
     return builder.error("the parameters of an fc layer cannot be sparse");
   }
-  PADDLE_TRY(const Activation activation, builder.activation());
+  PADDLE_TRY(const kernels::Activation* activation, builder.activation());
   std::vector<Product> products;
   std::size_t fan_in = 0;
   PADDLE_TRY(const std::vector<LayerInput> inputs, builder.layer_inputs());
@@ -102,7 +110,7 @@ LayerResult make_fc(Builder& builder) {
                          {config.bias, fmt::format("_{}.wbias", config.name), {config.size}, 0.0}));
   }
   return LayerResult(
-      std::make_unique<FullyConnected>(builder, std::move(products), bias, activation));
+      std::make_unique<FullyConnected>(builder, std::move(products), bias, *activation));
 }
 
 }  // namespace paddle::nn

@@ -4,6 +4,7 @@
 
 #include "engine/kernels/normalize.h"
 #include "engine/nn/builder.h"
+#include "engine/nn/layers/layer_types.h"
 
 namespace paddle::nn {
 namespace {
@@ -46,12 +47,12 @@ class LayerNorm final : public Layer {
 
 LayerResult make_layer_norm(Builder& builder) {
   const config::LayerConfig& config = builder.config();
-  PADDLE_TRY_STATUS(builder.need_inputs(1, 1));
+  PADDLE_TRY_STATUS(builder.check_input_count(1, 1));
   if (config.weight.sparse || config.bias.sparse) {
     return builder.error("the parameters of a layer_norm layer cannot be sparse");
   }
   PADDLE_TRY(const LayerInput input, builder.layer_input(config.inputs[0]));
-  PADDLE_TRY_STATUS(builder.size_is(input.width));
+  PADDLE_TRY_STATUS(builder.check_size(input.width));
   config::ParameterAttributes gain = config.weight;
   if (gain.initial_mean == 0 && gain.initial_std < 0) gain.initial_mean = 1;
   PADDLE_TRY(const std::size_t weight,

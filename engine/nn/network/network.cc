@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "engine/nn/builder.h"
 #include "engine/nn/ids.h"
+#include "engine/nn/network/network_builder.h"
 
 namespace paddle::nn {
 
@@ -22,8 +22,8 @@ std::size_t elements(const wire::ParameterSpec& spec) {
 Result<Network> Network::build(const std::vector<config::LayerConfig>& layers,
                                const std::vector<config::SlotConfig>& slots,
                                const std::vector<config::LayerConfig>& evaluators) {
-  Builder builder(layers, slots);
-  PADDLE_TRY_STATUS(builder.build());
+  NetworkBuilder builder(layers, slots);
+  PADDLE_TRY_STATUS(builder.build_layers());
   PADDLE_TRY_STATUS(builder.build_evaluators(evaluators));
   Network network;
   network.layers_ = builder.take_layers();

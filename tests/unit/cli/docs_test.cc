@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/fd.h"
-#include "engine/config/job_config.h"
+#include "engine/config/layer_keys.h"
 
 namespace paddle::cli {
 namespace {
@@ -54,8 +54,8 @@ TEST(Docs, JobPageHasEveryKeyAndLayerTypeAndNoOther) {
       code += text_of("engine/config/" + entry.path().filename().string());
   const std::string page = text_of("docs/job.md");
   Words known = keys_read(code);
-  known.insert(config::kLayerTypes.begin(), config::kLayerTypes.end());
-  known.insert(config::kEvaluatorTypes.begin(), config::kEvaluatorTypes.end());
+  for (const auto types : {config::layer_types(), config::evaluator_types()})
+    for (const config::TypeKeys& one : types) known.emplace(one.type);
   Words told = keys_told(page);
   for (const std::string& section : matches(page, R"re(\n## \[+(\w+)\])re")) told.insert(section);
   EXPECT_GT(told.size(), 50U);

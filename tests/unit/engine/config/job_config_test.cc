@@ -1,7 +1,10 @@
 #include "engine/config/job_config.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include "engine/config/layer_keys.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::config {
@@ -230,14 +233,14 @@ TEST_F(JobConfigTest, NamesMistakes) {
             "job.toml:18:8: 'size' must be an integer or \"dictionary\"");
   EXPECT_EQ(mistake("\"output\"\ntype", "\"e0\"\ntype"),
             "job.toml:15:8: the name 'e0' is already taken");
-  EXPECT_EQ(mistake("type = \"fc\"", "type = \"fcc\""),
-            "job.toml:16:8: 'type' is 'fcc', but must be one of 'embedding', 'fc', 'concat', "
-            "'add', 'multiply', 'activation', 'dropout', 'layer_norm', 'factorization_machine', "
-            "'cosine_similarity', 'softmax_cross_entropy', 'binary_cross_entropy', "
-            "'squared_error', 'nce', 'negative_sampling'; did you mean 'fc'?");
-  EXPECT_EQ(mistake("type = \"fc\"", "type = \"fc\"\nactivation = \"gelu\""),
-            "job.toml:17:14: 'activation' is 'gelu', but must be one of 'identity', 'sigmoid', "
-            "'relu', 'tanh', 'softmax'; did you mean 'relu'?");
+  EXPECT_EQ(
+      mistake("type = \"fc\"", "type = \"fcc\""),
+      fmt::format("job.toml:16:8: 'type' is 'fcc', but must be one of '{}'; did you mean 'fc'?",
+                  fmt::join(names_of(layer_types()), "', '")));
+  EXPECT_EQ(mistake("type = \"fc\"", "type = \"fc\"\nactivation = \"rellu\""),
+            fmt::format("job.toml:17:14: 'activation' is 'rellu', but must be one of '{}'; did you "
+                        "mean 'relu'?",
+                        fmt::join(kActivations, "', '")));
   EXPECT_EQ(mistake("type = \"softmax_cross_entropy\"\ninput = [\"output\"]\nlabel = \"next\"",
                     "type = \"squared_error\"\ninput = [\"output\"]"),
             "job.toml:20:1: cost has no 'label'");

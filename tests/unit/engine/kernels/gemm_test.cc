@@ -10,9 +10,9 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
+#include "engine/kernels/activation.h"
 #include "engine/kernels/avx512_gemm.h"
-#include "engine/kernels/elementwise.h"
-#include "engine/kernels/reference.h"
+#include "tests/unit/engine/kernels/reference.h"
 
 namespace paddle::kernels {
 namespace {
@@ -117,8 +117,7 @@ TEST(Gemm, EndsWithItsEpilogue) {
         gemm(Compute::kFloat32, Transpose::kNo, Transpose::kNo, m, n, k, a.data(), b.data(), true,
              expected.data());
         const float* const added = has_bias ? bias.data() : nullptr;
-        bias_activate(relu ? Activation::kRelu : Activation::kIdentity, m, n, added,
-                      expected.data());
+        bias_activate(*find_activation(relu ? "relu" : "identity"), m, n, added, expected.data());
         gemm(Compute::kFloat32, Transpose::kNo, Transpose::kNo, m, n, k, a.data(), b.data(), true,
              c.data(), {added, relu});
         ASSERT_EQ(c, expected) << m << n << k;

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
-#include "engine/kernels/reference.h"
+#include "tests/unit/engine/kernels/reference.h"
 
 namespace paddle::kernels {
 namespace {

@@ -5,9 +5,10 @@
 #include <numeric>
 
 #include "base/rng.h"
-#include "engine/kernels/reference.h"
+#include "engine/kernels/elementwise.h"
 #include "engine/nn/costs/sampler.h"
 #include "engine/nn/stream.h"
+#include "tests/unit/engine/kernels/reference.h"
 
 namespace paddle::nn {
 namespace {
@@ -86,13 +87,9 @@ struct Reference {
   }
 
   static Vector activate(const std::string& name, Vector row) {
-    using kernels::Activation;
-    static const std::map<std::string, Activation> kinds{{"identity", Activation::kIdentity},
-                                                         {"sigmoid", Activation::kSigmoid},
-                                                         {"relu", Activation::kRelu},
-                                                         {"tanh", Activation::kTanh}};
     if (name == "softmax") return kernels::reference::softmax(row);
-    for (double& value : row) value = kernels::reference::activate(kinds.at(name), value);
+    for (double& value : row)
+      value = kernels::reference::activate(name.empty() ? "identity" : name, value);
     return row;
   }
 

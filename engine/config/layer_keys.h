@@ -1,0 +1,38 @@
+// Types of layer and evaluator that job.toml may name, each with the keys it reads. The tables in
+// engine/nn say how each type is made.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/config/job_config.h"
+
+namespace paddle::config {
+
+struct TypeKeys {
+  std::string_view type;
+  std::vector<std::string_view> required = {};  // beside type, name and input
+  std::vector<std::string_view> optional = {};  // keys that only some types read
+  bool has_bias = false;                        // unless `bias` says otherwise
+
+  bool reads(std::string_view key) const;
+};
+
+std::span<const TypeKeys> layer_types();  // a cost reads `label`
+std::span<const TypeKeys> evaluator_types();
+// Null for an unknown type.
+const TypeKeys* find_type(std::span<const TypeKeys> types, std::string_view type);
+std::vector<std::string_view> names_of(std::span<const TypeKeys> types);
+
+// Complaint about the first key of `layer` that its type does not read, if there is one.
+std::optional<std::string> misplaced_key(const LayerConfig& layer);
+
+// Those of engine/kernels/activation.h, in its order.
+inline constexpr auto kActivations =
+    std::to_array<std::string_view>({"identity", "sigmoid", "relu", "tanh", "softmax"});
+
+}  // namespace paddle::config

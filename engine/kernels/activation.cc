@@ -1,0 +1,117 @@
+#include "engine/kernels/activation.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/multiversion.h"
+#include "engine/kernels/elementwise.h"
+#include "engine/kernels/exponential.h"
+#include "engine/kernels/softmax.h"
+
+namespace paddle::kernels {
+namespace {
+
+[[gnu::always_inline]] inline float sigmoid(float x) {
+  return 1.0F / (1.0F + exponential(-x));
+}
+
+// 1 - 2 / (e^2x + 1) loses relative precision near 0, where the odd series of tanh is used.
+[[gnu::always_inline]] inline float hyperbolic_tangent(float x) {
+  const float z = x * x;
+  float series = -1382.0F / 155925.0F;
+  series = series * z + 62.0F / 2835.0F;
+  series = series * z - 17.0F / 315.0F;
+  series = series * z + 2.0F / 15.0F;
+  series = series * z - 1.0F / 3.0F;
+  const float near_zero = x + x * z * series;
+  const float far = 1.0F - 2.0F / (exponential(2.0F * x) + 1.0F);
+  return std::fabs(x) < 0.25F ? near_zero : far;
+}
+
+PADDLE_MULTIVERSION
+void sigmoid_each(std::size_t rows, std::size_t width, float* y) {
+  for (std::size_t i = 0; i < rows * width; ++i) y[i] = sigmoid(y[i]);
+}
+
+PADDLE_MULTIVERSION
+void tanh_each(std::size_t rows, std::size_t width, float* y) {
+  for (std::size_t i = 0; i < rows * width; ++i) y[i] = hyperbolic_tangent(y[i]);
+}
+
+PADDLE_MULTIVERSION
+void relu_each(std::size_t rows, std::size_t width, float* y) {
+  for (std::size_t i = 0; i < rows * width; ++i) y[i] = y[i] < 0.0F ? 0.0F : y[i];
+}
+
+PADDLE_MULTIVERSION
+void sigmoid_backward(std::size_t rows, std::size_t width, const float* __restrict y,
+                      float* __restrict gradient) {
+  for (std::size_t i = 0; i < rows * width; ++i) gradient[i] *= y[i] * (1.0F - y[i]);
+}
+
+PADDLE_MULTIVERSION
+void tanh_backward(std::size_t rows, std::size_t width, const float* __restrict y,
+                   float* __restrict gradient) {
+  for (std::size_t i = 0; i < rows * width; ++i) gradient[i] *= 1.0F - y[i] * y[i];
+}
+
+PADDLE_MULTIVERSION
+void relu_backward(std::size_t rows, std::size_t width, const float* __restrict y,
+                   float* __restrict gradient) {
+  for (std::size_t i = 0; i < rows * width; ++i) gradient[i] = y[i] > 0.0F ? gradient[i] : 0.0F;
+}
+
+constexpr auto kActivations = std::to_array<Activation>({
+    {"identity", nullptr, nullptr, false},
+    {"sigmoid", sigmoid_each, sigmoid_backward, false},
+    {"relu", relu_each, relu_backward, false},
+    {"tanh", tanh_each, tanh_backward, false},
+    {"softmax", softmax_rows, softmax_rows_backward, false},
+});
+
+// As many rows as fit the first-level cache together, for two steps over them.
+std::size_t rows_per_block(std::size_t width) {
+  constexpr std::size_t kBlockElements = 4096;
+  return std::max<std::size_t>(1, kBlockElements / std::max(width, 1UL));
+}
+
+}  // namespace
+
+const Activation* find_activation(std::string_view name) {
+  const auto found = std::ranges::find(kActivations, name, &Activation::name);
+  return found == kActivations.end() ? nullptr : &*found;
+}
+
+std::vector<std::string_view> activation_names() {
+  std::vector<std::string_view> names;
+  for (const Activation& activation : kActivations) names.push_back(activation.name);
+  return names;
+}
+
+void bias_activate(const Activation& activation, std::size_t rows, std::size_t width,
+                   const float* bias, float* y) {
+  const std::size_t block_rows = rows_per_block(width);
+  for (std::size_t first = 0; first < rows; first += block_rows) {
+    const std::size_t count = std::min(block_rows, rows - first);
+    float* const block = y + first * width;
+    if (bias != nullptr) add_bias(count, width, bias, block);
+    if (activation.apply != nullptr) activation.apply(count, width, block);
+  }
+}
+
+void activation_backward(const Activation& activation, std::size_t rows, std::size_t width,
+                         const float* kept, float* gradient, float beta, float* sum) {
+  if (sum != nullptr && rows == 0) column_sum(0, width, gradient, beta, sum);
+  const std::size_t block_rows = rows_per_block(width);
+  for (std::size_t first = 0; first < rows; first += block_rows) {
+    const std::size_t count = std::min(block_rows, rows - first);
+    float* const block = gradient + first * width;
+    if (activation.backward != nullptr) {
+      activation.backward(count, width, kept + first * width, block);
+    }
+    if (sum != nullptr) column_sum(count, width, block, first == 0 ? beta : 1.0F, sum);
+  }
+}
+
+}  // namespace paddle::kernels

@@ -1,0 +1,35 @@
+// Activation functions, by name in one table, and their derivatives. Buffers are row-major and
+// packed. No function allocates, and each gives the same bits on every machine and for every
+// division into calls.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+namespace paddle::kernels {
+
+// A row of the table of activations.
+struct Activation {
+  std::string_view name;
+  // In place; null for the identity.
+  void (*apply)(std::size_t rows, std::size_t width, float* y);
+  // Multiplies the gradient by the derivative at x. `kept` is f(x), or x where reads_input.
+  void (*backward)(std::size_t rows, std::size_t width, const float* kept, float* gradient);
+  bool reads_input;  // the derivative is no function of f(x)
+};
+
+// Null for an unknown name.
+const Activation* find_activation(std::string_view name);
+std::vector<std::string_view> activation_names();
+
+// y[r][c] = f(y[r][c] + bias[c]); bias may be null. Softmax is over the row. Absolute error of
+// sigmoid, tanh and softmax: under 3e-7.
+void bias_activate(const Activation& activation, std::size_t rows, std::size_t width,
+                   const float* bias, float* y);
+// Turns d cost / d f(x) into d cost / d x, from `kept` as in Activation::backward; then takes the
+// column_sum of that, where sum is not null.
+void activation_backward(const Activation& activation, std::size_t rows, std::size_t width,
+                         const float* kept, float* gradient, float beta = 0, float* sum = nullptr);
+
+}  // namespace paddle::kernels

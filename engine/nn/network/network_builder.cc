@@ -1,0 +1,136 @@
+#include "engine/nn/network/network_builder.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "engine/config/layer_keys.h"
+#include "engine/nn/costs/cost_types.h"
+#include "engine/nn/evaluators/evaluator_types.h"
+#include "engine/nn/layers/layer_types.h"
+
+namespace paddle::nn {
+namespace {
+
+// Calls the maker of the builder's current type, which is in one of the tables.
+template <class Maker>
+auto make(Builder& builder, std::initializer_list<std::span<const Maker>> tables)
+    -> decltype(std::declval<Maker>().make(builder)) {
+  const std::string& type = builder.config().type;
+  std::vector<std::string_view> types;
+  for (const std::span<const Maker> table : tables) {
+    for (const Maker& maker : table) {
+      if (maker.type == type) return maker.make(builder);
+      types.push_back(maker.type);
+    }
+  }
+  return builder.error(fmt::format("unknown type '{}'{}", type, did_you_mean(type, types)),
+                       fmt::format("types are {}", fmt::join(types, ", ")));
+}
+
+}  // namespace
+
+Status NetworkBuilder::build_layers() {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].width > 0) builder_.add(make_data(slots_[i], builder_.index(), i));
+  }
+  data_layers_ = builder_.index();
+  for (const config::LayerConfig& config : configs_) {
+    builder_.begin(config, "layer");
+    PADDLE_TRY_STATUS(build_layer(config));
+  }
+  PADDLE_TRY_STATUS(check_use());
+  for (const auto& layer : builder_.layers()) layer->set_consumers(builder_.consumers());
+  return {};
+}
+
+Status NetworkBuilder::build_layer(const config::LayerConfig& config) {
+  if (config.name.empty()) {
+    return Error{Errc::kUsage,
+                 fmt::format("layer number {} has no name", builder_.index() - data_layers_ + 1),
+                 ""};
+  }
+  for (const config::SlotConfig& slot : slots_) {
+    if (slot.name == config.name) return builder_.error("a data slot has the same name");
+  }
+  for (const auto& earlier : builder_.layers()) {
+    if (earlier->name() == config.name) return builder_.error("another layer has the same name");
+  }
+  const bool is_known = config::find_type(config::layer_types(), config.type) != nullptr;
+  const auto complaint = is_known ? config::misplaced_key(config) : std::nullopt;
+  if (complaint) return builder_.error(*complaint);
+  PADDLE_TRY(std::unique_ptr<Layer> made, make<LayerMaker>(builder_, {kLayerMakers, kCostMakers}));
+  builder_.add(std::move(made));
+  return {};
+}
+
+// Every output is read, and something is learnt.
+Status NetworkBuilder::check_use() {
+  const auto layers = builder_.layers();
+  bool has_cost = false;
+  for (std::size_t i = data_layers_; i < layers.size(); ++i) {
+    const bool is_cost = layers[i]->width() == 0;
+    has_cost = has_cost || is_cost;
+    if (!is_cost && builder_.consumers()[i] == 0) {
+      builder_.begin(configs_[i - data_layers_], "layer");
+      return builder_.error("no other layer reads it",
+                            "name it in the input of another layer, or remove it");
+    }
+  }
+  if (has_cost) return {};
+  std::vector<std::string_view> types;
+  for (const LayerMaker& maker : kCostMakers) types.push_back(maker.type);
+  return Error{Errc::kUsage, "the network has no cost layer",
+               fmt::format("end it with a layer of type {} or {}",
+                           fmt::join(types.begin(), types.end() - 1, ", "), types.back())};
+}
+
+Status NetworkBuilder::build_evaluators(std::vector<config::LayerConfig> evaluators) {
+  if (evaluators.empty()) evaluators = default_evaluators();
+  std::vector<std::uint32_t> readers(builder_.consumers().begin(), builder_.consumers().end());
+  for (const config::LayerConfig& config : evaluators) {
+    builder_.begin(config, "evaluator");
+    PADDLE_TRY_STATUS(build_evaluator(config));
+    for (const auto& layer : builder_.layers()) {
+      if (std::ranges::find(config.inputs, layer->name()) != config.inputs.end()) {
+        ++readers[layer->index()];
+      }
+    }
+  }
+  for (const auto& layer : builder_.layers()) layer->redirect_inputs(builder_.layers(), readers);
+  return {};
+}
+
+Status NetworkBuilder::build_evaluator(const config::LayerConfig& config) {
+  for (const auto& earlier : evaluators_) {
+    if (earlier->name() == config.name) {
+      return builder_.error("another evaluator has the same name");
+    }
+  }
+  PADDLE_TRY(std::unique_ptr<Evaluator> made, make<EvaluatorMaker>(builder_, {kEvaluatorMakers}));
+  evaluators_.push_back(std::move(made));
+  return {};
+}
+
+// A second evaluator of one type is called "<type>_<cost>", which no other is.
+std::vector<config::LayerConfig> NetworkBuilder::default_evaluators() const {
+  std::vector<config::LayerConfig> found;
+  for (std::size_t i = 0; i < configs_.size(); ++i) {
+    const config::LayerConfig& cost = configs_[i];
+    for (const std::string_view type : builder_.layers()[data_layers_ + i]->default_evaluators()) {
+      config::LayerConfig evaluator;
+      evaluator.type = evaluator.name = type;
+      for (const config::LayerConfig& other : found) {
+        if (other.name == type) evaluator.name = fmt::format("{}_{}", type, cost.name);
+      }
+      const bool reads_cost = !config::find_type(config::evaluator_types(), type)->reads("label");
+      evaluator.inputs = reads_cost ? std::vector<std::string>{cost.name} : cost.inputs;
+      if (!reads_cost) evaluator.label = cost.label;
+      found.push_back(std::move(evaluator));
+    }
+  }
+  return found;
+}
+
+}  // namespace paddle::nn
