@@ -66,7 +66,7 @@ struct LayerConfig {
   std::uint64_t size = 0;           // outputs per example (per id for embedding)
   // Rows of a dense embedding, 0 for a sparse table of any ids; classes of a sampled cost.
   std::uint64_t vocabulary = 0;
-  std::string activation;  // identity, sigmoid, relu, tanh, softmax
+  std::string activation;  // one of kActivations
   // Embedding over a variable-length slot: sum, mean, concat; "" for one id per example.
   std::string pooling;
   std::uint32_t length = 0;  // concat pooling: ids per example and slot; fewer are padded by zeros

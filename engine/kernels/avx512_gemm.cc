@@ -12,8 +12,8 @@
 #include "engine/memory/huge_pages.h"
 
 // The scheme is that of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication"
-// (2008): blocks of A and B are copied into panels that lie in the caches in the order in which the
-// innermost loop, a tile of C held in registers, reads them.
+// (2008): blocks of A and B are packed into panels that fit the caches, in the order in which the
+// innermost loop reads them; it holds a tile of C in registers.
 namespace paddle::kernels {
 namespace avx512 {
 namespace {
@@ -23,36 +23,35 @@ constexpr std::size_t kTileColumns = 2 * kLanes;
 constexpr std::size_t kDepthMax = 512;                       // steps: a panel of B is 64 KiB
 constexpr std::size_t kBlockRowsMax = 38 * kTileRows;        // of A: 1064 KiB
 constexpr std::size_t kBlockColumnsMax = 64 * kTileColumns;  // of B: 4 MiB
-// The last panel's last store of a whole vector goes past its rows.
+// The last store into a panel of A is a whole vector, which exceeds the panel.
 constexpr std::size_t kPanelsA = kBlockRowsMax * kDepthMax + kLanes;
 constexpr std::size_t kPanelsB = kBlockColumnsMax * kDepthMax;
 
-// Where the lanes of A's rows are: in a panel, or in A itself.
-struct Rows {
+// Lanes of A's rows, in a panel or in A itself.
+struct RowLanes {
   const Lane* first;
   std::size_t row_stride;  // lanes
   std::size_t step_stride;
 };
 
-// What will be packed next: a line of the cache is fetched a step.
-struct Ahead {
+// Memory that will be packed next; each step prefetches one cache line of it.
+struct Prefetch {
   const float* from;
   std::size_t stride;
 };
 
-// What one tile of C is made of.
+// Operands of one tile of C.
 struct Tile {
-  Rows a;
-  const Lane* next_a;  // where the next tile's rows begin, or will when they are packed: kLanes of
-                       // them are fetched a step
-  Ahead ahead;
+  RowLanes a;
+  const Lane* next_a;  // the next tile's rows, packed or not yet; each step prefetches kLanes
+  Prefetch ahead;
   const Lane* b;  // kTileColumns lanes a step
   std::size_t steps;
   float* c;
   std::size_t stride;
   std::size_t columns;
   bool accumulate;
-  Epilogue epilogue;  // its bias from this tile's first column on
+  Epilogue epilogue;  // its bias begins at this tile's first column
 };
 
 template <std::size_t kRows, std::size_t kVectors, bool kHasEpilogue>
@@ -71,7 +70,7 @@ PADDLE_AVX512 [[gnu::always_inline]] inline void store(const Tile& tile,
       __m512 sum = sums[r][v];
       if (tile.accumulate) sum = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, c), sum);
       if (kHasEpilogue && bias != nullptr) sum = _mm512_add_ps(sum, biases);
-      // Of a NaN and another the second: it stays.
+      // max returns its second operand when either is NaN, so a NaN sum stays.
       if (kHasEpilogue && tile.epilogue.relu) sum = _mm512_max_ps(_mm512_setzero_ps(), sum);
       _mm512_mask_storeu_ps(c, mask, sum);
     }
@@ -83,15 +82,15 @@ PADDLE_AVX512 void multiply_tile(const Tile& tile) {
   __m512 sums[kRows][kVectors];
 #pragma GCC unroll 16
   for (std::size_t r = 0; r < kRows; ++r) {
-    // To be written: of a line that another core wrote last, to fetch it first and to own it then
-    // are two rounds.
+    // Prefetch for writing: reading first and taking ownership later costs two round trips where
+    // another core wrote the line last.
     __builtin_prefetch(tile.c + r * tile.stride, 1);
     __builtin_prefetch(tile.c + r * tile.stride + kTileColumns - 1, 1);
 #pragma GCC unroll 2
     for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] = _mm512_setzero_ps();
   }
-  // Of 5 rows each: the others are within what an address can be made of, so that no row needs a
-  // register of its own.
+  // Each base serves 5 rows, whose offsets fit an addressing mode, so no row needs a register of
+  // its own.
   const std::size_t stride = tile.a.row_stride;
   const std::size_t stride3 = 3 * stride;
   const Lane* const first = tile.a.first;
@@ -100,7 +99,7 @@ PADDLE_AVX512 void multiply_tile(const Tile& tile) {
   const float* ahead = tile.ahead.from;
   const Lane* b = tile.b;
   for (std::size_t i = 0; i < tile.steps; ++i, b += kTileColumns, next_a += kLanes) {
-    // A block of A is larger than what the nearer caches have room for beside B.
+    // A block of A does not fit the first-level caches beside B.
     _mm_prefetch(reinterpret_cast<const char*>(next_a), _MM_HINT_T1);
     _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T1);
     ahead += tile.ahead.stride;
@@ -143,26 +142,26 @@ void multiply(const Tile& tile, std::size_t rows) {
   (tile.columns <= kLanes ? kNarrow : kWide)[rows - 1](tile);
 }
 
-// Parts of nearly equal size, at most `most` each, in multiples of `unit` but for the last.
+// Size of nearly equal parts of `total`: at most `most`, and a multiple of `unit`.
 std::size_t part_size(std::size_t total, std::size_t most, std::size_t unit) {
   const std::size_t parts = (total + most - 1) / most;
   const std::size_t even = (total + parts - 1) / parts;
   return (even + unit - 1) / unit * unit;
 }
 
-static_assert(kPanelsA * sizeof(Lane) % 64 == 0);  // so that B's begin on a line too
+static_assert(kPanelsA * sizeof(Lane) % 64 == 0);  // the panels of B begin on a cache line too
 
 template <class Kind>
 void multiply_blocks(const Source& a, const Source& b, std::size_t m, std::size_t n, std::size_t k,
                      bool accumulate, float* c, std::size_t stride_c, const Epilogue& epilogue) {
-  // One thread's, kept from product to product.
+  // Each thread keeps its panels from product to product.
   thread_local LargeArray<Lane> panels(kPanelsA + kPanelsB);
   Lane* const panels_a = panels.data();
   Lane* const panels_b = panels_a + kPanelsA;
   const std::size_t depth = part_size(k, kDepthMax * Kind::kValues, Kind::kValues);
   const std::size_t block_rows = part_size(m, kBlockRowsMax, kTileRows);
   const std::size_t block_columns = part_size(n, kBlockColumnsMax, kTileColumns);
-  // Rows of floats along k are lanes already: the caches and the prefetcher do the rest.
+  // Rows of floats that run along k are lanes already and need no packing.
   const bool is_direct = a.along && Kind::kValues == 1;
   for (std::size_t column = 0; column < n; column += block_columns) {
     const std::size_t columns = std::min(block_columns, n - column);
@@ -185,12 +184,12 @@ void multiply_blocks(const Source& a, const Source& b, std::size_t m, std::size_
           }
           const auto rows_from = [&](std::size_t i) {
             return is_direct
-                       ? Rows{reinterpret_cast<const Lane*>(a.at(row + i, first)), a.stride, 1}
-                       : Rows{panels_a + i * steps, 1, kTileRows};
+                       ? RowLanes{reinterpret_cast<const Lane*>(a.at(row + i, first)), a.stride, 1}
+                       : RowLanes{panels_a + i * steps, 1, kTileRows};
           };
-          // The first tiles fetch all of B's next panel, 2 lines of the cache for each k, and those
-          // that are the first to read A the last line of what the next one packs.
-          const auto ahead = [&](std::size_t tile) -> Ahead {
+          // The first tiles prefetch all of B's next panel, 2 cache lines for each k; tiles that
+          // pack A prefetch the last line that the next one packs.
+          const auto ahead = [&](std::size_t tile) -> Prefetch {
             const std::size_t last_row = (tile + 2) * kTileRows - 1;
             if (packs_a && tile >= 2 * Kind::kValues && !a.along && last_row < rows) {
               return {a.at(row + last_row, first), Kind::kValues * a.stride};

@@ -1,5 +1,5 @@
-// Matrix products on AVX-512: this program's own, since a static program can carry no library that
-// has a bfloat16 product, and Debian's OpenBLAS picks slower kernels on CPUs it does not know.
+// Matrix products on AVX-512. OpenBLAS has no bfloat16 product in a static program, and Debian's
+// build picks slower kernels on CPUs it does not know.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,11 @@
 
 namespace paddle::kernels {
 
-// Whether this CPU has what avx512_gemm needs for `compute`.
+// Whether this CPU has the instructions that avx512_gemm needs for `compute`.
 bool has_avx512_gemm(Compute compute);
 
-// gemm's product where has_avx512_gemm(compute), m, n and k above 0. Every element of C is summed
-// in one order that k alone decides.
+// kernels::gemm for m, n and k above 0. Requires has_avx512_gemm(compute). The order of summation
+// of an element of C depends on k alone.
 void avx512_gemm(Compute compute, Transpose transpose_a, Transpose transpose_b, std::size_t m,
                  std::size_t n, std::size_t k, const float* a, const float* b, bool accumulate,
                  float* c, std::size_t stride_c, const Epilogue& epilogue);

@@ -1,10 +1,10 @@
-// Panels of a matrix for products on AVX-512: lines copied into the order in which they are read.
+// Packed panels of a matrix for products on AVX-512, in the order in which the products read them.
 //
-// A step of the innermost loop takes a lane of 32 bits of each row of A and column of B: one float,
-// or two bfloat16 that follow each other in k.
+// A step of the innermost loop takes a lane of 32 bits from each row of A and column of B: one
+// float, or two bfloat16 that are neighbours along k.
 #pragma once
 
-// gcc 12's own header uses a value before it has one.
+// gcc 12's own header triggers this warning.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
 
@@ -12,8 +12,9 @@
 #include <cstddef>
 #include <cstdint>
 
-// The functions, not the file: an inline function of another header compiled for AVX-512 here could
-// be the copy that the linker keeps for all. bfloat16 instructions come from Bfloat16's alone.
+// An attribute of functions, not a flag of the file: with a flag, the linker could keep this file's
+// AVX-512 copy of another header's inline function for the whole program. Only Bfloat16's functions
+// emit bfloat16 instructions.
 #define PADDLE_AVX512 \
   __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,fma,prfchw")))
 
@@ -27,14 +28,14 @@ inline __mmask16 first_lanes(std::size_t count) {
   return static_cast<__mmask16>(count >= kLanes ? 0xffffU : (1U << count) - 1U);
 }
 
-// How a lane is made and multiplied.
+// Loading and multiplying of float32 lanes.
 struct Float32 {
-  static constexpr std::size_t kValues = 1;  // of a lane
-  // 16 lanes of a row that runs along k, of which `values` values are there.
+  static constexpr std::size_t kValues = 1;  // per lane
+  // 16 lanes of a row that runs along k; only the first `values` values exist.
   PADDLE_AVX512 static __m512i load_along(const float* row, std::size_t values) {
     return _mm512_castps_si512(_mm512_maskz_loadu_ps(first_lanes(values), row));
   }
-  // One lane each of `mask` rows or columns that lie side by side; `values` of them are there.
+  // One lane from each of the adjacent rows or columns in `mask`; `values` steps of k are left.
   PADDLE_AVX512 static __m512i load_across(const float* from, std::size_t, std::size_t,
                                            __mmask16 mask) {
     return _mm512_castps_si512(_mm512_maskz_loadu_ps(mask, from));
@@ -100,19 +101,19 @@ PADDLE_AVX512 inline void transpose(__m512i (&r)[kLanes]) {
   }
 }
 
-// A matrix as its panels see it: `lines` are rows of A or columns of B, and k runs the other way.
+// A matrix as panels see it: a line is a row of A or a column of B, and k runs across the lines.
 struct Source {
   const float* data;
   std::size_t stride;  // between rows in memory
-  bool along;          // a row in memory is a line, else it is one k of all lines
+  bool along;          // each row in memory is a line; else it is one k of all lines
 
   const float* at(std::size_t line, std::size_t k) const {
     return along ? data + line * stride + k : data + k * stride + line;
   }
 };
 
-// Copies up to 16 lines of `values` values each into a panel whose steps are `step` lanes apart.
-// Each step stores 16 lanes: zeros where there is no line.
+// Packs up to 16 lines of `values` values each into a panel whose steps are `step` lanes apart.
+// Each step stores 16 lanes, with zeros for missing lines.
 template <class Kind>
 PADDLE_AVX512 void pack(const Source& source, std::size_t line, std::size_t lines, std::size_t k,
                         std::size_t values, std::size_t step, Lane* panel) {

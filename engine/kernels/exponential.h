@@ -1,4 +1,4 @@
-// The vectorisable exponential that sigmoid, tanh and softmax share.
+// Vectorisable exponential that sigmoid, tanh and softmax share.
 #pragma once
 
 #include <bit>
@@ -17,7 +17,7 @@ namespace paddle::kernels {
   const float n = shifted - 0x1.8p+23F;
   // ln 2 in two parts; n * the first part is exact.
   const float r = (x - n * 0x1.63p-1F) - n * -0x1.bd0106p-13F;
-  // Taylor's series on |r| <= ln(2)/2: the first term left out is below 1.2e-7 / 20.
+  // Taylor's series on |r| <= ln(2)/2: the first omitted term is below 1.2e-7 / 20.
   float p = 1.0F / 5040.0F;
   p = p * r + 1.0F / 720.0F;
   p = p * r + 1.0F / 120.0F;

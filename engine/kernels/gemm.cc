@@ -12,8 +12,8 @@
 namespace paddle::kernels {
 namespace {
 
-// Below it most of an AVX-512 tile would be empty: OpenBLAS's kernels for such shapes are faster,
-// and bfloat16 would gain nothing.
+// With fewer columns most of an AVX-512 tile is empty: OpenBLAS's kernels for such shapes are
+// faster, and bfloat16 would gain nothing.
 constexpr std::size_t kTileColumnsMin = 12;
 
 blasint blas_size(std::size_t value) {

@@ -1,4 +1,4 @@
-// Products between vectors of one example: factorisation machines and cosines. The bits are the
+// Products between vectors of one example, for factorisation machines and cosines. The bits are the
 // same on every machine.
 #pragma once
 

@@ -1,4 +1,4 @@
-// A sum that vectorises and still has one order of addition, written down here.
+// Sum that vectorises and still has one order of addition.
 #pragma once
 
 #include <array>

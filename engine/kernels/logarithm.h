@@ -1,4 +1,4 @@
-// The natural logarithm without libm: the same bits on every machine.
+// Natural logarithm without libm, with the same bits on every machine.
 #pragma once
 
 #include <bit>
@@ -16,7 +16,7 @@ namespace paddle::kernels {
     m *= 0.5;
     ++exponent;
   }
-  // ln m = 2 atanh(t) with |t| < 0.1716: the first term left out is below 2 * t^17 / 17 = 1.2e-14.
+  // ln m = 2 atanh(t) with |t| < 0.1716: the first omitted term is below 2 * t^17 / 17 = 1.2e-14.
   const double t = (m - 1.0) / (m + 1.0);
   const double z = t * t;
   double series = 1.0 / 15.0;

@@ -1,5 +1,5 @@
-// Layer normalisation (Ba, Kiros, Hinton 2016, eq. 4): every example by its own mean and variance.
-// Row-major, packed. The bits are the same on every machine.
+// Layer normalisation (Ba, Kiros, Hinton 2016, eq. 4) of each example by its own mean and variance.
+// Buffers are row-major and packed. The bits are the same on every machine.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Moving rows of a table: gather by position, scatter-add of their gradients.
+// Gathering of table rows by position, and scatter-add of their gradients.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,11 @@
 
 namespace paddle::kernels {
 
-// A position that is no row: gathers as zeros, scatters nowhere.
+// Position of no row: gathers zeros, scatters nowhere.
 constexpr std::uint32_t kNoRow = 0xffffffffU;
 
-// Where rows of `width` values lie outside their table: one or more `columns` side by side, the
-// next ones `stride` values behind the first of those.
+// Layout of rows of `width` values outside their table: `columns` rows side by side make a line,
+// and lines begin `stride` values apart.
 struct RowLayout {
   std::size_t width = 0;
   std::size_t columns = 1;

@@ -10,9 +10,9 @@
 namespace paddle::kernels {
 namespace {
 
-// Partial results kept apart: wide enough for any vector unit, and the order is written down here.
+// Partial results per lane: wide enough for any vector unit, and a fixed order of summation.
 constexpr std::size_t kLanes = 32;
-// So many classes or fewer, as of yes or no: one row of them takes less than the vectors' detours.
+// With this many classes or fewer, plain loops beat vectors.
 constexpr std::size_t kNarrow = 4;
 
 PADDLE_MULTIVERSION
@@ -29,8 +29,8 @@ float largest(std::size_t width, const float* x) {
   return result;
 }
 
-// out[i] = e^(x[i] - shift); returns their sum. Of fewer than 32 values it is the same with as many
-// lanes as there are values: the others would add 0.
+// out[i] = e^(x[i] - shift); returns their sum, which is the same for any lane count that is no
+// less than `width`, since the other lanes add 0.
 template <std::size_t kLaneCount>
 [[gnu::always_inline]] inline float sum_exponentials(std::size_t width, const float* __restrict x,
                                                      float shift, float* __restrict out) {

@@ -1,4 +1,4 @@
-// Softmax: with the cross-entropy of one example, fused, and as an activation.
+// Softmax as an activation, and fused with the cross-entropy of one example.
 #pragma once
 
 #include <cstddef>

@@ -45,7 +45,7 @@ class Builder {
   Result<LayerInput> find_layer(const std::string& name) const;
   // All inputs, one at least.
   Result<std::vector<LayerInput>> layer_inputs();
-  // All inputs, `at_least` so many and of one width, which is the layer's own.
+  // All inputs: `at_least` or more, of one width, which is the layer's own.
   Result<std::vector<LayerInput>> equal_inputs(std::size_t at_least);
   enum class SlotKind { kIds, kFloats };
   // Index of a data slot that `key` names, of the given kind if any.

@@ -8,11 +8,11 @@
 namespace paddle::nn {
 namespace {
 
-constexpr std::size_t kRadixFrom = 512;  // ids; below, comparing them is faster
+constexpr std::size_t kRadixFrom = 512;  // ids; comparison sort is faster below
 constexpr unsigned kDigitBits = 11;
 constexpr std::size_t kDigits = std::size_t{1} << kDigitBits;
 
-// Radix sort, least significant digit first; digits that are the same in all ids are passed over.
+// Radix sort, least significant digit first; skips digits that all ids share.
 void radix_sort(std::vector<std::uint64_t>& ids) {
   std::uint64_t varying = 0;
   for (const std::uint64_t id : ids) varying |= id ^ ids.front();
@@ -37,7 +37,7 @@ void sort_unique(std::vector<std::uint64_t>& ids) {
     radix_sort(ids);
   }
   if (ids.empty()) return;
-  // Without a branch on what is compared, which would be guessed wrong at every third id or so.
+  // Branchless: a branch would be mispredicted at about every third id.
   std::size_t last = 0;
   std::uint64_t before = ids.front();
   for (const std::uint64_t id : ids) {
@@ -49,15 +49,15 @@ void sort_unique(std::vector<std::uint64_t>& ids) {
 
 std::size_t row_of(std::span<const std::uint64_t> ids, std::uint64_t id) {
   PADDLE_CHECK(!ids.empty());
-  // A mask, where a branch on what is compared would be guessed wrong half of the time: so the
-  // searches of many ids overlap.
+  // Branchless: a branch would be mispredicted half of the time, and without one the CPU overlaps
+  // the searches of several ids.
   const std::uint64_t* first = ids.data();
   for (std::size_t left = ids.size(); left > 1;) {
     const std::size_t half = left / 2;
     first += half & (std::size_t{0} - static_cast<std::size_t>(first[half - 1] < id));
     left -= half;
   }
-  PADDLE_CHECK(*first == id);  // the view holds what collect_ids said
+  PADDLE_CHECK(*first == id);  // the view has every id of collect_ids
   return static_cast<std::size_t>(first - ids.data());
 }
 

@@ -42,7 +42,7 @@ Result<std::uint64_t> Labels::only_id(const Run& run, std::size_t example) const
       "give each example one label");
 }
 
-Result<std::uint64_t> Labels::one(const Run& run, std::size_t example) const {
+Result<std::uint64_t> Labels::class_of(const Run& run, std::size_t example) const {
   PADDLE_TRY(const std::uint64_t label, only_id(run, example));
   if (label < width_) return label;
   return error(

@@ -1,4 +1,4 @@
-// One call of the network: which examples, which parameter values, for training or for a test.
+// Run of a network: its examples, parameter values and mode.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@
 
 namespace paddle::nn {
 
-// Rows of a sparse table: ids are sorted and unique, values are ids.size() x width.
+// Rows of a sparse table: `ids` are sorted and unique, `values` are ids.size() x width.
 struct SparseView {
   std::span<const std::uint64_t> ids;
   std::span<const float> values;
-  const RowLookup* lookup = nullptr;  // of ids, for speed
+  const RowLookup* lookup = nullptr;  // of `ids`; optional, for speed
 
   std::size_t row_of(std::uint64_t id) const {
     return lookup != nullptr ? (*lookup)(id) : nn::row_of(ids, id);
@@ -31,8 +31,8 @@ struct Parameters {
 
 enum class Mode { kTrain, kTest };
 
-// Examples [begin, end) of a batch. What is drawn depends on `seed` and on the example's index in
-// the batch alone: it is the same however a batch is split among threads.
+// Examples [begin, end) of a batch. Random draws depend only on `seed` and the example's index in
+// the batch, so they do not depend on how a batch is split among threads.
 struct Run {
   const Batch& batch;
   std::size_t begin = 0;
@@ -40,9 +40,9 @@ struct Run {
   const Parameters& parameters;
   Mode mode = Mode::kTrain;
   std::uint64_t seed = 0;  // differs from batch to batch
-  // Gradients are those of the cost times this: 1 / batch.size makes them means.
+  // Factor on the cost before gradients are taken; 1 / batch.size makes them means.
   float cost_scale = 1;
-  // Of the matrix products; all else is float32.
+  // Precision of matrix products; everything else is float32.
   kernels::Compute compute = kernels::Compute::kFloat32;
 
   std::size_t rows() const { return end - begin; }

@@ -8,9 +8,9 @@ void Workspace::clear_gradients() {
   for (Gradient& gradient : gradients_) gradient.written = false;
 }
 
-void Workspace::put_gradient(std::size_t parameter, std::span<float> place) {
+void Workspace::set_gradient_buffer(std::size_t parameter, std::span<float> buffer) {
   if (gradients_.size() <= parameter) gradients_.resize(parameter + 1);
-  gradients_[parameter].place = place;
+  gradients_[parameter].buffer = buffer;
 }
 
 float* LayerAccess::zeroed_parameter_gradient(std::size_t parameter) {

@@ -1,4 +1,4 @@
-// One thread's scratch memory and results: grows to the largest batch, then never allocates.
+// Scratch memory and results of one thread. It grows to the largest batch, then never allocates.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +16,17 @@ using Floats = LargeArray<float>;
 
 class Workspace {
  public:
-  // What the evaluators counted in the last forward: Network::values tells what it means.
+  // Counters of the evaluators after the last forward; Network::values turns them into figures.
   const Tally& tally() const { return tally_; }
 
-  // Summed over the examples of every backward since clear_gradients. Dense: the parameter's shape.
-  // Sparse: one row for each id of the SparseView, in its order.
+  // Gradient summed over the examples of every backward since clear_gradients. Dense: the
+  // parameter's shape. Sparse: one row for each id of the SparseView, in its order.
   std::span<const float> gradient(std::size_t parameter) const {
     return gradients_[parameter].values();
   }
-  // Where that is written from the next forward on, of the gradient's size; empty: in memory of the
-  // workspace's own. Call it again when the place moves or the SparseView changes.
-  void put_gradient(std::size_t parameter, std::span<float> place);
+  // Makes later runs write the gradient to `buffer`, of the gradient's size; an empty one restores
+  // the workspace's own memory. Call again when the buffer moves or the SparseView changes.
+  void set_gradient_buffer(std::size_t parameter, std::span<float> buffer);
   // Call before the first forward of each batch; costs nothing.
   void clear_gradients();
 
@@ -36,21 +36,22 @@ class Workspace {
 
   struct Gradient {
     Floats own;
-    std::span<float> place;  // instead, when not empty
-    bool written = false;    // else the content is left over from an earlier batch
+    std::span<float> buffer;  // used instead when not empty
+    bool written = false;     // else the content is left over from an earlier batch
 
-    std::span<float> values() { return place.empty() ? std::span<float>(own) : place; }
-    std::span<const float> values() const { return place.empty() ? std::span(own) : place; }
+    std::span<float> values() { return buffer.empty() ? std::span<float>(own) : buffer; }
+    std::span<const float> values() const { return buffer.empty() ? std::span(own) : buffer; }
   };
   struct LayerState {
     Floats output;
     Floats gradient;  // of the cost with respect to output
     bool is_gradient_written = false;
     Floats scratch;
-    std::vector<std::uint32_t> positions;    // table rows of each id
-    std::vector<std::size_t> starts;         // first position of each slot
-    std::vector<std::uint32_t> predictions;  // largest output of each row, where a cost found it
-    double cost = 0;                         // of a cost layer, summed over the rows
+    std::vector<std::uint32_t> positions;  // table rows of each id
+    std::vector<std::size_t> starts;       // first position of each slot
+    std::vector<std::uint32_t>
+        predictions;  // index of each row's largest output, if a cost found it
+    double cost = 0;  // of a cost layer, summed over the rows
   };
 
   std::vector<LayerState> layers_;
@@ -58,15 +59,15 @@ class Workspace {
   Tally tally_;
 };
 
-// The part of a workspace that layers may touch.
+// Part of a workspace that layers may use.
 class LayerAccess {
  public:
   explicit LayerAccess(Workspace& workspace) : workspace_(workspace) {}
 
   float* output(std::size_t layer) { return workspace_.layers_[layer].output.data(); }
-  // Writing it before backward is allowed to the only consumer of the layer.
+  // The only consumer of the layer may write it before backward.
   float* output_gradient(std::size_t layer) { return workspace_.layers_[layer].gradient.data(); }
-  // True when the caller must add to the buffer, false when it must overwrite it: it is the first.
+  // False for the first writer, which must overwrite the buffer; later ones must add to it.
   bool claim_output_gradient(std::size_t layer) {
     return std::exchange(workspace_.layers_[layer].is_gradient_written, true);
   }
@@ -77,14 +78,14 @@ class LayerAccess {
   float claim_parameter_gradient(std::size_t parameter) {
     return std::exchange(workspace_.gradients_[parameter].written, true) ? 1.0F : 0.0F;
   }
-  // For writers that only add: zeros what an earlier batch left.
+  // For writers that only add; clears what an earlier batch left.
   float* zeroed_parameter_gradient(std::size_t parameter);
   float* scratch(std::size_t layer, std::size_t count);
   std::vector<std::uint32_t>& positions(std::size_t layer) {
     return workspace_.layers_[layer].positions;
   }
   std::vector<std::size_t>& starts(std::size_t layer) { return workspace_.layers_[layer].starts; }
-  // Of the layer's outputs; empty until a softmax cost that reads it has run.
+  // Index of each row's largest output; empty until a softmax cost that reads the layer has run.
   std::vector<std::uint32_t>& predictions(std::size_t layer) {
     return workspace_.layers_[layer].predictions;
   }

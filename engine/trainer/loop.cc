@@ -47,7 +47,7 @@ Status Loop::run() {
     PADDLE_TRY_STATUS(end_pass(pass));
   }
   // Until trainer 0 has saved the last pass, the others are needed if it has to be done again.
-  if (const auto all = client_.pause_pass(model_.no_tally()); !all) return all.error();
+  if (const auto all = client_.pause_pass(model_.empty_tally()); !all) return all.error();
   return client_.leave();
 }
 
@@ -125,7 +125,7 @@ void Loop::log_tables(std::uint32_t pass, const client::PassTotals& totals) cons
 Status Loop::end_pass(std::uint32_t pass) {
   const double rate = examples_per_second(since_start_.samples,
                                           TimePoint(std::chrono::steady_clock::now()) - begun_at_);
-  since_start_.tally.add(model_.no_tally());  // of the shape the others send, even without a batch
+  since_start_.tally.add(model_.empty_tally());  // gives a pass without a batch the others' shape
   PADDLE_TRY(const client::PassTotals totals, is_stopped_
                                                   ? client_.pause_pass(since_start_.tally)
                                                   : client_.finish_pass(since_start_.tally));

@@ -104,8 +104,9 @@ Result<Score> Model::run(const nn::Batch& batch, nn::Mode mode, std::uint64_t se
 // The first thread's gradients are written where the sum over threads will be.
 void Model::put_gradients() {
   for (client::DenseParameter& one : dense_)
-    workspaces_[0].put_gradient(one.parameter, one.gradient);
-  for (client::SparseRows& one : rows_) workspaces_[0].put_gradient(one.parameter, one.gradients);
+    workspaces_[0].set_gradient_buffer(one.parameter, one.gradient);
+  for (client::SparseRows& one : rows_)
+    workspaces_[0].set_gradient_buffer(one.parameter, one.gradients);
 }
 
 // Every thread reduces its share of each parameter, so that the elements of one are in one cache.

@@ -35,7 +35,7 @@ class Model {
   // Idle between train and test.
   ThreadTeam& team() { return *team_; }
   // All zero, of the shape of every score's tally.
-  const Tally& no_tally() const { return network_.no_tally(); }
+  const Tally& empty_tally() const { return network_.empty_tally(); }
   Reading read(const Score& score) const;
 
  private:

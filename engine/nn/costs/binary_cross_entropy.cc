@@ -16,7 +16,7 @@ class BinaryCrossEntropy final : public Cost {
     const std::size_t width = input().width;
     const float* logits = access.output(input().layer);
     for (std::size_t row = 0; row < run.rows(); ++row) {
-      // The gradient's place holds the labels until it is written.
+      // The gradient's row holds the labels until the kernel overwrites it.
       float* gradient = gradient_row(run, access, row);
       PADDLE_TRY_STATUS(labels().binary(run, run.begin + row, gradient));
       cost_sum +=

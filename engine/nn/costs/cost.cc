@@ -10,7 +10,7 @@ void Cost::set_consumers(std::span<const std::uint32_t> consumers) {
   only_consumer_ = consumers[input_.layer] == 1;
 }
 
-// Straight where it is needed when nobody else adds to that.
+// The only consumer writes straight into the input's gradient; others add to it in backward.
 float* Cost::gradient_row(const Run& run, LayerAccess& access, std::size_t row) const {
   if (run.mode == Mode::kTest) return access.scratch(index(), input_.width);
   float* rows = only_consumer_ ? access.output_gradient(input_.layer)
@@ -20,7 +20,7 @@ float* Cost::gradient_row(const Run& run, LayerAccess& access, std::size_t row) 
 
 void Cost::backward(const Run& run, LayerAccess access) const {
   const bool add = access.claim_output_gradient(input_.layer);
-  if (only_consumer_) return;  // forward left the gradient in place
+  if (only_consumer_) return;  // the forward wrote the gradient
   const std::size_t count = run.rows() * input_.width;
   kernels::copy_block(1, count, access.scratch(index(), count), count,
                       access.output_gradient(input_.layer), count, add);

@@ -1,5 +1,5 @@
-// What the cost layers that compare an input with labels have in common: one input, no output, and
-// a gradient that is made while the input's row is in the first-level cache.
+// Base of the cost layers that compare one input with labels. They compute the gradient in the
+// forward, while the input's row is in the first-level cache.
 #pragma once
 
 #include "engine/nn/builder.h"
@@ -20,8 +20,8 @@ class Cost : public Layer {
  protected:
   const LayerInput& input() const { return input_; }
   const Labels& labels() const { return labels_; }
-  // Where the forward writes the gradient with respect to row `row` of the input; scratch in a
-  // test.
+  // Destination of the forward for the gradient with respect to row `row` of the input; scratch in
+  // a test.
   float* gradient_row(const Run& run, LayerAccess& access, std::size_t row) const;
 
  private:
@@ -30,7 +30,7 @@ class Cost : public Layer {
   bool only_consumer_ = false;
 };
 
-// kUsage where the input is a layer with a sigmoid or softmax of its own: costs take logits.
+// The only input, which must be logits. kUsage: the layer has a sigmoid or softmax of its own.
 Result<LayerInput> logits_input(Builder& builder);
 
 }  // namespace paddle::nn

@@ -1,13 +1,13 @@
-// nce and negative_sampling: the cost of telling the label from `negatives` classes drawn at
-// random, instead of a softmax over all classes. Both read rows of a sparse table by class, so only
-// the classes of a batch travel.
+// nce and negative_sampling: the cost of telling the label from `negatives` randomly drawn classes,
+// instead of a softmax over all classes. Both read rows of a sparse table by class, so only the
+// rows of a batch's classes are transferred.
 //   score s(c) = input . weight[c] + bias[c]
-//   negative_sampling (Mikolov et al. 2013, eq. 4): softplus(-s(label)) + sum
-//   softplus(s(negative));
-//     a negative that is the label is left out
-//   nce (Gutmann and Hyvarinen 2012; Mnih and Teh 2012): the same of s(c) - ln(negatives * q(c)),
-//     q the distribution of the draws, so that s learns ln p(label | input)
-// The draws are a function of the seed and the example's index in the batch. A test draws as well:
+//   negative_sampling (Mikolov et al. 2013, eq. 4):
+//     softplus(-s(label)) + sum softplus(s(negative)), without negatives that are the label
+//   nce (Gutmann and Hyvarinen 2012; Mnih and Teh 2012):
+//     the same with s(c) - ln(negatives * q(c)) for s(c), where q is the distribution of the draws,
+//     so that s learns ln p(label | input)
+// Draws are a function of the seed and the example's index in the batch. A test draws as well, so
 // its cost compares with that of training, not with a softmax.
 #include <algorithm>
 #include <cmath>
@@ -49,8 +49,8 @@ class SampledCost final : public Layer {
         labels_(std::move(labels)),
         sampler_(std::move(sampler)) {}
 
-  // Keeps the row of each candidate's weight, then of its bias, and the slopes of the cost with
-  // respect to the scores.
+  // Keeps, for backward, the rows of each candidate's weight and bias, and the slopes of the cost
+  // with respect to the scores.
   Status forward(const Run& run, LayerAccess access, double& cost_sum) const override {
     auto& positions = access.positions(index());
     positions.clear();
@@ -58,7 +58,7 @@ class SampledCost final : public Layer {
     const float* x = access.output(options_.input.layer);
     const auto& weights = run.parameters.sparse[options_.weight];
     for (std::size_t row = 0; row < run.rows(); ++row, x += options_.input.width) {
-      PADDLE_TRY(const std::uint64_t label, labels_.one(run, run.begin + row));
+      PADDLE_TRY(const std::uint64_t label, labels_.class_of(run, run.begin + row));
       Rng rng(example_stream(run.seed, name(), run.begin + row));
       double cost = 0;
       for (std::size_t k = 0; k < candidates(); ++k, ++slopes) {
@@ -116,7 +116,7 @@ class SampledCost final : public Layer {
     auto& into = ids_by_parameter[options_.weight];
     const std::size_t before = into.size();
     for (const std::uint64_t label : batch.slots[options_.label_slot].ids) {
-      if (label < options_.classes) into.push_back(label);  // the forward names the others
+      if (label < options_.classes) into.push_back(label);  // forward reports the others
     }
     for (std::size_t example = 0; example < batch.size; ++example) {
       Rng rng(example_stream(seed, name(), example));
@@ -130,7 +130,7 @@ class SampledCost final : public Layer {
   }
 
  private:
-  // The label, then the negatives.
+  // The label is the first candidate, the negatives follow.
   std::size_t candidates() const { return 1 + options_.negatives; }
 
   float correction(std::uint64_t id) const {

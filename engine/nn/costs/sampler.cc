@@ -8,7 +8,7 @@
 namespace paddle::nn {
 namespace {
 
-// Square roots are rounded correctly everywhere, a power is not.
+// Made of square roots, which every machine rounds correctly, unlike a power.
 double power_three_quarters(double x) {
   return std::sqrt(x) * std::sqrt(std::sqrt(x));
 }
@@ -22,7 +22,7 @@ Sampler Sampler::uniform(std::size_t classes) {
   return sampler;
 }
 
-// Vose's construction: each column that is too low is filled up from one that is too high.
+// Vose's construction fills each column that is too low from one that is too high.
 Sampler Sampler::unigram(std::span<const std::uint64_t> counts) {
   Sampler sampler = uniform(counts.size());
   double sum = 0;

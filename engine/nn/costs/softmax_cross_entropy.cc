@@ -17,7 +17,7 @@ class SoftmaxCrossEntropy final : public Cost {
     std::vector<std::uint32_t>& predictions = access.predictions(input().layer);
     predictions.resize(run.rows());
     for (std::size_t row = 0; row < run.rows(); ++row) {
-      PADDLE_TRY(const std::uint64_t label, labels().one(run, run.begin + row));
+      PADDLE_TRY(const std::uint64_t label, labels().class_of(run, run.begin + row));
       const kernels::SoftmaxCost result = kernels::softmax_cross_entropy(
           width, logits + row * width, label, scale, gradient_row(run, access, row));
       cost_sum += result.cost;

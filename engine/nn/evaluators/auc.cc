@@ -1,5 +1,5 @@
-// auc: the area under the ROC curve of a probability, from counts in equal buckets of it (as Fluid
-// does it, with 4096): the error is at most the share of pairs that fall into one bucket.
+// auc: the area under the ROC curve of a probability, from counts in 4096 equal buckets as in
+// Fluid. The error is at most half the fraction of pairs that fall into one bucket.
 #include <array>
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ class Auc final : public Evaluator {
       if (input_.width == 1) {
         PADDLE_TRY_STATUS(labels_.binary(run, run.begin + row, label.data()));
       } else {
-        PADDLE_TRY(const std::uint64_t id, labels_.one(run, run.begin + row));
+        PADDLE_TRY(const std::uint64_t id, labels_.class_of(run, run.begin + row));
         label[0] = static_cast<float>(id);
       }
       const std::size_t side = label[0] == 1.0F ? kBuckets : 0;
@@ -36,7 +36,7 @@ class Auc final : public Evaluator {
     return {};
   }
 
-  // Trapezoids from the largest probability down; 0.5 where there is no pair to compare.
+  // Trapezoids from the largest probability down; 0.5 when there is no pair to compare.
   void values(Totals totals, std::vector<Value>& to) const override {
     double positives = 0;
     double negatives = 0;
@@ -53,14 +53,14 @@ class Auc final : public Evaluator {
   }
 
  private:
-  // Of the class 1.
+  // Probability of class 1.
   float probability(const float* x) const {
     const float of_one = x[input_.width - 1];
     if (input_.is_probability) return of_one;
     return kernels::sigmoid(input_.width == 1 ? of_one : of_one - x[0]);
   }
 
-  // A probability that is not a number is as good as 0.
+  // NaN counts as 0.
   static std::size_t bucket(float probability) {
     const float scaled = probability * static_cast<float>(kBuckets);
     if (!(scaled > 0)) return 0;

@@ -1,4 +1,4 @@
-// classification_error: the share of examples whose likeliest class is not the label.
+// classification_error: the fraction of examples whose likeliest class is not the label.
 #include "engine/nn/evaluators/evaluator_input.h"
 #include "engine/nn/evaluators/evaluator_types.h"
 
@@ -12,7 +12,7 @@ class ClassificationError final : public Evaluator {
 
   Status count(const Run& run, LayerAccess access, Counters counters) const override {
     const float* x = access.output(input_.layer);
-    // A softmax cost that reads the same layer has found the largest output already.
+    // Found already by a softmax cost that reads the same layer, if there is one.
     const std::span<const std::uint32_t> known = access.predictions(input_.layer);
     for (std::size_t row = 0; row < run.rows(); ++row, x += input_.width) {
       std::uint64_t label = 0;
@@ -23,7 +23,7 @@ class ClassificationError final : public Evaluator {
         label = binary == 1.0F ? 1 : 0;
         predicted = x[0] > input_.threshold() ? 1 : 0;
       } else {
-        PADDLE_TRY(label, labels_.one(run, run.begin + row));
+        PADDLE_TRY(label, labels_.class_of(run, run.begin + row));
         predicted = known.empty() ? largest_output(x, input_.width) : known[row];
       }
       if (predicted != label) ++counters.counts[0];

@@ -1,5 +1,5 @@
-// precision_recall: precision, recall and F1 score. Of "yes" for one output; for several, the mean
-// over the classes that are a label or a prediction of some example. 0 where a denominator is 0.
+// precision_recall: precision, recall and F1 score; of "yes" for one output, else the mean over the
+// classes that some example has as label or prediction. A figure with denominator 0 is 0.
 #include <fmt/format.h>
 
 #include "engine/nn/evaluators/evaluator_input.h"
@@ -29,7 +29,7 @@ class PrecisionRecall final : public Evaluator {
     std::vector<float> labelled(width);
     for (std::size_t row = 0; row < run.rows(); ++row, x += width) {
       if (one_class) {
-        PADDLE_TRY(const std::uint64_t label, labels_.one(run, run.begin + row));
+        PADDLE_TRY(const std::uint64_t label, labels_.class_of(run, run.begin + row));
         const std::size_t predicted = largest_output(x, width);
         add(counters, predicted, predicted == label, true, predicted == label);
         if (predicted != label) add(counters, label, false, false, true);

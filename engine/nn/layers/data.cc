@@ -1,4 +1,4 @@
-// data: the values of a float slot. Every float slot is such a layer, under the slot's own name.
+// data: the values of a float slot. Every float slot becomes such a layer, under its own name.
 #include <algorithm>
 
 #include "engine/nn/builder.h"

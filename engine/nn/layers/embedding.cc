@@ -1,4 +1,4 @@
-// embedding: rows of a table by id. With several slots their rows lie side by side in the output.
+// embedding: rows of a table by id, side by side in the output for several slots.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -81,7 +81,7 @@ class Embedding final : public Layer {
       kernels::scatter_add_rows(gradient, plain_layout(), positions, 1.0F, nullptr, table);
       return;
     }
-    // Stride 0: every row of a pooled bag gets the same gradient.
+    // With stride 0 every row of a pooled bag gets the same gradient.
     const std::size_t stride = options_.pooling == Pooling::kConcat ? options_.size : 0;
     for (std::size_t i = 0; i < options_.slots.size(); ++i) {
       const float* gradient = access.output_gradient(slice_.layer) + column(i);
@@ -110,20 +110,20 @@ class Embedding final : public Layer {
   }
 
  private:
-  // What one example has in one slot; concat pooling has cut it to its length.
+  // Ids of one example in one slot; concat pooling cuts them to its length.
   struct Bag {
     std::span<const std::uint32_t> positions;
     const float* weights = nullptr;  // null: all 1
     float scale = 1;
   };
 
-  // Where slot number i begins in a row of the slice.
+  // First column of slot number i in a row of the slice.
   std::size_t column(std::size_t i) const {
     return slice_.offset + i * options_.length * options_.size;
   }
 
-  // Whether an example is one row of each slot: then positions are example by example, which is how
-  // the rows lie, and else slot by slot.
+  // Whether an example has one unweighted row of each slot. Positions are then ordered by example,
+  // as the rows are in the output; else by slot.
   bool is_plain(const Run& run) const {
     return options_.pooling == Pooling::kNone &&
            std::ranges::all_of(options_.slots, [&](std::size_t slot) {
@@ -134,14 +134,15 @@ class Embedding final : public Layer {
     return {options_.size, options_.slots.size(), slice_.stride};
   }
 
-  // The first and the end of the ids of the run's examples in slot number i.
+  // Range of the ids of the run's examples in slot number i.
   std::pair<std::size_t, std::size_t> ids_of(const Run& run, std::size_t i) const {
     const auto& offsets = run.batch.slots[options_.slots[i]].offsets;
     if (offsets.empty()) return {run.begin, run.end};
     return {offsets[run.begin], offsets[run.end]};
   }
 
-  // The table row of every id of the run's examples in slot number i, to every `step`th position.
+  // Writes the table row of every id of the run's examples in slot number i to every `step`th
+  // position.
   Status locate(const Run& run, std::size_t i, std::uint32_t* position, std::size_t step) const {
     const Slot& slot = run.batch.slots[options_.slots[i]];
     if (options_.pooling == Pooling::kNone && !slot.offsets.empty()) {
@@ -185,7 +186,7 @@ class Embedding final : public Layer {
               0.0F);
   }
 
-  // visit(row, bag); `own` are the positions of all of them.
+  // Calls visit(row, bag) for the run's examples in slot number i, whose positions are `own`.
   template <class Visit>
   void for_bags(const Run& run, std::size_t i, std::span<const std::uint32_t> own,
                 Visit visit) const {
@@ -206,7 +207,7 @@ class Embedding final : public Layer {
     }
   }
 
-  // Padding does not count.
+  // Padding ids do not count.
   static float mean_scale(std::span<const std::uint32_t> positions) {
     const auto padding = std::ranges::count(positions, kernels::kNoRow);
     const std::size_t count = positions.size() - static_cast<std::size_t>(padding);
@@ -255,7 +256,7 @@ LayerResult make_embedding(Builder& builder) {
     return builder.error("key 'vocabulary' is missing: the rows of a dense table",
                          "or make it sparse: weight = { sparse = true }");
   }
-  // A row sums into an output alone, so its own length is the scale that keeps activations near 1.
+  // An output is one row's value, so the scale follows from the row's length instead of a fan-in.
   PADDLE_TRY(options.parameter,
              builder.parameter({config.weight,
                                 "_" + config.name + ".w0",

@@ -1,6 +1,7 @@
-// factorization_machine: the second-order term over fields, 1/2 sum_c ((sum_f v_fc)^2 - sum_f
-// v_fc^2), one output. Its inputs side by side are vectors of `size` factors, one a field: an
-// embedding over several slots is as many fields.
+// factorization_machine: the second-order term over fields,
+//   1/2 sum_c ((sum_f v_fc)^2 - sum_f v_fc^2), one output.
+// Its inputs, side by side, are vectors of `size` factors, one for each field; an embedding over
+// several slots has as many fields.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -20,7 +21,7 @@ class FactorizationMachine final : public Layer {
         factors_(builder.config().size) {}
 
   Status forward(const Run& run, LayerAccess access, double&) const override {
-    // Each row keeps its sums for the walk back; the squares of all rows share what follows.
+    // Sums of each row stay for backward; all rows share one buffer of squares behind them.
     float* sums = access.scratch(index(), (run.rows() + 1) * factors_);
     float* squares = sums + run.rows() * factors_;
     for (std::size_t row = 0; row < run.rows(); ++row, sums += factors_) {

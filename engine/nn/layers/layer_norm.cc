@@ -1,5 +1,6 @@
-// layer_norm: every example's outputs shifted to mean 0 and scaled to variance 1, then by a learned
-// gain and bias {width}. The same in training and in a test, and nothing crosses trainers.
+// layer_norm: each example's inputs shifted to mean 0 and scaled to variance 1, then by a learned
+// gain and bias {width}. It is the same in training and in tests, and shares nothing between
+// trainers.
 #include <fmt/format.h>
 
 #include "engine/kernels/normalize.h"

@@ -25,7 +25,7 @@ class Multiply final : public Layer {
     return {};
   }
 
-  // Each input gets the gradient times all the others: no division, so zeros are as good as any.
+  // Each input gets the gradient times all the others; without a division, inputs may be zero.
   void backward(const Run& run, LayerAccess access) const override {
     const std::size_t count = run.rows() * width();
     float* product = access.scratch(index(), count);

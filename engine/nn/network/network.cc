@@ -40,8 +40,8 @@ Result<Network> Network::build(const std::vector<config::LayerConfig>& layers,
                              kTallyEntriesMax),
                  "use fewer of them"};
   }
-  network.no_tally_.counts.resize(counts);
-  network.no_tally_.sums.resize(sums);
+  network.empty_tally_.counts.resize(counts);
+  network.empty_tally_.sums.resize(sums);
   network.parameters_ = builder.take_parameters();
   network.slots_ = slots;
   return network;
@@ -122,10 +122,10 @@ void Network::prepare(const Run& run, Workspace& workspace) const {
     }
     if (run.mode != Mode::kTrain) continue;
     Workspace::Gradient& gradient = workspace.gradients_[p];
-    // One clear_gradients per batch: within it the rows of a table stay the same.
+    // The rows of a table stay the same until the next clear_gradients.
     PADDLE_CHECK(!gradient.written || gradient.values().size() == count);
-    PADDLE_CHECK(gradient.place.empty() || gradient.place.size() == count);
-    if (gradient.place.empty()) gradient.own.resize(count);
+    PADDLE_CHECK(gradient.buffer.empty() || gradient.buffer.size() == count);
+    if (gradient.buffer.empty()) gradient.own.resize(count);
   }
 }
 
@@ -147,7 +147,7 @@ Result<double> Network::forward(const Run& run, Workspace& workspace) const {
 }
 
 Status Network::evaluate(const Run& run, Workspace& workspace) const {
-  workspace.tally_ = no_tally_;
+  workspace.tally_ = empty_tally_;
   Counters left{workspace.tally_.counts, workspace.tally_.sums};
   for (const auto& evaluator : evaluators_) {
     PADDLE_TRY_STATUS(evaluator->count(
@@ -159,8 +159,8 @@ Status Network::evaluate(const Run& run, Workspace& workspace) const {
 }
 
 std::vector<Value> Network::values(const Tally& tally) const {
-  const Tally& own = tally.empty() ? no_tally_ : tally;
-  PADDLE_CHECK(own.same_shape(no_tally_));
+  const Tally& own = tally.empty() ? empty_tally_ : tally;
+  PADDLE_CHECK(own.same_shape(empty_tally_));
   Totals left{own.counts, own.sums};
   std::vector<Value> found;
   for (const auto& evaluator : evaluators_) {

@@ -1,5 +1,5 @@
-// The layer graph of a job. Immutable once built: any number of threads may run it, each with its
-// own Workspace. The same run gives the same bits, whichever thread it is on.
+// Layer graph of a job. Immutable once built: any number of threads may run it, each with its own
+// Workspace. The same run gives the same bits on every thread.
 #pragma once
 
 #include <cstddef>
@@ -21,34 +21,34 @@ namespace paddle::nn {
 
 class Network {
  public:
-  // slots: the batch's, in order. evaluators: type, name, input, label; none: the usual ones of
-  // each cost. kUsage, naming the layer and the key, with a suggestion where there is one.
+  // `slots` are those of a batch, in its order. Without `evaluators`, each cost gets its default
+  // ones. kUsage: names the layer and the key, with a suggestion where there is one.
   static Result<Network> build(const std::vector<config::LayerConfig>& layers,
                                const std::vector<config::SlotConfig>& slots,
                                const std::vector<config::LayerConfig>& evaluators = {});
 
-  // Dense and sparse, in network order; an index in it is a parameter id. Shapes: embedding
-  // {vocabulary or 0, size}, fc weight {input width, size}, fc bias {size}.
+  // Dense and sparse parameters in network order; the index is the parameter's id. Shapes:
+  // embedding {vocabulary or 0, size}, fc weight {input width, size}, fc bias {size}.
   const std::vector<wire::ParameterSpec>& parameters() const { return parameters_; }
 
-  // kData unless every slot is there, with as many ids and weights as its offsets or the batch's
-  // size say, or as many values as its width says.
+  // kData: a slot is missing, or the number of its ids, weights or values does not follow from its
+  // offsets, its width and the batch's size.
   Status check(const Batch& batch) const;
-  // The ids of each sparse parameter that a run of a checked batch with that seed touches, sorted
-  // and unique; one vector for each parameter, empty for dense ones.
+  // Ids of each sparse parameter that a run of a checked batch with `seed` reads, sorted and
+  // unique; one vector for each parameter, empty for dense ones.
   void collect_ids(const Batch& batch, std::uint64_t seed,
                    std::span<std::vector<std::uint64_t>> ids_by_parameter) const;
 
-  // The cost summed over examples [begin, end). The parameters hold every id of collect_ids.
-  // kData: a label or id is out of range, or the batch does not fit (check).
+  // Cost summed over examples [begin, end). The parameters must have every id of collect_ids.
+  // kData: a label or id is out of range, or check() fails.
   Result<double> forward(const Run& run, Workspace& workspace) const;
-  // What the evaluators make of the tallies of any number of forwards, added up; in the order they
-  // were given. An empty tally is one of no example.
+  // Figures of the evaluators, in their order, for the sum of the tallies of any number of
+  // forwards. A tally without counters is one of no example.
   std::vector<Value> values(const Tally& tally) const;
-  // All zero, of the shape of every forward's tally.
-  const Tally& no_tally() const { return no_tally_; }
-  // After a forward in Mode::kTrain of the same run: adds the gradients, summed over its examples,
-  // to the workspace's.
+  // Tally of no example, with every counter at 0.
+  const Tally& empty_tally() const { return empty_tally_; }
+  // Adds the gradients, summed over the run's examples, to the workspace's. Requires a forward of
+  // the same run in Mode::kTrain.
   void backward(const Run& run, Workspace& workspace) const;
 
  private:
@@ -58,7 +58,7 @@ class Network {
 
   std::vector<std::unique_ptr<Layer>> layers_;
   std::vector<std::unique_ptr<Evaluator>> evaluators_;
-  Tally no_tally_;  // of the right shape
+  Tally empty_tally_;
   std::vector<wire::ParameterSpec> parameters_;
   std::vector<config::SlotConfig> slots_;
 };

@@ -65,7 +65,7 @@ Status NetworkBuilder::build_layer(const config::LayerConfig& config) {
   return {};
 }
 
-// Every output is read, and something is learnt.
+// Every output must be read, and there must be a cost.
 Status NetworkBuilder::check_use() {
   const auto layers = builder_.layers();
   bool has_cost = false;

@@ -1,5 +1,5 @@
 // Builder of a whole network: finds each type in its table, makes layers and evaluators in order,
-// and checks what only the whole shows.
+// and checks that every output is read and a cost exists.
 #pragma once
 
 #include <memory>

@@ -33,7 +33,8 @@ TEST(BuildError, UnknownNamesComeWithASuggestion) {
                "layer 'e': unknown input 'wrod', did you mean 'word'?");
   expect_error({kWords, cost("cost", "words", "labbel")},
                "layer 'cost': unknown label 'labbel', did you mean 'label'?");
-  expect_error({kWords, fc("out", {"words"}, 3, "gelu")}, "layer 'out': unknown activation 'gelu'");
+  expect_error({kWords, fc("out", {"words"}, 3, "swish")},
+               "layer 'out': unknown activation 'swish'");
   auto pooled = kWords;
   pooled.pooling = "max";
   expect_error({pooled}, "layer 'words': unknown pooling 'max'");
