@@ -33,6 +33,6 @@ std::optional<std::string> misplaced_key(const LayerConfig& layer);
 
 // Those of engine/kernels/activation.h, in its order.
 inline constexpr auto kActivations =
-    std::to_array<std::string_view>({"identity", "sigmoid", "relu", "tanh", "softmax"});
+    std::to_array<std::string_view>({"identity", "sigmoid", "relu", "tanh", "softmax", "gelu"});
 
 }  // namespace paddle::config

@@ -14,7 +14,7 @@ namespace paddle::kernels {
 namespace {
 
 // All but softmax.
-constexpr const char* kElementwise[] = {"identity", "sigmoid", "relu", "tanh"};
+constexpr const char* kElementwise[] = {"identity", "sigmoid", "relu", "tanh", "gelu"};
 
 TEST(Activation, ActivationsMatchReferenceAfterTheBias) {
   constexpr std::size_t kRows = 997;
@@ -28,7 +28,7 @@ TEST(Activation, ActivationsMatchReferenceAfterTheBias) {
     bias_activate(activation, kRows, kWidth, bias.data(), y.data());
     for (std::size_t i = 0; i < x.size(); ++i) {
       const double exact = reference::activate(name, static_cast<double>(x[i] + 0.25F));
-      ASSERT_NEAR(y[i], exact, 3e-7) << x[i];
+      ASSERT_NEAR(y[i], exact, 3e-7 * std::max(1.0, std::fabs(exact))) << name << x[i];
     }
   }
 }
@@ -55,6 +55,23 @@ TEST(Activation, BackwardMultipliesByTheDerivative) {
       EXPECT_NEAR(gradient, 3.0 * slope, 1e-5);
     }
   }
+}
+
+// Phi would be 0 or 1, and the density 0, where the exponential saturates.
+TEST(Activation, GeluIsTheInputOrZeroFarOut) {
+  const Activation& gelu = *find_activation("gelu");
+  const std::vector<float> x{-3e38F, -1e20F, -40, 40, 1e20F, 3e38F};
+  std::vector<float> y = x;
+  gelu.apply(1, x.size(), y.data());
+  std::vector<float> gradient(x.size(), 2.0F);
+  gelu.backward(1, x.size(), x.data(), gradient.data());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    EXPECT_EQ(y[i], std::max(x[i], 0.0F)) << x[i];
+    EXPECT_EQ(gradient[i], x[i] > 0 ? 2.0F : 0.0F) << x[i];
+  }
+  float nan = std::nanf("");
+  gelu.apply(1, 1, &nan);
+  EXPECT_TRUE(std::isnan(nan));
 }
 
 TEST(Activation, BackwardSumsTheColumnsOfWhatItLeaves) {

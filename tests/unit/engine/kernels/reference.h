@@ -19,6 +19,7 @@ inline double activate(std::string_view activation, double x) {
   if (activation == "sigmoid") return 1.0 / (1.0 + std::exp(-x));
   if (activation == "relu") return std::max(x, 0.0);
   if (activation == "tanh") return std::tanh(x);
+  if (activation == "gelu") return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
   throw std::runtime_error("no reference for " + std::string(activation));
 }
 

@@ -31,7 +31,7 @@ TEST_P(ActivationGradient, FcWithSeveralInputs) {
   expect_right_gradient(test, five_examples());
 }
 INSTANTIATE_TEST_SUITE_P(All, ActivationGradient,
-                         testing::Values("identity", "sigmoid", "relu", "tanh", "softmax"));
+                         testing::Values("identity", "sigmoid", "relu", "tanh", "softmax", "gelu"));
 
 TEST_P(ActivationGradient, ALayerOfItsOwn) {
   auto function = layer("activation", "f", {"x"});
