@@ -73,6 +73,7 @@ struct LayerConfig {
   std::optional<std::uint64_t>
       padding_id;                     // embedding: this id is a row of zeros that never learns
   float rate = 0;                     // dropout probability
+  std::uint32_t rank = 0;             // cross: of a low-rank weight; 0: a full matrix
   float epsilon = 0;                  // layer_norm: added to the variance; 0: 1e-5
   float scale = 0;                    // cosine_similarity: multiplies the cosine; 0: 1
   std::uint32_t negatives = 0;        // sampled costs: drawn for each example; 0: 10

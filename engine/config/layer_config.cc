@@ -148,6 +148,7 @@ LayerConfig read_layer(TomlTable& table, const DataConfig& data, const std::stri
     layer.padding_id = static_cast<std::uint64_t>(
         table.integer("padding_id", 0, std::numeric_limits<std::int64_t>::lowest()));
   }
+  layer.rank = read_count(table, "rank", 0, 1, kLayerSizeMax);
   layer.epsilon = static_cast<float>(table.number("epsilon", 0, 0, 1));
   layer.scale = static_cast<float>(table.number("scale", 0));
   layer.rate = static_cast<float>(table.number("rate", 0, 0, 0.99));

@@ -25,6 +25,7 @@ constexpr auto kKeys = std::to_array<Key>({
     {"counts", [](const LayerConfig& layer) { return !layer.counts.empty(); }},
     {"rate", [](const LayerConfig& layer) { return layer.rate != 0; }},
     {"epsilon", [](const LayerConfig& layer) { return layer.epsilon != 0; }},
+    {"rank", [](const LayerConfig& layer) { return layer.rank != 0; }},
     {"scale", [](const LayerConfig& layer) { return layer.scale != 0; }},
     {"label", [](const LayerConfig& layer) { return !layer.label.empty(); }},
 });
@@ -43,6 +44,7 @@ std::span<const TypeKeys> layer_types() {
       {"layer_norm", {}, {"epsilon"}},
       {"factorization_machine"},
       {"cosine_similarity", {}, {"scale"}},
+      {"cross", {}, {"rank"}, true},
       {"softmax_cross_entropy", {"label"}},
       {"binary_cross_entropy", {"label"}},
       {"squared_error", {"label"}},

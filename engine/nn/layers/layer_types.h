@@ -23,6 +23,7 @@ LayerResult make_dropout(Builder& builder);
 LayerResult make_layer_norm(Builder& builder);
 LayerResult make_factorization_machine(Builder& builder);
 LayerResult make_cosine_similarity(Builder& builder);
+LayerResult make_cross(Builder& builder);
 
 inline constexpr auto kLayerMakers = std::to_array<LayerMaker>({
     {"embedding", make_embedding},
@@ -35,6 +36,7 @@ inline constexpr auto kLayerMakers = std::to_array<LayerMaker>({
     {"layer_norm", make_layer_norm},
     {"factorization_machine", make_factorization_machine},
     {"cosine_similarity", make_cosine_similarity},
+    {"cross", make_cross},
 });
 
 }  // namespace paddle::nn

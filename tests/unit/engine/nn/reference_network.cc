@@ -108,6 +108,24 @@ struct Reference {
     return out;
   }
 
+  Vector product(const Vector& x, const Vector& weight) const {
+    Vector out(weight.size() / x.size(), 0);
+    for (std::size_t i = 0; i < weight.size(); ++i) {
+      out[i % out.size()] += x[i / out.size()] * weight[i];
+    }
+    return out;
+  }
+
+  Vector cross(const config::LayerConfig& layer, const Vector& first, const Vector& x) const {
+    Vector out = product(x, parameter("_" + layer.name + ".w0"));
+    if (layer.rank > 0) out = product(out, parameter("_" + layer.name + ".w1"));
+    for (std::size_t c = 0; c < out.size(); ++c) {
+      if (layer.has_bias) out[c] += parameter("_" + layer.name + ".wbias")[c];
+      out[c] = first[c] * out[c] + x[c];
+    }
+    return out;
+  }
+
   // The sum over pairs, as the definition has it.
   static double pairs(const Vector& v, std::size_t factors) {
     double sum = 0;
@@ -128,6 +146,7 @@ struct Reference {
     Vector out = in[0];
     if (layer.type == "activation") return activate(layer.activation, std::move(out));
     if (layer.type == "layer_norm") return layer_norm(layer, out);
+    if (layer.type == "cross") return cross(layer, in.front(), in.back());
     for (std::size_t i = 1; i < in.size(); ++i) {
       if (layer.type == "concat" || layer.type == "factorization_machine") {
         out.insert(out.end(), in[i].begin(), in[i].end());
