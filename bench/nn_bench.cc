@@ -1,6 +1,6 @@
-// How fast one core trains the word2vec N-gram network and CTR-DNN, and how near that is to their
-// matrix products alone, turn about, the best turn of each. Prints examples per second; the cost
-// must fall, else the figures mean nothing.
+// Training speed of the word2vec N-gram network and of CTR-DNN on one core, beside that of their
+// matrix products alone. Turns alternate, and the best of each counts. Prints examples per second;
+// fails unless the cost falls.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kVocabulary = 2073;  // of word2vec
 constexpr std::size_t kCtrIds =
-    20000;  // that batches draw from: a table that does not fit the caches
+    20000;  // distinct ids in batches: their table does not fit the caches
 constexpr int kTurns = 9;
 constexpr auto kTurn = std::chrono::milliseconds(200);
 
@@ -30,7 +30,7 @@ struct Subject {
   std::vector<config::SlotConfig> slots;  // the label is the last
   std::vector<config::LayerConfig> layers;
   std::vector<std::array<std::size_t, 2>> products;  // input and output width of each fc
-  std::size_t ids = 0;                               // how many there are
+  std::size_t ids = 0;                               // number of distinct ids
   std::size_t classes = 0;
 };
 
@@ -97,7 +97,7 @@ double rate(Step step) {
   return static_cast<double>(calls) / spent.count();
 }
 
-// The matrix products of one forward and backward, on buffers of their own.
+// Matrix products of one forward and backward, on buffers of their own.
 std::function<void()> make_products(const Subject& subject, std::size_t batch,
                                     kernels::Compute compute) {
   struct Buffers {
@@ -186,7 +186,7 @@ bool measure(const Subject& subject, const nn::Network& network, std::size_t siz
     workspace.clear_gradients();
     costs.push_back(network.forward(run, workspace).value() / static_cast<double>(size));
     network.backward(run, workspace);
-    // A plain step on the output bias alone: enough to see that the gradient is one.
+    // A step on the output bias alone suffices for the cost to fall.
     std::vector<float>& bias = model.values.back();
     const auto gradient = workspace.gradient(model.values.size() - 1);
     for (std::size_t i = 0; i < bias.size(); ++i) {

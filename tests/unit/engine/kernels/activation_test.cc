@@ -33,6 +33,13 @@ TEST(Activation, ActivationsMatchReferenceAfterTheBias) {
   }
 }
 
+TEST(Activation, ReluHasNoSlopeAtZero) {
+  const std::vector<float> y{0, 1};
+  std::vector<float> gradient{5, 5};
+  activation_backward(*find_activation("relu"), 1, 2, y.data(), gradient.data());
+  EXPECT_EQ(gradient, (std::vector<float>{0, 5}));
+}
+
 TEST(Activation, TanhKeepsRelativePrecisionNearZero) {
   for (float x = 1e-6F; x < 0.6F; x *= 1.01F) {
     float y = x;

@@ -31,12 +31,27 @@ TEST(Elementwise, DropoutMaskHasTheRateAndIsAFunctionOfTheStream) {
   EXPECT_NE(mask, other);
   double sum = 0;
   std::size_t dropped = 0;
-  for (const float value : mask) {
-    sum += value;
-    if (value == 0.0F) ++dropped;
+  std::size_t pairs = 0;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    sum += static_cast<double>(mask[i]);
+    if (mask[i] == 0.0F) ++dropped;
+    if (i > 0 && mask[i - 1] == 0.0F && mask[i] == 0.0F) ++pairs;
   }
+  EXPECT_NEAR(static_cast<double>(pairs) / kCount, 0.3 * 0.3, 0.01);  // neighbours are independent
   EXPECT_NEAR(static_cast<double>(dropped) / kCount, 0.3, 0.01);
   EXPECT_NEAR(sum / kCount, 1.0, 0.01);
+}
+
+TEST(Elementwise, MultiplyWritesOrAdds) {
+  const std::vector<float> x{1, 2, 3};
+  const std::vector<float> scale{4, 5, 6};
+  std::vector<float> y{100, 100, 100};
+  multiply(3, x.data(), scale.data(), true, y.data());
+  EXPECT_EQ(y, (std::vector<float>{104, 110, 118}));
+  multiply(3, x.data(), scale.data(), false, y.data());
+  EXPECT_EQ(y, (std::vector<float>{4, 10, 18}));
+  multiply_by(3, x.data(), y.data());
+  EXPECT_EQ(y, (std::vector<float>{4, 20, 54}));
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ TEST(Gemm, EndsWithItsEpilogue) {
   }
 }
 
-// A row's sums do not depend on how many rows there are, so that examples may be dealt to threads.
+// A row's bits do not depend on the number of rows, so a batch may be split among threads.
 TEST(Gemm, GivesARowTheSameBitsAmongFewAndMany) {
   for (const Compute compute : {Compute::kFloat32, Compute::kBfloat16}) {
     if (!has_avx512_gemm(compute)) continue;

@@ -1,4 +1,4 @@
-// The kernels that reduce a row, at widths around the number of lanes, against double precision.
+// Kernels that reduce a row, at widths around the number of lanes, against double precision.
 #include <cmath>
 #include <numeric>
 #include <vector>

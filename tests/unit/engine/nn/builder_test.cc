@@ -94,6 +94,36 @@ TEST(BuildError, MissingAndMisplacedKeys) {
                "layer 'd': rate is 1, it must be at least 0 and below 1");
 }
 
+TEST(BuildError, AKeyIsOnlyForTheTypesThatReadIt) {
+  using Config = config::LayerConfig;
+  const std::vector<std::pair<std::string, void (*)(Config&)>> keys{
+      {"'activation' is for layers of type fc, activation",
+       [](Config& layer) { layer.activation = "relu"; }},
+      {"'pooling' is for layers of type embedding", [](Config& layer) { layer.pooling = "sum"; }},
+      {"'length' is for layers of type embedding", [](Config& layer) { layer.length = 1; }},
+      {"'padding_id' is for layers of type embedding", [](Config& layer) { layer.padding_id = 0; }},
+      {"'vocabulary' is for layers of type embedding, nce, negative_sampling",
+       [](Config& layer) { layer.vocabulary = 1; }},
+      {"'negatives' is for layers of type nce, negative_sampling",
+       [](Config& layer) { layer.negatives = 1; }},
+      {"'distribution' is for layers of type nce, negative_sampling",
+       [](Config& layer) { layer.distribution = "uniform"; }},
+      {"'counts' is for layers of type nce, negative_sampling",
+       [](Config& layer) { layer.counts = {1}; }},
+      {"'rate' is for layers of type dropout", [](Config& layer) { layer.rate = 0.1F; }},
+      {"'rank' is for layers of type cross", [](Config& layer) { layer.rank = 1; }},
+      {"'epsilon' is for layers of type layer_norm", [](Config& layer) { layer.epsilon = 0.1F; }},
+      {"'scale' is for layers of type cosine_similarity", [](Config& layer) { layer.scale = 2; }},
+      {"'label' is for layers of type softmax_cross_entropy, binary_cross_entropy, squared_error, "
+       "nce, negative_sampling",
+       [](Config& layer) { layer.label = "label"; }}};
+  for (const auto& [complaint, give] : keys) {
+    auto layer = concat("c", {"words"});
+    give(layer);
+    expect_error({kWords, layer}, "layer 'c': key " + complaint + ", this one is of type concat");
+  }
+}
+
 TEST(BuildError, LayersThatDoNotFit) {
   const config::LayerConfig wide = embedding("wide", {"word"}, 4, true);
   expect_error({kWords, wide, layer("add", "s", {"words", "wide"})},
@@ -113,6 +143,14 @@ TEST(BuildError, LayersThatDoNotFit) {
                "layer 'fm': input 'words' has width 3, which is no multiple of size 2");
   machine.size = 3;
   expect_error({kWords, machine}, "layer 'fm': there is one field, a pair takes two");
+  expect_error({kWords, layer("cosine_similarity", "c", {"words", "words", "words"})},
+               "layer 'c': takes 2 inputs, 3 are given");
+  auto function = layer("activation", "f", {"words", "words"});
+  function.activation = "relu";
+  EXPECT_EQ(build_error({kWords, function}).hint, "join several with a layer of type concat");
+  auto norm = layer("layer_norm", "n", {"words"});
+  norm.weight.name = norm.bias.name = "w";
+  expect_error({kWords, norm}, "layer 'n': its weight and its bias have one name");
   auto bag = kWords;
   bag.pooling = "concat";
   expect_error({bag},

@@ -14,7 +14,7 @@ constexpr std::uint64_t kSeed = 5;
 
 void expect_right_gradient(TestNetwork& test, const Batch& batch) {
   constexpr float kScale =
-      0.25F;  // exact, so that it changes no bit of a gradient but the exponent
+      0.25F;  // a power of two, so that only the exponents of the gradients change
   test.cost_scale = kScale;
   const double cost_sum = test.run(batch, 1, kSeed);
   std::vector<std::vector<double>> values;

@@ -1,4 +1,4 @@
-// Every layer's gradient against finite differences of a double-precision network.
+// Gradients of embeddings and of the layers behind them (gradient.h).
 #include "tests/unit/engine/nn/gradient.h"
 
 #include <algorithm>
@@ -87,7 +87,7 @@ TEST(Gradient, FloatSlotsNextToLayers) {
   expect_right_gradient(test, three_examples_with_floats());
 }
 
-// Only what is before the last float is of a gradient that anything reads.
+// Nothing reads the gradient of the floats, so concat passes on only the columns before the last.
 TEST(Gradient, FloatSlotsAroundLayersInConcatsOfConcats) {
   TestNetwork test({embedding("e", {"a"}, 3, true), concat("floats", {"age", "price"}),
                     concat("in", {"age", "e", "price"}), concat("c", {"floats", "in", "age"}),
@@ -122,7 +122,7 @@ TEST(Gradient, WeightsAndPaddingOfOneIdAnExample) {
   TestNetwork test({e, fc("out", {"e"}, 3, "identity"), cost("cost", "out", "label")}, kSlots);
   Batch batch = five_examples();
   expect_right_gradient(test, batch);
-  EXPECT_EQ(std::ranges::count(test.ids[0], 3U), 0);  // nobody asks a server for its row
+  EXPECT_EQ(std::ranges::count(test.ids[0], 3U), 0);  // padding has no row
   batch.slots[1].weights = {1, 2, -3, 0.5F, 1};
   expect_right_gradient(test, batch);
 }

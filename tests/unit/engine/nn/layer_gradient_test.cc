@@ -74,6 +74,15 @@ TEST(LayerGradient, FactorizationMachineOverFieldsOfSeveralLayers) {
       test, {3, {{{0, 3, 3}}, {{3, 3, 1}}, {{}, {}, {}, {1, 2, -1, 0.5F, 0, 1}}, {{1, 0, 1}}}});
 }
 
+TEST(LayerGradient, FactorizationMachineOverFactorsThatOthersRead) {
+  auto machine = layer("factorization_machine", "fm", {"e"});
+  machine.size = 3;
+  TestNetwork test({embedding("e", {"a", "b"}, 3, true), machine,
+                    fc("out", {"fm", "e"}, 3, "identity"), cost("cost", "out", "label")},
+                   kSlots);
+  expect_right_gradient(test, kFive);
+}
+
 TEST(LayerGradient, CosineSimilarityAlsoOfAVectorWithItself) {
   auto cosine = layer("cosine_similarity", "c", {"ea", "eb"});
   cosine.scale = 5;

@@ -126,7 +126,7 @@ struct Reference {
     return out;
   }
 
-  // The sum over pairs, as the definition has it.
+  // Sum over pairs, as in the definition.
   static double pairs(const Vector& v, std::size_t factors) {
     double sum = 0;
     for (std::size_t f = 0; f < v.size() / factors; ++f) {
@@ -141,7 +141,7 @@ struct Reference {
     return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
   }
 
-  // Of the outputs of earlier layers alone.
+  // Layers that read only the outputs of earlier layers.
   Vector combine(const config::LayerConfig& layer, const std::vector<Vector>& in) const {
     Vector out = in[0];
     if (layer.type == "activation") return activate(layer.activation, std::move(out));
@@ -165,7 +165,7 @@ struct Reference {
     return out;
   }
 
-  // What the label says of output `c` of `width`.
+  // Label of output `c` of `width`.
   double label(const config::LayerConfig& layer, std::size_t example, std::size_t width,
                std::size_t c) const {
     const Slot& slot = slot_of(layer.label);

@@ -1,4 +1,4 @@
-// The cost of a network in double precision, written straight from the layers' definitions.
+// Cost of a network in double precision, straight from the definitions of the layers.
 #pragma once
 
 #include <map>
@@ -9,7 +9,7 @@
 
 namespace paddle::nn {
 
-// `values` by parameter as in TestNetwork. Training mode: the dropout masks are those of `seed`.
+// `values` are by parameter, as in TestNetwork. Dropout masks are those of training with `seed`.
 double reference_cost(const TestNetwork& test, const std::vector<std::vector<double>>& values,
                       const Batch& batch, std::uint64_t seed);
 

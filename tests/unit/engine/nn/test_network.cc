@@ -120,7 +120,8 @@ double TestNetwork::run(const Batch& batch, std::size_t parts, std::uint64_t dra
                   .parameters = parameters,
                   .mode = Mode::kTrain,
                   .seed = draw_seed,
-                  .cost_scale = cost_scale};
+                  .cost_scale = cost_scale,
+                  .compute = compute};
     sum += network.forward(run, workspace).value();
     network.backward(run, workspace);
   }

@@ -1,4 +1,4 @@
-// Layer descriptions in one line, and a network with values and scratch memory to run.
+// Configurations of layers in one line, and a network with values and scratch memory to run.
 #pragma once
 
 #include <string>
@@ -14,16 +14,16 @@ config::LayerConfig fc(std::string name, std::vector<std::string> inputs, std::u
                        std::string activation);
 config::LayerConfig concat(std::string name, std::vector<std::string> inputs);
 config::LayerConfig dropout(std::string name, std::string input, float rate);
-// Of any type that needs no more.
+// For types without keys of their own.
 config::LayerConfig layer(std::string type, std::string name, std::vector<std::string> inputs);
 config::LayerConfig cost(std::string name, std::string input, std::string label);
 
 constexpr std::uint64_t kTestVocabulary = 7;
 
-// "word" is a slot of ids, "price:3" one of three floats.
+// "word" stands for a slot of ids, "price:3" for one of three floats.
 std::vector<config::SlotConfig> parse_slots(const std::vector<std::string>& slots);
 
-// Owns parameter values: random, or moved along the gradient by step().
+// Network with its parameter values, which are random at first and learn by step().
 class TestNetwork {
  public:
   TestNetwork(std::vector<config::LayerConfig> layers, std::vector<std::string> slots,
@@ -35,7 +35,7 @@ class TestNetwork {
   // values -= rate * gradient of the last run
   void step(float rate);
 
-  // By parameter, whole: a sparse one has kTestVocabulary rows here.
+  // By parameter; a sparse one has all kTestVocabulary rows.
   std::vector<std::vector<float>> values;
   std::vector<std::vector<float>> gradients;
   std::vector<std::vector<std::uint64_t>> ids;  // of the last batch
@@ -45,6 +45,7 @@ class TestNetwork {
   Network network;
   Workspace workspace;
   float cost_scale = 1;  // of run
+  kernels::Compute compute = kernels::Compute::kFloat32;
 
  private:
   Parameters views(const Batch& batch, std::uint64_t draw_seed);

@@ -1,4 +1,4 @@
-// Negative sampling and NCE: what is drawn, the gradient, and what they learn.
+// Negative sampling and NCE: the distribution of the draws, the gradients, and learning.
 #include <algorithm>
 #include <cmath>
 
@@ -110,6 +110,18 @@ TEST_P(SampledCost, OnlyLabelsAndDrawsAreAskedFor) {
   EXPECT_GT(ids[1].back(), 100000U);
 }
 
+TEST_P(SampledCost, TenNegativesByDefaultAndNoRowForAWrongLabel) {
+  auto cost = sampled(GetParam(), "e", 0);
+  cost.vocabulary = 1000000;
+  const auto network =
+      Network::build({embedding("e", {"word"}, 3, true), cost}, parse_slots({"word", "next"}));
+  ASSERT_TRUE(network);
+  std::vector<std::vector<std::uint64_t>> ids(3);
+  network->collect_ids({1, {{{0}}, {{1000000}}}}, 4, ids);
+  EXPECT_EQ(ids[1].size(), 10U);  // drawn from a million, all different
+  EXPECT_LT(ids[1].back(), 1000000U);
+}
+
 TEST_P(SampledCost, AWrongLabelIsNamed) {
   TestNetwork test({embedding("e", {"word"}, 3, true), sampled(GetParam(), "e", 2)},
                    {"word", "next"});
@@ -121,14 +133,14 @@ TEST_P(SampledCost, AWrongLabelIsNamed) {
 
 INSTANTIATE_TEST_SUITE_P(Both, SampledCost, testing::Values("nce", "negative_sampling"));
 
-// The labels follow a distribution that the input knows nothing of: scores become its logarithm.
+// The labels do not depend on the input, so the scores become the logarithm of their distribution.
 TEST(SampledCost, NceLearnsLogProbabilities) {
   const std::vector<double> truth{0.4, 0.25, 0.15, 0.1, 0.05, 0.03, 0.02};
   auto cost = sampled("nce", "e", 8);
   cost.distribution = "unigram";
   cost.counts = {3, 3, 3, 1, 1, 1, 1};
   TestNetwork test({embedding("e", {"word"}, 1, true), cost}, {"word", "next"});
-  test.values[0].assign(7, 0.0F);  // the bias alone is left to learn
+  test.values[0].assign(7, 0.0F);  // only the bias can learn
   Rng rng(4);
   for (std::uint64_t step = 0; step < 3000; ++step) {
     Batch batch{64, {{std::vector<std::uint64_t>(64, 0)}, {}}};

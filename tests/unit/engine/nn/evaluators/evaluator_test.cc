@@ -1,4 +1,4 @@
-// Evaluators against hand-made and brute-force values, and their tallies added up.
+// Evaluators against values by hand and by brute force, and sums of their tallies.
 #include <algorithm>
 #include <cmath>
 
@@ -23,7 +23,7 @@ config::LayerConfig labelled(std::string type, std::string name, std::string inp
   return made;
 }
 
-// A network whose only float slot is what the evaluators see: "x" goes through nothing.
+// Network whose evaluators read the float slot "x" unchanged.
 struct Evaluated {
   Evaluated(const std::string& cost_type, std::size_t width, std::string label_slot,
             std::vector<config::LayerConfig> evaluators)
@@ -71,7 +71,7 @@ double logit(double p) {
   return std::log(p / (1 - p));
 }
 
-// The share of pairs that are in order; ties count half.
+// Fraction of pairs in the right order; ties count half.
 double brute_force_auc(const std::vector<float>& scores, const std::vector<std::uint64_t>& labels) {
   double good = 0;
   double pairs = 0;
@@ -124,6 +124,35 @@ TEST(Evaluator, AucIsThatOfAllPairsWithinItsBuckets) {
   EXPECT_NEAR(two.value(floats_and_ids(pairs, clicks.labels), "auc"), exact, 5e-4);
 }
 
+TEST(Evaluator, AucTakesNotANumberAsTheLowestScore) {
+  Evaluated one("squared_error", 1, "y", {evaluator("auc", "out", "y")});
+  const float nan = std::nanf("");
+  EXPECT_DOUBLE_EQ(one.value(floats_and_ids({nan, 0, 1}, {0, 1, 1}), "auc"), 1.0);
+  EXPECT_DOUBLE_EQ(one.value(floats_and_ids({nan, 0, 1}, {1, 0, 0}), "auc"), 0.0);
+}
+
+// Behind a sigmoid an output is a probability: 0.5 is the threshold, and no second sigmoid.
+TEST(Evaluator, ASigmoidBeforeTheEvaluatorMakesProbabilities) {
+  auto sigmoid = layer("activation", "p", {"x"});
+  sigmoid.activation = "sigmoid";
+  const auto built =
+      Network::build({sigmoid, labelled("squared_error", "cost", "p")}, parse_slots({"x:1", "y"}),
+                     {evaluator("classification_error", "p", "y"),
+                      evaluator("precision_recall", "p", "y"), evaluator("auc", "p", "y")});
+  ASSERT_TRUE(built) << built.error().message;
+  // The last two probabilities differ by 0.0004, and would by a fifth of a bucket after a sigmoid.
+  const Batch batch = floats_and_ids(
+      {-1, 1, static_cast<float>(logit(0.9000)), static_cast<float>(logit(0.9004))}, {0, 0, 0, 1});
+  const Parameters none;
+  Workspace workspace;
+  ASSERT_TRUE(built->forward(
+      nn::Run{.batch = batch, .end = 4, .parameters = none, .mode = Mode::kTest}, workspace));
+  const auto values = built->values(workspace.tally());
+  EXPECT_EQ(Evaluated::named(values, "classification_error"), 0.5);
+  EXPECT_EQ(Evaluated::named(values, "precision"), 1.0 / 3);
+  EXPECT_EQ(Evaluated::named(values, "auc"), 1.0);
+}
+
 TEST(Evaluator, AucMergedOverTrainersIsThatOfAllData) {
   const Clicks clicks = random_clicks(999);
   const Batch batch = floats_and_ids(clicks.logits, clicks.labels);
@@ -142,11 +171,11 @@ TEST(Evaluator, AucMergedOverTrainersIsThatOfAllData) {
   EXPECT_EQ(merged.sums, whole.sums);
   const double auc = Evaluated::named(one.network.values(merged), "auc");
   EXPECT_NEAR(auc, brute_force_auc(clicks.logits, clicks.labels), 1e-3);
-  EXPECT_GT(std::fabs(auc - mean_of_parts), 1e-3);  // what adding the numbers themselves would give
+  EXPECT_GT(std::fabs(auc - mean_of_parts), 1e-3);  // merging is not averaging
 }
 
 TEST(Evaluator, ClassificationErrorOfClassesAndOfOneOutput) {
-  Evaluated three("softmax_cross_entropy", 3, "y", {});  // with the usual evaluators
+  Evaluated three("softmax_cross_entropy", 3, "y", {});  // with the default evaluators
   const Batch batch = floats_and_ids({1, 2, 3, 5, 1, 1, 0, 2, 1}, {2, 1, 1});
   EXPECT_DOUBLE_EQ(three.value(batch, "classification_error"), 1.0 / 3);
   Evaluated one("binary_cross_entropy", 1, "y", {evaluator("classification_error", "out", "y")});
@@ -164,7 +193,7 @@ TEST(Evaluator, PerplexityIsThatOfTheMeanCost) {
 
 TEST(Evaluator, PrecisionAndRecallOfYes) {
   Evaluated one("binary_cross_entropy", 1, "y", {evaluator("precision_recall", "out", "y")});
-  // Said yes to three, of which two are; one yes was missed.
+  // Three are predicted "yes", two of them rightly; one "yes" is missed.
   const Batch batch = floats_and_ids({1, 2, 3, -1, -2}, {1, 1, 0, 1, 0});
   EXPECT_DOUBLE_EQ(one.value(batch, "precision"), 2.0 / 3);
   EXPECT_DOUBLE_EQ(one.value(batch, "recall"), 2.0 / 3);
@@ -175,7 +204,7 @@ TEST(Evaluator, PrecisionAndRecallOfYes) {
 TEST(Evaluator, PrecisionAndRecallAreMeansOverTheClassesSeen) {
   Evaluated four("softmax_cross_entropy", 4, "y",
                  {evaluator("precision_recall", "out", "y", "quality")});
-  // Predicted 0 0 1 2, labels 0 1 1 1; nobody sees class 3.
+  // Predicted 0 0 1 2, labels 0 1 1 1; class 3 occurs in neither.
   const Batch batch =
       floats_and_ids({9, 0, 0, 0, 9, 0, 0, 0, 0, 9, 0, 0, 0, 0, 9, 0}, {0, 1, 1, 1});
   EXPECT_DOUBLE_EQ(four.value(batch, "quality.precision"), (0.5 + 1.0 + 0.0) / 3);
@@ -221,8 +250,8 @@ TEST(Evaluator, TheUsualOnesOfSeveralCostsHaveNamesOfTheirOwn) {
                                              "classification_error_b", "perplexity_b"}));
 }
 
-// An embedding that a concat alone reads writes into the concat's output, but not where an
-// evaluator reads it too.
+// An embedding that only a concat reads writes into the concat's output; one that an evaluator
+// reads too must not.
 TEST(Evaluator, SeesAnEmbeddingWithinAConcat) {
   const auto built =
       Network::build({embedding("e", {"y"}, 3, false), concat("c", {"e"}),
@@ -237,6 +266,19 @@ TEST(Evaluator, SeesAnEmbeddingWithinAConcat) {
   ASSERT_TRUE(
       built->forward(nn::Run{.batch = batch, .end = 4, .parameters = parameters}, workspace));
   EXPECT_EQ(Evaluated::named(built->values(workspace.tally()), "classification_error"), 0.25);
+}
+
+TEST(Evaluator, TheirCountersAreBounded) {
+  auto identity = layer("activation", "out", {"x"});
+  identity.activation = "identity";
+  std::vector<config::LayerConfig> many;
+  for (std::size_t i = 0; i <= kTallyEntriesMax / 8192; ++i) {
+    many.push_back(evaluator("auc", "out", "y", "auc" + std::to_string(i)));
+  }
+  const auto built = Network::build({identity, labelled("binary_cross_entropy", "cost", "out")},
+                                    parse_slots({"x:1", "y"}), many);
+  ASSERT_FALSE(built);
+  EXPECT_EQ(built.error().hint, "use fewer of them");
 }
 
 TEST(Evaluator, WrongLabelsNameTheEvaluator) {
@@ -273,6 +315,20 @@ TEST(Evaluator, MistakesNameTheEvaluator) {
       build_error(evaluator("classification_error", "out", "")),
       "evaluator 'classification_error': key 'label' is missing: the data slot with the right "
       "answers");
+  auto identity = layer("activation", "out", {"x"});
+  identity.activation = "identity";
+  const std::vector<config::LayerConfig> wide{identity,
+                                              labelled("softmax_cross_entropy", "cost", "out")};
+  const auto quality = evaluator("precision_recall", "out", "y");
+  const auto classes = Network::build(wide, parse_slots({"x:1025", "y"}), {quality});
+  ASSERT_FALSE(classes);
+  EXPECT_EQ(classes.error().message,
+            "evaluator 'precision_recall': its input has 1025 outputs, at most 1024 classes are "
+            "counted");
+  const auto twice = Network::build(wide, parse_slots({"x:3", "y"}), {quality, quality});
+  ASSERT_FALSE(twice);
+  EXPECT_EQ(twice.error().message,
+            "evaluator 'precision_recall': another evaluator has the same name");
   EXPECT_EQ(build_error(evaluator("aucc", "out", "y")),
             "evaluator 'aucc': unknown type 'aucc', did you mean 'auc'?");
 }

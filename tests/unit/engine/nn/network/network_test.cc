@@ -17,7 +17,7 @@ TestNetwork ngram(std::uint64_t seed = 1) {
       {"w0", "w1", "next"}, seed);
 }
 
-// The next word is a fixed function of the two before it.
+// Text whose next word is a function of the two before it.
 Batch toy_text(std::size_t size, std::uint64_t seed) {
   Rng rng(seed);
   Batch batch{size, {{}, {}, {}}};
@@ -50,7 +50,7 @@ TEST(Network, ParametersInNetworkOrderWithNamesShapesAndAttributes) {
   EXPECT_EQ(parameters[0].dims(0), 0U);
   EXPECT_EQ(parameters[0].dims(1), 4U);
   EXPECT_EQ(parameters[0].initial_std(), 0.25F);
-  // What is given for one parameter, even 0, replaces the optimizer's.
+  // An attribute of one parameter, even 0, replaces the optimizer's.
   EXPECT_TRUE(parameters[0].has_l2());
   EXPECT_EQ(parameters[0].l2(), 0.0F);
   EXPECT_EQ(parameters[0].l1(), 0.125F);
@@ -126,7 +126,26 @@ TEST(Network, ASplitBatchSumsToTheWholeAndAnEmptyPartAddsNothing) {
   }
 }
 
-// The slots of one embedding lie side by side behind what else a concat has, in every part.
+TEST(Network, MatrixProductsAreOfThePrecisionOfTheRun) {
+  if (!kernels::can_compute(kernels::Compute::kBfloat16)) GTEST_SKIP() << "no AVX512-BF16";
+  for (const char* type : {"fc", "cross"}) {
+    auto middle = layer(type, "m", {"x"});
+    if (middle.type == "fc") middle.size = 16;
+    TestNetwork test({middle, cost("cost", "m", "y")}, {"x:16", "y"});
+    Batch batch{3, {{}, {{1, 0, 2}}}};
+    Rng rng(1);
+    for (int i = 0; i < 48; ++i) batch.slots[0].values.push_back(static_cast<float>(rng.normal()));
+    const double exact = test.run(batch);
+    const auto gradients = test.gradients;
+    test.compute = kernels::Compute::kBfloat16;
+    const double rounded = test.run(batch);
+    EXPECT_NE(rounded, exact) << type;
+    EXPECT_NEAR(rounded, exact, 0.1) << type;
+    EXPECT_NE(test.gradients[0], gradients[0]) << type;
+  }
+}
+
+// A concat puts the slots of an embedding side by side behind another layer, in every part.
 TEST(Network, ASplitBatchReadsTheSameRowsOfSeveralSlots) {
   const Batch batch{5,
                     {{{0, 1, 2, 3, 4}, {}},
@@ -167,6 +186,8 @@ TEST(Network, WrongDataIsNamed) {
                     "slot 'w0': 1 ids and 0 offsets do not make 2 examples");
   expect_data_error(test, {2, {{{0}, {0, 2, 1}}, {{1, 2}, {}}, {{1, 1}, {}}}},
                     "slot 'w0': 1 ids and 3 offsets do not make 2 examples");
+  expect_data_error(test, {1, {{{0}, {1, 1}}, {{1}, {}}, {{1}, {}}}},
+                    "slot 'w0': 1 ids and 2 offsets do not make 1 examples");
   expect_data_error(test, {1, {{{0}, {}}, {{1}, {}, {1, 2}}, {{1}, {}}}},
                     "slot 'w1': 2 weights for 1 ids");
   expect_data_error(test, {1, {{{0}, {}}, {{1}, {}}, {{1}, {}, {}, {1}}}},

@@ -1,0 +1,92 @@
+#include "engine/nn/parameter_list.h"
+
+#include <gtest/gtest.h>
+
+namespace paddle::nn {
+namespace {
+
+config::ParameterAttributes everything() {
+  config::ParameterAttributes attributes;
+  attributes.name = "table";
+  attributes.initial_mean = 0.5F;
+  attributes.initial_std = 0.25F;
+  attributes.learning_rate = 3;
+  attributes.l1 = 0.125F;
+  attributes.l2 = 0.0F;
+  attributes.clip_value = 5.0F;
+  attributes.clip_norm = 6.0F;
+  attributes.sparse = true;
+  attributes.is_static = true;
+  attributes.table = {.entry_count = 7,
+                      .entry_probability = 0.75F,
+                      .expire_passes = 8,
+                      .bytes_max = 9000,
+                      .evict = true,
+                      .entry = {{"C1", 2, 0.5F}},
+                      .shrink = config::TablePolicy::Shrink{"click", 0.9F, 0.8F, 0.2F, 2}};
+  return attributes;
+}
+
+TEST(ParameterList, ASpecHasEveryAttribute) {
+  ParameterList list;
+  ASSERT_EQ(list.declare({everything(), "unused", {0, 4}}, "words").value(), 0U);
+  const wire::ParameterSpec spec = list.take().at(0);
+  EXPECT_EQ(spec.name(), "table");
+  EXPECT_EQ(spec.dims(1), 4U);
+  EXPECT_EQ(spec.initial_mean(), 0.5F);
+  EXPECT_EQ(spec.initial_std(), 0.25F);
+  EXPECT_EQ(spec.learning_rate(), 3.0F);
+  EXPECT_EQ(spec.l1(), 0.125F);
+  EXPECT_TRUE(spec.has_l2());  // even 0 replaces the optimizer's
+  EXPECT_EQ(spec.clip_value(), 5.0F);
+  EXPECT_EQ(spec.clip_norm(), 6.0F);
+  EXPECT_TRUE(spec.sparse());
+  EXPECT_TRUE(spec.is_static());
+  const wire::TablePolicy& policy = spec.table();
+  EXPECT_EQ(policy.entry_count(), 7U);
+  EXPECT_EQ(policy.entry_probability(), 0.75F);
+  EXPECT_EQ(policy.expire_passes(), 8U);
+  EXPECT_EQ(policy.bytes_max(), 9000U);
+  EXPECT_TRUE(policy.evict());
+  ASSERT_EQ(policy.entry_size(), 1);
+  EXPECT_EQ(policy.entry(0).slot(), "C1");
+  EXPECT_EQ(policy.entry(0).entry_count(), 2U);
+  EXPECT_EQ(policy.entry(0).entry_probability(), 0.5F);
+  EXPECT_EQ(policy.shrink().label(), "click");
+  EXPECT_EQ(policy.shrink().decay(), 0.9F);
+  EXPECT_EQ(policy.shrink().threshold(), 0.8F);
+  EXPECT_EQ(policy.shrink().nonclick_coefficient(), 0.2F);
+  EXPECT_EQ(policy.shrink().click_coefficient(), 2.0F);
+}
+
+TEST(ParameterList, WhatIsNotGivenHasADefault) {
+  ParameterList list;
+  const config::ParameterAttributes none;
+  ASSERT_TRUE(list.declare({none, "_x.w0", {2, 3}, 0.5}, "x"));
+  const wire::ParameterSpec spec = list.take().at(0);
+  EXPECT_EQ(spec.name(), "_x.w0");
+  EXPECT_EQ(spec.initial_std(), 0.5F);
+  EXPECT_FALSE(spec.has_l1() || spec.has_l2() || spec.has_clip_value() || spec.has_clip_norm());
+  EXPECT_FALSE(spec.has_table() || spec.is_static() || spec.sparse());
+}
+
+TEST(ParameterList, SharingNeedsTheSameAttributesOrNone) {
+  ParameterList list;
+  const config::ParameterAttributes first = everything();
+  config::ParameterAttributes plain;
+  plain.name = "table";
+  plain.sparse = true;
+  ASSERT_TRUE(list.declare({first, "", {0, 4}}, "a"));
+  EXPECT_EQ(list.declare({first, "", {0, 4}}, "b").value(), 0U);
+  EXPECT_EQ(list.declare({plain, "", {0, 4}}, "c").value(), 0U);
+  auto other = first;
+  other.table.shrink->decay = 0.95F;
+  const auto refused = list.declare({other, "", {0, 4}}, "d");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message,
+            "parameter 'table' has other attributes here than in layer 'a'");
+  EXPECT_EQ(list.take().size(), 1U);
+}
+
+}  // namespace
+}  // namespace paddle::nn
