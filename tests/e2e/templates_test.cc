@@ -101,7 +101,8 @@ TEST_P(ClickTemplates, LearnsProductsThatNoLinearModelCan) {
 INSTANTIATE_TEST_SUITE_P(All, ClickTemplates,
                          testing::Values(ClickCase{"ctr_dnn", "2", "2e-3"},
                                          ClickCase{"wide_deep", "3", "3e-3"},
-                                         ClickCase{"deep_fm", "3", "5e-3"}),
+                                         ClickCase{"deep_fm", "3", "5e-3"},
+                                         ClickCase{"dcn", "3", "3e-3"}),
                          [](const auto& each) { return each.param.name; });
 
 TEST_F(Templates, RecommenderLearnsTastesBeyondBiases) {
