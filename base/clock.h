@@ -1,4 +1,4 @@
-// Time comes in through an interface, so a test can own it. Only monotonic time decides anything.
+// Monotonic time behind an interface, so that a test can control it.
 #pragma once
 
 #include <chrono>

@@ -40,8 +40,8 @@ __attribute__((target("sse4.2"))) std::uint32_t update_sse42(std::uint32_t crc,
   return crc;
 }
 
-// What a run of zero bytes does to a CRC. It is linear over GF(2): the columns are what it does to
-// each bit, and running on for as long again is the map applied to its own columns.
+// The effect of a run of zero bytes on a CRC. It is linear over GF(2): the columns are its effect
+// on each bit, and running on for as long again is the map applied to its own columns.
 class ZeroRun {
  public:
   explicit ZeroRun(std::size_t bytes_power_of_two) {

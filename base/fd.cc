@@ -25,7 +25,7 @@ Status wait_ready(int fd, short events, TimePoint deadline) {
   }
 }
 
-// Puts `content` at `temporary`, then under its final name.
+// Writes `content` to `temporary`, then renames it to `path`.
 Status write_durably(const std::string& temporary, const std::string& path, ByteSpan content,
                      unsigned mode) {
   const UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
@@ -100,7 +100,7 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
 
 Status replace_file(const std::string& path, ByteSpan content, unsigned mode) {
   const std::string temporary = path + ".tmp";
-  ::unlink(temporary.c_str());  // what a killed process left may have another mode
+  ::unlink(temporary.c_str());  // a leftover of a killed process may have another mode
   if (auto written = write_durably(temporary, path, content, mode); !written) {
     ::unlink(temporary.c_str());
     return written;

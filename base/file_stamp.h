@@ -1,5 +1,5 @@
-// When a file was last touched, as the kernel tells it: what says that a hash made earlier still
-// holds.
+// A file's identity, size and times as the kernel reports them: while they are equal, a hash
+// computed earlier still holds.
 #pragma once
 
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
-// Result<T>: what a peer, file, user or kernel can cause. What only a bug can cause is a
-// PADDLE_CHECK.
+// Result<T>: a value or an error that a peer, file, user or kernel can cause. Bugs are
+// PADDLE_CHECKs.
 #pragma once
 
 #include <optional>

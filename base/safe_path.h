@@ -1,4 +1,4 @@
-// The one way a path that came from elsewhere reaches the file system.
+// Paths from other machines, files and users, confined to a root directory.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ class SafePath {
   Result<UniqueFd> open_read(int root_fd) const;  // a regular file
   Result<UniqueFd> open_directory(int root_fd) const;
   Result<UniqueFd> create(int root_fd,
-                          unsigned mode) const;  // parents made as 0700; truncates; mode & 0755
+                          unsigned mode) const;  // makes parents as 0700; truncates; mode & 0755
   Status make_directories(int root_fd) const;    // the path itself too
 
  private:

@@ -1,4 +1,4 @@
-// A job's 32-byte secret: cannot be formatted or compared by accident, wiped when it dies.
+// A job's 32-byte secret. It cannot be formatted or compared by accident, and is wiped at its end.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ class Secret {
   static Result<Secret> generate();                  // getrandom
   static Result<Secret> from_bytes(ByteSpan bytes);  // exactly kSecretBytes
   static Result<Secret> read(
-      const std::string& key_file);  // a 0600 file of ours holding kSecretBytes
+      const std::string& key_file);  // a 0600 file of this user with kSecretBytes
 
   Secret(const Secret&) = default;
   Secret& operator=(const Secret&) = default;

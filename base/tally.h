@@ -1,4 +1,4 @@
-// Counters that add up: what evaluators count over examples, threads, batches and trainers.
+// Additive counters of evaluators, summed over examples, threads, batches and trainers.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct Tally {
   std::vector<std::uint64_t> counts;
   std::vector<double> sums;
 
-  // Entry by entry; an empty tally takes the other's shape, any other must have it.
+  // Adds entry by entry. The shapes must be equal, or this tally empty.
   void add(const Tally& other);
   bool same_shape(const Tally& other) const {
     return counts.size() == other.counts.size() && sums.size() == other.sums.size();
@@ -26,7 +26,7 @@ struct Tally {
 
 // Counts as u64, then sums as f64, little-endian.
 Bytes encode(const Tally& tally);
-// kProtocol unless the bytes are so many counts and sums, at most kTallyEntriesMax.
+// kData unless the bytes are exactly these counts and sums, at most kTallyEntriesMax in all.
 Result<Tally> decode_tally(ByteSpan bytes, std::uint64_t counts, std::uint64_t sums);
 
 }  // namespace paddle

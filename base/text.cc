@@ -10,7 +10,7 @@ namespace {
 
 constexpr char kHexDigits[] = "0123456789abcdef";
 
-// Seen by nobody, but what is around it is shown otherwise: directions, line breaks, tags.
+// Invisible, but changes how the text around it is shown: directions, line breaks, tags.
 bool is_unseen(std::uint32_t point) {
   return point == 0x061c || point == 0x200e || point == 0x200f ||
          (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069) ||

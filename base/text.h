@@ -1,4 +1,4 @@
-// Small text helpers every room needs.
+// Text helpers: escaping, suggestions, hexadecimal.
 #pragma once
 
 #include <span>
@@ -7,8 +7,8 @@
 
 namespace paddle {
 
-// Control characters (C0, C1, DEL), those of writing direction and of line breaks, tags, and bytes
-// that are not UTF-8 as \xNN; what nodes send must not paint a terminal.
+// Text that cannot control a terminal: control characters (C0, C1, DEL), direction marks, line
+// breaks, tags and bytes that are not UTF-8 become \xNN.
 std::string escape_control(std::string_view text);
 
 // The candidate nearest to `word` within edit distance 3 and under half its length, or "": "did you

@@ -1,4 +1,4 @@
-// The one place the version is written.
+// The version of all programs.
 #pragma once
 
 namespace paddle {

@@ -1,7 +1,7 @@
-// What a line of the cache costs that two threads work on: nanoseconds a line, for a thread that
-// reads what the other wrote, or writes what the other read or wrote. It depends on whether their
-// cores have a last-level cache in common, and so do a trainer's threads. What is read is checked;
-// the program fails where it is wrong.
+// The cost of a cache line that two threads use: nanoseconds per line for a thread that reads lines
+// the other wrote, or writes lines the other read or wrote. It depends on whether their cores share
+// a last-level cache, and so does a trainer's speed. Values are checked; the program fails where
+// one is wrong.
 #include <sched.h>
 
 #include <array>
@@ -23,14 +23,14 @@ namespace paddle {
 namespace {
 
 constexpr int kRounds = 200;
-constexpr int kFirstCounted = kRounds / 10;  // the rounds before find the lines in no cache
+constexpr int kFirstCounted = kRounds / 10;  // earlier rounds find the lines in no cache
 
 struct alignas(kLineBytes) Line {
   std::array<std::uint64_t, kLineBytes / sizeof(std::uint64_t)> words;
 };
 using Lines = LargeArray<Line>;
 
-// One word of each brings the whole line.
+// One word of a line fetches all of it.
 std::uint64_t read(const Lines& lines) {
   std::uint64_t sum = 0;
   for (const Line& line : lines) sum += line.words.front();
@@ -61,13 +61,13 @@ bool run_on(int core) {
   return ::sched_setaffinity(0, sizeof(set), &set) == 0;
 }
 
-// Seconds of all rounds that each thread's work took, the second's after the first's.
+// Seconds that each thread's work took over all rounds: the first thread's, then the second's.
 struct Spent {
   double first = 0;
   double second = 0;
 };
 
-// In turns, on the two cores: first(round), then second(round).
+// Runs first(round) and second(round) in turn, each on its core.
 template <class First, class Second>
 Spent alternate(const std::array<int, 2>& cores, First first, Second second) {
   Spent spent;

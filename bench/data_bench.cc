@@ -1,5 +1,5 @@
-// How fast files become batches: each format with 1, 2 and 4 parsing threads, and compressed. The
-// records and their sum must be the same however they are read, else the figures mean nothing.
+// Speed of reading files into batches: each format with 1, 2 and 4 parsing threads, and compressed.
+// The records and their sum must be the same for all, else the program fails.
 #include <zlib.h>
 #include <zstd.h>
 

@@ -1,7 +1,6 @@
-// How near the update of every optimizer comes to the memory it moves: GB/s of a dense block that
-// no cache holds, beside the plainest update there is (a = a / 2 + b) in the same run, and rows a
-// second of a table's width. Every result is held against float64; the program fails where one is
-// wrong.
+// Memory bandwidth of every optimizer's update: GB/s for a dense block that fits no cache, beside
+// the simplest update (a = a / 2 + b) in the same run, and rows per second for a table's width.
+// Every result is compared with a float64 reference; the program fails where one is wrong.
 #include <time.h>
 
 #include <algorithm>
@@ -23,7 +22,7 @@ constexpr float kRate = 0.01F;
 constexpr std::size_t kChecked = 997;  // elements between two that are checked
 constexpr double kTolerance = 1e-4;
 
-// Of this thread alone, so that what runs beside it counts less.
+// CPU time of this thread, so that other processes count less.
 double cpu_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -42,7 +41,7 @@ double fastest(Step step) {
   return best;
 }
 
-// In place, as updates are: a third array that is only written would be read by the cache first.
+// In place, as updates are: the cache would first read a third array that is only written.
 double plain_gigabytes(std::vector<float>& a, const std::vector<float>& b) {
   const double seconds = fastest([&] {
     for (std::size_t i = 0; i < a.size(); ++i) a[i] = 0.5F * a[i] + b[i];
@@ -62,7 +61,7 @@ struct Work {
   wire::ParameterSpec spec;
 };
 
-// kRepeats equal updates, whole or row by row; the result is that of the reference.
+// Checks kRepeats equal updates, whole or row by row, against the reference.
 bool is_right(const Work& work, const std::vector<float>& gradient,
               const std::vector<float>& value) {
   for (std::size_t i = 0; i < value.size(); i += kChecked) {

@@ -1,6 +1,6 @@
 // Pushing to and fetching from 16 nodes, each a real sshd on loopback with throw-away keys, beside
 // rsync -a in parallel to the same nodes. Both connect anew for every figure but one; the agent is
-// there already, as `paddlectl up` leaves it. Contents are verified after every push and fetch.
+// installed, as `paddlectl up` leaves it. Contents are verified after every push and fetch.
 // usage: push_bench AGENT [nodes] [megabytes of the large file] [rounds]
 // [connect|small|large|fetch] needs sshd, ssh, rsync
 #include <algorithm>
@@ -79,8 +79,9 @@ class Bench {
             test::noise(kSmallBytes, i));
     large_ = test::noise(large_bytes_, 1'000'000);
     write(work_.path() + "/large/file", large_);
-    each([](std::size_t, remote::AgentClient&) {});        // up
-    std::this_thread::sleep_for(std::chrono::seconds(3));  // so that the hash cache believes them
+    each([](std::size_t, remote::AgentClient&) {});  // up
+    std::this_thread::sleep_for(
+        std::chrono::seconds(3));  // until the hash cache accepts the files as settled
   }
 
   // only: one of the groups, or "" for all.
@@ -180,7 +181,7 @@ class Bench {
     return Seconds(std::chrono::steady_clock::now() - begin).count();
   }
 
-  // What both pay before the first byte of a file; in every figure below.
+  // The cost of connecting, which is part of every figure below.
   void connect_only(std::size_t rounds) {
     std::vector<double> ours, theirs;
     for (std::size_t round = 0; round < rounds; ++round) {
@@ -190,7 +191,7 @@ class Bench {
     report("connect only (beside ssh true)", ours, theirs);
   }
 
-  // `true` over connections that are open: beside ssh through its ControlMaster.
+  // `true` over open connections, beside ssh through its ControlMaster.
   void kept_connections(std::size_t rounds) {
     std::vector<std::unique_ptr<remote::AgentClient>> clients;
     for (const Node& node : nodes_)
@@ -270,7 +271,7 @@ class Bench {
     std::fflush(stdout);
   }
 
-  // The nodes' folders may be in memory: who goes second would have what the first one freed.
+  // The nodes' folders may be in memory: the second run would reuse pages that the first one freed.
   void warm() {
     require(WarmMemory((nodes_.size() * large_bytes_ >> 30U) + 1).ready(), "too little memory");
   }

@@ -1,6 +1,6 @@
-// How fast one core finds and copies rows, inserts and updates them, and what a row costs in
-// memory: one sparse table without the network, beside the least that a table can be; and how long
-// a read waits at most while a table grows. Every result is verified.
+// Speed of one core at finding, copying, inserting and updating rows, and memory per row: one
+// sparse table without the network, beside the simplest possible table; and the longest wait of a
+// read while a table grows. Every result is verified.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -23,14 +23,14 @@ namespace {
 constexpr std::size_t kRequestIds = 100'000;
 constexpr double kMeasureSeconds = 2;
 
-// The figures are per core, so what counts is the time that this thread had one.
+// CPU time of this thread: the figures are per core.
 double cpu_seconds(clockid_t clock = CLOCK_THREAD_CPUTIME_ID) {
   timespec time{};
   ::clock_gettime(clock, &time);
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// The part of it that the kernel took, which is to find and clear pages.
+// The part spent in the kernel, which finds and clears pages.
 double kernel_seconds() {
   rusage usage{};
   ::getrusage(RUSAGE_THREAD, &usage);
@@ -58,9 +58,9 @@ std::uint64_t id_of(std::uint64_t k) {
   return mix64(k);
 }
 
-// The least that a table can be, to compare with: ids and row numbers in slots that are probed one
-// after the other, three in five of them used, which takes 27 bytes a row; rows in another array.
-// It neither grows nor forgets.
+// The simplest possible table, for comparison: ids and row numbers in linearly probed slots, three
+// in five of them used (27 bytes per row), and rows in another array. It neither grows nor removes
+// rows.
 class BareTable {
  public:
   BareTable(std::uint64_t width, std::uint64_t rows) : width_(width), slots_(rows * 5 / 3) {
@@ -113,7 +113,7 @@ class BareTable {
   MemoryRegion rows_{0};
 };
 
-// What a table takes in the next seconds.
+// Warm memory released ahead of the table, which uses it in the next seconds.
 constexpr std::uint64_t kReleasedAhead = 256U << 20U;
 
 bool run(std::uint64_t width, std::uint64_t rows, std::size_t warm_gib) {
@@ -171,7 +171,7 @@ bool run(std::uint64_t width, std::uint64_t rows, std::size_t warm_gib) {
     std::nth_element(times.begin(), middle, times.end());
     return static_cast<double>(kRequestIds) / *middle;
   };
-  // What this machine gives right now: the same rows copied by number, without an index.
+  // The present speed of this machine: the same rows copied by number, without an index.
   MemoryRegion plain(0);
   if (!plain.reserve(rows * width * sizeof(float))) return false;
   auto* const from = reinterpret_cast<float*>(plain.data());
@@ -217,7 +217,7 @@ bool run(std::uint64_t width, std::uint64_t rows, std::size_t warm_gib) {
   return good;
 }
 
-// Arithmetic without memory: when this takes long, the machine was away.
+// Arithmetic without memory: when this takes long, the host has paused this machine.
 std::uint64_t compute() {
   constexpr int kSteps = 10'000;
   std::uint64_t x = 1;
@@ -225,9 +225,9 @@ std::uint64_t compute() {
   return x;
 }
 
-// Pushes of new rows and reads in turn, as a port serves them: the longest of each, and of both one
-// after the other, which is how long a read may wait. In between the same reads of memory that does
-// not grow, and arithmetic: where those take long, the table is not why.
+// Alternating pushes of new rows and reads, as a port serves them: the longest of each, and of one
+// pair, which bounds the wait of a read. Between them run the same reads of memory that does not
+// grow, and arithmetic: when those take long too, the table is not the cause.
 bool pauses(std::uint64_t width, std::uint64_t rows, std::size_t warm_gib) {
   bench::WarmMemory warm(warm_gib);
   if (!warm.ready()) return false;

@@ -1,4 +1,4 @@
-// Memory that the machine has had before.
+// Memory that the host has already given to this machine.
 #pragma once
 
 #include <fcntl.h>
@@ -13,17 +13,17 @@
 
 namespace paddle::bench {
 
-// Another process writes that much memory, holds it, and lets go of it as it is told to, or at the
-// end. Where this machine is a guest, memory that it never had, or gave back, as guests may after
-// seconds, takes the host 5 ms per 2 MiB to find, many times what clearing it takes: that is the
-// host's time, and not what a benchmark asks about.
+// Another process writes that much memory, holds it, and releases it on request or at the end. In a
+// virtual machine, memory that the guest never had, or gave back after seconds of disuse, takes the
+// host 5 ms per 2 MiB to provide, many times the cost of clearing it: that is the host's time, not
+// the benchmark's.
 class WarmMemory {
  public:
   explicit WarmMemory(std::size_t gib) : blocks_(gib * kBlocksPerGib) {
     int to_child[2] = {-1, -1};
     int to_parent[2] = {-1, -1};
     if (::pipe2(to_child, O_CLOEXEC) != 0 || ::pipe2(to_parent, O_CLOEXEC) != 0) return;
-    ::signal(SIGPIPE, SIG_IGN);  // release() may come after the child's end
+    ::signal(SIGPIPE, SIG_IGN);  // release() may be called after the child's end
     child_ = ::fork();
     if (child_ == 0) {
       ::close(to_child[1]);

@@ -1,5 +1,5 @@
-// How fast one trainer reaches one port over TCP: dense push + pull with SGD, sparse pulls and
-// pushes with AdaGrad, beside what a raw TCP stream gives in the same run. Results are verified.
+// Throughput of one trainer and one port over TCP: dense push + pull with SGD, sparse pulls and
+// pushes with AdaGrad, beside a raw TCP stream in the same run. Results are verified.
 #include <arpa/inet.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -38,7 +38,7 @@ double seconds_since(Clock::time_point start) {
 // Seconds that one call takes.
 struct Seconds {
   double median = -1;
-  double least = -1;  // what others on the machine took nothing from
+  double least = -1;  // the call that other processes disturbed least
 };
 template <class Step>
 Seconds measure(Step step) {
@@ -170,7 +170,7 @@ class Pair {
   std::unique_ptr<client::ParameterClient> client_;
 };
 
-// Pushes a gradient of ones, is given the new values back.
+// Pushes a gradient of ones and receives the new values.
 bool dense(std::size_t bytes, double limit, bool shares_memory) {
   const std::uint64_t elements = bytes / sizeof(float);
   Pair pair(parameters(elements, 0, "sgd"), shares_memory);
@@ -195,7 +195,7 @@ bool dense(std::size_t bytes, double limit, bool shares_memory) {
   return good;
 }
 
-// Million rows a second, and what a row took of the CPUs.
+// Prints million rows per second, and CPU time per row.
 template <class Call>
 double sparse_calls(std::size_t rows, Call call) {
   std::size_t calls = 0;

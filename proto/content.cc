@@ -8,7 +8,7 @@ namespace paddle {
 namespace {
 
 constexpr int kLevel = 1;
-constexpr std::size_t kSampleBytes = 64U << 10U;  // tells whether the rest is worth it
+constexpr std::size_t kSampleBytes = 64U << 10U;  // decides whether to compress the rest
 
 bool saves_enough(std::size_t packed, std::size_t raw) {
   return packed < raw - raw / 10;

@@ -1,4 +1,4 @@
-// The one frame codec: engine ports and the agent's channel. PROTOCOL.md specifies the bytes.
+// The frame codec of engine ports and of the agent's channel. PROTOCOL.md specifies the bytes.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ enum class Role : std::uint8_t {
   kAgent = 4
 };
 
-// Who sent a frame: role and 24-bit index within the role.
+// Sender of a frame: role and 24-bit index within the role.
 struct NodeId {
   Role role = Role::kNone;
   std::uint32_t index = 0;
@@ -32,12 +32,12 @@ struct NodeId {
 };
 
 struct FrameHeader {
-  std::uint8_t type = 0;  // rooms define their own: proto/frame_type.h, remote's agent.proto Kind
+  std::uint8_t type = 0;  // engine ports: proto/frame_type.h; agents: AgentKind of agent.proto
   std::uint16_t flags = 0;
   std::uint64_t job_tag = 0;  // first 8 bytes of the job id
   NodeId sender;
   std::uint32_t incarnation = 0;
-  std::uint64_t epoch = 0;  // of the server
+  std::uint64_t epoch = 0;  // generation of the server
   std::uint64_t sequence = 0;
   std::uint64_t step = 0;
   std::uint16_t lane = 0;
@@ -51,7 +51,7 @@ struct Frame {
   Bytes tail;
 };
 
-// A header whose magic, version, CRC and lengths were checked: it is safe to allocate for.
+// A header with checked magic, version, CRC and lengths: its payload may be allocated.
 struct DecodedHeader {
   FrameHeader header;
   std::uint32_t head_bytes = 0;

@@ -7,7 +7,7 @@
 
 namespace paddle {
 
-// A frame's bytes follow its first within this time, however slow the link.
+// Time from a frame's first byte to its last, however slow the link.
 constexpr Duration kFrameDeadline = std::chrono::seconds(120);
 
 // Agent channel: more replies to the same request follow.
@@ -20,9 +20,9 @@ constexpr std::size_t kAgentBatchBytes =
 Status set_nonblocking(int fd);
 Status write_frame(int fd, const FrameHeader& header, ByteSpan head, ByteSpan tail,
                    TimePoint deadline);
-// The first byte arrives before `deadline` (kUnreachable "closed by peer" at the end of the
-// stream); kData for a corrupt frame or one over payload_bytes_max, after which the stream is of no
-// use.
+// Waits for the first byte until `deadline`. kUnreachable "closed by peer" at the end of the
+// stream; kData for a corrupt frame or one over payload_bytes_max, after which the stream is
+// unusable.
 Result<Frame> read_frame(int fd, std::size_t payload_bytes_max, TimePoint deadline);
 
 }  // namespace paddle

@@ -32,12 +32,12 @@ struct Connection {
   FrameWriter writer;
   std::string name;  // "10.0.0.1:40312", for messages
 
-  bool has_spoken = false;  // a frame came after the handshake
+  bool has_spoken = false;  // a frame has come after the handshake
   bool wait_write = false;  // a wait for writability is armed
   bool close_when_flushed = false;
-  bool half_closed = false;  // our side is shut; what the peer still sends is dropped
+  bool half_closed = false;  // our side is shut; incoming bytes are dropped
   TimePoint linger_until{};  // of a half-closed connection
-  std::string doomed;        // why it must go; set instead of closing in the middle of a wake-up
+  std::string doomed;        // reason to close it, at the end of the wake-up; "": none
 };
 
 }  // namespace paddle::net

@@ -7,9 +7,9 @@
 namespace paddle::net {
 namespace {
 
-// What one read takes of a tail: little enough to be summed in the second-level cache.
+// Largest read of a tail: small enough that its checksum is computed from the second-level cache.
 constexpr std::size_t kTailReadBytesMax = 256U << 10U;
-// A shorter place of a tail in pieces is filled from the buffer: a copy is cheaper than a read.
+// Shorter pieces of a tail are copied from the buffer: that is cheaper than a system call.
 constexpr std::size_t kPlaceReadBytesMin = 16U << 10U;
 
 // Appends what is left of `part` after skipping `skip` bytes, which is reduced by what was skipped.
@@ -56,7 +56,8 @@ void FrameReader::commit(std::size_t count) {
   end_ += count;
 }
 
-// The tail lies in one piece, or its next piece is long; what is in the buffer comes before.
+// True when the next bytes of the tail go straight to their place: the buffer is empty, and the
+// place is the only one or long.
 bool FrameReader::reads_in_place() const {
   if (!is_in_tail_ || !has_tail_left() || buffered() > 0) return false;
   return places_.size() == 1 || places_[place_].size() - place_filled_ >= kPlaceReadBytesMin;

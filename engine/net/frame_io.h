@@ -1,4 +1,4 @@
-// Frames out of a byte stream and into it, without blocking and without a copy of large tails.
+// Non-blocking frame reader and writer of a byte stream, without copies of large tails.
 #pragma once
 
 #include <deque>
@@ -10,23 +10,23 @@
 
 namespace paddle::net {
 
-// Bytes in, frames out. A large tail is read straight to where it belongs, and summed while it is
-// in the cache.
+// Turns bytes into frames. A large tail is read straight into place and checksummed while it is in
+// the cache.
 class FrameReader {
  public:
   FrameReader(std::size_t buffer_bytes, std::size_t payload_bytes_max);
-  // From the next frame on; buffer_bytes must not shrink.
+  // Applies from the next frame on; buffer_bytes must not shrink.
   void set_limits(std::size_t buffer_bytes, std::size_t payload_bytes_max);
 
-  // Where the next bytes go: never empty once next() has returned no frame. Follow with commit().
+  // Space for the next bytes, to be followed by commit(). Not empty once next() has no frame.
   std::span<std::byte> space();
   void commit(std::size_t count);
   // The next whole frame, or nothing until more bytes are committed. Errors (decode_header, a wrong
-  // payload CRC) are final. A frame whose tail was placed has an empty one.
+  // payload CRC) are final. A frame whose tail was placed elsewhere has an empty tail.
   Result<std::optional<Frame>> next(const TailPlace& place = TailPlace());
-  // Every byte that was committed belongs to a frame that is out.
+  // All committed bytes belong to frames that next() has returned.
   bool is_idle() const { return !decoded_ && buffered() == 0; }
-  // Bytes that are still to come go to places that a caller named.
+  // Bytes yet to come go to memory that a TailPlace named.
   bool is_placing() const { return is_placed_; }
 
  private:
@@ -35,7 +35,7 @@ class FrameReader {
   void start_tail(const TailPlace& place);
   bool reads_in_place() const;
   bool has_tail_left() const { return place_ < places_.size(); }
-  void take_tail(std::size_t count);  // that many bytes of the current place are there
+  void take_tail(std::size_t count);  // `count` bytes of the current place were filled
 
   Bytes buffer_;
   std::size_t begin_ = 0;

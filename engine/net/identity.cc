@@ -17,7 +17,7 @@
 namespace paddle::net {
 namespace {
 
-// Not a secret: lets one try `paddle pserver` and `paddle train` by hand on one machine.
+// A public key for trying `paddle pserver` and `paddle train` by hand on one machine.
 constexpr std::string_view kDevelopmentKey = "paddlectl development key, no use";
 static_assert(kDevelopmentKey.size() >= kSecretBytes);
 
@@ -57,8 +57,8 @@ Result<Secret> job_secret(const std::string& key_file, std::span<const std::stri
   return Secret::from_bytes(as_bytes(kDevelopmentKey.substr(0, kSecretBytes)));
 }
 
-// The C library's resolver needs its shared objects, which a static program may not find; names are
-// the launcher's work, except the one that every machine has.
+// The C library's resolver needs its shared objects, which a static program may not find, so the
+// launcher resolves names, except the one that every machine has.
 Result<std::string> resolve_address(const std::string& host) {
   if (is_literal(host)) return host;
   if (host == "localhost") return std::string("127.0.0.1");

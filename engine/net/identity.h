@@ -1,4 +1,4 @@
-// What both sides of a job agree on beforehand: its tag and its secret.
+// A job's identity, which both sides know beforehand: its tag, its secret and its addresses.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace paddle::net {
 // hashed.
 std::uint64_t job_tag_of(const std::string& text);
 
-// The secret in key_file. Without one, a fixed key that is no secret, so only when every address is
-// loopback; kAuth else.
+// The secret in key_file. Without a file, a fixed public key if every address is loopback, else
+// kAuth.
 Result<Secret> job_secret(const std::string& key_file, std::span<const std::string> addresses);
 
 // "10.0.0.1" or a name -> an IPv4 or IPv6 literal.

@@ -1,5 +1,5 @@
-// The seam between protocol cores and the world: ordered, authenticated frames to one peer. TCP,
-// in-process and simulated links all look like this.
+// Interfaces between protocol cores and transports: ordered, authenticated frames to one peer. TCP,
+// in-process and simulated links implement them.
 #pragma once
 
 #include <functional>
@@ -15,29 +15,29 @@
 
 namespace paddle::net {
 
-// Where the tail of a frame goes, by its unchecked head: spans of tail_bytes in all, that stay
-// until the frame has come, or none: into the Frame. They may be half written when the link breaks.
+// Chooses memory for the tail of a frame by its unchecked head: spans of tail_bytes in all, valid
+// until the frame has arrived, or none for Frame::tail. A broken link may leave them half written.
 using TailPlace = std::function<std::vector<std::span<std::byte>>(
     const FrameHeader& header, std::string_view head, std::size_t tail_bytes)>;
 
-// Client side, blocking, for a trainer's lane to one shard. Thread-compatible: one thread at a
-// time.
+// A trainer's blocking connection to one shard. Thread-compatible: one thread at a time may use
+// it.
 class Link {
  public:
   virtual ~Link() = default;
-  // Takes the frame and writes all of it; job tag, sender and incarnation are those the link
-  // proved. `pieces` follow its tail, as parts of it, and are read where they lie. An error ends
-  // the link.
+  // Writes the whole frame with the job tag, sender and incarnation that the link proved. `pieces`
+  // continue its tail and are not copied. After an error the link is unusable: every later call
+  // fails too.
   virtual Status send(Frame frame, std::span<const ByteSpan> pieces, TimePoint deadline) = 0;
   Status send(Frame frame, TimePoint deadline) { return send(std::move(frame), {}, deadline); }
-  // kUnreachable when the peer is gone or the deadline passed; after a deadline it may be called
-  // again, unless it passed within a tail that was placed. A link may ignore `place`.
+  // kUnreachable when the peer is gone or the deadline passed. It may be called again after a
+  // deadline, unless that passed within a placed tail. A link may ignore `place`.
   virtual Result<Frame> receive(TimePoint deadline, const TailPlace& place) = 0;
   Result<Frame> receive(TimePoint deadline) { return receive(deadline, TailPlace()); }
   virtual std::string peer() const = 0;  // "10.0.0.1:7164", for messages
 };
 
-// Server side: a connection as a passive core sees it; unique in one server's life.
+// A server's number of a connection, never reused.
 using PeerId = std::uint64_t;
 
 inline void append_pieces(Bytes& tail, std::span<const ByteSpan> pieces) {
@@ -55,7 +55,7 @@ struct Outgoing {
       view{};  // follows the frame's tail, as part of it; lies in the handler until its next call
 };
 
-// Copies the views into their frames, before what they show changes.
+// Copies the views into their frames, before the handler changes that memory.
 inline void keep_views(std::span<Outgoing> outgoing) {
   for (Outgoing& one : outgoing) {
     append_bytes(one.frame.tail, std::exchange(one.view, {}));
@@ -67,14 +67,14 @@ class FrameHandler {
  public:
   virtual ~FrameHandler() = default;
   virtual void on_frame(TimePoint now, PeerId from, Frame&& frame, std::vector<Outgoing>& out) = 0;
-  // The same for a frame whose tail goes on in `pieces`, which lie in memory of the sender's that
-  // stays as it is until this returns.
+  // The same for a frame whose tail continues in `pieces`: memory of the sender that does not
+  // change until this returns.
   virtual void on_frame_in_pieces(TimePoint now, PeerId from, Frame&& frame,
                                   std::span<const ByteSpan> pieces, std::vector<Outgoing>& out) {
     append_pieces(frame.tail, pieces);
     on_frame(now, from, std::move(frame), out);
   }
-  // Once for every connection that proved itself, whoever closed it and whether or not it sent a
+  // Called once for every proven connection, whichever side closed it and whether or not it sent a
   // frame.
   virtual void on_disconnect(TimePoint now, PeerId from, std::vector<Outgoing>& out) = 0;
   virtual void on_tick(TimePoint now, std::vector<Outgoing>& out) = 0;  // about every 100 ms

@@ -8,7 +8,7 @@
 namespace paddle::net {
 namespace {
 
-// Copies a tail, `begin` and what follows it, to the places that the receiver named for it.
+// Copies a tail, `begin` then `rest`, to the places that the receiver chose for it.
 void fill(std::span<const std::span<std::byte>> places, ByteSpan begin, ByteSpan rest) {
   for (std::span<std::byte> place : places) {
     while (!place.empty()) {
@@ -23,7 +23,7 @@ void fill(std::span<const std::span<std::byte>> places, ByteSpan begin, ByteSpan
   PADDLE_CHECK(begin.empty() && rest.empty());
 }
 
-// The handler and the inboxes of its peers. Shared by their links.
+// The handler and its peers' inboxes, owned by their links together.
 class Exchange {
  public:
   Exchange(std::shared_ptr<FrameHandler> handler, std::size_t peers)
@@ -79,7 +79,7 @@ class Exchange {
     return inboxes_[peer - 1];
   }
 
-  // For the handler's next call, which may change what the views of earlier replies show.
+  // Empty output for the handler's next call, which may change memory that queued replies view.
   std::vector<Outgoing> next_out() {
     for (Inbox& one : inboxes_) {
       for (Outgoing& reply : one.replies) keep_views({&reply, 1});

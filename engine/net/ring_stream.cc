@@ -9,7 +9,7 @@
 namespace paddle::net {
 namespace {
 
-constexpr int kBellsPerWake = 16;  // reads of up to 64 bells; more are left to the next wake-up
+constexpr int kBellsPerWake = 16;  // reads of up to 64 bells each; the next wake-up reads the rest
 
 Error broken() {
   return Error{Errc::kData, "the peer's counters of the shared memory are impossible", ""};
@@ -35,8 +35,8 @@ RingStream::RingStream(SharedSegment&& segment, Side side, int socket)
   const std::size_t self = side == Side::kClient ? 0 : 1;
   out_ = {&layout.counters[self], layout.data[self].data()};
   in_ = {&layout.counters[1 - self], layout.data[1 - self].data()};
-  own_wishes_ = &layout.wishes[self];
-  peer_wishes_ = &layout.wishes[1 - self];
+  own_flags_ = &layout.wake_flags[self];
+  peer_flags_ = &layout.wake_flags[1 - self];
 }
 
 bool RingStream::can_read() const {
@@ -88,23 +88,23 @@ Result<std::size_t> RingStream::write_some(std::span<const ByteSpan> parts) {
   return total;
 }
 
-// The counter is stored before the wish is read, the wish stored before the counter is read, all in
-// one order: one of the two sides sees the other.
-void RingStream::ring_bell(std::uint32_t wish) {
-  if ((peer_wishes_->load(std::memory_order_seq_cst) & wish) == 0) return;
-  peer_wishes_->store(0, std::memory_order_seq_cst);
+// This side stores its counter, then loads the peer's flag; a peer going to sleep stores its flag,
+// then loads the counter. All are sequentially consistent, so at least one side sees the other.
+void RingStream::ring_bell(std::uint32_t flag) {
+  if ((peer_flags_->load(std::memory_order_seq_cst) & flag) == 0) return;
+  peer_flags_->store(0, std::memory_order_seq_cst);
   const std::byte bell{};
-  // Full: it is readable already. Closed: the next wake-up says so.
+  // A full socket is readable already, and the next wake-up notices a closed one.
   [[maybe_unused]] const ssize_t sent =
       ::send(socket_, &bell, sizeof bell, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-bool RingStream::prepare_sleep(std::uint32_t wishes) {
-  own_wishes_->store(wishes, std::memory_order_seq_cst);
-  const bool has_data = (wishes & kWantsData) != 0 &&
+bool RingStream::prepare_sleep(std::uint32_t flags) {
+  own_flags_->store(flags, std::memory_order_seq_cst);
+  const bool has_data = (flags & kWantsData) != 0 &&
                         in_.counters->written.load(std::memory_order_seq_cst) != in_.mine;
   const bool has_room =
-      (wishes & kWantsRoom) != 0 &&
+      (flags & kWantsRoom) != 0 &&
       out_.mine - out_.counters->read.load(std::memory_order_seq_cst) != kRingBytes;
   if (!has_data && !has_room && !is_closed_) return true;
   stay_awake();

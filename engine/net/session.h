@@ -1,4 +1,4 @@
-// Mutual proof of the job secret, before anything else is parsed. Passive: frames in, frames out;
+// Mutual proof of the job secret before any other frame is parsed. Passive: frames in, frames out;
 // PROTOCOL.md specifies the bytes. HELLO -> CHALLENGE -> PROOF -> ACCEPTED or REFUSED.
 #pragma once
 
@@ -19,7 +19,7 @@ enum SessionFrame : std::uint8_t {
   kAccepted = 4,   // server: empty
   kRefused = 5,    // server: tail = one Refusal byte; the connection closes
   kShare = 6,      // client, proven: tail = SharedSegment::offer()
-  kShared = 7,     // server: tail = one byte, 1: both go on in the shared memory, 0: here
+  kShared = 7,     // server: tail = one byte, 1: continue in the shared memory, 0: here
 };
 constexpr std::uint8_t kFirstApplicationType = 16;
 
@@ -36,7 +36,7 @@ constexpr std::size_t kUnprovenConnectionsMax = 256;
 using Nonce = std::array<std::byte, kNonceBytes>;
 using Proof = std::array<std::byte, kProofBytes>;
 
-// What both sides prove that they agree on.
+// The facts that both sides prove to agree on.
 struct Transcript {
   std::uint64_t job_tag = 0;
   NodeId client;
@@ -48,7 +48,7 @@ struct Transcript {
 };
 
 enum class Side { kClient, kServer };
-// HMAC-SHA256 of a label of that side and the transcript: a proof of one side is never one of the
+// HMAC-SHA256 of a label of that side and the transcript, so one side's proof never serves the
 // other.
 Proof make_proof(const Secret& secret, Side side, const Transcript& transcript);
 
@@ -69,7 +69,7 @@ class ServerSession {
 
   bool proven() const { return state_ == State::kProven; }
   bool expired(TimePoint now) const { return !proven() && now >= deadline_; }
-  // Who the peer claims to be, and once proven() is.
+  // The identity that the peer claims; it is proven once proven().
   const Transcript& transcript() const { return transcript_; }
   // kAuth when an application frame's job tag, sender or incarnation is not the proven one.
   Status check(const FrameHeader& header) const;

@@ -48,7 +48,7 @@ Result<SharedSegment> SharedSegment::create() {
       ::fcntl(segment.fd_.get(), F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0) {
     return system_error(Errc::kResource, "memfd");
   }
-  PADDLE_TRY_STATUS(segment.map(MAP_POPULATE));  // new pages are zeros: every counter and wish
+  PADDLE_TRY_STATUS(segment.map(MAP_POPULATE));  // new pages are zeros: every counter and flag
   PADDLE_TRY(segment.layout_->token, random_nonce());
   return segment;
 }
@@ -65,7 +65,7 @@ Result<SharedSegment> SharedSegment::open(ByteSpan offer) {
   if (offer.size() != kOfferBytes) return refused("malformed offer");
   const std::string path = fmt::format("/proc/{}/fd/{}", load_le<std::uint32_t>(offer.data()),
                                        load_le<std::uint32_t>(offer.data() + 4));
-  // The peer names any file: looked at before it is opened, which could block or have effects.
+  // The peer may name any file, and opening one could block or have effects: check it first.
   const UniqueFd seen(::open(path.c_str(), O_PATH | O_CLOEXEC));
   struct stat status {};
   if (!seen || ::fstat(seen.get(), &status) != 0 || !is_segment_of_ours(status)) {

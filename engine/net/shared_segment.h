@@ -1,5 +1,5 @@
-// Memory that two processes of one user on one host share: made by the client of a proven session,
-// found by the server through /proc. PROTOCOL.md specifies the offer and the layout.
+// Memory shared by two processes of one user on one host: created by the client of a proven
+// session, opened by the server through /proc. PROTOCOL.md specifies the offer and the layout.
 #pragma once
 
 #include <array>
@@ -14,39 +14,39 @@ namespace paddle::net {
 
 constexpr std::size_t kRingBytes = 512U << 10U;  // each way; a power of two
 
-// One direction. Each counter has one writer and only grows; the other side reads it as a claim.
+// One direction. Each counter has one writer and only grows; its reader does not trust it.
 struct RingCounters {
   alignas(64) std::atomic<std::uint64_t> written;  // bytes ever, by the producer
   alignas(64) std::atomic<std::uint64_t> read;     // bytes ever, by the consumer
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-// What a sleeping side waits for.
-enum Wish : std::uint32_t { kWantsData = 1, kWantsRoom = 2 };
+// Reasons to wake a sleeping side.
+enum WakeFlag : std::uint32_t { kWantsData = 1, kWantsRoom = 2 };
 
 struct SharedLayout {
   std::array<std::byte, kNonceBytes> token;
   alignas(64) std::array<RingCounters, 2> counters;  // client to server, server to client
-  alignas(64) std::array<std::atomic<std::uint32_t>, 2> wishes;  // of the client, of the server
+  alignas(64) std::array<std::atomic<std::uint32_t>, 2> wake_flags;  // of client, of server
   alignas(4096) std::array<std::array<std::byte, kRingBytes>, 2> data;
 };
 
 static_assert(offsetof(SharedLayout, counters) == 64 && sizeof(RingCounters) == 128 &&
-              offsetof(SharedLayout, wishes) == 320 && offsetof(SharedLayout, data) == 4096);
+              offsetof(SharedLayout, wake_flags) == 320 && offsetof(SharedLayout, data) == 4096);
 
 class SharedSegment {
  public:
-  // A new one, of a size that nobody can change any more.
+  // A new segment, sealed so that its size cannot change.
   static Result<SharedSegment> create();
-  // The one that a peer offers: kAuth unless it is a segment of this user, of the right size, that
-  // cannot shrink under us and holds the token.
+  // The segment that a peer offers; kAuth unless it belongs to this user, has the right size, is
+  // sealed against shrinking and holds the token.
   static Result<SharedSegment> open(ByteSpan offer);
   SharedSegment(SharedSegment&& other) noexcept
       : fd_(std::move(other.fd_)), layout_(std::exchange(other.layout_, nullptr)) {}
   SharedSegment& operator=(SharedSegment&&) = delete;
   ~SharedSegment();
 
-  Bytes offer() const;  // until close_file()
+  Bytes offer() const;  // not after close_file()
   void close_file() { fd_.reset(); }
   SharedLayout& layout() const { return *layout_; }
 

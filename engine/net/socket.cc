@@ -21,9 +21,9 @@
 namespace paddle::net {
 namespace {
 
-// Unacknowledged data. It also counts while a live peer's window is full (measured: 3 s resets a
-// trainer that computes for 3 s with a large reply unread), so it must exceed the longest time that
-// a healthy peer does not read.
+// For unacknowledged data. The time also runs while a live peer's window is full (measured: 3 s
+// resets a trainer that computes for 3 s with a large reply unread), so it must exceed the longest
+// time that a healthy peer does not read.
 constexpr int kUserTimeoutMs = 30'000;
 constexpr int kKeepaliveIdleSeconds = 5;  // then a probe a second; the user timeout ends it
 constexpr int kKeepaliveIntervalSeconds = 1;

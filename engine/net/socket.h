@@ -1,4 +1,4 @@
-// Where bytes meet the kernel: sockets with our options, behind the one Stream both sides use.
+// Sockets with our options, behind the Stream interface that client and server use.
 #pragma once
 
 #include <memory>
@@ -17,32 +17,32 @@ namespace paddle::net {
 constexpr std::size_t kGatherPartsMax = 192;           // of one write
 constexpr std::size_t kReadBufferBytes = 256U << 10U;  // per proven connection
 
-// How long a side looks for more before it sleeps: a sleeping core takes some 50 us to wake.
+// Time to poll for more before sleeping: a sleeping core takes some 50 us to wake.
 constexpr Duration kSpin = std::chrono::microseconds(50);
-// One short step of a spin, which lets others have the core.
+// One short step of a spin, which yields the core to other threads.
 void spin_once();
 
-// A non-blocking byte stream. Sealing (TLS 1.3 PSK) is another implementation that wraps one;
-// nothing else changes.
+// A non-blocking byte stream. Encryption (TLS 1.3 with a PSK) would be an implementation that wraps
+// another one.
 class Stream {
  public:
   enum class Direction { kRead, kWrite };
   virtual ~Stream() = default;
-  // Bytes read or written; 0: not now. kUnreachable: closed or failed, for good.
+  // Bytes read or written; 0 when it would block. kUnreachable: closed or failed for good.
   virtual Result<std::size_t> read_some(std::span<std::byte> into) = 0;
   virtual Result<std::size_t> write_some(std::span<const ByteSpan> parts) = 0;
-  // Blocks until a read or write may do something. kUnreachable when the deadline passed.
+  // Blocks until a read or write can make progress. kUnreachable when the deadline passed.
   virtual Status wait(Direction direction, TimePoint deadline) = 0;
 };
 
 // Does not own fd, which must be a non-blocking socket.
 std::unique_ptr<Stream> make_socket_stream(int fd);
 
-// Until the socket is ready for `events` of poll(2); an error or hang-up counts as ready, the next
-// call on it reports it.
+// Waits until the socket is ready for `events` of poll(2). An error or hang-up counts as ready: the
+// next call on the socket reports it.
 Status wait_ready(int fd, short events, TimePoint deadline);
 
-// Both ends have one address: the peer runs on this host.
+// True when both ends have one address, so the peer runs on this host.
 bool is_same_host(int fd);
 
 // TCP_NODELAY, TCP_USER_TIMEOUT, keepalive, on a connected or connecting socket.

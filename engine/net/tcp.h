@@ -1,4 +1,4 @@
-// TCP on Asio: one server per port (one thread, one event loop), one client link per lane. Every
+// TCP on Asio: one server per port (one thread, one event loop), one link per client. Every
 // connection proves the job secret both ways (session.h) before any other frame is parsed.
 #pragma once
 
@@ -12,7 +12,7 @@
 namespace paddle::net {
 
 struct Endpoint {
-  std::string address;  // IPv4 or IPv6 literal: name resolution is the launcher's work
+  std::string address;  // IPv4 or IPv6 literal; the launcher resolves names
   std::uint16_t port = 0;
 };
 
@@ -21,7 +21,7 @@ struct ServerOptions {
   Secret secret;
   NodeId self;
   std::uint64_t job_tag = 0;
-  std::uint64_t epoch = 0;
+  std::uint64_t epoch = 0;  // generation of this server
 };
 
 class TcpServer {

@@ -49,7 +49,7 @@ class TcpLink final : public Link {
     return {};
   }
 
-  // Offers a server on this host shared memory; where either side cannot, TCP goes on.
+  // Offers shared memory to a server on this host; without it, the link stays on TCP.
   Status share(TimePoint deadline) {
     if (!is_same_host(fd_.get())) return {};
     auto segment = SharedSegment::create();
@@ -77,8 +77,7 @@ class TcpLink final : public Link {
   std::string peer() const override { return peer_; }
 
  private:
-  // The first error of the connection is its error for good; a deadline passed in read() alone is
-  // not.
+  // Adds the peer to an error. Errors are final, except a deadline that passed in read().
   template <class T>
   Result<T> named(Result<T> result) const {
     if (result) return result;
@@ -89,7 +88,7 @@ class TcpLink final : public Link {
     return error;
   }
 
-  // The tail is not copied. The session's identity is stamped on every frame.
+  // Copies no tail, and stamps the session's identity on every frame.
   Status write(const Frame& frame, std::span<const ByteSpan> pieces, TimePoint deadline) {
     if (broken_) return *broken_;
     FrameHeader stamped = frame.header;
@@ -106,7 +105,7 @@ class TcpLink final : public Link {
       const auto left = std::span(parts_).subspan(begin);
       auto written = stream_->write_some(left.first(std::min(left.size(), kGatherPartsMax)));
       if (!written) return fail(std::move(written).error());
-      // Part of a frame may be out: a deadline here ends the connection.
+      // Part of the frame may be sent: a deadline here ends the connection.
       if (*written == 0) {
         if (auto ready = stream_->wait(Stream::Direction::kWrite, deadline); !ready) {
           return fail(std::move(ready).error());
@@ -134,7 +133,7 @@ class TcpLink final : public Link {
       } else {
         auto ready = stream_->wait(Stream::Direction::kRead, deadline);
         if (ready) continue;
-        // The rest of a placed tail would be written to where the caller may have left.
+        // The caller may free the memory of a placed tail after an error.
         if (reader_.is_placing()) return fail(std::move(ready).error()).error();
         return std::move(ready).error();
       }
@@ -152,7 +151,7 @@ class TcpLink final : public Link {
   std::optional<Error> broken_;
 };
 
-// Without a listener, the kernel may give us the very port we connect to: TCP then connects to
+// Without a listener, the kernel may give us the port we connect to, and TCP connects to
 // itself.
 bool is_self_connected(int fd, const asio::ip::tcp::endpoint& remote) {
   asio::ip::tcp::endpoint local;
@@ -203,7 +202,7 @@ Result<std::unique_ptr<Link>> connect(ClientOptions options, TimePoint deadline)
   for (Duration backoff = kBackoffMin;; backoff = std::min(backoff * 2, kBackoffMax)) {
     auto link = connect_once(options, endpoint, deadline);
     if (link) return link;
-    // Only what may pass is tried again: a server that is not up yet, or restarts.
+    // Retry only errors that may pass: the server is not up yet, or restarts.
     const Duration pause =
         backoff / 2 + Duration(static_cast<std::int64_t>(
                           rng.uniform() * static_cast<double>((backoff / 2).count())));

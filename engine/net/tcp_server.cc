@@ -14,11 +14,11 @@ using asio::ip::tcp;
 namespace {
 
 constexpr Duration kTick = std::chrono::milliseconds(100);
-constexpr Duration kStopDeadline = std::chrono::seconds(1);  // for replies under way at stop()
+constexpr Duration kStopDeadline = std::chrono::seconds(1);  // to send pending replies after stop()
 constexpr Duration kRefusalLogPeriod = std::chrono::seconds(1);
 constexpr std::size_t kConnectionsMax = 4096;
 constexpr int kListenBacklog = 512;
-constexpr unsigned kTurnsPerPoll = 16;  // of looking at shared memory, to one of looking at sockets
+constexpr unsigned kTurnsPerPoll = 16;  // polls of shared memory for each poll of the sockets
 
 }  // namespace
 
@@ -122,7 +122,8 @@ void TcpServerImpl::add(tcp::socket&& socket) {
   connections_.emplace(id, std::move(connection));
 }
 
-// An honest peer proves itself in a round trip, so the oldest one waiting is the least likely to.
+// An honest peer proves itself within a round trip, so the oldest unproven one is the least likely
+// to.
 void TcpServerImpl::evict_oldest_unproven() {
   for (const auto& [id, connection] : connections_) {
     if (connection->session.proven() || !connection->doomed.empty()) continue;
@@ -192,7 +193,7 @@ void TcpServerImpl::remove(PeerId id) {
   dispatch(std::move(out));
 }
 
-// At most a line a second, whatever is thrown at the port.
+// At most one line a second, however many connections fail.
 void TcpServerImpl::log_refused(const Connection& connection, std::string_view why) {
   const TimePoint now = clock_.now();
   if (now - refusal_logged_ < kRefusalLogPeriod) {

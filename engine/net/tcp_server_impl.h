@@ -1,5 +1,5 @@
-// One port: its connections, and the one thread that serves them. Admission and life in
-// tcp_server.cc, traffic in tcp_server_traffic.cc.
+// A port's server: its connections and the thread that serves them. tcp_server.cc accepts and
+// closes connections, tcp_server_traffic.cc moves their bytes.
 #pragma once
 
 #include <map>
@@ -48,7 +48,7 @@ class TcpServerImpl final : public TcpServer {
   void enqueue(Connection& connection, Frame&& frame, ByteSpan view, bool close_after);
   void keep_views();
   void settle();
-  bool serve_rings();  // whether there was anything to do
+  bool serve_rings();  // false: all were idle
   bool prepare_sleep();
   void flush(Connection& connection);
   void doom(Connection& connection, std::string why);
@@ -70,9 +70,9 @@ class TcpServerImpl final : public TcpServer {
   PeerId next_id_ = 1;
   std::map<PeerId, std::unique_ptr<Connection>> connections_;  // in order of arrival
   std::size_t unproven_ = 0;
-  std::vector<Connection*> rings_;  // those on shared memory
+  std::vector<Connection*> rings_;  // connections on shared memory
   TimePoint spin_until_{};
-  std::vector<PeerId> viewing_;  // to whom views may still be waiting
+  std::vector<PeerId> viewing_;  // peers whose unwritten replies may hold views
   std::vector<PeerId> touched_;  // to flush or to remove at the end of this wake-up
   TimePoint refusal_logged_{};
   std::uint64_t refusals_unlogged_ = 0;

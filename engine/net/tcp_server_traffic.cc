@@ -10,10 +10,10 @@ using asio::ip::tcp;
 
 namespace {
 
-constexpr Duration kLinger = std::chrono::seconds(2);  // for the peer to close after we did
-constexpr std::size_t kWakeUpBytesMax = 16U
-                                        << 20U;  // read from one peer before others have their turn
-// From here on a reply is written at once, not with others at the end of a wake-up.
+constexpr Duration kLinger = std::chrono::seconds(2);  // time for the peer to close after us
+// Read from one peer before the others have their turn.
+constexpr std::size_t kWakeUpBytesMax = 16U << 20U;
+// A longer queue is written at once, not at the end of the wake-up.
 constexpr std::size_t kFlushAtOnceBytes = 64U << 10U;
 
 }  // namespace
@@ -31,7 +31,7 @@ void TcpServerImpl::on_readable(PeerId id) {
   Connection& connection = *found->second;
   if (connection.ring != nullptr) connection.ring->wake();
   read(connection);
-  // A trainer that has proven itself often asks for more soon.
+  // A proven trainer often sends another request soon.
   if (connection.session.proven()) spin_until_ = clock_.now() + kSpin;
   if (connection.doomed.empty()) arm_read(connection);
   settle();
@@ -45,7 +45,7 @@ void TcpServerImpl::read(Connection& connection) {
   }
 }
 
-// One turn through those on shared memory, which no event announces while we are awake.
+// One round over the connections on shared memory; while we are awake, no event announces them.
 bool TcpServerImpl::serve_rings() {
   bool is_busy = false;
   for (Connection* const connection : rings_) {
@@ -66,8 +66,8 @@ bool TcpServerImpl::serve_rings() {
 bool TcpServerImpl::prepare_sleep() {
   bool may_sleep = true;
   for (Connection* const connection : rings_) {
-    const std::uint32_t wishes = kWantsData | (connection->writer.empty() ? 0U : kWantsRoom);
-    may_sleep = connection->ring->prepare_sleep(wishes) && may_sleep;
+    const std::uint32_t flags = kWantsData | (connection->writer.empty() ? 0U : kWantsRoom);
+    may_sleep = connection->ring->prepare_sleep(flags) && may_sleep;
   }
   return may_sleep;
 }
@@ -134,8 +134,8 @@ void TcpServerImpl::on_handshake(Connection& connection, const Frame& frame) {
   }
 }
 
-// An offer of shared memory, as the first frame of a peer on this host. The answer still goes
-// through the socket, everything after it through the memory.
+// Accepts shared memory, offered by the first frame of a peer on this host. The answer still goes
+// through the socket, all later frames through the memory.
 void TcpServerImpl::on_share(Connection& connection, const Frame& frame) {
   if (connection.has_spoken || connection.ring != nullptr || !connection.reader.is_idle()) {
     log_refused(connection, "shared memory at the wrong time");
@@ -185,7 +185,7 @@ void TcpServerImpl::enqueue(Connection& connection, Frame&& frame, ByteSpan view
   }
 }
 
-// Before any call of the handler, which may change what the views show. Most are written by then.
+// Called before the handler, which may change viewed memory. Most views are written by then.
 void TcpServerImpl::keep_views() {
   for (const PeerId id : viewing_) {
     const auto found = connections_.find(id);
@@ -194,8 +194,8 @@ void TcpServerImpl::keep_views() {
   viewing_.clear();
 }
 
-// Ends a wake-up: one gathered write per touched connection, then removals, whose handler calls may
-// touch others.
+// Ends a wake-up: one gathered write per touched connection, then removals. Their handler calls may
+// touch more connections.
 void TcpServerImpl::settle() {
   while (!touched_.empty()) {
     const std::vector<PeerId> touched = std::exchange(touched_, {});
@@ -214,7 +214,7 @@ void TcpServerImpl::flush(Connection& connection) {
   const auto flushed = connection.writer.flush(*connection.stream);
   if (!flushed) return doom(connection, flushed.error().message);
   if (!*flushed) {
-    if (connection.ring != nullptr) return;  // serve_rings goes on when there is room
+    if (connection.ring != nullptr) return;  // serve_rings() continues when there is room
     connection.wait_write = true;
     connection.socket.async_wait(tcp::socket::wait_write,
                                  [this, id = connection.id](asio::error_code code) {

@@ -1,5 +1,5 @@
-// What a batch tells tables about their rows besides gradients (parameter/row_notes.h): how often
-// an id was shown and clicked on, and which slot named it.
+// Per-row facts that a batch sends to tables besides gradients (parameter/row_notes.h): shows and
+// clicks of an id, and the slot that named it.
 #pragma once
 
 #include <optional>
@@ -16,13 +16,13 @@ namespace paddle::trainer {
 
 class BatchNotes {
  public:
-  // kUsage: a label that is no slot of one value an example, an entry of a slot that the table does
-  // not read, or a table that anything but embedding layers reads.
+  // kUsage: a label slot without exactly one value per example, an entry for a slot that the table
+  // does not read, or a table that a layer other than an embedding reads.
   static Result<BatchNotes> build(const config::JobConfig& job,
                                   const std::vector<wire::ParameterSpec>& parameters);
 
-  // Replaces the notes of all rows; they hold every id of the batch but padding. An id is shown
-  // once for each time that an example names it, and clicked on if the example's label is above 0.
+  // Replaces the notes of all rows, which cover every id of the batch but padding. Each time an
+  // example names an id counts as a show, and as a click if the example's label is above 0.
   void write(const nn::Batch& batch, std::span<client::SparseRows> tables) const;
 
  private:
@@ -38,7 +38,7 @@ class BatchNotes {
     std::vector<Feed> feeds;
   };
 
-  std::vector<Table> tables_;  // those that want notes
+  std::vector<Table> tables_;  // tables with notes
 };
 
 }  // namespace paddle::trainer

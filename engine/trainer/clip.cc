@@ -11,7 +11,7 @@ double square_sum(std::span<const float> values) {
   return sum;
 }
 
-// The factor that brings a norm down to `most`, or 1.
+// The factor that scales the norm down to `most`, or 1.
 float factor(double squares, float most) {
   const double norm = std::sqrt(squares);
   if (most == 0 || !std::isfinite(norm) || norm <= static_cast<double>(most)) return 1;

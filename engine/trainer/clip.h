@@ -1,6 +1,6 @@
-// Clipping of gradients by norm, where the whole of a parameter's gradient is at hand: at the
-// trainer, before a push. A mean of gradients whose norm is bounded has a norm within the same
-// bound.
+// Gradient clipping by norm. It runs on the trainer, before a push, where the whole gradient of a
+// parameter is present; a mean over trainers of clipped gradients keeps the bound on the
+// norm.
 #pragma once
 
 #include <span>
@@ -15,8 +15,8 @@ namespace paddle::trainer {
 // it has none) is scaled down to it; then, if the norm over all parameters is over
 // clip_global_norm, all are scaled down to that. A sparse table's gradient is that of the rows in
 // the batch. Static parameters take no part. Norms are summed in float64 in the order of parameters
-// and elements. A gradient with a norm that is not finite is left as it is, for the shard to refuse
-// by its name. `specs` are all parameters of the job, by index.
+// and elements. A gradient without a finite norm is left as it is: the shard refuses it and names
+// the parameter. `specs` are all parameters of the job, by index.
 void clip_gradients(const wire::Optimizer& optimizer, std::span<const wire::ParameterSpec> specs,
                     std::span<client::DenseParameter> dense, std::span<client::SparseRows> rows);
 

@@ -46,7 +46,7 @@ Status Loop::run() {
     PADDLE_TRY_STATUS(run_pass(pass));
     PADDLE_TRY_STATUS(end_pass(pass));
   }
-  // Until trainer 0 has saved the last pass, the others are needed if it has to be done again.
+  // The others stay until trainer 0 has saved the last pass: a failure there repeats it with all.
   if (const auto all = client_.pause_pass(model_.empty_tally()); !all) return all.error();
   return client_.leave();
 }
@@ -152,7 +152,7 @@ Status Loop::end_pass(std::uint32_t pass) {
       PADDLE_TRY_STATUS(metrics_.write("save", pass, batch_, own, JsonObject().add("path", path)));
     }
   }
-  // Also what the last rounds made of them, which a trainer without more data did not take part in.
+  // A trainer that ran out of data did not take part in the last rounds.
   PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));
   return test(pass);
 }
@@ -179,7 +179,7 @@ Status Loop::stop(std::uint32_t pass) {
                "go on with --resume and the same --save_dir"};
 }
 
-// The last snapshot stands alone.
+// Saves a full snapshot or a delta; the last snapshot is always full.
 Status Loop::save(std::uint32_t pass) {
   const std::string directory = pass_directory(options_.save_dir, pass);
   const bool is_full = base_.empty() || pass + 1 == options_.train.passes ||
@@ -207,7 +207,7 @@ Status Loop::test(std::uint32_t pass) {
   for (;;) {
     PADDLE_TRY(const std::optional<nn::Batch> batch, stream->next());
     if (!batch) break;
-    // The same in every pass: tests compare.
+    // The same seed in every pass, so that tests are comparable.
     const std::uint64_t seed = hash_combine(stable_hash("test"), score.samples);
     PADDLE_TRY_STATUS(model_.prepare(*batch, seed));
     PADDLE_TRY_STATUS(client_.pull_averages({}, model_.rows()));

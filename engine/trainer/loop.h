@@ -1,4 +1,5 @@
-// Passes over the data: pull, compute, push; tests, snapshots and reports in between.
+// The training loop: passes over the data, each batch pulled, computed and pushed, with tests,
+// snapshots and progress lines in between.
 #pragma once
 
 #include <functional>
@@ -16,11 +17,11 @@ namespace paddle::trainer {
 struct LoopOptions {
   config::TrainConfig train;
   wire::Optimizer optimizer;
-  bool tests_shards = false;  // what is tested is not what training goes on from
+  bool tests_shards = false;  // tests use averages or shard values, not the trainer's own
   std::uint64_t seed = 1;
-  std::uint32_t trainer_id = 0;  // 0 tests and saves for all
+  std::uint32_t trainer_id = 0;  // trainer 0 tests and saves for all
   std::uint32_t start_pass = 0;
-  std::uint64_t batches_done = 0;  // of start_pass, before this run
+  std::uint64_t batches_done = 0;  // of start_pass, by earlier runs
   std::function<bool()> stop_requested = {};
   std::string save_dir;  // "": no snapshots
   data::DatasetOptions train_data;
@@ -34,7 +35,7 @@ std::string stop_directory(const std::string& save_dir, std::uint32_t pass, std:
 
 class Loop {
  public:
-  // All must outlive the loop. The client has said ready.
+  // All must outlive the loop. The client must be ready().
   Loop(LoopOptions options, const data::Dictionary& dictionary, Model& model,
        client::ParameterClient& client, MetricsFile& metrics)
       : options_(std::move(options)),
@@ -43,12 +44,12 @@ class Loop {
         client_(client),
         metrics_(metrics) {}
 
-  // Passes start_pass to passes - 1. Once the job was asked to stop: kResumable, with a snapshot,
-  // or kInterrupted where none is kept.
+  // Runs passes start_pass to passes - 1. After a stop request: kResumable with a snapshot, or
+  // kInterrupted without a save_dir.
   Status run();
 
  private:
-  // Up to the end of its data, or until the job was asked to stop.
+  // Until the end of the data or a stop request.
   Status run_pass(std::uint32_t pass);
   Status train_batch(std::uint32_t pass, const nn::Batch& batch);
   Status end_pass(std::uint32_t pass);
@@ -66,11 +67,11 @@ class Loop {
 
   // Of the current pass.
   std::uint64_t batch_ = 0;
-  bool is_stopped_ = false;        // before the end of its data
-  std::uint64_t bad_records_ = 0;  // of this trainer, left out
+  bool is_stopped_ = false;        // before the end of the data
+  std::uint64_t bad_records_ = 0;  // skipped by this trainer
   Score since_start_;
   Score since_log_;
-  TimePoint begun_at_;   // the pass, later by the time of tests in it
+  TimePoint begun_at_;   // start of the pass, moved by the time of its tests
   TimePoint logged_at_;  // likewise
   Duration busy_{};      // of since_log_: computing, not waiting for pservers
 

@@ -101,7 +101,7 @@ Result<Score> Model::run(const nn::Batch& batch, nn::Mode mode, std::uint64_t se
   return score;
 }
 
-// The first thread's gradients are written where the sum over threads will be.
+// The first thread writes its gradients straight to where the sum over threads will be.
 void Model::put_gradients() {
   for (client::DenseParameter& one : dense_)
     workspaces_[0].set_gradient_buffer(one.parameter, one.gradient);
@@ -109,21 +109,21 @@ void Model::put_gradients() {
     workspaces_[0].set_gradient_buffer(one.parameter, one.gradients);
 }
 
-// Every thread reduces its share of each parameter, so that the elements of one are in one cache.
+// Every thread reduces one range of each parameter, so that an element stays in one cache.
 void Model::reduce(std::size_t parts) {
   if (parts <= 1) return;
-  team_->run([&](std::size_t share) {
-    const auto reduce_share = [&](std::size_t parameter, std::span<float> into) {
-      const std::size_t begin = into.size() * share / team_->size();
-      const std::size_t end = into.size() * (share + 1) / team_->size();
+  team_->run([&](std::size_t member) {
+    const auto reduce_range = [&](std::size_t parameter, std::span<float> into) {
+      const std::size_t begin = into.size() * member / team_->size();
+      const std::size_t end = into.size() * (member + 1) / team_->size();
       for (std::size_t part = 1; part < parts; ++part) {
         const std::span<const float> gradient = workspaces_[part].gradient(parameter);
         PADDLE_CHECK(gradient.size() == into.size());
         kernels::add(end - begin, gradient.data() + begin, into.data() + begin);
       }
     };
-    for (client::DenseParameter& one : dense_) reduce_share(one.parameter, one.gradient);
-    for (client::SparseRows& one : rows_) reduce_share(one.parameter, one.gradients);
+    for (client::DenseParameter& one : dense_) reduce_range(one.parameter, one.gradient);
+    for (client::SparseRows& one : rows_) reduce_range(one.parameter, one.gradients);
   });
 }
 

@@ -1,4 +1,4 @@
-// The network with this trainer's copy of the parameters: what happens between a pull and a push.
+// The network with this trainer's copy of the parameters: the computation between pull and push.
 #pragma once
 
 #include <memory>
@@ -20,16 +20,16 @@ class Model {
                              bool has_bfloat16 = kernels::can_compute(kernels::Compute::kBfloat16));
 
   const std::vector<wire::ParameterSpec>& parameters() const { return network_.parameters(); }
-  // For the parameter client: dense values whole, and the rows of the batch that prepare() was last
-  // called with.
+  // For the parameter client: whole dense parameters, and the rows of the batch that was last given
+  // to prepare().
   std::vector<client::DenseParameter>& dense() { return dense_; }
   std::vector<client::SparseRows>& rows() { return rows_; }
 
-  // Names the rows that the batch touches in a train or test with that seed. kData: the batch does
-  // not fit.
+  // Collects the rows that train() or test() of the batch will use with that seed. kData: the batch
+  // does not fit the network.
   Status prepare(const nn::Batch& batch, std::uint64_t seed);
-  // Forward and backward, each thread a contiguous part of the batch; leaves gradients that are
-  // means over the batch, summed in the order of the threads. `seed` differs from batch to batch.
+  // Runs forward and backward, each thread on a contiguous part of the batch. The gradients are
+  // means over the batch, summed in thread order. `seed` differs from batch to batch.
   Result<Score> train(const nn::Batch& batch, std::uint64_t seed);
   Result<Score> test(const nn::Batch& batch, std::uint64_t seed);
   // Idle between train and test.

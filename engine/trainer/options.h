@@ -1,4 +1,4 @@
-// What `paddle train` was asked for.
+// Options of `paddle train`.
 #pragma once
 
 #include <cstdint>

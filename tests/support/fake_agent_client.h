@@ -29,10 +29,10 @@ struct FakeNode {
   std::vector<ProcessStatus> processes;
   std::map<std::string, ProcessSpec> specs;  // by process name
   std::map<std::uint16_t, std::string> taken_ports;
-  std::vector<std::string> remaining;  // what teardown will not remove
-  std::uint64_t gone = 0;              // what is removed while it is copied
+  std::vector<std::string> remaining;  // paths that teardown fails to remove
+  std::uint64_t gone = 0;              // files that vanish during a copy
   std::string claimed_job;
-  // What another paddlectl starts, and with which ports.
+  // Processes that another paddlectl starts, and their ports.
   std::set<std::string> starting;
   std::set<std::uint16_t> claimed_ports;
   bool unreachable = false;
@@ -285,7 +285,7 @@ class FakeAgentClient final : public AgentClient {
     return CommandEnd{};
   }
 
-  // What is outside our folder is among the files under its whole name.
+  // Files outside our folder are in `files` under their absolute path.
   Result<CopyStats> export_to(const std::string& inside, const std::string& outside) override {
     const std::lock_guard lock(fake_.mutex);
     CopyStats stats;

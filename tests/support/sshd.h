@@ -52,7 +52,7 @@ class Sshd {
   std::string identity() const { return folder_.path() + "/user_key"; }
   std::string known_hosts() const { return folder_.path() + "/known_hosts"; }
   std::string folder() const { return folder_.path(); }
-  // What sshd has logged once `text` is among it; without it when that takes too long.
+  // Waits until sshd has logged `text`, or a deadline; returns the log either way.
   std::string log_with(std::string_view text);
 
   // kill -9 (or another signal) for every process that serves a connection, not for what they run.

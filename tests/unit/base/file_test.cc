@@ -1,16 +1,24 @@
 // Secrets in files, files replaced whole, and reads and writes with deadlines.
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 
+#include <gtest/gtest.h>
+
+#include "base/fd.h"
 #include "base/secret.h"
-#include "tests/unit/base/temporary_directory.h"
+#include "tests/support/temporary_folder.h"
 
 namespace paddle {
 namespace {
 
-using FileTest = TemporaryDirectory;
+class FileTest : public testing::Test {
+ protected:
+  test::TemporaryFolder folder_;
+  const std::string& path_ = folder_.path();
+};
 
 TEST_F(FileTest, ASecretIsReadOnlyFromAPrivateRegularFileOfItsSize) {
   const std::string key = path_ + "/key";

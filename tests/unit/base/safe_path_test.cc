@@ -1,14 +1,22 @@
 #include "base/safe_path.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/unit/base/temporary_directory.h"
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_folder.h"
 
 namespace paddle {
 namespace {
 
-using SafePathTest = TemporaryDirectory;
+class SafePathTest : public testing::Test {
+ protected:
+  test::TemporaryFolder folder_;
+  const std::string& path_ = folder_.path();
+  const UniqueFd root_{::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+};
 
 SafePath path_of(std::string_view text) {
   return *SafePath::parse(text);

@@ -73,8 +73,8 @@ TEST(Frame, RefusesAPayloadOverTheLimitOfTheReader) {
   EXPECT_EQ(refused.error().message, "frame of 8 bytes (head 3), the limit is 7");
 }
 
-// Stores a field and makes the header's CRC right again: what a hostile peer sends, not what a bad
-// cable does.
+// Stores a field and recomputes the header's CRC, as a hostile peer would and a bad cable would
+// not.
 template <class T>
 FrameHeaderBytes forged(std::size_t at, T value) {
   FrameHeaderBytes bytes = encode_header(sample());

@@ -3,17 +3,22 @@
 #include <fstream>
 #include <new>
 
-#include "tests/unit/base/temporary_directory.h"
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_folder.h"
 
 namespace paddle {
 namespace {
 
-class MemoryTest : public TemporaryDirectory {
+class MemoryTest : public testing::Test {
  protected:
   void limit(const std::string& group, const std::string& text) const {
     std::filesystem::create_directories(path_ + group);
     std::ofstream(path_ + group + "/memory.max") << text << "\n";
   }
+
+  test::TemporaryFolder folder_;
+  const std::string& path_ = folder_.path();
 };
 
 TEST_F(MemoryTest, AGroupIsBoundByItsAncestorsToo) {

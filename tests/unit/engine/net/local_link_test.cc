@@ -44,7 +44,7 @@ TEST(LocalLink, ClosesAfterTheLastReplyAndTellsTheHandlerWhenItDies) {
   EXPECT_EQ(handler->disconnects, 1);
 }
 
-// Answers everyone once the second peer spoke: what a sync round does.
+// Answers every peer once the second one has sent a frame, as a synchronous round does.
 class RoundHandler final : public FrameHandler {
  public:
   void on_frame(TimePoint, PeerId from, Frame&& frame, std::vector<Outgoing>& out) override {
@@ -72,7 +72,7 @@ TEST(LocalLink, LinksOfOneHandlerGetTheRepliesThatAnotherCaused) {
   }
 }
 
-// Shows its one buffer in every reply, and writes what it is sent into it.
+// Replies with views of its one buffer, which every frame overwrites.
 class ShowHandler final : public FrameHandler {
  public:
   void on_frame(TimePoint, PeerId from, Frame&& frame, std::vector<Outgoing>& out) override {

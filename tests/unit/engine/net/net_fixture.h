@@ -26,7 +26,7 @@ inline TimePoint in(Duration left) {
   return SteadyClock().now() + left;
 }
 
-// A deadline that only a hang reaches.
+// A deadline that only a hanging test reaches.
 inline TimePoint soon() {
   return in(std::chrono::seconds(30));
 }

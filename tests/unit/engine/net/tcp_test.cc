@@ -12,7 +12,7 @@
 namespace paddle::net {
 namespace {
 
-// Everything holds through TCP and through shared memory.
+// Runs every test over TCP and over shared memory.
 class LinkTest : public NetTest, public ::testing::WithParamInterface<bool> {
  protected:
   LinkTest() { shares_memory_ = GetParam(); }
