@@ -1,4 +1,6 @@
 // status, logs, metrics, report and what else only looks at a job.
+#include <fmt/format.h>
+
 #include "base/fd.h"
 #include "tests/unit/cli/commands/commands_fixture.h"
 
@@ -232,6 +234,26 @@ TEST_F(CommandsTest, TeardownForgetsTheClusterOfThisDirectory) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   ASSERT_EQ(run({"teardown"}), 0) << err_.str();
   EXPECT_FALSE(fs::exists(folder_ + "/.paddlectl"));
+}
+
+TEST_F(CommandsTest, FollowingLogsBeginsWithTheLastTwentyLines) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(train(), 0);
+  for (FakeNode& node : nodes_) {
+    for (const ProcessStatus& process : node.processes) {
+      node.files[process.log].clear();
+      if (process.name != "pserver-0") continue;
+      for (int i = 0; i < 30; ++i) node.files[process.log] += fmt::format("line {:02}\n", i);
+    }
+  }
+  ASSERT_EQ(run({"logs", "-f", "--role", "pserver-0"}), 0) << err_.str();
+  EXPECT_FALSE(out_has("line 09")) << out_.str();
+  EXPECT_TRUE(out_has("line 10")) << out_.str();
+  ASSERT_EQ(run({"logs", "-f", "--tail", "3", "--role", "pserver-0"}), 0);
+  EXPECT_FALSE(out_has("line 26"));
+  EXPECT_TRUE(out_has("line 27")) << out_.str();
+  ASSERT_EQ(run({"logs", "--role", "pserver-0"}), 0);
+  EXPECT_TRUE(out_has("line 00")) << "all of it without -f";
 }
 
 }  // namespace
