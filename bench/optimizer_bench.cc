@@ -120,9 +120,8 @@ int main() {
   if (a.front() != 2.0F || a.back() != 2.0F) return 1;
   std::printf("a = a / 2 + b: %.2f GB/s\n", plain);
   bool good = true;
-  for (const char* method : {"sgd", "momentum", "torch_momentum", "adagrad", "decayed_adagrad",
-                             "adadelta", "rmsprop", "adam", "adamax", "ftrl"}) {
-    good = paddle::measure(method, gradient, plain) && good;
+  for (const paddle::optim::Method& method : paddle::optim::methods()) {
+    good = paddle::measure(std::string(method.name), gradient, plain) && good;
   }
   std::printf("a = a / 2 + b again: %.2f GB/s\n", paddle::plain_gigabytes(a, b));
   return good ? 0 : 1;

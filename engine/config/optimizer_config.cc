@@ -1,68 +1,53 @@
-#include <array>
 #include <charconv>
 
 #include <fmt/format.h>
 
 #include "engine/config/sections.h"
+#include "engine/optim/methods.h"
+#include "engine/optim/schedule.h"
 
 namespace paddle::config {
 namespace {
 
-constexpr std::array<std::string_view, 10> kMethods{
-    "sgd",      "momentum", "torch_momentum", "adagrad", "decayed_adagrad",
-    "adadelta", "rmsprop",  "adam",           "adamax",  "ftrl"};
-constexpr std::array<std::string_view, 8> kSchedules{
-    "constant", "poly", "caffe_poly", "exp", "discexp", "linear", "manual", "pass_manual"};
-
-constexpr double kDecayMax = 1e18;
 constexpr std::int64_t kSamplesMax = std::int64_t{1} << 62;
 constexpr int kStepsMax = 10000;
 
-// Methods, each between spaces, that have an option.
-constexpr std::string_view kWithMomentum =
-    " momentum torch_momentum adagrad decayed_adagrad adadelta rmsprop ";
-constexpr std::string_view kWithRho = " decayed_adagrad adadelta rmsprop ";
-constexpr std::string_view kWithBetas = " adam adamax ";
-constexpr std::string_view kWithEpsilon = " adagrad decayed_adagrad adadelta rmsprop adam adamax ";
-
-// From 0 to below 1, or above 0.
-float read_open(TomlTable& table, std::string_view key, float otherwise, bool is_share) {
-  const float value = read_float(table, key, otherwise, 0, is_share ? 1 : kFloatMax);
-  if (is_share && value == 1) table.fail(key, fmt::format("'{}' is 1, but must be below 1", key));
-  if (!is_share && value == 0) table.fail(key, fmt::format("'{}' is 0, but must be above 0", key));
+// A number in [0, 1), or one above 0.
+float read_open(TomlTable& table, std::string_view key, float fallback, bool is_fraction) {
+  const float value = read_float(table, key, fallback, 0, is_fraction ? 1 : kFloatMax);
+  if (is_fraction && value == 1) {
+    table.fail(key, fmt::format("'{}' is 1, but must be below 1", key));
+  }
+  if (!is_fraction && value == 0) {
+    table.fail(key, fmt::format("'{}' is 0, but must be above 0", key));
+  }
   return value;
 }
 
-bool takes(std::string_view methods, const std::string& method) {
-  return methods.find(fmt::format(" {} ", method)) != std::string_view::npos;
-}
-
-void check_takes(TomlTable& table, std::string_view key, std::string_view methods,
-                 const std::string& method) {
-  if (!table.has(key) || takes(methods, method)) return;
-  table.fail(key, fmt::format("'{}' has no meaning for method '{}'", key, method),
-             fmt::format("it is for{}", methods.substr(0, methods.size() - 1)));
+void check_reads(TomlTable& table, std::string_view key, const optim::Method& method,
+                 optim::Trait trait) {
+  if (!table.has(key) || method.has(trait)) return;
+  std::string readers;
+  for (const optim::Method& other : optim::methods()) {
+    if (other.has(trait)) readers += fmt::format(" {}", other.name);
+  }
+  table.fail(key, fmt::format("'{}' has no meaning for method '{}'", key, method.name),
+             fmt::format("it is for{}", readers));
 }
 
 void read_method(TomlTable& table, wire::Optimizer& optimizer) {
-  const std::string method = table.choice("method", "sgd", kMethods);
-  optimizer.set_method(method);
-  const float rate = method == "adadelta" ? 1.0F : 0.01F;
-  optimizer.set_learning_rate(read_open(table, "learning_rate", rate, false));
-  const auto read_option = [&](std::string_view key, std::string_view methods, bool is_share,
-                               void (wire::Optimizer::*set)(float)) {
-    check_takes(table, key, methods, method);
-    if (table.has(key)) (optimizer.*set)(read_open(table, key, 0, is_share));
-  };
-  read_option("momentum", kWithMomentum, true, &wire::Optimizer::set_momentum);
-  read_option("rho", kWithRho, true, &wire::Optimizer::set_rho);
-  read_option("beta1", kWithBetas, true, &wire::Optimizer::set_beta1);
-  read_option("beta2", kWithBetas, true, &wire::Optimizer::set_beta2);
-  read_option("epsilon", kWithEpsilon, false, &wire::Optimizer::set_epsilon);
-  read_option("beta", " ftrl ", false, &wire::Optimizer::set_beta);
-  check_takes(table, "centered", " rmsprop ", method);
+  const std::string name = table.choice("method", "sgd", optim::names_of(optim::methods()));
+  const optim::Method& method = *optim::find_method(name);
+  optimizer.set_method(name);
+  optimizer.set_learning_rate(read_open(table, "learning_rate", method.learning_rate, false));
+  for (const optim::Option& option : optim::options()) {
+    check_reads(table, option.name, method, option.trait);
+    if (!table.has(option.name)) continue;
+    (optimizer.*option.set)(read_open(table, option.name, 0, option.is_fraction));
+  }
+  check_reads(table, "centered", method, optim::kCentered);
   const bool centered = table.boolean("centered", true);
-  if (method == "rmsprop") optimizer.set_centered(centered);
+  if (method.has(optim::kCentered)) optimizer.set_centered(centered);
 }
 
 // "<until>:<rate>"
@@ -103,32 +88,24 @@ void read_steps(TomlTable& table, wire::LearningRateSchedule& schedule) {
 }
 
 void read_schedule(TomlTable& table, wire::LearningRateSchedule& schedule) {
-  constexpr std::string_view kPowers = " exp discexp ";
-  constexpr std::string_view kWithDecay = " poly caffe_poly exp discexp linear ";
-  constexpr std::string_view kSteps = " manual pass_manual ";
-  const std::string name = table.choice("learning_rate_schedule", "constant", kSchedules);
+  using Keys = optim::ScheduleKeys;
+  const std::string name =
+      table.choice("learning_rate_schedule", "constant", optim::names_of(optim::schedules()));
   schedule.set_name(name);
-  const auto read_decay = [&](std::string_view key, double min, double max) {
-    if (!takes(kWithDecay, name) && table.has(key)) {
-      table.fail(key, fmt::format("'{}' has no meaning for schedule '{}'", key, name));
-    } else if (takes(kWithDecay, name)) {
+  const optim::Schedule& row = *optim::find_schedule(name);
+  const auto check = [&](std::string_view key, Keys keys) {
+    if (row.keys == keys) {
       require(table, key, "learning_rate_schedule " + name);
+    } else if (table.has(key)) {
+      table.fail(key, fmt::format("'{}' has no meaning for schedule '{}'", key, name));
     }
-    return table.number(key, 0, min, max);
   };
-  const bool is_power = takes(kPowers, name);
-  constexpr double kPositive = std::numeric_limits<double>::min();
-  schedule.set_a(read_decay("learning_rate_decay_a",
-                            is_power || name == "caffe_poly" ? kPositive : 0,
-                            is_power ? 1 : kDecayMax));
-  schedule.set_b(read_decay("learning_rate_decay_b", is_power ? 1 : 0, kDecayMax));
-  constexpr std::string_view kArguments = "learning_rate_args";
-  if (!takes(kSteps, name) && table.has(kArguments)) {
-    table.fail(kArguments, fmt::format("'{}' has no meaning for schedule '{}'", kArguments, name));
-  } else if (takes(kSteps, name)) {
-    require(table, kArguments, "learning_rate_schedule " + name);
-    if (table.has(kArguments)) read_steps(table, schedule);
-  }
+  check("learning_rate_decay_a", Keys::kDecay);
+  schedule.set_a(table.number("learning_rate_decay_a", 0, row.a.min, row.a.max));
+  check("learning_rate_decay_b", Keys::kDecay);
+  schedule.set_b(table.number("learning_rate_decay_b", 0, row.b.min, row.b.max));
+  check("learning_rate_args", Keys::kSteps);
+  if (row.keys == Keys::kSteps && table.has("learning_rate_args")) read_steps(table, schedule);
   schedule.set_warmup_samples(
       static_cast<std::uint64_t>(table.integer("warmup_samples", 0, 0, kSamplesMax)));
 }

@@ -1,10 +1,8 @@
 #include "engine/optim/optimizer.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
-#include <optional>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -13,65 +11,15 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "engine/optim/model_average.h"
-#include "engine/optim/power.h"
 #include "engine/optim/schedule.h"
-#include "engine/optim/update_kernels.h"
 
 namespace paddle::optim {
 namespace {
 
-// In the order of Method.
-constexpr std::array<std::string_view, 10> kNames = {
-    "sgd",      "momentum", "torch_momentum", "adagrad", "decayed_adagrad",
-    "adadelta", "rmsprop",  "adam",           "adamax",  "ftrl"};
-
 constexpr float kNone = std::numeric_limits<float>::infinity();
-
-std::optional<Method> method_of(const wire::Optimizer& optimizer) {
-  const auto* const found = std::find(kNames.begin(), kNames.end(), optimizer.method());
-  if (found == kNames.end()) return std::nullopt;
-  return static_cast<Method>(found - kNames.begin());
-}
-
-bool is_adaptive(Method method) {
-  return method == Method::kAdagrad || method == Method::kDecayedAdagrad ||
-         method == Method::kAdadelta || method == Method::kRmsprop;
-}
 
 bool is_centered(const wire::Optimizer& optimizer) {
   return !optimizer.has_centered() || optimizer.centered();
-}
-
-std::size_t planes_of(Method method, const wire::Optimizer& optimizer) {
-  switch (method) {
-    case Method::kSgd:
-      return 0;
-    case Method::kMomentum:
-    case Method::kTorchMomentum:
-    case Method::kAdagrad:
-    case Method::kDecayedAdagrad:
-      return 1;
-    case Method::kRmsprop:
-      return is_centered(optimizer) ? 2 : 1;
-    case Method::kAdadelta:
-    case Method::kAdam:
-    case Method::kAdamax:
-      return 2;
-    case Method::kFtrl:
-      return 3;
-  }
-  return 0;
-}
-
-float epsilon_of(Method method, const wire::Optimizer& optimizer) {
-  if (optimizer.has_epsilon()) return optimizer.epsilon();
-  return method == Method::kAdam || method == Method::kAdamax ? kAdamEpsilonDefault
-                                                              : kEpsilonDefault;
-}
-
-// 1 / (1 - beta^count)
-float correction(float beta, std::uint64_t count) {
-  return static_cast<float>(1 / (1 - integer_power(static_cast<double>(beta), count)));
 }
 
 // Negated comparisons refuse NaN too.
@@ -90,10 +38,10 @@ Status check_positive(std::string_view name, float value) {
 }  // namespace
 
 std::size_t state_width(const wire::Optimizer& optimizer) {
-  const auto method = method_of(optimizer);
-  if (!method) return 0;
-  const bool has_plane_of_momentum = is_adaptive(*method) && optimizer.momentum() > 0;
-  return planes_of(*method, optimizer) + (has_plane_of_momentum ? 1 : 0) +
+  const Method* const method = find_method(optimizer.method());
+  if (method == nullptr) return 0;
+  return method->planes + (method->has(kCentered) && is_centered(optimizer) ? 1 : 0) +
+         (method->has(kHeavyBall) && optimizer.momentum() > 0 ? 1 : 0) +
          (has_average(optimizer) ? 1 : 0);
 }
 
@@ -102,9 +50,8 @@ bool has_average(const wire::Optimizer& optimizer) {
 }
 
 bool counts_updates(const wire::Optimizer& optimizer) {
-  const auto method = method_of(optimizer);
-  return method == Method::kTorchMomentum || method == Method::kAdam || method == Method::kAdamax ||
-         has_average(optimizer);
+  const Method* const method = find_method(optimizer.method());
+  return (method != nullptr && method->has(kCountsUpdates)) || has_average(optimizer);
 }
 
 bool same_state(const wire::Optimizer& a, const wire::Optimizer& b) {
@@ -113,23 +60,22 @@ bool same_state(const wire::Optimizer& a, const wire::Optimizer& b) {
 }
 
 Status validate(const wire::Optimizer& optimizer) {
-  if (!method_of(optimizer)) {
-    const std::string suggestion = nearest(optimizer.method(), kNames);
+  if (find_method(optimizer.method()) == nullptr) {
+    const auto names = names_of(methods());
+    const std::string suggestion = nearest(optimizer.method(), names);
     return Error{
         Errc::kUsage,
         fmt::format("unknown optimizer '{}'{}", escape_control(optimizer.method()),
                     suggestion.empty() ? "" : fmt::format(", did you mean '{}'?", suggestion)),
-        fmt::format("the methods are {}", fmt::join(kNames, ", "))};
+        fmt::format("the methods are {}", fmt::join(names, ", "))};
   }
   PADDLE_TRY_STATUS(check_positive("learning_rate", optimizer.learning_rate()));
-  PADDLE_TRY_STATUS(check_range("momentum", optimizer.momentum(), 1.0F));
-  PADDLE_TRY_STATUS(check_range("beta1", optimizer.beta1(), 1.0F));
-  PADDLE_TRY_STATUS(check_range("beta2", optimizer.beta2(), 1.0F));
-  PADDLE_TRY_STATUS(check_range("rho", optimizer.rho(), 1.0F));
-  if (optimizer.has_epsilon()) {
-    PADDLE_TRY_STATUS(check_positive("epsilon", optimizer.epsilon()));
+  for (const Option& option : options()) {
+    if (!(optimizer.*option.has)()) continue;
+    const float value = (optimizer.*option.get)();
+    PADDLE_TRY_STATUS(option.is_fraction ? check_range(option.name, value, 1.0F)
+                                         : check_positive(option.name, value));
   }
-  if (optimizer.has_beta()) PADDLE_TRY_STATUS(check_positive("beta", optimizer.beta()));
   PADDLE_TRY_STATUS(check_range("l1", optimizer.l1(), kNone));
   PADDLE_TRY_STATUS(check_range("l2", optimizer.l2(), kNone));
   PADDLE_TRY_STATUS(check_range("clip_value", optimizer.clip_value(), kNone));
@@ -142,27 +88,25 @@ Status validate(const wire::Optimizer& optimizer) {
 UpdateRule::UpdateRule(const wire::Optimizer& optimizer, const wire::ParameterSpec& spec)
     : is_static_(spec.is_static()),
       state_width_(optim::state_width(optimizer)),
-      rate_(spec.learning_rate()),
-      momentum_(optimizer.has_momentum() ? optimizer.momentum() : kMomentumDefault),
-      beta1_(optimizer.has_beta1() ? optimizer.beta1() : kBeta1Default),
-      beta2_(optimizer.has_beta2() ? optimizer.beta2() : kBeta2Default),
-      rho_(optimizer.has_rho() ? optimizer.rho() : kRhoDefault),
-      beta_(optimizer.has_beta() ? optimizer.beta() : kFtrlBetaDefault),
-      is_centered_(is_centered(optimizer)),
-      clip_value_(spec.has_clip_value() ? spec.clip_value() : optimizer.clip_value()),
-      l1_(spec.has_l1() ? spec.l1() : optimizer.l1()),
-      l2_(spec.has_l2() ? spec.l2() : optimizer.l2()),
       average_(optimizer.average()) {
-  const auto method = method_of(optimizer);
-  PADDLE_CHECK(method.has_value());
-  method_ = *method;
-  epsilon_ = epsilon_of(method_, optimizer);
-  if (clip_value_ == 0) clip_value_ = kNone;
+  const Method* const method = find_method(optimizer.method());
+  PADDLE_CHECK(method != nullptr);
+  update_ = method->update;
+  k_.rate = spec.learning_rate();
+  k_.clip = spec.has_clip_value() ? spec.clip_value() : optimizer.clip_value();
+  if (k_.clip == 0) k_.clip = kNone;
+  k_.l1 = spec.has_l1() ? spec.l1() : optimizer.l1();
+  k_.l2 = spec.has_l2() ? spec.l2() : optimizer.l2();
+  k_.momentum = optimizer.has_momentum() ? optimizer.momentum() : kMomentumDefault;
+  k_.beta1 = optimizer.has_beta1() ? optimizer.beta1() : kBeta1Default;
+  k_.beta2 = optimizer.has_beta2() ? optimizer.beta2() : kBeta2Default;
+  k_.epsilon = optimizer.has_epsilon() ? optimizer.epsilon() : method->epsilon;
+  k_.rho = optimizer.has_rho() ? optimizer.rho() : kRhoDefault;
+  k_.beta = optimizer.has_beta() ? optimizer.beta() : kFtrlBetaDefault;
+  k_.is_centered = is_centered(optimizer);
   if (!spec.is_delta()) return;
-  method_ = Method::kSgd;
-  rate_ = 1;
-  clip_value_ = kNone;
-  l1_ = l2_ = 0;
+  update_ = update_sgd;
+  k_ = {.rate = 1, .clip = kNone};
 }
 
 void UpdateRule::start(std::span<const float> value, std::span<float> state) const {
@@ -181,46 +125,9 @@ void UpdateRule::apply(float learning_rate, std::uint64_t count, std::span<float
 
 void UpdateRule::apply(float learning_rate, std::uint64_t count, Batch batch) const {
   PADDLE_CHECK(count > 0);
-  const Bounds bounds{clip_value_, l1_, l2_};
-  const float rate = learning_rate * rate_;
-  const Adaptive adaptive{rate, epsilon_, rho_, momentum_};
-  switch (method_) {
-    case Method::kSgd:
-      update_sgd(bounds, rate, batch);
-      break;
-    case Method::kMomentum:
-      update_momentum(bounds, rate, momentum_, batch);
-      break;
-    case Method::kTorchMomentum:
-      update_momentum(bounds, count > 1 ? rate * (1.0F - momentum_) : rate, momentum_, batch);
-      break;
-    case Method::kAdagrad:
-      update_adagrad(bounds, adaptive, batch);
-      break;
-    case Method::kDecayedAdagrad:
-      update_decayed_adagrad(bounds, adaptive, batch);
-      break;
-    case Method::kAdadelta:
-      update_adadelta(bounds, adaptive, batch);
-      break;
-    case Method::kRmsprop:
-      (is_centered_ ? update_centered_rmsprop : update_rmsprop)(bounds, adaptive, batch);
-      break;
-    case Method::kAdam:
-      update_adam(
-          bounds,
-          {rate, beta1_, beta2_, epsilon_, correction(beta1_, count), correction(beta2_, count)},
-          batch);
-      break;
-    case Method::kAdamax:
-      update_adamax(bounds, {rate * correction(beta1_, count), beta1_, beta2_, epsilon_, 1, 1},
-                    batch);
-      break;
-    case Method::kFtrl:
-      // A rate of 0 is an infinite distance to every other value.
-      if (rate > 0) update_ftrl(clip_value_, {rate, beta_, l1_, l2_}, batch);
-      break;
-  }
+  Constants k = k_;
+  k.rate *= learning_rate;
+  update_(k, count, batch);
   if (!has_average()) return;
   const float weight = average_weight(average_, count);
   for (const Elements& e : batch) {

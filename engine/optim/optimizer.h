@@ -41,7 +41,7 @@
 #include <span>
 
 #include "base/result.h"
-#include "engine/optim/update_kernels.h"
+#include "engine/optim/methods.h"
 #include "proto/parameters.pb.h"
 
 namespace paddle::optim {
@@ -50,23 +50,8 @@ namespace paddle::optim {
 constexpr float kMomentumDefault = 0.0F;
 constexpr float kBeta1Default = 0.9F;
 constexpr float kBeta2Default = 0.999F;
-constexpr float kEpsilonDefault = 1e-6F;
-constexpr float kAdamEpsilonDefault = 1e-8F;  // adam and adamax
 constexpr float kRhoDefault = 0.95F;
 constexpr float kFtrlBetaDefault = 1.0F;
-
-enum class Method : std::uint8_t {
-  kSgd,
-  kMomentum,
-  kTorchMomentum,
-  kAdagrad,
-  kDecayedAdagrad,
-  kAdadelta,
-  kRmsprop,
-  kAdam,
-  kAdamax,
-  kFtrl,
-};
 
 // Floats of state per element, the average's plane included; 0 for an unknown method.
 std::size_t state_width(const wire::Optimizer& optimizer);
@@ -105,20 +90,10 @@ class UpdateRule {
   void apply(float learning_rate, std::uint64_t count, Batch batch) const;
 
  private:
-  Method method_;
+  UpdateKernel update_;
+  Constants k_;  // its rate multiplies the learning rate
   bool is_static_;
   std::size_t state_width_;
-  float rate_;  // multiplies the learning rate
-  float momentum_;
-  float beta1_;
-  float beta2_;
-  float epsilon_;
-  float rho_;
-  float beta_;
-  bool is_centered_;
-  float clip_value_;
-  float l1_;
-  float l2_;
   wire::ModelAverage average_;
 };
 

@@ -3,52 +3,80 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <string_view>
+#include <limits>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/check.h"
 #include "base/text.h"
+#include "engine/optim/methods.h"
 #include "engine/optim/power.h"
 
 namespace paddle::optim {
 namespace {
 
-constexpr std::array<std::string_view, 8> kNames = {
-    "constant", "poly", "caffe_poly", "exp", "discexp", "linear", "manual", "pass_manual"};
+using Wire = wire::LearningRateSchedule;
 
-constexpr double kDecayMax = 1e18;  // keeps every formula finite
+double constant(const Wire& /*schedule*/, double rate, const Progress& /*progress*/) {
+  return rate;
+}
 
-double stepped(const wire::LearningRateSchedule& schedule, std::uint64_t position) {
+double poly(const Wire& schedule, double rate, const Progress& progress) {
+  return rate * real_power(1 + schedule.a() * static_cast<double>(progress.samples), -schedule.b());
+}
+
+double caffe_poly(const Wire& schedule, double rate, const Progress& progress) {
+  const double left = 1 - static_cast<double>(progress.samples) / schedule.a();
+  return left > 0 ? rate * real_power(left, schedule.b()) : 0;
+}
+
+double exp(const Wire& schedule, double rate, const Progress& progress) {
+  return rate * real_power(schedule.a(), static_cast<double>(progress.samples) / schedule.b());
+}
+
+double discexp(const Wire& schedule, double rate, const Progress& progress) {
+  return rate *
+         real_power(schedule.a(), std::floor(static_cast<double>(progress.samples) / schedule.b()));
+}
+
+double linear(const Wire& schedule, double rate, const Progress& progress) {
+  return std::max(rate - schedule.a() * static_cast<double>(progress.samples), schedule.b());
+}
+
+double stepped(const Wire& schedule, double rate, std::uint64_t position) {
   for (const auto& step : schedule.steps()) {
-    if (position <= step.until()) return static_cast<double>(step.rate());
+    if (position <= step.until()) return rate * static_cast<double>(step.rate());
   }
-  return static_cast<double>(schedule.steps().rbegin()->rate());
+  return rate * static_cast<double>(schedule.steps().rbegin()->rate());
 }
 
-double scheduled(const wire::LearningRateSchedule& schedule, double rate,
-                 const Progress& progress) {
-  const std::string_view name = schedule.name();
-  const auto n = static_cast<double>(progress.samples);
-  const double a = schedule.a();
-  const double b = schedule.b();
-  if (name.empty() || name == "constant") return rate;
-  if (name == "poly") return rate * real_power(1 + a * n, -b);
-  if (name == "caffe_poly") return 1 - n / a > 0 ? rate * real_power(1 - n / a, b) : 0;
-  if (name == "exp") return rate * real_power(a, n / b);
-  if (name == "discexp") return rate * real_power(a, std::floor(n / b));
-  if (name == "linear") return std::max(rate - a * n, b);
-  if (name == "manual") return rate * stepped(schedule, progress.samples);
-  PADDLE_CHECK(name == "pass_manual");
-  return rate * stepped(schedule, progress.pass);
+double manual(const Wire& schedule, double rate, const Progress& progress) {
+  return stepped(schedule, rate, progress.samples);
 }
+
+double pass_manual(const Wire& schedule, double rate, const Progress& progress) {
+  return stepped(schedule, rate, progress.pass);
+}
+
+constexpr double kPositive = std::numeric_limits<double>::min();
+
+constexpr std::array<Schedule, 8> kSchedules{{
+    {"constant", ScheduleKeys::kNone, constant},
+    {"poly", ScheduleKeys::kDecay, poly},
+    {"caffe_poly", ScheduleKeys::kDecay, caffe_poly, {kPositive, kDecayMax}},
+    {"exp", ScheduleKeys::kDecay, exp, {kPositive, 1}, {1, kDecayMax}},
+    {"discexp", ScheduleKeys::kDecay, discexp, {kPositive, 1}, {1, kDecayMax}},
+    {"linear", ScheduleKeys::kDecay, linear},
+    {"manual", ScheduleKeys::kSteps, manual},
+    {"pass_manual", ScheduleKeys::kSteps, pass_manual},
+}};
 
 Error refuse(std::string message) {
   return Error{Errc::kUsage, std::move(message), ""};
 }
 
-Status check_steps(const wire::LearningRateSchedule& schedule) {
+Status check_steps(const Wire& schedule) {
   if (schedule.steps().empty()) {
     return refuse(fmt::format("learning_rate_schedule {} has no steps", schedule.name()));
   }
@@ -60,8 +88,7 @@ Status check_steps(const wire::LearningRateSchedule& schedule) {
     }
     if (!std::isfinite(step.rate()) || step.rate() < 0) {
       return refuse(
-          fmt::format("a step of learning_rate_schedule {} has rate {}, must be at "
-                      "least 0",
+          fmt::format("a step of learning_rate_schedule {} has rate {}, must be at least 0",
                       schedule.name(), step.rate()));
     }
   }
@@ -70,9 +97,21 @@ Status check_steps(const wire::LearningRateSchedule& schedule) {
 
 }  // namespace
 
+std::span<const Schedule> schedules() {
+  return kSchedules;
+}
+
+const Schedule* find_schedule(std::string_view name) {
+  const auto* const found =
+      std::ranges::find(kSchedules, name.empty() ? "constant" : name, &Schedule::name);
+  return found == kSchedules.end() ? nullptr : found;
+}
+
 float learning_rate(const wire::Optimizer& optimizer, const Progress& progress) {
-  const wire::LearningRateSchedule& schedule = optimizer.schedule();
-  double rate = scheduled(schedule, static_cast<double>(optimizer.learning_rate()), progress);
+  const Wire& schedule = optimizer.schedule();
+  const Schedule* const found = find_schedule(schedule.name());
+  PADDLE_CHECK(found != nullptr);
+  double rate = found->rate(schedule, static_cast<double>(optimizer.learning_rate()), progress);
   if (progress.samples < schedule.warmup_samples()) {
     rate *= static_cast<double>(progress.samples) / static_cast<double>(schedule.warmup_samples());
   }
@@ -81,33 +120,24 @@ float learning_rate(const wire::Optimizer& optimizer, const Progress& progress) 
 
 Status validate(const wire::LearningRateSchedule& schedule) {
   const std::string& name = schedule.name();
-  if (!name.empty() && std::find(kNames.begin(), kNames.end(), name) == kNames.end()) {
-    const std::string suggestion = nearest(name, kNames);
+  const Schedule* const found = find_schedule(name);
+  if (found == nullptr) {
+    const auto names = names_of(schedules());
+    const std::string suggestion = nearest(name, names);
     return Error{
         Errc::kUsage,
         fmt::format("unknown learning_rate_schedule '{}'{}", escape_control(name),
                     suggestion.empty() ? "" : fmt::format(", did you mean '{}'?", suggestion)),
-        fmt::format("the schedules are {}", fmt::join(kNames, ", "))};
+        fmt::format("the schedules are {}", fmt::join(names, ", "))};
   }
-  // Negated comparisons refuse NaN too.
-  if (!(schedule.a() >= 0 && schedule.a() <= kDecayMax) ||
-      !(schedule.b() >= 0 && schedule.b() <= kDecayMax)) {
+  if (!found->a.contains(schedule.a()) || !found->b.contains(schedule.b())) {
     return refuse(
-        fmt::format("learning_rate_decay_a is {} and learning_rate_decay_b is {}, must "
-                    "be 0 to {}",
-                    schedule.a(), schedule.b(), kDecayMax));
+        fmt::format("learning_rate_decay_a is {} and learning_rate_decay_b is {}, must be {} to {} "
+                    "and {} to {} for learning_rate_schedule {}",
+                    schedule.a(), schedule.b(), found->a.min, found->a.max, found->b.min,
+                    found->b.max, found->name));
   }
-  if (name == "caffe_poly" && schedule.a() == 0) {
-    return refuse("learning_rate_schedule caffe_poly needs learning_rate_decay_a above 0");
-  }
-  const bool is_power = name == "exp" || name == "discexp";
-  if (is_power && (schedule.a() == 0 || schedule.a() > 1 || schedule.b() < 1)) {
-    return refuse(
-        fmt::format("learning_rate_schedule {} needs learning_rate_decay_a above 0 and "
-                    "at most 1, and learning_rate_decay_b at least 1",
-                    name));
-  }
-  return name == "manual" || name == "pass_manual" ? check_steps(schedule) : Status();
+  return found->keys == ScheduleKeys::kSteps ? check_steps(schedule) : Status();
 }
 
 }  // namespace paddle::optim

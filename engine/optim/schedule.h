@@ -1,22 +1,46 @@
-// The learning rate as a function of progress. Every optimizer follows it (v0.10's adagrad, adam
-// and adamax did not).
+// Learning rate schedules: the learning rate as a function of progress. Every optimizer follows its
+// schedule (v0.10's adagrad, adam and adamax did not).
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string_view>
 
 #include "base/result.h"
 #include "proto/parameters.pb.h"
 
 namespace paddle::optim {
 
-// Where the job is at an update: n = samples pushed by all trainers so far, this update's included;
-// pass counts from 0. Both go on over restarts.
+// The position of a job at an update: n = samples pushed by all trainers so far, this update's
+// included; pass counts from 0. Both continue across restarts.
 struct Progress {
   std::uint64_t samples = 0;
   std::uint64_t pass = 0;
 };
 
-// The optimizer's learning rate times or after its schedule (names and formulas of v0.10), r =
+// The keys of [optimizer] that a schedule reads: learning_rate_decay_a and _b, or
+// learning_rate_args.
+enum class ScheduleKeys : std::uint8_t { kNone, kDecay, kSteps };
+
+constexpr double kDecayMax = 1e18;  // keeps every formula finite
+
+struct Schedule {
+  struct Range {
+    double min = 0;
+    double max = kDecayMax;
+    bool contains(double value) const { return value >= min && value <= max; }
+  };
+  std::string_view name;
+  ScheduleKeys keys = ScheduleKeys::kNone;
+  double (*rate)(const wire::LearningRateSchedule&, double rate, const Progress&) = nullptr;
+  Range a = {};
+  Range b = {};
+};
+std::span<const Schedule> schedules();
+// Null for an unknown name; "" is "constant".
+const Schedule* find_schedule(std::string_view name);
+
+// The optimizer's learning rate under its schedule (names and formulas of v0.10), r =
 // learning_rate:
 //   constant     r
 //   poly         r (1 + a n)^-b

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/multiversion.h"
+#include "engine/optim/power.h"
 
 // Inlined into each version of its caller, so that it is compiled for that instruction set.
 #define PADDLE_INLINE [[gnu::always_inline]] inline
@@ -12,7 +13,7 @@
 namespace paddle::optim {
 namespace {
 
-// What a method's formula gives for one element.
+// The change of one element by a method's formula.
 struct Change {
   float step;  // w += step
   float rate;  // the element's own learning rate
@@ -22,20 +23,27 @@ PADDLE_INLINE float limit(float g, float most) {
   return std::min(std::max(g, -most), most);
 }
 
-// Towards 0 by at most `most`; exactly x where that is 0.
+// Moves x towards 0 by at most `most`; gives exactly x where that is 0.
 PADDLE_INLINE float shrink(float x, float most) {
   return x - limit(x, most);
 }
 
-// rule(g, state) -> Change, for every element; state holds the element's kPlanes values.
+// 1 / (1 - beta^count)
+float correction(float beta, std::uint64_t count) {
+  return static_cast<float>(1 / (1 - integer_power(static_cast<double>(beta), count)));
+}
+
+// Applies rule(g, state) -> Change to every element; state holds the element's kPlanes values.
 template <std::size_t kPlanes, class Rule>
-PADDLE_INLINE void sweep_one(const Bounds& bounds, const Elements& e, const Rule& rule) {
+PADDLE_INLINE void sweep_one(const Constants& k, const Elements& e, const Rule& rule) {
   float* const w = e.value;
   const float* const g = e.gradient;
   float* const s0 = e.state;
   float* const s1 = e.state + (kPlanes > 1 ? e.plane_stride : 0);
   float* const s2 = e.state + (kPlanes > 2 ? 2 * e.plane_stride : 0);
-  const Bounds b = bounds;
+  const float clip = k.clip;
+  const float l1 = k.l1;
+  const float l2 = k.l2;
   const std::size_t size = e.size;
 #pragma GCC ivdep
   for (std::size_t i = 0; i < size; ++i) {
@@ -43,8 +51,8 @@ PADDLE_INLINE void sweep_one(const Bounds& bounds, const Elements& e, const Rule
     if constexpr (kPlanes > 0) state[0] = s0[i];
     if constexpr (kPlanes > 1) state[1] = s1[i];
     if constexpr (kPlanes > 2) state[2] = s2[i];
-    const Change change = rule(limit(g[i], b.clip) + b.l2 * w[i], state);
-    w[i] = shrink(w[i] + change.step, b.l1 * change.rate);
+    const Change change = rule(limit(g[i], clip) + l2 * w[i], state);
+    w[i] = shrink(w[i] + change.step, l1 * change.rate);
     if constexpr (kPlanes > 0) s0[i] = state[0];
     if constexpr (kPlanes > 1) s1[i] = state[1];
     if constexpr (kPlanes > 2) s2[i] = state[2];
@@ -52,13 +60,13 @@ PADDLE_INLINE void sweep_one(const Bounds& bounds, const Elements& e, const Rule
 }
 
 template <std::size_t kPlanes, class Rule>
-PADDLE_INLINE void sweep(const Bounds& bounds, Batch batch, const Rule& rule) {
-  for (const Elements& elements : batch) sweep_one<kPlanes>(bounds, elements, rule);
+PADDLE_INLINE void sweep(const Constants& k, Batch batch, const Rule& rule) {
+  for (const Elements& elements : batch) sweep_one<kPlanes>(k, elements, rule);
 }
 
 using State = std::array<float, 3>;
 
-// A rule whose step goes through heavy-ball momentum, kept in the plane after the rule's own.
+// A rule whose step goes through heavy-ball momentum, in the plane after the rule's own.
 template <std::size_t kPlanes, class Rule>
 struct HeavyBall {
   Rule rule;
@@ -71,12 +79,11 @@ struct HeavyBall {
 };
 
 template <std::size_t kPlanes, class Rule>
-PADDLE_INLINE void sweep_adaptive(const Bounds& bounds, float momentum, Batch batch,
-                                  const Rule& rule) {
-  if (momentum > 0) {
-    sweep<kPlanes + 1>(bounds, batch, HeavyBall<kPlanes, Rule>{rule, momentum});
+PADDLE_INLINE void sweep_adaptive(const Constants& k, Batch batch, const Rule& rule) {
+  if (k.momentum > 0) {
+    sweep<kPlanes + 1>(k, batch, HeavyBall<kPlanes, Rule>{rule, k.momentum});
   } else {
-    sweep<kPlanes>(bounds, batch, rule);
+    sweep<kPlanes>(k, batch, rule);
   }
 }
 
@@ -84,6 +91,17 @@ struct Sgd {
   float rate;
   PADDLE_INLINE Change operator()(float g, State&) const { return {-(rate * g), rate}; }
 };
+
+// The constants of the methods that scale a step per element.
+struct Adaptive {
+  float rate;
+  float epsilon;
+  float rho;
+};
+
+PADDLE_INLINE Adaptive adaptive(const Constants& k) {
+  return {k.rate, k.epsilon, k.rho};
+}
 
 struct AdagradRule {
   Adaptive k;
@@ -135,6 +153,15 @@ struct CenteredRmspropRule {
   }
 };
 
+struct Moments {
+  float rate;
+  float beta1;
+  float beta2;
+  float epsilon;
+  float correction1;  // of adam
+  float correction2;
+};
+
 struct AdamRule {
   Moments k;
   PADDLE_INLINE Change operator()(float g, State& s) const {
@@ -155,21 +182,21 @@ struct AdamaxRule {
   }
 };
 
-PADDLE_INLINE void sweep_ftrl(float clip, const Ftrl& constants, const Elements& e) {
-  const Ftrl k = constants;
+PADDLE_INLINE void sweep_ftrl(const Constants& constants, const Elements& e) {
+  const Constants k = constants;
   float* const w = e.value;
   const float* const gradient = e.gradient;
   float* const n = e.state;
   float* const z = e.state + e.plane_stride;
-  float* const d = e.state + 2 * e.plane_stride;
+  float* const s = e.state + 2 * e.plane_stride;
   const std::size_t size = e.size;
 #pragma GCC ivdep
   for (std::size_t i = 0; i < size; ++i) {
-    const float g = limit(gradient[i], clip);
+    const float g = limit(gradient[i], k.clip);
     n[i] += g * g;
     const float inverse_rate = (k.beta + std::sqrt(n[i])) / k.rate;
-    z[i] += g - (inverse_rate - d[i]) * w[i];
-    d[i] = inverse_rate;
+    z[i] += g - (inverse_rate - s[i]) * w[i];
+    s[i] = inverse_rate;
     w[i] = 0.0F - shrink(z[i], k.l1) / (inverse_rate + k.l2);
   }
 }
@@ -177,53 +204,63 @@ PADDLE_INLINE void sweep_ftrl(float clip, const Ftrl& constants, const Elements&
 }  // namespace
 
 PADDLE_MULTIVERSION
-void update_sgd(const Bounds& bounds, float rate, Batch batch) {
-  sweep<0>(bounds, batch, Sgd{rate});
+void update_sgd(const Constants& k, std::uint64_t /*count*/, Batch batch) {
+  sweep<0>(k, batch, Sgd{k.rate});
 }
 
 PADDLE_MULTIVERSION
-void update_momentum(const Bounds& bounds, float rate, float momentum, Batch batch) {
-  sweep<1>(bounds, batch, HeavyBall<0, Sgd>{{rate}, momentum});
+void update_momentum(const Constants& k, std::uint64_t /*count*/, Batch batch) {
+  sweep<1>(k, batch, HeavyBall<0, Sgd>{{k.rate}, k.momentum});
+}
+
+void update_torch_momentum(const Constants& k, std::uint64_t count, Batch batch) {
+  Constants scaled = k;
+  if (count > 1) scaled.rate *= 1.0F - k.momentum;
+  update_momentum(scaled, count, batch);
 }
 
 PADDLE_MULTIVERSION
-void update_adagrad(const Bounds& bounds, const Adaptive& k, Batch batch) {
-  sweep_adaptive<1>(bounds, k.momentum, batch, AdagradRule{k});
+void update_adagrad(const Constants& k, std::uint64_t /*count*/, Batch batch) {
+  sweep_adaptive<1>(k, batch, AdagradRule{adaptive(k)});
 }
 
 PADDLE_MULTIVERSION
-void update_decayed_adagrad(const Bounds& bounds, const Adaptive& k, Batch batch) {
-  sweep_adaptive<1>(bounds, k.momentum, batch, DecayedAdagradRule{k});
+void update_decayed_adagrad(const Constants& k, std::uint64_t /*count*/, Batch batch) {
+  sweep_adaptive<1>(k, batch, DecayedAdagradRule{adaptive(k)});
 }
 
 PADDLE_MULTIVERSION
-void update_adadelta(const Bounds& bounds, const Adaptive& k, Batch batch) {
-  sweep_adaptive<2>(bounds, k.momentum, batch, AdadeltaRule{k});
+void update_adadelta(const Constants& k, std::uint64_t /*count*/, Batch batch) {
+  sweep_adaptive<2>(k, batch, AdadeltaRule{adaptive(k)});
 }
 
 PADDLE_MULTIVERSION
-void update_rmsprop(const Bounds& bounds, const Adaptive& k, Batch batch) {
-  sweep_adaptive<1>(bounds, k.momentum, batch, RmspropRule{k});
+void update_rmsprop(const Constants& k, std::uint64_t /*count*/, Batch batch) {
+  if (k.is_centered) {
+    sweep_adaptive<2>(k, batch, CenteredRmspropRule{adaptive(k)});
+  } else {
+    sweep_adaptive<1>(k, batch, RmspropRule{adaptive(k)});
+  }
 }
 
 PADDLE_MULTIVERSION
-void update_centered_rmsprop(const Bounds& bounds, const Adaptive& k, Batch batch) {
-  sweep_adaptive<2>(bounds, k.momentum, batch, CenteredRmspropRule{k});
+void update_adam(const Constants& k, std::uint64_t count, Batch batch) {
+  sweep<2>(k, batch,
+           AdamRule{{k.rate, k.beta1, k.beta2, k.epsilon, correction(k.beta1, count),
+                     correction(k.beta2, count)}});
 }
 
 PADDLE_MULTIVERSION
-void update_adam(const Bounds& bounds, const Moments& k, Batch batch) {
-  sweep<2>(bounds, batch, AdamRule{k});
+void update_adamax(const Constants& k, std::uint64_t count, Batch batch) {
+  sweep<2>(
+      k, batch,
+      AdamaxRule{{k.rate * correction(k.beta1, count), k.beta1, k.beta2, k.epsilon, 1.0F, 1.0F}});
 }
 
 PADDLE_MULTIVERSION
-void update_adamax(const Bounds& bounds, const Moments& k, Batch batch) {
-  sweep<2>(bounds, batch, AdamaxRule{k});
-}
-
-PADDLE_MULTIVERSION
-void update_ftrl(float clip, const Ftrl& constants, Batch batch) {
-  for (const Elements& elements : batch) sweep_ftrl(clip, constants, elements);
+void update_ftrl(const Constants& k, std::uint64_t /*count*/, Batch batch) {
+  if (!(k.rate > 0)) return;  // an infinite distance to every other value
+  for (const Elements& elements : batch) sweep_ftrl(k, elements);
 }
 
 PADDLE_MULTIVERSION

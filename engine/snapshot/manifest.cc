@@ -86,12 +86,9 @@ std::string optional_field(std::string_view key, bool is_set, float value) {
 std::string encode_optimizer(const wire::Optimizer& optimizer) {
   std::string text = fmt::format("optimizer method={} learning_rate={}", optimizer.method(),
                                  optimizer.learning_rate());
-  text += optional_field("momentum", optimizer.has_momentum(), optimizer.momentum());
-  text += optional_field("beta1", optimizer.has_beta1(), optimizer.beta1());
-  text += optional_field("beta2", optimizer.has_beta2(), optimizer.beta2());
-  text += optional_field("epsilon", optimizer.has_epsilon(), optimizer.epsilon());
-  text += optional_field("rho", optimizer.has_rho(), optimizer.rho());
-  text += optional_field("beta", optimizer.has_beta(), optimizer.beta());
+  for (const optim::Option& option : optim::options()) {
+    text += optional_field(option.name, (optimizer.*option.has)(), (optimizer.*option.get)());
+  }
   text += optional_field("centered", optimizer.has_centered(), optimizer.centered() ? 1 : 0);
   text +=
       optional_field("average_window", optim::has_average(optimizer), optimizer.average().window());
@@ -168,18 +165,14 @@ class Decoder {
     Fields fields(line(), "optimizer");
     info.optimizer.set_method(std::string(fields.text("method")));
     info.optimizer.set_learning_rate(fields.number<float>("learning_rate"));
-    const auto number = [&fields](std::string_view key, auto set) {
-      if (fields.has(key)) set(fields.number<float>(key));
-    };
     wire::Optimizer& optimizer = info.optimizer;
-    number("momentum", [&](float value) { optimizer.set_momentum(value); });
-    number("beta1", [&](float value) { optimizer.set_beta1(value); });
-    number("beta2", [&](float value) { optimizer.set_beta2(value); });
-    number("epsilon", [&](float value) { optimizer.set_epsilon(value); });
-    number("rho", [&](float value) { optimizer.set_rho(value); });
-    number("beta", [&](float value) { optimizer.set_beta(value); });
-    number("centered", [&](float value) { optimizer.set_centered(value != 0); });
-    number("average_window", [&](float value) { optimizer.mutable_average()->set_window(value); });
+    for (const optim::Option& option : optim::options()) {
+      if (fields.has(option.name)) (optimizer.*option.set)(fields.number<float>(option.name));
+    }
+    if (fields.has("centered")) optimizer.set_centered(fields.number<float>("centered") != 0);
+    if (fields.has("average_window")) {
+      optimizer.mutable_average()->set_window(fields.number<float>("average_window"));
+    }
     if (!fields.complete()) return malformed(line_);
     while (rest_.starts_with("trainer ")) {
       Fields trainer(line(), "trainer");

@@ -8,6 +8,8 @@
 
 #include "base/fd.h"
 #include "engine/config/layer_keys.h"
+#include "engine/optim/methods.h"
+#include "engine/optim/schedule.h"
 
 namespace paddle::cli {
 namespace {
@@ -56,10 +58,31 @@ TEST(Docs, JobPageHasEveryKeyAndLayerTypeAndNoOther) {
   Words known = keys_read(code);
   for (const auto types : {config::layer_types(), config::evaluator_types()})
     for (const config::TypeKeys& one : types) known.emplace(one.type);
+  for (const optim::Option& option : optim::options()) known.emplace(option.name);
   Words told = keys_told(page);
   for (const std::string& section : matches(page, R"re(\n## \[+(\w+)\])re")) told.insert(section);
   EXPECT_GT(told.size(), 50U);
   EXPECT_EQ(told, known);
+}
+
+// The choices of a key: words in quotes in its row of the page.
+Words choices_told(const std::string& page, const std::string& key) {
+  const std::size_t row = page.find("\n| `" + key + "` |");
+  EXPECT_NE(row, std::string::npos) << key;
+  return matches(page.substr(row, page.find('\n', row + 1) - row), R"re("(\w+)")re");
+}
+
+template <class Row>
+Words names_in(std::span<const Row> rows) {
+  Words names;
+  for (const Row& row : rows) names.emplace(row.name);
+  return names;
+}
+
+TEST(Docs, JobPageHasEveryMethodAndSchedule) {
+  const std::string page = text_of("docs/job.md");
+  EXPECT_EQ(choices_told(page, "method"), names_in(optim::methods()));
+  EXPECT_EQ(choices_told(page, "learning_rate_schedule"), names_in(optim::schedules()));
 }
 
 TEST(Docs, ClusterPageHasEveryKeyAndNoOther) {

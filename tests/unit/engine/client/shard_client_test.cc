@@ -151,10 +151,14 @@ TEST_P(Client, Trap06ARowCountsItsOwnUpdatesOnly) {
   EXPECT_EQ(rows[0].values, direct.row);
 }
 
+std::vector<std::string> method_names() {
+  std::vector<std::string> names;
+  for (const optim::Method& method : optim::methods()) names.emplace_back(method.name);
+  return names;
+}
+
 INSTANTIATE_TEST_SUITE_P(Methods, Client,
-                         testing::Combine(testing::Values("sgd", "momentum", "torch_momentum",
-                                                          "adagrad", "decayed_adagrad", "adadelta",
-                                                          "rmsprop", "adam", "adamax", "ftrl"),
+                         testing::Combine(testing::ValuesIn(method_names()),
                                           testing::Values(wire::STRATEGY_SYNC,
                                                           wire::STRATEGY_ASYNC)),
                          [](const auto& test) {
