@@ -2,29 +2,22 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "base/fd.h"
+#include "base/named_rows.h"
+#include "engine/config/format_config.h"
 #include "engine/config/sections.h"
 
 namespace paddle::config {
 namespace {
 
 constexpr std::size_t kDictionaryBytesMax = 1U << 30U;
-constexpr std::int64_t kNgramMax = 64;
-constexpr std::int64_t kSlotWidthMax = 1 << 16;  // floats
 constexpr std::int64_t kThreadsMax = 64;
 constexpr std::int64_t kFilesAtOnceMax = 64;
 constexpr std::int64_t kPipeTimeoutMax = 7 * 24 * 3600;  // seconds
-constexpr std::array<std::string_view, 6> kFormats{"ngram",  "bow", "multislot",
-                                                   "libsvm", "csv", "criteo"};
-constexpr std::array<std::string_view, 2> kLabels{"id", "float"};
 constexpr std::array<std::string_view, 2> kBadRecords{"fail", "skip"};
-constexpr std::array<std::string_view, 3> kMultiSlotTypes{"id", "ids", "float"};
-constexpr std::array<std::string_view, 3> kCsvTypes{"id", "hash", "float"};
 
 Result<std::uint64_t> count_lines(const std::string& path) {
   auto text = read_file(path, kDictionaryBytesMax);
@@ -46,101 +39,6 @@ void read_dictionary(TomlTable& data, const std::string& folder, DataConfig& con
     data.fail("dictionary", fmt::format("{} is empty", path), "its last line must be <unk>");
   } else {
     config.dictionary_size = *lines;
-  }
-}
-
-// A character; "\t" in TOML's quotes is a tab.
-char read_character(TomlTable& table, std::string_view key, char otherwise) {
-  if (!table.has(key)) return otherwise;
-  const std::string text = table.string(key);
-  const bool good = text.size() == 1 && text[0] != '"' && text[0] != '\n' && text[0] != '\r';
-  if (good && text[0] != 0) return text[0];
-  table.fail(key, fmt::format("'{}' must be one character, not a quote or a line end", key));
-  return otherwise;
-}
-
-SlotType type_of(std::string_view word) {
-  if (word == "ids") return SlotType::kIds;
-  if (word == "hash") return SlotType::kHash;
-  return word == "float" ? SlotType::kFloat : SlotType::kId;
-}
-
-void read_columns(TomlTable& table, const DataConfig& data, DataSlotConfig& slot) {
-  std::vector<std::string> names = table.strings("columns");
-  if (!table.has("columns")) names.push_back(slot.name);
-  for (const std::string& name : names) {
-    const auto found = std::ranges::find(data.columns, name);
-    if (found == data.columns.end()) {
-      table.fail(table.has("columns") ? "columns" : "name",
-                 fmt::format("'{}' is not in [data] columns", name),
-                 fmt::format("they are {}", fmt::join(data.columns, ", ")));
-      continue;
-    }
-    slot.columns.push_back(static_cast<std::uint32_t>(found - data.columns.begin()));
-  }
-  if (names.empty()) table.fail("columns", "'columns' is empty");
-  slot.width = static_cast<std::uint32_t>(slot.columns.size());
-  slot.separator = read_character(table, "separator", 0);
-  if (slot.separator != 0 && slot.type == SlotType::kFloat) {
-    table.fail("separator", "'separator' is for ids, a slot of floats has several columns");
-  }
-}
-
-void read_slots(TomlTable& data, DataConfig& config) {
-  const bool is_csv = config.format == "csv";
-  std::set<std::string> names;
-  for (TomlTable& table : data.tables("slot")) {
-    DataSlotConfig slot;
-    require(table, "name", "the slot");
-    require(table, "type", "the slot");
-    slot.name = table.string("name");
-    slot.type = type_of(is_csv ? table.choice("type", "id", kCsvTypes)
-                               : table.choice("type", "id", kMultiSlotTypes));
-    if (is_csv) {
-      read_columns(table, config, slot);
-    } else {
-      if (slot.type == SlotType::kFloat) {
-        slot.width = read_count(table, "width", 1, 1, kSlotWidthMax);
-      }
-      slot.used = table.boolean("used", true);
-    }
-    if (!slot.name.empty() && !names.insert(slot.name).second) {
-      table.fail("name", fmt::format("the name '{}' is already taken", slot.name));
-    }
-    config.slots.push_back(std::move(slot));
-  }
-  if (config.slots.empty()) {
-    data.fail("slot", fmt::format("format '{}' has no slots of its own", config.format),
-              "declare them with [[data.slot]]");
-  }
-}
-
-void read_csv(TomlTable& data, DataConfig& config) {
-  require(data, "columns", "format 'csv'");
-  config.columns = data.strings("columns");
-  config.delimiter = read_character(data, "delimiter", config.delimiter);
-  config.has_header = data.boolean("header", false);
-  std::set<std::string> names;
-  for (const std::string& name : config.columns) {
-    if (!names.insert(name).second) {
-      data.fail("columns", fmt::format("the column '{}' is named twice", name));
-    }
-  }
-}
-
-void read_format(TomlTable& data, DataConfig& config) {
-  const std::string& format = config.format;
-  if (format == "ngram") config.ngram = read_count(data, "ngram", config.ngram, 2, kNgramMax);
-  if (format == "ngram" || format == "bow") {
-    require(data, "dictionary", fmt::format("format '{}'", format));
-  }
-  if (format == "csv") read_csv(data, config);
-  if (format == "csv" || format == "multislot") read_slots(data, config);
-  if (format == "libsvm" || format == "criteo") {
-    config.float_label = data.choice("label", "id", kLabels) == "float";
-  }
-  if (format == "libsvm" || format == "csv" || format == "criteo") {
-    config.buckets = static_cast<std::uint64_t>(data.integer("buckets", 0));
   }
 }
 
@@ -173,39 +71,16 @@ DataConfig read_data(TomlTable data, const std::string& folder) {
   require(data, "format", "[data]");
   config.train = data.string("train");
   config.test = data.string("test");
-  config.format = data.choice("format", "ngram", kFormats);
-  read_format(data, config);
+  config.format = data.choice("format", "ngram", row_names(data_formats()));
+  find_row(data_formats(), config.format)->read(data, config);
   read_dictionary(data, folder, config);
   read_reading(data, config);
   return config;
 }
 
 std::vector<SlotConfig> data_slots(const DataConfig& data) {
-  std::vector<SlotConfig> slots;
-  if (data.format == "bow") return {{.name = "words", .many = true}, {.name = "label"}};
-  if (data.format == "libsvm" || data.format == "criteo") {
-    slots.push_back({.name = "label", .width = data.float_label ? 1U : 0U});
-  }
-  if (data.format == "libsvm") {
-    slots.push_back({.name = "features", .many = true, .weighted = true});
-  } else if (data.format == "criteo") {
-    slots.push_back({.name = "dense", .width = kCriteoIntegers});
-    for (std::uint32_t i = 1; i <= kCriteoCategories; ++i) {
-      slots.push_back({.name = fmt::format("C{}", i)});
-    }
-  } else if (data.format == "ngram") {
-    for (std::uint32_t i = 0; i + 1 < data.ngram; ++i) {
-      slots.push_back({.name = fmt::format("word{}", i)});
-    }
-    slots.push_back({.name = "next"});
-  }
-  for (const DataSlotConfig& slot : data.slots) {
-    if (!slot.used) continue;
-    slots.push_back({.name = slot.name,
-                     .width = slot.type == SlotType::kFloat ? slot.width : 0,
-                     .many = slot.has_many_ids()});
-  }
-  return slots;
+  const DataFormat* const format = find_row(data_formats(), data.format);
+  return format == nullptr ? std::vector<SlotConfig>() : format->slots(data);
 }
 
 }  // namespace paddle::config

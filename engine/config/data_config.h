@@ -1,4 +1,4 @@
-// [data] of job.toml: where the records are, and what slots they fill.
+// The [data] section of job.toml: location and format of the records, and the slots they fill.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@ constexpr std::uint32_t kCriteoCategories = 26;  // in the slots C1 .. C26
 
 enum class SlotType {
   kId,    // one whole number from 0 to 2^64-1; csv: one from each of its columns
-  kIds,   // multislot: any number of them
+  kIds,   // multislot: any number of ids
   kHash,  // csv: a text as a 64-bit id
   kFloat
 };
@@ -24,8 +24,8 @@ enum class SlotType {
 struct DataSlotConfig {
   std::string name;
   SlotType type = SlotType::kId;
-  std::uint32_t width = 1;                  // kFloat: how many
-  bool used = true;                         // multislot: false is read and passed over
+  std::uint32_t width = 1;                  // kFloat: number of floats
+  bool used = true;                         // multislot: false drops its values
   std::vector<std::uint32_t> columns = {};  // csv: indexes into DataConfig::columns
   char separator = 0;  // csv: between the ids of one field; 0: a field is one id
 
@@ -41,39 +41,38 @@ struct DataConfig {
   std::string format;  // "ngram", "bow", "multislot", "libsvm", "csv" or "criteo"
   // A word a line; the id is the line number from 0; the last line is <unk>.
   std::string dictionary;
-  std::uint64_t dictionary_size = 0;  // lines of the dictionary, filled in when the file is read
+  std::uint64_t dictionary_size = 0;  // in lines
   std::uint32_t ngram = 5;            // ngram: words in a window, the last one is the label
   std::vector<DataSlotConfig> slots;  // multislot, csv
-  std::vector<std::string> columns;   // csv: all of them, in the order of the file
+  std::vector<std::string> columns;   // csv: every column in the order of the file
   char delimiter = ',';               // csv
   bool has_header = false;            // csv: the first line of each file names the columns
   bool float_label = false;           // libsvm, criteo: the label is a float, else an id
-  std::uint64_t buckets =
-      0;  // libsvm, csv, criteo: indexes and hashes are taken mod this; 0: whole
+  std::uint64_t buckets = 0;          // libsvm, csv, criteo: modulus of indexes and hashes; 0: none
 
   std::vector<std::string> pipe_command;   // reads a file on its stdin, prints records in `format`
-  std::chrono::seconds pipe_timeout{600};  // without a byte from it
-  std::uint32_t threads = 2;               // that read and parse
-  std::uint32_t files_at_once = 1;         // whose records alternate; the order depends on it
+  std::chrono::seconds pipe_timeout{600};  // longest silence of the pipe_command
+  std::uint32_t threads = 2;               // readers and parsers
+  std::uint32_t files_at_once = 1;         // files whose records alternate
   bool global_shuffle = false;             // a record's trainer changes from pass to pass
-  bool skip_bad_records = false;           // and count them; else the first one ends the job
+  bool skip_bad_records = false;           // count bad records; else the first one ends the job
 };
 
-// What every example has under one name, as a format of [data] fills it.
+// A named part of every example, as a format of [data] fills it.
 struct SlotConfig {
   std::string name;
   std::uint32_t width = 0;  // floats of each example; 0: ids, one or any number of them
   bool many = false;        // any number of ids
-  bool weighted = false;    // of which each has a weight
+  bool weighted = false;    // each id has a weight
 };
 
-// What a format offers to the layers, in the order of nn::Batch.
+// The slots that layers can read, in the order of nn::Batch.
 std::vector<SlotConfig> data_slots(const DataConfig& data);
 
-// The data files of one trainer, sorted by name, each "<workspace>/<name>": when all end in
-// -<number>, before .gz or .zst, a file goes to number mod trainers; else, and with
-// DataConfig::global_shuffle, all go to every trainer and `records_split` says that it takes its
-// part of the lines only. No match is an empty share: a node holds its own trainer's files only.
+// The data files of one trainer, sorted by name, each "<workspace>/<name>". When all names end in
+// -<number>, before .gz or .zst, a file belongs to trainer number mod trainers. Otherwise, and with
+// DataConfig::global_shuffle, all belong to every trainer, and `records_split` tells it to take its
+// part of the lines only. No match is an empty share: a node holds the files of its own trainer.
 struct DataShare {
   std::vector<std::string> files;
   bool records_split = false;

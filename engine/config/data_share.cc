@@ -17,7 +17,7 @@ struct GlobResult {
   ~GlobResult() { ::globfree(&found); }
 };
 
-// The N of "train.txt-N", "train.txt-N.gz" or "train.txt-N.zst".
+// Returns N of "train.txt-N", "train.txt-N.gz" or "train.txt-N.zst".
 std::optional<std::uint64_t> number_of(std::string_view file) {
   for (const std::string_view ending : {".gz", ".zst"}) {
     if (file.ends_with(ending)) file.remove_suffix(ending.size());
@@ -31,7 +31,7 @@ std::optional<std::uint64_t> number_of(std::string_view file) {
   return number;
 }
 
-// The workspace's own name is not a pattern, whatever it contains.
+// The workspace's own name is no pattern, whatever characters it has.
 std::string escape_pattern(const std::string& text) {
   std::string escaped;
   for (const char c : text) {

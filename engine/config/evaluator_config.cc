@@ -11,8 +11,8 @@
 namespace paddle::config {
 namespace {
 
-// The other keys of a line of metrics.jsonl.
-constexpr std::array<std::string_view, 11> kTakenNames{
+// Keys of metrics.jsonl that are not evaluators.
+constexpr std::array<std::string_view, 11> kReservedNames{
     "kind",    "pass", "batch",     "samples",    "cost", "current_cost", "examples_per_second",
     "unix_ms", "path", "discarded", "bad_records"};
 
@@ -34,7 +34,7 @@ std::vector<LayerConfig> read_evaluators(TomlTable& root, const JobConfig& job) 
   std::set<std::string> taken;
   for (TomlTable& table : root.tables("evaluator")) {
     LayerConfig evaluator;
-    evaluator.place = table.place();
+    evaluator.location = table.location();
     require(table, "type", "the evaluator");
     require(table, "input", "the evaluator");
     const auto types = names_of(evaluator_types());
@@ -47,7 +47,7 @@ std::vector<LayerConfig> read_evaluators(TomlTable& root, const JobConfig& job) 
     for (const std::string_view key : find_type(evaluator_types(), evaluator.type)->required) {
       require(table, key, evaluator.name);
     }
-    if (std::ranges::find(kTakenNames, evaluator.name) != kTakenNames.end()) {
+    if (std::ranges::find(kReservedNames, evaluator.name) != kReservedNames.end()) {
       table.fail("name", fmt::format("'{}' means something else in metrics.jsonl", evaluator.name));
     }
     if (!taken.insert(evaluator.name).second) {

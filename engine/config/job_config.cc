@@ -43,13 +43,13 @@ std::vector<std::string> read_command(TomlTable trainer) {
 
 }  // namespace
 
-std::uint32_t read_count(TomlTable& table, std::string_view key, std::uint32_t otherwise,
+std::uint32_t read_count(TomlTable& table, std::string_view key, std::uint32_t fallback,
                          std::int64_t min, std::int64_t max) {
-  return static_cast<std::uint32_t>(table.integer(key, otherwise, min, max));
+  return static_cast<std::uint32_t>(table.integer(key, fallback, min, max));
 }
 
-float read_float(TomlTable& table, std::string_view key, float otherwise, float min, float max) {
-  return static_cast<float>(table.number(key, static_cast<double>(otherwise),
+float read_float(TomlTable& table, std::string_view key, float fallback, float min, float max) {
+  return static_cast<float>(table.number(key, static_cast<double>(fallback),
                                          static_cast<double>(min), static_cast<double>(max)));
 }
 

@@ -1,5 +1,5 @@
-// job.toml: what is trained, on what, and how. Parsed here, validated here, used by the engine and
-// the CLI.
+// The content of job.toml, validated: data, network, optimizer, strategy and training. The engine
+// and the CLI read it.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace paddle::config {
 
-// Which rows a sparse table takes in and gives up: TablePolicy in proto/parameters.proto.
+// The rules by which a sparse table admits and drops rows: TablePolicy in proto/parameters.proto.
 struct TablePolicy {
   std::uint32_t entry_count = 0;
   float entry_probability = 0;
@@ -27,7 +27,7 @@ struct TablePolicy {
     float probability = 0;
     bool operator==(const SlotEntry&) const = default;
   };
-  std::vector<SlotEntry> entry;  // of slots that differ
+  std::vector<SlotEntry> entry;  // slots with rules of their own
   struct Shrink {
     std::string label;
     float decay = 0;
@@ -42,8 +42,8 @@ struct TablePolicy {
 };
 
 struct ParameterAttributes {
-  std::string name;  // two layers with the same name share the parameter; default "_<layer>.w0",
-                     // "_<layer>.wbias"
+  // Layers that give the same name share the parameter; "": "_<layer>.w0" or "_<layer>.wbias".
+  std::string name;
   float initial_mean = 0;
   float initial_std = -1;  // negative: 1/sqrt(fan-in)
   float learning_rate = 1;
@@ -53,13 +53,13 @@ struct ParameterAttributes {
   std::optional<float> clip_norm;
   bool sparse = false;
   bool is_static = false;
-  TablePolicy table;  // of a sparse one
+  TablePolicy table;  // sparse only
 
   bool operator==(const ParameterAttributes&) const = default;
 };
 
 struct LayerConfig {
-  std::string place;  // "job.toml:12", for messages; "": not from a file
+  std::string location;  // "job.toml:12", for messages; "": not from a file
   std::string name;
   std::string type;                 // one of layer_types()
   std::vector<std::string> inputs;  // data slots or earlier layers
@@ -70,17 +70,17 @@ struct LayerConfig {
   // Embedding over a variable-length slot: sum, mean, concat; "" for one id per example.
   std::string pooling;
   std::uint32_t length = 0;  // concat pooling: ids per example and slot; fewer are padded by zeros
-  std::optional<std::uint64_t>
-      padding_id;                     // embedding: this id is a row of zeros that never learns
+  // Embedding: the row of this id is zeros and never learns.
+  std::optional<std::uint64_t> padding_id;
   float rate = 0;                     // dropout probability
   std::uint32_t rank = 0;             // cross: of a low-rank weight; 0: a full matrix
   float epsilon = 0;                  // layer_norm: added to the variance; 0: 1e-5
   float scale = 0;                    // cosine_similarity: multiplies the cosine; 0: 1
   std::uint32_t negatives = 0;        // sampled costs: drawn for each example; 0: 10
-  std::string distribution;           // of them: uniform, unigram; "": uniform
+  std::string distribution;           // of the negatives: uniform, unigram; "": uniform
   std::vector<std::uint64_t> counts;  // of each class, for unigram
   bool has_bias = true;
-  std::string label;  // slot of the cost layer
+  std::string label;  // cost layers: a data slot
   ParameterAttributes weight;
   ParameterAttributes bias;
 };
@@ -91,15 +91,16 @@ struct TrainConfig {
   std::uint32_t passes = 1;
   std::uint32_t batch_size = 32;    // per trainer
   std::uint32_t trainer_count = 1;  // threads inside one trainer
-  bool bfloat16 = false;            // in matrix products
+  bool bfloat16 = false;            // matrix products in bfloat16
   std::uint32_t log_period = 100;   // batches
   std::uint32_t test_period = 0;    // batches; 0: at the end of each pass
   std::uint32_t saving_period = 1;  // passes; 0: never
-  std::uint32_t full_snapshot_period =
-      1;                             // snapshots; the others are deltas since the last full one
-  std::uint32_t snapshots_kept = 0;  // the newest, and what they are deltas of; 0: all
-  std::uint64_t shuffle_records =
-      0;  // seeded shuffle over a window of this many records; 0: file order
+  // Snapshots; the others are deltas since the last full one.
+  std::uint32_t full_snapshot_period = 1;
+  // Number of newest snapshots that stay, with the bases of their deltas; 0: all.
+  std::uint32_t snapshots_kept = 0;
+  // Window of the seeded shuffle in records; 0: file order.
+  std::uint64_t shuffle_records = 0;
 };
 
 struct JobConfig {
@@ -107,7 +108,8 @@ struct JobConfig {
   std::uint64_t seed = 1;
   DataConfig data;
   std::vector<LayerConfig> layers;
-  std::vector<LayerConfig> evaluators;  // name, type, one input, label; none: the costs' usual ones
+  // With name, type, one input and label. Empty: each cost brings its usual ones.
+  std::vector<LayerConfig> evaluators;
   wire::Optimizer optimizer;
   wire::Strategy dense_strategy = wire::STRATEGY_SYNC;
   wire::Strategy sparse_strategy = wire::STRATEGY_SYNC;
@@ -122,11 +124,11 @@ struct JobConfig {
   std::optional<std::uint32_t> staleness_max;
   float delay_compensation = 0;
   TrainConfig train;
-  std::vector<std::string> command;  // a trainer program of the user's own; none: paddle train
+  std::vector<std::string> command;  // the user's own trainer program; empty: paddle train
 
-  // A program of the user's own may do without.
+  // False only with a trainer program of the user's own.
   bool has_network() const { return !layers.empty(); }
-  // Whether trainers update any parameters themselves.
+  // True when trainers update any parameters themselves.
   bool is_local() const {
     for (const wire::Strategy strategy : {dense_strategy, sparse_strategy}) {
       if (strategy == wire::STRATEGY_GEO || strategy == wire::STRATEGY_LOCAL_SGD) return true;

@@ -23,7 +23,7 @@ constexpr std::size_t kCountsBytesMax = 1U << 30U;
 constexpr std::array<std::string_view, 2> kDistributions{"uniform", "unigram"};
 constexpr std::array<std::string_view, 3> kPoolings{"sum", "mean", "concat"};
 
-// The last word of each line, a whole number: a dictionary with counts will do.
+// Reads the last word of each line, a whole number; a dictionary with counts qualifies.
 Result<std::vector<std::uint64_t>> read_counts(const std::string& path) {
   PADDLE_TRY(const std::string text, read_file(path, kCountsBytesMax));
   std::vector<std::uint64_t> counts;
@@ -60,7 +60,7 @@ void read_sampling(TomlTable& table, const std::string& folder, LayerConfig& lay
   }
 }
 
-// Defaults are those of Fluid's accessor.
+// The defaults are those of Fluid's accessor.
 TablePolicy::Shrink read_shrink(TomlTable table) {
   require(table, "label", "shrink");
   return {.label = table.string("label"),
@@ -70,7 +70,7 @@ TablePolicy::Shrink read_shrink(TomlTable table) {
           .click_coefficient = read_float(table, "click_coefficient", 1)};
 }
 
-// Which rows a sparse table takes in and gives up.
+// Reads the rules by which a sparse table admits and drops rows.
 void read_table_policy(TomlTable& table, ParameterAttributes& attributes) {
   TablePolicy& policy = attributes.table;
   policy.entry_count = read_count(table, "entry_count", 0, 0, kEntryCountMax);
@@ -117,7 +117,7 @@ ParameterAttributes read_attributes(TomlTable table) {
   return attributes;
 }
 
-// A number of outputs, or "dictionary" for one per word of it.
+// Reads a number of outputs; "dictionary" stands for the number of its words.
 std::uint64_t read_size(TomlTable& table, std::string_view key, const DataConfig& data) {
   if (!table.is_string(key)) {
     return static_cast<std::uint64_t>(table.integer(key, 0, 1, kLayerSizeMax));
@@ -130,7 +130,7 @@ std::uint64_t read_size(TomlTable& table, std::string_view key, const DataConfig
 
 LayerConfig read_layer(TomlTable& table, const DataConfig& data, const std::string& folder) {
   LayerConfig layer;
-  layer.place = table.place();
+  layer.location = table.location();
   require(table, "name", "the layer");
   require(table, "type", "the layer");
   require(table, "input", "the layer");
@@ -144,7 +144,7 @@ LayerConfig read_layer(TomlTable& table, const DataConfig& data, const std::stri
   layer.pooling = table.choice("pooling", "", kPoolings);
   layer.length = read_count(table, "length", 0, 1, kConcatLengthMax);
   if (table.has("padding_id")) {
-    // Any 64-bit id: those above 2^63 are written as negative numbers.
+    // Ids of 2^63 and more are written as negative numbers.
     layer.padding_id = static_cast<std::uint64_t>(
         table.integer("padding_id", 0, std::numeric_limits<std::int64_t>::lowest()));
   }

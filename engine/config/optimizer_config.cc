@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/named_rows.h"
 #include "engine/config/sections.h"
 #include "engine/optim/methods.h"
 #include "engine/optim/schedule.h"
@@ -12,7 +13,7 @@ namespace {
 constexpr std::int64_t kSamplesMax = std::int64_t{1} << 62;
 constexpr int kStepsMax = 10000;
 
-// A number in [0, 1), or one above 0.
+// Reads a fraction in [0, 1), or a number above 0.
 float read_open(TomlTable& table, std::string_view key, float fallback, bool is_fraction) {
   const float value = read_float(table, key, fallback, 0, is_fraction ? 1 : kFloatMax);
   if (is_fraction && value == 1) {
@@ -36,8 +37,8 @@ void check_reads(TomlTable& table, std::string_view key, const optim::Method& me
 }
 
 void read_method(TomlTable& table, wire::Optimizer& optimizer) {
-  const std::string name = table.choice("method", "sgd", optim::names_of(optim::methods()));
-  const optim::Method& method = *optim::find_method(name);
+  const std::string name = table.choice("method", "sgd", row_names(optim::methods()));
+  const optim::Method& method = *find_row(optim::methods(), name);
   optimizer.set_method(name);
   optimizer.set_learning_rate(read_open(table, "learning_rate", method.learning_rate, false));
   for (const optim::Option& option : optim::options()) {
@@ -50,7 +51,7 @@ void read_method(TomlTable& table, wire::Optimizer& optimizer) {
   if (method.has(optim::kCentered)) optimizer.set_centered(centered);
 }
 
-// "<until>:<rate>"
+// Parses "<until>:<rate>".
 bool read_step(std::string_view text, wire::LearningRateSchedule::Step& step) {
   const char* const end = text.data() + text.size();
   std::uint64_t until = 0;
@@ -90,7 +91,7 @@ void read_steps(TomlTable& table, wire::LearningRateSchedule& schedule) {
 void read_schedule(TomlTable& table, wire::LearningRateSchedule& schedule) {
   using Keys = optim::ScheduleKeys;
   const std::string name =
-      table.choice("learning_rate_schedule", "constant", optim::names_of(optim::schedules()));
+      table.choice("learning_rate_schedule", "constant", row_names(optim::schedules()));
   schedule.set_name(name);
   const optim::Schedule& row = *optim::find_schedule(name);
   const auto check = [&](std::string_view key, Keys keys) {

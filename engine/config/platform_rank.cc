@@ -51,33 +51,34 @@ Result<PlatformRank> platform_rank(std::string_view name, const Environment& env
     return Error{Errc::kUsage, fmt::format("unknown platform '{}'", escape_control(name)),
                  "--rank_from is kubernetes, slurm or openmpi"};
   }
-  PlatformRank place;
-  PADDLE_TRY(place.rank, read_number(*platform, platform->rank, environment));
-  if (platform->size == nullptr) return place;
-  PADDLE_TRY(place.size, read_number(*platform, platform->size, environment));
-  if (place.rank >= *place.size) {
-    return Error{Errc::kUsage, fmt::format("rank {} of {} processes", place.rank, *place.size),
+  PlatformRank process;
+  PADDLE_TRY(process.rank, read_number(*platform, platform->rank, environment));
+  if (platform->size == nullptr) return process;
+  PADDLE_TRY(process.size, read_number(*platform, platform->size, environment));
+  if (process.rank >= *process.size) {
+    return Error{Errc::kUsage, fmt::format("rank {} of {} processes", process.rank, *process.size),
                  fmt::format("see {} and {}", platform->rank, platform->size)};
   }
-  return place;
+  return process;
 }
 
-Result<std::uint32_t> id_in_role(const PlatformRank& place, bool is_pserver,
+Result<std::uint32_t> id_in_role(const PlatformRank& process, bool is_pserver,
                                  std::uint32_t pservers) {
-  if (is_pserver == (place.rank < pservers)) return is_pserver ? place.rank : place.rank - pservers;
+  if (is_pserver == (process.rank < pservers))
+    return is_pserver ? process.rank : process.rank - pservers;
   return Error{Errc::kUsage,
-               fmt::format("rank {} is a {}, for --pservers names {}", place.rank,
+               fmt::format("rank {} is a {}, for --pservers names {}", process.rank,
                            is_pserver ? "trainer" : "pserver", pservers),
                "the first ranks run `paddle pserver`, the others `paddle train`"};
 }
 
-Result<std::uint32_t> trainers_of(const PlatformRank& place, std::uint32_t pservers,
-                                  std::uint32_t otherwise) {
-  if (!place.size) return otherwise;
-  if (*place.size > pservers) return *place.size - pservers;
+Result<std::uint32_t> trainers_of(const PlatformRank& process, std::uint32_t pservers,
+                                  std::uint32_t fallback) {
+  if (!process.size) return fallback;
+  if (*process.size > pservers) return *process.size - pservers;
   return Error{
       Errc::kUsage,
-      fmt::format("{} processes and {} pservers: none is left to train", *place.size, pservers),
+      fmt::format("{} processes and {} pservers: none is left to train", *process.size, pservers),
       "start more processes, or name fewer in --pservers"};
 }
 

@@ -1,4 +1,4 @@
-// The sections of job.toml, one reader a file. Mistakes stay in the table for TomlTable::finish().
+// Readers of the sections of job.toml, one a file. TomlTable::finish() reports their mistakes.
 #pragma once
 
 #include <limits>
@@ -13,24 +13,22 @@ namespace paddle::config {
 
 constexpr std::int64_t kCountMax = 1 << 30;
 
-std::uint32_t read_count(TomlTable& table, std::string_view key, std::uint32_t otherwise,
+std::uint32_t read_count(TomlTable& table, std::string_view key, std::uint32_t fallback,
                          std::int64_t min = 0, std::int64_t max = kCountMax);
-// A number that a float can hold, not negative unless `min` is.
 constexpr float kFloatMax = std::numeric_limits<float>::max();
-float read_float(TomlTable& table, std::string_view key, float otherwise, float min = 0,
+float read_float(TomlTable& table, std::string_view key, float fallback, float min = 0,
                  float max = kFloatMax);
 std::optional<float> read_optional_float(TomlTable& table, std::string_view key, float min = 0,
                                          float max = kFloatMax);
-// A mistake unless the key is there; `where` is who needs it.
+// Adds a mistake unless the key is there: "<where> has no '<key>'".
 void require(TomlTable& table, std::string_view key, std::string_view where);
 
-// `folder` is the workspace: relative file names are below it.
+// Relative file names are below `folder`, the workspace.
 DataConfig read_data(TomlTable table, const std::string& folder);
 std::vector<LayerConfig> read_layers(TomlTable& root, const DataConfig& data,
                                      const std::string& folder);
-// Of a job whose data and layers are read.
+// The data and the layers of the job must have been read.
 std::vector<LayerConfig> read_evaluators(TomlTable& root, const JobConfig& job);
-// [optimizer] and [strategy].
 void read_optimizer(TomlTable table, JobConfig& job);
 void read_strategy(TomlTable table, JobConfig& job);
 

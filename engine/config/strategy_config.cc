@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 2> kMerges{"mean", "sum"};
 constexpr std::array<std::string_view, 4> kPlacements{"round_robin", "hash_name", "size_balanced",
                                                       "explicit"};
 
-// The place of a choice is the value of its enumerator.
+// The position of a choice in `names` is the value of its enumerator.
 template <class Enum, std::size_t n>
 Enum read_enum(TomlTable& table, std::string_view key,
                const std::array<std::string_view, n>& names) {
@@ -28,7 +28,7 @@ Enum read_enum(TomlTable& table, std::string_view key,
   return static_cast<Enum>(i);
 }
 
-// The key itself, or Fluid's name for it where the file has that.
+// Returns the key itself, or Fluid's name for it where the file has that.
 std::string_view read_spelling(TomlTable& table, std::string_view key) {
   struct Alias {
     std::string_view fluid;
@@ -52,7 +52,7 @@ std::string_view read_spelling(TomlTable& table, std::string_view key) {
   return key;
 }
 
-// A key that only some strategies know.
+// Refuses a key that the chosen strategies do not read.
 void check_used(TomlTable& table, std::string_view key, bool is_used, std::string_view by) {
   if (!table.has(key) || is_used) return;
   table.fail(key, fmt::format("'{}' is for {}", key, by));
@@ -81,7 +81,7 @@ void read_asynchronous(TomlTable& table, JobConfig& job) {
              "dense = 'async'");
 }
 
-// How a round of local_sgd brings trainers and the shards together, by v0.10's names.
+// Reads the averaging of a local_sgd round, under v0.10's names.
 void read_center(TomlTable& table, JobConfig& job) {
   const bool has_center = job.dense_strategy == wire::STRATEGY_LOCAL_SGD;
   const bool is_elastic = table.choice("center_parameter_update_method", "average",
@@ -94,7 +94,7 @@ void read_center(TomlTable& table, JobConfig& job) {
   if (is_elastic) job.elastic_rate = rate;
 }
 
-// Trainers hold the optimizer then: what the shards do for it is not there.
+// With geo and local_sgd trainers hold the optimizer, so keys for the shards' half are refused.
 void read_local(TomlTable& table, JobConfig& job) {
   const std::string_view update_frequency = read_spelling(table, "update_frequency");
   job.update_frequency = read_count(table, update_frequency, job.update_frequency, 1, kMaxMergeMax);
@@ -113,8 +113,8 @@ void read_local(TomlTable& table, JobConfig& job) {
       job.sparse_strategy != wire::STRATEGY_LOCAL_SGD) {
     return;
   }
-  // A trainer at the end of its data would wait for a round of one kind while the others wait for
-  // it in the other.
+  // A trainer at the end of its data would wait for a round of one kind, and the others for it in a
+  // round of the other.
   refuse(job.dense_strategy == wire::STRATEGY_SYNC || job.sparse_strategy == wire::STRATEGY_SYNC,
          "sync beside local_sgd: their rounds would wait for each other");
   refuse(job.staleness_max.has_value(), "staleness_max beside local_sgd");

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <deque>
-#include <optional>
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0
@@ -19,23 +19,23 @@ namespace {
 
 constexpr std::size_t kConfigBytesMax = 4U << 20U;
 
-// Where a mistake is: `name` tells the file from the overrides.
-struct Place {
+// A position in the file or in an override, which `name` tells apart.
+struct Location {
   std::string name;
   toml::source_position at;
 };
 
 struct Mistake {
-  Place place;
+  Location location;
   std::string message;
   std::string hint;
-  bool is_absence = false;  // of a key; the place is its table's
+  bool is_absence = false;  // of a key; the location is its table's
 };
 
 struct OpenTable {
   const toml::table* table = nullptr;
-  toml::source_region source;  // for mistakes about the table itself
-  std::set<std::string, std::less<>> known;
+  toml::source_region source;                // for mistakes about the table itself
+  std::set<std::string, std::less<>> known;  // keys that were looked up
 };
 
 std::string_view type_name(const toml::node& node) {
@@ -57,14 +57,6 @@ std::string_view type_name(const toml::node& node) {
   }
 }
 
-std::string quoted_list(std::span<const std::string_view> words) {
-  std::string list;
-  for (const std::string_view word : words) {
-    list += fmt::format("{}'{}'", list.empty() ? "" : ", ", word);
-  }
-  return list;
-}
-
 }  // namespace
 
 struct TomlDocument {
@@ -74,12 +66,15 @@ struct TomlDocument {
   std::deque<OpenTable> open;
   std::vector<Mistake> mistakes;
 
-  Place place_of(const toml::source_region& region) const {
+  Location locate(const toml::source_region& region) const {
     return {region.path ? *region.path : name, region.begin};
   }
   void add(const toml::source_region& region, std::string message, std::string_view hint = "",
            bool is_absence = false) {
-    mistakes.push_back({place_of(region), std::move(message), std::string(hint), is_absence});
+    mistakes.push_back({locate(region), std::move(message), std::string(hint), is_absence});
+  }
+  void add_wrong_type(const toml::node& found, std::string_view key, std::string_view wanted) {
+    add(found.source(), fmt::format("'{}' must be {}, not {}", key, wanted, type_name(found)));
   }
   Error error(const Mistake& mistake) const;
   std::size_t open_table(const toml::table& table, const toml::source_region& source);
@@ -98,12 +93,12 @@ std::string_view line_of(std::string_view text, std::size_t number) {
   return text.substr(0, text.find_first_of("\r\n"));
 }
 
-// Absent keys come last, for a misspelt key is absent too; then mistakes of the file before those
-// of overrides, each in their order.
-bool earlier(const Mistake& a, const Mistake& b) {
+// Orders mistakes: absent keys come last because a misspelt key is absent too; mistakes of the file
+// come before those of overrides, each in their order.
+bool precedes(const Mistake& a, const Mistake& b) {
   const auto key = [](const Mistake& mistake) {
-    return std::make_tuple(mistake.is_absence, mistake.place.name.starts_with("--set "),
-                           mistake.place.at.line, mistake.place.at.column);
+    return std::make_tuple(mistake.is_absence, mistake.location.name.starts_with("--set "),
+                           mistake.location.at.line, mistake.location.at.column);
   };
   return key(a) < key(b);
 }
@@ -118,7 +113,7 @@ Result<toml::table> parse_text(std::string_view text, const std::string& name,
   return std::move(result).table();
 }
 
-// Moves every leaf of `from` over `to`, keeping where it was written.
+// Moves every leaf of `from` over `to` and keeps its source location.
 void merge(toml::table& to, toml::table&& from) {
   for (auto&& [key, node] : from) {
     toml::table* const below = to[key].as_table();
@@ -126,7 +121,7 @@ void merge(toml::table& to, toml::table&& from) {
       merge(*below, std::move(*node.as_table()));
       continue;
     }
-    to.erase(key);  // so that the new key's place is kept too
+    to.erase(key);  // so that the location of the new key is kept too
     node.visit([&to, &name = key](auto& value) { to.insert_or_assign(name, std::move(value)); });
   }
 }
@@ -134,9 +129,10 @@ void merge(toml::table& to, toml::table&& from) {
 }  // namespace
 
 Error TomlDocument::error(const Mistake& mistake) const {
-  const toml::source_position at = mistake.place.at;
-  if (mistake.place.name != name) {  // an override: the name shows all of it
-    return {Errc::kUsage, fmt::format("{}: {}", mistake.place.name, mistake.message), mistake.hint};
+  const toml::source_position at = mistake.location.at;
+  if (mistake.location.name != name) {  // an override: the name shows all of it
+    return {Errc::kUsage, fmt::format("{}: {}", mistake.location.name, mistake.message),
+            mistake.hint};
   }
   if (at.line == 0) {
     return {Errc::kUsage, fmt::format("{}: {}", name, mistake.message), mistake.hint};
@@ -149,7 +145,7 @@ Error TomlDocument::error(const Mistake& mistake) const {
           mistake.hint};
 }
 
-// A table opened twice stays one entry, so that its known keys are all those anyone asked for.
+// A table opened twice stays one entry, so that a key looked up through either is known.
 std::size_t TomlDocument::open_table(const toml::table& table, const toml::source_region& source) {
   const auto found = std::ranges::find(open, &table, &OpenTable::table);
   if (found != open.end()) return static_cast<std::size_t>(found - open.begin());
@@ -215,16 +211,32 @@ Result<TomlTable> TomlTable::parse(std::string_view text, const std::string& nam
 
 namespace {
 
-// The node under `key`, which from now on is a known key.
+// The node under `key`, which is a known key from now on.
 const toml::node* look_up(OpenTable& in, std::string_view key) {
   in.known.emplace(key);
   return in.table->get(key);
 }
 
-void wrong_type(TomlDocument& document, std::string_view key, std::string_view wanted,
-                const toml::node& found) {
-  document.add(found.source(),
-               fmt::format("'{}' must be {}, not {}", key, wanted, type_name(found)));
+// The value, array or table under `key`; null when it is absent or, a mistake, of another type.
+template <class T>
+auto look_up_as(TomlDocument& document, std::size_t index, std::string_view key,
+                std::string_view wanted) {
+  const toml::node* const node = look_up(document.open[index], key);
+  const auto* const value = node == nullptr ? nullptr : node->as<T>();
+  if (node != nullptr && value == nullptr) document.add_wrong_type(*node, key, wanted);
+  return value;
+}
+
+// A value within its range, else the fallback and a mistake.
+template <class T>
+T checked(TomlDocument& document, const toml::node& node, std::string_view key, T value, T fallback,
+          T min, T max) {
+  if (value >= min && value <= max) return value;
+  const std::string range = max == std::numeric_limits<T>::max()
+                                ? fmt::format("at least {}", min)
+                                : fmt::format("from {} to {}", min, max);
+  document.add(node.source(), fmt::format("'{}' is {}, but must be {}", key, value, range));
+  return fallback;
 }
 
 }  // namespace
@@ -238,83 +250,55 @@ bool TomlTable::is_string(std::string_view key) const {
   return node != nullptr && node->is_string();
 }
 
-std::string TomlTable::string(std::string_view key, std::string_view otherwise) {
-  const toml::node* const node = look_up(document_->open[index_], key);
-  if (node == nullptr) return std::string(otherwise);
-  if (const auto* const value = node->as_string()) return value->get();
-  wrong_type(*document_, key, "a string", *node);
-  return std::string(otherwise);
+std::string TomlTable::string(std::string_view key, std::string_view fallback) {
+  const auto* const value = look_up_as<std::string>(*document_, index_, key, "a string");
+  return value == nullptr ? std::string(fallback) : value->get();
 }
 
-std::string TomlTable::choice(std::string_view key, std::string_view otherwise,
+std::string TomlTable::choice(std::string_view key, std::string_view fallback,
                               std::span<const std::string_view> choices) {
-  std::string value = string(key, otherwise);
-  if (!has(key) || !is_string(key) || std::ranges::find(choices, value) != choices.end()) {
-    return value;
-  }
+  std::string value = string(key, fallback);
+  if (!is_string(key) || std::ranges::find(choices, value) != choices.end()) return value;
   const std::string near = nearest(value, choices);
-  fail(key, fmt::format("'{}' is '{}', but must be one of {}{}", key, value, quoted_list(choices),
+  fail(key, fmt::format("'{}' is '{}', but must be one of '{}'{}", key, value,
+                        fmt::join(choices, "', '"),
                         near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
-  return std::string(otherwise);
+  return std::string(fallback);
 }
 
-std::int64_t TomlTable::integer(std::string_view key, std::int64_t otherwise, std::int64_t min,
+std::int64_t TomlTable::integer(std::string_view key, std::int64_t fallback, std::int64_t min,
                                 std::int64_t max) {
-  const toml::node* const node = look_up(document_->open[index_], key);
-  if (node == nullptr) return otherwise;
-  const auto* const value = node->as_integer();
-  if (value == nullptr) {
-    wrong_type(*document_, key, "an integer", *node);
-    return otherwise;
-  }
-  if (value->get() >= min && value->get() <= max) return value->get();
-  document_->add(
-      node->source(),
-      max == std::numeric_limits<std::int64_t>::max()
-          ? fmt::format("'{}' is {}, but must be at least {}", key, value->get(), min)
-          : fmt::format("'{}' is {}, but must be from {} to {}", key, value->get(), min, max));
-  return otherwise;
+  const auto* const value = look_up_as<std::int64_t>(*document_, index_, key, "an integer");
+  if (value == nullptr) return fallback;
+  return checked(*document_, *value, key, value->get(), fallback, min, max);
 }
 
-double TomlTable::number(std::string_view key, double otherwise, double min, double max) {
+double TomlTable::number(std::string_view key, double fallback, double min, double max) {
   const toml::node* const node = look_up(document_->open[index_], key);
-  if (node == nullptr) return otherwise;
-  const std::optional<double> value =
-      node->is_number() ? node->value<double>() : std::optional<double>();
-  if (!value) {
-    wrong_type(*document_, key, "a number", *node);
-    return otherwise;
+  if (node == nullptr) return fallback;
+  if (!node->is_number()) {
+    document_->add_wrong_type(*node, key, "a number");
+    return fallback;
   }
-  if (*value >= min && *value <= max) return *value;
-  document_->add(node->source(),
-                 max == std::numeric_limits<double>::max()
-                     ? fmt::format("'{}' is {}, but must be at least {}", key, *value, min)
-                     : fmt::format("'{}' is {}, but must be from {} to {}", key, *value, min, max));
-  return otherwise;
+  return checked(*document_, *node, key, node->value<double>().value_or(fallback), fallback, min,
+                 max);
 }
 
-bool TomlTable::boolean(std::string_view key, bool otherwise) {
-  const toml::node* const node = look_up(document_->open[index_], key);
-  if (node == nullptr) return otherwise;
-  if (const auto* const value = node->as_boolean()) return value->get();
-  wrong_type(*document_, key, "true or false", *node);
-  return otherwise;
+bool TomlTable::boolean(std::string_view key, bool fallback) {
+  const auto* const value = look_up_as<bool>(*document_, index_, key, "true or false");
+  return value == nullptr ? fallback : value->get();
 }
 
 std::vector<std::string> TomlTable::strings(std::string_view key) {
-  const toml::node* const node = look_up(document_->open[index_], key);
+  constexpr std::string_view kWanted = "an array of strings";
   std::vector<std::string> values;
-  if (node == nullptr) return values;
-  const toml::array* const array = node->as_array();
-  if (array == nullptr) {
-    wrong_type(*document_, key, "an array of strings", *node);
-    return values;
-  }
+  const auto* const array = look_up_as<toml::array>(*document_, index_, key, kWanted);
+  if (array == nullptr) return values;
   for (const toml::node& element : *array) {
     if (const auto* const value = element.as_string()) {
       values.push_back(value->get());
     } else {
-      wrong_type(*document_, key, "an array of strings", element);
+      document_->add_wrong_type(element, key, kWanted);
     }
   }
   return values;
@@ -322,36 +306,31 @@ std::vector<std::string> TomlTable::strings(std::string_view key) {
 
 TomlTable TomlTable::table(std::string_view key) {
   static const toml::table kEmpty;
-  const toml::node* const node = look_up(document_->open[index_], key);
-  const toml::table* below = node == nullptr ? nullptr : node->as_table();
-  if (node != nullptr && below == nullptr) wrong_type(*document_, key, "a table", *node);
-  const toml::source_region source =
-      node == nullptr ? document_->open[index_].source : node->source();
+  const auto* const below = look_up_as<toml::table>(*document_, index_, key, "a table");
+  const OpenTable& opened = document_->open[index_];
+  const toml::node* const node = opened.table->get(key);
+  const toml::source_region source = node == nullptr ? opened.source : node->source();
   return {document_, document_->open_table(below == nullptr ? kEmpty : *below, source)};
 }
 
 std::vector<TomlTable> TomlTable::tables(std::string_view key) {
-  const toml::node* const node = look_up(document_->open[index_], key);
+  const std::string wanted = fmt::format("an array of tables, [[{}]]", key);
   std::vector<TomlTable> found;
-  if (node == nullptr) return found;
-  const toml::array* const array = node->as_array();
-  if (array == nullptr) {
-    wrong_type(*document_, key, fmt::format("an array of tables, [[{}]]", key), *node);
-    return found;
-  }
+  const auto* const array = look_up_as<toml::array>(*document_, index_, key, wanted);
+  if (array == nullptr) return found;
   for (const toml::node& element : *array) {
     if (const toml::table* const below = element.as_table()) {
       found.push_back(TomlTable(document_, document_->open_table(*below, element.source())));
     } else {
-      wrong_type(*document_, key, fmt::format("an array of tables, [[{}]]", key), element);
+      document_->add_wrong_type(element, key, wanted);
     }
   }
   return found;
 }
 
-std::string TomlTable::place() const {
-  const Place at = document_->place_of(document_->open[index_].source);
-  return at.at.line == 0 ? at.name : fmt::format("{}:{}", at.name, at.at.line);
+std::string TomlTable::location() const {
+  const Location found = document_->locate(document_->open[index_].source);
+  return found.at.line == 0 ? found.name : fmt::format("{}:{}", found.name, found.at.line);
 }
 
 void TomlTable::fail(std::string_view key, std::string_view message, std::string_view hint) {
@@ -365,7 +344,7 @@ Status TomlTable::finish() {
   document_->add_unknown_keys();
   const std::vector<Mistake>& mistakes = document_->mistakes;
   if (mistakes.empty()) return {};
-  return document_->error(*std::min_element(mistakes.begin(), mistakes.end(), earlier));
+  return document_->error(*std::min_element(mistakes.begin(), mistakes.end(), precedes));
 }
 
 }  // namespace paddle::config

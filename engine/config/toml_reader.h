@@ -1,5 +1,5 @@
-// Typed reading of a TOML file where every mistake is shown at its line and column: wrong types,
-// values out of range, and keys nobody asked for. Look keys up as if all were well, then ask
+// Typed reader of a TOML file that shows every mistake at its line and column: wrong types, values
+// out of range, and keys that nothing looks up. Look keys up as if all were well, then call
 // finish() once.
 #pragma once
 
@@ -18,43 +18,43 @@ namespace paddle::config {
 struct TomlDocument;
 
 // A table of an open file, cheap to copy. Lookups return the default when the key is absent or
-// wrong; the mistake is kept for finish(). Errors are kUsage: "job.toml:12:8: unknown key 'pases',
+// wrong; finish() reports the mistake. Errors are kUsage: "job.toml:12:8: unknown key 'pases',
 // did you mean 'passes'?", the line, a caret.
 class TomlTable {
  public:
-  // Overrides are "train.passes=3": dotted keys below tables; a value that is not TOML is taken as
-  // a string.
+  // Overrides are "train.passes=3": dotted keys below tables; a value that is not TOML is a string.
   static Result<TomlTable> read(const std::string& path,
                                 const std::vector<std::string>& overrides = {});
   static Result<TomlTable> parse(std::string_view text, const std::string& name,
                                  const std::vector<std::string>& overrides = {});
 
-  bool has(std::string_view key) const;        // does not count as a lookup
-  bool is_string(std::string_view key) const;  // nor does this
+  // These two do not count as lookups.
+  bool has(std::string_view key) const;
+  bool is_string(std::string_view key) const;
 
-  std::string string(std::string_view key, std::string_view otherwise = "");
+  std::string string(std::string_view key, std::string_view fallback = "");
   // One of `choices`, or an error that lists them.
-  std::string choice(std::string_view key, std::string_view otherwise,
+  std::string choice(std::string_view key, std::string_view fallback,
                      std::span<const std::string_view> choices);
-  std::int64_t integer(std::string_view key, std::int64_t otherwise, std::int64_t min = 0,
+  std::int64_t integer(std::string_view key, std::int64_t fallback, std::int64_t min = 0,
                        std::int64_t max = std::numeric_limits<std::int64_t>::max());
-  double number(std::string_view key, double otherwise,
+  double number(std::string_view key, double fallback,
                 double min = std::numeric_limits<double>::lowest(),
                 double max = std::numeric_limits<double>::max());
-  bool boolean(std::string_view key, bool otherwise);
+  bool boolean(std::string_view key, bool fallback);
   std::vector<std::string> strings(std::string_view key);
   TomlTable table(std::string_view key);                // empty when absent
   std::vector<TomlTable> tables(std::string_view key);  // [[key]]; empty when absent
 
-  // "job.toml:12", where the table begins; the file's name alone for the root.
-  std::string place() const;
+  // "job.toml:12", the line on which the table begins; the file's name alone for the root.
+  std::string location() const;
 
   // Adds a mistake of the caller's own at the key's value, or at the table when the key is absent.
-  // The key counts as looked up: it is known, only wrong here.
+  // The key counts as looked up.
   void fail(std::string_view key, std::string_view message, std::string_view hint = "");
 
-  // The whole file's first mistake, in the order of the file; absent keys come last. Call once,
-  // after every lookup.
+  // The first mistake in the order of the file; absent keys come last. Call it once, after every
+  // lookup.
   Status finish();
 
  private:

@@ -11,7 +11,7 @@
 namespace paddle::data {
 namespace {
 
-constexpr std::size_t kBlocksAheadMin = 2;  // of each lane
+constexpr std::size_t kBlocksAheadMin = 2;  // of each sequence
 
 }  // namespace
 
@@ -41,10 +41,10 @@ void BlockReader::stop() {
   }
   changed_.notify_all();
   const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t told = ::write(stop_fd_.get(), &one, sizeof(one));
+  [[maybe_unused]] const ssize_t written = ::write(stop_fd_.get(), &one, sizeof(one));
 }
 
-// Under global shuffle the files come in another order in each pass and trainer.
+// A global shuffle gives each pass and trainer another order of the files.
 void BlockReader::deal_files(std::uint32_t pass) {
   std::vector<std::uint32_t> order(options_.share.files.size());
   std::iota(order.begin(), order.end(), 0U);
@@ -53,44 +53,45 @@ void BlockReader::deal_files(std::uint32_t pass) {
                          options_.trainer_id));
     for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[rng.below(i)]);
   }
-  lanes_.resize(std::max(options_.data.files_at_once, 1U));
+  sequences_.resize(std::max(options_.data.files_at_once, 1U));
   for (std::size_t i = 0; i < order.size(); ++i) {
-    lanes_[i % lanes_.size()].files.push_back(order[i]);
+    sequences_[i % sequences_.size()].files.push_back(order[i]);
   }
-  for (Lane& lane : lanes_) lane.is_over = lane.files.empty();
+  for (Sequence& sequence : sequences_) sequence.is_over = sequence.files.empty();
 }
 
-// Of the lanes that may be read, the one that is needed first.
-std::optional<std::size_t> BlockReader::lane_to_read() const {
+// Picks the readable sequence with the fewest blocks ahead, the next one in turn if several have.
+std::optional<std::size_t> BlockReader::sequence_to_read() const {
   std::optional<std::size_t> best;
-  for (std::size_t i = 0; i < lanes_.size(); ++i) {
-    const std::size_t index = (turn_ + i) % lanes_.size();
-    const Lane& lane = lanes_[index];
-    if (lane.is_over || lane.is_reading || lane.blocks.size() >= blocks_ahead_) continue;
-    if (!best || lane.blocks.size() < lanes_[*best].blocks.size()) best = index;
+  for (std::size_t i = 0; i < sequences_.size(); ++i) {
+    const std::size_t index = (turn_ + i) % sequences_.size();
+    const Sequence& sequence = sequences_[index];
+    if (sequence.is_over || sequence.is_reading || sequence.blocks.size() >= blocks_ahead_)
+      continue;
+    if (!best || sequence.blocks.size() < sequences_[*best].blocks.size()) best = index;
   }
   return best;
 }
 
 bool BlockReader::is_all_read() const {
-  return std::ranges::all_of(lanes_, [](const Lane& lane) { return lane.is_over; });
+  return std::ranges::all_of(sequences_, [](const Sequence& sequence) { return sequence.is_over; });
 }
 
-// Only the thread that set lane.is_reading is here.
-Result<bool> BlockReader::read(Lane& lane, Chunk& chunk) const {
-  for (; lane.file < lane.files.size(); ++lane.file) {
-    if (!lane.reader) {
-      const std::uint32_t file = lane.files[lane.file];
-      lane.reader =
+// Called only by the thread that has set sequence.is_reading.
+Result<bool> BlockReader::read(Sequence& sequence, Chunk& chunk) const {
+  for (; sequence.file < sequence.files.size(); ++sequence.file) {
+    if (!sequence.reader) {
+      const std::uint32_t file = sequence.files[sequence.file];
+      sequence.reader =
           std::make_unique<ChunkReader>(options_.share.files[file], file,
                                         SourceOptions{.pipe_command = options_.data.pipe_command,
                                                       .folder = options_.folder,
                                                       .pipe_timeout = options_.data.pipe_timeout,
                                                       .stop_fd = stop_fd_.get()});
     }
-    PADDLE_TRY(const bool found, lane.reader->next(chunk));
+    PADDLE_TRY(const bool found, sequence.reader->next(chunk));
     if (found) return true;
-    lane.reader.reset();
+    sequence.reader.reset();
   }
   return false;
 }
@@ -103,23 +104,23 @@ void BlockReader::work() {
   for (;;) {
     std::optional<std::size_t> index;
     changed_.wait(lock, [&] {
-      index = lane_to_read();
+      index = sequence_to_read();
       return index || is_abandoned_ || is_all_read();
     });
     if (is_abandoned_ || !index) return;
-    Lane& lane = lanes_[*index];
-    lane.is_reading = true;
+    Sequence& sequence = sequences_[*index];
+    sequence.is_reading = true;
     lock.unlock();
-    Result<bool> found = read(lane, chunk);
+    Result<bool> found = read(sequence, chunk);
     lock.lock();
-    lane.is_reading = false;
-    lane.is_over = !found || !*found;
+    sequence.is_reading = false;
+    sequence.is_over = !found || !*found;
     changed_.notify_all();
     if (found && !*found) continue;
 
-    const std::uint64_t number = lane.first + lane.blocks.size();
-    lane.blocks.emplace_back();
-    lane.is_parsed.push_back(false);
+    const std::uint64_t number = sequence.first + sequence.blocks.size();
+    sequence.blocks.emplace_back();
+    sequence.is_parsed.push_back(false);
     if (!spare_.empty()) {
       block = std::move(spare_.back());
       spare_.pop_back();
@@ -132,27 +133,28 @@ void BlockReader::work() {
       block.outcome = std::move(found).error();
     }
     lock.lock();
-    std::swap(lane.blocks[number - lane.first], block);
-    lane.is_parsed[number - lane.first] = true;
+    std::swap(sequence.blocks[number - sequence.first], block);
+    sequence.is_parsed[number - sequence.first] = true;
     changed_.notify_all();
   }
 }
 
 bool BlockReader::next(RecordBlock& block) {
   std::unique_lock lock(mutex_);
-  for (std::size_t passed = 0; passed < lanes_.size(); ++passed) {
-    Lane& lane = lanes_[turn_];
+  for (std::size_t passed = 0; passed < sequences_.size(); ++passed) {
+    Sequence& sequence = sequences_[turn_];
     changed_.wait(lock, [&] {
-      return is_abandoned_ || (lane.blocks.empty() ? lane.is_over : lane.is_parsed.front());
+      return is_abandoned_ ||
+             (sequence.blocks.empty() ? sequence.is_over : sequence.is_parsed.front());
     });
     if (is_abandoned_) return false;
-    turn_ = (turn_ + 1) % lanes_.size();
-    if (lane.blocks.empty()) continue;
-    std::swap(block, lane.blocks.front());
-    spare_.push_back(std::move(lane.blocks.front()));
-    lane.blocks.pop_front();
-    lane.is_parsed.pop_front();
-    ++lane.first;
+    turn_ = (turn_ + 1) % sequences_.size();
+    if (sequence.blocks.empty()) continue;
+    std::swap(block, sequence.blocks.front());
+    spare_.push_back(std::move(sequence.blocks.front()));
+    sequence.blocks.pop_front();
+    sequence.is_parsed.pop_front();
+    ++sequence.first;
     changed_.notify_all();
     return true;
   }

@@ -1,8 +1,8 @@
-// A trainer's records of one pass, parsed by several threads and handed out in one order.
+// Parallel reader of a trainer's records in one pass; their order does not depend on the threads.
 //
-// The files are dealt to data.files_at_once lanes. A lane reads its files one after the other, a
-// chunk at a time; the lanes' chunks alternate. Any thread may read and parse the next chunk of any
-// lane, and a parsed chunk waits for its turn, so the order is that of one thread.
+// The files are dealt to data.files_at_once sequences. A sequence reads its files one after the
+// other, a chunk at a time, and the chunks of the sequences alternate. Any thread may read and
+// parse the next chunk of any sequence; a parsed chunk waits for its turn.
 #pragma once
 
 #include <condition_variable>
@@ -27,42 +27,42 @@ class BlockReader {
   BlockReader(const BlockReader&) = delete;
   BlockReader& operator=(const BlockReader&) = delete;
 
-  // Replaces `block`, keeping its memory for another; false at the end of the pass. A block whose
-  // outcome is an error has the records before it.
+  // Replaces `block` and reuses its memory; false at the end of the pass. A block whose outcome is
+  // an error holds the records before the error.
   bool next(RecordBlock& block);
-  // From any thread: next() returns false from now on.
+  // Makes next() return false from now on. Any thread may call it.
   void stop();
 
  private:
-  struct Lane {
+  struct Sequence {
     std::vector<std::uint32_t> files;  // indexes into share.files
-    std::size_t file = 0;              // into `files`
+    std::size_t file = 0;              // index into `files`
     std::unique_ptr<ChunkReader> reader;
     bool is_reading = false;
     bool is_over = false;
-    std::uint64_t first = 0;         // the number of blocks.front() among the lane's chunks
-    std::deque<RecordBlock> blocks;  // the next ones, parsed or not yet
+    std::uint64_t first = 0;         // chunk number of blocks.front() in the sequence
+    std::deque<RecordBlock> blocks;  // the next chunks; is_parsed marks the finished ones
     std::deque<bool> is_parsed;
   };
   void deal_files(std::uint32_t pass);
   void work();
-  std::optional<std::size_t> lane_to_read() const;
+  std::optional<std::size_t> sequence_to_read() const;
   bool is_all_read() const;
-  Result<bool> read(Lane& lane, Chunk& chunk) const;
+  Result<bool> read(Sequence& sequence, Chunk& chunk) const;
 
   const DatasetOptions& options_;
   const Dictionary& dictionary_;
   const LineFilter filter_;
-  const std::size_t blocks_ahead_;  // of each lane
+  const std::size_t blocks_ahead_;  // of each sequence
   UniqueFd stop_fd_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Lane> lanes_;
-  std::vector<RecordBlock> spare_;  // memory for others
-  std::size_t turn_ = 0;            // the lane whose block is next
+  std::vector<Sequence> sequences_;
+  std::vector<RecordBlock> spare_;  // blocks whose memory is free for reuse
+  std::size_t turn_ = 0;            // the sequence whose block is next
   bool is_abandoned_ = false;
-  std::vector<std::thread> threads_;  // last: they use all of the above
+  std::vector<std::thread> threads_;  // last, because they use all of the above
 };
 
 }  // namespace paddle::data

@@ -4,7 +4,7 @@
 namespace paddle::data {
 namespace {
 
-// "label<TAB>words"
+// Lines "label<TAB>words".
 class Bow final : public Format {
  public:
   explicit Bow(const Dictionary& dictionary) : dictionary_(dictionary) {}
@@ -15,16 +15,16 @@ class Bow final : public Format {
     if (tab == std::string_view::npos) {
       return Error{Errc::kData, "not of the form label<TAB>words", ""};
     }
-    const RecordBlock::Place place = block.end();
+    const RecordBlock::Extent begin = block.end();
     std::uint64_t label = 0;
     PADDLE_TRY_STATUS(parse_id(line.substr(0, tab), "the label", label));
     line.remove_prefix(tab + 1);
     for (auto word = take_word(line); !word.empty(); word = take_word(line)) {
       block.ids.push_back(dictionary_.id(word));
     }
-    block.counts.push_back(static_cast<std::uint32_t>(block.ids.size() - place.id));
+    block.counts.push_back(static_cast<std::uint32_t>(block.ids.size() - begin.id));
     block.ids.push_back(label);
-    block.add_record(place);
+    block.add_record(begin);
     return {};
   }
 
@@ -34,7 +34,7 @@ class Bow final : public Format {
 
 }  // namespace
 
-std::unique_ptr<Format> make_bow(const Dictionary& dictionary) {
+std::unique_ptr<Format> make_bow(const config::DataConfig& /*data*/, const Dictionary& dictionary) {
   return std::make_unique<Bow>(dictionary);
 }
 

@@ -4,7 +4,7 @@
 
 namespace paddle::data {
 
-// Lines are counted from 1 for people.
+// Messages count lines from 1.
 Error ChunkParser::at(const Chunk& chunk, std::uint64_t line, Error error) const {
   return std::move(error).with(fmt::format("{}:{}", options_.share.files[chunk.file], line + 1));
 }
@@ -14,19 +14,19 @@ Status ChunkParser::parse_lines(const Chunk& chunk, RecordBlock& block) {
   while (const auto line = lines.next()) {
     const std::uint64_t number = lines.number();
     if (number == 0 && format_->has_header()) {
-      // Not a bad record: all that follow would be misread.
+      // This is no bad record to leave out: every line after it would be misread.
       auto good = format_->check_header(*line);
       if (!good) return at(chunk, number, std::move(good).error());
       continue;
     }
     if (!filter_.takes(chunk.file, number)) continue;
-    const RecordBlock::Place place = block.end();
+    const RecordBlock::Extent begin = block.end();
     Status parsed =
         chunk.is_too_long
             ? Status(Error{Errc::kData, fmt::format("a line of over {} bytes", kLineBytesMax), ""})
             : format_->parse(*line, block);
     if (parsed) continue;
-    block.drop_since(place);
+    block.drop_since(begin);
     Error error = at(chunk, number, std::move(parsed).error());
     if (!options_.data.skip_bad_records) {
       error.hint = "[data] on_bad_record = \"skip\" leaves such records out and counts them";

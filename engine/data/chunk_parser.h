@@ -1,4 +1,4 @@
-// A chunk of lines as records.
+// Parser from a chunk of lines to a block of records.
 #pragma once
 
 #include "engine/data/chunk_reader.h"
@@ -9,12 +9,12 @@ namespace paddle::data {
 
 class ChunkParser {
  public:
-  // All must outlive the parser.
+  // The arguments must outlive the parser.
   ChunkParser(const DatasetOptions& options, const Dictionary& dictionary, const LineFilter& filter)
       : options_(options), filter_(filter), format_(make_format(options.data, dictionary)) {}
 
-  // Replaces `block` by the chunk's records, as far as the filter takes them. Its outcome is the
-  // first bad record, "data/train.txt-00001:17: ...", or bad ones are counted and left out.
+  // Replaces `block` with the records of the lines that the filter takes. The first bad record is
+  // its outcome, "data/train.txt-00001:17: ...", unless the options leave out and count them.
   void parse(const Chunk& chunk, RecordBlock& block);
 
  private:

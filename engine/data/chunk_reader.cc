@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::byte kLineEnd{'\n'};
 
-// By searches, which the C library does many bytes at a time.
+// Counts by find(), because the C library searches many bytes at a time.
 std::uint64_t count_line_ends(std::string_view text) {
   std::uint64_t count = 0;
   for (std::size_t at = 0; (at = text.find('\n', at)) != text.npos; ++at) ++count;
@@ -16,7 +16,7 @@ std::uint64_t count_line_ends(std::string_view text) {
 
 }  // namespace
 
-// Reads until there are `size` bytes, or the file ends.
+// Reads until `text` has `size` bytes or the file ends.
 Status ChunkReader::fill(Bytes& text, std::size_t size) {
   std::size_t held = text.size();
   text.resize(size);
@@ -29,7 +29,8 @@ Status ChunkReader::fill(Bytes& text, std::size_t size) {
   return {};
 }
 
-// `text` begins with a line that is too long: keeps its beginning, and what follows it in rest_.
+// Cuts `text`, which begins with a line that is too long, to its beginning; the bytes after that
+// line go into rest_.
 Status ChunkReader::skip_line(Bytes& text) {
   Bytes passing(text);
   text.resize(kChunkBytes);
@@ -45,9 +46,9 @@ Status ChunkReader::skip_line(Bytes& text) {
   }
 }
 
-// How much of the text is whole lines; nothing when it begins with a line that is too long.
+// Returns the size of the whole lines in the text; nothing when a line that is too long begins it.
 Result<std::optional<std::size_t>> ChunkReader::last_line_end(Bytes& text) {
-  std::size_t searched = 0;  // and no line ends there
+  std::size_t searched = 0;  // bytes without a line end
   for (;;) {
     PADDLE_TRY_STATUS(fill(text, searched + kChunkBytes));
     const std::string_view added = as_text(text).substr(searched);

@@ -1,5 +1,5 @@
-// A data file in pieces of whole lines. Where one piece ends and the next begins depends on the
-// bytes alone, not on how they arrive.
+// Reader of a data file in chunks of whole lines. The cuts depend on the bytes alone, not on the
+// sizes of the reads.
 #pragma once
 
 #include <optional>
@@ -13,10 +13,10 @@ constexpr std::size_t kLineBytesMax = 16U << 20U;
 constexpr std::size_t kChunkBytes = 256U << 10U;  // a chunk is longer when one line is
 
 struct Chunk {
-  std::uint32_t file = 0;        // its number, for whoever knows its name
+  std::uint32_t file = 0;        // number of the file, which the caller chooses
   std::uint64_t first_line = 0;  // counted from 0
-  Bytes text;                    // each line with its end; the file's last one may have none
-  bool is_too_long = false;      // the text is the beginning of one line above kLineBytesMax
+  Bytes text;                    // lines with their ends; the file's last one may have none
+  bool is_too_long = false;      // the text begins a single line above kLineBytesMax
 };
 
 class ChunkReader {
@@ -24,7 +24,8 @@ class ChunkReader {
   ChunkReader(std::string path, std::uint32_t file, SourceOptions options)
       : path_(std::move(path)), file_(file), options_(std::move(options)) {}
 
-  // Replaces `chunk`, keeping its memory; false at the end of the file. Errors are open_source's.
+  // Replaces `chunk` and reuses its memory; false at the end of the file. Errors are those of
+  // open_source().
   Result<bool> next(Chunk& chunk);
 
  private:
@@ -38,7 +39,7 @@ class ChunkReader {
   std::unique_ptr<ByteSource> source_;
   bool at_end_ = false;
   std::uint64_t line_ = 0;
-  Bytes rest_;  // read, and after the last line of the last chunk
+  Bytes rest_;  // bytes read behind the last chunk
 };
 
 // The lines of a text, without their ends ("\n" or "\r\n").
@@ -56,7 +57,8 @@ class Lines {
     ++number_;
     return line;
   }
-  std::uint64_t number() const { return number_; }  // of the line returned last, counted from 0
+  // Number of the line that next() has returned last, counted from 0.
+  std::uint64_t number() const { return number_; }
 
  private:
   std::string_view rest_;

@@ -12,9 +12,9 @@ namespace {
 
 constexpr std::size_t kFields = 1 + config::kCriteoIntegers + config::kCriteoCategories;
 
-// The Criteo challenge's lines: label, 13 integers, 26 categories of hexadecimal digits, separated
-// by tabs, any but the label may be missing. An integer x becomes log(1 + max(x, 0)), a missing one
-// 0; a missing category is one of its own.
+// Lines of the Criteo challenge: label, 13 integers and 26 categories of hexadecimal digits,
+// separated by tabs; all but the label may be missing. An integer x becomes log(1 + max(x, 0)), a
+// missing one 0; "missing" is a category of its own.
 class Criteo final : public Format {
  public:
   explicit Criteo(const config::DataConfig& data) : float_label_(data.float_label) {
@@ -29,13 +29,13 @@ class Criteo final : public Format {
     if (tabs + 1 != kFields) {
       return Error{Errc::kData, fmt::format("{} fields, not {}", tabs + 1, kFields), ""};
     }
-    const RecordBlock::Place place = block.end();
+    const RecordBlock::Extent begin = block.end();
     PADDLE_TRY_STATUS(append_label(take_field(line, '\t'), float_label_, block));
     for (std::uint32_t i = 1; i <= config::kCriteoIntegers; ++i) {
       PADDLE_TRY_STATUS(append_integer(take_field(line, '\t'), i, block));
     }
     for (const SlotHash& hash : hashes_) block.ids.push_back(hash(take_field(line, '\t')));
-    block.add_record(place);
+    block.add_record(begin);
     return {};
   }
 
@@ -57,7 +57,8 @@ class Criteo final : public Format {
 
 }  // namespace
 
-std::unique_ptr<Format> make_criteo(const config::DataConfig& data) {
+std::unique_ptr<Format> make_criteo(const config::DataConfig& data,
+                                    const Dictionary& /*dictionary*/) {
   return std::make_unique<Criteo>(data);
 }
 

@@ -18,8 +18,8 @@ namespace {
 
 using config::SlotType;
 
-// Of 64 bytes, those that are `wanted`, the first one in the lowest bit.
-std::uint64_t places(const char* bytes, char wanted) {
+// Marks the bytes among 64 that are `wanted`; the first byte is the lowest bit.
+std::uint64_t match_mask(const char* bytes, char wanted) {
   std::uint64_t mask = 0;
 #ifdef __SSE2__
   constexpr std::size_t kBytes = 16;
@@ -35,19 +35,19 @@ std::uint64_t places(const char* bytes, char wanted) {
   return mask;
 }
 
-// use(place) for each `wanted` in the text. Fields are a few bytes long, so that a search for the
-// next one would cost more than looking at 64 at once.
+// Calls use(index) for each `wanted` in the text. Fields are a few bytes long, so that one search
+// for each would cost more than a comparison of 64 bytes at once.
 template <class Use>
-void for_each_place(std::string_view text, char wanted, const Use& use) {
+void for_each_match(std::string_view text, char wanted, const Use& use) {
   for (std::size_t begin = 0; begin < text.size(); begin += 64) {
     const std::size_t count = std::min<std::size_t>(64, text.size() - begin);
     std::uint64_t mask = 0;
     if (count == 64) {
-      mask = places(text.data() + begin, wanted);
+      mask = match_mask(text.data() + begin, wanted);
     } else {
       std::array<char, 64> rest{};
       std::copy_n(text.data() + begin, count, rest.data());
-      mask = places(rest.data(), wanted) & ((std::uint64_t{1} << count) - 1);
+      mask = match_mask(rest.data(), wanted) & ((std::uint64_t{1} << count) - 1);
     }
     for (; mask != 0; mask &= mask - 1) {
       use(begin + static_cast<std::size_t>(std::countr_zero(mask)));
@@ -55,8 +55,8 @@ void for_each_place(std::string_view text, char wanted, const Use& use) {
   }
 }
 
-// A line of named columns; slots take theirs. Fields may be quoted as in RFC 4180, but hold no line
-// end. An empty float is 0; an empty text has a hash of its own.
+// Lines of named columns. Fields may be quoted as in RFC 4180, but hold no line end. An empty float
+// is 0; an empty text has a hash of its own.
 class Csv final : public Format {
  public:
   explicit Csv(const config::DataConfig& data) : data_(data) {
@@ -71,11 +71,11 @@ class Csv final : public Format {
   Status parse(std::string_view line, RecordBlock& block) override {
     if (line.empty()) return {};
     PADDLE_TRY_STATUS(split(line));
-    const RecordBlock::Place place = block.end();
+    const RecordBlock::Extent begin = block.end();
     for (std::size_t i = 0; i < data_.slots.size(); ++i) {
       PADDLE_TRY_STATUS(parse_slot(i, block));
     }
-    block.add_record(place);
+    block.add_record(begin);
     return {};
   }
 
@@ -96,7 +96,7 @@ class Csv final : public Format {
     fields_.clear();
     if (line.find('"') == std::string_view::npos) {
       std::size_t begin = 0;
-      for_each_place(line, data_.delimiter, [&](std::size_t end) {
+      for_each_match(line, data_.delimiter, [&](std::size_t end) {
         fields_.push_back(line.substr(begin, end - begin));
         begin = end + 1;
       });
@@ -109,7 +109,7 @@ class Csv final : public Format {
                  fmt::format("{} fields, not {}", fields_.size(), data_.columns.size()), ""};
   }
 
-  // Fields without their quotes are put one after the other into unquoted_.
+  // Appends each field without its quotes to unquoted_.
   Status split_quoted(std::string_view line) {
     unquoted_.clear();
     unquoted_.reserve(line.size());  // fields_ point into it
@@ -190,7 +190,7 @@ class Csv final : public Format {
 
 }  // namespace
 
-std::unique_ptr<Format> make_csv(const config::DataConfig& data) {
+std::unique_ptr<Format> make_csv(const config::DataConfig& data, const Dictionary& /*dictionary*/) {
   return std::make_unique<Csv>(data);
 }
 

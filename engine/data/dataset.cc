@@ -15,7 +15,7 @@ namespace paddle::data {
 namespace {
 
 constexpr std::size_t kQueuedBatchesMax = 16;
-constexpr std::uint64_t kBadRecordsShownMax = 10;  // of a pass
+constexpr std::uint64_t kBadRecordsShownMax = 10;  // in a pass
 
 class ThreadedStream final : public BatchStream {
  public:
@@ -72,8 +72,8 @@ class ThreadedStream final : public BatchStream {
     RecordBlock block;
     while (blocks_.next(block)) {
       count_bad(block);
-      for (const RecordBlock::Place& place : block.records) {
-        PADDLE_TRY_STATUS(shuffler_.put(block.view(place), add));
+      for (const RecordBlock::Extent& extent : block.records) {
+        PADDLE_TRY_STATUS(shuffler_.put(block.view(extent), add));
       }
       PADDLE_TRY_STATUS(std::move(block.outcome));
       const std::scoped_lock lock(mutex_);
@@ -106,7 +106,7 @@ class ThreadedStream final : public BatchStream {
 
   const DatasetOptions options_;
   const std::vector<config::SlotConfig> slots_;
-  // These are the maker's.
+  // Used by the maker thread alone.
   BlockReader blocks_;
   Shuffler shuffler_;
   nn::Batch batch_;
@@ -119,7 +119,7 @@ class ThreadedStream final : public BatchStream {
   Status outcome_;
   bool ended_ = false;
   bool abandoned_ = false;
-  std::thread maker_;  // last: it uses all of the above
+  std::thread maker_;  // last, because it uses all of the above
 };
 
 }  // namespace

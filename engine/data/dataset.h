@@ -1,6 +1,6 @@
-// A trainer's records as batches, read, parsed and shuffled by threads of their own. A batch is a
-// pure function of the data, the options, the pass and its number: not of DataConfig::threads, nor
-// of time.
+// Batches of a trainer's records; threads of their own read, parse and shuffle them. A batch is a
+// pure function of the data, the options, the pass and its number, not of DataConfig::threads or
+// time.
 #pragma once
 
 #include <memory>
@@ -17,21 +17,21 @@ namespace paddle::data {
 struct DatasetOptions {
   config::DataConfig data;
   config::DataShare share;
-  std::string folder = ".";  // of job.toml, where pipe_command runs
+  std::string folder = ".";  // the folder of job.toml, in which pipe_command runs
   std::uint32_t trainer_id = 0;
   std::uint32_t num_trainers = 1;
   std::uint64_t seed = 1;
-  std::uint64_t shuffle_records = 0;  // the window of the shuffle inside this trainer; 0: none
+  std::uint64_t shuffle_records = 0;  // window of the shuffle inside this trainer; 0: none
   std::uint32_t batch_size = 32;
 };
 
 class BatchStream {
  public:
   virtual ~BatchStream() = default;
-  // The next batch; nothing at the end of the pass. kData names the file, and the line of a bad
-  // record unless data.skip_bad_records.
+  // Returns the next batch; nothing at the end of the pass. kData names the file, and the line of a
+  // bad record unless data.skip_bad_records is set.
   virtual Result<std::optional<nn::Batch>> next() = 0;
-  // Left out so far; of the whole pass after its last batch.
+  // Number of bad records left out so far; final after the last batch.
   virtual std::uint64_t bad_records() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// Words and their ids.
+// Dictionary from words to ids.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,12 @@ namespace paddle::data {
 
 class Dictionary {
  public:
-  // A word a line, the id is the line number from 0; the last line is <unk>. kData names the file
-  // and line.
+  // Each line has a word, whose id is the line number from 0; the last line is <unk>. kData names
+  // the file and line.
   static Result<Dictionary> read(const std::string& path);
 
-  std::uint64_t id(std::string_view word) const {  // of <unk> for a word that is not in it
+  // An unknown word has the id of <unk>.
+  std::uint64_t id(std::string_view word) const {
     const auto found = ids_.find(word);
     return found == ids_.end() ? ids_.size() - 1 : found->second;
   }

@@ -10,7 +10,7 @@
 namespace paddle::data {
 namespace {
 
-constexpr std::size_t kShownBytes = 40;  // of a wrong field
+constexpr std::size_t kShownBytes = 40;  // of a wrong field in a message
 
 }  // namespace
 
@@ -33,7 +33,7 @@ Status parse_id(std::string_view text, std::string_view what, std::uint64_t& id)
 Status parse_float(std::string_view text, std::string_view what, float& value) {
   if (read_short_float(text, value)) return {};
   const char* const end = text.data() + text.size();
-  // from_chars knows no leading plus.
+  // from_chars() refuses a leading plus.
   const char* const begin =
       text.starts_with('+') && !text.starts_with("+-") ? text.data() + 1 : text.data();
   const auto [at, error] = std::from_chars(begin, end, value);

@@ -1,4 +1,4 @@
-// The pieces of a line of text: words, fields and numbers.
+// Readers of the words, fields and numbers in a line of text.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace paddle::data {
 
 constexpr std::string_view kBlanks = " \t\v\f";
 
-// Takes the next word, words being separated by blanks, off the front; "" when there is none.
+// Takes the next word off the front; blanks separate words. "" when there is none.
 inline std::string_view take_word(std::string_view& rest) {
   const auto is_blank = [](char c) { return c == ' ' || (c >= '\t' && c <= '\f' && c != '\n'); };
   std::size_t begin = 0;
@@ -27,7 +27,7 @@ inline std::string_view take_word(std::string_view& rest) {
   return word;
 }
 
-// Takes what comes before the next separator, or all the rest, and the separator off the front.
+// Takes the text up to the next separator, or all of it, and the separator off the front.
 inline std::string_view take_field(std::string_view& rest, char separator) {
   const std::size_t end = std::min(rest.find(separator), rest.size());
   const std::string_view field = rest.substr(0, end);
@@ -39,11 +39,11 @@ inline bool is_blank(std::string_view line) {
   return line.find_first_not_of(kBlanks) == std::string_view::npos;
 }
 
-// "the label '-1x' is not <expected>", shortened and safe to print.
+// The error "the label '-1x' is not <expected>", shortened and safe to print.
 Error wrong_field(std::string_view what, std::string_view text, std::string_view expected);
 
-// 1 to 8 bytes, the first one in the lowest; without a loop, which would guess its end wrong every
-// time.
+// Loads 1 to 8 bytes, the first one into the lowest. There is no loop because its end would be
+// mispredicted for every field.
 inline std::uint64_t load_short(std::string_view text) {
   static_assert(std::endian::native == std::endian::little);
   const std::size_t size = text.size();
@@ -61,15 +61,15 @@ inline std::uint64_t load_short(std::string_view text) {
   return byte(0) | byte(size / 2) | byte(size - 1);
 }
 
-// The number of `size` digits, 1 to 8, loaded as above; false when they are none.
+// Converts 1 to 8 digits that load_short() has loaded; false when a byte is no digit.
 inline bool read_digits(std::uint64_t digits, std::size_t size, std::uint64_t& number) {
-  // Zeros before them, so that there are always eight.
+  // Fill up with leading zeros to eight digits.
   constexpr std::uint64_t kZeros = 0x3030303030303030U;
   digits = digits << (8 * (8 - size)) | (size == 8 ? 0 : kZeros >> (8 * size));
   constexpr std::uint64_t kHigh = 0xf0f0f0f0f0f0f0f0U;
   if ((digits & kHigh) != kZeros || ((digits + 0x0606060606060606U) & kHigh) != kZeros)
     return false;
-  // Pairs, then fours, then all: the more significant half is the lower one.
+  // Join pairs, then fours, then all; the more significant half is in the lower bytes.
   digits -= kZeros;
   digits = digits * (10 * 0x100 + 1) >> 8U & 0x00ff00ff00ff00ffU;
   digits = digits * (100 * 0x10000 + 1) >> 16U & 0x0000ffff0000ffffU;
@@ -77,20 +77,20 @@ inline bool read_digits(std::uint64_t digits, std::size_t size, std::uint64_t& n
   return true;
 }
 
-// False unless the text is 1 to 8 digits and nothing else, which most ids are.
+// Fast path for the most common ids: false unless the text is 1 to 8 digits and nothing else.
 inline bool read_short_id(std::string_view text, std::uint64_t& id) {
   return text.size() - 1 <= 7 && read_digits(load_short(text), text.size(), id);
 }
 
-// False unless the text is "123.4567" of at most eight bytes, a digit on both sides: as a whole
-// number and as the power of ten to divide it by it is exact in float32, so that their quotient is
-// the nearest float32.
+// Fast path for floats: false unless the text is "123.4567" of at most eight bytes with a digit on
+// both sides. The digits as a whole number and the power of ten that divides it are exact in
+// float32, so that their quotient is the nearest float32.
 inline bool read_short_float(std::string_view text, float& value) {
   constexpr std::array<float, 7> kPowers{1, 1e1F, 1e2F, 1e3F, 1e4F, 1e5F, 1e6F};
   const std::size_t size = text.size();
   if (size - 3 > 5) return false;
   const std::uint64_t bytes = load_short(text);
-  // The lowest byte that is a point is zero here, and the only one surely marked.
+  // The lowest point is a zero byte here; marks above it may be false.
   const std::uint64_t other = bytes ^ 0x2e2e2e2e2e2e2e2eU;
   const std::uint64_t marks = (other - 0x0101010101010101U) & ~other & 0x8080808080808080U;
   const auto point = static_cast<std::size_t>(std::countr_zero(marks)) / 8;
@@ -103,13 +103,13 @@ inline bool read_short_float(std::string_view text, float& value) {
   return true;
 }
 
-// A whole number from 0 to 2^64-1, or any finite float32, nothing around it. `what` names it in a
-// kData message.
+// Parse a whole number from 0 to 2^64-1, or any finite float32, without blanks around it. `what`
+// names the field in a kData message.
 Status parse_id(std::string_view text, std::string_view what, std::uint64_t& id);
 Status parse_float(std::string_view text, std::string_view what, float& value);
 
-// Texts as ids: the same text in two slots makes two ids, so that slots can share a table. Stable
-// over builds and machines; folded into `buckets` when that is not 0.
+// Hash of texts to ids that is stable across builds and machines. The same text in two slots makes
+// two ids, so that slots can share a table. Ids are taken modulo `buckets` unless that is 0.
 class SlotHash {
  public:
   SlotHash(std::string_view slot, std::uint64_t buckets)

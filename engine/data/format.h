@@ -1,4 +1,4 @@
-// What a line of a data file means. docs/job.md describes each format.
+// Parsers of the lines of data files; docs/job.md describes each format.
 #pragma once
 
 #include <memory>
@@ -9,27 +9,28 @@
 
 namespace paddle::data {
 
-// One for each thread that parses: it may keep memory between lines.
+// Each parsing thread has its own, so a parser may keep memory between lines.
 class Format {
  public:
   virtual ~Format() = default;
-  // Appends the records of a line, with their places. kData says what is wrong with it, without its
-  // place; what it then left at the end of the block is the caller's to drop.
+  // Appends the records of a line. kData: the line is wrong; the caller drops the values left at
+  // the end of the block and adds file and line to the message.
   virtual Status parse(std::string_view line, RecordBlock& block) = 0;
-  // Whether the first line of each file is no record, and whether it says what was expected.
+  // True when the first line of each file is a header; check_header() validates it.
   virtual bool has_header() const { return false; }
   virtual Status check_header(std::string_view /*line*/) { return {}; }
 };
 
-// data.format is one of those that engine/config accepts. Both must outlive the format.
+// data.format must be one of config::data_formats(). Both arguments must outlive the parser.
 std::unique_ptr<Format> make_format(const config::DataConfig& data, const Dictionary& dictionary);
 
-// One a file.
+// The parsers, each in its own file.
 std::unique_ptr<Format> make_ngram(const config::DataConfig& data, const Dictionary& dictionary);
-std::unique_ptr<Format> make_bow(const Dictionary& dictionary);
-std::unique_ptr<Format> make_multislot(const config::DataConfig& data);
-std::unique_ptr<Format> make_libsvm(const config::DataConfig& data);
-std::unique_ptr<Format> make_csv(const config::DataConfig& data);
-std::unique_ptr<Format> make_criteo(const config::DataConfig& data);
+std::unique_ptr<Format> make_bow(const config::DataConfig& data, const Dictionary& dictionary);
+std::unique_ptr<Format> make_multislot(const config::DataConfig& data,
+                                       const Dictionary& dictionary);
+std::unique_ptr<Format> make_libsvm(const config::DataConfig& data, const Dictionary& dictionary);
+std::unique_ptr<Format> make_csv(const config::DataConfig& data, const Dictionary& dictionary);
+std::unique_ptr<Format> make_criteo(const config::DataConfig& data, const Dictionary& dictionary);
 
 }  // namespace paddle::data

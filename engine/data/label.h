@@ -1,4 +1,4 @@
-// The first field of libsvm and Criteo lines.
+// Parser of the label in libsvm and Criteo lines.
 #pragma once
 
 #include "engine/data/fields.h"
@@ -6,7 +6,7 @@
 
 namespace paddle::data {
 
-// As a float, or as a class: a whole number from 0, where "+1" is 1 and "-1" is 0.
+// Appends a float, or a class: a whole number from 0, where "+1" is 1 and "-1" is 0.
 inline Status append_label(std::string_view text, bool as_float, RecordBlock& block) {
   if (as_float) return parse_float(text, "the label", block.values.emplace_back());
   std::uint64_t& label = block.ids.emplace_back(0);

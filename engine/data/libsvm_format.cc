@@ -5,7 +5,7 @@
 namespace paddle::data {
 namespace {
 
-// "label index:value ... # comment", with "qid:n" passed over.
+// Lines "label index:value ... # comment"; "qid:n" is ignored.
 class LibSvm final : public Format {
  public:
   explicit LibSvm(const config::DataConfig& data)
@@ -15,7 +15,7 @@ class LibSvm final : public Format {
     line = line.substr(0, line.find('#'));
     std::string_view word = take_word(line);
     if (word.empty()) return {};
-    const RecordBlock::Place place = block.end();
+    const RecordBlock::Extent begin = block.end();
     PADDLE_TRY_STATUS(append_label(word, float_label_, block));
     std::uint32_t count = 0;
     for (word = take_word(line); !word.empty(); word = take_word(line)) {
@@ -31,7 +31,7 @@ class LibSvm final : public Format {
       ++count;
     }
     block.counts.push_back(count);
-    block.add_record(place);
+    block.add_record(begin);
     return {};
   }
 
@@ -42,7 +42,8 @@ class LibSvm final : public Format {
 
 }  // namespace
 
-std::unique_ptr<Format> make_libsvm(const config::DataConfig& data) {
+std::unique_ptr<Format> make_libsvm(const config::DataConfig& data,
+                                    const Dictionary& /*dictionary*/) {
   return std::make_unique<LibSvm>(data);
 }
 

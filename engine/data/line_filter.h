@@ -1,4 +1,4 @@
-// Which lines are a trainer's when all trainers read the same files.
+// Filter for the lines of one trainer when all trainers read the same files.
 #pragma once
 
 #include "base/rng.h"
@@ -6,9 +6,9 @@
 
 namespace paddle::data {
 
-// A line is known by its file's number and its own. By turns when records are split; by
-// hash(seed, pass, file, line) under global shuffle, so that each pass deals every line to exactly
-// one trainer, and another one each time. Others' lines are not even parsed.
+// The numbers of a file and of a line in it decide. Split records go to the trainers in turn. A
+// global shuffle hashes (seed, pass, file, line), so that each pass deals every line to exactly one
+// trainer, and deals anew. Lines of other trainers are not parsed.
 class LineFilter {
  public:
   LineFilter(const DatasetOptions& options, std::uint32_t pass)

@@ -1,4 +1,4 @@
-// A logarithm of whole numbers that is the same on every machine, which libm's is not.
+// Logarithm of whole numbers with the same bits on every machine; libm's may differ.
 #pragma once
 
 #include <bit>
@@ -6,8 +6,8 @@
 
 namespace paddle::data {
 
-// ln x to float32's precision, x > 0: x = m 2^e with m in [1/sqrt 2, sqrt 2), ln m = 2 artanh s
-// with s = (m - 1) / (m + 1), |s| < 0.172, by its series.
+// Returns ln x to float32's precision, x > 0: x = m 2^e with m in [1/sqrt 2, sqrt 2), ln m = 2
+// artanh s with s = (m - 1) / (m + 1), |s| < 0.172, by its series.
 inline float logarithm(std::uint64_t x) {
   constexpr double kLn2 = 0.69314718055994530942;
   constexpr double kSqrt2 = 1.41421356237309504880;

@@ -8,9 +8,9 @@ namespace {
 
 using config::SlotType;
 
-constexpr std::uint64_t kSlotValuesMax = 1U << 24U;  // more than a line has room for
+constexpr std::uint64_t kSlotValuesMax = 1U << 24U;  // more than fit into a line
 
-// For each slot in the order of job.toml "<n> value ... value", n at least 1.
+// Lines with "<n> value ... value" for each slot in the order of job.toml, n at least 1.
 class MultiSlot final : public Format {
  public:
   explicit MultiSlot(const config::DataConfig& data) {
@@ -22,16 +22,16 @@ class MultiSlot final : public Format {
 
   Status parse(std::string_view line, RecordBlock& block) override {
     if (is_blank(line)) return {};
-    const RecordBlock::Place place = block.end();
+    const RecordBlock::Extent record = block.end();
     for (const Slot& slot : slots_) {
-      const RecordBlock::Place begin = block.end();
+      const RecordBlock::Extent begin = block.end();
       PADDLE_TRY_STATUS(parse_slot(slot, line, block));
       if (!slot.config->used) block.drop_since(begin);
     }
     if (const std::string_view more = take_word(line); !more.empty()) {
       return wrong_field("after the last slot,", more, "expected");
     }
-    block.add_record(place);
+    block.add_record(record);
     return {};
   }
 
@@ -76,7 +76,8 @@ class MultiSlot final : public Format {
 
 }  // namespace
 
-std::unique_ptr<Format> make_multislot(const config::DataConfig& data) {
+std::unique_ptr<Format> make_multislot(const config::DataConfig& data,
+                                       const Dictionary& /*dictionary*/) {
   return std::make_unique<MultiSlot>(data);
 }
 

@@ -4,7 +4,7 @@
 namespace paddle::data {
 namespace {
 
-// A line is a sentence; <s> words <e> gives a window of n ids for each of its positions.
+// Sentences, one a line: each window of n ids over "<s> words <e>" is a record.
 class Ngram final : public Format {
  public:
   Ngram(const config::DataConfig& data, const Dictionary& dictionary)
@@ -16,12 +16,12 @@ class Ngram final : public Format {
   Status parse(std::string_view line, RecordBlock& block) override {
     std::string_view word = take_word(line);
     if (word.empty()) return {};
-    RecordBlock::Place place = block.end();
+    RecordBlock::Extent extent = block.end();
     block.ids.push_back(begin_);
     for (; !word.empty(); word = take_word(line)) block.ids.push_back(dictionary_.id(word));
     block.ids.push_back(end_);
-    for (place.ids = words_; place.id + words_ <= block.ids.size(); ++place.id) {
-      block.records.push_back(place);
+    for (extent.ids = words_; extent.id + words_ <= block.ids.size(); ++extent.id) {
+      block.records.push_back(extent);
     }
     return {};
   }

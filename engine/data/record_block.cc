@@ -30,16 +30,16 @@ void RecordBlock::clear() {
   outcome = Status();
 }
 
-RecordBlock::Place RecordBlock::end() const {
+RecordBlock::Extent RecordBlock::end() const {
   return {size_of(ids), 0, size_of(values), 0, size_of(counts), 0};
 }
 
-void RecordBlock::add_record(const Place& from) {
+void RecordBlock::add_record(const Extent& from) {
   records.push_back({from.id, size_of(ids) - from.id, from.value, size_of(values) - from.value,
                      from.count, size_of(counts) - from.count});
 }
 
-void RecordBlock::drop_since(const Place& from) {
+void RecordBlock::drop_since(const Extent& from) {
   ids.resize(from.id);
   values.resize(from.value);
   counts.resize(from.count);

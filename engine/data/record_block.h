@@ -1,4 +1,4 @@
-// Parsed records, many in a few arrays: no memory of their own, no copy on the way to a batch.
+// Parsed records in a few shared arrays: no allocation per record, no copy on the way to a batch.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace paddle::data {
 
-// One example, slot after slot in the order of config::data_slots: a slot of floats has its width
-// of values; a slot of one id has an id; a slot of many has a count, that many ids, and as many
-// values if its ids are weighted.
+// One example, slot after slot in the order of config::data_slots. A slot of floats has as many
+// values as its width; a slot of one id has an id; a slot of many has a count, that many ids, and
+// as many values if its ids are weighted.
 struct RecordView {
   std::span<const std::uint64_t> ids;
   std::span<const float> values;
@@ -21,29 +21,30 @@ struct RecordView {
 };
 
 struct RecordBlock {
-  // Where a record's parts are; two records may overlap.
-  struct Place {
-    std::uint32_t id = 0, ids = 0;  // the first, and how many
+  // The parts of a record in the arrays; two records may overlap.
+  struct Extent {
+    std::uint32_t id = 0, ids = 0;  // index of the first, and number
     std::uint32_t value = 0, values = 0;
     std::uint32_t count = 0, counts = 0;
   };
   std::vector<std::uint64_t> ids;
   std::vector<float> values;
   std::vector<std::uint32_t> counts;
-  std::vector<Place> records;
-  std::uint64_t bad_records = 0;  // left out
-  std::string first_bad_record;   // what is wrong with it
-  Status outcome;                 // what ended the block, after its records
+  std::vector<Extent> records;
+  std::uint64_t bad_records = 0;  // lines that were left out
+  std::string first_bad_record;   // its error message
+  Status outcome;                 // the error after the last record, if one ended the block
 
   void clear();
-  // All that was appended since `from`, a Place with the sizes of the arrays, is one record.
-  Place end() const;
-  void add_record(const Place& from);
-  void drop_since(const Place& from);
-  RecordView view(const Place& place) const {
-    return {{ids.data() + place.id, place.ids},
-            {values.data() + place.value, place.values},
-            {counts.data() + place.count, place.counts}};
+  // An extent that begins at the sizes of the arrays.
+  Extent end() const;
+  // Makes a record of everything that was appended since `from`, an earlier end().
+  void add_record(const Extent& from);
+  void drop_since(const Extent& from);
+  RecordView view(const Extent& extent) const {
+    return {{ids.data() + extent.id, extent.ids},
+            {values.data() + extent.value, extent.values},
+            {counts.data() + extent.count, extent.counts}};
   }
 };
 
@@ -57,9 +58,9 @@ struct Record {
   RecordView view() const { return {ids, values, counts}; }
 };
 
-// Room for `size` examples.
+// An empty batch with memory for `size` examples.
 nn::Batch empty_batch(const std::vector<config::SlotConfig>& slots, std::size_t size);
-// kData when a slot would have more ids than a batch can number.
+// Adds the record as an example. kData: a slot would have more ids than a batch can number.
 Status append(const std::vector<config::SlotConfig>& slots, const RecordView& record,
               nn::Batch& batch);
 

@@ -1,4 +1,4 @@
-// Seeded shuffle over a window: a record leaves when a later one takes its place.
+// Seeded shuffle over a window: each later record replaces a random one, which leaves.
 #pragma once
 
 #include "base/rng.h"
@@ -11,7 +11,7 @@ class Shuffler {
  public:
   Shuffler(std::uint64_t window, std::uint64_t stream) : window_(window), rng_(stream) {}
 
-  // Puts a record in; calls take(RecordView) for the one that leaves, if one does.
+  // Adds a record and calls take(RecordView) for the one that leaves, if one does.
   template <class Take>
   Status put(const RecordView& record, Take take) {
     if (window_ <= 1) return take(record);
@@ -25,7 +25,7 @@ class Shuffler {
     return {};
   }
 
-  // After the last record: takes those that are left.
+  // Calls take(RecordView) for each record that is left.
   template <class Take>
   Status drain(Take take) {
     while (!held_.empty()) {

@@ -40,7 +40,7 @@ std::string Builder::subject() const {
 }
 
 Error Builder::error(std::string message, std::string hint) const {
-  const std::string& place = config().place;
+  const std::string& place = config().location;
   return Error{Errc::kUsage,
                fmt::format("{}{}{}: {}", place, place.empty() ? "" : ": ", subject(), message),
                std::move(hint)};

@@ -1,6 +1,5 @@
 #include "engine/optim/methods.h"
 
-#include <algorithm>
 #include <array>
 
 namespace paddle::optim {
@@ -10,7 +9,7 @@ using wire::Optimizer;
 
 constexpr float kAdamEpsilon = 1e-8F;
 
-const std::array<Method, 10> kMethods{{
+constexpr std::array<Method, 10> kMethods{{
     {"sgd", 0, 0, update_sgd},
     {"momentum", 1, kMomentum, update_momentum},
     {"torch_momentum", 1, kMomentum | kCountsUpdates, update_torch_momentum},
@@ -38,11 +37,6 @@ constexpr std::array<Option, 6> kOptions{{
 
 std::span<const Method> methods() {
   return kMethods;
-}
-
-const Method* find_method(std::string_view name) {
-  const auto found = std::ranges::find(kMethods, name, &Method::name);
-  return found == kMethods.end() ? nullptr : &*found;
 }
 
 std::span<const Option> options() {

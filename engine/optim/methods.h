@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "engine/optim/update_kernels.h"
 #include "proto/parameters.pb.h"
@@ -36,8 +35,6 @@ struct Method {
   bool has(std::uint32_t trait) const { return (traits & trait) != 0; }
 };
 std::span<const Method> methods();
-// Null for an unknown name.
-const Method* find_method(std::string_view name);
 
 // A number that only some methods read: a key of [optimizer] and of a snapshot's MANIFEST.
 struct Option {
@@ -50,13 +47,5 @@ struct Option {
 };
 // In the order of a MANIFEST.
 std::span<const Option> options();
-
-// The names of a table's rows.
-template <class Row>
-std::vector<std::string_view> names_of(std::span<const Row> rows) {
-  std::vector<std::string_view> names;
-  for (const Row& row : rows) names.push_back(row.name);
-  return names;
-}
 
 }  // namespace paddle::optim

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/check.h"
+#include "base/named_rows.h"
 #include "base/text.h"
 #include "engine/optim/model_average.h"
 #include "engine/optim/schedule.h"
@@ -22,7 +23,7 @@ bool is_centered(const wire::Optimizer& optimizer) {
   return !optimizer.has_centered() || optimizer.centered();
 }
 
-// Negated comparisons refuse NaN too.
+// Comparisons are written so that NaN is refused too.
 Status check_range(std::string_view name, float value, float below) {
   if (value >= 0 && value < below) return {};
   return Error{
@@ -38,7 +39,7 @@ Status check_positive(std::string_view name, float value) {
 }  // namespace
 
 std::size_t state_width(const wire::Optimizer& optimizer) {
-  const Method* const method = find_method(optimizer.method());
+  const Method* const method = find_row(methods(), optimizer.method());
   if (method == nullptr) return 0;
   return method->planes + (method->has(kCentered) && is_centered(optimizer) ? 1 : 0) +
          (method->has(kHeavyBall) && optimizer.momentum() > 0 ? 1 : 0) +
@@ -50,7 +51,7 @@ bool has_average(const wire::Optimizer& optimizer) {
 }
 
 bool counts_updates(const wire::Optimizer& optimizer) {
-  const Method* const method = find_method(optimizer.method());
+  const Method* const method = find_row(methods(), optimizer.method());
   return (method != nullptr && method->has(kCountsUpdates)) || has_average(optimizer);
 }
 
@@ -60,8 +61,8 @@ bool same_state(const wire::Optimizer& a, const wire::Optimizer& b) {
 }
 
 Status validate(const wire::Optimizer& optimizer) {
-  if (find_method(optimizer.method()) == nullptr) {
-    const auto names = names_of(methods());
+  if (find_row(methods(), optimizer.method()) == nullptr) {
+    const auto names = row_names(methods());
     const std::string suggestion = nearest(optimizer.method(), names);
     return Error{
         Errc::kUsage,
@@ -89,7 +90,7 @@ UpdateRule::UpdateRule(const wire::Optimizer& optimizer, const wire::ParameterSp
     : is_static_(spec.is_static()),
       state_width_(optim::state_width(optimizer)),
       average_(optimizer.average()) {
-  const Method* const method = find_method(optimizer.method());
+  const Method* const method = find_row(methods(), optimizer.method());
   PADDLE_CHECK(method != nullptr);
   update_ = method->update;
   k_.rate = spec.learning_rate();

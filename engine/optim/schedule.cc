@@ -9,8 +9,8 @@
 #include <fmt/ranges.h>
 
 #include "base/check.h"
+#include "base/named_rows.h"
 #include "base/text.h"
-#include "engine/optim/methods.h"
 #include "engine/optim/power.h"
 
 namespace paddle::optim {
@@ -102,9 +102,7 @@ std::span<const Schedule> schedules() {
 }
 
 const Schedule* find_schedule(std::string_view name) {
-  const auto* const found =
-      std::ranges::find(kSchedules, name.empty() ? "constant" : name, &Schedule::name);
-  return found == kSchedules.end() ? nullptr : found;
+  return find_row(schedules(), name.empty() ? "constant" : name);
 }
 
 float learning_rate(const wire::Optimizer& optimizer, const Progress& progress) {
@@ -122,7 +120,7 @@ Status validate(const wire::LearningRateSchedule& schedule) {
   const std::string& name = schedule.name();
   const Schedule* const found = find_schedule(name);
   if (found == nullptr) {
-    const auto names = names_of(schedules());
+    const auto names = row_names(schedules());
     const std::string suggestion = nearest(name, names);
     return Error{
         Errc::kUsage,

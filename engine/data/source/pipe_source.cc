@@ -35,10 +35,10 @@ Result<Pipe> make_pipe() {
   return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-// In the forked child: only async-signal-safe calls. Tells errno through `failure` when it cannot
-// become the program.
-[[noreturn]] void become(char* const* arguments, const char* folder, int input, int output,
-                         int failure, pid_t parent) {
+// Replaces the forked child by the program, with async-signal-safe calls only. On failure it writes
+// errno to `failure`.
+[[noreturn]] void execute(char* const* arguments, const char* folder, int input, int output,
+                          int failure, pid_t parent) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::signal(SIGPIPE, SIG_DFL);
@@ -47,7 +47,7 @@ Result<Pipe> make_pipe() {
     ::execvp(arguments[0], arguments);
   }
   const int error = errno;
-  [[maybe_unused]] const ssize_t told = ::write(failure, &error, sizeof(error));
+  [[maybe_unused]] const ssize_t written = ::write(failure, &error, sizeof(error));
   ::_exit(127);
 }
 
@@ -76,8 +76,8 @@ class PipeSource final : public ByteSource {
     pid_ = ::fork();
     if (pid_ < 0) return system_error(Errc::kResource, name_ + ": fork");
     if (pid_ == 0) {
-      become(arguments.data(), options.folder.c_str(), file.get(), output.write.get(),
-             failure.write.get(), parent);
+      execute(arguments.data(), options.folder.c_str(), file.get(), output.write.get(),
+              failure.write.get(), parent);
     }
     ::setpgid(pid_, pid_);
     output_ = std::move(output.read);
@@ -130,8 +130,8 @@ class PipeSource final : public ByteSource {
     }
   }
 
-  // Ends the program with what it started, and returns its status. Its number, and so its group's,
-  // stays its own until it is reaped.
+  // Kills the program and its process group, and returns its status. The number of the group cannot
+  // be reused before the program is reaped.
   int end() {
     if (pid_ < 0) return 0;
     ::kill(-pid_, SIGKILL);

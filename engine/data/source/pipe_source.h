@@ -1,4 +1,4 @@
-// What a program prints when it is given a file: any program is a reader.
+// Source that a program prints, given a file: any program can be a reader.
 #pragma once
 
 #include "base/fd.h"
@@ -6,10 +6,10 @@
 
 namespace paddle::data {
 
-// Starts options.pipe_command in options.folder, `file` its standard input, a process group of its
-// own; no shell. The end of its output is the end of the source once it has exited with 0: another
-// code, a signal, or silence for longer than options.pipe_timeout is kData and names the command
-// and the file. It does not outlive the source, nor the thread that called this.
+// Starts options.pipe_command in options.folder with `file` as its standard input, without a shell,
+// in a process group of its own. The source ends with its output, once it has exited with 0. kData:
+// another code, a signal, or silence for longer than options.pipe_timeout. The program does not
+// outlive the source, nor the thread that called this.
 Result<std::unique_ptr<ByteSource>> open_pipe(UniqueFd file, const std::string& path,
                                               const SourceOptions& options);
 

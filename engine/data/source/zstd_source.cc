@@ -41,7 +41,7 @@ class ZstdSource final : public ByteSource {
             fmt::format("{}: the zstd file is damaged: {}", path_, ::ZSTD_getErrorName(code)), ""};
       }
       in_frame_ = code != 0;
-      full_ = in_frame_ && output.pos == output.size;  // there may be more without more input
+      full_ = in_frame_ && output.pos == output.size;  // zstd may hold more output already
     }
     return output.pos;
   }

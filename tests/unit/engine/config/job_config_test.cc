@@ -72,7 +72,7 @@ TEST_F(JobConfigTest, ReadsEveryPart) {
   EXPECT_EQ(job->seed, 5U);
   EXPECT_EQ(job->data.dictionary_size, 3U);
   ASSERT_EQ(job->layers.size(), 3U);
-  EXPECT_EQ(job->layers[1].place, folder_ / "job.toml:14");
+  EXPECT_EQ(job->layers[1].location, folder_ / "job.toml:14");
   EXPECT_EQ(job->layers[0].weight.name, "_proj");
   EXPECT_TRUE(job->layers[0].weight.sparse);
   EXPECT_EQ(job->layers[0].weight.l2, 0.0F);

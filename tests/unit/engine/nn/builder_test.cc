@@ -42,11 +42,11 @@ TEST(BuildError, UnknownNamesComeWithASuggestion) {
 
 TEST(BuildError, SaysWhereTheLayerIsWritten) {
   auto layer = fc("out", {"wrods"}, 3, "");
-  layer.place = "job.toml:7";
+  layer.location = "job.toml:7";
   expect_error({kWords, layer},
                "job.toml:7: layer 'out': unknown input 'wrods', did you mean 'words'?");
   auto idle = kWords;
-  idle.place = "job.toml:3";
+  idle.location = "job.toml:3";
   expect_error({idle}, "job.toml:3: layer 'words': no other layer reads it");
 }
 
