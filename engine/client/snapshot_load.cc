@@ -10,7 +10,7 @@
 #include "engine/parameter/parameter_set.h"
 #include "engine/parameter/partition.h"
 #include "engine/parameter/row_marks.h"
-#include "engine/snapshot/files.h"
+#include "engine/snapshot/reader.h"
 
 namespace paddle::client {
 namespace {

@@ -7,7 +7,8 @@
 #include "engine/optim/optimizer.h"
 #include "engine/parameter/parameter_set.h"
 #include "engine/parameter/row_score.h"
-#include "engine/snapshot/files.h"
+#include "engine/snapshot/reader.h"
+#include "engine/snapshot/writer.h"
 
 namespace paddle::client {
 namespace {

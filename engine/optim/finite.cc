@@ -9,7 +9,7 @@ namespace paddle::optim {
 
 PADDLE_MULTIVERSION
 bool all_finite(std::span<const float> values) {
-  constexpr std::uint32_t kExponent = 0x7f800000;  // all ones: infinity or NaN
+  constexpr std::uint32_t kExponent = 0x7f800000;  // all ones in an infinity or NaN
   std::uint32_t bad = 0;
   for (const float value : values) {
     bad |=

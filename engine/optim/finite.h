@@ -1,11 +1,11 @@
-// Whether values can be trained with.
+// Search for infinities and NaNs.
 #pragma once
 
 #include <span>
 
 namespace paddle::optim {
 
-// No infinity and no NaN among them.
+// True when no value is infinite or NaN.
 bool all_finite(std::span<const float> values);
 
 }  // namespace paddle::optim

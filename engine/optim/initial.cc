@@ -16,17 +16,17 @@ std::uint64_t parameter_stream(const wire::ParameterSpec& spec, std::uint64_t se
   return hash_combine(seed, stable_hash(spec.name()));
 }
 
-// Uniform in [0, 1) with 53 bits, as Rng::uniform of that random number.
+// Uniform in [0, 1) with 53 bits: Rng::uniform() for that random number.
 [[gnu::always_inline]] inline double uniform(std::uint64_t random) {
-  // The exponent of 1 with 52 bits behind it would lose one: halves are added instead.
+  // Setting the 52 bits behind the exponent of 1 would lose one bit, so two halves are added.
   const std::uint64_t bits = random >> 11U;
   const double high = std::bit_cast<double>(0x4330000000000000U | (bits >> 26U)) - 0x1p+52;
   const double low = std::bit_cast<double>(0x4330000000000000U | (bits & 0x3ffffffU)) - 0x1p+52;
   return high * 0x1p-27 + low * 0x1p-53;
 }
 
-// ln x for 2^-53 <= x <= 1, within 1e-14: x = 2^e m with m near 1, and ln m = 2
-// artanh((m-1)/(m+1)).
+// ln x for 2^-53 <= x <= 1, within 1e-14, as x = 2^e m with m near 1 and
+// ln m = 2 artanh((m - 1) / (m + 1)).
 [[gnu::always_inline]] inline double logarithm(double x) {
   constexpr std::uint64_t kRootHalf = 0x3fe6a09e667f3bcdU;
   constexpr std::uint64_t kShift = 64;  // keeps the exponent above 0
@@ -66,8 +66,8 @@ std::uint64_t parameter_stream(const wire::ParameterSpec& spec, std::uint64_t se
 }
 
 // mean + std * Rng(stream).normal() by Box-Muller, from the stream's values `radius` and `angle`.
-// No function of the C library's, which may give other bits on another CPU, and nothing that keeps
-// loops scalar.
+// It calls no function of the C library, which may give other bits on another CPU, and nothing that
+// keeps loops scalar.
 [[gnu::always_inline]] inline float draw(std::uint64_t radius, std::uint64_t angle, float mean,
                                          float std) {
   const double length = std::sqrt(-2.0 * logarithm(1.0 - uniform(radius)));
@@ -84,7 +84,7 @@ void draw_elements(std::uint64_t stream, std::uint64_t begin, float mean, float 
   }
 }
 
-// Element i from mix64(radius[i]) and mix64(angle[i]).
+// Draws element i from mix64(radius[i]) and mix64(angle[i]).
 PADDLE_MULTIVERSION
 void draw_each(const std::uint64_t* radius, const std::uint64_t* angle, float mean, float std,
                std::size_t count, float* values) {
@@ -94,7 +94,7 @@ void draw_each(const std::uint64_t* radius, const std::uint64_t* angle, float me
   }
 }
 
-constexpr std::size_t kDrawnAtOnce = 512;  // elements: 8 KiB of random numbers
+constexpr std::size_t kDrawn = 512;  // elements of one call: 8 KiB of random numbers
 
 }  // namespace
 
@@ -122,22 +122,22 @@ InitialRows::InitialRows(const wire::ParameterSpec& spec, std::uint64_t seed, st
   }
 }
 
-// Elements of different rows are drawn side by side: a row alone would not fill the vectors.
+// Elements of several rows are drawn in one call because one row would not fill the vectors.
 void InitialRows::fill(std::span<const Row> rows) const {
   const std::size_t width = radius_.size();
   if (std_ == 0) {
     for (const Row& row : rows) std::fill_n(row.to, width, mean_);
     return;
   }
-  std::array<std::uint64_t, kDrawnAtOnce> radius;
-  std::array<std::uint64_t, kDrawnAtOnce> angle;
-  std::array<float, kDrawnAtOnce> drawn;
-  const std::size_t some = std::min(width, kDrawnAtOnce);  // of a row at once
-  const std::size_t together = kDrawnAtOnce / std::max<std::size_t>(some, 1);
-  for (std::size_t first = 0; first < rows.size(); first += together) {
-    const auto group = rows.subspan(first, std::min(together, rows.size() - first));
-    for (std::size_t begin = 0; begin < width; begin += some) {
-      const std::size_t count = std::min(some, width - begin);
+  std::array<std::uint64_t, kDrawn> radius;
+  std::array<std::uint64_t, kDrawn> angle;
+  std::array<float, kDrawn> drawn;
+  const std::size_t columns = std::min(width, kDrawn);  // of a row in one call
+  const std::size_t group_size = kDrawn / std::max<std::size_t>(columns, 1);
+  for (std::size_t first = 0; first < rows.size(); first += group_size) {
+    const auto group = rows.subspan(first, std::min(group_size, rows.size() - first));
+    for (std::size_t begin = 0; begin < width; begin += columns) {
+      const std::size_t count = std::min(columns, width - begin);
       std::size_t at = 0;
       for (const Row& row : group) {
         const std::uint64_t stream = hash_combine(stream_, row.id);

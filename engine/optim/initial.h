@@ -1,5 +1,5 @@
-// Initial values: every element is a pure function of (seed, parameter name, position), so any
-// process can make any part.
+// Initial values of parameters. Every element is a pure function of (seed, parameter name,
+// position), so any process can make any part.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ void fill_initial(std::span<float> values, const wire::ParameterSpec& spec, std:
 void fill_initial_row(std::span<float> row, const wire::ParameterSpec& spec, std::uint64_t seed,
                       std::uint64_t id);
 
-// The same for many rows of one table, of `width` elements each: far faster for several at once.
+// The same for many rows of one table, `width` elements each; several at once are far faster.
 class InitialRows {
  public:
   struct Row {
@@ -35,7 +35,7 @@ class InitialRows {
   float mean_;
   float std_;
   std::uint64_t stream_;
-  // Of every element: what its two random numbers are made of beside the row's stream.
+  // By element: the parts of its two random numbers that the row's stream is mixed with.
   std::vector<std::uint64_t> radius_;
   std::vector<std::uint64_t> angle_;
 };

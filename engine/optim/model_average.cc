@@ -24,9 +24,9 @@ std::uint64_t window_max(const wire::ModelAverage& average) {
 
 float average_weight(const wire::ModelAverage& average, std::uint64_t count) {
   const auto n = static_cast<double>(count);
-  const double share =
+  const double reach =
       std::min(static_cast<double>(window_max(average)), static_cast<double>(average.window()) * n);
-  const double k = std::min(n, std::max(static_cast<double>(window_min(average)), share));
+  const double k = std::min(n, std::max(static_cast<double>(window_min(average)), reach));
   return static_cast<float>(1 / k);
 }
 
@@ -36,7 +36,7 @@ void swap_average(std::span<float> value, std::span<float> state) {
 }
 
 Status validate(const wire::ModelAverage& average) {
-  // Negated, so that NaN is refused too.
+  // The comparison is negated so that it refuses NaN too.
   if (!(average.window() >= 0 && average.window() <= 1)) {
     return Error{Errc::kUsage,
                  fmt::format("average_window is {}, must be 0 to 1", average.window()), ""};

@@ -1,4 +1,4 @@
-// Optimizers as pure functions over one block or row.
+// Update rules of optimizers: pure functions over one block or row.
 //
 // For value w, gradient g (a mean over the round's examples), rate r = the schedule's learning rate
 // times the parameter's, and state that starts at 0:
@@ -17,15 +17,15 @@
 //                    w -= r m / (1 - beta1^t) / (u + epsilon)
 //   ftrl             n += g^2; s = (beta + sqrt(n)) / r; z += g - (s - s before) w;  McMahan 2013
 //                    w = -sign(z) max(|z| - l1, 0) / (s + l2)
-// adagrad, decayed_adagrad, adadelta and rmsprop put their step d through momentum when one is
-// given: m = momentum m + d; w += m. Around the formula, for every method but ftrl, which
-// regularises itself: g is limited to [-clip_value, clip_value], then g += l2 w, and at the end w
-// moves towards 0 by at most l1 times the element's own learning rate (r / (sqrt(a) + epsilon) for
-// adagrad, and so on), without crossing it.
+// With a momentum, adagrad, decayed_adagrad, adadelta and rmsprop put their step d through it:
+// m = momentum m + d; w += m. Before the formula of every method but ftrl, which regularises
+// itself, g is limited to [-clip_value, clip_value], then g += l2 w. After it w moves towards 0 by
+// at most l1 times the element's own learning rate (r / (sqrt(a) + epsilon) for adagrad, and so
+// on), without crossing it.
 //
-// t counts the updates of this block or row. A row of a sparse table is updated, decayed and
-// shrunk only in rounds that name it, and counts those ("lazy"); a dense parameter is in every one.
-// Where every row is named in every round, a table and a dense parameter give the same bits.
+// t counts the updates of this block or row. A row of a sparse table is updated, decayed and shrunk
+// only in rounds that name it, and counts those ("lazy"); a dense parameter is in every round. A
+// table all of whose rows are named in every round gives the bits of a dense parameter.
 //
 // Deviations from v0.10: every method follows the schedule (adagrad, adam and adamax did not) and
 // has L2 (adam's and adamax's was ignored); L1 works with momentum (refused there); adagrad's
@@ -46,7 +46,7 @@
 
 namespace paddle::optim {
 
-// What an Optimizer field that is not set means.
+// Defaults of Optimizer fields that are not set; others are in the table of methods.
 constexpr float kMomentumDefault = 0.0F;
 constexpr float kBeta1Default = 0.9F;
 constexpr float kBeta2Default = 0.999F;
@@ -56,42 +56,41 @@ constexpr float kFtrlBetaDefault = 1.0F;
 // Floats of state per element, the average's plane included; 0 for an unknown method.
 std::size_t state_width(const wire::Optimizer& optimizer);
 bool has_average(const wire::Optimizer& optimizer);
-// Whether an update depends on how many came before it.
+// True when an update depends on how many came before it.
 bool counts_updates(const wire::Optimizer& optimizer);
-// The state of one can go on under the other.
+// True when the state of one can be continued under the other.
 bool same_state(const wire::Optimizer& a, const wire::Optimizer& b);
 
-// kUsage: unknown method or schedule (with a suggestion) or a value out of its range.
+// kUsage: an unknown method or schedule (with a suggestion), or a value out of its range.
 Status validate(const wire::Optimizer& optimizer);
 
-// How one parameter is updated: the optimizer with the parameter's own rate and bounds, looked up
+// Update rule of one parameter: the optimizer with the parameter's own rate and bounds, resolved
 // once.
 class UpdateRule {
  public:
-  // Both must be valid. Where the parameter takes deltas, w -= learning_rate g and nothing else but
-  // the average.
+  // Both must be valid. A parameter that takes deltas has w -= learning_rate g and its average.
   UpdateRule(const wire::Optimizer& optimizer, const wire::ParameterSpec& spec);
 
   bool is_static() const { return is_static_; }
-  // Planes of value.size() floats each; the average is the last one.
+  // Number of planes of value.size() floats each; the average is the last one.
   std::size_t state_width() const { return state_width_; }
   bool has_average() const { return average_.window() > 0; }
 
-  // The state before the first update of a value: 0, but the average starts as the value.
+  // Fills the state before the first update: 0, but the average starts as the value.
   void start(std::span<const float> value, std::span<float> state) const;
 
-  // Applies one gradient in place. learning_rate: the schedule's (schedule.h). count: 1-based
-  // number of updates of this block or row, this one included; any where counts_updates() is
-  // false. The spans are disjoint,
-  // gradient.size() == value.size(), state.size() == state_width() * value.size() (checked).
+  // Applies one gradient in place. learning_rate is the schedule's (schedule.h). count is the
+  // 1-based number of this update of the block or row; any where counts_updates() is false. The
+  // spans are disjoint; gradient.size() == value.size() and state.size() == state_width() *
+  // value.size() are checked.
   void apply(float learning_rate, std::uint64_t count, std::span<float> value,
              std::span<const float> gradient, std::span<float> state) const;
-  // The same for each of many, all with this count. Every state has state_width() planes.
+  // The same for each of many with this count. Every state has state_width() planes.
   void apply(float learning_rate, std::uint64_t count, Batch batch) const;
 
  private:
   UpdateKernel update_;
-  Constants k_;  // its rate multiplies the learning rate
+  Constants k_;  // k_.rate multiplies the learning rate
   bool is_static_;
   std::size_t state_width_;
   wire::ModelAverage average_;

@@ -1,5 +1,5 @@
-// Powers from exact operations only, so that every machine computes the same bits; libm's pow may
-// differ in the last bit between processors.
+// Powers with the same bits on every machine, from exact operations only; libm's pow may differ in
+// the last bit between processors.
 #pragma once
 
 #include <cstdint>

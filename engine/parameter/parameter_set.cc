@@ -18,7 +18,7 @@ Error refuse(const std::string& name, const std::string& why) {
   return Error{Errc::kUsage, fmt::format("parameter '{}': {}", escape_control(name), why), ""};
 }
 
-// The product of dims[first..], or 0 when it is 0 or over limit.
+// Returns the product of dims[first..], or 0 when it is above the limit.
 std::uint64_t bounded_product(const wire::ParameterSpec& spec, int first, std::uint64_t limit) {
   std::uint64_t product = 1;
   for (int i = first; i < spec.dims_size(); ++i) {

@@ -1,4 +1,4 @@
-// What a ParameterSet must satisfy before anything is allocated for it.
+// Validation of a ParameterSet, before anything is allocated for it.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,23 @@ constexpr std::size_t kParameterNameBytesMax = 200;           // leaves room for
 constexpr std::uint32_t kEntryCountMax = 60'000;              // sightings, counted in 16 bits
 constexpr int kSlotEntriesMax = 4096;                         // of one table
 constexpr std::uint32_t kExpirePassesMax = 30'000;            // ages are 16 bits
-constexpr std::uint32_t kShardsMax = 1U << 16U;               // over all pservers, of one kind
+constexpr std::uint32_t kShardsMax = 1U << 16U;               // of one kind, over all pservers
 constexpr std::uint64_t kDenseBlocksMax = 1U << 20U;          // of all parameters
-constexpr std::uint64_t kPlacementStepsMax = 1U << 28U;  // blocks x shards, which placing takes
+constexpr std::uint64_t kPlacementStepsMax = 1U << 28U;       // blocks x shards
 
-// Elements of a dense parameter: the product of its dims. Of a validated spec.
+// Elements of a dense parameter: the product of its dims. The spec must be valid.
 std::uint64_t element_count(const wire::ParameterSpec& spec);
-// Floats in one row: the product of all dims but the first (1 for a vector). Of a validated spec.
+// Floats in one row: the product of all dims but the first (1 for a vector). The spec must be
+// valid.
 std::uint64_t row_width(const wire::ParameterSpec& spec);
 
-// A name is a file name in a snapshot: no '/', no control character, not a name snapshots use
-// themselves.
+// kUsage: the name cannot be a file name in a snapshot, because it has a '/' or a control character
+// or is one of the snapshot's own.
 Status validate_name(const std::string& name);
 // kUsage: bad name, dims or initial values.
 Status validate(const wire::ParameterSpec& spec);
 // kUsage: a bad parameter or optimizer, a name used twice, no shard for a kind of parameter that
-// exists, or an explicit placement of what is no dense parameter or on no dense port.
+// exists, or an explicit placement of an unknown dense parameter or on an unknown port.
 Status validate(const wire::ParameterSet& set);
 
 }  // namespace paddle::parameter

@@ -14,7 +14,7 @@ std::uint64_t divide_up(std::uint64_t value, std::uint64_t by) {
   return (value + by - 1) / by;
 }
 
-// Elements of every block of one parameter but the last.
+// Returns the elements of each block of a parameter; the last block may be smaller.
 std::uint64_t block_size(const wire::ParameterSpec& spec, std::uint64_t elements,
                          const wire::ParameterSet& set) {
   if (set.partitioning().whole()) return elements;
@@ -70,8 +70,8 @@ void place_by_size(const wire::ParameterSet& set, std::vector<DenseBlock>& block
   }
 }
 
-// Round robin but for the parameters that the set places itself.
-void place_in_turn(const wire::ParameterSet& set, std::vector<DenseBlock>& blocks) {
+// Places blocks round robin, except those of parameters that the set places explicitly.
+void place_round_robin(const wire::ParameterSet& set, std::vector<DenseBlock>& blocks) {
   std::unordered_map<std::string, std::uint32_t> placed;
   if (set.partitioning().placement() == wire::PLACEMENT_EXPLICIT) {
     for (const auto& one : set.partitioning().placed()) placed[one.parameter()] = one.port();
@@ -101,7 +101,7 @@ std::vector<DenseBlock> partition_dense(const wire::ParameterSet& set) {
       place_by_size(set, blocks);
       break;
     default:
-      place_in_turn(set, blocks);
+      place_round_robin(set, blocks);
       break;
   }
   return blocks;

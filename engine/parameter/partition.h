@@ -1,5 +1,5 @@
-// Which shard holds what: pure functions of the ParameterSet, so that every process computes the
-// same answer.
+// Partition of parameters over shards: pure functions of the ParameterSet, so that every process
+// computes the same answer.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,7 @@
 
 namespace paddle::parameter {
 
-// Elements [begin, begin + size) of a dense parameter, row-major. Blocks of a matrix are whole
-// rows.
+// Elements [begin, begin + size) of a dense parameter, row-major; whole rows of a matrix.
 struct DenseBlock {
   std::uint32_t parameter = 0;  // index in the ParameterSet
   std::uint32_t index = 0;      // of the block within the parameter
@@ -22,24 +21,24 @@ struct DenseBlock {
 };
 
 // Fluid's slice rule: blocks of at least min_block_size elements, at most dense_shards of them, or
-// one block where parameters stay whole. Sparse tables are skipped. Placements:
-//   round_robin    a pointer over the shards goes on from one parameter to the next
+// one block where parameters stay whole. Sparse tables have no blocks. Placements:
+//   round_robin    each block on the next shard, also from one parameter to the next
 //   hash_name      stable_hash("fc.w.block0"), or of the name alone for one block, mod shards
 //   size_balanced  the largest block first, each to the shard that holds the least so far
-//   explicit       as the set says for a parameter's first block, the others on the shards that
-//                  follow; parameters that it does not name round robin
-// In order of (parameter, index). The set must be valid (parameter_set.h); a set of dense_shards =
-// 0 has no blocks.
+//   explicit       a named parameter's first block on its shard, its others on the shards after
+//                  it; other parameters round robin
+// The blocks are in the order of (parameter, index). The set must be valid (parameter_set.h); with
+// dense_shards = 0 it has no blocks.
 std::vector<DenseBlock> partition_dense(const wire::ParameterSet& set);
 
-// Sparse rows belong to a virtual shard for ever; a snapshot loads on any number of sparse shards.
+// A sparse row never changes its virtual shard, so a snapshot loads on any number of sparse shards.
 constexpr std::uint32_t kVirtualShards = 4096;
 
 constexpr std::uint32_t virtual_shard(std::uint64_t id) {
   return static_cast<std::uint32_t>(mix64(id) % kVirtualShards);
 }
 
-// In [0, sparse_shards); sparse_shards > 0.
+// A shard in [0, sparse_shards); sparse_shards > 0.
 constexpr std::uint32_t sparse_shard(std::uint64_t id, std::uint32_t sparse_shards) {
   return virtual_shard(id) % sparse_shards;
 }

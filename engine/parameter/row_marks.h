@@ -1,4 +1,4 @@
-// What a sparse row's 64-bit mark says besides its values, on the wire and in snapshots.
+// Counters of a sparse row, packed into a 64-bit mark on the wire and in snapshots.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,9 @@
 namespace paddle::parameter {
 
 struct RowMarks {
-  std::uint32_t updates = 0;        // where the optimizer counts them
-  std::uint16_t passes_unseen = 0;  // whole passes since a push named the row
-  // Not 0: no row yet, an id that was seen this often and waits to be admitted. Its values are 0.
+  std::uint32_t updates = 0;        // 0 unless the optimizer counts them
+  std::uint16_t passes_unseen = 0;  // whole passes since the last push that named the row
+  // Above 0: the id was seen this often but has no row yet; its values are 0.
   std::uint16_t sightings = 0;
 
   static RowMarks unpack(std::uint64_t bits) {

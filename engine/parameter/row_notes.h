@@ -1,6 +1,6 @@
-// What a push says of a row besides its gradient, as floats behind it: its shows and clicks where
-// the table shrinks, then, where slots have entry policies of their own, the number of the slot
-// that named it (0: any other). Of several pushes, scores add up and the lowest slot counts.
+// Layout of the floats behind a row's gradient in a push: shows and clicks where the table shrinks,
+// then, where slots have entry policies of their own, the number of the slot that named the row (0:
+// any other). Merging pushes adds up scores and keeps the lowest slot.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ class RowNotes {
   explicit RowNotes(const wire::TablePolicy& policy)
       : has_score_(policy.has_shrink()), slots_(policy.entry_size()) {}
 
-  // Floats of a row.
+  // Number of floats for each row.
   std::size_t size() const { return (has_score_ ? 2 : 0) + (slots_ > 0 ? 1 : 0); }
 
   RowScore score(const float* notes) const {
@@ -33,7 +33,7 @@ class RowNotes {
   void add_slot(float* notes, std::size_t slot) const {
     if (slots_ > 0) notes[size() - 1] = std::min(notes[size() - 1], static_cast<float>(slot));
   }
-  // Of a row that nothing has named yet.
+  // Fills the notes of a row that no slot has named yet.
   void start(float* notes) const {
     std::fill_n(notes, size(), 0.0F);
     if (slots_ > 0) notes[size() - 1] = static_cast<float>(slots_);
@@ -42,7 +42,7 @@ class RowNotes {
     add_score(to, score(from).shows, score(from).clicks);
     add_slot(to, slot(from));
   }
-  // What a peer may send: counts that are not negative, a slot that there is.
+  // True for counts that are not negative and an existing slot; a peer may send anything.
   bool valid(const float* notes) const {
     for (std::size_t i = 0; i < size(); ++i) {
       if (!(notes[i] >= 0)) return false;

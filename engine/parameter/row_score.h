@@ -1,4 +1,4 @@
-// How often an id was shown and clicked on: what a table that shrinks keeps of each row.
+// Shows and clicks of an id, which a table that shrinks keeps for each row.
 #pragma once
 
 #include "proto/parameters.pb.h"
@@ -10,12 +10,12 @@ struct RowScore {
   float clicks = 0;
 
   bool is_zero() const { return shows == 0 && clicks == 0; }
-  // The end of a pass.
+  // Called at the end of a pass.
   void decay(float by) {
     shows *= by;
     clicks *= by;
   }
-  // ShrinkPolicy in proto/parameters.proto.
+  // The formula is at ShrinkPolicy in proto/parameters.proto.
   float value(const wire::ShrinkPolicy& policy) const {
     return policy.nonclick_coefficient() * (shows - clicks) + policy.click_coefficient() * clicks;
   }

@@ -1,4 +1,4 @@
-// Files of a snapshot, streamed: size and CRC32C of the whole on the way, and for state and rows a
+// Streamed files of a snapshot, with size and CRC32C of the whole; state and rows also have a
 // header and a CRC32C after every 1 MiB block.
 #pragma once
 
@@ -62,14 +62,14 @@ class BlockWriter {
   std::uint64_t body_bytes_ = 0;
 };
 
-// Reads one file listed in a MANIFEST. Errors are kData and name the file, what was expected and
-// what was found.
+// Reads one file listed in a MANIFEST. Errors are kData and name the file, the expected and the
+// found.
 class FileReader {
  public:
-  // Refuses another size before anything is read.
+  // Checks the size before anything is read.
   static Result<FileReader> open(int directory, const FileEntry& expected);
   Status read(std::span<std::byte> into);
-  // After the last byte: the whole file's CRC32C.
+  // Checks the CRC32C of the whole file; call it after the last byte.
   Status finish() const;
   std::uint64_t bytes_left() const { return expected_.size - offset_; }
   Error error(const std::string& what) const;
@@ -88,10 +88,10 @@ class BlockReader {
   // kind, width and state_width must be those of `expected`.
   static Result<BlockReader> open(int directory, const FileEntry& entry,
                                   const BlockHeader& expected);
-  // Bytes of body not yet read; known from the file's size.
+  // Bytes of the body that are not read yet, from the size of the file.
   std::uint64_t bytes_left() const { return bytes_left_; }
   std::uint64_t update_count() const { return update_count_; }
-  // kData too when fewer bytes are left.
+  // kData also when fewer bytes are left.
   Status read(std::span<std::byte> into);
   Status finish() const;
   Error error(const std::string& what) const { return file_.error(what); }

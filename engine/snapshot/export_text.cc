@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "base/text.h"
 #include "engine/parameter/row_marks.h"
-#include "engine/snapshot/files.h"
+#include "engine/snapshot/reader.h"
 
 namespace paddle::snapshot {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 Status write_row(std::uint64_t id, std::span<const float> values, std::FILE* out) {
   fmt::memory_buffer line;
   fmt::format_to(std::back_inserter(line), "{}", id);
-  // The shortest text that reads back as the same float.
+  // fmt prints the shortest text that reads back as the same float.
   for (const float value : values) fmt::format_to(std::back_inserter(line), " {}", value);
   line.push_back('\n');
   if (std::fwrite(line.data(), 1, line.size(), out) != line.size()) {

@@ -1,4 +1,5 @@
-// A parameter of a snapshot as text: "<row id> <value> <value> ..." a line, rows by rising id.
+// Export of a snapshot's parameter as text: "<row id> <value> <value> ..." a line, rows by rising
+// id.
 #pragma once
 
 #include <cstdio>
@@ -8,8 +9,8 @@
 
 namespace paddle::snapshot {
 
-// Dense parameters are written by rows of their last dimension. kData: no such parameter (with a
-// suggestion), or the snapshot is not whole. kResource: writing failed.
+// A row of a dense parameter is its last dimension. kData: the parameter is unknown (with a
+// suggestion), or the snapshot is not complete. kResource: writing failed.
 Status export_text(const std::string& snapshot, const std::string& parameter, std::FILE* out);
 
 }  // namespace paddle::snapshot

@@ -1,4 +1,4 @@
-// What a snapshot says about the job besides the parameters themselves.
+// Facts about a job in its snapshot, and the form of a table's rows.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace paddle::snapshot {
 
-// The full snapshot that a delta goes on from: a directory beside it.
+// The full snapshot that a delta continues: a directory beside it.
 struct BaseSnapshot {
   std::string name;
   std::uint32_t crc = 0;  // CRC32C of its MANIFEST
@@ -24,7 +24,7 @@ struct SnapshotInfo {
   std::uint64_t samples = 0;  // pushed by all trainers so far
   std::uint64_t seed = 0;
   std::vector<std::uint64_t> trainer_cursors;  // next batch of each trainer's data, by trainer id
-  // Of the pass that runs, behind each trainer; none: the snapshot is from between two passes.
+  // Batches of the current pass that each trainer has done; empty between two passes.
   std::vector<std::uint64_t> pass_batches;
   std::optional<BaseSnapshot> base;  // of a delta
 };

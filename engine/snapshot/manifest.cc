@@ -24,11 +24,10 @@ std::string crc_line(std::string_view text) {
   return fmt::format("crc32c {:08x}\n", crc32c(as_bytes(text)));
 }
 
-// Takes "key=value " or, for the last field of a line, "key=value" apart; the first mismatch
-// sticks.
-class Fields {
+// Parser of the fields " key=value" of a line; complete() tells whether all of them matched.
+class FieldParser {
  public:
-  Fields(std::string_view line, std::string_view kind) : rest_(line) {
+  FieldParser(std::string_view line, std::string_view kind) : rest_(line) {
     good_ = rest_.starts_with(kind);
     if (good_) rest_.remove_prefix(kind.size());
   }
@@ -43,7 +42,7 @@ class Fields {
     rest_.remove_prefix(value.size());
     return value;
   }
-  // Whether an optional field comes next.
+  // True when an optional field comes next.
   bool has(std::string_view key) const { return rest_.starts_with(fmt::format(" {}=", key)); }
   // A name may contain spaces, so it is the last field.
   std::string name() {
@@ -121,7 +120,7 @@ class Decoder {
 
   Result<Manifest> decode() {
     Manifest manifest;
-    Fields format(line(), "snapshot");
+    FieldParser format(line(), "snapshot");
     const auto version = format.number<std::uint32_t>("format");
     format.text("engine");
     if (!format.complete()) return malformed(line_);
@@ -146,14 +145,14 @@ class Decoder {
   }
 
   Status decode_info(SnapshotInfo& info) {
-    Fields progress(line(), "progress");
+    FieldParser progress(line(), "progress");
     info.pass = progress.number<std::uint64_t>("pass");
     info.step = progress.number<std::uint64_t>("step");
     info.seed = progress.number<std::uint64_t>("seed");
     if (progress.has("samples")) info.samples = progress.number<std::uint64_t>("samples");
     if (!progress.complete()) return malformed(line_);
     if (rest_.starts_with("base ")) {
-      Fields base(line(), "base");
+      FieldParser base(line(), "base");
       info.base.emplace();
       info.base->crc = base.parse<std::uint32_t>(base.text("crc32c"), 16);
       info.base->name = base.name();
@@ -162,7 +161,7 @@ class Decoder {
         return malformed(line_);
       }
     }
-    Fields fields(line(), "optimizer");
+    FieldParser fields(line(), "optimizer");
     info.optimizer.set_method(std::string(fields.text("method")));
     info.optimizer.set_learning_rate(fields.number<float>("learning_rate"));
     wire::Optimizer& optimizer = info.optimizer;
@@ -175,7 +174,7 @@ class Decoder {
     }
     if (!fields.complete()) return malformed(line_);
     while (rest_.starts_with("trainer ")) {
-      Fields trainer(line(), "trainer");
+      FieldParser trainer(line(), "trainer");
       const auto id = trainer.number<std::uint64_t>("id");
       const auto cursor = trainer.number<std::uint64_t>("cursor");
       if (trainer.has("batches")) {
@@ -191,7 +190,7 @@ class Decoder {
   Result<ManifestParameter> decode_parameter(bool is_delta) {
     ManifestParameter parameter;
     wire::ParameterSpec& spec = parameter.spec;
-    Fields fields(line(), "parameter");
+    FieldParser fields(line(), "parameter");
     const std::string_view kind = fields.text("kind");
     std::string_view dims = fields.text("dims");
     for (std::size_t end = 0; end != std::string_view::npos;) {
@@ -224,7 +223,7 @@ class Decoder {
       return malformed(line_);
     }
     for (std::uint64_t i = 0; i < files; ++i) {
-      Fields file(line(), "file");
+      FieldParser file(line(), "file");
       FileEntry entry;
       entry.size = file.number<std::uint64_t>("size");
       entry.crc = file.parse<std::uint32_t>(file.text("crc32c"), 16);

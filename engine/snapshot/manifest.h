@@ -18,8 +18,8 @@ constexpr std::uint32_t kStateWidthMax = 16;  // floats of optimizer state for e
 struct ManifestParameter {
   wire::ParameterSpec spec;
   std::uint32_t state_width = 0;
-  std::uint64_t rows = 0;     // of a sparse table, in its own files
-  std::uint64_t removed = 0;  // of a delta's
+  std::uint64_t rows = 0;     // of a sparse table, without those of a base
+  std::uint64_t removed = 0;  // of a sparse table in a delta
   // Dense: "<name>" and "<name>.state". Sparse: "<name>.sparse-00000" and on, at least one; a
   // delta's last one is "<name>.sparse-removed".
   std::vector<FileEntry> files;

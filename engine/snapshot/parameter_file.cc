@@ -59,7 +59,7 @@ Result<std::vector<float>> read_v010_parameter(const std::string& path,
   if (auto checked = check_parameter_file_header(header, expected_count); !checked) {
     return std::move(checked).error().with(path);
   }
-  // Divides, so that no count can overflow; what is allocated below exists on disk.
+  // The division cannot overflow, and the memory allocated below is no larger than the file.
   const std::uint64_t value_bytes = found_bytes - kParameterFileHeaderBytes;
   if (value_bytes % kValueBytes != 0 || value_bytes / kValueBytes != expected_count) {
     return differs("bytes of values", expected_count * kValueBytes, value_bytes).with(path);

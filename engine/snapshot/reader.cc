@@ -1,3 +1,5 @@
+#include "engine/snapshot/reader.h"
+
 #include <fcntl.h>
 
 #include <algorithm>
@@ -10,8 +12,8 @@
 #include "engine/optim/optimizer.h"
 #include "engine/parameter/parameter_set.h"
 #include "engine/parameter/row_marks.h"
-#include "engine/snapshot/files.h"
 #include "engine/snapshot/manifest.h"
+#include "engine/snapshot/parameter_file.h"
 
 namespace paddle::snapshot {
 namespace {
@@ -38,7 +40,7 @@ Result<std::vector<float>> read_value(int root, const FileEntry& entry, std::uin
 
 using OnRow = std::function<Status(SparseRow&)>;
 
-// Rows of one file; `rows` counts them on.
+// Calls on_row for the rows of one file and adds their number to `rows`.
 Status read_rows_file(int root, const FileEntry& entry, const ManifestParameter& table,
                       const OnRow& on_row, std::uint64_t& rows) {
   const std::uint64_t width = parameter::row_width(table.spec);
@@ -96,7 +98,7 @@ struct SnapshotReader::Impl {
                          ""});
   }
 
-  // Reads MANIFEST alone.
+  // Reads only MANIFEST.
   static Result<std::unique_ptr<Impl>> open(const std::string& directory);
   Status open_base();
   Status verify(const ManifestParameter& parameter) const;
@@ -204,7 +206,7 @@ Result<std::vector<std::uint64_t>> SnapshotReader::Impl::read_removed(
   return ids;
 }
 
-// Rows of the base as they are now, without those that the delta replaces.
+// Reads the rows of the base, aged to the delta's pass, except those that the delta replaces.
 Status SnapshotReader::Impl::read_base_rows(const ManifestParameter& table,
                                             const OnRow& on_row) const {
   PADDLE_TRY(std::vector<std::uint64_t> replaced, read_removed(table));

@@ -14,7 +14,7 @@
 namespace paddle::snapshot {
 namespace {
 
-// The pass of a name that pass_name() gives, or nothing.
+// Returns the pass of a name in the form of pass_name().
 std::optional<std::uint64_t> pass_of(const std::string& name) {
   constexpr std::string_view kPrefix = "pass-";
   std::uint64_t pass = 0;
@@ -25,7 +25,7 @@ std::optional<std::uint64_t> pass_of(const std::string& name) {
   return pass;
 }
 
-// First what makes it a snapshot: one that is half removed must not look like one.
+// Removes MANIFEST first, so that a half removed directory is no snapshot.
 Status remove_snapshot(const std::string& directory) {
   std::error_code failed;
   std::filesystem::remove(directory + "/MANIFEST", failed);
@@ -61,8 +61,8 @@ Result<std::string> newest_snapshot(const std::string& folder) {
 
 Status keep_newest(const std::string& folder, std::uint64_t pass, std::uint32_t count) {
   std::error_code failed;
-  std::map<std::uint64_t, Manifest, std::greater<>> snapshots;  // the newest first
-  std::vector<std::string> stopped;                             // in a pass that is over now
+  std::map<std::uint64_t, Manifest, std::greater<>> snapshots;  // by pass, the newest first
+  std::vector<std::string> stopped;  // snapshots of a stop in a pass that is over now
   for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {
     const std::string name = entry.path().filename();
     const auto of = pass_of(name);

@@ -1,3 +1,5 @@
+#include "engine/snapshot/writer.h"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,8 +16,8 @@
 #include "base/version.h"
 #include "engine/optim/optimizer.h"
 #include "engine/parameter/parameter_set.h"
-#include "engine/snapshot/files.h"
 #include "engine/snapshot/manifest.h"
+#include "engine/snapshot/parameter_file.h"
 
 namespace paddle::snapshot {
 namespace {
@@ -39,8 +41,7 @@ Status sync_directory(const std::string& path) {
   return {};
 }
 
-// What stands at the final name may be replaced only when it is empty or a snapshot: never a user's
-// other folder.
+// Refuses to replace a folder of the user's: only an empty one or a snapshot may be replaced.
 Status check_replaceable(const std::string& directory) {
   namespace fs = std::filesystem;
   std::error_code failed;
@@ -55,17 +56,17 @@ Status check_replaceable(const std::string& directory) {
                "choose another directory or remove it"};
 }
 
-// Puts the complete `temporary` at `directory` in one step. An earlier snapshot ends up at
+// Renames the complete `temporary` to `directory` in one step. An earlier snapshot ends up at
 // `temporary` and is removed.
-Status put_in_place(const std::string& temporary, const std::string& directory) {
+Status publish(const std::string& temporary, const std::string& directory) {
   std::error_code failed;
   if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, directory.c_str(), RENAME_EXCHANGE) == 0) {
     PADDLE_TRY_STATUS(sync_directory(temporary + "/.."));
     std::filesystem::remove_all(temporary, failed);
     return {};
   }
-  // Nothing there, or a file system without exchange: then the old one steps aside, and stays if we
-  // die in between.
+  // There is no earlier snapshot, or the file system cannot exchange names. The earlier one is
+  // renamed, and stays under that name if the process dies in between.
   const std::string old = directory + ".old";
   std::filesystem::remove_all(old, failed);
   if (::rename(directory.c_str(), old.c_str()) != 0 && errno != ENOENT) {
@@ -90,7 +91,7 @@ struct SnapshotWriter::Impl {
   bool in_sparse = false;
   bool finished = false;
   std::optional<BlockWriter> rows_file;
-  std::vector<std::uint64_t> removed;  // of the table between begin_sparse and end_sparse
+  std::vector<std::uint64_t> removed;  // from the table between begin_sparse and end_sparse
 
   ~Impl() {
     if (finished) return;
@@ -184,7 +185,7 @@ Result<SnapshotWriter> SnapshotWriter::create(const std::string& directory,
   PADDLE_TRY_STATUS(check_replaceable(name));
   const std::string temporary = name + ".tmp";
   std::error_code failed;
-  std::filesystem::remove_all(temporary, failed);  // what a killed process left
+  std::filesystem::remove_all(temporary, failed);  // left by a killed process
   if (::mkdir(temporary.c_str(), 0755) != 0)
     return system_error(Errc::kResource, "mkdir " + temporary);
   auto impl = std::make_unique<Impl>();
@@ -269,11 +270,11 @@ Status SnapshotWriter::finish(const SnapshotInfo& info) {
     return Error{Errc::kResource, fmt::format("MANIFEST of {} bytes", text.size()), ""};
   }
   PADDLE_TRY_STATUS(replace_file(impl_->temporary + "/MANIFEST", as_bytes(text), 0644));
-  // v0.10's loaders look for this one.
+  // The loaders of v0.10 look for this file.
   const std::string done = fmt::format("paddle version: {} real byte size: 4\n", kProgramVersion);
   PADDLE_TRY_STATUS(replace_file(impl_->temporary + "/done", as_bytes(done), 0644));
   PADDLE_TRY_STATUS(check_replaceable(impl_->directory));
-  PADDLE_TRY_STATUS(put_in_place(impl_->temporary, impl_->directory));
+  PADDLE_TRY_STATUS(publish(impl_->temporary, impl_->directory));
   impl_->finished = true;
   return {};
 }

@@ -10,7 +10,8 @@
 #include "engine/optim/optimizer.h"
 #include "engine/optim/schedule.h"
 #include "engine/parameter/parameter_set.h"
-#include "engine/snapshot/files.h"
+#include "engine/snapshot/reader.h"
+#include "engine/snapshot/writer.h"
 #include "tests/unit/engine/client/client_fixture.h"
 
 namespace paddle::client {

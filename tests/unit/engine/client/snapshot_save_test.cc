@@ -4,8 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/snapshot/files.h"
+#include "engine/snapshot/reader.h"
 #include "engine/snapshot/retention.h"
+#include "engine/snapshot/writer.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/engine/client/client_fixture.h"
 

@@ -8,7 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/snapshot/files.h"
+#include "engine/snapshot/reader.h"
+#include "engine/snapshot/writer.h"
 
 namespace paddle::snapshot {
 

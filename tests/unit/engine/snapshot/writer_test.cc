@@ -2,6 +2,7 @@
 
 #include "base/crc32c.h"
 #include "engine/snapshot/manifest.h"
+#include "engine/snapshot/parameter_file.h"
 #include "tests/unit/engine/snapshot/snapshot_fixture.h"
 
 namespace paddle::snapshot {
