@@ -19,9 +19,10 @@ enum Trait : std::uint32_t {
   kEpsilon = 1U << 3U,
   kBeta = 1U << 4U,
   kCentered = 1U << 5U,  // one plane more unless `centered` is false
+  kWeightDecay = 1U << 6U,
   // With a momentum above 0 the step goes through it, in one plane more.
-  kHeavyBall = 1U << 6U,
-  kCountsUpdates = 1U << 7U,  // an update depends on how many came before it
+  kHeavyBall = 1U << 7U,
+  kCountsUpdates = 1U << 8U,  // an update depends on how many came before it
 };
 
 struct Method {

@@ -104,6 +104,7 @@ UpdateRule::UpdateRule(const wire::Optimizer& optimizer, const wire::ParameterSp
   k_.epsilon = optimizer.has_epsilon() ? optimizer.epsilon() : method->epsilon;
   k_.rho = optimizer.has_rho() ? optimizer.rho() : kRhoDefault;
   k_.beta = optimizer.has_beta() ? optimizer.beta() : kFtrlBetaDefault;
+  k_.weight_decay = optimizer.has_weight_decay() ? optimizer.weight_decay() : kWeightDecayDefault;
   k_.is_centered = is_centered(optimizer);
   if (!spec.is_delta()) return;
   update_ = update_sgd;

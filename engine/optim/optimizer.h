@@ -13,6 +13,8 @@
 //                    w -= r g / sqrt(a - f^2 + epsilon); without f unless centered
 //   adam             m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;     Kingma 2015
 //                    w -= r m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon)
+//   adamw            m, v as above;                                      Loshchilov, Hutter 2019
+//                    w -= r (m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon) + decay w)
 //   adamax           m as above; u = max(beta2 u, |g|);                              the same, 7.1
 //                    w -= r m / (1 - beta1^t) / (u + epsilon)
 //   ftrl             n += g^2; s = (beta + sqrt(n)) / r; z += g - (s - s before) w;  McMahan 2013
@@ -22,6 +24,10 @@
 // itself, g is limited to [-clip_value, clip_value], then g += l2 w. After it w moves towards 0 by
 // at most l1 times the element's own learning rate (r / (sqrt(a) + epsilon) for adagrad, and so
 // on), without crossing it.
+//
+// adamw's decay = weight_decay acts on w directly. l2 adds to the gradient instead, which adam
+// divides by sqrt(v): weights with large gradients would decay less (the paper's algorithm 2, with
+// the schedule in r).
 //
 // t counts the updates of this block or row. A row of a sparse table is updated, decayed and shrunk
 // only in rounds that name it, and counts those ("lazy"); a dense parameter is in every round. A
@@ -52,6 +58,7 @@ constexpr float kBeta1Default = 0.9F;
 constexpr float kBeta2Default = 0.999F;
 constexpr float kRhoDefault = 0.95F;
 constexpr float kFtrlBetaDefault = 1.0F;
+constexpr float kWeightDecayDefault = 0.01F;
 
 // Floats of state per element, the average's plane included; 0 for an unknown method.
 std::size_t state_width(const wire::Optimizer& optimizer);

@@ -33,6 +33,13 @@ float correction(float beta, std::uint64_t count) {
   return static_cast<float>(1 / (1 - integer_power(static_cast<double>(beta), count)));
 }
 
+// The value before the step, w unless the rule decays weights.
+template <class Rule>
+PADDLE_INLINE float decayed(const Rule& rule, float w) {
+  if constexpr (requires { rule.decay; }) return w - rule.decay * w;
+  return w;
+}
+
 // Applies rule(g, state) -> Change to every element; state holds the element's kPlanes values.
 template <std::size_t kPlanes, class Rule>
 PADDLE_INLINE void sweep_one(const Constants& k, const Elements& e, const Rule& rule) {
@@ -52,7 +59,7 @@ PADDLE_INLINE void sweep_one(const Constants& k, const Elements& e, const Rule& 
     if constexpr (kPlanes > 1) state[1] = s1[i];
     if constexpr (kPlanes > 2) state[2] = s2[i];
     const Change change = rule(limit(g[i], clip) + l2 * w[i], state);
-    w[i] = shrink(w[i] + change.step, l1 * change.rate);
+    w[i] = shrink(decayed(rule, w[i]) + change.step, l1 * change.rate);
     if constexpr (kPlanes > 0) s0[i] = state[0];
     if constexpr (kPlanes > 1) s1[i] = state[1];
     if constexpr (kPlanes > 2) s2[i] = state[2];
@@ -172,6 +179,15 @@ struct AdamRule {
   }
 };
 
+PADDLE_INLINE AdamRule adam_rule(const Constants& k, std::uint64_t count) {
+  return {{k.rate, k.beta1, k.beta2, k.epsilon, correction(k.beta1, count),
+           correction(k.beta2, count)}};
+}
+
+struct AdamwRule : AdamRule {
+  float decay;  // the part of w that goes in one update
+};
+
 struct AdamaxRule {
   Moments k;
   PADDLE_INLINE Change operator()(float g, State& s) const {
@@ -245,9 +261,12 @@ void update_rmsprop(const Constants& k, std::uint64_t /*count*/, Batch batch) {
 
 PADDLE_MULTIVERSION
 void update_adam(const Constants& k, std::uint64_t count, Batch batch) {
-  sweep<2>(k, batch,
-           AdamRule{{k.rate, k.beta1, k.beta2, k.epsilon, correction(k.beta1, count),
-                     correction(k.beta2, count)}});
+  sweep<2>(k, batch, adam_rule(k, count));
+}
+
+PADDLE_MULTIVERSION
+void update_adamw(const Constants& k, std::uint64_t count, Batch batch) {
+  sweep<2>(k, batch, AdamwRule{adam_rule(k, count), k.rate * k.weight_decay});
 }
 
 PADDLE_MULTIVERSION

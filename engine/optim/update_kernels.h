@@ -37,6 +37,7 @@ struct Constants {
   float epsilon = 0;
   float rho = 0;
   float beta = 0;
+  float weight_decay = 0;
   bool is_centered = false;
 };
 
@@ -56,6 +57,7 @@ void update_adadelta(const Constants& k, std::uint64_t count, Batch batch);
 void update_rmsprop(const Constants& k, std::uint64_t count, Batch batch);
 // State: m, v.
 void update_adam(const Constants& k, std::uint64_t count, Batch batch);
+void update_adamw(const Constants& k, std::uint64_t count, Batch batch);
 // State: m, u.
 void update_adamax(const Constants& k, std::uint64_t count, Batch batch);
 // State: n, z, s. It regularises by itself; a rate of 0 changes nothing.

@@ -55,8 +55,8 @@ TEST_P(Parity, OnePserverGivesTheSameBitsAsLocalTraining) {
 }
 INSTANTIATE_TEST_SUITE_P(Optimizers, Parity,
                          testing::Values("sgd", "momentum", "torch_momentum", "adagrad",
-                                         "decayed_adagrad", "adadelta", "rmsprop", "adam", "adamax",
-                                         "ftrl"));
+                                         "decayed_adagrad", "adadelta", "rmsprop", "adam", "adamw",
+                                         "adamax", "ftrl"));
 
 // The queue decides how old values are, not the threads.
 class PushesFromAThread : public testing::TestWithParam<const char*> {};

@@ -75,13 +75,14 @@ TEST_F(OptimizerConfig, EveryMethodTakesItsKeys) {
     EXPECT_EQ(optimizer.rho(), 0.25F);
     EXPECT_EQ(optimizer.epsilon(), 0.125F);
   }
-  for (const char* method : {"adam", "adamax"}) {
+  for (const char* method : {"adam", "adamw", "adamax"}) {
     const auto optimizer =
         good(std::string("method = '") + method + "'\nbeta1 = 0\nbeta2 = 0.5\nepsilon = 0.125");
     EXPECT_TRUE(optimizer.has_beta1());
     EXPECT_EQ(optimizer.beta1(), 0.0F);
     EXPECT_EQ(optimizer.beta2(), 0.5F);
   }
+  EXPECT_EQ(good("method = 'adamw'\nweight_decay = 0.25").weight_decay(), 0.25F);
   EXPECT_EQ(good("method = 'ftrl'\nbeta = 0.5").beta(), 0.5F);
   EXPECT_TRUE(good("method = 'rmsprop'").centered());
   EXPECT_FALSE(good("method = 'rmsprop'\ncentered = false").centered());
@@ -149,7 +150,8 @@ TEST_F(OptimizerConfig, AParameterHasItsOwnAttributes) {
 TEST_F(OptimizerConfig, NamesWrongValues) {
   EXPECT_EQ(mistake("method = 'adagrd'"),
             "23:10: 'method' is 'adagrd', but must be one of 'sgd', 'momentum', 'torch_momentum', "
-            "'adagrad', 'decayed_adagrad', 'adadelta', 'rmsprop', 'adam', 'adamax', 'ftrl'; did "
+            "'adagrad', 'decayed_adagrad', 'adadelta', 'rmsprop', 'adam', 'adamw', 'adamax', "
+            "'ftrl'; did "
             "you mean 'adagrad'?");
   EXPECT_EQ(mistake("learning_rate = 0"), "23:17: 'learning_rate' is 0, but must be above 0");
   EXPECT_EQ(mistake("learning_rate = nan").substr(0, 6), "23:17:");
@@ -178,6 +180,8 @@ TEST_F(OptimizerConfig, NamesWrongValues) {
 TEST_F(OptimizerConfig, NamesKeysThatHaveNoMeaning) {
   EXPECT_EQ(mistake("momentum = 0.5"), "23:12: 'momentum' has no meaning for method 'sgd'");
   EXPECT_EQ(mistake("method = 'adam'\nrho = 0.5"), "24:7: 'rho' has no meaning for method 'adam'");
+  EXPECT_EQ(mistake("method = 'adam'\nweight_decay = 0.5"),
+            "24:16: 'weight_decay' has no meaning for method 'adam'");
   EXPECT_EQ(mistake("method = 'adam'\ncentered = true"),
             "24:12: 'centered' has no meaning for method 'adam'");
   EXPECT_EQ(mistake("learning_rate_decay_a = 1"),

@@ -17,12 +17,13 @@ class ReferenceElement {
     l1_ = d(spec.has_l1() ? spec.l1() : optimizer.l1());
     l2_ = d(spec.has_l2() ? spec.l2() : optimizer.l2());
     clip_ = d(spec.has_clip_value() ? spec.clip_value() : optimizer.clip_value());
-    const bool is_adam = o_.method() == "adam" || o_.method() == "adamax";
+    const bool is_adam = o_.method().starts_with("adam");
     epsilon_ = o_.has_epsilon() ? d(o_.epsilon()) : is_adam ? 1e-8 : 1e-6;
     rho_ = o_.has_rho() ? d(o_.rho()) : 0.95;
     beta1_ = o_.has_beta1() ? d(o_.beta1()) : 0.9;
     beta2_ = o_.has_beta2() ? d(o_.beta2()) : 0.999;
     beta_ = o_.has_beta() ? d(o_.beta()) : 1;
+    weight_decay_ = o_.has_weight_decay() ? d(o_.weight_decay()) : 0.01;
     is_centered_ = !o_.has_centered() || o_.centered();
   }
 
@@ -66,7 +67,8 @@ class ReferenceElement {
       w_ += m_;
       return r;
     }
-    if (method == "adam") {
+    if (method == "adam" || method == "adamw") {
+      if (method == "adamw") w_ -= r * weight_decay_ * w_;
       m_ = beta1_ * m_ + (1 - beta1_) * g;
       v_ = beta2_ * v_ + (1 - beta2_) * g * g;
       const double rate = r / (std::sqrt(v_ / (1 - std::pow(beta2_, t_))) + epsilon_);
@@ -120,7 +122,7 @@ class ReferenceElement {
   int t_ = 0;
   double w_;
   double average_;
-  double scale_, l1_, l2_, clip_, epsilon_, rho_, beta1_, beta2_, beta_;
+  double scale_, l1_, l2_, clip_, epsilon_, rho_, beta1_, beta2_, beta_, weight_decay_;
   bool is_centered_;
   double m_ = 0, v_ = 0, a_ = 0, u_ = 0, f_ = 0, n_ = 0, z_ = 0, sigma_ = 0;
 };

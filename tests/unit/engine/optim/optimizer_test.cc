@@ -99,6 +99,7 @@ TEST(Optimizer, EveryOptionReplacesItsDefault) {
     optimizer.set_epsilon(0.125F);
     optimizer.set_rho(0.7F);
     optimizer.set_beta(0.25F);
+    optimizer.set_weight_decay(0.5F);
     optimizer.set_centered(false);
     compare(optimizer);
   }
@@ -169,6 +170,34 @@ TEST(Optimizer, FtrlIsTheAlgorithmOfThePaper) {
   }
   EXPECT_GT(zeros, 0);
   EXPECT_LT(zeros, static_cast<int>(kSize));
+}
+
+// Decoupled decay is the same fraction of every weight, whatever its gradients; l2 is not, since
+// adam divides it by the size of the gradients. A sparse row decays by the same rule.
+TEST(Optimizer, AdamwDecaysAWeightByItsSizeAndNotByItsGradients) {
+  constexpr int kSteps = 50;
+  constexpr float kLambda = 0.5F;
+  wire::Optimizer adamw = optimizer_of("adamw");
+  adamw.set_weight_decay(kLambda);
+  wire::Optimizer adam = optimizer_of("adam");
+  adam.set_l2(kLambda);
+  const auto after = [&](const wire::Optimizer& optimizer, float size) {
+    const UpdateRule rule(optimizer, plain_spec());
+    std::vector<float> value = {8};
+    std::vector<float> state(rule.state_width(), 0.0F);
+    for (std::uint64_t count = 1; count <= kSteps; ++count) {
+      const float sign = count % 2 == 0 ? -1.0F : 1.0F;
+      rule.apply(0.01F, count, value, std::vector<float>{sign * size}, state);
+    }
+    return value[0];
+  };
+  const double decayed = 8 * std::pow(1 - 0.01 * static_cast<double>(kLambda), kSteps);
+  EXPECT_NEAR(after(adamw, 0), decayed, 1e-5);
+  // Steps of alternating sign nearly cancel, and are alike for gradients of any size.
+  EXPECT_NEAR(after(adamw, 1), after(adamw, 1000), 1e-3);
+  EXPECT_NEAR(after(adamw, 1000), decayed, 0.1);
+  EXPECT_GT(after(adam, 1000), 7.9);
+  EXPECT_LT(after(adam, 0.01F), 7.6);
 }
 
 TEST(Optimizer, FtrlKeepsAValueThatNoGradientMovesUnderAnyLearningRate) {
@@ -267,6 +296,7 @@ TEST(Optimizer, StateWidths) {
                                                      {"adadelta", 2},
                                                      {"rmsprop", 2},
                                                      {"adam", 2},
+                                                     {"adamw", 2},
                                                      {"adamax", 2},
                                                      {"ftrl", 3}};
   std::map<std::string, std::size_t> found;
@@ -303,6 +333,7 @@ TEST(Optimizer, RefusesValuesOutOfRange) {
   EXPECT_TRUE(refused([](auto& o) { o.set_rho(1); }));
   EXPECT_TRUE(refused([](auto& o) { o.set_epsilon(0); }));
   EXPECT_TRUE(refused([](auto& o) { o.set_beta(0); }));
+  EXPECT_TRUE(refused([](auto& o) { o.set_weight_decay(1); }));
   EXPECT_TRUE(refused([](auto& o) { o.set_l1(-1); }));
   EXPECT_TRUE(refused([](auto& o) { o.set_l2(INFINITY); }));
   EXPECT_TRUE(refused([](auto& o) { o.set_clip_value(-1); }));

@@ -51,6 +51,7 @@ class SnapshotTest : public ::testing::Test {
     info.optimizer.set_epsilon(1e-30F);
     info.optimizer.set_rho(0.95F);
     info.optimizer.set_beta(2);
+    info.optimizer.set_weight_decay(0.03F);
     info.optimizer.set_centered(false);
     info.optimizer.mutable_average()->set_window(0.15F);
     info.samples = 987654321012;
