@@ -10,7 +10,7 @@ namespace {
 
 class DataConfigTest : public testing::Test {
  protected:
-  // [data] with these lines after its train.
+  // Reads a [data] section with these lines after its train.
   DataConfig read(const std::string& text) {
     TomlTable root = *TomlTable::parse("[data]\ntrain = \"x\"\n" + text, "job.toml");
     DataConfig data = read_data(root.table("data"), folder_.path());
@@ -88,6 +88,57 @@ global_shuffle = true)");
   EXPECT_TRUE(data.skip_bad_records);
   EXPECT_TRUE(data.global_shuffle);
   EXPECT_FALSE(read("format = 'libsvm'").skip_bad_records);
+}
+
+TEST_F(DataConfigTest, ADictionaryMayBeAnywhereButNotEmpty) {
+  const test::TemporaryFolder elsewhere;
+  const std::string path = elsewhere.write("words", "a\nb\n<unk>\n");
+  EXPECT_EQ(read("format = 'bow'\ndictionary = '" + path + "'").dictionary_size, 3U);
+  EXPECT_EQ(mistake_, "none");
+  folder_.write("words", "");
+  EXPECT_EQ(mistake("format = 'bow'\ndictionary = 'words'"),
+            "job.toml:4:14: " + (folder_ / "words") + " is empty");
+}
+
+TEST_F(DataConfigTest, BucketsAreTheModulusOfIds) {
+  for (const char* format : {"libsvm", "criteo"}) {
+    EXPECT_EQ(read(std::string("format = '") + format + "'").buckets, 0U);
+    EXPECT_EQ(read(std::string("format = '") + format + "'\nbuckets = 1000").buckets, 1000U);
+  }
+  EXPECT_EQ(mistake("format = 'libsvm'\nbuckets = -1"),
+            "job.toml:4:11: 'buckets' is -1, but must be at least 0");
+  EXPECT_EQ(mistake("format = 'bow'\nbuckets = 5"), "job.toml:4:1: unknown key 'buckets'");
+}
+
+TEST_F(DataConfigTest, NamesValuesOutOfRange) {
+  const std::string format = "format = 'libsvm'\n";
+  EXPECT_EQ(mistake(format + "threads = 65"),
+            "job.toml:4:11: 'threads' is 65, but must be from 1 to 64");
+  EXPECT_EQ(mistake(format + "threads = 0"),
+            "job.toml:4:11: 'threads' is 0, but must be from 1 to 64");
+  EXPECT_EQ(mistake(format + "files_at_once = 0"),
+            "job.toml:4:17: 'files_at_once' is 0, but must be from 1 to 64");
+  EXPECT_EQ(mistake(format + "pipe_timeout = 0"),
+            "job.toml:4:16: 'pipe_timeout' is 0, but must be from 1 to 604800");
+  EXPECT_EQ(mistake(format + "pipe_command = ['cat', \"a\\u0000b\"]"),
+            "job.toml:4:16: an argument holds a NUL byte");
+  EXPECT_EQ(mistake("format = 'ngram'\ndictionary = 'words'\nngram = 1").substr(0, 14),
+            "job.toml:4:14:");
+  folder_.write("words", "<unk>\n");
+  EXPECT_EQ(mistake("format = 'ngram'\ndictionary = 'words'\nngram = 1"),
+            "job.toml:5:9: 'ngram' is 1, but must be from 2 to 64");
+  EXPECT_EQ(mistake("format = 'multislot'\nslot = [{name = 'a', type = 'float', width = 0}]"),
+            "job.toml:4:46: 'width' is 0, but must be from 1 to 65536");
+}
+
+TEST_F(DataConfigTest, ASeparatorIsForIdsOfOneColumn) {
+  const std::string csv = "format = 'csv'\ncolumns = ['a', 'b']\n";
+  EXPECT_EQ(mistake(csv + "slot = [{name = 'a', type = 'float', separator = '|'}]"),
+            "job.toml:5:50: 'separator' is for ids, a slot of floats has several columns");
+  EXPECT_EQ(mistake(csv + "slot = [{name = 'a', type = 'id', columns = []}]"),
+            "job.toml:5:45: 'columns' is empty");
+  EXPECT_EQ(mistake(csv + "slot = [{name = 'a', type = 'id', separator = \"\"}]"),
+            "job.toml:5:47: 'separator' must be one character, not a quote or a line end");
 }
 
 TEST_F(DataConfigTest, NamesMistakes) {

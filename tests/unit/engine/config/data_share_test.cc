@@ -47,6 +47,14 @@ TEST(DataShare, AGlobalShuffleNeedsEveryFileEverywhere) {
   EXPECT_TRUE(share->records_split);
 }
 
+TEST(DataShare, FoldersAreNoDataFiles) {
+  const test::TemporaryFolder folder;
+  folder.write("part-0/inside", "x");
+  folder.write("part-1", "x");
+  EXPECT_EQ(data_share(folder.path(), "part-*", 0, 1)->files,
+            std::vector<std::string>{folder / "part-1"});
+}
+
 TEST(DataShare, TheWorkspacesNameIsNoPattern) {
   const test::TemporaryFolder folder;
   folder.write("a[1]/corpus.txt", "x\n");

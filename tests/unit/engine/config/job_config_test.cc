@@ -223,6 +223,74 @@ TEST_F(JobConfigTest, OverridesWin) {
   EXPECT_EQ(job->name, "other");
 }
 
+TEST_F(JobConfigTest, ReadsEveryKeyOfTraining) {
+  const auto job = read_job(edited("passes = 2\n", R"(passes = 2
+batch_size = 3
+trainer_count = 4
+log_period = 5
+test_period = 6
+saving_period = 7
+full_snapshot_period = 8
+snapshots_kept = 9
+shuffle_records = 10
+)"));
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ(job->train.batch_size, 3U);
+  EXPECT_EQ(job->train.trainer_count, 4U);
+  EXPECT_EQ(job->train.log_period, 5U);
+  EXPECT_EQ(job->train.test_period, 6U);
+  EXPECT_EQ(job->train.saving_period, 7U);
+  EXPECT_EQ(job->train.full_snapshot_period, 8U);
+  EXPECT_EQ(job->train.snapshots_kept, 9U);
+  EXPECT_EQ(job->train.shuffle_records, 10U);
+  for (const char* wrong : {"passes = 0", "passes = 2\nbatch_size = 0",
+                            "passes = 2\nlog_period = 0", "passes = 2\nfull_snapshot_period = 0"}) {
+    EXPECT_NE(mistake("passes = 2", wrong).find("but must be from 1"), std::string::npos) << wrong;
+  }
+}
+
+TEST_F(JobConfigTest, ReadsTheNumbersOfLayers) {
+  const auto job = read_job(edited("bias_attributes = { learning_rate = 2.0 }",
+                                   "epsilon = 0.25\nscale = 3\nrate = 0.5\nbias = false"));
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ(job->layers[1].epsilon, 0.25F);
+  EXPECT_EQ(job->layers[1].scale, 3.0F);
+  EXPECT_EQ(job->layers[1].rate, 0.5F);
+  EXPECT_FALSE(job->layers[1].has_bias);
+  EXPECT_NE(mistake("size = \"dictionary\"", "size = 4\nrate = 1").find("'rate' is 1"),
+            std::string::npos);
+}
+
+TEST_F(JobConfigTest, ParametersHaveNamesOfFiles) {
+  for (const char* name : {"a/b", ".", ".."}) {
+    EXPECT_EQ(mistake("\"_proj\"", std::string("\"") + name + "\""),
+              "job.toml:13:19: a parameter's name is the name of its file, without '/'")
+        << name;
+  }
+}
+
+TEST_F(JobConfigTest, ANetworkComputesACost) {
+  EXPECT_EQ(mistake("type = \"softmax_cross_entropy\"\ninput = [\"output\"]\nlabel = \"next\"",
+                    "type = \"add\"\ninput = [\"output\"]"),
+            "job.toml:8:1: no layer computes a cost");
+}
+
+TEST_F(JobConfigTest, EvaluatorsHaveNamesOfTheirOwnAndAreFew) {
+  const auto tables = [](int count, bool named) {
+    std::string text;
+    for (int i = 0; i < count; ++i) {
+      text += "[[evaluator]]\ntype = \"auc\"\ninput = \"output\"\nlabel = \"next\"\n";
+      if (named) text += "name = \"auc" + std::to_string(i) + "\"\n";
+    }
+    return text + "[optimizer]";
+  };
+  EXPECT_NE(mistake("[optimizer]", tables(2, false)).find("the name 'auc' is already taken"),
+            std::string::npos);
+  EXPECT_EQ(mistake("[optimizer]", tables(16, true)), "none");
+  EXPECT_NE(mistake("[optimizer]", tables(17, true)).find("there are more than 16 evaluators"),
+            std::string::npos);
+}
+
 TEST_F(JobConfigTest, NamesMistakes) {
   EXPECT_EQ(mistake("passes = 2", "pases = 2"),
             "job.toml:32:1: unknown key 'pases', did you mean 'passes'?");
@@ -254,8 +322,14 @@ TEST_F(JobConfigTest, ReadsPlacements) {
                                           "placement = 'size_balanced'\n"));
   ASSERT_TRUE(job) << job.error().message;
   EXPECT_EQ(job->merge, wire::MERGE_SUM);
+  EXPECT_EQ(job->min_block_size, 8192U);
   EXPECT_TRUE(job->partitioning.whole());
   EXPECT_EQ(job->partitioning.placement(), wire::PLACEMENT_SIZE_BALANCED);
+  job = read_job(edited(head, head + "placement = 'hash_name'\nmin_block_size = 5\n"));
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ(job->partitioning.placement(), wire::PLACEMENT_HASH_NAME);
+  EXPECT_FALSE(job->partitioning.whole());
+  EXPECT_EQ(job->min_block_size, 5U);
   job = read_job(edited(head, head + "placement = 'explicit'\n[[strategy.place]]\n"
                                      "parameter = '_output.w0'\nport = 3\n"));
   ASSERT_TRUE(job) << job.error().message;

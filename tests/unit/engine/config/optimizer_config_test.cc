@@ -1,4 +1,4 @@
-// [optimizer] and the parameters' own attributes.
+// Tests of [optimizer] and of the attributes of parameters.
 #include <gtest/gtest.h>
 
 #include "engine/config/job_config.h"
@@ -11,7 +11,7 @@ class OptimizerConfig : public testing::Test {
  protected:
   OptimizerConfig() { folder_.write("words.txt", "a\n<unk>"); }
 
-  // A job with these lines in [optimizer], and in the layer's weight = { }.
+  // Reads a job with these lines in [optimizer], and in the weight = { } of a layer.
   Result<JobConfig> job(const std::string& optimizer, const std::string& weight = "") {
     return read_job(folder_.write("job.toml", R"([data]
 train = "train.txt"
@@ -42,7 +42,7 @@ label = "next"
     EXPECT_TRUE(read) << read.error().message;
     return read ? read->optimizer : wire::Optimizer();
   }
-  // Without the file's name; [optimizer] is line 22.
+  // The message without the file's name; [optimizer] is line 22.
   std::string mistake(const std::string& optimizer, const std::string& weight = "") {
     const auto read = job(optimizer, weight);
     if (read) return "none";
@@ -205,6 +205,10 @@ TEST_F(OptimizerConfig, NamesSchedulesThatAreNotWhole) {
                                       std::string(steps) + "'");
     EXPECT_EQ(wrong.substr(0, 6), "24:22:") << steps << " gives " << wrong;
   }
+  std::string many = "1:1";
+  for (int i = 2; i <= 10001; ++i) many += "," + std::to_string(i) + ":1";
+  EXPECT_NE(mistake("learning_rate_schedule = 'manual'\nlearning_rate_args = '" + many + "'"),
+            "none");
   EXPECT_NE(mistake("learning_rate_schedule = 'exp'\nlearning_rate_decay_a = 2\n"
                     "learning_rate_decay_b = 1"),
             "none");

@@ -109,6 +109,61 @@ TEST(TomlReader, AMisspeltKeyIsShownBeforeTheKeyThatIsThenAbsent) {
   EXPECT_TRUE(first_mistake(root).starts_with("job.toml:3:1: unknown key 'fromat', did you mean"));
 }
 
+TEST(TomlReader, TheLineAboveTheCaretIsSafeToPrint) {
+  TomlTable tabs = parse("\tpases\t= 3\n");
+  EXPECT_EQ(first_mistake(tabs), "job.toml:1:2: unknown key 'pases'\n   pases = 3\n   ^");
+  TomlTable hidden = parse("a = 'x\u202ey'\nb = 1\n");
+  hidden.integer("a", 0);
+  hidden.integer("b", 0);
+  EXPECT_EQ(first_mistake(hidden).find("\u202e"), std::string::npos);
+}
+
+TEST(TomlReader, AnOverrideThatIsNoTomlIsAString) {
+  TomlTable root = parse("", {R"(a=say "hi")", R"(b=C:\new)", "c=1 2"});
+  EXPECT_EQ(root.string("a"), "say \"hi\"");
+  EXPECT_EQ(root.string("b"), "C:\\new");
+  EXPECT_EQ(root.string("c"), "1 2");
+  EXPECT_EQ(first_mistake(root), "none");
+}
+
+TEST(TomlReader, ShowsWrongTypesOfEveryKind) {
+  const auto mistake = [](auto look_up) {
+    TomlTable root = parse("a = 1\nb = 'x'\nc = ['p', 2]\n");
+    look_up(root);
+    const std::string all = first_mistake(root);
+    return all.substr(0, all.find('\n'));
+  };
+  EXPECT_EQ(mistake([](TomlTable& root) { root.string("a"); }),
+            "job.toml:1:5: 'a' must be a string, not an integer");
+  EXPECT_EQ(mistake([](TomlTable& root) {
+              root.integer("a", 0);
+              root.number("b", 0);
+            }),
+            "job.toml:2:5: 'b' must be a number, not a string");
+  EXPECT_EQ(mistake([](TomlTable& root) {
+              root.integer("a", 0);
+              root.boolean("b", false);
+            }),
+            "job.toml:2:5: 'b' must be true or false, not a string");
+  EXPECT_EQ(mistake([](TomlTable& root) {
+              root.integer("a", 0);
+              root.string("b");
+              root.strings("c");
+            }),
+            "job.toml:3:11: 'c' must be an array of strings, not an integer");
+  EXPECT_EQ(mistake([](TomlTable& root) {
+              root.integer("a", 0);
+              root.table("b");
+            }),
+            "job.toml:2:5: 'b' must be a table, not a string");
+  EXPECT_EQ(mistake([](TomlTable& root) {
+              root.integer("a", 0);
+              root.string("b");
+              root.tables("c");
+            }),
+            "job.toml:3:6: 'c' must be an array of tables, [[c]], not a string");
+}
+
 TEST(TomlReader, OverridesReplaceValuesAndAreNamedInMistakes) {
   TomlTable root = parse("[train]\npasses = 1\n", {"train.passes=3", "train.name=a b", "x.y=[1]"});
   EXPECT_EQ(root.table("train").integer("passes", 0), 3);

@@ -1,4 +1,4 @@
-// Files of records in a fresh folder, and what a dataset makes of them.
+// Fixture that writes files of records and reads them as a dataset.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,7 +9,8 @@
 
 namespace paddle::data {
 
-// "0 1 2" for ids, "1:0.5" for weighted ids, "(1 2.5)" for floats; slots are separated by "|".
+// Text of an example: "0 1 2" for ids, "1:0.5" for weighted ids, "(1 2.5)" for floats; slots are
+// separated by "|".
 inline std::string text_of(const nn::Batch& batch, std::size_t example) {
   std::string text;
   for (const nn::Slot& slot : batch.slots) {
@@ -66,7 +67,7 @@ class DataTest : public testing::Test {
       }
     }
   }
-  // The records of a pass that must be good.
+  // Reads a pass that must have no error.
   std::vector<std::string> read_all(std::uint32_t pass = 0) const {
     Outcome outcome = read(pass);
     EXPECT_TRUE(outcome.status) << outcome.status.error().message;
@@ -76,7 +77,7 @@ class DataTest : public testing::Test {
     options_.share.files = {folder_.write("good.txt", text)};
     return read_all();
   }
-  // The message without the folder.
+  // Returns the error message without the folder.
   std::string mistake_of(const std::string& file) {
     options_.share.files = {file};
     const Outcome outcome = read();

@@ -11,13 +11,13 @@ namespace {
 
 class DatasetTest : public DataTest {
  protected:
-  // `count` records with the labels from `first` on.
+  // Writes `count` records with the labels from `first` on.
   std::string write_records(const std::string& name, int first, int count) {
     std::string text;
     for (int i = first; i < first + count; ++i) text += fmt::format("{}\ta b zzz\n", i);
     return folder_.write(name, text);
   }
-  // Files of several chunks each.
+  // Writes files of several chunks each.
   void write_large_files(int files) {
     options_.data.format = "libsvm";
     for (int file = 0; file < files; ++file) {
@@ -49,7 +49,7 @@ TEST_F(DatasetTest, EveryRecordGoesToOneTrainerOncePerPass) {
   }
 }
 
-// fluid.md 10, trap 10: a global shuffle conserves the records and can be repeated.
+// Trap 10: a global shuffle conserves the records and can be repeated.
 TEST_F(DatasetTest, Trap10GlobalShuffleDealsEveryRecordOnceAndAnewInEachPass) {
   options_.share = {{write_records("a-0", 0, 700), write_records("b-1", 700, 300)}, true};
   options_.data.global_shuffle = true;
@@ -76,6 +76,43 @@ TEST_F(DatasetTest, Trap10GlobalShuffleDealsEveryRecordOnceAndAnewInEachPass) {
   EXPECT_NE(shuffled, parts[0]);
   EXPECT_EQ(std::set<std::string>(shuffled.begin(), shuffled.end()),
             std::set<std::string>(parts[0].begin(), parts[0].end()));
+}
+
+TEST_F(DatasetTest, FilesOfOneLineGoToAllTrainersInTurn) {
+  for (int i = 0; i < 6; ++i) {
+    options_.share.files.push_back(write_records(fmt::format("file{}", i), i, 1));
+  }
+  options_.share.records_split = true;
+  options_.num_trainers = 3;
+  for (options_.trainer_id = 0; options_.trainer_id < 3; ++options_.trainer_id) {
+    EXPECT_EQ(read_all().size(), 2U) << options_.trainer_id;
+  }
+}
+
+TEST_F(DatasetTest, AGlobalShuffleAlsoOrdersTheFilesAnewInEachPassAndTrainer) {
+  for (int i = 0; i < 20; ++i) {
+    options_.share.files.push_back(write_records(fmt::format("file{}", i), i, 1));
+  }
+  const auto in_order = read_all();
+  options_.data.global_shuffle = true;
+  const auto first = read_all();
+  EXPECT_NE(first, in_order);
+  EXPECT_EQ(first, read_all());
+  EXPECT_NE(first, read_all(1));
+  options_.trainer_id = 1;
+  EXPECT_NE(first, read_all());
+  options_.trainer_id = 0;
+  options_.seed = 2;
+  EXPECT_NE(first, read_all());
+}
+
+TEST_F(DatasetTest, AGlobalShuffleDealsByTheSeed) {
+  options_.share = {{write_records("a", 0, 200)}, true};
+  options_.data.global_shuffle = true;
+  options_.num_trainers = 2;
+  const auto dealt = read_all();
+  options_.seed = 2;
+  EXPECT_NE(dealt, read_all());
 }
 
 TEST_F(DatasetTest, TheOrderIsAFunctionOfSeedPassAndTrainer) {
@@ -164,6 +201,25 @@ TEST_F(DatasetTest, DictionariesAreChecked) {
   const std::string open_ended = folder_.write("open", "a\nb\n");
   EXPECT_EQ(Dictionary::read(open_ended).error().message,
             open_ended + ": the last line is not <unk>");
+}
+
+TEST(Shuffler, TheRestOfItsWindowLeavesInARandomOrder) {
+  const auto order = [](std::uint64_t stream) {
+    Shuffler shuffler(1000, stream);
+    std::vector<std::uint64_t> out;
+    const auto take = [&](const RecordView& record) {
+      out.push_back(record.ids[0]);
+      return Status();
+    };
+    for (std::uint64_t i = 0; i < 100; ++i) {
+      EXPECT_TRUE(shuffler.put({.ids = {&i, 1}, .values = {}, .counts = {}}, take));
+    }
+    EXPECT_TRUE(shuffler.drain(take));
+    EXPECT_EQ(out.size(), 100U);
+    return out;
+  };
+  EXPECT_EQ(order(1), order(1));
+  EXPECT_NE(order(1), order(2));
 }
 
 TEST(Shuffler, HoldsNoMoreThanItsWindow) {

@@ -10,7 +10,7 @@
 namespace paddle::data {
 namespace {
 
-// What parse_id must agree with.
+// Reference for parse_id().
 bool is_number(std::string_view text, std::uint64_t& id) {
   const auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), id);
   return error == std::errc() && at == text.data() + text.size();

@@ -1,9 +1,10 @@
-// Each format with good lines and with wrong ones.
+// Tests of each format with good and with wrong lines.
 #include "engine/data/format.h"
 
 #include <cmath>
 
 #include "base/rng.h"
+#include "engine/config/format_config.h"
 #include "engine/data/chunk_reader.h"
 #include "engine/data/fields.h"
 #include "engine/data/logarithm.h"
@@ -41,6 +42,13 @@ class FormatTest : public DataTest {
     options_.data.format = format;
   }
 };
+
+TEST_F(FormatTest, EveryFormatOfJobTomlHasAParser) {
+  for (const config::DataFormat& format : config::data_formats()) {
+    use(std::string(format.name));
+    EXPECT_NE(make_format(options_.data, dictionary_), nullptr) << format.name;
+  }
+}
 
 TEST_F(FormatTest, NgramWindowsSlideOverTheMarkedSentence) {
   use("ngram");
@@ -114,6 +122,16 @@ TEST_F(FormatTest, CsvColumnsFillTheirSlots) {
   EXPECT_EQ(mistake("1,1,\"3\"x,4,5\n"), "bad.txt:1: text follows a closing quote");
 }
 
+TEST_F(FormatTest, CsvSlotsOfSeveralColumnsHaveManyIds) {
+  use_csv();
+  options_.data.slots = {{.name = "click", .columns = {0}},
+                         {.name = "text", .type = SlotType::kHash, .columns = {2, 3}}};
+  options_.data.buckets = 100;
+  const SlotHash hash("text", 100);
+  EXPECT_LT(hash("x"), 100U);
+  EXPECT_EQ(parse("1,30,x,y,0.5\n"), Records{fmt::format("1|{} {}", hash("x"), hash("y"))});
+}
+
 TEST_F(FormatTest, CsvFieldsMayBeginAnywhereInALine) {
   use_csv();
   for (std::size_t length = 0; length < 200; ++length) {
@@ -127,7 +145,7 @@ TEST_F(FormatTest, CsvHeadersMustNameTheColumns) {
   use_csv();
   options_.data.has_header = true;
   EXPECT_EQ(parse("click,age,site,tags,fee\n1,2,x,3,4\n").size(), 1U);
-  // Also where bad records are left out, and by a trainer to whom the first line does not belong.
+  // The header is checked even if bad records are left out, and by every trainer.
   options_.data.skip_bad_records = true;
   options_.num_trainers = 2;
   options_.trainer_id = 1;
@@ -165,13 +183,15 @@ TEST_F(FormatTest, CriteoLines) {
   EXPECT_EQ(parse(line + "\n"), Records{fmt::format("1|({}){}", numbers, ids)});
   options_.data.buckets = 1000;
   options_.data.float_label = true;
-  EXPECT_TRUE(parse(line + "\n")[0].starts_with("(1)|("));
+  const std::string folded = parse(line + "\n")[0];
+  EXPECT_TRUE(folded.starts_with("(1)|(")) << folded;
+  EXPECT_TRUE(folded.ends_with(fmt::format("|{}", SlotHash("C26", 1000)("68fd1e64")))) << folded;
   EXPECT_EQ(mistake(line + "\tx\n"), "bad.txt:1: 41 fields, not 40");
   EXPECT_EQ(mistake(line.substr(2) + "\n"), "bad.txt:1: 39 fields, not 40");
   EXPECT_EQ(mistake("1\t1.5" + line.substr(3)), "bad.txt:1: I1 '1.5' is not a whole number");
 }
 
-// Snapshots hold rows of these ids: they must not change.
+// These ids must not change, because snapshots hold their rows.
 TEST(SlotHash, IsStable) {
   EXPECT_EQ(SlotHash("C1", 0)("68fd1e64"), 3530856265371412134U);
   EXPECT_EQ(SlotHash("C1", 0)(""), 7689311482502403525U);

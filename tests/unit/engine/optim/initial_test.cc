@@ -97,8 +97,8 @@ TEST(InitialTest, ZeroDeviationIsTheMean) {
   EXPECT_EQ(values, std::vector<float>(3, 0.0F));
 }
 
-// Made once from splitmix64, FNV-1a and Box-Muller by an independent program; a change breaks every
-// resumed job.
+// An independent program computed these values from splitmix64, FNV-1a and Box-Muller; a change
+// breaks every resumed job.
 TEST(InitialTest, GoldenValues) {
   std::vector<float> values(3);
   fill_initial(values, spec_of("_proj", 0, 1), 1, 0);

@@ -1,5 +1,5 @@
-// One element of a parameter under any optimizer, in float64 and written from the papers: what the
-// engine's vector code is held against.
+// Reference for the engine's vector code: one element of a parameter under any optimizer, in
+// float64 and written from the papers.
 #pragma once
 
 #include <algorithm>

@@ -67,7 +67,7 @@ Updates updates_of(const wire::Optimizer& optimizer, const wire::ParameterSpec& 
   return run;
 }
 
-// The same updates in float64, element by element.
+// Compares the updates with the same ones in float64, element by element.
 void compare(const wire::Optimizer& optimizer, const wire::ParameterSpec& spec = plain_spec()) {
   const Updates run = updates_of(optimizer, spec);
   for (std::size_t i = 0; i < kSize; ++i) {
@@ -103,7 +103,7 @@ TEST(Optimizer, EveryOptionReplacesItsDefault) {
     optimizer.set_centered(false);
     compare(optimizer);
   }
-  wire::Optimizer zero = optimizer_of("adam");  // a given 0 is no default
+  wire::Optimizer zero = optimizer_of("adam");  // an explicit 0 replaces the default
   zero.set_beta1(0);
   compare(zero);
 }
@@ -116,7 +116,7 @@ TEST(Optimizer, RateClippingAndDecayOfTheParameter) {
     spec.set_l1(0.125F);
     spec.set_clip_value(0.75F);
     compare(optimizer_of(method), spec);
-    // The optimizer's hold where the parameter gives none, and 0 is given.
+    // The optimizer's values hold where the parameter has none; a parameter's 0 is a value.
     wire::Optimizer defaults = optimizer_of(method);
     defaults.set_l1(0.125F);
     defaults.set_l2(0.25F);
@@ -142,7 +142,7 @@ TEST(Optimizer, L1KeepsWeightsAtExactlyZero) {
   }
 }
 
-// McMahan et al. 2013, Algorithm 1, which has no learning rate that changes and starts from 0.
+// Algorithm 1 of McMahan et al. 2013, which has a constant learning rate and starts from 0.
 TEST(Optimizer, FtrlIsTheAlgorithmOfThePaper) {
   wire::Optimizer optimizer = optimizer_of("ftrl");
   optimizer.set_l1(1.5F);
@@ -260,7 +260,7 @@ TEST(Optimizer, TheAverageReachesBackOverItsShareOfTheUpdates) {
   }
 }
 
-// What a shard applies block by block must equal what a local run applies whole, to the bit.
+// A shard updates block by block and a local run updates whole parameters, with the same bits.
 TEST(Optimizer, Trap06SplittingAParameterDoesNotChangeABit) {
   for (const std::string& method : kMethods) {
     wire::Optimizer optimizer = optimizer_of(method);
@@ -309,6 +309,39 @@ TEST(Optimizer, StateWidths) {
   rmsprop.set_momentum(0.9F);
   rmsprop.mutable_average()->set_window(0.5F);
   EXPECT_EQ(state_width(rmsprop), 3U);
+}
+
+TEST(Optimizer, StateContinuesUnderAnOptimizerWithTheSamePlanes) {
+  wire::Optimizer adagrad = optimizer_of("adagrad");
+  wire::Optimizer other = adagrad;
+  other.set_learning_rate(2);
+  other.set_epsilon(0.5F);
+  EXPECT_TRUE(same_state(adagrad, other));
+  EXPECT_FALSE(same_state(adagrad, optimizer_of("adadelta")));
+  other.set_momentum(0.5F);
+  EXPECT_FALSE(same_state(adagrad, other));
+  adagrad.set_momentum(0.25F);
+  EXPECT_TRUE(same_state(adagrad, other));
+  other.mutable_average()->set_window(0.5F);
+  EXPECT_FALSE(same_state(adagrad, other));
+}
+
+// Trainers push how far they moved; their own optimizer has already clipped and regularised.
+TEST(Optimizer, ADeltaIsSubtractedAsItIs) {
+  for (const std::string& method : kMethods) {
+    wire::Optimizer optimizer = optimizer_of(method);
+    optimizer.set_l1(0.5F);
+    optimizer.set_l2(0.5F);
+    optimizer.set_clip_value(0.125F);
+    wire::ParameterSpec spec = plain_spec();
+    spec.set_learning_rate(0.25F);
+    spec.set_is_delta(true);
+    const UpdateRule rule(optimizer, spec);
+    std::vector<float> value = {4, -1};
+    std::vector<float> state(2 * rule.state_width(), 0.0F);
+    rule.apply(1, 1, value, std::vector<float>{1, -2}, state);
+    EXPECT_EQ(value, (std::vector<float>{3, 1})) << method;
+  }
 }
 
 TEST(Optimizer, RefusesUnknownMethodWithSuggestion) {

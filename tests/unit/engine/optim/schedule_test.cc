@@ -120,7 +120,7 @@ TEST(Schedule, RefusesWhatHasNoMeaning) {
   EXPECT_FALSE(validate(negative.schedule()));
 }
 
-// The extremes that validation lets through stay numbers.
+// Validation refuses every extreme that would give no number.
 TEST(Schedule, IsFiniteWhereverItIsDefined) {
   for (const char* name : {"poly", "caffe_poly", "exp", "discexp", "linear"}) {
     for (const double a : {1e-300, 1e-18, 0.5, 1.0, 1e18}) {

@@ -1,5 +1,7 @@
 #include "engine/parameter/parameter_set.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 namespace paddle::parameter {
@@ -62,6 +64,27 @@ TEST(ParameterSetTest, RefusesToPlaceWhatIsNotThere) {
   placed.set_parameter("_fc.w0");
   *set.mutable_partitioning()->add_placed() = placed;  // twice
   EXPECT_FALSE(validate(set));
+}
+
+TEST(ParameterSetTest, RefusesPoliciesThatNoTableHas) {
+  const auto refused = [](auto change) {
+    wire::ParameterSet set = good_set();
+    wire::TablePolicy& policy = *set.mutable_parameters(1)->mutable_table();
+    EXPECT_TRUE(validate(set));
+    change(policy);
+    return !validate(set);
+  };
+  EXPECT_TRUE(refused([](auto& policy) { policy.set_entry_count(kEntryCountMax + 1); }));
+  EXPECT_TRUE(refused([](auto& policy) { policy.set_expire_passes(kExpirePassesMax + 1); }));
+  EXPECT_TRUE(refused([](auto& policy) { policy.set_entry_probability(1.5F); }));
+  EXPECT_TRUE(refused([](auto& policy) { policy.set_entry_probability(NAN); }));
+  EXPECT_TRUE(refused([](auto& policy) { policy.add_entry()->set_entry_probability(-1); }));
+  EXPECT_TRUE(refused([](auto& policy) { policy.mutable_shrink()->set_decay(1.5F); }));
+  EXPECT_TRUE(refused([](auto& policy) { policy.mutable_shrink()->set_threshold(INFINITY); }));
+  EXPECT_TRUE(refused([](auto& policy) { policy.set_evict(true); }));
+  wire::ParameterSet set = good_set();
+  set.mutable_parameters(0)->mutable_table();
+  EXPECT_FALSE(validate(set)) << "a dense parameter has no policy";
 }
 
 TEST(ParameterSetTest, RefusesDimsThatOverflowOrAreEmpty) {

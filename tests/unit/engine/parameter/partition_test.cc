@@ -98,8 +98,8 @@ TEST(PartitionTest, WholeParametersAreOneBlockEach) {
   EXPECT_EQ(shards(set), (std::vector<std::uint32_t>{0, 1, 0}));
 }
 
-// Trap 4: round robin balances blocks, not bytes; the others are there for that, and none may
-// change from one release to the next, because snapshots do not say where blocks lay.
+// Trap 4: round robin balances blocks, not bytes; size_balanced does. No placement may change from
+// one release to the next, because a snapshot does not record it.
 TEST(PartitionTest, Trap04PlacementsAreStableAndSizeIsBalanced) {
   wire::ParameterSet set = set_of(2, {{1000, 8}, {8}, {900, 8}, {8}, {100, 8}});
   const auto most = [&] {

@@ -35,7 +35,7 @@ TEST_F(SnapshotTest, EveryTruncationIsRefusedByName) {
   EXPECT_TRUE(SnapshotReader::open(directory_));
 }
 
-// The delta's own files, and those of its base that it needs.
+// The files of a delta, and those that it needs of its base.
 std::vector<std::string> delta_files(const std::string& directory, const std::string& base) {
   std::vector<std::string> files{base + "/MANIFEST", base + "/my table.sparse-00000"};
   for (const std::string& file : kFiles) files.push_back(directory + "/" + file);
@@ -81,7 +81,7 @@ TEST_F(SnapshotTest, ADeltaWithoutItsOwnBaseIsRefusedByName) {
   auto reader = SnapshotReader::open(directory_);
   ASSERT_FALSE(reader);
   EXPECT_NE(reader.error().message.find("pass-00001"), std::string::npos);
-  // A full snapshot of that name, but another one.
+  // Another full snapshot has its name.
   const std::string delta = directory_;
   directory_ = base_;
   write();
@@ -90,8 +90,28 @@ TEST_F(SnapshotTest, ADeltaWithoutItsOwnBaseIsRefusedByName) {
   EXPECT_EQ(reader.error().code, Errc::kData);
   EXPECT_NE(reader.error().message.find("of the base of"), std::string::npos)
       << reader.error().message;
-  // And a delta is the base of none.
+  // A delta cannot be a base.
   EXPECT_FALSE(base_of(delta));
+}
+
+TEST_F(SnapshotTest, ABaseOfAnotherShapeIsRefused) {
+  const auto write_table = [&](const std::string& directory, std::uint32_t state_width,
+                               std::optional<BaseSnapshot> base) {
+    auto writer = SnapshotWriter::create(directory, std::move(base));
+    ASSERT_TRUE(writer);
+    ASSERT_TRUE(writer->begin_sparse(sparse_spec(), state_width));
+    ASSERT_TRUE(writer->end_sparse());
+    ASSERT_TRUE(writer->finish(info()));
+  };
+  const std::string base = root_ + "/base";
+  write_table(base, 2, {});
+  write_table(directory_, 2, *base_of(base));
+  EXPECT_TRUE(SnapshotReader::open(directory_));
+  write_table(directory_, 1, *base_of(base));
+  const auto reader = SnapshotReader::open(directory_);
+  ASSERT_FALSE(reader);
+  EXPECT_NE(reader.error().message.find("table 'my table' is of another shape"), std::string::npos)
+      << reader.error().message;
 }
 
 TEST_F(SnapshotTest, RowsOfADeltaAreThoseOfItsBaseAgedAndDecayedWhereItNamesNone) {
@@ -140,7 +160,7 @@ TEST_F(SnapshotTest, MissingFilesAreRefusedByName) {
   }
 }
 
-// Trap 9: a table's files and the MANIFEST must agree; another number of them is an error by name.
+// Trap 9: a table's files and the MANIFEST must agree; the error names a missing file.
 TEST_F(SnapshotTest, Trap09FilesThatTheManifestDoesNotNameAreNotReadAndMissingOnesRefused) {
   wire::ParameterSpec table = sparse_spec();
   constexpr std::uint64_t kWidth = 1U << 18U;  // 1 MiB a row: 70 rows need two files
@@ -168,7 +188,7 @@ TEST_F(SnapshotTest, Trap09FilesThatTheManifestDoesNotNameAreNotReadAndMissingOn
   expect_refused(directory_, "my table.sparse-00001", "missing");
 }
 
-// A MANIFEST made to harm has a right CRC: widths that overflow, or ask for all memory, say so.
+// A forged MANIFEST has a right CRC; widths that overflow or take all memory are refused.
 TEST_F(SnapshotTest, AStateWidthThatNoOptimizerHasIsRefused) {
   write();
   const std::string path = directory_ + "/MANIFEST";
@@ -183,7 +203,7 @@ TEST_F(SnapshotTest, AStateWidthThatNoOptimizerHasIsRefused) {
   }
 }
 
-// Damage between open and read is seen too.
+// Reading detects damage that happens after opening.
 TEST_F(SnapshotTest, DamageAfterOpenIsRefused) {
   write();
   const auto reader = SnapshotReader::open(directory_);

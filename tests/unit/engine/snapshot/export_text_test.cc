@@ -29,6 +29,21 @@ TEST_F(ExportTextTest, SparseRowsRiseById) {
   EXPECT_EQ(*text, "0 1 2 3\n18446744073709551615 -1 0 1e-30\n");
 }
 
+TEST_F(ExportTextTest, CandidatesHaveNoRowYet) {
+  auto writer = SnapshotWriter::create(directory_);
+  ASSERT_TRUE(writer);
+  ASSERT_TRUE(writer->begin_sparse(sparse_spec(), 0));
+  const std::vector<SparseRow> rows = {
+      {.id = 3, .marks = 1ULL << 48U, .value = {0, 0, 0}, .state = {}},
+      {.id = 4, .marks = 0, .value = {1, 2, 3}, .state = {}}};
+  ASSERT_TRUE(writer->add_rows(rows));
+  ASSERT_TRUE(writer->end_sparse());
+  ASSERT_TRUE(writer->finish(info()));
+  const auto text = exported("my table");
+  ASSERT_TRUE(text) << text.error().message;
+  EXPECT_EQ(*text, "4 1 2 3\n");
+}
+
 TEST_F(ExportTextTest, DenseIsWrittenByRows) {
   write(0.5F);
   const auto text = exported("_fc.wbias");

@@ -1,4 +1,4 @@
-// A small snapshot with dense, sparse and optimizer state, in a directory of its own.
+// Fixture with a small snapshot of dense, sparse and optimizer state in a directory of its own.
 #pragma once
 
 #include <cstdlib>
@@ -59,6 +59,7 @@ class SnapshotTest : public ::testing::Test {
     info.step = 1234567890123;
     info.seed = ~0ULL;
     info.trainer_cursors = {7, 0, 9};
+    info.pass_batches = {3, 0, 4};
     return info;
   }
   static std::vector<SparseRow> rows() {
@@ -77,7 +78,7 @@ class SnapshotTest : public ::testing::Test {
     const Status finished = writer->finish(info());
     ASSERT_TRUE(finished) << finished.error().message;
   }
-  // directory_ as a delta: of a full snapshot with other rows, one of which it leaves as it is.
+  // Writes directory_ as a delta of a full snapshot with other rows; one of them does not change.
   void write_delta() {
     base_ = root_ + "/pass-00001";
     auto spec = sparse_spec();

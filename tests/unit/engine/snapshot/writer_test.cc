@@ -18,6 +18,7 @@ TEST_F(SnapshotTest, RoundTrip) {
   EXPECT_EQ(reader->info().step, info().step);
   EXPECT_EQ(reader->info().seed, info().seed);
   EXPECT_EQ(reader->info().trainer_cursors, info().trainer_cursors);
+  EXPECT_EQ(reader->info().pass_batches, info().pass_batches);
   const auto parameters = reader->parameters();
   ASSERT_EQ(parameters.size(), 2U);
   EXPECT_EQ(parameters[0].SerializeAsString(), dense_spec().SerializeAsString());
@@ -66,7 +67,7 @@ TEST_F(SnapshotTest, DenseFileIsV010ByteForByte) {
   }
 }
 
-// As the first release wrote it: without samples and the later options of an optimizer.
+// The first release wrote no samples and fewer options of an optimizer.
 TEST_F(SnapshotTest, AManifestOfTheFirstReleaseIsRead) {
   std::string text =
       "snapshot format=1 engine=0.1\nprogress pass=2 step=7 seed=5\noptimizer method=adam "

@@ -35,7 +35,7 @@ struct Codec {
 
 class CompressedTest : public DataTest, public testing::WithParamInterface<Codec> {
  protected:
-  // Some chunks of text that does not pack away to nothing.
+  // Several chunks of text that compresses only a little.
   CompressedTest() {
     Rng rng(3);
     for (int i = 0; i < 40000; ++i) text_ += fmt::format("{}\ta b c {}\n", i, rng.next());
@@ -43,7 +43,7 @@ class CompressedTest : public DataTest, public testing::WithParamInterface<Codec
   std::string write(const std::string& content) const {
     return folder_.write(std::string("file") + GetParam().ending, content);
   }
-  // "kData" failures of a damaged file, or the records.
+  // Returns the error message, or "none".
   std::string outcome_of(const std::string& content) { return mistake_of(write(content)); }
 
   std::string text_;

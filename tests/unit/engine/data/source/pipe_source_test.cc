@@ -1,4 +1,4 @@
-// A program as the reader: what it prints, how it ends, and that it never outlives its reader.
+// Tests of pipe_command: the output of the program, its end, and its death with its reader.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -59,6 +59,14 @@ TEST_F(PipeTest, ItsFailureIsNamed) {
             "pipe_command '/no/such/program' on a: cannot start: No such file or directory");
 }
 
+// A trainer ignores SIGPIPE; programs expect to die of it.
+TEST_F(PipeTest, ItDiesOfABrokenPipe) {
+  const auto before = ::signal(SIGPIPE, SIG_IGN);
+  command("kill -PIPE $$; echo '1\ta'");
+  EXPECT_TRUE(mistake().find("killed by signal 13") != std::string::npos);
+  ::signal(SIGPIPE, before);
+}
+
 TEST_F(PipeTest, WhatItPrintedIsCheckedLikeAFile) {
   command("echo 1; cat");
   EXPECT_EQ(mistake(), "a:1: not of the form label<TAB>words");
@@ -68,12 +76,12 @@ TEST_F(PipeTest, AHangingProgramIsNamedAndEnded) {
   options_.data.pipe_timeout = std::chrono::seconds(1);
   command("sleep 1000 & echo $! > child; wait");
   EXPECT_TRUE(mistake().ends_with(" on a: has printed nothing for 1 s"));
-  // What it had started is gone too, or about to be.
+  // The processes that it has started are killed too.
   const int child = std::stoi(test::TemporaryFolder::read(folder_ / "child"));
   for (int i = 0; i < 1000 && ::kill(child, 0) == 0; ++i) {
     if (test::TemporaryFolder::read(fmt::format("/proc/{}/stat", child)).find(") Z") !=
         std::string::npos) {
-      break;  // nobody has reaped it yet
+      break;  // dead, but not yet reaped
     }
     std::this_thread::yield();
   }
