@@ -25,7 +25,7 @@ OptionList list_options(GetOptions& options) {
 }
 
 Status fetch_staged(Member& member, const std::string& staging, const fs::path& local,
-                    CopyReport& report) {
+                    CopyCounts& report) {
   PADDLE_TRY(const auto entries, member.client->list(staging));
   std::vector<remote::FetchItem> wanted;
   for (const remote::FileEntry& entry : entries) {
@@ -47,7 +47,7 @@ Status run(Context& context, const GetOptions& options) {
   const std::string staging = staging_folder(context);
   const fs::path local = fs::path(context.directory) / options.paths[1];
   ClusterSession session = ClusterSession::unconnected(cluster, nodes);
-  return copy_on_each(context, session, [&](Member& member, CopyReport& report) -> Status {
+  return copy_on_each(context, session, [&](Member& member, CopyCounts& report) -> Status {
     const auto taken = member.client->import_from(options.paths[0], staging);
     Status fetched;
     if (taken) {

@@ -9,7 +9,7 @@
 #include "cli/cluster/node_selection.h"
 #include "cli/console/time_text.h"
 #include "cli/job/failure.h"
-#include "cli/job/plan.h"
+#include "cli/job/folders.h"
 #include "cli/job/process_state.h"
 #include "cli/logs/metrics_line.h"
 #include "cli/logs/reader.h"

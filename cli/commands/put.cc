@@ -88,7 +88,7 @@ Status run(Context& context, const PutOptions& options) {
   remote::PushSource source(context.hash_cache, nodes.size());
   ClusterSession session = ClusterSession::unconnected(cluster, nodes);
   const Status done =
-      copy_on_each(context, session, [&](Member& member, CopyReport& report) -> Status {
+      copy_on_each(context, session, [&](Member& member, CopyCounts& report) -> Status {
         PADDLE_TRY(const auto pushed, member.client->push(items, source, nullptr));
         report.bytes_moved = pushed.bytes_on_wire;
         const auto copied = member.client->export_to(staging, options.paths.back());

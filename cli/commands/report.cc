@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/job/plan.h"
+#include "cli/job/folders.h"
 #include "cli/job/results.h"
 #include "cli/options/job_target.h"
 

@@ -4,7 +4,7 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/current_cluster.h"
-#include "cli/job/plan.h"
+#include "cli/job/folders.h"
 #include "cli/options/shared_options.h"
 
 namespace paddle::cli {

@@ -12,6 +12,7 @@
 #include "cli/commands/job_end.h"
 #include "cli/commands/plan.h"
 #include "cli/job/claim.h"
+#include "cli/job/folders.h"
 #include "cli/job/follow.h"
 #include "cli/job/plan.h"
 #include "cli/job/resume.h"

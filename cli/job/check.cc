@@ -16,11 +16,11 @@ namespace {
 
 void note_idle_trainers(Context& context, const Workspace& workspace) {
   if (workspace.mounted) return;
-  const auto idle = std::ranges::count_if(workspace.shares, &std::vector<std::string>::empty);
+  const auto idle = std::ranges::count_if(workspace.trainer_data, &std::vector<std::string>::empty);
   if (idle == 0) return;
   context.console.note(
       fmt::format("{} of {} trainers {} no data file: make as many files as trainers", idle,
-                  workspace.shares.size(), idle == 1 ? "has" : "have"));
+                  workspace.trainer_data.size(), idle == 1 ? "has" : "have"));
 }
 
 // Points missing data at the workspace's own `prepare` script, where there is one.

@@ -10,10 +10,10 @@ namespace paddle::cli {
 namespace {
 
 constexpr int kJobsOfOneNameMax = 100;
-constexpr std::size_t kJobsSideBySideMax = 16;
+constexpr std::size_t kConcurrentJobsMax = 16;
 
-// One node is asked before the others: of two that come at once it refuses one, where all at once
-// might each refuse both.
+// Asks one node before the others: it then refuses one of two simultaneous claims. Asking all nodes
+// at once could refuse both.
 Status on_first_then_others(ClusterSession& session, Member& first,
                             const std::function<Status(Member&)>& work) {
   PADDLE_TRY_STATUS(work(first));
@@ -39,13 +39,13 @@ Result<JobPlan> make_plan(ClusterSession& session, const ClusterSpec& cluster,
   return plan_job(cluster, request, placement, addresses, workspace);
 }
 
-// A job of this cluster, or one that somebody starts, that has a port of the plan; "": all are
-// ours.
+// Claims the plan's ports. The name of a job, running or being started, that has one of them; ""
+// when all were claimed.
 Result<std::string> claim_ports_of(ClusterSession& session, const ClusterSpec& cluster,
                                    const JobPlan& plan) {
-  std::vector<remote::ProcessStatus> ours;  // of nodes that may share a machine and its ports
+  std::vector<remote::ProcessStatus> ours;  // on all nodes, since they may share a machine
   for (ProcessOnNode& process : session.processes("")) ours.push_back(std::move(process.status));
-  PADDLE_TRY_STATUS(session.all_well());  // a node that did not answer has no client any more
+  PADDLE_TRY_STATUS(session.all_well());  // a silent node has lost its client
   std::mutex mutex;
   std::string job;
   const auto claim = [&](Member& member) -> Status {
@@ -97,27 +97,27 @@ Status claim_old_name(ClusterSession& session, const std::string& job) {
 Result<JobPlan> claim_ports(Context& context, ClusterSession& session, const ClusterSpec& cluster,
                             JobRequest request, const Placement& placement,
                             const Workspace& workspace) {
-  std::string beside;
-  for (; request.first_block < kJobsSideBySideMax * placement.pservers.size();
+  std::string neighbour;
+  for (; request.first_block < kConcurrentJobsMax * placement.pservers.size();
        request.first_block += placement.pservers.size()) {
     PADDLE_TRY(JobPlan plan, make_plan(session, cluster, request, placement, workspace));
     auto other = claim_ports_of(session, cluster, plan);
-    // After a job of ours somebody may follow whom these nodes do not know.
-    if (!other && (beside.empty() || other.error().code != Errc::kResource))
+    // Behind the ports of a job of ours, a stranger's port only means that the next block is tried.
+    if (!other && (neighbour.empty() || other.error().code != Errc::kResource))
       return std::move(other).error();
     if (!other || !other->empty()) {
-      if (other) beside = *other;
+      if (other) neighbour = *other;
       continue;
     }
-    if (!beside.empty()) {
+    if (!neighbour.empty()) {
       context.console.note(
           fmt::format("{} is running on these nodes: this job's pservers take the ports from {} on",
-                      beside, plan.pservers.front().port));
+                      neighbour, plan.pservers.front().port));
     }
     return plan;
   }
   return Error{Errc::kResource,
-               fmt::format("{} jobs have ports of this cluster", kJobsSideBySideMax),
+               fmt::format("{} jobs have ports of this cluster", kConcurrentJobsMax),
                "look with paddlectl status, end one with paddlectl stop"};
 }
 

@@ -1,5 +1,5 @@
-// What a job has for itself on its nodes while it is started, whoever else starts one: its name and
-// its ports. Claims end with the session at the latest.
+// Exclusive claims on a job's name and ports on its nodes while it is started. Claims end with the
+// session at the latest.
 #pragma once
 
 #include <string>
@@ -11,19 +11,19 @@
 
 namespace paddle::cli {
 
-// On every node. A name that nobody asked for is numbered when another job has it; else that is
-// kUsage.
+// Claims the name on every node. A taken name is kUsage when the user `asked` for it; otherwise it
+// gets a number.
 Result<std::string> claim_new_name(ClusterSession& session, const std::string& name, bool asked);
-// kUsage when the job runs, or when somebody else starts it.
+// For a job to resume. kUsage when it runs, or when another paddlectl is starting it.
 Status claim_old_name(ClusterSession& session, const std::string& job);
 
-// The plan with the first blocks of ports that no other job has; each pserver's node keeps them
-// for this one. kResource names the node, the port and the stranger who holds it.
+// The plan on the first port blocks that no other job has; the pservers' nodes reserve them for
+// this one. kResource names the node, the port and the program outside our jobs that holds it.
 Result<JobPlan> claim_ports(Context& context, ClusterSession& session, const ClusterSpec& cluster,
                             JobRequest request, const Placement& placement,
                             const Workspace& workspace);
 
-// The job runs: what is claimed is free for the next.
+// Releases all claims, once the job runs or has no use for them.
 Status end_claims(ClusterSession& session);
 
 }  // namespace paddle::cli

@@ -7,45 +7,13 @@
 #include <fmt/format.h>
 
 #include "base/rng.h"
+#include "cli/job/folders.h"
 #include "cli/logs/metrics_line.h"
 #include "cli/nodes/ports.h"
 #include "cli/workspace/trainer_environment.h"
 
 namespace paddle::cli {
 namespace {
-
-constexpr std::size_t kJobNameBytesMax = 100;
-constexpr std::uint32_t kProcessesMax = 4096;
-
-// In turns over the nodes, each of which takes as many in a turn as its capacity. 0: trainers fill
-// one turn, of pservers there is one on each node.
-Result<std::vector<std::size_t>> round_robin(const ClusterSpec& cluster, bool pserver,
-                                             std::uint32_t count) {
-  std::vector<std::size_t> turn;
-  std::size_t able = 0;  // nodes; the turn begins with each of them once
-  for (std::uint32_t taken = 0, last = 1; taken < last; ++taken) {
-    for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
-      const ClusterNode& node = cluster.nodes[i];
-      if (!(pserver ? node.runs_pserver : node.runs_trainer)) continue;
-      if (taken < node.capacity && turn.size() < kProcessesMax) turn.push_back(i);
-      last = std::max(last, node.capacity);
-    }
-    if (taken == 0) able = turn.size();
-  }
-  const char* const role = pserver ? "pserver" : "trainer";
-  if (turn.empty()) {
-    return Error{Errc::kUsage,
-                 fmt::format("no node of cluster '{}' has the role {}", cluster.name, role),
-                 fmt::format("add \"{}\" to a node's roles in {}", role, cluster.file)};
-  }
-  if (count > kProcessesMax) {
-    return Error{Errc::kUsage, fmt::format("over {} {}s", kProcessesMax, role), ""};
-  }
-  std::vector<std::size_t> nodes;
-  const std::size_t wanted = count > 0 ? count : pserver ? able : turn.size();
-  for (std::size_t i = 0; i < wanted; ++i) nodes.push_back(turn[i % turn.size()]);
-  return nodes;
-}
 
 // "server.log", then "server-1.log" for the next of the same kind on the node.
 std::string numbered(const std::string& stem, const std::string& suffix, std::size_t ordinal) {
@@ -81,7 +49,7 @@ struct Planner {
     spec.log = node_folder(request.job, node) + "/" + log;
     spec.environment = request.environment;
     std::map<std::string, std::string> of_node = cluster.nodes[node].environment;
-    spec.environment.merge(of_node);  // what the command line says goes before
+    spec.environment.merge(of_node);  // keeps the values of the command line
     spec.restarts = request.restarts;
     return spec;
   }
@@ -118,8 +86,8 @@ struct Planner {
     return {};
   }
 
-  // The GPUs of the `ordinal`th of the trainers on a node: an equal part of what the node has, or
-  // one that is shared where there are more trainers.
+  // The GPUs of the `ordinal`th trainer on a node: an equal part of the node's, or one of them
+  // where there are at least as many trainers.
   std::string gpus_of(std::size_t node, std::size_t ordinal) const {
     const std::vector<std::string>& gpus = cluster.nodes[node].gpus;
     const auto trainers = static_cast<std::size_t>(std::ranges::count(placement.trainers, node));
@@ -168,7 +136,7 @@ struct Planner {
       for (const std::string& item : request.overrides)
         trainer.spec.arguments.push_back("--set=" + item);
       if (!workspace.command.empty()) {
-        run_own_program(trainer, {i, workspace.trainer_count, "{root}/" + request.engine, endpoints,
+        use_own_program(trainer, {i, workspace.trainer_count, "{root}/" + request.engine, endpoints,
                                   own_endpoints});
       }
       plan.trainers.push_back(std::move(trainer));
@@ -176,7 +144,7 @@ struct Planner {
     return {};
   }
 
-  // Where a user's own trainers may listen: after the pservers' blocks of ports.
+  // Endpoints on which the user's own trainers may listen: ports after the pservers' blocks.
   Result<std::vector<std::string>> trainer_endpoints(const JobPlan& plan) const {
     std::map<std::string, std::size_t> pservers;
     std::map<std::string, std::size_t> trainers;
@@ -191,8 +159,8 @@ struct Planner {
     return endpoints;
   }
 
-  // What job.toml's [trainer] command runs instead, told all of that by its environment.
-  void run_own_program(PlannedProcess& trainer, const OwnTrainer& own) const {
+  // Replaces `paddle train` by job.toml's [trainer] command, which reads the same from variables.
+  void use_own_program(PlannedProcess& trainer, const OwnTrainer& own) const {
     remote::ProcessSpec& spec = trainer.spec;
     spec.environment.merge(trainer_environment(spec.arguments, own));
     spec.program = "";
@@ -200,14 +168,14 @@ struct Planner {
     spec.any_exit = true;
   }
 
-  // Each node gets the shared files and the shares of its own trainers; trainer 0's also the test
+  // Each node gets the common files and the data of its own trainers; trainer 0's also the test
   // set.
   void add_files(JobPlan& plan) const {
     for (const std::size_t node : placement.nodes) {
-      std::set<std::string> files(workspace.shared.begin(), workspace.shared.end());
+      std::set<std::string> files(workspace.common.begin(), workspace.common.end());
       for (std::size_t i = 0; i < placement.trainers.size(); ++i) {
         if (placement.trainers[i] != node) continue;
-        files.insert(workspace.shares[i].begin(), workspace.shares[i].end());
+        files.insert(workspace.trainer_data[i].begin(), workspace.trainer_data[i].end());
         if (i == 0) files.insert(workspace.test.begin(), workspace.test.end());
       }
       NodeFiles pushed;
@@ -227,46 +195,12 @@ struct Planner {
 
 }  // namespace
 
-std::string job_folder(const std::string& job) {
-  return "jobs/" + job;
-}
-
-std::string workspace_folder(const std::string& job) {
-  return job_folder(job) + "/workspace";
-}
-
-std::string node_folder(const std::string& job, std::size_t node) {
-  return fmt::format("jobs/{}/node_{}", job, node);
-}
-
-Status check_job_name(const std::string& job) {
-  const bool good = !job.empty() && job.size() <= kJobNameBytesMax && job.front() != '.' &&
-                    job.front() != '-' && std::ranges::all_of(job, [](char c) {
-                      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                             (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
-                    });
-  if (good) return {};
-  return Error{Errc::kUsage, fmt::format("'{}' cannot be a job's name", job),
-               fmt::format("use up to {} letters, digits, '.', '-' and '_'", kJobNameBytesMax)};
-}
-
-Result<Placement> place_job(const ClusterSpec& cluster, std::uint32_t trainers,
-                            std::uint32_t pservers) {
-  Placement placement;
-  PADDLE_TRY(placement.pservers, round_robin(cluster, true, pservers));
-  PADDLE_TRY(placement.trainers, round_robin(cluster, false, trainers));
-  std::set<std::size_t> used(placement.pservers.begin(), placement.pservers.end());
-  used.insert(placement.trainers.begin(), placement.trainers.end());
-  placement.nodes.assign(used.begin(), used.end());
-  return placement;
-}
-
 Result<JobPlan> plan_job(const ClusterSpec& cluster, const JobRequest& request,
                          const Placement& placement, const std::vector<std::string>& addresses,
                          const Workspace& workspace) {
   PADDLE_TRY_STATUS(check_job_name(request.job));
   PADDLE_CHECK(addresses.size() == cluster.nodes.size());
-  PADDLE_CHECK(workspace.shares.size() == placement.trainers.size());
+  PADDLE_CHECK(workspace.trainer_data.size() == placement.trainers.size());
   const Planner planner{cluster, request, placement, addresses, workspace};
   JobPlan plan;
   plan.job = request.job;

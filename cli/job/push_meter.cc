@@ -8,8 +8,8 @@
 namespace paddle::cli {
 namespace {
 
-constexpr std::size_t kTroublesShownMax = 3;
-constexpr double kSecondsToJudge = 0.5;  // before that a rate says nothing
+constexpr std::size_t kProblemsShownMax = 3;
+constexpr double kSecondsMin = 0.5;  // of a push, for a rate that means something
 
 }  // namespace
 
@@ -30,7 +30,7 @@ void PushMeter::add(std::uint64_t planned, std::uint64_t arrived) {
     if (planned_ == 0) return;
     line = fmt::format("pushing: {} of {}", human_bytes(arrived_), human_bytes(planned_));
     const double seconds = std::chrono::duration<double>(now - begin_).count();
-    if (arrived_ > 0 && seconds >= kSecondsToJudge) {
+    if (arrived_ > 0 && seconds >= kSecondsMin) {
       const double each = seconds / static_cast<double>(arrived_);
       line += fmt::format(", {}, {:.0f} s left", rate(),
                           each * static_cast<double>(planned_ - arrived_));
@@ -53,12 +53,12 @@ std::string PushMeter::summary() const {
   return fmt::format(", {} at {}", human_bytes(arrived_), rate());
 }
 
-std::string sharing_summary(std::uint64_t bytes_from_nodes, const remote::FanOut& fan_out) {
+std::string fan_out_summary(std::uint64_t bytes_from_nodes, const remote::FanOut& fan_out) {
   std::string text;
   if (bytes_from_nodes > 0)
     text = fmt::format(", {} of it from node to node", human_bytes(bytes_from_nodes));
   std::vector<std::string> troubles = fan_out.troubles();
-  const std::size_t more = troubles.size() - std::min(troubles.size(), kTroublesShownMax);
+  const std::size_t more = troubles.size() - std::min(troubles.size(), kProblemsShownMax);
   troubles.resize(troubles.size() - more);
   if (more > 0) troubles.push_back(fmt::format("{} more", more));
   if (!troubles.empty()) text += fmt::format(" ({})", fmt::join(troubles, ", "));

@@ -1,4 +1,4 @@
-// How a push to all nodes goes: moved and to move, rate, time left.
+// Progress of a push to all nodes: bytes done and to do, rate, time left.
 #pragma once
 
 #include <mutex>
@@ -9,14 +9,14 @@
 
 namespace paddle::cli {
 
-// For any number of threads.
+// Thread-safe.
 class PushMeter {
  public:
   explicit PushMeter(Context& context) : context_(context), begin_(context.clock.now()) {}
 
-  // Ctrl-C breaks the push off. Shows "pushing: 1.2 GiB of 3.1 GiB, 310 MiB/s, 6 s left".
+  // The callback shows "pushing: 1.2 GB of 3.1 GB, 310 MB/s, 6 s left"; Ctrl-C stops the push.
   remote::PushProgress progress();
-  // ", 20.0 MiB at 110 MiB/s"; empty when nothing moved.
+  // ", 20 MB at 110 MB/s"; empty when nothing moved.
   std::string summary() const;
 
  private:
@@ -29,7 +29,7 @@ class PushMeter {
   std::uint64_t planned_ = 0, arrived_ = 0;
 };
 
-// ", 2.9 GiB of it from node to node", and why some took no part; empty when nothing is to tell.
-std::string sharing_summary(std::uint64_t bytes_from_nodes, const remote::FanOut& fan_out);
+// ", 2.9 GB of it from node to node", and why some nodes took no part; empty for neither.
+std::string fan_out_summary(std::uint64_t bytes_from_nodes, const remote::FanOut& fan_out);
 
 }  // namespace paddle::cli

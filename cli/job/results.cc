@@ -9,15 +9,16 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "cli/cluster/fetch_target.h"
-#include "cli/job/plan.h"
+#include "cli/job/folders.h"
 
 namespace paddle::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Beside each log: where it was cut, and when its parts were written. Of use on the node only.
-bool is_of_the_log(const std::string& path) {
+// The files beside a log with its offset after rotation and the times of its lines, which only the
+// agent reads.
+bool is_log_index(const std::string& path) {
   return path.ends_with(".log.base") || path.ends_with(".log.times") ||
          path.ends_with(".log.times.1");
 }
@@ -33,7 +34,7 @@ Status fetch_folder(Member& member, const std::string& remote, const fs::path& l
                            [](const remote::FileEntry& e) { return e.path.ends_with("MANIFEST"); });
   std::vector<remote::FetchItem> wanted;
   for (const remote::FileEntry& entry : entries) {
-    if (is_of_the_log(entry.path)) continue;
+    if (is_log_index(entry.path)) continue;
     auto placed = fetch_target(
         local, entry.path, "the results are still on the nodes: paddlectl fetch --output <folder>");
     if (!placed) return std::move(placed).error().with("node " + member.spec.name);

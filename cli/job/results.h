@@ -1,4 +1,4 @@
-// Brings a job's logs and snapshots home.
+// Logs and snapshots of a job, fetched into its output folder.
 #pragma once
 
 #include <string>
@@ -12,12 +12,11 @@ struct FetchStats {
   std::size_t files = 0, files_fetched = 0;
 };
 
-// A folder as it is told to the reader: relative where it is below the current directory, absolute
-// in JSON.
+// A path as output shows it: relative where it is below the current directory, absolute in JSON.
 std::string shown_path(const Context& context, const std::string& path);
 
-// Into <output>/<job>/{node_<i>/..., pass-0000N/...}; files that are here with the same SHA-256 are
-// left alone, a snapshot's MANIFEST arrives last. What a node calls its files cannot leave that
+// Fetches into <output>/<job>/{node_<i>/..., pass-0000N/...}. Skips files that are here with the
+// same SHA-256, and fetches a snapshot's MANIFEST last. No file name from a node leads out of that
 // folder.
 Result<FetchStats> fetch_results(ClusterSession& session, const std::string& job,
                                  const std::string& output);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/fd.h"
+#include "cli/job/folders.h"
 #include "cli/job/process_state.h"
 #include "cli/job/results.h"
 #include "remote/push/source.h"
@@ -18,13 +19,13 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kManifestBytesMax = 64U << 20U;
 
-struct LocalSnapshot {
+struct FetchedSnapshot {
   std::string name;                  // "pass-00002"
-  std::uint64_t pass = 0, step = 0;  // how far it is
-  std::string base;                  // that it is a delta of; "": it stands alone
+  std::uint64_t pass = 0, step = 0;  // its progress in the job
+  std::string base;                  // the snapshot it is a delta of; "": it is complete
 };
 
-// The word behind " key=" in a line of a MANIFEST.
+// The value of `key` in a line of a MANIFEST.
 std::string field(const std::string& line, const std::string& key) {
   const auto at = line.find(" " + key + "=");
   if (at == std::string::npos) return "";
@@ -32,18 +33,18 @@ std::string field(const std::string& line, const std::string& key) {
   return line.substr(begin, line.find(' ', begin) - begin);
 }
 
-// The lines of a MANIFEST that begin so.
+// The first line of a MANIFEST of that kind, but for its very first line; "" when there is none.
 std::string line_of(const std::string& text, const std::string& kind) {
   const auto at = text.find("\n" + kind + " ");
   return at == std::string::npos ? "" : text.substr(at + 1, text.find('\n', at + 1) - at - 1);
 }
 
-// The one that is farthest in the job; without a name when there is none.
-LocalSnapshot newest_here(const std::string& folder) {
-  LocalSnapshot newest;
+// The snapshot with the most progress; without a name when there is none.
+FetchedSnapshot newest_fetched(const std::string& folder) {
+  FetchedSnapshot newest;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    LocalSnapshot found;
+    FetchedSnapshot found;
     found.name = entry.path().filename().string();
     if (!found.name.starts_with("pass-")) continue;
     const auto text = read_file((entry.path() / "MANIFEST").string(), kManifestBytesMax);
@@ -52,9 +53,8 @@ LocalSnapshot newest_here(const std::string& folder) {
     found.pass = std::strtoull(field(progress, "pass").c_str(), nullptr, 10);
     found.step = std::strtoull(field(progress, "step").c_str(), nullptr, 10);
     found.base = field(line_of(*text, "base"), "name");
-    const bool is_farther =
-        std::pair(found.pass, found.step) >= std::pair(newest.pass, newest.step);
-    if (newest.name.empty() || is_farther) newest = found;
+    const bool is_newer = std::pair(found.pass, found.step) >= std::pair(newest.pass, newest.step);
+    if (newest.name.empty() || is_newer) newest = found;
   }
   return newest;
 }
@@ -81,7 +81,7 @@ Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& clust
                                       const std::string& asked) {
   ClusterSession session = ClusterSession::find_all(context, cluster);
   for (Member& member : session.members()) {
-    if (member.absent) member.error.reset();  // it never ran there, or was torn down
+    if (member.absent) member.error.reset();  // the job never ran there, or was torn down
   }
   PADDLE_TRY_STATUS(session.all_well());
   PreviousRun previous{asked};
@@ -114,7 +114,7 @@ Status prepare_to_resume(Context& context, const ClusterSpec& cluster, const Job
       return fetched.error();
     }
     const std::string folder = output + "/" + plan.job;
-    const LocalSnapshot newest = newest_here(folder);
+    const FetchedSnapshot newest = newest_fetched(folder);
     if (newest.name.empty()) {
       return Error{Errc::kUsage,
                    fmt::format("job {} has no snapshot, on its nodes or in {}", plan.job,

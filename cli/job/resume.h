@@ -1,4 +1,4 @@
-// A job that ended before its time, and what it takes to go on with it.
+// Resuming a job that ended before its last pass.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@ namespace paddle::cli {
 
 struct PreviousRun {
   std::string job;
-  std::uint32_t trainers = 0, pservers = 0;  // 0: nothing on the nodes tells
+  std::uint32_t trainers = 0, pservers = 0;  // 0: the nodes have no record of them
 };
 
-// The job asked for, or the latest. It need not be on the nodes any more, its results may be here.
-// kUsage when it still runs, or when there is none.
+// The job asked for, or the latest. A job asked for may be gone from the nodes, with its results
+// here. kUsage when it still runs, or when there is none.
 Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& cluster,
                                       const std::string& asked);
 
-// Clears the way for another run of the plan's job: on trainer 0's node lies a snapshot (of the
-// earlier run there, on another node, or in `output`), and no node has records of processes that
-// ended. kUsage when there is no snapshot.
+// Makes sure that trainer 0's node has a snapshot, pushing the newest one of the other nodes or of
+// `output` if it has none, and removes the records of ended processes. kUsage when there is no
+// snapshot.
 Status prepare_to_resume(Context& context, const ClusterSpec& cluster, const JobPlan& plan,
                          const std::string& output);
 

@@ -9,6 +9,7 @@
 
 #include "base/secret.h"
 #include "cli/job/failure.h"
+#include "cli/job/folders.h"
 #include "cli/job/process_state.h"
 #include "cli/job/push_meter.h"
 #include "cli/logs/reader.h"
@@ -17,10 +18,10 @@
 namespace paddle::cli {
 namespace {
 
-constexpr Duration kReadyDeadline = std::chrono::seconds(20);  // unless --timeout says so
+constexpr Duration kReadyDeadline = std::chrono::seconds(20);  // without --timeout
 constexpr auto kReadyPollPeriod = std::chrono::milliseconds(50);
 
-// A process that ended before it was ready: its code and last lines.
+// The exit code and last lines of a process that ended before it was ready, as an error.
 Status check_alive(ClusterSession& session, const Member& member, const PlannedProcess& server) {
   PADDLE_TRY(const auto statuses, member.client->processes(server.spec.job));
   const auto found = std::ranges::find(statuses, server.spec.name, &remote::ProcessStatus::name);
@@ -91,7 +92,7 @@ Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
   if (!pushed) return pushed;
   context.console.note(fmt::format("pushed {} to {}{}{}", counted(files, "file"),
                                    counted(session.members().size(), "node"), meter.summary(),
-                                   sharing_summary(from_nodes, source.fan_out())));
+                                   fan_out_summary(from_nodes, source.fan_out())));
   return {};
 }
 
@@ -102,7 +103,7 @@ Status start_in_order(Context& context, ClusterSession& session, const JobPlan& 
   std::vector<LogReader> logs;
   for (const PlannedProcess& server : plan.pservers) {
     logs.emplace_back(server.spec.log);
-    // What an earlier run of the job wrote says nothing about this one; most often there is none.
+    // Skip the lines of an earlier run of the job; the log is missing when there was none.
     (void)logs.back().tail(*session.find_node(server.node)->client, 0);
   }
   PADDLE_TRY_STATUS(start_all(session, plan.pservers, start));
@@ -120,7 +121,7 @@ Status start_in_order(Context& context, ClusterSession& session, const JobPlan& 
 }  // namespace
 
 Status start_job(Context& context, ClusterSession& session, const JobPlan& plan) {
-  // Not before: what an earlier run left can still be restarted with the secret of its own.
+  // Written this late because an earlier run can still be restarted with its own secret until now.
   PADDLE_TRY(const Secret secret, Secret::generate());
   PADDLE_TRY_STATUS(
       session.each([&](Member& member) { return member.client->write_secret(plan.job, secret); }));

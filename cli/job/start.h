@@ -1,5 +1,4 @@
-// From a plan whose name and ports are claimed to running processes: files pushed, pservers ready,
-// trainers started.
+// Start of a planned job whose name and ports are claimed: push, pservers, trainers.
 #pragma once
 
 #include "cli/cluster/cluster_session.h"
@@ -8,13 +7,13 @@
 
 namespace paddle::cli {
 
-// The engine and the workspace files on every node.
+// Pushes the engine and each node's files of the workspace.
 Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
                 const remote::PushItem& engine);
-// Writes the job's new secret, starts pservers, waits for their READY lines, starts trainers. After
-// an error some may be running: stop_job of job_stop.h.
+// Writes a new secret for the job, starts pservers, waits for their READY lines, starts trainers.
+// After an error some processes may be running, for stop_job to end.
 Status start_job(Context& context, ClusterSession& session, const JobPlan& plan);
-// The same with the processes of a job that has ended, as they were.
+// Starts the processes of a job that has ended as they were, in the same order.
 Status restart_job(Context& context, ClusterSession& session, const std::string& job);
 
 }  // namespace paddle::cli

@@ -14,7 +14,7 @@ bool is_running_trainer(const ProcessOnNode& process) {
   return !is_pserver(process.status) && is_running(process.status);
 }
 
-// Nothing of the job is left there.
+// A node without our folder has nothing of the job to stop.
 void forgive_absent(ClusterSession& session) {
   for (Member& member : session.members()) {
     if (member.absent) member.error.reset();
@@ -55,7 +55,7 @@ Status stop_job(ClusterSession& session, const std::string& job) {
   forgive_absent(session);
   return session.each([&](Member& member) {
     Status stopped = member.client->stop(job, {}, kStopGrace);
-    // So that reconnect() takes it for one that is lost.
+    // Without its client, reconnect() connects the node anew.
     if (!stopped && stopped.error().code == Errc::kUnreachable) member.client.reset();
     return stopped;
   });

@@ -1,4 +1,4 @@
-// The end of a job that somebody asks for: in good order, or at once.
+// Stopping a job: cleanly with a snapshot, or at once.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace paddle::cli {
 
-// What a trainer gets to come to the end of its batch, and trainer 0 to save.
+// Time for trainers to finish their batch, and for trainer 0 to save.
 constexpr auto kCleanStopDeadline = std::chrono::minutes(10);
 
-// Every trainer that runs is asked to finish its batch and save; waits for none.
+// Asks every running trainer to finish its batch and save. Does not wait.
 Status ask_job_to_stop(ClusterSession& session, const std::string& job);
 // Waits until no trainer of the job runs: kUnreachable after kCleanStopDeadline, kInterrupted.
 Status wait_for_trainers(Context& context, ClusterSession& session, const std::string& job);
-// Ends every process of the job; the nodes it is not on are well.
+// Ends every process of the job. A node that has nothing of ours is no error.
 Status stop_job(ClusterSession& session, const std::string& job);
 
 }  // namespace paddle::cli

@@ -77,17 +77,17 @@ ProcessView JobView::view_of(const ProcessOnNode& process, const std::string& no
   if (usage.last_output_unix_ms > 0) view.heard_ms_ago = now - usage.last_output_unix_ms;
   const std::int64_t lived = now - process.status.started_unix_ms;
   if (lived > 0) view.cores = static_cast<double>(usage.cpu_ms) / static_cast<double>(lived);
-  const auto before = before_.find(process.status.name);
-  if (before != before_.end() && now > before->second.unix_ms) {
-    const auto passed = static_cast<double>(now - before->second.unix_ms);
-    const remote::Usage& old = before->second.usage;
+  const auto last = last_.find(process.status.name);
+  if (last != last_.end() && now > last->second.unix_ms) {
+    const auto passed = static_cast<double>(now - last->second.unix_ms);
+    const remote::Usage& old = last->second.usage;
     view.received_per_second = per_second(usage.received_bytes, old.received_bytes, passed / 1000);
     view.sent_per_second = per_second(usage.sent_bytes, old.sent_bytes, passed / 1000);
     if (usage.cpu_ms >= old.cpu_ms) {
       view.cores = static_cast<double>(usage.cpu_ms - old.cpu_ms) / passed;
     }
   }
-  before_[process.status.name] = {usage, now};
+  last_[process.status.name] = {usage, now};
   return view;
 }
 

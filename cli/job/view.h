@@ -1,4 +1,4 @@
-// How far a job is: its processes with what they use and their newest metrics, and who is slow.
+// A job as its nodes show it now: processes, their resources and their newest metrics.
 #pragma once
 
 #include <map>
@@ -20,13 +20,11 @@ struct ProcessView {
   std::optional<MetricsLine> last_test;
   std::map<std::uint64_t, MetricsLine> ports;  // of a pserver: the newest line of each port
   std::optional<double> examples_per_second;   // at its last log point
-  // A median of its last log points: by the wall, and while it did not wait for others.
+  // Medians of its last log points: by the wall clock, and while not waiting for others.
   std::optional<double> usual_rate, usual_busy_rate;
-  std::optional<std::int64_t>
-      heard_ms_ago;  // its newest line, of metrics or log, by its node's clock
-  // Since the look before; nothing at the first one.
-  std::optional<double> received_per_second, sent_per_second;
-  std::optional<double> cores;  // in use: since the look before, or else since its start
+  std::optional<std::int64_t> heard_ms_ago;  // age of its newest line of metrics or log
+  std::optional<double> received_per_second, sent_per_second;  // since the last look; none before
+  std::optional<double> cores;  // in use, since the last look or since its start
 };
 
 // Of the running trainers.
@@ -36,16 +34,16 @@ class JobView {
  public:
   explicit JobView(std::string job) : job_(std::move(job)) {}
 
-  // Asks all nodes. Those that fail keep their error and show no processes.
+  // Asks all nodes. A node that fails keeps its error and shows no processes.
   void look(Context& context, ClusterSession& session);
 
   const std::string& job() const { return job_; }
-  // Pservers, then trainers, each by number.
+  // Pservers, then trainers, each in order of rank.
   const std::vector<ProcessView>& processes() const { return processes_; }
   bool any_running() const;
 
  private:
-  struct Before {
+  struct LastLook {
     remote::Usage usage;
     std::int64_t unix_ms = 0;
   };
@@ -54,7 +52,7 @@ class JobView {
 
   std::string job_;
   std::vector<ProcessView> processes_;
-  std::map<std::string, Before> before_;  // by process name
+  std::map<std::string, LastLook> last_;  // by process name
 };
 
 }  // namespace paddle::cli

@@ -7,11 +7,11 @@
 namespace paddle::cli {
 namespace {
 
-// Chunks of a log read at a time; what a faster writer has beyond them waits for the next turn.
+// Chunks of a log read in one turn; the rest of a fast writer's log waits for the next one.
 constexpr int kChunksAtOnce = 16;
-// Lines of a log that wait for slower ones to say something.
+// Bound on the lines of a log that wait for lines of slower logs.
 constexpr std::size_t kWaitingLinesMax = 100'000;
-// From a line's writing until its supervisor has put it into the log.
+// Time from a line's writing until its supervisor has put it into the log.
 constexpr std::int64_t kSettleMs = 100;
 
 std::int64_t milliseconds(TimePoint when) {
@@ -90,14 +90,14 @@ Result<std::vector<LogLine>> LogFollow::read_some(remote::AgentClient& client, L
 Status LogFollow::read_log(remote::AgentClient& client, std::size_t index, bool follow) {
   Log& log = logs_[index];
   log.caught_up = false;
-  // Without following, a log whose lines still wait for the others' is read later.
+  // Without `follow`, a log with lines still waiting is read later, which bounds memory.
   for (int i = 0; i < kChunksAtOnce && merge_.waiting(index) < (follow ? kWaitingLinesMax : 1);
        ++i) {
     if (context_.interrupted() || context_.console.closed()) return {};
     auto lines = read_some(client, log);
     if (!lines && lines.error().code == Errc::kUnreachable) return std::move(lines).error();
     if (!lines && lines.error().code == Errc::kUsage) return std::move(lines).error();
-    log.caught_up = !lines || log.reader.at_end();  // a missing log: nothing was written yet
+    log.caught_up = !lines || log.reader.at_end();  // a missing log has no line yet
     if (lines) {
       for (LogLine& line : *lines) set_time(log, line);
       merge_.add(index, *std::move(lines));
@@ -122,12 +122,12 @@ Status LogFollow::read(bool follow) {
   find_logs(look);
   const Status read = session_.each([&](Member& member) -> Status {
     for (std::size_t i = 0; i < logs_.size(); ++i) {
-      const bool mine = &session_.members()[logs_[i].source.member] == &member;
-      if (mine && !merge_.is_closed(i)) PADDLE_TRY_STATUS(read_log(*member.client, i, follow));
+      const bool is_here = &session_.members()[logs_[i].source.member] == &member;
+      if (is_here && !merge_.is_closed(i)) PADDLE_TRY_STATUS(read_log(*member.client, i, follow));
     }
     return {};
   });
-  // By the clock of the first node. A log that is behind holds all of them back.
+  // In the first node's time. A log that is not caught up may still have earlier lines.
   complete_until_ = kNothingYet;
   const bool all_caught_up = std::ranges::all_of(logs_, &Log::caught_up);
   const auto first =

@@ -19,11 +19,11 @@ struct LogSource {
 
 struct LogFollowOptions {
   std::int64_t tail = -1;  // lines of each log; -1: all
-  std::string since;       // as parse_since takes it; "": no matter
+  std::string since;       // as of parse_since; "": from the beginning
   std::function<bool(const ProcessOnNode&, const std::string& node)> wanted;
-  // Which file; null: the log.
+  // The file to read; null: the log.
   std::function<std::string(const remote::ProcessStatus&)> path;
-  // When a line was written, for a file whose times the agent does not keep; null: it does.
+  // The time of a line, for a file of which the agent keeps no times; null for a log.
   std::function<std::int64_t(const std::string& line)> time_of;
 };
 
@@ -32,15 +32,15 @@ class LogFollow {
   LogFollow(Context& context, ClusterSession& session, std::string job, LogFollowOptions options)
       : context_(context), session_(session), job_(std::move(job)), options_(std::move(options)) {}
 
-  // Reads what is new everywhere. `follow`: up to now, so that lines written by now come in order
-  // of time; else every log to its end, and it is closed. Nodes that fail keep their error.
+  // Reads new lines on all nodes. With `follow` up to now, so that lines written by now come in
+  // order of time; without it each log to its end, closing it. A node that fails keeps its error.
   Status read(bool follow);
-  // The next line whose turn it is.
+  // The next line in order of time, once it is certain.
   std::optional<LogMerge::Line> next() { return merge_.next(complete_until_); }
 
   const LogSource& source(std::size_t index) const { return logs_[index].source; }
   std::size_t size() const { return logs_.size(); }
-  // Of "node/role", the longest yet.
+  // Width of the longest "node/role" so far.
   std::size_t label_width() const { return label_width_; }
   bool any_running() const { return any_running_; }
   bool all_read() const;
@@ -49,7 +49,7 @@ class LogFollow {
   struct Log {
     LogSource source;
     LogReader reader;
-    std::int64_t skew_ms = 0;  // what the node's clock is ahead of the first node's
+    std::int64_t skew_ms = 0;  // the node's clock minus the first node's
     std::int64_t node_now_ms = 0;
     bool begun = false;
     bool process_ended = false;
@@ -73,8 +73,8 @@ class LogFollow {
   bool any_running_ = false;
 };
 
-// What each node's clock is ahead of the first one's, in ms; 0 where the two may agree, as far as
-// their answers' round trips tell.
+// Each node's clock minus the first one's, in ms; 0 where the difference is within the round trips
+// of the two answers.
 std::vector<std::int64_t> clock_skews(const std::vector<std::optional<NodeLook>>& nodes);
 
 }  // namespace paddle::cli

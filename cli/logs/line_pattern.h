@@ -1,4 +1,4 @@
-// --grep: an extended regular expression, as in grep -E.
+// An extended regular expression over log lines, as of grep -E, for --grep.
 #pragma once
 
 #include <regex.h>
@@ -11,7 +11,7 @@
 
 namespace paddle::cli {
 
-// regcomp(3) and not std::regex, whose recursion a long line overflows.
+// Uses regcomp(3), since the recursion of std::regex overflows the stack on a long line.
 class LinePattern {
  public:
   static Result<LinePattern> compile(const std::string& text);  // "" matches every line

@@ -1,4 +1,4 @@
-// Puts the lines of several logs into one order of time. Pure: lines in, lines out.
+// A merge of several logs into one sequence in order of time. Pure: lines in, lines out.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +20,18 @@ class LogMerge {
     LogLine line;
   };
 
-  // first_unix_ms: for lines before the first of a known time.
+  // first_unix_ms: the time of lines before the first with a time of its own.
   std::size_t add_source(std::int64_t first_unix_ms);
-  // Lines of one log, in its order. A line without a time has that of the line before it, and one
-  // that is earlier too: within a log the order stays.
+  // Appends lines of one log, whose order is kept: a line without a time, or with an earlier one
+  // than the line before it, gets the time of that line.
   void add(std::size_t source, std::vector<LogLine> lines);
   void close(std::size_t source) { sources_[source].closed = true; }
 
   std::size_t waiting(std::size_t source) const { return sources_[source].lines.size(); }
   bool is_closed(std::size_t source) const { return sources_[source].closed; }
 
-  // The earliest line, once no other log can have an earlier one: each that is not closed has a
-  // line waiting, or all have given every line up to `complete_until`.
+  // The earliest line, once no log can have an earlier one: every open log has a line waiting, or
+  // all lines up to `complete_until` have been added.
   std::optional<Line> next(std::int64_t complete_until = kNothingYet);
 
  private:

@@ -11,8 +11,8 @@
 namespace paddle::cli {
 namespace {
 
-// What stands beside the evaluators in the lines of engine/trainer.
-constexpr std::array<std::string_view, 12> kOwnKeys{
+// Numbers of engine/trainer's lines that are not values of evaluators.
+constexpr std::array<std::string_view, 12> kTrainerKeys{
     "current_cost",  "examples_per_second", "examples_per_busy_second",
     "discarded",     "bad_records",         "dense_pushes",
     "dense_merged",  "sparse_pushes",       "sparse_merged",
@@ -50,8 +50,8 @@ std::vector<std::pair<std::string, double>> MetricsLine::evaluators() const {
   std::vector<std::pair<std::string, double>> found;
   if (kind == "pserver") return found;
   for (const auto& one : numbers) {
-    const bool own = std::ranges::find(kOwnKeys, one.first) != kOwnKeys.end();
-    if (!own && !one.first.starts_with("total_")) found.push_back(one);
+    const bool known = std::ranges::find(kTrainerKeys, one.first) != kTrainerKeys.end();
+    if (!known && !one.first.starts_with("total_")) found.push_back(one);
   }
   return found;
 }

@@ -1,4 +1,4 @@
-// A line of a metrics.jsonl, as trainers and pservers write it (engine/trainer/metrics.h).
+// Lines of metrics.jsonl, as trainers and pservers write them (engine/trainer/metrics.h).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace paddle::cli {
 struct MetricsLine {
   std::string kind;  // train, pass, test, save, pserver
   std::uint64_t pass = 0, batch = 0, samples = 0;
-  std::optional<double> cost;  // nothing where it is no number
+  std::optional<double> cost;  // nothing when it is not finite
   std::int64_t unix_ms = 0;    // by the node's clock
   // Every other field, in order.
   std::vector<std::pair<std::string, double>> numbers;
@@ -25,7 +25,7 @@ struct MetricsLine {
   std::vector<std::pair<std::string, double>> evaluators() const;
 };
 
-// Nothing for what is no such line.
+// Nothing for text that is no such line.
 std::optional<MetricsLine> parse_metrics(std::string_view line);
 
 // "trainer-0: pass 1 batch 100  samples 3200  cost 6.5000  5000 examples/s", or of a test "pass 1:

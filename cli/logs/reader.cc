@@ -5,7 +5,7 @@
 namespace paddle::cli {
 namespace {
 
-// When the byte at `offset` was written; times ascend.
+// Lookup of the time at which the byte at an offset was written; times ascend.
 class TimeOfOffset {
  public:
   explicit TimeOfOffset(const std::vector<remote::LogTime>& times) : times_(times) {}
@@ -75,7 +75,7 @@ Result<std::vector<LogLine>> LogReader::tail(remote::AgentClient& client, std::s
                                              std::uint64_t bytes) {
   PADDLE_TRY(const remote::LogChunk probe, client.read_log(path_, 0, 1));
   offset_ = probe.size > bytes ? probe.size - bytes : 0;
-  // Where rotation has taken more than a chunk, the log begins at what is there.
+  // Rotation may have removed more than that: start at the first byte that is left.
   if (!probe.data.empty()) offset_ = std::max(offset_, probe.next_offset - 1);
   skip_line_ = offset_ > 0;
   PADDLE_TRY(std::vector<LogLine> found, poll(client));

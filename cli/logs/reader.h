@@ -1,4 +1,4 @@
-// Whole lines of a file that grows on a node, with the time each was written.
+// A reader of a growing file on a node, in whole lines with the time each was written.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ constexpr std::uint32_t kLogChunkBytes = 256U << 10U;
 constexpr std::size_t kLogLineBytesMax = 64U << 10U;  // a longer line is shown in pieces
 
 struct LogLine {
-  std::int64_t unix_ms = 0;  // when it began to be written, by the node's clock; 0: not known
+  std::int64_t unix_ms = 0;  // of its first byte, by the node's clock; 0: not known
   std::string text;
 };
 
@@ -23,17 +23,17 @@ class LogReader {
  public:
   explicit LogReader(std::string path) : path_(std::move(path)) {}
 
-  // The lines completed since the last call, at most about one chunk; a missing file has none yet.
-  // What rotation took away before it was read is told by a line of ours.
+  // The lines completed since the last call, from at most one chunk. A line of ours stands for
+  // bytes that rotation removed before they were read.
   Result<std::vector<LogLine>> poll(remote::AgentClient& client);
-  // What the file ends with after its last newline; for a process that is gone.
+  // The text after the last newline, once the process that wrote it is gone.
   std::optional<LogLine> rest();
-  // Begins at the last `lines` lines, within the last `bytes`, instead of the beginning.
+  // Starts at the last `lines` lines within the last `bytes`, instead of at the beginning.
   Result<std::vector<LogLine>> tail(remote::AgentClient& client, std::size_t lines,
                                     std::uint64_t bytes = kLogChunkBytes);
-  // Begins at the first line known to be written then or later; the same as poll from there on.
+  // Starts at the first line that was certainly written at that time or later.
   Result<std::vector<LogLine>> since(remote::AgentClient& client, std::int64_t unix_ms);
-  // Nothing was left beyond what poll returned.
+  // The last call reached the end of the file.
   bool at_end() const { return at_end_; }
 
  private:
@@ -43,7 +43,7 @@ class LogReader {
   std::string path_;
   std::uint64_t offset_ = 0;
   LogLine partial_;
-  bool skip_line_ = false;  // the beginning of the line at offset_ was not read
+  bool skip_line_ = false;  // offset_ was set to the middle of a line
   bool at_end_ = false;
 };
 

@@ -25,7 +25,7 @@ std::string names_of(const std::vector<std::string>& names) {
   return text;
 }
 
-// The distance from zero that is certain, with its sign.
+// The bound of the range that is nearer to zero; 0 when the range includes it.
 std::int64_t certain_offset(const std::pair<std::int64_t, std::int64_t>& range) {
   if (range.first > 0) return range.first;
   return range.second < 0 ? range.second : 0;
@@ -150,7 +150,7 @@ class FaultFinder {
             node().spec.name));
   }
 
-  // One fault for all who fail to reach the node in the same way.
+  // One fault for all nodes that fail to reach this one in the same way.
   void look_at_links(const NodeFindings& found) {
     std::map<ProbeOutcome, std::vector<std::string>> callers;
     std::map<ProbeOutcome, std::string> details;
@@ -175,9 +175,9 @@ class FaultFinder {
   std::vector<Fault> faults_;
 };
 
-// Of all links of a node, in both directions.
+// Summary of a node's links in both directions.
 struct LinkSummary {
-  std::size_t called = 0, reached = 0;   // by others
+  std::size_t called = 0, reached = 0;   // links from others: tried, and working
   std::optional<std::uint64_t> slowest;  // bytes a second
   std::optional<Duration> longest_round_trip;
 };

@@ -1,5 +1,5 @@
-// What `paddlectl check` makes of what it found on the nodes: the table, and a reason and a next
-// step for each red cell. Pure.
+// Faults that `paddlectl check` finds in a cluster, and their table: a reason and a next step for
+// each red cell. Pure functions of the findings.
 #pragma once
 
 #include <optional>
@@ -15,17 +15,17 @@ namespace paddle::cli {
 
 constexpr std::uint64_t kDiskFreeBytesMin = 1'000'000'000;
 constexpr std::uint64_t kMemoryAvailableBytesMin = 256'000'000;
-// Beyond this the times in logs and reports mislead.
+// A larger offset makes the times in logs and reports misleading.
 constexpr std::int64_t kClockOffsetMsMax = 2'000;
 
 struct NodeFindings {
   std::string address;         // on the data plane
-  std::optional<Error> error;  // not reached, or its agent failed: nothing below is known
+  std::optional<Error> error;  // of a node that failed, of which nothing below is known
   remote::HostFacts facts;
   std::uint64_t memory_available_bytes = 0;
-  // The node's clock less ours lies between these two; nothing: not compared.
+  // Bounds of the node's clock minus ours; nothing when they were not compared.
   std::optional<std::pair<std::int64_t, std::int64_t>> clock_offset_ms;
-  std::optional<NodePorts> ports;  // nothing: no pserver may run there
+  std::optional<NodePorts> ports;  // nothing where no pserver may run
   std::optional<Error> ports_error;
   remote::Leftovers leftovers;
 };
@@ -34,12 +34,12 @@ struct CheckedCluster {
   const ClusterSpec& cluster;
   std::vector<std::size_t> nodes;      // the checked ones, indices in ClusterSpec::nodes
   std::vector<NodeFindings> findings;  // of each of `nodes`
-  LinkCheck links;                     // between positions in `nodes`
+  LinkCheck links;                     // its ends are positions in `nodes`
 };
 
 struct Fault {
   std::size_t node = 0;  // position in CheckedCluster::nodes
-  std::string column;    // its key in the table
+  std::string column;    // key of the cell's column
   Error error;           // message: the reason; hint: the next step
 };
 

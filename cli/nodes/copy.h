@@ -1,4 +1,5 @@
-// What `put` and `get` share: files go through a folder of ours on the node, which does not stay.
+// Copies between nodes and this machine for `put` and `get`, through a temporary folder on the
+// node.
 #pragma once
 
 #include <functional>
@@ -8,17 +9,18 @@
 
 namespace paddle::cli {
 
-struct CopyReport {
+struct CopyCounts {
   std::uint64_t files = 0, bytes = 0;
   std::uint64_t bytes_moved = 0;  // over the connection
-  std::uint64_t gone = 0;         // removed there before they could be copied
+  std::uint64_t gone = 0;         // files removed on the node before they could be copied
 };
 
-// Below the nodes' root, another for each command.
+// A folder below the nodes' root with a name of its own for each command.
 std::string staging_folder(const Context& context);
 
-// Reaches each node, works and leaves it, and prints one table; an error names every failed node.
+// Connects to each node, calls work and disconnects, then prints one table. An error names every
+// failed node.
 Status copy_on_each(Context& context, ClusterSession& session,
-                    const std::function<Status(Member&, CopyReport&)>& work);
+                    const std::function<Status(Member&, CopyCounts&)>& work);
 
 }  // namespace paddle::cli

@@ -12,12 +12,12 @@ namespace paddle::cli {
 namespace {
 
 struct Listener {
-  std::optional<Secret> token;  // nothing: it does not listen
+  std::optional<Secret> token;  // nothing: the end does not listen
   std::optional<Error> error;
 };
 
-// What one end found in one round.
-struct Try {
+// The result of one end's call in one round.
+struct Call {
   std::optional<Link> link;
   std::optional<Error> error;
 };
@@ -37,8 +37,8 @@ void listen(Member& member, const LinkEnd& end, Listener& listener) {
   }
 }
 
-Try call(Member& member, const LinkEnd& from, const LinkEnd& to, const Secret& token) {
-  Try one;
+Call call(Member& member, const LinkEnd& from, const LinkEnd& to, const Secret& token) {
+  Call one;
   auto result = member.client->probe(to.address, to.port, token);
   if (result) {
     one.link = Link{from.member, to.member, *std::move(result)};
@@ -48,8 +48,8 @@ Try call(Member& member, const LinkEnd& from, const LinkEnd& to, const Secret& t
   return one;
 }
 
-// Visits 1 ... count - 1 in long steps: nodes that stand side by side in the list share a rack, and
-// a few rounds should not try only them.
+// A step, coprime to `count`, that visits 1 ... count - 1 in long strides: neighbours in the list
+// tend to share a rack, and a few rounds should not try only them.
 std::size_t spread_step(std::size_t count) {
   std::size_t step = std::max<std::size_t>(1, count * 382 / 1000);  // the golden section
   while (std::gcd(step, count) != 1) ++step;
@@ -68,7 +68,7 @@ Result<LinkCheck> check_links(Context& context, ClusterSession& session,
   const std::size_t at_once = context.limits.at_once;
   for_each_parallel(
       count, [&](std::size_t i) { listen(member(i), ends[i], listeners[i]); }, at_once);
-  // A node that does not answer any more is not asked again.
+  // Nodes that stopped answering, which are not asked again.
   std::vector<char> lost(count, 0);
   const TimePoint deadline = context.clock.now() + kLinksDeadline;
   check.rounds = count - 1;
@@ -78,18 +78,18 @@ Result<LinkCheck> check_links(Context& context, ClusterSession& session,
     context.console.progress(
         context.clock.now(),
         fmt::format("trying the data plane, {} of {}", check.rounds_tried + 1, check.rounds));
-    std::vector<Try> tries(count);
-    const auto try_one = [&](std::size_t i) {
+    std::vector<Call> calls(count);
+    const auto call_next = [&](std::size_t i) {
       const std::size_t to = (i + distance) % count;
       if (lost[i] == 0 && listeners[to].token)
-        tries[i] = call(member(i), ends[i], ends[to], *listeners[to].token);
+        calls[i] = call(member(i), ends[i], ends[to], *listeners[to].token);
     };
-    for_each_parallel(count, try_one, at_once);
+    for_each_parallel(count, call_next, at_once);
     for (std::size_t i = 0; i < count; ++i) {
-      if (tries[i].link) check.links.push_back(*std::move(tries[i].link));
-      if (!tries[i].error) continue;
+      if (calls[i].link) check.links.push_back(*std::move(calls[i].link));
+      if (!calls[i].error) continue;
       lost[i] = 1;
-      check.errors.push_back(*std::move(tries[i].error));
+      check.errors.push_back(*std::move(calls[i].error));
     }
   }
   context.console.end_progress();

@@ -26,7 +26,7 @@ TrainerCurve curve_of(const ProcessRecord& process) {
   TrainerCurve curve;
   curve.process = &process;
   const auto steps = steps_of(process.metrics);
-  // A pass shorter than log_period leaves only the line of its end.
+  // A pass shorter than log_period leaves no more than the line of its end.
   const bool logs =
       std::ranges::any_of(steps, [](const StepOfLine& at) { return at.line->kind == "train"; });
   for (const StepOfLine& at : steps) {

@@ -16,7 +16,7 @@ std::uint32_t masked_crc(ByteSpan data);
 
 class EventFile {
  public:
-  // Begins with the version event, of that time.
+  // Begins with the version event at that time.
   explicit EventFile(std::int64_t unix_ms);
   void scalar(std::int64_t unix_ms, std::int64_t step, const std::string& tag, double value);
 

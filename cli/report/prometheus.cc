@@ -27,7 +27,7 @@ std::string number_text(double value) {
   return fmt::format("{:.17g}", value);
 }
 
-// The samples of one family, which must stand together.
+// The samples of one metric family, which the format wants in one block.
 class Family {
  public:
   Family(std::string_view name, std::string_view type, std::string_view help)
@@ -47,7 +47,7 @@ class Family {
   std::string name_, head_, samples_;
 };
 
-class Page {
+class Exposition {
  public:
   void add(const std::string& job, const ProcessView& process) {
     const Labels own{{"job", job}, {"node", process.node}, {"role", process.status.name}};
@@ -112,7 +112,7 @@ class Page {
   // Buckets of lags 0, 1, 2-3, 4-7, ...: the upper bounds are powers of two less one.
   void add_lags(const Labels& own, const std::vector<double>& counts) {
     double total = 0;
-    double sum = 0;  // at least: by the lower bounds
+    double sum = 0;  // a lower bound, from the buckets' lower ends
     for (std::size_t i = 0; i < counts.size(); ++i) {
       total += counts[i];
       sum += i == 0 ? 0 : counts[i] * std::ldexp(1, static_cast<int>(i) - 1);
@@ -156,7 +156,7 @@ class Page {
 }  // namespace
 
 std::string prometheus_text(const JobView& view) {
-  Page page;
+  Exposition page;
   for (const ProcessView& process : view.processes()) page.add(view.job(), process);
   for (const SlowTrainer& slow : slow_trainers(view.processes())) page.add_slow(view.job(), slow);
   return page.text();

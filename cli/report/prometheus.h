@@ -1,4 +1,4 @@
-// A look at a job in Prometheus' text format, version 0.0.4:
+// The state of a job in Prometheus' text format, version 0.0.4:
 // https://prometheus.io/docs/instrumenting/exposition_formats/
 #pragma once
 

@@ -44,7 +44,7 @@ std::string below_job(const std::string& path, const std::string& job) {
   return path.starts_with(prefix) ? path.substr(prefix.size()) : "";
 }
 
-// A regular file below the folder, as the nodes named it; never through a link out of it.
+// Visits the lines of a file that a node named, unless its path leaves the folder.
 void each_line(const std::string& folder, const std::string& path,
                const std::function<void(const std::string&)>& visit) {
   if (!SafePath::parse(path)) return;
@@ -63,7 +63,7 @@ std::vector<MetricsLine> read_metrics(const std::string& folder, const std::stri
   return lines;
 }
 
-// Lines that begin as the engine's warnings and errors do: "W1121 19:27:48.123456 trainer-0] text".
+// A warning or an error of the engine: "W1121 19:27:48.123456 trainer-0] text".
 bool is_warning(const std::string& line) {
   if (line.size() < 22 || (line[0] != 'W' && line[0] != 'E')) return false;
   const bool digits =
@@ -76,7 +76,7 @@ void add_warnings(const std::string& folder, const std::string& log, const Proce
   std::vector<JobEvent> found;
   each_line(folder, log, [&](const std::string& line) {
     if (!is_warning(line)) return;
-    // Its own clock has no year and no zone: it stands at the end of what the process did.
+    // The line's time has no year and no zone: use the end of the process.
     const std::int64_t when =
         process.ended_unix_ms > 0 ? process.ended_unix_ms : process.started_unix_ms;
     found.push_back({when, process.role, line.substr(0, kWarningBytesMax), line[0] == 'E'});

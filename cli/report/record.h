@@ -1,5 +1,4 @@
-// A job as its output folder tells it, without any node: what the report and the event files are
-// made from.
+// A job as recorded in its output folder: the source of the report page and the event files.
 #pragma once
 
 #include <map>
@@ -15,7 +14,7 @@ namespace paddle::cli {
 struct ProcessRecord {
   std::string node, role, state;
   bool failed = false;
-  std::int64_t started_unix_ms = 0, ended_unix_ms = 0;  // 0: it runs
+  std::int64_t started_unix_ms = 0, ended_unix_ms = 0;  // 0: not ended
   double resident_bytes = 0, cpu_ms = 0;                // 0: not known
   double received_bytes = 0, sent_bytes = 0;
   std::string arguments;  // of its program, in one line
@@ -37,13 +36,13 @@ struct JobRecord {
   std::string configuration;             // job.toml
 };
 
-// output/<job>/processes.jsonl, an object a process: what only the nodes know. Paths of logs are
-// below the folder.
+// Writes processes.jsonl into the job's output folder, an object a process, with what only the
+// nodes know. Paths of logs are relative to the folder.
 Status write_processes(const std::string& folder, const JobView& view);
 // kUsage when the folder has no processes.jsonl. Damaged lines and missing files are left out.
 Result<JobRecord> read_job_record(const std::string& folder, const std::string& job);
 
-// A line of metrics with the batches of all passes up to it: passes begin at batch 0 again.
+// A line of metrics with its batch number over all passes; each pass counts from 0 again.
 struct StepOfLine {
   const MetricsLine* line = nullptr;
   std::uint64_t step = 0;

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/fd.h"
-#include "cli/job/plan.h"
+#include "cli/job/folders.h"
 #include "cli/job/results.h"
 #include "cli/report/page.h"
 #include "cli/report/record.h"

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/job/plan.h"
+#include "cli/job/folders.h"
 #include "cli/report/event_file.h"
 
 namespace paddle::cli {
@@ -20,7 +20,7 @@ void add(EventFile& file, const StepOfLine& at, const std::string& tag, double v
   }
 }
 
-// Of trainer 0: what it says of all trainers at the end of a pass, and its tests.
+// Trainer 0's totals of all trainers at the end of each pass, and its tests.
 void add_job(const ProcessRecord& leader, EventFile& file) {
   constexpr std::string_view kTotal = "total_";
   for (const StepOfLine& at : steps_of(leader.metrics)) {
@@ -74,7 +74,7 @@ Result<std::size_t> write_event_files(const std::string& folder, const JobRecord
   };
   const fs::path base = fs::path(folder) / "tensorboard";
   for (const ProcessRecord& process : record.processes) {
-    // A role becomes a folder: only what a job of ours can have called it.
+    // A role becomes a folder's name, so it must be one that a job of ours can have.
     if (!process.is_trainer() || !check_job_name(process.role)) continue;
     if (process.role == "trainer-0") {
       EventFile job(start);

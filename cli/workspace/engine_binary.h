@@ -1,4 +1,4 @@
-// The `paddle` binary that travels to nodes, stored there once per content.
+// The `paddle` binary as pushed to nodes, which store it once per content.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace paddle::cli {
 
-// {local path, "bin/paddle-<first 16 hex digits of its SHA-256>", executable}. kUsage when it is
-// not there.
+// {local path, "bin/paddle-<first 16 hex digits of its SHA-256>", executable}. kUsage when there is
+// no such file.
 Result<remote::PushItem> engine_item(const std::string& local_path);
 
 }  // namespace paddle::cli

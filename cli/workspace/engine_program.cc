@@ -98,10 +98,11 @@ Result<std::string> run_engine(const std::string& program, std::vector<std::stri
 }
 
 Status check_engine_version(const std::string& program) {
-  constexpr std::string_view kSays = "paddlectl engine ";
+  constexpr std::string_view kPrefix = "paddlectl engine ";
   const auto text = run_engine(program, {"version"});
-  if (!text || !text->starts_with(kSays)) return {};  // its own words when it is run come sooner
-  const std::string version = text->substr(kSays.size(), text->find_first_of(",\n") - kSays.size());
+  if (!text || !text->starts_with(kPrefix)) return {};  // running it for real tells more
+  const std::string version =
+      text->substr(kPrefix.size(), text->find_first_of(",\n") - kPrefix.size());
   if (version == kProgramVersion) return {};
   return Error{
       Errc::kVersion,

@@ -5,7 +5,8 @@
 namespace paddle::cli {
 namespace {
 
-// Takes "[...]" from the pattern; false when `c` is not in it. A bracket without end is itself.
+// Consumes "[...]" from the pattern and sets `matched`; false for a bracket that is not closed and
+// stands for itself.
 bool match_class(std::string_view& pattern, char c, bool& matched) {
   const bool negated = pattern.size() > 1 && (pattern[1] == '!' || pattern[1] == '^');
   std::size_t at = negated ? 2 : 1;
@@ -28,7 +29,7 @@ bool match_class(std::string_view& pattern, char c, bool& matched) {
   return false;
 }
 
-// One character of the text against the pattern's next; advances the pattern.
+// Matches one character of the text, and advances the pattern.
 bool match_one(std::string_view& pattern, char c) {
   if (pattern.front() == '[') {
     bool matched = false;
@@ -44,7 +45,8 @@ bool match_one(std::string_view& pattern, char c) {
   return same;
 }
 
-// One name, without slashes. The last star takes more only when the rest fails: linear in practice.
+// Matches one name, without slashes. Only the last star is tried again with more characters, so
+// that many stars take quadratic time at most.
 bool match_name(std::string_view pattern, std::string_view name) {
   std::string_view star_pattern;
   std::string_view star_name;
@@ -97,7 +99,7 @@ bool matches_glob(std::string_view pattern, std::string_view text) {
     if (patterns[i] == "**") {
       bool any = false;
       for (std::size_t j = 0; j <= names.size(); ++j) {
-        // At the end it stands for all that is inside, and there must be something.
+        // A "**" at the end matches everything inside, which is at least one name.
         if (j > 0 && last) next[j] = any;
         any |= reach[j];
         if (!last) next[j] = any;

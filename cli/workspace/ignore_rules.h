@@ -1,4 +1,4 @@
-// .paddleignore: the rules of gitignore(5), each file's for its own folder and what is below.
+// The rules of .paddleignore files, which are those of gitignore(5).
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@ namespace paddle::cli {
 
 class IgnoreRules {
  public:
-  // The text of one file; `folder` is relative to the top, with a slash at its end, or empty. Those
-  // of folders further down come later and win.
+  // Adds the rules of one file, for its `folder` (relative to the top, with a slash at its end, or
+  // empty) and those below. Later rules win, so add a folder's before those below it.
   void add(std::string_view folder, std::string_view text);
 
-  // What is below an ignored folder is not asked about: no rule brings it back.
+  // Not to be asked about paths below an ignored folder: no rule includes them again.
   bool ignores(std::string_view path, bool is_folder) const;
 
  private:

@@ -31,7 +31,7 @@ std::string quoted_for_shell(const std::string& text) {
   return out + "'";
 }
 
-// Lower case letters, digits and '-', from a letter or digit to one: fits all three.
+// Lower case letters and digits, with '-' between them: valid on all three platforms.
 std::string plain_name(const std::string& name) {
   std::string out;
   for (const char c : name.substr(0, kNameCharactersMax)) {

@@ -16,8 +16,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kJobFile = "job.toml";
 constexpr std::size_t kReadmeBytesMax = 1U << 20U;
-// Beside a template when somebody has worked in it.
-constexpr std::array<std::string_view, 2> kMade = {"data", "output"};
+// Folders in a template that has been used where it is.
+constexpr std::array<std::string_view, 2> kUsedFolders = {"data", "output"};
 
 Error no_share(const std::string& share) {
   return {Errc::kUsage,
@@ -36,7 +36,7 @@ Result<std::vector<std::string>> files_of(const fs::path& source) {
   fs::recursive_directory_iterator entry(source, error), end;
   for (; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    if (name.starts_with('.') || std::ranges::find(kMade, name) != kMade.end()) {
+    if (name.starts_with('.') || std::ranges::find(kUsedFolders, name) != kUsedFolders.end()) {
       entry.disable_recursion_pending();
       continue;
     }

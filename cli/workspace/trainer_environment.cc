@@ -10,7 +10,8 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-// v0.10's way: addresses, and one port for all. Where ports differ, each has its own.
+// Sets v0.10's variables: addresses and their common port. Where ports differ, each address has its
+// own.
 void name_pservers(const std::vector<std::string>& endpoints, Variables& variables) {
   std::vector<std::string> hosts;
   std::string port;

@@ -1,5 +1,5 @@
-// What a trainer program of the user's own is told: the variables that v0.10's and Fluid's
-// launchers set, and those that let it start `paddle train` without a flag.
+// The environment of a trainer program of the user: the variables of v0.10's and Fluid's launchers,
+// and those that let it start `paddle train` without a flag.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,13 @@ struct OwnTrainer {
   const std::vector<std::string>& trainers;  // "address:port" for its own use, by number
 };
 
-// `arguments` are those that `paddle train` would get: each --flag=value is PADDLE_INIT_FLAG=value.
+// `arguments`: those of `paddle train` in its stead; each --flag=value becomes
+// PADDLE_INIT_FLAG=value.
 std::map<std::string, std::string> trainer_environment(const std::vector<std::string>& arguments,
                                                        const OwnTrainer& own);
 
-// "KEY=VALUE" of --env. kUsage for what is no variable, or ours.
+// Variables from the "KEY=VALUE" items of --env. kUsage for any other item, and for PADDLECTL_
+// keys.
 Result<std::map<std::string, std::string>> parse_environment(const std::vector<std::string>& items);
 
 }  // namespace paddle::cli

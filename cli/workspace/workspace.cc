@@ -16,12 +16,11 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kIgnoreBytesMax = 1U << 20U;
 
-// data_share's files relative to the workspace; those elsewhere are mounted on the nodes and stay
-// where they are.
-Result<std::vector<std::string>> share_of(const Workspace& workspace,
-                                          const config::DataConfig& data, const std::string& glob,
-                                          std::uint32_t trainer, std::uint32_t trainers,
-                                          bool* split) {
+// One trainer's files relative to the workspace; none for a path that the nodes mount.
+Result<std::vector<std::string>> data_of_trainer(const Workspace& workspace,
+                                                 const config::DataConfig& data,
+                                                 const std::string& glob, std::uint32_t trainer,
+                                                 std::uint32_t trainers, bool* split) {
   std::vector<std::string> relative;
   if (glob.empty() || glob.front() == '/') return relative;
   PADDLE_TRY(const config::DataShare share,
@@ -38,7 +37,7 @@ Result<std::vector<std::string>> share_of(const Workspace& workspace,
   return relative;
 }
 
-// Data that would train or test on nothing is a mistake, told before hours of work.
+// Refuses data without a single byte before hours of work.
 Status check_data(const Workspace& workspace, std::string_view key, const std::string& glob,
                   const std::set<std::string>& files) {
   if (glob.empty() || glob.front() == '/') return {};
@@ -54,7 +53,8 @@ Status check_data(const Workspace& workspace, std::string_view key, const std::s
                fmt::format("prepare the data first, or correct [data] {}", key)};
 }
 
-// A link that the nodes cannot have as it is: to outside, or by an absolute path.
+// Refuses a link that would not work on the nodes: an absolute one, or one that leaves the
+// workspace.
 Status check_link(const Workspace& workspace, const std::string& path, const fs::path& target) {
   const fs::path inside = (fs::path(path).parent_path() / target).lexically_normal();
   if (target.is_relative() && !inside.empty() && *inside.begin() != "..") return {};
@@ -65,9 +65,9 @@ Status check_link(const Workspace& workspace, const std::string& path, const fs:
       fmt::format("copy what it names into the workspace, or add {} to .paddleignore", path)};
 }
 
-class Walk {
+class FolderWalk {
  public:
-  Walk(Workspace& workspace, const std::set<std::string>& data)
+  FolderWalk(Workspace& workspace, const std::set<std::string>& data)
       : workspace_(workspace), data_(data) {
     for (const std::string& file : data) {
       for (auto slash = file.find('/'); slash != std::string::npos;
@@ -107,14 +107,14 @@ class Walk {
     if (rules_.ignores(path, folder)) return {};
     if (folder) return run(path + "/");
     if (entry.is_symlink(unreadable)) {
-      if (data_folders_.contains(path)) return {};  // its data files are pushed as files
+      if (data_folders_.contains(path)) return {};  // the data files behind it are pushed as files
       const fs::path target = fs::read_symlink(entry.path(), unreadable);
       PADDLE_TRY_STATUS(check_link(workspace_, path, target));
       workspace_.links[path] = target.string();
     } else if (entry.is_regular_file(unreadable)) {
-      workspace_.shared.push_back(path);
+      workspace_.common.push_back(path);
     }
-    if (workspace_.shared.size() + workspace_.links.size() <= kWorkspaceFilesMax) return {};
+    if (workspace_.common.size() + workspace_.links.size() <= kWorkspaceFilesMax) return {};
     return Error{
         Errc::kResource,
         fmt::format("workspace {} has over {} files", workspace_.path, kWorkspaceFilesMax),
@@ -151,18 +151,18 @@ Result<Workspace> scan_workspace(const std::string& path, const config::JobConfi
   workspace.has_network = job.has_network();
   std::set<std::string> data;
   for (std::uint32_t trainer = 0; trainer < trainers; ++trainer) {
-    PADDLE_TRY(auto share, share_of(workspace, job.data, job.data.train, trainer, trainers,
-                                    &workspace.records_split));
-    data.insert(share.begin(), share.end());
-    workspace.shares.push_back(std::move(share));
+    PADDLE_TRY(auto files, data_of_trainer(workspace, job.data, job.data.train, trainer, trainers,
+                                           &workspace.records_split));
+    data.insert(files.begin(), files.end());
+    workspace.trainer_data.push_back(std::move(files));
   }
   PADDLE_TRY_STATUS(check_data(workspace, "train", job.data.train, data));
-  PADDLE_TRY(workspace.test, share_of(workspace, job.data, job.data.test, 0, 1, nullptr));
+  PADDLE_TRY(workspace.test, data_of_trainer(workspace, job.data, job.data.test, 0, 1, nullptr));
   PADDLE_TRY_STATUS(
       check_data(workspace, "test", job.data.test, {workspace.test.begin(), workspace.test.end()}));
   data.insert(workspace.test.begin(), workspace.test.end());
-  PADDLE_TRY_STATUS(Walk(workspace, data).run(""));
-  std::ranges::sort(workspace.shared);
+  PADDLE_TRY_STATUS(FolderWalk(workspace, data).run(""));
+  std::ranges::sort(workspace.common);
   return workspace;
 }
 

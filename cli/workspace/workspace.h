@@ -1,5 +1,5 @@
-// The files of a workspace, sorted out: what every node needs, what only trainer 0 tests on, what
-// is one trainer's share.
+// The files of a workspace by the nodes that need them: all, that of trainer 0, those of one
+// trainer.
 #pragma once
 
 #include <map>
@@ -13,20 +13,21 @@ namespace paddle::cli {
 
 constexpr std::size_t kWorkspaceFilesMax = 100000;
 
-// Paths are relative to the workspace. Hidden files, the folder "output" and what .paddleignore
-// names (gitignore's rules, in any folder) are nobody's; files that [data] names are, all the same.
+// Paths are relative to the workspace. Hidden files, the folder "output" and files that
+// .paddleignore names (in any folder, with gitignore's rules) are left out, unless [data] names
+// them.
 struct Workspace {
-  std::string path;                              // absolute, without a trailing slash
-  std::string name;                              // its last component
-  std::vector<std::string> shared;               // job.toml, dictionary, scripts: every node
-  std::map<std::string, std::string> links;      // symbolic links and their targets: every node
-  std::vector<std::string> test;                 // the node of trainer 0
-  std::vector<std::vector<std::string>> shares;  // by trainer
-  bool mounted = false;              // [data] train is an absolute path, which every node has
-  bool records_split = false;        // every share is all files, split by records
-  std::vector<std::string> command;  // of trainers; none: the engine's
+  std::string path;                          // absolute, without a trailing slash
+  std::string name;                          // its last component
+  std::vector<std::string> common;           // job.toml, dictionary, scripts: every node
+  std::map<std::string, std::string> links;  // symbolic links and their targets: every node
+  std::vector<std::string> test;             // the node of trainer 0
+  std::vector<std::vector<std::string>> trainer_data;  // by trainer: its part of [data] train
+  bool mounted = false;              // [data] train is an absolute path that every node mounts
+  bool records_split = false;        // every trainer gets all files, and its part of their records
+  std::vector<std::string> command;  // the user's own trainer program; none: the engine
   std::uint32_t trainer_count = 1;   // threads of a trainer
-  bool has_network = true;           // the engine can tell where its parameters would lie
+  bool has_network = true;           // job.toml describes one, which the engine can plan
 };
 
 // kUsage when the folder has no job.toml.

@@ -1,4 +1,4 @@
-// The report page as a browser shows it: headless, from a file, light and dark.
+// The report page in a headless browser, from a file, light and dark.
 #include <filesystem>
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ std::string browser() {
   return "";
 }
 
-// Runs it on one page; what it printed.
+// The output of the browser for one page.
 std::string show(const test::TemporaryFolder& folder, const std::vector<std::string>& arguments,
                  const std::string& page) {
   std::vector<std::string> all{browser(),
@@ -51,7 +51,7 @@ class ReportInABrowser : public testing::Test {
     ASSERT_TRUE(made) << made.error().message;
     page = "file://" + made->page;
   }
-  // The bytes of a PNG.
+  // A screenshot, as the bytes of a PNG.
   std::string picture(const std::string& of, const std::vector<std::string>& more = {}) {
     const std::string file = folder / "picture.png";
     fs::remove(file);
@@ -66,12 +66,28 @@ class ReportInABrowser : public testing::Test {
   std::string page;
 };
 
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
 TEST_F(ReportInABrowser, HasItsTextsAndItsScriptRunsAndNobodyElses) {
-  const std::string dom = show(folder, {"--dump-dom"}, page);
+  const std::string whole = show(folder, {"--dump-dom"}, page);
+  const std::string dom = whole.substr(0, whole.find("<script"));  // as drawn, without its sources
   EXPECT_NE(dom.find("data-script=\"ran\""), std::string::npos) << "the page's policy admits it";
   EXPECT_NE(dom.find("&lt;script&gt;alert(1)&lt;/script&gt;"), std::string::npos);
   EXPECT_NE(dom.find("held-out cost 1.2500, auc 0.75 (10 samples)"), std::string::npos);
-  EXPECT_NE(dom.find("<polyline"), std::string::npos);
+  EXPECT_EQ(count(dom, "<svg class=\"chart\""), 3U) << "cost, throughput, auc";
+  EXPECT_EQ(count(dom, "<polyline"), 5U) << "two trainers' cost and rate, and auc";
+  EXPECT_EQ(count(dom, "<circle"), 2U) << "held-out costs";
+  for (const char* const text :
+       {">1,234,567</td>", ">5.0 MB</td>", ">50 MB</text>", ">lag 2 to 3</text>", ">3.0s</b>",
+        ">2 trainers</b>", "trainer-1 on n-1 is slow: 100 examples/s, 10 % of",
+        "class=\"bad\">exited with code 6", ">2023-11-14 22:13:20</td>", ">1.5s</text>",
+        "class=\"bar marked\"", "seed = 1", "auc 0.75</td>"}) {
+    EXPECT_NE(dom.find(text), std::string::npos) << text;
+  }
   EXPECT_EQ(dom.find("<i>"), std::string::npos) << "a node's name is no element";
 }
 

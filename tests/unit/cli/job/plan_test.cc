@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/job/folders.h"
 #include "cli/nodes/ports.h"
 
 namespace paddle::cli {
@@ -23,10 +24,10 @@ ClusterSpec two_hosts() {
 Workspace workspace_of(std::size_t trainers) {
   Workspace workspace;
   workspace.path = "/w";
-  workspace.shared = {"job.toml"};
+  workspace.common = {"job.toml"};
   workspace.test = {"data/test.txt"};
   for (std::size_t i = 0; i < trainers; ++i)
-    workspace.shares.push_back({"data/train-" + std::to_string(i)});
+    workspace.trainer_data.push_back({"data/train-" + std::to_string(i)});
   return workspace;
 }
 

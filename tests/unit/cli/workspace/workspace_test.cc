@@ -74,8 +74,9 @@ TEST_F(WorkspaceTest, PaddleignoreLeavesFilesHere) {
   write(path("src/.paddleignore"), "!d.bin\n");
   const auto workspace = scan();
   ASSERT_TRUE(workspace) << workspace.error().message;
-  EXPECT_EQ(workspace->shared, (std::vector<std::string>{"job.toml", "src/c.py", "src/d.bin"}));
-  EXPECT_EQ(workspace->shares[0], std::vector<std::string>{"data/train"}) << "[data] names it";
+  EXPECT_EQ(workspace->common, (std::vector<std::string>{"job.toml", "src/c.py", "src/d.bin"}));
+  EXPECT_EQ(workspace->trainer_data[0], std::vector<std::string>{"data/train"})
+      << "[data] names it";
 }
 
 TEST_F(WorkspaceTest, LinksWithinAreKeptAndOthersRefused) {
@@ -87,7 +88,7 @@ TEST_F(WorkspaceTest, LinksWithinAreKeptAndOthersRefused) {
   ASSERT_TRUE(kept) << kept.error().message;
   EXPECT_EQ(kept->links,
             (std::map<std::string, std::string>{{"also", "lib"}, {"bin/link", "../lib/real"}}));
-  EXPECT_EQ(kept->shared, (std::vector<std::string>{"job.toml", "lib/real"}));
+  EXPECT_EQ(kept->common, (std::vector<std::string>{"job.toml", "lib/real"}));
   for (const std::string target : {"../../x", "/etc/passwd", "../lib/../../x"}) {
     fs::create_symlink(target, path("bin/bad"));
     const auto refused = scan();

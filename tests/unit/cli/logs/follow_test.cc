@@ -1,0 +1,94 @@
+#include "cli/logs/follow.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/fake_cluster.h"
+
+namespace paddle::cli {
+namespace {
+
+class LogFollowTest : public testing::Test {
+ protected:
+  LogFollowTest() {
+    for (std::size_t i = 0; i < 2; ++i) {
+      remote::ProcessStatus status;
+      status.job = "j";
+      status.name = "trainer-" + std::to_string(i);
+      status.log = "log";
+      status.state = remote::ProcessState::kExited;
+      fake.node(i).processes = {status};
+      fake.node(i).usage.unix_ms = 1'000'000;
+    }
+  }
+  std::string all_lines(LogFollowOptions options) {
+    if (!options.wanted)
+      options.wanted = [](const ProcessOnNode&, const std::string&) { return true; };
+    ClusterSession session = fake.session();
+    LogFollow follow(fake.context, session, "j", std::move(options));
+    std::string seen;
+    for (int turn = 0; turn < 100; ++turn) {
+      EXPECT_TRUE(follow.read(false));
+      while (const auto line = follow.next()) {
+        seen += follow.source(line->source).role.substr(8) + ":" + line->line.text + " ";
+      }
+      if (follow.all_read()) return seen;
+    }
+    ADD_FAILURE() << "never read to the end: " << seen;
+    return seen;
+  }
+  void log_of(std::size_t node, const std::string& text, std::vector<remote::LogTime> times) {
+    fake.node(node).files["log"] = text;
+    fake.node(node).times["log"] = std::move(times);
+  }
+
+  FakeCluster fake{2};
+};
+
+TEST_F(LogFollowTest, LinesComeInTheOrderOfTheirTimesWithTheUnfinishedLastLine) {
+  log_of(0, "a\nc\n", {{0, 1000}, {2, 3000}});
+  log_of(1, "b\nd", {{0, 2000}, {2, 4000}});
+  EXPECT_EQ(all_lines({}), "0:a 1:b 0:c 1:d ");
+}
+
+TEST_F(LogFollowTest, AClockThatIsProvablyWrongIsCorrected) {
+  fake.node(1).usage.unix_ms += 60'000;
+  log_of(0, "a\nc\n", {{0, 1000}, {2, 3000}});
+  log_of(1, "b\nd\n", {{0, 62'000}, {2, 64'000}});
+  EXPECT_EQ(all_lines({}), "0:a 1:b 0:c 1:d ");
+}
+
+TEST_F(LogFollowTest, OnlyWantedLogsAreRead) {
+  log_of(0, "a\n", {{0, 1000}});
+  log_of(1, "b\n", {{0, 2000}});
+  LogFollowOptions options;
+  options.wanted = [](const ProcessOnNode&, const std::string& node) { return node == "n-1"; };
+  EXPECT_EQ(all_lines(options), "1:b ");
+}
+
+TEST_F(LogFollowTest, TailAndSinceLeaveOutEarlierLines) {
+  log_of(0, "a\nb\nc\n", {{0, 1000}, {2, 3000}, {4, 995'000}});
+  log_of(1, "", {});
+  LogFollowOptions tail;
+  tail.tail = 2;
+  EXPECT_EQ(all_lines(tail), "0:b 0:c ");
+  LogFollowOptions since;
+  since.since = "10s";
+  EXPECT_EQ(all_lines(since), "0:c ");
+}
+
+TEST_F(LogFollowTest, AnotherFileMayHaveItsTimesInItsLines) {
+  fake.node(0).files["other"] = "5\n";
+  fake.node(1).files["other"] = "3\n7\n";
+  LogFollowOptions options;
+  options.path = [](const remote::ProcessStatus&) { return std::string("other"); };
+  options.time_of = [](const std::string& line) { return std::int64_t{std::stoi(line)}; };
+  EXPECT_EQ(all_lines(options), "1:3 0:5 1:7 ");
+}
+
+TEST_F(LogFollowTest, AMissingLogHoldsNobodyUp) {
+  log_of(0, "a\n", {{0, 1000}});
+  EXPECT_EQ(all_lines({}), "0:a ");
+}
+
+}  // namespace
+}  // namespace paddle::cli
