@@ -1,4 +1,4 @@
-// paddlectl check on real nodes of this machine, which call each other.
+// paddlectl check on local nodes, which call each other over loopback.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Jobs whose processes die and come back, and trainers that are programs of the user's own.
+// Restarts of processes and jobs, and trainers that are programs of the user.
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -32,7 +32,7 @@ class CliRestart : public testing::Test {
   std::string result(const std::string& path) const {
     return TemporaryFolder::read(cluster.folder() / ("output/" + path));
   }
-  // Of all dense parameters and the first file of each table.
+  // Compares all dense parameters and the first file of each table.
   void expect_same_snapshot(const std::string& a, const std::string& b) const {
     for (const char* file :
          {"_hidden.w0", "_hidden.wbias", "_output.w0", "_output.w0.state", "_proj.sparse-00000"}) {
@@ -41,7 +41,7 @@ class CliRestart : public testing::Test {
       EXPECT_TRUE(one == result(b + "/" + file)) << file;
     }
   }
-  // Waits for it, since a job that is being started again has no processes for a moment.
+  // Waits for the process, since a job that is being restarted has none for a moment.
   bool kill_engine(const std::string& argument) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while (std::chrono::steady_clock::now() < end) {
@@ -52,8 +52,7 @@ class CliRestart : public testing::Test {
     return false;
   }
 
-  // Whether the job's status says so before long: how far a job is when its processes come back,
-  // its passes do not tell.
+  // Waits until the job's status shows `state`; its passes would not tell that processes came back.
   bool comes_to(const std::string& state) {
     Outcome status;
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -94,7 +93,7 @@ TEST_F(CliRestart, AJobWhoseProcessesWereKilledEndsWithTheSameBits) {
   ASSERT_TRUE(comes_to("running (start 2)"));
   ASSERT_TRUE(kill_engine("--pserver_id=0"));
   ASSERT_TRUE(comes_to("running (start 3)"));
-  // All of it, by the command, which kills one as well.
+  // The command restarts a running process too.
   EXPECT_EQ(cluster.run({"restart", "trainer-0"}).code, 0);
   EXPECT_EQ(train.wait(), 0) << train.output();
   expect_same_snapshot("whole/pass-00015", "killed/pass-00015");
@@ -141,7 +140,7 @@ TEST_F(CliRestart, WhoFollowsAJobStaysWithItOverARestart) {
   expect_clean_teardown();
 }
 
-// It connects to nothing, so its pserver ends with it.
+// The trainer connects to nothing, so its pserver ends with it.
 TEST_F(CliRestart, ATrainerOfOnesOwnIsToldAllByItsEnvironment) {
   fs::create_directories(cluster.folder() / "own");
   cluster.folder().write("own/job.toml",

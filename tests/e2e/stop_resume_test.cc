@@ -1,4 +1,4 @@
-// A job that is asked to stop, and goes on later as if nothing had been.
+// A job stopped in the middle of a pass and resumed later, with the same bits.
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -52,7 +52,7 @@ TEST(StopResume, AJobStoppedInTheMiddleOfAPassEndsWithTheSameBits) {
     const std::string name = fmt::format("parts{}", whom.size());
     run_and_stop(job, name, whom, flags);
     EXPECT_TRUE(stopped_snapshot(job, name).starts_with("pass-00001-")) << name;
-    // On another number of pservers and ports; the snapshot that is farthest is found.
+    // Resumed on another number of pservers and ports, from the snapshot with the most progress.
     std::vector<std::string> more = flags;
     more.emplace_back("--resume");
     more.emplace_back("--set=train.snapshots_kept=9");

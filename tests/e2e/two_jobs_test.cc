@@ -1,4 +1,4 @@
-// Two `paddlectl train` on the same nodes at the same moment.
+// Two simultaneous `paddlectl train` on the same nodes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

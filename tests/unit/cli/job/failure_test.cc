@@ -79,7 +79,7 @@ TEST(FirstFailure, NobodyFailedWhereAJobWasAskedToStop) {
                                  process("trainer-1", kRunning, 0, 0),
                                  process("pserver-0", kRunning, 0, 0)};
   EXPECT_EQ(first_failure(all), nullptr);
-  // One that knows no 75, while the other still saves; then that is why the job ended.
+  // A trainer without a clean stop is the cause only once the other one has saved.
   all[0] = process("trainer-0", kKilled, SIGTERM, 9);
   all[0].status.stopped = true;
   EXPECT_EQ(first_failure(all), nullptr);

@@ -64,7 +64,7 @@ class NodeCheckTest : public testing::Test {
     }
     return "no column " + key;
   }
-  // The one fault there is, which lies in this cell of node b and makes the exit code.
+  // Expects exactly one fault, in this cell of node b and with this exit code.
   Error only_fault(const std::string& column, Errc code) const {
     const std::vector<Fault> faults = find_faults(checked);
     EXPECT_EQ(faults.size(), 1U);
