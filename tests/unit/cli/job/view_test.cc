@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/fake_cluster.h"
+
 namespace paddle::cli {
 namespace {
 
@@ -41,6 +43,32 @@ TEST(SlowTrainers, AnEndedOneIsNotSlow) {
   std::vector<ProcessView> all{trainer("trainer-0", 100), trainer("trainer-1", 10)};
   all[1].status.state = remote::ProcessState::kExited;
   EXPECT_TRUE(slow_trainers(all).empty());
+}
+
+TEST(SlowTrainers, OneThatWaitsMostOfItsTimeDelaysNobody) {
+  EXPECT_TRUE(
+      slow_trainers({trainer("trainer-0", 100, 1000), trainer("trainer-1", 100, 300)}).empty());
+}
+
+TEST(JobView, RatesAreThoseSinceTheLastLook) {
+  FakeCluster fake(1);
+  remote::ProcessStatus status;
+  status.job = "j";
+  status.name = "trainer-0";
+  status.state = remote::ProcessState::kRunning;
+  status.usage = remote::Usage{0, 1000, 5000, 7000, 0};
+  fake.node(0).processes = {status};
+  ClusterSession session = fake.session();
+  JobView view("j");
+  view.look(fake.context, session);
+  EXPECT_FALSE(view.processes()[0].received_per_second) << "nothing to compare with";
+  fake.node(0).usage.unix_ms += 2000;
+  fake.node(0).processes[0].usage = remote::Usage{0, 4000, 9000, 6000, 0};
+  view.look(fake.context, session);
+  EXPECT_EQ(view.processes()[0].received_per_second, 2000);
+  EXPECT_FALSE(view.processes()[0].sent_per_second) << "a connection was closed";
+  EXPECT_EQ(view.processes()[0].cores, 1.5);
+  EXPECT_TRUE(view.any_running());
 }
 
 }  // namespace

@@ -1,0 +1,32 @@
+#include "cli/workspace/share_folder.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_folder.h"
+
+namespace paddle::cli {
+namespace {
+
+TEST(CopyTemplate, TheJobFileComesLastAndTheOutputOfPrepareStays) {
+  const test::TemporaryFolder share;
+  for (const char* file : {"job.toml", "z.txt", "a.txt", "data/train", "output/x", ".hidden"}) {
+    share.write("templates/t/" + std::string(file), file);
+  }
+  const test::TemporaryFolder target;
+  const auto files = copy_template(share.path(), "t", target / "w");
+  ASSERT_TRUE(files) << files.error().message;
+  EXPECT_EQ(*files, (std::vector<std::string>{"a.txt", "z.txt", "job.toml"}));
+  for (const std::string& file : *files) {
+    EXPECT_EQ(test::TemporaryFolder::read(target / ("w/" + file)), file);
+  }
+}
+
+TEST(TemplateSummary, IsTheFirstLineOfTheReadme) {
+  const test::TemporaryFolder share;
+  share.write("templates/t/README.md", "# t: learns a thing\nmore\n");
+  EXPECT_EQ(template_summary(share.path(), "t"), "learns a thing");
+  EXPECT_EQ(template_summary(share.path(), "none"), "");
+}
+
+}  // namespace
+}  // namespace paddle::cli
