@@ -79,13 +79,13 @@ class BareTable {
     for (std::size_t begin = 0; begin < ids.size(); begin += kBlock) {
       const auto part = ids.subspan(begin, std::min(kBlock, ids.size() - begin));
       for (std::size_t i = 0; i < part.size(); ++i) found[i] = home(part[i]);
-      for (std::size_t i = 0; i < part.size(); ++i) touch(&slot(found[i]));
+      for (std::size_t i = 0; i < part.size(); ++i) load_line(&slot(found[i]));
       for (std::size_t i = 0; i < part.size(); ++i) {
         std::uint64_t at = found[i];
         while (slot(at).id != part[i]) at = at + 1 == slots_ ? 0 : at + 1;
         found[i] = slot(at).number - 1;
       }
-      for (std::size_t i = 0; i < part.size(); ++i) touch(row(found[i]));
+      for (std::size_t i = 0; i < part.size(); ++i) load_line(row(found[i]));
       for (std::size_t i = 0; i < part.size(); ++i) {
         std::copy_n(row(found[i]), width_, to.data() + (begin + i) * width_);
       }
@@ -314,7 +314,7 @@ bool pauses(std::uint64_t width, std::uint64_t rows, std::size_t warm_gib) {
 
 // sparse_table_bench [--warm_gib N] [rows]
 // sparse_table_bench [--warm_gib N] pauses [rows, a multiple of 1000]: 100 million take 8 GB and
-// what is warm
+// the warm memory.
 int main(int argc, char** argv) {
   std::size_t warm_gib = 0;
   if (argc > 2 && std::string(argv[1]) == "--warm_gib") {
@@ -328,7 +328,7 @@ int main(int argc, char** argv) {
   }
   const std::uint64_t rows = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 10'000'000;
   bool good = true;
-  // Rows of 10 floats begin anywhere in a line of the cache.
+  // Rows of 10 floats begin anywhere in a cache line.
   for (const std::uint64_t width : {8U, 10U, 16U})
     good = paddle::run(width, rows, warm_gib) && good;
   return good ? 0 : 1;

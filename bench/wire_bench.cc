@@ -35,7 +35,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Seconds that one call takes.
+// Seconds of one call.
 struct Seconds {
   double median = -1;
   double least = -1;  // the call that other processes disturbed least
@@ -258,7 +258,7 @@ bool sparse(std::uint64_t width, std::uint64_t rows, std::size_t helpers) {
 }  // namespace
 }  // namespace paddle
 
-// wire_bench [rows [sparse]]: 0 leaves the sparse part out, "sparse" the dense one
+// wire_bench [rows [sparse]]: 0 skips the sparse part, "sparse" the dense one.
 int main(int argc, char** argv) {
   using namespace paddle;
   keep_freed_memory();

@@ -18,7 +18,7 @@ namespace paddle {
 
 namespace {
 
-// The least of `file` in mount/group and in the folders above it.
+// The lowest value of `file` in mount/group and in the folders above it.
 std::uint64_t least_limit(const std::string& mount, std::string group, const char* file) {
   std::uint64_t least = UINT64_MAX;
   for (;; group.resize(group.rfind('/'))) {
@@ -35,7 +35,7 @@ const char* out_of_memory_what = "";
 const char* out_of_memory_advice = "";
 std::terminate_handler other_terminate = std::abort;
 
-// Nothing here may ask for memory.
+// Must not allocate.
 [[noreturn]] void end_with(const char* what, const char* advice) {
   for (const char* const text : {"paddle: ", out_of_memory_what, what, "\nhint: ", advice, "\n"}) {
     [[maybe_unused]] const ssize_t told = ::write(STDERR_FILENO, text, std::strlen(text));

@@ -1,5 +1,5 @@
-// Copies of a few dozen bytes, whose length is not known when compiling: a call for each would take
-// longer than the copy.
+// Inline copy of a short row whose length is only known at run time: a call would take longer than
+// the copy.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Memory for large arrays that are gone through again and again.
+// Allocator for large arrays that are read again and again.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,11 @@
 
 namespace paddle {
 
-// From here on a block has pages of 2 MiB where the kernel gives any: with thousands of small
-// pages much of the time goes into translating their addresses. It takes whole ones.
+// Blocks of this size or more get pages of 2 MiB where the kernel has any, since much of the time
+// on thousands of small pages goes into address translation. They take whole pages.
 constexpr std::size_t kHugePagesFrom = 512U << 10U;  // bytes
 
-// Smaller blocks begin on a cache line: a vector's loads and stores cross none where a row is whole
-// lines.
+// Smaller blocks begin on a cache line, so that vector loads of whole-line rows cross none.
 constexpr std::size_t kLineBytes = 64;
 
 // Throws std::bad_alloc as operator new.

@@ -1,5 +1,4 @@
-// Memory that the kernel gives and clears before its first use, at once or by a thread beside the
-// one that will use it.
+// Prefaulting of memory before its first use, at once or by a background thread.
 #pragma once
 
 #include <cstddef>
@@ -7,25 +6,25 @@
 
 namespace paddle {
 
-// Has the kernel give and clear whole pages now: a fifth of what the first writes to them would
-// take. Where it cannot, they will.
+// Prefaults pages with MADV_POPULATE_WRITE; five times cheaper than faulting on first write. Best
+// effort.
 void populate(std::byte* begin, std::size_t bytes);
 
 class MemoryPreparer {
  public:
   virtual ~MemoryPreparer() = default;
-  // [begin, begin + bytes) of whole pages, mapped and writable, is about to be written. Does not
-  // wait: where too much is asked for, or the kernel cannot, the first write finds the page itself.
+  // Queues [begin, begin + bytes) of whole pages, mapped and writable, for prefaulting. Does not
+  // wait; a range beyond the queue's limit is left to its first write.
   virtual void prepare(std::byte* begin, std::size_t bytes) = 0;
-  // Before the range is unmapped, moved or given back: nothing of it is or will be prepared. Waits
-  // for the kernel to clear kPreparedAtOnceBytes at most.
+  // Takes a range back before it is unmapped, moved or released. Waits for the kernel to clear
+  // kPreparedAtOnceBytes at most.
   virtual void forget(const std::byte* begin, std::size_t bytes) = 0;
 };
 
 constexpr std::size_t kPreparedAtOnceBytes = 2U << 20U;
-constexpr std::size_t kPreparedBytesMax = 256U << 20U;  // that wait for it
+constexpr std::size_t kPreparedBytesMax = 256U << 20U;  // queued
 
-// With a thread of its own. Any thread may call it.
+// A preparer with a thread of its own. Any thread may call it.
 std::unique_ptr<MemoryPreparer> make_memory_preparer();
 
 }  // namespace paddle

@@ -18,7 +18,7 @@ constexpr int kCollapse = MADV_COLLAPSE;
 #else
 constexpr int kCollapse = 25;  // Linux 6.1, in headers of later ones
 #endif
-// Small pages are given ahead in this part of what is used.
+// populate() maps one part in so many of the used bytes ahead.
 constexpr std::size_t kPopulatedAhead = 16;
 constexpr std::size_t kPopulatedAheadMax = 128U << 10U;
 constexpr std::size_t kReservationMin = MemoryRegion::kHugePageBytes;
@@ -89,7 +89,7 @@ Status MemoryRegion::reserve(std::size_t bytes) {
 void MemoryRegion::promote(std::size_t used) {
   if (promoted_ + kHugePageBytes > std::min(used, huge_from_)) return;
   const bool done = ::madvise(data_ + promoted_, kHugePageBytes, kCollapse) == 0;
-  // Refused: not here, or not now. Slower, not wrong.
+  // Best effort: without huge pages access is slower, not wrong. A refusal ends the attempts.
   promoted_ = done ? promoted_ + kHugePageBytes : huge_from_;
 }
 
@@ -120,7 +120,7 @@ void MemoryRegion::ask(std::size_t begin, std::size_t end) {
   if (begin < end) preparer_->prepare(data_ + begin, end - begin);
 }
 
-// Nothing is being prepared any more.
+// Withdraws all requests from the preparer.
 void MemoryRegion::forget() {
   if (preparer_ != nullptr && data_ != nullptr) preparer_->forget(data_, capacity_);
   prepared_begin_ = prepared_end_ = 0;

@@ -1,5 +1,5 @@
-// Zeroed memory that grows in place: address space is reserved ahead, the kernel gives pages when
-// they are first written.
+// Zeroed memory that grows in place: address space is reserved ahead, pages are mapped when they
+// are first written.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@ class MemoryRegion {
   static constexpr std::size_t kPageBytes = 4096;
   static constexpr std::size_t kHugePageBytes = 2U << 20U;
 
-  // From offset huge_from on (a multiple of kHugePageBytes) the kernel is asked for huge pages:
-  // they save most of the address translation of random access, and hold memory in larger steps.
-  // `preparer`, where there is one, must outlive the region.
+  // From offset huge_from on (a multiple of kHugePageBytes) the region has huge pages if the kernel
+  // gives any: they save most of the address translation of random access, and take memory in
+  // larger steps. `preparer` may be null; it must outlive the region.
   explicit MemoryRegion(std::size_t huge_from, MemoryPreparer* preparer = nullptr)
       : huge_from_(huge_from), preparer_(preparer) {}
   ~MemoryRegion();
@@ -29,27 +29,25 @@ class MemoryRegion {
     return *this;
   }
 
-  // Makes [0, bytes) usable; what is new reads as 0. May move the content: pages, not bytes.
+  // Makes [0, bytes) usable; new bytes read as 0. May move the content, by remapping pages.
   // kResource when the kernel refuses.
   Status reserve(std::size_t bytes);
-  // Turns 2 MiB of small pages before huge_from into a huge one with every call (about a
-  // millisecond), once all of them are among the first `used` bytes: none is held for nothing.
-  // Leaves them where the kernel refuses.
+  // Collapses 2 MiB of small pages before huge_from into a huge page with every call (about a
+  // millisecond), once all of them are among the first `used` bytes. Best effort.
   void promote(std::size_t used);
-  // The first `used` bytes are about to be written: small pages among them are given many at once,
-  // with a few behind them.
+  // Before the first `used` bytes are written: maps the small pages among them at once, with a few
+  // behind them.
   void populate(std::size_t used);
-  // Has the huge pages that [begin, end) meets given by the preparer, so that the first write to
-  // one need not wait until its 2 MiB are clear (5 ms where a hypervisor first finds them). Those
-  // of the last call are not asked for again.
+  // Has the preparer prefault the huge pages that overlap [begin, end), so that the first write to
+  // one need not wait until its 2 MiB are cleared (5 ms where a hypervisor must first back them).
+  // Skips those of the last call.
   void prepare(std::size_t begin, std::size_t end);
-  // Gives the pages of [bytes, end) back; they read as 0 again.
+  // Releases the pages of [bytes, end); they read as 0 again.
   void release_from(std::size_t bytes);
 
   std::byte* data() const { return data_; }
   std::size_t capacity() const { return capacity_; }
-  // Bytes of memory that hold the first `used` bytes and what was given or prepared behind them,
-  // pages counted whole.
+  // Bytes of memory held by the first `used` bytes and by pages mapped or prepared behind them.
   std::size_t resident(std::size_t used) const;
 
  private:
@@ -71,9 +69,9 @@ class MemoryRegion {
   MemoryPreparer* preparer_ = nullptr;
   std::byte* data_ = nullptr;
   std::size_t capacity_ = 0;
-  std::size_t promoted_ = 0;        // bytes before huge_from_ that were made huge pages
-  std::size_t populated_ = 0;       // bytes before huge_from_ that populate() has given
-  std::size_t prepared_begin_ = 0;  // what the last call asked for
+  std::size_t promoted_ = 0;        // bytes before huge_from_ that are in huge pages
+  std::size_t populated_ = 0;       // bytes before huge_from_ that populate() has mapped
+  std::size_t prepared_begin_ = 0;  // range of the last prepare()
   std::size_t prepared_end_ = 0;
 };
 

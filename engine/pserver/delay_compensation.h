@@ -1,5 +1,5 @@
 // Delay-compensated asynchronous SGD (Zheng et al. 2017, DC-ASGD-c): g + lambda g g (w - w_seen),
-// where w_seen is what the trainer's gradient was computed on. Fluid's enable_dc_asgd has lambda 1.
+// with w_seen the values that the gradient was computed on. Fluid's enable_dc_asgd has lambda 1.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class DelayCompensation {
 
   // The trainer is given values [offset, offset + given.size()).
   void on_values(std::uint32_t trainer, std::uint64_t offset, std::span<const float> given);
-  // In `into`; the gradient as it is for a trainer that was given no values.
+  // The compensated gradient, in `into`; the gradient itself if the trainer was given no values.
   std::span<const float> compensate(std::uint32_t trainer, std::span<const float> gradient,
                                     std::span<const float> values, std::vector<float>& into) const;
 

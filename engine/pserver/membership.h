@@ -25,13 +25,13 @@ inline Refusal protocol_error(std::string message) {
 }
 
 enum class WaitFor : std::uint8_t {
-  kReady,   // initial values
-  kStep,    // a pull, for the round before its step
-  kUpdate,  // a push
-  kPass     // FinishPass
+  kReady,   // Ready waits for initial values
+  kStep,    // a pull waits for its step
+  kUpdate,  // a push waits for its update
+  kPass     // FinishPass waits for the other trainers
 };
 
-// The one request of a lane whose answer is still to come.
+// A trainer's request that is not answered yet; it has one at most.
 struct Waiter {
   WaitFor what = WaitFor::kReady;
   std::uint64_t request = 0;
@@ -51,11 +51,11 @@ struct Trainer {
   std::uint64_t last_request = 0;
   std::uint64_t last_applied = 0;
   std::uint64_t seen_updates = 0;    // async: batches the shard had applied at the last reply
-  std::uint64_t clock = 0;           // its batches applied in this pass
+  std::uint64_t clock = 0;           // batches of it that are applied in this pass
   std::uint64_t paused_request = 0;  // the last that was answered by a pause
   std::optional<TimePoint> lost_at;
   std::optional<Push> push;
-  Tally tally;  // of the pass that it has finished
+  Tally tally;  // of the pass, once finished
   std::optional<Waiter> waiter;
 
   bool active() const { return !left && !finished; }
@@ -67,9 +67,9 @@ class Membership {
   explicit Membership(std::uint32_t num_trainers);
 
   // A trainer joins, or joins again with the same request. Refuses an id out of range, a lower
-  // incarnation, and a second live connection of the same life.
+  // incarnation, and a second live connection of the same incarnation.
   Refused join(net::PeerId from, const FrameHeader& header);
-  // The trainer a frame came from, or why not.
+  // The trainer that sent a frame; null with a refusal where it may not.
   Trainer* find(net::PeerId from, const FrameHeader& header, Refusal& refusal);
   // The connected trainer of this connection, or null.
   Trainer* by_peer(net::PeerId from);

@@ -18,7 +18,7 @@ void add_scaled(std::span<float> to, float weight, const float* from) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i] += weight * from[i];
 }
 
-// Contributors with samples; those without change nothing.
+// The pushes with samples; the others change nothing.
 std::vector<const Push*> with_samples(std::span<const Push* const> pushes) {
   std::vector<const Push*> result;
   for (const Push* push : pushes) {
@@ -27,7 +27,7 @@ std::vector<const Push*> with_samples(std::span<const Push* const> pushes) {
   return result;
 }
 
-// What all contributors push, in the order of (table, id, contributor).
+// All rows of the pushes, in the order of (table, id, push).
 std::vector<RowGradient> sorted_rows(std::span<const Push* const> pushes) {
   std::vector<RowGradient> rows;
   for (std::uint32_t contributor = 0; contributor < pushes.size(); ++contributor) {

@@ -1,5 +1,5 @@
-// The arithmetic of one round: contributions in trainer-id order, so that arrival order leaves no
-// trace in the result.
+// The merge of several trainers' gradients into one update, in the order of trainer ids, so that
+// the order of arrival leaves no trace in the result.
 #pragma once
 
 #include <memory>
@@ -14,17 +14,15 @@ namespace paddle::pserver {
 // Tables by parameter index; null where the parameter is dense.
 using SparseTables = std::vector<std::unique_ptr<table::SparseTable>>;
 
-// Of each contribution, in order: samples_i / sum of samples, all 0 when nobody has samples; or 1
-// each for a sum.
+// The weight of each push: its part of all samples, 0 when there are none; or 1 for a sum.
 std::vector<float> weights(std::span<const Push* const> pushes, wire::Merge merge);
 
-// sum_i(weight_i * gradient_i), left to right; exactly the gradient when one contributor has all
-// samples. `scratch` and `part` are reused between rounds. The result points into a push or
-// scratch.
+// sum_i(weight_i * gradient_i), left to right; exactly the gradient when one push has all samples.
+// `scratch` and `part` are reused between updates. The result points into a push or `scratch`.
 std::span<const float> merge_dense(std::span<const Push* const> pushes, wire::Merge merge,
                                    std::vector<float>& scratch, std::vector<float>& part);
 
-// One update of each row that any contributor names, in (table, id) order.
+// One update of each row that any push names, in the order of (table, id).
 void apply_rows(float learning_rate, wire::Merge merge, std::span<const Push* const> pushes,
                 const SparseTables& tables);
 

@@ -24,7 +24,7 @@ struct ShardStatistics {
   std::uint64_t rows = 0;   // of sparse tables
   std::uint64_t bytes = 0;  // parameters and optimizer state
   std::uint64_t pushes = 0;
-  std::uint64_t batches = 0;        // a merged push has several
+  std::uint64_t batches = 0;  // a merged push has several
   // Pushes by lag: 0, 1, 2-3, 4-7, ... A push's lag is the number of batches that the shard had
   // applied since it last gave the trainer values or rows.
   std::vector<std::uint64_t> lags;

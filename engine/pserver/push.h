@@ -1,4 +1,4 @@
-// What one trainer pushed for one batch, kept as the bytes that arrived until it is applied.
+// One trainer's push for one batch, kept as the bytes that arrived until it is applied.
 #pragma once
 
 #include <span>
@@ -10,16 +10,16 @@
 
 namespace paddle::pserver {
 
-// Ids and a width of floats for each, of one table.
+// Rows of one table in a request: ids, and `width` floats for each.
 struct RowSegment {
   std::uint32_t parameter = 0;
   std::uint64_t width = 0;
   std::span<const std::uint64_t> ids;
-  std::span<const float> floats;  // ids.size() x width; empty in a pull; of a push with notes
+  std::span<const float> floats;  // ids.size() x width, with a push's notes; empty in a pull
 };
 
-// The floats of a row of a table of this shard, in a push its notes included, or 0 where the
-// parameter is none.
+// Floats of a row by parameter, in a push its notes included; 0 where the parameter is no table of
+// this shard.
 using RowWidths = std::span<const std::uint64_t>;
 
 // Reads the tail of PullRows (has_floats false) or PushRows: kData unless parameters ascend, ids
@@ -28,14 +28,14 @@ Result<std::vector<RowSegment>> read_segments(
     const google::protobuf::RepeatedPtrField<wire::Segment>& segments, ByteSpan tail,
     RowWidths widths, bool has_floats);
 
-// A gradient in parts that follow each other.
+// A gradient in consecutive parts.
 using GradientParts = std::vector<std::span<const float>>;
 
 class Push {
  public:
   std::uint64_t sequence = 0;
   std::uint64_t samples = 0;
-  std::uint64_t batches = 1;  // merged into it
+  std::uint64_t batches = 1;  // merged into this push
   double cost_sum = 0;
   std::uint64_t bytes = 0;
   std::uint32_t parts = 1;
@@ -46,10 +46,10 @@ class Push {
 
   // Takes the next part; kData changes nothing. `size` is the shard's dense elements.
   Status add_dense(std::uint64_t offset, std::uint64_t count, std::uint64_t size, Bytes&& tail);
-  // The whole push, in parts that follow each other and stay where they are until keep().
+  // Takes the whole push as consecutive parts in the caller's memory, valid until keep().
   Status lend_dense(std::uint64_t size, std::span<const ByteSpan> parts);
   const GradientParts& lent() const { return lent_; }
-  // Copies what was lent.
+  // Copies lent parts.
   void keep();
   Status add_rows(const wire::PushRows& head, RowWidths widths, Bytes&& tail);
 

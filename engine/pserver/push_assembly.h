@@ -17,7 +17,7 @@ class PushAssembly {
 
  private:
   Refused check_part(const Request& request, const wire::PushPart& part) const;
-  // Makes trainer.push ready for the part; `is_repeat`: it was taken before and is answered.
+  // Makes trainer.push ready for the part. `is_repeat`: the part was taken before, and is answered.
   Refused begin(const Request& request, const wire::PushPart& part, bool& is_repeat) const;
   Refused finish(const Request& request);
   Refused check_values(std::uint32_t trainer, const Push& push);

@@ -12,7 +12,7 @@ namespace paddle::table {
 namespace {
 
 constexpr std::size_t kPieceElements = 16U << 10U;
-constexpr std::size_t kSharedFrom = 4;  // pieces; below, to tell others takes longer
+constexpr std::size_t kSharedFrom = 4;  // pieces; fewer are not worth waking other threads
 
 }  // namespace
 
@@ -37,7 +37,7 @@ Result<DenseTable> DenseTable::create(const wire::ParameterSet& set, std::uint32
                              optim::UpdateRule(set.optimizer(), spec)});
     table.size_ += block.size;
   }
-  // Only now, and once: it fits, and nothing is moved while it grows.
+  // Allocated once, now that the size is known to fit, so that nothing is moved.
   table.values_.resize(table.size_);
   table.state_.resize(table.size_ * table.state_width_);
   auto begins = all.begin();
@@ -63,7 +63,7 @@ Result<std::span<const float>> DenseTable::read(std::uint32_t plane, std::uint64
                  ""};
   }
   if (plane == 0) return std::span<const float>(values_).subspan(offset, count);
-  // A state plane is contiguous within one block only, which is how exports ask for it.
+  // A state plane is contiguous within one block only; exports ask for it block by block.
   for (const Block& block : blocks_) {
     if (offset < block.offset || offset - block.offset >= block.size) continue;
     if (count > block.size - (offset - block.offset)) break;

@@ -1,5 +1,5 @@
-// The blocks of dense parameters that one shard owns, one after the other: values, then the
-// optimizer's state planes.
+// The blocks of dense parameters that one shard owns, one after the other, with the optimizer's
+// state planes.
 #pragma once
 
 #include <span>
@@ -34,9 +34,9 @@ class DenseTable {
                std::uint64_t update_count);
   std::uint64_t update_count(std::uint64_t offset) const;
 
-  // A gradient of all elements in parts that follow each other.
+  // A gradient of all elements in consecutive parts.
   using Parts = std::span<const std::span<const float>>;
-  // Whether each block lies within one part, and they are of all elements.
+  // Whether the parts have all elements, and each block lies within one part.
   bool fits(Parts gradient) const;
   // Name of the parameter whose gradient is not finite, or "". The parts fit.
   std::string find_not_finite(Parts gradient);
@@ -57,17 +57,17 @@ class DenseTable {
   };
 
   std::span<float> state_of(const Block& block);
-  // use(block number, its gradient) in order, until it returns false; false when it did, or when a
+  // use(block number, its gradient) in order. Stops and returns false when `use` does, or when a
   // block does not lie within one part.
   template <class Use>
   bool for_blocks(Parts gradient, const Use& use) const;
-  // Some of a block's elements, with their gradient.
+  // A range of a block's elements, with their gradient.
   struct Piece {
     std::size_t block = 0;
     std::size_t begin = 0;  // in the block
     std::span<const float> gradient;
   };
-  // use(piece) of all blocks, in any order and by several threads where there are many.
+  // use(piece) for all blocks, in any order, and by several threads where there are many.
   template <class Use>
   void for_pieces(Parts gradient, const Use& use);
 
@@ -77,7 +77,7 @@ class DenseTable {
   LargeArray<float> values_;
   LargeArray<float> state_;  // block after block, each with its planes
   Parallel parallel_;
-  std::vector<Piece> pieces_;  // memory of for_pieces()
+  std::vector<Piece> pieces_;  // scratch of for_pieces()
 };
 
 }  // namespace paddle::table

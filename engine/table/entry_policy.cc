@@ -98,7 +98,7 @@ Status EntryPolicy::expire(std::uint32_t passes, std::uint16_t pass) {
 }
 
 void EntryPolicy::put(const Candidate& candidate) {
-  // Under today's policy it may be beyond waiting, or need not wait: its next sighting decides.
+  // Under this job's policy it may be due, or need not wait: its next sighting decides.
   if (!waits_) return;
   candidates_.make_room(1);
   const std::uint32_t number = candidates_.find(candidate.id);

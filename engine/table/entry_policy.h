@@ -1,4 +1,5 @@
-// Which ids a table takes in: those seen often enough, and those drawn by chance, once for all.
+// Admission of ids to a table: by the number of sightings, or by a draw made once for each id. Ids
+// that are still counted are candidates.
 #pragma once
 
 #include <vector>
@@ -13,7 +14,7 @@ class EntryPolicy {
  public:
   static constexpr std::uint64_t kBytesBesideIndex = 4;  // of a candidate
 
-  // `stream` is the table's: whether an id is drawn is a pure function of it and the id.
+  // Whether an id is drawn is a pure function of the id and `stream`, which is the table's.
   EntryPolicy(const wire::TablePolicy& policy, std::uint64_t stream);
 
   bool takes_all() const { return takes_all_; }
@@ -25,8 +26,8 @@ class EntryPolicy {
   // Counts a sighting of an id without a row in pass `pass`; true when it gets one now. Slots are
   // numbered as in TablePolicy.entry, 0 is any other.
   bool admits(std::uint64_t id, std::uint16_t pass, std::size_t slot = 0);
-  // Forgets candidates unseen for this many passes or more, of which `pass` is the last. kResource
-  // as RowIndex::fit.
+  // Forgets candidates unseen for `passes` passes or more, `pass` being the last. kResource as
+  // RowIndex::fit.
   Status expire(std::uint32_t passes, std::uint16_t pass);
 
   struct Candidate {

@@ -18,7 +18,7 @@ void RecencyList::remove(std::uint32_t number) {
   (node.after == kEnd ? tail_ : at(node.after).before) = node.before;
 }
 
-void RecencyList::touch(std::uint32_t number) {
+void RecencyList::move_to_front(std::uint32_t number) {
   if (head_ == number) return;
   remove(number);
   push_front(number, at(number).id);

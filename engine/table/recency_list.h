@@ -1,5 +1,5 @@
-// Rows from the one that was touched last to the one that was not for longest: a linked list over
-// row numbers, with the id of each.
+// Rows by recency, from the most recently named one to the least: a linked list over row numbers,
+// with the id of each.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class RecencyList {
   std::uint64_t bytes(std::uint64_t rows) const { return nodes_.resident(rows * sizeof(Node)); }
 
   void push_front(std::uint32_t number, std::uint64_t id);
-  void touch(std::uint32_t number);
+  void move_to_front(std::uint32_t number);
   std::uint32_t oldest() const { return tail_; }
   std::uint64_t id_of(std::uint32_t number) const { return at(number).id; }
   void remove(std::uint32_t number);
@@ -28,7 +28,7 @@ class RecencyList {
   static constexpr std::uint32_t kEnd = 0xffffffff;
   static constexpr std::uint64_t kSmallPageRows = 2U << 20U;
   struct Node {
-    std::uint32_t before;  // touched more recently
+    std::uint32_t before;  // named more recently
     std::uint32_t after;
     std::uint64_t id;
   };

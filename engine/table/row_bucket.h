@@ -1,5 +1,5 @@
-// One cache line of a RowIndex: seven ids, as hashes of which the line's place tells the rest, and
-// their numbers.
+// One cache line of a RowIndex: seven ids with their numbers. An id is stored as the part of its
+// hash that the position of the line does not imply.
 #pragma once
 
 #ifdef __SSE2__
@@ -16,9 +16,9 @@ namespace paddle::table {
 struct alignas(64) RowBucket {
   static constexpr std::uint32_t kSlots = 7;
   static constexpr unsigned kSlotBits = 72;  // of a hash and a number
-  // How many buckets behind its home an id may lie.
+  // Most buckets that an id may lie behind its home.
   static constexpr std::uint32_t kReachMax = 14;
-  static constexpr std::uint32_t kReachStash = 15;  // and some are in the index's stash
+  static constexpr std::uint32_t kReachStash = 15;  // some ids are in the index's stash
 
   std::array<std::uint32_t, kSlots> words;  // hash bits 0 to 31
   std::array<std::uint32_t, kSlots> rests;  // the number and above it hash bits 32 and up,
@@ -26,7 +26,7 @@ struct alignas(64) RowBucket {
   std::uint8_t meta;                        // count of slots in use, the first ones; reach << 3
 
   std::uint32_t count() const { return meta & 7U; }
-  // Of the ids whose home is this bucket: none lies further behind it. Absent ids end here.
+  // No id whose home is this bucket lies further behind it, so a search ends there.
   std::uint32_t reach() const { return meta >> 3U; }
   void set_count(std::uint32_t count) { meta = static_cast<std::uint8_t>((meta & ~7U) | count); }
   void set_reach(std::uint32_t reach) {
@@ -36,7 +36,7 @@ struct alignas(64) RowBucket {
   std::uint64_t rest(std::uint32_t slot) const {
     return rests[slot] | static_cast<std::uint64_t>(tops[slot]) << 32U;
   }
-  // `number_bits` is how many bits of the rest are the number's.
+  // `number_bits`: how many bits of the rest belong to the number.
   std::uint32_t number(std::uint32_t slot, unsigned number_bits) const {
     return static_cast<std::uint32_t>(rest(slot) & ((std::uint64_t{1} << number_bits) - 1));
   }
@@ -51,19 +51,19 @@ struct alignas(64) RowBucket {
     rests[to] = rests[from];
     tops[to] = tops[from];
   }
-  // The last bits of the hash, as many as stored_bits() tells.
+  // The lower stored_bits() bits of the hash.
   std::uint64_t hash(std::uint32_t slot, unsigned number_bits) const {
     return words[slot] | rest(slot) >> number_bits << 32U;
   }
   static constexpr unsigned stored_bits(unsigned number_bits) {
     return std::min(kSlotBits - number_bits, 64U);
   }
-  // The number where the slot's hash is this one, else 1 << number_bits or more.
+  // The row number if the slot holds `hash`, else a value >= 1 << number_bits.
   std::uint64_t number_if(std::uint32_t slot, std::uint64_t hash, unsigned number_bits) const {
     constexpr std::uint64_t kRestMask = (std::uint64_t{1} << (kSlotBits - 32)) - 1;
     return (rest(slot) ^ (hash >> 32U) << number_bits) & kRestMask;
   }
-  // Slots whose first hash bits are these, as bits.
+  // A bit for each slot whose lower 32 hash bits are those of `hash`.
   std::uint32_t candidates(std::uint64_t hash) const {
     const auto word = static_cast<std::uint32_t>(hash);
 #ifdef __SSE2__

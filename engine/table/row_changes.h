@@ -1,5 +1,6 @@
-// How a table differs from the last full snapshot: a byte for each row, and the ids of rows that
-// went. A row that the snapshot has passed counts as in it, also while it is still being written.
+// Difference of a table from the last full snapshot: a byte for each row, and the ids of removed
+// rows. A row that a snapshot has exported counts as part of it, also while the snapshot is still
+// being written.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +29,12 @@ class RowChanges {
   // The row takes another number.
   void renumber(std::uint32_t from, std::uint32_t to) { at(to) = at(from); }
 
-  // A full snapshot begins, and takes a row.
+  // A full snapshot begins; it has exported a row.
   void begin_base() { removed_.clear(); }
   void on_base(std::uint32_t number) { at(number) = 0; }
 
   bool is_changed(std::uint32_t number) const { return at(number) != 0; }
-  // Each once.
+  // Ids of rows that the last full snapshot has and the table has not, each once.
   std::span<const std::uint64_t> removed() const { return removed_; }
 
  private:

@@ -13,13 +13,13 @@ constexpr std::uint64_t kBucketsMin = 16;
 constexpr std::uint64_t kDoubleBelow = 4096;  // buckets: small tables grow fast, large ones finely
 constexpr std::uint64_t kHugeFrom = 1U << 18U;  // buckets
 constexpr std::uint64_t kBucketsPerExtent = MemoryRegion::kHugePageBytes / sizeof(RowBucket);
-// Behind the last home, for ids that go past it; from kHugeFrom on inside the same huge page.
+// Buckets behind the last home, for ids that overflow it; from kHugeFrom on in the same huge page.
 constexpr std::uint64_t kSpare = 512;
 constexpr std::uint64_t kMovesPerInsert = 6;  // homes: lookups are slower while it grows
 constexpr std::uint64_t kHomesPerMove = 256;  // their buckets stay in the cache
-// The last homes move at once, so that old places and new ones are always far apart.
+// The last homes move at once, so that old and new positions are always far apart.
 constexpr std::uint64_t kHomesInLastMove = 1024;
-// The growing is near when this part of the ids is left to come.
+// Growth is near when this part of the ids is still free.
 constexpr std::uint64_t kSoon = 64;
 
 // A large table grows by three tenths, less what whole huge pages take off: an id is moved about
@@ -31,8 +31,8 @@ constexpr std::uint64_t growth(std::uint64_t buckets) {
 static_assert((kHomesInLastMove - kHomesPerMove) / 8 > 2 * RowBucket::kReachMax);
 static_assert(kSpare > RowBucket::kReachMax);
 
-// Ids in a table of this many buckets at most: 80 % of the slots, so 61.5 % after growing, which is
-// 14.9 bytes an id.
+// Most ids of so many buckets: 80 % of the slots, so 61.5 % after growing, which is 14.9 bytes an
+// id.
 std::uint64_t ids_max(std::uint64_t buckets) {
   return buckets * RowBucket::kSlots * 80 / 100;
 }
@@ -40,34 +40,14 @@ std::uint64_t ids_max(std::uint64_t buckets) {
 std::uint64_t grown(std::uint64_t buckets) {
   const std::uint64_t next = buckets + std::max(growth(buckets), std::min(buckets, kDoubleBelow));
   if (next < kHugeFrom) return next;
-  // Whole huge pages, with the spare buckets in the last one: nothing is held for nothing.
+  // Whole huge pages, with the spare buckets in the last one.
   return (next + kSpare) / kBucketsPerExtent * kBucketsPerExtent - kSpare;
-}
-
-constexpr std::uint64_t inverse(std::uint64_t odd) {
-  std::uint64_t x = odd;  // right in the last 3 bits; each step doubles that
-  for (int i = 0; i < 5; ++i) x *= 2 - odd * x;
-  return x;
-}
-
-constexpr std::uint64_t unshift(std::uint64_t x, unsigned by) {
-  std::uint64_t result = x;
-  for (unsigned done = by; done < 64; done += by) result = x ^ (result >> by);
-  return result;
 }
 
 }  // namespace
 
-// mix64 backwards.
-std::uint64_t RowIndex::id_of(std::uint64_t hash) {
-  std::uint64_t x = unshift(hash * inverse(kSpread), 31);
-  x = unshift(x * inverse(0x94d049bb133111ebULL), 27);
-  x = unshift(x * inverse(0xbf58476d1ce4e5b9ULL), 30);
-  return x - kSpread;
-}
-
-// A number below the count of slots, and of the hash what a bucket's place does not tell, which
-// are at least 72 - log2(2 * 7 * count) bits: 18 homes are less than so many hashes wide. An id
+// A slot holds a number below the count of slots, and the hash bits that its bucket's position does
+// not imply, at least 72 - log2(2 * 7 * count): 18 homes are less than so many hashes wide. An id
 // lies in one of 15 buckets, and rounding the width adds less than one.
 RowIndex::Homes::Homes(std::uint64_t count)
     : buckets(count),
@@ -130,7 +110,7 @@ void RowIndex::set(std::uint64_t at, std::uint32_t slot, std::uint64_t hash, std
   table()[at].set(slot, hash, number, bits);
 }
 
-// In the bucket itself; false when it is full.
+// Puts an id into a bucket; false when it is full.
 inline bool RowIndex::put_in(RowBucket& bucket, std::uint64_t hash, std::uint32_t number,
                              unsigned bits) {
   const std::uint32_t slot = bucket.count();
@@ -143,12 +123,12 @@ inline bool RowIndex::put_in(RowBucket& bucket, std::uint64_t hash, std::uint32_
 inline void RowIndex::put(std::uint64_t home, std::uint64_t hash, std::uint32_t number,
                           unsigned bits) {
   end_ = std::max(end_, home + 1);
-  if (!put_in(table()[home], hash, number, bits)) put_behind(home, hash, number, bits);
+  if (!put_in(table()[home], hash, number, bits)) put_overflow(home, hash, number, bits);
 }
 
-// Of an id whose home is full.
-void RowIndex::put_behind(std::uint64_t home, std::uint64_t hash, std::uint32_t number,
-                          unsigned bits) {
+// Puts an id whose home is full.
+void RowIndex::put_overflow(std::uint64_t home, std::uint64_t hash, std::uint32_t number,
+                            unsigned bits) {
   RowBucket& first = table()[home];
   for (std::uint32_t i = 1; i <= RowBucket::kReachMax; ++i) {
     if (!put_in(table()[home + i], hash, number, bits)) continue;
@@ -168,7 +148,7 @@ void RowIndex::insert_at(std::uint64_t home, std::uint64_t hash, std::uint32_t n
   ++version_;
 }
 
-std::uint32_t RowIndex::find_behind(std::uint64_t home, std::uint64_t hash) const {
+std::uint32_t RowIndex::find_overflow(std::uint64_t home, std::uint64_t hash) const {
   const std::uint32_t reach = table()[home].reach();
   const unsigned bits = number_bits(home);
   for (std::uint32_t i = 1; i <= std::min(reach, RowBucket::kReachMax); ++i) {
@@ -184,7 +164,7 @@ std::uint64_t RowIndex::first_hash(std::uint64_t at) const {
   return (at - std::min<std::uint64_t>(at, RowBucket::kReachMax)) * homes(at).width;
 }
 
-// The hash from `first` on that ends as what is stored of it.
+// The smallest hash from `first` on that ends in the stored bits.
 inline std::uint64_t whole_hash(const RowBucket& bucket, std::uint32_t slot, std::uint64_t first,
                                 unsigned number_bits) {
   const unsigned missing = 64 - RowBucket::stored_bits(number_bits);
@@ -195,7 +175,7 @@ std::uint64_t RowIndex::hash_at(std::uint64_t at, std::uint32_t slot) const {
   return whole_hash(table()[at], slot, first_hash(at), number_bits(at));
 }
 
-RowIndex::Place RowIndex::place_of(std::uint64_t home, std::uint64_t hash) const {
+RowIndex::Slot RowIndex::slot_of(std::uint64_t home, std::uint64_t hash) const {
   const std::uint32_t reach = table()[home].reach();
   const unsigned bits = number_bits(home);
   for (std::uint32_t i = 0; i <= std::min(reach, RowBucket::kReachMax); ++i) {
@@ -214,7 +194,7 @@ void RowIndex::remove_slot(RowBucket& bucket, std::uint32_t slot) {
   bucket.set_count(last);
 }
 
-void RowIndex::tighten(std::uint64_t of) {
+void RowIndex::shorten_reach(std::uint64_t of) {
   RowBucket& first = table()[of];
   if (first.reach() == RowBucket::kReachStash) return;
   for (std::uint32_t i = first.reach(); i > 0; --i) {
@@ -226,8 +206,8 @@ void RowIndex::tighten(std::uint64_t of) {
   first.set_reach(0);
 }
 
-// The ids of homes from `begin` to boundary_ leave their buckets for moving_; how many.
-std::size_t RowIndex::take_homes(std::uint64_t begin) {
+// Moves the ids of homes `begin` to boundary_ out of their buckets to moving_; returns their count.
+std::size_t RowIndex::take_ids(std::uint64_t begin) {
   const unsigned bits = before_.number_bits;
   std::uint64_t last = boundary_ - 1;
   moving_.resize(std::max<std::size_t>(
@@ -247,7 +227,7 @@ std::size_t RowIndex::take_homes(std::uint64_t begin) {
     };
     std::uint32_t kept = 0;
     if (at >= begin + RowBucket::kReachMax && at < boundary_) {
-      // All of them, and without a branch on how many they are.
+      // All slots, without a branch on their count.
       for (std::uint32_t slot = 0; slot < RowBucket::kSlots; ++slot) {
         moving_[taken + slot] = take(slot);
       }
@@ -255,7 +235,7 @@ std::size_t RowIndex::take_homes(std::uint64_t begin) {
     } else {
       for (std::uint32_t slot = 0; slot < bucket.count(); ++slot) {
         const Moved moved = take(slot);
-        // Ids of homes below wait for their own move.
+        // Ids of homes below `begin` stay for a later move.
         if (scale(moved.hash, before_.buckets) >= begin) {
           moving_[taken++] = moved;
         } else {
@@ -268,7 +248,7 @@ std::size_t RowIndex::take_homes(std::uint64_t begin) {
   return has_stashed ? take_stashed(begin, taken) : taken;
 }
 
-// As many more as there are, after the first `taken`.
+// Appends stashed ids of these homes after the first `taken`; returns the new count.
 std::size_t RowIndex::take_stashed(std::uint64_t begin, std::size_t taken) {
   for (auto it = stash_.lower_bound(begin * before_.width); it != stash_.end();) {
     const std::uint64_t home = scale(it->first, before_.buckets);
@@ -284,16 +264,15 @@ std::size_t RowIndex::take_stashed(std::uint64_t begin, std::size_t taken) {
   return taken;
 }
 
-// Takes the ids of the last homes that still count in before_.buckets to their new homes, which are
-// not below theirs.
+// Moves the ids of the last old homes to their new homes, which are not below the old ones.
 void RowIndex::move_homes() {
   const std::uint64_t begin = boundary_ <= kHomesInLastMove ? 0 : boundary_ - kHomesPerMove;
-  const std::size_t taken = take_homes(begin);
-  // Not what is new: reading it would only have the kernel give it twice.
+  const std::size_t taken = take_ids(begin);
+  // Skips freshly mapped pages: a read would fault in the zero page and the write fault again.
   const std::uint64_t places_end =
       std::min(scale(boundary_ * before_.width, now_.buckets), before_.buckets);
   for (std::uint64_t at = scale(begin * before_.width, now_.buckets); at < places_end; ++at) {
-    touch(&table()[at]);
+    load_line(&table()[at]);
   }
   boundary_ = begin;
   old_end_ = boundary_ == 0 ? 0 : boundary_ + RowBucket::kReachMax + 1;
@@ -305,7 +284,7 @@ void RowIndex::move_homes() {
 void RowIndex::erase(std::uint64_t id) {
   const std::uint64_t hash = hash_of(id);
   const std::uint64_t begin = home(hash);
-  const Place place = place_of(begin, hash);
+  const Slot place = slot_of(begin, hash);
   --size_;
   ++version_;
   if (place.slot == kNone) {
@@ -313,7 +292,7 @@ void RowIndex::erase(std::uint64_t id) {
     return;
   }
   remove_slot(table()[place.at], place.slot);
-  if (place.at > begin && place.at == begin + table()[begin].reach()) tighten(begin);
+  if (place.at > begin && place.at == begin + table()[begin].reach()) shorten_reach(begin);
 }
 
 Status RowIndex::fit() {
@@ -331,9 +310,9 @@ void RowIndex::scan(std::uint64_t from, std::uint64_t wanted, std::vector<Entry>
   if (size_ == 0) return;
   const std::size_t begin = entries.size();
   const auto add = [&](std::uint64_t hash, std::uint32_t number) {
-    if (hash >= from) entries.push_back({hash, id_of(hash), number});
+    if (hash >= from) entries.push_back({hash, id_of_hash(hash), number});
   };
-  std::uint64_t reached = 0;  // no id of the homes seen lies behind it
+  std::uint64_t reached = 0;  // no id of the homes seen lies beyond it
   std::uint64_t at = home(from);
   for (; at < end_; ++at) {
     const RowBucket& bucket = table()[at];

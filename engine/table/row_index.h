@@ -1,13 +1,13 @@
-// Which number an id has: a flat hash table of 64-byte buckets that grows in place, a little with
-// every insertion, so that no single one is slow.
+// Index from ids to row numbers: a flat hash table of 64-byte buckets that grows in place, a little
+// with every insertion, so that no single one is slow.
 //
 // Buckets are ordered by the ids' hash (home = hash * buckets / 2^64), so growing means moving each
 // id a little further up, from the last bucket to the first, within the same memory; and a scan in
 // bucket order has an order that depends on the ids alone. An id whose home is full lies a few
 // buckets behind it, or, where those are full too, in a stash.
 //
-// The hash is a bijection and a bucket's place tells its upper bits: as the table grows, numbers
-// take more of a slot's 72 bits and fewer bits of the hash are enough to know the id.
+// The hash is a bijection, and the position of a bucket implies its upper bits: as the table grows,
+// numbers take more of a slot's 72 bits and fewer bits of the hash suffice to identify the id.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@
 #include <map>
 #include <vector>
 
-#include "base/rng.h"
 #include "engine/memory/prefetch.h"
 #include "engine/memory/region.h"
 #include "engine/table/row_bucket.h"
+#include "engine/table/row_hash.h"
 
 namespace paddle::table {
 
@@ -29,78 +29,75 @@ class RowIndex {
   explicit RowIndex(MemoryPreparer* preparer = nullptr);
 
   std::uint64_t size() const { return size_; }
-  // Grows with every id that comes or goes and with for_each: while it stays, so do numbers that
-  // were found.
+  // Rises with every insertion, erasure and for_each(): numbers found stay right while it is the
+  // same.
   std::uint64_t version() const { return version_; }
   std::uint64_t bytes() const;  // of memory
 
   // Address space for `count` more ids. kResource as MemoryRegion.
   Status reserve(std::uint64_t count);
-  // Before up to `count` insertions that are reserved: a share of the growing. Homes computed
-  // before are void.
+  // Before up to `count` reserved insertions: does their part of the growing. Invalidates homes.
   void make_room(std::uint64_t count);
-  // Has the memory prepared that ids move to next, up to `bytes`: where it grows or soon will.
+  // Has the memory prepared that ids move to next, up to `bytes`, if the table grows or soon will.
   void prepare(std::size_t bytes);
 
-  // In steps, so that the memory of many ids is fetched at once; not while the index is empty.
-  // Ids of one shard share a remainder of mix64(id); the product's upper bits depend on all others.
-  static std::uint64_t hash_of(std::uint64_t id) { return mix64(id) * kSpread; }
-  static std::uint64_t id_of(std::uint64_t hash);
+  // A lookup in steps, so that the memory of many ids is fetched at once. The index is not empty.
+  static std::uint64_t hash_of(std::uint64_t id) { return hash_of_id(id); }
   std::uint64_t home(std::uint64_t hash) const {
-    // Without a branch: while the index grows, which of the two it is cannot be foreseen.
+    // Branchless: while the index grows, which of the two applies is unpredictable.
     const std::uint64_t new_home = scale(hash, now_.buckets);
     const std::uint64_t old_home = scale(hash, before_.buckets);
     const std::uint64_t is_old = 0 - static_cast<std::uint64_t>(old_home < boundary_);
     return new_home ^ ((new_home ^ old_home) & is_old);
   }
-  void touch_home(std::uint64_t home) const { touch(&table()[home]); }
+  void load_home(std::uint64_t home) const { load_line(&table()[home]); }
   void prefetch_home(std::uint64_t home) const { prefetch(&table()[home]); }
-  // Nearly every id that is not in its home lies in one of these.
-  void prefetch_behind(std::uint64_t home) const {
+  // The buckets of nearly all ids that overflowed their home.
+  void prefetch_overflow(std::uint64_t home) const {
     prefetch(&table()[home + 1]);
     if (table()[home].reach() > 1) prefetch(&table()[home + 2]);
   }
-  // The first buckets where an id may lie that is not in its home.
-  void touch_behind(std::uint64_t home) const {
-    touch(&table()[home + 1]);
-    touch(&table()[home + std::min(table()[home].reach(), 2U)]);
+  // The first buckets of ids that overflowed this home.
+  void load_overflow(std::uint64_t home) const {
+    load_line(&table()[home + 1]);
+    load_line(&table()[home + std::min(table()[home].reach(), 2U)]);
   }
-  // Where an absent id nearly always comes to lie. Without a branch, since whether its home is full
-  // cannot be foreseen.
-  void touch_room(std::uint64_t home) const {
+  // The bucket where an absent id is nearly always inserted. Branchless, since whether a home is
+  // full is unpredictable.
+  void load_room(std::uint64_t home) const {
     const auto is_full = static_cast<std::uint64_t>(table()[home].count() == RowBucket::kSlots);
-    touch(&table()[home + is_full]);
-    touch(&table()[home + 2 * is_full]);
+    load_line(&table()[home + is_full]);
+    load_line(&table()[home + 2 * is_full]);
   }
   // The id's number or kNone.
   std::uint32_t find_at(std::uint64_t home, std::uint64_t hash) const {
     const std::uint32_t number = find_home(home, hash);
-    return number != kNone || !goes_behind(home) ? number : find_behind(home, hash);
+    return number != kNone || !overflows(home) ? number : find_overflow(home, hash);
   }
   // The same in two steps, the second for the few ids that the first does not find and whose home
-  // goes on behind itself.
+  // overflows.
   [[gnu::always_inline]] std::uint32_t find_home(std::uint64_t home, std::uint64_t hash) const {
     const RowBucket& bucket = table()[home];
     const std::uint32_t found = bucket.candidates(hash);
     const unsigned bits = number_bits(home);
     if ((found & (found - 1)) != 0) [[unlikely]]
       return find_in(bucket, hash, bits);
-    // Without a branch: whether an id lies in its home cannot be foreseen.
+    // Branchless: whether an id lies in its home is unpredictable.
     const auto slot = static_cast<std::uint32_t>(std::countr_zero(found | 1U << 8U)) & 7U;
     const std::uint64_t number = bucket.number_if(slot, hash, bits);
     const std::uint32_t is_here =
         static_cast<std::uint32_t>(found != 0) & static_cast<std::uint32_t>(number >> bits == 0);
     return static_cast<std::uint32_t>(number) | (is_here - 1);
   }
-  bool goes_behind(std::uint64_t home) const { return table()[home].reach() > 0; }
-  std::uint32_t find_behind(std::uint64_t home, std::uint64_t hash) const;
+  bool overflows(std::uint64_t home) const { return table()[home].reach() > 0; }
+  std::uint32_t find_overflow(std::uint64_t home, std::uint64_t hash) const;
   std::uint32_t find(std::uint64_t id) const {
     const std::uint64_t hash = hash_of(id);
     return find_at(home(hash), hash);
   }
 
-  // The id must be absent, and make_room() must have been called for it. Numbers are below the most
-  // ids that were held at once since the last fit().
+  // The id must be absent, and make_room() must have been called for it. Numbers are below the
+  // largest size() since the last fit().
   void insert_at(std::uint64_t home, std::uint64_t hash, std::uint32_t number);
   void insert(std::uint64_t id, std::uint32_t number) {
     const std::uint64_t hash = hash_of(id);
@@ -108,10 +105,10 @@ class RowIndex {
   }
   // The id must be present.
   void erase(std::uint64_t id);
-  // Gives memory back when far more is held than the ids need; numbers are below size().
+  // Shrinks the table when it is far larger than the ids need; numbers are below size().
   Status fit();
 
-  // visit(id, number): in no order; it may change the number.
+  // visit(id, number), in no order; it may change the number.
   template <class Visit>
   void for_each(Visit visit) {
     ++version_;
@@ -120,11 +117,11 @@ class RowIndex {
       for (std::uint32_t slot = 0; slot < bucket.count(); ++slot) {
         const std::uint64_t hash = hash_at(at, slot);
         std::uint32_t number = bucket.number(slot, number_bits(at));
-        visit(id_of(hash), number);
+        visit(id_of_hash(hash), number);
         set(at, slot, hash, number);
       }
     }
-    for (auto& [hash, number] : stash_) visit(id_of(hash), number);
+    for (auto& [hash, number] : stash_) visit(id_of_hash(hash), number);
   }
 
   struct Entry {
@@ -132,14 +129,12 @@ class RowIndex {
     std::uint64_t id = 0;
     std::uint32_t number = 0;
   };
-  // Entries by rising position, which depends on the id alone: those at `from` and after, at least
-  // `wanted` where there are as many. Appends; a scan goes on at the last position + 1.
+  // Appends entries by rising position, which depends on the id alone: from position `from` on, at
+  // least `wanted` where there are as many. A scan continues at the last position + 1.
   void scan(std::uint64_t from, std::uint64_t wanted, std::vector<Entry>& entries) const;
 
  private:
-  static constexpr std::uint64_t kSpread = 0x9e3779b97f4a7c15ULL;
-
-  // What follows from how many homes there are.
+  // Quantities derived from the number of homes.
   struct Homes {
     Homes() = default;
     explicit Homes(std::uint64_t count);
@@ -153,7 +148,7 @@ class RowIndex {
     return static_cast<std::uint64_t>((static_cast<Wide>(hash) * buckets) >> 64U);
   }
 
-  // Those of a bucket's ids.
+  // The homes that apply to a bucket's ids.
   const Homes& homes(std::uint64_t at) const { return at < old_end_ ? before_ : now_; }
   unsigned number_bits(std::uint64_t at) const {
     const unsigned is_old = 0U - static_cast<unsigned>(at < old_end_);
@@ -169,25 +164,25 @@ class RowIndex {
     return kNone;
   }
 
-  struct Place {
+  struct Slot {
     std::uint64_t at;
     std::uint32_t slot;  // kNone: in the stash
   };
-  // Of an id that is present.
-  Place place_of(std::uint64_t home, std::uint64_t hash) const;
-  // The first hash that may lie in a bucket.
+  // The slot of an id that is present.
+  Slot slot_of(std::uint64_t home, std::uint64_t hash) const;
+  // The smallest hash that may lie in a bucket.
   std::uint64_t first_hash(std::uint64_t at) const;
-  // The whole hash of what lies there.
+  // The whole hash of an occupied slot.
   std::uint64_t hash_at(std::uint64_t at, std::uint32_t slot) const;
   static void remove_slot(RowBucket& bucket, std::uint32_t slot);
-  // After an id whose home is `of` has gone: how far the others lie behind it.
-  void tighten(std::uint64_t of);
+  // Recomputes the reach of a home after one of its ids was erased.
+  void shorten_reach(std::uint64_t of);
   static bool put_in(RowBucket& bucket, std::uint64_t hash, std::uint32_t number, unsigned bits);
   void put(std::uint64_t home, std::uint64_t hash, std::uint32_t number, unsigned bits);
-  void put_behind(std::uint64_t home, std::uint64_t hash, std::uint32_t number, unsigned bits);
+  void put_overflow(std::uint64_t home, std::uint64_t hash, std::uint32_t number, unsigned bits);
   void start_growing();
   void move_homes();
-  std::size_t take_homes(std::uint64_t begin);
+  std::size_t take_ids(std::uint64_t begin);
   std::size_t take_stashed(std::uint64_t begin, std::size_t taken);
 
   struct Moved {
@@ -201,8 +196,8 @@ class RowIndex {
   MemoryRegion memory_;
   std::uint64_t size_ = 0;
   std::uint64_t version_ = 0;
-  Homes now_;                    // ids that go past the last home lie behind it
-  Homes before_;                 // and of ids whose old home is below boundary_
+  Homes now_;                    // ids that overflow the last home lie behind it
+  Homes before_;                 // of ids whose old home is below boundary_
   std::uint64_t boundary_ = 0;   // 0: all have moved
   std::uint64_t old_end_ = 0;    // buckets below hold ids of such homes alone
   std::uint64_t homes_due_ = 0;  // to move

@@ -1,39 +1,9 @@
 #include "engine/table/sparse_table.h"
 
-#include <algorithm>
-#include <array>
-
 #include <fmt/format.h>
-
-#include "engine/memory/copy_row.h"
-#include "engine/memory/prefetch.h"
-#include "engine/parameter/parameter_set.h"
 
 namespace paddle::table {
 namespace {
-
-// Below, an unused part of a huge page would weigh more a row than translation costs.
-constexpr std::uint64_t kSmallPageRows = 2U << 20U;
-
-// Memory is prepared ahead of the rows, up to what a port inserts while the kernel clears it: a
-// byte a row, with what whole huge pages add, since an index takes 15 of kRowOverheadBytes.
-constexpr std::uint64_t kAheadMax = 16U << 20U;
-
-// A block of ids fits twice, so that what it names is never evicted for what it creates.
-constexpr std::uint64_t kRowsMin = 1024;
-
-// An update of so many rows takes about as long as turning 2 MiB of small pages into a huge one,
-// which is done with it, so often at most.
-constexpr std::uint64_t kRowsPerPromotion = 16'384;
-constexpr std::uint64_t kPromotionsMax = 7;
-
-// The same for a few bytes a row, whose small pages are few.
-constexpr std::uint64_t kSmallPageMarks = 16U << 20U;
-
-std::size_t huge_from(std::uint64_t bytes_per_row, std::uint64_t rows = kSmallPageRows) {
-  const std::uint64_t bytes = rows * bytes_per_row;
-  return bytes / MemoryRegion::kHugePageBytes * MemoryRegion::kHugePageBytes;
-}
 
 // Stays at its largest value: so many updates count as infinitely many.
 std::uint32_t increment(std::uint32_t& count) {
@@ -47,175 +17,94 @@ SparseTable::SparseTable(const wire::ParameterSet& set, std::uint32_t index, Par
                          MemoryPreparer* preparer)
     : spec_(set.parameters(static_cast<int>(index))),
       notes_(spec_.table()),
-      tracks_(set.delta_snapshots()),
-      initial_(spec_, set.seed(), parameter::row_width(spec_)),
+      initial_(spec_, set.seed(), RowLayout(set, spec_).width),
       rule_(set.optimizer(), spec_),
-      width_(parameter::row_width(spec_)),
-      state_width_(static_cast<std::uint32_t>(rule_.state_width())),
-      row_floats_(width_ * (1 + state_width_) + (shrinks() ? 2 : 0)),
-      crosses_lines_(row_floats_ % kLineFloats != 0 && kLineFloats % row_floats_ != 0),
-      counts_updates_(optim::counts_updates(set.optimizer())),
-      payload_bytes_per_row_(row_floats_ * sizeof(float) +
-                             (counts_updates_ ? sizeof(std::uint32_t) : 0)),
       parallel_(std::move(parallel)),
-      index_(preparer),
-      arena_(huge_from(row_floats_ * sizeof(float)), preparer),
-      update_counts_(huge_from(sizeof(std::uint32_t), kSmallPageMarks)),
-      seen_(huge_from(sizeof(std::uint16_t), kSmallPageMarks)),
+      rows_(RowLayout(set, spec_), preparer),
       entry_(spec_.table(), hash_combine(set.seed(), stable_hash(spec_.name()))),
-      rows_max_(kRowsMax),
-      zeros_(row_floats_, 0.0F) {
-  if (spec_.table().bytes_max() > 0) {
-    const std::uint64_t share = spec_.table().bytes_max() / set.sparse_shards();
-    rows_max_ = std::clamp(share / bytes_for(1), kRowsMin, kRowsMax);
+      zeros_(rows_.layout().floats, 0.0F) {}
+
+void SparseTable::read_to_push(std::span<const std::uint64_t> ids, std::span<float> to) {
+  if (!entry_.takes_all() || rows_.layout().evicts || ids.size() > LookupCache::kIdsMax) {
+    return read(ids, to);
   }
+  read_plane(0, ids, to, cache_.start(rows_.index().version(), ids));
+  cache_.keep_first_values(to, width());
 }
 
-std::uint64_t SparseTable::bytes_for(std::uint64_t count) const {
-  return count *
-         (payload_bytes_per_row_ + kRowOverheadBytes + (expires() ? sizeof(std::uint16_t) : 0) +
-          (evicts() ? RecencyList::kBytesPerRow : 0) + (tracks_ ? RowChanges::kBytesPerRow : 0));
-}
-
-std::uint64_t SparseTable::room() const {
-  return evicts() ? kRowsMax : rows_max_ - std::min(rows_max_, rows());
-}
-
-std::uint64_t SparseTable::bytes() const {
-  const std::uint64_t row_bytes = rows() * row_floats_ * sizeof(float);
-  std::uint64_t bytes = index_.bytes() + arena_.resident(row_bytes) + last_read_.bytes();
-  if (counts_updates_) bytes += update_counts_.resident(rows() * sizeof(std::uint32_t));
-  if (expires()) bytes += seen_.resident(rows() * sizeof(std::uint16_t));
-  if (evicts()) bytes += recency_.bytes(rows());
-  if (tracks_) bytes += changes_.bytes(rows());
-  return bytes + entry_.bytes();
-}
-
-void SparseTable::touch_rows(std::span<const std::uint32_t> numbers) const {
-  const std::size_t most = std::min<std::size_t>(row_floats_, kLinesTouchedMax * kLineFloats);
-  for (const std::uint32_t number : numbers) {
-    if (number == RowIndex::kNone) continue;
-    const float* const data = row_data(number);
-    for (std::size_t i = 0; i < most; i += kLineFloats) touch(data + i);
-    if (crosses_lines_) touch(data + most - 1);
-  }
-}
-
-// Step by step over a block, which is faster than id by id: a wrong guess of a branch in one step
-// throws away no work of the others.
-void SparseTable::find(std::span<const std::uint64_t> ids, Block& block) const {
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    block.hashes[i] = RowIndex::hash_of(ids[i]);
-    block.homes[i] = index_.home(block.hashes[i]);
-  }
-  for (std::size_t i = 0; i < ids.size(); ++i) index_.touch_home(block.homes[i]);
-  std::size_t far = 0;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    block.numbers[i] = index_.find_home(block.homes[i], block.hashes[i]);
-    block.far[far] = static_cast<std::uint16_t>(i);
-    far += static_cast<std::size_t>(block.numbers[i] == RowIndex::kNone) &
-           static_cast<std::size_t>(index_.goes_behind(block.homes[i]));
-  }
-  for (std::size_t i = 0; i < far; ++i) index_.touch_behind(block.homes[block.far[i]]);
-  for (std::size_t i = 0; i < far; ++i) {
-    const std::size_t at = block.far[i];
-    block.numbers[at] = index_.find_behind(block.homes[at], block.hashes[at]);
-  }
-}
-
-void SparseTable::recall(const std::uint32_t* numbers, std::span<const std::uint64_t> ids,
-                         Block& block) const {
-  std::copy_n(numbers, ids.size(), block.numbers.begin());
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (block.numbers[i] != RowIndex::kNone) continue;
-    block.hashes[i] = RowIndex::hash_of(ids[i]);
-    block.homes[i] = index_.home(block.hashes[i]);
-  }
+void SparseTable::read_plane(std::size_t plane, std::span<const std::uint64_t> ids,
+                             std::span<float> to, std::uint32_t* numbers) const {
+  PADDLE_CHECK(to.size() == ids.size() * width());
+  const RowReader reader(rows_, entry_.takes_all() ? &initial_ : nullptr);
+  if (!parallel_) return reader.read(plane, ids, to.data(), numbers);
+  for_blocks(ids.size(), [&](std::size_t begin, std::size_t count) {
+    reader.read(plane, ids.subspan(begin, count), to.data() + begin * width(),
+                numbers == nullptr ? nullptr : numbers + begin);
+  });
 }
 
 std::uint64_t SparseTable::count_absent(std::span<const std::uint64_t> ids) const {
   if (rows() == 0) return ids.size();
   return static_cast<std::uint64_t>(std::count_if(ids.begin(), ids.end(), [this](std::uint64_t id) {
-    return index_.find(id) == RowIndex::kNone;
+    return rows_.index().find(id) == RowIndex::kNone;
   }));
 }
 
 Status SparseTable::reserve(std::uint64_t count) {
-  if (count > kRowsMax - rows()) {
-    return Error{
-        Errc::kResource,
-        fmt::format("table '{}' would hold more than {} rows on one port", spec_.name(), kRowsMax),
-        "use more pservers or ports_num_for_sparse"};
+  if (count > RowStore::kRowsMax - rows()) {
+    return Error{Errc::kResource,
+                 fmt::format("table '{}' would hold more than {} rows on one port", spec_.name(),
+                             RowStore::kRowsMax),
+                 "use more pservers or ports_num_for_sparse"};
   }
-  PADDLE_TRY_STATUS(index_.reserve(count));
-  const std::uint64_t all = rows() + count;
-  for (std::uint64_t i = 0; i <= std::min(count / kRowsPerPromotion, kPromotionsMax); ++i) {
-    arena_.promote(rows() * row_floats_ * sizeof(float));
-  }
-  PADDLE_TRY_STATUS(arena_.reserve(all * row_floats_ * sizeof(float)));
-  const std::uint64_t used = rows() * row_floats_ * sizeof(float);
-  if (rows() >= 2 * MemoryRegion::kHugePageBytes) {
-    const std::uint64_t ahead = std::min(rows() - MemoryRegion::kHugePageBytes, kAheadMax);
-    index_.prepare(ahead);
-    arena_.prepare(used, used + ahead);
-  }
-  PADDLE_TRY_STATUS(entry_.reserve(count));
-  if (expires()) PADDLE_TRY_STATUS(seen_.reserve(all * sizeof(std::uint16_t)));
-  if (evicts()) PADDLE_TRY_STATUS(recency_.reserve(all));
-  if (tracks_) PADDLE_TRY_STATUS(changes_.reserve(all));
-  if (!counts_updates_) return {};
-  return update_counts_.reserve(all * sizeof(std::uint32_t));
-}
-
-std::uint32_t SparseTable::create(std::uint64_t home, std::uint64_t hash, std::uint64_t id) {
-  const std::uint32_t number =
-      evicts() && rows() >= rows_max_ ? evict() : static_cast<std::uint32_t>(rows());
-  index_.insert_at(home, hash, number);
-  if (evicts()) recency_.push_front(number, id);
-  if (tracks_) changes_.on_create(number);
-  if (shrinks()) *score(number) = {};
-  if (counts_updates_) update_counts()[number] = 0;
-  return number;
+  PADDLE_TRY_STATUS(rows_.reserve(count));
+  return entry_.reserve(count);
 }
 
 void SparseTable::apply(float learning_rate, std::span<const std::uint64_t> ids,
                         std::span<const float> gradients) {
   PADDLE_CHECK(gradients.size() == ids.size() * push_width());
   if (rule_.is_static()) return;
-  LastRead::Rest rest = last_read_.rest();
-  LastRead::Rest* const recalled = last_read_.is_of(index_.version(), ids) ? &rest : nullptr;
-  // One block alone where rows are evicted: what it names must not make place for what it creates.
-  const std::size_t together = (parallel_ && !evicts() ? kBlocksTogether : 1) * kBlock;
-  blocks_.resize(together / kBlock);
+  LookupCache::Cursor cursor = cache_.cursor();
+  LookupCache::Cursor* const cached =
+      cache_.is_of(rows_.index().version(), ids) ? &cursor : nullptr;
+  // One block alone where rows are evicted: none that it names may be evicted for one it creates.
+  const bool is_single = !parallel_ || rows_.layout().evicts;
+  const std::size_t together = (is_single ? 1 : kBlocksTogether) * Block::kIds;
+  blocks_.resize(together / Block::kIds);
   for (std::size_t begin = 0; begin < ids.size(); begin += together) {
     const std::size_t count = std::min(together, ids.size() - begin);
     apply_blocks(learning_rate, ids.subspan(begin, count),
-                 gradients.subspan(begin * push_width(), count * push_width()), recalled);
+                 gradients.subspan(begin * push_width(), count * push_width()), cached);
   }
-  last_read_ = {};  // a table at rest holds no more than its rows need
+  cache_ = {};  // a table at rest holds no more than its rows need
 }
 
 // Only creating, which numbers the rows, is done in order and by one thread.
 void SparseTable::apply_blocks(float learning_rate, std::span<const std::uint64_t> ids,
-                               std::span<const float> gradients, LastRead::Rest* recalled) {
-  index_.make_room(ids.size());
+                               std::span<const float> gradients, LookupCache::Cursor* cached) {
+  rows_.index().make_room(ids.size());
   for_blocks(ids.size(), [&](std::size_t begin, std::size_t count) {
-    Block& block = blocks_[begin / kBlock];
+    Block& block = blocks_[begin / Block::kIds];
     const auto own = ids.subspan(begin, count);
-    recalled == nullptr ? find(own, block) : recall(recalled->numbers + begin, own, block);
+    if (cached == nullptr) {
+      block.find(rows_.index(), own);
+    } else {
+      block.recall(rows_.index(), own, cached->numbers + begin);
+    }
   });
-  for (std::size_t begin = 0; begin < ids.size(); begin += kBlock) {
-    Block& block = blocks_[begin / kBlock];
-    create_missing(ids.subspan(begin, std::min(kBlock, ids.size() - begin)),
+  for (std::size_t begin = 0; begin < ids.size(); begin += Block::kIds) {
+    Block& block = blocks_[begin / Block::kIds];
+    create_missing(ids.subspan(begin, std::min(Block::kIds, ids.size() - begin)),
                    gradients.data() + begin * push_width(), block);
-    if (recalled == nullptr || recalled->first_values == nullptr) continue;
-    block.first_values = recalled->first_values;
-    recalled->first_values += block.new_count * width_;
+    if (cached == nullptr || cached->first_values == nullptr) continue;
+    block.first_values = cached->first_values;
+    cached->first_values += block.new_count * width();
   }
-  if (recalled != nullptr) recalled->numbers += ids.size();
+  if (cached != nullptr) cached->numbers += ids.size();
   for_blocks(ids.size(), [&](std::size_t begin, std::size_t count) {
     update(learning_rate, ids.subspan(begin, count), gradients.data() + begin * push_width(),
-           blocks_[begin / kBlock]);
+           blocks_[begin / Block::kIds]);
   });
 }
 
@@ -226,70 +115,155 @@ void SparseTable::create_missing(std::span<const std::uint64_t> ids, const float
     block.new_ids[missing] = static_cast<std::uint16_t>(i);
     missing += static_cast<std::size_t>(block.numbers[i] == RowIndex::kNone);
   }
-  for (std::size_t i = 0; i < missing; ++i) index_.touch_room(block.homes[block.new_ids[i]]);
-  // First of all, so that no row of the block makes place for another.
-  for (std::size_t i = 0; evicts() && i < ids.size(); ++i) {
-    if (block.numbers[i] != RowIndex::kNone) recency_.touch(block.numbers[i]);
+  for (std::size_t i = 0; i < missing; ++i) rows_.index().load_room(block.homes[block.new_ids[i]]);
+  // Before any is created, so that no row of the block is evicted for another.
+  for (std::size_t i = 0; rows_.layout().evicts && i < ids.size(); ++i) {
+    if (block.numbers[i] != RowIndex::kNone) rows_.recency().move_to_front(block.numbers[i]);
   }
   block.new_count = 0;
   block.first_values = nullptr;
   for (std::size_t i = 0; i < missing; ++i) {
     const std::uint16_t at = block.new_ids[i];
-    const float* const notes = gradients + at * push_width() + width_;
+    const float* const notes = gradients + at * push_width() + width();
     if (!entry_.takes_all() && !entry_.admits(ids[at], pass_, notes_.slot(notes))) continue;
-    block.numbers[at] = create(block.homes[at], block.hashes[at], ids[at]);
+    block.numbers[at] = rows_.create(block.homes[at], block.hashes[at], ids[at]);
     block.new_ids[block.new_count++] = at;
   }
-  arena_.populate(rows() * row_floats_ * sizeof(float));
-  if (!expires() && !tracks_ && !shrinks()) return;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const std::uint32_t number = block.numbers[i];
-    if (number == RowIndex::kNone) continue;
-    if (expires()) seen()[number] = pass_;
-    if (tracks_) changes_.on_update(number);
-    if (!shrinks()) continue;
-    const float* const notes = gradients + i * push_width() + width_;
-    score(number)->shows += notes[0];
-    score(number)->clicks += notes[1];
+  rows_.populate();
+  mark_rows(std::span(block.numbers).first(ids.size()), gradients);
+}
+
+void SparseTable::mark_rows(std::span<const std::uint32_t> numbers, const float* gradients) {
+  const RowLayout& layout = rows_.layout();
+  if (!layout.expires && !layout.tracks && !layout.shrinks) return;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (numbers[i] == RowIndex::kNone) continue;
+    if (layout.expires) rows_.seen(numbers[i]) = pass_;
+    if (layout.tracks) rows_.changes().on_update(numbers[i]);
+    if (!layout.shrinks) continue;
+    const float* const notes = gradients + i * push_width() + layout.width;
+    rows_.score(numbers[i]).shows += notes[0];
+    rows_.score(numbers[i]).clicks += notes[1];
   }
 }
 
 void SparseTable::start_rows(std::span<const std::uint64_t> ids, const Block& block) const {
-  std::array<optim::InitialRows::Row, kBlock> rows;
+  std::array<optim::InitialRows::Row, Block::kIds> rows;
   for (std::size_t i = 0; i < block.new_count; ++i) {
     const std::size_t at = block.new_ids[i];
-    rows[i] = {ids[at], row_data(block.numbers[at])};
+    rows[i] = {ids[at], rows_.value(block.numbers[at])};
     if (block.first_values == nullptr) continue;
-    copy_row(block.first_values + i * width_, width_, rows[i].to);
+    copy_row(block.first_values + i * width(), width(), rows[i].to);
   }
   const auto created = std::span(rows).first(block.new_count);
   if (block.first_values == nullptr) initial_.fill(created);
-  for (std::size_t i = 0; state_width_ > 0 && i < created.size(); ++i) {
-    rule_.start({rows[i].to, width_}, {rows[i].to + width_, state_width_ * width_});
+  for (std::size_t i = 0; state_width() > 0 && i < created.size(); ++i) {
+    rule_.start({rows[i].to, width()}, {rows[i].to + width(), state_width() * width()});
   }
 }
 
 void SparseTable::update(float learning_rate, std::span<const std::uint64_t> ids,
                          const float* gradients, const Block& block) {
   start_rows(ids, block);
+  const std::size_t width = this->width();
+  const std::size_t push_width = this->push_width();
   std::array<optim::Elements, kRun> updates;
   for (std::size_t begin = 0; begin < ids.size(); begin += kRun) {
     const std::size_t end = std::min(begin + kRun, ids.size());
-    touch_rows(std::span(block.numbers).subspan(begin, end - begin));
+    rows_.load(std::span(block.numbers).subspan(begin, end - begin));
     std::size_t pending = 0;
     for (std::size_t i = begin; i < end; ++i) {
       const std::uint32_t number = block.numbers[i];
       if (number == RowIndex::kNone) continue;
-      float* const data = row_data(number);
-      updates[pending] = {width_, data, gradients + i * push_width(), data + width_, width_};
-      if (counts_updates_) {
-        rule_.apply(learning_rate, increment(update_counts()[number]), {&updates[pending], 1});
+      float* const value = rows_.value(number);
+      updates[pending] = {width, value, gradients + i * push_width, value + width, width};
+      if (rows_.layout().counts_updates) {
+        rule_.apply(learning_rate, increment(rows_.update_count(number)), {&updates[pending], 1});
       } else {
         ++pending;
       }
     }
     if (pending > 0) rule_.apply(learning_rate, 1, {updates.data(), pending});
   }
+}
+
+Result<std::uint64_t> SparseTable::end_pass() {
+  std::uint64_t expired = 0;
+  if (rows_.layout().expires) {
+    PADDLE_TRY(expired, expire());
+  }
+  if (shrinks()) PADDLE_TRY_STATUS(shrink());
+  return expired;
+}
+
+Status SparseTable::shrink() {
+  const wire::ShrinkPolicy& policy = spec_.table().shrink();
+  std::vector<std::uint64_t> low;
+  rows_.index().for_each([&](std::uint64_t id, std::uint32_t number) {
+    rows_.score(number).decay(policy.decay());
+    if (rows_.score(number).value(policy) < policy.threshold()) low.push_back(id);
+  });
+  shrunk_ += low.size();
+  return rows_.remove(low);
+}
+
+Result<std::uint64_t> SparseTable::expire() {
+  const std::uint32_t passes = spec_.table().expire_passes();
+  ++pass_;
+  std::vector<std::uint64_t> unseen;
+  rows_.index().for_each([&](std::uint64_t id, std::uint32_t number) {
+    // A row seen in the pass that just ended is one pass old now.
+    if (static_cast<std::uint16_t>(pass_ - rows_.seen(number)) > passes) unseen.push_back(id);
+  });
+  PADDLE_TRY_STATUS(rows_.remove(unseen));
+  PADDLE_TRY_STATUS(entry_.expire(passes + 1, pass_));
+  return unseen.size();
+}
+
+void SparseTable::put(const Row& row) {
+  PADDLE_CHECK(row.value.size() == width() && row.state.size() == state_width() * width());
+  const RowLayout& layout = rows_.layout();
+  const auto seen_in = static_cast<std::uint16_t>(pass_ - row.marks.passes_unseen);
+  if (row.marks.sightings > 0) return entry_.put({row.id, row.marks.sightings, seen_in});
+  RowIndex& index = rows_.index();
+  index.make_room(1);
+  const std::uint64_t hash = RowIndex::hash_of(row.id);
+  const std::uint64_t home = index.home(hash);
+  std::uint32_t number = index.find_at(home, hash);
+  if (number == RowIndex::kNone) {
+    number = rows_.create(home, hash, row.id);
+    rows_.populate();
+  }
+  std::ranges::copy(row.value, rows_.value(number));
+  std::ranges::copy(row.state, rows_.state(number));
+  if (layout.counts_updates) rows_.update_count(number) = row.marks.updates;
+  if (layout.expires) rows_.seen(number) = seen_in;
+  if (layout.shrinks) rows_.score(number) = row.score;
+  if (layout.tracks) rows_.changes().on_update(number);
+}
+
+SparseTable::Row SparseTable::row(const RowIndex::Entry& entry) const {
+  const RowLayout& layout = rows_.layout();
+  Row row{entry.id,
+          {},
+          {rows_.value(entry.number), layout.width},
+          {rows_.state(entry.number), layout.state_width * layout.width},
+          {}};
+  if (layout.shrinks) row.score = rows_.score(entry.number);
+  if (layout.counts_updates) row.marks.updates = rows_.update_count(entry.number);
+  if (layout.expires) {
+    row.marks.passes_unseen = static_cast<std::uint16_t>(pass_ - rows_.seen(entry.number));
+  }
+  return row;
+}
+
+SparseTable::Row SparseTable::candidate(const RowIndex::Entry& entry) const {
+  const EntryPolicy::Candidate waiting = entry_.candidate(entry);
+  return {waiting.id,
+          {0, static_cast<std::uint16_t>(pass_ - waiting.seen), waiting.sightings},
+          {zeros_.data(), width()},
+          {zeros_.data() + width(), state_width() * width()},
+          {}};
 }
 
 }  // namespace paddle::table

@@ -28,8 +28,8 @@ struct Seen {
   std::uint64_t answered = 0;
 };
 
-// An attacker without the secret sends `bytes` to a server and to a client. Neither may ever
-// believe it.
+// An attacker without the secret sends `bytes` to a server and to a client. Neither may accept it
+// as a peer.
 void try_bytes(ByteSpan bytes, Seen& seen) {
   static const ServerSession kFreshServer({secret(), kServer, kJob, 9}, Nonce{}, TimePoint{});
   static const ClientSession kFreshClient({secret(), kClient, 5, kJob}, Nonce{});
@@ -97,7 +97,7 @@ TEST(FrameFuzz, AMillionMutatedFramesCrashNothingAndProveNothing) {
   Rng rng(20240601);
   Seen seen;
   for (int i = 0; i < kInputs; ++i) try_bytes(make_input(rng), seen);
-  // The inputs reach all the way in: some frames pass, some are answered, some are refused.
+  // The inputs reach every layer: some frames pass, some are answered, some are refused.
   EXPECT_GT(seen.frames, 500'000U);
   EXPECT_GT(seen.answered, 50'000U);
   EXPECT_GT(seen.refused, 200'000U);

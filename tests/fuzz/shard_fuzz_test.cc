@@ -1,5 +1,5 @@
-// A peer that has proven itself and then lies: random requests with extreme numbers to dense and
-// sparse shards, sync and async. Nothing may crash, and every answer must fit into its frame.
+// An authenticated peer that lies: random requests with extreme numbers to dense and sparse shards,
+// sync and async. Nothing may crash, and every answer must fit into its frame.
 #include <array>
 #include <limits>
 
@@ -21,7 +21,7 @@ struct Seen {
   std::uint64_t pushed = 0;
 };
 
-// Small and likely to be right, or at an edge of some width.
+// A number that is small and often valid, or at the edge of an integer width.
 std::uint64_t number(Rng& rng) {
   constexpr std::array<std::uint64_t, 12> kEdges = {
       4,           24,          28,          31,          1ULL << 31U, (1ULL << 32U) - 1,
@@ -119,7 +119,7 @@ std::string head_of(FrameType type, std::uint64_t request, Rng& rng) {
   }
 }
 
-// Whole rows, the whole shard, or anything.
+// A tail of whole rows, of the whole shard, or of any size.
 Bytes tail_of(Rng& rng) {
   constexpr std::array<std::size_t, 8> kSizes = {0, 8, 20, 28, 40, 112, 3, 200};
   Bytes tail(kSizes[rng.below(kSizes.size())]);
@@ -211,7 +211,7 @@ TEST(ShardFuzz, LyingTrainersCrashNothingAndEveryAnswerFits) {
     target.start(rng, seen);
     for (int frame = 0; frame < kFrames; ++frame) target.attack(rng, seen);
   }
-  // The frames reach all the way in.
+  // The frames reach every layer.
   EXPECT_GT(seen.refused, 10'000U);
   EXPECT_GT(seen.answered, 10'000U);
   EXPECT_GT(seen.pushed, 100U);

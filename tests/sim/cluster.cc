@@ -85,7 +85,8 @@ std::uint64_t Cluster::cell(std::uint32_t id, std::uint32_t pass, std::uint32_t 
   return first + pass * options_.batches[id] + batch;
 }
 
-// A sync round takes the mean over those who still have data, so that -their number adds exactly 1.
+// A sync round takes the mean over the trainers that still have data: a gradient of minus their
+// number adds exactly 1.
 float Cluster::ledger_gradient(const SimTrainer& trainer) const {
   if (!is_sync()) return -1;
   const auto active = std::count_if(options_.batches.begin(), options_.batches.end(),
@@ -173,7 +174,7 @@ void Cluster::compute(std::uint32_t id) {
   ++trainer.batch;
 }
 
-// The lanes are free: the oldest window, if the queue is full, the pass over, or by chance now.
+// With free lanes: sends the oldest window if the queue is full or the pass over, else by chance.
 Cluster::Phase Cluster::after_window(std::uint32_t id) {
   SimTrainer& trainer = trainers_[id];
   const bool is_over = trainer.batch == options_.batches[id];
@@ -283,7 +284,7 @@ void Cluster::next_phase(std::uint32_t id) {
   }
 }
 
-// What it sent is still on its way, and may come before or after the end of its connection.
+// Frames that it has sent may still arrive, before or after the end of its connection.
 void Cluster::kill(std::uint32_t id) {
   trainers_[id].is_dead = true;
   for (std::uint32_t shard = 0; shard < shards_.size(); ++shard) {

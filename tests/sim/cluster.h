@@ -32,7 +32,7 @@ struct ClusterOptions {
   std::uint32_t killed_at_batch = 0;
 };
 
-// What a run leaves behind.
+// The outcome of a run.
 struct Outcome {
   std::string error;                  // "" when every trainer came to its end
   LargeArray<float> ledger;           // one cell a batch: 1 when its push was applied once
@@ -79,7 +79,8 @@ class Cluster {
     }
   };
 
-  // Trainers push windows and go on meanwhile; geo's are moves, which shards take as they are.
+  // Trainers push windows while training goes on; geo pushes moves, applied without a learning
+  // rate.
   bool is_half_async() const {
     return options_.strategy == wire::STRATEGY_HALF_ASYNC ||
            options_.strategy == wire::STRATEGY_GEO;
@@ -92,7 +93,7 @@ class Cluster {
   std::uint64_t cell(std::uint32_t trainer, std::uint32_t pass, std::uint32_t batch) const;
   static std::uint64_t row_id(std::uint64_t cell) { return mix64(cell); }
   float ledger_gradient(const SimTrainer& trainer) const;
-  // The gradients of the batch that the trainer is at.
+  // The gradients of the trainer's current batch.
   std::vector<client::DenseParameter> dense_gradients(std::uint32_t id) const;
   client::SparseRows row_gradients(std::uint32_t id) const;
   void compute(std::uint32_t id);

@@ -39,7 +39,7 @@ TEST(ClusterSim, SyncAppliesEveryPushOnceWithTheSameWeightsForEverySeed) {
     pushes += outcome.pushes_delivered;
     if (HasFailure()) return;
   }
-  // The network really repeated pushes: 20 batches on 2 dense ports is the least.
+  // The network really repeated pushes: without repeats there would be 20 batches on 2 dense ports.
   EXPECT_GT(pushes, kSeeds * 20 * 2);
 }
 
@@ -121,8 +121,8 @@ TEST(ClusterSim, AKilledTrainerLeavesTheOthersOfAnAsyncJobAlone) {
     const Outcome outcome = Cluster(options).run();
     EXPECT_EQ(outcome.error, "");
     ASSERT_EQ(outcome.ledger.size(), 20U);
-    // Trainer 1's batches are cells 6 to 13. What it was told is applied stays so, what it was not
-    // told of may be applied or not, and nothing follows.
+    // Trainer 1's batches are cells 6 to 13. Acknowledged batches stay applied, the ones under way
+    // may be applied or not, and nothing follows.
     const std::size_t last = 6 + options.killed_at_batch;
     for (const auto* ledger : {&outcome.ledger, &outcome.row_ledger}) {
       for (std::size_t cell = 0; cell < ledger->size(); ++cell) {
@@ -154,7 +154,7 @@ TEST(ClusterSim, OneSeedIsOneHistory) {
             Cluster(uneven(2, wire::STRATEGY_SYNC)).run().events);
 }
 
-// Traps 5 and 14: whoever has no more gradients must still release the others.
+// A trainer without further gradients must still release the others.
 TEST(ClusterSim, Trap05And14TrainersWithOneBatchOrNoneDoNotHoldTheOthers) {
   for (const auto strategy :
        {wire::STRATEGY_SYNC, wire::STRATEGY_ASYNC, wire::STRATEGY_HALF_ASYNC}) {

@@ -12,7 +12,7 @@ TEST(HugePages, OnlyLargeArraysBeginOnAHugePageAndOthersOnALine) {
   const auto begin = [](const LargeArray<char>& array) {
     return reinterpret_cast<std::uintptr_t>(array.data());
   };
-  // Of many, none by chance.
+  // Many blocks, since one may be aligned by chance.
   std::vector<LargeArray<char>> small(64, LargeArray<char>(kHugePagesFrom - 1));
   std::size_t aligned = 0;
   for (const auto& one : small) aligned += begin(one) % kPageBytes == 0 ? 1 : 0;

@@ -68,7 +68,7 @@ TEST(MemoryRegion, GivesSmallPagesTogetherWithAFewBehindThem) {
   EXPECT_FALSE(is_there(region.data() + 4 * kMiB));
 }
 
-// Notes what is asked for, as offsets into the region.
+// Records the ranges asked for, as offsets into the region.
 class Notes final : public MemoryPreparer {
  public:
   using Ranges = std::vector<std::pair<std::ptrdiff_t, std::size_t>>;
@@ -127,7 +127,7 @@ TEST(MemoryPreparer, HasPagesGivenBesideTheCaller) {
   EXPECT_TRUE(is_there(region.data() + 10 * kMiB - MemoryRegion::kPageBytes));
   EXPECT_FALSE(is_there(region.data() + 10 * kMiB));
   EXPECT_EQ(region.data()[5 * kMiB], std::byte{0});
-  // What was forgotten is not touched, however much is waiting: the pages stay away.
+  // A forgotten range is not populated, however long the queue: its pages stay absent.
   for (int i = 0; i < 50; ++i) {
     preparer->prepare(region.data() + 12 * kMiB, 4 * kMiB);
     preparer->forget(region.data() + 12 * kMiB, 4 * kMiB);

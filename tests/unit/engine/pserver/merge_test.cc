@@ -32,7 +32,7 @@ TEST(Round, MeanIsWeightedBySamples) {
   EXPECT_EQ(std::vector<float>(mean.begin(), mean.end()), (std::vector<float>{4, -1}));
 }
 
-// Trap 2: a sum instead of a mean multiplies the learning rate, so it is never implied.
+// A sum instead of a mean multiplies the learning rate, so it is never the default.
 TEST(Round, Trap02SumIsAskedForByName) {
   const Push a = dense_push(1, {1, 2});
   const Push b = dense_push(3, {5, -2});

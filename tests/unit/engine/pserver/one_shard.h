@@ -1,4 +1,4 @@
-// A Shard called directly, in the place of its trainers.
+// A Shard driven without a network: the test sends its trainers' requests.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A Shard without rounds: what is dropped, what waits, what is applied at once.
+// A Shard without rounds: which pushes are dropped, wait, or are applied at once.
 #include <gtest/gtest.h>
 
 #include "tests/unit/engine/pserver/one_shard.h"
@@ -6,8 +6,8 @@
 namespace paddle::pserver {
 namespace {
 
-// Replies show the table itself until they are written: one call that applies two pushes must give
-// each trainer the values after its own.
+// Replies point into the table until they are written: one call that applies two pushes must give
+// each trainer the values after its own push.
 TEST(ShardAsync, TwoPushesAppliedInOneCallAnswerWithTheirOwnValues) {
   auto set = test::small_set("sgd", 2);
   set.set_dense_strategy(wire::STRATEGY_ASYNC);
@@ -125,8 +125,8 @@ TEST(ShardAsync, LostTrainerDoesNotHoldThePass) {
   EXPECT_TRUE(is(out, FrameType::kPassFinished));
 }
 
-// Two trainers with little to push each time use up what was reserved for one with much, whose push
-// waits for the slowest.
+// Two trainers with small pushes use up the memory reserved for a large push that waits for the
+// slowest.
 TEST(ShardAsync, APushThatWaitsFindsTheMemoryThatOthersUsedMeanwhile) {
   constexpr std::uint32_t kWidth = 32;
   auto set = test::small_set("sgd", 3);

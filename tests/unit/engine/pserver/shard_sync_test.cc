@@ -1,4 +1,4 @@
-// Rounds of a Shard: who is waited for, what is applied once, what everybody gets.
+// Rounds of a Shard: waiting for all trainers, one update a round, the same values for all.
 #include <gtest/gtest.h>
 
 #include "tests/unit/engine/pserver/one_shard.h"

@@ -1,4 +1,4 @@
-// A Shard called directly: whom it lets in, what it refuses, when it is finished.
+// A Shard called directly: admission, refusals, and the end of the job.
 #include "engine/pserver/shard.h"
 
 #include <cmath>

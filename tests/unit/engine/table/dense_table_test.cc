@@ -25,7 +25,7 @@ wire::ParameterSet large_set(const std::string& method) {
   return set;
 }
 
-// The last piece first, and a thread for each of the others.
+// A helper that runs the last piece first, and each of the others in a thread of its own.
 void by_threads(std::size_t count, const std::function<void(std::size_t)>& work) {
   work(count - 1);
   std::vector<std::jthread> threads;

@@ -62,7 +62,7 @@ TEST(RowIndex, EqualsAMapWhileItGrowsAndShrinks) {
     model.erase(model.begin());
   }
   const std::uint64_t before = index.bytes();
-  // The numbers of those that are left become dense again.
+  // The remaining ids get dense numbers again.
   std::uint32_t next = 0;
   index.for_each([&](std::uint64_t id, std::uint32_t& number) { number = model[id] = next++; });
   ASSERT_TRUE(index.fit());
@@ -84,7 +84,7 @@ TEST(RowIndex, ScanOrderDependsOnTheIdsAlone) {
   EXPECT_EQ(std::set<std::uint64_t>(order.begin(), order.end()).size(), kIds);
 }
 
-// An id is known by its place and a part of its hash.
+// An id is identified by its bucket and a part of its hash.
 TEST(RowIndex, FindsScansAndForgetsAMillionIds) {
   RowIndex index;
   constexpr std::uint32_t kIds = 900'000;
@@ -111,7 +111,7 @@ TEST(RowIndex, FindsScansAndForgetsAMillionIds) {
   }
 }
 
-// Whatever part of the hash is left out, while the table grows through many sizes.
+// At many sizes, so that different parts of the hash are left out.
 TEST(RowIndex, TellsApartIdsWhoseHashesDifferInOneBit) {
   RowIndex index;
   const auto id = [](std::uint64_t i) { return mix64(i); };
@@ -120,25 +120,24 @@ TEST(RowIndex, TellsApartIdsWhoseHashesDifferInOneBit) {
     if (i % 100 != 0) continue;
     const std::uint64_t hash = RowIndex::hash_of(id(i / 2));
     for (unsigned bit = 0; bit < 64; ++bit) {
-      ASSERT_EQ(index.find(RowIndex::id_of(hash ^ 1ULL << bit)), RowIndex::kNone)
-          << i << ' ' << bit;
+      ASSERT_EQ(index.find(id_of_hash(hash ^ 1ULL << bit)), RowIndex::kNone) << i << ' ' << bit;
     }
     ASSERT_EQ(index.find(id(i / 2)), i / 2);
   }
 }
 
-// Ids that someone chose to have one home: 1000 where 15 buckets hold 105.
+// Adversarial ids with one home: 1000 where 15 buckets hold 105.
 TEST(RowIndex, KeepsIdsThatAllCollide) {
   RowIndex index;
   constexpr std::uint32_t kIds = 1000;
-  const auto id = [](std::uint32_t i) { return RowIndex::id_of((1ULL << 60U) + i); };
+  const auto id = [](std::uint32_t i) { return id_of_hash((1ULL << 60U) + i); };
   for (std::uint32_t i = 0; i < kIds; ++i) {
     insert(index, id(i), i);
     ASSERT_EQ(index.size(), i + 1);
     ASSERT_EQ(index.find(id(i)), i);
     ASSERT_EQ(index.find(id(i + 1)), RowIndex::kNone);
   }
-  // Growing moves them.
+  // Growth moves them.
   for (std::uint32_t i = kIds; i < 20'000; ++i) insert(index, i, i);
   for (std::uint32_t i = 0; i < kIds; ++i) ASSERT_EQ(index.find(id(i)), i);
   const auto order = scan_all(index, 64);

@@ -71,7 +71,7 @@ TEST(SparseTable, Trap07EqualsAMapOfRowsOverTheFullIdRange) {
   }
 }
 
-// Two threads, one taking from the front and one from the back.
+// Helpers of two threads, one taking from the front and one from the back.
 void on_two_threads(std::size_t count, const std::function<void(std::size_t)>& work) {
   std::thread other([&] {
     for (std::size_t i = count; i-- > count / 2;) work(i);
@@ -134,7 +134,7 @@ TEST(SparseTable, TakesHelpWithManyRows) {
   EXPECT_EQ(parts, 30U);
 }
 
-// Issue 3: memory per row within 16 bytes of payload and optimizer state, from a million rows on.
+// Memory a row within 16 bytes of payload and optimizer state, from a million rows on.
 class SparseTableMemory : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Methods, SparseTableMemory, testing::Values("sgd", "adam"));
 
@@ -146,8 +146,8 @@ TEST_P(SparseTableMemory, HoldsSixteenBytesARowBesideThePayload) {
   // Values and state of 3 floats, and adam's count of updates.
   const std::uint64_t payload = 3 * (1 + table.state_width()) * sizeof(float) +
                                 (GetParam() == std::string("adam") ? sizeof(std::uint32_t) : 0);
-  // What is kept of a read at its most: as many first values, then as many ids.
-  for (const std::size_t count : {LastRead::kFirstValuesMax / 3, LastRead::kIdsMax}) {
+  // The lookup cache at its largest: most first values, then most ids.
+  for (const std::size_t count : {LookupCache::kFirstValuesMax / 3, LookupCache::kIdsMax}) {
     std::vector<float> values(count * 3);
     table.read_to_push(std::vector<std::uint64_t>(count, 7), values);
   }
@@ -184,7 +184,7 @@ TEST(SparseTable, StaticTableIsNeverUpdated) {
   EXPECT_EQ(table.rows(), 0U);
 }
 
-// What is asked for, by address.
+// Records the requests by address.
 class Asked final : public MemoryPreparer {
  public:
   void prepare(std::byte* begin, std::size_t bytes) override { asked_[begin] = begin + bytes; }
@@ -230,7 +230,7 @@ TEST(SparseTable, HasMemoryPreparedAheadOfManyRows) {
     in_arena += preparer.has(row) ? 1 : 0;
   }
   EXPECT_GT(in_arena, some.size() / 10);  // were asked for before they came
-  // And the index, which lies elsewhere.
+  // The index lies elsewhere.
   EXPECT_TRUE(std::ranges::any_of(preparer.asked(), [&](const auto& range) {
     return range.second <= first || range.first > last + (64U << 20U);
   }));

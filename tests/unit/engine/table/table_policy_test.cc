@@ -1,4 +1,4 @@
-// Which rows a sparse table takes in and gives up.
+// Admission, expiry, shrinking and eviction of a sparse table's rows.
 #include <filesystem>
 #include <list>
 #include <map>
@@ -51,7 +51,7 @@ wire::TablePolicy counting(std::uint32_t count) {
   return policy;
 }
 
-// Trap 15 of fluid.md: one sighting too few, just enough, and one more.
+// One sighting too few, just enough, and one more.
 TEST(TablePolicy, Trap15ARowExistsFromItsNthSightingOn) {
   PolicyTable named(counting(3));
   const std::vector<float> zeros(3, 0.0F);
@@ -71,7 +71,7 @@ TEST(TablePolicy, Trap15ARowExistsFromItsNthSightingOn) {
   EXPECT_EQ(named.table.rows(), 1U);
 }
 
-// Trap 7: in its direction, and drawn once, however often an id comes.
+// At the given probability, and drawn once, however often an id comes.
 TEST(TablePolicy, Trap07ProbabilityIsDrawnOncePerId) {
   wire::TablePolicy policy;
   policy.set_entry_probability(0.2F);
@@ -86,7 +86,7 @@ TEST(TablePolicy, Trap07ProbabilityIsDrawnOncePerId) {
   for (const std::uint64_t id : ids) ASSERT_EQ(once.has(id), often.has(id)) << id;
 }
 
-// Trap 7: 0, the ids around 2^63 and the last ones are ids like any other.
+// 0, the ids around 2^63 and the last ones are ids like any other.
 TEST(TablePolicy, Trap07ProbabilityHoldsOverTheWholeRangeOfIds) {
   constexpr std::uint64_t kIds = 5000;
   wire::TablePolicy policy;
@@ -127,7 +127,7 @@ TEST(TablePolicy, RowsGoAfterPassesThatDoNotNameThem) {
   EXPECT_EQ(named.table.entry().candidates(), 0U);
   EXPECT_EQ(named.table.rows(), kept.size());
   for (const std::uint64_t id : all) EXPECT_EQ(named.has(id), before.contains(id)) << id;
-  // Rows moved into the places that became free, with all that belongs to them.
+  // The last rows took the freed numbers, with all of their columns.
   for (const auto& [id, value] : before) EXPECT_EQ(named.read(id), value);
   std::vector<RowIndex::Entry> entries;
   named.table.scan(0, 1000, entries);
@@ -144,7 +144,7 @@ TEST(TablePolicy, RowsGoForTheirScoreWithoutAnyOtherPolicy) {
   shrink.set_click_coefficient(1);
   PolicyTable named(policy);
   ASSERT_TRUE(named.table.reserve(2));
-  // A gradient of 3 and what the batch showed and saw clicked of each row.
+  // A gradient of 3, and the shows and clicks of each row in the batch.
   named.table.apply(0.1F, Ids{7, 9}, std::vector<float>{1, 1, 1, 4, 4, 1, 1, 1, 4, 1});
   named.table.apply(0.1F, Ids{7, 9}, std::vector<float>{1, 1, 1, 1, 1, 1, 1, 1, 1, 0});
   ASSERT_TRUE(named.table.end_pass());
@@ -199,7 +199,7 @@ class Job {
   std::unique_ptr<client::ParameterClient> client;
 };
 
-// Trap 15: what was seen before a snapshot counts after it, on another number of ports too.
+// Sightings before a snapshot count after it, on another number of ports too.
 TEST(TablePolicy, Trap15AdmissionSurvivesASnapshotOntoOtherPorts) {
   const test::TemporaryFolder folder;
   wire::TablePolicy policy = counting(3);
@@ -231,15 +231,14 @@ TEST(TablePolicy, Trap15AdmissionSurvivesASnapshotOntoOtherPorts) {
   EXPECT_EQ(after.pull(seen_twice), std::vector<float>(150, 0.0F));
   ASSERT_TRUE(after.push(seen_twice));  // the third time
   EXPECT_NE(after.pull(seen_twice), std::vector<float>(150, 0.0F));
-  // The age of rows came along: a pass without them, and they go.
+  // The snapshot has the age of rows: they expire after one more pass without them.
   const auto next = after.client->finish_pass({});
   ASSERT_TRUE(next);
   EXPECT_EQ(next->tables.at(kTable).expired, 50U);
   EXPECT_EQ(next->tables.at(kTable).rows, 50U);
 }
 
-// Trap 8: saving changes nothing that a later save or a later pass needs, nor does a save that
-// fails.
+// Neither a save nor a failed save changes anything that a later save or pass needs.
 TEST(TablePolicy, Trap08SavingTwiceOrInVainLosesNothing) {
   const test::TemporaryFolder folder;
   wire::TablePolicy policy = counting(2);
@@ -265,7 +264,7 @@ TEST(TablePolicy, Trap08SavingTwiceOrInVainLosesNothing) {
     ++files;
   }
   EXPECT_GT(files, 3U);
-  // Sightings and ages go on as if nothing had been saved: 3 and 4 are admitted now, 2 expires.
+  // Sightings and ages continue as if nothing had been saved: 3 and 4 are admitted, 2 expires.
   for (Job* const job : {&saving, &never}) ASSERT_TRUE(job->push({1, 3, 4}));
   for (int pass = 0; pass < 2; ++pass) {
     const auto saved = saving.client->finish_pass({});

@@ -1,6 +1,5 @@
-// A push goes by what the read before it found, where that still holds: nothing may differ from a
-// table that was never read.
-#include "engine/table/last_read.h"
+// A push that uses the lookup of the read before it leaves the same table as one without.
+#include "engine/table/lookup_cache.h"
 
 #include <numeric>
 
@@ -54,16 +53,16 @@ void expect_equal(const SparseTable& table, const SparseTable& other) {
   }
 }
 
-// What may happen to a table between a read and the push of the same ids.
+// Events between a read and the push of the same ids.
 enum class Between { kNothing, kPush, kPut, kPassEnd, kRead, kCount };
 
-class LastReadTest : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Methods, LastReadTest, testing::Values("sgd", "adam", "ftrl"));
+class LookupCacheTest : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Methods, LookupCacheTest, testing::Values("sgd", "adam", "ftrl"));
 
-TEST_P(LastReadTest, APushAfterAReadEqualsOneWithoutIt) {
+TEST_P(LookupCacheTest, APushAfterAReadEqualsOneWithoutIt) {
   auto set = test::small_set(GetParam(), 1);
   set.mutable_parameters(kTable)->mutable_table()->set_expire_passes(2);
-  // With help, whose blocks are taken from the last to the first.
+  // Helpers that take the blocks from the last to the first.
   SparseTable read(set, kTable, [](std::size_t count, const auto& work) {
     while (count > 0) work(--count);
   });
@@ -107,8 +106,8 @@ TEST_P(LastReadTest, APushAfterAReadEqualsOneWithoutIt) {
   }
 }
 
-// As many ids come as went, and the index is made anew in between.
-TEST(LastRead, IsForgottenWhenOtherRowsHaveTheNumbers) {
+// As many ids are created as were removed, and the index is rebuilt in between.
+TEST(LookupCache, IsForgottenWhenOtherRowsHaveTheNumbers) {
   auto set = test::small_set("sgd", 1);
   set.mutable_parameters(kTable)->mutable_table()->set_expire_passes(1);
   SparseTable read(set, kTable);
@@ -132,33 +131,46 @@ TEST(LastRead, IsForgottenWhenOtherRowsHaveTheNumbers) {
   expect_equal(read, unread);
 }
 
-// More ids, and more absent rows, than are kept.
-TEST(LastRead, HoldsNoMoreThanItMay) {
+// More ids, and more absent rows, than the cache keeps.
+TEST(LookupCache, HoldsNoMoreThanItMay) {
   const auto set = test::small_set("sgd", 1);
   SparseTable read(set, kTable);
   SparseTable unread(set, kTable);
-  for (const std::size_t count : {LastRead::kIdsMax, LastRead::kIdsMax, LastRead::kIdsMax + 1}) {
+  for (const std::size_t count :
+       {LookupCache::kIdsMax, LookupCache::kIdsMax, LookupCache::kIdsMax + 1}) {
     Ids ids(count);
     std::iota(ids.begin(), ids.end(), 0);
     const std::vector<float> gradients(count * kWidth, 1.0F);
     std::vector<float> values(gradients.size());
     const std::uint64_t before = read.bytes();
     read.read_to_push(ids, values);
-    EXPECT_LE(read.bytes() - before, LastRead::kIdsMax * 12 + LastRead::kFirstValuesMax * 4);
+    EXPECT_LE(read.bytes() - before, LookupCache::kIdsMax * 12 + LookupCache::kFirstValuesMax * 4);
     push(read, ids, gradients);
     push(unread, ids, gradients);
     expect_equal(read, unread);
   }
 }
 
-TEST(LastRead, KnowsTheSameIdsAlone) {
-  LastRead last;
-  last.index_version = 4;
-  last.ids = {1, 2, 3};
-  EXPECT_TRUE(last.is_of(4, Ids{1, 2, 3}));
-  EXPECT_FALSE(last.is_of(5, Ids{1, 2, 3}));
-  EXPECT_FALSE(last.is_of(4, Ids{1, 2}));
-  EXPECT_FALSE(last.is_of(4, Ids{1, 2, 4}));
+TEST(LookupCache, HoldsForTheSameIdsAndIndexAlone) {
+  LookupCache cache;
+  cache.start(4, Ids{1, 2, 3});
+  EXPECT_TRUE(cache.is_of(4, Ids{1, 2, 3}));
+  EXPECT_FALSE(cache.is_of(5, Ids{1, 2, 3}));
+  EXPECT_FALSE(cache.is_of(4, Ids{1, 2}));
+  EXPECT_FALSE(cache.is_of(4, Ids{1, 2, 4}));
+}
+
+TEST(LookupCache, KeepsTheValuesOfAbsentIdsAlone) {
+  LookupCache cache;
+  std::uint32_t* const numbers = cache.start(4, Ids{1, 2, 3});
+  numbers[0] = numbers[2] = RowIndex::kNone;
+  numbers[1] = 7;
+  cache.keep_first_values(std::vector<float>{1, 2, 3, 4, 5, 6}, 2);
+  const float* const values = cache.cursor().first_values;
+  ASSERT_NE(values, nullptr);
+  EXPECT_EQ(std::vector<float>(values, values + 4), (std::vector<float>{1, 2, 5, 6}));
+  cache.start(5, Ids{1});
+  EXPECT_EQ(cache.cursor().first_values, nullptr);
 }
 
 }  // namespace

@@ -1,0 +1,67 @@
+// Cache of a batch's lookup, from a read to the push of the same ids that follows it: nearly always
+// no row has come or gone in between.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/memory/copy_row.h"
+#include "engine/table/row_index.h"
+
+namespace paddle::table {
+
+class LookupCache {
+ public:
+  // A position in the cached batch, moved on as a push takes it block by block.
+  struct Cursor {
+    const std::uint32_t* numbers;
+    const float* first_values;  // null: not cached
+  };
+
+  // A batch's ids, 384 KiB with their numbers. More would weigh too much beside a small table.
+  static constexpr std::size_t kIdsMax = std::size_t{1} << 15U;
+  static constexpr std::size_t kFirstValuesMax = std::size_t{1} << 16U;  // floats
+
+  // Starts the batch; the caller writes the ids' numbers to the result, kNone for absent ones.
+  std::uint32_t* start(std::uint64_t index_version, std::span<const std::uint64_t> ids) {
+    index_version_ = index_version;
+    ids_.assign(ids.begin(), ids.end());
+    numbers_.resize(ids.size());
+    first_values_.clear();
+    return numbers_.data();
+  }
+  // Keeps what the absent ids were read as, unless that is too much. `values` are of all ids.
+  void keep_first_values(std::span<const float> values, std::size_t width) {
+    const auto absent = std::ranges::count(numbers_, RowIndex::kNone);
+    const std::size_t floats = static_cast<std::size_t>(absent) * width;
+    if (floats > kFirstValuesMax) return;
+    first_values_.resize(floats);
+    float* to = first_values_.data();
+    for (std::size_t i = 0; i < numbers_.size(); ++i) {
+      if (numbers_[i] != RowIndex::kNone) continue;
+      copy_row(values.data() + i * width, width, to);
+      to += width;
+    }
+  }
+  // Whether it still holds for a push of these ids.
+  bool is_of(std::uint64_t index_version, std::span<const std::uint64_t> ids) const {
+    return index_version == index_version_ && std::ranges::equal(ids, ids_);
+  }
+  Cursor cursor() const {
+    return {numbers_.data(), first_values_.empty() ? nullptr : first_values_.data()};
+  }
+  std::uint64_t bytes() const {  // of memory
+    return ids_.capacity() * sizeof(std::uint64_t) + numbers_.capacity() * sizeof(std::uint32_t) +
+           first_values_.capacity() * sizeof(float);
+  }
+
+ private:
+  std::uint64_t index_version_ = 0;
+  std::vector<std::uint64_t> ids_;
+  std::vector<std::uint32_t> numbers_;
+  std::vector<float> first_values_;  // of absent ids
+};
+
+}  // namespace paddle::table
