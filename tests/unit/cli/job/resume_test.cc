@@ -32,6 +32,9 @@ class ResumeTest : public testing::Test {
 TEST_F(ResumeTest, TheFetchedSnapshotWithTheMostProgressIsPushedWithItsBase) {
   folder_.write("j/pass-00009/MANIFEST", manifest(2, 0));
   folder_.write("j/pass-00010/MANIFEST", manifest(3, 0));
+  for (int step = 1; step < 7; ++step) {  // a directory lists its entries in any order
+    folder_.write("j/pass-00010-00000" + std::to_string(step) + "/MANIFEST", manifest(3, step));
+  }
   folder_.write("j/pass-00010-000007/MANIFEST", manifest(3, 7, "pass-00010"));
   folder_.write("j/pass-00010-000007/w", "delta");
   folder_.write("j/pass-00011/w", "without a MANIFEST");

@@ -79,6 +79,16 @@ TEST(LogReader, SinceBeginsWithAWholeLine) {
   EXPECT_TRUE(LogReader("log").since(log.client, 301)->empty());
 }
 
+TEST(LogReader, ATailBeginsWithAWholeLine) {
+  ALog log;
+  log.node.files["log"] = "first line\nsecond\nlast\n";
+  const auto lines = LogReader("log").tail(log.client, 10, 14);
+  ASSERT_TRUE(lines);
+  ASSERT_EQ(lines->size(), 2U) << "not the end of the first line";
+  EXPECT_EQ(lines->at(0).text, "second");
+  EXPECT_EQ(LogReader("log").tail(log.client, 1)->at(0).text, "last");
+}
+
 TEST(LogReader, TellsWhatRotationTookAndGoesOn) {
   ALog log;
   log.node.files["log"] = "one\ntw";

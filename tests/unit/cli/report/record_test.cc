@@ -85,6 +85,16 @@ TEST(JobRecord, EventsAreStartsTestsSnapshotsWarningsAndEnds) {
             "3000 snapshot pass-00003\n5000 done\n5000 E1121 19:27:48.123456 x] wrong !\n");
 }
 
+TEST(JobRecord, APathOutOfTheFolderIsNotRead) {
+  const test::TemporaryFolder folder;
+  folder.write("outside.log", "E1121 19:27:48.123456 x] secret\n");
+  folder.write("j/processes.jsonl",
+               "{\"role\": \"trainer-0\", \"started_unix_ms\": 1, \"log\": \"../outside.log\"}\n");
+  const auto record = read_job_record(folder / "j", "j");
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->events.size(), 1U) << "its start";
+}
+
 TEST(JobRecord, OfManyWarningsTheLastAreKept) {
   const test::TemporaryFolder folder;
   folder.write("processes.jsonl", kProcess);
