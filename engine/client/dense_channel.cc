@@ -27,13 +27,13 @@ bool has_values(const wire::DenseValues&) {
 }  // namespace
 
 DenseChannel::DenseChannel(const wire::ParameterSet& set, ClientLanes lanes,
-                           std::uint64_t transfer_bytes, ValuesOf values_of)
+                           std::uint64_t transfer_bytes, Loans loans)
     : set_(set),
       lanes_(std::move(lanes)),
       layout_(dense_layout(set)),
-      floats_max_(transfer_bytes / sizeof(float)) {
-  if (is_undivided(layout_)) values_of_ = std::move(values_of);
-}
+      floats_max_(transfer_bytes / sizeof(float)),
+      loans_(std::move(loans)),
+      borrows_values_(!loans_.empty() && loans_.front()->lends_values && is_undivided(layout_)) {}
 
 Result<std::vector<DenseParameter*>> DenseChannel::by_index(
     std::span<DenseParameter> parameters) const {
@@ -81,8 +81,8 @@ Status DenseChannel::receive_values(std::size_t shard, FrameType type, std::uint
 }
 
 Status DenseChannel::pull_shard(std::size_t shard, std::span<DenseParameter* const> to) {
-  if (values_of_) {
-    lend(layout_.pieces[shard], values_of_(shard), to);
+  if (borrows_values_) {
+    lend(layout_.pieces[shard], loans_[shard]->values, to);
     return {};
   }
   for (std::uint64_t done = 0; done < layout_.sizes[shard]; done += floats_max_) {
@@ -147,6 +147,11 @@ Result<DenseChannel::Push> DenseChannel::prepare(const wire::PushPart& totals,
   PADDLE_TRY(push.parameters_, by_index(parameters));
   for (std::size_t shard = 0; shard < lanes_.size(); ++shard) {
     const std::uint64_t size = layout_.sizes[shard];
+    if (!loans_.empty()) push.lent_.push_back(gradients(layout_.pieces[shard], push.parameters_));
+    if (!loans_.empty() && !push.lent_.back().empty()) {
+      push.parts_.add_shard(1, totals, [&](std::size_t, auto& part) { part.head.set_count(size); });
+      continue;
+    }
     const std::uint64_t count = std::max<std::uint64_t>(1, (size + floats_max_ - 1) / floats_max_);
     push.parts_.add_shard(count, totals, [&](std::size_t i, auto& part) {
       const std::uint64_t offset = i * floats_max_;
@@ -156,6 +161,13 @@ Result<DenseChannel::Push> DenseChannel::prepare(const wire::PushPart& totals,
     });
   }
   return push;
+}
+
+Status DenseChannel::Push::send_last() {
+  for (std::size_t i = 0; i < lent_.size(); ++i) channel_.loans_[i]->gradient = std::move(lent_[i]);
+  Status sent = parts_.send_last(channel_.lanes_);
+  for (std::size_t i = 0; i < lent_.size(); ++i) channel_.loans_[i]->gradient.clear();
+  return sent;
 }
 
 Status DenseChannel::Push::receive() {

@@ -2,24 +2,24 @@
 // planes for snapshots.
 #pragma once
 
-#include <functional>
+#include <memory>
 #include <vector>
 
 #include "engine/client/dense_layout.h"
 #include "engine/client/lanes.h"
 #include "engine/client/parted_push.h"
+#include "engine/parameter/dense_loan.h"
 
 namespace paddle::client {
 
 class DenseChannel {
  public:
-  // The values of a dense shard in this process, which change within a push. Empty: shards are
-  // elsewhere, and their values are copied.
-  using ValuesOf = std::function<std::span<const float>(std::size_t shard)>;
+  // By shard, for shards of this process; empty: they are elsewhere.
+  using Loans = std::vector<std::shared_ptr<parameter::DenseLoan>>;
 
   // `set` outlives the channel.
   DenseChannel(const wire::ParameterSet& set, ClientLanes lanes, std::uint64_t transfer_bytes,
-               ValuesOf values_of);
+               Loans loans);
 
   ClientLanes& lanes() { return lanes_; }
   const ClientLanes& lanes() const { return lanes_; }
@@ -34,7 +34,7 @@ class DenseChannel {
   class Push {
    public:
     Status send_early() { return parts_.send_early(channel_.lanes_); }
-    Status send_last() { return parts_.send_last(channel_.lanes_); }
+    Status send_last();
     // Reads the answers, and the new values into the parameters.
     Status receive();
 
@@ -45,6 +45,7 @@ class DenseChannel {
     DenseChannel& channel_;
     std::vector<DenseParameter*> parameters_;  // by index; null: not of this push
     PartedPush<wire::PushDense> parts_;
+    std::vector<std::vector<std::span<const float>>> lent_;  // gradients by shard
   };
   Result<Push> prepare(const wire::PushPart& totals, std::span<DenseParameter> parameters);
 
@@ -66,7 +67,8 @@ class DenseChannel {
   ClientLanes lanes_;
   DenseLayout layout_;
   std::uint64_t floats_max_;  // in one frame
-  ValuesOf values_of_;
+  Loans loans_;
+  bool borrows_values_;
 };
 
 }  // namespace paddle::client

@@ -77,6 +77,17 @@ std::vector<ByteSpan> gather(std::span<const DensePiece> pieces,
   return parts;
 }
 
+std::vector<std::span<const float>> gradients(std::span<const DensePiece> pieces,
+                                              std::span<const DenseParameter* const> from) {
+  std::vector<std::span<const float>> parts;
+  for (const DensePiece& piece : pieces) {
+    const DenseParameter* const parameter = from[piece.parameter];
+    if (parameter == nullptr || parameter->gradient.empty()) return {};
+    parts.push_back(std::span(parameter->gradient).subspan(piece.begin, piece.size));
+  }
+  return parts;
+}
+
 std::vector<std::span<std::byte>> destinations(std::span<const DensePiece> pieces,
                                                std::uint64_t offset, std::uint64_t count,
                                                std::span<DenseParameter* const> of) {

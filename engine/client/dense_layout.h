@@ -37,6 +37,9 @@ void lend(std::span<const DensePiece> pieces, std::span<const float> values,
 std::vector<ByteSpan> gather(std::span<const DensePiece> pieces,
                              std::span<const DenseParameter* const> from, std::uint64_t offset,
                              std::uint64_t count);
+// The gradient of each piece of a shard; nothing if a parameter is null or has none.
+std::vector<std::span<const float>> gradients(std::span<const DensePiece> pieces,
+                                              std::span<const DenseParameter* const> from);
 // Memory of the values of these elements, in order; nothing if a parameter is null.
 std::vector<std::span<std::byte>> destinations(std::span<const DensePiece> pieces,
                                                std::uint64_t offset, std::uint64_t count,

@@ -31,7 +31,7 @@ ShardChannels::ShardChannels(ShardOptions options, Links dense, Links sparse)
     : options_(std::move(options)),
       dense_(options_.parameters,
              ClientLanes("dense", std::move(dense), lane_options(), 0, options_.deadline),
-             options_.transfer_bytes, options_.values_of),
+             options_.transfer_bytes, options_.loans),
       sparse_(options_.parameters,
               ClientLanes("sparse", std::move(sparse), lane_options(),
                           static_cast<std::uint16_t>(dense_.lanes().size()), options_.deadline),

@@ -23,7 +23,7 @@ struct ShardOptions {
   // Calls work(0) and work(1) at the same time, for the dense part and the rows of a push, and
   // returns when both have. Empty: the calling thread does both.
   std::function<void(const std::function<void(std::size_t)>& work)> run_pair = {};
-  DenseChannel::ValuesOf values_of = {};
+  DenseChannel::Loans loans = {};  // of dense shards in this process
 };
 
 class ShardChannels {

@@ -40,13 +40,6 @@ class Link {
 // A server's number of a connection, never reused.
 using PeerId = std::uint64_t;
 
-inline void append_pieces(Bytes& tail, std::span<const ByteSpan> pieces) {
-  std::size_t bytes = tail.size();
-  for (const ByteSpan piece : pieces) bytes += piece.size();
-  tail.reserve(bytes);
-  for (const ByteSpan piece : pieces) append_bytes(tail, piece);
-}
-
 struct Outgoing {
   PeerId to = 0;
   Frame frame;
@@ -67,13 +60,6 @@ class FrameHandler {
  public:
   virtual ~FrameHandler() = default;
   virtual void on_frame(TimePoint now, PeerId from, Frame&& frame, std::vector<Outgoing>& out) = 0;
-  // The same for a frame whose tail continues in `pieces`: memory of the sender that does not
-  // change until this returns.
-  virtual void on_frame_in_pieces(TimePoint now, PeerId from, Frame&& frame,
-                                  std::span<const ByteSpan> pieces, std::vector<Outgoing>& out) {
-    append_pieces(frame.tail, pieces);
-    on_frame(now, from, std::move(frame), out);
-  }
   // Called once for every proven connection, whichever side closed it and whether or not it sent a
   // frame.
   virtual void on_disconnect(TimePoint now, PeerId from, std::vector<Outgoing>& out) = 0;

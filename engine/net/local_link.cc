@@ -31,8 +31,12 @@ class Exchange {
 
   Status send(PeerId from, Frame frame, std::span<const ByteSpan> pieces) {
     if (!inbox(from).open) return Error{Errc::kUnreachable, "closed by peer", ""};
+    std::size_t bytes = frame.tail.size();
+    for (const ByteSpan piece : pieces) bytes += piece.size();
+    frame.tail.reserve(bytes);
+    for (const ByteSpan piece : pieces) append_bytes(frame.tail, piece);
     std::vector<Outgoing> out = next_out();
-    handler_->on_frame_in_pieces(clock_.now(), from, std::move(frame), pieces, out);
+    handler_->on_frame(clock_.now(), from, std::move(frame), out);
     deliver(std::move(out));
     return {};
   }

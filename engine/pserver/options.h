@@ -3,6 +3,7 @@
 
 #include "base/pool.h"
 #include "engine/memory/preparer.h"
+#include "engine/parameter/dense_loan.h"
 #include "engine/pserver/update_policy.h"
 
 namespace paddle::pserver {
@@ -23,10 +24,10 @@ struct ShardOptions {
   std::uint64_t job_tag = 0;
   std::uint64_t epoch = 0;  // of the server; frames of another one are refused
   Duration lost_trainer_grace = Duration::zero();
-  bool needs_all_trainers = false;        // a lost trainer ends an asynchronous job too
-  std::uint64_t bytes_max = 1ULL << 40U;  // parameters and optimizer state
-  bool sends_values = true;  // in the answer to a push; false: the trainer reads them in memory
-  Parallel parallel = {};    // helps with many elements or rows; empty: the port's thread
+  bool needs_all_trainers = false;                  // a lost trainer ends an asynchronous job too
+  std::uint64_t bytes_max = 1ULL << 40U;            // parameters and optimizer state
+  std::shared_ptr<parameter::DenseLoan> loan = {};  // of a dense shard; null: values are sent
+  Parallel parallel = {};              // helps with many elements or rows; empty: the port's thread
   MemoryPreparer* preparer = nullptr;  // of sparse tables; outlives the shard
 };
 

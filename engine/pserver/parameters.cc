@@ -32,6 +32,7 @@ Refused ShardParameters::create_dense(const wire::ParameterSet& set) {
       table::DenseTable::create(set, options_.index, options_.bytes_max, options_.parallel);
   if (!table) return Refusal{wire::REFUSAL_LIMIT, table.error().message, table.error().hint};
   dense_ = *std::move(table);
+  if (options_.loan) options_.loan->values = dense_->values();
   if (set.delay_compensation() <= 0 || policy_->has_rounds()) return {};
   const std::uint64_t bytes = dense_->values().size_bytes();
   const std::uint64_t copies = 1 + dense_->state_width() + set.num_trainers();

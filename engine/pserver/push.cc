@@ -75,25 +75,11 @@ Status Push::add_dense(std::uint64_t offset, std::uint64_t count, std::uint64_t 
   return {};
 }
 
-Status Push::lend_dense(std::uint64_t size, std::span<const ByteSpan> lent) {
+void Push::lend_dense(std::uint64_t size, GradientParts gradient) {
   PADDLE_CHECK(parts == 1 && parts_taken == 0);
-  std::uint64_t sum = 0;
-  for (const ByteSpan part : lent) sum += part.size();
-  if (sum != size * sizeof(float)) {
-    return malformed(fmt::format("a push of {} bytes, this shard has {} elements", sum, size));
-  }
-  for (const ByteSpan part : lent) lent_.push_back(view<float>(part));
+  lent_ = std::move(gradient);
   dense_count_ = size;
   ++parts_taken;
-  return {};
-}
-
-void Push::keep() {
-  if (lent_.empty()) return;
-  Bytes& tail = tails_.emplace_back();
-  tail.reserve(dense_count_ * sizeof(float));
-  for (const auto part : lent_) append_bytes(tail, part);
-  lent_.clear();
 }
 
 Status Push::add_rows(const wire::PushRows& head, RowWidths widths, Bytes&& tail) {

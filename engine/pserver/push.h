@@ -46,11 +46,9 @@ class Push {
 
   // Takes the next part; kData changes nothing. `size` is the shard's dense elements.
   Status add_dense(std::uint64_t offset, std::uint64_t count, std::uint64_t size, Bytes&& tail);
-  // Takes the whole push as consecutive parts in the caller's memory, valid until keep().
-  Status lend_dense(std::uint64_t size, std::span<const ByteSpan> parts);
+  // Takes the whole push as consecutive parts in the caller's memory, without copying them.
+  void lend_dense(std::uint64_t size, GradientParts parts);
   const GradientParts& lent() const { return lent_; }
-  // Copies lent parts.
-  void keep();
   Status add_rows(const wire::PushRows& head, RowWidths widths, Bytes&& tail);
 
   // Of a complete dense push; copies into `scratch` when it came in parts.

@@ -56,7 +56,6 @@ Refused PushAssembly::begin(const Request& request, const wire::PushPart& part,
     trainer.push->parts = part.parts();
   }
   trainer.push->bytes += request.frame.tail.size();
-  for (const ByteSpan piece : request.pieces) trainer.push->bytes += piece.size();
   if (trainer.push->bytes > kPushBytesMax) {
     return Refusal{
         wire::REFUSAL_LIMIT,
@@ -70,35 +69,18 @@ Refused PushAssembly::begin(const Request& request, const wire::PushPart& part,
   return {};
 }
 
-// A whole push in floats, from which each block can be updated where they are.
-bool PushAssembly::can_lend(const Request& request, const wire::PushDense& message) const {
-  if (request.pieces.empty() || !request.frame.tail.empty()) return false;
-  const table::DenseTable& dense = *state_.parameters.dense();
-  if (message.part().parts() != 1 || message.offset() != 0 || message.count() != dense.size()) {
-    return false;
-  }
-  GradientParts parts;
-  for (const ByteSpan piece : request.pieces) {
-    const auto address = reinterpret_cast<std::uintptr_t>(piece.data());
-    if (piece.size() % sizeof(float) != 0 || address % alignof(float) != 0) return false;
-    parts.emplace_back(reinterpret_cast<const float*>(piece.data()), piece.size() / sizeof(float));
-  }
-  return dense.fits(parts);
-}
-
 Refused PushAssembly::take(const Request& request, const wire::PushDense& message) {
   bool is_repeat = false;
   if (auto refused = begin(request, message.part(), is_repeat)) return refused;
   if (is_repeat) return {};
   Push& push = *request.trainer.push;
   const std::uint64_t size = state_.parameters.dense()->size();
-  Status added;
-  if (can_lend(request, message)) {
-    added = push.lend_dense(size, request.pieces);
-  } else {
-    net::append_pieces(request.frame.tail, request.pieces);
-    added = push.add_dense(message.offset(), message.count(), size, std::move(request.frame.tail));
+  if (const auto* const loan = state_.options.loan.get(); loan && !loan->gradient.empty()) {
+    push.lend_dense(size, loan->gradient);
+    return finish(request);
   }
+  const Status added =
+      push.add_dense(message.offset(), message.count(), size, std::move(request.frame.tail));
   if (!added) return protocol_error(added.error().message);
   return finish(request);
 }

@@ -21,7 +21,6 @@ class PushAssembly {
   Refused begin(const Request& request, const wire::PushPart& part, bool& is_repeat) const;
   Refused finish(const Request& request);
   Refused check_values(std::uint32_t trainer, const Push& push);
-  bool can_lend(const Request& request, const wire::PushDense& message) const;
 
   ShardState& state_;
   std::vector<float> scratch_;

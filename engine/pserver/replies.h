@@ -11,7 +11,6 @@ struct Request {
   TimePoint now;
   Trainer& trainer;
   Frame& frame;
-  std::span<const ByteSpan> pieces;  // the rest of the tail, in the sender's memory
   std::vector<net::Outgoing>& out;
   std::uint64_t id = 0;
 

@@ -8,23 +8,11 @@ Shard::Shard(ShardOptions options) : state_(std::move(options)) {
   const std::uint32_t trainers = state_.options.num_gradient_servers;
   PADDLE_CHECK(trainers > 0 && trainers <= kTrainersMax);
   PADDLE_CHECK(state_.options.make_policy != nullptr);
+  PADDLE_CHECK(state_.options.loan == nullptr || trainers == 1);  // its pushes never wait
 }
 
 void Shard::on_frame(TimePoint now, net::PeerId from, Frame&& frame,
                      std::vector<net::Outgoing>& out) {
-  receive(now, from, frame, {}, out);
-}
-
-void Shard::on_frame_in_pieces(TimePoint now, net::PeerId from, Frame&& frame,
-                               std::span<const ByteSpan> pieces, std::vector<net::Outgoing>& out) {
-  if (frame.header.type != static_cast<std::uint8_t>(FrameType::kPushDense)) {
-    return FrameHandler::on_frame_in_pieces(now, from, std::move(frame), pieces, out);
-  }
-  receive(now, from, frame, pieces, out);
-}
-
-void Shard::receive(TimePoint now, net::PeerId from, Frame& frame, std::span<const ByteSpan> pieces,
-                    std::vector<net::Outgoing>& out) {
   const auto refuse_and_close = [&](const Refusal& refusal) {
     state_.replies.refuse(from, 0, refusal, out);
     out.back().close_after = true;
@@ -43,7 +31,7 @@ void Shard::receive(TimePoint now, net::PeerId from, Frame& frame, std::span<con
   Refusal refusal;
   Trainer* const trainer = state_.membership.find(from, frame.header, refusal);
   if (trainer == nullptr) return refuse_and_close(refusal);
-  Request request{now, *trainer, frame, pieces, out, 0};
+  Request request{now, *trainer, frame, out, 0};
   if (const auto refused = dispatch(request)) {
     // A refused batch must leave nothing behind that a later part could complete.
     if (trainer->push && !trainer->push->complete()) trainer->push.reset();
@@ -163,10 +151,7 @@ Refused Shard::on_leave(const Request& request, const wire::Leave& /*message*/) 
 
 Refused Shard::on_push_dense(const Request& request, const wire::PushDense& message) {
   if (state_.parameters.dense() == nullptr) return protocol_error("a dense push on a sparse port");
-  auto refused = on_push(request, message);
-  // From here on it waits, for longer than its pieces were lent.
-  if (request.trainer.push) request.trainer.push->keep();
-  return refused;
+  return on_push(request, message);
 }
 
 Refused Shard::on_push_rows(const Request& request, const wire::PushRows& message) {
@@ -197,7 +182,7 @@ void Shard::release_pulls(TimePoint now, std::vector<net::Outgoing>& out) {
     if (!trainer.waiter || trainer.waiter->what != WaitFor::kStep) continue;
     Waiter waiter = std::move(*trainer.waiter);
     trainer.waiter.reset();
-    Request request{now, trainer, waiter.frame, {}, out, waiter.request};
+    Request request{now, trainer, waiter.frame, out, waiter.request};
     if (const auto refused = dispatch(request)) {
       state_.replies.refuse(trainer.peer, waiter.request, *refused, out);
     }

@@ -17,9 +17,6 @@ class Shard final : public net::FrameHandler {
 
   void on_frame(TimePoint now, net::PeerId from, Frame&& frame,
                 std::vector<net::Outgoing>& out) override;
-  void on_frame_in_pieces(TimePoint now, net::PeerId from, Frame&& frame,
-                          std::span<const ByteSpan> pieces,
-                          std::vector<net::Outgoing>& out) override;
   void on_disconnect(TimePoint now, net::PeerId from, std::vector<net::Outgoing>& out) override;
   void on_tick(TimePoint now, std::vector<net::Outgoing>& out) override;
 
@@ -42,8 +39,6 @@ class Shard final : public net::FrameHandler {
   ShardStatistics statistics() const { return pass_end_.statistics(); }
 
  private:
-  void receive(TimePoint now, net::PeerId from, Frame& frame, std::span<const ByteSpan> pieces,
-               std::vector<net::Outgoing>& out);
   Refused dispatch(Request& request);
   // Parses the request, answers repeats and whatever a failed job refuses, and calls the handler
   // for the others.

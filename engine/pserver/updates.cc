@@ -94,11 +94,12 @@ void Updates::reply_pushed(Trainer& trainer, std::uint64_t request, bool is_disc
   message.set_discarded(is_discarded);
   message.set_stop(state_.progress.stop);
   const table::DenseTable* const dense = state_.parameters.dense();
-  const bool has_values = state_.options.sends_values && dense != nullptr &&
-                          dense->values().size_bytes() <= kTransferBytesMax;
+  const bool lends = state_.options.loan != nullptr && state_.options.loan->lends_values;
+  const bool has_values =
+      !lends && dense != nullptr && dense->values().size_bytes() <= kTransferBytesMax;
   message.set_has_values(has_values);
   trainer.seen_updates = state_.progress.updates;
-  if (state_.parameters.compensation() != nullptr && (has_values || !state_.options.sends_values)) {
+  if (state_.parameters.compensation() != nullptr && (has_values || lends)) {
     state_.parameters.compensation()->on_values(trainer.id, 0, dense->values());
   }
   state_.replies.send(trainer, FrameType::kPushed, message, {}, out);

@@ -27,34 +27,34 @@ client::ConnectOptions connect_options(const TrainOptions& options) {
           .connect_timeout = options.connect_timeout};
 }
 
-using DenseShards = std::vector<std::shared_ptr<const pserver::Shard>>;
-
-DenseShards make_local_shards(const TrainOptions& options, bool lends, ThreadTeam& team,
-                              client::ShardLinks& links) {
-  DenseShards dense_shards;
+// Shards of this process; the dense ones share the loans.
+client::ShardLinks make_local_shards(const TrainOptions& options, ThreadTeam& team,
+                                     const client::DenseChannel::Loans& loans) {
+  client::ShardLinks links;
   Parallel parallel;
   if (team.size() > 1) {
     parallel = [&team](std::size_t count, const auto& work) { team.parallel_for(count, work); };
   }
-  const auto add = [&](auto& to, std::uint32_t count, bool is_sparse) {
-    for (std::uint32_t i = 0; i < count; ++i) {
-      auto shard = std::make_shared<pserver::Shard>(
-          pserver::ShardOptions{.make_policy = strategy::make_update_policy,
-                                .index = i,
-                                .is_sparse = is_sparse,
-                                .num_gradient_servers = 1,
-                                .job_tag = net::job_tag_of(options.job_tag),
-                                .epoch = 1,
-                                .bytes_max = parameter_memory_bytes() / count,
-                                .sends_values = !lends,
-                                .parallel = parallel});
-      if (!is_sparse) dense_shards.push_back(shard);
-      to.push_back(net::make_local_link(std::move(shard), {Role::kTrainer, 0}));
-    }
+  const auto make = [&](std::uint32_t index, std::uint32_t count, bool is_sparse) {
+    auto shard = std::make_shared<pserver::Shard>(
+        pserver::ShardOptions{.make_policy = strategy::make_update_policy,
+                              .index = index,
+                              .is_sparse = is_sparse,
+                              .num_gradient_servers = 1,
+                              .job_tag = net::job_tag_of(options.job_tag),
+                              .epoch = 1,
+                              .bytes_max = parameter_memory_bytes() / count,
+                              .loan = is_sparse ? nullptr : loans[index],
+                              .parallel = parallel});
+    return net::make_local_link(std::move(shard), {Role::kTrainer, 0});
   };
-  add(links.dense, options.ports_num, false);
-  add(links.sparse, options.ports_num_for_sparse, true);
-  return dense_shards;
+  for (std::uint32_t i = 0; i < options.ports_num; ++i) {
+    links.dense.push_back(make(i, options.ports_num, false));
+  }
+  for (std::uint32_t i = 0; i < options.ports_num_for_sparse; ++i) {
+    links.sparse.push_back(make(i, options.ports_num_for_sparse, true));
+  }
+  return links;
 }
 
 }  // namespace
@@ -99,14 +99,14 @@ Result<std::unique_ptr<client::ParameterClient>> join_shards(const config::JobCo
                                      .job_tag = net::job_tag_of(options.job_tag),
                                      .deadline = kStepDeadline};
   if (options.local) {
-    const bool lends = client::is_undivided(client::dense_layout(parameters)) &&
-                       strategy::pushes_dense_straight(parameters);
-    DenseShards shards = make_local_shards(options, lends, team, links);
-    if (lends) {
-      shard_options.values_of = [shards = std::move(shards)](std::size_t shard) {
-        return shards[shard]->dense()->values();
-      };
+    // A strategy that pushes while training continues changes values under a batch.
+    const bool lends_values = client::is_undivided(client::dense_layout(parameters)) &&
+                              strategy::pushes_dense_straight(parameters);
+    for (std::uint32_t i = 0; i < options.ports_num; ++i) {
+      shard_options.loans.push_back(
+          std::make_shared<parameter::DenseLoan>(parameter::DenseLoan{lends_values}));
     }
+    links = make_local_shards(options, team, shard_options.loans);
   } else {
     PADDLE_TRY(links, client::connect_links(connect_options(options)));
   }

@@ -15,13 +15,16 @@ class OneShard {
                     std::uint64_t bytes_max = 1ULL << 40U)
       : set_(std::move(set)),
         is_sparse_(is_sparse),
+        loan(is_sparse || set_.num_trainers() != 1 ? nullptr
+                                                   : std::make_shared<parameter::DenseLoan>()),
         shard(ShardOptions{.make_policy = strategy::make_update_policy,
                            .is_sparse = is_sparse,
                            .num_gradient_servers = set_.num_trainers(),
                            .job_tag = 11,
                            .epoch = 5,
                            .lost_trainer_grace = grace,
-                           .bytes_max = bytes_max}) {}
+                           .bytes_max = bytes_max,
+                           .loan = loan}) {}
 
   template <class Message>
   std::vector<net::Outgoing> send(std::uint32_t trainer, FrameType type, Message message,
@@ -47,18 +50,18 @@ class OneShard {
     net::keep_views(out);
     return out;
   }
-  // The tail in parts of the sender's memory, which changes afterwards.
+  // Lends the gradient in parts, which change afterwards.
   void send_lent(std::uint32_t trainer, Frame frame, ByteSpan tail,
                  std::vector<net::Outgoing>& out) {
     std::vector<std::vector<float>> parts;
-    std::vector<ByteSpan> pieces;
     for (const std::size_t count : lent_floats) {
       std::vector<float>& part = parts.emplace_back(count);
       std::copy_n(tail.data(), count * sizeof(float), reinterpret_cast<std::byte*>(part.data()));
       tail = tail.subspan(count * sizeof(float));
-      pieces.push_back(bytes_of(std::span<const float>(part)));
+      loan->gradient.push_back(part);
     }
-    shard.on_frame_in_pieces(now, peer_base + trainer, std::move(frame), pieces, out);
+    shard.on_frame(now, peer_base + trainer, std::move(frame), out);
+    loan->gradient.clear();
     for (auto& part : parts) std::fill(part.begin(), part.end(), 1e30F);
   }
   std::vector<net::Outgoing> join(std::uint32_t trainer) { return join_with(trainer, set_); }
@@ -118,12 +121,13 @@ class OneShard {
   std::uint64_t request_ = 0;
 
  public:
+  std::shared_ptr<parameter::DenseLoan> loan;  // of a dense shard with one trainer
   Shard shard;
   TimePoint now;
   std::uint32_t incarnation = 0;
   std::uint64_t step = 0;
   net::PeerId peer_base = 100;
-  std::vector<std::size_t> lent_floats;  // of each part of a dense push; none: it is the frame's
+  std::vector<std::size_t> lent_floats;  // of each part of a lent push; empty: pushes are in frames
   std::uint32_t expected_shard = 0;      // which port the trainer takes this one for
 };
 

@@ -1,29 +1,28 @@
-// Dense values that a trainer reads where its shard, in the same process, has them.
-#include "engine/client/dense_layout.h"
+#include "engine/client/dense_channel.h"
+
 #include "engine/strategy/strategy_table.h"
 #include "tests/unit/engine/client/client_fixture.h"
 
 namespace paddle::client {
 namespace {
 
-// A client that lends, ready, and the shards that its dense values lie in.
+// A client that borrows the values of its shards, ready.
 struct Lending {
   explicit Lending(const wire::ParameterSet& set) {
     std::vector<std::unique_ptr<net::Link>> links;
     std::vector<std::unique_ptr<net::Link>> sparse;
     for (std::uint32_t i = 0; i < set.dense_shards(); ++i) {
+      loans.push_back(std::make_shared<parameter::DenseLoan>(parameter::DenseLoan{true}));
       shards.push_back(std::make_shared<pserver::Shard>(
           pserver::ShardOptions{.make_policy = strategy::make_update_policy,
                                 .index = i,
                                 .epoch = 3,
-                                .sends_values = false}));
+                                .loan = loans.back()}));
       links.push_back(net::make_local_link(shards.back(), {Role::kTrainer, 0}));
     }
     sparse.push_back(local_shard(0, true));
-    auto joined = ShardChannels::join(
-        {.parameters = set,
-         .values_of = [this](std::size_t i) { return shards[i]->dense()->values(); }},
-        std::move(links), std::move(sparse));
+    auto joined = ShardChannels::join({.parameters = set, .loans = loans}, std::move(links),
+                                      std::move(sparse));
     EXPECT_TRUE(joined) << joined.error().message;
     client = std::make_unique<ShardClient>(*std::move(joined));
     EXPECT_TRUE(client->ready());
@@ -32,13 +31,14 @@ struct Lending {
   Lending(const Lending&) = delete;
   Lending& operator=(const Lending&) = delete;
 
+  DenseChannel::Loans loans;
   std::vector<std::shared_ptr<pserver::Shard>> shards;
   std::unique_ptr<ParameterClient> client;
   std::vector<DenseParameter> dense = dense_parameters();
   std::vector<SparseRows> rows = some_rows();
 };
 
-TEST(LentValues, AreTheShardsOwnAndFollowEveryPush) {
+TEST(DenseLoan, AreTheShardsOwnAndFollowEveryPush) {
   for (const auto strategy : {wire::STRATEGY_SYNC, wire::STRATEGY_ASYNC}) {
     auto set = test::small_set("adagrad", 1, 1, 1);
     set.set_dense_strategy(strategy);
@@ -54,7 +54,7 @@ TEST(LentValues, AreTheShardsOwnAndFollowEveryPush) {
   }
 }
 
-TEST(LentValues, AveragesAreTheTrainersOwnUntilTheNextPull) {
+TEST(DenseLoan, AveragesAreTheTrainersOwnUntilTheNextPull) {
   const auto set = full_set("adagrad");
   Lending lending(set);
   const auto copying = client_of(set);
@@ -74,8 +74,8 @@ TEST(LentValues, AveragesAreTheTrainersOwnUntilTheNextPull) {
   EXPECT_EQ(copied(lending.dense[0]), trained);
 }
 
-// A parameter in two pieces is copied, as from shards elsewhere.
-TEST(LentValues, AreNoneWhereAParameterIsDivided) {
+// A parameter in two pieces is copied, as from shards elsewhere; its gradients are still lent.
+TEST(DenseLoan, AreNoneWhereAParameterIsDivided) {
   auto set = test::small_set("adagrad", 1, 2, 1);
   set.set_min_block_size(4);
   ASSERT_FALSE(is_undivided(dense_layout(set)));
@@ -85,14 +85,19 @@ TEST(LentValues, AreNoneWhereAParameterIsDivided) {
   run_steps(*lending.client, 1, 3, lending.dense, lending.rows, &direct);
 }
 
-TEST(LentValues, AParameterIsDividedByAGapOrAnotherShard) {
-  const DensePiece first{0, 0, 8, 0};
-  const DensePiece second{0, 8, 8, 8};
-  const DensePiece other{1, 0, 4, 8};
-  EXPECT_TRUE(is_undivided({{{first, second}}, {16}}));
-  EXPECT_TRUE(is_undivided({{{first}, {{1, 0, 4, 0}}}, {8, 4}}));
-  EXPECT_FALSE(is_undivided({{{first}, {{0, 8, 8, 0}}}, {8, 8}}));
-  EXPECT_FALSE(is_undivided({{{first, other, {0, 8, 8, 12}}}, {20}}));
+TEST(DenseLoan, AParameterWithoutAGradientIsPushedInTheFrame) {
+  const auto set = test::small_set("sgd", 1, 1, 1);
+  Lending lending(set);
+  const auto copying = client_of(set);
+  ASSERT_TRUE(copying->ready());
+  auto own = dense_parameters();
+  lending.dense[0].gradient.assign(24, 1);
+  own[0].gradient.assign(24, 1);
+  ASSERT_TRUE(lending.client->push(kSamples, 1, lending.dense, {}));
+  ASSERT_TRUE(copying->push(kSamples, 1, own, {}));
+  EXPECT_EQ(copied(lending.dense[0]), own[0].value);
+  EXPECT_EQ(copied(lending.dense[1]), own[1].value);
+  EXPECT_TRUE(lending.loans[0]->gradient.empty());
 }
 
 }  // namespace
