@@ -83,7 +83,7 @@ TEST_F(ReportInABrowser, HasItsTextsAndItsScriptRunsAndNobodyElses) {
   EXPECT_EQ(count(dom, "<circle"), 2U) << "held-out costs";
   for (const char* const text :
        {">1,234,567</td>", ">5.0 MB</td>", ">50 MB</text>", ">lag 2 to 3</text>", ">3.0s</b>",
-        ">2 trainers</b>", "trainer-1 on n-1 is slow: 100 examples/s, 10 % of",
+        ">3 trainers</b>", "trainer-1 on n-1 is slow: 100 examples/s, 10 % of",
         "class=\"bad\">exited with code 6", ">2023-11-14 22:13:20</td>", ">1.5s</text>",
         "class=\"bar marked\"", "seed = 1", "auc 0.75</td>"}) {
     EXPECT_NE(dom.find(text), std::string::npos) << text;
