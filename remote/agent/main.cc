@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "base/version.h"
-#include "remote/agent/process/own_program.h"
+#include "remote/agent/machine/own_program.h"
 #include "remote/agent/process/supervisor.h"
 #include "remote/agent/session.h"
 

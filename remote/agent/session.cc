@@ -6,9 +6,10 @@
 #include "base/version.h"
 #include "proto/content.h"
 #include "remote/agent/log/log_file.h"
+#include "remote/agent/machine/host.h"
+#include "remote/agent/machine/ports.h"
 #include "remote/agent/peer/probe.h"
 #include "remote/agent/process/command.h"
-#include "remote/agent/process/host.h"
 #include "remote/agent/process/processes.h"
 #include "remote/agent/process/usage.h"
 #include "remote/agent/root/files.h"
@@ -16,7 +17,7 @@
 
 namespace paddle::agent {
 
-using namespace wire::agent;  // NOLINT: the messages are what this file is about
+using namespace wire::agent;  // NOLINT: this file is about the messages
 
 namespace {
 
@@ -31,121 +32,134 @@ Result<Message> parse(const Frame& frame) {
 
 }  // namespace
 
-Status Session::on_frame(const Frame& request) {
+// Parses a Message, lets `run` carry it out, and replies with what that returns: a message, or
+// nothing.
+template <class Message, auto run>
+Status Session::answer(Session& session, const Frame& request) {
   const auto kind = static_cast<AgentKind>(request.header.type);
-  const Status done = handle(kind, request);
+  PADDLE_TRY(const auto message, parse<Message>(request));
+  auto reply = run(session, message, request.tail);
+  if (!reply) return reply.error();
+  if constexpr (std::is_same_v<decltype(reply), Status>) {
+    return session.send_empty(kind);
+  } else {
+    return session.send_head(kind, *reply);
+  }
+}
+
+// For replies in parts, or with bytes in their tail.
+template <auto member>
+Status Session::pass(Session& session, const Frame& request) {
+  return (session.*member)(request);
+}
+
+const Session::Request Session::kRequests[] = {
+    {AGENT_FACTS, answer<PathRequest,
+                         [](Session& s, const PathRequest&, ByteSpan) -> Result<Facts> {
+                           return host_facts(s.root_);
+                         }>},
+    {AGENT_MANIFEST, pass<&Session::manifest>},
+    {AGENT_CHUNKS, pass<&Session::chunks>},
+    {AGENT_PUT, answer<Put, [](Session& s, const Put& put,
+                               ByteSpan tail) { return s.incoming_.put(put, tail); }>},
+    {AGENT_PLACE,
+     answer<PlaceRequest, [](Session& s, const PlaceRequest& place,
+                             ByteSpan) { return s.incoming_.place(place.keep_only()); }>},
+    {AGENT_SERVE, answer<ServeRequest,
+                         [](Session& s, const ServeRequest& serve, ByteSpan token) {
+                           return serve_store(s.store_listener_, s.root_, serve, token);
+                         }>},
+    {AGENT_SERVE_END, answer<PathRequest,
+                             [](Session& s, const PathRequest&, ByteSpan) {
+                               s.store_listener_.stop();
+                               return Status();
+                             }>},
+    {AGENT_PULL, answer<PullRequest, [](Session& s, const PullRequest& pull,
+                                        ByteSpan token) { return s.incoming_.pull(pull, token); }>},
+    {AGENT_LIST, pass<&Session::list>},
+    {AGENT_GET, pass<&Session::get>},
+    {AGENT_REMOVE, answer<PathRequest,
+                          [](Session& s, const PathRequest& path, ByteSpan) -> Status {
+                            PADDLE_TRY_STATUS(remove_path(s.root_, path.path()));
+                            sweep_store(s.root_);
+                            return {};
+                          }>},
+    {AGENT_COPY, answer<CopyRequest,
+                        [](Session& s, const CopyRequest& copy, ByteSpan) -> Result<CopyReply> {
+                          PADDLE_TRY_STATUS(s.copies_.use());
+                          return copy_files(s.root_, copy);
+                        }>},
+    {AGENT_CLAIM, answer<ClaimRequest,
+                         [](Session& s, const ClaimRequest& claim, ByteSpan) {
+                           const auto wait = std::min(claim.wait_ms(), kClaimWaitMs);
+                           return s.claims_.job(claim.job(), claim.again(),
+                                                std::chrono::milliseconds(wait));
+                         }>},
+    {AGENT_SECRET,
+     answer<SecretRequest, [](Session& s, const SecretRequest& request,
+                              ByteSpan secret) { return s.keep_secret(request.job(), secret); }>},
+    {AGENT_PORTS, answer<PortsRequest,
+                         [](Session& s, const PortsRequest& ports, ByteSpan) {
+                           return check_ports(ports, [&](std::uint32_t port) {
+                             return s.claims_.port(ports.address(), port);
+                           });
+                         }>},
+    {AGENT_STARTED, answer<PathRequest,
+                           [](Session& s, const PathRequest&, ByteSpan) {
+                             s.claims_.release();
+                             return Status();
+                           }>},
+    {AGENT_START, answer<ProcessSpec, [](Session& s, const ProcessSpec& spec,
+                                         ByteSpan) { return start_process(s.root_, spec); }>},
+    {AGENT_PROCESSES, pass<&Session::processes>},
+    {AGENT_STOP, answer<StopRequest, [](Session& s, const StopRequest& stop,
+                                        ByteSpan) { return stop_processes(s.root_, stop); }>},
+    {AGENT_RESTART,
+     answer<RestartRequest, [](Session& s, const RestartRequest& restart,
+                               ByteSpan) { return restart_processes(s.root_, restart); }>},
+    {AGENT_READ_LOG, pass<&Session::log>},
+    {AGENT_RUN, pass<&Session::run>},
+    {AGENT_LEFTOVERS, answer<PathRequest, [](Session& s, const PathRequest&,
+                                             ByteSpan) { return find_leftovers(s.root_); }>},
+    {AGENT_LISTEN, answer<ProbeTarget,
+                          [](Session& s, const ProbeTarget& target, ByteSpan token) {
+                            return answer_probes(s.probe_listener_, target, token);
+                          }>},
+    {AGENT_LISTEN_END, answer<PathRequest,
+                              [](Session& s, const PathRequest&, ByteSpan) {
+                                s.probe_listener_.stop();
+                                return Status();
+                              }>},
+    {AGENT_PROBE, answer<ProbeTarget, [](Session&, const ProbeTarget& target,
+                                         ByteSpan token) { return probe(target, token); }>},
+    {AGENT_TEARDOWN,
+     answer<TeardownRequest,
+            [](Session& s, const TeardownRequest& wanted, ByteSpan) -> Result<TeardownReply> {
+              PADDLE_TRY(auto reply, teardown(s.root_, wanted.keep_data()));
+              s.finished_ = true;
+              return reply;
+            }>},
+};
+
+Status Session::handle(const Frame& request) {
+  const auto kind = static_cast<AgentKind>(request.header.type);
+  if (kind == AGENT_RUN_END) return {};  // no reply: the command has ended by itself
+  const auto row = std::ranges::find(kRequests, kind, &Request::kind);
+  if (row != std::end(kRequests)) return row->answer(*this, request);
+  return Error{
+      Errc::kVersion,
+      std::string("agent ") + kProgramVersion + " does not know request " + std::to_string(kind),
+      "use one release of paddlectl and paddlectl-agent"};
+}
+
+Status Session::on_frame(const Frame& request) {
+  const Status done = handle(request);
   if (done || channel_lost_) return done;
   ErrorReply reply;
   reply.set_code(static_cast<int>(done.error().code));
   reply.set_message(done.error().message);
   reply.set_hint(done.error().hint);
   return send_(AGENT_ERROR, 0, reply, {});
-}
-
-Status Session::handle(AgentKind kind, const Frame& request) {
-  switch (kind) {
-    case AGENT_FACTS:
-      return send_head(kind, host_facts(root_));
-    case AGENT_MANIFEST:
-      return manifest(request);
-    case AGENT_CHUNKS:
-      return chunks(request);
-    case AGENT_PLACE: {
-      PADDLE_TRY(const auto place, parse<PlaceRequest>(request));
-      PADDLE_TRY_STATUS(incoming_.place(place.keep_only()));
-      return send_empty(kind);
-    }
-    case AGENT_SERVE: {
-      PADDLE_TRY(const auto serve, parse<ServeRequest>(request));
-      PADDLE_TRY(const auto reply, serve_store(store_listener_, root_, serve, request.tail));
-      return send_head(kind, reply);
-    }
-    case AGENT_SERVE_END:
-      store_listener_.stop();
-      return send_empty(kind);
-    case AGENT_PULL: {
-      PADDLE_TRY(const auto pull, parse<PullRequest>(request));
-      PADDLE_TRY(const auto reply, incoming_.pull(pull, request.tail));
-      return send_head(kind, reply);
-    }
-    case AGENT_PUT:
-      return put(request);
-    case AGENT_LIST:
-      return list(request);
-    case AGENT_GET:
-      return get(request);
-    case AGENT_REMOVE:
-      return remove(request);
-    case AGENT_CLAIM:
-      return claim(request);
-    case AGENT_SECRET:
-      return secret(request);
-    case AGENT_PORTS: {
-      PADDLE_TRY(const auto ports, parse<PortsRequest>(request));
-      PADDLE_TRY(const auto reply, check_ports(ports, claims_));
-      return send_head(kind, reply);
-    }
-    case AGENT_STARTED:
-      claims_.release();
-      return send_empty(kind);
-    case AGENT_START: {
-      PADDLE_TRY(const auto spec, parse<ProcessSpec>(request));
-      PADDLE_TRY_STATUS(start_process(root_, spec));
-      return send_empty(kind);
-    }
-    case AGENT_PROCESSES:
-      return processes(request);
-    case AGENT_STOP: {
-      PADDLE_TRY(const auto stop, parse<StopRequest>(request));
-      PADDLE_TRY_STATUS(stop_processes(root_, stop));
-      return send_empty(kind);
-    }
-    case AGENT_RESTART: {
-      PADDLE_TRY(const auto restart, parse<RestartRequest>(request));
-      PADDLE_TRY_STATUS(restart_processes(root_, restart));
-      return send_empty(kind);
-    }
-    case AGENT_READ_LOG:
-      return log(request);
-    case AGENT_TEARDOWN: {
-      PADDLE_TRY(const auto wanted, parse<TeardownRequest>(request));
-      PADDLE_TRY(const auto reply, teardown(root_, wanted.keep_data()));
-      finished_ = true;
-      return send_head(kind, reply);
-    }
-    case AGENT_RUN:
-      return run(request);
-    case AGENT_RUN_END:
-      return {};  // the command had ended by itself
-    case AGENT_COPY: {
-      PADDLE_TRY(const auto copy, parse<CopyRequest>(request));
-      PADDLE_TRY_STATUS(copies_.use());
-      PADDLE_TRY(const auto reply, copy_files(root_, copy));
-      return send_head(kind, reply);
-    }
-    case AGENT_LEFTOVERS: {
-      PADDLE_TRY(const auto reply, find_leftovers(root_));
-      return send_head(kind, reply);
-    }
-    case AGENT_LISTEN: {
-      PADDLE_TRY(const auto target, parse<ProbeTarget>(request));
-      PADDLE_TRY_STATUS(answer_probes(probe_listener_, target, request.tail));
-      return send_empty(kind);
-    }
-    case AGENT_LISTEN_END:
-      probe_listener_.stop();
-      return send_empty(kind);
-    case AGENT_PROBE: {
-      PADDLE_TRY(const auto target, parse<ProbeTarget>(request));
-      PADDLE_TRY(const auto reply, probe(target, request.tail));
-      return send_head(kind, reply);
-    }
-    default:
-      return Error{Errc::kVersion,
-                   std::string("agent ") + kProgramVersion + " does not know request " +
-                       std::to_string(kind),
-                   "use one release of paddlectl and paddlectl-agent"};
-  }
 }
 
 Status Session::manifest(const Frame& request) {
@@ -167,19 +181,6 @@ Status Session::chunks(const Frame& request) {
   PADDLE_TRY_STATUS(send(AGENT_CHUNKS, 0, Put(), lacking));
   if (head.last()) incoming_.copy_known();
   return {};
-}
-
-Status Session::put(const Frame& request) {
-  PADDLE_TRY(const auto put, parse<Put>(request));
-  PADDLE_TRY_STATUS(incoming_.put(put, request.tail));
-  return send_empty(AGENT_PUT);
-}
-
-Status Session::remove(const Frame& request) {
-  PADDLE_TRY(const auto path, parse<PathRequest>(request));
-  PADDLE_TRY_STATUS(remove_path(root_, path.path()));
-  sweep_store(root_);
-  return send_empty(AGENT_REMOVE);
 }
 
 Status Session::list(const Frame& request) {
@@ -207,20 +208,11 @@ Status Session::get(const Frame& request) {
   });
 }
 
-Status Session::claim(const Frame& request) {
-  PADDLE_TRY(const auto claim, parse<ClaimRequest>(request));
-  const auto wait = std::chrono::milliseconds(std::min(claim.wait_ms(), kClaimWaitMs));
-  PADDLE_TRY_STATUS(claims_.job(claim.job(), claim.again(), wait));
-  return send_empty(AGENT_CLAIM);
-}
-
-Status Session::secret(const Frame& request) {
-  PADDLE_TRY(const auto secret, parse<SecretRequest>(request));
-  if (request.tail.size() != kSecretBytes) return Error{Errc::kData, "a secret has 32 bytes", ""};
-  if (!claims_.has(secret.job())) return Error{Errc::kData, "a secret of a job not claimed", ""};
-  PADDLE_TRY(const SafePath path, SafePath::parse("jobs/" + secret.job() + "/key"));
-  PADDLE_TRY_STATUS(replace_below(root_, path, request.tail));
-  return send_empty(AGENT_SECRET);
+Status Session::keep_secret(const std::string& job, ByteSpan secret) {
+  if (secret.size() != kSecretBytes) return Error{Errc::kData, "a secret has 32 bytes", ""};
+  if (!claims_.has(job)) return Error{Errc::kData, "a secret of a job not claimed", ""};
+  PADDLE_TRY(const SafePath path, SafePath::parse("jobs/" + job + "/key"));
+  return replace_below(root_, path, secret);
 }
 
 Status Session::processes(const Frame& request) {

@@ -1,4 +1,4 @@
-// One controller's requests, answered one after the other.
+// The agent's end of one controller's channel: requests are answered in order, by a table of kinds.
 #pragma once
 
 #include <functional>
@@ -14,11 +14,11 @@ namespace paddle::agent {
 
 class Session {
  public:
-  // Sends one reply frame; an error means that the controller has gone.
+  // Sends one reply frame; fails only when the controller has gone.
   using Send = std::function<Status(wire::agent::AgentKind kind, std::uint16_t flags,
                                     const google::protobuf::MessageLite& head, ByteSpan tail)>;
 
-  // A request that arrives at `input` while a command runs ends it.
+  // A running command is ended by the next request that arrives at `input`.
   Session(const Root& root, int input, Send send)
       : root_(root),
         input_(input),
@@ -27,27 +27,34 @@ class Session {
         copies_(root),
         claims_(root) {}
 
-  // Handles a request and sends its replies. An error means that the channel is of no use any more.
+  // Answers a request, with an error reply if need be. Fails only when the channel is lost.
   Status on_frame(const Frame& request);
-  // After a teardown: nothing is left to serve.
+  // True after a teardown: there is nothing left to serve.
   bool finished() const { return finished_; }
 
  private:
-  Status handle(wire::agent::AgentKind kind, const Frame& request);
+  struct Request {
+    wire::agent::AgentKind kind;
+    Status (*answer)(Session& session, const Frame& request);
+  };
+  static const Request kRequests[];
+  template <class Message, auto run>
+  static Status answer(Session& session, const Frame& request);
+  template <auto member>
+  static Status pass(Session& session, const Frame& request);
+
+  Status handle(const Frame& request);
   Status manifest(const Frame& request);
   Status chunks(const Frame& request);
-  Status put(const Frame& request);
-  Status remove(const Frame& request);
   Status list(const Frame& request);
   Status get(const Frame& request);
-  Status claim(const Frame& request);
-  Status secret(const Frame& request);
+  Status keep_secret(const std::string& job, ByteSpan secret);
   Status processes(const Frame& request);
   Status log(const Frame& request);
   Status run(const Frame& request);
   Status send_head(wire::agent::AgentKind kind, const google::protobuf::MessageLite& head);
   Status send_empty(wire::agent::AgentKind kind);
-  // Like send_, but remembers that a failure is the channel's and not the request's.
+  // send_, with a failure noted as the channel's, not the request's.
   Status send(wire::agent::AgentKind kind, std::uint16_t flags,
               const google::protobuf::MessageLite& head, ByteSpan tail);
 

@@ -20,7 +20,7 @@
 #include "base/secret.h"
 #include "base/sha256.h"
 #include "proto/frame_stream.h"
-#include "remote/agent/process/host.h"
+#include "remote/agent/machine/ports.h"
 
 namespace paddle::agent {
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "proto/frame_stream.h"
-#include "remote/agent/process/proc.h"
+#include "remote/agent/machine/proc.h"
 
 namespace paddle::agent {
 namespace {

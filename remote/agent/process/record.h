@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "proto/agent.pb.h"
-#include "remote/agent/process/proc.h"
+#include "remote/agent/machine/proc.h"
 #include "remote/agent/root/root.h"
 
 namespace paddle::agent {

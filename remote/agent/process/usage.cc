@@ -6,17 +6,11 @@
 #include <filesystem>
 #include <sstream>
 
-#include "remote/agent/process/connections.h"
+#include "remote/agent/machine/connections.h"
+#include "remote/agent/machine/system_files.h"
 
 namespace paddle::agent {
 namespace {
-
-constexpr std::size_t kSystemFileBytesMax = 8U << 20U;
-
-std::string text_of(const std::string& path) {
-  auto text = read_file(path, kSystemFileBytesMax);
-  return text ? std::move(*text) : std::string();
-}
 
 // The inodes of the sockets a process holds.
 std::vector<std::uint64_t> sockets_of(pid_t pid) {

@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <string_view>
 
+#include "remote/agent/machine/host.h"
 #include "remote/agent/peer/stream.h"
-#include "remote/agent/process/host.h"
 
 namespace paddle::agent {
 

@@ -1,4 +1,4 @@
-#include "remote/agent/process/own_program.h"
+#include "remote/agent/machine/own_program.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include "base/file_stamp.h"
 #include "base/sha256.h"
 #include "base/text.h"
-#include "remote/agent/process/proc.h"
+#include "remote/agent/machine/proc.h"
 
 namespace paddle::agent {
 namespace {

@@ -1,4 +1,4 @@
-#include "remote/agent/process/proc.h"
+#include "remote/agent/machine/proc.h"
 
 #include <dirent.h>
 #include <poll.h>

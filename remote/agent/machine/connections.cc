@@ -1,4 +1,4 @@
-#include "remote/agent/process/connections.h"
+#include "remote/agent/machine/connections.h"
 
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>

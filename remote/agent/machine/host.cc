@@ -1,0 +1,119 @@
+#include "remote/agent/machine/host.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <sstream>
+
+#include <net/if.h>
+
+#include "base/version.h"
+#include "remote/agent/machine/system_files.h"
+
+namespace paddle::agent {
+namespace {
+
+constexpr int kProcessorsMax = 4096;
+
+// The rest of the first line that starts with `key`, without blanks and quotes around it.
+std::string value_of(const std::string& text, const std::string& key) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(key)) continue;
+    const auto begin = line.find_first_not_of(" \t\"", key.size());
+    const auto end = line.find_last_not_of(" \t\"");
+    return begin == std::string::npos ? "" : line.substr(begin, end - begin + 1);
+  }
+  return "";
+}
+
+std::uint32_t cores() {
+  const std::unique_ptr<cpu_set_t, decltype(&std::free)> set(CPU_ALLOC(kProcessorsMax), &std::free);
+  const std::size_t size = CPU_ALLOC_SIZE(kProcessorsMax);
+  if (!set || ::sched_getaffinity(0, size, set.get()) != 0) return 1;
+  return static_cast<std::uint32_t>(CPU_COUNT_S(size, set.get()));
+}
+
+// From the text in the C library itself ("... stable release version 2.36."): this program has its
+// own inside.
+std::string glibc_version() {
+  for (const char* file : {"/lib/x86_64-linux-gnu/libc.so.6", "/lib64/libc.so.6",
+                           "/usr/lib/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6"}) {
+    const std::string library = text_of(file);
+    constexpr std::string_view kBefore = " release version ";
+    const auto name = library.find("GNU C Library ");
+    const auto at = name == std::string::npos ? name : library.find(kBefore, name);
+    if (at == std::string::npos) continue;
+    const auto begin = at + kBefore.size();
+    const auto end = library.find_first_not_of("0123456789.", begin);
+    std::string version = library.substr(begin, std::min<std::size_t>(end - begin, 16));
+    while (version.ends_with('.')) version.pop_back();
+    return version;
+  }
+  return "";
+}
+
+// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 ...": the word that
+// begins with a digit and holds a point.
+std::string gpu_driver() {
+  std::istringstream words(value_of(text_of("/proc/driver/nvidia/version"), "NVRM version:"));
+  for (std::string word; words >> word;) {
+    if (word[0] >= '0' && word[0] <= '9' && word.find('.') != std::string::npos) return word;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string own_address() {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return "127.0.0.1";
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
+  for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
+    const bool usable = one->ifa_addr != nullptr && one->ifa_addr->sa_family == AF_INET &&
+                        (one->ifa_flags & IFF_UP) != 0 && (one->ifa_flags & IFF_LOOPBACK) == 0;
+    if (!usable) continue;
+    char text[INET_ADDRSTRLEN];
+    const auto* address = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
+    if (::inet_ntop(AF_INET, &address->sin_addr, text, sizeof text) != nullptr) return text;
+  }
+  return "127.0.0.1";
+}
+
+wire::agent::Facts host_facts(const Root& root) {
+  wire::agent::Facts facts;
+  facts.set_os(value_of(text_of("/etc/os-release"), "PRETTY_NAME="));
+  utsname name{};
+  ::uname(&name);
+  facts.set_kernel(name.release);
+  facts.set_architecture(name.machine);
+  facts.set_hostname(name.nodename);
+  facts.set_cores(cores());
+  const std::string memory = value_of(text_of("/proc/meminfo"), "MemTotal:");  // "16384 kB"
+  facts.set_memory_bytes(std::strtoull(memory.c_str(), nullptr, 10) * 1024);
+  struct statvfs disk {};
+  if (::fstatvfs(root.fd.get(), &disk) == 0) {
+    facts.set_disk_free_bytes(std::uint64_t{disk.f_bavail} * disk.f_frsize);
+  }
+  const std::string gpus = "/proc/driver/nvidia/gpus";
+  for (const std::string& gpu : names_under(gpus)) {
+    facts.add_gpus(value_of(text_of(gpus + "/" + gpu + "/information"), "Model:"));
+  }
+  facts.set_address(own_address());
+  facts.set_agent_version(kProgramVersion);
+  facts.set_root(root.path);
+  facts.set_glibc(glibc_version());
+  facts.set_gpu_driver(gpu_driver());
+  return facts;
+}
+
+}  // namespace paddle::agent
