@@ -5,26 +5,25 @@
 #include "base/text.h"
 #include "proto/agent.pb.h"
 #include "proto/frame_stream.h"
-#include "remote/agent_exchange.h"
 #include "remote/bootstrap.h"
-#include "remote/command_run.h"
-#include "remote/file_sync.h"
+#include "remote/exchange/exchange.h"
 #include "remote/push/file_push.h"
 
 namespace paddle::remote {
 namespace {
 
-using namespace wire::agent;  // NOLINT: the messages are what this file is about
+using namespace wire::agent;  // NOLINT: this file is about the messages
 
 constexpr Duration kCallDeadline = std::chrono::seconds(30);  // unless NodeSpec::timeout says so
-// Beyond the grace: what the agent needs to end supervisors and to look again.
+// Beyond the grace: for the agent to end supervisors and verify.
 constexpr Duration kStopDeadline = std::chrono::seconds(60);
-// For an agent whose controller has been killed to notice, when a job is started anew.
+// Lets an agent whose controller was killed notice that and release its claim.
 constexpr auto kClaimWait = std::chrono::seconds(2);
 constexpr Duration kTeardownDeadline = std::chrono::minutes(5);
-// A node may tell of no more than this: its answers are kept in memory.
+// Bounds the memory that a node's answers take.
 constexpr std::size_t kProcessesListedMax = 10'000;
-constexpr std::uint64_t kProbeBytesMax = 1U << 30U;  // more than any probe sends
+constexpr std::uint64_t kProbeBytesMax = 1U << 30U;  // above what a probe sends
+
 wire::agent::ProcessSpec to_wire(const remote::ProcessSpec& process) {
   wire::agent::ProcessSpec spec;
   spec.set_job(process.job);
@@ -44,20 +43,8 @@ remote::ProcessStatus from_wire(const wire::agent::ProcessStatus& from) {
   status.job = from.job();
   status.name = from.name();
   status.log = from.log();
-  switch (from.state()) {
-    case PROCESS_RUNNING:
-      status.state = remote::ProcessState::kRunning;
-      break;
-    case PROCESS_EXITED:
-      status.state = remote::ProcessState::kExited;
-      break;
-    case PROCESS_KILLED:
-      status.state = remote::ProcessState::kKilled;
-      break;
-    default:
-      status.state = remote::ProcessState::kLost;
-      break;
-  }
+  if (ProcessState_IsValid(from.state()))
+    status.state = static_cast<remote::ProcessState>(from.state());
   status.pid = from.pid();
   status.exit_code = from.exit_code();
   status.signal = from.signal();
@@ -75,22 +62,8 @@ remote::ProcessStatus from_wire(const wire::agent::ProcessStatus& from) {
   return status;
 }
 
-remote::ProbeOutcome from_wire(wire::agent::ProbeOutcome outcome) {
-  switch (outcome) {
-    case PROBE_REACHED:
-      return remote::ProbeOutcome::kReached;
-    case PROBE_REFUSED:
-      return remote::ProbeOutcome::kRefused;
-    case PROBE_TIMED_OUT:
-      return remote::ProbeOutcome::kTimedOut;
-    case PROBE_NO_PROOF:
-      return remote::ProbeOutcome::kNoProof;
-    case PROBE_STALLED:
-      return remote::ProbeOutcome::kStalled;
-    default:
-      return remote::ProbeOutcome::kNoRoute;
-  }
-}
+static_assert(static_cast<int>(remote::ProcessState::kLost) == PROCESS_LOST);
+static_assert(static_cast<int>(remote::ProbeOutcome::kStalled) == PROBE_STALLED);
 
 ProbeTarget target_at(const std::string& address, std::uint16_t port) {
   ProbeTarget target;
@@ -172,7 +145,7 @@ class FramedAgentClient final : public AgentClient {
   std::unique_ptr<Launcher> launcher_;  // outlives the channel
   Duration patience_;                   // with an answer
   Exchange exchange_;
-  FileSync files_{exchange_};
+  NodeFiles files_{exchange_};
 };
 
 Result<HostFacts> FramedAgentClient::facts() {
@@ -246,7 +219,9 @@ Result<ProbeResult> FramedAgentClient::probe(const std::string& address, std::ui
   PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_PROBE, kCallDeadline));
   PADDLE_TRY(const auto reply, exchange_.parse<ProbeReply>(frame));
   ProbeResult result;
-  result.outcome = from_wire(reply.outcome());
+  result.outcome = ProbeOutcome_IsValid(reply.outcome())
+                       ? static_cast<remote::ProbeOutcome>(reply.outcome())
+                       : remote::ProbeOutcome::kNoRoute;
   result.detail = escape_control(reply.detail());
   result.round_trip = std::chrono::nanoseconds(
       std::min(reply.round_trip_ns(), static_cast<std::uint64_t>(Duration(kCallDeadline).count())));
@@ -348,7 +323,7 @@ Result<TeardownReport> FramedAgentClient::teardown(bool keep_data) {
   return report;
 }
 
-// A launcher's errors begin with the node's name too, which is said once.
+// Prefixes "node <name>", without repeating the name that a launcher's error begins with.
 Error named(const NodeSpec& node, Error error) {
   const std::string said = node.name + ": ";
   if (error.message.starts_with(said)) error.message.erase(0, said.size());
@@ -360,8 +335,7 @@ Error named(const NodeSpec& node, Error error) {
 Result<std::unique_ptr<AgentClient>> connect(const NodeSpec& node, const ConnectOptions& options) {
   const TimePoint deadline = TimePoint(std::chrono::steady_clock::now()) +
                              (node.timeout > Duration() ? node.timeout : options.deadline);
-  auto launcher =
-      node.local ? make_local_launcher(node) : make_ssh_launcher(node, deadline, options.login);
+  auto launcher = make_launcher(node, deadline, options.login);
   if (!launcher) return named(node, std::move(launcher).error());
   auto started = bootstrap(**launcher, node, options, deadline);
   if (!started) return named(node, std::move(started).error());

@@ -5,9 +5,6 @@
 
 namespace paddle::remote {
 
-// What precedes the sentinel line (banners, motd) may be this long.
-constexpr std::size_t kNoiseBytesMax = 64U << 10U;
-
 struct Bootstrapped {
   Channel channel;  // past the sentinel: frames from here on; no fd: root is not there
 };
@@ -18,8 +15,5 @@ Status check_shell_path(const std::string& path);
 // kVersion when the node's architecture or the agent's version differs, kAuth for an unsafe root.
 Result<Bootstrapped> bootstrap(Launcher& launcher, const NodeSpec& node,
                                const ConnectOptions& options, TimePoint deadline);
-
-// Reads lines until one starts with `prefix`; returns the rest of it. kData after kNoiseBytesMax.
-Result<std::string> skip_to_line(int fd, const std::string& prefix, TimePoint deadline);
 
 }  // namespace paddle::remote

@@ -1,7 +1,6 @@
 #include "cli/cluster/cluster_file.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <set>
 
@@ -10,6 +9,7 @@
 #include "cli/cluster/host_range.h"
 #include "engine/config/toml_reader.h"
 #include "remote/bootstrap.h"
+#include "remote/launcher/launcher.h"
 
 namespace paddle::cli {
 namespace {
@@ -135,6 +135,12 @@ void check_group_names(TomlTable& top, const ClusterSpec& cluster) {
   }
 }
 
+std::string read_launcher(TomlTable& table) {
+  std::vector<std::string_view> names;
+  for (const remote::LauncherKind& kind : remote::launcher_kinds()) names.push_back(kind.name);
+  return table.choice("launcher", names.front(), names);
+}
+
 // The names a [[node]] table stands for: hosts, or name and count of local nodes.
 std::vector<std::string> node_names(TomlTable& table, bool local, std::vector<std::string>& hosts) {
   const std::string name = table.string("name");
@@ -170,11 +176,10 @@ std::vector<std::string> node_names(TomlTable& table, bool local, std::vector<st
 }
 
 void read_node(TomlTable& table, const Defaults& defaults, ClusterSpec& cluster) {
-  static constexpr std::array<std::string_view, 2> kLaunchers = {"ssh", "local"};
   ClusterNode node;
-  node.spec.local = table.choice("launcher", "ssh", kLaunchers) == "local";
+  node.spec.launcher = read_launcher(table);
   std::vector<std::string> hosts;
-  const auto names = node_names(table, node.spec.local, hosts);
+  const auto names = node_names(table, node.spec.is_local(), hosts);
   const auto addresses = expand(table, "address");
   read_roles(table, node);
   read_groups(table, node);
@@ -197,7 +202,7 @@ void read_node(TomlTable& table, const Defaults& defaults, ClusterSpec& cluster)
     table.fail("address", fmt::format("{} addresses for {} nodes", addresses.size(), names.size()));
     return;
   }
-  if (addresses.size() == 1 && names.size() > 1 && !node.spec.local) {
+  if (addresses.size() == 1 && names.size() > 1 && !node.spec.is_local()) {
     table.fail("address", fmt::format("one address for {} hosts", names.size()),
                "write a range: 10.1.0.[1-16]");
     return;
@@ -205,18 +210,18 @@ void read_node(TomlTable& table, const Defaults& defaults, ClusterSpec& cluster)
   for (std::size_t i = 0; i < names.size(); ++i) {
     node.spec.name = names[i];
     if (!is_plain_name(node.spec.name)) {
-      table.fail(node.spec.local || table.has("name") ? "name" : "host",
+      table.fail(node.spec.is_local() || table.has("name") ? "name" : "host",
                  fmt::format("'{}' cannot be a node's name", node.spec.name), kNameHint);
       return;
     }
-    if (!node.spec.local) node.spec.host = hosts[i];
+    if (!node.spec.is_local()) node.spec.host = hosts[i];
     node.spec.root = fmt::format("{}/{}", workdir, cluster.name);
-    if (node.spec.local) node.spec.root += "/" + node.spec.name;
-    node.address = addresses.empty() ? (node.spec.local ? "127.0.0.1" : "")
+    if (node.spec.is_local()) node.spec.root += "/" + node.spec.name;
+    node.address = addresses.empty() ? (node.spec.is_local() ? "127.0.0.1" : "")
                                      : addresses[addresses.size() == 1 ? 0 : i];
     node.spec.address = node.address;
     node.spec.push_port =
-        node.spec.local ? std::uint16_t{0} : static_cast<std::uint16_t>(node.port - 1);
+        node.spec.is_local() ? std::uint16_t{0} : static_cast<std::uint16_t>(node.port - 1);
     if (std::ranges::any_of(cluster.nodes, [&](const ClusterNode& other) {
           return other.spec.name == node.spec.name;
         })) {

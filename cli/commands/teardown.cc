@@ -24,7 +24,7 @@ Status teardown_node(Member& member, bool keep_data, remote::TeardownReport& rep
   PADDLE_TRY(report, member.client->teardown(keep_data));
   member.client.reset();
   std::error_code ignored;
-  if (member.spec.local && !keep_data) {
+  if (member.spec.is_local() && !keep_data) {
     if (report.remaining.empty() && std::filesystem::exists(facts.root, ignored)) {
       report.remaining.push_back(facts.root);
     }

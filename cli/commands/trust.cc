@@ -48,7 +48,7 @@ bool same_way(const remote::NodeSpec& a, const remote::NodeSpec& b) {
 Result<std::vector<std::vector<Asked>>> stages_of(const std::vector<remote::NodeSpec>& nodes) {
   std::vector<std::vector<Asked>> stages;
   for (const remote::NodeSpec& node : nodes) {
-    if (node.local) continue;
+    if (node.host.empty()) continue;  // not by SSH
     PADDLE_TRY(const auto path, remote::path_to(node));
     if (stages.size() < path.size()) stages.resize(path.size());
     for (std::size_t i = 0; i < path.size(); ++i) {

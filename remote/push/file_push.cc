@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "proto/frame_stream.h"
-#include "remote/file_sync.h"
 
 namespace paddle::remote {
 

@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "proto/agent.pb.h"
-#include "remote/agent_client.h"
-#include "remote/agent_exchange.h"
+#include "remote/exchange/exchange.h"
+#include "remote/launcher/node.h"
+#include "remote/push/push.h"
 #include "remote/push/source.h"
 
 namespace paddle::remote {

@@ -71,8 +71,9 @@ const std::vector<Room> kRooms = {
       "remote/agent/process", "remote/agent/peer", "remote/agent/store"}},
     {"remote/launcher", {"base", "proto"}},
     {"remote/launcher/ssh", {"base", "remote/launcher"}},
-    {"remote/push", {"base", "proto", "remote"}},
-    {"remote", {"base", "proto", "remote/launcher", "remote/push"}},
+    {"remote/exchange", {"base", "proto", "remote/launcher"}},
+    {"remote/push", {"base", "proto", "remote/launcher", "remote/exchange"}},
+    {"remote", {"base", "proto", "remote/launcher", "remote/exchange", "remote/push"}},
     {"cli/console", {"base", "remote/launcher"}},
     {"cli/cluster",
      {"base", "engine/config", "remote/launcher", "remote/launcher/ssh", "remote", "cli/console"}},
@@ -93,7 +94,7 @@ const std::vector<Room> kRooms = {
 };
 
 // Edges that still go up.
-const std::set<std::pair<std::string, std::string>> kCyclesToCut = {{"remote/push", "remote"}};
+const std::set<std::pair<std::string, std::string>> kCyclesToCut = {};
 
 const Room* find_room(const std::string& name) {
   const auto found = std::find_if(kRooms.begin(), kRooms.end(),

@@ -64,7 +64,7 @@ AgentTest::AgentTest() {
   folder_ = (std::filesystem::temp_directory_path() / "paddle-agent-XXXXXX").string();
   EXPECT_NE(::mkdtemp(folder_.data()), nullptr);
   node_.name = "here";
-  node_.local = true;
+  node_.launcher = "local";
   node_.root = folder_ + "/nodes/cluster/here";
   options_.agent_binary = AGENT_BINARY;
 }

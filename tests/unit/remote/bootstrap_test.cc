@@ -9,6 +9,7 @@
 #include "base/version.h"
 #include "proto/agent.pb.h"
 #include "proto/frame_stream.h"
+#include "remote/launcher/sentinel.h"
 #include "tests/unit/remote/agent_fixture.h"
 
 namespace paddle::remote {

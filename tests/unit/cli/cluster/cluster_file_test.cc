@@ -81,7 +81,7 @@ TEST(ClusterFile, LocalNodesHaveTheirOwnFolders) {
       "name = \"l\"\n[[node]]\nname = \"n\"\nlauncher = \"local\"\ncount = 2\n", "l.toml");
   ASSERT_TRUE(cluster) << cluster.error().message;
   ASSERT_EQ(cluster->nodes.size(), 2U);
-  EXPECT_TRUE(cluster->nodes[1].spec.local);
+  EXPECT_TRUE(cluster->nodes[1].spec.is_local());
   EXPECT_EQ(cluster->nodes[1].spec.root, "~/.paddlectl/l/n-1");
   EXPECT_EQ(cluster->nodes[1].address, "127.0.0.1");
 }
@@ -150,7 +150,7 @@ TEST(ClusterFile, TheFilesWeShipAreGood) {
   const auto local = read_cluster(PADDLE_SOURCE_DIR "/clusters/local.toml");
   ASSERT_TRUE(local) << local.error().message;
   EXPECT_EQ(local->nodes.size(), 4U);
-  EXPECT_TRUE(local->nodes[0].spec.local);
+  EXPECT_TRUE(local->nodes[0].spec.is_local());
   EXPECT_EQ(local->nodes[0].port, kDefaultPort);
   const auto ssh = read_cluster(PADDLE_SOURCE_DIR "/clusters/ssh.toml");
   ASSERT_TRUE(ssh) << ssh.error().message;

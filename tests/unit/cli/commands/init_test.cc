@@ -52,7 +52,7 @@ TEST_F(InitTest, WritesAClusterFileThatIsGoodAndNeverOverOne) {
   EXPECT_EQ(run({"--local"}), 2);
   EXPECT_EQ(test::TemporaryFolder::read(folder_ / "cluster.toml"), before);
   ASSERT_EQ(run({"here.toml", "--local"}), 0) << err_.str();
-  EXPECT_TRUE(read_cluster(folder_ / "here.toml")->nodes[0].spec.local);
+  EXPECT_TRUE(read_cluster(folder_ / "here.toml")->nodes[0].spec.is_local());
 }
 
 TEST_F(InitTest, MakesAClusterFileOfAHostfileWithRangesOfItsHosts) {

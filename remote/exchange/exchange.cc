@@ -1,4 +1,4 @@
-#include "remote/agent_exchange.h"
+#include "remote/exchange/exchange.h"
 
 #include <poll.h>
 
@@ -12,7 +12,7 @@ TimePoint after(Duration duration) {
   return TimePoint(std::chrono::steady_clock::now()) + duration;
 }
 
-// Any other number could end paddlectl with a code of the node's choice, 0 among them.
+// Only known codes: paddlectl exits with them, and a node must not choose 0.
 Errc known_code(int code) {
   for (const Errc known : {Errc::kUsage, Errc::kVersion, Errc::kUnreachable, Errc::kAuth,
                            Errc::kData, Errc::kResource, Errc::kResumable}) {

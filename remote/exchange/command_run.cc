@@ -1,4 +1,4 @@
-#include "remote/command_run.h"
+#include "remote/exchange/command_run.h"
 
 #include <algorithm>
 
@@ -8,10 +8,10 @@
 namespace paddle::remote {
 namespace {
 
-using namespace wire::agent;  // NOLINT: the messages are what this file is about
+using namespace wire::agent;  // NOLINT: this file is about the messages
 
 constexpr Duration kRequestDeadline = std::chrono::seconds(30);
-// Beyond the command's own time: its grace and the way back.
+// Beyond the command's own timeout: for SIGTERM, its grace, and the reply.
 constexpr Duration kEndDeadline = std::chrono::seconds(30);
 
 }  // namespace

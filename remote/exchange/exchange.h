@@ -1,5 +1,5 @@
-// Requests and replies on an agent's channel. Every error names the node; after a channel error all
-// calls fail.
+// Requests and replies on an agent's channel. Every error names the node; after a channel error
+// every call fails with that error.
 #pragma once
 
 #include <optional>
@@ -10,6 +10,9 @@
 #include "remote/launcher/launcher.h"
 
 namespace paddle::remote {
+
+// For requests that hash or walk a large folder on a slow disk.
+constexpr Duration kDiskDeadline = std::chrono::minutes(10);
 
 class Exchange {
  public:
@@ -23,9 +26,9 @@ class Exchange {
 
   Status send(wire::agent::AgentKind kind, const google::protobuf::MessageLite& head, ByteSpan tail,
               Duration deadline);
-  // Whether a reply begins within `patience`; true also when the channel is of no use any more.
+  // True when a reply begins within `patience`, or the channel is lost.
   bool wait(Duration patience) const;
-  // A reply of this kind, or the error that the agent replied.
+  // A reply of this kind, or the agent's error reply.
   Result<Frame> receive(wire::agent::AgentKind kind, Duration deadline);
 
   template <class Message>
@@ -45,9 +48,10 @@ class Exchange {
   Status order(wire::agent::AgentKind kind, const google::protobuf::MessageLite& request,
                ByteSpan tail, Duration deadline);
 
-  // A list that comes in parts has an end: no part but the last is empty.
+  // Ends a list that comes in parts at `max` entries; `is_endless` tells of an empty part before
+  // the last.
   Status check_list(std::size_t size, std::size_t max, bool is_endless);
-  // The channel is of no use from here on; says why, with what the agent wrote to stderr.
+  // Marks the channel as lost and returns the reason, with the agent's last line on stderr.
   Error lose(Error error);
 
  private:

@@ -1,4 +1,4 @@
-#include "remote/file_sync.h"
+#include "remote/exchange/node_files.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -16,7 +16,7 @@
 
 namespace paddle::remote {
 
-using namespace wire::agent;  // NOLINT: the messages are what this file is about
+using namespace wire::agent;  // NOLINT: this file is about the messages
 
 namespace {
 
@@ -24,10 +24,10 @@ namespace {
 constexpr Duration kAnswerDeadline = std::chrono::seconds(30);
 constexpr std::size_t kFilesListedMax = 1'000'000;
 constexpr std::size_t kNameShownBytes = 200;
-constexpr std::size_t kFetchesInFlight =
-    8;  // a request has at most a path: the socket holds them all
+constexpr std::size_t kFetchesInFlight = 8;  // few enough for the socket to buffer the requests
 
-// They become files here: below the folder they are fetched to, each its own, and printable.
+// The paths become files on this machine: each must be safe, printable, unique, and no other's
+// folder.
 Status check_names(const std::vector<remote::FileEntry>& entries) {
   const auto refuse = [](const std::string& path, const char* why) {
     return Error{Errc::kData,
@@ -53,7 +53,7 @@ Status check_names(const std::vector<remote::FileEntry>& entries) {
 
 }  // namespace
 
-Result<std::vector<remote::FileEntry>> FileSync::list(const std::string& folder) {
+Result<std::vector<remote::FileEntry>> NodeFiles::list(const std::string& folder) {
   PathRequest request;
   request.set_path(folder);
   PADDLE_TRY_STATUS(exchange_.send(AGENT_LIST, request, {}, kAnswerDeadline));
@@ -73,8 +73,8 @@ Result<std::vector<remote::FileEntry>> FileSync::list(const std::string& folder)
   return entries;
 }
 
-// `written` tells of our disk; the rest of the file is read even when that is full.
-Status FileSync::receive_file(const std::string& path, int fd, Status& written) {
+// `written` gets the first error of our disk; the rest of the file is read nevertheless.
+Status NodeFiles::receive_file(const std::string& path, int fd, Status& written) {
   std::uint64_t received = 0;
   for (bool more = true; more;) {
     PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_GET, kAnswerDeadline));
@@ -88,7 +88,7 @@ Status FileSync::receive_file(const std::string& path, int fd, Status& written) 
     const ByteSpan part = reply.raw_bytes() > 0 ? ByteSpan(raw) : ByteSpan(frame.tail);
     received += part.size();
     more = (frame.header.flags & kAgentFlagMore) != 0;
-    // Every chunk but an empty file's has bytes, so this also bounds how many there are.
+    // Only an empty file has an empty chunk, which bounds the number of chunks.
     if (received > reply.size() || (more && part.empty())) {
       return exchange_.lose(Error{Errc::kData, path + " does not end as announced", ""});
     }
@@ -97,11 +97,11 @@ Status FileSync::receive_file(const std::string& path, int fd, Status& written) 
   return {};
 }
 
-Status FileSync::fetch_one(const FetchItem& item) {
+Status NodeFiles::fetch_one(const FetchItem& item) {
   const std::string temporary = item.local_path + ".part";
   const UniqueFd fd(
       ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644));
-  // What was asked for is read even when there is no file for it.
+  // The reply was requested and must be read even when the file cannot be created.
   Status written;
   if (!fd) written = system_error(Errc::kResource, "create");
   const Status got = receive_file(item.remote_path, fd.get(), written);
@@ -113,11 +113,11 @@ Status FileSync::fetch_one(const FetchItem& item) {
   return got ? exchange_.named(std::move(error)) : std::move(error);
 }
 
-Status FileSync::fetch(const std::vector<FetchItem>& items) {
+Status NodeFiles::fetch(const std::vector<FetchItem>& items) {
   Status first;
   std::size_t asked = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    // Requests are small and go ahead, so that the node never waits for the next.
+    // Requests are sent ahead, so that the node never waits for the next one.
     for (; first && asked < items.size() && asked < i + kFetchesInFlight; ++asked) {
       PathRequest request;
       request.set_path(items[asked].remote_path);

@@ -1,0 +1,31 @@
+// A user's command on a node, for `paddlectl exec`; it ends with the channel.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "remote/exchange/exchange.h"
+
+namespace paddle::remote {
+
+struct CommandSpec {
+  std::vector<std::string> arguments;  // argv: no shell sees it
+  Duration timeout{};                  // zero: none; then SIGTERM, SIGKILL after a grace
+};
+struct CommandEnd {
+  int exit_code = 0;
+  int signal = 0;  // 0: exited
+  bool timed_out = false;
+};
+// Receives output as it arrives: untrusted bytes.
+using CommandOutput = std::function<void(std::string_view text, bool is_stderr)>;
+
+constexpr Duration kInterruptedEvery = std::chrono::milliseconds(100);
+
+// AgentClient::run.
+Result<CommandEnd> run_command(Exchange& exchange, const CommandSpec& command,
+                               const CommandOutput& output,
+                               const std::function<bool()>& interrupted);
+
+}  // namespace paddle::remote

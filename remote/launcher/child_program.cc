@@ -1,0 +1,141 @@
+#include "remote/launcher/child_program.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+
+#include "proto/frame_stream.h"
+
+namespace paddle::remote {
+namespace {
+
+constexpr std::size_t kStderrTailBytes = 4096;
+// Time to end after the channel was closed; then SIGTERM and, after as long again, SIGKILL.
+constexpr int kEndMs = 1000;
+
+Result<pid_t> spawn(const std::vector<std::string>& arguments, int channel, int errors) {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawn_file_actions_adddup2(&actions, channel, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, channel, 1);
+  ::posix_spawn_file_actions_adddup2(&actions, errors, 2);
+  ::posix_spawn_file_actions_addclosefrom_np(&actions, 3);
+  sigset_t none;
+  sigset_t defaults;
+  ::sigemptyset(&none);
+  ::sigemptyset(&defaults);
+  for (const int signal : {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGQUIT}) {
+    ::sigaddset(&defaults, signal);
+  }
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setsigdefault(&attributes, &defaults);
+  ::posix_spawnattr_setflags(
+      &attributes,
+      static_cast<short>(POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
+  std::vector<char*> argv;
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  pid_t pid = -1;
+  const int failure = ::posix_spawnp(&pid, argv[0], &actions, &attributes, argv.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::posix_spawnattr_destroy(&attributes);
+  if (failure == 0) return pid;
+  errno = failure;
+  return system_error(Errc::kResource, "start " + arguments[0]);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<ChildProgram>> ChildProgram::start(const std::vector<std::string>& arguments,
+                                                          UniqueFd& channel) {
+  int sockets[2];
+  int errors[2];
+  int wake[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
+    return system_error(Errc::kResource, "socketpair");
+  }
+  UniqueFd ours(sockets[0]);
+  const UniqueFd theirs(sockets[1]);
+  if (::pipe2(errors, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
+  UniqueFd errors_read(errors[0]);
+  const UniqueFd errors_write(errors[1]);
+  PADDLE_TRY_STATUS(set_nonblocking(errors_read.get()));
+  if (::pipe2(wake, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
+  UniqueFd wake_read(wake[0]);
+  UniqueFd wake_write(wake[1]);
+  PADDLE_TRY(const pid_t pid, spawn(arguments, theirs.get(), errors_write.get()));
+  channel = std::move(ours);
+  return std::shared_ptr<ChildProgram>(
+      new ChildProgram(pid, std::move(errors_read), std::move(wake_read), std::move(wake_write)));
+}
+
+ChildProgram::ChildProgram(pid_t pid, UniqueFd errors, UniqueFd wake_read, UniqueFd wake_write)
+    : pid_(pid),
+      pidfd_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))),
+      errors_(std::move(errors)),
+      wake_read_(std::move(wake_read)),
+      wake_write_(std::move(wake_write)),
+      pump_([this] { pump(); }) {}
+
+ChildProgram::~ChildProgram() {
+  for (const int signal : {0, SIGTERM, SIGKILL}) {
+    // Not reaped yet, so the process group is still the program's own.
+    if (signal != 0) ::kill(-pid_, signal);
+    pollfd ended{pidfd_.get(), POLLIN, 0};
+    if (::poll(&ended, 1, kEndMs) > 0) break;
+  }
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  wake_write_.reset();
+  pump_.join();
+}
+
+std::string ChildProgram::stderr_tail() {
+  const std::lock_guard lock(mutex_);
+  (void)take_errors();
+  return tail_;
+}
+
+std::optional<int> ChildProgram::wait_status(Duration patience) {
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(patience).count();
+  pollfd ended{pidfd_.get(), POLLIN, 0};
+  if (::poll(&ended, 1, static_cast<int>(ms)) <= 0) return std::nullopt;
+  siginfo_t info{};
+  if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT) != 0) return std::nullopt;
+  return info.si_code == CLD_EXITED ? W_EXITCODE(info.si_status, 0) : W_EXITCODE(0, info.si_status);
+}
+
+void ChildProgram::pump() {
+  for (;;) {
+    pollfd polls[] = {{errors_.get(), POLLIN, 0}, {wake_read_.get(), POLLIN, 0}};
+    if (::poll(polls, 2, -1) < 0 && errno != EINTR) return;
+    if (polls[0].revents != 0) {
+      const std::lock_guard lock(mutex_);
+      if (!take_errors()) return;
+    } else if (polls[1].revents != 0) {
+      return;
+    }
+  }
+}
+
+// Reads all that the pipe holds; false at its end.
+bool ChildProgram::take_errors() {
+  for (;;) {
+    char buffer[kStderrTailBytes];
+    const ssize_t got = ::read(errors_.get(), buffer, sizeof buffer);
+    if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);
+    tail_.append(buffer, static_cast<std::size_t>(got));
+    if (tail_.size() > kStderrTailBytes) tail_.erase(0, tail_.size() - kStderrTailBytes);
+  }
+}
+
+}  // namespace paddle::remote

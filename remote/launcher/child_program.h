@@ -1,0 +1,51 @@
+// A program on this machine whose stdin and stdout are a channel.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace paddle::remote {
+
+class ChildProgram {
+ public:
+  // Starts arguments[0], looked up in PATH, as a session of its own, out of reach of Ctrl-C in our
+  // terminal. `channel` becomes our end of its stdin and stdout. kResource when it cannot start.
+  static Result<std::shared_ptr<ChildProgram>> start(const std::vector<std::string>& arguments,
+                                                     UniqueFd& channel);
+  // Close the channel first: a program that does not end with its input is terminated, with its
+  // process group.
+  ~ChildProgram();
+  ChildProgram(const ChildProgram&) = delete;
+  ChildProgram& operator=(const ChildProgram&) = delete;
+
+  // The last 4 KiB of stderr, including everything written before what the channel delivered.
+  std::string stderr_tail();
+  // As waitpid(2) reports it; empty when the program still runs after `patience`.
+  std::optional<int> wait_status(Duration patience);
+
+ private:
+  ChildProgram(pid_t pid, UniqueFd errors, UniqueFd wake_read, UniqueFd wake_write);
+  void pump();
+  bool take_errors();
+
+  pid_t pid_;
+  UniqueFd pidfd_;
+  UniqueFd errors_;
+  UniqueFd wake_read_;
+  UniqueFd wake_write_;
+  std::mutex mutex_;
+  std::string tail_;
+  std::thread pump_;
+};
+
+}  // namespace paddle::remote
