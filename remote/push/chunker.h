@@ -1,6 +1,6 @@
-// Cuts a file where its content says so, so that an insertion moves no later cut: a gear hash over
-// the last 64 bytes, with the two masks and the skipped minimum of FastCDC (Xia et al., USENIX ATC
-// 2016, 3.4-3.5). Chunks have 32 KiB to 512 KiB and about 128 KiB on average.
+// Content-defined chunking, so that an insertion moves no later cut: a gear hash over the last 64
+// bytes, with the two masks and the skipped minimum of FastCDC (Xia et al., USENIX ATC 2016,
+// 3.4-3.5). Chunks have 32 KiB to 512 KiB, 128 KiB on average.
 #pragma once
 
 #include "proto/content.h"
@@ -10,7 +10,7 @@ namespace paddle::remote {
 // Length of the first chunk of `data`. `data` holds kChunkBytesMax bytes, or the rest of the file.
 std::size_t chunk_length(ByteSpan data);
 
-// Reads file_bytes from the descriptor's beginning. kData when there are fewer.
+// Reads file_bytes from the start of the file. kData when it is shorter.
 Result<std::vector<Chunk>> chunk_file(int fd, std::uint64_t file_bytes);
 
 }  // namespace paddle::remote

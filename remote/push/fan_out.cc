@@ -12,11 +12,11 @@ FanOut::Seat FanOut::join(const std::string& node) {
   return seats_.size() - 1;
 }
 
-void FanOut::tell(Seat seat, const std::vector<PackShape>& lacks,
-                  std::optional<ServingNode> serves) {
+void FanOut::announce(Seat seat, const std::vector<PackShape>& lacks,
+                      std::optional<ServingNode> serves) {
   const std::lock_guard lock(mutex_);
   SeatState& state = seats_[seat];
-  state.told = true;
+  state.announced = true;
   state.shapes = lacks;
   state.serves = std::move(serves);
   state.left = lacks.size();
@@ -27,20 +27,20 @@ void FanOut::tell(Seat seat, const std::vector<PackShape>& lacks,
     pack.lacking.push_back(seat);
     state.packs.push_back(&pack);
   }
-  change();
+  notify();
 }
 
-// Whether `seat` may hope to pull from the other.
-bool FanOut::useful(const SeatState& seat, Seat other) const {
+// Whether a pull by `seat` from `other` may succeed.
+bool FanOut::can_pull(const SeatState& seat, Seat other) const {
   const SeatState& there = seats_[other];
-  return &there != &seat && there.serves && there.active && !there.shunned() && !seat.alone() &&
+  return &there != &seat && there.serves && there.active && !there.unreachable() && !seat.reaches_none() &&
          !seat.avoids.contains(other);
 }
 
 std::optional<FanOut::Seat> FanOut::holder_for(Seat seat, const PackState& pack, bool& busy) const {
   std::optional<Seat> best;
   for (const Seat holder : pack.holders) {
-    if (!useful(seats_[seat], holder)) continue;
+    if (!can_pull(seats_[seat], holder)) continue;
     if (seats_[holder].pulls >= kServesAtOnce) {
       busy = true;
     } else if (!best || seats_[holder].pulls < seats_[*best].pulls) {
@@ -50,26 +50,26 @@ std::optional<FanOut::Seat> FanOut::holder_for(Seat seat, const PackState& pack,
   return best;
 }
 
-// Whether the seat need not be sent the pack, for another that it can pull from will have it.
-bool FanOut::comes_soon(Seat seat, const PackState& pack) const {
+// Whether a node that the seat can pull from will have the pack soon.
+bool FanOut::will_be_pullable(Seat seat, const PackState& pack) const {
   if (std::ranges::any_of(pack.receivers,
-                          [&](Seat other) { return useful(seats_[seat], other); })) {
+                          [&](Seat other) { return can_pull(seats_[seat], other); })) {
     return true;
   }
   return std::ranges::any_of(pack.lacking, [&](Seat other) {
-    if (!useful(seats_[seat], other) || seats_[other].alone()) return false;
+    if (!can_pull(seats_[seat], other) || seats_[other].reaches_none()) return false;
     return std::ranges::any_of(pack.holders,
-                               [&](Seat holder) { return useful(seats_[other], holder); });
+                               [&](Seat holder) { return can_pull(seats_[other], holder); });
   });
 }
 
-// What is sent to a node that nobody reaches is of no use to others: one that is reached goes
-// first.
+// A pack goes first to nodes that others can pull it from: sent to an unreachable node it would have
+// to be sent again.
 bool FanOut::may_send(Seat seat, const PackState& pack) const {
   const SeatState& state = seats_[seat];
-  if (state.alone() || (state.serves && !state.shunned())) return true;
+  if (state.reaches_none() || (state.serves && !state.unreachable())) return true;
   return std::ranges::none_of(
-      pack.lacking, [&](Seat other) { return useful(state, other) && !seats_[other].alone(); });
+      pack.lacking, [&](Seat other) { return can_pull(state, other) && !seats_[other].reaches_none(); });
 }
 
 void FanOut::take_pull(Seat seat, std::size_t begin, Seat from, Step& step) {
@@ -100,7 +100,7 @@ void FanOut::take_send(Seat seat, std::size_t begin, Step& step) {
     bool busy = false;
     if (state.have[i] != Have::kNo) break;
     if (i > begin &&
-        (holder_for(seat, pack, busy) || busy || comes_soon(seat, pack) || !may_send(seat, pack))) {
+        (holder_for(seat, pack, busy) || busy || will_be_pullable(seat, pack) || !may_send(seat, pack))) {
       break;
     }
     bytes += state.shapes[i].bytes;
@@ -131,13 +131,13 @@ FanOut::Step FanOut::next(Seat seat) {
       take_pull(seat, i, *holder, step);
       return step;
     }
-    if (!to_send && !busy && !comes_soon(seat, pack) && may_send(seat, pack)) to_send = i;
+    if (!to_send && !busy && !will_be_pullable(seat, pack) && may_send(seat, pack)) to_send = i;
   }
   if (to_send) take_send(seat, *to_send, step);
   return step;
 }
 
-void FanOut::note(Seat seat, std::size_t pack, bool is_there) {
+void FanOut::record(Seat seat, std::size_t pack, bool is_there) {
   SeatState& state = seats_[seat];
   PackState& shared = *state.packs[pack];
   state.have[pack] = is_there ? Have::kYes : Have::kNo;
@@ -150,13 +150,13 @@ void FanOut::note(Seat seat, std::size_t pack, bool is_there) {
 
 void FanOut::arrived(Seat seat, std::size_t pack) {
   const std::lock_guard lock(mutex_);
-  note(seat, pack, true);
-  change();
+  record(seat, pack, true);
+  notify();
 }
 
 void FanOut::pulled(Seat seat, const Step& step, std::size_t count, bool reached) {
   const std::lock_guard lock(mutex_);
-  for (std::size_t i = 0; i < step.packs.size(); ++i) note(seat, step.packs[i], i < count);
+  for (std::size_t i = 0; i < step.packs.size(); ++i) record(seat, step.packs[i], i < count);
   SeatState& state = seats_[seat];
   SeatState& from = seats_[step.from];
   --from.pulls;
@@ -165,9 +165,9 @@ void FanOut::pulled(Seat seat, const Step& step, std::size_t count, bool reached
   } else {
     from.not_reached_by.insert(seat);
   }
-  // Also one that was reached and did not give all.
+  // Includes a node that answered but did not deliver everything.
   if (count < step.packs.size()) state.avoids.insert(step.from);
-  change();
+  notify();
 }
 
 void FanOut::leave(Seat seat) {
@@ -178,10 +178,10 @@ void FanOut::leave(Seat seat) {
     std::erase(pack->lacking, seat);
     std::erase(pack->receivers, seat);
   }
-  change();
+  notify();
 }
 
-void FanOut::change() {
+void FanOut::notify() {
   ++changes_;
   changed_.notify_all();
 }
@@ -201,9 +201,9 @@ std::vector<std::string> FanOut::troubles() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> found;
   for (const SeatState& seat : seats_) {
-    if (!seat.told) continue;
-    if (seat.alone()) found.push_back(fmt::format("{} does not reach the other nodes", seat.node));
-    if (!seat.serves || seat.shunned())
+    if (!seat.announced) continue;
+    if (seat.reaches_none()) found.push_back(fmt::format("{} does not reach the other nodes", seat.node));
+    if (!seat.serves || seat.unreachable())
       found.push_back(fmt::format("{} is not reached by the other nodes", seat.node));
   }
   return found;

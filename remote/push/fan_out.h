@@ -1,7 +1,6 @@
-// Which nodes of a push have which packs, and so what each does next: it is sent a pack that no
-// node has, or pulls some from a node that has them. So what N nodes lack leaves this machine once,
-// each node's connection carrying a part, when they reach each other; one that does not reach the
-// others, or is not reached, is sent what it lacks.
+// The schedule of a push to several nodes. A pack that no node has is sent to one of them; the others
+// pull it from there. Content that N nodes lack thus leaves this machine once, a part over each
+// node's connection. A node that cannot reach the others, or is unreachable, is sent all it lacks.
 #pragma once
 
 #include <condition_variable>
@@ -18,13 +17,13 @@
 
 namespace paddle::remote {
 
-constexpr std::uint64_t kFanOutBytesMin = 1U << 20U;  // a node that lacks less is sent it
-constexpr std::uint64_t kClaimBytesMax = 4U << 20U;   // sent to one node in a row
-constexpr std::uint64_t kPullBytesMax = 16U << 20U;   // in one request
+constexpr std::uint64_t kFanOutBytesMin = 1U << 20U;  // a node that lacks less does not join
+constexpr std::uint64_t kClaimBytesMax = 4U << 20U;   // of one send step
+constexpr std::uint64_t kPullBytesMax = 16U << 20U;   // of one pull step
 constexpr std::size_t kPullBlobsMax = 1000;           // likewise
 constexpr unsigned kServesAtOnce = 4;                 // pulls from one node at a time
 
-// Where a node gives what it has to others.
+// The address where a node serves its packs to others.
 struct ServingNode {
   std::string address;
   std::uint16_t port = 0;
@@ -32,54 +31,54 @@ struct ServingNode {
   Secret token;
 };
 
-// What some node lacks, in one piece; the same on every node that lacks just that.
+// A pack that a node lacks; nodes that lack the same content have equal keys.
 struct PackShape {
   Sha256Digest key{};
   std::uint64_t bytes = 0;
   std::size_t blobs = 0;
 };
 
-// Decides and keeps count; moves nothing itself. For any number of threads, one a seat.
+// Only plans; moves nothing itself. Thread-safe; each seat is used by one thread.
 class FanOut {
  public:
   using Seat = std::size_t;
   struct Step {
     enum class Kind { kSend, kPull, kWait, kDone };
     Kind kind = Kind::kWait;
-    std::vector<std::size_t> packs;  // indices into what the seat lacks
-    Seat from = 0;                   // kPull
-    std::optional<ServingNode> at;   // kPull
-    std::uint64_t seen = 0;          // kWait: for wait()
+    std::vector<std::size_t> packs;  // indices into the seat's packs
+    Seat from = 0;                   // of kPull
+    std::optional<ServingNode> at;   // of kPull
+    std::uint64_t seen = 0;          // of kWait: the argument of wait()
   };
 
   explicit FanOut(std::size_t nodes) : nodes_(nodes) {}
 
   bool enabled() const { return nodes_ > 1; }
-  // A node that will lack something, and tells what before it calls next(): those that have all by
-  // then stay for it. `serves`: nothing where others cannot come.
+  // Adds a node; complete nodes keep serving until it has announced its packs and received them.
   Seat join(const std::string& node);
-  void tell(Seat seat, const std::vector<PackShape>& lacks, std::optional<ServingNode> serves);
-  // What the seat does next; arrived() or pulled() follow.
+  // Call once, before next(). `serves` is empty for a node that others cannot pull from.
+  void announce(Seat seat, const std::vector<PackShape>& lacks, std::optional<ServingNode> serves);
+  // The seat's next step; report its result with arrived() or pulled().
   Step next(Seat seat);
-  // One that was sent is there.
+  // A pack of a send step was acknowledged.
   void arrived(Seat seat, std::size_t pack);
-  // Of what the step said to pull the first so many are there. reached: the other node was.
+  // The first `count` packs of a pull step arrived. reached: the serving node answered.
   void pulled(Seat seat, const Step& step, std::size_t count, bool reached);
-  // It wants and gives no more.
+  // The node neither wants nor serves packs from here on.
   void leave(Seat seat);
-  // Returns when anything changed since then, or after `patience`.
+  // Returns when anything changed since `seen`, or after `patience`.
   void wait(std::uint64_t seen, Duration patience);
-  // Nobody wants anything; else what to give to wait().
+  // Empty when no node wants a pack; else the argument of wait().
   std::optional<std::uint64_t> busy() const;
-  // "node-3 is not reached by the others", for each where it is so.
+  // "node-3 is not reached by the other nodes", for each such node.
   std::vector<std::string> troubles() const;
 
  private:
   enum class Have : char { kNo, kComing, kYes };
   struct PackState {
-    std::vector<Seat> holders;    // that serve
-    std::vector<Seat> lacking;    // seats that want it
-    std::vector<Seat> receivers;  // it is being sent to
+    std::vector<Seat> holders;    // have it and serve it
+    std::vector<Seat> lacking;    // want it
+    std::vector<Seat> receivers;  // are being sent it
   };
   struct SeatState {
     std::string node;
@@ -87,27 +86,26 @@ class FanOut {
     std::vector<PackState*> packs;
     std::vector<Have> have;
     std::size_t left = 0;
-    std::size_t first = 0;  // where it begins to look, so that nodes are sent different packs
+    std::size_t first = 0;  // where its search begins, so that nodes are sent different packs
     std::optional<ServingNode> serves;
     bool active = true;
-    bool told = false;     // what it lacks
-    unsigned pulls = 0;    // from it, now
-    bool reached = false;  // somebody has pulled from it
+    bool announced = false;
+    unsigned pulls = 0;    // running pulls from it
+    bool reached = false;  // a pull from it has succeeded
     std::set<Seat> not_reached_by;
-    std::set<Seat> avoids;  // it did not reach them
-    bool pulled = false;    // it has reached somebody
-    bool wants() const { return active && (!told || left > 0); }
-    // Nobody it called answered.
-    bool alone() const { return !pulled && avoids.size() >= kFailuresToGiveUp; }
-    bool shunned() const { return !reached && not_reached_by.size() >= kFailuresToGiveUp; }
+    std::set<Seat> avoids;  // nodes it failed to pull from
+    bool pulled = false;    // one of its pulls has succeeded
+    bool wants() const { return active && (!announced || left > 0); }
+    bool reaches_none() const { return !pulled && avoids.size() >= kFailuresToGiveUp; }
+    bool unreachable() const { return !reached && not_reached_by.size() >= kFailuresToGiveUp; }
   };
   static constexpr std::size_t kFailuresToGiveUp = 2;
 
-  bool useful(const SeatState& seat, Seat other) const;
-  bool comes_soon(Seat seat, const PackState& pack) const;
+  bool can_pull(const SeatState& seat, Seat other) const;
+  bool will_be_pullable(Seat seat, const PackState& pack) const;
   std::optional<Seat> holder_for(Seat seat, const PackState& pack, bool& busy) const;
-  void note(Seat seat, std::size_t pack, bool is_there);
-  void change();
+  void record(Seat seat, std::size_t pack, bool is_there);
+  void notify();
   void take_pull(Seat seat, std::size_t begin, Seat from, Step& step);
   void take_send(Seat seat, std::size_t begin, Step& step);
   bool may_send(Seat seat, const PackState& pack) const;

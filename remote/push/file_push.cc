@@ -6,18 +6,18 @@
 
 namespace paddle::remote {
 
-using namespace wire::agent;  // NOLINT: the messages are what this file is about
+using namespace wire::agent;  // NOLINT: this file is about the messages
 
 namespace {
 
 constexpr std::size_t kManifestBytesMax = 1U << 20U;
-constexpr std::size_t kManifestFilesMax = 8000;  // the answer's indices are in a frame's head
+constexpr std::size_t kManifestFilesMax = 8000;  // so that a reply's indices fit a frame's head
 constexpr std::size_t kListPartBytes = 1U << 20U;
 constexpr std::size_t kPacksInFlight = 8;  // unacknowledged
 constexpr Duration kCallDeadline = std::chrono::seconds(30);
-constexpr Duration kPatience = std::chrono::milliseconds(100);  // between two looks for Ctrl-C
+constexpr Duration kPatience = std::chrono::milliseconds(100);  // between checks for cancellation
 
-Error broken_off() {
+Error cancelled() {
   return Error{Errc::kInterrupted, "the push was broken off",
                "what arrived stays for the next one"};
 }
@@ -56,7 +56,7 @@ Status FilePush::describe(const std::vector<PushItem>& items) {
   return {};
 }
 
-Status FilePush::tell_manifest() {
+Status FilePush::send_manifest() {
   for (std::size_t begin = 0, end = 0; begin < entries_.size() || begin == 0; begin = end) {
     Manifest manifest;
     std::size_t bytes = 0;
@@ -86,7 +86,7 @@ void FilePush::add_blob(std::uint32_t file, const Blob& blob) {
   stats_.bytes_sent += blob.size;
 }
 
-Status FilePush::tell_chunks(std::uint32_t file) {
+Status FilePush::send_chunk_list(std::uint32_t file) {
   const LocalFile& local = *files_[file];
   const Bytes list = encode_chunks(local.content.chunks);
   Bytes lacking;
@@ -111,8 +111,7 @@ Status FilePush::tell_chunks(std::uint32_t file) {
   return {};
 }
 
-// Where the content says so, so that nodes that lack different things have the same packs in what
-// both lack.
+// Cuts at content-defined places, so that nodes with different lacks still share packs.
 void FilePush::cut_packs() {
   for (std::size_t begin = 0; begin < blobs_.size();) {
     std::size_t end = begin;
@@ -152,7 +151,7 @@ std::uint64_t FilePush::bytes_of(std::size_t pack) const {
   return bytes;
 }
 
-Put::Blob FilePush::told(std::size_t blob) const {
+Put::Blob FilePush::blob_message(std::size_t blob) const {
   Put::Blob to;
   to.set_file(blob_entries_[blob]);
   to.set_chunk(blobs_[blob].chunk);
@@ -166,7 +165,7 @@ Status FilePush::send_pack(std::size_t index) {
   if (!pack) return exchange_.named(std::move(pack).error());
   Put put;
   put.set_raw_bytes((*pack)->raw_bytes);
-  for (std::size_t i = begin; i < end; ++i) *put.add_blobs() = told(i);
+  for (std::size_t i = begin; i < end; ++i) *put.add_blobs() = blob_message(i);
   PADDLE_TRY_STATUS(acknowledge(kPacksInFlight - 1));
   PADDLE_TRY_STATUS(exchange_.send(AGENT_PUT, put, (*pack)->bytes, kFrameDeadline));
   stats_.bytes_on_wire += (*pack)->bytes.size();
@@ -185,7 +184,7 @@ Status FilePush::acknowledge(std::size_t down_to) {
     const std::size_t pack = in_flight_.front();
     const auto reply = exchange_.receive(AGENT_PUT, kFrameDeadline);
     if (reply && seat_) source_.fan_out().arrived(*seat_, pack);
-    if (reply && !goes_on(bytes_of(pack)) && first) first = broken_off();
+    if (reply && !goes_on(bytes_of(pack)) && first) first = cancelled();
     in_flight_.erase(in_flight_.begin());
     if (!reply && first) first = reply.error();
     if (exchange_.broken()) in_flight_.clear();
@@ -201,7 +200,7 @@ std::optional<ServingNode> FilePush::start_serving() {
   request.set_port(node_.push_port);
   if (!exchange_.send(AGENT_SERVE, request, token->reveal(), kCallDeadline)) return std::nullopt;
   const auto frame = exchange_.receive(AGENT_SERVE, kCallDeadline);
-  if (!frame) return std::nullopt;  // it has no such address, or no port: it is sent what it lacks
+  if (!frame) return std::nullopt;  // no such address or port: the node only receives
   const auto reply = exchange_.parse<ServeReply>(*frame);
   if (!reply) return std::nullopt;
   serving_ = true;
@@ -217,13 +216,13 @@ Status FilePush::pull(const FanOut::Step& step) {
   request.mutable_from()->set_sealed(step.at->sealed);
   for (const std::size_t pack : step.packs) {
     for (std::size_t i = packs_[pack].begin; i < packs_[pack].end; ++i)
-      *request.add_blobs() = told(i);
+      *request.add_blobs() = blob_message(i);
   }
   PADDLE_TRY_STATUS(exchange_.send(AGENT_PULL, request, step.at->token.reveal(), kFrameDeadline));
   const auto frame = exchange_.receive(AGENT_PULL, kFrameDeadline);
   if (exchange_.broken()) return frame.error();
   PullReply reply;
-  reply.set_outcome(PROBE_NO_ROUTE);  // what the other node said of itself made no sense
+  reply.set_outcome(PROBE_NO_ROUTE);  // an error reply: the other node's address made no sense
   if (frame) {
     PADDLE_TRY(reply, exchange_.parse<PullReply>(*frame));
   }
@@ -238,14 +237,14 @@ Status FilePush::pull(const FanOut::Step& step) {
   stats_.bytes_from_nodes += bytes;
   const bool reached = reply.outcome() == PROBE_REACHED || reply.outcome() == PROBE_STALLED;
   source_.fan_out().pulled(*seat_, step, whole, reached);
-  return goes_on(bytes) ? Status() : broken_off();
+  return goes_on(bytes) ? Status() : cancelled();
 }
 
 Status FilePush::share_packs() {
   FanOut& fan_out = source_.fan_out();
   std::vector<PackShape> shapes;
   for (const PackRange& pack : packs_) shapes.push_back(shape_of(pack));
-  fan_out.tell(*seat_, shapes, serves_);
+  fan_out.announce(*seat_, shapes, serves_);
   for (;;) {
     const FanOut::Step step = fan_out.next(*seat_);
     switch (step.kind) {
@@ -261,7 +260,7 @@ Status FilePush::share_packs() {
         } else {
           fan_out.wait(step.seen, kPatience);
         }
-        if (!goes_on(0)) return broken_off();
+        if (!goes_on(0)) return cancelled();
         break;
       case FanOut::Step::Kind::kDone:
         return {};
@@ -269,40 +268,40 @@ Status FilePush::share_packs() {
   }
 }
 
-// It goes on giving what it has; all return at about the same time.
+// Keeps serving until the other nodes are complete.
 Status FilePush::wait_for_others() {
   while (const auto seen = source_.fan_out().busy()) {
     source_.fan_out().wait(*seen, kPatience);
-    if (!goes_on(0)) return broken_off();
+    if (!goes_on(0)) return cancelled();
   }
   return {};
 }
 
 Status FilePush::move_all(const std::vector<PushItem>& items, const std::string& keep_only) {
   PADDLE_TRY_STATUS(describe(items));
-  PADDLE_TRY_STATUS(tell_manifest());
-  std::uint64_t most = 0;  // bytes; of a large file it may lack less
+  PADDLE_TRY_STATUS(send_manifest());
+  std::uint64_t most = 0;  // upper bound of the bytes to send: chunks of a large file may be there
   for (const std::uint32_t file : missing_) most += files_[file]->stamp.size;
   if (source_.fan_out().enabled() && most >= kFanOutBytesMin) {
     seat_ = source_.fan_out().join(node_.name);
-    serves_ = start_serving();  // before the node is busy with what it has
+    serves_ = start_serving();  // before the node is busy copying
   }
   for (const std::uint32_t file : missing_) {
     if (!is_chunked(files_[file]->stamp.size))
       add_blob(file, {files_[file], 0, 0, static_cast<std::uint32_t>(files_[file]->stamp.size)});
   }
   for (const std::uint32_t file : missing_) {
-    if (is_chunked(files_[file]->stamp.size)) PADDLE_TRY_STATUS(tell_chunks(file));
+    if (is_chunked(files_[file]->stamp.size)) PADDLE_TRY_STATUS(send_chunk_list(file));
   }
   stats_.files_sent = missing_.size();
-  if (progress_ && !progress_(stats_.bytes_sent, 0)) return broken_off();
+  if (progress_ && !progress_(stats_.bytes_sent, 0)) return cancelled();
   cut_packs();
   if (seat_ && stats_.bytes_sent < kFanOutBytesMin) {
     source_.fan_out().leave(*seat_);
     seat_.reset();
   }
   const Status sent = seat_ ? share_packs() : send_packs();
-  // Answers to what is on its way are read even after an error: the next call must find its own.
+  // Outstanding replies are read even after an error, so that the next call finds its own.
   const Status rest = acknowledge(0);
   if (!sent) return sent;
   if (!rest) return rest;

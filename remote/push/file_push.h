@@ -1,5 +1,4 @@
-// One node's push over its agent's exchange: tells what there is, hears what is lacking, sends
-// that.
+// One node's push over its agent's exchange: sends a manifest, learns what is missing, sends that.
 #pragma once
 
 #include <functional>
@@ -21,7 +20,7 @@ class FilePush {
            const PushProgress& progress)
       : node_(node), exchange_(exchange), source_(source), progress_(progress) {}
 
-  // As AgentClient::push says.
+  // AgentClient::push.
   Result<PushStats> run(const std::vector<PushItem>& items, const std::string& keep_only);
 
  private:
@@ -31,9 +30,9 @@ class FilePush {
 
   Status move_all(const std::vector<PushItem>& items, const std::string& keep_only);
   Status describe(const std::vector<PushItem>& items);
-  Status tell_manifest();
-  // The file's chunks; those the node lacks become blobs to send.
-  Status tell_chunks(std::uint32_t file);
+  Status send_manifest();
+  // Sends the file's chunk list; chunks that the node lacks become blobs to send.
+  Status send_chunk_list(std::uint32_t file);
   void cut_packs();
   PackShape shape_of(const PackRange& pack) const;
   std::uint64_t bytes_of(std::size_t pack) const;
@@ -41,9 +40,9 @@ class FilePush {
   Status send_pack(std::size_t index);
   Status acknowledge(std::size_t down_to);
   void add_blob(std::uint32_t file, const Blob& blob);
-  wire::agent::Put::Blob told(std::size_t blob) const;
+  wire::agent::Put::Blob blob_message(std::size_t blob) const;
 
-  // The same as send_packs() together with other nodes.
+  // send_packs() together with other nodes.
   Status share_packs();
   std::optional<ServingNode> start_serving();
   Status pull(const FanOut::Step& step);

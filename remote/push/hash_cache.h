@@ -1,5 +1,5 @@
-// What this machine's files were found to be when they were last read, kept between runs. A file
-// whose stamp is the same is not read again.
+// Hashes of this machine's files, kept between runs. A file with an unchanged stamp is not read
+// again.
 #pragma once
 
 #include <optional>
@@ -18,18 +18,18 @@ struct FileContent {
   std::vector<Chunk> chunks;  // of a chunked file
 };
 
-// Not for several threads at once.
+// Not thread-safe.
 class HashCache {
  public:
-  // "": nothing is kept. A file that is missing or damaged is an empty cache.
+  // "": keeps nothing between runs. A missing or damaged file is an empty cache.
   explicit HashCache(std::string file);
 
   std::optional<FileContent> find(const std::string& path, const FileStamp& stamp);
-  // Nothing is kept of a file that changed in the two seconds before it was read: a further change
-  // within the file system's clock tick would not show. now_ns: since 1970.
+  // Ignores a file that changed less than two seconds before `now_ns` (since 1970): another change
+  // within the file system's clock tick would not change its stamp.
   void put(const std::string& path, const FileStamp& stamp, std::int64_t now_ns,
            const FileContent& content);
-  // Writes what changed; the entries of other files stay as far as kHashCacheBytesMax allows.
+  // Writes the cache if it changed; unused entries are dropped above kHashCacheBytesMax.
   Status save();
 
  private:

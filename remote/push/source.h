@@ -1,5 +1,5 @@
-// The files of one push, for all its nodes at once: each is hashed once, and read and compressed
-// once for the nodes that lack it at about the same time.
+// The files of one push, shared by its nodes: each is hashed once, and read and compressed once for
+// nodes that lack it at about the same time.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace paddle::remote {
 
 constexpr std::size_t kPackBytesMax = 1U << 20U;        // of content, before compression
 constexpr std::size_t kPackBlobsMax = 1000;             // their sizes are in a frame's head
-constexpr std::size_t kPacksKeptBytesMax = 96U << 20U;  // for the nodes that come next
+constexpr std::size_t kPacksKeptBytesMax = 96U << 20U;  // for slower nodes
 
 struct LocalFile {
   std::string path;
@@ -41,19 +41,19 @@ struct Pack {
   std::uint32_t raw_bytes = 0;  // before compression; 0: not compressed
 };
 
-// For any number of threads.
+// Thread-safe.
 class PushSource {
  public:
-  // nodes: to how many it goes at about the same time; several may give each other what they lack.
+  // nodes: how many push at about the same time; above one they may serve each other.
   explicit PushSource(std::string cache_file = "", std::size_t nodes = 1)
       : fan_out_(nodes), cache_(std::move(cache_file)) {}
 
-  // In the order of the paths; they live as long as this. kData: unreadable, no regular file, or
-  // over kPushFileBytesMax.
+  // In the order of the paths; valid as long as this object. kData for a file that is unreadable,
+  // not regular, or over kPushFileBytesMax.
   Result<std::vector<const LocalFile*>> describe(const std::vector<std::string>& paths);
-  // The blobs one after the other. kData when a file changed since it was described.
+  // The blobs, concatenated. kData when a file changed since it was described.
   Result<std::shared_ptr<const Pack>> pack(std::span<const Blob> blobs);
-  // Keeps the hashes for the next run.
+  // Saves the hashes for the next run.
   Status save();
   FanOut& fan_out() { return fan_out_; }
 
@@ -74,8 +74,8 @@ class PushSource {
   std::size_t packs_bytes_ = 0;
 };
 
-// The permission bits a file has on a node: those it has here, without write access, because the
-// jobs of a node share it.
+// The permission bits on a node: those of this machine without write access, because the jobs of a
+// node share the file.
 std::uint32_t pushed_mode(std::uint32_t mode);
 
 }  // namespace paddle::remote

@@ -1,4 +1,4 @@
-// Who is sent what and who pulls it from whom: the plan alone, then real agents.
+// The schedule by itself, then a push to real agents.
 #include "remote/push/fan_out.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ ServingNode serving(std::uint16_t port) {
 
 FanOut::Seat join(FanOut& fan_out, const std::string& node, std::size_t packs, std::uint16_t port) {
   const FanOut::Seat seat = fan_out.join(node);
-  fan_out.tell(seat, shapes(packs), serving(port));
+  fan_out.announce(seat, shapes(packs), serving(port));
   return seat;
 }
 
@@ -183,7 +183,7 @@ TEST(FanOut, WhoHasAllStaysForThoseThatHaveNotToldYet) {
   EXPECT_EQ(fan_out.next(first).kind, Kind::kSend);
   fan_out.arrived(first, 0);
   EXPECT_TRUE(fan_out.busy()) << "b may lack the same";
-  fan_out.tell(late, shapes(1), serving(2));
+  fan_out.announce(late, shapes(1), serving(2));
   EXPECT_EQ(fan_out.next(late).kind, Kind::kPull);
 }
 
