@@ -81,7 +81,24 @@ class FramedAgentClient final : public AgentClient {
         exchange_(node_.name, std::move(channel)) {}
 
   const NodeSpec& node() const override { return node_; }
-  Result<HostFacts> facts() override;
+  Result<HostFacts> facts() override {
+    PADDLE_TRY(const auto facts, exchange_.call<Facts>(AGENT_FACTS, PathRequest(), patience_));
+    HostFacts out;
+    out.os = escape_control(facts.os());
+    out.kernel = escape_control(facts.kernel());
+    out.architecture = escape_control(facts.architecture());
+    out.hostname = escape_control(facts.hostname());
+    out.cores = facts.cores();
+    out.memory_bytes = facts.memory_bytes();
+    out.disk_free_bytes = facts.disk_free_bytes();
+    for (const auto& gpu : facts.gpus()) out.gpus.push_back(escape_control(gpu));
+    out.address = escape_control(facts.address());
+    out.agent_version = escape_control(facts.agent_version());
+    out.root = escape_control(facts.root());
+    out.glibc = escape_control(facts.glibc());
+    out.gpu_driver = escape_control(facts.gpu_driver());
+    return out;
+  }
   using AgentClient::push;
   Result<PushStats> push(const std::vector<PushItem>& items, PushSource& source,
                          const PushProgress& progress, const std::string& keep_only) override {
@@ -92,9 +109,23 @@ class FramedAgentClient final : public AgentClient {
   }
   using AgentClient::fetch;
   Status fetch(const std::vector<FetchItem>& items) override { return files_.fetch(items); }
-  Status remove(const std::string& path) override;
-  Status claim_job(const std::string& job, bool again) override;
-  Status write_secret(const std::string& job, const Secret& secret) override;
+  Status remove(const std::string& path) override {
+    PathRequest request;
+    request.set_path(path);
+    return exchange_.order(AGENT_REMOVE, request, {}, kDiskDeadline);
+  }
+  Status claim_job(const std::string& job, bool again) override {
+    ClaimRequest request;
+    request.set_job(job);
+    request.set_again(again);
+    request.set_wait_ms(std::chrono::milliseconds(kClaimWait).count());
+    return exchange_.order(AGENT_CLAIM, request, {}, kClaimWait + patience_);
+  }
+  Status write_secret(const std::string& job, const Secret& secret) override {
+    SecretRequest request;
+    request.set_job(job);
+    return exchange_.order(AGENT_SECRET, request, secret.reveal(), patience_);
+  }
   Result<std::vector<PortStatus>> check_ports(const std::string& address, std::uint16_t first,
                                               std::uint16_t count) override {
     return ask_ports(address, first, count, false);
@@ -104,7 +135,14 @@ class FramedAgentClient final : public AgentClient {
     return ask_ports(address, first, count, true);
   }
   Status started() override { return exchange_.order(AGENT_STARTED, PathRequest(), {}, patience_); }
-  Result<Leftovers> leftovers() override;
+  Result<Leftovers> leftovers() override {
+    PADDLE_TRY(const auto reply,
+               exchange_.call<LeftoversReply>(AGENT_LEFTOVERS, PathRequest(), patience_));
+    Leftovers found{{}, reply.process_count(), reply.ended_jobs()};
+    for (const auto& process : reply.processes())
+      found.processes.push_back(escape_control(process));
+    return found;
+  }
   Status listen_for_probes(const std::string& address, std::uint16_t port,
                            const Secret& token) override {
     return exchange_.order(AGENT_LISTEN, target_at(address, port), token.reveal(), patience_);
@@ -113,16 +151,67 @@ class FramedAgentClient final : public AgentClient {
     return exchange_.order(AGENT_LISTEN_END, PathRequest(), {}, patience_);
   }
   Result<ProbeResult> probe(const std::string& address, std::uint16_t port,
-                            const Secret& token) override;
-  Status start(const remote::ProcessSpec& process) override;
-  Result<std::vector<remote::ProcessStatus>> processes(const std::string& job) override;
+                            const Secret& token) override {
+    PADDLE_TRY_STATUS(
+        exchange_.send(AGENT_PROBE, target_at(address, port), token.reveal(), patience_));
+    PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_PROBE, kCallDeadline));
+    PADDLE_TRY(const auto reply, exchange_.parse<ProbeReply>(frame));
+    ProbeResult result;
+    result.outcome = ProbeOutcome_IsValid(reply.outcome())
+                         ? static_cast<remote::ProbeOutcome>(reply.outcome())
+                         : remote::ProbeOutcome::kNoRoute;
+    result.detail = escape_control(reply.detail());
+    result.round_trip = std::chrono::nanoseconds(std::min(
+        reply.round_trip_ns(), static_cast<std::uint64_t>(Duration(kCallDeadline).count())));
+    result.bytes_per_second = static_cast<std::uint64_t>(
+        static_cast<double>(std::min(reply.bytes(), kProbeBytesMax)) * 1e9 /
+        static_cast<double>(std::max<std::uint64_t>(reply.transfer_ns(), 1)));
+    return result;
+  }
+  Status start(const remote::ProcessSpec& process) override {
+    return exchange_.order(AGENT_START, to_wire(process), {}, patience_);
+  }
+  Result<std::vector<remote::ProcessStatus>> processes(const std::string& job) override {
+    PADDLE_TRY(NodeStatus status, ask(job, false));
+    return std::move(status.processes);
+  }
   Result<NodeStatus> status(const std::string& job) override { return ask(job, true); }
   Status stop(const std::string& job, const std::vector<std::string>& names,
-              Duration grace) override;
-  Status ask_to_stop(const std::string& job, const std::vector<std::string>& names) override;
-  Status restart(const std::string& job, const std::vector<std::string>& names) override;
+              Duration grace) override {
+    StopRequest request;
+    request.set_job(job);
+    for (const auto& name : names) request.add_names(name);
+    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(grace).count();
+    request.set_grace_ms(static_cast<std::uint64_t>(std::max<long long>(ms, 0)));
+    return exchange_.order(AGENT_STOP, request, {}, grace + kStopDeadline);
+  }
+  Status ask_to_stop(const std::string& job, const std::vector<std::string>& names) override {
+    StopRequest request;
+    request.set_job(job);
+    for (const auto& name : names) request.add_names(name);
+    request.set_ask(true);
+    return exchange_.order(AGENT_STOP, request, {}, patience_);
+  }
+  Status restart(const std::string& job, const std::vector<std::string>& names) override {
+    RestartRequest request;
+    request.set_job(job);
+    for (const auto& name : names) request.add_names(name);
+    return exchange_.order(AGENT_RESTART, request, {}, patience_);
+  }
   Result<LogChunk> read_log(const std::string& path, std::uint64_t offset, std::uint32_t max_bytes,
-                            std::int64_t since_unix_ms) override;
+                            std::int64_t since_unix_ms) override {
+    ReadLogRequest request;
+    request.set_path(path);
+    request.set_offset(offset);
+    request.set_max_bytes(max_bytes);
+    request.set_since_unix_ms(since_unix_ms);
+    PADDLE_TRY_STATUS(exchange_.send(AGENT_READ_LOG, request, {}, patience_));
+    PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_READ_LOG, patience_));
+    PADDLE_TRY(const auto reply, exchange_.parse<ReadLogReply>(frame));
+    LogChunk chunk{std::string(as_text(frame.tail)), reply.next_offset(), reply.size(), {}};
+    for (const auto& time : reply.times()) chunk.times.push_back({time.offset(), time.unix_ms()});
+    return chunk;
+  }
   Result<CommandEnd> run(const CommandSpec& command, const CommandOutput& output,
                          const std::function<bool()>& interrupted) override {
     return run_command(exchange_, command, output, interrupted);
@@ -133,13 +222,61 @@ class FramedAgentClient final : public AgentClient {
   Result<CopyStats> import_from(const std::string& outside, const std::string& inside) override {
     return copy(inside, outside, true);
   }
-  Result<TeardownReport> teardown(bool keep_data) override;
+  Result<TeardownReport> teardown(bool keep_data) override {
+    TeardownRequest request;
+    request.set_keep_data(keep_data);
+    PADDLE_TRY(const auto reply,
+               exchange_.call<TeardownReply>(AGENT_TEARDOWN, request, kTeardownDeadline));
+    TeardownReport report;
+    report.processes_ended = reply.processes_ended();
+    report.files_removed = reply.files_removed();
+    for (const auto& what : reply.remaining()) report.remaining.push_back(escape_control(what));
+    return report;
+  }
 
  private:
-  Result<CopyStats> copy(const std::string& inside, const std::string& outside, bool bring_in);
-  Result<NodeStatus> ask(const std::string& job, bool usage);
+  Result<CopyStats> copy(const std::string& inside, const std::string& outside, bool bring_in) {
+    CopyRequest request;
+    request.set_inside(inside);
+    request.set_outside(outside);
+    request.set_bring_in(bring_in);
+    PADDLE_TRY(const auto reply, exchange_.call<CopyReply>(AGENT_COPY, request, kDiskDeadline));
+    return CopyStats{reply.files(), reply.bytes(), reply.gone()};
+  }
+  Result<NodeStatus> ask(const std::string& job, bool usage) {
+    ProcessesRequest request;
+    request.set_job(job);
+    request.set_usage(usage);
+    PADDLE_TRY_STATUS(exchange_.send(AGENT_PROCESSES, request, {}, patience_));
+    NodeStatus status;
+    for (bool more = true; more;) {
+      PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_PROCESSES, patience_));
+      PADDLE_TRY(const auto reply, exchange_.parse<ProcessesReply>(frame));
+      for (const auto& process : reply.processes()) status.processes.push_back(from_wire(process));
+      more = (frame.header.flags & kAgentFlagMore) != 0;
+      PADDLE_TRY_STATUS(exchange_.check_list(status.processes.size(), kProcessesListedMax,
+                                             more && reply.processes().empty()));
+      const wire::agent::NodeUsage& node = reply.node();
+      status.node = {node.unix_ms(), node.received_bytes(), node.sent_bytes(),
+                     node.memory_available_bytes(), node.cpu_busy_ms()};
+    }
+    return status;
+  }
   Result<std::vector<PortStatus>> ask_ports(const std::string& address, std::uint16_t first,
-                                            std::uint16_t count, bool claim);
+                                            std::uint16_t count, bool claim) {
+    PortsRequest request;
+    request.set_address(address);
+    request.set_first(first);
+    request.set_count(count);
+    request.set_claim(claim);
+    PADDLE_TRY(const auto reply, exchange_.call<PortsReply>(AGENT_PORTS, request, patience_));
+    std::vector<PortStatus> ports;
+    for (const auto& port : reply.ports()) {
+      ports.push_back({static_cast<std::uint16_t>(port.port()), port.free(),
+                       escape_control(port.owner()), port.claimed()});
+    }
+    return ports;
+  }
 
   NodeSpec node_;
   std::unique_ptr<Launcher> launcher_;  // outlives the channel
@@ -147,181 +284,6 @@ class FramedAgentClient final : public AgentClient {
   Exchange exchange_;
   NodeFiles files_{exchange_};
 };
-
-Result<HostFacts> FramedAgentClient::facts() {
-  PADDLE_TRY(const auto facts, exchange_.call<Facts>(AGENT_FACTS, PathRequest(), patience_));
-  HostFacts out;
-  out.os = escape_control(facts.os());
-  out.kernel = escape_control(facts.kernel());
-  out.architecture = escape_control(facts.architecture());
-  out.hostname = escape_control(facts.hostname());
-  out.cores = facts.cores();
-  out.memory_bytes = facts.memory_bytes();
-  out.disk_free_bytes = facts.disk_free_bytes();
-  for (const auto& gpu : facts.gpus()) out.gpus.push_back(escape_control(gpu));
-  out.address = escape_control(facts.address());
-  out.agent_version = escape_control(facts.agent_version());
-  out.root = escape_control(facts.root());
-  out.glibc = escape_control(facts.glibc());
-  out.gpu_driver = escape_control(facts.gpu_driver());
-  return out;
-}
-
-Status FramedAgentClient::remove(const std::string& path) {
-  PathRequest request;
-  request.set_path(path);
-  return exchange_.order(AGENT_REMOVE, request, {}, kDiskDeadline);
-}
-
-Status FramedAgentClient::claim_job(const std::string& job, bool again) {
-  ClaimRequest request;
-  request.set_job(job);
-  request.set_again(again);
-  request.set_wait_ms(std::chrono::milliseconds(kClaimWait).count());
-  return exchange_.order(AGENT_CLAIM, request, {}, kClaimWait + patience_);
-}
-
-Status FramedAgentClient::write_secret(const std::string& job, const Secret& secret) {
-  SecretRequest request;
-  request.set_job(job);
-  return exchange_.order(AGENT_SECRET, request, secret.reveal(), patience_);
-}
-
-Result<std::vector<PortStatus>> FramedAgentClient::ask_ports(const std::string& address,
-                                                             std::uint16_t first,
-                                                             std::uint16_t count, bool claim) {
-  PortsRequest request;
-  request.set_address(address);
-  request.set_first(first);
-  request.set_count(count);
-  request.set_claim(claim);
-  PADDLE_TRY(const auto reply, exchange_.call<PortsReply>(AGENT_PORTS, request, patience_));
-  std::vector<PortStatus> ports;
-  for (const auto& port : reply.ports()) {
-    ports.push_back({static_cast<std::uint16_t>(port.port()), port.free(),
-                     escape_control(port.owner()), port.claimed()});
-  }
-  return ports;
-}
-
-Result<Leftovers> FramedAgentClient::leftovers() {
-  PADDLE_TRY(const auto reply,
-             exchange_.call<LeftoversReply>(AGENT_LEFTOVERS, PathRequest(), patience_));
-  Leftovers found{{}, reply.process_count(), reply.ended_jobs()};
-  for (const auto& process : reply.processes()) found.processes.push_back(escape_control(process));
-  return found;
-}
-
-Result<ProbeResult> FramedAgentClient::probe(const std::string& address, std::uint16_t port,
-                                             const Secret& token) {
-  PADDLE_TRY_STATUS(
-      exchange_.send(AGENT_PROBE, target_at(address, port), token.reveal(), patience_));
-  PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_PROBE, kCallDeadline));
-  PADDLE_TRY(const auto reply, exchange_.parse<ProbeReply>(frame));
-  ProbeResult result;
-  result.outcome = ProbeOutcome_IsValid(reply.outcome())
-                       ? static_cast<remote::ProbeOutcome>(reply.outcome())
-                       : remote::ProbeOutcome::kNoRoute;
-  result.detail = escape_control(reply.detail());
-  result.round_trip = std::chrono::nanoseconds(
-      std::min(reply.round_trip_ns(), static_cast<std::uint64_t>(Duration(kCallDeadline).count())));
-  result.bytes_per_second = static_cast<std::uint64_t>(
-      static_cast<double>(std::min(reply.bytes(), kProbeBytesMax)) * 1e9 /
-      static_cast<double>(std::max<std::uint64_t>(reply.transfer_ns(), 1)));
-  return result;
-}
-
-Status FramedAgentClient::start(const remote::ProcessSpec& process) {
-  return exchange_.order(AGENT_START, to_wire(process), {}, patience_);
-}
-
-Result<std::vector<remote::ProcessStatus>> FramedAgentClient::processes(const std::string& job) {
-  PADDLE_TRY(NodeStatus status, ask(job, false));
-  return std::move(status.processes);
-}
-
-Result<NodeStatus> FramedAgentClient::ask(const std::string& job, bool usage) {
-  ProcessesRequest request;
-  request.set_job(job);
-  request.set_usage(usage);
-  PADDLE_TRY_STATUS(exchange_.send(AGENT_PROCESSES, request, {}, patience_));
-  NodeStatus status;
-  for (bool more = true; more;) {
-    PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_PROCESSES, patience_));
-    PADDLE_TRY(const auto reply, exchange_.parse<ProcessesReply>(frame));
-    for (const auto& process : reply.processes()) status.processes.push_back(from_wire(process));
-    more = (frame.header.flags & kAgentFlagMore) != 0;
-    PADDLE_TRY_STATUS(exchange_.check_list(status.processes.size(), kProcessesListedMax,
-                                           more && reply.processes().empty()));
-    const wire::agent::NodeUsage& node = reply.node();
-    status.node = {node.unix_ms(), node.received_bytes(), node.sent_bytes(),
-                   node.memory_available_bytes(), node.cpu_busy_ms()};
-  }
-  return status;
-}
-
-Status FramedAgentClient::stop(const std::string& job, const std::vector<std::string>& names,
-                               Duration grace) {
-  StopRequest request;
-  request.set_job(job);
-  for (const auto& name : names) request.add_names(name);
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(grace).count();
-  request.set_grace_ms(static_cast<std::uint64_t>(std::max<long long>(ms, 0)));
-  return exchange_.order(AGENT_STOP, request, {}, grace + kStopDeadline);
-}
-
-Status FramedAgentClient::restart(const std::string& job, const std::vector<std::string>& names) {
-  RestartRequest request;
-  request.set_job(job);
-  for (const auto& name : names) request.add_names(name);
-  return exchange_.order(AGENT_RESTART, request, {}, patience_);
-}
-
-Status FramedAgentClient::ask_to_stop(const std::string& job,
-                                      const std::vector<std::string>& names) {
-  StopRequest request;
-  request.set_job(job);
-  for (const auto& name : names) request.add_names(name);
-  request.set_ask(true);
-  return exchange_.order(AGENT_STOP, request, {}, patience_);
-}
-
-Result<LogChunk> FramedAgentClient::read_log(const std::string& path, std::uint64_t offset,
-                                             std::uint32_t max_bytes, std::int64_t since_unix_ms) {
-  ReadLogRequest request;
-  request.set_path(path);
-  request.set_offset(offset);
-  request.set_max_bytes(max_bytes);
-  request.set_since_unix_ms(since_unix_ms);
-  PADDLE_TRY_STATUS(exchange_.send(AGENT_READ_LOG, request, {}, patience_));
-  PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_READ_LOG, patience_));
-  PADDLE_TRY(const auto reply, exchange_.parse<ReadLogReply>(frame));
-  LogChunk chunk{std::string(as_text(frame.tail)), reply.next_offset(), reply.size(), {}};
-  for (const auto& time : reply.times()) chunk.times.push_back({time.offset(), time.unix_ms()});
-  return chunk;
-}
-
-Result<CopyStats> FramedAgentClient::copy(const std::string& inside, const std::string& outside,
-                                          bool bring_in) {
-  CopyRequest request;
-  request.set_inside(inside);
-  request.set_outside(outside);
-  request.set_bring_in(bring_in);
-  PADDLE_TRY(const auto reply, exchange_.call<CopyReply>(AGENT_COPY, request, kDiskDeadline));
-  return CopyStats{reply.files(), reply.bytes(), reply.gone()};
-}
-
-Result<TeardownReport> FramedAgentClient::teardown(bool keep_data) {
-  TeardownRequest request;
-  request.set_keep_data(keep_data);
-  PADDLE_TRY(const auto reply,
-             exchange_.call<TeardownReply>(AGENT_TEARDOWN, request, kTeardownDeadline));
-  TeardownReport report;
-  report.processes_ended = reply.processes_ended();
-  report.files_removed = reply.files_removed();
-  for (const auto& what : reply.remaining()) report.remaining.push_back(escape_control(what));
-  return report;
-}
 
 // Prefixes "node <name>", without repeating the name that a launcher's error begins with.
 Error named(const NodeSpec& node, Error error) {

@@ -25,19 +25,19 @@ constexpr std::size_t kPathBytesMax = 1024;
 constexpr Duration kUploadDeadline = std::chrono::seconds(20);  // work, not waiting
 constexpr std::size_t kHashCharacters = 16;                     // in the agent's file name
 
-// Every command starts with an empty line: a start-up file may have left the cursor in one.
+// Every command starts with an empty line, to end a line that a start-up file may have begun.
 constexpr const char* kProbe =
     "exec /bin/sh -c 'echo; echo PADDLECTL-PROBE $(uname -s) $(uname -m) $HOME'";
 
 constexpr std::string_view kBegin = "exec /bin/sh -c 'echo; umask 077; r=\"R\"; f=\"F\"; ";
 
-// For those who only look: a node without root stays without it.
+// Leaves a node without root as it is (ConnectOptions::create).
 constexpr std::string_view kFind = "[ -d \"$r\" ] || { echo PADDLECTL-AGENT-IS absent; exit; }; ";
 
-// Makes root (0700; the folders it had to make above root carry a mark, so that teardown can take
-// them away) unless it holds something that is not ours, for teardown removes all of it. A teardown
-// whose paddlectl was killed may still take folders away while they are made: that is tried again.
-// R, F and N are the only holes, filled with checked paths and a number.
+// Makes root (0700; folders made above it get a mark, so that teardown can remove them). Refuses
+// one that holds foreign files, because teardown removes all of it. Repeats mkdir, because the
+// teardown of a killed paddlectl may still be removing folders. R, F and N are the only holes,
+// filled with checked paths and a number.
 constexpr std::string_view kPrepare =
     "n=; "
     "if [ -d \"$r\" ] && ! ls \"$r\"/bin/paddlectl-agent-* >/dev/null 2>&1; then "
@@ -56,14 +56,14 @@ constexpr std::string_view kPrepare =
     "case $(ls -ld \"$d\") in ?????w*|????????w*) "
     "echo PADDLECTL-REFUSED $d is writable by others; exit 1;; esac; done; ";
 
-// N bytes of stdin become the file F, a program from its first moment: another paddlectl may look
-// at it. `head` ends by itself, so the channel needs no half-close.
+// Writes N bytes of stdin to the file F, executable as soon as it appears, since another paddlectl
+// may use it. `head` ends by itself, so the channel needs no half-close.
 constexpr std::string_view kUpload =
     "exec /bin/sh -c 'echo; umask 077; f=\"F\"; r=\"R\"; t=\"$r/bin/.upload-$$\"; "
     "head -c N > \"$t\" && [ $(wc -c < \"$t\") -eq N ] && chmod 700 \"$t\" && "
     "mv \"$t\" \"$f\" || rm -f \"$t\"; ";
 
-// Ends both: tells what is at $f, by its SHA-256 where the node can make one.
+// The end of both: reports the file at $f, by its SHA-256 where the node has sha256sum.
 constexpr std::string_view kTell =
     "if ! [ -f \"$f\" ]; then echo PADDLECTL-AGENT-IS none; exit; fi; chmod 700 \"$f\"; "
     "if ! [ -x \"$f\" ]; then "
@@ -74,8 +74,8 @@ constexpr std::string_view kTell =
 constexpr std::string_view kShow =
     "exec /bin/sh -c 'echo; echo PADDLECTL-CONTENT $(wc -c < \"F\"); exec cat \"F\"'";
 
-// The agent itself sees whether it is whole. Words that every shell reads alike, and no second
-// shell: this is all that most connections need.
+// The only command of most connections: the same in every shell, and without a second one. The
+// agent itself checks that it is whole.
 std::string serve(const std::string& file, const std::string& root, const std::string& hash) {
   return fmt::format("exec \"{}\" serve \"{}\" {}", file, root, hash);
 }
@@ -84,7 +84,7 @@ std::string agent_file(const std::string& root, const std::string& hash) {
   return root + "/bin/paddlectl-agent-" + hash.substr(0, kHashCharacters);
 }
 
-// Fills the single-letter holes: a letter that stands alone between non-letters.
+// Fills the holes: single letters that stand between non-letters.
 std::string fill_holes(std::string_view command, std::string_view root, std::string_view file,
                        std::size_t size = 0) {
   const auto is_word = [](char c) {
@@ -109,7 +109,7 @@ std::string fill_holes(std::string_view command, std::string_view root, std::str
   return out;
 }
 
-// Adds what the command wrote to stderr, which is often the reason.
+// Adds the command's last line on stderr, which is often the reason.
 Error with_stderr(Error error, const Channel& channel) {
   std::string tail = channel.stderr_tail ? channel.stderr_tail() : "";
   while (!tail.empty() && tail.back() == '\n') tail.pop_back();
@@ -132,7 +132,7 @@ struct Agent {
   std::string hash;
 };
 
-// Read and hashed once for all nodes.
+// Reads and hashes the agent once for all nodes.
 Result<std::shared_ptr<const Agent>> read_agent(const std::string& path) {
   struct Read {
     std::string path;
@@ -154,7 +154,7 @@ Result<std::shared_ptr<const Agent>> read_agent(const std::string& path) {
   return agent;
 }
 
-// `answer` is "<sha256>  -", "none" or "unhashed": then the node shows the file itself.
+// `answer` is "<sha256>  -", "none" or "unhashed"; then the file itself is fetched and compared.
 Result<bool> is_agent(Launcher& launcher, const std::string& answer, const Agent& agent,
                       const std::string& file, TimePoint deadline) {
   if (answer != "unhashed") return answer.substr(0, answer.find(' ')) == agent.hash;
@@ -183,7 +183,7 @@ Result<Probe> probe(Launcher& launcher, TimePoint deadline) {
   if (system != "Linux") {
     return Error{Errc::kVersion, "runs " + escape_control(system) + ", paddlectl needs Linux", ""};
   }
-  // A service's shell may have no HOME; only a workdir below it needs one.
+  // A service account's shell may have no HOME, which only a workdir below ~/ needs.
   const auto second = std::min(line.find(' ', first + 1), line.size());
   return Probe{line.substr(first + 1, second - first - 1),
                second == line.size() ? "" : line.substr(second + 1)};
@@ -206,7 +206,7 @@ Status upload(Launcher& launcher, const Agent& agent, const std::string& root,
                    deadline));
   PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
   auto written = write_all(channel.fd.get(), as_bytes(agent.content), deadline);
-  // A shell that answers is reached: then it is the node that did not take all of it.
+  // When the shell answers nevertheless, its answer says why the node took only a part.
   auto answer = skip_to_line(channel.fd.get(), "PADDLECTL-AGENT-IS ", deadline);
   if (!answer) {
     Error error = written ? std::move(answer).error() : std::move(written).error();
@@ -220,8 +220,8 @@ Status upload(Launcher& launcher, const Agent& agent, const std::string& root,
       channel);
 }
 
-// No channel when the agent has to be prepared first, or the node is not as it should be: the
-// longer way says what is wrong.
+// Without a channel when the agent must be prepared first or anything is wrong, which the longer
+// way then reports.
 Result<Channel> find_agent(Launcher& launcher, const NodeSpec& node, const Agent& agent,
                            TimePoint deadline) {
   std::string root = node.root.starts_with("~/") ? "$HOME" + node.root.substr(1) : node.root;

@@ -1,4 +1,4 @@
-// From a launcher to a running agent, with constant command lines only.
+// The way from a launcher to a running agent, by constant command lines only.
 #pragma once
 
 #include "remote/agent_client.h"
@@ -6,7 +6,7 @@
 namespace paddle::remote {
 
 struct Bootstrapped {
-  Channel channel;  // past the sentinel: frames from here on; no fd: root is not there
+  Channel channel;  // past the sentinel, ready for frames; without fd: root is absent
 };
 
 // Only [A-Za-z0-9._/~-], no "..", no leading '-': safe inside a double-quoted word of any shell.

@@ -1,5 +1,6 @@
-// paddlectl-agent serve <root> <sha256>: frames on stdin and stdout until they close, when that is
-// the program's own hash.
+// paddlectl-agent serve <root> <sha256>: serves frames on stdin and stdout until they close, if the
+// hash is the program's own.
+//
 // paddlectl-agent supervise <root> <label>: see supervisor.h.
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -22,11 +23,11 @@ namespace paddle::agent {
 namespace {
 
 constexpr int kChannelFdMin = 10;
-constexpr int kPipeBytes = 1 << 20;  // what the kernel lets any user have
+constexpr int kPipeBytes = 1 << 20;  // the most that any user may have by default
 constexpr int kSpecFd = 3;
 constexpr int kStatusFd = 4;
 
-// What a process inherits from the node; everything else is in its specification.
+// The variables that a process inherits from the node; its specification has the others.
 Environment node_environment() {
   constexpr std::string_view kNames[] = {
       "PATH=", "HOME=", "USER=", "LANG=", "CUDA_VISIBLE_DEVICES=", "NCCL_"};
@@ -43,7 +44,7 @@ Environment node_environment() {
 bool move_channel(UniqueFd& input, UniqueFd& output) {
   input = UniqueFd(::fcntl(0, F_DUPFD_CLOEXEC, kChannelFdMin));
   output = UniqueFd(::fcntl(1, F_DUPFD_CLOEXEC, kChannelFdMin));
-  // sshd keeps what the pipe does not take, at a cost; a socket pair has no such size.
+  // A pipe that fills up makes sshd buffer; a socket pair has no such size to set.
   (void)::fcntl(input.get(), F_SETPIPE_SZ, kPipeBytes);
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   return input && output && null && ::dup2(null.get(), 0) == 0 && ::dup2(2, 1) == 1 &&
@@ -63,7 +64,7 @@ int serve(const std::string& root_path, const std::string& hash) {
   const auto root = open_root(root_path);
   if (!root) return fail(root.error());
   const auto deadline = [] { return TimePoint(std::chrono::steady_clock::now()) + kFrameDeadline; };
-  // The empty line ends what a start-up file of the shell may have begun.
+  // The empty line ends a line that the shell's start-up file may have begun.
   const std::string sentinel = std::string("\nPADDLECTL-AGENT ") + kProgramVersion + "\n";
   if (!write_all(output.get(), as_bytes(sentinel), deadline())) return 4;
 
@@ -103,7 +104,7 @@ int main(int argc, char** argv) {
   ::signal(SIGPIPE, SIG_IGN);
   set_log_name("agent");
   if (command == "serve" && argc == 4) {
-    ::signal(SIGCHLD, SIG_IGN);  // supervisors are nobody's to wait for
+    ::signal(SIGCHLD, SIG_IGN);  // supervisors are reaped by the kernel
     return serve(argv[2], argv[3]);
   }
   if (command == "supervise" && argc == 4) {

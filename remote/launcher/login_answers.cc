@@ -21,7 +21,7 @@ constexpr const char* kNobodyHint =
     "install a key with ssh-copy-id, run this in a terminal, or give --password-file";
 
 std::string account_of(const LoginQuestion& question) {
-  return question.user + "@" + question.place;
+  return question.user + "@" + question.server;
 }
 
 std::string scope_of(const LoginQuestion& question) {
@@ -37,7 +37,7 @@ void wipe(std::string& text) {
   text.clear();
 }
 
-// The first line, of at most kAnswerBytesMax.
+// Reads the first line, at most kAnswerBytesMax long.
 Result<std::string> first_line(int fd, const std::string& path) {
   std::string line;
   line.reserve(kAnswerBytesMax + 1);  // a string that grows leaves copies behind
@@ -129,7 +129,7 @@ Status LoginAnswers::obtain(const LoginQuestion& question, const Answer& refused
     const std::lock_guard lock(mutex_);
     if (question.prompt.empty()) {
       const Answer known = known_password(question);
-      if (known && known != refused) return {};  // somebody said it while we waited
+      if (known && known != refused) return {};  // another thread obtained it
       if (of_file_) {
         return Error{Errc::kAuth,
                      fmt::format("the password of {} is refused for user {}", file_, question.user),
@@ -142,7 +142,7 @@ Status LoginAnswers::obtain(const LoginQuestion& question, const Answer& refused
 }
 
 Status LoginAnswers::obtain_password(const LoginQuestion& question, const Answer& refused) {
-  bool alone = false;  // others took what this place refused
+  bool alone = false;  // other servers accepted what this one refused
   int asked = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -156,8 +156,8 @@ Status LoginAnswers::obtain_password(const LoginQuestion& question, const Answer
     return Error{Errc::kAuth, fmt::format("{} passwords were refused", kQuestionsMax), ""};
   }
   const std::string where =
-      question.bastion ? fmt::format("{} on bastion {}", question.user, question.place)
-      : alone          ? fmt::format("{} on {}", question.user, question.place)
+      question.bastion ? fmt::format("{} on bastion {}", question.user, question.server)
+      : alone          ? fmt::format("{} on {}", question.user, question.server)
                        : fmt::format("{} (for every node that takes it)", question.user);
   PADDLE_TRY(Answer answer,
              ask(fmt::format("{}password of {}: ", refused ? "refused; " : "", where), true));

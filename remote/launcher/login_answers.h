@@ -1,4 +1,4 @@
-// Passwords and whatever else servers ask of a person: asked once, kept in memory for this run.
+// Passwords and answers to servers' prompts: asked once, kept in memory for this run.
 #pragma once
 
 #include <functional>
@@ -14,10 +14,10 @@
 namespace paddle::remote {
 
 constexpr std::size_t kAnswerBytesMax = 1024;
-constexpr int kQuestionsMax = 3;        // about the same password, before we give up
+constexpr int kQuestionsMax = 3;        // about the same password
 constexpr int kPromptQuestionsMax = 6;  // for answers to one server's own prompts
 
-// What a person typed: wiped when it dies, never formatted by accident.
+// A typed secret: wiped on destruction, never formatted by accident.
 class TypedSecret {
  public:
   explicit TypedSecret(std::string& typed);  // wipes `typed` too
@@ -33,32 +33,32 @@ using Answer = std::shared_ptr<const TypedSecret>;
 
 struct LoginQuestion {
   std::string user;
-  std::string place;     // "host:port"
-  bool bastion = false;  // what it is told is told to no node, nor to another bastion
-  std::string prompt;    // the server's own words, as they came; "": the password of `user`
-  bool echo = false;     // may be seen while it is typed
+  std::string server;    // "host:port"
+  bool bastion = false;  // its answers are given to no node and no other bastion
+  std::string prompt;    // the server's own words, unescaped; "": the password of `user`
+  bool echo = false;     // the answer may be shown while it is typed
 };
 
-// One password of a user is tried on every node that asks for one; a node that refuses what another
-// took is asked about by itself. Every call may come from several threads at once.
+// A user's password is tried on every node that asks for one; for a node that refuses it a separate
+// one is asked for. Thread-safe.
 class LoginAnswers {
  public:
-  // One line from the person; nothing when there is nobody, or nothing was said.
+  // One line typed by the person; empty without a terminal, or when nothing was typed.
   using Ask = std::function<std::optional<std::string>(std::string_view question, bool secret)>;
   explicit LoginAnswers(Ask ask) : ask_(std::move(ask)) {}
 
-  // The first line of a file that is ours and nobody else's to read: the password of every node and
-  // bastion, in place of asking. kAuth when others may read it, kUsage when it holds none.
+  // Takes the password of all nodes and bastions from the first line of a file instead of asking.
+  // kAuth unless the file is ours and private, kUsage when the line is empty.
   Status use_password_file(const std::string& path);
 
-  // What is known already; null when a person has to say it. Answers to prompts are given once.
+  // The known answer, or null when a person must be asked. Answers to prompts are given once.
   Answer find(const LoginQuestion& question);
-  // The server took it: the same place gets the same again.
+  // Records that the server accepted the answer; it will get the same again.
   void accepted(const LoginQuestion& question, const Answer& answer);
-  // Whether some server took it.
+  // Whether any server has accepted it.
   bool is_proven(const LoginQuestion& question, const Answer& answer);
-  // Returns once there is something else to try than `refused` (null: nothing was tried). Waits for
-  // the person, and for the questions of other threads. kAuth when there is nothing to be had.
+  // Returns once there is an answer other than `refused` (null: none was tried). Waits for the
+  // person, and for other threads' questions. kAuth when no answer can be had.
   Status obtain(const LoginQuestion& question, const Answer& refused);
 
  private:
@@ -74,26 +74,26 @@ class LoginAnswers {
   Status obtain_prompt(const LoginQuestion& question);
 
   Ask ask_;
-  std::mutex asking_;    // held while the person types
-  std::mutex mutex_;     // guards what follows, never while waiting
-  bool silent_ = false;  // nothing was said: nothing more is asked
+  std::mutex asking_;    // held during a question
+  std::mutex mutex_;     // guards the following; not held while waiting
+  bool silent_ = false;  // a question stayed unanswered: ask no more
   std::string file_;     // of the password; "": none
   Answer of_file_;
   std::map<std::string, Known> common_;       // by scope: a user of the nodes, or one on a bastion
-  std::map<std::string, Known> own_;          // by user and place
-  std::map<std::string, Answer> once_;        // by user, place and prompt
-  std::map<std::string, int> prompts_asked_;  // by user and place
+  std::map<std::string, Known> own_;          // by user and server
+  std::map<std::string, Answer> once_;        // by user, server and prompt
+  std::map<std::string, int> prompts_asked_;  // by user and server
 };
 
-// One attempt to reach one node, through all bastions before it.
+// One attempt to log in to a node and the bastions before it.
 class Login {
  public:
   explicit Login(LoginAnswers& answers) : answers_(answers) {}
 
   LoginAnswers& answers() { return answers_; }
-  // Null: not known yet, and the attempt fails for that.
+  // Null when the answer is not known, which fails the attempt.
   Answer answer(const LoginQuestion& question);
-  // The attempt fails because the server refused it.
+  // Fails the attempt: the server refused the answer.
   void refuse(const LoginQuestion& question, Answer answer);
 
   bool lacks_answer() const { return missing_.has_value(); }
@@ -105,8 +105,8 @@ class Login {
   Answer refused_;
 };
 
-// Attempts until it worked, failed for another reason, or the person has no answer. No connection
-// is held while somebody types, so that no deadline runs out meanwhile.
+// Repeats attempts until one succeeds, fails for another reason, or no answer can be had. No
+// connection is held open during a question, so no deadline expires.
 template <class Attempt>
 auto log_in(LoginAnswers& answers, const Attempt& attempt) {
   for (;;) {

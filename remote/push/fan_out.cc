@@ -33,8 +33,8 @@ void FanOut::announce(Seat seat, const std::vector<PackShape>& lacks,
 // Whether a pull by `seat` from `other` may succeed.
 bool FanOut::can_pull(const SeatState& seat, Seat other) const {
   const SeatState& there = seats_[other];
-  return &there != &seat && there.serves && there.active && !there.unreachable() && !seat.reaches_none() &&
-         !seat.avoids.contains(other);
+  return &there != &seat && there.serves && there.active && !there.unreachable() &&
+         !seat.reaches_none() && !seat.avoids.contains(other);
 }
 
 std::optional<FanOut::Seat> FanOut::holder_for(Seat seat, const PackState& pack, bool& busy) const {
@@ -63,13 +63,14 @@ bool FanOut::will_be_pullable(Seat seat, const PackState& pack) const {
   });
 }
 
-// A pack goes first to nodes that others can pull it from: sent to an unreachable node it would have
-// to be sent again.
+// A pack goes first to nodes that others can pull it from: sent to an unreachable node it would
+// have to be sent again.
 bool FanOut::may_send(Seat seat, const PackState& pack) const {
   const SeatState& state = seats_[seat];
   if (state.reaches_none() || (state.serves && !state.unreachable())) return true;
-  return std::ranges::none_of(
-      pack.lacking, [&](Seat other) { return can_pull(state, other) && !seats_[other].reaches_none(); });
+  return std::ranges::none_of(pack.lacking, [&](Seat other) {
+    return can_pull(state, other) && !seats_[other].reaches_none();
+  });
 }
 
 void FanOut::take_pull(Seat seat, std::size_t begin, Seat from, Step& step) {
@@ -99,8 +100,8 @@ void FanOut::take_send(Seat seat, std::size_t begin, Step& step) {
     PackState& pack = *state.packs[i];
     bool busy = false;
     if (state.have[i] != Have::kNo) break;
-    if (i > begin &&
-        (holder_for(seat, pack, busy) || busy || will_be_pullable(seat, pack) || !may_send(seat, pack))) {
+    if (i > begin && (holder_for(seat, pack, busy) || busy || will_be_pullable(seat, pack) ||
+                      !may_send(seat, pack))) {
       break;
     }
     bytes += state.shapes[i].bytes;
@@ -202,7 +203,8 @@ std::vector<std::string> FanOut::troubles() const {
   std::vector<std::string> found;
   for (const SeatState& seat : seats_) {
     if (!seat.announced) continue;
-    if (seat.reaches_none()) found.push_back(fmt::format("{} does not reach the other nodes", seat.node));
+    if (seat.reaches_none())
+      found.push_back(fmt::format("{} does not reach the other nodes", seat.node));
     if (!seat.serves || seat.unreachable())
       found.push_back(fmt::format("{} is not reached by the other nodes", seat.node));
   }

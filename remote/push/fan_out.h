@@ -1,6 +1,7 @@
-// The schedule of a push to several nodes. A pack that no node has is sent to one of them; the others
-// pull it from there. Content that N nodes lack thus leaves this machine once, a part over each
-// node's connection. A node that cannot reach the others, or is unreachable, is sent all it lacks.
+// The schedule of a push to several nodes. A pack that no node has is sent to one of them; the
+// others pull it from there. Content that N nodes lack thus leaves this machine once, a part over
+// each node's connection. A node that cannot reach the others, or is unreachable, is sent all it
+// lacks.
 #pragma once
 
 #include <condition_variable>

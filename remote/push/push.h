@@ -1,4 +1,4 @@
-// What a push moves, and what it reports.
+// The items of a push, and its statistics.
 #pragma once
 
 #include <cstdint>

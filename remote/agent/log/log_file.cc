@@ -13,7 +13,7 @@
 namespace paddle::agent {
 namespace {
 
-// Held while the files change places, and while a reader looks at them.
+// A lock held during a rotation, and while a reader opens the files.
 class FolderLock {
  public:
   FolderLock(int folder, int operation)
@@ -44,36 +44,36 @@ std::uint64_t base_of(int folder, const std::string& name) {
   return base;
 }
 
-// The folder that holds the log, which must be there.
-Result<Place> open_place(const Root& root, const std::string& path) {
+// Opens the folder that holds the log.
+Result<FolderEntry> open_parent(const Root& root, const std::string& path) {
   PADDLE_TRY(const SafePath safe, SafePath::parse(path));
   const auto slash = path.rfind('/');
   if (slash == std::string::npos) {
-    return Place{UniqueFd(::fcntl(root.fd.get(), F_DUPFD_CLOEXEC, 0)), path};
+    return FolderEntry{UniqueFd(::fcntl(root.fd.get(), F_DUPFD_CLOEXEC, 0)), path};
   }
   PADDLE_TRY(const SafePath parent, SafePath::parse(path.substr(0, slash)));
   PADDLE_TRY(UniqueFd folder, parent.open_directory(root.fd.get()));
-  return Place{std::move(folder), path.substr(slash + 1)};
+  return FolderEntry{std::move(folder), path.substr(slash + 1)};
 }
 
 }  // namespace
 
-LogWriter::LogWriter(Place place, UniqueFd fd, std::uint64_t size, std::uint64_t bytes_max)
-    : place_(std::move(place)),
+LogWriter::LogWriter(FolderEntry entry, UniqueFd fd, std::uint64_t size, std::uint64_t bytes_max)
+    : entry_(std::move(entry)),
       fd_(std::move(fd)),
-      times_(place_.folder.get(), place_.name),
-      base_(base_of(place_.folder.get(), place_.name)),
+      times_(entry_.folder.get(), entry_.name),
+      base_(base_of(entry_.folder.get(), entry_.name)),
       size_(size),
       bytes_max_(bytes_max) {}
 
 Result<LogWriter> LogWriter::open(const Root& root, const std::string& path,
                                   std::uint64_t bytes_max) {
   PADDLE_TRY(const SafePath safe, SafePath::parse(path));
-  PADDLE_TRY(Place place, make_place(root, safe));
-  UniqueFd fd = open_file(place.folder.get(), place.name, O_WRONLY | O_CREAT | O_APPEND);
+  PADDLE_TRY(FolderEntry entry, make_parent(root, safe));
+  UniqueFd fd = open_file(entry.folder.get(), entry.name, O_WRONLY | O_CREAT | O_APPEND);
   if (!fd) return system_error(Errc::kResource, "open log " + path);
   const std::uint64_t size = size_of(fd);
-  return LogWriter(std::move(place), std::move(fd), size, bytes_max);
+  return LogWriter(std::move(entry), std::move(fd), size, bytes_max);
 }
 
 void LogWriter::append(ByteSpan data, std::int64_t unix_ms) {
@@ -83,27 +83,27 @@ void LogWriter::append(ByteSpan data, std::int64_t unix_ms) {
 }
 
 void LogWriter::rotate() {
-  const int folder = place_.folder.get();
+  const int folder = entry_.folder.get();
   const FolderLock lock(folder, LOCK_EX);
   const std::string base = std::to_string(base_ + size_);
-  const std::string temporary = place_.name + ".base.new";
+  const std::string temporary = entry_.name + ".base.new";
   const UniqueFd base_fd = open_file(folder, temporary, O_WRONLY | O_CREAT | O_TRUNC);
   if (!base_fd || !write_all(base_fd.get(), as_bytes(base), TimePoint::max()) ||
-      ::renameat(folder, place_.name.c_str(), folder, (place_.name + ".1").c_str()) != 0) {
-    return;  // keeps writing to the file there is
+      ::renameat(folder, entry_.name.c_str(), folder, (entry_.name + ".1").c_str()) != 0) {
+    return;  // keeps appending to the present file
   }
-  ::renameat(folder, temporary.c_str(), folder, (place_.name + ".base").c_str());
-  fd_ = open_file(folder, place_.name, O_WRONLY | O_CREAT | O_APPEND);
-  times_.rotate(folder, place_.name);
+  ::renameat(folder, temporary.c_str(), folder, (entry_.name + ".base").c_str());
+  fd_ = open_file(folder, entry_.name, O_WRONLY | O_CREAT | O_APPEND);
+  times_.rotate(folder, entry_.name);
   base_ += size_;
   size_ = 0;
 }
 
 Result<LogPart> read_log(const Root& root, const std::string& path, std::uint64_t offset,
                          std::uint32_t max_bytes, std::int64_t since_unix_ms) {
-  PADDLE_TRY(const Place place, open_place(root, path));
-  const int folder = place.folder.get();
-  const std::string& name = place.name;
+  PADDLE_TRY(const FolderEntry entry, open_parent(root, path));
+  const int folder = entry.folder.get();
+  const std::string& name = entry.name;
   const FolderLock lock(folder, LOCK_SH);
   const UniqueFd current = open_file(folder, name, O_RDONLY | O_NONBLOCK);
   if (!current) return system_error(Errc::kData, "open log " + path);
@@ -126,7 +126,7 @@ Result<LogPart> read_log(const Root& root, const std::string& path, std::uint64_
   if (got < 0) return system_error(Errc::kData, "read log " + path);
   part.data.resize(static_cast<std::size_t>(got));
   part.times = log_times(folder, name, offset, offset + part.data.size(), kLogTimesMax);
-  // What comes after the last record told is for the next part to tell.
+  // The part ends where the first record left out begins.
   if (part.times.size() + 1 >= kLogTimesMax && part.times.back().offset > offset) {
     part.data.resize(part.times.back().offset - offset);
   }
@@ -135,10 +135,10 @@ Result<LogPart> read_log(const Root& root, const std::string& path, std::uint64_
 }
 
 std::int64_t last_written(const Root& root, const std::string& path) {
-  const auto place = open_place(root, path);
-  if (!place) return 0;
+  const auto entry = open_parent(root, path);
+  if (!entry) return 0;
   constexpr std::uint64_t kEnd = std::numeric_limits<std::uint64_t>::max();
-  const auto times = log_times(place->folder.get(), place->name, kEnd, kEnd, 1);
+  const auto times = log_times(entry->folder.get(), entry->name, kEnd, kEnd, 1);
   return times.empty() ? 0 : times.back().unix_ms;
 }
 

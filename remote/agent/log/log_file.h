@@ -1,6 +1,6 @@
-// A process's log: bounded on disk, and for its readers one sequence of bytes across rotations.
-// `<log>` is written, `<log>.1` is what was written before it, `<log>.base` is the offset of
-// `<log>`'s first byte.
+// A process's log: bounded on disk, one sequence of bytes across rotations for its readers.
+// `<log>` holds the newest bytes, `<log>.1` the ones before, `<log>.base` the offset of `<log>`'s
+// first byte.
 #pragma once
 
 #include "remote/agent/log/log_times.h"
@@ -13,17 +13,17 @@ constexpr std::uint32_t kLogReadBytesMax = 1U << 20U;
 
 class LogWriter {
  public:
-  // Appends to what is there.
+  // Appends to an existing log.
   static Result<LogWriter> open(const Root& root, const std::string& path,
                                 std::uint64_t bytes_max = kLogBytesMax);
-  // A full disk loses log lines, never the process. unix_ms: now, for the readers' merging.
+  // A full disk loses log lines, never the process. unix_ms: the current time, for merging logs.
   void append(ByteSpan data, std::int64_t unix_ms);
 
  private:
-  LogWriter(Place place, UniqueFd fd, std::uint64_t size, std::uint64_t bytes_max);
+  LogWriter(FolderEntry entry, UniqueFd fd, std::uint64_t size, std::uint64_t bytes_max);
   void rotate();
 
-  Place place_;
+  FolderEntry entry_;
   UniqueFd fd_;
   LogTimesWriter times_;
   std::uint64_t base_;  // offset of the file's first byte
@@ -37,14 +37,14 @@ struct LogPart {
   std::uint64_t size = 0;  // offset of the log's end
   std::vector<LogTime> times;
 };
-constexpr std::size_t kLogTimesMax = 2000;  // of a part; more of them make it shorter
+constexpr std::size_t kLogTimesMax = 2000;  // of a part; a part with more is cut short
 
-// From `offset`, or from the oldest byte still there; from the start when the log was made anew.
-// since_unix_ms: and nothing known to be written before it.
+// Reads from `offset`, or from the oldest byte still kept, or from the start of a log that was
+// replaced. since_unix_ms: skips bytes known to be written earlier.
 Result<LogPart> read_log(const Root& root, const std::string& path, std::uint64_t offset,
                          std::uint32_t max_bytes, std::int64_t since_unix_ms = 0);
 
-// When the log was last written to, as far as its times tell; 0: never.
+// Time of the last write that `<log>.times` records; 0: none.
 std::int64_t last_written(const Root& root, const std::string& path);
 
 }  // namespace paddle::agent

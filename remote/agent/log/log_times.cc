@@ -31,7 +31,7 @@ std::optional<LogTime> record_at(int fd, std::uint64_t index) {
   return LogTime{load_le<std::uint64_t>(raw.data()), load_le<std::int64_t>(raw.data() + 8)};
 }
 
-// The index of the first record that `is_late` holds for; they are sorted that way.
+// The index of the first record for which `is_late` holds; the records are partitioned by it.
 template <class Late>
 std::uint64_t first_late(int fd, Late is_late) {
   std::uint64_t low = 0;
@@ -70,7 +70,7 @@ void LogTimesWriter::note(std::uint64_t offset, std::int64_t unix_ms) {
   std::array<std::byte, kRecordBytes> raw{};
   store_le(raw.data(), offset);
   store_le(raw.data() + 8, last_ms_);
-  // Half a record would shift all after it; without times the log is still whole.
+  // Half a record would shift all later ones. Times may be lost, log lines may not.
   if (::write(fd_.get(), raw.data(), raw.size()) != static_cast<ssize_t>(raw.size())) fd_.reset();
 }
 

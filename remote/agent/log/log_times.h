@@ -1,5 +1,5 @@
-// When each part of a log was written: `<log>.times`, 16-byte records {u64 offset, i64 unix ms},
-// both ascending. A program's own lines need not carry a time, so this is what merges logs.
+// Write times of the parts of a log, in `<log>.times`: 16-byte records {u64 offset, i64 unix ms},
+// both ascending. Logs are merged by them, since a program's own lines need not carry a time.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 namespace paddle::agent {
 
 struct LogTime {
-  std::uint64_t offset = 0;  // of the log, from its first byte ever
-  std::int64_t unix_ms = 0;  // when the bytes from there on were written
+  std::uint64_t offset = 0;  // in the log, across rotations
+  std::int64_t unix_ms = 0;  // time of writing of the bytes from there on
 };
 
 // Bytes written within this of the last record get none of their own.
@@ -20,12 +20,12 @@ constexpr std::int64_t kLogTimeStepMs = 10;
 class LogTimesWriter {
  public:
   LogTimesWriter() = default;
-  // In the folder of the log; what a crash left half written is cut off.
+  // `folder` holds the log. A record that a crash left incomplete is cut off.
   LogTimesWriter(int folder, const std::string& log);
 
-  // Before the bytes at `offset` are written. A clock set back is as if it stood still.
+  // Call before writing the bytes at `offset`. A clock that was set back counts as standing still.
   void note(std::uint64_t offset, std::int64_t unix_ms);
-  // The log goes to `<log>.1`, its times to `<log>.times.1`.
+  // Renames the times of a log that became `<log>.1` to `<log>.times.1`.
   void rotate(int folder, const std::string& log);
 
  private:
@@ -34,12 +34,12 @@ class LogTimesWriter {
   bool fresh_ = false;  // the first bytes of a file have a record in its own times
 };
 
-// The records that tell of the bytes [begin, end): the last one at or before begin, and all inside,
+// The records that cover the bytes [begin, end): the last one at or before begin, and all inside;
 // at most max.
 std::vector<LogTime> log_times(int folder, const std::string& log, std::uint64_t begin,
                                std::uint64_t end, std::size_t max);
-// The offset of the first bytes known to be written at `unix_ms` or later; the end of all offsets
-// when there are none.
+// The offset of the first bytes known to be written at `unix_ms` or later; the largest offset when
+// there are none.
 std::uint64_t log_offset_at(int folder, const std::string& log, std::int64_t unix_ms);
 
 }  // namespace paddle::agent

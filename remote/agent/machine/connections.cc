@@ -36,7 +36,7 @@ void add_traffic(const nlmsghdr& header, std::map<std::uint64_t, Traffic>& found
   for (const auto* attribute = reinterpret_cast<const rtattr*>(message + 1);
        RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left)) {
     if (attribute->rta_type != INET_DIAG_INFO) continue;
-    // An older kernel tells less of it: what it leaves out stays zero.
+    // An older kernel's struct is shorter: missing fields stay zero.
     tcp_info info{};
     std::memcpy(&info, RTA_DATA(attribute),
                 std::min<std::size_t>(RTA_PAYLOAD(attribute), sizeof info));

@@ -43,8 +43,8 @@ std::uint32_t cores() {
   return static_cast<std::uint32_t>(CPU_COUNT_S(size, set.get()));
 }
 
-// From the text in the C library itself ("... stable release version 2.36."): this program has its
-// own inside.
+// From the text in the node's C library ("... stable release version 2.36."): this program is
+// statically linked and knows only its own.
 std::string glibc_version() {
   for (const char* file : {"/lib/x86_64-linux-gnu/libc.so.6", "/lib64/libc.so.6",
                            "/usr/lib/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6"}) {

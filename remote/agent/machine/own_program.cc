@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kProgram = "/proc/self/exe";
 constexpr std::size_t kNoteBytesMax = 100;
 
-// The note is of this boot, and the program was not written since.
+// True when the record is of this boot and the program was not written since.
 bool is_verified(const std::string& note, const std::string& boot) {
   struct stat program {};
   struct stat noted {};
@@ -36,7 +36,7 @@ bool own_program_is(const std::string& hash) {
   if (!error && !boot.empty() && is_verified(note, boot)) return true;
   const auto found = sha256_of_file(kProgram);
   if (!found || to_hex(*found) != hash) return false;
-  // Without the note the next start hashes again.
+  // Without the record the next start hashes again.
   if (!error && !boot.empty()) (void)replace_file(note, as_bytes(boot));
   return true;
 }

@@ -37,7 +37,7 @@ std::multimap<std::uint32_t, std::string> listening_inodes() {
   return found;
 }
 
-// "pid 123 (name)" for each socket inode we may see.
+// "pid 123 (name)" for each socket inode visible to this user.
 std::map<std::string, std::string> socket_owners() {
   std::map<std::string, std::string> owners;
   for (const std::string& pid : names_under("/proc")) {
@@ -58,7 +58,7 @@ std::map<std::string, std::string> socket_owners() {
 
 UniqueFd listen_at(in_addr address, std::uint32_t port) {
   UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int on = 1;  // as the engine does: connections in TIME_WAIT do not hold a port
+  const int on = 1;  // as in the engine, so that TIME_WAIT does not hold a port
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   sockaddr_in name{};
   name.sin_family = AF_INET;

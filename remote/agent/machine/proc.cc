@@ -19,7 +19,7 @@ namespace paddle::agent {
 namespace {
 
 constexpr std::size_t kProcFileBytesMax = 4U << 20U;
-// A new member may be forked while we wait for the known ones, so look again at least this often.
+// A new process may be forked while we wait for the known ones, so find() is called this often.
 constexpr int kLookAgainMs = 100;
 constexpr std::size_t kPollMax = 256;
 
@@ -38,7 +38,7 @@ UniqueFd open_pidfd(const ProcStat& process) {
   return fd;
 }
 
-// Until one of them ends, `until` comes or it is time to look again.
+// Waits until one of them ends, `until`, or kLookAgainMs.
 void wait_for_any(const std::vector<ProcStat>& processes, TimePoint until) {
   std::vector<UniqueFd> fds;
   std::vector<pollfd> polls;

@@ -1,4 +1,4 @@
-// What /proc says about processes. A pid is trusted only together with its start time and boot id.
+// Processes as /proc shows them. A pid identifies one only with its start time and boot id.
 #pragma once
 
 #include <sys/types.h>
@@ -18,14 +18,14 @@ struct ProcStat {
   char state = 0;
   pid_t session = 0;
   std::uint64_t start_ticks = 0;
-  std::uint64_t cpu_ms = 0;  // its own, and of the children it has waited for
+  std::uint64_t cpu_ms = 0;  // including children it has waited for
   std::uint64_t resident_bytes = 0;
 };
 
 std::string boot_id();
 // False when there is no such process.
 bool read_stat(pid_t pid, ProcStat& stat);
-// Running (a zombie is not) and started at start_ticks.
+// True for a running process (not a zombie) that started at start_ticks.
 bool is_alive(pid_t pid, std::uint64_t start_ticks);
 // Processes of this user, without zombies and without this one.
 std::vector<ProcStat> own_processes();
@@ -39,8 +39,8 @@ std::int64_t unix_ms();
 // Sends through a pidfd, so that a recycled pid is never hit. False when it is gone.
 bool send_signal(const ProcStat& process, int signal);
 
-// Ends what find() returns: SIGTERM once, SIGKILL after grace. True when find() returns nothing
-// before grace and kKillDeadline have passed. `ended` counts the processes seen.
+// Ends the processes that find() returns: SIGTERM once, SIGKILL after grace. True when find()
+// returns none before grace and kKillDeadline have passed. `ended` counts the processes seen.
 constexpr Duration kKillDeadline = std::chrono::seconds(10);
 bool end_processes(const std::function<std::vector<ProcStat>()>& find, Duration grace,
                    std::size_t& ended);

@@ -74,7 +74,7 @@ void send_at_once(int fd) {
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-// What answers on the listener's side, in a process of its own.
+// The listener's side, in a process of its own.
 class Answerer {
  public:
   Answerer(int listener, ByteSpan token, const PeerListener::Service& service)
@@ -129,7 +129,7 @@ class Answerer {
     if (!proven) return;
     send_at_once(fd.get());
     if (!write_all(fd.get(), answer_, now() + kCallerProofDeadline)) return;
-    // The next one waits here; whoever is served has a deadline.
+    // The next caller waits here; those being served have a deadline.
     free_.acquire();
     std::thread([this, held = std::move(fd)] {
       serve_(held.get(), kFolderFd);
@@ -147,8 +147,8 @@ class Answerer {
 [[noreturn]] void become_listener(int listener, ByteSpan token,
                                   const PeerListener::Service& service, pid_t agent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != agent) ::_exit(0);  // it ended before the line above
-  // Nothing of the agent's stays open but what is served; its channel above all.
+  if (::getppid() != agent) ::_exit(0);  // the agent ended before the call above
+  // Close all of the agent's descriptors, its channel above all, but the ones that are served.
   const UniqueFd kept(::fcntl(service.folder, F_DUPFD, kFolderFd + 1));
   if (::dup2(listener, kListenerFd) < 0) ::_exit(1);
   if (kept && ::dup2(kept.get(), kFolderFd) < 0) ::_exit(1);
@@ -168,7 +168,7 @@ ProbeOutcome outcome_of(int error) {
   }
 }
 
-// 0, or the errno of why not.
+// 0 or an errno.
 int connect_before(int fd, const sockaddr_in& name, TimePoint deadline) {
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0) return 0;
   if (errno != EINPROGRESS) return errno;

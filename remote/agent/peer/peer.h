@@ -1,5 +1,5 @@
-// Nodes that call each other on the data plane. Both got a token over their launchers' channels,
-// and each proves it before anything else is read: proto/PROTOCOL.md, "Between nodes".
+// Connections between nodes on the data plane. Both ends got a token over their launchers' channels
+// and prove it before anything else is read: proto/PROTOCOL.md, "Between nodes".
 #pragma once
 
 #include <functional>
@@ -14,17 +14,18 @@ namespace paddle::agent {
 
 constexpr std::size_t kPeerTokenBytes = 32;
 
-// A process of its own that hears callers; it ends with this object, with the agent, or when its
-// time is over.
+// A child process that accepts callers; it ends with this object, with the agent, or after
+// Service::time_max.
 class PeerListener {
  public:
-  // `fd`: a proven caller, non-blocking; at most `at_once` are served at a time, each on a thread.
+  // `fd` is the non-blocking socket of a caller that has proved the token. At most `at_once`
+  // callers are served at a time, each on a thread.
   using Serve = std::function<void(int fd, int folder)>;
   struct Service {
     std::string_view name;  // the same at both ends
     Duration time_max{};
     unsigned at_once = 1;
-    int folder = -1;  // a descriptor for `serve`; everything else of the agent's is closed
+    int folder = -1;  // a descriptor for `serve`; the agent's others are closed
     Serve serve;
   };
 
@@ -33,17 +34,16 @@ class PeerListener {
   PeerListener& operator=(const PeerListener&) = delete;
   ~PeerListener() { stop(); }
 
-  // In place of an earlier one. `socket` listens already.
+  // Replaces an earlier listener. `socket` is listening already.
   Status start(UniqueFd socket, ByteSpan token, const Service& service);
-  // Returns when the port is free again.
+  // Returns once the port is free again.
   void stop();
 
  private:
   UniqueFd process_;  // a pidfd
 };
 
-// A listening socket. kUsage for an address or a token that makes no sense, kResource when the port
-// is not to be had.
+// A listening socket. kUsage for an invalid address or token, kResource when the port is taken.
 Result<UniqueFd> listen_for_peers(const wire::agent::ProbeTarget& at, ByteSpan token);
 
 struct PeerCall {
@@ -51,7 +51,8 @@ struct PeerCall {
   wire::agent::ProbeOutcome outcome = wire::agent::PROBE_REACHED;
   std::string detail;
 };
-// Connects and proves, within 6 seconds. An error is a request that makes no sense.
+// Connects and proves the token, within 6 seconds. Network failures are outcomes; an error is an
+// invalid request.
 Result<PeerCall> call_peer(const wire::agent::ProbeTarget& target, ByteSpan token,
                            std::string_view service);
 

@@ -82,7 +82,7 @@ Status measure(int fd, ProbeReply& reply) {
 Status answer_probes(PeerListener& listener, const ProbeTarget& at, ByteSpan token) {
   listener.stop();
   PADDLE_TRY(UniqueFd socket, listen_for_peers(at, token));
-  // One that breaks off is its own loss.
+  // A caller that hangs up notices by itself.
   return listener.start(std::move(socket), token,
                         {kService, kListenTimeMax, 1, -1, [](int fd, int) { (void)answer(fd); }});
 }

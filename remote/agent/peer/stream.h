@@ -1,4 +1,5 @@
-// What flows between two nodes that proved a token to each other: PROTOCOL.md, "Between nodes".
+// A byte stream between two nodes that have proved a token to each other: PROTOCOL.md, "Between
+// nodes".
 #pragma once
 
 #include "base/clock.h"
@@ -10,17 +11,16 @@ namespace paddle::agent {
 
 constexpr std::size_t kRecordBytesMax = 64U << 10U;  // of content
 
-// Sealed, or as it is where nobody else can listen. Exactly what one end writes the other can read.
-// The descriptor outlives it.
+// Sealed, or in the clear where nobody else can listen. The descriptor must outlive the stream.
 class PeerStream {
  public:
   enum class Side { kCaller, kListener };
-  // Agrees on keys that no other connection has.
+  // Agrees on keys for this connection alone.
   static Result<PeerStream> open(int fd, ByteSpan token, Side side, bool sealed,
                                  TimePoint deadline);
 
   Status write(ByteSpan bytes, TimePoint deadline);
-  // kAuth: not what the other end wrote.
+  // kAuth when the bytes are not those that the other end wrote.
   Status read(std::span<std::byte> into, TimePoint deadline);
 
  private:
@@ -34,9 +34,9 @@ class PeerStream {
   int fd_;
   bool sealed_;
   Direction out_, in_;
-  Bytes record_;                // what was read last
-  std::size_t record_at_ = 0;   // what of it was taken
-  std::size_t record_end_ = 0;  // the tag comes after
+  Bytes record_;                // read last
+  std::size_t record_at_ = 0;   // bytes of it already returned
+  std::size_t record_end_ = 0;  // followed by the tag
 };
 
 }  // namespace paddle::agent

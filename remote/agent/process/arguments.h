@@ -1,17 +1,21 @@
-// The command line of a process: what stands for something in it, and which program it names.
+// The command line and environment of a process, made from its specification.
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "proto/agent.pb.h"
+#include "remote/agent/process/child.h"
+#include "remote/agent/root/root.h"
 
 namespace paddle::agent {
 
-// Every `mark` in the text becomes `value`.
-void fill_in(std::string& text, std::string_view mark, const std::string& value);
+// The node's PATH, HOME, ..., as NAME=value, passed to every process.
+using Environment = std::vector<std::string>;
 
-// The program that a user's command names: as it is where it has a '/', else the first of the PATH
-// among these variables. One that is nowhere gets a path that execve(2) refuses.
-std::string find_program(const std::string& name, const std::vector<std::string>& variables);
+// Fills the placeholders {root}, {life} and {again}, and looks up a program without a path in the
+// process's own PATH. The variables of the specification replace those of the node.
+Program program_of(const wire::agent::ProcessSpec& spec, const Root& root, std::uint32_t life,
+                   const Environment& environment);
 
 }  // namespace paddle::agent

@@ -25,12 +25,12 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   const std::vector<char*> variables = pointers(program.variables);
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(127);  // it died before we could ask
+  if (::getppid() != parent) ::_exit(127);  // the parent died before the call above
   ::signal(SIGPIPE, SIG_DFL);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  // 0 is /dev/null since the supervisor started.
+  // Descriptor 0 is /dev/null since the supervisor started.
   if (::dup2(output, 1) == 1 && ::dup2(output, 2) == 2 && ::fchdir(directory) == 0) {
     ::execve(arguments[0], arguments.data(), variables.data());
   }
@@ -56,7 +56,8 @@ Result<Child> start_child(const Program& program, int directory) {
   child.pid = ::fork();
   if (child.pid < 0) return system_error(Errc::kResource, "fork");
   if (child.pid == 0) become(program, directory, output_end.get(), error_write.get());
-  ::setpgid(child.pid, child.pid);  // both sides, so that it has happened whoever is first
+  ::setpgid(child.pid,
+            child.pid);  // in parent and child, so that it holds from either's next line on
   error_write.reset();
   int failure = 0;
   const ssize_t got = ::read(error_read.get(), &failure, sizeof failure);

@@ -1,4 +1,4 @@
-// A program started beside its supervisor.
+// The child process that a supervisor watches.
 #pragma once
 
 #include <sys/types.h>
@@ -18,11 +18,11 @@ struct Program {
 };
 struct Child {
   pid_t pid = -1;
-  UniqueFd output;  // of its stdout and stderr, which does not block
+  UniqueFd output;  // stdout and stderr, non-blocking
 };
 
-// In `directory`, as the leader of a process group of its own, with the caller's stdin. It is
-// killed when the calling thread ends. kFailed when it cannot be executed.
+// Starts in `directory`, as the leader of its own process group, with the caller's stdin. The child
+// is killed when the calling thread ends. kFailed when the program cannot be executed.
 Result<Child> start_child(const Program& program, int directory);
 
 }  // namespace paddle::agent

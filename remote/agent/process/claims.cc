@@ -23,25 +23,25 @@ constexpr const char* kLock = "claim";
 constexpr std::size_t kPidBytesMax = 20;
 constexpr int kLookPeriodMs = 20;
 
-// Empty: another session has it. The file holds the pid of the agent that locked it last.
+// Empty when another session has the lock. The file holds the pid of its last holder.
 Result<UniqueFd> lock_job(const Root& root, const SafePath& path, Duration wait) {
   const auto now = [] { return TimePoint(std::chrono::steady_clock::now()); };
   const TimePoint deadline = now() + wait;
   for (;;) {
-    const auto place = make_place(root, path);
-    UniqueFd fd(place ? ::openat(place->folder.get(), kLock,
+    const auto entry = make_parent(root, path);
+    UniqueFd fd(entry ? ::openat(entry->folder.get(), kLock,
                                  O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)
                       : -1);
-    // Whoever let go may have taken the folder with it.
+    // A session that released the job may have removed the folder.
     if (!fd && errno == ENOENT && now() < deadline) continue;
-    if (!place) return place.error();
+    if (!entry) return entry.error();
     if (!fd) return system_error(Errc::kResource, "create " + path.str());
     const bool locked = ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
     if (!locked && errno != EWOULDBLOCK) {
       return system_error(Errc::kResource, "lock " + path.str());
     }
     struct stat info {};
-    // A file that a teardown took away meanwhile is nobody's.
+    // A lock on a file that a teardown has removed protects nothing.
     if (locked && ::fstat(fd.get(), &info) == 0 && info.st_nlink > 0) {
       const std::string pid = std::to_string(::getpid());
       const bool written =
@@ -88,7 +88,7 @@ Result<bool> Claims::port(const std::string& address, std::uint32_t port) {
   if (ports_.size() == kPortsClaimedMax || ports_.contains(name)) return true;
   sockaddr_un own{};
   own.sun_family = AF_UNIX;
-  // The first byte of sun_path stays 0: a name of the network namespace, without a file.
+  // The first byte of sun_path stays 0: an abstract name, without a file.
   if (name.size() >= sizeof own.sun_path) return Error{Errc::kUsage, "address is too long", ""};
   std::memcpy(own.sun_path + 1, name.data(), name.size());
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
@@ -115,7 +115,7 @@ void Claims::release_job() {
   const std::string folder = name_ + "/";
   struct stat held {};
   struct stat there {};
-  // The job may have been removed meanwhile, and started anew by somebody else.
+  // The job may have been removed and started again by another session.
   if (all && ::fstat(job_.get(), &held) == 0 &&
       ::fstatat(all->get(), (folder + kLock).c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
       held.st_ino == there.st_ino && held.st_dev == there.st_dev) {

@@ -1,4 +1,5 @@
-// What a paddlectl that starts a job has for itself: until its session ends or lets go.
+// Exclusive locks on a job's name and ports, held by one paddlectl until its connection ends or it
+// releases them.
 #pragma once
 
 #include <map>
@@ -11,8 +12,7 @@
 
 namespace paddle::agent {
 
-constexpr std::size_t kPortsClaimedMax =
-    256;  // each takes a descriptor; any more are only looked at
+constexpr std::size_t kPortsClaimedMax = 256;  // each takes a descriptor; more are not locked
 
 class Claims {
  public:
@@ -21,14 +21,14 @@ class Claims {
   Claims(const Claims&) = delete;
   Claims& operator=(const Claims&) = delete;
 
-  // In place of the job claimed before. Another session gets `wait` to let go: one that was broken
-  // off ends soon. kUsage when it does not, or when the job has processes here already; `again`
-  // allows those that have ended.
+  // Replaces an earlier claim of a job. Waits up to `wait` for another session to release it, since
+  // one whose connection broke ends soon. kUsage when it stays claimed, or when the job has
+  // processes here; `again` allows processes that have ended.
   Status job(const std::string& name, bool again, Duration wait);
   bool has(const std::string& job) const { return job_ && name_ == job; }
-  // False: another session of this machine, of whatever user and root, has the port.
+  // False when another session on this machine, of any user and root, has the port.
   Result<bool> port(const std::string& address, std::uint32_t port);
-  // Of a job that has no process here its key goes too, and its folder when nothing is in there.
+  // Also removes the key of a job without processes here, and its folder if that is empty.
   void release();
 
  private:
@@ -37,7 +37,7 @@ class Claims {
   const Root& root_;
   std::string name_;
   UniqueFd job_;                           // a lock on the file jobs/<job>/claim
-  std::map<std::string, UniqueFd> ports_;  // sockets whose names the kernel gives but once
+  std::map<std::string, UniqueFd> ports_;  // sockets bound to names that are unique on the machine
 };
 
 }  // namespace paddle::agent

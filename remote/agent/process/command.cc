@@ -22,7 +22,7 @@
 namespace paddle::agent {
 namespace {
 
-constexpr int kNotFound = 127;  // as a shell says it
+constexpr int kNotFound = 127;  // a shell's exit code for it
 constexpr int kNotRun = 126;
 constexpr std::size_t kOutputChunkBytes = 64U << 10U;
 constexpr std::size_t kPipeChunksMax = 64;  // more than a pipe ever holds
@@ -113,7 +113,7 @@ Status Command::start(const wire::agent::RunRequest& request) {
   return system_error(Errc::kResource, "pidfd_open");
 }
 
-// One read, for the rest of the session is to be looked after too.
+// Reads once, so that one stream cannot delay the other or the end.
 Result<bool> Command::pass_on(UniqueFd& from, bool is_stderr) {
   const ssize_t got = from ? ::read(from.get(), buffer_.data(), buffer_.size()) : -1;
   if (got == 0) from.reset();
@@ -124,7 +124,7 @@ Result<bool> Command::pass_on(UniqueFd& from, bool is_stderr) {
   return true;
 }
 
-// What it wrote before it ended is in the pipes; others that have them may write without end.
+// Reads the output written before the end; other holders of the pipes may write for ever.
 Status Command::drain() {
   for (std::size_t i = 0; i < kPipeChunksMax; ++i) {
     PADDLE_TRY(const bool some_out, pass_on(out_, false));
@@ -134,7 +134,7 @@ Status Command::drain() {
   return {};
 }
 
-// The whole session, also what outlived its leader.
+// Signals the whole session, including processes that outlived its leader.
 void Command::end() {
   const auto left = [this] {
     std::vector<ProcStat> members = own_processes();
@@ -146,7 +146,7 @@ void Command::end() {
   ::waitpid(pid_, &status_, gone ? 0 : WNOHANG);
 }
 
-// Until it has ended or has to; whether its time was up.
+// Returns when the command has ended or must end; true on timeout.
 Result<bool> Command::follow(int input, TimePoint deadline) {
   for (;;) {
     std::array<pollfd, 4> items{{{end_.get(), POLLIN, 0},
@@ -188,7 +188,7 @@ Status Command::run(int input, TimePoint deadline) {
 }  // namespace
 
 Status run_command(const wire::agent::RunRequest& request, int input, const Command::Send& send) {
-  // Children are nobody's to wait for in the agent but here.
+  // The agent ignores SIGCHLD, which reaps children; this one must be waited for.
   ::signal(SIGCHLD, SIG_DFL);
   Command command(send);
   Status done = command.start(request);

@@ -20,7 +20,7 @@ namespace paddle::agent {
 namespace {
 
 constexpr Duration kStartDeadline = std::chrono::seconds(20);
-// A supervisor writes the exit record and ends leftovers before it goes by itself.
+// A supervisor writes the exit record and ends leftover children before it exits.
 constexpr Duration kSupervisorGrace = std::chrono::seconds(5);
 constexpr Duration kTeardownGrace = std::chrono::seconds(5);
 constexpr std::size_t kStatusBytesMax = 64U << 10U;
@@ -64,8 +64,8 @@ bool is_below(const std::string& path, const std::string& root) {
   return path == root || path.starts_with(root + "/");
 }
 
-// Processes of this user that run from root or carry its mark. Ourselves excepted, and whoever only
-// looks around in there.
+// Processes of this user that run from root or carry its mark in their environment, except this
+// one. A working folder below root alone does not count.
 std::vector<ProcStat> processes_below(const Root& root) {
   std::vector<ProcStat> found;
   for (const ProcStat& process : own_processes()) {
@@ -88,9 +88,8 @@ bool holds_only_the_mark(const std::string& path) {
   return !error && marked;
 }
 
-// Folders above root that bootstrap made for it go too, as long as they hold nothing else. Several
-// nodes may leave one at once: each looks after its own part is gone, so the last finds the mark
-// alone.
+// Removes the folders above root that bootstrap made, unless they hold anything else. Several nodes
+// may do so at once: each checks after its own part is removed, so the last finds only the mark.
 void remove_made_folders(std::string path) {
   for (int i = 0; i < kFoldersAboveMax; ++i) {
     path.resize(path.rfind('/'));
@@ -99,7 +98,7 @@ void remove_made_folders(std::string path) {
     if (!holds_only_the_mark(path)) return;
     if (::unlink(mark.c_str()) != 0) return;
     if (::rmdir(path.c_str()) != 0 && errno != ENOENT) {
-      // Somebody came meanwhile.
+      // Another session has used the folder meanwhile.
       const UniqueFd again(::open(mark.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
       return;
     }
@@ -133,7 +132,7 @@ Status start_process(const Root& root, const wire::agent::ProcessSpec& spec) {
   if (::pipe2(status, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
   const UniqueFd status_read(status[0]);
   UniqueFd status_write(status[1]);
-  // Above the numbers the child uses.
+  // Above the descriptors that the child uses.
   const UniqueFd spec_high(::fcntl(spec_fd.get(), F_DUPFD_CLOEXEC, 10));
   UniqueFd status_high(::fcntl(status_write.get(), F_DUPFD_CLOEXEC, 10));
   status_write.reset();
@@ -165,7 +164,7 @@ Result<std::vector<wire::agent::ProcessStatus>> list_processes(const Root& root,
     wire::agent::ProcessStatus& status = statuses.back();
     if (!usage) continue;
     *status.mutable_arguments() = arguments;
-    // What status_of knows of one that ended stays.
+    // The usage of an ended process comes from its exit record.
     const bool runs = status.state() == wire::agent::PROCESS_RUNNING;
     if (runs && own != used.end()) *status.mutable_usage() = own->second;
     if (status.has_usage()) {
@@ -193,7 +192,7 @@ Status stop_processes(const Root& root, const wire::agent::StopRequest& request)
     ProcStat process;
     process.pid = record.pid.pid();
     process.start_ticks = record.pid.start_ticks();
-    if (request.ask()) send_signal(process, SIGTERM);  // it may have ended just now
+    if (request.ask()) send_signal(process, SIGTERM);  // a process that has just ended is fine
   }
   if (request.ask()) return {};
   std::size_t ended = 0;
@@ -213,7 +212,7 @@ Result<wire::agent::LeftoversReply> find_leftovers(const Root& root) {
   for (const ProcStat& process : members_of(root, records)) known.insert(process.pid);
   for (const ProcStat& process : supervisors_of(records)) known.insert(process.pid);
   for (const ProcStat& process : processes_below(root)) {
-    // Another paddlectl's agent ends with its channel, and a supervisor just started has no record.
+    // Agents end with their channels, and a supervisor that has just started has no record yet.
     if (known.contains(process.pid) || link_of(process.pid, "exe").starts_with(agents)) continue;
     reply.set_process_count(reply.process_count() + 1);
     if (reply.processes_size() >= kLeftoversNamedMax) continue;
@@ -232,7 +231,7 @@ Status restart_processes(const Root& root, const wire::agent::RestartRequest& re
     if (!record) {
       return Error{Errc::kUsage, "no process " + name + " of job " + request.job() + " here", ""};
     }
-    // One that has ended may still have a supervisor, which ends what it left behind.
+    // An ended process may still have a supervisor, which ends its leftover children.
     if (record->exit || !supervisor_alive(*record)) {
       PADDLE_TRY_STATUS(start_process(root, record->spec));
       continue;

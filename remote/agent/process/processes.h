@@ -1,4 +1,4 @@
-// Starting and ending supervised processes, and ending everything of ours.
+// Start, status, stop and restart of supervised processes; teardown of everything of ours.
 #pragma once
 
 #include <vector>
@@ -8,23 +8,23 @@
 
 namespace paddle::agent {
 
-// Returns once the program runs, or says why it does not.
+// Returns once the program runs; an error says why it does not.
 Status start_process(const Root& root, const wire::agent::ProcessSpec& spec);
 
-// usage: of the running ones too, which costs a walk through /proc.
+// usage: adds the resources of running processes, which takes a walk through /proc.
 Result<std::vector<wire::agent::ProcessStatus>> list_processes(const Root& root,
                                                                const std::string& job, bool usage);
 
 constexpr Duration kGraceMax = std::chrono::minutes(10);
-// RestartRequest of agent.proto. kUsage for a name without a record, or one that runs and has no
+// RestartRequest of agent.proto. kUsage for a name without a record, or a running process without
 // restarts.
 Status restart_processes(const Root& root, const wire::agent::RestartRequest& request);
-// SIGTERM, then SIGKILL after grace, to the named processes of the job and all they started; names
-// empty: all of the job. Returns when none is left; kResource when one cannot be ended.
+// Sends SIGTERM, then SIGKILL after the grace, to the named processes of the job (no names: all)
+// and their descendants. Returns when none is left; kResource when one cannot be ended.
 Status stop_processes(const Root& root, const wire::agent::StopRequest& request);
 
-// Processes of ours without a job that runs (neither agents nor supervisors), and folders of such
-// jobs.
+// Processes of ours that belong to no running job (except agents and supervisors), and the folders
+// of jobs that do not run.
 Result<wire::agent::LeftoversReply> find_leftovers(const Root& root);
 
 // Ends every process, then removes root (keep_data: all but jobs/*/output).

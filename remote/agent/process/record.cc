@@ -83,7 +83,7 @@ bool supervisor_alive(const Record& record) {
 
 wire::agent::ProcessStatus status_of(const Root& root, Record record) {
   if (!record.exit && !supervisor_alive(record)) {
-    // It may have ended after its files were read: its last act is the exit record.
+    // The supervisor may have written the exit record and ended after the files were read.
     if (auto again = read_record(root, record.spec.job(), record.spec.name())) {
       record = std::move(*again);
     }
@@ -114,7 +114,7 @@ wire::agent::ProcessStatus status_of(const Root& root, Record record) {
 }
 
 std::vector<ProcStat> members_of(const Root& root, const std::vector<Record>& records) {
-  // Once a supervisor has gone, its number may lead a session that is not ours.
+  // The pid of a supervisor that has ended may lead a session that is not ours.
   std::set<pid_t> sessions;
   for (const ProcStat& supervisor : supervisors_of(records)) sessions.insert(supervisor.pid);
   std::vector<ProcStat> members;

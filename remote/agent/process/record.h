@@ -1,4 +1,5 @@
-// What is on disk about a process: jobs/<job>/proc/<name>/{spec,pid,exit}. It outlives all of us.
+// A process's record on disk: jobs/<job>/proc/<name>/{spec,pid,exit}. It outlives agent and
+// supervisor.
 #pragma once
 
 #include <optional>
@@ -10,7 +11,8 @@
 
 namespace paddle::agent {
 
-// In the environment of every process we start, and so of its children: "<root>:<job>/<name>".
+// The environment variable of every process that we start, inherited by its children:
+// "<root>:<job>/<name>".
 constexpr const char* kProcessVariable = "PADDLECTL_PROCESS";
 std::string process_mark(const Root& root, const std::string& job, const std::string& name);
 
@@ -22,12 +24,12 @@ struct Record {
 
 Status write_record(const Root& root, const SafePath& folder, const char* file,
                     const google::protobuf::MessageLite& message);
-// Lives that processes of this name have had in the job.
+// How often a process of this name has been started in the job.
 std::uint32_t lives_of(const Root& root, const SafePath& folder);
 bool has_record(const Root& root, const SafePath& folder, const char* file);
 void remove_record(const Root& root, const SafePath& folder, const char* file);
 
-// Nothing for a process that never started.
+// Empty for a process that was never started.
 std::optional<Record> read_record(const Root& root, const std::string& job,
                                   const std::string& name);
 // All records of a job, or of all jobs when job is empty. Unreadable ones are skipped.

@@ -12,7 +12,7 @@ namespace {
 constexpr Duration kPauseMin = std::chrono::milliseconds(500);
 constexpr Duration kPauseMax = std::chrono::seconds(8);
 constexpr Duration kLongLife = std::chrono::seconds(60);
-// In a row, each short: about ten minutes in which the lost peer may come back.
+// Consecutive short runs: about ten minutes for the lost peer to come back.
 constexpr std::uint32_t kLostPeerRestartsMax = 80;
 
 }  // namespace

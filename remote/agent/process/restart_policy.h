@@ -1,4 +1,4 @@
-// Whether a process that ended is started again, and when: pure.
+// The decision whether and when an ended process is started again; free of side effects.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@ class RestartPolicy {
   explicit RestartPolicy(const wire::agent::ProcessSpec& spec)
       : restarts_max_(spec.restarts()), any_exit_(spec.any_exit()) {}
 
-  // After a life of this length that ended with a status of wait(2): the pause before the next one,
-  // or nothing. A pause is twice the last one until a life was long.
+  // The pause before the next start, or nothing; `status` is of wait(2), after a run of this
+  // length. Pauses double until a run was long.
   std::optional<Duration> next(int wait_status, Duration lived);
 
  private:
   std::uint32_t restarts_max_;
   bool any_exit_;
-  std::uint32_t restarts_ = 0;    // after failures of its own
-  std::uint32_t lost_peers_ = 0;  // after those of others, since it last lived for long
+  std::uint32_t restarts_ = 0;    // after the process's own failures
+  std::uint32_t lost_peers_ = 0;  // after lost peers, since the last long run
   Duration pause_{};
 };
 

@@ -15,8 +15,6 @@
 #include <cstring>
 
 #include "remote/agent/log/log_file.h"
-#include "remote/agent/process/arguments.h"
-#include "remote/agent/process/child.h"
 #include "remote/agent/process/record.h"
 #include "remote/agent/process/restart_policy.h"
 
@@ -25,13 +23,13 @@ namespace {
 
 constexpr std::size_t kSpecBytesMax = 64U << 10U;
 constexpr std::size_t kOutputReadBytes = 64U << 10U;
-// More than a pipe holds, so that a process that never stops talking cannot hold us here.
+// More than a pipe holds; bounds the time spent on a process that writes for ever.
 constexpr int kDrainReadsMax = 16;
-// After SIGTERM reached the supervisor itself (not stop(), which has its own grace).
+// After a SIGTERM to the supervisor itself; stop() has its own grace.
 constexpr Duration kTermGrace = std::chrono::seconds(30);
-// A process that waits for a disk dies when it is back.
+// A process that hangs in the kernel dies once its device answers.
 constexpr Duration kKillAgain = std::chrono::seconds(1);
-// What the process left behind in its group gets this long after SIGTERM.
+// For leftovers in the process group, between SIGTERM and SIGKILL.
 constexpr Duration kLeftoverGrace = std::chrono::seconds(2);
 constexpr Duration kTakeOverDeadline = kLeftoverGrace + std::chrono::seconds(5);
 constexpr int kTakeOverPollMs = 10;
@@ -65,26 +63,25 @@ class Supervisor {
   void run(const Environment& environment);
 
  private:
-  // One life of the process.
+  // Starts the process once.
   Status spawn(const Environment& environment);
   void wait_for_end();
-  // Whether there is to be another one, after a pause that an order to stop ends.
+  // True after the pause before another start; a stop request cuts the pause short.
   bool starts_again();
   void say(const std::string& text) {
     log_.append(as_bytes("paddlectl: " + text + "\n"), unix_ms());
   }
-  std::string filled(std::string text) const;
-  Program program_of(const Environment& environment) const;
   Status write_pid_record();
   Status write_life();
   bool reap();  // true once the process itself has ended
+  void take_signals();
   void drain();
   void end_leftovers();
 
   Root root_;
   wire::agent::ProcessSpec spec_;
   SafePath folder_;
-  UniqueFd lock_;  // held as long as we live: one supervisor a name
+  UniqueFd lock_;  // held until we exit: one supervisor per name
   LogWriter log_;
   sigset_t signals_{};
   UniqueFd signal_fd_;
@@ -98,13 +95,6 @@ class Supervisor {
   RestartPolicy restarts_;
 };
 
-std::string Supervisor::filled(std::string text) const {
-  fill_in(text, "{root}", root_.path);
-  fill_in(text, "{life}", std::to_string(life_));
-  fill_in(text, "{again}", life_ > 1 ? "true" : "false");
-  return text;
-}
-
 Status Supervisor::start(const Environment& environment) {
   ::sigemptyset(&signals_);
   for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&signals_, signal);
@@ -112,28 +102,6 @@ Status Supervisor::start(const Environment& environment) {
   signal_fd_ = UniqueFd(::signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signal_fd_) return system_error(Errc::kResource, "signalfd");
   return spawn(environment);
-}
-
-Program Supervisor::program_of(const Environment& environment) const {
-  Program program;
-  program.name = spec_.program().empty() ? spec_.arguments(0) : spec_.program();
-  std::vector<std::string>& arguments = program.arguments;
-  std::vector<std::string>& variables = program.variables;
-  if (!spec_.program().empty()) arguments.push_back(root_.path + "/" + spec_.program());
-  for (const auto& argument : spec_.arguments()) arguments.push_back(filled(argument));
-  const auto is_overridden = [&](const std::string& variable) {
-    return spec_.environment().contains(variable.substr(0, variable.find('=')));
-  };
-  for (const auto& variable : environment) {
-    if (!is_overridden(variable)) variables.push_back(variable);
-  }
-  for (const auto& [name, value] : spec_.environment()) {
-    variables.push_back(name + "=" + filled(value));
-  }
-  variables.push_back(std::string(kProcessVariable) + "=" +
-                      process_mark(root_, spec_.job(), spec_.name()));
-  if (spec_.program().empty()) arguments[0] = find_program(arguments[0], variables);
-  return program;
 }
 
 Status Supervisor::spawn(const Environment& environment) {
@@ -151,7 +119,8 @@ Status Supervisor::spawn(const Environment& environment) {
   ++life_;
   PADDLE_TRY_STATUS(write_life());
   started_at_ = now();
-  PADDLE_TRY(Child child, start_child(program_of(environment), directory.get()));
+  PADDLE_TRY(Child child,
+             start_child(program_of(spec_, root_, life_, environment), directory.get()));
   child_ = child.pid;
   output_ = std::move(child.output);
   if (auto written = write_pid_record(); !written) {
@@ -165,7 +134,7 @@ Status Supervisor::spawn(const Environment& environment) {
 Status Supervisor::write_pid_record() {
   ProcStat self;
   ProcStat child;
-  // A child that has ended already is a zombie until we wait for it, so both are there.
+  // A child that has ended is a zombie until we wait for it, so both can be read.
   if (!read_stat(::getpid(), self) || !read_stat(child_, child)) {
     return system_error(Errc::kFailed, "read /proc");
   }
@@ -180,7 +149,7 @@ Status Supervisor::write_pid_record() {
   return write_record(root_, folder_, "pid", record);
 }
 
-// Before the life begins, so that no two have one number.
+// Written before the start, so that no two starts get the same number.
 Status Supervisor::write_life() {
   wire::agent::PidRecord record;
   record.set_life(life_);
@@ -238,6 +207,13 @@ void Supervisor::wait_for_end() {
   if (output_) drain();
 }
 
+void Supervisor::take_signals() {
+  signalfd_siginfo info{};
+  while (::read(signal_fd_.get(), &info, sizeof info) == sizeof info) {
+    is_told_to_end_ = is_told_to_end_ || info.ssi_signo != SIGCHLD;
+  }
+}
+
 bool Supervisor::starts_again() {
   const auto is_stopped = [&] { return is_told_to_end_ || has_record(root_, folder_, "stop"); };
   if (is_stopped()) return false;
@@ -251,10 +227,7 @@ bool Supervisor::starts_again() {
   while (!is_stopped() && now() < until) {
     pollfd signals{signal_fd_.get(), POLLIN, 0};
     ::poll(&signals, 1, milliseconds_until(until));
-    signalfd_siginfo info{};
-    while (::read(signal_fd_.get(), &info, sizeof info) == sizeof info) {
-      is_told_to_end_ = is_told_to_end_ || info.ssi_signo != SIGCHLD;
-    }
+    take_signals();
   }
   return !is_stopped();
 }
@@ -286,7 +259,7 @@ void Supervisor::run(const Environment& environment) {
   end_leftovers();
 }
 
-// Its descendants are ours (subreaper); they end with it, and what they still say is kept.
+// Ends the descendants, which are ours (subreaper), and keeps their last output.
 void Supervisor::end_leftovers() {
   if (::kill(-child_, SIGTERM) != 0) return;
   const TimePoint kill_at = now() + kLeftoverGrace;
@@ -294,17 +267,14 @@ void Supervisor::end_leftovers() {
     pollfd polls[] = {{signal_fd_.get(), POLLIN, 0}, {output_ ? output_.get() : -1, POLLIN, 0}};
     ::poll(polls, 2, milliseconds_until(kill_at));
     if (polls[1].revents != 0) drain();
-    signalfd_siginfo info{};
-    while (::read(signal_fd_.get(), &info, sizeof info) == sizeof info) {
-      is_told_to_end_ = is_told_to_end_ || info.ssi_signo != SIGCHLD;
-    }
+    take_signals();
     reap();
   }
   ::kill(-child_, SIGKILL);
   if (output_) drain();
 }
 
-// Of one that has ended, the supervisor may have to end what it left behind before it goes.
+// Waits for the lock while the supervisor of an ended process is still ending its leftovers.
 bool take_over(int lock, const Root& root, const SafePath& folder) {
   const TimePoint give_up = now() + kTakeOverDeadline;
   while (::flock(lock, LOCK_EX | LOCK_NB) != 0) {

@@ -12,7 +12,7 @@
 namespace paddle::agent {
 namespace {
 
-// The inodes of the sockets a process holds.
+// Inodes of the sockets that a process has open.
 std::vector<std::uint64_t> sockets_of(pid_t pid) {
   constexpr std::string_view kSocket = "socket:[";
   std::vector<std::uint64_t> inodes;

@@ -1,4 +1,4 @@
-// What processes and their node use: memory, processor time, network.
+// Memory, processor time and network traffic of processes and of their node.
 #pragma once
 
 #include <map>
@@ -9,7 +9,7 @@
 
 namespace paddle::agent {
 
-// By "<job>/<name>", of those whose supervisor lives: each with all it started.
+// Of processes whose supervisor lives, with their descendants; by "<job>/<name>".
 std::map<std::string, wire::agent::Usage> usage_of(const std::vector<Record>& records);
 
 wire::agent::NodeUsage node_usage();

@@ -23,7 +23,7 @@ bool CopyFolders::open_lock() {
 
 void CopyFolders::clear() {
   if (in_use_ || !open_lock() || ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) return;
-  // What cannot go now is seen to by the next one, and by teardown.
+  // Files that cannot be removed now are left to the next session or teardown.
   if (const auto names = names_in(root_, std::string(kFolder))) {
     for (const std::string& name : *names) {
       if (name != kLock) (void)remove_path(root_, std::string(kFolder) + "/" + name);
@@ -37,7 +37,7 @@ Status CopyFolders::use() {
   PADDLE_TRY(const SafePath path, SafePath::parse(kFolder));
   PADDLE_TRY_STATUS(path.make_directories(root_.fd.get()));
   clear();
-  // Who clears is soon done: it waits for nobody.
+  // The cleaner holds the exclusive lock only briefly.
   if (!lock_ || ::flock(lock_.get(), LOCK_SH) != 0)
     return system_error(Errc::kResource, "lock the folder copy");
   in_use_ = true;

@@ -1,5 +1,5 @@
-// .paddlectl-copies/<name> folders, through which `put` and `get` pass: one that its session left
-// behind goes with the next.
+// Folders .paddlectl-copies/<name>, through which `put` and `get` pass. Leftovers of a session are
+// removed by the next.
 #pragma once
 
 #include <string_view>
@@ -13,16 +13,16 @@ class CopyFolders {
  public:
   explicit CopyFolders(const Root& root) : root_(root) {}
 
-  // Known on sight: another agent's may lie below what one copies.
+  // A distinct name, because copied folders may contain another agent's.
   static constexpr std::string_view kFolder = ".paddlectl-copies";
 
   // Whether a path below root is in one.
   static bool holds(std::string_view path) {
     return path.starts_with(kFolder) && path.substr(kFolder.size()).starts_with('/');
   }
-  // From here to its end this session has folders there, which no other one clears. Clears first.
+  // Clears the folders, then keeps other sessions from clearing until this one ends.
   Status use();
-  // Removes what is there unless a session uses it; does nothing in one that does.
+  // Removes the folders unless a session, this one included, uses them.
   void clear();
 
  private:

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kBufferBytes = 256U << 10U;
 
-// Where the kernel cannot: between file systems, or on one that has no such call.
+// Fallback between file systems, and where the kernel's copy is not supported.
 Status copy_through(int from, off_t from_offset, int to, off_t to_offset, std::uint64_t bytes) {
   Bytes buffer(std::min<std::uint64_t>(bytes, kBufferBytes));
   while (bytes > 0) {

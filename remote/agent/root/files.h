@@ -1,4 +1,4 @@
-// Files below root: list, send, remove.
+// Listing, sending and removing of files below root.
 #pragma once
 
 #include <functional>
@@ -14,11 +14,11 @@ namespace paddle::agent {
 Status list_files(const Root& root, const std::string& folder,
                   const std::function<Status(const wire::agent::FileEntry&)>& visit);
 
-// Sends the file as it is long now, in chunks; an empty file is one empty chunk.
+// Sends the file at its current length, in chunks; an empty file is one empty chunk.
 Status send_file(const Root& root, const std::string& path,
                  const std::function<Status(std::uint64_t size, ByteSpan chunk, bool more)>& send);
 
-// A file or a whole folder; fine when there is none.
+// Removes a file or a whole folder; succeeds when there is none.
 Status remove_path(const Root& root, const std::string& path);
 
 }  // namespace paddle::agent

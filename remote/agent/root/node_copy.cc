@@ -30,7 +30,7 @@ Result<fs::path> outside_path(const std::string& text) {
   return fs::path(home) / (text.starts_with("~/") ? text.substr(2) : text);
 }
 
-// Beside its place first, so that nobody sees half of it.
+// Writes a temporary file beside the target, so that nobody sees half of it.
 Status put_file(const fs::path& from, const fs::path& to, wire::agent::CopyReply& reply) {
   const fs::path draft = to.parent_path() / ("." + to.filename().string() + ".paddlectl-" +
                                              std::to_string(::getpid()));
@@ -40,7 +40,7 @@ Status put_file(const fs::path& from, const fs::path& to, wire::agent::CopyReply
     fs::copy_symlink(from, draft, error);
   } else {
     fs::copy_file(from, draft, error);
-    // A pushed file has no write access, for jobs share it.
+    // Pushed files are read-only, because jobs share them.
     if (!error) fs::permissions(draft, fs::perms::owner_write, fs::perm_options::add, error);
     if (!error) reply.set_bytes(reply.bytes() + fs::file_size(draft, error));
   }
@@ -87,8 +87,7 @@ Status take_out(const fs::path& inside, const fs::path& outside, wire::agent::Co
   return {};
 }
 
-// Of a folder that is listed, or of an entry's own name: somebody has removed it, here or, ESTALE,
-// on another machine.
+// True for the errors of a file that somebody has removed, here or (ESTALE) on another machine.
 bool is_gone(const std::error_code& error) {
   return error.value() == ENOENT || error.value() == ENOTDIR || error.value() == ESTALE;
 }
@@ -107,8 +106,8 @@ Status take_file(const fs::path& from, const fs::path& to, wire::agent::CopyRepl
   return {};
 }
 
-// Regular files, and the folders that hold some; links are not followed. What is taken may have
-// agents' folders below it, as $HOME does: no copy of the copies.
+// Copies regular files and the folders that hold some; links are not followed. The source, $HOME
+// for one, may contain agents' own copy folders, which are skipped.
 Status take_folder(const fs::path& from, const fs::path& to, wire::agent::CopyReply& reply) {
   std::vector<fs::directory_entry> entries;
   std::error_code error;
@@ -136,7 +135,7 @@ Status take_folder(const fs::path& from, const fs::path& to, wire::agent::CopyRe
 
 Status take_in(const fs::path& outside, const fs::path& inside, wire::agent::CopyReply& reply) {
   std::error_code error;
-  // What a link names is meant, as scp has it; its own name stays.
+  // A link stands for its target, as in scp, but keeps its own name.
   const fs::path from = fs::canonical(outside, error);
   if (error) return failed("read", outside, error);
   if (std::ranges::find(from, fs::path(CopyFolders::kFolder)) != from.end()) {
@@ -154,7 +153,7 @@ Status take_in(const fs::path& outside, const fs::path& inside, wire::agent::Cop
   } else {
     return Error{Errc::kUsage, outside.string() + " is neither a file nor a folder", ""};
   }
-  // Only what is below it may go meanwhile.
+  // Files below it may vanish during the copy, but not the source itself.
   if (fs::exists(from, error)) return {};
   return failed("read", outside, std::make_error_code(std::errc::no_such_file_or_directory));
 }

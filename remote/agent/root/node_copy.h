@@ -1,4 +1,4 @@
-// Files between our folder and the rest of the node, where the user may go as with scp.
+// Copies between our folder and the rest of the node, with the user's own rights, as scp has them.
 #pragma once
 
 #include "proto/agent.pb.h"
@@ -6,9 +6,9 @@
 
 namespace paddle::agent {
 
-// As CopyRequest says. Out of our folder each file appears whole or not at all, and replaces one of
-// its name; into it nothing but regular files comes, without those of CopyFolders, and where it can
-// be a file is linked. What is removed meanwhile below `outside` is left out and counted.
+// CopyRequest of agent.proto. Files copied out appear whole or not at all and replace existing
+// ones. Only regular files are copied in, none of CopyFolders, and by hard links where possible.
+// Files removed below `outside` during the copy are left out and counted.
 Result<wire::agent::CopyReply> copy_files(const Root& root,
                                           const wire::agent::CopyRequest& request);
 

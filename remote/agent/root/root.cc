@@ -74,31 +74,31 @@ Result<SafePath> process_folder(std::string_view job, std::string_view name) {
   return SafePath::parse("jobs/" + std::string(job) + "/proc/" + std::string(name));
 }
 
-Result<Place> make_place(const Root& root, const SafePath& path) {
+Result<FolderEntry> make_parent(const Root& root, const SafePath& path) {
   const std::string& text = path.str();
   const auto slash = text.rfind('/');
   if (slash == std::string::npos) {
     UniqueFd folder(::fcntl(root.fd.get(), F_DUPFD_CLOEXEC, 0));
     if (!folder) return system_error(Errc::kResource, "dup");
-    return Place{std::move(folder), text};
+    return FolderEntry{std::move(folder), text};
   }
   PADDLE_TRY(const SafePath parent, SafePath::parse(text.substr(0, slash)));
   PADDLE_TRY_STATUS(parent.make_directories(root.fd.get()));
   PADDLE_TRY(UniqueFd folder, parent.open_directory(root.fd.get()));
-  return Place{std::move(folder), text.substr(slash + 1)};
+  return FolderEntry{std::move(folder), text.substr(slash + 1)};
 }
 
 Status replace_below(const Root& root, const SafePath& path, ByteSpan content) {
-  PADDLE_TRY(const Place place, make_place(root, path));
-  const int folder = place.folder.get();
-  // Of this process: another agent may be writing the same file.
-  const std::string temporary = "." + place.name + ".new-" + std::to_string(::getpid());
+  PADDLE_TRY(const FolderEntry entry, make_parent(root, path));
+  const int folder = entry.folder.get();
+  // The pid keeps apart agents that write the same file at once.
+  const std::string temporary = "." + entry.name + ".new-" + std::to_string(::getpid());
   const UniqueFd fd(::openat(folder, temporary.c_str(),
                              O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return system_error(Errc::kResource, "create " + path.str());
   PADDLE_TRY_STATUS(write_all(fd.get(), content, TimePoint::max()));
   if (::fchmod(fd.get(), 0600) != 0 || ::fsync(fd.get()) != 0 ||
-      ::renameat(folder, temporary.c_str(), folder, place.name.c_str()) != 0 ||
+      ::renameat(folder, temporary.c_str(), folder, entry.name.c_str()) != 0 ||
       ::fsync(folder) != 0) {
     return system_error(Errc::kResource, "write " + path.str());
   }

@@ -1,4 +1,4 @@
-// The one folder an agent may touch.
+// The one folder that an agent may touch, and its layout.
 #pragma once
 
 #include <string>
@@ -25,14 +25,14 @@ Status check_name(std::string_view name);
 // jobs/<job>/proc/<name>
 Result<SafePath> process_folder(std::string_view job, std::string_view name);
 
-// The folder that holds `path` below root, made when absent; and the last component.
-struct Place {
+// A name in an open folder. make_parent() opens the folder of `path`, made when absent.
+struct FolderEntry {
   UniqueFd folder;
   std::string name;
 };
-Result<Place> make_place(const Root& root, const SafePath& path);
+Result<FolderEntry> make_parent(const Root& root, const SafePath& path);
 
-// Old or new, never half: temporary file in the same folder, fsync, rename.
+// Replaces atomically and durably: temporary file in the same folder, fsync, rename.
 Status replace_below(const Root& root, const SafePath& path, ByteSpan content);
 Result<std::string> read_below(const Root& root, const SafePath& path, std::size_t max_bytes);
 

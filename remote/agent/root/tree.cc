@@ -27,7 +27,7 @@ UniqueFd open_folder(int folder, const std::string& name) {
   return UniqueFd(::openat(folder, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-// Sorted; the descriptor stays the caller's.
+// Sorted; the caller keeps the descriptor.
 Result<std::vector<std::string>> entries(int folder) {
   UniqueFd own = open_folder(folder, ".");
   const std::unique_ptr<DIR, CloseDirectory> directory(own ? ::fdopendir(own.get()) : nullptr);
@@ -42,7 +42,7 @@ Result<std::vector<std::string>> entries(int folder) {
   return names;
 }
 
-// Long ones in part: all that remains must fit into one answer.
+// Shortens long paths: all remaining ones must fit one reply.
 void remain(RemoveReport& report, const std::string& path, const char* why) {
   if (report.remaining.size() == kRemainingMax) return;
   const std::string shown = path.size() <= kPathShownMax
@@ -56,8 +56,8 @@ bool is_same(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-// Removes a tree of any depth with one open folder: up from a folder is "..", as long as that is
-// where we came from.
+// Removes a tree of any depth with a single open folder. It goes up by "..", after checking that
+// this is the folder it came from.
 class Removal {
  public:
   Removal(const std::function<bool(const std::string&)>& keep, RemoveReport& report)
@@ -84,10 +84,10 @@ class Removal {
     struct stat info {};
     std::vector<std::string> names;
     std::size_t next = 0;  // in names
-    bool stays = false;    // something in it remains
+    bool stays = false;    // an entry could not be removed
   };
 
-  // A folder with something in it becomes the next level, and is removed by leave().
+  // A folder with entries becomes the next level and is removed by leave().
   void remove_next(Level& level) {
     const std::string name = level.names[level.next++];
     const std::size_t above = path_.size();
@@ -116,7 +116,7 @@ class Removal {
 
   Outcome enter(const std::string& name, const struct stat& seen) {
     if ((seen.st_mode & S_IRWXU) != S_IRWXU) {
-      ::fchmodat(folder_.get(), name.c_str(), 0700, 0);  // a folder we may not list is still ours
+      ::fchmodat(folder_.get(), name.c_str(), 0700, 0);  // our own folder may deny listing
     }
     UniqueFd fd = open_folder(folder_.get(), name);
     struct stat info {};
@@ -129,7 +129,7 @@ class Removal {
     return Outcome::kEntered;
   }
 
-  // Back to the folder above. False when the way there is lost.
+  // Returns to the folder above. False when ".." is a different folder.
   bool leave() {
     const bool stays = levels_.back().stays;
     levels_.pop_back();
@@ -152,7 +152,7 @@ class Removal {
     return true;
   }
 
-  // By errno: what went away meanwhile is gone.
+  // By errno; an entry that has vanished is fine.
   Outcome failed() { return errno == ENOENT ? Outcome::kGone : stays(std::strerror(errno)); }
   Outcome stays(const char* why) {
     remain(report_, path_, why);
@@ -161,9 +161,9 @@ class Removal {
 
   const std::function<bool(const std::string&)>& keep_;
   RemoveReport& report_;
-  std::vector<Level> levels_;  // from where the tree is in
+  std::vector<Level> levels_;  // from the parent of the tree down
   UniqueFd folder_;            // of the last level
-  std::string path_;           // of what is looked at, for reports
+  std::string path_;           // of the current entry, for reports
 };
 
 }  // namespace
@@ -183,7 +183,7 @@ Status walk_files(int folder, const std::string& prefix,
     const UniqueFd fd(
         ::openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     struct stat info {};
-    // Links, sockets and what vanished meanwhile are not regular files.
+    // Skips links, sockets, and files that have vanished.
     if (!fd || ::fstat(fd.get(), &info) != 0) continue;
     if (S_ISDIR(info.st_mode)) {
       PADDLE_TRY_STATUS(walk_files(fd.get(), path + "/", visit, depth + 1));

@@ -11,7 +11,7 @@
 namespace paddle::agent {
 namespace {
 
-// Less is copied in no time, and then the place never is without a file.
+// A smaller file is copied: that is quick, and its path never is without a file.
 constexpr std::uint64_t kReplaceBytesMin = 8U << 20U;
 
 }  // namespace
@@ -22,15 +22,15 @@ ChunkMap::ChunkMap(const Store& store) {
     names_.push_back(std::move(object.name));
     std::uint64_t offset = 0;
     for (const Chunk& chunk : object.chunks) {
-      places_.try_emplace(chunk.hash, Place{index, chunk.size, offset});
+      locations_.try_emplace(chunk.hash, Location{index, chunk.size, offset});
       offset += chunk.size;
     }
   }
 }
 
-const ChunkMap::Place* ChunkMap::find(const Chunk& chunk) const {
-  const auto found = places_.find(chunk.hash);
-  return found == places_.end() || found->second.size != chunk.size ? nullptr : &found->second;
+const ChunkMap::Location* ChunkMap::find(const Chunk& chunk) const {
+  const auto found = locations_.find(chunk.hash);
+  return found == locations_.end() || found->second.size != chunk.size ? nullptr : &found->second;
 }
 
 Result<std::unique_ptr<IncomingFile>> IncomingFile::begin(Store& store, const ObjectKey& key,
@@ -54,11 +54,11 @@ Result<std::unique_ptr<IncomingFile>> IncomingFile::begin(Store& store, const Ob
   file->take_partial();
   for (std::uint32_t i = 0; i < file->chunks_.size(); ++i) {
     if (file->here_[i]) continue;
-    const ChunkMap::Place* place = map.find(file->chunks_[i]);
-    if (place == nullptr)
+    const ChunkMap::Location* location = map.find(file->chunks_[i]);
+    if (location == nullptr)
       file->wanted_[i] = true;
     else
-      file->known_.push_back({i, *place, map.name(place->object)});
+      file->known_.push_back({i, *location, map.name(location->object)});
   }
   return file;
 }
@@ -67,7 +67,7 @@ std::uint64_t IncomingFile::size() const {
   return chunks_.empty() ? 0 : offsets_.back() + chunks_.back().size;
 }
 
-// What an interrupted push left is found by its hash; the holes in it match nothing.
+// Finds the chunks that an interrupted push left, by their hashes; holes match none.
 void IncomingFile::take_partial() {
   struct stat info {};
   if (::fstat(fd_.get(), &info) != 0 || info.st_size == 0) return;
@@ -92,24 +92,24 @@ Bytes IncomingFile::lacking() const {
   return bits;
 }
 
-std::optional<std::pair<std::uint64_t, std::uint32_t>> IncomingFile::place_of(
+std::optional<std::pair<std::uint64_t, std::uint32_t>> IncomingFile::range_of(
     std::uint32_t chunk) const {
   if (chunk >= chunks_.size()) return std::nullopt;
   return std::pair(offsets_[chunk], chunks_[chunk].size);
 }
 
-// Most often a file changed here and there: what stayed where it was in the object that has most of
-// it need not be copied where the file system can share it, or where nobody else uses the object.
+// Most changes are local: chunks that kept their offsets in the object with most of the file need
+// no copy where the file system can share blocks, or where no one else uses that object.
 void IncomingFile::keep_what_stayed() {
   std::unordered_map<std::uint32_t, std::uint64_t> bytes;  // by object
-  const auto stayed = [&](const Known& one) { return one.place.offset == offsets_[one.chunk]; };
+  const auto stayed = [&](const Known& one) { return one.location.offset == offsets_[one.chunk]; };
   for (const Known& one : known_) {
-    if (stayed(one)) bytes[one.place.object] += one.place.size;
+    if (stayed(one)) bytes[one.location.object] += one.location.size;
   }
   const auto most = std::ranges::max_element(bytes, {}, [](const auto& one) { return one.second; });
   if (most == bytes.end()) return;
   const auto rest = std::ranges::stable_partition(
-      known_, [&](const Known& one) { return one.place.object != most->first || !stayed(one); });
+      known_, [&](const Known& one) { return one.location.object != most->first || !stayed(one); });
   if (share(rest.front().object)) {
     for (const Known& one : rest) here_[one.chunk] = true;
     left_ -= rest.size();
@@ -125,7 +125,8 @@ void IncomingFile::keep_what_stayed() {
 
 bool IncomingFile::share(const std::string& object) const {
   struct stat info {};
-  if (::fstat(fd_.get(), &info) != 0 || info.st_size != 0) return false;  // it would be replaced
+  if (::fstat(fd_.get(), &info) != 0 || info.st_size != 0)
+    return false;  // sharing replaces all content
   const auto from = store_.open_object(object);
   return from && share_content(from->get(), fd_.get()) &&
          ::ftruncate(fd_.get(), static_cast<off_t>(size())) == 0;
@@ -144,20 +145,20 @@ Status IncomingFile::copy_from_objects() {
   std::string open_name;
   for (std::size_t i = 0; i < known_.size();) {
     const Known& first = known_[i];
-    std::uint64_t bytes = first.place.size;
+    std::uint64_t bytes = first.location.size;
     std::size_t end = i + 1;
     for (; end < known_.size() && known_[end].chunk == known_[end - 1].chunk + 1 &&
            known_[end].object == first.object &&
-           known_[end].place.offset == first.place.offset + bytes;
+           known_[end].location.offset == first.location.offset + bytes;
          ++end) {
-      bytes += known_[end].place.size;
+      bytes += known_[end].location.size;
     }
     if (open_name != first.object) {
       PADDLE_TRY(from, store_.open_object(first.object));
       open_name = first.object;
     }
     PADDLE_TRY_STATUS(
-        copy_range(from.get(), first.place.offset, fd_.get(), offsets_[first.chunk], bytes));
+        copy_range(from.get(), first.location.offset, fd_.get(), offsets_[first.chunk], bytes));
     for (; i < end; ++i) here_[known_[i].chunk] = true;
   }
   known_.clear();
@@ -174,7 +175,7 @@ Status IncomingFile::assemble(const std::set<std::string>& wanted) {
   return store_.holds(key_, size()) ? Status{} : std::move(written);
 }
 
-// What arrived, at its places.
+// Writes the chunks that arrived to their offsets.
 Status IncomingFile::write_into(int taken) const {
   if (::ftruncate(taken, static_cast<off_t>(size())) != 0)
     return system_error(Errc::kResource, "size a file");
@@ -185,7 +186,7 @@ Status IncomingFile::write_into(int taken) const {
   return {};
 }
 
-// Another push of the same file writes to the same place, and may have been whole first.
+// Another push of the same file writes to the same partial file, and may have completed it first.
 Status IncomingFile::finish() {
   Status completed = store_.complete(key_, list_);
   return completed || store_.holds(key_, size()) ? Status{} : std::move(completed);

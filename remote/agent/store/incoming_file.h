@@ -1,9 +1,8 @@
-// One chunked file on its way into the store: what earlier files and an interrupted push left of it
-// is taken from there, the rest arrives. Not seen by anybody before it is whole.
+// A chunked file on its way into the store. Chunks that the store or an interrupted push already
+// has are copied from there, the others arrive; the object appears once it is whole.
 //
-// A large file that was changed here and there and that only this push's own place uses, which the
-// new one will replace, is not copied: when all has arrived, assemble() writes the new chunks into
-// it, out of sight.
+// A large file with a few changes, whose only link is the one that this push replaces, is not
+// copied: assemble() takes that link away and writes the new chunks into the old object.
 #pragma once
 
 #include <memory>
@@ -16,17 +15,17 @@
 
 namespace paddle::agent {
 
-// Where chunks are that the store has already.
+// Locations of the chunks that the store has.
 class ChunkMap {
  public:
   explicit ChunkMap(const Store& store);
 
-  struct Place {
+  struct Location {
     std::uint32_t object = 0;  // index into names()
     std::uint32_t size = 0;
     std::uint64_t offset = 0;
   };
-  const Place* find(const Chunk& chunk) const;
+  const Location* find(const Chunk& chunk) const;
   const std::string& name(std::uint32_t object) const { return names_[object]; }
 
  private:
@@ -36,33 +35,33 @@ class ChunkMap {
     }
   };
   std::vector<std::string> names_;
-  std::unordered_map<Sha256Digest, Place, FirstBytes> places_;
+  std::unordered_map<Sha256Digest, Location, FirstBytes> locations_;
 };
 
 class IncomingFile {
  public:
-  // To stand at `path` in the end. kData when the list does not fit the key or the size.
+  // `path` is the file's place after the push. kData when the list does not match the key or size.
   static Result<std::unique_ptr<IncomingFile>> begin(Store& store, const ObjectKey& key,
                                                      const SafePath& path, std::uint64_t size,
                                                      Bytes list, const ChunkMap& map);
 
-  // A bit a chunk, the lowest first.
+  // One bit per chunk, the lowest first.
   Bytes lacking() const;
-  // A chunk's offset and size; nothing when there is none of that number.
-  std::optional<std::pair<std::uint64_t, std::uint32_t>> place_of(std::uint32_t chunk) const;
-  // Takes what the store has; may take long, so the answer about what it lacks goes first.
+  // A chunk's offset and size; empty for an invalid number.
+  std::optional<std::pair<std::uint64_t, std::uint32_t>> range_of(std::uint32_t chunk) const;
+  // Copies chunks from the store. May take long, so reply about the missing ones first.
   Status copy_known();
-  // kData when the bytes are not that chunk, or nobody asked for it.
+  // kData when the bytes are not that chunk, or it is not missing.
   Status add(std::uint32_t chunk, ByteSpan bytes);
-  // True when all has arrived and only assemble() is left to do.
+  // True when all chunks are here and assemble() has to be called.
   bool waits() const { return left_ == 0 && !replaced_.empty(); }
-  // wanted: objects that the push needs as they are.
+  // wanted: objects that the push needs unchanged.
   Status assemble(const std::set<std::string>& wanted);
 
  private:
   struct Known {
     std::uint32_t chunk;
-    ChunkMap::Place place;
+    ChunkMap::Location location;
     std::string object;
   };
   IncomingFile(Store& store, SafePath path) : store_(store), path_(std::move(path)) {}
@@ -83,8 +82,8 @@ class IncomingFile {
   std::vector<bool> here_;
   std::vector<bool> wanted_;
   std::vector<Known> known_;
-  std::string replaced_;       // the object that becomes this one, when assemble() has to,
-  std::vector<Known> stayed_;  // and what of it stays
+  std::string replaced_;       // the object that assemble() updates in place; "": none
+  std::vector<Known> stayed_;  // chunks of it that stay
   std::size_t left_ = 0;
   UniqueFd fd_;
 };

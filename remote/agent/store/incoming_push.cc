@@ -14,7 +14,7 @@ namespace paddle::agent {
 namespace {
 
 constexpr std::size_t kLinkBytesMax = 4096;
-constexpr std::string_view kOwnFolder = "store";  // no push writes there by name
+constexpr std::string_view kOwnFolder = "store";  // closed to pushed paths
 
 Error refuse(const std::string& path, const std::string& why) {
   return Error{Errc::kData, "'" + escape_control(path.substr(0, 200)) + "': " + why, ""};
@@ -175,7 +175,7 @@ Result<Piece> IncomingPush::piece_of(const wire::agent::Put::Blob& blob) const {
   const Entry& entry = entries_[blob.file()];
   if (!is_chunked(entry.size)) return Piece{entry.key, 0, static_cast<std::uint32_t>(entry.size)};
   const auto file = files_.find(blob.file());
-  const auto place = file == files_.end() ? std::nullopt : file->second->place_of(blob.chunk());
+  const auto place = file == files_.end() ? std::nullopt : file->second->range_of(blob.chunk());
   if (!place) return Error{Errc::kData, "a chunk before its list", ""};
   return Piece{entry.key, place->first, place->second};
 }
@@ -213,10 +213,10 @@ Status IncomingPush::put_blob(const wire::agent::Put::Blob& blob, ByteSpan bytes
 Status IncomingPush::open_folder(const std::string& path, Folder& folder) {
   if (folder.fd && folder.path == path) return {};
   PADDLE_TRY(const SafePath safe, SafePath::parse(path.empty() ? "x" : path + "/x"));
-  auto made = make_place(root_, safe);
+  auto made = make_parent(root_, safe);
   if (!made) {
     clear_files_above(root_, path);
-    made = make_place(root_, safe);
+    made = make_parent(root_, safe);
   }
   if (!made) return std::move(made).error();
   folder = {path, std::move(made->folder)};

@@ -1,4 +1,5 @@
-// A push as the node sees it: what it lacks, what arrives, and at the end every file in its place.
+// The node's side of a push: finds what is missing, takes in what arrives, and places all files at
+// the end.
 #pragma once
 
 #include <map>
@@ -19,18 +20,19 @@ class IncomingPush {
  public:
   explicit IncomingPush(const Root& root) : root_(root) {}
 
-  // Indices into this manifest of the files to send; of several that are the same, one. Refuses
-  // names that SafePath refuses, names given twice, links that leave the root.
+  // Indices into this manifest of the files to send, one for each distinct content. Refuses unsafe
+  // paths, duplicate names, and links that leave the root.
   Result<wire::agent::ManifestReply> manifest(bool first, const wire::agent::Manifest& manifest);
-  // The bits of AGENT_CHUNKS after the last part, nothing before.
+  // The bits of the AGENT_CHUNKS reply after the last part of a list; empty before.
   Result<Bytes> chunks(const wire::agent::ChunksRequest& request, ByteSpan part);
-  // After the answer to chunks(): what can be copied here is. An error shows in the next call.
+  // Call after replying to chunks(): copies known chunks. The next call returns its error.
   void copy_known();
   Status put(const wire::agent::Put& put, ByteSpan tail);
-  // The same from another node; what did not come is still lacking. kData for what no blob can be.
+  // put() from another node; blobs that did not arrive are still missing. kData for an invalid
+  // blob.
   Result<wire::agent::PullReply> pull(const wire::agent::PullRequest& request, ByteSpan token);
-  // Nothing is placed unless all is there. Then what no job uses leaves the store. keep_only: a
-  // folder, as in pushed_files.h, or "".
+  // Places all files, or none when content is missing; then sweeps the store. keep_only: a folder,
+  // as in pushed_files.h, or "".
   Status place(const std::string& keep_only = "");
 
  private:
@@ -40,7 +42,7 @@ class IncomingPush {
     ObjectKey key;
     std::uint64_t size = 0;
   };
-  struct Folder {  // the last one that something was placed in
+  struct Folder {  // the folder of the last placed file
     std::string path;
     UniqueFd fd;
   };
@@ -57,14 +59,14 @@ class IncomingPush {
   std::vector<Entry> entries_;
   std::set<std::string> paths_;
   std::set<std::string> missing_;  // names of objects
-  Bytes list_;                     // of the file whose chunks are being told
+  Bytes list_;                     // chunk list being received
   std::unique_ptr<ChunkMap> map_;
   std::map<std::uint32_t, std::unique_ptr<IncomingFile>> files_;
-  std::uint32_t told_ = 0;  // the file whose chunks were told last
+  std::uint32_t told_ = 0;  // file of the last chunk list
   Status late_;
 };
 
-// The target of a link at `path` stays below root, as far as names can tell.
+// True when the target of a link at `path` is lexically below root.
 bool link_stays_inside(const std::string& path, const std::string& target);
 
 }  // namespace paddle::agent

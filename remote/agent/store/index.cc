@@ -18,7 +18,8 @@ namespace {
 constexpr std::string_view kMagic = "paddlectl store 1\n";
 constexpr std::size_t kRecordBytes = 32 + 4 + sizeof(FileStamp) + 4;
 constexpr std::size_t kIndexBytesMax = 256U << 20U;
-constexpr std::size_t kStaleRecordsMax = 10'000;  // beyond twice the live ones: written anew
+constexpr std::size_t kStaleRecordsMax =
+    10'000;  // beyond twice the live ones; then the file is rewritten
 
 Result<std::string> header() {
   PADDLE_TRY(const std::string boot, read_file("/proc/sys/kernel/random/boot_id", 100));
@@ -56,7 +57,7 @@ Status StoreIndex::load(int folder) {
   std::size_t records = 0;
   for (std::size_t at = expected.size(); at + kRecordBytes <= size; at += kRecordBytes) {
     const ByteSpan record = ByteSpan(text).subspan(at, kRecordBytes);
-    // A record cut off by a crash; what follows it is out of step and fails the same way.
+    // A crash cut off a record; later ones are misaligned and fail the same check.
     if (load_le<std::uint32_t>(record.data() + kRecordBytes - 4) !=
         crc32c(record.first(kRecordBytes - 4))) {
       return begin_anew(folder);
@@ -91,7 +92,7 @@ bool StoreIndex::knows(const std::string& name, const FileStamp& stamp) const {
   return found != verified_.end() && found->second == stamp;
 }
 
-void StoreIndex::note(const ObjectKey& key, const FileStamp& stamp) {
+void StoreIndex::record(const ObjectKey& key, const FileStamp& stamp) {
   verified_[key.name()] = stamp;
   append_bytes(pending_, std::span<const std::byte>(record_of(key, stamp)));
 }

@@ -1,5 +1,5 @@
-// Which objects of the store were verified, and what their files looked like then. It is believed
-// until the next boot only: a machine that lost its power may have lost what it had not written.
+// The verified objects of the store, with their files' stamps. Trusted until the next boot only:
+// after a power failure, data that was never written to disk may be missing.
 #pragma once
 
 #include <string>
@@ -12,22 +12,22 @@
 
 namespace paddle::agent {
 
-// What an object is: its content, and the permission bits every link to it has.
+// The identity of an object: its content and the permission bits that all links share.
 struct ObjectKey {
   Sha256Digest id{};
   std::uint32_t mode = 0;
 
-  // "<hex of the id>-<octal mode>": its file's name.
+  // The file name: "<hex of the id>-<octal mode>".
   std::string name() const;
 };
 
 class StoreIndex {
  public:
-  // Reads `index` in the folder; one that is damaged or of another boot begins anew.
+  // Reads `index` in the folder; starts empty when it is damaged or of another boot.
   Status load(int folder);
   bool knows(const std::string& name, const FileStamp& stamp) const;
-  // Kept when save() is called.
-  void note(const ObjectKey& key, const FileStamp& stamp);
+  // Written by save().
+  void record(const ObjectKey& key, const FileStamp& stamp);
   void forget(const std::string& name) { verified_.erase(name); }
   Status save();
 

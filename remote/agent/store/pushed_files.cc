@@ -12,14 +12,14 @@ namespace {
 constexpr std::size_t kRecordBytesMax = 256U << 20U;  // a million paths
 constexpr mode_t kWriteAccess = 0222;
 
-// A pushed file has no write access, for jobs share it; what somebody put in its place has.
+// Pushed files are read-only, because jobs share them; a file that replaced one usually is not.
 bool is_pushed(int folder, const std::string& name) {
   struct stat info {};
   if (::fstatat(folder, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return false;
   return S_ISLNK(info.st_mode) || (S_ISREG(info.st_mode) && (info.st_mode & kWriteAccess) == 0);
 }
 
-// Goes up while what is left behind is empty, and stops at `last`.
+// Removes the folder and its parents while they are empty, up to `last`.
 void remove_pushed(const Root& root, const std::string& last, std::string path) {
   for (int flags = 0; path.size() > last.size(); flags = AT_REMOVEDIR) {
     const auto slash = path.rfind('/');
@@ -40,7 +40,7 @@ Result<bool> keep_only(const Root& root, const std::string& folder,
   PADDLE_TRY(const SafePath record, SafePath::parse(folder + ".pushed"));
   const std::string prefix = folder + "/";
   wire::agent::Manifest before;
-  // Without a record, or with a damaged one, nothing is known to be a push's.
+  // Without a valid record no file is known to be a push's.
   if (const auto text = read_below(root, record, kRecordBytesMax))
     (void)before.ParseFromString(*text);
   bool removed = false;

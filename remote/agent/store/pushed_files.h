@@ -1,5 +1,5 @@
-// What pushes have placed in a folder, so that a later one can take away what it does not have any
-// more, and never what others wrote there.
+// The record of files that pushes placed in a folder, so that a later push can remove those it no
+// longer has, and never a file that something else wrote.
 #pragma once
 
 #include <set>
@@ -10,10 +10,9 @@
 
 namespace paddle::agent {
 
-// Before the files of a push take their names: those that an earlier one placed in `folder` (below
-// root) and that are not among `paths` go, with the folders that this empties; a file that somebody
-// has replaced since then stays. Whether any went. Remembered in <folder>.pushed, a serialised
-// Manifest of paths.
+// Call before the files of a push are placed. Removes files that earlier pushes placed in `folder`
+// (below root) and that are not among `paths`, and folders left empty; a file that was replaced
+// since is kept. True when any was removed. The record is <folder>.pushed, a serialised Manifest.
 Result<bool> keep_only(const Root& root, const std::string& folder,
                        const std::set<std::string>& paths);
 

@@ -15,8 +15,8 @@ namespace {
 constexpr std::size_t kListBytesMax = (kPushFileBytesMax / kChunkBytesMin + 1) * kChunkEntryBytes;
 constexpr std::size_t kChunksKnownMax = 4U << 20U;  // of all objects, in memory
 
-// Unlike flock's, a lock that cannot become exclusive stays what it was: at no time may another
-// push sweep.
+// Unlike flock's, a lock that cannot become exclusive stays shared, so that no other push can sweep
+// in between.
 bool lock_file(const UniqueFd& fd, short type, int command) {
   struct flock lock {};
   lock.l_type = type;
@@ -59,7 +59,7 @@ Result<Bytes> read_whole(int folder, const std::string& name, std::uint64_t byte
   return bytes;
 }
 
-// The name appears with all of its content, or not at all.
+// Writes a file that appears whole or not at all.
 Status write_whole(int folder, const std::string& name, ByteSpan content, mode_t mode,
                    struct stat& info) {
   const std::string temporary = temporary_name();
@@ -87,7 +87,7 @@ Result<std::unique_ptr<Store>> Store::open(const Root& root) {
   PADDLE_TRY(store->folder_, make_folder(root, "store"));
   store->lock_ = UniqueFd(
       ::openat(store->folder_.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-  // A sweep is short; it never waits for anybody.
+  // A sweep is short and never waits.
   if (!store->lock_ || !lock_file(store->lock_, F_RDLCK, F_OFD_SETLKW))
     return system_error(Errc::kResource, "lock the store");
   PADDLE_TRY_STATUS(store->index_.load(store->folder_.get()));
@@ -102,10 +102,10 @@ bool Store::holds(const ObjectKey& key, std::uint64_t size) {
   if (S_ISREG(info.st_mode) && verify(key, size) &&
       ::fchmodat(objects_.get(), name.c_str(), key.mode, 0) == 0 &&
       ::fstatat(objects_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0) {
-    index_.note(key, stamp_of(info));
+    index_.record(key, stamp_of(info));
     return true;
   }
-  // Somebody wrote to it: the jobs that have it keep what they have.
+  // The object was modified: drop it here; jobs keep their links.
   ::unlinkat(objects_.get(), name.c_str(), 0);
   ::unlinkat(chunks_.get(), name.c_str(), 0);
   index_.forget(name);
@@ -141,7 +141,7 @@ Status Store::add(const ObjectKey& key, ByteSpan content) {
     return Error{Errc::kData, "what arrived is not what was announced", "push again"};
   struct stat info {};
   PADDLE_TRY_STATUS(write_whole(objects_.get(), key.name(), content, key.mode, info));
-  index_.note(key, stamp_of(info));
+  index_.record(key, stamp_of(info));
   return {};
 }
 
@@ -154,7 +154,7 @@ Status Store::complete(const ObjectKey& key, ByteSpan list) {
       ::fstatat(objects_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
     return system_error(Errc::kResource, "keep a file in the store");
   }
-  index_.note(key, stamp_of(info));
+  index_.record(key, stamp_of(info));
   return {};
 }
 
@@ -162,13 +162,13 @@ Status Store::link_over(const std::string& object, int folder, const std::string
   const std::string temporary = temporary_name();
   ::unlinkat(folder, temporary.c_str(), 0);
   if (::linkat(objects_.get(), object.c_str(), folder, temporary.c_str(), 0) != 0) {
-    // No more links, or another file system: a file of its own does as well.
+    // The link limit is reached, or the folder is on another file system: make a copy.
     PADDLE_TRY(const UniqueFd from, open_object(object));
     PADDLE_TRY_STATUS(copy_file(from.get(), folder, temporary));
   }
   const bool renamed = ::renameat(folder, temporary.c_str(), folder, name.c_str()) == 0;
   const int why = errno;
-  ::unlinkat(folder, temporary.c_str(), 0);  // rename leaves it when both were one file
+  ::unlinkat(folder, temporary.c_str(), 0);  // rename does nothing when both are links to one file
   if (renamed) return {};
   errno = why;
   Error error = system_error(Errc::kResource, "place " + name);
@@ -188,10 +188,10 @@ Result<bool> Store::place(const ObjectKey& key, int folder, const std::string& n
   } else if (::linkat(objects_.get(), object.c_str(), folder, name.c_str(), 0) != 0) {
     PADDLE_TRY_STATUS(link_over(object, folder, name));
   }
-  // A link more changes the object's stamp; that it was right before is known.
+  // Linking changes the stamp of an object that was verified before.
   if (index_.knows(object, stamp_of(ours)) &&
       ::fstatat(objects_.get(), object.c_str(), &ours, AT_SYMLINK_NOFOLLOW) == 0) {
-    index_.note(key, stamp_of(ours));
+    index_.record(key, stamp_of(ours));
   }
   return true;
 }
@@ -207,7 +207,7 @@ bool Store::is_only_at(const std::string& object, const SafePath& path) const {
 
 Result<UniqueFd> Store::take(const std::string& object, const SafePath& path,
                              const ObjectKey& key) {
-  // Another push may have been told that the object is here.
+  // Another push may rely on the object being here.
   if (!lock_file(lock_, F_WRLCK, F_OFD_SETLK)) return Error{Errc::kData, "the store is in use", ""};
   Result<UniqueFd> taken = Error{Errc::kData, "the file is in use", ""};
   if (is_only_at(object, path)) taken = take_alone(object, path, key);
@@ -236,7 +236,8 @@ Result<UniqueFd> Store::take_alone(const std::string& object, const SafePath& pa
   }
   struct stat info {};
   UniqueFd fd;
-  // A lease to write is given when nobody else has the file open, as nobody can open it now.
+  // The kernel grants a write lease only while no one else has the file open, and no one can open
+  // it now.
   if (::fstatat(partial_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
       info.st_nlink == 1 && ::fchmodat(partial_.get(), name.c_str(), 0600, 0) == 0 &&
       (fd = UniqueFd(::openat(partial_.get(), name.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC))) &&

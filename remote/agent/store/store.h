@@ -1,6 +1,6 @@
-// The files that were pushed to this node, each once, by what they are: root/store. What a job sees
-// are hard links to them, so the jobs of a node share a file, and its permission bits have no write
-// access. Nothing here is durable by fsync: after a boot an object is verified before it is used.
+// The content-addressed store of pushed files, root/store. Jobs see hard links to its objects, so
+// the jobs of a node share each file, which is read-only for that reason. Nothing is fsynced: after
+// a boot an object is verified before it is used.
 //
 //   store/objects/<id>-<mode>   an object (StoreIndex)     store/chunks/<id>-<mode>   its chunks
 //   store/partial/<id>-<mode>   chunks that arrived        store/index, store/lock
@@ -18,37 +18,37 @@ namespace paddle::agent {
 
 class Store {
  public:
-  // Made when absent. Holds the store's lock against sweep() until it is destroyed.
+  // Creates the store when absent. Holds its lock against sweep() until destroyed.
   static Result<std::unique_ptr<Store>> open(const Root& root);
 
-  // True when the object is whole; one that the index does not vouch for is read to know.
+  // True when the object is whole; it is read and verified unless the index knows it.
   bool holds(const ObjectKey& key, std::uint64_t size);
-  // kData when the content is not what the key says.
+  // kData when the content does not match the key.
   Status add(const ObjectKey& key, ByteSpan content);
-  // A whole file in partial/ becomes the object; `list` is that of its chunks.
+  // Moves a whole file from partial/ to objects/; `list` is its chunk list.
   Status complete(const ObjectKey& key, ByteSpan list);
 
-  // The name in the folder becomes a link to the object; true when it was not one already.
+  // Links the object to the name in the folder; false when that was such a link already.
   Result<bool> place(const ObjectKey& key, int folder, const std::string& name);
-  // True when the object is in use at `path` and nowhere else.
+  // True when `path` is the only link to the object outside the store.
   bool is_only_at(const std::string& object, const SafePath& path) const;
-  // The object, which is only at `path`, goes from there and becomes what has arrived of `key`, to
-  // be written to. Nothing, and all is as before, when somebody has it open or has come to use it.
+  // Takes the only link at `path` for in-place update to `key`. Empty, with nothing changed, when
+  // another process has the object open or has linked it.
   Result<UniqueFd> take(const std::string& object, const SafePath& path, const ObjectKey& key);
 
-  // What was noted of the objects outlives this.
+  // Writes the index.
   Status save() { return index_.save(); }
 
-  // The objects that are known to be whole and have chunks, with these.
+  // The chunked objects that are known to be whole.
   struct Chunked {
     std::string name;
     std::vector<Chunk> chunks;
   };
   std::vector<Chunked> chunked() const;
   Result<UniqueFd> open_object(const std::string& name) const;
-  Result<UniqueFd> open_partial(const ObjectKey& key) const;  // made when absent
+  Result<UniqueFd> open_partial(const ObjectKey& key) const;  // created when absent
 
-  // Removes what no job uses, unless another push is on its way.
+  // Removes objects that no job uses, unless another push is running.
   void sweep();
 
  private:
@@ -61,7 +61,7 @@ class Store {
   StoreIndex index_;
 };
 
-// Removes what no job uses from the store, if there is one: after a job was removed.
+// Store::sweep() of the store below root, if there is one; called after a job was removed.
 void sweep_store(const Root& root);
 
 }  // namespace paddle::agent

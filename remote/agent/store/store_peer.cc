@@ -19,11 +19,11 @@ using namespace wire::agent;  // NOLINT: the messages are what this file is abou
 namespace {
 
 constexpr std::string_view kService = "store";
-constexpr Duration kListenTimeMax = std::chrono::hours(24);  // the longest push that is shared
+constexpr Duration kListenTimeMax = std::chrono::hours(24);  // the longest shared push
 constexpr unsigned kServedAtOnce = 8;
 constexpr Duration kOpenDeadline = std::chrono::seconds(5);
 constexpr Duration kPieceDeadline = std::chrono::seconds(15);  // 35 KB/s for the longest
-constexpr Duration kPullDeadline = std::chrono::seconds(60);   // of all pieces of a request
+constexpr Duration kPullDeadline = std::chrono::seconds(60);   // for all pieces of a request
 constexpr std::size_t kCountBytes = 4;
 constexpr std::size_t kRequestBytes = 32 + 4 + 8 + 4;  // id, mode, offset, size
 constexpr std::byte kHere{1};
@@ -70,7 +70,7 @@ Result<std::vector<Piece>> read_request(PeerStream& stream) {
   return pieces;
 }
 
-// The object, or what has arrived of it: the same file, which is renamed when it is whole.
+// Opens the object or its partial file, which is renamed when it is whole.
 UniqueFd open_object(int root, const ObjectKey& key) {
   for (const char* const folder : {"store/objects/", "store/partial/", "store/objects/"}) {
     UniqueFd fd(::openat(root, (folder + key.name()).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
@@ -111,7 +111,7 @@ Status give(int socket, int root, ByteSpan token, bool sealed) {
   return {};
 }
 
-// Also what is wrong with a piece ends it: the rest comes from elsewhere.
+// A bad piece ends the pull, too: the rest comes from another node.
 Status take(PeerStream& stream, const std::vector<Piece>& pieces,
             const std::function<Status(std::size_t, ByteSpan)>& add, PullReply& reply) {
   PADDLE_TRY_STATUS(stream.write(encode(pieces), after(kOpenDeadline)));
@@ -154,7 +154,7 @@ Result<ServeReply> serve_store(PeerListener& listener, const Root& root,
   const bool sealed = request.seal_always() || !is_loopback(at.address());
   reply.set_sealed(sealed);
   const auto serve = [secret = Bytes(token.begin(), token.end()), sealed](int fd, int folder) {
-    (void)give(fd, folder, secret, sealed);  // one that breaks off is the caller's to notice
+    (void)give(fd, folder, secret, sealed);  // the caller notices when it breaks off
   };
   PADDLE_TRY_STATUS(listener.start(
       *std::move(socket), token, {kService, kListenTimeMax, kServedAtOnce, root.fd.get(), serve}));

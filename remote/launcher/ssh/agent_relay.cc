@@ -26,7 +26,7 @@ Result<UniqueFd> connect_agent(const std::string& path) {
   return fd;
 }
 
-// Passes on what has come; false at its end.
+// Forwards available bytes; false at the end.
 bool pass_on(int from, int to, TimePoint deadline) {
   std::array<std::byte, kRelayChunkBytes> chunk;
   const ssize_t got = ::recv(from, chunk.data(), chunk.size(), MSG_DONTWAIT);

@@ -1,4 +1,4 @@
-// libssh talks to ssh-agent without a deadline; these give it one.
+// A deadline for libssh's conversation with ssh-agent.
 #pragma once
 
 #include <atomic>
@@ -12,10 +12,10 @@
 
 namespace paddle::remote {
 
-// Whether something at the socket answers a request for the list of keys.
+// True when the agent at the socket answers a request for its list of keys.
 bool agent_answers(const std::string& path, TimePoint deadline);
 
-// Bytes between libssh and the agent, until the deadline: then libssh sees the agent hang up.
+// Relays bytes between libssh and the agent until the deadline, then hangs up.
 class SshAgentRelay {
  public:
   static Result<std::unique_ptr<SshAgentRelay>> start(const std::string& path, TimePoint deadline);
@@ -23,9 +23,9 @@ class SshAgentRelay {
   SshAgentRelay(const SshAgentRelay&) = delete;
   SshAgentRelay& operator=(const SshAgentRelay&) = delete;
 
-  // For ssh_set_agent_socket, which owns it then.
+  // For ssh_set_agent_socket, which takes ownership.
   int release_socket() { return of_libssh_.release(); }
-  // The deadline passed while the agent owed an answer.
+  // True when the deadline passed while the agent owed an answer.
   bool gave_up() const { return gave_up_; }
 
  private:

@@ -32,12 +32,12 @@ bool SshChannel::step(ssh_session session, TimePoint now) {
   moved |= move_to_local();
   const bool had_stderr = move_stderr();
   moved |= had_stderr;
-  // A lost session reads like an end of output; the pump must say first that it is none.
+  // A lost session looks like the end of output; let the pump report the loss first.
   if (session_lost(session)) return false;
   return (!had_stderr && finish()) || moved;
 }
 
-// One non-blocking step of opening: SSH_OK moved on, SSH_AGAIN waits for the server.
+// One non-blocking step of opening: SSH_OK on progress, SSH_AGAIN to wait for the server.
 int SshChannel::advance_open(ssh_session session) {
   switch (stage_) {
     case Stage::kNew:
@@ -77,8 +77,8 @@ bool SshChannel::step_open(ssh_session session, TimePoint now) {
 }
 
 bool SshChannel::move_to_remote(ssh_session session) {
-  // What the socket does not take libssh queues, in a buffer that is moved and cleared at each
-  // step: dear when it is long.
+  // libssh queues bytes that the socket does not take in a buffer that it moves and clears at each
+  // step, which is expensive for a long queue.
   if ((ssh_get_poll_flags(session) & SSH_WRITE_PENDING) != 0) return false;
   bool moved = false;
   if (remote_begin_ == remote_end_ && !local_eof_ && ssh_channel_window_size(channel_.get()) > 0) {
@@ -99,7 +99,7 @@ bool SshChannel::move_to_remote(ssh_session session) {
     if (put > 0) {
       remote_begin_ += static_cast<std::size_t>(put);
       moved = true;
-    } else if (put == SSH_ERROR) {  // the channel is closed: what it did not take is lost
+    } else if (put == SSH_ERROR) {  // the channel is closed; unsent bytes are lost
       remote_begin_ = remote_end_;
       local_eof_ = eof_sent_ = true;
       moved = true;
@@ -130,7 +130,7 @@ bool SshChannel::write_local() {
 }
 
 bool SshChannel::move_to_local() {
-  // Reading only into an empty buffer is the back-pressure: the window closes when the caller does
+  // Reading only into an empty buffer gives back-pressure: the window closes while the caller does
   // not read.
   if (local_begin_ < local_end_ && !write_local()) return false;
   if (output_ended_) return false;
@@ -153,7 +153,7 @@ bool SshChannel::move_stderr() {
   return got > 0;
 }
 
-// End of output is passed on once everything of it, stderr too, has been taken.
+// Forwards the end of output once all output, stderr included, has been read.
 bool SshChannel::finish() {
   if (!output_ended_ || local_begin_ < local_end_) return false;
   const bool closed = ssh_channel_is_closed(channel_.get()) != 0;

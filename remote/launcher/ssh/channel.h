@@ -19,7 +19,7 @@ struct SshChannelFree {
   void operator()(ssh_channel channel) const { ssh_channel_free(channel); }
 };
 
-// The connection is gone or broken: nothing more comes from it.
+// True when the connection is closed or broken.
 bool session_lost(ssh_session session);
 
 class SshChannel {
@@ -34,13 +34,13 @@ class SshChannel {
   }
   bool done() const { return stage_ == Stage::kDone; }
 
-  // Moves whatever can move without blocking; true when anything did.
+  // Moves bytes as far as possible without blocking; true when any moved.
   bool step(ssh_session session, TimePoint now);
-  // What to poll the local socket for: 0 when nothing on it could help. While libssh has bytes that
-  // the session's socket did not take (SSH_WRITE_PENDING), no more are read.
+  // The events to poll the local socket for; 0: none. While libssh has unsent bytes
+  // (SSH_WRITE_PENDING) no more are read.
   short wanted(bool write_pending) const;
   int local() const { return local_.get(); }
-  // The session is gone: tells the opener or leaves `why` in the tail, and closes the socket.
+  // Ends the channel of a lost session: fails the opening, or leaves `why` in the stderr tail.
   void fail(const std::string& why);
 
  private:

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kMaxHostBytes = 255;
 constexpr std::size_t kMaxUserBytes = 64;
 constexpr long kMicrosecondsPerSecond = 1000000;
-// The same ciphers as libssh's default, the one that costs the least CPU first.
+// libssh's default ciphers, the cheapest for the CPU first.
 constexpr const char* kCiphers =
     "aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,"
     "aes128-ctr,aes192-ctr,aes256-ctr";
@@ -90,9 +90,8 @@ std::string expand_path(std::string path, const std::string& directory) {
   return expand_home(path);
 }
 
-// libssh has no ProxyJump of its own: it makes "ssh [-l USER] [-p PORT] [-J MORE] -W '[%h]:%p'
-// HOST" of it, where MORE are the hosts after HOST. The jump hosts that this stands for; "" for any
-// other command.
+// The jump hosts of a ProxyCommand that libssh made of ProxyJump, "ssh [-l USER] [-p PORT] [-J
+// MORE] -W '[%h]:%p' HOST" where MORE are the hosts after HOST; "" for any other command.
 std::string proxy_jump_of(const std::string& command) {
   std::istringstream words(command);
   std::string word, user, port, more, host;
@@ -111,7 +110,7 @@ std::string proxy_jump_of(const std::string& command) {
                      more.empty() ? "" : ",", more);
 }
 
-// As where "Host *" names a bastion, which is a host too.
+// True for a bastion that is its own bastion, as "Host *" in the config makes it.
 bool leads_to_itself(const SshTarget& target, const std::string& alias) {
   const auto jump = parse_jump(target.jump);
   return jump && (jump->host == alias || jump->host == target.host) &&
@@ -168,7 +167,7 @@ Result<SshTarget> apply_options(ssh_session session, const NodeSpec& node) {
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_SSH_DIR, target.directory.c_str()));
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_HOST, node.host.c_str()));
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_NODELAY, &on));
-  // Before the files, which may name others.
+  // Set before the files are read, which may name others.
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_CIPHERS_C_S, kCiphers));
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_CIPHERS_S_C, kCiphers));
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_KEY_EXCHANGE, kKeyExchanges));
@@ -177,11 +176,11 @@ Result<SshTarget> apply_options(ssh_session session, const NodeSpec& node) {
                  fmt::format("reading {}/config: {}", target.directory, ssh_get_error(session)),
                  ""};
   }
-  // ssh_connect would parse the files again, over what is set below.
+  // Else ssh_connect would parse the files again and override the options below.
   const bool process_config = false;
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_PROCESS_CONFIG, &process_config));
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_GSSAPI_AUTH, &off));
-  // Whatever the files say: libssh would call any host known, even one whose key has changed.
+  // The files must not relax this: libssh would then accept unknown and changed keys.
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_STRICTHOSTKEYCHECK, &on));
   if (!node.user.empty()) {
     PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_USER, node.user.c_str()));

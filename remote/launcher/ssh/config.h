@@ -1,5 +1,4 @@
-// What may be said to libssh: names checked against an allow-list, then options from NodeSpec and
-// ~/.ssh/config.
+// Options for libssh: names checked against an allow-list, values from NodeSpec and ~/.ssh/config.
 #pragma once
 
 #include <memory>
@@ -16,16 +15,16 @@ namespace paddle::remote {
 
 struct SshSessionFree {
   void operator()(ssh_session session) const {
-    // ssh_disconnect would leave a socket open that libssh was given, though libssh closes the same
-    // socket when the connection breaks: only the silent way closes it once in every case.
+    // Only the silent disconnect closes a socket that was handed to libssh exactly once:
+    // ssh_disconnect leaves it open, and a broken connection closes it.
     ssh_silent_disconnect(session);
     ssh_free(session);
   }
 };
 using SshHandle = std::unique_ptr<ssh_session_struct, SshSessionFree>;
 
-// Letters, digits and "._:-", at most 255, not starting with '-' or '.': nothing a shell or an
-// option parser could see.
+// Letters, digits and "._:-", at most 255, not starting with '-' or '.': nothing that a
+// shell or an option parser would interpret.
 Status check_host_name(std::string_view host);
 // Letters, digits and "._-", at most 64, not starting with '-'.
 Status check_user_name(std::string_view user);
@@ -38,7 +37,7 @@ struct JumpHost {
 };
 Result<JumpHost> parse_jump(std::string_view text);
 
-// Where the session goes after ~/.ssh/config was applied.
+// The target of a session, with ~/.ssh/config applied.
 struct SshTarget {
   std::string host;
   std::uint16_t port = 22;
@@ -46,16 +45,16 @@ struct SshTarget {
   std::string identity;        // offered first; "" when none was configured
   std::string known_hosts;     // the user's file, expanded
   std::string directory;       // ~/.ssh, expanded
-  std::string jump;            // the bastions on the way, as NodeSpec::jump has them; "": none
+  std::string jump;            // bastions on the way, in NodeSpec::jump's format; "": none
   bool proxy_command = false;  // ~/.ssh/config names a ProxyCommand: libssh connects through it
   std::string label() const;   // "host:port"
 };
 
-// Reads ~/.ssh/config (and /etc/ssh/ssh_config), then lets what NodeSpec says win. kUsage for a
-// refused name.
+// Reads ~/.ssh/config and /etc/ssh/ssh_config; NodeSpec takes precedence. kUsage for an invalid
+// name.
 Result<SshTarget> apply_options(ssh_session session, const NodeSpec& node);
 
-// Bounds libssh's next blocking call by what is left; kUnreachable when nothing is.
+// Bounds libssh's next blocking call by the time left; kUnreachable when none is.
 Status set_deadline(ssh_session session, TimePoint deadline);
 
 }  // namespace paddle::remote

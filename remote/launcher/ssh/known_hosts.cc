@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kSaltBytes = 20;  // of SHA-1, as OpenSSH's hostfile.c has it
+constexpr std::size_t kSaltBytes = 20;  // of SHA-1, as in OpenSSH's hostfile.c
 constexpr std::string_view kHashedPrefix = "|1|";
 
 std::string base64(const unsigned char* bytes, std::size_t size) {
@@ -48,7 +48,7 @@ Result<std::string> hashed_name(std::string_view name) {
                      base64(hash.data(), size));
 }
 
-// Two of us at once must not lose each other's line.
+// A lock, so that two paddlectl do not lose each other's line.
 Result<UniqueFd> lock_folder(const std::string& folder) {
   UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd || ::flock(fd.get(), LOCK_EX) != 0) return system_error(Errc::kResource, folder);
@@ -111,9 +111,9 @@ Status add_host_key(const ShownHostKey& key) {
 Result<std::vector<NodeSpec>> path_to(const NodeSpec& node) {
   std::vector<NodeSpec> path = {node};
   for (;;) {
-    PADDLE_TRY(const std::string way, way_to(path.front()));
-    if (way.empty()) return path;
-    PADDLE_TRY(NodeSpec bastion, bastion_of(path.front(), way));
+    PADDLE_TRY(const std::string jumps, jumps_to(path.front()));
+    if (jumps.empty()) return path;
+    PADDLE_TRY(NodeSpec bastion, bastion_of(path.front(), jumps));
     path.insert(path.begin(), std::move(bastion));
   }
 }

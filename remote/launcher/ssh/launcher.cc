@@ -1,4 +1,4 @@
-// The launcher that reaches a node over SSH: one session, as many channels as commands.
+// The SSH launcher: one session to the node, a channel for each command.
 #include "remote/launcher/launcher.h"
 
 #include "remote/launcher/ssh/pump.h"

@@ -21,7 +21,7 @@ constexpr Duration kAgentPatience = std::chrono::seconds(2);      // for its lis
 constexpr Duration kSignaturePatience = std::chrono::seconds(8);  // someone may have to touch a key
 constexpr const char* kNoAgent = "/dev/null";  // not a socket: libssh finds no agent
 constexpr int kPromptRoundsMax = 16;           // of one keyboard-interactive login
-constexpr int kPersonMethods = 2;  // a server may want keyboard-interactive and a password
+constexpr int kPersonMethods = 2;  // a server may require keyboard-interactive and password
 
 struct KeyFree {
   void operator()(ssh_key key) const { ssh_key_free(key); }
@@ -53,7 +53,7 @@ Result<KeyHandle> read_key(const std::string& path) {
   return Error{Errc::kAuth, asked ? "encrypted: add it to ssh-agent" : "not a readable key", ""};
 }
 
-// "path", or "path (why it is of no use)".
+// "path", or "path (why it cannot be used)".
 std::string described(const std::string& path) {
   const auto key = read_key(path);
   return key ? path : fmt::format("{} ({})", path, key.error().message);
@@ -74,8 +74,8 @@ Result<Attempt> try_file(ssh_session session, const std::string& path, TimePoint
   return outcome(session, ssh_userauth_publickey(session, nullptr, key->get()));
 }
 
-// Every key of ssh-agent, then every IdentityFile of the config, then the default keys. `tried`
-// collects what an error has to name.
+// Tries every key of ssh-agent, every IdentityFile of the config, then the default keys. `tried`
+// collects them for an error message.
 Result<Attempt> try_all(ssh_session session, const SshTarget& target, TimePoint deadline,
                         std::vector<std::string>& tried) {
   std::unique_ptr<SshAgentRelay> relay;
@@ -107,8 +107,8 @@ Result<Attempt> try_all(ssh_session session, const SshTarget& target, TimePoint 
   return outcome(session, answer);
 }
 
-// Only a plain "Password:" is the password that other nodes
-// may want too; whatever else a server asks, it gets the answer to its own words.
+// Only a plain "Password:" asks for the password that other nodes may share; any other prompt gets
+// an answer of its own.
 bool is_password_prompt(std::string_view prompt, bool echo) {
   if (echo) return false;
   if (prompt.starts_with('(')) {  // OpenSSH puts "(user@host) " in front
@@ -135,7 +135,7 @@ struct Person {
   }
 };
 
-// Nothing when an answer is not known yet.
+// Empty when an answer is not known yet.
 Result<Attempt> try_prompts(ssh_session session, const Person& person, TimePoint deadline) {
   Answer password, other;
   LoginQuestion last;
@@ -192,7 +192,7 @@ Result<Attempt> try_password(ssh_session session, const Person& person, TimePoin
   return attempt;
 }
 
-// Keyboard-interactive first, as ssh does: it can ask for more than a password.
+// Keyboard-interactive comes first, as in ssh: it can ask for more than a password.
 Result<Attempt> try_person(ssh_session session, const Person& person, TimePoint deadline) {
   const int methods = ssh_userauth_list(session, nullptr);
   if ((methods & SSH_AUTH_METHOD_INTERACTIVE) != 0) {
@@ -227,7 +227,7 @@ Status authenticate(ssh_session session, const SshTarget& target, bool bastion, 
   }
   if (attempt == Attempt::kAccepted) return {};
   const bool partly = attempt == Attempt::kPartly;
-  if (ssh_userauth_list(session, nullptr) == 0) {  // the first refusal says what the server takes
+  if (ssh_userauth_list(session, nullptr) == 0) {  // the first refusal lists the server's methods
     PADDLE_TRY_STATUS(set_deadline(session, deadline));
     PADDLE_TRY(attempt, outcome(session, ssh_userauth_none(session, nullptr)));
     if (attempt == Attempt::kAccepted) return {};

@@ -1,5 +1,5 @@
-// Who we are to a server whose host key was checked: keys in a fixed order, then what a person
-// says.
+// Authentication to a server with a checked host key: keys in a fixed order, then a person's
+// answers.
 #pragma once
 
 #include <libssh/libssh.h>
@@ -11,7 +11,7 @@
 
 namespace paddle::remote {
 
-// The named identity, then ssh-agent, every IdentityFile of the config, and the default keys. Then,
+// Tries the named identity, ssh-agent, every IdentityFile of the config, the default keys; then,
 // with a login, keyboard-interactive or else password. kAuth names everything that was tried.
 // bastion: the server is not a node itself.
 Status authenticate(ssh_session session, const SshTarget& target, bool bastion, Login* login,

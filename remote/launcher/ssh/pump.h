@@ -1,4 +1,4 @@
-// Bridges the channels of one SSH session to sockets. Its thread is the only one that touches the
+// The bridge between the channels of an SSH session and local sockets. Only its thread touches the
 // session.
 #pragma once
 
@@ -28,7 +28,7 @@ class StderrTail {
   std::string tail_;
 };
 
-// What a channel is to carry: a command's stdin and stdout, or a TCP connection made by the server.
+// The content of a channel: a command's stdin and stdout, or a TCP connection made by the server.
 struct ChannelRequest {
   std::string command;  // exec; empty: forward
   std::string forward_host;

@@ -18,7 +18,7 @@ struct Transport {
   std::shared_ptr<void> keep_alive;
 };
 
-// A TCP connection that the jump host makes for us, carried in a channel of our own session to it.
+// A TCP connection made by the jump host, carried in a channel of our session to it.
 Result<Transport> connect_through(const NodeSpec& node, const SshTarget& target, TimePoint deadline,
                                   Login* login) {
   PADDLE_TRY(const NodeSpec bastion, bastion_of(node, target.jump));
@@ -51,25 +51,25 @@ Status handshake(ssh_session session, const SshTarget& target) {
 
 }  // namespace
 
-Result<NodeSpec> bastion_of(const NodeSpec& node, const std::string& way) {
-  const std::size_t comma = way.rfind(',');
-  const bool last = comma == way.npos;
+Result<NodeSpec> bastion_of(const NodeSpec& node, const std::string& jumps) {
+  const std::size_t comma = jumps.rfind(',');
+  const bool last = comma == jumps.npos;
   if (node.bastion == kBastionsMax) {
     return Error{Errc::kUsage, fmt::format("over {} jump hosts", kBastionsMax),
                  "does the way to one lead through itself, in ~/.ssh/config?"};
   }
-  PADDLE_TRY(const JumpHost jump, parse_jump(last ? way : way.substr(comma + 1)));
+  PADDLE_TRY(const JumpHost jump, parse_jump(last ? jumps : jumps.substr(comma + 1)));
   NodeSpec bastion = node;
   bastion.name = jump.host;
   ++bastion.bastion;
-  bastion.jump = last ? "" : way.substr(0, comma);
+  bastion.jump = last ? "" : jumps.substr(0, comma);
   bastion.host = jump.host;
   bastion.user = jump.user;
   bastion.ssh_port = jump.port;
   return bastion;
 }
 
-Result<std::string> way_to(const NodeSpec& node) {
+Result<std::string> jumps_to(const NodeSpec& node) {
   if (!node.jump.empty()) return node.jump;
   const SshHandle session(ssh_new());
   if (!session) return Error{Errc::kResource, "libssh: out of memory", ""};
@@ -93,7 +93,7 @@ Result<UnverifiedConnection> shake_hands(const NodeSpec& node, TimePoint deadlin
     }
     made.connection.transport = std::move(transport.keep_alive);
     PADDLE_TRY_STATUS(set_deadline(session, deadline));
-    const socket_t fd = transport.fd.release();  // of libssh once ssh_connect has it, which is next
+    const socket_t fd = transport.fd.release();  // ssh_connect, called next, takes ownership
     ssh_options_set(session, SSH_OPTIONS_FD, &fd);
   }
   if (Status status = handshake(session, target); !status) {

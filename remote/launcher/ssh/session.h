@@ -9,23 +9,23 @@
 
 namespace paddle::remote {
 
-// A session whose host key was not looked at yet: nothing of ours may be sent on it. Without a
-// login the bastions on the way get keys only.
+// A session whose host key is not checked yet: no user name or secret may be sent on it. Without a
+// login only keys are offered to the bastions on the way.
 struct UnverifiedConnection {
   SshConnection connection;
   SshTarget target;
 };
 Result<UnverifiedConnection> shake_hands(const NodeSpec& node, TimePoint deadline, Login* login);
 
-// The bastions on the way to it, as NodeSpec::jump or the ProxyJump of ~/.ssh/config has them.
-Result<std::string> way_to(const NodeSpec& node);
-// The bastion right before the node on a way that is not "", itself behind those before it. kUsage
-// for a bad jump, and for more than kBastionsMax, which is how a way in a circle ends.
+// The bastions on the way to the node, from NodeSpec::jump or ProxyJump in ~/.ssh/config.
+Result<std::string> jumps_to(const NodeSpec& node);
+// The last bastion of `jumps` (not ""), which is itself reached through the ones before. kUsage for
+// a malformed jump, and above kBastionsMax, which ends a circle.
 constexpr unsigned kBastionsMax = 8;
-Result<NodeSpec> bastion_of(const NodeSpec& node, const std::string& way);
+Result<NodeSpec> bastion_of(const NodeSpec& node, const std::string& jumps);
 
-// Connects, checks the host key, authenticates: kUnreachable and kAuth name host and port, kUsage a
-// refused name.
+// Connects, checks the host key, authenticates. kUnreachable and kAuth name host and port; kUsage
+// names an invalid host or user.
 Result<SshConnection> open_session(const NodeSpec& node, TimePoint deadline, Login* login);
 
 }  // namespace paddle::remote

@@ -10,7 +10,7 @@
 
 namespace paddle::remote {
 
-// Non-blocking, TCP_NODELAY, keep-alive: a peer that vanished is found within kPeerLostSeconds.
+// Non-blocking, TCP_NODELAY, keep-alive: a vanished peer is detected within kPeerLostSeconds.
 // Tries every address.
 constexpr int kPeerLostSeconds = 30;
 Result<UniqueFd> connect_tcp(const std::string& host, std::uint16_t port, TimePoint deadline);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kSystemKnownHosts = "/etc/ssh/ssh_known_hosts";
 
-// As known_hosts names it: the port only where it is not 22.
+// The host's name in known_hosts: with the port only when it is not 22.
 std::string known_name(const SshTarget& target) {
   return target.port == 22 ? target.host : fmt::format("[{}]:{}", target.host, target.port);
 }
@@ -30,7 +30,7 @@ Result<KeyHandle> server_key(ssh_session session) {
   return Error{Errc::kAuth, "the server showed no host key", ""};
 }
 
-// "ssh-ed25519 SHA256:base64", the latter as OpenSSH prints it, so that it can be compared by eye.
+// "ssh-ed25519 SHA256:base64", in OpenSSH's format, so that it can be compared by eye.
 Result<std::string> fingerprint_of(ssh_key key) {
   unsigned char* hash = nullptr;
   std::size_t size = 0;
@@ -45,7 +45,7 @@ Result<std::string> fingerprint_of(ssh_key key) {
   return fingerprint;
 }
 
-// libssh knows no @revoked lines. One that holds this key refuses it for whatever host it names.
+// libssh ignores @revoked lines. Here a revoked key is refused for every host.
 bool is_revoked(ssh_key key, const std::string& known_hosts) {
   const auto text = read_file(known_hosts, kKnownHostsBytesMax);
   char* encoded = nullptr;

@@ -1,4 +1,4 @@
-// Who the server is: strict known_hosts.
+// Host key checks, strictly by known_hosts.
 #pragma once
 
 #include <string>
@@ -15,7 +15,8 @@ constexpr std::size_t kKnownHostsBytesMax = 16U << 20U;
 // "ssh-ed25519 SHA256:base64" of the key that the server showed.
 Result<std::string> host_fingerprint(ssh_session session);
 
-// Whether known_hosts has the server's key. kAuth when it is changed or revoked, or cannot be told.
+// Whether known_hosts has the server's key. kAuth when the key changed, is revoked, or cannot be
+// looked up.
 Result<bool> host_is_known(ssh_session session, const SshTarget& target);
 
 // kAuth with the SHA256 fingerprint when the key is unknown (the hint says how to add it), changed
