@@ -18,6 +18,7 @@ using config::TomlTable;
 
 constexpr std::int64_t kPortMax = 65535;
 constexpr const char* kNameHint = "use letters, digits, '.', '-' and '_'";
+constexpr const char* kCommandHint = "write launcher = [\"podman\", \"exec\", \"-i\", \"node-1\"]";
 constexpr std::int64_t kPortsOfOnePserverMax = 64;
 constexpr const char* kOwnVariables = "PADDLECTL_";
 constexpr std::int64_t kCapacityMax = 4096;
@@ -138,13 +139,51 @@ void check_group_names(TomlTable& top, const ClusterSpec& cluster) {
 std::string read_launcher(TomlTable& table) {
   std::vector<std::string_view> names;
   for (const remote::LauncherKind& kind : remote::launcher_kinds()) names.push_back(kind.name);
-  return table.choice("launcher", names.front(), names);
+  if (table.has("launcher") && !table.is_string("launcher")) return "command";
+  std::string name = table.choice("launcher", names.front(), names);
+  if (name == "command") table.fail("launcher", "a launcher command is an array", kCommandHint);
+  return name;
 }
 
-// The names a [[node]] table stands for: hosts, or name and count of local nodes.
-std::vector<std::string> node_names(TomlTable& table, bool local, std::vector<std::string>& hosts) {
+// Fills in the commands of `launcher = [program, argument ...]`, one for each node; ranges advance
+// together. Returns the names of the nodes: the argument with the range, or else the last one.
+std::vector<std::string> read_command(TomlTable& table,
+                                      std::vector<std::vector<std::string>>& commands) {
+  const auto patterns = table.strings("launcher");
+  if (patterns.empty() || patterns[0].empty()) {
+    table.fail("launcher", "the launcher names no program", kCommandHint);
+    return {};
+  }
+  std::vector<std::vector<std::string>> columns;
+  std::vector<std::string> names = {patterns.back()};
+  for (const std::string& pattern : patterns) {
+    auto expanded = expand_range(pattern);
+    if (!expanded) {
+      table.fail("launcher", expanded.error().message, expanded.error().hint);
+      return {};
+    }
+    if (names.size() > 1 && expanded->size() > 1 && names.size() != expanded->size()) {
+      table.fail("launcher",
+                 fmt::format("ranges of {} and {} nodes", names.size(), expanded->size()));
+      return {};
+    }
+    if (expanded->size() > 1) names = *expanded;
+    columns.push_back(*std::move(expanded));
+  }
+  commands.resize(names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    for (const auto& column : columns) commands[i].push_back(column[column.size() == 1 ? 0 : i]);
+  }
+  return names;
+}
+
+// The names a [[node]] table stands for: hosts, those of launcher commands, or name and count of
+// local nodes.
+std::vector<std::string> node_names(TomlTable& table, const remote::NodeSpec& node,
+                                    std::vector<std::string>& hosts,
+                                    std::vector<std::vector<std::string>>& commands) {
   const std::string name = table.string("name");
-  if (local) {
+  if (node.is_local()) {
     const auto count = table.integer("count", 1, 1, kLocalNodesMax);
     if (table.has("host"))
       table.fail("host", "a local node has no host", "remove it, or launcher = \"local\"");
@@ -158,8 +197,11 @@ std::vector<std::string> node_names(TomlTable& table, bool local, std::vector<st
     table.fail("count", "count is for launcher = \"local\"",
                "write a range: host = \"node[01-16].lab\"");
   }
-  hosts = expand(table, "host");
-  if (hosts.empty() && !table.has("host")) {
+  const bool is_command = node.launcher == "command";
+  hosts = is_command ? read_command(table, commands) : expand(table, "host");
+  if (is_command && table.has("host")) {
+    table.fail("host", "a node with a launcher command has no host", "use it in the command");
+  } else if (!is_command && hosts.empty() && !table.has("host")) {
     table.fail("host", "missing host",
                "write host = \"...\", or launcher = \"local\" for this machine");
   }
@@ -179,7 +221,11 @@ void read_node(TomlTable& table, const Defaults& defaults, ClusterSpec& cluster)
   ClusterNode node;
   node.spec.launcher = read_launcher(table);
   std::vector<std::string> hosts;
-  const auto names = node_names(table, node.spec.is_local(), hosts);
+  std::vector<std::vector<std::string>> commands;
+  const auto names = node_names(table, node.spec, hosts, commands);
+  const char* const name_key = node.spec.is_local() || table.has("name") ? "name"
+                               : commands.empty()                        ? "host"
+                                                                         : "launcher";
   const auto addresses = expand(table, "address");
   read_roles(table, node);
   read_groups(table, node);
@@ -210,13 +256,16 @@ void read_node(TomlTable& table, const Defaults& defaults, ClusterSpec& cluster)
   for (std::size_t i = 0; i < names.size(); ++i) {
     node.spec.name = names[i];
     if (!is_plain_name(node.spec.name)) {
-      table.fail(node.spec.is_local() || table.has("name") ? "name" : "host",
-                 fmt::format("'{}' cannot be a node's name", node.spec.name), kNameHint);
+      table.fail(name_key, fmt::format("'{}' cannot be a node's name", node.spec.name), kNameHint);
       return;
     }
-    if (!node.spec.is_local()) node.spec.host = hosts[i];
+    if (!commands.empty()) {
+      node.spec.command = commands[i];
+    } else if (!node.spec.is_local()) {
+      node.spec.host = hosts[i];
+    }
     node.spec.root = fmt::format("{}/{}", workdir, cluster.name);
-    if (node.spec.is_local()) node.spec.root += "/" + node.spec.name;
+    if (node.spec.host.empty()) node.spec.root += "/" + node.spec.name;  // may share a machine
     node.address = addresses.empty() ? (node.spec.is_local() ? "127.0.0.1" : "")
                                      : addresses[addresses.size() == 1 ? 0 : i];
     node.spec.address = node.address;
@@ -225,8 +274,7 @@ void read_node(TomlTable& table, const Defaults& defaults, ClusterSpec& cluster)
     if (std::ranges::any_of(cluster.nodes, [&](const ClusterNode& other) {
           return other.spec.name == node.spec.name;
         })) {
-      table.fail(table.has("name") ? "name" : "host",
-                 fmt::format("a second node named '{}'", node.spec.name));
+      table.fail(name_key, fmt::format("a second node named '{}'", node.spec.name));
       return;
     }
     if (cluster.nodes.size() == kClusterNodesMax) {

@@ -9,6 +9,7 @@ namespace {
 constexpr auto kKinds = std::to_array<LauncherKind>({
     {"ssh", make_ssh_launcher},
     {"local", make_local_launcher},
+    {"command", make_command_launcher},
 });
 
 }  // namespace

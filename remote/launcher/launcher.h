@@ -44,6 +44,10 @@ Result<std::unique_ptr<Launcher>> make_launcher(const NodeSpec& node, TimePoint 
 // Commands of this machine's shell.
 Result<std::unique_ptr<Launcher>> make_local_launcher(const NodeSpec& node, TimePoint deadline = {},
                                                       Login* login = nullptr);
+// Commands of a shell on the node, which the program NodeSpec::command gives. kUnreachable with the
+// program's name, exit status and last words when it does not.
+Result<std::unique_ptr<Launcher>> make_command_launcher(const NodeSpec& node, TimePoint deadline,
+                                                        Login* login);
 // Connects and authenticates; kAuth with the fingerprint and the next step when the host key is
 // unknown or changed. Without a login only keys are tried.
 Result<std::unique_ptr<Launcher>> make_ssh_launcher(const NodeSpec& node, TimePoint deadline,

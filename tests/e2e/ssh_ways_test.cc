@@ -64,6 +64,35 @@ TEST_F(SshWaysTest, ThroughABastion) {
   EXPECT_PRED2(contains, alone.output, "jump host 127.0.0.5");
 }
 
+TEST_F(SshWaysTest, ByOpenSshOverConnectionsThatItKeepsOpen) {
+  std::vector<std::unique_ptr<Process>> masters;
+  for (std::size_t i = 0; i < kNodes.size(); ++i) {
+    const std::string socket = user_file(fmt::format("master-{}", i));
+    masters.push_back(std::make_unique<Process>(
+        std::vector<std::string>{"/usr/bin/ssh", "-F", "none", "-M", "-N", "-S", socket, "-i",
+                                 sshd(i).identity(), "-p", std::to_string(sshd(i).port()), "-o",
+                                 "UserKnownHostsFile=" + sshd(i).known_hosts(), kAddresses[i]},
+        user_file(fmt::format("master-{}-printed", i))));
+    ASSERT_TRUE(wait_until([&] { return std::filesystem::exists(socket); }))
+        << masters.back()->output();
+  }
+  // These commands name no key: they get in by the open connections alone.
+  write_cluster("", [&](std::size_t i) {
+    return fmt::format(
+        "launcher = [\"ssh\", \"-F\", \"none\", \"-o\", \"ControlPath={}\", \"-o\", "
+        "\"BatchMode=yes\", \"{}\"]\n",
+        user_file(fmt::format("master-{}", i)), kAddresses[i]);
+  });
+  expect_four_commands();
+  ASSERT_EQ(run({"up", "cluster.toml"}).code, 0);
+  masters[1].reset();
+  std::filesystem::remove(user_file("master-1"));
+  const Outcome alone = run({"up", "cluster.toml"});
+  EXPECT_EQ(alone.code, kUnreachable) << alone.output;
+  EXPECT_PRED2(contains, alone.output, "bravo");
+  EXPECT_PRED2(contains, alone.output, "ssh exited with status 255");
+}
+
 TEST_F(SshWaysTest, WithKeysThatOnlyAnAgentHolds) {
   write_user_file("dot_ssh/known_hosts", "");  // and no key
   write_cluster(fmt::format("[ssh]\ndirectory = \"{}\"\n", user_file("dot_ssh")),

@@ -146,6 +146,38 @@ TEST(ClusterFile, ANodesVariablesComeAfterThoseOfTheCluster) {
   }
 }
 
+TEST(ClusterFile, ALauncherCommandStandsForANodeForEachNumberOfItsRanges) {
+  const auto cluster = parse_cluster(
+      "name = \"lab\"\n[[node]]\nlauncher = [\"podman\", \"--url\", \"u[7-9]\", \"exec\", "
+      "\"c-[1-3]\"]\n"
+      "[[node]]\nname = \"train\"\nlauncher = [\"sudo\", \"-u\", \"a b\"]\nport = 7200\n",
+      "lab.toml");
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  ASSERT_EQ(cluster->nodes.size(), 4U);
+  const remote::NodeSpec& second = cluster->nodes[1].spec;
+  EXPECT_EQ(second.launcher, "command");
+  EXPECT_EQ(second.name, "c-2");
+  EXPECT_EQ(second.command, (std::vector<std::string>{"podman", "--url", "u8", "exec", "c-2"}));
+  EXPECT_EQ(second.host, "") << "it is not reached by SSH";
+  EXPECT_EQ(second.root, "~/.paddlectl/lab/c-2") << "such nodes may share a machine";
+  EXPECT_EQ(cluster->nodes[3].spec.name, "train");
+  EXPECT_EQ(cluster->nodes[3].spec.command, (std::vector<std::string>{"sudo", "-u", "a b"}));
+  EXPECT_EQ(cluster->nodes[3].spec.push_port, 7199) << "a container has ports of its own";
+
+  EXPECT_NE(message_of("[[node]]\nlauncher = []\n").find("names no program"), std::string::npos);
+  EXPECT_NE(message_of("[[node]]\nlauncher = \"command\"\n").find("is an array"),
+            std::string::npos);
+  EXPECT_NE(
+      message_of("[[node]]\nlauncher = [\"a[1-2]\", \"b[1-3]\"]\n").find("ranges of 2 and 3 nodes"),
+      std::string::npos);
+  EXPECT_NE(
+      message_of("[[node]]\nlauncher = [\"sudo\", \"-i\"]\n").find("'-i' cannot be a node's name"),
+      std::string::npos);
+  EXPECT_NE(message_of("[[node]]\nlauncher = [\"sh\"]\nhost = \"a\"\n").find("has no host"),
+            std::string::npos);
+  EXPECT_NE(message_of("[[node]]\nlauncher = [\"ssh\", 3]\n"), "");
+}
+
 TEST(ClusterFile, TheFilesWeShipAreGood) {
   const auto local = read_cluster(PADDLE_SOURCE_DIR "/clusters/local.toml");
   ASSERT_TRUE(local) << local.error().message;
@@ -157,6 +189,11 @@ TEST(ClusterFile, TheFilesWeShipAreGood) {
   ASSERT_EQ(ssh->nodes.size(), 5U);
   EXPECT_EQ(ssh->nodes[3].spec.host, "node04.lab");
   EXPECT_EQ(ssh->nodes[3].address, "10.1.0.4");
+  const auto command = read_cluster(PADDLE_SOURCE_DIR "/clusters/command.toml");
+  ASSERT_TRUE(command) << command.error().message;
+  ASSERT_EQ(command->nodes.size(), 4U);
+  EXPECT_EQ(command->nodes[3].spec.command,
+            (std::vector<std::string>{"podman", "exec", "-i", "node-4"}));
 }
 
 }  // namespace

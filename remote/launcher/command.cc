@@ -1,0 +1,82 @@
+// The command launcher: a program of the user's that gives the stdin and stdout of a shell on the
+// node, as `podman exec -i`, `kubectl exec -i`, `sudo -u`, `nsenter` and OpenSSH's ssh do.
+#include <sys/wait.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/text.h"
+#include "proto/frame_stream.h"
+#include "remote/launcher/child_program.h"
+#include "remote/launcher/launcher.h"
+#include "remote/launcher/sentinel.h"
+
+namespace paddle::remote {
+namespace {
+
+constexpr const char* kShell = "/bin/sh";  // follows the user's arguments
+constexpr const char* kReady = "PADDLECTL-SHELL";
+// The output of a program ends a little before its exit status is known.
+constexpr Duration kExitPatience = std::chrono::milliseconds(200);
+
+// "podman exited with status 125: Error: no container named node-1", in one line.
+std::string last_words(ChildProgram& program, const std::string& name) {
+  std::string words = name + " is still running";
+  if (const auto status = program.wait_status(kExitPatience)) {
+    words = WIFSIGNALED(*status)
+                ? fmt::format("{} was killed by signal {}", name, WTERMSIG(*status))
+                : fmt::format("{} exited with status {}", name, WEXITSTATUS(*status));
+  }
+  std::string errors = program.stderr_tail();
+  while (errors.ends_with('\n') || errors.ends_with('\r')) errors.pop_back();
+  if (errors.empty()) return words;
+  return words + ": " + errors.substr(errors.rfind('\n') + 1);
+}
+
+class CommandLauncher final : public Launcher {
+ public:
+  explicit CommandLauncher(const NodeSpec& node) : node_(node.name), arguments_(node.command) {
+    arguments_.emplace_back(kShell);
+  }
+
+  // Writes the line to the shell's stdin, so that no program on the way splits or quotes it. A
+  // shell may read ahead; the channel is returned once the line runs, when all of it has been read.
+  Result<Channel> run(const std::string& constant_command, TimePoint deadline) override {
+    const std::string& name = arguments_.front();
+    UniqueFd fd;
+    auto program = ChildProgram::start(arguments_, fd);
+    if (!program) return failed(Errc::kUnreachable, program.error().message);
+    Channel channel{*program, [child = *program, name] { return last_words(*child, name); },
+                    std::move(fd)};
+    PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
+    const std::string line = fmt::format("echo; echo {}; {}\n", kReady, constant_command);
+    // A program that does not take the line tells why below, by its output and status.
+    (void)write_all(channel.fd.get(), as_bytes(line), deadline);
+    const auto ready = skip_to_line(channel.fd.get(), kReady, deadline);
+    if (ready) return channel;
+    return failed(ready.error().code,
+                  fmt::format("no shell on the node: {} ({})", ready.error().message,
+                              escape_control(channel.stderr_tail())));
+  }
+
+ private:
+  Error failed(Errc code, const std::string& message) const {
+    return Error{
+        code, node_ + ": " + message,
+        fmt::format("try it by hand: {}; it must not ask for anything, like a password: its "
+                    "stdin is the channel",
+                    fmt::join(arguments_, " "))};
+  }
+
+  std::string node_;
+  std::vector<std::string> arguments_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Launcher>> make_command_launcher(const NodeSpec& node,
+                                                        TimePoint /*deadline*/, Login* /*login*/) {
+  return std::unique_ptr<Launcher>(std::make_unique<CommandLauncher>(node));
+}
+
+}  // namespace paddle::remote
