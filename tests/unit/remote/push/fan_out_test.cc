@@ -107,6 +107,26 @@ TEST(FanOut, WhatAllLackIsSentOnce) {
   }
 }
 
+TEST(FanOut, ANodeServesOnlySomeAtATime) {
+  FanOut fan_out(kServesAtOnce + 2);
+  const auto holder = join(fan_out, "holder", 1, 1);
+  std::vector<FanOut::Seat> others;
+  for (unsigned i = 0; i <= kServesAtOnce; ++i)
+    others.push_back(join(fan_out, "node", 1, static_cast<std::uint16_t>(i + 2)));
+  ASSERT_EQ(fan_out.next(holder).kind, Kind::kSend);
+  fan_out.arrived(holder, 0);
+  std::optional<FanOut::Step> first;
+  for (unsigned i = 0; i < kServesAtOnce; ++i) {
+    const auto step = fan_out.next(others[i]);
+    ASSERT_EQ(step.kind, Kind::kPull) << i;
+    if (!first) first = step;
+  }
+  EXPECT_EQ(fan_out.next(others.back()).kind, Kind::kWait)
+      << "it is not sent what it can pull soon";
+  fan_out.pulled(others[0], *first, 1, true);
+  EXPECT_EQ(fan_out.next(others.back()).kind, Kind::kPull);
+}
+
 TEST(FanOut, EachNodeIsSentAPart) {
   FanOut fan_out(4);
   for (int i = 0; i < 4; ++i) join(fan_out, "node", 64, 1);

@@ -312,6 +312,17 @@ TEST_F(PushTest, APushThatIsBrokenOffLeavesNothingToSeeAndGoesOnWithTheRest) {
   EXPECT_TRUE(file_content(at("jobs/a/large")) == large);
 }
 
+TEST_F(PushTest, TheHashCacheKeepsNothingOfAFileThatHasJustChanged) {
+  HashCache cache(folder_ + "/cache");
+  constexpr std::int64_t kChanged = 1'000'000'000'000;
+  const FileStamp stamp{10, kChanged - 5'000'000'000, kChanged, 1, 1};
+  cache.put("a", stamp, kChanged + 1'900'000'000, {});
+  EXPECT_FALSE(cache.find("a", stamp)) << "another change may have the same stamp";
+  cache.put("a", stamp, kChanged + 2'000'000'000, {});
+  EXPECT_TRUE(cache.find("a", stamp));
+  EXPECT_FALSE(cache.find("b", stamp));
+}
+
 TEST_F(PushTest, TheHashCacheSparesTheReadingAndNoticesAChange) {
   const std::string local = write_file(folder_ + "/a", test::noise(1U << 20U, 7));
   const std::string file = folder_ + "/cache/hashes";

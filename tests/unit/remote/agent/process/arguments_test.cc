@@ -1,0 +1,73 @@
+#include "remote/agent/process/arguments.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_folder.h"
+
+namespace paddle::agent {
+namespace {
+
+bool has(const Program& program, const std::string& variable) {
+  return std::ranges::count(program.variables, variable) == 1;
+}
+
+class ArgumentsTest : public ::testing::Test {
+ protected:
+  ArgumentsTest() : root_{"/srv/lab", UniqueFd()} {
+    spec_.set_job("job");
+    spec_.set_name("trainer-0");
+  }
+
+  test::TemporaryFolder folder_;
+  Root root_;
+  wire::agent::ProcessSpec spec_;
+};
+
+TEST_F(ArgumentsTest, PlaceholdersAreFilledInArgumentsAndVariables) {
+  spec_.set_program("bin/paddle");
+  spec_.add_arguments("--dir={root}/a:{root}/b");
+  spec_.add_arguments("{life}{again}");
+  (*spec_.mutable_environment())["RUN"] = "{life} of {root}";
+  const Program first = program_of(spec_, root_, 1, {});
+  EXPECT_EQ(first.arguments, (std::vector<std::string>{"/srv/lab/bin/paddle",
+                                                       "--dir=/srv/lab/a:/srv/lab/b", "1false"}));
+  const Program third = program_of(spec_, root_, 3, {});
+  EXPECT_EQ(third.arguments[2], "3true");
+  EXPECT_TRUE(has(third, "RUN=3 of /srv/lab"));
+}
+
+TEST_F(ArgumentsTest, TheSpecificationsVariablesReplaceTheNodes) {
+  spec_.set_program("bin/paddle");
+  (*spec_.mutable_environment())["LANG"] = "C";
+  const Program program = program_of(spec_, root_, 1, {"LANG=de_DE", "LANGUAGE=de", "HOME=/root"});
+  EXPECT_TRUE(has(program, "LANG=C"));
+  EXPECT_FALSE(has(program, "LANG=de_DE"));
+  EXPECT_TRUE(has(program, "LANGUAGE=de")) << "another variable";
+  EXPECT_TRUE(has(program, "HOME=/root"));
+}
+
+TEST_F(ArgumentsTest, AUsersProgramIsLookedUpInItsOwnPath) {
+  for (const char* name : {"a/tool", "b/tool"}) {
+    folder_.write(name, "#!/bin/sh\n");
+    ::chmod((folder_.path() + "/" + name).c_str(), 0755);
+  }
+  folder_.write("a/data", "not a program");
+  const std::string node = "PATH=" + folder_.path() + "/a";
+  spec_.add_arguments("tool");
+  EXPECT_EQ(program_of(spec_, root_, 1, {node}).arguments[0], folder_.path() + "/a/tool");
+  (*spec_.mutable_environment())["PATH"] = "relative:" + folder_.path() + "/b";
+  EXPECT_EQ(program_of(spec_, root_, 1, {node}).arguments[0], folder_.path() + "/b/tool");
+  spec_.set_arguments(0, "./tool");
+  EXPECT_EQ(program_of(spec_, root_, 1, {node}).arguments[0], "./tool");
+  spec_.mutable_environment()->clear();
+  spec_.set_arguments(0, "data");
+  EXPECT_EQ(program_of(spec_, root_, 1, {node}).arguments[0], "/nonexistent/data");
+}
+
+}  // namespace
+}  // namespace paddle::agent
