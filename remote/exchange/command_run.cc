@@ -4,6 +4,7 @@
 
 #include "proto/agent.pb.h"
 #include "proto/frame_stream.h"
+#include "remote/exchange/exchange.h"
 
 namespace paddle::remote {
 namespace {

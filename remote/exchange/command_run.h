@@ -3,11 +3,15 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "remote/exchange/exchange.h"
+#include "base/clock.h"
+#include "base/result.h"
 
 namespace paddle::remote {
+
+class Exchange;
 
 struct CommandSpec {
   std::vector<std::string> arguments;  // argv: no shell sees it

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "proto/content.h"
 #include "proto/frame_stream.h"
+#include "remote/exchange/exchange.h"
 
 namespace paddle::remote {
 

@@ -1,12 +1,15 @@
 // Listing and fetching of files in the folder that an agent serves.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "remote/exchange/exchange.h"
+#include "base/result.h"
 
 namespace paddle::remote {
+
+class Exchange;
 
 struct FileEntry {
   std::string path;  // below the listed folder

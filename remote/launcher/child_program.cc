@@ -59,7 +59,6 @@ Result<std::shared_ptr<ChildProgram>> ChildProgram::start(const std::vector<std:
                                                           UniqueFd& channel) {
   int sockets[2];
   int errors[2];
-  int wake[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
     return system_error(Errc::kResource, "socketpair");
   }
@@ -69,21 +68,15 @@ Result<std::shared_ptr<ChildProgram>> ChildProgram::start(const std::vector<std:
   UniqueFd errors_read(errors[0]);
   const UniqueFd errors_write(errors[1]);
   PADDLE_TRY_STATUS(set_nonblocking(errors_read.get()));
-  if (::pipe2(wake, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
-  UniqueFd wake_read(wake[0]);
-  UniqueFd wake_write(wake[1]);
   PADDLE_TRY(const pid_t pid, spawn(arguments, theirs.get(), errors_write.get()));
   channel = std::move(ours);
-  return std::shared_ptr<ChildProgram>(
-      new ChildProgram(pid, std::move(errors_read), std::move(wake_read), std::move(wake_write)));
+  return std::shared_ptr<ChildProgram>(new ChildProgram(pid, std::move(errors_read)));
 }
 
-ChildProgram::ChildProgram(pid_t pid, UniqueFd errors, UniqueFd wake_read, UniqueFd wake_write)
+ChildProgram::ChildProgram(pid_t pid, UniqueFd errors)
     : pid_(pid),
       pidfd_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))),
       errors_(std::move(errors)),
-      wake_read_(std::move(wake_read)),
-      wake_write_(std::move(wake_write)),
       pump_([this] { pump(); }) {}
 
 ChildProgram::~ChildProgram() {
@@ -93,10 +86,9 @@ ChildProgram::~ChildProgram() {
     pollfd ended{pidfd_.get(), POLLIN, 0};
     if (::poll(&ended, 1, kEndMs) > 0) break;
   }
+  pump_.join();
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
-  wake_write_.reset();
-  pump_.join();
 }
 
 std::string ChildProgram::stderr_tail() {
@@ -114,9 +106,10 @@ std::optional<int> ChildProgram::wait_status(Duration patience) {
   return info.si_code == CLD_EXITED ? W_EXITCODE(info.si_status, 0) : W_EXITCODE(0, info.si_status);
 }
 
+// Ends with the program: what its descendants write later is left to stderr_tail().
 void ChildProgram::pump() {
   for (;;) {
-    pollfd polls[] = {{errors_.get(), POLLIN, 0}, {wake_read_.get(), POLLIN, 0}};
+    pollfd polls[] = {{errors_.get(), POLLIN, 0}, {pidfd_.get(), POLLIN, 0}};
     if (::poll(polls, 2, -1) < 0 && errno != EINTR) return;
     if (polls[0].revents != 0) {
       const std::lock_guard lock(mutex_);

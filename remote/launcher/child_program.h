@@ -34,15 +34,13 @@ class ChildProgram {
   std::optional<int> wait_status(Duration patience);
 
  private:
-  ChildProgram(pid_t pid, UniqueFd errors, UniqueFd wake_read, UniqueFd wake_write);
+  ChildProgram(pid_t pid, UniqueFd errors);
   void pump();
   bool take_errors();
 
   pid_t pid_;
   UniqueFd pidfd_;
   UniqueFd errors_;
-  UniqueFd wake_read_;
-  UniqueFd wake_write_;
   std::mutex mutex_;
   std::string tail_;
   std::thread pump_;

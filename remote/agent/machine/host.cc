@@ -17,7 +17,7 @@
 #include <net/if.h>
 
 #include "base/version.h"
-#include "remote/agent/machine/system_files.h"
+#include "remote/agent/machine/proc.h"
 
 namespace paddle::agent {
 namespace {

@@ -10,7 +10,6 @@
 #include <sstream>
 
 #include "remote/agent/machine/proc.h"
-#include "remote/agent/machine/system_files.h"
 
 namespace paddle::agent {
 namespace {
@@ -18,13 +17,14 @@ namespace {
 constexpr int kListenBacklog = 16;
 
 // Listening TCP sockets: port -> inode (proc_net_tcp(5): local address, state 0A, inode).
-std::multimap<std::uint32_t, std::string> listening_inodes() {
-  std::multimap<std::uint32_t, std::string> found;
+std::multimap<std::uint32_t, std::uint64_t> listening_inodes() {
+  std::multimap<std::uint32_t, std::uint64_t> found;
   for (const char* file : {"/proc/net/tcp", "/proc/net/tcp6"}) {
     std::istringstream lines(text_of(file));
     for (std::string line; std::getline(lines, line);) {
       std::istringstream fields(line);
-      std::string slot, local, remote, state, queues, timer, retransmits, uid, timeout, inode;
+      std::string slot, local, remote, state, queues, timer, retransmits, uid, timeout;
+      std::uint64_t inode = 0;
       fields >> slot >> local >> remote >> state >> queues >> timer >> retransmits >> uid >>
           timeout >> inode;
       const auto colon = local.rfind(':');
@@ -38,17 +38,14 @@ std::multimap<std::uint32_t, std::string> listening_inodes() {
 }
 
 // "pid 123 (name)" for each socket inode visible to this user.
-std::map<std::string, std::string> socket_owners() {
-  std::map<std::string, std::string> owners;
+std::map<std::uint64_t, std::string> socket_owners() {
+  std::map<std::uint64_t, std::string> owners;
   for (const std::string& pid : names_under("/proc")) {
     if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
-    const std::string folder = "/proc/" + pid;
-    for (const std::string& fd : names_under(folder + "/fd")) {
-      const std::string target = link_of(std::atoi(pid.c_str()), "fd/" + fd);
-      if (!target.starts_with("socket:[")) continue;
-      std::string name = text_of(folder + "/comm");
+    for (const std::uint64_t inode : sockets_of(std::atoi(pid.c_str()))) {
+      std::string name = text_of("/proc/" + pid + "/comm");
       if (!name.empty() && name.back() == '\n') name.pop_back();
-      owners.emplace(target.substr(8, target.size() - 9), "pid " + pid + " (" + name + ")");
+      owners.emplace(inode, "pid " + pid + " (" + name + ")");
     }
   }
   return owners;
@@ -96,7 +93,7 @@ Result<wire::agent::PortsReply> check_ports(const wire::agent::PortsRequest& req
     }
   }
   const auto inodes = listening_inodes();
-  std::map<std::string, std::string> owners;
+  std::map<std::uint64_t, std::string> owners;
   for (auto& entry : *reply.mutable_ports()) {
     if (entry.free() || entry.claimed()) continue;
     if (owners.empty()) owners = socket_owners();

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <utility>
@@ -18,7 +19,7 @@
 namespace paddle::agent {
 namespace {
 
-constexpr std::size_t kProcFileBytesMax = 4U << 20U;
+constexpr std::size_t kProcFileBytesMax = 8U << 20U;
 // A new process may be forked while we wait for the known ones, so find() is called this often.
 constexpr int kLookAgainMs = 100;
 constexpr std::size_t kPollMax = 256;
@@ -56,6 +57,34 @@ void wait_for_any(const std::vector<ProcStat>& processes, TimePoint until) {
 }
 
 }  // namespace
+
+std::string text_of(const std::string& path) {
+  auto text = read_file(path, kProcFileBytesMax);
+  return text ? std::move(*text) : std::string();
+}
+
+std::vector<std::string> names_under(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    names.push_back(at->path().filename());
+  }
+  return names;
+}
+
+std::vector<std::uint64_t> sockets_of(pid_t pid) {
+  constexpr std::string_view kSocket = "socket:[";
+  std::vector<std::uint64_t> inodes;
+  for (const std::string& fd : names_under(proc_path(pid, "fd"))) {
+    const std::string target = link_of(pid, "fd/" + fd);
+    std::uint64_t inode = 0;
+    if (!target.starts_with(kSocket)) continue;
+    std::from_chars(target.data() + kSocket.size(), target.data() + target.size(), inode);
+    inodes.push_back(inode);
+  }
+  return inodes;
+}
 
 std::string boot_id() {
   auto text = read_file("/proc/sys/kernel/random/boot_id", kProcFileBytesMax);

@@ -22,6 +22,10 @@ struct ProcStat {
   std::uint64_t resident_bytes = 0;
 };
 
+// The content of a system file, or "" when it cannot be read.
+std::string text_of(const std::string& path);
+// The entries of a system folder; none when it cannot be read.
+std::vector<std::string> names_under(const std::string& folder);
 std::string boot_id();
 // False when there is no such process.
 bool read_stat(pid_t pid, ProcStat& stat);
@@ -31,6 +35,8 @@ bool is_alive(pid_t pid, std::uint64_t start_ticks);
 std::vector<ProcStat> own_processes();
 // The value of name in the environment the process was started with, or "".
 std::string environment_of(pid_t pid, const std::string& name);
+// Inodes of the sockets that a process has open, as far as this user may see them.
+std::vector<std::uint64_t> sockets_of(pid_t pid);
 // The target of /proc/<pid>/<link> ("exe"), or "".
 std::string link_of(pid_t pid, const std::string& link);
 

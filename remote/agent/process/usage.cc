@@ -2,32 +2,12 @@
 
 #include <unistd.h>
 
-#include <charconv>
-#include <filesystem>
 #include <sstream>
 
 #include "remote/agent/machine/connections.h"
-#include "remote/agent/machine/system_files.h"
 
 namespace paddle::agent {
 namespace {
-
-// Inodes of the sockets that a process has open.
-std::vector<std::uint64_t> sockets_of(pid_t pid) {
-  constexpr std::string_view kSocket = "socket:[";
-  std::vector<std::uint64_t> inodes;
-  const std::string folder = "/proc/" + std::to_string(pid) + "/fd";
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
-       at.increment(error)) {
-    const std::string target = link_of(pid, "fd/" + at->path().filename().string());
-    std::uint64_t inode = 0;
-    if (!target.starts_with(kSocket)) continue;
-    std::from_chars(target.data() + kSocket.size(), target.data() + target.size(), inode);
-    inodes.push_back(inode);
-  }
-  return inodes;
-}
 
 void add(const ProcStat& process, const std::map<std::uint64_t, Traffic>& traffic,
          wire::agent::Usage& usage) {
