@@ -78,6 +78,18 @@ TEST(LogTimes, TellWhenEachPartWasWrittenAcrossRotations) {
   EXPECT_EQ(log.read(0, 2001).next_offset, 25U);
 }
 
+TEST(LogTimes, AClockSetBackStandsStillInTheNextFileToo) {
+  TimedLog log;
+  LogWriter writer = log.open(10);
+  writer.append(as_bytes("aaaa\n"), 1000);
+  writer.append(as_bytes("bbbb\n"), 1001);
+  writer.append(as_bytes("cccc\n"), 500);  // the first of a file has a record
+  writer.append(as_bytes("dddd\n"), 1200);
+  using Pairs = std::vector<std::pair<std::uint64_t, std::int64_t>>;
+  EXPECT_EQ(pairs(log.read(10)), (Pairs{{10, 1000}, {15, 1200}}));
+  EXPECT_EQ(as_text(log.read(0, 1100).data), "dddd\n") << "the records are searched as ascending";
+}
+
 TEST(LogTimes, ManyRecordsMakeAPartShorterAndNoneIsLost) {
   TimedLog log;
   LogWriter writer = log.open(1U << 20U);

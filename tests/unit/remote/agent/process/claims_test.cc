@@ -1,9 +1,12 @@
+#include "remote/agent/process/claims.h"
+
 #include <sys/stat.h>
 
 #include <filesystem>
 
 #include "base/secret.h"
 #include "tests/support/free_ports.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/unit/remote/agent_fixture.h"
 
 namespace paddle::remote {
@@ -33,6 +36,23 @@ TEST_F(ClaimsTest, SecretIsReadableByNobodyElse) {
   EXPECT_EQ(info.st_mode & 07777U, 0700U);
   EXPECT_TRUE(Secret::read(path));
   EXPECT_EQ(file_content(path), std::string(as_text(secret->reveal())));
+}
+
+TEST(Claims, AReleaseSparesTheClaimOfAJobThatWasRemovedAndStartedAgain) {
+  const test::TemporaryFolder folder;
+  const auto root = agent::open_root(folder.path() + "/root");
+  ASSERT_TRUE(root);
+  agent::Claims first(*root);
+  agent::Claims second(*root);
+  agent::Claims third(*root);
+  ASSERT_TRUE(first.job("job", false, {}));
+  EXPECT_FALSE(second.job("job", false, {})) << "it is claimed";
+  std::filesystem::remove_all(folder.path() + "/root/jobs/job");
+  ASSERT_TRUE(second.job("job", false, {}));
+  first.release();
+  EXPECT_FALSE(third.job("job", false, {})) << "the second session has it";
+  second.release();
+  EXPECT_TRUE(third.job("job", false, {}));
 }
 
 TEST_F(ClaimsTest, AJobIsStartedByOneAtATime) {
