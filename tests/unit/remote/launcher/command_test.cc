@@ -85,13 +85,13 @@ TEST_F(CommandLauncherTest, AProgramThatEndsIsToldWithItsStatusAndItsLastWords) 
 }
 
 TEST_F(CommandLauncherTest, AProgramThatHangsEndsWithTheDeadlineAndLeavesNothing) {
-  use_program("echo 'waiting for the tape' >&2; sleep 600; :");
+  use_program("echo 'waiting for the tape' >&2; MARK=" + folder_ + " sleep 600; :");
   const auto channel = run("true", std::chrono::milliseconds(300));
   ASSERT_FALSE(channel);
   EXPECT_EQ(channel.error().code, Errc::kUnreachable);
   EXPECT_PRED2(contains, channel.error().message, "deadline passed");
   EXPECT_PRED2(contains, channel.error().message, "is still running: waiting for the tape");
-  // Its children too: AgentTest looks for processes that use the folder.
+  EXPECT_EQ(processes_using(folder_), std::vector<int>{}) << "its children end with it";
 }
 
 TEST_F(CommandLauncherTest, AProgramThatPrintsWithoutEndIsGivenUp) {

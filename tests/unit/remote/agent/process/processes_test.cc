@@ -8,6 +8,7 @@
 
 #include "base/fd.h"
 #include "proto/agent.pb.h"
+#include "remote/agent/machine/proc.h"
 #include "tests/unit/remote/agent_fixture.h"
 
 namespace paddle::remote {
@@ -32,6 +33,26 @@ TEST_F(AgentTest, ProcessRunsWithItsArgumentsEnvironmentAndFolderAndReportsItsEx
   EXPECT_EQ(log->data, node_.root + "/data blue " + node_.root + "/jobs/job-1/work\nwrong\n");
   EXPECT_EQ(log->next_offset, log->data.size());
   EXPECT_EQ(log->size, log->data.size());
+}
+
+TEST_F(AgentTest, UsageLeavesOutTheSupervisor) {
+  const auto client = connect_agent();
+  push_script(*client, "sleeper", "exec sleep 600");
+  ASSERT_TRUE(client->start(script("sleeper", "trainer-0")));
+  // The script becomes `sleep`, whose memory stays as it is.
+  std::uint64_t told = 0;
+  agent::ProcStat sleeper;
+  for (const TimePoint end = SteadyClock().now() + std::chrono::seconds(20);
+       (told == 0 || told != sleeper.resident_bytes) && SteadyClock().now() < end;) {
+    const auto status = client->status("job-1");
+    ASSERT_TRUE(status) << status.error().message;
+    const ProcessStatus& process = status->processes.at(0);
+    ASSERT_TRUE(process.usage);
+    told = process.usage->resident_bytes;
+    ASSERT_TRUE(agent::read_stat(process.pid, sleeper));
+  }
+  EXPECT_EQ(told, sleeper.resident_bytes);
+  EXPECT_TRUE(client->stop("job-1", {}, std::chrono::seconds(5)));
 }
 
 TEST_F(AgentTest, StatusTellsWhatAProcessAndItsChildrenUse) {
