@@ -16,7 +16,7 @@
 
 namespace paddle::test {
 
-// What one paddlectl command did: its exit code (-1: it did not end) and all that it printed.
+// The result of a paddlectl command: its exit code (-1: it did not end) and its output.
 struct Outcome {
   int code = -1;
   std::string output;

@@ -1,4 +1,4 @@
-// What sshd and a login shell may print around the agent, over a real sshd.
+// Output of sshd and of login shells around the agent, over a real sshd.
 #include <filesystem>
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Who the SSH launcher trusts and who it says it is, against a real sshd on a loopback address.
+// Host keys and user names of the SSH launcher, against a real sshd on a loopback address.
 #include <sys/socket.h>
 #include <sys/un.h>
 

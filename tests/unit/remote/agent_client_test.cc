@@ -1,4 +1,4 @@
-// What a node may answer without harming paddlectl.
+// Hostile answers of a node, none of which may harm paddlectl.
 #include <fcntl.h>
 
 #include <filesystem>

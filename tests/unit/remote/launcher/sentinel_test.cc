@@ -9,7 +9,7 @@
 namespace paddle::remote {
 namespace {
 
-// What the text on a closed pipe gives.
+// skip_to_line() on a closed pipe that holds the text.
 Result<std::string> skip(const std::string& text) {
   int ends[2];
   if (::pipe(ends) != 0) return system_error(Errc::kFailed, "pipe");

@@ -262,7 +262,7 @@ class FanOutTest : public AgentTest {
       }
     }
   }
-  // What gives files to others is a child of the agent.
+  // The process that serves files to other nodes is a child of the agent.
   std::vector<int> serving(const NodeSpec& spec) const {
     const std::vector<int> all = processes_using(spec.root);
     std::vector<int> found;

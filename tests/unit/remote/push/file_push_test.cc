@@ -1,4 +1,4 @@
-// What moves, what stays, and what is seen when a push breaks off.
+// Pushes to a real agent: the bytes that move, the files that appear, and breaks in the middle.
 #include <fcntl.h>
 #include <poll.h>
 

@@ -1,4 +1,4 @@
-// Who reaches whom on the data plane, between real agents.
+// Probes on the data plane, between real agents.
 #include <sys/socket.h>
 
 #include <thread>

@@ -1,4 +1,4 @@
-// What a node takes of a file that comes in chunks.
+// Chunks that a node accepts for a file.
 #include "remote/agent/store/incoming_file.h"
 
 #include <gtest/gtest.h>

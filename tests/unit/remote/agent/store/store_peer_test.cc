@@ -50,7 +50,7 @@ class StorePeerTest : public testing::TestWithParam<bool> {
     request.set_seal_always(GetParam());
     return serve_store(listener_, root_, request, token_.reveal());
   }
-  // What came, and how it ended.
+  // The pieces that arrived, and the outcome.
   std::pair<std::vector<std::string>, wire::agent::PullReply> pull(
       const ServeReply& from, const std::vector<Piece>& pieces) {
     std::vector<std::string> came;
