@@ -52,6 +52,12 @@ remote::ProcessStatus from_wire(const wire::agent::ProcessStatus& from) {
   status.life = from.life();
   status.ended_unix_ms = from.ended_unix_ms();
   status.stopped = from.stopped();
+  if (wire::Phase_IsValid(from.notice().phase()))
+    status.phase = static_cast<remote::Phase>(from.notice().phase());
+  if (status.phase == Phase::kFailed) {
+    const wire::Failure& failure = from.notice().failure();
+    status.failure = Error{static_cast<Errc>(failure.code()), failure.message(), failure.hint()};
+  }
   status.arguments.assign(from.arguments().begin(), from.arguments().end());
   if (!from.has_usage()) return status;
   const wire::agent::Usage& used = from.usage();
@@ -63,6 +69,7 @@ remote::ProcessStatus from_wire(const wire::agent::ProcessStatus& from) {
 }
 
 static_assert(static_cast<int>(remote::ProcessState::kLost) == PROCESS_LOST);
+static_assert(static_cast<int>(remote::Phase::kFailed) == wire::PHASE_FAILED);
 static_assert(static_cast<int>(remote::ProbeOutcome::kStalled) == PROBE_STALLED);
 
 ProbeTarget target_at(const std::string& address, std::uint16_t port) {

@@ -56,6 +56,8 @@ struct ProcessSpec {
 
 // Numbered as in agent.proto. kLost: the supervisor is gone without an exit record.
 enum class ProcessState { kRunning, kExited, kKilled, kLost };
+// A process's latest notice about itself, numbered as in supervision.proto.
+enum class Phase { kStarting, kReady, kStopping, kFailed };
 // Resources used by a process and its descendants.
 struct Usage {
   std::uint64_t resident_bytes = 0;  // current; the peak of an ended process
@@ -72,6 +74,8 @@ struct ProcessStatus {
   std::int64_t started_unix_ms = 0, ended_unix_ms = 0;
   std::uint32_t life = 1;              // number of starts
   bool stopped = false;                // it ended on request
+  Phase phase = Phase::kStarting;      // always, for a program of the user's own
+  std::optional<Error> failure;        // the cause in its own words, with kFailed
   std::optional<Usage> usage;          // set by AgentClient::status
   std::vector<std::string> arguments;  // likewise
 };

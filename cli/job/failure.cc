@@ -71,6 +71,10 @@ Error failure_error(ClusterSession& session, const ProcessOnNode& failed) {
       if (failed.status.exit_code == static_cast<int>(code)) error.code = code;
     }
   }
+  if (const auto& cause = failed.status.failure) {
+    error.message += ": " + cause->message;
+    if (!cause->hint.empty()) error.hint = cause->hint;
+  }
   if (was_stopped(failed.status)) error.hint = "it was told to end: by paddlectl stop, or by kill";
   if (!member.client) return error;
   LogReader reader(failed.status.log);

@@ -12,7 +12,6 @@
 #include "cli/job/folders.h"
 #include "cli/job/process_state.h"
 #include "cli/job/push_meter.h"
-#include "cli/logs/reader.h"
 #include "remote/push/source.h"
 
 namespace paddle::cli {
@@ -21,26 +20,17 @@ namespace {
 constexpr Duration kReadyDeadline = std::chrono::seconds(20);  // without --timeout
 constexpr auto kReadyPollPeriod = std::chrono::milliseconds(50);
 
-// The exit code and last lines of a process that ended before it was ready, as an error.
-Status check_alive(ClusterSession& session, const Member& member, const PlannedProcess& server) {
-  PADDLE_TRY(const auto statuses, member.client->processes(server.spec.job));
-  const auto found = std::ranges::find(statuses, server.spec.name, &remote::ProcessStatus::name);
-  if (found == statuses.end() || found->state == remote::ProcessState::kRunning) return {};
-  const auto index = static_cast<std::size_t>(&member - session.members().data());
-  return failure_error(session, ProcessOnNode{index, *found}).with("before it was ready");
-}
-
 Status wait_ready(Context& context, ClusterSession& session, const PlannedProcess& server,
-                  LogReader& reader, TimePoint deadline) {
+                  TimePoint deadline) {
   Member& member = *session.find_node(server.node);
-  const std::string expected = fmt::format("READY pserver {} ", server.index);
   for (;;) {
-    if (const auto lines = reader.poll(*member.client)) {
-      const bool ready = std::ranges::any_of(
-          *lines, [&](const LogLine& line) { return line.text.starts_with(expected); });
-      if (ready) return {};
+    PADDLE_TRY(const auto statuses, member.client->processes(server.spec.job));
+    const auto found = std::ranges::find(statuses, server.spec.name, &remote::ProcessStatus::name);
+    if (found != statuses.end() && found->phase == remote::Phase::kReady) return {};
+    if (found != statuses.end() && !is_running(*found)) {
+      const auto index = static_cast<std::size_t>(&member - session.members().data());
+      return failure_error(session, ProcessOnNode{index, *found}).with("before it was ready");
     }
-    PADDLE_TRY_STATUS(check_alive(session, member, server));
     if (context.interrupted()) return Error{Errc::kInterrupted, "interrupted", ""};
     if (context.clock.now() > deadline) {
       return Error{
@@ -100,17 +90,11 @@ namespace {
 
 Status start_in_order(Context& context, ClusterSession& session, const JobPlan& plan,
                       const Start& start) {
-  std::vector<LogReader> logs;
-  for (const PlannedProcess& server : plan.pservers) {
-    logs.emplace_back(server.spec.log);
-    // Skip the lines of an earlier run of the job; the log is missing when there was none.
-    (void)logs.back().tail(*session.find_node(server.node)->client, 0);
-  }
   PADDLE_TRY_STATUS(start_all(session, plan.pservers, start));
   const Duration patience = context.limits.timeout;
   const auto deadline = context.clock.now() + (patience > Duration() ? patience : kReadyDeadline);
-  for (std::size_t i = 0; i < logs.size(); ++i) {
-    PADDLE_TRY_STATUS(wait_ready(context, session, plan.pservers[i], logs[i], deadline));
+  for (const PlannedProcess& server : plan.pservers) {
+    PADDLE_TRY_STATUS(wait_ready(context, session, server, deadline));
   }
   context.console.note(counted(plan.pservers.size(), "pserver") + " ready");
   PADDLE_TRY_STATUS(start_all(session, plan.trainers, start));

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "engine/commands/command.h"
+#include "engine/commands/notice.h"
 
 namespace paddle::commands {
 namespace {
@@ -62,6 +63,7 @@ Status run_command(const Command& command, const std::vector<std::string>& argum
 
 int exit_code(const Status& status) {
   if (status) return 0;
+  notify_failed(status.error());
   std::cerr << "paddle: " << status.error().message << '\n';
   if (!status.error().hint.empty()) std::cerr << "hint: " << status.error().hint << '\n';
   return static_cast<int>(status.error().code);
@@ -70,6 +72,7 @@ int exit_code(const Status& status) {
 }  // namespace
 
 int run_program(const std::vector<std::string>& arguments, const char* const* environment) {
+  open_notices();
   if (arguments.empty()) {
     std::cerr << program_help();
     return static_cast<int>(Errc::kUsage);

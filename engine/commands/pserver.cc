@@ -17,6 +17,7 @@
 #include "base/pool.h"
 #include "engine/client/connect.h"
 #include "engine/commands/command.h"
+#include "engine/commands/notice.h"
 #include "engine/config/platform_rank.h"
 #include "engine/memory/allocator.h"
 #include "engine/memory/preparer.h"
@@ -229,6 +230,7 @@ Status serve(const PserverOptions& options) {
   Status outcome =
       write_all(1, as_bytes(ready), std::chrono::steady_clock::now() + kReadyWriteDeadline);
   if (outcome) {
+    notify_ready();
     log_info("number of parameterServer instances: {}", count);
     int signal = 0;
     ::sigwait(&signals, &signal);

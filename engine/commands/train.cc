@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "engine/commands/command.h"
+#include "engine/commands/notice.h"
 #include "engine/commands/stop_request.h"
 #include "engine/config/platform_rank.h"
 #include "engine/memory/allocator.h"
@@ -171,7 +172,11 @@ Status train(const trainer::TrainOptions& options) {
   PADDLE_TRY_STATUS(start(options, *client));
   if (options.resume) continue_from_servers(*client, loop);
   take_stop_signals();
-  loop.stop_requested = stop_requested;
+  loop.stop_requested = [] {
+    if (stop_requested()) notify_stopping();
+    return stop_requested();
+  };
+  notify_ready();
   log_info("trainer {} of {}: {} threads, batches of {}", options.trainer_id,
            options.num_gradient_servers, job.train.trainer_count, job.train.batch_size);
   return trainer::Loop(std::move(loop), dictionary, model, *client, metrics).run();

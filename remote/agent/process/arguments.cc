@@ -58,6 +58,10 @@ Program program_of(const wire::agent::ProcessSpec& spec, const Root& root, std::
   }
   variables.push_back(std::string(kProcessVariable) + "=" +
                       process_mark(root, spec.job(), spec.name()));
+  program.sends_notices = !spec.program().empty();  // one of ours
+  if (program.sends_notices) {
+    variables.push_back("PADDLECTL_NOTICE_FD=" + std::to_string(kNoticeFd));
+  }
   if (spec.program().empty()) arguments[0] = find_program(arguments[0], variables);
   return program;
 }

@@ -55,7 +55,8 @@ std::optional<Record> read_record(const Root& root, const std::string& job,
   auto pid = read_message<wire::agent::PidRecord>(root, *folder, "pid");
   if (!spec || !pid) return std::nullopt;
   return Record{std::move(*spec), std::move(*pid),
-                read_message<wire::agent::ExitRecord>(root, *folder, "exit")};
+                read_message<wire::agent::ExitRecord>(root, *folder, "exit"),
+                read_message<wire::Notice>(root, *folder, "notice")};
 }
 
 Result<std::vector<Record>> read_records(const Root& root, const std::string& job) {
@@ -95,6 +96,7 @@ wire::agent::ProcessStatus status_of(const Root& root, Record record) {
   status.set_pid(record.pid.pid());
   status.set_started_unix_ms(record.pid.started_unix_ms());
   status.set_life(record.pid.life());
+  if (record.notice) *status.mutable_notice() = *record.notice;
   if (record.exit) {
     const bool killed = record.exit->signal() != 0;
     status.set_state(killed ? wire::agent::PROCESS_KILLED : wire::agent::PROCESS_EXITED);

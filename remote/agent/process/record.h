@@ -1,4 +1,4 @@
-// A process's record on disk: jobs/<job>/proc/<name>/{spec,pid,exit}. It outlives agent and
+// A process's record on disk: jobs/<job>/proc/<name>/{spec,pid,exit,notice}. It outlives agent and
 // supervisor.
 #pragma once
 
@@ -20,6 +20,7 @@ struct Record {
   wire::agent::ProcessSpec spec;
   wire::agent::PidRecord pid;
   std::optional<wire::agent::ExitRecord> exit;
+  std::optional<wire::Notice> notice;  // the latest of the current life
 };
 
 Status write_record(const Root& root, const SafePath& folder, const char* file,

@@ -15,6 +15,8 @@
 #include <cstring>
 
 #include "remote/agent/log/log_file.h"
+#include "remote/agent/process/arguments.h"
+#include "remote/agent/process/notices.h"
 #include "remote/agent/process/record.h"
 #include "remote/agent/process/restart_policy.h"
 
@@ -86,6 +88,7 @@ class Supervisor {
   sigset_t signals_{};
   UniqueFd signal_fd_;
   UniqueFd output_;
+  Notices notices_;
   pid_t child_ = -1;
   int wait_status_ = 0;
   rusage used_{};
@@ -118,11 +121,13 @@ Status Supervisor::spawn(const Environment& environment) {
 
   ++life_;
   PADDLE_TRY_STATUS(write_life());
+  remove_record(root_, folder_, "notice");
   started_at_ = now();
   PADDLE_TRY(Child child,
              start_child(program_of(spec_, root_, life_, environment), directory.get()));
   child_ = child.pid;
   output_ = std::move(child.output);
+  notices_.open(std::move(child.notices));
   if (auto written = write_pid_record(); !written) {
     ::kill(-child_, SIGKILL);
     ::waitpid(child_, nullptr, 0);
@@ -186,9 +191,12 @@ void Supervisor::drain() {
 void Supervisor::wait_for_end() {
   TimePoint kill_at = TimePoint::max();
   for (bool ended = false; !ended;) {
-    pollfd polls[] = {{signal_fd_.get(), POLLIN, 0}, {output_ ? output_.get() : -1, POLLIN, 0}};
-    ::poll(polls, 2, kill_at == TimePoint::max() ? -1 : milliseconds_until(kill_at));
+    pollfd polls[] = {{signal_fd_.get(), POLLIN, 0},
+                      {output_ ? output_.get() : -1, POLLIN, 0},
+                      {notices_.fd(), POLLIN, 0}};
+    ::poll(polls, 3, kill_at == TimePoint::max() ? -1 : milliseconds_until(kill_at));
     if (polls[1].revents != 0) drain();
+    if (polls[2].revents != 0) notices_.take(root_, folder_);
     signalfd_siginfo info{};
     while (::read(signal_fd_.get(), &info, sizeof info) == sizeof info) {
       if (info.ssi_signo == SIGCHLD) {
@@ -205,6 +213,7 @@ void Supervisor::wait_for_end() {
     }
   }
   if (output_) drain();
+  notices_.take(root_, folder_);
 }
 
 void Supervisor::take_signals() {
@@ -304,7 +313,7 @@ Result<Supervisor> make_supervisor(const std::string& root_path, int spec_fd) {
                  "stop it first"};
   }
   const std::uint32_t lives = lives_of(root, folder);
-  for (const char* file : {"pid", "exit", "stop"}) remove_record(root, folder, file);
+  for (const char* file : {"pid", "exit", "stop", "notice"}) remove_record(root, folder, file);
   PADDLE_TRY_STATUS(write_record(root, folder, "spec", spec));
   PADDLE_TRY(LogWriter log, LogWriter::open(root, spec.log()));
   return Supervisor(std::move(root), std::move(spec), std::move(folder), std::move(lock),

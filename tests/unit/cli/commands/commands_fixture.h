@@ -93,6 +93,7 @@ class CommandsTest : public testing::Test {
 
   void started(FakeNode& fake, ProcessStatus& status) {
     if (status.name.starts_with("pserver-")) {
+      status.phase = remote::Phase::kReady;
       fake.files[status.log] += "READY pserver " + status.name.substr(8) + " ports 1-2\n";
     } else {
       status.state = trainer_state_;

@@ -16,7 +16,6 @@ class StartTest : public testing::Test {
     server.spec.name = "pserver-0";
     server.spec.log = "log";
     plan_.pservers = {server};
-    fake_.node(0).files["log"] = "READY pserver 0 ports 1-2\nthe run before\n";
   }
   Status start() {
     ClusterSession session = fake_.session();
@@ -27,7 +26,10 @@ class StartTest : public testing::Test {
   JobPlan plan_;
 };
 
-TEST_F(StartTest, ALineOfAnEarlierRunDoesNotMakeAPserverReady) {
+TEST_F(StartTest, ALogLineDoesNotMakeAPserverReady) {
+  fake_.node(0).on_start = [](remote::FakeNode& node, remote::ProcessStatus&) {
+    node.files["log"] += "READY pserver 0 ports 1-2\n";
+  };
   const Status started = start();
   ASSERT_FALSE(started);
   EXPECT_EQ(started.error().code, Errc::kUnreachable);
@@ -35,9 +37,9 @@ TEST_F(StartTest, ALineOfAnEarlierRunDoesNotMakeAPserverReady) {
   EXPECT_FALSE(fake_.node(0).files["jobs/j/key"].empty());
 }
 
-TEST_F(StartTest, ALineOfThisRunDoes) {
-  fake_.node(0).on_start = [](remote::FakeNode& node, remote::ProcessStatus&) {
-    node.files["log"] += "READY pserver 0 ports 1-2\n";
+TEST_F(StartTest, ItsNoticeDoes) {
+  fake_.node(0).on_start = [](remote::FakeNode&, remote::ProcessStatus& status) {
+    status.phase = remote::Phase::kReady;
   };
   const Status started = start();
   EXPECT_TRUE(started) << started.error().message;

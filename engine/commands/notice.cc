@@ -1,0 +1,77 @@
+#include "engine/commands/notice.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/fd.h"
+#include "proto/supervision.pb.h"
+
+namespace paddle::commands {
+namespace {
+
+constexpr const char* kVariable = "PADDLECTL_NOTICE_FD";
+// A notice fits PIPE_BUF bytes with its length, so that it is written whole or not at all.
+constexpr std::size_t kTextBytesMax = 1500;  // of the message, and of the hint
+
+UniqueFd g_pipe;
+std::atomic<bool> g_is_stopping = false;
+
+void send(const wire::Notice& notice) {
+  if (!g_pipe) return;
+  const std::string body = notice.SerializeAsString();
+  const auto size = static_cast<std::uint32_t>(body.size());
+  std::string message(sizeof size, '\0');
+  std::memcpy(message.data(), &size, sizeof size);  // little-endian, as both sides are
+  message += body;
+  // A supervisor that does not read loses the notice; the exit code still tells the end.
+  [[maybe_unused]] const ssize_t put = ::write(g_pipe.get(), message.data(), message.size());
+}
+
+void send_phase(wire::Phase phase) {
+  wire::Notice notice;
+  notice.set_phase(phase);
+  send(notice);
+}
+
+}  // namespace
+
+void open_notices() {
+  const char* const text = std::getenv(kVariable);
+  if (text == nullptr) return;
+  int fd = -1;
+  const auto [end, error] = std::from_chars(text, text + std::strlen(text), fd);
+  struct stat status {};
+  const bool is_pipe = error == std::errc() && *end == '\0' && fd > STDERR_FILENO &&
+                       ::fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode);
+  ::unsetenv(kVariable);
+  if (!is_pipe) return;
+  g_pipe = UniqueFd(fd);
+  ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+  ::fcntl(fd, F_SETFL, O_NONBLOCK);
+}
+
+void notify_ready() {
+  send_phase(wire::PHASE_READY);
+}
+
+void notify_stopping() {
+  if (!g_is_stopping.exchange(true)) send_phase(wire::PHASE_STOPPING);
+}
+
+void notify_failed(const Error& error) {
+  wire::Notice notice;
+  notice.set_phase(wire::PHASE_FAILED);
+  notice.mutable_failure()->set_code(static_cast<int>(error.code));
+  notice.mutable_failure()->set_message(error.message.substr(0, kTextBytesMax));
+  notice.mutable_failure()->set_hint(error.hint.substr(0, kTextBytesMax));
+  send(notice);
+}
+
+}  // namespace paddle::commands

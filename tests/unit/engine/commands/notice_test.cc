@@ -1,0 +1,84 @@
+// Notices as a supervisor reads them from the pipe.
+#include "engine/commands/notice.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "proto/supervision.pb.h"
+
+namespace paddle::commands {
+namespace {
+
+class NoticeTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    int ends[2];
+    ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    read_ = ends[0];
+    write_ = ends[1];
+    ::fcntl(read_, F_SETFL, O_NONBLOCK);
+    ::fcntl(write_, F_SETFD, 0);
+    ::setenv("PADDLECTL_NOTICE_FD", std::to_string(write_).c_str(), 1);
+    open_notices();
+  }
+  void TearDown() override { ::close(read_); }
+
+  std::vector<wire::Notice> received() const {
+    std::string bytes(1U << 16U, '\0');
+    const ssize_t got = ::read(read_, bytes.data(), bytes.size());
+    bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+    std::vector<wire::Notice> notices;
+    while (!bytes.empty()) {
+      std::uint32_t size = 0;
+      std::memcpy(&size, bytes.data(), sizeof size);
+      notices.emplace_back();
+      EXPECT_TRUE(notices.back().ParseFromString(bytes.substr(sizeof size, size)));
+      bytes.erase(0, sizeof size + size);
+    }
+    return notices;
+  }
+
+  int read_ = -1;
+  int write_ = -1;
+};
+
+}  // namespace
+
+TEST_F(NoticeTest, TellsThePhasesAndStoppingOnce) {
+  notify_ready();
+  notify_stopping();
+  notify_stopping();
+  const auto notices = received();
+  ASSERT_EQ(notices.size(), 2U);
+  EXPECT_EQ(notices[0].phase(), wire::PHASE_READY);
+  EXPECT_EQ(notices[1].phase(), wire::PHASE_STOPPING);
+}
+
+TEST_F(NoticeTest, AFailureThatIsTooLongIsCutToOneWrite) {
+  notify_failed(Error{Errc::kData, std::string(100'000, 'x'), "look at it"});
+  const auto notices = received();
+  ASSERT_EQ(notices.size(), 1U);
+  EXPECT_EQ(notices[0].phase(), wire::PHASE_FAILED);
+  EXPECT_EQ(notices[0].failure().code(), static_cast<int>(Errc::kData));
+  EXPECT_EQ(notices[0].failure().hint(), "look at it");
+  EXPECT_LT(notices[0].failure().message().size(), 4096U);
+}
+
+TEST_F(NoticeTest, ChildrenOfTheProgramGetNeitherDescriptorNorVariable) {
+  EXPECT_EQ(std::getenv("PADDLECTL_NOTICE_FD"), nullptr);
+  EXPECT_EQ(::fcntl(write_, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+}
+
+TEST_F(NoticeTest, ADescriptorThatIsNoPipeIsLeftAlone) {
+  ::setenv("PADDLECTL_NOTICE_FD", "1", 1);
+  open_notices();
+  notify_ready();
+  ASSERT_EQ(received().size(), 1U) << "the pipe that was there goes on";
+}
+
+}  // namespace paddle::commands

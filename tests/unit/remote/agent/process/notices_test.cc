@@ -1,0 +1,97 @@
+// Notices of a process, well-formed and not, as the supervisor keeps them.
+#include "remote/agent/process/notices.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "proto/supervision.pb.h"
+#include "remote/agent/process/record.h"
+#include "tests/support/temporary_folder.h"
+
+namespace paddle::agent {
+namespace {
+
+std::string encoded(wire::Phase phase) {
+  wire::Notice notice;
+  notice.set_phase(phase);
+  const std::string body = notice.SerializeAsString();
+  const auto size = static_cast<std::uint32_t>(body.size());
+  std::string bytes(sizeof size, '\0');
+  std::memcpy(bytes.data(), &size, sizeof size);
+  return bytes + body;
+}
+
+class NoticesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto root = open_root(folder_.path());
+    ASSERT_TRUE(root) << root.error().message;
+    root_.emplace(*std::move(root));
+    auto process = process_folder("j", "pserver-0");
+    ASSERT_TRUE(process);
+    process_.emplace(*std::move(process));
+    ASSERT_TRUE(process_->make_directories(root_->fd.get()));
+    ASSERT_TRUE(write_record(*root_, *process_, "spec", spec()));
+    ASSERT_TRUE(write_record(*root_, *process_, "pid", wire::agent::PidRecord()));
+    int ends[2];
+    ASSERT_EQ(::pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    notices_.open(UniqueFd(ends[0]));
+    pipe_ = UniqueFd(ends[1]);
+  }
+  static wire::agent::ProcessSpec spec() {
+    wire::agent::ProcessSpec spec;
+    spec.set_job("j");
+    spec.set_name("pserver-0");
+    return spec;
+  }
+  void send(const std::string& bytes) {
+    ASSERT_EQ(::write(pipe_.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+    notices_.take(*root_, *process_);
+  }
+  std::optional<wire::Phase> phase() const {
+    const auto record = read_record(*root_, "j", "pserver-0");
+    if (!record || !record->notice) return std::nullopt;
+    return record->notice->phase();
+  }
+
+  TemporaryFolder folder_;
+  std::optional<Root> root_;
+  std::optional<SafePath> process_;
+  Notices notices_;
+  UniqueFd pipe_;
+};
+
+}  // namespace
+
+TEST_F(NoticesTest, KeepsTheLatest) {
+  EXPECT_EQ(phase(), std::nullopt);
+  send(encoded(wire::PHASE_READY) + encoded(wire::PHASE_STOPPING));
+  EXPECT_EQ(phase(), wire::PHASE_STOPPING);
+}
+
+TEST_F(NoticesTest, WaitsForTheRestOfOne) {
+  const std::string bytes = encoded(wire::PHASE_READY);
+  send(bytes.substr(0, 5));
+  EXPECT_EQ(phase(), std::nullopt);
+  send(bytes.substr(5));
+  EXPECT_EQ(phase(), wire::PHASE_READY);
+}
+
+TEST_F(NoticesTest, AMalformedOneEndsTheReadingAndKeepsWhatWasThere) {
+  send(encoded(wire::PHASE_READY));
+  send(std::string(8, '\xff'));
+  EXPECT_EQ(notices_.fd(), -1);
+  EXPECT_EQ(phase(), wire::PHASE_READY);
+}
+
+TEST_F(NoticesTest, AProcessThatClosesItsEndIsNotPolledAgain) {
+  pipe_.reset();
+  notices_.take(*root_, *process_);
+  EXPECT_EQ(notices_.fd(), -1);
+}
+
+}  // namespace paddle::agent
