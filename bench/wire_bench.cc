@@ -124,7 +124,7 @@ class Pair {
         preparer_(make_memory_preparer()),
         shard_(pserver::ShardOptions{.make_policy = strategy::make_update_policy,
                                      .is_sparse = set.sparse_shards() > 0,
-                                     .epoch = 1,
+                                     .server_generation = 1,
                                      .parallel = parallel(),
                                      .preparer = preparer_.get()}) {
     const std::vector<std::byte> key(kSecretBytes, std::byte{7});

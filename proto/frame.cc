@@ -18,7 +18,7 @@ enum Offset : std::size_t {
   kJobTagAt = 16,
   kSenderAt = 24,
   kIncarnationAt = 28,
-  kEpochAt = 32,
+  kServerGenerationAt = 32,
   kSequenceAt = 40,
   kStepAt = 48,
   kLaneAt = 56,
@@ -56,7 +56,7 @@ FrameHeaderBytes encode_header(const FrameHeader& header, ByteSpan head,
   store_le<std::uint64_t>(at + kJobTagAt, header.job_tag);
   store_le<std::uint32_t>(at + kSenderAt, (role << 24U) | (header.sender.index & kNodeIndexMask));
   store_le<std::uint32_t>(at + kIncarnationAt, header.incarnation);
-  store_le<std::uint64_t>(at + kEpochAt, header.epoch);
+  store_le<std::uint64_t>(at + kServerGenerationAt, header.server_generation);
   store_le<std::uint64_t>(at + kSequenceAt, header.sequence);
   store_le<std::uint64_t>(at + kStepAt, header.step);
   store_le<std::uint16_t>(at + kLaneAt, header.lane);
@@ -101,7 +101,7 @@ Result<DecodedHeader> decode_header(std::span<const std::byte, kFrameHeaderBytes
       .job_tag = load_le<std::uint64_t>(at + kJobTagAt),
       .sender = {static_cast<Role>(sender >> 24U), sender & kNodeIndexMask},
       .incarnation = load_le<std::uint32_t>(at + kIncarnationAt),
-      .epoch = load_le<std::uint64_t>(at + kEpochAt),
+      .server_generation = load_le<std::uint64_t>(at + kServerGenerationAt),
       .sequence = load_le<std::uint64_t>(at + kSequenceAt),
       .step = load_le<std::uint64_t>(at + kStepAt),
       .lane = load_le<std::uint16_t>(at + kLaneAt),

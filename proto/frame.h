@@ -37,7 +37,7 @@ struct FrameHeader {
   std::uint64_t job_tag = 0;  // first 8 bytes of the job id
   NodeId sender;
   std::uint32_t incarnation = 0;
-  std::uint64_t epoch = 0;  // generation of the server
+  std::uint64_t server_generation = 0;  // generation of the server
   std::uint64_t sequence = 0;
   std::uint64_t step = 0;
   std::uint16_t lane = 0;

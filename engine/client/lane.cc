@@ -33,7 +33,7 @@ Frame ClientLane::open(FrameType type, std::string head, Bytes tail, TimePoint n
   frame.header.job_tag = options_.job_tag;
   frame.header.sender = {Role::kTrainer, options_.trainer_id};
   frame.header.incarnation = options_.incarnation;
-  frame.header.epoch = epoch_;
+  frame.header.server_generation = server_generation_;
   frame.header.sequence = last_applied_ + (is_push ? 1 : 0);
   frame.header.step = step_;
   frame.header.lane = options_.lane;
@@ -76,7 +76,7 @@ Status ClientLane::take(const Frame& frame, std::uint64_t& request) {
       return read(wire::ExportedRows(), nothing);
     case FrameType::kPosition:
       return read(wire::Position(), [&](const wire::Position& position) {
-        epoch_ = frame.header.epoch;
+        server_generation_ = frame.header.server_generation;
         last_applied_ = position.last_applied();
         step_ = position.step();
         passes_finished_ = position.passes_finished();

@@ -62,7 +62,7 @@ class ClientLane {
   Status parse(const Frame& frame, Message& message) const;
 
   Options options_;
-  std::uint64_t epoch_ = 0;
+  std::uint64_t server_generation_ = 0;
   std::uint64_t request_ = 0;  // number of the last request
   std::uint64_t awaited_ = 1;
   bool pulls_rows_ = false;  // the last request is a pull of rows

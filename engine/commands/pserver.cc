@@ -44,7 +44,7 @@ struct PserverOptions {
   std::uint32_t pserver_id = 0;
   std::string job_tag;
   std::string key_file;
-  std::uint64_t epoch = 1;
+  std::uint64_t server_generation = 1;
   std::uint32_t first_trainer_within = 600;  // seconds; 0: no limit
   bool lost_trainer_ends_job = false;
   std::string metrics;  // file for one line per port every kMetricsPeriod; "": none
@@ -189,7 +189,7 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shar
                               .is_sparse = is_sparse,
                               .num_gradient_servers = options.num_gradient_servers,
                               .job_tag = job_tag,
-                              .epoch = options.epoch,
+                              .server_generation = options.server_generation,
                               .needs_all_trainers = options.lost_trainer_ends_job,
                               .bytes_max = parameter_memory_bytes() / alike,
                               .parallel = is_sparse ? parallel : Parallel(),
@@ -199,7 +199,7 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shar
                               .secret = secret,
                               .self = {Role::kPserver, options.pserver_id},
                               .job_tag = job_tag,
-                              .epoch = options.epoch};
+                              .server_generation = options.server_generation};
     PADDLE_TRY(port.server, net::TcpServer::listen(std::move(server), *port.shard));
     ports.push_back(std::move(port));
   }
@@ -294,7 +294,8 @@ std::function<Status()> declare(FlagSet& flags) {
                kCountMax);
   flags.text("job_tag", "name of the job; the same for all of its processes", to.job_tag);
   flags.text("key_file", "file of the job's secret; needed beyond loopback", to.key_file);
-  flags.number("epoch", "generation of this server; rises with every restart", to.epoch);
+  flags.number("epoch", "generation of this server; rises with every restart",
+               to.server_generation);
   flags.number("first_trainer_within",
                "exit when no trainer connects within this many seconds; 0: wait for ever",
                to.first_trainer_within, 0, kCountMax);

@@ -48,7 +48,7 @@ Proof make_proof(const Secret& secret, Side side, const Transcript& transcript) 
   put(pack(transcript.client));
   put(transcript.incarnation);
   put(pack(transcript.server));
-  put(transcript.epoch);
+  put(transcript.server_generation);
   at = std::copy(transcript.client_nonce.begin(), transcript.client_nonce.end(), at);
   at = std::copy(transcript.server_nonce.begin(), transcript.server_nonce.end(), at);
   PADDLE_CHECK(at == text.data() + text.size());
@@ -67,7 +67,7 @@ ServerSession::ServerSession(const Options& options, const Nonce& nonce, TimePoi
     : secret_(options.secret), deadline_(now + kHandshakeDeadline) {
   transcript_.job_tag = options.job_tag;
   transcript_.server = options.self;
-  transcript_.epoch = options.epoch;
+  transcript_.server_generation = options.server_generation;
   transcript_.server_nonce = nonce;
 }
 
@@ -76,7 +76,7 @@ Frame ServerSession::reply(SessionFrame type) const {
   frame.header.type = type;
   frame.header.job_tag = transcript_.job_tag;
   frame.header.sender = transcript_.server;
-  frame.header.epoch = transcript_.epoch;
+  frame.header.server_generation = transcript_.server_generation;
   return frame;
 }
 
@@ -188,7 +188,7 @@ Result<Frame> ClientSession::on_challenge(const Frame& frame) {
     return malformed(frame.header.type);
   }
   transcript_.server = peer;
-  transcript_.epoch = frame.header.epoch;
+  transcript_.server_generation = frame.header.server_generation;
   const ByteSpan tail = frame.tail;
   std::copy_n(tail.begin(), kNonceBytes, transcript_.server_nonce.begin());
   const Proof expected = make_proof(secret_, Side::kServer, transcript_);

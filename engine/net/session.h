@@ -42,7 +42,7 @@ struct Transcript {
   NodeId client;
   std::uint32_t incarnation = 0;
   NodeId server;
-  std::uint64_t epoch = 0;
+  std::uint64_t server_generation = 0;
   Nonce client_nonce{};
   Nonce server_nonce{};
 };
@@ -58,7 +58,7 @@ class ServerSession {
     Secret secret;
     NodeId self;
     std::uint64_t job_tag = 0;
-    std::uint64_t epoch = 0;
+    std::uint64_t server_generation = 0;
   };
   // `nonce` must be fresh from the kernel's random source for every connection.
   ServerSession(const Options& options, const Nonce& nonce, TimePoint now);
@@ -102,7 +102,7 @@ class ClientSession {
   // prove the secret.
   Result<std::optional<Frame>> on_frame(const Frame& frame);
   bool established() const { return state_ == State::kEstablished; }
-  // server and epoch are valid once established().
+  // server and server_generation are valid once established().
   const Transcript& transcript() const { return transcript_; }
 
  private:

@@ -21,7 +21,7 @@ struct ServerOptions {
   Secret secret;
   NodeId self;
   std::uint64_t job_tag = 0;
-  std::uint64_t epoch = 0;  // generation of this server
+  std::uint64_t server_generation = 0;  // generation of this server
 };
 
 class TcpServer {

@@ -113,8 +113,9 @@ void TcpServerImpl::add(tcp::socket&& socket) {
   }
   if (unproven_ >= kUnprovenConnectionsMax) evict_oldest_unproven();
   const PeerId id = next_id_++;
-  ServerSession session({options_.secret, options_.self, options_.job_tag, options_.epoch}, *nonce,
-                        clock_.now());
+  ServerSession session(
+      {options_.secret, options_.self, options_.job_tag, options_.server_generation}, *nonce,
+      clock_.now());
   auto connection = std::make_unique<Connection>(id, std::move(socket), std::move(session),
                                                  endpoint_text(remote));
   ++unproven_;

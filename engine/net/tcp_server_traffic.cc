@@ -149,7 +149,7 @@ void TcpServerImpl::on_share(Connection& connection, const Frame& frame) {
   answer.header.type = kShared;
   answer.header.job_tag = options_.job_tag;
   answer.header.sender = options_.self;
-  answer.header.epoch = options_.epoch;
+  answer.header.server_generation = options_.server_generation;
   answer.tail.push_back(std::byte{segment ? std::uint8_t{1} : std::uint8_t{0}});
   enqueue(connection, std::move(answer), {}, false);
   if (!segment) return;

@@ -22,7 +22,7 @@ struct ShardOptions {
   bool is_sparse = false;
   std::uint32_t num_gradient_servers = 1;  // 1 to kTrainersMax
   std::uint64_t job_tag = 0;
-  std::uint64_t epoch = 0;  // of the server; frames of another one are refused
+  std::uint64_t server_generation = 0;  // of the server; frames of another one are refused
   Duration lost_trainer_grace = Duration::zero();
   bool needs_all_trainers = false;                  // a lost trainer ends an asynchronous job too
   std::uint64_t bytes_max = 1ULL << 40U;            // parameters and optimizer state

@@ -16,7 +16,7 @@ net::Outgoing& Replies::add(net::PeerId to, FrameType type, Out& out) const {
   header.type = static_cast<std::uint8_t>(type);
   header.job_tag = options_.job_tag;
   header.sender = {Role::kPserver, options_.index};
-  header.epoch = options_.epoch;
+  header.server_generation = options_.server_generation;
   header.step = progress_.step;
   return outgoing;
 }

@@ -41,10 +41,10 @@ void Shard::on_frame(TimePoint now, net::PeerId from, Frame&& frame,
 
 Refused Shard::dispatch(Request& request) {
   const FrameHeader& header = request.frame.header;
-  if (header.epoch != state_.options.epoch) {
-    return Refusal{wire::REFUSAL_STALE_EPOCH,
-                   fmt::format("this pserver is in epoch {}, the frame names epoch {}",
-                               state_.options.epoch, header.epoch),
+  if (header.server_generation != state_.options.server_generation) {
+    return Refusal{wire::REFUSAL_STALE_GENERATION,
+                   fmt::format("this pserver is of generation {}, the frame names generation {}",
+                               state_.options.server_generation, header.server_generation),
                    ""};
   }
   switch (static_cast<FrameType>(header.type)) {

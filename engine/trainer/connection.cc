@@ -42,7 +42,7 @@ client::ShardLinks make_local_shards(const TrainOptions& options, ThreadTeam& te
                               .is_sparse = is_sparse,
                               .num_gradient_servers = 1,
                               .job_tag = net::job_tag_of(options.job_tag),
-                              .epoch = 1,
+                              .server_generation = 1,
                               .bytes_max = parameter_memory_bytes() / count,
                               .loan = is_sparse ? nullptr : loans[index],
                               .parallel = parallel});

@@ -59,7 +59,7 @@ Cluster::Cluster(ClusterOptions options)
                               .is_sparse = is_sparse(i),
                               .num_gradient_servers = set_.num_trainers(),
                               .job_tag = 1,
-                              .epoch = 1}));
+                              .server_generation = 1}));
   }
   for (std::uint32_t id = 0; id < set_.num_trainers(); ++id) {
     SimTrainer& trainer = trainers_.emplace_back(

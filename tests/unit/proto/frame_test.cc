@@ -16,7 +16,7 @@ Frame sample() {
                   .job_tag = 0x1122334455667788,
                   .sender = {Role::kTrainer, 0x030201},
                   .incarnation = 0x0a0b0c0d,
-                  .epoch = 0x0102030405060708,
+                  .server_generation = 0x0102030405060708,
                   .sequence = 0x1112131415161718,
                   .step = 0x2122232425262728,
                   .lane = 0x3132};

@@ -25,7 +25,7 @@ inline std::unique_ptr<net::Link> local_shard(std::uint32_t index, bool is_spars
       pserver::ShardOptions{.make_policy = strategy::make_update_policy,
                             .index = index,
                             .is_sparse = is_sparse,
-                            .epoch = 3});
+                            .server_generation = 3});
   return net::make_local_link(std::move(shard), {Role::kTrainer, 0});
 }
 

@@ -16,7 +16,7 @@ struct Lending {
       shards.push_back(std::make_shared<pserver::Shard>(
           pserver::ShardOptions{.make_policy = strategy::make_update_policy,
                                 .index = i,
-                                .epoch = 3,
+                                .server_generation = 3,
                                 .loan = loans.back()}));
       links.push_back(net::make_local_link(shards.back(), {Role::kTrainer, 0}));
     }

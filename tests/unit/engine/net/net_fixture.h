@@ -74,7 +74,8 @@ class NetTest : public ::testing::Test {
  protected:
   void SetUp() override {
     auto server = TcpServer::listen(
-        {{"127.0.0.1", 0}, secret_of(1), {Role::kPserver, 3}, kJob, /*epoch=*/9}, handler_);
+        {{"127.0.0.1", 0}, secret_of(1), {Role::kPserver, 3}, kJob, /*server_generation=*/9},
+        handler_);
     ASSERT_TRUE(server) << server.error().message;
     server_ = std::move(*server);
     thread_ = std::thread([this] { server_->run(); });

@@ -74,7 +74,7 @@ TEST(Session, HandshakeHasTheGoldenBytesOfTheProtocol) {
   EXPECT_TRUE(c.established());
   EXPECT_EQ(s.transcript().client, kTrainer7);
   EXPECT_EQ(c.transcript().server, kPserver3);
-  EXPECT_EQ(c.transcript().epoch, 9U);
+  EXPECT_EQ(c.transcript().server_generation, 9U);
 }
 
 TEST(Session, EveryFieldOfTheTranscriptChangesTheProof) {
@@ -89,7 +89,7 @@ TEST(Session, EveryFieldOfTheTranscriptChangesTheProof) {
   others[3].incarnation = 6;
   others[4].server.index = 4;
   others[5].server.role = Role::kAgent;
-  others[6].epoch = 10;
+  others[6].server_generation = 10;
   others[7].client_nonce[31] ^= std::byte{1};
   others[8].server_nonce[0] ^= std::byte{1};
   for (std::size_t i = 0; i < others.size(); ++i) {

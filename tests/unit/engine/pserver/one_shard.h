@@ -21,7 +21,7 @@ class OneShard {
                            .is_sparse = is_sparse,
                            .num_gradient_servers = set_.num_trainers(),
                            .job_tag = 11,
-                           .epoch = 5,
+                           .server_generation = 5,
                            .lost_trainer_grace = grace,
                            .bytes_max = bytes_max,
                            .loan = loan}) {}
@@ -36,7 +36,7 @@ class OneShard {
     frame.header.job_tag = 11;
     frame.header.sender = {Role::kTrainer, trainer};
     frame.header.incarnation = incarnation;
-    frame.header.epoch = type == FrameType::kJoin ? 0 : 5;
+    frame.header.server_generation = type == FrameType::kJoin ? 0 : 5;
     frame.header.sequence = sequence;
     frame.header.step = step;
     frame.head = message.SerializeAsString();

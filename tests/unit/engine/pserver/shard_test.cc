@@ -193,15 +193,15 @@ TEST(ShardFrames, WrongJobEpochStrangerAndGarbageAreRefused) {
     frame.header = {.type = static_cast<std::uint8_t>(FrameType::kPullDense),
                     .job_tag = 11,
                     .sender = {Role::kTrainer, 0},
-                    .epoch = 5};
+                    .server_generation = 5};
     change(frame);
     out.clear();
     one.shard.on_frame(one.now, 100, std::move(frame), out);
   };
   send([](Frame& f) { f.header.job_tag = 12; });
   expect_refused(out, wire::REFUSAL_WRONG_JOB, "000000000000000b");
-  send([](Frame& f) { f.header.epoch = 4; });
-  expect_refused(out, wire::REFUSAL_STALE_EPOCH, "epoch 4");
+  send([](Frame& f) { f.header.server_generation = 4; });
+  expect_refused(out, wire::REFUSAL_STALE_GENERATION, "generation 4");
   send([](Frame& f) { f.header.sender.index = 9; });
   expect_refused(out, wire::REFUSAL_PROTOCOL, "has not joined");
   send([](Frame& f) { f.head = "\xff\xff\xff"; });
