@@ -11,20 +11,6 @@
 namespace paddle {
 namespace {
 
-// Waits until fd is ready for `events` or the deadline passes.
-Status wait_ready(int fd, short events, TimePoint deadline) {
-  for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-        deadline - TimePoint(std::chrono::steady_clock::now()));
-    if (left.count() <= 0) return Error{Errc::kUnreachable, "deadline passed", ""};
-    pollfd item{fd, events, 0};
-    const auto timeout = static_cast<int>(std::min<long long>(left.count(), 1 << 30));
-    const int ready = ::poll(&item, 1, timeout);
-    if (ready > 0) return {};
-    if (ready < 0 && errno != EINTR) return system_error(Errc::kFailed, "poll");
-  }
-}
-
 // Writes `content` to `temporary`, then renames it to `path`.
 Status write_durably(const std::string& temporary, const std::string& path, ByteSpan content,
                      unsigned mode) {
@@ -44,6 +30,19 @@ Status write_durably(const std::string& temporary, const std::string& path, Byte
 }
 
 }  // namespace
+
+Status wait_ready(int fd, short events, TimePoint deadline) {
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+        deadline - TimePoint(std::chrono::steady_clock::now()));
+    if (left.count() <= 0) return Error{Errc::kUnreachable, "deadline passed", ""};
+    pollfd item{fd, events, 0};
+    const auto timeout = static_cast<int>(std::min<long long>(left.count(), 1 << 30));
+    const int ready = ::poll(&item, 1, timeout);
+    if (ready > 0) return {};
+    if (ready < 0 && errno != EINTR) return system_error(Errc::kFailed, "poll");
+  }
+}
 
 void UniqueFd::reset() {
   if (fd_ >= 0) ::close(std::exchange(fd_, -1));

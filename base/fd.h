@@ -2,6 +2,9 @@
 // file.
 #pragma once
 
+#include <dirent.h>
+
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -34,8 +37,17 @@ class UniqueFd {
   int fd_ = -1;
 };
 
+struct CloseDirectory {
+  void operator()(DIR* directory) const { ::closedir(directory); }
+};
+using DirectoryStream = std::unique_ptr<DIR, CloseDirectory>;
+
 // "open /x: No such file or directory": the error of a failed system call, with errno's text.
 Error system_error(Errc code, const std::string& what);
+
+// Waits until fd is ready for `events` of poll(2). An error or hang-up counts as ready: the next
+// call on the descriptor reports it. kUnreachable when the deadline passes.
+Status wait_ready(int fd, short events, TimePoint deadline);
 
 // Reads exactly into.size() bytes; end of file before that is kUnreachable "closed by peer".
 Status read_exact(int fd, std::span<std::byte> into, TimePoint deadline);

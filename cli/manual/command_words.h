@@ -12,7 +12,7 @@ enum class Completes { kNothing, kFile, kFolder, kChoice };
 
 struct OptionWords {
   std::vector<std::string> names;  // "-f", "--follow"; none: an argument by its place
-  std::string place;               // that argument's name
+  std::string place;               // the name of the argument
   std::string value;               // "FILE", "UINT", "{json,prometheus}"; "": a flag
   std::string description;
   Completes completes = Completes::kNothing;

@@ -13,7 +13,7 @@
 namespace paddle::client {
 namespace {
 
-constexpr std::uint64_t kChunkBytes = 8ULL << 20U;
+constexpr std::uint64_t kExportBytes = 8ULL << 20U;
 
 template <class T>
 std::vector<T> take(ByteSpan& from, std::uint64_t count) {
@@ -130,7 +130,7 @@ Status SnapshotSave::save_table(std::uint32_t parameter) {
   for (std::size_t shard = 0; shard < set_.sparse_shards(); ++shard) {
     wire::ExportRows ask;
     ask.set_parameter(parameter);
-    ask.set_rows_max(std::max<std::uint64_t>(1, kChunkBytes / bytes_per_row(spec)));
+    ask.set_rows_max(std::max<std::uint64_t>(1, kExportBytes / bytes_per_row(spec)));
     if (set_.delta_snapshots()) ask.set_mode(is_delta_ ? wire::EXPORT_CHANGED : wire::EXPORT_BASE);
     PADDLE_TRY_STATUS(save_rows(shard, ask));
     if (is_delta_) PADDLE_TRY_STATUS(save_removed(shard, ask));
@@ -193,7 +193,7 @@ std::vector<snapshot::SparseRow> SnapshotSave::read_rows(ByteSpan tail, std::uin
 
 Status SnapshotSave::save_removed(std::size_t shard, wire::ExportRows ask) {
   ask.set_mode(wire::EXPORT_REMOVED);
-  ask.set_rows_max(kChunkBytes / sizeof(std::uint64_t));
+  ask.set_rows_max(kExportBytes / sizeof(std::uint64_t));
   return export_all(shard, ask, sizeof(std::uint64_t),
                     [&](const wire::ExportedRows& exported, ByteSpan tail) {
                       return writer_.add_removed(take<std::uint64_t>(tail, exported.count()));

@@ -91,18 +91,6 @@ std::unique_ptr<Stream> make_socket_stream(int fd) {
   return std::make_unique<SocketStream>(fd);
 }
 
-Status wait_ready(int fd, short events, TimePoint deadline) {
-  for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - SteadyClock().now());
-    if (left.count() <= 0) return Error{Errc::kUnreachable, "deadline passed", ""};
-    pollfd item{fd, events, 0};
-    const int ready =
-        ::poll(&item, 1, static_cast<int>(std::min<long long>(left.count(), 1 << 30)));
-    if (ready > 0) return {};
-    if (ready < 0 && errno != EINTR) return system_error(Errc::kFailed, "poll");
-  }
-}
-
 bool is_same_host(int fd) {
   asio::ip::tcp::endpoint local;
   asio::ip::tcp::endpoint remote;

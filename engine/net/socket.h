@@ -38,10 +38,6 @@ class Stream {
 // Does not own fd, which must be a non-blocking socket.
 std::unique_ptr<Stream> make_socket_stream(int fd);
 
-// Waits until the socket is ready for `events` of poll(2). An error or hang-up counts as ready: the
-// next call on the socket reports it.
-Status wait_ready(int fd, short events, TimePoint deadline);
-
 // True when both ends have one address, so the peer runs on this host.
 bool is_same_host(int fd);
 

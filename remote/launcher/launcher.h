@@ -18,7 +18,7 @@ namespace paddle::remote {
 
 // Stdin and stdout of a running remote command as one socket. Closing it ends the command's input.
 struct Channel {
-  std::shared_ptr<void> keep_alive;          // what moves the bytes
+  std::shared_ptr<void> keep_alive;          // owns the thread or process that moves the bytes
   std::function<std::string()> stderr_tail;  // the last 4 KiB that the command wrote to stderr
   UniqueFd fd;  // last, so that it closes first: the command ends with its input
 };

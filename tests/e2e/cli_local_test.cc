@@ -74,7 +74,7 @@ TEST_F(CliLocal, QuickStartFromTextToSnapshotsAndAway) {
         << file;
   }
   const std::string page = TemporaryFolder::read(cluster.folder() / "output/job/report.html");
-  for (const char* text : {"Parameter servers", "\"lags\":[", "snapshot pass-00002",
+  for (const char* text : {"Parameter servers", "\"lags\": [", "snapshot pass-00002",
                            "held-out cost", "\"cpu_ms\":", "--trainer_id=2"}) {
     EXPECT_NE(page.find(text), std::string::npos) << text;
   }
@@ -139,7 +139,7 @@ TEST_F(CliLocal, Word2VecLearnsFromPlainText) {
   expect_clean_teardown();
 }
 
-// What `paddlectl plan` foretells, and what the pservers then say they hold.
+// `paddlectl plan` foretells the blocks that the pservers later say they hold.
 TEST_F(CliLocal, PlanNamesThePortsThatLaterHoldTheBlocks) {
   cluster.copy_template("word2vec");
   ASSERT_EQ(cluster.prepare("word2vec", {"--minimum", "1"}, chained_sentences(60)).code, 0);
@@ -239,7 +239,7 @@ TEST_F(CliLocal, CtrlCSavesTheJobAndItGoesOnFromAnywhere) {
       << train.output();
   EXPECT_TRUE(cluster.all_gone());
   EXPECT_TRUE(fs::exists(cluster.folder() / "output/job/node_0/train.log"));
-  // What it saved is here, so even the nodes may forget it; now with one pserver.
+  // The snapshot is here, so even the nodes may forget it; now with one pserver.
   expect_clean_teardown();
   ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
   Process again = cluster.start({"train", "--resume", "--name", "job", "--trainers", "2",
@@ -320,7 +320,7 @@ TEST_F(CliLocal, WrongInputIsNamedWithTheWayOut) {
   refused(2, {"status"}, "no job on this cluster");
   refused(6, {"train", "quick_start"}, "hint: make the data first: quick_start/prepare");
   EXPECT_EQ(cluster.prepare("quick_start", {}, labelled_texts(5)).code, 6);
-  // What only the engine finds is told as soon, and with its line.
+  // Mistakes that only the engine finds are told as soon, and with their line.
   ASSERT_EQ(cluster.prepare("quick_start", {}, labelled_texts(50)).code, 0);
   const std::string good = TemporaryFolder::read(cluster.folder() / "quick_start/job.toml");
   cluster.folder().write("quick_start/job.toml",

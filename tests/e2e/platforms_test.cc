@@ -1,4 +1,4 @@
-// What `paddlectl render` prints, on the platforms it is for.
+// The output of `paddlectl render`, on the platforms it is for.
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -102,7 +102,7 @@ TEST_F(PlatformsTest, KubernetesManifestFitsThePublishedSchema) {
   EXPECT_NE(reasons.find("Job.spec.template.spec.restart: V1PodSpec has no"), reasons.npos);
 }
 
-// What the schema does not say: how the parts of it fit together, and the shell text in it.
+// Checks beyond the schema: how the parts fit together, and the shell text in it.
 TEST_F(PlatformsTest, KubernetesManifestHasTheFieldsOfAnIndexedJob) {
   const std::string manifest = render(
       "kubernetes", {"--pservers=2", "--set=train.passes=2", "--image=registry.lab/\"x\":1"});

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::seconds;
 
-constexpr auto kFailureShownWithin = seconds(10);  // what a user is promised
+constexpr auto kFailureShownWithin = seconds(10);  // as promised to users
 constexpr double kGuessingCost = 0.69;             // of two classes
 constexpr const char* kManyPasses = "train.passes=100000";
 

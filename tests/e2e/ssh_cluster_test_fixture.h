@@ -79,7 +79,7 @@ class SshClusterTest : public ::testing::Test {
  private:
   void write_job() const;
 
-  TemporaryFolder nodes_;  // what is below it is paddlectl's
+  TemporaryFolder nodes_;  // paddlectl's, with all that is below it
   TemporaryFolder user_;
   std::array<std::unique_ptr<Sshd>, 3> sshds_;
   std::uint16_t port_ = 0;

@@ -1,4 +1,4 @@
-// What paddlectl makes of NO_COLOR, TERM and the XDG folders, seen from a terminal of its own.
+// NO_COLOR, TERM and the XDG folders, seen from a terminal of its own.
 #include <filesystem>
 
 #include <fmt/format.h>

@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Under ThreadSanitizer the wide layers of ctr_dnn take minutes.
-constexpr auto kRunDeadline = std::chrono::seconds(280);
+constexpr auto kTrainDeadline = std::chrono::seconds(280);
 
 // The number that follows the last `mark`.
 double last_number(const std::string& text, const std::string& mark) {
@@ -42,7 +42,7 @@ class Templates : public testing::Test {
     const fs::path programs = fs::path(PADDLE_PROGRAM).parent_path();
     Process process(std::move(arguments), folder_ / fmt::format("run-{}.txt", runs_++),
                     {"PATH=" + programs.string() + ":/usr/bin:/bin"});
-    EXPECT_EQ(process.wait(kRunDeadline), 0) << process.output();
+    EXPECT_EQ(process.wait(kTrainDeadline), 0) << process.output();
     return process.output();
   }
 

@@ -62,7 +62,7 @@ class Cluster {
     std::vector<client::ClientLane> lanes;
     LargeArray<float> shared;  // as last seen
     strategy::Communicator core;
-    strategy::Window* window = nullptr;  // that is being pushed
+    strategy::Window* window = nullptr;  // in flight
   };
   struct Event {
     TimePoint at = {};

@@ -10,9 +10,9 @@
 namespace paddle::tidy {
 namespace {
 
-constexpr std::size_t kFileLinesMax = 380;
-constexpr std::size_t kFunctionLinesMax = 110;
-constexpr std::size_t kClassLinesMax = 1300;
+constexpr std::size_t kFileLinesMax = 350;
+constexpr std::size_t kFunctionLinesMax = 70;
+constexpr std::size_t kClassLinesMax = 600;
 constexpr std::size_t kLineColumnsMax = 100;
 
 // A block that clang-format has laid out: its head begins at `first`, its brace closes at `last`.

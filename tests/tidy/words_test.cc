@@ -51,7 +51,7 @@ TEST(Words, HeadersAreGuardedAndExplained) {
 }
 
 // A comment is a sentence with a subject and a verb, or a noun phrase.
-TEST(Words, DISABLED_NoCommentBeginsWithWhatWhoOrThat) {
+TEST(Words, NoCommentBeginsWithWhatWhoOrThat) {
   const std::regex riddle(R"(// *(what|who|that)\b)", std::regex::icase);
   for (const auto* sources : {&product_sources(), &test_sources()}) {
     for (const Source& source : *sources) {

@@ -25,10 +25,6 @@ class FolderLock {
   UniqueFd fd_;
 };
 
-UniqueFd open_file(int folder, const std::string& name, int flags) {
-  return UniqueFd(::openat(folder, name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC, 0600));
-}
-
 std::uint64_t size_of(const UniqueFd& fd) {
   struct stat info {};
   if (!fd || ::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) return 0;
@@ -36,7 +32,7 @@ std::uint64_t size_of(const UniqueFd& fd) {
 }
 
 std::uint64_t base_of(int folder, const std::string& name) {
-  const UniqueFd fd = open_file(folder, name + ".base", O_RDONLY | O_NONBLOCK);
+  const UniqueFd fd = open_log_file(folder, name + ".base", O_RDONLY | O_NONBLOCK);
   char digits[32];
   const ssize_t size = fd ? ::read(fd.get(), digits, sizeof digits) : 0;
   std::uint64_t base = 0;
@@ -70,7 +66,7 @@ Result<LogWriter> LogWriter::open(const Root& root, const std::string& path,
                                   std::uint64_t bytes_max) {
   PADDLE_TRY(const SafePath safe, SafePath::parse(path));
   PADDLE_TRY(FolderEntry entry, make_parent(root, safe));
-  UniqueFd fd = open_file(entry.folder.get(), entry.name, O_WRONLY | O_CREAT | O_APPEND);
+  UniqueFd fd = open_log_file(entry.folder.get(), entry.name, O_WRONLY | O_CREAT | O_APPEND);
   if (!fd) return system_error(Errc::kResource, "open log " + path);
   const std::uint64_t size = size_of(fd);
   return LogWriter(std::move(entry), std::move(fd), size, bytes_max);
@@ -87,13 +83,13 @@ void LogWriter::rotate() {
   const FolderLock lock(folder, LOCK_EX);
   const std::string base = std::to_string(base_ + size_);
   const std::string temporary = entry_.name + ".base.new";
-  const UniqueFd base_fd = open_file(folder, temporary, O_WRONLY | O_CREAT | O_TRUNC);
+  const UniqueFd base_fd = open_log_file(folder, temporary, O_WRONLY | O_CREAT | O_TRUNC);
   if (!base_fd || !write_all(base_fd.get(), as_bytes(base), TimePoint::max()) ||
       ::renameat(folder, entry_.name.c_str(), folder, (entry_.name + ".1").c_str()) != 0) {
     return;  // keeps appending to the present file
   }
   ::renameat(folder, temporary.c_str(), folder, (entry_.name + ".base").c_str());
-  fd_ = open_file(folder, entry_.name, O_WRONLY | O_CREAT | O_APPEND);
+  fd_ = open_log_file(folder, entry_.name, O_WRONLY | O_CREAT | O_APPEND);
   times_.rotate(folder, entry_.name);
   base_ += size_;
   size_ = 0;
@@ -105,9 +101,9 @@ Result<LogPart> read_log(const Root& root, const std::string& path, std::uint64_
   const int folder = entry.folder.get();
   const std::string& name = entry.name;
   const FolderLock lock(folder, LOCK_SH);
-  const UniqueFd current = open_file(folder, name, O_RDONLY | O_NONBLOCK);
+  const UniqueFd current = open_log_file(folder, name, O_RDONLY | O_NONBLOCK);
   if (!current) return system_error(Errc::kData, "open log " + path);
-  const UniqueFd before = open_file(folder, name + ".1", O_RDONLY | O_NONBLOCK);
+  const UniqueFd before = open_log_file(folder, name + ".1", O_RDONLY | O_NONBLOCK);
   const std::uint64_t base = base_of(folder, name);
   const std::uint64_t before_size = std::min(size_of(before), base);
   LogPart part;

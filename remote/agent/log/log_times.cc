@@ -14,10 +14,6 @@ namespace {
 
 constexpr std::size_t kRecordBytes = 16;
 
-UniqueFd open_file(int folder, const std::string& name, int flags) {
-  return UniqueFd(::openat(folder, name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC, 0600));
-}
-
 std::uint64_t records_in(int fd) {
   struct stat info {};
   if (fd < 0 || ::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) return 0;
@@ -49,14 +45,18 @@ std::uint64_t first_late(int fd, Late is_late) {
 
 // The older file, then the newer: one sequence.
 std::array<UniqueFd, 2> both_files(int folder, const std::string& log) {
-  return {open_file(folder, log + ".times.1", O_RDONLY | O_NONBLOCK),
-          open_file(folder, log + ".times", O_RDONLY | O_NONBLOCK)};
+  return {open_log_file(folder, log + ".times.1", O_RDONLY | O_NONBLOCK),
+          open_log_file(folder, log + ".times", O_RDONLY | O_NONBLOCK)};
 }
 
 }  // namespace
 
+UniqueFd open_log_file(int folder, const std::string& name, int flags) {
+  return UniqueFd(::openat(folder, name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC, 0600));
+}
+
 LogTimesWriter::LogTimesWriter(int folder, const std::string& log)
-    : fd_(open_file(folder, log + ".times", O_RDWR | O_CREAT | O_APPEND)) {
+    : fd_(open_log_file(folder, log + ".times", O_RDWR | O_CREAT | O_APPEND)) {
   const std::uint64_t records = records_in(fd_.get());
   if (fd_ && ::ftruncate(fd_.get(), static_cast<off_t>(records * kRecordBytes)) != 0) fd_.reset();
   if (records == 0) return;
@@ -76,7 +76,7 @@ void LogTimesWriter::note(std::uint64_t offset, std::int64_t unix_ms) {
 
 void LogTimesWriter::rotate(int folder, const std::string& log) {
   ::renameat(folder, (log + ".times").c_str(), folder, (log + ".times.1").c_str());
-  fd_ = open_file(folder, log + ".times", O_RDWR | O_CREAT | O_APPEND | O_TRUNC);
+  fd_ = open_log_file(folder, log + ".times", O_RDWR | O_CREAT | O_APPEND | O_TRUNC);
   fresh_ = true;
 }
 

@@ -17,6 +17,9 @@ struct LogTime {
 // Bytes written within this of the last record get none of their own.
 constexpr std::int64_t kLogTimeStepMs = 10;
 
+// Of a log's folder; never follows a symbolic link.
+UniqueFd open_log_file(int folder, const std::string& name, int flags);
+
 class LogTimesWriter {
  public:
   LogTimesWriter() = default;

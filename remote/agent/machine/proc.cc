@@ -24,10 +24,6 @@ constexpr std::size_t kProcFileBytesMax = 8U << 20U;
 constexpr int kLookAgainMs = 100;
 constexpr std::size_t kPollMax = 256;
 
-struct CloseDirectory {
-  void operator()(DIR* directory) const { ::closedir(directory); }
-};
-
 std::string proc_path(pid_t pid, const std::string& name) {
   return "/proc/" + std::to_string(pid) + "/" + name;
 }
@@ -129,7 +125,7 @@ bool is_alive(pid_t pid, std::uint64_t start_ticks) {
 
 std::vector<ProcStat> own_processes() {
   std::vector<ProcStat> found;
-  const std::unique_ptr<DIR, CloseDirectory> directory(::opendir("/proc"));
+  const DirectoryStream directory(::opendir("/proc"));
   if (!directory) return found;
   while (const dirent* entry = ::readdir(directory.get())) {
     const std::string_view name = entry->d_name;

@@ -14,12 +14,8 @@ namespace {
 
 constexpr std::size_t kNameBytesMax = 100;
 
-struct CloseDirectory {
-  void operator()(DIR* directory) const { ::closedir(directory); }
-};
-
 Result<std::vector<std::string>> names_of(UniqueFd fd) {
-  const std::unique_ptr<DIR, CloseDirectory> directory(fd ? ::fdopendir(fd.get()) : nullptr);
+  const DirectoryStream directory(fd ? ::fdopendir(fd.get()) : nullptr);
   if (!directory) return system_error(Errc::kData, "open folder");
   fd.release();
   std::vector<std::string> names;

@@ -19,10 +19,6 @@ constexpr int kDepthMax = 100;
 constexpr std::size_t kRemainingMax = 100;
 constexpr std::size_t kPathShownMax = 400;  // bytes
 
-struct CloseDirectory {
-  void operator()(DIR* directory) const { ::closedir(directory); }
-};
-
 UniqueFd open_folder(int folder, const std::string& name) {
   return UniqueFd(::openat(folder, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
@@ -30,7 +26,7 @@ UniqueFd open_folder(int folder, const std::string& name) {
 // Sorted; the caller keeps the descriptor.
 Result<std::vector<std::string>> entries(int folder) {
   UniqueFd own = open_folder(folder, ".");
-  const std::unique_ptr<DIR, CloseDirectory> directory(own ? ::fdopendir(own.get()) : nullptr);
+  const DirectoryStream directory(own ? ::fdopendir(own.get()) : nullptr);
   if (!directory) return system_error(Errc::kData, "open folder");
   own.release();
   std::vector<std::string> names;

@@ -84,7 +84,7 @@ class NodeCheckTest : public testing::Test {
   CheckedCluster checked{cluster, {0, 1, 2}, {}, {}};
 };
 
-bool has(const std::string& text, const std::string& part) {
+bool mentions(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
@@ -106,24 +106,26 @@ TEST_F(NodeCheckTest, AHealthyClusterHasNoFaultAndItsSlowestLinks) {
 
 TEST_F(NodeCheckTest, AnotherArchitecture) {
   checked.findings[1].facts.architecture = "aarch64";
-  EXPECT_TRUE(has(only_fault("architecture", Errc::kVersion).message, "aarch64"));
+  EXPECT_TRUE(mentions(only_fault("architecture", Errc::kVersion).message, "aarch64"));
 }
 
 TEST_F(NodeCheckTest, LittleMemory) {
   checked.findings[1].memory_available_bytes = 100'000'000;
-  EXPECT_TRUE(has(only_fault("memory_available_bytes", Errc::kResource).message, "100 MB of 16"));
+  EXPECT_TRUE(
+      mentions(only_fault("memory_available_bytes", Errc::kResource).message, "100 MB of 16"));
 }
 
 TEST_F(NodeCheckTest, AFullDisk) {
   checked.findings[1].facts.disk_free_bytes = 95'000'000;
   const Error error = only_fault("disk_free_bytes", Errc::kResource);
-  EXPECT_TRUE(has(error.message, "95 MB free where /srv/root lies")) << error.message;
+  EXPECT_TRUE(mentions(error.message, "95 MB free where /srv/root lies")) << error.message;
 }
 
 TEST_F(NodeCheckTest, FewerGpusThanTheFileNames) {
   cluster.nodes[1].gpus = {"0", "1"};
   checked.findings[1].facts.gpus = {"NVIDIA H100"};
-  EXPECT_TRUE(has(only_fault("gpus", Errc::kResource).message, "names 2 GPUs, the node shows 1"));
+  EXPECT_TRUE(
+      mentions(only_fault("gpus", Errc::kResource).message, "names 2 GPUs, the node shows 1"));
 }
 
 TEST_F(NodeCheckTest, AClockThatIsCertainlyWrong) {
@@ -131,15 +133,15 @@ TEST_F(NodeCheckTest, AClockThatIsCertainlyWrong) {
   EXPECT_TRUE(find_faults(checked).empty());
   checked.findings[1].clock_offset_ms = {-9100, -9000};
   const Error error = only_fault("clock_offset_ms", Errc::kFailed);
-  EXPECT_TRUE(has(error.message, "9.0 s behind")) << error.message;
+  EXPECT_TRUE(mentions(error.message, "9.0 s behind")) << error.message;
   checked.findings[1].clock_offset_ms = {3600'000, 3600'100};
-  EXPECT_TRUE(has(only_fault("clock_offset_ms", Errc::kFailed).message, "3600.0 s ahead"));
+  EXPECT_TRUE(mentions(only_fault("clock_offset_ms", Errc::kFailed).message, "3600.0 s ahead"));
 }
 
 TEST_F(NodeCheckTest, APortOfAStranger) {
   checked.findings[1].ports->taken =
       Error{Errc::kResource, "node b: port 7165 on 10.0.0.b is taken by pid 9 (nginx)", "end it"};
-  EXPECT_TRUE(has(only_fault("ports", Errc::kResource).message, "nginx"));
+  EXPECT_TRUE(mentions(only_fault("ports", Errc::kResource).message, "nginx"));
   EXPECT_EQ(cell(1, "ports"), "! 7164-7167 taken");
 }
 
@@ -155,7 +157,7 @@ TEST_F(NodeCheckTest, AnAddressThatIsNotTheNodes) {
 TEST_F(NodeCheckTest, ProcessesOfNoJob) {
   checked.findings[1].leftovers = {{"pid 12 (paddle)"}, 1, 3};
   const Error error = only_fault("leftovers", Errc::kResource);
-  EXPECT_TRUE(has(error.message, "pid 12 (paddle)")) << error.message;
+  EXPECT_TRUE(mentions(error.message, "pid 12 (paddle)")) << error.message;
   EXPECT_EQ(cell(1, "leftovers"), "! 1 process, 3 ended jobs");
 }
 
@@ -171,9 +173,9 @@ TEST_F(NodeCheckTest, WhatIsInTheWayOnTheDataPlaneIsToldApart) {
     link(0, 1).result = {outcome, "why", {}, 0};
     link(2, 1).result = {outcome, "why", {}, 0};
     const Error error = only_fault("reached_by", Errc::kUnreachable);
-    EXPECT_TRUE(has(error.message, reason)) << error.message;
-    EXPECT_TRUE(has(error.message, "(from a, c: why)")) << error.message;
-    EXPECT_TRUE(has(error.hint, "7164-7167")) << error.hint;
+    EXPECT_TRUE(mentions(error.message, reason)) << error.message;
+    EXPECT_TRUE(mentions(error.message, "(from a, c: why)")) << error.message;
+    EXPECT_TRUE(mentions(error.hint, "7164-7167")) << error.hint;
     EXPECT_EQ(std::ranges::count(hints, error.hint), 0);
     hints.push_back(error.hint);
     EXPECT_EQ(cell(1, "reached_by"), "! 0 of 2");
@@ -194,12 +196,13 @@ TEST_F(NodeCheckTest, ANodeNotReachedIsARow) {
 TEST_F(NodeCheckTest, JsonHasEveryPairAndEveryFault) {
   link(0, 1).result = {ProbeOutcome::kTimedOut, "Connection timed out", {}, 0};
   const std::string json = check_json(checked, find_faults(checked)).text();
-  EXPECT_TRUE(has(json, R"({"from": "a", "to": "b", "outcome": "timed out", )")) << json;
-  EXPECT_TRUE(has(json, R"({"from": "b", "to": "a", "outcome": "reached", "detail": "", )"
-                        R"("bytes_per_second": 100000000, "round_trip_us": 200.0})"))
+  EXPECT_TRUE(mentions(json, R"({"from": "a", "to": "b", "outcome": "timed out", )")) << json;
+  EXPECT_TRUE(mentions(json, R"({"from": "b", "to": "a", "outcome": "reached", "detail": "", )"
+                             R"("bytes_per_second": 100000000, "round_trip_us": 200.0})"))
       << json;
-  EXPECT_TRUE(has(json, R"("faults": [{"node": "b", "column": "reached_by", "code": 4, )")) << json;
-  EXPECT_TRUE(has(json, R"("clock_offset_ms": 0)"));
+  EXPECT_TRUE(mentions(json, R"("faults": [{"node": "b", "column": "reached_by", "code": 4, )"))
+      << json;
+  EXPECT_TRUE(mentions(json, R"("clock_offset_ms": 0)"));
 }
 
 }  // namespace

@@ -11,7 +11,6 @@ namespace {
 Batch five_examples() {
   return {5, {{{0, 3, 3, 6, 1}, {}}, {{2, 3, 0, 6, 5}, {}}, {{1, 0, 2, 2, 1}, {}}}};
 }
-const std::vector<std::string> kSlots{"a", "b", "label"};
 
 Batch three_examples_with_floats() {
   return {3,

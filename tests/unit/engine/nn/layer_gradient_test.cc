@@ -9,9 +9,6 @@
 namespace paddle::nn {
 namespace {
 
-const std::vector<std::string> kSlots{"a", "b", "label"};
-const Batch kFive{5, {{{0, 3, 3, 6, 1}}, {{2, 3, 0, 6, 5}}, {{1, 0, 2, 2, 1}}}};
-
 config::LayerConfig labelled(std::string type, std::string name, std::string input) {
   auto made = layer(std::move(type), std::move(name), {std::move(input)});
   made.label = "label";

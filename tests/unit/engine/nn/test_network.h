@@ -19,6 +19,9 @@ config::LayerConfig layer(std::string type, std::string name, std::vector<std::s
 config::LayerConfig cost(std::string name, std::string input, std::string label);
 
 constexpr std::uint64_t kTestVocabulary = 7;
+// Two slots of ids and their labels, and five examples of them.
+const std::vector<std::string> kSlots{"a", "b", "label"};
+const Batch kFive{5, {{{0, 3, 3, 6, 1}}, {{2, 3, 0, 6, 5}}, {{1, 0, 2, 2, 1}}}};
 
 // "word" stands for a slot of ids, "price:3" for one of three floats.
 std::vector<config::SlotConfig> parse_slots(const std::vector<std::string>& slots);

@@ -7,7 +7,7 @@
 namespace paddle::parameter {
 namespace {
 
-// What is found when one side has this change.
+// The difference found when one side has this change.
 template <class Change>
 std::string difference(Change change) {
   const auto here = test::small_set("rmsprop", 1);

@@ -5,6 +5,8 @@
 
 namespace paddle::test {
 
+constexpr std::uint32_t kTable = 2;  // the index of small_set's table
+
 inline wire::ParameterSet small_set(const std::string& method, std::uint32_t trainers,
                                     std::uint32_t dense_shards = 1,
                                     std::uint32_t sparse_shards = 1) {

@@ -87,7 +87,7 @@ TEST(ShardAsync, StalenessMaxHoldsTheAnswerUntilTheSlowestHasCaughtUp) {
   EXPECT_EQ(out[1].to, 100U);
   EXPECT_FALSE(parse<wire::Pushed>(out[1]).discarded());
   EXPECT_TRUE(one.push(0, 4, 1).empty());
-  out = one.finish(1, 0);  // who has no more data holds nobody
+  out = one.finish(1, 0);  // a trainer without more data holds nobody back
   EXPECT_TRUE(is(out, FrameType::kPushed));
 }
 

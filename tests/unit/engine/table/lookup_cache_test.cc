@@ -12,7 +12,6 @@
 namespace paddle::table {
 namespace {
 
-constexpr std::uint32_t kTable = 2;
 constexpr std::size_t kWidth = 3;
 
 using Ids = std::vector<std::uint64_t>;
@@ -61,12 +60,12 @@ INSTANTIATE_TEST_SUITE_P(Methods, LookupCacheTest, testing::Values("sgd", "adam"
 
 TEST_P(LookupCacheTest, APushAfterAReadEqualsOneWithoutIt) {
   auto set = test::small_set(GetParam(), 1);
-  set.mutable_parameters(kTable)->mutable_table()->set_expire_passes(2);
+  set.mutable_parameters(test::kTable)->mutable_table()->set_expire_passes(2);
   // Helpers that take the blocks from the last to the first.
-  SparseTable read(set, kTable, [](std::size_t count, const auto& work) {
+  SparseTable read(set, test::kTable, [](std::size_t count, const auto& work) {
     while (count > 0) work(--count);
   });
-  SparseTable unread(set, kTable);
+  SparseTable unread(set, test::kTable);
   Rng rng(3);
   for (int step = 0; step < 200; ++step) {
     const Ids ids = some_ids(rng, 20 + 16 * static_cast<std::uint64_t>(step));
@@ -109,9 +108,9 @@ TEST_P(LookupCacheTest, APushAfterAReadEqualsOneWithoutIt) {
 // As many ids are created as were removed, and the index is rebuilt in between.
 TEST(LookupCache, IsForgottenWhenOtherRowsHaveTheNumbers) {
   auto set = test::small_set("sgd", 1);
-  set.mutable_parameters(kTable)->mutable_table()->set_expire_passes(1);
-  SparseTable read(set, kTable);
-  SparseTable unread(set, kTable);
+  set.mutable_parameters(test::kTable)->mutable_table()->set_expire_passes(1);
+  SparseTable read(set, test::kTable);
+  SparseTable unread(set, test::kTable);
   Ids ids(1000);
   Ids others(1000);
   std::iota(ids.begin(), ids.end(), 0);
@@ -134,8 +133,8 @@ TEST(LookupCache, IsForgottenWhenOtherRowsHaveTheNumbers) {
 // More ids, and more absent rows, than the cache keeps.
 TEST(LookupCache, HoldsNoMoreThanItMay) {
   const auto set = test::small_set("sgd", 1);
-  SparseTable read(set, kTable);
-  SparseTable unread(set, kTable);
+  SparseTable read(set, test::kTable);
+  SparseTable unread(set, test::kTable);
   for (const std::size_t count :
        {LookupCache::kIdsMax, LookupCache::kIdsMax, LookupCache::kIdsMax + 1}) {
     Ids ids(count);

@@ -20,8 +20,6 @@
 namespace paddle::table {
 namespace {
 
-constexpr std::uint32_t kTable = 2;
-
 struct ModelRow {
   std::vector<float> value;
   std::vector<float> state;
@@ -30,9 +28,9 @@ struct ModelRow {
 
 TEST(SparseTable, Trap07EqualsAMapOfRowsOverTheFullIdRange) {
   const auto set = test::small_set("adam", 1);
-  const auto& spec = set.parameters(kTable);
+  const auto& spec = set.parameters(test::kTable);
   const optim::UpdateRule rule(set.optimizer(), spec);
-  SparseTable table(set, kTable);
+  SparseTable table(set, test::kTable);
   std::map<std::uint64_t, ModelRow> model;
   Rng rng(42);
   for (int i = 0; i < 20000; ++i) {
@@ -86,8 +84,8 @@ INSTANTIATE_TEST_SUITE_P(Help, SparseTableTogether,
 
 TEST_P(SparseTableTogether, ABatchEqualsItsRowsOneByOne) {
   const auto set = test::small_set("adagrad", 1);
-  SparseTable together(set, kTable, GetParam());
-  SparseTable alone(set, kTable);
+  SparseTable together(set, test::kTable, GetParam());
+  SparseTable alone(set, test::kTable);
   Rng rng(9);
   for (int step = 0; step < 20; ++step) {
     std::vector<std::uint64_t> ids;
@@ -118,7 +116,7 @@ TEST(SparseTable, TakesHelpWithManyRows) {
   const auto set = test::small_set("sgd", 1);
   std::size_t calls = 0;
   std::size_t parts = 0;
-  SparseTable table(set, kTable, [&](std::size_t count, const auto& work) {
+  SparseTable table(set, test::kTable, [&](std::size_t count, const auto& work) {
     ++calls;
     parts += count;
     on_two_threads(count, work);
@@ -140,9 +138,9 @@ INSTANTIATE_TEST_SUITE_P(Methods, SparseTableMemory, testing::Values("sgd", "ada
 
 TEST_P(SparseTableMemory, HoldsSixteenBytesARowBesideThePayload) {
   auto set = test::small_set(GetParam(), 1);
-  set.mutable_parameters(kTable)->set_initial_std(0);
+  set.mutable_parameters(test::kTable)->set_initial_std(0);
   const auto preparer = make_memory_preparer();
-  SparseTable table(set, kTable, {}, preparer.get());
+  SparseTable table(set, test::kTable, {}, preparer.get());
   // Values and state of 3 floats, and adam's count of updates.
   const std::uint64_t payload = 3 * (1 + table.state_width()) * sizeof(float) +
                                 (GetParam() == std::string("adam") ? sizeof(std::uint32_t) : 0);
@@ -165,20 +163,20 @@ TEST_P(SparseTableMemory, HoldsSixteenBytesARowBesideThePayload) {
 
 TEST(SparseTable, ReadingCreatesNothing) {
   const auto set = test::small_set("sgd", 1);
-  SparseTable table(set, kTable);
+  SparseTable table(set, test::kTable);
   std::vector<float> value(3);
   std::vector<float> expected(3);
   const std::uint64_t id = 12345;
   table.read({&id, 1}, value);
-  optim::fill_initial_row(expected, set.parameters(kTable), set.seed(), 12345);
+  optim::fill_initial_row(expected, set.parameters(test::kTable), set.seed(), 12345);
   EXPECT_EQ(value, expected);
   EXPECT_EQ(table.rows(), 0U);
 }
 
 TEST(SparseTable, StaticTableIsNeverUpdated) {
   auto set = test::small_set("sgd", 1);
-  set.mutable_parameters(kTable)->set_is_static(true);
-  SparseTable table(set, kTable);
+  set.mutable_parameters(test::kTable)->set_is_static(true);
+  SparseTable table(set, test::kTable);
   const std::uint64_t id = 1;
   table.apply(0.1F, {&id, 1}, std::vector<float>{1, 1, 1});
   EXPECT_EQ(table.rows(), 0U);
@@ -204,10 +202,10 @@ TEST(SparseTable, HasMemoryPreparedAheadOfManyRows) {
   constexpr std::uint64_t kRows = 5'600'000;
   constexpr std::size_t kIds = 20'000;
   auto set = test::small_set("sgd", 1);
-  set.mutable_parameters(kTable)->set_dims(1, kWidth);
-  set.mutable_parameters(kTable)->set_initial_std(0);
+  set.mutable_parameters(test::kTable)->set_dims(1, kWidth);
+  set.mutable_parameters(test::kTable)->set_initial_std(0);
   Asked preparer;
-  SparseTable table(set, kTable, {}, &preparer);
+  SparseTable table(set, test::kTable, {}, &preparer);
   std::vector<std::uint64_t> ids(kIds);
   const std::vector<float> gradients(kIds * kWidth, 1.0F);
   for (std::uint64_t done = 0; done < kRows; done += kIds) {

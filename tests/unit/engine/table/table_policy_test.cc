@@ -8,23 +8,23 @@
 #include "engine/parameter/parameter_set.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/engine/client/client_fixture.h"
+#include "tests/unit/engine/pserver/parameters.h"
 
 namespace paddle::table {
 namespace {
 
-constexpr std::uint32_t kTable = 2;
 using Ids = std::vector<std::uint64_t>;
 
 wire::ParameterSet with_policy(const wire::TablePolicy& policy, std::uint32_t ports = 1) {
   auto set = test::small_set("adam", 1, 1, ports);
-  *set.mutable_parameters(kTable)->mutable_table() = policy;
+  *set.mutable_parameters(test::kTable)->mutable_table() = policy;
   return set;
 }
 
 class PolicyTable {
  public:
   explicit PolicyTable(const wire::TablePolicy& policy)
-      : set_(with_policy(policy)), table(set_, kTable) {
+      : set_(with_policy(policy)), table(set_, test::kTable) {
     EXPECT_TRUE(parameter::validate(set_));
   }
   void name(const Ids& ids) {
@@ -188,11 +188,12 @@ class Job {
  public:
   explicit Job(const wire::ParameterSet& set) : client(client::client_of(set)) {}
   Status push(const Ids& ids) {
-    std::vector<client::SparseRows> rows{{kTable, ids, {}, std::vector<float>(ids.size() * 3, 1)}};
+    std::vector<client::SparseRows> rows{
+        {test::kTable, ids, {}, std::vector<float>(ids.size() * 3, 1)}};
     return client->push(1, 0, {}, rows);
   }
   std::vector<float> pull(const Ids& ids) {
-    std::vector<client::SparseRows> rows{{kTable, ids, {}, {}}};
+    std::vector<client::SparseRows> rows{{test::kTable, ids, {}, {}}};
     EXPECT_TRUE(client->pull_rows(rows));
     return rows[0].values;
   }
@@ -217,7 +218,7 @@ TEST(TablePolicy, Trap15AdmissionSurvivesASnapshotOntoOtherPorts) {
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(before.push(seen_twice));
   const auto totals = before.client->finish_pass({});
   ASSERT_TRUE(totals);
-  const client::TableTotals& table = totals->tables.at(kTable);
+  const client::TableTotals& table = totals->tables.at(test::kTable);
   EXPECT_EQ(table.rows, 50U);
   EXPECT_EQ(table.candidates, 50U);
   EXPECT_EQ(table.payload_bytes, 50U * (3 * 3 * sizeof(float) + sizeof(std::uint32_t)));
@@ -234,8 +235,8 @@ TEST(TablePolicy, Trap15AdmissionSurvivesASnapshotOntoOtherPorts) {
   // The snapshot has the age of rows: they expire after one more pass without them.
   const auto next = after.client->finish_pass({});
   ASSERT_TRUE(next);
-  EXPECT_EQ(next->tables.at(kTable).expired, 50U);
-  EXPECT_EQ(next->tables.at(kTable).rows, 50U);
+  EXPECT_EQ(next->tables.at(test::kTable).expired, 50U);
+  EXPECT_EQ(next->tables.at(test::kTable).rows, 50U);
 }
 
 // Neither a save nor a failed save changes anything that a later save or pass needs.
@@ -270,9 +271,10 @@ TEST(TablePolicy, Trap08SavingTwiceOrInVainLosesNothing) {
     const auto saved = saving.client->finish_pass({});
     const auto unsaved = never.client->finish_pass({});
     ASSERT_TRUE(saved && unsaved);
-    EXPECT_EQ(saved->tables.at(kTable).rows, unsaved->tables.at(kTable).rows);
-    EXPECT_EQ(saved->tables.at(kTable).expired, unsaved->tables.at(kTable).expired);
-    EXPECT_EQ(saved->tables.at(kTable).candidates, unsaved->tables.at(kTable).candidates);
+    EXPECT_EQ(saved->tables.at(test::kTable).rows, unsaved->tables.at(test::kTable).rows);
+    EXPECT_EQ(saved->tables.at(test::kTable).expired, unsaved->tables.at(test::kTable).expired);
+    EXPECT_EQ(saved->tables.at(test::kTable).candidates,
+              unsaved->tables.at(test::kTable).candidates);
   }
   EXPECT_EQ(saving.pull({1, 2, 3, 4}), never.pull({1, 2, 3, 4}));
   EXPECT_NE(saving.pull({3}), std::vector<float>(3, 0.0F));

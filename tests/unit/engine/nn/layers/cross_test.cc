@@ -8,9 +8,6 @@
 namespace paddle::nn {
 namespace {
 
-const std::vector<std::string> kSlots{"a", "b", "label"};
-const Batch kFive{5, {{{0, 3, 3, 6, 1}}, {{2, 3, 0, 6, 5}}, {{1, 0, 2, 2, 1}}}};
-
 config::LayerConfig cross(std::string name, std::vector<std::string> inputs,
                           std::uint32_t rank = 0) {
   auto made = layer("cross", std::move(name), std::move(inputs));

@@ -58,7 +58,7 @@ class NoticesTest : public testing::Test {
     return record->notice->phase();
   }
 
-  TemporaryFolder folder_;
+  test::TemporaryFolder folder_;
   std::optional<Root> root_;
   std::optional<SafePath> process_;
   Notices notices_;
