@@ -1,6 +1,13 @@
+# Headers take more of the compiler's time than sources, so this many sources of a folder are compiled as one.
+set(PADDLE_UNITY_FILES 4)
+
 # A library is a folder: paddle_library(name LINK ...) takes every .cc in and below it but main.cc, and
 # but the folder EXCEPT, which is a library of its own.
 add_library(paddle_options INTERFACE)
+if(PADDLE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Of sources compiled as one it takes all but the first for headers.
+  target_compile_options(paddle_options INTERFACE -Wno-subobject-linkage)
+endif()
 target_compile_options(paddle_options INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual
                        $<$<BOOL:${PADDLE_WERROR}>:-Werror>)
 target_include_directories(paddle_options INTERFACE ${PROJECT_SOURCE_DIR})
@@ -13,6 +20,7 @@ function(paddle_library name)
     list(FILTER sources EXCLUDE REGEX "^${ARG_EXCEPT}/")
   endif()
   add_library(${name} STATIC ${sources})
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${PADDLE_UNITY} UNITY_BUILD_BATCH_SIZE ${PADDLE_UNITY_FILES})
   target_link_libraries(${name} PUBLIC paddle_options ${ARG_LINK})
 endfunction()
 
@@ -33,6 +41,11 @@ function(paddle_test name)
     set(ARG_TIMEOUT 60)
   endif()
   add_executable(${name} ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${PADDLE_UNITY} UNITY_BUILD_BATCH_SIZE ${PADDLE_UNITY_FILES})
+  # A test's own lines run once, but for seeds of the simulator and the fuzzers. The rooms are compiled as users run them.
+  if(ARG_LABEL MATCHES "unit|e2e")
+    target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O0>)
+  endif()
   target_link_libraries(${name} PRIVATE paddle_options ${ARG_LINK} GTest::gtest GTest::gtest_main)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
 endfunction()
