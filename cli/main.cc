@@ -13,7 +13,7 @@
 #include <iostream>
 
 #include "cli/app.h"
-#include "cli/console/terminal.h"
+#include "cli/console/question.h"
 #include "cli/workspace/share_folder.h"
 
 namespace {

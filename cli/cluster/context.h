@@ -14,7 +14,7 @@
 #include "cli/console/console.h"
 #include "remote/agent_client.h"
 #include "remote/launcher/login_answers.h"
-#include "remote/launcher/ssh/known_hosts.h"
+#include "remote/launcher/ssh/host_key_learning.h"
 
 namespace paddle::cli {
 

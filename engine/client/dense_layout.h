@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "engine/client/parameters.h"
+#include "engine/client/batch_parameters.h"
 #include "proto/parameters.pb.h"
 
 namespace paddle::client {

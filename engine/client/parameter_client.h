@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "engine/client/parameters.h"
+#include "engine/client/batch_parameters.h"
 #include "engine/client/pass_totals.h"
 
 namespace paddle::client {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "engine/client/parameters.h"
+#include "engine/client/batch_parameters.h"
 #include "proto/parameters.pb.h"
 #include "proto/wire.pb.h"
 

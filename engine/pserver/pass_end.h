@@ -2,7 +2,7 @@
 // them, and tables age. Or a pause in the middle of a pass, which ends their wait alone.
 #pragma once
 
-#include "engine/pserver/state.h"
+#include "engine/pserver/shard_state.h"
 
 namespace paddle::pserver {
 

@@ -2,7 +2,7 @@
 // that applying it cannot fail.
 #pragma once
 
-#include "engine/pserver/state.h"
+#include "engine/pserver/shard_state.h"
 
 namespace paddle::pserver {
 

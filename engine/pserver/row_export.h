@@ -2,7 +2,7 @@
 // last full snapshot.
 #pragma once
 
-#include "engine/pserver/state.h"
+#include "engine/pserver/shard_state.h"
 
 namespace paddle::pserver {
 

@@ -2,10 +2,10 @@
 // ticks in, replies out.
 #pragma once
 
-#include "engine/pserver/admission.h"
 #include "engine/pserver/pass_end.h"
 #include "engine/pserver/push_assembly.h"
 #include "engine/pserver/row_export.h"
+#include "engine/pserver/trainer_admission.h"
 #include "engine/pserver/updates.h"
 #include "engine/pserver/value_transfer.h"
 

@@ -1,7 +1,7 @@
 // Values and rows in and out of a shard: initial values while it loads, pulls once it is ready.
 #pragma once
 
-#include "engine/pserver/state.h"
+#include "engine/pserver/shard_state.h"
 
 namespace paddle::pserver {
 

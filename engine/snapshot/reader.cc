@@ -12,7 +12,7 @@
 #include "engine/optim/optimizer.h"
 #include "engine/parameter/parameter_set.h"
 #include "engine/parameter/row_marks.h"
-#include "engine/snapshot/manifest.h"
+#include "engine/snapshot/manifest_format.h"
 #include "engine/snapshot/parameter_file.h"
 
 namespace paddle::snapshot {

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/fd.h"
-#include "engine/snapshot/manifest.h"
+#include "engine/snapshot/manifest_format.h"
 
 namespace paddle::snapshot {
 namespace {

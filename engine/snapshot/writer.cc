@@ -16,7 +16,7 @@
 #include "base/version.h"
 #include "engine/optim/optimizer.h"
 #include "engine/parameter/parameter_set.h"
-#include "engine/snapshot/manifest.h"
+#include "engine/snapshot/manifest_format.h"
 #include "engine/snapshot/parameter_file.h"
 
 namespace paddle::snapshot {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/client/parameters.h"
+#include "engine/client/batch_parameters.h"
 #include "engine/parameter/row_notes.h"
 #include "proto/parameters.pb.h"
 

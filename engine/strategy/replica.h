@@ -16,7 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "engine/client/parameters.h"
+#include "engine/client/batch_parameters.h"
 #include "engine/optim/optimizer.h"
 #include "engine/parameter/row_notes.h"
 

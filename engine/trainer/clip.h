@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/client/parameters.h"
+#include "engine/client/batch_parameters.h"
 #include "proto/parameters.pb.h"
 
 namespace paddle::trainer {

@@ -4,7 +4,7 @@
 
 #include "base/bytes.h"
 #include "remote/launcher/ssh/config.h"
-#include "remote/launcher/ssh/known_hosts.h"
+#include "remote/launcher/ssh/host_key_learning.h"
 #include "tests/e2e/ssh_fixture.h"
 #include "tests/support/process.h"
 

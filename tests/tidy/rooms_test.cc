@@ -1,6 +1,8 @@
 // Rooms: which may include which, how many files one holds, and where outside libraries live.
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <regex>
 #include <set>
@@ -153,6 +155,17 @@ TEST(Rooms, HoldAtMostThirtyFiles) {
   std::map<std::string, std::size_t> files;
   for (const Source& source : product_sources()) ++files[room_of(source.path)];
   for (const auto& [room, count] : files) EXPECT_LE(count, kRoomFilesMax) << room;
+}
+
+TEST(Rooms, StandInTheFolderTableOfTheReadme) {
+  std::ifstream in(SOURCE_DIR "/README.md");
+  const std::string readme{std::istreambuf_iterator<char>(in), {}};
+  for (const Room& room : kRooms) {
+    const std::string folder = room.name.substr(room.name.rfind('/') + 1) + "/`";
+    EXPECT_TRUE(readme.find("`" + room.name + "/`") != readme.npos ||
+                readme.find("`" + folder) != readme.npos)
+        << room.name;
+  }
 }
 
 TEST(Rooms, HoldTheTestsOfTheirCode) {

@@ -6,9 +6,9 @@
 
 #include "base/text.h"
 #include "remote/launcher/ssh/config.h"
+#include "remote/launcher/ssh/host_key_check.h"
 #include "remote/launcher/ssh/login.h"
 #include "remote/launcher/ssh/socket.h"
-#include "remote/launcher/ssh/trust.h"
 
 namespace paddle::remote {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/snapshot/manifest.h"
+#include "engine/snapshot/manifest_format.h"
 
 #include <charconv>
 

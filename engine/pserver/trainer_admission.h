@@ -2,7 +2,7 @@
 // other must have too.
 #pragma once
 
-#include "engine/pserver/state.h"
+#include "engine/pserver/shard_state.h"
 
 namespace paddle::pserver {
 

@@ -1,4 +1,4 @@
-#include "remote/launcher/ssh/trust.h"
+#include "remote/launcher/ssh/host_key_check.h"
 
 #include <memory>
 #include <sstream>

@@ -1,4 +1,4 @@
-#include "engine/pserver/parameters.h"
+#include "engine/pserver/shard_parameters.h"
 
 #include <fmt/format.h>
 

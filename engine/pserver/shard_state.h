@@ -1,8 +1,8 @@
 // The state that the parts of a shard share.
 #pragma once
 
-#include "engine/pserver/parameters.h"
 #include "engine/pserver/replies.h"
+#include "engine/pserver/shard_parameters.h"
 
 namespace paddle::pserver {
 

@@ -1,4 +1,4 @@
-#include "cli/console/terminal.h"
+#include "cli/console/question.h"
 
 #include <poll.h>
 #include <termios.h>

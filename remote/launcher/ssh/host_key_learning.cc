@@ -1,4 +1,4 @@
-#include "remote/launcher/ssh/known_hosts.h"
+#include "remote/launcher/ssh/host_key_learning.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -14,8 +14,8 @@
 #include <openssl/rand.h>
 
 #include "base/fd.h"
+#include "remote/launcher/ssh/host_key_check.h"
 #include "remote/launcher/ssh/session.h"
-#include "remote/launcher/ssh/trust.h"
 
 namespace paddle::remote {
 namespace {

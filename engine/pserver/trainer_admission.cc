@@ -1,4 +1,4 @@
-#include "engine/pserver/admission.h"
+#include "engine/pserver/trainer_admission.h"
 
 #include <fmt/format.h>
 
