@@ -126,7 +126,7 @@ void FlagSet::repeated(const std::string& name, const std::string& help,
 Status FlagSet::parse(const std::vector<std::string>& arguments) {
   std::vector<std::string> words;
   for (const std::string& argument : arguments) {
-    const bool is_emptied = argument.starts_with("--") && argument.ends_with('=');
+    const bool is_emptied = argument.starts_with("--") && argument.find('=') + 1 == argument.size();
     words.push_back(argument.substr(0, argument.size() - (is_emptied ? 1 : 0)));
     if (is_emptied) words.emplace_back();  // else CLI11 would take the next flag for the value
   }

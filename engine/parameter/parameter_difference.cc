@@ -68,6 +68,10 @@ std::string schedule(const wire::LearningRateSchedule& schedule) {
   return text;
 }
 
+std::string optional_text(bool is_set, double value) {
+  return is_set ? fmt::format("{}", value) : "the default";
+}
+
 void compare_optimizers(std::string& found, const wire::Optimizer& a, const wire::Optimizer& b) {
   compare(found, "optimizer method", a.method(), b.method());
   compare(found, "optimizer learning_rate", a.learning_rate(), b.learning_rate());
@@ -77,6 +81,8 @@ void compare_optimizers(std::string& found, const wire::Optimizer& a, const wire
   compare(found, "optimizer epsilon", a.epsilon(), b.epsilon());
   compare(found, "optimizer rho", a.rho(), b.rho());
   compare(found, "optimizer beta", a.beta(), b.beta());
+  compare(found, "optimizer weight_decay", optional_text(a.has_weight_decay(), a.weight_decay()),
+          optional_text(b.has_weight_decay(), b.weight_decay()));
   compare(found, "optimizer centered", a.centered(), b.centered());
   compare(found, "optimizer l1", a.l1(), b.l1());
   compare(found, "optimizer l2", a.l2(), b.l2());
@@ -99,6 +105,7 @@ std::string placed(const wire::ParameterSet& set) {
 
 // As in job.toml: "half_async" for STRATEGY_HALF_ASYNC.
 std::string strategy(wire::Strategy value) {
+  if (!wire::Strategy_IsValid(value)) return fmt::format("number {}", static_cast<int>(value));
   std::string name = wire::Strategy_Name(value).substr(std::string_view("STRATEGY_").size());
   std::ranges::transform(name, name.begin(), [](char c) { return c == '_' ? c : c | 0x20; });
   return name;

@@ -76,6 +76,7 @@ Refused PushAssembly::take(const Request& request, const wire::PushDense& messag
   Push& push = *request.trainer.push;
   const std::uint64_t size = state_.parameters.dense()->size();
   if (const auto* const loan = state_.options.loan.get(); loan && !loan->gradient.empty()) {
+    PADDLE_CHECK(state_.parameters.dense()->fits(loan->gradient));
     push.lend_dense(size, loan->gradient);
     return finish(request);
   }

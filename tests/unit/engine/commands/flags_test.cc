@@ -66,6 +66,8 @@ TEST_F(FlagsTest, TakesValuesLiterally) {
   EXPECT_EQ(sets_, (std::vector<std::string>{"[a,b]"}));
   EXPECT_EQ(bind_, "");
   EXPECT_TRUE(local_);
+  EXPECT_EQ(mistake({"--bind=YWI="}), "none");
+  EXPECT_EQ(bind_, "YWI=");
   EXPECT_EQ(mistake({"--bind", "--port=1"}), "none");
   EXPECT_EQ(bind_, "--port=1");
   EXPECT_EQ(mistake({"--port=0x50"}), "--port: '0x50' is not a whole number from 1 to 65535 | ");

@@ -45,6 +45,18 @@ TEST(ParameterDifference, NamesTheOptimizersOptionAndBothValues) {
       "learning_rate_schedule is  a 0 b 0 warm-up 0 here, manual a 0 b 0 warm-up 0 5:0 there");
 }
 
+TEST(ParameterDifference, TellsADefaultFromAGivenWeightDecay) {
+  EXPECT_EQ(
+      difference([](wire::ParameterSet& set) { set.mutable_optimizer()->set_weight_decay(0); }),
+      "optimizer weight_decay is the default here, 0 there");
+}
+
+TEST(ParameterDifference, NamesAStrategyThatThisVersionDoesNotKnow) {
+  const std::string found = difference(
+      [](wire::ParameterSet& set) { set.set_dense_strategy(static_cast<wire::Strategy>(99)); });
+  EXPECT_NE(found.find("number 99 there"), std::string::npos) << found;
+}
+
 TEST(ParameterDifference, NamesTheParameter) {
   const auto of = [](auto change) {
     return difference([&](wire::ParameterSet& set) { change(*set.mutable_parameters(1)); });
