@@ -72,7 +72,7 @@ TEST(StopResume, AJobStoppedInTheMiddleOfAPassEndsWithTheSameBits) {
 TEST(StopResume, AnyStrategyStopsAndGoesOn) {
   for (const char* const strategy : {"async", "half_async", "geo", "local_sgd"}) {
     Job job;
-    job.write_ngram(2, 400);
+    job.write_ngram(2, 8000);  // passes long enough for the signal to come within the second
     std::vector<std::string> flags{"--num_passes=2", "--set=train.log_period=1"};
     if (std::string_view(strategy).find("async") == std::string_view::npos)
       flags.emplace_back("--set=strategy.update_frequency=5");
