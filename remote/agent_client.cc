@@ -112,7 +112,10 @@ class FramedAgentClient final : public AgentClient {
     return FilePush(node_, exchange_, source, progress).run(items, keep_only);
   }
   Result<std::vector<remote::FileEntry>> list(const std::string& folder) override {
-    return files_.list(folder);
+    return files_.list(folder, false);
+  }
+  Result<std::vector<remote::FileEntry>> list_sizes(const std::string& folder) override {
+    return files_.list(folder, true);
   }
   using AgentClient::fetch;
   Status fetch(const std::vector<FetchItem>& items) override { return files_.fetch(items); }

@@ -164,6 +164,8 @@ class AgentClient {
   }
   // Regular files, recursively; none when the folder is absent.
   virtual Result<std::vector<FileEntry>> list(const std::string& folder) = 0;
+  // The same without hashes, for which no file is read.
+  virtual Result<std::vector<FileEntry>> list_sizes(const std::string& folder) = 0;
   // In order; each file appears whole or not at all. Stops at the first error.
   virtual Status fetch(const std::vector<FetchItem>& items) = 0;
   Status fetch(const std::string& remote_path, const std::string& local_path) {

@@ -88,12 +88,6 @@ std::optional<std::uint64_t> planned_passes(remote::AgentClient& client,
 // Everything one node knows, in one visit.
 Status look_at(Member& member, std::size_t index, Jobs& jobs) {
   PADDLE_TRY(const remote::NodeStatus status, member.client->status(""));
-  PADDLE_TRY(const auto files, member.client->list("jobs"));
-  for (const remote::FileEntry& file : files) {
-    JobSummary& job = jobs[file.path.substr(0, file.path.find('/'))];
-    job.bytes += file.size;
-    job.nodes.insert(member.spec.name);
-  }
   for (const remote::ProcessStatus& process : status.processes) {
     JobSummary& job = jobs[process.job];
     job.processes.push_back({index, process});
@@ -103,6 +97,12 @@ Status look_at(Member& member, std::size_t index, Jobs& jobs) {
     if (process.name != "trainer-0") continue;
     read_metrics(*member.client, metrics_path(process.log), job);
     job.passes = planned_passes(*member.client, process);
+  }
+  PADDLE_TRY(const auto files, member.client->list_sizes("jobs"));
+  for (const remote::FileEntry& file : files) {
+    JobSummary& job = jobs[file.path.substr(0, file.path.find('/'))];
+    job.bytes += file.size;
+    job.nodes.insert(member.spec.name);
   }
   return {};
 }
@@ -150,6 +150,10 @@ std::string state_of(const JobSummary& job, bool nodes_missing, bool all_process
                ? "stopped"
                : fmt::format("failed: {} {}", failed->status.name, describe_state(failed->status));
   }
+  // Without a trainer the start broke off, whatever became of the pservers.
+  const bool has_trainer = std::ranges::any_of(
+      processes, [](const ProcessOnNode& process) { return !is_pserver(process.status); });
+  if (!has_trainer) return "not started";
   const bool resumable = std::ranges::any_of(processes, is_resumable, &ProcessOnNode::status);
   return resumable ? "stopped" : "done";
 }
@@ -214,7 +218,7 @@ Status run(Context& context, const JobsOptions& options) {
   Status reached = session.all_well();
   for (auto& [name, job] : all) {
     const bool all_processes = count_processes(job);
-    job.state = state_of(job, !reached, all_processes);
+    job.state = state_of(job, !reached || nodes.size() < cluster.nodes.size(), all_processes);
   }
   std::vector<std::pair<std::string, JobSummary>> jobs(all.begin(), all.end());
   std::ranges::stable_sort(jobs, std::ranges::greater(), [](const auto& job) {

@@ -186,7 +186,7 @@ Status Session::chunks(const Frame& request) {
 Status Session::list(const Frame& request) {
   PADDLE_TRY(const auto folder, parse<PathRequest>(request));
   ListReply reply;
-  PADDLE_TRY_STATUS(list_files(root_, folder.path(), [&](const FileEntry& entry) -> Status {
+  PADDLE_TRY_STATUS(list_files(root_, folder, [&](const FileEntry& entry) -> Status {
     *reply.add_files() = entry;
     if (reply.ByteSizeLong() < kAgentBatchBytes) return {};
     const Status sent = send(AGENT_LIST, kAgentFlagMore, reply, {});

@@ -54,9 +54,11 @@ Status check_names(const std::vector<remote::FileEntry>& entries) {
 
 }  // namespace
 
-Result<std::vector<remote::FileEntry>> NodeFiles::list(const std::string& folder) {
+Result<std::vector<remote::FileEntry>> NodeFiles::list(const std::string& folder,
+                                                       bool without_hashes) {
   PathRequest request;
   request.set_path(folder);
+  request.set_without_hashes(without_hashes);
   PADDLE_TRY_STATUS(exchange_.send(AGENT_LIST, request, {}, kAnswerDeadline));
   std::vector<remote::FileEntry> entries;
   for (bool more = true; more;) {

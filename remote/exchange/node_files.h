@@ -27,7 +27,7 @@ class NodeFiles {
  public:
   explicit NodeFiles(Exchange& exchange) : exchange_(exchange) {}
 
-  Result<std::vector<FileEntry>> list(const std::string& folder);
+  Result<std::vector<FileEntry>> list(const std::string& folder, bool without_hashes);
   Status fetch(const std::vector<FetchItem>& items);
 
  private:

@@ -88,6 +88,9 @@ class FakeAgentClient final : public AgentClient {
     return stats;
   }
 
+  Result<std::vector<FileEntry>> list_sizes(const std::string& folder) override {
+    return list(folder);
+  }
   // SHA-256 is left empty: a fetch then always transfers.
   Result<std::vector<FileEntry>> list(const std::string& folder) override {
     const std::lock_guard lock(fake_.mutex);

@@ -12,20 +12,22 @@
 
 namespace paddle::agent {
 
-Status list_files(const Root& root, const std::string& folder,
+Status list_files(const Root& root, const wire::agent::PathRequest& folder,
                   const std::function<Status(const wire::agent::FileEntry&)>& visit) {
-  PADDLE_TRY(const SafePath path, SafePath::parse(folder));
+  PADDLE_TRY(const SafePath path, SafePath::parse(folder.path()));
   const auto directory = path.open_directory(root.fd.get());
   if (!directory && errno == ENOENT) return {};
   if (!directory) return directory.error();
   return walk_files(directory->get(), "",
                     [&](int fd, const std::string& name, std::uint64_t size, bool executable) {
-                      const auto digest = sha256_of_fd(fd);
-                      if (!digest) return Status(digest.error());
                       wire::agent::FileEntry entry;
+                      if (!folder.without_hashes()) {
+                        const auto digest = sha256_of_fd(fd);
+                        if (!digest) return Status(digest.error());
+                        entry.set_sha256(std::string(as_text(*digest)));
+                      }
                       entry.set_path(name);
                       entry.set_size(size);
-                      entry.set_sha256(std::string(as_text(*digest)));
                       entry.set_executable(executable);
                       return visit(entry);
                     });

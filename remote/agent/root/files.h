@@ -11,7 +11,7 @@
 namespace paddle::agent {
 
 // Regular files below folder with their hashes; paths relative to it. None when it does not exist.
-Status list_files(const Root& root, const std::string& folder,
+Status list_files(const Root& root, const wire::agent::PathRequest& folder,
                   const std::function<Status(const wire::agent::FileEntry&)>& visit);
 
 // Sends the file at its current length, in chunks; an empty file is one empty chunk.

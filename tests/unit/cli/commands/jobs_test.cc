@@ -26,6 +26,18 @@ class JobsTest : public CommandsTest {
   }
 };
 
+TEST_F(JobsTest, AJobWhoseStartBrokeOffIsNotDone) {
+  add(nodes_[0], "broken", "pserver-0", 400'000);
+  EXPECT_EQ(jobs(), 0) << err_.str();
+  EXPECT_TRUE(out_has("broken  not started")) << out_.str();
+}
+
+TEST_F(JobsTest, NodesLeftOutMakeAStateUnknown) {
+  add(nodes_[0], "half", "pserver-0", 400'000).arguments = {"pserver", "--num_gradient_servers=1"};
+  EXPECT_EQ(jobs({"--on", "n-0"}), 0) << err_.str();
+  EXPECT_TRUE(out_has("half  unknown")) << out_.str();
+}
+
 TEST_F(JobsTest, ShowsProgressCostAndBytesOfEachJobFromTheOldestToTheNewest) {
   add(nodes_[0], "old", "pserver-0", 400'000);
   add(nodes_[1], "old", "trainer-0", 400'500).arguments = {
