@@ -73,7 +73,7 @@ Error failure_error(ClusterSession& session, const ProcessOnNode& failed) {
   }
   if (const auto& cause = failed.status.failure) {
     error.message += ": " + cause->message;
-    if (!cause->hint.empty()) error.hint = cause->hint;
+    if (!cause->hint.empty()) error.hint = cause->hint + "; " + error.hint;
   }
   if (was_stopped(failed.status)) error.hint = "it was told to end: by paddlectl stop, or by kill";
   if (!member.client) return error;

@@ -16,6 +16,8 @@
 namespace paddle::remote {
 namespace {
 
+constexpr int kErrorReadsMax = 64;
+
 constexpr std::size_t kStderrTailBytes = 4096;
 // Time to end after the channel was closed; then SIGTERM and, after as long again, SIGKILL.
 constexpr int kEndMs = 1000;
@@ -114,21 +116,21 @@ void ChildProgram::pump() {
     if (polls[0].revents != 0) {
       const std::lock_guard lock(mutex_);
       if (!take_errors()) return;
-    } else if (polls[1].revents != 0) {
-      return;
     }
+    if (polls[1].revents != 0) return;
   }
 }
 
-// Reads all that the pipe holds; false at its end.
+// Reads what the pipe holds, up to a bound: a descendant may write for ever. False at its end.
 bool ChildProgram::take_errors() {
-  for (;;) {
+  for (int reads = 0; reads < kErrorReadsMax; ++reads) {
     char buffer[kStderrTailBytes];
     const ssize_t got = ::read(errors_.get(), buffer, sizeof buffer);
     if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);
     tail_.append(buffer, static_cast<std::size_t>(got));
     if (tail_.size() > kStderrTailBytes) tail_.erase(0, tail_.size() - kStderrTailBytes);
   }
+  return true;
 }
 
 }  // namespace paddle::remote

@@ -5,12 +5,16 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include "proto/supervision.pb.h"
 #include "remote/agent/process/record.h"
 
 namespace paddle::agent {
 namespace {
+
+// More than a pipe holds; bounds the time spent on a process that sends for ever.
+constexpr int kReadsMax = 32;
 
 // Parses one notice from the front of `pending` and removes it. kNone: it is not all there yet.
 enum class Parsed { kNotice, kNone, kMalformed };
@@ -34,21 +38,21 @@ void Notices::open(UniqueFd pipe) {
 }
 
 void Notices::take(const Root& root, const SafePath& folder) {
+  std::optional<wire::Notice> latest;
   char buffer[PIPE_BUF];
-  while (pipe_) {
+  for (int reads = 0; pipe_ && reads < kReadsMax; ++reads) {
     const ssize_t got = ::read(pipe_.get(), buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
     if (got == 0) pipe_.reset();
-    if (got <= 0) return;
+    if (got <= 0) break;
     pending_.append(buffer, static_cast<std::size_t>(got));
     wire::Notice notice;
     Parsed parsed = Parsed::kNone;
-    while ((parsed = parse(pending_, notice)) == Parsed::kNotice) {
-      // A full disk loses the notice; the exit record still tells the end.
-      [[maybe_unused]] const auto written = write_record(root, folder, "notice", notice);
-    }
+    while ((parsed = parse(pending_, notice)) == Parsed::kNotice) latest = notice;
     if (parsed == Parsed::kMalformed) pipe_.reset();
   }
+  // A full disk loses the notice; the exit record still tells the end.
+  if (latest) (void)write_record(root, folder, "notice", *latest);
 }
 
 }  // namespace paddle::agent

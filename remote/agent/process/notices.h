@@ -14,7 +14,8 @@ class Notices {
   // `pipe` is non-blocking, or empty for a process that sends none.
   void open(UniqueFd pipe);
   int fd() const { return pipe_ ? pipe_.get() : -1; }
-  // Reads all there is. A malformed notice closes the pipe: the process goes on without it.
+  // Reads what there is, up to a bound. A malformed notice closes the pipe: the process goes on
+  // without it.
   void take(const Root& root, const SafePath& folder);
 
  private:
