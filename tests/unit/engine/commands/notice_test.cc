@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 
@@ -17,6 +18,7 @@ namespace {
 class NoticeTest : public testing::Test {
  protected:
   void SetUp() override {
+    std::signal(SIGPIPE, SIG_IGN);  // as main() does: later tests have nobody at the other end
     int ends[2];
     ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
     read_ = ends[0];
