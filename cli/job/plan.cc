@@ -60,7 +60,6 @@ struct Planner {
     for (std::uint32_t i = 0; i < placement.pservers.size(); ++i) {
       PlannedProcess server;
       server.node = placement.pservers[i];
-      server.index = i;
       server.pserver = true;
       server.address = addresses[server.node];
       const ClusterNode& node = cluster.nodes[server.node];
@@ -111,7 +110,6 @@ struct Planner {
     for (std::uint32_t i = 0; i < placement.trainers.size(); ++i) {
       PlannedProcess trainer;
       trainer.node = placement.trainers[i];
-      trainer.index = i;
       const std::size_t ordinal = on_node[trainer.node]++;
       trainer.spec =
           process(fmt::format("trainer-{}", i), trainer.node, numbered("train", ".log", ordinal));

@@ -27,8 +27,7 @@ struct JobRequest {
 };
 
 struct PlannedProcess {
-  std::size_t node = 0;     // index in ClusterSpec::nodes
-  std::uint32_t index = 0;  // rank among the pservers or trainers
+  std::size_t node = 0;  // index in ClusterSpec::nodes
   bool pserver = false;
   std::string address;     // pserver: where it binds
   std::uint16_t port = 0;  // pserver: first of its block

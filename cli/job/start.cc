@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <functional>
 
 #include <fmt/format.h>
@@ -63,7 +62,7 @@ Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
   PushMeter meter(context);
   std::atomic<std::size_t> files = 0;
   std::atomic<std::uint64_t> from_nodes = 0;
-  const Status pushed = session.each([&](Member& member) -> Status {
+  Status pushed = session.each([&](Member& member) -> Status {
     const auto found = std::ranges::find(plan.files, member.node, &NodeFiles::node);
     std::vector<remote::PushItem> items{engine};
     if (found != plan.files.end())
@@ -124,9 +123,6 @@ Status restart_job(Context& context, ClusterSession& session, const std::string&
     planned.pserver = is_pserver(process.status);
     planned.spec.job = job;
     planned.spec.name = process.status.name;
-    planned.spec.log = process.status.log;
-    const std::string number = planned.spec.name.substr(planned.spec.name.rfind('-') + 1);
-    planned.index = static_cast<std::uint32_t>(std::strtoul(number.c_str(), nullptr, 10));
     (planned.pserver ? plan.pservers : plan.trainers).push_back(std::move(planned));
   }
   PADDLE_TRY_STATUS(session.all_well());
