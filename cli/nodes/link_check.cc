@@ -16,12 +16,6 @@ struct Listener {
   std::optional<Error> error;
 };
 
-// The result of one end's call in one round.
-struct Call {
-  std::optional<Link> link;
-  std::optional<Error> error;
-};
-
 void listen(Member& member, const LinkEnd& end, Listener& listener) {
   if (end.port == 0) return;
   auto token = Secret::generate();
@@ -35,17 +29,6 @@ void listen(Member& member, const LinkEnd& end, Listener& listener) {
   } else {
     listener.error = std::move(done).error();
   }
-}
-
-Call call(Member& member, const LinkEnd& from, const LinkEnd& to, const Secret& token) {
-  Call one;
-  auto result = member.client->probe(to.address, to.port, token);
-  if (result) {
-    one.link = Link{from.member, to.member, *std::move(result)};
-  } else {
-    one.error = std::move(result).error();
-  }
-  return one;
 }
 
 // A step, coprime to `count`, that visits 1 ... count - 1 in long strides: neighbours in the list
@@ -78,18 +61,23 @@ Result<LinkCheck> check_links(Context& context, ClusterSession& session,
     context.console.progress(
         context.clock.now(),
         fmt::format("trying the data plane, {} of {}", check.rounds_tried + 1, check.rounds));
-    std::vector<Call> calls(count);
+    std::vector<std::optional<Result<remote::ProbeResult>>> calls(count);
     const auto call_next = [&](std::size_t i) {
       const std::size_t to = (i + distance) % count;
-      if (lost[i] == 0 && listeners[to].token)
-        calls[i] = call(member(i), ends[i], ends[to], *listeners[to].token);
+      if (lost[i] != 0 || !listeners[to].token) return;
+      calls[i].emplace(
+          member(i).client->probe(ends[to].address, ends[to].port, *listeners[to].token));
     };
     for_each_parallel(count, call_next, at_once);
     for (std::size_t i = 0; i < count; ++i) {
-      if (calls[i].link) check.links.push_back(*std::move(calls[i].link));
-      if (!calls[i].error) continue;
-      lost[i] = 1;
-      check.errors.push_back(*std::move(calls[i].error));
+      if (!calls[i]) continue;
+      if (Result<remote::ProbeResult>& called = *calls[i]; called) {
+        const std::size_t to = (i + distance) % count;
+        check.links.push_back({ends[i].member, ends[to].member, *std::move(called)});
+      } else {
+        lost[i] = 1;
+        check.errors.push_back(std::move(called).error());
+      }
     }
   }
   context.console.end_progress();
