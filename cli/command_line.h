@@ -1,5 +1,5 @@
-// The parser of paddlectl's command line. Only command_line.cc includes CLI11: it takes seconds to
-// compile.
+// paddlectl's command line: its parser, and the run of what it names. Only command_line.cc includes
+// CLI11: it takes seconds to compile.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,6 @@
 #include "base/result.h"
 #include "cli/cluster/context.h"
 #include "cli/options/command.h"
-#include "cli/options/program.h"
 
 namespace paddle::cli {
 
@@ -30,5 +29,8 @@ Result<CommandLine> parse_command_line(const std::vector<Command>& commands,
 
 // `paddlectl --help`.
 std::string program_help(const std::vector<Command>& commands);
+
+// Runs one command and returns the exit code: 0 or an Errc. arguments: without the program's name.
+int run_app(Context& context, std::vector<std::string> arguments);
 
 }  // namespace paddle::cli

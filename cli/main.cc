@@ -5,16 +5,19 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <iostream>
 
-#include "cli/app.h"
-#include "cli/console/question.h"
+#include "base/text.h"
+#include "cli/command_line.h"
 #include "cli/workspace/share_folder.h"
+#include "remote/launcher/login_answers.h"
 
 namespace {
 
@@ -72,6 +75,53 @@ void take_interrupt() {
   g_interrupted = false;
 }
 
+// Turns the echo of typed characters off until the end of the scope.
+class NoEcho {
+ public:
+  explicit NoEcho(bool wanted) : off_(wanted && ::tcgetattr(STDIN_FILENO, &before_) == 0) {
+    if (!off_) return;
+    termios silent = before_;
+    silent.c_lflag &= ~static_cast<tcflag_t>(ECHO);
+    silent.c_lflag |= ECHONL;
+    ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &silent);
+  }
+  ~NoEcho() {
+    if (off_) ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &before_);
+  }
+  NoEcho(const NoEcho&) = delete;
+  NoEcho& operator=(const NoEcho&) = delete;
+
+ private:
+  termios before_{};
+  bool off_;
+};
+
+// Asks the user at the terminal: prints the question to stderr, escaped, and reads one line from
+// stdin. Nothing when either is no terminal, at end of input, after more than kAnswerBytesMax, or
+// after Ctrl-C. secret: no echo.
+std::optional<std::string> ask_on_terminal(std::string_view question, bool secret) {
+  if (::isatty(STDIN_FILENO) != 1 || ::isatty(STDERR_FILENO) != 1) return std::nullopt;
+  const NoEcho quiet(secret);
+  const std::string shown = paddle::escape_control(question);
+  [[maybe_unused]] const ssize_t put = ::write(STDERR_FILENO, shown.data(), shown.size());
+  std::string line;
+  // Growth would leave copies of a secret in freed memory.
+  line.reserve(paddle::remote::kAnswerBytesMax + 1);
+  while (line.size() <= paddle::remote::kAnswerBytesMax) {
+    pollfd items[2] = {{STDIN_FILENO, POLLIN, 0}, {g_wake_pipe[0], POLLIN, 0}};
+    if (::poll(items, 2, -1) < 0 && errno != EINTR) return std::nullopt;
+    if (items[1].revents != 0) return std::nullopt;
+    if (items[0].revents == 0) continue;
+    char one = 0;
+    const ssize_t got = ::read(STDIN_FILENO, &one, 1);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return std::nullopt;
+    if (one == '\n') return line;
+    line.push_back(one);
+  }
+  return std::nullopt;
+}
+
 void measure_terminal(paddle::cli::ConsoleOptions& options) {
   winsize size{};
   if (::isatty(STDOUT_FILENO) != 1 || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return;
@@ -97,12 +147,9 @@ int main(int argc, char** argv) {
   if (!dumb) measure_terminal(console_options);
   paddle::cli::Console console(std::cout, std::cerr, console_options);
   const paddle::SteadyClock clock;
-  const auto ask = [](std::string_view question, bool secret) {
-    return paddle::cli::ask_on_terminal(question, secret, g_wake_pipe[0]);
-  };
   paddle::remote::LoginAnswers answers([&](std::string_view question, bool secret) {
     console.end_progress();
-    return ask(question, secret);
+    return ask_on_terminal(question, secret);
   });
   const std::string agent = (here / "paddlectl-agent").string();
   paddle::cli::Context context{
@@ -123,7 +170,7 @@ int main(int argc, char** argv) {
       (here / "paddle").string(),
       std::filesystem::current_path(error).string(),
       hash_cache_file(),
-      ask,
+      ask_on_terminal,
       [&](const paddle::remote::NodeSpec& node) {
         return paddle::remote::log_in(answers, [&](paddle::remote::Login& login) {
           const paddle::Duration patience =

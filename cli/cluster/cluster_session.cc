@@ -1,7 +1,6 @@
 #include "cli/cluster/cluster_session.h"
 
 #include <algorithm>
-#include <iterator>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -29,16 +28,10 @@ void connect_member(Context& context, Member& member, bool create) {
                        "prepare the nodes: paddlectl up <cluster file>"};
 }
 
-std::vector<std::size_t> all_nodes(const ClusterSpec& cluster) {
-  std::vector<std::size_t> nodes(cluster.nodes.size());
-  std::iota(nodes.begin(), nodes.end(), 0);
-  return nodes;
-}
-
 }  // namespace
 
-ClusterSession ClusterSession::of(const ClusterSpec& cluster,
-                                  const std::vector<std::size_t>& nodes) {
+ClusterSession ClusterSession::unconnected(const ClusterSpec& cluster,
+                                           const std::vector<std::size_t>& nodes) {
   ClusterSession session;
   for (const std::size_t node : nodes) {
     Member member;
@@ -51,24 +44,22 @@ ClusterSession ClusterSession::of(const ClusterSpec& cluster,
 
 ClusterSession ClusterSession::open(Context& context, const ClusterSpec& cluster,
                                     const std::vector<std::size_t>& nodes) {
-  ClusterSession session = of(cluster, nodes);
+  ClusterSession session = unconnected(cluster, nodes);
   session.connect(context, true);
   return session;
 }
 
-ClusterSession ClusterSession::open_all(Context& context, const ClusterSpec& cluster) {
-  return open(context, cluster, all_nodes(cluster));
-}
-
 ClusterSession ClusterSession::find(Context& context, const ClusterSpec& cluster,
                                     const std::vector<std::size_t>& nodes) {
-  ClusterSession session = of(cluster, nodes);
+  ClusterSession session = unconnected(cluster, nodes);
   session.connect(context, false);
   return session;
 }
 
 ClusterSession ClusterSession::find_all(Context& context, const ClusterSpec& cluster) {
-  return find(context, cluster, all_nodes(cluster));
+  std::vector<std::size_t> nodes(cluster.nodes.size());
+  std::iota(nodes.begin(), nodes.end(), 0);
+  return find(context, cluster, nodes);
 }
 
 Status ClusterSession::visit(Context& context, const std::function<Status(Member&)>& work) {

@@ -37,25 +37,25 @@ struct ClusterLook {
 
 class ClusterSession {
  public:
-  // Connects in parallel; a node that failed has its error and no client. all: every node of the
-  // cluster. open prepares a node where it must; find leaves one without our folder as it is.
+  // Connects in parallel; a node that failed has its error and no client. open prepares a node
+  // where it must; find leaves one without our folder as it is. all: every node of the cluster.
   static ClusterSession open(Context& context, const ClusterSpec& cluster,
                              const std::vector<std::size_t>& nodes);
-  static ClusterSession open_all(Context& context, const ClusterSpec& cluster);
   static ClusterSession find(Context& context, const ClusterSpec& cluster,
                              const std::vector<std::size_t>& nodes);
   static ClusterSession find_all(Context& context, const ClusterSpec& cluster);
 
   // Reaches no node before visit().
   static ClusterSession unconnected(const ClusterSpec& cluster,
-                                    const std::vector<std::size_t>& nodes) {
-    return of(cluster, nodes);
-  }
+                                    const std::vector<std::size_t>& nodes);
   // Reaches each node (preparing it where it must), calls work and leaves it again, at most
   // --parallel nodes at a time; none after Ctrl-C. Errors as of each().
   Status visit(Context& context, const std::function<Status(Member&)>& work);
 
   std::vector<Member>& members() { return members_; }
+  std::size_t index_of(const Member& member) const {
+    return static_cast<std::size_t>(&member - members_.data());
+  }
   Member* find_node(std::size_t node);
   std::size_t unreachable() const;
 
@@ -76,11 +76,7 @@ class ClusterSession {
   void reconnect(Context& context) { connect(context, false); }
 
  private:
-  static ClusterSession of(const ClusterSpec& cluster, const std::vector<std::size_t>& nodes);
   void connect(Context& context, bool create);
-  std::size_t index_of(const Member& member) const {
-    return static_cast<std::size_t>(&member - members_.data());
-  }
   // Collects the answers of all connected members in one list.
   std::vector<ProcessOnNode> gather(
       const std::function<Result<std::vector<remote::ProcessStatus>>(Member&)>& ask);

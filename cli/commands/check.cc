@@ -4,21 +4,12 @@
 
 #include <fmt/format.h>
 
+#include "cli/cluster/choice.h"
 #include "cli/cluster/cluster_session.h"
-#include "cli/cluster/current_cluster.h"
-#include "cli/cluster/node_selection.h"
 #include "cli/options/shared_options.h"
 
 namespace paddle::cli {
 namespace {
-
-struct CheckOptions {
-  std::string cluster, on;
-};
-
-OptionList list_options(CheckOptions& options) {
-  return {cluster_option(options.cluster), on_option(options.on)};
-}
 
 Status look_at_node(Context& context, Member& member, NodeFindings& found) {
   PADDLE_TRY(found.facts, member.client->facts());
@@ -72,7 +63,7 @@ void show(Context& context, const CheckedCluster& checked, const std::vector<Fau
   }
 }
 
-Status run(Context& context, const CheckOptions& options) {
+Status run(Context& context, const NodeTarget& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
   context.console.note(
@@ -80,22 +71,19 @@ Status run(Context& context, const CheckOptions& options) {
   ClusterSession session = ClusterSession::open(context, cluster, nodes);
   CheckedCluster checked{cluster, nodes, std::vector<NodeFindings>(nodes.size()), {}};
   std::vector<Member>& members = session.members();
-  const auto at_of = [&](const Member& member) {
-    return static_cast<std::size_t>(&member - members.data());
-  };
   std::vector<std::string> addresses;
   for (const ClusterNode& node : cluster.nodes) addresses.push_back(node.address);
   for (std::size_t at = 0; at < nodes.size(); ++at)
     checked.findings[at].address = addresses[nodes[at]];
   (void)session.each([&](Member& member) {
-    return look_at_node(context, member, checked.findings[at_of(member)]);
+    return look_at_node(context, member, checked.findings[session.index_of(member)]);
   });
   for (std::size_t at = 0; at < nodes.size(); ++at)
     addresses[nodes[at]] = checked.findings[at].address;
   const std::vector<std::size_t> ordinals = pserver_ordinals(cluster, addresses);
   (void)session.each([&](Member& member) {
     return look_at_ports_of(cluster, member, ordinals[member.node],
-                            checked.findings[at_of(member)]);
+                            checked.findings[session.index_of(member)]);
   });
   for (std::size_t at = 0; at < nodes.size(); ++at) checked.findings[at].error = members[at].error;
   PADDLE_TRY(checked.links, check_links(context, session, link_ends(checked)));
@@ -127,7 +115,7 @@ Command check_command() {
           "  paddlectl check\n"
           "  paddlectl check --cluster lab.toml --on rack1\n"
           "  paddlectl check --json",
-          [] { return invocation(list_options, run); }, "doctor"};
+          [] { return invocation(node_options, run); }, "doctor"};
 }
 
 }  // namespace paddle::cli

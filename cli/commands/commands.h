@@ -1,5 +1,5 @@
-// The table of paddlectl's subcommands. Each one has a file of its own here, which holds its
-// options, its words and its run function.
+// The table of paddlectl's subcommands. The files here hold their options, their words and
+// their run functions; those that share more than that share a file.
 #pragma once
 
 #include <vector>

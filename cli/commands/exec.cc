@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "cli/cluster/choice.h"
 #include "cli/cluster/cluster_session.h"
-#include "cli/cluster/current_cluster.h"
-#include "cli/cluster/node_selection.h"
 #include "cli/console/result_groups.h"
 #include "cli/options/shared_options.h"
 
@@ -189,7 +188,7 @@ Status run(Context& context, const ExecOptions& options) {
   ClusterSession session = ClusterSession::unconnected(cluster, nodes);
   std::vector<NodeRun> runs(nodes.size());
   (void)session.visit(context, [&](Member& member) {
-    const auto index = static_cast<std::size_t>(&member - session.members().data());
+    const std::size_t index = session.index_of(member);
     return run_on(context, options, command, index, member, runs[index]);
   });
   const Status result = verdict(session.members(), runs);

@@ -1,19 +1,20 @@
+// jobs and rm: the jobs on the nodes.
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <map>
 #include <set>
 
 #include <fmt/format.h>
 
-#include "cli/cluster/current_cluster.h"
-#include "cli/cluster/node_selection.h"
+#include "cli/cluster/choice.h"
+#include "cli/cluster/cluster_session.h"
 #include "cli/console/time_text.h"
-#include "cli/job/failure.h"
 #include "cli/job/folders.h"
 #include "cli/job/process_state.h"
 #include "cli/logs/metrics_line.h"
 #include "cli/logs/reader.h"
-#include "cli/options/job_target.h"
+#include "cli/options/shared_options.h"
 #include "engine/config/toml_reader.h"
 
 namespace paddle::cli {
@@ -21,14 +22,6 @@ namespace {
 
 constexpr std::uint64_t kMetricsBytesMax = 4U << 20U;  // the newest, of a job's metrics
 constexpr std::uint32_t kJobFileBytesMax = 256U << 10U;
-
-struct JobsOptions {
-  std::string cluster, on;
-};
-
-OptionList list_options(JobsOptions& options) {
-  return {cluster_option(options.cluster), on_option(options.on)};
-}
 
 // A job as seen on the reachable nodes.
 struct JobSummary {
@@ -201,14 +194,14 @@ void show(Context& context, const std::vector<std::pair<std::string, JobSummary>
   context.console.table(table);
 }
 
-Status run(Context& context, const JobsOptions& options) {
+Status run_jobs(Context& context, const NodeTarget& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
   ClusterSession session = ClusterSession::find(context, cluster, nodes);
   session.forgive_absent();
   std::vector<Jobs> found(nodes.size());
   (void)session.each([&](Member& member) {
-    const auto index = static_cast<std::size_t>(&member - session.members().data());
+    const std::size_t index = session.index_of(member);
     return look_at(member, index, found[index]);
   });
   Jobs all;
@@ -231,13 +224,71 @@ Status run(Context& context, const JobsOptions& options) {
   return error;
 }
 
+struct RmOptions {
+  std::string cluster;
+  std::vector<std::string> jobs;
+};
+
+OptionList rm_options(RmOptions& options) {
+  return {cluster_option(options.cluster), {"jobs", "jobs that have ended", &options.jobs}};
+}
+
+// A job whose start broke off has files but no process.
+bool has_files(ClusterSession& session, const std::string& job) {
+  std::atomic<bool> found = false;
+  (void)session.each([&](Member& member) -> Status {
+    PADDLE_TRY(const auto files, member.client->list(job_folder(job)));
+    if (!files.empty()) found = true;
+    return {};
+  });
+  return found;
+}
+
+Status run_rm(Context& context, const RmOptions& options) {
+  if (options.jobs.empty()) {
+    return Error{Errc::kUsage, "no job is named", "paddlectl status names the latest one"};
+  }
+  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
+  ClusterSession session = ClusterSession::find_all(context, cluster);
+  session.forgive_absent();
+  PADDLE_TRY_STATUS(session.all_well());
+  // Check every job before the first is removed.
+  for (const std::string& job : options.jobs) {
+    PADDLE_TRY_STATUS(check_job_name(job));
+    if (!has_files(session, job)) PADDLE_TRY_STATUS(choose_job(session, job));
+    for (const ProcessOnNode& process : session.processes(job)) {
+      if (!is_running(process.status)) continue;
+      return Error{Errc::kUsage,
+                   fmt::format("job {} still runs: {} on {}", job, process.status.name,
+                               session.members()[process.member].spec.name),
+                   "end it first: paddlectl stop --job " + job};
+    }
+    PADDLE_TRY_STATUS(session.all_well());
+  }
+  for (const std::string& job : options.jobs) {
+    // The claim keeps others from starting the job; if one node refuses it, no node removes.
+    PADDLE_TRY_STATUS(
+        session.each([&](Member& member) { return member.client->claim_job(job, true); }));
+    PADDLE_TRY_STATUS(
+        session.each([&](Member& member) { return member.client->remove(job_folder(job)); }));
+    context.console.result(Json::object({{"job", job}, {"state", "removed"}}),
+                           job + " is removed from the nodes; what was fetched stays here");
+  }
+  return {};
+}
+
 }  // namespace
 
 Command jobs_command() {
   return {"jobs", "list the jobs on the cluster's nodes: state, age, progress, size on disk",
           "  paddlectl jobs\n"
           "  paddlectl jobs --json",
-          [] { return invocation(list_options, run); }};
+          [] { return invocation(node_options, run_jobs); }};
+}
+
+Command rm_command() {
+  return {"rm", "remove ended jobs and their snapshots from the nodes",
+          "  paddlectl rm word2vec-20260101-120000", [] { return invocation(rm_options, run_rm); }};
 }
 
 }  // namespace paddle::cli

@@ -1,16 +1,92 @@
+// logs and metrics: the lines that the processes of a job wrote.
+#include <algorithm>
+#include <functional>
+#include <string>
+
 #include <fmt/format.h>
 
+#include "base/text.h"
+#include "cli/cluster/choice.h"
 #include "cli/console/time_text.h"
 #include "cli/logs/follow.h"
 #include "cli/logs/line_pattern.h"
-#include "cli/options/log_choice.h"
+#include "cli/logs/metrics_line.h"
+#include "cli/options/shared_options.h"
+#include "cli/report/prometheus.h"
 
 namespace paddle::cli {
 namespace {
 
+struct LogChoice {
+  JobTarget target;
+  bool follow = false;
+  std::string node;  // "": all
+  std::string role;  // "pserver" and "trainer" are roles, "trainer-2" is one process; "": all
+};
+
+Error nothing_chosen(const std::string& job, const LogChoice& choice) {
+  return {Errc::kUsage,
+          fmt::format("job {} has no {}{}", job,
+                      choice.role.empty() ? "process" : "'" + choice.role + "'",
+                      choice.node.empty() ? "" : " on node " + choice.node),
+          fmt::format("roles are pserver, trainer, or one process like trainer-2; they are in: "
+                      "paddlectl status --job {}",
+                      job)};
+}
+
+OptionList log_choice_options(LogChoice& choice) {
+  return {
+      cluster_option(choice.target.cluster),
+      on_option(choice.target.on),
+      job_option(choice.target),
+      {"-f,--follow", "follow new lines until the job ends", &choice.follow},
+      {"--node", "only this node", &choice.node},
+      {"--role", "pserver, trainer, or one process like trainer-2", &choice.role},
+  };
+}
+
+bool is_chosen(const ProcessOnNode& process, const std::string& node_name,
+               const LogChoice& choice) {
+  const std::string& name = process.status.name;
+  return (choice.node.empty() || choice.node == node_name) &&
+         (choice.role.empty() || name == choice.role || name.starts_with(choice.role + "-"));
+}
+
+// kUsage when --node names no node of the cluster.
+Status check_node(Context& context, const LogChoice& choice) {
+  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, choice.target.cluster));
+  const bool known_node = std::ranges::any_of(
+      cluster.nodes, [&](const ClusterNode& node) { return node.spec.name == choice.node; });
+  if (!choice.node.empty() && !known_node) {
+    return Error{Errc::kUsage,
+                 fmt::format("no node '{}' in cluster '{}'", choice.node, cluster.name),
+                 "paddlectl status shows the nodes"};
+  }
+  return {};
+}
+
+// Prints the lines in order of time: all there are, or with --follow until the job ends.
+Status print_all(Context& context, FoundJob& job, LogFollow& logs, const LogChoice& choice,
+                 Duration period, const std::function<void(const LogMerge::Line&)>& print) {
+  for (;;) {
+    const Status read = logs.read(choice.follow);
+    while (const auto line = logs.next()) {
+      if (context.interrupted() || context.console.closed()) break;
+      print(*line);
+    }
+    if (context.console.closed()) return {};
+    if (context.interrupted()) return Error{Errc::kInterrupted, "interrupted; the job runs on", ""};
+    PADDLE_TRY_STATUS(read);
+    PADDLE_TRY_STATUS(job.session.all_well());
+    if (logs.size() == 0) return nothing_chosen(job.name, choice);
+    if (logs.all_read() && (!choice.follow || !logs.any_running())) return {};
+    if (choice.follow) context.pause(period);
+  }
+}
+
 constexpr std::int64_t kFollowTailLines = 20;
 constexpr std::uint32_t kTailLinesMax = 1000000;
-constexpr auto kFollowPeriod = std::chrono::milliseconds(500);
+constexpr auto kLogsPeriod = std::chrono::milliseconds(500);
 
 struct LogsOptions {
   LogChoice chosen;
@@ -19,7 +95,7 @@ struct LogsOptions {
   std::string grep;        // an extended regular expression; "": every line
 };
 
-OptionList list_options(LogsOptions& options) {
+OptionList logs_options(LogsOptions& options) {
   OptionList list = log_choice_options(options.chosen);
   list.insert(
       list.end(),
@@ -33,7 +109,7 @@ OptionList list_options(LogsOptions& options) {
 }
 
 // One JSON object per line with --json.
-void print(Context& context, const LogFollow& logs, const LogMerge::Line& line) {
+void print_line(Context& context, const LogFollow& logs, const LogMerge::Line& line) {
   const LogSource& from = logs.source(line.source);
   if (context.console.json()) {
     context.console.json_line(Json::object({{"node", from.node},
@@ -60,7 +136,7 @@ LogFollowOptions reading(const LogsOptions& options) {
   return reading;
 }
 
-Status run(Context& context, const LogsOptions& options) {
+Status run_logs(Context& context, const LogsOptions& options) {
   PADDLE_TRY(const LinePattern pattern, LinePattern::compile(options.grep));
   if (!options.since.empty()) {
     if (auto since = parse_since(options.since, 1); !since) return std::move(since).error();
@@ -68,10 +144,64 @@ Status run(Context& context, const LogsOptions& options) {
   PADDLE_TRY_STATUS(check_node(context, options.chosen));
   PADDLE_TRY(FoundJob found, find_job(context, options.chosen.target, Missing::kAllowed));
   LogFollow logs(context, found.session, found.name, reading(options));
-  return print_all(context, found, logs, options.chosen, kFollowPeriod,
+  return print_all(context, found, logs, options.chosen, kLogsPeriod,
                    [&](const LogMerge::Line& line) {
-                     if (pattern.matches(line.line.text)) print(context, logs, line);
+                     if (pattern.matches(line.line.text)) print_line(context, logs, line);
                    });
+}
+
+constexpr auto kMetricsPeriod = std::chrono::seconds(1);
+
+struct MetricsOptions {
+  LogChoice chosen;
+  std::string format = "json";
+};
+
+OptionList metrics_options(MetricsOptions& options) {
+  OptionList list = log_choice_options(options.chosen);
+  list.push_back({.name = "--format",
+                  .help = "json or prometheus",
+                  .target = &options.format,
+                  .choices = {"json", "prometheus"}});
+  return list;
+}
+
+// Prints the line as it is, with its node and role before its own fields. Damaged lines, and those
+// that would paint a terminal, are left out: a program reads this output.
+void print_metrics(Context& context, const LogFollow& logs, const LogMerge::Line& line) {
+  const std::string& text = line.line.text;
+  if (!parse_metrics(text) || escape_control(text) != text) return;
+  const LogSource& from = logs.source(line.source);
+  const auto brace = text.find('{');
+  context.console.raw(fmt::format("{{\"node\":{},\"role\":{},{}\n", Json(from.node).text(),
+                                  Json(from.role).text(), text.substr(brace + 1)));
+}
+
+LogFollowOptions reading(const MetricsOptions& options) {
+  LogFollowOptions reading;
+  reading.wanted = [&options](const ProcessOnNode& process, const std::string& node) {
+    return is_chosen(process, node, options.chosen);
+  };
+  reading.path = [](const remote::ProcessStatus& status) { return metrics_path(status.log); };
+  reading.time_of = [](const std::string& line) {
+    const auto parsed = parse_metrics(line);
+    return parsed ? parsed->unix_ms : 0;
+  };
+  return reading;
+}
+
+Status run_metrics(Context& context, const MetricsOptions& options) {
+  PADDLE_TRY_STATUS(check_node(context, options.chosen));
+  PADDLE_TRY(FoundJob found, find_job(context, options.chosen.target, Missing::kAllowed));
+  if (options.format == "prometheus") {
+    JobView view(found.name);
+    view.look(context, found.session);
+    context.console.raw(prometheus_text(view));
+    return found.session.all_well();
+  }
+  LogFollow logs(context, found.session, found.name, reading(options));
+  return print_all(context, found, logs, options.chosen, kMetricsPeriod,
+                   [&](const LogMerge::Line& line) { print_metrics(context, logs, line); });
 }
 
 }  // namespace
@@ -81,7 +211,15 @@ Command logs_command() {
           "  paddlectl logs -f\n"
           "  paddlectl logs --since 10m --grep 'warn|error'\n"
           "  paddlectl logs --node node-1 --role pserver --tail 50",
-          [] { return invocation(list_options, run); }};
+          [] { return invocation(logs_options, run_logs); }};
+}
+
+Command metrics_command() {
+  return {"metrics",
+          "print the metrics of every process: JSON lines in order of time, or Prometheus' text",
+          "  paddlectl metrics -f --role trainer\n"
+          "  paddlectl metrics --format prometheus",
+          [] { return invocation(metrics_options, run_metrics); }};
 }
 
 }  // namespace paddle::cli

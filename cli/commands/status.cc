@@ -3,7 +3,7 @@
 #include "cli/console/time_text.h"
 #include "cli/job/process_state.h"
 #include "cli/job/view.h"
-#include "cli/options/job_target.h"
+#include "cli/options/shared_options.h"
 
 namespace paddle::cli {
 namespace {
@@ -33,27 +33,23 @@ Cell bytes(const std::optional<std::uint64_t>& total, const std::optional<double
   return total ? text_cell(human_bytes(*total)) : empty_cell();
 }
 
-bool runs(const ProcessView& process) {
-  return process.status.state == remote::ProcessState::kRunning;
-}
-
 std::vector<Cell> row_of(const ProcessView& process) {
   const auto& usage = process.status.usage;
   const bool learns = process.last.has_value();
-  return {
-      text_cell(process.node),
-      text_cell(process.status.name),
-      text_cell(describe_state(process.status)),
-      learns ? number_cell(process.last->pass) : empty_cell(),
-      learns ? number_cell(process.last->batch) : empty_cell(),
-      learns && process.last->cost ? number_cell(*process.last->cost, 4) : empty_cell(),
-      whole(process.examples_per_second),
-      usage ? bytes(usage->received_bytes, process.received_per_second) : empty_cell(),
-      usage ? bytes(usage->sent_bytes, process.sent_per_second) : empty_cell(),
-      usage ? text_cell(human_bytes(usage->resident_bytes)) : empty_cell(),
-      process.cores ? number_cell(*process.cores, 1) : empty_cell(),
-      process.heard_ms_ago ? text_cell(span_text(*process.heard_ms_ago)) : empty_cell(),
-      runs(process) ? number_cell(static_cast<std::uint64_t>(process.status.pid)) : empty_cell()};
+  return {text_cell(process.node),
+          text_cell(process.status.name),
+          text_cell(describe_state(process.status)),
+          learns ? number_cell(process.last->pass) : empty_cell(),
+          learns ? number_cell(process.last->batch) : empty_cell(),
+          learns && process.last->cost ? number_cell(*process.last->cost, 4) : empty_cell(),
+          whole(process.examples_per_second),
+          usage ? bytes(usage->received_bytes, process.received_per_second) : empty_cell(),
+          usage ? bytes(usage->sent_bytes, process.sent_per_second) : empty_cell(),
+          usage ? text_cell(human_bytes(usage->resident_bytes)) : empty_cell(),
+          process.cores ? number_cell(*process.cores, 1) : empty_cell(),
+          process.heard_ms_ago ? text_cell(span_text(*process.heard_ms_ago)) : empty_cell(),
+          is_running(process.status) ? number_cell(static_cast<std::uint64_t>(process.status.pid))
+                                     : empty_cell()};
 }
 
 std::string to_text(const JobView& view, const ConsoleOptions& console) {
@@ -87,7 +83,7 @@ Json to_json(const ProcessView& process) {
       {{"node", process.node},
        {"role", status.name},
        {"state", describe_state(status)},
-       {"pid", runs(process) ? Json(status.pid) : Json()},
+       {"pid", is_running(process.status) ? Json(status.pid) : Json()},
        {"pass", learns ? Json(process.last->pass) : Json()},
        {"batch", learns ? Json(process.last->batch) : Json()},
        {"cost", learns && process.last->cost ? Json::fixed(*process.last->cost, 4) : Json()},

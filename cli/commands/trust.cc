@@ -4,8 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/pool.h"
-#include "cli/cluster/current_cluster.h"
-#include "cli/cluster/node_selection.h"
+#include "cli/cluster/choice.h"
 #include "cli/options/shared_options.h"
 
 namespace paddle::cli {

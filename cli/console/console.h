@@ -105,4 +105,8 @@ std::string counted(std::size_t count, std::string_view noun);
 // Escapes each line, keeps the line breaks.
 std::string escape_lines(std::string_view text);
 
+// A generic hint for an error that carries none; "" for ends that the user asked for: an
+// interruption, a stop that can go on.
+std::string_view next_step(Errc code);
+
 }  // namespace paddle::cli

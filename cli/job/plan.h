@@ -1,4 +1,4 @@
-// The processes and files of a job: a pure function of cluster, request, placement and workspace.
+// The node of each process of a job.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,24 @@
 
 #include "base/result.h"
 #include "cli/cluster/cluster_file.h"
-#include "cli/job/placement.h"
 #include "cli/workspace/workspace.h"
 #include "remote/agent_client.h"
 
 namespace paddle::cli {
 
+struct Placement {
+  std::vector<std::size_t> pservers;  // node of each pserver
+  std::vector<std::size_t> trainers;  // node of each trainer
+  std::vector<std::size_t> nodes;     // those used, ascending
+};
+
+// Round robin over the nodes with the role, each weighted by its capacity. 0 trainers: as many as
+// the nodes have capacity; 0 pservers: one a node. kUsage when no node has the role.
+Result<Placement> place_job(const ClusterSpec& cluster, std::uint32_t trainers,
+                            std::uint32_t pservers);
+
 struct JobRequest {
-  std::string job;             // its name
-  std::uint32_t trainers = 0;  // as of place_job
-  std::uint32_t pservers = 0;
+  std::string job;                     // its name
   std::string engine;                  // below root: "bin/paddle-<hash16>"
   std::vector<std::string> overrides;  // --set
   bool resume = false;                 // trainers resume from the newest snapshot
@@ -27,8 +35,7 @@ struct JobRequest {
 };
 
 struct PlannedProcess {
-  std::size_t node = 0;  // index in ClusterSpec::nodes
-  bool pserver = false;
+  std::size_t node = 0;    // index in ClusterSpec::nodes
   std::string address;     // pserver: where it binds
   std::uint16_t port = 0;  // pserver: first of its block
   std::string metrics;     // trainer: below root

@@ -1,8 +1,10 @@
-// States and order of a job's processes.
+// States and order of a job's processes, and the first cause of its failure.
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "cli/cluster/cluster_session.h"
 #include "remote/agent_client.h"
 
 namespace paddle::cli {
@@ -18,5 +20,14 @@ std::string describe_state(const remote::ProcessStatus& status);
 
 // Pservers before trainers, "pserver-2" before "pserver-10".
 bool comes_before(const remote::ProcessStatus& a, const remote::ProcessStatus& b);
+
+constexpr std::size_t kLastLinesShown = 15;
+
+// Null when none failed. A process that failed by itself comes before one that was stopped and one
+// that lost a peer; among these the earliest. A pserver ends well when all its trainers have left.
+const ProcessOnNode* first_failure(const std::vector<ProcessOnNode>& processes);
+// Names the process, its node and its last log lines; the code is its exit code where that is one
+// of ours.
+Error failure_error(ClusterSession& session, const ProcessOnNode& failed);
 
 }  // namespace paddle::cli

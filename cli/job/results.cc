@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "base/safe_path.h"
 #include "base/sha256.h"
 #include "base/text.h"
-#include "cli/cluster/fetch_target.h"
 #include "cli/job/folders.h"
 
 namespace paddle::cli {
@@ -60,33 +60,35 @@ std::string shown_path(const Context& context, const std::string& path) {
   return (below ? inside : fs::path(path).lexically_normal()).string();
 }
 
-namespace {
+Status make_folder(const fs::path& folder, const std::string& hint) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!error) return {};
+  return Error{Errc::kResource, fmt::format("create {}: {}", folder.string(), error.message()),
+               hint};
+}
 
-Result<FetchStats> fetch_all(ClusterSession& session, const std::string& job,
-                             const std::string& output, bool snapshots) {
+Result<std::string> fetch_target(const fs::path& folder, const std::string& name,
+                                 const std::string& hint) {
+  if (auto safe = SafePath::parse(name); !safe) return std::move(safe).error();
+  const fs::path target = folder / name;
+  PADDLE_TRY_STATUS(make_folder(target.parent_path(), hint));
+  return target.string();
+}
+
+Result<FetchStats> fetch_results(ClusterSession& session, const std::string& job,
+                                 const std::string& output, Wanted wanted) {
   PADDLE_TRY_STATUS(check_job_name(job));
   const fs::path folder = fs::path(output) / job;
   Counters counters;
   const Status fetched = session.each([&](Member& member) -> Status {
     const std::string logs = fmt::format("node_{}", member.node);
     PADDLE_TRY_STATUS(fetch_folder(member, node_folder(job, member.node), folder / logs, counters));
-    if (!snapshots) return {};
+    if (wanted == Wanted::kLogs) return {};
     return fetch_folder(member, job_folder(job) + "/output", folder, counters);
   });
   if (!fetched) return fetched.error();
   return FetchStats{counters.files, counters.fetched};
-}
-
-}  // namespace
-
-Result<FetchStats> fetch_results(ClusterSession& session, const std::string& job,
-                                 const std::string& output) {
-  return fetch_all(session, job, output, true);
-}
-
-Result<FetchStats> fetch_logs(ClusterSession& session, const std::string& job,
-                              const std::string& output) {
-  return fetch_all(session, job, output, false);
 }
 
 }  // namespace paddle::cli

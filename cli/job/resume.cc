@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -80,9 +79,7 @@ Result<bool> has_snapshot(remote::AgentClient& client, const std::string& job) {
 Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& cluster,
                                       const std::string& asked) {
   ClusterSession session = ClusterSession::find_all(context, cluster);
-  for (Member& member : session.members()) {
-    if (member.absent) member.error.reset();  // the job never ran there, or was torn down
-  }
+  session.forgive_absent();  // the job never ran there, or was torn down
   PADDLE_TRY_STATUS(session.all_well());
   PreviousRun previous{asked};
   if (asked.empty()) {
@@ -102,9 +99,7 @@ Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& clust
 Status prepare_to_resume(Context& context, const ClusterSpec& cluster, const JobPlan& plan,
                          const std::string& output) {
   ClusterSession session = ClusterSession::find_all(context, cluster);
-  for (Member& member : session.members()) {
-    if (member.absent) member.error.reset();
-  }
+  session.forgive_absent();
   PADDLE_TRY_STATUS(session.all_well());
   Member& leader = *session.find_node(plan.trainers.front().node);
   PADDLE_CHECK(leader.client);

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <string>
 
-#include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
 #include "cli/job/plan.h"
 

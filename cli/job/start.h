@@ -1,11 +1,29 @@
-// Start of a planned job whose name and ports are claimed: push, pservers, trainers.
+// Start of a job: its name and ports claimed, its files pushed, then pservers and trainers started.
 #pragma once
+
+#include <string>
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
 #include "cli/job/plan.h"
+#include "cli/workspace/workspace.h"
 
 namespace paddle::cli {
+
+// Claims the name on every node. A taken name is kUsage when the user `asked` for it; otherwise it
+// gets a number.
+Result<std::string> claim_new_name(ClusterSession& session, const std::string& name, bool asked);
+// For a job to resume. kUsage when it runs, or when another paddlectl is starting it.
+Status claim_old_name(ClusterSession& session, const std::string& job);
+
+// The plan on the first port blocks that no other job has; the pservers' nodes reserve them for
+// this one. kResource names the node, the port and the program outside our jobs that holds it.
+Result<JobPlan> claim_ports(Context& context, ClusterSession& session, const ClusterSpec& cluster,
+                            JobRequest request, const Placement& placement,
+                            const Workspace& workspace);
+
+// Releases all claims, once the job runs or has no use for them.
+Status end_claims(ClusterSession& session);
 
 // Pushes the engine and each node's files of the workspace.
 Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,

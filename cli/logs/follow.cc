@@ -1,6 +1,7 @@
 #include "cli/logs/follow.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cli/console/time_text.h"
 
@@ -23,6 +24,39 @@ std::int64_t middle_ms(const NodeLook& look) {
 }
 
 }  // namespace
+
+std::size_t LogMerge::add_source(std::int64_t first_unix_ms) {
+  sources_.push_back({{}, first_unix_ms, false});
+  return sources_.size() - 1;
+}
+
+void LogMerge::add(std::size_t source, std::vector<LogLine> lines) {
+  Source& into = sources_[source];
+  for (LogLine& line : lines) {
+    line.unix_ms = std::max(line.unix_ms, into.last_unix_ms);
+    into.last_unix_ms = line.unix_ms;
+    into.lines.push_back(std::move(line));
+  }
+}
+
+std::optional<LogMerge::Line> LogMerge::next(std::int64_t complete_until) {
+  std::optional<std::size_t> first;
+  bool all_spoke = true;
+  for (std::size_t i = 0; i < sources_.size(); ++i) {
+    const Source& source = sources_[i];
+    if (source.lines.empty()) {
+      all_spoke = all_spoke && source.closed;
+    } else if (!first || source.lines.front().unix_ms < sources_[*first].lines.front().unix_ms) {
+      first = i;
+    }
+  }
+  if (!first) return std::nullopt;
+  std::deque<LogLine>& lines = sources_[*first].lines;
+  if (!all_spoke && lines.front().unix_ms > complete_until) return std::nullopt;
+  Line found{*first, std::move(lines.front())};
+  lines.pop_front();
+  return found;
+}
 
 std::vector<std::int64_t> clock_skews(const std::vector<std::optional<NodeLook>>& nodes) {
   std::vector<std::int64_t> skews(nodes.size());
@@ -108,9 +142,7 @@ Status LogFollow::read_log(remote::AgentClient& client, std::size_t index, bool 
   if (log.process_ended) {
     if (auto rest = log.reader.rest()) {
       set_time(log, *rest);
-      std::vector<LogLine> last;
-      last.push_back(*std::move(rest));
-      merge_.add(index, std::move(last));
+      merge_.add(index, {*std::move(rest)});
     }
   }
   merge_.close(index);

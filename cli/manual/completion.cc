@@ -1,7 +1,7 @@
-#include "cli/manual/completion.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include "cli/manual/manual.h"
 
 namespace paddle::cli {
 namespace {

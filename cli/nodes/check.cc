@@ -1,14 +1,13 @@
 #include "cli/nodes/check.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/console/console.h"
 #include "cli/console/json.h"
-#include "cli/console/next_step.h"
 
 namespace paddle::cli {
 namespace {

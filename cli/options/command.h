@@ -1,15 +1,43 @@
-// A subcommand of paddlectl as a row of a table: its words, its options and what it runs.
+// The program and its subcommands as data: words, options and what they run. cli/command_line.cc
+// gives the options to CLI11; completions and the man page are made from the same rows.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <variant>
+#include <vector>
 
 #include "base/result.h"
 #include "cli/cluster/context.h"
-#include "cli/options/option.h"
 
 namespace paddle::cli {
+
+// The variable that an option is read into; its type says what the option takes.
+using OptionTarget =
+    std::variant<bool*, std::string*, std::uint32_t*, std::int64_t*, std::vector<std::string>*>;
+
+// One option ("--job", "-f,--follow"), or an argument by its place ("workspace").
+struct Option {
+  std::string_view name;
+  std::string_view help;
+  OptionTarget target;
+  std::string_view value_name = {};         // "FILE" and "DIR" complete paths; "": by type
+  std::uint32_t min = 0, max = UINT32_MAX;  // of a number
+  std::vector<std::string> choices = {};    // the only values; empty: any
+  std::vector<std::string> excludes = {};   // options that may not stand beside it
+
+  bool is_positional() const { return !name.starts_with('-'); }
+  bool is_flag() const { return std::holds_alternative<bool*>(target); }
+  // Null but for an option that takes any number of values.
+  std::vector<std::string>* list() const {
+    const auto* const values = std::get_if<std::vector<std::string>*>(&target);
+    return values != nullptr ? *values : nullptr;
+  }
+};
+using OptionList = std::vector<Option>;
 
 // A command about to run: options still to be read, and the call that uses them. The result's
 // error is printed by the caller; its code is the exit code.
@@ -38,5 +66,32 @@ Invocation invocation(OptionList (*list_options)(Options&),
 inline Invocation invocation(Status (*run)(Context&)) {
   return {{}, run};
 }
+
+// The words and options of `paddlectl` itself, before any command.
+inline constexpr const char* kAbout =
+    "paddlectl turns servers that you can reach over SSH into a training cluster.\n"
+    "\n"
+    "  paddlectl up clusters/local.toml\n"
+    "  paddlectl train --trainers 4 --pservers 2 templates/word2vec\n"
+    "  paddlectl status | logs -f | fetch\n"
+    "  paddlectl teardown\n";
+inline constexpr const char* kExitCodes =
+    "Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 version, 4 unreachable, 5 "
+    "authentication,\n"
+    "6 data, 7 resource (port, disk, memory), 75 stopped and can go on, 130 interrupted.";
+
+constexpr std::uint32_t kProcessesMax = 4096;
+
+struct GlobalOptions {
+  bool json = false;
+  bool version = false;
+  std::string password_file;
+  std::uint32_t timeout = 0;  // seconds; 0: the defaults
+  std::uint32_t parallel = kNodesAtOnce;
+};
+OptionList global_options(GlobalOptions& options);
+
+// The text below a command's options in --help and in the manual.
+std::string footer_of(const Command& command);
 
 }  // namespace paddle::cli

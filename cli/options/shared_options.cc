@@ -1,5 +1,7 @@
 #include "cli/options/shared_options.h"
 
+#include "cli/cluster/choice.h"
+
 namespace paddle::cli {
 
 Option cluster_option(std::string& file) {
@@ -20,6 +22,33 @@ Option workspace_argument(std::string& folder) {
 
 Option overrides_option(std::vector<std::string>& overrides) {
   return {"--set", "override a key of job.toml: --set train.passes=3 (repeatable)", &overrides};
+}
+
+OptionList node_options(NodeTarget& target) {
+  return {cluster_option(target.cluster), on_option(target.on)};
+}
+
+Option job_option(JobTarget& target) {
+  return {"--job", "the job; default: the latest", &target.job};
+}
+
+Option job_argument(JobTarget& target) {
+  return {"job", "the job; default: the latest", &target.job};
+}
+
+OptionList results_options(ResultsOptions& options) {
+  return {cluster_option(options.target.cluster), job_option(options.target),
+          output_option(options.output)};
+}
+
+Result<FoundJob> find_job(Context& context, const JobTarget& target, Missing missing) {
+  PADDLE_TRY(ClusterSpec cluster, choose_cluster(context.directory, target.cluster));
+  PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, target.on));
+  ClusterSession session = ClusterSession::find(context, cluster, nodes);
+  if (missing == Missing::kRefusedUnlessAbsent) session.forgive_absent();
+  if (missing != Missing::kAllowed) PADDLE_TRY_STATUS(session.all_well());
+  PADDLE_TRY(std::string job, choose_job(session, target.job));
+  return FoundJob{std::move(cluster), std::move(session), std::move(job)};
 }
 
 }  // namespace paddle::cli

@@ -1,20 +1,52 @@
-// Options that several commands have, with one name, help text and limit each.
+// Options that several commands have, with one name, help text and limit each, and the job that
+// they name.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "cli/cluster/cluster_session.h"
+#include "cli/cluster/context.h"
 #include "cli/options/command.h"
 
 namespace paddle::cli {
-
-constexpr std::uint32_t kProcessesMax = 4096;
 
 Option cluster_option(std::string& file);
 Option on_option(std::string& nodes);
 Option output_option(std::string& folder);
 Option workspace_argument(std::string& folder);
 Option overrides_option(std::vector<std::string>& overrides);
+
+struct NodeTarget {
+  std::string cluster;  // --cluster; "": the current one
+  std::string on;       // --on; "": all nodes
+};
+OptionList node_options(NodeTarget& target);  // --cluster FILE, --on NODES
+
+struct JobTarget : NodeTarget {
+  std::string job;  // "": the latest
+};
+
+Option job_option(JobTarget& target);    // --job NAME
+Option job_argument(JobTarget& target);  // NAME by its place
+
+struct ResultsOptions {
+  JobTarget target;
+  std::string output = "output";
+};
+OptionList results_options(ResultsOptions& options);  // --cluster FILE, --job NAME, --output DIR
+
+struct FoundJob {
+  ClusterSpec cluster;
+  ClusterSession session;  // of the nodes chosen
+  std::string name;
+};
+
+// Nodes that may be out of reach before the job is chosen: any, or none, or those where nothing of
+// the cluster is left.
+enum class Missing { kAllowed, kRefused, kRefusedUnlessAbsent };
+
+// Connects to the nodes and chooses the job. kUsage when there is none.
+Result<FoundJob> find_job(Context& context, const JobTarget& target, Missing missing);
 
 }  // namespace paddle::cli

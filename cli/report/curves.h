@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/job/slow_trainers.h"
+#include "cli/job/view.h"
 #include "cli/report/record.h"
 
 namespace paddle::cli {

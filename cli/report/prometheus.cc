@@ -51,8 +51,7 @@ class Exposition {
  public:
   void add(const std::string& job, const ProcessView& process) {
     const Labels own{{"job", job}, {"node", process.node}, {"role", process.status.name}};
-    const bool runs = process.status.state == remote::ProcessState::kRunning;
-    up_.add(own, runs ? 1 : 0);
+    up_.add(own, is_running(process.status) ? 1 : 0);
     started_.add(own, static_cast<double>(process.status.started_unix_ms) / 1000);
     if (const auto& usage = process.status.usage) {
       memory_.add(own, static_cast<double>(usage->resident_bytes));

@@ -113,9 +113,8 @@ Status write_processes(const std::string& folder, const JobView& view) {
   for (const ProcessView& process : view.processes()) {
     const remote::ProcessStatus& status = process.status;
     const remote::Usage usage = status.usage.value_or(remote::Usage());
-    const bool runs = status.state == remote::ProcessState::kRunning;
-    const bool well = runs || status.stopped ||
-                      (status.state == remote::ProcessState::kExited && status.exit_code == 0);
+    const bool runs = is_running(status);
+    const bool well = runs || status.stopped || ended_well(status);
     const Json record =
         Json::object({{"node", process.node},
                       {"role", status.name},

@@ -1,7 +1,6 @@
 // A job as recorded in its output folder: the source of the report page and the event files.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 

@@ -1,18 +1,77 @@
 #include "cli/report/tensorboard.h"
 
-#include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 
 #include <fmt/format.h>
 
+#include "base/bytes.h"
+#include "base/crc32c.h"
+#include "base/fd.h"
 #include "cli/job/folders.h"
-#include "cli/report/event_file.h"
+#include "cli/job/results.h"
+#include "proto/tensorboard.pb.h"
 
 namespace paddle::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+std::uint32_t masked_crc(ByteSpan data) {
+  const std::uint32_t crc = crc32c(data);
+  return ((crc >> 15U) | (crc << 17U)) + 0xa282ead8U;
+}
+
+// TensorBoard event files: TFRecords of Event messages, each {u64 length, u32 masked CRC32C of the
+// length, data, u32 masked CRC32C of the data}, little-endian. Format:
+// https://www.tensorflow.org/tutorials/load_data/tfrecord ("TFRecords format details").
+class EventFile {
+ public:
+  // Begins with the version event at that time.
+  explicit EventFile(std::int64_t unix_ms);
+  void scalar(std::int64_t unix_ms, std::int64_t step, const std::string& tag, double value);
+
+  const std::string& content() const { return content_; }
+  std::size_t scalars() const { return scalars_; }
+
+ private:
+  void record(std::string_view data);
+
+  std::string content_;
+  std::size_t scalars_ = 0;
+};
+
+EventFile::EventFile(std::int64_t unix_ms) {
+  wire::tensorboard::Event event;
+  event.set_wall_time(static_cast<double>(unix_ms) / 1000);
+  event.set_file_version("brain.Event:2");
+  record(event.SerializeAsString());
+}
+
+void EventFile::scalar(std::int64_t unix_ms, std::int64_t step, const std::string& tag,
+                       double value) {
+  wire::tensorboard::Event event;
+  event.set_wall_time(static_cast<double>(unix_ms) / 1000);
+  event.set_step(step);
+  wire::tensorboard::Summary::Value& one = *event.mutable_summary()->add_value();
+  one.set_tag(tag);
+  one.set_simple_value(static_cast<float>(value));
+  record(event.SerializeAsString());
+  ++scalars_;
+}
+
+void EventFile::record(std::string_view data) {
+  std::array<std::byte, 8> length{};
+  store_le(length.data(), std::uint64_t{data.size()});
+  std::array<std::byte, 4> crc{};
+  content_ += as_text(length);
+  store_le(crc.data(), masked_crc(length));
+  content_ += as_text(crc);
+  content_ += data;
+  store_le(crc.data(), masked_crc(as_bytes(data)));
+  content_ += as_text(crc);
+}
 
 void add(EventFile& file, const StepOfLine& at, const std::string& tag, double value) {
   if (std::isfinite(value)) {
@@ -64,12 +123,7 @@ Result<std::size_t> write_event_files(const std::string& folder, const JobRecord
   const auto write = [&](const fs::path& into, const EventFile& file) -> Status {
     if (file.scalars() == 0) return {};
     scalars += file.scalars();
-    std::error_code error;
-    fs::create_directories(into, error);
-    if (error) {
-      return Error{Errc::kResource, fmt::format("create {}: {}", into.string(), error.message()),
-                   "choose another --output"};
-    }
+    PADDLE_TRY_STATUS(make_folder(into, "choose another --output"));
     return replace_file((into / name).string(), as_bytes(file.content()), 0644);
   };
   const fs::path base = fs::path(folder) / "tensorboard";

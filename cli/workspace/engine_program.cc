@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/sha256.h"
 #include "base/text.h"
 #include "base/version.h"
 
@@ -75,6 +76,17 @@ Error error_of(int code, std::string text) {
 }
 
 }  // namespace
+
+Result<remote::PushItem> engine_item(const std::string& local_path) {
+  auto digest = sha256_of_file(local_path);
+  if (!digest) {
+    Error error = std::move(digest).error().with("the engine that goes to the nodes");
+    error.code = Errc::kUsage;
+    error.hint = "build it (scripts/build), or keep `paddle` in the same folder as paddlectl";
+    return error;
+  }
+  return remote::PushItem{local_path, "bin/paddle-" + to_hex(*digest).substr(0, 16), true};
+}
 
 Result<std::string> run_engine(const std::string& program, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), program);

@@ -1,6 +1,8 @@
-// Text with {{words}} that stand for values.
+// Text with {{words}} that stand for values, and the scripts and manifests of templates/platforms
+// made from it, which start a job on another platform.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,5 +18,25 @@ using TemplateValues = std::vector<std::pair<std::string_view, std::string>>;
 // kUsage with `file` and the line of a word that has no value.
 Result<std::string> fill_words(std::string_view file, std::string_view text,
                                const TemplateValues& values);
+
+struct PlatformJob {
+  std::string name;       // as given; characters that the platform refuses are replaced
+  std::string workspace;  // absolute, like the engine; unused in Kubernetes
+  std::string engine;
+  std::uint32_t trainers = 1;
+  std::uint32_t pservers = 1;
+  std::vector<std::string> overrides;  // --set
+  std::string image;                   // in Kubernetes
+};
+
+// Name of a platform's file in templates/platforms: of "slurm" "slurm.sh". kUsage for a name that
+// is none of kubernetes, slurm and openmpi.
+Result<std::string_view> platform_file(std::string_view name);
+
+// `text`, the template of that file, with the job's values, quoted where a shell reads them. kUsage
+// for a name without a letter or digit, for a control character in a value (a line break would end
+// a comment or a YAML block) and for an unknown {{word}}.
+Result<std::string> fill_template(std::string_view file, std::string_view text,
+                                  const PlatformJob& job);
 
 }  // namespace paddle::cli

@@ -76,7 +76,7 @@ const std::vector<Room> kRooms = {
     {"remote/exchange", {"base", "proto", "remote/launcher"}},
     {"remote/push", {"base", "proto", "remote/launcher", "remote/exchange"}},
     {"remote", {"base", "proto", "remote/launcher", "remote/exchange", "remote/push"}},
-    {"cli/console", {"base", "remote/launcher"}},
+    {"cli/console", {"base"}},
     {"cli/cluster",
      {"base", "engine/config", "remote/launcher", "remote/launcher/ssh", "remote", "cli/console"}},
     {"cli/workspace", {"base", "engine/config", "remote", "cli/console"}},
@@ -87,12 +87,14 @@ const std::vector<Room> kRooms = {
       "cli/nodes"}},
     {"cli/report",
      {"base", "proto", "cli/console", "cli/cluster", "cli/workspace", "cli/logs", "cli/job"}},
-    {"cli/options", {"base", "cli/cluster", "cli/logs"}},
+    {"cli/options", {"base", "cli/cluster"}},
     {"cli/manual", {"base", "cli/options"}},
     {"cli/commands",
      {"base", "engine/config", "remote/push", "cli/console", "cli/cluster", "cli/workspace",
       "cli/logs", "cli/job", "cli/nodes", "cli/report", "cli/options", "cli/manual"}},
-    {"cli", {"base", "cli/console", "cli/cluster", "cli/workspace", "cli/options", "cli/commands"}},
+    {"cli",
+     {"base", "remote/launcher", "cli/console", "cli/cluster", "cli/workspace", "cli/options",
+      "cli/commands"}},
 };
 
 const Room* find_room(const std::string& name) {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/cluster/host_range.h"
+#include "cli/cluster/choice.h"
 
 namespace paddle::cli {
 namespace {

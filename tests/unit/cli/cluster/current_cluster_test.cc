@@ -1,9 +1,8 @@
-#include "cli/cluster/current_cluster.h"
-
 #include <filesystem>
 
 #include <gtest/gtest.h>
 
+#include "cli/cluster/choice.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::cli {

@@ -1,6 +1,6 @@
-#include "cli/cluster/node_selection.h"
-
 #include <gtest/gtest.h>
+
+#include "cli/cluster/choice.h"
 
 namespace paddle::cli {
 namespace {

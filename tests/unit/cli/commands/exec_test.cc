@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/app.h"
+#include "cli/command_line.h"
 #include "tests/support/fake_agent_client.h"
 #include "tests/support/temporary_folder.h"
 

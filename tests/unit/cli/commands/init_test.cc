@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/app.h"
 #include "cli/cluster/cluster_file.h"
 #include "cli/cluster/hostfile.h"
+#include "cli/command_line.h"
 #include "cli/workspace/share_folder.h"
 #include "cli/workspace/workspace.h"
 #include "tests/support/temporary_folder.h"

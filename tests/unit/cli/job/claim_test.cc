@@ -1,7 +1,6 @@
-#include "cli/job/claim.h"
-
 #include <gtest/gtest.h>
 
+#include "cli/job/start.h"
 #include "tests/support/fake_cluster.h"
 
 namespace paddle::cli {

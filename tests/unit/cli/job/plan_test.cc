@@ -37,8 +37,8 @@ JobPlan plan_of(const ClusterSpec& cluster, std::uint32_t trainers, std::uint32_
   EXPECT_TRUE(placement);
   std::vector<std::string> addresses;
   for (const auto& node : cluster.nodes) addresses.push_back(node.address);
-  const auto plan = plan_job(cluster, {"j", trainers, pservers, "bin/paddle-1", overrides},
-                             *placement, addresses, workspace_of(placement->trainers.size()));
+  const auto plan = plan_job(cluster, {"j", "bin/paddle-1", overrides}, *placement, addresses,
+                             workspace_of(placement->trainers.size()));
   EXPECT_TRUE(plan) << plan.error().message;
   return *plan;
 }

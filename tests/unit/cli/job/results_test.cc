@@ -35,12 +35,12 @@ TEST(FetchResults, EachNodesLogsHaveAFolderAndTheirIndexStaysThere) {
   }
   fake.node(1).files["jobs/j/output/pass-00000/w"] = "weights";
   const test::TemporaryFolder folder;
-  const auto logs = fetch_logs(session, "j", folder.path());
+  const auto logs = fetch_results(session, "j", folder.path(), Wanted::kLogs);
   ASSERT_TRUE(logs);
   EXPECT_EQ(logs->files, 1U);
   EXPECT_TRUE(fs::exists(folder / "j/node_1/train.log"));
   EXPECT_FALSE(fs::exists(folder / "j/pass-00000"));
-  EXPECT_FALSE(fetch_logs(session, "../j", folder.path()));
+  EXPECT_FALSE(fetch_results(session, "../j", folder.path(), Wanted::kLogs));
 }
 
 TEST(ShownPath, IsRelativeBelowTheCurrentDirectoryExceptInJson) {

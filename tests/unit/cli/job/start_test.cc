@@ -11,7 +11,6 @@ class StartTest : public testing::Test {
  protected:
   StartTest() {
     PlannedProcess server;
-    server.pserver = true;
     server.spec.job = plan_.job = "j";
     server.spec.name = "pserver-0";
     server.spec.log = "log";

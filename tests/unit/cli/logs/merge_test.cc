@@ -1,5 +1,3 @@
-#include "cli/logs/merge.h"
-
 #include <gtest/gtest.h>
 
 #include "cli/logs/follow.h"

@@ -1,8 +1,7 @@
 // Completion scripts and the man page of a small table of commands.
-#include <gtest/gtest.h>
+#include "cli/manual/manual.h"
 
-#include "cli/manual/completion.h"
-#include "cli/manual/man_page.h"
+#include <gtest/gtest.h>
 
 namespace paddle::cli {
 namespace {

@@ -1,6 +1,6 @@
-#include "cli/workspace/platform_template.h"
-
 #include <gtest/gtest.h>
+
+#include "cli/workspace/text_template.h"
 
 namespace paddle::cli {
 namespace {
@@ -16,7 +16,7 @@ PlatformJob job() {
 }
 
 TEST(PlatformTemplate, ValuesAreQuotedForWhoeverReadsThem) {
-  const auto made = fill_template(Platform::kSlurm,
+  const auto made = fill_template("slurm.sh",
                                   "{{name}} {{processes}} {{last_pserver}} {{workspace}}"
                                   "{{set_flags}} {{image}}",
                                   job());
@@ -27,22 +27,21 @@ TEST(PlatformTemplate, ValuesAreQuotedForWhoeverReadsThem) {
 TEST(PlatformTemplate, NamesFitADnsLabel) {
   PlatformJob one = job();
   one.name = "2026-" + std::string(80, 'x') + "/../";
-  EXPECT_EQ(*fill_template(Platform::kKubernetes, "{{name}}", one),
-            "job-2026-" + std::string(43, 'x'));
+  EXPECT_EQ(*fill_template("kubernetes.yaml", "{{name}}", one), "job-2026-" + std::string(43, 'x'));
   one.name = "..";
-  EXPECT_EQ(fill_template(Platform::kKubernetes, "", one).error().message, "'..' names no job");
+  EXPECT_EQ(fill_template("kubernetes.yaml", "", one).error().message, "'..' names no job");
 }
 
 TEST(PlatformTemplate, WhatWouldLeaveItsPlaceIsRefused) {
   PlatformJob one = job();
   one.overrides = {"seed=1\nTASK\nrm -rf x"};
-  EXPECT_EQ(fill_template(Platform::kSlurm, "", one).error().code, Errc::kUsage);
+  EXPECT_EQ(fill_template("slurm.sh", "", one).error().code, Errc::kUsage);
   one = job();
   one.workspace = "/a\nb";
-  EXPECT_FALSE(fill_template(Platform::kSlurm, "", one));
-  EXPECT_EQ(fill_template(Platform::kSlurm, "a\nb {{name}}\n{{nmae}}", job()).error().message,
+  EXPECT_FALSE(fill_template("slurm.sh", "", one));
+  EXPECT_EQ(fill_template("slurm.sh", "a\nb {{name}}\n{{nmae}}", job()).error().message,
             "slurm.sh:3: {{nmae}} means nothing");
-  EXPECT_FALSE(fill_template(Platform::kSlurm, "{{name", job()));
+  EXPECT_FALSE(fill_template("slurm.sh", "{{name", job()));
 }
 
 }  // namespace

@@ -1,0 +1,70 @@
+// completion, man and version: what paddlectl says of itself.
+#include "cli/manual/manual.h"
+
+#include <fmt/format.h>
+
+#include "base/version.h"
+#include "cli/commands/commands.h"
+
+namespace paddle::cli {
+namespace {
+
+struct CompletionOptions {
+  std::string shell;
+};
+
+OptionList completion_options(CompletionOptions& options) {
+  return {{.name = "shell",
+           .help = "bash, zsh or fish",
+           .target = &options.shell,
+           .choices = {"bash", "zsh", "fish"}}};
+}
+
+Status run_completion(Context& context, const CompletionOptions& options) {
+  if (options.shell.empty()) {
+    return Error{Errc::kUsage, "completion needs the name of a shell",
+                 "paddlectl completion bash, zsh or fish"};
+  }
+  const std::vector<CommandWords> words = words_of(all_commands());
+  const std::string script = options.shell == "bash"  ? bash_completion(words)
+                             : options.shell == "zsh" ? zsh_completion(words)
+                                                      : fish_completion(words);
+  context.console.raw(Json::object({{"script", script}}), script);
+  return {};
+}
+
+Status run_man(Context& context) {
+  const std::string page = man_page(words_of(all_commands()));
+  context.console.raw(Json::object({{"page", page}}), page);
+  return {};
+}
+
+Status run_version(Context& context) {
+  context.console.result(Json::object({{"version", kProgramVersion}}),
+                         fmt::format("paddlectl {}", kProgramVersion));
+  return {};
+}
+
+}  // namespace
+
+Command completion_command() {
+  return {"completion", "a script for your shell that completes commands, options and their values",
+          "  source <(paddlectl completion bash)\n"
+          "  paddlectl completion zsh > ~/.zfunc/_paddlectl\n"
+          "  paddlectl completion fish > ~/.config/fish/completions/paddlectl.fish",
+          [] { return invocation(completion_options, run_completion); }};
+}
+
+Command man_command() {
+  return {"man", "this manual as a page for man(1)",
+          "  paddlectl man > ~/.local/share/man/man1/paddlectl.1\n"
+          "  paddlectl man | man -l -",
+          [] { return invocation(run_man); }};
+}
+
+Command version_command() {
+  return {"version", "print the version of paddlectl", "  paddlectl version",
+          [] { return invocation(run_version); }};
+}
+
+}  // namespace paddle::cli

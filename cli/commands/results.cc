@@ -1,0 +1,99 @@
+// fetch and report: the results of a job.
+#include "cli/job/results.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "cli/job/folders.h"
+#include "cli/options/shared_options.h"
+#include "cli/report/report.h"
+
+namespace paddle::cli {
+namespace {
+
+Status run_fetch(Context& context, const ResultsOptions& options) {
+  PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kAllowed));
+  auto& [cluster, session, job] = found;
+  // Results of the reachable nodes are fetched even when another node is down, and the command
+  // fails.
+  const Status reached = session.all_well();
+  const std::filesystem::path base = std::filesystem::path(context.directory) / options.output;
+  auto fetched = fetch_results(session, job, base.string());
+  if (!fetched) return std::move(fetched).error();
+  add_report(context, session, job, base.string());
+  const std::string folder = shown_path(context, (base / job).string());
+  context.console.result(
+      Json::object({{"job", job},
+                    {"files", fetched->files},
+                    {"files_fetched", fetched->files_fetched},
+                    {"output", folder}}),
+      fmt::format("{} files ({} new) in {}", fetched->files, fetched->files_fetched, folder));
+  return reached;
+}
+
+OptionList report_options(ResultsOptions& options) {
+  return {cluster_option(options.target.cluster), job_argument(options.target),
+          output_option(options.output)};
+}
+
+struct Made {
+  std::string job;
+  ReportFiles files;
+};
+
+Result<Made> from_nodes(Context& context, const ResultsOptions& options,
+                        const std::string& output) {
+  PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kRefused));
+  auto& [cluster, session, job] = found;
+  auto fetched = fetch_results(session, job, output, Wanted::kLogs);
+  if (!fetched) return std::move(fetched).error();
+  PADDLE_TRY(ReportFiles files, collect_report(context, session, job, output));
+  return Made{job, std::move(files)};
+}
+
+Status run_report(Context& context, const ResultsOptions& options) {
+  const std::string output =
+      (std::filesystem::path(context.directory) / options.output).lexically_normal().string();
+  if (!options.target.job.empty()) PADDLE_TRY_STATUS(check_job_name(options.target.job));
+  Result<Made> made = from_nodes(context, options, output);
+  if (!made && !options.target.job.empty()) {
+    // Fall back to the files fetched earlier when the nodes are gone.
+    auto files = make_report(output, options.target.job, context.share);
+    if (files) {
+      context.console.note("from what is in " +
+                           shown_path(context, output + "/" + options.target.job) +
+                           ", without the nodes: " + made.error().message);
+      made = Made{options.target.job, *std::move(files)};
+    }
+  }
+  if (!made) return std::move(made).error();
+  const std::string page = shown_path(context, made->files.page);
+  if (context.console.json()) {
+    context.console.json_line(
+        Json::object({{"job", made->job}, {"report", page}, {"scalars", made->files.scalars}}));
+  } else {
+    context.console.result(page);
+    context.console.note("open it in a browser; curves for TensorBoard: tensorboard --logdir " +
+                         shown_path(context, output + "/" + made->job + "/tensorboard"));
+  }
+  return {};
+}
+
+}  // namespace
+
+Command fetch_command() {
+  return {"fetch", "fetch a job's logs and snapshots into output/<job>/",
+          "  paddlectl fetch\n"
+          "  paddlectl fetch --job word2vec-20260101-120000 --output results",
+          [] { return invocation(results_options, run_fetch); }};
+}
+
+Command report_command() {
+  return {"report", "write a job's report page (report.html) and its curves for TensorBoard",
+          "  paddlectl report\n"
+          "  paddlectl report word2vec-20260101-120000",
+          [] { return invocation(report_options, run_report); }};
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,296 @@
+// plan, train and attach: a job placed, started, and followed to its end.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <ctime>
+#include <filesystem>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "cli/cluster/choice.h"
+#include "cli/cluster/cluster_session.h"
+#include "cli/cluster/context.h"
+#include "cli/job/check.h"
+#include "cli/job/end_of_job.h"
+#include "cli/job/folders.h"
+#include "cli/job/plan.h"
+#include "cli/job/results.h"
+#include "cli/job/resume.h"
+#include "cli/job/start.h"
+#include "cli/options/command.h"
+#include "cli/options/shared_options.h"
+#include "cli/report/report.h"
+#include "cli/workspace/engine_program.h"
+#include "cli/workspace/trainer_environment.h"
+
+namespace paddle::cli {
+namespace {
+
+// A job to place on a cluster.
+struct PlanOptions {
+  std::string cluster;
+  JobSource source;
+  std::uint32_t trainers = 0;  // 0: as many as the capacity of the nodes with the role
+  std::uint32_t pservers = 0;  // 0: one on each node with the role
+};
+
+OptionList plan_options(PlanOptions& options) {
+  return {
+      cluster_option(options.cluster),
+      workspace_argument(options.source.workspace),
+      {"--trainers",
+       "number of trainers; default: one on each node with the role, or its `capacity`",
+       &options.trainers, "", 1, kProcessesMax},
+      {"--pservers", "number of parameter servers; default: one on each node with the role",
+       &options.pservers, "", 1, kProcessesMax},
+      overrides_option(options.source.overrides),
+  };
+}
+
+// `train --dry-run` runs it too.
+Status run_plan(Context& context, const PlanOptions& options) {
+  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
+  PADDLE_TRY(const Placement placement, place_job(cluster, options.trainers, options.pservers));
+  PADDLE_TRY(const Workspace workspace, check_job(context, options.source, placement));
+  PADDLE_TRY(const std::string text,
+             describe_placement(context, options.source, cluster, placement, workspace));
+  context.console.raw(text);
+  return {};
+}
+
+// --output as an absolute path.
+std::string results_folder(const Context& context, const std::string& output) {
+  return output.starts_with('/') ? output : context.directory + "/" + output;
+}
+
+// Stops the pservers of a job whose trainers have ended, fetches and reports. Prints the results'
+// folder and the job's state: "done", or "stopped" when it can go on.
+Status finish_job(Context& context, ClusterSession& session, const std::string& job,
+                  const std::string& output, const std::string& state = "done") {
+  PADDLE_TRY_STATUS(stop_job(session, job));
+  PADDLE_TRY(const FetchStats stats, fetch_results(session, job, output));
+  add_report(context, session, job, output);
+  const std::string folder = shown_path(context, (std::filesystem::path(output) / job).string());
+  context.console.result(
+      Json::object({{"job", job}, {"state", state}, {"files", stats.files}, {"output", folder}}),
+      fmt::format("{}: {} files in {}", state, stats.files, folder));
+  return {};
+}
+
+// Stops the rest of a job that failed with `error`, and returns that error with whatever could not
+// be stopped added to it.
+Error stop_after(Context& context, ClusterSession& session, const std::string& job, Error error) {
+  context.console.end_progress();
+  context.console.note("stopping the rest of the job");
+  session.reconnect(context);
+  auto stopped = stop_job(session, job);
+  if (!stopped && stopped.error().code == Errc::kUnreachable) {  // found lost only now
+    session.reconnect(context);
+    stopped = stop_job(session, job);
+  }
+  if (!stopped) {
+    error.message += "\nand not everything could be stopped: " + stopped.error().message;
+    error.hint = "run: paddlectl stop, or paddlectl teardown";
+    if (error.code == Errc::kInterrupted) error.code = Errc::kFailed;
+  } else if (error.code == Errc::kInterrupted) {
+    error.message = fmt::format(
+        "interrupted: {} is stopped; bring its logs and snapshots home with paddlectl fetch", job);
+  }
+  return error;
+}
+
+// Follows a job that ends with this terminal: Ctrl-C asks it to save and stop. Logs are fetched
+// after a failure as well.
+Status follow_to_end(Context& context, ClusterSession& session, const std::string& job,
+                     const std::string& output) {
+  auto followed = follow_job(context, session, job);
+  if (!followed && followed.error().code == Errc::kInterrupted && context.take_interrupt) {
+    followed = follow_to_stop(context, session, job);
+  }
+  if (followed) return finish_job(context, session, job, output);
+  Error error = std::move(followed).error();
+  if (error.code == Errc::kResumable) {
+    PADDLE_TRY_STATUS(finish_job(context, session, job, output, "stopped"));
+    return error;
+  }
+  const bool job_goes_on = session.unreachable() > 0 && error.code == Errc::kUnreachable;
+  if (job_goes_on) return error;
+  error = stop_after(context, session, job, std::move(error));
+  if (error.code == Errc::kInterrupted) return error;
+  if (auto fetched = fetch_results(session, job, output)) {
+    add_report(context, session, job, output);
+    context.console.note("logs are in " + shown_path(context, output + "/" + job));
+  }
+  return error;
+}
+
+constexpr std::size_t kWorkspaceNameBytesMax = 80;  // in a job's name, beside the time
+constexpr std::uint32_t kRestartsMax = 1000;
+
+struct TrainOptions {
+  PlanOptions plan;
+  std::string job;  // --name; "": a new name
+  std::string output = "output";
+  std::vector<std::string> environment;
+  std::uint32_t restarts = 0;
+  bool dry_run = false;
+  bool resume = false;
+  bool detach = false;
+};
+
+OptionList train_options(TrainOptions& options) {
+  OptionList list = plan_options(options.plan);
+  list.insert(
+      list.end(),
+      {{"--name", "the job's name; default: <workspace>-<UTC time>", &options.job},
+       {"--dry-run", "print the plan like `paddlectl plan`; starts nothing", &options.dry_run},
+       {"--env", "KEY=VALUE for every process of the job (repeatable)", &options.environment},
+       {"--restarts",
+        "restart a failed process, and the job with it from its last snapshot, up to this many "
+        "times; default: 0",
+        &options.restarts, "", 0, kRestartsMax},
+       {"--resume", "continue a job from its last snapshot: the latest, or the one of --name",
+        &options.resume},
+       {"--detach", "return once the trainers run", &options.detach},
+       output_option(options.output)});
+  return list;
+}
+
+// "<workspace>-20260101-120000", in UTC, with '-' for characters that a job's name may not have.
+std::string default_job_name(std::string workspace, std::int64_t unix_seconds) {
+  for (char& c : workspace) {
+    if (!check_job_name(std::string("x") + c)) c = '-';
+  }
+  workspace.erase(0, workspace.find_first_not_of(".-"));
+  if (workspace.empty()) workspace = "job";
+  workspace.resize(std::min(workspace.size(), kWorkspaceNameBytesMax));
+  const auto seconds = static_cast<std::time_t>(unix_seconds);
+  std::tm parts{};
+  ::gmtime_r(&seconds, &parts);
+  return fmt::format("{}-{:04}{:02}{:02}-{:02}{:02}{:02}", workspace, parts.tm_year + 1900,
+                     parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
+}
+
+// Checked before the hours of training, not after them.
+Status check_output(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!error && ::access(folder.c_str(), W_OK | X_OK) != 0)
+    error = std::error_code(errno, std::generic_category());
+  if (!error) return {};
+  return Error{Errc::kResource,
+               fmt::format("cannot write results to {}: {}", folder, error.message()),
+               "choose another --output"};
+}
+
+Status run_train(Context& context, const TrainOptions& asked) {
+  if (asked.dry_run) return run_plan(context, asked.plan);
+  TrainOptions options = asked;
+  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.plan.cluster));
+  if (options.resume) {
+    PADDLE_TRY(const PreviousRun previous, find_previous_run(context, cluster, options.job));
+    options.job = previous.job;
+    if (options.plan.trainers == 0) options.plan.trainers = previous.trainers;
+    if (options.plan.pservers == 0) options.plan.pservers = previous.pservers;
+  }
+  PADDLE_TRY(const Placement placement,
+             place_job(cluster, options.plan.trainers, options.plan.pservers));
+  PADDLE_TRY(const Workspace workspace, check_job(context, options.plan.source, placement));
+  PADDLE_TRY(const remote::PushItem engine, engine_item(context.engine));
+  PADDLE_TRY_STATUS(check_engine_version(context.engine));
+  JobRequest request;
+  request.job =
+      options.job.empty() ? default_job_name(workspace.name, context.unix_seconds()) : options.job;
+  request.engine = engine.remote_path;
+  request.overrides = options.plan.source.overrides;
+  request.resume = options.resume;
+  request.restarts = options.restarts;
+  PADDLE_TRY(request.environment, parse_environment(options.environment));
+  PADDLE_TRY_STATUS(check_job_name(request.job));
+  const std::string output = results_folder(context, options.output);
+  PADDLE_TRY_STATUS(check_output(output));
+  const auto plan_here =
+      describe_placement(context, options.plan.source, cluster, placement, workspace);
+  if (!plan_here && plan_here.error().code == Errc::kUsage) return plan_here.error();
+
+  ClusterSession session = ClusterSession::open(context, cluster, placement.nodes);
+  PADDLE_TRY_STATUS(session.all_well());
+  if (options.resume) {
+    PADDLE_TRY_STATUS(claim_old_name(session, request.job));
+  } else {
+    PADDLE_TRY(request.job, claim_new_name(session, request.job, !options.job.empty()));
+  }
+  PADDLE_TRY(const JobPlan plan,
+             claim_ports(context, session, cluster, request, placement, workspace));
+  context.console.note(fmt::format(
+      "job {}: {}, {} on {}", request.job, counted(plan.trainers.size(), "trainer"),
+      counted(plan.pservers.size(), "pserver"), counted(placement.nodes.size(), "node")));
+  PADDLE_TRY_STATUS(push_job(context, session, plan, engine));
+  if (options.resume) {
+    PADDLE_TRY_STATUS(prepare_to_resume(context, cluster, plan, output));
+  }
+  if (auto started = start_job(context, session, plan); !started) {
+    return stop_after(context, session, request.job, std::move(started).error());
+  }
+  (void)end_claims(session);  // a node lost meanwhile releases its own
+  if (options.detach) {
+    if (context.console.json()) {
+      context.console.json_line(Json::object({{"job", request.job}, {"state", "running"}}));
+    } else {
+      context.console.result(request.job);
+      context.console.note(
+          "it runs on; look with `paddlectl attach`, which also brings the results home");
+    }
+    return {};
+  }
+  return follow_to_end(context, session, request.job, output);
+}
+
+Status run_attach(Context& context, const ResultsOptions& options) {
+  PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kRefused));
+  auto& [cluster, session, job] = found;
+  const std::string output = results_folder(context, options.output);
+  auto followed = follow_job(context, session, job);
+  if (followed) return finish_job(context, session, job, output);
+  Error error = std::move(followed).error();
+  if (error.code == Errc::kResumable) {
+    PADDLE_TRY_STATUS(finish_job(context, session, job, output, "stopped"));
+    return error;
+  }
+  if (error.code == Errc::kInterrupted) {
+    error.message = fmt::format("detached from {}; it runs on", job);
+    return error;
+  }
+  if (session.unreachable() > 0) return error;
+  return stop_after(context, session, job, std::move(error));
+}
+
+}  // namespace
+
+Command plan_command() {
+  return {"plan", "print which block of which parameter would go to which node and port",
+          "  paddlectl plan --pservers 2 templates/word2vec\n"
+          "  paddlectl plan --set strategy.placement=size_balanced --json",
+          [] { return invocation(plan_options, run_plan); }};
+}
+
+Command train_command() {
+  return {"train",
+          "push a workspace, start its pservers and trainers, follow them and fetch the results",
+          "  paddlectl train --trainers 4 --pservers 2 templates/word2vec\n"
+          "  paddlectl train --set train.passes=10 --name long-run --detach templates/word2vec\n"
+          "  paddlectl train --resume --name long-run templates/word2vec",
+          [] { return invocation(train_options, run_train); }};
+}
+
+Command attach_command() {
+  return {"attach", "follow a running job and fetch its results when it ends",
+          "  paddlectl attach\n"
+          "  paddlectl attach --job word2vec-20260101-120000",
+          [] { return invocation(results_options, run_attach); }};
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,42 @@
+// The command line as plain text: its words, the completion scripts and the manual page made of
+// them.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cli/options/command.h"
+
+namespace paddle::cli {
+
+enum class Completes { kNothing, kFile, kFolder, kChoice };
+
+struct OptionWords {
+  std::vector<std::string> names;  // "-f", "--follow"; none: an argument by its place
+  std::string place;               // the name of the argument
+  std::string value;               // "FILE", "UINT", "{json,prometheus}"; "": a flag
+  std::string description;
+  Completes completes = Completes::kNothing;
+  std::vector<std::string> choices;  // of kChoice
+};
+
+struct CommandWords {
+  std::string name;
+  std::string summary;
+  std::string footer;
+  std::vector<OptionWords> options;
+};
+
+// The program itself first, then the commands in their order.
+std::vector<CommandWords> words_of(const std::vector<Command>& commands);
+
+// words: as words_of gives them, in all of these. The scripts start no program.
+std::string bash_completion(std::span<const CommandWords> words);
+std::string zsh_completion(std::span<const CommandWords> words);  // a #compdef file, or sourced
+std::string fish_completion(std::span<const CommandWords> words);
+
+// The page paddlectl(1), in man(7)'s macros.
+std::string man_page(std::span<const CommandWords> words);
+
+}  // namespace paddle::cli

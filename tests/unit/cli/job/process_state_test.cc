@@ -1,0 +1,89 @@
+#include <signal.h>
+
+#include <gtest/gtest.h>
+
+#include "cli/job/process_state.h"
+
+namespace paddle::cli {
+namespace {
+
+ProcessOnNode process(const std::string& name, remote::ProcessState state, int code,
+                      std::int64_t ended) {
+  ProcessOnNode made;
+  made.status.name = name;
+  made.status.state = state;
+  made.status.exit_code = state == remote::ProcessState::kExited ? code : 0;
+  made.status.signal = state == remote::ProcessState::kKilled ? code : 0;
+  made.status.ended_unix_ms = ended;
+  return made;
+}
+
+using enum remote::ProcessState;
+
+TEST(FirstFailure, IsTheOneThatEndedFirst) {
+  const std::vector<ProcessOnNode> all = {
+      process("trainer-0", kExited, 4, 50), process("pserver-0", kKilled, 9, 40),
+      process("trainer-1", kRunning, 0, 0), process("trainer-2", kLost, 0, 0)};
+  const ProcessOnNode* first = first_failure(all);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first->status.name, "pserver-0");
+  EXPECT_EQ(describe_state(first->status), "killed by signal 9 (Killed)");
+}
+
+TEST(FirstFailure, APserverThatEndedWellSawItsTrainersLeave) {
+  EXPECT_EQ(
+      first_failure({process("trainer-0", kRunning, 0, 0), process("pserver-0", kExited, 0, 4)}),
+      nullptr);
+  EXPECT_NE(
+      first_failure({process("trainer-0", kRunning, 0, 0), process("pserver-0", kExited, 7, 4)}),
+      nullptr);
+}
+
+TEST(FirstFailure, WhatAProcessDidItselfComesBeforeALostPeerWhateverTheClocksSay) {
+  const std::vector<ProcessOnNode> data{process("trainer-0", kExited, 4, 100),
+                                        process("trainer-1", kExited, 6, 9000)};
+  EXPECT_EQ(first_failure(data)->status.name, "trainer-1");
+  const std::vector<ProcessOnNode> killed{process("trainer-0", kExited, 4, 100),
+                                          process("pserver-0", kKilled, 9, 9000)};
+  EXPECT_EQ(first_failure(killed)->status.name, "pserver-0");
+  const std::vector<ProcessOnNode> lost{process("trainer-0", kExited, 4, 100),
+                                        process("trainer-1", kExited, 4, 90)};
+  EXPECT_EQ(first_failure(lost)->status.name, "trainer-1");
+}
+
+TEST(FirstFailure, AnOrderToStopComesBeforeTheExitsOfItsMomentOnly) {
+  const std::vector<ProcessOnNode> cause{process("trainer-0", kExited, 4, 100),
+                                         process("pserver-0", kExited, 130, 150)};
+  EXPECT_EQ(first_failure(cause)->status.name, "pserver-0");
+  const std::vector<ProcessOnNode> cleanup{process("trainer-0", kExited, 4, 100),
+                                           process("trainer-1", kKilled, SIGTERM, 900)};
+  EXPECT_EQ(first_failure(cleanup)->status.name, "trainer-0");
+  std::vector<ProcessOnNode> forced{process("trainer-0", kExited, 4, 100),
+                                    process("trainer-1", kKilled, SIGKILL, 6000)};
+  EXPECT_EQ(first_failure(forced)->status.name, "trainer-1");
+  forced[1].status.stopped = true;
+  EXPECT_EQ(first_failure(forced)->status.name, "trainer-0");
+}
+
+TEST(FirstFailure, ATrainerThatIsDoneIsNone) {
+  EXPECT_EQ(
+      first_failure({process("trainer-0", kExited, 0, 9), process("trainer-1", kRunning, 0, 0),
+                     process("pserver-0", kRunning, 0, 0)}),
+      nullptr);
+}
+
+TEST(FirstFailure, NobodyFailedWhereAJobWasAskedToStop) {
+  std::vector<ProcessOnNode> all{process("trainer-0", kExited, 75, 9),
+                                 process("trainer-1", kRunning, 0, 0),
+                                 process("pserver-0", kRunning, 0, 0)};
+  EXPECT_EQ(first_failure(all), nullptr);
+  // A trainer without a clean stop is the cause only once the other one has saved.
+  all[0] = process("trainer-0", kKilled, SIGTERM, 9);
+  all[0].status.stopped = true;
+  EXPECT_EQ(first_failure(all), nullptr);
+  all[1] = process("trainer-1", kExited, 75, 10);
+  EXPECT_EQ(first_failure(all), &all[0]);
+}
+
+}  // namespace
+}  // namespace paddle::cli
