@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/cluster/choice.h"
+#include "cli/cluster/selection.h"
 #include "engine/config/toml_reader.h"
 #include "remote/bootstrap.h"
 #include "remote/launcher/launcher.h"

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "cli/cluster/choice.h"
 #include "cli/cluster/cluster_session.h"
+#include "cli/cluster/selection.h"
 #include "cli/options/shared_options.h"
 
 namespace paddle::cli {

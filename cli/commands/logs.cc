@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "cli/cluster/choice.h"
+#include "cli/cluster/selection.h"
 #include "cli/console/time_text.h"
 #include "cli/logs/follow.h"
 #include "cli/logs/line_pattern.h"

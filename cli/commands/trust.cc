@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/pool.h"
-#include "cli/cluster/choice.h"
+#include "cli/cluster/selection.h"
 #include "cli/options/shared_options.h"
 
 namespace paddle::cli {

@@ -1,6 +1,6 @@
 #include "cli/options/shared_options.h"
 
-#include "cli/cluster/choice.h"
+#include "cli/cluster/selection.h"
 
 namespace paddle::cli {
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/cluster/choice.h"
+#include "cli/cluster/selection.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::cli {

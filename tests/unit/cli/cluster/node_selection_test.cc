@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "cli/cluster/choice.h"
+#include "cli/cluster/selection.h"
 
 namespace paddle::cli {
 namespace {

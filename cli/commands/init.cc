@@ -1,4 +1,3 @@
-// init and render: files made from the examples and templates beside paddlectl.
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -178,61 +177,6 @@ Status run_init(Context& context, const InitOptions& options) {
                                             : write_workspace(context, options);
 }
 
-constexpr std::size_t kTemplateBytesMax = 1U << 20U;
-// Has a shell, awk and getent; the engine itself is static.
-constexpr const char* kImage = "debian:12-slim";
-
-struct RenderOptions {
-  std::string platform;
-  std::string workspace = ".";
-  std::uint32_t trainers = 1, pservers = 1;
-  std::vector<std::string> overrides;
-  std::string job;             // "": the workspace's name
-  std::string image = kImage;  // for kubernetes
-};
-
-OptionList render_options(RenderOptions& options) {
-  return {
-      {.name = "platform",
-       .help = "kubernetes, slurm or openmpi",
-       .target = &options.platform,
-       .choices = {"kubernetes", "slurm", "openmpi"}},
-      workspace_argument(options.workspace),
-      {"--trainers", "number of trainers; default: 1", &options.trainers, "", 1, kProcessesMax},
-      {"--pservers", "number of parameter servers; default: 1", &options.pservers, "", 1,
-       kProcessesMax},
-      overrides_option(options.overrides),
-      {"--name", "the job's name; default: the workspace's", &options.job},
-      {"--image", "container image for kubernetes, with a shell, awk and getent", &options.image},
-  };
-}
-
-Status run_render(Context& context, const RenderOptions& options) {
-  PADDLE_TRY(const std::string_view name, platform_file(options.platform));
-  const std::string workspace =
-      (fs::path(context.directory) / options.workspace / "").lexically_normal().parent_path();
-  PADDLE_TRY_STATUS(check_workspace(workspace));
-  PADDLE_TRY(const config::JobConfig job,
-             config::read_job(workspace + "/job.toml", options.overrides));
-  const auto text =
-      read_file(fmt::format("{}/templates/platforms/{}", context.share, name), kTemplateBytesMax);
-  if (!text || context.share.empty()) {
-    return Error{Errc::kUsage, "no templates/platforms beside this paddlectl",
-                 "they are in share/paddlectl of an installation, and in a source tree"};
-  }
-  const PlatformJob rendered{
-      .name = options.job.empty() ? fs::path(workspace).filename().string() : options.job,
-      .workspace = workspace,
-      .engine = context.engine,
-      .trainers = options.trainers,
-      .pservers = options.pservers,
-      .overrides = options.overrides,
-      .image = options.image};
-  PADDLE_TRY(const std::string made, fill_template(name, *text, rendered));
-  context.console.raw(Json::object({{"platform", options.platform}, {"text", made}}), made);
-  return {};
-}
-
 }  // namespace
 
 Command init_command() {
@@ -241,14 +185,6 @@ Command init_command() {
           "  paddlectl init lab.toml --hostfile hosts\n"
           "  paddlectl init --template word2vec my-vectors",
           [] { return invocation(init_options, run_init); }};
-}
-
-Command render_command() {
-  return {"render", "print a manifest or script that starts a job on kubernetes, slurm or openmpi",
-          "  paddlectl render slurm --trainers 8 --pservers 2 templates/word2vec > word2vec.sh\n"
-          "  paddlectl render openmpi --trainers 4 > run.sh; HOSTS=node1,node2 sh run.sh\n"
-          "  paddlectl render kubernetes --image debian:12-slim --name vectors > vectors.yaml",
-          [] { return invocation(render_options, run_render); }};
 }
 
 }  // namespace paddle::cli

@@ -1,4 +1,4 @@
-#include "cli/cluster/choice.h"
+#include "cli/cluster/selection.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,10 +1,8 @@
-// up and teardown: nodes made ready for a cluster, and left as they were.
-#include <filesystem>
 
 #include <fmt/format.h>
 
-#include "cli/cluster/choice.h"
 #include "cli/cluster/cluster_session.h"
+#include "cli/cluster/selection.h"
 #include "cli/nodes/ports.h"
 #include "cli/options/shared_options.h"
 #include "cli/workspace/engine_program.h"
@@ -125,58 +123,6 @@ Status run_up(Context& context, const NodeTarget& options) {
   return {};
 }
 
-struct TeardownOptions {
-  std::string cluster;
-  bool keep_data = false;
-};
-
-OptionList teardown_options(TeardownOptions& options) {
-  return {cluster_option(options.cluster),
-          {"--keep-data", "keep the jobs' snapshots on the nodes", &options.keep_data}};
-}
-
-Status teardown_node(Member& member, bool keep_data, remote::TeardownReport& report) {
-  PADDLE_TRY(const remote::HostFacts facts, member.client->facts());
-  PADDLE_TRY(report, member.client->teardown(keep_data));
-  member.client.reset();
-  std::error_code ignored;
-  if (member.spec.is_local() && !keep_data) {
-    if (report.remaining.empty() && std::filesystem::exists(facts.root, ignored)) {
-      report.remaining.push_back(facts.root);
-    }
-  }
-  if (report.remaining.empty()) return {};
-  std::string what;
-  for (const std::string& item : report.remaining) what += "\n  " + item;
-  return Error{Errc::kFailed, fmt::format("node {}: these remain:{}", member.spec.name, what),
-               "remove them by hand, or run paddlectl teardown again"};
-}
-
-Status run_teardown(Context& context, const TeardownOptions& options) {
-  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
-  ClusterSession session = ClusterSession::find_all(context, cluster);
-  session.forgive_absent();
-  std::vector<remote::TeardownReport> reports(cluster.nodes.size());
-  const Status done = session.each([&](Member& member) {
-    return teardown_node(member, options.keep_data, reports[member.node]);
-  });
-  Table table{{{"node", "node"},
-               {"processes ended", "processes_ended"},
-               {"files removed", "files_removed"},
-               {"state", "state"}},
-              {}};
-  for (const Member& member : session.members()) {
-    const remote::TeardownReport& report = reports[member.node];
-    table.rows.push_back({text_cell(member.spec.name), number_cell(report.processes_ended),
-                          number_cell(report.files_removed),
-                          text_cell(member.error ? "FAILED" : "clean")});
-  }
-  context.console.table(table);
-  PADDLE_TRY_STATUS(done);
-  forget_cluster(context.directory, cluster.file);
-  return {};
-}
-
 }  // namespace
 
 Command up_command() {
@@ -184,13 +130,6 @@ Command up_command() {
           "  paddlectl up clusters/local.toml\n"
           "  paddlectl up lab.toml --json",
           [] { return invocation(up_options, run_up); }};
-}
-
-Command teardown_command() {
-  return {"teardown", "stop every paddlectl process on every node and remove its files",
-          "  paddlectl teardown\n"
-          "  paddlectl teardown --cluster lab.toml --keep-data",
-          [] { return invocation(teardown_options, run_teardown); }};
 }
 
 }  // namespace paddle::cli

@@ -10,9 +10,9 @@
 
 #include <fmt/format.h>
 
-#include "cli/cluster/choice.h"
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
+#include "cli/cluster/selection.h"
 #include "cli/job/check.h"
 #include "cli/job/end_of_job.h"
 #include "cli/job/folders.h"

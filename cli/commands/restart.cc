@@ -1,0 +1,66 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "cli/job/end_of_job.h"
+#include "cli/job/process_state.h"
+#include "cli/job/start.h"
+#include "cli/options/shared_options.h"
+
+namespace paddle::cli {
+namespace {
+
+struct RestartOptions {
+  JobTarget target;
+  std::string process;  // "": the whole job
+};
+
+OptionList restart_options(RestartOptions& options) {
+  return {cluster_option(options.target.cluster),
+          job_option(options.target),
+          {"process", "one process, like trainer-2; default: all", &options.process}};
+}
+
+Status restart_process(Context& context, ClusterSession& session, const std::string& job,
+                       const std::string& name) {
+  const auto processes = session.processes(job);
+  PADDLE_TRY_STATUS(session.all_well());
+  const auto found =
+      std::ranges::find(processes, name, [](const ProcessOnNode& p) { return p.status.name; });
+  if (found == processes.end()) {
+    return Error{Errc::kUsage, fmt::format("job {} has no process '{}'", job, name),
+                 "paddlectl status names them"};
+  }
+  Member& member = session.members()[found->member];
+  PADDLE_TRY_STATUS(member.client->restart(job, {name}));
+  context.console.note(fmt::format("{} on {} is started again", name, member.spec.name));
+  return {};
+}
+
+Status run_restart(Context& context, const RestartOptions& options) {
+  PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kRefusedUnlessAbsent));
+  auto& [cluster, session, job] = found;
+  if (!options.process.empty()) {
+    PADDLE_TRY_STATUS(restart_process(context, session, job, options.process));
+  } else {
+    PADDLE_TRY_STATUS(ask_job_to_stop(session, job));
+    PADDLE_TRY_STATUS(wait_for_trainers(context, session, job));
+    PADDLE_TRY_STATUS(stop_job(session, job));
+    PADDLE_TRY_STATUS(restart_job(context, session, job));
+  }
+  context.console.result(
+      Json::object({{"job", job}, {"state", "running"}}),
+      fmt::format("{} goes on from its last snapshot; follow it: paddlectl attach", job));
+  return {};
+}
+
+}  // namespace
+
+Command restart_command() {
+  return {"restart", "save a job and start it again from there, or restart one process",
+          "  paddlectl restart\n"
+          "  paddlectl restart --job word2vec-20260101-120000 trainer-2",
+          [] { return invocation(restart_options, run_restart); }};
+}
+
+}  // namespace paddle::cli
