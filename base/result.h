@@ -29,7 +29,7 @@ enum class Errc : int {
 struct Error {
   Errc code = Errc::kFailed;
   std::string message;
-  std::string hint;
+  std::string hint = {};
 
   // Adds context on the way up: "starting pserver on node-2: " + message.
   Error&& with(std::string_view context) && {

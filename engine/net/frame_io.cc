@@ -126,7 +126,7 @@ Result<std::optional<Frame>> FrameReader::next(const TailPlace& place) {
   }
   if (has_tail_left()) return std::optional<Frame>();
   if (payload_crc_ != decoded_->payload_crc) {
-    return Error{Errc::kData, "frame payload is corrupt (CRC32C differs)", ""};
+    return Error{Errc::kData, "frame payload is corrupt (CRC32C differs)"};
   }
   decoded_.reset();
   is_in_tail_ = false;

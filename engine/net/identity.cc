@@ -6,7 +6,6 @@
 #include <array>
 #include <charconv>
 #include <memory>
-#include <vector>
 
 #include <fmt/format.h>
 #include <net/if.h>
@@ -69,7 +68,7 @@ Result<std::string> resolve_address(const std::string& host) {
 Result<std::string> interface_address(const std::string& name) {
   if (is_literal(name)) return name;
   ifaddrs* all = nullptr;
-  if (::getifaddrs(&all) != 0) return Error{Errc::kResource, "cannot list network interfaces", ""};
+  if (::getifaddrs(&all) != 0) return Error{Errc::kResource, "cannot list network interfaces"};
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owned(all, &::freeifaddrs);
   std::string seen;
   for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {

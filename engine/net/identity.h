@@ -2,10 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
-#include <string>
 
-#include "base/result.h"
 #include "base/secret.h"
 
 namespace paddle::net {

@@ -5,12 +5,9 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/clock.h"
-#include "base/result.h"
 #include "proto/frame.h"
 
 namespace paddle::net {

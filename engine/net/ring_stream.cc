@@ -12,10 +12,10 @@ namespace {
 constexpr int kBellsPerWake = 16;  // reads of up to 64 bells each; the next wake-up reads the rest
 
 Error broken() {
-  return Error{Errc::kData, "the peer's counters of the shared memory are impossible", ""};
+  return Error{Errc::kData, "the peer's counters of the shared memory are impossible"};
 }
 Error closed() {
-  return Error{Errc::kUnreachable, "closed by peer", ""};
+  return Error{Errc::kUnreachable, "closed by peer"};
 }
 
 // Calls use(offset in the ring, offset in the range, bytes) for the one or two parts of a range.

@@ -20,16 +20,12 @@ std::uint32_t pack(NodeId node) {
   return (static_cast<std::uint32_t>(node.role) << 24U) | node.index;
 }
 
-void append(Bytes& to, ByteSpan bytes) {
-  to.insert(to.end(), bytes.begin(), bytes.end());
-}
-
 bool is_plain(const Frame& frame, std::size_t tail_bytes) {
   return frame.head.empty() && frame.tail.size() == tail_bytes;
 }
 
 Error malformed(std::uint8_t type) {
-  return Error{Errc::kAuth, fmt::format("unexpected handshake frame (type {})", type), ""};
+  return Error{Errc::kAuth, fmt::format("unexpected handshake frame (type {})", type)};
 }
 
 }  // namespace
@@ -90,7 +86,7 @@ Frame ServerSession::refuse(Refusal why) {
 Result<Frame> ServerSession::on_frame(TimePoint now, const Frame& frame) {
   if (expired(now)) {
     state_ = State::kClosed;
-    return Error{Errc::kAuth, "handshake deadline passed", ""};
+    return Error{Errc::kAuth, "handshake deadline passed"};
   }
   if (state_ == State::kExpectHello && frame.header.type == kHello) return on_hello(frame);
   if (state_ == State::kExpectProof && frame.header.type == kProof) return on_proof(frame);
@@ -110,8 +106,8 @@ Frame ServerSession::on_hello(const Frame& frame) {
   std::copy(frame.tail.begin(), frame.tail.end(), transcript_.client_nonce.begin());
   state_ = State::kExpectProof;
   Frame challenge = reply(kChallenge);
-  append(challenge.tail, transcript_.server_nonce);
-  append(challenge.tail, make_proof(secret_, Side::kServer, transcript_));
+  append_bytes<std::byte>(challenge.tail, transcript_.server_nonce);
+  append_bytes<std::byte>(challenge.tail, make_proof(secret_, Side::kServer, transcript_));
   return challenge;
 }
 
@@ -129,7 +125,7 @@ Status ServerSession::check(const FrameHeader& header) const {
       header.incarnation == transcript_.incarnation) {
     return {};
   }
-  return Error{Errc::kAuth, "frame with another identity than the proven one", ""};
+  return Error{Errc::kAuth, "frame with another identity than the proven one"};
 }
 
 ClientSession::ClientSession(const Options& options, const Nonce& nonce) : secret_(options.secret) {
@@ -150,7 +146,7 @@ Frame ClientSession::frame_of(SessionFrame type) const {
 
 Frame ClientSession::hello() const {
   Frame frame = frame_of(kHello);
-  append(frame.tail, transcript_.client_nonce);
+  append_bytes<std::byte>(frame.tail, transcript_.client_nonce);
   return frame;
 }
 
@@ -160,14 +156,14 @@ Result<std::optional<Frame>> ClientSession::on_frame(const Frame& frame) {
       (before == State::kExpectChallenge || before == State::kExpectAccepted)) {
     switch (static_cast<Refusal>(frame.tail[0])) {
       case Refusal::kBadProof:
-        return Error{Errc::kAuth, "refused: the job secrets differ", ""};
+        return Error{Errc::kAuth, "refused: the job secrets differ"};
       case Refusal::kOtherJob:
         return Error{Errc::kAuth, "refused: it serves another job",
                      "another job may hold the port: paddlectl status"};
       case Refusal::kMalformed:
         break;
     }
-    return Error{Errc::kAuth, "refused the handshake", ""};
+    return Error{Errc::kAuth, "refused the handshake"};
   }
   if (before == State::kExpectChallenge && frame.header.type == kChallenge) {
     PADDLE_TRY(Frame proof, on_challenge(frame));
@@ -193,10 +189,10 @@ Result<Frame> ClientSession::on_challenge(const Frame& frame) {
   std::copy_n(tail.begin(), kNonceBytes, transcript_.server_nonce.begin());
   const Proof expected = make_proof(secret_, Side::kServer, transcript_);
   if (!equal_constant_time(expected, tail.subspan(kNonceBytes))) {
-    return Error{Errc::kAuth, "it did not prove the job secret", ""};
+    return Error{Errc::kAuth, "it did not prove the job secret"};
   }
   Frame proof = frame_of(kProof);
-  append(proof.tail, make_proof(secret_, Side::kClient, transcript_));
+  append_bytes<std::byte>(proof.tail, make_proof(secret_, Side::kClient, transcript_));
   return proof;
 }
 

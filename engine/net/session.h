@@ -2,7 +2,6 @@
 // PROTOCOL.md specifies the bytes. HELLO -> CHALLENGE -> PROOF -> ACCEPTED or REFUSED.
 #pragma once
 
-#include <array>
 #include <optional>
 
 #include "base/clock.h"
@@ -73,10 +72,11 @@ class ServerSession {
   const Transcript& transcript() const { return transcript_; }
   // kAuth when an application frame's job tag, sender or incarnation is not the proven one.
   Status check(const FrameHeader& header) const;
+  // A frame of the session from this side, with no payload yet.
+  Frame reply(SessionFrame type) const;
 
  private:
   enum class State { kExpectHello, kExpectProof, kProven, kClosed };
-  Frame reply(SessionFrame type) const;
   Frame refuse(Refusal why);
   Frame on_hello(const Frame& frame);
   Frame on_proof(const Frame& frame);

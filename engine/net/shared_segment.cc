@@ -18,7 +18,7 @@ constexpr std::size_t kOfferBytes = 4 + 4 + kNonceBytes;  // process, descriptor
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 Error refused(const char* why) {
-  return Error{Errc::kAuth, fmt::format("shared memory: {}", why), ""};
+  return Error{Errc::kAuth, fmt::format("shared memory: {}", why)};
 }
 
 bool is_segment_of_ours(const struct stat& status) {

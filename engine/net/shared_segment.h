@@ -2,11 +2,8 @@
 // session, opened by the server through /proc. PROTOCOL.md specifies the offer and the layout.
 #pragma once
 
-#include <array>
 #include <atomic>
-#include <optional>
 
-#include "base/bytes.h"
 #include "base/fd.h"
 #include "engine/net/session.h"
 

@@ -39,7 +39,7 @@ class SocketStream final : public Stream {
     for (;;) {
       const ssize_t got = ::recv(fd_, into.data(), into.size(), 0);
       if (got > 0) return static_cast<std::size_t>(got);
-      if (got == 0) return Error{Errc::kUnreachable, "closed by peer", ""};
+      if (got == 0) return Error{Errc::kUnreachable, "closed by peer"};
       if (errno == EAGAIN || errno == EWOULDBLOCK) return std::size_t{0};
       if (errno != EINTR) return system_error(Errc::kUnreachable, "receive");
     }
@@ -126,7 +126,7 @@ Result<asio::ip::tcp::endpoint> parse_endpoint(const Endpoint& endpoint) {
   asio::error_code code;
   const auto address = asio::ip::make_address(endpoint.address, code);
   if (code) {
-    return Error{Errc::kUsage, fmt::format("'{}' is not an IP address", endpoint.address), ""};
+    return Error{Errc::kUsage, fmt::format("'{}' is not an IP address", endpoint.address)};
   }
   return asio::ip::tcp::endpoint(address, endpoint.port);
 }

@@ -1,13 +1,10 @@
 // Sockets with our options, behind the Stream interface that client and server use.
 #pragma once
 
-#include <memory>
 #include <span>
-#include <string>
 
 #include <asio/ip/tcp.hpp>
 
-#include "base/clock.h"
 #include "base/fd.h"
 #include "engine/net/session.h"
 #include "engine/net/tcp.h"

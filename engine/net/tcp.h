@@ -2,10 +2,6 @@
 // connection proves the job secret both ways (session.h) before any other frame is parsed.
 #pragma once
 
-#include <atomic>
-#include <memory>
-#include <string>
-
 #include "base/secret.h"
 #include "engine/net/link.h"
 

@@ -6,8 +6,6 @@
 #include <cerrno>
 #include <thread>
 
-#include <fmt/format.h>
-
 #include "base/rng.h"
 #include "engine/net/frame_io.h"
 #include "engine/net/ring_stream.h"
@@ -60,7 +58,7 @@ class TcpLink final : public Link {
     PADDLE_TRY_STATUS(write(offer, {}, deadline));
     PADDLE_TRY(const Frame answer, read(deadline, {}));
     if (answer.header.type != kShared || answer.tail.size() != 1 || !reader_.is_idle()) {
-      return Error{Errc::kAuth, "unexpected answer to an offer of shared memory", ""};
+      return Error{Errc::kAuth, "unexpected answer to an offer of shared memory"};
     }
     if (answer.tail[0] == std::byte{0}) return {};
     segment->close_file();
@@ -177,7 +175,7 @@ Result<UniqueFd> open_socket(const asio::ip::tcp::endpoint& endpoint, TimePoint 
     return system_error(Errc::kUnreachable, "connect");
   }
   if (is_self_connected(fd.get(), endpoint)) {
-    return Error{Errc::kUnreachable, "connect: Connection refused", ""};
+    return Error{Errc::kUnreachable, "connect: Connection refused"};
   }
   return fd;
 }

@@ -5,13 +5,44 @@
 #include <map>
 
 #include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 
-#include "engine/net/connection.h"
-#include "engine/net/tcp.h"
+#include "engine/net/frame_io.h"
+#include "engine/net/ring_stream.h"
 
 namespace paddle::net {
+
+constexpr std::size_t kOutboundBytesMax = 256U << 20U;  // per connection
+
+// One accepted connection: its socket, its session, and the frames in flight both ways.
+struct Connection {
+  Connection(PeerId peer_id, asio::ip::tcp::socket&& accepted, ServerSession&& fresh,
+             std::string remote)
+      : id(peer_id),
+        socket(std::move(accepted)),
+        stream(make_socket_stream(socket.native_handle())),
+        session(std::move(fresh)),
+        reader(kUnprovenBufferBytes, kUnprovenPayloadBytesMax),
+        name(std::move(remote)) {}
+
+  PeerId id;
+  asio::ip::tcp::socket socket;
+  std::unique_ptr<Stream> stream;
+  RingStream* ring = nullptr;  // the stream, once it is shared memory
+  ServerSession session;
+  FrameReader reader;
+  FrameWriter writer;
+  std::string name;  // "10.0.0.1:40312", for messages
+
+  bool has_spoken = false;  // a frame has come after the handshake
+  bool wait_write = false;  // a wait for writability is armed
+  bool close_when_flushed = false;
+  bool half_closed = false;  // our side is shut; incoming bytes are dropped
+  TimePoint linger_until{};  // of a half-closed connection
+  std::string doomed;        // reason to close it, at the end of the wake-up; "": none
+};
 
 class TcpServerImpl final : public TcpServer {
  public:
@@ -52,6 +83,7 @@ class TcpServerImpl final : public TcpServer {
   bool prepare_sleep();
   void flush(Connection& connection);
   void doom(Connection& connection, std::string why);
+  void refuse(Connection& connection, const std::string& why);
   void remove(PeerId id);
   void log_refused(const Connection& connection, std::string_view why);
 

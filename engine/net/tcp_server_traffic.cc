@@ -91,10 +91,7 @@ void TcpServerImpl::on_bytes(Connection& connection) {
     connection.reader.commit(*count);
     for (;;) {
       auto frame = connection.reader.next();
-      if (!frame) {
-        log_refused(connection, frame.error().message);
-        return doom(connection, frame.error().message);
-      }
+      if (!frame) return refuse(connection, frame.error().message);
       if (!*frame) break;
       on_frame(connection, std::move(**frame));
       if (connection.doomed.empty() && connection.writer.queued_bytes() >= kFlushAtOnceBytes) {
@@ -108,8 +105,7 @@ void TcpServerImpl::on_bytes(Connection& connection) {
 void TcpServerImpl::on_frame(Connection& connection, Frame&& frame) {
   if (!connection.session.proven()) return on_handshake(connection, frame);
   if (const auto identity = connection.session.check(frame.header); !identity) {
-    log_refused(connection, identity.error().message);
-    return doom(connection, identity.error().message);
+    return refuse(connection, identity.error().message);
   }
   if (frame.header.type == kShare) return on_share(connection, frame);
   connection.has_spoken = true;
@@ -119,12 +115,14 @@ void TcpServerImpl::on_frame(Connection& connection, Frame&& frame) {
   dispatch(std::move(out));
 }
 
+void TcpServerImpl::refuse(Connection& connection, const std::string& why) {
+  log_refused(connection, why);
+  doom(connection, why);
+}
+
 void TcpServerImpl::on_handshake(Connection& connection, const Frame& frame) {
   auto answer = connection.session.on_frame(clock_.now(), frame);
-  if (!answer) {
-    log_refused(connection, answer.error().message);
-    return doom(connection, answer.error().message);
-  }
+  if (!answer) return refuse(connection, answer.error().message);
   const bool refused = answer->header.type == kRefused;
   if (refused) log_refused(connection, "handshake refused");
   enqueue(connection, std::move(*answer), {}, refused);
@@ -138,18 +136,13 @@ void TcpServerImpl::on_handshake(Connection& connection, const Frame& frame) {
 // through the socket, all later frames through the memory.
 void TcpServerImpl::on_share(Connection& connection, const Frame& frame) {
   if (connection.has_spoken || connection.ring != nullptr || !connection.reader.is_idle()) {
-    log_refused(connection, "shared memory at the wrong time");
-    return doom(connection, "shared memory at the wrong time");
+    return refuse(connection, "shared memory at the wrong time");
   }
   connection.has_spoken = true;
   const int socket = connection.socket.native_handle();
-  auto segment = is_same_host(socket) ? SharedSegment::open(frame.tail)
-                                      : Error{Errc::kAuth, "another host", ""};
-  Frame answer;
-  answer.header.type = kShared;
-  answer.header.job_tag = options_.job_tag;
-  answer.header.sender = options_.self;
-  answer.header.server_generation = options_.server_generation;
+  auto segment =
+      is_same_host(socket) ? SharedSegment::open(frame.tail) : Error{Errc::kAuth, "another host"};
+  Frame answer = connection.session.reply(kShared);
   answer.tail.push_back(std::byte{segment ? std::uint8_t{1} : std::uint8_t{0}});
   enqueue(connection, std::move(answer), {}, false);
   if (!segment) return;

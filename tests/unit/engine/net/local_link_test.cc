@@ -44,34 +44,6 @@ TEST(LocalLink, ClosesAfterTheLastReplyAndTellsTheHandlerWhenItDies) {
   EXPECT_EQ(handler->disconnects, 1);
 }
 
-// Answers every peer once the second one has sent a frame, as a synchronous round does.
-class RoundHandler final : public FrameHandler {
- public:
-  void on_frame(TimePoint, PeerId from, Frame&& frame, std::vector<Outgoing>& out) override {
-    waiting_.push_back(from);
-    if (waiting_.size() < 2) return;
-    for (const PeerId to : waiting_) out.push_back({to, frame, false});
-  }
-  void on_disconnect(TimePoint, PeerId, std::vector<Outgoing>&) override {}
-  void on_tick(TimePoint, std::vector<Outgoing>&) override {}
-
- private:
-  std::vector<PeerId> waiting_;
-};
-
-TEST(LocalLink, LinksOfOneHandlerGetTheRepliesThatAnotherCaused) {
-  const NodeId selves[] = {{Role::kTrainer, 0}, {Role::kTrainer, 1}};
-  const auto links = make_local_links(std::make_shared<RoundHandler>(), selves);
-  ASSERT_TRUE(links[0]->send(frame_of(kEchoType, "a", 0), soon()));
-  EXPECT_FALSE(links[0]->receive(soon()));
-  ASSERT_TRUE(links[1]->send(frame_of(kEchoType, "b", 0), soon()));
-  for (const auto& link : links) {
-    const auto got = link->receive(soon());
-    ASSERT_TRUE(got);
-    EXPECT_EQ(got->head, "b");
-  }
-}
-
 // Replies with views of its one buffer, which every frame overwrites.
 class ShowHandler final : public FrameHandler {
  public:
