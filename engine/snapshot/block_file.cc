@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -36,7 +35,36 @@ HeaderBytes encode(const BlockHeader& header) {
   return bytes;
 }
 
+constexpr std::int32_t kFormatVersion = 0;
+constexpr std::uint32_t kValueBytes = sizeof(float);
+
+Error differs(const char* what, std::uint64_t expected, std::uint64_t found) {
+  return Error{Errc::kData, fmt::format("expected {} {}, found {}", what, expected, found)};
+}
+
 }  // namespace
+
+std::array<std::byte, kParameterFileHeaderBytes> parameter_file_header(std::uint64_t count) {
+  std::array<std::byte, kParameterFileHeaderBytes> header{};
+  store_le<std::int32_t>(header.data(), kFormatVersion);
+  store_le<std::uint32_t>(header.data() + 4, kValueBytes);
+  store_le<std::uint64_t>(header.data() + 8, count);
+  return header;
+}
+
+Status check_parameter_file_header(std::span<const std::byte, kParameterFileHeaderBytes> header,
+                                   std::uint64_t expected_count) {
+  if (const auto version = load_le<std::uint32_t>(header.data()); version != kFormatVersion) {
+    return differs("format version", kFormatVersion, version);
+  }
+  if (const auto bytes = load_le<std::uint32_t>(header.data() + 4); bytes != kValueBytes) {
+    return differs("bytes of a value", kValueBytes, bytes);
+  }
+  if (const auto count = load_le<std::uint64_t>(header.data() + 8); count != expected_count) {
+    return differs("element count", expected_count, count);
+  }
+  return {};
+}
 
 Result<FileWriter> FileWriter::create(int directory, const std::string& name) {
   UniqueFd fd(::openat(directory, name.c_str(),
@@ -95,7 +123,7 @@ Result<FileEntry> BlockWriter::finish() {
 }
 
 Error FileReader::error(const std::string& what) const {
-  return Error{Errc::kData, expected_.name + ": " + what, ""};
+  return Error{Errc::kData, expected_.name + ": " + what};
 }
 
 Result<FileReader> FileReader::open(int directory, const FileEntry& expected) {

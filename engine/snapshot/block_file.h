@@ -2,12 +2,9 @@
 // header and a CRC32C after every 1 MiB block.
 #pragma once
 
-#include <cstdint>
-#include <string>
+#include <array>
 
-#include "base/bytes.h"
 #include "base/fd.h"
-#include "base/result.h"
 
 namespace paddle::snapshot {
 
@@ -31,6 +28,16 @@ struct FileEntry {
   std::uint64_t size = 0;
   std::uint32_t crc = 0;
 };
+
+// Header of the file of one dense parameter in the format of PaddlePaddle v0.10: int32 0, uint32 4
+// (bytes of a value), uint64 count; then come count float32, all little-endian, row-major.
+constexpr std::size_t kParameterFileHeaderBytes = 16;
+
+std::array<std::byte, kParameterFileHeaderBytes> parameter_file_header(std::uint64_t count);
+
+// kData unless it is v0.10's float32 header of exactly `expected_count` elements.
+Status check_parameter_file_header(std::span<const std::byte, kParameterFileHeaderBytes> header,
+                                   std::uint64_t expected_count);
 
 // Writes one new file below a directory. Errors are kResource and name the file.
 class FileWriter {

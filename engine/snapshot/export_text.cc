@@ -34,8 +34,7 @@ Status export_sparse(const SnapshotReader& reader, const std::string& name, std:
     if (parameter::RowMarks::unpack(row.marks).sightings == 0) rows.push_back(row);
     return Status{};
   }));
-  std::sort(rows.begin(), rows.end(),
-            [](const SparseRow& a, const SparseRow& b) { return a.id < b.id; });
+  std::ranges::sort(rows, {}, &SparseRow::id);
   for (const SparseRow& row : rows) PADDLE_TRY_STATUS(write_row(row.id, row.value, out));
   return {};
 }
@@ -58,8 +57,7 @@ Status export_dense(const SnapshotReader& reader, const wire::ParameterSpec& spe
 Status export_text(const std::string& snapshot, const std::string& parameter, std::FILE* out) {
   PADDLE_TRY(const SnapshotReader reader, SnapshotReader::open(snapshot));
   const std::vector<wire::ParameterSpec> specs = reader.parameters();
-  const auto spec = std::find_if(specs.begin(), specs.end(),
-                                 [&](const auto& each) { return each.name() == parameter; });
+  const auto spec = std::ranges::find(specs, parameter, &wire::ParameterSpec::name);
   if (spec == specs.end()) {
     std::vector<std::string_view> names;
     for (const auto& each : specs) names.push_back(each.name());

@@ -16,8 +16,7 @@ namespace {
 
 Error malformed(std::string_view line) {
   return Error{Errc::kData,
-               fmt::format("MANIFEST: unexpected line '{}'", escape_control(line.substr(0, 200))),
-               ""};
+               fmt::format("MANIFEST: unexpected line '{}'", escape_control(line.substr(0, 200)))};
 }
 
 std::string crc_line(std::string_view text) {
@@ -32,12 +31,7 @@ class FieldParser {
     if (good_) rest_.remove_prefix(kind.size());
   }
   std::string_view text(std::string_view key) {
-    const std::string prefix = fmt::format(" {}=", key);
-    if (!good_ || !rest_.starts_with(prefix)) {
-      good_ = false;
-      return {};
-    }
-    rest_.remove_prefix(prefix.size());
+    if (!skip(key)) return {};
     const std::string_view value = rest_.substr(0, rest_.find(' '));
     rest_.remove_prefix(value.size());
     return value;
@@ -46,34 +40,30 @@ class FieldParser {
   bool has(std::string_view key) const { return rest_.starts_with(fmt::format(" {}=", key)); }
   // A name may contain spaces, so it is the last field.
   std::string name() {
-    constexpr std::string_view kPrefix = " name=";
-    if (!good_ || !rest_.starts_with(kPrefix)) {
-      good_ = false;
-      return {};
-    }
-    std::string value(rest_.substr(kPrefix.size()));
-    rest_ = {};
-    return value;
+    if (!skip("name")) return {};
+    return std::string(std::exchange(rest_, {}));
   }
   template <class T>
   T number(std::string_view key) {
     return parse<T>(text(key));
   }
-  template <class T>
-  T parse(std::string_view value, int base = 10) {
+  template <class T, class... Base>
+  T parse(std::string_view value, Base... base) {
     T number{};
-    std::from_chars_result result{};
-    if constexpr (std::is_integral_v<T>) {
-      result = std::from_chars(value.data(), value.data() + value.size(), number, base);
-    } else {
-      result = std::from_chars(value.data(), value.data() + value.size(), number);
-    }
-    if (result.ec != std::errc() || result.ptr != value.data() + value.size()) good_ = false;
+    const char* const end = value.data() + value.size();
+    const auto [at, error] = std::from_chars(value.data(), end, number, base...);
+    if (error != std::errc() || at != end) good_ = false;
     return number;
   }
   bool complete() const { return good_ && rest_.empty(); }
 
  private:
+  bool skip(std::string_view key) {
+    good_ = good_ && has(key);
+    if (good_) rest_.remove_prefix(fmt::formatted_size(" {}=", key));
+    return good_;
+  }
+
   std::string_view rest_;
   bool good_ = true;
 };
@@ -125,9 +115,8 @@ class Decoder {
     format.text("engine");
     if (!format.complete()) return malformed(line_);
     if (version != kSnapshotFormat) {
-      return Error{
-          Errc::kVersion,
-          fmt::format("MANIFEST: format {}, this program reads {}", version, kSnapshotFormat), ""};
+      return Error{Errc::kVersion, fmt::format("MANIFEST: format {}, this program reads {}",
+                                               version, kSnapshotFormat)};
     }
     PADDLE_TRY_STATUS(decode_info(manifest.info));
     while (!rest_.empty()) {
@@ -217,7 +206,7 @@ class Decoder {
     spec.set_name(fields.name());
     if (!fields.complete() || (kind != "sparse" && kind != "dense")) return malformed(line_);
     if (auto valid = parameter::validate(spec); !valid)
-      return Error{Errc::kData, "MANIFEST: " + valid.error().message, ""};
+      return Error{Errc::kData, "MANIFEST: " + valid.error().message};
     if (files < (has_removed ? 2 : 1) || (!spec.sparse() && files != 2) ||
         parameter.state_width > kStateWidthMax || (!spec.sparse() && spec.has_table())) {
       return malformed(line_);
@@ -284,8 +273,7 @@ Result<Manifest> decode_manifest(std::string_view text) {
         Errc::kData,
         fmt::format("MANIFEST: expected last line '{}', found '{}': it is corrupt or cut off",
                     escape_control(expected.substr(0, crc_bytes - 1)),
-                    escape_control(text.substr(body))),
-        ""};
+                    escape_control(text.substr(body)))};
   }
   return Decoder(text.substr(0, body)).decode();
 }

@@ -1,11 +1,6 @@
 // MANIFEST of a snapshot: plain text, one fact a line, the last line the CRC32C of all before it.
 #pragma once
 
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "base/result.h"
 #include "engine/snapshot/block_file.h"
 #include "engine/snapshot/info.h"
 

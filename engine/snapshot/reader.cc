@@ -9,11 +9,8 @@
 
 #include "base/crc32c.h"
 #include "base/text.h"
-#include "engine/optim/optimizer.h"
 #include "engine/parameter/parameter_set.h"
 #include "engine/parameter/row_marks.h"
-#include "engine/snapshot/manifest_format.h"
-#include "engine/snapshot/parameter_file.h"
 
 namespace paddle::snapshot {
 namespace {
@@ -38,18 +35,15 @@ Result<std::vector<float>> read_value(int root, const FileEntry& entry, std::uin
   return values;
 }
 
-using OnRow = std::function<Status(SparseRow&)>;
-
 // Calls on_row for the rows of one file and adds their number to `rows`.
 Status read_rows_file(int root, const FileEntry& entry, const ManifestParameter& table,
-                      const OnRow& on_row, std::uint64_t& rows) {
+                      const std::function<Status(SparseRow&)>& on_row, std::uint64_t& rows) {
   const std::uint64_t width = parameter::row_width(table.spec);
   const bool has_scores = table.spec.table().has_shrink();
   PADDLE_TRY(BlockReader file, BlockReader::open(root, entry,
                                                  {.kind = BlockKind::kRows,
                                                   .width = width,
                                                   .state_width = table.state_width,
-                                                  .update_count = 0,
                                                   .has_scores = has_scores}));
   const std::uint64_t row_bytes = kRowHeadBytes + width * (1 + table.state_width) * sizeof(float) +
                                   (has_scores ? sizeof(parameter::RowScore) : 0);
@@ -77,148 +71,159 @@ Status read_rows_file(int root, const FileEntry& entry, const ManifestParameter&
   return file.finish();
 }
 
+Result<std::vector<float>> read_state(int root, const ManifestParameter& parameter,
+                                      std::uint64_t elements, std::uint64_t& update_count) {
+  PADDLE_TRY(BlockReader file, BlockReader::open(root, parameter.files[1],
+                                                 {.kind = BlockKind::kState,
+                                                  .width = elements,
+                                                  .state_width = parameter.state_width}));
+  const std::uint64_t count = elements * parameter.state_width;
+  if (const std::uint64_t bytes = count * sizeof(float); file.bytes_left() != bytes) {
+    return file.error(
+        fmt::format("expected {} bytes of state, found {}", bytes, file.bytes_left()));
+  }
+  std::vector<float> state(count);
+  PADDLE_TRY_STATUS(file.read(std::as_writable_bytes(std::span(state))));
+  PADDLE_TRY_STATUS(file.finish());
+  update_count = file.update_count();
+  return state;
+}
+
+Result<std::vector<std::uint64_t>> read_removed(int root, const ManifestParameter& table) {
+  PADDLE_TRY(BlockReader file,
+             BlockReader::open(root, table.files.back(), {.kind = BlockKind::kIds, .width = 1}));
+  if (file.bytes_left() / sizeof(std::uint64_t) != table.removed ||
+      file.bytes_left() % sizeof(std::uint64_t) != 0) {
+    return file.error(
+        fmt::format("expected {} ids, found {} bytes", table.removed, file.bytes_left()));
+  }
+  std::vector<std::uint64_t> ids(table.removed);
+  PADDLE_TRY_STATUS(file.read(std::as_writable_bytes(std::span(ids))));
+  PADDLE_TRY_STATUS(file.finish());
+  return ids;
+}
+
 }  // namespace
 
-struct SnapshotReader::Impl {
-  std::string directory;
-  UniqueFd root;
-  Manifest manifest;
-  std::uint32_t manifest_crc = 0;
-  std::unique_ptr<Impl> base;  // of a delta
-
-  Error in_directory(Error error) const { return std::move(error).with(directory); }
-
-  Result<const ManifestParameter*> find(const std::string& name, bool sparse) const {
-    for (const ManifestParameter& parameter : manifest.parameters) {
-      if (parameter.spec.name() == name && parameter.spec.sparse() == sparse) return &parameter;
-    }
-    return in_directory({Errc::kData,
-                         fmt::format("no {} parameter '{}' in the MANIFEST",
-                                     sparse ? "sparse" : "dense", escape_control(name)),
-                         ""});
+Result<SnapshotReader> SnapshotReader::open(const std::string& directory) {
+  PADDLE_TRY(SnapshotReader reader, read_manifest(directory));
+  for (const ManifestParameter& parameter : reader.manifest_.parameters) {
+    PADDLE_TRY_STATUS(reader.verify(parameter));
   }
+  if (reader.manifest_.info.base) PADDLE_TRY_STATUS(reader.open_base());
+  return reader;
+}
 
-  // Reads only MANIFEST.
-  static Result<std::unique_ptr<Impl>> open(const std::string& directory);
-  Status open_base();
-  Status verify(const ManifestParameter& parameter) const;
-  Status read_own_rows(const ManifestParameter& table, const OnRow& on_row) const;
-  Result<std::vector<std::uint64_t>> read_removed(const ManifestParameter& table) const;
-  Status read_base_rows(const ManifestParameter& table, const OnRow& on_row) const;
-};
-
-Result<std::unique_ptr<SnapshotReader::Impl>> SnapshotReader::Impl::open(
-    const std::string& directory) {
-  auto impl = std::make_unique<Impl>();
-  impl->directory = directory;
-  impl->root = UniqueFd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!impl->root) return system_error(Errc::kData, "open " + directory);
+Result<SnapshotReader> SnapshotReader::read_manifest(const std::string& directory) {
+  SnapshotReader reader(directory);
+  reader.root_ = UniqueFd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!reader.root_) return system_error(Errc::kData, "open " + directory);
   auto text = read_file(directory + "/MANIFEST", kManifestBytesMax);
   if (!text) {
     Error error = std::move(text).error();
     error.hint = "a directory without MANIFEST is not a complete snapshot";
     return error;
   }
-  impl->manifest_crc = crc32c(as_bytes(*text));
-  auto manifest = decode_manifest(*text);
-  if (!manifest) return impl->in_directory(std::move(manifest).error());
-  impl->manifest = *std::move(manifest);
-  return impl;
+  reader.manifest_crc_ = crc32c(as_bytes(*text));
+  PADDLE_TRY(reader.manifest_, reader.named(decode_manifest(*text)));
+  return reader;
 }
 
-Status SnapshotReader::Impl::open_base() {
-  const BaseSnapshot& expected = *manifest.info.base;
+Status SnapshotReader::open_base() {
+  const SnapshotInfo& info = manifest_.info;
+  const BaseSnapshot& expected = *info.base;
   const std::string beside =
-      std::filesystem::path(directory + "/").parent_path().parent_path() / expected.name;
-  auto opened = open(beside);
+      std::filesystem::path(directory_ + "/").parent_path().parent_path() / expected.name;
+  auto opened = read_manifest(beside);
   if (!opened) {
-    Error error = std::move(opened).error().with(fmt::format("the base of {}", directory));
+    Error error = std::move(opened).error().with(fmt::format("the base of {}", directory_));
     error.hint = "a delta snapshot needs the full one that it goes on from beside it";
     return error;
   }
-  base = *std::move(opened);
-  if (base->manifest_crc != expected.crc || base->manifest.info.base ||
-      base->manifest.info.pass > manifest.info.pass ||
-      manifest.info.pass - base->manifest.info.pass > kDeltaPassesMax) {
-    return base->in_directory(
-        {Errc::kData,
-         fmt::format("MANIFEST: expected CRC32C {:08x} of the base of {}, found {:08x}",
-                     expected.crc, directory, base->manifest_crc),
-         "another snapshot has taken the place of the one that the delta goes on from"});
+  base_ = std::make_unique<SnapshotReader>(*std::move(opened));
+  const SnapshotInfo& before = base_->manifest_.info;
+  if (base_->manifest_crc_ != expected.crc || before.base || before.pass > info.pass ||
+      info.pass - before.pass > kDeltaPassesMax) {
+    return base_->error(
+        fmt::format("MANIFEST: expected CRC32C {:08x} of the base of {}, found {:08x}",
+                    expected.crc, directory_, base_->manifest_crc_),
+        "another snapshot has taken the place of the one that the delta goes on from");
   }
-  for (const ManifestParameter& table : manifest.parameters) {
+  for (const ManifestParameter& table : manifest_.parameters) {
     if (!table.spec.sparse()) continue;
-    PADDLE_TRY(const ManifestParameter* const before, base->find(table.spec.name(), true));
-    if (parameter::row_width(before->spec) != parameter::row_width(table.spec) ||
-        before->state_width != table.state_width ||
-        before->spec.table().has_shrink() != table.spec.table().has_shrink()) {
-      return base->in_directory(
-          {Errc::kData,
-           fmt::format("table '{}' is of another shape than in {}", table.spec.name(), directory),
-           ""});
+    PADDLE_TRY(const ManifestParameter* const of_base, base_->find(table.spec.name(), true));
+    if (parameter::row_width(of_base->spec) != parameter::row_width(table.spec) ||
+        of_base->state_width != table.state_width ||
+        of_base->spec.table().has_shrink() != table.spec.table().has_shrink()) {
+      return base_->error(
+          fmt::format("table '{}' is of another shape than in {}", table.spec.name(), directory_));
     }
-    PADDLE_TRY_STATUS(base->verify(*before));
+    PADDLE_TRY_STATUS(base_->verify(*of_base));
   }
   return {};
 }
 
-Status SnapshotReader::Impl::verify(const ManifestParameter& parameter) const {
+Status SnapshotReader::verify(const ManifestParameter& parameter) const {
   for (const FileEntry& file : parameter.files) {
-    if (auto verified = verify_file(root.get(), file); !verified) {
-      return in_directory(std::move(verified).error());
-    }
+    PADDLE_TRY_STATUS(named(verify_file(root_.get(), file)));
   }
   return {};
 }
 
-Status SnapshotReader::Impl::read_own_rows(const ManifestParameter& table,
-                                           const OnRow& on_row) const {
+Result<const ManifestParameter*> SnapshotReader::find(const std::string& name, bool sparse) const {
+  for (const ManifestParameter& parameter : manifest_.parameters) {
+    if (parameter.spec.name() == name && parameter.spec.sparse() == sparse) return &parameter;
+  }
+  return error(fmt::format("no {} parameter '{}' in the MANIFEST", sparse ? "sparse" : "dense",
+                           escape_control(name)));
+}
+
+std::vector<wire::ParameterSpec> SnapshotReader::parameters() const {
+  std::vector<wire::ParameterSpec> specs;
+  for (const ManifestParameter& parameter : manifest_.parameters) specs.push_back(parameter.spec);
+  return specs;
+}
+
+Status SnapshotReader::read_dense(const std::string& name, std::vector<float>& value,
+                                  std::vector<float>& state, std::uint64_t& update_count) const {
+  PADDLE_TRY(const ManifestParameter* const parameter, find(name, false));
+  const std::uint64_t count = parameter::element_count(parameter->spec);
+  PADDLE_TRY(auto values, named(read_value(root_.get(), parameter->files[0], count)));
+  PADDLE_TRY(state, named(read_state(root_.get(), *parameter, count, update_count)));
+  value = std::move(values);
+  return {};
+}
+
+Status SnapshotReader::read_rows(const std::string& name,
+                                 const std::function<Status(const SparseRow&)>& on_row) const {
+  PADDLE_TRY(const ManifestParameter* const table, find(name, true));
+  if (base_) PADDLE_TRY_STATUS(read_base_rows(*table, on_row));
+  return read_own_rows(*table, on_row);
+}
+
+Status SnapshotReader::read_own_rows(const ManifestParameter& table, const OnRow& on_row) const {
   std::uint64_t rows = 0;
   for (const FileEntry& entry : table.files) {
     if (entry.name == removed_file_name(table.spec.name())) continue;
-    if (auto read = read_rows_file(root.get(), entry, table, on_row, rows); !read) {
-      return in_directory(std::move(read).error());
-    }
+    PADDLE_TRY_STATUS(named(read_rows_file(root_.get(), entry, table, on_row, rows)));
   }
-  if (rows != table.rows) {
-    return in_directory(
-        {Errc::kData,
-         fmt::format("{}: expected {} rows, found {}", table.files.front().name, table.rows, rows),
-         ""});
-  }
-  return {};
-}
-
-Result<std::vector<std::uint64_t>> SnapshotReader::Impl::read_removed(
-    const ManifestParameter& table) const {
-  auto file =
-      BlockReader::open(root.get(), table.files.back(), {.kind = BlockKind::kIds, .width = 1});
-  if (!file) return in_directory(std::move(file).error());
-  if (file->bytes_left() / sizeof(std::uint64_t) != table.removed ||
-      file->bytes_left() % sizeof(std::uint64_t) != 0) {
-    return in_directory(file->error(
-        fmt::format("expected {} ids, found {} bytes", table.removed, file->bytes_left())));
-  }
-  std::vector<std::uint64_t> ids(table.removed);
-  Status read = file->read(std::as_writable_bytes(std::span(ids)));
-  if (read) read = file->finish();
-  if (!read) return in_directory(std::move(read).error());
-  return ids;
+  if (rows == table.rows) return {};
+  return error(
+      fmt::format("{}: expected {} rows, found {}", table.files.front().name, table.rows, rows));
 }
 
 // Reads the rows of the base, aged to the delta's pass, except those that the delta replaces.
-Status SnapshotReader::Impl::read_base_rows(const ManifestParameter& table,
-                                            const OnRow& on_row) const {
-  PADDLE_TRY(std::vector<std::uint64_t> replaced, read_removed(table));
+Status SnapshotReader::read_base_rows(const ManifestParameter& table, const OnRow& on_row) const {
+  PADDLE_TRY(std::vector<std::uint64_t> replaced, named(read_removed(root_.get(), table)));
   PADDLE_TRY_STATUS(read_own_rows(table, [&](const SparseRow& row) -> Status {
     replaced.push_back(row.id);
     return {};
   }));
   std::sort(replaced.begin(), replaced.end());
-  PADDLE_TRY(const ManifestParameter* const before, base->find(table.spec.name(), true));
-  const std::uint64_t passes = manifest.info.pass - base->manifest.info.pass;
+  PADDLE_TRY(const ManifestParameter* const before, base_->find(table.spec.name(), true));
+  const std::uint64_t passes = manifest_.info.pass - base_->manifest_.info.pass;
   const float decay = table.spec.table().shrink().decay();
-  return base->read_own_rows(*before, [&](SparseRow& row) -> Status {
+  return base_->read_own_rows(*before, [&](SparseRow& row) -> Status {
     parameter::RowMarks marks = parameter::RowMarks::unpack(row.marks);
     if (marks.sightings > 0) return {};
     if (std::binary_search(replaced.begin(), replaced.end(), row.id)) return {};
@@ -233,74 +238,14 @@ Status SnapshotReader::Impl::read_base_rows(const ManifestParameter& table,
   });
 }
 
-SnapshotReader::SnapshotReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-SnapshotReader::SnapshotReader(SnapshotReader&&) noexcept = default;
-SnapshotReader& SnapshotReader::operator=(SnapshotReader&&) noexcept = default;
-SnapshotReader::~SnapshotReader() = default;
-
-Result<SnapshotReader> SnapshotReader::open(const std::string& directory) {
-  PADDLE_TRY(auto impl, Impl::open(directory));
-  for (const ManifestParameter& parameter : impl->manifest.parameters) {
-    PADDLE_TRY_STATUS(impl->verify(parameter));
-  }
-  if (impl->manifest.info.base) PADDLE_TRY_STATUS(impl->open_base());
-  return SnapshotReader(std::move(impl));
-}
-
 Result<BaseSnapshot> base_of(const std::string& directory) {
   PADDLE_TRY(const std::string text, read_file(directory + "/MANIFEST", kManifestBytesMax));
   PADDLE_TRY(const Manifest manifest, decode_manifest(text));
   if (manifest.info.base) {
-    return Error{Errc::kData, directory + ": is a delta itself, and no base of another", ""};
+    return Error{Errc::kData, directory + ": is a delta itself, and no base of another"};
   }
   return BaseSnapshot{std::filesystem::path(directory + "/").parent_path().filename(),
                       crc32c(as_bytes(text))};
-}
-
-const SnapshotInfo& SnapshotReader::info() const {
-  return impl_->manifest.info;
-}
-
-std::vector<wire::ParameterSpec> SnapshotReader::parameters() const {
-  std::vector<wire::ParameterSpec> specs;
-  for (const ManifestParameter& parameter : impl_->manifest.parameters)
-    specs.push_back(parameter.spec);
-  return specs;
-}
-
-Status SnapshotReader::read_dense(const std::string& name, std::vector<float>& value,
-                                  std::vector<float>& state, std::uint64_t& update_count) const {
-  PADDLE_TRY(const ManifestParameter* const parameter, impl_->find(name, false));
-  const int root = impl_->root.get();
-  const std::uint64_t count = parameter::element_count(parameter->spec);
-  auto values = read_value(root, parameter->files[0], count);
-  if (!values) return impl_->in_directory(std::move(values).error());
-  auto blocks = BlockReader::open(root, parameter->files[1],
-                                  {.kind = BlockKind::kState,
-                                   .width = count,
-                                   .state_width = parameter->state_width,
-                                   .update_count = 0});
-  if (!blocks) return impl_->in_directory(std::move(blocks).error());
-  if (const std::uint64_t bytes = count * parameter->state_width * sizeof(float);
-      blocks->bytes_left() != bytes) {
-    return impl_->in_directory(blocks->error(
-        fmt::format("expected {} bytes of state, found {}", bytes, blocks->bytes_left())));
-  }
-  std::vector<float> states(count * parameter->state_width);
-  Status read = blocks->read(std::as_writable_bytes(std::span(states)));
-  if (read) read = blocks->finish();
-  if (!read) return impl_->in_directory(std::move(read).error());
-  value = *std::move(values);
-  state = std::move(states);
-  update_count = blocks->update_count();
-  return {};
-}
-
-Status SnapshotReader::read_rows(const std::string& name,
-                                 const std::function<Status(const SparseRow&)>& on_row) const {
-  PADDLE_TRY(const ManifestParameter* const table, impl_->find(name, true));
-  if (impl_->base) PADDLE_TRY_STATUS(impl_->read_base_rows(*table, on_row));
-  return impl_->read_own_rows(*table, on_row);
 }
 
 }  // namespace paddle::snapshot

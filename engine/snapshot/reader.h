@@ -3,11 +3,8 @@
 
 #include <functional>
 #include <memory>
-#include <string>
-#include <vector>
 
-#include "base/result.h"
-#include "engine/snapshot/info.h"
+#include "engine/snapshot/manifest_format.h"
 
 namespace paddle::snapshot {
 
@@ -19,11 +16,8 @@ class SnapshotReader {
  public:
   // Verifies MANIFEST, and the size and CRC32C of every file it lists; of a delta also its base.
   static Result<SnapshotReader> open(const std::string& directory);
-  SnapshotReader(SnapshotReader&&) noexcept;
-  SnapshotReader& operator=(SnapshotReader&&) noexcept;
-  ~SnapshotReader();
 
-  const SnapshotInfo& info() const;
+  const SnapshotInfo& info() const { return manifest_.info; }
   std::vector<wire::ParameterSpec> parameters() const;
   // Replaces value and state with the parameter's; state is whole planes.
   Status read_dense(const std::string& name, std::vector<float>& value, std::vector<float>& state,
@@ -34,9 +28,30 @@ class SnapshotReader {
                    const std::function<Status(const SparseRow&)>& on_row) const;
 
  private:
-  struct Impl;
-  explicit SnapshotReader(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  using OnRow = std::function<Status(SparseRow&)>;
+
+  explicit SnapshotReader(std::string directory) : directory_(std::move(directory)) {}
+  static Result<SnapshotReader> read_manifest(const std::string& directory);
+  Status open_base();
+  Status verify(const ManifestParameter& parameter) const;
+  Result<const ManifestParameter*> find(const std::string& name, bool sparse) const;
+  Status read_own_rows(const ManifestParameter& table, const OnRow& on_row) const;
+  Status read_base_rows(const ManifestParameter& table, const OnRow& on_row) const;
+  // Adds the directory to an error.
+  template <class T>
+  Result<T> named(Result<T> result) const {
+    if (result) return result;
+    return std::move(result).error().with(directory_);
+  }
+  Error error(std::string message, std::string hint = {}) const {
+    return Error{Errc::kData, std::move(message), std::move(hint)}.with(directory_);
+  }
+
+  std::string directory_;
+  UniqueFd root_;
+  Manifest manifest_;
+  std::uint32_t manifest_crc_ = 0;
+  std::unique_ptr<SnapshotReader> base_;  // of a delta
 };
 
 }  // namespace paddle::snapshot

@@ -31,7 +31,7 @@ Status remove_snapshot(const std::string& directory) {
   std::filesystem::remove(directory + "/MANIFEST", failed);
   if (!failed) std::filesystem::remove_all(directory, failed);
   if (!failed) return {};
-  return Error{Errc::kResource, fmt::format("remove {}: {}", directory, failed.message()), ""};
+  return Error{Errc::kResource, fmt::format("remove {}: {}", directory, failed.message())};
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ Result<std::string> newest_snapshot(const std::string& folder) {
     newest = std::max(newest, {manifest->info.pass, manifest->info.step, name});
   }
   if (failed) {
-    return Error{Errc::kResource, fmt::format("read {}: {}", folder, failed.message()), ""};
+    return Error{Errc::kResource, fmt::format("read {}: {}", folder, failed.message())};
   }
   const std::string& name = std::get<2>(newest);
   return name.empty() ? name : folder + "/" + name;

@@ -7,17 +7,14 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <optional>
 #include <unordered_set>
 
 #include <fmt/format.h>
 
-#include "base/crc32c.h"
 #include "base/version.h"
 #include "engine/optim/optimizer.h"
 #include "engine/parameter/parameter_set.h"
 #include "engine/snapshot/manifest_format.h"
-#include "engine/snapshot/parameter_file.h"
 
 namespace paddle::snapshot {
 namespace {
@@ -105,7 +102,7 @@ struct SnapshotWriter::Impl {
     PADDLE_TRY_STATUS(parameter::validate(spec));
     if (!names.insert(spec.name()).second) {
       return Error{Errc::kUsage,
-                   fmt::format("parameter '{}' is in the snapshot twice", spec.name()), ""};
+                   fmt::format("parameter '{}' is in the snapshot twice", spec.name())};
     }
     return {};
   }
@@ -120,7 +117,6 @@ struct SnapshotWriter::Impl {
                             {.kind = BlockKind::kRows,
                              .width = parameter::row_width(table.spec),
                              .state_width = table.state_width,
-                             .update_count = 0,
                              .has_scores = table.spec.table().has_shrink()}));
     rows_file = std::move(writer);
     return {};
@@ -152,8 +148,7 @@ struct SnapshotWriter::Impl {
           Errc::kUsage,
           fmt::format("row {} of '{}' has {} values and {} state values, expected {} and {}",
                       row.id, current().spec.name(), row.value.size(), row.state.size(), width,
-                      width * current().state_width),
-          ""};
+                      width * current().state_width)};
     }
     if (rows_file->body_bytes() >= kRowsFileBytesMax) {
       PADDLE_TRY_STATUS(close_rows_file());
@@ -204,8 +199,7 @@ Status SnapshotWriter::add_dense(const wire::ParameterSpec& spec, std::span<cons
     return Error{
         Errc::kUsage,
         fmt::format("parameter '{}' has {} values and {} state values, expected {} and a multiple",
-                    spec.name(), value.size(), state.size(), count),
-        ""};
+                    spec.name(), value.size(), state.size(), count)};
   }
   ManifestParameter parameter;
   parameter.spec = spec;
@@ -230,7 +224,7 @@ Status SnapshotWriter::add_dense(const wire::ParameterSpec& spec, std::span<cons
 Status SnapshotWriter::begin_sparse(const wire::ParameterSpec& spec, std::uint32_t state_width) {
   PADDLE_TRY_STATUS(impl_->begin_parameter(spec, true));
   if (state_width > kStateWidthMax) {
-    return Error{Errc::kUsage, fmt::format("state width {} of '{}'", state_width, spec.name()), ""};
+    return Error{Errc::kUsage, fmt::format("state width {} of '{}'", state_width, spec.name())};
   }
   ManifestParameter table;
   table.spec = spec;
@@ -267,7 +261,7 @@ Status SnapshotWriter::finish(const SnapshotInfo& info) {
   impl_->manifest.info.base = std::move(base);
   const std::string text = encode_manifest(impl_->manifest);
   if (text.size() > kManifestBytesMax) {
-    return Error{Errc::kResource, fmt::format("MANIFEST of {} bytes", text.size()), ""};
+    return Error{Errc::kResource, fmt::format("MANIFEST of {} bytes", text.size())};
   }
   PADDLE_TRY_STATUS(replace_file(impl_->temporary + "/MANIFEST", as_bytes(text), 0644));
   // The loaders of v0.10 look for this file.

@@ -8,9 +8,7 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
 
 #include "base/result.h"
 #include "engine/snapshot/info.h"
