@@ -34,7 +34,7 @@ Bytes encode_chunks(std::span<const Chunk> chunks) {
 }
 
 Result<std::vector<Chunk>> decode_chunks(ByteSpan list, std::uint64_t file_bytes) {
-  const Error malformed{Errc::kData, "the list of a file's chunks is malformed", ""};
+  const Error malformed{Errc::kData, "the list of a file's chunks is malformed"};
   if (list.size() % kChunkEntryBytes != 0 ||
       list.size() / kChunkEntryBytes > file_bytes / kChunkBytesMin + 1) {
     return malformed;
@@ -84,7 +84,7 @@ Result<Bytes> decompress(ByteSpan packed, std::size_t raw_bytes) {
   Bytes raw(raw_bytes);
   const std::size_t size = ::ZSTD_decompress(raw.data(), raw.size(), packed.data(), packed.size());
   if (::ZSTD_isError(size) == 0 && size == raw_bytes) return raw;
-  return Error{Errc::kData, "compressed data is damaged", ""};
+  return Error{Errc::kData, "compressed data is damaged"};
 }
 
 }  // namespace paddle

@@ -70,12 +70,12 @@ Result<DecodedHeader> decode_header(std::span<const std::byte, kFrameHeaderBytes
                                     std::size_t payload_bytes_max) {
   const std::byte* const at = from.data();
   if (const auto magic = load_le<std::uint32_t>(at + kMagicAt); magic != kFrameMagic) {
-    return Error{Errc::kData, fmt::format("not a paddle frame (magic {:08x})", magic), ""};
+    return Error{Errc::kData, fmt::format("not a paddle frame (magic {:08x})", magic)};
   }
   FrameHeaderBytes bytes;
   std::copy(from.begin(), from.end(), bytes.begin());
   if (header_crc(bytes) != load_le<std::uint32_t>(at + kHeaderCrcAt)) {
-    return Error{Errc::kData, "frame header is corrupt (CRC32C differs)", ""};
+    return Error{Errc::kData, "frame header is corrupt (CRC32C differs)"};
   }
   if (const auto version = load_le<std::uint8_t>(at + kVersionAt); version != kFrameVersion) {
     return Error{Errc::kVersion,
@@ -85,10 +85,8 @@ Result<DecodedHeader> decode_header(std::span<const std::byte, kFrameHeaderBytes
   const auto payload_bytes = load_le<std::uint32_t>(at + kPayloadBytesAt);
   const auto head_bytes = load_le<std::uint16_t>(at + kHeadBytesAt);
   if (payload_bytes > payload_bytes_max || head_bytes > payload_bytes) {
-    return Error{Errc::kData,
-                 fmt::format("frame of {} bytes (head {}), the limit is {}", payload_bytes,
-                             head_bytes, payload_bytes_max),
-                 ""};
+    return Error{Errc::kData, fmt::format("frame of {} bytes (head {}), the limit is {}",
+                                          payload_bytes, head_bytes, payload_bytes_max)};
   }
   const auto sender = load_le<std::uint32_t>(at + kSenderAt);
   DecodedHeader decoded;
@@ -111,7 +109,7 @@ Result<DecodedHeader> decode_header(std::span<const std::byte, kFrameHeaderBytes
 
 Status check_payload(const DecodedHeader& header, ByteSpan head, ByteSpan tail) {
   if (crc32c(tail, crc32c(head)) == header.payload_crc) return {};
-  return Error{Errc::kData, "frame payload is corrupt (CRC32C differs)", ""};
+  return Error{Errc::kData, "frame payload is corrupt (CRC32C differs)"};
 }
 
 }  // namespace paddle

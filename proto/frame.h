@@ -2,8 +2,6 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
-#include <string>
 
 #include "base/bytes.h"
 #include "base/result.h"
@@ -24,6 +22,35 @@ enum class Role : std::uint8_t {
   kAgent = 4
 };
 
+// Types of frames on the engine's ports. Below 16: sessions (engine/net). From 16: a trainer's lane
+// to a shard (wire.proto).
+enum class FrameType : std::uint8_t {
+  // Requests, trainer to shard.
+  kJoin = 16,
+  kLoadBegin = 17,
+  kPutDense = 18,
+  kPutRows = 19,
+  kReady = 20,
+  kPullDense = 21,
+  kPullRows = 22,
+  kPushDense = 23,
+  kPushRows = 24,
+  kFinishPass = 25,
+  kExportRows = 26,
+  kLeave = 27,
+  // Replies, shard to trainer.
+  kRefused = 32,
+  kWaiting = 33,
+  kDone = 34,
+  kPosition = 35,
+  kDenseValues = 36,
+  kRowValues = 37,
+  kStored = 38,
+  kPushed = 39,
+  kPassFinished = 40,
+  kExportedRows = 41,
+};
+
 // Sender of a frame: role and 24-bit index within the role.
 struct NodeId {
   Role role = Role::kNone;
@@ -32,7 +59,7 @@ struct NodeId {
 };
 
 struct FrameHeader {
-  std::uint8_t type = 0;  // engine ports: proto/frame_type.h; agents: AgentKind of agent.proto
+  std::uint8_t type = 0;  // engine ports: FrameType; agents: AgentKind of agent.proto
   std::uint16_t flags = 0;
   std::uint64_t job_tag = 0;  // first 8 bytes of the job id
   NodeId sender;

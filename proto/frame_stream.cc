@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 
-#include <algorithm>
-
 namespace paddle {
 
 Status set_nonblocking(int fd) {

@@ -3,13 +3,8 @@
 // their way.
 #pragma once
 
-#include <optional>
-#include <string>
-
 #include "base/clock.h"
-#include "base/result.h"
 #include "proto/frame.h"
-#include "proto/frame_type.h"
 #include "proto/wire.pb.h"
 
 namespace paddle::client {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 namespace paddle::pserver {
@@ -23,8 +22,7 @@ Refused Membership::join(net::PeerId from, const FrameHeader& header) {
   if (trainer.joined && header.incarnation < trainer.incarnation) {
     return Refusal{wire::REFUSAL_STALE_INCARNATION,
                    fmt::format("trainer {} joined with incarnation {}, incarnation {} has joined",
-                               id, header.incarnation, trainer.incarnation),
-                   ""};
+                               id, header.incarnation, trainer.incarnation)};
   }
   const bool is_same_incarnation = trainer.joined && header.incarnation == trainer.incarnation;
   if (is_same_incarnation && trainer.connected) {
@@ -37,7 +35,7 @@ Refused Membership::join(net::PeerId from, const FrameHeader& header) {
   }
   if (is_same_incarnation && trainer.left) {
     return Refusal{wire::REFUSAL_DUPLICATE_TRAINER,
-                   fmt::format("trainer_id {} has already left this job", id), ""};
+                   fmt::format("trainer_id {} has already left this job", id)};
   }
   trainer.joined = trainer.connected = true;
   trainer.left = false;
@@ -60,12 +58,11 @@ Trainer* Membership::find(net::PeerId from, const FrameHeader& header, Refusal& 
     if (header.incarnation < trainer.incarnation) {
       refusal = {wire::REFUSAL_STALE_INCARNATION,
                  fmt::format("incarnation {} of trainer {} is over, incarnation {} has joined",
-                             header.incarnation, id, trainer.incarnation),
-                 ""};
+                             header.incarnation, id, trainer.incarnation)};
       return nullptr;
     }
   }
-  refusal = {wire::REFUSAL_PROTOCOL, fmt::format("trainer {} has not joined here", id), ""};
+  refusal = {wire::REFUSAL_PROTOCOL, fmt::format("trainer {} has not joined here", id)};
   return nullptr;
 }
 

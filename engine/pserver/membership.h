@@ -2,10 +2,10 @@
 // of a trainer, its push, and the request that still waits for an answer.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
-#include <vector>
+
+#include <fmt/format.h>
 
 #include "base/tally.h"
 #include "engine/net/link.h"
@@ -17,11 +17,12 @@ namespace paddle::pserver {
 struct Refusal {
   wire::RefusalCode code = wire::REFUSAL_PROTOCOL;
   std::string message;
-  std::string hint;
+  std::string hint = {};
 };
 using Refused = std::optional<Refusal>;
-inline Refusal protocol_error(std::string message) {
-  return Refusal{wire::REFUSAL_PROTOCOL, std::move(message), ""};
+template <class... Args>
+Refusal protocol_error(fmt::format_string<Args...> message, Args&&... args) {
+  return Refusal{wire::REFUSAL_PROTOCOL, fmt::format(message, std::forward<Args>(args)...)};
 }
 
 enum class WaitFor : std::uint8_t {

@@ -45,8 +45,7 @@ std::vector<RowGradient> sorted_rows(std::span<const Push* const> pushes) {
   return rows;
 }
 
-}  // namespace
-
+// The weight of each push: its part of all samples, 0 when there are none; or 1 for a sum.
 std::vector<float> weights(std::span<const Push* const> pushes, wire::Merge merge) {
   if (merge == wire::MERGE_SUM) return std::vector<float>(pushes.size(), 1.0F);
   double total = 0;
@@ -58,6 +57,8 @@ std::vector<float> weights(std::span<const Push* const> pushes, wire::Merge merg
   }
   return result;
 }
+
+}  // namespace
 
 std::span<const float> merge_dense(std::span<const Push* const> pushes, wire::Merge merge,
                                    std::vector<float>& scratch, std::vector<float>& part) {

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <span>
-#include <vector>
 
 #include "engine/pserver/push.h"
 #include "engine/table/sparse_table.h"
@@ -13,9 +11,6 @@ namespace paddle::pserver {
 
 // Tables by parameter index; null where the parameter is dense.
 using SparseTables = std::vector<std::unique_ptr<table::SparseTable>>;
-
-// The weight of each push: its part of all samples, 0 when there are none; or 1 for a sum.
-std::vector<float> weights(std::span<const Push* const> pushes, wire::Merge merge);
 
 // sum_i(weight_i * gradient_i), left to right; exactly the gradient when one push has all samples.
 // `scratch` and `part` are reused between updates. The result points into a push or `scratch`.

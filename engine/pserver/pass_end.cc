@@ -19,15 +19,14 @@ Refused PassEnd::on_finish(const Request& request, const wire::FinishPass& messa
     return {};
   }
   if (message.pass() != state_.progress.passes_finished) {
-    return protocol_error(fmt::format("trainer {} finished pass {}, this shard is in pass {}",
-                                      trainer.id, message.pass(), state_.progress.passes_finished));
+    return protocol_error("trainer {} finished pass {}, this shard is in pass {}", trainer.id,
+                          message.pass(), state_.progress.passes_finished);
   }
   if (trainer.push) return protocol_error("FinishPass in the middle of a push");
   if (auto refused = take_tally(request, message)) return refused;
   trainer.finished = true;
   trainer.pauses = message.pause();
-  request.wait(WaitFor::kPass);
-  return {};
+  return request.wait(WaitFor::kPass);
 }
 
 // Tallies are kept by trainer: a repeated request counts once, and the order of arrival leaves no
@@ -35,7 +34,7 @@ Refused PassEnd::on_finish(const Request& request, const wire::FinishPass& messa
 Refused PassEnd::take_tally(const Request& request, const wire::FinishPass& message) const {
   Trainer& trainer = request.trainer;
   auto tally = decode_tally(request.frame.tail, message.counts(), message.sums());
-  if (!tally) return protocol_error(tally.error().message);
+  if (!tally) return protocol_error("{}", tally.error().message);
   for (const Trainer& other : state_.membership.trainers()) {
     if (other.id == trainer.id || !other.finished || other.tally.same_shape(*tally)) continue;
     return Refusal{wire::REFUSAL_PARAMETERS,

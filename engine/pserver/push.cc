@@ -11,7 +11,7 @@ std::span<const T> view(ByteSpan bytes) {
 }
 
 Error malformed(std::string what) {
-  return Error{Errc::kData, std::move(what), ""};
+  return Error{Errc::kData, std::move(what)};
 }
 
 }  // namespace

@@ -1,9 +1,6 @@
 // One trainer's push for one batch, kept as the bytes that arrived until it is applied.
 #pragma once
 
-#include <span>
-#include <vector>
-
 #include "base/bytes.h"
 #include "base/result.h"
 #include "proto/wire.pb.h"

@@ -15,18 +15,16 @@ Refused PushAssembly::check_part(const Request& request, const wire::PushPart& p
   if (header.sequence > trainer.last_applied + 1) {
     return Refusal{wire::REFUSAL_GAP,
                    fmt::format("trainer {} sent batch {}, but {} is the last one applied",
-                               trainer.id, header.sequence, trainer.last_applied),
-                   ""};
+                               trainer.id, header.sequence, trainer.last_applied)};
   }
   if (trainer.finished) return protocol_error("a push after FinishPass");
   if (part.parts() == 0 || part.parts() > kPushPartsMax || part.part() >= part.parts() ||
       part.batches() > kMergedBatchesMax) {
-    return protocol_error(
-        fmt::format("part {} of {}, {} batches", part.part(), part.parts(), part.batches()));
+    return protocol_error("part {} of {}, {} batches", part.part(), part.parts(), part.batches());
   }
   if (state_.parameters.policy().has_rounds() && header.step != state_.progress.step) {
-    return protocol_error(fmt::format("trainer {} pushed step {}, this shard is at step {}",
-                                      trainer.id, header.step, state_.progress.step));
+    return protocol_error("trainer {} pushed step {}, this shard is at step {}", trainer.id,
+                          header.step, state_.progress.step);
   }
   return {};
 }
@@ -37,17 +35,11 @@ Refused PushAssembly::begin(const Request& request, const wire::PushPart& part,
   Trainer& trainer = request.trainer;
   const std::uint32_t taken = trainer.push ? trainer.push->parts_taken : 0;
   is_repeat = trainer.has_complete_push() || part.part() < taken;
-  if (trainer.has_complete_push()) {  // kept from before a reconnection
-    request.wait(WaitFor::kUpdate);
-    return {};
-  }
-  if (is_repeat) {
-    state_.replies.acknowledge<wire::Stored>(request, FrameType::kStored);
-    return {};
-  }
+  // A complete push was kept from before a reconnection.
+  if (trainer.has_complete_push()) return request.wait(WaitFor::kUpdate);
+  if (is_repeat) return state_.replies.acknowledge<wire::Stored>(request, FrameType::kStored);
   if (part.part() > taken || (taken > 0 && trainer.push->parts != part.parts())) {
-    return protocol_error(
-        fmt::format("part {} of {} after {} parts", part.part(), part.parts(), taken));
+    return protocol_error("part {} of {} after {} parts", part.part(), part.parts(), taken);
   }
   const std::uint64_t sequence = request.frame.header.sequence;
   if (!trainer.push) {
@@ -82,7 +74,7 @@ Refused PushAssembly::take(const Request& request, const wire::PushDense& messag
   }
   const Status added =
       push.add_dense(message.offset(), message.count(), size, std::move(request.frame.tail));
-  if (!added) return protocol_error(added.error().message);
+  if (!added) return protocol_error("{}", added.error().message);
   return finish(request);
 }
 
@@ -92,15 +84,14 @@ Refused PushAssembly::take(const Request& request, const wire::PushRows& message
   if (is_repeat) return {};
   const Status added = request.trainer.push->add_rows(message, state_.parameters.push_widths(),
                                                       std::move(request.frame.tail));
-  if (!added) return protocol_error(added.error().message);
+  if (!added) return protocol_error("{}", added.error().message);
   return finish(request);
 }
 
 Refused PushAssembly::finish(const Request& request) {
   Trainer& trainer = request.trainer;
   if (!trainer.push->complete()) {
-    state_.replies.acknowledge<wire::Stored>(request, FrameType::kStored);
-    return {};
+    return state_.replies.acknowledge<wire::Stored>(request, FrameType::kStored);
   }
   // Where pushes are held, every trainer may add as many rows, or wait with as many.
   const std::uint64_t contributors =
@@ -110,11 +101,8 @@ Refused PushAssembly::finish(const Request& request) {
     refused =
         state_.parameters.make_room(trainer.push->segments(), contributors, state_.membership);
   }
-  if (refused) {
-    trainer.push.reset();
-  } else {
-    request.wait(WaitFor::kUpdate);
-  }
+  if (!refused) return request.wait(WaitFor::kUpdate);
+  trainer.push.reset();
   return refused;
 }
 
@@ -132,8 +120,8 @@ Refused PushAssembly::check_values(std::uint32_t trainer, const Push& push) {
     for (std::size_t i = 0; notes.size() > 0 && i < segment.ids.size(); ++i) {
       if (notes.valid(segment.floats.data() + i * segment.width + table.width())) continue;
       return protocol_error(
-          fmt::format("trainer {} pushed shows, clicks or a slot of '{}' that cannot be (batch {})",
-                      trainer, state_.parameters.name(segment.parameter), push.sequence));
+          "trainer {} pushed shows, clicks or a slot of '{}' that cannot be (batch {})", trainer,
+          state_.parameters.name(segment.parameter), push.sequence);
     }
   }
   if (parameter.empty()) return {};

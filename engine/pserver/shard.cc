@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "engine/parameter/parameter_difference.h"
+
 namespace paddle::pserver {
 
 Shard::Shard(ShardOptions options) : state_(std::move(options)) {
@@ -21,8 +23,7 @@ void Shard::on_frame(TimePoint now, net::PeerId from, Frame&& frame,
     return refuse_and_close(
         {wire::REFUSAL_WRONG_JOB,
          fmt::format("this pserver runs job {:016x}, the frame is of job {:016x}",
-                     state_.options.job_tag, frame.header.job_tag),
-         ""});
+                     state_.options.job_tag, frame.header.job_tag)});
   }
   if (frame.header.type == static_cast<std::uint8_t>(FrameType::kJoin)) {
     if (const auto refused = on_join(from, frame, out)) refuse_and_close(*refused);
@@ -44,8 +45,7 @@ Refused Shard::dispatch(Request& request) {
   if (header.server_generation != state_.options.server_generation) {
     return Refusal{wire::REFUSAL_STALE_GENERATION,
                    fmt::format("this pserver is of generation {}, the frame names generation {}",
-                               state_.options.server_generation, header.server_generation),
-                   ""};
+                               state_.options.server_generation, header.server_generation)};
   }
   switch (static_cast<FrameType>(header.type)) {
     case FrameType::kLoadBegin:
@@ -61,17 +61,17 @@ Refused Shard::dispatch(Request& request) {
     case FrameType::kPullRows:
       return handle(request, values_, &ValueTransfer::on_pull_rows);
     case FrameType::kPushDense:
-      return handle(request, *this, &Shard::on_push_dense);
+      return handle(request, *this, &Shard::on_push<wire::PushDense>);
     case FrameType::kPushRows:
-      return handle(request, *this, &Shard::on_push_rows);
+      return handle(request, *this, &Shard::on_push<wire::PushRows>);
     case FrameType::kFinishPass:
       return handle(request, *this, &Shard::on_finish_pass);
     case FrameType::kExportRows:
-      return handle(request, export_, &RowExport::on_export);
+      return handle(request, values_, &ValueTransfer::on_export);
     case FrameType::kLeave:
       return handle(request, *this, &Shard::on_leave);
     default:
-      return protocol_error(fmt::format("frame type {} is no request", header.type));
+      return protocol_error("frame type {} is no request", header.type);
   }
 }
 
@@ -80,31 +80,71 @@ Refused Shard::handle(Request& request, Part& part,
                       Refused (Part::*handler)(const Request&, const Message&)) {
   Message message;
   if (!message.ParseFromString(request.frame.head)) {
-    return protocol_error(
-        fmt::format("frame of type {} has a malformed head", request.frame.header.type));
+    return protocol_error("frame of type {} has a malformed head", request.frame.header.type);
   }
   Trainer& trainer = request.trainer;
   request.id = message.request();
   if (request.id < trainer.last_request) return {};  // a late copy of an answered request
   if (request.id == trainer.last_request && trainer.waiter) return {};  // its answer will come
   if (trainer.waiter) {
-    return protocol_error(fmt::format("request {} while request {} is not answered", request.id,
-                                      trainer.waiter->request));
+    return protocol_error("request {} while request {} is not answered", request.id,
+                          trainer.waiter->request);
   }
   if (request.id > trainer.last_request) ++state_.progress.requests;
   trainer.last_request = request.id;
   constexpr bool is_leave = std::is_same_v<Message, wire::Leave>;
   if (failure_ && !is_leave) return failure_;
   if (trainer.left && !is_leave) {
-    return protocol_error(fmt::format("trainer {} has left", trainer.id));
+    return protocol_error("trainer {} has left", trainer.id);
   }
   return (part.*handler)(request, message);
 }
 
+Refused Shard::check_join(net::PeerId from, std::uint32_t trainer, const wire::Join& message,
+                          const wire::ParameterSet& set) {
+  if (message.shard() != state_.options.index || message.is_sparse() != state_.options.is_sparse) {
+    const auto kind = [](bool is_sparse) { return is_sparse ? "sparse" : "dense"; };
+    return Refusal{wire::REFUSAL_PARAMETERS,
+                   fmt::format("this is {} port {} of the job, trainer {} expects {} port {}",
+                               kind(state_.options.is_sparse), state_.options.index, trainer,
+                               kind(message.is_sparse()), message.shard()),
+                   "list --pservers in the order of --pserver_id, and give pservers and trainers "
+                   "the same --ports_num and --ports_num_for_sparse"};
+  }
+  if (set.num_trainers() != state_.options.num_gradient_servers) {
+    return Refusal{wire::REFUSAL_PARAMETERS,
+                   fmt::format("num_gradient_servers is {} here, trainer {} has {}",
+                               state_.options.num_gradient_servers, trainer, set.num_trainers()),
+                   "start pservers and trainers with the same --num_gradient_servers"};
+  }
+  if (state_.parameters.is_created()) {
+    const std::string difference = parameter::parameter_difference(state_.parameters.set(), set);
+    if (!difference.empty()) {
+      return Refusal{wire::REFUSAL_PARAMETERS,
+                     fmt::format("trainer {} has another parameter set: {}", trainer, difference),
+                     "start every trainer with the same configuration"};
+    }
+  }
+  const Trainer* const other = state_.membership.by_peer(from);
+  if (other == nullptr || other->id == trainer) return {};
+  return protocol_error("trainer {} joined on the connection of trainer {}", trainer, other->id);
+}
+
 Refused Shard::on_join(net::PeerId from, const Frame& frame, std::vector<net::Outgoing>& out) {
   wire::Join message;
-  if (auto refused = admission_.admit(from, frame, failure_, message)) return refused;
-  Trainer& trainer = state_.membership.at(frame.header.sender.index);
+  wire::ParameterSet set;
+  if (!message.ParseFromString(frame.head) || frame.tail.size() > kParameterSetBytesMax ||
+      !set.ParseFromArray(frame.tail.data(), static_cast<int>(frame.tail.size()))) {
+    return protocol_error("malformed Join");
+  }
+  const std::uint32_t id = frame.header.sender.index;
+  if (auto refused = check_join(from, id, message, set)) return refused;
+  if (failure_) return failure_;
+  if (!state_.parameters.is_created()) {
+    if (auto refused = state_.parameters.create(set)) return refused;
+  }
+  if (auto refused = state_.membership.join(from, frame.header)) return refused;
+  Trainer& trainer = state_.membership.at(id);
   if (message.request() < trainer.last_request) return {};
   trainer.last_request = message.request();
   ++state_.progress.requests;
@@ -114,10 +154,7 @@ Refused Shard::on_join(net::PeerId from, const Frame& frame, std::vector<net::Ou
 
 Refused Shard::on_ready(const Request& request, const wire::Ready& /*message*/) {
   if (request.trainer.id == 0) state_.progress.ready = true;
-  if (!state_.progress.ready) {
-    request.wait(WaitFor::kReady);
-    return {};
-  }
+  if (!state_.progress.ready) return request.wait(WaitFor::kReady);
   state_.replies.position(request.trainer, request.id, state_.membership, request.out);
   for (Trainer& trainer : state_.membership.trainers()) {
     if (!trainer.waiter || trainer.waiter->what != WaitFor::kReady) continue;
@@ -149,18 +186,13 @@ Refused Shard::on_leave(const Request& request, const wire::Leave& /*message*/) 
   return {};
 }
 
-Refused Shard::on_push_dense(const Request& request, const wire::PushDense& message) {
-  if (state_.parameters.dense() == nullptr) return protocol_error("a dense push on a sparse port");
-  return on_push(request, message);
-}
-
-Refused Shard::on_push_rows(const Request& request, const wire::PushRows& message) {
-  if (state_.parameters.dense() != nullptr) return protocol_error("a push of rows on a dense port");
-  return on_push(request, message);
-}
-
 template <class Message>
 Refused Shard::on_push(const Request& request, const Message& message) {
+  constexpr bool is_dense = std::is_same_v<Message, wire::PushDense>;
+  if (is_dense != (state_.parameters.dense() != nullptr)) {
+    return protocol_error(is_dense ? "a dense push on a sparse port"
+                                   : "a push of rows on a dense port");
+  }
   if (state_.progress.ready && request.frame.header.sequence <= request.trainer.last_applied) {
     updates_.reply_pushed(request.trainer, request.id, false, request.out);
     return {};
@@ -195,7 +227,7 @@ void Shard::try_end_pass(std::vector<net::Outgoing>& out) {
 }
 
 void Shard::fail(std::string message, std::vector<net::Outgoing>& out) {
-  if (!failure_) failure_ = Refusal{wire::REFUSAL_TRAINER_LOST, std::move(message), ""};
+  if (!failure_) failure_ = Refusal{wire::REFUSAL_TRAINER_LOST, std::move(message)};
   for (Trainer& trainer : state_.membership.trainers()) {
     if (trainer.waiter && trainer.connected) {
       state_.replies.refuse(trainer.peer, trainer.waiter->request, *failure_, out);

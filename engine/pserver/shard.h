@@ -4,8 +4,6 @@
 
 #include "engine/pserver/pass_end.h"
 #include "engine/pserver/push_assembly.h"
-#include "engine/pserver/row_export.h"
-#include "engine/pserver/trainer_admission.h"
 #include "engine/pserver/updates.h"
 #include "engine/pserver/value_transfer.h"
 
@@ -46,10 +44,11 @@ class Shard final : public net::FrameHandler {
   Refused handle(Request& request, Part& part,
                  Refused (Part::*handler)(const Request&, const Message&));
 
+  // The first trainer brings the parameter set, which every other must have too.
   Refused on_join(net::PeerId from, const Frame& frame, std::vector<net::Outgoing>& out);
+  Refused check_join(net::PeerId from, std::uint32_t trainer, const wire::Join& message,
+                     const wire::ParameterSet& set);
   Refused on_ready(const Request& request, const wire::Ready& message);
-  Refused on_push_dense(const Request& request, const wire::PushDense& message);
-  Refused on_push_rows(const Request& request, const wire::PushRows& message);
   template <class Message>
   Refused on_push(const Request& request, const Message& message);
   Refused on_finish_pass(const Request& request, const wire::FinishPass& message);
@@ -63,11 +62,9 @@ class Shard final : public net::FrameHandler {
   void send_notice(TimePoint now, Trainer& trainer, std::vector<net::Outgoing>& out);
 
   ShardState state_;
-  Admission admission_{state_};
   ValueTransfer values_{state_};
   PushAssembly pushes_{state_};
   Updates updates_{state_};
-  RowExport export_{state_};
   PassEnd pass_end_{state_};
   Refused failure_;
 };

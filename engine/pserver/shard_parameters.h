@@ -2,16 +2,25 @@
 // come to be when the first trainer names the parameter set.
 #pragma once
 
-#include <memory>
 #include <optional>
 
 #include "engine/pserver/delay_compensation.h"
 #include "engine/pserver/merge.h"
 #include "engine/pserver/options.h"
-#include "engine/pserver/progress.h"
 #include "engine/table/dense_table.h"
 
 namespace paddle::pserver {
+
+// Contents of a port, and its work since the process began.
+struct ShardStatistics {
+  std::uint64_t rows = 0;   // of sparse tables
+  std::uint64_t bytes = 0;  // parameters and optimizer state
+  std::uint64_t pushes = 0;
+  std::uint64_t batches = 0;  // a merged push has several
+  // Pushes by lag: 0, 1, 2-3, 4-7, ... A push's lag is the number of batches that the shard had
+  // applied since it last gave the trainer values or rows.
+  std::vector<std::uint64_t> lags;
+};
 
 class ShardParameters {
  public:

@@ -1,10 +1,72 @@
-// The state that the parts of a shard share.
+// The state that the parts of a shard share, and the replies that they send.
 #pragma once
 
-#include "engine/pserver/replies.h"
 #include "engine/pserver/shard_parameters.h"
 
 namespace paddle::pserver {
+
+struct ShardProgress {
+  bool ready = false;          // the initial values are in place
+  bool stop = false;           // a trainer has asked for the job's end
+  std::uint64_t step = 0;      // updates of the whole job; with rounds, the current round
+  std::uint64_t updates = 0;   // batches applied outside rounds, by which a push's lag is counted
+  std::uint64_t requests = 0;  // taken from trainers
+  std::uint64_t passes_finished = 0;
+  std::uint64_t samples = 0;  // of the whole job
+  wire::PassFinished pass;    // totals of the current pass
+};
+
+// A trainer's request while a shard handles it.
+struct Request {
+  TimePoint now;
+  Trainer& trainer;
+  Frame& frame;
+  std::vector<net::Outgoing>& out;
+  std::uint64_t id = 0;
+
+  // Puts the answer off. A pull is kept, to be handled again.
+  Refused wait(WaitFor what) const {
+    trainer.waiter = Waiter{what, id, now + kNoticePeriod, {}};
+    if (what == WaitFor::kStep) trainer.waiter->frame = std::move(frame);
+    return {};
+  }
+};
+
+// The frames that answer requests.
+class Replies {
+ public:
+  using Out = std::vector<net::Outgoing>;
+
+  Replies(const ShardOptions& options, const ShardProgress& progress)
+      : options_(options), progress_(progress) {}
+
+  template <class Message>
+  void send(const Trainer& trainer, FrameType type, const Message& message, Bytes tail,
+            Out& out) const {
+    net::Outgoing& outgoing = add(trainer.peer, type, out);
+    outgoing.frame.header.sequence = trainer.last_applied;
+    outgoing.frame.head = message.SerializeAsString();
+    outgoing.frame.tail = std::move(tail);
+  }
+  // An answer that says no more than which request it is for.
+  template <class Message>
+  Refused acknowledge(const Request& request, FrameType type) const {
+    Message message;
+    message.set_request(request.id);
+    send(request.trainer, type, message, {}, request.out);
+    return {};
+  }
+  // The job's position, to a trainer that starts.
+  void position(Trainer& trainer, std::uint64_t request, const Membership& membership,
+                Out& out) const;
+  void refuse(net::PeerId to, std::uint64_t request, const Refusal& refusal, Out& out) const;
+
+ private:
+  net::Outgoing& add(net::PeerId to, FrameType type, Out& out) const;
+
+  const ShardOptions& options_;
+  const ShardProgress& progress_;
+};
 
 struct ShardState {
   explicit ShardState(ShardOptions given)

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "engine/optim/schedule.h"
 #include "engine/pserver/membership.h"

@@ -1,11 +1,15 @@
 #include "engine/pserver/value_transfer.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "engine/optim/optimizer.h"
 
 namespace paddle::pserver {
 namespace {
+
+constexpr std::uint64_t kScannedRowsMax = 1U << 20U;  // for one answer
 
 template <class T>
 std::span<const T> take(ByteSpan& from, std::uint64_t count) {
@@ -18,9 +22,8 @@ std::span<const T> take(ByteSpan& from, std::uint64_t count) {
 
 Refused ValueTransfer::check_loading(const Request& request) const {
   if (request.trainer.id == 0 && !state_.progress.ready) return {};
-  return protocol_error(
-      fmt::format("trainer {} sent initial values {}", request.trainer.id,
-                  state_.progress.ready ? "after Ready" : "(only trainer 0 may)"));
+  return protocol_error("trainer {} sent initial values {}", request.trainer.id,
+                        state_.progress.ready ? "after Ready" : "(only trainer 0 may)");
 }
 
 Refused ValueTransfer::on_load_begin(const Request& request, const wire::LoadBegin& message) {
@@ -28,13 +31,12 @@ Refused ValueTransfer::on_load_begin(const Request& request, const wire::LoadBeg
   auto& trainers = state_.membership.trainers();
   const bool has_cursors = message.cursors_size() > 0;
   if (has_cursors && static_cast<std::size_t>(message.cursors_size()) != trainers.size()) {
-    return protocol_error(
-        fmt::format("{} cursors for {} trainers", message.cursors_size(), trainers.size()));
+    return protocol_error("{} cursors for {} trainers", message.cursors_size(), trainers.size());
   }
   const bool is_in_pass = message.pass_batches_size() > 0;
   if (is_in_pass && static_cast<std::size_t>(message.pass_batches_size()) != trainers.size()) {
-    return protocol_error(fmt::format("{} places in a pass for {} trainers",
-                                      message.pass_batches_size(), trainers.size()));
+    return protocol_error("{} places in a pass for {} trainers", message.pass_batches_size(),
+                          trainers.size());
   }
   for (Trainer& trainer : trainers) {
     const auto id = static_cast<int>(trainer.id);
@@ -53,14 +55,13 @@ Refused ValueTransfer::on_put_dense(const Request& request, const wire::PutDense
   if (state_.parameters.dense() == nullptr) return protocol_error("dense values on a sparse port");
   ByteSpan tail = request.frame.tail;
   if (tail.size() % sizeof(float) != 0 || tail.size() / sizeof(float) != message.count()) {
-    return protocol_error(fmt::format("{} values in {} bytes", message.count(), tail.size()));
+    return protocol_error("{} values in {} bytes", message.count(), tail.size());
   }
   const auto values = take<float>(tail, message.count());
   const Status written = state_.parameters.dense()->write(message.plane(), message.offset(), values,
                                                           message.update_count());
-  if (!written) return protocol_error(written.error().message);
-  state_.replies.acknowledge<wire::Done>(request, FrameType::kDone);
-  return {};
+  if (!written) return protocol_error("{}", written.error().message);
+  return state_.replies.acknowledge<wire::Done>(request, FrameType::kDone);
 }
 
 Refused ValueTransfer::on_put_rows(const Request& request, const wire::PutRows& message) {
@@ -74,9 +75,8 @@ Refused ValueTransfer::on_put_rows(const Request& request, const wire::PutRows& 
   ByteSpan tail = request.frame.tail;
   if (message.state_width() != table.state_width() || tail.size() % row_bytes != 0 ||
       tail.size() / row_bytes != message.count()) {
-    return protocol_error(fmt::format("{} rows of state width {} in {} bytes, {} bytes a row here",
-                                      message.count(), message.state_width(), tail.size(),
-                                      row_bytes));
+    return protocol_error("{} rows of state width {} in {} bytes, {} bytes a row here",
+                          message.count(), message.state_width(), tail.size(), row_bytes);
   }
   const auto ids = take<std::uint64_t>(tail, message.count());
   const RowSegment segment{parameter, table.width(), ids, {}};
@@ -94,8 +94,7 @@ Refused ValueTransfer::on_put_rows(const Request& request, const wire::PutRows& 
                state.subspan(i * state_floats, state_floats),
                scores.empty() ? parameter::RowScore() : scores[i]});
   }
-  state_.replies.acknowledge<wire::Done>(request, FrameType::kDone);
-  return {};
+  return state_.replies.acknowledge<wire::Done>(request, FrameType::kDone);
 }
 
 Refused ValueTransfer::on_pull_dense(const Request& request, const wire::PullDense& message) {
@@ -103,14 +102,11 @@ Refused ValueTransfer::on_pull_dense(const Request& request, const wire::PullDen
   const table::DenseTable* const dense = state_.parameters.dense();
   if (dense == nullptr) return protocol_error("a dense pull on a sparse port");
   if (message.count() > kTransferBytesMax / sizeof(float)) {
-    return Refusal{wire::REFUSAL_LIMIT, "a pull of more than one frame's share", ""};
+    return Refusal{wire::REFUSAL_LIMIT, "a pull of more than one frame's share"};
   }
   const auto values = dense->read(message.plane(), message.offset(), message.count());
-  if (!values) return protocol_error(values.error().message);
-  if (is_ahead(request)) {
-    request.wait(WaitFor::kStep);
-    return {};
-  }
+  if (!values) return protocol_error("{}", values.error().message);
+  if (is_ahead(request)) return request.wait(WaitFor::kStep);
   wire::DenseValues answer;
   answer.set_request(request.id);
   answer.set_step(state_.progress.step);
@@ -128,18 +124,15 @@ Refused ValueTransfer::on_pull_rows(const Request& request, const wire::PullRows
   if (!state_.progress.ready) return protocol_error("a pull before Ready");
   const auto segments =
       read_segments(message.segments(), request.frame.tail, state_.parameters.widths(), false);
-  if (!segments) return protocol_error(segments.error().message);
+  if (!segments) return protocol_error("{}", segments.error().message);
   std::uint64_t left = kTransferBytesMax / sizeof(float);
   for (const RowSegment& segment : *segments) {
     if (segment.ids.size() > left / segment.width) {
-      return Refusal{wire::REFUSAL_LIMIT, "a pull of more than one frame's share", ""};
+      return Refusal{wire::REFUSAL_LIMIT, "a pull of more than one frame's share"};
     }
     left -= segment.ids.size() * segment.width;
   }
-  if (is_ahead(request)) {
-    request.wait(WaitFor::kStep);
-    return {};
-  }
+  if (is_ahead(request)) return request.wait(WaitFor::kStep);
   if (message.averages() && !optim::has_average(state_.parameters.set().optimizer())) {
     return protocol_error("a pull of averages, which this job does not keep");
   }
@@ -161,6 +154,91 @@ Refused ValueTransfer::on_pull_rows(const Request& request, const wire::PullRows
   answer.set_step(state_.progress.step);
   state_.replies.send(request.trainer, FrameType::kRowValues, answer, std::move(tail), request.out);
   return {};
+}
+
+Refused ValueTransfer::on_export(const Request& request, const wire::ExportRows& message) {
+  if (request.trainer.id != 0) return protocol_error("only trainer 0 exports rows");
+  table::SparseTable* const table = state_.parameters.table(message.parameter());
+  if (table == nullptr) return protocol_error("rows of no table of this port");
+  table::RowChanges* const changes = table->changes();
+  const bool is_plain =
+      message.mode() == wire::EXPORT_ROWS || message.mode() == wire::EXPORT_CANDIDATES;
+  if (!wire::ExportMode_IsValid(message.mode()) || (!is_plain && changes == nullptr)) {
+    return protocol_error("an export of changes, which this job does not keep");
+  }
+  if (message.mode() == wire::EXPORT_REMOVED) {
+    export_removed(request, *changes, message);
+    return {};
+  }
+  if (message.mode() == wire::EXPORT_BASE && message.cursor() == 0) changes->begin_base();
+  const std::uint64_t wanted =
+      std::min(message.rows_max(), kTransferBytesMax / table->exported_bytes_per_row());
+  wire::ExportedRows answer;
+  answer.set_request(request.id);
+  answer.set_next_cursor(scan(*table, message, wanted));
+  answer.set_count(entries_.size());
+  answer.set_state_width(table->state_width());
+  state_.replies.send(request.trainer, FrameType::kExportedRows, answer,
+                      pack(*table, message.mode()), request.out);
+  return {};
+}
+
+Bytes ValueTransfer::pack(table::SparseTable& table, wire::ExportMode mode) const {
+  Bytes tail;
+  tail.reserve(entries_.size() * table.exported_bytes_per_row());
+  const auto row = [&](const table::RowIndex::Entry& entry) {
+    return mode == wire::EXPORT_CANDIDATES ? table.candidate(entry) : table.row(entry);
+  };
+  const auto append = [&tail](std::uint64_t value) {
+    append_bytes(tail, std::span<const std::uint64_t>(&value, 1));
+  };
+  for (const auto& entry : entries_) append(entry.id);
+  for (const auto& entry : entries_) append(row(entry).marks.pack());
+  for (const auto& entry : entries_) append_bytes(tail, row(entry).value);
+  for (const auto& entry : entries_) append_bytes(tail, row(entry).state);
+  for (const auto& entry : entries_) {
+    const parameter::RowScore score = row(entry).score;
+    if (table.shrinks()) append_bytes(tail, std::span<const parameter::RowScore>(&score, 1));
+    if (mode == wire::EXPORT_BASE) table.changes()->on_base(entry.number);
+  }
+  return tail;
+}
+
+std::uint64_t ValueTransfer::scan(table::SparseTable& table, const wire::ExportRows& message,
+                                  std::uint64_t wanted) {
+  std::uint64_t from = message.cursor();
+  for (std::uint64_t scanned = 0;; scanned += wanted) {
+    entries_.clear();
+    if (message.mode() == wire::EXPORT_CANDIDATES) {
+      table.entry().scan(from, wanted, entries_);
+    } else {
+      table.scan(from, wanted, entries_);
+    }
+    if (entries_.size() > wanted) entries_.resize(wanted);
+    const bool is_end = entries_.size() < wanted || wanted == 0;
+    from = is_end ? 0 : entries_.back().position + 1;
+    if (message.mode() != wire::EXPORT_CHANGED) return from;
+    std::erase_if(entries_, [&table](const table::RowIndex::Entry& entry) {
+      return !table.changes()->is_changed(entry.number);
+    });
+    if (!entries_.empty() || from == 0 || scanned >= kScannedRowsMax) return from;
+  }
+}
+
+void ValueTransfer::export_removed(const Request& request, const table::RowChanges& changes,
+                                   const wire::ExportRows& message) const {
+  const auto removed = changes.removed();
+  const std::uint64_t begin = std::min<std::uint64_t>(message.cursor(), removed.size());
+  const std::uint64_t count = std::min(
+      {message.rows_max(), removed.size() - begin, kTransferBytesMax / sizeof(std::uint64_t)});
+  wire::ExportedRows answer;
+  answer.set_request(request.id);
+  answer.set_count(count);
+  if (begin + count < removed.size() && count > 0) answer.set_next_cursor(begin + count);
+  Bytes tail;
+  append_bytes(tail, removed.subspan(begin, count));
+  state_.replies.send(request.trainer, FrameType::kExportedRows, answer, std::move(tail),
+                      request.out);
 }
 
 }  // namespace paddle::pserver

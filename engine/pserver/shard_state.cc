@@ -1,4 +1,4 @@
-#include "engine/pserver/replies.h"
+#include "engine/pserver/shard_state.h"
 
 #include "base/text.h"
 
