@@ -20,7 +20,7 @@ Result<std::vector<net::Endpoint>> resolve(const ConnectOptions& options, std::u
     PADDLE_TRY(std::string address, net::resolve_address(written.host));
     if (written.port + ports > kPortMax + 1) {
       return Error{Errc::kUsage,
-                   fmt::format("{} ports from {} on do not exist", ports, written.port), ""};
+                   fmt::format("{} ports from {} on do not exist", ports, written.port)};
     }
     endpoints.push_back({std::move(address), static_cast<std::uint16_t>(written.port)});
   }
@@ -43,7 +43,7 @@ Result<HostPort> parse_host_port(const std::string& text, std::uint32_t default_
   std::string& host = result.host;
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   if (result.port == 0 || result.port > kPortMax || host.empty()) {
-    return Error{Errc::kUsage, fmt::format("'{}' in --pservers is not host[:port]", text), ""};
+    return Error{Errc::kUsage, fmt::format("'{}' in --pservers is not host[:port]", text)};
   }
   return result;
 }
@@ -80,11 +80,12 @@ Result<std::unique_ptr<ParameterClient>> connect(const ConnectOptions& options,
   parameters.set_dense_shards(servers * options.ports_num);
   parameters.set_sparse_shards(servers * options.ports_num_for_sparse);
   PADDLE_TRY(ShardLinks links, connect_links(options));
-  PADDLE_TRY(auto shards, ShardChannels::join({.parameters = std::move(parameters),
-                                               .trainer_id = options.trainer_id,
-                                               .incarnation = options.incarnation,
-                                               .job_tag = net::job_tag_of(options.job_tag)},
-                                              std::move(links.dense), std::move(links.sparse)));
+  PADDLE_TRY(auto shards,
+             ShardChannels::join({.parameters = std::move(parameters),
+                                  .lane = {.trainer_id = options.trainer_id,
+                                           .incarnation = options.incarnation,
+                                           .job_tag = net::job_tag_of(options.job_tag)}},
+                                 std::move(links.dense), std::move(links.sparse)));
   return std::unique_ptr<ParameterClient>(std::make_unique<ShardClient>(std::move(shards)));
 }
 

@@ -2,10 +2,6 @@
 // program needs to train against pservers (docs/client.md).
 #pragma once
 
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "engine/client/parameter_client.h"
 #include "engine/net/link.h"
 #include "proto/parameters.pb.h"

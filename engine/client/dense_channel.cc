@@ -10,7 +10,7 @@ namespace paddle::client {
 namespace {
 
 Error misuse(std::string message) {
-  return Error{Errc::kUsage, std::move(message), ""};
+  return Error{Errc::kUsage, std::move(message)};
 }
 
 std::span<const float> floats(const Bytes& tail) {

@@ -2,12 +2,8 @@
 // planes for snapshots.
 #pragma once
 
-#include <memory>
-#include <vector>
-
 #include "engine/client/dense_layout.h"
 #include "engine/client/lanes.h"
-#include "engine/client/parted_push.h"
 #include "engine/parameter/dense_loan.h"
 
 namespace paddle::client {

@@ -2,9 +2,6 @@
 // each shard holds.
 #pragma once
 
-#include <span>
-#include <vector>
-
 #include "base/bytes.h"
 #include "engine/client/batch_parameters.h"
 #include "proto/parameters.pb.h"

@@ -50,7 +50,7 @@ template <class Message>
 Status ClientLane::parse(const Frame& frame, Message& message) const {
   if (message.ParseFromString(frame.head)) return {};
   return Error{Errc::kData,
-               fmt::format("the pserver's answer of type {} is malformed", frame.header.type), ""};
+               fmt::format("the pserver's answer of type {} is malformed", frame.header.type)};
 }
 
 // Reads the request number, and applies the lane's new position if this is the awaited answer.
@@ -97,7 +97,7 @@ Status ClientLane::take(const Frame& frame, std::uint64_t& request) {
         step_ = finished.step();
       });
     default:
-      return Error{Errc::kData, fmt::format("frame type {} is no answer", frame.header.type), ""};
+      return Error{Errc::kData, fmt::format("frame type {} is no answer", frame.header.type)};
   }
 }
 

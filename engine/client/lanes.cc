@@ -20,7 +20,7 @@ std::string ClientLanes::name(std::size_t lane) const {
 }
 
 Error ClientLanes::malformed(std::size_t lane, std::string_view what) const {
-  return Error{Errc::kData, fmt::format("{}: malformed {} of an answer", name(lane), what), ""};
+  return Error{Errc::kData, fmt::format("{}: malformed {} of an answer", name(lane), what)};
 }
 
 Status ClientLanes::deliver(std::size_t lane, Frame frame, std::span<const ByteSpan> pieces) {
@@ -55,7 +55,7 @@ Result<Frame> ClientLanes::receive(std::size_t lane, FrameType type, const net::
       return malformed(lane, "type");
     }
     if (heard >= quiet_since + patience) {
-      return late(lane, Error{Errc::kUnreachable, "no progress before the deadline", ""});
+      return late(lane, Error{Errc::kUnreachable, "no progress before the deadline"});
     }
   }
 }

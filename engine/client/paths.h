@@ -2,23 +2,22 @@
 // more than push each batch and wait for the answer. One thread calls.
 #pragma once
 
-#include "engine/client/parameter_client.h"
 #include "engine/client/shard_channels.h"
 
 namespace paddle::client {
 
-class DensePath {
+// Of DenseParameter or of SparseRows.
+template <class Parameters>
+class Path {
  public:
-  explicit DensePath(ShardChannels& shards) : shards_(shards) {}
-  virtual ~DensePath() = default;
-  DensePath(const DensePath&) = delete;
-  DensePath& operator=(const DensePath&) = delete;
+  explicit Path(ShardChannels& shards) : shards_(shards) {}
+  virtual ~Path() = default;
+  Path(const Path&) = delete;
+  Path& operator=(const Path&) = delete;
 
-  virtual Status pull(std::span<DenseParameter> parameters) {
-    return shards_.pull_dense(parameters);
-  }
-  // Takes a batch's gradients, and refreshes values if the strategy has newer ones.
-  virtual Status push(const PushTotals& totals, std::span<DenseParameter> parameters) = 0;
+  virtual Status pull(std::span<Parameters> parameters) { return shards_.pull(parameters); }
+  // Takes a batch's gradients, and refreshes dense values if the strategy has newer ones.
+  virtual Status push(const PushTotals& totals, std::span<Parameters> parameters) = 0;
   // Waits until everything pushed is applied.
   virtual Status settle() { return {}; }
   // Pushes what is held back, and settles.
@@ -28,20 +27,7 @@ class DensePath {
   ShardChannels& shards_;
 };
 
-class RowsPath {
- public:
-  explicit RowsPath(ShardChannels& shards) : shards_(shards) {}
-  virtual ~RowsPath() = default;
-  RowsPath(const RowsPath&) = delete;
-  RowsPath& operator=(const RowsPath&) = delete;
-
-  virtual Status pull(std::span<SparseRows> rows) { return shards_.pull_rows(rows); }
-  virtual Status push(const PushTotals& totals, std::span<SparseRows> rows) = 0;
-  virtual Status settle() { return {}; }
-  virtual Status end_pass(PassEnd) { return settle(); }
-
- protected:
-  ShardChannels& shards_;
-};
+using DensePath = Path<DenseParameter>;
+using RowsPath = Path<SparseRows>;
 
 }  // namespace paddle::client

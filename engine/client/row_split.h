@@ -1,9 +1,6 @@
 // Division of a batch's rows by sparse shard, and into frames of bounded size.
 #pragma once
 
-#include <span>
-#include <vector>
-
 #include "base/bytes.h"
 #include "engine/client/batch_parameters.h"
 #include "proto/parameters.pb.h"

@@ -18,8 +18,7 @@ Result<std::unique_ptr<ShardChannels>> ShardChannels::join(ShardOptions options,
       dense.size() + sparse.size() == 0) {
     return Error{Errc::kUsage,
                  fmt::format("{} dense and {} sparse links for {} dense and {} sparse ports",
-                             dense.size(), sparse.size(), set.dense_shards(), set.sparse_shards()),
-                 ""};
+                             dense.size(), sparse.size(), set.dense_shards(), set.sparse_shards())};
   }
   std::unique_ptr<ShardChannels> channels(
       new ShardChannels(std::move(options), std::move(dense), std::move(sparse)));
@@ -30,18 +29,12 @@ Result<std::unique_ptr<ShardChannels>> ShardChannels::join(ShardOptions options,
 ShardChannels::ShardChannels(ShardOptions options, Links dense, Links sparse)
     : options_(std::move(options)),
       dense_(options_.parameters,
-             ClientLanes("dense", std::move(dense), lane_options(), 0, options_.deadline),
+             ClientLanes("dense", std::move(dense), options_.lane, 0, options_.deadline),
              options_.transfer_bytes, options_.loans),
       sparse_(options_.parameters,
-              ClientLanes("sparse", std::move(sparse), lane_options(),
+              ClientLanes("sparse", std::move(sparse), options_.lane,
                           static_cast<std::uint16_t>(dense_.lanes().size()), options_.deadline),
               options_.transfer_bytes) {}
-
-ClientLane::Options ShardChannels::lane_options() const {
-  return {.trainer_id = options_.trainer_id,
-          .incarnation = options_.incarnation,
-          .job_tag = options_.job_tag};
-}
 
 Status ShardChannels::join() {
   const std::string set = options_.parameters.SerializeAsString();
@@ -104,12 +97,12 @@ Status ShardChannels::run(Push& push, const ClientLanes& lanes) {
   return {};
 }
 
-Status ShardChannels::push_dense(const PushTotals& totals, std::span<DenseParameter> dense) {
+Status ShardChannels::push(const PushTotals& totals, std::span<DenseParameter> dense) {
   PADDLE_TRY(auto push, dense_.prepare(part_of(totals), dense));
   return run(push, dense_.lanes());
 }
 
-Status ShardChannels::push_rows(const PushTotals& totals, std::span<const SparseRows> rows) {
+Status ShardChannels::push(const PushTotals& totals, std::span<const SparseRows> rows) {
   PADDLE_TRY(auto push, sparse_.prepare(part_of(totals), rows));
   return run(push, sparse_.lanes());
 }

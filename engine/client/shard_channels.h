@@ -4,20 +4,16 @@
 
 #include <atomic>
 #include <functional>
-#include <memory>
-#include <vector>
 
 #include "engine/client/dense_channel.h"
-#include "engine/client/pass_totals.h"
+#include "engine/client/parameter_client.h"
 #include "engine/client/sparse_channel.h"
 
 namespace paddle::client {
 
 struct ShardOptions {
   wire::ParameterSet parameters = {};
-  std::uint32_t trainer_id = 0;
-  std::uint32_t incarnation = 0;
-  std::uint64_t job_tag = 0;
+  ClientLane::Options lane = {};                 // its number is set for each
   Duration deadline = std::chrono::seconds(60);  // without any progress
   std::uint64_t transfer_bytes = 32ULL << 20U;   // largest tail of one frame, both ways
   // Calls work(0) and work(1) at the same time, for the dense part and the rows of a push, and
@@ -51,10 +47,10 @@ class ShardChannels {
 
   // One thread may push or pull dense parameters while another pushes or pulls rows; everything
   // else is for one thread at a time.
-  Status pull_dense(std::span<DenseParameter> parameters) { return dense_.pull(parameters); }
-  Status pull_rows(std::span<SparseRows> rows) { return sparse_.pull(rows, false); }
-  Status push_dense(const PushTotals& totals, std::span<DenseParameter> dense);
-  Status push_rows(const PushTotals& totals, std::span<const SparseRows> rows);
+  Status pull(std::span<DenseParameter> parameters) { return dense_.pull(parameters); }
+  Status pull(std::span<SparseRows> rows) { return sparse_.pull(rows, false); }
+  Status push(const PushTotals& totals, std::span<DenseParameter> dense);
+  Status push(const PushTotals& totals, std::span<const SparseRows> rows);
   Status push(const PushTotals& totals, std::span<DenseParameter> dense,
               std::span<const SparseRows> rows);
 
@@ -79,7 +75,6 @@ class ShardChannels {
 
  private:
   ShardChannels(ShardOptions options, Links dense, Links sparse);
-  ClientLane::Options lane_options() const;
   Status join();
   wire::PushPart part_of(const PushTotals& totals) const;
   template <class Push>

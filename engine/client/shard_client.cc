@@ -1,8 +1,5 @@
 #include "engine/client/shard_client.h"
 
-#include "engine/client/snapshot_load.h"
-#include "engine/client/snapshot_save.h"
-
 namespace paddle::client {
 
 Status ShardClient::settle() {
@@ -12,11 +9,11 @@ Status ShardClient::settle() {
 
 Status ShardClient::pull_dense(std::span<DenseParameter> parameters) {
   PADDLE_TRY_STATUS(settle());
-  return dense_ ? dense_->pull(parameters) : shards_->pull_dense(parameters);
+  return dense_ ? dense_->pull(parameters) : shards_->pull(parameters);
 }
 
 Status ShardClient::pull_rows(std::span<SparseRows> rows) {
-  return rows_ ? rows_->pull(rows) : shards_->pull_rows(rows);
+  return rows_ ? rows_->pull(rows) : shards_->pull(rows);
 }
 
 Status ShardClient::pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows) {
@@ -30,8 +27,8 @@ Status ShardClient::push(std::uint64_t num_samples, double cost_sum,
   if (!dense_ && !rows_) return shards_->push(totals, dense, sparse);
   // Straight pushes come last: they may wait for other trainers.
   if (rows_) PADDLE_TRY_STATUS(rows_->push(totals, sparse));
-  PADDLE_TRY_STATUS(dense_ ? dense_->push(totals, dense) : shards_->push_dense(totals, dense));
-  return rows_ ? Status() : shards_->push_rows(totals, sparse);
+  PADDLE_TRY_STATUS(dense_ ? dense_->push(totals, dense) : shards_->push(totals, dense));
+  return rows_ ? Status() : shards_->push(totals, sparse);
 }
 
 Result<PassTotals> ShardClient::end_pass(const Tally& tally, PassEnd end) {
@@ -43,24 +40,6 @@ Result<PassTotals> ShardClient::end_pass(const Tally& tally, PassEnd end) {
 Status ShardClient::leave() {
   PADDLE_TRY_STATUS(settle());
   return shards_->leave();
-}
-
-Status ShardClient::load(const std::string& directory) {
-  return load_snapshot(*shards_, directory, false);
-}
-
-Status ShardClient::resume(const std::string& directory) {
-  return load_snapshot(*shards_, directory, true);
-}
-
-Status ShardClient::save(const std::string& directory) {
-  PADDLE_TRY_STATUS(settle());
-  return save_snapshot(*shards_, directory);
-}
-
-Status ShardClient::save_delta(const std::string& directory, const std::string& base) {
-  PADDLE_TRY_STATUS(settle());
-  return client::save_delta(*shards_, directory, base);
 }
 
 }  // namespace paddle::client

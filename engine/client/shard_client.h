@@ -1,5 +1,6 @@
 // ParameterClient over the shards of a job: each kind of parameters straight, or by the path of its
-// strategy.
+// strategy. snapshot_load.cc and snapshot_save.cc move dense parameters whole, sparse tables in
+// chunks of bounded size.
 #pragma once
 
 #include "engine/client/paths.h"
@@ -28,8 +29,9 @@ class ShardClient final : public ParameterClient, private SnapshotClient {
   SnapshotClient& snapshots() override { return *this; }
 
  private:
-  Status load(const std::string& directory) override;
-  Status resume(const std::string& directory) override;
+  Status load(const std::string& directory) override { return load(directory, false); }
+  Status resume(const std::string& directory) override { return load(directory, true); }
+  Status load(const std::string& directory, bool resumes);
   Status save(const std::string& directory) override;
   Status save_delta(const std::string& directory, const std::string& base) override;
   Status settle();

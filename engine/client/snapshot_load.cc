@@ -1,10 +1,10 @@
-#include "engine/client/snapshot_load.h"
-
+// Loading of a snapshot directory into the shards.
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "engine/client/shard_client.h"
 #include "engine/optim/model_average.h"
 #include "engine/optim/optimizer.h"
 #include "engine/parameter/parameter_set.h"
@@ -95,9 +95,7 @@ Status SnapshotLoad::run(bool resumes) {
 Status SnapshotLoad::check() const {
   const auto saved = reader_.parameters();
   for (const wire::ParameterSpec& spec : set_.parameters()) {
-    const auto found = std::find_if(saved.begin(), saved.end(), [&](const auto& candidate) {
-      return candidate.name() == spec.name();
-    });
+    const auto found = std::ranges::find(saved, spec.name(), &wire::ParameterSpec::name);
     if (found == saved.end() || found->sparse() != spec.sparse() ||
         parameter::row_width(*found) != parameter::row_width(spec) ||
         (!spec.sparse() && parameter::element_count(*found) != parameter::element_count(spec))) {
@@ -154,7 +152,7 @@ Status SnapshotLoad::load_dense(std::uint32_t parameter) {
   PADDLE_TRY_STATUS(reader_.read_dense(spec.name(), value, state, update_count));
   const std::uint64_t elements = parameter::element_count(spec);
   if (value.size() != elements || (with_state_ && state.size() != state_width_ * elements)) {
-    return Error{Errc::kData, fmt::format("parameter '{}' has another size", spec.name()), ""};
+    return Error{Errc::kData, fmt::format("parameter '{}' has another size", spec.name())};
   }
   state.resize(state_width_ * elements);
   convert(spec, value, state);
@@ -213,7 +211,7 @@ Status SnapshotLoad::add_row(const wire::ParameterSpec& spec, const snapshot::Sp
   const std::size_t state_floats = state_width_ * width;
   if (row.value.size() != width || (with_state_ && row.state.size() != state_floats)) {
     return Error{Errc::kData,
-                 fmt::format("row {} of table '{}' has another width", row.id, spec.name()), ""};
+                 fmt::format("row {} of table '{}' has another width", row.id, spec.name())};
   }
   chunk.ids.push_back(row.id);
   parameter::RowMarks marks = parameter::RowMarks::unpack(row.marks);
@@ -241,9 +239,9 @@ Status SnapshotLoad::flush(std::uint32_t parameter, std::size_t shard, RowChunk&
 
 }  // namespace
 
-Status load_snapshot(ShardChannels& shards, const std::string& directory, bool resumes) {
+Status ShardClient::load(const std::string& directory, bool resumes) {
   PADDLE_TRY(const auto reader, snapshot::SnapshotReader::open(directory));
-  return SnapshotLoad(shards, reader, directory).run(resumes);
+  return SnapshotLoad(*shards_, reader, directory).run(resumes);
 }
 
 }  // namespace paddle::client

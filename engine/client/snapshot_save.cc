@@ -1,8 +1,8 @@
-#include "engine/client/snapshot_save.h"
-
+// Saving of the shards' parameters as a snapshot directory.
 #include <algorithm>
 #include <cstring>
 
+#include "engine/client/shard_client.h"
 #include "engine/optim/model_average.h"
 #include "engine/optim/optimizer.h"
 #include "engine/parameter/parameter_set.h"
@@ -202,16 +202,18 @@ Status SnapshotSave::save_removed(std::size_t shard, wire::ExportRows ask) {
 
 }  // namespace
 
-Status save_snapshot(ShardChannels& shards, const std::string& directory) {
+Status ShardClient::save(const std::string& directory) {
+  PADDLE_TRY_STATUS(settle());
   PADDLE_TRY(auto writer, snapshot::SnapshotWriter::create(directory));
-  return SnapshotSave(shards, std::move(writer), false).run();
+  return SnapshotSave(*shards_, std::move(writer), false).run();
 }
 
-Status save_delta(ShardChannels& shards, const std::string& directory, const std::string& base) {
-  PADDLE_CHECK(shards.parameters().delta_snapshots());
+Status ShardClient::save_delta(const std::string& directory, const std::string& base) {
+  PADDLE_TRY_STATUS(settle());
+  PADDLE_CHECK(shards_->parameters().delta_snapshots());
   PADDLE_TRY(auto known, snapshot::base_of(base));
   PADDLE_TRY(auto writer, snapshot::SnapshotWriter::create(directory, std::move(known)));
-  return SnapshotSave(shards, std::move(writer), true).run();
+  return SnapshotSave(*shards_, std::move(writer), true).run();
 }
 
 }  // namespace paddle::client

@@ -15,7 +15,7 @@ constexpr std::size_t kPullsInFlight = 3;
 constexpr std::uint64_t kPullBytesMax = 1U << 20U;  // ids and values of one
 
 Error misuse(std::string message) {
-  return Error{Errc::kUsage, std::move(message), ""};
+  return Error{Errc::kUsage, std::move(message)};
 }
 
 }  // namespace

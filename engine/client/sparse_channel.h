@@ -1,10 +1,7 @@
 // Rows of sparse tables between one trainer and all sparse shards: pulls and pushes.
 #pragma once
 
-#include <vector>
-
 #include "engine/client/lanes.h"
-#include "engine/client/parted_push.h"
 #include "engine/client/row_split.h"
 
 namespace paddle::client {

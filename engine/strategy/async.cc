@@ -2,12 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "engine/strategy/strategy_table.h"
+
 namespace paddle::strategy {
-namespace {
-
-constexpr double kDiscardRatioDefault = 1.5;
-
-}  // namespace
 
 AsyncUpdates::AsyncUpdates(const wire::ParameterSet& set) {
   if (set.has_staleness_max()) staleness_max_ = set.staleness_max();
@@ -37,13 +34,32 @@ std::string AsyncUpdates::blockers(const pserver::Membership& membership, std::u
          fmt::format(", still at batch {} of the pass", slowest);
 }
 
-DiscardingUpdates::DiscardingUpdates(const wire::ParameterSet& set) : AsyncUpdates(set) {
-  const float ratio = set.async_lagged_grad_discard_ratio();
-  lag_max_ = (ratio > 0 ? static_cast<double>(ratio) : kDiscardRatioDefault) * set.num_trainers();
+namespace {
+
+constexpr double kDiscardRatioDefault = 1.5;
+
+// async of v0.10: drops a gradient whose lag is async_lagged_grad_discard_ratio times the number of
+// trainers. Without staleness_max, which bounds the lag itself.
+class DiscardingUpdates final : public AsyncUpdates {
+ public:
+  explicit DiscardingUpdates(const wire::ParameterSet& set) : AsyncUpdates(set) {
+    const float ratio = set.async_lagged_grad_discard_ratio();
+    lag_max_ = (ratio > 0 ? static_cast<double>(ratio) : kDiscardRatioDefault) * set.num_trainers();
+  }
+  bool discards(std::uint64_t lag) const override { return static_cast<double>(lag) >= lag_max_; }
+
+ private:
+  double lag_max_;
+};
+
+std::unique_ptr<pserver::UpdatePolicy> make_async_policy(const wire::ParameterSet& set,
+                                                         bool is_sparse) {
+  if (is_sparse || set.has_staleness_max()) return std::make_unique<AsyncUpdates>(set);
+  return std::make_unique<DiscardingUpdates>(set);
 }
 
-bool DiscardingUpdates::discards(std::uint64_t lag) const {
-  return static_cast<double>(lag) >= lag_max_;
-}
+}  // namespace
+
+const Strategy kAsync{"async", wire::STRATEGY_ASYNC, make_async_policy, nullptr, nullptr};
 
 }  // namespace paddle::strategy

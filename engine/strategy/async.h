@@ -22,15 +22,4 @@ class AsyncUpdates : public pserver::UpdatePolicy {
   std::optional<std::uint64_t> staleness_max_;  // batches of a pass ahead of the slowest trainer
 };
 
-// async of v0.10: drops a gradient whose lag is async_lagged_grad_discard_ratio times the number of
-// trainers. Without staleness_max, which bounds the lag itself.
-class DiscardingUpdates final : public AsyncUpdates {
- public:
-  explicit DiscardingUpdates(const wire::ParameterSet& set);
-  bool discards(std::uint64_t lag) const override;
-
- private:
-  double lag_max_;
-};
-
 }  // namespace paddle::strategy

@@ -2,10 +2,7 @@
 // out, answers in. Windows and their content depend on the batches alone, never on time.
 #pragma once
 
-#include <cstdint>
 #include <deque>
-#include <span>
-#include <vector>
 
 #include "engine/client/batch_parameters.h"
 #include "engine/parameter/row_notes.h"

@@ -1,10 +1,20 @@
-#include "engine/strategy/geo.h"
-
+// geo: trainers update copies of their own; shards add up the copies' moves, each divided by the
+// number of trainers (merge = mean) or whole (sum). A thread pushes the moves while training
+// continues, and with one trainer the bits do not depend on time.
+#include "engine/strategy/async.h"
 #include "engine/strategy/replica_path.h"
 #include "engine/strategy/sender.h"
+#include "engine/strategy/strategy_table.h"
 
 namespace paddle::strategy {
 namespace {
+
+class GeoUpdates final : public AsyncUpdates {
+ public:
+  using AsyncUpdates::AsyncUpdates;
+  // The learning rate is in the moves.
+  float learning_rate(const wire::Optimizer&, const optim::Progress&) const override { return 1; }
+};
 
 float scale_of(const wire::ParameterSet& set) {
   return set.merge() == wire::MERGE_MEAN ? 1.0F / static_cast<float>(set.num_trainers()) : 1.0F;
@@ -12,7 +22,7 @@ float scale_of(const wire::ParameterSet& set) {
 
 class GeoDense final : public ReplicaDensePath {
  public:
-  explicit GeoDense(client::ShardChannels& shards)
+  GeoDense(client::ShardChannels& shards, const PathOptions&)
       : ReplicaDensePath(shards, scale_of(shards.parameters())),
         sender_({}, push_dense_through(shards)) {}
 
@@ -37,7 +47,7 @@ class GeoDense final : public ReplicaDensePath {
 
 class GeoRows final : public ReplicaRowsPath {
  public:
-  explicit GeoRows(client::ShardChannels& shards)
+  GeoRows(client::ShardChannels& shards, const PathOptions&)
       : ReplicaRowsPath(shards, scale_of(shards.parameters())),
         sender_({}, push_rows_through(shards)) {}
 
@@ -45,7 +55,7 @@ class GeoRows final : public ReplicaRowsPath {
 
  private:
   Status fetch(std::span<client::SparseRows> rows) override {
-    return sender_.ask([&] { return shards_.pull_rows(rows); });
+    return sender_.ask([&] { return shards_.pull(rows); });
   }
   Status exchange(const client::PushTotals& totals,
                   std::span<const client::SparseRows> moves) override {
@@ -57,12 +67,11 @@ class GeoRows final : public ReplicaRowsPath {
 
 }  // namespace
 
-DensePathPtr make_geo_dense(client::ShardChannels& shards, const PathOptions&) {
-  return std::make_unique<GeoDense>(shards);
-}
-
-RowsPathPtr make_geo_rows(client::ShardChannels& shards, const PathOptions&) {
-  return std::make_unique<GeoRows>(shards);
-}
+const Strategy kGeo{"geo",
+                    wire::STRATEGY_GEO,
+                    make_policy<GeoUpdates>,
+                    make_path<client::DensePath, GeoDense>,
+                    make_path<client::RowsPath, GeoRows>,
+                    true};
 
 }  // namespace paddle::strategy

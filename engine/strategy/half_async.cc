@@ -1,7 +1,13 @@
-#include "engine/strategy/half_async.h"
-
+// half_async: training continues while a thread of the trainer pushes, and shards apply each push
+// at once (async.h).
+//
+// With one trainer the bits do not depend on time: dense values are refreshed after a window's end
+// to those of the window send_queue_size before it, and a pull of rows goes out before the windows
+// closed since the last one.
 #include "base/check.h"
+#include "engine/strategy/async.h"
 #include "engine/strategy/sender.h"
+#include "engine/strategy/strategy_table.h"
 
 namespace paddle::strategy {
 namespace {
@@ -19,8 +25,7 @@ Communicator::Options windows(const wire::ParameterSet& set, const PathOptions& 
 class HalfAsyncDense final : public client::DensePath {
  public:
   HalfAsyncDense(client::ShardChannels& shards, const PathOptions& options)
-      : DensePath(shards),
-        sender_(windows(shards.parameters(), options), push_dense_through(shards)) {}
+      : Path(shards), sender_(windows(shards.parameters(), options), push_dense_through(shards)) {}
 
   Status push(const client::PushTotals& totals,
               std::span<client::DenseParameter> parameters) override {
@@ -42,11 +47,10 @@ class HalfAsyncDense final : public client::DensePath {
 class HalfAsyncRows final : public client::RowsPath {
  public:
   HalfAsyncRows(client::ShardChannels& shards, const PathOptions& options)
-      : RowsPath(shards),
-        sender_(windows(shards.parameters(), options), push_rows_through(shards)) {}
+      : Path(shards), sender_(windows(shards.parameters(), options), push_rows_through(shards)) {}
 
   Status pull(std::span<client::SparseRows> rows) override {
-    return sender_.ask([&] { return shards_.pull_rows(rows); });
+    return sender_.ask([&] { return shards_.pull(rows); });
   }
   Status push(const client::PushTotals& totals, std::span<client::SparseRows> rows) override {
     return sender_.add(totals, {}, rows, true, nullptr);
@@ -59,12 +63,8 @@ class HalfAsyncRows final : public client::RowsPath {
 
 }  // namespace
 
-DensePathPtr make_half_async_dense(client::ShardChannels& shards, const PathOptions& options) {
-  return std::make_unique<HalfAsyncDense>(shards, options);
-}
-
-RowsPathPtr make_half_async_rows(client::ShardChannels& shards, const PathOptions& options) {
-  return std::make_unique<HalfAsyncRows>(shards, options);
-}
+const Strategy kHalfAsync{"half_async", wire::STRATEGY_HALF_ASYNC, make_policy<AsyncUpdates>,
+                          make_path<client::DensePath, HalfAsyncDense>,
+                          make_path<client::RowsPath, HalfAsyncRows>};
 
 }  // namespace paddle::strategy

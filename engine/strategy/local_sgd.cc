@@ -1,9 +1,19 @@
-#include "engine/strategy/local_sgd.h"
-
+// local_sgd: trainers update copies of their own, whose moves shards average in rounds; after a
+// round all trainers hold the mean of their copies. With elastic averaging, dense moves go towards
+// a center on the shards and each trainer continues from its own copy (replica.h).
 #include "engine/strategy/replica_path.h"
+#include "engine/strategy/strategy_table.h"
+#include "engine/strategy/sync.h"
 
 namespace paddle::strategy {
 namespace {
+
+class LocalSgdUpdates final : public SyncUpdates {
+ public:
+  using SyncUpdates::SyncUpdates;
+  // The learning rate is in the moves.
+  float learning_rate(const wire::Optimizer&, const optim::Progress&) const override { return 1; }
+};
 
 // A round adds beta times the mean of the trainers' distances to the center, or alpha = beta /
 // trainers times their sum.
@@ -18,14 +28,14 @@ float scale_of(const wire::ParameterSet& set) {
 
 class LocalSgdDense final : public ReplicaDensePath {
  public:
-  explicit LocalSgdDense(client::ShardChannels& shards)
+  LocalSgdDense(client::ShardChannels& shards, const PathOptions&)
       : ReplicaDensePath(shards, scale_of(shards.parameters()),
                          elastic_alpha(shards.parameters())) {}
 
  private:
   Status exchange(const client::PushTotals& totals,
                   std::vector<client::DenseParameter> moves) override {
-    PADDLE_TRY_STATUS(shards_.push_dense(totals, moves));
+    PADDLE_TRY_STATUS(shards_.push(totals, moves));
     if (shards_.parameters().elastic_rate() > 0) {
       replica_.on_center(moves);
     } else {
@@ -37,24 +47,23 @@ class LocalSgdDense final : public ReplicaDensePath {
 
 class LocalSgdRows final : public ReplicaRowsPath {
  public:
-  explicit LocalSgdRows(client::ShardChannels& shards) : ReplicaRowsPath(shards, 1) {}
+  LocalSgdRows(client::ShardChannels& shards, const PathOptions&) : ReplicaRowsPath(shards, 1) {}
 
  private:
-  Status fetch(std::span<client::SparseRows> rows) override { return shards_.pull_rows(rows); }
+  Status fetch(std::span<client::SparseRows> rows) override { return shards_.pull(rows); }
   Status exchange(const client::PushTotals& totals,
                   std::span<const client::SparseRows> moves) override {
-    return shards_.push_rows(totals, moves);
+    return shards_.push(totals, moves);
   }
 };
 
 }  // namespace
 
-DensePathPtr make_local_sgd_dense(client::ShardChannels& shards, const PathOptions&) {
-  return std::make_unique<LocalSgdDense>(shards);
-}
-
-RowsPathPtr make_local_sgd_rows(client::ShardChannels& shards, const PathOptions&) {
-  return std::make_unique<LocalSgdRows>(shards);
-}
+const Strategy kLocalSgd{"local_sgd",
+                         wire::STRATEGY_LOCAL_SGD,
+                         make_policy<LocalSgdUpdates>,
+                         make_path<client::DensePath, LocalSgdDense>,
+                         make_path<client::RowsPath, LocalSgdRows>,
+                         true};
 
 }  // namespace paddle::strategy

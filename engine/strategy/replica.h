@@ -10,11 +10,8 @@
 // stays the trainer's own.
 #pragma once
 
-#include <cstdint>
 #include <deque>
-#include <span>
 #include <unordered_map>
-#include <vector>
 
 #include "engine/client/batch_parameters.h"
 #include "engine/optim/optimizer.h"

@@ -29,7 +29,7 @@ Status ReplicaDensePath::pull(std::span<client::DenseParameter> parameters) {
     replica_.copy_to(parameters);
     return {};
   }
-  PADDLE_TRY_STATUS(shards_.pull_dense(parameters));
+  PADDLE_TRY_STATUS(shards_.pull(parameters));
   replica_.reset(parameters);
   return {};
 }
@@ -52,7 +52,7 @@ Status ReplicaDensePath::end_pass(client::PassEnd end) {
 }
 
 ReplicaRowsPath::ReplicaRowsPath(client::ShardChannels& shards, float scale)
-    : RowsPath(shards), window_(shards) {
+    : Path(shards), window_(shards) {
   const wire::ParameterSet& set = shards.parameters();
   for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(set.parameters_size()); ++i) {
     if (set.parameters(static_cast<int>(i)).sparse()) tables_.emplace_back(set, i, scale);

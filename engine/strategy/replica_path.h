@@ -30,7 +30,7 @@ class ReplicaWindow {
 class ReplicaDensePath : public client::DensePath {
  public:
   ReplicaDensePath(client::ShardChannels& shards, float scale, float elastic = 0)
-      : DensePath(shards), replica_(shards.parameters(), scale, elastic), window_(shards) {}
+      : Path(shards), replica_(shards.parameters(), scale, elastic), window_(shards) {}
 
   Status pull(std::span<client::DenseParameter> parameters) override;
   Status push(const client::PushTotals& totals,

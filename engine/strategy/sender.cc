@@ -8,13 +8,13 @@ namespace paddle::strategy {
 
 PushWindow push_dense_through(client::ShardChannels& shards) {
   return [&shards](Window& window) {
-    return shards.push_dense({window.batches, window.samples, window.cost}, window.dense);
+    return shards.push({window.batches, window.samples, window.cost}, window.dense);
   };
 }
 
 PushWindow push_rows_through(client::ShardChannels& shards) {
   return [&shards](Window& window) {
-    return shards.push_rows({window.batches, window.samples, window.cost}, window.rows);
+    return shards.push({window.batches, window.samples, window.cost}, window.rows);
   };
 }
 

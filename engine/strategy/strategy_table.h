@@ -5,23 +5,40 @@
 #include <span>
 #include <string_view>
 
-#include "engine/client/parameter_client.h"
+#include "engine/client/paths.h"
 #include "engine/pserver/update_policy.h"
-#include "engine/strategy/path_options.h"
 
 namespace paddle::strategy {
+
+struct PathOptions {
+  std::uint32_t max_merge = 1;        // half_async: batches of a push
+  std::uint32_t send_queue_size = 1;  // half_async: pushes in flight while training continues
+};
 
 struct Strategy {
   std::string_view name;  // in job.toml
   wire::Strategy id;
   pserver::UpdatePolicyFactory make_policy;
   // Null: a push goes straight to the shards and is answered before the next batch.
-  DensePathPtr (*make_dense)(client::ShardChannels& shards, const PathOptions& options);
-  RowsPathPtr (*make_rows)(client::ShardChannels& shards, const PathOptions& options);
+  std::unique_ptr<client::DensePath> (*make_dense)(client::ShardChannels&, const PathOptions&);
+  std::unique_ptr<client::RowsPath> (*make_rows)(client::ShardChannels&, const PathOptions&);
   bool pushes_moves = false;  // of a trainer's own copy, with the learning rate in them
 };
 
-std::span<const Strategy> strategies();
+// Each in the source of its name.
+extern const Strategy kSync, kAsync, kHalfAsync, kGeo, kLocalSgd;
+
+// Factories for a Strategy.
+template <class Updates>
+std::unique_ptr<pserver::UpdatePolicy> make_policy(const wire::ParameterSet& set, bool) {
+  return std::make_unique<Updates>(set);
+}
+template <class Path, class Made>
+std::unique_ptr<Path> make_path(client::ShardChannels& shards, const PathOptions& options) {
+  return std::make_unique<Made>(shards, options);
+}
+
+std::span<const Strategy* const> strategies();
 
 // The shard's half, by the strategy that the set has for dense or for sparse parameters.
 std::unique_ptr<pserver::UpdatePolicy> make_update_policy(const wire::ParameterSet& set,

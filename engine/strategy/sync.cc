@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "engine/strategy/strategy_table.h"
+
 namespace paddle::strategy {
 
 std::vector<pserver::Trainer*> SyncUpdates::next_update(pserver::Membership& membership) const {
@@ -21,5 +23,7 @@ std::string SyncUpdates::blockers(const pserver::Membership& membership, std::ui
   };
   return membership.names(is_missing, all_connected) + fmt::format(" to push step {}", step);
 }
+
+const Strategy kSync{"sync", wire::STRATEGY_SYNC, make_policy<SyncUpdates>, nullptr, nullptr};
 
 }  // namespace paddle::strategy

@@ -1,6 +1,5 @@
 #include "engine/trainer/connection.h"
 
-#include "engine/client/connect.h"
 #include "engine/client/dense_layout.h"
 #include "engine/client/shard_channels.h"
 #include "engine/memory/allocator.h"
@@ -15,17 +14,6 @@ namespace {
 // Without any progress of a step: trainer 0 may be testing or saving meanwhile. A lost peer is
 // noticed at once.
 constexpr Duration kStepDeadline = std::chrono::minutes(10);
-client::ConnectOptions connect_options(const TrainOptions& options) {
-  return {.pservers = options.pservers,
-          .port = options.port,
-          .ports_num = options.ports_num,
-          .ports_num_for_sparse = options.ports_num_for_sparse,
-          .trainer_id = options.trainer_id,
-          .incarnation = options.incarnation,
-          .job_tag = options.job_tag,
-          .key_file = options.key_file,
-          .connect_timeout = options.connect_timeout};
-}
 
 // Shards of this process; the dense ones share the loans.
 client::ShardLinks make_local_shards(const TrainOptions& options, ThreadTeam& team,
@@ -94,9 +82,9 @@ Result<std::unique_ptr<client::ParameterClient>> join_shards(const config::JobCo
                                                              ThreadTeam& team) {
   client::ShardLinks links;
   client::ShardOptions shard_options{.parameters = parameters,
-                                     .trainer_id = options.local ? 0 : options.trainer_id,
-                                     .incarnation = options.incarnation,
-                                     .job_tag = net::job_tag_of(options.job_tag),
+                                     .lane = {.trainer_id = options.local ? 0 : options.trainer_id,
+                                              .incarnation = options.incarnation,
+                                              .job_tag = net::job_tag_of(options.job_tag)},
                                      .deadline = kStepDeadline};
   if (options.local) {
     // A strategy that pushes while training continues changes values under a batch.
@@ -108,7 +96,7 @@ Result<std::unique_ptr<client::ParameterClient>> join_shards(const config::JobCo
     }
     links = make_local_shards(options, team, shard_options.loans);
   } else {
-    PADDLE_TRY(links, client::connect_links(connect_options(options)));
+    PADDLE_TRY(links, client::connect_links(options));
   }
   if (team.size() > 1) shard_options.run_pair = [&team](const auto& work) { team.run(work); };
   PADDLE_TRY(auto shards,

@@ -46,7 +46,7 @@ TEST(SparseChannel, PullsArePipelined) {
   ASSERT_TRUE(client->ready());
   std::vector<SparseRows> rows = {{2, {}, {}, {}}};
   for (std::uint64_t id = 0; id < 400'000; ++id) rows[0].ids.push_back(id);  // 8 MB
-  ASSERT_TRUE(client->pull_rows(rows));
+  ASSERT_TRUE(client->pull(rows));
   EXPECT_GT(most, 1U);
   EXPECT_LE(most, 8U);
   for (const std::size_t i : {0U, 100'000U, 399'999U}) {
@@ -58,10 +58,10 @@ TEST(SparseChannel, PullsArePipelined) {
   }
   // A refusal ends all pulls in flight; answers to the others are late copies.
   ASSERT_TRUE(client->leave());
-  const Status refused = client->pull_rows(rows);
+  const Status refused = client->pull(rows);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("has left"), std::string::npos);
-  EXPECT_FALSE(client->pull_rows(rows));
+  EXPECT_FALSE(client->pull(rows));
 }
 
 TEST(SparseChannel, RefusesRowsThatAreNotSortedOrOfAnotherSize) {
@@ -73,12 +73,12 @@ TEST(SparseChannel, RefusesRowsThatAreNotSortedOrOfAnotherSize) {
                                                        {2, {4, 5}, {}, std::vector<float>(5)},
                                                        {0, {4, 5}, {}, std::vector<float>(6)},
                                                        {9, {4, 5}, {}, std::vector<float>(6)}}) {
-    const Status pushed = client->push_rows({1, 4, 1}, {&bad, 1});
+    const Status pushed = client->push({1, 4, 1}, {&bad, 1});
     ASSERT_FALSE(pushed);
     EXPECT_EQ(pushed.error().code, Errc::kUsage);
   }
   const SparseRows good{2, {4, 5}, {}, std::vector<float>(6)};
-  EXPECT_TRUE(client->push_rows({1, 4, 1}, {&good, 1}));
+  EXPECT_TRUE(client->push({1, 4, 1}, {&good, 1}));
 }
 
 }  // namespace

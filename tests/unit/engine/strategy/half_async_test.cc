@@ -1,5 +1,4 @@
-#include "engine/strategy/half_async.h"
-
+// half_async: how old a trainer's values are, and what its pushes carry.
 #include <cmath>
 
 #include <gtest/gtest.h>

@@ -30,12 +30,12 @@ pserver::Membership pushed() {
 
 TEST(StrategyTable, NamesEveryStrategyOfTheProtocolOnce) {
   std::set<wire::Strategy> ids;
-  for (const Strategy& strategy : strategies()) {
-    ids.insert(strategy.id);
-    std::string name = wire::Strategy_Name(strategy.id).substr(sizeof("STRATEGY_") - 1);
+  for (const Strategy* const strategy : strategies()) {
+    ids.insert(strategy->id);
+    std::string name = wire::Strategy_Name(strategy->id).substr(sizeof("STRATEGY_") - 1);
     for (char& c : name) c = c == '_' ? c : static_cast<char>(c | 0x20);
-    EXPECT_EQ(strategy.name, name);
-    EXPECT_NE(strategy.make_policy, nullptr) << name;
+    EXPECT_EQ(strategy->name, name);
+    EXPECT_NE(strategy->make_policy, nullptr) << name;
   }
   EXPECT_EQ(ids.size(), strategies().size());
   EXPECT_EQ(ids.size(), static_cast<std::size_t>(wire::Strategy_ARRAYSIZE));
@@ -86,36 +86,36 @@ TEST(StrategyTable, TheSlowestTrainersPushIsAppliedFirst) {
 }
 
 TEST(StrategyTable, OnlyAsyncDropsLateDenseGradients) {
-  for (const Strategy& strategy : strategies()) {
-    auto set = set_of(strategy.id, strategy.id);
+  for (const Strategy* const strategy : strategies()) {
+    auto set = set_of(strategy->id, strategy->id);
     set.set_async_lagged_grad_discard_ratio(2);
-    const bool drops = strategy.id == wire::STRATEGY_ASYNC;
-    EXPECT_EQ(make_update_policy(set, false)->discards(2 * kTrainers), drops) << strategy.name;
-    EXPECT_FALSE(make_update_policy(set, false)->discards(2 * kTrainers - 1)) << strategy.name;
-    EXPECT_FALSE(make_update_policy(set, true)->discards(1000)) << strategy.name;
+    const bool drops = strategy->id == wire::STRATEGY_ASYNC;
+    EXPECT_EQ(make_update_policy(set, false)->discards(2 * kTrainers), drops) << strategy->name;
+    EXPECT_FALSE(make_update_policy(set, false)->discards(2 * kTrainers - 1)) << strategy->name;
+    EXPECT_FALSE(make_update_policy(set, true)->discards(1000)) << strategy->name;
     set.set_staleness_max(3);
-    EXPECT_FALSE(make_update_policy(set, false)->discards(1000)) << strategy.name;
+    EXPECT_FALSE(make_update_policy(set, false)->discards(1000)) << strategy->name;
   }
 }
 
 TEST(StrategyTable, MovesAreAppliedWhole) {
-  for (const Strategy& strategy : strategies()) {
-    auto set = set_of(strategy.id, strategy.id);
+  for (const Strategy* const strategy : strategies()) {
+    auto set = set_of(strategy->id, strategy->id);
     set.mutable_optimizer()->set_learning_rate(0.25F);
     const bool is_move =
-        strategy.id == wire::STRATEGY_GEO || strategy.id == wire::STRATEGY_LOCAL_SGD;
+        strategy->id == wire::STRATEGY_GEO || strategy->id == wire::STRATEGY_LOCAL_SGD;
     EXPECT_EQ(make_update_policy(set, false)->learning_rate(set.optimizer(), {}),
               is_move ? 1.0F : 0.25F)
-        << strategy.name;
+        << strategy->name;
   }
 }
 
 TEST(StrategyTable, TrainersHalfIsThereWhereAPushIsNotAnsweredBeforeTheNextBatch) {
-  for (const Strategy& strategy : strategies()) {
-    const bool is_straight = strategy.name == "sync" || strategy.name == "async";
-    EXPECT_EQ(strategy.make_dense == nullptr, is_straight) << strategy.name;
-    EXPECT_EQ(strategy.make_rows == nullptr, is_straight) << strategy.name;
-    EXPECT_EQ(pushes_dense_straight(set_of(strategy.id, wire::STRATEGY_SYNC)), is_straight);
+  for (const Strategy* const strategy : strategies()) {
+    const bool is_straight = strategy->name == "sync" || strategy->name == "async";
+    EXPECT_EQ(strategy->make_dense == nullptr, is_straight) << strategy->name;
+    EXPECT_EQ(strategy->make_rows == nullptr, is_straight) << strategy->name;
+    EXPECT_EQ(pushes_dense_straight(set_of(strategy->id, wire::STRATEGY_SYNC)), is_straight);
   }
 }
 
