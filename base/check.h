@@ -1,9 +1,16 @@
 // PADDLE_CHECK: an invariant only a bug can break. Stays on in release builds.
 #pragma once
 
+#include <cstdio>
+#include <cstdlib>
+
 namespace paddle {
 
-[[noreturn]] void check_failed(const char* condition, const char* file, int line);
+[[noreturn]] inline void check_failed(const char* condition, const char* file, int line) {
+  std::fprintf(stderr, "%s:%d: internal error: check failed: %s\n", file, line, condition);
+  std::fflush(stderr);
+  std::abort();
+}
 
 }  // namespace paddle
 

@@ -1,6 +1,7 @@
 // Monotonic time behind an interface, so that a test can control it.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 
 namespace paddle {
@@ -18,5 +19,11 @@ class SteadyClock final : public Clock {
  public:
   TimePoint now() const override { return std::chrono::steady_clock::now(); }
 };
+
+// A timeout for poll(2): rounded up, 0 when `end` has passed.
+inline int milliseconds_until(TimePoint end) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - SteadyClock().now());
+  return static_cast<int>(std::clamp<long long>(left.count(), 0, 1 << 30));
+}
 
 }  // namespace paddle

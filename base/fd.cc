@@ -33,11 +33,9 @@ Status write_durably(const std::string& temporary, const std::string& path, Byte
 
 Status wait_ready(int fd, short events, TimePoint deadline) {
   for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-        deadline - TimePoint(std::chrono::steady_clock::now()));
-    if (left.count() <= 0) return Error{Errc::kUnreachable, "deadline passed", ""};
+    const int timeout = milliseconds_until(deadline);
+    if (timeout == 0) return Error{Errc::kUnreachable, "deadline passed", ""};
     pollfd item{fd, events, 0};
-    const auto timeout = static_cast<int>(std::min<long long>(left.count(), 1 << 30));
     const int ready = ::poll(&item, 1, timeout);
     if (ready > 0) return {};
     if (ready < 0 && errno != EINTR) return system_error(Errc::kFailed, "poll");
@@ -50,6 +48,12 @@ void UniqueFd::reset() {
 
 Error system_error(Errc code, const std::string& what) {
   return Error{code, what + ": " + std::strerror(errno), ""};
+}
+
+Result<Pipe> make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
 Status read_exact(int fd, std::span<std::byte> into, TimePoint deadline) {
@@ -78,6 +82,28 @@ Status write_all(int fd, ByteSpan data, TimePoint deadline) {
     data = data.subspan(static_cast<std::size_t>(put));
   }
   return {};
+}
+
+bool read_at(int fd, std::span<std::byte> into, std::uint64_t offset) {
+  while (!into.empty()) {
+    const ssize_t got = ::pread(fd, into.data(), into.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    into = into.subspan(static_cast<std::size_t>(got));
+    offset += static_cast<std::uint64_t>(got);
+  }
+  return true;
+}
+
+bool write_at(int fd, ByteSpan data, std::uint64_t offset) {
+  while (!data.empty()) {
+    const ssize_t put = ::pwrite(fd, data.data(), data.size(), static_cast<off_t>(offset));
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return false;
+    data = data.subspan(static_cast<std::size_t>(put));
+    offset += static_cast<std::uint64_t>(put);
+  }
+  return true;
 }
 
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {

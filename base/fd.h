@@ -2,9 +2,6 @@
 // file.
 #pragma once
 
-#include <dirent.h>
-
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -37,13 +34,13 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-struct CloseDirectory {
-  void operator()(DIR* directory) const { ::closedir(directory); }
-};
-using DirectoryStream = std::unique_ptr<DIR, CloseDirectory>;
-
 // "open /x: No such file or directory": the error of a failed system call, with errno's text.
 Error system_error(Errc code, const std::string& what);
+
+struct Pipe {
+  UniqueFd read, write;
+};
+Result<Pipe> make_pipe();
 
 // Waits until fd is ready for `events` of poll(2). An error or hang-up counts as ready: the next
 // call on the descriptor reports it. kUnreachable when the deadline passes.
@@ -53,6 +50,11 @@ Status wait_ready(int fd, short events, TimePoint deadline);
 Status read_exact(int fd, std::span<std::byte> into, TimePoint deadline);
 // Writes everything; SIGPIPE must be ignored by the program.
 Status write_all(int fd, ByteSpan data, TimePoint deadline);
+
+// The same at an offset of a file, which stays at its position. False with errno set, or at the
+// file's end.
+bool read_at(int fd, std::span<std::byte> into, std::uint64_t offset);
+bool write_at(int fd, ByteSpan data, std::uint64_t offset);
 
 // Whole small files. read_file refuses more than max_bytes.
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes = 64U << 20U);

@@ -67,6 +67,11 @@ class [[nodiscard]] Result {
     PADDLE_CHECK(state_.index() == 1);
     return std::move(*std::get_if<1>(&state_));
   }
+  // Error::with, if this is an error.
+  Result with(std::string_view context) && {
+    if (state_.index() == 1) return std::move(*this).error().with(context);
+    return std::move(*this);
+  }
 
  private:
   std::variant<T, Error> state_;
@@ -86,6 +91,10 @@ class [[nodiscard]] Result<void> {
   Error&& error() && {
     PADDLE_CHECK(error_.has_value());
     return std::move(*error_);
+  }
+  Result with(std::string_view context) && {
+    if (error_) return std::move(*error_).with(context);
+    return {};
   }
 
  private:

@@ -14,10 +14,9 @@ namespace {
 constexpr std::size_t kPathBytesMax = 4096;
 constexpr std::size_t kComponentBytesMax = 255;
 
-Result<UniqueFd> open_beneath(int root_fd, const std::string& path, int flags, unsigned mode) {
+Result<UniqueFd> open_beneath(int root_fd, const std::string& path, int flags) {
   open_how how{};
   how.flags = static_cast<std::uint64_t>(flags | O_CLOEXEC | O_NOFOLLOW);
-  how.mode = (flags & O_CREAT) != 0 ? mode : 0;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
   const long fd = ::syscall(SYS_openat2, root_fd, path.c_str(), &how, sizeof how);
   if (fd < 0) return system_error(Errc::kData, "open " + path);
@@ -30,7 +29,7 @@ Status make_directory_chain(int root_fd, const std::string& path) {
     const auto slash = prefix.rfind('/');
     UniqueFd parent;
     if (slash != std::string::npos) {
-      PADDLE_TRY(parent, open_beneath(root_fd, prefix.substr(0, slash), O_PATH | O_DIRECTORY, 0));
+      PADDLE_TRY(parent, open_beneath(root_fd, prefix.substr(0, slash), O_PATH | O_DIRECTORY));
     }
     const std::string name = slash == std::string::npos ? prefix : prefix.substr(slash + 1);
     if (::mkdirat(parent ? parent.get() : root_fd, name.c_str(), 0700) != 0 && errno != EEXIST) {
@@ -60,7 +59,7 @@ Result<SafePath> SafePath::parse(std::string_view text) {
 }
 
 Result<UniqueFd> SafePath::open_read(int root_fd) const {
-  PADDLE_TRY(UniqueFd fd, open_beneath(root_fd, text_, O_RDONLY | O_NONBLOCK, 0));
+  PADDLE_TRY(UniqueFd fd, open_beneath(root_fd, text_, O_RDONLY | O_NONBLOCK));
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return system_error(Errc::kData, "stat " + text_);
   if (!S_ISREG(info.st_mode)) return Error{Errc::kData, text_ + " is not a regular file", ""};
@@ -68,14 +67,7 @@ Result<UniqueFd> SafePath::open_read(int root_fd) const {
 }
 
 Result<UniqueFd> SafePath::open_directory(int root_fd) const {
-  return open_beneath(root_fd, text_, O_RDONLY | O_DIRECTORY, 0);
-}
-
-Result<UniqueFd> SafePath::create(int root_fd, unsigned mode) const {
-  if (const auto slash = text_.rfind('/'); slash != std::string::npos) {
-    PADDLE_TRY_STATUS(make_directory_chain(root_fd, text_.substr(0, slash)));
-  }
-  return open_beneath(root_fd, text_, O_WRONLY | O_CREAT | O_TRUNC, mode & 0755);
+  return open_beneath(root_fd, text_, O_RDONLY | O_DIRECTORY);
 }
 
 Status SafePath::make_directories(int root_fd) const {

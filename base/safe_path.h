@@ -21,9 +21,7 @@ class SafePath {
   // RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS).
   Result<UniqueFd> open_read(int root_fd) const;  // a regular file
   Result<UniqueFd> open_directory(int root_fd) const;
-  Result<UniqueFd> create(int root_fd,
-                          unsigned mode) const;  // makes parents as 0700; truncates; mode & 0755
-  Status make_directories(int root_fd) const;    // the path itself too
+  Status make_directories(int root_fd) const;  // 0700; the path itself too
 
  private:
   explicit SafePath(std::string text) : text_(std::move(text)) {}

@@ -54,9 +54,7 @@ Result<Sha256Digest> sha256_of_fd(int fd) {
 Result<Sha256Digest> sha256_of_file(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return system_error(Errc::kData, "open " + path);
-  auto digest = sha256_of_fd(fd.get());
-  if (!digest) return std::move(digest).error().with(path);
-  return digest;
+  return sha256_of_fd(fd.get()).with(path);
 }
 
 }  // namespace paddle

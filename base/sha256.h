@@ -1,7 +1,11 @@
-// SHA-256 (FIPS 180-4): the identity of every file that travels.
+// SHA-256 (FIPS 180-4), the identity of every file that travels, and the stamp that tells whether a
+// hash computed earlier still holds.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <array>
+#include <cstdint>
 #include <memory>
 
 #include "base/bytes.h"
@@ -29,5 +33,23 @@ class Sha256 {
 // Of everything from the descriptor's current position to its end.
 Result<Sha256Digest> sha256_of_fd(int fd);
 Result<Sha256Digest> sha256_of_file(const std::string& path);
+
+struct FileStamp {
+  std::uint64_t size = 0;
+  std::int64_t modified_ns = 0;  // mtime, since 1970
+  std::int64_t changed_ns = 0;   // ctime, which no program can set back
+  std::uint64_t inode = 0;
+  std::uint64_t device = 0;
+
+  bool operator==(const FileStamp&) const = default;
+};
+
+inline FileStamp stamp_of(const struct stat& info) {
+  constexpr std::int64_t kNanoseconds = 1'000'000'000;
+  return {static_cast<std::uint64_t>(info.st_size),
+          info.st_mtim.tv_sec * kNanoseconds + info.st_mtim.tv_nsec,
+          info.st_ctim.tv_sec * kNanoseconds + info.st_ctim.tv_nsec,
+          static_cast<std::uint64_t>(info.st_ino), static_cast<std::uint64_t>(info.st_dev)};
+}
 
 }  // namespace paddle

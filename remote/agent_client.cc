@@ -309,11 +309,11 @@ Result<std::unique_ptr<AgentClient>> connect(const NodeSpec& node, const Connect
                              (node.timeout > Duration() ? node.timeout : options.deadline);
   auto launcher = make_launcher(node, deadline, options.login);
   if (!launcher) return named(node, std::move(launcher).error());
-  auto started = bootstrap(**launcher, node, options, deadline);
-  if (!started) return named(node, std::move(started).error());
-  if (!started->channel.fd) return std::unique_ptr<AgentClient>();
+  auto channel = bootstrap(**launcher, node, options, deadline);
+  if (!channel) return named(node, std::move(channel).error());
+  if (!channel->fd) return std::unique_ptr<AgentClient>();
   return std::unique_ptr<AgentClient>(
-      std::make_unique<FramedAgentClient>(node, std::move(*launcher), std::move(started->channel)));
+      std::make_unique<FramedAgentClient>(node, std::move(*launcher), *std::move(channel)));
 }
 
 }  // namespace paddle::remote

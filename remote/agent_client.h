@@ -13,14 +13,11 @@
 
 #include "base/result.h"
 #include "base/secret.h"
-#include "remote/exchange/command_run.h"
-#include "remote/exchange/node_files.h"
+#include "remote/exchange/streamed_calls.h"
 #include "remote/launcher/launcher.h"
-#include "remote/push/push.h"
+#include "remote/push/source.h"
 
 namespace paddle::remote {
-
-class PushSource;
 
 struct HostFacts {
   std::string os;  // "Debian GNU/Linux 12"

@@ -10,12 +10,11 @@
 
 #include <fmt/format.h>
 
-#include "base/file_stamp.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "proto/frame_stream.h"
-#include "remote/launcher/sentinel.h"
+#include "remote/launcher/launcher.h"
 
 namespace paddle::remote {
 namespace {
@@ -107,16 +106,6 @@ std::string fill_holes(std::string_view command, std::string_view root, std::str
     }
   }
   return out;
-}
-
-// Adds the command's last line on stderr, which is often the reason.
-Error with_stderr(Error error, const Channel& channel) {
-  std::string tail = channel.stderr_tail ? channel.stderr_tail() : "";
-  while (!tail.empty() && tail.back() == '\n') tail.pop_back();
-  const auto line = tail.rfind('\n');
-  if (line != std::string::npos) tail = tail.substr(line + 1);
-  if (!tail.empty()) error.message += " (" + escape_control(tail) + ")";
-  return error;
 }
 
 Result<std::string> answer_of(Launcher& launcher, const std::string& command,
@@ -249,13 +238,13 @@ Status check_shell_path(const std::string& path) {
                "use letters, digits, '.', '_', '-' and '/' only"};
 }
 
-Result<Bootstrapped> bootstrap(Launcher& launcher, const NodeSpec& node,
-                               const ConnectOptions& options, TimePoint deadline) {
+Result<Channel> bootstrap(Launcher& launcher, const NodeSpec& node, const ConnectOptions& options,
+                          TimePoint deadline) {
   PADDLE_TRY_STATUS(check_shell_path(node.root));
   PADDLE_TRY(const std::shared_ptr<const Agent> shared, read_agent(options.agent_binary));
   const Agent& agent = *shared;
   PADDLE_TRY(Channel ready, find_agent(launcher, node, agent, deadline));
-  if (ready.fd) return Bootstrapped{std::move(ready)};
+  if (ready.fd) return ready;
   PADDLE_TRY(const Probe found, probe(launcher, deadline));
   PADDLE_TRY_STATUS(check_architecture(found.architecture));
   std::string root = node.root;
@@ -276,7 +265,7 @@ Result<Bootstrapped> bootstrap(Launcher& launcher, const NodeSpec& node,
                        fmt::format("{}{}{}{}", fill_holes(kBegin, root, file),
                                    options.create ? "" : kFind, kPrepare, kTell),
                        "PADDLECTL-AGENT-IS ", deadline));
-  if (answer == "absent") return Bootstrapped{Channel{}};
+  if (answer == "absent") return Channel{};
   PADDLE_TRY(const bool there, is_agent(launcher, answer, agent, file, deadline));
   if (!there) {
     deadline = std::max(deadline, TimePoint(std::chrono::steady_clock::now()) + kUploadDeadline);
@@ -293,7 +282,7 @@ Result<Bootstrapped> bootstrap(Launcher& launcher, const NodeSpec& node,
                  "put both of one release into one folder: " + options.agent_binary +
                      " is the agent that was pushed"};
   }
-  return Bootstrapped{std::move(channel)};
+  return channel;
 }
 
 }  // namespace paddle::remote

@@ -5,15 +5,12 @@
 
 namespace paddle::remote {
 
-struct Bootstrapped {
-  Channel channel;  // past the sentinel, ready for frames; without fd: root is absent
-};
-
 // Only [A-Za-z0-9._/~-], no "..", no leading '-': safe inside a double-quoted word of any shell.
 Status check_shell_path(const std::string& path);
 
+// The channel past the sentinel, ready for frames; without fd: root is absent.
 // kVersion when the node's architecture or the agent's version differs, kAuth for an unsafe root.
-Result<Bootstrapped> bootstrap(Launcher& launcher, const NodeSpec& node,
-                               const ConnectOptions& options, TimePoint deadline);
+Result<Channel> bootstrap(Launcher& launcher, const NodeSpec& node, const ConnectOptions& options,
+                          TimePoint deadline);
 
 }  // namespace paddle::remote

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "remote/launcher/node.h"
+#include "remote/launcher/launcher.h"
 
 namespace paddle::cli {
 

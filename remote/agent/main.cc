@@ -3,7 +3,6 @@
 //
 // paddlectl-agent supervise <root> <label>: see supervisor.h.
 #include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,11 +10,14 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "base/log.h"
 #include "base/result.h"
+#include "base/sha256.h"
+#include "base/text.h"
 #include "base/version.h"
-#include "remote/agent/machine/own_program.h"
+#include "remote/agent/machine/proc.h"
 #include "remote/agent/process/supervisor.h"
 #include "remote/agent/session.h"
 
@@ -26,6 +28,33 @@ constexpr int kChannelFdMin = 10;
 constexpr int kPipeBytes = 1 << 20;  // the most that any user may have by default
 constexpr int kSpecFd = 3;
 constexpr int kStatusFd = 4;
+
+constexpr const char* kProgram = "/proc/self/exe";
+constexpr std::size_t kNoteBytesMax = 100;
+
+// True when the record is of this boot and the program was not written since.
+bool is_verified(const std::string& note, const std::string& boot) {
+  struct stat program {};
+  struct stat noted {};
+  if (::stat(kProgram, &program) != 0 || ::stat(note.c_str(), &noted) != 0) return false;
+  if (stamp_of(program).modified_ns > stamp_of(noted).modified_ns) return false;
+  const auto text = read_file(note, kNoteBytesMax);
+  return text && *text == boot;
+}
+
+// hash: the SHA-256 that paddlectl expects, in hexadecimal. A match is recorded beside the program,
+// in <program>.verified, with the id of this boot, so that it is hashed once per boot.
+bool own_program_is(const std::string& hash) {
+  std::error_code error;
+  const std::string note = std::filesystem::read_symlink(kProgram, error).string() + ".verified";
+  const std::string boot = boot_id();
+  if (!error && !boot.empty() && is_verified(note, boot)) return true;
+  const auto found = sha256_of_file(kProgram);
+  if (!found || to_hex(*found) != hash) return false;
+  // Without the record the next start hashes again.
+  if (!error && !boot.empty()) (void)replace_file(note, as_bytes(boot));
+  return true;
+}
 
 // The variables that a process inherits from the node; its specification has the others.
 Environment node_environment() {

@@ -7,7 +7,6 @@
 #include "proto/content.h"
 #include "remote/agent/log/log_file.h"
 #include "remote/agent/machine/host.h"
-#include "remote/agent/machine/ports.h"
 #include "remote/agent/peer/probe.h"
 #include "remote/agent/process/command.h"
 #include "remote/agent/process/processes.h"
@@ -41,7 +40,7 @@ Status Session::answer(Session& session, const Frame& request) {
   auto reply = run(session, message, request.tail);
   if (!reply) return reply.error();
   if constexpr (std::is_same_v<decltype(reply), Status>) {
-    return session.send_empty(kind);
+    return session.send_head(kind, Put());
   } else {
     return session.send_head(kind, *reply);
   }
@@ -253,10 +252,6 @@ Status Session::run(const Frame& request) {
 
 Status Session::send_head(AgentKind kind, const google::protobuf::MessageLite& head) {
   return send(kind, 0, head, {});
-}
-
-Status Session::send_empty(AgentKind kind) {
-  return send_head(kind, Put());
 }
 
 Status Session::send(AgentKind kind, std::uint16_t flags, const google::protobuf::MessageLite& head,

@@ -6,7 +6,7 @@
 #include "proto/frame_stream.h"
 #include "remote/agent/peer/peer.h"
 #include "remote/agent/process/claims.h"
-#include "remote/agent/root/copy_folders.h"
+#include "remote/agent/root/node_copy.h"
 #include "remote/agent/root/root.h"
 #include "remote/agent/store/incoming_push.h"
 
@@ -53,7 +53,6 @@ class Session {
   Status log(const Frame& request);
   Status run(const Frame& request);
   Status send_head(wire::agent::AgentKind kind, const google::protobuf::MessageLite& head);
-  Status send_empty(wire::agent::AgentKind kind);
   // send_, with a failure noted as the channel's, not the request's.
   Status send(wire::agent::AgentKind kind, std::uint16_t flags,
               const google::protobuf::MessageLite& head, ByteSpan tail);

@@ -24,12 +24,7 @@ Errc known_code(int code) {
 }  // namespace
 
 Error Exchange::lose(Error error) {
-  std::string tail = channel_.stderr_tail ? channel_.stderr_tail() : "";
-  while (!tail.empty() && tail.back() == '\n') tail.pop_back();
-  if (!tail.empty()) {
-    error.message += " (" + escape_control(tail.substr(tail.rfind('\n') + 1)) + ")";
-  }
-  broken_ = named(std::move(error).with("lost the agent"));
+  broken_ = named(with_stderr(std::move(error), channel_).with("lost the agent"));
   return *broken_;
 }
 

@@ -60,19 +60,16 @@ Result<pid_t> spawn(const std::vector<std::string>& arguments, int channel, int 
 Result<std::shared_ptr<ChildProgram>> ChildProgram::start(const std::vector<std::string>& arguments,
                                                           UniqueFd& channel) {
   int sockets[2];
-  int errors[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
     return system_error(Errc::kResource, "socketpair");
   }
   UniqueFd ours(sockets[0]);
   const UniqueFd theirs(sockets[1]);
-  if (::pipe2(errors, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
-  UniqueFd errors_read(errors[0]);
-  const UniqueFd errors_write(errors[1]);
-  PADDLE_TRY_STATUS(set_nonblocking(errors_read.get()));
-  PADDLE_TRY(const pid_t pid, spawn(arguments, theirs.get(), errors_write.get()));
+  PADDLE_TRY(Pipe errors, make_pipe());
+  PADDLE_TRY_STATUS(set_nonblocking(errors.read.get()));
+  PADDLE_TRY(const pid_t pid, spawn(arguments, theirs.get(), errors.write.get()));
   channel = std::move(ours);
-  return std::shared_ptr<ChildProgram>(new ChildProgram(pid, std::move(errors_read)));
+  return std::shared_ptr<ChildProgram>(new ChildProgram(pid, std::move(errors.read)));
 }
 
 ChildProgram::ChildProgram(pid_t pid, UniqueFd errors)

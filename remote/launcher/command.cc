@@ -9,7 +9,6 @@
 #include "proto/frame_stream.h"
 #include "remote/launcher/child_program.h"
 #include "remote/launcher/launcher.h"
-#include "remote/launcher/sentinel.h"
 
 namespace paddle::remote {
 namespace {

@@ -2,6 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
 
 namespace paddle::remote {
 namespace {
@@ -18,11 +24,46 @@ std::span<const LauncherKind> launcher_kinds() {
   return kKinds;
 }
 
+Error with_stderr(Error error, const Channel& channel) {
+  std::string tail = channel.stderr_tail ? channel.stderr_tail() : "";
+  while (tail.ends_with('\n')) tail.pop_back();
+  if (tail.empty()) return error;
+  error.message += " (" + escape_control(tail.substr(tail.rfind('\n') + 1)) + ")";
+  return error;
+}
+
 Result<std::unique_ptr<Launcher>> make_launcher(const NodeSpec& node, TimePoint deadline,
                                                 Login* login) {
   const auto kind = std::ranges::find(kKinds, node.launcher, &LauncherKind::name);
   if (kind != kKinds.end()) return kind->make(node, deadline, login);
   return Error{Errc::kUsage, "there is no launcher '" + node.launcher + "'", ""};
+}
+
+Result<std::string> skip_to_line(int fd, const std::string& prefix, TimePoint deadline) {
+  std::string line;
+  std::string last;
+  for (std::size_t noise = 0; noise < kNoiseBytesMax; ++noise) {
+    std::byte byte{};
+    auto got = read_exact(fd, std::span(&byte, 1), deadline);
+    if (!got) {
+      Error error = std::move(got).error();
+      if (!last.empty()) error.message += "; it last said '" + escape_control(last) + "'";
+      return error;
+    }
+    if (byte != std::byte{'\n'}) {
+      line += static_cast<char>(byte);
+      continue;
+    }
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (line.starts_with(prefix)) return line.substr(prefix.size());
+    if (line.starts_with("PADDLECTL-REFUSED ")) {
+      return Error{Errc::kAuth, escape_control(line.substr(18)), "choose another workdir"};
+    }
+    last = std::exchange(line, {});
+  }
+  return Error{Errc::kData,
+               fmt::format("no '{}' within {} bytes of output", prefix, kNoiseBytesMax),
+               "does a start-up file of the shell print without end?"};
 }
 
 }  // namespace paddle::remote

@@ -2,19 +2,42 @@
 // is the same for all launchers.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/result.h"
 #include "remote/launcher/login_answers.h"
-#include "remote/launcher/node.h"
 
 namespace paddle::remote {
+
+// A node as its launcher needs to know it; the CLI fills it from cluster.toml.
+struct NodeSpec {
+  std::string name;                  // unique in the cluster; the prefix of its messages
+  std::string launcher = "ssh";      // of the table in launcher.cc
+  std::vector<std::string> command;  // of launcher "command": argv that gives a shell on the node
+  std::string host;             // as the user wrote it, looked up in ~/.ssh/config; "": not by SSH
+  std::uint16_t ssh_port = 0;   // 0: ~/.ssh/config or 22
+  std::string user;             // "": ~/.ssh/config or $USER
+  std::string identity;         // private key file, "": agent and defaults
+  std::string jump;             // bastion, "": none
+  unsigned bastion = 0;         // how many hosts before a node this bastion is; 0: a node itself
+  std::string known_hosts;      // "": ~/.ssh/known_hosts
+  std::string ssh_directory;    // "": ~/.ssh; holds config, known_hosts and the default keys
+  std::string address = {};     // IPv4 for the other nodes; "": the one that the node finds
+  std::uint16_t push_port = 0;  // for other nodes during a push; 0, or taken: any
+  std::string root;             // our folder on the node, "~/" allowed: <workdir>/<cluster>, and
+                                // /<node> where nodes share a machine
+  Duration timeout{};           // for reaching it, and for each answer; zero: the defaults
+
+  bool is_local() const { return launcher == "local"; }
+};
 
 // Stdin and stdout of a running remote command as one socket. Closing it ends the command's input.
 struct Channel {
@@ -22,6 +45,9 @@ struct Channel {
   std::function<std::string()> stderr_tail;  // the last 4 KiB that the command wrote to stderr
   UniqueFd fd;  // last, so that it closes first: the command ends with its input
 };
+
+// Adds the command's last line on stderr, which is often the reason.
+Error with_stderr(Error error, const Channel& channel);
 
 class Launcher {
  public:
@@ -52,5 +78,11 @@ Result<std::unique_ptr<Launcher>> make_command_launcher(const NodeSpec& node, Ti
 // unknown or changed. Without a login only keys are tried.
 Result<std::unique_ptr<Launcher>> make_ssh_launcher(const NodeSpec& node, TimePoint deadline,
                                                     Login* login = nullptr);
+
+// The longest noise (banners, motd) before a sentinel line.
+constexpr std::size_t kNoiseBytesMax = 64U << 10U;
+// Reads lines until one starts with `prefix`; returns the rest of it. kData after kNoiseBytesMax,
+// kAuth when bootstrap's shell code refuses our folder.
+Result<std::string> skip_to_line(int fd, const std::string& prefix, TimePoint deadline);
 
 }  // namespace paddle::remote

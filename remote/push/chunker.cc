@@ -1,13 +1,12 @@
 #include "remote/push/chunker.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <future>
 #include <memory>
 
 #include "base/fd.h"
+#include "base/rng.h"
 
 namespace paddle::remote {
 namespace {
@@ -21,11 +20,8 @@ constexpr std::array<std::uint64_t, 256> make_gear() {
   std::array<std::uint64_t, 256> gear{};
   std::uint64_t state = 0x7061646c65ULL;  // any fixed seed: both ends never need the same
   for (std::uint64_t& value : gear) {     // splitmix64
+    value = mix64(state);
     state += 0x9e3779b97f4a7c15ULL;
-    std::uint64_t z = state;
-    z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27U)) * 0x94d049bb133111ebULL;
-    value = z ^ (z >> 31U);
   }
   return gear;
 }

@@ -1,15 +1,13 @@
 // One node's push over its agent's exchange: sends a manifest, learns what is missing, sends that.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "proto/agent.pb.h"
 #include "remote/exchange/exchange.h"
-#include "remote/launcher/node.h"
-#include "remote/push/push.h"
+#include "remote/launcher/launcher.h"
 #include "remote/push/source.h"
 
 namespace paddle::remote {

@@ -6,7 +6,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "base/file_stamp.h"
+#include "base/sha256.h"
 #include "proto/content.h"
 
 namespace paddle::remote {

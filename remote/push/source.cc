@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <thread>
 
 #include "base/fd.h"
@@ -69,13 +68,8 @@ Result<std::shared_ptr<const Pack>> make_pack(std::span<const Blob> blobs) {
         return changed(open_file->path);
       }
     }
-    for (std::size_t done = 0; done < blob.size;) {
-      const ssize_t got = ::pread(fd.get(), raw.data() + at + done, blob.size - done,
-                                  static_cast<off_t>(blob.offset + done));
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) return changed(open_file->path);
-      done += static_cast<std::size_t>(got);
-    }
+    const auto part = std::span(raw).subspan(at, blob.size);
+    if (!read_at(fd.get(), part, blob.offset)) return changed(open_file->path);
     at += blob.size;
   }
   auto pack = std::make_shared<Pack>();
@@ -127,15 +121,6 @@ PushSource::Described PushSource::read(const std::string& path) {
   return file;
 }
 
-void PushSource::read_all(std::vector<std::pair<std::string, std::promise<Described>>> wanted) {
-  const std::size_t threads =
-      std::min({kThreadsMax, static_cast<std::size_t>(std::thread::hardware_concurrency()),
-                wanted.size() / kFilesAThread + 1});
-  for_each_parallel(
-      wanted.size(), [&](std::size_t i) { wanted[i].second.set_value(read(wanted[i].first)); },
-      threads);
-}
-
 Result<std::vector<const LocalFile*>> PushSource::describe(const std::vector<std::string>& paths) {
   std::vector<std::shared_future<Described>> futures;
   std::vector<std::pair<std::string, std::promise<Described>>> wanted;
@@ -150,7 +135,12 @@ Result<std::vector<const LocalFile*>> PushSource::describe(const std::vector<std
       futures.push_back(known);
     }
   }
-  read_all(std::move(wanted));
+  const std::size_t threads =
+      std::min({kThreadsMax, static_cast<std::size_t>(std::thread::hardware_concurrency()),
+                wanted.size() / kFilesAThread + 1});
+  for_each_parallel(
+      wanted.size(), [&](std::size_t i) { wanted[i].second.set_value(read(wanted[i].first)); },
+      threads);
   std::vector<const LocalFile*> files;
   for (const auto& future : futures) {
     const Described& described = future.get();
@@ -178,16 +168,12 @@ Result<std::shared_ptr<const Pack>> PushSource::pack(std::span<const Blob> blobs
   const std::lock_guard lock(mutex_);
   pack_order_.emplace_back(key, size);
   packs_bytes_ += size;
-  forget_packs();
-  return made;
-}
-
-void PushSource::forget_packs() {
   while (packs_bytes_ > kPacksKeptBytesMax && !pack_order_.empty()) {
     packs_.erase(pack_order_.front().first);
     packs_bytes_ -= pack_order_.front().second;
     pack_order_.pop_front();
   }
+  return made;
 }
 
 Status PushSource::save() {

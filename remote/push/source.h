@@ -1,5 +1,5 @@
-// The files of one push, shared by its nodes: each is hashed once, and read and compressed once for
-// nodes that lack it at about the same time.
+// The items and files of one push, shared by its nodes: each file is hashed once, and read and
+// compressed once for nodes that lack it at about the same time.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,22 @@
 #include "remote/push/hash_cache.h"
 
 namespace paddle::remote {
+
+struct PushItem {
+  std::string local_path;   // a regular file on this machine
+  std::string remote_path;  // below root
+  bool executable = false;  // even when the local file is not
+  std::string link = {};    // target of a symbolic link; local_path is then not read
+};
+struct PushStats {
+  std::size_t files = 0, files_sent = 0;    // files_sent: at least a part moved
+  std::uint64_t bytes = 0, bytes_sent = 0;  // of content
+  std::uint64_t bytes_on_wire = 0;          // compressed, from this machine
+  std::uint64_t bytes_from_nodes = 0;       // the part of bytes_sent that other nodes sent
+};
+// Called with the bytes found missing and the bytes delivered since the last call; false cancels
+// the push.
+using PushProgress = std::function<bool(std::uint64_t planned, std::uint64_t arrived)>;
 
 constexpr std::size_t kPackBytesMax = 1U << 20U;        // of content, before compression
 constexpr std::size_t kPackBlobsMax = 1000;             // their sizes are in a frame's head
@@ -62,8 +78,6 @@ class PushSource {
   using Packed = Result<std::shared_ptr<const Pack>>;
 
   Described read(const std::string& path);
-  void read_all(std::vector<std::pair<std::string, std::promise<Described>>> wanted);
-  void forget_packs();
 
   FanOut fan_out_;
   std::mutex mutex_;

@@ -1,12 +1,38 @@
 // A process's log: bounded on disk, one sequence of bytes across rotations for its readers.
 // `<log>` holds the newest bytes, `<log>.1` the ones before, `<log>.base` the offset of `<log>`'s
-// first byte.
+// first byte. `<log>.times` holds the times of writing: 16-byte records {u64 offset, i64 unix ms},
+// both ascending. Logs are merged by them, since a program's own lines need not carry a time.
 #pragma once
 
-#include "remote/agent/log/log_times.h"
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
 #include "remote/agent/root/root.h"
 
 namespace paddle::agent {
+
+struct LogTime {
+  std::uint64_t offset = 0;  // in the log, across rotations
+  std::int64_t unix_ms = 0;  // time of writing of the bytes from there on
+};
+
+class LogTimesWriter {
+ public:
+  LogTimesWriter() = default;
+  // `folder` holds the log. A record that a crash left incomplete is cut off.
+  LogTimesWriter(int folder, const std::string& log);
+
+  // Call before writing the bytes at `offset`. A clock that was set back counts as standing still.
+  void note(std::uint64_t offset, std::int64_t unix_ms);
+  // Renames the times of a log that became `<log>.1` to `<log>.times.1`.
+  void rotate(int folder, const std::string& log);
+
+ private:
+  UniqueFd fd_;
+  std::int64_t last_ms_ = 0;
+  bool fresh_ = false;  // the first bytes of a file have a record in its own times
+};
 
 constexpr std::uint64_t kLogBytesMax = 64U << 20U;
 constexpr std::uint32_t kLogReadBytesMax = 1U << 20U;

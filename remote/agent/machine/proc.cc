@@ -1,6 +1,5 @@
 #include "remote/agent/machine/proc.h"
 
-#include <dirent.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -10,9 +9,7 @@
 #include <charconv>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
-#include <memory>
 #include <set>
 #include <utility>
 
@@ -46,10 +43,7 @@ void wait_for_any(const std::vector<ProcStat>& processes, TimePoint until) {
     polls.push_back({fd.get(), POLLIN, 0});
     fds.push_back(std::move(fd));
   }
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-      until - TimePoint(std::chrono::steady_clock::now()));
-  const auto timeout = std::clamp<long long>(left.count(), 0, kLookAgainMs);
-  ::poll(polls.data(), polls.size(), static_cast<int>(timeout));
+  ::poll(polls.data(), polls.size(), std::min(milliseconds_until(until), kLookAgainMs));
 }
 
 }  // namespace
@@ -83,8 +77,8 @@ std::vector<std::uint64_t> sockets_of(pid_t pid) {
 }
 
 std::string boot_id() {
-  auto text = read_file("/proc/sys/kernel/random/boot_id", kProcFileBytesMax);
-  return text ? text->substr(0, text->find('\n')) : std::string();
+  const std::string text = text_of("/proc/sys/kernel/random/boot_id");
+  return text.substr(0, text.find('\n'));
 }
 
 bool read_stat(pid_t pid, ProcStat& stat) {
@@ -125,16 +119,12 @@ bool is_alive(pid_t pid, std::uint64_t start_ticks) {
 
 std::vector<ProcStat> own_processes() {
   std::vector<ProcStat> found;
-  const DirectoryStream directory(::opendir("/proc"));
-  if (!directory) return found;
-  while (const dirent* entry = ::readdir(directory.get())) {
-    const std::string_view name = entry->d_name;
+  for (const std::string& name : names_under("/proc")) {
     pid_t pid = 0;
     const auto parsed = std::from_chars(name.data(), name.data() + name.size(), pid);
     if (parsed.ptr != name.data() + name.size() || pid == ::getpid()) continue;
     struct stat info {};
-    if (::fstatat(::dirfd(directory.get()), entry->d_name, &info, 0) != 0) continue;
-    if (info.st_uid != ::geteuid()) continue;
+    if (::stat(("/proc/" + name).c_str(), &info) != 0 || info.st_uid != ::geteuid()) continue;
     ProcStat stat;
     if (read_stat(pid, stat) && stat.state != 'Z' && stat.state != 'X') found.push_back(stat);
   }

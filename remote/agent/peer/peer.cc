@@ -20,7 +20,7 @@
 #include "base/secret.h"
 #include "base/sha256.h"
 #include "proto/frame_stream.h"
-#include "remote/agent/machine/ports.h"
+#include "remote/agent/machine/host.h"
 
 namespace paddle::agent {
 
@@ -36,15 +36,9 @@ constexpr int kListenerFd = STDERR_FILENO + 1;
 constexpr int kFolderFd = kListenerFd + 1;
 constexpr int kPortMax = 65535;
 constexpr int kStopMs = 5000;
-constexpr long long kPollMsMax = 10'000;
 
 TimePoint now() {
   return std::chrono::steady_clock::now();
-}
-
-int ms_until(TimePoint end) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - now()).count();
-  return static_cast<int>(std::clamp<long long>(left, 0, kPollMsMax));
 }
 
 Result<sockaddr_in> parse_target(const ProbeTarget& target, ByteSpan token, bool any_port) {
@@ -93,7 +87,8 @@ class Answerer {
         items.push_back({caller.fd.get(), POLLIN, 0});
         wake = std::min(wake, caller.deadline);
       }
-      if (::poll(items.data(), items.size(), ms_until(wake)) < 0 && errno != EINTR) return;
+      if (::poll(items.data(), items.size(), milliseconds_until(wake)) < 0 && errno != EINTR)
+        return;
       for (std::size_t i = items.size(); i-- > 1;) {
         if (items[i].revents != 0) hear(i - 1);
       }
@@ -173,7 +168,7 @@ int connect_before(int fd, const sockaddr_in& name, TimePoint deadline) {
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
   pollfd item{fd, POLLOUT, 0};
-  while (::poll(&item, 1, ms_until(deadline)) <= 0) {
+  while (::poll(&item, 1, milliseconds_until(deadline)) <= 0) {
     if (now() >= deadline) return ETIMEDOUT;
   }
   int error = 0;

@@ -25,12 +25,6 @@ TimePoint now() {
   return std::chrono::steady_clock::now();
 }
 
-int ms_until(TimePoint end) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - now()).count();
-  return static_cast<int>(
-      std::clamp<long long>(left, 0, kTransferDeadline / std::chrono::milliseconds(1)));
-}
-
 Status answer(int fd) {
   const TimePoint deadline = now() + kTransferDeadline;
   Bytes buffer(kChunkBytes);
@@ -42,7 +36,7 @@ Status answer(int fd) {
   std::uint64_t bytes = 0;
   while (bytes <= kSendBytes && now() < deadline) {
     pollfd item{fd, POLLIN, 0};
-    if (::poll(&item, 1, ms_until(deadline)) <= 0) continue;
+    if (::poll(&item, 1, milliseconds_until(deadline)) <= 0) continue;
     const ssize_t got = ::read(fd, buffer.data(), buffer.size());
     if (got < 0 && errno != EAGAIN && errno != EINTR) return system_error(Errc::kFailed, "read");
     if (got > 0) bytes += static_cast<std::uint64_t>(got);

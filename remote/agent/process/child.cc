@@ -1,12 +1,19 @@
 #include "remote/agent/process/child.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
+#include <optional>
+
+#include "proto/supervision.pb.h"
+#include "remote/agent/process/record.h"
 
 namespace paddle::agent {
 namespace {
@@ -48,43 +55,127 @@ bool give_notice_pipe(int pipe) {
   ::_exit(127);
 }
 
+// Replaces every `mark` in the text by `value`.
+void fill_in(std::string& text, std::string_view mark, const std::string& value) {
+  for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark, at)) {
+    text.replace(at, mark.size(), value);
+    at += value.size();
+  }
+}
+
+// The name itself if it has a '/', else the first match in the PATH among `variables`. A missing
+// program gets a path that execve(2) refuses.
+std::string find_program(const std::string& name, const std::vector<std::string>& variables) {
+  if (name.find('/') != std::string::npos) return name;
+  for (const std::string& variable : variables) {
+    if (!variable.starts_with("PATH=")) continue;
+    for (std::size_t begin = 5; begin <= variable.size();) {
+      const std::size_t end = std::min(variable.find(':', begin), variable.size());
+      const std::string path = variable.substr(begin, end - begin) + "/" + name;
+      if (path.starts_with('/') && ::access(path.c_str(), X_OK) == 0) return path;
+      begin = end + 1;
+    }
+  }
+  return "/nonexistent/" + name;  // execve reports the error
+}
+
+// More than a pipe holds; bounds the time spent on a process that sends for ever.
+constexpr int kReadsMax = 32;
+
+// Parses one notice from the front of `pending` and removes it. kNone: it is not all there yet.
+enum class Parsed { kNotice, kNone, kMalformed };
+
+Parsed parse(std::string& pending, wire::Notice& notice) {
+  std::uint32_t size = 0;
+  if (pending.size() < sizeof size) return Parsed::kNone;
+  std::memcpy(&size, pending.data(), sizeof size);
+  if (size > PIPE_BUF) return Parsed::kMalformed;
+  if (pending.size() < sizeof size + size) return Parsed::kNone;
+  const bool is_valid = notice.ParseFromString(pending.substr(sizeof size, size));
+  pending.erase(0, sizeof size + size);
+  return is_valid ? Parsed::kNotice : Parsed::kMalformed;
+}
+
 }  // namespace
 
 Result<Child> start_child(const Program& program, int directory) {
-  int output[2];
-  int error[2];
-  Child child;
-  if (::pipe2(output, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
-  child.output = UniqueFd(output[0]);
-  const UniqueFd output_end(output[1]);
-  if (::pipe2(error, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
-  UniqueFd notices_end;
+  PADDLE_TRY(Pipe output, make_pipe());
+  PADDLE_TRY(Pipe error, make_pipe());
+  Pipe notices;
   if (program.sends_notices) {
-    int notices[2];
-    if (::pipe2(notices, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
-    child.notices = UniqueFd(notices[0]);
-    notices_end = UniqueFd(notices[1]);
-    ::fcntl(child.notices.get(), F_SETFL, O_NONBLOCK);
+    PADDLE_TRY(notices, make_pipe());
+    ::fcntl(notices.read.get(), F_SETFL, O_NONBLOCK);
   }
-  const UniqueFd error_read(error[0]);
-  UniqueFd error_write(error[1]);
-  ::fcntl(child.output.get(), F_SETFL, O_NONBLOCK);
+  ::fcntl(output.read.get(), F_SETFL, O_NONBLOCK);
 
-  child.pid = ::fork();
+  Child child{::fork(), std::move(output.read), std::move(notices.read)};
   if (child.pid < 0) return system_error(Errc::kResource, "fork");
   if (child.pid == 0) {
-    become(program, directory, output_end.get(), error_write.get(),
-           notices_end ? notices_end.get() : -1);
+    become(program, directory, output.write.get(), error.write.get(), notices.write.get());
   }
   ::setpgid(child.pid,
             child.pid);  // in parent and child, so that it holds from either's next line on
-  error_write.reset();
+  error.write.reset();
   int failure = 0;
-  const ssize_t got = ::read(error_read.get(), &failure, sizeof failure);
+  const ssize_t got = ::read(error.read.get(), &failure, sizeof failure);
   if (got == 0) return child;
   ::waitpid(child.pid, nullptr, 0);
   errno = got > 0 ? failure : EIO;
   return system_error(Errc::kFailed, "cannot execute " + program.name);
+}
+
+Program program_of(const wire::agent::ProcessSpec& spec, const Root& root, std::uint32_t life,
+                   const Environment& environment) {
+  const auto filled = [&](std::string text) {
+    fill_in(text, "{root}", root.path);
+    fill_in(text, "{life}", std::to_string(life));
+    fill_in(text, "{again}", life > 1 ? "true" : "false");
+    return text;
+  };
+  Program program;
+  program.name = spec.program().empty() ? spec.arguments(0) : spec.program();
+  std::vector<std::string>& arguments = program.arguments;
+  std::vector<std::string>& variables = program.variables;
+  if (!spec.program().empty()) arguments.push_back(root.path + "/" + spec.program());
+  for (const auto& argument : spec.arguments()) arguments.push_back(filled(argument));
+  for (const auto& variable : environment) {
+    if (!spec.environment().contains(variable.substr(0, variable.find('='))))
+      variables.push_back(variable);
+  }
+  for (const auto& [name, value] : spec.environment()) {
+    variables.push_back(name + "=" + filled(value));
+  }
+  variables.push_back(std::string(kProcessVariable) + "=" +
+                      process_mark(root, spec.job(), spec.name()));
+  program.sends_notices = !spec.program().empty();  // one of ours
+  if (program.sends_notices) {
+    variables.push_back("PADDLECTL_NOTICE_FD=" + std::to_string(kNoticeFd));
+  }
+  if (spec.program().empty()) arguments[0] = find_program(arguments[0], variables);
+  return program;
+}
+
+void Notices::open(UniqueFd pipe) {
+  pipe_ = std::move(pipe);
+  pending_.clear();
+}
+
+void Notices::take(const Root& root, const SafePath& folder) {
+  std::optional<wire::Notice> latest;
+  char buffer[PIPE_BUF];
+  for (int reads = 0; pipe_ && reads < kReadsMax; ++reads) {
+    const ssize_t got = ::read(pipe_.get(), buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got == 0) pipe_.reset();
+    if (got <= 0) break;
+    pending_.append(buffer, static_cast<std::size_t>(got));
+    wire::Notice notice;
+    Parsed parsed = Parsed::kNone;
+    while ((parsed = parse(pending_, notice)) == Parsed::kNotice) latest = notice;
+    if (parsed == Parsed::kMalformed) pipe_.reset();
+  }
+  // A full disk loses the notice; the exit record still tells the end.
+  if (latest) (void)write_record(root, folder, "notice", *latest);
 }
 
 }  // namespace paddle::agent

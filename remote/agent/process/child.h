@@ -1,4 +1,5 @@
-// The child process that a supervisor watches.
+// The child process that a supervisor watches: its command line and environment, its start, and its
+// notices about itself.
 #pragma once
 
 #include <sys/types.h>
@@ -8,6 +9,8 @@
 
 #include "base/fd.h"
 #include "base/result.h"
+#include "proto/agent.pb.h"
+#include "remote/agent/root/root.h"
 
 namespace paddle::agent {
 
@@ -28,5 +31,27 @@ struct Child {
 // Starts in `directory`, as the leader of its own process group, with the caller's stdin. The child
 // is killed when the calling thread ends. kFailed when the program cannot be executed.
 Result<Child> start_child(const Program& program, int directory);
+
+// The node's PATH, HOME, ..., as NAME=value, passed to every process.
+using Environment = std::vector<std::string>;
+
+// Fills the placeholders {root}, {life} and {again}, and looks up a program without a path in the
+// process's own PATH. The variables of the specification replace those of the node.
+Program program_of(const wire::agent::ProcessSpec& spec, const Root& root, std::uint32_t life,
+                   const Environment& environment);
+
+class Notices {
+ public:
+  // `pipe` is non-blocking, or empty for a process that sends none.
+  void open(UniqueFd pipe);
+  int fd() const { return pipe_ ? pipe_.get() : -1; }
+  // Reads what there is, up to a bound. A malformed notice closes the pipe: the process goes on
+  // without it.
+  void take(const Root& root, const SafePath& folder);
+
+ private:
+  UniqueFd pipe_;
+  std::string pending_;
+};
 
 }  // namespace paddle::agent

@@ -110,8 +110,7 @@ void Claims::release() {
 void Claims::release_job() {
   if (!job_) return;
   const auto records = read_records(root_, name_);
-  const auto jobs = SafePath::parse("jobs");
-  const auto all = jobs ? jobs->open_directory(root_.fd.get()) : Result<UniqueFd>(jobs.error());
+  const auto all = open_folder(root_, "jobs");
   const std::string folder = name_ + "/";
   struct stat held {};
   struct stat there {};

@@ -26,19 +26,6 @@ constexpr int kNotFound = 127;  // a shell's exit code for it
 constexpr int kNotRun = 126;
 constexpr std::size_t kOutputChunkBytes = 64U << 10U;
 constexpr std::size_t kPipeChunksMax = 64;  // more than a pipe ever holds
-constexpr long long kPollMsMax = 1 << 30;
-
-struct Pipe {
-  UniqueFd read, write;
-};
-
-Result<Pipe> make_pipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
-  Pipe made{UniqueFd(ends[0]), UniqueFd(ends[1])};
-  PADDLE_TRY_STATUS(set_nonblocking(made.read.get()));
-  return made;
-}
 
 void complain(const char* what) {
   const char* const why = ::strerror(errno);
@@ -102,6 +89,8 @@ Status Command::start(const wire::agent::RunRequest& request) {
   arguments.push_back(nullptr);
   PADDLE_TRY(Pipe out, make_pipe());
   PADDLE_TRY(Pipe error, make_pipe());
+  PADDLE_TRY_STATUS(set_nonblocking(out.read.get()));
+  PADDLE_TRY_STATUS(set_nonblocking(error.read.get()));
   pid_ = ::fork();
   if (pid_ < 0) return system_error(Errc::kResource, "fork");
   if (pid_ == 0) become(arguments.data(), out.write.get(), error.write.get());
@@ -153,13 +142,8 @@ Result<bool> Command::follow(int input, TimePoint deadline) {
                                  {input, POLLIN, 0},
                                  {out_.get(), POLLIN, 0},
                                  {error_.get(), POLLIN, 0}}};
-    long long left = -1;
-    if (deadline != TimePoint::max()) {
-      const auto until = deadline - TimePoint(std::chrono::steady_clock::now());
-      left = std::max(std::chrono::ceil<std::chrono::milliseconds>(until).count(), 0L);
-    }
-    const int ready =
-        ::poll(items.data(), items.size(), static_cast<int>(std::min(left, kPollMsMax)));
+    const int left = deadline == TimePoint::max() ? -1 : milliseconds_until(deadline);
+    const int ready = ::poll(items.data(), items.size(), left);
     if (ready < 0) continue;
     if (items[0].revents != 0 && ::waitpid(pid_, &status_, WNOHANG) == pid_) return false;
     if (left == 0 || items[1].revents != 0) {

@@ -14,7 +14,7 @@
 #include "remote/agent/process/record.h"
 #include "remote/agent/process/supervisor.h"
 #include "remote/agent/process/usage.h"
-#include "remote/agent/root/tree.h"
+#include "remote/agent/root/files.h"
 
 namespace paddle::agent {
 namespace {
@@ -105,6 +105,10 @@ void remove_made_folders(std::string path) {
   }
 }
 
+ProcStat process_of(const Record& record) {
+  return {.pid = record.pid.pid(), .start_ticks = record.pid.start_ticks()};
+}
+
 Status end_records(const Root& root, const std::vector<Record>& records, Duration grace,
                    std::size_t& ended) {
   const auto members = [&] { return members_of(root, records); };
@@ -128,21 +132,18 @@ Status start_process(const Root& root, const wire::agent::ProcessSpec& spec) {
   if (!spec_fd) return system_error(Errc::kResource, "memfd_create");
   PADDLE_TRY_STATUS(write_all(spec_fd.get(), as_bytes(spec.SerializeAsString()), TimePoint::max()));
   ::lseek(spec_fd.get(), 0, SEEK_SET);
-  int status[2];
-  if (::pipe2(status, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
-  const UniqueFd status_read(status[0]);
-  UniqueFd status_write(status[1]);
+  PADDLE_TRY(Pipe status, make_pipe());
   // Above the descriptors that the child uses.
   const UniqueFd spec_high(::fcntl(spec_fd.get(), F_DUPFD_CLOEXEC, 10));
-  UniqueFd status_high(::fcntl(status_write.get(), F_DUPFD_CLOEXEC, 10));
-  status_write.reset();
+  UniqueFd status_high(::fcntl(status.write.get(), F_DUPFD_CLOEXEC, 10));
+  status.write.reset();
   const pid_t pid = ::fork();
   if (pid < 0) return system_error(Errc::kResource, "fork");
   if (pid == 0) {
     become_supervisor(root.path.c_str(), label.c_str(), spec_high.get(), status_high.get());
   }
   status_high.reset();
-  PADDLE_TRY(const std::string text, read_status(status_read.get()));
+  PADDLE_TRY(const std::string text, read_status(status.read.get()));
   if (!text.empty() && text[0] == kStarted) return {};
   wire::agent::ErrorReply reply;
   if (text.empty() || text[0] != kStartFailed || !reply.ParseFromString(text.substr(1))) {
@@ -189,10 +190,8 @@ Status stop_processes(const Root& root, const wire::agent::StopRequest& request)
     if (record.exit || !supervisor_alive(record)) continue;
     PADDLE_TRY(const SafePath folder, process_folder(record.spec.job(), record.spec.name()));
     PADDLE_TRY_STATUS(write_record(root, folder, "stop", wire::agent::StopRequest()));
-    ProcStat process;
-    process.pid = record.pid.pid();
-    process.start_ticks = record.pid.start_ticks();
-    if (request.ask()) send_signal(process, SIGTERM);  // a process that has just ended is fine
+    // A process that has just ended is fine.
+    if (request.ask()) send_signal(process_of(record), SIGTERM);
   }
   if (request.ask()) return {};
   std::size_t ended = 0;
@@ -240,10 +239,7 @@ Status restart_processes(const Root& root, const wire::agent::RestartRequest& re
       return Error{Errc::kUsage, name + " runs, and its end would be the end of the job",
                    "start jobs with --restarts, or restart all of it: paddlectl restart"};
     }
-    ProcStat process;
-    process.pid = record->pid.pid();
-    process.start_ticks = record->pid.start_ticks();
-    send_signal(process, SIGKILL);
+    send_signal(process_of(*record), SIGKILL);
   }
   return {};
 }
@@ -268,7 +264,7 @@ Result<wire::agent::TeardownReply> teardown(const Root& root, bool keep_data) {
            path.substr(slash) == "/output";
   };
   RemoveReport report;
-  PADDLE_TRY(const std::vector<std::string> names, names_in_root(root));
+  PADDLE_TRY(const std::vector<std::string> names, names_of(root.fd.get()));
   for (const std::string& name : names) {
     remove_tree(root.fd.get(), name, name, keep, report);
   }

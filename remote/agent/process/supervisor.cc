@@ -15,8 +15,7 @@
 #include <cstring>
 
 #include "remote/agent/log/log_file.h"
-#include "remote/agent/process/arguments.h"
-#include "remote/agent/process/notices.h"
+#include "remote/agent/process/child.h"
 #include "remote/agent/process/record.h"
 #include "remote/agent/process/restart_policy.h"
 
@@ -38,11 +37,6 @@ constexpr int kTakeOverPollMs = 10;
 
 TimePoint now() {
   return std::chrono::steady_clock::now();
-}
-
-int milliseconds_until(TimePoint when) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(when - now());
-  return static_cast<int>(std::clamp<long long>(left.count(), 0, 60'000));
 }
 
 std::uint64_t milliseconds(const timeval& time) {

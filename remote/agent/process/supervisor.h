@@ -1,8 +1,7 @@
 // The supervisor of one process; it outlives the agent and paddlectl.
 #pragma once
 
-#include "base/result.h"
-#include "remote/agent/process/arguments.h"
+#include "remote/agent/process/child.h"
 
 namespace paddle::agent {
 

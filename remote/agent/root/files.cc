@@ -1,16 +1,242 @@
 #include "remote/agent/root/files.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 
+#include "base/fd.h"
 #include "base/sha256.h"
 #include "proto/frame_stream.h"
-#include "remote/agent/root/tree.h"
 
 namespace paddle::agent {
+namespace {
+
+constexpr int kDepthMax = 100;
+constexpr std::size_t kRemainingMax = 100;
+constexpr std::size_t kPathShownMax = 400;  // bytes
+
+UniqueFd open_below(int folder, const std::string& name) {
+  return UniqueFd(::openat(folder, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+// Shortens long paths: all remaining ones must fit one reply.
+void remain(RemoveReport& report, const std::string& path, const char* why) {
+  if (report.remaining.size() == kRemainingMax) return;
+  const std::string shown = path.size() <= kPathShownMax
+                                ? path
+                                : path.substr(0, kPathShownMax / 2) + "[...]" +
+                                      path.substr(path.size() - kPathShownMax / 2);
+  report.remaining.push_back(shown + ": " + why);
+}
+
+bool is_same(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+// Removes a tree of any depth with a single open folder. It goes up by "..", after checking that
+// this is the folder it came from.
+class Removal {
+ public:
+  Removal(const std::function<bool(const std::string&)>& keep, RemoveReport& report)
+      : keep_(keep), report_(report) {}
+
+  void run(int folder, const std::string& name, const std::string& path) {
+    struct stat info {};
+    if (::fstat(folder, &info) != 0) return remain(report_, path, std::strerror(errno));
+    levels_.push_back({info, {name}});
+    path_ = path.substr(0, path.size() - name.size());
+    folder_ = open_below(folder, ".");
+    while (!levels_.empty()) {
+      Level& level = levels_.back();
+      if (level.next < level.names.size()) {
+        remove_next(level);
+      } else if (!leave()) {
+        return;
+      }
+    }
+  }
+
+ private:
+  struct Level {
+    struct stat info {};
+    std::vector<std::string> names;
+    std::size_t next = 0;  // in names
+    bool stays = false;    // an entry could not be removed
+  };
+
+  // A folder with entries becomes the next level and is removed by leave().
+  void remove_next(Level& level) {
+    const std::string name = level.names[level.next++];
+    const std::size_t above = path_.size();
+    path_ += name;
+    const Outcome outcome = remove_entry(name);
+    if (outcome == Outcome::kEntered) {
+      path_ += '/';
+      return;
+    }
+    path_.resize(above);
+    level.stays |= outcome == Outcome::kStays;
+  }
+
+  enum class Outcome { kGone, kStays, kEntered };
+
+  Outcome remove_entry(const std::string& name) {
+    if (keep_ && keep_(path_)) return Outcome::kStays;
+    struct stat info {};
+    if (::fstatat(folder_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return failed();
+    if (info.st_dev != levels_.front().info.st_dev) return stays("another file system");
+    if (S_ISDIR(info.st_mode)) return enter(name, info);
+    if (::unlinkat(folder_.get(), name.c_str(), 0) != 0) return failed();
+    ++report_.files;
+    return Outcome::kGone;
+  }
+
+  Outcome enter(const std::string& name, const struct stat& seen) {
+    if ((seen.st_mode & S_IRWXU) != S_IRWXU) {
+      ::fchmodat(folder_.get(), name.c_str(), 0700, 0);  // our own folder may deny listing
+    }
+    UniqueFd fd = open_below(folder_.get(), name);
+    struct stat info {};
+    if (!fd || ::fstat(fd.get(), &info) != 0) return failed();
+    if (!is_same(info, seen)) return stays("moved meanwhile");
+    auto names = names_of(fd.get());
+    if (!names) return failed();
+    levels_.push_back({info, std::move(*names)});
+    folder_ = std::move(fd);
+    return Outcome::kEntered;
+  }
+
+  // Returns to the folder above. False when ".." is a different folder.
+  bool leave() {
+    const bool stays = levels_.back().stays;
+    levels_.pop_back();
+    if (levels_.empty()) return true;
+    Level& level = levels_.back();
+    path_.pop_back();
+    UniqueFd above = open_below(folder_.get(), "..");
+    struct stat info {};
+    if (!above || ::fstat(above.get(), &info) != 0 || !is_same(info, level.info)) {
+      remain(report_, path_, "moved meanwhile");
+      return false;
+    }
+    folder_ = std::move(above);
+    const std::string& name = level.names[level.next - 1];
+    if (!stays && ::unlinkat(folder_.get(), name.c_str(), AT_REMOVEDIR) != 0) {
+      level.stays |= failed() == Outcome::kStays;
+    }
+    level.stays |= stays;
+    path_.resize(path_.size() - name.size());
+    return true;
+  }
+
+  // By errno; an entry that has vanished is fine.
+  Outcome failed() { return errno == ENOENT ? Outcome::kGone : stays(std::strerror(errno)); }
+  Outcome stays(const char* why) {
+    remain(report_, path_, why);
+    return Outcome::kStays;
+  }
+
+  const std::function<bool(const std::string&)>& keep_;
+  RemoveReport& report_;
+  std::vector<Level> levels_;  // from the parent of the tree down
+  UniqueFd folder_;            // of the last level
+  std::string path_;           // of the current entry, for reports
+};
+
+constexpr std::size_t kBufferBytes = 256U << 10U;
+
+// Fallback between file systems, and where the kernel's copy is not supported.
+Status copy_through(int from, std::uint64_t from_offset, int to, std::uint64_t to_offset,
+                    std::uint64_t bytes) {
+  Bytes buffer(std::min<std::uint64_t>(bytes, kBufferBytes));
+  while (bytes > 0) {
+    const auto part = std::span(buffer).first(std::min<std::uint64_t>(bytes, buffer.size()));
+    if (!read_at(from, part, from_offset))
+      return system_error(Errc::kData, "read a file of the store");
+    if (!write_at(to, part, to_offset))
+      return system_error(Errc::kResource, "copy a file of the store");
+    from_offset += part.size();
+    to_offset += part.size();
+    bytes -= part.size();
+  }
+  return {};
+}
+
+// Visits every regular file below the folder, sorted by name.
+Status walk_files(int folder, const std::string& prefix, bool without_hashes,
+                  const std::function<Status(const wire::agent::FileEntry&)>& visit,
+                  int depth = 0) {
+  if (depth > kDepthMax) return Error{Errc::kData, prefix + ": nested too deeply", ""};
+  PADDLE_TRY(const std::vector<std::string> names, names_of(folder));
+  for (const std::string& name : names) {
+    const std::string path = prefix + name;
+    const UniqueFd fd(
+        ::openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    struct stat info {};
+    // Skips links, sockets, and files that have vanished.
+    if (!fd || ::fstat(fd.get(), &info) != 0) continue;
+    if (S_ISDIR(info.st_mode)) {
+      PADDLE_TRY_STATUS(walk_files(fd.get(), path + "/", without_hashes, visit, depth + 1));
+    } else if (S_ISREG(info.st_mode)) {
+      wire::agent::FileEntry entry;
+      if (!without_hashes) {
+        PADDLE_TRY(const Sha256Digest digest, sha256_of_fd(fd.get()));
+        entry.set_sha256(std::string(as_text(digest)));
+      }
+      entry.set_path(path);
+      entry.set_size(static_cast<std::uint64_t>(info.st_size));
+      entry.set_executable((info.st_mode & S_IXUSR) != 0);
+      PADDLE_TRY_STATUS(visit(entry));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+void remove_tree(int folder, const std::string& name, const std::string& path,
+                 const std::function<bool(const std::string&)>& keep, RemoveReport& report) {
+  Removal(keep, report).run(folder, name, path);
+}
+
+Status copy_range(int from, std::uint64_t from_offset, int to, std::uint64_t to_offset,
+                  std::uint64_t bytes) {
+  auto source = static_cast<off_t>(from_offset);
+  auto target = static_cast<off_t>(to_offset);
+  while (bytes > 0) {
+    const ssize_t copied = ::copy_file_range(from, &source, to, &target, bytes, 0);
+    if (copied < 0 && errno == EINTR) continue;
+    if (copied <= 0) {
+      return copy_through(from, static_cast<std::uint64_t>(source), to,
+                          static_cast<std::uint64_t>(target), bytes);
+    }
+    bytes -= static_cast<std::uint64_t>(copied);
+  }
+  return {};
+}
+
+bool share_content(int from, int to) {
+  return ::ioctl(to, FICLONE, from) == 0;
+}
+
+Status copy_file(int from, int folder, const std::string& name) {
+  struct stat info {};
+  if (::fstat(from, &info) != 0) return system_error(Errc::kData, "stat a file of the store");
+  ::unlinkat(folder, name.c_str(), 0);
+  const UniqueFd to(
+      ::openat(folder, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!to) return system_error(Errc::kResource, "create " + name);
+  PADDLE_TRY_STATUS(copy_range(from, 0, to.get(), 0, static_cast<std::uint64_t>(info.st_size)));
+  if (::fchmod(to.get(), info.st_mode & 0777) == 0) return {};
+  return system_error(Errc::kResource, "chmod " + name);
+}
 
 Status list_files(const Root& root, const wire::agent::PathRequest& folder,
                   const std::function<Status(const wire::agent::FileEntry&)>& visit) {
@@ -18,19 +244,7 @@ Status list_files(const Root& root, const wire::agent::PathRequest& folder,
   const auto directory = path.open_directory(root.fd.get());
   if (!directory && errno == ENOENT) return {};
   if (!directory) return directory.error();
-  return walk_files(directory->get(), "",
-                    [&](int fd, const std::string& name, std::uint64_t size, bool executable) {
-                      wire::agent::FileEntry entry;
-                      if (!folder.without_hashes()) {
-                        const auto digest = sha256_of_fd(fd);
-                        if (!digest) return Status(digest.error());
-                        entry.set_sha256(std::string(as_text(*digest)));
-                      }
-                      entry.set_path(name);
-                      entry.set_size(size);
-                      entry.set_executable(executable);
-                      return visit(entry);
-                    });
+  return walk_files(directory->get(), "", folder.without_hashes(), visit);
 }
 
 Status send_file(const Root& root, const std::string& path,
@@ -53,18 +267,11 @@ Status send_file(const Root& root, const std::string& path,
 
 Status remove_path(const Root& root, const std::string& path) {
   PADDLE_TRY(const SafePath safe, SafePath::parse(path));
-  const auto slash = path.rfind('/');
-  UniqueFd folder(::fcntl(root.fd.get(), F_DUPFD_CLOEXEC, 0));
-  if (slash != std::string::npos) {
-    PADDLE_TRY(const SafePath parent, SafePath::parse(path.substr(0, slash)));
-    auto opened = parent.open_directory(root.fd.get());
-    if (!opened && errno == ENOENT) return {};
-    if (!opened) return std::move(opened).error();
-    folder = std::move(*opened);
-  }
+  const auto entry = open_parent(root, safe);
+  if (!entry && errno == ENOENT) return {};
+  if (!entry) return entry.error();
   RemoveReport report;
-  const auto leaf = slash == std::string::npos ? path : path.substr(slash + 1);
-  remove_tree(folder.get(), leaf, path, nullptr, report);
+  remove_tree(entry->folder.get(), entry->name, path, nullptr, report);
   if (report.remaining.empty()) return {};
   return Error{Errc::kResource, "cannot remove " + report.remaining.front(), ""};
 }

@@ -1,10 +1,13 @@
-// Listing, sending and removing of files below root.
+// Listing, sending, copying and removing of files below root, without ever following a symbolic
+// link or leaving the file system.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
-#include "base/sha256.h"
+#include "base/result.h"
 #include "proto/agent.pb.h"
 #include "remote/agent/root/root.h"
 
@@ -20,5 +23,23 @@ Status send_file(const Root& root, const std::string& path,
 
 // Removes a file or a whole folder; succeeds when there is none.
 Status remove_path(const Root& root, const std::string& path);
+
+Status copy_range(int from, std::uint64_t from_offset, int to, std::uint64_t to_offset,
+                  std::uint64_t bytes);
+// Makes `to` share all of `from`'s blocks, copy-on-write: instant, and without disk space. False
+// where the file system cannot (XFS and Btrfs can).
+bool share_content(int from, int to);
+// Copies content and permission bits to a new file `name`.
+Status copy_file(int from, int folder, const std::string& name);
+
+struct RemoveReport {
+  std::size_t files = 0;
+  std::vector<std::string> remaining;  // "path: why"
+};
+
+// Removes folder/name and all below it. keep(path) spares a path and so the folders above it.
+// `path` is name's path for reports, below root.
+void remove_tree(int folder, const std::string& name, const std::string& path,
+                 const std::function<bool(const std::string&)>& keep, RemoveReport& report);
 
 }  // namespace paddle::agent

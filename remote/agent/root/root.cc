@@ -14,18 +14,9 @@ namespace {
 
 constexpr std::size_t kNameBytesMax = 100;
 
-Result<std::vector<std::string>> names_of(UniqueFd fd) {
-  const DirectoryStream directory(fd ? ::fdopendir(fd.get()) : nullptr);
-  if (!directory) return system_error(Errc::kData, "open folder");
-  fd.release();
-  std::vector<std::string> names;
-  while (const dirent* entry = ::readdir(directory.get())) {
-    const std::string name = entry->d_name;
-    if (name != "." && name != "..") names.push_back(name);
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
+struct CloseDirectory {
+  void operator()(DIR* directory) const { ::closedir(directory); }
+};
 
 }  // namespace
 
@@ -70,7 +61,12 @@ Result<SafePath> process_folder(std::string_view job, std::string_view name) {
   return SafePath::parse("jobs/" + std::string(job) + "/proc/" + std::string(name));
 }
 
-Result<FolderEntry> make_parent(const Root& root, const SafePath& path) {
+Result<UniqueFd> open_folder(const Root& root, std::string_view path) {
+  PADDLE_TRY(const SafePath safe, SafePath::parse(path));
+  return safe.open_directory(root.fd.get());
+}
+
+Result<FolderEntry> open_parent(const Root& root, const SafePath& path) {
   const std::string& text = path.str();
   const auto slash = text.rfind('/');
   if (slash == std::string::npos) {
@@ -78,10 +74,16 @@ Result<FolderEntry> make_parent(const Root& root, const SafePath& path) {
     if (!folder) return system_error(Errc::kResource, "dup");
     return FolderEntry{std::move(folder), text};
   }
-  PADDLE_TRY(const SafePath parent, SafePath::parse(text.substr(0, slash)));
-  PADDLE_TRY_STATUS(parent.make_directories(root.fd.get()));
-  PADDLE_TRY(UniqueFd folder, parent.open_directory(root.fd.get()));
+  PADDLE_TRY(UniqueFd folder, open_folder(root, text.substr(0, slash)));
   return FolderEntry{std::move(folder), text.substr(slash + 1)};
+}
+
+Result<FolderEntry> make_parent(const Root& root, const SafePath& path) {
+  if (const auto slash = path.str().rfind('/'); slash != std::string::npos) {
+    PADDLE_TRY(const SafePath parent, SafePath::parse(path.str().substr(0, slash)));
+    PADDLE_TRY_STATUS(parent.make_directories(root.fd.get()));
+  }
+  return open_parent(root, path);
 }
 
 Status replace_below(const Root& root, const SafePath& path, ByteSpan content) {
@@ -118,11 +120,21 @@ Result<std::vector<std::string>> names_in(const Root& root, const std::string& f
   auto fd = path.open_directory(root.fd.get());
   if (!fd && errno == ENOENT) return std::vector<std::string>{};
   if (!fd) return std::move(fd).error();
-  return names_of(std::move(*fd));
+  return names_of(fd->get());
 }
 
-Result<std::vector<std::string>> names_in_root(const Root& root) {
-  return names_of(UniqueFd(::openat(root.fd.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
+Result<std::vector<std::string>> names_of(int folder) {
+  UniqueFd own(::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const std::unique_ptr<DIR, CloseDirectory> directory(own ? ::fdopendir(own.get()) : nullptr);
+  if (!directory) return system_error(Errc::kData, "open folder");
+  own.release();
+  std::vector<std::string> names;
+  while (const dirent* entry = ::readdir(directory.get())) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 }  // namespace paddle::agent

@@ -25,11 +25,15 @@ Status check_name(std::string_view name);
 // jobs/<job>/proc/<name>
 Result<SafePath> process_folder(std::string_view job, std::string_view name);
 
-// A name in an open folder. make_parent() opens the folder of `path`, made when absent.
+// Opens a folder below root.
+Result<UniqueFd> open_folder(const Root& root, std::string_view path);
+
+// A name in an open folder: the one of `path`, which make_parent() makes when absent.
 struct FolderEntry {
   UniqueFd folder;
   std::string name;
 };
+Result<FolderEntry> open_parent(const Root& root, const SafePath& path);
 Result<FolderEntry> make_parent(const Root& root, const SafePath& path);
 
 // Replaces atomically and durably: temporary file in the same folder, fsync, rename.
@@ -39,6 +43,7 @@ Result<std::string> read_below(const Root& root, const SafePath& path, std::size
 // Names in a folder, sorted; none when it does not exist.
 Result<std::vector<std::string>> names_in(const Root& root, const std::string& folder);
 
-Result<std::vector<std::string>> names_in_root(const Root& root);
+// Names in an open folder, sorted; the caller keeps the descriptor.
+Result<std::vector<std::string>> names_of(int folder);
 
 }  // namespace paddle::agent

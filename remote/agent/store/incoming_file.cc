@@ -4,9 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 
-#include "remote/agent/root/file_copy.h"
+#include "remote/agent/root/files.h"
 
 namespace paddle::agent {
 namespace {
@@ -74,10 +73,7 @@ void IncomingFile::take_partial() {
   Bytes buffer(kChunkBytesMax);
   for (std::uint32_t i = 0; i < chunks_.size(); ++i) {
     const auto part = std::span(buffer).first(chunks_[i].size);
-    const ssize_t got =
-        ::pread(fd_.get(), part.data(), part.size(), static_cast<off_t>(offsets_[i]));
-    if (got != static_cast<ssize_t>(part.size())) continue;
-    if (sha256_of(part) != chunks_[i].hash) continue;
+    if (!read_at(fd_.get(), part, offsets_[i]) || sha256_of(part) != chunks_[i].hash) continue;
     here_[i] = true;
     --left_;
   }
@@ -198,14 +194,8 @@ Status IncomingFile::add(std::uint32_t chunk, ByteSpan bytes) {
     return Error{Errc::kData, "what arrived is not what was announced", "push again"};
   }
   if (here_[chunk]) return {};
-  auto offset = static_cast<off_t>(offsets_[chunk]);
-  while (!bytes.empty()) {
-    const ssize_t put = ::pwrite(fd_.get(), bytes.data(), bytes.size(), offset);
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return system_error(Errc::kResource, "write a file in the store");
-    bytes = bytes.subspan(static_cast<std::size_t>(put));
-    offset += put;
-  }
+  if (!write_at(fd_.get(), bytes, offsets_[chunk]))
+    return system_error(Errc::kResource, "write a file in the store");
   here_[chunk] = true;
   return --left_ == 0 && replaced_.empty() ? finish() : Status{};
 }

@@ -5,13 +5,58 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 
 #include "base/text.h"
-#include "remote/agent/store/pushed_files.h"
+#include "proto/agent.pb.h"
 
 namespace paddle::agent {
 namespace {
+
+constexpr std::size_t kRecordBytesMax = 256U << 20U;  // a million paths
+constexpr mode_t kWriteAccess = 0222;
+
+// Pushed files are read-only, because jobs share them; a file that replaced one usually is not.
+bool is_pushed(int folder, const std::string& name) {
+  struct stat info {};
+  if (::fstatat(folder, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return false;
+  return S_ISLNK(info.st_mode) || (S_ISREG(info.st_mode) && (info.st_mode & kWriteAccess) == 0);
+}
+
+// Removes the folder and its parents while they are empty, up to `last`.
+void remove_pushed(const Root& root, const std::string& last, std::string path) {
+  for (int flags = 0; path.size() > last.size(); flags = AT_REMOVEDIR) {
+    const auto slash = path.rfind('/');
+    const auto folder = open_folder(root, path.substr(0, slash));
+    const std::string name = path.substr(slash + 1);
+    if (!folder || (flags == 0 && !is_pushed(folder->get(), name))) return;
+    if (::unlinkat(folder->get(), name.c_str(), flags) != 0) return;
+    path.resize(slash);
+  }
+}
+
+// Call before the files of a push are placed. Removes files that earlier pushes placed in `folder`
+// (below root) and that are not among `paths`, and folders left empty; a file that was replaced
+// since is kept. True when any was removed. The record is <folder>.pushed, a serialised Manifest.
+Result<bool> keep_only(const Root& root, const std::string& folder,
+                       const std::set<std::string>& paths) {
+  PADDLE_TRY(const SafePath record, SafePath::parse(folder + ".pushed"));
+  const std::string prefix = folder + "/";
+  wire::agent::Manifest before;
+  // Without a valid record no file is known to be a push's.
+  if (const auto text = read_below(root, record, kRecordBytesMax))
+    (void)before.ParseFromString(*text);
+  bool removed = false;
+  for (const auto& file : before.files()) {
+    if (!file.path().starts_with(prefix) || paths.contains(file.path())) continue;
+    remove_pushed(root, folder, file.path());
+    removed = true;
+  }
+  wire::agent::Manifest now;
+  for (auto at = paths.lower_bound(prefix); at != paths.end() && at->starts_with(prefix); ++at)
+    now.add_files()->set_path(*at);
+  PADDLE_TRY_STATUS(replace_below(root, record, as_bytes(now.SerializeAsString())));
+  return removed;
+}
 
 constexpr std::size_t kLinkBytesMax = 4096;
 constexpr std::string_view kOwnFolder = "store";  // closed to pushed paths
@@ -29,18 +74,14 @@ std::pair<std::string, std::string> split(const std::string& path) {
 // An earlier push may have placed a file where this one has a folder.
 void clear_files_above(const Root& root, const std::string& folder) {
   for (std::size_t end = folder.find('/');; end = folder.find('/', end + 1)) {
-    const std::string prefix = folder.substr(0, end);
-    const auto [parent, name] = split(prefix);
-    UniqueFd fd(::fcntl(root.fd.get(), F_DUPFD_CLOEXEC, 0));
-    if (!parent.empty()) {
-      const auto safe = SafePath::parse(parent);
-      auto opened = safe ? safe->open_directory(root.fd.get()) : Result<UniqueFd>(safe.error());
-      if (!opened) return;
-      fd = *std::move(opened);
-    }
+    const auto prefix = SafePath::parse(folder.substr(0, end));
+    if (!prefix) return;
+    const auto entry = open_parent(root, *prefix);
     struct stat info {};
-    if (::fstatat(fd.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return;
-    if (S_ISREG(info.st_mode)) ::unlinkat(fd.get(), name.c_str(), 0);
+    if (!entry ||
+        ::fstatat(entry->folder.get(), entry->name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
+      return;
+    if (S_ISREG(info.st_mode)) ::unlinkat(entry->folder.get(), entry->name.c_str(), 0);
     if (end == std::string::npos) return;
   }
 }
@@ -136,10 +177,9 @@ Result<Bytes> IncomingPush::chunks(const wire::agent::ChunksRequest& request, By
   const Entry& entry = entries_[index];
   if (!map_) map_ = std::make_unique<ChunkMap>(*store_);
   PADDLE_TRY(const SafePath path, SafePath::parse(entry.path));
-  auto file =
-      IncomingFile::begin(*store_, entry.key, path, entry.size, std::exchange(list_, {}), *map_);
-  if (!file) return std::move(file).error().with(entry.path);
-  files_[index] = *std::move(file);
+  PADDLE_TRY(files_[index], IncomingFile::begin(*store_, entry.key, path, entry.size,
+                                                std::exchange(list_, {}), *map_)
+                                .with(entry.path));
   told_ = index;
   return files_[index]->lacking();
 }
@@ -198,16 +238,10 @@ Result<wire::agent::PullReply> IncomingPush::pull(const wire::agent::PullRequest
 Status IncomingPush::put_blob(const wire::agent::Put::Blob& blob, ByteSpan bytes) {
   if (blob.file() >= entries_.size()) return Error{Errc::kData, "a blob of no file", ""};
   const Entry& entry = entries_[blob.file()];
-  Status added;
-  if (!is_chunked(entry.size)) {
-    added = store_->add(entry.key, bytes);
-  } else if (const auto file = files_.find(blob.file()); file != files_.end()) {
-    added = file->second->add(blob.chunk(), bytes);
-  } else {
-    added = Error{Errc::kData, "a chunk before its list", ""};
-  }
-  if (added) return {};
-  return std::move(added).error().with(entry.path);
+  if (!is_chunked(entry.size)) return store_->add(entry.key, bytes).with(entry.path);
+  const auto file = files_.find(blob.file());
+  if (file != files_.end()) return file->second->add(blob.chunk(), bytes).with(entry.path);
+  return Error{Errc::kData, entry.path + ": a chunk before its list", ""};
 }
 
 Status IncomingPush::open_folder(const std::string& path, Folder& folder) {
@@ -256,9 +290,7 @@ Status IncomingPush::place(const std::string& keep_only) {
     }
   }
   for (const auto& [index, file] : files_) {
-    if (!file->waits()) continue;
-    if (Status made = file->assemble(wanted); !made)
-      return std::move(made).error().with(entries_[index].path);
+    if (file->waits()) PADDLE_TRY_STATUS(file->assemble(wanted).with(entries_[index].path));
   }
   Folder folder;
   bool changed = false;
@@ -270,8 +302,8 @@ Status IncomingPush::place(const std::string& keep_only) {
     PADDLE_TRY_STATUS(open_folder(parent, folder));
     auto placed = entry.link.empty() ? store_->place(entry.key, folder.fd.get(), name)
                                      : place_link(entry, folder, name);
-    if (!placed) return std::move(placed).error().with(entry.path);
-    changed |= *placed;
+    PADDLE_TRY(const bool is_new, std::move(placed).with(entry.path));
+    changed |= is_new;
   }
   PADDLE_TRY_STATUS(store_->save());
   if (changed) store_->sweep();

@@ -31,8 +31,8 @@ class IncomingPush {
   // put() from another node; blobs that did not arrive are still missing. kData for an invalid
   // blob.
   Result<wire::agent::PullReply> pull(const wire::agent::PullRequest& request, ByteSpan token);
-  // Places all files, or none when content is missing; then sweeps the store. keep_only: a folder,
-  // as in pushed_files.h, or "".
+  // Places all files, or none when content is missing; then sweeps the store. keep_only: a folder
+  // below root from which files that earlier pushes placed, and this one lacks, are removed first.
   Status place(const std::string& keep_only = "");
 
  private:

@@ -4,10 +4,9 @@
 
 #include <string>
 #include <unordered_map>
-#include <vector>
 
 #include "base/fd.h"
-#include "base/file_stamp.h"
+#include "base/sha256.h"
 #include "proto/content.h"
 
 namespace paddle::agent {

@@ -7,7 +7,7 @@
 
 #include <cerrno>
 
-#include "remote/agent/root/file_copy.h"
+#include "remote/agent/root/files.h"
 
 namespace paddle::agent {
 namespace {
@@ -34,18 +34,10 @@ Result<UniqueFd> make_folder(const Root& root, const std::string& path) {
   return safe.open_directory(root.fd.get());
 }
 
-// Names in a folder; none when it cannot be read.
-std::vector<std::string> names_of(int folder) {
-  std::vector<std::string> names;
-  const int own = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR* directory = own < 0 ? nullptr : ::fdopendir(own);
-  if (directory == nullptr) return names;
-  while (const dirent* entry = ::readdir(directory)) {
-    if (entry->d_name != std::string_view(".") && entry->d_name != std::string_view(".."))
-      names.emplace_back(entry->d_name);
-  }
-  ::closedir(directory);
-  return names;
+// None when the folder cannot be read.
+std::vector<std::string> readable_names(int folder) {
+  auto names = names_of(folder);
+  return names ? *std::move(names) : std::vector<std::string>();
 }
 
 Result<Bytes> read_whole(int folder, const std::string& name, std::uint64_t bytes_max) {
@@ -257,7 +249,7 @@ Result<UniqueFd> Store::take_alone(const std::string& object, const SafePath& pa
 std::vector<Store::Chunked> Store::chunked() const {
   std::vector<Chunked> found;
   std::size_t total = 0;
-  for (const std::string& name : names_of(chunks_.get())) {
+  for (const std::string& name : readable_names(chunks_.get())) {
     struct stat info {};
     if (::fstatat(objects_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 ||
         !index_.knows(name, stamp_of(info))) {
@@ -287,7 +279,7 @@ Result<UniqueFd> Store::open_partial(const ObjectKey& key) const {
 
 void Store::sweep() {
   if (!lock_file(lock_, F_WRLCK, F_OFD_SETLK)) return;
-  for (const std::string& name : names_of(objects_.get())) {
+  for (const std::string& name : readable_names(objects_.get())) {
     struct stat info {};
     if (::fstatat(objects_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 ||
         info.st_nlink > 1) {
@@ -297,7 +289,7 @@ void Store::sweep() {
     ::unlinkat(chunks_.get(), name.c_str(), 0);
     index_.forget(name);
   }
-  for (const std::string& name : names_of(partial_.get()))
+  for (const std::string& name : readable_names(partial_.get()))
     ::unlinkat(partial_.get(), name.c_str(), 0);
   lock_file(lock_, F_RDLCK, F_OFD_SETLK);
 }

@@ -3,10 +3,8 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <string_view>
 
 #include "remote/agent/machine/host.h"
@@ -77,17 +75,6 @@ UniqueFd open_object(int root, const ObjectKey& key) {
     if (fd) return fd;
   }
   return UniqueFd();
-}
-
-bool read_at(int fd, std::span<std::byte> into, std::uint64_t offset) {
-  while (!into.empty()) {
-    const ssize_t got = ::pread(fd, into.data(), into.size(), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    into = into.subspan(static_cast<std::size_t>(got));
-    offset += static_cast<std::uint64_t>(got);
-  }
-  return true;
 }
 
 Status give(int socket, int root, ByteSpan token, bool sealed) {

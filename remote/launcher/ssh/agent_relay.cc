@@ -72,15 +72,13 @@ SshAgentRelay::~SshAgentRelay() {
 void SshAgentRelay::run(TimePoint deadline) {
   bool owed = false;  // an answer by the agent
   for (bool open = true; open;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - SteadyClock().now());
-    if (left.count() <= 0) {
+    const int timeout = milliseconds_until(deadline);
+    if (timeout == 0) {
       gave_up_ = owed;
       break;
     }
     pollfd items[2] = {{session_.get(), POLLIN, 0}, {agent_.get(), POLLIN, 0}};
-    if (::poll(items, 2, static_cast<int>(std::min<long long>(left.count(), 1 << 30))) < 0 &&
-        errno != EINTR)
-      break;
+    if (::poll(items, 2, timeout) < 0 && errno != EINTR) break;
     if (items[0].revents != 0) {
       owed = true;
       open = pass_on(session_.get(), agent_.get(), deadline);

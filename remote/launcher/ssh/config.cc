@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "remote/launcher/ssh/socket.h"
 
 namespace paddle::remote {
 namespace {
@@ -152,7 +151,8 @@ Result<JumpHost> parse_jump(std::string_view text) {
 }
 
 std::string SshTarget::label() const {
-  return endpoint_text(host, port);
+  return host.find(':') == host.npos ? fmt::format("{}:{}", host, port)
+                                     : fmt::format("[{}]:{}", host, port);
 }
 
 Result<SshTarget> apply_options(ssh_session session, const NodeSpec& node) {

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "remote/launcher/node.h"
+#include "remote/launcher/launcher.h"
 
 namespace paddle::remote {
 
@@ -22,6 +22,11 @@ struct SshSessionFree {
   }
 };
 using SshHandle = std::unique_ptr<ssh_session_struct, SshSessionFree>;
+
+struct SshKeyFree {
+  void operator()(ssh_key key) const { ssh_key_free(key); }
+};
+using KeyHandle = std::unique_ptr<ssh_key_struct, SshKeyFree>;
 
 // Letters, digits and "._:-", at most 255, not starting with '-' or '.': nothing that a
 // shell or an option parser would interpret.

@@ -1,6 +1,5 @@
 #include "remote/launcher/ssh/host_key_check.h"
 
-#include <memory>
 #include <sstream>
 #include <string>
 
@@ -18,11 +17,6 @@ constexpr const char* kSystemKnownHosts = "/etc/ssh/ssh_known_hosts";
 std::string known_name(const SshTarget& target) {
   return target.port == 22 ? target.host : fmt::format("[{}]:{}", target.host, target.port);
 }
-
-struct KeyFree {
-  void operator()(ssh_key key) const { ssh_key_free(key); }
-};
-using KeyHandle = std::unique_ptr<ssh_key_struct, KeyFree>;
 
 Result<KeyHandle> server_key(ssh_session session) {
   ssh_key raw = nullptr;

@@ -58,16 +58,13 @@ Result<UniqueFd> lock_folder(const std::string& folder) {
 }  // namespace
 
 Result<ShownHostKey> ask_host_key(const NodeSpec& node, TimePoint deadline, Login* login) {
-  auto unverified = shake_hands(node, deadline, login);
-  if (!unverified) return std::move(unverified).error().with(node.name);
-  const ssh_session session = unverified->connection.session.get();
+  PADDLE_TRY(const auto unverified, shake_hands(node, deadline, login).with(node.name));
+  const ssh_session session = unverified.connection.session.get();
   ShownHostKey key;
-  key.label = unverified->target.label();
-  key.known_hosts = unverified->target.known_hosts;
+  key.label = unverified.target.label();
+  key.known_hosts = unverified.target.known_hosts;
   PADDLE_TRY(key.fingerprint, host_fingerprint(session));
-  auto known = host_is_known(session, unverified->target);
-  if (!known) return std::move(known).error().with(node.name);
-  key.known = *known;
+  PADDLE_TRY(key.known, host_is_known(session, unverified.target).with(node.name));
   char* line = nullptr;
   if (ssh_session_export_known_hosts_entry(session, &line) != SSH_OK) {
     return Error{Errc::kAuth, key.label + ": the host key cannot be written down", ""};

@@ -6,8 +6,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "remote/launcher/login_answers.h"
-#include "remote/launcher/node.h"
+#include "remote/launcher/launcher.h"
 
 namespace paddle::remote {
 

@@ -13,9 +13,7 @@ class SshLauncher final : public Launcher {
       : name_(std::move(name)), pump_(std::move(pump)) {}
 
   Result<Channel> run(const std::string& constant_command, TimePoint deadline) override {
-    auto channel = pump_->open({constant_command, "", 0}, deadline);
-    if (!channel) return std::move(channel).error().with(name_);
-    return channel;
+    return pump_->open({constant_command, "", 0}, deadline).with(name_);
   }
 
  private:
@@ -27,9 +25,8 @@ class SshLauncher final : public Launcher {
 
 Result<std::unique_ptr<Launcher>> make_ssh_launcher(const NodeSpec& node, TimePoint deadline,
                                                     Login* login) {
-  auto connection = open_session(node, deadline, login);
-  if (!connection) return std::move(connection).error().with(node.name);
-  PADDLE_TRY(std::shared_ptr<SshPump> pump, SshPump::start(*std::move(connection)));
+  PADDLE_TRY(auto connection, open_session(node, deadline, login).with(node.name));
+  PADDLE_TRY(std::shared_ptr<SshPump> pump, SshPump::start(std::move(connection)));
   return std::unique_ptr<Launcher>(std::make_unique<SshLauncher>(node.name, std::move(pump)));
 }
 

@@ -23,11 +23,6 @@ constexpr const char* kNoAgent = "/dev/null";  // not a socket: libssh finds no 
 constexpr int kPromptRoundsMax = 16;           // of one keyboard-interactive login
 constexpr int kPersonMethods = 2;  // a server may require keyboard-interactive and password
 
-struct KeyFree {
-  void operator()(ssh_key key) const { ssh_key_free(key); }
-};
-using KeyHandle = std::unique_ptr<ssh_key_struct, KeyFree>;
-
 // Called only for an encrypted key: paddlectl asks for no passphrase, an agent can.
 int note_passphrase(const char*, char*, std::size_t, int, int, void* asked) {
   *static_cast<bool*>(asked) = true;

@@ -90,9 +90,7 @@ Result<Channel> SshPump::open(ChannelRequest request, TimePoint deadline) {
   }
   wake();
   // The thread answers every request by its deadline, or when the session ends.
-  if (Status status = opened.get(); !status) {
-    return std::move(status).error().with(connection_.label);
-  }
+  PADDLE_TRY_STATUS(opened.get().with(connection_.label));
   return Channel{shared_from_this(), [tail] { return tail->text(); }, std::move(ours)};
 }
 
@@ -144,12 +142,7 @@ void SshPump::wait_for_work() {
       items.push_back({channel->local(), events, 0});
     }
   }
-  int timeout = -1;
-  if (next != TimePoint::max()) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - SteadyClock().now());
-    timeout = static_cast<int>(std::clamp<long long>(left.count(), 0, 1 << 30));
-  }
-  ::poll(items.data(), items.size(), timeout);
+  ::poll(items.data(), items.size(), next == TimePoint::max() ? -1 : milliseconds_until(next));
 }
 
 void SshPump::end_session() {

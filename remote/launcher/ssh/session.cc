@@ -1,6 +1,15 @@
 #include "remote/launcher/ssh/session.h"
 
 #include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
 
 #include <fmt/format.h>
 
@@ -8,35 +17,100 @@
 #include "remote/launcher/ssh/config.h"
 #include "remote/launcher/ssh/host_key_check.h"
 #include "remote/launcher/ssh/login.h"
-#include "remote/launcher/ssh/socket.h"
 
 namespace paddle::remote {
 namespace {
 
-struct Transport {
-  UniqueFd fd;
-  std::shared_ptr<void> keep_alive;
-};
+constexpr int kPeerLostSeconds = 30;
+constexpr int kKeepIdleSeconds = 15;
+constexpr int kKeepIntervalSeconds = 5;
+constexpr int kKeepProbes = (kPeerLostSeconds - kKeepIdleSeconds) / kKeepIntervalSeconds;
+
+void tune(int fd) {
+  const auto set = [fd](int level, int option, int value) {
+    ::setsockopt(fd, level, option, &value,
+                 sizeof value);  // best effort: a slower socket works too
+  };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(IPPROTO_TCP, TCP_QUICKACK, 1);  // the handshake is small messages both ways
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, kKeepIdleSeconds);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, kKeepIntervalSeconds);
+  set(IPPROTO_TCP, TCP_KEEPCNT, kKeepProbes);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, kPeerLostSeconds * 1000);
+}
+
+Status wait_connected(int fd, TimePoint deadline) {
+  for (;;) {
+    const int timeout = milliseconds_until(deadline);
+    if (timeout == 0) return Error{Errc::kUnreachable, "no answer before the deadline", ""};
+    pollfd item{fd, POLLOUT, 0};
+    const int ready = ::poll(&item, 1, timeout);
+    if (ready < 0 && errno != EINTR) return system_error(Errc::kUnreachable, "poll");
+    if (ready <= 0) continue;
+    int code = 0;
+    socklen_t size = sizeof code;
+    if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &size) != 0) code = errno;
+    if (code == 0) return {};
+    errno = code;
+    return system_error(Errc::kUnreachable, "connect");
+  }
+}
+
+Result<UniqueFd> connect_one(const addrinfo& address, TimePoint deadline) {
+  UniqueFd fd(::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd) return system_error(Errc::kResource, "socket");
+  tune(fd.get());
+  if (::connect(fd.get(), address.ai_addr, address.ai_addrlen) != 0) {
+    if (errno != EINPROGRESS) return system_error(Errc::kUnreachable, "connect");
+    PADDLE_TRY_STATUS(wait_connected(fd.get(), deadline));
+  }
+  tune(fd.get());  // the kernel drops quick acknowledgement when the connection opens
+  return fd;
+}
+
+// Non-blocking, TCP_NODELAY, keep-alive: a vanished peer is detected within kPeerLostSeconds.
+// Tries every address.
+Result<UniqueFd> connect_tcp(const SshTarget& target, TimePoint deadline) {
+  addrinfo wanted{};
+  wanted.ai_socktype = SOCK_STREAM;
+  wanted.ai_flags = AI_ADDRCONFIG;
+  addrinfo* raw = nullptr;
+  // The resolver keeps its own deadlines (resolv.conf timeout and attempts).
+  if (const int code =
+          ::getaddrinfo(target.host.c_str(), fmt::format("{}", target.port).c_str(), &wanted, &raw);
+      code != 0) {
+    return Error{Errc::kUnreachable, fmt::format("{}: {}", target.label(), ::gai_strerror(code)),
+                 "is the host name right, and does it resolve on this machine?"};
+  }
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(raw, &::freeaddrinfo);
+  Error last{Errc::kUnreachable, "no address", ""};
+  for (const addrinfo* one = list.get(); one != nullptr; one = one->ai_next) {
+    auto fd = connect_one(*one, deadline);
+    if (fd) return fd;
+    last = std::move(fd).error();
+  }
+  last.hint = "is the machine up, and does sshd listen on that port?";
+  return std::move(last).with(target.label());
+}
 
 // A TCP connection made by the jump host, carried in a channel of our session to it.
-Result<Transport> connect_through(const NodeSpec& node, const SshTarget& target, TimePoint deadline,
-                                  Login* login) {
+Result<Channel> connect_through(const NodeSpec& node, const SshTarget& target, TimePoint deadline,
+                                Login* login) {
   PADDLE_TRY(const NodeSpec bastion, bastion_of(node, target.jump));
   PADDLE_TRY(SshConnection connection, open_session(bastion, deadline, login));
   PADDLE_TRY(const std::shared_ptr<SshPump> pump, SshPump::start(std::move(connection)));
-  PADDLE_TRY(Channel channel, pump->open({"", target.host, target.port}, deadline));
-  return Transport{std::move(channel.fd), std::move(channel.keep_alive)};
+  return pump->open({"", target.host, target.port}, deadline);
 }
 
-Result<Transport> connect_transport(const NodeSpec& node, const SshTarget& target,
-                                    TimePoint deadline, Login* login) {
+Result<Channel> connect_transport(const NodeSpec& node, const SshTarget& target, TimePoint deadline,
+                                  Login* login) {
   if (!target.jump.empty()) {
-    auto transport = connect_through(node, target, deadline, login);
-    if (!transport) return std::move(transport).error().with("jump host " + target.jump);
-    return transport;
+    return connect_through(node, target, deadline, login).with("jump host " + target.jump);
   }
-  PADDLE_TRY(UniqueFd fd, connect_tcp(target.host, target.port, deadline));
-  return Transport{std::move(fd), nullptr};
+  Channel direct;
+  PADDLE_TRY(direct.fd, connect_tcp(target, deadline));
+  return direct;
 }
 
 Status handshake(ssh_session session, const SshTarget& target) {
@@ -87,7 +161,7 @@ Result<UnverifiedConnection> shake_hands(const NodeSpec& node, TimePoint deadlin
   made.connection.label = target.label();
   PADDLE_TRY_STATUS(set_deadline(session, deadline));
   if (!target.proxy_command) {
-    PADDLE_TRY(Transport transport, connect_transport(node, target, deadline, login));
+    PADDLE_TRY(Channel transport, connect_transport(node, target, deadline, login));
     if (::fcntl(transport.fd.get(), F_SETFL, O_NONBLOCK) != 0) {
       return system_error(Errc::kResource, "fcntl");
     }
@@ -107,10 +181,8 @@ Result<SshConnection> open_session(const NodeSpec& node, TimePoint deadline, Log
   PADDLE_TRY(UnverifiedConnection made, shake_hands(node, deadline, login));
   ssh_session session = made.connection.session.get();
   PADDLE_TRY_STATUS(check_host_key(session, made.target));
-  if (Status status = authenticate(session, made.target, node.bastion > 0, login, deadline);
-      !status) {
-    return std::move(status).error().with(made.target.label());
-  }
+  PADDLE_TRY_STATUS(authenticate(session, made.target, node.bastion > 0, login, deadline)
+                        .with(made.target.label()));
   return std::move(made.connection);
 }
 

@@ -3,8 +3,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "remote/launcher/login_answers.h"
-#include "remote/launcher/node.h"
+#include "remote/launcher/launcher.h"
 #include "remote/launcher/ssh/pump.h"
 
 namespace paddle::remote {

@@ -9,7 +9,7 @@
 #include "base/version.h"
 #include "proto/agent.pb.h"
 #include "proto/frame_stream.h"
-#include "remote/launcher/sentinel.h"
+#include "remote/launcher/launcher.h"
 #include "tests/unit/remote/agent_fixture.h"
 
 namespace paddle::remote {
@@ -206,7 +206,7 @@ TEST_F(AgentTest, CorruptFrameEndsTheAgentWithAReason) {
   auto launcher = make_local_launcher(node_);
   auto started = bootstrap(**launcher, node_, options_, soon());
   ASSERT_TRUE(started) << started.error().message;
-  const int fd = started->channel.fd.get();
+  const int fd = started->fd.get();
   ASSERT_TRUE(write_all(fd, Bytes(kFrameHeaderBytes, std::byte{0x5a}), soon()));
   const auto reply = read_frame(fd, kAgentPayloadBytesMax, soon());
   ASSERT_TRUE(reply) << reply.error().message;
@@ -214,7 +214,7 @@ TEST_F(AgentTest, CorruptFrameEndsTheAgentWithAReason) {
   const auto end = read_frame(fd, kAgentPayloadBytesMax, soon());
   ASSERT_FALSE(end);
   EXPECT_EQ(end.error().code, Errc::kUnreachable);
-  started->channel.fd.reset();
+  started->fd.reset();
 }
 
 TEST_F(AgentTest, TakenPortIsReportedWithItsOwner) {

@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include "remote/launcher/launcher.h"
-#include "remote/launcher/sentinel.h"
 #include "tests/unit/remote/agent_fixture.h"
 
 namespace paddle::remote {

@@ -11,7 +11,6 @@
 
 #include <gtest/gtest.h>
 
-#include "remote/agent/root/copy_folders.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::agent {

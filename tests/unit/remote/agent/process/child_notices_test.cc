@@ -1,6 +1,4 @@
 // Notices of a process, well-formed and not, as the supervisor keeps them.
-#include "remote/agent/process/notices.h"
-
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -9,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "proto/supervision.pb.h"
+#include "remote/agent/process/child.h"
 #include "remote/agent/process/record.h"
 #include "tests/support/temporary_folder.h"
 

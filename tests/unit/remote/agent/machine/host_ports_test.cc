@@ -1,9 +1,9 @@
-#include "remote/agent/machine/ports.h"
-
 #include <arpa/inet.h>
 #include <sys/socket.h>
 
 #include <gtest/gtest.h>
+
+#include "remote/agent/machine/host.h"
 
 namespace paddle::agent {
 namespace {

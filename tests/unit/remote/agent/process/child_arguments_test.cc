@@ -1,5 +1,3 @@
-#include "remote/agent/process/arguments.h"
-
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -7,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "remote/agent/process/child.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::agent {

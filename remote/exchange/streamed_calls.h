@@ -1,6 +1,8 @@
-// A user's command on a node, for `paddlectl exec`; it ends with the channel.
+// Calls whose answers come in parts: the files of a node, and a user's command on it, for
+// `paddlectl exec`, which ends with the channel.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -12,6 +14,32 @@
 namespace paddle::remote {
 
 class Exchange;
+
+struct FileEntry {
+  std::string path;  // below the listed folder
+  std::uint64_t size = 0;
+  std::string sha256;  // hex
+};
+
+struct FetchItem {
+  std::string remote_path;  // below root
+  std::string local_path;
+};
+
+// AgentClient's calls of the same names.
+class NodeFiles {
+ public:
+  explicit NodeFiles(Exchange& exchange) : exchange_(exchange) {}
+
+  Result<std::vector<FileEntry>> list(const std::string& folder, bool without_hashes);
+  Status fetch(const std::vector<FetchItem>& items);
+
+ private:
+  Status fetch_one(const FetchItem& item);
+  Status receive_file(const std::string& path, int fd, Status& written);
+
+  Exchange& exchange_;
+};
 
 struct CommandSpec {
   std::vector<std::string> arguments;  // argv: no shell sees it

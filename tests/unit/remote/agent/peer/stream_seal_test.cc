@@ -1,11 +1,11 @@
 // The agent's cipher against RFC 8439 and libcrypto's.
-#include "remote/agent/peer/seal.h"
-
 #include <memory>
 #include <random>
 
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
+
+#include "remote/agent/peer/stream.h"
 
 namespace paddle::agent {
 namespace {

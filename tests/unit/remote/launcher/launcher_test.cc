@@ -1,10 +1,9 @@
-#include "remote/launcher/sentinel.h"
-
 #include <unistd.h>
 
 #include <gtest/gtest.h>
 
 #include "base/fd.h"
+#include "remote/launcher/launcher.h"
 
 namespace paddle::remote {
 namespace {
