@@ -14,7 +14,7 @@
 #include "base/rng.h"
 #include "bench/warm_memory.h"
 #include "engine/memory/prefetch.h"
-#include "engine/memory/preparer.h"
+#include "engine/memory/region.h"
 #include "engine/table/sparse_table.h"
 
 namespace paddle {

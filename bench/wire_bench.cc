@@ -18,7 +18,7 @@
 #include "base/rng.h"
 #include "engine/client/shard_client.h"
 #include "engine/memory/allocator.h"
-#include "engine/memory/preparer.h"
+#include "engine/memory/region.h"
 #include "engine/net/tcp.h"
 #include "engine/pserver/shard.h"
 #include "engine/strategy/strategy_table.h"

@@ -81,7 +81,7 @@ class ParameterClient {
   virtual Status pull_dense(std::span<DenseParameter> parameters) = 0;
   virtual Status pull_rows(std::span<SparseRows> rows) = 0;
   // The values that tests use and snapshots hold: the averages that the optimizer keeps on the
-  // shards (optim/model_average.h), or the shards' values if it keeps none.
+  // shards (optim/optimizer.h), or the shards' values if it keeps none.
   virtual Status pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows) = 0;
   // Pushes one batch's gradients, which are means over its samples, and refreshes dense values;
   // shards weight trainers by num_samples. A sync push returns when the pushes of all active

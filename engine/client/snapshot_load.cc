@@ -5,11 +5,10 @@
 
 #include "base/log.h"
 #include "engine/client/shard_client.h"
-#include "engine/optim/model_average.h"
 #include "engine/optim/optimizer.h"
 #include "engine/parameter/parameter_set.h"
 #include "engine/parameter/partition.h"
-#include "engine/parameter/row_marks.h"
+#include "engine/parameter/row_notes.h"
 #include "engine/snapshot/reader.h"
 
 namespace paddle::client {

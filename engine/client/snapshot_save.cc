@@ -3,10 +3,9 @@
 #include <cstring>
 
 #include "engine/client/shard_client.h"
-#include "engine/optim/model_average.h"
 #include "engine/optim/optimizer.h"
 #include "engine/parameter/parameter_set.h"
-#include "engine/parameter/row_score.h"
+#include "engine/parameter/row_notes.h"
 #include "engine/snapshot/reader.h"
 #include "engine/snapshot/writer.h"
 

@@ -20,7 +20,7 @@
 #include "engine/commands/notice.h"
 #include "engine/config/platform_rank.h"
 #include "engine/memory/allocator.h"
-#include "engine/memory/preparer.h"
+#include "engine/memory/region.h"
 #include "engine/net/identity.h"
 #include "engine/net/tcp.h"
 #include "engine/pserver/shard.h"

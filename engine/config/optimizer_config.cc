@@ -4,7 +4,7 @@
 
 #include "base/named_rows.h"
 #include "engine/config/sections.h"
-#include "engine/optim/methods.h"
+#include "engine/optim/optimizer.h"
 #include "engine/optim/schedule.h"
 
 namespace paddle::config {

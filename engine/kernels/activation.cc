@@ -5,16 +5,12 @@
 #include <cmath>
 
 #include "base/multiversion.h"
+#include "engine/kernels/cross_entropy.h"
 #include "engine/kernels/elementwise.h"
-#include "engine/kernels/exponential.h"
-#include "engine/kernels/softmax.h"
+#include "engine/kernels/portable_math.h"
 
 namespace paddle::kernels {
 namespace {
-
-[[gnu::always_inline]] inline float sigmoid(float x) {
-  return 1.0F / (1.0F + exponential(-x));
-}
 
 // 1 - 2 / (e^2x + 1) loses relative precision near 0, where the odd series of tanh is used.
 [[gnu::always_inline]] inline float hyperbolic_tangent(float x) {
@@ -65,7 +61,7 @@ void gelu_backward(std::size_t rows, std::size_t width, const float* __restrict 
 
 PADDLE_MULTIVERSION
 void sigmoid_each(std::size_t rows, std::size_t width, float* y) {
-  for (std::size_t i = 0; i < rows * width; ++i) y[i] = sigmoid(y[i]);
+  for (std::size_t i = 0; i < rows * width; ++i) y[i] = logistic(y[i]);
 }
 
 PADDLE_MULTIVERSION

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/multiversion.h"
-#include "engine/kernels/lane_sum.h"
+#include "engine/kernels/portable_math.h"
 
 namespace paddle::kernels {
 

@@ -1,9 +1,9 @@
 #include "engine/optim/optimizer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
-#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,11 +11,42 @@
 #include "base/check.h"
 #include "base/named_rows.h"
 #include "base/text.h"
-#include "engine/optim/model_average.h"
 #include "engine/optim/schedule.h"
 
 namespace paddle::optim {
 namespace {
+
+using wire::Optimizer;
+
+constexpr float kAdamEpsilon = 1e-8F;
+
+constexpr std::array<Method, 11> kMethods{{
+    {"sgd", 0, 0, update_sgd},
+    {"momentum", 1, kMomentum, update_momentum},
+    {"torch_momentum", 1, kMomentum | kCountsUpdates, update_torch_momentum},
+    {"adagrad", 1, kMomentum | kHeavyBall | kEpsilon, update_adagrad},
+    {"decayed_adagrad", 1, kMomentum | kHeavyBall | kRho | kEpsilon, update_decayed_adagrad},
+    {"adadelta", 2, kMomentum | kHeavyBall | kRho | kEpsilon, update_adadelta, 1.0F},
+    {"rmsprop", 1, kMomentum | kHeavyBall | kRho | kEpsilon | kCentered, update_rmsprop},
+    {"adam", 2, kBetas | kEpsilon | kCountsUpdates, update_adam, 0.01F, kAdamEpsilon},
+    {"adamw", 2, kBetas | kEpsilon | kWeightDecay | kCountsUpdates, update_adamw, 0.01F,
+     kAdamEpsilon},
+    {"adamax", 2, kBetas | kEpsilon | kCountsUpdates, update_adamax, 0.01F, kAdamEpsilon},
+    {"ftrl", 3, kBeta, update_ftrl},
+}};
+
+constexpr std::array<Option, 7> kOptions{{
+    {"momentum", kMomentum, true, &Optimizer::has_momentum, &Optimizer::momentum,
+     &Optimizer::set_momentum},
+    {"beta1", kBetas, true, &Optimizer::has_beta1, &Optimizer::beta1, &Optimizer::set_beta1},
+    {"beta2", kBetas, true, &Optimizer::has_beta2, &Optimizer::beta2, &Optimizer::set_beta2},
+    {"epsilon", kEpsilon, false, &Optimizer::has_epsilon, &Optimizer::epsilon,
+     &Optimizer::set_epsilon},
+    {"rho", kRho, true, &Optimizer::has_rho, &Optimizer::rho, &Optimizer::set_rho},
+    {"beta", kBeta, false, &Optimizer::has_beta, &Optimizer::beta, &Optimizer::set_beta},
+    {"weight_decay", kWeightDecay, true, &Optimizer::has_weight_decay, &Optimizer::weight_decay,
+     &Optimizer::set_weight_decay},
+}};
 
 constexpr float kNone = std::numeric_limits<float>::infinity();
 
@@ -36,7 +67,41 @@ Status check_positive(std::string_view name, float value) {
   return Error{Errc::kUsage, fmt::format("optimizer {} is {}, must be above 0", name, value), ""};
 }
 
+std::uint64_t window_min(const wire::ModelAverage& average) {
+  if (average.window_min() > 0) return average.window_min();
+  return average.window_max() > 0 ? std::min(kAverageWindowMinDefault, average.window_max())
+                                  : kAverageWindowMinDefault;
+}
+
+std::uint64_t window_max(const wire::ModelAverage& average) {
+  if (average.window_max() > 0) return average.window_max();
+  return std::max(kAverageWindowMaxDefault, average.window_min());
+}
+
+Status check_average(const wire::ModelAverage& average) {
+  // The comparison is negated so that it refuses NaN too.
+  if (!(average.window() >= 0 && average.window() <= 1)) {
+    return Error{Errc::kUsage,
+                 fmt::format("average_window is {}, must be 0 to 1", average.window()), ""};
+  }
+  if (window_min(average) > window_max(average)) {
+    return Error{Errc::kUsage,
+                 fmt::format("min_average_window {} is over max_average_window {}",
+                             window_min(average), window_max(average)),
+                 ""};
+  }
+  return {};
+}
+
 }  // namespace
+
+std::span<const Method> methods() {
+  return kMethods;
+}
+
+std::span<const Option> options() {
+  return kOptions;
+}
 
 std::size_t state_width(const wire::Optimizer& optimizer) {
   const Method* const method = find_row(methods(), optimizer.method());
@@ -58,6 +123,19 @@ bool counts_updates(const wire::Optimizer& optimizer) {
 bool same_state(const wire::Optimizer& a, const wire::Optimizer& b) {
   return a.method() == b.method() && is_centered(a) == is_centered(b) &&
          (a.momentum() > 0) == (b.momentum() > 0) && has_average(a) == has_average(b);
+}
+
+float average_weight(const wire::ModelAverage& average, std::uint64_t count) {
+  const auto n = static_cast<double>(count);
+  const double reach =
+      std::min(static_cast<double>(window_max(average)), static_cast<double>(average.window()) * n);
+  const double k = std::min(n, std::max(static_cast<double>(window_min(average)), reach));
+  return static_cast<float>(1 / k);
+}
+
+void swap_average(std::span<float> value, std::span<float> state) {
+  PADDLE_CHECK(state.size() >= value.size());
+  std::swap_ranges(value.begin(), value.end(), state.end() - std::ssize(value));
 }
 
 Status validate(const wire::Optimizer& optimizer) {
@@ -83,7 +161,7 @@ Status validate(const wire::Optimizer& optimizer) {
   PADDLE_TRY_STATUS(check_range("clip_norm", optimizer.clip_norm(), kNone));
   PADDLE_TRY_STATUS(check_range("clip_global_norm", optimizer.clip_global_norm(), kNone));
   PADDLE_TRY_STATUS(validate(optimizer.schedule()));
-  return validate(optimizer.average());
+  return check_average(optimizer.average());
 }
 
 UpdateRule::UpdateRule(const wire::Optimizer& optimizer, const wire::ParameterSpec& spec)

@@ -45,12 +45,51 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "base/result.h"
-#include "engine/optim/methods.h"
+#include "engine/optim/update_kernels.h"
 #include "proto/parameters.pb.h"
 
 namespace paddle::optim {
+
+// Properties of a method; the first ones are options that it reads.
+enum Trait : std::uint32_t {
+  kMomentum = 1U << 0U,
+  kRho = 1U << 1U,
+  kBetas = 1U << 2U,  // beta1 and beta2
+  kEpsilon = 1U << 3U,
+  kBeta = 1U << 4U,
+  kCentered = 1U << 5U,  // one plane more unless `centered` is false
+  kWeightDecay = 1U << 6U,
+  // With a momentum above 0 the step goes through it, in one plane more.
+  kHeavyBall = 1U << 7U,
+  kCountsUpdates = 1U << 8U,  // an update depends on how many came before it
+};
+
+struct Method {
+  std::string_view name;
+  std::size_t planes = 0;    // floats of state per element, besides those that traits add
+  std::uint32_t traits = 0;  // a set of Trait
+  UpdateKernel update = nullptr;
+  float learning_rate = 0.01F;  // defaults
+  float epsilon = 1e-6F;
+
+  bool has(std::uint32_t trait) const { return (traits & trait) != 0; }
+};
+std::span<const Method> methods();
+
+// A number that only some methods read: a key of [optimizer] and of a snapshot's MANIFEST.
+struct Option {
+  std::string_view name;
+  Trait trait;       // of the methods that read it
+  bool is_fraction;  // in [0, 1); else above 0
+  bool (wire::Optimizer::*has)() const;
+  float (wire::Optimizer::*get)() const;
+  void (wire::Optimizer::*set)(float);
+};
+// In the order of a MANIFEST.
+std::span<const Option> options();
 
 // Defaults of Optimizer fields that are not set; others are in the table of methods.
 constexpr float kMomentumDefault = 0.0F;
@@ -67,6 +106,22 @@ bool has_average(const wire::Optimizer& optimizer);
 bool counts_updates(const wire::Optimizer& optimizer);
 // True when the state of one can be continued under the other.
 bool same_state(const wire::Optimizer& a, const wire::Optimizer& b);
+
+constexpr std::uint64_t kAverageWindowMinDefault = 10000;   // updates, as in v0.10
+constexpr std::uint64_t kAverageWindowMaxDefault = 100000;  // updates; float32 resolves 1/k of it
+
+// The weight 1 / k of update `count` (from 1) of a block or row in its average:
+//   average += (value - average) / k,  k = min(n, max(window_min, min(window_max, window n)))
+// with n = count. It is the plain mean of the first window_min updates, then an average over about
+// the last fraction `window` of them (polynomial-decay averaging: Shamir and Zhang, 2013). v0.10
+// keeps three sums and a uniform average over window n to 2 window n updates instead. One plane
+// that depends on the count alone also serves the rows of a sparse table, each of which counts its
+// own updates. The average must be valid and its window above 0.
+float average_weight(const wire::ModelAverage& average, std::uint64_t count);
+
+// Exchanges a value and its average, the last plane of `state`. A snapshot holds them exchanged, so
+// that a reader of values gets the average and training resumes from the value.
+void swap_average(std::span<float> value, std::span<float> state);
 
 // kUsage: an unknown method or schedule (with a suggestion), or a value out of its range.
 Status validate(const wire::Optimizer& optimizer);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "base/multiversion.h"
@@ -280,6 +281,17 @@ PADDLE_MULTIVERSION
 void update_ftrl(const Constants& k, std::uint64_t /*count*/, Batch batch) {
   if (!(k.rate > 0)) return;  // an infinite distance to every other value
   for (const Elements& elements : batch) sweep_ftrl(k, elements);
+}
+
+PADDLE_MULTIVERSION
+bool all_finite(std::span<const float> values) {
+  constexpr std::uint32_t kExponent = 0x7f800000;  // all ones in an infinity or NaN
+  std::uint32_t bad = 0;
+  for (const float value : values) {
+    bad |=
+        static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent);
+  }
+  return bad == 0;
 }
 
 PADDLE_MULTIVERSION

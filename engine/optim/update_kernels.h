@@ -63,6 +63,9 @@ void update_adamax(const Constants& k, std::uint64_t count, Batch batch);
 // State: n, z, s. It regularises by itself; a rate of 0 changes nothing.
 void update_ftrl(const Constants& k, std::uint64_t count, Batch batch);
 
+// True when no value is infinite or NaN.
+bool all_finite(std::span<const float> values);
+
 // average += weight (value - average).
 void update_average(float weight, std::size_t size, const float* value, float* average);
 

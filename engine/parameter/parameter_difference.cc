@@ -1,9 +1,9 @@
-#include "engine/parameter/parameter_difference.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include "engine/parameter/parameter_set.h"
 
 namespace paddle::parameter {
 namespace {

@@ -1,7 +1,8 @@
-// Validation of a ParameterSet, before anything is allocated for it.
+// Validation of a ParameterSet, before anything is allocated for it, and comparison of two.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "base/result.h"
 #include "proto/parameters.pb.h"
@@ -32,5 +33,9 @@ Status validate(const wire::ParameterSpec& spec);
 // kUsage: a bad parameter or optimizer, a name used twice, no shard for a kind of parameter that
 // exists, or an explicit placement of an unknown dense parameter or on an unknown port.
 Status validate(const wire::ParameterSet& set);
+
+// Why a trainer's set is not the one that this shard was set up with: "" when equal; else the first
+// difference with both values: "parameter 'fc.w0' has dims 32x10 here, 32x12 there".
+std::string parameter_difference(const wire::ParameterSet& here, const wire::ParameterSet& there);
 
 }  // namespace paddle::parameter

@@ -1,16 +1,52 @@
-// Layout of the floats behind a row's gradient in a push: shows and clicks where the table shrinks,
-// then, where slots have entry policies of their own, the number of the slot that named the row (0:
-// any other). Merging pushes adds up scores and keeps the lowest slot.
+// Facts about a sparse row beside its floats: marks, score, and the notes of a push.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
-#include "engine/parameter/row_score.h"
 #include "proto/parameters.pb.h"
 
 namespace paddle::parameter {
 
+// Counters of a row, packed into a 64-bit mark on the wire and in snapshots.
+struct RowMarks {
+  std::uint32_t updates = 0;        // 0 unless the optimizer counts them
+  std::uint16_t passes_unseen = 0;  // whole passes since the last push that named the row
+  // Above 0: the id was seen this often but has no row yet; its values are 0.
+  std::uint16_t sightings = 0;
+
+  static RowMarks unpack(std::uint64_t bits) {
+    return {static_cast<std::uint32_t>(bits), static_cast<std::uint16_t>(bits >> 32U),
+            static_cast<std::uint16_t>(bits >> 48U)};
+  }
+  std::uint64_t pack() const {
+    return updates | static_cast<std::uint64_t>(passes_unseen) << 32U |
+           static_cast<std::uint64_t>(sightings) << 48U;
+  }
+};
+
+// Shows and clicks of an id, which a table that shrinks keeps for each row.
+struct RowScore {
+  float shows = 0;
+  float clicks = 0;
+
+  bool is_zero() const { return shows == 0 && clicks == 0; }
+  // Called at the end of a pass.
+  void decay(float by) {
+    shows *= by;
+    clicks *= by;
+  }
+  // The formula is at ShrinkPolicy in proto/parameters.proto.
+  float value(const wire::ShrinkPolicy& policy) const {
+    return policy.nonclick_coefficient() * (shows - clicks) + policy.click_coefficient() * clicks;
+  }
+};
+static_assert(sizeof(RowScore) == 2 * sizeof(float));
+
+// Layout of the floats behind a row's gradient in a push: shows and clicks where the table shrinks,
+// then, where slots have entry policies of their own, the number of the slot that named the row (0:
+// any other). Merging pushes adds up scores and keeps the lowest slot.
 class RowNotes {
  public:
   explicit RowNotes(const wire::TablePolicy& policy)

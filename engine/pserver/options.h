@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/pool.h"
-#include "engine/memory/preparer.h"
+#include "engine/memory/region.h"
 #include "engine/parameter/dense_loan.h"
 #include "engine/pserver/update_policy.h"
 

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/optim/finite.h"
+#include "engine/optim/update_kernels.h"
 
 namespace paddle::pserver {
 

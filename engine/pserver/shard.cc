@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/parameter/parameter_difference.h"
+#include "engine/parameter/parameter_set.h"
 
 namespace paddle::pserver {
 

@@ -10,7 +10,7 @@
 
 #include "base/fd.h"
 #include "base/text.h"
-#include "engine/parameter/row_marks.h"
+#include "engine/parameter/row_notes.h"
 #include "engine/snapshot/reader.h"
 
 namespace paddle::snapshot {

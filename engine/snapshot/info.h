@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/parameter/row_score.h"
+#include "engine/parameter/row_notes.h"
 #include "proto/parameters.pb.h"
 
 namespace paddle::snapshot {

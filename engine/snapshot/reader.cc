@@ -10,7 +10,7 @@
 #include "base/crc32c.h"
 #include "base/text.h"
 #include "engine/parameter/parameter_set.h"
-#include "engine/parameter/row_marks.h"
+#include "engine/parameter/row_notes.h"
 
 namespace paddle::snapshot {
 namespace {

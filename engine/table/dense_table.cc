@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "engine/optim/finite.h"
 #include "engine/optim/initial.h"
+#include "engine/optim/update_kernels.h"
 
 namespace paddle::table {
 namespace {

@@ -13,16 +13,33 @@ class RecencyList {
   static constexpr std::uint64_t kBytesPerRow = 16;
 
   RecencyList() : nodes_(kSmallPageRows * sizeof(Node)) {}
-  Status reserve(std::uint64_t rows);
+  Status reserve(std::uint64_t rows) { return nodes_.reserve(rows * sizeof(Node)); }
   std::uint64_t bytes(std::uint64_t rows) const { return nodes_.resident(rows * sizeof(Node)); }
 
-  void push_front(std::uint32_t number, std::uint64_t id);
-  void move_to_front(std::uint32_t number);
+  void push_front(std::uint32_t number, std::uint64_t id) {
+    at(number) = {kEnd, head_, id};
+    (head_ == kEnd ? tail_ : at(head_).before) = number;
+    head_ = number;
+  }
+  void move_to_front(std::uint32_t number) {
+    if (head_ == number) return;
+    remove(number);
+    push_front(number, at(number).id);
+  }
   std::uint32_t oldest() const { return tail_; }
   std::uint64_t id_of(std::uint32_t number) const { return at(number).id; }
-  void remove(std::uint32_t number);
+  void remove(std::uint32_t number) {
+    const Node node = at(number);
+    (node.before == kEnd ? head_ : at(node.before).after) = node.after;
+    (node.after == kEnd ? tail_ : at(node.after).before) = node.before;
+  }
   // The row takes another number, keeping its place.
-  void renumber(std::uint32_t from, std::uint32_t to);
+  void renumber(std::uint32_t from, std::uint32_t to) {
+    const Node node = at(from);
+    at(to) = node;
+    (node.before == kEnd ? head_ : at(node.before).after) = to;
+    (node.after == kEnd ? tail_ : at(node.after).before) = to;
+  }
 
  private:
   static constexpr std::uint32_t kEnd = 0xffffffff;

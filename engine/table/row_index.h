@@ -18,7 +18,6 @@
 #include "engine/memory/prefetch.h"
 #include "engine/memory/region.h"
 #include "engine/table/row_bucket.h"
-#include "engine/table/row_hash.h"
 
 namespace paddle::table {
 

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "engine/memory/prefetch.h"
-#include "engine/parameter/row_score.h"
+#include "engine/parameter/row_notes.h"
 #include "engine/table/recency_list.h"
 #include "engine/table/row_changes.h"
 #include "engine/table/row_index.h"

@@ -12,11 +12,9 @@
 #include "base/pool.h"
 #include "base/result.h"
 #include "engine/optim/optimizer.h"
-#include "engine/parameter/row_marks.h"
 #include "engine/parameter/row_notes.h"
 #include "engine/table/entry_policy.h"
-#include "engine/table/lookup_block.h"
-#include "engine/table/lookup_cache.h"
+#include "engine/table/lookup.h"
 #include "engine/table/row_reader.h"
 #include "proto/parameters.pb.h"
 

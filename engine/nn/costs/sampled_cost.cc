@@ -16,9 +16,9 @@
 #include <fmt/format.h>
 
 #include "base/rng.h"
+#include "engine/kernels/cross_entropy.h"
 #include "engine/kernels/interaction.h"
-#include "engine/kernels/logarithm.h"
-#include "engine/kernels/logistic.h"
+#include "engine/kernels/portable_math.h"
 #include "engine/kernels/rows.h"
 #include "engine/nn/builder.h"
 #include "engine/nn/costs/cost_types.h"

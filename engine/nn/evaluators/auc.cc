@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/kernels/logistic.h"
+#include "engine/kernels/cross_entropy.h"
 #include "engine/nn/evaluators/evaluator_input.h"
 #include "engine/nn/evaluators/evaluator_types.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/fd.h"
 #include "engine/config/layer_keys.h"
-#include "engine/optim/methods.h"
+#include "engine/optim/optimizer.h"
 #include "engine/optim/schedule.h"
 
 namespace paddle::cli {

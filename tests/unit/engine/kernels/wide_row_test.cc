@@ -7,10 +7,10 @@
 
 #include "base/rng.h"
 #include "engine/kernels/activation.h"
+#include "engine/kernels/cross_entropy.h"
 #include "engine/kernels/interaction.h"
-#include "engine/kernels/logarithm.h"
-#include "engine/kernels/logistic.h"
 #include "engine/kernels/normalize.h"
+#include "engine/kernels/portable_math.h"
 #include "tests/unit/engine/kernels/reference.h"
 
 namespace paddle::kernels {

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
-#include "engine/optim/model_average.h"
 #include "tests/unit/engine/optim/optimizer_reference.h"
 
 namespace paddle::optim {

@@ -1,7 +1,6 @@
-#include "engine/parameter/parameter_difference.h"
-
 #include <gtest/gtest.h>
 
+#include "engine/parameter/parameter_set.h"
 #include "tests/unit/engine/pserver/parameters.h"
 
 namespace paddle::parameter {

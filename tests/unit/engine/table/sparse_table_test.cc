@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
-#include "engine/memory/preparer.h"
+#include "engine/memory/region.h"
 #include "engine/optim/initial.h"
 #include "engine/optim/optimizer.h"
 #include "tests/unit/engine/pserver/parameters.h"

@@ -1,4 +1,4 @@
-#include "engine/kernels/softmax.h"
+#include "engine/kernels/cross_entropy.h"
 
 #include <cmath>
 #include <limits>

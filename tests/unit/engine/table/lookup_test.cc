@@ -1,5 +1,5 @@
 // A push that uses the lookup of the read before it leaves the same table as one without.
-#include "engine/table/lookup_cache.h"
+#include "engine/table/lookup.h"
 
 #include <numeric>
 

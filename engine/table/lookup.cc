@@ -1,4 +1,4 @@
-#include "engine/table/lookup_block.h"
+#include "engine/table/lookup.h"
 
 #include <algorithm>
 

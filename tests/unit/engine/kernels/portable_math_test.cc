@@ -1,4 +1,4 @@
-#include "engine/kernels/exponential.h"
+#include "engine/kernels/portable_math.h"
 
 #include <cmath>
 #include <limits>

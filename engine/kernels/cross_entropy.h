@@ -1,4 +1,5 @@
-// Softmax as an activation, and fused with the cross-entropy of one example.
+// Softmax and the logistic function, alone and fused with the cross-entropy of one example. The
+// bits are the same on every machine.
 #pragma once
 
 #include <cstddef>
@@ -21,5 +22,15 @@ SoftmaxCost softmax_cross_entropy(std::size_t width, const float* logits, std::s
 void softmax_rows(std::size_t rows, std::size_t width, float* y);
 // Turns d cost / d y into d cost / d x, from y = softmax(x): y (g - sum of g y), row by row.
 void softmax_rows_backward(std::size_t rows, std::size_t width, const float* y, float* gradient);
+
+// 1 / (1 + e^-x), absolute error under 3e-7.
+float sigmoid(float x);
+// ln(1 + e^x), absolute error under 3e-7 * (1 + |x|); NaN stays NaN.
+double softplus(float x);
+// Sum over outputs of -y ln p - (1 - y) ln(1 - p) with p = sigmoid(logit), computed as
+// softplus(logit) - y logit, which never overflows. labels_to_gradient holds the y on entry and
+// scale * d cost / d logits = scale * (p - y) on return.
+double binary_cross_entropy(std::size_t count, const float* logits, float scale,
+                            float* labels_to_gradient);
 
 }  // namespace paddle::kernels

@@ -1,11 +1,10 @@
-#include "engine/kernels/softmax.h"
+#include "engine/kernels/cross_entropy.h"
 
 #include <array>
 #include <cmath>
 
 #include "base/multiversion.h"
-#include "engine/kernels/exponential.h"
-#include "engine/kernels/lane_sum.h"
+#include "engine/kernels/portable_math.h"
 
 namespace paddle::kernels {
 namespace {
@@ -113,6 +112,27 @@ void softmax_rows_backward(std::size_t rows, std::size_t width, const float* __r
     const float mean = lane_sum(width, [=](std::size_t c) { return gradient[c] * y[c]; });
     for (std::size_t c = 0; c < width; ++c) gradient[c] = y[c] * (gradient[c] - mean);
   }
+}
+
+float sigmoid(float x) {
+  return logistic(x);
+}
+
+double softplus(float x) {
+  const auto decay = static_cast<double>(exponential(-std::fabs(x)));
+  const double above = x > 0 ? static_cast<double>(x) : 0.0;
+  return x == x ? above + logarithm(1.0 + decay) : static_cast<double>(x);
+}
+
+double binary_cross_entropy(std::size_t count, const float* logits, float scale,
+                            float* labels_to_gradient) {
+  double cost = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const float label = labels_to_gradient[i];
+    cost += softplus(logits[i]) - static_cast<double>(label) * static_cast<double>(logits[i]);
+    labels_to_gradient[i] = scale * (sigmoid(logits[i]) - label);
+  }
+  return cost;
 }
 
 }  // namespace paddle::kernels

@@ -1,8 +1,8 @@
-// Cache of a batch's lookup, from a read to the push of the same ids that follows it: nearly always
-// no row has come or gone in between.
+// Lookup of a batch of ids, block by block, and a cache of it.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -12,6 +12,24 @@
 
 namespace paddle::table {
 
+// Lookup of a block of ids, as many as go through each step together: the memory of all of them is
+// fetched at once, within a cache's worth of lines.
+struct LookupBlock {
+  static constexpr std::size_t kIds = 512;
+
+  std::array<std::uint64_t, kIds> hashes;  // of absent ids at least, as homes
+  std::array<std::uint64_t, kIds> homes;
+  std::array<std::uint32_t, kIds> numbers;  // RowIndex::kNone: absent
+
+  // At most kIds ids; the index is not empty.
+  void find(const RowIndex& index, std::span<const std::uint64_t> ids);
+  // The same from known numbers.
+  void recall(const RowIndex& index, std::span<const std::uint64_t> ids,
+              const std::uint32_t* known);
+};
+
+// Cache of a batch's lookup, from a read to the push of the same ids that follows it: nearly always
+// no row has come or gone in between.
 class LookupCache {
  public:
   // A position in the cached batch, moved on as a push takes it block by block.
