@@ -6,12 +6,82 @@
 #include <algorithm>
 #include <numeric>
 
-#include "engine/data/chunk_parser.h"
+#include <fmt/format.h>
+
+#include "base/rng.h"
+#include "engine/data/format.h"
 
 namespace paddle::data {
 namespace {
 
 constexpr std::size_t kBlocksAheadMin = 2;  // of each sequence
+
+// Parser from a chunk of lines to a block of records.
+class ChunkParser {
+ public:
+  // The options and the dictionary must outlive the parser.
+  ChunkParser(const DatasetOptions& options, const Dictionary& dictionary, std::uint32_t pass)
+      : options_(options),
+        format_(make_format(options.data, dictionary)),
+        trainers_(options.share.records_split ? options.num_trainers : 1),
+        stream_(hash_combine(hash_combine(options.seed, stable_hash("global shuffle")), pass)) {}
+
+  // Replaces `block` with the records of the lines that this trainer takes. The first bad record is
+  // its outcome, "data/train.txt-00001:17: ...", unless the options leave out and count them.
+  void parse(const Chunk& chunk, RecordBlock& block) {
+    block.clear();
+    block.outcome = parse_lines(chunk, block);
+  }
+
+ private:
+  // Whether this trainer takes a line, where all trainers read the same files: the numbers of the
+  // file and of the line in it decide. Split records go to the trainers in turn. A global shuffle
+  // hashes (seed, pass, file, line), so that each pass deals every line to exactly one trainer, and
+  // deals anew. Lines of other trainers are not parsed.
+  bool takes(std::uint32_t file, std::uint64_t line) const {
+    if (trainers_ <= 1) return true;
+    if (!options_.data.global_shuffle) return (file + line) % trainers_ == options_.trainer_id;
+    return hash_combine(hash_combine(stream_, file), line) % trainers_ == options_.trainer_id;
+  }
+
+  // Messages count lines from 1.
+  Error at(const Chunk& chunk, std::uint64_t line, Error error) const {
+    return std::move(error).with(fmt::format("{}:{}", options_.share.files[chunk.file], line + 1));
+  }
+
+  Status parse_lines(const Chunk& chunk, RecordBlock& block) {
+    Lines lines(as_text(chunk.text), chunk.first_line);
+    while (const auto line = lines.next()) {
+      const std::uint64_t number = lines.number();
+      if (number == 0 && format_->has_header()) {
+        // This is no bad record to leave out: every line after it would be misread.
+        auto good = format_->check_header(*line);
+        if (!good) return at(chunk, number, std::move(good).error());
+        continue;
+      }
+      if (!takes(chunk.file, number)) continue;
+      const RecordBlock::Extent begin = block.end();
+      Status parsed = chunk.is_too_long
+                          ? Status(Error{Errc::kData,
+                                         fmt::format("a line of over {} bytes", kLineBytesMax), ""})
+                          : format_->parse(*line, block);
+      if (parsed) continue;
+      block.drop_since(begin);
+      Error error = at(chunk, number, std::move(parsed).error());
+      if (!options_.data.skip_bad_records) {
+        error.hint = "[data] on_bad_record = \"skip\" leaves such records out and counts them";
+        return error;
+      }
+      if (block.bad_records++ == 0) block.first_bad_record = std::move(error.message);
+    }
+    return {};
+  }
+
+  const DatasetOptions& options_;
+  std::unique_ptr<Format> format_;
+  std::uint64_t trainers_;
+  std::uint64_t stream_;
+};
 
 }  // namespace
 
@@ -19,13 +89,12 @@ BlockReader::BlockReader(const DatasetOptions& options, const Dictionary& dictio
                          std::uint32_t pass)
     : options_(options),
       dictionary_(dictionary),
-      filter_(options, pass),
       blocks_ahead_(std::max<std::size_t>(
           kBlocksAheadMin, 2 * options.data.threads / std::max(options.data.files_at_once, 1U))),
       stop_fd_(::eventfd(0, EFD_CLOEXEC)) {
   deal_files(pass);
   for (std::uint32_t i = 0; i < std::max(options.data.threads, 1U); ++i) {
-    threads_.emplace_back([this] { work(); });
+    threads_.emplace_back([this, pass] { work(pass); });
   }
 }
 
@@ -96,8 +165,8 @@ Result<bool> BlockReader::read(Sequence& sequence, Chunk& chunk) const {
   return false;
 }
 
-void BlockReader::work() {
-  ChunkParser parser(options_, dictionary_, filter_);
+void BlockReader::work(std::uint32_t pass) {
+  ChunkParser parser(options_, dictionary_, pass);
   Chunk chunk;
   RecordBlock block;
   std::unique_lock lock(mutex_);

@@ -14,7 +14,6 @@
 #include "base/fd.h"
 #include "engine/data/chunk_reader.h"
 #include "engine/data/dataset.h"
-#include "engine/data/line_filter.h"
 #include "engine/data/record_block.h"
 
 namespace paddle::data {
@@ -45,14 +44,13 @@ class BlockReader {
     std::deque<bool> is_parsed;
   };
   void deal_files(std::uint32_t pass);
-  void work();
+  void work(std::uint32_t pass);
   std::optional<std::size_t> sequence_to_read() const;
   bool is_all_read() const;
   Result<bool> read(Sequence& sequence, Chunk& chunk) const;
 
   const DatasetOptions& options_;
   const Dictionary& dictionary_;
-  const LineFilter filter_;
   const std::size_t blocks_ahead_;  // of each sequence
   UniqueFd stop_fd_;
 

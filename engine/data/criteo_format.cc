@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "engine/data/fields.h"
 #include "engine/data/format.h"
-#include "engine/data/label.h"
 #include "engine/data/logarithm.h"
 
 namespace paddle::data {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "engine/data/fields.h"
+
 namespace paddle::data {
 namespace {
 
@@ -24,6 +26,14 @@ std::unique_ptr<Format> make_format(const config::DataConfig& data, const Dictio
   const auto* const parser = std::ranges::find(kParsers, data.format, &Parser::format);
   PADDLE_CHECK(parser != kParsers.end());
   return parser->make(data, dictionary);
+}
+
+Status append_label(std::string_view text, bool as_float, RecordBlock& block) {
+  if (as_float) return parse_float(text, "the label", block.values.emplace_back());
+  std::uint64_t& label = block.ids.emplace_back(0);
+  if (text == "-1") return {};
+  if (text.starts_with('+')) text.remove_prefix(1);
+  return parse_id(text, "the label", label);
 }
 
 }  // namespace paddle::data

@@ -33,4 +33,8 @@ std::unique_ptr<Format> make_libsvm(const config::DataConfig& data, const Dictio
 std::unique_ptr<Format> make_csv(const config::DataConfig& data, const Dictionary& dictionary);
 std::unique_ptr<Format> make_criteo(const config::DataConfig& data, const Dictionary& dictionary);
 
+// For libsvm and Criteo lines. Appends a float, or a class: a whole number from 0, where "+1" is 1
+// and "-1" is 0.
+Status append_label(std::string_view text, bool as_float, RecordBlock& block);
+
 }  // namespace paddle::data

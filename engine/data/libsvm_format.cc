@@ -1,6 +1,5 @@
 #include "engine/data/fields.h"
 #include "engine/data/format.h"
-#include "engine/data/label.h"
 
 namespace paddle::data {
 namespace {

@@ -5,9 +5,6 @@
 
 #include <cerrno>
 
-#include "engine/data/source/compressed_source.h"
-#include "engine/data/source/pipe_source.h"
-
 namespace paddle::data {
 namespace {
 

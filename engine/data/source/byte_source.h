@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/result.h"
 
 namespace paddle::data {
@@ -31,5 +32,16 @@ struct SourceOptions {
 // other files are plain. A pipe_command gets the file itself as its standard input.
 Result<std::unique_ptr<ByteSource>> open_source(const std::string& path,
                                                 const SourceOptions& options);
+
+// Its parts. Decompresses the bytes of another source; `path` is for messages. kData: the file ends
+// inside a member or frame, or its checksum is wrong. An empty file has no bytes.
+Result<std::unique_ptr<ByteSource>> open_gzip(std::unique_ptr<ByteSource> from, std::string path);
+Result<std::unique_ptr<ByteSource>> open_zstd(std::unique_ptr<ByteSource> from, std::string path);
+// Starts options.pipe_command in options.folder with `file` as its standard input, without a shell,
+// in a process group of its own. The source ends with its output, once it has exited with 0. kData:
+// another code, a signal, or silence for longer than options.pipe_timeout. The program does not
+// outlive the source, nor the thread that called this.
+Result<std::unique_ptr<ByteSource>> open_pipe(UniqueFd file, const std::string& path,
+                                              const SourceOptions& options);
 
 }  // namespace paddle::data

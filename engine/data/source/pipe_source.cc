@@ -1,5 +1,4 @@
-#include "engine/data/source/pipe_source.h"
-
+// A source that a program prints, given a file: any program can be a reader.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -18,6 +17,7 @@
 #include <fmt/ranges.h>
 
 #include "base/text.h"
+#include "engine/data/source/byte_source.h"
 
 namespace paddle::data {
 namespace {
