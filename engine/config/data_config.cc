@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/fd.h"
 #include "base/named_rows.h"
-#include "engine/config/format_config.h"
 #include "engine/config/sections.h"
 
 namespace paddle::config {
@@ -18,6 +19,158 @@ constexpr std::int64_t kThreadsMax = 64;
 constexpr std::int64_t kFilesAtOnceMax = 64;
 constexpr std::int64_t kPipeTimeoutMax = 7 * 24 * 3600;  // seconds
 constexpr std::array<std::string_view, 2> kBadRecords{"fail", "skip"};
+
+constexpr std::int64_t kNgramMax = 64;
+constexpr std::int64_t kSlotWidthMax = 1 << 16;  // floats
+constexpr std::array<std::string_view, 2> kLabels{"id", "float"};
+constexpr std::array<std::string_view, 3> kMultiSlotTypes{"id", "ids", "float"};
+constexpr std::array<std::string_view, 3> kCsvTypes{"id", "hash", "float"};
+
+// Reads one character; TOML's "\t" is a tab.
+char read_character(TomlTable& table, std::string_view key, char fallback) {
+  if (!table.has(key)) return fallback;
+  const std::string text = table.string(key);
+  const bool good = text.size() == 1 && text[0] != '"' && text[0] != '\n' && text[0] != '\r';
+  if (good && text[0] != 0) return text[0];
+  table.fail(key, fmt::format("'{}' must be one character, not a quote or a line end", key));
+  return fallback;
+}
+
+SlotType slot_type(std::string_view word) {
+  if (word == "ids") return SlotType::kIds;
+  if (word == "hash") return SlotType::kHash;
+  return word == "float" ? SlotType::kFloat : SlotType::kId;
+}
+
+void read_columns(TomlTable& table, const DataConfig& data, DataSlotConfig& slot) {
+  std::vector<std::string> names = table.strings("columns");
+  if (!table.has("columns")) names.push_back(slot.name);
+  for (const std::string& name : names) {
+    const auto found = std::ranges::find(data.columns, name);
+    if (found == data.columns.end()) {
+      table.fail(table.has("columns") ? "columns" : "name",
+                 fmt::format("'{}' is not in [data] columns", name),
+                 fmt::format("they are {}", fmt::join(data.columns, ", ")));
+      continue;
+    }
+    slot.columns.push_back(static_cast<std::uint32_t>(found - data.columns.begin()));
+  }
+  if (names.empty()) table.fail("columns", "'columns' is empty");
+  slot.width = static_cast<std::uint32_t>(slot.columns.size());
+  slot.separator = read_character(table, "separator", 0);
+  if (slot.separator != 0 && slot.type == SlotType::kFloat) {
+    table.fail("separator", "'separator' is for ids, a slot of floats has several columns");
+  }
+}
+
+void read_slots(TomlTable& data, DataConfig& config) {
+  const bool is_csv = config.format == "csv";
+  std::set<std::string> names;
+  for (TomlTable& table : data.tables("slot")) {
+    DataSlotConfig slot;
+    require(table, "name", "the slot");
+    require(table, "type", "the slot");
+    slot.name = table.string("name");
+    slot.type = slot_type(is_csv ? table.choice("type", "id", kCsvTypes)
+                                 : table.choice("type", "id", kMultiSlotTypes));
+    if (is_csv) {
+      read_columns(table, config, slot);
+    } else {
+      if (slot.type == SlotType::kFloat) {
+        slot.width = read_count(table, "width", 1, 1, kSlotWidthMax);
+      }
+      slot.used = table.boolean("used", true);
+    }
+    if (!slot.name.empty() && !names.insert(slot.name).second) {
+      table.fail("name", fmt::format("the name '{}' is already taken", slot.name));
+    }
+    config.slots.push_back(std::move(slot));
+  }
+  if (config.slots.empty()) {
+    data.fail("slot", fmt::format("format '{}' has no slots of its own", config.format),
+              "declare them with [[data.slot]]");
+  }
+}
+
+void read_buckets(TomlTable& data, DataConfig& config) {
+  config.buckets = static_cast<std::uint64_t>(data.integer("buckets", 0));
+}
+
+std::vector<SlotConfig> declared_slots(const DataConfig& data) {
+  std::vector<SlotConfig> slots;
+  for (const DataSlotConfig& slot : data.slots) {
+    if (!slot.used) continue;
+    slots.push_back({.name = slot.name,
+                     .width = slot.type == SlotType::kFloat ? slot.width : 0,
+                     .many = slot.has_many_ids()});
+  }
+  return slots;
+}
+
+SlotConfig label_slot(const DataConfig& data) {
+  return {.name = "label", .width = data.float_label ? 1U : 0U};
+}
+
+void read_ngram(TomlTable& data, DataConfig& config) {
+  config.ngram = read_count(data, "ngram", config.ngram, 2, kNgramMax);
+  require(data, "dictionary", "format 'ngram'");
+}
+
+std::vector<SlotConfig> ngram_slots(const DataConfig& data) {
+  std::vector<SlotConfig> slots;
+  for (std::uint32_t i = 0; i + 1 < data.ngram; ++i) {
+    slots.push_back({.name = fmt::format("word{}", i)});
+  }
+  slots.push_back({.name = "next"});
+  return slots;
+}
+
+void read_bow(TomlTable& data, DataConfig& /*config*/) {
+  require(data, "dictionary", "format 'bow'");
+}
+
+std::vector<SlotConfig> bow_slots(const DataConfig& /*data*/) {
+  return {{.name = "words", .many = true}, {.name = "label"}};
+}
+
+void read_libsvm(TomlTable& data, DataConfig& config) {
+  config.float_label = data.choice("label", "id", kLabels) == "float";
+  read_buckets(data, config);
+}
+
+std::vector<SlotConfig> libsvm_slots(const DataConfig& data) {
+  return {label_slot(data), {.name = "features", .many = true, .weighted = true}};
+}
+
+std::vector<SlotConfig> criteo_slots(const DataConfig& data) {
+  std::vector<SlotConfig> slots{label_slot(data), {.name = "dense", .width = kCriteoIntegers}};
+  for (std::uint32_t i = 1; i <= kCriteoCategories; ++i) {
+    slots.push_back({.name = fmt::format("C{}", i)});
+  }
+  return slots;
+}
+
+void read_csv(TomlTable& data, DataConfig& config) {
+  require(data, "columns", "format 'csv'");
+  config.columns = data.strings("columns");
+  config.delimiter = read_character(data, "delimiter", config.delimiter);
+  config.has_header = data.boolean("header", false);
+  std::set<std::string> names;
+  for (const std::string& name : config.columns) {
+    if (!names.insert(name).second) {
+      data.fail("columns", fmt::format("the column '{}' is named twice", name));
+    }
+  }
+  read_slots(data, config);
+  read_buckets(data, config);
+}
+
+constexpr std::array<DataFormat, 6> kFormats{{{"ngram", read_ngram, ngram_slots},
+                                              {"bow", read_bow, bow_slots},
+                                              {"multislot", read_slots, declared_slots},
+                                              {"libsvm", read_libsvm, libsvm_slots},
+                                              {"csv", read_csv, declared_slots},
+                                              {"criteo", read_libsvm, criteo_slots}}};
 
 Result<std::uint64_t> count_lines(const std::string& path) {
   auto text = read_file(path, kDictionaryBytesMax);
@@ -30,8 +183,7 @@ Result<std::uint64_t> count_lines(const std::string& path) {
 void read_dictionary(TomlTable& data, const std::string& folder, DataConfig& config) {
   config.dictionary = data.string("dictionary");
   if (config.dictionary.empty()) return;
-  const std::string path =
-      config.dictionary.starts_with('/') ? config.dictionary : folder + "/" + config.dictionary;
+  const std::string path = in_folder(folder, config.dictionary);
   const auto lines = count_lines(path);
   if (!lines) {
     data.fail("dictionary", lines.error().message, "a template's ./prepare script makes it");
@@ -43,12 +195,7 @@ void read_dictionary(TomlTable& data, const std::string& folder, DataConfig& con
 }
 
 void read_reading(TomlTable& data, DataConfig& config) {
-  config.pipe_command = data.strings("pipe_command");
-  if (data.has("pipe_command") &&
-      (config.pipe_command.empty() || config.pipe_command.front().empty())) {
-    data.fail("pipe_command", "'pipe_command' names no program",
-              "it is a list: the program and its arguments");
-  }
+  config.pipe_command = read_program(data, "pipe_command");
   for (const std::string& argument : config.pipe_command) {
     if (argument.find('\0') != std::string::npos) {
       data.fail("pipe_command", "an argument holds a NUL byte");
@@ -64,6 +211,10 @@ void read_reading(TomlTable& data, DataConfig& config) {
 }
 
 }  // namespace
+
+std::span<const DataFormat> data_formats() {
+  return kFormats;
+}
 
 DataConfig read_data(TomlTable data, const std::string& folder) {
   DataConfig config;

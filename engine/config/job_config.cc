@@ -7,11 +7,6 @@
 namespace paddle::config {
 namespace {
 
-std::string folder_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : path.substr(0, slash);
-}
-
 constexpr std::array<std::string_view, 2> kComputes{"float32", "bf16"};
 
 TrainConfig read_train(TomlTable table) {
@@ -31,17 +26,16 @@ TrainConfig read_train(TomlTable table) {
   return train;
 }
 
-std::vector<std::string> read_command(TomlTable trainer) {
-  std::vector<std::string> command = trainer.strings("command");
-  const bool names_none = command.empty() || command.front().empty();
-  if (trainer.has("command") && names_none) {
-    trainer.fail("command", "'command' names no program",
-                 "it is a list: the program and its arguments");
-  }
-  return command;
+}  // namespace
+
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
-}  // namespace
+std::string in_folder(const std::string& folder, const std::string& name) {
+  return name.starts_with('/') ? name : folder + "/" + name;
+}
 
 std::uint32_t read_count(TomlTable& table, std::string_view key, std::uint32_t fallback,
                          std::int64_t min, std::int64_t max) {
@@ -63,12 +57,22 @@ void require(TomlTable& table, std::string_view key, std::string_view where) {
   if (!table.has(key)) table.fail(key, fmt::format("{} has no '{}'", where, key));
 }
 
+std::vector<std::string> read_program(TomlTable table, std::string_view key) {
+  std::vector<std::string> program = table.strings(key);
+  const bool names_none = program.empty() || program.front().empty();
+  if (table.has(key) && names_none) {
+    table.fail(key, fmt::format("'{}' names no program", key),
+               "it is a list: the program and its arguments");
+  }
+  return program;
+}
+
 Result<JobConfig> read_job(const std::string& path, const std::vector<std::string>& overrides) {
   PADDLE_TRY(TomlTable root, TomlTable::read(path, overrides));
   JobConfig job;
   job.name = root.string("name", "job");
   job.seed = static_cast<std::uint64_t>(root.integer("seed", 1));
-  job.command = read_command(root.table("trainer"));
+  job.command = read_program(root.table("trainer"), "command");
   TomlTable data = root.table("data");
   if (!job.command.empty() && !root.has("layer")) {
     job.data.train = data.string("train");

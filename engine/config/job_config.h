@@ -12,34 +12,16 @@
 #include "engine/config/data_config.h"
 #include "proto/parameters.pb.h"
 
+namespace paddle::wire {
+
+// Messages have no comparison of their own.
+inline bool operator==(const TablePolicy& a, const TablePolicy& b) {
+  return a.SerializeAsString() == b.SerializeAsString();
+}
+
+}  // namespace paddle::wire
+
 namespace paddle::config {
-
-// The rules by which a sparse table admits and drops rows: TablePolicy in proto/parameters.proto.
-struct TablePolicy {
-  std::uint32_t entry_count = 0;
-  float entry_probability = 0;
-  std::uint32_t expire_passes = 0;
-  std::uint64_t bytes_max = 0;
-  bool evict = false;
-  struct SlotEntry {
-    std::string slot;
-    std::uint32_t count = 0;
-    float probability = 0;
-    bool operator==(const SlotEntry&) const = default;
-  };
-  std::vector<SlotEntry> entry;  // slots with rules of their own
-  struct Shrink {
-    std::string label;
-    float decay = 0;
-    float threshold = 0;
-    float nonclick_coefficient = 0;
-    float click_coefficient = 0;
-    bool operator==(const Shrink&) const = default;
-  };
-  std::optional<Shrink> shrink;
-
-  bool operator==(const TablePolicy&) const = default;
-};
 
 struct ParameterAttributes {
   // Layers that give the same name share the parameter; "": "_<layer>.w0" or "_<layer>.wbias".
@@ -53,7 +35,7 @@ struct ParameterAttributes {
   std::optional<float> clip_norm;
   bool sparse = false;
   bool is_static = false;
-  TablePolicy table;  // sparse only
+  wire::TablePolicy table;  // sparse only
 
   bool operator==(const ParameterAttributes&) const = default;
 };
@@ -141,5 +123,10 @@ struct JobConfig {
 // "job.toml:12:8: unknown key 'pases', did you mean 'passes'?" followed by the line and a caret.
 // Overrides are "train.passes=3", as --set takes them (toml_reader.h).
 Result<JobConfig> read_job(const std::string& path, const std::vector<std::string>& overrides = {});
+
+// The folder that a path is in, "." for a bare name; and a name as it is, or below a folder when it
+// is relative.
+std::string folder_of(const std::string& path);
+std::string in_folder(const std::string& folder, const std::string& name);
 
 }  // namespace paddle::config

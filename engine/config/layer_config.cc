@@ -5,8 +5,10 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/fd.h"
+#include "base/named_rows.h"
 #include "engine/config/layer_keys.h"
 #include "engine/config/sections.h"
 
@@ -22,6 +24,11 @@ constexpr std::int64_t kNegativesMax = 1 << 16;
 constexpr std::size_t kCountsBytesMax = 1U << 30U;
 constexpr std::array<std::string_view, 2> kDistributions{"uniform", "unigram"};
 constexpr std::array<std::string_view, 3> kPoolings{"sum", "mean", "concat"};
+
+// Keys of metrics.jsonl that are not evaluators.
+constexpr std::array<std::string_view, 11> kReservedNames{
+    "kind",    "pass", "batch",     "samples",    "cost", "current_cost", "examples_per_second",
+    "unix_ms", "path", "discarded", "bad_records"};
 
 // Reads the last word of each line, a whole number; a dictionary with counts qualifies.
 Result<std::vector<std::uint64_t>> read_counts(const std::string& path) {
@@ -52,7 +59,7 @@ void read_sampling(TomlTable& table, const std::string& folder, LayerConfig& lay
   const std::string path = table.string("counts");
   if (layer.distribution == "unigram") require(table, "counts", layer.name);
   if (path.empty()) return;
-  auto counts = read_counts(path.starts_with('/') ? path : folder + "/" + path);
+  auto counts = read_counts(in_folder(folder, path));
   if (counts) {
     layer.counts = *std::move(counts);
   } else {
@@ -61,34 +68,35 @@ void read_sampling(TomlTable& table, const std::string& folder, LayerConfig& lay
 }
 
 // The defaults are those of Fluid's accessor.
-TablePolicy::Shrink read_shrink(TomlTable table) {
+void read_shrink(TomlTable table, wire::ShrinkPolicy& shrink) {
   require(table, "label", "shrink");
-  return {.label = table.string("label"),
-          .decay = read_float(table, "decay", 0.98F, 0, 1),
-          .threshold = read_float(table, "threshold", 0.8F),
-          .nonclick_coefficient = read_float(table, "nonclick_coefficient", 0.1F),
-          .click_coefficient = read_float(table, "click_coefficient", 1)};
+  shrink.set_label(table.string("label"));
+  shrink.set_decay(read_float(table, "decay", 0.98F, 0, 1));
+  shrink.set_threshold(read_float(table, "threshold", 0.8F));
+  shrink.set_nonclick_coefficient(read_float(table, "nonclick_coefficient", 0.1F));
+  shrink.set_click_coefficient(read_float(table, "click_coefficient", 1));
 }
 
 // Reads the rules by which a sparse table admits and drops rows.
 void read_table_policy(TomlTable& table, ParameterAttributes& attributes) {
-  TablePolicy& policy = attributes.table;
-  policy.entry_count = read_count(table, "entry_count", 0, 0, kEntryCountMax);
-  policy.entry_probability = static_cast<float>(table.number("entry_probability", 0, 0, 1));
-  policy.expire_passes = read_count(table, "expire_passes", 0, 0, kExpirePassesMax);
-  policy.bytes_max = static_cast<std::uint64_t>(table.integer("bytes_max", 0));
-  policy.evict = table.choice("on_full", "error", kFullChoices) == "evict";
-  if (policy.evict && policy.bytes_max == 0) {
+  wire::TablePolicy& policy = attributes.table;
+  policy.set_entry_count(read_count(table, "entry_count", 0, 0, kEntryCountMax));
+  policy.set_entry_probability(read_float(table, "entry_probability", 0, 0, 1));
+  policy.set_expire_passes(read_count(table, "expire_passes", 0, 0, kExpirePassesMax));
+  policy.set_bytes_max(static_cast<std::uint64_t>(table.integer("bytes_max", 0)));
+  policy.set_evict(table.choice("on_full", "error", kFullChoices) == "evict");
+  if (policy.evict() && policy.bytes_max() == 0) {
     table.fail("on_full", "on_full = \"evict\" needs bytes_max");
   }
   for (TomlTable& one : table.tables("entry")) {
     require(one, "slot", "the entry");
-    policy.entry.push_back(
-        {one.string("slot"), read_count(one, "entry_count", policy.entry_count, 0, kEntryCountMax),
-         static_cast<float>(one.number("entry_probability",
-                                       static_cast<double>(policy.entry_probability), 0, 1))});
+    wire::SlotEntry& entry = *policy.add_entry();
+    entry.set_slot(one.string("slot"));
+    entry.set_entry_count(read_count(one, "entry_count", policy.entry_count(), 0, kEntryCountMax));
+    entry.set_entry_probability(
+        read_float(one, "entry_probability", policy.entry_probability(), 0, 1));
   }
-  if (table.has("shrink")) policy.shrink = read_shrink(table.table("shrink"));
+  if (table.has("shrink")) read_shrink(table.table("shrink"), *policy.mutable_shrink());
   for (const std::string_view key : {"entry_count", "entry_probability", "expire_passes",
                                      "bytes_max", "on_full", "entry", "shrink"}) {
     if (table.has(key) && !attributes.sparse) {
@@ -135,8 +143,8 @@ LayerConfig read_layer(TomlTable& table, const DataConfig& data, const std::stri
   require(table, "type", "the layer");
   require(table, "input", "the layer");
   layer.name = table.string("name");
-  layer.type = table.choice("type", "fc", names_of(layer_types()));
-  const TypeKeys& type = *find_type(layer_types(), layer.type);
+  layer.type = table.choice("type", "fc", row_names(layer_types()));
+  const TypeKeys& type = *find_row(layer_types(), layer.type);
   layer.inputs = table.strings("input");
   layer.size = read_size(table, "size", data);
   layer.vocabulary = read_size(table, "vocabulary", data);
@@ -149,7 +157,7 @@ LayerConfig read_layer(TomlTable& table, const DataConfig& data, const std::stri
         table.integer("padding_id", 0, std::numeric_limits<std::int64_t>::lowest()));
   }
   layer.rank = read_count(table, "rank", 0, 1, kLayerSizeMax);
-  layer.epsilon = static_cast<float>(table.number("epsilon", 0, 0, 1));
+  layer.epsilon = read_float(table, "epsilon", 0, 0, 1);
   layer.scale = static_cast<float>(table.number("scale", 0));
   layer.rate = static_cast<float>(table.number("rate", 0, 0, 0.99));
   layer.has_bias = table.boolean("bias", type.has_bias);
@@ -163,9 +171,9 @@ LayerConfig read_layer(TomlTable& table, const DataConfig& data, const std::stri
 }
 
 void check_known(TomlTable& table, std::string_view key, const std::string& word,
-                 const std::set<std::string>& known) {
+                 const std::set<std::string>& known, std::string_view otherwise) {
   if (word.empty() || known.contains(word)) return;
-  table.fail(key, fmt::format("'{}' is neither a data slot nor an earlier layer", word),
+  table.fail(key, fmt::format("'{}' is {}", word, otherwise),
              fmt::format("here one can use {}", fmt::join(known, ", ")));
 }
 
@@ -179,18 +187,58 @@ std::vector<LayerConfig> read_layers(TomlTable& root, const DataConfig& data,
   bool has_cost = false;
   for (TomlTable& table : root.tables("layer")) {
     LayerConfig layer = read_layer(table, data, folder);
-    for (const std::string& input : layer.inputs) check_known(table, "input", input, known);
-    check_known(table, "label", layer.label, known);
+    constexpr std::string_view kOtherwise = "neither a data slot nor an earlier layer";
+    for (const std::string& input : layer.inputs) {
+      check_known(table, "input", input, known, kOtherwise);
+    }
+    check_known(table, "label", layer.label, known, kOtherwise);
     if (!layer.name.empty() && !known.insert(layer.name).second) {
       table.fail("name", fmt::format("the name '{}' is already taken", layer.name));
     }
-    has_cost = has_cost || find_type(layer_types(), layer.type)->reads("label");
+    has_cost = has_cost || find_row(layer_types(), layer.type)->reads("label");
     layers.push_back(std::move(layer));
   }
   if (!has_cost) {
     root.fail("layer", "no layer computes a cost", "add one of type = \"softmax_cross_entropy\"");
   }
   return layers;
+}
+
+std::vector<LayerConfig> read_evaluators(TomlTable& root, const JobConfig& job) {
+  std::set<std::string> layers;
+  std::set<std::string> slots;
+  for (const LayerConfig& layer : job.layers) layers.insert(layer.name);
+  for (const SlotConfig& slot : data_slots(job.data)) slots.insert(slot.name);
+  std::vector<LayerConfig> evaluators;
+  std::set<std::string> taken;
+  for (TomlTable& table : root.tables("evaluator")) {
+    LayerConfig evaluator;
+    evaluator.location = table.location();
+    require(table, "type", "the evaluator");
+    require(table, "input", "the evaluator");
+    const auto types = row_names(evaluator_types());
+    evaluator.type = table.choice("type", types.front(), types);
+    evaluator.name = table.string("name", evaluator.type);
+    evaluator.inputs = {table.string("input")};
+    evaluator.label = table.string("label");
+    check_known(table, "input", evaluator.inputs[0], layers, "no layer");
+    check_known(table, "label", evaluator.label, slots, "no data slot");
+    for (const std::string_view key : find_row(evaluator_types(), evaluator.type)->required) {
+      require(table, key, evaluator.name);
+    }
+    if (std::ranges::find(kReservedNames, evaluator.name) != kReservedNames.end()) {
+      table.fail("name", fmt::format("'{}' means something else in metrics.jsonl", evaluator.name));
+    }
+    if (!taken.insert(evaluator.name).second) {
+      table.fail("name", fmt::format("the name '{}' is already taken", evaluator.name),
+                 "two evaluators of one type need names of their own");
+    }
+    if (evaluators.size() == kEvaluatorsMax) {
+      table.fail("type", fmt::format("there are more than {} evaluators", kEvaluatorsMax));
+    }
+    evaluators.push_back(std::move(evaluator));
+  }
+  return evaluators;
 }
 
 }  // namespace paddle::config

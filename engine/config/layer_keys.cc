@@ -70,23 +70,12 @@ bool TypeKeys::reads(std::string_view key) const {
          std::ranges::find(optional, key) != optional.end();
 }
 
-const TypeKeys* find_type(std::span<const TypeKeys> types, std::string_view type) {
-  const auto found = std::ranges::find(types, type, &TypeKeys::type);
-  return found == types.end() ? nullptr : &*found;
-}
-
-std::vector<std::string_view> names_of(std::span<const TypeKeys> types) {
-  std::vector<std::string_view> names;
-  for (const TypeKeys& one : types) names.push_back(one.type);
-  return names;
-}
-
 std::optional<std::string> misplaced_key(const LayerConfig& layer) {
   for (const Key& key : kKeys) {
     if (!key.is_given(layer)) continue;
     std::vector<std::string_view> readers;
     for (const TypeKeys& one : layer_types()) {
-      if (one.reads(key.name)) readers.push_back(one.type);
+      if (one.reads(key.name)) readers.push_back(one.name);
     }
     if (std::ranges::find(readers, layer.type) != readers.end()) continue;
     return fmt::format("key '{}' is for layers of type {}, this one is of type {}", key.name,

@@ -14,7 +14,7 @@
 namespace paddle::config {
 
 struct TypeKeys {
-  std::string_view type;
+  std::string_view name;
   std::vector<std::string_view> required = {};  // beside type, name and input
   std::vector<std::string_view> optional = {};  // keys that only some types read
   bool has_bias = false;                        // unless `bias` says otherwise
@@ -24,9 +24,6 @@ struct TypeKeys {
 
 std::span<const TypeKeys> layer_types();  // a cost reads `label`
 std::span<const TypeKeys> evaluator_types();
-// Null for an unknown type.
-const TypeKeys* find_type(std::span<const TypeKeys> types, std::string_view type);
-std::vector<std::string_view> names_of(std::span<const TypeKeys> types);
 
 // Complaint about the first key of `layer` that its type does not read, if there is one.
 std::optional<std::string> misplaced_key(const LayerConfig& layer);

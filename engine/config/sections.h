@@ -1,9 +1,11 @@
-// Readers of the sections of job.toml, one a file. TomlTable::finish() reports their mistakes.
+// Readers of the sections of job.toml. TomlTable::finish() reports their mistakes.
 #pragma once
 
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/config/job_config.h"
@@ -23,6 +25,9 @@ std::optional<float> read_optional_float(TomlTable& table, std::string_view key,
 // Adds a mistake unless the key is there: "<where> has no '<key>'".
 void require(TomlTable& table, std::string_view key, std::string_view where);
 
+// The list of a program and its arguments; empty when absent.
+std::vector<std::string> read_program(TomlTable table, std::string_view key);
+
 // Relative file names are below `folder`, the workspace.
 DataConfig read_data(TomlTable table, const std::string& folder);
 std::vector<LayerConfig> read_layers(TomlTable& root, const DataConfig& data,
@@ -31,5 +36,15 @@ std::vector<LayerConfig> read_layers(TomlTable& root, const DataConfig& data,
 std::vector<LayerConfig> read_evaluators(TomlTable& root, const JobConfig& job);
 void read_optimizer(TomlTable table, JobConfig& job);
 void read_strategy(TomlTable table, JobConfig& job);
+
+// A format of [data]; engine/data/format.cc has the table of their parsers.
+struct DataFormat {
+  std::string_view name;
+  // Reads the format's own keys of [data].
+  void (*read)(TomlTable& data, DataConfig& config);
+  // The slots in the order of nn::Batch.
+  std::vector<SlotConfig> (*slots)(const DataConfig& data);
+};
+std::span<const DataFormat> data_formats();
 
 }  // namespace paddle::config

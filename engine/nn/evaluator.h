@@ -3,10 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -51,15 +49,6 @@ class Evaluator {
   std::string name_;
   std::size_t counts_;
   std::size_t sums_;
-};
-
-class Builder;
-using EvaluatorResult = Result<std::unique_ptr<Evaluator>>;
-
-// Row of the table of evaluator types.
-struct EvaluatorMaker {
-  std::string_view type;  // in config::evaluator_types()
-  EvaluatorResult (*make)(Builder&);
 };
 
 }  // namespace paddle::nn

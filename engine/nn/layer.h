@@ -63,13 +63,4 @@ class Layer {
   std::size_t width_;
 };
 
-class Builder;
-using LayerResult = Result<std::unique_ptr<Layer>>;
-
-// Row of a table of layer types.
-struct LayerMaker {
-  std::string_view type;  // in config::layer_types()
-  LayerResult (*make)(Builder&);
-};
-
 }  // namespace paddle::nn

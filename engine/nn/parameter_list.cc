@@ -10,27 +10,6 @@
 namespace paddle::nn {
 namespace {
 
-void fill_policy(const config::TablePolicy& from, wire::TablePolicy& policy) {
-  policy.set_entry_count(from.entry_count);
-  policy.set_entry_probability(from.entry_probability);
-  policy.set_expire_passes(from.expire_passes);
-  policy.set_bytes_max(from.bytes_max);
-  policy.set_evict(from.evict);
-  for (const auto& one : from.entry) {
-    wire::SlotEntry& entry = *policy.add_entry();
-    entry.set_slot(one.slot);
-    entry.set_entry_count(one.count);
-    entry.set_entry_probability(one.probability);
-  }
-  if (!from.shrink) return;
-  wire::ShrinkPolicy& shrink = *policy.mutable_shrink();
-  shrink.set_label(from.shrink->label);
-  shrink.set_decay(from.shrink->decay);
-  shrink.set_threshold(from.shrink->threshold);
-  shrink.set_nonclick_coefficient(from.shrink->nonclick_coefficient);
-  shrink.set_click_coefficient(from.shrink->click_coefficient);
-}
-
 wire::ParameterSpec make_spec(const ParameterRequest& request) {
   const config::ParameterAttributes& attributes = request.attributes;
   wire::ParameterSpec spec;
@@ -46,7 +25,7 @@ wire::ParameterSpec make_spec(const ParameterRequest& request) {
   if (attributes.clip_value) spec.set_clip_value(*attributes.clip_value);
   if (attributes.clip_norm) spec.set_clip_norm(*attributes.clip_norm);
   spec.set_is_static(attributes.is_static);
-  if (attributes.sparse) fill_policy(attributes.table, *spec.mutable_table());
+  if (attributes.sparse) *spec.mutable_table() = attributes.table;
   return spec;
 }
 

@@ -1,11 +1,13 @@
-// Run of a network: its examples, parameter values and mode.
+// Run of a network: its examples, parameter values, mode and random streams.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include "base/rng.h"
 #include "engine/kernels/gemm.h"
 #include "engine/nn/batch.h"
 #include "engine/nn/ids.h"
@@ -47,5 +49,11 @@ struct Run {
 
   std::size_t rows() const { return end - begin; }
 };
+
+// Stream of one example in one layer: of dropout's mask, or of the negatives of a sampled cost.
+inline std::uint64_t example_stream(std::uint64_t seed, std::string_view layer,
+                                    std::uint64_t example) {
+  return hash_combine(hash_combine(seed, stable_hash(layer)), example);
+}
 
 }  // namespace paddle::nn

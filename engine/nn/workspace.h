@@ -1,6 +1,7 @@
 // Scratch memory and results of one thread. It grows to the largest batch, then never allocates.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -26,9 +27,14 @@ class Workspace {
   }
   // Makes later runs write the gradient to `buffer`, of the gradient's size; an empty one restores
   // the workspace's own memory. Call again when the buffer moves or the SparseView changes.
-  void set_gradient_buffer(std::size_t parameter, std::span<float> buffer);
+  void set_gradient_buffer(std::size_t parameter, std::span<float> buffer) {
+    if (gradients_.size() <= parameter) gradients_.resize(parameter + 1);
+    gradients_[parameter].buffer = buffer;
+  }
   // Call before the first forward of each batch; costs nothing.
-  void clear_gradients();
+  void clear_gradients() {
+    for (Gradient& gradient : gradients_) gradient.written = false;
+  }
 
  private:
   friend class Network;
@@ -79,8 +85,16 @@ class LayerAccess {
     return std::exchange(workspace_.gradients_[parameter].written, true) ? 1.0F : 0.0F;
   }
   // For writers that only add; clears what an earlier batch left.
-  float* zeroed_parameter_gradient(std::size_t parameter);
-  float* scratch(std::size_t layer, std::size_t count);
+  float* zeroed_parameter_gradient(std::size_t parameter) {
+    const std::span<float> values = workspace_.gradients_[parameter].values();
+    if (claim_parameter_gradient(parameter) == 0.0F) std::ranges::fill(values, 0.0F);
+    return values.data();
+  }
+  float* scratch(std::size_t layer, std::size_t count) {
+    Floats& values = workspace_.layers_[layer].scratch;
+    if (values.size() < count) values.resize(count);
+    return values.data();
+  }
   std::vector<std::uint32_t>& positions(std::size_t layer) {
     return workspace_.layers_[layer].positions;
   }

@@ -3,7 +3,7 @@
 // or the ids of those that are 1.
 #include "engine/kernels/cross_entropy.h"
 #include "engine/nn/costs/cost.h"
-#include "engine/nn/costs/cost_types.h"
+#include "engine/nn/makers.h"
 
 namespace paddle::nn {
 namespace {

@@ -20,11 +20,9 @@
 #include "engine/kernels/interaction.h"
 #include "engine/kernels/portable_math.h"
 #include "engine/kernels/rows.h"
-#include "engine/nn/builder.h"
-#include "engine/nn/costs/cost_types.h"
 #include "engine/nn/costs/sampler.h"
 #include "engine/nn/labels.h"
-#include "engine/nn/stream.h"
+#include "engine/nn/makers.h"
 
 namespace paddle::nn {
 namespace {

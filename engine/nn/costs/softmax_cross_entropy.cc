@@ -1,7 +1,7 @@
 // softmax_cross_entropy: the cost -ln softmax(logits)[label] of each example.
 #include "engine/kernels/cross_entropy.h"
 #include "engine/nn/costs/cost.h"
-#include "engine/nn/costs/cost_types.h"
+#include "engine/nn/makers.h"
 
 namespace paddle::nn {
 namespace {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/nn/costs/cost.h"
-#include "engine/nn/costs/cost_types.h"
+#include "engine/nn/makers.h"
 
 namespace paddle::nn {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "engine/kernels/cross_entropy.h"
 #include "engine/nn/evaluators/evaluator_input.h"
-#include "engine/nn/evaluators/evaluator_types.h"
+#include "engine/nn/makers.h"
 
 namespace paddle::nn {
 namespace {

@@ -1,6 +1,6 @@
 // classification_error: the fraction of examples whose likeliest class is not the label.
 #include "engine/nn/evaluators/evaluator_input.h"
-#include "engine/nn/evaluators/evaluator_types.h"
+#include "engine/nn/makers.h"
 
 namespace paddle::nn {
 namespace {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/nn/evaluators/evaluator_input.h"
-#include "engine/nn/evaluators/evaluator_types.h"
+#include "engine/nn/makers.h"
 
 namespace paddle::nn {
 namespace {

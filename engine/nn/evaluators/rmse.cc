@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "engine/nn/evaluators/evaluator_input.h"
-#include "engine/nn/evaluators/evaluator_types.h"
+#include "engine/nn/makers.h"
 
 namespace paddle::nn {
 namespace {

@@ -4,8 +4,7 @@
 #include <algorithm>
 
 #include "engine/kernels/rows.h"
-#include "engine/nn/builder.h"
-#include "engine/nn/layers/layer_types.h"
+#include "engine/nn/makers.h"
 
 namespace paddle::nn {
 namespace {

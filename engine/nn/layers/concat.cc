@@ -1,7 +1,6 @@
 // concat: its inputs side by side. An embedding that nothing else reads writes into the output.
 #include "engine/kernels/rows.h"
-#include "engine/nn/builder.h"
-#include "engine/nn/layers/layer_types.h"
+#include "engine/nn/makers.h"
 
 namespace paddle::nn {
 namespace {

@@ -9,8 +9,7 @@
 #include "engine/kernels/elementwise.h"
 #include "engine/kernels/gemm.h"
 #include "engine/kernels/rows.h"
-#include "engine/nn/builder.h"
-#include "engine/nn/layers/layer_types.h"
+#include "engine/nn/makers.h"
 
 namespace paddle::nn {
 namespace {

@@ -1,8 +1,7 @@
 // data: the values of a float slot. Every float slot becomes such a layer, under its own name.
 #include <algorithm>
 
-#include "engine/nn/builder.h"
-#include "engine/nn/layers/layer_types.h"
+#include "engine/nn/makers.h"
 
 namespace paddle::nn {
 namespace {

@@ -7,8 +7,7 @@
 #include <fmt/format.h>
 
 #include "engine/kernels/interaction.h"
-#include "engine/nn/builder.h"
-#include "engine/nn/layers/layer_types.h"
+#include "engine/nn/makers.h"
 
 namespace paddle::nn {
 namespace {

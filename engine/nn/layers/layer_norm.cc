@@ -4,8 +4,7 @@
 #include <fmt/format.h>
 
 #include "engine/kernels/normalize.h"
-#include "engine/nn/builder.h"
-#include "engine/nn/layers/layer_types.h"
+#include "engine/nn/makers.h"
 
 namespace paddle::nn {
 namespace {

@@ -5,26 +5,19 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/named_rows.h"
 #include "engine/config/layer_keys.h"
-#include "engine/nn/costs/cost_types.h"
-#include "engine/nn/evaluators/evaluator_types.h"
-#include "engine/nn/layers/layer_types.h"
+#include "engine/nn/makers.h"
 
 namespace paddle::nn {
 namespace {
 
-// Calls the maker of the builder's current type, which is in one of the tables.
-template <class Maker>
-auto make(Builder& builder, std::initializer_list<std::span<const Maker>> tables)
-    -> decltype(std::declval<Maker>().make(builder)) {
+// Calls the maker of the builder's current type.
+template <class Result>
+Result make(Builder& builder, std::span<const Maker<Result>> makers) {
   const std::string& type = builder.config().type;
-  std::vector<std::string_view> types;
-  for (const std::span<const Maker> table : tables) {
-    for (const Maker& maker : table) {
-      if (maker.type == type) return maker.make(builder);
-      types.push_back(maker.type);
-    }
-  }
+  if (const Maker<Result>* const maker = find_row(makers, type)) return maker->make(builder);
+  const auto types = row_names(makers);
   return builder.error(fmt::format("unknown type '{}'{}", type, did_you_mean(type, types)),
                        fmt::format("types are {}", fmt::join(types, ", ")));
 }
@@ -57,10 +50,10 @@ Status NetworkBuilder::build_layer(const config::LayerConfig& config) {
   for (const auto& earlier : builder_.layers()) {
     if (earlier->name() == config.name) return builder_.error("another layer has the same name");
   }
-  const bool is_known = config::find_type(config::layer_types(), config.type) != nullptr;
+  const bool is_known = find_row(config::layer_types(), config.type) != nullptr;
   const auto complaint = is_known ? config::misplaced_key(config) : std::nullopt;
   if (complaint) return builder_.error(*complaint);
-  PADDLE_TRY(std::unique_ptr<Layer> made, make<LayerMaker>(builder_, {kLayerMakers, kCostMakers}));
+  PADDLE_TRY(std::unique_ptr<Layer> made, make<LayerResult>(builder_, kLayerMakers));
   builder_.add(std::move(made));
   return {};
 }
@@ -80,7 +73,9 @@ Status NetworkBuilder::check_use() {
   }
   if (has_cost) return {};
   std::vector<std::string_view> types;
-  for (const LayerMaker& maker : kCostMakers) types.push_back(maker.type);
+  for (const config::TypeKeys& type : config::layer_types()) {
+    if (type.reads("label")) types.push_back(type.name);
+  }
   return Error{Errc::kUsage, "the network has no cost layer",
                fmt::format("end it with a layer of type {} or {}",
                            fmt::join(types.begin(), types.end() - 1, ", "), types.back())};
@@ -108,7 +103,7 @@ Status NetworkBuilder::build_evaluator(const config::LayerConfig& config) {
       return builder_.error("another evaluator has the same name");
     }
   }
-  PADDLE_TRY(std::unique_ptr<Evaluator> made, make<EvaluatorMaker>(builder_, {kEvaluatorMakers}));
+  PADDLE_TRY(std::unique_ptr<Evaluator> made, make<EvaluatorResult>(builder_, kEvaluatorMakers));
   evaluators_.push_back(std::move(made));
   return {};
 }
@@ -124,7 +119,7 @@ std::vector<config::LayerConfig> NetworkBuilder::default_evaluators() const {
       for (const config::LayerConfig& other : found) {
         if (other.name == type) evaluator.name = fmt::format("{}_{}", type, cost.name);
       }
-      const bool reads_cost = !config::find_type(config::evaluator_types(), type)->reads("label");
+      const bool reads_cost = !find_row(config::evaluator_types(), type)->reads("label");
       evaluator.inputs = reads_cost ? std::vector<std::string>{cost.name} : cost.inputs;
       if (!reads_cost) evaluator.label = cost.label;
       found.push_back(std::move(evaluator));

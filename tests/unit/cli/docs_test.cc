@@ -57,7 +57,7 @@ TEST(Docs, JobPageHasEveryKeyAndLayerTypeAndNoOther) {
   const std::string page = text_of("docs/job.md");
   Words known = keys_read(code);
   for (const auto types : {config::layer_types(), config::evaluator_types()})
-    for (const config::TypeKeys& one : types) known.emplace(one.type);
+    for (const config::TypeKeys& one : types) known.emplace(one.name);
   for (const optim::Option& option : optim::options()) known.emplace(option.name);
   Words told = keys_told(page);
   for (const std::string& section : matches(page, R"re(\n## \[+(\w+)\])re")) told.insert(section);

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include "base/named_rows.h"
 #include "engine/config/layer_keys.h"
 #include "tests/support/temporary_folder.h"
 
@@ -182,14 +183,14 @@ TEST_F(JobConfigTest, ReadsThePolicyOfASparseTable) {
                                    "sparse = true, entry_count = 3, entry_probability = 0.5, "
                                    "expire_passes = 4, bytes_max = 1000000, on_full = \"evict\""));
   ASSERT_TRUE(job) << job.error().message;
-  const TablePolicy& policy = job->layers[0].weight.table;
-  EXPECT_EQ(policy.entry_count, 3U);
-  EXPECT_TRUE(policy.entry.empty());
-  EXPECT_FALSE(policy.shrink);
-  EXPECT_EQ(policy.entry_probability, 0.5F);
-  EXPECT_EQ(policy.expire_passes, 4U);
-  EXPECT_EQ(policy.bytes_max, 1'000'000U);
-  EXPECT_TRUE(policy.evict);
+  const wire::TablePolicy& policy = job->layers[0].weight.table;
+  EXPECT_EQ(policy.entry_count(), 3U);
+  EXPECT_TRUE(policy.entry().empty());
+  EXPECT_FALSE(policy.has_shrink());
+  EXPECT_EQ(policy.entry_probability(), 0.5F);
+  EXPECT_EQ(policy.expire_passes(), 4U);
+  EXPECT_EQ(policy.bytes_max(), 1'000'000U);
+  EXPECT_TRUE(policy.evict());
   EXPECT_NE(mistake("sparse = true", "sparse = true, on_full = \"evict\"").find("needs bytes_max"),
             std::string::npos);
   EXPECT_NE(mistake("sparse = true", "expire_passes = 1").find("for sparse tables"),
@@ -203,11 +204,20 @@ TEST_F(JobConfigTest, ReadsEntryOfSlotsAndShrink) {
              "{ slot = \"word1\", entry_probability = 0.5 }], "
              "shrink = { label = \"next\", decay = 0.9, nonclick_coefficient = 0.2 }"));
   ASSERT_TRUE(job) << job.error().message;
-  const TablePolicy& policy = job->layers[0].weight.table;
-  const std::vector<TablePolicy::SlotEntry> entries{{"word0", 5, 0}, {"word1", 3, 0.5F}};
-  EXPECT_EQ(policy.entry, entries);
-  ASSERT_TRUE(policy.shrink);
-  EXPECT_EQ(*policy.shrink, (TablePolicy::Shrink{"next", 0.9F, 0.8F, 0.2F, 1.0F}));
+  const wire::TablePolicy& policy = job->layers[0].weight.table;
+  ASSERT_EQ(policy.entry_size(), 2);
+  EXPECT_EQ(policy.entry(0).slot(), "word0");
+  EXPECT_EQ(policy.entry(0).entry_count(), 5U);
+  EXPECT_EQ(policy.entry(0).entry_probability(), 0.0F);
+  EXPECT_EQ(policy.entry(1).slot(), "word1");
+  EXPECT_EQ(policy.entry(1).entry_count(), 3U);
+  EXPECT_EQ(policy.entry(1).entry_probability(), 0.5F);
+  ASSERT_TRUE(policy.has_shrink());
+  EXPECT_EQ(policy.shrink().label(), "next");
+  EXPECT_EQ(policy.shrink().decay(), 0.9F);
+  EXPECT_EQ(policy.shrink().threshold(), 0.8F);
+  EXPECT_EQ(policy.shrink().nonclick_coefficient(), 0.2F);
+  EXPECT_EQ(policy.shrink().click_coefficient(), 1.0F);
   EXPECT_NE(mistake("sparse = true", "sparse = true, shrink = { decay = 1 }").find("no 'label'"),
             std::string::npos);
   EXPECT_NE(mistake("sparse = true", "shrink = { label = 'next' }").find("for sparse tables"),
@@ -304,7 +314,7 @@ TEST_F(JobConfigTest, NamesMistakes) {
   EXPECT_EQ(
       mistake("type = \"fc\"", "type = \"fcc\""),
       fmt::format("job.toml:16:8: 'type' is 'fcc', but must be one of '{}'; did you mean 'fc'?",
-                  fmt::join(names_of(layer_types()), "', '")));
+                  fmt::join(row_names(layer_types()), "', '")));
   EXPECT_EQ(mistake("type = \"fc\"", "type = \"fc\"\nactivation = \"rellu\""),
             fmt::format("job.toml:17:14: 'activation' is 'rellu', but must be one of '{}'; did you "
                         "mean 'relu'?",

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/rng.h"
-#include "engine/config/format_config.h"
+#include "engine/config/sections.h"
 #include "engine/data/chunk_reader.h"
 #include "engine/data/fields.h"
 #include "engine/data/logarithm.h"

@@ -17,13 +17,21 @@ config::ParameterAttributes everything() {
   attributes.clip_norm = 6.0F;
   attributes.sparse = true;
   attributes.is_static = true;
-  attributes.table = {.entry_count = 7,
-                      .entry_probability = 0.75F,
-                      .expire_passes = 8,
-                      .bytes_max = 9000,
-                      .evict = true,
-                      .entry = {{"C1", 2, 0.5F}},
-                      .shrink = config::TablePolicy::Shrink{"click", 0.9F, 0.8F, 0.2F, 2}};
+  attributes.table.set_entry_count(7);
+  attributes.table.set_entry_probability(0.75F);
+  attributes.table.set_expire_passes(8);
+  attributes.table.set_bytes_max(9000);
+  attributes.table.set_evict(true);
+  wire::SlotEntry& entry = *attributes.table.add_entry();
+  entry.set_slot("C1");
+  entry.set_entry_count(2);
+  entry.set_entry_probability(0.5F);
+  wire::ShrinkPolicy& shrink = *attributes.table.mutable_shrink();
+  shrink.set_label("click");
+  shrink.set_decay(0.9F);
+  shrink.set_threshold(0.8F);
+  shrink.set_nonclick_coefficient(0.2F);
+  shrink.set_click_coefficient(2);
   return attributes;
 }
 
@@ -80,7 +88,7 @@ TEST(ParameterList, SharingNeedsTheSameAttributesOrNone) {
   EXPECT_EQ(list.declare({first, "", {0, 4}}, "b").value(), 0U);
   EXPECT_EQ(list.declare({plain, "", {0, 4}}, "c").value(), 0U);
   auto other = first;
-  other.table.shrink->decay = 0.95F;
+  other.table.mutable_shrink()->set_decay(0.95F);
   const auto refused = list.declare({other, "", {0, 4}}, "d");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message,

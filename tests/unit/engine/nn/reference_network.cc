@@ -7,7 +7,7 @@
 #include "base/rng.h"
 #include "engine/kernels/elementwise.h"
 #include "engine/nn/costs/sampler.h"
-#include "engine/nn/stream.h"
+#include "engine/nn/run.h"
 #include "tests/unit/engine/kernels/reference.h"
 
 namespace paddle::nn {

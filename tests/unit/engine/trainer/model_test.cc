@@ -64,8 +64,8 @@ TEST(BatchNotes, CountWhatExamplesNameAndClickOn) {
   config::LayerConfig& rows = two.layers[0];
   rows.inputs.push_back("other");
   rows.padding_id = 9;
-  rows.weight.table.shrink = config::TablePolicy::Shrink{"label", 0.9F, 1, 0.1F, 1};
-  rows.weight.table.entry = {{"other", 3, 0}};
+  rows.weight.table.mutable_shrink()->set_label("label");
+  rows.weight.table.add_entry()->set_slot("other");
   auto model = Model::build(two);
   ASSERT_TRUE(model) << model.error().message;
   const nn::Batch batch{3, {{{5, 5, 9}}, {{1, 0, 1}}, {{7, 5, 7}}}};
@@ -82,10 +82,13 @@ TEST(BatchNotes, CountWhatExamplesNameAndClickOn) {
     const auto built = Model::build(wrong);
     return built ? std::string() : built.error().message;
   };
-  EXPECT_NE(mistake([](auto& policy) { policy.entry[0].slot = "label"; }).find("does not read"),
+  EXPECT_NE(mistake([](auto& policy) {
+              policy.mutable_entry(0)->set_slot("label");
+            }).find("does not read"),
             std::string::npos);
-  EXPECT_NE(mistake([](auto& policy) { policy.shrink->label = "none"; }).find("is no slot"),
-            std::string::npos);
+  EXPECT_NE(
+      mistake([](auto& policy) { policy.mutable_shrink()->set_label("none"); }).find("is no slot"),
+      std::string::npos);
 }
 
 // One step from the same values, whatever the threads.

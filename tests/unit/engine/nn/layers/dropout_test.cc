@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/nn/stream.h"
+#include "engine/nn/run.h"
 #include "tests/unit/engine/nn/test_network.h"
 
 namespace paddle::nn {
