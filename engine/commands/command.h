@@ -1,7 +1,9 @@
-// The commands of `paddle`: one constant per command, listed by all_commands() in program.cc.
+// The program `paddle` and its commands: one constant per command, listed in program.cc.
 #pragma once
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "engine/commands/flags.h"
@@ -21,6 +23,10 @@ extern const Command kPserverCommand;
 extern const Command kTrainCommand;
 extern const Command kPlanCommand;
 extern const Command kExportCommand;
+
+// Finds the command that the arguments name, parses its flags and runs it.
+// Returns the exit code; an error and its hint are on stderr. `environment` is as in environ(7).
+int run_program(const std::vector<std::string>& arguments, const char* const* environment);
 
 constexpr std::uint32_t kPortMax = 65535;
 constexpr std::uint32_t kPortsMax = 1024;  // of each kind, per pserver

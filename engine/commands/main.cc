@@ -1,7 +1,7 @@
 // The engine: parameter servers and trainers in one self-contained program.
 #include <csignal>
 
-#include "engine/commands/program.h"
+#include "engine/commands/command.h"
 #include "engine/memory/allocator.h"
 
 extern char** environ;  // NOLINT: POSIX's name

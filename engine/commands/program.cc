@@ -1,5 +1,3 @@
-#include "engine/commands/program.h"
-
 #include <algorithm>
 #include <iostream>
 

@@ -1,5 +1,7 @@
 #include "engine/commands/train.h"
 
+#include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -9,7 +11,6 @@
 #include "base/log.h"
 #include "engine/commands/command.h"
 #include "engine/commands/notice.h"
-#include "engine/commands/stop_request.h"
 #include "engine/config/platform_rank.h"
 #include "engine/memory/allocator.h"
 #include "engine/optim/optimizer.h"
@@ -23,13 +24,23 @@ namespace {
 
 constexpr std::uint32_t kTestBatchSize = 512;
 
-std::string folder_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : path.substr(0, slash);
+// Set by the first SIGTERM or SIGINT: the trainer finishes its batch and the job is saved.
+std::atomic<bool> g_stop_requested = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void on_signal(int) {
+  g_stop_requested = true;
+  std::signal(SIGTERM, SIG_DFL);
+  std::signal(SIGINT, SIG_DFL);
 }
 
-std::string in_folder(const std::string& folder, const std::string& name) {
-  return name.starts_with('/') ? name : folder + "/" + name;
+// From now on the first such signal only asks for the stop; the second one ends the process.
+void take_stop_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGTERM, &action, nullptr);
+  ::sigaction(SIGINT, &action, nullptr);
 }
 
 Status check(const trainer::TrainOptions& options, const config::JobConfig& job) {
@@ -73,7 +84,7 @@ Status make_save_folder(const std::string& folder) {
 
 Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
                                           const config::JobConfig& job) {
-  const std::string folder = folder_of(options.config);
+  const std::string folder = config::folder_of(options.config);
   trainer::LoopOptions loop;
   loop.train = job.train;
   loop.optimizer = job.optimizer;
@@ -103,14 +114,10 @@ Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
                 options.trainer_id);
   }
   if (job.data.test.empty() || options.trainer_id != 0) return loop;
-  loop.test_data = {.data = job.data,
-                    .share = {},
-                    .folder = folder,
-                    .trainer_id = 0,
-                    .num_trainers = 1,
-                    .seed = job.seed,
-                    .shuffle_records = 0,
-                    .batch_size = kTestBatchSize};
+  loop.test_data = loop.train_data;
+  loop.test_data.num_trainers = 1;
+  loop.test_data.shuffle_records = 0;
+  loop.test_data.batch_size = kTestBatchSize;
   PADDLE_TRY(loop.test_data.share, config::data_share(folder, job.data.test, 0, 1));
   if (loop.test_data.share.files.empty()) {
     return Error{Errc::kData,
@@ -156,8 +163,8 @@ Status train(const trainer::TrainOptions& options) {
   PADDLE_TRY_STATUS(check(options, job));
   data::Dictionary dictionary;
   if (!job.data.dictionary.empty()) {
-    PADDLE_TRY(dictionary,
-               data::Dictionary::read(in_folder(folder_of(options.config), job.data.dictionary)));
+    PADDLE_TRY(dictionary, data::Dictionary::read(config::in_folder(
+                               config::folder_of(options.config), job.data.dictionary)));
   }
   PADDLE_TRY(trainer::Model model, trainer::Model::build(job));
   PADDLE_TRY(trainer::LoopOptions loop, loop_options(options, job));
@@ -173,8 +180,8 @@ Status train(const trainer::TrainOptions& options) {
   if (options.resume) continue_from_servers(*client, loop);
   take_stop_signals();
   loop.stop_requested = [] {
-    if (stop_requested()) notify_stopping();
-    return stop_requested();
+    if (g_stop_requested) notify_stopping();
+    return g_stop_requested.load();
   };
   notify_ready();
   log_info("trainer {} of {}: {} threads, batches of {}", options.trainer_id,

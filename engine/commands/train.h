@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/commands/flags.h"
-#include "engine/trainer/options.h"
+#include "engine/trainer/connection.h"
 
 namespace paddle::commands {
 

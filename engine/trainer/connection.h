@@ -1,14 +1,29 @@
 // A trainer's lanes to the shards: over TCP, or to shards in this process.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/pool.h"
-#include "engine/client/parameter_client.h"
+#include "engine/client/connect.h"
 #include "engine/config/job_config.h"
-#include "engine/trainer/options.h"
 
 namespace paddle::trainer {
+
+// Options of `paddle train`.
+struct TrainOptions : client::ConnectOptions {
+  std::string config = "job.toml";
+  std::vector<std::string> overrides;  // --set
+  std::uint32_t num_gradient_servers = 1;
+  bool local = false;
+  std::string save_dir;          // "": no snapshots
+  std::uint32_t start_pass = 0;  // > 0: continues after pass start_pass - 1 in save_dir
+  bool resume = false;           // continues after the newest snapshot in save_dir, if there is one
+  std::string init_model_path;   // a snapshot to start from
+  std::string metrics;           // metrics.jsonl, "": none
+};
 
 // Everything about the job that all trainers and shards must agree on.
 wire::ParameterSet parameter_set(const config::JobConfig& job,

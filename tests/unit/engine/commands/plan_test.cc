@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "engine/commands/program.h"
+#include "engine/commands/command.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::commands {

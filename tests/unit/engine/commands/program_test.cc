@@ -1,9 +1,8 @@
-#include "engine/commands/program.h"
-
 #include <gtest/gtest.h>
 
 #include "base/result.h"
 #include "base/version.h"
+#include "engine/commands/command.h"
 
 namespace paddle::commands {
 namespace {
