@@ -18,7 +18,7 @@ Result<std::uint64_t> parse_number(const std::string& text, std::uint64_t min, s
   const auto [at, error] = std::from_chars(text.data(), end, value);
   if (error == std::errc() && at == end && value >= min && value <= max) return value;
   return Error{Errc::kUsage,
-               fmt::format("'{}' is not a whole number from {} to {}", text, min, max), ""};
+               fmt::format("'{}' is not a whole number from {} to {}", text, min, max)};
 }
 
 std::string check_boolean(const std::string& text) {
@@ -135,9 +135,9 @@ Status FlagSet::parse(const std::vector<std::string>& arguments) {
     app_->parse(std::move(words));
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string message = error.what();
-    return Error{Errc::kUsage, message.substr(0, message.find(':')) + " needs a value", ""};
+    return Error{Errc::kUsage, message.substr(0, message.find(':')) + " needs a value"};
   } catch (const CLI::ParseError& error) {
-    return Error{Errc::kUsage, error.what(), ""};
+    return Error{Errc::kUsage, error.what()};
   }
   if (app_->remaining_size() > 0) return unknown_flag(*app_, app_->remaining().front());
   return {};

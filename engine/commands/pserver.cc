@@ -217,10 +217,7 @@ Status serve(const PserverOptions& options) {
   }
   const sigset_t signals = block_stop_signals();
   std::atomic<std::uint32_t> unfinished = count;
-  trainer::MetricsFile metrics;
-  if (!options.metrics.empty()) {
-    PADDLE_TRY(metrics, trainer::MetricsFile::open(options.metrics));
-  }
+  PADDLE_TRY(trainer::MetricsFile metrics, trainer::MetricsFile::open(options.metrics));
   Shared shared(helpers_for(options.ports_num_for_sparse));
   PADDLE_TRY(std::vector<Port> ports, listen_all(options, shared, unfinished, metrics));
   std::vector<std::thread> threads;
@@ -237,8 +234,8 @@ Status serve(const PserverOptions& options) {
     if (unfinished == 0) {
       log_info("nobody is left to serve: stopping");
     } else {
-      outcome = Error{Errc::kInterrupted,
-                      fmt::format("signal {} before every trainer had left", signal), ""};
+      outcome =
+          Error{Errc::kInterrupted, fmt::format("signal {} before every trainer had left", signal)};
     }
   }
   for (Port& port : ports) port.server->stop();
@@ -250,7 +247,7 @@ Status serve(const PserverOptions& options) {
   }
   for (const Port& port : ports) {
     const std::string failure = port.shard->failure();
-    if (outcome && !failure.empty()) outcome = Error{Errc::kUnreachable, failure, ""};
+    if (outcome && !failure.empty()) outcome = Error{Errc::kUnreachable, failure};
   }
   return outcome;
 }

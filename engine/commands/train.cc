@@ -16,7 +16,6 @@
 #include "engine/optim/optimizer.h"
 #include "engine/pserver/shard.h"
 #include "engine/snapshot/retention.h"
-#include "engine/trainer/connection.h"
 #include "engine/trainer/loop.h"
 
 namespace paddle::commands {
@@ -51,13 +50,13 @@ Status check(const trainer::TrainOptions& options, const config::JobConfig& job)
                  "trainers are numbered from 0"};
   }
   if (options.local && options.num_gradient_servers != 1) {
-    return Error{Errc::kUsage, "--local has one trainer, its threads are --trainer_count", ""};
+    return Error{Errc::kUsage, "--local has one trainer, its threads are --trainer_count"};
   }
   if (!job.has_network()) {
     return Error{Errc::kUsage, fmt::format("{} has no [[layer]]", options.config),
                  "its [trainer] command trains, not paddle train"};
   }
-  if (options.pservers.empty()) return Error{Errc::kUsage, "--pservers is empty", ""};
+  if (options.pservers.empty()) return Error{Errc::kUsage, "--pservers is empty"};
   if (options.start_pass > 0 && options.save_dir.empty() && options.init_model_path.empty()) {
     return Error{Errc::kUsage, "--start_pass needs --save_dir", "it continues from a pass there"};
   }
@@ -67,10 +66,8 @@ Status check(const trainer::TrainOptions& options, const config::JobConfig& job)
                  "leave --start_pass and --init_model_path out"};
   }
   if (options.start_pass >= job.train.passes) {
-    return Error{Errc::kUsage,
-                 fmt::format("--start_pass {} of {} passes: nothing to do", options.start_pass,
-                             job.train.passes),
-                 ""};
+    return Error{Errc::kUsage, fmt::format("--start_pass {} of {} passes: nothing to do",
+                                           options.start_pass, job.train.passes)};
   }
   return {};
 }
@@ -79,7 +76,7 @@ Status make_save_folder(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (!error) return {};
-  return Error{Errc::kResource, fmt::format("make {}: {}", folder, error.message()), ""};
+  return Error{Errc::kResource, fmt::format("make {}: {}", folder, error.message())};
 }
 
 Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
@@ -106,9 +103,8 @@ Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
                                 options.num_gradient_servers, job.data.global_shuffle));
   if (loop.train_data.share.files.empty()) {
     if (options.num_gradient_servers == 1) {
-      return Error{Errc::kData,
-                   fmt::format("no file matches [data] train = '{}' in {}", job.data.train, folder),
-                   ""};
+      return Error{Errc::kData, fmt::format("no file matches [data] train = '{}' in {}",
+                                            job.data.train, folder)};
     }
     log_warning("no file of '{}' is for trainer {}: it only takes part", job.data.train,
                 options.trainer_id);
@@ -121,8 +117,7 @@ Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
   PADDLE_TRY(loop.test_data.share, config::data_share(folder, job.data.test, 0, 1));
   if (loop.test_data.share.files.empty()) {
     return Error{Errc::kData,
-                 fmt::format("no file matches [data] test = '{}' in {}", job.data.test, folder),
-                 ""};
+                 fmt::format("no file matches [data] test = '{}' in {}", job.data.test, folder)};
   }
   return loop;
 }
@@ -169,10 +164,7 @@ Status train(const trainer::TrainOptions& options) {
   PADDLE_TRY(trainer::Model model, trainer::Model::build(job));
   PADDLE_TRY(trainer::LoopOptions loop, loop_options(options, job));
   if (!options.save_dir.empty()) PADDLE_TRY_STATUS(make_save_folder(options.save_dir));
-  trainer::MetricsFile metrics;
-  if (!options.metrics.empty()) {
-    PADDLE_TRY(metrics, trainer::MetricsFile::open(options.metrics));
-  }
+  PADDLE_TRY(trainer::MetricsFile metrics, trainer::MetricsFile::open(options.metrics));
   PADDLE_TRY(const std::unique_ptr<client::ParameterClient> client,
              trainer::join_shards(job, trainer::parameter_set(job, model.parameters(), options),
                                   options, model.team()));

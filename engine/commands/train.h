@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "engine/commands/flags.h"
 #include "engine/trainer/connection.h"

@@ -50,7 +50,7 @@ Result<std::vector<std::string>> matching_files(const std::string& workspace,
   std::vector<std::string> files;
   if (failed == GLOB_NOMATCH) return files;
   if (failed != 0) {
-    return Error{Errc::kData, fmt::format("cannot list '{}' in {}", pattern, workspace), ""};
+    return Error{Errc::kData, fmt::format("cannot list '{}' in {}", pattern, workspace)};
   }
   for (std::size_t i = 0; i < result.found.gl_pathc; ++i) {
     struct stat status {};
@@ -68,8 +68,7 @@ Result<DataShare> data_share(const std::string& workspace, const std::string& gl
                              bool global_shuffle) {
   if (trainer_id >= num_trainers) {
     return Error{Errc::kUsage,
-                 fmt::format("trainer {} of {} trainers does not exist", trainer_id, num_trainers),
-                 ""};
+                 fmt::format("trainer {} of {} trainers does not exist", trainer_id, num_trainers)};
   }
   DataShare share;
   PADDLE_TRY(share.files, matching_files(workspace, glob));

@@ -110,13 +110,12 @@ struct JobConfig {
 
   // False only with a trainer program of the user's own.
   bool has_network() const { return !layers.empty(); }
-  // True when trainers update any parameters themselves.
-  bool is_local() const {
-    for (const wire::Strategy strategy : {dense_strategy, sparse_strategy}) {
-      if (strategy == wire::STRATEGY_GEO || strategy == wire::STRATEGY_LOCAL_SGD) return true;
-    }
-    return false;
+  // Whether the dense parameters or the tables follow it.
+  bool uses(wire::Strategy strategy) const {
+    return dense_strategy == strategy || sparse_strategy == strategy;
   }
+  // True when trainers update any parameters themselves.
+  bool is_local() const { return uses(wire::STRATEGY_GEO) || uses(wire::STRATEGY_LOCAL_SGD); }
 };
 
 // Reads <path>; relative file names in it are relative to its folder. Errors are kUsage and read

@@ -44,10 +44,8 @@ Result<std::vector<std::uint64_t>> read_counts(const std::string& path) {
     const auto [at, error] =
         std::from_chars(word.data(), word.data() + word.size(), counts.emplace_back());
     if (error != std::errc() || at != word.data() + word.size()) {
-      return Error{
-          Errc::kUsage,
-          fmt::format("{}:{}: the last word is not a whole number from 0", path, counts.size()),
-          ""};
+      return Error{Errc::kUsage, fmt::format("{}:{}: the last word is not a whole number from 0",
+                                             path, counts.size())};
     }
   }
   return counts;

@@ -1,7 +1,6 @@
 #include "engine/config/layer_keys.h"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

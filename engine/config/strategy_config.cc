@@ -59,10 +59,7 @@ void check_used(TomlTable& table, std::string_view key, bool is_used, std::strin
 }
 
 void read_asynchronous(TomlTable& table, JobConfig& job) {
-  const auto any = [&job](wire::Strategy strategy) {
-    return job.dense_strategy == strategy || job.sparse_strategy == strategy;
-  };
-  const bool has_half_async = any(wire::STRATEGY_HALF_ASYNC);
+  const bool has_half_async = job.uses(wire::STRATEGY_HALF_ASYNC);
   const std::string_view max_merge = read_spelling(table, "max_merge");
   job.max_merge = read_count(table, max_merge, 1, 1, kMaxMergeMax);
   check_used(table, max_merge, has_half_async, "half_async");
@@ -70,7 +67,7 @@ void read_asynchronous(TomlTable& table, JobConfig& job) {
   job.send_queue_size = read_count(table, send_queue_size, 1, 1, kSendQueueSizeMax);
   check_used(table, send_queue_size, has_half_async, "half_async");
   if (table.has("staleness_max")) job.staleness_max = read_count(table, "staleness_max", 0);
-  check_used(table, "staleness_max", has_half_async || any(wire::STRATEGY_ASYNC),
+  check_used(table, "staleness_max", has_half_async || job.uses(wire::STRATEGY_ASYNC),
              "async and half_async");
   if (job.staleness_max && table.has("async_lagged_grad_discard_ratio")) {
     table.fail("staleness_max",
@@ -106,16 +103,11 @@ void read_local(TomlTable& table, JobConfig& job) {
       table.fail(table.has("dense") ? "dense" : "sparse",
                  fmt::format("geo and local_sgd have no {}", what));
   };
-  refuse(job.dense_strategy == wire::STRATEGY_HALF_ASYNC ||
-             job.sparse_strategy == wire::STRATEGY_HALF_ASYNC,
-         "half_async beside them");
-  if (job.dense_strategy != wire::STRATEGY_LOCAL_SGD &&
-      job.sparse_strategy != wire::STRATEGY_LOCAL_SGD) {
-    return;
-  }
+  refuse(job.uses(wire::STRATEGY_HALF_ASYNC), "half_async beside them");
+  if (!job.uses(wire::STRATEGY_LOCAL_SGD)) return;
   // A trainer at the end of its data would wait for a round of one kind, and the others for it in a
   // round of the other.
-  refuse(job.dense_strategy == wire::STRATEGY_SYNC || job.sparse_strategy == wire::STRATEGY_SYNC,
+  refuse(job.uses(wire::STRATEGY_SYNC),
          "sync beside local_sgd: their rounds would wait for each other");
   refuse(job.staleness_max.has_value(), "staleness_max beside local_sgd");
 }

@@ -57,33 +57,6 @@ std::string_view type_name(const toml::node& node) {
   }
 }
 
-}  // namespace
-
-struct TomlDocument {
-  std::string name;
-  std::string text;
-  toml::table root;
-  std::deque<OpenTable> open;
-  std::vector<Mistake> mistakes;
-
-  Location locate(const toml::source_region& region) const {
-    return {region.path ? *region.path : name, region.begin};
-  }
-  void add(const toml::source_region& region, std::string message, std::string_view hint = "",
-           bool is_absence = false) {
-    mistakes.push_back({locate(region), std::move(message), std::string(hint), is_absence});
-  }
-  void add_wrong_type(const toml::node& found, std::string_view key, std::string_view wanted) {
-    add(found.source(), fmt::format("'{}' must be {}, not {}", key, wanted, type_name(found)));
-  }
-  Error error(const Mistake& mistake) const;
-  std::size_t open_table(const toml::table& table, const toml::source_region& source);
-  void add_unknown_keys();
-  Status apply(const std::string& override_text);
-};
-
-namespace {
-
 std::string_view line_of(std::string_view text, std::size_t number) {
   for (std::size_t line = 1; line < number; ++line) {
     const std::size_t end = text.find('\n');
@@ -103,16 +76,6 @@ bool precedes(const Mistake& a, const Mistake& b) {
   return key(a) < key(b);
 }
 
-Result<toml::table> parse_text(std::string_view text, const std::string& name,
-                               const TomlDocument& document) {
-  toml::parse_result result = toml::parse(text, std::string_view(name));
-  if (!result) {
-    std::string message(result.error().description());
-    return document.error({{name, result.error().source().begin}, message, "", false});
-  }
-  return std::move(result).table();
-}
-
 // Moves every leaf of `from` over `to` and keeps its source location.
 void merge(toml::table& to, toml::table&& from) {
   for (auto&& [key, node] : from) {
@@ -128,86 +91,91 @@ void merge(toml::table& to, toml::table&& from) {
 
 }  // namespace
 
-Error TomlDocument::error(const Mistake& mistake) const {
-  const toml::source_position at = mistake.location.at;
-  if (mistake.location.name != name) {  // an override: the name shows all of it
-    return {Errc::kUsage, fmt::format("{}: {}", mistake.location.name, mistake.message),
+struct TomlDocument {
+  std::string name;
+  std::string text;
+  toml::table root;
+  std::deque<OpenTable> open;
+  std::vector<Mistake> mistakes;
+
+  Location locate(const toml::source_region& region) const {
+    return {region.path ? *region.path : name, region.begin};
+  }
+  void add(const toml::source_region& region, std::string message, std::string_view hint = "",
+           bool is_absence = false) {
+    mistakes.push_back({locate(region), std::move(message), std::string(hint), is_absence});
+  }
+  void add_wrong_type(const toml::node& found, std::string_view key, std::string_view wanted) {
+    add(found.source(), fmt::format("'{}' must be {}, not {}", key, wanted, type_name(found)));
+  }
+  Error error(const Mistake& mistake) const {
+    const toml::source_position at = mistake.location.at;
+    if (mistake.location.name != name) {  // an override: the name shows all of it
+      return {Errc::kUsage, fmt::format("{}: {}", mistake.location.name, mistake.message),
+              mistake.hint};
+    }
+    if (at.line == 0) {
+      return {Errc::kUsage, fmt::format("{}: {}", name, mistake.message), mistake.hint};
+    }
+    std::string line(line_of(text, at.line));
+    std::replace(line.begin(), line.end(), '\t', ' ');
+    return {Errc::kUsage,
+            fmt::format("{}:{}:{}: {}\n  {}\n  {:>{}}", name, at.line, at.column, mistake.message,
+                        escape_control(line), '^', at.column),
             mistake.hint};
   }
-  if (at.line == 0) {
-    return {Errc::kUsage, fmt::format("{}: {}", name, mistake.message), mistake.hint};
+
+  // A table opened twice stays one entry, so that a key looked up through either is known.
+  std::size_t open_table(const toml::table& table, const toml::source_region& source) {
+    const auto found = std::ranges::find(open, &table, &OpenTable::table);
+    if (found != open.end()) return static_cast<std::size_t>(found - open.begin());
+    open.push_back({&table, source, {}});
+    return open.size() - 1;
   }
-  std::string line(line_of(text, at.line));
-  std::replace(line.begin(), line.end(), '\t', ' ');
-  return {Errc::kUsage,
-          fmt::format("{}:{}:{}: {}\n  {}\n  {:>{}}", name, at.line, at.column, mistake.message,
-                      escape_control(line), '^', at.column),
-          mistake.hint};
-}
 
-// A table opened twice stays one entry, so that a key looked up through either is known.
-std::size_t TomlDocument::open_table(const toml::table& table, const toml::source_region& source) {
-  const auto found = std::ranges::find(open, &table, &OpenTable::table);
-  if (found != open.end()) return static_cast<std::size_t>(found - open.begin());
-  open.push_back({&table, source, {}});
-  return open.size() - 1;
-}
-
-void TomlDocument::add_unknown_keys() {
-  for (const OpenTable& opened : open) {
-    const std::vector<std::string_view> known(opened.known.begin(), opened.known.end());
-    for (const auto& [key, node] : *opened.table) {
-      if (opened.known.contains(key.str())) continue;
-      const std::string near = nearest(key.str(), known);
-      add(key.source(), near.empty()
-                            ? fmt::format("unknown key '{}'", key.str())
-                            : fmt::format("unknown key '{}', did you mean '{}'?", key.str(), near));
+  void add_unknown_keys() {
+    for (const OpenTable& opened : open) {
+      const std::vector<std::string_view> known(opened.known.begin(), opened.known.end());
+      for (const auto& [key, node] : *opened.table) {
+        if (opened.known.contains(key.str())) continue;
+        const std::string near = nearest(key.str(), known);
+        add(key.source(),
+            near.empty() ? fmt::format("unknown key '{}'", key.str())
+                         : fmt::format("unknown key '{}', did you mean '{}'?", key.str(), near));
+      }
     }
   }
-}
 
-Status TomlDocument::apply(const std::string& override_text) {
-  const std::string source = "--set " + override_text;
-  const std::size_t equals = override_text.find('=');
-  if (equals == std::string::npos || equals == 0) {
-    return Error{Errc::kUsage, source + ": not of the form key=value",
-                 "for example --set train.passes=3"};
-  }
-  auto parsed = parse_text(override_text, source, *this);
-  if (!parsed) {  // a bare word: a string
-    std::string quoted = override_text.substr(0, equals + 1) + '"';
-    for (const char c : std::string_view(override_text).substr(equals + 1)) {
-      if (c == '"' || c == '\\') quoted += '\\';
-      quoted += c;
+  Result<toml::table> parse_text(std::string_view content, const std::string& source) const {
+    toml::parse_result result = toml::parse(content, std::string_view(source));
+    if (!result) {
+      std::string message(result.error().description());
+      return error({{source, result.error().source().begin}, message, "", false});
     }
-    parsed = parse_text(quoted + '"', source, *this);
-    if (!parsed) return std::move(parsed).error();
+    return std::move(result).table();
   }
-  merge(root, *std::move(parsed));
-  return {};
-}
 
-Result<TomlTable> TomlTable::read(const std::string& path,
-                                  const std::vector<std::string>& overrides) {
-  auto text = read_file(path, kConfigBytesMax);
-  if (!text) {
-    Error error = std::move(text).error();
-    error.code = Errc::kUsage;
-    return error;
+  Status apply(const std::string& override_text) {
+    const std::string source = "--set " + override_text;
+    const std::size_t equals = override_text.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return Error{Errc::kUsage, source + ": not of the form key=value",
+                   "for example --set train.passes=3"};
+    }
+    auto parsed = parse_text(override_text, source);
+    if (!parsed) {  // a bare word: a string
+      std::string quoted = override_text.substr(0, equals + 1) + '"';
+      for (const char c : std::string_view(override_text).substr(equals + 1)) {
+        if (c == '"' || c == '\\') quoted += '\\';
+        quoted += c;
+      }
+      parsed = parse_text(quoted + '"', source);
+      if (!parsed) return std::move(parsed).error();
+    }
+    merge(root, *std::move(parsed));
+    return {};
   }
-  return parse(*text, path, overrides);
-}
-
-Result<TomlTable> TomlTable::parse(std::string_view text, const std::string& name,
-                                   const std::vector<std::string>& overrides) {
-  auto document = std::make_shared<TomlDocument>();
-  document->name = name;
-  document->text = text;
-  PADDLE_TRY(document->root, parse_text(text, name, *document));
-  for (const std::string& one : overrides) PADDLE_TRY_STATUS(document->apply(one));
-  document->open.push_back({&document->root, {}, {}});
-  return TomlTable(std::move(document), 0);
-}
+};
 
 namespace {
 
@@ -240,6 +208,28 @@ T checked(TomlDocument& document, const toml::node& node, std::string_view key, 
 }
 
 }  // namespace
+
+Result<TomlTable> TomlTable::read(const std::string& path,
+                                  const std::vector<std::string>& overrides) {
+  auto text = read_file(path, kConfigBytesMax);
+  if (!text) {
+    Error error = std::move(text).error();
+    error.code = Errc::kUsage;
+    return error;
+  }
+  return parse(*text, path, overrides);
+}
+
+Result<TomlTable> TomlTable::parse(std::string_view text, const std::string& name,
+                                   const std::vector<std::string>& overrides) {
+  auto document = std::make_shared<TomlDocument>();
+  document->name = name;
+  document->text = text;
+  PADDLE_TRY(document->root, document->parse_text(text, name));
+  for (const std::string& one : overrides) PADDLE_TRY_STATUS(document->apply(one));
+  document->open.push_back({&document->root, {}, {}});
+  return TomlTable(std::move(document), 0);
+}
 
 bool TomlTable::has(std::string_view key) const {
   return document_->open[index_].table->contains(key);

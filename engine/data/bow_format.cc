@@ -13,7 +13,7 @@ class Bow final : public Format {
     if (is_blank(line)) return {};
     const std::size_t tab = line.find('\t');
     if (tab == std::string_view::npos) {
-      return Error{Errc::kData, "not of the form label<TAB>words", ""};
+      return Error{Errc::kData, "not of the form label<TAB>words"};
     }
     const RecordBlock::Extent begin = block.end();
     std::uint64_t label = 0;

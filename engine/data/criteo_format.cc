@@ -1,4 +1,3 @@
-#include <array>
 #include <charconv>
 
 #include <fmt/format.h>
@@ -27,7 +26,7 @@ class Criteo final : public Format {
     if (line.empty()) return {};
     const auto tabs = static_cast<std::size_t>(std::count(line.begin(), line.end(), '\t'));
     if (tabs + 1 != kFields) {
-      return Error{Errc::kData, fmt::format("{} fields, not {}", tabs + 1, kFields), ""};
+      return Error{Errc::kData, fmt::format("{} fields, not {}", tabs + 1, kFields)};
     }
     const RecordBlock::Extent begin = block.end();
     PADDLE_TRY_STATUS(append_label(take_field(line, '\t'), float_label_, block));

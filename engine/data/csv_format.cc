@@ -106,7 +106,7 @@ class Csv final : public Format {
     }
     if (fields_.size() == data_.columns.size()) return {};
     return Error{Errc::kData,
-                 fmt::format("{} fields, not {}", fields_.size(), data_.columns.size()), ""};
+                 fmt::format("{} fields, not {}", fields_.size(), data_.columns.size())};
   }
 
   // Appends each field without its quotes to unquoted_.
@@ -117,12 +117,12 @@ class Csv final : public Format {
       const std::size_t begin = unquoted_.size();
       if (at < line.size() && line[at] == '"') {
         for (++at;; ++at) {
-          if (at >= line.size()) return Error{Errc::kData, "a quote is not closed", ""};
+          if (at >= line.size()) return Error{Errc::kData, "a quote is not closed"};
           if (line[at] == '"' && (++at >= line.size() || line[at] != '"')) break;
           unquoted_ += line[at];
         }
         if (at < line.size() && line[at] != data_.delimiter) {
-          return Error{Errc::kData, "text follows a closing quote", ""};
+          return Error{Errc::kData, "text follows a closing quote"};
         }
       } else {
         for (; at < line.size() && line[at] != data_.delimiter; ++at) unquoted_ += line[at];

@@ -8,11 +8,7 @@
 
 namespace paddle::data {
 
-namespace {
-
 constexpr std::size_t kDictionaryBytesMax = 1U << 30U;
-
-}  // namespace
 
 Result<Dictionary> Dictionary::read(const std::string& path) {
   Dictionary dictionary;
@@ -25,8 +21,7 @@ Result<Dictionary> Dictionary::read(const std::string& path) {
     if (!is_new) {
       return Error{Errc::kData,
                    fmt::format("{}:{}: '{}' is already on line {}", path, lines.number() + 1,
-                               escape_control(last), at->second + 1),
-                   ""};
+                               escape_control(last), at->second + 1)};
     }
   }
   if (last != "<unk>") {

@@ -8,18 +8,14 @@
 #include "base/text.h"
 
 namespace paddle::data {
-namespace {
 
 constexpr std::size_t kShownBytes = 40;  // of a wrong field in a message
-
-}  // namespace
 
 Error wrong_field(std::string_view what, std::string_view text, std::string_view expected) {
   const bool is_long = text.size() > kShownBytes;
   return Error{Errc::kData,
                fmt::format("{} '{}{}' is not {}", what, escape_control(text.substr(0, kShownBytes)),
-                           is_long ? "..." : "", expected),
-               ""};
+                           is_long ? "..." : "", expected)};
 }
 
 Status parse_id(std::string_view text, std::string_view what, std::uint64_t& id) {

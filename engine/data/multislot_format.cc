@@ -49,15 +49,13 @@ class MultiSlot final : public Format {
     const std::uint64_t expected = is_float ? slot.config->width : 1;
     if (count == 0) {
       return Error{Errc::kData,
-                   fmt::format("slot '{}' has no values; the data must pad it", slot.config->name),
-                   ""};
+                   fmt::format("slot '{}' has no values; the data must pad it", slot.config->name)};
     }
     if (many ? count > kSlotValuesMax : count != expected) {
-      return Error{
-          Errc::kData,
-          fmt::format("slot '{}' has {} values, not {}", slot.config->name, count,
-                      many ? fmt::format("up to {}", kSlotValuesMax) : fmt::format("{}", expected)),
-          ""};
+      return Error{Errc::kData,
+                   fmt::format("slot '{}' has {} values, not {}", slot.config->name, count,
+                               many ? fmt::format("up to {}", kSlotValuesMax)
+                                    : fmt::format("{}", expected))};
     }
     for (std::uint64_t i = 0; i < count; ++i) {
       const std::string_view word = take_word(line);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/multiversion.h"
+#include "base/named_rows.h"
 #include "engine/kernels/cross_entropy.h"
 #include "engine/kernels/elementwise.h"
 #include "engine/kernels/portable_math.h"
@@ -109,15 +110,12 @@ std::size_t rows_per_block(std::size_t width) {
 
 }  // namespace
 
-const Activation* find_activation(std::string_view name) {
-  const auto found = std::ranges::find(kActivations, name, &Activation::name);
-  return found == kActivations.end() ? nullptr : &*found;
+std::span<const Activation> activations() {
+  return kActivations;
 }
 
-std::vector<std::string_view> activation_names() {
-  std::vector<std::string_view> names;
-  for (const Activation& activation : kActivations) names.push_back(activation.name);
-  return names;
+const Activation* find_activation(std::string_view name) {
+  return find_row(activations(), name);
 }
 
 void bias_activate(const Activation& activation, std::size_t rows, std::size_t width,

@@ -4,8 +4,8 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string_view>
-#include <vector>
 
 namespace paddle::kernels {
 
@@ -21,7 +21,7 @@ struct Activation {
 
 // Null for an unknown name.
 const Activation* find_activation(std::string_view name);
-std::vector<std::string_view> activation_names();
+std::span<const Activation> activations();
 
 // y[r][c] = f(y[r][c] + bias[c]); bias may be null. Softmax is over the row. Absolute error of
 // sigmoid, tanh and softmax: under 3e-7; of gelu, the exact x Phi(x): under 3e-7 max(1, |x|).

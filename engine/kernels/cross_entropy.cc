@@ -9,18 +9,17 @@
 namespace paddle::kernels {
 namespace {
 
-// Partial results per lane: wide enough for any vector unit, and a fixed order of summation.
-constexpr std::size_t kLanes = 32;
 // With this many classes or fewer, plain loops beat vectors.
 constexpr std::size_t kNarrow = 4;
 
 PADDLE_MULTIVERSION
 float largest(std::size_t width, const float* x) {
-  std::array<float, kLanes> lanes;
+  std::array<float, kSumLanes> lanes;
   lanes.fill(x[0]);
   std::size_t i = 0;
-  for (; i + kLanes <= width; i += kLanes) {
-    for (std::size_t k = 0; k < kLanes; ++k) lanes[k] = x[i + k] > lanes[k] ? x[i + k] : lanes[k];
+  for (; i + kSumLanes <= width; i += kSumLanes) {
+    for (std::size_t k = 0; k < kSumLanes; ++k)
+      lanes[k] = x[i + k] > lanes[k] ? x[i + k] : lanes[k];
   }
   for (; i < width; ++i) lanes[0] = x[i] > lanes[0] ? x[i] : lanes[0];
   float result = lanes[0];
@@ -54,7 +53,7 @@ template <std::size_t kLaneCount>
 PADDLE_MULTIVERSION
 float exponentials(std::size_t width, const float* __restrict x, float shift,
                    float* __restrict out) {
-  return sum_exponentials<kLanes>(width, x, shift, out);
+  return sum_exponentials<kSumLanes>(width, x, shift, out);
 }
 
 PADDLE_MULTIVERSION

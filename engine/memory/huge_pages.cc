@@ -2,8 +2,6 @@
 
 #include <sys/mman.h>
 
-#include <new>
-
 namespace paddle {
 namespace {
 

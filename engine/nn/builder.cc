@@ -1,11 +1,87 @@
 #include "engine/nn/builder.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/named_rows.h"
+#include "base/safe_path.h"
 #include "base/text.h"
 
 namespace paddle::nn {
+namespace {
+
+wire::ParameterSpec make_spec(const ParameterRequest& request) {
+  const config::ParameterAttributes& attributes = request.attributes;
+  wire::ParameterSpec spec;
+  spec.set_name(attributes.name.empty() ? request.default_name : attributes.name);
+  for (const std::uint64_t dim : request.dims) spec.add_dims(dim);
+  spec.set_sparse(attributes.sparse);
+  spec.set_initial_mean(attributes.initial_mean);
+  spec.set_initial_std(attributes.initial_std < 0 ? static_cast<float>(request.initial_std)
+                                                  : attributes.initial_std);
+  spec.set_learning_rate(attributes.learning_rate);
+  if (attributes.l1) spec.set_l1(*attributes.l1);
+  if (attributes.l2) spec.set_l2(*attributes.l2);
+  if (attributes.clip_value) spec.set_clip_value(*attributes.clip_value);
+  if (attributes.clip_norm) spec.set_clip_norm(*attributes.clip_norm);
+  spec.set_is_static(attributes.is_static);
+  if (attributes.sparse) *spec.mutable_table() = attributes.table;
+  return spec;
+}
+
+bool same_shape(const wire::ParameterSpec& a, const wire::ParameterSpec& b) {
+  return a.sparse() == b.sparse() && std::ranges::equal(a.dims(), b.dims());
+}
+
+bool same_attributes(wire::ParameterSpec a, wire::ParameterSpec b) {
+  a.clear_dims();
+  b.clear_dims();
+  return a.SerializeAsString() == b.SerializeAsString();
+}
+
+// Only the name and the kind of storage may be given.
+bool all_default(config::ParameterAttributes attributes) {
+  const config::ParameterAttributes otherwise;
+  attributes.name = otherwise.name;
+  attributes.sparse = otherwise.sparse;
+  return attributes == otherwise;
+}
+
+std::string shape(const wire::ParameterSpec& spec) {
+  return fmt::format("{} [{}]", spec.sparse() ? "sparse" : "dense", fmt::join(spec.dims(), ", "));
+}
+
+}  // namespace
+
+Result<std::size_t> ParameterList::declare(const ParameterRequest& request,
+                                           const std::string& layer) {
+  const wire::ParameterSpec spec = make_spec(request);
+  if (!SafePath::parse(spec.name()) || spec.name().find('/') != std::string::npos) {
+    return Error{Errc::kUsage,
+                 fmt::format("parameter name '{}' cannot be a file name", spec.name())};
+  }
+  const auto [known, is_new] = index_by_name_.try_emplace(spec.name(), specs_.size());
+  if (is_new) {
+    specs_.push_back(spec);
+    owners_.push_back(layer);
+    return known->second;
+  }
+  const wire::ParameterSpec& first = specs_[known->second];
+  const std::string& owner = owners_[known->second];
+  if (!same_shape(first, spec)) {
+    return Error{Errc::kUsage, fmt::format("parameter '{}' is {} here and {} in layer '{}'",
+                                           spec.name(), shape(spec), shape(first), owner)};
+  }
+  if (!all_default(request.attributes) && !same_attributes(first, spec)) {
+    return Error{Errc::kUsage,
+                 fmt::format("parameter '{}' has other attributes here than in layer '{}'",
+                             spec.name(), owner),
+                 "give both the same, or give them in the first layer only"};
+  }
+  return known->second;
+}
 
 std::string did_you_mean(std::string_view name, std::span<const std::string_view> candidates) {
   const std::string near = nearest(name, candidates);
@@ -22,17 +98,10 @@ void Builder::add(std::unique_ptr<Layer> layer) {
   consumers_.push_back(0);
 }
 
-std::vector<std::string_view> Builder::slot_names() const {
-  std::vector<std::string_view> names;
-  for (const config::SlotConfig& slot : slots_) names.push_back(slot.name);
-  return names;
-}
-
-const config::LayerConfig* Builder::find_config(const std::string& name) const {
-  for (const config::LayerConfig& config : configs_) {
-    if (config.name == name) return &config;
-  }
-  return nullptr;
+const config::LayerConfig& Builder::config_of(const std::string& name) const {
+  static const config::LayerConfig kNone;
+  const auto found = std::ranges::find(configs_, name, &config::LayerConfig::name);
+  return found == configs_.end() ? kNone : *found;
 }
 
 std::string Builder::subject() const {
@@ -64,7 +133,7 @@ Result<LayerInput> Builder::find_layer(const std::string& name) const {
     candidates.push_back(layer->name());
   }
   if (name == config().name) return error("it is its own input");
-  if (find_config(name) != nullptr) {
+  if (!config_of(name).name.empty()) {
     return error(fmt::format("input '{}' is defined further down", name),
                  fmt::format("move layer '{}' above layer '{}'", name, config().name));
   }
@@ -103,19 +172,18 @@ Result<std::vector<LayerInput>> Builder::equal_inputs(std::size_t at_least) {
 }
 
 Result<std::size_t> Builder::slot(const std::string& name, std::string_view key,
-                                  std::optional<SlotKind> kind) const {
+                                  bool only_ids) const {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].name != name) continue;
-    const bool is_ids = slots_[i].width == 0;
-    if (!kind || is_ids == (*kind == SlotKind::kIds)) return i;
-    return error(fmt::format("{} '{}' is a slot of {}, it must be one of {}", key, name,
-                             is_ids ? "ids" : "floats", is_ids ? "floats" : "ids"));
+    if (!only_ids || slots_[i].width == 0) return i;
+    return error(fmt::format("{} '{}' is a slot of floats, it must be one of ids", key, name));
   }
-  const std::string hint = fmt::format("slots are {}", fmt::join(slot_names(), ", "));
-  if (find_config(name) != nullptr) {
+  const auto names = row_names(std::span(slots_));
+  const std::string hint = fmt::format("slots are {}", fmt::join(names, ", "));
+  if (!config_of(name).name.empty()) {
     return error(fmt::format("{} '{}' is a layer, it must be a data slot", key, name), hint);
   }
-  return error(fmt::format("unknown {} '{}'{}", key, name, did_you_mean(name, slot_names())), hint);
+  return error(fmt::format("unknown {} '{}'{}", key, name, did_you_mean(name, names)), hint);
 }
 
 Result<std::size_t> Builder::parameter(const ParameterRequest& request) {
@@ -128,18 +196,9 @@ Result<const kernels::Activation*> Builder::activation() const {
   const std::string& name = config().activation;
   const auto* const found = kernels::find_activation(name.empty() ? "identity" : name);
   if (found != nullptr) return found;
-  return error(fmt::format("unknown activation '{}'", name),
-               fmt::format("activations are {}", fmt::join(kernels::activation_names(), ", ")));
-}
-
-std::string Builder::activation_of(const std::string& layer) const {
-  const config::LayerConfig* const found = find_config(layer);
-  return found == nullptr ? "" : found->activation;
-}
-
-std::string Builder::type_of(const std::string& layer) const {
-  const config::LayerConfig* const found = find_config(layer);
-  return found == nullptr ? "" : found->type;
+  return error(
+      fmt::format("unknown activation '{}'", name),
+      fmt::format("activations are {}", fmt::join(row_names(kernels::activations()), ", ")));
 }
 
 Status Builder::check_input_count(std::size_t at_least, std::size_t at_most) const {

@@ -4,8 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,7 +15,7 @@
 #include "engine/config/job_config.h"
 #include "engine/kernels/activation.h"
 #include "engine/nn/layer.h"
-#include "engine/nn/parameter_list.h"
+#include "proto/parameters.pb.h"
 
 namespace paddle::nn {
 
@@ -24,6 +24,28 @@ struct LayerInput {
   std::size_t layer = 0;
   std::size_t width = 0;
   std::size_t gradient_width = 0;  // the layer's own
+};
+
+struct ParameterRequest {
+  const config::ParameterAttributes& attributes;
+  std::string default_name;
+  std::vector<std::uint64_t> dims;
+  double initial_std = 0;  // where the attributes have a negative one
+};
+
+// Parameters that the layers of a network declare. Layers that give one name share the parameter,
+// and must agree on its shape and attributes.
+class ParameterList {
+ public:
+  // Index of the parameter that `layer` asks for, new or shared. kUsage: its name cannot be a file
+  // name, or an earlier layer declared it otherwise.
+  Result<std::size_t> declare(const ParameterRequest& request, const std::string& layer);
+  std::vector<wire::ParameterSpec> take() { return std::move(specs_); }
+
+ private:
+  std::vector<wire::ParameterSpec> specs_;
+  std::vector<std::string> owners_;  // the layer that declared each
+  std::map<std::string, std::size_t> index_by_name_;
 };
 
 class Builder {
@@ -47,18 +69,16 @@ class Builder {
   Result<std::vector<LayerInput>> layer_inputs();
   // All inputs: `at_least` or more, of one width, which is the layer's own.
   Result<std::vector<LayerInput>> equal_inputs(std::size_t at_least);
-  enum class SlotKind { kIds, kFloats };
-  // Index of a data slot that `key` names, of the given kind if any.
+  // Index of a data slot that `key` names.
   Result<std::size_t> slot(const std::string& name, std::string_view key,
-                           std::optional<SlotKind> kind = {}) const;
+                           bool only_ids = false) const;
   const config::SlotConfig& slot_config(std::size_t slot) const { return slots_[slot]; }
   // Index of a parameter, new or shared by name.
   Result<std::size_t> parameter(const ParameterRequest& request);
   // Value of the key 'activation'; identity when absent.
   Result<const kernels::Activation*> activation() const;
-  // Activation that an earlier layer's configuration names, or "".
-  std::string activation_of(const std::string& layer) const;
-  std::string type_of(const std::string& layer) const;
+  // Configuration of a layer; without a name for a data slot.
+  const config::LayerConfig& config_of(const std::string& layer) const;
   Status check_input_count(std::size_t at_least, std::size_t at_most) const;
   // A given `size` must be the width that follows from the inputs.
   Status check_size(std::size_t width) const;
@@ -73,12 +93,11 @@ class Builder {
   std::vector<std::unique_ptr<Layer>> take_layers() { return std::move(layers_); }
   std::vector<wire::ParameterSpec> take_parameters() { return parameters_.take(); }
 
- private:
-  std::vector<std::string_view> slot_names() const;
-  const config::LayerConfig* find_config(const std::string& name) const;
-
+ protected:
   const std::vector<config::LayerConfig>& configs_;
   const std::vector<config::SlotConfig>& slots_;
+
+ private:
   const config::LayerConfig* current_ = nullptr;
   std::string_view role_;
   std::vector<std::unique_ptr<Layer>> layers_;

@@ -17,8 +17,7 @@ Result<Labels> Labels::make(const Builder& builder, std::size_t width, bool only
   labels.owner_ = builder.subject();
   labels.name_ = config.label;
   labels.width_ = width;
-  const auto kind = only_ids ? std::optional(Builder::SlotKind::kIds) : std::nullopt;
-  PADDLE_TRY(labels.slot_, builder.slot(config.label, "label", kind));
+  PADDLE_TRY(labels.slot_, builder.slot(config.label, "label", only_ids));
   const std::size_t floats = builder.slot_config(labels.slot_).width;
   labels.are_floats_ = floats > 0;
   if (labels.are_floats_ && floats != width) {

@@ -43,10 +43,10 @@ EvaluatorResult make_precision_recall(Builder& builder);
 EvaluatorResult make_rmse(Builder& builder);
 
 // Row of a table of types.
-template <class Result>
+template <class Made>
 struct Maker {
   std::string_view name;  // in config::layer_types() or config::evaluator_types()
-  Result (*make)(Builder&);
+  Made (*make)(Builder&);
 };
 
 inline constexpr auto kLayerMakers = std::to_array<Maker<LayerResult>>({

@@ -57,14 +57,13 @@ bool is_centered(const wire::Optimizer& optimizer) {
 // Comparisons are written so that NaN is refused too.
 Status check_range(std::string_view name, float value, float below) {
   if (value >= 0 && value < below) return {};
-  return Error{
-      Errc::kUsage,
-      fmt::format("optimizer {} is {}, must be at least 0 and below {}", name, value, below), ""};
+  return Error{Errc::kUsage, fmt::format("optimizer {} is {}, must be at least 0 and below {}",
+                                         name, value, below)};
 }
 
 Status check_positive(std::string_view name, float value) {
   if (value > 0 && std::isfinite(value)) return {};
-  return Error{Errc::kUsage, fmt::format("optimizer {} is {}, must be above 0", name, value), ""};
+  return Error{Errc::kUsage, fmt::format("optimizer {} is {}, must be above 0", name, value)};
 }
 
 std::uint64_t window_min(const wire::ModelAverage& average) {
@@ -82,13 +81,11 @@ Status check_average(const wire::ModelAverage& average) {
   // The comparison is negated so that it refuses NaN too.
   if (!(average.window() >= 0 && average.window() <= 1)) {
     return Error{Errc::kUsage,
-                 fmt::format("average_window is {}, must be 0 to 1", average.window()), ""};
+                 fmt::format("average_window is {}, must be 0 to 1", average.window())};
   }
   if (window_min(average) > window_max(average)) {
-    return Error{Errc::kUsage,
-                 fmt::format("min_average_window {} is over max_average_window {}",
-                             window_min(average), window_max(average)),
-                 ""};
+    return Error{Errc::kUsage, fmt::format("min_average_window {} is over max_average_window {}",
+                                           window_min(average), window_max(average))};
   }
   return {};
 }

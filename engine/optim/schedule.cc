@@ -73,7 +73,7 @@ constexpr std::array<Schedule, 8> kSchedules{{
 }};
 
 Error refuse(std::string message) {
-  return Error{Errc::kUsage, std::move(message), ""};
+  return Error{Errc::kUsage, std::move(message)};
 }
 
 Status check_steps(const Wire& schedule) {

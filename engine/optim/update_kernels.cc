@@ -100,19 +100,8 @@ struct Sgd {
   PADDLE_INLINE Change operator()(float g, State&) const { return {-(rate * g), rate}; }
 };
 
-// The constants of the methods that scale a step per element.
-struct Adaptive {
-  float rate;
-  float epsilon;
-  float rho;
-};
-
-PADDLE_INLINE Adaptive adaptive(const Constants& k) {
-  return {k.rate, k.epsilon, k.rho};
-}
-
 struct AdagradRule {
-  Adaptive k;
+  Constants k;
   PADDLE_INLINE Change operator()(float g, State& s) const {
     s[0] += g * g;
     const float rate = k.rate / (std::sqrt(s[0]) + k.epsilon);
@@ -121,7 +110,7 @@ struct AdagradRule {
 };
 
 struct DecayedAdagradRule {
-  Adaptive k;
+  Constants k;
   PADDLE_INLINE Change operator()(float g, State& s) const {
     s[0] = k.rho * s[0] + (1.0F - k.rho) * g * g;
     const float rate = k.rate / (std::sqrt(s[0]) + k.epsilon);
@@ -130,7 +119,7 @@ struct DecayedAdagradRule {
 };
 
 struct AdadeltaRule {
-  Adaptive k;
+  Constants k;
   PADDLE_INLINE Change operator()(float g, State& s) const {
     s[0] = k.rho * s[0] + (1.0F - k.rho) * g * g;
     const float scale = std::sqrt((s[1] + k.epsilon) / (s[0] + k.epsilon));
@@ -141,7 +130,7 @@ struct AdadeltaRule {
 };
 
 struct RmspropRule {
-  Adaptive k;
+  Constants k;
   PADDLE_INLINE Change operator()(float g, State& s) const {
     s[0] = k.rho * s[0] + (1.0F - k.rho) * g * g;
     const float rate = k.rate / std::sqrt(s[0] + k.epsilon);
@@ -150,7 +139,7 @@ struct RmspropRule {
 };
 
 struct CenteredRmspropRule {
-  Adaptive k;
+  Constants k;
   PADDLE_INLINE Change operator()(float g, State& s) const {
     s[0] = k.rho * s[0] + (1.0F - k.rho) * g * g;
     s[1] = k.rho * s[1] + (1.0F - k.rho) * g;
@@ -161,28 +150,20 @@ struct CenteredRmspropRule {
   }
 };
 
-struct Moments {
-  float rate;
-  float beta1;
-  float beta2;
-  float epsilon;
-  float correction1;  // of adam
-  float correction2;
-};
-
 struct AdamRule {
-  Moments k;
+  Constants k;
+  float correction1;
+  float correction2;
   PADDLE_INLINE Change operator()(float g, State& s) const {
     s[0] = k.beta1 * s[0] + (1.0F - k.beta1) * g;
     s[1] = k.beta2 * s[1] + (1.0F - k.beta2) * g * g;
-    const float rate = k.rate / (std::sqrt(s[1] * k.correction2) + k.epsilon);
-    return {-(rate * (s[0] * k.correction1)), rate};
+    const float rate = k.rate / (std::sqrt(s[1] * correction2) + k.epsilon);
+    return {-(rate * (s[0] * correction1)), rate};
   }
 };
 
 PADDLE_INLINE AdamRule adam_rule(const Constants& k, std::uint64_t count) {
-  return {{k.rate, k.beta1, k.beta2, k.epsilon, correction(k.beta1, count),
-           correction(k.beta2, count)}};
+  return {k, correction(k.beta1, count), correction(k.beta2, count)};
 }
 
 struct AdamwRule : AdamRule {
@@ -190,7 +171,7 @@ struct AdamwRule : AdamRule {
 };
 
 struct AdamaxRule {
-  Moments k;
+  Constants k;
   PADDLE_INLINE Change operator()(float g, State& s) const {
     s[0] = k.beta1 * s[0] + (1.0F - k.beta1) * g;
     s[1] = std::max(k.beta2 * s[1], std::fabs(g));
@@ -238,25 +219,25 @@ void update_torch_momentum(const Constants& k, std::uint64_t count, Batch batch)
 
 PADDLE_MULTIVERSION
 void update_adagrad(const Constants& k, std::uint64_t /*count*/, Batch batch) {
-  sweep_adaptive<1>(k, batch, AdagradRule{adaptive(k)});
+  sweep_adaptive<1>(k, batch, AdagradRule{k});
 }
 
 PADDLE_MULTIVERSION
 void update_decayed_adagrad(const Constants& k, std::uint64_t /*count*/, Batch batch) {
-  sweep_adaptive<1>(k, batch, DecayedAdagradRule{adaptive(k)});
+  sweep_adaptive<1>(k, batch, DecayedAdagradRule{k});
 }
 
 PADDLE_MULTIVERSION
 void update_adadelta(const Constants& k, std::uint64_t /*count*/, Batch batch) {
-  sweep_adaptive<2>(k, batch, AdadeltaRule{adaptive(k)});
+  sweep_adaptive<2>(k, batch, AdadeltaRule{k});
 }
 
 PADDLE_MULTIVERSION
 void update_rmsprop(const Constants& k, std::uint64_t /*count*/, Batch batch) {
   if (k.is_centered) {
-    sweep_adaptive<2>(k, batch, CenteredRmspropRule{adaptive(k)});
+    sweep_adaptive<2>(k, batch, CenteredRmspropRule{k});
   } else {
-    sweep_adaptive<1>(k, batch, RmspropRule{adaptive(k)});
+    sweep_adaptive<1>(k, batch, RmspropRule{k});
   }
 }
 
@@ -272,9 +253,9 @@ void update_adamw(const Constants& k, std::uint64_t count, Batch batch) {
 
 PADDLE_MULTIVERSION
 void update_adamax(const Constants& k, std::uint64_t count, Batch batch) {
-  sweep<2>(
-      k, batch,
-      AdamaxRule{{k.rate * correction(k.beta1, count), k.beta1, k.beta2, k.epsilon, 1.0F, 1.0F}});
+  Constants scaled = k;
+  scaled.rate *= correction(k.beta1, count);
+  sweep<2>(k, batch, AdamaxRule{scaled});
 }
 
 PADDLE_MULTIVERSION

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string_view>
 #include <unordered_set>
 
 #include <fmt/format.h>
@@ -15,7 +14,7 @@ namespace paddle::parameter {
 namespace {
 
 Error refuse(const std::string& name, const std::string& why) {
-  return Error{Errc::kUsage, fmt::format("parameter '{}': {}", escape_control(name), why), ""};
+  return Error{Errc::kUsage, fmt::format("parameter '{}': {}", escape_control(name), why)};
 }
 
 // Returns the product of dims[first..], or 0 when it is above the limit.
@@ -27,10 +26,6 @@ std::uint64_t bounded_product(const wire::ParameterSpec& spec, int first, std::u
     product *= dim;
   }
   return product;
-}
-
-bool ends_with(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
 Status validate_dims(const wire::ParameterSpec& spec) {
@@ -55,14 +50,13 @@ Status validate_placement(const wire::ParameterSet& set) {
   if (!wire::Placement_IsValid(partitioning.placement()) || !wire::Merge_IsValid(set.merge()) ||
       !wire::Strategy_IsValid(set.dense_strategy()) ||
       !wire::Strategy_IsValid(set.sparse_strategy())) {
-    return Error{Errc::kUsage, "a strategy, placement or merge that this version does not know",
-                 ""};
+    return Error{Errc::kUsage, "a strategy, placement or merge that this version does not know"};
   }
   if (!std::isfinite(set.delay_compensation()) || set.delay_compensation() < 0) {
-    return Error{Errc::kUsage, "delay_compensation must be finite and not negative", ""};
+    return Error{Errc::kUsage, "delay_compensation must be finite and not negative"};
   }
   if (!(set.elastic_rate() >= 0 && set.elastic_rate() <= 1)) {
-    return Error{Errc::kUsage, "delta_add_rate must be at most 1 and not negative", ""};
+    return Error{Errc::kUsage, "delta_add_rate must be at most 1 and not negative"};
   }
   std::unordered_set<std::string> dense;
   for (const auto& spec : set.parameters()) {
@@ -99,15 +93,12 @@ Status validate_name(const std::string& name) {
   if (name.size() > kParameterNameBytesMax) {
     return refuse(name, fmt::format("name over {} bytes", kParameterNameBytesMax));
   }
-  if (auto path = SafePath::parse(name); !path) {
-    Error error = refuse(name, path.error().message);
-    return error;
-  }
+  if (const auto path = SafePath::parse(name); !path) return refuse(name, path.error().message);
   if (name.find('/') != std::string::npos) return refuse(name, "'/' in the name");
   if (escape_control(name) != name) return refuse(name, "control character in the name");
   // Snapshots keep their own files beside the parameters'.
-  if (name == "MANIFEST" || name == "done" || name == "path.txt" || ends_with(name, ".tmp") ||
-      ends_with(name, ".state") || name.find(".sparse-") != std::string::npos) {
+  if (name == "MANIFEST" || name == "done" || name == "path.txt" || name.ends_with(".tmp") ||
+      name.ends_with(".state") || name.find(".sparse-") != std::string::npos) {
     return refuse(name, "the name is one that snapshots use themselves");
   }
   return {};

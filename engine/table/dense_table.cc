@@ -9,12 +9,9 @@
 #include "engine/optim/update_kernels.h"
 
 namespace paddle::table {
-namespace {
 
 constexpr std::size_t kPieceElements = 16U << 10U;
 constexpr std::size_t kSharedFrom = 4;  // pieces; fewer are not worth waking other threads
-
-}  // namespace
 
 Result<DenseTable> DenseTable::create(const wire::ParameterSet& set, std::uint32_t shard,
                                       std::uint64_t bytes_max, Parallel parallel) {
@@ -59,8 +56,7 @@ Result<std::span<const float>> DenseTable::read(std::uint32_t plane, std::uint64
     return Error{Errc::kUsage,
                  fmt::format("no elements [{}, +{}) in plane {} (this shard has {} elements, {} "
                              "state planes)",
-                             offset, count, plane, size_, state_width_),
-                 ""};
+                             offset, count, plane, size_, state_width_)};
   }
   if (plane == 0) return std::span<const float>(values_).subspan(offset, count);
   // A state plane is contiguous within one block only; exports ask for it block by block.
@@ -71,7 +67,7 @@ Result<std::span<const float>> DenseTable::read(std::uint32_t plane, std::uint64
         block.offset * state_width_ + (plane - 1) * block.size + (offset - block.offset);
     return std::span<const float>(state_).subspan(begin, count);
   }
-  return Error{Errc::kUsage, "a state range must lie in one block", ""};
+  return Error{Errc::kUsage, "a state range must lie in one block"};
 }
 
 Status DenseTable::write(std::uint32_t plane, std::uint64_t offset, std::span<const float> from,

@@ -7,12 +7,9 @@
 #include "base/rng.h"
 
 namespace paddle::table {
-namespace {
 
 constexpr std::uint64_t kDrawStream = 0x656e747279;  // apart from the draws of initial values
 constexpr std::size_t kSmallPageBytes = 64U << 20U;  // whose pages are few
-
-}  // namespace
 
 EntryPolicy::EntryPolicy(const wire::TablePolicy& policy, std::uint64_t stream)
     : stream_(hash_combine(stream, kDrawStream)),

@@ -1,7 +1,5 @@
 #include "engine/table/lookup.h"
 
-#include <algorithm>
-
 namespace paddle::table {
 
 // Step by step, which is faster than id by id: a mispredicted branch in one step throws away no

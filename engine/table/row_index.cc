@@ -1,7 +1,5 @@
 #include "engine/table/row_index.h"
 
-#include <algorithm>
-#include <bit>
 #include <limits>
 #include <span>
 #include <utility>

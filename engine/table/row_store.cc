@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "engine/memory/prefetch.h"
 #include "engine/optim/optimizer.h"
 #include "engine/parameter/parameter_set.h"
 

@@ -5,7 +5,6 @@
 
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "base/result.h"
 #include "engine/memory/prefetch.h"

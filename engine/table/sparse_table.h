@@ -122,7 +122,15 @@ class SparseTable {
                   std::uint32_t* numbers) const;
   // use(begin, count) for every block of `count` ids.
   template <class Use>
-  void for_blocks(std::size_t count, const Use& use) const;
+  void for_blocks(std::size_t count, const Use& use) const {
+    const std::size_t blocks = (count + Block::kIds - 1) / Block::kIds;
+    const auto use_one = [&](std::size_t number) {
+      const std::size_t begin = number * Block::kIds;
+      use(begin, std::min(Block::kIds, count - begin));
+    };
+    if (parallel_ && blocks > 1) return parallel_(blocks, use_one);
+    for (std::size_t number = 0; number < blocks; ++number) use_one(number);
+  }
 
   // apply() for the ids of a few blocks, which `cached` begins with unless it is null.
   void apply_blocks(float learning_rate, std::span<const std::uint64_t> ids,
@@ -151,16 +159,5 @@ class SparseTable {
   std::uint64_t shrunk_ = 0;
   std::vector<float> zeros_;  // a row's value and state
 };
-
-template <class Use>
-void SparseTable::for_blocks(std::size_t count, const Use& use) const {
-  const std::size_t blocks = (count + Block::kIds - 1) / Block::kIds;
-  const auto use_one = [&](std::size_t number) {
-    const std::size_t begin = number * Block::kIds;
-    use(begin, std::min(Block::kIds, count - begin));
-  };
-  if (parallel_ && blocks > 1) return parallel_(blocks, use_one);
-  for (std::size_t number = 0; number < blocks; ++number) use_one(number);
-}
 
 }  // namespace paddle::table

@@ -65,6 +65,7 @@ JsonObject totals_fields(const Reading& totals) {
 
 Result<MetricsFile> MetricsFile::open(const std::string& path) {
   MetricsFile file;
+  if (path.empty()) return file;
   file.fd_ = UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!file.fd_) return system_error(Errc::kResource, "open " + path);
   return file;

@@ -50,8 +50,8 @@ std::string totals_line(std::uint32_t pass, const Reading& totals, std::uint64_t
 // time spent waiting for pservers: in a synchronous job it tells which trainer is slowest.
 class MetricsFile {
  public:
-  MetricsFile() = default;                                   // writes nothing
-  static Result<MetricsFile> open(const std::string& path);  // appends
+  // Appends; with the path "" it writes nothing.
+  static Result<MetricsFile> open(const std::string& path);
 
   Status write(std::string_view kind, std::uint32_t pass, std::uint64_t batch,
                const Reading& reading, const JsonObject& more = {});

@@ -28,13 +28,13 @@ class CompressedSource : public ByteSource {
   Result<std::size_t> read_input() {
     PADDLE_TRY(const std::size_t count, from_->read(input_));
     if (count > 0 || !is_inside_) return count;
-    return Error{Errc::kData, fmt::format("{}: the {} file is cut off", path_, kind_), ""};
+    return Error{Errc::kData, fmt::format("{}: the {} file is cut off", path_, kind_)};
   }
   Error damaged(const char* why) const {
-    return {Errc::kData, fmt::format("{}: the {} file is damaged: {}", path_, kind_, why), ""};
+    return {Errc::kData, fmt::format("{}: the {} file is damaged: {}", path_, kind_, why)};
   }
   Error no_memory() const {
-    return {Errc::kResource, fmt::format("{}: no memory to decompress", path_), ""};
+    return {Errc::kResource, fmt::format("{}: no memory to decompress", path_)};
   }
 
   Bytes input_;

@@ -65,7 +65,7 @@ class PipeSource final : public ByteSource {
   PipeSource& operator=(const PipeSource&) = delete;
 
   Status start(const UniqueFd& file, const SourceOptions& options) {
-    if (stop_fd_ < 0) return Error{Errc::kResource, name_ + ": no file descriptors are left", ""};
+    if (stop_fd_ < 0) return Error{Errc::kResource, name_ + ": no file descriptors are left"};
     PADDLE_TRY(Pipe output, make_pipe());
     PADDLE_TRY(Pipe failure, make_pipe());
     std::vector<std::string> texts = options.pipe_command;
@@ -121,7 +121,7 @@ class PipeSource final : public ByteSource {
                                std::max(0, milliseconds(std::max(left, Duration::zero()))));
       if (ready < 0 && errno == EINTR) continue;
       if (ready < 0) return system_error(Errc::kData, name_ + ": poll");
-      if (waiting[1].revents != 0) return Error{Errc::kInterrupted, name_ + ": stopped", ""};
+      if (waiting[1].revents != 0) return Error{Errc::kInterrupted, name_ + ": stopped"};
       if (ready > 0) return {};
       return Error{Errc::kData,
                    fmt::format("{}: {} for {} s", name_, without,

@@ -29,7 +29,7 @@ void Cost::backward(const Run& run, LayerAccess access) const {
 Result<LayerInput> logits_input(Builder& builder) {
   PADDLE_TRY_STATUS(builder.check_input_count(1, 1));
   const std::string& name = builder.config().inputs[0];
-  const std::string activation = builder.activation_of(name);
+  const std::string& activation = builder.config_of(name).activation;
   if (activation == "softmax" || activation == "sigmoid") {
     return builder.error(fmt::format("input '{}' has a {} of its own, this takes what goes into it",
                                      name, activation),

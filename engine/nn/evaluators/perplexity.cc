@@ -35,7 +35,7 @@ EvaluatorResult make_perplexity(Builder& builder) {
   PADDLE_TRY_STATUS(builder.check_input_count(1, 1));
   const std::string& name = builder.config().inputs[0];
   PADDLE_TRY(const LayerInput input, builder.find_layer(name));
-  if (builder.type_of(name) != "softmax_cross_entropy") {
+  if (builder.config_of(name).type != "softmax_cross_entropy") {
     return builder.error(fmt::format("input '{}' is no layer of type softmax_cross_entropy", name),
                          "perplexity is made of such a cost");
   }

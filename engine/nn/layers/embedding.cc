@@ -162,8 +162,7 @@ class Embedding final : public Layer {
         return Error{Errc::kData,
                      fmt::format("layer '{}': id {} in slot '{}' is not below the "
                                  "vocabulary of {}",
-                                 name(), id, options_.slot_names[i], options_.vocabulary),
-                     ""};
+                                 name(), id, options_.slot_names[i], options_.vocabulary)};
       }
       const std::size_t row = options_.sparse ? known.row_of(id) : id;
       *position = static_cast<std::uint32_t>(row);
@@ -234,7 +233,7 @@ LayerResult make_embedding(Builder& builder) {
   if (config.size == 0) return builder.error("key 'size' is missing: the length of a row");
   Embedding::Options options;
   for (const std::string& input : config.inputs) {
-    PADDLE_TRY(const std::size_t slot, builder.slot(input, "input", Builder::SlotKind::kIds));
+    PADDLE_TRY(const std::size_t slot, builder.slot(input, "input", true));
     options.slots.push_back(slot);
     options.slot_names.push_back(input);
   }

@@ -9,15 +9,11 @@
 
 namespace paddle::nn {
 
-namespace {
-
-std::size_t elements(const wire::ParameterSpec& spec) {
+std::size_t element_count(const wire::ParameterSpec& spec) {
   std::size_t count = 1;
   for (const std::uint64_t dim : spec.dims()) count *= dim;
   return count;
 }
-
-}  // namespace
 
 Result<Network> Network::build(const std::vector<config::LayerConfig>& layers,
                                const std::vector<config::SlotConfig>& slots,
@@ -49,10 +45,8 @@ Result<Network> Network::build(const std::vector<config::LayerConfig>& layers,
 
 Status Network::check(const Batch& batch) const {
   if (batch.slots.size() != slots_.size()) {
-    return Error{Errc::kData,
-                 fmt::format("a batch has {} slots, the network reads {}", batch.slots.size(),
-                             slots_.size()),
-                 ""};
+    return Error{Errc::kData, fmt::format("a batch has {} slots, the network reads {}",
+                                          batch.slots.size(), slots_.size())};
   }
   for (std::size_t i = 0; i < batch.slots.size(); ++i) {
     const Slot& slot = batch.slots[i];
@@ -61,8 +55,7 @@ Status Network::check(const Batch& batch) const {
       return Error{Errc::kData,
                    fmt::format("slot '{}': {} ids and {} floats, {} examples have {} floats each",
                                slots_[i].name, slot.ids.size(), slot.values.size(), batch.size,
-                               slots_[i].width),
-                   ""};
+                               slots_[i].width)};
     }
     if (slots_[i].width > 0) continue;
     std::size_t expected = batch.size;
@@ -75,14 +68,11 @@ Status Network::check(const Batch& batch) const {
     if (!good || slot.ids.size() != expected) {
       return Error{Errc::kData,
                    fmt::format("slot '{}': {} ids and {} offsets do not make {} examples",
-                               slots_[i].name, slot.ids.size(), slot.offsets.size(), batch.size),
-                   ""};
+                               slots_[i].name, slot.ids.size(), slot.offsets.size(), batch.size)};
     }
     if (!slot.weights.empty() && slot.weights.size() != slot.ids.size()) {
-      return Error{Errc::kData,
-                   fmt::format("slot '{}': {} weights for {} ids", slots_[i].name,
-                               slot.weights.size(), slot.ids.size()),
-                   ""};
+      return Error{Errc::kData, fmt::format("slot '{}': {} weights for {} ids", slots_[i].name,
+                                            slot.weights.size(), slot.ids.size())};
     }
   }
   return {};
@@ -117,7 +107,7 @@ void Network::prepare(const Run& run, Workspace& workspace) const {
       count = view.ids.size() * parameters_[p].dims(1);
       PADDLE_CHECK(view.values.size() == count);
     } else {
-      count = elements(parameters_[p]);
+      count = element_count(parameters_[p]);
       PADDLE_CHECK(run.parameters.dense[p].size() == count);
     }
     if (run.mode != Mode::kTrain) continue;

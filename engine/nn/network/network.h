@@ -2,11 +2,9 @@
 // Workspace. The same run gives the same bits on every thread.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -18,6 +16,9 @@
 #include "proto/parameters.pb.h"
 
 namespace paddle::nn {
+
+// Of a dense parameter.
+std::size_t element_count(const wire::ParameterSpec& spec);
 
 class Network {
  public:

@@ -13,10 +13,10 @@ namespace paddle::nn {
 namespace {
 
 // Calls the maker of the builder's current type.
-template <class Result>
-Result make(Builder& builder, std::span<const Maker<Result>> makers) {
+template <class Made>
+Made make(Builder& builder, std::span<const Maker<Made>> makers) {
   const std::string& type = builder.config().type;
-  if (const Maker<Result>* const maker = find_row(makers, type)) return maker->make(builder);
+  if (const Maker<Made>* const maker = find_row(makers, type)) return maker->make(builder);
   const auto types = row_names(makers);
   return builder.error(fmt::format("unknown type '{}'{}", type, did_you_mean(type, types)),
                        fmt::format("types are {}", fmt::join(types, ", ")));
@@ -26,49 +26,48 @@ Result make(Builder& builder, std::span<const Maker<Result>> makers) {
 
 Status NetworkBuilder::build_layers() {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    if (slots_[i].width > 0) builder_.add(make_data(slots_[i], builder_.index(), i));
+    if (slots_[i].width > 0) add(make_data(slots_[i], index(), i));
   }
-  data_layers_ = builder_.index();
+  data_layers_ = index();
   for (const config::LayerConfig& config : configs_) {
-    builder_.begin(config, "layer");
+    begin(config, "layer");
     PADDLE_TRY_STATUS(build_layer(config));
   }
   PADDLE_TRY_STATUS(check_use());
-  for (const auto& layer : builder_.layers()) layer->set_consumers(builder_.consumers());
+  for (const auto& layer : layers()) layer->set_consumers(consumers());
   return {};
 }
 
 Status NetworkBuilder::build_layer(const config::LayerConfig& config) {
   if (config.name.empty()) {
     return Error{Errc::kUsage,
-                 fmt::format("layer number {} has no name", builder_.index() - data_layers_ + 1),
-                 ""};
+                 fmt::format("layer number {} has no name", index() - data_layers_ + 1)};
   }
   for (const config::SlotConfig& slot : slots_) {
-    if (slot.name == config.name) return builder_.error("a data slot has the same name");
+    if (slot.name == config.name) return error("a data slot has the same name");
   }
-  for (const auto& earlier : builder_.layers()) {
-    if (earlier->name() == config.name) return builder_.error("another layer has the same name");
+  for (const auto& earlier : layers()) {
+    if (earlier->name() == config.name) return error("another layer has the same name");
   }
   const bool is_known = find_row(config::layer_types(), config.type) != nullptr;
   const auto complaint = is_known ? config::misplaced_key(config) : std::nullopt;
-  if (complaint) return builder_.error(*complaint);
-  PADDLE_TRY(std::unique_ptr<Layer> made, make<LayerResult>(builder_, kLayerMakers));
-  builder_.add(std::move(made));
+  if (complaint) return error(*complaint);
+  PADDLE_TRY(std::unique_ptr<Layer> made, make<LayerResult>(*this, kLayerMakers));
+  add(std::move(made));
   return {};
 }
 
 // Every output must be read, and there must be a cost.
 Status NetworkBuilder::check_use() {
-  const auto layers = builder_.layers();
+  const auto all = layers();
   bool has_cost = false;
-  for (std::size_t i = data_layers_; i < layers.size(); ++i) {
-    const bool is_cost = layers[i]->width() == 0;
+  for (std::size_t i = data_layers_; i < all.size(); ++i) {
+    const bool is_cost = all[i]->width() == 0;
     has_cost = has_cost || is_cost;
-    if (!is_cost && builder_.consumers()[i] == 0) {
-      builder_.begin(configs_[i - data_layers_], "layer");
-      return builder_.error("no other layer reads it",
-                            "name it in the input of another layer, or remove it");
+    if (!is_cost && consumers()[i] == 0) {
+      begin(configs_[i - data_layers_], "layer");
+      return error("no other layer reads it",
+                   "name it in the input of another layer, or remove it");
     }
   }
   if (has_cost) return {};
@@ -83,27 +82,27 @@ Status NetworkBuilder::check_use() {
 
 Status NetworkBuilder::build_evaluators(std::vector<config::LayerConfig> evaluators) {
   if (evaluators.empty()) evaluators = default_evaluators();
-  std::vector<std::uint32_t> readers(builder_.consumers().begin(), builder_.consumers().end());
+  std::vector<std::uint32_t> readers(consumers().begin(), consumers().end());
   for (const config::LayerConfig& config : evaluators) {
-    builder_.begin(config, "evaluator");
+    begin(config, "evaluator");
     PADDLE_TRY_STATUS(build_evaluator(config));
-    for (const auto& layer : builder_.layers()) {
+    for (const auto& layer : layers()) {
       if (std::ranges::find(config.inputs, layer->name()) != config.inputs.end()) {
         ++readers[layer->index()];
       }
     }
   }
-  for (const auto& layer : builder_.layers()) layer->redirect_inputs(builder_.layers(), readers);
+  for (const auto& layer : layers()) layer->redirect_inputs(layers(), readers);
   return {};
 }
 
 Status NetworkBuilder::build_evaluator(const config::LayerConfig& config) {
   for (const auto& earlier : evaluators_) {
     if (earlier->name() == config.name) {
-      return builder_.error("another evaluator has the same name");
+      return error("another evaluator has the same name");
     }
   }
-  PADDLE_TRY(std::unique_ptr<Evaluator> made, make<EvaluatorResult>(builder_, kEvaluatorMakers));
+  PADDLE_TRY(std::unique_ptr<Evaluator> made, make<EvaluatorResult>(*this, kEvaluatorMakers));
   evaluators_.push_back(std::move(made));
   return {};
 }
@@ -113,7 +112,7 @@ std::vector<config::LayerConfig> NetworkBuilder::default_evaluators() const {
   std::vector<config::LayerConfig> found;
   for (std::size_t i = 0; i < configs_.size(); ++i) {
     const config::LayerConfig& cost = configs_[i];
-    for (const std::string_view type : builder_.layers()[data_layers_ + i]->default_evaluators()) {
+    for (const std::string_view type : layers()[data_layers_ + i]->default_evaluators()) {
       config::LayerConfig evaluator;
       evaluator.type = evaluator.name = type;
       for (const config::LayerConfig& other : found) {

@@ -12,19 +12,15 @@
 
 namespace paddle::nn {
 
-class NetworkBuilder {
+class NetworkBuilder : public Builder {
  public:
-  NetworkBuilder(const std::vector<config::LayerConfig>& layers,
-                 const std::vector<config::SlotConfig>& slots)
-      : configs_(layers), slots_(slots), builder_(layers, slots) {}
+  using Builder::Builder;
 
   Status build_layers();
   // After the layers. With none given, each cost's default ones.
   Status build_evaluators(std::vector<config::LayerConfig> evaluators);
 
-  std::vector<std::unique_ptr<Layer>> take_layers() { return builder_.take_layers(); }
   std::vector<std::unique_ptr<Evaluator>> take_evaluators() { return std::move(evaluators_); }
-  std::vector<wire::ParameterSpec> take_parameters() { return builder_.take_parameters(); }
 
  private:
   Status build_layer(const config::LayerConfig& config);
@@ -32,9 +28,6 @@ class NetworkBuilder {
   Status check_use();
   std::vector<config::LayerConfig> default_evaluators() const;
 
-  const std::vector<config::LayerConfig>& configs_;
-  const std::vector<config::SlotConfig>& slots_;
-  Builder builder_;
   std::size_t data_layers_ = 0;  // float slots are the first layers
   std::vector<std::unique_ptr<Evaluator>> evaluators_;
 };

@@ -1,6 +1,6 @@
-#include "engine/nn/parameter_list.h"
-
 #include <gtest/gtest.h>
+
+#include "engine/nn/builder.h"
 
 namespace paddle::nn {
 namespace {

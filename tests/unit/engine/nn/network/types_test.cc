@@ -17,7 +17,7 @@ TEST(Types, EveryTypeThatMayBeWrittenCanBeMade) {
   EXPECT_EQ(row_names(layers), row_names(config::layer_types()));
   const auto evaluators = std::span<const Maker<EvaluatorResult>>(kEvaluatorMakers);
   EXPECT_EQ(row_names(evaluators), row_names(config::evaluator_types()));
-  EXPECT_TRUE(std::ranges::equal(kernels::activation_names(), config::kActivations));
+  EXPECT_TRUE(std::ranges::equal(row_names(kernels::activations()), config::kActivations));
 }
 
 }  // namespace
