@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "engine/snapshot/retention.h"
-#include "engine/trainer/clip.h"
+#include "engine/trainer/model.h"
 
 namespace paddle::trainer {
 namespace {

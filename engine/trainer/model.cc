@@ -1,17 +1,29 @@
 #include "engine/trainer/model.h"
 
 #include <algorithm>
+#include <cmath>
 
-#include "engine/config/data_config.h"
 #include "engine/kernels/elementwise.h"
 
 namespace paddle::trainer {
 namespace {
 
-std::size_t element_count(const wire::ParameterSpec& spec) {
-  std::size_t count = 1;
-  for (const std::uint64_t extent : spec.dims()) count *= static_cast<std::size_t>(extent);
-  return count;
+double square_sum(std::span<const float> values) {
+  double sum = 0;
+  for (const float value : values) sum += static_cast<double>(value) * static_cast<double>(value);
+  return sum;
+}
+
+// The factor that scales the norm down to `most`, or 1.
+float factor(double squares, float most) {
+  const double norm = std::sqrt(squares);
+  if (most == 0 || !std::isfinite(norm) || norm <= static_cast<double>(most)) return 1;
+  return static_cast<float>(static_cast<double>(most) / norm);
+}
+
+void scale(std::span<float> values, float by) {
+  if (by == 1) return;
+  for (float& value : values) value *= by;
 }
 
 }  // namespace
@@ -43,7 +55,7 @@ Model::Model(nn::Network network, BatchNotes notes, const config::TrainConfig& t
     }
     client::DenseParameter& parameter = dense_.emplace_back();
     parameter.parameter = index;
-    parameter.value.resize(element_count(spec));
+    parameter.value.resize(nn::element_count(spec));
     parameter.gradient.resize(parameter.value.size(), 0.0F);
   }
 }
@@ -141,6 +153,30 @@ Reading Model::read(const Score& score) const {
 
 Result<Score> Model::test(const nn::Batch& batch, std::uint64_t seed) {
   return run(batch, nn::Mode::kTest, seed);
+}
+
+void clip_gradients(const wire::Optimizer& optimizer, std::span<const wire::ParameterSpec> specs,
+                    std::span<client::DenseParameter> dense, std::span<client::SparseRows> rows) {
+  bool has_norm = optimizer.clip_norm() > 0 || optimizer.clip_global_norm() > 0;
+  for (const wire::ParameterSpec& spec : specs) has_norm = has_norm || spec.clip_norm() > 0;
+  if (!has_norm) return;
+  double squares = 0;
+  const auto clip_one = [&](const wire::ParameterSpec& spec, std::span<float> gradient) {
+    if (spec.is_static()) return;
+    const double own = square_sum(gradient);
+    const float by = factor(own, spec.has_clip_norm() ? spec.clip_norm() : optimizer.clip_norm());
+    scale(gradient, by);
+    squares += own * static_cast<double>(by) * static_cast<double>(by);
+  };
+  for (client::DenseParameter& one : dense) clip_one(specs[one.parameter], one.gradient);
+  for (client::SparseRows& one : rows) clip_one(specs[one.parameter], one.gradients);
+  const float by = factor(squares, optimizer.clip_global_norm());
+  for (client::DenseParameter& one : dense) {
+    if (!specs[one.parameter].is_static()) scale(one.gradient, by);
+  }
+  for (client::SparseRows& one : rows) {
+    if (!specs[one.parameter].is_static()) scale(one.gradients, by);
+  }
 }
 
 }  // namespace paddle::trainer

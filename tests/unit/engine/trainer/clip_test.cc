@@ -1,10 +1,9 @@
-#include "engine/trainer/clip.h"
-
 #include <cmath>
 #include <span>
 
 #include <gtest/gtest.h>
 
+#include "engine/trainer/model.h"
 #include "tests/unit/engine/pserver/parameters.h"
 
 namespace paddle::trainer {
