@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 
 namespace paddle {
 
@@ -24,6 +25,12 @@ class SteadyClock final : public Clock {
 inline int milliseconds_until(TimePoint end) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - SteadyClock().now());
   return static_cast<int>(std::clamp<long long>(left.count(), 0, 1 << 30));
+}
+
+// The wall clock, for records that other machines read.
+inline std::int64_t unix_milliseconds() {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(since).count();
 }
 
 }  // namespace paddle

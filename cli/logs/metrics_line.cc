@@ -12,11 +12,12 @@ namespace paddle::cli {
 namespace {
 
 // Numbers of engine/trainer's lines that are not values of evaluators.
-constexpr std::array<std::string_view, 12> kTrainerKeys{
+constexpr std::array<std::string_view, 14> kTrainerKeys{
     "current_cost",  "examples_per_second", "examples_per_busy_second",
     "discarded",     "bad_records",         "dense_pushes",
     "dense_merged",  "sparse_pushes",       "sparse_merged",
-    "total_samples", "total_cost",          "path"};
+    "total_samples", "total_cost",          "path",
+    "pass_done",     "passes"};
 
 std::uint64_t count_of(double value) {
   return value > 0 && value < 1e18 ? static_cast<std::uint64_t>(value) : 0;

@@ -9,9 +9,11 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <mutex>
 
+#include "base/clock.h"
 #include "base/fd.h"
-#include "proto/supervision.pb.h"
 
 namespace paddle::commands {
 namespace {
@@ -19,13 +21,18 @@ namespace {
 constexpr const char* kVariable = "PADDLECTL_NOTICE_FD";
 // A notice fits PIPE_BUF bytes with its length, so that it is written whole or not at all.
 constexpr std::size_t kTextBytesMax = 1500;  // of the message, and of the hint
+constexpr int kAwaitedMax = 100;             // trainers
 
 UniqueFd g_pipe;
 std::atomic<bool> g_is_stopping = false;
+std::mutex g_mutex;
+wire::Notice g_latest;  // the supervisor keeps one notice, so each repeats what still holds
 
-void send(const wire::Notice& notice) {
+void send(const std::function<void(wire::Notice&)>& change) {
   if (!g_pipe) return;
-  const std::string body = notice.SerializeAsString();
+  const std::scoped_lock lock(g_mutex);
+  change(g_latest);
+  const std::string body = g_latest.SerializeAsString();
   const auto size = static_cast<std::uint32_t>(body.size());
   std::string message(sizeof size, '\0');
   std::memcpy(message.data(), &size, sizeof size);  // little-endian, as both sides are
@@ -35,9 +42,7 @@ void send(const wire::Notice& notice) {
 }
 
 void send_phase(wire::Phase phase) {
-  wire::Notice notice;
-  notice.set_phase(phase);
-  send(notice);
+  send([phase](wire::Notice& notice) { notice.set_phase(phase); });
 }
 
 }  // namespace
@@ -53,6 +58,7 @@ void open_notices() {
   ::unsetenv(kVariable);
   if (!is_pipe) return;
   g_pipe = UniqueFd(fd);
+  g_latest.Clear();
   ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   ::fcntl(fd, F_SETFL, O_NONBLOCK);
 }
@@ -66,12 +72,21 @@ void notify_stopping() {
 }
 
 void notify_failed(const Error& error) {
-  wire::Notice notice;
-  notice.set_phase(wire::PHASE_FAILED);
-  notice.mutable_failure()->set_code(static_cast<int>(error.code));
-  notice.mutable_failure()->set_message(error.message.substr(0, kTextBytesMax));
-  notice.mutable_failure()->set_hint(error.hint.substr(0, kTextBytesMax));
-  send(notice);
+  send([&error](wire::Notice& notice) {
+    notice.set_phase(wire::PHASE_FAILED);
+    notice.clear_progress();
+    notice.mutable_failure()->set_code(static_cast<int>(error.code));
+    notice.mutable_failure()->set_message(error.message.substr(0, kTextBytesMax));
+    notice.mutable_failure()->set_hint(error.hint.substr(0, kTextBytesMax));
+  });
+}
+
+void notify_progress(wire::Progress progress) {
+  progress.set_unix_ms(unix_milliseconds());
+  while (progress.awaited_trainers_size() > kAwaitedMax) {
+    progress.mutable_awaited_trainers()->RemoveLast();
+  }
+  send([&progress](wire::Notice& notice) { notice.mutable_progress()->Swap(&progress); });
 }
 
 }  // namespace paddle::commands

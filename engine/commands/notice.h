@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/result.h"
+#include "proto/supervision.pb.h"
 
 namespace paddle::commands {
 
@@ -13,5 +14,7 @@ void notify_ready();
 // Only the first call sends anything.
 void notify_stopping();
 void notify_failed(const Error& error);
+// Sets the time of `progress`. Any thread may call it.
+void notify_progress(wire::Progress progress);
 
 }  // namespace paddle::commands

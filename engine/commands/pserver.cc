@@ -34,6 +34,7 @@ namespace {
 constexpr std::uint32_t kHelpersMax = 3;
 constexpr Duration kReadyWriteDeadline = std::chrono::seconds(10);
 constexpr Duration kMetricsPeriod = std::chrono::seconds(10);
+constexpr Duration kReportPeriod = std::chrono::seconds(1);
 
 struct PserverOptions {
   std::string bind = "127.0.0.1";
@@ -81,7 +82,10 @@ class CountedShard final : public net::FrameHandler {
     shard_.on_tick(now, out);
     count();
     if (now - measured_at_ >= kMetricsPeriod) measure(now);
+    if (reports_ && now - reported_at_ >= kReportPeriod) report(now);
   }
+  // Makes this port report for its process: rounds of all ports wait for the same trainers.
+  void report_to_supervisor() { reports_ = true; }
   std::string failure() const { return shard_.failure(); }
   bool is_lonely() const { return is_lonely_; }
 
@@ -107,6 +111,17 @@ class CountedShard final : public net::FrameHandler {
       log_warning("metrics: {}", written.error().message);
     }
   }
+  void report(TimePoint now) {
+    reported_at_ = now;
+    wire::Progress progress;
+    if (const auto awaited = shard_.awaited()) {
+      const auto waited =
+          std::chrono::duration_cast<std::chrono::milliseconds>(now - awaited->since);
+      progress.set_awaited_since_unix_ms(unix_milliseconds() - waited.count());
+      for (const std::uint32_t trainer : awaited->trainers) progress.add_awaited_trainers(trainer);
+    }
+    notify_progress(std::move(progress));
+  }
   bool is_abandoned() const {
     return is_lonely_ && first_trainer_within_ > Duration() &&
            std::chrono::steady_clock::now() - begun_ > first_trainer_within_;
@@ -126,6 +141,8 @@ class CountedShard final : public net::FrameHandler {
   Duration first_trainer_within_;  // zero: no limit
   TimePoint begun_ = std::chrono::steady_clock::now();
   TimePoint measured_at_ = begun_;
+  bool reports_ = false;
+  TimePoint reported_at_;
   bool is_lonely_ = true;  // no trainer has ever sent a frame
   bool complained_ = false;
   bool has_logged_ = false;
@@ -195,6 +212,7 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shar
                               .parallel = is_sparse ? parallel : Parallel(),
                               .preparer = shared.preparer.get()},
         options.port + i, std::chrono::seconds(options.first_trainer_within), unfinished, metrics);
+    if (i == 0) port.shard->report_to_supervisor();
     net::ServerOptions server{.endpoint = {address, static_cast<std::uint16_t>(options.port + i)},
                               .secret = secret,
                               .self = {Role::kPserver, options.pserver_id},

@@ -65,7 +65,7 @@ Status check(const trainer::TrainOptions& options, const config::JobConfig& job)
     return Error{Errc::kUsage, "--resume needs --save_dir, and no other place to start from",
                  "leave --start_pass and --init_model_path out"};
   }
-  if (options.start_pass >= job.train.passes) {
+  if (options.start_pass > 0 && options.start_pass >= job.train.passes) {
     return Error{Errc::kUsage, fmt::format("--start_pass {} of {} passes: nothing to do",
                                            options.start_pass, job.train.passes)};
   }
@@ -175,6 +175,7 @@ Status train(const trainer::TrainOptions& options) {
     if (g_stop_requested) notify_stopping();
     return g_stop_requested.load();
   };
+  loop.report = notify_progress;
   notify_ready();
   log_info("trainer {} of {}: {} threads, batches of {}", options.trainer_id,
            options.num_gradient_servers, job.train.trainer_count, job.train.batch_size);

@@ -8,10 +8,11 @@ namespace paddle::config {
 namespace {
 
 constexpr std::array<std::string_view, 2> kComputes{"float32", "bf16"};
+constexpr std::array<std::string_view, 2> kOnDivergence{"warn", "stop"};
 
 TrainConfig read_train(TomlTable table) {
   TrainConfig train;
-  train.passes = read_count(table, "passes", train.passes, 1);
+  train.passes = read_count(table, "passes", train.passes);
   train.batch_size = read_count(table, "batch_size", train.batch_size, 1, 1 << 20);
   train.trainer_count = read_count(table, "trainer_count", train.trainer_count, 1, 1024);
   train.bfloat16 = table.choice("compute", kComputes[0], kComputes) == kComputes[1];
@@ -21,6 +22,7 @@ TrainConfig read_train(TomlTable table) {
   train.full_snapshot_period =
       read_count(table, "full_snapshot_period", train.full_snapshot_period, 1);
   train.snapshots_kept = read_count(table, "snapshots_kept", train.snapshots_kept);
+  train.stop_on_divergence = table.choice("on_divergence", "warn", kOnDivergence) == "stop";
   train.shuffle_records = static_cast<std::uint64_t>(table.integer(
       "shuffle_records", static_cast<std::int64_t>(train.shuffle_records), 0, kCountMax));
   return train;

@@ -40,7 +40,9 @@ void read_method(TomlTable& table, wire::Optimizer& optimizer) {
   const std::string name = table.choice("method", "sgd", row_names(optim::methods()));
   const optim::Method& method = *find_row(optim::methods(), name);
   optimizer.set_method(name);
-  optimizer.set_learning_rate(read_open(table, "learning_rate", method.learning_rate, false));
+  optimizer.set_learning_rate(method.has(optim::kDividesByRate)
+                                  ? read_open(table, "learning_rate", method.learning_rate, false)
+                                  : read_float(table, "learning_rate", method.learning_rate, 0));
   for (const optim::Option& option : optim::options()) {
     check_reads(table, option.name, method, option.trait);
     if (!table.has(option.name)) continue;

@@ -30,6 +30,7 @@ class ChunkParser {
   // its outcome, "data/train.txt-00001:17: ...", unless the options leave out and count them.
   void parse(const Chunk& chunk, RecordBlock& block) {
     block.clear();
+    block.file_bytes = chunk.file_bytes;
     block.outcome = parse_lines(chunk, block);
   }
 

@@ -71,6 +71,8 @@ Result<bool> ChunkReader::next(Chunk& chunk) {
   chunk.text.clear();
   chunk.text.swap(rest_);
   PADDLE_TRY(const auto size, last_line_end(chunk.text));
+  chunk.file_bytes = source_->position() - position_;
+  position_ += chunk.file_bytes;
   chunk.is_too_long = !size.has_value();
   if (!size) {
     PADDLE_TRY_STATUS(skip_line(chunk.text));

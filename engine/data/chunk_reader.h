@@ -16,6 +16,7 @@ struct Chunk {
   std::uint32_t file = 0;        // number of the file, which the caller chooses
   std::uint64_t first_line = 0;  // counted from 0
   Bytes text;                    // lines with their ends; the file's last one may have none
+  std::uint64_t file_bytes = 0;  // of the file, read since the chunk before; compressed they differ
   bool is_too_long = false;      // the text begins a single line above kLineBytesMax
 };
 
@@ -39,6 +40,7 @@ class ChunkReader {
   std::unique_ptr<ByteSource> source_;
   bool at_end_ = false;
   std::uint64_t line_ = 0;
+  std::uint64_t position_ = 0;  // in the file itself, after the last chunk
   Bytes rest_;  // bytes read behind the last chunk
 };
 

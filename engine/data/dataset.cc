@@ -3,6 +3,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <filesystem>
 #include <mutex>
 #include <thread>
 
@@ -25,6 +26,7 @@ class ThreadedStream final : public BatchStream {
         blocks_(options_, dictionary, pass),
         shuffler_(options.shuffle_records, stream_of(options, pass)),
         batch_(empty_batch(slots_, options.batch_size)),
+        bytes_(bytes_of(options.share.files)),
         maker_([this] { make(); }) {}
 
   ~ThreadedStream() override {
@@ -52,8 +54,21 @@ class ThreadedStream final : public BatchStream {
   }
 
   std::uint64_t bad_records() const override { return bad_records_; }
+  double share_read() const override {
+    const auto all = static_cast<double>(bytes_);
+    return bytes_ == 0 ? 0 : std::min(1.0, static_cast<double>(bytes_read_) / all);
+  }
 
  private:
+  static std::uint64_t bytes_of(const std::vector<std::string>& files) {
+    std::uint64_t bytes = 0;
+    std::error_code missing;  // is reported when it is read
+    for (const std::string& file : files) {
+      const auto size = std::filesystem::file_size(file, missing);
+      if (!missing) bytes += size;
+    }
+    return bytes;
+  }
   static std::uint64_t stream_of(const DatasetOptions& options, std::uint32_t pass) {
     return hash_combine(hash_combine(hash_combine(options.seed, stable_hash("shuffle")), pass),
                         options.trainer_id);
@@ -72,6 +87,7 @@ class ThreadedStream final : public BatchStream {
     RecordBlock block;
     while (blocks_.next(block)) {
       count_bad(block);
+      bytes_read_ += block.file_bytes;
       for (const RecordBlock::Extent& extent : block.records) {
         PADDLE_TRY_STATUS(shuffler_.put(block.view(extent), add));
       }
@@ -112,6 +128,8 @@ class ThreadedStream final : public BatchStream {
   nn::Batch batch_;
   std::uint64_t bad_blocks_ = 0;
 
+  const std::uint64_t bytes_;  // of all files
+  std::atomic<std::uint64_t> bytes_read_ = 0;
   std::atomic<std::uint64_t> bad_records_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -33,6 +33,8 @@ class BatchStream {
   virtual Result<std::optional<nn::Batch>> next() = 0;
   // Number of bad records left out so far; final after the last batch.
   virtual std::uint64_t bad_records() const = 0;
+  // Share of the pass's bytes that are read and in or before the batches at hand, 0 to 1.
+  virtual double share_read() const = 0;
 };
 
 // `dictionary` must outlive the stream.

@@ -25,6 +25,7 @@ void RecordBlock::clear() {
   values.clear();
   counts.clear();
   records.clear();
+  file_bytes = 0;
   bad_records = 0;
   first_bad_record.clear();
   outcome = Status();

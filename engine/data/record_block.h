@@ -31,6 +31,7 @@ struct RecordBlock {
   std::vector<float> values;
   std::vector<std::uint32_t> counts;
   std::vector<Extent> records;
+  std::uint64_t file_bytes = 0;   // read for this block
   std::uint64_t bad_records = 0;  // lines that were left out
   std::string first_bad_record;   // its error message
   Status outcome;                 // the error after the last record, if one ended the block

@@ -32,7 +32,7 @@ constexpr std::array<Method, 11> kMethods{{
     {"adamw", 2, kBetas | kEpsilon | kWeightDecay | kCountsUpdates, update_adamw, 0.01F,
      kAdamEpsilon},
     {"adamax", 2, kBetas | kEpsilon | kCountsUpdates, update_adamax, 0.01F, kAdamEpsilon},
-    {"ftrl", 3, kBeta, update_ftrl},
+    {"ftrl", 3, kBeta | kDividesByRate, update_ftrl},
 }};
 
 constexpr std::array<Option, 7> kOptions{{
@@ -136,7 +136,8 @@ void swap_average(std::span<float> value, std::span<float> state) {
 }
 
 Status validate(const wire::Optimizer& optimizer) {
-  if (find_row(methods(), optimizer.method()) == nullptr) {
+  const Method* const method = find_row(methods(), optimizer.method());
+  if (method == nullptr) {
     const auto names = row_names(methods());
     const std::string suggestion = nearest(optimizer.method(), names);
     return Error{
@@ -145,7 +146,10 @@ Status validate(const wire::Optimizer& optimizer) {
                     suggestion.empty() ? "" : fmt::format(", did you mean '{}'?", suggestion)),
         fmt::format("the methods are {}", fmt::join(names, ", "))};
   }
-  PADDLE_TRY_STATUS(check_positive("learning_rate", optimizer.learning_rate()));
+  const float rate = optimizer.learning_rate();
+  if (rate != 0 || method->has(kDividesByRate)) {
+    PADDLE_TRY_STATUS(check_positive("learning_rate", rate));
+  }
   for (const Option& option : options()) {
     if (!(optimizer.*option.has)()) continue;
     const float value = (optimizer.*option.get)();

@@ -64,6 +64,7 @@ enum Trait : std::uint32_t {
   kWeightDecay = 1U << 6U,
   // With a momentum above 0 the step goes through it, in one plane more.
   kHeavyBall = 1U << 7U,
+  kDividesByRate = 1U << 9U,  // by the learning rate, which is then not 0
   kCountsUpdates = 1U << 8U,  // an update depends on how many came before it
 };
 

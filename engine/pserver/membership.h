@@ -36,7 +36,7 @@ enum class WaitFor : std::uint8_t {
 struct Waiter {
   WaitFor what = WaitFor::kReady;
   std::uint64_t request = 0;
-  TimePoint next_notice;
+  TimePoint since, next_notice;
   Frame frame;  // a deferred pull
 };
 

@@ -9,6 +9,11 @@
 
 namespace paddle::pserver {
 
+struct Awaited {
+  TimePoint since;
+  std::vector<std::uint32_t> trainers;
+};
+
 class Shard final : public net::FrameHandler {
  public:
   explicit Shard(ShardOptions options);
@@ -35,6 +40,8 @@ class Shard final : public net::FrameHandler {
     return state_.parameters.table(parameter);
   }
   ShardStatistics statistics() const { return pass_end_.statistics(); }
+  // The trainers that the longest waiting one waits for; nothing while none waits.
+  std::optional<Awaited> awaited() const;
 
  private:
   Refused dispatch(Request& request);
@@ -54,6 +61,7 @@ class Shard final : public net::FrameHandler {
   Refused on_finish_pass(const Request& request, const wire::FinishPass& message);
   Refused on_leave(const Request& request, const wire::Leave& message);
 
+  Blockers blockers_of(WaitFor what) const;
   // Makes the updates that are possible now, and answers what waited for them.
   void advance(TimePoint now, std::vector<net::Outgoing>& out);
   void release_pulls(TimePoint now, std::vector<net::Outgoing>& out);

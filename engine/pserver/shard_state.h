@@ -26,7 +26,7 @@ struct Request {
 
   // Puts the answer off. A pull is kept, to be handled again.
   Refused wait(WaitFor what) const {
-    trainer.waiter = Waiter{what, id, now + kNoticePeriod, {}};
+    trainer.waiter = Waiter{what, id, now, now + kNoticePeriod, {}};
     if (what == WaitFor::kStep) trainer.waiter->frame = std::move(frame);
     return {};
   }

@@ -2,12 +2,19 @@
 // keeps the pushes, merges and applies them; a policy has no state.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "engine/optim/schedule.h"
 #include "engine/pserver/membership.h"
 
 namespace paddle::pserver {
+
+// Those whom other trainers wait for, and what they owe: " to push step 7".
+struct Blockers {
+  std::function<bool(const Trainer&)> is_one;
+  std::string debt;
+};
 
 class UpdatePolicy {
  public:
@@ -19,10 +26,8 @@ class UpdatePolicy {
   virtual bool holds_pushes() const = 0;
   // The trainers, by id, whose complete pushes make one update now; empty: none yet.
   virtual std::vector<Trainer*> next_update(Membership& membership) const = 0;
-  // The trainers that a push or a pull of `step` waits for, as "trainer 2 to push step 7", and
-  // whether all of them are connected.
-  virtual std::string blockers(const Membership& membership, std::uint64_t step,
-                               bool& all_connected) const = 0;
+  // The trainers that a push or a pull of `step` waits for now.
+  virtual Blockers blockers(const Membership& membership, std::uint64_t step) const = 0;
   // Whether a push is dropped that was computed `lag` updates ago.
   virtual bool discards(std::uint64_t /*lag*/) const { return false; }
   virtual float learning_rate(const wire::Optimizer& optimizer,

@@ -24,14 +24,11 @@ std::vector<pserver::Trainer*> AsyncUpdates::next_update(pserver::Membership& me
   return {next};
 }
 
-std::string AsyncUpdates::blockers(const pserver::Membership& membership, std::uint64_t /*step*/,
-                                   bool& all_connected) const {
+pserver::Blockers AsyncUpdates::blockers(const pserver::Membership& membership,
+                                         std::uint64_t /*step*/) const {
   const std::uint64_t slowest = membership.slowest_clock();
-  const auto is_slowest = [slowest](const pserver::Trainer& trainer) {
-    return trainer.active() && trainer.clock == slowest;
-  };
-  return membership.names(is_slowest, all_connected) +
-         fmt::format(", still at batch {} of the pass", slowest);
+  return {[slowest](const pserver::Trainer& t) { return t.active() && t.clock == slowest; },
+          fmt::format(", still at batch {} of the pass", slowest)};
 }
 
 namespace {

@@ -15,8 +15,8 @@ class AsyncUpdates : public pserver::UpdatePolicy {
   bool has_rounds() const override { return false; }
   bool holds_pushes() const override { return staleness_max_.has_value(); }
   std::vector<pserver::Trainer*> next_update(pserver::Membership& membership) const override;
-  std::string blockers(const pserver::Membership& membership, std::uint64_t step,
-                       bool& all_connected) const override;
+  pserver::Blockers blockers(const pserver::Membership& membership,
+                             std::uint64_t step) const override;
 
  private:
   std::optional<std::uint64_t> staleness_max_;  // batches of a pass ahead of the slowest trainer

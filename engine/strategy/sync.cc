@@ -16,12 +16,10 @@ std::vector<pserver::Trainer*> SyncUpdates::next_update(pserver::Membership& mem
   return round;
 }
 
-std::string SyncUpdates::blockers(const pserver::Membership& membership, std::uint64_t step,
-                                  bool& all_connected) const {
-  const auto is_missing = [](const pserver::Trainer& trainer) {
-    return trainer.active() && !trainer.has_complete_push();
-  };
-  return membership.names(is_missing, all_connected) + fmt::format(" to push step {}", step);
+pserver::Blockers SyncUpdates::blockers(const pserver::Membership& /*membership*/,
+                                        std::uint64_t step) const {
+  return {[](const pserver::Trainer& t) { return t.active() && !t.has_complete_push(); },
+          fmt::format(" to push step {}", step)};
 }
 
 const Strategy kSync{"sync", wire::STRATEGY_SYNC, make_policy<SyncUpdates>, nullptr, nullptr};

@@ -13,8 +13,8 @@ class SyncUpdates : public pserver::UpdatePolicy {
   bool has_rounds() const override { return true; }
   bool holds_pushes() const override { return true; }
   std::vector<pserver::Trainer*> next_update(pserver::Membership& membership) const override;
-  std::string blockers(const pserver::Membership& membership, std::uint64_t step,
-                       bool& all_connected) const override;
+  pserver::Blockers blockers(const pserver::Membership& membership,
+                             std::uint64_t step) const override;
 };
 
 }  // namespace paddle::strategy

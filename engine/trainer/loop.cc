@@ -1,5 +1,7 @@
 #include "engine/trainer/loop.h"
 
+#include <cmath>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,6 +12,10 @@
 
 namespace paddle::trainer {
 namespace {
+
+constexpr auto kReportPeriod = std::chrono::seconds(1);
+constexpr double kDivergenceRatio = 1000;
+constexpr double kCostMin = 1e-6;  // a first batch may cost nothing
 
 double examples_per_second(std::uint64_t samples, Duration elapsed) {
   const double seconds = std::chrono::duration<double>(elapsed).count();
@@ -46,6 +52,7 @@ Status Loop::run() {
     PADDLE_TRY_STATUS(run_pass(pass));
     PADDLE_TRY_STATUS(end_pass(pass));
   }
+  if (options_.train.passes == 0) PADDLE_TRY_STATUS(test(0));
   // The others stay until trainer 0 has saved the last pass: a failure there repeats it with all.
   if (const auto all = client_.pause_pass(model_.empty_tally()); !all) return all.error();
   return client_.leave();
@@ -56,18 +63,26 @@ Status Loop::run_pass(std::uint32_t pass) {
   is_stopped_ = false;
   since_start_ = since_log_ = Score();
   busy_ = {};
+  share_read_ = 0;
+  samples_reported_ = 0;
   begun_at_ = logged_at_ = std::chrono::steady_clock::now();
+  report(pass, wire::ACTIVITY_TRAINING);
   const auto stream = data::open_pass(options_.train_data, dictionary_, pass);
   const std::uint64_t done_before = pass == options_.start_pass ? options_.batches_done : 0;
   for (;;) {
     PADDLE_TRY(const std::optional<nn::Batch> batch, stream->next());
     bad_records_ = stream->bad_records();
-    if (!batch) return {};
+    share_read_ = stream->share_read();
+    if (!batch) {
+      batches_of_pass_ = batch_;
+      return {};
+    }
     if (batch_ < done_before) {
       ++batch_;
       continue;
     }
     PADDLE_TRY_STATUS(train_batch(pass, *batch));
+    report(pass, wire::ACTIVITY_TRAINING);
     // Its own wish reaches a trainer through the servers: all of a round stop after the same batch.
     is_stopped_ = client_.stop_asked();
     if (is_stopped_) return {};
@@ -88,9 +103,50 @@ Status Loop::train_batch(std::uint32_t pass, const nn::Batch& batch) {
   busy_ += std::chrono::steady_clock::now() - begun;
   if (options_.stop_requested && options_.stop_requested()) client_.ask_to_stop();
   PADDLE_TRY_STATUS(client_.push(score.samples, score.cost, model_.dense(), model_.rows()));
+  if (samples_ == 0) first_cost_ = model_.read(score).cost;
+  samples_ += score.samples;
   since_start_.add(score);
   since_log_.add(score);
   ++batch_;
+  return {};
+}
+
+double Loop::pass_done() const {
+  if (!batches_of_pass_) return share_read_;
+  if (*batches_of_pass_ == 0) return 1;
+  return std::min(1.0, static_cast<double>(batch_) / static_cast<double>(*batches_of_pass_));
+}
+
+void Loop::report(std::uint32_t pass, wire::Activity activity) {
+  const TimePoint now = std::chrono::steady_clock::now();
+  if (!options_.report || (activity == activity_ && now - reported_at_ < kReportPeriod)) return;
+  const Reading reading = model_.read(since_start_);
+  wire::Progress progress;
+  progress.set_pass(pass);
+  progress.set_passes(options_.train.passes);
+  progress.set_pass_done(static_cast<float>(pass_done()));
+  progress.set_batch(batch_);
+  progress.set_cost(reading.cost);
+  progress.set_examples_per_second(
+      examples_per_second(since_start_.samples - samples_reported_, now - reported_at_));
+  progress.set_activity(activity);
+  options_.report(progress);
+  activity_ = activity;
+  reported_at_ = now;
+  samples_reported_ = since_start_.samples;
+}
+
+Status Loop::check_divergence(double cost) {
+  if (std::isfinite(cost) &&
+      std::abs(cost) <= kDivergenceRatio * std::max(std::abs(first_cost_), kCostMin))
+    return {};
+  std::string what =
+      fmt::format("training diverges: the cost is {:.6g}, that of the first batch was {:.6g}", cost,
+                  first_cost_);
+  const std::string hint =
+      "lower optimizer.learning_rate, or bound gradients with optimizer.clip_global_norm";
+  if (options_.train.stop_on_divergence) return Error{Errc::kFailed, std::move(what), hint};
+  if (!std::exchange(is_diverging_, true)) log_warning("{}; {}", what, hint);
   return {};
 }
 
@@ -106,7 +162,9 @@ Status Loop::log_progress(std::uint32_t pass) {
   since_log_ = Score();
   busy_ = {};
   logged_at_ = now;
-  return metrics_.write("train", pass, batch_, since_start, more);
+  more.add("pass_done", pass_done()).add("passes", options_.train.passes);
+  PADDLE_TRY_STATUS(metrics_.write("train", pass, batch_, since_start, more));
+  return check_divergence(since_log.cost);
 }
 
 void Loop::log_tables(std::uint32_t pass, const client::PassTotals& totals) const {
@@ -143,6 +201,7 @@ Status Loop::end_pass(std::uint32_t pass) {
   more.add("discarded", totals.discarded).add("bad_records", bad_records_);
   PADDLE_TRY_STATUS(
       metrics_.write("pass", pass, batch_, own, more.add("examples_per_second", rate)));
+  PADDLE_TRY_STATUS(check_divergence(all.cost));
   if (options_.trainer_id == 0) {
     const std::uint32_t period = options_.train.saving_period;
     const bool is_last = pass + 1 == options_.train.passes;
@@ -168,6 +227,7 @@ Status Loop::stop(std::uint32_t pass) {
                  "with --save_dir it could go on from there"};
   }
   if (options_.trainer_id == 0) {
+    report(pass, wire::ACTIVITY_SAVING);
     const std::string directory = stop_directory(options_.save_dir, pass, batch_);
     log_info("Saving parameters to {}", directory);
     PADDLE_TRY_STATUS(client_.snapshots().save(directory));
@@ -181,6 +241,7 @@ Status Loop::stop(std::uint32_t pass) {
 
 // Saves a full snapshot or a delta; the last snapshot is always full.
 Status Loop::save(std::uint32_t pass) {
+  report(pass, wire::ACTIVITY_SAVING);
   const std::string directory = pass_directory(options_.save_dir, pass);
   const bool is_full = base_.empty() || pass + 1 == options_.train.passes ||
                        deltas_ + 1 >= options_.train.full_snapshot_period;
@@ -207,6 +268,7 @@ Status Loop::test(std::uint32_t pass) {
   for (;;) {
     PADDLE_TRY(const std::optional<nn::Batch> batch, stream->next());
     if (!batch) break;
+    report(pass, wire::ACTIVITY_TESTING);
     // The same seed in every pass, so that tests are comparable.
     const std::uint64_t seed = hash_combine(stable_hash("test"), score.samples);
     PADDLE_TRY_STATUS(model_.prepare(*batch, seed));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "engine/client/parameter_client.h"
@@ -10,6 +11,7 @@
 #include "engine/data/dataset.h"
 #include "engine/trainer/metrics.h"
 #include "engine/trainer/model.h"
+#include "proto/supervision.pb.h"
 
 namespace paddle::trainer {
 
@@ -22,7 +24,8 @@ struct LoopOptions {
   std::uint32_t start_pass = 0;
   std::uint64_t batches_done = 0;  // of start_pass, by earlier runs
   std::function<bool()> stop_requested = {};
-  std::string save_dir;  // "": no snapshots
+  std::function<void(const wire::Progress&)> report = {};  // called about once a second
+  std::string save_dir;                                    // "": no snapshots
   data::DatasetOptions train_data;
   data::DatasetOptions test_data;  // without files: no tests
 };
@@ -55,6 +58,11 @@ class Loop {
   Status stop(std::uint32_t pass);
   void log_tables(std::uint32_t pass, const client::PassTotals& totals) const;
   Status test(std::uint32_t pass);
+  double pass_done() const;  // 0 to 1
+  // Reports at most once a second, and at once when the activity changes.
+  void report(std::uint32_t pass, wire::Activity activity);
+  // Warns once, or ends the job, when the cost of the latest batches shows that training diverges.
+  Status check_divergence(double cost);
   Status log_progress(std::uint32_t pass);
   Status save(std::uint32_t pass);
 
@@ -70,9 +78,18 @@ class Loop {
   std::uint64_t bad_records_ = 0;  // skipped by this trainer
   Score since_start_;
   Score since_log_;
-  TimePoint begun_at_;   // start of the pass, moved by the time of its tests
-  TimePoint logged_at_;  // likewise
-  Duration busy_{};      // of since_log_: computing, not waiting for pservers
+  TimePoint begun_at_;     // start of the pass, moved by the time of its tests
+  TimePoint logged_at_;    // likewise
+  Duration busy_{};        // of since_log_: computing, not waiting for pservers
+  double share_read_ = 0;  // of the data of this pass
+  std::optional<std::uint64_t> batches_of_pass_;  // counted in the one before
+
+  wire::Activity activity_ = wire::ACTIVITY_TRAINING;
+  TimePoint reported_at_;
+  std::uint64_t samples_reported_ = 0;  // of this pass
+  std::uint64_t samples_ = 0;           // of this run
+  double first_cost_ = 0;               // mean of the first batch
+  bool is_diverging_ = false;
 
   std::string base_;          // the last full snapshot of this run
   std::uint32_t deltas_ = 0;  // since then

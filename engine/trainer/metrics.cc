@@ -7,15 +7,12 @@
 
 #include <fmt/format.h>
 
+#include "base/clock.h"
+
 namespace paddle::trainer {
 namespace {
 
 constexpr Duration kWriteDeadline = std::chrono::seconds(10);
-
-std::int64_t unix_milliseconds() {
-  const auto since = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(since).count();
-}
 
 std::string evaluation(std::string_view label, const std::vector<nn::Value>& values) {
   if (values.empty()) return "";

@@ -102,6 +102,56 @@ TEST(LocalTraining, LearnsAndReports) {
   job.snapshot("job", 2);
 }
 
+TEST(LocalTraining, NoPassesTestTheModelTheyStartFrom) {
+  Job job;
+  job.write_ngram(1, 300);
+  ASSERT_TRUE(job.run_local("job", {"--num_passes=2"}));
+  ASSERT_TRUE(job.run_local(
+      "again", {"--num_passes=0", "--init_model_path=" + job.save_dir("job") + "/pass-00001"}));
+  const auto trained = values(job.metrics("job", 0), "test", "cost");
+  ASSERT_EQ(trained.size(), 2U);
+  EXPECT_EQ(values(job.metrics("again", 0), "test", "cost"), std::vector<double>{trained[1]});
+  EXPECT_TRUE(values(job.metrics("again", 0), "pass", "cost").empty());
+}
+
+TEST(LocalTraining, ALearningRateOfZeroLearnsNothing) {
+  Job job;
+  job.write_ngram(1, 100);
+  ASSERT_TRUE(job.run_local("job", {"--num_passes=2", "--set=optimizer.learning_rate=0"}));
+  EXPECT_EQ(job.snapshot("job", 0).at("_output.w0"), job.snapshot("job", 1).at("_output.w0"));
+}
+
+TEST(LocalTraining, ADivergingRunSaysSoAndStopsWhenAsked) {
+  Job job;
+  job.write_ngram(1, 300);
+  const std::vector<std::string> flags{"--set=optimizer.method=sgd", "--num_passes=2",
+                                       "--set=optimizer.learning_rate=4e3"};
+  ASSERT_TRUE(job.run_local("warned", flags));
+  const std::string log = job.output("warned", 0);
+  const std::size_t first = log.find("training diverges: the cost is ");
+  ASSERT_NE(first, std::string::npos) << log;
+  EXPECT_EQ(log.find("training diverges", first + 1), std::string::npos) << "said twice";
+  auto stopping = flags;
+  stopping.emplace_back("--set=train.on_divergence=stop");
+  Process stopped = job.start_local("stopped", stopping);
+  EXPECT_EQ(stopped.wait(), 1);
+  const std::string end = stopped.output();
+  EXPECT_NE(end.find("lower optimizer.learning_rate"), std::string::npos) << end;
+  EXPECT_EQ(values(job.metrics("stopped", 0), "test", "cost").size(), 0U);
+}
+
+TEST(LocalTraining, MetricsTellHowMuchOfThePassIsDone) {
+  Job job;
+  job.write_ngram(1, 1000);
+  ASSERT_TRUE(job.run_local("job", {"--num_passes=2", "--set=train.log_period=50"}));
+  const auto done = values(job.metrics("job", 0), "train", "pass_done");
+  ASSERT_GE(done.size(), 4U);
+  EXPECT_EQ(values(job.metrics("job", 0), "train", "passes"), std::vector<double>(done.size(), 2));
+  // The second pass knows the number of batches: 6000 examples in batches of 16.
+  const auto batches = values(job.metrics("job", 0), "train", "batch");
+  EXPECT_NEAR(done.back(), batches.back() / 375, 1e-9);
+}
+
 TEST(LocalTraining, TwoSyncRunsOfFourTrainersGiveTheSameBits) {
   Job job;
   job.write_ngram(4, 100);

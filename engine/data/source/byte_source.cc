@@ -20,6 +20,7 @@ class FileSource final : public ByteSource {
     if (count < 0) return system_error(Errc::kData, "read " + path_);
     return static_cast<std::size_t>(count);
   }
+  std::uint64_t position() const override { return position_of(fd_); }
 
  private:
   UniqueFd fd_;
@@ -27,6 +28,11 @@ class FileSource final : public ByteSource {
 };
 
 }  // namespace
+
+std::uint64_t position_of(const UniqueFd& file) {
+  const off_t at = ::lseek(file.get(), 0, SEEK_CUR);
+  return at > 0 ? static_cast<std::uint64_t>(at) : 0;
+}
 
 Result<std::unique_ptr<ByteSource>> open_source(const std::string& path,
                                                 const SourceOptions& options) {

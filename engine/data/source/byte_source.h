@@ -19,6 +19,8 @@ class ByteSource {
   // Reads at most into.size() > 0 bytes; 0 at the end. kData names the file; kInterrupted: stop_fd
   // became readable.
   virtual Result<std::size_t> read(std::span<std::byte> into) = 0;
+  // Bytes of the file itself that are read, whatever became of them; 0 where it cannot be told.
+  virtual std::uint64_t position() const = 0;
 };
 
 struct SourceOptions {
@@ -27,6 +29,9 @@ struct SourceOptions {
   Duration pipe_timeout = std::chrono::seconds(600);  // longest silence of the command
   int stop_fd = -1;  // an eventfd that ends waiting for the command, which requires one
 };
+
+// The offset of a file that may be shared with a program; 0 for what has none.
+std::uint64_t position_of(const UniqueFd& file);
 
 // Decompresses .gz (RFC 1952, any number of members) and .zst (RFC 8878, any number of frames);
 // other files are plain. A pipe_command gets the file itself as its standard input.

@@ -23,6 +23,8 @@ class CompressedSource : public ByteSource {
   CompressedSource(const CompressedSource&) = delete;
   CompressedSource& operator=(const CompressedSource&) = delete;
 
+  std::uint64_t position() const override { return from_->position(); }
+
  protected:
   // Replaces the input; 0 at the end of the file. kData: that is inside a member or frame.
   Result<std::size_t> read_input() {

@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <limits>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -23,17 +22,6 @@ namespace paddle::data {
 namespace {
 
 constexpr Duration kKillDeadline = std::chrono::seconds(5);
-
-struct Pipe {
-  UniqueFd read;
-  UniqueFd write;
-};
-
-Result<Pipe> make_pipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
-  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
 
 // Replaces the forked child by the program, with async-signal-safe calls only. On failure it writes
 // errno to `failure`.
@@ -51,11 +39,6 @@ Result<Pipe> make_pipe() {
   ::_exit(127);
 }
 
-int milliseconds(Duration duration) {
-  const auto count = std::chrono::ceil<std::chrono::milliseconds>(duration).count();
-  return static_cast<int>(std::min<long long>(count, std::numeric_limits<int>::max()));
-}
-
 class PipeSource final : public ByteSource {
  public:
   PipeSource(std::string name, Duration timeout, int stop_fd)
@@ -64,7 +47,8 @@ class PipeSource final : public ByteSource {
   PipeSource(const PipeSource&) = delete;
   PipeSource& operator=(const PipeSource&) = delete;
 
-  Status start(const UniqueFd& file, const SourceOptions& options) {
+  Status start(UniqueFd file, const SourceOptions& options) {
+    file_ = std::move(file);
     if (stop_fd_ < 0) return Error{Errc::kResource, name_ + ": no file descriptors are left"};
     PADDLE_TRY(Pipe output, make_pipe());
     PADDLE_TRY(Pipe failure, make_pipe());
@@ -76,7 +60,7 @@ class PipeSource final : public ByteSource {
     pid_ = ::fork();
     if (pid_ < 0) return system_error(Errc::kResource, name_ + ": fork");
     if (pid_ == 0) {
-      execute(arguments.data(), options.folder.c_str(), file.get(), output.write.get(),
+      execute(arguments.data(), options.folder.c_str(), file_.get(), output.write.get(),
               failure.write.get(), parent);
     }
     ::setpgid(pid_, pid_);
@@ -110,15 +94,14 @@ class PipeSource final : public ByteSource {
                                                  WTERMSIG(status), ::strsignal(WTERMSIG(status))),
                  "what it said is above"};
   }
+  std::uint64_t position() const override { return position_of(file_); }
 
  private:
   Status wait_for(int fd, std::string_view without) {
     const TimePoint deadline = std::chrono::steady_clock::now() + timeout_;
     for (;;) {
       std::array<pollfd, 2> waiting{{{fd, POLLIN, 0}, {stop_fd_, POLLIN, 0}}};
-      const Duration left = deadline - std::chrono::steady_clock::now();
-      const int ready = ::poll(waiting.data(), waiting.size(),
-                               std::max(0, milliseconds(std::max(left, Duration::zero()))));
+      const int ready = ::poll(waiting.data(), waiting.size(), milliseconds_until(deadline));
       if (ready < 0 && errno == EINTR) continue;
       if (ready < 0) return system_error(Errc::kData, name_ + ": poll");
       if (waiting[1].revents != 0) return Error{Errc::kInterrupted, name_ + ": stopped"};
@@ -137,7 +120,7 @@ class PipeSource final : public ByteSource {
     ::kill(-pid_, SIGKILL);
     ::kill(pid_, SIGKILL);
     pollfd ended{pidfd_.get(), POLLIN, 0};
-    if (pidfd_) ::poll(&ended, 1, milliseconds(kKillDeadline));
+    if (pidfd_) ::poll(&ended, 1, milliseconds_until(SteadyClock().now() + kKillDeadline));
     int status = 0;
     ::waitpid(pid_, &status, pidfd_ ? WNOHANG : 0);
     pid_ = -1;
@@ -145,6 +128,7 @@ class PipeSource final : public ByteSource {
   }
 
   std::string name_;
+  UniqueFd file_;  // the program's input, whose offset it moves
   Duration timeout_;
   int stop_fd_;
   pid_t pid_ = -1;
@@ -160,7 +144,7 @@ Result<std::unique_ptr<ByteSource>> open_pipe(UniqueFd file, const std::string& 
       fmt::format("pipe_command '{}' on {}",
                   escape_control(fmt::format("{}", fmt::join(options.pipe_command, " "))), path),
       options.pipe_timeout, options.stop_fd);
-  PADDLE_TRY_STATUS(source->start(file, options));
+  PADDLE_TRY_STATUS(source->start(std::move(file), options));
   return std::unique_ptr<ByteSource>(std::move(source));
 }
 

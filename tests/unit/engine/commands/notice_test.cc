@@ -61,6 +61,20 @@ TEST_F(NoticeTest, TellsThePhasesAndStoppingOnce) {
   EXPECT_EQ(notices[1].phase(), wire::PHASE_STOPPING);
 }
 
+TEST_F(NoticeTest, ProgressKeepsThePhaseAndAPhaseTheProgress) {
+  notify_ready();
+  wire::Progress progress;
+  progress.set_batch(7);
+  for (std::uint32_t i = 0; i < 4096; ++i) progress.add_awaited_trainers(i);
+  notify_progress(progress);
+  const auto notices = received();
+  ASSERT_EQ(notices.size(), 2U);
+  EXPECT_EQ(notices[1].phase(), wire::PHASE_READY);
+  EXPECT_EQ(notices[1].progress().batch(), 7U);
+  EXPECT_GT(notices[1].progress().unix_ms(), 1'600'000'000'000);
+  EXPECT_LT(notices[1].ByteSizeLong(), 4000U) << "one write must hold it";
+}
+
 TEST_F(NoticeTest, AFailureThatIsTooLongIsCutToOneWrite) {
   notify_failed(Error{Errc::kData, std::string(100'000, 'x'), "look at it"});
   const auto notices = received();

@@ -253,8 +253,13 @@ shuffle_records = 10
   EXPECT_EQ(job->train.full_snapshot_period, 8U);
   EXPECT_EQ(job->train.snapshots_kept, 9U);
   EXPECT_EQ(job->train.shuffle_records, 10U);
-  for (const char* wrong : {"passes = 0", "passes = 2\nbatch_size = 0",
-                            "passes = 2\nlog_period = 0", "passes = 2\nfull_snapshot_period = 0"}) {
+  EXPECT_EQ(read_job(edited("passes = 2", "passes = 0"))->train.passes, 0U);
+  EXPECT_FALSE(read_job(folder_.write("job.toml", kJob))->train.stop_on_divergence);
+  EXPECT_TRUE(read_job(edited("passes = 2", "passes = 2\non_divergence = \"stop\""))
+                  ->train.stop_on_divergence);
+  EXPECT_NE(mistake("passes = 2", "passes = 2\non_divergence = \"end\"").find("'stop'"),
+            std::string::npos);
+  for (const char* wrong : {"passes = 2\nbatch_size = 0", "passes = 2\nlog_period = 0", "passes = 2\nfull_snapshot_period = 0"}) {
     EXPECT_NE(mistake("passes = 2", wrong).find("but must be from 1"), std::string::npos) << wrong;
   }
 }

@@ -153,7 +153,8 @@ TEST_F(OptimizerConfig, NamesWrongValues) {
             "'adagrad', 'decayed_adagrad', 'adadelta', 'rmsprop', 'adam', 'adamw', 'adamax', "
             "'ftrl'; did "
             "you mean 'adagrad'?");
-  EXPECT_EQ(mistake("learning_rate = 0"), "23:17: 'learning_rate' is 0, but must be above 0");
+  EXPECT_EQ(mistake("method = 'ftrl'\nlearning_rate = 0"),
+            "24:17: 'learning_rate' is 0, but must be above 0");
   EXPECT_EQ(mistake("learning_rate = nan").substr(0, 6), "23:17:");
   EXPECT_EQ(mistake("method = 'momentum'\nmomentum = 1"),
             "24:12: 'momentum' is 1, but must be below 1");

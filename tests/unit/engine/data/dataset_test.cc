@@ -49,6 +49,42 @@ TEST_F(DatasetTest, EveryRecordGoesToOneTrainerOncePerPass) {
   }
 }
 
+TEST_F(DatasetTest, TheShareReadRisesToAllOfThePassHoweverTheFilesAreKept) {
+  write_large_files(2);
+  for (const bool through_a_program : {false, true}) {
+    if (through_a_program) options_.data.pipe_command = {"cat"};
+    const auto stream = open_pass(options_, dictionary_, 0);
+    double last = 0;
+    bool was_between = false;
+    for (;;) {
+      const auto batch = stream->next();
+      ASSERT_TRUE(batch) << batch.error().message;
+      EXPECT_GE(stream->share_read(), last);
+      last = stream->share_read();
+      was_between = was_between || (last > 0.1 && last < 0.9);
+      if (!*batch) break;
+    }
+    EXPECT_EQ(last, 1.0) << through_a_program;
+    EXPECT_TRUE(was_between) << through_a_program;
+  }
+}
+
+TEST_F(DatasetTest, TheShareReadOfCompressedFilesCountsTheirOwnBytes) {
+  const std::string plain = write_records("plain", 0, 200'000);
+  ASSERT_EQ(std::system(("gzip -k " + plain).c_str()), 0);
+  options_.share = {{plain + ".gz"}, true};
+  const auto stream = open_pass(options_, dictionary_, 0);
+  ASSERT_TRUE(stream->next());
+  EXPECT_GT(stream->share_read(), 0.0);
+  EXPECT_LT(stream->share_read(), 0.9);
+  while (*stream->next()) continue;
+  EXPECT_EQ(stream->share_read(), 1.0);
+}
+
+TEST_F(DatasetTest, OfNoFilesNothingIsRead) {
+  EXPECT_EQ(open_pass(options_, dictionary_, 0)->share_read(), 0.0);
+}
+
 // Trap 10: a global shuffle conserves the records and can be repeated.
 TEST_F(DatasetTest, Trap10GlobalShuffleDealsEveryRecordOnceAndAnewInEachPass) {
   options_.share = {{write_records("a-0", 0, 700), write_records("b-1", 700, 300)}, true};

@@ -357,7 +357,12 @@ TEST(Optimizer, RefusesValuesOutOfRange) {
     change(optimizer);
     return !validate(optimizer);
   };
-  EXPECT_TRUE(refused([](auto& o) { o.set_learning_rate(0); }));
+  EXPECT_FALSE(refused([](auto& o) { o.set_learning_rate(0); }));
+  EXPECT_TRUE(refused([](auto& o) { o.set_learning_rate(-1); }));
+  EXPECT_TRUE(refused([](auto& o) {
+    o.set_method("ftrl");
+    o.set_learning_rate(0);
+  }));
   EXPECT_TRUE(refused([](auto& o) { o.set_learning_rate(NAN); }));
   EXPECT_TRUE(refused([](auto& o) { o.set_momentum(-0.5F); }));
   EXPECT_TRUE(refused([](auto& o) { o.set_beta1(1); }));

@@ -19,6 +19,31 @@ TEST(ShardSync, RoundCommitsOnceWhenEveryActiveTrainerPushed) {
   EXPECT_EQ(one.shard.step(), 1U);
 }
 
+TEST(ShardSync, TellsWhomTheOthersWaitForAndSinceWhen) {
+  OneShard one(test::small_set("sgd", 3));
+  one.start();
+  EXPECT_FALSE(one.shard.awaited());
+  const TimePoint begun = one.now;
+  one.push(0, 1, 1);
+  one.now += std::chrono::seconds(5);
+  one.push(2, 1, 1);
+  const auto awaited = one.shard.awaited();
+  ASSERT_TRUE(awaited);
+  EXPECT_EQ(awaited->trainers, std::vector<std::uint32_t>{1});
+  EXPECT_EQ(awaited->since, begun);
+  one.push(1, 1, 1);
+  EXPECT_FALSE(one.shard.awaited());
+}
+
+TEST(ShardSync, OfATrainerThatIsStillBeforeTheStartAllOthersAreTold) {
+  OneShard one(test::small_set("sgd", 2));
+  one.join(1);
+  one.send(1, FrameType::kReady, wire::Ready());
+  const auto awaited = one.shard.awaited();
+  ASSERT_TRUE(awaited);
+  EXPECT_EQ(awaited->trainers, std::vector<std::uint32_t>{0});
+}
+
 TEST(ShardSync, RepeatedPushIsAcknowledgedAndNotApplied) {
   OneShard one(test::small_set("sgd", 1));
   one.start();

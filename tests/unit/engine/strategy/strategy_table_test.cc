@@ -54,7 +54,9 @@ TEST(StrategyTable, ARoundTakesAllActiveTrainersOrNone) {
   membership.at(1).push.reset();
   EXPECT_TRUE(policy->next_update(membership).empty());
   bool all_connected = true;
-  EXPECT_EQ(policy->blockers(membership, 7, all_connected), "trainer 1 to push step 7");
+  const pserver::Blockers blockers = policy->blockers(membership, 7);
+  EXPECT_EQ(membership.names(blockers.is_one, all_connected) + blockers.debt,
+            "trainer 1 to push step 7");
   EXPECT_FALSE(all_connected);
   membership.at(1).left = true;
   EXPECT_EQ(policy->next_update(membership).size(), 1U);
