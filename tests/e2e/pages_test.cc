@@ -1,0 +1,119 @@
+// The pages of docs/ that readers follow by hand: the tutorial's commands are run as they stand,
+// and each recipe is planned and trained.
+#include <map>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/e2e/cli_local_test_cluster.h"
+#include "tests/support/free_ports.h"
+
+namespace paddle::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Block {
+  std::string section;  // the last heading above it
+  std::string kind;     // behind ```: "sh", or "toml job.toml"
+  std::string text;
+};
+
+// The fenced blocks of a page of docs/.
+std::vector<Block> blocks_of(const std::string& page) {
+  std::istringstream lines(TemporaryFolder::read(fs::path(DOCS_FOLDER) / page));
+  std::vector<Block> blocks;
+  std::string section;
+  bool inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("```")) {
+      inside = !inside;
+      if (inside) blocks.push_back({section, line.substr(3), ""});
+    } else if (inside) {
+      blocks.back().text += line + "\n";
+    } else if (line.starts_with("#")) {
+      section = line.substr(line.find(' ') + 1);
+    }
+  }
+  return blocks;
+}
+
+// Files by the name behind ```<language>, for each section that has a job.toml.
+std::map<std::string, std::map<std::string, std::string>> recipes() {
+  std::map<std::string, std::map<std::string, std::string>> found;
+  for (const Block& block : blocks_of("recipes.md")) {
+    const std::size_t blank = block.kind.find(' ');
+    EXPECT_NE(blank, std::string::npos) << "```" << block.kind << " names no file";
+    if (blank != std::string::npos) found[block.section][block.kind.substr(blank + 1)] = block.text;
+  }
+  return found;
+}
+
+std::string replaced(std::string text, const std::string& old, const std::string& by) {
+  const std::size_t at = text.find(old);
+  EXPECT_NE(at, std::string::npos) << old;
+  return at == std::string::npos ? text : text.replace(at, old.size(), by);
+}
+
+TEST(Tutorial, RunsAsItStandsAndLearnsAllButTheNoise) {
+  std::string script = "set -eux\n";
+  for (const Block& block : blocks_of("tutorial.md")) {
+    EXPECT_EQ(block.kind, "sh") << block.section;
+    script += block.text;
+  }
+  const TemporaryFolder folder;
+  const std::string port = fmt::format("port = {}", free_ports(4));
+  folder.write("page.sh", replaced(script, "port = 7164", port));
+  const std::string programs = fs::path(PADDLECTL_PROGRAM).parent_path().string() + ":" +
+                               fs::path(PADDLE_PROGRAM).parent_path().string();
+  Process page({"/usr/bin/env", "-C", folder.path(), "/bin/sh", "page.sh"}, folder / "page.txt",
+               {"HOME=" + folder.path(), "PATH=" + programs + ":/usr/bin:/bin"});
+  EXPECT_EQ(page.wait(std::chrono::seconds(100)), 0) << page.output();
+
+  const std::vector<double> costs = held_out_costs(page.output());
+  ASSERT_GE(costs.size(), 10U);
+  EXPECT_LT(costs[9], 0.06);  // the noise alone is 0.04
+  EXPECT_TRUE(fs::exists(folder / "output/first/pass-00011/MANIFEST"));
+  EXPECT_TRUE(fs::exists(folder / "refined/pass-00000/MANIFEST"));
+  EXPECT_NE(TemporaryFolder::read(folder / "estimate.txt").find("\n31 "), std::string::npos);
+  EXPECT_FALSE(fs::exists(folder / ".paddlectl")) << "the page leaves files on its nodes";
+}
+
+TEST(Recipes, AreOneForEachRowOfThePagesTable) {
+  const std::string page = TemporaryFolder::read(fs::path(DOCS_FOLDER) / "recipes.md");
+  const auto all = recipes();
+  EXPECT_EQ(all.size(), 5U);
+  for (const auto& [name, files] : all) {
+    std::string anchor = name;
+    for (char& c : anchor) c = static_cast<char>(std::tolower(c));
+    EXPECT_NE(page.find("](#" + anchor + ")"), std::string::npos) << name;
+  }
+}
+
+TEST(Recipes, CanBePlannedAndTrained) {
+  LocalCluster cluster(1);
+  ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
+  for (const auto& [name, files] : recipes()) {
+    for (const auto& [file, text] : files) {
+      cluster.folder().write(name + "/" + file, text);
+      const std::size_t train = file.find("train");
+      if (train == std::string::npos) continue;
+      // "data/train.csv-0" is tested on as well, as "data/test.csv".
+      std::string test = file.substr(0, file.size() - 2);
+      cluster.folder().write(name + "/" + test.replace(train, 5, "test"), text);
+    }
+    const Outcome planned = cluster.run({"plan", name});
+    EXPECT_EQ(planned.code, 0) << name << "\n" << planned.output;
+    EXPECT_TRUE(planned.says("port 0")) << name << "\n" << planned.output;
+    const Outcome trained = cluster.run({"train", "--name", name, name});
+    EXPECT_EQ(trained.code, 0) << name << "\n" << trained.output;
+    const std::vector<double> costs = held_out_costs(trained.output);
+    ASSERT_GE(costs.size(), 3U) << name << "\n" << trained.output;
+    EXPECT_LT(costs.back(), costs.front()) << name << "\n" << trained.output;
+  }
+  EXPECT_EQ(cluster.run({"teardown"}).code, 0);
+}
+
+}  // namespace
+}  // namespace paddle::test
