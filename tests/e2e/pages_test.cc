@@ -1,6 +1,8 @@
 // The pages of docs/ that readers follow by hand: the tutorial's commands are run as they stand,
-// and each recipe is planned and trained.
+// each recipe is planned and trained, and a job starts the program of trainer.md.
 #include <map>
+#include <regex>
+#include <set>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -39,15 +41,24 @@ std::vector<Block> blocks_of(const std::string& page) {
   return blocks;
 }
 
-// Files by the name behind ```<language>, for each section that has a job.toml.
-std::map<std::string, std::map<std::string, std::string>> recipes() {
-  std::map<std::string, std::map<std::string, std::string>> found;
-  for (const Block& block : blocks_of("recipes.md")) {
+using Files = std::map<std::string, std::string>;
+
+// Blocks with a file's name behind ```<language>, by section.
+std::map<std::string, Files> files_of(const std::string& page) {
+  std::map<std::string, Files> found;
+  for (const Block& block : blocks_of(page)) {
     const std::size_t blank = block.kind.find(' ');
-    EXPECT_NE(blank, std::string::npos) << "```" << block.kind << " names no file";
     if (blank != std::string::npos) found[block.section][block.kind.substr(blank + 1)] = block.text;
   }
   return found;
+}
+
+std::set<std::string> matches(const std::string& text, const char* pattern) {
+  const std::regex regex(pattern);
+  std::set<std::string> words;
+  for (std::sregex_iterator at(text.begin(), text.end(), regex), end; at != end; ++at)
+    words.insert((*at)[1]);
+  return words;
 }
 
 std::string replaced(std::string text, const std::string& old, const std::string& by) {
@@ -82,7 +93,7 @@ TEST(Tutorial, RunsAsItStandsAndLearnsAllButTheNoise) {
 
 TEST(Recipes, AreOneForEachRowOfThePagesTable) {
   const std::string page = TemporaryFolder::read(fs::path(DOCS_FOLDER) / "recipes.md");
-  const auto all = recipes();
+  const auto all = files_of("recipes.md");
   EXPECT_EQ(all.size(), 5U);
   for (const auto& [name, files] : all) {
     std::string anchor = name;
@@ -94,7 +105,7 @@ TEST(Recipes, AreOneForEachRowOfThePagesTable) {
 TEST(Recipes, CanBePlannedAndTrained) {
   LocalCluster cluster(1);
   ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
-  for (const auto& [name, files] : recipes()) {
+  for (const auto& [name, files] : files_of("recipes.md")) {
     for (const auto& [file, text] : files) {
       cluster.folder().write(name + "/" + file, text);
       const std::size_t train = file.find("train");
@@ -113,6 +124,51 @@ TEST(Recipes, CanBePlannedAndTrained) {
     EXPECT_LT(costs.back(), costs.front()) << name << "\n" << trained.output;
   }
   EXPECT_EQ(cluster.run({"teardown"}).code, 0);
+}
+
+class TrainerPage : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_EQ(cluster_.run({"up", "cluster.toml"}).code, 0); }
+
+  // The log of the first of two trainers.
+  std::string train(const std::string& workspace) {
+    trained_ = cluster_.run({"train", "--trainers", "2", "--pservers", "1", "--name", "own",
+                             "--set", "train.passes=3", workspace});
+    EXPECT_EQ(trained_.code, 0) << trained_.output;
+    return TemporaryFolder::read(cluster_.folder() / "output/own/node_0/train.log");
+  }
+
+  LocalCluster cluster_{2};
+  Outcome trained_;
+};
+
+TEST_F(TrainerPage, ShowsAProgramWhoseFilesAndMetricsComeHome) {
+  if (!fs::exists("/usr/bin/python3")) GTEST_SKIP() << "there is no python3";
+  for (const auto& [section, files] : files_of("trainer.md")) {
+    for (const auto& [file, text] : files) cluster_.folder().write("line/" + file, text);
+  }
+  const std::string log = train("line");
+  EXPECT_EQ(held_out_costs(trained_.output).size(), 3U) << trained_.output << log;
+  EXPECT_TRUE(trained_.says(", slope 1.9") || trained_.says(", slope 2")) << trained_.output;
+  for (const char* file : {"line-0.json", "line-1.json"}) {
+    const std::string line =
+        TemporaryFolder::read(cluster_.folder() / ("output/own/" + std::string(file)));
+    EXPECT_NE(line.find("slope"), std::string::npos) << file;
+  }
+  const Outcome status = cluster_.run({"status"});
+  EXPECT_FALSE(matches(status.output, R"((trainer-1 +done +2 +60 ))").empty()) << status.output;
+}
+
+TEST_F(TrainerPage, NamesEveryVariableAndNoOther) {
+  cluster_.folder().write("print/job.toml", "[trainer]\ncommand = [\"env\"]\n");
+  const std::string variable = "((?:PADDLE|TRAINING)[A-Z_]*)";
+  const auto set = matches(train("print"), ("(?:^|\n)" + variable + "=").c_str());
+  EXPECT_GT(set.size(), 20U);
+  const std::string page = TemporaryFolder::read(fs::path(DOCS_FOLDER) / "trainer.md");
+  std::set<std::string> told;
+  for (const std::string& row : matches(page, R"((?:^|\n)\| (`[^|]*`) \| `)"))
+    told.merge(matches(row, ("`" + variable + "`").c_str()));
+  EXPECT_EQ(told, set);
 }
 
 }  // namespace

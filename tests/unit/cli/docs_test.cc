@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/fd.h"
+#include "cli/logs/metrics_line.h"
 #include "engine/config/layer_keys.h"
 #include "engine/optim/optimizer.h"
 #include "engine/optim/schedule.h"
@@ -89,6 +90,43 @@ TEST(Docs, ClusterPageHasEveryKeyAndNoOther) {
   const Words told = keys_told(text_of("docs/cluster.md"));
   EXPECT_GT(told.size(), 15U);
   EXPECT_EQ(told, keys_read(text_of("cli/cluster/cluster_file.cc")));
+}
+
+TEST(Docs, TrainerPageShowsMetricsThatAreRead) {
+  Words kinds;
+  for (const std::string& line : matches(text_of("docs/trainer.md"), R"re(\n(\{"kind"[^\n]*))re")) {
+    const auto parsed = parse_metrics(line);
+    ASSERT_TRUE(parsed) << line;
+    kinds.insert(parsed->kind);
+    EXPECT_GT(parsed->unix_ms, 0) << line;
+    EXPECT_GT(parsed->batch, 0U) << line;
+    const bool evaluated = parsed->kind == "train" || parsed->kind == "test";
+    EXPECT_EQ(parsed->evaluators().size(), evaluated ? 1U : 0U) << line;
+  }
+  EXPECT_EQ(kinds, Words({"pass", "save", "test", "train"}));
+}
+
+// Pages and pictures in docs/, as links name them.
+TEST(Docs, IndexNamesEveryPageAndLinksLeadSomewhere) {
+  const auto links_of = [](const std::string& text) {
+    return matches(text, R"re(\]\(([^)\s]+)\))re");
+  };
+  const Words indexed = links_of(text_of("docs/README.md"));
+  std::vector<std::string> pages = {"README.md", "CONTRIBUTING.md"};
+  for (const auto& entry : std::filesystem::directory_iterator(kSource + std::string("docs"))) {
+    const std::string name = entry.path().filename().string();
+    if (!name.ends_with(".md")) continue;
+    pages.push_back("docs/" + name);
+    EXPECT_TRUE(name == "README.md" || indexed.contains(name)) << name << " is not in the index";
+  }
+  for (const std::string& page : pages) {
+    const auto folder = std::filesystem::path(kSource + page).parent_path();
+    for (const std::string& link : links_of(text_of(page))) {
+      if (link.find("://") != link.npos || link.starts_with('#')) continue;
+      EXPECT_TRUE(std::filesystem::exists(folder / link.substr(0, link.find('#'))))
+          << page << " links to " << link;
+    }
+  }
 }
 
 // Suite.Name of every test in tests/.
