@@ -106,27 +106,60 @@ TEST(Docs, TrainerPageShowsMetricsThatAreRead) {
   EXPECT_EQ(kinds, Words({"pass", "save", "test", "train"}));
 }
 
-// Pages and pictures in docs/, as links name them.
-TEST(Docs, IndexNamesEveryPageAndLinksLeadSomewhere) {
-  const auto links_of = [](const std::string& text) {
-    return matches(text, R"re(\]\(([^)\s]+)\))re");
-  };
+Words links_of(const std::string& text) {
+  return matches(text, R"re(\]\(([^)\s]+)\))re");
+}
+
+// A page's headings as the fragments of links: "## [[layer]] types" is "layer-types".
+Words anchors_of(const std::string& page) {
+  Words anchors;
+  for (const std::string& heading : matches("\n" + page, R"re(\n#+ ([^\n]*))re")) {
+    std::string anchor;
+    for (const char c : heading) {
+      if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_')
+        anchor += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      if (c == ' ') anchor += '-';
+    }
+    anchors.insert(anchor);
+  }
+  return anchors;
+}
+
+TEST(Docs, IndexNamesEveryPage) {
   const Words indexed = links_of(text_of("docs/README.md"));
-  std::vector<std::string> pages = {"README.md", "CONTRIBUTING.md"};
   for (const auto& entry : std::filesystem::directory_iterator(kSource + std::string("docs"))) {
     const std::string name = entry.path().filename().string();
-    if (!name.ends_with(".md")) continue;
-    pages.push_back("docs/" + name);
-    EXPECT_TRUE(name == "README.md" || indexed.contains(name)) << name << " is not in the index";
+    if (!name.ends_with(".md") || name == "README.md") continue;
+    EXPECT_TRUE(indexed.contains(name)) << name;
   }
+}
+
+TEST(Docs, LinksLeadToFilesAndHeadingsThatAreThere) {
+  std::vector<std::string> pages = {"README.md", "CONTRIBUTING.md"};
+  for (const auto& entry : std::filesystem::directory_iterator(kSource + std::string("docs")))
+    if (entry.path().extension() == ".md")
+      pages.push_back("docs/" + entry.path().filename().string());
   for (const std::string& page : pages) {
-    const auto folder = std::filesystem::path(kSource + page).parent_path();
+    const auto folder = std::filesystem::path(page).parent_path();
     for (const std::string& link : links_of(text_of(page))) {
-      if (link.find("://") != link.npos || link.starts_with('#')) continue;
-      EXPECT_TRUE(std::filesystem::exists(folder / link.substr(0, link.find('#'))))
+      if (link.find("://") != link.npos) continue;
+      const std::size_t hash = std::min(link.find('#'), link.size());
+      const std::string file = hash == 0 ? page : (folder / link.substr(0, hash)).string();
+      EXPECT_TRUE(std::filesystem::exists(kSource + file)) << page << " links to " << link;
+      if (hash == link.size()) continue;
+      EXPECT_TRUE(anchors_of(text_of(file)).contains(link.substr(hash + 1)))
           << page << " links to " << link;
     }
   }
+}
+
+// Rows "| work | peer | 1.38 |" of the README's table.
+TEST(Docs, ReadmeShowsRatiosThatWereMeasured) {
+  const std::string measured = text_of("docs/performance.md");
+  const Words ratios = matches(text_of("README.md"), R"re(\n\|[^|\n]*\|[^|\n]*\| (\d\.\d+) \|)re");
+  EXPECT_GE(ratios.size(), 5U);
+  for (const std::string& ratio : ratios)
+    EXPECT_NE(measured.find("| " + ratio + " |"), std::string::npos) << ratio;
 }
 
 // Suite.Name of every test in tests/.
