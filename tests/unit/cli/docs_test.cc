@@ -66,6 +66,22 @@ TEST(Docs, JobPageHasEveryKeyAndLayerTypeAndNoOther) {
   EXPECT_EQ(told, known);
 }
 
+TEST(Docs, TablesOfKeysHaveShortCells) {
+  constexpr std::ptrdiff_t kWordsMax = 30;  // more belongs in a note below the table
+  const std::regex cell(R"re([^|]+)re"), word(R"re(\S+)re"), row(R"re(\n\|([^\n]*)\|)re");
+  for (const char* file : {"docs/job.md", "docs/cluster.md"}) {
+    const std::string page = text_of(file);
+    for (std::sregex_iterator at(page.begin(), page.end(), row), end; at != end; ++at) {
+      const std::string cells = (*at)[1];
+      for (std::sregex_iterator one(cells.begin(), cells.end(), cell); one != end; ++one) {
+        const std::string text = one->str();
+        const auto words = std::distance(std::sregex_iterator(text.begin(), text.end(), word), end);
+        EXPECT_LE(words, kWordsMax) << file << ": " << text;
+      }
+    }
+  }
+}
+
 // The choices of a key: words in quotes in its row of the page.
 Words choices_told(const std::string& page, const std::string& key) {
   const std::size_t row = page.find("\n| `" + key + "` |");
