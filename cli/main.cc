@@ -29,7 +29,7 @@ int g_wake_pipe[2] = {-1, -1};  // readable after a signal, which ends a pause
 // The first signal asks the command to end cleanly; the second exits at once.
 void on_signal(int) {
   if (g_interrupted.exchange(true)) ::_exit(static_cast<int>(paddle::Errc::kInterrupted));
-  constexpr std::string_view kNote = "\ninterrupted; once more does not wait\n";
+  constexpr std::string_view kNote = "\ninterrupted; press Ctrl-C again to stop immediately\n";
   [[maybe_unused]] const ssize_t noted = ::write(STDERR_FILENO, kNote.data(), kNote.size());
   [[maybe_unused]] const ssize_t ignored = ::write(g_wake_pipe[1], "x", 1);
 }

@@ -90,7 +90,7 @@ Status run(Context& context, const NodeTarget& options) {
 
   const std::vector<Fault> faults = find_faults(checked);
   show(context, checked, faults);
-  Error error{Errc::kFailed, "", "each fault's next step is told with it; then check again"};
+  Error error{Errc::kFailed, "", "the next step for each fault is shown with it; then check again"};
   for (const Fault& fault : faults) error.code = std::max(error.code, fault.error.code);
   for (const Error& one : checked.links.errors) {
     error.code = std::max(error.code, one.code);

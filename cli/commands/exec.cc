@@ -29,7 +29,7 @@ OptionList list_options(ExecOptions& options) {
       {"command", "after --: the program and its arguments; no shell interprets them",
        &options.command},
       {"--shell", "a command line for each node's /bin/sh instead", &options.shell},
-      {"--stream", "show output as it comes, each line with its node", &options.stream},
+      {"--stream", "show each line when it arrives, with its node", &options.stream},
   };
 }
 

@@ -93,11 +93,11 @@ std::string cluster_of(const std::vector<HostfileEntry>& entries, const std::str
   }
   std::string text = fmt::format(
       "# Made from the hostfile {}. docs/cluster.md has every key.\n"
-      "name = \"lab\"                       # our folder on every server is <workdir>/<name>\n"
+      "name = \"lab\"                       # the folder on every server is <workdir>/<name>\n"
       "workdir = \"~/.paddlectl\"\n"
       "port = {}                         # first port of a server's first pserver\n"
       "\n"
-      "[ssh]                              # defaults; ~/.ssh/config is honoured\n"
+      "[ssh]                              # defaults; ~/.ssh/config is read too\n"
       "# user = \"train\"\n"
       "# identity = \"~/.ssh/id_ed25519\"\n"
       "# jump = \"bastion.lab\"\n",
@@ -117,7 +117,7 @@ Status write_cluster(Context& context, const InitOptions& options) {
   const std::string path = (fs::path(context.directory) / name).lexically_normal().string();
   std::error_code ignored;
   if (fs::exists(path, ignored)) {
-    return Error{Errc::kUsage, name + " is there already",
+    return Error{Errc::kUsage, name + " already exists",
                  "name another file: paddlectl init lab.toml"};
   }
   std::string text;

@@ -75,7 +75,8 @@ Status print_all(Context& context, FoundJob& job, LogFollow& logs, const LogChoi
       print(*line);
     }
     if (context.console.closed()) return {};
-    if (context.interrupted()) return Error{Errc::kInterrupted, "interrupted; the job runs on", ""};
+    if (context.interrupted())
+      return Error{Errc::kInterrupted, "interrupted; the job keeps running", ""};
     PADDLE_TRY_STATUS(read);
     PADDLE_TRY_STATUS(job.session.all_well());
     if (logs.size() == 0) return nothing_chosen(job.name, choice);

@@ -48,7 +48,8 @@ Status run_version(Context& context) {
 }  // namespace
 
 Command completion_command() {
-  return {"completion", "a script for your shell that completes commands, options and their values",
+  return {"completion",
+          "print a script with which your shell completes commands, options and their values",
           "  source <(paddlectl completion bash)\n"
           "  paddlectl completion zsh > ~/.zfunc/_paddlectl\n"
           "  paddlectl completion fish > ~/.config/fish/completions/paddlectl.fish",
@@ -56,7 +57,7 @@ Command completion_command() {
 }
 
 Command man_command() {
-  return {"man", "this manual as a page for man(1)",
+  return {"man", "print this manual as a page for man(1)",
           "  paddlectl man > ~/.local/share/man/man1/paddlectl.1\n"
           "  paddlectl man | man -l -",
           [] { return invocation(run_man); }};

@@ -50,7 +50,7 @@ Status run_restart(Context& context, const RestartOptions& options) {
   }
   context.console.result(
       Json::object({{"job", job}, {"state", "running"}}),
-      fmt::format("{} goes on from its last snapshot; follow it: paddlectl attach", job));
+      fmt::format("{} resumes from its last snapshot; follow it: paddlectl attach", job));
   return {};
 }
 

@@ -19,7 +19,7 @@ OptionList list_options(StatusOptions& options) {
   return {cluster_option(options.target.cluster),
           on_option(options.target.on),
           job_option(options.target),
-          {"-w,--watch", "look again every 2 seconds until the job ends", &options.watch}};
+          {"-w,--watch", "refresh every 2 seconds until the job ends", &options.watch}};
 }
 
 Cell whole(const std::optional<double>& value) {
@@ -148,8 +148,7 @@ Status run(Context& context, const StatusOptions& options) {
 }  // namespace
 
 Command status_command() {
-  return {"status",
-          "show a job's processes: how far they are, what they use, which trainer is slow",
+  return {"status", "show a job's processes: progress, resources used, slow trainers",
           "  paddlectl status\n"
           "  paddlectl status --watch\n"
           "  paddlectl status --json",

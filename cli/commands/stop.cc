@@ -17,7 +17,7 @@ struct StopOptions {
 OptionList stop_options(StopOptions& options) {
   return {cluster_option(options.target.cluster),
           job_option(options.target),
-          {"--now", "end its processes at once, without a snapshot", &options.now}};
+          {"--now", "end its processes immediately, without a snapshot", &options.now}};
 }
 
 Status run_stop(Context& context, const StopOptions& options) {

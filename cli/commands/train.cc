@@ -97,7 +97,7 @@ Error stop_after(Context& context, ClusterSession& session, const std::string& j
     if (error.code == Errc::kInterrupted) error.code = Errc::kFailed;
   } else if (error.code == Errc::kInterrupted) {
     error.message = fmt::format(
-        "interrupted: {} is stopped; bring its logs and snapshots home with paddlectl fetch", job);
+        "interrupted: {} is stopped; fetch its logs and snapshots with paddlectl fetch", job);
   }
   return error;
 }
@@ -242,7 +242,7 @@ Status run_train(Context& context, const TrainOptions& asked) {
     } else {
       context.console.result(request.job);
       context.console.note(
-          "it runs on; look with `paddlectl attach`, which also brings the results home");
+          "it keeps running; follow it with `paddlectl attach`, which also fetches the results");
     }
     return {};
   }
@@ -261,7 +261,7 @@ Status run_attach(Context& context, const ResultsOptions& options) {
     return error;
   }
   if (error.code == Errc::kInterrupted) {
-    error.message = fmt::format("detached from {}; it runs on", job);
+    error.message = fmt::format("detached from {}; it keeps running", job);
     return error;
   }
   if (session.unreachable() > 0) return error;
@@ -271,7 +271,7 @@ Status run_attach(Context& context, const ResultsOptions& options) {
 }  // namespace
 
 Command plan_command() {
-  return {"plan", "print which block of which parameter would go to which node and port",
+  return {"plan", "print which node and port would hold which block of each parameter",
           "  paddlectl plan --pservers 2 templates/word2vec\n"
           "  paddlectl plan --set strategy.placement=size_balanced --json",
           [] { return invocation(plan_options, run_plan); }};

@@ -113,7 +113,7 @@ Status confirm(Context& context, const TrustOptions& options,
           ? context.ask(
                 fmt::format("trust {}? Type yes: ", counted(unknown.size(), "new host key")), false)
           : std::nullopt;
-  if (!answer) return Error{Errc::kAuth, "nobody to ask: this is no terminal", kHint};
+  if (!answer) return Error{Errc::kAuth, "cannot ask: this is not a terminal", kHint};
   if (*answer == "yes") return {};
   return Error{Errc::kAuth, "not trusted, as you say", kHint};
 }

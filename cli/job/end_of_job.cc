@@ -86,7 +86,8 @@ Status follow_until(Context& context, ClusterSession& session, const std::string
       Error error =
           silent ? Error{Errc::kUnreachable, "a node is silent", ""} : std::move(silent).error();
       error.code = Errc::kUnreachable;
-      error.hint = "the job goes on without this terminal; look again with: paddlectl attach";
+      error.hint =
+          "the job continues without this terminal; follow it again with: paddlectl attach";
       return error;
     } else {
       session.reconnect(context);
@@ -111,7 +112,7 @@ Status follow_until(Context& context, ClusterSession& session, const std::string
       context.console.end_progress();
       if (*finished) return {};
       return Error{Errc::kResumable, job + " stopped before its end",
-                   "go on with: paddlectl train --resume --name " + job + " <workspace>"};
+                   "resume with: paddlectl train --resume --name " + job + " <workspace>"};
     }
     looked_again = false;
     if (processes.empty() && session.unreachable() == 0) {
@@ -141,11 +142,11 @@ Status wait_for_trainers(Context& context, ClusterSession& session, const std::s
   const TimePoint deadline = context.clock.now() + kCleanStopDeadline;
   while (std::ranges::any_of(session.processes(job), is_running_trainer)) {
     if (context.interrupted()) {
-      return Error{Errc::kInterrupted, "not waiting for it: " + job + " goes on stopping", ""};
+      return Error{Errc::kInterrupted, "no longer waiting: " + job + " is still stopping", ""};
     }
     if (context.clock.now() > deadline) {
       return Error{Errc::kUnreachable, job + " was asked to stop and still runs",
-                   "end it at once: paddlectl stop --now"};
+                   "end it immediately: paddlectl stop --now"};
     }
     context.pause(kPollPeriod);
   }
@@ -169,7 +170,7 @@ Status follow_job(Context& context, ClusterSession& session, const std::string& 
 Status follow_to_stop(Context& context, ClusterSession& session, const std::string& job) {
   context.take_interrupt();
   context.console.end_progress();
-  context.console.note("asking the job to stop and to save; Ctrl-C again ends it at once");
+  context.console.note("asking the job to stop and to save; Ctrl-C again ends it immediately");
   PADDLE_TRY_STATUS(ask_job_to_stop(session, job));
   return follow_until(context, session, job, context.clock.now() + kCleanStopDeadline);
 }

@@ -118,7 +118,7 @@ Error failure_error(ClusterSession& session, const ProcessOnNode& failed) {
     error.message += ": " + cause->message;
     if (!cause->hint.empty()) error.hint = cause->hint + "; " + error.hint;
   }
-  if (was_stopped(failed.status)) error.hint = "it was told to end: by paddlectl stop, or by kill";
+  if (was_stopped(failed.status)) error.hint = "it was asked to end, by paddlectl stop or by kill";
   if (!member.client) return error;
   LogReader reader(failed.status.log);
   auto lines = reader.tail(*member.client, kLastLinesShown);

@@ -101,7 +101,7 @@ Status wait_ready(Context& context, ClusterSession& session, const PlannedProces
       return Error{
           Errc::kUnreachable,
           fmt::format("{} on {} was not ready in time", server.spec.name, member.spec.name),
-          fmt::format("see its log: paddlectl logs --node {}; --timeout gives it longer",
+          fmt::format("see its log: paddlectl logs --node {}; --timeout allows it more time",
                       member.spec.name)};
     }
     context.pause(kReadyPollPeriod);

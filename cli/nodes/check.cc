@@ -52,7 +52,7 @@ OutcomeText text_of(ProbeOutcome outcome) {
       return {"no route", "cannot be reached: no route, or a firewall says so",
               "see that `address` is on a network the nodes share, and open TCP ports {} there"};
     case ProbeOutcome::kNoProof:
-      return {"wrong host", "is answered by somebody else: no proof",
+      return {"wrong host", "is answered by another program: no proof",
               "two machines may have this address, or a proxy stands between: set the right "
               "`address`, or another `port` than {}"};
     case ProbeOutcome::kStalled:
@@ -145,7 +145,7 @@ class FaultFinder {
         fmt::format("{} of no running job: {}", counted(left.process_count, "process"),
                     names_of(names)),
         fmt::format(
-            "end them: paddlectl exec --on {} -- kill PID; teardown ends everything of ours",
+            "end them: paddlectl exec --on {} -- kill PID; or end all of this cluster: teardown",
             node().spec.name));
   }
 

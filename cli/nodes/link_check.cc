@@ -60,7 +60,7 @@ Result<LinkCheck> check_links(Context& context, ClusterSession& session,
     const std::size_t distance = (check.rounds_tried + 1) * spread_step(count) % count;
     context.console.progress(
         context.clock.now(),
-        fmt::format("trying the data plane, {} of {}", check.rounds_tried + 1, check.rounds));
+        fmt::format("testing links between nodes, {} of {}", check.rounds_tried + 1, check.rounds));
     std::vector<std::optional<Result<remote::ProbeResult>>> calls(count);
     const auto call_next = [&](std::size_t i) {
       const std::size_t to = (i + distance) % count;
@@ -91,7 +91,7 @@ Result<LinkCheck> check_links(Context& context, ClusterSession& session,
     if (listener.error) check.errors.push_back(*std::move(listener.error));
   }
   if (context.interrupted())
-    return Error{Errc::kInterrupted, "interrupted; the nodes listen no more", ""};
+    return Error{Errc::kInterrupted, "interrupted; the nodes have stopped listening", ""};
   std::ranges::sort(check.links, {},
                     [](const Link& link) { return std::pair(link.from, link.to); });
   return check;

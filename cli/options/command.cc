@@ -9,7 +9,8 @@ constexpr std::uint32_t kTimeoutSecondsMax = 7 * 24 * 3600;
 
 OptionList global_options(GlobalOptions& options) {
   return {
-      {"--json", "results as JSON on stdout, an error as one JSON line on stderr; notes stay text",
+      {"--json",
+       "print results as JSON on stdout and an error as one JSON line on stderr; notes stay text",
        &options.json},
       {"--version", "print the version", &options.version},
       {"--password-file",

@@ -137,7 +137,7 @@ Result<JobRecord> read_job_record(const std::string& folder, const std::string& 
   const auto text = read_file(folder + "/processes.jsonl", kProcessesBytesMax);
   if (!text) {
     return Error{Errc::kUsage, fmt::format("{} holds no results of a job", folder),
-                 "bring them home first: paddlectl fetch, where its nodes can be reached"};
+                 "fetch them first: paddlectl fetch, where its nodes can be reached"};
   }
   JobRecord record;
   record.job = job;

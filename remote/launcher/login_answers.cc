@@ -118,7 +118,7 @@ Result<Answer> LoginAnswers::ask(const std::string& text, bool secret) {
   if (line && !line->empty()) return Answer(std::make_shared<const TypedSecret>(*line));
   const std::lock_guard lock(mutex_);
   silent_ = true;
-  return Error{Errc::kAuth, line ? "no answer was given" : "nobody at a terminal answers",
+  return Error{Errc::kAuth, line ? "no answer was given" : "there is no terminal to ask on",
                kNobodyHint};
 }
 
@@ -135,7 +135,7 @@ Status LoginAnswers::obtain(const LoginQuestion& question, const Answer& refused
                      "is it this user's? paddlectl without --password-file asks"};
       }
     }
-    if (silent_) return Error{Errc::kAuth, "nobody has an answer", kNobodyHint};
+    if (silent_) return Error{Errc::kAuth, "no password or answer was given", kNobodyHint};
   }
   return question.prompt.empty() ? obtain_password(question, refused) : obtain_prompt(question);
 }

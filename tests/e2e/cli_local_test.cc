@@ -202,7 +202,7 @@ TEST_F(CliLocal, AJobOutlivesPaddlectlAndAttachFindsIt) {
   EXPECT_TRUE(attach.prints("held-out cost ")) << attach.output();
   attach.signal(SIGINT);
   EXPECT_EQ(attach.wait(), 130) << attach.output();
-  EXPECT_NE(attach.output().find("detached from job; it runs on"), std::string::npos)
+  EXPECT_NE(attach.output().find("detached from job; it keeps running"), std::string::npos)
       << attach.output();
   const Outcome status = cluster.run({"status", "--json"});
   EXPECT_TRUE(status.says("\"role\": \"trainer-0\", \"state\": \"running\"")) << status.output;

@@ -131,7 +131,7 @@ TEST_F(SshPasswordTest, WithoutATerminalOrAFileItSaysWhatToDo) {
   const Outcome up = run({"up", "cluster.toml"});
   EXPECT_EQ(up.code, kAuthentication) << up.output;
   EXPECT_PRED2(contains, up.output, "the server takes publickey, password");
-  EXPECT_PRED2(contains, up.output, "nobody at a terminal answers");
+  EXPECT_PRED2(contains, up.output, "there is no terminal to ask on");
   EXPECT_PRED2(contains, up.output, "--password-file");
 }
 

@@ -123,7 +123,7 @@ class FakeAgentClient final : public AgentClient {
     for (const ProcessStatus& process : fake_.processes) {
       const bool may_be = again && process.state != ProcessState::kRunning;
       if (process.job == job && !may_be)
-        return Error{Errc::kUsage, "a job named '" + job + "' is there already", ""};
+        return Error{Errc::kUsage, "a job named '" + job + "' already exists", ""};
     }
     if (fake_.on_claim) fake_.on_claim(fake_);
     if (fake_.starting.contains(job))

@@ -75,7 +75,7 @@ Status Claims::job(const std::string& name, bool again, Duration wait) {
   });
   if (refused) {
     return Error{
-        Errc::kUsage, "a job named '" + name + "' is there already",
+        Errc::kUsage, "a job named '" + name + "' already exists",
         again ? "follow it: paddlectl attach; or end it: paddlectl stop" : "choose another --name"};
   }
   job_ = std::move(lock);

@@ -15,7 +15,7 @@ TEST_F(CommandsTest, CheckTriesEveryPairAndExitsWithTheGravestFault) {
   nodes_[0].probes["127.0.0.1:7166"] = {remote::ProbeOutcome::kNoProof, "closed by peer", {}, 0};
   EXPECT_EQ(run({"doctor", "--cluster", "c.toml"}), 4);
   EXPECT_TRUE(
-      out_has("! node n-1: 127.0.0.1:7166 is answered by somebody else: no proof "
+      out_has("! node n-1: 127.0.0.1:7166 is answered by another program: no proof "
               "(from n-0: closed by peer)\n  next: "))
       << out_.str();
   nodes_[0].taken_ports[7164] = "pid 1 (nginx)";

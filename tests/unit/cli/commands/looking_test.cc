@@ -21,7 +21,8 @@ TEST_F(CommandsTest, StatusLogsStopAndTeardownOfARunningJob) {
   EXPECT_TRUE(err_has("jobs here: job1"));
   nodes_[0].asked_exit = -1;
   EXPECT_EQ(run({"stop"}), 4);
-  EXPECT_TRUE(err_has("job1 was asked to stop and still runs\nhint: end it at once")) << err_.str();
+  EXPECT_TRUE(err_has("job1 was asked to stop and still runs\nhint: end it immediately"))
+      << err_.str();
   EXPECT_EQ(nodes_[0].processes.front().state, ProcessState::kRunning);
   ASSERT_EQ(run({"stop", "--now"}), 0);
   EXPECT_TRUE(out_has("3 processes stopped")) << out_.str();

@@ -80,7 +80,7 @@ TEST_F(CommandsTest, TrainRunsToItsEndAndBringsResultsHome) {
   EXPECT_FALSE(nodes_[1].files.contains("jobs/job1/workspace/data/train-00000"));
   EXPECT_TRUE(nodes_[1].files.contains("jobs/job1/workspace/data/dictionary.txt"));
   EXPECT_EQ(train(), 2);  // the name is taken
-  EXPECT_TRUE(err_has("is there already"));
+  EXPECT_TRUE(err_has("already exists"));
 }
 
 TEST_F(CommandsTest, TrainNamesTheFirstCauseAndStopsTheRest) {
@@ -194,7 +194,7 @@ TEST_F(CommandsTest, CtrlCLetsTheJobSaveAndItGoesOnLater) {
   };
   EXPECT_EQ(train(), 75) << err_.str();
   EXPECT_TRUE(out_has("stopped: ")) << out_.str();
-  EXPECT_TRUE(err_has("go on with: paddlectl train --resume --name job1")) << err_.str();
+  EXPECT_TRUE(err_has("resume with: paddlectl train --resume --name job1")) << err_.str();
   EXPECT_TRUE(fs::exists(folder_ + "/output/job1/pass-00000/MANIFEST"));
   const auto resumes = [this] {
     const auto& arguments = nodes_[1].specs["trainer-1"].arguments;

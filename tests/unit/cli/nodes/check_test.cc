@@ -166,7 +166,7 @@ TEST_F(NodeCheckTest, WhatIsInTheWayOnTheDataPlaneIsToldApart) {
       {ProbeOutcome::kRefused, "10.0.0.b:7164 is refused"},
       {ProbeOutcome::kTimedOut, "firewall drops"},
       {ProbeOutcome::kNoRoute, "no route"},
-      {ProbeOutcome::kNoProof, "answered by somebody else"},
+      {ProbeOutcome::kNoProof, "answered by another program"},
       {ProbeOutcome::kStalled, "data gets stuck"}};
   std::vector<std::string> hints;
   for (const auto& [outcome, reason] : reasons) {

@@ -87,7 +87,7 @@ TEST_F(ClaimsTest, AClaimEndsWithItsSessionAndNotWithWhatItStarted) {
   auto second = connect_agent();
   const Status refused = claim(*second, "job-1", true);
   ASSERT_FALSE(refused) << "it runs";
-  EXPECT_NE(refused.error().message.find("is there already"), std::string::npos)
+  EXPECT_NE(refused.error().message.find("already exists"), std::string::npos)
       << refused.error().message;
   ASSERT_TRUE(second->stop("job-1", {}, std::chrono::seconds(5)));
   EXPECT_FALSE(claim(*second, "job-1")) << "a new one, over what the old one left";
