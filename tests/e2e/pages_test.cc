@@ -16,6 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Under ThreadSanitizer training takes many times as long.
+constexpr auto kTutorialDeadline = std::chrono::seconds(280);
+
 struct Block {
   std::string section;  // the last heading above it
   std::string kind;     // behind ```: "sh", or "toml job.toml"
@@ -80,7 +83,7 @@ TEST(Tutorial, RunsAsItStandsAndLearnsAllButTheNoise) {
                                fs::path(PADDLE_PROGRAM).parent_path().string();
   Process page({"/usr/bin/env", "-C", folder.path(), "/bin/sh", "page.sh"}, folder / "page.txt",
                {"HOME=" + folder.path(), "PATH=" + programs + ":/usr/bin:/bin"});
-  EXPECT_EQ(page.wait(std::chrono::seconds(100)), 0) << page.output();
+  EXPECT_EQ(page.wait(kTutorialDeadline), 0) << page.output();
 
   const std::vector<double> costs = held_out_costs(page.output());
   ASSERT_GE(costs.size(), 10U);
