@@ -51,7 +51,7 @@ const std::vector<Room> kRooms = {
     {"engine/strategy",
      {"base", "proto", "engine/optim", "engine/parameter", "engine/client", "engine/pserver"}},
     {"engine/trainer",
-     {"base", "engine/memory", "engine/config", "engine/parameter", "engine/snapshot", "engine/net",
+     {"base", "proto", "engine/memory", "engine/config", "engine/parameter", "engine/snapshot", "engine/net",
       "engine/kernels", "engine/nn", "engine/nn/network", "engine/data", "engine/pserver",
       "engine/client", "engine/strategy"}},
     {"engine/commands",
