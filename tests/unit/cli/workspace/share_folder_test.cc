@@ -1,11 +1,15 @@
 #include "cli/workspace/share_folder.h"
 
+#include <filesystem>
+
 #include <gtest/gtest.h>
 
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 TEST(CopyTemplate, TheJobFileComesLastAndTheOutputOfPrepareStays) {
   const test::TemporaryFolder share;
@@ -19,6 +23,21 @@ TEST(CopyTemplate, TheJobFileComesLastAndTheOutputOfPrepareStays) {
   for (const std::string& file : *files) {
     EXPECT_EQ(test::TemporaryFolder::read(target / ("w/" + file)), file);
   }
+}
+
+TEST(CopyTemplate, ALinkToAnotherTemplateBecomesAFileOfItsOwn) {
+  const test::TemporaryFolder share;
+  share.write("templates/one/job.toml", "");
+  share.write("templates/two/job.toml", "");
+  fs::permissions(share.write("templates/one/prepare", "#!/bin/sh"), fs::perms::owner_all);
+  fs::create_symlink("../one/prepare", share / "templates/two/prepare");
+  const test::TemporaryFolder target;
+  const auto files = copy_template(share.path(), "two", target / "w");
+  ASSERT_TRUE(files) << files.error().message;
+  EXPECT_EQ(*files, (std::vector<std::string>{"prepare", "job.toml"}));
+  EXPECT_EQ(fs::symlink_status(target / "w/prepare").type(), fs::file_type::regular);
+  EXPECT_EQ(fs::status(target / "w/prepare").permissions(), fs::perms::owner_all);
+  EXPECT_EQ(test::TemporaryFolder::read(target / "w/prepare"), "#!/bin/sh");
 }
 
 TEST(TemplateSummary, IsTheFirstLineOfTheReadme) {
