@@ -1,0 +1,30 @@
+# A .deb and a tarball of what `cmake --install` writes; scripts/package makes them.
+file(STRINGS base/version.h version REGEX kProgramVersion)
+string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" CPACK_PACKAGE_VERSION "${version}")
+set(CPACK_GENERATOR DEB TGZ)
+set(CPACK_PACKAGE_NAME paddlectl)
+set(CPACK_PACKAGE_FILE_NAME paddlectl-${CPACK_PACKAGE_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR})
+set(CPACK_PACKAGE_CONTACT "the maintainers of paddlectl")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "train on the Linux servers you have, with one file and one command")
+set(CPACK_PACKAGE_DESCRIPTION "paddlectl logs in to servers over SSH, brings a parameter server along, trains models
+whose embeddings need not fit one machine, fetches the result, and leaves nothing behind.")
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+# The shared libraries of paddlectl; the other programs have none.
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+# Texts that templates are trained on.
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "bash-completion, bible-kjv, man-db")
+include(CPack)
+
+# The licences of all that is linked statically stand beside ours.
+set(copyright ${PROJECT_BINARY_DIR}/copyright)
+configure_file(LICENSE ${copyright} COPYONLY)
+foreach(package libasio-dev libc6-dev libcli11-dev libfmt-dev libopenblas-serial-dev libprotobuf-dev libsodium-dev libssl-dev
+        libtomlplusplus-dev libzstd-dev nlohmann-json3-dev zlib1g-dev)
+  if(EXISTS /usr/share/doc/${package}/copyright)
+    file(READ /usr/share/doc/${package}/copyright licence)
+    file(APPEND ${copyright} "\n\n==== ${package} ====\n\n${licence}")
+  endif()
+endforeach()
+install(FILES ${copyright} DESTINATION share/doc/paddlectl)
