@@ -65,14 +65,14 @@ class InitTemplate : public testing::TestWithParam<std::tuple<const char*, std::
       programs_ = cluster.folder() / "usr/bin";
       run(fmt::format("'{}' --install '{}' --prefix usr", CMAKE_PROGRAM, BUILD_FOLDER), "");
     }
-    run("paddlectl init --template " + name_ + " work", "");
+    run("paddlectl init --template " + name_ + " 'my work'", "");
     // Files that the READMEs' users have.
     const TemporaryFolder& folder = cluster.folder();
-    folder.write("work/ptb.train.txt", chained_sentences(300));
-    folder.write("work/ptb.valid.txt", chained_sentences(100));
-    folder.write("work/labelled.txt", labelled_texts(300));
-    folder.write("work/digits.txt", digits(200));
-    folder.write("work/ml-100k/u.data", ratings(2000));
+    folder.write("my work/ptb.train.txt", chained_sentences(300));
+    folder.write("my work/ptb.valid.txt", chained_sentences(100));
+    folder.write("my work/labelled.txt", labelled_texts(300));
+    folder.write("my work/digits.txt", digits(200));
+    folder.write("my work/ml-100k/u.data", ratings(2000));
   }
 
   // In a shell, as if typed in that folder.
@@ -94,7 +94,7 @@ class InitTemplate : public testing::TestWithParam<std::tuple<const char*, std::
       ++trained_;
     }
     line = replaced(replaced(line, "<job>", job_), "pass-[0-9]+", "pass-00000");
-    run(line, "work");
+    run(line, "my work");
   }
 
   LocalCluster cluster_{2};
@@ -106,7 +106,7 @@ class InitTemplate : public testing::TestWithParam<std::tuple<const char*, std::
 };
 
 TEST_P(InitTemplate, EveryLineAndPathOfItsReadmeWorks) {
-  const fs::path work = cluster_.folder() / "work";
+  const fs::path work = cluster_.folder() / "my work";
   const std::string readme = TemporaryFolder::read(work / "README.md");
   EXPECT_TRUE(readme.starts_with("# " + name_ + ": ")) << readme;  // for `init --list`
   run("paddlectl up cluster.toml", "");
