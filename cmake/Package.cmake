@@ -6,14 +6,16 @@ set(CPACK_PACKAGE_NAME paddlectl)
 set(CPACK_PACKAGE_FILE_NAME paddlectl-${CPACK_PACKAGE_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR})
 set(CPACK_PACKAGE_CONTACT "the maintainers of paddlectl")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "train on the Linux servers you have, with one file and one command")
-set(CPACK_PACKAGE_DESCRIPTION "paddlectl logs in to servers over SSH, brings a parameter server along, trains models
-whose embeddings need not fit one machine, fetches the result, and leaves nothing behind.")
+set(CPACK_PACKAGE_DESCRIPTION
+"paddlectl logs in to servers over SSH, brings a parameter server along,
+trains models whose embeddings need not fit one machine, fetches the
+result, and leaves nothing behind.")
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 # The shared libraries of paddlectl; the other programs have none.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-# Texts that templates are trained on.
+# bible-kjv is the text of some templates.
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "bash-completion, bible-kjv, man-db")
 include(CPack)
 
