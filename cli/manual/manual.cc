@@ -71,9 +71,10 @@ and the folders that are named on the command line.
 In the current directory: the cluster that commands use without \-\-cluster.
 .TP
 .I ~/.ssh/config, ~/.ssh/known_hosts
-Read as ssh(1) does.
+They mean what they mean to ssh(1): ssh \-G reads the first.
 .SH SEE ALSO
-.BR ssh (1)
+.BR ssh (1),
+.BR ssh_config (5)
 )";
 
 // A backslash, a minus, and a dot or quote at a line's start mean something to troff.

@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -15,10 +17,12 @@ namespace paddle::remote {
 // True when the agent at the socket answers a request for its list of keys.
 bool agent_answers(const std::string& path, TimePoint deadline);
 
-// Relays bytes between libssh and the agent until the deadline, then hangs up.
+// Relays requests of libssh and answers of the agent until the deadline, then hangs up.
 class SshAgentRelay {
  public:
-  static Result<std::unique_ptr<SshAgentRelay>> start(const std::string& path, TimePoint deadline);
+  // With `only`, public keys in base64, libssh is told of no other key of the agent.
+  static Result<std::unique_ptr<SshAgentRelay>> start(const std::string& path, TimePoint deadline,
+                                                      std::optional<std::set<std::string>> only);
   ~SshAgentRelay();  // hangs up on both
   SshAgentRelay(const SshAgentRelay&) = delete;
   SshAgentRelay& operator=(const SshAgentRelay&) = delete;
@@ -29,10 +33,13 @@ class SshAgentRelay {
   bool gave_up() const { return gave_up_; }
 
  private:
-  SshAgentRelay(UniqueFd of_libssh, UniqueFd session, UniqueFd agent, TimePoint deadline);
+  SshAgentRelay(UniqueFd of_libssh, UniqueFd session, UniqueFd agent, TimePoint deadline,
+                std::optional<std::set<std::string>> only);
   void run(TimePoint deadline);
+  bool relay_answer(TimePoint deadline);
 
   UniqueFd of_libssh_, session_, agent_;
+  std::optional<std::set<std::string>> only_;
   std::atomic<bool> gave_up_ = false;
   std::thread thread_;
 };

@@ -1,21 +1,41 @@
 #include "remote/launcher/ssh/host_key_check.h"
 
+#include <unistd.h>
+
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/fd.h"
 #include "base/text.h"
+#include "remote/launcher/ssh/tokens.h"
 
 namespace paddle::remote {
 namespace {
 
-constexpr const char* kSystemKnownHosts = "/etc/ssh/ssh_known_hosts";
+// As ssh has it: the user's, then those of the system.
+std::vector<std::string> all_files(const SshTarget& target) {
+  std::vector<std::string> files = target.known_hosts;
+  files.insert(files.end(), target.system_known_hosts.begin(), target.system_known_hosts.end());
+  return files;
+}
 
-// The host's name in known_hosts: with the port only when it is not 22.
-std::string known_name(const SshTarget& target) {
-  return target.port == 22 ? target.host : fmt::format("[{}]:{}", target.host, target.port);
+// libssh takes one file of the user and one of the system, ssh several of each.
+void look_only_in(ssh_session session, const std::string& file) {
+  ssh_options_set(session, SSH_OPTIONS_KNOWNHOSTS, file.c_str());
+  ssh_options_set(session, SSH_OPTIONS_GLOBAL_KNOWNHOSTS, "/dev/null");
+}
+
+// The user's files that exist, or else the one that takes new keys.
+std::string description(const SshTarget& target) {
+  std::vector<std::string> files;
+  for (const std::string& file : target.known_hosts) {
+    if (::access(file.c_str(), F_OK) == 0) files.push_back(file);
+  }
+  return files.empty() ? target.known_hosts.front() : fmt::format("{}", fmt::join(files, ", "));
 }
 
 Result<KeyHandle> server_key(ssh_session session) {
@@ -60,16 +80,35 @@ Result<std::string> host_fingerprint(ssh_session session) {
   return fingerprint_of(key.get());
 }
 
+void choose_known_hosts(ssh_session session, const SshTarget& target) {
+  std::string chosen;
+  for (const std::string& file : all_files(target)) {
+    look_only_in(session, file);
+    if (chosen.empty() && ssh_session_has_known_hosts_entry(session) == SSH_KNOWN_HOSTS_OK) {
+      chosen = file;
+    }
+  }
+  look_only_in(session, escape_tokens(chosen.empty() ? target.known_hosts.front() : chosen));
+}
+
 Result<bool> host_is_known(ssh_session session, const SshTarget& target) {
-  const ssh_known_hosts_e state = ssh_session_is_known_server(session);
   PADDLE_TRY(const KeyHandle key, server_key(session));
   PADDLE_TRY(const std::string fingerprint, fingerprint_of(key.get()));
-  for (const std::string& file : {target.known_hosts, std::string(kSystemKnownHosts)}) {
-    if (!is_revoked(key.get(), file)) continue;
-    return Error{Errc::kAuth,
-                 fmt::format("{} shows the host key {}, which is revoked in {}", target.label(),
-                             fingerprint, file),
-                 "whoever runs the machine must give it a new host key"};
+  ssh_known_hosts_e state = SSH_KNOWN_HOSTS_UNKNOWN;  // the first that is not, or OK of any file
+  std::string where;
+  for (const std::string& file : all_files(target)) {
+    if (is_revoked(key.get(), file)) {
+      return Error{Errc::kAuth,
+                   fmt::format("{} shows the host key {}, which is revoked in {}", target.label(),
+                               fingerprint, file),
+                   "whoever runs the machine must give it a new host key"};
+    }
+    look_only_in(session, file);
+    const ssh_known_hosts_e here = ssh_session_is_known_server(session);
+    if (here == SSH_KNOWN_HOSTS_UNKNOWN || here == SSH_KNOWN_HOSTS_NOT_FOUND) continue;
+    if (here != SSH_KNOWN_HOSTS_OK && state != SSH_KNOWN_HOSTS_UNKNOWN) continue;
+    state = here;
+    where = file;
   }
   switch (state) {
     case SSH_KNOWN_HOSTS_OK:
@@ -83,15 +122,15 @@ Result<bool> host_is_known(ssh_session session, const SshTarget& target) {
           Errc::kAuth,
           fmt::format("the host key of {} has changed: it shows {}, not the one in {}. Someone "
                       "may be listening in, or the machine was reinstalled",
-                      target.label(), fingerprint, target.known_hosts),
+                      target.label(), fingerprint, where),
           fmt::format("ask whoever runs it for the fingerprint; only if it is this one: "
                       "ssh-keygen -f {} -R \"{}\"",
-                      target.known_hosts, known_name(target))};
+                      where, target.known_name())};
     default:
       return Error{Errc::kAuth,
                    fmt::format("the host key of {} ({}) cannot be checked: {}", target.label(),
                                fingerprint, escape_control(ssh_get_error(session))),
-                   fmt::format("is {} readable and well formed?", target.known_hosts)};
+                   fmt::format("is {} readable and well formed?", where)};
   }
 }
 
@@ -101,7 +140,7 @@ Status check_host_key(ssh_session session, const SshTarget& target) {
   PADDLE_TRY(const std::string fingerprint, host_fingerprint(session));
   return Error{Errc::kAuth,
                fmt::format("{} is not in {}; it shows the host key {}", target.label(),
-                           target.known_hosts, fingerprint),
+                           description(target), fingerprint),
                "compare it with what the machine itself says, then: paddlectl trust --cluster "
                "<cluster file>"};
 }

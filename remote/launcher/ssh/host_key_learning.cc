@@ -9,11 +9,11 @@
 #include <filesystem>
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
 
 #include "base/fd.h"
+#include "remote/launcher/ssh/base64.h"
 #include "remote/launcher/ssh/host_key_check.h"
 #include "remote/launcher/ssh/session.h"
 
@@ -24,14 +24,6 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kSaltBytes = 20;  // of SHA-1, as in OpenSSH's hostfile.c
 constexpr std::string_view kHashedPrefix = "|1|";
-
-std::string base64(const unsigned char* bytes, std::size_t size) {
-  std::string text((size + 2) / 3 * 4 + 1, '\0');
-  const int used =
-      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), bytes, static_cast<int>(size));
-  text.resize(static_cast<std::size_t>(used));
-  return text;
-}
 
 // "|1|salt|HMAC-SHA1(salt, name)", both base64 (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT).
 Result<std::string> hashed_name(std::string_view name) {
@@ -44,8 +36,7 @@ Result<std::string> hashed_name(std::string_view name) {
            &size) == nullptr) {
     return Error{Errc::kFailed, "hashing a host name failed", ""};
   }
-  return fmt::format("{}{}|{}", kHashedPrefix, base64(salt.data(), salt.size()),
-                     base64(hash.data(), size));
+  return fmt::format("{}{}|{}", kHashedPrefix, base64(salt), base64(std::span(hash).first(size)));
 }
 
 // A lock, so that two paddlectl do not lose each other's line.
@@ -62,7 +53,7 @@ Result<ShownHostKey> ask_host_key(const NodeSpec& node, TimePoint deadline, Logi
   const ssh_session session = unverified.connection.session.get();
   ShownHostKey key;
   key.label = unverified.target.label();
-  key.known_hosts = unverified.target.known_hosts;
+  key.known_hosts = unverified.target.known_hosts.front();
   PADDLE_TRY(key.fingerprint, host_fingerprint(session));
   PADDLE_TRY(key.known, host_is_known(session, unverified.target).with(node.name));
   char* line = nullptr;
@@ -90,6 +81,10 @@ Status add_host_key(const ShownHostKey& key) {
   struct stat status {};
   unsigned mode = 0600;
   if (::stat(path.c_str(), &status) == 0) {
+    if (!S_ISREG(status.st_mode)) {
+      return Error{Errc::kUsage, path + " is not a regular file: it can keep no host key",
+                   "name one as `known_hosts` in the cluster file"};
+    }
     mode = status.st_mode & 0777U;
     PADDLE_TRY(text, read_file(path, kKnownHostsBytesMax));
   }

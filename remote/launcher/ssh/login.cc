@@ -3,8 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <cerrno>
+#include <cstring>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,9 +22,8 @@ namespace {
 
 constexpr Duration kAgentPatience = std::chrono::seconds(2);      // for its list of keys
 constexpr Duration kSignaturePatience = std::chrono::seconds(8);  // someone may have to touch a key
-constexpr const char* kNoAgent = "/dev/null";  // not a socket: libssh finds no agent
-constexpr int kPromptRoundsMax = 16;           // of one keyboard-interactive login
-constexpr int kPersonMethods = 2;  // a server may require keyboard-interactive and password
+constexpr int kPromptRoundsMax = 16;  // of one keyboard-interactive login
+constexpr int kMethodsMax = 4;        // required one after the other
 
 // Called only for an encrypted key: paddlectl asks for no passphrase, an agent can.
 int note_passphrase(const char*, char*, std::size_t, int, int, void* asked) {
@@ -45,7 +47,9 @@ Result<KeyHandle> read_key(const std::string& path) {
   if (ssh_pki_import_privkey_file(path.c_str(), nullptr, note_passphrase, &asked, &raw) == SSH_OK) {
     return KeyHandle(raw);
   }
-  return Error{Errc::kAuth, asked ? "encrypted: add it to ssh-agent" : "not a readable key", ""};
+  if (asked) return Error{Errc::kAuth, "encrypted: add it to ssh-agent", ""};
+  if (::access(path.c_str(), R_OK) != 0) return Error{Errc::kAuth, std::strerror(errno), ""};
+  return Error{Errc::kAuth, "not a private key", ""};
 }
 
 // "path", or "path (why it cannot be used)".
@@ -69,37 +73,71 @@ Result<Attempt> try_file(ssh_session session, const std::string& path, TimePoint
   return outcome(session, ssh_userauth_publickey(session, nullptr, key->get()));
 }
 
-// Tries every key of ssh-agent, every IdentityFile of the config, then the default keys. `tried`
-// collects them for an error message.
-Result<Attempt> try_all(ssh_session session, const SshTarget& target, TimePoint deadline,
-                        std::vector<std::string>& tried) {
-  std::unique_ptr<SshAgentRelay> relay;
-  if (const char* const agent = std::getenv("SSH_AUTH_SOCK"); agent != nullptr && *agent != '\0') {
-    if (agent_answers(agent, std::min(deadline, SteadyClock().now() + kAgentPatience))) {
-      PADDLE_TRY(relay, SshAgentRelay::start(
-                            agent, std::min(deadline, SteadyClock().now() + kSignaturePatience)));
-      ssh_set_agent_socket(session, relay->release_socket());
-    } else {
-      tried.push_back(fmt::format("ssh-agent (no answer at {})", escape_control(agent)));
-      ssh_options_set(session, SSH_OPTIONS_IDENTITY_AGENT, kNoAgent);
-    }
+// The key of a file, or of the public one beside it, in base64; "" when there is none.
+std::string public_key(const std::string& path) {
+  ssh_key raw = nullptr;
+  if (ssh_pki_import_pubkey_file((path + ".pub").c_str(), &raw) != SSH_OK &&
+      ssh_pki_import_pubkey_file(path.c_str(), &raw) != SSH_OK) {
+    const auto key = read_key(path);
+    if (!key || ssh_pki_export_privkey_to_pubkey(key->get(), &raw) != SSH_OK) return "";
   }
+  const KeyHandle key(raw);
+  char* encoded = nullptr;
+  if (ssh_pki_export_pubkey_base64(key.get(), &encoded) != SSH_OK) return "";
+  std::string text = encoded;
+  ssh_string_free_char(encoded);
+  return text;
+}
+
+// The keys of ssh-agent that ssh would offer; nullopt: all.
+std::optional<std::set<std::string>> wanted_of_agent(const SshTarget& target) {
+  if (!target.identities_only) return std::nullopt;
+  std::set<std::string> keys;
+  for (const auto* list : {&target.identities, &target.default_identities}) {
+    for (const std::string& path : *list) keys.insert(public_key(path));
+  }
+  return keys;
+}
+
+Result<Attempt> try_agent(ssh_session session, const SshTarget& target, TimePoint deadline,
+                          std::vector<std::string>& tried) {
+  if (target.agent.empty()) return Attempt::kRefused;
+  if (!agent_answers(target.agent, std::min(deadline, SteadyClock().now() + kAgentPatience))) {
+    tried.push_back(fmt::format("ssh-agent (no answer at {})", escape_control(target.agent)));
+    return Attempt::kRefused;
+  }
+  PADDLE_TRY(const auto relay,
+             SshAgentRelay::start(target.agent,
+                                  std::min(deadline, SteadyClock().now() + kSignaturePatience),
+                                  wanted_of_agent(target)));
+  ssh_set_agent_socket(session, relay->release_socket());
   PADDLE_TRY_STATUS(set_deadline(session, deadline));
-  const int answer = ssh_userauth_publickey_auto(session, nullptr, nullptr);
-  if (relay) {
-    tried.emplace_back(relay->gave_up() ? "ssh-agent (it lists keys and signs with none)"
-                                        : "the keys of ssh-agent");
-  }
-  if (::access((target.directory + "/config").c_str(), R_OK) == 0) {
-    tried.push_back(fmt::format("every IdentityFile of {}/config", target.directory));
-  }
-  for (const char* name : {"/id_ed25519", "/id_ecdsa", "/id_rsa"}) {
-    const std::string path = target.directory + name;
-    if (path != target.identity && ::access(path.c_str(), F_OK) == 0) {
-      tried.push_back(described(path));
-    }
-  }
+  const int answer = ssh_userauth_agent(session, nullptr);
+  tried.emplace_back(relay->gave_up()         ? "ssh-agent (it lists keys and signs with none)"
+                     : target.identities_only ? "the keys of ssh-agent that IdentitiesOnly leaves"
+                                              : "the keys of ssh-agent");
   return outcome(session, answer);
+}
+
+// The named keys, those of ssh-agent, then the default keys. `tried` collects them for an error
+// message.
+Result<Attempt> try_keys(ssh_session session, const SshTarget& target, TimePoint deadline,
+                         std::vector<std::string>& tried) {
+  for (const std::string& path : target.identities) {
+    tried.push_back(described(path));
+    PADDLE_TRY(const Attempt attempt, try_file(session, path, deadline));
+    if (attempt != Attempt::kRefused) return attempt;
+  }
+  PADDLE_TRY(const Attempt attempt, try_agent(session, target, deadline, tried));
+  if (attempt != Attempt::kRefused) return attempt;
+  for (const std::string& path : target.default_identities) {
+    const bool named = std::ranges::find(target.identities, path) != target.identities.end();
+    if (named || ::access(path.c_str(), F_OK) != 0) continue;
+    tried.push_back(described(path));
+    PADDLE_TRY(const Attempt last, try_file(session, path, deadline));
+    if (last != Attempt::kRefused) return last;
+  }
+  return Attempt::kRefused;
 }
 
 // Only a plain "Password:" asks for the password that other nodes may share; any other prompt gets
@@ -187,61 +225,96 @@ Result<Attempt> try_password(ssh_session session, const Person& person, TimePoin
   return attempt;
 }
 
-// Keyboard-interactive comes first, as in ssh: it can ask for more than a password.
-Result<Attempt> try_person(ssh_session session, const Person& person, TimePoint deadline) {
-  const int methods = ssh_userauth_list(session, nullptr);
-  if ((methods & SSH_AUTH_METHOD_INTERACTIVE) != 0) {
-    PADDLE_TRY(const Attempt attempt, try_prompts(session, person, deadline));
-    if (attempt != Attempt::kRefused || person.login.lacks_answer()) return attempt;
-  }
-  if ((methods & SSH_AUTH_METHOD_PASSWORD) == 0) return Attempt::kRefused;
-  return try_password(session, person, deadline);
-}
-
 // "publickey, password"; "" when the server has not said.
 std::string describe_methods(int methods) {
   std::vector<const char*> names;
   if ((methods & SSH_AUTH_METHOD_PUBLICKEY) != 0) names.push_back("publickey");
   if ((methods & SSH_AUTH_METHOD_PASSWORD) != 0) names.push_back("password");
   if ((methods & SSH_AUTH_METHOD_INTERACTIVE) != 0) names.push_back("keyboard-interactive");
+  if ((methods & SSH_AUTH_METHOD_HOSTBASED) != 0) names.push_back("hostbased");
+  if ((methods & SSH_AUTH_METHOD_GSSAPI_MIC) != 0) names.push_back("gssapi-with-mic");
   return fmt::format("{}", fmt::join(names, ", "));
+}
+
+struct Attempts {
+  std::vector<std::string> keys;  // tried ones, for an error message
+  bool key_accepted = false;      // and the server wants something else as well
+};
+
+// One method, unless the server is known not to take it. Without a login only keys are tried.
+Result<Attempt> try_method(ssh_session session, const SshTarget& target, const std::string& method,
+                           const std::optional<Person>& person, TimePoint deadline,
+                           Attempts& attempts) {
+  const bool by_key = method == "publickey";
+  const int bit = by_key                 ? SSH_AUTH_METHOD_PUBLICKEY
+                  : method == "password" ? SSH_AUTH_METHOD_PASSWORD
+                                         : SSH_AUTH_METHOD_INTERACTIVE;
+  if (!by_key && !person) return Attempt::kRefused;
+  if (!by_key && ssh_userauth_list(session, nullptr) == 0) {
+    PADDLE_TRY_STATUS(set_deadline(session, deadline));
+    PADDLE_TRY(const Attempt none, outcome(session, ssh_userauth_none(session, nullptr)));
+    if (none != Attempt::kRefused) return none;
+  }
+  const int taken = ssh_userauth_list(session, nullptr);  // 0 before the first refusal
+  if (taken != 0 && (taken & bit) == 0) return Attempt::kRefused;
+  if (!by_key) {
+    return method == "password" ? try_password(session, *person, deadline)
+                                : try_prompts(session, *person, deadline);
+  }
+  attempts.keys.clear();  // of an earlier round
+  PADDLE_TRY(const Attempt attempt, try_keys(session, target, deadline, attempts.keys));
+  attempts.key_accepted = attempts.key_accepted || attempt == Attempt::kPartly;
+  return attempt;
+}
+
+Error refused(ssh_session session, const SshTarget& target, const Attempts& attempts) {
+  const bool keys_allowed = std::ranges::find(target.methods, "publickey") != target.methods.end();
+  std::string text;
+  if (attempts.key_accepted) {
+    text = "a key is accepted, and more is wanted";
+  } else if (keys_allowed) {
+    text = fmt::format("none of our keys is accepted for user {}; tried {}", target.user,
+                       attempts.keys.empty() ? "none, for there is none"
+                                             : fmt::format("{}", fmt::join(attempts.keys, ", ")));
+  } else {
+    text = fmt::format("no login for user {}", target.user);
+  }
+  text += "; the server takes " + describe_methods(ssh_userauth_list(session, nullptr));
+  if (target.methods.size() < kLoginMethods.size()) {
+    text +=
+        fmt::format("; {} allows {}", target.config.file(),
+                    target.methods.empty() ? "no method that paddlectl knows"
+                                           : fmt::format("{}", fmt::join(target.methods, ", ")));
+  }
+  return Error{Errc::kAuth, text,
+               keys_allowed ? "name the key with `identity`, load it with ssh-add, or install it "
+                              "with ssh-copy-id"
+                            : "let PubkeyAuthentication and PreferredAuthentications allow keys"};
 }
 
 }  // namespace
 
 Status authenticate(ssh_session session, const SshTarget& target, bool bastion, Login* login,
                     TimePoint deadline) {
-  std::vector<std::string> tried;
-  Attempt attempt = Attempt::kRefused;
-  if (!target.identity.empty()) {
-    tried.push_back(described(target.identity));
-    PADDLE_TRY(attempt, try_file(session, target.identity, deadline));
-  }
-  if (attempt == Attempt::kRefused) {
-    PADDLE_TRY(attempt, try_all(session, target, deadline, tried));
-  }
-  if (attempt == Attempt::kAccepted) return {};
-  const bool partly = attempt == Attempt::kPartly;
-  if (ssh_userauth_list(session, nullptr) == 0) {  // the first refusal lists the server's methods
-    PADDLE_TRY_STATUS(set_deadline(session, deadline));
-    PADDLE_TRY(attempt, outcome(session, ssh_userauth_none(session, nullptr)));
-    if (attempt == Attempt::kAccepted) return {};
-  }
-  const int methods = ssh_userauth_list(session, nullptr);
-  for (int i = 0; login != nullptr && i < kPersonMethods; ++i) {
-    const Person person{*login, {target.user, target.label(), bastion, "", false}};
-    PADDLE_TRY(attempt, try_person(session, person, deadline));
+  Attempts attempts;
+  std::optional<Person> person;
+  if (login != nullptr)
+    person.emplace(*login, LoginQuestion{target.user, target.label(), bastion, "", false});
+  for (int i = 0; i < kMethodsMax; ++i) {
+    Attempt attempt = Attempt::kRefused;
+    for (const std::string& method : target.methods) {
+      PADDLE_TRY(attempt, try_method(session, target, method, person, deadline, attempts));
+      if (attempt != Attempt::kRefused || (login != nullptr && login->lacks_answer())) break;
+    }
     if (attempt == Attempt::kAccepted) return {};
     if (attempt == Attempt::kRefused) break;
   }
-  const std::string keys =
-      partly ? "a key is accepted, and more is wanted"
-             : fmt::format("none of our keys is accepted for user {}; tried {}", target.user,
-                           tried.empty() ? "none, for there is none"
-                                         : fmt::format("{}", fmt::join(tried, ", ")));
-  return Error{Errc::kAuth, fmt::format("{}; the server takes {}", keys, describe_methods(methods)),
-               "name the key with `identity`, load it with ssh-add, or install it with "
-               "ssh-copy-id"};
+  if (ssh_userauth_list(session, nullptr) == 0) {  // no method was tried: ask for the server's
+    PADDLE_TRY_STATUS(set_deadline(session, deadline));
+    PADDLE_TRY(const Attempt none, outcome(session, ssh_userauth_none(session, nullptr)));
+    if (none == Attempt::kAccepted) return {};
+  }
+  return refused(session, target, attempts);
 }
 
 }  // namespace paddle::remote

@@ -11,8 +11,8 @@
 
 namespace paddle::remote {
 
-// Tries the named identity, ssh-agent, every IdentityFile of the config, the default keys; then,
-// with a login, keyboard-interactive or else password. kAuth names everything that was tried.
+// Tries the target's methods in its order: keys are the named ones, those of ssh-agent, then the
+// default ones; a person is asked only with a login. kAuth names everything that was tried.
 // bastion: the server is not a node itself.
 Status authenticate(ssh_session session, const SshTarget& target, bool bastion, Login* login,
                     TimePoint deadline);

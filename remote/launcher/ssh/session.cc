@@ -21,6 +21,7 @@
 namespace paddle::remote {
 namespace {
 
+constexpr Duration kConfigPatience = std::chrono::seconds(20);
 constexpr int kPeerLostSeconds = 30;
 constexpr int kKeepIdleSeconds = 15;
 constexpr int kKeepIntervalSeconds = 5;
@@ -70,9 +71,10 @@ Result<UniqueFd> connect_one(const addrinfo& address, TimePoint deadline) {
 }
 
 // Non-blocking, TCP_NODELAY, keep-alive: a vanished peer is detected within kPeerLostSeconds.
-// Tries every address.
+// Tries every address of the target's family.
 Result<UniqueFd> connect_tcp(const SshTarget& target, TimePoint deadline) {
   addrinfo wanted{};
+  wanted.ai_family = target.address_family;
   wanted.ai_socktype = SOCK_STREAM;
   wanted.ai_flags = AI_ADDRCONFIG;
   addrinfo* raw = nullptr;
@@ -145,9 +147,8 @@ Result<NodeSpec> bastion_of(const NodeSpec& node, const std::string& jumps) {
 
 Result<std::string> jumps_to(const NodeSpec& node) {
   if (!node.jump.empty()) return node.jump;
-  const SshHandle session(ssh_new());
-  if (!session) return Error{Errc::kResource, "libssh: out of memory", ""};
-  PADDLE_TRY(SshTarget target, apply_options(session.get(), node));
+  const Duration patience = node.timeout > Duration() ? node.timeout : kConfigPatience;
+  PADDLE_TRY(SshTarget target, resolve(node, SteadyClock().now() + patience).with(node.name));
   return std::move(target.jump);
 }
 
@@ -156,11 +157,16 @@ Result<UnverifiedConnection> shake_hands(const NodeSpec& node, TimePoint deadlin
   made.connection.session.reset(ssh_new());
   ssh_session session = made.connection.session.get();
   if (session == nullptr) return Error{Errc::kResource, "libssh: out of memory", ""};
-  PADDLE_TRY(made.target, apply_options(session, node));
+  PADDLE_TRY(made.target, resolve(node, deadline));
   const SshTarget& target = made.target;
+  PADDLE_TRY_STATUS(apply_options(session, target));
+  choose_known_hosts(session, target);
+  if (target.connect_timeout > Duration()) {
+    deadline = std::min(deadline, SteadyClock().now() + target.connect_timeout);
+  }
   made.connection.label = target.label();
   PADDLE_TRY_STATUS(set_deadline(session, deadline));
-  if (!target.proxy_command) {
+  if (target.proxy_command.empty()) {
     PADDLE_TRY(Channel transport, connect_transport(node, target, deadline, login));
     if (::fcntl(transport.fd.get(), F_SETFL, O_NONBLOCK) != 0) {
       return system_error(Errc::kResource, "fcntl");
@@ -171,8 +177,8 @@ Result<UnverifiedConnection> shake_hands(const NodeSpec& node, TimePoint deadlin
     ssh_options_set(session, SSH_OPTIONS_FD, &fd);
   }
   if (Status status = handshake(session, target); !status) {
-    if (!target.proxy_command) return std::move(status).error();
-    return std::move(status).error().with("ProxyCommand of " + target.directory + "/config");
+    if (target.proxy_command.empty()) return std::move(status).error();
+    return std::move(status).error().with("ProxyCommand of " + target.config.file());
   }
   return made;
 }

@@ -1,0 +1,61 @@
+// The target of an SSH session, from NodeSpec and ~/.ssh/config. Names are checked against an
+// allow-list.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "remote/launcher/launcher.h"
+#include "remote/launcher/ssh/openssh_config.h"
+
+namespace paddle::remote {
+
+// Letters, digits and "._:-", at most 255, not starting with '-' or '.': nothing that a
+// shell or an option parser would interpret.
+Status check_host_name(std::string_view host);
+// Letters, digits and "._-", at most 64, not starting with '-'.
+Status check_user_name(std::string_view user);
+
+// "[user@]host[:port]" as in ProxyJump; an IPv6 address with a port is written "[address]:port".
+struct JumpHost {
+  std::string user;
+  std::string host;
+  std::uint16_t port = 0;
+};
+Result<JumpHost> parse_jump(std::string_view text);
+
+// The target of a session: NodeSpec, and for what it leaves open ~/.ssh/config and ssh's defaults.
+struct SshTarget {
+  std::string host;
+  std::uint16_t port = 22;
+  std::string user;
+  std::string key_alias;  // HostKeyAlias: stands in known_hosts instead of host and port; "": none
+  std::vector<std::string> known_hosts;  // at least one; the first takes new keys
+  std::vector<std::string> system_known_hosts;
+  std::vector<std::string> identities;          // named private keys, offered first
+  std::vector<std::string> default_identities;  // offered last; none where the config names keys
+  bool identities_only = false;                 // of ssh-agent's keys only those of the two lists
+  std::string agent;                            // the socket of ssh-agent, "": none
+  std::vector<std::string> methods;             // kLoginMethods that may be used, in this order
+  std::string jump;            // bastions on the way, in NodeSpec::jump's format; "": none
+  std::string proxy_command;   // a shell command that stands for the connection; "": none
+  int address_family = 0;      // of a direct connection, as for socket(2)
+  Duration connect_timeout{};  // to the end of the handshake; zero: none
+  OpensshConfig config;
+
+  std::string label() const;       // "host:port"
+  std::string known_name() const;  // in known_hosts
+};
+
+inline constexpr std::array<std::string_view, 3> kLoginMethods = {
+    "publickey", "keyboard-interactive", "password"};
+
+// kUsage for an invalid name, and for a configuration that is not supported.
+Result<SshTarget> resolve(const NodeSpec& node, TimePoint deadline);
+
+}  // namespace paddle::remote
