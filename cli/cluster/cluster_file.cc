@@ -1,6 +1,10 @@
 #include "cli/cluster/cluster_file.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <set>
 
@@ -10,6 +14,7 @@
 #include "engine/config/toml_reader.h"
 #include "remote/bootstrap.h"
 #include "remote/launcher/launcher.h"
+#include "remote/launcher/ssh/tokens.h"
 
 namespace paddle::cli {
 namespace {
@@ -49,6 +54,18 @@ std::vector<std::string> expand(TomlTable& table, std::string_view key) {
   if (names) return *std::move(names);
   table.fail(key, names.error().message, names.error().hint);
   return {};
+}
+
+// Without this a mistyped key file would be passed over like one that is refused.
+std::string read_identity(TomlTable& table, const std::string& otherwise) {
+  const std::string identity = table.string("identity", otherwise);
+  if (!table.has("identity") || identity.empty()) return identity;
+  const std::string path = remote::expand_home(identity);
+  if (::access(path.c_str(), R_OK) == 0) return identity;
+  table.fail("identity",
+             fmt::format("cannot read the private key {}: {}", path, std::strerror(errno)),
+             "name a key file of this machine, or leave it out for ssh-agent and ~/.ssh/id_*");
+  return identity;
 }
 
 std::string read_workdir(TomlTable& table, const std::string& otherwise) {
@@ -239,7 +256,7 @@ void read_node(TomlTable& table, const Defaults& defaults, ClusterSpec& cluster)
   node.spec.ssh_port =
       static_cast<std::uint16_t>(table.integer("ssh_port", defaults.ssh_port, 0, kPortMax));
   node.spec.user = table.string("user", defaults.user);
-  node.spec.identity = table.string("identity", defaults.identity);
+  node.spec.identity = read_identity(table, defaults.identity);
   node.spec.jump = table.string("jump", defaults.jump);
   node.spec.known_hosts = table.string("known_hosts", defaults.known_hosts);
   node.spec.ssh_directory = defaults.directory;
@@ -302,7 +319,7 @@ Result<ClusterSpec> read_tables(TomlTable top, const std::string& file) {
   read_environment(top, defaults.environment);
   TomlTable ssh = top.table("ssh");
   defaults.user = ssh.string("user");
-  defaults.identity = ssh.string("identity");
+  defaults.identity = read_identity(ssh, "");
   defaults.jump = ssh.string("jump");
   defaults.known_hosts = ssh.string("known_hosts");
   defaults.directory = ssh.string("directory");

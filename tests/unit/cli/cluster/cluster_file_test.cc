@@ -38,7 +38,7 @@ ports_num_for_sparse = 3
 [ssh]
 user = "train"
 port = 2222
-identity = "/k"
+identity = "/dev/null"
 jump = "bastion"
 [[node]]
 host = "node[1-2].lab"
@@ -113,6 +113,19 @@ TEST(ClusterFile, MistakesAreShownWhereTheyAre) {
   EXPECT_NE(message_of("workdir = \"rel\"\n[[node]]\nhost = \"a\"\n").find("workdir"),
             std::string::npos);
   EXPECT_NE(message_of("port = 65535\n[[node]]\nhost = \"a\"\n").find("65535"), std::string::npos);
+}
+
+TEST(ClusterFile, AKeyFileThatIsNotThereIsAMistake) {
+  const std::string everywhere =
+      message_of("[ssh]\nidentity = \"/no/such/file\"\n[[node]]\nhost = \"a\"\n");
+  EXPECT_TRUE(
+      everywhere.starts_with("lab.toml:2:12: cannot read the private key /no/such/file: No "
+                             "such file or directory"))
+      << everywhere;
+  const std::string node = message_of("[[node]]\nhost = \"a\"\nidentity = \"~/no/such/file\"\n");
+  EXPECT_TRUE(node.starts_with("lab.toml:3:12: cannot read the private key /")) << node;
+  EXPECT_EQ(node.find('~'), node.find("~/no")) << "the folder that ~ stands for is shown\n" << node;
+  EXPECT_EQ(message_of("[ssh]\nidentity = \"\"\n[[node]]\nhost = \"a\"\n"), "no error");
 }
 
 TEST(ClusterFile, AMistakeIsNotHiddenByItsConsequences) {
