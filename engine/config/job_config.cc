@@ -74,7 +74,8 @@ Result<JobConfig> read_job(const std::string& path, const std::vector<std::strin
   JobConfig job;
   job.name = root.string("name", "job");
   job.seed = static_cast<std::uint64_t>(root.integer("seed", 1));
-  job.command = read_program(root.table("trainer"), "command");
+  TomlTable trainer = root.table("trainer");
+  job.command = read_program(trainer, "command");
   TomlTable data = root.table("data");
   if (!job.command.empty() && !root.has("layer")) {
     job.data.train = data.string("train");

@@ -189,7 +189,7 @@ TEST_F(SshClusterTest, TrustAddsOnlyKeysThatSomeoneNamed) {
   };
   const Outcome unasked = trust({});
   EXPECT_EQ(unasked.code, 5) << unasked.output;
-  EXPECT_PRED2(contains, unasked.output, "this is no terminal");
+  EXPECT_PRED2(contains, unasked.output, "this is not a terminal");
   const Outcome wrong = trust({"--fingerprint", "SHA256:AAAA"});
   EXPECT_EQ(wrong.code, 5) << wrong.output;
   EXPECT_EQ(known(0) + known(1), "");
