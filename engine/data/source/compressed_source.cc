@@ -104,7 +104,7 @@ class ZstdSource final : public CompressedSource {
   Result<std::size_t> read(std::span<std::byte> into) override {
     ZSTD_outBuffer output{into.data(), into.size(), 0};
     while (output.pos == 0) {
-      if (held_.pos == held_.size && !is_full_) {
+      if (held_.pos == held_.size) {  // zstd keeps a byte back while it holds output
         PADDLE_TRY(const std::size_t count, read_input());
         if (count == 0) return count;
         held_ = {input_.data(), count, 0};
@@ -112,7 +112,6 @@ class ZstdSource final : public CompressedSource {
       const std::size_t code = ::ZSTD_decompressStream(stream_.get(), &output, &held_);
       if (::ZSTD_isError(code) != 0) return damaged(::ZSTD_getErrorName(code));
       is_inside_ = code != 0;
-      is_full_ = is_inside_ && output.pos == output.size;  // zstd may hold more output already
     }
     return output.pos;
   }
@@ -120,7 +119,6 @@ class ZstdSource final : public CompressedSource {
  private:
   std::unique_ptr<ZSTD_DStream, FreeStream> stream_;
   ZSTD_inBuffer held_{nullptr, 0, 0};
-  bool is_full_ = false;
 };
 
 template <class Source>

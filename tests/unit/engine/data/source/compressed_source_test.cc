@@ -2,6 +2,7 @@
 #include <zstd.h>
 
 #include "base/rng.h"
+#include "engine/data/chunk_reader.h"
 #include "tests/unit/engine/data/data_fixture.h"
 
 namespace paddle::data {
@@ -61,6 +62,16 @@ TEST_P(CompressedTest, ReadsSeveralParts) {
   options_.share.files = {write(GetParam().pack(text_.substr(0, 300001)) +
                                 GetParam().pack(text_.substr(300001)) + GetParam().pack(""))};
   EXPECT_EQ(read_all().size(), 40000U);
+}
+
+// The second chunk ends a few bytes before the text does: the decoder still holds them when it has
+// taken the whole file.
+TEST_P(CompressedTest, ReadsWhatTheDecoderHoldsAtTheEndOfTheFile) {
+  std::string text = "1\ta b c\n";
+  while (text.size() < 2 * kChunkBytes) text += "1\ta b\n";
+  ASSERT_EQ(text.size(), 2 * kChunkBytes);
+  options_.share.files = {write(GetParam().pack(text))};
+  EXPECT_EQ(read_all().size(), 1 + (text.size() - 8) / 6);
 }
 
 TEST_P(CompressedTest, AnEmptyFileHasNoRecords) {
