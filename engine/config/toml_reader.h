@@ -1,6 +1,6 @@
-// Typed reader of a TOML file that shows every mistake at its line and column: wrong types, values
-// out of range, and keys that nothing looks up. Look keys up as if all were well, then call
-// finish() once.
+// Typed reader of a TOML file and of the --set values over it. It shows every mistake at its line
+// and column: wrong types, values out of range, and keys that nothing looks up. Look keys up as if
+// all were well, then call finish() once.
 #pragma once
 
 #include <cstdint>

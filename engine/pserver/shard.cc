@@ -261,51 +261,7 @@ void Shard::on_tick(TimePoint now, std::vector<net::Outgoing>& out) {
       try_end_pass(out);
     }
   }
-  for (Trainer& trainer : state_.membership.trainers()) {
-    if (trainer.waiter && now >= trainer.waiter->next_notice) send_notice(now, trainer, out);
-  }
-}
-
-Blockers Shard::blockers_of(WaitFor what) const {
-  switch (what) {
-    case WaitFor::kReady:
-      return {[](const Trainer& t) { return t.id == 0; },
-              " to say that initial values are in place"};
-    case WaitFor::kStep:
-    case WaitFor::kUpdate:
-      return state_.parameters.policy().blockers(state_.membership, state_.progress.step);
-    case WaitFor::kPass:
-      break;
-  }
-  return {[](const Trainer& t) { return t.active(); },
-          fmt::format(" to finish pass {}", state_.progress.passes_finished)};
-}
-
-std::optional<Awaited> Shard::awaited() const {
-  const Waiter* first = nullptr;
-  for (const Trainer& trainer : state_.membership.trainers()) {
-    if (!trainer.waiter) continue;
-    if (first == nullptr || trainer.waiter->since < first->since) first = &*trainer.waiter;
-  }
-  if (first == nullptr) return std::nullopt;
-  const Blockers blockers = blockers_of(first->what);
-  Awaited awaited{first->since, {}};
-  for (const Trainer& trainer : state_.membership.trainers()) {
-    if (blockers.is_one(trainer)) awaited.trainers.push_back(trainer.id);
-  }
-  return awaited;
-}
-
-void Shard::send_notice(TimePoint now, Trainer& trainer, std::vector<net::Outgoing>& out) {
-  const Blockers blockers = blockers_of(trainer.waiter->what);
-  bool all_connected = true;
-  wire::Waiting message;
-  message.set_request(trainer.waiter->request);
-  message.set_reason(state_.membership.names(blockers.is_one, all_connected) + blockers.debt);
-  message.set_all_connected(all_connected);
-  message.set_progress(state_.progress.requests);
-  trainer.waiter->next_notice = now + kNoticePeriod;
-  state_.replies.send(trainer, FrameType::kWaiting, message, {}, out);
+  send_due_notices(now, state_, out);
 }
 
 }  // namespace paddle::pserver

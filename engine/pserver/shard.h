@@ -6,13 +6,9 @@
 #include "engine/pserver/push_assembly.h"
 #include "engine/pserver/updates.h"
 #include "engine/pserver/value_transfer.h"
+#include "engine/pserver/waiting.h"
 
 namespace paddle::pserver {
-
-struct Awaited {
-  TimePoint since;
-  std::vector<std::uint32_t> trainers;
-};
 
 class Shard final : public net::FrameHandler {
  public:
@@ -40,8 +36,7 @@ class Shard final : public net::FrameHandler {
     return state_.parameters.table(parameter);
   }
   ShardStatistics statistics() const { return pass_end_.statistics(); }
-  // The trainers that the longest waiting one waits for; nothing while none waits.
-  std::optional<Awaited> awaited() const;
+  std::optional<Awaited> awaited() const { return pserver::awaited(state_); }
 
  private:
   Refused dispatch(Request& request);
@@ -61,13 +56,11 @@ class Shard final : public net::FrameHandler {
   Refused on_finish_pass(const Request& request, const wire::FinishPass& message);
   Refused on_leave(const Request& request, const wire::Leave& message);
 
-  Blockers blockers_of(WaitFor what) const;
   // Makes the updates that are possible now, and answers what waited for them.
   void advance(TimePoint now, std::vector<net::Outgoing>& out);
   void release_pulls(TimePoint now, std::vector<net::Outgoing>& out);
   void try_end_pass(std::vector<net::Outgoing>& out);
   void fail(std::string message, std::vector<net::Outgoing>& out);
-  void send_notice(TimePoint now, Trainer& trainer, std::vector<net::Outgoing>& out);
 
   ShardState state_;
   ValueTransfer values_{state_};

@@ -24,11 +24,11 @@ using remote::FakeNode;
 using remote::ProcessState;
 using remote::ProcessStatus;
 
-// Time that passes only in pauses, and by `step` with each look at it.
+// Time that passes only in pauses, and by `step` with each look at it, from any thread.
 struct FakeClock final : Clock {
-  mutable TimePoint time{};
   Duration step{};
-  TimePoint now() const override { return time += step; }
+  mutable std::atomic<Duration::rep> passed = 0;
+  TimePoint now() const override { return TimePoint(Duration(passed += step.count())); }
 };
 
 inline constexpr const char* kJob = R"(
@@ -131,7 +131,7 @@ class CommandsTest : public testing::Test {
           return std::unique_ptr<remote::AgentClient>(new remote::FakeAgentClient(spec, fake));
         },
         [this](Duration d) {
-          clock_.time += d;
+          clock_.passed += d.count();
           if (on_pause_) on_pause_();
         },
         [this] { return interrupted_; },
