@@ -104,6 +104,8 @@ class FramedAgentClient final : public AgentClient {
     out.root = escape_control(facts.root());
     out.glibc = escape_control(facts.glibc());
     out.gpu_driver = escape_control(facts.gpu_driver());
+    out.processor = escape_control(facts.processor());
+    out.utc_offset_s = facts.utc_offset_s();
     return out;
   }
   using AgentClient::push;

@@ -30,9 +30,11 @@ struct HostFacts {
   std::vector<std::string> gpus;      // names, from /proc/driver/nvidia
   std::string address;                // first non-loopback IPv4, or 127.0.0.1
   std::string agent_version;
-  std::string root;             // absolute
-  std::string glibc = {};       // "2.36"; "": another C library
-  std::string gpu_driver = {};  // "535.104.05"; "": none
+  std::string root;               // absolute
+  std::string glibc = {};         // "2.36"; "": another C library
+  std::string gpu_driver = {};    // "535.104.05"; "": none
+  std::string processor = {};     // its model; "": not known
+  std::int32_t utc_offset_s = 0;  // of local time, in which logs are written
 };
 
 // A process under a supervisor of its own, which outlives paddlectl and the agent.

@@ -58,6 +58,9 @@ class FakeAgentClient final : public AgentClient {
     HostFacts facts;
     facts.os = fake_.os;
     facts.architecture = "x86_64";
+    facts.processor = "Fake CPU @ 2.00GHz";
+    facts.utc_offset_s = 3600;
+    facts.agent_version = "1.2.3";
     facts.cores = 4;
     facts.memory_bytes = 8'000'000'000;
     facts.disk_free_bytes = 50'000'000'000;

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <ctime>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -70,6 +71,17 @@ std::string gpu_driver() {
   std::istringstream words(value_of(text_of("/proc/driver/nvidia/version"), "NVRM version:"));
   for (std::string word; words >> word;) {
     if (word[0] >= '0' && word[0] <= '9' && word.find('.') != std::string::npos) return word;
+  }
+  return "";
+}
+
+// "model name	: Intel(R) Xeon(R) Gold 6338 CPU @ 2.00GHz"; other architectures have other names.
+std::string processor() {
+  const std::string text = text_of("/proc/cpuinfo");
+  for (const char* key : {"model name", "Model", "cpu model"}) {
+    std::string value = value_of(text, key);
+    value.erase(0, value.find_first_not_of(": \t"));
+    if (!value.empty()) return value;
   }
   return "";
 }
@@ -152,6 +164,12 @@ wire::agent::Facts host_facts(const Root& root) {
   facts.set_root(root.path);
   facts.set_glibc(glibc_version());
   facts.set_gpu_driver(gpu_driver());
+  facts.set_processor(processor());
+  const std::time_t now = std::time(nullptr);
+  tm local{};
+  if (::localtime_r(&now, &local) != nullptr) {
+    facts.set_utc_offset_s(static_cast<std::int32_t>(local.tm_gmtoff));
+  }
   return facts;
 }
 
