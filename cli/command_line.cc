@@ -225,6 +225,7 @@ std::string program_help(const std::vector<Command>& commands) {
 
 int run_app(Context& context, std::vector<std::string> arguments) {
   context.console.set_json(wants_json(arguments));
+  context.arguments = arguments;
   const auto line = parse_command_line(all_commands(), std::move(arguments));
   if (!line) return report(context, line.error());
   if (!line->help.empty()) {

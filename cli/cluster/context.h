@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -51,7 +52,8 @@ struct Context {
   std::string share = {};  // find_share_folder
   // Wall clock to compare with the nodes'; null: no comparison.
   std::function<std::int64_t()> unix_ms = {};
-  NodeLimits limits = {};  // for the nodes of this command
+  NodeLimits limits = {};                   // for the nodes of this command
+  std::vector<std::string> arguments = {};  // of this command, as typed
 };
 
 }  // namespace paddle::cli

@@ -23,6 +23,7 @@
 #include "cli/options/command.h"
 #include "cli/options/shared_options.h"
 #include "cli/report/report.h"
+#include "cli/report/surroundings.h"
 #include "cli/workspace/engine_program.h"
 #include "cli/workspace/trainer_environment.h"
 
@@ -236,6 +237,9 @@ Status run_train(Context& context, const TrainOptions& asked) {
     return stop_after(context, session, request.job, std::move(started).error());
   }
   (void)end_claims(session);  // a node lost meanwhile releases its own
+  if (const Status kept = add_command(output + "/" + request.job, context); !kept) {
+    context.console.note("the report will not show this command: " + kept.error().message);
+  }
   if (options.detach) {
     if (context.console.json()) {
       context.console.json_line(Json::object({{"job", request.job}, {"state", "running"}}));

@@ -7,8 +7,6 @@
 namespace paddle::cli {
 namespace {
 
-constexpr std::size_t kEvaluatorsMax = 8;
-
 double mean_of(const std::vector<MetricsLine>& lines, std::string_view key) {
   double sum = 0;
   std::size_t count = 0;
@@ -38,7 +36,7 @@ TrainerCurve curve_of(const ProcessRecord& process) {
       curve.cost.emplace_back(static_cast<double>(at.step), *cost);
     }
     if (const auto rate = line.number("examples_per_second")) {
-      const auto ms = static_cast<double>(line.unix_ms - process.started_unix_ms);
+      const auto ms = static_cast<double>(line.unix_ms - process.begun_unix_ms);
       curve.rate.emplace_back(ms / 1000, *rate);
     }
   }
@@ -102,30 +100,6 @@ std::vector<SlowTrainer> slow_trainers(const std::vector<TrainerCurve>& curves) 
 const ProcessRecord* leader_of(const JobRecord& record) {
   const auto found = std::ranges::find(record.processes, "trainer-0", &ProcessRecord::role);
   return found == record.processes.end() ? nullptr : &*found;
-}
-
-std::vector<std::string> evaluators_of(const ProcessRecord* leader) {
-  std::vector<std::string> names;
-  if (leader == nullptr) return names;
-  for (const MetricsLine& line : leader->metrics) {
-    if (line.kind != "test") continue;
-    for (const auto& [name, value] : line.evaluators()) {
-      const bool is_new = std::ranges::find(names, name) == names.end();
-      if (is_new && names.size() < kEvaluatorsMax) names.push_back(name);
-    }
-  }
-  return names;
-}
-
-Points held_out(const ProcessRecord* leader, const std::string& evaluator) {
-  Points points;
-  if (leader == nullptr) return points;
-  for (const StepOfLine& at : steps_of(leader->metrics)) {
-    if (at.line->kind != "test") continue;
-    const auto value = evaluator.empty() ? at.line->cost : at.line->number(evaluator);
-    if (value) points.emplace_back(static_cast<double>(at.step), *value);
-  }
-  return points;
 }
 
 }  // namespace paddle::cli

@@ -36,9 +36,5 @@ std::vector<SlowTrainer> slow_trainers(const std::vector<TrainerCurve>& curves);
 
 // Trainer 0, which tests and totals for all; null where there is none.
 const ProcessRecord* leader_of(const JobRecord& record);
-// Names of the evaluators in the leader's tests.
-std::vector<std::string> evaluators_of(const ProcessRecord* leader);
-// The values of an evaluator on held-out data by batches; of the cost where the name is empty.
-Points held_out(const ProcessRecord* leader, const std::string& evaluator);
 
 }  // namespace paddle::cli

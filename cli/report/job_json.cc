@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 
+#include "base/safe_path.h"
 #include "cli/console/json.h"
 #include "cli/report/curves.h"
+#include "cli/report/evaluators.h"
 
 namespace paddle::cli {
 namespace {
@@ -31,10 +34,13 @@ Json processes_json(const JobRecord& record, const std::vector<TrainerCurve>& cu
                         {"role", process.role},
                         {"state", process.state},
                         {"failed", process.failed},
+                        {"begun_ms", process.begun_unix_ms},
                         {"started_ms", process.started_unix_ms},
                         {"ended_ms", process.ended_unix_ms},
                         {"memory_bytes", Json::number(process.resident_bytes)},
                         {"cpu_ms", Json::number(process.cpu_ms)},
+                        {"starts", process.life},
+                        {"log", SafePath::parse(process.log) ? process.log : ""},
                         {"arguments", process.arguments}};
     const auto curve = std::ranges::find(curves, &process, &TrainerCurve::process);
     if (curve != curves.end()) {
@@ -59,14 +65,59 @@ Json curves_json(const std::vector<TrainerCurve>& curves) {
   return Json::list(list);
 }
 
-Json held_out_json(const ProcessRecord* leader) {
-  std::vector<Json> evaluators;
-  for (const std::string& name : evaluators_of(leader)) {
-    evaluators.push_back(
-        Json::object({{"name", name}, {"points", points_json(held_out(leader, name))}}));
+Json best_json(const std::optional<BestValue>& best) {
+  if (!best) return {};
+  return Json::object({{"value", Json::number(best->value)}, {"pass", best->pass}});
+}
+
+Json evaluators_json(const ProcessRecord* leader) {
+  std::vector<Json> list;
+  for (const EvaluatorCurves& one : evaluator_curves(leader)) {
+    list.push_back(Json::object({{"name", one.name},
+                                 {"higher_is_better", one.higher_is_better},
+                                 {"held_out", points_json(one.held_out)},
+                                 {"training", points_json(one.training)},
+                                 {"best", best_json(one.best)},
+                                 {"last", best_json(one.last)}}));
   }
-  return Json::object(
-      {{"cost", points_json(held_out(leader, ""))}, {"evaluators", Json::list(evaluators)}});
+  return Json::list(list);
+}
+
+// Where the leader is, by its newest line that tells; null where none does.
+Json progress_json(const ProcessRecord* leader) {
+  if (leader == nullptr) return {};
+  for (const MetricsLine& line : leader->metrics | std::views::reverse) {
+    const auto passes = line.number("passes");
+    if (!passes) continue;
+    return Json::object({{"pass", line.pass},
+                         {"passes", Json::number(*passes)},
+                         {"pass_done", Json::number(line.number("pass_done").value_or(0))}});
+  }
+  return {};
+}
+
+Json commands_json(const std::vector<CommandRecord>& commands) {
+  std::vector<Json> list;
+  for (const CommandRecord& one : commands) {
+    list.push_back(
+        Json::object({{"unix_ms", one.unix_ms}, {"text", one.text}, {"version", one.version}}));
+  }
+  return Json::list(list);
+}
+
+Json machines_json(const std::vector<MachineRecord>& machines) {
+  std::vector<Json> list;
+  for (const MachineRecord& one : machines) {
+    list.push_back(Json::object({{"node", one.node},
+                                 {"processor", one.processor},
+                                 {"cores", Json::number(one.cores)},
+                                 {"memory_bytes", Json::number(one.memory_bytes)},
+                                 {"os", one.os},
+                                 {"kernel", one.kernel},
+                                 {"gpus", one.gpus},
+                                 {"agent_version", one.agent_version}}));
+  }
+  return Json::list(list);
 }
 
 // The leader's tests, and its totals of all trainers at the end of each pass.
@@ -96,7 +147,7 @@ std::vector<Json> passes_json(const ProcessRecord* leader) {
   return list;
 }
 
-// The newest figures of each port, and the lags of all pushes added up.
+// The newest figures of each port that did something, and the lags of all pushes added up.
 void add_ports(const JobRecord& record, Json::Fields& job) {
   std::vector<Json> ports;
   std::vector<double> lags;
@@ -106,6 +157,8 @@ void add_ports(const JobRecord& record, Json::Fields& job) {
       if (line.kind == "pserver") newest[line.number("port").value_or(0)] = &line;
     }
     for (const auto& [port, line] : newest) {
+      const auto is_idle = [&](const char* key) { return line->number(key).value_or(0) <= 0; };
+      if (is_idle("rows") && is_idle("pushes") && is_idle("batches")) continue;
       Json::Fields one = {{"node", process.node},
                           {"role", process.role},
                           {"port", Json::number(port)},
@@ -161,7 +214,10 @@ std::string job_json(const JobRecord& record) {
                       {"processes", processes_json(record, curves, slow)},
                       {"slow", Json::list(sentences)},
                       {"curves", curves_json(curves)},
-                      {"held_out", held_out_json(leader)}};
+                      {"evaluators", evaluators_json(leader)},
+                      {"progress", progress_json(leader)},
+                      {"commands", commands_json(record.commands)},
+                      {"machines", machines_json(record.machines)}};
   add_last(job, "passes", passes_json(leader), kPassLinesMax);
   add_ports(record, job);
   add_last(job, "events", events_json(record.events), kEventsMax);

@@ -1,22 +1,29 @@
 // A job as recorded in its output folder: the source of the report page and the event files.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "cli/job/view.h"
 #include "cli/logs/metrics_line.h"
+#include "cli/report/surroundings.h"
 
 namespace paddle::cli {
 
 struct ProcessRecord {
   std::string node, role, state;
   bool failed = false;
-  std::int64_t started_unix_ms = 0, ended_unix_ms = 0;  // 0: not ended
+  std::int64_t started_unix_ms = 0, ended_unix_ms = 0;  // of its last start; 0: not ended
+  std::int64_t begun_unix_ms = 0;                       // of its first start, as far as it tells
   double resident_bytes = 0, cpu_ms = 0;                // 0: not known
   double received_bytes = 0, sent_bytes = 0;
-  std::string arguments;  // of its program, in one line
+  std::uint32_t life = 1;  // how often it was started
+  std::string arguments;   // of its program, in one line, without those its supervisor fills in
+  std::string log;         // below the folder
+  std::optional<std::int64_t> utc_offset_s;  // of the local time in its log
   std::vector<MetricsLine> metrics;
 
   bool is_trainer() const { return role.starts_with("trainer-"); }
@@ -33,6 +40,8 @@ struct JobRecord {
   std::vector<ProcessRecord> processes;  // pservers, then trainers, each by number
   std::vector<JobEvent> events;          // by time
   std::string configuration;             // job.toml
+  std::vector<MachineRecord> machines;
+  std::vector<CommandRecord> commands;
 };
 
 // Writes processes.jsonl into the job's output folder, an object a process, with what only the

@@ -10,6 +10,7 @@
 #include "cli/job/results.h"
 #include "cli/report/job_json.h"
 #include "cli/report/record.h"
+#include "cli/report/surroundings.h"
 #include "cli/report/tensorboard.h"
 #include "cli/workspace/text_template.h"
 
@@ -105,6 +106,7 @@ Result<ReportFiles> collect_report(Context& context, ClusterSession& session,
   JobView view(job);
   view.look(context, session);
   PADDLE_TRY_STATUS(write_processes(folder.string(), view));
+  PADDLE_TRY_STATUS(write_machines(folder.string(), session));
   fetch_configuration(session, job, folder);
   return make_report(output, job, context.share);
 }

@@ -1,5 +1,5 @@
 // Draws the job's record (cli/report/job_json.h lists its keys). Text from nodes only ever becomes
-// text nodes and attribute values, never markup.
+// text nodes and attribute values, never markup. Passes are counted from 1 here.
 'use strict';
 
 const job = JSON.parse(document.getElementById('job').textContent);
@@ -16,16 +16,19 @@ function fill(element, attributes, children) {
 const html = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
 const svg = (tag, attributes = {}, ...children) =>
   fill(document.createElementNS('http://www.w3.org/2000/svg', tag), attributes, children);
+const paragraph = text => html('p', {class: 'sub'}, text);
 
 // ---- Numbers as text ----
 
 const counted = (count, noun) => `${count} ${noun}${count === 1 ? '' : 's'}`;
 const digits = (value, count) => String(Number(value.toPrecision(count)));
 const whole = value => Number.isFinite(value) && value >= 0 ? Math.round(value).toLocaleString('en-US') : '-';
-const figure5 = value => value === null ? '-' : digits(value, 5);
+const power = (value, count) => value.toExponential(count).replace('+', '');
+const figure = value => value === null ? '-' : Math.abs(value) < 1e7 ? digits(value, 4) : power(value, 3);
 
 function short(value) {
   const size = Math.abs(value);
+  if (size >= 1e15) return power(value, 0);
   if (size >= 1e9) return digits(value / 1e9, 3) + 'G';
   if (size >= 1e6) return digits(value / 1e6, 3) + 'M';
   if (size >= 1e4) return digits(value / 1e3, 3) + 'k';
@@ -54,23 +57,53 @@ function utc(milliseconds) {
   return Number.isNaN(date.getTime()) ? '-' : date.toISOString().slice(0, 19).replace('T', ' ');
 }
 
+// ---- Pictures ----
+
+const FONT = 12;  // of their text, in pixels: a picture is drawn anew for each width and never scaled
+const LETTER = 6.6;  // the usual width of one
+const pictures = [];  // {holder, draw(width)}
+
+// An element that redraw() fills with draw(its width).
+function picture(draw) {
+  const holder = html('div', {class: 'picture'});
+  pictures.push({holder, draw, width: 0});
+  return holder;
+}
+
+function redraw() {
+  for (const one of pictures) {
+    const width = Math.floor(one.holder.clientWidth);
+    if (width === one.width || width === 0) continue;
+    one.width = width;
+    one.holder.replaceChildren(one.draw(width));
+  }
+}
+
+const frame = (kind, title, width, height, marks) => svg(
+  'svg', {class: kind, viewBox: `0 0 ${width} ${height}`, width, height, 'font-size': FONT, role: 'img', 'aria-label': title},
+  ...marks);
+const at = value => value.toFixed(1);
+const scale = (range, from, to) => value => from + (value - range.low) / (range.high - range.low) * (to - from);
+
 // ---- Line charts ----
 
-const WIDTH = 720, HEIGHT = 260, LEFT = 64, RIGHT = 12, TOP = 10, BOTTOM = 40;
+const HEIGHT = 250, LEFT = 52, RIGHT = 14, TOP = 10, BOTTOM = 40;
 const TICKS = 5;
+const TICK_WIDTH = 90;  // at least, of the horizontal axis
 const SERIES_MAX = 8;  // as many colours are told apart
 const MANY_DOTS = 50;  // dots of a longer series are small, so that they stay apart
-const TIP_REACH = 30;  // from the pointer to a point, in units of the drawing
+const TIP_REACH = 30;  // pixels from the pointer to a point
+const LOGARITHMIC_FROM = 1000;  // the highest value by the lowest
 
-// 1, 2 or 5 times a power of ten, so that about TICKS of them span the range.
-function tickStep(low, high) {
-  const rough = (high - low) / TICKS;
+// 1, 2 or 5 times a power of ten, so that about `ticks` of them span the range.
+function tickStep(low, high, ticks) {
+  const rough = (high - low) / ticks;
   const power = 10 ** Math.floor(Math.log10(rough));
   return power * ([1, 2, 5].find(step => step * power >= rough) ?? 10);
 }
 
 // The range of the values and its ticks; a single value gets a range around it.
-function rangeOf(values) {
+function rangeOf(values, count = TICKS) {
   let low = Infinity, high = -Infinity;
   for (const value of values) {
     low = Math.min(low, value);
@@ -78,7 +111,7 @@ function rangeOf(values) {
   }
   const size = Math.max(Math.abs(low), Math.abs(high), 1e-12);
   if (high - low < 1e-9 * size) [low, high] = [low - size / 10, high + size / 10];
-  const step = tickStep(low, high);
+  const step = tickStep(low, high, count);
   const ticks = [];
   for (let i = Math.ceil(low / step - 1e-6); i * step <= high + step / 1e6; ++i) ticks.push(i * step);
   return {low, high, step, ticks};
@@ -90,40 +123,48 @@ function roundedRange(values) {
   return rangeOf([Math.floor(low / step) * step, Math.ceil(high / step) * step]);
 }
 
-const scale = (range, from, to) => value => from + (value - range.low) / (range.high - range.low) * (to - from);
-const at = value => value.toFixed(1);
+// The vertical axis; logarithmic for values as far apart as those of a run that diverges.
+function verticalAxis(values, fromZero, from, to) {
+  const low = Math.min(...values), high = Math.max(...values);
+  if (fromZero || low <= 0 || high / low < LOGARITHMIC_FROM) {
+    const range = roundedRange(fromZero ? [0, ...values] : values);
+    return {ticks: range.ticks, place: scale(range, from, to), text: short};
+  }
+  const powers = rangeOf([Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))]);
+  const ticks = powers.ticks.filter(Number.isInteger).map(power => 10 ** power);
+  const place = scale(powers, from, to);
+  return {ticks, place: value => place(Math.log10(value)), text: value => power(value, 0)};
+}
 
-const picture = (kind, title, height, marks) =>
-  svg('svg', {class: kind, viewBox: `0 0 ${WIDTH} ${height}`, role: 'img', 'aria-label': title}, ...marks);
-
-function axes(x, y, atX, atY, xLabel) {
+function axes(x, y, atX, width, xLabel) {
   const marks = [];
   for (const tick of y.ticks) {
-    const height = atY(tick);
-    marks.push(svg('line', {class: 'grid', x1: LEFT, x2: WIDTH - RIGHT, y1: at(height), y2: at(height)}),
-               svg('text', {class: 'tick', x: LEFT - 8, y: at(height + 4), 'text-anchor': 'end'}, short(tick)));
+    const height = y.place(tick);
+    marks.push(svg('line', {class: 'grid', x1: LEFT, x2: width - RIGHT, y1: at(height), y2: at(height)}),
+               svg('text', {class: 'tick', x: LEFT - 8, y: at(height + 4), 'text-anchor': 'end'}, y.text(tick)));
   }
   for (const tick of x.ticks) {
-    const position = {x: at(atX(tick)), y: HEIGHT - BOTTOM + 17, 'text-anchor': 'middle'};
+    const place = Math.min(atX(tick), width - RIGHT - short(tick).length * LETTER / 2 + RIGHT);
+    const position = {x: at(place), y: HEIGHT - BOTTOM + 17, 'text-anchor': 'middle'};
     marks.push(svg('text', {class: 'tick', ...position}, short(tick)));
   }
-  marks.push(svg('text', {class: 'label', x: WIDTH - RIGHT, y: HEIGHT - 5, 'text-anchor': 'end'}, xLabel));
+  marks.push(svg('text', {class: 'label', x: width - RIGHT, y: HEIGHT - 5, 'text-anchor': 'end'}, xLabel));
   return marks;
 }
 
 function drawn({points, dots}, index, atX, atY) {
   const placed = points.map(([x, y]) => [at(atX(x)), at(atY(y))]);
-  if (!dots) return [svg('polyline', {class: `s${index}`, points: placed.join(' ')})];
-  const r = points.length > MANY_DOTS ? 2 : 4;
-  return placed.map(([cx, cy]) => svg('circle', {class: `s${index}`, cx, cy, r}));
+  const line = svg('polyline', {class: `s${index}`, points: placed.join(' ')});
+  if (!dots && points.length > 1) return [line];
+  const r = points.length > MANY_DOTS ? 2 : 3.5;
+  return [line, ...placed.map(([cx, cy]) => svg('circle', {class: `s${index}`, cx, cy, r}))];
 }
 
 // Shows the point nearest to the pointer, with its series, in the units of the axes.
 function showValues(drawing, shown, atX, atY) {
   drawing.onmousemove = event => {
     const box = drawing.getBoundingClientRect();
-    const unit = box.width / WIDTH;
-    const x = (event.clientX - box.left) / unit, y = (event.clientY - box.top) / unit;
+    const x = event.clientX - box.left, y = event.clientY - box.top;
     let nearest = null, least = TIP_REACH ** 2;
     for (const {name, points} of shown) {
       for (const point of points) {
@@ -134,7 +175,7 @@ function showValues(drawing, shown, atX, atY) {
     tip.style.display = nearest ? 'block' : 'none';
     if (!nearest) return;
     tip.textContent = `${nearest.name}: ${digits(nearest.point[1], 4)} at ${digits(nearest.point[0], 4)}`;
-    tip.style.left = `${Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8)}px`;
+    tip.style.left = `${Math.max(8, Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8))}px`;
     tip.style.top = `${event.clientY - 30}px`;
   };
   drawing.onmouseleave = () => { tip.style.display = 'none'; };
@@ -145,116 +186,176 @@ function lineChart(title, {xLabel, yLabel, fromZero = false}, series) {
   const shown = series.filter(one => one.points.length > 0).slice(0, SERIES_MAX);
   if (shown.length === 0) return [];
   const points = shown.flatMap(one => one.points);
-  const x = rangeOf(points.map(point => point[0]));
-  const y = roundedRange(points.map(point => point[1]).concat(fromZero ? [0] : []));
-  const atX = scale(x, LEFT, WIDTH - RIGHT), atY = scale(y, HEIGHT - BOTTOM, TOP);
-  const drawing = picture('chart', title, HEIGHT,
-                          [...axes(x, y, atX, atY, xLabel), ...shown.flatMap((one, i) => drawn(one, i, atX, atY))]);
-  showValues(drawing, shown, atX, atY);
+  const draw = width => {
+    const x = rangeOf(points.map(point => point[0]), Math.max(2, Math.min(TICKS, Math.floor(width / TICK_WIDTH))));
+    const atX = scale(x, LEFT, width - RIGHT);
+    const y = verticalAxis(points.map(point => point[1]), fromZero, HEIGHT - BOTTOM, TOP);
+    const marks = [...axes(x, y, atX, width, xLabel), ...shown.flatMap((one, i) => drawn(one, i, atX, y.place))];
+    const drawing = frame('chart', title, width, HEIGHT, marks);
+    showValues(drawing, shown, atX, y.place);
+    return drawing;
+  };
   const keys = shown.map(({name}, i) => html('span', {class: 'key'}, html('i', {class: `s${i}`}), name));
-  return [html('figure', {}, html('figcaption', {}, `${title} `, html('small', {}, yLabel)), drawing,
+  return [html('figure', {}, html('figcaption', {}, `${title} `, html('small', {}, yLabel)), picture(draw),
                html('div', {class: 'legend'}, ...keys))];
 }
 
 // ---- Bar charts ----
 
 const BARS_MAX = 48;
-const BAR_HEIGHT = 18, BAR_PITCH = 24, BAR_LEFT = 170, BAR_RIGHT = 90;
-const BAR_NAME_MAX = 26;
+const BAR_HEIGHT = 18, BAR_PITCH = 24, BAR_RIGHT = 70;
+const BAR_NAMES = 0.4;  // of the width, at most
 
 // bars: [{name, value, marked}], from 0. Nothing where there is none.
 function barChart(title, toText, bars) {
   if (bars.length === 0) return [];
   const shown = bars.slice(0, BARS_MAX);
   const highest = Math.max(...shown.map(bar => bar.value));
-  const marks = shown.flatMap(({name, value, marked}, i) => {
-    const top = i * BAR_PITCH;
-    const width = highest > 0 ? Math.max(0, value) / highest * (WIDTH - BAR_LEFT - BAR_RIGHT) : 0;
-    const label = name.length > BAR_NAME_MAX ? '..' + name.slice(2 - BAR_NAME_MAX) : name;
-    const box = {x: BAR_LEFT, y: top, width: at(Math.max(width, 1)), height: BAR_HEIGHT, rx: 2};
-    return [
-      svg('text', {class: 'name', x: BAR_LEFT - 8, y: top + 13.5, 'text-anchor': 'end'}, label),
-      svg('rect', {class: marked ? 'bar marked' : 'bar', ...box}),
-      svg('text', {class: 'value', x: at(BAR_LEFT + width + 6), y: top + 13.5}, toText(value)),
-    ];
-  });
+  const longest = Math.max(...shown.map(bar => bar.name.length));
+  const draw = width => {
+    const left = Math.min(width * BAR_NAMES, longest * LETTER + 14);
+    const room = Math.floor((left - 12) / LETTER);
+    const marks = shown.flatMap(({name, value, marked}, i) => {
+      const top = i * BAR_PITCH;
+      const length = highest > 0 ? Math.max(0, value) / highest * (width - left - BAR_RIGHT) : 0;
+      const label = name.length > room ? '..' + name.slice(2 - room) : name;
+      const box = {x: at(left), y: top, width: at(Math.max(length, 1)), height: BAR_HEIGHT, rx: 2};
+      return [
+        svg('text', {class: 'name', x: at(left - 8), y: top + 13.5, 'text-anchor': 'end'}, label),
+        svg('rect', {class: marked ? 'bar marked' : 'bar', ...box}),
+        svg('text', {class: 'value', x: at(left + length + 6), y: top + 13.5}, toText(value)),
+      ];
+    });
+    return frame('bars', title, width, shown.length * BAR_PITCH, marks);
+  };
   const more = bars.length > shown.length ? [html('small', {}, `and ${bars.length - shown.length} more`)] : [];
-  const drawing = picture('bars', title, shown.length * BAR_PITCH, marks);
-  return [html('figure', {}, html('figcaption', {}, title), drawing, ...more)];
+  return [html('figure', {}, html('figcaption', {}, title), picture(draw), ...more)];
 }
 
-// ---- Sections ----
+// ---- Tables ----
 
-// columns: [[title, class]]; a cell is text, or [text, class] where its class is not the column's.
+const textOf = cell => Array.isArray(cell) ? cell[0] : cell;
+const isNothing = cell => ['', '-', '0', '0 B'].includes(textOf(cell));
+
+// columns: [[title, class]]; a cell is text or an element, or [either, class] where its class is not
+// the column's. A column that says nothing in any row is left out. On a narrow page a row is a card.
 function table(title, id, columns, rows, total = rows.length) {
   if (rows.length === 0) return [];
+  const told = columns.map((column, i) => i).filter(i => !rows.every(row => isNothing(row[i])));
   const note = total > rows.length ? [html('small', {}, ` the last ${rows.length} of ${total}`)] : [];
-  const head = html('tr', {}, ...columns.map(([name, kind]) => html('th', {class: kind}, name)));
-  const body = rows.map(row => html('tr', {}, ...row.map((cell, i) => {
-    const [text, kind] = Array.isArray(cell) ? cell : [cell, columns[i][1]];
-    return html('td', {class: kind}, text);
+  const head = html('tr', {class: 'head'}, ...told.map(i => html('th', {class: columns[i][1]}, columns[i][0])));
+  const body = rows.map(row => html('tr', {}, ...told.map(i => {
+    const kind = Array.isArray(row[i]) ? row[i][1] : columns[i][1];
+    return html('td', {class: kind, 'data-name': columns[i][0]}, html('span', {}, textOf(row[i])));
   })));
-  return [html('h2', {}, title, ...note),
-          html('div', {class: 'scroll'}, html('table', {id}, html('tbody', {}, head, ...body)))];
+  return [html('h2', {}, title, ...note), html('table', {id}, html('tbody', {}, head, ...body))];
 }
+const blank = '\u00a0';  // an empty cell that keeps its place
+
+// ---- Sections ----
 
 const charts = (...figures) => figures.length > 0 ? [html('div', {class: 'charts'}, ...figures)] : [];
 const isTrainer = process => process.role.startsWith('trainer-');
 const nameOf = process => `${process.node}/${process.role}`;
 const sum = values => values.reduce((total, value) => total + value, 0);
+const known = job.processes.filter(process => process.started_ms > 0);  // others are damaged records
+const runs = known.some(process => process.ended_ms === 0);
+const begin = known.length > 0 ? Math.min(...known.map(process => process.begun_ms)) : 0;
+const end = Math.max(0, ...known.map(process => process.ended_ms));
+
+// The evaluator that people compare by: its best value, and its last where that is another one.
+function headline() {
+  const one = job.evaluators.find(evaluator => evaluator.best !== null);
+  if (!one) return [];
+  const data = one.held_out.length > 0 ? 'held-out' : 'training';
+  const pass = ({pass}) => `after pass ${pass + 1}`;
+  const last = one.last.pass === one.best.pass ? '' : `; ${figure(one.last.value)} ${pass(one.last)}`;
+  return [[figure(one.best.value), `best ${data} ${one.name}, ${pass(one.best)}${last}`, 'first']];
+}
+
+// Of a job that runs, by the time its passes have taken.
+function progress() {
+  if (!runs || job.progress === null || !(job.progress.passes > 0)) return [];
+  const {pass, passes, pass_done: done} = job.progress;
+  const share = Math.min(1, (pass + done) / passes);
+  const latest = Math.max(begin, ...job.events.map(event => event.unix_ms));
+  const left = share > 0.01 ? `, about ${span((latest - begin) * (1 / share - 1))} left` : '';
+  return [[`${Math.floor(share * 100)} %`, `pass ${pass + 1} of ${passes}${left}`]];
+}
 
 function head() {
-  const known = job.processes.filter(process => process.started_ms > 0);  // others are damaged records
   const trainers = job.processes.filter(isTrainer);
-  const begin = Math.min(...known.map(process => process.started_ms));
-  const end = Math.max(0, ...known.map(process => process.ended_ms));
-  const runs = known.some(process => process.ended_ms === 0);
+  const pservers = job.processes.length - trainers.length;
   const nodes = new Set(known.map(process => process.node)).size;
   const examples = sum(trainers.map(process => process.examples));
   const rate = sum(trainers.map(process => process.rate));
   const tiles = [
-    runs ? ['running', 'state'] : [span(known.length > 0 ? end - begin : 0), 'duration'],
-    [counted(trainers.length, 'trainer'),
-     `${counted(job.processes.length - trainers.length, 'pserver')}, ${counted(nodes, 'node')}`],
+    ...headline(), ...progress(),
+    runs ? ['running', 'state'] : [span(end - begin), 'duration'],
+    [counted(trainers.length, 'trainer'), `${counted(pservers, 'pserver')}, ${counted(nodes, 'node')}`],
   ];
   if (examples > 0) tiles.push([whole(examples), 'examples trained on']);
   if (rate > 0) tiles.push([short(rate), 'examples/s of all trainers']);
-  if (job.held_out.cost.length > 0) tiles.push([figure5(job.held_out.cost.at(-1)[1]), 'held-out cost, the last']);
   const failed = known.some(process => process.failed) ? [' ', html('span', {class: 'bad'}, 'failed')] : [];
-  const tile = ([value, name]) => html('div', {class: 'tile'}, html('b', {}, value), html('span', {}, name));
-  return [html('h1', {}, job.job),
-          html('div', {class: 'sub'}, `${utc(known.length > 0 ? begin : 0)} UTC`, ...failed),
+  const tile = ([value, name, kind = '']) =>
+    html('div', {class: `tile ${kind}`}, html('b', {}, value), html('span', {}, name));
+  return [html('h1', {}, job.job), html('div', {class: 'sub'}, `${utc(begin)} UTC`, ...failed),
           html('div', {class: 'tiles'}, ...tiles.map(tile))];
 }
 
 function curves() {
   const of = key => job.curves.map(curve => ({name: curve.role, points: curve[key]}));
-  const heldOut = {name: 'held-out', points: job.held_out.cost, dots: true};
-  const cost = {xLabel: 'batches', yLabel: 'since the line before; dots: on held-out data'};
+  const heldOut = one => ({name: 'held-out', points: one ? one.held_out : [], dots: true});
+  const cost = {xLabel: 'batches', yLabel: 'since the log point before'};
   const rate = {xLabel: 'seconds since the start', yLabel: 'examples/s of a trainer', fromZero: true};
-  const evaluator = {xLabel: 'batches', yLabel: 'on held-out data'};
-  return charts(...lineChart('Cost', cost, [...of('cost'), heldOut]), ...lineChart('Throughput', rate, of('rate')),
-                ...job.held_out.evaluators.flatMap(one => lineChart(one.name, evaluator, [one])));
+  const evaluators = job.evaluators.filter(one => one.name !== 'cost').flatMap(one => lineChart(
+    one.name, {xLabel: 'batches', yLabel: one.held_out.length === 0 ? '' : one.higher_is_better ? 'higher is better' : 'lower is better'},
+    [{name: 'training', points: one.training}, heldOut(one)]));
+  const ofCost = heldOut(job.evaluators.find(one => one.name === 'cost'));
+  return charts(...evaluators, ...lineChart('Cost', cost, [...of('cost'), ofCost]),
+                ...lineChart('Throughput', rate, of('rate')));
 }
+
+// A row for each pass, with both kinds of data beside each other, and its best value in bold.
+function passes() {
+  const rows = new Map();
+  for (const {pass, data, examples, cost, evaluators} of job.passes) {
+    if (!rows.has(pass)) rows.set(pass, {pass, examples: 0, values: new Map()});
+    const row = rows.get(pass);
+    if (data === 'training') row.examples = examples;
+    for (const {name, value} of [...evaluators, {name: 'cost', value: cost}]) row.values.set(`${name} ${data}`, value);
+  }
+  const columns = job.evaluators.flatMap(one => ['training', 'held-out'].map(data => ({one, data, key: `${one.name} ${data}`})));
+  const cell = ({pass, values}, {one, data, key}) => {
+    const judged = one.held_out.length > 0 ? 'held-out' : 'training';
+    const isBest = data === judged && one.best !== null && one.best.pass === pass && rows.size > 1;
+    return [figure(values.get(key) ?? null), isBest ? 'n best' : 'n'];
+  };
+  const shown = table(
+    'Passes', 'passes', [['pass', 'n'], ['examples', 'n'], ...columns.map(({key}) => [key, 'n'])],
+    [...rows.values()].map(row => [String(row.pass + 1), whole(row.examples), ...columns.map(column => cell(row, column))]));
+  const first = job.events.find(event => event.text.startsWith('snapshot pass-'));
+  return first ? [...shown, paragraph('Snapshots count from 0: pass 1 is saved as pass-00000.')] : shown;
+}
+
+const events = () => table(
+  'Events', 'events', [['UTC', ''], ['who', ''], ['what', 'long']],
+  job.events.map(event => [utc(event.unix_ms), event.role, [event.text, event.is_bad ? 'long bad' : 'long']]),
+  job.events_total);
 
 function nodes() {
   const trainers = job.processes.filter(isTrainer);
   const busy = trainers.length > 0 && trainers.every(process => process.busy_rate > 0);
   const bars = (processes, key) => processes.filter(process => process[key] > 0)
     .map(process => ({name: nameOf(process), value: process[key], marked: key.endsWith('rate') && process.slow}));
-  return [html('h2', {}, 'Nodes'), ...job.slow.map(text => html('p', {class: 'bad'}, text)),
-          ...charts(...barChart(busy ? 'Examples/s while not waiting for others' : 'Examples/s', short,
-                                bars(trainers, busy ? 'busy_rate' : 'rate')),
-                    ...barChart('Memory (peak, of those that ended)', bytes, bars(job.processes, 'memory_bytes')),
-                    ...barChart('Processor time', span, bars(job.processes, 'cpu_ms')))];
+  const drawings = charts(
+    ...barChart(busy ? 'Examples/s while not waiting for others' : 'Examples/s', short,
+                bars(trainers, busy ? 'busy_rate' : 'rate')),
+    ...barChart('Memory (peak, of those that ended)', bytes, bars(job.processes, 'memory_bytes')),
+    ...barChart('Processor time', span, bars(job.processes, 'cpu_ms')));
+  const slow = job.slow.map(text => html('p', {class: 'bad'}, text));
+  return drawings.length + slow.length > 0 ? [html('h2', {}, 'Work of the processes'), ...slow, ...drawings] : [];
 }
-
-const passes = () => table(
-  'Passes', 'passes', [['pass', 'n'], ['data', ''], ['examples', 'n'], ['cost', 'n'], ['evaluators', 'long']],
-  job.passes.map(pass => [
-    String(pass.pass), pass.data, whole(pass.examples), figure5(pass.cost),
-    pass.evaluators.map(({name, value}) => `${name} ${figure5(value)}`).join('  ')]),
-  job.passes_total);
 
 // Bucket 0 counts lag 0; bucket i counts lags of i bits: 1, 2 to 3, 4 to 7, ...
 function lagName(bucket) {
@@ -262,31 +363,60 @@ function lagName(bucket) {
   return low === high ? `lag ${low}` : `lag ${low} to ${high}`;
 }
 
-const pservers = () => [
-  ...table('Parameter servers', 'shards',
-           [['node', ''], ['role', ''], ['port', 'n'], ['kind', ''],
-            ['rows', 'n'], ['memory', 'n'], ['pushes', 'n'], ['batches', 'n']],
-           job.ports.map(one => [one.node, one.role, String(one.port), one.sparse ? 'sparse' : 'dense',
-                                 whole(one.rows), bytes(one.bytes), whole(one.pushes), whole(one.batches)])),
-  ...charts(...barChart('Pushes by the batches of others applied since their values were read', whole,
-                        job.lags.map((value, bucket) => ({name: lagName(bucket), value})))),
-];
+function pservers() {
+  const shards = table(
+    'Parameter servers', 'shards',
+    [['node', ''], ['role', ''], ['port', 'n'], ['kind', ''], ['rows', 'n'], ['memory', 'n'], ['pushes', 'n'], ['batches', 'n']],
+    job.ports.map(one => [one.node, one.role, String(one.port), one.sparse ? 'sparse' : 'dense',
+                          whole(one.rows), bytes(one.bytes), whole(one.pushes), whole(one.batches)]));
+  if (!job.lags.slice(1).some(pushes => pushes > 0)) return shards;  // as in every sync job
+  const bars = job.lags.map((value, bucket) => ({name: lagName(bucket), value})).filter(bar => bar.value > 0);
+  return [...shards, html('h2', {}, 'Age of the gradients'),
+          paragraph('A trainer computes a gradient from values that it read earlier. Its lag is the number of batches of ' +
+                    'other trainers that the servers applied in between: 0 is what a sync job has, and large lags slow ' +
+                    'learning down.'),
+          ...charts(...barChart('Pushes by lag', whole, bars))];
+}
 
-const events = () => table(
-  'Events', 'events', [['UTC', ''], ['who', ''], ['what', 'long']],
-  job.events.map(event => [utc(event.unix_ms), event.role, [event.text, event.is_bad ? 'long bad' : 'long']]),
-  job.events_total);
+// How the job was started, and on what. Nodes with the same machine share a row.
+function surroundings() {
+  const settings = [...new Set(job.processes.flatMap(process => process.arguments.split(' ')))]
+    .filter(word => word.startsWith('--set='));
+  const typed = job.commands.map(({unix_ms: when, text}) => `# ${utc(when)} UTC\n${text}`);
+  if (typed.length === 0 && settings.length > 0) typed.push(settings.join('\n'));
+  const versions = [...new Set(job.commands.map(({version}) => version))];
+  const groups = new Map();
+  for (const {node, ...machine} of job.machines) {
+    const key = JSON.stringify(machine);
+    if (!groups.has(key)) groups.set(key, {machine, nodes: []});
+    groups.get(key).nodes.push(node);
+  }
+  const names = nodes => nodes.length > 6 ? `${nodes[0]} to ${nodes.at(-1)} (${nodes.length})` : nodes.join(', ');
+  const machines = table(
+    'Machines', 'machines',
+    [['nodes', ''], ['processor', 'long'], ['cores', 'n'], ['memory', 'n'], ['GPUs', ''], ['system', 'long'], ['agent', '']],
+    [...groups.values()].map(({machine: one, nodes}) => [
+      names(nodes), one.processor, whole(one.cores), bytes(one.memory_bytes), one.gpus,
+      `${one.os}${one.kernel === '' ? '' : `, Linux ${one.kernel}`}`, one.agent_version]));
+  return [
+    ...(typed.length > 0 ? [html('h2', {}, 'Started with'), html('pre', {id: 'commands'}, typed.join('\n'))] : []),
+    ...(versions.length > 0 ? [paragraph(`paddlectl and its engine ${versions.join(', then ')}`)] : []), ...machines];
+}
 
 const PROCESSES_MAX = 1000;
+const logOf = ({log}) => log === '' ? '-' : html('a', {href: log.split('/').map(encodeURIComponent).join('/')}, log);
 const processes = () => table(
-  'Processes', 'processes', [['node', ''], ['role', ''], ['state', ''], ['ran', 'n'], ['arguments', 'long']],
+  'Processes', 'processes', [['node', ''], ['role', ''], ['state', ''], ['ran', 'n'], ['starts', 'n'], ['log', ''], ['arguments', 'long']],
   job.processes.slice(0, PROCESSES_MAX).map(process => [
     process.node, process.role, [process.state, process.failed ? 'bad' : ''],
-    process.ended_ms > 0 ? span(process.ended_ms - process.started_ms) : '-', process.arguments]));
+    process.ended_ms > 0 ? span(process.ended_ms - process.started_ms) : '-',
+    process.starts > 1 ? String(process.starts) : '-', logOf(process), process.arguments || blank]));
 
 const configuration = () => job.configuration === '' ? [] :
   [html('h2', {}, 'Configuration'), html('pre', {id: 'configuration'}, job.configuration)];
 
-main.replaceChildren(...head(), ...curves(), ...nodes(), ...passes(), ...pservers(), ...events(), ...processes(),
-                     ...configuration());
+main.replaceChildren(...head(), ...curves(), ...passes(), ...events(), ...nodes(), ...pservers(), ...surroundings(),
+                     ...processes(), ...configuration());
+redraw();
+new ResizeObserver(redraw).observe(main);
 document.documentElement.dataset.script = 'ran';

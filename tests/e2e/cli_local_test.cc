@@ -75,9 +75,11 @@ TEST_F(CliLocal, QuickStartFromTextToSnapshotsAndAway) {
   }
   const std::string page = TemporaryFolder::read(cluster.folder() / "output/job/report.html");
   for (const char* text : {"Parameter servers", "\"lags\": [", "snapshot pass-00002",
-                           "held-out cost", "\"cpu_ms\":", "--trainer_id=2"}) {
+                           "held-out cost", "\"cpu_ms\":", "--trainer_id=2", "\"processor\": \"",
+                           "paddlectl train --trainers 3 --pservers 2 --name job quick_start"}) {
     EXPECT_NE(page.find(text), std::string::npos) << text;
   }
+  EXPECT_EQ(page.find("{root}"), std::string::npos) << "a placeholder of the supervisor";
   EXPECT_TRUE(fs::exists(cluster.folder() / "output/job/tensorboard"));
   const Outcome prometheus = cluster.run({"metrics", "--format", "prometheus"});
   EXPECT_TRUE(prometheus.says("paddle_pserver_pushes_total{job=\"job\",node=\"n-0\""))

@@ -40,9 +40,18 @@ struct FinishedJob {
     folder.write(
         "j/node_0/server-metrics.jsonl",
         "{\"kind\":\"pserver\",\"port\":7164,\"sparse\":1,\"rows\":1234567,\"bytes\":5000000,"
-        "\"pushes\":42,\"lags\":[30,10,2],\"unix_ms\":1}\n");
+        "\"pushes\":42,\"lags\":[30,10,2],\"unix_ms\":1700000002000}\n"
+        "{\"kind\":\"pserver\",\"port\":7165,\"sparse\":0,\"rows\":0,\"bytes\":64,"
+        "\"pushes\":0,\"batches\":0,\"lags\":[0],\"unix_ms\":1700000002000}\n");
     folder.write("j/node_0/train.log", "plain <b>line</b>\nW1121 19:27:48.123456 trainer-0] " +
                                            std::string(kEvilText) + "\n");
+    folder.write("j/machines.jsonl",
+                 "{\"node\": \"n-0\", \"processor\": \"A CPU <b>\", \"os\": \"Debian 12\", "
+                 "\"kernel\": \"6.1\", \"gpus\": \"\", \"agent_version\": \"0.1.0\", \"cores\": 8, "
+                 "\"memory_bytes\": 16000000000, \"utc_offset_s\": 3600}\n{broken\n");
+    folder.write("j/commands.jsonl",
+                 "{\"unix_ms\": 1700000000000, \"command\": \"paddlectl train --set a=1 w\", "
+                 "\"version\": \"0.1.0\"}\n");
     folder.write("j/job.toml", "name = \"x\"  # " + std::string(kEvilText) + "\nseed = 1\n");
     const std::string evil = "\"node\": \"n<i>\", ";
     folder.write(
@@ -54,7 +63,8 @@ struct FinishedJob {
             evil +
             "\"role\": \"trainer-0\", \"state\": \"done\", \"failed\": 0, "
             "\"started_unix_ms\": 1700000000500, \"ended_unix_ms\": 1700000002500, "
-            "\"resident_bytes\": 90000000, \"cpu_ms\": 1500, \"arguments\": \"train --set=a=<u>\", "
+            "\"resident_bytes\": 90000000, \"cpu_ms\": 1500, \"arguments\": \"train "
+            "--key_file={root}/jobs/j/key --incarnation={life} --resume={again} --set=a=<u>\", "
             "\"log\": \"node_0/train.log\"}\n"
             "{\"node\": \"n-1\", \"role\": \"trainer-1\", \"state\": \"exited with code 6\", "
             "\"failed\": 1, "

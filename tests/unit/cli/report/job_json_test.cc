@@ -34,7 +34,10 @@ TEST(JobJson, HasTheProcessesAsTheNodesLeftThem) {
   ASSERT_EQ(job["processes"].size(), 4U) << "a damaged line is left out";
   const Parsed& leader = job["processes"][1];
   EXPECT_EQ(leader["node"], "n<i>");
-  EXPECT_EQ(leader["arguments"], "train --set=a=<u>");
+  EXPECT_EQ(leader["arguments"], "train --set=a=<u>") << "without placeholders";
+  EXPECT_EQ(leader["log"], "node_0/train.log");
+  EXPECT_EQ(leader["starts"], 1);
+  EXPECT_EQ(job["processes"][3]["log"], "") << "a path out of the folder is no link";
   EXPECT_EQ(leader["examples"], 1000);
   EXPECT_EQ(leader["rate"], 1000);
   EXPECT_EQ(leader["slow"], false);
@@ -54,10 +57,15 @@ TEST(JobJson, HasTheProcessesAsTheNodesLeftThem) {
 
 TEST(JobJson, HasCurvesByTheBatchesOfAllPasses) {
   const Parsed job = finished_job();
-  EXPECT_EQ(job["held_out"]["cost"], Parsed({{50, 1.25}, {100, 1.25}}));
-  ASSERT_EQ(job["held_out"]["evaluators"].size(), 1U);
-  EXPECT_EQ(job["held_out"]["evaluators"][0]["name"], "auc");
-  EXPECT_EQ(job["held_out"]["evaluators"][0]["points"], Parsed({{50, 0.75}, {100, 0.75}}));
+  ASSERT_EQ(job["evaluators"].size(), 2U);
+  EXPECT_EQ(job["evaluators"][0], Parsed({{"name", "auc"},
+                                          {"higher_is_better", true},
+                                          {"held_out", {{50, 0.75}, {100, 0.75}}},
+                                          {"training", {{50, 0.7}, {100, 0.7}}},
+                                          {"best", {{"value", 0.75}, {"pass", 0}}},
+                                          {"last", {{"value", 0.75}, {"pass", 1}}}}));
+  EXPECT_EQ(job["evaluators"][1]["name"], "cost");
+  EXPECT_EQ(job["evaluators"][1]["held_out"], Parsed({{50, 1.25}, {100, 1.25}}));
   const Parsed& curve = job["curves"][0];
   EXPECT_EQ(curve["role"], "trainer-0");
   ASSERT_EQ(curve["cost"].size(), 10U);
@@ -77,7 +85,7 @@ TEST(JobJson, HasPassesPortsAndLags) {
                     {"evaluators", Parsed::array({{{"name", "auc"}, {"value", 0.7}}})}}));
   EXPECT_EQ(job["passes"][3]["data"], "held-out");
   EXPECT_EQ(job["passes"][3]["examples"], 10);
-  ASSERT_EQ(job["ports"].size(), 1U);
+  ASSERT_EQ(job["ports"].size(), 1U) << "a port that did nothing is left out";
   EXPECT_EQ(job["ports"][0]["port"], 7164);
   EXPECT_EQ(job["ports"][0]["sparse"], true);
   EXPECT_EQ(job["ports"][0]["rows"], 1'234'567);
@@ -85,11 +93,35 @@ TEST(JobJson, HasPassesPortsAndLags) {
   EXPECT_EQ(job["lags"], Parsed({30, 10, 2}));
 }
 
+TEST(JobJson, TellsHowAndOnWhatTheJobRan) {
+  const Parsed job = finished_job();
+  EXPECT_EQ(job["commands"], Parsed::array({{{"unix_ms", 1'700'000'000'000},
+                                             {"text", "paddlectl train --set a=1 w"},
+                                             {"version", "0.1.0"}}}));
+  ASSERT_EQ(job["machines"].size(), 1U);
+  EXPECT_EQ(job["machines"][0]["processor"], "A CPU <b>");
+  EXPECT_EQ(job["machines"][0]["cores"], 8);
+  EXPECT_EQ(job["machines"][0]["agent_version"], "0.1.0");
+}
+
+TEST(JobJson, ProgressIsThatOfTheNewestLineThatTells) {
+  EXPECT_EQ(finished_job()["progress"], nullptr) << "no line tells";
+  JobRecord record;
+  ProcessRecord leader;
+  leader.role = "trainer-0";
+  leader.metrics = {line_of("train", 1), line_of("test", 1)};
+  leader.metrics[0].numbers = {{"passes", 10}, {"pass_done", 0.25}};
+  record.processes.push_back(leader);
+  EXPECT_EQ(json_of(record)["progress"],
+            Parsed({{"pass", 1}, {"passes", 10}, {"pass_done", 0.25}}));
+}
+
 TEST(JobJson, OnlyWarningsAndErrorsOfALogAreEvents) {
   const Parsed job = finished_job();
   const std::string all = job["events"].dump();
   EXPECT_EQ(all.find("plain"), std::string::npos);
-  EXPECT_NE(all.find("W1121 19:27:48.123456 trainer-0] <script>"), std::string::npos);
+  EXPECT_NE(all.find("<script>"), std::string::npos);
+  EXPECT_EQ(all.find("W1121"), std::string::npos) << "the time and the name have their own fields";
   EXPECT_EQ(job["events_total"], job["events"].size());
   EXPECT_TRUE(std::ranges::is_sorted(
       job["events"], {}, [](const Parsed& e) { return e["unix_ms"].get<std::int64_t>(); }));

@@ -28,6 +28,7 @@ TEST(JobRecord, ProcessesAreReadAsTheyWereWritten) {
   remote::ProcessStatus stopped = status_of("trainer-1", remote::ProcessState::kKilled);
   stopped.signal = 15;
   stopped.stopped = true;
+  stopped.life = 3;
   fake.node(0).processes = {failed, stopped, status_of("pserver-0", remote::ProcessState::kRunning),
                             status_of("trainer-10", remote::ProcessState::kExited),
                             status_of("trainer-2", remote::ProcessState::kLost)};
@@ -54,60 +55,22 @@ TEST(JobRecord, ProcessesAreReadAsTheyWereWritten) {
   EXPECT_EQ(all[1].received_bytes, 300);
   EXPECT_EQ(all[1].sent_bytes, 400);
   EXPECT_FALSE(all[2].failed) << "stopped by us";
+  EXPECT_EQ(all[2].life, 3U);
   EXPECT_EQ(all[3].role, "trainer-2");
   EXPECT_TRUE(all[3].failed) << "lost";
   EXPECT_EQ(all[4].role, "trainer-10");
   EXPECT_FALSE(all[4].failed);
 }
 
-constexpr const char* kProcess =
-    "{\"role\": \"trainer-0\", \"state\": \"done\", \"started_unix_ms\": 1000, "
-    "\"ended_unix_ms\": 5000, \"log\": \"node_0/train.log\"}\n";
-
-TEST(JobRecord, EventsAreStartsTestsSnapshotsWarningsAndEnds) {
+TEST(JobRecord, ArgumentsThatTheSupervisorFillsInAreLeftOut) {
   const test::TemporaryFolder folder;
-  folder.write("processes.jsonl", kProcess);
-  folder.write("node_0/metrics.jsonl",
-               "{\"kind\":\"test\",\"cost\":1,\"unix_ms\":2000}\n"
-               "{\"kind\":\"save\",\"path\":\"/far/pass-00003\",\"unix_ms\":3000}\n"
-               "{\"kind\":\"train\",\"cost\":1,\"unix_ms\":2500}\n");
-  folder.write("node_0/train.log",
-               "I1121 19:27:48.123456 x] told\nE1121 19:27:48.123456 x] wrong\n"
-               "Warning of a library\nW112x 19:27:48.123456 x] no date\n");
+  folder.write("processes.jsonl",
+               "{\"role\": \"trainer-0\", \"arguments\": \"train --config=job.toml "
+               "--save_dir={root}/jobs/j/output --incarnation={life} --resume={again} "
+               "--job_tag=12ab --set=a=1\"}\n");
   const auto record = read_job_record(folder.path(), "j");
   ASSERT_TRUE(record);
-  std::string seen;
-  for (const JobEvent& event : record->events) {
-    seen += std::to_string(event.unix_ms) + " " + event.text + (event.is_bad ? " !\n" : "\n");
-  }
-  EXPECT_EQ(seen,
-            "1000 started on \n2000 pass 0: held-out cost 1.0000 (0 samples)\n"
-            "3000 snapshot pass-00003\n5000 done\n5000 E1121 19:27:48.123456 x] wrong !\n");
-}
-
-TEST(JobRecord, APathOutOfTheFolderIsNotRead) {
-  const test::TemporaryFolder folder;
-  folder.write("outside.log", "E1121 19:27:48.123456 x] secret\n");
-  folder.write("j/processes.jsonl",
-               "{\"role\": \"trainer-0\", \"started_unix_ms\": 1, \"log\": \"../outside.log\"}\n");
-  const auto record = read_job_record(folder / "j", "j");
-  ASSERT_TRUE(record);
-  EXPECT_EQ(record->events.size(), 1U) << "its start";
-}
-
-TEST(JobRecord, OfManyWarningsTheLastAreKept) {
-  const test::TemporaryFolder folder;
-  folder.write("processes.jsonl", kProcess);
-  std::string log;
-  for (int i = 0; i < 1000; ++i) {
-    log += "W1121 19:27:48.123456 x] number " + std::to_string(i) + "\n";
-  }
-  folder.write("node_0/train.log", log);
-  const auto record = read_job_record(folder.path(), "j");
-  ASSERT_TRUE(record);
-  ASSERT_EQ(record->events.size(), 202U);
-  EXPECT_TRUE(record->events[2].text.ends_with("number 800")) << record->events[2].text;
-  EXPECT_TRUE(record->events.back().text.ends_with("number 999"));
+  EXPECT_EQ(record->processes[0].arguments, "train --config=job.toml --set=a=1");
 }
 
 TEST(StepsOf, CountTheBatchesOfAllPasses) {

@@ -1,8 +1,9 @@
+#include "cli/report/report.h"
+
 #include <filesystem>
 
 #include <gtest/gtest.h>
 
-#include "cli/report/report.h"
 #include "tests/support/finished_job.h"
 
 namespace paddle::cli {

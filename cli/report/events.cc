@@ -1,0 +1,240 @@
+#include "cli/report/events.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "cli/console/time_text.h"
+#include "cli/report/output_files.h"
+
+namespace paddle::cli {
+namespace {
+
+constexpr std::size_t kNotesMax = 200;  // of a log: its last ones
+constexpr std::size_t kNoteBytesMax = 500;
+constexpr std::int64_t kDayMs = 86'400'000;
+constexpr std::string_view kJob = "job";  // the role of what concerns more than one process
+constexpr std::string_view kSupervisor = "paddlectl: ";
+constexpr std::string_view kAgain = "; it is started again";
+constexpr std::int64_t kTogetherMs = 5'000;  // processes with the same event are one within this
+
+// "W1121 19:27:48.123456 trainer-0] text", as the engine writes.
+struct EngineLine {
+  char level = 0;
+  std::tm time{};  // local time of the node, without the year
+  int ms = 0;
+  std::string text;
+};
+
+std::optional<EngineLine> read_engine_line(const std::string& line) {
+  EngineLine read;
+  const std::size_t text = line.find("] ");
+  const char* const end = ::strptime(line.c_str() + std::min<std::size_t>(1, line.size()),
+                                     "%m%d %H:%M:%S.", &read.time);
+  if (end == nullptr || text == std::string::npos) return std::nullopt;
+  if (std::string_view("IWEF").find(line[0]) == std::string_view::npos) return std::nullopt;
+  read.level = line[0];
+  read.ms = std::atoi(std::string(end).substr(0, 3).c_str());
+  read.text = line.substr(text + 2, kNoteBytesMax);
+  return read;
+}
+
+// In the year that brings it nearest to the process's end.
+std::int64_t unix_ms_of(const EngineLine& line, std::int64_t utc_offset_s, std::int64_t near_ms) {
+  const auto near_s = static_cast<std::time_t>(near_ms / 1000);
+  std::tm around{};
+  ::gmtime_r(&near_s, &around);
+  std::int64_t best = near_ms, least = 400 * kDayMs;
+  for (const int year : {around.tm_year - 1, around.tm_year, around.tm_year + 1}) {
+    std::tm time = line.time;
+    time.tm_year = year;
+    const std::int64_t at = (::timegm(&time) - utc_offset_s) * 1000 + line.ms;
+    if (std::abs(at - near_ms) < least) {
+      least = std::abs(at - near_ms);
+      best = at;
+    }
+  }
+  return best;
+}
+
+// The warnings and errors of the engine, and what its supervisor noted about its restarts, which
+// has the time of the line after it. Where the node's zone is not known, all have that of the end.
+class LogEvents {
+ public:
+  explicit LogEvents(const ProcessRecord& process) : process_(process) {
+    end_ms_ = process.ended_unix_ms > 0 ? process.ended_unix_ms : process.started_unix_ms;
+  }
+
+  void take(const std::string& line) {
+    if (line.starts_with(kSupervisor)) {
+      std::string note = line.substr(kSupervisor.size(), kNoteBytesMax);
+      if (note.ends_with(kAgain))
+        note.replace(note.size() - kAgain.size(), kAgain.size(), "; restarted");
+      add(end_ms_, std::move(note), true);
+      ++untimed_;
+      return;
+    }
+    const auto read = read_engine_line(line);
+    if (!read) return;
+    const std::int64_t when =
+        process_.utc_offset_s ? unix_ms_of(*read, *process_.utc_offset_s, end_ms_) : end_ms_;
+    for (; untimed_ > 0; --untimed_) found_[found_.size() - untimed_].unix_ms = when;
+    if (read->level != 'I') add(when, read->text, read->level != 'W');
+  }
+  const std::vector<JobEvent>& found() const { return found_; }
+
+ private:
+  void add(std::int64_t when, std::string text, bool is_bad) {
+    if (found_.size() >= kNotesMax) found_.erase(found_.begin());
+    found_.push_back({when, process_.role, std::move(text), is_bad});
+  }
+
+  const ProcessRecord& process_;
+  std::int64_t end_ms_ = 0;
+  std::vector<JobEvent> found_;
+  std::size_t untimed_ = 0;  // the last events, which wait for a line with a time
+};
+
+void add_log_events(const std::string& folder, const ProcessRecord& process,
+                    std::vector<JobEvent>& events) {
+  LogEvents notes(process);
+  each_line(folder, process.log, [&](const std::string& line) { notes.take(line); });
+  events.insert(events.end(), notes.found().begin(), notes.found().end());
+}
+
+void add_metrics_events(const ProcessRecord& process, std::vector<JobEvent>& events) {
+  for (const MetricsLine& line : process.metrics) {
+    if (line.kind == "test") {
+      events.push_back({line.unix_ms, process.role, describe(line), false});
+    } else if (line.kind == "save") {
+      const std::string path = line.texts.empty() ? "" : line.texts.front().second;
+      events.push_back(
+          {line.unix_ms, process.role, "snapshot " + path.substr(path.rfind('/') + 1), false});
+    }
+  }
+}
+
+std::string counted_roles(std::size_t trainers, std::size_t pservers) {
+  const auto counted = [](std::size_t count, std::string_view noun) {
+    return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+  };
+  if (trainers == 0) return counted(pservers, "pserver");
+  if (pservers == 0) return counted(trainers, "trainer");
+  return counted(pservers, "pserver") + " and " + counted(trainers, "trainer");
+}
+
+void add_starts_and_ends(const JobRecord& record, std::vector<JobEvent>& events) {
+  for (const ProcessRecord& process : record.processes) {
+    if (process.started_unix_ms == 0) continue;  // a damaged record
+    events.push_back({process.begun_unix_ms, process.role, "started", false});
+    if (process.ended_unix_ms > 0) {
+      events.push_back({process.ended_unix_ms, process.role, process.state, process.failed});
+    }
+  }
+}
+
+// Makes one event, at the time of the first, of those of several processes at about one time.
+std::vector<JobEvent> joined(const std::vector<JobEvent>& events) {
+  std::vector<JobEvent> kept;
+  std::vector<std::set<std::string>> roles;  // of each kept
+  for (const JobEvent& event : events) {
+    std::size_t at = kept.size();
+    while (at > 0 && event.unix_ms - kept[at - 1].unix_ms <= kTogetherMs &&
+           (kept[at - 1].text != event.text || roles[at - 1].contains(event.role))) {
+      --at;
+    }
+    if (at > 0 && event.unix_ms - kept[at - 1].unix_ms <= kTogetherMs) {
+      roles[at - 1].insert(event.role);
+    } else {
+      kept.push_back(event);
+      roles.push_back({event.role});
+    }
+  }
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    if (roles[i].size() < 2) continue;
+    const auto trainers = static_cast<std::size_t>(std::ranges::count_if(
+        roles[i], [](const std::string& role) { return role.starts_with("trainer-"); }));
+    kept[i].role = kJob;
+    kept[i].text = counted_roles(trainers, roles[i].size() - trainers) + " " + kept[i].text;
+  }
+  return kept;
+}
+
+struct Pause {
+  const ProcessRecord* process = nullptr;
+  std::int64_t begin = 0, end = 0;  // unix ms
+};
+
+// Between log points of one pass, without a test or a snapshot of the leader's in between.
+std::vector<Pause> pauses_of(const ProcessRecord& process, const std::vector<std::int64_t>& work) {
+  std::vector<Pause> all;
+  const MetricsLine* before = nullptr;
+  for (const MetricsLine& line : process.metrics) {
+    if (line.kind != "train" && line.kind != "pass") continue;
+    const bool same_pass = before != nullptr && before->pass == line.pass &&
+                           line.batch >= before->batch && line.unix_ms > before->unix_ms;
+    if (same_pass) all.push_back({&process, before->unix_ms, line.unix_ms});
+    before = &line;
+  }
+  std::vector<std::int64_t> lengths;
+  for (const Pause& pause : all) lengths.push_back(pause.end - pause.begin);
+  if (lengths.size() < 3) return {};  // no usual one to compare with
+  std::ranges::nth_element(lengths, lengths.begin() + static_cast<long>(lengths.size() / 2));
+  const std::int64_t least = std::max(kStallMsMin, kStallFactor * lengths[lengths.size() / 2]);
+  std::erase_if(all, [&](const Pause& pause) {
+    const auto next = std::ranges::upper_bound(work, pause.begin);
+    return pause.end - pause.begin < least || (next != work.end() && *next <= pause.end);
+  });
+  return all;
+}
+
+// Trainers that stood still at the same time are one event.
+void add_stalls(const JobRecord& record, std::vector<JobEvent>& events) {
+  std::vector<std::int64_t> work;  // tests and snapshots
+  for (const ProcessRecord& process : record.processes) {
+    for (const MetricsLine& line : process.metrics) {
+      if (line.kind == "test" || line.kind == "save") work.push_back(line.unix_ms);
+    }
+  }
+  std::ranges::sort(work);
+  std::vector<Pause> stalls;
+  for (const ProcessRecord& process : record.processes) {
+    if (!process.is_trainer()) continue;
+    const auto found = pauses_of(process, work);
+    stalls.insert(stalls.end(), found.begin(), found.end());
+  }
+  std::ranges::sort(stalls, {}, &Pause::begin);
+  for (std::size_t i = 0; i < stalls.size();) {
+    Pause together = stalls[i];
+    std::set<std::string> roles;
+    for (; i < stalls.size() && stalls[i].begin < together.end; ++i) {
+      roles.insert(stalls[i].process->role);
+      together.end = std::max(together.end, stalls[i].end);
+    }
+    const std::string long_one = span_text(together.end - together.begin);
+    events.push_back({together.begin, roles.size() == 1 ? *roles.begin() : std::string(kJob),
+                      roles.size() == 1
+                          ? "stalled for " + long_one
+                          : fmt::format("{} trainers stalled for {}", roles.size(), long_one),
+                      true});
+  }
+}
+
+}  // namespace
+
+std::vector<JobEvent> events_of(const JobRecord& record, const std::string& folder) {
+  std::vector<JobEvent> events;
+  add_starts_and_ends(record, events);
+  for (const ProcessRecord& process : record.processes) {
+    add_metrics_events(process, events);
+    add_log_events(folder, process, events);
+  }
+  add_stalls(record, events);
+  std::ranges::stable_sort(events, {}, &JobEvent::unix_ms);
+  return joined(events);
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,116 @@
+#include "cli/report/surroundings.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <mutex>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/fd.h"
+#include "base/version.h"
+#include "cli/job/results.h"
+#include "cli/report/output_files.h"
+
+namespace paddle::cli {
+namespace {
+
+constexpr const char* kMachines = "machines.jsonl";
+constexpr const char* kCommands = "commands.jsonl";
+
+bool is_plain(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+         std::string_view("-_./:=,@%+[]~").find(c) != std::string_view::npos;
+}
+
+std::string shell_word(const std::string& word) {
+  if (!word.empty() && std::ranges::all_of(word, is_plain)) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+// "KEY=VALUE" -> "KEY=...": values of --env may be secrets.
+std::string without_value(const std::string& setting) {
+  const std::size_t equals = setting.find('=');
+  return equals == std::string::npos ? setting : setting.substr(0, equals) + "=...";
+}
+
+std::string as_typed(const std::vector<std::string>& arguments) {
+  constexpr std::string_view kEnvironment = "--env";
+  std::string text = "paddlectl";
+  bool is_environment = false;  // the word before was --env
+  for (const std::string& word : arguments) {
+    std::string shown = word;
+    if (is_environment) shown = without_value(word);
+    if (word.starts_with("--env=")) {
+      shown = "--env=" + without_value(word.substr(kEnvironment.size() + 1));
+    }
+    is_environment = word == kEnvironment;
+    text += " " + shell_word(shown);
+  }
+  return text;
+}
+
+}  // namespace
+
+Status write_machines(const std::string& folder, ClusterSession& session) {
+  std::vector<std::string> lines(session.members().size());
+  // A node that does not answer is left out.
+  (void)session.each([&](Member& member) -> Status {
+    PADDLE_TRY(const remote::HostFacts facts, member.client->facts());
+    const Json machine = Json::object({{"node", member.spec.name},
+                                       {"processor", facts.processor},
+                                       {"os", facts.os},
+                                       {"kernel", facts.kernel},
+                                       {"gpus", fmt::format("{}", fmt::join(facts.gpus, ", "))},
+                                       {"agent_version", facts.agent_version},
+                                       {"cores", facts.cores},
+                                       {"memory_bytes", facts.memory_bytes},
+                                       {"utc_offset_s", facts.utc_offset_s}});
+    lines[session.index_of(member)] = machine.text() + "\n";
+    return {};
+  });
+  return replace_file(folder + "/" + kMachines, as_bytes(fmt::format("{}", fmt::join(lines, ""))),
+                      0644);
+}
+
+Status add_command(const std::string& folder, const Context& context) {
+  PADDLE_TRY_STATUS(make_folder(folder, "choose another --output"));
+  const Json command = Json::object({{"unix_ms", context.unix_seconds() * 1000},
+                                     {"command", as_typed(context.arguments)},
+                                     {"version", kProgramVersion}});
+  std::ofstream file(folder + "/" + kCommands, std::ios::app);
+  file << command.text() << "\n" << std::flush;
+  if (file) return {};
+  return Error{Errc::kResource, fmt::format("cannot write {}/{}", folder, kCommands),
+               "choose another --output"};
+}
+
+std::vector<MachineRecord> read_machines(const std::string& folder) {
+  std::vector<MachineRecord> machines;
+  for (const FlatRecord& line : read_flat_records(folder + "/" + kMachines)) {
+    MachineRecord machine{
+        line.text("node"),    line.text("processor"),      line.text("os"),
+        line.text("kernel"),  line.text("gpus"),           line.text("agent_version"),
+        line.number("cores"), line.number("memory_bytes"), {}};
+    if (const auto offset = line.any_number("utc_offset_s")) {
+      machine.utc_offset_s = static_cast<std::int64_t>(*offset);
+    }
+    machines.push_back(std::move(machine));
+  }
+  return machines;
+}
+
+std::vector<CommandRecord> read_commands(const std::string& folder) {
+  std::vector<CommandRecord> commands;
+  for (const FlatRecord& line : read_flat_records(folder + "/" + kCommands)) {
+    commands.push_back({static_cast<std::int64_t>(line.number("unix_ms")), line.text("command"),
+                        line.text("version")});
+  }
+  return commands;
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,89 @@
+#include "cli/report/evaluators.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+namespace paddle::cli {
+namespace {
+
+MetricsLine line_of(const std::string& kind, std::uint64_t pass, std::uint64_t batch, double cost,
+                    std::vector<std::pair<std::string, double>> numbers) {
+  MetricsLine line;
+  line.kind = kind;
+  line.pass = pass;
+  line.batch = batch;
+  line.cost = cost;
+  line.numbers = std::move(numbers);
+  return line;
+}
+
+TEST(EvaluatorCurves, TheHeadlineIsWhatPeopleCompareByWithItsBestPass) {
+  ProcessRecord leader;
+  const std::vector<double> auc{0.81, 0.9018, 0.89};
+  const std::vector<double> training{0.9, 0.91, 0.92};
+  for (std::uint64_t pass = 0; pass < auc.size(); ++pass) {
+    leader.metrics.push_back(
+        line_of("pass", pass, 10, 9, {{"total_cost", 0.5}, {"total_auc", training[pass]}}));
+    leader.metrics.push_back(line_of("test", pass, 10, 0.4 - 0.1 * static_cast<double>(pass),
+                                     {{"classification_error", 0.1}, {"auc", auc[pass]}}));
+  }
+  const auto all = evaluator_curves(&leader);
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[0].name, "auc");
+  EXPECT_TRUE(all[0].higher_is_better);
+  ASSERT_TRUE(all[0].best && all[0].last);
+  EXPECT_EQ(all[0].best->value, 0.9018);
+  EXPECT_EQ(all[0].best->pass, 1U);
+  EXPECT_EQ(all[0].last->value, 0.89);
+  EXPECT_EQ(all[0].held_out, (Points{{10, 0.81}, {20, 0.9018}, {30, 0.89}}));
+  EXPECT_EQ(all[0].training, (Points{{10, 0.9}, {20, 0.91}, {30, 0.92}}));
+  EXPECT_EQ(all[1].name, "classification_error");
+  EXPECT_EQ(all[2].name, "cost");
+  ASSERT_TRUE(all[2].best);
+  EXPECT_EQ(all[2].best->pass, 2U);
+}
+
+TEST(EvaluatorCurves, OfOnePassShowItsLogPoints) {
+  ProcessRecord leader;
+  leader.metrics = {line_of("train", 0, 5, 5, {{"perplexity", 150}}),
+                    line_of("train", 0, 10, 4, {{"perplexity", 120}}),
+                    line_of("pass", 0, 10, 4, {{"total_perplexity", 119}}),
+                    line_of("test", 0, 10, 4, {{"perplexity", 130}})};
+  const auto all = evaluator_curves(&leader);
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].name, "perplexity");
+  EXPECT_FALSE(all[0].higher_is_better);
+  EXPECT_EQ(all[0].training, (Points{{5, 150}, {10, 120}}));
+  EXPECT_EQ(all[0].held_out, (Points{{10, 130}}));
+}
+
+TEST(EvaluatorCurves, AnOwnProgramsNumbersCountButItsRateOfLearningIsNoHeadline) {
+  ProcessRecord leader;
+  leader.metrics = {line_of("train", 0, 5, 5, {{"lr", 0.1}}),
+                    line_of("train", 0, 10, 4, {{"lr", 0.2}})};
+  auto all = evaluator_curves(&leader);
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].name, "cost");
+  ASSERT_TRUE(all[0].best);
+  EXPECT_EQ(all[0].best->value, 4);
+  leader.metrics[1].numbers.emplace_back("Accuracy", 0.7);
+  all = evaluator_curves(&leader);
+  EXPECT_EQ(all[0].name, "Accuracy");
+  EXPECT_TRUE(all[0].higher_is_better);
+}
+
+TEST(EvaluatorCurves, ARunThatDivergedHasItsLastFiniteValues) {
+  ProcessRecord leader;
+  leader.metrics = {line_of("test", 0, 5, 5, {}), line_of("test", 1, 5, INFINITY, {}),
+                    line_of("test", 2, 5, 0, {})};
+  leader.metrics[2].cost.reset();
+  const auto all = evaluator_curves(&leader);
+  ASSERT_EQ(all.size(), 1U);
+  ASSERT_TRUE(all[0].last);
+  EXPECT_EQ(all[0].last->pass, 0U);
+  EXPECT_TRUE(evaluator_curves(nullptr).empty());
+}
+
+}  // namespace
+}  // namespace paddle::cli

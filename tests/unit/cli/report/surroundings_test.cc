@@ -1,0 +1,52 @@
+#include "cli/report/surroundings.h"
+
+#include <gtest/gtest.h>
+
+#include "base/version.h"
+#include "tests/support/fake_cluster.h"
+#include "tests/support/temporary_folder.h"
+
+namespace paddle::cli {
+namespace {
+
+TEST(Machines, AreReadAsTheNodesToldThem) {
+  FakeCluster fake(2);
+  fake.node(1).os = "Ubuntu \"24.04\"";
+  ClusterSession session = fake.session();
+  const test::TemporaryFolder folder;
+  ASSERT_TRUE(write_machines(folder.path(), session));
+  const auto machines = read_machines(folder.path());
+  ASSERT_EQ(machines.size(), 2U);
+  EXPECT_EQ(machines[0].node, "n-0");
+  EXPECT_EQ(machines[0].processor, "Fake CPU @ 2.00GHz");
+  EXPECT_EQ(machines[0].cores, 4);
+  EXPECT_EQ(machines[0].memory_bytes, 8e9);
+  EXPECT_EQ(machines[0].agent_version, "1.2.3");
+  EXPECT_EQ(machines[0].utc_offset_s, 3600);
+  EXPECT_EQ(machines[1].os, "Ubuntu \"24.04\"");
+}
+
+TEST(Commands, AreAsTypedForAShellAndWithoutValuesOfVariables) {
+  FakeCluster fake(1);
+  const test::TemporaryFolder folder;
+  fake.context.arguments = {
+      "train", "--set", "a = 'x y'", "--env", "TOKEN=secret", "--env=KEY=secret", "words"};
+  ASSERT_TRUE(add_command(folder / "j", fake.context));
+  fake.context.arguments = {"train", "--resume", ""};
+  ASSERT_TRUE(add_command(folder / "j", fake.context));
+  const auto commands = read_commands(folder / "j");
+  ASSERT_EQ(commands.size(), 2U);
+  EXPECT_EQ(commands[0].text,
+            R"(paddlectl train --set 'a = '\''x y'\''' --env TOKEN=... --env=KEY=... words)");
+  EXPECT_EQ(commands[0].version, kProgramVersion);
+  EXPECT_EQ(commands[1].text, "paddlectl train --resume ''");
+}
+
+TEST(Surroundings, OfAFolderWithoutThemAreNone) {
+  const test::TemporaryFolder folder;
+  EXPECT_TRUE(read_machines(folder.path()).empty());
+  EXPECT_TRUE(read_commands(folder.path()).empty());
+}
+
+}  // namespace
+}  // namespace paddle::cli
