@@ -10,7 +10,6 @@
 #include "cli/console/time_text.h"
 #include "cli/job/folders.h"
 #include "cli/job/process_state.h"
-#include "cli/logs/metrics_line.h"
 #include "cli/logs/reader.h"
 #include "cli/options/shared_options.h"
 #include "engine/config/toml_reader.h"
@@ -18,7 +17,6 @@
 namespace paddle::cli {
 namespace {
 
-constexpr std::uint64_t kMetricsBytesMax = 4U << 20U;  // the newest, of a job's metrics
 constexpr std::uint32_t kJobFileBytesMax = 256U << 10U;
 
 // A job as seen on the reachable nodes.
@@ -43,21 +41,13 @@ std::string argument(const remote::ProcessStatus& status, std::string_view name)
   return "";
 }
 
-void read_metrics(remote::AgentClient& client, const std::string& path, JobSummary& job) {
-  LogReader reader(path);
-  auto lines = reader.tail(client, SIZE_MAX, kMetricsBytesMax);
-  while (lines) {
-    for (const LogLine& line : *lines) {
-      const auto metrics = parse_metrics(line.text);
-      if (!metrics) continue;
-      if (metrics->kind == "test" && metrics->cost)
-        job.best_cost = std::min(*metrics->cost, job.best_cost.value_or(*metrics->cost));
-      if (metrics->kind != "train" && metrics->kind != "pass") continue;
-      job.pass = metrics->pass;
-      job.cost = metrics->cost;
-    }
-    if (reader.at_end()) return;
-    lines = reader.poll(client);
+void take_metrics(const std::vector<MetricsLine>& lines, JobSummary& job) {
+  for (const MetricsLine& line : lines) {
+    if (line.kind == "test" && line.cost)
+      job.best_cost = std::min(*line.cost, job.best_cost.value_or(*line.cost));
+    if (line.kind != "train" && line.kind != "pass") continue;
+    job.pass = line.pass;
+    job.cost = line.cost;
   }
 }
 
@@ -86,7 +76,7 @@ Status look_at(Member& member, std::size_t index, Jobs& jobs) {
     const std::int64_t age = status.node.unix_ms - process.started_unix_ms;
     job.age_ms = std::max(age, job.age_ms.value_or(age));
     if (process.name != "trainer-0") continue;
-    read_metrics(*member.client, metrics_path(process.log), job);
+    take_metrics(read_metrics(*member.client, metrics_path(process.log), kMetricsBytesMax), job);
     job.passes = planned_passes(*member.client, process);
   }
   PADDLE_TRY(const auto files, member.client->list_sizes("jobs"));

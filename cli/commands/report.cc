@@ -25,7 +25,7 @@ Result<Made> from_nodes(Context& context, const ResultsOptions& options,
                         const std::string& output) {
   PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kRefused));
   auto& [cluster, session, job] = found;
-  auto fetched = fetch_results(session, job, output, Wanted::kLogs);
+  auto fetched = fetch_results(context, session, job, output, std::nullopt);
   if (!fetched) return std::move(fetched).error();
   PADDLE_TRY(ReportFiles files, collect_report(context, session, job, output));
   return Made{job, std::move(files)};

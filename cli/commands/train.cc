@@ -67,12 +67,24 @@ std::string results_folder(const Context& context, const std::string& output) {
   return output.starts_with('/') ? output : context.directory + "/" + output;
 }
 
+// Where results go, and which snapshots are among them.
+struct Destination {
+  std::string output;  // absolute
+  PassChoice passes;
+};
+Result<Destination> destination(const Context& context, const ResultsOptions& options) {
+  PADDLE_TRY(const PassChoice passes, parse_pass_choice(options.passes));
+  return Destination{results_folder(context, options.output), passes};
+}
+
 // Stops the pservers of a job whose trainers have ended, fetches and reports. Prints the results'
 // folder and the job's state: "done", or "stopped" when it can go on.
 Status finish_job(Context& context, ClusterSession& session, const std::string& job,
-                  const std::string& output, const std::string& state = "done") {
+                  const Destination& to, const std::string& state = "done") {
+  const std::string& output = to.output;
   PADDLE_TRY_STATUS(stop_job(session, job));
-  PADDLE_TRY(const FetchStats stats, fetch_results(session, job, output));
+  PADDLE_TRY(const FetchStats stats, fetch_results(context, session, job, output, to.passes));
+  note_left_snapshots(context, job, output, stats);
   add_report(context, session, job, output);
   const std::string folder = shown_path(context, (std::filesystem::path(output) / job).string());
   context.console.result(
@@ -106,24 +118,24 @@ Error stop_after(Context& context, ClusterSession& session, const std::string& j
 // Follows a job that ends with this terminal: Ctrl-C asks it to save and stop. Logs are fetched
 // after a failure as well.
 Status follow_to_end(Context& context, ClusterSession& session, const std::string& job,
-                     const std::string& output) {
+                     const Destination& to) {
   auto followed = follow_job(context, session, job);
   if (!followed && followed.error().code == Errc::kInterrupted && context.take_interrupt) {
     followed = follow_to_stop(context, session, job);
   }
-  if (followed) return finish_job(context, session, job, output);
+  if (followed) return finish_job(context, session, job, to);
   Error error = std::move(followed).error();
   if (error.code == Errc::kResumable) {
-    PADDLE_TRY_STATUS(finish_job(context, session, job, output, "stopped"));
+    PADDLE_TRY_STATUS(finish_job(context, session, job, to, "stopped"));
     return error;
   }
   const bool job_goes_on = session.unreachable() > 0 && error.code == Errc::kUnreachable;
   if (job_goes_on) return error;
   error = stop_after(context, session, job, std::move(error));
   if (error.code == Errc::kInterrupted) return error;
-  if (auto fetched = fetch_results(session, job, output)) {
-    add_report(context, session, job, output);
-    context.console.note("logs are in " + shown_path(context, output + "/" + job));
+  if (auto fetched = fetch_results(context, session, job, to.output, to.passes)) {
+    add_report(context, session, job, to.output);
+    context.console.note("logs are in " + shown_path(context, to.output + "/" + job));
   }
   return error;
 }
@@ -134,7 +146,7 @@ constexpr std::uint32_t kRestartsMax = 1000;
 struct TrainOptions {
   PlanOptions plan;
   std::string job;  // --name; "": a new name
-  std::string output = "output";
+  ResultsOptions results;
   std::vector<std::string> environment;
   std::uint32_t restarts = 0;
   bool dry_run = false;
@@ -156,7 +168,8 @@ OptionList train_options(TrainOptions& options) {
        {"--resume", "continue a job from its last snapshot: the latest, or the one of --name",
         &options.resume},
        {"--detach", "return once the trainers run", &options.detach},
-       output_option(options.output)});
+       output_option(options.results.output),
+       passes_option(options.results)});
   return list;
 }
 
@@ -211,8 +224,8 @@ Status run_train(Context& context, const TrainOptions& asked) {
   request.restarts = options.restarts;
   PADDLE_TRY(request.environment, parse_environment(options.environment));
   PADDLE_TRY_STATUS(check_job_name(request.job));
-  const std::string output = results_folder(context, options.output);
-  PADDLE_TRY_STATUS(check_output(output));
+  PADDLE_TRY(const Destination to, destination(context, options.results));
+  PADDLE_TRY_STATUS(check_output(to.output));
   const auto plan_here =
       describe_placement(context, options.plan.source, cluster, placement, workspace);
   if (!plan_here && plan_here.error().code == Errc::kUsage) return plan_here.error();
@@ -231,7 +244,7 @@ Status run_train(Context& context, const TrainOptions& asked) {
       counted(plan.pservers.size(), "pserver"), counted(placement.nodes.size(), "node")));
   PADDLE_TRY_STATUS(push_job(context, session, plan, engine));
   if (options.resume) {
-    PADDLE_TRY_STATUS(prepare_to_resume(context, cluster, plan, output));
+    PADDLE_TRY_STATUS(prepare_to_resume(context, cluster, plan, to.output));
   }
   if (auto started = start_job(context, session, plan); !started) {
     return stop_after(context, session, request.job, std::move(started).error());
@@ -250,18 +263,24 @@ Status run_train(Context& context, const TrainOptions& asked) {
     }
     return {};
   }
-  return follow_to_end(context, session, request.job, output);
+  return follow_to_end(context, session, request.job, to);
+}
+
+OptionList attach_options(ResultsOptions& options) {
+  OptionList list = results_options(options);
+  list.push_back(passes_option(options));
+  return list;
 }
 
 Status run_attach(Context& context, const ResultsOptions& options) {
+  PADDLE_TRY(const Destination to, destination(context, options));
   PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kRefused));
   auto& [cluster, session, job] = found;
-  const std::string output = results_folder(context, options.output);
   auto followed = follow_job(context, session, job);
-  if (followed) return finish_job(context, session, job, output);
+  if (followed) return finish_job(context, session, job, to);
   Error error = std::move(followed).error();
   if (error.code == Errc::kResumable) {
-    PADDLE_TRY_STATUS(finish_job(context, session, job, output, "stopped"));
+    PADDLE_TRY_STATUS(finish_job(context, session, job, to, "stopped"));
     return error;
   }
   if (error.code == Errc::kInterrupted) {
@@ -294,7 +313,7 @@ Command attach_command() {
   return {"attach", "follow a running job and fetch its results when it ends",
           "  paddlectl attach\n"
           "  paddlectl attach --job word2vec-20260101-120000",
-          [] { return invocation(results_options, run_attach); }};
+          [] { return invocation(attach_options, run_attach); }};
 }
 
 }  // namespace paddle::cli

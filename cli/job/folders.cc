@@ -19,6 +19,10 @@ std::string workspace_folder(const std::string& job) {
   return job_folder(job) + "/workspace";
 }
 
+std::string output_folder(const std::string& job) {
+  return job_folder(job) + "/output";
+}
+
 std::string node_folder(const std::string& job, std::size_t node) {
   return fmt::format("jobs/{}/node_{}", job, node);
 }

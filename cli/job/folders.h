@@ -13,6 +13,7 @@ Status check_job_name(const std::string& job);
 
 std::string job_folder(const std::string& job);                     // "jobs/<job>"
 std::string workspace_folder(const std::string& job);               // "jobs/<job>/workspace"
+std::string output_folder(const std::string& job);                  // "jobs/<job>/output"
 std::string node_folder(const std::string& job, std::size_t node);  // "jobs/<job>/node_<i>"
 
 }  // namespace paddle::cli

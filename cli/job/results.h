@@ -2,15 +2,20 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
+#include "cli/job/passes.h"
 
 namespace paddle::cli {
 
 struct FetchStats {
   std::size_t files = 0, files_fetched = 0;
+  std::vector<std::string> left;  // snapshots that were not asked for and stay on the nodes
+  std::uint64_t left_bytes = 0;
 };
 
 // A path as output shows it: relative where it is below the current directory, absolute in JSON.
@@ -23,12 +28,17 @@ Status make_folder(const std::filesystem::path& folder, const std::string& hint)
 Result<std::string> fetch_target(const std::filesystem::path& folder, const std::string& name,
                                  const std::string& hint);
 
-enum class Wanted { kLogsAndSnapshots, kLogs };
-// Fetches into <output>/<job>/{node_<i>/..., pass-0000N/...}. Skips files that are here with the
-// same SHA-256, and fetches a snapshot's MANIFEST last. No file name from a node leads out of that
-// folder.
-Result<FetchStats> fetch_results(ClusterSession& session, const std::string& job,
+// Fetches logs, files that the job's own program saved, and the snapshots of `passes` with those
+// they are deltas of, into <output>/<job>/{node_<i>/..., pass-0000N/...}; without `passes` logs
+// alone. Says how much before it starts; kResource when the disk here is too small for it. Skips
+// files that are here with the same SHA-256, and fetches a snapshot's MANIFEST last. A file that
+// several nodes have comes from the node of the lowest trainer, and a note says so. No file name
+// from a node leads out of that folder. What was fetched of an ended job is recorded on its nodes.
+Result<FetchStats> fetch_results(Context& context, ClusterSession& session, const std::string& job,
                                  const std::string& output,
-                                 Wanted wanted = Wanted::kLogsAndSnapshots);
+                                 const std::optional<PassChoice>& passes);
+// Says which snapshots stay on the nodes, and how to fetch them.
+void note_left_snapshots(Context& context, const std::string& job, const std::string& output,
+                         const FetchStats& stats);
 
 }  // namespace paddle::cli

@@ -7,6 +7,7 @@
 
 #include "base/fd.h"
 #include "cli/job/folders.h"
+#include "cli/job/passes.h"
 #include "cli/job/process_state.h"
 #include "cli/job/results.h"
 #include "remote/push/source.h"
@@ -24,20 +25,6 @@ struct FetchedSnapshot {
   std::string base;                  // the snapshot it is a delta of; "": it is complete
 };
 
-// The value of `key` in a line of a MANIFEST.
-std::string field(const std::string& line, const std::string& key) {
-  const auto at = line.find(" " + key + "=");
-  if (at == std::string::npos) return "";
-  const auto begin = at + key.size() + 2;
-  return line.substr(begin, line.find(' ', begin) - begin);
-}
-
-// The first line of a MANIFEST of that kind, but for its very first line; "" when there is none.
-std::string line_of(const std::string& text, const std::string& kind) {
-  const auto at = text.find("\n" + kind + " ");
-  return at == std::string::npos ? "" : text.substr(at + 1, text.find('\n', at + 1) - at - 1);
-}
-
 // The snapshot with the most progress; without a name when there is none.
 FetchedSnapshot newest_fetched(const std::string& folder) {
   FetchedSnapshot newest;
@@ -48,10 +35,9 @@ FetchedSnapshot newest_fetched(const std::string& folder) {
     if (!found.name.starts_with("pass-")) continue;
     const auto text = read_file((entry.path() / "MANIFEST").string(), kManifestBytesMax);
     if (!text) continue;
-    const std::string progress = line_of(*text, "progress");
-    found.pass = std::strtoull(field(progress, "pass").c_str(), nullptr, 10);
-    found.step = std::strtoull(field(progress, "step").c_str(), nullptr, 10);
-    found.base = field(line_of(*text, "base"), "name");
+    found.pass = std::strtoull(manifest_field(*text, "progress", "pass").c_str(), nullptr, 10);
+    found.step = std::strtoull(manifest_field(*text, "progress", "step").c_str(), nullptr, 10);
+    found.base = manifest_field(*text, "base", "name");
     const bool is_newer = std::pair(found.pass, found.step) >= std::pair(newest.pass, newest.step);
     if (newest.name.empty() || is_newer) newest = found;
   }
@@ -63,13 +49,13 @@ void add_files(const std::string& folder, const std::string& name, const std::st
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(fs::path(folder) / name, error)) {
     if (!entry.is_regular_file(error)) continue;
-    items.push_back({entry.path().string(), fmt::format("{}/output/{}/{}", job_folder(job), name,
+    items.push_back({entry.path().string(), fmt::format("{}/{}/{}", output_folder(job), name,
                                                         entry.path().filename().string())});
   }
 }
 
 Result<bool> has_snapshot(remote::AgentClient& client, const std::string& job) {
-  PADDLE_TRY(const auto files, client.list(job_folder(job) + "/output"));
+  PADDLE_TRY(const auto files, client.list_sizes(output_folder(job)));
   return std::ranges::any_of(
       files, [](const remote::FileEntry& file) { return file.path.ends_with("/MANIFEST"); });
 }
@@ -105,9 +91,8 @@ Status prepare_to_resume(Context& context, const ClusterSpec& cluster, const Job
   PADDLE_CHECK(leader.client);
   PADDLE_TRY(const bool is_there, has_snapshot(*leader.client, plan.job));
   if (!is_there) {
-    if (const auto fetched = fetch_results(session, plan.job, output); !fetched) {
-      return fetched.error();
-    }
+    const auto fetched = fetch_results(context, session, plan.job, output, PassChoice{});
+    if (!fetched) return fetched.error();
     const std::string folder = output + "/" + plan.job;
     const FetchedSnapshot newest = newest_fetched(folder);
     if (newest.name.empty()) {

@@ -94,4 +94,17 @@ Result<std::vector<LogLine>> LogReader::since(remote::AgentClient& client, std::
   return poll(client);
 }
 
+std::vector<MetricsLine> read_metrics(remote::AgentClient& client, const std::string& path,
+                                      std::uint64_t bytes) {
+  std::vector<MetricsLine> metrics;
+  LogReader reader(path);
+  for (auto lines = reader.tail(client, SIZE_MAX, bytes); lines; lines = reader.poll(client)) {
+    for (const LogLine& line : *lines) {
+      if (auto parsed = parse_metrics(line.text)) metrics.push_back(*std::move(parsed));
+    }
+    if (reader.at_end()) break;
+  }
+  return metrics;
+}
+
 }  // namespace paddle::cli

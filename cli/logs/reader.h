@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/logs/metrics_line.h"
 #include "remote/agent_client.h"
 
 namespace paddle::cli {
@@ -46,5 +47,10 @@ class LogReader {
   bool skip_line_ = false;  // offset_ was set to the middle of a line
   bool at_end_ = false;
 };
+
+constexpr std::uint64_t kMetricsBytesMax = 4U << 20U;  // the newest, of a job's metrics
+// The lines of metrics among the last `bytes` of such a file; none where it is missing.
+std::vector<MetricsLine> read_metrics(remote::AgentClient& client, const std::string& path,
+                                      std::uint64_t bytes);
 
 }  // namespace paddle::cli

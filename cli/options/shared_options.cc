@@ -36,6 +36,13 @@ Option job_argument(JobTarget& target) {
   return {"job", "the job; default: the latest", &target.job};
 }
 
+Option passes_option(ResultsOptions& options) {
+  return {"--pass",
+          "snapshots to fetch: last, best (by held-out cost, or the first evaluator of the tests), "
+          "all, or the number of a pass; default: the last, and the best if it is kept",
+          &options.passes, "PASS"};
+}
+
 OptionList results_options(ResultsOptions& options) {
   return {cluster_option(options.target.cluster), job_option(options.target),
           output_option(options.output)};

@@ -33,7 +33,9 @@ Option job_argument(JobTarget& target);  // NAME by its place
 struct ResultsOptions {
   JobTarget target;
   std::string output = "output";
+  std::string passes;  // --pass; "": the last, and the best where its snapshot is kept
 };
+Option passes_option(ResultsOptions& options);
 OptionList results_options(ResultsOptions& options);  // --cluster FILE, --job NAME, --output DIR
 
 struct FoundJob {

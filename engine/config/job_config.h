@@ -80,7 +80,7 @@ struct TrainConfig {
   // Snapshots; the others are deltas since the last full one.
   std::uint32_t full_snapshot_period = 1;
   // Number of newest snapshots that stay, with the bases of their deltas; 0: all.
-  std::uint32_t snapshots_kept = 0;
+  std::uint32_t snapshots_kept = 2;
   bool stop_on_divergence = false;
   // Window of the seeded shuffle in records; 0: file order.
   std::uint64_t shuffle_records = 0;

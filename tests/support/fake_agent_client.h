@@ -19,6 +19,7 @@ namespace paddle::remote {
 struct FakeNode {
   std::mutex mutex;
   std::map<std::string, std::string> files;            // by path below root
+  std::map<std::string, std::uint64_t> told_sizes;     // in place of the files' own
   std::map<std::string, std::vector<LogTime>> times;   // of logs, by path
   std::map<std::string, std::uint64_t> first_offsets;  // likewise; what is before was rotated away
   std::string os = "Debian GNU/Linux 12";
@@ -99,8 +100,10 @@ class FakeAgentClient final : public AgentClient {
     const std::lock_guard lock(fake_.mutex);
     std::vector<FileEntry> entries;
     for (const auto& [path, content] : fake_.files) {
-      if (path.starts_with(folder + "/"))
-        entries.push_back({path.substr(folder.size() + 1), content.size(), ""});
+      if (!path.starts_with(folder + "/")) continue;
+      const auto told = fake_.told_sizes.find(path);
+      entries.push_back({path.substr(folder.size() + 1),
+                         told == fake_.told_sizes.end() ? content.size() : told->second, ""});
     }
     return entries;
   }

@@ -21,7 +21,7 @@ TEST(FetchResults, ASnapshotsManifestArrivesLast) {
   // Both names are one file here, which keeps the content written last.
   const std::string file = folder.write("j/pass-00000/w", "old");
   fs::create_symlink("w", folder / "j/pass-00000/MANIFEST");
-  const auto stats = fetch_results(session, "j", folder.path());
+  const auto stats = fetch_results(fake.context, session, "j", folder.path(), PassChoice{});
   ASSERT_TRUE(stats) << stats.error().message;
   EXPECT_EQ(stats->files, 2U);
   EXPECT_EQ(test::TemporaryFolder::read(file), "manifest");
@@ -35,12 +35,160 @@ TEST(FetchResults, EachNodesLogsHaveAFolderAndTheirIndexStaysThere) {
   }
   fake.node(1).files["jobs/j/output/pass-00000/w"] = "weights";
   const test::TemporaryFolder folder;
-  const auto logs = fetch_results(session, "j", folder.path(), Wanted::kLogs);
+  const auto logs = fetch_results(fake.context, session, "j", folder.path(), std::nullopt);
   ASSERT_TRUE(logs);
   EXPECT_EQ(logs->files, 1U);
   EXPECT_TRUE(fs::exists(folder / "j/node_1/train.log"));
   EXPECT_FALSE(fs::exists(folder / "j/pass-00000"));
-  EXPECT_FALSE(fetch_results(session, "../j", folder.path(), Wanted::kLogs));
+  EXPECT_FALSE(fetch_results(fake.context, session, "../j", folder.path(), std::nullopt));
+}
+
+// A job of two trainers on two nodes that saved three passes; trainer 0 is on the second node.
+class FetchPasses : public testing::Test {
+ protected:
+  FetchPasses() {
+    for (const char* name : {"pass-00000", "pass-00001", "pass-00001-000007", "pass-00002"}) {
+      save(1, std::string(name) + "/MANIFEST", "snapshot format=1\nprogress pass=1\n");
+      save(1, std::string(name) + "/w", name);
+    }
+    for (const std::size_t trainer : {0, 1}) {
+      remote::ProcessStatus status;
+      status.job = "j";
+      status.name = "trainer-" + std::to_string(trainer);
+      status.state = remote::ProcessState::kExited;
+      status.started_unix_ms = 7;
+      status.log = "jobs/j/node_1/train.log";
+      fake_.node(1 - trainer).processes.push_back(status);
+    }
+    fake_.context.directory = folder_.path();
+  }
+  void save(std::size_t node, const std::string& file, const std::string& text) {
+    fake_.node(node).files["jobs/j/output/" + file] = text;
+  }
+  void tested(int pass, const std::string& numbers) {
+    fake_.node(1).files["jobs/j/node_1/metrics.jsonl"] +=
+        "{\"kind\":\"test\",\"pass\":" + std::to_string(pass) + ",\"samples\":1," + numbers + "}\n";
+  }
+  Result<FetchStats> fetch(const std::string& passes) {
+    ClusterSession session = fake_.session();
+    return fetch_results(fake_.context, session, "j", folder_.path(), *parse_pass_choice(passes));
+  }
+  std::string here(const std::string& name) {
+    return test::TemporaryFolder::read(folder_ / ("j/" + name));
+  }
+  // The snapshots that a fetch of `passes` brings.
+  std::string brought(const std::string& passes) {
+    fs::remove_all(folder_ / "j");
+    const auto stats = fetch(passes);
+    if (!stats) return stats.error().message;
+    std::string names;
+    for (const char* name : {"pass-00000", "pass-00001", "pass-00001-000007", "pass-00002"}) {
+      if (fs::exists(fs::path(folder_ / "j") / name / "w")) names += std::string(name + 9) + " ";
+    }
+    return names;
+  }
+  bool said(const std::string& text) { return fake_.err.str().find(text) != std::string::npos; }
+
+  FakeCluster fake_{2};
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(FetchPasses, BringsThePassesAskedFor) {
+  EXPECT_EQ(brought("last"), "2 ");
+  EXPECT_EQ(brought("all"), "0 1 1-000007 2 ");
+  EXPECT_EQ(brought("1"), "1 1-000007 ");
+  EXPECT_EQ(brought("7"), "the nodes have no snapshot of pass 7 of job j");
+  EXPECT_EQ(brought("best"), "no test tells which pass of job j is the best");
+  const auto stats = fetch("last");
+  ASSERT_TRUE(stats);
+  EXPECT_EQ(stats->left,
+            (std::vector<std::string>{"pass-00000", "pass-00001-000007", "pass-00001"}));
+}
+
+TEST_F(FetchPasses, TheBestIsThatOfTheLowestHeldOutCost) {
+  tested(0, "\"cost\":0.5,\"auc\":0.9");
+  tested(1, "\"cost\":0.1,\"auc\":0.9");  // in the middle of the pass
+  tested(1, "\"cost\":0.7,\"auc\":0.9");
+  tested(2, "\"cost\":0.6,\"auc\":0.9");
+  EXPECT_EQ(brought("best"), "0 ");
+  EXPECT_EQ(brought(""), "0 2 ") << "as train does";
+  std::erase_if(fake_.node(1).files, [](const auto& file) {
+    return file.first.starts_with("jobs/j/output/pass-00000/");
+  });
+  EXPECT_EQ(brought(""), "2 ");
+  EXPECT_EQ(brought("best"), "2 ");
+  EXPECT_TRUE(said("the best pass was 0, of which the nodes have no snapshot any more"))
+      << fake_.err.str();
+}
+
+TEST_F(FetchPasses, WithoutACostTheFirstEvaluatorTells) {
+  for (const int pass : {0, 1, 2}) tested(pass, pass == 1 ? "\"auc\":0.9" : "\"auc\":0.8");
+  EXPECT_EQ(brought("best"), "1 ");
+  fake_.node(1).files["jobs/j/node_1/metrics.jsonl"].clear();
+  for (const int pass : {0, 1, 2}) tested(pass, pass == 0 ? "\"rmse\":0.8" : "\"rmse\":0.9");
+  EXPECT_EQ(brought("best"), "0 ");
+}
+
+TEST_F(FetchPasses, ADeltaComesWithTheSnapshotItIsBasedOn) {
+  save(1, "pass-00002/MANIFEST",
+       "snapshot format=1\nprogress pass=3 step=9\nbase crc32c=01 name=pass-00000\n");
+  EXPECT_EQ(brought("last"), "0 2 ");
+}
+
+TEST_F(FetchPasses, AFileOfSeveralNodesIsThatOfTheLowestTrainer) {
+  save(0, "model.pt", "of trainer 1");
+  save(1, "model.pt", "of trainer 0");
+  save(0, "pass-00002/w", "without a MANIFEST");
+  save(0, "scores-1.txt", "1");
+  const auto stats = fetch("last");
+  ASSERT_TRUE(stats) << stats.error().message;
+  EXPECT_EQ(here("model.pt"), "of trainer 0");
+  EXPECT_EQ(here("scores-1.txt"), "1");
+  EXPECT_EQ(here("pass-00002/w"), "pass-00002");
+  EXPECT_TRUE(said("1 file saved on several nodes under one name")) << fake_.err.str();
+  EXPECT_TRUE(said(": model.pt;")) << fake_.err.str();
+}
+
+TEST_F(FetchPasses, AProgramsOwnFoldersOfPassesNeedNoManifest) {
+  std::erase_if(fake_.node(1).files,
+                [](const auto& file) { return file.first.ends_with("/MANIFEST"); });
+  EXPECT_EQ(brought("last"), "2 ");
+}
+
+TEST_F(FetchPasses, WithoutRoomNothingIsFetched) {
+  fake_.node(1).told_sizes["jobs/j/output/pass-00002/w"] = 1ULL << 60U;
+  const auto stats = fetch("last");
+  ASSERT_FALSE(stats);
+  EXPECT_EQ(stats.error().code, Errc::kResource);
+  EXPECT_NE(stats.error().message.find("no room for 1153 PB of results: j has "), std::string::npos)
+      << stats.error().message;
+  EXPECT_NE(stats.error().message.find(" too little"), std::string::npos);
+  EXPECT_FALSE(fs::exists(folder_ / "j/pass-00002/w"));
+  ASSERT_TRUE(fetch("1"));
+  EXPECT_TRUE(said("fetching 4 files, ")) << fake_.err.str();
+}
+
+TEST_F(FetchPasses, AFetchOfAnEndedJobIsRecordedOnItsNode) {
+  ASSERT_TRUE(fetch("last"));
+  ASSERT_TRUE(fetch("0"));
+  EXPECT_EQ(fake_.node(1).files["jobs/j/fetched"],
+            "7\n34 pass-00000/MANIFEST\n10 pass-00000/w\n"
+            "34 pass-00002/MANIFEST\n10 pass-00002/w\n");
+  EXPECT_FALSE(fake_.node(0).files.contains("jobs/j/fetched")) << "it had nothing to give";
+  fake_.node(1).processes[0].state = remote::ProcessState::kRunning;
+  ASSERT_TRUE(fetch("1"));
+  EXPECT_EQ(fake_.node(1).files["jobs/j/fetched"].find("pass-00001"), std::string::npos)
+      << "its files may still change";
+}
+
+TEST(SnapshotName, IsOrderedByProgressAndStrict) {
+  EXPECT_LT(*parse_snapshot_name("pass-00001-000009"), *parse_snapshot_name("pass-00001"));
+  EXPECT_LT(*parse_snapshot_name("pass-00001"), *parse_snapshot_name("pass-00002-000001"));
+  EXPECT_LT(*parse_snapshot_name("pass-99999"), *parse_snapshot_name("pass-100000"));
+  for (const char* name : {"pass-1", "pass-00001.tmp", "pass-00001-", "pass-", "best"})
+    EXPECT_FALSE(parse_snapshot_name(name)) << name;
+  for (const char* text : {"first", "-1", "1x", "99999999999999999999"})
+    EXPECT_FALSE(parse_pass_choice(text)) << text;
 }
 
 TEST(ShownPath, IsRelativeBelowTheCurrentDirectoryExceptInJson) {

@@ -1,0 +1,108 @@
+#include "cli/job/passes.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+
+#include <fmt/format.h>
+
+namespace paddle::cli {
+namespace {
+
+constexpr std::size_t kPassDigits = 5, kBatchDigits = 6;
+// A higher value of these evaluators is better; of others a lower one.
+constexpr auto kHigherIsBetter =
+    std::to_array<std::string_view>({"auc", "accuracy", "precision", "recall", "f1"});
+
+// A number of at least so many digits, as fmt's {:05d} writes it.
+std::optional<std::uint64_t> padded_number(std::string_view text, std::size_t digits) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool good = error == std::errc() && end == text.data() + text.size();
+  if (!good || fmt::format("{:0{}d}", value, digits) != text) return std::nullopt;
+  return value;
+}
+
+double loss(const MetricsLine& test, bool by_cost) {
+  if (by_cost) return *test.cost;
+  const auto [name, value] = test.evaluators().front();
+  return std::ranges::find(kHigherIsBetter, name) != kHigherIsBetter.end() ? -value : value;
+}
+
+}  // namespace
+
+std::optional<SnapshotName> parse_snapshot_name(std::string_view folder) {
+  constexpr std::string_view kPrefix = "pass-";
+  if (!folder.starts_with(kPrefix)) return std::nullopt;
+  folder.remove_prefix(kPrefix.size());
+  const std::size_t dash = folder.find('-');
+  const auto pass = padded_number(folder.substr(0, dash), kPassDigits);
+  if (!pass) return std::nullopt;
+  if (dash == std::string_view::npos) return SnapshotName{*pass};
+  const auto batch = padded_number(folder.substr(dash + 1), kBatchDigits);
+  if (!batch) return std::nullopt;
+  return SnapshotName{*pass, false, *batch};
+}
+
+std::string snapshot_of(const std::string& file) {
+  const std::size_t slash = file.find('/');
+  if (slash == std::string::npos) return "";
+  std::string folder = file.substr(0, slash);
+  return parse_snapshot_name(folder) ? folder : "";
+}
+
+std::vector<std::string> snapshots_among(const std::set<std::string>& files) {
+  std::map<SnapshotName, std::string> all, complete;
+  for (const std::string& file : files) {
+    const std::string folder = snapshot_of(file);
+    if (folder.empty()) continue;
+    all[*parse_snapshot_name(folder)] = folder;
+    if (file == folder + "/MANIFEST") complete[*parse_snapshot_name(folder)] = folder;
+  }
+  std::vector<std::string> names;
+  for (const auto& [progress, folder] : complete.empty() ? all : complete) names.push_back(folder);
+  return names;
+}
+
+std::string manifest_field(const std::string& manifest, const std::string& kind,
+                           const std::string& key) {
+  const std::size_t begin = manifest.find("\n" + kind + " ");
+  if (begin == std::string::npos) return "";
+  const std::string line = manifest.substr(begin + 1, manifest.find('\n', begin + 1) - begin - 1);
+  const std::size_t at = line.find(" " + key + "=");
+  if (at == std::string::npos) return "";
+  const std::size_t value = at + key.size() + 2;
+  return line.substr(value, line.find(' ', value) - value);
+}
+
+Result<PassChoice> parse_pass_choice(const std::string& text) {
+  using enum PassChoice::Kind;
+  if (text.empty()) return PassChoice{kLastAndBest};
+  if (text == "last") return PassChoice{kLast};
+  if (text == "best") return PassChoice{kBest};
+  if (text == "all") return PassChoice{kAll};
+  PassChoice choice{kOne};
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, choice.pass);
+  if (error == std::errc() && at == end) return choice;
+  return Error{Errc::kUsage, fmt::format("--pass '{}' is no pass", text),
+               "write last, best, all, or the number of a pass from 0"};
+}
+
+std::vector<std::uint64_t> ranked_passes(const std::vector<MetricsLine>& metrics) {
+  const bool by_cost = std::ranges::any_of(
+      metrics, [](const MetricsLine& line) { return line.kind == "test" && line.cost; });
+  std::map<std::uint64_t, double> losses;
+  for (const MetricsLine& line : metrics) {
+    if (line.kind != "test") continue;
+    if (by_cost ? line.cost.has_value() : !line.evaluators().empty())
+      losses[line.pass] = loss(line, by_cost);
+  }
+  std::vector<std::uint64_t> passes;
+  for (const auto& [pass, value] : losses) passes.push_back(pass);
+  std::ranges::stable_sort(passes, {}, [&](std::uint64_t pass) { return losses[pass]; });
+  return passes;
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,30 @@
+// The files below a job's output/ on its nodes: snapshots, and what the job's own program saved.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/cluster/cluster_session.h"
+#include "cli/cluster/context.h"
+#include "cli/job/passes.h"
+
+namespace paddle::cli {
+
+struct ResultFiles {
+  // By member, each path below output/ at one of them: that of the lowest trainer which has it. A
+  // snapshot comes from one node as a whole.
+  std::vector<std::vector<remote::FileEntry>> of_member;  // without hashes
+  std::vector<std::string> doubled;  // paths outside snapshots that several nodes have
+};
+
+// Asks the connected nodes. After an error `found` has the files of the others.
+Status list_results(ClusterSession& session, const std::string& job,
+                    const std::vector<ProcessOnNode>& processes, ResultFiles& found);
+
+// Removes the snapshots that `choice` leaves out, and names them. kUsage when the nodes have none
+// of a pass that was asked for by its number.
+Status keep_passes(Context& context, ClusterSession& session, const std::string& job,
+                   const std::vector<ProcessOnNode>& processes, const PassChoice& choice,
+                   ResultFiles& found, std::vector<std::string>& left, std::uint64_t& left_bytes);
+
+}  // namespace paddle::cli
