@@ -1,11 +1,11 @@
-#include <atomic>
+#include <algorithm>
 
 #include <fmt/format.h>
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/selection.h"
 #include "cli/job/folders.h"
-#include "cli/job/process_state.h"
+#include "cli/job/removal.h"
 #include "cli/options/shared_options.h"
 
 namespace paddle::cli {
@@ -14,45 +14,81 @@ namespace {
 struct RmOptions {
   std::string cluster;
   std::vector<std::string> jobs;
+  bool ended = false;
+  RemovalConsent consent;
 };
 
 OptionList rm_options(RmOptions& options) {
-  return {cluster_option(options.cluster), {"jobs", "jobs that have ended", &options.jobs}};
+  return {cluster_option(options.cluster),
+          {"jobs", "jobs that have ended", &options.jobs},
+          {"--ended", "every job that has ended and whose results were fetched", &options.ended},
+          {"--yes", "do not ask; without --discard it is refused when results were never fetched",
+           &options.consent.yes},
+          {"--discard",
+           "with --yes: lose results that were never fetched; with --ended: those jobs "
+           "too",
+           &options.consent.discard},
+          {"--dry-run", "list what would go: jobs, files and bytes of each node",
+           &options.consent.dry_run}};
 }
 
-// A job whose start broke off has files but no process.
-bool has_files(ClusterSession& session, const std::string& job) {
-  std::atomic<bool> found = false;
-  (void)session.each([&](Member& member) -> Status {
-    PADDLE_TRY(const auto files, member.client->list(job_folder(job)));
-    if (!files.empty()) found = true;
-    return {};
+// Checks every job before the first is removed.
+Result<std::vector<JobOnNodes>> named_jobs(ClusterSession& session, std::vector<JobOnNodes> all,
+                                           const std::vector<std::string>& names) {
+  std::vector<JobOnNodes> chosen;
+  for (const std::string& name : names) {
+    PADDLE_TRY_STATUS(check_job_name(name));
+    const auto found = std::ranges::find(all, name, &JobOnNodes::job);
+    if (found == all.end()) PADDLE_TRY_STATUS(choose_job(session, name));
+    if (found == all.end()) continue;
+    for (const JobPart& part : found->parts) {
+      if (part.running.empty()) continue;
+      return Error{Errc::kUsage,
+                   fmt::format("job {} still runs: {} on {}", name, part.running.front(),
+                               session.members()[part.member].spec.name),
+                   "end it first: paddlectl stop --job " + name};
+    }
+    chosen.push_back(std::move(*found));
+    all.erase(found);
+  }
+  return chosen;
+}
+
+// Says which jobs stay, and why.
+std::vector<JobOnNodes> ended_jobs(Context& context, ClusterSession& session,
+                                   std::vector<JobOnNodes> all, bool unfetched_too) {
+  std::erase_if(all, [&](const JobOnNodes& job) {
+    const bool stays = job.is_running() || (job.is_unfetched() && !unfetched_too);
+    if (stays) context.console.note("kept: " + describe_loss(session, job));
+    return stays;
   });
-  return found;
+  return all;
 }
 
 Status run_rm(Context& context, const RmOptions& options) {
-  if (options.jobs.empty()) {
-    return Error{Errc::kUsage, "no job is named", "paddlectl status names the latest one"};
+  if (options.jobs.empty() != options.ended) {
+    return Error{Errc::kUsage, options.ended ? "--ended takes no names of jobs" : "no job is named",
+                 "paddlectl jobs lists them; paddlectl rm --ended removes all that have ended"};
   }
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   ClusterSession session = ClusterSession::find_all(context, cluster);
   session.forgive_absent();
   PADDLE_TRY_STATUS(session.all_well());
-  // Check every job before the first is removed.
-  for (const std::string& job : options.jobs) {
-    PADDLE_TRY_STATUS(check_job_name(job));
-    if (!has_files(session, job)) PADDLE_TRY_STATUS(choose_job(session, job));
-    for (const ProcessOnNode& process : session.processes(job)) {
-      if (!is_running(process.status)) continue;
-      return Error{Errc::kUsage,
-                   fmt::format("job {} still runs: {} on {}", job, process.status.name,
-                               session.members()[process.member].spec.name),
-                   "end it first: paddlectl stop --job " + job};
-    }
-    PADDLE_TRY_STATUS(session.all_well());
+  std::vector<JobOnNodes> jobs;
+  PADDLE_TRY_STATUS(list_jobs_on_nodes(session, jobs));
+  if (options.ended) {
+    jobs = ended_jobs(context, session, std::move(jobs), options.consent.discard);
+  } else {
+    PADDLE_TRY(jobs, named_jobs(session, std::move(jobs), options.jobs));
   }
-  for (const std::string& job : options.jobs) {
+  if (options.consent.dry_run) {
+    context.console.table(removal_table(session, jobs));
+    return {};
+  }
+  if (jobs.empty()) context.console.note("no job was removed");
+  PADDLE_TRY_STATUS(ask_for_consent(context, session, jobs, options.consent, false));
+  for (const JobOnNodes& removed : jobs) {
+    const std::string& job = removed.job;
     // The claim keeps others from starting the job; if one node refuses it, no node removes.
     PADDLE_TRY_STATUS(
         session.each([&](Member& member) { return member.client->claim_job(job, true); }));
@@ -68,7 +104,9 @@ Status run_rm(Context& context, const RmOptions& options) {
 
 Command rm_command() {
   return {"rm", "remove ended jobs and their snapshots from the nodes",
-          "  paddlectl rm word2vec-20260101-120000", [] { return invocation(rm_options, run_rm); }};
+          "  paddlectl rm word2vec-20260101-120000\n"
+          "  paddlectl rm --ended --yes",
+          [] { return invocation(rm_options, run_rm); }};
 }
 
 }  // namespace paddle::cli

@@ -4,6 +4,7 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/selection.h"
+#include "cli/job/removal.h"
 #include "cli/options/shared_options.h"
 
 namespace paddle::cli {
@@ -12,11 +13,20 @@ namespace {
 struct TeardownOptions {
   std::string cluster;
   bool keep_data = false;
+  RemovalConsent consent;
 };
 
 OptionList teardown_options(TeardownOptions& options) {
   return {cluster_option(options.cluster),
-          {"--keep-data", "keep the jobs' snapshots on the nodes", &options.keep_data}};
+          {"--keep-data", "keep the jobs' snapshots on the nodes", &options.keep_data},
+          {"--yes",
+           "do not ask; without --discard it is refused while a job runs, or results were never "
+           "fetched",
+           &options.consent.yes},
+          {"--discard", "with --yes: end running jobs, and lose results that were never fetched",
+           &options.consent.discard},
+          {"--dry-run", "list what would go: jobs, files and bytes of each node",
+           &options.consent.dry_run}};
 }
 
 Status teardown_node(Member& member, bool keep_data, remote::TeardownReport& report) {
@@ -40,6 +50,15 @@ Status run_teardown(Context& context, const TeardownOptions& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   ClusterSession session = ClusterSession::find_all(context, cluster);
   session.forgive_absent();
+  std::vector<JobOnNodes> jobs;
+  Status listed = list_jobs_on_nodes(session, jobs);
+  const bool asks = !options.consent.yes || !options.consent.discard;
+  if (!listed && asks) return std::move(listed).error().with("what would be lost is not known");
+  if (options.consent.dry_run) {
+    context.console.table(removal_table(session, jobs));
+    return session.all_well();
+  }
+  PADDLE_TRY_STATUS(ask_for_consent(context, session, jobs, options.consent, options.keep_data));
   std::vector<remote::TeardownReport> reports(cluster.nodes.size());
   const Status done = session.each([&](Member& member) {
     return teardown_node(member, options.keep_data, reports[member.node]);
@@ -66,7 +85,8 @@ Status run_teardown(Context& context, const TeardownOptions& options) {
 Command teardown_command() {
   return {"teardown", "stop every paddlectl process on every node and remove its files",
           "  paddlectl teardown\n"
-          "  paddlectl teardown --cluster lab.toml --keep-data",
+          "  paddlectl teardown --dry-run\n"
+          "  paddlectl teardown --cluster lab.toml --keep-data --yes",
           [] { return invocation(teardown_options, run_teardown); }};
 }
 

@@ -11,7 +11,7 @@ namespace {
 class CheckTest : public testing::Test {
  protected:
   ~CheckTest() override {
-    EXPECT_EQ(cluster.run({"teardown", "--cluster", "cluster.toml"}).code, 0);
+    EXPECT_EQ(cluster.run({"teardown", "--cluster", "cluster.toml", "--yes", "--discard"}).code, 0);
     EXPECT_TRUE(cluster.nothing_left());
   }
   Outcome check(const std::vector<std::string>& more = {}) {

@@ -47,7 +47,7 @@ class CliLocal : public testing::Test {
     return train;
   }
   void expect_clean_teardown() {
-    const Outcome down = cluster.run({"teardown"});
+    const Outcome down = cluster.run({"teardown", "--yes", "--discard"});
     EXPECT_EQ(down.code, 0) << down.output;
     EXPECT_TRUE(cluster.nothing_left());
   }
@@ -292,7 +292,7 @@ TEST_F(CliLocal, GetOfAFolderThatHoldsOurOwnCopiesNoCopies) {
     EXPECT_NE(entry.path().filename(), ".paddlectl-copies") << entry.path();
   }
   fs::remove(cluster.folder() / "nodes/theirs");
-  const Outcome down = cluster.run({"teardown"});
+  const Outcome down = cluster.run({"teardown", "--yes", "--discard"});
   EXPECT_EQ(down.code, 0) << down.output;
   EXPECT_TRUE(cluster.nothing_left());
 }

@@ -44,7 +44,8 @@ LocalCluster::LocalCluster(int nodes)
 }
 
 LocalCluster::~LocalCluster() {
-  if (fs::exists(folder_ / "nodes")) run({"teardown", "--cluster", "cluster.toml"});
+  if (fs::exists(folder_ / "nodes"))
+    run({"teardown", "--cluster", "cluster.toml", "--yes", "--discard"});
   for (const int pid : processes()) ::kill(pid, SIGKILL);
 }
 

@@ -115,7 +115,7 @@ TEST_P(InitTemplate, EveryLineAndPathOfItsReadmeWorks) {
     if (line.starts_with("    ")) run_of_readme(line.substr(4));
   }
   EXPECT_GE(trained_, 1) << readme;
-  run("paddlectl teardown", "");
+  run("paddlectl teardown --yes", "");
   EXPECT_TRUE(cluster_.nothing_left());
 
   const std::string pages = readme + TemporaryFolder::read(work / "job.toml");

@@ -41,7 +41,7 @@ TEST(Installed, PreparesAClusterAndWritesAWorkspace) {
                            "launcher = \"local\"\n",
                            folder / "nodes", free_ports(2)));
   EXPECT_TRUE(run({"up", "local.toml"}));
-  EXPECT_TRUE(run({"teardown"}));
+  EXPECT_TRUE(run({"teardown", "--yes", "--discard"}));
   EXPECT_FALSE(std::filesystem::exists(folder / "nodes/installed"));
 }
 

@@ -126,7 +126,7 @@ TEST(Recipes, CanBePlannedAndTrained) {
     ASSERT_GE(costs.size(), 3U) << name << "\n" << trained.output;
     EXPECT_LT(costs.back(), costs.front()) << name << "\n" << trained.output;
   }
-  EXPECT_EQ(cluster.run({"teardown"}).code, 0);
+  EXPECT_EQ(cluster.run({"teardown", "--yes"}).code, 0);
 }
 
 class TrainerPage : public testing::Test {

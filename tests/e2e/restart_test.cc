@@ -25,7 +25,7 @@ class CliRestart : public testing::Test {
     ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
   }
   void expect_clean_teardown() {
-    const Outcome down = cluster.run({"teardown"});
+    const Outcome down = cluster.run({"teardown", "--yes", "--discard"});
     EXPECT_EQ(down.code, 0) << down.output;
     EXPECT_TRUE(cluster.nothing_left());
   }
@@ -120,7 +120,7 @@ TEST_F(CliRestart, AWholeJobIsRestartedFromWhereItWasAndARemovedOneIsGone) {
   const Outcome logs = cluster.run({"logs", "--role", "trainer-1", "--grep", "going on in pass"});
   EXPECT_TRUE(logs.says("after batch ")) << logs.output;
   EXPECT_TRUE(fs::exists(cluster.folder() / "nodes/t/n-0/jobs/job")) << "where a local node is";
-  const Outcome removed = cluster.run({"rm", "job"});
+  const Outcome removed = cluster.run({"rm", "job", "--yes", "--discard"});
   EXPECT_EQ(removed.code, 0) << removed.output;
   EXPECT_FALSE(fs::exists(cluster.folder() / "nodes/t/n-0/jobs/job"));
   EXPECT_EQ(cluster.run({"rm", "job"}).code, 2);

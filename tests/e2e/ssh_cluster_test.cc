@@ -99,7 +99,7 @@ TEST_F(SshClusterTest, TheCommandsTrainAModelAndLeaveNothing) {
   ASSERT_EQ(second.code, 0) << second.output;
   EXPECT_EQ(count_of(second.output, "unchanged"), kNodes.size()) << second.output;
 
-  const Outcome trained = run(train("first"));
+  const Outcome trained = run(train("first", {"--pass", "all"}));
   ASSERT_EQ(trained.code, 0) << trained.output;
   const double cost = last_held_out_cost(trained.output);
   EXPECT_GE(cost, 0) << trained.output;
@@ -134,7 +134,7 @@ TEST_F(SshClusterTest, TheCommandsTrainAModelAndLeaveNothing) {
   const Outcome got = run({"get", "/etc/debian_version", "got"});
   EXPECT_EQ(got.code, 0) << got.output;
 
-  const Outcome torn_down = run({"teardown"});
+  const Outcome torn_down = run({"teardown", "--yes", "--discard"});
   EXPECT_EQ(torn_down.code, 0) << torn_down.output;
   EXPECT_EQ(count_of(torn_down.output, "clean"), kNodes.size()) << torn_down.output;
   expect_clean_nodes();
@@ -170,7 +170,7 @@ TEST_F(SshClusterTest, AChangedHostKeyIsRefusedByNameAndFingerprint) {
   const Outcome trained = run(train("first", {"--cluster", "cluster.toml"}));
   EXPECT_EQ(trained.code, 5) << trained.output;
   expect_no_process();
-  const Outcome torn_down = run({"teardown", "--cluster", "cluster.toml"});
+  const Outcome torn_down = run({"teardown", "--cluster", "cluster.toml", "--yes", "--discard"});
   EXPECT_EQ(torn_down.code, 5) << torn_down.output;
   EXPECT_EQ(count_of(torn_down.output, "clean"), 2U) << torn_down.output;
   expect_clean_nodes();
@@ -207,7 +207,7 @@ TEST_F(SshClusterTest, TrustAddsOnlyKeysThatSomeoneNamed) {
   EXPECT_EQ(count_of(rest.output, "added"), 1U) << rest.output;
   EXPECT_PRED2(contains, known(1), kAddresses[1]);
   EXPECT_EQ(run({"up", "cluster.toml"}).code, 0);
-  EXPECT_EQ(run({"teardown"}).code, 0);
+  EXPECT_EQ(run({"teardown", "--yes", "--discard"}).code, 0);
 }
 
 TEST_F(SshClusterTest, ATakenPortIsNamedAndNothingIsStarted) {
@@ -269,7 +269,7 @@ TEST_F(SshClusterLongJobTest, Trap11TrainingOutlivesPaddlectlAndTeardownFindsAll
   const Outcome status = run({"status", "--json"});
   EXPECT_EQ(status.code, 0) << status.output;
   EXPECT_EQ(count_of(status.output, "\"running\""), 5U) << status.output;
-  const Outcome torn_down = run({"teardown"});
+  const Outcome torn_down = run({"teardown", "--yes", "--discard"});
   EXPECT_EQ(torn_down.code, 0) << torn_down.output;
   expect_clean_nodes();
 }

@@ -63,7 +63,7 @@ class SshPasswordTest : public SshClusterTest {
         {"up", "cluster.toml"},
         {"train", "--trainers", "3", "--pservers", "2", "--name", "first", "job"},
         {"logs", "--role", "trainer"},
-        {"teardown"}};
+        {"teardown", "--yes", "--discard"}};
     for (std::vector<std::string> command : commands) {
       command.insert(command.end(), {"--password-file", password_file_});
       const Outcome outcome = run(command);

@@ -28,7 +28,7 @@ class SshWaysTest : public SshClusterTest {
     const Outcome logs = run({"logs", "--role", "trainer"});
     EXPECT_EQ(logs.code, 0) << logs.output;
     EXPECT_PRED2(contains, logs.output, "charlie/trainer-2 | ");
-    const Outcome torn_down = run({"teardown"});
+    const Outcome torn_down = run({"teardown", "--yes", "--discard"});
     EXPECT_EQ(torn_down.code, 0) << torn_down.output;
     expect_clean_nodes();
   }
@@ -158,7 +158,7 @@ TEST_F(SshWaysTest, FromAnotherMachineWithTheClusterFileAndTheKeysAlone) {
   EXPECT_TRUE(std::filesystem::exists(other / "output/far/pass-00001/MANIFEST"));
   EXPECT_TRUE(std::filesystem::exists(other / "output/far/report.html"));
   EXPECT_EQ(logs.wait(kDeadline), 0) << logs.output();
-  Process teardown = there({"teardown"});
+  Process teardown = there({"teardown", "--yes", "--discard"});
   EXPECT_EQ(teardown.wait(kDeadline), 0) << teardown.output();
   expect_clean_nodes();
 }

@@ -32,7 +32,7 @@ class Surroundings : public ::testing::Test {
                                               folder_ / "nodes"));
     const std::string text = shown({"up", "cluster.toml"}, environment);
     EXPECT_EQ(code_, 0) << text;
-    EXPECT_NE(shown({"teardown"}, environment), "");
+    EXPECT_NE(shown({"teardown", "--yes", "--discard"}, environment), "");
     EXPECT_EQ(code_, 0);
   }
 

@@ -131,7 +131,7 @@ TEST_F(Templates, RecommenderTrainsOnACluster) {
   const std::vector<double> costs = held_out_costs(trained.output);
   ASSERT_EQ(costs.size(), 10U);
   EXPECT_LT(costs.back(), 0.8 * biases * biases);
-  EXPECT_EQ(cluster.run({"teardown"}).code, 0);
+  EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
 }
 
 TEST_F(Templates, DigitsReadsShiftedAndNoisyGlyphs) {
@@ -265,7 +265,7 @@ TEST_F(Templates, ALinkedScriptIsNotPushed) {
   ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
   const Outcome trained = cluster.run({"train", "--set", "train.passes=1", folder_ / "dcn"});
   EXPECT_EQ(trained.code, 0) << trained.output;
-  EXPECT_EQ(cluster.run({"teardown"}).code, 0);
+  EXPECT_EQ(cluster.run({"teardown", "--yes"}).code, 0);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ class TwoJobs : public testing::Test {
   }
   void TearDown() override {
     EXPECT_TRUE(cluster.all_gone());
-    const Outcome down = cluster.run({"teardown"});
+    const Outcome down = cluster.run({"teardown", "--yes", "--discard"});
     EXPECT_EQ(down.code, 0) << down.output;
     EXPECT_TRUE(cluster.nothing_left());
   }

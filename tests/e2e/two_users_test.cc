@@ -80,7 +80,7 @@ class TwoUsersTest : public ::testing::Test {
   }
   void TearDown() override {
     if (IsSkipped()) return;
-    for (const unsigned user : {kFirst, kSecond}) run(user, {"teardown"});
+    for (const unsigned user : {kFirst, kSecond}) run(user, {"teardown", "--yes", "--discard"});
   }
 
   static std::string home_name(unsigned user) { return fmt::format("home-{}", user); }
@@ -141,7 +141,7 @@ TEST_F(TwoUsersTest, ShareNoFolderPortNameOrProcess) {
   const Said second_train = run(kSecond, {"train", "--name", "mine", "--detach", "job"});
   ASSERT_EQ(second_train.code, 0) << second_train.text;
 
-  const Said torn_down = run(kSecond, {"teardown"});
+  const Said torn_down = run(kSecond, {"teardown", "--yes", "--discard"});
   EXPECT_EQ(torn_down.code, 0) << torn_down.text;
   EXPECT_FALSE(fs::exists(home(kSecond) + "/.paddlectl"));
   const Said still = run(kFirst, {"status", "--json"});
@@ -161,14 +161,14 @@ TEST_F(TwoUsersTest, AFolderOfTheOtherIsRefusedAndLeftAsItIs) {
     const Said refused = run(kSecond, {"up", "lab.toml"});
     EXPECT_NE(refused.code, 0) << workdir;
     EXPECT_NE(refused.text.find("hint: "), std::string::npos) << refused.text;
-    run(kSecond, {"teardown", "--cluster", "lab.toml"});
+    run(kSecond, {"teardown", "--cluster", "lab.toml", "--yes", "--discard"});
   }
   // Even one that others may look into.
   for (const char* part : {"scratch/lab", "scratch/lab/node", "scratch/lab/node/bin"})
     ASSERT_EQ(::chmod((folder_ / part).c_str(), 0755), 0) << part;
   write_cluster(kSecond, folder_ / "scratch", port_ + kPorts);
   EXPECT_NE(run(kSecond, {"up", "lab.toml"}).code, 0);
-  EXPECT_NE(run(kSecond, {"teardown", "--cluster", "lab.toml"}).code, 0);
+  EXPECT_NE(run(kSecond, {"teardown", "--cluster", "lab.toml", "--yes", "--discard"}).code, 0);
   EXPECT_FALSE(fs::is_empty(folder_ / "scratch/lab/node/bin"));
   const Said again = run(kFirst, {"up", "lab.toml"});
   EXPECT_EQ(again.code, 0) << again.text;

@@ -220,7 +220,7 @@ TEST_P(HostileTextTest, IsEscapedInEveryPlaceItMayComeFrom) {
   run({"status"});
   run({"fetch"});
   nodes_[1].unreachable = false;
-  run({"teardown"});
+  run({"teardown", "--yes", "--discard"});
   EXPECT_GT(shown_, 1000U);
   // Nor did any name of theirs become a file's.
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path())) {

@@ -218,7 +218,7 @@ TEST_F(CommandsTest, JsonOfEveryCommand) {
                         "\n");
   ASSERT_EQ(run({"stop", "--json"}), 0);
   EXPECT_EQ(out_.str(), "{\"job\": \"job1\", \"stopped\": 0}\n");
-  ASSERT_EQ(run({"teardown", "--json"}), 0);
+  ASSERT_EQ(run({"teardown", "--json", "--yes", "--discard"}), 0);
   EXPECT_TRUE(out_.str().starts_with(R"([{"node": "n-0", "processes_ended": 2, )")) << out_.str();
 }
 

@@ -27,21 +27,21 @@ TEST_F(CommandsTest, StatusLogsStopAndTeardownOfARunningJob) {
   ASSERT_EQ(run({"stop", "--now"}), 0);
   EXPECT_TRUE(out_has("3 processes stopped")) << out_.str();
   nodes_[1].remaining = {"pid 7: not ours to end"};
-  EXPECT_EQ(run({"teardown"}), 1);
+  EXPECT_EQ(run({"teardown", "--yes", "--discard"}), 1);
   EXPECT_TRUE(err_has("node n-1: these remain:\n  pid 7"));
   nodes_[1].remaining.clear();
-  ASSERT_EQ(run({"teardown"}), 0);
+  ASSERT_EQ(run({"teardown", "--yes", "--discard"}), 0);
   EXPECT_TRUE(nodes_[0].torn_down);
   EXPECT_FALSE(fs::exists(folder_ + "/.paddlectl"));
 }
 
 TEST_F(CommandsTest, LookingAtATornDownClusterBringsNothingBack) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
-  ASSERT_EQ(run({"teardown"}), 0);
+  ASSERT_EQ(run({"teardown", "--yes", "--discard"}), 0);
   EXPECT_EQ(run({"status", "--cluster", "c.toml"}), 2);
   EXPECT_TRUE(err_has("node n-0: nothing of this cluster is there")) << err_.str();
   EXPECT_TRUE(err_has("hint: prepare the nodes: paddlectl up")) << err_.str();
-  EXPECT_EQ(run({"teardown", "--cluster", "c.toml"}), 0) << err_.str();
+  EXPECT_EQ(run({"teardown", "--cluster", "c.toml", "--yes", "--discard"}), 0) << err_.str();
   EXPECT_TRUE(nodes_[0].torn_down && nodes_[1].torn_down);
 }
 
@@ -233,7 +233,7 @@ TEST_F(CommandsTest, StopLetsTrainersSaveUnlessItIsNow) {
 
 TEST_F(CommandsTest, TeardownForgetsTheClusterOfThisDirectory) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
-  ASSERT_EQ(run({"teardown"}), 0) << err_.str();
+  ASSERT_EQ(run({"teardown", "--yes", "--discard"}), 0) << err_.str();
   EXPECT_FALSE(fs::exists(folder_ + "/.paddlectl"));
 }
 

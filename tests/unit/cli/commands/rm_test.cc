@@ -1,0 +1,47 @@
+// restart and rm: jobs by name.
+#include "tests/unit/cli/commands/commands_fixture.h"
+
+namespace paddle::cli {
+namespace {
+
+TEST_F(CommandsTest, AJobIsRestartedAndRemovedByName) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "--restarts", "2", "w"}), 0);
+  EXPECT_EQ(nodes_[1].specs["trainer-1"].restarts, 2U);
+  EXPECT_EQ(run({"rm", "job1"}), 2);
+  EXPECT_TRUE(err_has("job job1 still runs: pserver-0 on n-0")) << err_.str();
+  ASSERT_EQ(run({"restart", "--json"}), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "{\"job\": \"job1\", \"state\": \"running\"}\n");
+  EXPECT_TRUE(err_has("2 pservers ready")) << err_.str();
+  EXPECT_EQ(run({"restart", "trainer-7"}), 2);
+  ASSERT_EQ(run({"stop"}), 0);
+  EXPECT_EQ(run({"rm"}), 2);
+  EXPECT_EQ(run({"rm", "job1", "job2"}), 2);
+  EXPECT_TRUE(nodes_[0].files.contains("jobs/job1/workspace/job.toml"));
+  ASSERT_EQ(run({"rm", "job1", "--yes", "--discard"}), 0) << err_.str();
+  EXPECT_FALSE(nodes_[0].files.contains("jobs/job1/workspace/job.toml"));
+}
+
+TEST_F(CommandsTest, WhatABrokenStartLeftIsRemovedByName) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  nodes_[1].files["jobs/broken/workspace/job.toml"] = "x";
+  EXPECT_EQ(run({"rm", "broken"}), 2);
+  EXPECT_TRUE(nodes_[1].files.contains("jobs/broken/workspace/job.toml"));
+  ASSERT_EQ(run({"rm", "broken", "--yes"}), 0) << err_.str();
+  EXPECT_FALSE(nodes_[1].files.contains("jobs/broken/workspace/job.toml"));
+  EXPECT_EQ(run({"rm", "broken"}), 2);
+}
+
+TEST_F(CommandsTest, WhatSomebodyStartsIsNotRemoved) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  for (FakeNode& node : nodes_) node.files["jobs/starting/workspace/job.toml"] = "x";
+  nodes_[1].starting.insert("starting");
+  EXPECT_EQ(run({"rm", "starting", "--yes"}), 2);
+  EXPECT_TRUE(err_has("another paddlectl is starting")) << err_.str();
+  for (FakeNode& node : nodes_)
+    EXPECT_TRUE(node.files.contains("jobs/starting/workspace/job.toml"));
+}
+
+}  // namespace
+}  // namespace paddle::cli
