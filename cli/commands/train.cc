@@ -20,6 +20,7 @@
 #include "cli/job/results.h"
 #include "cli/job/resume.h"
 #include "cli/job/start.h"
+#include "cli/job/warm_start.h"
 #include "cli/options/command.h"
 #include "cli/options/shared_options.h"
 #include "cli/report/report.h"
@@ -150,6 +151,7 @@ struct TrainOptions {
   std::vector<std::string> environment;
   std::uint32_t restarts = 0;
   bool dry_run = false;
+  std::string from;
   bool resume = false;
   bool detach = false;
 };
@@ -167,6 +169,16 @@ OptionList train_options(TrainOptions& options) {
         &options.restarts, "", 0, kRestartsMax},
        {"--resume", "continue a job from its last snapshot: the latest, or the one of --name",
         &options.resume},
+       {"--from",
+        "start with the parameters of a snapshot, passes counted from 0: its folder here, or JOB "
+        "or "
+        "JOB:PASS of this cluster (PASS as of --pass)",
+        &options.from,
+        "DIR",
+        0,
+        UINT32_MAX,
+        {},
+        {"--resume"}},
        {"--detach", "return once the trainers run", &options.detach},
        output_option(options.results.output),
        passes_option(options.results)});
@@ -226,6 +238,10 @@ Status run_train(Context& context, const TrainOptions& asked) {
   PADDLE_TRY_STATUS(check_job_name(request.job));
   PADDLE_TRY(const Destination to, destination(context, options.results));
   PADDLE_TRY_STATUS(check_output(to.output));
+  if (!options.from.empty()) {
+    PADDLE_TRY(request.from, find_start_snapshot(context, cluster, options.from,
+                                                 placement.trainers.front(), to.output));
+  }
   const auto plan_here =
       describe_placement(context, options.plan.source, cluster, placement, workspace);
   if (!plan_here && plan_here.error().code == Errc::kUsage) return plan_here.error();
@@ -305,7 +321,8 @@ Command train_command() {
           "push a workspace, start its pservers and trainers, follow them and fetch the results",
           "  paddlectl train --trainers 4 --pservers 2 templates/word2vec\n"
           "  paddlectl train --set train.passes=10 --name long-run --detach templates/word2vec\n"
-          "  paddlectl train --resume --name long-run templates/word2vec",
+          "  paddlectl train --resume --name long-run templates/word2vec\n"
+          "  paddlectl train --from output/long-run/pass-00009 templates/word2vec",
           [] { return invocation(train_options, run_train); }};
 }
 

@@ -1,6 +1,7 @@
 #include "cli/job/plan.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 
@@ -162,6 +163,8 @@ struct Planner {
           request.resume ? "--resume" : "--resume={again}",
           job_tag(request.job),
           key_flag()};
+      if (i == 0 && request.from)
+        trainer.spec.arguments.push_back("--init_model_path={root}/" + start_folder());
       for (const std::string& item : request.overrides)
         trainer.spec.arguments.push_back("--set=" + item);
       if (!workspace.command.empty()) {
@@ -197,6 +200,25 @@ struct Planner {
     spec.any_exit = true;
   }
 
+  // The snapshots to start from keep their names, by which a delta finds the one it is based on.
+  std::string pushed_folder(const std::string& local) const {
+    return job_folder(request.job) + "/from/" + std::filesystem::path(local).filename().string();
+  }
+  std::string start_folder() const {
+    return request.from->remote.empty() ? pushed_folder(request.from->folders.front())
+                                        : request.from->remote;
+  }
+  void add_start_snapshot(std::vector<remote::PushItem>& items) const {
+    std::error_code error;
+    for (const std::string& folder : request.from->folders) {
+      for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+        if (!entry.is_regular_file(error)) continue;
+        items.push_back({entry.path().string(),
+                         pushed_folder(folder) + "/" + entry.path().filename().string()});
+      }
+    }
+  }
+
   // Each node gets the common files and the data of its own trainers; trainer 0's also the test
   // set.
   void add_files(JobPlan& plan) const {
@@ -217,6 +239,7 @@ struct Planner {
         pushed.items.push_back(
             {"", fmt::format("{}/{}", workspace_folder(request.job), path), false, target});
       }
+      if (request.from && node == placement.trainers.front()) add_start_snapshot(pushed.items);
       plan.files.push_back(std::move(pushed));
     }
   }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,12 @@ struct Placement {
 Result<Placement> place_job(const ClusterSpec& cluster, std::uint32_t trainers,
                             std::uint32_t pservers);
 
+// A snapshot whose parameters a job starts with: on trainer 0's node, or pushed to it.
+struct StartSnapshot {
+  std::string remote;                // its folder below root; "": it is the first of `folders`
+  std::vector<std::string> folders;  // local, with the snapshot that it is a delta of
+};
+
 struct JobRequest {
   std::string job;                     // its name
   std::string engine;                  // below root: "bin/paddle-<hash16>"
@@ -32,6 +39,7 @@ struct JobRequest {
   std::size_t first_block = 0;         // port blocks of each address that other jobs have
   std::uint32_t restarts = 0;          // of a failed process and of its peers
   std::map<std::string, std::string> environment = {};  // --env
+  std::optional<StartSnapshot> from = {};
 };
 
 struct PlannedProcess {

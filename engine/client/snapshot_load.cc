@@ -118,7 +118,8 @@ Status SnapshotLoad::begin(bool resumes) {
   const snapshot::SnapshotInfo& info = reader_.info();
   wire::LoadBegin begin;
   begin.set_step(info.step);
-  begin.set_passes_finished(info.pass);
+  // A job that only starts with the parameters counts its own passes.
+  begin.set_passes_finished(resumes ? info.pass : 0);
   begin.set_samples(info.samples);
   if (info.trainer_cursors.size() == set_.num_trainers()) {
     for (const std::uint64_t cursor : info.trainer_cursors) begin.add_cursors(cursor);

@@ -60,10 +60,9 @@ Status check(const trainer::TrainOptions& options, const config::JobConfig& job)
   if (options.start_pass > 0 && options.save_dir.empty() && options.init_model_path.empty()) {
     return Error{Errc::kUsage, "--start_pass needs --save_dir", "it continues from a pass there"};
   }
-  if (options.resume &&
-      (options.save_dir.empty() || options.start_pass > 0 || !options.init_model_path.empty())) {
-    return Error{Errc::kUsage, "--resume needs --save_dir, and no other place to start from",
-                 "leave --start_pass and --init_model_path out"};
+  if (options.resume && (options.save_dir.empty() || options.start_pass > 0)) {
+    return Error{Errc::kUsage, "--resume needs --save_dir, and no pass to start from",
+                 "leave --start_pass out"};
   }
   if (options.start_pass > 0 && options.start_pass >= job.train.passes) {
     return Error{Errc::kUsage, fmt::format("--start_pass {} of {} passes: nothing to do",
@@ -128,15 +127,17 @@ Status start(const trainer::TrainOptions& options, client::ParameterClient& clie
   if (snapshot.empty() && options.start_pass > 0) {
     snapshot = trainer::pass_directory(options.save_dir, options.start_pass - 1);
   }
+  bool continues = options.start_pass > 0;
   if (options.trainer_id == 0 && options.resume) {
-    PADDLE_TRY(snapshot, snapshot::newest_snapshot(options.save_dir));
-    log_info("{} to go on from in {}", snapshot.empty() ? "no snapshot" : snapshot,
-             options.save_dir);
+    PADDLE_TRY(const std::string newest, snapshot::newest_snapshot(options.save_dir));
+    log_info("{} to go on from in {}", newest.empty() ? "no snapshot" : newest, options.save_dir);
+    continues = !newest.empty();
+    if (continues) snapshot = newest;
   }
   if (options.trainer_id == 0 && !snapshot.empty()) {
     log_info("Loading parameters from {}", snapshot);
-    PADDLE_TRY_STATUS(options.resume ? client.snapshots().resume(snapshot)
-                                     : client.snapshots().load(snapshot));
+    PADDLE_TRY_STATUS(continues ? client.snapshots().resume(snapshot)
+                                : client.snapshots().load(snapshot));
   }
   return client.ready();
 }
@@ -237,7 +238,10 @@ void TrainFlags::declare(FlagSet& flags) {
                0, kCountMax);
   flags.boolean("resume", "continue from the newest snapshot in --save_dir, if there is one",
                 options.resume);
-  flags.text("init_model_path", "snapshot to start from", options.init_model_path);
+  flags.text("init_model_path",
+             "snapshot to start from, with passes counted from 0; with --resume "
+             "only where --save_dir has none",
+             options.init_model_path);
   flags.text("log_period", "batches between progress lines", log_period);
   flags.text("seed", "seed of initial values, shuffling and dropout", seed);
   flags.text("metrics", "file for one JSON line per log point", options.metrics);

@@ -1,0 +1,122 @@
+#include "cli/job/warm_start.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/fd.h"
+#include "cli/job/folders.h"
+#include "cli/job/passes.h"
+#include "cli/job/result_files.h"
+#include "cli/job/results.h"
+
+namespace paddle::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> snapshots_here(const fs::path& folder) {
+  std::set<std::string> manifests;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (fs::exists(entry.path() / "MANIFEST", error))
+      manifests.insert(entry.path().filename().string() + "/MANIFEST");
+  }
+  return snapshots_among(manifests);
+}
+
+// The folder, and the one beside it of the snapshot that it is a delta of.
+Result<StartSnapshot> local_snapshot(const Context& context, fs::path folder) {
+  folder = folder.lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
+  const std::string shown = shown_path(context, folder.string());
+  const auto manifest = read_file((folder / "MANIFEST").string());
+  if (!manifest) {
+    const auto names = snapshots_here(folder);
+    return Error{Errc::kUsage,
+                 fmt::format("--from {} is no snapshot: it has no file MANIFEST", shown),
+                 names.empty() ? "name the folder of a pass, as output/<job>/pass-00002"
+                               : fmt::format("there are {} in it: --from {}/{}",
+                                             fmt::join(names, ", "), shown, names.back())};
+  }
+  StartSnapshot start{"", {folder.string()}};
+  const std::string base = manifest_field(*manifest, "base", "name");
+  if (base.empty()) return start;
+  const fs::path full = folder.parent_path() / base;
+  if (!fs::exists(full / "MANIFEST")) {
+    return Error{Errc::kUsage,
+                 fmt::format("--from {} is a delta of {}, which is not beside it", shown, base),
+                 "fetch both: paddlectl fetch --pass all"};
+  }
+  start.folders.push_back(full.string());
+  return start;
+}
+
+struct JobAndPass {
+  std::string job;
+  PassChoice pass;
+};
+
+Result<JobAndPass> split(const std::string& from) {
+  const std::size_t colon = from.rfind(':');
+  JobAndPass named{from.substr(0, colon), {}};
+  if (colon != std::string::npos) {
+    PADDLE_TRY(named.pass, parse_pass_choice(from.substr(colon + 1)));
+  }
+  if (check_job_name(named.job)) return named;
+  return Error{
+      Errc::kUsage,
+      fmt::format("--from {}: there is no such folder, and no job can have that name", from),
+      "name the folder of a snapshot, or a job: --from word2vec-20260101-120000:2"};
+}
+
+}  // namespace
+
+Result<StartSnapshot> find_start_snapshot(Context& context, const ClusterSpec& cluster,
+                                          const std::string& from, std::size_t trainer_node,
+                                          const std::string& output) {
+  std::error_code ignored;
+  const fs::path folder = fs::path(context.directory) / from;
+  if (fs::is_directory(folder, ignored)) return local_snapshot(context, folder);
+  PADDLE_TRY(const JobAndPass named, split(from));
+  ClusterSession session = ClusterSession::find_all(context, cluster);
+  session.forgive_absent();
+  PADDLE_TRY_STATUS(session.all_well());
+  const auto processes = session.processes(named.job);
+  ResultFiles found;
+  PADDLE_TRY_STATUS(list_results(session, named.job, processes, found));
+  std::vector<std::string> left;
+  std::uint64_t left_bytes = 0;
+  PADDLE_TRY_STATUS(
+      keep_passes(context, session, named.job, processes, named.pass, found, left, left_bytes));
+  std::set<std::string> files;
+  for (const auto& of_member : found.of_member) {
+    for (const remote::FileEntry& file : of_member) files.insert(file.path);
+  }
+  const auto snapshots = snapshots_among(files);
+  if (snapshots.empty() || !files.contains(snapshots.back() + "/MANIFEST")) {
+    const auto here = snapshots_here(fs::path(output) / named.job);
+    const std::string at = shown_path(context, output + "/" + named.job);
+    return Error{Errc::kUsage,
+                 fmt::format("--from {}: no snapshot of a job '{}' is on the nodes, and no such "
+                             "folder is here",
+                             from, named.job),
+                 here.empty()
+                     ? "paddlectl jobs lists the jobs"
+                     : fmt::format("what was fetched is here: --from {}/{}", at, here.back())};
+  }
+  for (Member& member : session.members()) {
+    if (member.node != trainer_node) continue;
+    const auto& of_member = found.of_member[session.index_of(member)];
+    const std::string manifest = snapshots.back() + "/MANIFEST";
+    if (std::ranges::find(of_member, manifest, &remote::FileEntry::path) != of_member.end())
+      return StartSnapshot{output_folder(named.job) + "/" + snapshots.back(), {}};
+  }
+  const auto fetched = fetch_results(context, session, named.job, output, named.pass);
+  if (!fetched) return fetched.error();
+  return local_snapshot(context, fs::path(output) / named.job / snapshots.back());
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,60 @@
+// train --from: the parameters of a snapshot to start with.
+#include "tests/unit/cli/commands/commands_fixture.h"
+
+namespace paddle::cli {
+namespace {
+
+TEST_F(CommandsTest, TrainFromASnapshotPushesItToTrainer0AlongWithItsBase) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  write("old/pass-00003/MANIFEST", "snapshot format=1\nprogress pass=4 step=9\n");
+  write("old/pass-00003/w", "full");
+  write("old/pass-00004/MANIFEST",
+        "snapshot format=1\nprogress pass=5 step=9\nbase crc32c=01 name=pass-00003\n");
+  ASSERT_EQ(run({"train", "--name", "job1", "--from", "old/pass-00004/", "w"}), 0) << err_.str();
+  EXPECT_TRUE(nodes_[0].files.contains("jobs/job1/from/pass-00004/MANIFEST"));
+  EXPECT_TRUE(nodes_[0].files.contains("jobs/job1/from/pass-00003/w"));
+  EXPECT_FALSE(nodes_[1].files.contains("jobs/job1/from/pass-00004/MANIFEST"));
+  const auto starts_from = [this](std::size_t node, const std::string& trainer) {
+    for (const std::string& argument : nodes_[node].specs[trainer].arguments)
+      if (argument.starts_with("--init_model_path=")) return argument.substr(18);
+    return std::string();
+  };
+  EXPECT_EQ(starts_from(0, "trainer-0"), "{root}/jobs/job1/from/pass-00004");
+  EXPECT_EQ(starts_from(1, "trainer-1"), "");
+  // A snapshot of a job is used where it lies, or fetched and pushed.
+  ASSERT_EQ(run({"train", "--name", "job2", "--from", "job1:0", "w"}), 0) << err_.str();
+  EXPECT_EQ(starts_from(0, "trainer-0"), "{root}/jobs/job1/output/pass-00000");
+  nodes_[1].files["jobs/moved/output/pass-00007/MANIFEST"] = "m";
+  ASSERT_EQ(run({"train", "--name", "job3", "--from", "moved", "w"}), 0) << err_.str();
+  EXPECT_EQ(starts_from(0, "trainer-0"), "{root}/jobs/job3/from/pass-00007");
+  EXPECT_TRUE(nodes_[0].files.contains("jobs/job3/from/pass-00007/MANIFEST"));
+}
+
+TEST_F(CommandsTest, TrainFromNoSnapshotSaysWhichThereAre) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(train(), 0) << err_.str();
+  const auto refuses = [this](const std::string& from, const std::string& message,
+                              const std::string& hint) {
+    EXPECT_EQ(run({"train", "--name", "job2", "--from", from, "w"}), 2) << from;
+    EXPECT_TRUE(err_has(message)) << err_.str();
+    EXPECT_TRUE(err_has(hint)) << err_.str();
+  };
+  refuses("output/job1", "--from output/job1 is no snapshot: it has no file MANIFEST",
+          "there are pass-00000 in it: --from output/job1/pass-00000");
+  refuses("w", "--from w is no snapshot", "name the folder of a pass");
+  refuses("job1:7", "the nodes have no snapshot of pass 7 of job job1", "they have pass-00000");
+  refuses("job1:x", "--pass 'x' is no pass", "the number of a pass from 0");
+  refuses("job7", "no snapshot of a job 'job7' is on the nodes", "paddlectl jobs lists the jobs");
+  refuses("../else/pass-00001", "there is no such folder, and no job can have that name",
+          "--from word2vec-20260101-120000:2");
+  write("output/gone/pass-00002/MANIFEST", "m");
+  refuses("gone", "no snapshot of a job 'gone'", "--from output/gone/pass-00002");
+  write("delta/pass-00002/MANIFEST", "s\nbase crc32c=01 name=pass-00001\n");
+  refuses("delta/pass-00002", "is a delta of pass-00001, which is not beside it", "fetch both");
+  EXPECT_EQ(run({"train", "--resume", "--from", "output/job1/pass-00000", "w"}), 2);
+  EXPECT_FALSE(nodes_[0].specs.contains("job2"));
+  EXPECT_FALSE(nodes_[0].files.contains("jobs/job2/workspace/job.toml"));
+}
+
+}  // namespace
+}  // namespace paddle::cli
