@@ -11,6 +11,7 @@ namespace paddle::cli {
 namespace {
 
 constexpr std::size_t kErrorsShownMax = 10;
+constexpr std::size_t kJobsNamedMax = 5;  // the latest
 
 void connect_member(Context& context, Member& member, bool create) {
   member.spec.timeout = context.limits.timeout;
@@ -190,9 +191,12 @@ Result<std::string> choose_job(ClusterSession& session, const std::string& asked
     if (std::ranges::find(known, process.status.job) == known.end())
       known.push_back(process.status.job);
   }
+  const std::size_t hidden = known.size() - std::min(known.size(), kJobsNamedMax);
+  known.erase(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(hidden));
   return Error{Errc::kUsage, fmt::format("no job '{}' on this cluster", asked),
                known.empty() ? "start one: paddlectl train <workspace>"
-                             : fmt::format("jobs here: {}", fmt::join(known, ", "))};
+                             : fmt::format("jobs here: {}{}; paddlectl jobs shows them",
+                                           hidden > 0 ? "..., " : "", fmt::join(known, ", "))};
 }
 
 }  // namespace paddle::cli

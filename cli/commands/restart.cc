@@ -37,9 +37,23 @@ Status restart_process(Context& context, ClusterSession& session, const std::str
   return {};
 }
 
+// Nothing is left to do for a job all of whose trainers ended well.
+Status check_not_done(ClusterSession& session, const std::string& job) {
+  auto processes = session.processes(job);
+  PADDLE_TRY_STATUS(session.all_well());
+  std::erase_if(processes, [](const ProcessOnNode& p) { return is_pserver(p.status); });
+  if (processes.empty() || !std::ranges::all_of(processes, ended_well, &ProcessOnNode::status))
+    return {};
+  return Error{Errc::kUsage, fmt::format("job {} is done; it was not started again", job),
+               fmt::format("to train on from its last snapshot: paddlectl train --resume --name {} "
+                           "--set train.passes=N <workspace>",
+                           job)};
+}
+
 Status run_restart(Context& context, const RestartOptions& options) {
   PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kRefusedUnlessAbsent));
   auto& [cluster, session, job] = found;
+  PADDLE_TRY_STATUS(check_not_done(session, job));
   if (!options.process.empty()) {
     PADDLE_TRY_STATUS(restart_process(context, session, job, options.process));
   } else {

@@ -99,7 +99,7 @@ Status prepare_to_resume(Context& context, const ClusterSpec& cluster, const Job
       return Error{Errc::kUsage,
                    fmt::format("job {} has no snapshot, on its nodes or in {}", plan.job,
                                shown_path(context, folder)),
-                   "start it again, without --resume"};
+                   "paddlectl jobs lists the jobs; start it again, without --resume"};
     }
     std::vector<remote::PushItem> items;
     if (!newest.base.empty()) add_files(folder, newest.base, plan.job, items);

@@ -23,6 +23,20 @@ TEST_F(CommandsTest, AJobIsRestartedAndRemovedByName) {
   EXPECT_FALSE(nodes_[0].files.contains("jobs/job1/workspace/job.toml"));
 }
 
+TEST_F(CommandsTest, AFinishedJobIsNotRestarted) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(train(), 0) << err_.str();
+  const int pid = nodes_[0].next_pid;
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"trainer-0"}}) {
+    std::vector<std::string> arguments{"restart"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    EXPECT_EQ(run(arguments), 2);
+    EXPECT_TRUE(err_has("job job1 is done")) << err_.str();
+    EXPECT_TRUE(err_has("paddlectl train --resume --name job1 --set train.passes=N")) << err_.str();
+  }
+  EXPECT_EQ(nodes_[0].next_pid, pid) << "nothing was started";
+}
+
 TEST_F(CommandsTest, WhatABrokenStartLeftIsRemovedByName) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   nodes_[1].files["jobs/broken/workspace/job.toml"] = "x";
