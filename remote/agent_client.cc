@@ -1,6 +1,7 @@
 #include "remote/agent_client.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/text.h"
 #include "proto/agent.pb.h"
@@ -38,6 +39,24 @@ wire::agent::ProcessSpec to_wire(const remote::ProcessSpec& process) {
   return spec;
 }
 
+remote::Progress from_wire(const wire::Progress& from) {
+  remote::Progress progress;
+  progress.unix_ms = from.unix_ms();
+  progress.pass = from.pass();
+  progress.passes = from.passes();
+  if (std::isfinite(from.pass_done())) progress.pass_done = std::clamp(from.pass_done(), 0.F, 1.F);
+  progress.cost = from.cost();
+  progress.examples_per_second = from.examples_per_second();
+  progress.batch = from.batch();
+  progress.batch_ms = from.batch_ms();
+  if (wire::Activity_IsValid(from.activity()))
+    progress.activity = static_cast<remote::Activity>(from.activity());
+  for (const std::uint32_t trainer : from.awaited_trainers()) {
+    progress.awaited.push_back("trainer-" + std::to_string(trainer));
+  }
+  return progress;
+}
+
 remote::ProcessStatus from_wire(const wire::agent::ProcessStatus& from) {
   remote::ProcessStatus status;
   status.job = from.job();
@@ -58,6 +77,14 @@ remote::ProcessStatus from_wire(const wire::agent::ProcessStatus& from) {
     const wire::Failure& failure = from.notice().failure();
     status.failure = Error{static_cast<Errc>(failure.code()), failure.message(), failure.hint()};
   }
+  if (from.notice().has_progress()) status.progress = from_wire(from.notice().progress());
+  status.asked_unix_ms = from.asked_unix_ms();
+  for (const wire::agent::Restart& restart : from.restarts()) {
+    status.restarts.push_back(
+        {restart.exit_code(), restart.signal(), restart.ended_unix_ms(), restart.failures()});
+  }
+  status.restarts_allowed = from.restarts_allowed();
+  status.reports = from.reports();
   status.arguments.assign(from.arguments().begin(), from.arguments().end());
   if (!from.has_usage()) return status;
   const wire::agent::Usage& used = from.usage();
@@ -69,6 +96,7 @@ remote::ProcessStatus from_wire(const wire::agent::ProcessStatus& from) {
 }
 
 static_assert(static_cast<int>(remote::ProcessState::kLost) == PROCESS_LOST);
+static_assert(static_cast<int>(remote::Activity::kSaving) == wire::ACTIVITY_SAVING);
 static_assert(static_cast<int>(remote::Phase::kFailed) == wire::PHASE_FAILED);
 static_assert(static_cast<int>(remote::ProbeOutcome::kStalled) == PROBE_STALLED);
 

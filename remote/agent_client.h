@@ -64,6 +64,24 @@ struct Usage {
   std::optional<std::uint64_t> received_bytes, sent_bytes;  // through its open TCP connections
   std::int64_t last_output_unix_ms = 0;                     // in its log; 0: nothing yet
 };
+enum class Activity { kTraining, kTesting, kSaving };
+// A process's latest report about itself, as in supervision.proto.
+struct Progress {
+  std::int64_t unix_ms = 0;            // by the node's clock
+  std::uint32_t pass = 0, passes = 0;  // of a trainer, and all below
+  std::optional<double> pass_done;     // share of the pass
+  double cost = 0, examples_per_second = 0;
+  std::uint64_t batch = 0, batch_ms = 0;
+  Activity activity = Activity::kTraining;
+  std::vector<std::string> awaited;  // of a pserver: the trainers that others wait for
+};
+// An end after which the process was started again.
+struct Restart {
+  int exit_code = 0;
+  int signal = 0;  // 0: exited
+  std::int64_t ended_unix_ms = 0;
+  std::uint32_t failures = 0;  // of its own so far, with this one; 0: it had lost a peer
+};
 struct ProcessStatus {
   std::string job, name, log;
   ProcessState state = ProcessState::kLost;
@@ -77,6 +95,11 @@ struct ProcessStatus {
   std::optional<Error> failure;        // the cause in its own words, with kFailed
   std::optional<Usage> usage;          // set by AgentClient::status
   std::vector<std::string> arguments;  // likewise
+  std::optional<Progress> progress;    // nothing before the first report, or of a user's program
+  std::int64_t asked_unix_ms = 0;      // the node's clock at the time of this status
+  std::vector<Restart> restarts = {};  // the last ones
+  std::uint32_t restarts_allowed = 0;
+  bool reports = false;  // it is a program of ours, which reports progress
 };
 
 struct NodeUsage {

@@ -64,7 +64,7 @@ Status Loop::run_pass(std::uint32_t pass) {
   since_start_ = since_log_ = Score();
   busy_ = {};
   share_read_ = 0;
-  samples_reported_ = 0;
+  samples_reported_ = batch_reported_ = 0;
   begun_at_ = logged_at_ = std::chrono::steady_clock::now();
   report(pass, wire::ACTIVITY_TRAINING);
   const auto stream = data::open_pass(options_.train_data, dictionary_, pass);
@@ -130,6 +130,12 @@ void Loop::report(std::uint32_t pass, wire::Activity activity) {
   progress.set_examples_per_second(
       examples_per_second(since_start_.samples - samples_reported_, now - reported_at_));
   progress.set_activity(activity);
+  if (batch_ > batch_reported_) {
+    const auto each = (now - reported_at_) / (batch_ - batch_reported_);
+    progress.set_batch_ms(static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(each).count()));
+  }
+  batch_reported_ = batch_;
   options_.report(progress);
   activity_ = activity;
   reported_at_ = now;

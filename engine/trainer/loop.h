@@ -86,9 +86,9 @@ class Loop {
 
   wire::Activity activity_ = wire::ACTIVITY_TRAINING;
   TimePoint reported_at_;
-  std::uint64_t samples_reported_ = 0;  // of this pass
-  std::uint64_t samples_ = 0;           // of this run
-  double first_cost_ = 0;               // mean of the first batch
+  std::uint64_t samples_reported_ = 0, batch_reported_ = 0;  // of this pass
+  std::uint64_t samples_ = 0;                                // of this run
+  double first_cost_ = 0;                                    // mean of the first batch
   bool is_diverging_ = false;
 
   std::string base_;          // the last full snapshot of this run

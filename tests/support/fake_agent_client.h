@@ -230,7 +230,9 @@ class FakeAgentClient final : public AgentClient {
       return Error{Errc::kUnreachable, "node " + spec_.name + ": gone", ""};
     std::vector<ProcessStatus> found;
     for (const ProcessStatus& status : fake_.processes) {
-      if (job.empty() || status.job == job) found.push_back(status);
+      if (!job.empty() && status.job != job) continue;
+      found.push_back(status);
+      found.back().asked_unix_ms = fake_.usage.unix_ms;
     }
     return found;
   }

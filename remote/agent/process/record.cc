@@ -1,5 +1,6 @@
 #include "remote/agent/process/record.h"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@ namespace paddle::agent {
 namespace {
 
 constexpr std::size_t kRecordBytesMax = 1U << 20U;
+constexpr int kRestartsKept = 32;
 
 template <class Message>
 std::optional<Message> read_message(const Root& root, const SafePath& folder, const char* file) {
@@ -42,6 +44,22 @@ bool has_record(const Root& root, const SafePath& folder, const char* file) {
   return path && path->open_read(root.fd.get());
 }
 
+Status add_restart(const Root& root, const SafePath& folder, int wait_status,
+                   std::uint32_t failures) {
+  auto record = read_message<wire::agent::Restarts>(root, folder, "restarts")
+                    .value_or(wire::agent::Restarts());
+  if (record.restarts_size() >= kRestartsKept) {
+    record.mutable_restarts()->erase(record.restarts().begin());
+  }
+  wire::agent::Restart& restart = *record.add_restarts();
+  restart.set_ended_unix_ms(unix_ms());
+  const int code = WIFSIGNALED(wait_status) ? 0 : WEXITSTATUS(wait_status);
+  restart.set_exit_code(code);
+  if (WIFSIGNALED(wait_status)) restart.set_signal(WTERMSIG(wait_status));
+  restart.set_failures(code == static_cast<int>(Errc::kUnreachable) ? 0 : failures);
+  return write_record(root, folder, "restarts", record);
+}
+
 std::uint32_t lives_of(const Root& root, const SafePath& folder) {
   const auto record = read_message<wire::agent::PidRecord>(root, folder, "life");
   return record ? record->life() : 0;
@@ -56,7 +74,8 @@ std::optional<Record> read_record(const Root& root, const std::string& job,
   if (!spec || !pid) return std::nullopt;
   return Record{std::move(*spec), std::move(*pid),
                 read_message<wire::agent::ExitRecord>(root, *folder, "exit"),
-                read_message<wire::Notice>(root, *folder, "notice")};
+                read_message<wire::Notice>(root, *folder, "notice"),
+                read_message<wire::agent::Restarts>(root, *folder, "restarts")};
 }
 
 Result<std::vector<Record>> read_records(const Root& root, const std::string& job) {
@@ -96,6 +115,10 @@ wire::agent::ProcessStatus status_of(const Root& root, Record record) {
   status.set_pid(record.pid.pid());
   status.set_started_unix_ms(record.pid.started_unix_ms());
   status.set_life(record.pid.life());
+  status.set_asked_unix_ms(unix_ms());
+  status.set_restarts_allowed(record.spec.restarts());
+  status.set_reports(!record.spec.program().empty());
+  if (record.restarts) *status.mutable_restarts() = record.restarts->restarts();
   if (record.notice) *status.mutable_notice() = *record.notice;
   if (record.exit) {
     const bool killed = record.exit->signal() != 0;

@@ -1,5 +1,5 @@
-// A process's record on disk: jobs/<job>/proc/<name>/{spec,pid,exit,notice}. It outlives agent and
-// supervisor.
+// A process's record on disk: jobs/<job>/proc/<name>/{spec,pid,exit,notice,restarts}. It outlives
+// agent and supervisor.
 #pragma once
 
 #include <optional>
@@ -21,10 +21,14 @@ struct Record {
   wire::agent::PidRecord pid;
   std::optional<wire::agent::ExitRecord> exit;
   std::optional<wire::Notice> notice;  // the latest of the current life
+  std::optional<wire::agent::Restarts> restarts;
 };
 
 Status write_record(const Root& root, const SafePath& folder, const char* file,
                     const google::protobuf::MessageLite& message);
+// Notes in the file `restarts` an end that another start follows.
+Status add_restart(const Root& root, const SafePath& folder, int wait_status,
+                   std::uint32_t failures);
 // How often a process of this name has been started in the job.
 std::uint32_t lives_of(const Root& root, const SafePath& folder);
 bool has_record(const Root& root, const SafePath& folder, const char* file);

@@ -17,6 +17,7 @@ class RestartPolicy {
   // The pause before the next start, or nothing; `status` is of wait(2), after a run of this
   // length. Pauses double until a run was long.
   std::optional<Duration> next(int wait_status, Duration lived);
+  std::uint32_t failures() const { return restarts_; }  // of the process's own, so far
 
  private:
   std::uint32_t restarts_max_;

@@ -226,6 +226,7 @@ bool Supervisor::starts_again() {
           ? "killed by signal " + std::to_string(WTERMSIG(wait_status_)) + "; it is started again"
           : "exited with code " + std::to_string(WEXITSTATUS(wait_status_)) +
                 "; it is started again");
+  (void)add_restart(root_, folder_, wait_status_, restarts_.failures());  // the log tells it too
   const TimePoint until = now() + *pause;
   while (!is_stopped() && now() < until) {
     pollfd signals{signal_fd_.get(), POLLIN, 0};
