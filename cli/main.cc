@@ -122,8 +122,21 @@ std::optional<std::string> ask_on_terminal(std::string_view question, bool secre
   return std::nullopt;
 }
 
+// As setlocale would choose it.
+bool speaks_utf8() {
+  for (const char* const variable : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* const value = ::getenv(variable);
+    if (value == nullptr || *value == '\0') continue;
+    const std::string_view locale = value;
+    return locale.find("UTF-8") != locale.npos || locale.find("utf8") != locale.npos;
+  }
+  return false;
+}
+
 void measure_terminal(paddle::cli::ConsoleOptions& options) {
   winsize size{};
+  if (::isatty(STDERR_FILENO) == 1 && ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0)
+    options.live_columns = size.ws_col;
   if (::isatty(STDOUT_FILENO) != 1 || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return;
   options.columns = size.ws_col;
   options.rows = size.ws_row;
@@ -144,6 +157,7 @@ int main(int argc, char** argv) {
   console_options.live = err_terminal && !dumb;
   console_options.colour = err_terminal && ::isatty(STDOUT_FILENO) == 1 && !dumb &&
                            (no_color == nullptr || *no_color == '\0');
+  console_options.utf8 = speaks_utf8();
   if (!dumb) measure_terminal(console_options);
   paddle::cli::Console console(std::cout, std::cerr, console_options);
   const paddle::SteadyClock clock;

@@ -1,11 +1,14 @@
 #include "cli/nodes/check.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/selection.h"
+#include "cli/job/feed.h"
+#include "cli/job/pace.h"
 #include "cli/options/shared_options.h"
 
 namespace paddle::cli {
@@ -15,7 +18,8 @@ Status look_at_node(Context& context, Member& member, NodeFindings& found) {
   PADDLE_TRY(found.facts, member.client->facts());
   if (found.address.empty()) found.address = found.facts.address;
   const std::int64_t asked = context.unix_ms ? context.unix_ms() : 0;
-  PADDLE_TRY(const remote::NodeStatus status, member.client->status(""));
+  PADDLE_TRY(remote::NodeStatus status, member.client->status(""));
+  found.processes = std::move(status.processes);
   const std::int64_t theirs = status.node.unix_ms;
   if (context.unix_ms) found.clock_offset_ms = {theirs - context.unix_ms(), theirs - asked};
   found.memory_available_bytes = status.node.memory_available_bytes;
@@ -48,6 +52,21 @@ std::vector<LinkEnd> link_ends(const CheckedCluster& checked) {
   return ends;
 }
 
+// "job k5: trainer-1 on n-1 is stalled: no progress for 2m42s", of every job.
+std::vector<std::string> find_stalls(ClusterSession& session,
+                                     const std::vector<NodeFindings>& findings) {
+  std::map<std::string, std::vector<ProcessOnNode>> jobs;
+  for (std::size_t at = 0; at < findings.size(); ++at) {
+    for (const auto& status : findings[at].processes) jobs[status.job].push_back({at, status});
+  }
+  std::vector<std::string> lines;
+  for (const auto& [job, processes] : jobs) {
+    for (const auto& line : describe_stalls(paces_of(processes), nodes_of(session, processes)))
+      lines.push_back(fmt::format("job {}: {}", job, line));
+  }
+  return lines;
+}
+
 void show(Context& context, const CheckedCluster& checked, const std::vector<Fault>& faults) {
   if (context.console.json()) return context.console.json_line(check_json(checked, faults));
   context.console.table(check_table(checked, faults));
@@ -61,6 +80,7 @@ void show(Context& context, const CheckedCluster& checked, const std::vector<Fau
     context.console.result("! " + fault.error.message);
     context.console.result("  next: " + fault.error.hint);
   }
+  for (const std::string& line : checked.stalls) context.console.result("! " + line);
 }
 
 Status run(Context& context, const NodeTarget& options) {
@@ -88,6 +108,7 @@ Status run(Context& context, const NodeTarget& options) {
   for (std::size_t at = 0; at < nodes.size(); ++at) checked.findings[at].error = members[at].error;
   PADDLE_TRY(checked.links, check_links(context, session, link_ends(checked)));
 
+  checked.stalls = find_stalls(session, checked.findings);
   const std::vector<Fault> faults = find_faults(checked);
   show(context, checked, faults);
   Error error{Errc::kFailed, "", "the next step for each fault is shown with it; then check again"};
@@ -95,6 +116,10 @@ Status run(Context& context, const NodeTarget& options) {
   for (const Error& one : checked.links.errors) {
     error.code = std::max(error.code, one.code);
     error.message += one.message + "\n";
+  }
+  if (faults.empty() && checked.links.errors.empty() && !checked.stalls.empty()) {
+    return Error{Errc::kFailed, "a process of a running job is stalled",
+                 "look at its node, or end the job: paddlectl stop --now --job <job>"};
   }
   if (faults.empty() && checked.links.errors.empty()) {
     context.console.note(counted(nodes.size(), "node") + " as a job wants them");

@@ -151,8 +151,8 @@ void show(Context& context, const std::vector<std::pair<std::string, JobSummary>
            {"pservers", job.pservers},
            {"pass", job.pass},
            {"passes", job.passes},
-           {"cost", job.cost ? Json::fixed(*job.cost, 4) : Json()},
-           {"best_held_out_cost", job.best_cost ? Json::fixed(*job.best_cost, 4) : Json()},
+           {"cost", job.cost ? Json::number(*job.cost) : Json()},
+           {"best_held_out_cost", job.best_cost ? Json::number(*job.best_cost) : Json()},
            {"bytes", job.bytes},
            {"nodes", Json::list({job.nodes.begin(), job.nodes.end()})}}));
     }
@@ -168,7 +168,7 @@ void show(Context& context, const std::vector<std::pair<std::string, JobSummary>
                {"on nodes", "", 4, true}},
               {}};
   const auto cost = [](const std::optional<double>& value) {
-    return value ? number_cell(*value, 4) : empty_cell();
+    return value ? cost_cell(*value) : empty_cell();
   };
   for (const auto& [name, job] : jobs) {
     std::string pass = job.pass ? fmt::format("{}", *job.pass + 1) : "-";

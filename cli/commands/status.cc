@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "cli/console/time_text.h"
@@ -35,21 +37,41 @@ Cell bytes(const std::optional<std::uint64_t>& total, const std::optional<double
 
 std::vector<Cell> row_of(const ProcessView& process) {
   const auto& usage = process.status.usage;
-  const bool learns = process.last.has_value();
-  return {text_cell(process.node),
-          text_cell(process.status.name),
-          text_cell(describe_state(process.status)),
-          learns ? number_cell(process.last->pass) : empty_cell(),
-          learns ? number_cell(process.last->batch) : empty_cell(),
-          learns && process.last->cost ? number_cell(*process.last->cost, 4) : empty_cell(),
-          whole(process.examples_per_second),
-          usage ? bytes(usage->received_bytes, process.received_per_second) : empty_cell(),
-          usage ? bytes(usage->sent_bytes, process.sent_per_second) : empty_cell(),
-          usage ? text_cell(human_bytes(usage->resident_bytes)) : empty_cell(),
-          process.cores ? number_cell(*process.cores, 1) : empty_cell(),
-          process.heard_ms_ago ? text_cell(span_text(*process.heard_ms_ago)) : empty_cell(),
-          is_running(process.status) ? number_cell(static_cast<std::uint64_t>(process.status.pid))
-                                     : empty_cell()};
+  const auto& progress = process.progress;
+  Cell state = text_cell(process.state_text());
+  state.fault = process.pace.pace == Pace::kStalled;
+  return {
+      text_cell(process.node),
+      text_cell(process.status.name),
+      std::move(state),
+      progress ? text_cell(pass_text(progress->pass, progress->passes)) : empty_cell(),
+      progress && progress->pass_done ? text_cell(share_text(*progress->pass_done)) : empty_cell(),
+      progress ? number_cell(progress->batch) : empty_cell(),
+      progress && std::isfinite(progress->cost) ? cost_cell(progress->cost) : empty_cell(),
+      whole(process.rate()),
+      usage ? bytes(usage->received_bytes, process.received_per_second) : empty_cell(),
+      usage ? bytes(usage->sent_bytes, process.sent_per_second) : empty_cell(),
+      usage ? text_cell(human_bytes(usage->resident_bytes)) : empty_cell(),
+      process.cores ? number_cell(*process.cores, 1) : empty_cell(),
+      process.heard_ms_ago ? text_cell(span_text(*process.heard_ms_ago)) : empty_cell(),
+      is_running(process.status) ? number_cell(static_cast<std::uint64_t>(process.status.pid))
+                                 : empty_cell()};
+}
+
+// "pass 2/10  41 %  5,031/s  12 min left  cost 6.1 ▂▃▅▆", of the whole job; "" at first.
+std::string progress_line(const JobView& view, const ConsoleOptions& console) {
+  const auto progress = view.progress();
+  if (!progress) return "";
+  std::string text = "pass " + pass_text(progress->pass, progress->passes);
+  if (progress->pass_done) text += "  " + share_text(*progress->pass_done);
+  text += "  " + rate_text(progress->examples_per_second);
+  if (const auto left = view.left_ms(); left && view.stalls().empty())
+    text += "  " + left_text(*left);
+  if (progress->cost && std::isfinite(*progress->cost)) {
+    text += "  cost " + cost_text(*progress->cost);
+    if (console.columns > 0) text += " " + view.trail().sparkline(console.utf8);
+  }
+  return text + "\n";
 }
 
 std::string to_text(const JobView& view, const ConsoleOptions& console) {
@@ -57,6 +79,7 @@ std::string to_text(const JobView& view, const ConsoleOptions& console) {
                {"role", ""},
                {"state", ""},
                {"pass", "", 0, true},
+               {"done", "", 0, true},
                {"batch", "", 4, true},
                {"cost", "", 0, true},
                {"examples/s", "", 0, true},
@@ -68,26 +91,51 @@ std::string to_text(const JobView& view, const ConsoleOptions& console) {
                {"pid", "", 6, true}},
               {}};
   for (const ProcessView& process : view.processes()) table.rows.push_back(row_of(process));
-  std::string text = to_text(table, console.columns, console.colour);
+  std::string text = progress_line(view, console) + to_text(table, console.columns, console.colour);
+  for (const std::string& line : view.stalls()) text += escape_lines(line) + "\n";
   for (const SlowTrainer& slow : slow_trainers(view.processes())) {
     text += escape_lines(describe(slow)) + "\n";
   }
   return text;
 }
 
+std::string_view activity_name(Pace pace) {
+  switch (pace) {
+    case Pace::kStarting:
+      return "starting";
+    case Pace::kTesting:
+      return "testing";
+    case Pace::kSaving:
+      return "saving";
+    case Pace::kWaiting:
+      return "waiting";
+    case Pace::kStalled:
+      return "stalled";
+    case Pace::kUnknown:
+    case Pace::kRunning:
+      break;
+  }
+  return "running";
+}
+
 Json to_json(const ProcessView& process) {
   const remote::ProcessStatus& status = process.status;
   const auto& usage = status.usage;
-  const bool learns = process.last.has_value();
+  const auto& progress = process.progress;
   return Json::object(
       {{"node", process.node},
        {"role", status.name},
        {"state", describe_state(status)},
+       {"activity", is_running(status) ? Json(activity_name(process.pace.pace)) : Json()},
+       {"silent_ms", status.progress && is_running(status) ? Json(process.pace.silent_ms) : Json()},
+       {"waits_for", Json::list({process.pace.waits_for.begin(), process.pace.waits_for.end()})},
        {"pid", is_running(process.status) ? Json(status.pid) : Json()},
-       {"pass", learns ? Json(process.last->pass) : Json()},
-       {"batch", learns ? Json(process.last->batch) : Json()},
-       {"cost", learns && process.last->cost ? Json::fixed(*process.last->cost, 4) : Json()},
-       {"examples_per_second", whole(process.examples_per_second).json},
+       {"pass", progress ? Json(progress->pass) : Json()},
+       {"passes", progress && progress->passes > 0 ? Json(progress->passes) : Json()},
+       {"pass_done", progress && progress->pass_done ? Json::number(*progress->pass_done) : Json()},
+       {"batch", progress ? Json(progress->batch) : Json()},
+       {"cost", progress ? Json::number(progress->cost) : Json()},
+       {"examples_per_second", whole(process.rate()).json},
        {"received_bytes", usage ? Json(usage->received_bytes) : Json()},
        {"sent_bytes", usage ? Json(usage->sent_bytes) : Json()},
        {"received_per_second", whole(process.received_per_second).json},
@@ -97,6 +145,18 @@ Json to_json(const ProcessView& process) {
        {"heard_ms_ago", process.heard_ms_ago},
        {"started_unix_ms", status.started_unix_ms},
        {"ended_unix_ms", status.ended_unix_ms > 0 ? Json(status.ended_unix_ms) : Json()}});
+}
+
+Json progress_json(const JobView& view) {
+  const auto progress = view.progress();
+  if (!progress) return {};
+  return Json::object(
+      {{"pass", progress->pass},
+       {"passes", progress->passes > 0 ? Json(progress->passes) : Json()},
+       {"pass_done", progress->pass_done ? Json::number(*progress->pass_done) : Json()},
+       {"examples_per_second", Json::fixed(progress->examples_per_second, 0)},
+       {"cost", progress->cost ? Json::number(*progress->cost) : Json()},
+       {"left_ms", view.left_ms()}});
 }
 
 Json to_json(const JobView& view) {
@@ -110,8 +170,12 @@ Json to_json(const JobView& view) {
                                  {"median_of_others", Json::fixed(one.median, 0)},
                                  {"while_not_waiting", one.busy}}));
   }
-  return Json::object(
-      {{"job", view.job()}, {"processes", Json::list(processes)}, {"slow", Json::list(slow)}});
+  const std::vector<std::string> stalls = view.stalls();
+  return Json::object({{"job", view.job()},
+                       {"progress", progress_json(view)},
+                       {"processes", Json::list(processes)},
+                       {"stalls", Json::list({stalls.begin(), stalls.end()})},
+                       {"slow", Json::list(slow)}});
 }
 
 void show(Context& context, const JobView& view, bool watch) {
@@ -148,7 +212,7 @@ Status run(Context& context, const StatusOptions& options) {
 }  // namespace
 
 Command status_command() {
-  return {"status", "show a job's processes: progress, resources used, slow trainers",
+  return {"status", "show a job's processes: progress, resources, and which are slow or stalled",
           "  paddlectl status\n"
           "  paddlectl status --watch\n"
           "  paddlectl status --json",

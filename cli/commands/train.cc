@@ -1,4 +1,4 @@
-// plan, train and attach: a job placed, started, and followed to its end.
+// plan and train: a job placed, started, and followed to its end.
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,17 +13,15 @@
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
 #include "cli/cluster/selection.h"
+#include "cli/commands/following.h"
 #include "cli/job/check.h"
-#include "cli/job/end_of_job.h"
 #include "cli/job/folders.h"
 #include "cli/job/plan.h"
-#include "cli/job/results.h"
 #include "cli/job/resume.h"
 #include "cli/job/start.h"
 #include "cli/job/warm_start.h"
 #include "cli/options/command.h"
 #include "cli/options/shared_options.h"
-#include "cli/report/report.h"
 #include "cli/report/surroundings.h"
 #include "cli/workspace/engine_program.h"
 #include "cli/workspace/trainer_environment.h"
@@ -61,84 +59,6 @@ Status run_plan(Context& context, const PlanOptions& options) {
              describe_placement(context, options.source, cluster, placement, workspace));
   context.console.raw(text);
   return {};
-}
-
-// --output as an absolute path.
-std::string results_folder(const Context& context, const std::string& output) {
-  return output.starts_with('/') ? output : context.directory + "/" + output;
-}
-
-// Where results go, and which snapshots are among them.
-struct Destination {
-  std::string output;  // absolute
-  PassChoice passes;
-};
-Result<Destination> destination(const Context& context, const ResultsOptions& options) {
-  PADDLE_TRY(const PassChoice passes, parse_pass_choice(options.passes));
-  return Destination{results_folder(context, options.output), passes};
-}
-
-// Stops the pservers of a job whose trainers have ended, fetches and reports. Prints the results'
-// folder and the job's state: "done", or "stopped" when it can go on.
-Status finish_job(Context& context, ClusterSession& session, const std::string& job,
-                  const Destination& to, const std::string& state = "done") {
-  const std::string& output = to.output;
-  PADDLE_TRY_STATUS(stop_job(session, job));
-  PADDLE_TRY(const FetchStats stats, fetch_results(context, session, job, output, to.passes));
-  note_left_snapshots(context, job, output, stats);
-  add_report(context, session, job, output);
-  const std::string folder = shown_path(context, (std::filesystem::path(output) / job).string());
-  context.console.result(
-      Json::object({{"job", job}, {"state", state}, {"files", stats.files}, {"output", folder}}),
-      fmt::format("{}: {} files in {}", state, stats.files, folder));
-  return {};
-}
-
-// Stops the rest of a job that failed with `error`, and returns that error with whatever could not
-// be stopped added to it.
-Error stop_after(Context& context, ClusterSession& session, const std::string& job, Error error) {
-  context.console.end_progress();
-  context.console.note("stopping the rest of the job");
-  session.reconnect(context);
-  auto stopped = stop_job(session, job);
-  if (!stopped && stopped.error().code == Errc::kUnreachable) {  // found lost only now
-    session.reconnect(context);
-    stopped = stop_job(session, job);
-  }
-  if (!stopped) {
-    error.message += "\nand not everything could be stopped: " + stopped.error().message;
-    error.hint = "run: paddlectl stop, or paddlectl teardown";
-    if (error.code == Errc::kInterrupted) error.code = Errc::kFailed;
-  } else if (error.code == Errc::kInterrupted) {
-    error.message = fmt::format(
-        "interrupted: {} is stopped; fetch its logs and snapshots with paddlectl fetch", job);
-  }
-  return error;
-}
-
-// Follows a job that ends with this terminal: Ctrl-C asks it to save and stop. Logs are fetched
-// after a failure as well.
-Status follow_to_end(Context& context, ClusterSession& session, const std::string& job,
-                     const Destination& to) {
-  auto followed = follow_job(context, session, job);
-  if (!followed && followed.error().code == Errc::kInterrupted && context.take_interrupt) {
-    followed = follow_to_stop(context, session, job);
-  }
-  if (followed) return finish_job(context, session, job, to);
-  Error error = std::move(followed).error();
-  if (error.code == Errc::kResumable) {
-    PADDLE_TRY_STATUS(finish_job(context, session, job, to, "stopped"));
-    return error;
-  }
-  const bool job_goes_on = session.unreachable() > 0 && error.code == Errc::kUnreachable;
-  if (job_goes_on) return error;
-  error = stop_after(context, session, job, std::move(error));
-  if (error.code == Errc::kInterrupted) return error;
-  if (auto fetched = fetch_results(context, session, job, to.output, to.passes)) {
-    add_report(context, session, job, to.output);
-    context.console.note("logs are in " + shown_path(context, to.output + "/" + job));
-  }
-  return error;
 }
 
 constexpr std::size_t kWorkspaceNameBytesMax = 80;  // in a job's name, beside the time
@@ -266,7 +186,7 @@ Status run_train(Context& context, const TrainOptions& asked) {
     return stop_after(context, session, request.job, std::move(started).error());
   }
   (void)end_claims(session);  // a node lost meanwhile releases its own
-  if (const Status kept = add_command(output + "/" + request.job, context); !kept) {
+  if (const Status kept = add_command(to.output + "/" + request.job, context); !kept) {
     context.console.note("the report will not show this command: " + kept.error().message);
   }
   if (options.detach) {
@@ -280,31 +200,6 @@ Status run_train(Context& context, const TrainOptions& asked) {
     return {};
   }
   return follow_to_end(context, session, request.job, to);
-}
-
-OptionList attach_options(ResultsOptions& options) {
-  OptionList list = results_options(options);
-  list.push_back(passes_option(options));
-  return list;
-}
-
-Status run_attach(Context& context, const ResultsOptions& options) {
-  PADDLE_TRY(const Destination to, destination(context, options));
-  PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kRefused));
-  auto& [cluster, session, job] = found;
-  auto followed = follow_job(context, session, job);
-  if (followed) return finish_job(context, session, job, to);
-  Error error = std::move(followed).error();
-  if (error.code == Errc::kResumable) {
-    PADDLE_TRY_STATUS(finish_job(context, session, job, to, "stopped"));
-    return error;
-  }
-  if (error.code == Errc::kInterrupted) {
-    error.message = fmt::format("detached from {}; it keeps running", job);
-    return error;
-  }
-  if (session.unreachable() > 0) return error;
-  return stop_after(context, session, job, std::move(error));
 }
 
 }  // namespace
@@ -324,13 +219,6 @@ Command train_command() {
           "  paddlectl train --resume --name long-run templates/word2vec\n"
           "  paddlectl train --from output/long-run/pass-00009 templates/word2vec",
           [] { return invocation(train_options, run_train); }};
-}
-
-Command attach_command() {
-  return {"attach", "follow a running job and fetch its results when it ends",
-          "  paddlectl attach\n"
-          "  paddlectl attach --job word2vec-20260101-120000",
-          [] { return invocation(attach_options, run_attach); }};
 }
 
 }  // namespace paddle::cli

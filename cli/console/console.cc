@@ -11,7 +11,7 @@
 namespace paddle::cli {
 namespace {
 
-constexpr auto kPlainProgressPeriod = std::chrono::seconds(5);
+constexpr auto kPlainProgressPeriod = std::chrono::seconds(10);
 
 // Colours for the labels of log lines, without red, which is for errors.
 constexpr std::array<int, 10> kGroupColours{36, 33, 32, 35, 34, 96, 93, 92, 95, 94};
@@ -148,6 +148,14 @@ Cell number_cell(std::uint64_t value) {
 
 Cell number_cell(double value, int digits) {
   return {fmt::format("{:.{}f}", value, digits), Json::fixed(value, digits)};
+}
+
+std::string cost_text(double cost) {
+  return fmt::format("{:.6g}", cost);
+}
+
+Cell cost_cell(double cost) {
+  return {cost_text(cost), Json::number(cost)};
 }
 
 Cell bytes_cell(std::uint64_t bytes) {

@@ -25,6 +25,8 @@ struct Cell {
 Cell text_cell(std::string text);
 Cell number_cell(std::uint64_t value);
 Cell number_cell(double value, int digits);  // after the point
+std::string cost_text(double cost);          // six significant digits
+Cell cost_cell(double cost);                 // likewise
 Cell bytes_cell(std::uint64_t bytes);        // as human_bytes has it
 Cell empty_cell();
 
@@ -49,6 +51,8 @@ struct ConsoleOptions {
   bool json = false;
   std::size_t columns = 0;  // of the terminal on stdout; 0: none
   std::size_t rows = 0;
+  std::size_t live_columns = 0;  // of the terminal on stderr; 0: not known
+  bool utf8 = false;             // terminals show it
 };
 
 class Console {

@@ -2,61 +2,26 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "cli/job/pace.h"
 #include "cli/job/process_state.h"
-#include "cli/logs/metrics_line.h"
-#include "cli/logs/reader.h"
 
 namespace paddle::cli {
 namespace {
 
 constexpr auto kStopGrace = std::chrono::seconds(5);
-constexpr auto kStopPollPeriod = std::chrono::milliseconds(200);
-
-bool is_running_trainer(const ProcessOnNode& process) {
-  return !is_pserver(process.status) && is_running(process.status);
-}
-
-constexpr auto kPollPeriod = std::chrono::seconds(1);
+constexpr auto kPollPeriod = std::chrono::milliseconds(500);
 // Gives the cause of a first failure time to be recorded on its own node.
 constexpr auto kSettlePause = std::chrono::milliseconds(500);
 // Longer than a job has no running process while `restart` starts it again.
 constexpr auto kRestartPause = std::chrono::seconds(3);
 constexpr auto kNodeSilenceMax = std::chrono::seconds(30);
-
-// Trainer 0's metrics: the live line and a line per test.
-class ProgressFeed {
- public:
-  void poll(Context& context, ClusterSession& session,
-            const std::vector<ProcessOnNode>& processes) {
-    const auto leader = std::ranges::find(processes, "trainer-0",
-                                          [](const ProcessOnNode& p) { return p.status.name; });
-    if (leader == processes.end()) return;
-    if (!reader_) reader_.emplace(metrics_path(leader->status.log));
-    Member& member = session.members()[leader->member];
-    do {
-      if (!member.client) return;
-      auto lines = reader_->poll(*member.client);
-      if (!lines) return;  // no file yet, or a lost node, which processes() notices
-      for (const LogLine& line : *lines) show(context, line.text);
-    } while (!reader_->at_end());
-  }
-
- private:
-  void show(Context& context, const std::string& line) {
-    const auto point = parse_metrics(line);
-    if (!point) return;
-    if (point->kind == "test") {
-      if (!context.console.json()) context.console.result(describe(*point));
-    } else if (point->kind == "train" || point->kind == "pass") {
-      context.console.progress(context.clock.now(), describe(*point));
-    }
-  }
-
-  std::optional<LogReader> reader_;
-};
+constexpr std::size_t kNamesMax = 4;
 
 // Nothing while a trainer runs; else whether all of them reached the end of the job.
 std::optional<bool> ended(const std::vector<ProcessOnNode>& processes) {
@@ -69,57 +34,150 @@ std::optional<bool> ended(const std::vector<ProcessOnNode>& processes) {
   return finished;
 }
 
+// Whom a stop waits for, told when it changes; an error once nothing has moved for too long.
+class StopWait {
+ public:
+  StopWait(Context& context, std::string job, std::string_view at_once)
+      : context_(context),
+        job_(std::move(job)),
+        at_once_(at_once),
+        begun_at_(context.clock.now()),
+        moved_at_(begun_at_) {}
+
+  Status look(ClusterSession& session, const std::vector<ProcessOnNode>& processes) {
+    const Paces paces = paces_of(processes);
+    const TimePoint now = context_.clock.now();
+    bool moves = false;
+    std::string mark;
+    for (const auto& [member, status] : processes) {
+      if (is_pserver(status) || !is_running(status)) continue;
+      mark += fmt::format("{} {} ", status.name, status.progress ? status.progress->unix_ms : 0);
+      // A program of the user's own tells nothing before its end.
+      moves = moves || !status.reports || paces.at(status.name).pace == Pace::kSaving;
+    }
+    if (mark.empty()) return {};
+    if (moves || std::exchange(mark_, mark) != mark) moved_at_ = now;
+    const std::vector<std::string> stalls = describe_stalls(paces, nodes_of(session, processes));
+    if (now - moved_at_ > kStopSilenceMax || now - begun_at_ > kCleanStopDeadline)
+      return give_up(now, stalls);
+    if (const std::string whom = names_of(processes, paces); whom != told_) {
+      context_.console.note(fmt::format("waiting for {}; {}", whom, at_once_));
+      told_ = whom;
+    }
+    return {};
+  }
+
+ private:
+  Error give_up(TimePoint now, const std::vector<std::string>& stalls) const {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - begun_at_);
+    std::string message =
+        fmt::format("{} was asked to stop {} s ago and still runs", job_, seconds.count());
+    for (const std::string& stall : stalls) message += "\n" + stall;
+    return {Errc::kFailed, std::move(message), ""};
+  }
+
+  // Those who hold the stop up: who hangs, or else whom others wait for, or else all that run.
+  static std::string names_of(const std::vector<ProcessOnNode>& processes, const Paces& paces) {
+    std::set<std::string> stalled, awaited, running;
+    for (const auto& [name, pace] : paces) {
+      if (pace.pace == Pace::kStalled) stalled.insert(name + ", which is stalled");
+      awaited.insert(pace.waits_for.begin(), pace.waits_for.end());
+    }
+    for (const ProcessOnNode& process : processes) {
+      if (is_running_trainer(process)) running.insert(process.status.name);
+    }
+    if (!stalled.empty()) return fmt::format("{}", fmt::join(stalled, "; "));
+    const std::set<std::string>& names = awaited.empty() ? running : awaited;
+    if (names.size() > kNamesMax)
+      return counted(names.size(), "trainer") + " to finish their batch and save";
+    return fmt::format("{} to save", fmt::join(names, ", "));
+  }
+
+  Context& context_;
+  std::string job_;
+  std::string_view at_once_;
+  TimePoint begun_at_, moved_at_;
+  std::string mark_, told_;
+};
+
+Error silence_error(ClusterSession& session) {
+  auto silent = session.all_well();
+  Error error =
+      silent ? Error{Errc::kUnreachable, "a node is silent", ""} : std::move(silent).error();
+  error.code = Errc::kUnreachable;
+  error.hint = "the job continues without this terminal; follow it again with: paddlectl attach";
+  return error;
+}
+
+// A stop, teardown or rm from another terminal.
+std::optional<Error> ended_elsewhere(ClusterSession& session, const std::string& job,
+                                     const std::vector<ProcessOnNode>& processes) {
+  const bool is_removed = std::ranges::any_of(session.members(), &Member::absent);
+  if ((processes.empty() && session.unreachable() == 0) ||
+      (is_removed && is_consequence(first_failure(processes)))) {
+    return Error{Errc::kInterrupted,
+                 fmt::format("job '{}' was removed from its nodes, by paddlectl teardown or rm "
+                             "at another terminal",
+                             job),
+                 ""};
+  }
+  const bool is_stopped = std::ranges::any_of(
+      processes, [](const ProcessOnNode& process) { return process.status.stopped; });
+  if (!is_stopped || !is_consequence(first_failure(processes))) return std::nullopt;
+  return Error{Errc::kInterrupted,
+               fmt::format("{} was stopped by paddlectl stop --now at another terminal", job), ""};
+}
+
+// The end that the job has come to; nothing while it goes on.
+std::optional<Status> end_of(ClusterSession& session, const std::string& job,
+                             const std::vector<ProcessOnNode>& processes) {
+  if (auto elsewhere = ended_elsewhere(session, job, processes)) return *std::move(elsewhere);
+  if (const ProcessOnNode* first = first_failure(processes)) return failure_error(session, *first);
+  const std::optional<bool> finished = ended(processes);
+  if (!finished || session.unreachable() > 0) return std::nullopt;
+  if (*finished) return Status();
+  return Error{Errc::kResumable, job + " stopped before its end",
+               "resume with: paddlectl train --resume --name " + job + " <workspace>"};
+}
+
+// stop_wait: null unless the job was asked to stop.
 Status follow_until(Context& context, ClusterSession& session, const std::string& job,
-                    TimePoint deadline) {
-  ProgressFeed feed;
+                    StopWait* stop_wait, JobSummary& summary) {
+  JobFeed feed(context, session, summary);
   TimePoint heard = context.clock.now();
   bool looked_again = false;
   for (;;) {
-    if (context.interrupted() || context.clock.now() > deadline)
-      return Error{Errc::kInterrupted, "interrupted", ""};
+    if (context.interrupted()) return Error{Errc::kInterrupted, "interrupted", ""};
     auto processes = session.processes(job);
     const auto now = context.clock.now();
     if (session.unreachable() == 0) {
       heard = now;
     } else if (now - heard > kNodeSilenceMax) {
-      auto silent = session.all_well();
-      Error error =
-          silent ? Error{Errc::kUnreachable, "a node is silent", ""} : std::move(silent).error();
-      error.code = Errc::kUnreachable;
-      error.hint =
-          "the job continues without this terminal; follow it again with: paddlectl attach";
-      return error;
+      return silence_error(session);
     } else {
       session.reconnect(context);
       processes = session.processes(job);  // with those of a node that answers again
     }
-    feed.poll(context, session, processes);
-    if (first_failure(processes) != nullptr) {
-      // The node of the first cause may have answered before it died: ask all once more.
-      context.pause(kSettlePause);
+    feed.poll(processes);
+    if (stop_wait != nullptr) PADDLE_TRY_STATUS(stop_wait->look(session, processes));
+    auto end = end_of(session, job, processes);
+    const bool is_resumable = end && !*end && end->error().code == Errc::kResumable;
+    if (end && !*end && (!is_resumable || (stop_wait == nullptr && !looked_again))) {
+      // The node of the first cause may have answered before it died: all are asked once more.
+      // `restart` stops a job too, and starts it again at once.
+      context.pause(is_resumable ? Duration(kRestartPause) : Duration(kSettlePause));
+      looked_again = true;
+      session.reconnect(context);
       processes = session.processes(job);
-      if (const ProcessOnNode* first = first_failure(processes))
-        return failure_error(session, *first);
+      end = end_of(session, job, processes);
     }
-    if (const std::optional<bool> finished = ended(processes);
-        finished && session.unreachable() == 0) {
-      if (!*finished && deadline == TimePoint::max() && !looked_again) {
-        looked_again = true;  // `restart` stops a job too, and starts it again at once
-        context.pause(kRestartPause);
-        continue;
-      }
-      feed.poll(context, session, processes);
+    if (end) {
+      feed.poll(processes);
       context.console.end_progress();
-      if (*finished) return {};
-      return Error{Errc::kResumable, job + " stopped before its end",
-                   "resume with: paddlectl train --resume --name " + job + " <workspace>"};
+      return *std::move(end);
     }
     looked_again = false;
-    if (processes.empty() && session.unreachable() == 0) {
-      return Error{Errc::kFailed, fmt::format("job '{}' is not on its nodes any more", job),
-                   "was the cluster torn down meanwhile?"};
-    }
-    context.pause(kStopPollPeriod);
+    context.pause(kPollPeriod);
   }
 }
 
@@ -139,18 +197,20 @@ Status ask_job_to_stop(ClusterSession& session, const std::string& job) {
 }
 
 Status wait_for_trainers(Context& context, ClusterSession& session, const std::string& job) {
-  const TimePoint deadline = context.clock.now() + kCleanStopDeadline;
-  while (std::ranges::any_of(session.processes(job), is_running_trainer)) {
+  StopWait stop_wait(context, job, "paddlectl stop --now ends it immediately");
+  for (;;) {
+    const auto processes = session.processes(job);
+    if (std::ranges::none_of(processes, is_running_trainer)) return {};
     if (context.interrupted()) {
       return Error{Errc::kInterrupted, "no longer waiting: " + job + " is still stopping", ""};
     }
-    if (context.clock.now() > deadline) {
-      return Error{Errc::kUnreachable, job + " was asked to stop and still runs",
-                   "end it immediately: paddlectl stop --now"};
+    if (auto waited = stop_wait.look(session, processes); !waited) {
+      Error error = std::move(waited).error();
+      error.hint = "end it immediately: paddlectl stop --now --job " + job;
+      return error;
     }
     context.pause(kPollPeriod);
   }
-  return {};
 }
 
 Status stop_job(ClusterSession& session, const std::string& job) {
@@ -163,16 +223,19 @@ Status stop_job(ClusterSession& session, const std::string& job) {
   });
 }
 
-Status follow_job(Context& context, ClusterSession& session, const std::string& job) {
-  return follow_until(context, session, job, TimePoint::max());
+Status follow_job(Context& context, ClusterSession& session, const std::string& job,
+                  JobSummary& summary) {
+  return follow_until(context, session, job, nullptr, summary);
 }
 
-Status follow_to_stop(Context& context, ClusterSession& session, const std::string& job) {
+Status follow_to_stop(Context& context, ClusterSession& session, const std::string& job,
+                      JobSummary& summary) {
   context.take_interrupt();
   context.console.end_progress();
   context.console.note("asking the job to stop and to save; Ctrl-C again ends it immediately");
   PADDLE_TRY_STATUS(ask_job_to_stop(session, job));
-  return follow_until(context, session, job, context.clock.now() + kCleanStopDeadline);
+  StopWait stop_wait(context, job, "Ctrl-C again ends it immediately");
+  return follow_until(context, session, job, &stop_wait, summary);
 }
 
 }  // namespace paddle::cli

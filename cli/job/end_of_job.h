@@ -6,25 +6,33 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
+#include "cli/job/feed.h"
 
 namespace paddle::cli {
 
-// Time for trainers to finish their batch, and for trainer 0 to save.
+// A stop is given up when no trainer has made progress for so long, be it a batch or a save, ...
+constexpr auto kStopSilenceMax = std::chrono::seconds(60);
+// ... and in any case after this time: a program of the user's own does not tell its progress.
 constexpr auto kCleanStopDeadline = std::chrono::minutes(10);
 
 // Asks every running trainer to finish its batch and save. Does not wait.
 Status ask_job_to_stop(ClusterSession& session, const std::string& job);
-// Waits until no trainer of the job runs: kUnreachable after kCleanStopDeadline, kInterrupted.
+// Waits until no trainer of the job runs, and tells whom it waits for. kFailed when they do not
+// stop in time, kInterrupted.
 Status wait_for_trainers(Context& context, ClusterSession& session, const std::string& job);
 // Ends every process of the job. A node that has nothing of ours is no error.
 Status stop_job(ClusterSession& session, const std::string& job);
 
 // Returns when all trainers ended well. Errors: the first cause of a failure; kResumable when the
-// trainers stopped as asked; kInterrupted after Ctrl-C; kUnreachable when a node stays silent,
-// while the job goes on there. Stops nothing.
-Status follow_job(Context& context, ClusterSession& session, const std::string& job);
+// trainers stopped as asked; kInterrupted after Ctrl-C, and when another terminal ended the job at
+// once or removed it; kUnreachable when a node stays silent, while the job goes on there. Stops
+// nothing.
+Status follow_job(Context& context, ClusterSession& session, const std::string& job,
+                  JobSummary& summary);
 // Handles Ctrl-C for a job that ends with this terminal: asks it to stop and save, and follows it
-// to that end. Errors as of follow_job; kInterrupted now is another Ctrl-C, or kCleanStopDeadline.
-Status follow_to_stop(Context& context, ClusterSession& session, const std::string& job);
+// to that end. Errors as of follow_job; kInterrupted now is another Ctrl-C; kFailed as of
+// wait_for_trainers.
+Status follow_to_stop(Context& context, ClusterSession& session, const std::string& job,
+                      JobSummary& summary);
 
 }  // namespace paddle::cli

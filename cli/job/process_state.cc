@@ -48,6 +48,10 @@ bool is_running(const remote::ProcessStatus& status) {
   return status.state == remote::ProcessState::kRunning;
 }
 
+bool is_running_trainer(const ProcessOnNode& process) {
+  return is_running(process.status) && !is_pserver(process.status);
+}
+
 bool ended_well(const remote::ProcessStatus& status) {
   return status.state == remote::ProcessState::kExited && status.exit_code == 0;
 }
@@ -72,6 +76,15 @@ std::string describe_state(const remote::ProcessStatus& status) {
       return "lost (its supervisor is gone; the node may have restarted)";
   }
   return "?";
+}
+
+std::string describe(const remote::Restart& restart, std::uint32_t allowed) {
+  remote::ProcessStatus end;
+  end.state = restart.signal != 0 ? remote::ProcessState::kKilled : remote::ProcessState::kExited;
+  end.signal = restart.signal;
+  end.exit_code = restart.exit_code;
+  return fmt::format("{}{}; restarted ({} of {})", restart.signal != 0 ? "was " : "",
+                     describe_state(end), restart.failures, allowed);
 }
 
 bool comes_before(const remote::ProcessStatus& a, const remote::ProcessStatus& b) {
@@ -101,6 +114,10 @@ const ProcessOnNode* first_failure(const std::vector<ProcessOnNode>& processes) 
   return was_asked && trainers_run ? nullptr : first;
 }
 
+bool is_consequence(const ProcessOnNode* failed) {
+  return failed != nullptr && order_of_blame(failed->status).first;
+}
+
 Error failure_error(ClusterSession& session, const ProcessOnNode& failed) {
   Member& member = session.members()[failed.member];
   Error error{Errc::kFailed,
@@ -121,7 +138,9 @@ Error failure_error(ClusterSession& session, const ProcessOnNode& failed) {
   if (was_stopped(failed.status)) error.hint = "it was asked to end, by paddlectl stop or by kill";
   if (!member.client) return error;
   LogReader reader(failed.status.log);
-  auto lines = reader.tail(*member.client, kLastLinesShown);
+  auto lines = reader.tail(*member.client, failed.status.state == remote::ProcessState::kKilled
+                                               ? kLinesOfKilled
+                                               : kLastLinesShown);
   if (!lines) return error;
   if (auto rest = reader.rest()) lines->push_back(*std::move(rest));
   if (!lines->empty()) error.message += "; its last lines:";

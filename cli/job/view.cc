@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/console/time_text.h"
 #include "cli/job/process_state.h"
 #include "cli/logs/reader.h"
 
@@ -44,6 +45,8 @@ void add_slow(const std::vector<TrainerRate>& trainers, bool busy,
   }
 }
 
+// A program of the user's own that has written metrics should write more.
+constexpr std::int64_t kOwnSilenceMs = 60'000;
 constexpr std::size_t kLinesLookedAt = 64;
 constexpr std::uint64_t kBytesLookedAt = 16U << 10U;
 constexpr std::size_t kPointsOfARate = 5;
@@ -114,6 +117,49 @@ std::vector<SlowTrainer> slow_trainers(const std::vector<ProcessView>& processes
   return slow_trainers(rates);
 }
 
+std::string ProcessView::state_text() const {
+  if (!is_running(status)) return describe_state(status);
+  const std::string text = describe(pace);
+  if (!text.empty() && pace.pace != Pace::kStarting) return text;
+  if (!status.reports && last && heard_ms_ago.value_or(0) > kOwnSilenceMs)
+    return "silent for " + span_text(*heard_ms_ago);
+  return describe_state(status);
+}
+
+std::optional<double> ProcessView::rate() const {
+  if (!is_running(status)) return examples_per_second;
+  if (pace.pace == Pace::kStalled || pace.pace == Pace::kWaiting) return 0;
+  if (!status.reports && heard_ms_ago.value_or(0) > kOwnSilenceMs && last) return 0;
+  if (status.progress && !is_pserver(status)) return status.progress->examples_per_second;
+  return examples_per_second;
+}
+
+std::optional<JobProgress> JobView::progress() const {
+  std::vector<remote::Progress> trainers;
+  for (const ProcessView& process : processes_) {
+    if (!is_running(process.status) || is_pserver(process.status) || !process.progress) continue;
+    trainers.push_back(*process.progress);
+    trainers.back().examples_per_second = process.rate().value_or(0);
+  }
+  return job_progress(trainers);
+}
+
+std::optional<std::int64_t> JobView::left_ms() const {
+  const auto now = progress();
+  if (!now || now->passes == 0) return std::nullopt;
+  return left_.left_ms(static_cast<double>(now->passes));
+}
+
+std::vector<std::string> JobView::stalls() const {
+  Paces paces;
+  std::map<std::string, std::string> nodes;
+  for (const ProcessView& process : processes_) {
+    paces[process.status.name] = process.pace;
+    nodes[process.status.name] = process.node;
+  }
+  return describe_stalls(paces, nodes);
+}
+
 ProcessView JobView::view_of(const ProcessOnNode& process, const std::string& node,
                              const std::optional<NodeLook>& look) {
   ProcessView view;
@@ -154,7 +200,9 @@ void JobView::look(Context& context, ClusterSession& session) {
     }
     return {};
   });
+  const Paces paces = paces_of(look.processes);
   processes_.clear();
+  trail_ = CostTrail();
   for (std::size_t i = 0; i < metrics.size(); ++i) {
     const ProcessOnNode& process = look.processes[i];
     const auto& node = look.nodes[process.member];
@@ -165,8 +213,29 @@ void JobView::look(Context& context, ClusterSession& session) {
       const std::int64_t ago = node->usage.unix_ms - metrics[i].back().unix_ms;
       view.heard_ms_ago = std::min(ago, view.heard_ms_ago.value_or(ago));
     }
+    if (const auto pace = paces.find(process.status.name); pace != paces.end())
+      view.pace = pace->second;
+    if (!is_pserver(process.status)) view.progress = process.status.progress;
+    if (!view.progress && view.last) view.progress = progress_of(*view.last);
+    if (process.status.name == "trainer-0") take_history(metrics[i], view.progress);
     processes_.push_back(std::move(view));
   }
+}
+
+void JobView::take_history(const std::vector<MetricsLine>& lines,
+                           const std::optional<remote::Progress>& now) {
+  const auto add = [this](const remote::Progress& progress) {
+    if (!progress.pass_done || progress.unix_ms <= history_until_ms_) return;
+    history_until_ms_ = progress.unix_ms;
+    left_.add(progress.unix_ms, progress.pass + *progress.pass_done);
+  };
+  for (const MetricsLine& line : lines) {
+    const auto progress = progress_of(line);
+    if (!progress) continue;
+    trail_.add(progress->cost);
+    add(*progress);
+  }
+  if (now) add(*now);
 }
 
 bool JobView::any_running() const {

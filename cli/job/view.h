@@ -9,6 +9,8 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
+#include "cli/job/pace.h"
+#include "cli/job/progress.h"
 #include "cli/logs/metrics_line.h"
 
 namespace paddle::cli {
@@ -47,6 +49,13 @@ struct ProcessView {
   std::optional<std::int64_t> heard_ms_ago;  // age of its newest line of metrics or log
   std::optional<double> received_per_second, sent_per_second;  // since the last look; none before
   std::optional<double> cores;  // in use, since the last look or since its start
+  ProcessPace pace;
+  std::optional<remote::Progress> progress;  // as it reports, or else as its metrics tell
+
+  // "stalled 2m42s", "waits for trainer-1", "testing", "silent for 3m20s"; else of describe_state.
+  std::string state_text() const;
+  // Examples a second; 0 while it is stalled or waits.
+  std::optional<double> rate() const;
 };
 
 // Of the running trainers.
@@ -63,6 +72,12 @@ class JobView {
   // Pservers, then trainers, each in order of rank.
   const std::vector<ProcessView>& processes() const { return processes_; }
   bool any_running() const;
+  // Of the running trainers; nothing before the first report.
+  std::optional<JobProgress> progress() const;
+  std::optional<std::int64_t> left_ms() const;
+  const CostTrail& trail() const { return trail_; }
+  // Lines about the processes that hang and those that wait for them.
+  std::vector<std::string> stalls() const;
 
  private:
   struct LastLook {
@@ -71,9 +86,14 @@ class JobView {
   };
   ProcessView view_of(const ProcessOnNode& process, const std::string& node,
                       const std::optional<NodeLook>& look);
+  void take_history(const std::vector<MetricsLine>& lines,
+                    const std::optional<remote::Progress>& now);
 
   std::string job_;
   std::vector<ProcessView> processes_;
+  CostTrail trail_;  // of the newest metrics of trainer 0
+  TimeLeft left_;    // likewise, from look to look
+  std::int64_t history_until_ms_ = 0;
   std::map<std::string, LastLook> last_;  // by process name
 };
 

@@ -6,18 +6,27 @@
 
 #include <fmt/format.h>
 
+#include "cli/console/console.h"
 #include "cli/console/json.h"
 
 namespace paddle::cli {
 namespace {
 
 // Numbers of engine/trainer's lines that are not values of evaluators.
-constexpr std::array<std::string_view, 14> kTrainerKeys{
-    "current_cost",  "examples_per_second", "examples_per_busy_second",
-    "discarded",     "bad_records",         "dense_pushes",
-    "dense_merged",  "sparse_pushes",       "sparse_merged",
-    "total_samples", "total_cost",          "path",
-    "pass_done",     "passes"};
+constexpr std::array<std::string_view, 14> kTrainerKeys{"current_cost",
+                                                        "examples_per_second",
+                                                        "examples_per_busy_second",
+                                                        "discarded",
+                                                        "bad_records",
+                                                        "dense_pushes",
+                                                        "dense_merged",
+                                                        "sparse_pushes",
+                                                        "sparse_merged",
+                                                        "total_samples",
+                                                        "total_cost",
+                                                        "path",
+                                                        "pass_done",
+                                                        "passes"};
 
 std::uint64_t count_of(double value) {
   return value > 0 && value < 1e18 ? static_cast<std::uint64_t>(value) : 0;
@@ -78,21 +87,14 @@ std::optional<MetricsLine> parse_metrics(std::string_view line) {
   return parsed;
 }
 
-std::string describe(const MetricsLine& line) {
-  const double cost = line.cost.value_or(std::nan(""));
-  if (line.kind == "test") {
-    std::string text = fmt::format("pass {}: held-out cost {:.4f}", line.pass, cost);
-    for (const auto& [name, value] : line.evaluators()) {
-      text += fmt::format(", {} {:.5g}", name, value);
-    }
-    return text + fmt::format(" ({} samples)", line.samples);
+std::string describe(const MetricsLine& test, std::uint64_t passes) {
+  std::string text = fmt::format("pass {}", test.pass + 1);
+  if (passes > 0) text += fmt::format(" of {}", passes);
+  text += ": held-out cost " + cost_text(test.cost.value_or(std::nan("")));
+  for (const auto& [name, value] : test.evaluators()) {
+    text += fmt::format(", {} {:.5g}", name, value);
   }
-  std::string text = fmt::format("trainer-0: pass {} batch {}  samples {}  cost {:.4f}", line.pass,
-                                 line.batch, line.samples, cost);
-  if (const auto rate = line.number("examples_per_second")) {
-    text += fmt::format("  {:.0f} examples/s", *rate);
-  }
-  return text;
+  return text + fmt::format(" ({} samples)", test.samples);
 }
 
 std::string metrics_path(const std::string& log) {

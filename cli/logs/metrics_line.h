@@ -28,9 +28,9 @@ struct MetricsLine {
 // Nothing for text that is no such line.
 std::optional<MetricsLine> parse_metrics(std::string_view line);
 
-// "trainer-0: pass 1 batch 100  samples 3200  cost 6.5000  5000 examples/s", or of a test "pass 1:
-// held-out cost 5.0000, perplexity 148.41 (10 samples)".
-std::string describe(const MetricsLine& line);
+// Of a test: "pass 2 of 10: held-out cost 5, perplexity 148.41 (10 samples)". Passes are counted
+// from 1 where people read, and from 0 in files. passes: 0 when not known.
+std::string describe(const MetricsLine& test, std::uint64_t passes = 0);
 
 // "jobs/j/node_0/train-1.log" -> "jobs/j/node_0/metrics-1.jsonl"; of "server-1.log"
 // "server-metrics-1.jsonl".

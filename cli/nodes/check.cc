@@ -329,6 +329,7 @@ Json check_json(const CheckedCluster& checked, const std::vector<Fault>& faults)
                        {"links", Json::list(links)},
                        {"link_rounds", checked.links.rounds},
                        {"link_rounds_tried", checked.links.rounds_tried},
+                       {"stalls", Json::list({checked.stalls.begin(), checked.stalls.end()})},
                        {"faults", Json::list(shown)}});
 }
 

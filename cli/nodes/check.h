@@ -28,13 +28,15 @@ struct NodeFindings {
   std::optional<NodePorts> ports;  // nothing where no pserver may run
   std::optional<Error> ports_error;
   remote::Leftovers leftovers;
+  std::vector<remote::ProcessStatus> processes;  // of all jobs
 };
 
 struct CheckedCluster {
   const ClusterSpec& cluster;
-  std::vector<std::size_t> nodes;      // the checked ones, indices in ClusterSpec::nodes
-  std::vector<NodeFindings> findings;  // of each of `nodes`
-  LinkCheck links;                     // its ends are positions in `nodes`
+  std::vector<std::size_t> nodes;        // the checked ones, indices in ClusterSpec::nodes
+  std::vector<NodeFindings> findings;    // of each of `nodes`
+  LinkCheck links;                       // its ends are positions in `nodes`
+  std::vector<std::string> stalls = {};  // lines about processes that hang
 };
 
 struct Fault {
@@ -47,7 +49,8 @@ struct Fault {
 std::vector<Fault> find_faults(const CheckedCluster& checked);
 // A cell with a fault begins with "! ".
 Table check_table(const CheckedCluster& checked, const std::vector<Fault>& faults);
-// {"nodes": [...], "links": [...], "link_rounds": ..., "link_rounds_tried": ..., "faults": [...]}
+// {"nodes": [...], "links": [...], "link_rounds": ..., "link_rounds_tried": ..., "stalls": [...],
+// "faults": [...]}
 Json check_json(const CheckedCluster& checked, const std::vector<Fault>& faults);
 
 }  // namespace paddle::cli

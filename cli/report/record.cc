@@ -87,7 +87,7 @@ Status write_processes(const std::string& folder, const JobView& view) {
     const Json record =
         Json::object({{"node", process.node},
                       {"role", status.name},
-                      {"state", describe_state(status)},
+                      {"state", process.state_text()},
                       {"failed", well ? 0 : 1},
                       {"started_unix_ms", status.started_unix_ms},
                       {"ended_unix_ms", runs ? 0 : status.ended_unix_ms},

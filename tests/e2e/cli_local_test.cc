@@ -43,7 +43,7 @@ class CliLocal : public testing::Test {
     Process train = cluster.start({"train", "--trainers", "2", "--pservers", "2", "--name", name,
                                    "--set", kManyPasses, "--set", "train.saving_period=0", "--set",
                                    "train.batch_size=1", "quick_start"});
-    EXPECT_TRUE(train.prints("pass 0: held-out cost ")) << train.output();
+    EXPECT_TRUE(train.prints("held-out cost ")) << train.output();
     return train;
   }
   void expect_clean_teardown() {
@@ -107,11 +107,10 @@ TEST_F(CliLocal, JobsShowsAFinishedAndARunningJob) {
   const Outcome jobs = cluster.run({"jobs"});
   EXPECT_EQ(jobs.code, 0) << jobs.output;
   EXPECT_FALSE(
-      matches(jobs.output, R"(short +done +\S+ +1 x 2 +2 of 2 +0\.\d{4} +0\.\d{4} +\S+ .?B)")
-          .empty())
+      matches(jobs.output, R"(short +done +\S+ +1 x 2 +2 of 2 +0\.\d+ +0\.\d+ +\S+ .?B)").empty())
       << jobs.output;
   EXPECT_FALSE(
-      matches(jobs.output, R"(endless +running +\S+ +2 x 2 +\d+ of 1000000 +0\.\d{4} +0\.\d{4} )")
+      matches(jobs.output, R"(endless +running +\S+ +2 x 2 +\d+ of 1000000 +0\.\d+ +0\.\d+ )")
           .empty())
       << jobs.output;
   const Outcome json = cluster.run({"jobs", "--json"});

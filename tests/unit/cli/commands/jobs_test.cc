@@ -52,11 +52,11 @@ TEST_F(JobsTest, ShowsProgressCostAndBytesOfEachJobFromTheOldestToTheNewest) {
 
   EXPECT_EQ(jobs(), 0) << err_.str();
   EXPECT_TRUE(
-      out_has("job  state       age  trainers x pservers    pass    cost  best held-out  on nodes"))
+      out_has("job  state       age  trainers x pservers    pass   cost  best held-out  on nodes"))
       << out_.str();
   const std::size_t old_at = out_.str().find(
       "\nold  done     10m00s                1 x 1  2 of 3  "
-      "0.3750         0.2500");
+      "0.375           0.25");
   const std::size_t new_at = out_.str().find("\nnew  running   1m00s                1 x 0");
   EXPECT_NE(old_at, std::string::npos) << out_.str();
   EXPECT_NE(new_at, std::string::npos) << out_.str();
@@ -65,7 +65,7 @@ TEST_F(JobsTest, ShowsProgressCostAndBytesOfEachJobFromTheOldestToTheNewest) {
   EXPECT_EQ(jobs({"--json"}), 0);
   EXPECT_TRUE(out_has(
       R"([{"job": "old", "state": "done", "age_seconds": 600, "trainers": 1, "pservers": 1, )"
-      R"("pass": 1, "passes": 3, "cost": 0.3750, "best_held_out_cost": 0.2500, "bytes": )"))
+      R"("pass": 1, "passes": 3, "cost": 0.375, "best_held_out_cost": 0.25, "bytes": )"))
       << out_.str();
   EXPECT_TRUE(out_has(R"("nodes": ["n-0", "n-1"]}, {"job": "new", "state": "running", )"))
       << out_.str();

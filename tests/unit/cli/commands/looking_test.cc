@@ -20,8 +20,12 @@ TEST_F(CommandsTest, StatusLogsStopAndTeardownOfARunningJob) {
   EXPECT_EQ(run({"status", "--job", "other"}), 2);
   EXPECT_TRUE(err_has("jobs here: job1"));
   nodes_[0].asked_exit = -1;
-  EXPECT_EQ(run({"stop"}), 4);
-  EXPECT_TRUE(err_has("job1 was asked to stop and still runs\nhint: end it immediately"))
+  EXPECT_EQ(run({"stop"}), 1);
+  EXPECT_TRUE(err_has("waiting for trainer-0 to save; paddlectl stop --now ends it immediately"))
+      << err_.str();
+  EXPECT_TRUE(
+      err_has("error: job1 was asked to stop 600 s ago and still runs\n"
+              "hint: end it immediately: paddlectl stop --now --job job1\n"))
       << err_.str();
   EXPECT_EQ(nodes_[0].processes.front().state, ProcessState::kRunning);
   ASSERT_EQ(run({"stop", "--now"}), 0);
@@ -100,11 +104,11 @@ TEST_F(CommandsTest, StatusNamesWhatProcessesUseAndWhoIsSlow) {
   }
   ASSERT_EQ(run({"status"}), 0);
   EXPECT_TRUE(
-      out_has("node  role       state    pass  batch    cost  examples/s      in    out  "
+      out_has("node  role       state    pass  done  batch  cost  examples/s      in    out  "
               "memory  cores  heard  pid\n"))
       << out_.str();
   EXPECT_TRUE(
-      out_has("n-0   trainer-0  running     2      7  0.2500        1000  3.0 MB  40 kB  "
+      out_has("n-0   trainer-0  running     3     -      7  0.25        1000  3.0 MB  40 kB  "
               "200 MB    0.5   1.0s  101\n"))
       << out_.str();
   EXPECT_TRUE(
@@ -116,6 +120,45 @@ TEST_F(CommandsTest, StatusNamesWhatProcessesUseAndWhoIsSlow) {
       << out_.str();
   EXPECT_TRUE(
       out_has(R"("slow": [{"node": "n-1", "role": "trainer-1", "examples_per_second": 250, )"))
+      << out_.str();
+}
+
+TEST_F(CommandsTest, StatusTellsHowFarTheJobIsAndWhoWaitsForWhom) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0) << err_.str();
+  for (FakeNode& node : nodes_) {
+    for (ProcessStatus& status : node.processes) {
+      status.reports = true;
+      status.progress.emplace();
+      status.progress->unix_ms = node.usage.unix_ms - (status.name == "pserver-0" ? 0 : 20'000);
+      if (status.name == "pserver-0") status.progress->awaited = {"trainer-1"};
+      if (status.name.starts_with("pserver-")) continue;
+      status.progress->pass = 1;
+      status.progress->passes = 10;
+      status.progress->pass_done = 0.41;
+      status.progress->batch = 7;
+      status.progress->cost = 6.1;
+      status.progress->examples_per_second = 5031;
+    }
+  }
+  for (ProcessStatus& status : nodes_[1].processes) {
+    if (status.name == "pserver-1") status.progress->unix_ms = nodes_[1].usage.unix_ms;
+  }
+  ASSERT_EQ(run({"status"}), 0);
+  EXPECT_TRUE(out_.str().starts_with("pass 2/10  41 %  0/s  cost 6.1\n")) << out_.str();
+  EXPECT_TRUE(out_has("trainer-0  waits for trainer-1  2/10  41 %      7   6.1           0 "))
+      << out_.str();
+  EXPECT_TRUE(out_has("trainer-1  stalled 20s          2/10 ")) << out_.str();
+  EXPECT_TRUE(
+      out_has("trainer-1 on n-1 is stalled: no progress for 20s\n"
+              "trainer-0 waits for trainer-1 (20s)\n"))
+      << out_.str();
+  ASSERT_EQ(run({"status", "--json"}), 0);
+  EXPECT_TRUE(out_has(R"("progress": {"pass": 1, "passes": 10, "pass_done": 0.41, )"))
+      << out_.str();
+  EXPECT_TRUE(out_has(R"("state": "running", "activity": "waiting", "silent_ms": 20000, )"
+                      R"("waits_for": ["trainer-1"])"))
       << out_.str();
 }
 
@@ -159,7 +202,7 @@ TEST_F(CommandsTest, AReportIsMadeAtTheEndAndAtAnyTimeAndWithoutTheNodes) {
   ASSERT_EQ(train(), 0);
   EXPECT_TRUE(err_has("report: output/job1/report.html\n")) << err_.str();
   const std::string page = *read_file(folder_ + "/output/job1/report.html");
-  EXPECT_NE(page.find("held-out cost 0.5000"), std::string::npos);
+  EXPECT_NE(page.find("held-out cost 0.5"), std::string::npos);
   EXPECT_NE(page.find("size = 4"), std::string::npos) << "the configuration";
   ASSERT_EQ(run({"report", "--json"}), 0) << err_.str();
   EXPECT_EQ(out_.str(), "{\"job\": \"job1\", \"report\": \"" + folder_ +

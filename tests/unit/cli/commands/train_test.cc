@@ -68,7 +68,7 @@ TEST_F(CommandsTest, ANetworkThatCannotBeBuiltIsNamedBeforeAnythingIsPushed) {
 TEST_F(CommandsTest, TrainRunsToItsEndAndBringsResultsHome) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   ASSERT_EQ(train(), 0) << err_.str();
-  EXPECT_TRUE(out_has("pass 0: held-out cost 0.5000, perplexity 1.65"));
+  EXPECT_TRUE(out_has("pass 1: held-out cost 0.5, perplexity 1.65"));
   EXPECT_EQ(*read_file(folder_ + "/output/job1/pass-00000/MANIFEST"), "m");
   EXPECT_TRUE(fs::exists(folder_ + "/output/job1/node_1/server.log"));
   for (FakeNode& node : nodes_) {
@@ -273,9 +273,65 @@ TEST_F(CommandsTest, ATeardownElsewhereEndsTrainAtOnce) {
   trainer_state_ = ProcessState::kRunning;
   ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0);
   for (FakeNode& node : nodes_) node.torn_down_after = 2;
-  EXPECT_EQ(run({"attach"}), 1);
-  EXPECT_TRUE(err_has("job 'job1' is not on its nodes any more\nhint: ")) << err_.str();
+  EXPECT_EQ(run({"attach"}), 130);
+  EXPECT_TRUE(err_has("job 'job1' was removed from its nodes, by paddlectl teardown or rm"))
+      << err_.str();
   EXPECT_TRUE(nodes_[0].torn_down && nodes_[1].torn_down);
+}
+
+TEST_F(CommandsTest, AStopNowElsewhereIsNoFault) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  for (const bool has_snapshot : {true, false}) {
+    const std::string job = has_snapshot ? "saved" : "unsaved";
+    trainer_state_ = ProcessState::kRunning;
+    ASSERT_EQ(run({"train", "--detach", "--name", job, "w"}), 0) << err_.str();
+    if (has_snapshot) nodes_[0].files["jobs/saved/output/pass-00000/MANIFEST"] = "m";
+    on_pause_ = [this] {
+      for (FakeNode& node : nodes_) {
+        for (ProcessStatus& status : node.processes) {
+          if (status.state != ProcessState::kRunning) continue;
+          status.state = status.name == "trainer-1" ? ProcessState::kExited : ProcessState::kKilled;
+          status.exit_code = 4;  // it lost its pserver
+          status.signal = 15;
+          status.stopped = status.name != "trainer-1";
+          status.ended_unix_ms = 700;
+        }
+      }
+    };
+    EXPECT_EQ(run({"attach"}), has_snapshot ? 75 : 130) << err_.str();
+    EXPECT_TRUE(err_has(job + " was stopped by paddlectl stop --now at another terminal"))
+        << err_.str();
+    EXPECT_FALSE(err_has("last lines")) << err_.str();
+    EXPECT_TRUE(out_has("stopped: ")) << out_.str();
+    EXPECT_TRUE(fs::exists(folder_ + "/output/" + job + "/node_0/server.log"));
+    EXPECT_EQ(err_has("paddlectl train --resume --name saved"), has_snapshot) << err_.str();
+    on_pause_ = nullptr;
+  }
+}
+
+TEST_F(CommandsTest, TrainEndsWithItsFinalNumbersAsJson) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(run({"train", "--json", "--name", "job1", "w"}), 0) << err_.str();
+  EXPECT_TRUE(out_has(R"("state": "done", )")) << out_.str();
+  EXPECT_TRUE(out_has(R"("pass": 0, "passes": null, "data": "held-out", "cost": 0.5, )"
+                      R"("evaluators": {"perplexity": 1.65}, "diverged": false})"))
+      << out_.str();
+}
+
+TEST_F(CommandsTest, AKilledProcessShowsThreeLinesOfItsLog) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  nodes_[1].on_start = [this](FakeNode& fake, ProcessStatus& status) {
+    started(fake, status);
+    if (status.name != "trainer-1") return;
+    status.state = ProcessState::kKilled;
+    status.signal = 9;
+    fake.files[status.log] = "1\n2\n3\n4\n";
+  };
+  EXPECT_EQ(train(), 1);
+  EXPECT_TRUE(
+      err_has("error: trainer-1 on n-1 killed by signal 9 (Killed); its last lines:\n"
+              "  n-1/trainer-1 | 2\n"))
+      << err_.str();
 }
 
 TEST_F(CommandsTest, AMomentWithoutAnyConnectionDoesNotEndAJob) {

@@ -1,6 +1,7 @@
+#include "cli/job/end_of_job.h"
+
 #include <gtest/gtest.h>
 
-#include "cli/job/end_of_job.h"
 #include "tests/support/fake_cluster.h"
 
 namespace paddle::cli {
@@ -23,10 +24,11 @@ class FollowTest : public testing::Test {
       on_pause(fake_.node(0).processes.front());
     };
     ClusterSession session = fake_.session();
-    return follow_job(fake_.context, session, "j");
+    return follow_job(fake_.context, session, "j", summary_);
   }
 
   FakeCluster fake_{1};
+  JobSummary summary_;
 };
 
 TEST_F(FollowTest, AJobThatStoppedIsResumable) {
@@ -46,6 +48,65 @@ TEST_F(FollowTest, AJobThatIsStartedAgainIsFollowedOn) {
     }
   });
   EXPECT_TRUE(followed) << followed.error().message;
+}
+
+class StopWaitTest : public FollowTest {
+ protected:
+  StopWaitTest() {
+    remote::ProcessStatus& trainer = fake_.node(0).processes.front();
+    trainer.state = remote::ProcessState::kRunning;
+    trainer.reports = true;
+    trainer.progress.emplace();
+    trainer.progress->batch = 1;
+    trainer.progress->unix_ms = fake_.node(0).usage.unix_ms;
+    fake_.node(0).processes.push_back(trainer);
+    fake_.node(0).processes.back().name = "trainer-1";
+  }
+  // Waits for trainers whose reports `on_second` changes; time passes on the node too.
+  Status wait(std::function<void(std::int64_t)> on_second) {
+    fake_.context.pause = [this, on_second](Duration pause) {
+      fake_.clock.time += pause;
+      fake_.node(0).usage.unix_ms +=
+          std::chrono::duration_cast<std::chrono::milliseconds>(pause).count();
+      on_second(fake_.node(0).usage.unix_ms);
+    };
+    ClusterSession session = fake_.session();
+    return wait_for_trainers(fake_.context, session, "j");
+  }
+  remote::ProcessStatus& trainer(std::size_t number) { return fake_.node(0).processes[number]; }
+  std::string err() const { return fake_.err.str(); }
+};
+
+TEST_F(StopWaitTest, SaysWhomItWaitsForAndGivesUpWhenNothingMoves) {
+  const Status waited = wait([&](std::int64_t now) {
+    if (now < 1'010'000) trainer(0).progress->unix_ms = now;
+  });
+  ASSERT_FALSE(waited);
+  EXPECT_EQ(waited.error().code, Errc::kFailed);
+  EXPECT_TRUE(
+      waited.error().message.starts_with("j was asked to stop 70 s ago and still runs\n"
+                                         "trainer-0 on n-0 is stalled: no progress for 1m"))
+      << waited.error().message;
+  EXPECT_EQ(waited.error().hint, "end it immediately: paddlectl stop --now --job j");
+  EXPECT_TRUE(err().starts_with(
+      "waiting for trainer-0, trainer-1 to save; paddlectl stop --now ends it immediately\n"
+      "waiting for trainer-1, which is stalled; paddlectl stop --now ends it immediately\n"))
+      << err();
+}
+
+TEST_F(StopWaitTest, ATrainerThatTrainsOrSavesIsWaitedFor) {
+  const std::int64_t begun = fake_.node(0).usage.unix_ms;
+  const Status waited = wait([&](std::int64_t now) {
+    trainer(1).state = remote::ProcessState::kExited;
+    if (now - begun < 100'000) {
+      trainer(0).progress->unix_ms = now;
+    } else {
+      trainer(0).progress->activity = remote::Activity::kSaving;
+    }
+    if (now - begun > 300'000) trainer(0).state = remote::ProcessState::kExited;
+  });
+  EXPECT_TRUE(waited) << waited.error().message;
+  EXPECT_NE(err().find("waiting for trainer-0 to save;"), std::string::npos) << err();
 }
 
 }  // namespace

@@ -71,5 +71,55 @@ TEST(JobView, RatesAreThoseSinceTheLastLook) {
   EXPECT_TRUE(view.any_running());
 }
 
+TEST(ProcessView, AProgramOfOnesOwnThatWritesNoMoreMetricsIsSilent) {
+  ProcessView view = trainer("trainer-0", 100);
+  view.examples_per_second = 100;
+  view.heard_ms_ago = 200'000;
+  EXPECT_EQ(view.state_text(), "running") << "it never wrote any";
+  view.last = parse_metrics(R"({"kind":"train","cost":1})");
+  EXPECT_EQ(view.state_text(), "silent for 3m20s");
+  EXPECT_EQ(view.rate(), 0);
+  view.heard_ms_ago = 30'000;
+  EXPECT_EQ(view.state_text(), "running");
+  EXPECT_EQ(view.rate(), 100);
+}
+
+TEST(JobView, TellsHowFarTheJobIsAndHowLongItTakes) {
+  FakeCluster fake(1);
+  remote::ProcessStatus status;
+  status.job = "j";
+  status.name = "trainer-0";
+  status.log = "jobs/j/node_0/train.log";
+  status.state = remote::ProcessState::kRunning;
+  status.reports = true;
+  status.usage.emplace();
+  status.progress.emplace();
+  status.progress->unix_ms = 999'000;
+  status.progress->pass = 1;
+  status.progress->passes = 4;
+  status.progress->pass_done = 0.5;
+  status.progress->batch = 9;
+  status.progress->cost = 2.5;
+  status.progress->examples_per_second = 300;
+  fake.node(0).processes = {status};
+  fake.node(0).files["jobs/j/node_0/metrics.jsonl"] =
+      R"({"kind":"train","pass":0,"passes":4,"pass_done":0.5,"cost":4,"batch":5,"unix_ms":899000})"
+      "\n"
+      R"({"kind":"train","pass":1,"passes":4,"pass_done":0.25,"cost":3,"batch":5,"unix_ms":979000})"
+      "\n";
+  ClusterSession session = fake.session();
+  JobView view("j");
+  view.look(fake.context, session);
+  const auto progress = view.progress();
+  ASSERT_TRUE(progress);
+  EXPECT_EQ(progress->position(), 1.5);
+  EXPECT_EQ(progress->examples_per_second, 300);
+  EXPECT_EQ(view.left_ms(), 250'000);
+  EXPECT_EQ(view.trail().sparkline(false), "#_");
+  view.look(fake.context, session);
+  EXPECT_EQ(view.left_ms(), 250'000) << "the same look again tells nothing new";
+  EXPECT_TRUE(view.stalls().empty());
+}
+
 }  // namespace
 }  // namespace paddle::cli

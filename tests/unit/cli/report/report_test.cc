@@ -30,7 +30,7 @@ TEST(ReportPage, HoldsTheJobAndNothingFromANodeBecomesMarkup) {
   }
   EXPECT_EQ(count(page, R"(\u003cscript>alert(1)\u003c/script>\\x1b[2J\"'&)"), 2U)
       << "a warning in a log, and the configuration";
-  EXPECT_NE(page.find("held-out cost 1.2500, auc 0.75 (10 samples)"), std::string::npos);
+  EXPECT_NE(page.find("held-out cost 1.25, auc 0.75 (10 samples)"), std::string::npos);
 }
 
 TEST(ReportPage, IsSelfContainedAndItsPolicySaysSo) {

@@ -1,0 +1,166 @@
+#include "cli/commands/following.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "cli/job/end_of_job.h"
+#include "cli/job/folders.h"
+#include "cli/job/results.h"
+#include "cli/options/shared_options.h"
+#include "cli/report/report.h"
+
+namespace paddle::cli {
+namespace {
+
+// The job's last cost and evaluators: of held-out data, or else of the training data.
+Json::Fields final_numbers(const JobSummary& summary) {
+  const auto& test = summary.last_test;
+  const auto& pass = summary.last_pass;
+  const MetricsLine* const last = test ? &*test : pass ? &*pass : nullptr;
+  if (last == nullptr) return {};
+  Json::Fields evaluators;
+  for (const auto& [name, value] : last->evaluators())
+    evaluators.emplace_back(name, Json::number(value));
+  return {{"pass", last->pass},
+          {"passes", summary.passes > 0 ? Json(summary.passes) : Json()},
+          {"data", test ? "held-out" : "training"},
+          {"cost", last->cost ? Json::number(*last->cost) : Json()},
+          {"evaluators", Json::object(evaluators)},
+          {"diverged", summary.diverged_to.has_value()}};
+}
+
+// Stops the pservers of a job whose trainers have ended, fetches and reports. Prints the results'
+// folder and the job's state: "done", or "stopped" when it can go on.
+Status finish_job(Context& context, ClusterSession& session, const std::string& job,
+                  const Destination& to, const JobSummary& summary,
+                  const std::string& state = "done") {
+  const std::string& output = to.output;
+  PADDLE_TRY_STATUS(stop_job(session, job));
+  PADDLE_TRY(const FetchStats stats, fetch_results(context, session, job, output, to.passes));
+  note_left_snapshots(context, job, output, stats);
+  add_report(context, session, job, output);
+  const std::string folder = shown_path(context, (std::filesystem::path(output) / job).string());
+  Json::Fields result = {
+      {"job", job}, {"state", state}, {"files", stats.files}, {"output", folder}};
+  for (const auto& number : final_numbers(summary)) result.push_back(number);
+  if (summary.diverged_to) {
+    context.console.note(fmt::format("warning: training diverged: the cost went from {} to {}",
+                                     cost_text(summary.first_cost.value_or(0)),
+                                     cost_text(*summary.diverged_to)));
+  }
+  context.console.result(Json::object(result),
+                         fmt::format("{}: {} files in {}", state, stats.files, folder));
+  return {};
+}
+
+bool has_snapshot(const std::string& folder) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.path().filename().string().starts_with("pass-")) return true;
+  }
+  return false;
+}
+
+// The results of a job that another terminal ended at once, unless it removed them too. No fault:
+// the error tells whether the job can go on.
+Error finish_ended_job(Context& context, ClusterSession& session, const std::string& job,
+                       const Destination& to, const JobSummary& summary, Error error) {
+  const bool is_removed = session.processes(job).empty();
+  if (is_removed || !finish_job(context, session, job, to, summary, "stopped")) return error;
+  if (!has_snapshot((std::filesystem::path(to.output) / job).string())) return error;
+  error.code = Errc::kResumable;
+  error.hint = fmt::format(
+      "resume from its last snapshot with: paddlectl train --resume --name {} <workspace>", job);
+  return error;
+}
+
+OptionList attach_options(ResultsOptions& options) {
+  OptionList list = results_options(options);
+  list.push_back(passes_option(options));
+  return list;
+}
+
+Status run_attach(Context& context, const ResultsOptions& options) {
+  PADDLE_TRY(const Destination to, destination(context, options));
+  PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kRefused));
+  auto& [cluster, session, job] = found;
+  JobSummary summary;
+  auto followed = follow_job(context, session, job, summary);
+  if (followed) return finish_job(context, session, job, to, summary);
+  Error error = std::move(followed).error();
+  if (error.code == Errc::kResumable) {
+    PADDLE_TRY_STATUS(finish_job(context, session, job, to, summary, "stopped"));
+    return error;
+  }
+  if (error.code == Errc::kInterrupted && !context.interrupted())
+    return finish_ended_job(context, session, job, to, summary, std::move(error));
+  if (error.code == Errc::kInterrupted) {
+    error.message = fmt::format("detached from {}; it keeps running", job);
+    return error;
+  }
+  if (session.unreachable() > 0) return error;
+  return stop_after(context, session, job, std::move(error));
+}
+
+}  // namespace
+
+Result<Destination> destination(const Context& context, const ResultsOptions& options) {
+  PADDLE_TRY(const PassChoice passes, parse_pass_choice(options.passes));
+  const std::string& output = options.output;
+  return Destination{output.starts_with('/') ? output : context.directory + "/" + output, passes};
+}
+
+Error stop_after(Context& context, ClusterSession& session, const std::string& job, Error error) {
+  context.console.end_progress();
+  context.console.note("stopping the rest of the job");
+  session.reconnect(context);
+  auto stopped = stop_job(session, job);
+  if (!stopped && stopped.error().code == Errc::kUnreachable) {  // found lost only now
+    session.reconnect(context);
+    stopped = stop_job(session, job);
+  }
+  if (!stopped) {
+    error.message += "\nand not everything could be stopped: " + stopped.error().message;
+    error.hint = "run: paddlectl stop, or paddlectl teardown";
+    if (error.code == Errc::kInterrupted) error.code = Errc::kFailed;
+  } else if (error.code == Errc::kInterrupted) {
+    error.message = fmt::format(
+        "interrupted: {} is stopped; fetch its logs and snapshots with paddlectl fetch", job);
+  }
+  return error;
+}
+
+Status follow_to_end(Context& context, ClusterSession& session, const std::string& job,
+                     const Destination& to) {
+  JobSummary summary;
+  auto followed = follow_job(context, session, job, summary);
+  if (!followed && context.interrupted() && context.take_interrupt)
+    followed = follow_to_stop(context, session, job, summary);
+  if (followed) return finish_job(context, session, job, to, summary);
+  Error error = std::move(followed).error();
+  if (error.code == Errc::kResumable) {
+    PADDLE_TRY_STATUS(finish_job(context, session, job, to, summary, "stopped"));
+    return error;
+  }
+  if (error.code == Errc::kInterrupted && !context.interrupted())
+    return finish_ended_job(context, session, job, to, summary, std::move(error));
+  const bool job_goes_on = session.unreachable() > 0 && error.code == Errc::kUnreachable;
+  if (job_goes_on) return error;
+  error = stop_after(context, session, job, std::move(error));
+  if (error.code == Errc::kInterrupted) return error;
+  if (auto fetched = fetch_results(context, session, job, to.output, to.passes)) {
+    add_report(context, session, job, to.output);
+    context.console.note("logs are in " + shown_path(context, to.output + "/" + job));
+  }
+  return error;
+}
+
+Command attach_command() {
+  return {"attach", "follow a running job and fetch its results when it ends",
+          "  paddlectl attach\n"
+          "  paddlectl attach --job word2vec-20260101-120000",
+          [] { return invocation(attach_options, run_attach); }};
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,30 @@
+// A started job followed to its end, and its results brought home.
+#pragma once
+
+#include <string>
+
+#include "cli/cluster/cluster_session.h"
+#include "cli/cluster/context.h"
+#include "cli/job/results.h"
+#include "cli/options/shared_options.h"
+
+namespace paddle::cli {
+
+// Where results go, and which snapshots are among them.
+struct Destination {
+  std::string output;  // absolute
+  PassChoice passes;
+};
+// kUsage: no such choice of passes.
+Result<Destination> destination(const Context& context, const ResultsOptions& options);
+
+// Stops the rest of a job that failed with `error`, and returns that error with whatever could not
+// be stopped added to it.
+Error stop_after(Context& context, ClusterSession& session, const std::string& job, Error error);
+
+// Follows a job that ends with this terminal: Ctrl-C asks it to save and stop. Logs are fetched
+// after a failure as well.
+Status follow_to_end(Context& context, ClusterSession& session, const std::string& job,
+                     const Destination& to);
+
+}  // namespace paddle::cli

@@ -1,0 +1,215 @@
+#include "cli/job/feed.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <mutex>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/console/time_text.h"
+#include "cli/job/process_state.h"
+
+namespace paddle::cli {
+namespace {
+
+// As the engine has it.
+constexpr double kDivergenceRatio = 1000;
+constexpr double kCostMin = 1e-6;
+// A program of the user's own may write its metrics seldom; an older rate says nothing.
+constexpr std::int64_t kRateAgeMaxMs = 60'000;
+
+// Joins the parts with two spaces, leaving out the last ones until the rest fits.
+std::string fitted(std::vector<std::string> parts, std::size_t columns) {
+  std::erase(parts, "");
+  std::string line = fmt::format("{}", fmt::join(parts, "  "));
+  while (columns > 0 && parts.size() > 1 && display_width(line) >= columns) {
+    parts.pop_back();
+    line = fmt::format("{}", fmt::join(parts, "  "));
+  }
+  return line;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> nodes_of(ClusterSession& session,
+                                            const std::vector<ProcessOnNode>& processes) {
+  std::map<std::string, std::string> nodes;
+  for (const ProcessOnNode& process : processes)
+    nodes[process.status.name] = session.members()[process.member].spec.name;
+  return nodes;
+}
+
+void JobFeed::poll(const std::vector<ProcessOnNode>& processes) {
+  if (processes.empty()) return;
+  for (const ProcessOnNode& process : processes) {
+    const auto& progress = process.status.progress;
+    if (progress && progress->passes > 0) summary_.passes = progress->passes;
+  }
+  read_metrics(processes);
+  tell_restarts(processes);
+  const Paces paces = paces_of(processes);
+  tell_stalls(processes, paces);
+  show_progress(processes, paces);
+  has_looked_ = true;
+}
+
+// Trainer 0 tests for all. Programs of the user's own report by their metrics only.
+void JobFeed::read_metrics(const std::vector<ProcessOnNode>& processes) {
+  std::mutex mutex;
+  for (const ProcessOnNode& process : processes) {
+    const remote::ProcessStatus& status = process.status;
+    if (!is_pserver(status) && (status.name == "trainer-0" || !status.reports))
+      readers_.try_emplace(status.name, metrics_path(status.log));
+  }
+  (void)session_.each([&](Member& member) -> Status {
+    for (const ProcessOnNode& process : processes) {
+      const auto reader = readers_.find(process.status.name);
+      if (reader == readers_.end() || &session_.members()[process.member] != &member) continue;
+      do {
+        auto lines = reader->second.poll(*member.client);
+        if (!lines) break;  // no file yet, or a lost node, which processes() notices
+        const std::lock_guard lock(mutex);
+        for (const LogLine& line : *lines) {
+          if (const auto parsed = parse_metrics(line.text)) take(process, *parsed);
+        }
+      } while (!reader->second.at_end());
+    }
+    return {};
+  });
+}
+
+void JobFeed::take(const ProcessOnNode& process, const MetricsLine& line) {
+  const auto progress = progress_of(line);
+  if (progress) from_metrics_[process.status.name] = *progress;
+  if (process.status.name != "trainer-0") return;
+  if (progress && progress->passes > 0) summary_.passes = progress->passes;
+  if (line.kind == "pass") summary_.last_pass = line;
+  if (line.kind == "test") {
+    summary_.last_test = line;
+    if (!context_.console.json()) context_.console.result(describe(line, summary_.passes));
+  }
+  // The engine writes no cost that is not finite; a program of the user's own may write none.
+  if (line.cost || process.status.reports) watch_cost(line.cost.value_or(std::nan("")));
+}
+
+void JobFeed::watch_cost(double cost) {
+  if (!summary_.first_cost && std::isfinite(cost)) summary_.first_cost = cost;
+  const double first = std::abs(summary_.first_cost.value_or(0));
+  const bool diverges =
+      !std::isfinite(cost) ||
+      (summary_.first_cost && std::abs(cost) > kDivergenceRatio * std::max(first, kCostMin));
+  if (!diverges) return;
+  if (!std::exchange(summary_.diverged_to, cost)) {
+    context_.console.note(
+        fmt::format("warning: training diverges: the cost is {:.6g}; lower "
+                    "optimizer.learning_rate, or set optimizer.clip_global_norm",
+                    cost));
+  }
+}
+
+void JobFeed::tell_restarts(const std::vector<ProcessOnNode>& processes) {
+  for (const ProcessOnNode& process : processes) {
+    const remote::ProcessStatus& status = process.status;
+    std::int64_t& told = restarts_told_[status.name];
+    for (const remote::Restart& restart : status.restarts) {
+      if (restart.ended_unix_ms <= told) continue;
+      told = restart.ended_unix_ms;
+      // Of those that lost a peer, the peer is the news; the first look tells no old news.
+      if (restart.failures == 0 || !has_looked_) continue;
+      context_.console.note(fmt::format("{} on {} {}", status.name,
+                                        session_.members()[process.member].spec.name,
+                                        describe(restart, status.restarts_allowed)));
+    }
+  }
+}
+
+void JobFeed::tell_stalls(const std::vector<ProcessOnNode>& processes, const Paces& paces) {
+  std::set<std::string> stalled;
+  for (const auto& [name, pace] : paces) {
+    if (pace.pace == Pace::kStalled) stalled.insert(name);
+  }
+  const bool has_new = !std::ranges::includes(stalled_, stalled);
+  if (has_new) {
+    for (const std::string& line : describe_stalls(paces, nodes_of(session_, processes)))
+      context_.console.note(line);
+  }
+  for (const std::string& name : stalled_) {
+    if (!stalled.contains(name) && paces.contains(name))
+      context_.console.note(name + " is no longer stalled");
+  }
+  stalled_ = std::move(stalled);
+}
+
+void JobFeed::show_start(const std::vector<ProcessOnNode>& processes) {
+  const auto trainers =
+      static_cast<std::size_t>(std::ranges::count_if(processes, is_running_trainer));
+  if (trainers == 0) return;
+  const bool all_report =
+      std::ranges::all_of(processes, [](const ProcessOnNode& p) { return p.status.reports; });
+  const std::string text = all_report
+                               ? fmt::format("starting: {} {} data", counted(trainers, "trainer"),
+                                             trainers == 1 ? "loads" : "load")
+                               : counted(trainers, "trainer") + " running, without metrics so far";
+  if (text != start_told_) context_.console.note(text);
+  start_told_ = text;
+}
+
+void JobFeed::show_progress(const std::vector<ProcessOnNode>& processes, const Paces& paces) {
+  std::vector<remote::Progress> trainers;
+  std::int64_t newest = 0;
+  for (const ProcessOnNode& process : processes) {
+    if (!is_running_trainer(process)) continue;
+    const remote::ProcessStatus& status = process.status;
+    std::optional<remote::Progress> progress = status.progress;
+    const auto written = from_metrics_.find(status.name);
+    if (!progress && written != from_metrics_.end()) {
+      progress = written->second;
+      const std::int64_t age = status.asked_unix_ms - progress->unix_ms;
+      if (age > kRateAgeMaxMs) progress->examples_per_second = 0;
+    }
+    if (!progress) continue;
+    const Pace pace = paces.at(status.name).pace;
+    if (pace == Pace::kStalled || pace == Pace::kWaiting) progress->examples_per_second = 0;
+    newest = std::max(newest, progress->unix_ms);
+    trainers.push_back(*progress);
+  }
+  const auto progress = job_progress(trainers);
+  if (!progress) return show_start(processes);
+  const auto now = context_.clock.now().time_since_epoch();
+  left_.add(std::chrono::duration_cast<std::chrono::milliseconds>(now).count(),
+            progress->position());
+  if (newest > std::exchange(reported_unix_ms_, newest) && progress->cost) {
+    trail_.add(*progress->cost);
+    watch_cost(*progress->cost);
+  }
+  context_.console.progress(context_.clock.now(), line_of(*progress, paces));
+}
+
+// The most telling first: a narrow terminal loses the last ones.
+std::string JobFeed::line_of(const JobProgress& progress, const Paces& paces) const {
+  const ConsoleOptions& console = context_.console.options();
+  std::vector<std::string> parts{"pass " + pass_text(progress.pass, progress.passes)};
+  if (progress.pass_done) parts.push_back(share_text(*progress.pass_done));
+  parts.push_back(rate_text(progress.examples_per_second));
+  std::string busy;
+  for (const auto& [name, pace] : paces) {
+    if (pace.pace == Pace::kStalled) busy = name + " " + describe(pace);
+    if (busy.empty() && (pace.pace == Pace::kTesting || pace.pace == Pace::kSaving))
+      busy = describe(pace);
+  }
+  parts.push_back(busy);
+  if (const auto left = left_.left_ms(static_cast<double>(progress.passes));
+      left && progress.passes > 0 && stalled_.empty()) {
+    parts.push_back(left_text(*left));
+  }
+  if (progress.cost) {
+    parts.push_back("cost " + cost_text(*progress.cost));
+    if (console.live) parts.push_back(trail_.sparkline(console.utf8));
+  }
+  return fitted(std::move(parts), console.live ? console.live_columns : 0);
+}
+
+}  // namespace paddle::cli

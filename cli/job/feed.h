@@ -1,0 +1,62 @@
+// The terminal's view of a job that is followed: tests, a progress line, stalls, restarts and
+// divergence.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cli/cluster/cluster_session.h"
+#include "cli/cluster/context.h"
+#include "cli/job/pace.h"
+#include "cli/job/progress.h"
+#include "cli/logs/reader.h"
+
+namespace paddle::cli {
+
+// The outcome of a job, as far as it was followed.
+struct JobSummary {
+  std::optional<MetricsLine> last_test, last_pass;  // of trainer 0
+  std::uint64_t passes = 0;                         // 0: not known
+  std::optional<double> first_cost;
+  std::optional<double> diverged_to;  // not finite, or far above the first cost
+};
+
+class JobFeed {
+ public:
+  JobFeed(Context& context, ClusterSession& session, JobSummary& summary)
+      : context_(context), session_(session), summary_(summary) {}
+
+  void poll(const std::vector<ProcessOnNode>& processes);
+
+ private:
+  void read_metrics(const std::vector<ProcessOnNode>& processes);
+  void take(const ProcessOnNode& process, const MetricsLine& line);
+  void watch_cost(double cost);
+  void tell_restarts(const std::vector<ProcessOnNode>& processes);
+  void tell_stalls(const std::vector<ProcessOnNode>& processes, const Paces& paces);
+  void show_progress(const std::vector<ProcessOnNode>& processes, const Paces& paces);
+  void show_start(const std::vector<ProcessOnNode>& processes);
+  std::string line_of(const JobProgress& progress, const Paces& paces) const;
+
+  Context& context_;
+  ClusterSession& session_;
+  JobSummary& summary_;
+  std::map<std::string, LogReader> readers_;  // of metrics, by process
+  std::map<std::string, remote::Progress> from_metrics_;
+  std::map<std::string, std::int64_t> restarts_told_;  // the time of the last one
+  bool has_looked_ = false;
+  std::string start_told_;
+  std::set<std::string> stalled_;
+  TimeLeft left_;
+  CostTrail trail_;
+  std::int64_t reported_unix_ms_ = 0;  // the newest report in the trail
+};
+
+// The node of each process, by its name.
+std::map<std::string, std::string> nodes_of(ClusterSession& session,
+                                            const std::vector<ProcessOnNode>& processes);
+
+}  // namespace paddle::cli

@@ -1,0 +1,120 @@
+#include "cli/job/pace.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/console/console.h"
+#include "cli/console/time_text.h"
+#include "cli/job/process_state.h"
+
+namespace paddle::cli {
+namespace {
+
+std::int64_t silence_of(const remote::ProcessStatus& status) {
+  return std::max<std::int64_t>(0, status.asked_unix_ms - status.progress->unix_ms);
+}
+
+std::int64_t silence_max(const remote::Progress& progress) {
+  if (progress.batch == 0) return kFirstBatchMaxMs;
+  const auto batch_ms = static_cast<std::int64_t>(
+      std::min(progress.batch_ms, static_cast<std::uint64_t>(kSlowBatchMaxMs)));
+  return std::max(kTrainerSilenceMaxMs, kBatchesOfSilence * batch_ms);
+}
+
+ProcessPace pace_of_trainer(const remote::ProcessStatus& status,
+                            const std::vector<std::string>& stalled_pservers,
+                            const std::set<std::string>& awaited) {
+  const remote::Progress& progress = *status.progress;
+  const std::int64_t silent = silence_of(status);
+  if (!stalled_pservers.empty() && silent > kPserverSilenceMaxMs)
+    return {Pace::kWaiting, silent, stalled_pservers};
+  // Saving takes as long as the disks do, and is reported when it begins.
+  if (progress.activity == remote::Activity::kSaving) return {Pace::kSaving, silent, {}};
+  if (silent > kTrainerSilenceMaxMs && !awaited.empty() && !awaited.contains(status.name))
+    return {Pace::kWaiting, silent, {awaited.begin(), awaited.end()}};
+  if (silent > silence_max(progress)) return {Pace::kStalled, silent, {}};
+  const bool tests = progress.activity == remote::Activity::kTesting;
+  return {tests ? Pace::kTesting : Pace::kRunning, silent, {}};
+}
+
+// "trainer-0", "trainer-0 and trainer-1", "trainer-0, trainer-1 and 62 more".
+std::string shortened(const std::vector<std::string>& names) {
+  if (names.size() < 2) return names.empty() ? "" : names.front();
+  if (names.size() == 2) return names[0] + " and " + names[1];
+  return fmt::format("{}, {} and {} more", names[0], names[1], names.size() - 2);
+}
+
+}  // namespace
+
+Paces paces_of(const std::vector<ProcessOnNode>& processes) {
+  Paces paces;
+  std::vector<std::string> stalled_pservers;
+  std::set<std::string> awaited;
+  for (const auto& [member, status] : processes) {
+    if (!is_running(status)) continue;
+    ProcessPace& pace = paces[status.name];
+    if (!status.progress) {
+      pace.pace = status.reports ? Pace::kStarting : Pace::kUnknown;
+    } else if (is_pserver(status)) {
+      pace = {Pace::kRunning, silence_of(status), {}};
+      if (pace.silent_ms > kPserverSilenceMaxMs) {
+        pace.pace = Pace::kStalled;
+        stalled_pservers.push_back(status.name);
+      } else {
+        awaited.insert(status.progress->awaited.begin(), status.progress->awaited.end());
+      }
+    }
+  }
+  for (const auto& [member, status] : processes) {
+    if (is_running(status) && !is_pserver(status) && status.progress)
+      paces[status.name] = pace_of_trainer(status, stalled_pservers, awaited);
+  }
+  return paces;
+}
+
+std::string describe(const ProcessPace& pace) {
+  switch (pace.pace) {
+    case Pace::kStarting:
+      return "starting";
+    case Pace::kTesting:
+      return "testing";
+    case Pace::kSaving:
+      return "saving " + span_text(pace.silent_ms);
+    case Pace::kWaiting:
+      return "waits for " + shortened(pace.waits_for);
+    case Pace::kStalled:
+      return "stalled " + span_text(pace.silent_ms);
+    case Pace::kUnknown:
+    case Pace::kRunning:
+      break;
+  }
+  return "";
+}
+
+std::vector<std::string> describe_stalls(
+    const Paces& paces, const std::map<std::string, std::string>& node_of_process) {
+  std::vector<std::string> lines;
+  for (const auto& [name, pace] : paces) {
+    if (pace.pace != Pace::kStalled) continue;
+    const auto node = node_of_process.find(name);
+    lines.push_back(fmt::format("{} on {} is stalled: no progress for {}", name,
+                                node == node_of_process.end() ? "?" : node->second,
+                                span_text(pace.silent_ms)));
+    std::vector<std::string> waiting;
+    std::int64_t longest = 0;
+    for (const auto& [other, waits] : paces) {
+      if (std::ranges::find(waits.waits_for, name) == waits.waits_for.end()) continue;
+      waiting.push_back(other);
+      longest = std::max(longest, waits.silent_ms);
+    }
+    if (waiting.empty()) continue;
+    lines.push_back(fmt::format("{} {} for {} ({})", shortened(waiting),
+                                waiting.size() == 1 ? "waits" : "wait", name, span_text(longest)));
+  }
+  return lines;
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,43 @@
+// Which of a job's running processes make progress, which wait for whom, and which hang.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cli/cluster/cluster_session.h"
+#include "remote/agent_client.h"
+
+namespace paddle::cli {
+
+// A process reports about once a second, and none while it hangs or waits for another.
+constexpr std::int64_t kTrainerSilenceMaxMs = 10'000;
+constexpr std::int64_t kPserverSilenceMaxMs = 5'000;
+// Before the first batch of a pass a trainer may read and shuffle for long.
+constexpr std::int64_t kFirstBatchMaxMs = 60'000;
+constexpr std::int64_t kBatchesOfSilence = 3;  // a slow batch is no stall
+constexpr std::int64_t kSlowBatchMaxMs = 300'000;
+
+enum class Pace { kUnknown, kStarting, kRunning, kTesting, kSaving, kWaiting, kStalled };
+
+struct ProcessPace {
+  Pace pace = Pace::kUnknown;
+  std::int64_t silent_ms = 0;          // since its last report
+  std::vector<std::string> waits_for;  // with kWaiting: processes
+};
+
+// Of the running processes of one job, by name.
+using Paces = std::map<std::string, ProcessPace>;
+// A trainer without progress is stalled when others wait for it, or when nobody waits for anybody;
+// else it waits for those whom the pservers name, or for a pserver that is stalled itself.
+Paces paces_of(const std::vector<ProcessOnNode>& processes);
+
+// "stalled 2m42s", "waits for trainer-1", "testing", "saving 12s"; "" for a process that runs.
+std::string describe(const ProcessPace& pace);
+// "trainer-1 on n-1 is stalled: no progress for 2m42s", and for those who wait for it
+// "trainer-0 waits for trainer-1 (2m42s)".
+std::vector<std::string> describe_stalls(const Paces& paces,
+                                         const std::map<std::string, std::string>& node_of_process);
+
+}  // namespace paddle::cli

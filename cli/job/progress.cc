@@ -1,0 +1,131 @@
+#include "cli/job/progress.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace paddle::cli {
+namespace {
+
+constexpr std::size_t kCellsMax = 16;
+// Too little to foretell the rest from.
+constexpr std::int64_t kSeenMinMs = 2000;
+constexpr double kPositionMin = 1e-4;
+constexpr double kYearMs = 365.0 * 86'400'000;
+
+using Bars = std::array<std::string_view, 8>;
+constexpr Bars kBars{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+constexpr std::array<std::string_view, 6> kAsciiBars{"_", ".", "-", "=", "*", "#"};
+
+}  // namespace
+
+std::optional<remote::Progress> progress_of(const MetricsLine& line) {
+  if (line.kind != "train" && line.kind != "pass") return std::nullopt;
+  remote::Progress progress;
+  progress.unix_ms = line.unix_ms;
+  progress.pass = static_cast<std::uint32_t>(line.pass);
+  const double passes = line.number("passes").value_or(0);
+  if (passes > 0 && passes < 1e9) progress.passes = static_cast<std::uint32_t>(passes);
+  if (const auto done = line.number("pass_done"); done && std::isfinite(*done))
+    progress.pass_done = std::clamp(*done, 0.0, 1.0);
+  if (line.kind == "pass") progress.pass_done = 1;
+  progress.batch = line.batch;
+  progress.cost = line.cost.value_or(std::nan(""));
+  progress.examples_per_second = line.number("examples_per_second").value_or(0);
+  return progress;
+}
+
+std::optional<JobProgress> job_progress(const std::vector<remote::Progress>& trainers) {
+  if (trainers.empty()) return std::nullopt;
+  const auto position = [](const remote::Progress& p) { return p.pass + p.pass_done.value_or(0); };
+  const remote::Progress& last = *std::ranges::min_element(trainers, {}, position);
+  JobProgress job{last.pass, last.passes, last.pass_done, 0, {}};
+  double cost = 0;
+  int with_cost = 0;  // not those that have just begun the pass
+  for (const remote::Progress& trainer : trainers) {
+    if (trainer.batch > 0) cost += trainer.cost, ++with_cost;
+    if (trainer.examples_per_second > 0) job.examples_per_second += trainer.examples_per_second;
+  }
+  if (with_cost > 0) job.cost = cost / with_cost;
+  return job;
+}
+
+void TimeLeft::add(std::int64_t unix_ms, double position) {
+  // A job that was started again begins behind where it was.
+  if (!first_ || position < last_->second) first_ = {unix_ms, position};
+  last_ = {unix_ms, position};
+}
+
+std::optional<std::int64_t> TimeLeft::left_ms(double passes) const {
+  if (!first_ || last_->first - first_->first < kSeenMinMs) return std::nullopt;
+  const double moved = last_->second - first_->second;
+  if (moved < kPositionMin) return std::nullopt;
+  const double left =
+      (passes - last_->second) / moved * static_cast<double>(last_->first - first_->first);
+  if (!(left >= 0 && left < kYearMs)) return std::nullopt;
+  return static_cast<std::int64_t>(left);
+}
+
+void CostTrail::add(double cost) {
+  if (!std::isfinite(cost)) return;
+  if (cells_.empty() || in_last_ == stride_) {
+    if (cells_.size() == kCellsMax) {
+      for (std::size_t i = 0; i < kCellsMax / 2; ++i)
+        cells_[i] = (cells_[2 * i] + cells_[2 * i + 1]) / 2;
+      cells_.resize(kCellsMax / 2);
+      stride_ *= 2;
+    }
+    cells_.push_back(0);
+    in_last_ = 0;
+  }
+  ++in_last_;
+  cells_.back() += (cost - cells_.back()) / static_cast<double>(in_last_);
+}
+
+std::string CostTrail::sparkline(bool utf8) const {
+  if (cells_.size() < 2) return "";
+  const auto [lowest, highest] = std::ranges::minmax(cells_);
+  const std::size_t levels = utf8 ? kBars.size() : kAsciiBars.size();
+  std::string text;
+  for (const double cell : cells_) {
+    const double height = highest > lowest ? (cell - lowest) / (highest - lowest) : 0;
+    const auto level = static_cast<std::size_t>(height * static_cast<double>(levels - 1) + 0.5);
+    text += utf8 ? kBars[level] : kAsciiBars[level];
+  }
+  return text;
+}
+
+std::string pass_text(std::uint64_t pass, std::uint64_t passes) {
+  return passes > 0 ? fmt::format("{}/{}", pass + 1, passes) : fmt::format("{}", pass + 1);
+}
+
+std::string share_text(double share) {
+  // 100 % is only what is done.
+  return fmt::format("{} %", std::floor(100 * std::clamp(share, 0.0, 1.0)));
+}
+
+std::string rate_text(double per_second) {
+  if (!(per_second < 1e15)) return "0/s";
+  const std::string digits = fmt::format("{:.0f}", std::max(0.0, per_second));
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text + "/s";
+}
+
+std::string left_text(std::int64_t ms) {
+  const std::int64_t seconds = std::max<std::int64_t>(1, (ms + 999) / 1000);
+  if (seconds < 100) return fmt::format("{} s left", seconds);
+  const std::int64_t minutes = (seconds + 30) / 60;
+  if (minutes < 100) return fmt::format("{} min left", minutes);
+  const std::int64_t hours = minutes / 60;
+  if (hours < 48) return fmt::format("{} h {:02} min left", hours, minutes % 60);
+  return fmt::format("{} d {:02} h left", hours / 24, hours % 24);
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,61 @@
+// How far a job is, from what its trainers report of themselves or write into their metrics.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/logs/metrics_line.h"
+#include "remote/agent_client.h"
+
+namespace paddle::cli {
+
+struct JobProgress {
+  // Of the trainer that is the least far: a pass ends when all of them have read their share.
+  std::uint64_t pass = 0;    // from 0
+  std::uint64_t passes = 0;  // 0: not known
+  std::optional<double> pass_done;
+  double examples_per_second = 0;  // of all trainers together
+  std::optional<double> cost;      // mean of those of the trainers
+
+  double position() const { return static_cast<double>(pass) + pass_done.value_or(0); }
+};
+
+// Of a line of kind "train" or "pass"; nothing for other kinds.
+std::optional<remote::Progress> progress_of(const MetricsLine& line);
+// Nothing for no trainer.
+std::optional<JobProgress> job_progress(const std::vector<remote::Progress>& trainers);
+
+// The time that is left, from how far the job came since the first position seen.
+class TimeLeft {
+ public:
+  void add(std::int64_t unix_ms, double position);
+  std::optional<std::int64_t> left_ms(double passes) const;
+
+ private:
+  std::optional<std::pair<std::int64_t, double>> first_, last_;  // time and passes
+};
+
+// Costs over the time seen, in a bounded number of cells.
+class CostTrail {
+ public:
+  void add(double cost);
+  // One character a cell: "▂▃▅▆", or of "_.-=*#" when the terminal has no UTF-8.
+  std::string sparkline(bool utf8) const;
+
+ private:
+  std::vector<double> cells_;
+  std::size_t stride_ = 1;  // costs to a cell
+  std::size_t in_last_ = 0;
+};
+
+// "pass 2/10", "41 %", "5,031/s", "12 min left": the words of a progress line.
+std::string pass_text(std::uint64_t pass, std::uint64_t passes);  // pass from 0
+std::string share_text(double share);
+std::string rate_text(double per_second);
+std::string left_text(std::int64_t ms);
+
+}  // namespace paddle::cli

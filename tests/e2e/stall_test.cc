@@ -1,0 +1,128 @@
+// Processes that hang (SIGSTOP stands for a dead file server, swapping, a debugger), and what says
+// so.
+#include <chrono>
+#include <thread>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/e2e/cli_local_test_cluster.h"
+#include "tests/support/terminal_process.h"
+
+namespace paddle::test {
+namespace {
+
+class StallTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    cluster.copy_template("quick_start");
+    ASSERT_EQ(cluster.prepare("quick_start", {"--shards", "2"}, labelled_texts(4000)).code, 0);
+    ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
+  }
+  Process start_endless() {
+    Process train =
+        cluster.start({"train", "--trainers", "2", "--pservers", "2", "--name", "job", "--set",
+                       "train.passes=1000000", "--set", "train.saving_period=0", "--set",
+                       "train.batch_size=4", "quick_start"});
+    EXPECT_TRUE(train.prints("/1000000  ")) << train.output();
+    return train;
+  }
+  void stop_process(const std::string& argument) {
+    hung_ = cluster.find_engine(argument);
+    ASSERT_GT(hung_, 0);
+    ASSERT_EQ(::kill(hung_, SIGSTOP), 0);
+  }
+  void let_go_on() const { ::kill(hung_, SIGCONT); }
+  // Waits until a command's output has the text, and returns the output.
+  std::string comes_to_say(const std::vector<std::string>& command, const std::string& text) {
+    Outcome outcome;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (std::chrono::steady_clock::now() < end) {
+      outcome = cluster.run(command);
+      if (outcome.says(text)) return outcome.output;
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    }
+    ADD_FAILURE() << "never said " << text << ":\n" << outcome.output;
+    return outcome.output;
+  }
+  void TearDown() override {
+    if (hung_ > 0) let_go_on();
+    EXPECT_EQ(cluster.run({"teardown"}).code, 0);
+    EXPECT_TRUE(cluster.nothing_left());
+  }
+
+  LocalCluster cluster{2};
+  int hung_ = 0;
+};
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_F(StallTest, ATrainerThatHangsIsNamedEverywhereAndStopIsBounded) {
+  Process train = start_endless();
+  stop_process("--trainer_id=1");
+  const std::string status = comes_to_say({"status"}, "trainer-1  stalled ");
+  EXPECT_TRUE(contains(status, "trainer-0  waits for trainer-1  ")) << status;
+  EXPECT_TRUE(contains(status, "trainer-1 on n-1 is stalled: no progress for ")) << status;
+  EXPECT_TRUE(contains(status, "\ntrainer-0 waits for trainer-1 (")) << status;
+  EXPECT_TRUE(contains(status, " 0/s  cost ")) << "nothing flows: " << status;
+  EXPECT_TRUE(train.prints("trainer-1 on n-1 is stalled: no progress for ")) << train.output();
+  EXPECT_TRUE(train.prints("trainer-0 waits for trainer-1 (")) << train.output();
+  const Outcome check = cluster.run({"check"});
+  EXPECT_EQ(check.code, 1) << check.output;
+  EXPECT_TRUE(check.says("! job job: trainer-1 on n-1 is stalled")) << check.output;
+  EXPECT_TRUE(cluster.run({"report", "job"}).code == 0);
+  EXPECT_TRUE(contains(TemporaryFolder::read(cluster.folder() / "output/job/report.html"),
+                       "\"state\": \"stalled "));
+  Process stop = cluster.start({"stop"});
+  EXPECT_TRUE(stop.prints("waiting for trainer-1, which is stalled; paddlectl stop --now ends it"))
+      << stop.output();
+  let_go_on();
+  EXPECT_EQ(stop.wait(), 0) << stop.output();
+  EXPECT_EQ(train.wait(), 75) << train.output();
+}
+
+TEST_F(StallTest, APserverThatHangsIsTheCulpritOfAllTrainers) {
+  Process train = start_endless();
+  stop_process("--pserver_id=1");
+  const std::string status = comes_to_say({"status"}, "trainer-1  waits for pserver-1");
+  EXPECT_TRUE(contains(status, "pserver-1  stalled ")) << status;
+  EXPECT_TRUE(contains(status, "trainer-0  waits for pserver-1")) << status;
+  EXPECT_TRUE(train.prints("pserver-1 on n-1 is stalled: no progress for ")) << train.output();
+  let_go_on();
+  EXPECT_TRUE(train.prints("pserver-1 is no longer stalled")) << train.output();
+  EXPECT_EQ(cluster.run({"stop", "--now"}).code, 0);
+  EXPECT_TRUE(train.wait() == 130) << train.output();
+  EXPECT_TRUE(contains(train.output(), "job was stopped by paddlectl stop --now"))
+      << train.output();
+  EXPECT_FALSE(contains(train.output(), "last lines")) << train.output();
+}
+
+TEST_F(StallTest, AJobWhoseTestHangsWaitsForTrainer0) {
+  std::string tests = TemporaryFolder::read(cluster.folder() / "quick_start/data/test.txt");
+  for (int doubled = 0; doubled < 9; ++doubled) tests += tests;
+  cluster.folder().write("quick_start/data/test.txt", tests);
+  Process train = start_endless();
+  const std::string busy = comes_to_say({"status"}, "trainer-0  testing");
+  EXPECT_FALSE(contains(busy, "stalled")) << busy;
+  stop_process("--trainer_id=0");
+  comes_to_say({"status"}, "trainer-0  stalled ");
+  EXPECT_TRUE(train.prints("trainer-0 on n-0 is stalled: no progress for ")) << train.output();
+  EXPECT_EQ(cluster.run({"stop", "--now"}).code, 0);
+  EXPECT_EQ(train.wait(), 130) << train.output();
+}
+
+TEST_F(StallTest, ATerminalShowsOneLineThatFitsIt) {
+  TerminalProcess train({"/usr/bin/env", "-C", cluster.folder().path(), PADDLECTL_PROGRAM, "train",
+                         "--trainers", "2", "--pservers", "1", "--name", "job", "--set",
+                         "train.passes=1000000", "--set", "train.saving_period=0", "quick_start"},
+                        {"PATH=/usr/bin:/bin", "LANG=C.UTF-8", "TERM=xterm"});
+  ASSERT_TRUE(train.shows("\x1b[K\x1b[?7lpass ")) << train.shown();
+  ASSERT_TRUE(train.shows("\xe2\x96")) << "a bar of the sparkline: " << train.shown();
+  EXPECT_EQ(cluster.run({"stop"}).code, 0);
+  EXPECT_EQ(train.wait(), 75) << train.shown();
+}
+
+}  // namespace
+}  // namespace paddle::test

@@ -1,0 +1,163 @@
+#include "cli/job/feed.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "cli/job/process_state.h"
+#include "tests/support/fake_cluster.h"
+
+namespace paddle::cli {
+namespace {
+
+class Feed : public testing::Test {
+ protected:
+  Feed() {
+    for (const char* const name : {"trainer-0", "trainer-1"}) {
+      remote::ProcessStatus status;
+      status.job = "j";
+      status.name = name;
+      status.log = std::string("jobs/j/node_0/train") + (name[8] == '0' ? ".log" : "-1.log");
+      status.state = remote::ProcessState::kRunning;
+      status.reports = true;
+      status.restarts_allowed = 2;
+      fake_.node(0).processes.push_back(status);
+    }
+  }
+  remote::ProcessStatus& trainer(std::size_t number) { return fake_.node(0).processes[number]; }
+  void report(double cost, std::uint32_t pass = 1, float done = 0.5) {
+    for (remote::ProcessStatus& status : fake_.node(0).processes) {
+      status.progress.emplace();
+      status.progress->unix_ms = fake_.node(0).usage.unix_ms;
+      status.progress->pass = pass;
+      status.progress->passes = 4;
+      status.progress->pass_done = done;
+      status.progress->batch = 3;
+      status.progress->cost = cost;
+      status.progress->examples_per_second = 600;
+    }
+  }
+  // The lines of a look on stderr.
+  std::string look() {
+    fake_.err.str("");
+    fake_.clock.time += std::chrono::seconds(11);
+    feed_.poll(session_.processes("j"));
+    return fake_.err.str();
+  }
+  void pass_time(std::int64_t ms) { fake_.node(0).usage.unix_ms += ms; }
+
+  FakeCluster fake_{1};
+  ClusterSession session_ = fake_.session();
+  JobSummary summary_;
+  JobFeed feed_{fake_.context, session_, summary_};
+};
+
+TEST_F(Feed, SaysSomethingBeforeTheFirstReport) {
+  EXPECT_EQ(look(), "starting: 2 trainers load data\n");
+  EXPECT_EQ(look(), "") << "once";
+}
+
+TEST_F(Feed, ShowsOneLineForTheWholeJob) {
+  report(6.1);
+  EXPECT_EQ(look(), "pass 2/4  50 %  1,200/s  cost 6.1\n");
+  report(6.0, 1, 0.75);
+  EXPECT_EQ(look(), "pass 2/4  75 %  1,200/s  99 s left  cost 6\n");
+}
+
+TEST_F(Feed, AProgramOfOnesOwnIsShownByItsMetrics) {
+  for (remote::ProcessStatus& status : fake_.node(0).processes) status.reports = false;
+  EXPECT_EQ(look(), "2 trainers running, without metrics so far\n");
+  for (const char* const path : {"jobs/j/node_0/metrics.jsonl", "jobs/j/node_0/metrics-1.jsonl"}) {
+    fake_.node(0).files[path] =
+        R"({"kind":"train","pass":0,"passes":2,"pass_done":0.25,"batch":1,"cost":3,)"
+        R"("examples_per_second":10,"unix_ms":999000})"
+        "\n";
+  }
+  EXPECT_EQ(look(), "pass 1/2  25 %  20/s  cost 3\n");
+  pass_time(100'000);
+  EXPECT_EQ(look(), "pass 1/2  25 %  0/s  cost 3\n") << "an old rate is none";
+}
+
+TEST_F(Feed, TellsAStallWhenItBeginsAndEnds) {
+  report(1);
+  look();
+  pass_time(12'000);
+  trainer(1).progress->unix_ms = fake_.node(0).usage.unix_ms;
+  const std::string told = look();
+  EXPECT_NE(told.find("trainer-0 on n-0 is stalled: no progress for 12s\n"), std::string::npos)
+      << told;
+  EXPECT_NE(told.find("pass 2/4  50 %  600/s  trainer-0 stalled 12s  cost 1\n"), std::string::npos)
+      << told;
+  EXPECT_EQ(look().find("no progress"), std::string::npos) << "once";
+  report(1);
+  EXPECT_NE(look().find("trainer-0 is no longer stalled\n"), std::string::npos);
+}
+
+TEST_F(Feed, TellsARestartThatItSees) {
+  trainer(1).restarts = {{0, 9, 500, 1}};
+  look();
+  trainer(1).restarts.push_back({0, 9, 900, 2});
+  trainer(0).restarts = {{4, 0, 950, 0}};
+  EXPECT_EQ(look(), "trainer-1 on n-0 was killed by signal 9 (Killed); restarted (2 of 2)\n");
+  EXPECT_EQ(look(), "");
+  trainer(0).restarts.push_back({3, 0, 990, 1});
+  EXPECT_EQ(look(), "trainer-0 on n-0 exited with code 3; restarted (1 of 2)\n");
+}
+
+TEST_F(Feed, WarnsOnceOfACostThatGrowsAThousandfold) {
+  report(2);
+  look();
+  pass_time(1000);
+  report(1900);
+  EXPECT_EQ(look().find("diverges"), std::string::npos);
+  pass_time(1000);
+  report(6.08492362e29);
+  EXPECT_NE(look().find("warning: training diverges: the cost is 6.08492e+29; lower"),
+            std::string::npos);
+  pass_time(1000);
+  report(7e29);
+  EXPECT_EQ(look().find("diverges"), std::string::npos);
+  EXPECT_EQ(summary_.diverged_to, 7e29);
+}
+
+TEST_F(Feed, WarnsOfACostThatIsNoNumber) {
+  report(std::nan(""));
+  EXPECT_NE(look().find("warning: training diverges: the cost is nan"), std::string::npos);
+}
+
+TEST_F(Feed, TestsGoToStdoutAndIntoTheSummary) {
+  report(1);
+  fake_.node(0).files["jobs/j/node_0/metrics.jsonl"] =
+      R"({"kind":"train","pass":1,"passes":4,"cost":2,"batch":1})"
+      "\n"
+      R"({"kind":"test","pass":1,"samples":10,"cost":0.5,"auc":0.75})"
+      "\n";
+  look();
+  EXPECT_EQ(fake_.out.str(), "pass 2 of 4: held-out cost 0.5, auc 0.75 (10 samples)\n");
+  ASSERT_TRUE(summary_.last_test);
+  EXPECT_EQ(summary_.last_test->evaluators().front().second, 0.75);
+  EXPECT_EQ(summary_.passes, 4U);
+}
+
+TEST_F(Feed, ANarrowTerminalLosesTheLastWords) {
+  ConsoleOptions narrow;
+  narrow.live = true;
+  narrow.live_columns = 24;
+  Console console(fake_.out, fake_.err, narrow);
+  Context context{console,
+                  fake_.context.clock,
+                  fake_.context.connect,
+                  fake_.context.pause,
+                  fake_.context.interrupted,
+                  fake_.context.unix_seconds,
+                  "",
+                  ""};
+  JobFeed feed(context, session_, summary_);
+  report(6.1);
+  feed.poll(session_.processes("j"));
+  EXPECT_NE(fake_.err.str().find("pass 2/4  50 %  1,200/s\x1b"), std::string::npos)
+      << fake_.err.str();
+}
+
+}  // namespace
+}  // namespace paddle::cli

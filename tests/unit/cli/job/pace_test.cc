@@ -1,0 +1,131 @@
+#include "cli/job/pace.h"
+
+#include <gtest/gtest.h>
+
+#include "cli/job/process_state.h"
+
+namespace paddle::cli {
+namespace {
+
+constexpr std::int64_t kNow = 1'000'000;
+
+// A running process of ours whose last report is `silent_ms` old.
+ProcessOnNode process(const std::string& name, std::int64_t silent_ms,
+                      const std::vector<std::string>& awaited = {}) {
+  ProcessOnNode made;
+  made.status.name = name;
+  made.status.state = remote::ProcessState::kRunning;
+  made.status.reports = true;
+  made.status.asked_unix_ms = kNow;
+  made.status.progress.emplace();
+  made.status.progress->unix_ms = kNow - silent_ms;
+  made.status.progress->batch = 7;
+  made.status.progress->awaited = awaited;
+  return made;
+}
+
+ProcessOnNode busy(ProcessOnNode made, remote::Activity activity) {
+  made.status.progress->activity = activity;
+  return made;
+}
+
+std::string text(const Paces& paces, const std::string& name) {
+  return describe(paces.at(name));
+}
+
+TEST(Paces, ATrainerThatOthersWaitForIsTheCulprit) {
+  const Paces paces = paces_of({process("pserver-0", 500, {"trainer-1"}),
+                                process("trainer-0", 161'000), process("trainer-1", 162'000)});
+  EXPECT_EQ(text(paces, "pserver-0"), "");
+  EXPECT_EQ(text(paces, "trainer-0"), "waits for trainer-1");
+  EXPECT_EQ(text(paces, "trainer-1"), "stalled 2m42s");
+  EXPECT_EQ(describe_stalls(paces, {{"trainer-1", "n-1"}}),
+            (std::vector<std::string>{"trainer-1 on n-1 is stalled: no progress for 2m42s",
+                                      "trainer-0 waits for trainer-1 (2m41s)"}));
+}
+
+TEST(Paces, ATrainerForWhichNobodyWaitsIsStalledToo) {
+  const Paces paces = paces_of(
+      {process("pserver-0", 500), process("trainer-0", 900), process("trainer-1", 11'000)});
+  EXPECT_EQ(text(paces, "trainer-0"), "");
+  EXPECT_EQ(text(paces, "trainer-1"), "stalled 11s");
+}
+
+TEST(Paces, AStalledPserverIsTheCulpritBeforeTheTrainersThatWaitForIt) {
+  const Paces paces = paces_of({process("pserver-0", 800, {"trainer-1"}),
+                                process("pserver-1", 12'000, {"trainer-0"}),
+                                process("trainer-0", 12'000), process("trainer-1", 13'000)});
+  EXPECT_EQ(text(paces, "pserver-1"), "stalled 12s");
+  EXPECT_EQ(text(paces, "trainer-0"), "waits for pserver-1");
+  EXPECT_EQ(text(paces, "trainer-1"), "waits for pserver-1");
+  EXPECT_EQ(describe_stalls(paces, {})[1], "trainer-0 and trainer-1 wait for pserver-1 (13s)");
+}
+
+TEST(Paces, TestingAndSavingAreNoStalls) {
+  const Paces paces = paces_of({process("pserver-0", 800, {"trainer-0"}),
+                                busy(process("trainer-0", 900), remote::Activity::kTesting),
+                                process("trainer-1", 40'000)});
+  EXPECT_EQ(text(paces, "trainer-0"), "testing");
+  EXPECT_EQ(text(paces, "trainer-1"), "waits for trainer-0");
+  EXPECT_TRUE(describe_stalls(paces, {}).empty());
+  EXPECT_EQ(
+      text(paces_of({busy(process("trainer-0", 40'000), remote::Activity::kSaving)}), "trainer-0"),
+      "saving 40s");
+}
+
+TEST(Paces, ATestThatHangsIsAStall) {
+  EXPECT_EQ(text(paces_of({process("pserver-0", 800, {"trainer-0"}),
+                           busy(process("trainer-0", 40'000), remote::Activity::kTesting)}),
+                 "trainer-0"),
+            "stalled 40s");
+}
+
+TEST(Paces, ASaveThatWaitsForAStalledPserverSaysSo) {
+  EXPECT_EQ(text(paces_of({process("pserver-0", 30'000),
+                           busy(process("trainer-0", 40'000), remote::Activity::kSaving)}),
+                 "trainer-0"),
+            "waits for pserver-0");
+}
+
+TEST(Paces, SlowBatchesAndTheFirstOfAPassAreNoStalls) {
+  ProcessOnNode slow = process("trainer-0", 25'000);
+  slow.status.progress->batch_ms = 9'000;
+  EXPECT_EQ(text(paces_of({slow}), "trainer-0"), "");
+  slow.status.progress->unix_ms = kNow - 28'000;
+  EXPECT_EQ(text(paces_of({slow}), "trainer-0"), "stalled 28s");
+  ProcessOnNode reads = process("trainer-0", 50'000);
+  reads.status.progress->batch = 0;
+  EXPECT_EQ(text(paces_of({reads}), "trainer-0"), "");
+  reads.status.progress->unix_ms = kNow - 61'000;
+  EXPECT_EQ(text(paces_of({reads}), "trainer-0"), "stalled 1m01s");
+}
+
+TEST(Paces, AProcessThatTellsNothingIsNeverStalled) {
+  ProcessOnNode own = process("trainer-0", 0);
+  own.status.progress.reset();
+  EXPECT_EQ(paces_of({own}).at("trainer-0").pace, Pace::kStarting);
+  own.status.reports = false;
+  EXPECT_EQ(paces_of({own}).at("trainer-0").pace, Pace::kUnknown);
+  EXPECT_EQ(text(paces_of({own}), "trainer-0"), "");
+}
+
+TEST(Paces, AnEndedProcessHasNone) {
+  ProcessOnNode ended = process("trainer-0", 60'000);
+  ended.status.state = remote::ProcessState::kExited;
+  EXPECT_TRUE(paces_of({ended}).empty());
+}
+
+TEST(Paces, ManyThatWaitAreCounted) {
+  std::vector<ProcessOnNode> all{process("pserver-0", 500, {"trainer-0"})};
+  for (int i = 0; i < 64; ++i) all.push_back(process("trainer-" + std::to_string(i), 20'000));
+  const auto lines = describe_stalls(paces_of(all), {{"trainer-0", "n"}});
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[1], "trainer-1, trainer-10 and 61 more wait for trainer-0 (20s)");
+}
+
+TEST(Paces, AClockThatWentBackIsNoStall) {
+  EXPECT_EQ(text(paces_of({process("trainer-0", -50'000)}), "trainer-0"), "");
+}
+
+}  // namespace
+}  // namespace paddle::cli
