@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <sstream>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "cli/commands/commands.h"
 #include "cli/console/console.h"
+#include "cli/console/time_text.h"
 
 namespace paddle::cli {
 namespace {
@@ -26,6 +25,45 @@ CLI::Validator whole_number(std::uint32_t min, std::uint32_t max) {
           },
           "", ""};
 }
+
+// Turns "10m" into seconds, for the check of the range that follows.
+CLI::Validator duration() {
+  return {[](std::string& text) {
+            const auto span = parse_span(text);
+            if (!span) return fmt::format("'{}' is no duration: write 90s, 10m, 2h or 1d", text);
+            text = std::to_string(*span / 1000);
+            return std::string();
+          },
+          "", ""};
+}
+
+CLI::Validator one_of(const std::vector<std::string>& choices) {
+  return {[choices](std::string& text) {
+            if (std::ranges::find(choices, text) != choices.end()) return std::string();
+            return fmt::format("'{}' is not one of {}", text, fmt::join(choices, ", "));
+          },
+          "", ""};
+}
+
+std::string upper_case(std::string text) {
+  std::ranges::transform(text, text.begin(), [](char c) {
+    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  });
+  return text;
+}
+
+// An argument shows its own name, in capitals, where an option shows that of its value.
+class HelpText : public CLI::Formatter {
+ public:
+  std::string make_option_name(const CLI::Option* option, bool is_argument) const override {
+    const std::string name = CLI::Formatter::make_option_name(option, is_argument);
+    return is_argument ? upper_case(name) : name;
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    if (option->get_positional() || option->get_items_expected_max() == 0) return "";
+    return " " + option->get_type_name();
+  }
+};
 
 CLI::Option* add(CLI::App& app, const std::string& name, bool* flag, const std::string& help) {
   return app.add_flag(name, *flag, help);
@@ -46,8 +84,12 @@ void add_options(CLI::App& app, const OptionList& options) {
           return add(app, std::string(option.name), target, std::string(option.help));
         },
         option.target);
-    if (!option.value_name.empty()) added->type_name(std::string(option.value_name));
-    if (!option.choices.empty()) added->check(CLI::IsMember(option.choices));
+    added->type_name(option.choices.empty()
+                         ? std::string(value_name_of(option))
+                         : fmt::format("{{{}}}", fmt::join(option.choices, ",")));
+    added->required(option.required);
+    if (!option.choices.empty()) added->check(one_of(option.choices));
+    if (option.value_name == kDuration) added->transform(duration());
     const bool is_number = std::holds_alternative<std::uint32_t*>(option.target) ||
                            std::holds_alternative<std::int64_t*>(option.target);
     if (is_number) added->check(whole_number(option.min, option.max));
@@ -73,6 +115,8 @@ std::vector<std::string> flags_of(const CLI::App& app) {
 class Parser {
  public:
   explicit Parser(const std::vector<Command>& commands) : commands_(commands) {
+    app_.formatter(std::make_shared<HelpText>());
+    app_.get_formatter()->label("SUBCOMMAND", "COMMAND");
     app_.footer(kExitCodes);
     add_options(app_, global_options(line_.global));
     app_.fallthrough();
@@ -81,6 +125,7 @@ class Parser {
       CLI::App* const sub =
           app_.add_subcommand(std::string(command.name), std::string(command.summary));
       sub->footer(footer_of(command));
+      if (!command.group.empty()) sub->group(std::string(command.group));
       add_options(*sub, invocation.options);
       if (!command.alias.empty()) sub->alias(std::string(command.alias));
     }
@@ -106,6 +151,12 @@ class Parser {
       return std::move(line_);
     } catch (const CLI::ExtrasError& error) {
       return unknown_option(given, error.what());
+    } catch (const CLI::RequiredError& error) {
+      const std::string message = error.what();  // "files is required"
+      return Error{
+          Errc::kUsage,
+          fmt::format("{} needs {}", word, upper_case(message.substr(0, message.find(' ')))),
+          see_help(word)};
     } catch (const CLI::ParseError& error) {
       return Error{Errc::kUsage, error.what(), see_help(word)};
     }
@@ -113,6 +164,7 @@ class Parser {
       const auto at = std::ranges::find(commands_, sub->get_name(), &Command::name);
       Invocation& invocation = invocations_[static_cast<std::size_t>(at - commands_.begin())];
       pass_on(after_dashes, invocation.options);
+      note_names(invocation.options);
       line_.run = std::move(invocation.run);
     }
     return std::move(line_);
@@ -122,6 +174,15 @@ class Parser {
   const CLI::App* chosen() const {
     const auto found = app_.get_subcommands();
     return found.empty() ? nullptr : found.front();
+  }
+
+  void note_names(const OptionList& options) {
+    for (const Option& option : options) {
+      const auto* const text = std::get_if<std::string*>(&option.target);
+      if (text == nullptr || (*text)->empty()) continue;
+      if (option.name == "cluster" || option.name == "--cluster") line_.cluster = **text;
+      if (option.name == "workspace") line_.workspace = **text;
+    }
   }
 
   // Words after "--" join the command's positional list, whatever they look like.
@@ -192,21 +253,6 @@ class Parser {
   CLI::App app_{kAbout, "paddlectl"};
 };
 
-int report(Context& context, const Error& error) {
-  context.console.end_progress();
-  const bool asked_for = error.code == Errc::kInterrupted || error.code == Errc::kResumable;
-  if (asked_for && !context.console.json()) {
-    // The user asked for this end, so it is a note and no error.
-    std::istringstream lines(error.message + (error.hint.empty() ? "" : "\n" + error.hint));
-    for (std::string line; std::getline(lines, line);) context.console.note(line);
-  } else {
-    Error told = error;
-    if (told.hint.empty()) told.hint = next_step(told.code);
-    context.console.error(told);
-  }
-  return static_cast<int>(error.code);
-}
-
 }  // namespace
 
 bool wants_json(const std::vector<std::string>& arguments) {
@@ -223,31 +269,10 @@ std::string program_help(const std::vector<Command>& commands) {
   return Parser(commands).help();
 }
 
-int run_app(Context& context, std::vector<std::string> arguments) {
-  context.console.set_json(wants_json(arguments));
-  context.arguments = arguments;
-  const auto line = parse_command_line(all_commands(), std::move(arguments));
-  if (!line) return report(context, line.error());
-  if (!line->help.empty()) {
-    context.console.raw(line->help);
-    return 0;
-  }
-  context.console.set_json(line->global.json);
-  if (line->global.version) {
-    (void)version_command().invoke().run(context);
-    return 0;
-  }
-  if (!line->run) {
-    context.console.raw(program_help(all_commands()));
-    return static_cast<int>(Errc::kUsage);
-  }
-  context.limits = {std::chrono::seconds(line->global.timeout), line->global.parallel};
-  if (!line->global.password_file.empty() && context.answers != nullptr) {
-    if (const Status read = context.answers->use_password_file(line->global.password_file); !read)
-      return report(context, read.error());
-  }
-  const Status done = line->run(context);
-  return done ? 0 : report(context, done.error());
+Result<std::string> command_help(const std::vector<Command>& commands, const std::string& command) {
+  if (command.empty()) return program_help(commands);
+  PADDLE_TRY(const CommandLine line, parse_command_line(commands, {command, "--help"}));
+  return line.help;
 }
 
 }  // namespace paddle::cli

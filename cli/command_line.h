@@ -17,6 +17,7 @@ struct CommandLine {
   GlobalOptions global;
   std::string help;                     // asked for with --help
   std::function<Status(Context&)> run;  // null: no command was named
+  std::string cluster, workspace;       // those named, for hints
 };
 
 // Whether --json stands before "--". Known without a full parse, so that usage errors are JSON too.
@@ -27,6 +28,8 @@ bool wants_json(const std::vector<std::string>& arguments);
 Result<CommandLine> parse_command_line(const std::vector<Command>& commands,
                                        std::vector<std::string> arguments);
 
+// `paddlectl COMMAND --help`; kUsage for a command that is none. "": program_help.
+Result<std::string> command_help(const std::vector<Command>& commands, const std::string& command);
 // `paddlectl --help`.
 std::string program_help(const std::vector<Command>& commands);
 

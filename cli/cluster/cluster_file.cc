@@ -337,13 +337,13 @@ Result<ClusterSpec> read_tables(TomlTable top, const std::string& file) {
 
 Result<ClusterSpec> read_cluster(const std::string& path) {
   std::error_code ignored;
-  PADDLE_TRY(TomlTable top, TomlTable::read(path));
+  PADDLE_TRY(TomlTable top, TomlTable::read(path, {}, "docs/cluster.md"));
   return read_tables(std::move(top),
                      std::filesystem::absolute(path, ignored).lexically_normal().string());
 }
 
 Result<ClusterSpec> parse_cluster(std::string_view text, const std::string& file) {
-  PADDLE_TRY(TomlTable top, TomlTable::parse(text, file));
+  PADDLE_TRY(TomlTable top, TomlTable::parse(text, file, {}, "docs/cluster.md"));
   return read_tables(std::move(top), file);
 }
 

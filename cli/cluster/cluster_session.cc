@@ -125,6 +125,15 @@ void ClusterSession::forgive_absent() {
   }
 }
 
+std::vector<std::string> ClusterSession::leave_out_unreachable() {
+  std::vector<std::string> names;
+  for (const Member& member : members_) {
+    if (!member.client && !member.absent) names.push_back(member.spec.name);
+  }
+  std::erase_if(members_, [](const Member& member) { return !member.client && !member.absent; });
+  return names;
+}
+
 Status ClusterSession::each(const std::function<Status(Member&)>& work) {
   std::vector<Member*> connected;
   for (Member& member : members_) {

@@ -64,6 +64,8 @@ class ClusterSession {
   Status all_well() const;
   // Clears the errors of nodes where nothing of the cluster is left, for commands that remove.
   void forgive_absent();
+  // Leaves out the members that were not reached, and returns their names.
+  std::vector<std::string> leave_out_unreachable();
   // Calls work on every connected member in parallel; its error stays in Member::error and comes
   // back combined.
   Status each(const std::function<Status(Member&)>& work);

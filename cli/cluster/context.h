@@ -54,6 +54,8 @@ struct Context {
   std::function<std::int64_t()> unix_ms = {};
   NodeLimits limits = {};                   // for the nodes of this command
   std::vector<std::string> arguments = {};  // of this command, as typed
+  // The help text of a command, or of the program for "".
+  std::function<Result<std::string>(const std::string& command)> help = {};
 };
 
 }  // namespace paddle::cli

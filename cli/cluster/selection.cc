@@ -1,8 +1,14 @@
 #include "cli/cluster/selection.h"
 
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <filesystem>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -14,19 +20,45 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kClusterVariable = "PADDLECTL_CLUSTER";
 constexpr std::size_t kPathBytesMax = 4096;
+constexpr std::size_t kNamesListed = 8;  // of chosen nodes; more are told by what is left out
 constexpr const char* kMadeMark =
     ".paddlectl-made";  // left by bootstrap: teardown may remove the folder
 
-fs::path state_folder(const std::string& directory) {
-  return fs::path(directory) / ".paddlectl";
-}
-
-Result<std::string> current(const std::string& directory) {
-  PADDLE_TRY(std::string text,
-             read_file((state_folder(directory) / "current").string(), kPathBytesMax));
+Result<std::string> read_place(const std::string& place) {
+  PADDLE_TRY(std::string text, read_file(place, kPathBytesMax));
   while (text.ends_with('\n')) text.pop_back();
   return text;
+}
+
+std::string absolute_in(const char* variable) {
+  const char* const value = ::getenv(variable);
+  return value != nullptr && *value == '/' ? value : "";
+}
+
+// Another user's folder above, like /tmp, must not choose the programs and hosts that we reach.
+bool is_trusted(const std::string& place) {
+  struct stat file {};
+  return ::stat(place.c_str(), &file) == 0 && (file.st_uid == ::geteuid() || file.st_uid == 0);
+}
+
+// The directory's place, then those of its parents.
+std::vector<std::string> places_upward(const std::string& directory) {
+  std::vector<std::string> places{cluster_place(directory)};
+  const std::string home = absolute_in("HOME");
+  std::error_code ignored;
+  for (fs::path at(directory); at != at.parent_path() && !fs::equivalent(at, home, ignored);
+       at = at.parent_path()) {
+    struct stat here {
+    }, above{};
+    if (::stat(at.c_str(), &here) != 0 || ::stat(at.parent_path().c_str(), &above) != 0 ||
+        here.st_dev != above.st_dev)
+      break;
+    std::string place = cluster_place(at.parent_path().string());
+    if (is_trusted(place)) places.push_back(std::move(place));
+  }
+  return places;
 }
 
 bool parse_number(std::string_view text, std::uint64_t& value) {
@@ -82,31 +114,81 @@ Status mark(const ClusterSpec& cluster, const std::string& name, bool group_only
 
 }  // namespace
 
-Status remember_cluster(const std::string& directory, const std::string& file) {
+std::string cluster_place(const std::string& directory) {
+  return (fs::path(directory) / ".paddlectl" / "current").string();
+}
+
+std::string default_cluster_place() {
+  std::string folder = absolute_in("XDG_CONFIG_HOME");
+  if (folder.empty() && !absolute_in("HOME").empty()) folder = absolute_in("HOME") + "/.config";
+  return folder.empty() ? "" : folder + "/paddlectl/current";
+}
+
+Result<CurrentCluster> find_current(const std::string& directory) {
+  for (const std::string& place : places_upward(directory)) {
+    if (auto file = read_place(place)) return CurrentCluster{*std::move(file), place};
+  }
+  if (const char* const file = ::getenv(kClusterVariable); file != nullptr && *file != '\0') {
+    return CurrentCluster{(fs::path(directory) / file).lexically_normal().string(),
+                          kClusterVariable};
+  }
+  if (const std::string place = default_cluster_place(); !place.empty()) {
+    if (auto file = read_place(place)) return CurrentCluster{*std::move(file), place};
+  }
+  std::error_code ignored;
+  const bool has_file = fs::exists(fs::path(directory) / "cluster.toml", ignored);
+  return Error{Errc::kUsage, "no current cluster, here or in a parent folder",
+               fmt::format("run `paddlectl up {}` here first, or pass --cluster <file>, or set "
+                           "PADDLECTL_CLUSTER",
+                           has_file ? "cluster.toml" : "<cluster file>")};
+}
+
+Status check_place(const std::string& place) {
+  fs::path existing(place);
   std::error_code error;
-  fs::create_directories(state_folder(directory), error);
+  while (!fs::exists(existing, error) && existing != existing.parent_path())
+    existing = existing.parent_path();
+  // The file is replaced by another, which the folder must permit.
+  if (existing == place) existing = existing.parent_path();
+  const bool is_folder = fs::is_directory(existing, error);
+  if (is_folder && ::access(existing.c_str(), W_OK | X_OK) == 0) return {};
+  return Error{
+      Errc::kResource,
+      fmt::format("cannot keep the current cluster in {}: {}", existing.string(),
+                  std::generic_category().message(is_folder ? errno : ENOTDIR)),
+      "run this in a folder that you may write to; or keep the cluster as your default, with "
+      "--default"};
+}
+
+Status remember_cluster(const std::string& place, const std::string& file) {
+  std::error_code error;
+  const fs::path folder = fs::path(place).parent_path();
+  fs::create_directories(folder, error);
   if (error) {
-    return Error{Errc::kResource,
-                 fmt::format("create {}: {}", state_folder(directory).string(), error.message()),
+    return Error{Errc::kResource, fmt::format("create {}: {}", folder.string(), error.message()),
                  ""};
   }
-  return replace_file((state_folder(directory) / "current").string(), as_bytes(file + "\n"), 0644);
+  return replace_file(place, as_bytes(file + "\n"), 0644);
 }
 
 void forget_cluster(const std::string& directory, const std::string& file) {
-  if (const auto known = current(directory); !known || *known != file) return;
-  std::error_code ignored;
-  fs::remove(state_folder(directory) / "current", ignored);
-  fs::remove(state_folder(directory), ignored);
-  // The folder may also be the workdir of a local node, when the cluster is used in $HOME. Its mark
-  // says that bootstrap made it; teardown left it because `current` was in it.
-  const fs::path mark = state_folder(directory) / kMadeMark;
-  if (!fs::exists(mark, ignored) || fs::exists(state_folder(directory) / "current", ignored))
-    return;
-  const fs::directory_iterator entries(state_folder(directory), ignored);
-  if (std::distance(begin(entries), end(entries)) != 1) return;
-  fs::remove(mark, ignored);
-  fs::remove(state_folder(directory), ignored);
+  std::vector<std::string> places = places_upward(directory);
+  places.push_back(default_cluster_place());
+  for (const std::string& place : places) {
+    if (const auto known = read_place(place); !known || *known != file) continue;
+    const fs::path folder = fs::path(place).parent_path();
+    std::error_code ignored;
+    fs::remove(place, ignored);
+    fs::remove(folder, ignored);
+    // The folder may also be the workdir of a local node, when the cluster is used in $HOME. Its
+    // mark says that bootstrap made it; teardown left it because `current` was in it.
+    const fs::path mark = folder / kMadeMark;
+    if (!fs::exists(mark, ignored) || fs::exists(place, ignored)) continue;
+    const fs::directory_iterator entries(folder, ignored);
+    if (std::distance(begin(entries), end(entries)) != 1) continue;
+    fs::remove(mark, ignored);
+    fs::remove(folder, ignored);
+  }
 }
 
 Result<ClusterSpec> choose_cluster(const std::string& directory, const std::string& asked) {
@@ -119,13 +201,10 @@ Result<ClusterSpec> choose_cluster(const std::string& directory, const std::stri
     }
     return read_cluster(path.lexically_normal().string());
   }
-  const auto known = current(directory);
-  if (!known) {
-    return Error{Errc::kUsage, "no current cluster in this directory",
-                 "run `paddlectl up <cluster file>` here first, or pass --cluster <file>"};
-  }
-  auto cluster = read_cluster(*known);
-  if (!cluster) return std::move(cluster).error().with("the current cluster (.paddlectl/current)");
+  PADDLE_TRY(const CurrentCluster current, find_current(directory));
+  auto cluster = read_cluster(current.file);
+  if (!cluster)
+    return std::move(cluster).error().with(fmt::format("the current cluster ({})", current.source));
   return cluster;
 }
 
@@ -192,6 +271,29 @@ Result<std::vector<std::size_t>> select_nodes(const ClusterSpec& cluster, std::s
   }
   if (chosen.empty()) return Error{Errc::kUsage, fmt::format("'{}' leaves no node", text), kHint};
   return chosen;
+}
+
+std::string on_text(const ClusterSpec& cluster, const std::vector<std::size_t>& nodes) {
+  std::vector<std::string> chosen, others;
+  for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
+    const std::string& name = cluster.nodes[i].spec.name;
+    if (std::ranges::find(nodes, i) != nodes.end()) {
+      chosen.push_back(name);
+    } else {
+      others.push_back("!" + name);
+    }
+  }
+  if (others.size() >= chosen.size() || chosen.size() <= kNamesListed)
+    return fmt::format("{}", fmt::join(chosen, ","));
+  return fmt::format("'{}'", fmt::join(others, ","));
+}
+
+ClusterSpec with_roles_on(ClusterSpec cluster, const std::vector<std::size_t>& nodes) {
+  for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
+    if (std::ranges::find(nodes, i) != nodes.end()) continue;
+    cluster.nodes[i].runs_pserver = cluster.nodes[i].runs_trainer = false;
+  }
+  return cluster;
 }
 
 }  // namespace paddle::cli

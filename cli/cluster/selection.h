@@ -11,10 +11,23 @@
 
 namespace paddle::cli {
 
-// The current cluster is the file that `up` used in the directory: it stands in .paddlectl/current,
-// so that later commands need no --cluster.
-Status remember_cluster(const std::string& directory, const std::string& file);
-// Forgets it when it is `file`; leaves no empty folder behind.
+// A place that names the current cluster, so that commands need no --cluster.
+struct CurrentCluster {
+  std::string file;    // of the cluster
+  std::string source;  // a path that ends in "current", or "PADDLECTL_CLUSTER"
+};
+// The first of: .paddlectl/current in the directory; the same in its parents, up to $HOME or the
+// end of the file system, where you or root own it; $PADDLECTL_CLUSTER; the user's default. kUsage
+// when there is none.
+Result<CurrentCluster> find_current(const std::string& directory);
+// $XDG_CONFIG_HOME/paddlectl/current, or below ~/.config; "" without a home.
+std::string default_cluster_place();
+// .paddlectl/current in the directory.
+std::string cluster_place(const std::string& directory);
+// kResource when the place cannot be written; asked before work that would be lost.
+Status check_place(const std::string& place);
+Status remember_cluster(const std::string& place, const std::string& file);
+// Removes `file` from every place that find_current looks at; leaves no empty folder behind.
 void forget_cluster(const std::string& directory, const std::string& file);
 // `asked` relative to the directory, or else the current cluster; read and checked.
 Result<ClusterSpec> choose_cluster(const std::string& directory, const std::string& asked);
@@ -31,5 +44,10 @@ Result<std::vector<std::string>> expand_range(const std::string& pattern);
 // exclude from all nodes. "" is all nodes. Indices into ClusterSpec::nodes, ascending, each once.
 // kUsage: a name that is neither node nor group (with the nearest one), or nothing left.
 Result<std::vector<std::size_t>> select_nodes(const ClusterSpec& cluster, std::string_view text);
+// The text for --on that names exactly these nodes of the cluster.
+std::string on_text(const ClusterSpec& cluster, const std::vector<std::size_t>& nodes);
+// The cluster with the roles of these nodes only, for a job that uses no other. Nodes keep their
+// indices.
+ClusterSpec with_roles_on(ClusterSpec cluster, const std::vector<std::size_t>& nodes);
 
 }  // namespace paddle::cli

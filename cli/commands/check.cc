@@ -122,7 +122,8 @@ Status run(Context& context, const NodeTarget& options) {
                  "look at its node, or end the job: paddlectl stop --now --job <job>"};
   }
   if (faults.empty() && checked.links.errors.empty()) {
-    context.console.note(counted(nodes.size(), "node") + " as a job wants them");
+    context.console.note(nodes.size() == 1 ? "the node is OK"
+                                           : fmt::format("all {} nodes OK", nodes.size()));
     return {};
   }
   std::vector<std::size_t> bad;

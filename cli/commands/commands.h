@@ -11,6 +11,9 @@ namespace paddle::cli {
 // In the order of --help.
 const std::vector<Command>& all_commands();
 
+// `paddlectl __complete`, after that word: prints values for a shell's completion.
+void complete(Context& context, const std::vector<std::string>& arguments);
+
 Command version_command();  // `paddlectl --version` runs it too
 
 }  // namespace paddle::cli

@@ -66,8 +66,11 @@ struct CopyOptions {
 OptionList put_options(CopyOptions& options) {
   return {cluster_option(options.cluster),
           on_option(options.on),
-          {"files", "files or folders here, then the path on the nodes: absolute or from $HOME",
-           &options.paths, "FILE"}};
+          {.name = "files",
+           .help = "files or folders here, then the path on the nodes: absolute or from $HOME",
+           .target = &options.paths,
+           .value_name = "FILE",
+           .required = true}};
 }
 
 // Adds a file, or a folder with everything below it, under its own name. Symbolic links stay links.
@@ -148,8 +151,10 @@ Status run_put(Context& context, const CopyOptions& options) {
 OptionList get_options(CopyOptions& options) {
   return {cluster_option(options.cluster),
           on_option(options.on),
-          {"paths", "the path on the nodes, absolute or from $HOME, then the folder here",
-           &options.paths}};
+          {.name = "paths",
+           .help = "the path on the nodes, absolute or from $HOME, then the folder here",
+           .target = &options.paths,
+           .required = true}};
 }
 
 Status fetch_staged(Member& member, const std::string& staging, const fs::path& local,

@@ -13,7 +13,8 @@ namespace {
 // Output kept per node until all nodes are done; --stream keeps none.
 constexpr std::size_t kOutputBytesMax = 16U << 20U;
 constexpr std::size_t kLineBytesMax = 64U << 10U;  // longer lines are shown in pieces
-constexpr int kSignalBase = 128;                   // a shell's exit code after a signal
+constexpr int kNotExecutable = 126, kNotFound = 127;
+constexpr int kSignalBase = 128;  // a shell's exit code after a signal
 
 struct ExecOptions {
   std::string cluster, on;
@@ -28,7 +29,7 @@ OptionList list_options(ExecOptions& options) {
       on_option(options.on),
       {"command", "after --: the program and its arguments; no shell interprets them",
        &options.command},
-      {"--shell", "a command line for each node's /bin/sh instead", &options.shell},
+      {"--shell", "a command line for each node's /bin/sh instead", &options.shell, "LINE"},
       {"--stream", "show each line when it arrives, with its node", &options.stream},
   };
 }
@@ -159,8 +160,19 @@ Status run_on(Context& context, const ExecOptions& options, const remote::Comman
   return {};
 }
 
+// By the exit codes that a shell gives too.
+std::string next_step(int code, const std::string& program) {
+  if (code == kNotFound) {
+    return fmt::format("install {} there, or name its path; --shell runs a shell's own commands",
+                       program);
+  }
+  if (code == kNotExecutable) return "make it executable there: chmod +x " + program;
+  return "the command's own output, above, tells why";
+}
+
 // The exit code is the highest of all nodes'.
-Status verdict(const std::vector<Member>& members, const std::vector<NodeRun>& runs) {
+Status verdict(const std::vector<Member>& members, const std::vector<NodeRun>& runs,
+               const std::string& program) {
   std::size_t failed = 0;
   int worst = 0;
   std::string lost, hint;
@@ -173,6 +185,7 @@ Status verdict(const std::vector<Member>& members, const std::vector<NodeRun>& r
     if (hint.empty()) hint = members[i].error->hint;
   }
   if (failed == 0) return {};
+  if (hint.empty()) hint = next_step(worst, program);
   return Error{static_cast<Errc>(worst),
                fmt::format("the command failed on {} of {}{}", failed,
                            counted(members.size(), "node"), lost),
@@ -191,7 +204,7 @@ Status run(Context& context, const ExecOptions& options) {
     const std::size_t index = session.index_of(member);
     return run_on(context, options, command, index, member, runs[index]);
   });
-  const Status result = verdict(session.members(), runs);
+  const Status result = verdict(session.members(), runs, arguments.front());
   if (context.console.json()) {
     show_json(context, session.members(), runs);
   } else {

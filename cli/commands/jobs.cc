@@ -1,11 +1,11 @@
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "cli/cluster/cluster_session.h"
+#include "cli/cluster/job_size.h"
 #include "cli/cluster/selection.h"
 #include "cli/console/time_text.h"
 #include "cli/job/folders.h"
@@ -31,15 +31,6 @@ struct JobSummary {
   std::string state;
 };
 using Jobs = std::map<std::string, JobSummary>;
-
-// The value of "--name=value" among the arguments; "" where there is none.
-std::string argument(const remote::ProcessStatus& status, std::string_view name) {
-  for (const std::string& one : status.arguments) {
-    if (one.starts_with(name) && one.substr(name.size()).starts_with('='))
-      return one.substr(name.size() + 1);
-  }
-  return "";
-}
 
 void take_metrics(const std::vector<MetricsLine>& lines, JobSummary& job) {
   for (const MetricsLine& line : lines) {
@@ -100,25 +91,6 @@ void merge(JobSummary& job, JobSummary&& part) {
   job.passes = part.passes;
   job.cost = part.cost;
   job.best_cost = part.best_cost;
-}
-
-// Sets the numbers of trainers and pservers: those seen, or as many as the arguments of others
-// promise. False when some were not seen.
-bool count_processes(JobSummary& job) {
-  std::size_t trainers = 0, pservers = 0;
-  for (const auto& [member, status] : job.processes) {
-    ++(is_pserver(status) ? pservers : trainers);
-    const std::string told = argument(status, "--num_gradient_servers");
-    std::size_t count = 0;
-    std::from_chars(told.data(), told.data() + told.size(), count);
-    job.trainers = std::max(job.trainers, count);
-    const std::string ports = argument(status, "--pservers");
-    if (!ports.empty()) job.pservers = static_cast<std::size_t>(std::ranges::count(ports, ',')) + 1;
-  }
-  const bool all = trainers >= job.trainers && pservers >= job.pservers;
-  job.trainers = std::max(job.trainers, trainers);
-  job.pservers = std::max(job.pservers, pservers);
-  return all;
 }
 
 std::string state_of(const JobSummary& job, bool nodes_missing, bool all_processes) {
@@ -198,8 +170,10 @@ Status run_jobs(Context& context, const NodeTarget& options) {
   }
   Status reached = session.all_well();
   for (auto& [name, job] : all) {
-    const bool all_processes = count_processes(job);
-    job.state = state_of(job, !reached || nodes.size() < cluster.nodes.size(), all_processes);
+    const JobSize size = size_of_job(job.processes);
+    job.trainers = size.trainers;
+    job.pservers = size.pservers;
+    job.state = state_of(job, !reached || nodes.size() < cluster.nodes.size(), size.all_seen);
   }
   std::vector<std::pair<std::string, JobSummary>> jobs(all.begin(), all.end());
   std::ranges::stable_sort(jobs, std::ranges::greater(), [](const auto& job) {

@@ -6,11 +6,11 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "cli/cluster/selection.h"
 #include "cli/console/time_text.h"
 #include "cli/logs/follow.h"
 #include "cli/logs/line_pattern.h"
 #include "cli/logs/metrics_line.h"
+#include "cli/logs/shown_line.h"
 #include "cli/options/shared_options.h"
 #include "cli/report/prometheus.h"
 
@@ -20,15 +20,19 @@ namespace {
 struct LogChoice {
   JobTarget target;
   bool follow = false;
-  std::string node;  // "": all
+  bool previous = false;
   std::string role;  // "pserver" and "trainer" are roles, "trainer-2" is one process; "": all
 };
 
 Error nothing_chosen(const std::string& job, const LogChoice& choice) {
+  if (choice.previous) {
+    return {Errc::kUsage, fmt::format("job {} has no earlier start of a process", job),
+            "paddlectl logs shows the only one"};
+  }
   return {Errc::kUsage,
           fmt::format("job {} has no {}{}", job,
                       choice.role.empty() ? "process" : "'" + choice.role + "'",
-                      choice.node.empty() ? "" : " on node " + choice.node),
+                      choice.target.on.empty() ? "" : " on " + choice.target.on),
           fmt::format("roles are pserver, trainer, or one process like trainer-2; they are in: "
                       "paddlectl status --job {}",
                       job)};
@@ -39,30 +43,15 @@ OptionList log_choice_options(LogChoice& choice) {
       cluster_option(choice.target.cluster),
       on_option(choice.target.on),
       job_option(choice.target),
+      job_argument(choice.target),
       {"-f,--follow", "follow new lines until the job ends", &choice.follow},
-      {"--node", "only this node", &choice.node},
-      {"--role", "pserver, trainer, or one process like trainer-2", &choice.role},
+      {"--role", "pserver, trainer, or one process like trainer-2", &choice.role, "ROLE"},
   };
 }
 
-bool is_chosen(const ProcessOnNode& process, const std::string& node_name,
-               const LogChoice& choice) {
+bool is_chosen(const ProcessOnNode& process, const LogChoice& choice) {
   const std::string& name = process.status.name;
-  return (choice.node.empty() || choice.node == node_name) &&
-         (choice.role.empty() || name == choice.role || name.starts_with(choice.role + "-"));
-}
-
-// kUsage when --node names no node of the cluster.
-Status check_node(Context& context, const LogChoice& choice) {
-  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, choice.target.cluster));
-  const bool known_node = std::ranges::any_of(
-      cluster.nodes, [&](const ClusterNode& node) { return node.spec.name == choice.node; });
-  if (!choice.node.empty() && !known_node) {
-    return Error{Errc::kUsage,
-                 fmt::format("no node '{}' in cluster '{}'", choice.node, cluster.name),
-                 "paddlectl status shows the nodes"};
-  }
-  return {};
+  return choice.role.empty() || name == choice.role || name.starts_with(choice.role + "-");
 }
 
 // Prints the lines in order of time: all there are, or with --follow until the job ends.
@@ -100,12 +89,18 @@ OptionList logs_options(LogsOptions& options) {
   OptionList list = log_choice_options(options.chosen);
   list.insert(
       list.end(),
-      {{"--tail", "only the last N lines of each log", &options.tail, "", 0, kTailLinesMax},
+      {{"-n,--tail", "only the last N lines of each log", &options.tail, "N", 0, kTailLinesMax},
        {.name = "--since",
         .help = "only lines written since: 90s, 10m, 2h, 1d ago, or 2026-01-31T12:00:00Z",
         .target = &options.since,
+        .value_name = "TIME",
         .excludes = {"--tail"}},
-       {"--grep", "only lines that match this extended regular expression", &options.grep}});
+       {.name = "-p,--previous",
+        .help = "only the life of each process before its last start",
+        .target = &options.chosen.previous,
+        .excludes = {"--tail", "--since", "--follow"}},
+       {"--grep", "only lines that match this extended regular expression", &options.grep,
+        "PATTERN"}});
   return list;
 }
 
@@ -122,17 +117,18 @@ void print_line(Context& context, const LogFollow& logs, const LogMerge::Line& l
   std::string label = from.node + "/" + from.role;
   const std::size_t width = display_width(label);
   if (width < logs.label_width()) label.append(logs.label_width() - width, ' ');
-  context.console.labelled(from.member, label, line.line.text);
+  context.console.labelled(from.member, label, shown_line(line.line.text));
 }
 
 LogFollowOptions reading(const LogsOptions& options) {
   LogFollowOptions reading;
   reading.since = options.since;
   reading.tail = options.tail;
+  reading.previous = options.chosen.previous;
   if (options.chosen.follow && options.tail < 0 && options.since.empty())
     reading.tail = kFollowTailLines;
-  reading.wanted = [&options](const ProcessOnNode& process, const std::string& node) {
-    return is_chosen(process, node, options.chosen);
+  reading.wanted = [&options](const ProcessOnNode& process, const std::string&) {
+    return is_chosen(process, options.chosen);
   };
   return reading;
 }
@@ -142,12 +138,13 @@ Status run_logs(Context& context, const LogsOptions& options) {
   if (!options.since.empty()) {
     if (auto since = parse_since(options.since, 1); !since) return std::move(since).error();
   }
-  PADDLE_TRY_STATUS(check_node(context, options.chosen));
   PADDLE_TRY(FoundJob found, find_job(context, options.chosen.target, Missing::kAllowed));
   LogFollow logs(context, found.session, found.name, reading(options));
   return print_all(context, found, logs, options.chosen, kLogsPeriod,
                    [&](const LogMerge::Line& line) {
-                     if (pattern.matches(line.line.text)) print_line(context, logs, line);
+                     const std::string& text = line.line.text;
+                     if (pattern.matches(text) || pattern.matches(shown_line(text)))
+                       print_line(context, logs, line);
                    });
 }
 
@@ -180,8 +177,8 @@ void print_metrics(Context& context, const LogFollow& logs, const LogMerge::Line
 
 LogFollowOptions reading(const MetricsOptions& options) {
   LogFollowOptions reading;
-  reading.wanted = [&options](const ProcessOnNode& process, const std::string& node) {
-    return is_chosen(process, node, options.chosen);
+  reading.wanted = [&options](const ProcessOnNode& process, const std::string&) {
+    return is_chosen(process, options.chosen);
   };
   reading.path = [](const remote::ProcessStatus& status) { return metrics_path(status.log); };
   reading.time_of = [](const std::string& line) {
@@ -192,7 +189,6 @@ LogFollowOptions reading(const MetricsOptions& options) {
 }
 
 Status run_metrics(Context& context, const MetricsOptions& options) {
-  PADDLE_TRY_STATUS(check_node(context, options.chosen));
   PADDLE_TRY(FoundJob found, find_job(context, options.chosen.target, Missing::kAllowed));
   if (options.format == "prometheus") {
     JobView view(found.name);
@@ -211,7 +207,7 @@ Command logs_command() {
   return {"logs", "print a job's logs in order of time, each line with its node and role",
           "  paddlectl logs -f\n"
           "  paddlectl logs --since 10m --grep 'warn|error'\n"
-          "  paddlectl logs --node node-1 --role pserver --tail 50",
+          "  paddlectl logs --on node-1 --role pserver -n 50",
           [] { return invocation(logs_options, run_logs); }};
 }
 

@@ -9,6 +9,20 @@
 namespace paddle::cli {
 namespace {
 
+struct HelpOptions {
+  std::string command;  // "": all of them
+};
+
+OptionList help_options(HelpOptions& options) {
+  return {{"command", "the command; default: the list of all", &options.command, "COMMAND"}};
+}
+
+Status run_help(Context& context, const HelpOptions& options) {
+  PADDLE_TRY(const std::string text, context.help(options.command));
+  context.console.raw(Json::object({{"help", text}}), text);
+  return {};
+}
+
 struct CompletionOptions {
   std::string shell;
 };
@@ -17,14 +31,11 @@ OptionList completion_options(CompletionOptions& options) {
   return {{.name = "shell",
            .help = "bash, zsh or fish",
            .target = &options.shell,
-           .choices = {"bash", "zsh", "fish"}}};
+           .choices = {"bash", "zsh", "fish"},
+           .required = true}};
 }
 
 Status run_completion(Context& context, const CompletionOptions& options) {
-  if (options.shell.empty()) {
-    return Error{Errc::kUsage, "completion needs the name of a shell",
-                 "paddlectl completion bash, zsh or fish"};
-  }
   const std::vector<CommandWords> words = words_of(all_commands());
   const std::string script = options.shell == "bash"  ? bash_completion(words)
                              : options.shell == "zsh" ? zsh_completion(words)
@@ -46,6 +57,11 @@ Status run_version(Context& context) {
 }
 
 }  // namespace
+
+Command help_command() {
+  return {"help", "show the help of a command, or the list of all", "  paddlectl help train",
+          [] { return invocation(help_options, run_help); }};
+}
 
 Command completion_command() {
   return {"completion",

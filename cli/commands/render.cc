@@ -32,14 +32,16 @@ OptionList render_options(RenderOptions& options) {
       {.name = "platform",
        .help = "kubernetes, slurm or openmpi",
        .target = &options.platform,
-       .choices = {"kubernetes", "slurm", "openmpi"}},
+       .choices = {"kubernetes", "slurm", "openmpi"},
+       .required = true},
       workspace_argument(options.workspace),
       {"--trainers", "number of trainers; default: 1", &options.trainers, "", 1, kProcessesMax},
       {"--pservers", "number of parameter servers; default: 1", &options.pservers, "", 1,
        kProcessesMax},
       overrides_option(options.overrides),
-      {"--name", "the job's name; default: the workspace's", &options.job},
-      {"--image", "container image for kubernetes, with a shell, awk and getent", &options.image},
+      {"--name,--job", "the job's name; default: the workspace's", &options.job, "JOB"},
+      {"--image", "container image for kubernetes, with a shell, awk and getent", &options.image,
+       "IMAGE"},
   };
 }
 

@@ -12,8 +12,8 @@ namespace paddle::cli {
 namespace {
 
 OptionList report_options(ResultsOptions& options) {
-  return {cluster_option(options.target.cluster), job_argument(options.target),
-          output_option(options.output)};
+  return {cluster_option(options.target.cluster), job_option(options.target),
+          job_argument(options.target), output_option(options.output)};
 }
 
 struct Made {

@@ -12,13 +12,33 @@ namespace {
 
 struct RestartOptions {
   JobTarget target;
-  std::string process;  // "": the whole job
+  std::string process;             // "": the whole job
+  std::vector<std::string> words;  // a job, a process, or both
 };
+
+bool is_process(const std::string& word) {
+  return word.starts_with("trainer-") || word.starts_with("pserver-");
+}
+
+// Tells jobs from processes among the words.
+Result<RestartOptions> sorted(RestartOptions options) {
+  for (const std::string& word : options.words) {
+    std::string& place = is_process(word) ? options.process : options.target.job;
+    if (!place.empty()) {
+      return Error{Errc::kUsage, fmt::format("'{}' and '{}': restart one at a time", place, word),
+                   "paddlectl restart JOB, or paddlectl restart JOB trainer-2"};
+    }
+    place = word;
+  }
+  return options;
+}
 
 OptionList restart_options(RestartOptions& options) {
   return {cluster_option(options.target.cluster),
+          on_option(options.target.on),
           job_option(options.target),
-          {"process", "one process, like trainer-2; default: all", &options.process}};
+          {"job", "the job, or one process of it like trainer-2; default: all of the latest job",
+           &options.words, "JOB"}};
 }
 
 Status restart_process(Context& context, ClusterSession& session, const std::string& job,
@@ -50,7 +70,8 @@ Status check_not_done(ClusterSession& session, const std::string& job) {
                            job)};
 }
 
-Status run_restart(Context& context, const RestartOptions& options) {
+Status run_restart(Context& context, const RestartOptions& asked) {
+  PADDLE_TRY(const RestartOptions options, sorted(asked));
   PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kRefusedUnlessAbsent));
   auto& [cluster, session, job] = found;
   PADDLE_TRY_STATUS(check_not_done(session, job));

@@ -20,7 +20,7 @@ struct RmOptions {
 
 OptionList rm_options(RmOptions& options) {
   return {cluster_option(options.cluster),
-          {"jobs", "jobs that have ended", &options.jobs},
+          {"jobs", "jobs that have ended", &options.jobs, "JOB"},
           {"--ended", "every job that has ended and whose results were fetched", &options.ended},
           {"--yes", "do not ask; without --discard it is refused when results were never fetched",
            &options.consent.yes},

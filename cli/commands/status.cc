@@ -21,6 +21,7 @@ OptionList list_options(StatusOptions& options) {
   return {cluster_option(options.target.cluster),
           on_option(options.target.on),
           job_option(options.target),
+          job_argument(options.target),
           {"-w,--watch", "refresh every 2 seconds until the job ends", &options.watch}};
 }
 
@@ -28,14 +29,14 @@ Cell whole(const std::optional<double>& value) {
   return value ? number_cell(*value, 0) : empty_cell();
 }
 
-Cell bytes(const std::optional<std::uint64_t>& total, const std::optional<double>& per_second) {
-  if (per_second) {
-    return text_cell(human_bytes(static_cast<std::uint64_t>(*per_second)) + "/s");
-  }
-  return total ? text_cell(human_bytes(*total)) : empty_cell();
+// The rate, which takes two looks, with --watch; else the total.
+Cell bytes(bool watch, const std::optional<std::uint64_t>& total,
+           const std::optional<double>& per_second) {
+  if (watch) return per_second ? bytes_cell(static_cast<std::uint64_t>(*per_second)) : empty_cell();
+  return total ? bytes_cell(*total) : empty_cell();
 }
 
-std::vector<Cell> row_of(const ProcessView& process) {
+std::vector<Cell> row_of(const ProcessView& process, bool watch) {
   const auto& usage = process.status.usage;
   const auto& progress = process.progress;
   Cell state = text_cell(process.state_text());
@@ -49,8 +50,8 @@ std::vector<Cell> row_of(const ProcessView& process) {
       progress ? number_cell(progress->batch) : empty_cell(),
       progress && std::isfinite(progress->cost) ? cost_cell(progress->cost) : empty_cell(),
       whole(process.rate()),
-      usage ? bytes(usage->received_bytes, process.received_per_second) : empty_cell(),
-      usage ? bytes(usage->sent_bytes, process.sent_per_second) : empty_cell(),
+      usage ? bytes(watch, usage->received_bytes, process.received_per_second) : empty_cell(),
+      usage ? bytes(watch, usage->sent_bytes, process.sent_per_second) : empty_cell(),
       usage ? text_cell(human_bytes(usage->resident_bytes)) : empty_cell(),
       process.cores ? number_cell(*process.cores, 1) : empty_cell(),
       process.heard_ms_ago ? text_cell(span_text(*process.heard_ms_ago)) : empty_cell(),
@@ -74,7 +75,7 @@ std::string progress_line(const JobView& view, const ConsoleOptions& console) {
   return text + "\n";
 }
 
-std::string to_text(const JobView& view, const ConsoleOptions& console) {
+std::string to_text(const JobView& view, const ConsoleOptions& console, bool watch) {
   Table table{{{"node", ""},
                {"role", ""},
                {"state", ""},
@@ -83,14 +84,14 @@ std::string to_text(const JobView& view, const ConsoleOptions& console) {
                {"batch", "", 4, true},
                {"cost", "", 0, true},
                {"examples/s", "", 0, true},
-               {"in", "", 2, true},
-               {"out", "", 2, true},
+               {watch ? "in/s" : "received", "", 2, true},
+               {watch ? "out/s" : "sent", "", 2, true},
                {"memory", "", 3, true},
                {"cores", "", 5, true},
                {"heard", "", 1, true},
                {"pid", "", 6, true}},
               {}};
-  for (const ProcessView& process : view.processes()) table.rows.push_back(row_of(process));
+  for (const ProcessView& process : view.processes()) table.rows.push_back(row_of(process, watch));
   std::string text = progress_line(view, console) + to_text(table, console.columns, console.colour);
   for (const std::string& line : view.stalls()) text += escape_lines(line) + "\n";
   for (const SlowTrainer& slow : slow_trainers(view.processes())) {
@@ -181,7 +182,7 @@ Json to_json(const JobView& view) {
 void show(Context& context, const JobView& view, bool watch) {
   Console& console = context.console;
   if (console.json()) return console.json_line(to_json(view));
-  const std::string text = to_text(view, console.options());
+  const std::string text = to_text(view, console.options(), watch);
   if (!watch) {
     console.note("job " + view.job());
     return console.raw(text);

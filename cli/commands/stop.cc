@@ -16,7 +16,9 @@ struct StopOptions {
 
 OptionList stop_options(StopOptions& options) {
   return {cluster_option(options.target.cluster),
+          on_option(options.target.on),
           job_option(options.target),
+          job_argument(options.target),
           {"--now", "end its processes immediately, without a snapshot", &options.now}};
 }
 

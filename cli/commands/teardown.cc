@@ -11,13 +11,14 @@ namespace paddle::cli {
 namespace {
 
 struct TeardownOptions {
-  std::string cluster;
+  NodeTarget target;
   bool keep_data = false;
   RemovalConsent consent;
 };
 
 OptionList teardown_options(TeardownOptions& options) {
-  return {cluster_option(options.cluster),
+  return {cluster_option(options.target.cluster),
+          on_option(options.target.on),
           {"--keep-data", "keep the jobs' snapshots on the nodes", &options.keep_data},
           {"--yes",
            "do not ask; without --discard it is refused while a job runs, or results were never "
@@ -47,8 +48,9 @@ Status teardown_node(Member& member, bool keep_data, remote::TeardownReport& rep
 }
 
 Status run_teardown(Context& context, const TeardownOptions& options) {
-  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
-  ClusterSession session = ClusterSession::find_all(context, cluster);
+  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.target.cluster));
+  PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.target.on));
+  ClusterSession session = ClusterSession::find(context, cluster, nodes);
   session.forgive_absent();
   std::vector<JobOnNodes> jobs;
   Status listed = list_jobs_on_nodes(session, jobs);
@@ -76,7 +78,7 @@ Status run_teardown(Context& context, const TeardownOptions& options) {
   }
   context.console.table(table);
   PADDLE_TRY_STATUS(done);
-  forget_cluster(context.directory, cluster.file);
+  if (nodes.size() == cluster.nodes.size()) forget_cluster(context.directory, cluster.file);
   return {};
 }
 

@@ -18,6 +18,7 @@
 #include "cli/job/folders.h"
 #include "cli/job/plan.h"
 #include "cli/job/resume.h"
+#include "cli/job/setup.h"
 #include "cli/job/start.h"
 #include "cli/job/warm_start.h"
 #include "cli/options/command.h"
@@ -31,7 +32,7 @@ namespace {
 
 // A job to place on a cluster.
 struct PlanOptions {
-  std::string cluster;
+  NodeTarget target;
   JobSource source;
   std::uint32_t trainers = 0;  // 0: as many as the capacity of the nodes with the role
   std::uint32_t pservers = 0;  // 0: one on each node with the role
@@ -39,7 +40,8 @@ struct PlanOptions {
 
 OptionList plan_options(PlanOptions& options) {
   return {
-      cluster_option(options.cluster),
+      cluster_option(options.target.cluster),
+      on_option(options.target.on),
       workspace_argument(options.source.workspace),
       {"--trainers",
        "number of trainers; default: one on each node with the role, or its `capacity`",
@@ -50,9 +52,34 @@ OptionList plan_options(PlanOptions& options) {
   };
 }
 
+struct JobNodes {
+  ClusterSpec cluster;  // with roles on the chosen nodes only
+  std::vector<std::size_t> chosen;
+};
+Result<JobNodes> choose_nodes(const Context& context, const NodeTarget& target) {
+  PADDLE_TRY(ClusterSpec cluster, choose_cluster(context.directory, target.cluster));
+  PADDLE_TRY(std::vector<std::size_t> chosen, select_nodes(cluster, target.on));
+  return JobNodes{with_roles_on(std::move(cluster), chosen), std::move(chosen)};
+}
+
+// The hint of the error leaves out the nodes that are not reached.
+Status all_reached(const ClusterSpec& cluster, ClusterSession& session) {
+  Status reached = session.all_well();
+  std::vector<std::size_t> well;
+  for (const Member& member : session.members()) {
+    if (!member.error) well.push_back(member.node);
+  }
+  if (reached || well.empty()) return reached;
+  Error error = std::move(reached).error();
+  error.hint += fmt::format("{}train on the others: --on {}", error.hint.empty() ? "" : "; or ",
+                            on_text(cluster, well));
+  return error;
+}
+
 // `train --dry-run` runs it too.
 Status run_plan(Context& context, const PlanOptions& options) {
-  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
+  PADDLE_TRY(const JobNodes nodes, choose_nodes(context, options.target));
+  const ClusterSpec& cluster = nodes.cluster;
   PADDLE_TRY(const Placement placement, place_job(cluster, options.trainers, options.pservers));
   PADDLE_TRY(const Workspace workspace, check_job(context, options.source, placement));
   PADDLE_TRY(const std::string text,
@@ -69,6 +96,7 @@ struct TrainOptions {
   std::string job;  // --name; "": a new name
   ResultsOptions results;
   std::vector<std::string> environment;
+  std::string environment_file;
   std::uint32_t restarts = 0;
   bool dry_run = false;
   std::string from;
@@ -80,9 +108,12 @@ OptionList train_options(TrainOptions& options) {
   OptionList list = plan_options(options.plan);
   list.insert(
       list.end(),
-      {{"--name", "the job's name; default: <workspace>-<UTC time>", &options.job},
+      {{"--name,--job", "the job's name; default: <workspace>-<UTC time>", &options.job, "JOB"},
        {"--dry-run", "print the plan like `paddlectl plan`; starts nothing", &options.dry_run},
-       {"--env", "KEY=VALUE for every process of the job (repeatable)", &options.environment},
+       {"--env", "KEY=VALUE for every process of the job, or KEY with its value here (repeatable)",
+        &options.environment, "NAME=VALUE"},
+       {"--env-file", "a file of such lines; --env takes precedence", &options.environment_file,
+        "FILE"},
        {"--restarts",
         "restart a failed process, and the job with it from its last snapshot, up to this many "
         "times; default: 0",
@@ -132,12 +163,24 @@ Status check_output(const std::string& folder) {
                "choose another --output"};
 }
 
+Result<std::map<std::string, std::string>> read_environment(const Context& context,
+                                                            const TrainOptions& options) {
+  PADDLE_TRY(auto variables, parse_environment(options.environment));
+  if (options.environment_file.empty()) return variables;
+  const auto file = std::filesystem::path(context.directory) / options.environment_file;
+  PADDLE_TRY(auto of_file, read_environment_file(file.string()));
+  variables.merge(of_file);  // keeps those of --env
+  return variables;
+}
+
 Status run_train(Context& context, const TrainOptions& asked) {
   if (asked.dry_run) return run_plan(context, asked.plan);
   TrainOptions options = asked;
-  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.plan.cluster));
+  PADDLE_TRY(const JobNodes nodes, choose_nodes(context, options.plan.target));
+  const ClusterSpec& cluster = nodes.cluster;
   if (options.resume) {
-    PADDLE_TRY(const PreviousRun previous, find_previous_run(context, cluster, options.job));
+    PADDLE_TRY(const PreviousRun previous,
+               find_previous_run(context, cluster, nodes.chosen, options.job));
     options.job = previous.job;
     if (options.plan.trainers == 0) options.plan.trainers = previous.trainers;
     if (options.plan.pservers == 0) options.plan.pservers = previous.pservers;
@@ -154,7 +197,7 @@ Status run_train(Context& context, const TrainOptions& asked) {
   request.overrides = options.plan.source.overrides;
   request.resume = options.resume;
   request.restarts = options.restarts;
-  PADDLE_TRY(request.environment, parse_environment(options.environment));
+  PADDLE_TRY(request.environment, read_environment(context, options));
   PADDLE_TRY_STATUS(check_job_name(request.job));
   PADDLE_TRY(const Destination to, destination(context, options.results));
   PADDLE_TRY_STATUS(check_output(to.output));
@@ -167,7 +210,7 @@ Status run_train(Context& context, const TrainOptions& asked) {
   if (!plan_here && plan_here.error().code == Errc::kUsage) return plan_here.error();
 
   ClusterSession session = ClusterSession::open(context, cluster, placement.nodes);
-  PADDLE_TRY_STATUS(session.all_well());
+  PADDLE_TRY_STATUS(all_reached(cluster, session));
   if (options.resume) {
     PADDLE_TRY_STATUS(claim_old_name(session, request.job));
   } else {
@@ -180,8 +223,9 @@ Status run_train(Context& context, const TrainOptions& asked) {
       counted(plan.pservers.size(), "pserver"), counted(placement.nodes.size(), "node")));
   PADDLE_TRY_STATUS(push_job(context, session, plan, engine));
   if (options.resume) {
-    PADDLE_TRY_STATUS(prepare_to_resume(context, cluster, plan, to.output));
+    PADDLE_TRY_STATUS(prepare_to_resume(context, cluster, nodes.chosen, plan, to.output));
   }
+  PADDLE_TRY_STATUS(run_setup(context, session, plan, workspace));
   if (auto started = start_job(context, session, plan); !started) {
     return stop_after(context, session, request.job, std::move(started).error());
   }

@@ -22,9 +22,9 @@ OptionList list_options(TrustOptions& options) {
       cluster_option(options.cluster),
       on_option(options.on),
       {"host", "a host as ssh knows it, or a node of the cluster; default: every node",
-       &options.host},
+       &options.host, "HOST"},
       {"--fingerprint", "trust only a key with this fingerprint (repeatable)",
-       &options.fingerprints},
+       &options.fingerprints, "FINGERPRINT"},
       {"--yes", "trust every key shown; only on a network you trust", &options.yes},
   };
 }

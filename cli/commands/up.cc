@@ -1,4 +1,3 @@
-
 #include <fmt/format.h>
 
 #include "cli/cluster/cluster_session.h"
@@ -11,9 +10,26 @@
 namespace paddle::cli {
 namespace {
 
-OptionList up_options(NodeTarget& options) {
-  return {{"cluster", "the cluster file, like clusters/local.toml", &options.cluster, "FILE"},
-          on_option(options.on)};
+struct UpOptions : NodeTarget {
+  bool any = false;
+  bool is_default = false;
+};
+
+OptionList up_options(UpOptions& options) {
+  return {
+      {"cluster", "the cluster file, like clusters/local.toml; default: the current one",
+       &options.cluster, "FILE"},
+      on_option(options.on),
+      {"--any", "the nodes that answer are enough; names those that are left out", &options.any},
+      {"--default", "make it the cluster of every folder that has none, instead of this folder's",
+       &options.is_default}};
+}
+
+// Where the cluster is to be remembered; "" when commands find it from here already.
+std::string place_of(const Context& context, const UpOptions& options, const std::string& file) {
+  if (options.is_default) return default_cluster_place();
+  const auto current = find_current(context.directory);
+  return current && current->file == file ? "" : cluster_place(context.directory);
 }
 
 struct NodeReport {
@@ -44,12 +60,12 @@ Status check_ports(const ClusterSpec& cluster, Member& member, std::size_t ordin
 
 Table report_table() {
   return {{{"node", "node"},
-           {"address", "address"},
-           {"os", "os"},
-           {"cores", "cores"},
-           {"memory", "memory_bytes"},
-           {"gpus", "gpus"},
-           {"disk free", "disk_free_bytes"},
+           {"address", "address", 3},
+           {"os", "os", 5},
+           {"cores", "cores", 2, true},
+           {"memory", "memory_bytes", 2, true},
+           {"gpus", "gpus", 4},
+           {"disk free", "disk_free_bytes", 1, true},
            {"ports", "ports"},
            {"state", "state"}},
           {}};
@@ -69,12 +85,48 @@ std::vector<Cell> row_of(const Member& member, const NodeReport& report) {
              {number_cell(facts.cores), bytes_cell(facts.memory_bytes),
               Cell{describe_gpus(facts.gpus), Json::list({facts.gpus.begin(), facts.gpus.end()})},
               bytes_cell(facts.disk_free_bytes), text_cell(report.ports),
-              text_cell(report.changed ? "changed" : "unchanged")});
+              text_cell(report.changed ? "prepared" : "ready")});
   return row;
 }
 
-Status run_up(Context& context, const NodeTarget& options) {
+// Says how many nodes are ready and how to train on them. An error when not all those asked for
+// are, or with --any when none is.
+Status check_ready(Context& context, const ClusterSpec& cluster, ClusterSession& session,
+                   const UpOptions& options) {
+  const std::size_t all = cluster.nodes.size();
+  std::vector<std::size_t> ready;
+  for (const Member& member : session.members()) {
+    if (!member.error) ready.push_back(member.node);
+  }
+  if (ready.size() == all) {
+    context.console.note(counted(all, "node") + " ready; next: paddlectl train <workspace>");
+    return {};
+  }
+  std::string text = fmt::format("{} of {} ready", ready.size(), counted(all, "node"));
+  if (!ready.empty()) {
+    text += fmt::format("; train on {} with: paddlectl train --on {} <workspace>",
+                        ready.size() == 1 ? "it" : "those", on_text(cluster, ready));
+  }
+  if (ready.size() == session.members().size() || (options.any && !ready.empty())) {
+    for (const Member& member : session.members()) {
+      if (member.error) context.console.note("left out: " + member.error->message);
+    }
+    context.console.note(text);
+    return {};
+  }
+  Error error = session.all_well().error();
+  error.message = text + "\n" + error.message;
+  if (!ready.empty() && !options.any) {
+    error.hint += fmt::format("{}go on without: paddlectl up --any {}",
+                              error.hint.empty() ? "" : "; or ", options.cluster);
+  }
+  return error;
+}
+
+Status run_up(Context& context, const UpOptions& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
+  const std::string place = place_of(context, options, cluster.file);
+  if (!place.empty()) PADDLE_TRY_STATUS(check_place(place));
   PADDLE_TRY(const remote::PushItem engine, engine_item(context.engine));
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
   context.console.note(
@@ -101,25 +153,11 @@ Status run_up(Context& context, const NodeTarget& options) {
   if (const Status kept = source.save(); !kept) context.console.note(kept.error().message);
 
   Table table = report_table();
-  std::size_t failed = 0;
-  for (const Member& member : session.members()) {
+  for (const Member& member : session.members())
     table.rows.push_back(row_of(member, reports[member.node]));
-    failed += member.error ? 1 : 0;
-  }
   context.console.table(table);
-  if (failed > 0) {
-    Error error = session.all_well().error();
-    error.message = fmt::format("{} of {} nodes are not ready; no job can use this cluster yet\n",
-                                failed, nodes.size()) +
-                    error.message;
-    return error;
-  }
-  PADDLE_TRY_STATUS(remember_cluster(context.directory, cluster.file));
-  context.console.note(nodes.size() == cluster.nodes.size()
-                           ? fmt::format("{} ready; next: paddlectl train <workspace>",
-                                         counted(nodes.size(), "node"))
-                           : fmt::format("{} of {} ready; a job needs them all: paddlectl up",
-                                         nodes.size(), counted(cluster.nodes.size(), "node")));
+  PADDLE_TRY_STATUS(check_ready(context, cluster, session, options));
+  if (!place.empty()) PADDLE_TRY_STATUS(remember_cluster(place, cluster.file));
   return {};
 }
 

@@ -187,6 +187,16 @@ std::vector<std::size_t> fitting(const Table& table, const std::vector<std::size
   return kept;
 }
 
+// A line that names the columns not kept; "" when all are.
+std::string left_out(const Table& table, const std::vector<std::size_t>& kept) {
+  std::string names;
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    if (std::ranges::find(kept, i) != kept.end()) continue;
+    names += (names.empty() ? "" : ", ") + table.columns[i].title;
+  }
+  return names.empty() ? "" : fmt::format("(too narrow for: {})\n", escape_control(names));
+}
+
 }  // namespace
 
 std::string to_text(const Table& table, std::size_t columns, bool colour) {
@@ -219,7 +229,7 @@ std::string to_text(const Table& table, std::size_t columns, bool colour) {
     text.erase(text.find_last_not_of(' ') + 1);
     out += (colour && row == 0 ? fmt::format("\x1b[1m{}\x1b[0m", text) : text) + "\n";
   }
-  return out;
+  return out + left_out(table, kept);
 }
 
 Json to_json(const Table& table) {

@@ -14,7 +14,7 @@ constexpr std::int64_t kSpansMax = 1'000'000'000;
 
 // Milliseconds of a unit; 0 for none.
 std::int64_t unit_ms(std::string_view unit) {
-  if (unit == "s") return 1000;
+  if (unit == "s" || unit.empty()) return 1000;
   if (unit == "m") return 60'000;
   if (unit == "h") return 3'600'000;
   if (unit == "d") return 86'400'000;
@@ -23,13 +23,16 @@ std::int64_t unit_ms(std::string_view unit) {
 
 }  // namespace
 
-Result<std::int64_t> parse_since(std::string_view text, std::int64_t now_unix_ms) {
+std::optional<std::int64_t> parse_span(std::string_view text) {
   std::int64_t count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   const std::int64_t unit = unit_ms(text.substr(static_cast<std::size_t>(end - text.data())));
-  if (error == std::errc() && unit > 0 && count >= 0 && count <= kSpansMax) {
-    return std::max<std::int64_t>(1, now_unix_ms - count * unit);
-  }
+  if (error != std::errc() || unit == 0 || count < 0 || count > kSpansMax) return std::nullopt;
+  return count * unit;
+}
+
+Result<std::int64_t> parse_since(std::string_view text, std::int64_t now_unix_ms) {
+  if (const auto span = parse_span(text)) return std::max<std::int64_t>(1, now_unix_ms - *span);
   const std::string whole(text);
   for (const char* const format : {"%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%MZ", "%Y-%m-%d"}) {
     tm parts{};

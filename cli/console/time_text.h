@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -9,7 +10,9 @@
 
 namespace paddle::cli {
 
-// Unix milliseconds of "90s", "10m", "2h", "1d" before `now_unix_ms`, or of
+// Milliseconds of "90" (seconds), "90s", "10m", "2h" or "1d"; nothing for another text.
+std::optional<std::int64_t> parse_span(std::string_view text);
+// Unix milliseconds of such a span before `now_unix_ms`, or of
 // "2026-01-31T12:00:00Z" (a date alone begins at midnight, UTC). kUsage for anything else.
 Result<std::int64_t> parse_since(std::string_view text, std::int64_t now_unix_ms);
 

@@ -63,8 +63,9 @@ Result<bool> has_snapshot(remote::AgentClient& client, const std::string& job) {
 }  // namespace
 
 Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& cluster,
+                                      const std::vector<std::size_t>& nodes,
                                       const std::string& asked) {
-  ClusterSession session = ClusterSession::find_all(context, cluster);
+  ClusterSession session = ClusterSession::find(context, cluster, nodes);
   session.forgive_absent();  // the job never ran there, or was torn down
   PADDLE_TRY_STATUS(session.all_well());
   PreviousRun previous{asked};
@@ -82,9 +83,10 @@ Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& clust
   return previous;
 }
 
-Status prepare_to_resume(Context& context, const ClusterSpec& cluster, const JobPlan& plan,
+Status prepare_to_resume(Context& context, const ClusterSpec& cluster,
+                         const std::vector<std::size_t>& nodes, const JobPlan& plan,
                          const std::string& output) {
-  ClusterSession session = ClusterSession::find_all(context, cluster);
+  ClusterSession session = ClusterSession::find(context, cluster, nodes);
   session.forgive_absent();
   PADDLE_TRY_STATUS(session.all_well());
   Member& leader = *session.find_node(plan.trainers.front().node);

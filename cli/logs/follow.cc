@@ -1,6 +1,8 @@
 #include "cli/logs/follow.h"
 
 #include <algorithm>
+#include <charconv>
+#include <string_view>
 #include <utility>
 
 #include "cli/console/time_text.h"
@@ -82,6 +84,7 @@ void LogFollow::find_logs(const ClusterLook& look) {
   for (const ProcessOnNode& process : look.processes) {
     const std::string& node = session_.members()[process.member].spec.name;
     if (!options_.wanted(process, node)) continue;
+    if (options_.previous && process.status.life < 2) continue;
     const bool runs = process.status.state == remote::ProcessState::kRunning;
     any_running_ = any_running_ || runs;
     const auto [known, is_new] = by_name_.try_emplace(process.status.name, logs_.size());
@@ -90,7 +93,8 @@ void LogFollow::find_logs(const ClusterLook& look) {
       logs_.push_back(
           {.source = {process.member, node, process.status.name},
            .reader = LogReader(options_.path ? options_.path(process.status) : process.status.log),
-           .skew_ms = skew});
+           .skew_ms = skew,
+           .previous_life = options_.previous ? process.status.life - 1 : 0});
       merge_.add_source(process.status.started_unix_ms - skew);
       label_width_ =
           std::max(label_width_, display_width(node) + 1 + display_width(process.status.name));
@@ -99,6 +103,20 @@ void LogFollow::find_logs(const ClusterLook& look) {
     log.process_ended = !runs;
     log.node_now_ms = look.nodes[process.member] ? look.nodes[process.member]->usage.unix_ms : 0;
   }
+}
+
+// By the marks that the supervisor writes at each start.
+void LogFollow::keep_previous_life(Log& log, std::vector<LogLine>& lines) {
+  if (log.previous_life == 0) return;
+  std::erase_if(lines, [&](const LogLine& line) {
+    constexpr std::string_view kMark = "paddlectl: start ";
+    const std::string_view text = line.text;
+    if (text.starts_with(kMark)) {
+      const std::string_view number = text.substr(kMark.size());
+      std::from_chars(number.data(), number.data() + number.size(), log.life);
+    }
+    return log.life != log.previous_life;
+  });
 }
 
 void LogFollow::set_time(const Log& log, LogLine& line) const {
@@ -133,6 +151,7 @@ Status LogFollow::read_log(remote::AgentClient& client, std::size_t index, bool 
     if (!lines && lines.error().code == Errc::kUsage) return std::move(lines).error();
     log.caught_up = !lines || log.reader.at_end();  // a missing log has no line yet
     if (lines) {
+      keep_previous_life(log, *lines);
       for (LogLine& line : *lines) set_time(log, line);
       merge_.add(index, *std::move(lines));
     }
@@ -141,8 +160,10 @@ Status LogFollow::read_log(remote::AgentClient& client, std::size_t index, bool 
   if (!log.caught_up || (follow && !log.process_ended)) return {};
   if (log.process_ended) {
     if (auto rest = log.reader.rest()) {
-      set_time(log, *rest);
-      merge_.add(index, {*std::move(rest)});
+      std::vector<LogLine> lines{*std::move(rest)};
+      keep_previous_life(log, lines);
+      for (LogLine& line : lines) set_time(log, line);
+      merge_.add(index, std::move(lines));
     }
   }
   merge_.close(index);

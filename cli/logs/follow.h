@@ -57,6 +57,8 @@ struct LogSource {
 struct LogFollowOptions {
   std::int64_t tail = -1;  // lines of each log; -1: all
   std::string since;       // as of parse_since; "": from the beginning
+  bool previous =
+      false;  // only the life before the last start; a process that has none is left out
   std::function<bool(const ProcessOnNode&, const std::string& node)> wanted;
   // The file to read; null: the log.
   std::function<std::string(const remote::ProcessStatus&)> path;
@@ -88,6 +90,8 @@ class LogFollow {
     LogReader reader;
     std::int64_t skew_ms = 0;  // the node's clock minus the first node's
     std::int64_t node_now_ms = 0;
+    std::uint32_t previous_life = 0;  // the one to show; 0: all
+    std::uint32_t life = 1;           // of the next line
     bool begun = false;
     bool process_ended = false;
     bool caught_up = false;
@@ -95,6 +99,7 @@ class LogFollow {
 
   void find_logs(const ClusterLook& look);
   void set_time(const Log& log, LogLine& line) const;
+  static void keep_previous_life(Log& log, std::vector<LogLine>& lines);
   Status read_log(remote::AgentClient& client, std::size_t index, bool follow);
   Result<std::vector<LogLine>> read_some(remote::AgentClient& client, Log& log);
 

@@ -23,7 +23,13 @@ std::string names_of(const CommandWords& command) {
 // ---- bash ----
 
 constexpr std::string_view kBashHead =
-    R"(# bash completion of paddlectl, made by: paddlectl completion bash
+    R"~(# bash completion of paddlectl, made by: paddlectl completion bash
+_paddlectl_values() {
+  local values
+  values=$("${COMP_WORDS[0]}" __complete "$1" "$word" "${COMP_WORDS[@]}" 2>/dev/null)
+  COMPREPLY=($(compgen -W "$values" -- "$word"))
+  [[ ${COMPREPLY[0]} != *= ]] || compopt -o nospace 2>/dev/null
+}
 _paddlectl() {
   local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command='' options='' i
   # bash takes --format=json for three words.
@@ -33,7 +39,7 @@ _paddlectl() {
     previous=${COMP_WORDS[COMP_CWORD-2]}
   fi
   COMPREPLY=()
-)";
+)~";
 
 // Files are left to readline, which knows of folders, blanks and quotes.
 std::string bash_reply(const OptionWords& option) {
@@ -45,6 +51,8 @@ std::string bash_reply(const OptionWords& option) {
     case Completes::kChoice:
       return fmt::format("COMPREPLY=($(compgen -W '{}' -- \"$word\"))",
                          fmt::join(option.choices, " "));
+    case Completes::kDynamic:
+      return "_paddlectl_values " + option.kind;
     case Completes::kNothing:
       break;
   }
@@ -79,6 +87,8 @@ std::string zsh_action(const OptionWords& option) {
       return "_files -/";
     case Completes::kChoice:
       return fmt::format("({})", fmt::join(option.choices, " "));
+    case Completes::kDynamic:
+      return "_paddlectl_values " + option.kind;
     case Completes::kNothing:
       break;
   }
@@ -114,6 +124,8 @@ std::string fish_values(const OptionWords& option) {
       return " -x -a '(__fish_complete_directories)'";
     case Completes::kChoice:
       return fmt::format(" -x -a '{}'", fmt::join(option.choices, " "));
+    case Completes::kDynamic:
+      return fmt::format(" -x -a '(__paddlectl_values {})'", option.kind);
     case Completes::kNothing:
       break;
   }
@@ -175,7 +187,11 @@ std::string bash_completion(std::span<const CommandWords> words) {
 std::string zsh_completion(std::span<const CommandWords> words) {
   std::string script =
       "#compdef paddlectl\n# zsh completion of paddlectl, made by: paddlectl completion zsh\n"
-      "_paddlectl() {\n  local context state line\n  typeset -A opt_args\n  local -a commands\n"
+      "_paddlectl_values() {\n  local -a values\n"
+      "  values=(${(f)\"$($program __complete $1 \"$PREFIX\" $all 2>/dev/null)\"})\n"
+      "  if [[ $1 == keys ]]; then compadd -S '' -a values; else compadd -a values; fi\n}\n"
+      "_paddlectl() {\n  local context state line program=$words[1]\n  local -a all=($words)\n  "
+      "typeset -A opt_args\n  local -a commands\n"
       "  commands=(\n";
   for (const CommandWords& command : words.subspan(1))
     script += fmt::format("    '{}:{}'\n", command.name, zsh_text(command.summary));
@@ -198,6 +214,8 @@ std::string zsh_completion(std::span<const CommandWords> words) {
 std::string fish_completion(std::span<const CommandWords> words) {
   std::string script =
       "# fish completion of paddlectl, made by: paddlectl completion fish\n"
+      "function __paddlectl_values\n  set -l words (commandline -opc)\n"
+      "  $words[1] __complete $argv[1] (commandline -ct) $words 2>/dev/null\nend\n"
       "complete -c paddlectl -f\n";
   for (const OptionWords& option : words.front().options) script += fish_line(option, "");
   for (const CommandWords& command : words.subspan(1)) {

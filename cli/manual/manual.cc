@@ -22,9 +22,18 @@ std::vector<std::string> split_names(std::string_view names) {
 std::string value_of(const Option& option) {
   if (option.is_flag()) return "";
   if (!option.choices.empty()) return fmt::format("{{{}}}", fmt::join(option.choices, ","));
-  if (!option.value_name.empty()) return std::string(option.value_name);
-  if (std::holds_alternative<std::uint32_t*>(option.target)) return "UINT";
-  return std::holds_alternative<std::int64_t*>(option.target) ? "INT" : "TEXT";
+  return std::string(value_name_of(option));
+}
+
+// The kind of values that `paddlectl __complete` lists for a value of that name; "" for none.
+std::string_view kind_of(std::string_view value) {
+  constexpr std::pair<std::string_view, std::string_view> kKinds[] = {
+      {"JOB", "jobs"},           {"NODES", "nodes"},    {"ROLE", "roles"},
+      {"TEMPLATE", "templates"}, {"KEY=VALUE", "keys"}, {"COMMAND", "commands"}};
+  for (const auto& [name, kind] : kKinds) {
+    if (name == value) return kind;
+  }
+  return "";
 }
 
 OptionWords words_of(const Option& option) {
@@ -37,10 +46,12 @@ OptionWords words_of(const Option& option) {
   words.description = option.help;
   words.value = value_of(option);
   words.choices = option.choices;
+  words.kind = kind_of(words.value);
   words.completes = !option.choices.empty() ? Completes::kChoice
                     : words.value == "FILE" ? Completes::kFile
                     : words.value == "DIR"  ? Completes::kFolder
-                                            : Completes::kNothing;
+                    : words.kind.empty()    ? Completes::kNothing
+                                            : Completes::kDynamic;
   return words;
 }
 
@@ -53,6 +64,30 @@ CommandWords words_of(std::string_view name, std::string_view summary, std::stri
   return words;
 }
 
+constexpr std::string_view kExamples =
+    "# A first model, on this machine\n"
+    "paddlectl init --local && paddlectl up cluster.toml\n"
+    "paddlectl init --template quick_start texts && texts/prepare\n"
+    "paddlectl train texts\n"
+    "\n"
+    "# Your servers\n"
+    "paddlectl init --hostfile hosts lab.toml\n"
+    "paddlectl up lab.toml && paddlectl check\n"
+    "paddlectl train --trainers 4 --pservers 2 texts\n"
+    "\n"
+    "# Look at it from another terminal, stop it, go on\n"
+    "paddlectl status --watch\n"
+    "paddlectl logs -f --role trainer-0\n"
+    "paddlectl stop && paddlectl train --resume texts\n"
+    "\n"
+    "# A server is down\n"
+    "paddlectl up --any lab.toml\n"
+    "paddlectl train --on node02,node03 texts\n"
+    "\n"
+    "# A command on every node, and nothing left behind\n"
+    "paddlectl exec -- uptime\n"
+    "paddlectl teardown";
+
 constexpr std::string_view kEnvironment = R"(.SH ENVIRONMENT
 .TP
 .B NO_COLOR
@@ -61,14 +96,30 @@ When set to anything, nothing is coloured.
 .B TERM
 When it is dumb, nothing is coloured and no line is rewritten in place.
 .TP
+.B PADDLECTL_CLUSTER
+The cluster file of commands without \-\-cluster, where no current cluster is found upward.
+.TP
 .B XDG_CACHE_HOME
 Where hashes of pushed files are kept, in paddlectl/hashes; ~/.cache without it, or when it is no
 absolute path. Nothing else is written outside the current directory, ~/.ssh/known_hosts (by trust)
 and the folders that are named on the command line.
 .SH FILES
 .TP
+.I cluster.toml
+The servers and how to reach them, written by init; any name will do.
+.TP
+.I job.toml, .paddleignore
+In a workspace: what is trained, and which of its files stay here.
+.TP
+.I output/<job>/
+Logs, snapshots and report.html of a job.
+.TP
 .I .paddlectl/current
-In the current directory: the cluster that commands use without \-\-cluster.
+In the current directory or a parent of it, up to the home directory or the end of the file system:
+the cluster that commands use without \-\-cluster. A parent's counts if you or root own the file.
+.TP
+.I ~/.config/paddlectl/current
+Your default cluster, set by up \-\-default; below XDG_CONFIG_HOME where that is set.
 .TP
 .I ~/.ssh/config, ~/.ssh/known_hosts
 They mean what they mean to ssh(1): ssh \-G reads the first.
@@ -133,7 +184,7 @@ std::string man_page(std::span<const CommandWords> words) {
       ".SH DESCRIPTION\n{}\n{}",
       kProgramVersion, escaped(app.summary.substr(0, line_end)),
       line_end == std::string::npos ? "" : example(app.summary.substr(line_end + 2)));
-  page += ".SH OPTIONS\n";
+  page += ".SH EXAMPLES\n" + example(kExamples) + ".SH OPTIONS\n";
   add_options(page, app);
   page += ".SH COMMANDS\n";
   for (const CommandWords& command : words.subspan(1)) {

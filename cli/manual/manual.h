@@ -10,7 +10,8 @@
 
 namespace paddle::cli {
 
-enum class Completes { kNothing, kFile, kFolder, kChoice };
+// kDynamic: the program itself names the values, with `paddlectl __complete`.
+enum class Completes { kNothing, kFile, kFolder, kChoice, kDynamic };
 
 struct OptionWords {
   std::vector<std::string> names;  // "-f", "--follow"; none: an argument by its place
@@ -19,6 +20,7 @@ struct OptionWords {
   std::string description;
   Completes completes = Completes::kNothing;
   std::vector<std::string> choices;  // of kChoice
+  std::string kind;                  // of kDynamic: "jobs", "nodes", ...
 };
 
 struct CommandWords {
@@ -31,7 +33,8 @@ struct CommandWords {
 // The program itself first, then the commands in their order.
 std::vector<CommandWords> words_of(const std::vector<Command>& commands);
 
-// words: as words_of gives them, in all of these. The scripts start no program.
+// words: as words_of gives them, in all of these. The scripts start no
+// program but this one.
 std::string bash_completion(std::span<const CommandWords> words);
 std::string zsh_completion(std::span<const CommandWords> words);  // a #compdef file, or sourced
 std::string fish_completion(std::span<const CommandWords> words);

@@ -1,5 +1,7 @@
 #include "cli/options/command.h"
 
+#include <algorithm>
+
 namespace paddle::cli {
 namespace {
 
@@ -12,24 +14,36 @@ OptionList global_options(GlobalOptions& options) {
       {"--json",
        "print results as JSON on stdout and an error as one JSON line on stderr; notes stay text",
        &options.json},
-      {"--version", "print the version", &options.version},
+      {"-V,--version", "print the version", &options.version},
       {"--password-file",
        "log in with the password in this file (mode 0600) where no key is accepted; without it you "
        "are asked",
        &options.password_file, "FILE"},
       {"--timeout",
-       "give up on a node that cannot be reached, or does not answer, for this many seconds; also "
-       "limits the command of exec; default: 20 to reach it, 30 for an answer",
-       &options.timeout, "SECONDS", 1, kTimeoutSecondsMax},
-      {"--parallel", "nodes worked on at a time; default: 32", &options.parallel, "NODES", 1,
+       "give up on a node that cannot be reached, or does not answer, for so long: 90s, 10m, 2h; "
+       "also limits the command of exec; default: 20s to reach it, 30s for an answer",
+       &options.timeout, kDuration, 1, kTimeoutSecondsMax},
+      {"--parallel", "nodes worked on at a time; default: 32", &options.parallel, "N", 1,
        kProcessesMax},
   };
 }
 
 std::string footer_of(const Command& command) {
-  return "Every command takes --json; where it talks to nodes also --timeout, --parallel and\n"
-         "--password-file, see paddlectl --help. Examples:\n" +
-         std::string(command.examples);
+  const OptionList options = command.invoke().options;
+  const bool reaches_nodes = std::ranges::any_of(options, [](const Option& option) {
+    return option.name == "--cluster" || option.name == "cluster";
+  });
+  return std::string(reaches_nodes ? "It also takes --timeout, --parallel, --password-file and "
+                                     "--json: paddlectl --help.\n"
+                                   : "") +
+         "Examples:\n" + std::string(command.examples);
+}
+
+std::string_view value_name_of(const Option& option) {
+  if (!option.value_name.empty()) return option.value_name;
+  const bool is_number = std::holds_alternative<std::uint32_t*>(option.target) ||
+                         std::holds_alternative<std::int64_t*>(option.target);
+  return is_number ? "N" : "TEXT";
 }
 
 }  // namespace paddle::cli

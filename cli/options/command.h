@@ -28,6 +28,7 @@ struct Option {
   std::uint32_t min = 0, max = UINT32_MAX;  // of a number
   std::vector<std::string> choices = {};    // the only values; empty: any
   std::vector<std::string> excludes = {};   // options that may not stand beside it
+  bool required = false;                    // an argument
 
   bool is_positional() const { return !name.starts_with('-'); }
   bool is_flag() const { return std::holds_alternative<bool*>(target); }
@@ -52,6 +53,7 @@ struct Command {
   std::string_view examples;  // indented lines
   Invocation (*invoke)();
   std::string_view alias = {};
+  std::string_view group = {};  // its heading in --help
 };
 
 // `Options` holds the values; list_options says where the command line puts them.
@@ -79,6 +81,13 @@ inline constexpr const char* kExitCodes =
     "Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 version, 4 unreachable, 5 "
     "authentication,\n"
     "6 data, 7 resource (port, disk, memory), 75 stopped and can go on, 130 interrupted.";
+
+// The value's name of an option that takes "90", "90s", "10m", "2h" or "1d"; its target is in
+// seconds.
+inline constexpr std::string_view kDuration = "DURATION";
+
+// The value's name where an option has none of its own: "N" of a number, else "TEXT".
+std::string_view value_name_of(const Option& option);
 
 constexpr std::uint32_t kProcessesMax = 4096;
 

@@ -1,15 +1,21 @@
 #include "cli/options/shared_options.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/cluster/job_size.h"
 #include "cli/cluster/selection.h"
 
 namespace paddle::cli {
 
 Option cluster_option(std::string& file) {
-  return {"--cluster", "cluster file; default: the one `up` used in this directory", &file, "FILE"};
+  return {"--cluster", "cluster file; default: the one of `up` here or in a parent folder", &file,
+          "FILE"};
 }
 
 Option on_option(std::string& nodes) {
-  return {"--on", "only these nodes and groups: gpu,node[01-04],!node02; default: all", &nodes};
+  return {"--on,--node", "only these nodes and groups: gpu,node[01-04],!node02; default: all",
+          &nodes, "NODES"};
 }
 
 Option output_option(std::string& folder) {
@@ -21,7 +27,8 @@ Option workspace_argument(std::string& folder) {
 }
 
 Option overrides_option(std::vector<std::string>& overrides) {
-  return {"--set", "override a key of job.toml: --set train.passes=3 (repeatable)", &overrides};
+  return {"--set", "override a key of job.toml: --set train.passes=3 (repeatable)", &overrides,
+          "KEY=VALUE"};
 }
 
 OptionList node_options(NodeTarget& target) {
@@ -29,11 +36,15 @@ OptionList node_options(NodeTarget& target) {
 }
 
 Option job_option(JobTarget& target) {
-  return {"--job", "the job; default: the latest", &target.job};
+  return {"--job,--name", "the same", &target.job, "JOB"};
 }
 
 Option job_argument(JobTarget& target) {
-  return {"job", "the job; default: the latest", &target.job};
+  return {.name = "job",
+          .help = "the job; default: the latest",
+          .target = &target.job,
+          .value_name = "JOB",
+          .excludes = {"--job"}};
 }
 
 Option passes_option(ResultsOptions& options) {
@@ -44,8 +55,8 @@ Option passes_option(ResultsOptions& options) {
 }
 
 OptionList results_options(ResultsOptions& options) {
-  return {cluster_option(options.target.cluster), job_option(options.target),
-          output_option(options.output)};
+  return {cluster_option(options.target.cluster), on_option(options.target.on),
+          job_option(options.target), job_argument(options.target), output_option(options.output)};
 }
 
 Result<FoundJob> find_job(Context& context, const JobTarget& target, Missing missing) {
@@ -53,8 +64,14 @@ Result<FoundJob> find_job(Context& context, const JobTarget& target, Missing mis
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, target.on));
   ClusterSession session = ClusterSession::find(context, cluster, nodes);
   if (missing == Missing::kRefusedUnlessAbsent) session.forgive_absent();
-  if (missing != Missing::kAllowed) PADDLE_TRY_STATUS(session.all_well());
   PADDLE_TRY(std::string job, choose_job(session, target.job));
+  const bool may_leave_out = target.on.empty() && session.unreachable() > 0;
+  if (may_leave_out && size_of_job(session.look(context.clock, job).processes).all_seen) {
+    const std::vector<std::string> names = session.leave_out_unreachable();
+    context.console.note(
+        fmt::format("{} is not on {}, which cannot be reached", job, fmt::join(names, ", ")));
+  }
+  if (missing != Missing::kAllowed) PADDLE_TRY_STATUS(session.all_well());
   return FoundJob{std::move(cluster), std::move(session), std::move(job)};
 }
 

@@ -27,8 +27,9 @@ struct JobTarget : NodeTarget {
   std::string job;  // "": the latest
 };
 
-Option job_option(JobTarget& target);    // --job NAME
-Option job_argument(JobTarget& target);  // NAME by its place
+// Two ways to name the job, of which commands have both.
+Option job_option(JobTarget& target);    // --job JOB, --name JOB
+Option job_argument(JobTarget& target);  // JOB by its place; after job_option
 
 struct ResultsOptions {
   JobTarget target;
@@ -36,7 +37,7 @@ struct ResultsOptions {
   std::string passes;  // --pass; "": the last, and the best where its snapshot is kept
 };
 Option passes_option(ResultsOptions& options);
-OptionList results_options(ResultsOptions& options);  // --cluster FILE, --job NAME, --output DIR
+OptionList results_options(ResultsOptions& options);  // as JobTarget, and --output DIR
 
 struct FoundJob {
   ClusterSpec cluster;
@@ -48,7 +49,8 @@ struct FoundJob {
 // the cluster is left.
 enum class Missing { kAllowed, kRefused, kRefusedUnlessAbsent };
 
-// Connects to the nodes and chooses the job. kUsage when there is none.
+// Connects to the nodes and chooses the job. kUsage when there is none. Without --on, a node that
+// is out of reach and has no process of the job is left out, with a note.
 Result<FoundJob> find_job(Context& context, const JobTarget& target, Missing missing);
 
 }  // namespace paddle::cli

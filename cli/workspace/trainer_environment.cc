@@ -1,12 +1,19 @@
 #include "cli/workspace/trainer_environment.h"
 
+#include <stdlib.h>
+
 #include <algorithm>
+#include <sstream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/fd.h"
+
 namespace paddle::cli {
 namespace {
+
+constexpr std::size_t kEnvironmentBytesMax = 1U << 20U;  // of --env-file
 
 using Variables = std::map<std::string, std::string>;
 
@@ -62,16 +69,45 @@ Variables trainer_environment(const std::vector<std::string>& arguments, const O
   return variables;
 }
 
+namespace {
+
+// Adds one item; `source` says where it stands, for errors.
+Status add_variable(const std::string& item, const std::string& source, Variables& variables) {
+  const auto equals = item.find('=');
+  const std::string name = item.substr(0, equals);
+  if (!is_variable(name) || name.starts_with("PADDLECTL_")) {
+    return Error{Errc::kUsage, fmt::format("{}: '{}' is not KEY=VALUE", source, item),
+                 "a key is letters, digits and '_'; those of PADDLECTL_ are taken"};
+  }
+  const char* const own = ::getenv(name.c_str());
+  if (equals == std::string::npos && own == nullptr) {
+    return Error{Errc::kUsage, fmt::format("{}: '{}' is not set here", source, name),
+                 fmt::format("set it: export {0}=..., or give it: {0}=VALUE", name)};
+  }
+  variables[name] = equals == std::string::npos ? own : item.substr(equals + 1);
+  return {};
+}
+
+}  // namespace
+
 Result<Variables> parse_environment(const std::vector<std::string>& items) {
   Variables variables;
-  for (const std::string& item : items) {
-    const auto equals = item.find('=');
-    const std::string name = item.substr(0, equals);
-    if (equals == std::string::npos || !is_variable(name) || name.starts_with("PADDLECTL_")) {
-      return Error{Errc::kUsage, fmt::format("--env '{}' is not KEY=VALUE", item),
-                   "a key is letters, digits and '_'; those of PADDLECTL_ are taken"};
-    }
-    variables[name] = item.substr(equals + 1);
+  for (const std::string& item : items) PADDLE_TRY_STATUS(add_variable(item, "--env", variables));
+  return variables;
+}
+
+Result<Variables> read_environment_file(const std::string& path) {
+  auto text = read_file(path, kEnvironmentBytesMax);
+  if (!text) return Error{Errc::kUsage, text.error().message, "name an --env-file that is there"};
+  Variables variables;
+  std::istringstream lines(*text);
+  std::size_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    while (line.ends_with('\r') || line.ends_with(' ')) line.pop_back();
+    line.erase(0, line.find_first_not_of(' '));
+    if (line.empty() || line.starts_with('#')) continue;
+    PADDLE_TRY_STATUS(add_variable(line, fmt::format("{}:{}", path, number), variables));
   }
   return variables;
 }

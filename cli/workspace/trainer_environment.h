@@ -24,8 +24,10 @@ struct OwnTrainer {
 std::map<std::string, std::string> trainer_environment(const std::vector<std::string>& arguments,
                                                        const OwnTrainer& own);
 
-// Variables from the "KEY=VALUE" items of --env. kUsage for any other item, and for PADDLECTL_
-// keys.
+// Variables from the "KEY=VALUE" items of --env; the value of "KEY" is that of our own environment.
+// kUsage for any other item, for one that is not set here, and for PADDLECTL_ keys.
 Result<std::map<std::string, std::string>> parse_environment(const std::vector<std::string>& items);
+// The same from the lines of a file; those that are blank or begin with '#' do not count.
+Result<std::map<std::string, std::string>> read_environment_file(const std::string& path);
 
 }  // namespace paddle::cli

@@ -147,6 +147,7 @@ Result<Workspace> scan_workspace(const std::string& path, const config::JobConfi
   workspace.name = absolute.filename().string();
   workspace.mounted = job.data.train.starts_with('/');
   workspace.command = job.command;
+  workspace.setup = job.setup;
   workspace.trainer_count = job.train.trainer_count;
   workspace.has_network = job.has_network();
   std::set<std::string> data;

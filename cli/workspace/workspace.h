@@ -26,6 +26,7 @@ struct Workspace {
   bool mounted = false;              // [data] train is an absolute path that every node mounts
   bool records_split = false;        // every trainer gets all files, and its part of their records
   std::vector<std::string> command;  // the user's own trainer program; none: the engine
+  std::vector<std::string> setup;    // prepares a node for the trainers; none: nothing
   std::uint32_t trainer_count = 1;   // threads of a trainer
   bool has_network = true;           // job.toml describes one, which the engine can plan
 };

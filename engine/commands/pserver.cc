@@ -246,7 +246,7 @@ Status serve(const PserverOptions& options) {
       write_all(1, as_bytes(ready), std::chrono::steady_clock::now() + kReadyWriteDeadline);
   if (outcome) {
     notify_ready();
-    log_info("number of parameterServer instances: {}", count);
+    log_info("serving on {} ports", count);
     int signal = 0;
     ::sigwait(&signals, &signal);
     if (unfinished == 0) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/config/override_keys.h"
 #include "engine/config/sections.h"
 
 namespace paddle::config {
@@ -69,13 +70,15 @@ std::vector<std::string> read_program(TomlTable table, std::string_view key) {
   return program;
 }
 
-Result<JobConfig> read_job(const std::string& path, const std::vector<std::string>& overrides) {
-  PADDLE_TRY(TomlTable root, TomlTable::read(path, overrides));
+namespace {
+
+JobConfig read_tables(TomlTable root, const std::string& path) {
   JobConfig job;
   job.name = root.string("name", "job");
   job.seed = static_cast<std::uint64_t>(root.integer("seed", 1));
   TomlTable trainer = root.table("trainer");
   job.command = read_program(trainer, "command");
+  job.setup = read_program(trainer, "setup");
   TomlTable data = root.table("data");
   if (!job.command.empty() && !root.has("layer")) {
     job.data.train = data.string("train");
@@ -88,8 +91,24 @@ Result<JobConfig> read_job(const std::string& path, const std::vector<std::strin
   read_optimizer(root.table("optimizer"), job);
   read_strategy(root.table("strategy"), job);
   job.train = read_train(root.table("train"));
+  return job;
+}
+
+}  // namespace
+
+Result<JobConfig> read_job(const std::string& path, const std::vector<std::string>& overrides) {
+  PADDLE_TRY(TomlTable root, TomlTable::read(path, overrides));
+  JobConfig job = read_tables(root, path);
   PADDLE_TRY_STATUS(root.finish());
   return job;
+}
+
+std::vector<std::string> override_keys(const std::string& path) {
+  auto root = TomlTable::read(path);
+  if (!root) root = TomlTable::parse("", path);
+  if (!root) return {};
+  read_tables(*root, path);
+  return root->known_keys();
 }
 
 }  // namespace paddle::config

@@ -1,6 +1,7 @@
 #include "engine/config/toml_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <set>
 
@@ -13,6 +14,7 @@
 
 #include "base/fd.h"
 #include "base/text.h"
+#include "engine/config/section.h"
 
 namespace paddle::config {
 namespace {
@@ -36,34 +38,15 @@ struct OpenTable {
   const toml::table* table = nullptr;
   toml::source_region source;                // for mistakes about the table itself
   std::set<std::string, std::less<>> known;  // keys that were looked up
+  std::string name = {};                     // "train", of [train]
 };
 
 std::string_view type_name(const toml::node& node) {
-  switch (node.type()) {
-    case toml::node_type::table:
-      return "a table";
-    case toml::node_type::array:
-      return "an array";
-    case toml::node_type::string:
-      return "a string";
-    case toml::node_type::integer:
-      return "an integer";
-    case toml::node_type::floating_point:
-      return "a number";
-    case toml::node_type::boolean:
-      return "true or false";
-    default:
-      return "a date or time";
-  }
-}
-
-std::string_view line_of(std::string_view text, std::size_t number) {
-  for (std::size_t line = 1; line < number; ++line) {
-    const std::size_t end = text.find('\n');
-    if (end == std::string_view::npos) return "";
-    text.remove_prefix(end + 1);
-  }
-  return text.substr(0, text.find_first_of("\r\n"));
+  // In the order of toml::node_type, whose dates and times come last.
+  constexpr std::array<std::string_view, 8> kNames{"none",          "a table",       "an array",
+                                                   "a string",      "an integer",    "a number",
+                                                   "true or false", "a date or time"};
+  return kNames[std::min(static_cast<std::size_t>(node.type()), kNames.size() - 1)];
 }
 
 // Orders mistakes: absent keys come last because a misspelt key is absent too; mistakes of the file
@@ -93,8 +76,10 @@ void merge(toml::table& to, toml::table&& from) {
 
 struct TomlDocument {
   std::string name;
+  std::string page;  // of the keys, in docs/
   std::string text;
   toml::table root;
+  std::deque<toml::table> absent;  // stand for tables that were looked up in vain
   std::deque<OpenTable> open;
   std::vector<Mistake> mistakes;
 
@@ -108,29 +93,50 @@ struct TomlDocument {
   void add_wrong_type(const toml::node& found, std::string_view key, std::string_view wanted) {
     add(found.source(), fmt::format("'{}' must be {}, not {}", key, wanted, type_name(found)));
   }
-  Error error(const Mistake& mistake) const {
+  // Where the keys of the mistake's table are told: "docs/job.md#train".
+  std::string page_of(const Location& location) const {
+    const std::string section =
+        location.name == name ? section_at(text, location.at.line) : section_set_by(location.name);
+    const bool known = !open.empty() && open.front().known.contains(outermost(section));
+    return "see " + page + (known ? "#" + anchor_of(section) : "");
+  }
+  Error error(Mistake mistake) const {
+    if (mistake.hint.empty()) mistake.hint = page_of(mistake.location);
     const toml::source_position at = mistake.location.at;
-    if (mistake.location.name != name) {  // an override: the name shows all of it
+    // The name of an override shows all of it.
+    if (mistake.location.name != name || at.line == 0) {
       return {Errc::kUsage, fmt::format("{}: {}", mistake.location.name, mistake.message),
               mistake.hint};
     }
-    if (at.line == 0) {
-      return {Errc::kUsage, fmt::format("{}: {}", name, mistake.message), mistake.hint};
-    }
-    std::string line(line_of(text, at.line));
-    std::replace(line.begin(), line.end(), '\t', ' ');
     return {Errc::kUsage,
             fmt::format("{}:{}:{}: {}\n  {}\n  {:>{}}", name, at.line, at.column, mistake.message,
-                        escape_control(line), '^', at.column),
+                        escape_control(line_of(text, at.line)), '^', at.column),
             mistake.hint};
   }
 
   // A table opened twice stays one entry, so that a key looked up through either is known.
-  std::size_t open_table(const toml::table& table, const toml::source_region& source) {
+  std::size_t open_table(const toml::table& table, const toml::source_region& source,
+                         std::string_view called = "") {
     const auto found = std::ranges::find(open, &table, &OpenTable::table);
     if (found != open.end()) return static_cast<std::size_t>(found - open.begin());
-    open.push_back({&table, source, {}});
+    open.push_back({&table, source, {}, std::string(called)});
     return open.size() - 1;
+  }
+
+  // "train.passes": every key of a table that was looked up.
+  std::vector<std::string> known_keys() const {
+    std::vector<std::string> keys;
+    for (const OpenTable& opened : open) {
+      if (opened.name.empty()) continue;
+      for (const std::string& key : opened.known) keys.push_back(opened.name + "." + key);
+    }
+    return keys;
+  }
+  // "train.passes" for "passes", which stands outside its table.
+  std::string below_a_table(std::string_view key) const {
+    for (const std::string& known : known_keys())
+      if (known.substr(known.find('.') + 1) == key) return known;
+    return "";
   }
 
   void add_unknown_keys() {
@@ -138,7 +144,8 @@ struct TomlDocument {
       const std::vector<std::string_view> known(opened.known.begin(), opened.known.end());
       for (const auto& [key, node] : *opened.table) {
         if (opened.known.contains(key.str())) continue;
-        const std::string near = nearest(key.str(), known);
+        std::string near = &opened == &open.front() ? below_a_table(key.str()) : "";
+        if (near.empty()) near = nearest(key.str(), known);
         add(key.source(),
             near.empty() ? fmt::format("unknown key '{}'", key.str())
                          : fmt::format("unknown key '{}', did you mean '{}'?", key.str(), near));
@@ -210,24 +217,23 @@ T checked(TomlDocument& document, const toml::node& node, std::string_view key, 
 }  // namespace
 
 Result<TomlTable> TomlTable::read(const std::string& path,
-                                  const std::vector<std::string>& overrides) {
+                                  const std::vector<std::string>& overrides,
+                                  std::string_view page) {
   auto text = read_file(path, kConfigBytesMax);
-  if (!text) {
-    Error error = std::move(text).error();
-    error.code = Errc::kUsage;
-    return error;
-  }
-  return parse(*text, path, overrides);
+  if (!text) return Error{Errc::kUsage, text.error().message, text.error().hint};
+  return parse(*text, path, overrides, page);
 }
 
 Result<TomlTable> TomlTable::parse(std::string_view text, const std::string& name,
-                                   const std::vector<std::string>& overrides) {
+                                   const std::vector<std::string>& overrides,
+                                   std::string_view page) {
   auto document = std::make_shared<TomlDocument>();
   document->name = name;
+  document->page = page;
   document->text = text;
   PADDLE_TRY(document->root, document->parse_text(text, name));
   for (const std::string& one : overrides) PADDLE_TRY_STATUS(document->apply(one));
-  document->open.push_back({&document->root, {}, {}});
+  document->open.push_back({&document->root, {}, {}, {}});
   return TomlTable(std::move(document), 0);
 }
 
@@ -295,12 +301,12 @@ std::vector<std::string> TomlTable::strings(std::string_view key) {
 }
 
 TomlTable TomlTable::table(std::string_view key) {
-  static const toml::table kEmpty;
   const auto* const below = look_up_as<toml::table>(*document_, index_, key, "a table");
   const OpenTable& opened = document_->open[index_];
   const toml::node* const node = opened.table->get(key);
   const toml::source_region source = node == nullptr ? opened.source : node->source();
-  return {document_, document_->open_table(below == nullptr ? kEmpty : *below, source)};
+  const toml::table& found = below == nullptr ? document_->absent.emplace_back() : *below;
+  return {document_, document_->open_table(found, source, key)};
 }
 
 std::vector<TomlTable> TomlTable::tables(std::string_view key) {
@@ -316,6 +322,10 @@ std::vector<TomlTable> TomlTable::tables(std::string_view key) {
     }
   }
   return found;
+}
+
+std::vector<std::string> TomlTable::known_keys() const {
+  return document_->known_keys();
 }
 
 std::string TomlTable::location() const {

@@ -23,10 +23,13 @@ struct TomlDocument;
 class TomlTable {
  public:
   // Overrides are "train.passes=3": dotted keys below tables; a value that is not TOML is a string.
+  // `page` is where errors send the reader for the keys.
   static Result<TomlTable> read(const std::string& path,
-                                const std::vector<std::string>& overrides = {});
+                                const std::vector<std::string>& overrides = {},
+                                std::string_view page = "docs/job.md");
   static Result<TomlTable> parse(std::string_view text, const std::string& name,
-                                 const std::vector<std::string>& overrides = {});
+                                 const std::vector<std::string>& overrides = {},
+                                 std::string_view page = "docs/job.md");
 
   // These two do not count as lookups.
   bool has(std::string_view key) const;
@@ -45,6 +48,9 @@ class TomlTable {
   std::vector<std::string> strings(std::string_view key);
   TomlTable table(std::string_view key);                // empty when absent
   std::vector<TomlTable> tables(std::string_view key);  // [[key]]; empty when absent
+
+  // "train.passes": every key of a table that was looked up.
+  std::vector<std::string> known_keys() const;
 
   // "job.toml:12", the line on which the table begins; the file's name alone for the root.
   std::string location() const;

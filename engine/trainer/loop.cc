@@ -1,6 +1,8 @@
 #include "engine/trainer/loop.h"
 
+#include <algorithm>
 #include <cmath>
+#include <ranges>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -22,9 +24,12 @@ double examples_per_second(std::uint64_t samples, Duration elapsed) {
   return seconds > 0 ? static_cast<double>(samples) / seconds : 0;
 }
 
-// " dense: pushes=12 merged=36 lags=3,9", lags as in PushCounts; "" for a kind that has no port.
+// " dense: pushes=12 merged=36 lags=3,9", lags as in PushCounts; "" for a kind without a port, and
+// in rounds, where no push lags behind another.
 std::string pushes_text(std::string_view kind, const client::PushCounts& counts) {
-  if (counts.pushes == 0) return "";
+  const bool lags =
+      std::ranges::any_of(counts.lags | std::views::drop(1), [](auto n) { return n > 0; });
+  if (!lags && counts.batches <= counts.pushes) return "";
   return fmt::format(" {}: pushes={} merged={} lags={}", kind, counts.pushes,
                      counts.batches - counts.pushes, fmt::join(counts.lags, ","));
 }
@@ -197,10 +202,11 @@ Status Loop::end_pass(std::uint32_t pass) {
   const Reading own = model_.read(since_start_);
   const Reading all = model_.read({totals.samples, totals.cost, totals.tally});
   log_info("{}", progress_line(pass, batch_, own, {}));
-  log_info("{}", totals_line(pass, all, totals.discarded));
-  log_info("Pass={} over all trainers:{}{}", pass, pushes_text("dense", totals.dense),
-           pushes_text("sparse", totals.sparse));
-  if (options_.trainer_id == 0) log_tables(pass, totals);
+  if (options_.trainer_id == 0) {  // one line for the whole job
+    log_info("{}{}{}", totals_line(pass, all, totals.discarded), pushes_text("dense", totals.dense),
+             pushes_text("sparse", totals.sparse));
+    log_tables(pass, totals);
+  }
   if (bad_records_ > 0) log_warning("Pass={} left out {} bad records", pass, bad_records_);
   JsonObject more = totals_fields(all);
   more.add(pushes_fields("dense", totals.dense)).add(pushes_fields("sparse", totals.sparse));

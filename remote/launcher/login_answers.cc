@@ -154,12 +154,15 @@ Status LoginAnswers::obtain_password(const LoginQuestion& question, const Answer
   if (asked >= kQuestionsMax) {
     return Error{Errc::kAuth, fmt::format("{} passwords were refused", kQuestionsMax), ""};
   }
-  const std::string where =
-      question.bastion ? fmt::format("{} on bastion {}", question.user, question.server)
-      : alone          ? fmt::format("{} on {}", question.user, question.server)
-                       : fmt::format("{} (for every node that takes it)", question.user);
-  PADDLE_TRY(Answer answer,
-             ask(fmt::format("{}password of {}: ", refused ? "refused; " : "", where), true));
+  const std::string where = question.bastion
+                                ? fmt::format("{} on bastion {}", question.user, question.server)
+                            : alone ? fmt::format("{} on {}", question.user, question.server)
+                                    : fmt::format("{} on {} (and on every node that takes it)",
+                                                  question.user, question.server);
+  const char* const why = !refused     ? ""
+                          : asked == 0 ? "not the one of the other nodes: "
+                                       : "wrong, try again: ";
+  PADDLE_TRY(Answer answer, ask(fmt::format("{}password of {}: ", why, where), true));
   const std::lock_guard lock(mutex_);
   (alone ? own_[account_of(question)] : common_[scope_of(question)]).answer = std::move(answer);
   return {};

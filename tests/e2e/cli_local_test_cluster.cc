@@ -61,6 +61,14 @@ Outcome LocalCluster::run(const std::vector<std::string>& arguments) {
   return {code.value_or(-1), process.output()};
 }
 
+Outcome LocalCluster::run_in(const std::string& folder, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"-C", folder, PADDLECTL_PROGRAM});
+  arguments.insert(arguments.begin(), {"/usr/bin/env", "-C", folder_.path(), "/usr/bin/env"});
+  Process process(arguments, folder_ / fmt::format("run-{}.txt", runs_++));
+  const auto code = process.wait(kRunDeadline);
+  return {code.value_or(-1), process.output()};
+}
+
 void LocalCluster::copy_template(const std::string& name) {
   const fs::path from = fs::path(TEMPLATES_FOLDER) / name;
   fs::create_directories(folder_ / name);

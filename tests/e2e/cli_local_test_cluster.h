@@ -26,6 +26,8 @@ class LocalCluster {
   // In the cluster's folder; `start` leaves it running.
   Process start(const std::vector<std::string>& arguments);
   Outcome run(const std::vector<std::string>& arguments);
+  // In a folder below it.
+  Outcome run_in(const std::string& folder, std::vector<std::string> arguments);
 
   // A copy of a template as workspace <name>; its prepare script makes the data from `text`.
   void copy_template(const std::string& name);

@@ -58,6 +58,18 @@ TEST_F(CompletionTest, BashOffersCommandsOptionsAndValues) {
   EXPECT_EQ(bash("paddlectl train --name --res"), "") << "a name, whatever it looks like";
 }
 
+TEST_F(CompletionTest, BashOffersJobsNodesAndKeys) {
+  bash_script_ = script("bash");
+  const std::string file = folder_.write("c.toml", "[[node]]\nhost = \"n[1-2]\"\n");
+  const std::string program = PADDLECTL_PROGRAM;
+  EXPECT_EQ(bash(program + " check --cluster " + file + " --on n"), "n1\nn2\n");
+  EXPECT_EQ(bash(program + " check --cluster = " + file + " --on n1,n"), "n1,n1\nn1,n2\n");
+  EXPECT_EQ(bash(program + " train --set train.pass"), "train.passes=\n");
+  EXPECT_EQ(bash(program + " init --template word"), "word2vec\n");
+  EXPECT_EQ(bash(program + " help tra"), "train\n");
+  EXPECT_EQ(bash(program + " logs --role tr"), "trainer\n");
+}
+
 TEST_F(CompletionTest, FishOffersTheSame) {
   if (!fs::exists("/usr/bin/fish")) GTEST_SKIP() << "no fish here: scripts/deps optional";
   const std::string file = script("fish");

@@ -169,7 +169,7 @@ TEST_F(PlatformsTest, WhatCannotBeRenderedIsNamed) {
     return text;
   };
   const std::string workspace = folder().path();
-  EXPECT_NE(wrong({}).find("render needs the name of a platform"), std::string::npos);
+  EXPECT_NE(wrong({}).find("render needs PLATFORM"), std::string::npos);
   EXPECT_NE(wrong({"nomad"}).find("nomad"), std::string::npos);
   EXPECT_NE(wrong({"slurm", workspace + "/data"}).find("no job.toml"), std::string::npos);
   EXPECT_NE(wrong({"slurm", workspace, "--name=.."}).find("'..' names no job"), std::string::npos);

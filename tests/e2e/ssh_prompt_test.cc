@@ -158,8 +158,10 @@ TEST_F(SshPromptTest, APasswordIsKeptAndACodeAskedForEachTime) {
   said_ = {"one", "123", "123", "wrong", "123"};
   const Status first = reach();
   ASSERT_TRUE(first) << first.error().message;
-  EXPECT_EQ(questions_, (std::vector<std::string>{
-                            "password of train (for every node that takes it): (unseen)", code}));
+  const std::string password =
+      fmt::format("password of train on 127.0.0.6:{} (and on every node that takes it): (unseen)",
+                  server_->port());
+  EXPECT_EQ(questions_, (std::vector<std::string>{password, code}));
   EXPECT_TRUE(reach());
   ASSERT_EQ(questions_.size(), 3U);
   EXPECT_EQ(questions_[2], code);

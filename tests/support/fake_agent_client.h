@@ -195,6 +195,7 @@ class FakeAgentClient final : public AgentClient {
     status.job = process.job;
     status.name = process.name;
     status.log = process.log;
+    status.arguments = process.arguments;
     status.state = ProcessState::kRunning;
     status.pid = fake_.next_pid++;
     status.started_unix_ms = status.pid;

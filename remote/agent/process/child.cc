@@ -121,7 +121,10 @@ Result<Child> start_child(const Program& program, int directory) {
   if (got == 0) return child;
   ::waitpid(child.pid, nullptr, 0);
   errno = got > 0 ? failure : EIO;
-  return system_error(Errc::kFailed, "cannot execute " + program.name);
+  Error failed = system_error(Errc::kFailed, "cannot execute " + program.name);
+  if (failure == EACCES) failed.hint = "make it executable: chmod +x " + program.name;
+  if (failure == ENOENT) failed.hint = "put it into the workspace, or install it on the node";
+  return failed;
 }
 
 Program program_of(const wire::agent::ProcessSpec& spec, const Root& root, std::uint32_t life,

@@ -115,6 +115,7 @@ Status Supervisor::spawn(const Environment& environment) {
 
   ++life_;
   PADDLE_TRY_STATUS(write_life());
+  if (life_ > 1) say("start " + std::to_string(life_));  // parts the lives for `logs --previous`
   remove_record(root_, folder_, "notice");
   started_at_ = now();
   PADDLE_TRY(Child child,

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/commands/commands.h"
+
 namespace paddle::cli {
 namespace {
 
@@ -97,13 +99,90 @@ TEST(CommandLine, HelpAndGlobalOptionsNeedNoCommand) {
   EXPECT_NE(help->help.find("show, look"), std::string::npos) << help->help;
   const auto of_command = parse_command_line(kCommands, {"show", "--help"});
   ASSERT_TRUE(of_command);
-  EXPECT_NE(of_command->help.find("--format TEXT:{json,text}"), std::string::npos)
-      << of_command->help;
+  EXPECT_NE(of_command->help.find("--format {json,text}"), std::string::npos) << of_command->help;
   const auto global = parse_command_line(kCommands, {"--parallel", "3", "--json"});
   ASSERT_TRUE(global);
   EXPECT_FALSE(global->run);
   EXPECT_EQ(global->global.parallel, 3U);
   EXPECT_TRUE(global->global.json);
+}
+
+std::string help_of(const std::vector<std::string>& arguments) {
+  const auto line = parse_command_line(all_commands(), arguments);
+  return line ? line->help : line.error().message;
+}
+
+TEST(CommandLine, CommandsStandInGroups) {
+  const std::string help = help_of({"--help"});
+  std::size_t last = 0;
+  for (const char* const group :
+       {"\nSet up:\n", "\nRun:\n", "\nLook:\n", "\nNodes:\n", "\nOther:\n"}) {
+    const std::size_t at = help.find(group);
+    ASSERT_NE(at, std::string::npos) << group << help;
+    EXPECT_GT(at, last);
+    last = at;
+  }
+  for (const Command& command : all_commands()) EXPECT_FALSE(command.group.empty()) << command.name;
+}
+
+TEST(CommandLine, HelpShowsWhatIsRequiredAndWhatValuesAre) {
+  EXPECT_NE(help_of({"put", "--help"}).find("Usage: paddlectl put [OPTIONS] FILES...\n"),
+            std::string::npos)
+      << help_of({"put", "--help"});
+  EXPECT_NE(help_of({"render", "--help"}).find("[OPTIONS] PLATFORM [WORKSPACE]"),
+            std::string::npos);
+  for (const Command& command : all_commands()) {
+    const std::string help = help_of({std::string(command.name), "--help"});
+    for (const char* const poor : {" TEXT", " UINT", " INT", "REQUIRED"})
+      EXPECT_EQ(help.find(poor), std::string::npos) << command.name << help;
+    const bool says_nodes = help.find("--password-file") != std::string::npos;
+    EXPECT_EQ(says_nodes, help.find("--cluster") != std::string::npos || command.name == "up")
+        << command.name;
+  }
+  const auto missing = parse_command_line(all_commands(), {"put"});
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().message, "put needs FILES");
+  EXPECT_EQ(missing.error().hint, "see paddlectl put --help");
+}
+
+TEST(CommandLine, DurationsAreWrittenInOneWay) {
+  for (const auto& [text, seconds] :
+       {std::pair("90", 90U), {"90s", 90U}, {"10m", 600U}, {"2h", 7200U}, {"1d", 86400U}}) {
+    const auto line = parse_command_line(kCommands, {"--timeout", text, "show"});
+    ASSERT_TRUE(line) << text << line.error().message;
+    EXPECT_EQ(line->global.timeout, seconds);
+  }
+  for (const char* const bad : {"0s", "8d", "m", "1x", "-1s", ""}) {
+    const auto line = parse_command_line(kCommands, {"--timeout", bad, "show"});
+    ASSERT_FALSE(line) << bad;
+    EXPECT_EQ(line.error().code, Errc::kUsage);
+  }
+}
+
+TEST(CommandLine, VersionHasAShortName) {
+  const auto line = parse_command_line(kCommands, {"-V"});
+  ASSERT_TRUE(line);
+  EXPECT_TRUE(line->global.version);
+}
+
+// Every command that has a job takes it by place, as --job and as --name.
+TEST(CommandLine, AJobIsNamedInOneWayEverywhere) {
+  for (const Command& command : all_commands()) {
+    for (const Option& option : command.invoke().options) {
+      if (option.value_name != "JOB" || option.is_positional()) continue;
+      EXPECT_TRUE(option.name == "--job,--name" || option.name == "--name,--job") << command.name;
+    }
+  }
+  for (const char* const name :
+       {"attach", "status", "logs", "metrics", "report", "fetch", "stop", "restart"}) {
+    for (const std::vector<std::string>& job :
+         {std::vector<std::string>{"j"}, {"--job", "j"}, {"--name=j"}}) {
+      std::vector<std::string> arguments{name};
+      arguments.insert(arguments.end(), job.begin(), job.end());
+      EXPECT_TRUE(parse_command_line(all_commands(), arguments)) << name << " " << job.front();
+    }
+  }
+  EXPECT_FALSE(parse_command_line(all_commands(), {"status", "j", "--job", "k"}));
 }
 
 }  // namespace

@@ -1,3 +1,6 @@
+#include <stdlib.h>
+#include <unistd.h>
+
 #include <filesystem>
 
 #include <gtest/gtest.h>
@@ -13,8 +16,23 @@ namespace fs = std::filesystem;
 class CurrentClusterTest : public testing::Test {
  protected:
   CurrentClusterTest() {
-    file_ = folder_.write("c.toml", "name = \"t\"\n[[node]]\nname = \"n\"\nlauncher = \"local\"\n");
-    EXPECT_TRUE(remember_cluster(folder_.path(), file_));
+    file_ = write_cluster("c.toml");
+    ::setenv("HOME", folder_.path().c_str(), 1);
+    ::unsetenv("XDG_CONFIG_HOME");
+    ::unsetenv("PADDLECTL_CLUSTER");
+    EXPECT_TRUE(remember_cluster(cluster_place(folder_.path()), file_));
+  }
+  std::string write_cluster(const std::string& name) const {
+    return folder_.write(name, "name = \"t\"\n[[node]]\nname = \"n\"\nlauncher = \"local\"\n");
+  }
+  std::string subfolder(const std::string& name) const {
+    fs::create_directories(folder_ / name);
+    return folder_ / name;
+  }
+  // The current cluster's file, or the error.
+  static std::string chosen(const std::string& directory) {
+    const auto cluster = choose_cluster(directory, "");
+    return cluster ? cluster->file : cluster.error().message;
   }
   std::string state() const { return folder_.path() + "/.paddlectl"; }
 
@@ -45,6 +63,61 @@ TEST_F(CurrentClusterTest, AFolderThatBootstrapMadeGoesWithItsMark) {
   folder_.write(".paddlectl/.paddlectl-made", "");
   forget_cluster(folder_.path(), file_);
   EXPECT_FALSE(fs::exists(state()));
+}
+
+TEST_F(CurrentClusterTest, IsFoundFromSubfoldersAndTheNearestOneWins) {
+  EXPECT_EQ(chosen(subfolder("a/b")), file_);
+  const std::string other = write_cluster("other.toml");
+  ASSERT_TRUE(remember_cluster(cluster_place(folder_ / "a"), other));
+  EXPECT_EQ(chosen(folder_ / "a/b"), other);
+  EXPECT_EQ(chosen(folder_.path()), file_);
+  EXPECT_EQ(choose_cluster(folder_ / "a/b", "../../c.toml")->file, file_) << "--cluster wins";
+  forget_cluster(folder_ / "a/b", other);
+  EXPECT_EQ(chosen(folder_ / "a/b"), file_) << "the right one is forgotten";
+}
+
+TEST_F(CurrentClusterTest, TheSearchEndsAtTheHomeDirectory) {
+  ::setenv("HOME", subfolder("home").c_str(), 1);
+  EXPECT_TRUE(chosen(subfolder("home/x")).starts_with("no current cluster"));
+  EXPECT_EQ(chosen(subfolder("elsewhere")), file_) << "outside it, up to the file system's end";
+}
+
+TEST_F(CurrentClusterTest, AParentsPlaceOfAnotherUserDoesNotCount) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make files of others";
+  ASSERT_EQ(::chown(cluster_place(folder_.path()).c_str(), 12345, 12345), 0);
+  EXPECT_TRUE(chosen(subfolder("a")).starts_with("no current cluster"));
+}
+
+TEST_F(CurrentClusterTest, ThenComesTheVariableThenTheUsersDefault) {
+  forget_cluster(folder_.path(), file_);
+  ::setenv("XDG_CONFIG_HOME", (folder_ / "config").c_str(), 1);
+  ASSERT_TRUE(remember_cluster(default_cluster_place(), file_));
+  EXPECT_TRUE(fs::exists(folder_ / "config/paddlectl/current"));
+  EXPECT_EQ(chosen(subfolder("a")), file_);
+  const std::string other = write_cluster("other.toml");
+  ::setenv("PADDLECTL_CLUSTER", "../other.toml", 1);
+  EXPECT_EQ(chosen(folder_ / "a"), other) << "relative to the directory";
+  ::setenv("PADDLECTL_CLUSTER", "/none.toml", 1);
+  EXPECT_TRUE(chosen(folder_ / "a").starts_with("the current cluster (PADDLECTL_CLUSTER): "));
+  ::unsetenv("PADDLECTL_CLUSTER");
+  forget_cluster(folder_ / "a", file_);
+  EXPECT_FALSE(fs::exists(folder_ / "config/paddlectl"));
+}
+
+TEST_F(CurrentClusterTest, AFileThatIsGoneIsNamedWithItsPlace) {
+  fs::remove(file_);
+  EXPECT_TRUE(chosen(subfolder("a")).starts_with("the current cluster (" + state() + "/current): "))
+      << chosen(folder_ / "a");
+}
+
+TEST_F(CurrentClusterTest, APlaceThatCannotBeWrittenIsKnownBeforehand) {
+  EXPECT_TRUE(check_place(cluster_place(folder_.path())));
+  EXPECT_TRUE(check_place(folder_ / "deep/below/current"));
+  folder_.write("file", "");
+  const Status refused = check_place(folder_ / "file/.paddlectl/current");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kResource);
+  EXPECT_NE(refused.error().hint.find("--default"), std::string::npos);
 }
 
 }  // namespace

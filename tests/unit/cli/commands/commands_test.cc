@@ -103,7 +103,7 @@ TEST_F(CommandsTest, ErrorsAreJsonWithJson) {
   EXPECT_TRUE(err_.str().starts_with(R"({"error": {"code": 2, )")) << err_.str();
   nodes_[1].unreachable = true;
   EXPECT_EQ(run({"up", "c.toml", "--json"}), 4);
-  EXPECT_TRUE(err_has(R"({"error": {"code": 4, "message": "1 of 2 nodes are not ready; )"))
+  EXPECT_TRUE(err_has(R"({"error": {"code": 4, "message": "1 of 2 nodes ready; train on it )"))
       << err_.str();
   EXPECT_TRUE(out_.str().starts_with("[{")) << out_.str();
   EXPECT_EQ(run({"exec", "--cluster", "missing", "--", "x", "--json"}), 2);
@@ -113,14 +113,43 @@ TEST_F(CommandsTest, ErrorsAreJsonWithJson) {
 TEST_F(CommandsTest, AnErrorWithoutAHintOfItsOwnGetsTheNextStepOfItsKind) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   EXPECT_EQ(run({"train", "--set", "train.pases=1", "w"}), 2);
-  EXPECT_TRUE(err_has("unknown key 'pases', did you mean 'passes'?\nhint: paddlectl <command>"))
+  EXPECT_TRUE(err_has("unknown key 'pases', did you mean 'passes'?\nhint: see docs/job.md#train\n"))
       << err_.str();
 }
 
 TEST_F(CommandsTest, HelpShowsExamples) {
   EXPECT_EQ(run({"train", "--help"}), 0);
   EXPECT_TRUE(out_has("paddlectl train --trainers 4 --pservers 2 templates/word2vec"));
-  EXPECT_TRUE(out_has("Usage: paddlectl train [OPTIONS] [workspace]")) << out_.str();
+  EXPECT_TRUE(out_has("Usage: paddlectl train [OPTIONS] [WORKSPACE]")) << out_.str();
+}
+
+TEST_F(CommandsTest, HelpIsACommandToo) {
+  EXPECT_EQ(run({"help"}), 0);
+  const std::string program = out_.str();
+  EXPECT_EQ(run({"--help"}), 0);
+  EXPECT_EQ(out_.str(), program);
+  EXPECT_EQ(run({"help", "train"}), 0);
+  EXPECT_TRUE(out_.str().starts_with("push a workspace")) << out_.str();
+  EXPECT_EQ(run({"help", "trian"}), 2);
+  EXPECT_TRUE(err_has("unknown command 'trian', did you mean 'train'?")) << err_.str();
+}
+
+TEST_F(CommandsTest, HintsNameWhatTheCommandWasGiven) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_EQ(run({"train", "--set", "passes=1", "w"}), 2);
+  EXPECT_TRUE(err_has("--set passes=1: unknown key 'passes', did you mean 'train.passes'?\n"))
+      << err_.str();
+  EXPECT_EQ(run({"train", "--set", "optimizer.learning_rte=1", "w"}), 2);
+  EXPECT_TRUE(err_has("hint: see docs/job.md#optimizer\n")) << err_.str();
+  trainer_exit_ = 75;
+  EXPECT_EQ(train(), 75);
+  EXPECT_TRUE(err_has("resume with: paddlectl train --resume --name job1 w\n")) << err_.str();
+  ASSERT_EQ(run({"teardown"}), 0);
+  EXPECT_EQ(run({"status", "--cluster", "c.toml"}), 2);
+  EXPECT_TRUE(err_has("hint: prepare the nodes: paddlectl up c.toml\n")) << err_.str();
+  write("bad.toml", "name = \"t\"\n[[node]]\nhost = \"a\"\nprot = 1\n");
+  EXPECT_EQ(run({"up", "bad.toml"}), 2);
+  EXPECT_TRUE(err_has("hint: see docs/cluster.md#node\n")) << err_.str();
 }
 
 TEST_F(CommandsTest, WithoutAClusterTheNextStepIsNamed) {
@@ -132,10 +161,10 @@ TEST_F(CommandsTest, WithoutAClusterTheNextStepIsNamed) {
 
 TEST_F(CommandsTest, UpIsIdempotentAndRemembersTheCluster) {
   ASSERT_EQ(run({"up", "c.toml"}), 0) << err_.str();
-  EXPECT_TRUE(out_has(" changed")) << out_.str();
+  EXPECT_TRUE(out_has(" prepared")) << out_.str();
   EXPECT_TRUE(out_has("7166-7167 free")) << out_.str();
   ASSERT_EQ(run({"up", "c.toml"}), 0);
-  EXPECT_TRUE(out_has("unchanged"));
+  EXPECT_TRUE(out_has(" ready"));
   EXPECT_EQ(*read_file(folder_ + "/.paddlectl/current"), folder_ + "/c.toml\n");
 }
 
@@ -143,8 +172,11 @@ TEST_F(CommandsTest, UpShowsAFailedNodeAndItsCode) {
   nodes_[1].unreachable = true;
   EXPECT_EQ(run({"up", "c.toml"}), 4);
   EXPECT_TRUE(out_has("FAILED"));
-  EXPECT_TRUE(err_has("1 of 2 nodes are not ready"));
-  EXPECT_TRUE(err_has("node n-1: no route\nhint: plug it in"));
+  EXPECT_TRUE(err_has("1 of 2 nodes ready; train on it with: paddlectl train --on n-0 <workspace>"))
+      << err_.str();
+  EXPECT_TRUE(
+      err_has("node n-1: no route\nhint: plug it in; or go on without: paddlectl up --any c.toml"))
+      << err_.str();
   EXPECT_FALSE(fs::exists(folder_ + "/.paddlectl"));
 }
 
@@ -152,20 +184,62 @@ TEST_F(CommandsTest, OnReachesOnlyTheNodesItNames) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   ASSERT_EQ(train(), 0);
   nodes_[1].unreachable = true;
-  for (const char* command : {"up", "status", "logs", "metrics"}) {
+  for (const char* command :
+       {"up", "status", "logs", "metrics", "fetch", "stop", "attach", "teardown"}) {
     const std::vector<std::string> where = {command, "--cluster", "c.toml"};
     std::vector<std::string> all = where;
     if (std::string(command) == "up") all = {"up", "c.toml"};
     EXPECT_EQ(run(all), 4) << command;
     all.insert(all.end(), {"--on", "n-0"});
     EXPECT_EQ(run(all), 0) << command << err_.str();
-    EXPECT_TRUE(out_has("n-0") || out_has("trainer-0")) << command << out_.str();
     EXPECT_FALSE(out_has("n-1")) << command << out_.str();
     all.back() = "n-7";
     EXPECT_EQ(run(all), 2) << command;
   }
   EXPECT_EQ(run({"up", "c.toml", "--on", "!n-1"}), 0);
-  EXPECT_TRUE(err_has("1 of 2 nodes ready; a job needs them all")) << err_.str();
+  EXPECT_TRUE(err_has("1 of 2 nodes ready; train on it with: paddlectl train --on n-0"))
+      << err_.str();
+}
+
+TEST_F(CommandsTest, UpWithAnyGoesOnWithTheNodesThatAnswer) {
+  nodes_[1].unreachable = true;
+  ASSERT_EQ(run({"up", "--any", "c.toml"}), 0) << err_.str();
+  EXPECT_TRUE(err_has("left out: node n-1: no route")) << err_.str();
+  EXPECT_TRUE(err_has("1 of 2 nodes ready; train on it with: paddlectl train --on n-0"))
+      << err_.str();
+  EXPECT_TRUE(fs::exists(folder_ + "/.paddlectl/current"));
+  EXPECT_EQ(train(), 4);
+  EXPECT_TRUE(err_has("train on the others: --on n-0")) << err_.str();
+  ASSERT_EQ(run({"train", "--on", "n-0", "--name", "job1", "w"}), 0) << err_.str();
+  EXPECT_TRUE(err_has("1 trainer, 1 pserver on 1 node")) << err_.str();
+  EXPECT_NE(run({"plan", "--on", "n-1", "w"}), 4) << "no node is asked";
+  nodes_[0].unreachable = true;
+  EXPECT_EQ(run({"up", "--any", "c.toml"}), 4) << "none is too few";
+}
+
+TEST_F(CommandsTest, ANodeThatTheJobNeverUsedDoesNotFailItsCommands) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(run({"train", "--on", "n-0", "--name", "job1", "w"}), 0) << err_.str();
+  nodes_[1].unreachable = true;
+  for (const char* command : {"status", "logs", "metrics", "fetch", "stop"}) {
+    EXPECT_EQ(run({command}), 0) << command << err_.str();
+    EXPECT_TRUE(err_has("job1 is not on n-1, which cannot be reached")) << err_.str();
+    EXPECT_EQ(run({command, "--on", "all"}), 4) << command << ": it was asked for";
+  }
+  EXPECT_EQ(run({"attach"}), 0) << err_.str();
+  EXPECT_EQ(run({"teardown"}), 4) << "files of others may be there";
+  EXPECT_EQ(run({"teardown", "--on", "n-0"}), 0) << err_.str();
+  EXPECT_TRUE(fs::exists(folder_ + "/.paddlectl/current")) << "n-1 is still to be cleaned";
+}
+
+TEST_F(CommandsTest, UpChecksWhereItRemembersTheClusterBeforeAnyWork) {
+  write(".paddlectl", "a file where the folder goes");
+  EXPECT_EQ(run({"up", "c.toml"}), 7);
+  EXPECT_TRUE(err_has("cannot keep the current cluster in " + folder_ +
+                      "/.paddlectl: Not a "
+                      "directory\nhint: run this in a folder that you may write to"))
+      << err_.str();
+  EXPECT_TRUE(nodes_[0].files.empty()) << "no node was touched";
 }
 
 TEST_F(CommandsTest, UpRefusesAPortOfAStranger) {

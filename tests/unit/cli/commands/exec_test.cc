@@ -84,6 +84,18 @@ TEST_F(ExecTest, GravestCodeIsOursAndTheTableTellsWhichNodesFailed) {
   EXPECT_NE(err_.str().find("node n-2: no route"), std::string::npos) << err_.str();
 }
 
+TEST_F(ExecTest, TheHintOfAFailedCommandIsThatOfItsExitCode) {
+  for (const auto& [code, hint] : {std::pair(127, "hint: install nosuch there, or name its path"),
+                                   {126, "hint: make it executable there: chmod +x nosuch"},
+                                   {3, "hint: the command's own output, above, tells why"}}) {
+    CommandEnd end;
+    end.exit_code = code;
+    answer(0, "said\n", end);
+    EXPECT_EQ(run({"exec", "--", "nosuch"}), code);
+    EXPECT_NE(err_.str().find(hint), std::string::npos) << err_.str();
+  }
+}
+
 TEST_F(ExecTest, NodesCanBeNamedAndAShellAskedFor) {
   EXPECT_EQ(run({"exec", "--on", "n-[1-2]", "--shell", "a | b", "--stream"}), 0) << err_.str();
   ASSERT_EQ(seen_.size(), 2U);

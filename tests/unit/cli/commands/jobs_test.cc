@@ -93,7 +93,9 @@ TEST_F(JobsTest, NamesTheStateInWhichAJobEnded) {
 TEST_F(JobsTest, NamesUnreachableNodesAndWhatTheyHideOfAJob) {
   add(nodes_[0], "wide", "trainer-0", 1).arguments = {"--num_gradient_servers=2",
                                                       "--pservers=a:1,b:2"};
-  add(nodes_[0], "whole", "trainer-0", 2);
+  add(nodes_[0], "whole", "pserver-0", 2);
+  add(nodes_[0], "whole", "trainer-0", 2).arguments = {"--num_gradient_servers=1",
+                                                       "--pservers=a:1"};
   add(nodes_[1], "elsewhere", "trainer-0", 3);
   nodes_[1].unreachable = true;
   EXPECT_EQ(jobs(), 4);

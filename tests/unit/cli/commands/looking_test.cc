@@ -49,6 +49,23 @@ TEST_F(CommandsTest, LookingAtATornDownClusterBringsNothingBack) {
   EXPECT_TRUE(nodes_[0].torn_down && nodes_[1].torn_down);
 }
 
+TEST_F(CommandsTest, LogsOfThePreviousLifeEndWhereTheLastOneStarts) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(train(), 0);
+  EXPECT_EQ(run({"logs", "--previous"}), 2);
+  EXPECT_TRUE(err_has("job job1 has no earlier start")) << err_.str();
+  for (ProcessStatus& process : nodes_[0].processes) {
+    if (process.name == "trainer-0") process.life = 3;
+  }
+  nodes_[0].files["jobs/job1/node_0/train.log"] =
+      "one\npaddlectl: start 2\ntwo\nlast words\npaddlectl: start 3\nthree\n";
+  ASSERT_EQ(run({"logs", "--previous"}), 0) << err_.str();
+  EXPECT_EQ(
+      out_.str(),
+      "n-0/trainer-0 | paddlectl: start 2\nn-0/trainer-0 | two\nn-0/trainer-0 | last words\n");
+  EXPECT_EQ(run({"logs", "--previous", "-f"}), 2);
+}
+
 TEST_F(CommandsTest, LogsOfNobodyAreAMistake) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   ASSERT_EQ(train(), 0);
@@ -104,11 +121,11 @@ TEST_F(CommandsTest, StatusNamesWhatProcessesUseAndWhoIsSlow) {
   }
   ASSERT_EQ(run({"status"}), 0);
   EXPECT_TRUE(
-      out_has("node  role       state    pass  done  batch  cost  examples/s      in    out  "
+      out_has("node  role       state    pass  done  batch  cost  examples/s  received   sent  "
               "memory  cores  heard  pid\n"))
       << out_.str();
   EXPECT_TRUE(
-      out_has("n-0   trainer-0  running     3     -      7  0.25        1000  3.0 MB  40 kB  "
+      out_has("n-0   trainer-0  running     3     -      7  0.25        1000    3.0 MB  40 kB  "
               "200 MB    0.5   1.0s  101\n"))
       << out_.str();
   EXPECT_TRUE(
@@ -239,7 +256,7 @@ TEST_F(CommandsTest, WatchingShowsRatesAndEndsWithTheJob) {
   };
   ASSERT_EQ(run({"status", "--watch"}), 0) << err_.str();
   EXPECT_EQ(pauses, 2);
-  EXPECT_TRUE(out_has("5.0 kB/s")) << out_.str();
+  EXPECT_TRUE(out_has("5.0 kB ")) << out_.str();
   EXPECT_TRUE(out_has(" 1.5 ")) << out_.str();
 }
 

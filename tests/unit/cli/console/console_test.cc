@@ -65,8 +65,10 @@ TEST(Table, LosesItsLeastImportantColumnsOnANarrowTerminal) {
                         number_cell(0.5, 2), text_cell("running")});
   EXPECT_EQ(to_text(table, 0, false),
             "node         pid  cost  state\nn-1\\x1b[31m    7  0.50  running\n");
-  EXPECT_EQ(to_text(table, 30, false), "node         cost  state\nn-1\\x1b[31m  0.50  running\n");
-  EXPECT_EQ(to_text(table, 10, false), "node         state\nn-1\\x1b[31m  running\n");
+  EXPECT_EQ(to_text(table, 30, false),
+            "node         cost  state\nn-1\\x1b[31m  0.50  running\n(too narrow for: pid)\n");
+  EXPECT_EQ(to_text(table, 10, false),
+            "node         state\nn-1\\x1b[31m  running\n(too narrow for: pid, cost)\n");
 }
 
 TEST(Console, ARepaintedTextStandsWhereTheLastOneStoodAndNeverScrolls) {

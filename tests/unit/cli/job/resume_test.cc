@@ -21,7 +21,7 @@ class ResumeTest : public testing::Test {
     fake_.node(1).files["jobs/j/proc/trainer-0"] = "ended";
   }
   Status prepare() {
-    return prepare_to_resume(fake_.context, fake_.cluster, plan_, folder_.path());
+    return prepare_to_resume(fake_.context, fake_.cluster, {0, 1}, plan_, folder_.path());
   }
 
   FakeCluster fake_{2};
@@ -77,13 +77,14 @@ TEST_F(ResumeTest, ThePreviousRunTellsHowManyProcessesItHad) {
     status.state = remote::ProcessState::kExited;
     fake_.node(0).processes.push_back(status);
   }
-  const auto previous = find_previous_run(fake_.context, fake_.cluster, "");
+  const auto previous = find_previous_run(fake_.context, fake_.cluster, {0, 1}, "");
   ASSERT_TRUE(previous) << previous.error().message;
   EXPECT_EQ(previous->job, "j");
   EXPECT_EQ(previous->trainers, 2U);
   EXPECT_EQ(previous->pservers, 1U);
   fake_.node(0).processes[1].state = remote::ProcessState::kRunning;
-  EXPECT_EQ(find_previous_run(fake_.context, fake_.cluster, "j").error().code, Errc::kUsage);
+  EXPECT_EQ(find_previous_run(fake_.context, fake_.cluster, {0, 1}, "j").error().code,
+            Errc::kUsage);
 }
 
 }  // namespace

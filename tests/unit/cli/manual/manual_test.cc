@@ -51,7 +51,7 @@ TEST(CommandWords, AreThoseOfTheTable) {
   EXPECT_EQ(options[3].completes, Completes::kChoice);
   EXPECT_EQ(options[4].names, (std::vector<std::string>{"-f", "--follow"}));
   EXPECT_EQ(options[4].value, "") << "a flag takes none";
-  EXPECT_EQ(options[5].value, "INT");
+  EXPECT_EQ(options[5].value, "N");
 }
 
 TEST(Completion, BashCompletesValuesByTheirKind) {
@@ -73,6 +73,20 @@ TEST(Completion, ZshAndFishQuoteWhatTheirShellsWouldRead) {
   EXPECT_TRUE(has(fish, "-a show -d 'show it\\'s [state]'\n")) << fish;
   EXPECT_TRUE(has(fish, " -s f -l follow -d 'follow'\n")) << fish;
   EXPECT_TRUE(has(fish, " -l output -x -a '(__fish_complete_directories)' -d 'folder'\n")) << fish;
+}
+
+TEST(ManPage, BeginsWithExamplesAndEndsWithVariablesAndFiles) {
+  const std::string page = man_page(words());
+  std::size_t last = 0;
+  for (const char* const section :
+       {".SH EXAMPLES\n.nf\n# A first model", ".SH OPTIONS\n", ".SH COMMANDS\n",
+        ".SH ENVIRONMENT\n", ".B PADDLECTL_CLUSTER\n", ".SH FILES\n", ".I cluster.toml\n",
+        ".I ~/.config/paddlectl/current\n"}) {
+    const std::size_t at = page.find(section);
+    ASSERT_NE(at, std::string::npos) << section;
+    EXPECT_GT(at, last) << section;
+    last = at;
+  }
 }
 
 TEST(ManPage, EscapesWhatTroffWouldRead) {

@@ -1,6 +1,10 @@
 #include "cli/workspace/trainer_environment.h"
 
+#include <stdlib.h>
+
 #include <gtest/gtest.h>
+
+#include "tests/support/temporary_folder.h"
 
 namespace paddle::cli {
 namespace {
@@ -43,6 +47,29 @@ TEST(ParseEnvironment, KeysAreNamesAndOursAreTaken) {
   for (const char* bad : {"", "A", "=x", "1A=x", "A B=x", "A-B=x", "PADDLECTL_X=1"}) {
     EXPECT_FALSE(parse_environment({bad})) << bad;
   }
+}
+
+TEST(Environment, AKeyAloneTakesItsValueFromHere) {
+  ::setenv("PADDLE_TEST_TOKEN", "t", 1);
+  const auto taken = parse_environment({"PADDLE_TEST_TOKEN", "B=2"});
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(taken->at("PADDLE_TEST_TOKEN"), "t");
+  ::unsetenv("PADDLE_TEST_TOKEN");
+  const auto unset = parse_environment({"PADDLE_TEST_TOKEN"});
+  ASSERT_FALSE(unset);
+  EXPECT_EQ(unset.error().code, Errc::kUsage);
+  EXPECT_NE(unset.error().message.find("'PADDLE_TEST_TOKEN' is not set here"), std::string::npos);
+}
+
+TEST(Environment, OfAFileHasALineForEach) {
+  const test::TemporaryFolder folder;
+  const auto read = read_environment_file(folder.write("vars", "# c\n\nA=1\r\n  B=x y=z\nC=\n"));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, (std::map<std::string, std::string>{{"A", "1"}, {"B", "x y=z"}, {"C", ""}}));
+  const auto bad = read_environment_file(folder.write("bad", "A=1\nnot a line\n"));
+  ASSERT_FALSE(bad);
+  EXPECT_TRUE(bad.error().message.starts_with(folder / "bad:2: 'not a line' is not KEY=VALUE"));
+  EXPECT_EQ(read_environment_file(folder / "none").error().code, Errc::kUsage);
 }
 
 }  // namespace

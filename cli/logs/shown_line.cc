@@ -1,0 +1,38 @@
+#include "cli/logs/shown_line.h"
+
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace paddle::cli {
+namespace {
+
+constexpr std::string_view kPrefix = "I0317 17:26:12.388079 ";  // then "trainer-0] "
+
+std::string_view level_text(char letter) {
+  return letter == 'W' ? "warning: " : letter == 'E' ? "error: " : letter == 'F' ? "fatal: " : "";
+}
+
+// Digits where the prefix has digits, and the same elsewhere but for the letter.
+bool has_prefix(std::string_view line) {
+  if (line.size() < kPrefix.size() || std::string_view("IWEF").find(line[0]) == line.npos)
+    return false;
+  for (std::size_t i = 1; i < kPrefix.size(); ++i) {
+    const bool digit = kPrefix[i] >= '0' && kPrefix[i] <= '9';
+    if (digit ? line[i] < '0' || line[i] > '9' : line[i] != kPrefix[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string shown_line(const std::string& line) {
+  if (!has_prefix(line)) return line;
+  const std::string_view text(line);
+  const std::size_t name_end = text.find("] ", kPrefix.size());
+  const std::size_t space = text.find(' ', kPrefix.size());
+  if (name_end == text.npos || space < name_end) return line;
+  return fmt::format("{} {}{}", text.substr(6, 8), level_text(text[0]), text.substr(name_end + 2));
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,65 @@
+// Local nodes in everyday use: commands from a subfolder, nodes prepared by the workspace.
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "tests/e2e/cli_local_test_cluster.h"
+
+namespace paddle::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct DailyUse : testing::Test {
+  LocalCluster cluster{2};
+};
+
+TEST_F(DailyUse, CommandsWorkInSubfoldersAndLeaveOutputThere) {
+  cluster.copy_template("quick_start");
+  const Outcome prepared = cluster.prepare("quick_start", {"--shards", "2"}, labelled_texts(400));
+  ASSERT_EQ(prepared.code, 0) << prepared.output;
+  ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
+  const auto in_workspace = [&](std::vector<std::string> arguments) {
+    return cluster.run_in("quick_start", std::move(arguments));
+  };
+  const Outcome train = in_workspace(
+      {"train", "--trainers", "1", "--pservers", "1", "--name", "job", "--set", "train.passes=1"});
+  ASSERT_EQ(train.code, 0) << train.output;
+  EXPECT_TRUE(fs::exists(cluster.folder() / "quick_start/output/job/report.html"));
+  EXPECT_EQ(in_workspace({"status", "job"}).code, 0);
+  EXPECT_EQ(in_workspace({"teardown"}).code, 0);
+  EXPECT_TRUE(cluster.nothing_left()) << "the parent's current cluster is forgotten too";
+}
+
+TEST_F(DailyUse, ASetupRunsOnceANodeForTheSameFiles) {
+  cluster.folder().write(
+      "own/job.toml", "[trainer]\ncommand = [\".setup/hello\"]\nsetup = [\"sh\", \"setup.sh\"]\n");
+  const std::string good =
+      "echo setting up\nprintf '#!/bin/sh\\necho hello\\n' > $SETUP_DIR/hello\n"
+      "chmod +x $SETUP_DIR/hello\n";
+  cluster.folder().write("own/setup.sh", good);
+  ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
+  const auto train = [&](const std::string& job) {
+    return cluster.run({"train", "--trainers", "1", "--pservers", "1", "--name", job, "own"});
+  };
+  for (const char* const job : {"one", "two"}) {
+    const Outcome done = train(job);
+    ASSERT_EQ(done.code, 0) << done.output;
+    EXPECT_TRUE(cluster.run({"logs", job, "--role", "trainer"}).says("| hello\n"));
+  }
+  EXPECT_EQ(TemporaryFolder::read(cluster.folder() / "output/one/node_0/setup.log"),
+            "setting up\n");
+  EXPECT_FALSE(fs::exists(cluster.folder() / "output/two/node_0/setup.log")) << "not run again";
+  cluster.folder().write("own/setup.sh", "echo no such package\nexit 3\n");
+  const Outcome failed = train("three");
+  EXPECT_EQ(failed.code, 1);
+  EXPECT_TRUE(
+      failed.says("the setup (sh setup.sh) exited with code 3; nothing was started; its last "
+                  "lines:\nno such package\n"))
+      << failed.output;
+  EXPECT_EQ(cluster.run({"teardown"}).code, 0);
+  EXPECT_TRUE(cluster.nothing_left());
+}
+
+}  // namespace
+}  // namespace paddle::test

@@ -1,0 +1,24 @@
+#include "cli/logs/shown_line.h"
+
+#include <gtest/gtest.h>
+
+namespace paddle::cli {
+namespace {
+
+TEST(ShownLine, OfTheEngineKeepsItsTimeAndItsText) {
+  EXPECT_EQ(shown_line("I1123 00:47:58.024112 trainer-1] Pass=1 Batch=2 a] b"),
+            "00:47:58 Pass=1 Batch=2 a] b");
+  EXPECT_EQ(shown_line("W1123 00:47:58.024112 pserver-0] slow"), "00:47:58 warning: slow");
+  EXPECT_EQ(shown_line("E1123 00:47:58.024112 trainer-0] bad"), "00:47:58 error: bad");
+}
+
+TEST(ShownLine, OfAnotherProgramStaysAsItIs) {
+  for (const char* const line :
+       {"", "I", "plain text", "I1123 00:47:58.024112", "I1123 00:47:58.024112 file.cc:12 x] y",
+        "X1123 00:47:58.024112 trainer-0] x", "I1123 00:47:58,024112 trainer-0] x",
+        "Iabcd 00:47:58.024112 trainer-0] x"})
+    EXPECT_EQ(shown_line(line), line);
+}
+
+}  // namespace
+}  // namespace paddle::cli
