@@ -7,8 +7,8 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/selection.h"
-#include "cli/job/feed.h"
-#include "cli/job/pace.h"
+#include "cli/watch/feed.h"
+#include "cli/watch/pace.h"
 #include "cli/options/shared_options.h"
 
 namespace paddle::cli {

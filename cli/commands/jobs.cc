@@ -9,7 +9,7 @@
 #include "cli/cluster/selection.h"
 #include "cli/console/time_text.h"
 #include "cli/job/folders.h"
-#include "cli/job/process_state.h"
+#include "cli/watch/process_state.h"
 #include "cli/logs/reader.h"
 #include "cli/options/shared_options.h"
 #include "engine/config/toml_reader.h"

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "cli/console/time_text.h"
-#include "cli/job/process_state.h"
-#include "cli/job/view.h"
+#include "cli/watch/process_state.h"
+#include "cli/watch/view.h"
 #include "cli/options/shared_options.h"
 
 namespace paddle::cli {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/job/end_of_job.h"
-#include "cli/job/process_state.h"
+#include "cli/watch/process_state.h"
 #include "cli/options/shared_options.h"
 
 namespace paddle::cli {

@@ -173,6 +173,16 @@ Result<std::map<std::string, std::string>> read_environment(const Context& conte
   return variables;
 }
 
+// A detached job, whose id alone is what scripts read.
+void say_detached(Context& context, const std::string& job) {
+  if (context.console.json()) {
+    return context.console.json_line(Json::object({{"job", job}, {"state", "running"}}));
+  }
+  context.console.result(job);
+  context.console.note(
+      "it keeps running; follow it with `paddlectl attach`, which also fetches the results");
+}
+
 Status run_train(Context& context, const TrainOptions& asked) {
   if (asked.dry_run) return run_plan(context, asked.plan);
   TrainOptions options = asked;
@@ -234,13 +244,7 @@ Status run_train(Context& context, const TrainOptions& asked) {
     context.console.note("the report will not show this command: " + kept.error().message);
   }
   if (options.detach) {
-    if (context.console.json()) {
-      context.console.json_line(Json::object({{"job", request.job}, {"state", "running"}}));
-    } else {
-      context.console.result(request.job);
-      context.console.note(
-          "it keeps running; follow it with `paddlectl attach`, which also fetches the results");
-    }
+    say_detached(context, request.job);
     return {};
   }
   return follow_to_end(context, session, request.job, to);

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "cli/job/pace.h"
-#include "cli/job/process_state.h"
+#include "cli/watch/pace.h"
+#include "cli/watch/process_state.h"
 
 namespace paddle::cli {
 namespace {

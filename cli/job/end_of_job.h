@@ -6,7 +6,7 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
-#include "cli/job/feed.h"
+#include "cli/watch/feed.h"
 
 namespace paddle::cli {
 

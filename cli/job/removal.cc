@@ -7,7 +7,7 @@
 
 #include "cli/job/fetch_record.h"
 #include "cli/job/passes.h"
-#include "cli/job/process_state.h"
+#include "cli/watch/process_state.h"
 
 namespace paddle::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "cli/job/folders.h"
-#include "cli/job/process_state.h"
+#include "cli/watch/process_state.h"
 #include "cli/logs/metrics_line.h"
 #include "cli/logs/reader.h"
 

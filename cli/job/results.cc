@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "cli/job/fetch_record.h"
 #include "cli/job/folders.h"
-#include "cli/job/process_state.h"
+#include "cli/watch/process_state.h"
 #include "cli/job/result_files.h"
 
 namespace paddle::cli {

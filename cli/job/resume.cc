@@ -8,7 +8,7 @@
 #include "base/fd.h"
 #include "cli/job/folders.h"
 #include "cli/job/passes.h"
-#include "cli/job/process_state.h"
+#include "cli/watch/process_state.h"
 #include "cli/job/results.h"
 #include "remote/push/source.h"
 

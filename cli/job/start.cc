@@ -9,7 +9,7 @@
 
 #include "base/secret.h"
 #include "cli/job/folders.h"
-#include "cli/job/process_state.h"
+#include "cli/watch/process_state.h"
 #include "cli/job/push_meter.h"
 #include "cli/nodes/ports.h"
 #include "remote/push/source.h"

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/job/view.h"
+#include "cli/watch/view.h"
 #include "cli/report/record.h"
 
 namespace paddle::cli {

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "cli/job/process_state.h"
+#include "cli/watch/process_state.h"
 
 namespace paddle::cli {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "cli/job/view.h"
+#include "cli/watch/view.h"
 
 namespace paddle::cli {
 

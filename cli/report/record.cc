@@ -11,7 +11,7 @@
 
 #include "base/fd.h"
 #include "cli/console/json.h"
-#include "cli/job/process_state.h"
+#include "cli/watch/process_state.h"
 #include "cli/report/events.h"
 #include "cli/report/output_files.h"
 

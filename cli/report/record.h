@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cli/job/view.h"
+#include "cli/watch/view.h"
 #include "cli/logs/metrics_line.h"
 #include "cli/report/surroundings.h"
 

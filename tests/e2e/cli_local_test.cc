@@ -304,7 +304,7 @@ TEST_F(CliLocal, WrongInputIsNamedWithTheWayOut) {
     EXPECT_TRUE(outcome.says(text)) << outcome.output;
   };
   cluster.copy_template("quick_start");
-  refused(2, {"train", "quick_start"}, "hint: run `paddlectl up <cluster file>` here first");
+  refused(2, {"train", "quick_start"}, "hint: run `paddlectl up cluster.toml` here first");
   refused(2, {"up", "missing.toml"}, "no cluster file 'missing.toml'");
   cluster.folder().write("typo.toml",
                          "name = \"t\"\nprot = 7164\n[[node]]\nlauncher = \"local\"\n");

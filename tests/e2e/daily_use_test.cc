@@ -27,7 +27,7 @@ TEST_F(DailyUse, CommandsWorkInSubfoldersAndLeaveOutputThere) {
   ASSERT_EQ(train.code, 0) << train.output;
   EXPECT_TRUE(fs::exists(cluster.folder() / "quick_start/output/job/report.html"));
   EXPECT_EQ(in_workspace({"status", "job"}).code, 0);
-  EXPECT_EQ(in_workspace({"teardown"}).code, 0);
+  EXPECT_EQ(in_workspace({"teardown", "--yes", "--discard"}).code, 0);
   EXPECT_TRUE(cluster.nothing_left()) << "the parent's current cluster is forgotten too";
 }
 
@@ -57,7 +57,7 @@ TEST_F(DailyUse, ASetupRunsOnceANodeForTheSameFiles) {
       failed.says("the setup (sh setup.sh) exited with code 3; nothing was started; its last "
                   "lines:\nno such package\n"))
       << failed.output;
-  EXPECT_EQ(cluster.run({"teardown"}).code, 0);
+  EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
   EXPECT_TRUE(cluster.nothing_left());
 }
 

@@ -268,7 +268,7 @@ TEST_F(SshClusterLongJobTest, Trap11TrainingOutlivesPaddlectlAndTeardownFindsAll
 
   const Outcome status = run({"status", "--json"});
   EXPECT_EQ(status.code, 0) << status.output;
-  EXPECT_EQ(count_of(status.output, "\"running\""), 5U) << status.output;
+  EXPECT_EQ(count_of(status.output, "\"state\": \"running\""), 5U) << status.output;
   const Outcome torn_down = run({"teardown", "--yes", "--discard"});
   EXPECT_EQ(torn_down.code, 0) << torn_down.output;
   expect_clean_nodes();

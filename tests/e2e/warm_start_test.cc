@@ -57,7 +57,7 @@ TEST_F(WarmStart, AFolderOrAJobOfTheClusterGivesTheParameters) {
                                {"--from", from, "--set", "train.passes=1", "--set", kNoLearning});
     ASSERT_EQ(same.code, 0) << same.output;
     EXPECT_EQ(held_out_costs(same.output), std::vector<double>{costs_[2]}) << same.output;
-    EXPECT_TRUE(same.says("pass 0: held-out")) << "passes start at 0";
+    EXPECT_TRUE(same.says("pass 1 of 1: held-out")) << "passes start at 0";
   }
   const Outcome before =
       train("before", {"--from", "old:1", "--set", "train.passes=1", "--set", kNoLearning});
@@ -78,7 +78,7 @@ TEST_F(WarmStart, ARestartBeforeTheFirstSnapshotStartsThereAgainAndAResumeGoesOn
   Process job = cluster.start(
       command("new", {"--from", "old", "--restarts", "2", "--set", "train.passes=1000000", "--set",
                       "train.saving_period=0", "--set", "train.batch_size=1"}));
-  ASSERT_TRUE(job.prints("pass 0: held-out cost ")) << job.output();
+  ASSERT_TRUE(job.prints("pass 1 of 1000000: held-out cost ")) << job.output();
   const int trainer = cluster.find_engine("--trainer_id=1");
   ASSERT_GT(trainer, 0);
   ASSERT_EQ(::kill(trainer, SIGKILL), 0);

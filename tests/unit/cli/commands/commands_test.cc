@@ -144,7 +144,7 @@ TEST_F(CommandsTest, HintsNameWhatTheCommandWasGiven) {
   trainer_exit_ = 75;
   EXPECT_EQ(train(), 75);
   EXPECT_TRUE(err_has("resume with: paddlectl train --resume --name job1 w\n")) << err_.str();
-  ASSERT_EQ(run({"teardown"}), 0);
+  ASSERT_EQ(run({"teardown", "--yes", "--discard"}), 0);
   EXPECT_EQ(run({"status", "--cluster", "c.toml"}), 2);
   EXPECT_TRUE(err_has("hint: prepare the nodes: paddlectl up c.toml\n")) << err_.str();
   write("bad.toml", "name = \"t\"\n[[node]]\nhost = \"a\"\nprot = 1\n");
@@ -189,6 +189,7 @@ TEST_F(CommandsTest, OnReachesOnlyTheNodesItNames) {
     const std::vector<std::string> where = {command, "--cluster", "c.toml"};
     std::vector<std::string> all = where;
     if (std::string(command) == "up") all = {"up", "c.toml"};
+    if (std::string(command) == "teardown") all.insert(all.end(), {"--yes", "--discard"});
     EXPECT_EQ(run(all), 4) << command;
     all.insert(all.end(), {"--on", "n-0"});
     EXPECT_EQ(run(all), 0) << command << err_.str();
@@ -227,8 +228,8 @@ TEST_F(CommandsTest, ANodeThatTheJobNeverUsedDoesNotFailItsCommands) {
     EXPECT_EQ(run({command, "--on", "all"}), 4) << command << ": it was asked for";
   }
   EXPECT_EQ(run({"attach"}), 0) << err_.str();
-  EXPECT_EQ(run({"teardown"}), 4) << "files of others may be there";
-  EXPECT_EQ(run({"teardown", "--on", "n-0"}), 0) << err_.str();
+  EXPECT_EQ(run({"teardown", "--yes", "--discard"}), 4) << "files of others may be there";
+  EXPECT_EQ(run({"teardown", "--on", "n-0", "--yes", "--discard"}), 0) << err_.str();
   EXPECT_TRUE(fs::exists(folder_ + "/.paddlectl/current")) << "n-1 is still to be cleaned";
 }
 

@@ -1,4 +1,4 @@
-#include "cli/job/progress.h"
+#include "cli/watch/progress.h"
 
 #include <cmath>
 

@@ -1,8 +1,8 @@
-#include "cli/job/pace.h"
+#include "cli/watch/pace.h"
 
 #include <gtest/gtest.h>
 
-#include "cli/job/process_state.h"
+#include "cli/watch/process_state.h"
 
 namespace paddle::cli {
 namespace {

@@ -1,11 +1,11 @@
-#include "cli/job/view.h"
+#include "cli/watch/view.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "cli/console/time_text.h"
-#include "cli/job/process_state.h"
+#include "cli/watch/process_state.h"
 #include "cli/logs/reader.h"
 
 namespace paddle::cli {

@@ -1,4 +1,4 @@
-#include "cli/job/view.h"
+#include "cli/watch/view.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/job/process_state.h"
+#include "cli/watch/process_state.h"
 
 namespace paddle::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/job/pace.h"
+#include "cli/watch/pace.h"
 
 #include <algorithm>
 #include <set>
@@ -8,7 +8,7 @@
 
 #include "cli/console/console.h"
 #include "cli/console/time_text.h"
-#include "cli/job/process_state.h"
+#include "cli/watch/process_state.h"
 
 namespace paddle::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/job/feed.h"
+#include "cli/watch/feed.h"
 
 #include <algorithm>
 #include <chrono>
@@ -10,7 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/console/time_text.h"
-#include "cli/job/process_state.h"
+#include "cli/watch/process_state.h"
 
 namespace paddle::cli {
 namespace {

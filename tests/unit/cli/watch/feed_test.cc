@@ -1,10 +1,10 @@
-#include "cli/job/feed.h"
+#include "cli/watch/feed.h"
 
 #include <cmath>
 
 #include <gtest/gtest.h>
 
-#include "cli/job/process_state.h"
+#include "cli/watch/process_state.h"
 #include "tests/support/fake_cluster.h"
 
 namespace paddle::cli {

@@ -1,4 +1,4 @@
-#include "cli/job/process_state.h"
+#include "cli/watch/process_state.h"
 
 #include <signal.h>
 #include <string.h>
