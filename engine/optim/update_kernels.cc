@@ -211,10 +211,11 @@ void update_momentum(const Constants& k, std::uint64_t /*count*/, Batch batch) {
   sweep<1>(k, batch, HeavyBall<0, Sgd>{{k.rate}, k.momentum});
 }
 
+PADDLE_MULTIVERSION
 void update_torch_momentum(const Constants& k, std::uint64_t count, Batch batch) {
   Constants scaled = k;
   if (count > 1) scaled.rate *= 1.0F - k.momentum;
-  update_momentum(scaled, count, batch);
+  sweep<1>(scaled, batch, HeavyBall<0, Sgd>{{scaled.rate}, k.momentum});
 }
 
 PADDLE_MULTIVERSION
