@@ -84,6 +84,24 @@ TEST(ProcessView, AProgramOfOnesOwnThatWritesNoMoreMetricsIsSilent) {
   EXPECT_EQ(view.rate(), 100);
 }
 
+TEST(JobView, ATrainerThatIsDoneHasDoneItsPassWhateverItReportedLast) {
+  FakeCluster fake(1);
+  remote::ProcessStatus status;
+  status.job = "j";
+  status.name = "trainer-0";
+  status.log = "jobs/j/node_0/train.log";
+  status.state = remote::ProcessState::kExited;
+  status.usage.emplace();
+  status.progress.emplace();
+  status.progress->pass_done = 0.84;
+  fake.node(0).processes = {status};
+  ClusterSession session = fake.session();
+  JobView view("j");
+  view.look(fake.context, session);
+  ASSERT_EQ(view.processes().size(), 1U);
+  EXPECT_EQ(view.processes()[0].progress->pass_done, 1.0);
+}
+
 TEST(JobView, TellsHowFarTheJobIsAndHowLongItTakes) {
   FakeCluster fake(1);
   remote::ProcessStatus status;
