@@ -7,9 +7,9 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/selection.h"
+#include "cli/options/shared_options.h"
 #include "cli/watch/feed.h"
 #include "cli/watch/pace.h"
-#include "cli/options/shared_options.h"
 
 namespace paddle::cli {
 namespace {

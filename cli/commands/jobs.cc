@@ -9,9 +9,9 @@
 #include "cli/cluster/selection.h"
 #include "cli/console/time_text.h"
 #include "cli/job/folders.h"
-#include "cli/watch/process_state.h"
 #include "cli/logs/reader.h"
 #include "cli/options/shared_options.h"
+#include "cli/watch/process_state.h"
 #include "engine/config/toml_reader.h"
 
 namespace paddle::cli {
@@ -114,6 +114,7 @@ std::string state_of(const JobSummary& job, bool nodes_missing, bool all_process
 void show(Context& context, const std::vector<std::pair<std::string, JobSummary>>& jobs) {
   if (context.console.json()) {
     std::vector<Json> list;
+    list.reserve(jobs.size());
     for (const auto& [name, job] : jobs) {
       list.push_back(Json::object(
           {{"job", name},

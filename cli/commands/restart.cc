@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "cli/job/end_of_job.h"
-#include "cli/watch/process_state.h"
 #include "cli/job/start.h"
 #include "cli/options/shared_options.h"
+#include "cli/watch/process_state.h"
 
 namespace paddle::cli {
 namespace {

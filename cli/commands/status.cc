@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "cli/console/time_text.h"
+#include "cli/options/shared_options.h"
 #include "cli/watch/process_state.h"
 #include "cli/watch/view.h"
-#include "cli/options/shared_options.h"
 
 namespace paddle::cli {
 namespace {

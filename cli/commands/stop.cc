@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "cli/job/end_of_job.h"
-#include "cli/watch/process_state.h"
 #include "cli/options/shared_options.h"
+#include "cli/watch/process_state.h"
 
 namespace paddle::cli {
 namespace {
@@ -25,7 +25,7 @@ OptionList stop_options(StopOptions& options) {
 Status run_stop(Context& context, const StopOptions& options) {
   PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kAllowed));
   auto& [cluster, session, job] = found;
-  const Status reached = session.all_well();
+  Status reached = session.all_well();
   const auto before = session.processes(job);
   if (!options.now) {
     // stop_job reports unreachable nodes; their trainers learn of the stop from the others.

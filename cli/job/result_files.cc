@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 
 #include "cli/job/folders.h"
-#include "cli/watch/process_state.h"
 #include "cli/logs/metrics_line.h"
 #include "cli/logs/reader.h"
+#include "cli/watch/process_state.h"
 
 namespace paddle::cli {
 namespace {
@@ -32,6 +32,7 @@ std::vector<std::size_t> members_by_trainer(std::size_t count,
   }
   std::ranges::sort(order);
   std::vector<std::size_t> members;
+  members.reserve(order.size());
   for (const auto& [trainer, member] : order) members.push_back(member);
   return members;
 }

@@ -13,8 +13,8 @@
 #include "base/text.h"
 #include "cli/job/fetch_record.h"
 #include "cli/job/folders.h"
-#include "cli/watch/process_state.h"
 #include "cli/job/result_files.h"
+#include "cli/watch/process_state.h"
 
 namespace paddle::cli {
 namespace {

@@ -8,8 +8,8 @@
 #include "base/fd.h"
 #include "cli/job/folders.h"
 #include "cli/job/passes.h"
-#include "cli/watch/process_state.h"
 #include "cli/job/results.h"
+#include "cli/watch/process_state.h"
 #include "remote/push/source.h"
 
 namespace paddle::cli {

@@ -9,9 +9,9 @@
 
 #include "base/secret.h"
 #include "cli/job/folders.h"
-#include "cli/watch/process_state.h"
 #include "cli/job/push_meter.h"
 #include "cli/nodes/ports.h"
+#include "cli/watch/process_state.h"
 #include "remote/push/source.h"
 
 namespace paddle::cli {

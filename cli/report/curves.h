@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "cli/watch/view.h"
 #include "cli/report/record.h"
+#include "cli/watch/view.h"
 
 namespace paddle::cli {
 

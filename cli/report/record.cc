@@ -11,9 +11,9 @@
 
 #include "base/fd.h"
 #include "cli/console/json.h"
-#include "cli/watch/process_state.h"
 #include "cli/report/events.h"
 #include "cli/report/output_files.h"
+#include "cli/watch/process_state.h"
 
 namespace paddle::cli {
 namespace {

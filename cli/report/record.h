@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cli/watch/view.h"
 #include "cli/logs/metrics_line.h"
 #include "cli/report/surroundings.h"
+#include "cli/watch/view.h"
 
 namespace paddle::cli {
 

@@ -10,9 +10,9 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
+#include "cli/logs/reader.h"
 #include "cli/watch/pace.h"
 #include "cli/watch/progress.h"
-#include "cli/logs/reader.h"
 
 namespace paddle::cli {
 

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "cli/console/time_text.h"
-#include "cli/watch/process_state.h"
 #include "cli/logs/reader.h"
+#include "cli/watch/process_state.h"
 
 namespace paddle::cli {
 namespace {
@@ -119,7 +119,7 @@ std::vector<SlowTrainer> slow_trainers(const std::vector<ProcessView>& processes
 
 std::string ProcessView::state_text() const {
   if (!is_running(status)) return describe_state(status);
-  const std::string text = describe(pace);
+  std::string text = describe(pace);
   if (!text.empty() && pace.pace != Pace::kStarting) return text;
   if (!status.reports && last && heard_ms_ago.value_or(0) > kOwnSilenceMs)
     return "silent for " + span_text(*heard_ms_ago);

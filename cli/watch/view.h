@@ -9,9 +9,9 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
+#include "cli/logs/metrics_line.h"
 #include "cli/watch/pace.h"
 #include "cli/watch/progress.h"
-#include "cli/logs/metrics_line.h"
 
 namespace paddle::cli {
 

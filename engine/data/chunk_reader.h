@@ -41,7 +41,7 @@ class ChunkReader {
   bool at_end_ = false;
   std::uint64_t line_ = 0;
   std::uint64_t position_ = 0;  // in the file itself, after the last chunk
-  Bytes rest_;  // bytes read behind the last chunk
+  Bytes rest_;                  // bytes read behind the last chunk
 };
 
 // The lines of a text, without their ends ("\n" or "\r\n").

@@ -1,8 +1,8 @@
+#include "cli/watch/process_state.h"
+
 #include <signal.h>
 
 #include <gtest/gtest.h>
-
-#include "cli/watch/process_state.h"
 
 namespace paddle::cli {
 namespace {

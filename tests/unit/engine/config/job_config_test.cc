@@ -259,7 +259,8 @@ shuffle_records = 10
                   ->train.stop_on_divergence);
   EXPECT_NE(mistake("passes = 2", "passes = 2\non_divergence = \"end\"").find("'stop'"),
             std::string::npos);
-  for (const char* wrong : {"passes = 2\nbatch_size = 0", "passes = 2\nlog_period = 0", "passes = 2\nfull_snapshot_period = 0"}) {
+  for (const char* wrong : {"passes = 2\nbatch_size = 0", "passes = 2\nlog_period = 0",
+                            "passes = 2\nfull_snapshot_period = 0"}) {
     EXPECT_NE(mistake("passes = 2", wrong).find("but must be from 1"), std::string::npos) << wrong;
   }
 }

@@ -1,9 +1,10 @@
+#include "remote/launcher/launcher.h"
+
 #include <unistd.h>
 
 #include <gtest/gtest.h>
 
 #include "base/fd.h"
-#include "remote/launcher/launcher.h"
 
 namespace paddle::remote {
 namespace {
