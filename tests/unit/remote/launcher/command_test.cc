@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <thread>
 
 #include "remote/launcher/launcher.h"
 #include "tests/unit/remote/agent_fixture.h"
@@ -90,6 +91,11 @@ TEST_F(CommandLauncherTest, AProgramThatHangsEndsWithTheDeadlineAndLeavesNothing
   EXPECT_EQ(channel.error().code, Errc::kUnreachable);
   EXPECT_PRED2(contains, channel.error().message, "deadline passed");
   EXPECT_PRED2(contains, channel.error().message, "is still running: waiting for the tape");
+  // A killed grandchild takes a moment to go.
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!processes_using(folder_).empty() && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
   EXPECT_EQ(processes_using(folder_), std::vector<int>{}) << "its children end with it";
 }
 
