@@ -1,6 +1,7 @@
 #include "cli/commands/following.h"
 
 #include <filesystem>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -75,6 +76,21 @@ Error finish_ended_job(Context& context, ClusterSession& session, const std::str
   return error;
 }
 
+// Finishes a job that is done, that saved and stopped, or that another terminal ended. Nothing for
+// any other error.
+std::optional<Status> finish_if_over(Context& context, ClusterSession& session,
+                                     const std::string& job, const Destination& to,
+                                     const JobSummary& summary, const Status& followed) {
+  if (followed) return finish_job(context, session, job, to, summary);
+  const Error& error = followed.error();
+  if (error.code == Errc::kResumable) {
+    const Status finished = finish_job(context, session, job, to, summary, "stopped");
+    return finished ? Status(error) : finished;
+  }
+  if (error.code != Errc::kInterrupted || context.interrupted()) return std::nullopt;
+  return Status(finish_ended_job(context, session, job, to, summary, error));
+}
+
 OptionList attach_options(ResultsOptions& options) {
   OptionList list = results_options(options);
   list.push_back(passes_option(options));
@@ -87,14 +103,8 @@ Status run_attach(Context& context, const ResultsOptions& options) {
   auto& [cluster, session, job] = found;
   JobSummary summary;
   auto followed = follow_job(context, session, job, summary);
-  if (followed) return finish_job(context, session, job, to, summary);
+  if (auto over = finish_if_over(context, session, job, to, summary, followed)) return *over;
   Error error = std::move(followed).error();
-  if (error.code == Errc::kResumable) {
-    PADDLE_TRY_STATUS(finish_job(context, session, job, to, summary, "stopped"));
-    return error;
-  }
-  if (error.code == Errc::kInterrupted && !context.interrupted())
-    return finish_ended_job(context, session, job, to, summary, std::move(error));
   if (error.code == Errc::kInterrupted) {
     error.message = fmt::format("detached from {}; it keeps running", job);
     return error;
@@ -137,14 +147,8 @@ Status follow_to_end(Context& context, ClusterSession& session, const std::strin
   auto followed = follow_job(context, session, job, summary);
   if (!followed && context.interrupted() && context.take_interrupt)
     followed = follow_to_stop(context, session, job, summary);
-  if (followed) return finish_job(context, session, job, to, summary);
+  if (auto over = finish_if_over(context, session, job, to, summary, followed)) return *over;
   Error error = std::move(followed).error();
-  if (error.code == Errc::kResumable) {
-    PADDLE_TRY_STATUS(finish_job(context, session, job, to, summary, "stopped"));
-    return error;
-  }
-  if (error.code == Errc::kInterrupted && !context.interrupted())
-    return finish_ended_job(context, session, job, to, summary, std::move(error));
   const bool job_goes_on = session.unreachable() > 0 && error.code == Errc::kUnreachable;
   if (job_goes_on) return error;
   error = stop_after(context, session, job, std::move(error));

@@ -1,4 +1,4 @@
-// Which of a job's running processes make progress, which wait for whom, and which hang.
+// The pace of each running process of a job: it makes progress, waits for another, or hangs.
 #pragma once
 
 #include <cstdint>
