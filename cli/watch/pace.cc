@@ -29,11 +29,11 @@ ProcessPace pace_of_trainer(const remote::ProcessStatus& status,
                             const std::set<std::string>& awaited) {
   const remote::Progress& progress = *status.progress;
   const std::int64_t silent = silence_of(status);
-  if (!stalled_pservers.empty() && silent > kPserverSilenceMaxMs)
+  if (!stalled_pservers.empty() && silent > kWaitingSilenceMinMs)
     return {Pace::kWaiting, silent, stalled_pservers};
   // Saving takes as long as the disks do, and is reported when it begins.
   if (progress.activity == remote::Activity::kSaving) return {Pace::kSaving, silent, {}};
-  if (silent > kTrainerSilenceMaxMs && !awaited.empty() && !awaited.contains(status.name))
+  if (silent > kWaitingSilenceMinMs && !awaited.empty() && !awaited.contains(status.name))
     return {Pace::kWaiting, silent, {awaited.begin(), awaited.end()}};
   if (silent > silence_max(progress)) return {Pace::kStalled, silent, {}};
   const bool tests = progress.activity == remote::Activity::kTesting;

@@ -14,6 +14,9 @@ namespace paddle::cli {
 // A process reports about once a second, and none while it hangs or waits for another.
 constexpr std::int64_t kTrainerSilenceMaxMs = 10'000;
 constexpr std::int64_t kPserverSilenceMaxMs = 5'000;
+// Well below both: those who wait are seen to wait when the one that they wait for is called
+// stalled, though reports are up to a second apart.
+constexpr std::int64_t kWaitingSilenceMinMs = 3'000;
 // Before the first batch of a pass a trainer may read and shuffle for long.
 constexpr std::int64_t kFirstBatchMaxMs = 60'000;
 constexpr std::int64_t kBatchesOfSilence = 3;  // a slow batch is no stall

@@ -61,6 +61,14 @@ TEST(Paces, AStalledPserverIsTheCulpritBeforeTheTrainersThatWaitForIt) {
   EXPECT_EQ(describe_stalls(paces, {})[1], "trainer-0 and trainer-1 wait for pserver-1 (13s)");
 }
 
+TEST(Paces, WhoWaitsSaysSoWhenTheOtherIsCalledStalledThoughItReportedLater) {
+  const Paces by_trainer = paces_of({process("pserver-0", 500, {"trainer-1"}),
+                                     process("trainer-0", 9'100), process("trainer-1", 10'001)});
+  EXPECT_EQ(describe_stalls(by_trainer, {}).size(), 2U);
+  const Paces by_pserver = paces_of({process("pserver-0", 5'001), process("trainer-0", 4'100)});
+  EXPECT_EQ(describe_stalls(by_pserver, {}).size(), 2U);
+}
+
 TEST(Paces, TestingAndSavingAreNoStalls) {
   const Paces paces = paces_of({process("pserver-0", 800, {"trainer-0"}),
                                 busy(process("trainer-0", 900), remote::Activity::kTesting),
