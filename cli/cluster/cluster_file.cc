@@ -327,7 +327,7 @@ Result<ClusterSpec> read_tables(TomlTable top, const std::string& file) {
   for (TomlTable& table : top.tables("node")) read_node(table, defaults, cluster);
   check_group_names(top, cluster);
   if (!top.has("node")) {
-    top.fail("node", "no [[node]]", "add at least:\n  [[node]]\n  host = \"server-1\"");
+    top.fail("node", "no [[node]]", "name your servers: add\n  [[node]]\n  host = \"server-1\"");
   }
   PADDLE_TRY_STATUS(top.finish());
   return cluster;

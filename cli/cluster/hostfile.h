@@ -1,4 +1,5 @@
-// The hostfiles that mpirun, DeepSpeed and others read: "node1 slots=8", "node1:8", '#' comments.
+// Hosts as people name them: in the hostfiles that mpirun, DeepSpeed and others read ("node1
+// slots=8", "node1:8", '#' comments), and in a list ("node[01-16].lab,me@node2:8").
 #pragma once
 
 #include <string>
@@ -20,5 +21,10 @@ struct HostfileEntry {
 // In the order of the file; a host named twice has the sum of its slots, as mpirun has it. kUsage
 // with file and line for what cannot be read.
 Result<std::vector<HostfileEntry>> parse_hostfile(std::string_view text, const std::string& file);
+
+// A list separated by commas, with ranges; `option` names it in errors, which are kUsage. No host
+// may stand there twice.
+Result<std::vector<HostfileEntry>> parse_host_list(std::string_view list,
+                                                   const std::string& option);
 
 }  // namespace paddle::cli

@@ -197,7 +197,7 @@ Result<ClusterSpec> choose_cluster(const std::string& directory, const std::stri
     std::error_code ignored;
     if (!fs::is_regular_file(path, ignored)) {
       return Error{Errc::kUsage, fmt::format("no cluster file '{}'", asked),
-                   "paddlectl init writes one to edit: paddlectl init " + asked};
+                   "paddlectl init --hosts n1,n2,n3 " + asked + " writes one"};
     }
     return read_cluster(path.lexically_normal().string());
   }

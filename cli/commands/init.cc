@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/fd.h"
 #include "base/text.h"
@@ -23,8 +25,10 @@ constexpr const char* kClusterFile = "cluster.toml";
 struct InitOptions {
   std::string target;              // the file or folder to write; "": by default
   std::string workspace_template;  // "": a cluster file
-  std::string hostfile;            // source of the cluster file; "": the example
-  bool local = false;              // the example with nodes on this machine
+  // Sources of the cluster file; none: the example whose servers are comments.
+  std::vector<std::string> hosts;
+  std::string hostfile;
+  bool local = false;  // the example with nodes on this machine
   bool list = false;
 };
 
@@ -35,15 +39,20 @@ OptionList init_options(InitOptions& options) {
        &options.target},
       {"--template", "write a workspace from this template", &options.workspace_template,
        "TEMPLATE"},
+      {.name = "--hosts",
+       .help = "write a cluster file of these servers: n1,n2,n3 or node[01-04].lab",
+       .target = &options.hosts,
+       .value_name = "HOSTS",
+       .excludes = {"--template"}},
       {.name = "--hostfile",
-       .help = "write a cluster file from mpirun's or DeepSpeed's hostfile",
+       .help = "write a cluster file of the servers in mpirun's or DeepSpeed's hostfile",
        .target = &options.hostfile,
        .value_name = "FILE",
-       .excludes = {"--template"}},
+       .excludes = {"--template", "--hosts"}},
       {.name = "--local",
        .help = "write a cluster file for nodes on this machine",
        .target = &options.local,
-       .excludes = {"--template", "--hostfile"}},
+       .excludes = {"--template", "--hosts", "--hostfile"}},
       {"--list", "list the templates", &options.list},
   };
 }
@@ -82,7 +91,7 @@ struct HostRun {
   }
 };
 
-std::string cluster_of(const std::vector<HostfileEntry>& entries, const std::string& hostfile) {
+std::string cluster_of(const std::vector<HostfileEntry>& entries, const std::string& origin) {
   std::vector<HostRun> runs;
   for (const HostfileEntry& entry : entries) {
     HostRun next(entry);
@@ -93,24 +102,52 @@ std::string cluster_of(const std::vector<HostfileEntry>& entries, const std::str
     }
   }
   std::string text = fmt::format(
-      "# Made from the hostfile {}. docs/cluster.md has every key.\n"
+      "# Made from {}. docs/cluster.md has every key.\n"
       "name = \"lab\"                       # the folder on every server is <workdir>/<name>\n"
       "workdir = \"~/.paddlectl\"\n"
-      "port = {}                         # first port of a server's first pserver\n"
+      "port = {}                        # first port of a server's first pserver\n"
       "\n"
       "[ssh]                              # defaults; ~/.ssh/config is read too\n"
       "# user = \"train\"\n"
       "# identity = \"~/.ssh/id_ed25519\"\n"
       "# jump = \"bastion.lab\"\n",
-      escape_control(hostfile), kDefaultPort);
+      escape_control(origin), kDefaultPort);
   for (const HostRun& run : runs) {
     text += fmt::format("\n[[node]]\nhost = \"{}\"\n", run.pattern());
     if (!run.first.user.empty()) text += fmt::format("user = \"{}\"\n", run.first.user);
     if (run.first.slots > 0) {
-      text += fmt::format("capacity = {}  # trainers; the hostfile's slots\n", run.first.slots);
+      text += fmt::format("capacity = {}  # trainers; its slots\n", run.first.slots);
     }
   }
   return text;
+}
+
+// The text of a cluster file whose servers are known; else that of the example.
+Result<std::string> cluster_text(const Context& context, const InitOptions& options) {
+  if (!options.hosts.empty()) {
+    const std::string list = fmt::format("{}", fmt::join(options.hosts, ","));
+    PADDLE_TRY(const auto entries, parse_host_list(list, "--hosts"));
+    return cluster_of(entries, "--hosts");
+  }
+  if (!options.hostfile.empty()) {
+    const auto hosts =
+        read_file((fs::path(context.directory) / options.hostfile).string(), kHostfileBytesMax);
+    if (!hosts) return Error{Errc::kUsage, hosts.error().message, "name a hostfile that is there"};
+    PADDLE_TRY(const auto entries, parse_hostfile(*hosts, options.hostfile));
+    return cluster_of(entries, "the hostfile " + fs::path(options.hostfile).filename().string());
+  }
+  auto example =
+      read_file(fmt::format("{}/clusters/{}.toml", context.share, options.local ? "local" : "ssh"));
+  if (example && !context.share.empty()) return example;
+  return Error{Errc::kUsage, "no example clusters beside this paddlectl",
+               "they are in share/paddlectl of an installation, and in a source tree"};
+}
+
+// The number of the line where the example has its first server, as a comment; 0: there is none.
+std::size_t line_to_edit(const std::string& text) {
+  const std::size_t at = text.find("\n# [[node]]");
+  if (at == std::string::npos) return 0;
+  return static_cast<std::size_t>(std::count(text.begin(), text.begin() + long(at) + 1, '\n')) + 1;
 }
 
 Status write_cluster(Context& context, const InitOptions& options) {
@@ -121,30 +158,22 @@ Status write_cluster(Context& context, const InitOptions& options) {
     return Error{Errc::kUsage, name + " already exists",
                  "name another file: paddlectl init lab.toml"};
   }
-  std::string text;
-  if (!options.hostfile.empty()) {
-    const auto hosts =
-        read_file((fs::path(context.directory) / options.hostfile).string(), kHostfileBytesMax);
-    if (!hosts) return Error{Errc::kUsage, hosts.error().message, "name a hostfile that is there"};
-    PADDLE_TRY(const auto entries, parse_hostfile(*hosts, options.hostfile));
-    text = cluster_of(entries, fs::path(options.hostfile).filename().string());
-  } else {
-    auto found = read_file(
-        fmt::format("{}/clusters/{}.toml", context.share, options.local ? "local" : "ssh"));
-    if (!found || context.share.empty()) {
-      return Error{Errc::kUsage, "no example clusters beside this paddlectl",
-                   "they are in share/paddlectl of an installation, and in a source tree"};
-    }
-    text = *std::move(found);
+  PADDLE_TRY(const std::string text, cluster_text(context, options));
+  const std::size_t line = line_to_edit(text);
+  std::size_t nodes = 0;
+  if (line == 0) {
+    PADDLE_TRY(const ClusterSpec cluster, parse_cluster(text, name));
+    nodes = cluster.nodes.size();
   }
-  PADDLE_TRY(const ClusterSpec cluster, parse_cluster(text, name));
   PADDLE_TRY_STATUS(replace_file(path, as_bytes(text), 0644));
   context.console.result(
-      Json::object({{"file", path}, {"nodes", cluster.nodes.size()}}),
-      fmt::format("wrote {} with {}", name, counted(cluster.nodes.size(), "node")));
-  context.console.note(fmt::format("next: {}, then: paddlectl up {}",
-                                   options.local ? "look at it" : "put your servers into it",
-                                   name));
+      Json::object({{"file", path}, {"nodes", nodes}}),
+      line == 0 ? fmt::format("wrote {} with {}", name, counted(nodes, "node")) : "wrote " + name);
+  const std::string edit =
+      line == 0 ? "" : fmt::format("name your servers in line {} of {}, then: ", line, name);
+  context.console.note(fmt::format("next: {}paddlectl up {}", edit, name));
+  if (line > 0)
+    context.console.note("or have init name them: paddlectl init --hosts n1,n2,n3 FILE");
   return {};
 }
 
@@ -181,8 +210,8 @@ Status run_init(Context& context, const InitOptions& options) {
 }  // namespace
 
 Command init_command() {
-  return {"init", "write a cluster file to edit, or a workspace from a template",
-          "  paddlectl init\n"
+  return {"init", "write a cluster file of your servers, or a workspace from a template",
+          "  paddlectl init --hosts n1,n2,n3\n"
           "  paddlectl init lab.toml --hostfile hosts\n"
           "  paddlectl init --template word2vec my-vectors",
           [] { return invocation(init_options, run_init); }};

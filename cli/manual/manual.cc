@@ -71,7 +71,7 @@ constexpr std::string_view kExamples =
     "paddlectl train texts\n"
     "\n"
     "# Your servers\n"
-    "paddlectl init --hostfile hosts lab.toml\n"
+    "paddlectl init --hosts n1,n2,n3 lab.toml\n"
     "paddlectl up lab.toml && paddlectl check\n"
     "paddlectl train --trainers 4 --pservers 2 texts\n"
     "\n"

@@ -35,6 +35,17 @@ class InitTest : public testing::Test {
     arguments.insert(arguments.begin(), "init");
     return run_app(context, std::move(arguments));
   }
+  // "[user@]host[*capacity] " of each.
+  std::string nodes_of(const std::string& file) const {
+    const auto cluster = read_cluster(folder_ / file);
+    if (!cluster) return cluster.error().message;
+    std::string text;
+    for (const ClusterNode& node : cluster->nodes) {
+      text += (node.spec.user.empty() ? "" : node.spec.user + "@") + node.spec.host +
+              (node.capacity == 1 ? "" : "*" + std::to_string(node.capacity)) + " ";
+    }
+    return text;
+  }
 
   test::TemporaryFolder folder_;
   std::string share_ = PADDLE_SOURCE_DIR;
@@ -43,16 +54,76 @@ class InitTest : public testing::Test {
 };
 
 TEST_F(InitTest, WritesAClusterFileThatIsGoodAndNeverOverOne) {
-  ASSERT_EQ(run({}), 0) << err_.str();
-  const auto cluster = read_cluster(folder_ / "cluster.toml");
-  ASSERT_TRUE(cluster) << cluster.error().message;
-  EXPECT_GE(cluster->nodes.size(), 2U);
+  ASSERT_EQ(run({"--hosts", "n1,n2"}), 0) << err_.str();
+  EXPECT_TRUE(read_cluster(folder_ / "cluster.toml"));
   const std::string before = test::TemporaryFolder::read(folder_ / "cluster.toml");
-  EXPECT_GT(std::ranges::count(before, '#'), 5) << "commented";
-  EXPECT_EQ(run({"--local"}), 2);
+  for (const std::vector<std::string>& again :
+       {std::vector<std::string>{}, {"--local"}, {"--hosts", "n3"}})
+    EXPECT_EQ(run(again), 2);
   EXPECT_EQ(test::TemporaryFolder::read(folder_ / "cluster.toml"), before);
   ASSERT_EQ(run({"here.toml", "--local"}), 0) << err_.str();
   EXPECT_TRUE(read_cluster(folder_ / "here.toml")->nodes[0].spec.is_local());
+}
+
+TEST_F(InitTest, HostsNamedMakeAClusterFileThatUpTakesAsItIs) {
+  ASSERT_EQ(run({"--hosts", "node[08-10].lab,gpu:2,me@10.1.0.7"}), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "wrote cluster.toml with 5 nodes\n");
+  EXPECT_EQ(err_.str(), "next: paddlectl up cluster.toml\n");
+  EXPECT_EQ(nodes_of("cluster.toml"), "node08.lab node09.lab node10.lab gpu*2 me@10.1.0.7 ");
+  const std::string text = test::TemporaryFolder::read(folder_ / "cluster.toml");
+  EXPECT_NE(text.find("host = \"node[08-10].lab\""), std::string::npos) << text;
+  folder_.write("hosts", "n1 slots=2\nn2 slots=2\n");
+  ASSERT_EQ(run({"--hostfile", "hosts", "of-file.toml"}), 0) << err_.str();
+  EXPECT_EQ(err_.str(), "next: paddlectl up of-file.toml\n") << "nothing is to be edited";
+  EXPECT_EQ(nodes_of("of-file.toml"), "n1*2 n2*2 ");
+  ASSERT_EQ(run({"--local", "here.toml"}), 0) << err_.str();
+  EXPECT_EQ(err_.str(), "next: paddlectl up here.toml\n");
+}
+
+TEST_F(InitTest, HostsThatAreNoneAreNamed) {
+  for (const auto& [hosts, what] : std::vector<std::pair<std::string, std::string>>{
+           {"n1,,n2", "--hosts: '' is no host name"},
+           {"n1;n2", "--hosts: 'n1;n2' is no host name"},
+           {"", "--hosts: '' is no host name"},
+           {"n1 n2", "--hosts: 'n1 n2' is no host name"},
+           {"n1,n2:x", "--hosts: 'n2:x' has no number of slots after the ':'"},
+           {"node[1-", "bad range in 'node[1-': '[' without ']'"},
+           {"n1,n1", "--hosts: 'n1' is named twice"},
+           {"n[1-3],n2", "--hosts: 'n2' is named twice"}}) {
+    EXPECT_EQ(run({"--hosts", hosts}), 2) << hosts;
+    EXPECT_NE(err_.str().find(what), std::string::npos) << hosts << ": " << err_.str();
+    EXPECT_EQ(err_.str().find("slots=8"), std::string::npos) << "no hint at hostfiles";
+  }
+  EXPECT_EQ(run({"--hosts", "n1", "--local"}), 2);
+  EXPECT_EQ(run({"--hosts", "n1", "--hostfile", "hosts"}), 2);
+  EXPECT_EQ(run({"--hosts", "n1", "--template", "word2vec"}), 2);
+  EXPECT_FALSE(fs::exists(folder_ / "cluster.toml"));
+}
+
+TEST_F(InitTest, WithoutHostsTheFileInventsNoneAndTheLineToEditIsNamed) {
+  ASSERT_EQ(run({"lab.toml"}), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "wrote lab.toml\n");
+  const std::string text = test::TemporaryFolder::read(folder_ / "lab.toml");
+  std::istringstream lines(text);
+  std::string line;
+  int number = 0, node = 0;
+  while (std::getline(lines, line)) {
+    ++number;
+    if (line.starts_with("# [[node]]") && node == 0) node = number;
+    EXPECT_FALSE(line.starts_with("[[node]]")) << line;
+    EXPECT_FALSE(line.starts_with("user")) << line;
+  }
+  ASSERT_GT(node, 0) << text;
+  EXPECT_EQ(err_.str(), "next: name your servers in line " + std::to_string(node) +
+                            " of lab.toml, then: paddlectl up lab.toml\n"
+                            "or have init name them: paddlectl init --hosts n1,n2,n3 FILE\n");
+  EXPECT_EQ(text.find("Copy this file"), std::string::npos);
+  const auto unedited = read_cluster(folder_ / "lab.toml");
+  ASSERT_FALSE(unedited);
+  EXPECT_NE(unedited.error().message.find("no [[node]]"), std::string::npos)
+      << unedited.error().message;
+  ASSERT_EQ(run({"other.toml", "--json"}), 0);
+  EXPECT_NE(out_.str().find("\"nodes\": 0"), std::string::npos) << out_.str();
 }
 
 TEST_F(InitTest, MakesAClusterFileOfAHostfileWithRangesOfItsHosts) {
