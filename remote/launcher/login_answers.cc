@@ -18,6 +18,9 @@ namespace {
 constexpr std::size_t kPromptBytesShown = 200;
 constexpr const char* kNobodyHint =
     "install a key with ssh-copy-id, run this in a terminal, or give --password-file";
+constexpr const char* kRefusedHint =
+    "check the user and the password, and run the command again; ssh-copy-id installs a key, which "
+    "needs neither";
 
 std::string account_of(const LoginQuestion& question) {
   return question.user + "@" + question.server;
@@ -152,7 +155,8 @@ Status LoginAnswers::obtain_password(const LoginQuestion& question, const Answer
     if (!known.answer && alone) known.answer = refused;
   }
   if (asked >= kQuestionsMax) {
-    return Error{Errc::kAuth, fmt::format("{} passwords were refused", kQuestionsMax), ""};
+    return Error{Errc::kAuth, fmt::format("{} passwords were refused", kQuestionsMax),
+                 kRefusedHint};
   }
   const std::string where = question.bastion
                                 ? fmt::format("{} on bastion {}", question.user, question.server)
@@ -172,7 +176,8 @@ Status LoginAnswers::obtain_prompt(const LoginQuestion& question) {
   {
     const std::lock_guard lock(mutex_);
     if (prompts_asked_[account_of(question)]++ >= kPromptQuestionsMax) {
-      return Error{Errc::kAuth, fmt::format("{} answers were refused", kPromptQuestionsMax), ""};
+      return Error{Errc::kAuth, fmt::format("{} answers were refused", kPromptQuestionsMax),
+                   kRefusedHint};
     }
   }
   const std::string shown = escape_control(question.prompt.substr(0, kPromptBytesShown));

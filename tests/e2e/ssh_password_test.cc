@@ -127,6 +127,20 @@ TEST_F(SshKeyboardTest, AMistypedPasswordIsAskedForAgain) {
   EXPECT_FALSE(contains(up->shown(), Sshd::kPassword));
 }
 
+TEST_F(SshPasswordTest, AfterThreeWrongPasswordsItSaysWhatToCheck) {
+  const auto up = at_terminal({"up", "cluster.toml"});
+  ASSERT_TRUE(up->shows(kQuestion)) << up->shown();
+  up->type("wrong-1");
+  ASSERT_TRUE(up->shows("wrong, try again: ")) << up->shown();
+  up->type("wrong-2");
+  ASSERT_TRUE(up->shows("wrong, try again: ")) << up->shown();
+  up->type("wrong-3");
+  EXPECT_EQ(up->wait(), kAuthentication);
+  EXPECT_PRED2(contains, up->shown(), "3 passwords were refused");
+  EXPECT_PRED2(contains, up->shown(), "hint: check the user and the password");
+  EXPECT_PRED2(contains, up->shown(), "there is no key here to try for user ");
+}
+
 TEST_F(SshPasswordTest, WithoutATerminalOrAFileItSaysWhatToDo) {
   const Outcome up = run({"up", "cluster.toml"});
   EXPECT_EQ(up.code, kAuthentication) << up.output;

@@ -87,6 +87,8 @@ TEST(LoginAnswers, StopsAfterThreePasswordsAndWhenNobodyAnswers) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::kAuth);
   EXPECT_NE(refused.error().message.find("3 passwords were refused"), std::string::npos);
+  EXPECT_NE(refused.error().hint.find("check the user and the password"), std::string::npos)
+      << refused.error().hint;
   EXPECT_EQ(world.questions.size(), 3U);
 
   World silent;
