@@ -30,8 +30,13 @@ constexpr const char* kProbe =
 
 constexpr std::string_view kBegin = "exec /bin/sh -c 'echo; umask 077; r=\"R\"; f=\"F\"; ";
 
-// Leaves a node without root as it is (ConnectOptions::create).
-constexpr std::string_view kFind = "[ -d \"$r\" ] || { echo PADDLECTL-AGENT-IS absent; exit; }; ";
+// Leaves a node without root as it is (ConnectOptions::create). Nothing is known of one below a
+// folder that this user may not enter.
+constexpr std::string_view kFind =
+    "[ -d \"$r\" ] || { d=$r; "
+    "while [ -n \"$d\" ] && ! [ -d \"$d\" ]; do d=${d%/*}; done; "
+    "[ -x \"$d/\" ] || { echo PADDLECTL-AGENT-IS hidden $d; exit; }; "
+    "echo PADDLECTL-AGENT-IS absent; exit; }; ";
 
 // Makes root (0700; folders made above it get a mark, so that teardown can remove them). Refuses
 // one that holds foreign files, because teardown removes all of it. Repeats mkdir, because the
@@ -266,6 +271,11 @@ Result<Channel> bootstrap(Launcher& launcher, const NodeSpec& node, const Connec
                                    options.create ? "" : kFind, kPrepare, kTell),
                        "PADDLECTL-AGENT-IS ", deadline));
   if (answer == "absent") return Channel{};
+  if (answer.starts_with("hidden ")) {
+    return Error{Errc::kAuth, escape_control(answer.substr(7)) + " may not be read by this user",
+                 "run this as the user whose folder it is, or name a cluster of your own with "
+                 "--cluster"};
+  }
   PADDLE_TRY(const bool there, is_agent(launcher, answer, agent, file, deadline));
   if (!there) {
     deadline = std::max(deadline, TimePoint(std::chrono::steady_clock::now()) + kUploadDeadline);

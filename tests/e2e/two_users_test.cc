@@ -161,7 +161,12 @@ TEST_F(TwoUsersTest, AFolderOfTheOtherIsRefusedAndLeftAsItIs) {
     const Said refused = run(kSecond, {"up", "lab.toml"});
     EXPECT_NE(refused.code, 0) << workdir;
     EXPECT_NE(refused.text.find("hint: "), std::string::npos) << refused.text;
-    run(kSecond, {"teardown", "--cluster", "lab.toml", "--yes", "--discard"});
+    const Said torn_down =
+        run(kSecond, {"teardown", "--cluster", "lab.toml", "--yes", "--discard"});
+    EXPECT_NE(torn_down.code, 0) << "what may not be read is not known to be clean";
+    EXPECT_EQ(torn_down.text.find("clean"), std::string::npos) << torn_down.text;
+    EXPECT_NE(torn_down.text.find(" may not be read by this user"), std::string::npos)
+        << torn_down.text;
   }
   // Even one that others may look into.
   for (const char* part : {"scratch/lab", "scratch/lab/node", "scratch/lab/node/bin"})
