@@ -2,6 +2,7 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/selection.h"
+#include "cli/job/results.h"
 #include "cli/nodes/ports.h"
 #include "cli/options/shared_options.h"
 #include "cli/workspace/engine_program.h"
@@ -17,8 +18,12 @@ struct UpOptions : NodeTarget {
 
 OptionList up_options(UpOptions& options) {
   return {
-      {"cluster", "the cluster file, like clusters/local.toml; default: the current one",
-       &options.cluster, "FILE"},
+      cluster_option(options.cluster),
+      {.name = "cluster",
+       .help = "the cluster file, like clusters/local.toml; default: the current one",
+       .target = &options.cluster,
+       .value_name = "FILE",
+       .excludes = {"--cluster"}},
       on_option(options.on),
       {"--any", "the nodes that answer are enough; names those that are left out", &options.any},
       {"--default", "make it the cluster of every folder that has none, instead of this folder's",
@@ -30,6 +35,15 @@ std::string place_of(const Context& context, const UpOptions& options, const std
   if (options.is_default) return default_cluster_place();
   const auto current = find_current(context.directory);
   return current && current->file == file ? "" : cluster_place(context.directory);
+}
+
+// The cluster of this folder, when `file` becomes the default and another one comes before it here.
+std::optional<CurrentCluster> hides_default(const Context& context, const UpOptions& options,
+                                            const std::string& file) {
+  auto current = find_current(context.directory);
+  if (!options.is_default || !current || current->file == file) return std::nullopt;
+  if (current->source == default_cluster_place()) return std::nullopt;
+  return *std::move(current);
 }
 
 struct NodeReport {
@@ -89,23 +103,24 @@ std::vector<Cell> row_of(const Member& member, const NodeReport& report) {
   return row;
 }
 
-// Says how many nodes are ready and how to train on them. An error when not all those asked for
-// are, or with --any when none is.
+// Says how many nodes are ready and, with `train`, how to train on them. An error when not all
+// those asked for are, or with --any when none is.
 Status check_ready(Context& context, const ClusterSpec& cluster, ClusterSession& session,
-                   const UpOptions& options) {
+                   const UpOptions& options, const std::string& train) {
   const std::size_t all = cluster.nodes.size();
   std::vector<std::size_t> ready;
   for (const Member& member : session.members()) {
     if (!member.error) ready.push_back(member.node);
   }
   if (ready.size() == all) {
-    context.console.note(counted(all, "node") + " ready; next: paddlectl train <workspace>");
+    context.console.note(
+        fmt::format("{} ready; next: {} <workspace>", counted(all, "node"), train));
     return {};
   }
   std::string text = fmt::format("{} of {} ready", ready.size(), counted(all, "node"));
   if (!ready.empty()) {
-    text += fmt::format("; train on {} with: paddlectl train --on {} <workspace>",
-                        ready.size() == 1 ? "it" : "those", on_text(cluster, ready));
+    text += fmt::format("; train on {} with: {} --on {} <workspace>",
+                        ready.size() == 1 ? "it" : "those", train, on_text(cluster, ready));
   }
   if (ready.size() == session.members().size() || (options.any && !ready.empty())) {
     for (const Member& member : session.members()) {
@@ -156,8 +171,18 @@ Status run_up(Context& context, const UpOptions& options) {
   for (const Member& member : session.members())
     table.rows.push_back(row_of(member, reports[member.node]));
   context.console.table(table);
-  PADDLE_TRY_STATUS(check_ready(context, cluster, session, options));
+  const auto used_here = hides_default(context, options, cluster.file);
+  const std::string train =
+      used_here ? "paddlectl train --cluster " + options.cluster : "paddlectl train";
+  PADDLE_TRY_STATUS(check_ready(context, cluster, session, options, train));
   if (!place.empty()) PADDLE_TRY_STATUS(remember_cluster(place, cluster.file));
+  if (used_here) {
+    context.console.note(fmt::format(
+        "commands here still use {}, which {} names; for this cluster add --cluster {}, or make it "
+        "this folder's: paddlectl up {}",
+        shown_path(context, used_here->file), shown_path(context, used_here->source),
+        options.cluster, options.cluster));
+  }
   return {};
 }
 

@@ -168,6 +168,34 @@ TEST_F(CommandsTest, UpIsIdempotentAndRemembersTheCluster) {
   EXPECT_EQ(*read_file(folder_ + "/.paddlectl/current"), folder_ + "/c.toml\n");
 }
 
+TEST_F(CommandsTest, UpTakesItsFileAsOtherCommandsDo) {
+  ASSERT_EQ(run({"up", "--cluster", "c.toml"}), 0) << err_.str();
+  EXPECT_EQ(*read_file(folder_ + "/.paddlectl/current"), folder_ + "/c.toml\n");
+  EXPECT_EQ(run({"up"}), 0) << "the current one";
+  EXPECT_EQ(run({"up", "c.toml", "--cluster", "c.toml"}), 2) << "once is enough";
+  EXPECT_EQ(run({"up", "--cluster", "missing.toml"}), 2);
+  EXPECT_TRUE(err_has("no cluster file 'missing.toml'")) << err_.str();
+}
+
+TEST_F(CommandsTest, UpWithDefaultNamesTheClusterThatThisFolderUses) {
+  ::setenv("XDG_CONFIG_HOME", (folder_ + "/config").c_str(), 1);
+  ASSERT_EQ(run({"up", "--default", "c.toml"}), 0) << err_.str();
+  EXPECT_TRUE(err_has("2 nodes ready; next: paddlectl train <workspace>\n")) << err_.str();
+  EXPECT_FALSE(err_has("commands here still")) << "no other cluster is in the way: " << err_.str();
+  write("other.toml", "name = \"o\"\n[[node]]\nname = \"n\"\nlauncher = \"local\"\ncount = 2\n");
+  write(".paddlectl/current", folder_ + "/other.toml\n");
+  ASSERT_EQ(run({"up", "--default", "c.toml"}), 0) << err_.str();
+  EXPECT_TRUE(err_has("2 nodes ready; next: paddlectl train --cluster c.toml <workspace>\n"))
+      << err_.str();
+  EXPECT_TRUE(
+      err_has("commands here still use other.toml, which .paddlectl/current names; for "
+              "this cluster add --cluster c.toml, or make it this folder's: paddlectl up "
+              "c.toml\n"))
+      << err_.str();
+  EXPECT_EQ(*read_file(folder_ + "/config/paddlectl/current"), folder_ + "/c.toml\n");
+  ::unsetenv("XDG_CONFIG_HOME");
+}
+
 TEST_F(CommandsTest, UpShowsAFailedNodeAndItsCode) {
   nodes_[1].unreachable = true;
   EXPECT_EQ(run({"up", "c.toml"}), 4);
