@@ -55,6 +55,20 @@ std::vector<std::string> names_of(const ProcessRecord& leader) {
   return sorted;
 }
 
+// Both perplexity and errors are what a softmax has: a model that is right more often than wrong is
+// judged by its errors, and one that chooses among many words by its perplexity.
+void prefer_errors(std::vector<EvaluatorCurves>& all) {
+  constexpr double kMostlyRight = 0.5;
+  const auto is = [](const EvaluatorCurves& one, std::string_view part) {
+    return lower_case(one.name).find(part) != std::string::npos;
+  };
+  if (all.empty() || !is(all.front(), "perplexity")) return;
+  const auto errors = std::ranges::find_if(all, [&](const EvaluatorCurves& one) {
+    return is(one, "error") && one.best && one.best->value < kMostlyRight;
+  });
+  if (errors != all.end()) std::rotate(all.begin(), errors, errors + 1);
+}
+
 struct Series {
   Points points;
   std::vector<std::uint64_t> passes;  // of each
@@ -117,6 +131,7 @@ std::vector<EvaluatorCurves> evaluator_curves(const ProcessRecord* leader) {
   if (leader == nullptr) return all;
   const auto steps = steps_of(leader->metrics);
   for (const std::string& name : names_of(*leader)) all.push_back(curves_of(steps, name));
+  prefer_errors(all);
   return all;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -19,6 +20,9 @@ constexpr std::int64_t kDayMs = 86'400'000;
 constexpr std::string_view kJob = "job";  // the role of what concerns more than one process
 constexpr std::string_view kSupervisor = "paddlectl: ";
 constexpr std::string_view kAgain = "; it is started again";
+constexpr std::string_view kStart = "start ";  // of the second and later lives, with their number
+constexpr std::string_view kRestarted = "restarted";
+constexpr std::string_view kLostPeer = "exited with code 4";  // because another process ended
 constexpr std::int64_t kTogetherMs = 5'000;  // processes with the same event are one within this
 
 // "W1121 19:27:48.123456 trainer-0] text", as the engine writes.
@@ -70,11 +74,7 @@ class LogEvents {
 
   void take(const std::string& line) {
     if (line.starts_with(kSupervisor)) {
-      std::string note = line.substr(kSupervisor.size(), kNoteBytesMax);
-      if (note.ends_with(kAgain))
-        note.replace(note.size() - kAgain.size(), kAgain.size(), "; restarted");
-      add(end_ms_, std::move(note), true);
-      ++untimed_;
+      take_note(line.substr(kSupervisor.size(), kNoteBytesMax));
       return;
     }
     const auto read = read_engine_line(line);
@@ -87,6 +87,16 @@ class LogEvents {
   const std::vector<JobEvent>& found() const { return found_; }
 
  private:
+  // The start after "it is started again" is told by that already; another one is by hand.
+  void take_note(std::string note) {
+    const bool is_start = note.starts_with(kStart);
+    const bool is_told = std::exchange(starts_again_, note.ends_with(kAgain)) && is_start;
+    if (is_told) return;
+    if (starts_again_)
+      note.replace(note.size() - kAgain.size(), kAgain.size(), "; " + std::string(kRestarted));
+    add(end_ms_, is_start ? std::string(kRestarted) : std::move(note), !is_start);
+    ++untimed_;
+  }
   void add(std::int64_t when, std::string text, bool is_bad) {
     if (found_.size() >= kNotesMax) found_.erase(found_.begin());
     found_.push_back({when, process_.role, std::move(text), is_bad});
@@ -95,7 +105,8 @@ class LogEvents {
   const ProcessRecord& process_;
   std::int64_t end_ms_ = 0;
   std::vector<JobEvent> found_;
-  std::size_t untimed_ = 0;  // the last events, which wait for a line with a time
+  std::size_t untimed_ = 0;    // the last events, which wait for a line with a time
+  bool starts_again_ = false;  // said by the last note
 };
 
 void add_log_events(const std::string& folder, const ProcessRecord& process,
@@ -161,6 +172,24 @@ std::vector<JobEvent> joined(const std::vector<JobEvent>& events) {
     kept[i].text = counted_roles(trainers, roles[i].size() - trainers) + " " + kept[i].text;
   }
   return kept;
+}
+
+// Has an end that made others lose their peer come before theirs. A restarted process tells of its
+// end with the time of a later line, so theirs is nearer to the truth. `events` are sorted by time.
+void put_causes_first(std::vector<JobEvent>& events) {
+  const auto is_effect = [](const JobEvent& event) { return event.text.starts_with(kLostPeer); };
+  const auto is_cause = [&](const JobEvent& event) {
+    return event.is_bad && event.text.ends_with(kRestarted) && !is_effect(event);
+  };
+  const JobEvent* effect = nullptr;  // the first of those near
+  for (JobEvent& event : events) {
+    if (effect != nullptr && event.unix_ms - effect->unix_ms > kTogetherMs) effect = nullptr;
+    if (effect == nullptr && is_effect(event)) effect = &event;
+    if (effect != nullptr && is_cause(event)) event.unix_ms = effect->unix_ms;
+  }
+  std::ranges::stable_sort(events, {}, [&](const JobEvent& event) {
+    return std::pair(event.unix_ms, is_effect(event));
+  });
 }
 
 struct Pause {
@@ -234,6 +263,7 @@ std::vector<JobEvent> events_of(const JobRecord& record, const std::string& fold
   }
   add_stalls(record, events);
   std::ranges::stable_sort(events, {}, &JobEvent::unix_ms);
+  put_causes_first(events);
   return joined(events);
 }
 

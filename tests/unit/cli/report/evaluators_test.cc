@@ -44,6 +44,22 @@ TEST(EvaluatorCurves, TheHeadlineIsWhatPeopleCompareByWithItsBestPass) {
   EXPECT_EQ(all[2].best->pass, 2U);
 }
 
+// Both are what a softmax_cross_entropy layer has by default.
+TEST(EvaluatorCurves, AClassifierIsJudgedByItsErrorsAndAModelOfWordsByPerplexity) {
+  const auto headline = [](double error, double perplexity) {
+    ProcessRecord leader;
+    for (std::uint64_t pass = 0; pass < 2; ++pass) {
+      leader.metrics.push_back(line_of(
+          "test", pass, 10, 1, {{"classification_error", error}, {"perplexity", perplexity}}));
+    }
+    return evaluator_curves(&leader).front().name;
+  };
+  EXPECT_EQ(headline(0.09, 1.3), "classification_error") << "of two classes";
+  EXPECT_EQ(headline(0.03, 1.1), "classification_error") << "of ten digits";
+  EXPECT_EQ(headline(0.8, 104), "perplexity") << "of 2,000 words";
+  EXPECT_EQ(headline(0.5, 2), "perplexity") << "right by chance";
+}
+
 TEST(EvaluatorCurves, OfOnePassShowItsLogPoints) {
   ProcessRecord leader;
   leader.metrics = {line_of("train", 0, 5, 5, {{"perplexity", 150}}),

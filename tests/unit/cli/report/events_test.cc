@@ -60,6 +60,34 @@ TEST(Events, OfALogHaveTheTimeOfTheNodesZone) {
             "30 trainer-0: killed by signal 9; restarted !\n10000 trainer-0: done\n");
 }
 
+// Two trainers and their pserver lose a trainer, and all are started again; later by hand as well.
+TEST(Events, OfARestartBeginWithItsCauseAndNameItOnce) {
+  const test::TemporaryFolder folder;
+  const std::vector<std::string> roles{"pserver-0", "trainer-0", "trainer-1", "trainer-2"};
+  std::string processes;
+  for (const std::string& role : roles) {
+    processes += "{\"node\": \"n-0\", \"role\": \"" + role +
+                 "\", \"state\": \"done\", \"started_unix_ms\": 1795420000000, "
+                 "\"ended_unix_ms\": 1795430000000, \"log\": \"" +
+                 role + ".log\"}\n";
+    const std::string second = role == "trainer-1" ? "52" : "51";
+    folder.write(role + ".log",
+                 "I1123 07:46:41.000000 " + role + "] begins\npaddlectl: " +
+                     (role == "trainer-1" ? "killed by signal 9" : "exited with code 4") +
+                     "; it is started again\npaddlectl: start 2\nI1123 07:46:" + second +
+                     ".500000 " + role + "] begins again\npaddlectl: start 3\nI1123 07:48:20." +
+                     "000000 " + role + "] begins once more\n");
+  }
+  folder.write("processes.jsonl", processes);
+  folder.write("machines.jsonl", "{\"node\": \"n-0\", \"utc_offset_s\": 0}\n");
+  EXPECT_EQ(seen_in(folder),
+            "0 job: 1 pserver and 3 trainers started\n"
+            "11 trainer-1: killed by signal 9; restarted !\n"
+            "11 job: 1 pserver and 2 trainers exited with code 4; restarted !\n"
+            "100 job: 1 pserver and 3 trainers restarted\n"
+            "10000 job: 1 pserver and 3 trainers done\n");
+}
+
 TEST(Events, ALogOfTheOldYearIsOfTheOldYear) {
   const test::TemporaryFolder folder;
   folder.write("processes.jsonl",
