@@ -21,7 +21,8 @@ namespace paddle::cli {
 //   commands                    {unix_ms, text, version}: as typed
 //   machines                    {node, processor, cores, memory_bytes, os, kernel, gpus,
 //                               agent_version}
-//   passes, passes_total        the last ones: {pass, data, examples, cost, evaluators}
+//   passes, passes_total        the last 50 and the best of each evaluator: {pass, data, examples,
+//                               cost, evaluators}; how many passes there are in all
 //   ports, lags                 newest figures of each pserver port that was used; pushes by bits
 //                               of their lag
 //   events, events_total        the last ones: {unix_ms, role, text, is_bad}

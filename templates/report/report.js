@@ -239,10 +239,10 @@ const isNothing = cell => ['', '-', '0', '0 B'].includes(textOf(cell));
 
 // columns: [[title, class]]; a cell is text or an element, or [either, class] where its class is not
 // the column's. A column that says nothing in any row is left out. On a narrow page a row is a card.
-function table(title, id, columns, rows, total = rows.length) {
+function table(title, id, columns, rows, total = rows.length, kept = 'the last') {
   if (rows.length === 0) return [];
   const told = columns.map((column, i) => i).filter(i => !rows.every(row => isNothing(row[i])));
-  const note = total > rows.length ? [html('small', {}, ` the last ${rows.length} of ${total}`)] : [];
+  const note = total > rows.length ? [html('small', {}, ` ${kept} ${rows.length} of ${total}`)] : [];
   const head = html('tr', {class: 'head'}, ...told.map(i => html('th', {class: columns[i][1]}, columns[i][0])));
   const body = rows.map(row => html('tr', {}, ...told.map(i => {
     const kind = Array.isArray(row[i]) ? row[i][1] : columns[i][1];
@@ -333,7 +333,8 @@ function passes() {
   };
   const shown = table(
     'Passes', 'passes', [['pass', 'n'], ['examples', 'n'], ...columns.map(({key}) => [key, 'n'])],
-    [...rows.values()].map(row => [String(row.pass + 1), whole(row.examples), ...columns.map(column => cell(row, column))]));
+    [...rows.values()].map(row => [String(row.pass + 1), whole(row.examples), ...columns.map(column => cell(row, column))]),
+    job.passes_total, 'the best and the last,');
   const first = job.events.find(event => event.text.startsWith('snapshot pass-'));
   return first ? [...shown, paragraph('Snapshots count from 0: pass 1 is saved as pass-00000.')] : shown;
 }

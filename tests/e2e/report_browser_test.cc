@@ -155,6 +155,23 @@ TEST_F(ReportInABrowser, HasItsTextsAndItsScriptRunsAndNobodyElses) {
   }
 }
 
+TEST_F(ReportInABrowser, OfManyPassesTheTableHasTheBestAndTheLast) {
+  std::string metrics;
+  for (int pass = 0; pass < 150; ++pass) {
+    metrics += "{\"kind\":\"test\",\"pass\":" + std::to_string(pass) +
+               ",\"batch\":9,\"samples\":10,\"cost\":1,\"auc\":" + (pass == 69 ? "0.9" : "0.8") +
+               ",\"unix_ms\":1700000001600}\n";
+  }
+  job.folder.write("j/node_0/metrics.jsonl", metrics);
+  const auto made = make_report(job.folder.path(), "j", "");
+  ASSERT_TRUE(made) << made.error().message;
+  const std::string whole = show(folder, {"--dump-dom"}, page);
+  const std::string dom = whole.substr(0, whole.find("<script"));
+  EXPECT_NE(dom.find("best held-out auc, after pass 70"), std::string::npos);
+  EXPECT_NE(dom.find("the best and the last, 52 of 150"), std::string::npos);
+  EXPECT_NE(dom.find("<span>70</span>"), std::string::npos) << "its row";
+}
+
 TEST_F(ReportInABrowser, IsReadableOnAPhoneAndOnAWideScreen) {
   for (const int width : {400, 700, 1400}) {
     const std::string found = measured(width);

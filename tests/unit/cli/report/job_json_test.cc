@@ -140,9 +140,37 @@ TEST(JobJson, KeepsTheLastEventsAndPasses) {
   EXPECT_EQ(job["events"][0]["unix_ms"], 50);
   EXPECT_EQ(job["events"][0]["text"].get<std::string>().size(), 600U);
   EXPECT_EQ(job["passes_total"], 130);
-  ASSERT_EQ(job["passes"].size(), 100U);
-  EXPECT_EQ(job["passes"][0]["pass"], 30);
+  ASSERT_EQ(job["passes"].size(), 50U);
+  EXPECT_EQ(job["passes"][0]["pass"], 80);
   EXPECT_EQ(job["passes"][0]["cost"], nullptr) << "a test without a number";
+}
+
+// As the headline names the best pass, the table must have it.
+TEST(JobJson, KeepsTheBestPassesAmongManyAndTheLastLineOfEach) {
+  JobRecord record;
+  ProcessRecord leader;
+  leader.role = "trainer-0";
+  for (std::uint64_t pass = 0; pass < 150; ++pass) {
+    leader.metrics.push_back(line_of("pass", pass));
+    for (const double late : {0.5, 0.0}) {  // a test in the pass, then that of its end
+      leader.metrics.push_back(line_of("test", pass));
+      leader.metrics.back().cost = late + (pass == 69 ? 0.1 : 0.2);
+      leader.metrics.back().numbers = {{"auc", pass == 12 ? 0.9 : 0.8}};
+    }
+  }
+  record.processes.push_back(leader);
+  const Parsed job = json_of(record);
+  EXPECT_EQ(job["passes_total"], 150);
+  std::vector<int> passes;
+  for (const Parsed& one : job["passes"]) {
+    passes.push_back(one["pass"]);
+    if (one["data"] == "held-out") {
+      EXPECT_LT(one["cost"], 0.3) << one;
+    }
+  }
+  ASSERT_EQ(passes.size(), 104U) << "training and held-out data of 52 passes";
+  EXPECT_EQ((std::vector<int>{passes[0], passes[1], passes[2], passes[3], passes[4], passes[103]}),
+            (std::vector<int>{12, 12, 69, 69, 100, 149}));
 }
 
 TEST(JobJson, BytesThatAreNoTextDoNotBreakIt) {
