@@ -186,19 +186,19 @@ Status list_results(ClusterSession& session, const std::string& job,
 
 Status keep_passes(Context& context, ClusterSession& session, const std::string& job,
                    const std::vector<ProcessOnNode>& processes, const PassChoice& choice,
-                   ResultFiles& found, std::vector<std::string>& left, std::uint64_t& left_bytes) {
+                   ResultFiles& found, LeftSnapshots& left) {
   const std::vector<std::string> names = snapshots_of(found);
   PADDLE_TRY(std::set<std::string> chosen,
              choose(context, job, choice, names, passes_by_merit(session, processes)));
   add_bases(session, job, found, chosen);
   for (const std::string& name : names) {
-    if (!chosen.contains(name)) left.push_back(name);
+    if (!chosen.contains(name)) left.names.push_back(name);
   }
   for (auto& files : found.of_member) {
     std::erase_if(files, [&](const remote::FileEntry& file) {
       const std::string snapshot = snapshot_of(file.path);
       if (snapshot.empty() || chosen.contains(snapshot)) return false;
-      left_bytes += file.size;
+      left.files.push_back(file);
       return true;
     });
   }

@@ -17,14 +17,20 @@ struct ResultFiles {
   std::vector<std::string> doubled;  // paths outside snapshots that several nodes have
 };
 
+// Snapshots on the nodes that are not chosen.
+struct LeftSnapshots {
+  std::vector<std::string> names;        // by progress
+  std::vector<remote::FileEntry> files;  // of all of them
+};
+
 // Asks the connected nodes. After an error `found` has the files of the others.
 Status list_results(ClusterSession& session, const std::string& job,
                     const std::vector<ProcessOnNode>& processes, ResultFiles& found);
 
-// Removes the snapshots that `choice` leaves out, and names them. kUsage when the nodes have none
-// of a pass that was asked for by its number.
+// Moves the snapshots that `choice` leaves out from `found` to `left`. kUsage when the nodes have
+// none of a pass that was asked for by its number.
 Status keep_passes(Context& context, ClusterSession& session, const std::string& job,
                    const std::vector<ProcessOnNode>& processes, const PassChoice& choice,
-                   ResultFiles& found, std::vector<std::string>& left, std::uint64_t& left_bytes);
+                   ResultFiles& found, LeftSnapshots& left);
 
 }  // namespace paddle::cli

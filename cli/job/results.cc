@@ -39,9 +39,13 @@ struct WantedFile {
   std::uint64_t size = 0;
 };
 
-bool is_here_in_size(const WantedFile& file) {
+bool is_here_in_size(const fs::path& target, std::uint64_t size) {
   std::error_code error;
-  return fs::file_size(file.target, error) == file.size && !error;
+  return fs::file_size(target, error) == size && !error;
+}
+
+bool is_here_in_size(const WantedFile& file) {
+  return is_here_in_size(file.target, file.size);
 }
 
 // Removes the files that are here with the same content. Only their folders on the node are read.
@@ -74,6 +78,18 @@ Status add_wanted(Member& member, const std::string& remote, const fs::path& loc
     wanted.push_back({remote, entry.path, *std::move(target), entry.size});
   }
   return {};
+}
+
+// Tells what an earlier fetch has not brought of them.
+void add_left(const LeftSnapshots& left, const fs::path& folder, FetchStats& stats) {
+  std::set<std::string> missing;
+  for (const remote::FileEntry& file : left.files) {
+    if (is_here_in_size(folder / file.path, file.size)) continue;
+    missing.insert(snapshot_of(file.path));
+    stats.missing_bytes += file.size;
+  }
+  stats.left = left.names;
+  stats.missing.assign(missing.begin(), missing.end());
 }
 
 // Says what comes, and refuses when there is no room for it.
@@ -161,8 +177,9 @@ Result<FetchStats> fetch_results(Context& context, ClusterSession& session, cons
   Status listed = passes ? list_results(session, job, processes, found) : Status();
   FetchStats stats;
   if (passes) {
-    PADDLE_TRY_STATUS(keep_passes(context, session, job, processes, *passes, found, stats.left,
-                                  stats.left_bytes));
+    LeftSnapshots left;
+    PADDLE_TRY_STATUS(keep_passes(context, session, job, processes, *passes, found, left));
+    add_left(left, folder, stats);
     note_doubled(context, found);
   }
   found.of_member.resize(session.members().size());
@@ -203,12 +220,12 @@ Result<FetchStats> fetch_results(Context& context, ClusterSession& session, cons
 
 void note_left_snapshots(Context& context, const std::string& job, const std::string& output,
                          const FetchStats& stats) {
-  if (stats.left.empty()) return;
+  if (stats.missing.empty()) return;
   const std::string folder = shown_path(context, output);
   context.console.note(
       fmt::format("{} ({}) {} on the nodes; to fetch: paddlectl fetch --pass all --job {}{}",
-                  counted(stats.left.size(), "snapshot"), human_bytes(stats.left_bytes),
-                  stats.left.size() == 1 ? "stays" : "stay", job,
+                  counted(stats.missing.size(), "snapshot"), human_bytes(stats.missing_bytes),
+                  stats.missing.size() == 1 ? "stays" : "stay", job,
                   folder == "output" ? "" : " --output " + folder));
 }
 

@@ -14,8 +14,9 @@ namespace paddle::cli {
 
 struct FetchStats {
   std::size_t files = 0, files_fetched = 0;
-  std::vector<std::string> left;  // snapshots that were not asked for and stay on the nodes
-  std::uint64_t left_bytes = 0;
+  std::vector<std::string> left;     // snapshots that were not asked for and stay on the nodes
+  std::vector<std::string> missing;  // those of them that are not here from an earlier fetch
+  std::uint64_t missing_bytes = 0;
 };
 
 // A path as output shows it: relative where it is below the current directory, absolute in JSON.
@@ -37,7 +38,7 @@ Result<std::string> fetch_target(const std::filesystem::path& folder, const std:
 Result<FetchStats> fetch_results(Context& context, ClusterSession& session, const std::string& job,
                                  const std::string& output,
                                  const std::optional<PassChoice>& passes);
-// Says which snapshots stay on the nodes, and how to fetch them.
+// Says how many snapshots are on the nodes alone, and how to fetch them.
 void note_left_snapshots(Context& context, const std::string& job, const std::string& output,
                          const FetchStats& stats);
 

@@ -87,10 +87,8 @@ Result<StartSnapshot> find_start_snapshot(Context& context, const ClusterSpec& c
   const auto processes = session.processes(named.job);
   ResultFiles found;
   PADDLE_TRY_STATUS(list_results(session, named.job, processes, found));
-  std::vector<std::string> left;
-  std::uint64_t left_bytes = 0;
-  PADDLE_TRY_STATUS(
-      keep_passes(context, session, named.job, processes, named.pass, found, left, left_bytes));
+  LeftSnapshots left;
+  PADDLE_TRY_STATUS(keep_passes(context, session, named.job, processes, named.pass, found, left));
   std::set<std::string> files;
   for (const auto& of_member : found.of_member) {
     for (const remote::FileEntry& file : of_member) files.insert(file.path);

@@ -105,6 +105,26 @@ TEST_F(FetchPasses, BringsThePassesAskedFor) {
             (std::vector<std::string>{"pass-00000", "pass-00001-000007", "pass-00001"}));
 }
 
+TEST_F(FetchPasses, SnapshotsThatAreHereAreNotToBeFetched) {
+  const auto noted = [this](const Result<FetchStats>& stats) {
+    fake_.err.str("");
+    note_left_snapshots(fake_.context, "j", folder_.path(), *stats);
+    return fake_.err.str();
+  };
+  EXPECT_EQ(noted(fetch("last"))
+                .find("3 snapshots (139 B) stay on the nodes; to fetch: paddlectl "
+                      "fetch --pass all --job j"),
+            0U)
+      << fake_.err.str();
+  ASSERT_TRUE(fetch("all"));
+  const auto again = fetch("last");
+  EXPECT_EQ(noted(again), "");
+  EXPECT_EQ(again->left.size(), 3U) << "they do stay there";
+  fs::remove(folder_ / "j/pass-00001/w");
+  EXPECT_EQ(noted(fetch("last")).find("1 snapshot (10 B) stays on the nodes; "), 0U)
+      << fake_.err.str();
+}
+
 TEST_F(FetchPasses, TheBestIsThatOfTheLowestHeldOutCost) {
   tested(0, "\"cost\":0.5,\"auc\":0.9");
   tested(1, "\"cost\":0.1,\"auc\":0.9");  // in the middle of the pass
