@@ -65,6 +65,17 @@ std::string names(const std::vector<std::string>& all) {
   return shown == all.size() ? text : fmt::format("{} and {} more", text, all.size() - shown);
 }
 
+// The steps that keep these jobs from being lost.
+std::string hint_of_loss(const std::vector<const JobOnNodes*>& lost) {
+  const std::string job = lost.size() == 1 ? lost.front()->job : "<job>";
+  std::string hint;
+  if (std::ranges::any_of(lost, &JobOnNodes::is_running))
+    hint += fmt::format("end it: paddlectl stop --job {}; ", job);
+  if (std::ranges::any_of(lost, &JobOnNodes::is_unfetched))
+    hint += fmt::format("fetch it: paddlectl fetch --job {}; ", job);
+  return hint + "or let it go: --yes --discard";
+}
+
 }  // namespace
 
 bool JobOnNodes::is_running() const {
@@ -166,16 +177,18 @@ Status ask_for_consent(Context& context, ClusterSession& session,
                        bool keeps_results) {
   if (jobs.empty() || (consent.yes && consent.discard)) return {};
   std::string losses, list;
+  std::vector<const JobOnNodes*> lost;
   for (const JobOnNodes& job : jobs) {
     const std::string line = "\n  " + describe_loss(session, job);
     list += line;
-    if (job.is_running() || (job.is_unfetched() && !keeps_results)) losses += line;
+    if (!job.is_running() && (!job.is_unfetched() || keeps_results)) continue;
+    losses += line;
+    lost.push_back(&job);
   }
   if (consent.yes) {
     if (losses.empty()) return {};
     return Error{Errc::kUsage, "nothing was removed, for this would be lost:" + losses,
-                 "fetch it: paddlectl fetch --job <job>; end a job: paddlectl stop --job <job>; or "
-                 "let it go: --yes --discard"};
+                 hint_of_loss(lost)};
   }
   if (!context.console.json()) {
     context.console.note("this removes from the nodes:");

@@ -23,6 +23,25 @@ TEST_F(CommandsTest, AJobIsRestartedAndRemovedByName) {
   EXPECT_FALSE(nodes_[0].files.contains("jobs/job1/workspace/job.toml"));
 }
 
+TEST_F(CommandsTest, TheHintOfALossNamesTheOneJobAndTheStepsThatApply) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0) << err_.str();
+  EXPECT_EQ(run({"teardown", "--yes"}), 2);
+  EXPECT_TRUE(
+      err_has("\nhint: end it: paddlectl stop --job job1; fetch it: paddlectl fetch --job "
+              "job1; or let it go: --yes --discard\n"))
+      << err_.str();
+  ASSERT_EQ(run({"stop", "--now"}), 0);
+  EXPECT_EQ(run({"teardown", "--yes"}), 2);
+  EXPECT_TRUE(
+      err_has("\nhint: fetch it: paddlectl fetch --job job1; or let it go: --yes "
+              "--discard\n"))
+      << err_.str();
+  ASSERT_EQ(run({"train", "--detach", "--name", "job2", "w"}), 0) << err_.str();
+  EXPECT_EQ(run({"teardown", "--yes"}), 2);
+  EXPECT_TRUE(err_has("fetch it: paddlectl fetch --job <job>; ")) << "two jobs: " << err_.str();
+}
+
 TEST_F(CommandsTest, AFinishedJobIsNotRestarted) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   ASSERT_EQ(train(), 0) << err_.str();
