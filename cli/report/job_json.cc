@@ -14,7 +14,7 @@ namespace paddle::cli {
 namespace {
 
 constexpr std::size_t kCurvesMax = 7;  // the page tells eight colours apart, one for held-out data
-constexpr std::size_t kEventsMax = 400;  // the last ones
+constexpr std::size_t kEventsMax = 400;  // the last ones, faults first
 constexpr std::size_t kPassesMax = 50;   // the last ones, without the best
 constexpr std::size_t kEventBytesMax = 600;
 constexpr std::size_t kLagBucketsMax = 64;
@@ -198,16 +198,23 @@ void add_ports(const JobRecord& record, Json::Fields& job) {
   job.emplace_back("lags", Json::list(buckets));
 }
 
-// The last events, and how many there are in all.
+// The last events, and how many there are in all. Tests and snapshots of many passes do not push a
+// fault out.
 void add_events(const std::vector<JobEvent>& events, Json::Fields& job) {
+  const auto faults = static_cast<std::size_t>(std::ranges::count_if(events, &JobEvent::is_bad));
+  std::size_t room_of_faults = std::min(faults, kEventsMax);
+  std::size_t room_of_others = kEventsMax - room_of_faults;
   std::vector<Json> list;
-  const std::size_t left_out = events.size() - std::min(events.size(), kEventsMax);
-  for (const JobEvent& event : events | std::views::drop(left_out)) {
+  for (const JobEvent& event : events | std::views::reverse) {
+    std::size_t& room = event.is_bad ? room_of_faults : room_of_others;
+    if (room == 0) continue;
+    --room;
     list.push_back(Json::object({{"unix_ms", event.unix_ms},
                                  {"role", event.role},
                                  {"text", event.text.substr(0, kEventBytesMax)},
                                  {"is_bad", event.is_bad}}));
   }
+  std::ranges::reverse(list);
   job.emplace_back("events_total", events.size());
   job.emplace_back("events", Json::list(list));
 }

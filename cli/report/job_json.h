@@ -25,7 +25,8 @@ namespace paddle::cli {
 //                               cost, evaluators}; how many passes there are in all
 //   ports, lags                 newest figures of each pserver port that was used; pushes by bits
 //                               of their lag
-//   events, events_total        the last ones: {unix_ms, role, text, is_bad}
+//   events, events_total        the faults and the last others, up to 400: {unix_ms, role, text,
+//                               is_bad}; how many there are in all
 // Text from nodes has its control characters escaped, and '<' stands as \u003c, so that the JSON
 // can stand in a <script> element.
 std::string job_json(const JobRecord& record);

@@ -342,7 +342,7 @@ function passes() {
 const events = () => table(
   'Events', 'events', [['UTC', ''], ['who', ''], ['what', 'long']],
   job.events.map(event => [utc(event.unix_ms), event.role, [event.text, event.is_bad ? 'long bad' : 'long']]),
-  job.events_total);
+  job.events_total, 'the faults and the last others,');
 
 function nodes() {
   const trainers = job.processes.filter(isTrainer);

@@ -129,7 +129,7 @@ TEST(JobJson, OnlyWarningsAndErrorsOfALogAreEvents) {
 
 TEST(JobJson, KeepsTheLastEventsAndPasses) {
   JobRecord record;
-  for (int i = 0; i < 450; ++i) record.events.push_back({i, "r", std::string(700, 'x'), false});
+  for (int i = 0; i < 450; ++i) record.events.push_back({i, "r", std::string(700, 'x'), i == 7});
   ProcessRecord leader;
   leader.role = "trainer-0";
   for (std::uint64_t pass = 0; pass < 130; ++pass) leader.metrics.push_back(line_of("test", pass));
@@ -137,7 +137,8 @@ TEST(JobJson, KeepsTheLastEventsAndPasses) {
   const Parsed job = json_of(record);
   EXPECT_EQ(job["events_total"], 450);
   ASSERT_EQ(job["events"].size(), 400U);
-  EXPECT_EQ(job["events"][0]["unix_ms"], 50);
+  EXPECT_EQ(job["events"][0]["unix_ms"], 7) << "a fault is not lost among tests and snapshots";
+  EXPECT_EQ(job["events"][1]["unix_ms"], 51);
   EXPECT_EQ(job["events"][0]["text"].get<std::string>().size(), 600U);
   EXPECT_EQ(job["passes_total"], 130);
   ASSERT_EQ(job["passes"].size(), 50U);
