@@ -31,6 +31,12 @@ std::string once_of(const LoginQuestion& question) {
   return account_of(question) + " " + question.prompt;
 }
 
+Error refused_error(int count, const char* what, const LoginQuestion& question) {
+  return {Errc::kAuth, fmt::format("{} {} were refused for user {}", count, what, question.user),
+          "check that `user` is right, run the command again to try another password, or install a "
+          "key with ssh-copy-id"};
+}
+
 void wipe(std::string& text) {
   ::explicit_bzero(text.data(), text.size());
   text.clear();
@@ -152,7 +158,7 @@ Status LoginAnswers::obtain_password(const LoginQuestion& question, const Answer
     if (!known.answer && alone) known.answer = refused;
   }
   if (asked >= kQuestionsMax) {
-    return Error{Errc::kAuth, fmt::format("{} passwords were refused", kQuestionsMax), ""};
+    return refused_error(kQuestionsMax, "passwords", question);
   }
   const std::string where = question.bastion
                                 ? fmt::format("{} on bastion {}", question.user, question.server)
@@ -172,7 +178,7 @@ Status LoginAnswers::obtain_prompt(const LoginQuestion& question) {
   {
     const std::lock_guard lock(mutex_);
     if (prompts_asked_[account_of(question)]++ >= kPromptQuestionsMax) {
-      return Error{Errc::kAuth, fmt::format("{} answers were refused", kPromptQuestionsMax), ""};
+      return refused_error(kPromptQuestionsMax, "answers", question);
     }
   }
   const std::string shown = escape_control(question.prompt.substr(0, kPromptBytesShown));

@@ -127,6 +127,20 @@ TEST_F(SshKeyboardTest, AMistypedPasswordIsAskedForAgain) {
   EXPECT_FALSE(contains(up->shown(), Sshd::kPassword));
 }
 
+TEST_F(SshPasswordTest, AfterThreeWrongOnesTheHintIsAboutPasswords) {
+  const auto up = at_terminal({"up", "cluster.toml"});
+  ASSERT_TRUE(up->shows(kQuestion)) << up->shown();
+  for (int wrong = 0; wrong < 3; ++wrong) {
+    up->type("wrong");
+    if (wrong < 2) {
+      ASSERT_TRUE(up->shows("wrong, try again: password of root on ")) << up->shown();
+    }
+  }
+  EXPECT_EQ(up->wait(), kAuthentication) << up->shown();
+  EXPECT_PRED2(contains, up->shown(), "3 passwords were refused for user root");
+  EXPECT_PRED2(contains, up->shown(), "hint: check that `user` is right, ");
+}
+
 TEST_F(SshPasswordTest, WithoutATerminalOrAFileItSaysWhatToDo) {
   const Outcome up = run({"up", "cluster.toml"});
   EXPECT_EQ(up.code, kAuthentication) << up.output;

@@ -273,9 +273,9 @@ Error refused(ssh_session session, const SshTarget& target, const Attempts& atte
   if (attempts.key_accepted) {
     text = "a key is accepted, and more is wanted";
   } else if (keys_allowed) {
-    text = fmt::format("none of our keys is accepted for user {}; tried {}", target.user,
-                       attempts.keys.empty() ? "none, for there is none"
-                                             : fmt::format("{}", fmt::join(attempts.keys, ", ")));
+    text = attempts.keys.empty() ? fmt::format("there is no key to try for user {}", target.user)
+                                 : fmt::format("no key is accepted for user {}; tried {}",
+                                               target.user, fmt::join(attempts.keys, ", "));
   } else {
     text = fmt::format("no login for user {}", target.user);
   }
