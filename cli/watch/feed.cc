@@ -91,8 +91,14 @@ void JobFeed::take(const ProcessOnNode& process, const MetricsLine& line) {
     summary_.last_test = line;
     if (!context_.console.json()) context_.console.result(describe(line, summary_.passes));
   }
+  // The first line may be far from the first batch; a resumed run begins with a new one.
+  if (const auto first = line.number("first_cost"); first && !knows_first_batch_) {
+    summary_.first_cost = first;
+    knows_first_batch_ = true;
+  }
   // The engine writes no cost that is not finite; a program of the user's own may write none.
-  if (line.cost || process.status.reports) watch_cost(line.cost.value_or(std::nan("")));
+  const auto cost = line.number("current_cost") ? line.number("current_cost") : line.cost;
+  if (cost || process.status.reports) watch_cost(cost.value_or(std::nan("")));
 }
 
 void JobFeed::watch_cost(double cost) {

@@ -20,8 +20,8 @@ namespace paddle::cli {
 struct JobSummary {
   std::optional<MetricsLine> last_test, last_pass;  // of trainer 0
   std::uint64_t passes = 0;                         // 0: not known
-  std::optional<double> first_cost;
-  std::optional<double> diverged_to;  // not finite, or far above the first cost
+  std::optional<double> first_cost;                 // of the first batch, where the metrics tell it
+  std::optional<double> diverged_to;                // not finite, or far above the first cost
 };
 
 class JobFeed {
@@ -52,6 +52,7 @@ class JobFeed {
   std::set<std::string> stalled_;
   TimeLeft left_;
   CostTrail trail_;
+  bool knows_first_batch_ = false;     // its cost
   std::int64_t reported_unix_ms_ = 0;  // the newest report in the trail
 };
 

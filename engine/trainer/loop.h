@@ -78,10 +78,11 @@ class Loop {
   std::uint64_t bad_records_ = 0;  // skipped by this trainer
   Score since_start_;
   Score since_log_;
-  TimePoint begun_at_;     // start of the pass, moved by the time of its tests
-  TimePoint logged_at_;    // likewise
-  Duration busy_{};        // of since_log_: computing, not waiting for pservers
-  double share_read_ = 0;  // of the data of this pass
+  TimePoint begun_at_;   // start of the pass, moved by the time of its tests
+  TimePoint logged_at_;  // likewise
+  Duration busy_{};      // computing, not waiting for pservers
+  Duration busy_at_log_{};
+  double share_read_ = 0;                         // of the data of this pass
   std::optional<std::uint64_t> batches_of_pass_;  // counted in the one before
 
   wire::Activity activity_ = wire::ACTIVITY_TRAINING;
