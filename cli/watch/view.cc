@@ -217,6 +217,7 @@ void JobView::look(Context& context, ClusterSession& session) {
       view.pace = pace->second;
     if (!is_pserver(process.status)) view.progress = process.status.progress;
     if (!view.progress && view.last) view.progress = progress_of(*view.last);
+    if (view.progress && view.progress->passes == 0) view.progress->passes = passes_of(metrics[i]);
     // A trainer that is done said so by its exit, after its last report.
     if (ended_well(process.status) && view.progress && view.progress->pass_done)
       view.progress->pass_done = 1;

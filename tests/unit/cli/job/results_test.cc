@@ -117,8 +117,7 @@ TEST_F(FetchPasses, TheBestIsThatOfTheLowestHeldOutCost) {
   });
   EXPECT_EQ(brought(""), "2 ");
   EXPECT_EQ(brought("best"), "2 ");
-  EXPECT_TRUE(said("the best pass was 0, of which the nodes have no snapshot any more"))
-      << fake_.err.str();
+  EXPECT_TRUE(said("the best was pass 1 (pass-00000), ")) << fake_.err.str();
 }
 
 TEST_F(FetchPasses, WithoutACostTheFirstEvaluatorTells) {

@@ -102,6 +102,26 @@ TEST(JobView, ATrainerThatIsDoneHasDoneItsPassWhateverItReportedLast) {
   EXPECT_EQ(view.processes()[0].progress->pass_done, 1.0);
 }
 
+TEST(JobView, AStoppedTrainerStillTellsHowManyPassesThereWere) {
+  FakeCluster fake(1);
+  remote::ProcessStatus status;
+  status.job = "j";
+  status.name = "trainer-0";
+  status.log = "jobs/j/node_0/train.log";
+  status.state = remote::ProcessState::kExited;
+  fake.node(0).processes = {status};
+  fake.node(0).files["jobs/j/node_0/metrics.jsonl"] =
+      R"({"kind":"train","pass":16,"passes":3000,"pass_done":0.5,"cost":4,"batch":5})"
+      "\n"
+      R"({"kind":"pass","pass":16,"cost":3,"batch":9})"
+      "\n";
+  ClusterSession session = fake.session();
+  JobView view("j");
+  view.look(fake.context, session);
+  ASSERT_TRUE(view.processes()[0].progress);
+  EXPECT_EQ(view.processes()[0].progress->passes, 3000U);
+}
+
 TEST(JobView, TellsHowFarTheJobIsAndHowLongItTakes) {
   FakeCluster fake(1);
   remote::ProcessStatus status;
