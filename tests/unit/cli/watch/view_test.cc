@@ -39,6 +39,23 @@ TEST(SlowTrainers, AmongThoseThatWaitForEachOtherTheBusyRateTells) {
             "the others' median 950");
 }
 
+TEST(SlowTrainers, LessDataIsNotSlow) {
+  // By the wall clock trainer-0, which has two files of four, is fast where it is the last to read.
+  EXPECT_TRUE(slow_trainers({trainer("trainer-0", 1500, 2000), trainer("trainer-1", 650, 2010),
+                             trainer("trainer-2", 650, 1990)})
+                  .empty());
+  EXPECT_EQ(slow_trainers({trainer("trainer-0", 1500, 2000), trainer("trainer-1", 650)}).size(), 1U)
+      << "one of them does not tell how long it waits";
+}
+
+TEST(SlowTrainers, WhileAnyHangsOrWaitsNoneIsSlow) {
+  for (const Pace pace : {Pace::kStalled, Pace::kWaiting}) {
+    std::vector<ProcessView> all{trainer("trainer-0", 100), trainer("trainer-1", 10)};
+    all[0].pace.pace = pace;
+    EXPECT_TRUE(slow_trainers(all).empty());
+  }
+}
+
 TEST(SlowTrainers, AnEndedOneIsNotSlow) {
   std::vector<ProcessView> all{trainer("trainer-0", 100), trainer("trainer-1", 10)};
   all[1].status.state = remote::ProcessState::kExited;
