@@ -228,6 +228,9 @@ TEST_F(CommandsTest, AResumedJobGetsItsSnapshotBackFromHere) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   ASSERT_EQ(run({"train", "--resume", "--name", "job1", "w"}), 2);
   EXPECT_TRUE(err_has("job job1 has no snapshot, on its nodes or in output/job1")) << err_.str();
+  EXPECT_TRUE(nodes_[0].claimed_job.empty()) << "refused before the nodes know of it";
+  EXPECT_FALSE(nodes_[0].files.contains("jobs/job1/workspace/job.toml"));
+  EXPECT_FALSE(fs::exists(folder_ + "/output/job1"));
   const auto manifest = [this](const std::string& name, int pass, const std::string& base) {
     write("output/job1/" + name + "/MANIFEST",
           "snapshot format=1\nprogress pass=" + std::to_string(pass) + " step=9 seed=1\n" + base);
