@@ -264,7 +264,9 @@ TEST_F(CommandsTest, ASecondCtrlCEndsTheJobAtOnce) {
   };
   on_pause_ = [this] { interrupted_ = true; };
   EXPECT_EQ(train(), 130);
-  EXPECT_TRUE(err_has("asking the job to stop and to save")) << err_.str();
+  EXPECT_TRUE(err_has("asking the job to stop and to save; Ctrl-C again ends it immediately\n"))
+      << err_.str();
+  EXPECT_EQ(err_.str().find("Ctrl-C again"), err_.str().rfind("Ctrl-C again")) << err_.str();
   for (FakeNode& node : nodes_) {
     for (const auto& process : node.processes)
       EXPECT_EQ(process.state, ProcessState::kExited) << process.name;
