@@ -125,12 +125,16 @@ void ClusterSession::forgive_absent() {
   }
 }
 
-std::vector<std::string> ClusterSession::leave_out_unreachable() {
+std::vector<std::string> ClusterSession::leave_out_unreachable(
+    const std::vector<std::string>* among) {
   std::vector<std::string> names;
-  for (const Member& member : members_) {
-    if (!member.client && !member.absent) names.push_back(member.spec.name);
-  }
-  std::erase_if(members_, [](const Member& member) { return !member.client && !member.absent; });
+  std::erase_if(members_, [&](const Member& member) {
+    const std::string& name = member.spec.name;
+    const bool may_go = among == nullptr || std::ranges::find(*among, name) != among->end();
+    if (member.client || member.absent || !may_go) return false;
+    names.push_back(name);
+    return true;
+  });
   return names;
 }
 

@@ -181,7 +181,9 @@ Status run_jobs(Context& context, const NodeTarget& options) {
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
   ClusterSession session = ClusterSession::find(context, cluster, nodes);
   session.forgive_absent();
-  std::vector<Jobs> found(nodes.size());
+  (void)leave_out_as_up_did(context, session, cluster, options);
+  const std::size_t asked = session.members().size();
+  std::vector<Jobs> found(asked);
   (void)session.each([&](Member& member) {
     const std::size_t index = session.index_of(member);
     return look_at(member, index, found[index]);
@@ -195,7 +197,7 @@ Status run_jobs(Context& context, const NodeTarget& options) {
     const JobSize size = size_of_job(job.processes);
     job.trainers = size.trainers;
     job.pservers = size.pservers;
-    job.state = state_of(job, !reached || nodes.size() < cluster.nodes.size(), size.all_seen);
+    job.state = state_of(job, !reached || asked < cluster.nodes.size(), size.all_seen);
     job.stalled = stalled_processes(job.processes);
   }
   std::vector<std::pair<std::string, JobSummary>> jobs(all.begin(), all.end());
