@@ -36,7 +36,7 @@ OptionList node_options(NodeTarget& target) {
 }
 
 Option job_option(JobTarget& target) {
-  return {"--job,--name", "the same", &target.job, "JOB"};
+  return {"--job,--name", "the job, in place of JOB", &target.job, "JOB"};
 }
 
 Option job_argument(JobTarget& target) {

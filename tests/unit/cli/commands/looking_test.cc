@@ -49,6 +49,18 @@ TEST_F(CommandsTest, LookingAtATornDownClusterBringsNothingBack) {
   EXPECT_TRUE(nodes_[0].torn_down && nodes_[1].torn_down);
 }
 
+TEST_F(CommandsTest, AMistypedJobNamesTheLatestOnes) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  for (int i = 1; i <= 8; ++i) {
+    ASSERT_EQ(run({"train", "--detach", "--name", fmt::format("k{}", i), "w"}), 0) << err_.str();
+    ASSERT_EQ(run({"stop", "--now"}), 0) << err_.str();
+  }
+  EXPECT_EQ(run({"status", "k9"}), 2);
+  EXPECT_TRUE(
+      err_has("hint: the latest jobs here: k4, k5, k6, k7, k8; paddlectl jobs shows them all\n"))
+      << err_.str();
+}
+
 TEST_F(CommandsTest, LogsOfThePreviousLifeEndWhereTheLastOneStarts) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   ASSERT_EQ(train(), 0);
