@@ -208,8 +208,9 @@ Result<std::string> choose_job(ClusterSession& session, const std::string& asked
   known.erase(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(hidden));
   return Error{Errc::kUsage, fmt::format("no job '{}' on this cluster", asked),
                known.empty() ? "start one: paddlectl train <workspace>"
-                             : fmt::format("jobs here: {}{}; paddlectl jobs shows them",
-                                           hidden > 0 ? "..., " : "", fmt::join(known, ", "))};
+                             : fmt::format("{}jobs here: {}; paddlectl jobs shows them{}",
+                                           hidden > 0 ? "the latest " : "", fmt::join(known, ", "),
+                                           hidden > 0 ? " all" : "")};
 }
 
 }  // namespace paddle::cli

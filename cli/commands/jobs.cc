@@ -146,13 +146,13 @@ void show(Context& context, const std::vector<std::pair<std::string, JobSummary>
     return context.console.json_line(Json::list(list));
   }
   Table table{{{"job", ""},
-               {"state", ""},
-               {"age", "", 3, true},
-               {"trainers x pservers", "", 2, true},
-               {"pass", "", 0, true},
-               {"cost", "", 0, true},
-               {"best held-out", "", 1, true},
-               {"on nodes", "", 4, true}},
+               {"state", "", 0, false, true},
+               {"age", "", 5, true},
+               {"trainers x pservers", "", 4, true},
+               {"pass", "", 1, true},
+               {"cost", "", 2, true},
+               {"best held-out", "", 3, true},
+               {"on nodes", "", 6, true}},
               {}};
   const auto cost = [](const std::optional<double>& value) {
     return value ? cost_cell(*value) : empty_cell();

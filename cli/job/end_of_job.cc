@@ -158,9 +158,9 @@ std::optional<Status> end_of(ClusterSession& session, const std::string& job,
 
 // stop_wait: null unless the job was asked to stop.
 Status follow_until(Context& context, ClusterSession& session, const std::string& job,
-                    StopWait* stop_wait, JobSummary& summary) {
+                    StopWait* stop_wait, JobSummary& summary, std::size_t past_tests = SIZE_MAX) {
   const InterruptsAnswered answered(context);
-  JobFeed feed(context, session, summary);
+  JobFeed feed(context, session, summary, past_tests);
   TimePoint heard = context.clock.now();
   bool looked_again = false;
   for (;;) {
@@ -242,8 +242,8 @@ Status stop_job(ClusterSession& session, const std::string& job) {
 }
 
 Status follow_job(Context& context, ClusterSession& session, const std::string& job,
-                  JobSummary& summary) {
-  return follow_until(context, session, job, nullptr, summary);
+                  JobSummary& summary, std::size_t past_tests) {
+  return follow_until(context, session, job, nullptr, summary, past_tests);
 }
 
 Status follow_to_stop(Context& context, ClusterSession& session, const std::string& job,

@@ -138,8 +138,8 @@ Result<std::set<std::string>> choose(Context& context, const std::string& job,
   }
   if (!is_best) {
     context.console.note(fmt::format(
-        "the best was pass {} (pass-{:05d}), whose snapshot is no longer on the nodes; taking "
-        "the best of the others, {}; train.snapshots_kept says how many stay",
+        "the snapshot of the best pass, {} (pass-{:05d}), is no longer on the nodes; fetching {}, "
+        "the best that is left; train.snapshots_kept says how many stay",
         by_merit.front() + 1, by_merit.front(), best));
   }
   return chosen;

@@ -48,7 +48,7 @@ std::vector<std::string> leave_out_as_up_did(Context& context, ClusterSession& s
 }
 
 Option job_option(JobTarget& target) {
-  return {"--job,--name", "the same", &target.job, "JOB"};
+  return {"--job,--name", "the job, in place of JOB", &target.job, "JOB"};
 }
 
 Option job_argument(JobTarget& target) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <ranges>
+#include <set>
 
 #include "base/safe_path.h"
 #include "cli/console/json.h"
@@ -70,9 +71,9 @@ Json best_json(const std::optional<BestValue>& best) {
   return Json::object({{"value", Json::number(best->value)}, {"pass", best->pass}});
 }
 
-Json evaluators_json(const ProcessRecord* leader) {
+Json evaluators_json(const std::vector<EvaluatorCurves>& evaluators) {
   std::vector<Json> list;
-  for (const EvaluatorCurves& one : evaluator_curves(leader)) {
+  for (const EvaluatorCurves& one : evaluators) {
     list.push_back(Json::object({{"name", one.name},
                                  {"higher_is_better", one.higher_is_better},
                                  {"held_out", points_json(one.held_out)},
@@ -120,31 +121,46 @@ Json machines_json(const std::vector<MachineRecord>& machines) {
   return Json::list(list);
 }
 
-// The leader's tests, and its totals of all trainers at the end of each pass.
-std::vector<Json> passes_json(const ProcessRecord* leader) {
+// A test, or the totals of all trainers at the end of a pass.
+Json pass_json(const MetricsLine& line) {
   constexpr std::string_view kTotal = "total_";
-  std::vector<Json> list;
-  if (leader == nullptr) return list;
-  for (const MetricsLine& line : leader->metrics) {
-    const bool test = line.kind == "test";
-    if (!test && line.kind != "pass") continue;
-    const auto cost = test ? line.cost : line.number("total_cost");
-    std::vector<Json> evaluators;
-    for (const auto& [name, value] : test ? line.evaluators() : line.numbers) {
-      if (!test && (!name.starts_with(kTotal) || name == "total_cost" || name == "total_samples"))
-        continue;
-      const std::string shown = test ? name : name.substr(kTotal.size());
-      evaluators.push_back(Json::object({{"name", shown}, {"value", Json::number(value)}}));
-    }
-    list.push_back(
-        Json::object({{"pass", line.pass},
-                      {"data", test ? "held-out" : "training"},
-                      {"examples", Json::number(test ? static_cast<double>(line.samples)
-                                                     : line.number("total_samples").value_or(0))},
-                      {"cost", cost ? Json::number(*cost) : Json()},
-                      {"evaluators", Json::list(evaluators)}}));
+  const bool test = line.kind == "test";
+  const auto cost = test ? line.cost : line.number("total_cost");
+  std::vector<Json> evaluators;
+  for (const auto& [name, value] : test ? line.evaluators() : line.numbers) {
+    if (!test && (!name.starts_with(kTotal) || name == "total_cost" || name == "total_samples"))
+      continue;
+    const std::string shown = test ? name : name.substr(kTotal.size());
+    evaluators.push_back(Json::object({{"name", shown}, {"value", Json::number(value)}}));
   }
-  return list;
+  return Json::object({{"pass", line.pass},
+                       {"data", test ? "held-out" : "training"},
+                       {"examples", Json::number(test ? static_cast<double>(line.samples)
+                                                      : line.number("total_samples").value_or(0))},
+                       {"cost", cost ? Json::number(*cost) : Json()},
+                       {"evaluators", Json::list(evaluators)}});
+}
+
+// The leader's last lines, and before them those of the passes that an evaluator calls the best.
+void add_passes(const ProcessRecord* leader, const std::vector<EvaluatorCurves>& evaluators,
+                Json::Fields& job) {
+  std::set<std::uint64_t> best;
+  for (const EvaluatorCurves& one : evaluators) {
+    if (one.best) best.insert(one.best->pass);
+  }
+  std::vector<const MetricsLine*> lines;
+  if (leader != nullptr) {
+    for (const MetricsLine& line : leader->metrics) {
+      if (line.kind == "test" || line.kind == "pass") lines.push_back(&line);
+    }
+  }
+  std::vector<Json> kept;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (lines.size() - i <= kPassLinesMax || best.contains(lines[i]->pass))
+      kept.push_back(pass_json(*lines[i]));
+  }
+  job.emplace_back("passes_total", lines.size());
+  job.emplace_back("passes", Json::list(kept));
 }
 
 // The newest figures of each port that did something, and the lags of all pushes added up.
@@ -180,25 +196,18 @@ void add_ports(const JobRecord& record, Json::Fields& job) {
   job.emplace_back("lags", Json::list(buckets));
 }
 
-std::vector<Json> events_json(const std::vector<JobEvent>& events) {
+// The last events.
+void add_events(const std::vector<JobEvent>& events, Json::Fields& job) {
+  const std::size_t first = events.size() - std::min(events.size(), kEventsMax);
   std::vector<Json> list;
-  for (const JobEvent& event : events) {
+  for (const JobEvent& event : events | std::views::drop(first)) {
     list.push_back(Json::object({{"unix_ms", event.unix_ms},
                                  {"role", event.role},
                                  {"text", event.text.substr(0, kEventBytesMax)},
                                  {"is_bad", event.is_bad}}));
   }
-  return list;
-}
-
-// The last `count` items of a list, and how many there are in all.
-void add_last(Json::Fields& job, const std::string& key, std::vector<Json> list,
-              std::size_t count) {
-  job.emplace_back(key + "_total", list.size());
-  if (list.size() > count) {
-    list.erase(list.begin(), list.end() - static_cast<std::ptrdiff_t>(count));
-  }
-  job.emplace_back(key, Json::list(list));
+  job.emplace_back("events_total", events.size());
+  job.emplace_back("events", Json::list(list));
 }
 
 }  // namespace
@@ -207,6 +216,7 @@ std::string job_json(const JobRecord& record) {
   const std::vector<TrainerCurve> curves = trainer_curves(record);
   const std::vector<SlowTrainer> slow = slow_trainers(curves);
   const ProcessRecord* const leader = leader_of(record);
+  const std::vector<EvaluatorCurves> evaluators = evaluator_curves(leader);
   std::vector<Json> sentences;
   for (const SlowTrainer& one : slow) sentences.emplace_back(describe(one));
   Json::Fields job = {{"job", record.job},
@@ -214,13 +224,13 @@ std::string job_json(const JobRecord& record) {
                       {"processes", processes_json(record, curves, slow)},
                       {"slow", Json::list(sentences)},
                       {"curves", curves_json(curves)},
-                      {"evaluators", evaluators_json(leader)},
+                      {"evaluators", evaluators_json(evaluators)},
                       {"progress", progress_json(leader)},
                       {"commands", commands_json(record.commands)},
                       {"machines", machines_json(record.machines)}};
-  add_last(job, "passes", passes_json(leader), kPassLinesMax);
+  add_passes(leader, evaluators, job);
   add_ports(record, job);
-  add_last(job, "events", events_json(record.events), kEventsMax);
+  add_events(record.events, job);
   const Json json = Json::object(job);
   std::string safe;
   for (const char c : json.text()) {

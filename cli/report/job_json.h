@@ -21,8 +21,9 @@ namespace paddle::cli {
 //   commands                    {unix_ms, text, version}: as typed
 //   machines                    {node, processor, cores, memory_bytes, os, kernel, gpus,
 //                               agent_version}
-//   passes, passes_total        the last ones: {pass, data, examples, cost, evaluators}
-//   ports, lags                 newest figures of each pserver port that was used; pushes by bits
+//   passes, passes_total        the last ones and the best: {pass, data, examples, cost,
+//   evaluators} ports, lags                 newest figures of each pserver port that was used;
+//   pushes by bits
 //                               of their lag
 //   events, events_total        the last ones: {unix_ms, role, text, is_bad}
 // Text from nodes has its control characters escaped, and '<' stands as \u003c, so that the JSON

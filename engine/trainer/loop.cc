@@ -69,7 +69,7 @@ Status Loop::run_pass(std::uint32_t pass) {
   since_start_ = since_log_ = Score();
   busy_ = busy_at_log_ = {};
   share_read_ = 0;
-  samples_reported_ = batch_reported_ = 0;
+  batch_reported_ = 0;
   begun_at_ = logged_at_ = std::chrono::steady_clock::now();
   report(pass, wire::ACTIVITY_TRAINING);
   const auto stream = data::open_pass(options_.train_data, dictionary_, pass);
@@ -132,8 +132,7 @@ void Loop::report(std::uint32_t pass, wire::Activity activity) {
   progress.set_pass_done(static_cast<float>(pass_done()));
   progress.set_batch(batch_);
   progress.set_cost(reading.cost);
-  progress.set_examples_per_second(
-      examples_per_second(since_start_.samples - samples_reported_, now - reported_at_));
+  progress.set_examples_per_second(rate_.add(now, samples_, activity_ == wire::ACTIVITY_TRAINING));
   progress.set_activity(activity);
   if (batch_ > batch_reported_) {
     const auto each = (now - reported_at_) / (batch_ - batch_reported_);
@@ -144,7 +143,6 @@ void Loop::report(std::uint32_t pass, wire::Activity activity) {
   options_.report(progress);
   activity_ = activity;
   reported_at_ = now;
-  samples_reported_ = since_start_.samples;
 }
 
 Status Loop::check_divergence(double cost) {

@@ -11,6 +11,7 @@
 #include "engine/data/dataset.h"
 #include "engine/trainer/metrics.h"
 #include "engine/trainer/model.h"
+#include "engine/trainer/rate_meter.h"
 #include "proto/supervision.pb.h"
 
 namespace paddle::trainer {
@@ -87,9 +88,10 @@ class Loop {
 
   wire::Activity activity_ = wire::ACTIVITY_TRAINING;
   TimePoint reported_at_;
-  std::uint64_t samples_reported_ = 0, batch_reported_ = 0;  // of this pass
-  std::uint64_t samples_ = 0;                                // of this run
-  double first_cost_ = 0;                                    // mean of the first batch
+  RateMeter rate_;
+  std::uint64_t batch_reported_ = 0;  // of this pass
+  std::uint64_t samples_ = 0;         // of this run
+  double first_cost_ = 0;             // mean of the first batch
   bool is_diverging_ = false;
 
   std::string base_;          // the last full snapshot of this run

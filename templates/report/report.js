@@ -334,6 +334,7 @@ function passes() {
   const shown = table(
     'Passes', 'passes', [['pass', 'n'], ['examples', 'n'], ...columns.map(({key}) => [key, 'n'])],
     [...rows.values()].map(row => [String(row.pass + 1), whole(row.examples), ...columns.map(column => cell(row, column))]));
+  if (job.passes_total > job.passes.length) shown.push(paragraph('Earlier passes are left out, but for the best.'));
   const first = job.events.find(event => event.text.startsWith('snapshot pass-'));
   return first ? [...shown, paragraph('Snapshots count from 0: pass 1 is saved as pass-00000.')] : shown;
 }

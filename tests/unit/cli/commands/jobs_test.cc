@@ -112,6 +112,26 @@ TEST_F(JobsTest, AJobThatHangsIsStalled) {
   EXPECT_TRUE(out_has(R"("stalled": ["trainer-1"], )")) << out_.str();
 }
 
+TEST_F(JobsTest, ALongStateIsCutOnANarrowTerminal) {
+  const std::string failed = "quick_start-20260101-120000";
+  ProcessStatus& trainer = add(nodes_[0], failed, "trainer-1", 400'000);
+  trainer.state = ProcessState::kKilled;
+  trainer.signal = 9;
+  add(nodes_[0], "done", "trainer-0", 500'000);
+  nodes_[0].processes.back().log = "jobs/done/train.log";
+  nodes_[0].files["jobs/done/metrics.jsonl"] =
+      "{\"kind\":\"pass\",\"pass\":109,\"batch\":9,\"cost\":0.375421}\n";
+  nodes_[0].files["jobs/done/workspace/job.toml"] = "[train]\npasses = 3000\n";
+  console_options_.columns = 80;
+  EXPECT_EQ(jobs(), 0) << err_.str();
+  EXPECT_TRUE(out_has(failed + "  failed: trainer-1 killed...")) << out_.str();
+  EXPECT_TRUE(out_has("  110 of 3000  ")) << out_.str();
+  std::istringstream lines(out_.str());
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(display_width(line), 80U) << line;
+  EXPECT_EQ(jobs({"--json"}), 0);
+  EXPECT_TRUE(out_has("failed: trainer-1 killed by signal 9")) << out_.str();
+}
+
 TEST_F(JobsTest, NamesTheStateInWhichAJobEnded) {
   add(nodes_[0], "failed", "trainer-0", 1).exit_code = 6;
   add(nodes_[0], "saved", "trainer-0", 2).exit_code = 75;

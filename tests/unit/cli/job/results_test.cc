@@ -117,7 +117,10 @@ TEST_F(FetchPasses, TheBestIsThatOfTheLowestHeldOutCost) {
   });
   EXPECT_EQ(brought(""), "2 ");
   EXPECT_EQ(brought("best"), "2 ");
-  EXPECT_TRUE(said("the best was pass 1 (pass-00000), ")) << fake_.err.str();
+  EXPECT_TRUE(
+      said("the snapshot of the best pass, 1 (pass-00000), is no longer on the nodes; fetching "
+           "pass-00002, the best that is left; "))
+      << fake_.err.str();
 }
 
 TEST_F(FetchPasses, WithoutACostTheFirstEvaluatorTells) {

@@ -145,6 +145,26 @@ TEST(JobJson, KeepsTheLastEventsAndPasses) {
   EXPECT_EQ(job["passes"][0]["cost"], nullptr) << "a test without a number";
 }
 
+TEST(JobJson, KeepsTheBestPassBesideTheLast) {
+  JobRecord record;
+  ProcessRecord leader;
+  leader.role = "trainer-0";
+  for (std::uint64_t pass = 0; pass < 150; ++pass) {
+    leader.metrics.push_back(line_of("pass", pass));
+    leader.metrics.push_back(line_of("test", pass));
+    leader.metrics.back().cost = pass == 69 ? 0.5 : 1;
+  }
+  record.processes.push_back(leader);
+  const Parsed job = json_of(record);
+  EXPECT_EQ(job["evaluators"][0]["best"]["pass"], 69);
+  ASSERT_EQ(job["passes"].size(), 102U);
+  EXPECT_EQ(job["passes"][0]["pass"], 69);
+  EXPECT_EQ(job["passes"][0]["data"], "training");
+  EXPECT_EQ(job["passes"][1]["cost"], 0.5);
+  EXPECT_EQ(job["passes"][2]["pass"], 100);
+  EXPECT_EQ(job["passes_total"], 300);
+}
+
 TEST(JobJson, BytesThatAreNoTextDoNotBreakIt) {
   JobRecord record;
   record.job = "j\xff\xc3";
