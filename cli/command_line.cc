@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cli/console/console.h"
 #include "cli/console/time_text.h"
+#include "cli/console/wrap.h"
 
 namespace paddle::cli {
 namespace {
@@ -132,7 +133,7 @@ class Parser {
     app_.require_subcommand(0, 1);
   }
 
-  std::string help() const { return app_.help(); }
+  std::string help() const { return wrapped(app_.help(), kHelpColumns); }
 
   Result<CommandLine> parse(std::vector<std::string> arguments) {
     PADDLE_TRY(const std::string word, command_in(arguments));
@@ -147,7 +148,7 @@ class Parser {
       app_.parse(arguments);
     } catch (const CLI::CallForHelp&) {
       const CLI::App* const sub = chosen();
-      line_.help = sub == nullptr ? help() : sub->help("paddlectl");
+      line_.help = sub == nullptr ? help() : wrapped(sub->help("paddlectl"), kHelpColumns);
       return std::move(line_);
     } catch (const CLI::ExtrasError& error) {
       return unknown_option(given, error.what());

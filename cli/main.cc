@@ -24,13 +24,18 @@ namespace {
 constexpr paddle::Duration kConnectDeadline = std::chrono::seconds(20);  // of one node
 
 std::atomic<bool> g_interrupted = false;
+std::atomic<bool> g_notes_interrupts = true;
+std::atomic<bool> g_err_is_terminal = false;
 int g_wake_pipe[2] = {-1, -1};  // readable after a signal, which ends a pause
 
 // The first signal asks the command to end cleanly; the second exits at once.
 void on_signal(int) {
   if (g_interrupted.exchange(true)) ::_exit(static_cast<int>(paddle::Errc::kInterrupted));
-  constexpr std::string_view kNote = "\ninterrupted; press Ctrl-C again to stop immediately\n";
-  [[maybe_unused]] const ssize_t noted = ::write(STDERR_FILENO, kNote.data(), kNote.size());
+  constexpr std::string_view kNote = "\ninterrupted; press Ctrl-C again to exit immediately\n";
+  // On a terminal the end of the line with "^C", at least.
+  const std::string_view note =
+      g_notes_interrupts ? kNote : kNote.substr(0, g_err_is_terminal ? 1 : 0);
+  [[maybe_unused]] const ssize_t noted = ::write(STDERR_FILENO, note.data(), note.size());
   [[maybe_unused]] const ssize_t ignored = ::write(g_wake_pipe[1], "x", 1);
 }
 
@@ -150,6 +155,7 @@ int main(int argc, char** argv) {
   std::error_code error;
   const auto here = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   const bool err_terminal = ::isatty(STDERR_FILENO) == 1;
+  g_err_is_terminal = err_terminal;
   const char* const no_color = ::getenv("NO_COLOR");
   const char* const term = ::getenv("TERM");
   const bool dumb = term != nullptr && std::string_view(term) == "dumb";  // no escape sequences
@@ -193,6 +199,7 @@ int main(int argc, char** argv) {
         });
       },
       take_interrupt,
+      [](bool notes) { g_notes_interrupts = notes; },
       &answers,
       paddle::cli::find_share_folder(here.string()),
       [] {

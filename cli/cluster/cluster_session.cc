@@ -125,12 +125,16 @@ void ClusterSession::forgive_absent() {
   }
 }
 
-std::vector<std::string> ClusterSession::leave_out_unreachable() {
+std::vector<std::string> ClusterSession::leave_out_unreachable(
+    const std::vector<std::string>* among) {
   std::vector<std::string> names;
-  for (const Member& member : members_) {
-    if (!member.client && !member.absent) names.push_back(member.spec.name);
-  }
-  std::erase_if(members_, [](const Member& member) { return !member.client && !member.absent; });
+  std::erase_if(members_, [&](const Member& member) {
+    const std::string& name = member.spec.name;
+    const bool may_go = among == nullptr || std::ranges::find(*among, name) != among->end();
+    if (member.client || member.absent || !may_go) return false;
+    names.push_back(name);
+    return true;
+  });
   return names;
 }
 
@@ -204,8 +208,9 @@ Result<std::string> choose_job(ClusterSession& session, const std::string& asked
   known.erase(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(hidden));
   return Error{Errc::kUsage, fmt::format("no job '{}' on this cluster", asked),
                known.empty() ? "start one: paddlectl train <workspace>"
-                             : fmt::format("jobs here: {}{}; paddlectl jobs shows them",
-                                           hidden > 0 ? "..., " : "", fmt::join(known, ", "))};
+                             : fmt::format("{}jobs here: {}; paddlectl jobs shows them{}",
+                                           hidden > 0 ? "the latest " : "", fmt::join(known, ", "),
+                                           hidden > 0 ? " all" : "")};
 }
 
 }  // namespace paddle::cli

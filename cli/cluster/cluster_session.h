@@ -64,8 +64,9 @@ class ClusterSession {
   Status all_well() const;
   // Clears the errors of nodes where nothing of the cluster is left, for commands that remove.
   void forgive_absent();
-  // Leaves out the members that were not reached, and returns their names.
-  std::vector<std::string> leave_out_unreachable();
+  // Leaves out the members that were not reached, and returns their names. among: names of those
+  // that may be left out; null: all.
+  std::vector<std::string> leave_out_unreachable(const std::vector<std::string>* among = nullptr);
   // Calls work on every connected member in parallel; its error stays in Member::error and comes
   // back combined.
   Status each(const std::function<Status(Member&)>& work);

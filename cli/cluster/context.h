@@ -47,6 +47,9 @@ struct Context {
   std::function<Result<remote::ShownHostKey>(const remote::NodeSpec&)> host_key = {};
   // Acknowledges a Ctrl-C: interrupted() is false until the next one.
   std::function<void()> take_interrupt = {};
+  // Whether Ctrl-C prints that another one exits immediately: at first, and not while the command
+  // says itself what becomes of it.
+  std::function<void(bool)> note_interrupts = {};
   // Passwords for connect and host_key; null: keys only.
   remote::LoginAnswers* answers = nullptr;
   std::string share = {};  // find_share_folder

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
+#include <sstream>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -21,15 +22,19 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kClusterVariable = "PADDLECTL_CLUSTER";
-constexpr std::size_t kPathBytesMax = 4096;
+constexpr std::size_t kPlaceBytesMax = 1U << 20U;
 constexpr std::size_t kNamesListed = 8;  // of chosen nodes; more are told by what is left out
 constexpr const char* kMadeMark =
     ".paddlectl-made";  // left by bootstrap: teardown may remove the folder
 
-Result<std::string> read_place(const std::string& place) {
-  PADDLE_TRY(std::string text, read_file(place, kPathBytesMax));
-  while (text.ends_with('\n')) text.pop_back();
-  return text;
+// A line with the cluster file, then one for each node that `up --any` left out.
+Result<CurrentCluster> read_place(const std::string& place) {
+  PADDLE_TRY(const std::string text, read_file(place, kPlaceBytesMax));
+  CurrentCluster current{"", place, {}};
+  std::istringstream lines(text);
+  std::getline(lines, current.file);
+  for (std::string node; std::getline(lines, node);) current.left_out.push_back(node);
+  return current;
 }
 
 std::string absolute_in(const char* variable) {
@@ -126,14 +131,14 @@ std::string default_cluster_place() {
 
 Result<CurrentCluster> find_current(const std::string& directory) {
   for (const std::string& place : places_upward(directory)) {
-    if (auto file = read_place(place)) return CurrentCluster{*std::move(file), place};
+    if (auto current = read_place(place)) return current;
   }
   if (const char* const file = ::getenv(kClusterVariable); file != nullptr && *file != '\0') {
-    return CurrentCluster{(fs::path(directory) / file).lexically_normal().string(),
-                          kClusterVariable};
+    return CurrentCluster{
+        (fs::path(directory) / file).lexically_normal().string(), kClusterVariable, {}};
   }
   if (const std::string place = default_cluster_place(); !place.empty()) {
-    if (auto file = read_place(place)) return CurrentCluster{*std::move(file), place};
+    if (auto current = read_place(place)) return current;
   }
   std::error_code ignored;
   const bool has_file = fs::exists(fs::path(directory) / "cluster.toml", ignored);
@@ -141,6 +146,11 @@ Result<CurrentCluster> find_current(const std::string& directory) {
                fmt::format("run `paddlectl up {}` here first, or pass --cluster <file>, or set "
                            "PADDLECTL_CLUSTER",
                            has_file ? "cluster.toml" : "<cluster file>")};
+}
+
+std::vector<std::string> left_out_of(const std::string& directory, const ClusterSpec& cluster) {
+  const auto current = find_current(directory);
+  return current && current->file == cluster.file ? current->left_out : std::vector<std::string>();
 }
 
 Status check_place(const std::string& place) {
@@ -160,7 +170,8 @@ Status check_place(const std::string& place) {
       "--default"};
 }
 
-Status remember_cluster(const std::string& place, const std::string& file) {
+Status remember_cluster(const std::string& place, const std::string& file,
+                        const std::vector<std::string>& left_out) {
   std::error_code error;
   const fs::path folder = fs::path(place).parent_path();
   fs::create_directories(folder, error);
@@ -168,14 +179,16 @@ Status remember_cluster(const std::string& place, const std::string& file) {
     return Error{Errc::kResource, fmt::format("create {}: {}", folder.string(), error.message()),
                  ""};
   }
-  return replace_file(place, as_bytes(file + "\n"), 0644);
+  std::string text = file + "\n";
+  for (const std::string& node : left_out) text += node + "\n";
+  return replace_file(place, as_bytes(text), 0644);
 }
 
 void forget_cluster(const std::string& directory, const std::string& file) {
   std::vector<std::string> places = places_upward(directory);
   places.push_back(default_cluster_place());
   for (const std::string& place : places) {
-    if (const auto known = read_place(place); !known || *known != file) continue;
+    if (const auto known = read_place(place); !known || known->file != file) continue;
     const fs::path folder = fs::path(place).parent_path();
     std::error_code ignored;
     fs::remove(place, ignored);

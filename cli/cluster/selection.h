@@ -13,20 +13,25 @@ namespace paddle::cli {
 
 // A place that names the current cluster, so that commands need no --cluster.
 struct CurrentCluster {
-  std::string file;    // of the cluster
-  std::string source;  // a path that ends in "current", or "PADDLECTL_CLUSTER"
+  std::string file;                   // of the cluster
+  std::string source;                 // a path that ends in "current", or "PADDLECTL_CLUSTER"
+  std::vector<std::string> left_out;  // nodes that `up --any` did without
 };
 // The first of: .paddlectl/current in the directory; the same in its parents, up to $HOME or the
 // end of the file system, where you or root own it; $PADDLECTL_CLUSTER; the user's default. kUsage
 // when there is none.
 Result<CurrentCluster> find_current(const std::string& directory);
+// The nodes that `up --any` left out of this cluster, if it is the current one.
+std::vector<std::string> left_out_of(const std::string& directory, const ClusterSpec& cluster);
 // $XDG_CONFIG_HOME/paddlectl/current, or below ~/.config; "" without a home.
 std::string default_cluster_place();
 // .paddlectl/current in the directory.
 std::string cluster_place(const std::string& directory);
 // kResource when the place cannot be written; asked before work that would be lost.
 Status check_place(const std::string& place);
-Status remember_cluster(const std::string& place, const std::string& file);
+// left_out: names of nodes that `up --any` did without.
+Status remember_cluster(const std::string& place, const std::string& file,
+                        const std::vector<std::string>& left_out = {});
 // Removes `file` from every place that find_current looks at; leaves no empty folder behind.
 void forget_cluster(const std::string& directory, const std::string& file);
 // `asked` relative to the directory, or else the current cluster; read and checked.

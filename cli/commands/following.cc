@@ -14,6 +14,8 @@
 namespace paddle::cli {
 namespace {
 
+constexpr std::size_t kPastTestsShown = 5;
+
 // The job's last cost and evaluators: of held-out data, or else of the training data.
 Json::Fields final_numbers(const JobSummary& summary) {
   const auto& test = summary.last_test;
@@ -102,7 +104,7 @@ Status run_attach(Context& context, const ResultsOptions& options) {
   PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kRefused));
   auto& [cluster, session, job] = found;
   JobSummary summary;
-  auto followed = follow_job(context, session, job, summary);
+  auto followed = follow_job(context, session, job, summary, kPastTestsShown);
   if (auto over = finish_if_over(context, session, job, to, summary, followed)) return *over;
   Error error = std::move(followed).error();
   if (error.code == Errc::kInterrupted) {

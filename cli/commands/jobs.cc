@@ -11,7 +11,9 @@
 #include "cli/job/folders.h"
 #include "cli/logs/reader.h"
 #include "cli/options/shared_options.h"
+#include "cli/watch/pace.h"
 #include "cli/watch/process_state.h"
+#include "cli/watch/progress.h"
 #include "engine/config/toml_reader.h"
 
 namespace paddle::cli {
@@ -29,6 +31,7 @@ struct JobSummary {
   std::optional<double> cost, best_cost;  // newest of trainer 0, lowest held-out
   std::uint64_t bytes = 0;
   std::string state;
+  std::vector<std::string> stalled;  // processes
 };
 using Jobs = std::map<std::string, JobSummary>;
 
@@ -40,9 +43,11 @@ void take_metrics(const std::vector<MetricsLine>& lines, JobSummary& job) {
     job.pass = line.pass;
     job.cost = line.cost;
   }
+  if (const std::uint32_t passes = passes_of(lines); passes > 0) job.passes = passes;
 }
 
-// train.passes of the job's own job.toml, which the command line may have overridden.
+// train.passes of the job's own job.toml, which the command line may have overridden. Only the
+// engine goes by it.
 std::optional<std::uint64_t> planned_passes(remote::AgentClient& client,
                                             const remote::ProcessStatus& trainer) {
   const auto text =
@@ -68,7 +73,7 @@ Status look_at(Member& member, std::size_t index, Jobs& jobs) {
     job.age_ms = std::max(age, job.age_ms.value_or(age));
     if (process.name != "trainer-0") continue;
     take_metrics(read_metrics(*member.client, metrics_path(process.log), kMetricsBytesMax), job);
-    job.passes = planned_passes(*member.client, process);
+    if (!job.passes && process.reports) job.passes = planned_passes(*member.client, process);
   }
   PADDLE_TRY(const auto files, member.client->list_sizes("jobs"));
   for (const remote::FileEntry& file : files) {
@@ -91,6 +96,14 @@ void merge(JobSummary& job, JobSummary&& part) {
   job.passes = part.passes;
   job.cost = part.cost;
   job.best_cost = part.best_cost;
+}
+
+std::vector<std::string> stalled_processes(const std::vector<ProcessOnNode>& processes) {
+  std::vector<std::string> names;
+  for (const auto& [name, pace] : paces_of(processes)) {
+    if (pace.pace == Pace::kStalled) names.push_back(name);
+  }
+  return names;
 }
 
 std::string state_of(const JobSummary& job, bool nodes_missing, bool all_processes) {
@@ -127,18 +140,19 @@ void show(Context& context, const std::vector<std::pair<std::string, JobSummary>
            {"cost", job.cost ? Json::number(*job.cost) : Json()},
            {"best_held_out_cost", job.best_cost ? Json::number(*job.best_cost) : Json()},
            {"bytes", job.bytes},
+           {"stalled", Json::list({job.stalled.begin(), job.stalled.end()})},
            {"nodes", Json::list({job.nodes.begin(), job.nodes.end()})}}));
     }
     return context.console.json_line(Json::list(list));
   }
   Table table{{{"job", ""},
-               {"state", ""},
-               {"age", "", 3, true},
-               {"trainers x pservers", "", 2, true},
-               {"pass", "", 0, true},
-               {"cost", "", 0, true},
-               {"best held-out", "", 1, true},
-               {"on nodes", "", 4, true}},
+               {"state", "", 0, false, true},
+               {"age", "", 5, true},
+               {"trainers x pservers", "", 4, true},
+               {"pass", "", 1, true},
+               {"cost", "", 2, true},
+               {"best held-out", "", 3, true},
+               {"on nodes", "", 6, true}},
               {}};
   const auto cost = [](const std::optional<double>& value) {
     return value ? cost_cell(*value) : empty_cell();
@@ -146,7 +160,14 @@ void show(Context& context, const std::vector<std::pair<std::string, JobSummary>
   for (const auto& [name, job] : jobs) {
     std::string pass = job.pass ? fmt::format("{}", *job.pass + 1) : "-";
     if (job.pass && job.passes) pass += fmt::format(" of {}", *job.passes);
-    table.rows.push_back({text_cell(name), text_cell(job.state),
+    Cell state = text_cell(job.state);
+    if (!job.stalled.empty()) {
+      const std::size_t more = job.stalled.size() - 1;
+      state = text_cell(fmt::format("stalled: {}{}", job.stalled.front(),
+                                    more > 0 ? fmt::format(" and {} more", more) : ""));
+      state.fault = true;
+    }
+    table.rows.push_back({text_cell(name), std::move(state),
                           job.age_ms ? text_cell(span_text(*job.age_ms)) : empty_cell(),
                           text_cell(fmt::format("{} x {}", job.trainers, job.pservers)),
                           text_cell(pass), cost(job.cost), cost(job.best_cost),
@@ -160,7 +181,9 @@ Status run_jobs(Context& context, const NodeTarget& options) {
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
   ClusterSession session = ClusterSession::find(context, cluster, nodes);
   session.forgive_absent();
-  std::vector<Jobs> found(nodes.size());
+  (void)leave_out_as_up_did(context, session, cluster, options);
+  const std::size_t asked = session.members().size();
+  std::vector<Jobs> found(asked);
   (void)session.each([&](Member& member) {
     const std::size_t index = session.index_of(member);
     return look_at(member, index, found[index]);
@@ -174,7 +197,8 @@ Status run_jobs(Context& context, const NodeTarget& options) {
     const JobSize size = size_of_job(job.processes);
     job.trainers = size.trainers;
     job.pservers = size.pservers;
-    job.state = state_of(job, !reached || nodes.size() < cluster.nodes.size(), size.all_seen);
+    job.state = state_of(job, !reached || asked < cluster.nodes.size(), size.all_seen);
+    job.stalled = stalled_processes(job.processes);
   }
   std::vector<std::pair<std::string, JobSummary>> jobs(all.begin(), all.end());
   std::ranges::stable_sort(jobs, std::ranges::greater(), [](const auto& job) {

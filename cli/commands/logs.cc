@@ -87,20 +87,20 @@ struct LogsOptions {
 
 OptionList logs_options(LogsOptions& options) {
   OptionList list = log_choice_options(options.chosen);
-  list.insert(
-      list.end(),
-      {{"-n,--tail", "only the last N lines of each log", &options.tail, "N", 0, kTailLinesMax},
-       {.name = "--since",
-        .help = "only lines written since: 90s, 10m, 2h, 1d ago, or 2026-01-31T12:00:00Z",
-        .target = &options.since,
-        .value_name = "TIME",
-        .excludes = {"--tail"}},
-       {.name = "-p,--previous",
-        .help = "only the life of each process before its last start",
-        .target = &options.chosen.previous,
-        .excludes = {"--tail", "--since", "--follow"}},
-       {"--grep", "only lines that match this extended regular expression", &options.grep,
-        "PATTERN"}});
+  list.insert(list.end(),
+              {{"-n,--tail", "only the last N lines, of all logs together; default with -f: 20",
+                &options.tail, "N", 0, kTailLinesMax},
+               {.name = "--since",
+                .help = "only lines written since: 90s, 10m, 2h, 1d ago, or 2026-01-31T12:00:00Z",
+                .target = &options.since,
+                .value_name = "TIME",
+                .excludes = {"--tail"}},
+               {.name = "-p,--previous",
+                .help = "only the life of each process before its last start",
+                .target = &options.chosen.previous,
+                .excludes = {"--tail", "--since", "--follow"}},
+               {"--grep", "only lines that match this extended regular expression", &options.grep,
+                "PATTERN"}});
   return list;
 }
 

@@ -77,9 +77,9 @@ Status run_render(Context& context, const RenderOptions& options) {
 
 Command render_command() {
   return {"render", "print a manifest or script that starts a job on kubernetes, slurm or openmpi",
-          "  paddlectl render slurm --trainers 8 --pservers 2 templates/word2vec > word2vec.sh\n"
+          "  paddlectl render slurm --trainers 8 --pservers 2 templates/word2vec > job.sh\n"
           "  paddlectl render openmpi --trainers 4 > run.sh; HOSTS=node1,node2 sh run.sh\n"
-          "  paddlectl render kubernetes --image debian:12-slim --name vectors > vectors.yaml",
+          "  paddlectl render kubernetes --image debian:12-slim --name vectors > job.yaml",
           [] { return invocation(render_options, run_render); }};
 }
 

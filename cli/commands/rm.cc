@@ -67,8 +67,10 @@ std::vector<JobOnNodes> ended_jobs(Context& context, ClusterSession& session,
 
 Status run_rm(Context& context, const RmOptions& options) {
   if (options.jobs.empty() != options.ended) {
-    return Error{Errc::kUsage, options.ended ? "--ended takes no names of jobs" : "no job is named",
-                 "paddlectl jobs lists them; paddlectl rm --ended removes all that have ended"};
+    return Error{
+        Errc::kUsage,
+        options.ended ? "--ended takes no job names" : "rm needs the name of a job, or --ended",
+        "paddlectl jobs lists them; paddlectl rm --ended removes all that have ended"};
   }
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   ClusterSession session = ClusterSession::find_all(context, cluster);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/console/time_text.h"
+#include "cli/console/wrap.h"
 #include "cli/options/shared_options.h"
 #include "cli/watch/process_state.h"
 #include "cli/watch/view.h"
@@ -78,24 +79,25 @@ std::string progress_line(const JobView& view, const ConsoleOptions& console) {
 std::string to_text(const JobView& view, const ConsoleOptions& console, bool watch) {
   Table table{{{"node", ""},
                {"role", ""},
-               {"state", ""},
-               {"pass", "", 0, true},
-               {"done", "", 0, true},
-               {"batch", "", 4, true},
-               {"cost", "", 0, true},
-               {"examples/s", "", 0, true},
-               {watch ? "in/s" : "received", "", 2, true},
-               {watch ? "out/s" : "sent", "", 2, true},
-               {"memory", "", 3, true},
-               {"cores", "", 5, true},
-               {"heard", "", 1, true},
-               {"pid", "", 6, true}},
+               {"state", "", 0, false, true},
+               {"pass", "", 1, true},
+               {"done", "", 3, true},
+               {"batch", "", 8, true},
+               {"cost", "", 4, true},
+               {"examples/s", "", 2, true},
+               {watch ? "in/s" : "received", "", 6, true},
+               {watch ? "out/s" : "sent", "", 6, true},
+               {"memory", "", 7, true},
+               {"cores", "", 9, true},
+               {"last report", "", 5, true},
+               {"pid", "", 10, true}},
               {}};
   for (const ProcessView& process : view.processes()) table.rows.push_back(row_of(process, watch));
   std::string text = progress_line(view, console) + to_text(table, console.columns, console.colour);
-  for (const std::string& line : view.stalls()) text += escape_lines(line) + "\n";
+  for (const std::string& line : view.stalls())
+    text += wrapped(escape_lines(line), console.columns) + "\n";
   for (const SlowTrainer& slow : slow_trainers(view.processes())) {
-    text += escape_lines(describe(slow)) + "\n";
+    text += wrapped(escape_lines(describe(slow)), console.columns) + "\n";
   }
   return text;
 }

@@ -1,6 +1,7 @@
 #include <filesystem>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/selection.h"
@@ -52,6 +53,7 @@ Status run_teardown(Context& context, const TeardownOptions& options) {
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.target.on));
   ClusterSession session = ClusterSession::find(context, cluster, nodes);
   session.forgive_absent();
+  const auto left_out = leave_out_as_up_did(context, session, cluster, options.target);
   std::vector<JobOnNodes> jobs;
   Status listed = list_jobs_on_nodes(session, jobs);
   const bool asks = !options.consent.yes || !options.consent.discard;
@@ -78,6 +80,12 @@ Status run_teardown(Context& context, const TeardownOptions& options) {
   }
   context.console.table(table);
   PADDLE_TRY_STATUS(done);
+  if (!left_out.empty()) {
+    context.console.note(fmt::format(
+        "files from before may be on them; once they answer: paddlectl teardown --cluster {} "
+        "--on {}",
+        cluster.file, fmt::join(left_out, ",")));
+  }
   if (nodes.size() == cluster.nodes.size()) forget_cluster(context.directory, cluster.file);
   return {};
 }

@@ -174,13 +174,15 @@ Result<std::map<std::string, std::string>> read_environment(const Context& conte
 }
 
 // A detached job, whose id alone is what scripts read.
-void say_detached(Context& context, const std::string& job) {
+Status say_detached(Context& context, const std::string& job) {
   if (context.console.json()) {
-    return context.console.json_line(Json::object({{"job", job}, {"state", "running"}}));
+    context.console.json_line(Json::object({{"job", job}, {"state", "running"}}));
+    return {};
   }
   context.console.result(job);
   context.console.note(
       "it keeps running; follow it with `paddlectl attach`, which also fetches the results");
+  return {};
 }
 
 Status run_train(Context& context, const TrainOptions& asked) {
@@ -215,6 +217,11 @@ Status run_train(Context& context, const TrainOptions& asked) {
     PADDLE_TRY(request.from, find_start_snapshot(context, cluster, options.from,
                                                  placement.trainers.front(), to.output));
   }
+  SnapshotToPush snapshot;
+  if (options.resume) {
+    PADDLE_TRY(snapshot, find_snapshot_to_resume(context, cluster, nodes.chosen, request.job,
+                                                 placement.trainers.front(), to.output));
+  }
   const auto plan_here =
       describe_placement(context, options.plan.source, cluster, placement, workspace);
   if (!plan_here && plan_here.error().code == Errc::kUsage) return plan_here.error();
@@ -233,7 +240,7 @@ Status run_train(Context& context, const TrainOptions& asked) {
       counted(plan.pservers.size(), "pserver"), counted(placement.nodes.size(), "node")));
   PADDLE_TRY_STATUS(push_job(context, session, plan, engine));
   if (options.resume) {
-    PADDLE_TRY_STATUS(prepare_to_resume(context, cluster, nodes.chosen, plan, to.output));
+    PADDLE_TRY_STATUS(prepare_to_resume(context, cluster, nodes.chosen, plan, snapshot));
   }
   PADDLE_TRY_STATUS(run_setup(context, session, plan, workspace));
   if (auto started = start_job(context, session, plan); !started) {
@@ -243,10 +250,7 @@ Status run_train(Context& context, const TrainOptions& asked) {
   if (const Status kept = add_command(to.output + "/" + request.job, context); !kept) {
     context.console.note("the report will not show this command: " + kept.error().message);
   }
-  if (options.detach) {
-    say_detached(context, request.job);
-    return {};
-  }
+  if (options.detach) return say_detached(context, request.job);
   return follow_to_end(context, session, request.job, to);
 }
 
@@ -263,7 +267,7 @@ Command train_command() {
   return {"train",
           "push a workspace, start its pservers and trainers, follow them and fetch the results",
           "  paddlectl train --trainers 4 --pservers 2 templates/word2vec\n"
-          "  paddlectl train --set train.passes=10 --name long-run --detach templates/word2vec\n"
+          "  paddlectl train --set train.passes=10 --name long --detach templates/word2vec\n"
           "  paddlectl train --resume --name long-run templates/word2vec\n"
           "  paddlectl train --from output/long-run/pass-00009 templates/word2vec",
           [] { return invocation(train_options, run_train); }};

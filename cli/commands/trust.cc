@@ -173,7 +173,7 @@ Status run(Context& context, const TrustOptions& options) {
 Command trust_command() {
   return {"trust", "show the unknown host keys of nodes and, once confirmed, accept them",
           "  paddlectl trust --cluster lab.toml\n"
-          "  paddlectl trust gpu-1.lab --fingerprint SHA256:uNiVztksCsDhcc0u9e8BrQXvUpQcK...\n"
+          "  paddlectl trust gpu-1.lab --fingerprint SHA256:uNiVztksCsDhcc0u9e8BrQXv...\n"
           "  paddlectl trust --on rack1 --yes",
           [] { return invocation(list_options, run); }};
 }

@@ -30,11 +30,26 @@ OptionList up_options(UpOptions& options) {
        &options.is_default}};
 }
 
-// Where the cluster is to be remembered; "" when commands find it from here already.
-std::string place_of(const Context& context, const UpOptions& options, const std::string& file) {
+// Where the cluster is to be remembered; "" when commands find it from here already, with these
+// nodes left out.
+std::string place_of(const Context& context, const UpOptions& options, const ClusterSpec& cluster,
+                     const std::vector<std::string>& left_out) {
   if (options.is_default) return default_cluster_place();
   const auto current = find_current(context.directory);
-  return current && current->file == file ? "" : cluster_place(context.directory);
+  const bool is_current = current && current->file == cluster.file;
+  if (is_current && current->left_out == left_out) return "";
+  return is_current && check_place(current->source) ? current->source
+                                                    : cluster_place(context.directory);
+}
+
+// Those that failed now, and those left out before that this `up` did not try.
+std::vector<std::string> still_left_out(ClusterSession& session,
+                                        std::vector<std::string> left_out) {
+  for (const Member& member : session.members()) {
+    std::erase(left_out, member.spec.name);
+    if (member.error) left_out.push_back(member.spec.name);
+  }
+  return left_out;
 }
 
 // The cluster of this folder, when `file` becomes the default and another one comes before it here.
@@ -140,7 +155,8 @@ Status check_ready(Context& context, const ClusterSpec& cluster, ClusterSession&
 
 Status run_up(Context& context, const UpOptions& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
-  const std::string place = place_of(context, options, cluster.file);
+  const std::vector<std::string> left_out = left_out_of(context.directory, cluster);
+  std::string place = place_of(context, options, cluster, left_out);
   if (!place.empty()) PADDLE_TRY_STATUS(check_place(place));
   PADDLE_TRY(const remote::PushItem engine, engine_item(context.engine));
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
@@ -175,7 +191,9 @@ Status run_up(Context& context, const UpOptions& options) {
   const std::string train =
       used_here ? "paddlectl train --cluster " + options.cluster : "paddlectl train";
   PADDLE_TRY_STATUS(check_ready(context, cluster, session, options, train));
-  if (!place.empty()) PADDLE_TRY_STATUS(remember_cluster(place, cluster.file));
+  const std::vector<std::string> left_out_now = still_left_out(session, left_out);
+  place = place_of(context, options, cluster, left_out_now);
+  if (!place.empty()) PADDLE_TRY_STATUS(remember_cluster(place, cluster.file, left_out_now));
   if (used_here) {
     context.console.note(fmt::format(
         "commands here still use {}, which {} names; for this cluster add --cluster {}, or make it "

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "cli/console/wrap.h"
 
 namespace paddle::cli {
 namespace {
@@ -15,7 +16,9 @@ constexpr auto kPlainProgressPeriod = std::chrono::seconds(10);
 
 // Colours for the labels of log lines, without red, which is for errors.
 constexpr std::array<int, 10> kGroupColours{36, 33, 32, 35, 34, 96, 93, 92, 95, 94};
-constexpr std::size_t kGap = 2;  // between columns
+constexpr std::size_t kGap = 2;                 // between columns
+constexpr std::size_t kShortenedColumns = 28;   // of a cell that is cut
+constexpr std::size_t kLogTextColumnsMin = 20;  // beside its label; else the line is not broken
 
 bool is_wide(std::uint32_t point) {
   return (point >= 0x1100 && point <= 0x115f) || (point >= 0x2e80 && point <= 0xa4cf) ||
@@ -49,7 +52,7 @@ std::size_t display_width(std::string_view text) {
 void Console::result(std::string_view line) {
   const std::lock_guard lock(mutex_);
   clear_live();
-  out_ << escape_control(line) << '\n' << std::flush;
+  out_ << wrapped(escape_control(line), options_.columns) << '\n' << std::flush;
 }
 
 void Console::raw(std::string_view text) {
@@ -61,7 +64,7 @@ void Console::raw(std::string_view text) {
 void Console::note(std::string_view line) {
   const std::lock_guard lock(mutex_);
   clear_live();
-  err_ << escape_control(line) << '\n' << std::flush;
+  err_ << wrapped(escape_control(line), options_.live_columns) << '\n' << std::flush;
 }
 
 void Console::progress(TimePoint now, std::string_view line) {
@@ -102,7 +105,11 @@ void Console::labelled(std::size_t group, std::string_view label, std::string_vi
   } else {
     out_ << shown << ' ';
   }
-  out_ << escape_control(text) << '\n' << std::flush;
+  const std::size_t indent = display_width(shown) + 1;
+  const std::size_t room = options_.columns - std::min(options_.columns, indent);
+  std::string rows = std::string(indent, ' ') + escape_control(text);
+  if (room >= kLogTextColumnsMin) rows = wrapped_line(rows, options_.columns, indent);
+  out_ << std::string_view(rows).substr(indent) << '\n' << std::flush;
 }
 
 void Console::repaint(std::string_view text) {
@@ -131,9 +138,13 @@ void Console::error(const Error& error) {
     err_ << Json::object({{"error", fields}}).text() << '\n' << std::flush;
     return;
   }
-  err_ << (options_.colour ? "\x1b[31merror:\x1b[0m " : "error: ") << escape_lines(error.message)
+  constexpr std::string_view kError = "error:";
+  const std::size_t columns = options_.live_columns;
+  const std::string text =
+      wrapped(fmt::format("{} {}", kError, escape_lines(error.message)), columns);
+  err_ << (options_.colour ? "\x1b[31merror:\x1b[0m" : kError) << text.substr(kError.size())
        << '\n';
-  if (!error.hint.empty()) err_ << "hint: " << escape_lines(error.hint) << '\n';
+  if (!error.hint.empty()) err_ << wrapped("hint: " + escape_lines(error.hint), columns) << '\n';
   err_ << std::flush;
 }
 
@@ -168,33 +179,58 @@ Cell empty_cell() {
 
 namespace {
 
-// The columns that remain after dropping the least important ones until the rest fits.
-std::vector<std::size_t> fitting(const Table& table, const std::vector<std::size_t>& widths,
+// The columns that remain when long cells are cut and then the least important columns dropped,
+// until the rest fits. The room left over goes back into the widths of cells that are cut.
+std::vector<std::size_t> fitting(const Table& table, std::vector<std::size_t>& widths,
                                  std::size_t columns) {
   std::vector<std::size_t> kept(widths.size());
   std::iota(kept.begin(), kept.end(), 0);
+  if (columns == 0) return kept;
+  const std::vector<std::size_t> whole = widths;
+  for (const std::size_t i : kept) {
+    if (table.columns[i].shortens) widths[i] = std::min(widths[i], kShortenedColumns);
+  }
   const auto total = [&] {
     std::size_t sum = 0;
     for (const std::size_t i : kept) sum += widths[i] + kGap;
     return sum - kGap;
   };
-  while (columns > 0 && kept.size() > 1 && total() > columns) {
+  while (kept.size() > 1 && total() > columns) {
     const auto least = std::ranges::max_element(
         kept, {}, [&](std::size_t i) { return table.columns[i].importance; });
     if (table.columns[*least].importance == 0) break;
     kept.erase(least);
   }
+  for (const std::size_t i : kept) {
+    const std::size_t room = columns - std::min(columns, total());
+    widths[i] += std::min(room, whole[i] - widths[i]);
+  }
   return kept;
 }
 
+std::string shortened(std::string text, std::size_t columns) {
+  if (display_width(text) <= columns) return text;
+  constexpr std::string_view kDots = "...";
+  const auto ends_in_character = [&] {
+    return (static_cast<unsigned char>(text.back()) & 0xc0U) == 0x80U;
+  };
+  while (display_width(text) > columns - kDots.size() || text.back() == ' ') {
+    while (ends_in_character()) text.pop_back();
+    text.pop_back();
+  }
+  return text.append(kDots);
+}
+
 // A line that names the columns not kept; "" when all are.
-std::string left_out(const Table& table, const std::vector<std::size_t>& kept) {
+std::string left_out(const Table& table, const std::vector<std::size_t>& kept,
+                     std::size_t columns) {
   std::string names;
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     if (std::ranges::find(kept, i) != kept.end()) continue;
     names += (names.empty() ? "" : ", ") + table.columns[i].title;
   }
-  return names.empty() ? "" : fmt::format("(too narrow for: {})\n", escape_control(names));
+  if (names.empty()) return "";
+  return wrapped(fmt::format("(too narrow for: {})", escape_control(names)), columns) + "\n";
 }
 
 }  // namespace
@@ -219,6 +255,7 @@ std::string to_text(const Table& table, std::size_t columns, bool colour) {
     std::string text;
     for (const std::size_t i : kept) {
       if (i >= lines[row].size()) continue;
+      lines[row][i] = shortened(std::move(lines[row][i]), widths[i]);
       const std::string padding(widths[i] - display_width(lines[row][i]), ' ');
       const bool right = table.columns[i].right;
       const bool red = colour && row > 0 && table.rows[row - 1][i].fault;
@@ -229,7 +266,7 @@ std::string to_text(const Table& table, std::size_t columns, bool colour) {
     text.erase(text.find_last_not_of(' ') + 1);
     out += (colour && row == 0 ? fmt::format("\x1b[1m{}\x1b[0m", text) : text) + "\n";
   }
-  return out + left_out(table, kept);
+  return out + left_out(table, kept, columns);
 }
 
 Json to_json(const Table& table) {

@@ -32,9 +32,10 @@ Cell empty_cell();
 
 struct Column {
   std::string title;
-  std::string key;     // in JSON; "": not there
-  int importance = 0;  // a narrow terminal drops the highest first; 0: never
-  bool right = false;  // aligned, as numbers are
+  std::string key;        // in JSON; "": not there
+  int importance = 0;     // a narrow terminal drops the highest first; 0: never
+  bool right = false;     // aligned, as numbers are
+  bool shortens = false;  // a narrow terminal cuts its long cells before it drops a column
 };
 
 struct Table {

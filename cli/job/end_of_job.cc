@@ -23,6 +23,21 @@ constexpr auto kRestartPause = std::chrono::seconds(3);
 constexpr auto kNodeSilenceMax = std::chrono::seconds(30);
 constexpr std::size_t kNamesMax = 4;
 
+// While it lives, Ctrl-C prints nothing: the loop in this scope looks for it every kPollPeriod.
+class InterruptsAnswered {
+ public:
+  explicit InterruptsAnswered(Context& context) : context_(context) { note(false); }
+  ~InterruptsAnswered() { note(true); }
+  InterruptsAnswered(const InterruptsAnswered&) = delete;
+  InterruptsAnswered& operator=(const InterruptsAnswered&) = delete;
+
+ private:
+  void note(bool wanted) const {
+    if (context_.note_interrupts) context_.note_interrupts(wanted);
+  }
+  Context& context_;
+};
+
 // Nothing while a trainer runs; else whether all of them reached the end of the job.
 std::optional<bool> ended(const std::vector<ProcessOnNode>& processes) {
   std::optional<bool> finished;
@@ -37,10 +52,11 @@ std::optional<bool> ended(const std::vector<ProcessOnNode>& processes) {
 // Whom a stop waits for, told when it changes; an error once nothing has moved for too long.
 class StopWait {
  public:
-  StopWait(Context& context, std::string job, std::string_view at_once)
+  // remedy: what ends the job immediately, or "" where that was said.
+  StopWait(Context& context, std::string job, std::string_view remedy)
       : context_(context),
         job_(std::move(job)),
-        at_once_(at_once),
+        remedy_(remedy),
         begun_at_(context.clock.now()),
         moved_at_(begun_at_) {}
 
@@ -61,7 +77,7 @@ class StopWait {
     if (now - moved_at_ > kStopSilenceMax || now - begun_at_ > kCleanStopDeadline)
       return give_up(now, stalls);
     if (const std::string whom = names_of(processes, paces); whom != told_) {
-      context_.console.note(fmt::format("waiting for {}; {}", whom, at_once_));
+      context_.console.note(fmt::format("waiting for {}{}", whom, remedy_));
       told_ = whom;
     }
     return {};
@@ -95,7 +111,7 @@ class StopWait {
 
   Context& context_;
   std::string job_;
-  std::string_view at_once_;
+  std::string_view remedy_;
   TimePoint begun_at_, moved_at_;
   std::string mark_, told_;
 };
@@ -142,8 +158,9 @@ std::optional<Status> end_of(ClusterSession& session, const std::string& job,
 
 // stop_wait: null unless the job was asked to stop.
 Status follow_until(Context& context, ClusterSession& session, const std::string& job,
-                    StopWait* stop_wait, JobSummary& summary) {
-  JobFeed feed(context, session, summary);
+                    StopWait* stop_wait, JobSummary& summary, std::size_t past_tests = SIZE_MAX) {
+  const InterruptsAnswered answered(context);
+  JobFeed feed(context, session, summary, past_tests);
   TimePoint heard = context.clock.now();
   bool looked_again = false;
   for (;;) {
@@ -197,7 +214,8 @@ Status ask_job_to_stop(ClusterSession& session, const std::string& job) {
 }
 
 Status wait_for_trainers(Context& context, ClusterSession& session, const std::string& job) {
-  StopWait stop_wait(context, job, "paddlectl stop --now ends it immediately");
+  const InterruptsAnswered answered(context);
+  StopWait stop_wait(context, job, "; paddlectl stop --now ends it immediately");
   for (;;) {
     const auto processes = session.processes(job);
     if (std::ranges::none_of(processes, is_running_trainer)) return {};
@@ -224,8 +242,8 @@ Status stop_job(ClusterSession& session, const std::string& job) {
 }
 
 Status follow_job(Context& context, ClusterSession& session, const std::string& job,
-                  JobSummary& summary) {
-  return follow_until(context, session, job, nullptr, summary);
+                  JobSummary& summary, std::size_t past_tests) {
+  return follow_until(context, session, job, nullptr, summary, past_tests);
 }
 
 Status follow_to_stop(Context& context, ClusterSession& session, const std::string& job,
@@ -234,7 +252,7 @@ Status follow_to_stop(Context& context, ClusterSession& session, const std::stri
   context.console.end_progress();
   context.console.note("asking the job to stop and to save; Ctrl-C again ends it immediately");
   PADDLE_TRY_STATUS(ask_job_to_stop(session, job));
-  StopWait stop_wait(context, job, "Ctrl-C again ends it immediately");
+  StopWait stop_wait(context, job, "");
   return follow_until(context, session, job, &stop_wait, summary);
 }
 

@@ -26,9 +26,9 @@ Status stop_job(ClusterSession& session, const std::string& job);
 // Returns when all trainers ended well. Errors: the first cause of a failure; kResumable when the
 // trainers stopped as asked; kInterrupted after Ctrl-C, and when another terminal ended the job at
 // once or removed it; kUnreachable when a node stays silent, while the job goes on there. Stops
-// nothing.
+// nothing. past_tests: as of JobFeed.
 Status follow_job(Context& context, ClusterSession& session, const std::string& job,
-                  JobSummary& summary);
+                  JobSummary& summary, std::size_t past_tests = SIZE_MAX);
 // Handles Ctrl-C for a job that ends with this terminal: asks it to stop and save, and follows it
 // to that end. Errors as of follow_job; kInterrupted now is another Ctrl-C; kFailed as of
 // wait_for_trainers.

@@ -87,7 +87,7 @@ Result<PassChoice> parse_pass_choice(const std::string& text) {
   const auto [at, error] = std::from_chars(text.data(), end, choice.pass);
   if (error == std::errc() && at == end) return choice;
   return Error{Errc::kUsage, fmt::format("--pass '{}' is no pass", text),
-               "write last, best, all, or the number of a pass from 0"};
+               "write last, best, all, or N for pass-0000N"};
 }
 
 std::vector<std::uint64_t> ranked_passes(const std::vector<MetricsLine>& metrics) {

@@ -40,7 +40,7 @@ struct PassChoice {
   Kind kind = Kind::kLast;
   std::uint64_t pass = 0;  // kOne
 };
-// "last", "best", "all", or a number from 0; "" is kLastAndBest.
+// "last", "best", "all", or N for pass-0000N; "" is kLastAndBest.
 Result<PassChoice> parse_pass_choice(const std::string& text);
 
 // The passes from the best to the worst, by the held-out cost of the last test of each or, where

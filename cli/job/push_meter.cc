@@ -1,6 +1,7 @@
 #include "cli/job/push_meter.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,26 +15,30 @@ constexpr double kSecondsMin = 0.5;  // of a push, for a rate that means somethi
 }  // namespace
 
 remote::PushProgress PushMeter::progress() {
-  return [this](std::uint64_t planned, std::uint64_t arrived) {
-    add(planned, arrived);
+  return [this, is_first = true](std::uint64_t planned, std::uint64_t arrived) mutable {
+    add(planned, arrived, std::exchange(is_first, false));
     return !context_.interrupted();
   };
 }
 
-void PushMeter::add(std::uint64_t planned, std::uint64_t arrived) {
+void PushMeter::add(std::uint64_t planned, std::uint64_t arrived, bool is_first_of_node) {
   const TimePoint now = context_.clock.now();
   std::string line;
   {
     const std::lock_guard lock(mutex_);
     planned_ += planned;
     arrived_ += arrived;
-    if (planned_ == 0) return;
-    line = fmt::format("pushing: {} of {}", human_bytes(arrived_), human_bytes(planned_));
+    if (is_first_of_node) ++nodes_planned_;
+    const bool knows_all = nodes_planned_ == nodes_;
+    if (knows_all ? planned_ == 0 : arrived_ == 0) return;
+    line = "pushing: " + human_bytes(arrived_);
+    line += knows_all ? " of " + human_bytes(planned_) : " so far";
     const double seconds = std::chrono::duration<double>(now - begin_).count();
     if (arrived_ > 0 && seconds >= kSecondsMin) {
       const double each = seconds / static_cast<double>(arrived_);
-      line += fmt::format(", {}, {:.0f} s left", rate(),
-                          each * static_cast<double>(planned_ - arrived_));
+      line += ", " + rate();
+      if (knows_all)
+        line += fmt::format(", {:.0f} s left", each * static_cast<double>(planned_ - arrived_));
     }
   }
   context_.console.progress(now, line);

@@ -12,20 +12,24 @@ namespace paddle::cli {
 // Thread-safe.
 class PushMeter {
  public:
-  explicit PushMeter(Context& context) : context_(context), begin_(context.clock.now()) {}
+  PushMeter(Context& context, std::size_t nodes)
+      : context_(context), nodes_(nodes), begin_(context.clock.now()) {}
 
-  // The callback shows "pushing: 1.2 GB of 3.1 GB, 310 MB/s, 6 s left"; Ctrl-C stops the push.
+  // The callback of one node shows "pushing: 1.2 GB of 3.1 GB, 310 MB/s, 6 s left", and "pushing:
+  // 1.2 GB so far" until all nodes have said what they lack. Ctrl-C stops the push.
   remote::PushProgress progress();
   // ", 20 MB at 110 MB/s"; empty when nothing moved.
   std::string summary() const;
 
  private:
   std::string rate() const;  // the mutex is held
-  void add(std::uint64_t planned, std::uint64_t arrived);
+  void add(std::uint64_t planned, std::uint64_t arrived, bool is_first_of_node);
 
   Context& context_;
+  const std::size_t nodes_;
   const TimePoint begin_;
   mutable std::mutex mutex_;
+  std::size_t nodes_planned_ = 0;
   std::uint64_t planned_ = 0, arrived_ = 0;
 };
 

@@ -187,7 +187,7 @@ Status ask_for_consent(Context& context, ClusterSession& session,
   }
   if (consent.yes) {
     if (losses.empty()) return {};
-    return Error{Errc::kUsage, "nothing was removed, for this would be lost:" + losses,
+    return Error{Errc::kUsage, "nothing was removed: this would be lost:" + losses,
                  hint_of_loss(lost)};
   }
   if (!context.console.json()) {
@@ -196,13 +196,15 @@ Status ask_for_consent(Context& context, ClusterSession& session,
   }
   const auto answer = context.ask ? context.ask("remove it? [y/N] ", false) : std::nullopt;
   if (answer && (*answer == "y" || *answer == "yes")) return {};
-  if (answer) return Error{Errc::kUsage, "nothing was removed", "answer y to remove it"};
+  if (answer) {
+    return Error{Errc::kUsage, "cancelled; nothing was removed",
+                 "run the command again and answer y to remove it"};
+  }
   return Error{Errc::kUsage,
-               "nothing was removed, for there is no terminal to ask on; it would take:" + list,
-               losses.empty()
-                   ? "in a script say --yes; --dry-run lists what would go"
-                   : "in a script say --yes and, to lose what runs or was never fetched, "
-                     "--discard; --dry-run lists what would go"};
+               "nothing was removed: nobody confirmed it; this would be removed:" + list,
+               losses.empty() ? "in a script, add --yes; --dry-run lists what would be removed"
+                              : "in a script, add --yes and, to lose what runs or was never "
+                                "fetched, --discard; --dry-run lists what would be removed"};
 }
 
 }  // namespace paddle::cli

@@ -138,9 +138,9 @@ Result<std::set<std::string>> choose(Context& context, const std::string& job,
   }
   if (!is_best) {
     context.console.note(fmt::format(
-        "the best pass was {}, of which the nodes have no snapshot any more: taking {}, the best "
-        "that is left; train.snapshots_kept says how many stay",
-        by_merit.front(), best));
+        "the snapshot of the best pass, {} (pass-{:05d}), is no longer on the nodes; fetching {}, "
+        "the best that is left; train.snapshots_kept says how many stay",
+        by_merit.front() + 1, by_merit.front(), best));
   }
   return chosen;
 }

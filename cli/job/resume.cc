@@ -83,33 +83,50 @@ Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& clust
   return previous;
 }
 
-Status prepare_to_resume(Context& context, const ClusterSpec& cluster,
-                         const std::vector<std::size_t>& nodes, const JobPlan& plan,
-                         const std::string& output) {
+Result<SnapshotToPush> find_snapshot_to_resume(Context& context, const ClusterSpec& cluster,
+                                               const std::vector<std::size_t>& nodes,
+                                               const std::string& job, std::size_t node,
+                                               const std::string& output) {
   ClusterSession session = ClusterSession::find(context, cluster, nodes);
   session.forgive_absent();
   PADDLE_TRY_STATUS(session.all_well());
-  Member& leader = *session.find_node(plan.trainers.front().node);
-  PADDLE_CHECK(leader.client);
-  PADDLE_TRY(const bool is_there, has_snapshot(*leader.client, plan.job));
-  if (!is_there) {
-    const auto fetched = fetch_results(context, session, plan.job, output, PassChoice{});
-    if (!fetched) return fetched.error();
-    const std::string folder = output + "/" + plan.job;
-    const FetchedSnapshot newest = newest_fetched(folder);
-    if (newest.name.empty()) {
-      return Error{Errc::kUsage,
-                   fmt::format("job {} has no snapshot, on its nodes or in {}", plan.job,
-                               shown_path(context, folder)),
-                   "paddlectl jobs lists the jobs; start it again, without --resume"};
-    }
-    std::vector<remote::PushItem> items;
-    if (!newest.base.empty()) add_files(folder, newest.base, plan.job, items);
-    add_files(folder, newest.name, plan.job, items);
+  Member& leader = *session.find_node(node);
+  if (leader.client) {
+    PADDLE_TRY(const bool is_there, has_snapshot(*leader.client, job));
+    if (is_there) return SnapshotToPush();
+  }
+  const std::string folder = output + "/" + job;
+  const bool was_here = fs::exists(folder);
+  const auto fetched = fetch_results(context, session, job, output, PassChoice{});
+  if (!fetched) return fetched.error();
+  const FetchedSnapshot newest = newest_fetched(folder);
+  if (newest.name.empty()) {
+    std::error_code ignored;
+    if (!was_here && fetched->files == 0) fs::remove(folder, ignored);
+    return Error{Errc::kUsage,
+                 fmt::format("job {} has no snapshot, on its nodes or in {}", job,
+                             shown_path(context, folder)),
+                 "paddlectl jobs lists the jobs; start it again, without --resume"};
+  }
+  SnapshotToPush found{newest.name, {}};
+  if (!newest.base.empty()) add_files(folder, newest.base, job, found.items);
+  add_files(folder, newest.name, job, found.items);
+  return found;
+}
+
+Status prepare_to_resume(Context& context, const ClusterSpec& cluster,
+                         const std::vector<std::size_t>& nodes, const JobPlan& plan,
+                         const SnapshotToPush& snapshot) {
+  ClusterSession session = ClusterSession::find(context, cluster, nodes);
+  session.forgive_absent();
+  PADDLE_TRY_STATUS(session.all_well());
+  if (!snapshot.items.empty()) {
+    Member& leader = *session.find_node(plan.trainers.front().node);
+    PADDLE_CHECK(leader.client);
     remote::PushSource source(context.hash_cache);
-    PADDLE_TRY(const remote::PushStats stats, leader.client->push(items, source, nullptr));
+    PADDLE_TRY(const remote::PushStats stats, leader.client->push(snapshot.items, source, nullptr));
     context.console.note(
-        fmt::format("{} brought to {}: {} files", newest.name, leader.spec.name, stats.files));
+        fmt::format("{} brought to {}: {} files", snapshot.name, leader.spec.name, stats.files));
   }
   return session.each(
       [&](Member& member) { return member.client->remove(job_folder(plan.job) + "/proc"); });

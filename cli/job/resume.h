@@ -20,11 +20,21 @@ Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& clust
                                       const std::vector<std::size_t>& nodes,
                                       const std::string& asked);
 
-// Makes sure that trainer 0's node has a snapshot, pushing the newest one of the other nodes or of
-// `output` if it has none, and removes the records of ended processes. kUsage when there is no
-// snapshot.
+// A snapshot that trainer 0's node lacks; without files when it has one.
+struct SnapshotToPush {
+  std::string name;  // "pass-00002"
+  std::vector<remote::PushItem> items;
+};
+// The newest snapshot of the other nodes or of `output`, for a node that has none. kUsage when
+// there is no snapshot. Changes nothing on the nodes.
+Result<SnapshotToPush> find_snapshot_to_resume(Context& context, const ClusterSpec& cluster,
+                                               const std::vector<std::size_t>& nodes,
+                                               const std::string& job, std::size_t node,
+                                               const std::string& output);
+
+// Pushes it to trainer 0's node, and removes the records of ended processes from the nodes.
 Status prepare_to_resume(Context& context, const ClusterSpec& cluster,
                          const std::vector<std::size_t>& nodes, const JobPlan& plan,
-                         const std::string& output);
+                         const SnapshotToPush& snapshot);
 
 }  // namespace paddle::cli

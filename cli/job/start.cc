@@ -173,7 +173,7 @@ Status end_claims(ClusterSession& session) {
 Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
                 const remote::PushItem& engine) {
   remote::PushSource source(context.hash_cache, session.members().size());
-  PushMeter meter(context);
+  PushMeter meter(context, session.members().size());
   std::atomic<std::size_t> files = 0;
   std::atomic<std::uint64_t> from_nodes = 0;
   Status pushed = session.each([&](Member& member) -> Status {

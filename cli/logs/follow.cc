@@ -60,6 +60,12 @@ std::optional<LogMerge::Line> LogMerge::next(std::int64_t complete_until) {
   return found;
 }
 
+void LogMerge::keep_last(std::size_t lines) {
+  std::size_t waiting = 0;
+  for (const Source& source : sources_) waiting += source.lines.size();
+  for (; waiting > lines; --waiting) (void)next(std::numeric_limits<std::int64_t>::max());
+}
+
 std::vector<std::int64_t> clock_skews(const std::vector<std::optional<NodeLook>>& nodes) {
   std::vector<std::int64_t> skews(nodes.size());
   const NodeLook* first = nullptr;
@@ -180,6 +186,9 @@ Status LogFollow::read(bool follow) {
     }
     return {};
   });
+  // Each log gave its own last lines.
+  if (options_.tail >= 0 && !std::exchange(is_tail_cut_, true))
+    merge_.keep_last(static_cast<std::size_t>(options_.tail));
   // In the first node's time. A log that is not caught up may still have earlier lines.
   complete_until_ = kNothingYet;
   const bool all_caught_up = std::ranges::all_of(logs_, &Log::caught_up);

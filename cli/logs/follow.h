@@ -39,6 +39,8 @@ class LogMerge {
   // The earliest line, once no log can have an earlier one: every open log has a line waiting, or
   // all lines up to `complete_until` have been added.
   std::optional<Line> next(std::int64_t complete_until = kNothingYet);
+  // Drops the earliest lines that wait, until so many are left.
+  void keep_last(std::size_t lines);
 
  private:
   struct Source {
@@ -55,7 +57,7 @@ struct LogSource {
 };
 
 struct LogFollowOptions {
-  std::int64_t tail = -1;  // lines of each log; -1: all
+  std::int64_t tail = -1;  // lines of all logs together; -1: all
   std::string since;       // as of parse_since; "": from the beginning
   bool previous =
       false;  // only the life before the last start; a process that has none is left out
@@ -113,6 +115,7 @@ class LogFollow {
   std::int64_t complete_until_ = kNothingYet;
   std::size_t label_width_ = 0;
   bool any_running_ = false;
+  bool is_tail_cut_ = false;
 };
 
 // Each node's clock minus the first one's, in ms; 0 where the difference is within the round trips

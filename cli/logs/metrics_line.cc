@@ -13,7 +13,8 @@ namespace paddle::cli {
 namespace {
 
 // Numbers of engine/trainer's lines that are not values of evaluators.
-constexpr std::array<std::string_view, 14> kTrainerKeys{"current_cost",
+constexpr std::array<std::string_view, 15> kTrainerKeys{"current_cost",
+                                                        "first_cost",
                                                         "examples_per_second",
                                                         "examples_per_busy_second",
                                                         "discarded",

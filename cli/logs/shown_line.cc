@@ -1,5 +1,6 @@
 #include "cli/logs/shown_line.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -24,6 +25,20 @@ bool has_prefix(std::string_view line) {
   return true;
 }
 
+// Removes the value since the last log point where it is that of the whole pass, as at the first
+// log point of each. end: of the value.
+void drop_repeated(std::string& text, std::string_view of_pass, std::string_view current,
+                   std::string_view end) {
+  const std::size_t at = text.find(current);
+  const std::size_t before = text.rfind(of_pass, at);
+  if (at == text.npos || before == text.npos) return;
+  const std::size_t begin = before + of_pass.size();
+  const std::size_t again = at + current.size();
+  const std::size_t until = std::min(text.find(end, again), text.size());
+  const std::string_view all = text;
+  if (all.substr(begin, at - begin) == all.substr(again, until - again)) text.erase(at, until - at);
+}
+
 }  // namespace
 
 std::string shown_line(const std::string& line) {
@@ -32,7 +47,11 @@ std::string shown_line(const std::string& line) {
   const std::size_t name_end = text.find("] ", kPrefix.size());
   const std::size_t space = text.find(' ', kPrefix.size());
   if (name_end == text.npos || space < name_end) return line;
-  return fmt::format("{} {}{}", text.substr(6, 8), level_text(text[0]), text.substr(name_end + 2));
+  std::string shown =
+      fmt::format("{} {}{}", text.substr(6, 8), level_text(text[0]), text.substr(name_end + 2));
+  drop_repeated(shown, " AvgCost=", " CurrentCost=", " ");
+  drop_repeated(shown, " Eval: ", " CurrentEval: ", "\n");
+  return shown;
 }
 
 }  // namespace paddle::cli

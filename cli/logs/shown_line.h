@@ -6,7 +6,8 @@
 namespace paddle::cli {
 
 // "I0317 17:26:12.388079 trainer-0] text" of the engine becomes "17:26:12 text", a warning
-// "17:26:12 warning: text". A line of another form stays as it is.
+// "17:26:12 warning: text"; "AvgCost=6.1 CurrentCost=6.1" says it once. A line of another form
+// stays as it is.
 std::string shown_line(const std::string& line);
 
 }  // namespace paddle::cli

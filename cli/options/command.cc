@@ -33,8 +33,8 @@ std::string footer_of(const Command& command) {
   const bool reaches_nodes = std::ranges::any_of(options, [](const Option& option) {
     return option.name == "--cluster" || option.name == "cluster";
   });
-  return std::string(reaches_nodes ? "It also takes --timeout, --parallel, --password-file and "
-                                     "--json: paddlectl --help.\n"
+  return std::string(reaches_nodes ? "Also takes --timeout, --parallel, --password-file, --json: "
+                                     "paddlectl --help.\n"
                                    : "") +
          "Examples:\n" + std::string(command.examples);
 }

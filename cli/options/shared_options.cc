@@ -35,8 +35,20 @@ OptionList node_options(NodeTarget& target) {
   return {cluster_option(target.cluster), on_option(target.on)};
 }
 
+std::vector<std::string> leave_out_as_up_did(Context& context, ClusterSession& session,
+                                             const ClusterSpec& cluster, const NodeTarget& target) {
+  if (!target.on.empty()) return {};
+  const std::vector<std::string> before = left_out_of(context.directory, cluster);
+  const std::vector<std::string> names = session.leave_out_unreachable(&before);
+  if (!names.empty()) {
+    context.console.note(fmt::format("still unreachable and left out, as in `up --any`: {}",
+                                     fmt::join(names, ", ")));
+  }
+  return names;
+}
+
 Option job_option(JobTarget& target) {
-  return {"--job,--name", "the same", &target.job, "JOB"};
+  return {"--job,--name", "the job, in place of JOB", &target.job, "JOB"};
 }
 
 Option job_argument(JobTarget& target) {
@@ -50,7 +62,7 @@ Option job_argument(JobTarget& target) {
 Option passes_option(ResultsOptions& options) {
   return {"--pass",
           "snapshots to fetch: last, best (by held-out cost, or the first evaluator of the tests), "
-          "all, or the number of a pass; default: the last, and the best if it is kept",
+          "all, or N for pass-0000N; default: the last, and the best if it is kept",
           &options.passes, "PASS"};
 }
 

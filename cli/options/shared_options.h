@@ -22,6 +22,10 @@ struct NodeTarget {
   std::string on;       // --on; "": all nodes
 };
 OptionList node_options(NodeTarget& target);  // --cluster FILE, --on NODES
+// Without --on, leaves out the nodes that `up --any` left out and that are still out of reach, and
+// names them.
+std::vector<std::string> leave_out_as_up_did(Context& context, ClusterSession& session,
+                                             const ClusterSpec& cluster, const NodeTarget& target);
 
 struct JobTarget : NodeTarget {
   std::string job;  // "": the latest

@@ -86,12 +86,11 @@ std::vector<const TrainerCurve*> spread_by_rate(const std::vector<TrainerCurve>&
 }
 
 std::vector<SlowTrainer> slow_trainers(const std::vector<TrainerCurve>& curves) {
-  const bool all_busy = std::ranges::all_of(curves, [](const auto& c) { return c.mean_busy > 0; });
   std::vector<TrainerRate> rates;
   for (const TrainerCurve& curve : curves) {
     TrainerRate rate{curve.process->node, curve.process->role, {}, {}};
     if (curve.mean_rate > 0) rate.wall = curve.mean_rate;
-    if (all_busy) rate.busy = curve.mean_busy;
+    if (curve.mean_busy > 0) rate.busy = curve.mean_busy;
     rates.push_back(std::move(rate));
   }
   return slow_trainers(rates);

@@ -49,6 +49,7 @@ void JobFeed::poll(const std::vector<ProcessOnNode>& processes) {
     if (progress && progress->passes > 0) summary_.passes = progress->passes;
   }
   read_metrics(processes);
+  show_tests();
   tell_restarts(processes);
   const Paces paces = paces_of(processes);
   tell_stalls(processes, paces);
@@ -89,10 +90,24 @@ void JobFeed::take(const ProcessOnNode& process, const MetricsLine& line) {
   if (line.kind == "pass") summary_.last_pass = line;
   if (line.kind == "test") {
     summary_.last_test = line;
-    if (!context_.console.json()) context_.console.result(describe(line, summary_.passes));
+    tests_.push_back(describe(line, summary_.passes));
+  }
+  // The first line may be far from the first batch; a resumed run begins with a new one.
+  if (const auto first = line.number("first_cost"); first && !knows_first_batch_) {
+    summary_.first_cost = first;
+    knows_first_batch_ = true;
   }
   // The engine writes no cost that is not finite; a program of the user's own may write none.
-  if (line.cost || process.status.reports) watch_cost(line.cost.value_or(std::nan("")));
+  const auto cost = line.number("current_cost") ? line.number("current_cost") : line.cost;
+  if (cost || process.status.reports) watch_cost(cost.value_or(std::nan("")));
+}
+
+void JobFeed::show_tests() {
+  const std::vector<std::string> tests = std::exchange(tests_, {});
+  if (context_.console.json()) return;
+  const std::size_t hidden = has_looked_ ? 0 : tests.size() - std::min(tests.size(), past_tests_);
+  if (hidden > 0) context_.console.note(counted(hidden, "earlier test") + " not shown");
+  for (std::size_t i = hidden; i < tests.size(); ++i) context_.console.result(tests[i]);
 }
 
 void JobFeed::watch_cost(double cost) {

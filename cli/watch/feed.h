@@ -20,20 +20,23 @@ namespace paddle::cli {
 struct JobSummary {
   std::optional<MetricsLine> last_test, last_pass;  // of trainer 0
   std::uint64_t passes = 0;                         // 0: not known
-  std::optional<double> first_cost;
-  std::optional<double> diverged_to;  // not finite, or far above the first cost
+  std::optional<double> first_cost;                 // of the first batch, where the metrics tell it
+  std::optional<double> diverged_to;                // not finite, or far above the first cost
 };
 
 class JobFeed {
  public:
-  JobFeed(Context& context, ClusterSession& session, JobSummary& summary)
-      : context_(context), session_(session), summary_(summary) {}
+  // past_tests: of the tests before the first look, so many are shown.
+  JobFeed(Context& context, ClusterSession& session, JobSummary& summary,
+          std::size_t past_tests = SIZE_MAX)
+      : context_(context), session_(session), summary_(summary), past_tests_(past_tests) {}
 
   void poll(const std::vector<ProcessOnNode>& processes);
 
  private:
   void read_metrics(const std::vector<ProcessOnNode>& processes);
   void take(const ProcessOnNode& process, const MetricsLine& line);
+  void show_tests();
   void watch_cost(double cost);
   void tell_restarts(const std::vector<ProcessOnNode>& processes);
   void tell_stalls(const std::vector<ProcessOnNode>& processes, const Paces& paces);
@@ -47,11 +50,14 @@ class JobFeed {
   std::map<std::string, LogReader> readers_;  // of metrics, by process
   std::map<std::string, remote::Progress> from_metrics_;
   std::map<std::string, std::int64_t> restarts_told_;  // the time of the last one
+  std::vector<std::string> tests_;                     // still to be shown
+  std::size_t past_tests_;
   bool has_looked_ = false;
   std::string start_told_;
   std::set<std::string> stalled_;
   TimeLeft left_;
   CostTrail trail_;
+  bool knows_first_batch_ = false;     // its cost
   std::int64_t reported_unix_ms_ = 0;  // the newest report in the trail
 };
 

@@ -17,16 +17,25 @@ std::int64_t silence_of(const remote::ProcessStatus& status) {
   return std::max<std::int64_t>(0, status.asked_unix_ms - status.progress->unix_ms);
 }
 
-std::int64_t silence_max(const remote::Progress& progress) {
-  if (progress.batch == 0) return kFirstBatchMaxMs;
+// first_batch_ms: of a trainer that has done no batch of the pass yet.
+std::int64_t silence_max(const remote::Progress& progress, std::int64_t first_batch_ms) {
+  if (progress.batch == 0) return first_batch_ms;
   const auto batch_ms = static_cast<std::int64_t>(
       std::min(progress.batch_ms, static_cast<std::uint64_t>(kSlowBatchMaxMs)));
   return std::max(kTrainerSilenceMaxMs, kBatchesOfSilence * batch_ms);
 }
 
+// Whether a trainer that nobody waits for has been held up for long.
+bool is_held_up(const ProcessOnNode& process, const std::set<std::string>& awaited) {
+  const remote::ProcessStatus& status = process.status;
+  return !awaited.empty() && is_running_trainer(process) && status.progress &&
+         !awaited.contains(status.name) &&
+         silence_of(status) > silence_max(*status.progress, kTrainerSilenceMaxMs);
+}
+
 ProcessPace pace_of_trainer(const remote::ProcessStatus& status,
                             const std::vector<std::string>& stalled_pservers,
-                            const std::set<std::string>& awaited) {
+                            const std::set<std::string>& awaited, std::int64_t first_batch_ms) {
   const remote::Progress& progress = *status.progress;
   const std::int64_t silent = silence_of(status);
   if (!stalled_pservers.empty() && silent > kWaitingSilenceMinMs)
@@ -35,7 +44,7 @@ ProcessPace pace_of_trainer(const remote::ProcessStatus& status,
   if (progress.activity == remote::Activity::kSaving) return {Pace::kSaving, silent, {}};
   if (silent > kWaitingSilenceMinMs && !awaited.empty() && !awaited.contains(status.name))
     return {Pace::kWaiting, silent, {awaited.begin(), awaited.end()}};
-  if (silent > silence_max(progress)) return {Pace::kStalled, silent, {}};
+  if (silent > silence_max(progress, first_batch_ms)) return {Pace::kStalled, silent, {}};
   const bool tests = progress.activity == remote::Activity::kTesting;
   return {tests ? Pace::kTesting : Pace::kRunning, silent, {}};
 }
@@ -68,9 +77,13 @@ Paces paces_of(const std::vector<ProcessOnNode>& processes) {
       }
     }
   }
+  // While it holds up others, reading and shuffling are no excuse.
+  const bool holds_up = std::ranges::any_of(
+      processes, [&](const ProcessOnNode& process) { return is_held_up(process, awaited); });
+  const std::int64_t first_batch_ms = holds_up ? kTrainerSilenceMaxMs : kFirstBatchMaxMs;
   for (const auto& [member, status] : processes) {
     if (is_running(status) && !is_pserver(status) && status.progress)
-      paces[status.name] = pace_of_trainer(status, stalled_pservers, awaited);
+      paces[status.name] = pace_of_trainer(status, stalled_pservers, awaited, first_batch_ms);
   }
   return paces;
 }

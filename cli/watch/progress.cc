@@ -38,6 +38,14 @@ std::optional<remote::Progress> progress_of(const MetricsLine& line) {
   return progress;
 }
 
+std::uint32_t passes_of(const std::vector<MetricsLine>& lines) {
+  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
+    if (const auto progress = progress_of(*line); progress && progress->passes > 0)
+      return progress->passes;
+  }
+  return 0;
+}
+
 std::optional<JobProgress> job_progress(const std::vector<remote::Progress>& trainers) {
   if (trainers.empty()) return std::nullopt;
   const auto position = [](const remote::Progress& p) { return p.pass + p.pass_done.value_or(0); };

@@ -26,6 +26,8 @@ struct JobProgress {
 
 // Of a line of kind "train" or "pass"; nothing for other kinds.
 std::optional<remote::Progress> progress_of(const MetricsLine& line);
+// The number of passes that the newest of the lines tells; 0: none does.
+std::uint32_t passes_of(const std::vector<MetricsLine>& lines);
 // Nothing for no trainer.
 std::optional<JobProgress> job_progress(const std::vector<remote::Progress>& trainers);
 

@@ -19,32 +19,6 @@ double median_of(std::vector<double> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
-void add_slow(const std::vector<TrainerRate>& trainers, bool busy,
-              std::vector<SlowTrainer>& found) {
-  std::vector<const TrainerRate*> known;
-  const auto rate_of = [&](const TrainerRate& trainer) {
-    return busy ? trainer.busy : trainer.wall;
-  };
-  for (const TrainerRate& trainer : trainers) {
-    if (rate_of(trainer)) known.push_back(&trainer);
-  }
-  if (known.size() < 2) return;
-  for (const TrainerRate* trainer : known) {
-    const double rate = *rate_of(*trainer);
-    std::vector<double> others;
-    for (const TrainerRate* other : known) {
-      if (other != trainer) others.push_back(*rate_of(*other));
-    }
-    const double median = median_of(std::move(others));
-    const bool listed = std::ranges::find(found, trainer->role, &SlowTrainer::role) != found.end();
-    // A trainer that waits most of its time delays no other, however slow it is in the rest.
-    const bool delays = !busy || trainer->wall.value_or(0) >= kBusyRatioMin * rate;
-    if (rate < kSlowRatio * median && delays && !listed) {
-      found.push_back({trainer->node, trainer->role, rate, median, busy});
-    }
-  }
-}
-
 // A program of the user's own that has written metrics should write more.
 constexpr std::int64_t kOwnSilenceMs = 60'000;
 constexpr std::size_t kLinesLookedAt = 64;
@@ -95,9 +69,26 @@ std::optional<double> per_second(const std::optional<std::uint64_t>& now,
 }  // namespace
 
 std::vector<SlowTrainer> slow_trainers(const std::vector<TrainerRate>& trainers) {
+  const bool busy = std::ranges::all_of(
+      trainers, [](const TrainerRate& trainer) { return trainer.busy || !trainer.wall; });
+  const auto rate_of = [&](const TrainerRate& trainer) {
+    return busy ? trainer.busy : trainer.wall;
+  };
   std::vector<SlowTrainer> found;
-  add_slow(trainers, false, found);
-  add_slow(trainers, true, found);
+  for (const TrainerRate& trainer : trainers) {
+    if (!rate_of(trainer)) continue;
+    const double rate = *rate_of(trainer);
+    std::vector<double> others;
+    for (const TrainerRate& other : trainers) {
+      if (&other != &trainer && rate_of(other)) others.push_back(*rate_of(other));
+    }
+    if (others.empty()) continue;
+    const double median = median_of(std::move(others));
+    // A trainer that waits most of its time delays no other, however slow it is in the rest.
+    const bool delays = !busy || trainer.wall.value_or(0) >= kBusyRatioMin * rate;
+    if (rate < kSlowRatio * median && delays)
+      found.push_back({trainer.node, trainer.role, rate, median, busy});
+  }
   return found;
 }
 
@@ -111,6 +102,8 @@ std::vector<SlowTrainer> slow_trainers(const std::vector<ProcessView>& processes
   std::vector<TrainerRate> rates;
   for (const ProcessView& process : processes) {
     if (!is_running(process.status) || is_pserver(process.status)) continue;
+    // Rates from before a stall say nothing; those who hang or wait are told as such.
+    if (process.pace.pace == Pace::kStalled || process.pace.pace == Pace::kWaiting) return {};
     rates.push_back(
         {process.node, process.status.name, process.usual_rate, process.usual_busy_rate});
   }
@@ -217,6 +210,7 @@ void JobView::look(Context& context, ClusterSession& session) {
       view.pace = pace->second;
     if (!is_pserver(process.status)) view.progress = process.status.progress;
     if (!view.progress && view.last) view.progress = progress_of(*view.last);
+    if (view.progress && view.progress->passes == 0) view.progress->passes = passes_of(metrics[i]);
     // A trainer that is done said so by its exit, after its last report.
     if (ended_well(process.status) && view.progress && view.progress->pass_done)
       view.progress->pass_done = 1;

@@ -15,9 +15,10 @@
 
 namespace paddle::cli {
 
-// A trainer is slow when its rate is below kSlowRatio of the median of the others. Trainers that
-// wait for each other all have the same rate by the wall clock, so their rate while not waiting
-// counts too, unless they waited for more than 1 - kBusyRatioMin of their time.
+// A trainer is slow when its rate is below kSlowRatio of the median of the others. Trainers wait
+// for each other, and one with less data looks slow by the wall clock, so their rate while not
+// waiting counts, unless they waited for more than 1 - kBusyRatioMin of their time. The rate by the
+// wall clock counts where not every trainer tells the other.
 constexpr double kSlowRatio = 0.7;
 constexpr double kBusyRatioMin = 0.5;
 
@@ -58,7 +59,7 @@ struct ProcessView {
   std::optional<double> rate() const;
 };
 
-// Of the running trainers.
+// Of the running trainers; none while any of them hangs or waits for one that does.
 std::vector<SlowTrainer> slow_trainers(const std::vector<ProcessView>& processes);
 
 class JobView {

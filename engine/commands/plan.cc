@@ -1,4 +1,6 @@
 // `paddle plan`: which port would hold what, without starting anything.
+#include <algorithm>
+#include <array>
 #include <iostream>
 
 #include <fmt/format.h>
@@ -72,24 +74,30 @@ Result<Plan> make_plan(const trainer::TrainOptions& options,
 }
 
 std::string as_text(const Plan& plan) {
-  std::string text;
-  std::size_t width = 9;
-  for (const auto& spec : plan.set.parameters()) width = std::max(width, spec.name().size());
-  text += fmt::format("{:<{}}  {:>5}  {:>12}  {:>14}  port\n", "parameter", width, "block",
-                      "elements", "bytes");
+  // Columns as wide as what is in them, for the ports at the end are long.
+  std::vector<std::array<std::string, 5>> rows{{"parameter", "block", "elements", "bytes", "port"}};
   for (const parameter::DenseBlock& block : plan.blocks) {
-    text += fmt::format("{:<{}}  {:>5}  {:>12}  {:>14}  {}\n", plan.spec(block).name(), width,
-                        block.index, block.size, block.size * plan.element_bytes,
-                        plan.dense_ports[block.shard].text());
+    rows.push_back({plan.spec(block).name(), std::to_string(block.index),
+                    std::to_string(block.size), std::to_string(block.size * plan.element_bytes),
+                    plan.dense_ports[block.shard].text()});
   }
   for (const auto& spec : plan.set.parameters()) {
     if (!spec.sparse()) continue;
-    text +=
-        fmt::format("{:<{}}  {:>5}  {:>12}  {:>14}  {}, by row id\n", spec.name(), width, "rows",
-                    "", fmt::format("{} a row", parameter::row_width(spec) * plan.element_bytes),
-                    plan.sparse_ports.size() == 1
-                        ? plan.sparse_ports[0].text()
-                        : fmt::format("all {} sparse ports", plan.sparse_ports.size()));
+    const std::uint64_t row_bytes = parameter::row_width(spec) * plan.element_bytes;
+    const std::string ports = plan.sparse_ports.size() == 1
+                                  ? plan.sparse_ports[0].text()
+                                  : fmt::format("all {} sparse ports", plan.sparse_ports.size());
+    rows.push_back(
+        {spec.name(), "rows", "", fmt::format("{} a row", row_bytes), ports + ", by row id"});
+  }
+  std::array<std::size_t, 5> widths{};
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& [name, block, elements, bytes, port] : rows) {
+    text += fmt::format("{:<{}}  {:>{}}  {:>{}}  {:>{}}  {}\n", name, widths[0], block, widths[1],
+                        elements, widths[2], bytes, widths[3], port);
   }
   const auto bytes = plan.bytes_by_shard();
   for (std::size_t i = 0; i < bytes.size(); ++i) {

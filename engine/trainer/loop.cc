@@ -67,9 +67,9 @@ Status Loop::run_pass(std::uint32_t pass) {
   batch_ = 0;
   is_stopped_ = false;
   since_start_ = since_log_ = Score();
-  busy_ = {};
+  busy_ = busy_at_log_ = {};
   share_read_ = 0;
-  samples_reported_ = batch_reported_ = 0;
+  batch_reported_ = 0;
   begun_at_ = logged_at_ = std::chrono::steady_clock::now();
   report(pass, wire::ACTIVITY_TRAINING);
   const auto stream = data::open_pass(options_.train_data, dictionary_, pass);
@@ -132,8 +132,7 @@ void Loop::report(std::uint32_t pass, wire::Activity activity) {
   progress.set_pass_done(static_cast<float>(pass_done()));
   progress.set_batch(batch_);
   progress.set_cost(reading.cost);
-  progress.set_examples_per_second(
-      examples_per_second(since_start_.samples - samples_reported_, now - reported_at_));
+  progress.set_examples_per_second(rate_.add(now, samples_, activity_ == wire::ACTIVITY_TRAINING));
   progress.set_activity(activity);
   if (batch_ > batch_reported_) {
     const auto each = (now - reported_at_) / (batch_ - batch_reported_);
@@ -144,7 +143,6 @@ void Loop::report(std::uint32_t pass, wire::Activity activity) {
   options_.report(progress);
   activity_ = activity;
   reported_at_ = now;
-  samples_reported_ = since_start_.samples;
 }
 
 Status Loop::check_divergence(double cost) {
@@ -167,11 +165,12 @@ Status Loop::log_progress(std::uint32_t pass) {
   log_info("{}", progress_line(pass, batch_, since_start, since_log));
   const TimePoint now = std::chrono::steady_clock::now();
   JsonObject more;
-  more.add("current_cost", since_log.cost);
+  more.add("current_cost", since_log.cost).add("first_cost", first_cost_);
   more.add("examples_per_second", examples_per_second(since_log.samples, now - logged_at_));
-  more.add("examples_per_busy_second", examples_per_second(since_log.samples, busy_));
+  more.add("examples_per_busy_second",
+           examples_per_second(since_log.samples, busy_ - busy_at_log_));
   since_log_ = Score();
-  busy_ = {};
+  busy_at_log_ = busy_;
   logged_at_ = now;
   more.add("pass_done", pass_done()).add("passes", options_.train.passes);
   PADDLE_TRY_STATUS(metrics_.write("train", pass, batch_, since_start, more));
@@ -209,10 +208,12 @@ Status Loop::end_pass(std::uint32_t pass) {
   }
   if (bad_records_ > 0) log_warning("Pass={} left out {} bad records", pass, bad_records_);
   JsonObject more = totals_fields(all);
+  more.add("first_cost", first_cost_).add("passes", options_.train.passes);
   more.add(pushes_fields("dense", totals.dense)).add(pushes_fields("sparse", totals.sparse));
   more.add("discarded", totals.discarded).add("bad_records", bad_records_);
-  PADDLE_TRY_STATUS(
-      metrics_.write("pass", pass, batch_, own, more.add("examples_per_second", rate)));
+  more.add("examples_per_second", rate);
+  more.add("examples_per_busy_second", examples_per_second(since_start_.samples, busy_));
+  PADDLE_TRY_STATUS(metrics_.write("pass", pass, batch_, own, more));
   PADDLE_TRY_STATUS(check_divergence(all.cost));
   if (options_.trainer_id == 0) {
     const std::uint32_t period = options_.train.saving_period;

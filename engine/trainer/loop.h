@@ -11,6 +11,7 @@
 #include "engine/data/dataset.h"
 #include "engine/trainer/metrics.h"
 #include "engine/trainer/model.h"
+#include "engine/trainer/rate_meter.h"
 #include "proto/supervision.pb.h"
 
 namespace paddle::trainer {
@@ -78,17 +79,19 @@ class Loop {
   std::uint64_t bad_records_ = 0;  // skipped by this trainer
   Score since_start_;
   Score since_log_;
-  TimePoint begun_at_;     // start of the pass, moved by the time of its tests
-  TimePoint logged_at_;    // likewise
-  Duration busy_{};        // of since_log_: computing, not waiting for pservers
-  double share_read_ = 0;  // of the data of this pass
+  TimePoint begun_at_;   // start of the pass, moved by the time of its tests
+  TimePoint logged_at_;  // likewise
+  Duration busy_{};      // computing, not waiting for pservers
+  Duration busy_at_log_{};
+  double share_read_ = 0;                         // of the data of this pass
   std::optional<std::uint64_t> batches_of_pass_;  // counted in the one before
 
   wire::Activity activity_ = wire::ACTIVITY_TRAINING;
   TimePoint reported_at_;
-  std::uint64_t samples_reported_ = 0, batch_reported_ = 0;  // of this pass
-  std::uint64_t samples_ = 0;                                // of this run
-  double first_cost_ = 0;                                    // mean of the first batch
+  RateMeter rate_;
+  std::uint64_t batch_reported_ = 0;  // of this pass
+  std::uint64_t samples_ = 0;         // of this run
+  double first_cost_ = 0;             // mean of the first batch
   bool is_diverging_ = false;
 
   std::string base_;          // the last full snapshot of this run

@@ -63,7 +63,7 @@ Result<std::string> skip_to_line(int fd, const std::string& prefix, TimePoint de
   }
   return Error{Errc::kData,
                fmt::format("no '{}' within {} bytes of output", prefix, kNoiseBytesMax),
-               "does a start-up file of the shell print without end?"};
+               "check whether a start-up file of the shell prints without end"};
 }
 
 }  // namespace paddle::remote

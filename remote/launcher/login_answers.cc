@@ -18,9 +18,6 @@ namespace {
 constexpr std::size_t kPromptBytesShown = 200;
 constexpr const char* kNobodyHint =
     "install a key with ssh-copy-id, run this in a terminal, or give --password-file";
-constexpr const char* kRefusedHint =
-    "check the user and the password, and run the command again; ssh-copy-id installs a key, which "
-    "needs neither";
 
 std::string account_of(const LoginQuestion& question) {
   return question.user + "@" + question.server;
@@ -32,6 +29,12 @@ std::string scope_of(const LoginQuestion& question) {
 
 std::string once_of(const LoginQuestion& question) {
   return account_of(question) + " " + question.prompt;
+}
+
+Error refused_error(int count, const char* what, const LoginQuestion& question) {
+  return {Errc::kAuth, fmt::format("{} {} were refused for user {}", count, what, question.user),
+          "check that `user` is right, run the command again to try another password, or install a "
+          "key with ssh-copy-id"};
 }
 
 void wipe(std::string& text) {
@@ -155,8 +158,7 @@ Status LoginAnswers::obtain_password(const LoginQuestion& question, const Answer
     if (!known.answer && alone) known.answer = refused;
   }
   if (asked >= kQuestionsMax) {
-    return Error{Errc::kAuth, fmt::format("{} passwords were refused", kQuestionsMax),
-                 kRefusedHint};
+    return refused_error(kQuestionsMax, "passwords", question);
   }
   const std::string where = question.bastion
                                 ? fmt::format("{} on bastion {}", question.user, question.server)
@@ -176,8 +178,7 @@ Status LoginAnswers::obtain_prompt(const LoginQuestion& question) {
   {
     const std::lock_guard lock(mutex_);
     if (prompts_asked_[account_of(question)]++ >= kPromptQuestionsMax) {
-      return Error{Errc::kAuth, fmt::format("{} answers were refused", kPromptQuestionsMax),
-                   kRefusedHint};
+      return refused_error(kPromptQuestionsMax, "answers", question);
     }
   }
   const std::string shown = escape_control(question.prompt.substr(0, kPromptBytesShown));

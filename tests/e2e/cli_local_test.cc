@@ -205,6 +205,7 @@ TEST_F(CliLocal, AJobOutlivesPaddlectlAndAttachFindsIt) {
   EXPECT_EQ(attach.wait(), 130) << attach.output();
   EXPECT_NE(attach.output().find("detached from job; it keeps running"), std::string::npos)
       << attach.output();
+  EXPECT_EQ(attach.output().find("Ctrl-C"), std::string::npos) << "it has detached";
   const Outcome status = cluster.run({"status", "--json"});
   EXPECT_TRUE(status.says("\"role\": \"trainer-0\", \"state\": \"running\"")) << status.output;
   EXPECT_FALSE(status.says("\"received_bytes\": 0,")) << status.output;
@@ -265,6 +266,8 @@ TEST_F(CliLocal, ASecondCtrlCEndsTheJobAtOnce) {
   train.signal(SIGINT);
   EXPECT_EQ(train.wait(), 130) << train.output();
   EXPECT_NE(train.output().find("interrupted: job is stopped"), std::string::npos)
+      << train.output();
+  EXPECT_EQ(train.output().find("Ctrl-C again"), train.output().rfind("Ctrl-C again"))
       << train.output();
   EXPECT_TRUE(cluster.all_gone());
   expect_clean_teardown();

@@ -31,6 +31,20 @@ TEST_F(DailyUse, CommandsWorkInSubfoldersAndLeaveOutputThere) {
   EXPECT_TRUE(cluster.nothing_left()) << "the parent's current cluster is forgotten too";
 }
 
+TEST_F(DailyUse, ACostThatDivergesWithTheFirstBatchIsToldByTrain) {
+  cluster.copy_template("quick_start");
+  ASSERT_EQ(cluster.prepare("quick_start", {"--shards", "2"}, labelled_texts(4000)).code, 0);
+  ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
+  const Outcome train = cluster.run({"train", "--trainers", "2", "--pservers", "1", "--name", "job",
+                                     "--json", "--set", "train.passes=1", "--set",
+                                     "optimizer.learning_rate=1e30", "quick_start"});
+  EXPECT_EQ(train.code, 0) << train.output;
+  EXPECT_TRUE(train.says("warning: training diverges: the cost is ")) << train.output;
+  EXPECT_TRUE(train.says("\"diverged\": true")) << train.output;
+  EXPECT_TRUE(train.says("warning: training diverged: the cost went from 0.69")) << train.output;
+  EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
+}
+
 TEST_F(DailyUse, ASetupRunsOnceANodeForTheSameFiles) {
   cluster.folder().write(
       "own/job.toml", "[trainer]\ncommand = [\".setup/hello\"]\nsetup = [\"sh\", \"setup.sh\"]\n");

@@ -140,6 +140,23 @@ TEST(LocalTraining, ADivergingRunSaysSoAndStopsWhenAsked) {
   EXPECT_EQ(values(job.metrics("stopped", 0), "test", "cost").size(), 0U);
 }
 
+TEST(LocalTraining, EveryLineOfMetricsTellsThePassesTheFirstCostAndTheTimeSpentWaiting) {
+  Job job;
+  job.write_ngram(1, 300);
+  ASSERT_TRUE(job.run_local("job", {"--num_passes=2", "--set=train.log_period=1"}));
+  for (const char* const kind : {"train", "pass"}) {
+    const auto passes = values(job.metrics("job", 0), kind, "passes");
+    const auto first_costs = values(job.metrics("job", 0), kind, "first_cost");
+    ASSERT_FALSE(passes.empty()) << kind;
+    EXPECT_EQ(passes, std::vector<double>(passes.size(), 2)) << kind;
+    ASSERT_EQ(first_costs.size(), passes.size()) << kind;
+    EXPECT_EQ(first_costs.front(), values(job.metrics("job", 0), "train", "cost").front());
+    EXPECT_EQ(first_costs.front(), first_costs.back()) << kind;
+    EXPECT_EQ(values(job.metrics("job", 0), kind, "examples_per_busy_second").size(), passes.size())
+        << kind;
+  }
+}
+
 TEST(LocalTraining, MetricsTellHowMuchOfThePassIsDone) {
   Job job;
   job.write_ngram(1, 1000);

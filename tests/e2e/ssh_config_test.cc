@@ -112,12 +112,12 @@ class SshConfigAgentTest : public SshConfigTest {
 
 TEST_F(SshConfigAgentTest, IdentityAgentIsTheAgentThatIsAsked) {
   configure(way_with(""));
-  expect_refusal(Errc::kAuth, "there is no key here to try");
+  expect_refusal(Errc::kAuth, "there is no key to try");
   configure(way_with("  IdentityAgent " + socket_ + "\n"));
   expect_login("a socket");
   ::setenv("SSH_AUTH_SOCK", socket_.c_str(), 1);
   configure(way_with("  IdentityAgent none\n"));
-  expect_refusal(Errc::kAuth, "there is no key here to try");
+  expect_refusal(Errc::kAuth, "there is no key to try");
   configure(way_with("  IdentityAgent SSH_AUTH_SOCK\n"));
   expect_login("SSH_AUTH_SOCK");
   ::unsetenv("SSH_AUTH_SOCK");

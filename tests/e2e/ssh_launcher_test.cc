@@ -147,6 +147,7 @@ TEST_F(SshLauncherTest, NamesAPortNobodyListensOn) {
   EXPECT_EQ(launcher.error().code, Errc::kUnreachable);
   EXPECT_NE(launcher.error().message.find(fmt::format("127.0.0.2:{}", port)), std::string::npos)
       << launcher.error().message;
+  EXPECT_EQ(launcher.error().hint.find('?'), std::string::npos) << "commands add \"; or ...\"";
 }
 
 TEST_F(SshLauncherTest, GivesUpOnASilentServerAtTheDeadline) {

@@ -130,7 +130,7 @@ Result<bool> host_is_known(ssh_session session, const SshTarget& target) {
       return Error{Errc::kAuth,
                    fmt::format("the host key of {} ({}) cannot be checked: {}", target.label(),
                                fingerprint, escape_control(ssh_get_error(session))),
-                   fmt::format("is {} readable and well formed?", where)};
+                   fmt::format("check that {} is readable and well formed", where)};
   }
 }
 

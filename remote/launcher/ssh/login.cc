@@ -272,11 +272,10 @@ Error refused(ssh_session session, const SshTarget& target, const Attempts& atte
   std::string text;
   if (attempts.key_accepted) {
     text = "a key is accepted, and more is wanted";
-  } else if (keys_allowed && attempts.keys.empty()) {
-    text = fmt::format("there is no key here to try for user {}", target.user);
   } else if (keys_allowed) {
-    text = fmt::format("no key is accepted for user {}; tried {}", target.user,
-                       fmt::join(attempts.keys, ", "));
+    text = attempts.keys.empty() ? fmt::format("there is no key to try for user {}", target.user)
+                                 : fmt::format("no key is accepted for user {}; tried {}",
+                                               target.user, fmt::join(attempts.keys, ", "));
   } else {
     text = fmt::format("no login for user {}", target.user);
   }

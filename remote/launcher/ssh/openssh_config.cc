@@ -107,7 +107,7 @@ Result<SshOutput> run_ssh(const std::vector<std::string>& arguments, TimePoint d
   auto answer = read_output(output.get(), deadline);
   if (!answer) {
     return Error{Errc::kUnreachable, "`ssh -G` does not end before the deadline",
-                 by_hand + "; does a `Match exec` hang?"};
+                 by_hand + "; check whether a `Match exec` hangs"};
   }
   const auto status = (*program)->wait_status(kExitPatience);
   std::string messages = (*program)->stderr_tail();

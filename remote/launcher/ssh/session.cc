@@ -83,7 +83,7 @@ Result<UniqueFd> connect_tcp(const SshTarget& target, TimePoint deadline) {
           ::getaddrinfo(target.host.c_str(), fmt::format("{}", target.port).c_str(), &wanted, &raw);
       code != 0) {
     return Error{Errc::kUnreachable, fmt::format("{}: {}", target.label(), ::gai_strerror(code)),
-                 "is the host name right, and does it resolve on this machine?"};
+                 "check the host name, and that it resolves on this machine"};
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(raw, &::freeaddrinfo);
   Error last{Errc::kUnreachable, "no address", ""};
@@ -92,7 +92,7 @@ Result<UniqueFd> connect_tcp(const SshTarget& target, TimePoint deadline) {
     if (fd) return fd;
     last = std::move(fd).error();
   }
-  last.hint = "is the machine up, and does sshd listen on that port?";
+  last.hint = "check that the machine is up and that sshd listens on that port";
   return std::move(last).with(target.label());
 }
 
@@ -122,7 +122,7 @@ Status handshake(ssh_session session, const SshTarget& target) {
                fmt::format("{}: {}", target.label(),
                            code == SSH_AGAIN ? "no answer before the deadline"
                                              : escape_control(ssh_get_error(session))),
-               "is it an SSH server?"};
+               "check that it is an SSH server"};
 }
 
 }  // namespace
@@ -132,7 +132,7 @@ Result<NodeSpec> bastion_of(const NodeSpec& node, const std::string& jumps) {
   const bool last = comma == jumps.npos;
   if (node.bastion == kBastionsMax) {
     return Error{Errc::kUsage, fmt::format("over {} jump hosts", kBastionsMax),
-                 "does the way to one lead through itself, in ~/.ssh/config?"};
+                 "check whether the way to one leads through itself in ~/.ssh/config"};
   }
   PADDLE_TRY(const JumpHost jump, parse_jump(last ? jumps : jumps.substr(comma + 1)));
   NodeSpec bastion = node;

@@ -1,8 +1,11 @@
 #include "cli/command_line.h"
 
+#include <sstream>
+
 #include <gtest/gtest.h>
 
 #include "cli/commands/commands.h"
+#include "cli/console/console.h"
 
 namespace paddle::cli {
 namespace {
@@ -163,6 +166,23 @@ TEST(CommandLine, VersionHasAShortName) {
   const auto line = parse_command_line(kCommands, {"-V"});
   ASSERT_TRUE(line);
   EXPECT_TRUE(line->global.version);
+}
+
+TEST(CommandLine, HelpFitsATerminalOfEightyColumnsAndKeepsCommandsWhole) {
+  std::vector<std::string> texts{help_of({"--help"})};
+  for (const Command& command : all_commands()) {
+    texts.push_back(help_of({std::string(command.name), "--help"}));
+    EXPECT_NE(texts.back().find(command.examples), std::string::npos) << texts.back();
+  }
+  for (const std::string& text : texts) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(display_width(line), 80U) << line;
+  }
+  EXPECT_NE(help_of({"jobs", "--help"})
+                .find("\n  --on,--node NODES           only these nodes and groups:\n"
+                      "                              gpu,node[01-04],!node02; default: all\n"),
+            std::string::npos)
+      << help_of({"jobs", "--help"});
 }
 
 // Every command that has a job takes it by place, as --job and as --name.

@@ -111,7 +111,7 @@ class CommandsTest : public testing::Test {
   int run(std::vector<std::string> arguments) {
     out_.str("");
     err_.str("");
-    Console console(out_, err_, {});
+    Console console(out_, err_, console_options_);
     Context context{
         console,
         clock_,
@@ -138,6 +138,7 @@ class CommandsTest : public testing::Test {
         [] { return std::int64_t{0}; },
         folder_ + "/paddle",
         folder_};
+    context.ask = ask_;
     context.take_interrupt = [this] { interrupted_ = false; };
     return run_app(context, std::move(arguments));
   }
@@ -165,6 +166,8 @@ class CommandsTest : public testing::Test {
   int trainer_exit_ = 0;
   bool interrupted_ = false;
   std::function<void()> on_pause_;
+  std::function<std::optional<std::string>(std::string_view, bool)> ask_;
+  ConsoleOptions console_options_;
   std::ostringstream out_, err_;
 };
 

@@ -242,8 +242,35 @@ TEST_F(CommandsTest, UpWithAnyGoesOnWithTheNodesThatAnswer) {
   ASSERT_EQ(run({"train", "--on", "n-0", "--name", "job1", "w"}), 0) << err_.str();
   EXPECT_TRUE(err_has("1 trainer, 1 pserver on 1 node")) << err_.str();
   EXPECT_NE(run({"plan", "--on", "n-1", "w"}), 4) << "no node is asked";
+  const std::string left_out = "still unreachable and left out, as in `up --any`: n-1\n";
+  EXPECT_EQ(run({"jobs"}), 0) << err_.str();
+  EXPECT_TRUE(out_has("job1") && err_has(left_out)) << err_.str();
+  EXPECT_EQ(run({"jobs", "--cluster", "c.toml"}), 0) << err_.str();
+  EXPECT_EQ(run({"jobs", "--on", "all"}), 4) << "it was asked for";
+  EXPECT_EQ(run({"teardown", "--dry-run"}), 0) << err_.str();
+  EXPECT_EQ(run({"teardown", "--yes", "--discard"}), 0) << err_.str();
+  EXPECT_TRUE(err_has(left_out)) << err_.str();
+  EXPECT_TRUE(err_has("paddlectl teardown --cluster " + folder_ + "/c.toml --on n-1"))
+      << err_.str();
+  EXPECT_FALSE(out_has("n-1"));
+  EXPECT_FALSE(fs::exists(folder_ + "/.paddlectl"));
   nodes_[0].unreachable = true;
   EXPECT_EQ(run({"up", "--any", "c.toml"}), 4) << "none is too few";
+}
+
+TEST_F(CommandsTest, ANodeIsLeftOutUntilAnUpThatReachesIt) {
+  nodes_[1].unreachable = true;
+  ASSERT_EQ(run({"up", "--any", "c.toml"}), 0) << err_.str();
+  ASSERT_EQ(run({"up", "--on", "n-0", "c.toml"}), 0) << err_.str();
+  EXPECT_EQ(run({"jobs"}), 0) << "no word of n-1: " << err_.str();
+  nodes_[1].unreachable = false;
+  EXPECT_EQ(run({"jobs"}), 0) << err_.str();
+  EXPECT_FALSE(err_has("left out")) << "it answers again: " << err_.str();
+  ASSERT_EQ(run({"up"}), 0) << err_.str();
+  nodes_[1].unreachable = true;
+  EXPECT_EQ(run({"jobs"}), 4) << err_.str();
+  EXPECT_EQ(run({"teardown", "--yes"}), 4) << err_.str();
+  EXPECT_TRUE(fs::exists(folder_ + "/.paddlectl/current"));
 }
 
 TEST_F(CommandsTest, ANodeThatTheJobNeverUsedDoesNotFailItsCommands) {

@@ -42,6 +42,7 @@ TEST_F(JobsTest, ShowsProgressCostAndBytesOfEachJobFromTheOldestToTheNewest) {
   add(nodes_[0], "old", "pserver-0", 400'000);
   add(nodes_[1], "old", "trainer-0", 400'500).arguments = {
       "train", "--num_gradient_servers=1", "--pservers=a:1", "--set=train.passes=3"};
+  nodes_[1].processes.back().reports = true;
   nodes_[1].processes.back().log = "jobs/old/train.log";
   nodes_[1].files["jobs/old/metrics.jsonl"] =
       "{\"kind\":\"test\",\"pass\":0,\"samples\":1,\"cost\":0.25}\n"
@@ -72,6 +73,63 @@ TEST_F(JobsTest, ShowsProgressCostAndBytesOfEachJobFromTheOldestToTheNewest) {
   EXPECT_TRUE(
       out_has(R"("pass": null, "passes": null, "cost": null, "best_held_out_cost": null, )"))
       << out_.str();
+}
+
+TEST_F(JobsTest, AProgramOfOnesOwnTellsItsPassesByItsMetrics) {
+  for (const char* job : {"told", "untold"}) {
+    add(nodes_[0], job, "trainer-0", 400'000);
+    nodes_[0].processes.back().log = std::string("jobs/") + job + "/train.log";
+    nodes_[0].files[std::string("jobs/") + job + "/workspace/job.toml"] = "[trainer]\n";
+  }
+  nodes_[0].files["jobs/told/metrics.jsonl"] =
+      "{\"kind\":\"train\",\"pass\":2,\"passes\":3,\"batch\":9,\"cost\":0.375}\n"
+      "{\"kind\":\"pass\",\"pass\":2,\"batch\":9,\"cost\":0.375}\n";
+  nodes_[0].files["jobs/untold/metrics.jsonl"] =
+      "{\"kind\":\"pass\",\"pass\":2,\"batch\":9,\"cost\":0.375}\n";
+  EXPECT_EQ(jobs(), 0) << err_.str();
+  EXPECT_TRUE(out_has("3 of 3  0.375")) << out_.str();
+  EXPECT_TRUE(out_has("     3  0.375")) << out_.str();
+  EXPECT_FALSE(out_has("of 1")) << out_.str();
+}
+
+TEST_F(JobsTest, AJobThatHangsIsStalled) {
+  const auto reported = [this](FakeNode & node, const char* name, std::int64_t ms_ago) -> auto& {
+    ProcessStatus& status = add(node, "hung", name, 400'000);
+    status.state = ProcessState::kRunning;
+    status.reports = true;
+    status.progress.emplace();
+    status.progress->batch = 7;
+    status.progress->unix_ms = node.usage.unix_ms - ms_ago;
+    return *status.progress;
+  };
+  reported(nodes_[0], "trainer-0", 161'000);
+  reported(nodes_[1], "trainer-1", 162'000);
+  reported(nodes_[0], "pserver-0", 500).awaited = {"trainer-1"};
+  EXPECT_EQ(jobs(), 0) << err_.str();
+  EXPECT_TRUE(out_has("hung  stalled: trainer-1  ")) << out_.str();
+  EXPECT_EQ(jobs({"--json"}), 0) << err_.str();
+  EXPECT_TRUE(out_has(R"({"job": "hung", "state": "running", )")) << out_.str();
+  EXPECT_TRUE(out_has(R"("stalled": ["trainer-1"], )")) << out_.str();
+}
+
+TEST_F(JobsTest, ALongStateIsCutOnANarrowTerminal) {
+  const std::string failed = "quick_start-20260101-120000";
+  ProcessStatus& trainer = add(nodes_[0], failed, "trainer-1", 400'000);
+  trainer.state = ProcessState::kKilled;
+  trainer.signal = 9;
+  add(nodes_[0], "done", "trainer-0", 500'000);
+  nodes_[0].processes.back().log = "jobs/done/train.log";
+  nodes_[0].files["jobs/done/metrics.jsonl"] =
+      "{\"kind\":\"pass\",\"pass\":109,\"batch\":9,\"cost\":0.375421}\n";
+  nodes_[0].files["jobs/done/workspace/job.toml"] = "[train]\npasses = 3000\n";
+  console_options_.columns = 80;
+  EXPECT_EQ(jobs(), 0) << err_.str();
+  EXPECT_TRUE(out_has(failed + "  failed: trainer-1 killed...")) << out_.str();
+  EXPECT_TRUE(out_has("  110 of 3000  ")) << out_.str();
+  std::istringstream lines(out_.str());
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(display_width(line), 80U) << line;
+  EXPECT_EQ(jobs({"--json"}), 0);
+  EXPECT_TRUE(out_has("failed: trainer-1 killed by signal 9")) << out_.str();
 }
 
 TEST_F(JobsTest, NamesTheStateInWhichAJobEnded) {

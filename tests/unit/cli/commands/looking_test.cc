@@ -49,6 +49,18 @@ TEST_F(CommandsTest, LookingAtATornDownClusterBringsNothingBack) {
   EXPECT_TRUE(nodes_[0].torn_down && nodes_[1].torn_down);
 }
 
+TEST_F(CommandsTest, AMistypedJobNamesTheLatestOnes) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  for (int i = 1; i <= 8; ++i) {
+    ASSERT_EQ(run({"train", "--detach", "--name", fmt::format("k{}", i), "w"}), 0) << err_.str();
+    ASSERT_EQ(run({"stop", "--now"}), 0) << err_.str();
+  }
+  EXPECT_EQ(run({"status", "k9"}), 2);
+  EXPECT_TRUE(
+      err_has("hint: the latest jobs here: k4, k5, k6, k7, k8; paddlectl jobs shows them all\n"))
+      << err_.str();
+}
+
 TEST_F(CommandsTest, LogsOfThePreviousLifeEndWhereTheLastOneStarts) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   ASSERT_EQ(train(), 0);
@@ -122,11 +134,11 @@ TEST_F(CommandsTest, StatusNamesWhatProcessesUseAndWhoIsSlow) {
   ASSERT_EQ(run({"status"}), 0);
   EXPECT_TRUE(
       out_has("node  role       state    pass  done  batch  cost  examples/s  received   sent  "
-              "memory  cores  heard  pid\n"))
+              "memory  cores  last report  pid\n"))
       << out_.str();
   EXPECT_TRUE(
       out_has("n-0   trainer-0  running     3     -      7  0.25        1000    3.0 MB  40 kB  "
-              "200 MB    0.5   1.0s  101\n"))
+              "200 MB    0.5         1.0s  101\n"))
       << out_.str();
   EXPECT_TRUE(
       out_has("trainer-1 on n-1 is slow: 250 examples/s, 25 % of the others' median 1000\n"))
@@ -177,6 +189,32 @@ TEST_F(CommandsTest, StatusTellsHowFarTheJobIsAndWhoWaitsForWhom) {
   EXPECT_TRUE(out_has(R"("state": "running", "activity": "waiting", "silent_ms": 20000, )"
                       R"("waits_for": ["trainer-1"])"))
       << out_.str();
+}
+
+TEST_F(CommandsTest, StatusOfAKilledJobFitsANarrowTerminal) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0) << err_.str();
+  for (FakeNode& node : nodes_) {
+    for (ProcessStatus& status : node.processes) {
+      status.state = ProcessState::kKilled;
+      status.signal = 9;
+      status.progress.emplace();
+      status.progress->pass = 109;
+      status.progress->passes = 3000;
+      status.progress->pass_done = 0.41;
+      status.progress->cost = 0.375421;
+    }
+  }
+  for (const std::size_t columns : {80U, 60U}) {
+    console_options_.columns = columns;
+    ASSERT_EQ(run({"status"}), 0);
+    EXPECT_TRUE(out_has("killed by signal 9 (Killed)")) << out_.str();
+    EXPECT_TRUE(out_has("110/3000")) << out_.str();
+    std::istringstream lines(out_.str());
+    for (std::string line; std::getline(lines, line);)
+      EXPECT_LE(display_width(line), columns) << line;
+  }
 }
 
 TEST_F(CommandsTest, MetricsAreJsonLinesOrPrometheusText) {

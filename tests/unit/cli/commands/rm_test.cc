@@ -66,6 +66,28 @@ TEST_F(CommandsTest, WhatABrokenStartLeftIsRemovedByName) {
   EXPECT_EQ(run({"rm", "broken"}), 2);
 }
 
+TEST_F(CommandsTest, ARemovalThatIsNotConfirmedSaysSo) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  nodes_[1].files["jobs/broken/workspace/job.toml"] = "x";
+  EXPECT_EQ(run({"rm"}), 2);
+  EXPECT_TRUE(err_has("error: rm needs the name of a job, or --ended\n")) << err_.str();
+  EXPECT_EQ(run({"rm", "broken", "--ended"}), 2);
+  EXPECT_TRUE(err_has("error: --ended takes no job names\n")) << err_.str();
+  EXPECT_EQ(run({"rm", "broken"}), 2);
+  EXPECT_TRUE(
+      err_has("error: nothing was removed: nobody confirmed it; this would be removed:\n"
+              "  broken: "))
+      << err_.str();
+  EXPECT_TRUE(err_has("hint: in a script, add --yes; --dry-run lists what would be removed\n"))
+      << err_.str();
+  ask_ = [](std::string_view, bool) { return "n"; };
+  EXPECT_EQ(run({"rm", "broken"}), 2);
+  EXPECT_TRUE(
+      err_has("error: cancelled; nothing was removed\n"
+              "hint: run the command again and answer y to remove it\n"))
+      << err_.str();
+}
+
 TEST_F(CommandsTest, WhatSomebodyStartsIsNotRemoved) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   for (FakeNode& node : nodes_) node.files["jobs/starting/workspace/job.toml"] = "x";

@@ -43,7 +43,7 @@ TEST_F(CommandsTest, TrainFromNoSnapshotSaysWhichThereAre) {
           "there are pass-00000 in it: --from output/job1/pass-00000");
   refuses("w", "--from w is no snapshot", "name the folder of a pass");
   refuses("job1:7", "the nodes have no snapshot of pass 7 of job job1", "they have pass-00000");
-  refuses("job1:x", "--pass 'x' is no pass", "the number of a pass from 0");
+  refuses("job1:x", "--pass 'x' is no pass", "all, or N for pass-0000N");
   refuses("job7", "no snapshot of a job 'job7' is on the nodes", "paddlectl jobs lists the jobs");
   refuses("../else/pass-00001", "there is no such folder, and no job can have that name",
           "--from word2vec-20260101-120000:2");

@@ -1,4 +1,6 @@
 // A job from its plan to its results, and out of what may go wrong on the way.
+#include <fmt/format.h>
+
 #include "base/fd.h"
 #include "base/version.h"
 #include "tests/unit/cli/commands/commands_fixture.h"
@@ -228,6 +230,9 @@ TEST_F(CommandsTest, AResumedJobGetsItsSnapshotBackFromHere) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   ASSERT_EQ(run({"train", "--resume", "--name", "job1", "w"}), 2);
   EXPECT_TRUE(err_has("job job1 has no snapshot, on its nodes or in output/job1")) << err_.str();
+  EXPECT_TRUE(nodes_[0].claimed_job.empty()) << "refused before the nodes know of it";
+  EXPECT_FALSE(nodes_[0].files.contains("jobs/job1/workspace/job.toml"));
+  EXPECT_FALSE(fs::exists(folder_ + "/output/job1"));
   const auto manifest = [this](const std::string& name, int pass, const std::string& base) {
     write("output/job1/" + name + "/MANIFEST",
           "snapshot format=1\nprogress pass=" + std::to_string(pass) + " step=9 seed=1\n" + base);
@@ -261,7 +266,9 @@ TEST_F(CommandsTest, ASecondCtrlCEndsTheJobAtOnce) {
   };
   on_pause_ = [this] { interrupted_ = true; };
   EXPECT_EQ(train(), 130);
-  EXPECT_TRUE(err_has("asking the job to stop and to save")) << err_.str();
+  EXPECT_TRUE(err_has("asking the job to stop and to save; Ctrl-C again ends it immediately\n"))
+      << err_.str();
+  EXPECT_EQ(err_.str().find("Ctrl-C again"), err_.str().rfind("Ctrl-C again")) << err_.str();
   for (FakeNode& node : nodes_) {
     for (const auto& process : node.processes)
       EXPECT_EQ(process.state, ProcessState::kExited) << process.name;
@@ -346,6 +353,31 @@ TEST_F(CommandsTest, AMomentWithoutAnyConnectionDoesNotEndAJob) {
     }
   };
   EXPECT_EQ(run({"attach"}), 0) << err_.str();
+}
+
+TEST_F(CommandsTest, AttachShowsTheLastTestsOfThePastAndAllThatCome) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0);
+  std::string& metrics = nodes_[0].files["jobs/job1/node_0/metrics.jsonl"];
+  const auto tested = [&metrics](int pass) {
+    metrics += fmt::format("{{\"kind\":\"test\",\"pass\":{},\"samples\":10,\"cost\":0.5}}\n", pass);
+  };
+  metrics.clear();
+  for (int pass = 0; pass < 250; ++pass) tested(pass);
+  on_pause_ = [&] {
+    for (int pass = 250; pass < 260; ++pass) tested(pass);
+    for (FakeNode& node : nodes_) {
+      for (ProcessStatus& process : node.processes) process.state = ProcessState::kExited;
+    }
+    on_pause_ = {};
+  };
+  ASSERT_EQ(run({"attach"}), 0) << err_.str();
+  std::string expected;
+  for (int pass = 246; pass <= 260; ++pass)
+    expected += fmt::format("pass {}: held-out cost 0.5 (10 samples)\n", pass);
+  EXPECT_TRUE(out_.str().starts_with(expected)) << out_.str();
+  EXPECT_TRUE(err_has("245 earlier tests not shown\n")) << err_.str();
 }
 
 TEST_F(CommandsTest, DataThatCannotTrainIsNamedBeforeAnythingStarts) {

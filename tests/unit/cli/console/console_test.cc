@@ -67,8 +67,53 @@ TEST(Table, LosesItsLeastImportantColumnsOnANarrowTerminal) {
             "node         pid  cost  state\nn-1\\x1b[31m    7  0.50  running\n");
   EXPECT_EQ(to_text(table, 30, false),
             "node         cost  state\nn-1\\x1b[31m  0.50  running\n(too narrow for: pid)\n");
-  EXPECT_EQ(to_text(table, 10, false),
-            "node         state\nn-1\\x1b[31m  running\n(too narrow for: pid, cost)\n");
+  EXPECT_EQ(to_text(table, 20, false),
+            "node         state\nn-1\\x1b[31m  running\n(too narrow for:\npid, cost)\n");
+}
+
+TEST(Table, NamesItsMissingColumnsInWholeWords) {
+  Table table{{{"node", ""}, {"examples/s", "", 1}, {"best held-out", "", 2}}, {}};
+  EXPECT_EQ(to_text(table, 20, false), "node  examples/s\n(too narrow for:\nbest held-out)\n");
+}
+
+TEST(Console, LinesBreakAtSpacesOnATerminalAndNowhereElse) {
+  std::ostringstream out, err;
+  Console terminal(out, err, {.columns = 26, .live_columns = 26});
+  terminal.note("  39 snapshots stay on the nodes; to fetch: paddlectl fetch --job q1");
+  EXPECT_EQ(err.str(),
+            "  39 snapshots stay on the\n  nodes; to fetch:\n  paddlectl fetch --job q1\n");
+  terminal.result("pass 1 of 3: held-out cost 0.5 (10 samples)");
+  EXPECT_EQ(out.str(), "pass 1 of 3: held-out cost\n0.5 (10 samples)\n");
+  out.str("");
+  terminal.result("/a/path/that/is/longer/than/a/row");
+  EXPECT_EQ(out.str(), "/a/path/that/is/longer/than/a/row\n");
+  std::ostringstream piped, piped_err;
+  Console pipe(piped, piped_err, {});
+  pipe.note("39 snapshots stay on the nodes; to fetch: paddlectl fetch --job q1");
+  EXPECT_EQ(piped_err.str(),
+            "39 snapshots stay on the nodes; to fetch: paddlectl fetch --job q1\n");
+}
+
+TEST(Console, AnErrorAndItsHintBreakAtSpaces) {
+  std::ostringstream out, err;
+  Console terminal(out, err, {.colour = true, .columns = 30, .live_columns = 30});
+  terminal.error({Errc::kFailed, "node n-1: these remain:\n  pid 7 of somebody else, not ours",
+                  "see where it is: paddlectl status; then go on"});
+  EXPECT_EQ(err.str(),
+            "\x1b[31merror:\x1b[0m node n-1: these remain:\n  pid 7 of somebody else, not\n  ours\n"
+            "hint: see where it is:\npaddlectl status; then go on\n");
+}
+
+TEST(Console, ALongLogLineGoesOnUnderItsBeginning) {
+  std::ostringstream out, err;
+  Console terminal(out, err, {.columns = 40});
+  terminal.labelled(0, "n-0/trainer-0", "Pass=1 Batch=20 samples=640 AvgCost=0.5");
+  EXPECT_EQ(out.str(),
+            "n-0/trainer-0 | Pass=1 Batch=20\n                samples=640 AvgCost=0.5\n");
+  out.str("");
+  Console narrow(out, err, {.columns = 20});
+  narrow.labelled(0, "n-0/trainer-0", "Pass=1 Batch=20");
+  EXPECT_EQ(out.str(), "n-0/trainer-0 | Pass=1 Batch=20\n") << "no room beside the label";
 }
 
 TEST(Console, ARepaintedTextStandsWhereTheLastOneStoodAndNeverScrolls) {

@@ -9,7 +9,7 @@ namespace {
 
 TEST(PushMeter, ShowsRateAndTimeLeftOnceTheyMeanSomething) {
   FakeCluster fake(1);
-  PushMeter meter(fake.context);
+  PushMeter meter(fake.context, 1);
   const auto progress = meter.progress();
   EXPECT_EQ(meter.summary(), "") << "nothing moved";
   EXPECT_TRUE(progress(4'000'000, 0));
@@ -20,6 +20,24 @@ TEST(PushMeter, ShowsRateAndTimeLeftOnceTheyMeanSomething) {
   EXPECT_EQ(meter.summary(), ", 1.0 MB at 100 kB/s");
   fake.interrupted = true;
   EXPECT_FALSE(progress(0, 1)) << "Ctrl-C stops the push";
+}
+
+TEST(PushMeter, TellsTheWholeSizeOnceEveryNodeHasSaidWhatItLacks) {
+  FakeCluster fake(3);
+  PushMeter meter(fake.context, 3);
+  const auto first = meter.progress(), second = meter.progress(), third = meter.progress();
+  const auto shown = [&] {
+    fake.clock.time += std::chrono::seconds(20);
+    return std::exchange(fake.err, std::ostringstream()).str();
+  };
+  first(100, 0);
+  EXPECT_EQ(shown(), "") << "100 B are a part only";
+  first(0, 100);
+  EXPECT_EQ(shown(), "pushing: 100 B so far, 5 B/s\n");
+  second(0, 0);  // it has everything
+  EXPECT_EQ(shown().find(" of "), std::string::npos);
+  third(900, 0);
+  EXPECT_EQ(shown(), "pushing: 100 B of 1.0 kB, 1 B/s, 540 s left\n");
 }
 
 }  // namespace

@@ -137,7 +137,9 @@ TEST_F(FetchPasses, TheBestIsThatOfTheLowestHeldOutCost) {
   });
   EXPECT_EQ(brought(""), "2 ");
   EXPECT_EQ(brought("best"), "2 ");
-  EXPECT_TRUE(said("the best pass was 0, of which the nodes have no snapshot any more"))
+  EXPECT_TRUE(
+      said("the snapshot of the best pass, 1 (pass-00000), is no longer on the nodes; fetching "
+           "pass-00002, the best that is left; "))
       << fake_.err.str();
 }
 

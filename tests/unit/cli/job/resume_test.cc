@@ -21,7 +21,10 @@ class ResumeTest : public testing::Test {
     fake_.node(1).files["jobs/j/proc/trainer-0"] = "ended";
   }
   Status prepare() {
-    return prepare_to_resume(fake_.context, fake_.cluster, {0, 1}, plan_, folder_.path());
+    const auto snapshot = find_snapshot_to_resume(fake_.context, fake_.cluster, {0, 1}, plan_.job,
+                                                  plan_.trainers.front().node, folder_.path());
+    if (!snapshot) return snapshot.error();
+    return prepare_to_resume(fake_.context, fake_.cluster, {0, 1}, plan_, *snapshot);
   }
 
   FakeCluster fake_{2};

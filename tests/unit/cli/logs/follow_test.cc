@@ -76,6 +76,18 @@ TEST_F(LogFollowTest, TailAndSinceLeaveOutEarlierLines) {
   EXPECT_EQ(all_lines(since), "0:c ");
 }
 
+TEST_F(LogFollowTest, TheTailIsThatOfAllLogsTogether) {
+  log_of(0, "a\nb\nc\n", {{0, 1000}, {2, 2000}, {4, 5000}});
+  log_of(1, "x\ny\nz", {{0, 500}, {2, 3000}, {4, 4000}});
+  LogFollowOptions tail;
+  tail.tail = 3;
+  EXPECT_EQ(all_lines(tail), "1:y 1:z 0:c ");
+  tail.tail = 0;
+  EXPECT_EQ(all_lines(tail), "");
+  tail.tail = 100;
+  EXPECT_EQ(all_lines(tail), "1:x 0:a 0:b 1:y 1:z 0:c ");
+}
+
 TEST_F(LogFollowTest, AnotherFileMayHaveItsTimesInItsLines) {
   fake.node(0).files["other"] = "5\n";
   fake.node(1).files["other"] = "3\n7\n";

@@ -12,6 +12,20 @@ TEST(ShownLine, OfTheEngineKeepsItsTimeAndItsText) {
   EXPECT_EQ(shown_line("E1123 00:47:58.024112 trainer-0] bad"), "00:47:58 error: bad");
 }
 
+TEST(ShownLine, SaysAValueOnceAtTheFirstLogPointOfAPass) {
+  const std::string at = "I1123 00:47:58.024112 trainer-1] Pass=1 Batch=2 samples=64 ";
+  EXPECT_EQ(shown_line(at + "AvgCost=0.5 CurrentCost=0.5 Eval: auc=0.7 CurrentEval: auc=0.7"),
+            "00:47:58 Pass=1 Batch=2 samples=64 AvgCost=0.5 Eval: auc=0.7");
+  EXPECT_EQ(shown_line(at + "AvgCost=0.5 CurrentCost=0.5"),
+            "00:47:58 Pass=1 Batch=2 samples=64 AvgCost=0.5");
+  for (const char* const other :
+       {"AvgCost=0.5 CurrentCost=0.4 Eval: auc=0.7 CurrentEval: auc=0.8",
+        "AvgCost=0.5 CurrentCost=0.55", "CurrentCost=0.5 AvgCost=0.5", "CurrentEval: auc=0.7",
+        "AvgCost=0.5 CurrentCost=0.4 Eval: auc=0.7 CurrentEval: auc=0.72"}) {
+    EXPECT_EQ(shown_line(at + other), "00:47:58 Pass=1 Batch=2 samples=64 " + std::string(other));
+  }
+}
+
 TEST(ShownLine, OfAnotherProgramStaysAsItIs) {
   for (const char* const line :
        {"", "I", "plain text", "I1123 00:47:58.024112", "I1123 00:47:58.024112 file.cc:12 x] y",

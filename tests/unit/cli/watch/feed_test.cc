@@ -120,6 +120,27 @@ TEST_F(Feed, WarnsOnceOfACostThatGrowsAThousandfold) {
   EXPECT_EQ(summary_.diverged_to, 7e29);
 }
 
+TEST_F(Feed, WarnsOfACostThatDivergedBeforeTheFirstReport) {
+  report(1.98412e30);
+  EXPECT_EQ(look().find("diverges"), std::string::npos) << "it may cost that much from the start";
+  fake_.node(0).files["jobs/j/node_0/metrics.jsonl"] =
+      R"({"kind":"train","pass":0,"cost":1.98412e30,"batch":100,"first_cost":0.693147})"
+      "\n"
+      R"({"kind":"train","pass":1,"cost":2e30,"batch":100,"first_cost":1e30})"
+      "\n";
+  EXPECT_NE(look().find("warning: training diverges: the cost is 1.98412e+30; lower"),
+            std::string::npos);
+  EXPECT_EQ(summary_.diverged_to, 2e30);
+  EXPECT_EQ(summary_.first_cost, 0.693147) << "a resumed run begins anew";
+}
+
+TEST_F(Feed, WarnsOfTheCostOfTheLatestBatchesAsTheEngineDoes) {
+  fake_.node(0).files["jobs/j/node_0/metrics.jsonl"] =
+      R"({"kind":"train","pass":0,"cost":500,"current_cost":1500,"batch":9,"first_cost":1})"
+      "\n";
+  EXPECT_NE(look().find("diverges: the cost is 1500;"), std::string::npos);
+}
+
 TEST_F(Feed, WarnsOfACostThatIsNoNumber) {
   report(std::nan(""));
   EXPECT_NE(look().find("warning: training diverges: the cost is nan"), std::string::npos);

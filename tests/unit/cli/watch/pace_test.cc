@@ -108,6 +108,21 @@ TEST(Paces, SlowBatchesAndTheFirstOfAPassAreNoStalls) {
   EXPECT_EQ(text(paces_of({reads}), "trainer-0"), "stalled 1m01s");
 }
 
+TEST(Paces, BeforeItsFirstBatchTheCulpritIsStalledOnceOthersHaveWaitedLong) {
+  const auto paces_after = [](std::int64_t waited_ms, std::int64_t batch_ms) {
+    ProcessOnNode waits = process("trainer-0", waited_ms);
+    waits.status.progress->batch_ms = static_cast<std::uint64_t>(batch_ms);
+    ProcessOnNode culprit = process("trainer-1", 30'000);
+    culprit.status.progress->batch = 0;
+    return paces_of({process("pserver-0", 500, {"trainer-1"}), waits, culprit});
+  };
+  EXPECT_EQ(text(paces_after(9'000, 10), "trainer-1"), "") << "it may read and shuffle";
+  EXPECT_EQ(text(paces_after(11'000, 10), "trainer-1"), "stalled 30s");
+  EXPECT_EQ(text(paces_after(11'000, 10), "trainer-0"), "waits for trainer-1");
+  EXPECT_EQ(text(paces_after(11'000, 9'000), "trainer-1"), "") << "batches take long here";
+  EXPECT_EQ(text(paces_after(28'000, 9'000), "trainer-1"), "stalled 30s");
+}
+
 TEST(Paces, AProcessThatTellsNothingIsNeverStalled) {
   ProcessOnNode own = process("trainer-0", 0);
   own.status.progress.reset();

@@ -39,6 +39,23 @@ TEST(SlowTrainers, AmongThoseThatWaitForEachOtherTheBusyRateTells) {
             "the others' median 950");
 }
 
+TEST(SlowTrainers, LessDataIsNotSlow) {
+  // By the wall clock trainer-0, which has two files of four, is fast where it is the last to read.
+  EXPECT_TRUE(slow_trainers({trainer("trainer-0", 1500, 2000), trainer("trainer-1", 650, 2010),
+                             trainer("trainer-2", 650, 1990)})
+                  .empty());
+  EXPECT_EQ(slow_trainers({trainer("trainer-0", 1500, 2000), trainer("trainer-1", 650)}).size(), 1U)
+      << "one of them does not tell how long it waits";
+}
+
+TEST(SlowTrainers, WhileAnyHangsOrWaitsNoneIsSlow) {
+  for (const Pace pace : {Pace::kStalled, Pace::kWaiting}) {
+    std::vector<ProcessView> all{trainer("trainer-0", 100), trainer("trainer-1", 10)};
+    all[0].pace.pace = pace;
+    EXPECT_TRUE(slow_trainers(all).empty());
+  }
+}
+
 TEST(SlowTrainers, AnEndedOneIsNotSlow) {
   std::vector<ProcessView> all{trainer("trainer-0", 100), trainer("trainer-1", 10)};
   all[1].status.state = remote::ProcessState::kExited;
@@ -100,6 +117,26 @@ TEST(JobView, ATrainerThatIsDoneHasDoneItsPassWhateverItReportedLast) {
   view.look(fake.context, session);
   ASSERT_EQ(view.processes().size(), 1U);
   EXPECT_EQ(view.processes()[0].progress->pass_done, 1.0);
+}
+
+TEST(JobView, AStoppedTrainerStillTellsHowManyPassesThereWere) {
+  FakeCluster fake(1);
+  remote::ProcessStatus status;
+  status.job = "j";
+  status.name = "trainer-0";
+  status.log = "jobs/j/node_0/train.log";
+  status.state = remote::ProcessState::kExited;
+  fake.node(0).processes = {status};
+  fake.node(0).files["jobs/j/node_0/metrics.jsonl"] =
+      R"({"kind":"train","pass":16,"passes":3000,"pass_done":0.5,"cost":4,"batch":5})"
+      "\n"
+      R"({"kind":"pass","pass":16,"cost":3,"batch":9})"
+      "\n";
+  ClusterSession session = fake.session();
+  JobView view("j");
+  view.look(fake.context, session);
+  ASSERT_TRUE(view.processes()[0].progress);
+  EXPECT_EQ(view.processes()[0].progress->passes, 3000U);
 }
 
 TEST(JobView, TellsHowFarTheJobIsAndHowLongItTakes) {

@@ -70,6 +70,10 @@ TEST_F(PlanCommand, JsonNamesPortsBlocksAndTables) {
 TEST_F(PlanCommand, TextHasALineForEachBlockAndPort) {
   const std::string text = plan({"--ports_num=1"});
   EXPECT_TRUE(text.starts_with("0 parameter")) << text;
+  EXPECT_TRUE(
+      text.starts_with("0 parameter      block  elements     bytes  port\n"
+                       "_output.w0         0        12        96  127.0.0.1:7164\n"))
+      << text << "columns as wide as what is in them: the last one is long";
   EXPECT_NE(text.find("dense port 0 (127.0.0.1:7164): 120 bytes\n"), std::string::npos) << text;
   EXPECT_NE(text.find("32 a row  127.0.0.1:7165, by row id\n"), std::string::npos) << text;
 }
