@@ -120,7 +120,7 @@ TEST_F(JobsTest, ALongStateIsCutOnANarrowTerminal) {
   add(nodes_[0], "done", "trainer-0", 500'000);
   nodes_[0].processes.back().log = "jobs/done/train.log";
   nodes_[0].files["jobs/done/metrics.jsonl"] =
-      "{\"kind\":\"pass\",\"pass\":109,\"batch\":9,\"cost\":0.375421}\n";
+      "{\"kind\":\"pass\",\"pass\":109,\"passes\":3000,\"batch\":9,\"cost\":0.375421}\n";
   nodes_[0].files["jobs/done/workspace/job.toml"] = "[train]\npasses = 3000\n";
   console_options_.columns = 80;
   EXPECT_EQ(jobs(), 0) << err_.str();
