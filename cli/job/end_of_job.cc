@@ -248,6 +248,7 @@ Status follow_job(Context& context, ClusterSession& session, const std::string& 
 
 Status follow_to_stop(Context& context, ClusterSession& session, const std::string& job,
                       JobSummary& summary) {
+  const InterruptsAnswered answered(context);  // before the next one can come
   context.take_interrupt();
   context.console.end_progress();
   context.console.note("asking the job to stop and to save; Ctrl-C again ends it immediately");
