@@ -29,26 +29,27 @@ Result<Secret> Secret::from_bytes(ByteSpan bytes) {
   return secret;
 }
 
-Result<Secret> Secret::read(const std::string& key_file) {
-  const UniqueFd fd(::open(key_file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!fd) return system_error(Errc::kAuth, "open key file " + key_file);
-  struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) return system_error(Errc::kAuth, "stat key file " + key_file);
-  if (info.st_uid != ::geteuid() || (info.st_mode & 077) != 0) {
-    return Error{Errc::kAuth, "key file " + key_file + " must belong to you and have mode 0600",
-                 "chmod 600 " + key_file};
-  }
-  Secret secret;
-  if (info.st_size != static_cast<off_t>(kSecretBytes) ||
-      !read_exact(fd.get(), secret.bytes_, TimePoint::max())) {
-    return Error{Errc::kAuth,
-                 fmt::format("key file {} does not hold {} bytes", key_file, kSecretBytes), ""};
-  }
-  return secret;
-}
-
 Secret::~Secret() {
   ::explicit_bzero(bytes_.data(), bytes_.size());
+}
+
+Result<Bytes> read_secret_file(const std::string& path, std::size_t bytes_max) {
+  // Non-blocking, since a pipe in its place would otherwise wait for a writer for ever.
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!fd) return system_error(Errc::kAuth, "open key file " + path);
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return system_error(Errc::kAuth, "stat key file " + path);
+  if (!S_ISREG(info.st_mode) || info.st_uid != ::geteuid() || (info.st_mode & 077) != 0) {
+    return Error{Errc::kAuth,
+                 "key file " + path + " must be a file that belongs to you and has mode 0600",
+                 "chmod 600 " + path};
+  }
+  if (static_cast<std::uint64_t>(info.st_size) > bytes_max)
+    return Error{Errc::kAuth, fmt::format("key file {} is longer than {} bytes", path, bytes_max)};
+  Bytes content(static_cast<std::size_t>(info.st_size));
+  if (!read_exact(fd.get(), content, TimePoint::max()))
+    return Error{Errc::kAuth, "key file " + path + " got shorter while it was read"};
+  return content;
 }
 
 bool equal_constant_time(ByteSpan a, ByteSpan b) {

@@ -17,20 +17,22 @@ class Secret {
  public:
   static Result<Secret> generate();                  // getrandom
   static Result<Secret> from_bytes(ByteSpan bytes);  // exactly kSecretBytes
-  static Result<Secret> read(
-      const std::string& key_file);  // a 0600 file of this user with kSecretBytes
 
   Secret(const Secret&) = default;
   Secret& operator=(const Secret&) = default;
   ~Secret();
 
-  // For the key derivation and for delivery over an authenticated channel only.
+  // For deriving keys and for delivery over an authenticated channel only.
   ByteSpan reveal() const { return bytes_; }
 
  private:
   Secret() = default;
   std::array<std::byte, kSecretBytes> bytes_{};
 };
+
+// The content of a key file: a regular file of this user that no other may read or write. kAuth.
+// The caller wipes it.
+Result<Bytes> read_secret_file(const std::string& path, std::size_t bytes_max);
 
 // Compares in time that depends on the length alone.
 bool equal_constant_time(ByteSpan a, ByteSpan b);

@@ -87,6 +87,14 @@ std::string nearest(std::string_view word, std::span<const std::string_view> can
   return std::string(found);
 }
 
+bool is_variable_name(std::string_view name) {
+  const auto is_letter = [](char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
+  };
+  return !name.empty() && is_letter(name.front()) &&
+         std::ranges::all_of(name, [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
+}
+
 std::string to_hex(std::span<const std::byte> bytes) {
   std::string out;
   for (const std::byte b : bytes) {

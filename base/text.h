@@ -15,6 +15,9 @@ std::string escape_control(std::string_view text);
 // mean ...?".
 std::string nearest(std::string_view word, std::span<const std::string_view> candidates);
 
+// An environment variable's name: letters, digits and '_', and no digit first.
+bool is_variable_name(std::string_view name);
+
 std::string to_hex(std::span<const std::byte> bytes);
 
 }  // namespace paddle

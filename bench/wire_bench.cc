@@ -1,5 +1,7 @@
-// Throughput of one trainer and one port over TCP: dense push + pull with SGD, sparse pulls and
-// pushes with AdaGrad, beside a raw TCP stream in the same run. Results are verified.
+// Throughput of one trainer and one port over TCP, sealed or not, and over shared memory: dense
+// push
+// + pull with SGD, sparse pulls and pushes with AdaGrad, beside a raw TCP stream in the same run.
+// Results are verified.
 #include <arpa/inet.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -117,9 +119,16 @@ double cpu_seconds(clockid_t clock) {
 }
 
 // One port with its thread, and a client that has joined it.
+enum class Way { kTcp, kSealed, kSharedMemory };
+constexpr const char* kNames[] = {"TCP          ", "TLS          ", "shared memory"};
+
+net::Transport transport_of(Way way) {
+  return way == Way::kSealed ? net::Transport::kAlways : net::Transport::kClear;
+}
+
 class Pair {
  public:
-  explicit Pair(const wire::ParameterSet& set, bool shares_memory = false, std::size_t helpers = 0)
+  explicit Pair(const wire::ParameterSet& set, Way way = Way::kTcp, std::size_t helpers = 0)
       : helpers_(helpers),
         preparer_(make_memory_preparer()),
         shard_(pserver::ShardOptions{.make_policy = strategy::make_update_policy,
@@ -128,16 +137,22 @@ class Pair {
                                      .parallel = parallel(),
                                      .preparer = preparer_.get()}) {
     const std::vector<std::byte> key(kSecretBytes, std::byte{7});
-    const Secret secret = *Secret::from_bytes(key);
-    auto server =
-        net::TcpServer::listen({{"127.0.0.1", 0}, secret, {Role::kPserver, 0}, 0, 1}, shard_);
+    const JobKeys keys = JobKeys::of_job(*Secret::from_bytes(key));
+    auto server = net::TcpServer::listen({.endpoint = {"127.0.0.1", 0},
+                                          .keys = keys,
+                                          .self = {Role::kPserver, 0},
+                                          .server_generation = 1,
+                                          .transport = transport_of(way)},
+                                         shard_);
     if (!server) std::abort();
     server_ = *std::move(server);
     thread_ = std::thread([this] { server_->run(); });
     auto link = net::connect({.endpoint = {"127.0.0.1", server_->port()},
-                              .secret = secret,
+                              .keys = keys,
                               .self = {Role::kTrainer, 0},
-                              .shares_memory = shares_memory},
+                              .server = {Role::kPserver, 0},
+                              .transport = transport_of(way),
+                              .shares_memory = way == Way::kSharedMemory},
                              Clock::now() + std::chrono::seconds(5));
     if (!link) std::abort();
     std::vector<std::unique_ptr<net::Link>> one;
@@ -171,9 +186,9 @@ class Pair {
 };
 
 // Pushes a gradient of ones and receives the new values.
-bool dense(std::size_t bytes, double limit, bool shares_memory) {
+bool dense(std::size_t bytes, double limit, Way way) {
   const std::uint64_t elements = bytes / sizeof(float);
-  Pair pair(parameters(elements, 0, "sgd"), shares_memory);
+  Pair pair(parameters(elements, 0, "sgd"), way);
   std::vector<client::DenseParameter> one(1);
   one[0].gradient.assign(elements, 1.0F);
   one[0].value.resize(elements);
@@ -190,8 +205,8 @@ bool dense(std::size_t bytes, double limit, bool shares_memory) {
                                                [&](float v) { return v == expected; });
   const double rate = 2.0 * static_cast<double>(bytes) / seconds;
   std::printf("%s push + pull %4zu KiB: %6.1f us, %.2f GB/s, %2.0f %% of raw TCP, CPU %6.1f us%s\n",
-              shares_memory ? "shared memory" : "TCP          ", bytes >> 10U, seconds * 1e6,
-              rate / 1e9, 100 * rate / limit, cpu_per_step * 1e6, good ? "" : "  WRONG RESULT");
+              kNames[static_cast<std::size_t>(way)], bytes >> 10U, seconds * 1e6, rate / 1e9,
+              100 * rate / limit, cpu_per_step * 1e6, good ? "" : "  WRONG RESULT");
   return good;
 }
 
@@ -216,7 +231,7 @@ double sparse_calls(std::size_t rows, Call call) {
 }
 
 bool sparse(std::uint64_t width, std::uint64_t rows, std::size_t helpers) {
-  Pair pair(parameters(0, width, "adagrad"), false, helpers);
+  Pair pair(parameters(0, width, "adagrad"), Way::kTcp, helpers);
   std::vector<client::SparseRows> batch(1);
   auto& table = batch[0];
   for (std::uint64_t done = 0; done < rows; done += kRequestIds) {
@@ -267,10 +282,10 @@ int main(int argc, char** argv) {
   std::printf("raw TCP stream: %.2f GB/s\n", limit / 1e9);
   bool good = true;
   const bool has_dense = argc < 3 || std::string_view(argv[2]) != "sparse";
-  for (const bool shares_memory : {false, true}) {
+  for (const Way way : {Way::kTcp, Way::kSealed, Way::kSharedMemory}) {
     if (!has_dense) break;
     for (const std::size_t kib : {64U, 1024U, 4096U}) {
-      good = dense(kib << 10U, limit, shares_memory) && good;
+      good = dense(kib << 10U, limit, way) && good;
     }
   }
   for (const std::uint64_t width : {8U, 16U}) {

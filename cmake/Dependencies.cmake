@@ -18,6 +18,8 @@ find_path(OPENBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas openblas-serial RE
 # Linked by name, so that -static picks the archive and a dynamic link the shared library.
 add_library(crypto_library INTERFACE)
 target_link_libraries(crypto_library INTERFACE -lcrypto)
+add_library(tls_library INTERFACE)
+target_link_libraries(tls_library INTERFACE -lssl crypto_library)
 add_library(sodium_library INTERFACE)
 target_link_libraries(sodium_library INTERFACE -lsodium)
 # paddlectl is linked dynamically, so that it finds users and host names as its machine does, and takes part in updates of

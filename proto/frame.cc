@@ -35,6 +35,14 @@ std::uint32_t header_crc(FrameHeaderBytes bytes) {
 
 }  // namespace
 
+std::uint32_t pack(NodeId node) {
+  return (static_cast<std::uint32_t>(node.role) << 24U) | (node.index & kNodeIndexMask);
+}
+
+NodeId unpack(std::uint32_t packed) {
+  return {static_cast<Role>(packed >> 24U), packed & kNodeIndexMask};
+}
+
 FrameHeaderBytes encode_header(const FrameHeader& header, ByteSpan head,
                                std::span<const ByteSpan> tail) {
   PADDLE_CHECK(head.size() <= kFrameHeadBytesMax);
@@ -47,14 +55,13 @@ FrameHeaderBytes encode_header(const FrameHeader& header, ByteSpan head,
   PADDLE_CHECK(payload_bytes <= kFramePayloadBytesMax);
   FrameHeaderBytes bytes{};
   std::byte* const at = bytes.data();
-  const auto role = static_cast<std::uint32_t>(header.sender.role);
   store_le<std::uint32_t>(at + kMagicAt, kFrameMagic);
   store_le<std::uint8_t>(at + kVersionAt, kFrameVersion);
   store_le<std::uint8_t>(at + kTypeAt, header.type);
   store_le<std::uint16_t>(at + kFlagsAt, header.flags);
   store_le<std::uint32_t>(at + kPayloadBytesAt, static_cast<std::uint32_t>(payload_bytes));
   store_le<std::uint64_t>(at + kJobTagAt, header.job_tag);
-  store_le<std::uint32_t>(at + kSenderAt, (role << 24U) | (header.sender.index & kNodeIndexMask));
+  store_le<std::uint32_t>(at + kSenderAt, pack(header.sender));
   store_le<std::uint32_t>(at + kIncarnationAt, header.incarnation);
   store_le<std::uint64_t>(at + kServerGenerationAt, header.server_generation);
   store_le<std::uint64_t>(at + kSequenceAt, header.sequence);
@@ -88,7 +95,6 @@ Result<DecodedHeader> decode_header(std::span<const std::byte, kFrameHeaderBytes
     return Error{Errc::kData, fmt::format("frame of {} bytes (head {}), the limit is {}",
                                           payload_bytes, head_bytes, payload_bytes_max)};
   }
-  const auto sender = load_le<std::uint32_t>(at + kSenderAt);
   DecodedHeader decoded;
   decoded.head_bytes = head_bytes;
   decoded.tail_bytes = payload_bytes - head_bytes;
@@ -97,7 +103,7 @@ Result<DecodedHeader> decode_header(std::span<const std::byte, kFrameHeaderBytes
       .type = load_le<std::uint8_t>(at + kTypeAt),
       .flags = load_le<std::uint16_t>(at + kFlagsAt),
       .job_tag = load_le<std::uint64_t>(at + kJobTagAt),
-      .sender = {static_cast<Role>(sender >> 24U), sender & kNodeIndexMask},
+      .sender = unpack(load_le<std::uint32_t>(at + kSenderAt)),
       .incarnation = load_le<std::uint32_t>(at + kIncarnationAt),
       .server_generation = load_le<std::uint64_t>(at + kServerGenerationAt),
       .sequence = load_le<std::uint64_t>(at + kSequenceAt),

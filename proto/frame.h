@@ -57,6 +57,9 @@ struct NodeId {
   std::uint32_t index = 0;
   friend bool operator==(const NodeId&, const NodeId&) = default;
 };
+// Role in the top 8 bits, index in the low 24.
+std::uint32_t pack(NodeId node);
+NodeId unpack(std::uint32_t packed);
 
 struct FrameHeader {
   std::uint8_t type = 0;  // engine ports: FrameType; agents: AgentKind of agent.proto

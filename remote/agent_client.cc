@@ -161,10 +161,11 @@ class FramedAgentClient final : public AgentClient {
     request.set_wait_ms(std::chrono::milliseconds(kClaimWait).count());
     return exchange_.order(AGENT_CLAIM, request, {}, kClaimWait + patience_);
   }
-  Status write_secret(const std::string& job, const Secret& secret) override {
-    SecretRequest request;
+  Status write_keys(const std::string& job, const std::string& process, ByteSpan keys) override {
+    KeysRequest request;
     request.set_job(job);
-    return exchange_.order(AGENT_SECRET, request, secret.reveal(), patience_);
+    request.set_process(process);
+    return exchange_.order(AGENT_KEYS, request, keys, patience_);
   }
   Result<std::vector<PortStatus>> check_ports(const std::string& address, std::uint16_t first,
                                               std::uint16_t count) override {

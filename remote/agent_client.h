@@ -198,8 +198,8 @@ class AgentClient {
   // Locks the job's name on this node until started() or the end of this client. kUsage when
   // another session holds it or the job has processes; `again` allows processes that have ended.
   virtual Status claim_job(const std::string& job, bool again) = 0;
-  // Writes jobs/<job>/key, mode 0600; the job must be claimed.
-  virtual Status write_secret(const std::string& job, const Secret& secret) = 0;
+  // Writes jobs/<job>/keys/<process>, mode 0600; the job must be claimed.
+  virtual Status write_keys(const std::string& job, const std::string& process, ByteSpan keys) = 0;
   virtual Result<std::vector<PortStatus>> check_ports(const std::string& address,
                                                       std::uint16_t first, std::uint16_t count) = 0;
   // check_ports that also locks free ports against other sessions on that machine, for as long as

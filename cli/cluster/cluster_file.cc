@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -10,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "cli/cluster/selection.h"
 #include "engine/config/toml_reader.h"
 #include "remote/bootstrap.h"
@@ -26,6 +28,7 @@ constexpr const char* kNameHint = "use letters, digits, '.', '-' and '_'";
 constexpr const char* kCommandHint = "write launcher = [\"podman\", \"exec\", \"-i\", \"node-1\"]";
 constexpr std::int64_t kPortsOfOnePserverMax = 64;
 constexpr const char* kOwnVariables = "PADDLECTL_";
+constexpr std::array<std::string_view, 3> kTransports{"sealed", "always", "clear"};
 constexpr std::int64_t kCapacityMax = 4096;
 constexpr std::int64_t kLocalNodesMax = 1024;  // in one [[node]]
 
@@ -113,12 +116,7 @@ void read_environment(TomlTable& table, std::map<std::string, std::string>& envi
   for (const std::string& item : table.strings("env")) {
     const std::size_t equals = item.find('=');
     const std::string name = item.substr(0, equals);
-    const bool good = equals != item.npos && !name.empty() && !(name[0] >= '0' && name[0] <= '9') &&
-                      std::ranges::all_of(name, [](char c) {
-                        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                               (c >= '0' && c <= '9') || c == '_';
-                      });
-    if (!good || item.find('\0') != item.npos) {
+    if (equals == item.npos || !is_variable_name(name) || item.find('\0') != item.npos) {
       table.fail("env", fmt::format("'{}' is no variable", item),
                  "write env = [\"NCCL_SOCKET_IFNAME=eth0\"]");
     } else if (name.starts_with(kOwnVariables)) {
@@ -316,6 +314,7 @@ Result<ClusterSpec> read_tables(TomlTable top, const std::string& file) {
       static_cast<std::uint16_t>(top.integer("ports_num", 1, 1, kPortsOfOnePserverMax));
   cluster.ports_num_for_sparse =
       static_cast<std::uint16_t>(top.integer("ports_num_for_sparse", 1, 0, kPortsOfOnePserverMax));
+  cluster.transport = top.choice("transport", kTransports.front(), kTransports);
   read_environment(top, defaults.environment);
   TomlTable ssh = top.table("ssh");
   defaults.user = ssh.string("user");

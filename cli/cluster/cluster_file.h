@@ -33,6 +33,7 @@ struct ClusterSpec {
   std::string file;                        // absolute path of the file
   std::uint16_t ports_num = 1;             // dense ports of each pserver
   std::uint16_t ports_num_for_sparse = 1;  // sparse ports of each pserver
+  std::string transport = "sealed";        // or "always", "clear": the engine's --transport
   std::vector<ClusterNode> nodes;          // at least one; names unique
 
   std::uint16_t block() const {

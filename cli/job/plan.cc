@@ -68,9 +68,10 @@ struct Planner {
   const std::vector<std::string>& addresses;
   const Workspace& workspace;
 
-  std::string key_flag() const {
-    return fmt::format("--key_file={{root}}/{}/key", job_folder(request.job));
+  std::string key_flag(const remote::ProcessSpec& spec) const {
+    return fmt::format("--key_file={{root}}/{}/keys/{}", job_folder(request.job), spec.name);
   }
+  std::string transport_flag() const { return "--transport=" + cluster.transport; }
 
   remote::ProcessSpec process(const std::string& name, std::size_t node,
                               const std::string& log) const {
@@ -110,7 +111,8 @@ struct Planner {
           fmt::format("--metrics={{root}}/{}", metrics_path(server.spec.log)),
           "--epoch={life}",
           job_tag(request.job),
-          key_flag()};
+          transport_flag(),
+          key_flag(server.spec)};
       if (request.restarts > 0) server.spec.arguments.emplace_back("--lost_trainer_ends_job");
       plan.pservers.push_back(std::move(server));
     }
@@ -162,7 +164,8 @@ struct Planner {
           "--incarnation={life}",
           request.resume ? "--resume" : "--resume={again}",
           job_tag(request.job),
-          key_flag()};
+          transport_flag(),
+          key_flag(trainer.spec)};
       if (i == 0 && request.from)
         trainer.spec.arguments.push_back("--init_model_path={root}/" + start_folder());
       for (const std::string& item : request.overrides)

@@ -12,6 +12,7 @@
 #include "cli/job/push_meter.h"
 #include "cli/nodes/ports.h"
 #include "cli/watch/process_state.h"
+#include "proto/job_keys.h"
 #include "remote/push/source.h"
 
 namespace paddle::cli {
@@ -201,6 +202,27 @@ Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
 
 namespace {
 
+// Every process gets the keys of its own pairs, from a secret that is forgotten here.
+Status deal_keys(ClusterSession& session, const JobPlan& plan) {
+  PADDLE_TRY(const Secret secret, Secret::generate());
+  std::vector<NodeId> pservers;
+  for (std::uint32_t i = 0; i < plan.pservers.size(); ++i) pservers.push_back({Role::kPserver, i});
+  return session.each([&](Member& member) -> Status {
+    for (std::uint32_t i = 0; i < plan.pservers.size(); ++i) {
+      if (plan.pservers[i].node != member.node) continue;
+      PADDLE_TRY_STATUS(member.client->write_keys(plan.job, plan.pservers[i].spec.name,
+                                                  encode_keys(secret, pservers[i], true, {})));
+    }
+    for (std::uint32_t i = 0; i < plan.trainers.size(); ++i) {
+      if (plan.trainers[i].node != member.node) continue;
+      PADDLE_TRY_STATUS(
+          member.client->write_keys(plan.job, plan.trainers[i].spec.name,
+                                    encode_keys(secret, {Role::kTrainer, i}, false, pservers)));
+    }
+    return {};
+  });
+}
+
 Status start_in_order(Context& context, ClusterSession& session, const JobPlan& plan,
                       const Start& start) {
   PADDLE_TRY_STATUS(start_all(session, plan.pservers, start));
@@ -219,9 +241,7 @@ Status start_in_order(Context& context, ClusterSession& session, const JobPlan& 
 
 Status start_job(Context& context, ClusterSession& session, const JobPlan& plan) {
   // Written this late because an earlier run can still be restarted with its own secret until now.
-  PADDLE_TRY(const Secret secret, Secret::generate());
-  PADDLE_TRY_STATUS(
-      session.each([&](Member& member) { return member.client->write_secret(plan.job, secret); }));
+  PADDLE_TRY_STATUS(deal_keys(session, plan));
   return start_in_order(context, session, plan,
                         [](remote::AgentClient& client, const remote::ProcessSpec& spec) {
                           return client.start(spec);

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/fd.h"
+#include "base/text.h"
 
 namespace paddle::cli {
 namespace {
@@ -33,14 +34,6 @@ void name_pservers(const std::vector<std::string>& endpoints, Variables& variabl
   variables["PADDLE_INIT_PORT"] = port;
   variables["PADDLE_INIT_PSERVERS"] =
       fmt::format("{}", fmt::join(hosts.size() == endpoints.size() ? hosts : endpoints, ","));
-}
-
-bool is_variable(std::string_view name) {
-  const auto is_letter = [](char c) {
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
-  };
-  return !name.empty() && is_letter(name.front()) &&
-         std::ranges::all_of(name, [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
 }
 
 }  // namespace
@@ -75,7 +68,7 @@ namespace {
 Status add_variable(const std::string& item, const std::string& source, Variables& variables) {
   const auto equals = item.find('=');
   const std::string name = item.substr(0, equals);
-  if (!is_variable(name) || name.starts_with("PADDLECTL_")) {
+  if (!is_variable_name(name) || name.starts_with("PADDLECTL_")) {
     return Error{Errc::kUsage, fmt::format("{}: '{}' is not KEY=VALUE", source, item),
                  "a key is letters, digits and '_'; those of PADDLECTL_ are taken"};
   }

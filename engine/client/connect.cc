@@ -53,7 +53,8 @@ Result<ShardLinks> connect_links(const ConnectOptions& options) {
   PADDLE_TRY(const std::vector<net::Endpoint> endpoints, resolve(options, ports));
   std::vector<std::string> addresses;
   for (const net::Endpoint& endpoint : endpoints) addresses.push_back(endpoint.address);
-  PADDLE_TRY(const Secret secret, net::job_secret(options.key_file, addresses));
+  PADDLE_TRY(const JobKeys keys, net::job_keys(options.key_file, addresses));
+  PADDLE_TRY(const net::Transport transport, net::parse_transport(options.transport));
   const TimePoint deadline =
       std::chrono::steady_clock::now() + std::chrono::seconds(options.connect_timeout);
   ShardLinks links;
@@ -62,10 +63,12 @@ Result<ShardLinks> connect_links(const ConnectOptions& options) {
       net::ClientOptions client{
           .endpoint = {endpoints[server].address,
                        static_cast<std::uint16_t>(endpoints[server].port + i)},
-          .secret = secret,
+          .keys = keys,
           .self = {Role::kTrainer, options.trainer_id},
           .incarnation = options.incarnation,
-          .job_tag = net::job_tag_of(options.job_tag)};
+          .server = {Role::kPserver, static_cast<std::uint32_t>(server)},
+          .job_tag = net::job_tag_of(options.job_tag),
+          .transport = transport};
       auto link = net::connect(std::move(client), deadline);
       if (!link) return std::move(link).error().with(fmt::format("pserver {}", server));
       (i < options.ports_num ? links.dense : links.sparse).push_back(*std::move(link));

@@ -45,6 +45,7 @@ struct PserverOptions {
   std::uint32_t pserver_id = 0;
   std::string job_tag;
   std::string key_file;
+  std::string transport = "sealed";
   std::uint64_t server_generation = 1;
   std::uint32_t first_trainer_within = 600;  // seconds; 0: no limit
   bool lost_trainer_ends_job = false;
@@ -182,7 +183,8 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shar
                                      std::atomic<std::uint32_t>& unfinished,
                                      trainer::MetricsFile& metrics) {
   PADDLE_TRY(const std::string address, net::interface_address(options.bind));
-  PADDLE_TRY(const Secret secret, net::job_secret(options.key_file, {&address, 1}));
+  PADDLE_TRY(const JobKeys keys, net::job_keys(options.key_file, {&address, 1}));
+  PADDLE_TRY(const net::Transport transport, net::parse_transport(options.transport));
   const std::uint64_t job_tag = net::job_tag_of(options.job_tag);
   const std::uint32_t count = options.ports_num + options.ports_num_for_sparse;
   Parallel parallel;
@@ -214,10 +216,11 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shar
         options.port + i, std::chrono::seconds(options.first_trainer_within), unfinished, metrics);
     if (i == 0) port.shard->report_to_supervisor();
     net::ServerOptions server{.endpoint = {address, static_cast<std::uint16_t>(options.port + i)},
-                              .secret = secret,
+                              .keys = keys,
                               .self = {Role::kPserver, options.pserver_id},
                               .job_tag = job_tag,
-                              .server_generation = options.server_generation};
+                              .server_generation = options.server_generation,
+                              .transport = transport};
     PADDLE_TRY(port.server, net::TcpServer::listen(std::move(server), *port.shard));
     ports.push_back(std::move(port));
   }
@@ -308,7 +311,8 @@ std::function<Status()> declare(FlagSet& flags) {
   flags.number("pserver_id", "index of this pserver in the trainers' --pservers", to.pserver_id, 0,
                kCountMax);
   flags.text("job_tag", "name of the job; the same for all of its processes", to.job_tag);
-  flags.text("key_file", "file of the job's secret; needed beyond loopback", to.key_file);
+  flags.text("key_file", kKeyFileHelp, to.key_file);
+  flags.text("transport", kTransportHelp, to.transport);
   flags.number("epoch", "generation of this server; rises with every restart",
                to.server_generation);
   flags.number("first_trainer_within",

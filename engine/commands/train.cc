@@ -246,7 +246,8 @@ void TrainFlags::declare(FlagSet& flags) {
   flags.text("seed", "seed of initial values, shuffling and dropout", seed);
   flags.text("metrics", "file for one JSON line per log point", options.metrics);
   flags.text("job_tag", "name of the job; the same for all of its processes", options.job_tag);
-  flags.text("key_file", "file of the job's secret; needed beyond loopback", options.key_file);
+  flags.text("key_file", kKeyFileHelp, options.key_file);
+  flags.text("transport", kTransportHelp, options.transport);
   flags.number("connect_timeout", "seconds to wait for the pservers to listen",
                options.connect_timeout, 1, 3600);
   flags.text("rank_from", kRankFromHelp, rank_from);

@@ -42,8 +42,8 @@ std::uint64_t job_tag_of(const std::string& text) {
   return error == std::errc() && at == end ? tag : stable_hash(text);
 }
 
-Result<Secret> job_secret(const std::string& key_file, std::span<const std::string> addresses) {
-  if (!key_file.empty()) return Secret::read(key_file);
+Result<JobKeys> job_keys(const std::string& key_file, std::span<const std::string> addresses) {
+  if (!key_file.empty()) return JobKeys::read(key_file);
   for (const std::string& address : addresses) {
     if (!is_loopback(address)) {
       return Error{
@@ -53,7 +53,9 @@ Result<Secret> job_secret(const std::string& key_file, std::span<const std::stri
           "head -c 32 /dev/urandom > job.key; chmod 600 job.key; give it to all processes"};
     }
   }
-  return Secret::from_bytes(as_bytes(kDevelopmentKey.substr(0, kSecretBytes)));
+  PADDLE_TRY(const Secret secret,
+             Secret::from_bytes(as_bytes(kDevelopmentKey.substr(0, kSecretBytes))));
+  return JobKeys::of_job(secret);
 }
 
 // The C library's resolver needs its shared objects, which a static program may not find, so the

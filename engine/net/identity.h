@@ -1,9 +1,9 @@
-// A job's identity, which both sides know beforehand: its tag, its secret and its addresses.
+// A job's identity, which both sides know beforehand: its tag, its keys and its addresses.
 #pragma once
 
 #include <cstdint>
 
-#include "base/secret.h"
+#include "proto/job_keys.h"
 
 namespace paddle::net {
 
@@ -11,9 +11,9 @@ namespace paddle::net {
 // hashed.
 std::uint64_t job_tag_of(const std::string& text);
 
-// The secret in key_file. Without a file, a fixed public key if every address is loopback, else
-// kAuth.
-Result<Secret> job_secret(const std::string& key_file, std::span<const std::string> addresses);
+// The keys in key_file. Without a file, those of a fixed public secret if every address is
+// loopback, else kAuth.
+Result<JobKeys> job_keys(const std::string& key_file, std::span<const std::string> addresses);
 
 // "10.0.0.1" or a name -> an IPv4 or IPv6 literal.
 Result<std::string> resolve_address(const std::string& host);

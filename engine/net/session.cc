@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
+
+#include "base/hmac.h"
 
 namespace paddle::net {
 namespace {
@@ -15,10 +15,6 @@ constexpr std::size_t kTranscriptBytes = kLabelBytes + 8 + 4 + 4 + 4 + 8 + 2 * k
 constexpr std::string_view kClientLabel = "paddlectl session 1 client";
 constexpr std::string_view kServerLabel = "paddlectl session 1 server";
 static_assert(kClientLabel.size() <= kLabelBytes && kServerLabel.size() <= kLabelBytes);
-
-std::uint32_t pack(NodeId node) {
-  return (static_cast<std::uint32_t>(node.role) << 24U) | node.index;
-}
 
 bool is_plain(const Frame& frame, std::size_t tail_bytes) {
   return frame.head.empty() && frame.tail.size() == tail_bytes;
@@ -30,7 +26,7 @@ Error malformed(std::uint8_t type) {
 
 }  // namespace
 
-Proof make_proof(const Secret& secret, Side side, const Transcript& transcript) {
+Proof make_proof(const Secret& key, Side side, const Transcript& transcript) {
   std::array<std::byte, kTranscriptBytes> text{};
   std::byte* at = text.data();
   const ByteSpan label = as_bytes(side == Side::kClient ? kClientLabel : kServerLabel);
@@ -49,18 +45,12 @@ Proof make_proof(const Secret& secret, Side side, const Transcript& transcript) 
   at = std::copy(transcript.server_nonce.begin(), transcript.server_nonce.end(), at);
   PADDLE_CHECK(at == text.data() + text.size());
 
-  Proof proof{};
-  unsigned size = 0;
-  const ByteSpan key = secret.reveal();
-  const auto* made = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-                          reinterpret_cast<const unsigned char*>(text.data()), text.size(),
-                          reinterpret_cast<unsigned char*>(proof.data()), &size);
-  PADDLE_CHECK(made != nullptr && size == proof.size());
-  return proof;
+  const ByteSpan parts[] = {text};
+  return hmac_sha256(key.reveal(), parts);
 }
 
 ServerSession::ServerSession(const Options& options, const Nonce& nonce, TimePoint now)
-    : secret_(options.secret), deadline_(now + kHandshakeDeadline) {
+    : keys_(options.keys), deadline_(now + kHandshakeDeadline) {
   transcript_.job_tag = options.job_tag;
   transcript_.server = options.self;
   transcript_.server_generation = options.server_generation;
@@ -104,16 +94,19 @@ Frame ServerSession::on_hello(const Frame& frame) {
   transcript_.client = peer;
   transcript_.incarnation = frame.header.incarnation;
   std::copy(frame.tail.begin(), frame.tail.end(), transcript_.client_nonce.begin());
+  auto key = keys_.pair(peer, transcript_.server);
+  if (!key) return refuse(Refusal::kBadProof);
+  key_ = *std::move(key);
   state_ = State::kExpectProof;
   Frame challenge = reply(kChallenge);
   append_bytes<std::byte>(challenge.tail, transcript_.server_nonce);
-  append_bytes<std::byte>(challenge.tail, make_proof(secret_, Side::kServer, transcript_));
+  append_bytes<std::byte>(challenge.tail, make_proof(*key_, Side::kServer, transcript_));
   return challenge;
 }
 
 Frame ServerSession::on_proof(const Frame& frame) {
   if (!is_plain(frame, kProofBytes)) return refuse(Refusal::kMalformed);
-  const Proof expected = make_proof(secret_, Side::kClient, transcript_);
+  const Proof expected = make_proof(*key_, Side::kClient, transcript_);
   if (!equal_constant_time(expected, frame.tail)) return refuse(Refusal::kBadProof);
   state_ = State::kProven;
   return reply(kAccepted);
@@ -128,10 +121,11 @@ Status ServerSession::check(const FrameHeader& header) const {
   return Error{Errc::kAuth, "frame with another identity than the proven one"};
 }
 
-ClientSession::ClientSession(const Options& options, const Nonce& nonce) : secret_(options.secret) {
+ClientSession::ClientSession(const Options& options, const Nonce& nonce) : key_(options.key) {
   transcript_.job_tag = options.job_tag;
   transcript_.client = options.self;
   transcript_.incarnation = options.incarnation;
+  transcript_.server = options.server;
   transcript_.client_nonce = nonce;
 }
 
@@ -156,7 +150,7 @@ Result<std::optional<Frame>> ClientSession::on_frame(const Frame& frame) {
       (before == State::kExpectChallenge || before == State::kExpectAccepted)) {
     switch (static_cast<Refusal>(frame.tail[0])) {
       case Refusal::kBadProof:
-        return Error{Errc::kAuth, "refused: the job secrets differ"};
+        return Error{Errc::kAuth, "refused: the keys differ"};
       case Refusal::kOtherJob:
         return Error{Errc::kAuth, "refused: it serves another job",
                      "another job may hold the port: paddlectl status"};
@@ -179,20 +173,25 @@ Result<std::optional<Frame>> ClientSession::on_frame(const Frame& frame) {
 
 Result<Frame> ClientSession::on_challenge(const Frame& frame) {
   const NodeId peer = frame.header.sender;
-  if (!is_plain(frame, kNonceBytes + kProofBytes) || peer.role == Role::kNone ||
-      peer == transcript_.client || frame.header.job_tag != transcript_.job_tag) {
+  if (!is_plain(frame, kNonceBytes + kProofBytes) || peer == transcript_.client ||
+      frame.header.job_tag != transcript_.job_tag) {
     return malformed(frame.header.type);
   }
-  transcript_.server = peer;
+  if (peer != transcript_.server) {
+    return Error{Errc::kAuth,
+                 fmt::format("it is number {}, and number {} was called", peer.index,
+                             transcript_.server.index),
+                 "list --pservers in the order of their --pserver_id"};
+  }
   transcript_.server_generation = frame.header.server_generation;
   const ByteSpan tail = frame.tail;
   std::copy_n(tail.begin(), kNonceBytes, transcript_.server_nonce.begin());
-  const Proof expected = make_proof(secret_, Side::kServer, transcript_);
+  const Proof expected = make_proof(key_, Side::kServer, transcript_);
   if (!equal_constant_time(expected, tail.subspan(kNonceBytes))) {
-    return Error{Errc::kAuth, "it did not prove the job secret"};
+    return Error{Errc::kAuth, "it did not prove the job's key"};
   }
   Frame proof = frame_of(kProof);
-  append_bytes<std::byte>(proof.tail, make_proof(secret_, Side::kClient, transcript_));
+  append_bytes<std::byte>(proof.tail, make_proof(key_, Side::kClient, transcript_));
   return proof;
 }
 

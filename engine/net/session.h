@@ -1,12 +1,11 @@
-// Mutual proof of the job secret before any other frame is parsed. Passive: frames in, frames out;
+// Mutual proof of the pair's key before any other frame is parsed. Passive: frames in, frames out;
 // PROTOCOL.md specifies the bytes. HELLO -> CHALLENGE -> PROOF -> ACCEPTED or REFUSED.
 #pragma once
 
 #include <optional>
 
 #include "base/clock.h"
-#include "base/secret.h"
-#include "proto/frame.h"
+#include "proto/job_keys.h"
 
 namespace paddle::net {
 
@@ -49,12 +48,12 @@ struct Transcript {
 enum class Side { kClient, kServer };
 // HMAC-SHA256 of a label of that side and the transcript, so one side's proof never serves the
 // other.
-Proof make_proof(const Secret& secret, Side side, const Transcript& transcript);
+Proof make_proof(const Secret& key, Side side, const Transcript& transcript);
 
 class ServerSession {
  public:
   struct Options {
-    Secret secret;
+    const JobKeys& keys;  // outlives the session
     NodeId self;
     std::uint64_t job_tag = 0;
     std::uint64_t server_generation = 0;
@@ -81,7 +80,8 @@ class ServerSession {
   Frame on_hello(const Frame& frame);
   Frame on_proof(const Frame& frame);
 
-  Secret secret_;
+  const JobKeys& keys_;
+  std::optional<Secret> key_;  // of the pair, once the client has said who it is
   Transcript transcript_;
   TimePoint deadline_;
   State state_ = State::kExpectHello;
@@ -90,19 +90,20 @@ class ServerSession {
 class ClientSession {
  public:
   struct Options {
-    Secret secret;
+    Secret key;  // of the pair
     NodeId self;
     std::uint32_t incarnation = 0;
+    NodeId server;
     std::uint64_t job_tag = 0;
   };
   ClientSession(const Options& options, const Nonce& nonce);
 
   Frame hello() const;
-  // The PROOF to send for a CHALLENGE, nothing for ACCEPTED. kAuth: the server refused or could not
-  // prove the secret.
+  // The PROOF to send for a CHALLENGE, nothing for ACCEPTED. kAuth: the server refused, is another
+  // one or could not prove the key.
   Result<std::optional<Frame>> on_frame(const Frame& frame);
   bool established() const { return state_ == State::kEstablished; }
-  // server and server_generation are valid once established().
+  // server_generation is valid once established().
   const Transcript& transcript() const { return transcript_; }
 
  private:
@@ -110,7 +111,7 @@ class ClientSession {
   Frame frame_of(SessionFrame type) const;
   Result<Frame> on_challenge(const Frame& frame);
 
-  Secret secret_;
+  Secret key_;
   Transcript transcript_;
   State state_ = State::kExpectChallenge;
 };

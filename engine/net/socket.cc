@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -76,6 +78,18 @@ class SocketStream final : public Stream {
   int fd_;
 };
 
+// Addresses of both ends.
+std::optional<std::pair<asio::ip::address, asio::ip::address>> ends_of(int fd) {
+  asio::ip::tcp::endpoint local;
+  asio::ip::tcp::endpoint remote;
+  auto local_size = static_cast<socklen_t>(local.capacity());
+  auto remote_size = static_cast<socklen_t>(remote.capacity());
+  if (::getsockname(fd, local.data(), &local_size) != 0 ||
+      ::getpeername(fd, remote.data(), &remote_size) != 0)
+    return std::nullopt;
+  return std::pair(local.address(), remote.address());
+}
+
 }  // namespace
 
 void spin_once() {
@@ -92,12 +106,14 @@ std::unique_ptr<Stream> make_socket_stream(int fd) {
 }
 
 bool is_same_host(int fd) {
-  asio::ip::tcp::endpoint local;
-  asio::ip::tcp::endpoint remote;
-  auto local_size = static_cast<socklen_t>(local.capacity());
-  auto remote_size = static_cast<socklen_t>(remote.capacity());
-  return ::getsockname(fd, local.data(), &local_size) == 0 &&
-         ::getpeername(fd, remote.data(), &remote_size) == 0 && local.address() == remote.address();
+  const auto ends = ends_of(fd);
+  return ends && ends->first == ends->second;
+}
+
+bool stays_on_host(int fd) {
+  const auto ends = ends_of(fd);
+  return ends &&
+         (ends->first == ends->second || (ends->first.is_loopback() && ends->second.is_loopback()));
 }
 
 Status set_socket_options(int fd) {

@@ -19,8 +19,7 @@ constexpr Duration kSpin = std::chrono::microseconds(50);
 // One short step of a spin, which yields the core to other threads.
 void spin_once();
 
-// A non-blocking byte stream. Encryption (TLS 1.3 with a PSK) would be an implementation that wraps
-// another one.
+// A non-blocking byte stream: a socket, shared memory, or TLS around another one.
 class Stream {
  public:
   enum class Direction { kRead, kWrite };
@@ -30,6 +29,8 @@ class Stream {
   virtual Result<std::size_t> write_some(std::span<const ByteSpan> parts) = 0;
   // Blocks until a read or write can make progress. kUnreachable when the deadline passed.
   virtual Status wait(Direction direction, TimePoint deadline) = 0;
+  // A read would make progress although the descriptor shows nothing.
+  virtual bool has_read_ahead() const { return false; }
 };
 
 // Does not own fd, which must be a non-blocking socket.
@@ -37,6 +38,8 @@ std::unique_ptr<Stream> make_socket_stream(int fd);
 
 // True when both ends have one address, so the peer runs on this host.
 bool is_same_host(int fd);
+// The same, or both addresses are loopback's: no byte leaves this host.
+bool stays_on_host(int fd);
 
 // TCP_NODELAY, TCP_USER_TIMEOUT, keepalive, on a connected or connecting socket.
 Status set_socket_options(int fd);

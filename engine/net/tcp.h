@@ -1,9 +1,10 @@
 // TCP on Asio: one server per port (one thread, one event loop), one link per client. Every
-// connection proves the job secret both ways (session.h) before any other frame is parsed.
+// connection proves its pair's key both ways (session.h) before any other frame is parsed.
 #pragma once
 
-#include "base/secret.h"
 #include "engine/net/link.h"
+#include "engine/net/transport.h"
+#include "proto/job_keys.h"
 
 namespace paddle::net {
 
@@ -14,10 +15,11 @@ struct Endpoint {
 
 struct ServerOptions {
   Endpoint endpoint;
-  Secret secret;
+  JobKeys keys;
   NodeId self;
   std::uint64_t job_tag = 0;
   std::uint64_t server_generation = 0;  // generation of this server
+  Transport transport = Transport::kSealed;
 };
 
 class TcpServer {
@@ -34,14 +36,16 @@ class TcpServer {
 
 struct ClientOptions {
   Endpoint endpoint;
-  Secret secret;
+  JobKeys keys;
   NodeId self;
   std::uint32_t incarnation = 0;
+  NodeId server;
   std::uint64_t job_tag = 0;
+  Transport transport = Transport::kSealed;
   bool shares_memory = true;  // with a server on this host, instead of its TCP stack
 };
 
-// Connects (retrying refused connections with backoff until the deadline) and proves the secret
+// Connects (retrying refused connections with backoff until the deadline) and proves the key
 // both ways.
 Result<std::unique_ptr<Link>> connect(ClientOptions options, TimePoint deadline);
 

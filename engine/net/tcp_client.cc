@@ -12,6 +12,7 @@
 #include "engine/net/session.h"
 #include "engine/net/socket.h"
 #include "engine/net/tcp.h"
+#include "engine/net/tls_stream.h"
 
 namespace paddle::net {
 namespace {
@@ -28,15 +29,18 @@ class TcpLink final : public Link {
   TcpLink(UniqueFd fd, std::string peer, const ClientOptions& options)
       : fd_(std::move(fd)),
         stream_(make_socket_stream(fd_.get())),
+        is_sealed_(is_sealed(options.transport, fd_.get())),
         reader_(kUnprovenBufferBytes, kUnprovenPayloadBytesMax),
         peer_(std::move(peer)),
         self_(options.self),
         incarnation_(options.incarnation),
+        server_(options.server),
         job_tag_(options.job_tag) {}
 
-  Status handshake(const Secret& secret, TimePoint deadline) {
+  Status handshake(const Secret& key, TimePoint deadline) {
+    if (is_sealed_) stream_ = make_tls_client(std::move(stream_), self_, server_, job_tag_, key);
     PADDLE_TRY(const Nonce nonce, random_nonce());
-    ClientSession session({secret, self_, incarnation_, job_tag_}, nonce);
+    ClientSession session({key, self_, incarnation_, server_, job_tag_}, nonce);
     PADDLE_TRY_STATUS(write(session.hello(), {}, deadline));
     while (!session.established()) {
       PADDLE_TRY(Frame frame, read(deadline, {}));
@@ -49,7 +53,7 @@ class TcpLink final : public Link {
 
   // Offers shared memory to a server on this host; without it, the link stays on TCP.
   Status share(TimePoint deadline) {
-    if (!is_same_host(fd_.get())) return {};
+    if (is_sealed_ || !is_same_host(fd_.get())) return {};
     auto segment = SharedSegment::create();
     if (!segment) return {};
     Frame offer;
@@ -140,11 +144,13 @@ class TcpLink final : public Link {
 
   UniqueFd fd_;
   std::unique_ptr<Stream> stream_;
+  bool is_sealed_;
   FrameReader reader_;
   std::vector<ByteSpan> parts_;  // of the frame being written
   std::string peer_;
   NodeId self_;
   std::uint32_t incarnation_;
+  NodeId server_;
   std::uint64_t job_tag_;
   std::optional<Error> broken_;
 };
@@ -184,9 +190,10 @@ Result<std::unique_ptr<Link>> connect_once(const ClientOptions& options,
                                            const asio::ip::tcp::endpoint& endpoint,
                                            TimePoint deadline) {
   PADDLE_TRY(UniqueFd fd, open_socket(endpoint, deadline));
+  PADDLE_TRY(const Secret key, options.keys.pair(options.self, options.server));
   auto link = std::make_unique<TcpLink>(std::move(fd), endpoint_text(endpoint), options);
   const TimePoint until = std::min(deadline, now() + kHandshakeDeadline);
-  PADDLE_TRY_STATUS(link->handshake(options.secret, until));
+  PADDLE_TRY_STATUS(link->handshake(key, until));
   if (options.shares_memory) PADDLE_TRY_STATUS(link->share(until));
   return std::unique_ptr<Link>(std::move(link));
 }

@@ -2,10 +2,12 @@
 #include <unistd.h>
 
 #include <asio/ip/v6_only.hpp>
+#include <asio/post.hpp>
 #include <fmt/format.h>
 
 #include "base/log.h"
 #include "engine/net/tcp_server_impl.h"
+#include "engine/net/tls_stream.h"
 
 namespace paddle::net {
 
@@ -39,10 +41,12 @@ Status TcpServerImpl::open() {
   }
   if (acceptor_.bind(endpoint, code); code) return failed("bind");
   if (acceptor_.listen(kListenBacklog, code); code) return failed("listen");
+  if (acceptor_.native_non_blocking(true, code); code) return failed("listen");
   const tcp::endpoint bound = acceptor_.local_endpoint(code);
   if (code) return failed("bind");
   port_ = bound.port();
 
+  PADDLE_TRY_STATUS(accept_thread_.open());
   stop_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (stop_fd_ < 0) return system_error(Errc::kResource, "eventfd");
   if (stop_event_.assign(stop_fd_, code); code) {
@@ -62,7 +66,12 @@ void TcpServerImpl::run() {
   stop_event_.async_wait(asio::posix::descriptor_base::wait_read, [this](asio::error_code code) {
     if (!code) on_stop();
   });
-  accept();
+  accept_thread_.start(acceptor_.native_handle(), [this](UniqueFd socket, const auto& remote) {
+    asio::post(io_, [this, fd = std::make_shared<UniqueFd>(std::move(socket)), remote] {
+      if (!stopping_) add(fd->release(), remote);
+      settle();
+    });
+  });
   timer_.expires_after(kTick);
   timer_.async_wait([this](asio::error_code code) {
     if (!code) tick();
@@ -83,28 +92,11 @@ void TcpServerImpl::run() {
   }
 }
 
-void TcpServerImpl::accept() {
-  accepting_ = true;
-  acceptor_.async_accept([this](asio::error_code code, tcp::socket socket) {
-    accepting_ = false;
-    if (stopping_) return;
-    if (code && code != asio::error::connection_aborted) {
-      // Out of descriptors or memory: the next tick tries again instead of spinning.
-      log_warning("accept on port {}: {}", port_, code.message());
-      return;
-    }
-    if (!code) add(std::move(socket));
-    settle();
-    accept();
-  });
-}
-
-void TcpServerImpl::add(tcp::socket&& socket) {
+void TcpServerImpl::add(int fd, const tcp::endpoint& remote) {
   asio::error_code code;
-  const tcp::endpoint remote = socket.remote_endpoint(code);
-  if (code) return;
+  tcp::socket socket(io_, remote.protocol(), fd);
   if (socket.non_blocking(true, code); code) return;
-  if (!set_socket_options(socket.native_handle())) return;
+  if (!set_socket_options(fd)) return;
   const auto nonce = random_nonce();
   if (!nonce || connections_.size() >= kConnectionsMax) {
     log_warning("connection from {} dropped: {}", endpoint_text(remote),
@@ -114,10 +106,14 @@ void TcpServerImpl::add(tcp::socket&& socket) {
   if (unproven_ >= kUnprovenConnectionsMax) evict_oldest_unproven();
   const PeerId id = next_id_++;
   ServerSession session(
-      {options_.secret, options_.self, options_.job_tag, options_.server_generation}, *nonce,
+      {options_.keys, options_.self, options_.job_tag, options_.server_generation}, *nonce,
       clock_.now());
-  auto connection = std::make_unique<Connection>(id, std::move(socket), std::move(session),
-                                                 endpoint_text(remote));
+  auto stream = make_socket_stream(fd);
+  if (is_sealed(options_.transport, fd)) {
+    stream = make_tls_server(std::move(stream), options_.self, options_.job_tag, options_.keys);
+  }
+  auto connection = std::make_unique<Connection>(id, std::move(socket), std::move(stream),
+                                                 std::move(session), endpoint_text(remote));
   ++unproven_;
   arm_read(*connection);
   connections_.emplace(id, std::move(connection));
@@ -142,6 +138,8 @@ void TcpServerImpl::tick() {
     } else if (connection->session.expired(now)) {
       log_refused(*connection, "no proof within the deadline");
       doom(*connection, "handshake deadline passed");
+    } else if (now >= connection->speaks_until || now >= connection->frame_until) {
+      refuse(*connection, connection->has_spoken ? "its frame does not end" : "it does not join");
     }
   }
   if (!stopping_) {
@@ -152,7 +150,6 @@ void TcpServerImpl::tick() {
   }
   settle();
   if (stopping_ && now >= stop_deadline_) io_.stop();
-  if (!stopping_ && !accepting_) accept();
   timer_.expires_after(kTick);
   timer_.async_wait([this](asio::error_code code) {
     if (!code) tick();
@@ -163,6 +160,7 @@ void TcpServerImpl::on_stop() {
   asio::error_code ignored;
   stopping_ = true;
   stop_deadline_ = clock_.now() + kStopDeadline;
+  accept_thread_.stop();
   acceptor_.close(ignored);
   for (const auto& [id, connection] : connections_) {
     if (connection->writer.empty()) {

@@ -9,6 +9,7 @@
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "engine/net/acceptor.h"
 #include "engine/net/frame_io.h"
 #include "engine/net/ring_stream.h"
 
@@ -18,11 +19,11 @@ constexpr std::size_t kOutboundBytesMax = 256U << 20U;  // per connection
 
 // One accepted connection: its socket, its session, and the frames in flight both ways.
 struct Connection {
-  Connection(PeerId peer_id, asio::ip::tcp::socket&& accepted, ServerSession&& fresh,
-             std::string remote)
+  Connection(PeerId peer_id, asio::ip::tcp::socket&& accepted, std::unique_ptr<Stream> bytes,
+             ServerSession&& fresh, std::string remote)
       : id(peer_id),
         socket(std::move(accepted)),
-        stream(make_socket_stream(socket.native_handle())),
+        stream(std::move(bytes)),
         session(std::move(fresh)),
         reader(kUnprovenBufferBytes, kUnprovenPayloadBytesMax),
         name(std::move(remote)) {}
@@ -36,8 +37,10 @@ struct Connection {
   FrameWriter writer;
   std::string name;  // "10.0.0.1:40312", for messages
 
-  bool has_spoken = false;  // a frame has come after the handshake
-  bool wait_write = false;  // a wait for writability is armed
+  bool has_spoken = false;                    // a frame has come after the handshake
+  TimePoint speaks_until = TimePoint::max();  // deadline of the first frame of a proven peer
+  TimePoint frame_until = TimePoint::max();   // deadline of a frame that has begun
+  bool wait_write = false;                    // a wait for writability is armed
   bool close_when_flushed = false;
   bool half_closed = false;  // our side is shut; incoming bytes are dropped
   TimePoint linger_until{};  // of a half-closed connection
@@ -60,8 +63,7 @@ class TcpServerImpl final : public TcpServer {
   std::uint16_t port() const override { return port_; }
 
  private:
-  void accept();
-  void add(asio::ip::tcp::socket&& socket);
+  void add(int socket, const asio::ip::tcp::endpoint& remote);
   void evict_oldest_unproven();
   void tick();
   void on_stop();
@@ -71,6 +73,7 @@ class TcpServerImpl final : public TcpServer {
   void read(Connection& connection);
   void drain(Connection& connection);
   void on_bytes(Connection& connection);
+  void time_frame(Connection& connection) const;
   void on_frame(Connection& connection, Frame&& frame);
   void on_handshake(Connection& connection, const Frame& frame);
   void on_share(Connection& connection, const Frame& frame);
@@ -83,6 +86,7 @@ class TcpServerImpl final : public TcpServer {
   bool prepare_sleep();
   void flush(Connection& connection);
   void doom(Connection& connection, std::string why);
+  void end(Connection& connection, const Error& why);
   void refuse(Connection& connection, const std::string& why);
   void remove(PeerId id);
   void log_refused(const Connection& connection, std::string_view why);
@@ -96,8 +100,8 @@ class TcpServerImpl final : public TcpServer {
   asio::posix::stream_descriptor stop_event_;
   int stop_fd_ = -1;  // owned by stop_event_
   std::uint16_t port_ = 0;
-  bool accepting_ = false;
   bool stopping_ = false;
+  Acceptor accept_thread_;
   TimePoint stop_deadline_{};
   PeerId next_id_ = 1;
   std::map<PeerId, std::unique_ptr<Connection>> connections_;  // in order of arrival

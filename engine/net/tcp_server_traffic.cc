@@ -1,6 +1,8 @@
 // Bytes, frames and replies of a port's connections.
 #include <array>
 
+#include <asio/post.hpp>
+
 #include "base/log.h"
 #include "engine/net/tcp_server_impl.h"
 
@@ -10,6 +12,10 @@ using asio::ip::tcp;
 
 namespace {
 
+// A trainer joins once it has reached all pservers.
+constexpr Duration kFirstFrameWithin = std::chrono::minutes(5);
+// The longest one takes a minute at 10 Mbit/s; a trainer that is stopped may go on.
+constexpr Duration kFrameWithin = std::chrono::minutes(15);
 constexpr Duration kLinger = std::chrono::seconds(2);  // time for the peer to close after us
 // Read from one peer before the others have their turn.
 constexpr std::size_t kWakeUpBytesMax = 16U << 20U;
@@ -19,6 +25,10 @@ constexpr std::size_t kFlushAtOnceBytes = 64U << 10U;
 }  // namespace
 
 void TcpServerImpl::arm_read(Connection& connection) {
+  if (connection.stream->has_read_ahead()) {
+    asio::post(io_, [this, id = connection.id] { on_readable(id); });
+    return;
+  }
   connection.socket.async_wait(tcp::socket::wait_read,
                                [this, id = connection.id](asio::error_code code) {
                                  if (!code) on_readable(id);
@@ -85,20 +95,32 @@ void TcpServerImpl::drain(Connection& connection) {
 void TcpServerImpl::on_bytes(Connection& connection) {
   for (std::size_t total = 0; total < kWakeUpBytesMax;) {
     const auto count = connection.stream->read_some(connection.reader.space());
-    if (!count) return doom(connection, count.error().message);
+    if (!count) return end(connection, count.error());
     if (*count == 0) return;
     total += *count;
     connection.reader.commit(*count);
     for (;;) {
       auto frame = connection.reader.next();
       if (!frame) return refuse(connection, frame.error().message);
-      if (!*frame) break;
+      if (!*frame) {
+        time_frame(connection);
+        break;
+      }
+      connection.frame_until = TimePoint::max();
       on_frame(connection, std::move(**frame));
       if (connection.doomed.empty() && connection.writer.queued_bytes() >= kFlushAtOnceBytes) {
         flush(connection);
       }
       if (!connection.doomed.empty() || connection.close_when_flushed) return;
     }
+  }
+}
+
+void TcpServerImpl::time_frame(Connection& connection) const {
+  if (connection.reader.is_idle()) {
+    connection.frame_until = TimePoint::max();
+  } else if (connection.frame_until == TimePoint::max()) {
+    connection.frame_until = clock_.now() + kFrameWithin;
   }
 }
 
@@ -109,10 +131,16 @@ void TcpServerImpl::on_frame(Connection& connection, Frame&& frame) {
   }
   if (frame.header.type == kShare) return on_share(connection, frame);
   connection.has_spoken = true;
+  connection.speaks_until = TimePoint::max();
   keep_views();
   std::vector<Outgoing> out;
   handler_.on_frame(clock_.now(), connection.id, std::move(frame), out);
   dispatch(std::move(out));
+}
+
+void TcpServerImpl::end(Connection& connection, const Error& why) {
+  if (why.code == Errc::kAuth) log_refused(connection, why.message);
+  doom(connection, why.message);
 }
 
 void TcpServerImpl::refuse(Connection& connection, const std::string& why) {
@@ -128,6 +156,7 @@ void TcpServerImpl::on_handshake(Connection& connection, const Frame& frame) {
   enqueue(connection, std::move(*answer), {}, refused);
   if (connection.session.proven()) {
     --unproven_;
+    connection.speaks_until = clock_.now() + kFirstFrameWithin;
     connection.reader.set_limits(kReadBufferBytes, kFramePayloadBytesMax);
   }
 }
@@ -139,9 +168,11 @@ void TcpServerImpl::on_share(Connection& connection, const Frame& frame) {
     return refuse(connection, "shared memory at the wrong time");
   }
   connection.has_spoken = true;
+  connection.speaks_until = clock_.now() + kFirstFrameWithin;
   const int socket = connection.socket.native_handle();
-  auto segment =
-      is_same_host(socket) ? SharedSegment::open(frame.tail) : Error{Errc::kAuth, "another host"};
+  auto segment = is_same_host(socket) && !is_sealed(options_.transport, socket)
+                     ? SharedSegment::open(frame.tail)
+                     : Error{Errc::kAuth, "another host"};
   Frame answer = connection.session.reply(kShared);
   answer.tail.push_back(std::byte{segment ? std::uint8_t{1} : std::uint8_t{0}});
   enqueue(connection, std::move(answer), {}, false);

@@ -266,12 +266,13 @@ void update_ftrl(const Constants& k, std::uint64_t /*count*/, Batch batch) {
 }
 
 PADDLE_MULTIVERSION
-bool all_finite(std::span<const float> values) {
-  constexpr std::uint32_t kExponent = 0x7f800000;  // all ones in an infinity or NaN
+bool all_below(std::span<const float> values, float limit) {
+  // Without their sign the bits of floats are in the order of their values, infinity and NaN last.
+  constexpr std::uint32_t kMagnitude = 0x7fffffff;
+  const auto bits = std::bit_cast<std::uint32_t>(limit);
   std::uint32_t bad = 0;
   for (const float value : values) {
-    bad |=
-        static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent);
+    bad |= static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(value) & kMagnitude) >= bits);
   }
   return bad == 0;
 }

@@ -63,8 +63,8 @@ void update_adamax(const Constants& k, std::uint64_t count, Batch batch);
 // State: n, z, s. It regularises by itself; a rate of 0 changes nothing.
 void update_ftrl(const Constants& k, std::uint64_t count, Batch batch);
 
-// True when no value is infinite or NaN.
-bool all_finite(std::span<const float> values);
+// True when every |value| is below the limit, and so neither infinite nor NaN.
+bool all_below(std::span<const float> values, float limit);
 
 // average += weight (value - average).
 void update_average(float weight, std::size_t size, const float* value, float* average);

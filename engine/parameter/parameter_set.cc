@@ -17,6 +17,9 @@ Error refuse(const std::string& name, const std::string& why) {
   return Error{Errc::kUsage, fmt::format("parameter '{}': {}", escape_control(name), why)};
 }
 
+constexpr float kGradientMax = 1e18F;  // its square is far below the largest float, 3e38
+constexpr float kStepMax = 1e28F;      // 10^10 steps of one value stay below it
+
 // Returns the product of dims[first..], or 0 when it is above the limit.
 std::uint64_t bounded_product(const wire::ParameterSpec& spec, int first, std::uint64_t limit) {
   std::uint64_t product = 1;
@@ -158,6 +161,12 @@ Status validate_table(const wire::ParameterSpec& spec) {
 
 Status validate(const wire::ParameterSet& set) {
   PADDLE_TRY_STATUS(optim::validate(set.optimizer()));
+  if (set.parameters_size() > kParametersMax) {
+    return Error{
+        Errc::kUsage,
+        fmt::format("{} parameters, a job has at most {}", set.parameters_size(), kParametersMax),
+        "let layers share a table: give their weights one name"};
+  }
   std::unordered_set<std::string> names;
   std::uint64_t blocks = 0;
   for (const wire::ParameterSpec& spec : set.parameters()) {
@@ -182,6 +191,13 @@ Status validate(const wire::ParameterSet& set) {
     }
   }
   return validate_placement(set);
+}
+
+float gradient_limit(const wire::ParameterSet& set) {
+  float rate = 1;
+  for (const wire::ParameterSpec& spec : set.parameters())
+    rate = std::max(rate, spec.learning_rate() * set.optimizer().learning_rate());
+  return std::min(kGradientMax, kStepMax / rate);
 }
 
 }  // namespace paddle::parameter

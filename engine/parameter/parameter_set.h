@@ -10,6 +10,10 @@
 namespace paddle::parameter {
 
 constexpr std::uint64_t kParameterElementsMax = 1ULL << 40U;  // of one dense parameter
+constexpr int kParametersMax = 2048;  // whose status at a pass's end fits into a frame's head
+// Of batches, rounds, passes and samples: more are an accident or a lie. Two counts for each of
+// 4,096 trainers fit into a frame's head.
+constexpr std::uint64_t kCounterMax = 1ULL << 48U;
 constexpr std::uint64_t kRowWidthMax = 1ULL << 20U;           // floats in one sparse row
 constexpr std::size_t kParameterNameBytesMax = 200;           // leaves room for snapshot suffixes
 constexpr std::uint32_t kEntryCountMax = 60'000;              // sightings, counted in 16 bits
@@ -33,6 +37,9 @@ Status validate(const wire::ParameterSpec& spec);
 // kUsage: a bad parameter or optimizer, a name used twice, no shard for a kind of parameter that
 // exists, or an explicit placement of an unknown dense parameter or on an unknown port.
 Status validate(const wire::ParameterSet& set);
+
+// Gradients below it, finitely many, leave values and the squares that optimizers keep finite.
+float gradient_limit(const wire::ParameterSet& set);
 
 // Why a trainer's set is not the one that this shard was set up with: "" when equal; else the first
 // difference with both values: "parameter 'fc.w0' has dims 32x10 here, 32x12 there".

@@ -22,6 +22,7 @@ Refused PushAssembly::check_part(const Request& request, const wire::PushPart& p
       part.batches() > kMergedBatchesMax) {
     return protocol_error("part {} of {}, {} batches", part.part(), part.parts(), part.batches());
   }
+  if (part.samples() > kPushSamplesMax) return protocol_error("{} samples", part.samples());
   if (state_.parameters.policy().has_rounds() && header.step != state_.progress.step) {
     return protocol_error("trainer {} pushed step {}, this shard is at step {}", trainer.id,
                           header.step, state_.progress.step);
@@ -111,10 +112,11 @@ Refused PushAssembly::check_values(std::uint32_t trainer, const Push& push) {
   if (table::DenseTable* const dense = state_.parameters.dense()) {
     GradientParts parts = push.lent();
     if (parts.empty()) parts.push_back(push.dense(scratch_));
-    parameter = dense->find_not_finite(parts);
+    parameter = dense->find_above(state_.parameters.gradient_limit(), parts);
   }
   for (const RowSegment& segment : push.segments()) {
-    if (!optim::all_finite(segment.floats)) parameter = state_.parameters.name(segment.parameter);
+    if (!optim::all_below(segment.floats, state_.parameters.gradient_limit()))
+      parameter = state_.parameters.name(segment.parameter);
     const table::SparseTable& table = *state_.parameters.table(segment.parameter);
     const parameter::RowNotes& notes = table.notes();
     for (std::size_t i = 0; notes.size() > 0 && i < segment.ids.size(); ++i) {
@@ -125,10 +127,12 @@ Refused PushAssembly::check_values(std::uint32_t trainer, const Push& push) {
     }
   }
   if (parameter.empty()) return {};
-  return Refusal{wire::REFUSAL_NOT_FINITE,
-                 fmt::format("trainer {} pushed a gradient of '{}' that is not finite (batch {})",
-                             trainer, parameter, push.sequence),
-                 "lower the learning rate or look at the data of this batch"};
+  return Refusal{
+      wire::REFUSAL_NOT_FINITE,
+      fmt::format("trainer {} pushed a gradient of '{}' that is not finite, or would make "
+                  "its values so (batch {})",
+                  trainer, parameter, push.sequence),
+      "lower the learning rate or look at the data of this batch"};
 }
 
 }  // namespace paddle::pserver

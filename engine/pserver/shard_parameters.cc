@@ -18,11 +18,8 @@ Refused ShardParameters::create(const wire::ParameterSet& set) {
     return Refusal{wire::REFUSAL_PARAMETERS, valid.error().message, valid.error().hint};
   }
   policy_ = options_.make_policy(set, options_.is_sparse);
-  if (options_.is_sparse) {
-    create_tables(set);
-  } else if (auto refused = create_dense(set)) {
-    return refused;
-  }
+  gradient_limit_ = parameter::gradient_limit(set);
+  if (auto refused = options_.is_sparse ? create_tables(set) : create_dense(set)) return refused;
   set_ = set;
   return {};
 }
@@ -46,17 +43,28 @@ Refused ShardParameters::create_dense(const wire::ParameterSet& set) {
   return {};
 }
 
-void ShardParameters::create_tables(const wire::ParameterSet& set) {
+Refused ShardParameters::create_tables(const wire::ParameterSet& set) {
   const auto count = static_cast<std::uint32_t>(set.parameters_size());
   tables_.resize(count);
   widths_.assign(count, 0);
   push_widths_.assign(count, 0);
+  std::uint64_t held = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
     if (!set.parameters(static_cast<int>(i)).sparse()) continue;
     tables_[i] = std::make_unique<table::SparseTable>(set, i, options_.parallel, options_.preparer);
     widths_[i] = tables_[i]->width();
     push_widths_[i] = tables_[i]->push_width();
+    // Wide rows cost memory before the first one is there.
+    held += tables_[i]->empty_bytes();
+    if (held <= options_.bytes_max) continue;
+    return Refusal{
+        wire::REFUSAL_LIMIT,
+        fmt::format("table '{}' and those before it need {} bytes while they are empty, "
+                    "the limit of this port is {}",
+                    set.parameters(static_cast<int>(i)).name(), held, options_.bytes_max),
+        "use fewer or narrower tables, or more pservers"};
   }
+  return {};
 }
 
 Status ShardParameters::end_pass(wire::PassFinished& totals) {

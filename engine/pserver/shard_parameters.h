@@ -34,6 +34,7 @@ class ShardParameters {
     return set_->parameters(static_cast<int>(parameter)).name();
   }
   const UpdatePolicy& policy() const { return *policy_; }
+  float gradient_limit() const { return gradient_limit_; }
 
   // Null on a sparse shard, and before create().
   table::DenseTable* dense() { return dense_ ? &*dense_ : nullptr; }
@@ -59,7 +60,7 @@ class ShardParameters {
 
  private:
   Refused create_dense(const wire::ParameterSet& set);
-  void create_tables(const wire::ParameterSet& set);
+  Refused create_tables(const wire::ParameterSet& set);
   Refused check_table(std::uint32_t parameter, std::span<const RowSegment> segments,
                       std::uint64_t contributors) const;
   Refused check_port(std::uint64_t held, std::span<const RowSegment> segments,
@@ -68,6 +69,7 @@ class ShardParameters {
   const ShardOptions& options_;
   std::optional<wire::ParameterSet> set_;
   std::unique_ptr<UpdatePolicy> policy_;
+  float gradient_limit_ = 0;
   std::optional<table::DenseTable> dense_;
   std::optional<DelayCompensation> compensation_;
   SparseTables tables_;

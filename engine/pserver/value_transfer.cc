@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "engine/optim/optimizer.h"
+#include "engine/parameter/parameter_set.h"
 
 namespace paddle::pserver {
 namespace {
@@ -37,6 +38,12 @@ Refused ValueTransfer::on_load_begin(const Request& request, const wire::LoadBeg
   if (is_in_pass && static_cast<std::size_t>(message.pass_batches_size()) != trainers.size()) {
     return protocol_error("{} places in a pass for {} trainers", message.pass_batches_size(),
                           trainers.size());
+  }
+  const auto is_beyond = [](std::uint64_t count) { return count > parameter::kCounterMax; };
+  if (is_beyond(message.step()) || is_beyond(message.passes_finished()) ||
+      is_beyond(message.samples()) || std::ranges::any_of(message.cursors(), is_beyond) ||
+      std::ranges::any_of(message.pass_batches(), is_beyond)) {
+    return protocol_error("it would go on from a count over {}", parameter::kCounterMax);
   }
   for (Trainer& trainer : trainers) {
     const auto id = static_cast<int>(trainer.id);

@@ -130,10 +130,10 @@ void DenseTable::for_pieces(Parts gradient, const Use& use) {
   for (const Piece& piece : pieces_) use(piece);
 }
 
-std::string DenseTable::find_not_finite(Parts gradient) {
+std::string DenseTable::find_above(float limit, Parts gradient) {
   std::atomic<std::size_t> first = blocks_.size();
   for_pieces(gradient, [&](const Piece& piece) {
-    if (optim::all_finite(piece.gradient)) return;
+    if (optim::all_below(piece.gradient, limit)) return;
     std::size_t known = first;
     while (piece.block < known && !first.compare_exchange_weak(known, piece.block)) {
     }

@@ -38,8 +38,8 @@ class DenseTable {
   using Parts = std::span<const std::span<const float>>;
   // Whether the parts have all elements, and each block lies within one part.
   bool fits(Parts gradient) const;
-  // Name of the parameter whose gradient is not finite, or "". The parts fit.
-  std::string find_not_finite(Parts gradient);
+  // Name of the first parameter with a gradient that is not below the limit, or "". The parts fit.
+  std::string find_above(float limit, Parts gradient);
   // One update of every block that is not static. The parts fit.
   void apply(float learning_rate, Parts gradient);
   void apply(float learning_rate, std::span<const float> gradient) {

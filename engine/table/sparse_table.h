@@ -39,6 +39,8 @@ class SparseTable {
   // Memory held, pages counted whole, and the part of it that is values, optimizer state and
   // scores.
   std::uint64_t bytes() const { return rows_.bytes() + cache_.bytes() + entry_.bytes(); }
+  // Memory held before the first row: one of zeros, and the room for one.
+  std::uint64_t empty_bytes() const { return 2 * rows_.layout().bytes(); }
   std::uint64_t payload_bytes() const { return rows() * rows_.layout().payload_bytes(); }
   // Memory that counts against a port's limit: rows, and candidates, which take as much of an
   // index and their sightings.

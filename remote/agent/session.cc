@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "base/secret.h"
+#include <fmt/format.h>
+
 #include "base/version.h"
 #include "proto/content.h"
 #include "remote/agent/log/log_file.h"
@@ -94,9 +95,10 @@ const Session::Request Session::kRequests[] = {
                            return s.claims_.job(claim.job(), claim.again(),
                                                 std::chrono::milliseconds(wait));
                          }>},
-    {AGENT_SECRET,
-     answer<SecretRequest, [](Session& s, const SecretRequest& request,
-                              ByteSpan secret) { return s.keep_secret(request.job(), secret); }>},
+    {AGENT_KEYS, answer<KeysRequest,
+                        [](Session& s, const KeysRequest& request, ByteSpan secret) {
+                          return s.keep_keys(request.job(), request.process(), secret);
+                        }>},
     {AGENT_PORTS, answer<PortsRequest,
                          [](Session& s, const PortsRequest& ports, ByteSpan) {
                            return check_ports(ports, [&](std::uint32_t port) {
@@ -207,11 +209,11 @@ Status Session::get(const Frame& request) {
   });
 }
 
-Status Session::keep_secret(const std::string& job, ByteSpan secret) {
-  if (secret.size() != kSecretBytes) return Error{Errc::kData, "a secret has 32 bytes", ""};
-  if (!claims_.has(job)) return Error{Errc::kData, "a secret of a job not claimed", ""};
-  PADDLE_TRY(const SafePath path, SafePath::parse("jobs/" + job + "/key"));
-  return replace_below(root_, path, secret);
+Status Session::keep_keys(const std::string& job, const std::string& process, ByteSpan keys) {
+  if (!claims_.has(job)) return Error{Errc::kData, "keys of a job not claimed", ""};
+  PADDLE_TRY_STATUS(check_name(process));
+  PADDLE_TRY(const SafePath path, SafePath::parse(fmt::format("jobs/{}/keys/{}", job, process)));
+  return replace_below(root_, path, keys);
 }
 
 Status Session::processes(const Frame& request) {

@@ -48,7 +48,7 @@ class Session {
   Status chunks(const Frame& request);
   Status list(const Frame& request);
   Status get(const Frame& request);
-  Status keep_secret(const std::string& job, ByteSpan secret);
+  Status keep_keys(const std::string& job, const std::string& process, ByteSpan keys);
   Status processes(const Frame& request);
   Status log(const Frame& request);
   Status run(const Frame& request);

@@ -239,14 +239,19 @@ Process Job::start_local(const std::string& name, const std::vector<std::string>
   return {arguments, folder_ / (name + "-0.log")};
 }
 
-Process Job::start_pserver(const std::string& name, const Shape& shape, int id, int base_port) {
+Process Job::start_pserver(const std::string& name, const Shape& shape, int id, int base_port,
+                           const std::vector<std::string>& flags) {
   const int port = base_port + id * (shape.ports_num + shape.ports_num_for_sparse);
-  return {{PADDLE_PROGRAM, "pserver", fmt::format("--port={}", port),
-           fmt::format("--ports_num={}", shape.ports_num),
-           fmt::format("--ports_num_for_sparse={}", shape.ports_num_for_sparse),
-           fmt::format("--num_gradient_servers={}", shape.trainers),
-           fmt::format("--pserver_id={}", id)},
-          folder_ / fmt::format("{}-pserver-{}.log", name, id)};
+  std::vector<std::string> arguments{
+      PADDLE_PROGRAM,
+      "pserver",
+      fmt::format("--port={}", port),
+      fmt::format("--ports_num={}", shape.ports_num),
+      fmt::format("--ports_num_for_sparse={}", shape.ports_num_for_sparse),
+      fmt::format("--num_gradient_servers={}", shape.trainers),
+      fmt::format("--pserver_id={}", id)};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  return {arguments, folder_ / fmt::format("{}-pserver-{}.log", name, id)};
 }
 
 Process Job::start_trainer(const std::string& name, const Shape& shape, int id, int base_port,

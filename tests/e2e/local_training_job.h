@@ -28,7 +28,8 @@ class Job {
 
   // Output and snapshots go to <folder>/<name>...; the flags are for every trainer.
   Process start_local(const std::string& name, const std::vector<std::string>& flags);
-  Process start_pserver(const std::string& name, const Shape& shape, int id, int base_port);
+  Process start_pserver(const std::string& name, const Shape& shape, int id, int base_port,
+                        const std::vector<std::string>& flags = {});
   Process start_trainer(const std::string& name, const Shape& shape, int id, int base_port,
                         const std::vector<std::string>& flags);
   // Pservers and trainers to their ends; true when all exit with 0. Trainer i's output is in

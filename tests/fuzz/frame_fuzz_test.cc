@@ -18,8 +18,8 @@ constexpr std::uint64_t kJob = 0x1122334455667788;
 constexpr NodeId kServer{Role::kPserver, 3};
 constexpr NodeId kClient{Role::kTrainer, 7};
 
-Secret secret() {
-  return *Secret::from_bytes(Bytes(kSecretBytes, std::byte{1}));
+JobKeys make_keys() {
+  return JobKeys::of_job(*Secret::from_bytes(Bytes(kSecretBytes, std::byte{1})));
 }
 
 struct Seen {
@@ -31,8 +31,10 @@ struct Seen {
 // An attacker without the secret sends `bytes` to a server and to a client. Neither may accept it
 // as a peer.
 void try_bytes(ByteSpan bytes, Seen& seen) {
-  static const ServerSession kFreshServer({secret(), kServer, kJob, 9}, Nonce{}, TimePoint{});
-  static const ClientSession kFreshClient({secret(), kClient, 5, kJob}, Nonce{});
+  static const JobKeys kKeys = make_keys();
+  static const ServerSession kFreshServer({kKeys, kServer, kJob, 9}, Nonce{}, TimePoint{});
+  static const ClientSession kFreshClient(
+      {*kKeys.pair(kClient, kServer), kClient, 5, kServer, kJob}, Nonce{});
   ServerSession server = kFreshServer;
   ClientSession client = kFreshClient;
   FrameReader reader(kUnprovenBufferBytes, kUnprovenPayloadBytesMax);

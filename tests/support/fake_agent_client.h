@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "remote/agent_client.h"
 
 namespace paddle::remote {
@@ -137,9 +139,9 @@ class FakeAgentClient final : public AgentClient {
     fake_.claimed_job = job;
     return {};
   }
-  Status write_secret(const std::string& job, const Secret& secret) override {
+  Status write_keys(const std::string& job, const std::string& process, ByteSpan keys) override {
     const std::lock_guard lock(fake_.mutex);
-    fake_.files["jobs/" + job + "/key"] = std::string(as_text(secret.reveal()));
+    fake_.files[fmt::format("jobs/{}/keys/{}", job, process)] = std::string(as_text(keys));
     return {};
   }
   Result<std::vector<PortStatus>> claim_ports(const std::string& address, std::uint16_t first,

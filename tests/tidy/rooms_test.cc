@@ -82,7 +82,7 @@ const std::vector<Room> kRooms = {
     {"cli/nodes", {"base", "cli/console", "cli/cluster"}},
     {"cli/watch", {"remote", "cli/console", "cli/cluster", "cli/logs"}},
     {"cli/job",
-     {"base", "remote/push", "remote", "cli/console", "cli/cluster", "cli/workspace", "cli/logs",
+     {"base", "proto", "remote/push", "remote", "cli/console", "cli/cluster", "cli/workspace", "cli/logs",
       "cli/nodes", "cli/watch"}},
     {"cli/report",
      {"base", "proto", "cli/console", "cli/cluster", "cli/workspace", "cli/logs", "cli/watch",

@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "remote/agent/process/record.h"
+#include "remote/agent/root/files.h"
 
 namespace paddle::agent {
 namespace {
@@ -120,7 +121,7 @@ void Claims::release_job() {
       held.st_ino == there.st_ino && held.st_dev == there.st_dev) {
     ::unlinkat(all->get(), (folder + kLock).c_str(), 0);
     if (records && records->empty()) {
-      ::unlinkat(all->get(), (folder + "key").c_str(), 0);
+      [[maybe_unused]] const Status ignored = remove_path(root_, "jobs/" + folder + "keys");
       ::unlinkat(all->get(), name_.c_str(), AT_REMOVEDIR);
     }
   }

@@ -20,32 +20,31 @@ class FileTest : public testing::Test {
   const std::string& path_ = folder_.path();
 };
 
-TEST_F(FileTest, ASecretIsReadOnlyFromAPrivateRegularFileOfItsSize) {
+TEST_F(FileTest, ASecretIsReadOnlyFromAPrivateRegularFile) {
   const std::string key = path_ + "/key";
   const auto secret = Secret::generate();
   ASSERT_TRUE(secret);
   ASSERT_TRUE(replace_file(key, secret->reveal(), 0600));
-  const auto read = Secret::read(key);
+  const auto read = read_secret_file(key, kSecretBytes);
   ASSERT_TRUE(read) << read.error().message;
-  EXPECT_TRUE(equal_constant_time(read->reveal(), secret->reveal()));
+  EXPECT_TRUE(equal_constant_time(*read, secret->reveal()));
   for (const mode_t mode : {0640U, 0604U, 0620U, 0601U}) {
     ASSERT_EQ(::chmod(key.c_str(), mode), 0);
-    const auto refused = Secret::read(key);
+    const auto refused = read_secret_file(key, kSecretBytes);
     ASSERT_FALSE(refused) << mode;
     EXPECT_EQ(refused.error().code, Errc::kAuth);
     EXPECT_EQ(refused.error().hint, "chmod 600 " + key);
   }
   ASSERT_EQ(::chmod(key.c_str(), 0600), 0);
   ASSERT_EQ(::symlink("key", (path_ + "/link").c_str()), 0);
-  EXPECT_FALSE(Secret::read(path_ + "/link"));
-  ASSERT_TRUE(replace_file(key, as_bytes("short"), 0600));
-  const auto cut = Secret::read(key);
-  ASSERT_FALSE(cut);
-  EXPECT_EQ(cut.error().code, Errc::kAuth);
-  EXPECT_EQ(cut.error().message, "key file " + key + " does not hold 32 bytes");
-  ASSERT_TRUE(replace_file(key, as_bytes("33 bytes: somebody added a newline"), 0600));
-  EXPECT_FALSE(Secret::read(key));
-  EXPECT_FALSE(Secret::read(path_ + "/missing"));
+  EXPECT_FALSE(read_secret_file(path_ + "/link", kSecretBytes));
+  const auto longer = read_secret_file(key, kSecretBytes - 1);
+  ASSERT_FALSE(longer);
+  EXPECT_EQ(longer.error().code, Errc::kAuth);
+  EXPECT_EQ(longer.error().message, "key file " + key + " is longer than 31 bytes");
+  EXPECT_FALSE(read_secret_file(path_ + "/missing", kSecretBytes));
+  ASSERT_EQ(::mkfifo((path_ + "/pipe").c_str(), 0600), 0);
+  EXPECT_FALSE(read_secret_file(path_ + "/pipe", kSecretBytes)) << "and it returned at all";
 }
 
 TEST_F(FileTest, SecretsDifferAndHaveTheirSize) {

@@ -104,8 +104,9 @@ TEST(JobPlan, EachNodeGetsItsOwnTrainersDataOnly) {
 TEST(JobPlan, OverridesAndSecretsReachTheTrainers) {
   const JobPlan plan = plan_of(two_hosts(), 1, 1, {"train.passes=7"});
   EXPECT_TRUE(has(plan.trainers[0], "--set=train.passes=7"));
-  EXPECT_TRUE(has(plan.trainers[0], "--key_file={root}/jobs/j/key"));
-  EXPECT_TRUE(has(plan.pservers[0], "--key_file={root}/jobs/j/key"));
+  EXPECT_TRUE(has(plan.trainers[0], "--key_file={root}/jobs/j/keys/trainer-0"));
+  EXPECT_TRUE(has(plan.pservers[0], "--key_file={root}/jobs/j/keys/pserver-0"));
+  EXPECT_TRUE(has(plan.pservers[0], "--transport=sealed"));
   EXPECT_EQ(plan.trainers[0].spec.arguments[0], "train");
 }
 

@@ -1,7 +1,9 @@
 #include "cli/job/start.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "proto/job_keys.h"
 #include "tests/support/fake_cluster.h"
 
 namespace paddle::cli {
@@ -33,7 +35,38 @@ TEST_F(StartTest, ALogLineDoesNotMakeAPserverReady) {
   ASSERT_FALSE(started);
   EXPECT_EQ(started.error().code, Errc::kUnreachable);
   EXPECT_TRUE(started.error().message.starts_with("pserver-0 on n-0 was not ready in time"));
-  EXPECT_FALSE(fake_.node(0).files["jobs/j/key"].empty());
+  EXPECT_FALSE(fake_.node(0).files["jobs/j/keys/pserver-0"].empty());
+}
+
+// Pserver 0 and both trainers know their common keys, and nobody another's.
+TEST_F(StartTest, EveryProcessGetsTheKeysOfItsOwnPairsOnly) {
+  FakeCluster two(2);
+  JobPlan plan = plan_;
+  plan.pservers[0].spec.name = "pserver-0";
+  for (const std::size_t i : {0U, 1U}) {
+    PlannedProcess trainer;
+    trainer.node = i;
+    trainer.spec.job = plan.job;
+    trainer.spec.name = fmt::format("trainer-{}", i);
+    plan.trainers.push_back(trainer);
+  }
+  two.node(0).on_start = [](remote::FakeNode&, remote::ProcessStatus& status) {
+    status.phase = remote::Phase::kReady;
+  };
+  ClusterSession session = two.session();
+  ASSERT_TRUE(start_job(two.context, session, plan));
+  const auto keys_of = [&](int node, const std::string& name) {
+    return *JobKeys::decode(as_bytes(two.node(node).files["jobs/j/keys/" + name]));
+  };
+  const NodeId pserver{Role::kPserver, 0}, first{Role::kTrainer, 0}, second{Role::kTrainer, 1};
+  const JobKeys of_pserver = keys_of(0, "pserver-0");
+  EXPECT_TRUE(equal_constant_time(keys_of(0, "trainer-0").pair(first, pserver)->reveal(),
+                                  of_pserver.pair(first, pserver)->reveal()));
+  EXPECT_TRUE(equal_constant_time(keys_of(1, "trainer-1").pair(second, pserver)->reveal(),
+                                  of_pserver.pair(second, pserver)->reveal()));
+  EXPECT_FALSE(keys_of(1, "trainer-1").pair(first, pserver));
+  EXPECT_FALSE(two.node(1).files.contains("jobs/j/keys/trainer-0"));
+  EXPECT_FALSE(two.node(1).files.contains("jobs/j/keys/pserver-0"));
 }
 
 TEST_F(StartTest, ItsNoticeDoes) {

@@ -43,7 +43,8 @@ class HostileTest : public NetTest {
   }
   UniqueFd proven(std::uint32_t trainer) const {
     UniqueFd fd = raw();
-    ClientSession session({secret_of(1), {Role::kTrainer, trainer}, 5, kJob}, *nonce());
+    const NodeId self{Role::kTrainer, trainer};
+    ClientSession session({*keys_of(1).pair(self, kServer), self, 5, kServer, kJob}, *nonce());
     put(fd, session.hello());
     put(fd, **session.on_frame(*get(fd)));
     EXPECT_TRUE(session.on_frame(*get(fd)));

@@ -9,13 +9,13 @@ namespace {
 
 TEST(Identity, WithoutAKeyFileOnlyLoopbackWorks) {
   const std::vector<std::string> here{"127.0.0.1", "127.8.9.1", "::1"};
-  EXPECT_TRUE(job_secret("", here));
+  EXPECT_TRUE(job_keys("", here));
   for (const char* address : {"10.0.0.1", "0.0.0.0", "::", "128.0.0.1"}) {
     const std::vector<std::string> away{"127.0.0.1", address};
-    const auto secret = job_secret("", away);
-    ASSERT_FALSE(secret) << address;
-    EXPECT_EQ(secret.error().code, Errc::kAuth);
-    EXPECT_EQ(secret.error().message,
+    const auto keys = job_keys("", away);
+    ASSERT_FALSE(keys) << address;
+    EXPECT_EQ(keys.error().code, Errc::kAuth);
+    EXPECT_EQ(keys.error().message,
               std::string(address) + " is not a loopback address and there is no --key_file");
   }
 }

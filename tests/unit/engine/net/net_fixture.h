@@ -11,6 +11,7 @@
 namespace paddle::net {
 
 constexpr std::uint64_t kJob = 0x1122334455667788;
+constexpr NodeId kServer{Role::kPserver, 3};
 constexpr std::uint8_t kEchoType = 16;
 constexpr std::uint8_t kByeType = 17;  // echoed, then the connection is closed
 constexpr std::uint8_t kFloodType =
@@ -20,6 +21,10 @@ inline Secret secret_of(std::uint8_t fill) {
   std::array<std::byte, kSecretBytes> bytes;
   bytes.fill(static_cast<std::byte>(fill));
   return *Secret::from_bytes(bytes);
+}
+
+inline JobKeys keys_of(std::uint8_t fill) {
+  return JobKeys::of_job(secret_of(fill));
 }
 
 inline TimePoint in(Duration left) {
@@ -74,7 +79,7 @@ class NetTest : public ::testing::Test {
  protected:
   void SetUp() override {
     auto server = TcpServer::listen(
-        {{"127.0.0.1", 0}, secret_of(1), {Role::kPserver, 3}, kJob, /*server_generation=*/9},
+        {{"127.0.0.1", 0}, keys_of(1), kServer, kJob, /*server_generation=*/9, transport_},
         handler_);
     ASSERT_TRUE(server) << server.error().message;
     server_ = std::move(*server);
@@ -89,10 +94,12 @@ class NetTest : public ::testing::Test {
 
   ClientOptions client(std::uint32_t trainer) const {
     return {{"127.0.0.1", server_->port()},
-            secret_of(1),
+            keys_of(1),
             {Role::kTrainer, trainer},
             5,
+            kServer,
             kJob,
+            transport_,
             shares_memory_};
   }
   std::unique_ptr<Link> connect_trainer(std::uint32_t trainer) {
@@ -107,6 +114,7 @@ class NetTest : public ::testing::Test {
     }
   }
 
+  Transport transport_ = Transport::kSealed;
   bool shares_memory_ = true;
   EchoHandler handler_;
   std::unique_ptr<TcpServer> server_;

@@ -16,11 +16,15 @@ Nonce nonce_from(unsigned first) {
   return nonce;
 }
 
+Secret pair_key(std::uint8_t secret) {
+  return *keys_of(secret).pair(kTrainer7, kPserver3);
+}
 ServerSession server(std::uint8_t secret = 1, unsigned nonce = 100) {
-  return {{secret_of(secret), kPserver3, kJob, 9}, nonce_from(nonce), kStart};
+  static const JobKeys kKeys[] = {keys_of(0), keys_of(1), keys_of(2)};
+  return {{kKeys[secret], kPserver3, kJob, 9}, nonce_from(nonce), kStart};
 }
 ClientSession client(std::uint8_t secret = 1, std::uint64_t job = kJob) {
-  return {{secret_of(secret), kTrainer7, 5, job}, nonce_from(0)};
+  return {{pair_key(secret), kTrainer7, 5, kPserver3, job}, nonce_from(0)};
 }
 
 // The client's PROOF for this server, which has seen its HELLO.
@@ -40,9 +44,9 @@ std::string wire(const Frame& frame) {
 TEST(Session, HandshakeHasTheGoldenBytesOfTheProtocol) {
   // Computed independently (Python hmac, hashlib) from PROTOCOL.md.
   const std::string client_proof =
-      "a8e66e740828c9d7b66bcb24744c08f7bf3117bc29f18b55ca8f0ef76a48bcc5";
+      "d19d2fef68493ae1841b9e6ed4ec6dbe0bd3b438ef01d65bfa40f37fa35aba65";
   const std::string server_proof =
-      "92450bdbf25b64a0e21940ecf82d55dc6ee3700bbcb52ecb9f315455214e3370";
+      "16db89a5c4c2741492d26e55cc9bdeb6981147268763e78e74dd57c387204046";
   const std::string zeros(48, '0');
   auto c = client();
   auto s = server();
@@ -52,14 +56,14 @@ TEST(Session, HandshakeHasTheGoldenBytesOfTheProtocol) {
   const auto challenge = s.on_frame(kStart, c.hello());
   ASSERT_TRUE(challenge);
   EXPECT_EQ(wire(*challenge),
-            "50444c310102000040000000b4a722cc8877665544332211030000020000000009000000" + zeros +
-                "146746266465666768696a6b6c6d6e6f707172737475767778797a7b7c7d7e7f80818283" +
+            "50444c31010200004000000083516b8f8877665544332211030000020000000009000000" + zeros +
+                "23b4963d6465666768696a6b6c6d6e6f707172737475767778797a7b7c7d7e7f80818283" +
                 server_proof);
   const auto proof = c.on_frame(*challenge);
   ASSERT_TRUE(proof && *proof);
   EXPECT_EQ(wire(**proof),
-            "50444c3101030000200000005c06883b8877665544332211070000010500000000000000" + zeros +
-                "de46c535" + client_proof);
+            "50444c310103000020000000761f2ead8877665544332211070000010500000000000000" + zeros +
+                "dd928111" + client_proof);
   EXPECT_FALSE(s.proven());
   const auto accepted = s.on_frame(kStart, **proof);
   ASSERT_TRUE(accepted);
@@ -107,7 +111,7 @@ TEST(Session, EachSideFindsAWrongSecretAlone) {
   // A client that goes on regardless is refused by the server.
   Frame forced = wrong.hello();
   forced.header.type = kProof;
-  const Proof made = make_proof(secret_of(2), Side::kClient, s.transcript());
+  const Proof made = make_proof(pair_key(2), Side::kClient, s.transcript());
   forced.tail.assign(made.begin(), made.end());
   EXPECT_TRUE(is_refusal(s.on_frame(kStart, forced), Refusal::kBadProof));
   EXPECT_FALSE(s.proven());
@@ -127,7 +131,7 @@ TEST(Session, ARecordedHandshakeCannotBeReplayed) {
   EXPECT_TRUE(is_refusal(second.on_frame(kStart, proof), Refusal::kBadProof));
   EXPECT_FALSE(second.proven());
   // The server's half does not convince a client with another nonce either.
-  ClientSession later({secret_of(1), kTrainer7, 5, kJob}, nonce_from(1));
+  ClientSession later({pair_key(1), kTrainer7, 5, kPserver3, kJob}, nonce_from(1));
   EXPECT_FALSE(later.on_frame(challenge));
 }
 

@@ -13,12 +13,18 @@ namespace paddle::net {
 namespace {
 
 // Runs every test over TCP and over shared memory.
-class LinkTest : public NetTest, public ::testing::WithParamInterface<bool> {
+enum class Way { kTcp, kTls, kSharedMemory };
+
+class LinkTest : public NetTest, public ::testing::WithParamInterface<Way> {
  protected:
-  LinkTest() { shares_memory_ = GetParam(); }
+  LinkTest() {
+    shares_memory_ = GetParam() == Way::kSharedMemory;
+    if (GetParam() == Way::kTls) transport_ = Transport::kAlways;
+  }
 };
-INSTANTIATE_TEST_SUITE_P(Tcp, LinkTest, ::testing::Values(false));
-INSTANTIATE_TEST_SUITE_P(SharedMemory, LinkTest, ::testing::Values(true));
+INSTANTIATE_TEST_SUITE_P(Tcp, LinkTest, ::testing::Values(Way::kTcp));
+INSTANTIATE_TEST_SUITE_P(Tls, LinkTest, ::testing::Values(Way::kTls));
+INSTANTIATE_TEST_SUITE_P(SharedMemory, LinkTest, ::testing::Values(Way::kSharedMemory));
 
 TEST_P(LinkTest, UsesSharedMemoryWhenAsked) {
   const auto link = connect_trainer(0);
@@ -142,7 +148,8 @@ TEST_P(LinkTest, ADeadlineWithinAPlacedTailEndsTheLink) {
   ASSERT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
   std::thread half([&] {
     const UniqueFd peer(::accept(listener, nullptr, nullptr));
-    ServerSession session({secret_of(1), {Role::kPserver, 3}, kJob, 9}, Nonce{}, in({}));
+    const JobKeys keys = keys_of(1);
+    ServerSession session({keys, kServer, kJob, 9}, Nonce{}, in({}));
     FrameReader reader(kUnprovenBufferBytes, kUnprovenPayloadBytesMax);
     const auto stream = make_socket_stream(peer.get());  // blocking: the client is honest
     while (!session.proven()) {
@@ -166,6 +173,7 @@ TEST_P(LinkTest, ADeadlineWithinAPlacedTailEndsTheLink) {
   });
   ClientOptions options = client(0);
   options.endpoint.port = ntohs(address.sin_port);
+  options.transport = Transport::kClear;  // as this server of one session is
   options.shares_memory = false;
   auto link = connect(options, soon());
   ASSERT_TRUE(link) << link.error().message;
@@ -202,19 +210,29 @@ TEST_P(LinkTest, ADeadlineInReceiveLeavesTheLinkUsable) {
 
 TEST_P(LinkTest, RefusesAnotherSecretOrJobNamingThePeer) {
   ClientOptions other = client(0);
-  other.secret = secret_of(2);
+  other.keys = keys_of(2);
   const auto secret = connect(other, soon());
   ASSERT_FALSE(secret);
   EXPECT_EQ(secret.error().code, Errc::kAuth);
   const std::string peer = "127.0.0.1:" + std::to_string(server_->port());
-  EXPECT_EQ(secret.error().message, peer + ": it did not prove the job secret");
+  const bool is_sealed = GetParam() == Way::kTls;  // then TLS finds it out first
+  EXPECT_EQ(secret.error().message,
+            peer + (is_sealed ? ": it has other keys, or serves another job"
+                              : ": it did not prove the job's key"));
 
   other = client(0);
   other.job_tag = kJob + 1;
   const auto job = connect(other, soon());
   ASSERT_FALSE(job);
   EXPECT_EQ(job.error().code, Errc::kAuth);
-  EXPECT_EQ(job.error().message, peer + ": refused: it serves another job");
+  EXPECT_EQ(job.error().message, peer + (is_sealed ? ": it has other keys, or serves another job"
+                                                   : ": refused: it serves another job"));
+
+  other = client(0);
+  other.server.index = 4;
+  const auto server = connect(other, soon());
+  ASSERT_FALSE(server);
+  EXPECT_EQ(server.error().code, Errc::kAuth);
   stop();
   EXPECT_EQ(handler_.frames, 0);
   EXPECT_EQ(handler_.disconnects, 0);
@@ -223,7 +241,7 @@ TEST_P(LinkTest, RefusesAnotherSecretOrJobNamingThePeer) {
 TEST_P(LinkTest, NamesATakenPort) {
   EchoHandler handler;
   const auto second = TcpServer::listen(
-      {{"127.0.0.1", server_->port()}, secret_of(1), {Role::kPserver, 0}, kJob, 1}, handler);
+      {{"127.0.0.1", server_->port()}, keys_of(1), {Role::kPserver, 0}, kJob, 1}, handler);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, Errc::kResource);
   EXPECT_EQ(second.error().message,
@@ -269,7 +287,7 @@ TEST_P(LinkTest, ConnectWaitsForAServerThatIsNotUpYet) {
     const auto refused = connect(options, in(std::chrono::milliseconds(60)));
     EXPECT_FALSE(refused);
     auto server =
-        TcpServer::listen({endpoint, secret_of(1), {Role::kPserver, 3}, kJob, 10}, handler_);
+        TcpServer::listen({endpoint, keys_of(1), kServer, kJob, 10, transport_}, handler_);
     ASSERT_TRUE(server) << server.error().message;
     server_ = std::move(*server);
     server_->run();

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/parameter/parameter_set.h"
 #include "tests/unit/engine/pserver/one_shard.h"
 
 namespace paddle::pserver {
@@ -57,6 +58,84 @@ TEST(ShardPush, ValuesThatAreLentAreNotInTheAnswer) {
     EXPECT_EQ(parse<wire::Pushed>(out[0]).has_values(), !lends_values);
     EXPECT_EQ(out[0].frame.tail.empty(), lends_values);
   }
+}
+
+// Finite gradients that would leave values or the squares of an optimizer infinite.
+TEST(ShardPush, GradientsThatWouldMakeValuesInfiniteAreRefusedByName) {
+  for (const char* const method : {"sgd", "momentum", "adagrad", "adam", "rmsprop", "ftrl"}) {
+    OneShard one(test::small_set(method, 1));
+    one.start();
+    for (const float gradient : {3e38F, -3e38F, 1e19F}) {
+      expect_refused(one.push(0, 1, gradient), wire::REFUSAL_NOT_FINITE, "'fc.w'");
+    }
+    for (std::uint64_t batch = 1; batch <= 100; ++batch, ++one.step) {
+      ASSERT_TRUE(is(one.push(0, batch, 0.9e18F), FrameType::kPushed)) << method;
+    }
+    for (const float value : one.values()) EXPECT_TRUE(std::isfinite(value)) << method;
+  }
+  auto fast = test::small_set("sgd", 1);
+  fast.mutable_optimizer()->set_learning_rate(1e25F);
+  OneShard one(fast);
+  one.start();
+  expect_refused(one.push(0, 1, 1e4F), wire::REFUSAL_NOT_FINITE, "'fc.w'");
+  EXPECT_TRUE(is(one.push(0, 1, 1.0F), FrameType::kPushed));
+  OneShard sparse(test::small_set("adagrad", 1), true);
+  sparse.start();
+  expect_refused(sparse.push_row(0, 1, 7, 3e38F), wire::REFUSAL_NOT_FINITE, "not finite");
+}
+
+TEST(ShardPush, MoreSamplesThanThereAreIsAnError) {
+  OneShard one(test::small_set("sgd", 1));
+  one.start();
+  expect_refused(one.push(0, 1, 1.0F, ~std::uint64_t{0}), wire::REFUSAL_PROTOCOL, "samples");
+}
+
+// Whatever a trainer may send, the answers fit into their frames.
+TEST(ShardAnswers, FitIntoAFrameForAllTrainersAndAllTables) {
+  constexpr std::uint32_t kTrainers = 4096;
+  OneShard many(test::small_set("sgd", kTrainers));
+  many.join(0);
+  wire::LoadBegin begin;
+  begin.set_step(parameter::kCounterMax);
+  for (std::uint32_t i = 0; i < kTrainers; ++i) {
+    begin.add_cursors(parameter::kCounterMax);
+    begin.add_pass_batches(parameter::kCounterMax);
+  }
+  const auto out = many.send(0, FrameType::kLoadBegin, begin);
+  ASSERT_TRUE(is(out, FrameType::kPosition));
+  EXPECT_LE(out[0].frame.head.size(), kFrameHeadBytesMax);
+  begin.set_cursors(7, parameter::kCounterMax + 1);
+  expect_refused(many.send(0, FrameType::kLoadBegin, begin), wire::REFUSAL_PROTOCOL, "count over");
+  begin.set_cursors(7, 0);
+  begin.set_samples(~std::uint64_t{0});
+  expect_refused(many.send(0, FrameType::kLoadBegin, begin), wire::REFUSAL_PROTOCOL, "count over");
+
+  wire::ParameterSet tables = test::small_set("adagrad", 1);
+  while (tables.parameters_size() < parameter::kParametersMax) {
+    auto& table = *tables.add_parameters();
+    table = tables.parameters(2);
+    table.set_name("table-" + std::to_string(tables.parameters_size()));
+  }
+  OneShard one(tables, true);
+  one.start();
+  const auto finished = one.finish(0, 0);
+  ASSERT_TRUE(is(finished, FrameType::kPassFinished));
+  EXPECT_LE(finished[0].frame.head.size(), kFrameHeadBytesMax);
+  *tables.add_parameters() = tables.parameters(2);
+  OneShard over(tables, true);
+  expect_refused(over.join_with(0, tables), wire::REFUSAL_PARAMETERS, "at most 2048");
+}
+
+TEST(ShardJoin, WideTablesCountAgainstTheLimitBeforeTheyHaveRows) {
+  wire::ParameterSet wide = test::small_set("adam", 1);
+  wide.mutable_parameters(2)->set_dims(1, parameter::kRowWidthMax);
+  while (wide.parameters_size() < 100) {
+    auto& table = *wide.add_parameters();
+    table = wide.parameters(2);
+    table.set_name("table-" + std::to_string(wide.parameters_size()));
+  }
+  OneShard one(wide, true, {}, 256U << 20U);
+  expect_refused(one.join_with(0, wide), wire::REFUSAL_LIMIT, "while they are empty");
 }
 
 TEST(ShardJoin, AnotherParameterSetIsRefusedWithBothValues) {

@@ -73,11 +73,11 @@ TEST(DenseTable, NamesTheFirstParameterThatIsNotFinite) {
   ASSERT_TRUE(table);
   std::vector<float> gradient(table->size(), 1);
   const std::span<const float> parts(gradient);
-  EXPECT_EQ(table->find_not_finite({&parts, 1}), "");
+  EXPECT_EQ(table->find_above(1e18F, {&parts, 1}), "");
   gradient.back() = std::numeric_limits<float>::infinity();
-  EXPECT_EQ(table->find_not_finite({&parts, 1}), set.parameters(1).name());
+  EXPECT_EQ(table->find_above(1e18F, {&parts, 1}), set.parameters(1).name());
   gradient[kElements - 1] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_EQ(table->find_not_finite({&parts, 1}), set.parameters(0).name());
+  EXPECT_EQ(table->find_above(1e18F, {&parts, 1}), set.parameters(0).name());
 }
 
 }  // namespace

@@ -18,23 +18,22 @@ class ClaimsTest : public AgentTest {
     return agent.claim_job(job, again);
   }
   std::string key(const std::string& job) {
-    return file_content(node_.root + "/jobs/" + job + "/key");
+    return file_content(node_.root + "/jobs/" + job + "/keys/trainer-0");
   }
 };
 
 TEST_F(ClaimsTest, SecretIsReadableByNobodyElse) {
   auto agent = connect_agent();
   const auto secret = Secret::generate();
-  EXPECT_FALSE(agent->write_secret("job-1", *secret)) << "somebody else may be starting it";
+  EXPECT_FALSE(agent->write_keys("job-1", "trainer-0", secret->reveal())) << "somebody else may be starting it";
   ASSERT_TRUE(claim(*agent, "job-1"));
-  ASSERT_TRUE(agent->write_secret("job-1", *secret));
-  const std::string path = node_.root + "/jobs/job-1/key";
+  ASSERT_TRUE(agent->write_keys("job-1", "trainer-0", secret->reveal()));
+  const std::string path = node_.root + "/jobs/job-1/keys/trainer-0";
   struct stat info {};
   ASSERT_EQ(::stat(path.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 07777U, 0600U);
   ASSERT_EQ(::stat((node_.root + "/jobs/job-1").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 07777U, 0700U);
-  EXPECT_TRUE(Secret::read(path));
   EXPECT_EQ(file_content(path), std::string(as_text(secret->reveal())));
 }
 
@@ -59,7 +58,7 @@ TEST_F(ClaimsTest, AJobIsStartedByOneAtATime) {
   auto first = connect_agent();
   auto second = connect_agent();
   ASSERT_TRUE(claim(*first, "job-1"));
-  ASSERT_TRUE(first->write_secret("job-1", *Secret::generate()));
+  ASSERT_TRUE(first->write_keys("job-1", "trainer-0", Secret::generate()->reveal()));
   const std::string secret = key("job-1");
   const Status refused = claim(*second, "job-1");
   ASSERT_FALSE(refused);
@@ -70,7 +69,7 @@ TEST_F(ClaimsTest, AJobIsStartedByOneAtATime) {
   ASSERT_FALSE(holder.empty());
   EXPECT_NE(refused.error().hint.find("(pid " + holder + ")"), std::string::npos)
       << refused.error().hint;
-  EXPECT_FALSE(second->write_secret("job-1", *Secret::generate()));
+  EXPECT_FALSE(second->write_keys("job-1", "trainer-0", Secret::generate()->reveal()));
   EXPECT_EQ(key("job-1"), secret) << "the loser wrote over the winner's secret";
   EXPECT_TRUE(claim(*second, "job-2"));
   ASSERT_TRUE(first->started());
