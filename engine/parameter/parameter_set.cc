@@ -18,7 +18,9 @@ Error refuse(const std::string& name, const std::string& why) {
 }
 
 constexpr float kGradientMax = 1e18F;  // its square is far below the largest float, 3e38
-constexpr float kStepMax = 1e28F;      // 10^10 steps of one value stay below it
+// Of one value in one update. With a learning rate up to 10^19, kGradientMax is the stricter bound,
+// and all the updates of a job stay finite.
+constexpr float kStepMax = 1e37F;
 
 // Returns the product of dims[first..], or 0 when it is above the limit.
 std::uint64_t bounded_product(const wire::ParameterSpec& spec, int first, std::uint64_t limit) {

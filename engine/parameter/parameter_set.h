@@ -38,7 +38,7 @@ Status validate(const wire::ParameterSpec& spec);
 // exists, or an explicit placement of an unknown dense parameter or on an unknown port.
 Status validate(const wire::ParameterSet& set);
 
-// Gradients below it, finitely many, leave values and the squares that optimizers keep finite.
+// A gradient below it leaves the values, and the squares that optimizers keep, finite.
 float gradient_limit(const wire::ParameterSet& set);
 
 // Why a trainer's set is not the one that this shard was set up with: "" when equal; else the first

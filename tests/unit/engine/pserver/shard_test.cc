@@ -77,7 +77,7 @@ TEST(ShardPush, GradientsThatWouldMakeValuesInfiniteAreRefusedByName) {
   fast.mutable_optimizer()->set_learning_rate(1e25F);
   OneShard one(fast);
   one.start();
-  expect_refused(one.push(0, 1, 1e4F), wire::REFUSAL_NOT_FINITE, "'fc.w'");
+  expect_refused(one.push(0, 1, 1e13F), wire::REFUSAL_NOT_FINITE, "'fc.w'");
   EXPECT_TRUE(is(one.push(0, 1, 1.0F), FrameType::kPushed));
   OneShard sparse(test::small_set("adagrad", 1), true);
   sparse.start();
