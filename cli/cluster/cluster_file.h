@@ -36,10 +36,16 @@ struct ClusterSpec {
   std::string transport = "sealed";        // or "always", "clear": the engine's --transport
   std::vector<ClusterNode> nodes;          // at least one; names unique
 
+  bool is_clear() const { return transport == "clear"; }
   std::uint16_t block() const {
     return static_cast<std::uint16_t>(ports_num + ports_num_for_sparse);
   }
 };
+
+// To be said of a cluster that is_clear().
+constexpr const char* kClearTransport =
+    "traffic of training is not sealed (transport = \"clear\"): who is on the network between the "
+    "nodes can read and change it";
 
 // Errors are kUsage: "lab.toml:12:8: unknown key 'prot', did you mean 'port'?" with the line and a
 // caret.

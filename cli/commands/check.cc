@@ -111,6 +111,7 @@ Status run(Context& context, const NodeTarget& options) {
   checked.stalls = find_stalls(session, checked.findings);
   const std::vector<Fault> faults = find_faults(checked);
   show(context, checked, faults);
+  if (cluster.is_clear()) context.console.note(kClearTransport);
   Error error{Errc::kFailed, "", "the next step for each fault is shown with it; then check again"};
   for (const Fault& fault : faults) error.code = std::max(error.code, fault.error.code);
   for (const Error& one : checked.links.errors) {

@@ -187,6 +187,7 @@ Status run_up(Context& context, const UpOptions& options) {
   for (const Member& member : session.members())
     table.rows.push_back(row_of(member, reports[member.node]));
   context.console.table(table);
+  if (cluster.is_clear()) context.console.note(kClearTransport);
   const auto used_here = hides_default(context, options, cluster.file);
   const std::string train =
       used_here ? "paddlectl train --cluster " + options.cluster : "paddlectl train";

@@ -381,6 +381,7 @@ function pservers() {
 
 // How the job was started, and on what. Nodes with the same machine share a row.
 function surroundings() {
+  const isClear = job.processes.some(process => process.arguments.split(' ').includes('--transport=clear'));
   const settings = [...new Set(job.processes.flatMap(process => process.arguments.split(' ')))]
     .filter(word => word.startsWith('--set='));
   const typed = job.commands.map(({unix_ms: when, text}) => `# ${utc(when)} UTC\n${text}`);
@@ -401,7 +402,8 @@ function surroundings() {
       `${one.os}${one.kernel === '' ? '' : `, Linux ${one.kernel}`}`, one.agent_version]));
   return [
     ...(typed.length > 0 ? [html('h2', {}, 'Started with'), html('pre', {id: 'commands'}, typed.join('\n'))] : []),
-    ...(versions.length > 0 ? [paragraph(`paddlectl and its engine ${versions.join(', then ')}`)] : []), ...machines];
+    ...(versions.length > 0 ? [paragraph(`paddlectl and its engine ${versions.join(', then ')}`)] : []), ...machines,
+    ...(isClear ? [paragraph('Traffic between machines was not sealed: the cluster file says transport = "clear".')] : [])];
 }
 
 const PROCESSES_MAX = 1000;

@@ -145,7 +145,8 @@ TEST_F(ReportInABrowser, HasItsTextsAndItsScriptRunsAndNobodyElses) {
         "after pass 2</span>",
         "paddlectl train --set a=1 w", ">A CPU &lt;b&gt;</span>", ">Debian 12, Linux 6.1</span>",
         "paddlectl and its engine 0.1.0", "<a href=\"node_0/train.log\">",
-        "other trainers that the servers applied in between"}) {
+        "other trainers that the servers applied in between",
+        "Traffic between machines was not sealed"}) {
     EXPECT_NE(dom.find(text), std::string::npos) << text;
   }
   EXPECT_EQ(dom.find("Snapshots count"), std::string::npos) << "it saved none";

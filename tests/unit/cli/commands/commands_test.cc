@@ -168,6 +168,20 @@ TEST_F(CommandsTest, UpIsIdempotentAndRemembersTheCluster) {
   EXPECT_EQ(*read_file(folder_ + "/.paddlectl/current"), folder_ + "/c.toml\n");
 }
 
+TEST_F(CommandsTest, UpAndCheckSayThatTrainingIsNotSealed) {
+  const std::string nodes = "[[node]]\nname = \"n\"\nlauncher = \"local\"\ncount = 2\n";
+  EXPECT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_FALSE(err_has("not sealed")) << err_.str();
+  write("c.toml", "name = \"t\"\ntransport = \"clear\"\n" + nodes);
+  EXPECT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_TRUE(err_has("traffic of training is not sealed")) << err_.str();
+  EXPECT_EQ(run({"check"}), 0) << err_.str();
+  EXPECT_TRUE(err_has("traffic of training is not sealed")) << err_.str();
+  write("c.toml", "name = \"t\"\ntransport = \"open\"\n" + nodes);
+  EXPECT_EQ(run({"up", "c.toml"}), 2);
+  EXPECT_TRUE(err_has("c.toml:2:13")) << err_.str();
+}
+
 TEST_F(CommandsTest, UpTakesItsFileAsOtherCommandsDo) {
   ASSERT_EQ(run({"up", "--cluster", "c.toml"}), 0) << err_.str();
   EXPECT_EQ(*read_file(folder_ + "/.paddlectl/current"), folder_ + "/c.toml\n");

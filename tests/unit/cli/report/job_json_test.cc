@@ -34,7 +34,7 @@ TEST(JobJson, HasTheProcessesAsTheNodesLeftThem) {
   ASSERT_EQ(job["processes"].size(), 4U) << "a damaged line is left out";
   const Parsed& leader = job["processes"][1];
   EXPECT_EQ(leader["node"], "n<i>");
-  EXPECT_EQ(leader["arguments"], "train --set=a=<u>") << "without placeholders";
+  EXPECT_EQ(leader["arguments"], "train --transport=clear --set=a=<u>") << "without placeholders";
   EXPECT_EQ(leader["log"], "node_0/train.log");
   EXPECT_EQ(leader["starts"], 1);
   EXPECT_EQ(job["processes"][3]["log"], "") << "a path out of the folder is no link";
