@@ -3,6 +3,8 @@
 // + pull with SGD, sparse pulls and pushes with AdaGrad, beside a raw TCP stream in the same run.
 // Results are verified.
 #include <arpa/inet.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -12,10 +14,12 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/pool.h"
 #include "base/rng.h"
 #include "engine/client/shard_client.h"
@@ -126,9 +130,26 @@ net::Transport transport_of(Way way) {
   return way == Way::kSealed ? net::Transport::kAlways : net::Transport::kClear;
 }
 
+// The server's address, and the network namespaces (of ip-netns) of the server and the trainer.
+struct Place {
+  std::string address = "127.0.0.1";
+  std::string server_namespace, trainer_namespace;
+};
+
+// Sockets stay in the namespace that they were made in.
+void enter(const std::string& name) {
+  if (name.empty()) return;
+  const UniqueFd fd(::open(("/run/netns/" + name).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd || ::setns(fd.get(), CLONE_NEWNET) != 0) {
+    std::perror(name.c_str());
+    std::exit(1);
+  }
+}
+
 class Pair {
  public:
-  explicit Pair(const wire::ParameterSet& set, Way way = Way::kTcp, std::size_t helpers = 0)
+  explicit Pair(const wire::ParameterSet& set, Way way = Way::kTcp, std::size_t helpers = 0,
+                const Place& place = {})
       : helpers_(helpers),
         preparer_(make_memory_preparer()),
         shard_(pserver::ShardOptions{.make_policy = strategy::make_update_policy,
@@ -138,7 +159,8 @@ class Pair {
                                      .preparer = preparer_.get()}) {
     const std::vector<std::byte> key(kSecretBytes, std::byte{7});
     const JobKeys keys = JobKeys::of_job(*Secret::from_bytes(key));
-    auto server = net::TcpServer::listen({.endpoint = {"127.0.0.1", 0},
+    enter(place.server_namespace);
+    auto server = net::TcpServer::listen({.endpoint = {place.address, 0},
                                           .keys = keys,
                                           .self = {Role::kPserver, 0},
                                           .server_generation = 1,
@@ -147,7 +169,8 @@ class Pair {
     if (!server) std::abort();
     server_ = *std::move(server);
     thread_ = std::thread([this] { server_->run(); });
-    auto link = net::connect({.endpoint = {"127.0.0.1", server_->port()},
+    enter(place.trainer_namespace);
+    auto link = net::connect({.endpoint = {place.address, server_->port()},
                               .keys = keys,
                               .self = {Role::kTrainer, 0},
                               .server = {Role::kPserver, 0},
@@ -186,9 +209,9 @@ class Pair {
 };
 
 // Pushes a gradient of ones and receives the new values.
-bool dense(std::size_t bytes, double limit, Way way) {
+bool dense(std::size_t bytes, double limit, Way way, const Place& place = {}) {
   const std::uint64_t elements = bytes / sizeof(float);
-  Pair pair(parameters(elements, 0, "sgd"), way);
+  Pair pair(parameters(elements, 0, "sgd"), way, 0, place);
   std::vector<client::DenseParameter> one(1);
   one[0].gradient.assign(elements, 1.0F);
   one[0].value.resize(elements);
@@ -274,9 +297,17 @@ bool sparse(std::uint64_t width, std::uint64_t rows, std::size_t helpers) {
 }  // namespace paddle
 
 // wire_bench [rows [sparse]]: 0 skips the sparse part, "sparse" the dense one.
+// wire_bench link clear|sealed ADDRESS SERVER_NAMESPACE TRAINER_NAMESPACE: for bench/sealed.
 int main(int argc, char** argv) {
   using namespace paddle;
   keep_freed_memory();
+  if (argc == 6 && std::string_view(argv[1]) == "link") {
+    const Way way = std::string_view(argv[2]) == "sealed" ? Way::kSealed : Way::kTcp;
+    bool good = true;
+    for (const std::size_t kib : {64U, 1024U, 4096U})
+      good = dense(kib << 10U, 1e9, way, {argv[3], argv[4], argv[5]}) && good;
+    return good ? 0 : 1;
+  }
   const std::uint64_t rows = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 10'000'000;
   const double limit = raw_tcp();
   std::printf("raw TCP stream: %.2f GB/s\n", limit / 1e9);

@@ -11,6 +11,7 @@
 #include "cli/job/folders.h"
 #include "cli/logs/reader.h"
 #include "cli/options/shared_options.h"
+#include "cli/watch/first_failure.h"
 #include "cli/watch/pace.h"
 #include "cli/watch/process_state.h"
 #include "cli/watch/progress.h"

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/watch/first_failure.h"
 #include "cli/watch/pace.h"
 #include "cli/watch/process_state.h"
 

@@ -11,6 +11,7 @@
 #include "cli/job/folders.h"
 #include "cli/job/push_meter.h"
 #include "cli/nodes/ports.h"
+#include "cli/watch/first_failure.h"
 #include "cli/watch/process_state.h"
 #include "proto/job_keys.h"
 #include "remote/push/source.h"

@@ -1,4 +1,4 @@
-// States and order of a job's processes, and the first cause of its failure.
+// States and order of a job's processes.
 #pragma once
 
 #include <string>
@@ -24,17 +24,5 @@ std::string describe(const remote::Restart& restart, std::uint32_t allowed);
 
 // Pservers before trainers, "pserver-2" before "pserver-10".
 bool comes_before(const remote::ProcessStatus& a, const remote::ProcessStatus& b);
-
-constexpr std::size_t kLastLinesShown = 15;
-constexpr std::size_t kLinesOfKilled = 3;  // a log knows nothing of a signal
-
-// Null when none failed. A process that failed by itself comes before one that was stopped and one
-// that lost a peer; among these the earliest. A pserver ends well when all its trainers have left.
-const ProcessOnNode* first_failure(const std::vector<ProcessOnNode>& processes);
-// An end by order, or after a lost peer: of a process that did not fail by itself. False for null.
-bool is_consequence(const ProcessOnNode* failed);
-// Names the process, its node and its last log lines; the code is its exit code where that is one
-// of ours.
-Error failure_error(ClusterSession& session, const ProcessOnNode& failed);
 
 }  // namespace paddle::cli

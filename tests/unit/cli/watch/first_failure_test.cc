@@ -1,4 +1,4 @@
-#include "cli/watch/process_state.h"
+#include "cli/watch/first_failure.h"
 
 #include <signal.h>
 

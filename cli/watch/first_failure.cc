@@ -1,0 +1,97 @@
+#include "cli/watch/first_failure.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "cli/logs/reader.h"
+#include "cli/watch/process_state.h"
+
+namespace paddle::cli {
+namespace {
+
+// An order to stop may be recorded this much after the exits it caused. Less than the pause after
+// which the rest of a failed job is stopped, so that this order is never taken for the cause.
+constexpr std::int64_t kStopLagMs = 400;
+
+// Ended by order: ours, as its node recorded, or a plain kill.
+bool was_stopped(const remote::ProcessStatus& status) {
+  return status.stopped ||
+         (status.state == remote::ProcessState::kKilled && status.signal == SIGTERM) ||
+         (status.state == remote::ProcessState::kExited &&
+          status.exit_code == static_cast<int>(Errc::kInterrupted));
+}
+
+// Sorts causes before consequences. A process's own failure comes before an order to stop and a
+// lost peer whatever their times, since the clocks of nodes differ; then the earlier end.
+std::pair<bool, std::int64_t> order_of_blame(const remote::ProcessStatus& status) {
+  const bool lost_peer = status.state == remote::ProcessState::kExited &&
+                         status.exit_code == static_cast<int>(Errc::kUnreachable);
+  const bool stopped = was_stopped(status);
+  // A record without an end time counts as the latest.
+  const std::int64_t ended =
+      status.ended_unix_ms > 0 ? status.ended_unix_ms : std::numeric_limits<std::int64_t>::max();
+  return {stopped || lost_peer, stopped ? ended - kStopLagMs : ended};
+}
+
+}  // namespace
+
+const ProcessOnNode* first_failure(const std::vector<ProcessOnNode>& processes) {
+  const bool trainers_done = std::ranges::all_of(processes, [](const ProcessOnNode& p) {
+    return is_pserver(p.status) || ended_well(p.status) || is_resumable(p.status);
+  });
+  if (trainers_done) return nullptr;
+  bool trainers_run = false;
+  const ProcessOnNode* first = nullptr;
+  for (const ProcessOnNode& process : processes) {
+    trainers_run = trainers_run || (is_running(process.status) && !is_pserver(process.status));
+    if (is_running(process.status) || ended_well(process.status) || is_resumable(process.status))
+      continue;
+    if (first == nullptr || order_of_blame(process.status) < order_of_blame(first->status))
+      first = &process;
+  }
+  // Other trainers that were asked to stop may still be saving.
+  const bool was_asked = first != nullptr && first->status.stopped;
+  return was_asked && trainers_run ? nullptr : first;
+}
+
+bool is_consequence(const ProcessOnNode* failed) {
+  return failed != nullptr && order_of_blame(failed->status).first;
+}
+
+Error failure_error(ClusterSession& session, const ProcessOnNode& failed) {
+  Member& member = session.members()[failed.member];
+  Error error{Errc::kFailed,
+              fmt::format("{} on {} {}", failed.status.name, member.spec.name,
+                          describe_state(failed.status)),
+              fmt::format("the whole log: paddlectl logs --node {} --job {}", member.spec.name,
+                          failed.status.job)};
+  if (failed.status.state == remote::ProcessState::kExited) {
+    for (const Errc code : {Errc::kUsage, Errc::kVersion, Errc::kUnreachable, Errc::kAuth,
+                            Errc::kData, Errc::kResource, Errc::kResumable}) {
+      if (failed.status.exit_code == static_cast<int>(code)) error.code = code;
+    }
+  }
+  if (const auto& cause = failed.status.failure) {
+    error.message += ": " + cause->message;
+    if (!cause->hint.empty()) error.hint = cause->hint + "; " + error.hint;
+  }
+  if (was_stopped(failed.status)) error.hint = "it was asked to end, by paddlectl stop or by kill";
+  if (!member.client) return error;
+  LogReader reader(failed.status.log);
+  auto lines = reader.tail(*member.client, failed.status.state == remote::ProcessState::kKilled
+                                               ? kLinesOfKilled
+                                               : kLastLinesShown);
+  if (!lines) return error;
+  if (auto rest = reader.rest()) lines->push_back(*std::move(rest));
+  if (!lines->empty()) error.message += "; its last lines:";
+  for (const LogLine& line : *lines) {
+    error.message += fmt::format("\n  {}/{} | {}", member.spec.name, failed.status.name, line.text);
+  }
+  return error;
+}
+
+}  // namespace paddle::cli
