@@ -124,6 +124,7 @@ class CommandsTest : public testing::Test {
             std::this_thread::yield();
           }
           timeout_ = spec.timeout;
+          const std::lock_guard lock(fake.mutex);  // several names may be one machine
           if (fake.unreachable)
             return Error{Errc::kUnreachable, "node " + spec.name + ": no route", "plug it in"};
           if (fake.torn_down && !create) return std::unique_ptr<remote::AgentClient>();
