@@ -32,7 +32,9 @@ void run_and_stop(Job& job, const std::string& name, const std::vector<int>& who
   for (const Process& pserver : pservers) ASSERT_TRUE(pserver.prints("READY pserver"));
   std::vector<Process> trainers;
   for (int id : {0, 1}) trainers.push_back(job.start_trainer(name, shape, id, port, flags));
-  ASSERT_TRUE(trainers[0].prints("Pass=1 Batch=10 ")) << trainers[0].output();
+  // With a sanitizer on a busy machine the first pass takes minutes.
+  ASSERT_TRUE(trainers[0].prints("Pass=1 Batch=10 ", std::chrono::seconds(240)))
+      << trainers[0].output();
   for (const int id : whom) trainers[static_cast<std::size_t>(id)].signal(SIGTERM);
   for (Process& trainer : trainers) {
     EXPECT_EQ(trainer.wait(), kResumable) << trainer.output();
