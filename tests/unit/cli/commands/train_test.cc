@@ -39,14 +39,13 @@ TEST_F(CommandsTest, AnEngineOfAnotherReleaseIsNamedWithBothVersions) {
   EXPECT_TRUE(nodes_[0].processes.empty());
 }
 
-TEST_F(CommandsTest, ADryRunTellsOfTrainersWithoutDataAsTrainDoes) {
+TEST_F(CommandsTest, ADryRunRefusesTrainersWithoutDataAsTrainDoes) {
   write("paddle", "#!/bin/sh\n");
   fs::permissions(folder_ + "/paddle", fs::perms::owner_all);
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   EXPECT_EQ(run({"train", "--dry-run", "--trainers", "2", "w"}), 0);
-  EXPECT_FALSE(err_has("no data file")) << err_.str();
-  EXPECT_EQ(run({"train", "--dry-run", "--trainers", "4", "w"}), 0);
-  EXPECT_TRUE(err_has("2 of 4 trainers have no data file")) << err_.str();
+  EXPECT_EQ(run({"train", "--dry-run", "--trainers", "4", "w"}), 6);
+  EXPECT_TRUE(err_has("2 files match data/train-*, but there are 4 trainers")) << err_.str();
   fs::remove(folder_ + "/w/data/test.txt");
   EXPECT_EQ(run({"train", "--dry-run", "w"}), 6);
   EXPECT_TRUE(err_has("no file matches 'data/test.txt' in ")) << err_.str();
@@ -394,9 +393,26 @@ TEST_F(CommandsTest, DataThatCannotTrainIsNamedBeforeAnythingStarts) {
   write("w/data/train-00001", "");
   EXPECT_EQ(train(), 6);
   EXPECT_TRUE(err_has("every file that matches 'data/train-*' in ")) << err_.str();
-  write("w/data/train-00000", "1\ta\n");
-  EXPECT_EQ(run({"train", "--trainers", "3", "--name", "job1", "w"}), 0) << err_.str();
-  EXPECT_TRUE(err_has("1 of 3 trainers has no data file")) << err_.str();
+}
+
+TEST_F(CommandsTest, FewerDataFilesThanTrainersAreRefusedBeforeThePush) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  const auto files = nodes_[0].files;
+  EXPECT_EQ(run({"train", "--trainers", "3", "w"}), 6);
+  EXPECT_TRUE(err_has("2 files match data/train-*, but there are 3 trainers\n")) << err_.str();
+  EXPECT_TRUE(err_has("hint: --trainers 2, or make 3 files\n")) << err_.str();
+  EXPECT_EQ(nodes_[0].files, files);
+  // Enough of them, but each trainer takes those of its number.
+  fs::rename(folder_ + "/w/data/train-00001", folder_ + "/w/data/train-00002");
+  EXPECT_EQ(train(), 6);
+  EXPECT_TRUE(err_has("2 files match data/train-*, but 1 of 2 trainers gets none of them\n"))
+      << err_.str();
+  EXPECT_TRUE(err_has("hint: a file goes to trainer number mod 2: number them 0, 1, 2, ...\n"))
+      << err_.str();
+  // Files without numbers are read by all trainers, line by line in turn.
+  for (const char* number : {"0", "2"}) fs::remove(folder_ + "/w/data/train-0000" + number);
+  write("w/data/train-all", "1\ta\n0\tb\n");
+  EXPECT_EQ(run({"train", "--trainers", "3", "w"}), 0) << err_.str();
 }
 
 TEST_F(CommandsTest, ResultsThatCouldNotBeWrittenAreNamedBeforeTheTraining) {
