@@ -36,11 +36,22 @@ Json::Fields final_numbers(const JobSummary& summary) {
 // Stops the pservers of a job whose trainers have ended, fetches and reports. Prints the results'
 // folder and the job's state: "done", or "stopped" when it can go on.
 Status finish_job(Context& context, ClusterSession& session, const std::string& job,
+// As fetch_results, but with the last snapshot where the nodes lack the one asked for: that is no
+// failure of the job.
+Result<FetchStats> bring_home(Context& context, ClusterSession& session, const std::string& job,
+                              const Destination& to) {
+  auto fetched = fetch_results(context, session, job, to.output, to.passes);
+  if (fetched || fetched.error().code != Errc::kUsage) return fetched;
+  context.console.note(fmt::format("warning: {}; {}; fetching the last", fetched.error().message,
+                                   fetched.error().hint));
+  return fetch_results(context, session, job, to.output, PassChoice{});
+}
+
                   const Destination& to, const JobSummary& summary,
                   const std::string& state = "done") {
   const std::string& output = to.output;
   PADDLE_TRY_STATUS(stop_job(session, job));
-  PADDLE_TRY(const FetchStats stats, fetch_results(context, session, job, output, to.passes));
+  PADDLE_TRY(const FetchStats stats, bring_home(context, session, job, to));
   note_left_snapshots(context, job, output, stats);
   add_report(context, session, job, output);
   const std::string folder = shown_path(context, (std::filesystem::path(output) / job).string());
@@ -155,7 +166,7 @@ Status follow_to_end(Context& context, ClusterSession& session, const std::strin
   if (job_goes_on) return error;
   error = stop_after(context, session, job, std::move(error));
   if (error.code == Errc::kInterrupted) return error;
-  if (auto fetched = fetch_results(context, session, job, to.output, to.passes)) {
+  if (bring_home(context, session, job, to)) {
     add_report(context, session, job, to.output);
     context.console.note("logs are in " + shown_path(context, to.output + "/" + job));
   }

@@ -415,6 +415,19 @@ TEST_F(CommandsTest, FewerDataFilesThanTrainersAreRefusedBeforeThePush) {
   EXPECT_EQ(run({"train", "--trainers", "3", "w"}), 0) << err_.str();
 }
 
+TEST_F(CommandsTest, AJobThatTrainedEndsWellWhateverPassWasAskedFor) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_EQ(run({"train", "--pass", "3", "--name", "job1", "w"}), 0) << err_.str();
+  EXPECT_TRUE(
+      err_has("warning: the nodes have no snapshot of pass 3 of job job1; they have "
+              "pass-00000; train.snapshots_kept says how many stay; fetching the last\n"))
+      << err_.str();
+  EXPECT_TRUE(fs::exists(folder_ + "/output/job1/pass-00000/MANIFEST"));
+  trainer_exit_ = 6;
+  EXPECT_EQ(run({"train", "--pass", "3", "--name", "job2", "w"}), 6) << err_.str();
+  EXPECT_TRUE(fs::exists(folder_ + "/output/job2/node_0/server.log"));
+}
+
 TEST_F(CommandsTest, ResultsThatCouldNotBeWrittenAreNamedBeforeTheTraining) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   EXPECT_EQ(run({"train", "--output", "c.toml", "w"}), 7);
