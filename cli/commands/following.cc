@@ -1,5 +1,6 @@
 #include "cli/commands/following.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 
@@ -7,9 +8,11 @@
 
 #include "cli/job/end_of_job.h"
 #include "cli/job/folders.h"
+#include "cli/job/result_files.h"
 #include "cli/job/results.h"
 #include "cli/options/shared_options.h"
 #include "cli/report/report.h"
+#include "cli/watch/first_failure.h"
 
 namespace paddle::cli {
 namespace {
@@ -104,6 +107,30 @@ std::optional<Status> finish_if_over(Context& context, ClusterSession& session,
   return Status(finish_ended_job(context, session, job, to, summary, error));
 }
 
+// How a job goes on that lost a process to a signal or with its machine; "" for any other failure.
+std::string way_on(ClusterSession& session, const std::string& job) {
+  const auto processes = session.processes(job);
+  const ProcessOnNode* const first = first_failure(processes);
+  if (first == nullptr || (first->status.state != remote::ProcessState::kKilled &&
+                           first->status.state != remote::ProcessState::kLost)) {
+    return "";
+  }
+  ResultFiles found;
+  (void)list_results(session, job, processes, found);  // of the nodes that answer
+  const bool is_saved = std::ranges::any_of(found.of_member, [](const auto& files) {
+    return std::ranges::any_of(
+        files, [](const remote::FileEntry& file) { return file.path.ends_with("/MANIFEST"); });
+  });
+  std::string way;
+  if (is_saved) {
+    way = fmt::format(
+        "; go on from its last snapshot: paddlectl train --resume --name {} <workspace>", job);
+  }
+  if (first->status.restarts_allowed == 0)
+    way += "; next time, --restarts N starts it again by itself";
+  return way;
+}
+
 OptionList attach_options(ResultsOptions& options) {
   OptionList list = results_options(options);
   list.push_back(passes_option(options));
@@ -138,6 +165,7 @@ Error stop_after(Context& context, ClusterSession& session, const std::string& j
   context.console.end_progress();
   context.console.note("stopping the rest of the job");
   session.reconnect(context);
+  const std::string way = way_on(session, job);
   auto stopped = stop_job(session, job);
   if (!stopped && stopped.error().code == Errc::kUnreachable) {  // found lost only now
     session.reconnect(context);
@@ -150,6 +178,8 @@ Error stop_after(Context& context, ClusterSession& session, const std::string& j
   } else if (error.code == Errc::kInterrupted) {
     error.message = fmt::format(
         "interrupted: {} is stopped; fetch its logs and snapshots with paddlectl fetch", job);
+  } else if (!error.hint.empty()) {
+    error.hint += way;
   }
   return error;
 }

@@ -338,6 +338,11 @@ TEST_F(CommandsTest, AKilledProcessShowsThreeLinesOfItsLog) {
       err_has("error: trainer-1 on n-1 killed by signal 9 (Killed); its last lines:\n"
               "  n-1/trainer-1 | 2\n"))
       << err_.str();
+  EXPECT_TRUE(
+      err_has("the whole log: paddlectl logs --node n-1 --job job1; go on from its last "
+              "snapshot: paddlectl train --resume --name job1 w; next time, "
+              "--restarts N starts it again by itself\n"))
+      << err_.str();
 }
 
 TEST_F(CommandsTest, AMomentWithoutAnyConnectionDoesNotEndAJob) {
