@@ -433,6 +433,25 @@ TEST_F(CommandsTest, AJobThatTrainedEndsWellWhateverPassWasAskedFor) {
   EXPECT_TRUE(fs::exists(folder_ + "/output/job2/node_0/server.log"));
 }
 
+TEST_F(CommandsTest, TheCauseOfAFailureIsPrintedOnce) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_exit_ = 6;
+  nodes_[0].on_start = [this](FakeNode& fake, ProcessStatus& status) {
+    started(fake, status);
+    if (status.name != "trainer-0") return;
+    status.failure = Error{Errc::kFailed, "train-00000:7: bad", "mend it"};
+    fake.files[status.log] = "reading\npaddle: train-00000:7: bad\nhint: mend it\n";
+  };
+  EXPECT_EQ(train(), 6);
+  const std::string told = err_.str();
+  EXPECT_TRUE(
+      err_has("exited with code 6: train-00000:7: bad; its last lines:\n"
+              "  n-0/trainer-0 | reading\n"))
+      << told;
+  EXPECT_EQ(told.find("train-00000:7: bad"), told.rfind("train-00000:7: bad")) << told;
+  EXPECT_EQ(told.find("mend it"), told.rfind("mend it")) << told;
+}
+
 TEST_F(CommandsTest, ResultsThatCouldNotBeWrittenAreNamedBeforeTheTraining) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   EXPECT_EQ(run({"train", "--output", "c.toml", "w"}), 7);
