@@ -36,9 +36,6 @@ Json::Fields final_numbers(const JobSummary& summary) {
           {"diverged", summary.diverged_to.has_value()}};
 }
 
-// Stops the pservers of a job whose trainers have ended, fetches and reports. Prints the results'
-// folder and the job's state: "done", or "stopped" when it can go on.
-Status finish_job(Context& context, ClusterSession& session, const std::string& job,
 // As fetch_results, but with the last snapshot where the nodes lack the one asked for: that is no
 // failure of the job.
 Result<FetchStats> bring_home(Context& context, ClusterSession& session, const std::string& job,
@@ -50,6 +47,9 @@ Result<FetchStats> bring_home(Context& context, ClusterSession& session, const s
   return fetch_results(context, session, job, to.output, PassChoice{});
 }
 
+// Stops the pservers of a job whose trainers have ended, fetches and reports. Prints the results'
+// folder and the job's state: "done", or "stopped" when it can go on.
+Status finish_job(Context& context, ClusterSession& session, const std::string& job,
                   const Destination& to, const JobSummary& summary,
                   const std::string& state = "done") {
   const std::string& output = to.output;
@@ -185,8 +185,9 @@ Error stop_after(Context& context, ClusterSession& session, const std::string& j
 }
 
 Status follow_to_end(Context& context, ClusterSession& session, const std::string& job,
-                     const Destination& to) {
+                     const Destination& to, std::size_t past_tests) {
   JobSummary summary;
+  summary.tests_told = past_tests;
   auto followed = follow_job(context, session, job, summary);
   if (!followed && context.interrupted() && context.take_interrupt)
     followed = follow_to_stop(context, session, job, summary);
