@@ -248,6 +248,7 @@ TEST_F(CliLocal, CtrlCSavesTheJobAndItGoesOnFromAnywhere) {
   Process again = cluster.start({"train", "--resume", "--name", "job", "--trainers", "2",
                                  "--pservers", "1", "--set", kManyPasses, "quick_start"});
   EXPECT_TRUE(again.prints("held-out cost ")) << again.output();
+  EXPECT_NE(again.output().find("continuing in pass "), std::string::npos) << again.output();
   EXPECT_EQ(cluster.run({"stop"}).code, 0);
   EXPECT_EQ(again.wait(), 75) << again.output();
   const std::string log = TemporaryFolder::read(cluster.folder() / "output/job/node_0/train.log");
