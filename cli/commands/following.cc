@@ -1,5 +1,6 @@
 #include "cli/commands/following.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 
@@ -7,9 +8,11 @@
 
 #include "cli/job/end_of_job.h"
 #include "cli/job/folders.h"
+#include "cli/job/result_files.h"
 #include "cli/job/results.h"
 #include "cli/options/shared_options.h"
 #include "cli/report/report.h"
+#include "cli/watch/first_failure.h"
 
 namespace paddle::cli {
 namespace {
@@ -33,6 +36,17 @@ Json::Fields final_numbers(const JobSummary& summary) {
           {"diverged", summary.diverged_to.has_value()}};
 }
 
+// As fetch_results, but with the last snapshot where the nodes lack the one asked for: that is no
+// failure of the job.
+Result<FetchStats> bring_home(Context& context, ClusterSession& session, const std::string& job,
+                              const Destination& to) {
+  auto fetched = fetch_results(context, session, job, to.output, to.passes);
+  if (fetched || fetched.error().code != Errc::kUsage) return fetched;
+  context.console.note(fmt::format("warning: {}; {}; fetching the last", fetched.error().message,
+                                   fetched.error().hint));
+  return fetch_results(context, session, job, to.output, PassChoice{});
+}
+
 // Stops the pservers of a job whose trainers have ended, fetches and reports. Prints the results'
 // folder and the job's state: "done", or "stopped" when it can go on.
 Status finish_job(Context& context, ClusterSession& session, const std::string& job,
@@ -40,7 +54,7 @@ Status finish_job(Context& context, ClusterSession& session, const std::string& 
                   const std::string& state = "done") {
   const std::string& output = to.output;
   PADDLE_TRY_STATUS(stop_job(session, job));
-  PADDLE_TRY(const FetchStats stats, fetch_results(context, session, job, output, to.passes));
+  PADDLE_TRY(const FetchStats stats, bring_home(context, session, job, to));
   note_left_snapshots(context, job, output, stats);
   add_report(context, session, job, output);
   const std::string folder = shown_path(context, (std::filesystem::path(output) / job).string());
@@ -93,6 +107,30 @@ std::optional<Status> finish_if_over(Context& context, ClusterSession& session,
   return Status(finish_ended_job(context, session, job, to, summary, error));
 }
 
+// How a job goes on that lost a process to a signal or with its machine; "" for any other failure.
+std::string way_on(ClusterSession& session, const std::string& job) {
+  const auto processes = session.processes(job);
+  const ProcessOnNode* const first = first_failure(processes);
+  if (first == nullptr || (first->status.state != remote::ProcessState::kKilled &&
+                           first->status.state != remote::ProcessState::kLost)) {
+    return "";
+  }
+  ResultFiles found;
+  (void)list_results(session, job, processes, found);  // of the nodes that answer
+  const bool is_saved = std::ranges::any_of(found.of_member, [](const auto& files) {
+    return std::ranges::any_of(
+        files, [](const remote::FileEntry& file) { return file.path.ends_with("/MANIFEST"); });
+  });
+  std::string way;
+  if (is_saved) {
+    way = fmt::format(
+        "; go on from its last snapshot: paddlectl train --resume --name {} <workspace>", job);
+  }
+  if (first->status.restarts_allowed == 0)
+    way += "; next time, --restarts N starts it again by itself";
+  return way;
+}
+
 OptionList attach_options(ResultsOptions& options) {
   OptionList list = results_options(options);
   list.push_back(passes_option(options));
@@ -127,6 +165,7 @@ Error stop_after(Context& context, ClusterSession& session, const std::string& j
   context.console.end_progress();
   context.console.note("stopping the rest of the job");
   session.reconnect(context);
+  const std::string way = way_on(session, job);
   auto stopped = stop_job(session, job);
   if (!stopped && stopped.error().code == Errc::kUnreachable) {  // found lost only now
     session.reconnect(context);
@@ -139,13 +178,16 @@ Error stop_after(Context& context, ClusterSession& session, const std::string& j
   } else if (error.code == Errc::kInterrupted) {
     error.message = fmt::format(
         "interrupted: {} is stopped; fetch its logs and snapshots with paddlectl fetch", job);
+  } else if (!error.hint.empty()) {
+    error.hint += way;
   }
   return error;
 }
 
 Status follow_to_end(Context& context, ClusterSession& session, const std::string& job,
-                     const Destination& to) {
+                     const Destination& to, std::size_t past_tests) {
   JobSummary summary;
+  summary.tests_told = past_tests;
   auto followed = follow_job(context, session, job, summary);
   if (!followed && context.interrupted() && context.take_interrupt)
     followed = follow_to_stop(context, session, job, summary);
@@ -155,7 +197,7 @@ Status follow_to_end(Context& context, ClusterSession& session, const std::strin
   if (job_goes_on) return error;
   error = stop_after(context, session, job, std::move(error));
   if (error.code == Errc::kInterrupted) return error;
-  if (auto fetched = fetch_results(context, session, job, to.output, to.passes)) {
+  if (bring_home(context, session, job, to)) {
     add_report(context, session, job, to.output);
     context.console.note("logs are in " + shown_path(context, to.output + "/" + job));
   }

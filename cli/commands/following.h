@@ -23,8 +23,8 @@ Result<Destination> destination(const Context& context, const ResultsOptions& op
 Error stop_after(Context& context, ClusterSession& session, const std::string& job, Error error);
 
 // Follows a job that ends with this terminal: Ctrl-C asks it to save and stop. Logs are fetched
-// after a failure as well.
+// after a failure as well. past_tests: so many of the metrics are of an earlier run.
 Status follow_to_end(Context& context, ClusterSession& session, const std::string& job,
-                     const Destination& to);
+                     const Destination& to, std::size_t past_tests);
 
 }  // namespace paddle::cli

@@ -239,8 +239,9 @@ Status run_train(Context& context, const TrainOptions& asked) {
       "job {}: {}, {} on {}", request.job, counted(plan.trainers.size(), "trainer"),
       counted(plan.pservers.size(), "pserver"), counted(placement.nodes.size(), "node")));
   PADDLE_TRY_STATUS(push_job(context, session, plan, engine));
+  std::size_t past_tests = 0;
   if (options.resume) {
-    PADDLE_TRY_STATUS(prepare_to_resume(context, cluster, nodes.chosen, plan, snapshot));
+    PADDLE_TRY(past_tests, prepare_to_resume(context, cluster, nodes.chosen, plan, snapshot));
   }
   PADDLE_TRY_STATUS(run_setup(context, session, plan, workspace));
   if (auto started = start_job(context, session, plan); !started) {
@@ -251,7 +252,7 @@ Status run_train(Context& context, const TrainOptions& asked) {
     context.console.note("the report will not show this command: " + kept.error().message);
   }
   if (options.detach) return say_detached(context, request.job);
-  return follow_to_end(context, session, request.job, to);
+  return follow_to_end(context, session, request.job, to, past_tests);
 }
 
 }  // namespace

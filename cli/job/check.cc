@@ -14,13 +14,25 @@
 namespace paddle::cli {
 namespace {
 
-void note_idle_trainers(Context& context, const Workspace& workspace) {
-  if (workspace.mounted) return;
-  const auto idle = std::ranges::count_if(workspace.trainer_data, &std::vector<std::string>::empty);
-  if (idle == 0) return;
-  context.console.note(
-      fmt::format("{} of {} trainers {} no data file: make as many files as trainers", idle,
-                  workspace.trainer_data.size(), idle == 1 ? "has" : "have"));
+// Of numbered files a trainer may get none: its node would lack the folder that they lie in.
+Status check_shares(const Workspace& workspace, const std::string& pattern) {
+  if (pattern.empty() || workspace.mounted) return {};
+  const auto& shares = workspace.trainer_data;
+  const auto idle = std::ranges::count_if(shares, &std::vector<std::string>::empty);
+  if (idle == 0) return {};
+  std::size_t files = 0;
+  for (const auto& share : shares) files += share.size();
+  const std::string matched =
+      fmt::format("{} {} {}", counted(files, "file"), files == 1 ? "matches" : "match", pattern);
+  if (files < shares.size()) {
+    return Error{Errc::kData, fmt::format("{}, but there are {} trainers", matched, shares.size()),
+                 fmt::format("--trainers {}, or make {} files", files, shares.size())};
+  }
+  return Error{
+      Errc::kData,
+      fmt::format("{}, but {} of {} trainers {} none of them", matched, idle, shares.size(),
+                  idle == 1 ? "gets" : "get"),
+      fmt::format("a file goes to trainer number mod {}: number them 0, 1, 2, ...", shares.size())};
 }
 
 // Points missing data at the workspace's own `prepare` script, where there is one.
@@ -70,7 +82,7 @@ Result<Workspace> check_job(Context& context, const JobSource& source, const Pla
   auto workspace =
       scan_workspace(path, *config, static_cast<std::uint32_t>(placement.trainers.size()));
   if (!workspace) return name_prepare_script(workspace.error(), source.workspace, path);
-  if (!config->data.train.empty()) note_idle_trainers(context, *workspace);
+  PADDLE_TRY_STATUS(check_shares(*workspace, config->data.train));
   return workspace;
 }
 

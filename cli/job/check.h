@@ -17,9 +17,9 @@ struct JobSource {
   std::vector<std::string> overrides;  // "train.passes=3"
 };
 
-// Reads the workspace and divides its data among the placement's trainers. Notes trainers without
-// data. Errors are those of read_job and scan_workspace; where data is missing and the workspace
-// has a script `prepare`, the hint names it.
+// Reads the workspace and divides its data among the placement's trainers. Errors are those of
+// read_job and scan_workspace, and kData for a trainer without a data file; where data is missing
+// and the workspace has a script `prepare`, the hint names it.
 Result<Workspace> check_job(Context& context, const JobSource& source, const Placement& placement);
 
 // The plan printed by `paddle plan`, run here: it builds the network and says which port would hold

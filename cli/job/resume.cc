@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -9,6 +10,7 @@
 #include "cli/job/folders.h"
 #include "cli/job/passes.h"
 #include "cli/job/results.h"
+#include "cli/logs/reader.h"
 #include "cli/watch/process_state.h"
 #include "remote/push/source.h"
 
@@ -58,6 +60,17 @@ Result<bool> has_snapshot(remote::AgentClient& client, const std::string& job) {
   PADDLE_TRY(const auto files, client.list_sizes(output_folder(job)));
   return std::ranges::any_of(
       files, [](const remote::FileEntry& file) { return file.path.ends_with("/MANIFEST"); });
+}
+
+void note_progress(Context& context, const std::vector<remote::FileEntry>& files) {
+  std::set<std::string> names;
+  for (const remote::FileEntry& file : files) names.insert(file.path);
+  const auto snapshots = snapshots_among(names);
+  const auto newest = snapshots.empty() ? std::nullopt : parse_snapshot_name(snapshots.back());
+  if (!newest) return;
+  context.console.note(newest->is_whole ? fmt::format("continuing after pass {}", newest->pass + 1)
+                                        : fmt::format("continuing in pass {}, after batch {}",
+                                                      newest->pass + 1, newest->batch));
 }
 
 }  // namespace
@@ -114,22 +127,27 @@ Result<SnapshotToPush> find_snapshot_to_resume(Context& context, const ClusterSp
   return found;
 }
 
-Status prepare_to_resume(Context& context, const ClusterSpec& cluster,
-                         const std::vector<std::size_t>& nodes, const JobPlan& plan,
-                         const SnapshotToPush& snapshot) {
+Result<std::size_t> prepare_to_resume(Context& context, const ClusterSpec& cluster,
+                                      const std::vector<std::size_t>& nodes, const JobPlan& plan,
+                                      const SnapshotToPush& snapshot) {
   ClusterSession session = ClusterSession::find(context, cluster, nodes);
   session.forgive_absent();
   PADDLE_TRY_STATUS(session.all_well());
+  Member& leader = *session.find_node(plan.trainers.front().node);
+  PADDLE_CHECK(leader.client);
   if (!snapshot.items.empty()) {
-    Member& leader = *session.find_node(plan.trainers.front().node);
-    PADDLE_CHECK(leader.client);
     remote::PushSource source(context.hash_cache);
     PADDLE_TRY(const remote::PushStats stats, leader.client->push(snapshot.items, source, nullptr));
     context.console.note(
         fmt::format("{} brought to {}: {} files", snapshot.name, leader.spec.name, stats.files));
   }
-  return session.each(
-      [&](Member& member) { return member.client->remove(job_folder(plan.job) + "/proc"); });
+  PADDLE_TRY(const auto files, leader.client->list_sizes(output_folder(plan.job)));
+  note_progress(context, files);
+  const auto metrics =
+      read_metrics(*leader.client, plan.trainers.front().metrics, kMetricsBytesMax);
+  PADDLE_TRY_STATUS(session.each(
+      [&](Member& member) { return member.client->remove(job_folder(plan.job) + "/proc"); }));
+  return static_cast<std::size_t>(std::ranges::count(metrics, "test", &MetricsLine::kind));
 }
 
 }  // namespace paddle::cli

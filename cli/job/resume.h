@@ -32,9 +32,10 @@ Result<SnapshotToPush> find_snapshot_to_resume(Context& context, const ClusterSp
                                                const std::string& job, std::size_t node,
                                                const std::string& output);
 
-// Pushes it to trainer 0's node, and removes the records of ended processes from the nodes.
-Status prepare_to_resume(Context& context, const ClusterSpec& cluster,
-                         const std::vector<std::size_t>& nodes, const JobPlan& plan,
-                         const SnapshotToPush& snapshot);
+// Pushes it to trainer 0's node, says where the job goes on, and removes the records of ended
+// processes from the nodes. Returns how many tests the job's metrics have so far.
+Result<std::size_t> prepare_to_resume(Context& context, const ClusterSpec& cluster,
+                                      const std::vector<std::size_t>& nodes, const JobPlan& plan,
+                                      const SnapshotToPush& snapshot);
 
 }  // namespace paddle::cli

@@ -90,7 +90,12 @@ void JobFeed::take(const ProcessOnNode& process, const MetricsLine& line) {
   if (line.kind == "pass") summary_.last_pass = line;
   if (line.kind == "test") {
     summary_.last_test = line;
-    tests_.push_back(describe(line, summary_.passes));
+    if (tests_to_skip_ > 0) {
+      --tests_to_skip_;
+    } else {
+      tests_.push_back(describe(line, summary_.passes));
+      ++summary_.tests_told;
+    }
   }
   // The first line may be far from the first batch; a resumed run begins with a new one.
   if (const auto first = line.number("first_cost"); first && !knows_first_batch_) {

@@ -22,6 +22,7 @@ struct JobSummary {
   std::uint64_t passes = 0;                         // 0: not known
   std::optional<double> first_cost;                 // of the first batch, where the metrics tell it
   std::optional<double> diverged_to;                // not finite, or far above the first cost
+  std::size_t tests_told = 0;                       // in its metrics: shown, or of an earlier run
 };
 
 class JobFeed {
@@ -29,7 +30,11 @@ class JobFeed {
   // past_tests: of the tests before the first look, so many are shown.
   JobFeed(Context& context, ClusterSession& session, JobSummary& summary,
           std::size_t past_tests = SIZE_MAX)
-      : context_(context), session_(session), summary_(summary), past_tests_(past_tests) {}
+      : context_(context),
+        session_(session),
+        summary_(summary),
+        tests_to_skip_(summary.tests_told),
+        past_tests_(past_tests) {}
 
   void poll(const std::vector<ProcessOnNode>& processes);
 
@@ -51,6 +56,7 @@ class JobFeed {
   std::map<std::string, remote::Progress> from_metrics_;
   std::map<std::string, std::int64_t> restarts_told_;  // the time of the last one
   std::vector<std::string> tests_;                     // still to be shown
+  std::size_t tests_to_skip_;
   std::size_t past_tests_;
   bool has_looked_ = false;
   std::string start_told_;

@@ -87,6 +87,11 @@ Error failure_error(ClusterSession& session, const ProcessOnNode& failed) {
                                                : kLastLinesShown);
   if (!lines) return error;
   if (auto rest = reader.rest()) lines->push_back(*std::move(rest));
+  if (const auto& cause = failed.status.failure) {  // which has been told
+    std::erase_if(*lines, [&](const LogLine& line) {
+      return line.text == "paddle: " + cause->message || line.text == "hint: " + cause->hint;
+    });
+  }
   if (!lines->empty()) error.message += "; its last lines:";
   for (const LogLine& line : *lines) {
     error.message += fmt::format("\n  {}/{} | {}", member.spec.name, failed.status.name, line.text);

@@ -50,6 +50,18 @@ class ChunkParser {
     return std::move(error).with(fmt::format("{}:{}", options_.share.files[chunk.file], line + 1));
   }
 
+  // The likeliest mistake first: `skip` would leave out all records of a wrong column.
+  std::string hint(std::uint64_t line, const std::string& of_field) const {
+    std::string hint;
+    if (line == 0) {
+      hint = "is line 1 a header? remove it";
+      hint += options_.data.format == "csv" ? ", or set [data] header = true; " : "; ";
+    }
+    if (!of_field.empty()) hint += of_field + "; ";
+    return hint + (hint.empty() ? "" : "or ") +
+           "[data] on_bad_record = \"skip\" leaves such records out and counts them";
+  }
+
   Status parse_lines(const Chunk& chunk, RecordBlock& block) {
     Lines lines(as_text(chunk.text), chunk.first_line);
     while (const auto line = lines.next()) {
@@ -70,7 +82,7 @@ class ChunkParser {
       block.drop_since(begin);
       Error error = at(chunk, number, std::move(parsed).error());
       if (!options_.data.skip_bad_records) {
-        error.hint = "[data] on_bad_record = \"skip\" leaves such records out and counts them";
+        error.hint = hint(number, error.hint);
         return error;
       }
       if (block.bad_records++ == 0) block.first_bad_record = std::move(error.message);

@@ -17,7 +17,7 @@ class Bow final : public Format {
     }
     const RecordBlock::Extent begin = block.end();
     std::uint64_t label = 0;
-    PADDLE_TRY_STATUS(parse_id(line.substr(0, tab), "the label", label));
+    PADDLE_TRY_STATUS(parse_id(line.substr(0, tab), "the label", label, kLabelHint));
     line.remove_prefix(tab + 1);
     for (auto word = take_word(line); !word.empty(); word = take_word(line)) {
       block.ids.push_back(dictionary_.id(word));

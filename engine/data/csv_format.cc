@@ -91,6 +91,8 @@ class Csv final : public Format {
 
  private:
   static constexpr std::size_t kHeaderShownBytes = 200;
+  static constexpr std::string_view kIdHint =
+      "a label is a whole number (0 or 1), a text needs type = \"hash\"";
 
   Status split(std::string_view line) {
     fields_.clear();
@@ -178,7 +180,7 @@ class Csv final : public Format {
       case SlotType::kIds:
         break;
     }
-    return parse_id(text, names_[column], block.ids.emplace_back());
+    return parse_id(text, names_[column], block.ids.emplace_back(), kIdHint);
   }
 
   const config::DataConfig& data_;

@@ -18,12 +18,15 @@ Error wrong_field(std::string_view what, std::string_view text, std::string_view
                            is_long ? "..." : "", expected)};
 }
 
-Status parse_id(std::string_view text, std::string_view what, std::uint64_t& id) {
+Status parse_id(std::string_view text, std::string_view what, std::uint64_t& id,
+                std::string_view hint) {
   if (read_short_id(text, id)) return {};
   const char* const end = text.data() + text.size();
   const auto [at, error] = std::from_chars(text.data(), end, id);
   if (error == std::errc() && at == end) return {};
-  return wrong_field(what, text, "a whole number from 0 to 2^64-1");
+  Error wrong = wrong_field(what, text, "a whole number from 0 to 2^64-1");
+  wrong.hint = hint;
+  return wrong;
 }
 
 Status parse_float(std::string_view text, std::string_view what, float& value) {

@@ -38,6 +38,8 @@ inline bool is_blank(std::string_view line) {
   return line.find_first_not_of(kBlanks) == std::string_view::npos;
 }
 
+constexpr std::string_view kLabelHint = "a label is a whole number (0 or 1)";
+
 // The error "the label '-1x' is not <expected>", shortened and safe to print.
 Error wrong_field(std::string_view what, std::string_view text, std::string_view expected);
 
@@ -104,7 +106,9 @@ inline bool read_short_float(std::string_view text, float& value) {
 
 // Parse a whole number from 0 to 2^64-1, or any finite float32, without blanks around it. `what`
 // names the field in a kData message.
-Status parse_id(std::string_view text, std::string_view what, std::uint64_t& id);
+// `hint` says what the field should be.
+Status parse_id(std::string_view text, std::string_view what, std::uint64_t& id,
+                std::string_view hint = "");
 Status parse_float(std::string_view text, std::string_view what, float& value);
 
 // Hash of texts to ids that is stable across builds and machines. The same text in two slots makes

@@ -33,7 +33,7 @@ Status append_label(std::string_view text, bool as_float, RecordBlock& block) {
   std::uint64_t& label = block.ids.emplace_back(0);
   if (text == "-1") return {};
   if (text.starts_with('+')) text.remove_prefix(1);
-  return parse_id(text, "the label", label);
+  return parse_id(text, "the label", label, kLabelHint);
 }
 
 }  // namespace paddle::data

@@ -31,9 +31,10 @@ std::vector<std::vector<std::string>> matches(const std::string& text, const cha
 class CliLocal : public testing::Test {
  protected:
   // quick_start with data, on a cluster that is up.
-  void prepare_quick_start() {
+  void prepare_quick_start(const std::string& shards = "2") {
     cluster.copy_template("quick_start");
-    const Outcome prepared = cluster.prepare("quick_start", {"--shards", "2"}, labelled_texts(400));
+    const Outcome prepared =
+        cluster.prepare("quick_start", {"--shards", shards}, labelled_texts(400));
     ASSERT_EQ(prepared.code, 0) << prepared.output;
     const Outcome up = cluster.run({"up", "cluster.toml"});
     ASSERT_EQ(up.code, 0) << up.output;
@@ -56,7 +57,7 @@ class CliLocal : public testing::Test {
 };
 
 TEST_F(CliLocal, QuickStartFromTextToSnapshotsAndAway) {
-  prepare_quick_start();
+  prepare_quick_start("3");
   const Outcome train =
       cluster.run({"train", "--trainers", "3", "--pservers", "2", "--name", "job", "quick_start"});
   ASSERT_EQ(train.code, 0) << train.output;
@@ -247,6 +248,7 @@ TEST_F(CliLocal, CtrlCSavesTheJobAndItGoesOnFromAnywhere) {
   Process again = cluster.start({"train", "--resume", "--name", "job", "--trainers", "2",
                                  "--pservers", "1", "--set", kManyPasses, "quick_start"});
   EXPECT_TRUE(again.prints("held-out cost ")) << again.output();
+  EXPECT_NE(again.output().find("continuing in pass "), std::string::npos) << again.output();
   EXPECT_EQ(cluster.run({"stop"}).code, 0);
   EXPECT_EQ(again.wait(), 75) << again.output();
   const std::string log = TemporaryFolder::read(cluster.folder() / "output/job/node_0/train.log");

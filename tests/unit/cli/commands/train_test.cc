@@ -39,14 +39,13 @@ TEST_F(CommandsTest, AnEngineOfAnotherReleaseIsNamedWithBothVersions) {
   EXPECT_TRUE(nodes_[0].processes.empty());
 }
 
-TEST_F(CommandsTest, ADryRunTellsOfTrainersWithoutDataAsTrainDoes) {
+TEST_F(CommandsTest, ADryRunRefusesTrainersWithoutDataAsTrainDoes) {
   write("paddle", "#!/bin/sh\n");
   fs::permissions(folder_ + "/paddle", fs::perms::owner_all);
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   EXPECT_EQ(run({"train", "--dry-run", "--trainers", "2", "w"}), 0);
-  EXPECT_FALSE(err_has("no data file")) << err_.str();
-  EXPECT_EQ(run({"train", "--dry-run", "--trainers", "4", "w"}), 0);
-  EXPECT_TRUE(err_has("2 of 4 trainers have no data file")) << err_.str();
+  EXPECT_EQ(run({"train", "--dry-run", "--trainers", "4", "w"}), 6);
+  EXPECT_TRUE(err_has("2 files match data/train-*, but there are 4 trainers")) << err_.str();
   fs::remove(folder_ + "/w/data/test.txt");
   EXPECT_EQ(run({"train", "--dry-run", "w"}), 6);
   EXPECT_TRUE(err_has("no file matches 'data/test.txt' in ")) << err_.str();
@@ -339,6 +338,11 @@ TEST_F(CommandsTest, AKilledProcessShowsThreeLinesOfItsLog) {
       err_has("error: trainer-1 on n-1 killed by signal 9 (Killed); its last lines:\n"
               "  n-1/trainer-1 | 2\n"))
       << err_.str();
+  EXPECT_TRUE(
+      err_has("the whole log: paddlectl logs --node n-1 --job job1; go on from its last "
+              "snapshot: paddlectl train --resume --name job1 w; next time, "
+              "--restarts N starts it again by itself\n"))
+      << err_.str();
 }
 
 TEST_F(CommandsTest, AMomentWithoutAnyConnectionDoesNotEndAJob) {
@@ -394,9 +398,76 @@ TEST_F(CommandsTest, DataThatCannotTrainIsNamedBeforeAnythingStarts) {
   write("w/data/train-00001", "");
   EXPECT_EQ(train(), 6);
   EXPECT_TRUE(err_has("every file that matches 'data/train-*' in ")) << err_.str();
-  write("w/data/train-00000", "1\ta\n");
-  EXPECT_EQ(run({"train", "--trainers", "3", "--name", "job1", "w"}), 0) << err_.str();
-  EXPECT_TRUE(err_has("1 of 3 trainers has no data file")) << err_.str();
+}
+
+TEST_F(CommandsTest, FewerDataFilesThanTrainersAreRefusedBeforeThePush) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  const auto files = nodes_[0].files;
+  EXPECT_EQ(run({"train", "--trainers", "3", "w"}), 6);
+  EXPECT_TRUE(err_has("2 files match data/train-*, but there are 3 trainers\n")) << err_.str();
+  EXPECT_TRUE(err_has("hint: --trainers 2, or make 3 files\n")) << err_.str();
+  EXPECT_EQ(nodes_[0].files, files);
+  // Enough of them, but each trainer takes those of its number.
+  fs::rename(folder_ + "/w/data/train-00001", folder_ + "/w/data/train-00002");
+  EXPECT_EQ(train(), 6);
+  EXPECT_TRUE(err_has("2 files match data/train-*, but 1 of 2 trainers gets none of them\n"))
+      << err_.str();
+  EXPECT_TRUE(err_has("hint: a file goes to trainer number mod 2: number them 0, 1, 2, ...\n"))
+      << err_.str();
+  // Files without numbers are read by all trainers, line by line in turn.
+  for (const char* number : {"0", "2"}) fs::remove(folder_ + "/w/data/train-0000" + number);
+  write("w/data/train-all", "1\ta\n0\tb\n");
+  EXPECT_EQ(run({"train", "--trainers", "3", "w"}), 0) << err_.str();
+}
+
+TEST_F(CommandsTest, AJobThatTrainedEndsWellWhateverPassWasAskedFor) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_EQ(run({"train", "--pass", "3", "--name", "job1", "w"}), 0) << err_.str();
+  EXPECT_TRUE(
+      err_has("warning: the nodes have no snapshot of pass 3 of job job1; they have "
+              "pass-00000; train.snapshots_kept says how many stay; fetching the last\n"))
+      << err_.str();
+  EXPECT_TRUE(fs::exists(folder_ + "/output/job1/pass-00000/MANIFEST"));
+  trainer_exit_ = 6;
+  EXPECT_EQ(run({"train", "--pass", "3", "--name", "job2", "w"}), 6) << err_.str();
+  EXPECT_TRUE(fs::exists(folder_ + "/output/job2/node_0/server.log"));
+}
+
+TEST_F(CommandsTest, AResumedJobShowsOnlyTheTestsToCome) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(train(), 0) << err_.str();
+  ASSERT_TRUE(out_has("pass 1: held-out"));
+  nodes_[0].on_start = [this](FakeNode& fake, ProcessStatus& status) {
+    std::string& metrics = fake.files["jobs/job1/node_0/metrics.jsonl"];
+    const std::string before = metrics;
+    started(fake, status);
+    metrics = before;
+    if (status.name == "trainer-0")
+      metrics += "{\"kind\":\"test\",\"pass\":1,\"samples\":1,\"cost\":0.25}\n";
+  };
+  ASSERT_EQ(run({"train", "--resume", "--name", "job1", "w"}), 0) << err_.str();
+  EXPECT_FALSE(out_has("pass 1: ")) << out_.str();
+  EXPECT_TRUE(out_has("pass 2: held-out cost 0.25")) << out_.str();
+  EXPECT_TRUE(err_has("continuing after pass 1\n")) << err_.str();
+}
+
+TEST_F(CommandsTest, TheCauseOfAFailureIsPrintedOnce) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_exit_ = 6;
+  nodes_[0].on_start = [this](FakeNode& fake, ProcessStatus& status) {
+    started(fake, status);
+    if (status.name != "trainer-0") return;
+    status.failure = Error{Errc::kFailed, "train-00000:7: bad", "mend it"};
+    fake.files[status.log] = "reading\npaddle: train-00000:7: bad\nhint: mend it\n";
+  };
+  EXPECT_EQ(train(), 6);
+  const std::string told = err_.str();
+  EXPECT_TRUE(
+      err_has("exited with code 6: train-00000:7: bad; its last lines:\n"
+              "  n-0/trainer-0 | reading\n"))
+      << told;
+  EXPECT_EQ(told.find("train-00000:7: bad"), told.rfind("train-00000:7: bad")) << told;
+  EXPECT_EQ(told.find("mend it"), told.rfind("mend it")) << told;
 }
 
 TEST_F(CommandsTest, ResultsThatCouldNotBeWrittenAreNamedBeforeTheTraining) {

@@ -24,7 +24,9 @@ class ResumeTest : public testing::Test {
     const auto snapshot = find_snapshot_to_resume(fake_.context, fake_.cluster, {0, 1}, plan_.job,
                                                   plan_.trainers.front().node, folder_.path());
     if (!snapshot) return snapshot.error();
-    return prepare_to_resume(fake_.context, fake_.cluster, {0, 1}, plan_, *snapshot);
+    const auto past_tests =
+        prepare_to_resume(fake_.context, fake_.cluster, {0, 1}, plan_, *snapshot);
+    return past_tests ? Status() : past_tests.error();
   }
 
   FakeCluster fake_{2};

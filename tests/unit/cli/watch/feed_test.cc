@@ -160,6 +160,19 @@ TEST_F(Feed, TestsGoToStdoutAndIntoTheSummary) {
   EXPECT_EQ(summary_.passes, 4U);
 }
 
+TEST_F(Feed, AnotherOneOfTheSameTerminalShowsOnlyWhatIsNew) {
+  std::string& metrics = fake_.node(0).files["jobs/j/node_0/metrics.jsonl"];
+  metrics = R"({"kind":"test","pass":0,"samples":5,"cost":0.5})"
+            "\n";
+  look();
+  metrics += R"({"kind":"test","pass":1,"samples":5,"cost":0.25})"
+             "\n";
+  JobFeed next(fake_.context, session_, summary_);
+  next.poll(session_.processes("j"));
+  EXPECT_EQ(fake_.out.str(),
+            "pass 1: held-out cost 0.5 (5 samples)\npass 2: held-out cost 0.25 (5 samples)\n");
+}
+
 TEST_F(Feed, ANarrowTerminalLosesTheLastWords) {
   ConsoleOptions narrow;
   narrow.live = true;

@@ -91,6 +91,11 @@ class DataTest : public testing::Test {
   std::string mistake(const std::string& text) {
     return mistake_of(folder_.write("bad.txt", text));
   }
+  std::string hint_of(const std::string& text) {
+    options_.share.files = {folder_.write("bad.txt", text)};
+    const Outcome outcome = read();
+    return outcome.status ? "none" : outcome.status.error().hint;
+  }
 
   test::TemporaryFolder folder_;
   Dictionary dictionary_;

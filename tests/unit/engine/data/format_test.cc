@@ -157,6 +157,22 @@ TEST_F(FormatTest, CsvHeadersMustNameTheColumns) {
             std::string::npos);
 }
 
+TEST_F(FormatTest, TheHintOfABadRecordFitsItsPlace) {
+  const std::string skip = "on_bad_record = \"skip\" leaves such records out and counts them";
+  const std::string label = "a label is a whole number (0 or 1)";
+  use_csv();
+  EXPECT_EQ(hint_of("click,age,site,tags,fee\n1,2,x,3,4\n"),
+            "is line 1 a header? remove it, or set [data] header = true; " + label +
+                ", a text needs type = \"hash\"; or [data] " + skip);
+  EXPECT_EQ(hint_of("1,2,x,3,4\nyes,2,x,3,4\n"),
+            label + ", a text needs type = \"hash\"; or [data] " + skip);
+  EXPECT_EQ(hint_of("1,2,x,3,4\n1,2,x,3\n"), "[data] " + skip);
+  use("libsvm");
+  EXPECT_EQ(hint_of("label features\n"),
+            "is line 1 a header? remove it; " + label + "; or [data] " + skip);
+  EXPECT_EQ(hint_of("1 3:1\nyes 3:1\n"), label + "; or [data] " + skip);
+}
+
 TEST_F(FormatTest, TabSeparatedRatings) {
   use("csv");
   options_.data.delimiter = '\t';
