@@ -20,7 +20,7 @@ struct Place {
   std::string name;
   const char* hint;
 
-  Error bad(std::string_view what, const char* why) const {
+  Error bad(std::string_view what, const std::string& why) const {
     return {Errc::kUsage,
             fmt::format("{}: '{}' {}", name, escape_control(what.substr(0, kShownBytes)), why),
             hint};
@@ -57,8 +57,12 @@ Result<HostfileEntry> parse_host(std::string_view word, const Place& place) {
     if (!is_host(entry.user)) return place.bad(word, "names no user");
   }
   if (const auto colon = host.find(':'); colon != host.npos) {
-    if (!parse_slots(host.substr(colon + 1), entry.slots))
-      return place.bad(word, "has no number of slots after the ':'");
+    if (!parse_slots(host.substr(colon + 1), entry.slots)) {
+      Error error = place.bad(
+          word, fmt::format("has no number of slots from 1 to {} after the ':'", kSlotsMax));
+      error.hint += "; the port of sshd goes into the cluster file, as `port` below [ssh]";
+      return error;
+    }
     host = host.substr(0, colon);
   }
   if (!is_host(host)) return place.bad(word, "is no host name");

@@ -109,6 +109,7 @@ std::string cluster_of(const std::vector<HostfileEntry>& entries, const std::str
       "\n"
       "[ssh]                              # defaults; ~/.ssh/config is read too\n"
       "# user = \"train\"\n"
+      "# port = 22                        # of sshd; on a node: ssh_port\n"
       "# identity = \"~/.ssh/id_ed25519\"\n"
       "# jump = \"bastion.lab\"\n",
       escape_control(origin), kDefaultPort);
@@ -150,13 +151,24 @@ std::size_t line_to_edit(const std::string& text) {
   return static_cast<std::size_t>(std::count(text.begin(), text.begin() + long(at) + 1, '\n')) + 1;
 }
 
+// The command that writes the same cluster file under a name like `name`.
+std::string init_beside(const InitOptions& options, const std::string& name) {
+  fs::path other = name;
+  other.replace_filename(other.stem().string() + "-2" + other.extension().string());
+  std::string command = "paddlectl init " + other.string();
+  if (!options.hosts.empty()) command += fmt::format(" --hosts {}", fmt::join(options.hosts, ","));
+  if (!options.hostfile.empty()) command += " --hostfile " + options.hostfile;
+  if (options.local) command += " --local";
+  return command;
+}
+
 Status write_cluster(Context& context, const InitOptions& options) {
   const std::string name = options.target.empty() ? kClusterFile : options.target;
   const std::string path = (fs::path(context.directory) / name).lexically_normal().string();
   std::error_code ignored;
   if (fs::exists(path, ignored)) {
     return Error{Errc::kUsage, name + " already exists",
-                 "name another file: paddlectl init lab.toml"};
+                 "name another file: " + init_beside(options, name)};
   }
   PADDLE_TRY(const std::string text, cluster_text(context, options));
   const std::size_t line = line_to_edit(text);

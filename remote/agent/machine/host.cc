@@ -17,6 +17,7 @@
 #include <memory>
 #include <sstream>
 
+#include <fmt/format.h>
 #include <net/if.h>
 
 #include "base/version.h"
@@ -88,8 +89,19 @@ std::string processor() {
 
 constexpr int kListenBacklog = 16;
 
-// Listening TCP sockets: port -> inode (proc_net_tcp(5): local address, state 0A, inode).
-std::multimap<std::uint32_t, std::uint64_t> listening_inodes() {
+// The kernel writes an address as numbers of 32 bits in the byte order of this machine: one of
+// IPv4, four of IPv6. Both families' wildcards and the IPv4 address in one of IPv6 take calls to
+// it.
+bool takes_calls_to(in_addr address, std::string_view local) {
+  const std::string own = fmt::format("{:08X}", address.s_addr);
+  constexpr std::string_view kMapped = "0000000000000000FFFF0000";
+  if (local.starts_with(kMapped)) local.remove_prefix(kMapped.size());
+  return local == own || local.find_first_not_of('0') == std::string_view::npos;
+}
+
+// TCP sockets that listen for calls to the address: port -> inode (proc_net_tcp(5): local address,
+// state 0A, inode).
+std::multimap<std::uint32_t, std::uint64_t> listening_inodes(in_addr address) {
   std::multimap<std::uint32_t, std::uint64_t> found;
   for (const char* file : {"/proc/net/tcp", "/proc/net/tcp6"}) {
     std::istringstream lines(text_of(file));
@@ -101,6 +113,7 @@ std::multimap<std::uint32_t, std::uint64_t> listening_inodes() {
           timeout >> inode;
       const auto colon = local.rfind(':');
       if (state != "0A" || colon == std::string::npos) continue;
+      if (!takes_calls_to(address, std::string_view(local).substr(0, colon))) continue;
       std::uint32_t port = 0;
       std::from_chars(local.data() + colon + 1, local.data() + local.size(), port, 16);
       found.emplace(port, inode);
@@ -212,7 +225,7 @@ Result<wire::agent::PortsReply> check_ports(const wire::agent::PortsRequest& req
       return Error{Errc::kUsage, request.address() + " is not an address of this node", ""};
     }
   }
-  const auto inodes = listening_inodes();
+  const auto inodes = listening_inodes(address);
   std::map<std::uint64_t, std::string> owners;
   for (auto& entry : *reply.mutable_ports()) {
     if (entry.free() || entry.claimed()) continue;

@@ -92,7 +92,9 @@ Result<UniqueFd> connect_tcp(const SshTarget& target, TimePoint deadline) {
     if (fd) return fd;
     last = std::move(fd).error();
   }
-  last.hint = "check that the machine is up and that sshd listens on that port";
+  last.hint =
+      "check that the machine is up and that sshd listens on that port; another one is `port` "
+      "below [ssh] in the cluster file, or `ssh_port` of the node";
   return std::move(last).with(target.label());
 }
 

@@ -60,6 +60,15 @@ TEST_F(InitTest, WritesAClusterFileThatIsGoodAndNeverOverOne) {
   for (const std::vector<std::string>& again :
        {std::vector<std::string>{}, {"--local"}, {"--hosts", "n3"}})
     EXPECT_EQ(run(again), 2);
+  EXPECT_NE(err_.str().find("hint: name another file: paddlectl init cluster-2.toml --hosts n3\n"),
+            std::string::npos)
+      << err_.str();
+  EXPECT_EQ(run({"--hostfile", "hosts"}), 2);
+  EXPECT_NE(err_.str().find("paddlectl init cluster-2.toml --hostfile hosts\n"), std::string::npos)
+      << err_.str();
+  EXPECT_EQ(run({"--local"}), 2);
+  EXPECT_NE(err_.str().find("paddlectl init cluster-2.toml --local\n"), std::string::npos)
+      << err_.str();
   EXPECT_EQ(test::TemporaryFolder::read(folder_ / "cluster.toml"), before);
   ASSERT_EQ(run({"here.toml", "--local"}), 0) << err_.str();
   EXPECT_TRUE(read_cluster(folder_ / "here.toml")->nodes[0].spec.is_local());
@@ -72,6 +81,10 @@ TEST_F(InitTest, HostsNamedMakeAClusterFileThatUpTakesAsItIs) {
   EXPECT_EQ(nodes_of("cluster.toml"), "node08.lab node09.lab node10.lab gpu*2 me@10.1.0.7 ");
   const std::string text = test::TemporaryFolder::read(folder_ / "cluster.toml");
   EXPECT_NE(text.find("host = \"node[08-10].lab\""), std::string::npos) << text;
+  const auto port = text.find("\n# port = 22 ");
+  ASSERT_NE(port, std::string::npos) << text;
+  EXPECT_GT(port, text.find("[ssh]"));
+  EXPECT_LT(port, text.find("[[node]]"));
   folder_.write("hosts", "n1 slots=2\nn2 slots=2\n");
   ASSERT_EQ(run({"--hostfile", "hosts", "of-file.toml"}), 0) << err_.str();
   EXPECT_EQ(err_.str(), "next: paddlectl up of-file.toml\n") << "nothing is to be edited";
@@ -86,7 +99,9 @@ TEST_F(InitTest, HostsThatAreNoneAreNamed) {
            {"n1;n2", "--hosts: 'n1;n2' is no host name"},
            {"", "--hosts: '' is no host name"},
            {"n1 n2", "--hosts: 'n1 n2' is no host name"},
-           {"n1,n2:x", "--hosts: 'n2:x' has no number of slots after the ':'"},
+           {"n1,n2:x", "--hosts: 'n2:x' has no number of slots from 1 to 4096 after the ':'"},
+           {"n1:22122", "--hosts: 'n1:22122' has no number of slots from 1 to 4096 after the ':'"},
+           {"n1:22122", "; the port of sshd goes into the cluster file, as `port` below [ssh]\n"},
            {"node[1-", "bad range in 'node[1-': '[' without ']'"},
            {"n1,n1", "--hosts: 'n1' is named twice"},
            {"n[1-3],n2", "--hosts: 'n2' is named twice"}}) {
