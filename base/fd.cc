@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -29,6 +31,21 @@ Status write_durably(const std::string& temporary, const std::string& path, Byte
   return {};
 }
 
+Result<std::string> read_to_end(int fd, const std::string& path, std::size_t max_bytes) {
+  std::string content;
+  char buffer[65536];
+  for (;;) {
+    const ssize_t got = ::read(fd, buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_error(Errc::kData, "read " + path);
+    if (got == 0) return content;
+    content.append(buffer, static_cast<std::size_t>(got));
+    if (content.size() > max_bytes) {
+      return Error{Errc::kData, path + ": larger than " + std::to_string(max_bytes) + " bytes", ""};
+    }
+  }
+}
+
 }  // namespace
 
 Status wait_ready(int fd, short events, TimePoint deadline) {
@@ -48,6 +65,13 @@ void UniqueFd::reset() {
 
 Error system_error(Errc code, const std::string& what) {
   return Error{code, what + ": " + std::strerror(errno), ""};
+}
+
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 Result<Pipe> make_pipe() {
@@ -107,20 +131,22 @@ bool write_at(int fd, ByteSpan data, std::uint64_t offset) {
 }
 
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
+  // Opened without O_NONBLOCK, a pipe that nobody writes to would hold us here.
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd) return system_error(Errc::kData, "open " + path);
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return system_error(Errc::kData, "stat " + path);
+  const bool is_null = S_ISCHR(info.st_mode) && info.st_rdev == makedev(1, 3);
+  if (!S_ISREG(info.st_mode) && !is_null) {
+    return Error{Errc::kData, path + ": not a regular file", "put a file in its place"};
+  }
+  return read_to_end(fd.get(), path, max_bytes);
+}
+
+Result<std::string> read_file_or_pipe(const std::string& path, std::size_t max_bytes) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return system_error(Errc::kData, "open " + path);
-  std::string content;
-  char buffer[65536];
-  for (;;) {
-    const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return system_error(Errc::kData, "read " + path);
-    if (got == 0) return content;
-    content.append(buffer, static_cast<std::size_t>(got));
-    if (content.size() > max_bytes) {
-      return Error{Errc::kData, path + ": larger than " + std::to_string(max_bytes) + " bytes", ""};
-    }
-  }
+  return read_to_end(fd.get(), path, max_bytes);
 }
 
 Status replace_file(const std::string& path, ByteSpan content, unsigned mode) {

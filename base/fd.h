@@ -37,6 +37,10 @@ class UniqueFd {
 // "open /x: No such file or directory": the error of a failed system call, with errno's text.
 Error system_error(Errc code, const std::string& what);
 
+// Raises the soft limit of open descriptors to the hard one: the usual 1024 is 200 nodes of
+// paddlectl, or 500 trainers of a pserver.
+void raise_descriptor_limit();
+
 struct Pipe {
   UniqueFd read, write;
 };
@@ -56,8 +60,11 @@ Status write_all(int fd, ByteSpan data, TimePoint deadline);
 bool read_at(int fd, std::span<std::byte> into, std::uint64_t offset);
 bool write_at(int fd, ByteSpan data, std::uint64_t offset);
 
-// Whole small files. read_file refuses more than max_bytes.
+// A whole small file, of at most max_bytes. What may never end is refused: pipes, devices other
+// than /dev/null.
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes = 64U << 20U);
+// The same for a file that the user names, which may be a pipe: <(command), /dev/stdin.
+Result<std::string> read_file_or_pipe(const std::string& path, std::size_t max_bytes);
 // Temporary file in the same directory, fsync, rename, fsync of the directory: old or new, never
 // half.
 Status replace_file(const std::string& path, ByteSpan content, unsigned mode = 0600);

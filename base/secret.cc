@@ -3,16 +3,23 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "base/fd.h"
 
 namespace paddle {
+namespace {
+
+std::optional<rlimit> g_limit_before;
+
+}  // namespace
 
 Result<Secret> Secret::generate() {
   Secret secret;
@@ -23,7 +30,7 @@ Result<Secret> Secret::generate() {
 }
 
 Result<Secret> Secret::from_bytes(ByteSpan bytes) {
-  if (bytes.size() != kSecretBytes) return Error{Errc::kAuth, "a job secret has 32 bytes", ""};
+  if (bytes.size() != kSecretBytes) return Error{Errc::kAuth, "a secret has 32 bytes", ""};
   Secret secret;
   std::copy(bytes.begin(), bytes.end(), secret.bytes_.begin());
   return secret;
@@ -50,6 +57,19 @@ Result<Bytes> read_secret_file(const std::string& path, std::size_t bytes_max) {
   if (!read_exact(fd.get(), content, TimePoint::max()))
     return Error{Errc::kAuth, "key file " + path + " got shorter while it was read"};
   return content;
+}
+
+void turn_off_cores() {
+  rlimit limit{};
+  if (g_limit_before || ::getrlimit(RLIMIT_CORE, &limit) != 0) return;
+  g_limit_before = limit;
+  // A core that goes to a program by a pipe ignores 0; one byte turns off both kinds.
+  limit.rlim_cur = std::min<rlim_t>(1, limit.rlim_max);
+  ::setrlimit(RLIMIT_CORE, &limit);
+}
+
+void restore_cores() {
+  if (g_limit_before) ::setrlimit(RLIMIT_CORE, &*g_limit_before);
 }
 
 bool equal_constant_time(ByteSpan a, ByteSpan b) {

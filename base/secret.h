@@ -34,6 +34,11 @@ class Secret {
 // The caller wipes it.
 Result<Bytes> read_secret_file(const std::string& path, std::size_t bytes_max);
 
+// For programs that hold secrets. Unlike PR_SET_DUMPABLE, it leaves /proc/PID to their own user.
+void turn_off_cores();
+// Gives a forked child, before its exec, the limit from before turn_off_cores().
+void restore_cores();
+
 // Compares in time that depends on the length alone.
 bool equal_constant_time(ByteSpan a, ByteSpan b);
 

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include <openssl/sha.h>
@@ -28,6 +29,8 @@ Sha256::Sha256() : state_(std::make_unique<State>()) {
 }
 
 Sha256::~Sha256() = default;
+Sha256::Sha256(Sha256&&) noexcept = default;
+Sha256& Sha256::operator=(Sha256&&) noexcept = default;
 
 void Sha256::update(ByteSpan data) {
   ::SHA256_Update(&state_->context, data.data(), data.size());
@@ -39,16 +42,24 @@ Sha256Digest Sha256::finish() {
   return digest;
 }
 
-Result<Sha256Digest> sha256_of_fd(int fd) {
+Sha256Digest sha256_of(ByteSpan data) {
+  Sha256 sha;
+  sha.update(data);
+  return sha.finish();
+}
+
+Result<Sha256Digest> sha256_of_fd(int fd, std::uint64_t bytes_max) {
   Sha256 sha;
   Bytes buffer(kReadBytes);
-  for (;;) {
-    const ssize_t got = ::read(fd, buffer.data(), buffer.size());
+  for (std::uint64_t left = bytes_max; left > 0;) {
+    const ssize_t got = ::read(fd, buffer.data(), std::min<std::uint64_t>(left, buffer.size()));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return system_error(Errc::kData, "read");
-    if (got == 0) return sha.finish();
+    if (got == 0) break;
+    left -= static_cast<std::uint64_t>(got);
     sha.update(ByteSpan(buffer).first(static_cast<std::size_t>(got)));
   }
+  return sha.finish();
 }
 
 Result<Sha256Digest> sha256_of_file(const std::string& path) {

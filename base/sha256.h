@@ -19,8 +19,8 @@ class Sha256 {
  public:
   Sha256();
   ~Sha256();
-  Sha256(const Sha256&) = delete;
-  Sha256& operator=(const Sha256&) = delete;
+  Sha256(Sha256&&) noexcept;
+  Sha256& operator=(Sha256&&) noexcept;
 
   void update(ByteSpan data);
   Sha256Digest finish();  // once; the object is of no use afterwards
@@ -30,8 +30,9 @@ class Sha256 {
   std::unique_ptr<State> state_;
 };
 
-// Of everything from the descriptor's current position to its end.
-Result<Sha256Digest> sha256_of_fd(int fd);
+Sha256Digest sha256_of(ByteSpan data);
+// Of everything from the descriptor's current position to its end, at most so many bytes.
+Result<Sha256Digest> sha256_of_fd(int fd, std::uint64_t bytes_max = UINT64_MAX);
 Result<Sha256Digest> sha256_of_file(const std::string& path);
 
 struct FileStamp {

@@ -74,6 +74,17 @@ std::string escape_control(std::string_view text) {
   return out;
 }
 
+std::string escape_lines(std::string_view text) {
+  std::string out;
+  for (;;) {
+    const std::size_t end = text.find('\n');
+    out += escape_control(text.substr(0, end));
+    if (end == std::string_view::npos) return out;
+    out += '\n';
+    text.remove_prefix(end + 1);
+  }
+}
+
 std::string nearest(std::string_view word, std::span<const std::string_view> candidates) {
   std::size_t best = 4;
   std::string_view found;

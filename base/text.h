@@ -10,6 +10,8 @@ namespace paddle {
 // Text that cannot control a terminal: control characters (C0, C1, DEL), direction marks, line
 // breaks, tags and bytes that are not UTF-8 become \xNN.
 std::string escape_control(std::string_view text);
+// The same for a text of several lines, whose '\n' stay.
+std::string escape_lines(std::string_view text);
 
 // The candidate nearest to `word` within edit distance 3 and under half its length, or "": "did you
 // mean ...?".

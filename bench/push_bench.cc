@@ -319,8 +319,9 @@ class Bench {
       }
       ours.push_back(each([&](std::size_t i, remote::AgentClient& client) {
         for (const remote::FileEntry& entry : value_of(client.list("jobs/logs")))
-          require_done(client.fetch("jobs/logs/" + entry.path,
-                                    fmt::format("{}/ours/{}/{}", work_.path(), i, entry.path)));
+          require_done(client.fetch({{"jobs/logs/" + entry.path,
+                                      fmt::format("{}/ours/{}/{}", work_.path(), i, entry.path),
+                                      entry.size, entry.sha256}}));
       }));
       theirs.push_back(rsync(false, "logs/", work_.path() + "/theirs"));
     }

@@ -91,6 +91,8 @@ Result<Secret> JobKeys::pair(NodeId client, NodeId server) const {
 
 Bytes encode_keys(const Secret& job, NodeId self, bool serves, std::span<const NodeId> servers) {
   Bytes file;
+  // Growth would leave copies in freed memory.
+  file.reserve(kHeaderBytes + (servers.size() + 1) * kEntryBytes);
   append_bytes<std::byte>(file, as_bytes(kFileMagic));
   append_bytes<std::byte>(file, packed(self));
   if (serves) append_entry(file, self, server_key(job, self));

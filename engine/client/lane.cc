@@ -46,11 +46,24 @@ Frame ClientLane::open(FrameType type, std::string head, Bytes tail, TimePoint n
   return frame;
 }
 
+namespace {
+
+std::string name_of(const Frame& answer) {
+  return fmt::format("the pserver's answer of type {}", answer.header.type);
+}
+
 template <class Message>
-Status ClientLane::parse(const Frame& frame, Message& message) const {
+Status parse(const Frame& frame, Message& message) {
   if (message.ParseFromString(frame.head)) return {};
+  return Error{Errc::kData, name_of(frame) + " is malformed"};
+}
+
+}  // namespace
+
+Error ClientLane::unasked(const Frame& answer, std::uint64_t request) const {
   return Error{Errc::kData,
-               fmt::format("the pserver's answer of type {} is malformed", frame.header.type)};
+               fmt::format("{} is for request {}, but {} is awaited", name_of(answer), request,
+                           is_open() ? fmt::format("request {}", awaited_) : "none")};
 }
 
 // Reads the request number, and applies the lane's new position if this is the awaited answer.
@@ -59,7 +72,7 @@ Status ClientLane::take(const Frame& frame, std::uint64_t& request) {
   const auto read = [&](auto message, auto&& apply) -> Status {
     PADDLE_TRY_STATUS(parse(frame, message));
     request = message.request();
-    if (request == awaited_) apply(message);
+    if (is_open() && request == awaited_) apply(message);
     return {};
   };
   const auto nothing = [](const auto&) {};
@@ -84,12 +97,20 @@ Status ClientLane::take(const Frame& frame, std::uint64_t& request) {
         const auto id = static_cast<int>(options_.trainer_id);
         pass_batches_ = id < position.pass_batches_size() ? position.pass_batches(id) : 0;
       });
-    case FrameType::kPushed:
-      return read(wire::Pushed(), [&](const wire::Pushed& pushed) {
-        last_applied_ = pushed.last_applied();
+    case FrameType::kPushed: {
+      std::uint64_t last = last_applied_ + 1;
+      PADDLE_TRY_STATUS(read(wire::Pushed(), [&](const wire::Pushed& pushed) {
+        last = pushed.last_applied();
         stop_asked_ = stop_asked_ || pushed.stop();
         step_ = pushed.step();
-      });
+      }));
+      if (!is_open() || request != awaited_) return {};
+      if (last == ++last_applied_) return {};
+      return Error{Errc::kData,
+                   fmt::format("trainer {} pushed batch {}, and the pserver answers that {} is the "
+                               "last one applied: this batch was not",
+                               options_.trainer_id, last_applied_, last)};
+    }
     case FrameType::kPassFinished:
       return read(wire::PassFinished(), [&](const wire::PassFinished& finished) {
         passes_finished_ = finished.passes_finished();
@@ -107,7 +128,9 @@ Result<std::optional<Frame>> ClientLane::on_frame(Frame&& frame, TimePoint now) 
   if (type == FrameType::kWaiting) {
     wire::Waiting waiting;
     PADDLE_TRY_STATUS(parse(frame, waiting));
-    if (!is_open(waiting.request())) return nothing;
+    if (!frame.tail.empty()) return Error{Errc::kData, name_of(frame) + " is malformed"};
+    if (is_past(waiting.request())) return nothing;
+    if (!is_open(waiting.request())) return unasked(frame, waiting.request());
     waiting_for_ = waiting.reason();
     waits_for_connected_ = waiting.all_connected();
     if (waiting.progress() != progress_) last_progress_ = now;
@@ -117,15 +140,18 @@ Result<std::optional<Frame>> ClientLane::on_frame(Frame&& frame, TimePoint now) 
   if (type == FrameType::kRefused) {
     wire::Refused refused;
     PADDLE_TRY_STATUS(parse(frame, refused));
-    if (refused.request() != 0 && !is_open(refused.request())) return nothing;
+    if (is_past(refused.request())) return nothing;
+    if (refused.request() > request_) return unasked(frame, refused.request());
+    refused_ = request_;
     awaited_ = request_ + 1;
     copy_.reset();
     return Error{exit_code(refused.code()), refused.message(), refused.hint()};
   }
   std::uint64_t request = 0;
-  if (!is_open()) return nothing;
   PADDLE_TRY_STATUS(take(frame, request));
-  if (request != awaited_) return nothing;
+  const bool may_come_late = request <= refused_ || options_.resend_after > Duration::zero();
+  if (is_past(request) && may_come_late) return nothing;
+  if (!is_open() || request != awaited_) return unasked(frame, request);
   ++awaited_;
   copy_.reset();
   return std::optional<Frame>(std::move(frame));

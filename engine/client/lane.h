@@ -28,8 +28,9 @@ class ClientLane {
     message.set_request(++request_);
     return open(type, message.SerializeAsString(), std::move(tail), now);
   }
-  // The answer to the oldest open request; nothing for a late copy or Waiting. An error if the
-  // shard refused, which closes all requests, or broke the protocol.
+  // The answer to the oldest open request; nothing for Waiting, a late copy of an answer, or an
+  // answer to a request that a refusal closed. An error if the shard refused, which closes all
+  // requests, or broke the protocol, as with an answer to a request that is not awaited.
   Result<std::optional<Frame>> on_frame(Frame&& frame, TimePoint now);
   // The frame to send again now, or null.
   const Frame* on_tick(TimePoint now);
@@ -52,15 +53,16 @@ class ClientLane {
  private:
   Frame open(FrameType type, std::string head, Bytes tail, TimePoint now);
   bool is_open(std::uint64_t request) const { return awaited_ <= request && request <= request_; }
+  bool is_past(std::uint64_t request) const { return request > 0 && request < awaited_; }
   Status take(const Frame& frame, std::uint64_t& request);
-  template <class Message>
-  Status parse(const Frame& frame, Message& message) const;
+  Error unasked(const Frame& answer, std::uint64_t request) const;
 
   Options options_;
   std::uint64_t server_generation_ = 0;
   std::uint64_t request_ = 0;  // number of the last request
   std::uint64_t awaited_ = 1;
-  bool pulls_rows_ = false;  // the last request is a pull of rows
+  std::uint64_t refused_ = 0;  // requests up to this one were closed by a refusal
+  bool pulls_rows_ = false;    // the last request is a pull of rows
   std::uint64_t last_applied_ = 0;
   std::uint64_t step_ = 0;
   std::uint64_t passes_finished_ = 0;

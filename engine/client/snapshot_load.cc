@@ -82,6 +82,13 @@ Status SnapshotLoad::run(bool resumes) {
         "state starts anew",
         directory_, reader_.info().optimizer.method(), set_.optimizer().method());
   }
+  if (!reader_.is_bound()) {
+    log_warning(
+        "snapshot {} is of format 1, in which files of another snapshot go unnoticed; what is "
+        "saved "
+        "from now on is of format {}",
+        directory_, snapshot::kSnapshotFormat);
+  }
   PADDLE_TRY_STATUS(check());
   PADDLE_TRY_STATUS(begin(resumes));
   for (int i = 0; i < set_.parameters_size(); ++i) {

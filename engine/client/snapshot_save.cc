@@ -22,6 +22,29 @@ std::vector<T> take(ByteSpan& from, std::uint64_t count) {
   return values;
 }
 
+Result<snapshot::SnapshotInfo> snapshot_info(ShardChannels& shards) {
+  ClientLanes& primary = shards.primary();
+  // Ready is idempotent: its answer says where every trainer's lane stands.
+  PADDLE_TRY(const Frame frame,
+             primary.exchange(0, FrameType::kReady, wire::Ready(), {}, FrameType::kPosition));
+  wire::Position position;
+  PADDLE_TRY_STATUS(primary.parse(0, frame, position));
+  snapshot::SnapshotInfo result;
+  result.optimizer = shards.parameters().optimizer();
+  result.pass = position.passes_finished();
+  result.step = position.step();
+  result.samples = position.samples();
+  result.seed = shards.parameters().seed();
+  result.trainer_cursors.assign(position.cursors().begin(), position.cursors().end());
+  // After a finished pass, trainers without rounds may have begun the next one already: training
+  // cannot continue from there.
+  if (shards.is_paused() &&
+      std::ranges::any_of(position.pass_batches(), [](std::uint64_t n) { return n > 0; })) {
+    result.pass_batches.assign(position.pass_batches().begin(), position.pass_batches().end());
+  }
+  return result;
+}
+
 class SnapshotSave {
  public:
   SnapshotSave(ShardChannels& shards, snapshot::SnapshotWriter writer, bool is_delta)
@@ -35,7 +58,6 @@ class SnapshotSave {
   Status run();
 
  private:
-  Result<snapshot::SnapshotInfo> info();
   Status save_dense(std::uint32_t parameter);
   Status save_table(std::uint32_t parameter);
   // One shard's rows or candidates, as the request asks.
@@ -58,35 +80,11 @@ class SnapshotSave {
 };
 
 Status SnapshotSave::run() {
-  PADDLE_TRY(const snapshot::SnapshotInfo about, info());
   for (int i = 0; i < set_.parameters_size(); ++i) {
     const auto parameter = static_cast<std::uint32_t>(i);
     PADDLE_TRY_STATUS(set_.parameters(i).sparse() ? save_table(parameter) : save_dense(parameter));
   }
-  return writer_.finish(about);
-}
-
-Result<snapshot::SnapshotInfo> SnapshotSave::info() {
-  ClientLanes& primary = shards_.primary();
-  // Ready is idempotent: its answer says where every trainer's lane stands.
-  PADDLE_TRY(const Frame frame,
-             primary.exchange(0, FrameType::kReady, wire::Ready(), {}, FrameType::kPosition));
-  wire::Position position;
-  PADDLE_TRY_STATUS(primary.parse(0, frame, position));
-  snapshot::SnapshotInfo result;
-  result.optimizer = set_.optimizer();
-  result.pass = position.passes_finished();
-  result.step = position.step();
-  result.samples = position.samples();
-  result.seed = set_.seed();
-  result.trainer_cursors.assign(position.cursors().begin(), position.cursors().end());
-  // After a finished pass, trainers without rounds may have begun the next one already: training
-  // cannot continue from there.
-  if (shards_.is_paused() &&
-      std::ranges::any_of(position.pass_batches(), [](std::uint64_t n) { return n > 0; })) {
-    result.pass_batches.assign(position.pass_batches().begin(), position.pass_batches().end());
-  }
-  return result;
+  return writer_.finish();
 }
 
 Status SnapshotSave::save_dense(std::uint32_t parameter) {
@@ -203,15 +201,17 @@ Status SnapshotSave::save_removed(std::size_t shard, wire::ExportRows ask) {
 
 Status ShardClient::save(const std::string& directory) {
   PADDLE_TRY_STATUS(settle());
-  PADDLE_TRY(auto writer, snapshot::SnapshotWriter::create(directory));
+  PADDLE_TRY(snapshot::SnapshotInfo info, snapshot_info(*shards_));
+  PADDLE_TRY(auto writer, snapshot::SnapshotWriter::create(directory, std::move(info)));
   return SnapshotSave(*shards_, std::move(writer), false).run();
 }
 
 Status ShardClient::save_delta(const std::string& directory, const std::string& base) {
   PADDLE_TRY_STATUS(settle());
   PADDLE_CHECK(shards_->parameters().delta_snapshots());
-  PADDLE_TRY(auto known, snapshot::base_of(base));
-  PADDLE_TRY(auto writer, snapshot::SnapshotWriter::create(directory, std::move(known)));
+  PADDLE_TRY(snapshot::SnapshotInfo info, snapshot_info(*shards_));
+  PADDLE_TRY(info.base, snapshot::base_of(base));
+  PADDLE_TRY(auto writer, snapshot::SnapshotWriter::create(directory, std::move(info)));
   return SnapshotSave(*shards_, std::move(writer), true).run();
 }
 

@@ -23,6 +23,7 @@ extern const Command kPserverCommand;
 extern const Command kTrainCommand;
 extern const Command kPlanCommand;
 extern const Command kExportCommand;
+extern const Command kVerifyCommand;
 
 // Finds the command that the arguments name, parses its flags and runs it.
 // Returns the exit code; an error and its hint are on stderr. `environment` is as in environ(7).

@@ -44,7 +44,9 @@ Error unknown_flag(const CLI::App& app, const std::string& argument) {
   }
   const std::string name = argument.substr(2, argument.find('=') - 2);
   std::vector<std::string_view> names;
-  for (const CLI::Option* option : app.get_options()) names.push_back(option->get_lnames()[0]);
+  for (const CLI::Option* option : app.get_options()) {
+    if (!option->get_lnames().empty()) names.push_back(option->get_lnames()[0]);
+  }
   const std::string near = nearest(name, names);
   return {Errc::kUsage, fmt::format("unknown flag '--{}'", name),
           near.empty() ? "see --help" : fmt::format("did you mean '--{}'?", near)};
@@ -80,6 +82,10 @@ void FlagSet::text(const std::string& name, const std::string& help, std::string
     target = value;
     return {};
   });
+}
+
+void FlagSet::positional(const std::string& name, const std::string& help, std::string& target) {
+  app_->add_option(name, target, help);
 }
 
 void FlagSet::number(const std::string& name, const std::string& help, std::uint32_t& target,
@@ -165,7 +171,9 @@ std::string FlagSet::help() const {
   std::string text;
   for (const CLI::Option* option : app_->get_options()) {
     const bool takes_value = option->get_items_expected_max() > 0;
-    const std::string head = "--" + option->get_lnames()[0] + (takes_value ? "=..." : "");
+    const std::string head = option->get_positional()
+                                 ? option->get_name(true)
+                                 : "--" + option->get_lnames()[0] + (takes_value ? "=..." : "");
     const std::string otherwise = option->get_default_str();
     text += fmt::format("  {:<28} {}{}\n", head, option->get_description(),
                         otherwise.empty() ? "" : fmt::format(" ({})", otherwise));

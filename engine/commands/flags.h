@@ -24,6 +24,8 @@ class FlagSet {
   ~FlagSet();
 
   void text(const std::string& name, const std::string& help, std::string& target);
+  // A value without a flag before it; `name` is for help() alone.
+  void positional(const std::string& name, const std::string& help, std::string& target);
   void number(const std::string& name, const std::string& help, std::uint32_t& target,
               std::uint32_t min, std::uint32_t max);
   void number(const std::string& name, const std::string& help, std::uint64_t& target);

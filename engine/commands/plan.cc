@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "engine/client/connect.h"
 #include "engine/commands/command.h"
 #include "engine/commands/train.h"
@@ -145,7 +146,7 @@ std::string as_json_text(const Plan& plan) {
 
 Status run_plan(PlanOptions& options) {
   PADDLE_TRY(const Plan plan, make_plan(options.train.resolve(), options.names));
-  std::cout << (options.json ? as_json_text(plan) : as_text(plan));
+  std::cout << (options.json ? as_json_text(plan) : escape_lines(as_text(plan)));
   return {};
 }
 

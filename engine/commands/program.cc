@@ -11,7 +11,7 @@ namespace paddle::commands {
 namespace {
 
 constexpr const Command* kCommands[] = {&kVersionCommand, &kPserverCommand, &kTrainCommand,
-                                        &kPlanCommand, &kExportCommand};
+                                        &kPlanCommand,    &kExportCommand,  &kVerifyCommand};
 
 constexpr const char* kHelp = R"(
 `paddle <command> --help` lists its flags. Every flag may also come from the environment:
@@ -19,6 +19,7 @@ PADDLE_INIT_TRAINER_ID=1 is --trainer_id=1; flags win.
 
 examples:
   paddle train --local --config=job.toml --save_dir=output
+  paddle verify output
   paddle pserver --port=7164 --ports_num=1 --ports_num_for_sparse=1 --num_gradient_servers=2
   paddle train --config=job.toml --trainer_id=0 --num_gradient_servers=2 --pservers=127.0.0.1
 )";
@@ -62,8 +63,10 @@ Status run_command(const Command& command, const std::vector<std::string>& argum
 int exit_code(const Status& status) {
   if (status) return 0;
   notify_failed(status.error());
-  std::cerr << "paddle: " << status.error().message << '\n';
-  if (!status.error().hint.empty()) std::cerr << "hint: " << status.error().hint << '\n';
+  // Names of files, and names in them, may be anybody's.
+  std::cerr << "paddle: " << escape_lines(status.error().message) << '\n';
+  const std::string hint = escape_lines(status.error().hint);
+  if (!hint.empty()) std::cerr << "hint: " << hint << '\n';
   return static_cast<int>(status.error().code);
 }
 

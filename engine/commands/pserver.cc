@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/pool.h"
+#include "base/secret.h"
 #include "engine/client/connect.h"
 #include "engine/commands/command.h"
 #include "engine/commands/notice.h"
@@ -236,6 +237,7 @@ Status serve(const PserverOptions& options) {
     return Error{Errc::kUsage, fmt::format("{} ports from {} on do not exist", count, options.port),
                  "see --port, --ports_num and --ports_num_for_sparse"};
   }
+  raise_descriptor_limit();
   const sigset_t signals = block_stop_signals();
   std::atomic<std::uint32_t> unfinished = count;
   PADDLE_TRY(trainer::MetricsFile metrics, trainer::MetricsFile::open(options.metrics));
@@ -289,6 +291,7 @@ Status apply_platform_rank(PserverOptions& options) {
 
 Status run_pserver(PserverOptions& options) {
   if (!options.rank_from.empty()) PADDLE_TRY_STATUS(apply_platform_rank(options));
+  if (!options.key_file.empty()) turn_off_cores();
   static const std::string name = fmt::format("pserver-{}", options.pserver_id);
   set_log_name(name);
   end_when_out_of_memory(name.c_str(),

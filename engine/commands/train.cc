@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/secret.h"
 #include "engine/commands/command.h"
 #include "engine/commands/notice.h"
 #include "engine/config/platform_rank.h"
@@ -128,8 +129,12 @@ Status start(const trainer::TrainOptions& options, client::ParameterClient& clie
     snapshot = trainer::pass_directory(options.save_dir, options.start_pass - 1);
   }
   bool continues = options.start_pass > 0;
+  std::string newest;
+  if (options.trainer_id == 0 && !options.save_dir.empty()) {
+    // Damage there is told before a pass is trained, not when its snapshot cannot be saved.
+    PADDLE_TRY(newest, snapshot::newest_snapshot(options.save_dir));
+  }
   if (options.trainer_id == 0 && options.resume) {
-    PADDLE_TRY(const std::string newest, snapshot::newest_snapshot(options.save_dir));
     log_info("{} to go on from in {}", newest.empty() ? "no snapshot" : newest, options.save_dir);
     continues = !newest.empty();
     if (continues) snapshot = newest;
@@ -199,6 +204,7 @@ Status run_train(const TrainFlags& flags) {
   }
   trainer::TrainOptions options = flags.resolve();
   if (!flags.rank_from.empty()) PADDLE_TRY_STATUS(apply_platform_rank(flags.rank_from, options));
+  if (!options.key_file.empty()) turn_off_cores();
   static const std::string name = fmt::format("trainer-{}", options.trainer_id);
   set_log_name(name);
   end_when_out_of_memory(name.c_str(),

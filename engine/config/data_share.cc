@@ -1,7 +1,9 @@
+#include <dirent.h>
 #include <glob.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <optional>
 
@@ -12,10 +14,33 @@
 namespace paddle::config {
 namespace {
 
+// Links to folders above make a pattern's names endless.
+constexpr std::uint64_t kNamesMax = 1'000'000;
+
+thread_local std::uint64_t names_read = 0;  // glob(3) passes nothing to its callbacks
+
 struct GlobResult {
   glob_t found{};
+  GlobResult() {
+    names_read = 0;
+    found.gl_opendir = [](const char* path) -> void* {
+      if (names_read <= kNamesMax) return ::opendir(path);
+      errno = E2BIG;  // with GLOB_ERR the end
+      return nullptr;
+    };
+    found.gl_readdir = [](void* folder) -> dirent* {
+      return ++names_read > kNamesMax ? nullptr : ::readdir(static_cast<DIR*>(folder));
+    };
+    found.gl_closedir = [](void* folder) { ::closedir(static_cast<DIR*>(folder)); };
+    found.gl_lstat = ::lstat;
+    found.gl_stat = ::stat;
+  }
   ~GlobResult() { ::globfree(&found); }
 };
+
+bool leads_up(std::string_view pattern) {
+  return fmt::format("/{}/", pattern).find("/../") != std::string::npos;
+}
 
 // Returns N of "train.txt-N", "train.txt-N.gz" or "train.txt-N.zst".
 std::optional<std::uint64_t> number_of(std::string_view file) {
@@ -43,10 +68,19 @@ std::string escape_pattern(const std::string& text) {
 
 Result<std::vector<std::string>> matching_files(const std::string& workspace,
                                                 const std::string& pattern) {
+  if (leads_up(pattern)) {
+    return Error{Errc::kUsage, fmt::format("'..' is not allowed in the pattern '{}'", pattern),
+                 "name a folder of the workspace, or begin with '/'"};
+  }
   const std::string full =
       pattern.starts_with('/') ? pattern : escape_pattern(workspace) + "/" + pattern;
   GlobResult result;
-  const int failed = ::glob(full.c_str(), GLOB_ERR, nullptr, &result.found);
+  const int failed = ::glob(full.c_str(), GLOB_ERR | GLOB_ALTDIRFUNC, nullptr, &result.found);
+  if (names_read > kNamesMax) {
+    return Error{Errc::kData,
+                 fmt::format("'{}' in {} reads more than {} names", pattern, workspace, kNamesMax),
+                 "write a pattern with fewer '*'"};
+  }
   std::vector<std::string> files;
   if (failed == GLOB_NOMATCH) return files;
   if (failed != 0) {

@@ -34,6 +34,17 @@ std::string section_set_by(std::string_view source) {
   return std::string(source.substr(0, source.find_first_of(".=")));
 }
 
+std::string with_quoted_value(std::string_view override_text) {
+  const std::size_t value = std::min(override_text.find('='), override_text.size() - 1) + 1;
+  std::string quoted(override_text.substr(0, value));
+  quoted += '"';
+  for (const char c : override_text.substr(value)) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
 std::string_view outermost(std::string_view section) {
   return section.substr(0, section.find('.'));
 }

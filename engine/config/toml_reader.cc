@@ -15,11 +15,12 @@
 #include "base/fd.h"
 #include "base/text.h"
 #include "engine/config/section.h"
+#include "engine/config/toml_scan.h"
 
 namespace paddle::config {
 namespace {
 
-constexpr std::size_t kConfigBytesMax = 4U << 20U;
+constexpr std::size_t kLineShownMax = 400;
 
 // A position in the file or in an override, which `name` tells apart.
 struct Location {
@@ -108,10 +109,11 @@ struct TomlDocument {
       return {Errc::kUsage, fmt::format("{}: {}", mistake.location.name, mistake.message),
               mistake.hint};
     }
-    return {Errc::kUsage,
-            fmt::format("{}:{}:{}: {}\n  {}\n  {:>{}}", name, at.line, at.column, mistake.message,
-                        escape_control(line_of(text, at.line)), '^', at.column),
-            mistake.hint};
+    std::string shown = fmt::format("{}:{}:{}: {}", name, at.line, at.column, mistake.message);
+    const std::string line = escape_control(line_of(text, at.line));
+    if (line.size() <= kLineShownMax)
+      shown += fmt::format("\n  {}\n  {:>{}}", line, '^', at.column);
+    return {Errc::kUsage, std::move(shown), mistake.hint};
   }
 
   // A table opened twice stays one entry, so that a key looked up through either is known.
@@ -154,12 +156,13 @@ struct TomlDocument {
   }
 
   Result<toml::table> parse_text(std::string_view content, const std::string& source) const {
-    toml::parse_result result = toml::parse(content, std::string_view(source));
-    if (!result) {
-      std::string message(result.error().description());
-      return error({{source, result.error().source().begin}, message, "", false});
+    if (auto fault = find_toml_fault(content)) {
+      return error({{source, {fault->line, fault->column}}, std::move(fault->message), "", false});
     }
-    return std::move(result).table();
+    toml::parse_result result = toml::parse(content, std::string_view(source));
+    if (result) return std::move(result).table();
+    const toml::parse_error& wrong = result.error();
+    return error({{source, wrong.source().begin}, std::string(wrong.description()), "", false});
   }
 
   Status apply(const std::string& override_text) {
@@ -170,13 +173,8 @@ struct TomlDocument {
                    "for example --set train.passes=3"};
     }
     auto parsed = parse_text(override_text, source);
-    if (!parsed) {  // a bare word: a string
-      std::string quoted = override_text.substr(0, equals + 1) + '"';
-      for (const char c : std::string_view(override_text).substr(equals + 1)) {
-        if (c == '"' || c == '\\') quoted += '\\';
-        quoted += c;
-      }
-      parsed = parse_text(quoted + '"', source);
+    if (!parsed) {  // a bare word is a string
+      parsed = parse_text(with_quoted_value(override_text), source);
       if (!parsed) return std::move(parsed).error();
     }
     merge(root, *std::move(parsed));

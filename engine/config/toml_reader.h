@@ -17,6 +17,8 @@ namespace paddle::config {
 
 struct TomlDocument;
 
+constexpr std::size_t kConfigBytesMax = 1U << 20U;  // of a file
+
 // A table of an open file, cheap to copy. Lookups return the default when the key is absent or
 // wrong; finish() reports the mistake. Errors are kUsage: "job.toml:12:8: unknown key 'pases',
 // did you mean 'passes'?", the line, a caret.

@@ -13,8 +13,10 @@ namespace paddle::net {
 namespace {
 
 constexpr Duration kTick = std::chrono::milliseconds(100);
-constexpr Duration kPauseWithoutDescriptors = std::chrono::milliseconds(100);
-constexpr std::size_t kAddressesMax = 4096;  // of one tick
+constexpr Duration kPauseWithoutDescriptors = std::chrono::seconds(1);
+constexpr Duration kPauseWhileManyWait = std::chrono::milliseconds(10);
+constexpr std::size_t kSourcesMax = 4096;  // of one tick
+constexpr std::size_t kNetworkBytes = 8;   // of an IPv6 address
 
 int milliseconds_until(TimePoint until, TimePoint now) {
   return static_cast<int>(
@@ -23,15 +25,26 @@ int milliseconds_until(TimePoint until, TimePoint now) {
 
 }  // namespace
 
+asio::ip::address source_of(const asio::ip::address& address) {
+  if (address.is_v4()) return address;
+  asio::ip::address_v6 network = address.to_v6();
+  if (network.is_v4_mapped()) return make_address_v4(asio::ip::v4_mapped, network);
+  if (network.is_loopback()) return address;
+  auto bytes = network.to_bytes();
+  std::fill(bytes.begin() + kNetworkBytes, bytes.end(), std::uint8_t{0});
+  return asio::ip::address_v6(bytes);
+}
+
 bool AcceptLimiter::allows(const asio::ip::address& from, TimePoint now) {
+  const asio::ip::address source = source_of(from);
   if (now >= tick_end_) {
     tick_end_ = now + kTick;
     accepted_ = 0;
-    by_address_.clear();
+    by_source_.clear();
   }
   ++accepted_;
-  if (by_address_.size() >= kAddressesMax && !by_address_.contains(from)) return false;
-  return ++by_address_[from] <= kAcceptsPerTickAndAddress;
+  if (by_source_.size() >= kSourcesMax && !by_source_.contains(source)) return false;
+  return ++by_source_[source] <= kAcceptsPerTickAndSource;
 }
 
 TimePoint AcceptLimiter::next(TimePoint now) const {
@@ -63,6 +76,9 @@ void Acceptor::run(int listener, int stop_fd, const OnAccept& on_accept) {
   for (;;) {
     // While it pauses, only stop() wakes it; connections wait in the kernel's queue.
     const TimePoint now = clock.now();
+    if (waiting_ >= kAcceptedWaitingMax) {
+      pause_until = std::max(pause_until, now + kPauseWhileManyWait);
+    }
     const bool pauses = now < pause_until;
     pollfd items[] = {{stop_fd, POLLIN, 0}, {pauses ? -1 : listener, POLLIN, 0}};
     const int ready = ::poll(items, 2, pauses ? milliseconds_until(pause_until, now) : -1);
@@ -79,8 +95,11 @@ void Acceptor::run(int listener, int stop_fd, const OnAccept& on_accept) {
       continue;
     }
     from.resize(size);
-    if (limiter.allows(from.address(), now)) on_accept(std::move(socket), from);
+    const bool allowed = limiter.allows(from.address(), now);
     pause_until = limiter.next(now);
+    if (!allowed) continue;
+    ++waiting_;
+    on_accept(std::move(socket), from);
   }
 }
 

@@ -2,6 +2,7 @@
 // thread little, and one address cannot keep the others out.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <thread>
@@ -13,10 +14,15 @@
 
 namespace paddle::net {
 
-constexpr std::size_t kAcceptsPerTick = 500;
-constexpr std::size_t kAcceptsPerTickAndAddress = 32;
+constexpr std::size_t kAcceptsPerTick = 128;
+constexpr std::size_t kAcceptsPerTickAndSource = 32;
+constexpr std::size_t kAcceptedWaitingMax = 256;
 
-// Counts the new connections of one tick by address.
+// Connections are counted by this: an IPv4 address, or the 64-bit network of an IPv6 address, of
+// which one host may use every address.
+asio::ip::address source_of(const asio::ip::address& address);
+
+// Counts the new connections of one tick by their source.
 class AcceptLimiter {
  public:
   // False when the connection is to be dropped.
@@ -27,12 +33,12 @@ class AcceptLimiter {
  private:
   TimePoint tick_end_{};
   std::size_t accepted_ = 0;
-  std::map<asio::ip::address, std::size_t> by_address_;
+  std::map<asio::ip::address, std::size_t> by_source_;
 };
 
 class Acceptor {
  public:
-  // Called on the acceptor's thread.
+  // Called on the acceptor's thread. Each call is to be followed by a taken().
   using OnAccept = std::function<void(UniqueFd socket, const asio::ip::tcp::endpoint& from)>;
   Acceptor() = default;
   Acceptor(const Acceptor&) = delete;
@@ -43,11 +49,14 @@ class Acceptor {
   // `listener` is non-blocking and stays open until stop().
   void start(int listener, OnAccept on_accept);
   void stop();
+  // The port's thread has one connection less to take. While it is busy, few wait for it.
+  void taken() { --waiting_; }
 
  private:
   void run(int listener, int stop_fd, const OnAccept& on_accept);
 
   UniqueFd stop_;
+  std::atomic<std::size_t> waiting_ = 0;
   std::thread thread_;
 };
 

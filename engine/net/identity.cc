@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <net/if.h>
 
+#include "base/log.h"
 #include "base/rng.h"
 #include "base/text.h"
 
@@ -53,6 +54,9 @@ Result<JobKeys> job_keys(const std::string& key_file, std::span<const std::strin
           "head -c 32 /dev/urandom > job.key; chmod 600 job.key; give it to all processes"};
     }
   }
+  log_warning(
+      "no --key_file: any user of this machine may join the job; "
+      "head -c 32 /dev/urandom > job.key; chmod 600 job.key; give it to all processes");
   PADDLE_TRY(const Secret secret,
              Secret::from_bytes(as_bytes(kDevelopmentKey.substr(0, kSecretBytes))));
   return JobKeys::of_job(secret);

@@ -12,7 +12,7 @@ namespace paddle::net {
 std::uint64_t job_tag_of(const std::string& text);
 
 // The keys in key_file. Without a file, those of a fixed public secret if every address is
-// loopback, else kAuth.
+// loopback, with a warning, else kAuth.
 Result<JobKeys> job_keys(const std::string& key_file, std::span<const std::string> addresses);
 
 // "10.0.0.1" or a name -> an IPv4 or IPv6 literal.

@@ -68,7 +68,8 @@ Frame ServerSession::reply(SessionFrame type) const {
 
 Frame ServerSession::refuse(Refusal why) {
   state_ = State::kClosed;
-  Frame frame = reply(kRefused);
+  Frame frame;  // tells a stranger nothing about the job or the server
+  frame.header.type = kRefused;
   frame.tail.push_back(static_cast<std::byte>(why));
   return frame;
 }

@@ -18,7 +18,8 @@ namespace {
 constexpr Duration kTick = std::chrono::milliseconds(100);
 constexpr Duration kStopDeadline = std::chrono::seconds(1);  // to send pending replies after stop()
 constexpr Duration kRefusalLogPeriod = std::chrono::seconds(1);
-constexpr std::size_t kConnectionsMax = 4096;
+constexpr std::size_t kConnectionsMax = 8448;  // two of each of 4,096 trainers, and the unproven
+constexpr std::size_t kConnectionsPerPeerMax = 2;
 constexpr int kListenBacklog = 512;
 constexpr unsigned kTurnsPerPoll = 16;  // polls of shared memory for each poll of the sockets
 
@@ -68,6 +69,7 @@ void TcpServerImpl::run() {
   });
   accept_thread_.start(acceptor_.native_handle(), [this](UniqueFd socket, const auto& remote) {
     asio::post(io_, [this, fd = std::make_shared<UniqueFd>(std::move(socket)), remote] {
+      accept_thread_.taken();
       if (!stopping_) add(fd->release(), remote);
       settle();
     });
@@ -99,11 +101,10 @@ void TcpServerImpl::add(int fd, const tcp::endpoint& remote) {
   if (!set_socket_options(fd)) return;
   const auto nonce = random_nonce();
   if (!nonce || connections_.size() >= kConnectionsMax) {
-    log_warning("connection from {} dropped: {}", endpoint_text(remote),
-                nonce ? "too many connections" : nonce.error().message);
+    log_refused(endpoint_text(remote), nonce ? "too many connections" : nonce.error().message);
     return;
   }
-  if (unproven_ >= kUnprovenConnectionsMax) evict_oldest_unproven();
+  if (unproven_ >= kUnprovenConnectionsMax) evict_unproven();
   const PeerId id = next_id_++;
   ServerSession session(
       {options_.keys, options_.self, options_.job_tag, options_.server_generation}, *nonce,
@@ -113,21 +114,47 @@ void TcpServerImpl::add(int fd, const tcp::endpoint& remote) {
     stream = make_tls_server(std::move(stream), options_.self, options_.job_tag, options_.keys);
   }
   auto connection = std::make_unique<Connection>(id, std::move(socket), std::move(stream),
-                                                 std::move(session), endpoint_text(remote));
+                                                 std::move(session), remote);
   ++unproven_;
+  ++unproven_by_source_[connection->source];
   arm_read(*connection);
   connections_.emplace(id, std::move(connection));
 }
 
-// An honest peer proves itself within a round trip, so the oldest unproven one is the least likely
-// to.
-void TcpServerImpl::evict_oldest_unproven() {
+// An honest peer proves itself within a round trip, so the oldest of the source that has most is
+// the least likely to.
+void TcpServerImpl::evict_unproven() {
+  std::size_t most = 0;
+  for (const auto& [source, count] : unproven_by_source_) most = std::max(most, count);
   for (const auto& [id, connection] : connections_) {
     if (connection->session.proven() || !connection->doomed.empty()) continue;
-    log_refused(*connection, "too many peers in the handshake");
+    if (unproven_by_source_.at(connection->source) < most) continue;
+    log_refused(connection->name, "too many peers in the handshake");
     remove(id);
     return;
   }
+}
+
+void TcpServerImpl::on_decided(const Connection& connection) {
+  --unproven_;
+  const auto count = unproven_by_source_.find(connection.source);
+  if (--count->second == 0) unproven_by_source_.erase(count);
+}
+
+// A trainer has one connection, and a second while it comes back after a loss. With its key
+// somebody could take up all places and memory.
+void TcpServerImpl::end_surplus(const Connection& newest) {
+  std::size_t count = 0;
+  Connection* surplus = nullptr;
+  for (const auto& [id, one] : connections_) {
+    const bool is_ending = !one->doomed.empty() || one->close_when_flushed;
+    if (is_ending || !one->session.proven()) continue;
+    if (one->session.transcript().client != newest.session.transcript().client) continue;
+    ++count;
+    if (one.get() == &newest) continue;
+    if (surplus == nullptr || (surplus->is_joined && !one->is_joined)) surplus = one.get();
+  }
+  if (count > kConnectionsPerPeerMax) refuse(*surplus, "its trainer has connected again");
 }
 
 void TcpServerImpl::tick() {
@@ -136,7 +163,7 @@ void TcpServerImpl::tick() {
     if (connection->half_closed) {
       if (now >= connection->linger_until) doom(*connection, "lingering");
     } else if (connection->session.expired(now)) {
-      log_refused(*connection, "no proof within the deadline");
+      log_refused(connection->name, "no proof within the deadline");
       doom(*connection, "handshake deadline passed");
     } else if (now >= connection->speaks_until || now >= connection->frame_until) {
       refuse(*connection, connection->has_spoken ? "its frame does not end" : "it does not join");
@@ -182,7 +209,7 @@ void TcpServerImpl::remove(PeerId id) {
   const auto node = connections_.extract(id);
   std::erase(rings_, node.mapped().get());
   if (!node.mapped()->session.proven()) {
-    --unproven_;
+    on_decided(*node.mapped());
     return;
   }
   if (stopping_) return;
@@ -193,13 +220,13 @@ void TcpServerImpl::remove(PeerId id) {
 }
 
 // At most one line a second, however many connections fail.
-void TcpServerImpl::log_refused(const Connection& connection, std::string_view why) {
+void TcpServerImpl::log_refused(std::string_view name, std::string_view why) {
   const TimePoint now = clock_.now();
   if (now - refusal_logged_ < kRefusalLogPeriod) {
     ++refusals_unlogged_;
     return;
   }
-  log_warning("port {}: {} refused: {} ({} more since the last line)", port_, connection.name, why,
+  log_warning("port {}: {} refused: {} ({} more since the last line)", port_, name, why,
               std::exchange(refusals_unlogged_, 0));
   refusal_logged_ = now;
 }

@@ -20,13 +20,14 @@ constexpr std::size_t kOutboundBytesMax = 256U << 20U;  // per connection
 // One accepted connection: its socket, its session, and the frames in flight both ways.
 struct Connection {
   Connection(PeerId peer_id, asio::ip::tcp::socket&& accepted, std::unique_ptr<Stream> bytes,
-             ServerSession&& fresh, std::string remote)
+             ServerSession&& fresh, const asio::ip::tcp::endpoint& remote)
       : id(peer_id),
         socket(std::move(accepted)),
         stream(std::move(bytes)),
         session(std::move(fresh)),
         reader(kUnprovenBufferBytes, kUnprovenPayloadBytesMax),
-        name(std::move(remote)) {}
+        name(endpoint_text(remote)),
+        source(source_of(remote.address())) {}
 
   PeerId id;
   asio::ip::tcp::socket socket;
@@ -36,8 +37,10 @@ struct Connection {
   FrameReader reader;
   FrameWriter writer;
   std::string name;  // "10.0.0.1:40312", for messages
+  asio::ip::address source;
 
   bool has_spoken = false;                    // a frame has come after the handshake
+  bool is_joined = false;                     // the handler has seen a frame and goes on
   TimePoint speaks_until = TimePoint::max();  // deadline of the first frame of a proven peer
   TimePoint frame_until = TimePoint::max();   // deadline of a frame that has begun
   bool wait_write = false;                    // a wait for writability is armed
@@ -64,7 +67,9 @@ class TcpServerImpl final : public TcpServer {
 
  private:
   void add(int socket, const asio::ip::tcp::endpoint& remote);
-  void evict_oldest_unproven();
+  void evict_unproven();
+  void on_decided(const Connection& connection);
+  void end_surplus(const Connection& newest);
   void tick();
   void on_stop();
 
@@ -89,7 +94,7 @@ class TcpServerImpl final : public TcpServer {
   void end(Connection& connection, const Error& why);
   void refuse(Connection& connection, const std::string& why);
   void remove(PeerId id);
-  void log_refused(const Connection& connection, std::string_view why);
+  void log_refused(std::string_view name, std::string_view why);
 
   ServerOptions options_;
   FrameHandler& handler_;
@@ -106,6 +111,7 @@ class TcpServerImpl final : public TcpServer {
   PeerId next_id_ = 1;
   std::map<PeerId, std::unique_ptr<Connection>> connections_;  // in order of arrival
   std::size_t unproven_ = 0;
+  std::map<asio::ip::address, std::size_t> unproven_by_source_;
   std::vector<Connection*> rings_;  // connections on shared memory
   TimePoint spin_until_{};
   std::vector<PeerId> viewing_;  // peers whose unwritten replies may hold views

@@ -17,6 +17,8 @@ constexpr Duration kFirstFrameWithin = std::chrono::minutes(5);
 // The longest one takes a minute at 10 Mbit/s; a trainer that is stopped may go on.
 constexpr Duration kFrameWithin = std::chrono::minutes(15);
 constexpr Duration kLinger = std::chrono::seconds(2);  // time for the peer to close after us
+// A Join carries the job's parameter set, of 4 MiB at most.
+constexpr std::size_t kFirstFramePayloadBytesMax = kFrameHeadBytesMax + (4U << 20U);
 // Read from one peer before the others have their turn.
 constexpr std::size_t kWakeUpBytesMax = 16U << 20U;
 // A longer queue is written at once, not at the end of the wake-up.
@@ -136,15 +138,19 @@ void TcpServerImpl::on_frame(Connection& connection, Frame&& frame) {
   std::vector<Outgoing> out;
   handler_.on_frame(clock_.now(), connection.id, std::move(frame), out);
   dispatch(std::move(out));
+  if (!connection.is_joined && !connection.close_when_flushed) {
+    connection.is_joined = true;
+    connection.reader.set_limits(kReadBufferBytes, kFramePayloadBytesMax);
+  }
 }
 
 void TcpServerImpl::end(Connection& connection, const Error& why) {
-  if (why.code == Errc::kAuth) log_refused(connection, why.message);
+  if (why.code == Errc::kAuth) log_refused(connection.name, why.message);
   doom(connection, why.message);
 }
 
 void TcpServerImpl::refuse(Connection& connection, const std::string& why) {
-  log_refused(connection, why);
+  log_refused(connection.name, why);
   doom(connection, why);
 }
 
@@ -152,12 +158,13 @@ void TcpServerImpl::on_handshake(Connection& connection, const Frame& frame) {
   auto answer = connection.session.on_frame(clock_.now(), frame);
   if (!answer) return refuse(connection, answer.error().message);
   const bool refused = answer->header.type == kRefused;
-  if (refused) log_refused(connection, "handshake refused");
+  if (refused) log_refused(connection.name, "handshake refused");
   enqueue(connection, std::move(*answer), {}, refused);
   if (connection.session.proven()) {
-    --unproven_;
+    on_decided(connection);
     connection.speaks_until = clock_.now() + kFirstFrameWithin;
-    connection.reader.set_limits(kReadBufferBytes, kFramePayloadBytesMax);
+    connection.reader.set_limits(kReadBufferBytes, kFirstFramePayloadBytesMax);
+    end_surplus(connection);
   }
 }
 

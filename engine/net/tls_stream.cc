@@ -16,6 +16,9 @@ constexpr std::size_t kRecordBytes = 16U << 10U;           // the longest that T
 constexpr std::size_t kWriteBytesMax = 16 * kRecordBytes;  // sealed, then sent together
 constexpr std::size_t kReadAheadBytes = 8 * kRecordBytes;  // of a proven peer
 constexpr std::size_t kHandshakeBytesMax = 4096;           // ours take about 400 each way
+// Messages of TLS's own after the handshake, key updates above all. Our ends send one in 128 GiB.
+constexpr std::uint64_t kMessagesMax = 8;
+constexpr std::uint64_t kBytesPerMessage = 1ULL << 30U;
 // RFC 8446, 5.5, has AES-GCM seal at most 2^24.5 records with one key.
 constexpr std::uint64_t kBytesPerKey = (1ULL << 23U) * kRecordBytes;
 
@@ -45,6 +48,7 @@ class TlsStream final : public Stream {
 
  private:
   Result<bool> shake_hands();
+  Status check_length() const;
   Status seal(std::span<const ByteSpan> parts);
   Status seal_record(ByteSpan bytes);
   Status send_sealed();
@@ -54,13 +58,16 @@ class TlsStream final : public Stream {
   static int on_bio_read(BIO* bio, char* into, int size);
   static int on_bio_write(BIO* bio, const char* from, int size);
   static long on_bio_control(BIO* bio, int command, long number, void* pointer);
+  static void on_message(int is_ours, int version, int kind, const void* bytes, std::size_t size,
+                         SSL* ssl, void* self);
 
   std::unique_ptr<Stream> inner_;
   TlsParty party_;
   Ssl ssl_;
   std::optional<Error> broken_;  // of inner_
   bool is_proven_ = false;
-  std::size_t handshake_bytes_ = 0;
+  std::uint64_t received_ = 0;   // bytes from inner_
+  std::uint64_t messages_ = 0;   // of TLS's own, since the handshake
   bool has_more_ = false;        // the last read filled its span
   Bytes unsent_;                 // sealed; inner_ would have blocked
   std::size_t taken_ = 0;        // bytes given to write_some() that unsent_ ends with
@@ -80,6 +87,8 @@ TlsStream::TlsStream(std::unique_ptr<Stream> inner, TlsParty party)
   BIO_set_data(bio, this);
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl_.get(), bio, bio);
+  SSL_set_msg_callback(ssl_.get(), &TlsStream::on_message);
+  SSL_set_msg_callback_arg(ssl_.get(), this);
 }
 
 BIO_METHOD* TlsStream::bio_method() {
@@ -98,8 +107,8 @@ int TlsStream::on_bio_read(BIO* bio, char* into, int size) {
   auto& self = *static_cast<TlsStream*>(BIO_get_data(bio));
   BIO_clear_retry_flags(bio);
   if (self.broken_) return -1;
-  if (!self.is_proven_ && self.handshake_bytes_ > kHandshakeBytesMax) {
-    self.broken_ = Error{Errc::kAuth, "the TLS handshake is too long to be one of ours"};
+  if (const Status lawful = self.check_length(); !lawful) {
+    self.broken_ = lawful.error();
     return -1;
   }
   const auto got =
@@ -110,7 +119,7 @@ int TlsStream::on_bio_read(BIO* bio, char* into, int size) {
     BIO_set_retry_read(bio);
     return -1;
   }
-  self.handshake_bytes_ += *got;
+  self.received_ += *got;
   return static_cast<int>(*got);
 }
 
@@ -122,6 +131,23 @@ int TlsStream::on_bio_write(BIO* bio, const char* from, int size) {
 
 long TlsStream::on_bio_control(BIO* /*bio*/, int command, long /*number*/, void* /*pointer*/) {
   return command == BIO_CTRL_FLUSH ? 1 : 0;
+}
+
+void TlsStream::on_message(int is_ours, int /*version*/, int kind, const void* /*bytes*/,
+                           std::size_t /*size*/, SSL* /*ssl*/, void* self) {
+  auto& stream = *static_cast<TlsStream*>(self);
+  if (is_ours == 0 && kind == SSL3_RT_HANDSHAKE && stream.is_proven_) ++stream.messages_;
+}
+
+// OpenSSL would go on with either for as long as bytes come, and return to nobody.
+Status TlsStream::check_length() const {
+  if (!is_proven_ && received_ > kHandshakeBytesMax) {
+    return Error{Errc::kAuth, "the TLS handshake is too long to be one of ours"};
+  }
+  if (messages_ > kMessagesMax + received_ / kBytesPerMessage) {
+    return Error{Errc::kAuth, "it sends more TLS messages than ours would"};
+  }
+  return {};
 }
 
 // True when it is over.

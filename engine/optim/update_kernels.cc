@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "base/multiversion.h"
 #include "engine/optim/power.h"
@@ -199,6 +200,17 @@ PADDLE_INLINE void sweep_ftrl(const Constants& constants, const Elements& e) {
   }
 }
 
+// The bits of the largest value without its sign. They are in the order of the values, infinity and
+// NaN last.
+PADDLE_INLINE std::int32_t largest_bits(const float* values, std::size_t size) {
+  constexpr std::int32_t kMagnitude = 0x7fffffff;
+  std::int32_t largest = 0;
+  for (std::size_t i = 0; i < size; ++i) {
+    largest = std::max(largest, std::bit_cast<std::int32_t>(values[i]) & kMagnitude);
+  }
+  return largest;
+}
+
 }  // namespace
 
 PADDLE_MULTIVERSION
@@ -267,14 +279,22 @@ void update_ftrl(const Constants& k, std::uint64_t /*count*/, Batch batch) {
 
 PADDLE_MULTIVERSION
 bool all_below(std::span<const float> values, float limit) {
-  // Without their sign the bits of floats are in the order of their values, infinity and NaN last.
-  constexpr std::uint32_t kMagnitude = 0x7fffffff;
-  const auto bits = std::bit_cast<std::uint32_t>(limit);
-  std::uint32_t bad = 0;
-  for (const float value : values) {
-    bad |= static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(value) & kMagnitude) >= bits);
+  return largest_bits(values.data(), values.size()) < std::bit_cast<std::int32_t>(limit);
+}
+
+PADDLE_MULTIVERSION
+bool all_finite(Batch batch, std::size_t planes) {
+  constexpr auto kInfinity = std::bit_cast<std::int32_t>(std::numeric_limits<float>::infinity());
+  std::int32_t largest = 0;
+  for (const Elements& e : batch) {
+    const bool is_one_run =
+        e.state == e.value + e.size && e.plane_stride == e.size;  // a table's row
+    largest = std::max(largest, largest_bits(e.value, is_one_run ? e.size * (1 + planes) : e.size));
+    for (std::size_t i = 0; !is_one_run && i < planes; ++i) {
+      largest = std::max(largest, largest_bits(e.state + i * e.plane_stride, e.size));
+    }
   }
-  return bad == 0;
+  return largest < kInfinity;
 }
 
 PADDLE_MULTIVERSION

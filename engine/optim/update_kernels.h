@@ -66,6 +66,9 @@ void update_ftrl(const Constants& k, std::uint64_t count, Batch batch);
 // True when every |value| is below the limit, and so neither infinite nor NaN.
 bool all_below(std::span<const float> values, float limit);
 
+// True when the values and the `planes` of state of all elements are finite.
+bool all_finite(Batch batch, std::size_t planes);
+
 // average += weight (value - average).
 void update_average(float weight, std::size_t size, const float* value, float* average);
 

@@ -74,14 +74,21 @@ std::span<const float> merge_dense(std::span<const Push* const> pushes, wire::Me
   return scratch;
 }
 
-void apply_rows(float learning_rate, wire::Merge merge, std::span<const Push* const> pushes,
-                const SparseTables& tables) {
+std::optional<std::uint32_t> apply_rows(float learning_rate, wire::Merge merge,
+                                        std::span<const Push* const> pushes,
+                                        const SparseTables& tables) {
   const auto active = with_samples(pushes);
+  std::optional<std::uint32_t> broken;
+  const auto apply = [&](std::uint32_t parameter, std::span<const std::uint64_t> ids,
+                         std::span<const float> gradients) {
+    const bool is_finite = tables[parameter]->apply(learning_rate, ids, gradients);
+    if (!is_finite && !broken) broken = parameter;
+  };
   if (active.size() == 1) {
     for (const RowSegment& segment : active.front()->segments()) {
-      tables[segment.parameter]->apply(learning_rate, segment.ids, segment.floats);
+      apply(segment.parameter, segment.ids, segment.floats);
     }
-    return;
+    return broken;
   }
   const auto shares = weights(active, merge);
   const std::vector<RowGradient> rows = sorted_rows(active);
@@ -105,8 +112,9 @@ void apply_rows(float learning_rate, wire::Merge merge, std::span<const Push* co
         notes.add(mean + width, rows[at].gradient + width);
       }
     }
-    tables[parameter]->apply(learning_rate, ids, means);
+    apply(parameter, ids, means);
   }
+  return broken;
 }
 
 }  // namespace paddle::pserver

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "engine/pserver/push.h"
 #include "engine/table/sparse_table.h"
@@ -17,8 +18,10 @@ using SparseTables = std::vector<std::unique_ptr<table::SparseTable>>;
 std::span<const float> merge_dense(std::span<const Push* const> pushes, wire::Merge merge,
                                    std::vector<float>& scratch, std::vector<float>& part);
 
-// One update of each row that any push names, in the order of (table, id).
-void apply_rows(float learning_rate, wire::Merge merge, std::span<const Push* const> pushes,
-                const SparseTables& tables);
+// One update of each row that any push names, in the order of (table, id). Returns the first table
+// in which a value or its state is no longer finite.
+std::optional<std::uint32_t> apply_rows(float learning_rate, wire::Merge merge,
+                                        std::span<const Push* const> pushes,
+                                        const SparseTables& tables);
 
 }  // namespace paddle::pserver

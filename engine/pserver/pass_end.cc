@@ -1,6 +1,7 @@
 #include "engine/pserver/pass_end.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -35,6 +36,10 @@ Refused PassEnd::take_tally(const Request& request, const wire::FinishPass& mess
   Trainer& trainer = request.trainer;
   auto tally = decode_tally(request.frame.tail, message.counts(), message.sums());
   if (!tally) return protocol_error("{}", tally.error().message);
+  if (!std::ranges::all_of(tally->sums, [](double sum) { return std::isfinite(sum); })) {
+    return Refusal{wire::REFUSAL_NOT_FINITE,
+                   fmt::format("a sum of trainer {}'s evaluators is not finite", trainer.id)};
+  }
   for (const Trainer& other : state_.membership.trainers()) {
     if (other.id == trainer.id || !other.finished || other.tally.same_shape(*tally)) continue;
     return Refusal{wire::REFUSAL_PARAMETERS,

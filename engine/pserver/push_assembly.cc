@@ -1,10 +1,12 @@
 #include "engine/pserver/push_assembly.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
 #include "engine/optim/update_kernels.h"
+#include "engine/parameter/parameter_set.h"
 
 namespace paddle::pserver {
 
@@ -22,12 +24,54 @@ Refused PushAssembly::check_part(const Request& request, const wire::PushPart& p
       part.batches() > kMergedBatchesMax) {
     return protocol_error("part {} of {}, {} batches", part.part(), part.parts(), part.batches());
   }
-  if (part.samples() > kPushSamplesMax) return protocol_error("{} samples", part.samples());
+  if (auto refused = check_totals(request, part)) return refused;
   if (state_.parameters.policy().has_rounds() && header.step != state_.progress.step) {
     return protocol_error("trainer {} pushed step {}, this shard is at step {}", trainer.id,
                           header.step, state_.progress.step);
   }
   return {};
+}
+
+// Refuses totals from which no snapshot could be read again.
+Refused PushAssembly::check_totals(const Request& request, const wire::PushPart& part) const {
+  const std::uint64_t batches = std::max<std::uint64_t>(1, part.batches());
+  std::uint64_t total = state_.progress.samples;
+  for (const Trainer& other : state_.membership.trainers()) {
+    if (other.push && other.id != request.trainer.id) total += other.push->samples;
+  }
+  if (part.samples() > kBatchSamplesMax * batches ||
+      total + part.samples() > parameter::kCounterMax) {
+    return protocol_error("{} samples in {} batches, after {}", part.samples(), batches, total);
+  }
+  if (std::isfinite(part.cost_sum())) return {};
+  return Refusal{wire::REFUSAL_NOT_FINITE,
+                 fmt::format("trainer {} pushed a cost of {} (batch {})", request.trainer.id,
+                             part.cost_sum(), request.frame.header.sequence),
+                 "lower the learning rate or look at the data of this batch"};
+}
+
+// A quarter of what parameters may have is left for requests: engine/memory gives them 80 percent.
+// A push of one part is no larger than the frame that it came in.
+Refused PushAssembly::check_memory(const Request& request) const {
+  const Push& push = *request.trainer.push;
+  if (push.bytes > kPushBytesMax) {
+    return Refusal{wire::REFUSAL_LIMIT,
+                   fmt::format("batch {} of trainer {} is over {} bytes", push.sequence,
+                               request.trainer.id, kPushBytesMax),
+                   "use a smaller batch or more ports"};
+  }
+  if (push.parts == 1) return {};
+  const std::uint64_t most = state_.options.bytes_max + state_.options.bytes_max / 4;
+  std::uint64_t held = state_.parameters.bytes();
+  for (const Trainer& trainer : state_.membership.trainers()) {
+    if (trainer.push) held += trainer.push->bytes;
+  }
+  if (held <= most) return {};
+  return Refusal{wire::REFUSAL_LIMIT,
+                 fmt::format("with batch {} of trainer {} this port would hold {} bytes, {} is the "
+                             "limit of parameters and pushes that wait",
+                             push.sequence, request.trainer.id, held, most),
+                 "use more pservers or ports"};
 }
 
 Refused PushAssembly::begin(const Request& request, const wire::PushPart& part,
@@ -49,12 +93,7 @@ Refused PushAssembly::begin(const Request& request, const wire::PushPart& part,
     trainer.push->parts = part.parts();
   }
   trainer.push->bytes += request.frame.tail.size();
-  if (trainer.push->bytes > kPushBytesMax) {
-    return Refusal{
-        wire::REFUSAL_LIMIT,
-        fmt::format("batch {} of trainer {} is over {} bytes", sequence, trainer.id, kPushBytesMax),
-        "use a smaller batch or more ports"};
-  }
+  if (auto refused = check_memory(request)) return refused;
   trainer.push->samples = part.samples();
   trainer.push->cost_sum = part.cost_sum();
   trainer.push->stop = part.stop();

@@ -17,6 +17,8 @@ class PushAssembly {
 
  private:
   Refused check_part(const Request& request, const wire::PushPart& part) const;
+  Refused check_totals(const Request& request, const wire::PushPart& part) const;
+  Refused check_memory(const Request& request) const;
   // Makes trainer.push ready for the part. `is_repeat`: the part was taken before, and is answered.
   Refused begin(const Request& request, const wire::PushPart& part, bool& is_repeat) const;
   Refused finish(const Request& request);

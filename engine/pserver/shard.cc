@@ -178,7 +178,8 @@ Refused Shard::on_leave(const Request& request, const wire::Leave& /*message*/) 
   state_.replies.acknowledge<wire::Done>(request, FrameType::kDone);
   if (failure_) return {};
   if (!state_.progress.ready && request.trainer.id == 0) {
-    fail("trainer 0 left before the parameters were ready", request.out);
+    fail({wire::REFUSAL_TRAINER_LOST, "trainer 0 left before the parameters were ready"},
+         request.out);
     return {};
   }
   advance(request.now, request.out);
@@ -190,8 +191,8 @@ template <class Message>
 Refused Shard::on_push(const Request& request, const Message& message) {
   constexpr bool is_dense = std::is_same_v<Message, wire::PushDense>;
   if (is_dense != (state_.parameters.dense() != nullptr)) {
-    return protocol_error(is_dense ? "a dense push on a sparse port"
-                                   : "a push of rows on a dense port");
+    return is_dense ? protocol_error("a dense push on a sparse port")
+                    : protocol_error("a push of rows on a dense port");
   }
   if (state_.progress.ready && request.frame.header.sequence <= request.trainer.last_applied) {
     updates_.reply_pushed(request.trainer, request.id, false, request.out);
@@ -207,6 +208,7 @@ void Shard::advance(TimePoint now, std::vector<net::Outgoing>& out) {
   while (updates_.apply_next(out)) {
     if (state_.parameters.policy().has_rounds()) release_pulls(now, out);
   }
+  if (updates_.failure()) fail(*updates_.failure(), out);
 }
 
 void Shard::release_pulls(TimePoint now, std::vector<net::Outgoing>& out) {
@@ -223,11 +225,13 @@ void Shard::release_pulls(TimePoint now, std::vector<net::Outgoing>& out) {
 
 void Shard::try_end_pass(std::vector<net::Outgoing>& out) {
   if (failure_) return;
-  if (const Status ended = pass_end_.try_end(out); !ended) fail(ended.error().message, out);
+  if (const Status ended = pass_end_.try_end(out); !ended) {
+    fail({wire::REFUSAL_TRAINER_LOST, ended.error().message}, out);
+  }
 }
 
-void Shard::fail(std::string message, std::vector<net::Outgoing>& out) {
-  if (!failure_) failure_ = Refusal{wire::REFUSAL_TRAINER_LOST, std::move(message)};
+void Shard::fail(Refusal why, std::vector<net::Outgoing>& out) {
+  if (!failure_) failure_ = std::move(why);
   for (Trainer& trainer : state_.membership.trainers()) {
     if (trainer.waiter && trainer.connected) {
       state_.replies.refuse(trainer.peer, trainer.waiter->request, *failure_, out);
@@ -253,7 +257,9 @@ void Shard::on_tick(TimePoint now, std::vector<net::Outgoing>& out) {
     const bool is_needed =
         state_.options.needs_all_trainers || state_.parameters.policy().has_rounds();
     if (is_needed || !state_.progress.ready) {
-      fail(fmt::format("trainer {} lost at step {}", trainer.id, state_.progress.step), out);
+      fail({wire::REFUSAL_TRAINER_LOST,
+            fmt::format("trainer {} lost at step {}", trainer.id, state_.progress.step)},
+           out);
     } else {
       trainer.left = true;
       trainer.push.reset();

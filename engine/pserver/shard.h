@@ -60,7 +60,7 @@ class Shard final : public net::FrameHandler {
   void advance(TimePoint now, std::vector<net::Outgoing>& out);
   void release_pulls(TimePoint now, std::vector<net::Outgoing>& out);
   void try_end_pass(std::vector<net::Outgoing>& out);
-  void fail(std::string message, std::vector<net::Outgoing>& out);
+  void fail(Refusal why, std::vector<net::Outgoing>& out);
 
   ShardState state_;
   ValueTransfer values_{state_};

@@ -19,7 +19,11 @@ Refused ShardParameters::create(const wire::ParameterSet& set) {
   }
   policy_ = options_.make_policy(set, options_.is_sparse);
   gradient_limit_ = parameter::gradient_limit(set);
-  if (auto refused = options_.is_sparse ? create_tables(set) : create_dense(set)) return refused;
+  if (auto refused = options_.is_sparse ? create_tables(set) : create_dense(set)) {
+    tables_.clear();  // nobody waits for the next Join with their memory
+    dense_.reset();
+    return refused;
+  }
   set_ = set;
   return {};
 }
@@ -87,12 +91,14 @@ Status ShardParameters::end_pass(wire::PassFinished& totals) {
 
 void ShardParameters::measure(ShardStatistics& statistics) const {
   statistics.rows = 0;
-  statistics.bytes = dense_ ? dense_->size() * (1 + dense_->state_width()) * sizeof(float) : 0;
-  for (const auto& table : tables_) {
-    if (!table) continue;
-    statistics.rows += table->rows();
-    statistics.bytes += table->bytes();
-  }
+  for (const auto& table : tables_) statistics.rows += table ? table->rows() : 0;
+  statistics.bytes = bytes();
+}
+
+std::uint64_t ShardParameters::bytes() const {
+  std::uint64_t held = dense_ ? dense_->size() * (1 + dense_->state_width()) * sizeof(float) : 0;
+  for (const auto& table : tables_) held += table ? table->bytes() : 0;
+  return held;
 }
 
 Refused ShardParameters::make_room(std::span<const RowSegment> segments, std::uint64_t contributors,

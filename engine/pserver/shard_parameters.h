@@ -57,6 +57,7 @@ class ShardParameters {
   // Ages the tables at the end of a pass and adds their status to its totals.
   Status end_pass(wire::PassFinished& totals);
   void measure(ShardStatistics& statistics) const;
+  std::uint64_t bytes() const;  // of parameters and optimizer state
 
  private:
   Refused create_dense(const wire::ParameterSet& set);

@@ -3,16 +3,34 @@
 #include <algorithm>
 #include <bit>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 namespace paddle::pserver {
 namespace {
 
 // Buckets of the histogram of lags: 0, 1, 2-3, 4-7, ...; the last takes all above.
 constexpr int kLagBuckets = 16;
+constexpr std::size_t kTrainersNamed = 8;  // in an error
 
 void count_lag(wire::PassFinished& totals, std::uint64_t lag) {
   const int bucket = std::min(static_cast<int>(std::bit_width(lag)), kLagBuckets - 1);
   while (totals.lags_size() <= bucket) totals.add_lags(0);
   totals.set_lags(bucket, totals.lags(bucket) + 1);
+}
+
+// Each gradient was below the limit: a high rate, many updates or their sum led there.
+Refusal not_finite(const std::string& parameter, std::span<Trainer* const> trainers) {
+  std::vector<std::uint32_t> ids;
+  for (const Trainer* trainer : trainers) ids.push_back(trainer->id);
+  const bool is_long = ids.size() > kTrainersNamed;
+  if (is_long) ids.resize(kTrainersNamed);
+  return {wire::REFUSAL_NOT_FINITE,
+          fmt::format("the gradients of batch {} of trainer{} {}{} made values of '{}' or their "
+                      "optimizer's state not finite",
+                      trainers.front()->push->sequence, trainers.size() > 1 ? "s" : "",
+                      fmt::join(ids, ", "), is_long ? " and others" : "", parameter),
+          "lower optimizer.learning_rate, or bound gradients with optimizer.clip_global_norm"};
 }
 
 }  // namespace
@@ -34,7 +52,11 @@ bool Updates::apply_next(std::vector<net::Outgoing>& out) {
     const float learning_rate =
         policy.learning_rate(state_.parameters.set().optimizer(),
                              {state_.progress.samples, state_.progress.passes_finished});
-    apply(learning_rate, pushes, trainers.front()->id);
+    const std::string broken = apply(learning_rate, pushes, trainers.front()->id);
+    if (!broken.empty()) {
+      failure_ = not_finite(broken, trainers);
+      return false;
+    }
   }
   ++state_.progress.step;
   for (Trainer* trainer : trainers) count(*trainer, lag, is_discarded);
@@ -49,22 +71,25 @@ bool Updates::apply_next(std::vector<net::Outgoing>& out) {
   return true;
 }
 
-void Updates::apply(float learning_rate, std::span<const Push* const> pushes,
-                    std::uint32_t trainer) {
+std::string Updates::apply(float learning_rate, std::span<const Push* const> pushes,
+                           std::uint32_t trainer) {
   const wire::Merge merge = state_.parameters.set().merge();
   table::DenseTable* const dense = state_.parameters.dense();
-  if (dense == nullptr) return apply_rows(learning_rate, merge, pushes, state_.parameters.tables());
+  if (dense == nullptr) {
+    const auto broken = apply_rows(learning_rate, merge, pushes, state_.parameters.tables());
+    return broken ? state_.parameters.name(*broken) : "";
+  }
   DelayCompensation* const compensation = state_.parameters.compensation();
   const Push& first = *pushes.front();
   if (pushes.size() == 1 && first.samples > 0 && !first.lent().empty() && compensation == nullptr) {
     return dense->apply(learning_rate, first.lent());
   }
   auto gradient = merge_dense(pushes, merge, scratch_, part_scratch_);
-  if (gradient.size() != dense->size()) return;
+  if (gradient.size() != dense->size()) return "";
   if (compensation != nullptr) {
     gradient = compensation->compensate(trainer, gradient, dense->values(), part_scratch_);
   }
-  dense->apply(learning_rate, gradient);
+  return dense->apply(learning_rate, gradient);
 }
 
 void Updates::count(Trainer& trainer, std::uint64_t lag, bool is_discarded) {

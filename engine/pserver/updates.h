@@ -10,17 +10,23 @@ class Updates {
  public:
   explicit Updates(ShardState& state) : state_(state) {}
 
-  // Makes the next update and answers its pushes; false when the policy allows none.
+  // Makes the next update and answers its pushes; false when the policy allows none, or when the
+  // update left a value that is not finite.
   bool apply_next(std::vector<net::Outgoing>& out);
+  // Why the parameters are of no use any more; its pushes are not answered.
+  const Refused& failure() const { return failure_; }
   // Answers a push that is applied, with the values of now.
   void reply_pushed(Trainer& trainer, std::uint64_t request, bool is_discarded,
                     std::vector<net::Outgoing>& out);
 
  private:
-  void apply(float learning_rate, std::span<const Push* const> pushes, std::uint32_t trainer);
+  // Returns the name of the first parameter that is no longer finite, or "".
+  std::string apply(float learning_rate, std::span<const Push* const> pushes,
+                    std::uint32_t trainer);
   void count(Trainer& trainer, std::uint64_t lag, bool is_discarded);
 
   ShardState& state_;
+  Refused failure_;
   std::vector<float> scratch_;
   std::vector<float> part_scratch_;
 };

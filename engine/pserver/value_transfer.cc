@@ -1,10 +1,12 @@
 #include "engine/pserver/value_transfer.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <fmt/format.h>
 
 #include "engine/optim/optimizer.h"
+#include "engine/optim/update_kernels.h"
 #include "engine/parameter/parameter_set.h"
 
 namespace paddle::pserver {
@@ -17,6 +19,15 @@ std::span<const T> take(ByteSpan& from, std::uint64_t count) {
   const std::span<const T> taken(reinterpret_cast<const T*>(from.data()), count);
   from = from.subspan(count * sizeof(T));
   return taken;
+}
+
+std::span<const float> floats_of(std::span<const parameter::RowScore> scores) {
+  return {reinterpret_cast<const float*>(scores.data()), 2 * scores.size()};
+}
+
+Refused check_finite(std::span<const float> values, std::string_view what) {
+  if (optim::all_below(values, std::numeric_limits<float>::infinity())) return {};
+  return Refusal{wire::REFUSAL_NOT_FINITE, fmt::format("initial {} are not finite", what)};
 }
 
 }  // namespace
@@ -65,6 +76,10 @@ Refused ValueTransfer::on_put_dense(const Request& request, const wire::PutDense
     return protocol_error("{} values in {} bytes", message.count(), tail.size());
   }
   const auto values = take<float>(tail, message.count());
+  if (auto refused = check_finite(values, "dense values")) return refused;
+  if (message.update_count() > parameter::kCounterMax) {
+    return protocol_error("values after {} updates", message.update_count());
+  }
   const Status written = state_.parameters.dense()->write(message.plane(), message.offset(), values,
                                                           message.update_count());
   if (!written) return protocol_error("{}", written.error().message);
@@ -95,11 +110,16 @@ Refused ValueTransfer::on_put_rows(const Request& request, const wire::PutRows& 
   const std::uint64_t state_floats = table.width() * table.state_width();
   const auto state = take<float>(tail, message.count() * state_floats);
   const auto scores = take<parameter::RowScore>(tail, table.shrinks() ? message.count() : 0);
+  const std::string& name = state_.parameters.name(parameter);
+  for (const auto floats : {values, state, floats_of(scores)}) {
+    if (auto refused = check_finite(floats, fmt::format("rows of '{}'", name))) return refused;
+  }
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    table.put({ids[i], parameter::RowMarks::unpack(marks[i]),
-               values.subspan(i * table.width(), table.width()),
-               state.subspan(i * state_floats, state_floats),
-               scores.empty() ? parameter::RowScore() : scores[i]});
+    const bool is_new = table.put({ids[i], parameter::RowMarks::unpack(marks[i]),
+                                   values.subspan(i * table.width(), table.width()),
+                                   state.subspan(i * state_floats, state_floats),
+                                   scores.empty() ? parameter::RowScore() : scores[i]});
+    if (!is_new) return protocol_error("row {} of '{}' came twice, and differs", ids[i], name);
   }
   return state_.replies.acknowledge<wire::Done>(request, FrameType::kDone);
 }

@@ -11,28 +11,59 @@
 
 #include "base/crc32c.h"
 #include "base/safe_path.h"
+#include "base/text.h"
 
 namespace paddle::snapshot {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x31424450;  // "PDB1"
+constexpr std::uint32_t kMagic1 = 0x31424450;  // "PDB1"
+constexpr std::uint32_t kMagic2 = 0x32424450;  // "PDB2"
 constexpr std::size_t kCrcBytes = sizeof(std::uint32_t);
-constexpr std::size_t kHeaderCrcAt = kBlockHeaderBytes - kCrcBytes;
+constexpr std::size_t kUpdateCountAt = 24;
+constexpr std::size_t kSnapshotAt = 36;
+constexpr std::size_t kNameAt = kSnapshotAt + sizeof(SnapshotId) + sizeof(std::uint32_t);
 
-using HeaderBytes = std::array<std::byte, kBlockHeaderBytes>;
+template <class T>
+void append_le(Bytes& bytes, T value) {
+  bytes.resize(bytes.size() + sizeof(T));
+  store_le<T>(bytes.data() + bytes.size() - sizeof(T), value);
+}
 
-HeaderBytes encode(const BlockHeader& header) {
-  HeaderBytes bytes{};
-  std::byte* const at = bytes.data();
-  store_le<std::uint32_t>(at, kMagic);
-  store_le<std::uint32_t>(at + 4, static_cast<std::uint32_t>(header.kind));
-  store_le<std::uint64_t>(at + 8, header.width);
-  store_le<std::uint32_t>(at + 16, header.state_width);
-  store_le<std::uint32_t>(at + 20, kBlockBytes);
-  store_le<std::uint64_t>(at + 24, header.update_count);
-  store_le<std::uint32_t>(at + 32, header.has_scores ? 1 : 0);
-  store_le<std::uint32_t>(at + kHeaderCrcAt, crc32c(ByteSpan(bytes).first(kHeaderCrcAt)));
+Bytes encode(const BlockHeader& header, const std::string& name) {
+  Bytes bytes;
+  append_le<std::uint32_t>(bytes, header.snapshot ? kMagic2 : kMagic1);
+  append_le<std::uint32_t>(bytes, static_cast<std::uint32_t>(header.kind));
+  append_le<std::uint64_t>(bytes, header.width);
+  append_le<std::uint32_t>(bytes, header.state_width);
+  append_le<std::uint32_t>(bytes, kBlockBytes);
+  append_le<std::uint64_t>(bytes, header.update_count);
+  append_le<std::uint32_t>(bytes, header.has_scores ? 1 : 0);
+  if (header.snapshot) {
+    append_bytes(bytes, std::span<const std::byte>(*header.snapshot));
+    append_le<std::uint32_t>(bytes, static_cast<std::uint32_t>(name.size()));
+    append_bytes(bytes, std::span(name));
+  }
+  append_le<std::uint32_t>(bytes, crc32c(bytes));
   return bytes;
+}
+
+// Why the header of the file `name` is not the expected one.
+std::string difference(const BlockHeader& expected, const std::string& name, ByteSpan found) {
+  if (expected.snapshot && load_le<std::uint32_t>(found.data()) == kMagic2) {
+    const ByteSpan snapshot = found.subspan(kSnapshotAt, sizeof(SnapshotId));
+    if (!std::ranges::equal(snapshot, *expected.snapshot)) {
+      return fmt::format("it is of snapshot {}, and MANIFEST of snapshot {}", to_hex(snapshot),
+                         to_hex(*expected.snapshot));
+    }
+    const ByteSpan found_name = found.subspan(kNameAt, name.size());
+    if (!std::ranges::equal(found_name, as_bytes(name))) {
+      return fmt::format(
+          "its header is of another file, '{}'",
+          escape_control({reinterpret_cast<const char*>(found_name.data()), found_name.size()}));
+    }
+  }
+  return fmt::format("its header is corrupt or not of width {} and state width {}", expected.width,
+                     expected.state_width);
 }
 
 constexpr std::int32_t kFormatVersion = 0;
@@ -66,6 +97,17 @@ Status check_parameter_file_header(std::span<const std::byte, kParameterFileHead
   return {};
 }
 
+BlockCrc::BlockCrc(ByteSpan header, const std::optional<SnapshotId>& snapshot) {
+  if (snapshot) header_ = load_le<std::uint32_t>(header.last<kCrcBytes>().data());
+}
+
+std::uint32_t BlockCrc::next(ByteSpan block) {
+  if (!header_) return crc32c(block);
+  std::array<std::byte, sizeof(std::uint64_t)> number{};
+  store_le<std::uint64_t>(number.data(), number_++);
+  return crc32c(block, crc32c(number, *header_));
+}
+
 Result<FileWriter> FileWriter::create(int directory, const std::string& name) {
   UniqueFd fd(::openat(directory, name.c_str(),
                        O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
@@ -80,21 +122,23 @@ Status FileWriter::append(ByteSpan data) {
     return error;
   }
   entry_.size += data.size();
-  entry_.crc = crc32c(data, entry_.crc);
+  sha256_.update(data);
   return {};
 }
 
 Result<FileEntry> FileWriter::finish() {
   if (::fsync(fd_.get()) != 0) return system_error(Errc::kResource, "fsync " + entry_.name);
   fd_.reset();
+  entry_.sha256 = sha256_.finish();
   return std::move(entry_);
 }
 
 Result<BlockWriter> BlockWriter::create(int directory, const std::string& name,
                                         const BlockHeader& header) {
   PADDLE_TRY(FileWriter file, FileWriter::create(directory, name));
-  PADDLE_TRY_STATUS(file.append(encode(header)));
-  return BlockWriter(std::move(file));
+  const Bytes encoded = encode(header, name);
+  PADDLE_TRY_STATUS(file.append(encoded));
+  return BlockWriter(std::move(file), BlockCrc(encoded, header.snapshot));
 }
 
 Status BlockWriter::append(ByteSpan data) {
@@ -111,7 +155,7 @@ Status BlockWriter::append(ByteSpan data) {
 Status BlockWriter::flush() {
   if (block_.empty()) return {};
   std::array<std::byte, kCrcBytes> crc{};
-  store_le<std::uint32_t>(crc.data(), crc32c(block_));
+  store_le<std::uint32_t>(crc.data(), crc_.next(block_));
   PADDLE_TRY_STATUS(file_.append(block_));
   block_.clear();
   return file_.append(crc);
@@ -161,17 +205,16 @@ Status FileReader::finish() const {
 Result<BlockReader> BlockReader::open(int directory, const FileEntry& entry,
                                       const BlockHeader& expected) {
   PADDLE_TRY(FileReader file, FileReader::open(directory, entry));
-  HeaderBytes found{};
-  PADDLE_TRY_STATUS(file.read(found));
   BlockHeader header = expected;
-  header.update_count = load_le<std::uint64_t>(found.data() + 24);
-  if (found != encode(header)) {
-    return file.error(fmt::format("its header is corrupt or not of width {} and state width {}",
-                                  expected.width, expected.state_width));
-  }
-  BlockReader reader(std::move(file));
+  Bytes wanted = encode(header, entry.name);
+  Bytes found(wanted.size());
+  PADDLE_TRY_STATUS(file.read(found));
+  header.update_count = load_le<std::uint64_t>(found.data() + kUpdateCountAt);
+  wanted = encode(header, entry.name);
+  if (found != wanted) return file.error(difference(expected, entry.name, found));
+  BlockReader reader(std::move(file), BlockCrc(found, expected.snapshot));
   reader.update_count_ = header.update_count;
-  const std::uint64_t rest = entry.size - kBlockHeaderBytes;
+  const std::uint64_t rest = entry.size - wanted.size();
   const std::uint64_t last = rest % (kBlockBytes + kCrcBytes);
   if (last != 0 && last <= kCrcBytes) return reader.error("its last block is cut off");
   const std::uint64_t blocks = rest / (kBlockBytes + kCrcBytes) + (last != 0 ? 1 : 0);
@@ -186,7 +229,7 @@ Status BlockReader::next_block() {
   std::array<std::byte, kCrcBytes> stored{};
   PADDLE_TRY_STATUS(file_.read(stored));
   const auto expected = load_le<std::uint32_t>(stored.data());
-  if (const auto found = crc32c(block_); found != expected) {
+  if (const auto found = crc_.next(block_); found != expected) {
     return error(fmt::format("block expected CRC32C {:08x}, found {:08x}", expected, found));
   }
   return {};
@@ -212,14 +255,23 @@ Status BlockReader::finish() const {
   return file_.finish();
 }
 
-Status verify_file(int directory, const FileEntry& expected) {
+Status verify_file(int directory, FileEntry& expected) {
   PADDLE_TRY(FileReader file, FileReader::open(directory, expected));
+  Sha256 sha256;
   Bytes buffer;
   while (file.bytes_left() > 0) {
     buffer.resize(std::min<std::uint64_t>(kBlockBytes, file.bytes_left()));
     PADDLE_TRY_STATUS(file.read(buffer));
+    if (expected.sha256) sha256.update(buffer);
   }
-  return file.finish();
+  if (!expected.sha256) return file.finish();
+  if (const Sha256Digest found = sha256.finish(); found != *expected.sha256) {
+    return file.error(
+        fmt::format("expected SHA-256 {}, found {}: it is damaged, or of another snapshot",
+                    to_hex(*expected.sha256), to_hex(found)));
+  }
+  expected.crc = file.crc();
+  return {};
 }
 
 }  // namespace paddle::snapshot

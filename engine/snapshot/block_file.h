@@ -1,21 +1,29 @@
-// Streamed files of a snapshot, with size and CRC32C of the whole; state and rows also have a
-// header and a CRC32C after every 1 MiB block.
+// Streamed files of a snapshot. Its MANIFEST lists the size and SHA-256 of each. Files of state and
+// rows also say whose they are: a header names the snapshot and the file, and the CRC32C after
+// every 1 MiB block covers that header and the block's number as well.
 #pragma once
 
 #include <array>
+#include <optional>
 
 #include "base/fd.h"
+#include "base/sha256.h"
 
 namespace paddle::snapshot {
 
 constexpr std::size_t kBlockBytes = 1U << 20U;
-constexpr std::size_t kBlockHeaderBytes = 40;
+
+using SnapshotId = std::array<std::byte, 16>;
 
 enum class BlockKind : std::uint32_t { kState = 1, kRows = 2, kIds = 3 };
 
-// Bytes: u32 "PDB1", u32 kind, u64 width, u32 state_width, u32 block bytes, u64 update_count, u32
-// has_scores, u32 CRC32C of the 36 bytes before.
+// Bytes: u32 "PDB2", u32 kind, u64 width, u32 state_width, u32 block bytes, u64 update_count, u32
+// has_scores, the snapshot's id, u32 bytes of the file's name, the name, u32 CRC32C of all before.
+// The CRC32C after a block goes on from the header's with the block's number (u64) and the block.
+//
+// Format 1 has "PDB1", neither id nor name, and a CRC32C of the block alone after each block.
 struct BlockHeader {
+  std::optional<SnapshotId> snapshot;  // absent in format 1
   BlockKind kind = BlockKind::kState;
   std::uint64_t width = 0;  // elements of the parameter, or floats of a row's value
   std::uint32_t state_width = 0;
@@ -26,7 +34,19 @@ struct BlockHeader {
 struct FileEntry {
   std::string name;
   std::uint64_t size = 0;
-  std::uint32_t crc = 0;
+  std::optional<Sha256Digest> sha256;  // absent in format 1
+  std::uint32_t crc = 0;               // CRC32C; of format 2 as verify_file() found it
+};
+
+// CRC32C of the blocks of a file, one after another.
+class BlockCrc {
+ public:
+  BlockCrc(ByteSpan header, const std::optional<SnapshotId>& snapshot);
+  std::uint32_t next(ByteSpan block);
+
+ private:
+  std::optional<std::uint32_t> header_;  // absent in format 1
+  std::uint64_t number_ = 0;
 };
 
 // Header of the file of one dense parameter in the format of PaddlePaddle v0.10: int32 0, uint32 4
@@ -51,6 +71,7 @@ class FileWriter {
   FileWriter(std::string name, UniqueFd fd) : fd_(std::move(fd)) { entry_.name = std::move(name); }
   UniqueFd fd_;
   FileEntry entry_;
+  Sha256 sha256_;
 };
 
 class BlockWriter {
@@ -62,15 +83,18 @@ class BlockWriter {
   std::uint64_t body_bytes() const { return body_bytes_; }
 
  private:
-  explicit BlockWriter(FileWriter file) : file_(std::move(file)) { block_.reserve(kBlockBytes); }
+  BlockWriter(FileWriter file, BlockCrc crc) : file_(std::move(file)), crc_(crc) {
+    block_.reserve(kBlockBytes);
+  }
   Status flush();
   FileWriter file_;
+  BlockCrc crc_;
   Bytes block_;
   std::uint64_t body_bytes_ = 0;
 };
 
-// Reads one file listed in a MANIFEST. Errors are kData and name the file, the expected and the
-// found.
+// Reads one file listed in a MANIFEST, once verify_file() has. Errors are kData and name the file,
+// the expected and the found.
 class FileReader {
  public:
   // Checks the size before anything is read.
@@ -79,6 +103,7 @@ class FileReader {
   // Checks the CRC32C of the whole file; call it after the last byte.
   Status finish() const;
   std::uint64_t bytes_left() const { return expected_.size - offset_; }
+  std::uint32_t crc() const { return crc_; }  // of what was read
   Error error(const std::string& what) const;
 
  private:
@@ -92,7 +117,7 @@ class FileReader {
 
 class BlockReader {
  public:
-  // kind, width and state_width must be those of `expected`.
+  // All but the update count must be as in `expected`.
   static Result<BlockReader> open(int directory, const FileEntry& entry,
                                   const BlockHeader& expected);
   // Bytes of the body that are not read yet, from the size of the file.
@@ -104,16 +129,18 @@ class BlockReader {
   Error error(const std::string& what) const { return file_.error(what); }
 
  private:
-  explicit BlockReader(FileReader file) : file_(std::move(file)) {}
+  BlockReader(FileReader file, BlockCrc crc) : file_(std::move(file)), crc_(crc) {}
   Status next_block();
   FileReader file_;
+  BlockCrc crc_;
   Bytes block_;
   std::size_t block_offset_ = 0;
   std::uint64_t bytes_left_ = 0;
   std::uint64_t update_count_ = 0;
 };
 
-// Reads the whole file to check its size and CRC32C.
-Status verify_file(int directory, const FileEntry& expected);
+// Reads the whole file to check its size and SHA-256 (of format 1 its CRC32C), and notes its
+// CRC32C.
+Status verify_file(int directory, FileEntry& expected);
 
 }  // namespace paddle::snapshot

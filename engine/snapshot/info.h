@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/sha256.h"
 #include "engine/parameter/row_notes.h"
 #include "proto/parameters.pb.h"
 
@@ -14,7 +15,8 @@ namespace paddle::snapshot {
 // The full snapshot that a delta continues: a directory beside it.
 struct BaseSnapshot {
   std::string name;
-  std::uint32_t crc = 0;  // CRC32C of its MANIFEST
+  std::optional<Sha256Digest> sha256;  // of its MANIFEST; absent in format 1
+  std::uint32_t crc = 0;               // CRC32C of its MANIFEST, in format 1
 };
 
 struct SnapshotInfo {

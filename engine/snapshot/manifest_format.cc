@@ -1,15 +1,18 @@
 #include "engine/snapshot/manifest_format.h"
 
-#include <charconv>
+#include <algorithm>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
 #include "base/crc32c.h"
 #include "base/safe_path.h"
+#include "base/sha256.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "engine/optim/optimizer.h"
 #include "engine/parameter/parameter_set.h"
+#include "engine/snapshot/manifest_fields.h"
 
 namespace paddle::snapshot {
 namespace {
@@ -19,54 +22,15 @@ Error malformed(std::string_view line) {
                fmt::format("MANIFEST: unexpected line '{}'", escape_control(line.substr(0, 200)))};
 }
 
-std::string crc_line(std::string_view text) {
-  return fmt::format("crc32c {:08x}\n", crc32c(as_bytes(text)));
+constexpr std::uint64_t kPassesMax = UINT32_MAX;  // train.passes is a u32
+constexpr std::uint32_t kFirstFormat = 1;
+constexpr std::string_view kFirstFormatLine = "snapshot format=1 ";
+
+// The last line: a checksum of the text before it.
+std::string last_line(std::string_view text, std::uint32_t format) {
+  if (format == kFirstFormat) return fmt::format("crc32c {:08x}\n", crc32c(as_bytes(text)));
+  return fmt::format("sha256 {}\n", to_hex(sha256_of(as_bytes(text))));
 }
-
-// Parser of the fields " key=value" of a line; complete() tells whether all of them matched.
-class FieldParser {
- public:
-  FieldParser(std::string_view line, std::string_view kind) : rest_(line) {
-    good_ = rest_.starts_with(kind);
-    if (good_) rest_.remove_prefix(kind.size());
-  }
-  std::string_view text(std::string_view key) {
-    if (!skip(key)) return {};
-    const std::string_view value = rest_.substr(0, rest_.find(' '));
-    rest_.remove_prefix(value.size());
-    return value;
-  }
-  // True when an optional field comes next.
-  bool has(std::string_view key) const { return rest_.starts_with(fmt::format(" {}=", key)); }
-  // A name may contain spaces, so it is the last field.
-  std::string name() {
-    if (!skip("name")) return {};
-    return std::string(std::exchange(rest_, {}));
-  }
-  template <class T>
-  T number(std::string_view key) {
-    return parse<T>(text(key));
-  }
-  template <class T, class... Base>
-  T parse(std::string_view value, Base... base) {
-    T number{};
-    const char* const end = value.data() + value.size();
-    const auto [at, error] = std::from_chars(value.data(), end, number, base...);
-    if (error != std::errc() || at != end) good_ = false;
-    return number;
-  }
-  bool complete() const { return good_ && rest_.empty(); }
-
- private:
-  bool skip(std::string_view key) {
-    good_ = good_ && has(key);
-    if (good_) rest_.remove_prefix(fmt::formatted_size(" {}=", key));
-    return good_;
-  }
-
-  std::string_view rest_;
-  bool good_ = true;
-};
 
 std::string optional_field(std::string_view key, bool is_set, float value) {
   return is_set ? fmt::format(" {}={}", key, value) : "";
@@ -99,7 +63,23 @@ std::string encode_parameter(const ManifestParameter& parameter, bool is_delta) 
       is_delta && spec.sparse() ? fmt::format(" removed={}", parameter.removed) : "",
       parameter.files.size(), spec.name());
   for (const FileEntry& file : parameter.files) {
-    text += fmt::format("file size={} crc32c={:08x} name={}\n", file.size, file.crc, file.name);
+    text +=
+        fmt::format("file size={} sha256={} name={}\n", file.size, to_hex(*file.sha256), file.name);
+  }
+  return text;
+}
+
+std::string encode_info(const SnapshotInfo& info) {
+  std::string text = fmt::format("progress pass={} step={} seed={} samples={}\n", info.pass,
+                                 info.step, info.seed, info.samples);
+  if (info.base) {
+    text += fmt::format("base sha256={} name={}\n", to_hex(*info.base->sha256), info.base->name);
+  }
+  text += encode_optimizer(info.optimizer);
+  for (std::size_t i = 0; i < info.trainer_cursors.size(); ++i) {
+    text += fmt::format("trainer id={} cursor={}", i, info.trainer_cursors[i]);
+    if (i < info.pass_batches.size()) text += fmt::format(" batches={}", info.pass_batches[i]);
+    text += "\n";
   }
   return text;
 }
@@ -113,14 +93,21 @@ class Decoder {
     FieldParser format(line(), "snapshot");
     const auto version = format.number<std::uint32_t>("format");
     format.text("engine");
-    if (!format.complete()) return malformed(line_);
-    if (version != kSnapshotFormat) {
-      return Error{Errc::kVersion, fmt::format("MANIFEST: format {}, this program reads {}",
-                                               version, kSnapshotFormat)};
+    is_first_format_ = version == kFirstFormat;
+    if (version == kSnapshotFormat) manifest.id = format.hex<sizeof(SnapshotId)>("id");
+    if (version != kSnapshotFormat && !is_first_format_) {
+      return Error{Errc::kVersion, fmt::format("MANIFEST: format {}, this program reads {} and {}",
+                                               version, kFirstFormat, kSnapshotFormat)};
     }
+    if (!format.complete()) return malformed(line_);
     PADDLE_TRY_STATUS(decode_info(manifest.info));
+    std::unordered_set<std::string> names;
     while (!rest_.empty()) {
       PADDLE_TRY(ManifestParameter parameter, decode_parameter(manifest.info.base.has_value()));
+      if (!names.insert(parameter.spec.name()).second) {
+        return Error{Errc::kData,
+                     fmt::format("MANIFEST: parameter '{}' is in it twice", parameter.spec.name())};
+      }
       manifest.parameters.push_back(std::move(parameter));
     }
     return manifest;
@@ -135,25 +122,44 @@ class Decoder {
 
   Status decode_info(SnapshotInfo& info) {
     FieldParser progress(line(), "progress");
-    info.pass = progress.number<std::uint64_t>("pass");
-    info.step = progress.number<std::uint64_t>("step");
+    info.pass = progress.count("pass", kPassesMax);
+    info.step = progress.count("step");
     info.seed = progress.number<std::uint64_t>("seed");
-    if (progress.has("samples")) info.samples = progress.number<std::uint64_t>("samples");
+    if (progress.has("samples")) info.samples = progress.count("samples");
     if (!progress.complete()) return malformed(line_);
     if (rest_.starts_with("base ")) {
       FieldParser base(line(), "base");
       info.base.emplace();
-      info.base->crc = base.parse<std::uint32_t>(base.text("crc32c"), 16);
+      if (is_first_format_) {
+        info.base->crc = base.parse<std::uint32_t>(base.text("crc32c"), 16);
+      } else {
+        info.base->sha256 = base.hex<sizeof(Sha256Digest)>("sha256");
+      }
       info.base->name = base.name();
       if (!base.complete() || info.base->name.find('/') != std::string::npos ||
           !SafePath::parse(info.base->name)) {
         return malformed(line_);
       }
     }
+    PADDLE_TRY_STATUS(decode_optimizer(info.optimizer));
+    while (rest_.starts_with("trainer ")) {
+      FieldParser trainer(line(), "trainer");
+      const auto id = trainer.number<std::uint64_t>("id");
+      const auto cursor = trainer.count("cursor");
+      if (trainer.has("batches")) {
+        info.pass_batches.resize(info.trainer_cursors.size());
+        info.pass_batches.push_back(trainer.count("batches"));
+      }
+      if (!trainer.complete() || id != info.trainer_cursors.size()) return malformed(line_);
+      info.trainer_cursors.push_back(cursor);
+    }
+    return {};
+  }
+
+  Status decode_optimizer(wire::Optimizer& optimizer) {
     FieldParser fields(line(), "optimizer");
-    info.optimizer.set_method(std::string(fields.text("method")));
-    info.optimizer.set_learning_rate(fields.number<float>("learning_rate"));
-    wire::Optimizer& optimizer = info.optimizer;
+    optimizer.set_method(std::string(fields.text("method")));
+    optimizer.set_learning_rate(fields.number<float>("learning_rate"));
     for (const optim::Option& option : optim::options()) {
       if (fields.has(option.name)) (optimizer.*option.set)(fields.number<float>(option.name));
     }
@@ -162,16 +168,8 @@ class Decoder {
       optimizer.mutable_average()->set_window(fields.number<float>("average_window"));
     }
     if (!fields.complete()) return malformed(line_);
-    while (rest_.starts_with("trainer ")) {
-      FieldParser trainer(line(), "trainer");
-      const auto id = trainer.number<std::uint64_t>("id");
-      const auto cursor = trainer.number<std::uint64_t>("cursor");
-      if (trainer.has("batches")) {
-        info.pass_batches.resize(info.trainer_cursors.size());
-        info.pass_batches.push_back(trainer.number<std::uint64_t>("batches"));
-      }
-      if (!trainer.complete() || id != info.trainer_cursors.size()) return malformed(line_);
-      info.trainer_cursors.push_back(cursor);
+    if (auto valid = optim::validate(optimizer); !valid) {
+      return Error{Errc::kData, "MANIFEST: " + valid.error().message};
     }
     return {};
   }
@@ -215,7 +213,11 @@ class Decoder {
       FieldParser file(line(), "file");
       FileEntry entry;
       entry.size = file.number<std::uint64_t>("size");
-      entry.crc = file.parse<std::uint32_t>(file.text("crc32c"), 16);
+      if (is_first_format_) {
+        entry.crc = file.parse<std::uint32_t>(file.text("crc32c"), 16);
+      } else {
+        entry.sha256 = file.hex<sizeof(Sha256Digest)>("sha256");
+      }
       entry.name = file.name();
       const std::string expected = has_removed && i + 1 == files ? removed_file_name(spec.name())
                                    : spec.sparse()               ? rows_file_name(spec.name(), i)
@@ -229,6 +231,7 @@ class Decoder {
 
   std::string_view rest_;
   std::string_view line_;
+  bool is_first_format_ = false;
 };
 
 }  // namespace
@@ -245,34 +248,49 @@ std::string removed_file_name(const std::string& parameter) {
   return parameter + ".sparse-removed";
 }
 
-std::string encode_manifest(const Manifest& manifest) {
-  const SnapshotInfo& info = manifest.info;
-  std::string text =
-      fmt::format("snapshot format={} engine={}\n", kSnapshotFormat, kProgramVersion);
-  text += fmt::format("progress pass={} step={} seed={} samples={}\n", info.pass, info.step,
-                      info.seed, info.samples);
-  if (info.base)
-    text += fmt::format("base crc32c={:08x} name={}\n", info.base->crc, info.base->name);
-  text += encode_optimizer(info.optimizer);
-  for (std::size_t i = 0; i < info.trainer_cursors.size(); ++i) {
-    text += fmt::format("trainer id={} cursor={}", i, info.trainer_cursors[i]);
-    if (i < info.pass_batches.size()) text += fmt::format(" batches={}", info.pass_batches[i]);
-    text += "\n";
+SnapshotId snapshot_id(const SnapshotInfo& info) {
+  const Sha256Digest digest = sha256_of(as_bytes(encode_info(info)));
+  SnapshotId id{};
+  std::copy_n(digest.begin(), id.size(), id.begin());
+  return id;
+}
+
+BlockHeader block_header(const std::optional<SnapshotId>& snapshot,
+                         const ManifestParameter& parameter, const std::string& file) {
+  const wire::ParameterSpec& spec = parameter.spec;
+  BlockHeader header{.snapshot = snapshot, .state_width = parameter.state_width};
+  if (!spec.sparse()) {
+    header.kind = BlockKind::kState;
+    header.width = parameter::element_count(spec);
+  } else if (file == removed_file_name(spec.name())) {
+    header = {.snapshot = snapshot, .kind = BlockKind::kIds, .width = 1};
+  } else {
+    header.kind = BlockKind::kRows;
+    header.width = parameter::row_width(spec);
+    header.has_scores = spec.table().has_shrink();
   }
+  return header;
+}
+
+std::string encode_manifest(const Manifest& manifest) {
+  std::string text = fmt::format("snapshot format={} engine={} id={}\n", kSnapshotFormat,
+                                 kProgramVersion, to_hex(*manifest.id));
+  text += encode_info(manifest.info);
   for (const ManifestParameter& parameter : manifest.parameters)
-    text += encode_parameter(parameter, info.base.has_value());
-  return text + crc_line(text);
+    text += encode_parameter(parameter, manifest.info.base.has_value());
+  return text + last_line(text, kSnapshotFormat);
 }
 
 Result<Manifest> decode_manifest(std::string_view text) {
-  const std::size_t crc_bytes = crc_line({}).size();
-  const std::size_t body = text.size() < crc_bytes ? 0 : text.size() - crc_bytes;
-  const std::string expected = crc_line(text.substr(0, body));
+  const std::uint32_t format = text.starts_with(kFirstFormatLine) ? kFirstFormat : kSnapshotFormat;
+  const std::size_t line_bytes = last_line({}, format).size();
+  const std::size_t body = text.size() < line_bytes ? 0 : text.size() - line_bytes;
+  const std::string expected = last_line(text.substr(0, body), format);
   if (text.substr(body) != expected) {
     return Error{
         Errc::kData,
         fmt::format("MANIFEST: expected last line '{}', found '{}': it is corrupt or cut off",
-                    escape_control(expected.substr(0, crc_bytes - 1)),
+                    escape_control(expected.substr(0, line_bytes - 1)),
                     escape_control(text.substr(body)))};
   }
   return Decoder(text.substr(0, body)).decode();

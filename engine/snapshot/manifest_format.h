@@ -1,4 +1,8 @@
-// MANIFEST of a snapshot: plain text, one fact a line, the last line the CRC32C of all before it.
+// MANIFEST of a snapshot: plain text, one fact a line, the last line the SHA-256 of all before it.
+// It binds the snapshot together: its id is in every block file, and it has every file's SHA-256.
+//
+// Format 1, of releases up to 0.1, is read too. It has CRC32C where format 2 has SHA-256, and no
+// id.
 #pragma once
 
 #include "engine/snapshot/block_file.h"
@@ -6,8 +10,9 @@
 
 namespace paddle::snapshot {
 
+constexpr std::uint64_t kRowsFileBytesMax = 64U << 20U;  // then come the next rows in another
 constexpr std::size_t kManifestBytesMax = 64U << 20U;
-constexpr std::uint32_t kSnapshotFormat = 1;
+constexpr std::uint32_t kSnapshotFormat = 2;
 constexpr std::uint32_t kStateWidthMax = 16;  // floats of optimizer state for each value
 
 struct ManifestParameter {
@@ -21,6 +26,7 @@ struct ManifestParameter {
 };
 
 struct Manifest {
+  std::optional<SnapshotId> id;  // absent in format 1
   SnapshotInfo info;
   std::vector<ManifestParameter> parameters;
 };
@@ -29,8 +35,17 @@ std::string state_file_name(const std::string& parameter);
 std::string rows_file_name(const std::string& parameter, std::size_t number);
 std::string removed_file_name(const std::string& parameter);
 
+// Of the facts, so that equal runs write equal snapshots; two runs of a job that differ all the
+// same are told apart by the SHA-256 of their files.
+SnapshotId snapshot_id(const SnapshotInfo& info);
+
+// The header of a file of a parameter, of all but dense values; its update count is left at 0.
+BlockHeader block_header(const std::optional<SnapshotId>& snapshot,
+                         const ManifestParameter& parameter, const std::string& file);
+
 std::string encode_manifest(const Manifest& manifest);
-// kData "MANIFEST: ...", kVersion for another format. Names, dims and file names are checked.
+// kData "MANIFEST: ...", kVersion for another format. Names, dims, counts, the optimizer's numbers
+// and file names are checked.
 Result<Manifest> decode_manifest(std::string_view text);
 
 }  // namespace paddle::snapshot

@@ -3,20 +3,36 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <limits>
 
 #include <fmt/format.h>
 
 #include "base/crc32c.h"
+#include "base/sha256.h"
 #include "base/text.h"
+#include "engine/optim/update_kernels.h"
 #include "engine/parameter/parameter_set.h"
 #include "engine/parameter/row_notes.h"
 
 namespace paddle::snapshot {
 namespace {
 
-constexpr std::uint64_t kDeltaPassesMax = 1U << 20U;
+constexpr std::uint64_t kDeltaPassesMax = 4096;  // the decay of each is computed
 constexpr std::size_t kRowHeadBytes = 2 * sizeof(std::uint64_t);
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// A number that is not finite was never training's: pushes that would make one are refused.
+template <class File>
+Status check_finite(const File& file, std::span<const float> values, std::string_view what) {
+  if (optim::all_below(values, kInfinity)) return {};
+  const auto bad =
+      std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
+  return file.error(
+      fmt::format("{} {} is {}, and not a finite number", what, bad - values.begin(), *bad));
+}
 
 Result<std::vector<float>> read_value(int root, const FileEntry& entry, std::uint64_t count) {
   PADDLE_TRY(FileReader file, FileReader::open(root, entry));
@@ -32,29 +48,55 @@ Result<std::vector<float>> read_value(int root, const FileEntry& entry, std::uin
   std::vector<float> values(count);
   PADDLE_TRY_STATUS(file.read(std::as_writable_bytes(std::span(values))));
   PADDLE_TRY_STATUS(file.finish());
+  PADDLE_TRY_STATUS(check_finite(file, values, "value"));
   return values;
 }
 
+Status check_row(const BlockReader& file, const SparseRow& row) {
+  const std::array<float, 2> score{row.score.shows, row.score.clicks};
+  if (optim::all_below(row.value, kInfinity) && optim::all_below(row.state, kInfinity) &&
+      optim::all_below(score, kInfinity))
+    return {};
+  const std::string of_row = fmt::format("row {}, ", row.id);
+  PADDLE_TRY_STATUS(check_finite(file, row.value, of_row + "value"));
+  PADDLE_TRY_STATUS(check_finite(file, row.state, of_row + "state"));
+  return check_finite(file, score, of_row + "score");
+}
+
+std::uint64_t row_bytes(const BlockHeader& header) {
+  return kRowHeadBytes + header.width * (1 + header.state_width) * sizeof(float) +
+         (header.has_scores ? sizeof(parameter::RowScore) : 0);
+}
+
+// Bytes of a file, without those of its form.
+std::uint64_t body_bytes_max(const ManifestParameter& parameter, const BlockHeader& header,
+                             const std::string& file) {
+  switch (header.kind) {
+    case BlockKind::kState:
+      return header.width * sizeof(float) *
+             (file == parameter.spec.name() ? 1 : header.state_width);
+    case BlockKind::kRows:
+      return parameter.rows == 0 ? 0 : kRowsFileBytesMax + row_bytes(header);
+    case BlockKind::kIds:
+      return parameter.removed * sizeof(std::uint64_t);
+  }
+  return 0;
+}
+
 // Calls on_row for the rows of one file and adds their number to `rows`.
-Status read_rows_file(int root, const FileEntry& entry, const ManifestParameter& table,
+Status read_rows_file(int root, const FileEntry& entry, const BlockHeader& header,
                       const std::function<Status(SparseRow&)>& on_row, std::uint64_t& rows) {
-  const std::uint64_t width = parameter::row_width(table.spec);
-  const bool has_scores = table.spec.table().has_shrink();
-  PADDLE_TRY(BlockReader file, BlockReader::open(root, entry,
-                                                 {.kind = BlockKind::kRows,
-                                                  .width = width,
-                                                  .state_width = table.state_width,
-                                                  .has_scores = has_scores}));
-  const std::uint64_t row_bytes = kRowHeadBytes + width * (1 + table.state_width) * sizeof(float) +
-                                  (has_scores ? sizeof(parameter::RowScore) : 0);
-  if (file.bytes_left() % row_bytes != 0) {
-    return file.error(fmt::format("expected whole rows of {} bytes, found {} bytes", row_bytes,
-                                  file.bytes_left()));
+  const std::uint64_t width = header.width;
+  const bool has_scores = header.has_scores;
+  PADDLE_TRY(BlockReader file, BlockReader::open(root, entry, header));
+  if (file.bytes_left() % row_bytes(header) != 0) {
+    return file.error(fmt::format("expected whole rows of {} bytes, found {} bytes",
+                                  row_bytes(header), file.bytes_left()));
   }
   if (file.bytes_left() == 0) return file.finish();
   SparseRow row;
   row.value.resize(width);
-  row.state.resize(width * table.state_width);
+  row.state.resize(width * header.state_width);
   while (file.bytes_left() > 0) {
     std::byte head[kRowHeadBytes];
     PADDLE_TRY_STATUS(file.read(head));
@@ -65,50 +107,64 @@ Status read_rows_file(int root, const FileEntry& entry, const ManifestParameter&
     if (has_scores) {
       PADDLE_TRY_STATUS(file.read(std::as_writable_bytes(std::span(&row.score, 1))));
     }
+    PADDLE_TRY_STATUS(check_row(file, row));
     ++rows;
     PADDLE_TRY_STATUS(on_row(row));
   }
   return file.finish();
 }
 
-Result<std::vector<float>> read_state(int root, const ManifestParameter& parameter,
-                                      std::uint64_t elements, std::uint64_t& update_count) {
-  PADDLE_TRY(BlockReader file, BlockReader::open(root, parameter.files[1],
-                                                 {.kind = BlockKind::kState,
-                                                  .width = elements,
-                                                  .state_width = parameter.state_width}));
-  const std::uint64_t count = elements * parameter.state_width;
+Result<std::vector<float>> read_state(int root, const FileEntry& entry, const BlockHeader& header,
+                                      std::uint64_t& update_count) {
+  PADDLE_TRY(BlockReader file, BlockReader::open(root, entry, header));
+  const std::uint64_t count = header.width * header.state_width;
   if (const std::uint64_t bytes = count * sizeof(float); file.bytes_left() != bytes) {
     return file.error(
         fmt::format("expected {} bytes of state, found {}", bytes, file.bytes_left()));
   }
+  if (file.update_count() > parameter::kCounterMax) {
+    return file.error(fmt::format("{} updates are more than can be", file.update_count()));
+  }
   std::vector<float> state(count);
   PADDLE_TRY_STATUS(file.read(std::as_writable_bytes(std::span(state))));
   PADDLE_TRY_STATUS(file.finish());
+  PADDLE_TRY_STATUS(check_finite(file, state, "state"));
   update_count = file.update_count();
   return state;
 }
 
-Result<std::vector<std::uint64_t>> read_removed(int root, const ManifestParameter& table) {
-  PADDLE_TRY(BlockReader file,
-             BlockReader::open(root, table.files.back(), {.kind = BlockKind::kIds, .width = 1}));
-  if (file.bytes_left() / sizeof(std::uint64_t) != table.removed ||
+Result<std::vector<std::uint64_t>> read_removed(int root, const FileEntry& entry,
+                                                const BlockHeader& header, std::uint64_t count) {
+  PADDLE_TRY(BlockReader file, BlockReader::open(root, entry, header));
+  if (file.bytes_left() / sizeof(std::uint64_t) != count ||
       file.bytes_left() % sizeof(std::uint64_t) != 0) {
-    return file.error(
-        fmt::format("expected {} ids, found {} bytes", table.removed, file.bytes_left()));
+    return file.error(fmt::format("expected {} ids, found {} bytes", count, file.bytes_left()));
   }
-  std::vector<std::uint64_t> ids(table.removed);
+  std::vector<std::uint64_t> ids(count);
   PADDLE_TRY_STATUS(file.read(std::as_writable_bytes(std::span(ids))));
   PADDLE_TRY_STATUS(file.finish());
   return ids;
+}
+
+Result<std::string> read_manifest_text(const std::string& directory) {
+  auto text = read_file(directory + "/MANIFEST", kManifestBytesMax);
+  if (text) return text;
+  Error error = std::move(text).error();
+  error.hint = "a directory without MANIFEST is not a complete snapshot";
+  return error;
+}
+
+BaseSnapshot identity_of(const std::string& directory, const std::string& manifest) {
+  return {std::filesystem::path(directory + "/").parent_path().filename(),
+          sha256_of(as_bytes(manifest)), crc32c(as_bytes(manifest))};
 }
 
 }  // namespace
 
 Result<SnapshotReader> SnapshotReader::open(const std::string& directory) {
   PADDLE_TRY(SnapshotReader reader, read_manifest(directory));
-  for (const ManifestParameter& parameter : reader.manifest_.parameters) {
-    PADDLE_TRY_STATUS(reader.verify(parameter));
+  for (const wire::ParameterSpec& spec : reader.parameters()) {
+    PADDLE_TRY_STATUS(reader.verify(spec.name()));
   }
   if (reader.manifest_.info.base) PADDLE_TRY_STATUS(reader.open_base());
   return reader;
@@ -118,15 +174,14 @@ Result<SnapshotReader> SnapshotReader::read_manifest(const std::string& director
   SnapshotReader reader(directory);
   reader.root_ = UniqueFd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!reader.root_) return system_error(Errc::kData, "open " + directory);
-  auto text = read_file(directory + "/MANIFEST", kManifestBytesMax);
-  if (!text) {
-    Error error = std::move(text).error();
-    error.hint = "a directory without MANIFEST is not a complete snapshot";
-    return error;
-  }
-  reader.manifest_crc_ = crc32c(as_bytes(*text));
-  PADDLE_TRY(reader.manifest_, reader.named(decode_manifest(*text)));
+  PADDLE_TRY(const std::string text, read_manifest_text(directory));
+  reader.identity_ = identity_of(directory, text);
+  PADDLE_TRY(reader.manifest_, reader.named(decode_manifest(text)));
   return reader;
+}
+
+bool SnapshotReader::is_base(const BaseSnapshot& expected) const {
+  return expected.sha256 ? identity_.sha256 == expected.sha256 : identity_.crc == expected.crc;
 }
 
 Status SnapshotReader::open_base() {
@@ -142,11 +197,10 @@ Status SnapshotReader::open_base() {
   }
   base_ = std::make_unique<SnapshotReader>(*std::move(opened));
   const SnapshotInfo& before = base_->manifest_.info;
-  if (base_->manifest_crc_ != expected.crc || before.base || before.pass > info.pass ||
+  if (!base_->is_base(expected) || before.base || before.pass > info.pass ||
       info.pass - before.pass > kDeltaPassesMax) {
     return base_->error(
-        fmt::format("MANIFEST: expected CRC32C {:08x} of the base of {}, found {:08x}",
-                    expected.crc, directory_, base_->manifest_crc_),
+        fmt::format("MANIFEST: not the one of the base of {}", directory_),
         "another snapshot has taken the place of the one that the delta goes on from");
   }
   for (const ManifestParameter& table : manifest_.parameters) {
@@ -158,13 +212,29 @@ Status SnapshotReader::open_base() {
       return base_->error(
           fmt::format("table '{}' is of another shape than in {}", table.spec.name(), directory_));
     }
-    PADDLE_TRY_STATUS(base_->verify(*of_base));
+    PADDLE_TRY_STATUS(base_->verify(table.spec.name()));
   }
   return {};
 }
 
-Status SnapshotReader::verify(const ManifestParameter& parameter) const {
-  for (const FileEntry& file : parameter.files) {
+Status SnapshotReader::verify(const std::string& name) {
+  ManifestParameter& parameter = *std::ranges::find(
+      manifest_.parameters, name, [](const ManifestParameter& each) { return each.spec.name(); });
+  for (FileEntry& file : parameter.files) {
+    // The header is asked first: it can tell that the file is another's.
+    std::uint64_t body = file.size - std::min<std::uint64_t>(file.size, kParameterFileHeaderBytes);
+    const BlockHeader header = block_header(manifest_.id, parameter, file.name);
+    if (file.name != name) {
+      const auto opened = BlockReader::open(root_.get(), file, header);
+      if (!opened) return named(Status(opened.error()));
+      body = opened->bytes_left();
+    }
+    // A hole costs nobody a byte, and hours to read.
+    const std::uint64_t most = body_bytes_max(parameter, header, file.name);
+    if (body > most) {
+      return error(
+          fmt::format("{}: expected at most {} bytes of values, found {}", file.name, most, body));
+    }
     PADDLE_TRY_STATUS(named(verify_file(root_.get(), file)));
   }
   return {};
@@ -189,7 +259,9 @@ Status SnapshotReader::read_dense(const std::string& name, std::vector<float>& v
   PADDLE_TRY(const ManifestParameter* const parameter, find(name, false));
   const std::uint64_t count = parameter::element_count(parameter->spec);
   PADDLE_TRY(auto values, named(read_value(root_.get(), parameter->files[0], count)));
-  PADDLE_TRY(state, named(read_state(root_.get(), *parameter, count, update_count)));
+  const FileEntry& file = parameter->files[1];
+  const BlockHeader header = block_header(manifest_.id, *parameter, file.name);
+  PADDLE_TRY(state, named(read_state(root_.get(), file, header, update_count)));
   value = std::move(values);
   return {};
 }
@@ -205,7 +277,8 @@ Status SnapshotReader::read_own_rows(const ManifestParameter& table, const OnRow
   std::uint64_t rows = 0;
   for (const FileEntry& entry : table.files) {
     if (entry.name == removed_file_name(table.spec.name())) continue;
-    PADDLE_TRY_STATUS(named(read_rows_file(root_.get(), entry, table, on_row, rows)));
+    const BlockHeader header = block_header(manifest_.id, table, entry.name);
+    PADDLE_TRY_STATUS(named(read_rows_file(root_.get(), entry, header, on_row, rows)));
   }
   if (rows == table.rows) return {};
   return error(
@@ -214,7 +287,10 @@ Status SnapshotReader::read_own_rows(const ManifestParameter& table, const OnRow
 
 // Reads the rows of the base, aged to the delta's pass, except those that the delta replaces.
 Status SnapshotReader::read_base_rows(const ManifestParameter& table, const OnRow& on_row) const {
-  PADDLE_TRY(std::vector<std::uint64_t> replaced, named(read_removed(root_.get(), table)));
+  const FileEntry& removed = table.files.back();
+  const BlockHeader header = block_header(manifest_.id, table, removed.name);
+  PADDLE_TRY(std::vector<std::uint64_t> replaced,
+             named(read_removed(root_.get(), removed, header, table.removed)));
   PADDLE_TRY_STATUS(read_own_rows(table, [&](const SparseRow& row) -> Status {
     replaced.push_back(row.id);
     return {};
@@ -239,13 +315,12 @@ Status SnapshotReader::read_base_rows(const ManifestParameter& table, const OnRo
 }
 
 Result<BaseSnapshot> base_of(const std::string& directory) {
-  PADDLE_TRY(const std::string text, read_file(directory + "/MANIFEST", kManifestBytesMax));
+  PADDLE_TRY(const std::string text, read_manifest_text(directory));
   PADDLE_TRY(const Manifest manifest, decode_manifest(text));
   if (manifest.info.base) {
     return Error{Errc::kData, directory + ": is a delta itself, and no base of another"};
   }
-  return BaseSnapshot{std::filesystem::path(directory + "/").parent_path().filename(),
-                      crc32c(as_bytes(text))};
+  return identity_of(directory, text);
 }
 
 }  // namespace paddle::snapshot

@@ -14,10 +14,13 @@ Result<BaseSnapshot> base_of(const std::string& directory);
 // Every error is kData (or kResource) and names the file, the expected and the found.
 class SnapshotReader {
  public:
-  // Verifies MANIFEST, and the size and CRC32C of every file it lists; of a delta also its base.
+  // Verifies MANIFEST, and the size and SHA-256 of every file it lists; of a delta also its base.
   static Result<SnapshotReader> open(const std::string& directory);
 
   const SnapshotInfo& info() const { return manifest_.info; }
+  const Manifest& manifest() const { return manifest_; }
+  // False for format 1, whose checks miss files of another snapshot and exchanged blocks.
+  bool is_bound() const { return manifest_.id.has_value() && (!base_ || base_->is_bound()); }
   std::vector<wire::ParameterSpec> parameters() const;
   // Replaces value and state with the parameter's; state is whole planes.
   Status read_dense(const std::string& name, std::vector<float>& value, std::vector<float>& state,
@@ -33,7 +36,9 @@ class SnapshotReader {
   explicit SnapshotReader(std::string directory) : directory_(std::move(directory)) {}
   static Result<SnapshotReader> read_manifest(const std::string& directory);
   Status open_base();
-  Status verify(const ManifestParameter& parameter) const;
+  bool is_base(const BaseSnapshot& expected) const;
+  // Checks the files of a parameter and notes their CRC32C, with which they are read later.
+  Status verify(const std::string& name);
   Result<const ManifestParameter*> find(const std::string& name, bool sparse) const;
   Status read_own_rows(const ManifestParameter& table, const OnRow& on_row) const;
   Status read_base_rows(const ManifestParameter& table, const OnRow& on_row) const;
@@ -50,7 +55,7 @@ class SnapshotReader {
   std::string directory_;
   UniqueFd root_;
   Manifest manifest_;
-  std::uint32_t manifest_crc_ = 0;
+  BaseSnapshot identity_;                 // as a delta would name it
   std::unique_ptr<SnapshotReader> base_;  // of a delta
 };
 

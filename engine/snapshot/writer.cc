@@ -7,19 +7,19 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <unordered_set>
 
 #include <fmt/format.h>
 
 #include "base/version.h"
 #include "engine/optim/optimizer.h"
+#include "engine/optim/update_kernels.h"
 #include "engine/parameter/parameter_set.h"
 #include "engine/snapshot/manifest_format.h"
 
 namespace paddle::snapshot {
 namespace {
-
-constexpr std::uint64_t kRowsFileBytesMax = 64U << 20U;
 
 std::string without_trailing_slash(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
@@ -38,19 +38,27 @@ Status sync_directory(const std::string& path) {
   return {};
 }
 
-// Refuses to replace a folder of the user's: only an empty one or a snapshot may be replaced.
+// Refuses to replace what is not ours for certain: only an empty folder or a snapshot whose
+// MANIFEST can be read may be replaced. A damaged one may hold the only good files.
 Status check_replaceable(const std::string& directory) {
   namespace fs = std::filesystem;
   std::error_code failed;
   const fs::file_status status = fs::symlink_status(directory, failed);
   if (status.type() == fs::file_type::not_found) return {};
-  if (status.type() == fs::file_type::directory) {
-    if (fs::exists(directory + "/MANIFEST", failed) || fs::exists(directory + "/done", failed))
-      return {};
-    if (fs::is_empty(directory, failed) && !failed) return {};
+  const bool is_directory = status.type() == fs::file_type::directory;
+  if (is_directory && fs::is_empty(directory, failed) && !failed) return {};
+  const auto manifest = read_file(directory + "/MANIFEST", kManifestBytesMax);
+  if (!is_directory || !manifest) {
+    return Error{Errc::kUsage, directory + ": exists and is not a snapshot",
+                 "choose another directory, or move it away"};
   }
-  return Error{Errc::kUsage, directory + ": exists and is not a snapshot",
-               "choose another directory or remove it"};
+  if (auto decoded = decode_manifest(*manifest); !decoded) {
+    Error error = std::move(decoded).error().with(directory);
+    error.message += "; so it is not replaced";
+    error.hint = "move it away, or save to another directory";
+    return error;
+  }
+  return {};
 }
 
 // Renames the complete `temporary` to `directory` in one step. An earlier snapshot ends up at
@@ -75,6 +83,12 @@ Status publish(const std::string& temporary, const std::string& directory) {
   PADDLE_TRY_STATUS(sync_directory(directory + "/.."));
   std::filesystem::remove_all(old, failed);
   return {};
+}
+
+// Only what can be read again may take the place of a snapshot that can.
+Status check_finite(const std::string& name, std::span<const float> values) {
+  if (optim::all_below(values, std::numeric_limits<float>::infinity())) return {};
+  return Error{Errc::kData, fmt::format("'{}' has values that are not finite", name)};
 }
 
 }  // namespace
@@ -111,13 +125,9 @@ struct SnapshotWriter::Impl {
 
   Status open_rows_file() {
     const ManifestParameter& table = current();
-    PADDLE_TRY(
-        BlockWriter writer,
-        BlockWriter::create(root.get(), rows_file_name(table.spec.name(), table.files.size()),
-                            {.kind = BlockKind::kRows,
-                             .width = parameter::row_width(table.spec),
-                             .state_width = table.state_width,
-                             .has_scores = table.spec.table().has_shrink()}));
+    const std::string name = rows_file_name(table.spec.name(), table.files.size());
+    PADDLE_TRY(BlockWriter writer,
+               BlockWriter::create(root.get(), name, block_header(manifest.id, table, name)));
     rows_file = std::move(writer);
     return {};
   }
@@ -132,7 +142,7 @@ struct SnapshotWriter::Impl {
   Status write_removed() {
     const std::string name = removed_file_name(current().spec.name());
     PADDLE_TRY(BlockWriter writer,
-               BlockWriter::create(root.get(), name, {.kind = BlockKind::kIds, .width = 1}));
+               BlockWriter::create(root.get(), name, block_header(manifest.id, current(), name)));
     PADDLE_TRY_STATUS(writer.append(bytes_of(std::span<const std::uint64_t>(removed))));
     PADDLE_TRY(FileEntry entry, writer.finish());
     current().files.push_back(std::move(entry));
@@ -150,6 +160,12 @@ struct SnapshotWriter::Impl {
                       row.id, current().spec.name(), row.value.size(), row.state.size(), width,
                       width * current().state_width)};
     }
+    const std::array<float, 2> score{row.score.shows, row.score.clicks};
+    for (const std::span<const float> floats :
+         {std::span<const float>(row.value), std::span<const float>(row.state),
+          std::span<const float>(score)}) {
+      PADDLE_TRY_STATUS(check_finite(current().spec.name(), floats));
+    }
     if (rows_file->body_bytes() >= kRowsFileBytesMax) {
       PADDLE_TRY_STATUS(close_rows_file());
       PADDLE_TRY_STATUS(open_rows_file());
@@ -161,7 +177,6 @@ struct SnapshotWriter::Impl {
     PADDLE_TRY_STATUS(rows_file->append(bytes_of(std::span<const float>(row.value))));
     PADDLE_TRY_STATUS(rows_file->append(bytes_of(std::span<const float>(row.state))));
     if (current().spec.table().has_shrink()) {
-      const std::array<float, 2> score{row.score.shows, row.score.clicks};
       PADDLE_TRY_STATUS(rows_file->append(bytes_of(std::span<const float>(score))));
     }
     ++current().rows;
@@ -174,8 +189,8 @@ SnapshotWriter::SnapshotWriter(SnapshotWriter&&) noexcept = default;
 SnapshotWriter& SnapshotWriter::operator=(SnapshotWriter&&) noexcept = default;
 SnapshotWriter::~SnapshotWriter() = default;
 
-Result<SnapshotWriter> SnapshotWriter::create(const std::string& directory,
-                                              std::optional<BaseSnapshot> base) {
+Result<SnapshotWriter> SnapshotWriter::create(const std::string& directory, SnapshotInfo info) {
+  PADDLE_TRY_STATUS(optim::validate(info.optimizer));
   const std::string name = without_trailing_slash(directory);
   PADDLE_TRY_STATUS(check_replaceable(name));
   const std::string temporary = name + ".tmp";
@@ -186,7 +201,8 @@ Result<SnapshotWriter> SnapshotWriter::create(const std::string& directory,
   auto impl = std::make_unique<Impl>();
   impl->directory = name;
   impl->temporary = temporary;
-  impl->manifest.info.base = std::move(base);
+  impl->manifest.id = snapshot_id(info);
+  impl->manifest.info = std::move(info);
   PADDLE_TRY(impl->root, open_directory(temporary));
   return SnapshotWriter(std::move(impl));
 }
@@ -201,6 +217,8 @@ Status SnapshotWriter::add_dense(const wire::ParameterSpec& spec, std::span<cons
         fmt::format("parameter '{}' has {} values and {} state values, expected {} and a multiple",
                     spec.name(), value.size(), state.size(), count)};
   }
+  PADDLE_TRY_STATUS(check_finite(spec.name(), value));
+  PADDLE_TRY_STATUS(check_finite(spec.name(), state));
   ManifestParameter parameter;
   parameter.spec = spec;
   parameter.state_width = static_cast<std::uint32_t>(state.size() / count);
@@ -208,12 +226,10 @@ Status SnapshotWriter::add_dense(const wire::ParameterSpec& spec, std::span<cons
   PADDLE_TRY_STATUS(file.append(parameter_file_header(count)));
   PADDLE_TRY_STATUS(file.append(bytes_of(value)));
   PADDLE_TRY(FileEntry value_entry, file.finish());
-  PADDLE_TRY(BlockWriter blocks,
-             BlockWriter::create(impl_->root.get(), state_file_name(spec.name()),
-                                 {.kind = BlockKind::kState,
-                                  .width = count,
-                                  .state_width = parameter.state_width,
-                                  .update_count = update_count}));
+  const std::string state_name = state_file_name(spec.name());
+  BlockHeader header = block_header(impl_->manifest.id, parameter, state_name);
+  header.update_count = update_count;
+  PADDLE_TRY(BlockWriter blocks, BlockWriter::create(impl_->root.get(), state_name, header));
   PADDLE_TRY_STATUS(blocks.append(bytes_of(state)));
   PADDLE_TRY(FileEntry state_entry, blocks.finish());
   parameter.files = {std::move(value_entry), std::move(state_entry)};
@@ -253,15 +269,14 @@ Status SnapshotWriter::add_removed(std::span<const std::uint64_t> ids) {
   return {};
 }
 
-Status SnapshotWriter::finish(const SnapshotInfo& info) {
+Status SnapshotWriter::finish() {
   PADDLE_CHECK(!impl_->in_sparse && !impl_->finished);
-  PADDLE_TRY_STATUS(optim::validate(info.optimizer));
-  auto base = std::move(impl_->manifest.info.base);
-  impl_->manifest.info = info;
-  impl_->manifest.info.base = std::move(base);
   const std::string text = encode_manifest(impl_->manifest);
   if (text.size() > kManifestBytesMax) {
     return Error{Errc::kResource, fmt::format("MANIFEST of {} bytes", text.size())};
+  }
+  if (auto read = decode_manifest(text); !read) {
+    return std::move(read).error().with("not saved, since it could not be read again");
   }
   PADDLE_TRY_STATUS(replace_file(impl_->temporary + "/MANIFEST", as_bytes(text), 0644));
   // The loaders of v0.10 look for this file.

@@ -20,10 +20,9 @@ namespace paddle::snapshot {
 // the file system failed. kUsage: a name or size is wrong.
 class SnapshotWriter {
  public:
-  // The parent of `directory` must exist; `directory` may be absent, empty or a snapshot. A base,
-  // from base_of(), makes the snapshot a delta.
-  static Result<SnapshotWriter> create(const std::string& directory,
-                                       std::optional<BaseSnapshot> base = {});
+  // The parent of `directory` must exist; `directory` may be absent, empty or a snapshot whose
+  // MANIFEST can be read. info.base, from base_of(), makes the snapshot a delta.
+  static Result<SnapshotWriter> create(const std::string& directory, SnapshotInfo info);
   SnapshotWriter(SnapshotWriter&&) noexcept;
   SnapshotWriter& operator=(SnapshotWriter&&) noexcept;
   ~SnapshotWriter();
@@ -36,7 +35,7 @@ class SnapshotWriter {
   Status add_rows(std::span<const SparseRow> rows);
   Status add_removed(std::span<const std::uint64_t> ids);  // of a delta
   Status end_sparse();
-  Status finish(const SnapshotInfo& info);
+  Status finish();
 
  private:
   struct Impl;

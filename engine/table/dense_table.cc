@@ -10,8 +10,30 @@
 
 namespace paddle::table {
 
+namespace {
+
 constexpr std::size_t kPieceElements = 16U << 10U;
+constexpr std::size_t kCheckedElements = 2U << 10U;
 constexpr std::size_t kSharedFrom = 4;  // pieces; fewer are not worth waking other threads
+
+// The lowest block number that any thread adds.
+class FirstBlock {
+ public:
+  explicit FirstBlock(std::size_t blocks) : blocks_(blocks), number_(blocks) {}
+  void add(std::size_t number) {
+    std::size_t known = number_;
+    while (number < known && !number_.compare_exchange_weak(known, number)) {
+    }
+  }
+  bool is_any() const { return number_ < blocks_; }
+  std::size_t number() const { return number_; }
+
+ private:
+  std::size_t blocks_;
+  std::atomic<std::size_t> number_;
+};
+
+}  // namespace
 
 Result<DenseTable> DenseTable::create(const wire::ParameterSet& set, std::uint32_t shard,
                                       std::uint64_t bytes_max, Parallel parallel) {
@@ -131,33 +153,38 @@ void DenseTable::for_pieces(Parts gradient, const Use& use) {
 }
 
 std::string DenseTable::find_above(float limit, Parts gradient) {
-  std::atomic<std::size_t> first = blocks_.size();
+  FirstBlock first(blocks_.size());
   for_pieces(gradient, [&](const Piece& piece) {
-    if (optim::all_below(piece.gradient, limit)) return;
-    std::size_t known = first;
-    while (piece.block < known && !first.compare_exchange_weak(known, piece.block)) {
-    }
+    if (!optim::all_below(piece.gradient, limit)) first.add(piece.block);
   });
-  return first < blocks_.size() ? blocks_[first].name : "";
+  return first.is_any() ? blocks_[first.number()].name : "";
 }
 
 std::span<float> DenseTable::state_of(const Block& block) {
   return std::span(state_).subspan(block.offset * state_width_, block.size * state_width_);
 }
 
-void DenseTable::apply(float learning_rate, Parts gradient) {
+std::string DenseTable::apply(float learning_rate, Parts gradient) {
   PADDLE_CHECK(fits(gradient));
   for (Block& block : blocks_) {
     if (!block.rule.is_static()) ++block.update_count;
   }
+  FirstBlock first(blocks_.size());
   for_pieces(gradient, [&](const Piece& piece) {
     const Block& block = blocks_[piece.block];
     if (block.rule.is_static()) return;
-    const optim::Elements elements{
-        piece.gradient.size(), values_.data() + block.offset + piece.begin, piece.gradient.data(),
-        state_width_ > 0 ? state_of(block).data() + piece.begin : nullptr, block.size};
-    block.rule.apply(learning_rate, block.update_count, {&elements, 1});
+    // In parts that are still in the first cache when they are checked.
+    for (std::size_t at = 0; at < piece.gradient.size(); at += kCheckedElements) {
+      const std::size_t begin = piece.begin + at;
+      const optim::Elements elements{
+          std::min(kCheckedElements, piece.gradient.size() - at),
+          values_.data() + block.offset + begin, piece.gradient.data() + at,
+          state_width_ > 0 ? state_of(block).data() + begin : nullptr, block.size};
+      block.rule.apply(learning_rate, block.update_count, {&elements, 1});
+      if (!optim::all_finite({&elements, 1}, state_width_)) first.add(piece.block);
+    }
   });
+  return first.is_any() ? blocks_[first.number()].name : "";
 }
 
 }  // namespace paddle::table

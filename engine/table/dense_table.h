@@ -40,10 +40,11 @@ class DenseTable {
   bool fits(Parts gradient) const;
   // Name of the first parameter with a gradient that is not below the limit, or "". The parts fit.
   std::string find_above(float limit, Parts gradient);
-  // One update of every block that is not static. The parts fit.
-  void apply(float learning_rate, Parts gradient);
-  void apply(float learning_rate, std::span<const float> gradient) {
-    apply(learning_rate, {&gradient, 1});
+  // One update of every block that is not static. The parts fit. Returns the name of the first
+  // parameter of which a value or its state is no longer finite, or "".
+  std::string apply(float learning_rate, Parts gradient);
+  std::string apply(float learning_rate, std::span<const float> gradient) {
+    return apply(learning_rate, {&gradient, 1});
   }
 
  private:

@@ -61,10 +61,10 @@ Status SparseTable::reserve(std::uint64_t count) {
   return entry_.reserve(count);
 }
 
-void SparseTable::apply(float learning_rate, std::span<const std::uint64_t> ids,
+bool SparseTable::apply(float learning_rate, std::span<const std::uint64_t> ids,
                         std::span<const float> gradients) {
   PADDLE_CHECK(gradients.size() == ids.size() * push_width());
-  if (rule_.is_static()) return;
+  if (rule_.is_static()) return true;
   LookupCache::Cursor cursor = cache_.cursor();
   LookupCache::Cursor* const cached =
       cache_.is_of(rows_.index().version(), ids) ? &cursor : nullptr;
@@ -72,16 +72,19 @@ void SparseTable::apply(float learning_rate, std::span<const std::uint64_t> ids,
   const bool is_single = !parallel_ || rows_.layout().evicts;
   const std::size_t together = (is_single ? 1 : kBlocksTogether) * Block::kIds;
   blocks_.resize(together / Block::kIds);
+  bool is_finite = true;
   for (std::size_t begin = 0; begin < ids.size(); begin += together) {
     const std::size_t count = std::min(together, ids.size() - begin);
-    apply_blocks(learning_rate, ids.subspan(begin, count),
-                 gradients.subspan(begin * push_width(), count * push_width()), cached);
+    is_finite &=
+        apply_blocks(learning_rate, ids.subspan(begin, count),
+                     gradients.subspan(begin * push_width(), count * push_width()), cached);
   }
   cache_ = {};  // a table at rest holds no more than its rows need
+  return is_finite;
 }
 
 // Only creating, which numbers the rows, is done in order and by one thread.
-void SparseTable::apply_blocks(float learning_rate, std::span<const std::uint64_t> ids,
+bool SparseTable::apply_blocks(float learning_rate, std::span<const std::uint64_t> ids,
                                std::span<const float> gradients, LookupCache::Cursor* cached) {
   rows_.index().make_room(ids.size());
   for_blocks(ids.size(), [&](std::size_t begin, std::size_t count) {
@@ -102,10 +105,14 @@ void SparseTable::apply_blocks(float learning_rate, std::span<const std::uint64_
     cached->first_values += block.new_count * width();
   }
   if (cached != nullptr) cached->numbers += ids.size();
+  std::atomic<bool> is_finite = true;
   for_blocks(ids.size(), [&](std::size_t begin, std::size_t count) {
-    update(learning_rate, ids.subspan(begin, count), gradients.data() + begin * push_width(),
-           blocks_[begin / Block::kIds]);
+    const float* const own = gradients.data() + begin * push_width();
+    if (!update(learning_rate, ids.subspan(begin, count), own, blocks_[begin / Block::kIds])) {
+      is_finite = false;
+    }
   });
+  return is_finite;
 }
 
 void SparseTable::create_missing(std::span<const std::uint64_t> ids, const float* gradients,
@@ -162,29 +169,32 @@ void SparseTable::start_rows(std::span<const std::uint64_t> ids, const Block& bl
   }
 }
 
-void SparseTable::update(float learning_rate, std::span<const std::uint64_t> ids,
+bool SparseTable::update(float learning_rate, std::span<const std::uint64_t> ids,
                          const float* gradients, const Block& block) {
   start_rows(ids, block);
   const std::size_t width = this->width();
   const std::size_t push_width = this->push_width();
   std::array<optim::Elements, kRun> updates;
+  bool is_finite = true;
   for (std::size_t begin = 0; begin < ids.size(); begin += kRun) {
     const std::size_t end = std::min(begin + kRun, ids.size());
     rows_.load(std::span(block.numbers).subspan(begin, end - begin));
-    std::size_t pending = 0;
+    std::size_t named = 0;
     for (std::size_t i = begin; i < end; ++i) {
       const std::uint32_t number = block.numbers[i];
       if (number == RowIndex::kNone) continue;
       float* const value = rows_.value(number);
-      updates[pending] = {width, value, gradients + i * push_width, value + width, width};
+      updates[named] = {width, value, gradients + i * push_width, value + width, width};
       if (rows_.layout().counts_updates) {
-        rule_.apply(learning_rate, increment(rows_.update_count(number)), {&updates[pending], 1});
-      } else {
-        ++pending;
+        rule_.apply(learning_rate, increment(rows_.update_count(number)), {&updates[named], 1});
       }
+      ++named;
     }
-    if (pending > 0) rule_.apply(learning_rate, 1, {updates.data(), pending});
+    const optim::Batch batch(updates.data(), named);
+    if (named > 0 && !rows_.layout().counts_updates) rule_.apply(learning_rate, 1, batch);
+    is_finite &= optim::all_finite(batch, state_width());
   }
+  return is_finite;
 }
 
 Result<std::uint64_t> SparseTable::end_pass() {
@@ -220,11 +230,14 @@ Result<std::uint64_t> SparseTable::expire() {
   return unseen.size();
 }
 
-void SparseTable::put(const Row& row) {
+bool SparseTable::put(const Row& row) {
   PADDLE_CHECK(row.value.size() == width() && row.state.size() == state_width() * width());
   const RowLayout& layout = rows_.layout();
   const auto seen_in = static_cast<std::uint16_t>(pass_ - row.marks.passes_unseen);
-  if (row.marks.sightings > 0) return entry_.put({row.id, row.marks.sightings, seen_in});
+  if (row.marks.sightings > 0) {
+    entry_.put({row.id, row.marks.sightings, seen_in});
+    return true;
+  }
   RowIndex& index = rows_.index();
   index.make_room(1);
   const std::uint64_t hash = RowIndex::hash_of(row.id);
@@ -233,6 +246,9 @@ void SparseTable::put(const Row& row) {
   if (number == RowIndex::kNone) {
     number = rows_.create(home, hash, row.id);
     rows_.populate();
+  } else if (!std::equal(row.value.begin(), row.value.end(), rows_.value(number)) ||
+             !std::equal(row.state.begin(), row.state.end(), rows_.state(number))) {
+    return false;
   }
   std::ranges::copy(row.value, rows_.value(number));
   std::ranges::copy(row.state, rows_.state(number));
@@ -240,6 +256,7 @@ void SparseTable::put(const Row& row) {
   if (layout.expires) rows_.seen(number) = seen_in;
   if (layout.shrinks) rows_.score(number) = row.score;
   if (layout.tracks) rows_.changes().on_update(number);
+  return true;
 }
 
 SparseTable::Row SparseTable::row(const RowIndex::Entry& entry) const {

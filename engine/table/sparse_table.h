@@ -75,8 +75,9 @@ class SparseTable {
   // How many more rows the table's bytes_max allows; a table that evicts has room without end.
   std::uint64_t room() const { return rows_.room(); }
   // One update of each row; the first one creates it, where the policy admits the id. Does nothing
-  // to a static table. ids are unique; gradients.size() == ids.size() * push_width().
-  void apply(float learning_rate, std::span<const std::uint64_t> ids,
+  // to a static table. ids are unique; gradients.size() == ids.size() * push_width(). False when a
+  // value or its state is no longer finite.
+  bool apply(float learning_rate, std::span<const std::uint64_t> ids,
              std::span<const float> gradients);
 
   // All trainers have finished a pass: removes rows unseen for too long, decays scores, and removes
@@ -90,8 +91,8 @@ class SparseTable {
     std::span<const float> state;  // state_width * width
     parameter::RowScore score = {};
   };
-  // Replaces or creates a row, or a candidate, from a snapshot.
-  void put(const Row& row);
+  // Creates a row, or a candidate, from a snapshot. False when another row of this id is there.
+  bool put(const Row& row);
   // The rows in an order that depends on their ids alone: from position `from` on, at least
   // `wanted` where there are as many.
   void scan(std::uint64_t from, std::uint64_t wanted, std::vector<RowIndex::Entry>& entries) const {
@@ -135,14 +136,14 @@ class SparseTable {
   }
 
   // apply() for the ids of a few blocks, which `cached` begins with unless it is null.
-  void apply_blocks(float learning_rate, std::span<const std::uint64_t> ids,
+  bool apply_blocks(float learning_rate, std::span<const std::uint64_t> ids,
                     std::span<const float> gradients, LookupCache::Cursor* cached);
   void create_missing(std::span<const std::uint64_t> ids, const float* gradients, Block& block);
   // Marks the rows that a push names.
   void mark_rows(std::span<const std::uint32_t> numbers, const float* gradients);
   // The values and the state of the rows that a block creates.
   void start_rows(std::span<const std::uint64_t> ids, const Block& block) const;
-  void update(float learning_rate, std::span<const std::uint64_t> ids, const float* gradients,
+  bool update(float learning_rate, std::span<const std::uint64_t> ids, const float* gradients,
               const Block& block);
 
   Result<std::uint64_t> expire();

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/secret.h"
 #include "base/text.h"
 #include "engine/data/source/byte_source.h"
 
@@ -32,6 +33,7 @@ constexpr Duration kKillDeadline = std::chrono::seconds(5);
   ::signal(SIGPIPE, SIG_DFL);
   if (::getppid() == parent && ::dup2(input, STDIN_FILENO) >= 0 &&
       ::dup2(output, STDOUT_FILENO) >= 0 && ::chdir(folder) == 0) {
+    restore_cores();
     ::execvp(arguments[0], arguments);
   }
   const int error = errno;

@@ -1,9 +1,12 @@
 // Secrets in files, files replaced whole, and reads and writes with deadlines.
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
+#include <fstream>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -45,6 +48,41 @@ TEST_F(FileTest, ASecretIsReadOnlyFromAPrivateRegularFile) {
   EXPECT_FALSE(read_secret_file(path_ + "/missing", kSecretBytes));
   ASSERT_EQ(::mkfifo((path_ + "/pipe").c_str(), 0600), 0);
   EXPECT_FALSE(read_secret_file(path_ + "/pipe", kSecretBytes)) << "and it returned at all";
+}
+
+TEST(Cores, AreTurnedOffAndGivenBackAsTheyWere) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_CORE, &before), 0);
+  rlimit now{};
+  restore_cores();
+  ASSERT_EQ(::getrlimit(RLIMIT_CORE, &now), 0);
+  EXPECT_EQ(now.rlim_cur, before.rlim_cur) << "they were never turned off";
+  turn_off_cores();
+  turn_off_cores();  // keeps the limit from before the first
+  ASSERT_EQ(::getrlimit(RLIMIT_CORE, &now), 0);
+  EXPECT_LE(now.rlim_cur, 1U);
+  EXPECT_EQ(now.rlim_max, before.rlim_max);
+  restore_cores();
+  ASSERT_EQ(::getrlimit(RLIMIT_CORE, &now), 0);
+  EXPECT_EQ(now.rlim_cur, before.rlim_cur);
+}
+
+TEST_F(FileTest, OnlyAPlainFileIsReadAndAPipeNeverWaitedFor) {
+  const std::string pipe = path_ + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& path : {pipe, path_, std::string("/dev/zero")}) {
+    const auto refused = read_file(path);
+    ASSERT_FALSE(refused) << path;
+    EXPECT_EQ(refused.error().code, Errc::kData);
+    EXPECT_EQ(refused.error().message, path + ": not a regular file");
+  }
+  EXPECT_EQ(*read_file("/dev/null"), "");
+  // A pipe that the user names is read to its end.
+  std::thread writer([&] { std::ofstream(pipe) << "node-1"; });
+  const auto read = read_file_or_pipe(pipe, 100);
+  writer.join();
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, "node-1");
 }
 
 TEST_F(FileTest, SecretsDifferAndHaveTheirSize) {

@@ -50,5 +50,11 @@ TEST(ToHex, WritesTwoLowerCaseDigitsAByte) {
   EXPECT_EQ(to_hex({}), "");
 }
 
+TEST(EscapeLines, KeepsLineBreaksAlone) {
+  EXPECT_EQ(escape_lines("a\x1b[2J\n  b\r\n\n"), "a\\x1b[2J\n  b\\x0d\n\n");
+  EXPECT_EQ(escape_lines(""), "");
+  EXPECT_EQ(escape_lines("one"), "one");
+}
+
 }  // namespace
 }  // namespace paddle

@@ -3,6 +3,7 @@
 #include "base/result.h"
 #include "base/version.h"
 #include "engine/commands/command.h"
+#include "tests/support/temporary_folder.h"
 
 namespace paddle::commands {
 namespace {
@@ -29,7 +30,7 @@ bool contains(const std::string& text, const std::string& part) {
 TEST(Program, HelpListsEveryCommandOnStdout) {
   const Outcome help = run({"--help"});
   EXPECT_EQ(help.code, 0);
-  for (const char* name : {"version", "pserver", "train", "plan", "export"}) {
+  for (const char* name : {"version", "pserver", "train", "plan", "export", "verify"}) {
     EXPECT_TRUE(contains(help.out, std::string("\n  ") + name + " ")) << help.out;
     const Outcome own = run({name, "--help"});
     EXPECT_EQ(own.code, 0);
@@ -49,6 +50,21 @@ TEST(Program, SuggestsTheNearestCommand) {
   EXPECT_EQ(run({"trian"}).error, "paddle: unknown command 'trian'\nhint: did you mean 'train'?\n");
   EXPECT_EQ(run({"x\x1b[2J"}).error,
             "paddle: unknown command 'x\\x1b[2J'\nhint: see paddle --help\n");
+}
+
+TEST(Program, NamesFromFilesCannotControlTheTerminal) {
+  const test::TemporaryFolder folder;
+  const std::string name = folder.write("a\x1b[2J\a\x7f.toml", "[train]\npasses = \n");
+  const std::string error = run({"plan", "--config=" + name, "--local"}).error;
+  EXPECT_EQ(error.find_first_of("\x1b\a\x7f"), std::string::npos) << error;
+  EXPECT_TRUE(contains(error, "a\\x1b[2J\\x07\\x7f.toml:2:")) << error;
+  EXPECT_TRUE(contains(error, "\n  passes =")) << error;  // its lines stay lines
+
+  for (const char* flag : {"--snapshot=/a\x1b[2J", "--snapshot=/a\u202e", "--\x1b=1"}) {
+    const std::string refused = run({"export", flag, "--parameter=\a\x1b"}).error;
+    EXPECT_EQ(refused.find_first_of("\x1b\a"), std::string::npos) << refused;
+    EXPECT_FALSE(contains(refused, "\u202e")) << refused;
+  }
 }
 
 TEST(Program, VersionNamesVersionAndOptions) {

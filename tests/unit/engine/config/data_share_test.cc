@@ -69,5 +69,34 @@ TEST(DataShare, NothingMatchingIsAnEmptyShareAndAWrongTrainerAnError) {
   EXPECT_EQ(data_share(folder.path(), "none-*", 2, 2).error().code, Errc::kUsage);
 }
 
+TEST(DataShare, APatternThatWouldWalkForEverIsRefused) {
+  const test::TemporaryFolder folder;
+  folder.write("a/b/part-0", "x");
+  for (const char* pattern : {"../*", "a/../a/*", "/*/../*/../*/../*/../*", "a/.."}) {
+    const auto share = data_share(folder.path(), pattern, 0, 1);
+    ASSERT_FALSE(share) << pattern;
+    EXPECT_EQ(share.error().code, Errc::kUsage);
+    EXPECT_EQ(share.error().message,
+              std::string("'..' is not allowed in the pattern '") + pattern + "'");
+  }
+  EXPECT_EQ(data_share(folder.path(), "a/*/part-..*", 0, 1)->files.size(), 0U);
+  EXPECT_EQ(data_share(folder.path(), "a/*/part-*", 0, 1)->files.size(), 1U);
+}
+
+TEST(DataShare, APatternThatReadsTooManyNamesIsRefused) {
+  const test::TemporaryFolder folder;
+  folder.write("a/b/part-0", "x");
+  // A link to its own folder has as many paths as the pattern has stars.
+  std::filesystem::create_directory_symlink(folder.path(), folder / "a/0");
+  std::filesystem::create_directory_symlink(folder.path(), folder / "a/1");
+  std::filesystem::create_directory_symlink(folder.path(), folder / "a/2");
+  std::string pattern;
+  for (int i = 0; i < 40; ++i) pattern += "*/";
+  const auto share = data_share(folder.path(), pattern + "part-*", 0, 1);
+  ASSERT_FALSE(share);
+  EXPECT_EQ(share.error().message,
+            "'" + pattern + "part-*' in " + folder.path() + " reads more than 1000000 names");
+}
+
 }  // namespace
 }  // namespace paddle::config

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/temporary_folder.h"
+
 namespace paddle::config {
 namespace {
 
@@ -171,6 +173,97 @@ TEST(TomlReader, OverridesReplaceValuesAndAreNamedInMistakes) {
   EXPECT_EQ(first_mistake(root), "--set x.y=[1]: unknown key 'x'");
   EXPECT_EQ(TomlTable::parse("", "job.toml", {"=3"}).error().message,
             "--set =3: not of the form key=value");
+}
+
+std::string refusal(const std::string& text) {
+  const auto table = TomlTable::parse(text, "job.toml");
+  return table ? "none" : table.error().message.substr(0, table.error().message.find('\n'));
+}
+
+std::string repeated(std::string_view part, std::size_t count) {
+  std::string text;
+  while (count-- > 0) text += part;
+  return text;
+}
+
+// Each aborted toml++ 3.3, overflowed the stack or was undefined behaviour of it.
+TEST(TomlReader, TextThatWouldEndTheProcessIsRefusedAtItsPlace) {
+  const std::string name = "a table's name must follow '[' on the same line";
+  EXPECT_EQ(refusal("[\n"), "job.toml:1:1: " + name);
+  EXPECT_EQ(refusal("a = 1\n  [ # x"), "job.toml:2:3: " + name);
+  EXPECT_EQ(refusal("[[ #"), "job.toml:1:1: " + name);
+  EXPECT_EQ(refusal("a = [1,\n2]\n[[[a]]]\n"), "job.toml:3:1: " + name);
+  EXPECT_EQ(refusal("[.a]"), "job.toml:1:1: " + name);
+  EXPECT_EQ(refusal("b = 1\n" + repeated("a.", 200'000) + "a = 1\n"),
+            "job.toml:2:64: a key has at most 32 parts");
+  EXPECT_EQ(refusal("[" + repeated("'a' . ", 200'000) + "a]\n").substr(0, 10), "job.toml:1");
+  EXPECT_EQ(refusal("\u00eb = 1\n"),
+            "job.toml:1:1: a character outside ASCII belongs between quotes or into a comment");
+  EXPECT_EQ(refusal("a = '\u00eb'\u00a0\n"),
+            "job.toml:1:8: a character outside ASCII belongs between quotes or into a comment");
+  EXPECT_EQ(refusal("a = [1,\n  }"), "job.toml:2:3: '}' does not close the '['");
+  EXPECT_EQ(refusal("a = \"\"\"\\\n \u00eb\"\"\"\n"),
+            "job.toml:1:8: a character outside ASCII cannot follow a backslash");
+  const std::string quote = "a quote begins a string, and cannot stand within a word";
+  EXPECT_EQ(refusal("n =+\"\ufcff"), "job.toml:1:5: " + quote);
+  EXPECT_EQ(refusal("n = 1'\ufcff'\n"), "job.toml:1:6: " + quote);
+  EXPECT_EQ(refusal("n = ''\"\ufcff\"\n"), "job.toml:1:7: " + quote);
+  EXPECT_EQ(refusal("n'\ufcff' = 1\n"), "job.toml:1:2: " + quote);
+  EXPECT_EQ(refusal("\"n\" = [\"a\",'\ufcff'] # '\n[a.'b']\n'c'={\"d\"=1}\n"), "none");
+}
+
+TEST(TomlReader, AnErrorDoesNotRepeatAnEndlessLine) {
+  const auto table = TomlTable::parse("a = '" + repeated("x", 100'000) + "'\x01", "job.toml");
+  ASSERT_FALSE(table);
+  EXPECT_LT(table.error().message.size(), 1000U);
+}
+
+TEST(TomlReader, DeepNestingIsRefused) {
+  for (const char* open : {"[", "{a=", "{a.a.a=[", "[[{a="}) {
+    EXPECT_TRUE(refusal("a = " + repeated(open, 50'000)).starts_with("job.toml:1:")) << open;
+  }
+  EXPECT_EQ(refusal("a = " + repeated("[", 32) + repeated("]", 32)), "none");
+  EXPECT_EQ(refusal("a = " + repeated("[", 33) + repeated("]", 33)),
+            "job.toml:1:37: values lie at most 32 deep in each other");
+}
+
+TEST(TomlReader, BytesThatAreNoTextAreRefused) {
+  for (const std::string& bad :
+       {std::string("a = 1\n\0", 7), std::string("a = '\0'", 7), std::string("a = '\xff'"),
+        std::string("a = 1 # \xc3"), std::string("\xed\xa0\x80 = 1"), std::string("a = \x01")}) {
+    EXPECT_TRUE(refusal(bad).starts_with("job.toml:")) << refusal(bad);
+  }
+}
+
+TEST(TomlReader, RefusesNothingThatIsToml) {
+  const std::string parts = repeated("a.", 31) + "a";
+  for (const std::string& good :
+       {parts + " = 1", "[" + parts + "]", "a = [" + repeated("1.5, ", 1000) + "]",
+        std::string("a = [\n[ # x\n1],\n[\n]]"), std::string("a = '[' # [\n[b]"),
+        std::string("\xef\xbb\xbf[ b ]\n[[ c ]] # \u00eb"), std::string("\"\u00eb\" = '\u00eb'"),
+        std::string("a = \"\"\"\"[\n.\\\"\"\"\"\"\"\n[b]"), std::string("a = ''''\n[\n'''\n[b]"),
+        std::string("a = \"\"\n'b' = ''\r\n[c]\r\n"),
+        std::string("a = {b = [[1]], c.d = '}'}\n[e]"),
+        std::string("a = \"\"\"x\\\n  y\\\\\u00eb\"\"\"")}) {
+    EXPECT_EQ(refusal(good), "none") << good;
+  }
+}
+
+TEST(TomlReader, OverridesAreLookedThroughToo) {
+  const auto deep = TomlTable::parse("", "job.toml", {repeated("a.", 200'000) + "a=1"});
+  ASSERT_FALSE(deep);
+  EXPECT_NE(deep.error().message.find("a key has at most 32 parts"), std::string::npos);
+  EXPECT_TRUE(TomlTable::parse("", "job.toml", {"train.name=\u00eb"}));
+}
+
+TEST(TomlReader, AFileOverOneMebibyteIsNamed) {
+  const test::TemporaryFolder folder;
+  const std::string line = "# twelve byte\n";
+  folder.write("job.toml", repeated(line, (1U << 20U) / line.size() + 1));
+  const auto table = TomlTable::read(folder / "job.toml");
+  ASSERT_FALSE(table);
+  EXPECT_EQ(table.error().code, Errc::kUsage);
+  EXPECT_EQ(table.error().message, (folder / "job.toml") + ": larger than 1048576 bytes");
 }
 
 }  // namespace

@@ -12,10 +12,14 @@ namespace {
 
 class HostileTest : public NetTest {
  protected:
-  UniqueFd raw() const {
+  // `from`: the last byte of our own address, 127.0.0.`from`.
+  UniqueFd raw(std::uint32_t from = 1) const {
     UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
     address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl((INADDR_LOOPBACK & ~0xffU) | from);
+    const auto* self = reinterpret_cast<const sockaddr*>(&address);
+    EXPECT_EQ(::bind(fd.get(), self, sizeof address), 0);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     address.sin_port = htons(server_->port());
     const auto* to = reinterpret_cast<const sockaddr*>(&address);
@@ -114,13 +118,68 @@ TEST_F(HostileTest, ASlowPeerIsClosedAtTheDeadlineAndHarmsNobody) {
   EXPECT_TRUE(link->receive(soon()));
 }
 
+// Loopback's addresses are each a source of their own; one of them may open 32 in a tick.
 TEST_F(HostileTest, AFloodOfUnprovenPeersEvictsTheOldestAndLetsHonestOnesIn) {
-  const UniqueFd oldest = raw();
+  const UniqueFd honest = raw(/*from=*/1);
   std::vector<UniqueFd> flood;
-  for (std::size_t i = 0; i < kUnprovenConnectionsMax; ++i) flood.push_back(raw());
-  const auto link = connect_trainer(1);
-  ASSERT_TRUE(link);
-  expect_closed(oldest);
+  for (std::uint32_t i = 0; i < kUnprovenConnectionsMax + 24; ++i) flood.push_back(raw(2 + i % 10));
+  expect_closed(flood.front());
+  // The first of all is there yet: its source has no other.
+  Frame hello = good(0);
+  hello.header.type = kHello;
+  hello.tail.resize(kNonceBytes);
+  put(honest, hello);
+  const auto challenge = get(honest);
+  ASSERT_TRUE(challenge) << challenge.error().message;
+  EXPECT_EQ(challenge->header.type, kChallenge);
+  EXPECT_TRUE(connect_trainer(1));
+}
+
+TEST_F(HostileTest, ATrainerHasTwoConnectionsAtMostAndTheOneInUseStays) {
+  const UniqueFd used = proven(1);
+  put(used, good(1));
+  ASSERT_TRUE(get(used));
+  const UniqueFd other = proven(2);
+  const UniqueFd second = proven(1);
+  const UniqueFd third = proven(1);
+  expect_closed(second);
+  const UniqueFd fourth = proven(1);
+  expect_closed(third);
+  for (const UniqueFd* const fd : {&used, &fourth}) {
+    put(*fd, good(1));
+    EXPECT_TRUE(get(*fd));
+  }
+  put(other, good(2));
+  EXPECT_TRUE(get(other));
+}
+
+TEST_F(HostileTest, OfTwoThatAreInUseANewcomerEndsTheOlder) {
+  const UniqueFd first = proven(1);
+  const UniqueFd second = proven(1);
+  for (const UniqueFd* const fd : {&first, &second}) {
+    put(*fd, good(1));
+    ASSERT_TRUE(get(*fd));
+  }
+  const UniqueFd third = proven(1);
+  expect_closed(first);
+  put(second, good(1));
+  EXPECT_TRUE(get(second));
+}
+
+// Four MiB: the parameter set that a Join carries.
+TEST_F(HostileTest, AFrameThatIsLongerThanAJoinIsRefusedBeforeTheFirst) {
+  Frame big = good(1);
+  big.tail.resize((4U << 20U) + kFrameHeadBytesMax + 1);
+  const UniqueFd early = proven(1);
+  ASSERT_TRUE(write_all(early.get(), encode_header(big), soon()));
+  expect_closed(early);
+  const UniqueFd joined = proven(1);
+  put(joined, good(1));
+  ASSERT_TRUE(get(joined));
+  put(joined, big);
+  const auto echo = get(joined);
+  ASSERT_TRUE(echo) << echo.error().message;
+  EXPECT_EQ(echo->tail.size(), big.tail.size());
 }
 
 TEST_F(HostileTest, AProvenPeerCannotSpeakForAnother) {

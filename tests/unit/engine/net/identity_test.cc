@@ -20,6 +20,15 @@ TEST(Identity, WithoutAKeyFileOnlyLoopbackWorks) {
   }
 }
 
+TEST(Identity, APublicKeyIsWarnedOf) {
+  const std::vector<std::string> here{"127.0.0.1"};
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(job_keys("", here));
+  EXPECT_NE(testing::internal::GetCapturedStderr().find(
+                "no --key_file: any user of this machine may join the job"),
+            std::string::npos);
+}
+
 TEST(Identity, AJobTagIsHexadecimalOrAHash) {
   EXPECT_EQ(job_tag_of("00ff"), 255U);
   EXPECT_NE(job_tag_of("job-a"), job_tag_of("job-b"));

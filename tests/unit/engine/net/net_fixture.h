@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/net/session.h"
 #include "engine/net/tcp.h"
 
 namespace paddle::net {
@@ -106,6 +107,14 @@ class NetTest : public ::testing::Test {
     auto link = connect(client(trainer), soon());
     EXPECT_TRUE(link) << link.error().message;
     return link ? std::move(*link) : nullptr;
+  }
+  // One whose first frame was answered, so that its frames may be long.
+  std::unique_ptr<Link> joined_trainer(std::uint32_t trainer) {
+    auto link = connect_trainer(trainer);
+    if (!link) return nullptr;
+    EXPECT_TRUE(link->send(frame_of(kEchoType, "join", 0), soon()));
+    EXPECT_TRUE(link->receive(soon()));
+    return link;
   }
   // Returns once the handler saw `count` disconnects; the test's timeout bounds it.
   void wait_disconnects(int count) {

@@ -188,6 +188,26 @@ TEST(Session, AnotherJobIsRefusedWithoutAChallenge) {
   EXPECT_NE(told.error().message.find("another job"), std::string::npos);
 }
 
+TEST(Session, ARefusalTellsNothingToAStranger) {
+  auto other_job = server();
+  auto wrong_key = server(1);
+  auto stranger = client(2);
+  Frame forged = stranger.hello();
+  ASSERT_TRUE(wrong_key.on_frame(kStart, forged));
+  forged.header.type = kProof;
+  Frame empty = stranger.hello();
+  empty.tail.clear();
+  auto malformed = server();
+  for (const auto& refusal :
+       {other_job.on_frame(kStart, client(1, kJob + 1).hello()), wrong_key.on_frame(kStart, forged),
+        malformed.on_frame(kStart, empty)}) {
+    ASSERT_TRUE(refusal && refusal->header.type == kRefused);
+    FrameHeader plain;
+    plain.type = kRefused;
+    EXPECT_EQ(refusal->header, plain);
+  }
+}
+
 TEST(Session, WrongSizesAreRefused) {
   for (const std::size_t bytes : {0, 31, 33, 64}) {
     auto s = server();

@@ -56,7 +56,7 @@ TEST_P(LinkTest, EchoesAFrameAndStampsBothIdentities) {
 }
 
 TEST_P(LinkTest, CarriesALargeTailBothWays) {
-  const auto link = connect_trainer(0);
+  const auto link = joined_trainer(0);
   ASSERT_TRUE(link);
   const Frame sent = frame_of(kEchoType, std::string(60000, 'h'), 32U << 20U);
   for (int round = 0; round < 2; ++round) {
@@ -101,7 +101,7 @@ TEST_P(LinkTest, ServesManyPeers) {
 }
 
 TEST_P(LinkTest, DeliversTheLastReplyBeforeClosing) {
-  const auto link = connect_trainer(0);
+  const auto link = joined_trainer(0);
   ASSERT_TRUE(link);
   ASSERT_TRUE(link->send(frame_of(kByeType, "bye", 8U << 20U), soon()));
   const auto got = link->receive(soon());
@@ -114,7 +114,7 @@ TEST_P(LinkTest, DeliversTheLastReplyBeforeClosing) {
 }
 
 TEST_P(LinkTest, SendsATailInPiecesAndReceivesItInPlaces) {
-  const auto link = connect_trainer(0);
+  const auto link = joined_trainer(0);
   ASSERT_TRUE(link);
   const Frame whole = frame_of(kEchoType, "", 9U << 20U);
   Frame sent = frame_of(kEchoType, "placed", 100);
@@ -216,9 +216,8 @@ TEST_P(LinkTest, RefusesAnotherSecretOrJobNamingThePeer) {
   EXPECT_EQ(secret.error().code, Errc::kAuth);
   const std::string peer = "127.0.0.1:" + std::to_string(server_->port());
   const bool is_sealed = GetParam() == Way::kTls;  // then TLS finds it out first
-  EXPECT_EQ(secret.error().message,
-            peer + (is_sealed ? ": it has other keys, or serves another job"
-                              : ": it did not prove the job's key"));
+  EXPECT_EQ(secret.error().message, peer + (is_sealed ? ": it has other keys, or serves another job"
+                                                      : ": it did not prove the job's key"));
 
   other = client(0);
   other.job_tag = kJob + 1;

@@ -4,6 +4,7 @@
 
 #include <sys/socket.h>
 
+#include "engine/net/tls_psk.h"
 #include "tests/unit/engine/net/net_fixture.h"
 
 namespace paddle::net {
@@ -214,6 +215,98 @@ TEST_F(TlsTest, AClearPeerAndAnEndlessHandshakeAreRefused) {
   EXPECT_FALSE(endless && *endless > 0);
   append_bytes(wire_.to_server, as_bytes(std::string(16'379, 'x')));
   EXPECT_FALSE(server_->read_some(into));
+}
+
+// A proven client that sends what ours never would.
+class TlsMessagesTest : public TlsTest {
+ protected:
+  void SetUp() override {
+    party_.key = *keys_of(1).pair(kTrainer, kServer);
+    peer_ = make_ssl(party_);
+    in_ = BIO_new(BIO_s_mem());
+    out_ = BIO_new(BIO_s_mem());
+    SSL_set_bio(peer_.get(), in_, out_);
+    server_ = make_tls_server(std::make_unique<WireEnd>(wire_, wire_.to_server, wire_.to_client),
+                              kServer, kJob, server_keys_);
+    std::array<std::byte, 1> none{};
+    for (int turn = 0; turn < 4; ++turn) {
+      SSL_do_handshake(peer_.get());
+      carry_to_server();
+      ASSERT_TRUE(server_->read_some(none));
+      BIO_write(in_, wire_.to_client.data(), static_cast<int>(wire_.to_client.size()));
+      wire_.to_client.clear();
+    }
+    ASSERT_EQ(SSL_is_init_finished(peer_.get()), 1);
+  }
+  void carry_to_server() {
+    Bytes bytes(BIO_ctrl_pending(out_));
+    if (bytes.empty()) return;
+    BIO_read(out_, bytes.data(), static_cast<int>(bytes.size()));
+    append_bytes<std::byte>(wire_.to_server, bytes);
+  }
+  void update_key(int kind) {
+    ASSERT_EQ(SSL_key_update(peer_.get(), kind), 1);
+    ASSERT_EQ(SSL_do_handshake(peer_.get()), 1);
+    carry_to_server();
+  }
+  void say(std::string_view text) {
+    ASSERT_EQ(SSL_write(peer_.get(), text.data(), static_cast<int>(text.size())),
+              static_cast<int>(text.size()));
+    carry_to_server();
+  }
+  // All that the server reads before it waits, or the error that ends it.
+  Result<std::string> heard() {
+    std::string text;
+    std::array<std::byte, 1000> buffer{};
+    for (;;) {
+      PADDLE_TRY(const std::size_t got, server_->read_some(buffer));
+      if (got == 0) return text;
+      text += as_text(std::span(buffer).first(got));
+    }
+  }
+
+  TlsParty party_{.self = kTrainer, .server = kServer, .job_tag = kJob};
+  Ssl peer_;
+  BIO* in_ = nullptr;  // the peer's, owned by peer_
+  BIO* out_ = nullptr;
+};
+
+TEST_F(TlsMessagesTest, AFewKeyUpdatesAreFollowed) {
+  for (const int kind : {SSL_KEY_UPDATE_NOT_REQUESTED, SSL_KEY_UPDATE_REQUESTED}) {
+    update_key(kind);
+    say("on");
+    const auto text = heard();
+    ASSERT_TRUE(text) << text.error().message;
+    EXPECT_EQ(*text, "on");
+  }
+}
+
+TEST_F(TlsMessagesTest, KeyUpdatesWithoutEndEndTheStream) {
+  wire_.chunk = 100;
+  for (int i = 0; i < 1000; ++i) update_key(SSL_KEY_UPDATE_NOT_REQUESTED);
+  const auto text = heard();
+  ASSERT_FALSE(text);
+  EXPECT_EQ(text.error().code, Errc::kAuth);
+  EXPECT_GT(wire_.to_server.size(), 20'000U);  // the rest is not even read
+}
+
+TEST_F(TlsMessagesTest, KeyUpdatesThatWantAnswersHoldNoMemory) {
+  wire_.chunk = 100;
+  wire_.room = 0;
+  for (int i = 0; i < 1000; ++i) update_key(SSL_KEY_UPDATE_REQUESTED);
+  EXPECT_FALSE(heard());
+  EXPECT_GT(wire_.to_server.size(), 20'000U);
+}
+
+TEST_F(TlsMessagesTest, AByteAmongThemBuysNoMore) {
+  Result<std::string> text = std::string();
+  for (int i = 0; i < 100 && text; ++i) {
+    update_key(SSL_KEY_UPDATE_NOT_REQUESTED);
+    say("x");
+    text = heard();
+  }
+  ASSERT_FALSE(text);
+  EXPECT_EQ(text.error().code, Errc::kAuth);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "engine/pserver/shard.h"
 
 #include <cmath>
+#include <numeric>
 
 #include <gtest/gtest.h>
 
@@ -90,6 +91,84 @@ TEST(ShardPush, MoreSamplesThanThereAreIsAnError) {
   expect_refused(one.push(0, 1, 1.0F, ~std::uint64_t{0}), wire::REFUSAL_PROTOCOL, "samples");
 }
 
+// The job's samples are in its snapshots, which are read with a limit.
+TEST(ShardPush, TotalsFromWhichNoSnapshotCouldBeReadAreRefused) {
+  OneShard one(test::small_set("sgd", 1));
+  one.join(0);
+  wire::LoadBegin begin;
+  begin.set_samples(parameter::kCounterMax - 5);
+  ASSERT_TRUE(is(one.send(0, FrameType::kLoadBegin, begin), FrameType::kPosition));
+  one.send(0, FrameType::kReady, wire::Ready());
+  expect_refused(one.push(0, 1, 1.0F, 6), wire::REFUSAL_PROTOCOL, "6 samples in 1 batches");
+  EXPECT_TRUE(is(one.push(0, 1, 1.0F, 5), FrameType::kPushed));
+  OneShard fresh(test::small_set("sgd", 1));
+  fresh.start();
+  expect_refused(fresh.push(0, 1, 1.0F, (1ULL << 24U) + 1), wire::REFUSAL_PROTOCOL, "samples");
+  EXPECT_TRUE(is(fresh.push(0, 1, 1.0F, 1ULL << 24U), FrameType::kPushed));
+}
+
+// Trainers that wait for each other cannot together go over the limit either.
+TEST(ShardPush, TotalsOfPushesThatWaitCountToo) {
+  OneShard one(test::small_set("sgd", 2));
+  one.join(0);
+  wire::LoadBegin begin;
+  begin.set_samples(parameter::kCounterMax - 5);
+  one.send(0, FrameType::kLoadBegin, begin);
+  one.join(1);
+  one.send(0, FrameType::kReady, wire::Ready());
+  EXPECT_TRUE(one.push(0, 1, 1.0F, 3).empty());
+  expect_refused(one.push(1, 1, 1.0F, 3), wire::REFUSAL_PROTOCOL, "samples");
+  EXPECT_TRUE(is(one.push(1, 1, 1.0F, 2), FrameType::kPushed, 2));
+}
+
+TEST(ShardPush, ACostOrTallyThatIsNotFiniteIsRefusedByTrainer) {
+  OneShard one(test::small_set("sgd", 1));
+  one.start();
+  for (const double cost : {std::nan(""), static_cast<double>(INFINITY)}) {
+    wire::PushDense message;
+    message.mutable_part()->set_parts(1);
+    message.mutable_part()->set_samples(1);
+    message.mutable_part()->set_cost_sum(cost);
+    message.set_count(one.shard.dense()->size());
+    expect_refused(one.send(0, FrameType::kPushDense, message,
+                            Bytes(one.shard.dense()->size() * sizeof(float)), 1),
+                   wire::REFUSAL_NOT_FINITE, "trainer 0 pushed a cost");
+  }
+  Tally tally;
+  tally.sums = {1, std::nan("")};
+  expect_refused(one.finish(0, 0, tally), wire::REFUSAL_NOT_FINITE, "trainer 0's evaluators");
+  tally.sums = {1, 2};
+  EXPECT_TRUE(is(one.finish(0, 0, tally), FrameType::kPassFinished));
+}
+
+TEST(ShardPush, PushesThatWaitAreBoundedByTheLimitOfThePort) {
+  constexpr std::uint64_t kBytesMax = 1U << 20U;
+  constexpr std::uint64_t kRows = 20'000;  // 400 kB
+  OneShard one(test::small_set("sgd", 4), true, {}, kBytesMax);
+  one.start();
+  const auto first_part = [&](std::uint32_t trainer) {
+    wire::PushRows message;
+    message.mutable_part()->set_parts(2);
+    message.mutable_part()->set_samples(1);
+    message.add_segments()->set_parameter(2);
+    message.mutable_segments(0)->set_count(kRows);
+    std::vector<std::uint64_t> ids(kRows);
+    std::iota(ids.begin(), ids.end(), 0);
+    Bytes tail;
+    append_bytes(tail, std::span<const std::uint64_t>(ids));
+    append_bytes(tail, std::span<const float>(std::vector<float>(3 * kRows)));
+    return one.send(trainer, FrameType::kPushRows, message, std::move(tail), 1);
+  };
+  EXPECT_TRUE(is(first_part(0), FrameType::kStored));
+  EXPECT_TRUE(is(first_part(1), FrameType::kStored));
+  EXPECT_TRUE(is(first_part(2), FrameType::kStored));
+  expect_refused(first_part(3), wire::REFUSAL_LIMIT, "batch 1 of trainer 3");
+  // A trainer that leaves takes its parts along.
+  std::vector<net::Outgoing> out;
+  one.send(0, FrameType::kLeave, wire::Leave());
+  EXPECT_TRUE(is(first_part(3), FrameType::kStored));
+}
+
 // Whatever a trainer may send, the answers fit into their frames.
 TEST(ShardAnswers, FitIntoAFrameForAllTrainersAndAllTables) {
   constexpr std::uint32_t kTrainers = 4096;
@@ -136,6 +215,7 @@ TEST(ShardJoin, WideTablesCountAgainstTheLimitBeforeTheyHaveRows) {
   }
   OneShard one(wide, true, {}, 256U << 20U);
   expect_refused(one.join_with(0, wide), wire::REFUSAL_LIMIT, "while they are empty");
+  EXPECT_EQ(one.shard.sparse(2), nullptr) << "their memory is kept";
 }
 
 TEST(ShardJoin, AnotherParameterSetIsRefusedWithBothValues) {
@@ -261,6 +341,48 @@ TEST(ShardValues, NotFiniteIsRefusedNamingParameterAndTrainer) {
     EXPECT_TRUE(is(sparse.push_row(0, 1, 8, 1), FrameType::kPushed));
     EXPECT_EQ(sparse.shard.sparse(2)->rows(), 1U);
   }
+}
+
+TEST(ShardValues, InitialValuesThatAreNotFiniteAreRefused) {
+  OneShard one(test::small_set("sgd", 1));
+  one.join(0);
+  const auto put = [&](float value, std::uint64_t updates) {
+    wire::PutDense message;
+    message.set_count(2);
+    message.set_update_count(updates);
+    const std::vector<float> values{1, value};
+    Bytes tail;
+    append_bytes(tail, std::span<const float>(values));
+    return one.send(0, FrameType::kPutDense, message, std::move(tail));
+  };
+  expect_refused(put(std::nanf(""), 0), wire::REFUSAL_NOT_FINITE, "dense values");
+  expect_refused(put(INFINITY, 0), wire::REFUSAL_NOT_FINITE, "dense values");
+  expect_refused(put(1, parameter::kCounterMax + 1), wire::REFUSAL_PROTOCOL, "updates");
+  EXPECT_TRUE(is(put(1, parameter::kCounterMax), FrameType::kDone));
+}
+
+TEST(ShardValues, RowsThatAreNotFiniteOrComeTwiceAreRefused) {
+  OneShard one(test::small_set("adagrad", 1), true);
+  one.join(0);
+  const auto put = [&](std::uint64_t id, float value, float state) {
+    wire::PutRows message;
+    message.set_parameter(2);
+    message.set_count(1);
+    message.set_state_width(1);
+    const std::vector<std::uint64_t> numbers{id, 0};
+    const std::vector<float> floats{1, 2, value, 3, 4, state};
+    Bytes tail;
+    append_bytes(tail, std::span<const std::uint64_t>(numbers));
+    append_bytes(tail, std::span<const float>(floats));
+    return one.send(0, FrameType::kPutRows, message, std::move(tail));
+  };
+  expect_refused(put(7, std::nanf(""), 1), wire::REFUSAL_NOT_FINITE, "rows of 'words'");
+  expect_refused(put(7, 1, INFINITY), wire::REFUSAL_NOT_FINITE, "rows of 'words'");
+  EXPECT_TRUE(is(put(7, 1, 1), FrameType::kDone));
+  EXPECT_TRUE(is(put(7, 1, 1), FrameType::kDone)) << "as after a connection that was lost";
+  expect_refused(put(7, 2, 1), wire::REFUSAL_PROTOCOL, "row 7 of 'words' came twice");
+  expect_refused(put(7, 1, 2), wire::REFUSAL_PROTOCOL, "row 7 of 'words' came twice");
+  EXPECT_TRUE(is(put(8, 2, 2), FrameType::kDone));
 }
 
 TEST(ShardFrames, WrongJobEpochStrangerAndGarbageAreRefused) {

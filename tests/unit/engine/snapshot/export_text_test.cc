@@ -30,7 +30,7 @@ TEST_F(ExportTextTest, SparseRowsRiseById) {
 }
 
 TEST_F(ExportTextTest, CandidatesHaveNoRowYet) {
-  auto writer = SnapshotWriter::create(directory_);
+  auto writer = SnapshotWriter::create(directory_, info());
   ASSERT_TRUE(writer);
   ASSERT_TRUE(writer->begin_sparse(sparse_spec(), 0));
   const std::vector<SparseRow> rows = {
@@ -38,7 +38,7 @@ TEST_F(ExportTextTest, CandidatesHaveNoRowYet) {
       {.id = 4, .marks = 0, .value = {1, 2, 3}, .state = {}}};
   ASSERT_TRUE(writer->add_rows(rows));
   ASSERT_TRUE(writer->end_sparse());
-  ASSERT_TRUE(writer->finish(info()));
+  ASSERT_TRUE(writer->finish());
   const auto text = exported("my table");
   ASSERT_TRUE(text) << text.error().message;
   EXPECT_EQ(*text, "4 1 2 3\n");

@@ -4,10 +4,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "base/sha256.h"
+#include "base/text.h"
 #include "engine/snapshot/reader.h"
 #include "engine/snapshot/writer.h"
 
@@ -67,7 +71,7 @@ class SnapshotTest : public ::testing::Test {
             {.id = ~0ULL, .marks = 5, .value = {-1, 0, 1e-30F}, .state = {0, 0, 0, 1, 1, 1}}};
   }
   void write(float first_value = 1.0F) {
-    auto writer = SnapshotWriter::create(directory_);
+    auto writer = SnapshotWriter::create(directory_, info());
     ASSERT_TRUE(writer) << writer.error().message;
     const std::vector<float> value = {first_value, -2.5F};
     const std::vector<float> state = {1, 2, 3, 4};
@@ -75,7 +79,7 @@ class SnapshotTest : public ::testing::Test {
     ASSERT_TRUE(writer->begin_sparse(sparse_spec(), 2));
     ASSERT_TRUE(writer->add_rows(rows()));
     ASSERT_TRUE(writer->end_sparse());
-    const Status finished = writer->finish(info());
+    const Status finished = writer->finish();
     ASSERT_TRUE(finished) << finished.error().message;
   }
   // Writes directory_ as a delta of a full snapshot with other rows; one of them does not change.
@@ -87,7 +91,7 @@ class SnapshotTest : public ::testing::Test {
     const std::vector<float> state = {1, 2, 3, 4};
     SnapshotInfo before = info();
     before.pass = 2;
-    auto writer = SnapshotWriter::create(base_);
+    auto writer = SnapshotWriter::create(base_, before);
     ASSERT_TRUE(writer);
     ASSERT_TRUE(writer->add_dense(dense_spec(), value, state, 17));
     ASSERT_TRUE(writer->begin_sparse(spec, 2));
@@ -100,11 +104,13 @@ class SnapshotTest : public ::testing::Test {
     others.back().id = 6;
     ASSERT_TRUE(writer->add_rows(others));
     ASSERT_TRUE(writer->end_sparse());
-    ASSERT_TRUE(writer->finish(before));
+    ASSERT_TRUE(writer->finish());
 
     auto base = base_of(base_);
     ASSERT_TRUE(base) << base.error().message;
-    auto delta = SnapshotWriter::create(directory_, *std::move(base));
+    SnapshotInfo after = info();
+    after.base = *std::move(base);
+    auto delta = SnapshotWriter::create(directory_, after);
     ASSERT_TRUE(delta);
     ASSERT_TRUE(delta->add_dense(dense_spec(), value, state, 17));
     ASSERT_TRUE(delta->begin_sparse(spec, 2));
@@ -112,8 +118,31 @@ class SnapshotTest : public ::testing::Test {
     const std::vector<std::uint64_t> removed{6, 77};
     ASSERT_TRUE(delta->add_removed(removed));
     ASSERT_TRUE(delta->end_sparse());
-    const Status finished = delta->finish(info());
+    const Status finished = delta->finish();
     ASSERT_TRUE(finished) << finished.error().message;
+  }
+  // Rewrites MANIFEST as somebody would who can compute its checksums: with `to` in place of the
+  // first `from`, and unless `hashes` is false with size and SHA-256 of the files as they are now.
+  static void forge(const std::string& directory, const std::string& from = "",
+                    const std::string& to = "", bool hashes = true) {
+    std::string text = content(directory + "/MANIFEST");
+    text = text.substr(0, text.rfind("sha256 "));
+    const std::size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+    std::string forged;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      if (hashes && line.starts_with("file ")) {
+        const std::string name = line.substr(line.find(" name=") + 6);
+        const std::string file = content(directory + "/" + name);
+        line = fmt::format("file size={} sha256={} name={}", file.size(),
+                           to_hex(sha256_of(as_bytes(file))), name);
+      }
+      forged += line + "\n";
+    }
+    forged += fmt::format("sha256 {}\n", to_hex(sha256_of(as_bytes(forged))));
+    overwrite(directory + "/MANIFEST", forged);
   }
   static std::string content(const std::string& path) {
     std::ifstream file(path, std::ios::binary);

@@ -77,7 +77,7 @@ TEST_F(SnapshotTest, SeveralBlocksAndFiles) {
   wire::ParameterSpec table = sparse_spec();
   constexpr std::uint64_t kWidth = 1U << 18U;  // 1 MiB a row: 70 rows need two files
   table.set_dims(1, kWidth);
-  auto writer = SnapshotWriter::create(directory_);
+  auto writer = SnapshotWriter::create(directory_, info());
   ASSERT_TRUE(writer);
   ASSERT_TRUE(writer->begin_sparse(table, 0));
   SparseRow row;
@@ -88,7 +88,7 @@ TEST_F(SnapshotTest, SeveralBlocksAndFiles) {
     ASSERT_TRUE(writer->add_rows(std::span(&row, 1)));
   }
   ASSERT_TRUE(writer->end_sparse());
-  ASSERT_TRUE(writer->finish(info()));
+  ASSERT_TRUE(writer->finish());
   EXPECT_TRUE(std::filesystem::exists(directory_ + "/my table.sparse-00001"));
   const auto reader = SnapshotReader::open(directory_);
   ASSERT_TRUE(reader) << reader.error().message;
@@ -104,7 +104,7 @@ TEST_F(SnapshotTest, SeveralBlocksAndFiles) {
 
 TEST_F(SnapshotTest, UnfinishedIsNeverVisible) {
   {
-    auto writer = SnapshotWriter::create(directory_);
+    auto writer = SnapshotWriter::create(directory_, info());
     ASSERT_TRUE(writer);
     ASSERT_TRUE(writer->add_dense(dense_spec(), std::vector<float>{1, 2}, {}, 0));
     EXPECT_FALSE(std::filesystem::exists(directory_));
@@ -115,7 +115,7 @@ TEST_F(SnapshotTest, UnfinishedIsNeverVisible) {
 TEST_F(SnapshotTest, ReplacesAnEarlierSnapshotOnlyWhenComplete) {
   write(1.0F);
   {
-    auto unfinished = SnapshotWriter::create(directory_);
+    auto unfinished = SnapshotWriter::create(directory_, info());
     ASSERT_TRUE(unfinished);
     ASSERT_TRUE(SnapshotReader::open(directory_));
   }
@@ -130,17 +130,49 @@ TEST_F(SnapshotTest, ReplacesAnEarlierSnapshotOnlyWhenComplete) {
   EXPECT_FALSE(std::filesystem::exists(directory_ + ".tmp"));
 }
 
+// An earlier snapshot stays where the new one could not be read again.
+TEST_F(SnapshotTest, WhatCouldNotBeReadAgainReplacesNothing) {
+  write(5.0F);
+  const std::string before = content(directory_ + "/MANIFEST");
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  {
+    SnapshotInfo facts = info();
+    facts.samples = ~0ULL;
+    auto writer = SnapshotWriter::create(directory_, facts);
+    ASSERT_TRUE(writer);
+    const Status saved = writer->finish();
+    ASSERT_FALSE(saved);
+    EXPECT_NE(saved.error().message.find("could not be read again"), std::string::npos);
+  }
+  {
+    auto writer = SnapshotWriter::create(directory_, info());
+    ASSERT_TRUE(writer);
+    const std::vector<float> bad{1, nan}, state{1, 2, 3, 4};
+    EXPECT_FALSE(writer->add_dense(dense_spec(), bad, state, 17));
+  }
+  {
+    auto writer = SnapshotWriter::create(directory_, info());
+    ASSERT_TRUE(writer);
+    ASSERT_TRUE(writer->begin_sparse(sparse_spec(), 2));
+    SparseRow row = rows().front();
+    row.state[3] = nan;
+    EXPECT_FALSE(writer->add_rows(std::span(&row, 1)));
+  }
+  EXPECT_EQ(content(directory_ + "/MANIFEST"), before);
+  EXPECT_TRUE(SnapshotReader::open(directory_));
+}
+
 TEST_F(SnapshotTest, NeverReplacesAnotherFolder) {
   std::filesystem::create_directory(directory_);
   overwrite(directory_ + "/thesis.txt", "mine");
-  const auto writer = SnapshotWriter::create(directory_);
+  const auto writer = SnapshotWriter::create(directory_, info());
   ASSERT_FALSE(writer);
   EXPECT_EQ(writer.error().message, directory_ + ": exists and is not a snapshot");
   EXPECT_EQ(content(directory_ + "/thesis.txt"), "mine");
 }
 
 TEST_F(SnapshotTest, RefusesUnsafeNamesAndSizes) {
-  auto writer = SnapshotWriter::create(directory_);
+  auto writer = SnapshotWriter::create(directory_, info());
   ASSERT_TRUE(writer);
   wire::ParameterSpec spec = dense_spec();
   spec.set_name("../escape");

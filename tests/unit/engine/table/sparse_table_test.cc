@@ -198,16 +198,16 @@ class Asked final : public MemoryPreparer {
 };
 
 TEST(SparseTable, HasMemoryPreparedAheadOfManyRows) {
-  constexpr std::size_t kWidth = 16;
+  constexpr std::size_t kFloats = 16;
   constexpr std::uint64_t kRows = 5'600'000;
   constexpr std::size_t kIds = 20'000;
   auto set = test::small_set("sgd", 1);
-  set.mutable_parameters(test::kTable)->set_dims(1, kWidth);
+  set.mutable_parameters(test::kTable)->set_dims(1, kFloats);
   set.mutable_parameters(test::kTable)->set_initial_std(0);
   Asked preparer;
   SparseTable table(set, test::kTable, {}, &preparer);
   std::vector<std::uint64_t> ids(kIds);
-  const std::vector<float> gradients(kIds * kWidth, 1.0F);
+  const std::vector<float> gradients(kIds * kFloats, 1.0F);
   for (std::uint64_t done = 0; done < kRows; done += kIds) {
     std::iota(ids.begin(), ids.end(), done);
     ASSERT_TRUE(table.reserve(kIds));

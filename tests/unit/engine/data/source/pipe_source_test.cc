@@ -1,10 +1,12 @@
 // Tests of pipe_command: the output of the program, its end, and its death with its reader.
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <thread>
 
+#include "base/secret.h"
 #include "engine/data/source/byte_source.h"
 #include "tests/unit/engine/data/data_fixture.h"
 
@@ -47,6 +49,18 @@ TEST_F(PipeTest, ItRunsInTheFolderAndWithoutAShell) {
   EXPECT_EQ(read_all(), Records{"4|7"});
   options_.data.pipe_command = {"printf", "%s\\t%s\\n", "3", "a $HOME `a`"};
   EXPECT_EQ(read_all(), Records{"2 5 5|3"});
+}
+
+TEST_F(PipeTest, ItMayLeaveACoreFileThoughItsReaderMayNot) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_CORE, &before), 0);
+  rlimit limit = before;
+  limit.rlim_cur = before.rlim_max;
+  ASSERT_EQ(::setrlimit(RLIMIT_CORE, &limit), 0);
+  turn_off_cores();
+  command("test `ulimit -S -c` = `ulimit -H -c` && tr , '\t'");
+  EXPECT_EQ(mistake(), "none");
+  ::setrlimit(RLIMIT_CORE, &before);
 }
 
 TEST_F(PipeTest, ItsFailureIsNamed) {

@@ -114,7 +114,7 @@ TEST(Network, ASplitBatchSumsToTheWholeAndAnEmptyPartAddsNothing) {
   TestNetwork test = ngram();
   const double whole = test.run(batch);
   const auto gradients = test.gradients;
-  EXPECT_NEAR(test.run(batch, 16), whole, 1e-9);
+  EXPECT_NEAR(test.run(batch, 16), whole, 1e-5);  // floats of other matrix kernels
   for (std::size_t p = 0; p < gradients.size(); ++p) {
     for (std::size_t i = 0; i < gradients[p].size(); ++i) {
       ASSERT_NEAR(test.gradients[p][i], gradients[p][i], 1e-5);

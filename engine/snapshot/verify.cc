@@ -1,0 +1,79 @@
+#include "engine/snapshot/verify.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "engine/snapshot/reader.h"
+#include "engine/snapshot/retention.h"
+
+namespace paddle::snapshot {
+namespace {
+
+// kData when a row is there twice: one of the two would be lost.
+Status read_rows(const SnapshotReader& reader, const std::string& table) {
+  std::vector<std::uint64_t> ids;
+  PADDLE_TRY_STATUS(reader.read_rows(table, [&ids](const SparseRow& row) -> Status {
+    ids.push_back(row.id);
+    return {};
+  }));
+  std::ranges::sort(ids);
+  const auto twice = std::ranges::adjacent_find(ids);
+  if (twice == ids.end()) return {};
+  return Error{Errc::kData, fmt::format("table '{}' has row {} more than once", table, *twice)};
+}
+
+Status read_all(const SnapshotReader& reader) {
+  for (const wire::ParameterSpec& spec : reader.parameters()) {
+    std::vector<float> value;
+    std::vector<float> state;
+    std::uint64_t update_count = 0;
+    PADDLE_TRY_STATUS(spec.sparse() ? read_rows(reader, spec.name())
+                                    : reader.read_dense(spec.name(), value, state, update_count));
+  }
+  return {};
+}
+
+}  // namespace
+
+Verdict verify(const std::string& directory) {
+  Verdict verdict;
+  verdict.directory = directory;
+  auto reader = SnapshotReader::open(directory);
+  if (!reader) {
+    verdict.error = std::move(reader).error();
+    return verdict;
+  }
+  if (auto read = read_all(*reader); !read) {
+    verdict.error = std::move(read).error();
+    return verdict;
+  }
+  const Manifest& manifest = reader->manifest();
+  if (manifest.id) verdict.id = to_hex(*manifest.id);
+  verdict.passes = manifest.info.pass;
+  verdict.step = manifest.info.step;
+  for (const ManifestParameter& parameter : manifest.parameters) {
+    verdict.files += parameter.files.size();
+    for (const FileEntry& file : parameter.files) verdict.bytes += file.size;
+  }
+  return verdict;
+}
+
+Result<std::vector<Verdict>> verify_all(const std::string& directory) {
+  std::error_code ignored;
+  if (std::filesystem::exists(std::filesystem::symlink_status(directory + "/MANIFEST", ignored))) {
+    return std::vector<Verdict>{verify(directory)};
+  }
+  PADDLE_TRY(const std::vector<std::string> names, snapshot_names(directory));
+  if (names.empty()) {
+    return Error{Errc::kData, fmt::format("{} is no snapshot, and there is none in it", directory),
+                 "name a pass-0000N folder, or the --save_dir that they are in"};
+  }
+  std::vector<Verdict> verdicts;
+  for (const std::string& name : names) verdicts.push_back(verify(directory + "/" + name));
+  return verdicts;
+}
+
+}  // namespace paddle::snapshot

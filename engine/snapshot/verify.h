@@ -1,0 +1,28 @@
+// Verification of a whole snapshot, without a job.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "engine/snapshot/info.h"
+
+namespace paddle::snapshot {
+
+struct Verdict {
+  std::string directory;
+  std::optional<Error> error;  // the first one found; then the rest is empty
+  std::string id;              // hexadecimal; "" in format 1
+  std::uint64_t passes = 0;
+  std::uint64_t step = 0;
+  std::uint64_t files = 0;
+  std::uint64_t bytes = 0;
+};
+
+// Reads every byte of the snapshot, and of the base of a delta.
+Verdict verify(const std::string& directory);
+
+// Verifies the snapshot `directory` or, when it has no MANIFEST of its own, every snapshot in it.
+// kData: there is none.
+Result<std::vector<Verdict>> verify_all(const std::string& directory);
+
+}  // namespace paddle::snapshot

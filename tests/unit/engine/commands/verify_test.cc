@@ -1,0 +1,58 @@
+#include "engine/commands/command.h"
+#include "tests/unit/engine/snapshot/snapshot_fixture.h"
+
+namespace paddle::commands {
+namespace {
+
+class VerifyCommand : public snapshot::SnapshotTest {
+ protected:
+  int run(const std::vector<std::string>& arguments) {
+    const char* const nothing = nullptr;
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    const int code = run_program(arguments, &nothing);
+    out_ = testing::internal::GetCapturedStdout();
+    error_ = testing::internal::GetCapturedStderr();
+    return code;
+  }
+  std::string out_, error_;
+};
+
+TEST_F(VerifyCommand, PrintsALineForEachWholeSnapshot) {
+  write();
+  EXPECT_EQ(run({"verify", root_}), 0);
+  EXPECT_TRUE(out_.starts_with(directory_ + ": whole, 4 passes, step 1234567890123, 3 files, "))
+      << out_;
+  EXPECT_EQ(error_, "");
+  EXPECT_EQ(run({"verify", directory_, "--json"}), 0);
+  EXPECT_TRUE(out_.starts_with(
+      fmt::format(R"({{"snapshots":[{{"path":"{}","whole":true,"id":")", directory_)))
+      << out_;
+}
+
+TEST_F(VerifyCommand, NamesTheDamagedFileAndGivesTheCodeForData) {
+  write();
+  const std::string path = directory_ + "/_fc.wbias.state";
+  std::string text = content(path);
+  text.back() = static_cast<char>(text.back() ^ 1);
+  overwrite(path, text);
+  EXPECT_EQ(run({"verify", root_}), static_cast<int>(Errc::kData));
+  EXPECT_EQ(out_, directory_ + ": DAMAGED\n");
+  EXPECT_NE(error_.find("1 of 1 snapshots cannot be used"), std::string::npos) << error_;
+  EXPECT_NE(error_.find("_fc.wbias.state: expected SHA-256 "), std::string::npos) << error_;
+  EXPECT_NE(error_.find("hint: "), std::string::npos) << error_;
+  EXPECT_EQ(run({"verify", root_, "--json"}), static_cast<int>(Errc::kData));
+  EXPECT_NE(out_.find(R"("whole":false,"error":")"), std::string::npos) << out_;
+}
+
+TEST_F(VerifyCommand, NeedsOneFolder) {
+  EXPECT_EQ(run({"verify"}), static_cast<int>(Errc::kUsage));
+  EXPECT_NE(error_.find("hint: paddle verify output/pass-00000"), std::string::npos) << error_;
+  EXPECT_EQ(run({"verify", root_, root_}), static_cast<int>(Errc::kUsage));
+  EXPECT_EQ(run({"verify", root_}), static_cast<int>(Errc::kData));  // nothing is in it
+  EXPECT_EQ(run({"verify", "--help"}), 0);
+  EXPECT_NE(out_.find("\n  DIR "), std::string::npos) << out_;
+}
+
+}  // namespace
+}  // namespace paddle::commands

@@ -1,0 +1,66 @@
+#include "engine/snapshot/verify.h"
+
+#include "tests/unit/engine/snapshot/snapshot_fixture.h"
+
+namespace paddle::snapshot {
+namespace {
+
+TEST_F(SnapshotTest, VerifyTellsAboutOneSnapshotOrAllInAFolder) {
+  write_delta();
+  const auto one = verify_all(directory_);
+  ASSERT_TRUE(one);
+  ASSERT_EQ(one->size(), 1U);
+  EXPECT_FALSE(one->front().error);
+  EXPECT_EQ(one->front().id.size(), 32U);
+  EXPECT_EQ(one->front().passes, info().pass);
+  EXPECT_EQ(one->front().step, info().step);
+  EXPECT_EQ(one->front().files, 4U);
+
+  std::filesystem::create_directory(root_ + "/pass-00009.tmp");
+  std::filesystem::create_directory(root_ + "/notes");
+  const auto all = verify_all(root_);
+  ASSERT_TRUE(all);
+  ASSERT_EQ(all->size(), 2U);
+  EXPECT_EQ(all->back().directory, base_);
+  EXPECT_FALSE(all->back().error);
+}
+
+// A delta is damaged with its base; a MANIFEST that is gone is damage too.
+TEST_F(SnapshotTest, VerifyNamesEveryDamagedSnapshot) {
+  write_delta();
+  const std::string path = base_ + "/my table.sparse-00000";
+  overwrite(path, content(path) + "x");
+  auto all = verify_all(root_);
+  ASSERT_TRUE(all);
+  for (const Verdict& verdict : *all) {
+    ASSERT_TRUE(verdict.error) << verdict.directory;
+    EXPECT_NE(verdict.error->message.find("my table.sparse-00000"), std::string::npos);
+  }
+  std::filesystem::remove(directory_ + "/MANIFEST");
+  all = verify_all(root_);
+  ASSERT_TRUE(all);
+  EXPECT_NE(all->front().error->message.find("MANIFEST"), std::string::npos);
+
+  std::filesystem::remove_all(base_);
+  std::filesystem::remove_all(directory_);
+  EXPECT_EQ(verify_all(root_).error().code, Errc::kData);
+  EXPECT_EQ(verify_all(root_ + "/absent").error().code, Errc::kResource);
+}
+
+TEST_F(SnapshotTest, VerifyNamesARowThatIsThereTwice) {
+  auto writer = SnapshotWriter::create(directory_, info());
+  ASSERT_TRUE(writer);
+  ASSERT_TRUE(writer->begin_sparse(sparse_spec(), 2));
+  ASSERT_TRUE(writer->add_rows(rows()));
+  ASSERT_TRUE(writer->add_rows(std::vector<SparseRow>{rows().back()}));
+  ASSERT_TRUE(writer->end_sparse());
+  ASSERT_TRUE(writer->finish());
+  const Verdict verdict = verify(directory_);
+  ASSERT_TRUE(verdict.error);
+  EXPECT_NE(verdict.error->message.find("'my table' has row 18446744073709551615 more than once"),
+            std::string::npos)
+      << verdict.error->message;
+}
+
+}  // namespace
+}  // namespace paddle::snapshot
