@@ -75,7 +75,8 @@ int run_app(Context& context, std::vector<std::string> arguments) {
     context.console.raw(program_help(all_commands()));
     return static_cast<int>(Errc::kUsage);
   }
-  context.limits = {std::chrono::seconds(line->global.timeout), line->global.parallel};
+  context.limits = {std::chrono::seconds(line->global.timeout), line->global.parallel,
+                    line->global.allow_proxy_command};
   if (!line->global.password_file.empty() && context.answers != nullptr) {
     if (const Status read = context.answers->use_password_file(line->global.password_file); !read)
       return report(context, read.error());

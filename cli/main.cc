@@ -4,7 +4,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
-#include <sys/resource.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include <iostream>
 
 #include "base/text.h"
+#include "cli/cluster/journal.h"
 #include "cli/command_line.h"
 #include "cli/workspace/share_folder.h"
 #include "remote/launcher/login_answers.h"
@@ -50,14 +52,6 @@ bool handle_signals() {
   ignore.sa_handler = SIG_IGN;
   ::sigaction(SIGPIPE, &ignore, nullptr);
   return true;
-}
-
-// A connected node takes five descriptors: the usual soft limit of 1024 would allow 200 nodes.
-void raise_descriptor_limit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 void pause_at_most(paddle::Duration limit) {
@@ -147,10 +141,19 @@ void measure_terminal(paddle::cli::ConsoleOptions& options) {
   options.rows = size.ws_row;
 }
 
+// It holds passwords and keys: it leaves no core file, and no other program of this user may look
+// into it. Programs that it starts may again. Nobody else may write its files, or it would not
+// believe them later.
+void protect_process() {
+  ::prctl(PR_SET_DUMPABLE, 0);
+  ::umask(::umask(0) | S_IWGRP | S_IWOTH);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  raise_descriptor_limit();
+  protect_process();
+  paddle::raise_descriptor_limit();
   if (!handle_signals()) return static_cast<int>(paddle::Errc::kResource);
   std::error_code error;
   const auto here = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
@@ -172,12 +175,19 @@ int main(int argc, char** argv) {
     return ask_on_terminal(question, secret);
   });
   const std::string agent = (here / "paddlectl-agent").string();
+  const paddle::cli::Journal journal(paddle::cli::journal_folder(), [&](const auto& unwritten) {
+    console.note("no journal is kept: " + unwritten.message);
+  });
   paddle::cli::Context context{
       console,
       clock,
       [&](const paddle::remote::NodeSpec& node, bool create) {
         return paddle::remote::log_in(answers, [&](paddle::remote::Login& login) {
-          return paddle::remote::connect(node, {agent, kConnectDeadline, create, &login});
+          auto client = paddle::remote::connect(node, {agent, kConnectDeadline, create, &login});
+          if (client && *client) {
+            client = paddle::cli::with_journal(*std::move(client), journal);
+          }
+          return client;
         });
       },
       pause_at_most,
@@ -207,5 +217,6 @@ int main(int argc, char** argv) {
                    std::chrono::system_clock::now().time_since_epoch())
             .count();
       }};
+  context.ssh_library = paddle::remote::ssh_library();
   return paddle::cli::run_app(context, std::vector<std::string>(argv + 1, argv + argc));
 }

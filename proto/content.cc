@@ -16,12 +16,6 @@ bool saves_enough(std::size_t packed, std::size_t raw) {
 
 }  // namespace
 
-Sha256Digest sha256_of(ByteSpan bytes) {
-  Sha256 sha;
-  sha.update(bytes);
-  return sha.finish();
-}
-
 Bytes encode_chunks(std::span<const Chunk> chunks) {
   Bytes list(chunks.size() * kChunkEntryBytes);
   std::byte* to = list.data();

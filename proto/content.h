@@ -28,7 +28,6 @@ inline bool is_chunked(std::uint64_t file_bytes) {
   return file_bytes > kWholeFileBytesMax;
 }
 
-Sha256Digest sha256_of(ByteSpan bytes);
 Bytes encode_chunks(std::span<const Chunk> chunks);
 // kData unless the chunks are within their bounds and add up to the file.
 Result<std::vector<Chunk>> decode_chunks(ByteSpan list, std::uint64_t file_bytes);

@@ -1,11 +1,12 @@
 #include "remote/agent_client.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/text.h"
 #include "proto/agent.pb.h"
 #include "proto/frame_stream.h"
+#include "proto/peer_keys.h"
+#include "remote/agent_messages.h"
 #include "remote/bootstrap.h"
 #include "remote/exchange/exchange.h"
 #include "remote/push/file_push.h"
@@ -25,79 +26,6 @@ constexpr Duration kTeardownDeadline = std::chrono::minutes(5);
 constexpr std::size_t kProcessesListedMax = 10'000;
 constexpr std::uint64_t kProbeBytesMax = 1U << 30U;  // above what a probe sends
 
-wire::agent::ProcessSpec to_wire(const remote::ProcessSpec& process) {
-  wire::agent::ProcessSpec spec;
-  spec.set_job(process.job);
-  spec.set_name(process.name);
-  spec.set_program(process.program);
-  for (const auto& argument : process.arguments) spec.add_arguments(argument);
-  spec.mutable_environment()->insert(process.environment.begin(), process.environment.end());
-  spec.set_directory(process.directory);
-  spec.set_log(process.log);
-  spec.set_restarts(process.restarts);
-  spec.set_any_exit(process.any_exit);
-  return spec;
-}
-
-remote::Progress from_wire(const wire::Progress& from) {
-  remote::Progress progress;
-  progress.unix_ms = from.unix_ms();
-  progress.pass = from.pass();
-  progress.passes = from.passes();
-  if (std::isfinite(from.pass_done())) progress.pass_done = std::clamp(from.pass_done(), 0.F, 1.F);
-  progress.cost = from.cost();
-  progress.examples_per_second = from.examples_per_second();
-  progress.batch = from.batch();
-  progress.batch_ms = from.batch_ms();
-  if (wire::Activity_IsValid(from.activity()))
-    progress.activity = static_cast<remote::Activity>(from.activity());
-  for (const std::uint32_t trainer : from.awaited_trainers()) {
-    progress.awaited.push_back("trainer-" + std::to_string(trainer));
-  }
-  return progress;
-}
-
-remote::ProcessStatus from_wire(const wire::agent::ProcessStatus& from) {
-  remote::ProcessStatus status;
-  status.job = from.job();
-  status.name = from.name();
-  status.log = from.log();
-  if (ProcessState_IsValid(from.state()))
-    status.state = static_cast<remote::ProcessState>(from.state());
-  status.pid = from.pid();
-  status.exit_code = from.exit_code();
-  status.signal = from.signal();
-  status.started_unix_ms = from.started_unix_ms();
-  status.life = from.life();
-  status.ended_unix_ms = from.ended_unix_ms();
-  status.stopped = from.stopped();
-  if (wire::Phase_IsValid(from.notice().phase()))
-    status.phase = static_cast<remote::Phase>(from.notice().phase());
-  if (status.phase == Phase::kFailed) {
-    const wire::Failure& failure = from.notice().failure();
-    status.failure = Error{static_cast<Errc>(failure.code()), failure.message(), failure.hint()};
-  }
-  if (from.notice().has_progress()) status.progress = from_wire(from.notice().progress());
-  status.asked_unix_ms = from.asked_unix_ms();
-  for (const wire::agent::Restart& restart : from.restarts()) {
-    status.restarts.push_back(
-        {restart.exit_code(), restart.signal(), restart.ended_unix_ms(), restart.failures()});
-  }
-  status.restarts_allowed = from.restarts_allowed();
-  status.reports = from.reports();
-  status.arguments.assign(from.arguments().begin(), from.arguments().end());
-  if (!from.has_usage()) return status;
-  const wire::agent::Usage& used = from.usage();
-  status.usage =
-      remote::Usage{used.resident_bytes(), used.cpu_ms(), {}, {}, used.last_output_unix_ms()};
-  if (used.has_received_bytes()) status.usage->received_bytes = used.received_bytes();
-  if (used.has_sent_bytes()) status.usage->sent_bytes = used.sent_bytes();
-  return status;
-}
-
-static_assert(static_cast<int>(remote::ProcessState::kLost) == PROCESS_LOST);
-static_assert(static_cast<int>(remote::Activity::kSaving) == wire::ACTIVITY_SAVING);
-static_assert(static_cast<int>(remote::Phase::kFailed) == wire::PHASE_FAILED);
 static_assert(static_cast<int>(remote::ProbeOutcome::kStalled) == PROBE_STALLED);
 
 ProbeTarget target_at(const std::string& address, std::uint16_t port) {
@@ -142,12 +70,14 @@ class FramedAgentClient final : public AgentClient {
     return FilePush(node_, exchange_, source, progress).run(items, keep_only);
   }
   Result<std::vector<remote::FileEntry>> list(const std::string& folder) override {
-    return files_.list(folder, false);
+    return files_.list(folder, NodeFiles::Listed::kAll);
   }
   Result<std::vector<remote::FileEntry>> list_sizes(const std::string& folder) override {
-    return files_.list(folder, true);
+    return files_.list(folder, NodeFiles::Listed::kSizesOfAll);
   }
-  using AgentClient::fetch;
+  Result<std::vector<remote::FileEntry>> list_own_files(const std::string& folder) override {
+    return files_.list(folder, NodeFiles::Listed::kOwnFiles);
+  }
   Status fetch(const std::vector<FetchItem>& items) override { return files_.fetch(items); }
   Status remove(const std::string& path) override {
     PathRequest request;
@@ -191,10 +121,12 @@ class FramedAgentClient final : public AgentClient {
   Status stop_listening() override {
     return exchange_.order(AGENT_LISTEN_END, PathRequest(), {}, patience_);
   }
-  Result<ProbeResult> probe(const std::string& address, std::uint16_t port,
-                            const Secret& token) override {
-    PADDLE_TRY_STATUS(
-        exchange_.send(AGENT_PROBE, target_at(address, port), token.reveal(), patience_));
+  Result<ProbeResult> probe(const std::string& address, std::uint16_t port, const Secret& token,
+                            std::uint32_t caller) override {
+    ProbeTarget target = target_at(address, port);
+    target.set_caller(caller);
+    const Secret key = peer_caller_key(token, caller);
+    PADDLE_TRY_STATUS(exchange_.send(AGENT_PROBE, target, key.reveal(), patience_));
     PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_PROBE, kCallDeadline));
     PADDLE_TRY(const auto reply, exchange_.parse<ProbeReply>(frame));
     ProbeResult result;
@@ -249,6 +181,9 @@ class FramedAgentClient final : public AgentClient {
     PADDLE_TRY_STATUS(exchange_.send(AGENT_READ_LOG, request, {}, patience_));
     PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_READ_LOG, patience_));
     PADDLE_TRY(const auto reply, exchange_.parse<ReadLogReply>(frame));
+    if (frame.tail.size() > max_bytes) {
+      return exchange_.lose(Error{Errc::kData, "it sends more of a log than it was asked for", ""});
+    }
     LogChunk chunk{std::string(as_text(frame.tail)), reply.next_offset(), reply.size(), {}};
     for (const auto& time : reply.times()) chunk.times.push_back({time.offset(), time.unix_ms()});
     return chunk;
@@ -290,10 +225,15 @@ class FramedAgentClient final : public AgentClient {
     request.set_usage(usage);
     PADDLE_TRY_STATUS(exchange_.send(AGENT_PROCESSES, request, {}, patience_));
     NodeStatus status;
+    const TimePoint end = SteadyClock().now() + patience_;  // of the whole list
     for (bool more = true; more;) {
-      PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_PROCESSES, patience_));
+      PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_PROCESSES, end - SteadyClock().now()));
       PADDLE_TRY(const auto reply, exchange_.parse<ProcessesReply>(frame));
-      for (const auto& process : reply.processes()) status.processes.push_back(from_wire(process));
+      for (const auto& process : reply.processes()) {
+        auto read = from_wire(process);
+        if (!read) return exchange_.lose(std::move(read).error());
+        status.processes.push_back(*std::move(read));
+      }
       more = (frame.header.flags & kAgentFlagMore) != 0;
       PADDLE_TRY_STATUS(exchange_.check_list(status.processes.size(), kProcessesListedMax,
                                              more && reply.processes().empty()));

@@ -145,8 +145,8 @@ enum class ProbeOutcome {
   kRefused,   // the host refused the connection: no listener
   kTimedOut,  // no answer
   kNoRoute,   // a router, a firewall or the node itself reports no route
-  kNoProof,   // the listener does not know the token
-  kStalled    // the listener proved the token, then the transfer stalled
+  kNoProof,   // the listener does not have the key
+  kStalled    // the listener proved its key, then the transfer stalled
 };
 struct ProbeResult {
   ProbeOutcome outcome = ProbeOutcome::kReached;
@@ -188,11 +188,11 @@ class AgentClient {
   virtual Result<std::vector<FileEntry>> list(const std::string& folder) = 0;
   // The same without hashes, for which no file is read.
   virtual Result<std::vector<FileEntry>> list_sizes(const std::string& folder) = 0;
-  // In order; each file appears whole or not at all. Stops at the first error.
+  // With hashes, but not the files in its folders.
+  virtual Result<std::vector<FileEntry>> list_own_files(const std::string& folder) = 0;
+  // In order; each file appears when all of it was found to be what was listed, or not at all.
+  // Stops at the first error.
   virtual Status fetch(const std::vector<FetchItem>& items) = 0;
-  Status fetch(const std::string& remote_path, const std::string& local_path) {
-    return fetch(std::vector<FetchItem>{{remote_path, local_path}});
-  }
   virtual Status remove(const std::string& path) = 0;  // a file or a whole folder
 
   // Locks the job's name on this node until started() or the end of this client. kUsage when
@@ -208,14 +208,16 @@ class AgentClient {
                                                       std::uint16_t first, std::uint16_t count) = 0;
   virtual Status started() = 0;  // releases this session's claims: the job runs
   virtual Result<Leftovers> leftovers() = 0;
-  // Answers probes of callers that know the token until stop_listening() or the end of this client.
+  // Answers probes of callers with a key of the token until stop_listening() or the end of this
+  // client.
   // kResource when the port is taken.
   virtual Status listen_for_probes(const std::string& address, std::uint16_t port,
                                    const Secret& token) = 0;
   virtual Status stop_listening() = 0;
-  // Probes another node that listens, from this one; ends within 20 seconds.
+  // Probes another node that listens with the token, from this one; ends within 20 seconds. The
+  // node is told its own key alone. A listener ends a call when another of the same number comes.
   virtual Result<ProbeResult> probe(const std::string& address, std::uint16_t port,
-                                    const Secret& token) = 0;
+                                    const Secret& token, std::uint32_t caller) = 0;
   virtual Status start(const ProcessSpec& process) = 0;
   // Starts ended processes again with their old specification; kills running ones, which come back
   // by ProcessSpec::restarts. kUsage when that is 0.

@@ -38,34 +38,60 @@ constexpr std::string_view kFind =
     "[ -x \"$d/\" ] || { echo PADDLECTL-AGENT-IS hidden $d; exit; }; "
     "echo PADDLECTL-AGENT-IS absent; exit; }; ";
 
+// t: whether only this user and root can have written root, its programs and the folders above.
+// Each belongs to one of them, and others cannot write it: a sticky folder they can, and the
+// owner's own group may (its number is the user's). Else $b tells the first. A link on the way is
+// resolved, and $r and $f become the places that were looked at: whoever may change the link
+// cannot lead us elsewhere afterwards.
+constexpr std::string_view kTrust =
+    "t() { b=\"$r is a link or belongs to someone else\"; "
+    "[ -O \"$r\" ] && ! [ -L \"$r\" ] && [ -O \"$r/bin\" ] && ! [ -L \"$r/bin\" ] || return 1; "
+    "c=$(cd -P \"$r\" && pwd); r=$c; f=$c/bin/${f##*/}; d=$c; set -- /. \"$c/bin/.\"; "
+    "while [ -n \"$d\" ]; do set -- \"$@\" \"$d/.\"; d=${d%/*}; done; "
+    "! [ -e \"$f\" ] || set -- \"$@\" \"$f\"; "
+    "b=$(ls -ldn \"$@\" | { k=0; while read -r m l o g x; do n=/${x#* /}; case $m in "
+    "l*) w=1;; d????????[tT]*) w=;; ?????w??[-]?|?????w??[-]?.) w=1; [ $o = $g ] && w=;; "
+    "?????w*|????????w*) w=1;; *) w=;; esac; "
+    "if [ -n \"$w\" ] || ! [ $o = 0 -o -O \"$n\" ]; then echo \"$n\"; exit; fi; k=$((k+1)); "
+    "done; echo $k; }); "
+    "[ \"$b\" = $# ] || { b=\"${b%/.} can be written by someone else\"; return 1; }; }; ";
+
 // Makes root (0700; folders made above it get a mark, so that teardown can remove them). Refuses
-// one that holds foreign files, because teardown removes all of it. Repeats mkdir, because the
-// teardown of a killed paddlectl may still be removing folders. R, F and N are the only holes,
-// filled with checked paths and a number.
+// one that holds foreign files, because teardown removes all of it: without an agent there can only
+// be an upload that was cut off, and the output which a teardown was told to keep. Repeats mkdir,
+// because the teardown of a killed paddlectl may still be removing folders. R, F and N are the only
+// holes, filled with checked paths and a number.
 constexpr std::string_view kPrepare =
     "n=; "
-    "if [ -d \"$r\" ] && ! ls \"$r\"/bin/paddlectl-agent-* >/dev/null 2>&1; then "
-    "for e in $(ls -A \"$r\"); do case $e in bin|copy|jobs|store) ;; *) "
-    "echo PADDLECTL-REFUSED $r holds files that are not of paddlectl; exit 1;; esac; done; fi; "
+    "if [ -d \"$r\" ] && ! ls \"$r\"/bin/paddlectl-agent-* >/dev/null 2>&1; then k=1; "
+    "for e in $(ls -A \"$r\"); do case $e in bin|jobs) ;; *) k=;; esac; done; "
+    "for e in $(ls -A \"$r/bin\" 2>/dev/null); do case $e in .upload-*) ;; *) k=;; esac; done; "
+    "for e in \"$r\"/jobs/*; do "
+    "[ ! -e \"$e\" ] || [ \"$(ls -A \"$e\" 2>/dev/null)\" = output ] || k=; done; "
+    "[ -n \"$k\" ] || "
+    "{ echo PADDLECTL-REFUSED $r holds files that are not of paddlectl; exit 1; }; fi; "
     "for i in 1 2 3 4 5 6 7 8; do d=$r; "
     "while [ -n \"$d\" ] && ! [ -e \"$d\" ]; do "
     "[ -n \"$n\" ] && [ ${#n} -lt ${#d} ] || n=$d; d=${d%/*}; done; "
     "mkdir -p \"$r/bin\" 2>/dev/null && break; done; "
     "mkdir -p \"$r/bin\" || { echo PADDLECTL-REFUSED cannot make $r; exit 1; }; "
-    "if [ -n \"$n\" ]; then d=${r%/*}; "
-    "while [ ${#d} -ge ${#n} ]; do : > \"$d/.paddlectl-made\"; d=${d%/*}; done; fi; "
+    "m=0; d=${r%/*}; [ -z \"$n\" ] || "
+    "while [ ${#d} -ge ${#n} ]; do m=$((m+1)); d=${d%/*}; done; "
     "for d in \"$r\" \"$r/bin\"; do "
     "if [ -L \"$d\" ] || ! [ -O \"$d\" ]; then "
     "echo PADDLECTL-REFUSED $d is a link or belongs to someone else; exit 1; fi; "
     "case $(ls -ld \"$d\") in ?????w*|????????w*) "
-    "echo PADDLECTL-REFUSED $d is writable by others; exit 1;; esac; done; ";
+    "echo PADDLECTL-REFUSED $d is writable by others; exit 1;; esac; done; "
+    "t || { echo PADDLECTL-REFUSED $b; exit 1; }; set -C; d=${r%/*}; "
+    "while [ $m -gt 0 ]; do true 2>/dev/null > \"$d/.paddlectl-made\"; d=${d%/*}; m=$((m-1)); "
+    "done; ";
 
 // Writes N bytes of stdin to the file F, executable as soon as it appears, since another paddlectl
 // may use it. `head` ends by itself, so the channel needs no half-close.
 constexpr std::string_view kUpload =
-    "exec /bin/sh -c 'echo; umask 077; f=\"F\"; r=\"R\"; t=\"$r/bin/.upload-$$\"; "
-    "head -c N > \"$t\" && [ $(wc -c < \"$t\") -eq N ] && chmod 700 \"$t\" && "
-    "mv \"$t\" \"$f\" || rm -f \"$t\"; ";
+    "t || { echo PADDLECTL-REFUSED $b; exit 1; }; u=\"$r/bin/.upload-$$\"; "
+    "head -c N > \"$u\" && [ $(wc -c < \"$u\") -eq N ] && chmod 700 \"$u\" && "
+    "mv \"$u\" \"$f\" || rm -f \"$u\"; ";
 
 // The end of both: reports the file at $f, by its SHA-256 where the node has sha256sum.
 constexpr std::string_view kTell =
@@ -78,10 +104,14 @@ constexpr std::string_view kTell =
 constexpr std::string_view kShow =
     "exec /bin/sh -c 'echo; echo PADDLECTL-CONTENT $(wc -c < \"F\"); exec cat \"F\"'";
 
-// The only command of most connections: the same in every shell, and without a second one. The
-// agent itself checks that it is whole.
+// The only command of most connections. Nothing is run before it is known that nobody else can have
+// put it there; the agent itself checks that it is whole.
 std::string serve(const std::string& file, const std::string& root, const std::string& hash) {
-  return fmt::format("exec \"{}\" serve \"{}\" {}", file, root, hash);
+  return fmt::format("exec /bin/sh -c 'r=\"{}\"; f=\"{}\"; ", root, file) + std::string(kTrust) +
+         fmt::format(
+             "t && [ -f \"$f\" ] && exec \"$f\" serve \"$r\" {}; "
+             "echo; echo PADDLECTL-REFUSED $b; exit 1'",
+             hash);
 }
 
 std::string agent_file(const std::string& root, const std::string& hash) {
@@ -194,10 +224,10 @@ Status check_architecture(const std::string& theirs) {
 
 Status upload(Launcher& launcher, const Agent& agent, const std::string& root,
               const std::string& file, TimePoint deadline) {
-  PADDLE_TRY(
-      const Channel channel,
-      launcher.run(fill_holes(kUpload, root, file, agent.content.size()) + std::string(kTell),
-                   deadline));
+  PADDLE_TRY(const Channel channel,
+             launcher.run(fmt::format("{}{}{}{}", fill_holes(kBegin, root, file), kTrust,
+                                      fill_holes(kUpload, {}, {}, agent.content.size()), kTell),
+                          deadline));
   PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
   auto written = write_all(channel.fd.get(), as_bytes(agent.content), deadline);
   // When the shell answers nevertheless, its answer says why the node took only a part.
@@ -267,7 +297,7 @@ Result<Channel> bootstrap(Launcher& launcher, const NodeSpec& node, const Connec
   const std::string file = agent_file(root, agent.hash);
   PADDLE_TRY(const std::string answer,
              answer_of(launcher,
-                       fmt::format("{}{}{}{}", fill_holes(kBegin, root, file),
+                       fmt::format("{}{}{}{}{}", fill_holes(kBegin, root, file), kTrust,
                                    options.create ? "" : kFind, kPrepare, kTell),
                        "PADDLECTL-AGENT-IS ", deadline));
   if (answer == "absent") return Channel{};

@@ -4,19 +4,19 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "base/fd.h"
 #include "base/text.h"
 #include "cli/cluster/selection.h"
 #include "engine/config/toml_reader.h"
 #include "remote/bootstrap.h"
 #include "remote/launcher/launcher.h"
 #include "remote/launcher/ssh/tokens.h"
+#include "remote/launcher/trusted_file.h"
 
 namespace paddle::cli {
 namespace {
@@ -65,8 +65,7 @@ std::string read_identity(TomlTable& table, const std::string& otherwise) {
   if (!table.has("identity") || identity.empty()) return identity;
   const std::string path = remote::expand_home(identity);
   if (::access(path.c_str(), R_OK) == 0) return identity;
-  table.fail("identity",
-             fmt::format("cannot read the private key {}: {}", path, std::strerror(errno)),
+  table.fail("identity", system_error(Errc::kUsage, "cannot read the private key " + path).message,
              "name a key file of this machine, or leave it out for ssh-agent and ~/.ssh/id_*");
   return identity;
 }
@@ -336,9 +335,11 @@ Result<ClusterSpec> read_tables(TomlTable top, const std::string& file) {
 
 Result<ClusterSpec> read_cluster(const std::string& path) {
   std::error_code ignored;
-  PADDLE_TRY(TomlTable top, TomlTable::read(path, {}, "docs/cluster.md"));
-  return read_tables(std::move(top),
-                     std::filesystem::absolute(path, ignored).lexically_normal().string());
+  // It names programs and settings of ssh.
+  PADDLE_TRY(const std::string text, remote::read_trusted_file(path, config::kConfigBytesMax));
+  PADDLE_TRY(TomlTable top, TomlTable::parse(text, path, {}, "docs/cluster.md"));
+  const auto file = std::filesystem::absolute(path, ignored).lexically_normal();
+  return read_tables(std::move(top), file.string());
 }
 
 Result<ClusterSpec> parse_cluster(std::string_view text, const std::string& file) {

@@ -15,6 +15,7 @@ constexpr std::size_t kJobsNamedMax = 5;  // the latest
 
 void connect_member(Context& context, Member& member, bool create) {
   member.spec.timeout = context.limits.timeout;
+  member.spec.allow_proxy_command = context.limits.allow_proxy_command;
   auto client = context.connect(member.spec, create);
   if (!client) {
     member.error = std::move(client).error();

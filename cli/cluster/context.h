@@ -21,10 +21,11 @@ namespace paddle::cli {
 
 constexpr std::size_t kNodesAtOnce = 32;  // one thread with a blocking client each
 
-// The limits of --timeout and --parallel.
+// --timeout, --parallel and --allow-proxy-command.
 struct NodeLimits {
   Duration timeout{};  // as NodeSpec::timeout has it
   std::size_t at_once = kNodesAtOnce;
+  bool allow_proxy_command = false;
 };
 
 struct Context {
@@ -57,6 +58,7 @@ struct Context {
   std::function<std::int64_t()> unix_ms = {};
   NodeLimits limits = {};                   // for the nodes of this command
   std::vector<std::string> arguments = {};  // of this command, as typed
+  std::string ssh_library = {};             // with its version
   // The help text of a command, or of the program for "".
   std::function<Result<std::string>(const std::string& command)> help = {};
 };

@@ -15,6 +15,7 @@
 
 #include "base/fd.h"
 #include "base/text.h"
+#include "remote/launcher/trusted_file.h"
 
 namespace paddle::cli {
 namespace {
@@ -29,7 +30,7 @@ constexpr const char* kMadeMark =
 
 // A line with the cluster file, then one for each node that `up --any` left out.
 Result<CurrentCluster> read_place(const std::string& place) {
-  PADDLE_TRY(const std::string text, read_file(place, kPlaceBytesMax));
+  PADDLE_TRY(const std::string text, remote::read_trusted_file(place, kPlaceBytesMax));
   CurrentCluster current{"", place, {}};
   std::istringstream lines(text);
   std::getline(lines, current.file);
@@ -40,12 +41,6 @@ Result<CurrentCluster> read_place(const std::string& place) {
 std::string absolute_in(const char* variable) {
   const char* const value = ::getenv(variable);
   return value != nullptr && *value == '/' ? value : "";
-}
-
-// Another user's folder above, like /tmp, must not choose the programs and hosts that we reach.
-bool is_trusted(const std::string& place) {
-  struct stat file {};
-  return ::stat(place.c_str(), &file) == 0 && (file.st_uid == ::geteuid() || file.st_uid == 0);
 }
 
 // The directory's place, then those of its parents.
@@ -60,8 +55,9 @@ std::vector<std::string> places_upward(const std::string& directory) {
     if (::stat(at.c_str(), &here) != 0 || ::stat(at.parent_path().c_str(), &above) != 0 ||
         here.st_dev != above.st_dev)
       break;
+    // Another user's folder above, like /tmp, must not choose the programs and hosts that we reach.
     std::string place = cluster_place(at.parent_path().string());
-    if (is_trusted(place)) places.push_back(std::move(place));
+    if (remote::open_trusted(place)) places.push_back(std::move(place));
   }
   return places;
 }
@@ -131,7 +127,8 @@ std::string default_cluster_place() {
 
 Result<CurrentCluster> find_current(const std::string& directory) {
   for (const std::string& place : places_upward(directory)) {
-    if (auto current = read_place(place)) return current;
+    auto current = read_place(place);
+    if (current || current.error().code == Errc::kAuth) return current;
   }
   if (const char* const file = ::getenv(kClusterVariable); file != nullptr && *file != '\0') {
     return CurrentCluster{
@@ -260,7 +257,8 @@ Result<std::vector<std::size_t>> select_nodes(const ClusterSpec& cluster, std::s
   const bool only_less = std::ranges::all_of(terms, [](auto& t) { return t.starts_with('!'); });
   std::vector<bool> marks(cluster.nodes.size(), only_less);
   // Exclusions come last, wherever in the list they stand.
-  std::ranges::stable_partition(terms, [](auto& term) { return !term.starts_with('!'); });
+  std::stable_partition(terms.begin(), terms.end(),
+                        [](const std::string& term) { return !term.starts_with('!'); });
   for (const std::string& term : terms) {
     const bool chosen = !term.starts_with('!');
     std::string pattern = chosen ? term : term.substr(1);

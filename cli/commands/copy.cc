@@ -7,8 +7,10 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/selection.h"
+#include "cli/job/disk_room.h"
 #include "cli/job/results.h"
 #include "cli/options/shared_options.h"
 #include "remote/push/source.h"
@@ -157,16 +159,25 @@ OptionList get_options(CopyOptions& options) {
            .required = true}};
 }
 
-Status fetch_staged(Member& member, const std::string& staging, const fs::path& local,
-                    CopyCounts& report) {
+// `name` is that of the file or folder asked for: a node gives nothing beside it.
+Status fetch_staged(Member& member, const std::string& staging, const std::string& name,
+                    const fs::path& local, DiskRoom& room, CopyCounts& report) {
   PADDLE_TRY(const auto entries, member.client->list(staging));
   std::vector<remote::FetchItem> wanted;
   for (const remote::FileEntry& entry : entries) {
-    PADDLE_TRY(const std::string target, fetch_target(local, entry.path, "choose another folder"));
-    wanted.push_back({staging + "/" + entry.path, target});
+    if (entry.path.substr(0, entry.path.find('/')) != name) {
+      return Error{Errc::kData,
+                   fmt::format("node {}: it gives {} in place of {}", member.spec.name,
+                               escape_control(entry.path), name),
+                   "look at the node: it does not send what it is asked for"};
+    }
+    PADDLE_TRY(const std::string target,
+               fetch_target(local, member.spec.name + "/" + entry.path, "choose another folder"));
+    wanted.push_back({staging + "/" + entry.path, target, entry.size, entry.sha256});
     report.bytes += entry.size;
   }
   report.files = wanted.size();
+  PADDLE_TRY_STATUS(room.reserve(member.spec.name, wanted));
   return member.client->fetch(wanted);
 }
 
@@ -177,14 +188,16 @@ Status run_get(Context& context, const CopyOptions& options) {
   }
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
+  const std::string name = (fs::path(options.paths[0]) / "").parent_path().filename();
   const std::string staging = staging_folder(context);
   const fs::path local = fs::path(context.directory) / options.paths[1];
+  DiskRoom room(local, shown_path(context, local.string()));
   ClusterSession session = ClusterSession::unconnected(cluster, nodes);
   return copy_on_each(context, session, [&](Member& member, CopyCounts& report) -> Status {
     const auto taken = member.client->import_from(options.paths[0], staging);
     Status fetched;
     if (taken) {
-      fetched = fetch_staged(member, staging, local / member.spec.name, report);
+      fetched = fetch_staged(member, staging, name, local, room, report);
     }
     const Status removed = member.client->remove(staging);
     if (!taken) return taken.error();

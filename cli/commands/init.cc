@@ -131,8 +131,8 @@ Result<std::string> cluster_text(const Context& context, const InitOptions& opti
     return cluster_of(entries, "--hosts");
   }
   if (!options.hostfile.empty()) {
-    const auto hosts =
-        read_file((fs::path(context.directory) / options.hostfile).string(), kHostfileBytesMax);
+    const auto hosts = read_file_or_pipe((fs::path(context.directory) / options.hostfile).string(),
+                                         kHostfileBytesMax);
     if (!hosts) return Error{Errc::kUsage, hosts.error().message, "name a hostfile that is there"};
     PADDLE_TRY(const auto entries, parse_hostfile(*hosts, options.hostfile));
     return cluster_of(entries, "the hostfile " + fs::path(options.hostfile).filename().string());

@@ -51,8 +51,9 @@ Status run_man(Context& context) {
 }
 
 Status run_version(Context& context) {
-  context.console.result(Json::object({{"version", kProgramVersion}}),
-                         fmt::format("paddlectl {}", kProgramVersion));
+  context.console.result(
+      Json::object({{"version", kProgramVersion}, {"ssh_library", context.ssh_library}}),
+      fmt::format("paddlectl {} ({})", kProgramVersion, context.ssh_library));
   return {};
 }
 
@@ -80,7 +81,7 @@ Command man_command() {
 }
 
 Command version_command() {
-  return {"version", "print the version of paddlectl", "  paddlectl version",
+  return {"version", "print the version of paddlectl and of its SSH library", "  paddlectl version",
           [] { return invocation(run_version); }};
 }
 

@@ -52,6 +52,19 @@ Status restart_process(Context& context, ClusterSession& session, const std::str
                  "paddlectl status names them"};
   }
   Member& member = session.members()[found->member];
+  const auto runs = [](const ProcessOnNode& p) { return is_running(p.status); };
+  const bool runs_there = std::ranges::any_of(
+      processes, [&](const ProcessOnNode& p) { return p.member == found->member && runs(p); });
+  if (!runs_there) {
+    const std::string step = std::ranges::any_of(processes, runs)
+                                 ? "end the job, then: paddlectl train --resume --name "
+                                 : "start all of it again: paddlectl restart --job ";
+    return Error{
+        Errc::kUsage,
+        fmt::format("nothing of job {} runs on {}: the keys of {} went with the last process there",
+                    job, member.spec.name, name),
+        step + job};
+  }
   PADDLE_TRY_STATUS(member.client->restart(job, {name}));
   context.console.note(fmt::format("{} on {} is started again", name, member.spec.name));
   return {};

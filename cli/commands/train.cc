@@ -248,7 +248,7 @@ Status run_train(Context& context, const TrainOptions& asked) {
     return stop_after(context, session, request.job, std::move(started).error());
   }
   (void)end_claims(session);  // a node lost meanwhile releases its own
-  if (const Status kept = add_command(to.output + "/" + request.job, context); !kept) {
+  if (const Status kept = add_command(context, to.output, request.job); !kept) {
     context.console.note("the report will not show this command: " + kept.error().message);
   }
   if (options.detach) return say_detached(context, request.job);

@@ -1,7 +1,8 @@
 #include <algorithm>
 #include <optional>
+#include <set>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/pool.h"
 #include "cli/cluster/selection.h"
@@ -93,10 +94,13 @@ bool is_named(const remote::ShownHostKey& key, const std::vector<std::string>& f
 // Shows the unknown keys, and asks unless an option answers. An error when they may not be added.
 Status confirm(Context& context, const TrustOptions& options,
                const std::vector<const Asked*>& unknown) {
+  std::set<std::string> files;
   for (const Asked* asked : unknown) {
     const remote::ShownHostKey& key = **asked->shown;
-    context.console.note(
-        fmt::format("{} ({}) shows {}", asked->node.name, key.label, key.fingerprint));
+    context.console.note(fmt::format("{} ({}{}{}) shows {}", asked->node.name, key.label,
+                                     key.alias.empty() ? "" : ", known as ", key.alias,
+                                     key.fingerprint));
+    files.insert(key.known_hosts);
     if (!options.fingerprints.empty() && !is_named(key, options.fingerprints)) {
       return Error{Errc::kAuth,
                    fmt::format("{} shows {}, which is not the fingerprint given", key.label,
@@ -104,6 +108,7 @@ Status confirm(Context& context, const TrustOptions& options,
                    "nothing was trusted; ask whoever runs the machine"};
     }
   }
+  context.console.note(fmt::format("to be written to {}", fmt::join(files, ", ")));
   if (options.yes || !options.fingerprints.empty()) return {};
   constexpr const char* kHint =
       "compare them with what the machines say (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub), "
@@ -121,6 +126,7 @@ Status confirm(Context& context, const TrustOptions& options,
 Status trust_stage(Context& context, const TrustOptions& options, std::vector<Asked>& stage) {
   const auto ask = [&](std::size_t i) {
     stage[i].node.timeout = context.limits.timeout;
+    stage[i].node.allow_proxy_command = context.limits.allow_proxy_command;
     stage[i].shown.emplace(context.host_key(stage[i].node));
   };
   for_each_parallel(stage.size(), ask, context.limits.at_once);

@@ -1,12 +1,15 @@
 #include "cli/job/result_files.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "base/safe_path.h"
 #include "cli/job/folders.h"
 #include "cli/logs/metrics_line.h"
 #include "cli/logs/reader.h"
@@ -24,10 +27,13 @@ std::vector<std::size_t> members_by_trainer(std::size_t count,
   for (std::size_t i = 0; i < count; ++i) order.emplace_back(UINT32_MAX, i);
   for (const auto& [member, status] : processes) {
     if (is_pserver(status)) continue;
+    constexpr std::string_view kTrainer = "trainer-";
+    const char* const end = status.name.data() + status.name.size();
     std::uint32_t trainer = 0;
-    const std::size_t dash = status.name.rfind('-');
-    std::from_chars(status.name.data() + dash + 1, status.name.data() + status.name.size(),
-                    trainer);
+    if (!status.name.starts_with(kTrainer) ||
+        std::from_chars(status.name.data() + kTrainer.size(), end, trainer).ptr != end) {
+      continue;
+    }
     order[member].first = std::min(order[member].first, trainer);
   }
   std::ranges::sort(order);
@@ -59,23 +65,56 @@ std::set<std::string> whole_snapshots(const std::set<std::string>& files) {
   return whole;
 }
 
+// Whether a node may give a file of that name. Logs of nodes, the files of paddlectl itself and
+// hidden ones, which programs obey, are not its to give.
+bool may_be_given(const std::string& path) {
+  constexpr auto kOwnFiles = std::to_array<std::string_view>(
+      {"report.html", "job.toml", "processes.jsonl", "machines.jsonl", "commands.jsonl"});
+  const std::string top = path.substr(0, path.find('/'));
+  const bool is_our_scalars = top == "tensorboard" && path.ends_with(".paddlectl");
+  return !is_hidden(path) && !top.starts_with("node_") && !is_our_scalars &&
+         std::ranges::find(kOwnFiles, top) == kOwnFiles.end();
+}
+
+// The names that are taken in the output folder: a file of one node is no folder of another.
+class TakenNames {
+ public:
+  // False when the name, or a folder above it, belongs to another member.
+  bool take(const std::string& path, std::size_t member) {
+    for (std::size_t slash = 0; (slash = path.find('/', slash)) != std::string::npos; ++slash) {
+      if (files_.contains(path.substr(0, slash))) return false;
+    }
+    if (folders_.contains(path) || files_.try_emplace(path, member).first->second != member)
+      return false;
+    for (std::size_t slash = 0; (slash = path.find('/', slash)) != std::string::npos; ++slash)
+      folders_.insert(path.substr(0, slash));
+    return true;
+  }
+
+ private:
+  std::map<std::string, std::size_t> files_;  // and the member of each
+  std::set<std::string> folders_;
+};
+
+// The first member that has whole snapshots gives all of them: no other can add one or replace it.
 ResultFiles one_of_each(const Listings& listings, const std::vector<std::size_t>& members) {
   ResultFiles found;
   found.of_member.resize(listings.size());
-  std::vector<std::set<std::string>> whole;
-  for (const auto& files : listings) whole.push_back(whole_snapshots(names_of(files)));
   std::set<std::string> all_whole;
-  for (const auto& snapshots : whole) all_whole.insert(snapshots.begin(), snapshots.end());
-  std::map<std::string, std::size_t> givers;  // of a whole snapshot, or of a file
+  std::optional<std::size_t> giver;
+  for (const std::size_t member : members) {
+    std::set<std::string> whole = whole_snapshots(names_of(listings[member]));
+    if (!whole.empty() && !giver) giver = member;
+    all_whole.merge(whole);
+  }
+  TakenNames taken;
   for (const std::size_t member : members) {
     for (const remote::FileEntry& file : listings[member]) {
-      const std::string snapshot = snapshot_of(file.path);
-      const bool in_whole = all_whole.contains(snapshot);
-      if (in_whole && !whole[member].contains(snapshot)) continue;  // parts of one
-      const auto [giver, first] = givers.try_emplace(in_whole ? snapshot : file.path, member);
-      if (giver->second == member) {
+      const bool in_whole = all_whole.contains(snapshot_of(file.path));
+      if (in_whole && member != giver) continue;
+      if (taken.take(file.path, member)) {
         found.of_member[member].push_back(file);
-      } else if (!in_whole) {
+      } else {
         found.doubled.push_back(file.path);
       }
     }
@@ -164,23 +203,52 @@ void add_bases(ClusterSession& session, const std::string& job, const ResultFile
   }
 }
 
+// Two nodes that say they run one process: one of them lies, and could give files in its name.
+Status check_claims(ClusterSession& session, const std::vector<ProcessOnNode>& processes) {
+  std::map<std::string, std::size_t> runs_on;
+  for (const auto& [member, status] : processes) {
+    const std::size_t other = runs_on.try_emplace(status.name, member).first->second;
+    if (other == member) continue;
+    return Error{
+        Errc::kData,
+        fmt::format("nodes {} and {} both say that they run {}", session.members()[other].spec.name,
+                    session.members()[member].spec.name, status.name),
+        "look at both, and name the one that you trust: --on"};
+  }
+  return {};
+}
+
 }  // namespace
+
+bool is_hidden(const std::string& path) {
+  return path.starts_with('.') || path.find("/.") != std::string::npos;
+}
 
 Status list_results(ClusterSession& session, const std::string& job,
                     const std::vector<ProcessOnNode>& processes, ResultFiles& found) {
+  PADDLE_TRY_STATUS(check_claims(session, processes));
   Listings listings(session.members().size());
   Status listed = session.each([&](Member& member) -> Status {
     PADDLE_TRY(listings[session.index_of(member)], member.client->list_sizes(output_folder(job)));
     return {};
   });
-  for (auto& files : listings) {
-    // A snapshot that is being written.
-    std::erase_if(files, [](const remote::FileEntry& file) {
-      return file.path.starts_with("pass-") &&
-             file.path.substr(0, file.path.find('/')).ends_with(".tmp");
+  std::vector<std::string> refused;
+  for (std::size_t i = 0; i < listings.size(); ++i) {
+    std::erase_if(listings[i], [&](const remote::FileEntry& file) {
+      // A snapshot that is being written.
+      if (file.path.starts_with("pass-") &&
+          file.path.substr(0, file.path.find('/')).ends_with(".tmp")) {
+        return true;
+      }
+      // An unsafe path is an error when it becomes a file.
+      if (may_be_given(file.path) || !SafePath::parse(file.path)) return false;
+      refused.push_back(fmt::format("{} of node {}", file.path, session.members()[i].spec.name));
+      return true;
     });
   }
   found = one_of_each(listings, members_by_trainer(listings.size(), processes));
+  found.refused = std::move(refused);
+  found.all_answered = listed && session.unreachable() == 0;
   return listed;
 }
 

@@ -11,10 +11,12 @@
 namespace paddle::cli {
 
 struct ResultFiles {
-  // By member, each path below output/ at one of them: that of the lowest trainer which has it. A
-  // snapshot comes from one node as a whole.
+  // By member, each path below output/ at one of them: that of the lowest trainer which has it.
+  // Snapshots come from one node, the first that has any as a whole.
   std::vector<std::vector<remote::FileEntry>> of_member;  // without hashes
   std::vector<std::string> doubled;  // paths outside snapshots that several nodes have
+  std::vector<std::string> refused;  // "NAME of node NODE": names that no node may give
+  bool all_answered = true;
 };
 
 // Snapshots on the nodes that are not chosen.
@@ -22,6 +24,9 @@ struct LeftSnapshots {
   std::vector<std::string> names;        // by progress
   std::vector<remote::FileEntry> files;  // of all of them
 };
+
+// Of a file, or of a folder on the way to it: programs obey such files.
+bool is_hidden(const std::string& path);
 
 // Asks the connected nodes. After an error `found` has the files of the others.
 Status list_results(ClusterSession& session, const std::string& job,

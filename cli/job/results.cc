@@ -1,5 +1,7 @@
 #include "cli/job/results.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -11,10 +13,12 @@
 #include "base/safe_path.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "cli/job/disk_room.h"
 #include "cli/job/fetch_record.h"
 #include "cli/job/folders.h"
 #include "cli/job/result_files.h"
 #include "cli/watch/process_state.h"
+#include "remote/launcher/trusted_file.h"
 
 namespace paddle::cli {
 namespace {
@@ -32,50 +36,51 @@ bool is_log_index(const std::string& path) {
          path.ends_with(".log.times.1");
 }
 
-// A file to fetch from one node.
-struct WantedFile {
-  std::string folder, name;  // on the node
-  std::string target;
-  std::uint64_t size = 0;
-};
-
 bool is_here_in_size(const fs::path& target, std::uint64_t size) {
   std::error_code error;
   return fs::file_size(target, error) == size && !error;
 }
 
-bool is_here_in_size(const WantedFile& file) {
-  return is_here_in_size(file.target, file.size);
-}
-
-// Removes the files that are here with the same content. Only their folders on the node are read.
-Status remove_known(Member& member, std::vector<WantedFile>& files) {
+// Sets the hashes, and the sizes to which they belong, and removes the files that are here with the
+// same content. Only their folders on the node are read.
+Status settle_wanted(Member& member, std::vector<remote::FetchItem>& files) {
+  std::map<std::string, remote::FileEntry> listed;  // by path on the node
   std::set<std::string> folders;
-  for (const WantedFile& file : files) {
-    if (is_here_in_size(file))
-      folders.insert(fs::path(file.folder + "/" + file.name).parent_path());
-  }
-  std::map<std::string, std::string> hashes;  // by path on the node
+  for (const remote::FetchItem& file : files)
+    folders.insert(fs::path(file.remote_path).parent_path());
   for (const std::string& folder : folders) {
-    PADDLE_TRY(const auto entries, member.client->list(folder));
-    for (const remote::FileEntry& entry : entries) hashes[folder + "/" + entry.path] = entry.sha256;
+    PADDLE_TRY(auto entries, member.client->list_own_files(folder));
+    for (remote::FileEntry& entry : entries) listed[folder + "/" + entry.path] = std::move(entry);
   }
-  std::erase_if(files, [&](const WantedFile& file) {
-    const auto known = hashes.find(file.folder + "/" + file.name);
-    if (known == hashes.end() || !is_here_in_size(file)) return false;
-    const auto digest = sha256_of_file(file.target);
-    return digest && to_hex(*digest) == known->second;
+  for (remote::FetchItem& file : files) {
+    const auto found = listed.find(file.remote_path);
+    if (found == listed.end()) {
+      return Error{Errc::kData,
+                   fmt::format("node {}: {} is gone", member.spec.name, file.remote_path),
+                   "it was there a moment ago: fetch again"};
+    }
+    file.size = found->second.size;
+    file.sha256 = found->second.sha256;
+  }
+  std::erase_if(files, [&](const remote::FetchItem& file) {
+    if (!is_here_in_size(file.local_path, file.size)) return false;
+    const auto digest = sha256_of_file(file.local_path);
+    return digest && to_hex(*digest) == file.sha256;
   });
   return {};
 }
 
-Status add_wanted(Member& member, const std::string& remote, const fs::path& local,
-                  const std::vector<remote::FileEntry>& entries, std::vector<WantedFile>& wanted) {
+// `prefix` stands before the names of the files, below `folder`.
+Status add_wanted(Member& member, const std::string& remote, const fs::path& folder,
+                  const std::string& prefix, const std::vector<remote::FileEntry>& entries,
+                  std::vector<remote::FetchItem>& wanted) {
   for (const remote::FileEntry& entry : entries) {
     if (is_log_index(entry.path)) continue;
-    auto target = fetch_target(local, entry.path, kStillThere);
+    // An unsafe path is an error below.
+    if (is_hidden(entry.path) && SafePath::parse(entry.path)) continue;
+    auto target = fetch_target(folder, prefix + entry.path, kStillThere);
     if (!target) return std::move(target).error().with("node " + member.spec.name);
-    wanted.push_back({remote, entry.path, *std::move(target), entry.size});
+    wanted.push_back({remote + "/" + entry.path, *std::move(target), entry.size, entry.sha256});
   }
   return {};
 }
@@ -93,34 +98,51 @@ void add_left(const LeftSnapshots& left, const fs::path& folder, FetchStats& sta
 }
 
 // Says what comes, and refuses when there is no room for it.
-Status check_space(Context& context, const fs::path& folder, std::size_t files,
-                   std::uint64_t bytes) {
-  std::error_code error;
-  const fs::space_info space = fs::space(folder, error);
-  if (error || files == 0) return {};
+Status check_space(Context& context, ClusterSession& session, const fs::path& folder,
+                   const std::vector<std::vector<remote::FetchItem>>& wanted) {
   const std::string where = shown_path(context, folder.string());
-  if (space.available < bytes) {
-    return Error{
-        Errc::kResource,
-        fmt::format("no room for {} of results: {} has {} free, {} too little", human_bytes(bytes),
-                    where, human_bytes(space.available), human_bytes(bytes - space.available)),
-        "free some space, choose another --output, or fetch less: --pass last, --logs"};
+  DiskRoom room(folder, where);
+  std::size_t files = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    PADDLE_TRY_STATUS(room.reserve(session.members()[i].spec.name, wanted[i]));
+    files += wanted[i].size();
   }
+  if (files == 0) return {};
   context.console.note(fmt::format("fetching {}, {}; {} free in {}", counted(files, "file"),
-                                   human_bytes(bytes), human_bytes(space.available), where));
+                                   human_bytes(room.reserved_bytes()),
+                                   human_bytes(room.free_bytes()), where));
   return {};
 }
 
-void note_doubled(Context& context, const ResultFiles& found) {
-  if (found.doubled.empty()) return;
-  const std::size_t shown = std::min(kNamesShownMax, found.doubled.size());
-  context.console.note(fmt::format(
-      "{} saved on several nodes under one name, only that of the lowest trainer is fetched: {}{}; "
-      "give each trainer's file a name of its own, with its PADDLE_TRAINER_ID, to keep all",
-      counted(found.doubled.size(), "file"),
-      fmt::join(found.doubled.begin(), found.doubled.begin() + static_cast<std::ptrdiff_t>(shown),
-                ", "),
-      shown < found.doubled.size() ? ", ..." : ""));
+std::string first_names(const std::vector<std::string>& names) {
+  const auto shown = static_cast<std::ptrdiff_t>(std::min(kNamesShownMax, names.size()));
+  return fmt::format("{}{}", fmt::join(names.begin(), names.begin() + shown, ", "),
+                     names.size() > kNamesShownMax ? ", ..." : "");
+}
+
+void note_left_files(Context& context, const ResultFiles& found) {
+  if (!found.doubled.empty()) {
+    context.console.note(fmt::format(
+        "{} saved on several nodes under one name, only that of the lowest trainer is fetched: {}; "
+        "give each trainer's file a name of its own, with its PADDLE_TRAINER_ID, to keep all",
+        counted(found.doubled.size(), "file"), first_names(found.doubled)));
+  }
+  if (found.refused.empty()) return;
+  context.console.note(
+      fmt::format("{} not fetched: {}; hidden names, node_* and those of the report are not for "
+                  "results: give them others",
+                  counted(found.refused.size(), "file"), first_names(found.refused)));
+}
+
+// A node that does not answer cannot say which names are its own, so the others replace nothing.
+void keep_what_is_here(const fs::path& folder, ResultFiles& found) {
+  if (found.all_answered) return;
+  for (auto& files : found.of_member) {
+    std::erase_if(files, [&](const remote::FileEntry& file) {
+      const std::string snapshot = snapshot_of(file.path);
+      return fs::exists(folder / (snapshot.empty() ? file.path : snapshot));
+    });
+  }
 }
 
 // Remembers on each node what is here now. Files of a job that runs may still change.
@@ -149,8 +171,21 @@ std::string shown_path(const Context& context, const std::string& path) {
   return (below ? inside : fs::path(path).lexically_normal()).string();
 }
 
-Status make_folder(const fs::path& folder, const std::string& hint) {
+Status make_folder(const fs::path& base, const fs::path& folder, const std::string& hint) {
   std::error_code error;
+  fs::path place = base.lexically_normal();
+  for (const fs::path& name : folder.lexically_normal().lexically_relative(place)) {
+    place /= name;
+    struct stat info {};
+    if (name == "." || ::lstat(place.c_str(), &info) != 0) continue;
+    const bool is_link = S_ISLNK(info.st_mode);
+    if (!is_link && remote::is_trusted_owner(info.st_uid)) continue;
+    return Error{Errc::kData,
+                 fmt::format("{} {}", place.string(),
+                             is_link ? "is a link, and nothing is written through one"
+                                     : "belongs to somebody else"),
+                 "remove it, or name another folder outright, with its whole path"};
+  }
   fs::create_directories(folder, error);
   if (!error) return {};
   return Error{Errc::kResource, fmt::format("create {}: {}", folder.string(), error.message()),
@@ -161,16 +196,24 @@ Result<std::string> fetch_target(const fs::path& folder, const std::string& name
                                  const std::string& hint) {
   if (auto safe = SafePath::parse(name); !safe) return std::move(safe).error();
   const fs::path target = folder / name;
-  PADDLE_TRY_STATUS(make_folder(target.parent_path(), hint));
+  PADDLE_TRY_STATUS(make_folder(folder, target.parent_path(), hint));
   return target.string();
+}
+
+Result<fs::path> make_output_folder(const Context& context, const std::string& output,
+                                    const std::string& job, const std::string& hint) {
+  PADDLE_TRY_STATUS(check_job_name(job));
+  const fs::path above = fs::path(output).lexically_normal();
+  const fs::path inside = above.lexically_relative(context.directory);
+  const bool is_here = !inside.empty() && *inside.begin() != "..";
+  PADDLE_TRY_STATUS(make_folder(is_here ? fs::path(context.directory) : above, above / job, hint));
+  return fs::path(output) / job;
 }
 
 Result<FetchStats> fetch_results(Context& context, ClusterSession& session, const std::string& job,
                                  const std::string& output,
                                  const std::optional<PassChoice>& passes) {
-  PADDLE_TRY_STATUS(check_job_name(job));
-  const fs::path folder = fs::path(output) / job;
-  PADDLE_TRY_STATUS(make_folder(folder, kStillThere));
+  PADDLE_TRY(const fs::path folder, make_output_folder(context, output, job, kStillThere));
   const auto processes = session.processes(job);
   // A node that fails keeps none of the others from giving its files; the error comes at the end.
   ResultFiles found;
@@ -180,37 +223,33 @@ Result<FetchStats> fetch_results(Context& context, ClusterSession& session, cons
     LeftSnapshots left;
     PADDLE_TRY_STATUS(keep_passes(context, session, job, processes, *passes, found, left));
     add_left(left, folder, stats);
-    note_doubled(context, found);
+    note_left_files(context, found);
+    keep_what_is_here(folder, found);
   }
   found.of_member.resize(session.members().size());
-  std::vector<std::vector<WantedFile>> wanted(session.members().size());
+  std::vector<std::vector<remote::FetchItem>> wanted(session.members().size());
   std::atomic<std::size_t> files = 0;
   Status prepared = session.each([&](Member& member) -> Status {
     const std::size_t index = session.index_of(member);
     const std::string logs = node_folder(job, member.node);
     PADDLE_TRY(const auto entries, member.client->list_sizes(logs));
-    PADDLE_TRY_STATUS(add_wanted(member, logs, folder / fmt::format("node_{}", member.node),
+    PADDLE_TRY_STATUS(add_wanted(member, logs, folder, fmt::format("node_{}/", member.node),
                                  entries, wanted[index]));
     PADDLE_TRY_STATUS(
-        add_wanted(member, output_folder(job), folder, found.of_member[index], wanted[index]));
+        add_wanted(member, output_folder(job), folder, "", found.of_member[index], wanted[index]));
     files += wanted[index].size();
-    return remove_known(member, wanted[index]);
+    return settle_wanted(member, wanted[index]);
   });
-  std::uint64_t bytes = 0;
   for (auto& of_node : wanted) {
-    std::ranges::stable_sort(
-        of_node, {}, [](const WantedFile& file) { return file.name.ends_with("MANIFEST"); });
+    std::ranges::stable_sort(of_node, {}, [](const remote::FetchItem& file) {
+      return file.remote_path.ends_with("MANIFEST");
+    });
     stats.files_fetched += of_node.size();
-    for (const WantedFile& file : of_node) bytes += file.size;
   }
   stats.files = files;
-  PADDLE_TRY_STATUS(check_space(context, folder, stats.files_fetched, bytes));
-  const Status fetched = session.each([&](Member& member) {
-    std::vector<remote::FetchItem> items;
-    for (const WantedFile& file : wanted[session.index_of(member)])
-      items.push_back({file.folder + "/" + file.name, file.target});
-    return member.client->fetch(items);
-  });
+  PADDLE_TRY_STATUS(check_space(context, session, folder, wanted));
+  const Status fetched = session.each(
+      [&](Member& member) { return member.client->fetch(wanted[session.index_of(member)]); });
   for (const Status& status : {listed, prepared, fetched}) {
     if (!status) return status.error();
   }

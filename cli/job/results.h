@@ -22,19 +22,28 @@ struct FetchStats {
 // A path as output shows it: relative where it is below the current directory, absolute in JSON.
 std::string shown_path(const Context& context, const std::string& path);
 
-// Makes the folder with its parents; kResource with `hint` where that cannot be done.
-Status make_folder(const std::filesystem::path& folder, const std::string& hint);
+// Makes a folder at or below `base`, with its parents; kResource with `hint` where that cannot be
+// done, kData where there is a link on the way from `base`, or a folder of somebody else: who sent
+// the workspace, or may write to the current directory, may have put it there.
+Status make_folder(const std::filesystem::path& base, const std::filesystem::path& folder,
+                   const std::string& hint);
+// Likewise <output>/<job>. Where that is below the current directory, so must all of it be.
+Result<std::filesystem::path> make_output_folder(const Context& context, const std::string& output,
+                                                 const std::string& job, const std::string& hint);
 // The local path of a file that a node names: `name` below `folder`, with its parents made. kData
-// for a name that leaves the folder.
+// for a name, or a link, that leaves the folder.
 Result<std::string> fetch_target(const std::filesystem::path& folder, const std::string& name,
                                  const std::string& hint);
 
 // Fetches logs, files that the job's own program saved, and the snapshots of `passes` with those
 // they are deltas of, into <output>/<job>/{node_<i>/..., pass-0000N/...}; without `passes` logs
-// alone. Says how much before it starts; kResource when the disk here is too small for it. Skips
-// files that are here with the same SHA-256, and fetches a snapshot's MANIFEST last. A file that
-// several nodes have comes from the node of the lowest trainer, and a note says so. No file name
-// from a node leads out of that folder. What was fetched of an ended job is recorded on its nodes.
+// alone. Says how much before it starts; kResource when the disk here is too small for it. Every
+// file is compared with the SHA-256 that its node listed before it gets its name. Skips files that
+// are here with the same SHA-256, and fetches a snapshot's MANIFEST last. A file that several nodes
+// have comes from the node of the lowest trainer, and a note says so. No file name from a node
+// leads out of that folder, into the folder of another node's logs, or to a file of paddlectl's
+// own; while a node does not answer, the others replace nothing that is here. What was fetched of
+// an ended job is recorded on its nodes.
 Result<FetchStats> fetch_results(Context& context, ClusterSession& session, const std::string& job,
                                  const std::string& output,
                                  const std::optional<PassChoice>& passes);

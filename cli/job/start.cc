@@ -1,9 +1,13 @@
 #include "cli/job/start.h"
 
+#include <string.h>
+
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <functional>
 #include <mutex>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -31,7 +35,10 @@ Status on_first_then_others(ClusterSession& session, Member& first,
 }
 
 Status claim_name(ClusterSession& session, const std::string& job, bool again) {
-  return on_first_then_others(session, session.members().front(),
+  const auto first =
+      std::ranges::find_if(session.members(), [](const Member& m) { return m.client != nullptr; });
+  if (first == session.members().end()) return session.all_well();
+  return on_first_then_others(session, *first,
                               [&](Member& member) { return member.client->claim_job(job, again); });
 }
 
@@ -203,22 +210,40 @@ Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
 
 namespace {
 
+// By its name, "trainer-3": a list from nodes may have any order.
+Result<NodeId> id_of(const PlannedProcess& process, Role role) {
+  NodeId id{role, 0};
+  const std::string& name = process.spec.name;
+  const char* const end = name.data() + name.size();
+  const auto [at, error] = std::from_chars(name.data() + name.rfind('-') + 1, end, id.index);
+  if (error == std::errc() && at == end) return id;
+  return Error{Errc::kData, fmt::format("'{}' is no name of a process", name), ""};
+}
+
+Status write_keys(Member& member, const PlannedProcess& process, Bytes keys) {
+  Status written = member.client->write_keys(process.spec.job, process.spec.name, keys);
+  ::explicit_bzero(keys.data(), keys.size());
+  return written;
+}
+
 // Every process gets the keys of its own pairs, from a secret that is forgotten here.
 Status deal_keys(ClusterSession& session, const JobPlan& plan) {
   PADDLE_TRY(const Secret secret, Secret::generate());
   std::vector<NodeId> pservers;
-  for (std::uint32_t i = 0; i < plan.pservers.size(); ++i) pservers.push_back({Role::kPserver, i});
+  for (const PlannedProcess& process : plan.pservers) {
+    PADDLE_TRY(const NodeId id, id_of(process, Role::kPserver));
+    pservers.push_back(id);
+  }
   return session.each([&](Member& member) -> Status {
-    for (std::uint32_t i = 0; i < plan.pservers.size(); ++i) {
+    for (std::size_t i = 0; i < plan.pservers.size(); ++i) {
       if (plan.pservers[i].node != member.node) continue;
-      PADDLE_TRY_STATUS(member.client->write_keys(plan.job, plan.pservers[i].spec.name,
-                                                  encode_keys(secret, pservers[i], true, {})));
-    }
-    for (std::uint32_t i = 0; i < plan.trainers.size(); ++i) {
-      if (plan.trainers[i].node != member.node) continue;
       PADDLE_TRY_STATUS(
-          member.client->write_keys(plan.job, plan.trainers[i].spec.name,
-                                    encode_keys(secret, {Role::kTrainer, i}, false, pservers)));
+          write_keys(member, plan.pservers[i], encode_keys(secret, pservers[i], true, {})));
+    }
+    for (const PlannedProcess& trainer : plan.trainers) {
+      if (trainer.node != member.node) continue;
+      PADDLE_TRY(const NodeId id, id_of(trainer, Role::kTrainer));
+      PADDLE_TRY_STATUS(write_keys(member, trainer, encode_keys(secret, id, false, pservers)));
     }
     return {};
   });
@@ -241,7 +266,6 @@ Status start_in_order(Context& context, ClusterSession& session, const JobPlan& 
 }  // namespace
 
 Status start_job(Context& context, ClusterSession& session, const JobPlan& plan) {
-  // Written this late because an earlier run can still be restarted with its own secret until now.
   PADDLE_TRY_STATUS(deal_keys(session, plan));
   return start_in_order(context, session, plan,
                         [](remote::AgentClient& client, const remote::ProcessSpec& spec) {
@@ -250,9 +274,17 @@ Status start_job(Context& context, ClusterSession& session, const JobPlan& plan)
 }
 
 Status restart_job(Context& context, ClusterSession& session, const std::string& job) {
+  PADDLE_TRY_STATUS(claim_old_name(session, job));
   JobPlan plan;
   plan.job = job;
+  std::set<std::string> names;
   for (const ProcessOnNode& process : session.processes(job)) {
+    if (!names.insert(process.status.name).second) {
+      return Error{Errc::kFailed,
+                   fmt::format("two nodes claim {} of job {}: nobody gets its keys",
+                               process.status.name, job),
+                   fmt::format("paddlectl train --resume --name {}", job)};
+    }
     PlannedProcess planned;
     planned.node = session.members()[process.member].node;
     planned.spec.job = job;
@@ -260,10 +292,12 @@ Status restart_job(Context& context, ClusterSession& session, const std::string&
     (is_pserver(process.status) ? plan.pservers : plan.trainers).push_back(std::move(planned));
   }
   PADDLE_TRY_STATUS(session.all_well());
-  return start_in_order(context, session, plan,
-                        [](remote::AgentClient& client, const remote::ProcessSpec& spec) {
-                          return client.restart(spec.job, {spec.name});
-                        });
+  PADDLE_TRY_STATUS(deal_keys(session, plan));
+  PADDLE_TRY_STATUS(start_in_order(
+      context, session, plan, [](remote::AgentClient& client, const remote::ProcessSpec& spec) {
+        return client.restart(spec.job, {spec.name});
+      }));
+  return end_claims(session);
 }
 
 }  // namespace paddle::cli

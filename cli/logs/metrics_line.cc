@@ -12,6 +12,8 @@
 namespace paddle::cli {
 namespace {
 
+constexpr std::size_t kMetricsFieldsMax = 256;  // our own lines have some fifty at most
+
 // Numbers of engine/trainer's lines that are not values of evaluators.
 constexpr std::array<std::string_view, 15> kTrainerKeys{"current_cost",
                                                         "first_cost",
@@ -69,7 +71,7 @@ std::vector<std::pair<std::string, double>> MetricsLine::evaluators() const {
 
 std::optional<MetricsLine> parse_metrics(std::string_view line) {
   auto fields = read_flat_object(line);
-  if (!fields) return std::nullopt;
+  if (!fields || fields->size() > kMetricsFieldsMax) return std::nullopt;
   MetricsLine parsed;
   for (JsonField& field : *fields) {
     if (const auto* const number = std::get_if<double>(&field.value)) {
@@ -85,6 +87,9 @@ std::optional<MetricsLine> parse_metrics(std::string_view line) {
     }
   }
   if (parsed.kind.empty()) return std::nullopt;
+  parsed.numbers.shrink_to_fit();  // a report keeps many lines
+  parsed.texts.shrink_to_fit();
+  parsed.lists.shrink_to_fit();
   return parsed;
 }
 

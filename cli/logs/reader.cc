@@ -61,7 +61,9 @@ Result<std::vector<LogLine>> LogReader::poll(remote::AgentClient& client) {
   }
   auto lines = take_lines(chunk);
   offset_ = chunk.next_offset;
-  at_end_ = chunk.data.empty() || chunk.next_offset >= chunk.size;
+  if (!round_end_) round_end_ = chunk.size;
+  at_end_ = chunk.data.empty() || chunk.next_offset >= *round_end_;
+  if (at_end_) round_end_.reset();
   return lines;
 }
 
@@ -98,11 +100,13 @@ std::vector<MetricsLine> read_metrics(remote::AgentClient& client, const std::st
                                       std::uint64_t bytes) {
   std::vector<MetricsLine> metrics;
   LogReader reader(path);
+  std::uint64_t taken = 0;  // a node may never come to the end of them
   for (auto lines = reader.tail(client, SIZE_MAX, bytes); lines; lines = reader.poll(client)) {
     for (const LogLine& line : *lines) {
       if (auto parsed = parse_metrics(line.text)) metrics.push_back(*std::move(parsed));
+      taken += line.text.size() + 1;
     }
-    if (reader.at_end()) break;
+    if (reader.at_end() || taken > bytes) break;
   }
   return metrics;
 }

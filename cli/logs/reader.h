@@ -34,7 +34,8 @@ class LogReader {
                                     std::uint64_t bytes = kLogChunkBytes);
   // Starts at the first line that was certainly written at that time or later.
   Result<std::vector<LogLine>> since(remote::AgentClient& client, std::int64_t unix_ms);
-  // The last call reached the end of the file.
+  // The last call reached the end that the file had when the calls since the last end began: a file
+  // that grows faster than it is read has one, too.
   bool at_end() const { return at_end_; }
 
  private:
@@ -45,6 +46,7 @@ class LogReader {
   std::uint64_t offset_ = 0;
   LogLine partial_;
   bool skip_line_ = false;  // offset_ was set to the middle of a line
+  std::optional<std::uint64_t> round_end_;
   bool at_end_ = false;
 };
 

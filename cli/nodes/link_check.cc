@@ -65,8 +65,8 @@ Result<LinkCheck> check_links(Context& context, ClusterSession& session,
     const auto call_next = [&](std::size_t i) {
       const std::size_t to = (i + distance) % count;
       if (lost[i] != 0 || !listeners[to].token) return;
-      calls[i].emplace(
-          member(i).client->probe(ends[to].address, ends[to].port, *listeners[to].token));
+      calls[i].emplace(member(i).client->probe(
+          ends[to].address, ends[to].port, *listeners[to].token, static_cast<std::uint32_t>(i)));
     };
     for_each_parallel(count, call_next, at_once);
     for (std::size_t i = 0; i < count; ++i) {

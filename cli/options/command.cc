@@ -25,6 +25,10 @@ OptionList global_options(GlobalOptions& options) {
        &options.timeout, kDuration, 1, kTimeoutSecondsMax},
       {"--parallel", "nodes worked on at a time; default: 32", &options.parallel, "N", 1,
        kProcessesMax},
+      {"--allow-proxy-command",
+       "run the programs (ProxyCommand, Match exec) that the ssh config in a cluster file's [ssh] "
+       "directory names; those of ~/.ssh/config always run",
+       &options.allow_proxy_command},
   };
 }
 

@@ -97,6 +97,7 @@ struct GlobalOptions {
   std::string password_file;
   std::uint32_t timeout = 0;  // seconds; 0: the defaults
   std::uint32_t parallel = kNodesAtOnce;
+  bool allow_proxy_command = false;
 };
 OptionList global_options(GlobalOptions& options);
 

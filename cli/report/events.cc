@@ -126,6 +126,11 @@ void add_metrics_events(const ProcessRecord& process, std::vector<JobEvent>& eve
           {line.unix_ms, process.role, "snapshot " + path.substr(path.rfind('/') + 1), false});
     }
   }
+  if (!process.lacks_metrics) return;
+  const std::int64_t when =
+      process.metrics.empty() ? process.started_unix_ms : process.metrics.back().unix_ms;
+  events.push_back(
+      {when, process.role, "wrote too many metrics: the later ones are left out", true});
 }
 
 std::string counted_roles(std::size_t trainers, std::size_t pservers) {

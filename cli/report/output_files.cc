@@ -1,8 +1,11 @@
 #include "cli/report/output_files.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <fstream>
 
 #include "base/fd.h"
 #include "base/safe_path.h"
@@ -39,11 +42,25 @@ std::optional<double> FlatRecord::any_number(std::string_view key) const {
 
 void each_line(const std::string& folder, const std::string& path,
                const std::function<void(const std::string&)>& visit) {
-  if (!SafePath::parse(path)) return;
-  std::ifstream file(folder + "/" + path);
-  for (std::string line; std::getline(file, line);) {
-    if (line.size() <= kLineBytesMax) visit(line);
+  const auto safe = SafePath::parse(path);
+  const UniqueFd at(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!safe || !at) return;
+  const auto file = safe->open_read(at.get());
+  if (!file) return;
+  std::array<char, kLineBytesMax> buffer;
+  std::string line;  // of one that is too long only its begin
+  for (ssize_t got = 0; (got = ::read(file->get(), buffer.data(), buffer.size())) > 0;) {
+    std::string_view rest(buffer.data(), static_cast<std::size_t>(got));
+    while (!rest.empty()) {
+      const std::size_t end = std::min(rest.find('\n'), rest.size());
+      if (line.size() <= kLineBytesMax) line += rest.substr(0, end);
+      if (end == rest.size()) break;
+      if (line.size() <= kLineBytesMax) visit(line);
+      line.clear();
+      rest.remove_prefix(end + 1);
+    }
   }
+  if (!line.empty() && line.size() <= kLineBytesMax) visit(line);
 }
 
 std::vector<FlatRecord> read_flat_records(const std::string& path) {

@@ -23,8 +23,8 @@ class FlatRecord {
   std::vector<JsonField> fields_;
 };
 
-// Visits the lines of a file that a node named, unless its path leaves the folder; over-long lines
-// are left out.
+// Visits the lines of a regular file that a node named, unless its path leaves the folder or leads
+// through a link; over-long lines are left out.
 void each_line(const std::string& folder, const std::string& path,
                const std::function<void(const std::string&)>& visit);
 

@@ -19,7 +19,10 @@ namespace paddle::cli {
 namespace {
 
 constexpr std::size_t kConfigurationBytesMax = 1U << 20U;
-constexpr std::size_t kMetricsLinesMax = 1'000'000;  // of a process; later ones are left out
+// Later lines are left out: a node may send any number, and in memory they take ten times as much.
+constexpr std::size_t kMetricsBytesMax = 64U << 20U;  // of a process
+constexpr std::size_t kAllMetricsBytesMax = 256U << 20U;
+constexpr std::size_t kMetricsLineBytes = 128;  // at least, for each line
 
 // "jobs/<job>/node_0/train.log" -> "node_0/train.log"
 std::string below_job(const std::string& path, const std::string& job) {
@@ -27,13 +30,17 @@ std::string below_job(const std::string& path, const std::string& job) {
   return path.starts_with(prefix) ? path.substr(prefix.size()) : "";
 }
 
-std::vector<MetricsLine> read_metrics(const std::string& folder, const std::string& path) {
-  std::vector<MetricsLine> lines;
-  each_line(folder, path, [&](const std::string& line) {
-    auto parsed = lines.size() < kMetricsLinesMax ? parse_metrics(line) : std::nullopt;
-    if (parsed) lines.push_back(*std::move(parsed));
+// Takes the bytes of the lines it reads from those that are left.
+void read_metrics(const std::string& folder, ProcessRecord& process, std::size_t& bytes_left) {
+  std::size_t bytes = 0;
+  const std::size_t bytes_max = std::min(kMetricsBytesMax, bytes_left);
+  each_line(folder, metrics_path(process.log), [&](const std::string& line) {
+    bytes += std::max(line.size(), kMetricsLineBytes);
+    process.lacks_metrics = bytes > bytes_max;
+    if (process.lacks_metrics) return;
+    if (auto parsed = parse_metrics(line)) process.metrics.push_back(*std::move(parsed));
   });
-  return lines;
+  bytes_left -= std::min(bytes, bytes_max);
 }
 
 // Without those that paddlectl makes for its own use, as the ones with a placeholder.
@@ -50,7 +57,7 @@ std::string without_internal(const std::string& arguments) {
 }
 
 ProcessRecord process_of(const FlatRecord& line, const std::string& folder,
-                         const std::vector<MachineRecord>& machines) {
+                         const std::vector<MachineRecord>& machines, std::size_t& bytes_left) {
   ProcessRecord process;
   process.node = line.text("node");
   process.role = line.text("role");
@@ -65,7 +72,7 @@ ProcessRecord process_of(const FlatRecord& line, const std::string& folder,
   process.life = static_cast<std::uint32_t>(std::clamp(line.number("life"), 1.0, 1e9));
   process.arguments = without_internal(line.text("arguments"));
   process.log = line.text("log");
-  process.metrics = read_metrics(folder, metrics_path(process.log));
+  read_metrics(folder, process, bytes_left);
   process.begun_unix_ms = process.started_unix_ms;
   for (const MetricsLine& one : process.metrics) {
     if (one.unix_ms > 0) process.begun_unix_ms = std::min(process.begun_unix_ms, one.unix_ms);
@@ -113,8 +120,9 @@ Result<JobRecord> read_job_record(const std::string& folder, const std::string& 
   record.job = job;
   record.machines = read_machines(folder);
   record.commands = read_commands(folder);
+  std::size_t bytes_left = kAllMetricsBytesMax;
   for (const FlatRecord& line : read_flat_records(processes)) {
-    record.processes.push_back(process_of(line, folder, record.machines));
+    record.processes.push_back(process_of(line, folder, record.machines, bytes_left));
   }
   // A job's processes start together; one restarted since knows only its last start.
   std::int64_t begun = std::numeric_limits<std::int64_t>::max();

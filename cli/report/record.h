@@ -25,6 +25,7 @@ struct ProcessRecord {
   std::string log;         // below the folder
   std::optional<std::int64_t> utc_offset_s;  // of the local time in its log
   std::vector<MetricsLine> metrics;
+  bool lacks_metrics = false;  // the last ones: there are too many
 
   bool is_trainer() const { return role.starts_with("trainer-"); }
 };

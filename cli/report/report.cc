@@ -65,12 +65,18 @@ std::string template_part(const std::string& share, const std::string& name, con
 
 namespace fs = std::filesystem;
 
+constexpr std::uint32_t kJobFileBytesMax = 256U << 10U;
+
 // Takes job.toml from the first node that gives it; a report does without it.
 void fetch_configuration(ClusterSession& session, const std::string& job, const fs::path& folder) {
   for (Member& member : session.members()) {
     if (!member.client) continue;
-    const std::string path = workspace_folder(job) + "/job.toml";
-    if (member.client->fetch(path, (folder / "job.toml").string())) return;
+    const auto file =
+        member.client->read_log(workspace_folder(job) + "/job.toml", 0, kJobFileBytesMax);
+    if (file && file->data.size() == file->size &&
+        replace_file((folder / "job.toml").string(), as_bytes(file->data), 0644)) {
+      return;
+    }
   }
 }
 
@@ -100,9 +106,8 @@ Result<ReportFiles> make_report(const std::string& output, const std::string& jo
 
 Result<ReportFiles> collect_report(Context& context, ClusterSession& session,
                                    const std::string& job, const std::string& output) {
-  PADDLE_TRY_STATUS(check_job_name(job));
-  const fs::path folder = fs::path(output) / job;
-  PADDLE_TRY_STATUS(make_folder(folder, "choose another --output"));
+  PADDLE_TRY(const fs::path folder,
+             make_output_folder(context, output, job, "choose another --output"));
   JobView view(job);
   view.look(context, session);
   PADDLE_TRY_STATUS(write_processes(folder.string(), view));

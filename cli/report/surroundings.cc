@@ -1,8 +1,9 @@
 #include "cli/report/surroundings.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <mutex>
 
@@ -77,16 +78,17 @@ Status write_machines(const std::string& folder, ClusterSession& session) {
                       0644);
 }
 
-Status add_command(const std::string& folder, const Context& context) {
-  PADDLE_TRY_STATUS(make_folder(folder, "choose another --output"));
+Status add_command(const Context& context, const std::string& output, const std::string& job) {
+  PADDLE_TRY(const std::filesystem::path folder,
+             make_output_folder(context, output, job, "choose another --output"));
   const Json command = Json::object({{"unix_ms", context.unix_seconds() * 1000},
                                      {"command", as_typed(context.arguments)},
                                      {"version", kProgramVersion}});
-  std::ofstream file(folder + "/" + kCommands, std::ios::app);
-  file << command.text() << "\n" << std::flush;
-  if (file) return {};
-  return Error{Errc::kResource, fmt::format("cannot write {}/{}", folder, kCommands),
-               "choose another --output"};
+  const std::string path = folder / kCommands;
+  const UniqueFd file(
+      ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
+  if (!file) return system_error(Errc::kResource, "open " + path);
+  return write_all(file.get(), as_bytes(command.text() + "\n"), TimePoint::max());
 }
 
 std::vector<MachineRecord> read_machines(const std::string& folder) {

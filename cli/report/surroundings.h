@@ -26,8 +26,8 @@ struct CommandRecord {
 
 // Writes machines.jsonl, an object for each node that answers.
 Status write_machines(const std::string& folder, ClusterSession& session);
-// Adds this command to commands.jsonl; makes the folder.
-Status add_command(const std::string& folder, const Context& context);
+// Adds this command to <output>/<job>/commands.jsonl; makes the folder.
+Status add_command(const Context& context, const std::string& output, const std::string& job);
 
 // Nothing where the folder has no such file; damaged lines are left out.
 std::vector<MachineRecord> read_machines(const std::string& folder);

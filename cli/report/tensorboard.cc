@@ -123,7 +123,7 @@ Result<std::size_t> write_event_files(const std::string& folder, const JobRecord
   const auto write = [&](const fs::path& into, const EventFile& file) -> Status {
     if (file.scalars() == 0) return {};
     scalars += file.scalars();
-    PADDLE_TRY_STATUS(make_folder(into, "choose another --output"));
+    PADDLE_TRY_STATUS(make_folder(folder, into, "choose another --output"));
     return replace_file((into / name).string(), as_bytes(file.content()), 0644);
   };
   const fs::path base = fs::path(folder) / "tensorboard";

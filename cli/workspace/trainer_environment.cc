@@ -90,7 +90,7 @@ Result<Variables> parse_environment(const std::vector<std::string>& items) {
 }
 
 Result<Variables> read_environment_file(const std::string& path) {
-  auto text = read_file(path, kEnvironmentBytesMax);
+  auto text = read_file_or_pipe(path, kEnvironmentBytesMax);
   if (!text) return Error{Errc::kUsage, text.error().message, "name an --env-file that is there"};
   Variables variables;
   std::istringstream lines(*text);

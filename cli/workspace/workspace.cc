@@ -8,6 +8,7 @@
 
 #include "base/fd.h"
 #include "cli/workspace/ignore_rules.h"
+#include "remote/launcher/trusted_file.h"
 
 namespace paddle::cli {
 namespace {
@@ -15,6 +16,26 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kIgnoreBytesMax = 1U << 20U;
+
+// The file's path in the workspace. Refuses one that is outside, or is read through a link that
+// leads outside: its content would be sent to every node that needs it.
+Result<std::string> inside_workspace(const Workspace& workspace, const std::string& file) {
+  const auto leads_out = [&](const fs::path& path) {
+    const fs::path inside = path.lexically_relative(workspace.path);
+    return inside.empty() || *inside.begin() == "..";
+  };
+  std::error_code error;
+  const fs::path real = fs::canonical(file, error);
+  if (error) return Error{Errc::kData, fmt::format("{}: {}", file, error.message()), ""};
+  if (!leads_out(file) && !leads_out(real)) {
+    return fs::path(file).lexically_relative(workspace.path).string();
+  }
+  return Error{Errc::kData,
+               real == file
+                   ? fmt::format("data file {} is outside the workspace", file)
+                   : fmt::format("data file {} is {}, outside the workspace", file, real.string()),
+               "copy it into the workspace, or name an absolute path that every node mounts"};
+}
 
 // One trainer's files relative to the workspace; none for a path that the nodes mount.
 Result<std::vector<std::string>> data_of_trainer(const Workspace& workspace,
@@ -27,12 +48,7 @@ Result<std::vector<std::string>> data_of_trainer(const Workspace& workspace,
              config::data_share(workspace.path, glob, trainer, trainers, data.global_shuffle));
   if (split != nullptr) *split = *split || share.records_split;
   for (const std::string& file : share.files) {
-    const std::string inside = fs::path(file).lexically_relative(workspace.path).string();
-    if (inside.empty() || inside.starts_with("..")) {
-      return Error{Errc::kData, fmt::format("data file {} is outside the workspace", file),
-                   "name files inside the workspace, or an absolute path that every node mounts"};
-    }
-    relative.push_back(inside);
+    PADDLE_TRY(relative.emplace_back(), inside_workspace(workspace, file));
   }
   return relative;
 }
@@ -132,7 +148,10 @@ class FolderWalk {
 
 Status check_workspace(const std::string& path) {
   std::error_code error;
-  if (fs::is_regular_file(fs::path(path) / "job.toml", error)) return {};
+  if (fs::is_regular_file(fs::path(path) / "job.toml", error)) {
+    // It names programs to run.
+    return remote::check_trusted((fs::path(path) / "job.toml").string());
+  }
   return Error{Errc::kUsage, fmt::format("no job.toml in '{}'", path),
                "name the folder that holds it, or begin with a template: paddlectl init --list"};
 }

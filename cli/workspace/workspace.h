@@ -31,7 +31,7 @@ struct Workspace {
   bool has_network = true;           // job.toml describes one, which the engine can plan
 };
 
-// kUsage when the folder has no job.toml.
+// kUsage when the folder has no job.toml, kAuth when others could have written it.
 Status check_workspace(const std::string& path);
 // kData when no file matches [data] train or test, all that do are empty, or a symbolic link leaves
 // the workspace.

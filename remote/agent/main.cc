@@ -3,7 +3,6 @@
 //
 // paddlectl-agent supervise <root> <label>: see supervisor.h.
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/result.h"
+#include "base/secret.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "base/version.h"
@@ -109,7 +109,7 @@ int serve(const std::string& root_path, const std::string& hash) {
   };
   Session session(*root, input.get(), send);
   while (!session.finished()) {
-    const auto request = read_frame(input.get(), kAgentPayloadBytesMax, TimePoint::max());
+    auto request = read_frame(input.get(), kAgentPayloadBytesMax, TimePoint::max());
     if (!request && request.error().code == Errc::kUnreachable) return 0;  // the controller left
     if (!request) {
       wire::agent::ErrorReply reply;
@@ -119,7 +119,10 @@ int serve(const std::string& root_path, const std::string& hash) {
       return fail(request.error());
     }
     sequence = request->header.sequence;
-    if (const auto done = session.on_frame(*request); !done) return fail(done.error());
+    const auto done = session.on_frame(*request);
+    if (request->header.type == wire::agent::AGENT_KEYS)
+      ::explicit_bzero(request->tail.data(), request->tail.size());
+    if (!done) return fail(done.error());
   }
   return 0;
 }
@@ -127,8 +130,7 @@ int serve(const std::string& root_path, const std::string& hash) {
 int main(int argc, char** argv) {
   const std::string command = argc > 1 ? argv[1] : "";
   ::umask(077);
-  const rlimit no_core{0, 0};
-  ::setrlimit(RLIMIT_CORE, &no_core);
+  turn_off_cores();
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) ::signal(signal, SIG_DFL);
   ::signal(SIGPIPE, SIG_IGN);
   set_log_name("agent");

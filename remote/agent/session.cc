@@ -10,6 +10,7 @@
 #include "remote/agent/machine/host.h"
 #include "remote/agent/peer/probe.h"
 #include "remote/agent/process/command.h"
+#include "remote/agent/process/key_files.h"
 #include "remote/agent/process/processes.h"
 #include "remote/agent/process/usage.h"
 #include "remote/agent/root/files.h"
@@ -75,11 +76,13 @@ const Session::Request Session::kRequests[] = {
                                return Status();
                              }>},
     {AGENT_PULL, answer<PullRequest, [](Session& s, const PullRequest& pull,
-                                        ByteSpan token) { return s.incoming_.pull(pull, token); }>},
+                                        ByteSpan key) { return s.incoming_.pull(pull, key); }>},
     {AGENT_LIST, pass<&Session::list>},
     {AGENT_GET, pass<&Session::get>},
     {AGENT_REMOVE, answer<PathRequest,
                           [](Session& s, const PathRequest& path, ByteSpan) -> Status {
+                            if (path.path().starts_with("jobs/"))
+                              wipe_key_files(s.root_, path.path().substr(5));
                             PADDLE_TRY_STATUS(remove_path(s.root_, path.path()));
                             sweep_store(s.root_);
                             return {};
@@ -115,9 +118,15 @@ const Session::Request Session::kRequests[] = {
     {AGENT_PROCESSES, pass<&Session::processes>},
     {AGENT_STOP, answer<StopRequest, [](Session& s, const StopRequest& stop,
                                         ByteSpan) { return stop_processes(s.root_, stop); }>},
-    {AGENT_RESTART,
-     answer<RestartRequest, [](Session& s, const RestartRequest& restart,
-                               ByteSpan) { return restart_processes(s.root_, restart); }>},
+    {AGENT_RESTART, answer<RestartRequest,
+                           [](Session& s, const RestartRequest& restart, ByteSpan) -> Status {
+                             // The last other process may end just now, which would wipe the keys.
+                             Claims claims(s.root_);
+                             if (!s.claims_.has(restart.job()))
+                               PADDLE_TRY_STATUS(claims.lock(
+                                   restart.job(), std::chrono::milliseconds(kClaimWaitMs)));
+                             return restart_processes(s.root_, restart);
+                           }>},
     {AGENT_READ_LOG, pass<&Session::log>},
     {AGENT_RUN, pass<&Session::run>},
     {AGENT_LEFTOVERS, answer<PathRequest, [](Session& s, const PathRequest&,
@@ -132,7 +141,7 @@ const Session::Request Session::kRequests[] = {
                                 return Status();
                               }>},
     {AGENT_PROBE, answer<ProbeTarget, [](Session&, const ProbeTarget& target,
-                                         ByteSpan token) { return probe(target, token); }>},
+                                         ByteSpan key) { return probe(target, key); }>},
     {AGENT_TEARDOWN,
      answer<TeardownRequest,
             [](Session& s, const TeardownRequest& wanted, ByteSpan) -> Result<TeardownReply> {
@@ -198,10 +207,9 @@ Status Session::list(const Frame& request) {
 }
 
 Status Session::get(const Frame& request) {
-  PADDLE_TRY(const auto path, parse<PathRequest>(request));
-  return send_file(root_, path.path(), [&](std::uint64_t size, ByteSpan chunk, bool more) {
+  PADDLE_TRY(const auto wanted, parse<PathRequest>(request));
+  return send_file(root_, wanted, [&](ByteSpan chunk, bool more) {
     GetReply reply;
-    reply.set_size(size);
     const auto packed = compress(chunk);
     if (packed) reply.set_raw_bytes(static_cast<std::uint32_t>(chunk.size()));
     return send(AGENT_GET, more ? kAgentFlagMore : std::uint16_t{0}, reply,
@@ -211,9 +219,7 @@ Status Session::get(const Frame& request) {
 
 Status Session::keep_keys(const std::string& job, const std::string& process, ByteSpan keys) {
   if (!claims_.has(job)) return Error{Errc::kData, "keys of a job not claimed", ""};
-  PADDLE_TRY_STATUS(check_name(process));
-  PADDLE_TRY(const SafePath path, SafePath::parse(fmt::format("jobs/{}/keys/{}", job, process)));
-  return replace_below(root_, path, keys);
+  return write_key_file(root_, job, process, keys);
 }
 
 Status Session::processes(const Frame& request) {

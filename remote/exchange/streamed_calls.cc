@@ -7,7 +7,10 @@
 #include <set>
 #include <string_view>
 
+#include <fmt/format.h>
+
 #include "base/safe_path.h"
+#include "base/sha256.h"
 #include "base/text.h"
 #include "proto/agent.pb.h"
 #include "proto/content.h"
@@ -23,6 +26,7 @@ namespace {
 // Between two frames of an answer.
 constexpr Duration kAnswerDeadline = std::chrono::seconds(30);
 constexpr std::size_t kFilesListedMax = 1'000'000;
+constexpr std::size_t kListBytesMax = 64U << 20U;
 constexpr std::size_t kNameShownBytes = 200;
 constexpr std::size_t kFetchesInFlight = 8;  // few enough for the socket to buffer the requests
 
@@ -51,21 +55,20 @@ Status check_names(const std::vector<remote::FileEntry>& entries) {
   return {};
 }
 
-using namespace wire::agent;  // NOLINT: this file is about the messages
-
 constexpr Duration kRequestDeadline = std::chrono::seconds(30);
 // Beyond the command's own timeout: for SIGTERM, its grace, and the reply.
-constexpr Duration kEndDeadline = std::chrono::seconds(30);
+constexpr Duration kEndDeadline = std::chrono::seconds(15);
 
 }  // namespace
 
-Result<std::vector<remote::FileEntry>> NodeFiles::list(const std::string& folder,
-                                                       bool without_hashes) {
+Result<std::vector<remote::FileEntry>> NodeFiles::list(const std::string& folder, Listed listed) {
   PathRequest request;
   request.set_path(folder);
-  request.set_without_hashes(without_hashes);
+  request.set_without_hashes(listed == Listed::kSizesOfAll);
+  request.set_own_files(listed == Listed::kOwnFiles);
   PADDLE_TRY_STATUS(exchange_.send(AGENT_LIST, request, {}, kAnswerDeadline));
   std::vector<remote::FileEntry> entries;
+  std::size_t bytes = 0;
   for (bool more = true; more;) {
     PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_LIST, kDiskDeadline));
     PADDLE_TRY(const auto reply, exchange_.parse<ListReply>(frame));
@@ -73,17 +76,21 @@ Result<std::vector<remote::FileEntry>> NodeFiles::list(const std::string& folder
       entries.push_back({file.path(), file.size(), to_hex(as_bytes(file.sha256()))});
     }
     more = (frame.header.flags & kAgentFlagMore) != 0;
-    PADDLE_TRY_STATUS(
-        exchange_.check_list(entries.size(), kFilesListedMax, more && reply.files().empty()));
+    bytes += frame.head.size();
+    const bool is_endless = bytes > kListBytesMax || (more && reply.files().empty());
+    PADDLE_TRY_STATUS(exchange_.check_list(entries.size(), kFilesListedMax, is_endless));
   }
   if (Status status = check_names(entries); !status)
     return exchange_.named(std::move(status).error());
   return entries;
 }
 
-// `written` gets the first error of our disk; the rest of the file is read nevertheless.
-Status NodeFiles::receive_file(const std::string& path, int fd, Status& written) {
-  std::uint64_t received = 0;
+// `written` gets the first error of our disk; the rest of the file is read nevertheless. No byte
+// beyond the size that the node listed is taken.
+Status NodeFiles::receive_file(const FetchItem& item, int fd, Status& written) {
+  const std::string& path = item.remote_path;
+  Sha256 hash;
+  std::uint64_t left = item.size;
   for (bool more = true; more;) {
     PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_GET, kAnswerDeadline));
     PADDLE_TRY(const auto reply, exchange_.parse<GetReply>(frame));
@@ -94,25 +101,44 @@ Status NodeFiles::receive_file(const std::string& path, int fd, Status& written)
       raw = *std::move(unpacked);
     }
     const ByteSpan part = reply.raw_bytes() > 0 ? ByteSpan(raw) : ByteSpan(frame.tail);
-    received += part.size();
     more = (frame.header.flags & kAgentFlagMore) != 0;
     // Only an empty file has an empty chunk, which bounds the number of chunks.
-    if (received > reply.size() || (more && part.empty())) {
-      return exchange_.lose(Error{Errc::kData, path + " does not end as announced", ""});
+    const bool ends = !more && part.size() == left;
+    const bool goes_on = more && !part.empty() && part.size() < left;
+    if (!ends && !goes_on) {
+      return exchange_.lose(Error{
+          Errc::kData, fmt::format("{} does not end after the {} bytes listed", path, item.size),
+          "look at the node: it does not send what it lists"});
     }
+    left -= part.size();
+    hash.update(part);
     if (written) written = write_all(fd, part, TimePoint::max());
   }
-  return {};
+  if (to_hex(hash.finish()) == item.sha256) return {};
+  return exchange_.named(Error{
+      Errc::kData, fmt::format("{}: the {} bytes that came are not those listed", path, item.size),
+      "it may have changed meanwhile: try again; if that is no help, look at the node"});
 }
 
+namespace {
+
+// Hidden: no file of another node that is fetched beside it can have this name.
+std::string temporary_name(const std::string& path) {
+  const std::size_t slash = path.rfind('/') + 1;
+  return path.substr(0, slash) + "." + path.substr(slash) + ".part";
+}
+
+}  // namespace
+
 Status NodeFiles::fetch_one(const FetchItem& item) {
-  const std::string temporary = item.local_path + ".part";
+  const std::string temporary = temporary_name(item.local_path);
+  ::unlink(temporary.c_str());  // of a fetch that was killed, or a pipe that would be waited for
   const UniqueFd fd(
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644));
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
   // The reply was requested and must be read even when the file cannot be created.
   Status written;
   if (!fd) written = system_error(Errc::kResource, "create");
-  const Status got = receive_file(item.remote_path, fd.get(), written);
+  const Status got = receive_file(item, fd.get(), written);
   if (got && written && ::rename(temporary.c_str(), item.local_path.c_str()) == 0) return {};
   Error error = !got      ? got.error()
                 : written ? system_error(Errc::kResource, "rename " + temporary)
@@ -129,6 +155,7 @@ Status NodeFiles::fetch(const std::vector<FetchItem>& items) {
     for (; first && asked < items.size() && asked < i + kFetchesInFlight; ++asked) {
       PathRequest request;
       request.set_path(items[asked].remote_path);
+      request.set_size(items[asked].size);
       first = exchange_.send(AGENT_GET, request, {}, kAnswerDeadline);
     }
     if (i >= asked || exchange_.broken()) break;
@@ -154,10 +181,11 @@ Result<CommandEnd> run_command(Exchange& exchange, const CommandSpec& command,
       asked = true;
       end = SteadyClock().now() + kEndDeadline;
     }
-    if (!exchange.wait(kInterruptedEvery)) {
-      if (SteadyClock().now() < end) continue;
-      return exchange.lose(Error{Errc::kUnreachable, "no answer before the deadline", ""});
+    // A node that goes on to send something does not put the end off.
+    if (SteadyClock().now() >= end) {
+      return exchange.lose(Error{Errc::kUnreachable, "no end of the command before the deadline"});
     }
+    if (!exchange.wait(kInterruptedEvery)) continue;
     PADDLE_TRY(const Frame frame, exchange.receive(AGENT_RUN, kRequestDeadline));
     PADDLE_TRY(const auto reply, exchange.parse<RunReply>(frame));
     if ((frame.header.flags & kAgentFlagMore) == 0) {

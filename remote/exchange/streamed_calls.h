@@ -21,9 +21,12 @@ struct FileEntry {
   std::string sha256;  // hex
 };
 
+// The first `size` bytes of a file, as a list told them with their hash.
 struct FetchItem {
   std::string remote_path;  // below root
   std::string local_path;
+  std::uint64_t size = 0;
+  std::string sha256;  // hex
 };
 
 // AgentClient's calls of the same names.
@@ -31,12 +34,13 @@ class NodeFiles {
  public:
   explicit NodeFiles(Exchange& exchange) : exchange_(exchange) {}
 
-  Result<std::vector<FileEntry>> list(const std::string& folder, bool without_hashes);
+  enum class Listed { kAll, kSizesOfAll, kOwnFiles };
+  Result<std::vector<FileEntry>> list(const std::string& folder, Listed listed);
   Status fetch(const std::vector<FetchItem>& items);
 
  private:
   Status fetch_one(const FetchItem& item);
-  Status receive_file(const std::string& path, int fd, Status& written);
+  Status receive_file(const FetchItem& item, int fd, Status& written);
 
   Exchange& exchange_;
 };

@@ -34,7 +34,9 @@ struct NodeSpec {
   std::uint16_t push_port = 0;  // for other nodes during a push; 0, or taken: any
   std::string root;             // our folder on the node, "~/" allowed: <workdir>/<cluster>, and
                                 // /<node> where nodes share a machine
-  Duration timeout{};           // for reaching it, and for each answer; zero: the defaults
+  // May the config of an ssh_directory run programs of this machine?
+  bool allow_proxy_command = false;
+  Duration timeout{};  // for reaching it, and for each answer; zero: the defaults
 
   bool is_local() const { return launcher == "local"; }
 };
@@ -78,6 +80,8 @@ Result<std::unique_ptr<Launcher>> make_command_launcher(const NodeSpec& node, Ti
 // unknown or changed. Without a login only keys are tried.
 Result<std::unique_ptr<Launcher>> make_ssh_launcher(const NodeSpec& node, TimePoint deadline,
                                                     Login* login = nullptr);
+// The library of the SSH launcher and its version, as "libssh 0.10.6/openssl/zlib".
+std::string ssh_library();
 
 // The longest noise (banners, motd) before a sentinel line.
 constexpr std::size_t kNoiseBytesMax = 64U << 10U;

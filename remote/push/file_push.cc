@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "proto/frame_stream.h"
+#include "proto/peer_keys.h"
 
 namespace paddle::remote {
 
@@ -214,11 +215,14 @@ Status FilePush::pull(const FanOut::Step& step) {
   request.mutable_from()->set_address(step.at->address);
   request.mutable_from()->set_port(step.at->port);
   request.mutable_from()->set_sealed(step.at->sealed);
+  const auto caller = static_cast<std::uint32_t>(*seat_);
+  request.set_caller(caller);
   for (const std::size_t pack : step.packs) {
     for (std::size_t i = packs_[pack].begin; i < packs_[pack].end; ++i)
       *request.add_blobs() = blob_message(i);
   }
-  PADDLE_TRY_STATUS(exchange_.send(AGENT_PULL, request, step.at->token.reveal(), kFrameDeadline));
+  const Secret key = peer_caller_key(step.at->token, caller);
+  PADDLE_TRY_STATUS(exchange_.send(AGENT_PULL, request, key.reveal(), kFrameDeadline));
   const auto frame = exchange_.receive(AGENT_PULL, kFrameDeadline);
   if (exchange_.broken()) return frame.error();
   PullReply reply;

@@ -16,8 +16,8 @@ first_port=${PORT:-$((20000 + SLURM_JOB_ID % 190 * 64))}
 
 # The job's secret: of this user, for this run, in the shared folder.
 umask 077
-run=$workspace/output/slurm-$SLURM_JOB_ID
-mkdir -p "$run"
+mkdir -p "$workspace/output"
+run=$(mktemp -d "$workspace/output/slurm-$SLURM_JOB_ID-XXXXXX")
 trap 'rm -f "$run/job.key"' EXIT
 head -c 32 /dev/urandom > "$run/job.key"
 

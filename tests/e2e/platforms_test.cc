@@ -80,6 +80,41 @@ TEST_F(PlatformsTest, SlurmRunsTheJob) {
   expect_trained("slurm-1", 1);
 }
 
+// The name of a folder can be foretold from the job's number, so somebody may have made it first.
+TEST_F(PlatformsTest, SlurmPutsNoKeyIntoAFolderThatSomebodyMadeFirst) {
+  const std::string script = render("slurm");
+  const std::string planted = folder() / "output/slurm-777";
+  fs::create_directories(planted);
+  fs::permissions(planted, fs::perms::all);
+  // An srun that names addresses, or shows where the key and the task are.
+  folder().write("bin/srun", R"(#!/bin/sh
+for word; do
+  case $word in
+    -c) echo "0 127.0.0.1"; exit ;;
+    --key_file=*) file=${word#--key_file=}; wc -c "$file"; stat -c 'mode %a' "${file%/*}" "$file" ;;
+    */task) cat "$word" ;;
+  esac
+done
+)");
+  fs::permissions(folder() / "bin/srun", fs::perms::owner_all);
+  const auto run_script = [&] {
+    return run({"/usr/bin/env", "PATH=" + (folder() / "bin") + ":/usr/bin:/bin", "SLURM_JOB_ID=777",
+                "SLURM_JOB_NUM_NODES=1", "/bin/bash", script});
+  };
+  for (int again = 0; again < 2; ++again) {  // Slurm runs a job again under its number
+    const auto [code, text] = run_script();
+    EXPECT_EQ(code, 0) << text;
+    EXPECT_TRUE(fs::is_empty(planted));
+    EXPECT_NE(text.find("32 " + (folder() / "output/slurm-777-")), text.npos) << text;
+    EXPECT_NE(text.find("mode 700\nmode 600\n"), text.npos) << text;
+    EXPECT_NE(text.find("exec \"$PADDLE_ENGINE\" train"), text.npos) << text;
+  }
+  fs::remove(planted);
+  fs::create_directory_symlink(folder() / "data", planted);
+  EXPECT_EQ(run_script().first, 0);
+  EXPECT_FALSE(fs::exists(folder() / "data/task")) << "through a link";
+}
+
 TEST_F(PlatformsTest, KubernetesManifestFitsThePublishedSchema) {
   const std::string manifest =
       render("kubernetes", {"--pservers=2", "--set=train.passes=2", "--image=debian:12"});

@@ -1,5 +1,6 @@
 // Restarts of processes and jobs, and trainers that are programs of the user.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -132,6 +133,40 @@ TEST_F(CliRestart, AWholeJobIsRestartedFromWhereItWasAndARemovedOneIsGone) {
   EXPECT_FALSE(fs::exists(cluster.folder() / "nodes/t/n-0/jobs/job"));
   EXPECT_EQ(cluster.run({"rm", "job"}).code, 2);
   expect_clean_teardown();
+}
+
+TEST_F(CliRestart, KeysGoWithTheLastProcessAndARestartOfAllDealsNewOnes) {
+  prepare_word2vec();
+  const Outcome train = cluster.run({"train", "--trainers", "2", "--pservers", "1", "--detach",
+                                     "--set", "train.passes=1000000", "--name", "job", "word2vec"});
+  ASSERT_EQ(train.code, 0) << train.output;
+  const auto keys = [&](int node) {
+    return fs::path(cluster.folder() / fmt::format("nodes/t/n-{}/jobs/job/keys", node));
+  };
+  // In memory, unless files there end with a login.
+  const auto place = [&](int node) {
+    return fs::is_symlink(keys(node)) ? fs::read_symlink(keys(node)) : keys(node);
+  };
+  const std::array<fs::path, 2> first{place(0), place(1)};
+  for (const fs::path& folder : first) EXPECT_TRUE(fs::exists(folder)) << folder;
+  ASSERT_TRUE(kill_engine("--trainer_id=1"));
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while ((fs::exists(first[0]) || fs::exists(first[1])) && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  for (const int node : {0, 1}) {
+    EXPECT_FALSE(fs::exists(first[static_cast<std::size_t>(node)])) << node;
+    EXPECT_FALSE(fs::exists(fs::symlink_status(keys(node)))) << node;
+  }
+  const Outcome alone = cluster.run({"restart", "trainer-1"});
+  EXPECT_EQ(alone.code, 2) << alone.output;
+  EXPECT_TRUE(alone.says("the keys of trainer-1 went with the last process there")) << alone.output;
+  const Outcome restarted = cluster.run({"restart"});
+  ASSERT_EQ(restarted.code, 0) << restarted.output;
+  const std::array<fs::path, 2> second{place(0), place(1)};
+  for (const fs::path& folder : second) EXPECT_TRUE(fs::exists(folder)) << folder;
+  ASSERT_TRUE(comes_to("running (start 2)"));
+  expect_clean_teardown();
+  for (const fs::path& folder : second) EXPECT_FALSE(fs::exists(folder)) << folder;
 }
 
 TEST_F(CliRestart, WhoFollowsAJobStaysWithItOverARestart) {

@@ -20,6 +20,7 @@ class SshConfigTest : public SshLauncherTest {
     alias_.name = "alias";
     alias_.host = "trainbox";
     alias_.ssh_directory = node_.ssh_directory;
+    alias_.allow_proxy_command = true;
   }
 
   std::string config_file() const { return node_.ssh_directory + "/config"; }
@@ -189,6 +190,15 @@ TEST_F(SshConfigTest, AHostKeyAliasStandsInKnownHosts) {
   const std::string key = *read_file(sshd_->folder() + "/host_key.pub");
   configure("Host trainbox\n" + host_name() + way() + "  HostKeyAlias Box-7\n");
   expect_refusal(Errc::kAuth, "is not in " + sshd_->known_hosts());
+  // Whose config it is may not name machines in the known_hosts of others.
+  const auto refused = ask_host_key(alias_, within(seconds(20)));
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("/config calls it box-7"), std::string::npos)
+      << refused.error().message;
+  const std::string own = std::filesystem::path(config_file()).parent_path() / "known_hosts";
+  configure("Host trainbox\n  HostKeyAlias Box-7\n  UserKnownHostsFile " + own + "\n" +
+            host_name() + way());
+  write(own, "");
   const auto shown = ask_host_key(alias_, within(seconds(20)));
   ASSERT_TRUE(shown) << shown.error().message;
   EXPECT_TRUE(shown->line.starts_with("box-7 ssh-ed25519 ")) << shown->line;
@@ -196,7 +206,7 @@ TEST_F(SshConfigTest, AHostKeyAliasStandsInKnownHosts) {
   expect_login("trusted by its alias");
   const std::string other = sshd_->folder() + "/other_key";
   ASSERT_TRUE(test::make_key(other));
-  write(sshd_->known_hosts(), "box-7 " + *read_file(other + ".pub"));
+  write(own, "box-7 " + *read_file(other + ".pub"));
   const Error changed = expect_refusal(Errc::kAuth, "has changed");
   EXPECT_NE(changed.hint.find("-R \"box-7\""), std::string::npos) << changed.hint;
 }
@@ -231,6 +241,9 @@ TEST_F(SshConfigTest, EveryKnownHostsFileCounts) {
   expect_refusal(Errc::kAuth, "not the one in " + folder + "/all.");
   files(line, "", "@revoked * " + *read_file(folder + "/host_key.pub"));
   expect_refusal(Errc::kAuth, "revoked in " + folder + "/all");
+  files(line, "",
+        std::string(17U << 20U, '#') + "\n@revoked * " + *read_file(folder + "/host_key.pub"));
+  expect_refusal(Errc::kAuth, "revoked in " + folder + "/all");
 }
 
 TEST_F(SshConfigTest, AFileThatCannotKeepAKeyTakesNone) {
@@ -240,12 +253,13 @@ TEST_F(SshConfigTest, AFileThatCannotKeepAKeyTakesNone) {
           "UserKnownHostsFile " + std::string(file) + "\n" + *read_file(config_file()));
     expect_refusal(Errc::kAuth, "is not in /dev/null");
     const auto shown = ask_host_key(alias_, within(seconds(20)));
-    ASSERT_TRUE(shown) << shown.error().message;
-    EXPECT_EQ(shown->known_hosts, "/dev/null");
+    ASSERT_FALSE(shown);
+    EXPECT_NE(shown.error().message.find("its key would go to /dev/null"), std::string::npos);
   }
   ShownHostKey key;
   key.line = "host ssh-ed25519 AAAA";
-  key.known_hosts = sshd_->folder();  // no regular file either, and one that nobody misses
+  key.known_hosts = sshd_->folder() + "/known_hosts.d";
+  std::filesystem::create_directory(key.known_hosts);
   const Status added = add_host_key(key);
   ASSERT_FALSE(added);
   EXPECT_EQ(added.error().code, Errc::kUsage);
@@ -291,6 +305,30 @@ TEST_F(SshConfigTest, AlgorithmsOfTheConfigAreUsed) {
   expect_refusal(Errc::kUsage,
                  "config:6: kexalgorithms sntrup761x25519-sha512: none of them is "
                  "supported");
+}
+
+TEST_F(SshConfigTest, ChaChaIsTheCipherUnlessTheConfigOrTheServerSaysOtherwise) {
+  const auto expect_cipher = [&](const std::string& server, const std::string& lines,
+                                 const std::string& cipher) {
+    restart({"LogLevel=DEBUG1", "Ciphers=" + server});
+    alias_.ssh_directory = node_.ssh_directory;
+    configure("Host trainbox\n" + host_name() + way() + lines);
+    expect_login(cipher.c_str());
+    for (const char* way : {"client->server", "server->client"}) {
+      const std::string chosen = fmt::format("kex: {} cipher: {}", way, cipher);
+      EXPECT_NE(sshd_->log_with(chosen).find(chosen), std::string::npos) << chosen;
+    }
+  };
+  const std::string all = "aes128-gcm@openssh.com,chacha20-poly1305@openssh.com,aes256-ctr";
+  expect_cipher(all, "", "chacha20-poly1305@openssh.com");
+  expect_cipher(all, "  Ciphers aes128-gcm@openssh.com\n", "aes128-gcm@openssh.com");
+  expect_cipher("aes128-gcm@openssh.com", "", "aes128-gcm@openssh.com");
+  expect_cipher("aes128-gcm@openssh.com,aes256-ctr", "", "aes256-ctr");
+}
+
+TEST_F(SshConfigTest, TheLibraryIsNamedWithItsVersion) {
+  EXPECT_TRUE(ssh_library().starts_with("libssh 0.") || ssh_library().starts_with("libssh 1."))
+      << ssh_library();
 }
 
 TEST_F(SshConfigTest, AnUnsupportedOptionStopsBeforeAnythingIsSent) {

@@ -10,6 +10,7 @@
 #include "remote/agent_client.h"
 #include "remote/push/source.h"
 #include "tests/e2e/ssh_fixture.h"
+#include "tests/support/planted_agent.h"
 
 namespace paddle::remote {
 namespace {
@@ -95,6 +96,17 @@ TEST_F(SshConnectTest, TellsFactsPushesFilesRunsAProcessAndLeavesNothing) {
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_TRUE(report->remaining.empty());
   EXPECT_FALSE(fs::exists(node_.root));
+}
+
+TEST_F(SshConnectTest, AProgramThatSomebodyElseMayHavePlantedIsNotRun) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  for (const std::string& way : test::PlantedAgent::ways()) {
+    node_.root = folder_.path() + "/" + std::to_string(way.size()) + "/shared/lab";
+    const test::PlantedAgent planted(node_.root, options_.agent_binary);
+    planted.plant(way);
+    EXPECT_FALSE(connect(node_, options_)) << way;
+    EXPECT_FALSE(planted.has_run()) << way;
+  }
 }
 
 TEST_F(SshConnectTest, ASecondConnectPushesNothing) {

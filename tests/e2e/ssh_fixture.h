@@ -50,6 +50,7 @@ class SshLauncherTest : public ::testing::Test {
     node_.identity = sshd_->identity();
     node_.known_hosts = sshd_->known_hosts();
     node_.ssh_directory = sshd_->folder() + "/dot_ssh";
+    node_.allow_proxy_command = true;  // it stands for ~/.ssh
     std::filesystem::create_directory(node_.ssh_directory);
   }
 

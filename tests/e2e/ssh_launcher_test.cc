@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "remote/launcher/ssh/pump.h"
 #include "tests/e2e/ssh_fixture.h"
+#include "tests/support/temporary_folder.h"
 
 namespace paddle::remote {
 namespace {
@@ -141,6 +142,8 @@ TEST_F(SshLauncherTest, ClosingTheChannelEndsTheCommandsInput) {
 
 TEST_F(SshLauncherTest, NamesAPortNobodyListensOn) {
   const std::uint16_t port = node_.ssh_port;
+  const test::TemporaryFolder directory;
+  node_.ssh_directory = directory.path();
   sshd_.reset();
   auto launcher = make_ssh_launcher(node_, within(seconds(20)));
   ASSERT_FALSE(launcher);

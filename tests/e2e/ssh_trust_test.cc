@@ -125,6 +125,7 @@ NodeSpec alias_of(const NodeSpec& node) {
   alias.name = "alias";
   alias.host = "trainbox";
   alias.ssh_directory = node.ssh_directory;
+  alias.allow_proxy_command = true;
   return alias;
 }
 
@@ -305,6 +306,29 @@ TEST_F(SshTrustTest, NeverOffersToTrustAChangedKey) {
   const auto shown = ask_host_key(node_, within(seconds(20)));
   ASSERT_FALSE(shown);
   EXPECT_EQ(shown.error().code, Errc::kAuth);
+}
+
+// A cluster file from somebody else may name any file, and his alias for a host be a word that the
+// file's reader takes for an option: "no-pty ssh-ed25519 KEY" lets KEY log in.
+TEST_F(SshTrustTest, AddsNoKeyToAFileOfAnotherKind) {
+  const std::string keys = sshd_->folder() + "/authorized_keys";
+  const std::string before = *read_file(keys);
+  const std::string link = sshd_->folder() + "/my_known_hosts";
+  std::filesystem::create_symlink(keys, link);
+  for (const std::string& file : {keys, link, sshd_->folder() + "/new_keys"}) {
+    node_.known_hosts = file;
+    const auto shown = ask_host_key(node_, within(seconds(20)));
+    ASSERT_FALSE(shown) << file;
+    EXPECT_EQ(shown.error().code, Errc::kUsage);
+    EXPECT_NE(shown.error().message.find("keys only to files with"), std::string::npos)
+        << shown.error().message;
+    ShownHostKey key;
+    key.known_hosts = file;
+    key.line = "no-pty ssh-ed25519 AAAA";
+    EXPECT_FALSE(add_host_key(key)) << file;
+  }
+  EXPECT_EQ(*read_file(keys), before);
+  EXPECT_FALSE(std::filesystem::exists(sshd_->folder() + "/new_keys"));
 }
 
 TEST_F(SshTrustTest, MakesTheFolderOfAMissingKnownHostsFile) {

@@ -54,19 +54,22 @@ TEST_F(Surroundings, ColourIsForTerminalsThatHaveItAndPeopleWhoWantIt) {
   }
 }
 
-TEST_F(Surroundings, HashesAreKeptWhereTheEnvironmentSaysAndNothingElseInTheHomeFolder) {
+TEST_F(Surroundings, HashesAndJournalAreKeptWhereTheEnvironmentSaysAndNothingElseInTheHomeFolder) {
   const std::string home = folder_ / "home";
   fs::create_directory(home);
-  up({"HOME=" + home, "XDG_CACHE_HOME=" + (folder_ / "cache")});
+  up({"HOME=" + home, "XDG_CACHE_HOME=" + (folder_ / "cache"),
+      "XDG_STATE_HOME=" + (folder_ / "state")});
   EXPECT_TRUE(fs::exists(folder_ / "cache/paddlectl/hashes"));
+  EXPECT_TRUE(fs::exists(folder_ / "state/paddlectl/jobs"));
   EXPECT_TRUE(fs::is_empty(home));
-  up({"HOME=" + home, "XDG_CACHE_HOME=relative"});
+  up({"HOME=" + home, "XDG_CACHE_HOME=relative", "XDG_STATE_HOME=relative"});
   EXPECT_TRUE(fs::exists(home + "/.cache/paddlectl/hashes")) << "a relative one does not count";
   EXPECT_FALSE(fs::exists(folder_ / "relative"));
-  EXPECT_EQ(std::distance(fs::directory_iterator(home), fs::directory_iterator()), 1);
-  up({"HOME=" + (folder_ / "none"), "XDG_CACHE_HOME=", "XDG_CONFIG_HOME=" + (folder_ / "config"),
-      "XDG_STATE_HOME=" + (folder_ / "state"), "XDG_RUNTIME_DIR=" + (folder_ / "run")});
-  for (const char* const folder : {"config", "state", "run"})
+  EXPECT_TRUE(fs::exists(home + "/.local/state/paddlectl/jobs"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(home), fs::directory_iterator()), 2);
+  up({"HOME=", "XDG_CACHE_HOME=", "XDG_CONFIG_HOME=" + (folder_ / "config"),
+      "XDG_RUNTIME_DIR=" + (folder_ / "run")});
+  for (const char* const folder : {"config", "none", "run"})
     EXPECT_FALSE(fs::exists(folder_ / folder)) << "there is nothing to put there";
 }
 

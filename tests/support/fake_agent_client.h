@@ -46,7 +46,8 @@ struct FakeNode {
   int next_pid = 100;
   int asked_exit = 75;  // with what a process ends that is asked to stop; -1: it goes on
   std::function<Result<CommandEnd>(const CommandSpec&, const CommandOutput&)> on_run;
-  std::function<void(FakeNode&)> on_claim;  // with the lock held
+  std::function<void(FakeNode&)> on_claim;     // with the lock held
+  std::function<void(FakeNode&)> on_read_log;  // with the lock held
   // Called with the lock held when a process starts: may append to its log or end it.
   std::function<void(FakeNode&, ProcessStatus&)> on_start;
 };
@@ -100,6 +101,7 @@ class FakeAgentClient final : public AgentClient {
   // SHA-256 is left empty: a fetch then always transfers.
   Result<std::vector<FileEntry>> list(const std::string& folder) override {
     const std::lock_guard lock(fake_.mutex);
+    if (fake_.unreachable) return Error{Errc::kUnreachable, "node " + spec_.name + ": gone", ""};
     std::vector<FileEntry> entries;
     for (const auto& [path, content] : fake_.files) {
       if (!path.starts_with(folder + "/")) continue;
@@ -110,7 +112,13 @@ class FakeAgentClient final : public AgentClient {
     return entries;
   }
 
-  using AgentClient::fetch;
+  Result<std::vector<FileEntry>> list_own_files(const std::string& folder) override {
+    PADDLE_TRY(auto entries, list(folder));
+    std::erase_if(entries,
+                  [](const auto& entry) { return entry.path.find('/') != std::string::npos; });
+    return entries;
+  }
+
   Status fetch(const std::vector<FetchItem>& items) override {
     const std::lock_guard lock(fake_.mutex);
     for (const FetchItem& item : items)
@@ -181,8 +189,8 @@ class FakeAgentClient final : public AgentClient {
                   [](const auto& port) { return port.second == "the check itself"; });
     return {};
   }
-  Result<ProbeResult> probe(const std::string& address, std::uint16_t port,
-                            const Secret&) override {
+  Result<ProbeResult> probe(const std::string& address, std::uint16_t port, const Secret&,
+                            std::uint32_t) override {
     const std::lock_guard lock(fake_.mutex);
     const std::string target = address + ":" + std::to_string(port);
     fake_.probed.push_back(target);
@@ -275,6 +283,7 @@ class FakeAgentClient final : public AgentClient {
   Result<LogChunk> read_log(const std::string& path, std::uint64_t offset, std::uint32_t max_bytes,
                             std::int64_t since_unix_ms) override {
     const std::lock_guard lock(fake_.mutex);
+    if (fake_.on_read_log) fake_.on_read_log(fake_);
     const auto found = fake_.files.find(path);
     if (found == fake_.files.end()) return Error{Errc::kData, "no log " + path, ""};
     LogChunk chunk;

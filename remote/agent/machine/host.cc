@@ -87,7 +87,7 @@ std::string processor() {
   return "";
 }
 
-constexpr int kListenBacklog = 16;
+constexpr int kListenBacklog = 128;
 
 // The kernel writes an address as numbers of 32 bits in the byte order of this machine: one of
 // IPv4, four of IPv6. Both families' wildcards and the IPv4 address in one of IPv6 take calls to

@@ -75,19 +75,20 @@ Status measure(int fd, ProbeReply& reply) {
 
 Status answer_probes(PeerListener& listener, const ProbeTarget& at, ByteSpan token) {
   listener.stop();
-  PADDLE_TRY(UniqueFd socket, listen_for_peers(at, token));
+  PADDLE_TRY(UniqueFd socket, listen_for_peers(at));
   // A caller that hangs up notices by itself.
+  const auto serve = [](const PeerConnection& caller, int) { (void)answer(caller.fd.get()); };
   return listener.start(std::move(socket), token,
-                        {kService, kListenTimeMax, 1, -1, [](int fd, int) { (void)answer(fd); }});
+                        {kService, kListenTimeMax, kTransferDeadline, -1, serve});
 }
 
-Result<ProbeReply> probe(const ProbeTarget& target, ByteSpan token) {
-  PADDLE_TRY(const PeerCall call, call_peer(target, token, kService));
+Result<ProbeReply> probe(const ProbeTarget& target, ByteSpan caller_key) {
+  PADDLE_TRY(const PeerCall call, call_peer(target, caller_key, kService));
   ProbeReply reply;
   reply.set_outcome(call.outcome);
   reply.set_detail(call.detail);
-  if (!call.fd) return reply;
-  if (const Status measured = measure(call.fd.get(), reply); !measured) {
+  if (!call.connection) return reply;
+  if (const Status measured = measure(call.connection->fd.get(), reply); !measured) {
     reply.set_outcome(PROBE_STALLED);
     reply.set_detail(measured.error().message);
   }

@@ -5,10 +5,10 @@
 
 namespace paddle::agent {
 
-// Makes `listener` answer probes, one at a time. kResource when the port is taken.
+// Makes `listener` answer probes. kResource when the port is taken.
 Status answer_probes(PeerListener& listener, const wire::agent::ProbeTarget& at, ByteSpan token);
 
 // Network failures are outcomes; an error is an invalid request.
-Result<wire::agent::ProbeReply> probe(const wire::agent::ProbeTarget& target, ByteSpan token);
+Result<wire::agent::ProbeReply> probe(const wire::agent::ProbeTarget& target, ByteSpan caller_key);
 
 }  // namespace paddle::agent

@@ -1,7 +1,6 @@
 #include "remote/agent/peer/stream.h"
 
 #include <sodium.h>
-#include <sys/random.h>
 
 #include <algorithm>
 
@@ -10,10 +9,9 @@
 namespace paddle::agent {
 namespace {
 
-static_assert(kSealKeyBytes == crypto_aead_chacha20poly1305_IETF_KEYBYTES);
+static_assert(kSecretBytes == crypto_aead_chacha20poly1305_IETF_KEYBYTES);
 static_assert(kSealTagBytes == crypto_aead_chacha20poly1305_IETF_ABYTES);
 static_assert(sizeof(SealNonce) == crypto_aead_chacha20poly1305_IETF_NPUBBYTES);
-static_assert(kSealKeyBytes == crypto_auth_hmacsha256_BYTES);
 
 // Chooses the CPU's fastest code, once.
 void prepare() {
@@ -31,10 +29,7 @@ unsigned char* raw(std::span<std::byte> bytes) {
   return reinterpret_cast<unsigned char*>(bytes.empty() ? &no_byte : bytes.data());
 }
 
-constexpr std::size_t kNonceBytes = 32;
 constexpr std::size_t kLengthBytes = 4;
-
-using Nonce = std::array<std::byte, kNonceBytes>;
 
 SealNonce nonce_of(std::uint64_t record) {
   SealNonce nonce{};
@@ -44,55 +39,30 @@ SealNonce nonce_of(std::uint64_t record) {
 
 }  // namespace
 
-SealKey derive_key(ByteSpan secret, std::span<const ByteSpan> parts) {
-  prepare();
-  crypto_auth_hmacsha256_state state;
-  crypto_auth_hmacsha256_init(&state, raw(secret), secret.size());
-  for (const ByteSpan part : parts) crypto_auth_hmacsha256_update(&state, raw(part), part.size());
-  SealKey key;
-  crypto_auth_hmacsha256_final(&state, raw(std::span<std::byte>(key)));
-  return key;
-}
-
-SealTag seal(const SealKey& key, const SealNonce& nonce, ByteSpan associated,
+SealTag seal(const Secret& key, const SealNonce& nonce, ByteSpan associated,
              std::span<std::byte> bytes) {
   prepare();
   SealTag tag;
   crypto_aead_chacha20poly1305_ietf_encrypt_detached(
       raw(bytes), raw(std::span<std::byte>(tag)), nullptr, raw(ByteSpan(bytes)), bytes.size(),
-      raw(associated), associated.size(), nullptr, raw(ByteSpan(nonce)), raw(ByteSpan(key)));
+      raw(associated), associated.size(), nullptr, raw(ByteSpan(nonce)), raw(key.reveal()));
   return tag;
 }
 
-bool unseal(const SealKey& key, const SealNonce& nonce, ByteSpan associated,
+bool unseal(const Secret& key, const SealNonce& nonce, ByteSpan associated,
             std::span<std::byte> bytes, ByteSpan tag) {
   prepare();
   return tag.size() == kSealTagBytes &&
          crypto_aead_chacha20poly1305_ietf_decrypt_detached(
              raw(bytes), nullptr, raw(ByteSpan(bytes)), bytes.size(), raw(tag), raw(associated),
-             associated.size(), raw(ByteSpan(nonce)), raw(ByteSpan(key))) == 0;
+             associated.size(), raw(ByteSpan(nonce)), raw(key.reveal())) == 0;
 }
 
-Result<PeerStream> PeerStream::open(int fd, ByteSpan token, Side side, bool sealed,
-                                    TimePoint deadline) {
-  PeerStream stream(fd, sealed);
-  if (!sealed) return stream;
-  Nonce ours, theirs;
-  if (::getrandom(ours.data(), ours.size(), 0) != static_cast<ssize_t>(ours.size()))
-    return system_error(Errc::kResource, "getrandom");
-  PADDLE_TRY_STATUS(write_all(fd, ours, deadline));
-  PADDLE_TRY_STATUS(read_exact(fd, theirs, deadline));
-  const bool calls = side == Side::kCaller;
-  const Nonce& caller = calls ? ours : theirs;
-  const Nonce& listener = calls ? theirs : ours;
-  const auto key = [&](std::string_view direction) {
-    const ByteSpan text[] = {as_bytes(direction), caller, listener};
-    return derive_key(token, text);
-  };
-  stream.out_.key = key(calls ? "paddlectl seal 1 caller  " : "paddlectl seal 1 listener");
-  stream.in_.key = key(calls ? "paddlectl seal 1 listener" : "paddlectl seal 1 caller  ");
-  return stream;
-}
+PeerStream::PeerStream(const PeerConnection& connection, Side side, bool sealed)
+    : fd_(connection.fd.get()),
+      sealed_(sealed),
+      out_{side == Side::kCaller ? connection.keys.caller_seal : connection.keys.listener_seal},
+      in_{side == Side::kCaller ? connection.keys.listener_seal : connection.keys.caller_seal} {}
 
 Status PeerStream::write(ByteSpan bytes, TimePoint deadline) {
   if (!sealed_) return write_all(fd_, bytes, deadline);

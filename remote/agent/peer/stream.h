@@ -1,4 +1,4 @@
-// A byte stream between two nodes that have proved a token to each other (PROTOCOL.md, "Between
+// A byte stream between two nodes that have proved their keys to each other (PROTOCOL.md, "Between
 // nodes"), and its authenticated encryption: ChaCha20-Poly1305 (RFC 8439) of libsodium.
 // (libcrypto's would bring all its providers and double the size of the agent.)
 #pragma once
@@ -10,37 +10,29 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/fd.h"
-#include "base/result.h"
+#include "remote/agent/peer/handshake.h"
 
 namespace paddle::agent {
 
-constexpr std::size_t kSealKeyBytes = 32;
 constexpr std::size_t kSealTagBytes = 16;
 
-using SealKey = std::array<std::byte, kSealKeyBytes>;
 using SealTag = std::array<std::byte, kSealTagBytes>;
 using SealNonce = std::array<std::byte, 12>;  // must be unique per key
 
-// HMAC-SHA256, keyed with `secret`, of the concatenated parts.
-SealKey derive_key(ByteSpan secret, std::span<const ByteSpan> parts);
-
 // Encrypts in place; the tag authenticates the bytes and `associated`, which stays in the clear.
-SealTag seal(const SealKey& key, const SealNonce& nonce, ByteSpan associated,
+SealTag seal(const Secret& key, const SealNonce& nonce, ByteSpan associated,
              std::span<std::byte> bytes);
 // Decrypts in place. False when anything was changed; the bytes are then undefined.
-bool unseal(const SealKey& key, const SealNonce& nonce, ByteSpan associated,
+bool unseal(const Secret& key, const SealNonce& nonce, ByteSpan associated,
             std::span<std::byte> bytes, ByteSpan tag);
 
 constexpr std::size_t kRecordBytesMax = 64U << 10U;  // of content
 
-// Sealed, or in the clear where nobody else can listen. The descriptor must outlive the stream.
+// Sealed, or in the clear where nobody else can listen. The connection must outlive the stream.
 class PeerStream {
  public:
   enum class Side { kCaller, kListener };
-  // Agrees on keys for this connection alone.
-  static Result<PeerStream> open(int fd, ByteSpan token, Side side, bool sealed,
-                                 TimePoint deadline);
+  PeerStream(const PeerConnection& connection, Side side, bool sealed);
 
   Status write(ByteSpan bytes, TimePoint deadline);
   // kAuth when the bytes are not those that the other end wrote.
@@ -48,10 +40,9 @@ class PeerStream {
 
  private:
   struct Direction {
-    SealKey key{};
+    Secret key;
     std::uint64_t records = 0;
   };
-  PeerStream(int fd, bool sealed) : fd_(fd), sealed_(sealed) {}
   Status read_record(TimePoint deadline);
 
   int fd_;

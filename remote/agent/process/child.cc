@@ -12,6 +12,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/secret.h"
 #include "proto/supervision.pb.h"
 #include "remote/agent/process/record.h"
 
@@ -48,6 +49,7 @@ bool give_notice_pipe(int pipe) {
   error = ::fcntl(error, F_DUPFD_CLOEXEC, kNoticeFd + 1);
   if (::dup2(output, 1) == 1 && ::dup2(output, 2) == 2 && ::fchdir(directory) == 0 &&
       (notices < 0 || give_notice_pipe(notices))) {
+    restore_cores();
     ::execve(arguments[0], arguments.data(), variables.data());
   }
   const int failure = errno;

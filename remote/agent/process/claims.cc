@@ -14,8 +14,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "remote/agent/process/key_files.h"
 #include "remote/agent/process/record.h"
-#include "remote/agent/root/files.h"
 
 namespace paddle::agent {
 namespace {
@@ -55,9 +55,13 @@ Result<UniqueFd> lock_job(const Root& root, const SafePath& path, Duration wait)
   }
 }
 
+bool runs(const Record& record) {
+  return !record.exit && supervisor_alive(record);
+}
+
 }  // namespace
 
-Status Claims::job(const std::string& name, bool again, Duration wait) {
+Status Claims::lock(const std::string& name, Duration wait) {
   PADDLE_TRY_STATUS(check_name(name));
   release_job();
   PADDLE_TRY(const SafePath path, SafePath::parse("jobs/" + name + "/" + kLock));
@@ -70,17 +74,21 @@ Status Claims::job(const std::string& name, bool again, Duration wait) {
                      "; or choose another --name; or, where its connection broke, end its " +
                      agent};
   }
+  job_ = std::move(lock);
+  name_ = name;
+  return {};
+}
+
+Status Claims::job(const std::string& name, bool again, Duration wait) {
+  PADDLE_TRY_STATUS(lock(name, wait));
   PADDLE_TRY(const auto records, read_records(root_, name));
-  const bool refused = std::ranges::any_of(records, [&](const Record& record) {
-    return !again || (!record.exit && supervisor_alive(record));
-  });
-  if (refused) {
+  if (again ? std::ranges::any_of(records, runs) : !records.empty()) {
+    release_job();
     return Error{
         Errc::kUsage, "a job named '" + name + "' already exists",
         again ? "follow it: paddlectl attach; or end it: paddlectl stop" : "choose another --name"};
   }
-  job_ = std::move(lock);
-  name_ = name;
+  wipe_key_files(root_, name);  // of a supervisor that was killed
   return {};
 }
 
@@ -119,13 +127,16 @@ void Claims::release_job() {
   if (all && ::fstat(job_.get(), &held) == 0 &&
       ::fstatat(all->get(), (folder + kLock).c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
       held.st_ino == there.st_ino && held.st_dev == there.st_dev) {
+    if (records && std::ranges::none_of(*records, runs)) wipe_key_files(root_, name_);
     ::unlinkat(all->get(), (folder + kLock).c_str(), 0);
-    if (records && records->empty()) {
-      [[maybe_unused]] const Status ignored = remove_path(root_, "jobs/" + folder + "keys");
-      ::unlinkat(all->get(), name_.c_str(), AT_REMOVEDIR);
-    }
+    if (records && records->empty()) ::unlinkat(all->get(), name_.c_str(), AT_REMOVEDIR);
   }
   job_.reset();
+}
+
+void wipe_unneeded_keys(const Root& root, const std::string& job, Duration wait) {
+  Claims claims(root);
+  (void)claims.lock(job, wait);
 }
 
 }  // namespace paddle::agent

@@ -25,10 +25,12 @@ class Claims {
   // one whose connection broke ends soon. kUsage when it stays claimed, or when the job has
   // processes here; `again` allows processes that have ended.
   Status job(const std::string& name, bool again, Duration wait);
+  // The same whatever processes the job has.
+  Status lock(const std::string& name, Duration wait);
   bool has(const std::string& job) const { return job_ && name_ == job; }
   // False when another session on this machine, of any user and root, has the port.
   Result<bool> port(const std::string& address, std::uint32_t port);
-  // Also removes the key of a job without processes here, and its folder if that is empty.
+  // Also wipes the keys of a job of which nothing runs here, and removes its folder if it is empty.
   void release();
 
  private:
@@ -39,5 +41,9 @@ class Claims {
   UniqueFd job_;                           // a lock on the file jobs/<job>/claim
   std::map<std::string, UniqueFd> ports_;  // sockets bound to names that are unique on the machine
 };
+
+// After the end of a process: wipes the job's keys if it was the last one. A session that starts
+// the job meanwhile needs them, and does this itself when it releases the job.
+void wipe_unneeded_keys(const Root& root, const std::string& job, Duration wait);
 
 }  // namespace paddle::agent

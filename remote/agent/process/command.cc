@@ -16,6 +16,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/secret.h"
 #include "proto/frame_stream.h"
 #include "remote/agent/machine/proc.h"
 
@@ -47,6 +48,7 @@ void complain(const char* what) {
   ::umask(022);
   const char* const home = ::getenv("HOME");
   if (home != nullptr && ::chdir(home) != 0) complain(home);
+  restore_cores();
   ::execvp(arguments[0], arguments);
   const int code = errno == ENOENT ? kNotFound : kNotRun;
   complain(arguments[0]);

@@ -10,7 +10,10 @@
 #include <filesystem>
 #include <set>
 
+#include "base/secret.h"
 #include "remote/agent/log/log_file.h"
+#include "remote/agent/process/claims.h"
+#include "remote/agent/process/key_files.h"
 #include "remote/agent/process/record.h"
 #include "remote/agent/process/supervisor.h"
 #include "remote/agent/process/usage.h"
@@ -37,6 +40,7 @@ constexpr std::size_t kNameBytesMax = 4096;
   const int null = ::open("/dev/null", O_RDWR);
   for (int fd = 0; fd < 3; ++fd) ::dup2(null, fd);
   ::close_range(5, ~0U, 0);
+  restore_cores();
   char* const arguments[] = {const_cast<char*>("paddlectl-agent"), const_cast<char*>("supervise"),
                              const_cast<char*>(root), const_cast<char*>(label), nullptr};
   ::execv("/proc/self/exe", arguments);
@@ -195,7 +199,9 @@ Status stop_processes(const Root& root, const wire::agent::StopRequest& request)
   }
   if (request.ask()) return {};
   std::size_t ended = 0;
-  return end_records(root, records, grace, ended);
+  PADDLE_TRY_STATUS(end_records(root, records, grace, ended));
+  wipe_unneeded_keys(root, request.job(), {});  // supervisors that were killed did not
+  return {};
 }
 
 Result<wire::agent::LeftoversReply> find_leftovers(const Root& root) {
@@ -263,6 +269,9 @@ Result<wire::agent::TeardownReply> teardown(const Root& root, bool keep_data) {
     return keep_data && path.starts_with("jobs/") && slash != std::string::npos &&
            path.substr(slash) == "/output";
   };
+  if (const auto jobs = names_in(root, "jobs")) {
+    for (const std::string& job : *jobs) wipe_key_files(root, job);
+  }
   RemoveReport report;
   PADDLE_TRY(const std::vector<std::string> names, names_of(root.fd.get()));
   for (const std::string& name : names) {

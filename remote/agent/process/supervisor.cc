@@ -16,6 +16,7 @@
 
 #include "remote/agent/log/log_file.h"
 #include "remote/agent/process/child.h"
+#include "remote/agent/process/claims.h"
 #include "remote/agent/process/record.h"
 #include "remote/agent/process/restart_policy.h"
 
@@ -34,6 +35,8 @@ constexpr Duration kKillAgain = std::chrono::seconds(1);
 constexpr Duration kLeftoverGrace = std::chrono::seconds(2);
 constexpr Duration kTakeOverDeadline = kLeftoverGrace + std::chrono::seconds(5);
 constexpr int kTakeOverPollMs = 10;
+// Another supervisor that ends has the job's lock for a moment.
+constexpr Duration kWipeWait = std::chrono::seconds(1);
 
 TimePoint now() {
   return std::chrono::steady_clock::now();
@@ -262,6 +265,7 @@ void Supervisor::run(const Environment& environment) {
     say("exit record: " + written.error().message);
   }
   end_leftovers();
+  wipe_unneeded_keys(root_, spec_.job(), kWipeWait);
 }
 
 // Ends the descendants, which are ours (subreaper), and keeps their last output.

@@ -3,13 +3,16 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/openat2.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <tuple>
 
 #include "base/fd.h"
 #include "base/sha256.h"
@@ -19,11 +22,20 @@ namespace paddle::agent {
 namespace {
 
 constexpr int kDepthMax = 100;
+constexpr const char* kAskAgain = "it changes just now: try again";
 constexpr std::size_t kRemainingMax = 100;
 constexpr std::size_t kPathShownMax = 400;  // bytes
 
 UniqueFd open_below(int folder, const std::string& name) {
   return UniqueFd(::openat(folder, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+// The place of a folder, whatever its mode; none, with EXDEV, where something is mounted on it.
+UniqueFd find_unmounted(int folder, const std::string& name) {
+  open_how how{};
+  how.flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_XDEV;
+  return UniqueFd(static_cast<int>(::syscall(SYS_openat2, folder, name.c_str(), &how, sizeof how)));
 }
 
 // Shortens long paths: all remaining ones must fit one reply.
@@ -99,10 +111,14 @@ class Removal {
   }
 
   Outcome enter(const std::string& name, const struct stat& seen) {
+    const UniqueFd place = find_unmounted(folder_.get(), name);
+    if (!place && errno == EXDEV) return stays("mounted there");
+    if (!place) return failed();
     if ((seen.st_mode & S_IRWXU) != S_IRWXU) {
-      ::fchmodat(folder_.get(), name.c_str(), 0700, 0);  // our own folder may deny listing
+      // Our own folder may deny listing; where this fails, so does opening it.
+      std::ignore = ::fchmodat(folder_.get(), name.c_str(), 0700, 0);
     }
-    UniqueFd fd = open_below(folder_.get(), name);
+    UniqueFd fd = open_below(place.get(), ".");
     struct stat info {};
     if (!fd || ::fstat(fd.get(), &info) != 0) return failed();
     if (!is_same(info, seen)) return stays("moved meanwhile");
@@ -170,7 +186,7 @@ Status copy_through(int from, std::uint64_t from_offset, int to, std::uint64_t t
 }
 
 // Visits every regular file below the folder, sorted by name.
-Status walk_files(int folder, const std::string& prefix, bool without_hashes,
+Status walk_files(int folder, const std::string& prefix, const wire::agent::PathRequest& wanted,
                   const std::function<Status(const wire::agent::FileEntry&)>& visit,
                   int depth = 0) {
   if (depth > kDepthMax) return Error{Errc::kData, prefix + ": nested too deeply", ""};
@@ -183,11 +199,14 @@ Status walk_files(int folder, const std::string& prefix, bool without_hashes,
     // Skips links, sockets, and files that have vanished.
     if (!fd || ::fstat(fd.get(), &info) != 0) continue;
     if (S_ISDIR(info.st_mode)) {
-      PADDLE_TRY_STATUS(walk_files(fd.get(), path + "/", without_hashes, visit, depth + 1));
+      if (wanted.own_files()) continue;
+      PADDLE_TRY_STATUS(walk_files(fd.get(), path + "/", wanted, visit, depth + 1));
     } else if (S_ISREG(info.st_mode)) {
       wire::agent::FileEntry entry;
-      if (!without_hashes) {
-        PADDLE_TRY(const Sha256Digest digest, sha256_of_fd(fd.get()));
+      if (!wanted.without_hashes()) {
+        // A log that grows is hashed up to the size that is told.
+        PADDLE_TRY(const Sha256Digest digest,
+                   sha256_of_fd(fd.get(), static_cast<std::uint64_t>(info.st_size)));
         entry.set_sha256(std::string(as_text(digest)));
       }
       entry.set_path(path);
@@ -244,23 +263,21 @@ Status list_files(const Root& root, const wire::agent::PathRequest& folder,
   const auto directory = path.open_directory(root.fd.get());
   if (!directory && errno == ENOENT) return {};
   if (!directory) return directory.error();
-  return walk_files(directory->get(), "", folder.without_hashes(), visit);
+  return walk_files(directory->get(), "", folder, visit);
 }
 
-Status send_file(const Root& root, const std::string& path,
-                 const std::function<Status(std::uint64_t size, ByteSpan chunk, bool more)>& send) {
-  PADDLE_TRY(const SafePath safe, SafePath::parse(path));
+Status send_file(const Root& root, const wire::agent::PathRequest& wanted,
+                 const std::function<Status(ByteSpan chunk, bool more)>& send) {
+  PADDLE_TRY(const SafePath safe, SafePath::parse(wanted.path()));
   PADDLE_TRY(const UniqueFd fd, safe.open_read(root.fd.get()));
-  struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) return system_error(Errc::kData, "stat " + path);
-  const auto size = static_cast<std::uint64_t>(info.st_size);
   Bytes buffer(kAgentChunkBytes);
-  for (std::uint64_t left = size;;) {
+  for (std::uint64_t left = wanted.size();;) {
     const std::span<std::byte> part(buffer.data(), std::min<std::uint64_t>(left, buffer.size()));
-    auto whole = read_exact(fd.get(), part, TimePoint::max());
-    if (!whole) return Error{Errc::kData, path + " became shorter while it was read", ""};
+    if (!read_exact(fd.get(), part, TimePoint::max())) {
+      return Error{Errc::kData, wanted.path() + " became shorter since it was listed", kAskAgain};
+    }
     left -= part.size();
-    PADDLE_TRY_STATUS(send(size, part, left > 0));
+    PADDLE_TRY_STATUS(send(part, left > 0));
     if (left == 0) return {};
   }
 }

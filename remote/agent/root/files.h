@@ -17,9 +17,9 @@ namespace paddle::agent {
 Status list_files(const Root& root, const wire::agent::PathRequest& folder,
                   const std::function<Status(const wire::agent::FileEntry&)>& visit);
 
-// Sends the file at its current length, in chunks; an empty file is one empty chunk.
-Status send_file(const Root& root, const std::string& path,
-                 const std::function<Status(std::uint64_t size, ByteSpan chunk, bool more)>& send);
+// Sends as much of the file as is wanted, in chunks; no byte at all is one empty chunk.
+Status send_file(const Root& root, const wire::agent::PathRequest& wanted,
+                 const std::function<Status(ByteSpan chunk, bool more)>& send);
 
 // Removes a file or a whole folder; succeeds when there is none.
 Status remove_path(const Root& root, const std::string& path);

@@ -221,14 +221,14 @@ Result<Piece> IncomingPush::piece_of(const wire::agent::Put::Blob& blob) const {
 }
 
 Result<wire::agent::PullReply> IncomingPush::pull(const wire::agent::PullRequest& request,
-                                                  ByteSpan token) {
+                                                  ByteSpan caller_key) {
   PADDLE_TRY_STATUS(late_);
   std::vector<Piece> pieces;
   for (const auto& blob : request.blobs()) {
     PADDLE_TRY(const Piece piece, piece_of(blob));
     pieces.push_back(piece);
   }
-  auto pulled = pull_pieces(request.from(), token, pieces, [&](std::size_t i, ByteSpan bytes) {
+  auto pulled = pull_pieces(request, caller_key, pieces, [&](std::size_t i, ByteSpan bytes) {
     return put_blob(request.blobs(static_cast<int>(i)), bytes);
   });
   if (pulled && store_) PADDLE_TRY_STATUS(store_->save());

@@ -30,7 +30,7 @@ class IncomingPush {
   Status put(const wire::agent::Put& put, ByteSpan tail);
   // put() from another node; blobs that did not arrive are still missing. kData for an invalid
   // blob.
-  Result<wire::agent::PullReply> pull(const wire::agent::PullRequest& request, ByteSpan token);
+  Result<wire::agent::PullReply> pull(const wire::agent::PullRequest& request, ByteSpan caller_key);
   // Places all files, or none when content is missing; then sweeps the store. keep_only: a folder
   // below root from which files that earlier pushes placed, and this one lacks, are removed first.
   Status place(const std::string& keep_only = "");

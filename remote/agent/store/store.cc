@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <tuple>
 
 #include "remote/agent/root/files.h"
 
@@ -223,7 +224,7 @@ Result<UniqueFd> Store::take_alone(const std::string& object, const SafePath& pa
     return system_error(Errc::kResource, "take a file of the store");
   if (!exchange()) {
     Error error = system_error(Errc::kResource, "take a file of the store");
-    ::linkat(objects_.get(), object.c_str(), folder.get(), place.c_str(), 0);
+    std::ignore = ::linkat(objects_.get(), object.c_str(), folder.get(), place.c_str(), 0);
     return error;
   }
   struct stat info {};
@@ -240,8 +241,9 @@ Result<UniqueFd> Store::take_alone(const std::string& object, const SafePath& pa
     index_.forget(object);
     return fd;
   }
-  ::fchmodat(partial_.get(), name.c_str(), info.st_mode & 0777, 0);
-  ::linkat(partial_.get(), name.c_str(), folder.get(), place.c_str(), 0);
+  // Should putting it back fail, the next push finds the place empty and fills it.
+  std::ignore = ::fchmodat(partial_.get(), name.c_str(), info.st_mode & 0777, 0);
+  std::ignore = ::linkat(partial_.get(), name.c_str(), folder.get(), place.c_str(), 0);
   exchange();
   return Error{Errc::kData, "the file is open", ""};
 }

@@ -18,10 +18,10 @@ namespace {
 
 constexpr std::string_view kService = "store";
 constexpr Duration kListenTimeMax = std::chrono::hours(24);  // the longest shared push
-constexpr unsigned kServedAtOnce = 8;
 constexpr Duration kOpenDeadline = std::chrono::seconds(5);
 constexpr Duration kPieceDeadline = std::chrono::seconds(15);  // 35 KB/s for the longest
 constexpr Duration kPullDeadline = std::chrono::seconds(60);   // for all pieces of a request
+constexpr Duration kConnectionMax = kOpenDeadline + kPullDeadline;
 constexpr std::size_t kCountBytes = 4;
 constexpr std::size_t kRequestBytes = 32 + 4 + 8 + 4;  // id, mode, offset, size
 constexpr std::byte kHere{1};
@@ -50,14 +50,15 @@ Bytes encode(const std::vector<Piece>& pieces) {
 }
 
 Result<std::vector<Piece>> read_request(PeerStream& stream) {
+  const TimePoint deadline = after(kOpenDeadline);
   std::array<std::byte, kCountBytes> count;
-  PADDLE_TRY_STATUS(stream.read(count, after(kOpenDeadline)));
+  PADDLE_TRY_STATUS(stream.read(count, deadline));
   const auto size = load_le<std::uint32_t>(count.data());
   if (size > kPiecesMax) return Error{Errc::kData, "too many pieces", ""};
   std::vector<Piece> pieces(size);
   for (Piece& piece : pieces) {
     std::array<std::byte, kRequestBytes> text;
-    PADDLE_TRY_STATUS(stream.read(text, after(kOpenDeadline)));
+    PADDLE_TRY_STATUS(stream.read(text, deadline));
     std::copy_n(text.begin(), piece.key.id.size(), piece.key.id.begin());
     piece.key.mode = load_le<std::uint32_t>(text.data() + 32);
     piece.offset = load_le<std::uint64_t>(text.data() + 36);
@@ -77,9 +78,8 @@ UniqueFd open_object(int root, const ObjectKey& key) {
   return UniqueFd();
 }
 
-Status give(int socket, int root, ByteSpan token, bool sealed) {
-  PADDLE_TRY(PeerStream stream, PeerStream::open(socket, token, PeerStream::Side::kListener, sealed,
-                                                 after(kOpenDeadline)));
+Status give(const PeerConnection& caller, int root, bool sealed) {
+  PeerStream stream(caller, PeerStream::Side::kListener, sealed);
   PADDLE_TRY(const std::vector<Piece> pieces, read_request(stream));
   UniqueFd fd;
   ObjectKey open;
@@ -125,10 +125,10 @@ Result<ServeReply> serve_store(PeerListener& listener, const Root& root,
   ProbeTarget at;
   at.set_address(request.address().empty() ? own_address() : request.address());
   at.set_port(request.port());
-  auto socket = listen_for_peers(at, token);
+  auto socket = listen_for_peers(at);
   if (!socket && socket.error().code == Errc::kResource && request.port() != 0) {
     at.set_port(0);
-    socket = listen_for_peers(at, token);
+    socket = listen_for_peers(at);
   }
   if (!socket) return std::move(socket).error();
   sockaddr_in name{};
@@ -140,15 +140,15 @@ Result<ServeReply> serve_store(PeerListener& listener, const Root& root,
   reply.set_port(ntohs(name.sin_port));
   const bool sealed = request.seal_always() || !is_loopback(at.address());
   reply.set_sealed(sealed);
-  const auto serve = [secret = Bytes(token.begin(), token.end()), sealed](int fd, int folder) {
-    (void)give(fd, folder, secret, sealed);  // the caller notices when it breaks off
+  const auto serve = [sealed](const PeerConnection& caller, int folder) {
+    (void)give(caller, folder, sealed);  // the caller notices when it breaks off
   };
   PADDLE_TRY_STATUS(listener.start(
-      *std::move(socket), token, {kService, kListenTimeMax, kServedAtOnce, root.fd.get(), serve}));
+      *std::move(socket), token, {kService, kListenTimeMax, kConnectionMax, root.fd.get(), serve}));
   return reply;
 }
 
-Result<PullReply> pull_pieces(const ServeReply& from, ByteSpan token,
+Result<PullReply> pull_pieces(const PullRequest& request, ByteSpan caller_key,
                               const std::vector<Piece>& pieces,
                               const std::function<Status(std::size_t, ByteSpan)>& add) {
   std::uint64_t bytes = 0;
@@ -159,16 +159,16 @@ Result<PullReply> pull_pieces(const ServeReply& from, ByteSpan token,
   if (pieces.size() > kPiecesMax || bytes > kPiecesBytesMax)
     return Error{Errc::kData, "too many pieces at once", ""};
   ProbeTarget target;
-  target.set_address(from.address());
-  target.set_port(from.port());
-  PADDLE_TRY(const PeerCall call, call_peer(target, token, kService));
+  target.set_address(request.from().address());
+  target.set_port(request.from().port());
+  target.set_caller(request.caller());
+  PADDLE_TRY(const PeerCall call, call_peer(target, caller_key, kService));
   PullReply reply;
   reply.set_outcome(call.outcome);
   reply.set_detail(call.detail);
-  if (!call.fd) return reply;
-  auto stream = PeerStream::open(call.fd.get(), token, PeerStream::Side::kCaller, from.sealed(),
-                                 after(kOpenDeadline));
-  const Status taken = stream ? take(*stream, pieces, add, reply) : Status(stream.error());
+  if (!call.connection) return reply;
+  PeerStream stream(*call.connection, PeerStream::Side::kCaller, request.from().sealed());
+  const Status taken = take(stream, pieces, add, reply);
   if (taken) return reply;
   reply.set_outcome(PROBE_STALLED);
   reply.set_detail(taken.error().message);

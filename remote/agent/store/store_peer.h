@@ -21,7 +21,7 @@ struct Piece {
   std::uint32_t size = 0;
 };
 
-// Makes `listener` serve pieces of the store below root to callers that prove the token; returns
+// Makes `listener` serve pieces of the store below root to callers that prove their key; returns
 // the address. Picks another port when the requested one is taken. Sealed, except on a loopback
 // address without `seal_always`.
 Result<wire::agent::ServeReply> serve_store(PeerListener& listener, const Root& root,
@@ -29,9 +29,9 @@ Result<wire::agent::ServeReply> serve_store(PeerListener& listener, const Root& 
                                             ByteSpan token);
 
 // Calls add(index, bytes) for each piece that arrives, in order; the caller verifies the bytes.
-// Network failures are outcomes.
+// Network failures are outcomes. The blobs of the request are not looked at.
 Result<wire::agent::PullReply> pull_pieces(
-    const wire::agent::ServeReply& from, ByteSpan token, const std::vector<Piece>& pieces,
+    const wire::agent::PullRequest& request, ByteSpan caller_key, const std::vector<Piece>& pieces,
     const std::function<Status(std::size_t index, ByteSpan bytes)>& add);
 
 }  // namespace paddle::agent

@@ -12,11 +12,14 @@ namespace paddle::remote {
 namespace {
 
 constexpr long kMicrosecondsPerSecond = 1000000;
-// libssh's default ciphers, the cheapest for the CPU first.
+// libssh's default ciphers, with AES-GCM last although it is the cheapest: an old libssh does not
+// check its tags correctly (CVE-2026-59847), and from its version alone nobody can tell a mended
+// package from one that is not.
 constexpr const char* kCiphers =
-    "aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,"
-    "aes128-ctr,aes192-ctr,aes256-ctr";
-// Likewise: sshd's curve25519 is code of its own that takes 2 ms, its P-256 is libcrypto's.
+    "chacha20-poly1305@openssh.com,aes128-ctr,aes192-ctr,aes256-ctr,"
+    "aes128-gcm@openssh.com,aes256-gcm@openssh.com";
+// libssh's default key exchanges, the cheapest for the CPU first: sshd's curve25519 is code of its
+// own that takes 2 ms, its P-256 is libcrypto's.
 constexpr const char* kKeyExchanges =
     "ecdh-sha2-nistp256,curve25519-sha256,curve25519-sha256@libssh.org,"
     "ecdh-sha2-nistp384,ecdh-sha2-nistp521,diffie-hellman-group18-sha512,"

@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include <sstream>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -61,12 +61,11 @@ Result<std::string> fingerprint_of(ssh_key key) {
 
 // libssh ignores @revoked lines. Here a revoked key is refused for every host.
 bool is_revoked(ssh_key key, const std::string& known_hosts) {
-  const auto text = read_file(known_hosts, kKnownHostsBytesMax);
   char* encoded = nullptr;
-  if (!text || ssh_pki_export_pubkey_base64(key, &encoded) != SSH_OK) return false;
+  if (ssh_pki_export_pubkey_base64(key, &encoded) != SSH_OK) return false;
   const std::string wanted = encoded;
   ssh_string_free_char(encoded);
-  std::istringstream lines(*text);
+  std::ifstream lines(known_hosts);  // however long it is
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with("@revoked") && line.find(wanted) != line.npos) return true;
   }

@@ -16,6 +16,7 @@
 #include "remote/launcher/ssh/base64.h"
 #include "remote/launcher/ssh/host_key_check.h"
 #include "remote/launcher/ssh/session.h"
+#include "remote/launcher/ssh/tokens.h"
 
 namespace paddle::remote {
 namespace {
@@ -24,6 +25,9 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kSaltBytes = 20;  // of SHA-1, as in OpenSSH's hostfile.c
 constexpr std::string_view kHashedPrefix = "|1|";
+// A line for a file that somebody else's config names must not mean anything to another program,
+// as a key in authorized_keys would.
+constexpr std::string_view kNameOfFiles = "known_hosts";
 
 // "|1|salt|HMAC-SHA1(salt, name)", both base64 (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT).
 Result<std::string> hashed_name(std::string_view name) {
@@ -46,6 +50,34 @@ Result<UniqueFd> lock_folder(const std::string& folder) {
   return fd;
 }
 
+// The file itself, where `name` is a link to it.
+Result<std::string> file_for_keys(const std::string& name) {
+  std::error_code error;
+  const fs::path real = fs::weakly_canonical(name, error);
+  std::string path = error ? name : real.string();
+  if (fs::path(path).filename().string().find(kNameOfFiles) != std::string::npos) return path;
+  return Error{Errc::kUsage,
+               fmt::format("its key would go to {}, and paddlectl adds keys only to files with "
+                           "\"{}\" in their names",
+                           path, kNameOfFiles),
+               "name another as `known_hosts` in the cluster file, or add the key with "
+               "ssh-keyscan if that file is right"};
+}
+
+// The config of a cluster file from somebody else may call his machine by any name. That may count
+// in the known_hosts of the same folder, not in the user's own.
+Status check_alias(const NodeSpec& node, const ShownHostKey& key) {
+  if (key.alias.empty() || node.ssh_directory.empty()) return {};
+  std::error_code error;
+  const fs::path folder = fs::weakly_canonical(expand_home(node.ssh_directory), error);
+  if (!error && fs::path(key.known_hosts).parent_path() == folder) return {};
+  return Error{Errc::kUsage,
+               fmt::format("{}/config calls it {}, and such a name goes to no known_hosts outside "
+                           "that folder",
+                           node.ssh_directory, key.alias),
+               "remove HostKeyAlias there, or add the key with ssh-keyscan"};
+}
+
 }  // namespace
 
 Result<ShownHostKey> ask_host_key(const NodeSpec& node, TimePoint deadline, Login* login) {
@@ -56,6 +88,11 @@ Result<ShownHostKey> ask_host_key(const NodeSpec& node, TimePoint deadline, Logi
   key.known_hosts = unverified.target.known_hosts.front();
   PADDLE_TRY(key.fingerprint, host_fingerprint(session));
   PADDLE_TRY(key.known, host_is_known(session, unverified.target).with(node.name));
+  key.alias = unverified.target.key_alias;
+  if (!key.known) {
+    PADDLE_TRY(key.known_hosts, file_for_keys(key.known_hosts).with(node.name));
+    PADDLE_TRY_STATUS(check_alias(node, key).with(node.name));
+  }
   char* line = nullptr;
   if (ssh_session_export_known_hosts_entry(session, &line) != SSH_OK) {
     return Error{Errc::kAuth, key.label + ": the host key cannot be written down", ""};
@@ -68,8 +105,7 @@ Result<ShownHostKey> ask_host_key(const NodeSpec& node, TimePoint deadline, Logi
 
 Status add_host_key(const ShownHostKey& key) {
   std::error_code error;
-  const fs::path real = fs::weakly_canonical(key.known_hosts, error);  // it may be a link
-  const std::string path = error ? key.known_hosts : real.string();
+  PADDLE_TRY(const std::string path, file_for_keys(key.known_hosts));
   const std::string folder = fs::path(path).parent_path().string();
   if (!fs::exists(folder, error)) {
     fs::create_directories(folder, error);

@@ -15,6 +15,7 @@ struct ShownHostKey {
   std::string fingerprint;  // "ssh-ed25519 SHA256:base64", as ssh-keygen -l shows it
   std::string known_hosts;  // the file it is in, or belongs in
   std::string line;         // for known_hosts, without the newline
+  std::string alias;        // the name in that line, if ~/.ssh/config says so
   bool known = false;       // already trusted
 };
 

@@ -1,6 +1,8 @@
 // The SSH launcher: one session to the node, a channel for each command.
 #include "remote/launcher/launcher.h"
 
+#include <libssh/libssh.h>
+
 #include "remote/launcher/ssh/pump.h"
 #include "remote/launcher/ssh/session.h"
 
@@ -28,6 +30,10 @@ Result<std::unique_ptr<Launcher>> make_ssh_launcher(const NodeSpec& node, TimePo
   PADDLE_TRY(auto connection, open_session(node, deadline, login).with(node.name));
   PADDLE_TRY(std::shared_ptr<SshPump> pump, SshPump::start(std::move(connection)));
   return std::unique_ptr<Launcher>(std::make_unique<SshLauncher>(node.name, std::move(pump)));
+}
+
+std::string ssh_library() {
+  return std::string("libssh ") + ::ssh_version(0);
 }
 
 }  // namespace paddle::remote

@@ -299,7 +299,7 @@ Status authenticate(ssh_session session, const SshTarget& target, bool bastion, 
   Attempts attempts;
   std::optional<Person> person;
   if (login != nullptr)
-    person.emplace(*login, LoginQuestion{target.user, target.label(), bastion, "", false});
+    person.emplace(Person{*login, LoginQuestion{target.user, target.label(), bastion, "", false}});
   for (int i = 0; i < kMethodsMax; ++i) {
     Attempt attempt = Attempt::kRefused;
     for (const std::string& method : target.methods) {

@@ -13,11 +13,18 @@
 #include "base/text.h"
 #include "remote/launcher/child_program.h"
 #include "remote/launcher/ssh/tokens.h"
+#include "remote/launcher/trusted_file.h"
 
 namespace paddle::remote {
 namespace {
 
 constexpr const char* kSystemConfig = "/etc/ssh/ssh_config";
+// Makes ssh refuse every `Match exec`, in files that it includes too, before anything is started.
+constexpr const char* kNoShell = "SHELL=/dev/null";
+constexpr std::string_view kNoShellRefusal = "Shell \"/dev/null\" is not executable";
+constexpr const char* kForeign = "only ~/.ssh/config may start programs on this machine";
+constexpr const char* kForeignHint =
+    "put it into ~/.ssh/config; or pass --allow-proxy-command if you trust this file";
 constexpr std::size_t kAnswerBytesMax = 1U << 20U;
 constexpr Duration kDefaultsPatience = std::chrono::seconds(10);
 constexpr Duration kExitPatience = std::chrono::seconds(1);  // after the end of its output
@@ -92,9 +99,12 @@ struct SshOutput {
   std::string messages;  // the last 4 KiB
 };
 
-Result<SshOutput> run_ssh(const std::vector<std::string>& arguments, TimePoint deadline) {
+Result<SshOutput> run_ssh(const std::vector<std::string>& arguments, TimePoint deadline,
+                          bool starts_programs = true) {
   UniqueFd channel;
-  auto program = ChildProgram::start(arguments, channel);
+  std::vector<std::string> command = arguments;
+  if (!starts_programs) command.insert(command.begin(), {"env", kNoShell});
+  auto program = ChildProgram::start(command, channel);
   if (!program) {
     return Error{Errc::kUsage,
                  fmt::format("OpenSSH's `ssh -G` reads it, and it does not start here ({})",
@@ -148,6 +158,10 @@ Result<OpensshConfig> OpensshConfig::ask(const NodeSpec& node, TimePoint deadlin
   const std::string directory = ssh_directory(node);
   const bool usual = directory == home_directory() + "/.ssh";
   config.file_ = directory + "/config";
+  // Of ~/.ssh/config, ssh itself checks the owner.
+  for (const char* const name : {"", "/config", "/known_hosts"}) {
+    if (!usual) PADDLE_TRY_STATUS(check_trusted(directory + name));
+  }
   if (!exists(config.file_)) {
     // Another folder stands for `ssh -F <folder>/config`, which leaves out the system's file.
     if (!usual || !exists(kSystemConfig)) return config;
@@ -161,11 +175,21 @@ Result<OpensshConfig> OpensshConfig::ask(const NodeSpec& node, TimePoint deadlin
   if (!node.user.empty()) add({"-l", node.user});
   if (node.ssh_port != 0) add({"-p", fmt::format("{}", node.ssh_port)});
   add({"--", node.host});
-  PADDLE_TRY(const SshOutput output, run_ssh(config.arguments_, deadline).with(config.file_));
-  config.answer_ = parse_answer(output.answer);
+  config.starts_programs_ = usual || node.allow_proxy_command;
+  PADDLE_TRY(config.answer_, config.read(deadline));
   if (!defaults()) return defaults().error();
   PADDLE_TRY_STATUS(config.refuse_unsupported());
   return config;
+}
+
+Result<OpensshConfig::Answer> OpensshConfig::read(TimePoint deadline) const {
+  const auto output = run_ssh(arguments_, deadline, starts_programs_);
+  if (output) return parse_answer(output->answer);
+  if (output.error().message.find(kNoShellRefusal) == std::string::npos)
+    return Error(output.error()).with(file_);
+  Error error = refusal("match", "exec", kForeign);
+  error.hint = kForeignHint;
+  return error;
 }
 
 // Asked once: what differs from them was configured.
@@ -202,18 +226,24 @@ Status OpensshConfig::refuse_unsupported() const {
     if (!harmless && is_set(option) && values.front() != "none")
       return refusal(option, values.front(), "not supported");
   }
+  if (!starts_programs_ && is_set("proxycommand")) {
+    Error error = refusal("proxycommand", value("proxycommand"), kForeign);
+    error.hint = kForeignHint;
+    return error;
+  }
   return {};
 }
 
 // The file and line that sets the option. `ssh -G` does not tell, but `ssh -v` names the files that
 // it reads: the first line with the option and its value there, or else with the option.
 std::string OpensshConfig::location(const std::string& option, const std::string& value) const {
+  constexpr std::string_view kReading = "debug1: Reading configuration data ";
   std::vector<std::string> arguments = arguments_;
   arguments.insert(arguments.begin() + 1, "-v");
-  const auto output = run_ssh(arguments, SteadyClock().now() + kDefaultsPatience);
-  std::istringstream said(output ? output->messages : "");
+  const auto output = run_ssh(arguments, SteadyClock().now() + kDefaultsPatience, starts_programs_);
+  // It ends at a `Match exec` that it may not run, so only the first file is known.
+  std::istringstream said(output ? output->messages : std::string(kReading) + file_);
   std::string place;
-  constexpr std::string_view kReading = "debug1: Reading configuration data ";
   for (std::string message; std::getline(said, message);) {
     while (message.ends_with('\r')) message.pop_back();
     if (!message.starts_with(kReading)) continue;
@@ -226,7 +256,7 @@ std::string OpensshConfig::location(const std::string& option, const std::string
       const auto [name, rest] = split_line(line);
       if (lower_case(name) != option) continue;
       const std::string here = fmt::format("{}:{}", file, number);
-      if (rest == value) return here;
+      if (rest == value || (option == "match" && rest.find(value) != rest.npos)) return here;
       if (place.empty()) place = here;
     }
   }

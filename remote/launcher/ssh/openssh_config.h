@@ -1,6 +1,7 @@
 // The options of a host in ~/.ssh/config and /etc/ssh/ssh_config, as OpenSSH's own `ssh -G` reads
 // them. Host, Match, Include, lists, quotes and defaults are left to it, so they mean what they
-// mean to the user's ssh, whatever its version.
+// mean to the user's ssh, whatever its version. A config elsewhere, which may have come with a
+// cluster file, starts no program (ProxyCommand, Match exec) unless NodeSpec allows it.
 #pragma once
 
 #include <map>
@@ -37,9 +38,11 @@ class OpensshConfig {
 
   static const Result<Answer>& defaults();
   Status refuse_unsupported() const;
+  Result<Answer> read(TimePoint deadline) const;
   std::string location(const std::string& option, const std::string& value) const;
 
   std::vector<std::string> arguments_;  // of ssh
+  bool starts_programs_ = true;
   std::string file_;
   Answer answer_;
 };

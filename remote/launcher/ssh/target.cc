@@ -2,6 +2,8 @@
 
 #include <strings.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -159,6 +161,23 @@ void read_known_hosts(const NodeSpec& node, const std::string& directory, SshTar
                                            : "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2");
 }
 
+// libssh opens these by name, and would wait for ever for what a pipe brings.
+Status check_files(const SshTarget& target) {
+  for (const auto* const files : {&target.known_hosts, &target.system_known_hosts,
+                                  &target.identities, &target.default_identities}) {
+    for (const std::string& file : *files) {
+      for (const std::string& path : {file, file + ".pub"}) {  // of an identity
+        struct stat info {};
+        if (::stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) continue;
+        if (S_ISCHR(info.st_mode) && info.st_rdev == makedev(1, 3)) continue;  // /dev/null
+        return Error{Errc::kUsage, escape_control(path) + ": not a regular file",
+                     "put a file in its place, or name another in " + target.config.file()};
+      }
+    }
+  }
+  return {};
+}
+
 // How a direct connection is made, or what stands for it.
 Status read_way(const NodeSpec& node, SshTarget& target) {
   const OpensshConfig& config = target.config;
@@ -240,6 +259,7 @@ Result<SshTarget> resolve(const NodeSpec& node, TimePoint deadline) {
   if (!target.key_alias.empty()) PADDLE_TRY_STATUS(check_host_name(target.key_alias));
   read_known_hosts(node, directory, target);
   PADDLE_TRY_STATUS(read_identities(node, directory, target));
+  PADDLE_TRY_STATUS(check_files(target));
   target.identities_only = config.value("identitiesonly") == "yes";
   target.agent = agent_socket(config);
   target.methods = login_methods(config);

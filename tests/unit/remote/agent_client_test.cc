@@ -7,8 +7,11 @@
 
 #include "base/bytes.h"
 #include "base/crc32c.h"
+#include "base/sha256.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "proto/agent.pb.h"
+#include "proto/content.h"
 #include "proto/frame_stream.h"
 #include "tests/unit/remote/agent_fixture.h"
 
@@ -118,22 +121,110 @@ TEST_F(HostileAgentTest, AListWithoutEndIsLeft) {
 
 TEST_F(HostileAgentTest, AListOfProcessesHasABound) {
   ProcessesReply reply;
-  for (int i = 0; i < 500; ++i) reply.add_processes();
+  for (int i = 0; i < 500; ++i) {
+    reply.add_processes()->set_job("j");
+    reply.mutable_processes(i)->set_name("trainer-0");
+  }
   for (int i = 0; i < 30; ++i) answer(AGENT_PROCESSES, reply, kAgentFlagMore);
   const auto processes = connect_hostile()->processes("");
   ASSERT_FALSE(processes);
   EXPECT_EQ(processes.error().code, Errc::kData) << processes.error().message;
 }
 
-TEST_F(HostileAgentTest, AFileEndsWhereItWasSaidToEnd) {
-  GetReply reply;
-  reply.set_size(5);
-  for (int i = 0; i < 3; ++i) answer(AGENT_GET, reply, kAgentFlagMore, "1234");
-  const auto got = connect_hostile()->fetch("log", folder_ + "/log");
-  ASSERT_FALSE(got);
-  EXPECT_EQ(got.error().code, Errc::kData) << got.error().message;
-  EXPECT_FALSE(std::filesystem::exists(folder_ + "/log"));
-  EXPECT_FALSE(std::filesystem::exists(folder_ + "/log.part"));
+TEST_F(HostileAgentTest, AListOfLongNamesHasABound) {
+  ListReply reply;
+  for (int i = 0; i < 15; ++i) reply.add_files()->set_path(std::string(4096, 'x'));
+  for (int i = 0; i < 1200; ++i) answer(AGENT_LIST, reply, kAgentFlagMore);
+  const auto files = connect_hostile()->list("output");
+  ASSERT_FALSE(files);
+  EXPECT_NE(files.error().message.find("a list without end"), std::string::npos)
+      << files.error().message;
+}
+
+TEST_F(HostileAgentTest, AProcessHasANameOfOurs) {
+  for (const char* const name :
+       {"", "a\nerror: fake", "$(id)", "-rf", ".hidden", "a/b", "\x1b[2J"}) {
+    for (const bool is_job : {false, true}) {
+      answers_ = UniqueFd(::open((folder_ + "/answers").c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
+      ProcessesReply reply;
+      reply.add_processes()->set_job(is_job ? name : "j");
+      reply.mutable_processes(0)->set_name(is_job ? "trainer-0" : name);
+      answer(AGENT_PROCESSES, reply);
+      const auto processes = connect_hostile()->processes("");
+      ASSERT_FALSE(processes) << name;
+      EXPECT_EQ(processes.error().code, Errc::kData);
+      EXPECT_EQ(processes.error().message.find('\n'), std::string::npos);
+    }
+  }
+}
+
+// Each process comes in time, and the list never ends.
+TEST_F(HostileAgentTest, AListOfProcessesThatDripsIsLeftAfterTheTimeout) {
+  ProcessesReply reply;
+  reply.add_processes()->set_job("j");
+  reply.mutable_processes(0)->set_name("trainer-0");
+  answer(AGENT_PROCESSES, reply, kAgentFlagMore);
+  options_.agent_binary = write_file(
+      folder_ + "/drip", "#!/bin/sh\nprintf 'PADDLECTL-AGENT " + std::string(kProgramVersion) +
+                             "\\n'; while cat " + folder_ + "/answers; do sleep 0.2; done\n");
+  node_.timeout = std::chrono::seconds(2);
+  const auto processes = connect_agent()->processes("");
+  ASSERT_FALSE(processes);
+  EXPECT_EQ(processes.error().code, Errc::kUnreachable) << processes.error().message;
+}
+
+TEST_F(HostileAgentTest, ACommandThatGoesOnToSendIsLeftAfterItsTimeout) {
+  RunReply reply;
+  answer(AGENT_RUN, reply, kAgentFlagMore, "more");
+  options_.agent_binary = write_file(
+      folder_ + "/endless", "#!/bin/sh\nprintf 'PADDLECTL-AGENT " + std::string(kProgramVersion) +
+                                "\\n'; while cat " + folder_ + "/answers; do sleep 0.02; done\n");
+  const auto agent = connect_agent();
+  const auto ended = agent->run(
+      {.arguments = {"/bin/true"}, .timeout = std::chrono::milliseconds(100)},
+      [](std::string_view, bool) {}, [] { return false; });
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().code, Errc::kUnreachable) << ended.error().message;
+}
+
+TEST_F(HostileAgentTest, AFileEndsWhereItWasListedToEnd) {
+  const std::string hash = to_hex(sha256_of(as_bytes("12345")));
+  const FetchItem item{"log", folder_ + "/log", 5, hash};
+  const auto fetch = [&](const std::string& first, const std::string& last, std::uint32_t raw) {
+    answers_ = UniqueFd(::open((folder_ + "/answers").c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
+    GetReply reply;
+    reply.set_raw_bytes(raw);
+    if (!first.empty()) answer(AGENT_GET, reply, kAgentFlagMore, first);
+    answer(AGENT_GET, reply, 0, last);
+    return connect_hostile()->fetch({item});
+  };
+  ASSERT_TRUE(fetch("", "12345", 0));
+  ASSERT_TRUE(fetch("123", "45", 0));
+  const std::string zeros(1U << 20U, '\0');
+  const auto packed = compress(as_bytes(zeros));
+  ASSERT_TRUE(packed);
+  const std::string bomb(as_text(*packed));
+  const auto many = static_cast<std::uint32_t>(zeros.size());
+  for (const auto& got : {fetch("1234", "1234", 0), fetch("12345", "", 0), fetch("", "1234", 0),
+                          fetch("", "", 0), fetch("", zeros, 0), fetch("", bomb, many)}) {
+    ASSERT_FALSE(got);
+    EXPECT_EQ(got.error().code, Errc::kData) << got.error().message;
+    EXPECT_NE(got.error().message.find("log does not end after the 5 bytes listed"),
+              std::string::npos)
+        << got.error().message;
+  }
+  const auto other = fetch("", "12346", 0);
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().message, "node here: log: the 5 bytes that came are not those listed");
+  EXPECT_EQ(file_content(folder_ + "/log"), "12345") << "nothing unverified has the name";
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/.log.part"));
+}
+
+TEST_F(HostileAgentTest, AnAnswerOfALogIsNoLongerThanAsked) {
+  answer(AGENT_READ_LOG, ReadLogReply(), 0, std::string(11, 'x'));
+  const auto read = connect_hostile()->read_log("log", 0, 10);
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code, Errc::kData) << read.error().message;
 }
 
 TEST_F(HostileAgentTest, AHostileListingIsRefusedWhole) {

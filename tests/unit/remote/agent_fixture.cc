@@ -42,6 +42,16 @@ Result<PushStats> push(AgentClient& agent, const std::vector<PushItem>& items,
   return agent.push(items, source, progress);
 }
 
+Status fetch_file(AgentClient& agent, const std::string& path, const std::string& local) {
+  const std::size_t slash = path.rfind('/');
+  PADDLE_TRY(const auto files, agent.list_own_files(path.substr(0, slash)));
+  for (const FileEntry& file : files) {
+    if (file.path == path.substr(slash + 1))
+      return agent.fetch({{path, local, file.size, file.sha256}});
+  }
+  return Error{Errc::kData, path + " is not listed", ""};
+}
+
 std::vector<int> processes_using(const std::string& path) {
   std::vector<int> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {

@@ -19,6 +19,8 @@ std::string file_content(const std::string& path);
 // Pushes as one command does: what the files are is found out anew.
 Result<PushStats> push(AgentClient& agent, const std::vector<PushItem>& items,
                        const PushProgress& progress = nullptr);
+// Fetches one file as a listing of its folder tells it.
+Status fetch_file(AgentClient& agent, const std::string& path, const std::string& local);
 // Pids of processes whose program, working folder or environment mentions `path`.
 std::vector<int> processes_using(const std::string& path);
 

@@ -6,10 +6,13 @@
 
 #include <filesystem>
 
+#include <fmt/format.h>
+
 #include "base/version.h"
 #include "proto/agent.pb.h"
 #include "proto/frame_stream.h"
 #include "remote/launcher/launcher.h"
+#include "tests/support/planted_agent.h"
 #include "tests/unit/remote/agent_fixture.h"
 
 namespace paddle::remote {
@@ -200,6 +203,84 @@ TEST_F(AgentTest, NoiseBeforeTheSentinelIsSkippedUpToALimit) {
   const auto given_up = skip_to_line(flood->fd.get(), "PADDLECTL-AGENT ", soon());
   ASSERT_FALSE(given_up);
   EXPECT_EQ(given_up.error().code, Errc::kData);
+}
+
+TEST_F(AgentTest, AProgramThatSomebodyElseMayHavePlantedIsNotRun) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  for (const std::string& way : test::PlantedAgent::ways()) {
+    node_.root = folder_ + "/" + std::to_string(way.size()) + "/shared/lab";
+    const test::PlantedAgent planted(node_.root, options_.agent_binary);
+    planted.plant(way);
+    for (const bool create : {false, true}) {
+      options_.create = create;
+      const auto client = connect(node_, options_);
+      EXPECT_FALSE(planted.has_run()) << way;
+      ASSERT_FALSE(client) << way;
+      EXPECT_EQ(client.error().code, Errc::kAuth) << client.error().message;
+    }
+  }
+}
+
+// A link on the way to the folder, in a place that others may write: it changes after it was looked
+// at, which here the node's own `ls` does.
+TEST_F(AgentTest, ALinkThatChangesAfterTheCheckLeadsNowhereElse) {
+  const std::string tools = folder_ + "/tools", link = folder_ + "/shared",
+                    here = folder_ + "/here";
+  std::filesystem::create_directory(tools);
+  std::filesystem::create_directory(here);
+  std::filesystem::create_directory_symlink(here, link);
+  node_.root = link + "/lab";
+  ASSERT_TRUE(connect(node_, options_));
+  const test::PlantedAgent planted(folder_ + "/evil/lab", options_.agent_binary);
+  const std::string ls = write_file(
+      tools + "/ls", fmt::format("#!/bin/sh\n/bin/ls \"$@\"\nln -sfn {0}/evil {1}.new; mv -T "
+                                 "{1}.new {1}\n",
+                                 folder_, link));
+  std::filesystem::permissions(ls, std::filesystem::perms::owner_all);
+  PrefixedLauncher launcher(node_, "PATH=" + tools + ":$PATH; export PATH; ");
+  const auto started = bootstrap(launcher, node_, options_, soon());
+  EXPECT_TRUE(started) << started.error().message;
+  EXPECT_FALSE(planted.has_run());
+  EXPECT_EQ(std::filesystem::read_symlink(link), folder_ + "/evil") << "the test did nothing";
+}
+
+// All of the folder is removed in the end, so none that somebody keeps files in is taken.
+TEST_F(AgentTest, AFolderWithFilesOfOthersIsRefusedWhateverTheirNames) {
+  for (const char* const file : {"bin/tool", "jobs/cv/letter.txt", "store/x", "copy/x", "x"}) {
+    node_.root = folder_ + "/lab";
+    std::filesystem::create_directories(
+        std::filesystem::path(node_.root + "/" + file).parent_path());
+    write_file(node_.root + "/" + file, "mine");
+    const auto refused = connect(node_, options_);
+    ASSERT_FALSE(refused) << file;
+    EXPECT_NE(refused.error().message.find("holds files that are not of paddlectl"),
+              std::string::npos)
+        << refused.error().message;
+    std::filesystem::remove_all(node_.root);
+  }
+  std::filesystem::create_directories(node_.root + "/bin");
+  write_file(node_.root + "/bin/.upload-17", "half an agent");
+  EXPECT_TRUE(connect(node_, options_));
+}
+
+// The marks of folders that we made are no way to empty a file of ours.
+TEST_F(AgentTest, AMarkThatIsALinkLeavesItsFileAsItIs) {
+  const std::string tools = folder_ + "/tools", file = folder_ + "/precious";
+  std::filesystem::create_directory(tools);
+  write_file(file, "precious");
+  node_.root = folder_ + "/a/b/lab";
+  const std::string mkdir = write_file(
+      tools + "/mkdir",
+      fmt::format("#!/bin/sh\n/bin/mkdir \"$@\" || exit 1\nln -s {} {}/a/.paddlectl-made || :\n",
+                  file, folder_));
+  std::filesystem::permissions(mkdir, std::filesystem::perms::owner_all);
+  PrefixedLauncher launcher(node_, "PATH=" + tools + ":$PATH; export PATH; ");
+  const auto started = bootstrap(launcher, node_, options_, soon());
+  EXPECT_TRUE(started) << started.error().message;
+  EXPECT_EQ(file_content(file), "precious");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder_ + "/a/.paddlectl-made"))
+      << "the test did nothing";
+  EXPECT_TRUE(std::filesystem::is_regular_file(folder_ + "/a/b/.paddlectl-made"));
 }
 
 TEST_F(AgentTest, CorruptFrameEndsTheAgentWithAReason) {

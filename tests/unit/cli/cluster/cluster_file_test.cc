@@ -118,6 +118,11 @@ TEST(ClusterFile, MistakesAreShownWhereTheyAre) {
   EXPECT_NE(message_of("port = 65535\n[[node]]\nhost = \"a\"\n").find("65535"), std::string::npos);
 }
 
+TEST(ClusterFile, TextThatWouldEndTheProcessIsRefusedAtItsPlace) {
+  EXPECT_TRUE(message_of("name = 'x'\n[\n").starts_with("lab.toml:2:1: a table's name must "))
+      << message_of("name = 'x'\n[\n");
+}
+
 TEST(ClusterFile, AKeyFileThatIsNotThereIsAMistake) {
   const std::string everywhere =
       message_of("[ssh]\nidentity = \"/no/such/file\"\n[[node]]\nhost = \"a\"\n");

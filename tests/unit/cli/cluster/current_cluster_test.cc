@@ -65,6 +65,49 @@ TEST_F(CurrentClusterTest, AFolderThatBootstrapMadeGoesWithItsMark) {
   EXPECT_FALSE(fs::exists(state()));
 }
 
+TEST_F(CurrentClusterTest, FilesThatOthersMayWriteAreNotBelieved) {
+  for (const std::string& open : {file_, state(), state() + "/current", folder_.path()}) {
+    fs::permissions(open, fs::perms::others_write, fs::perm_options::add);
+    const auto refused = choose_cluster(folder_.path(), "");
+    ASSERT_FALSE(refused) << open;
+    EXPECT_EQ(refused.error().code, Errc::kAuth) << open;
+    EXPECT_NE(refused.error().message.find("can be written by everybody"), std::string::npos)
+        << refused.error().message;
+    EXPECT_EQ(refused.error().hint, "chmod go-w " + open);
+    EXPECT_FALSE(choose_cluster(folder_.path(), file_) && open == file_) << "named by the user";
+    fs::permissions(open, fs::perms::others_write, fs::perm_options::remove);
+    EXPECT_TRUE(choose_cluster(folder_.path(), "")) << open;
+  }
+}
+
+TEST_F(CurrentClusterTest, WhatAnotherUserPlantsIsRefusedHereAndPassedOverAbove) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  constexpr uid_t kNobody = 65534;
+  fs::remove_all(state());
+  const std::string open = subfolder("open");
+  fs::permissions(open, fs::perms::all | fs::perms::sticky_bit);
+  const std::string planted = write_cluster("open/planted.toml");
+  ASSERT_TRUE(remember_cluster(cluster_place(open), planted));
+  for (const std::string& name : {planted, cluster_place(open), open + "/.paddlectl"}) {
+    ASSERT_EQ(::chown(name.c_str(), kNobody, kNobody), 0);
+    const auto refused = choose_cluster(open, "");
+    ASSERT_FALSE(refused) << name;
+    EXPECT_EQ(refused.error().code, Errc::kAuth);
+    EXPECT_NE(refused.error().message.find("belongs to user 65534"), std::string::npos)
+        << refused.error().message;
+    EXPECT_FALSE(choose_cluster(subfolder("open/below"), ""));
+    ASSERT_EQ(::chown(name.c_str(), 0, 0), 0);
+  }
+  EXPECT_TRUE(choose_cluster(open, "")) << "a sticky folder as such is good";
+  // A link to what is our own would choose among our clusters for us.
+  fs::remove_all(open + "/.paddlectl");
+  fs::create_directory_symlink(subfolder("ours"), open + "/.paddlectl");
+  ASSERT_TRUE(remember_cluster(cluster_place(open), file_));
+  ASSERT_TRUE(choose_cluster(open, ""));
+  ASSERT_EQ(::lchown((open + "/.paddlectl").c_str(), kNobody, kNobody), 0);
+  EXPECT_FALSE(choose_cluster(open, ""));
+}
+
 TEST_F(CurrentClusterTest, IsFoundFromSubfoldersAndTheNearestOneWins) {
   EXPECT_EQ(chosen(subfolder("a/b")), file_);
   const std::string other = write_cluster("other.toml");

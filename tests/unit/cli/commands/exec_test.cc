@@ -1,4 +1,6 @@
 // exec, put and get against nodes in memory.
+#include <unistd.h>
+
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -131,6 +133,30 @@ TEST_F(ExecTest, PutAndGetLeaveNothingOfTheirOwnBehind) {
   EXPECT_NE(out_.str().find("done but for 2 removed meanwhile"), std::string::npos) << out_.str();
   EXPECT_EQ(run({"get", "/srv/none", "back"}), 1);
   EXPECT_EQ(run({"put", folder_ / "none", "/srv"}), 2);
+}
+
+TEST_F(ExecTest, GetTakesNothingBesideWhatWasAskedFor) {
+  nodes_[0].files["/srv/f.txt"] = "content";
+  const std::string staging = ".paddlectl-copies/1-" + std::to_string(::getpid());
+  for (const char* const name : {".git/config", "evil", "f.txt2"}) {
+    nodes_[0].files[staging + "/" + name] = "a lie";
+    EXPECT_EQ(run({"get", "--on", "n-0", "/srv/f.txt", "back"}), 6) << name;
+    EXPECT_NE(err_.str().find("in place of f.txt"), std::string::npos) << err_.str();
+    EXPECT_FALSE(std::filesystem::exists(folder_ / ("back/n-0/" + std::string(name)))) << name;
+    nodes_[0].files.erase(staging + "/" + name);
+  }
+  EXPECT_EQ(run({"get", "--on", "n-0", "/srv/f.txt", "back"}), 0) << err_.str();
+}
+
+TEST_F(ExecTest, GetLooksForRoomBeforeTheFirstByte) {
+  for (remote::FakeNode& node : nodes_) node.files["/srv/f.txt"] = "content";
+  const std::string staging = ".paddlectl-copies/1-" + std::to_string(::getpid());
+  nodes_[1].told_sizes[staging + "/f.txt"] = 1ULL << 60U;
+  EXPECT_EQ(run({"get", "/srv/f.txt", "back"}), 7) << err_.str();
+  EXPECT_NE(err_.str().find("node n-1: no room for its 1153 PB: back has "), std::string::npos)
+      << err_.str();
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "back/n-0/f.txt"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "back/n-1/f.txt"));
 }
 
 TEST_F(ExecTest, OutputOverTheLimitIsCutAndItsRestCounted) {

@@ -1,5 +1,8 @@
 #include "cli/job/results.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 #include <filesystem>
 
 #include <gtest/gtest.h>
@@ -171,6 +174,129 @@ TEST_F(FetchPasses, AFileOfSeveralNodesIsThatOfTheLowestTrainer) {
   EXPECT_TRUE(said(": model.pt;")) << fake_.err.str();
 }
 
+TEST_F(FetchPasses, ANodeWritesUnderItsOwnNamesOnly) {
+  ASSERT_TRUE(fetch("all"));
+  folder_.write("j/report.html", "report");
+  folder_.write("j/node_1/train.log", "log");
+  folder_.write("j/tensorboard/train/e.paddlectl", "scalars");
+  for (const char* name : {"report.html", "node_1/train.log", "node_7/x", ".bashrc", "a/.b/c",
+                           "job.toml", "processes.jsonl", "tensorboard/train/e.paddlectl"}) {
+    save(0, name, "a lie");
+  }
+  save(0, "tensorboard/train/own", "of the program");
+  save(0, "pass-00001/MANIFEST", "a lie");
+  save(0, "pass-00009/MANIFEST", "a lie");
+  const auto stats = fetch("all");
+  ASSERT_TRUE(stats) << stats.error().message;
+  EXPECT_EQ(here("report.html"), "report");
+  EXPECT_EQ(here("node_1/train.log"), "log");
+  EXPECT_EQ(here("tensorboard/train/e.paddlectl"), "scalars");
+  EXPECT_EQ(here("tensorboard/train/own"), "of the program");
+  EXPECT_NE(here("pass-00001/MANIFEST"), "a lie");
+  for (const char* name : {"node_7", ".bashrc", "a", "job.toml", "pass-00009"})
+    EXPECT_FALSE(fs::exists(fs::path(folder_ / "j") / name)) << name;
+  EXPECT_TRUE(said("8 files not fetched: .bashrc of node n-0, a/.b/c of node n-0, "))
+      << fake_.err.str();
+}
+
+// A workspace that was sent to us may bring an output folder of its own.
+TEST_F(FetchPasses, NothingIsWrittenThroughALinkOfTheWorkspace) {
+  const test::TemporaryFolder outside;
+  const auto output = [&](const std::string& name) {
+    ClusterSession session = fake_.session();
+    return fetch_results(fake_.context, session, "j", folder_ / name, *parse_pass_choice("all"));
+  };
+  save(1, "keys/authorized_keys", "a key");
+  fs::create_directory(folder_ / "in");
+  fs::create_directories(folder_ / "deep/j");
+  fs::create_directory_symlink(outside.path(), folder_ / "out");
+  fs::create_directory_symlink(outside.path(), folder_ / "in/j");
+  fs::create_directory_symlink(outside.path(), folder_ / "deep/j/keys");
+  fs::create_directories(folder_ / "logs/j");
+  fs::create_directory_symlink(outside.path(), folder_ / "logs/j/node_1");
+  fake_.node(1).files["jobs/j/node_1/train.log"] = "log";
+  for (const char* const name : {"out", "in", "deep", "logs"}) {
+    const auto stats = output(name);
+    ASSERT_FALSE(stats) << name;
+    EXPECT_NE(stats.error().message.find("is a link, and nothing is written through one"),
+              std::string::npos)
+        << stats.error().message;
+  }
+  EXPECT_TRUE(fs::is_empty(outside.path()));
+  // One that the user names outright is his own.
+  const test::TemporaryFolder own;
+  fs::create_directory_symlink(outside.path(), own / "link");
+  ClusterSession session = fake_.session();
+  EXPECT_TRUE(fetch_results(fake_.context, session, "j", own / "link", *parse_pass_choice("all")));
+  EXPECT_EQ(test::TemporaryFolder::read(outside / "j/keys/authorized_keys"), "a key");
+}
+
+// In a folder that all may write to, another user may make the output folder first.
+TEST_F(FetchPasses, NothingIsWrittenIntoAFolderOfSomebodyElse) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root gives folders away";
+  constexpr uid_t kNobody = 65534;
+  for (const char* const name : {"j", "j/node_1"}) {
+    fs::create_directories(folder_ / name);
+    ASSERT_EQ(::chown((folder_ / name).c_str(), kNobody, kNobody), 0);
+    fake_.node(1).files["jobs/j/node_1/train.log"] = "log";
+    const auto stats = fetch("last");
+    ASSERT_FALSE(stats) << name;
+    EXPECT_NE(stats.error().message.find("belongs to somebody else"), std::string::npos)
+        << stats.error().message;
+    EXPECT_FALSE(fs::exists(folder_ / "j/node_1/train.log"));
+    // The user behind sudo is no stranger.
+    ::setenv("SUDO_UID", "65534", 1);
+    EXPECT_TRUE(fetch("last")) << name;
+    ::unsetenv("SUDO_UID");
+    fs::remove_all(folder_ / "j");
+  }
+}
+
+TEST_F(FetchPasses, NoHiddenFileComesAmongTheLogs) {
+  auto& files = fake_.node(1).files;
+  files["jobs/j/node_1/train.log"] = "log";
+  files["jobs/j/node_1/.paddlectl/current"] = "a lie";
+  files["jobs/j/node_1/.git/config"] = "a lie";
+  files["jobs/j/node_1/a/.b"] = "a lie";
+  ASSERT_TRUE(fetch("last"));
+  EXPECT_EQ(here("node_1/train.log"), "log");
+  for (const char* name : {"node_1/.paddlectl", "node_1/.git", "node_1/a"})
+    EXPECT_FALSE(fs::exists(fs::path(folder_ / "j") / name)) << name;
+}
+
+TEST_F(FetchPasses, ANodeCannotPutAFolderWhereAnotherHasAFile) {
+  save(1, "model", "of trainer 0");
+  save(0, "model/inside", "a lie");
+  save(1, "folder/inside", "of trainer 0");
+  save(0, "folder", "a lie");
+  const auto stats = fetch("last");
+  ASSERT_TRUE(stats) << stats.error().message;
+  EXPECT_EQ(here("model"), "of trainer 0");
+  EXPECT_EQ(here("folder/inside"), "of trainer 0");
+}
+
+TEST_F(FetchPasses, TwoNodesThatClaimOneTrainerGiveNoResults) {
+  save(0, "model.pt", "a lie");
+  fake_.node(0).processes.push_back(fake_.node(1).processes[0]);
+  const auto stats = fetch("last");
+  ASSERT_FALSE(stats);
+  EXPECT_EQ(stats.error().message, "nodes n-0 and n-1 both say that they run trainer-0");
+  EXPECT_FALSE(fs::exists(folder_ / "j/model.pt"));
+}
+
+TEST_F(FetchPasses, WhileANodeIsSilentTheOthersReplaceNothing) {
+  save(1, "model.pt", "of trainer 0");
+  ASSERT_TRUE(fetch("last"));
+  save(0, "model.pt", "a lie");
+  save(0, "scores-1.txt", "1");
+  save(0, "pass-00002/MANIFEST", "a lie");
+  fake_.node(1).unreachable = true;
+  std::ignore = fetch("last");
+  EXPECT_EQ(here("model.pt"), "of trainer 0");
+  EXPECT_EQ(here("scores-1.txt"), "1") << "but what is new is welcome";
+  EXPECT_NE(here("pass-00002/MANIFEST"), "a lie");
+}
+
 TEST_F(FetchPasses, AProgramsOwnFoldersOfPassesNeedNoManifest) {
   std::erase_if(fake_.node(1).files,
                 [](const auto& file) { return file.first.ends_with("/MANIFEST"); });
@@ -182,9 +308,15 @@ TEST_F(FetchPasses, WithoutRoomNothingIsFetched) {
   const auto stats = fetch("last");
   ASSERT_FALSE(stats);
   EXPECT_EQ(stats.error().code, Errc::kResource);
-  EXPECT_NE(stats.error().message.find("no room for 1153 PB of results: j has "), std::string::npos)
+  EXPECT_EQ(stats.error().message.find("node n-1: no room for its 1153 PB: j has "), 0U)
       << stats.error().message;
-  EXPECT_NE(stats.error().message.find(" too little"), std::string::npos);
+  EXPECT_NE(stats.error().message.find(
+                " too little; the largest is jobs/j/output/pass-00002/w with 1153 PB"),
+            std::string::npos)
+      << stats.error().message;
+  for (const char* file : {"pass-00002/w", "pass-00002/MANIFEST"})
+    fake_.node(1).told_sizes["jobs/j/output/" + std::string(file)] = (1ULL << 63U) + 5;
+  EXPECT_FALSE(fetch("last")) << "their sum does not wrap around";
   EXPECT_FALSE(fs::exists(folder_ / "j/pass-00002/w"));
   ASSERT_TRUE(fetch("1"));
   EXPECT_TRUE(said("fetching 4 files, ")) << fake_.err.str();

@@ -69,6 +69,47 @@ TEST_F(StartTest, EveryProcessGetsTheKeysOfItsOwnPairsOnly) {
   EXPECT_FALSE(two.node(1).files.contains("jobs/j/keys/pserver-0"));
 }
 
+// Its nodes list it in another order than that of its ranks.
+TEST_F(StartTest, ARestartDealsNewKeysByTheNamesOfTheProcesses) {
+  FakeCluster two(2);
+  const auto add = [&](std::size_t node, const std::string& name) {
+    remote::ProcessStatus status;
+    status.job = "j";
+    status.name = name;
+    status.state = remote::ProcessState::kExited;
+    two.node(node).processes.push_back(status);
+    two.node(node).specs[name].job = "j";
+    two.node(node).specs[name].name = name;
+  };
+  add(0, "trainer-1");
+  add(0, "pserver-1");
+  add(1, "trainer-0");
+  add(1, "pserver-0");
+  for (const std::size_t i : {0U, 1U}) {
+    two.node(i).on_start = [](remote::FakeNode&, remote::ProcessStatus& status) {
+      status.phase = remote::Phase::kReady;
+    };
+  }
+  ClusterSession session = two.session();
+  const Status restarted = restart_job(two.context, session, "j");
+  ASSERT_TRUE(restarted) << restarted.error().message;
+  const auto keys_of = [&](std::size_t node, const std::string& name) {
+    return *JobKeys::decode(as_bytes(two.node(node).files["jobs/j/keys/" + name]));
+  };
+  const NodeId pserver{Role::kPserver, 1}, trainer{Role::kTrainer, 0};
+  EXPECT_TRUE(equal_constant_time(keys_of(1, "trainer-0").pair(trainer, pserver)->reveal(),
+                                  keys_of(0, "pserver-1").pair(trainer, pserver)->reveal()));
+  EXPECT_EQ(two.node(0).claimed_job, "j") << "its nodes wipe keys of jobs that nobody starts";
+  for (const std::size_t i : {0U, 1U}) two.node(i).processes.clear();
+  add(0, "trainer-0");
+  add(1, "trainer-0");
+  two.node(0).files.clear();
+  const Status refused = restart_job(two.context, session, "j");
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(refused.error().message.starts_with("two nodes claim trainer-0 of job j"));
+  EXPECT_TRUE(two.node(0).files.empty());
+}
+
 TEST_F(StartTest, ItsNoticeDoes) {
   fake_.node(0).on_start = [](remote::FakeNode&, remote::ProcessStatus& status) {
     status.phase = remote::Phase::kReady;

@@ -50,6 +50,17 @@ TEST_F(LogFollowTest, LinesComeInTheOrderOfTheirTimesWithTheUnfinishedLastLine) 
   EXPECT_EQ(all_lines({}), "0:a 1:b 0:c 1:d ");
 }
 
+TEST_F(LogFollowTest, ALogThatGrowsFasterThanItIsReadEndsWhereItWasToldToEnd) {
+  log_of(0, "a\n", {});
+  fake.node(0).on_read_log = [](remote::FakeNode& node) {
+    node.files["log"] += std::string(2 * kLogChunkBytes, 'x') + "\n";
+  };
+  EXPECT_EQ(all_lines({}).substr(0, 4), "0:a ");
+  LogReader reader("log");
+  remote::FakeAgentClient client({}, fake.node(0));
+  EXPECT_TRUE(read_metrics(client, "log", 1000).empty()) << "and it does end";
+}
+
 TEST_F(LogFollowTest, AClockThatIsProvablyWrongIsCorrected) {
   fake.node(1).usage.unix_ms += 60'000;
   log_of(0, "a\nc\n", {{0, 1000}, {2, 3000}});

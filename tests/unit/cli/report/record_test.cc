@@ -1,5 +1,12 @@
 #include "cli/report/record.h"
 
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
 #include <gtest/gtest.h>
 
 #include "tests/support/fake_cluster.h"
@@ -71,6 +78,97 @@ TEST(JobRecord, ArgumentsThatTheSupervisorFillsInAreLeftOut) {
   const auto record = read_job_record(folder.path(), "j");
   ASSERT_TRUE(record);
   EXPECT_EQ(record->processes[0].arguments, "train --config=job.toml --set=a=1");
+}
+
+class HostileRecordTest : public ::testing::Test {
+ protected:
+  // Processes that all name one log.
+  JobRecord read(int processes = 1) {
+    std::string text;
+    for (int i = 0; i < processes; ++i) {
+      text += "{\"role\": \"trainer-" + std::to_string(i) +
+              "\", \"log\": \"node_0/train.log\", \"started_unix_ms\": 1}\n";
+    }
+    folder_.write("processes.jsonl", text);
+    auto record = read_job_record(folder_.path(), "j");
+    EXPECT_TRUE(record);
+    return record ? *std::move(record) : JobRecord();
+  }
+  // A line at the end of others that are none.
+  void write_metrics(std::size_t lines_before) {
+    std::ofstream file(folder_ / "node_0/metrics.jsonl");
+    for (std::size_t i = 0; i < lines_before; ++i) file << std::string(kLineBytes, 'x') << '\n';
+    file << "{\"kind\":\"train\",\"cost\":2}\n";
+  }
+  static std::size_t said(const JobRecord& record) {
+    return static_cast<std::size_t>(std::ranges::count_if(
+        record.events, [](const JobEvent& event) { return event.text.ends_with("are left out"); }));
+  }
+  void SetUp() override { folder_.write("node_0/train.log", ""); }
+
+  static constexpr std::size_t kLineBytes = 64U << 10U;
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(HostileRecordTest, LinesOfManyFieldsAreLeftOut) {
+  std::string fields;
+  for (int i = 0; i < 4000; ++i) fields += ",\"" + std::to_string(i) + "\":1";
+  std::string text;
+  for (int i = 0; i < 10; ++i) text += "{\"kind\":\"train\"" + fields + "}\n";
+  folder_.write("node_0/metrics.jsonl", text + "{\"kind\":\"train\",\"cost\":2}");
+  const JobRecord record = read();
+  ASSERT_EQ(record.processes[0].metrics.size(), 1U);
+  EXPECT_EQ(record.processes[0].metrics[0].cost, 2);
+  EXPECT_EQ(said(record), 0U);
+}
+
+TEST_F(HostileRecordTest, MetricsWithoutEndAreReadToALimitAndThatIsSaid) {
+  write_metrics(1024);
+  const JobRecord one = read();
+  EXPECT_TRUE(one.processes[0].metrics.empty());
+  EXPECT_EQ(said(one), 1U);
+  write_metrics(1023);
+  const JobRecord many = read(6);
+  EXPECT_EQ(many.processes[0].metrics.size(), 1U);
+  EXPECT_EQ(many.processes[3].metrics.size(), 1U);
+  EXPECT_TRUE(many.processes[4].metrics.empty()) << "all of them together";
+  EXPECT_TRUE(many.processes[5].lacks_metrics);
+  EXPECT_EQ(said(many), 1U) << "for both";
+}
+
+TEST_F(HostileRecordTest, ManyShortLinesCountForWhatTheyTake) {
+  std::string text;
+  for (int i = 0; i < 525'000; ++i) text += "{}\n";
+  folder_.write("node_0/metrics.jsonl", text);
+  EXPECT_EQ(said(read()), 1U);
+}
+
+TEST_F(HostileRecordTest, ALineWithoutEndIsPassedOver) {
+  const std::string log = folder_ / "node_0/train.log";
+  std::filesystem::resize_file(log, 400U << 20U);
+  rusage before{}, after{};
+  ::getrusage(RUSAGE_SELF, &before);
+  read();
+  ::getrusage(RUSAGE_SELF, &after);
+  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 200 << 10) << "KiB";
+  std::filesystem::resize_file(log, 0);
+  const std::string line = "{\"kind\":\"train\",\"cost\":2}";
+  for (const std::size_t bytes : {kLineBytes + 1, kLineBytes * 80}) {
+    folder_.write("node_0/metrics.jsonl", std::string(bytes, ' ') + line + "\n" + line + "\n\n" +
+                                              line + "\n" + std::string(bytes, 'x'));
+    EXPECT_EQ(read().processes[0].metrics.size(), 2U);
+  }
+  folder_.write("node_0/metrics.jsonl", std::string(kLineBytes - line.size(), ' ') + line);
+  EXPECT_EQ(read().processes[0].metrics.size(), 1U) << "the longest, without a newline";
+}
+
+TEST_F(HostileRecordTest, APipeOrALinkInTheirPlaceIsNotRead) {
+  const std::string metrics = folder_ / "node_0/metrics.jsonl";
+  ASSERT_EQ(::mkfifo(metrics.c_str(), 0600), 0);
+  EXPECT_TRUE(read().processes[0].metrics.empty()) << "never waited for";
+  std::filesystem::remove(metrics);
+  std::filesystem::create_symlink(folder_.write("elsewhere", "{\"kind\":\"train\"}\n"), metrics);
+  EXPECT_TRUE(read().processes[0].metrics.empty());
 }
 
 TEST(StepsOf, CountTheBatchesOfAllPasses) {

@@ -1,5 +1,7 @@
 #include "cli/report/surroundings.h"
 
+#include <filesystem>
+
 #include <gtest/gtest.h>
 
 #include "base/version.h"
@@ -31,15 +33,26 @@ TEST(Commands, AreAsTypedForAShellAndWithoutValuesOfVariables) {
   const test::TemporaryFolder folder;
   fake.context.arguments = {
       "train", "--set", "a = 'x y'", "--env", "TOKEN=secret", "--env=KEY=secret", "words"};
-  ASSERT_TRUE(add_command(folder / "j", fake.context));
+  ASSERT_TRUE(add_command(fake.context, folder.path(), "j"));
   fake.context.arguments = {"train", "--resume", ""};
-  ASSERT_TRUE(add_command(folder / "j", fake.context));
+  ASSERT_TRUE(add_command(fake.context, folder.path(), "j"));
   const auto commands = read_commands(folder / "j");
   ASSERT_EQ(commands.size(), 2U);
   EXPECT_EQ(commands[0].text,
             R"(paddlectl train --set 'a = '\''x y'\''' --env TOKEN=... --env=KEY=... words)");
   EXPECT_EQ(commands[0].version, kProgramVersion);
   EXPECT_EQ(commands[1].text, "paddlectl train --resume ''");
+}
+
+TEST(Commands, AreNotWrittenThroughALink) {
+  FakeCluster fake(1);
+  const test::TemporaryFolder folder;
+  const std::string precious = folder.write("precious", "mine");
+  std::filesystem::create_directory(folder / "j");
+  std::filesystem::create_symlink(precious, folder / "j/commands.jsonl");
+  fake.context.arguments = {"train"};
+  EXPECT_FALSE(add_command(fake.context, folder.path(), "j"));
+  EXPECT_EQ(test::TemporaryFolder::read(precious), "mine");
 }
 
 TEST(Surroundings, OfAFolderWithoutThemAreNone) {

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/watch/process_state.h"
+
 namespace paddle::cli {
 namespace {
 

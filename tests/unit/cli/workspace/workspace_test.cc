@@ -102,5 +102,39 @@ TEST_F(WorkspaceTest, LinksWithinAreKeptAndOthersRefused) {
   EXPECT_TRUE(scan()) << "ignored, so it need not travel";
 }
 
+TEST_F(WorkspaceTest, DataBehindALinkToOutsideIsRefusedByName) {
+  const std::string outside = folder_.path() + "/outside/s-1";
+  write(outside, "a secret\n");
+  fs::create_symlink(outside, path("data/absolute-1"));
+  fs::create_symlink("../../outside/s-1", path("data/relative-1"));
+  fs::create_symlink("relative-1", path("data/twice-1"));
+  fs::create_symlink("../outside", path("folder"));
+  write(path(".paddleignore"), "data\n");  // [data] names them even so
+  for (const std::string file :
+       {"data/absolute-1", "data/relative-1", "data/twice-1", "folder/s-1"}) {
+    for (const bool in_test : {false, true}) {
+      job_.data.train = in_test ? "data/train" : file.substr(0, file.size() - 1) + "*";
+      job_.data.test = in_test ? file : "";
+      const auto refused = scan();
+      ASSERT_FALSE(refused) << file;
+      EXPECT_EQ(refused.error().code, Errc::kData);
+      EXPECT_NE(refused.error().message.find("/w/" + file), std::string::npos);
+      EXPECT_NE(refused.error().message.find(outside), std::string::npos);
+    }
+  }
+}
+
+TEST_F(WorkspaceTest, DataBehindALinkWithinIsPushedAsAFile) {
+  write(path("real/s-1"), "1 2 3\n");
+  fs::create_symlink("../real/s-1", path("data/s-1"));
+  fs::create_symlink("real", path("linked"));
+  for (const std::string data : {"data/s-1", "linked/s-1"}) {
+    job_.data.train = data;
+    const auto kept = scan();
+    ASSERT_TRUE(kept) << kept.error().message;
+    EXPECT_EQ(kept->trainer_data[0], std::vector<std::string>{data});
+  }
+}
+
 }  // namespace
 }  // namespace paddle::cli

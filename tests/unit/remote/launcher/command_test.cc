@@ -113,7 +113,7 @@ TEST_F(CommandLauncherTest, AnAgentIsPushedAndServesOverIt) {
   const std::string local = write_file(folder_ + "/file", std::string(3'000'000, 'x') + "end");
   const auto pushed = push(**agent, {{local, "copy/file"}});
   ASSERT_TRUE(pushed) << pushed.error().message;
-  ASSERT_TRUE((*agent)->fetch("copy/file", folder_ + "/back"));
+  ASSERT_TRUE(fetch_file(**agent, "copy/file", folder_ + "/back"));
   EXPECT_TRUE(file_content(folder_ + "/back") == file_content(local));
   agent->reset();
   const auto again = connect(node_, options_);

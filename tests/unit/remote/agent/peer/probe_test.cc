@@ -22,7 +22,7 @@ class ProbeTest : public AgentTest {
   const Secret token = *Secret::generate();
 
   ProbeOutcome outcome() {
-    const auto result = agent->probe(kHere, port, token);
+    const auto result = agent->probe(kHere, port, token, 1);
     EXPECT_TRUE(result) << result.error().message;
     return result ? result->outcome : ProbeOutcome::kReached;
   }
@@ -45,7 +45,7 @@ TimePoint soon() {
 TEST_F(ProbeTest, AListenerIsReachedAndItsPortFreeAgainAfterwards) {
   ASSERT_TRUE(agent->listen_for_probes(kHere, port, token));
   for (int i = 0; i < 2; ++i) {
-    const auto result = agent->probe(kHere, port, token);
+    const auto result = agent->probe(kHere, port, token, 1);
     ASSERT_TRUE(result) << result.error().message;
     EXPECT_EQ(result->outcome, ProbeOutcome::kReached) << result->detail;
     EXPECT_GT(result->bytes_per_second, 0U);
@@ -71,8 +71,8 @@ TEST_F(ProbeTest, ATakenPortAndAWrongRequestAreErrors) {
   const auto listening = agent->listen_for_probes(kHere, port, token);
   ASSERT_FALSE(listening);
   EXPECT_EQ(listening.error().code, Errc::kResource);
-  EXPECT_FALSE(agent->probe("nowhere", port, token));
-  EXPECT_FALSE(agent->probe(kHere, 0, token));
+  EXPECT_FALSE(agent->probe("nowhere", port, token, 1));
+  EXPECT_FALSE(agent->probe(kHere, 0, token, 1));
   EXPECT_TRUE(agent->facts()) << "the agent goes on";
 }
 
@@ -83,8 +83,10 @@ TEST_F(ProbeTest, SomebodyElsesListenerHasNoProof) {
   const UniqueFd stranger = listen_on(port);
   std::jthread echo([&] {
     const UniqueFd caller(::accept(stranger.get(), nullptr, nullptr));
-    std::array<std::byte, 32> said;
-    if (read_exact(caller.get(), said, soon())) (void)write_all(caller.get(), said, soon());
+    std::array<std::byte, 4 + 32 + 32> said{};
+    (void)write_all(caller.get(), ByteSpan(said).first(32), soon());
+    if (!read_exact(caller.get(), said, soon())) return;
+    (void)write_all(caller.get(), ByteSpan(said).last(32), soon());
   });
   EXPECT_EQ(outcome(), ProbeOutcome::kNoProof) << "the caller's own proof does not pass for one";
 }
@@ -104,13 +106,16 @@ TEST_F(ProbeTest, StrangersAreClosedAndDoNotKeepOthersOut) {
   EXPECT_EQ(outcome(), ProbeOutcome::kReached);
   std::byte answer{};
   const UniqueFd liar = connect_to(port);
-  const Bytes lie(32, std::byte{1});
+  const Bytes lie(4 + 32 + 32, std::byte{1});
+  Bytes nonce(32);
   ASSERT_TRUE(write_all(liar.get(), lie, soon()));
+  ASSERT_TRUE(read_exact(liar.get(), nonce, soon()));
   const auto closed = read_exact(liar.get(), std::span(&answer, 1), soon());
   ASSERT_FALSE(closed);
   EXPECT_NE(closed.error().message, "deadline passed");
   for (const UniqueFd& one : silent) {
-    const auto left = read_exact(one.get(), std::span(&answer, 1), soon());
+    Status left = read_exact(one.get(), nonce, soon());
+    if (left) left = read_exact(one.get(), std::span(&answer, 1), soon());
     ASSERT_FALSE(left);
     EXPECT_NE(left.error().message, "deadline passed");
   }

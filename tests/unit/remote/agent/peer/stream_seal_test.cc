@@ -21,11 +21,12 @@ unsigned char* raw(std::span<std::byte> bytes) {
   return reinterpret_cast<unsigned char*>(bytes.data());
 }
 
-SealTag seal_with_libcrypto(const SealKey& key, const SealNonce& nonce, ByteSpan associated,
+SealTag seal_with_libcrypto(const Secret& key, const SealNonce& nonce, ByteSpan associated,
                             std::span<std::byte> bytes) {
   const std::unique_ptr<EVP_CIPHER_CTX, FreeContext> context(EVP_CIPHER_CTX_new());
   int size = 0;
-  EVP_EncryptInit_ex(context.get(), EVP_chacha20_poly1305(), nullptr, raw(key), raw(nonce));
+  EVP_EncryptInit_ex(context.get(), EVP_chacha20_poly1305(), nullptr, raw(key.reveal()),
+                     raw(nonce));
   EVP_EncryptUpdate(context.get(), nullptr, &size, raw(associated),
                     static_cast<int>(associated.size()));
   EVP_EncryptUpdate(context.get(), raw(bytes), &size, raw(ByteSpan(bytes)),
@@ -47,7 +48,7 @@ TEST(Seal, TheExampleOfTheRfc) {  // RFC 8439, 2.8.2
   std::string text =
       "Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, "
       "sunscreen would be it.";
-  const auto key = counting_from<kSealKeyBytes>(0x80);
+  const Secret key = *Secret::from_bytes(counting_from<kSecretBytes>(0x80));
   SealNonce nonce = counting_from<12>(0x40 - 4);
   for (std::size_t i = 0; i < 4; ++i) nonce[i] = i == 0 ? std::byte{7} : std::byte{0};
   const std::string associated("\x50\x51\x52\x53\xc0\xc1\xc2\xc3\xc4\xc5\xc6\xc7", 12);
@@ -62,12 +63,14 @@ TEST(Seal, TheExampleOfTheRfc) {  // RFC 8439, 2.8.2
 TEST(Seal, EveryLengthIsAsLibcryptoSealsIt) {
   std::mt19937 random(1);
   for (std::size_t size = 0; size < 70'000; size = size < 2200 ? size + 1 : size * 3 / 2) {
-    SealKey key;
+    Bytes secret(kSecretBytes);
     SealNonce nonce;
     Bytes text(size), associated(size % 50);
     for (auto* const bytes : {&text, &associated})
       for (std::byte& byte : *bytes) byte = static_cast<std::byte>(random());
-    for (std::byte& byte : key) byte = static_cast<std::byte>(random() % 4 == 0 ? 255 : random());
+    for (std::byte& byte : secret)
+      byte = static_cast<std::byte>(random() % 4 == 0 ? 255 : random());
+    const Secret key = *Secret::from_bytes(secret);
     for (std::byte& byte : nonce) byte = static_cast<std::byte>(random());
     Bytes ours = text, theirs = text;
     const SealTag tag = seal(key, nonce, associated, ours);
@@ -79,7 +82,7 @@ TEST(Seal, EveryLengthIsAsLibcryptoSealsIt) {
 }
 
 TEST(Seal, AnyChangedBitIsSeen) {
-  const auto key = counting_from<kSealKeyBytes>(1);
+  const Secret key = *Secret::from_bytes(counting_from<kSecretBytes>(1));
   const auto nonce = counting_from<12>(1);
   Bytes text(100, std::byte{5}), associated(20, std::byte{6});
   const SealTag tag = seal(key, nonce, associated, text);

@@ -1,3 +1,4 @@
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,6 +34,19 @@ TEST_F(AgentTest, ProcessRunsWithItsArgumentsEnvironmentAndFolderAndReportsItsEx
   EXPECT_EQ(log->data, node_.root + "/data blue " + node_.root + "/jobs/job-1/work\nwrong\n");
   EXPECT_EQ(log->next_offset, log->data.size());
   EXPECT_EQ(log->size, log->data.size());
+}
+
+TEST_F(AgentTest, AProcessHasTheLimitOfCoreFilesThatTheNodeGives) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_CORE, &before), 0);
+  rlimit limit = before;
+  limit.rlim_cur = before.rlim_max;
+  ASSERT_EQ(::setrlimit(RLIMIT_CORE, &limit), 0);
+  auto agent = connect_agent();
+  ::setrlimit(RLIMIT_CORE, &before);
+  push_script(*agent, "limit", "test `ulimit -S -c` = `ulimit -H -c`");
+  ASSERT_TRUE(agent->start(script("limit", "trainer-0")));
+  EXPECT_EQ(wait_end(*agent, "job-1", "trainer-0").exit_code, 0);
 }
 
 TEST_F(AgentTest, UsageLeavesOutTheSupervisor) {

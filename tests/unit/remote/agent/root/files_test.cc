@@ -1,11 +1,20 @@
+#include "remote/agent/root/files.h"
+
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <functional>
+#include <thread>
 
 #include "base/fd.h"
+#include "base/sha256.h"
+#include "base/text.h"
 #include "tests/unit/remote/agent_fixture.h"
 
 namespace paddle::remote {
@@ -61,7 +70,7 @@ TEST_F(AgentTest, PushSendsOnlyWhatDiffers) {
             "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881");
   EXPECT_EQ(listed->at(1).path, "data/a");
   EXPECT_EQ(listed->at(1).size, large.size());
-  ASSERT_TRUE(agent->fetch("workspace/data/a", folder_ + "/back"));
+  ASSERT_TRUE(fetch_file(*agent, "workspace/data/a", folder_ + "/back"));
   EXPECT_EQ(file_content(folder_ + "/back"), large);
   EXPECT_EQ(agent->list("nowhere")->size(), 0U);
 }
@@ -75,7 +84,8 @@ TEST_F(AgentTest, ManyFilesComeInOneStreamAndAnErrorLeavesItUsable) {
     std::string content(static_cast<std::size_t>(i) * 40'000, static_cast<char>('a' + i % 26));
     content += name;
     items.push_back({write_file(folder_ + "/" + name, content), "jobs/a/" + name});
-    wanted.push_back({"jobs/a/" + name, folder_ + "/got-" + name});
+    wanted.push_back({"jobs/a/" + name, folder_ + "/got-" + name, content.size(),
+                      to_hex(*sha256_of_file(items.back().local_path))});
   }
   ASSERT_TRUE(push(*agent, items));
   ASSERT_TRUE(agent->fetch(wanted));
@@ -91,6 +101,32 @@ TEST_F(AgentTest, ManyFilesComeInOneStreamAndAnErrorLeavesItUsable) {
   EXPECT_TRUE(agent->facts()) << "the answers on their way were read";
 }
 
+TEST_F(AgentTest, ALogThatGrowsIsFetchedAsLongAsItWasListed) {
+  auto agent = connect_agent();
+  std::filesystem::create_directories(node_.root + "/jobs/a/inside");
+  write_file(node_.root + "/jobs/a/log", "one line\n");
+  write_file(node_.root + "/jobs/a/inside/log", "another\n");
+  const auto listed = agent->list_own_files("jobs/a");
+  ASSERT_TRUE(listed) << listed.error().message;
+  ASSERT_EQ(listed->size(), 1U) << "not what its folders have";
+  FetchItem item{"jobs/a/log", folder_ + "/log", listed->at(0).size, listed->at(0).sha256};
+  write_file(node_.root + "/jobs/a/log", "one line\nand one more\n");
+  const auto got = agent->fetch({item});
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_EQ(file_content(folder_ + "/log"), "one line\n");
+  write_file(node_.root + "/jobs/a/log", "one l");
+  const auto shorter = agent->fetch({item});
+  ASSERT_FALSE(shorter);
+  EXPECT_EQ(shorter.error().message, "node here: jobs/a/log became shorter since it was listed");
+  write_file(node_.root + "/jobs/a/log", "other line");
+  const auto other = agent->fetch({item});
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().message,
+            "node here: jobs/a/log: the 9 bytes that came are not those listed");
+  EXPECT_EQ(file_content(folder_ + "/log"), "one line\n") << "what is here stays";
+  EXPECT_TRUE(agent->facts()) << "the agent goes on";
+}
+
 TEST_F(AgentTest, HostilePathsAreRefusedAndTheAgentGoesOn) {
   auto agent = connect_agent();
   const std::string local = write_file(folder_ + "/a", "hostile");
@@ -100,7 +136,7 @@ TEST_F(AgentTest, HostilePathsAreRefusedAndTheAgentGoesOn) {
   for (const std::string path :
        {"../a", "/etc/a", "workspace/../../a", "workspace/link/a", "", "a//b", "."}) {
     EXPECT_FALSE(push(*agent, {{local, path, false}})) << path;
-    EXPECT_FALSE(agent->fetch(path, folder_ + "/got")) << path;
+    EXPECT_FALSE(agent->fetch({{path, folder_ + "/got", 7, std::string(64, '0')}})) << path;
   }
   EXPECT_FALSE(agent->remove("workspace/../../outside"));
   EXPECT_TRUE(std::filesystem::is_empty(folder_ + "/outside"));
@@ -154,6 +190,54 @@ TEST_F(AgentTest, WhatIsRemovedMayBeOfAnyDepth) {
   EXPECT_EQ(report->remaining, std::vector<std::string>{});
   EXPECT_FALSE(std::filesystem::exists(node_.root));
   EXPECT_EQ(file_content(folder_ + "/outside/kept"), "kept") << "removal followed a link";
+}
+
+// A thread with mounts of its own, which end with it; false where none can be made.
+bool among_own_mounts(const std::function<void()>& work) {
+  bool can_mount = false;
+  std::thread([&] {
+    can_mount = ::unshare(CLONE_NEWNS) == 0 &&
+                ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+    if (can_mount) work();
+  }).join();
+  return can_mount;
+}
+
+TEST_F(AgentTest, WhatIsMountedBelowTheRootIsNeitherEmptiedNorChanged) {
+  namespace fs = std::filesystem;
+  const std::string job = folder_ + "/root/job";
+  const std::string data = folder_ + "/data";
+  agent::RemoveReport report;
+  const auto bind = [](const std::string& from, const std::string& to) {
+    return ::mount(from.c_str(), to.c_str(), nullptr, MS_BIND, nullptr) == 0;
+  };
+  for (const char* const name : {"/a/b/bound", "/read-only", "/other", "/plain"}) {
+    fs::create_directories(job + name);
+    write_file(job + name + std::string("/hidden"), "below the mount");
+  }
+  write_file(job + "/file", "below the mount");
+  fs::create_directories(data + "/deep");
+  write_file(data + "/deep/kept", "kept");
+  ASSERT_EQ(::chmod(data.c_str(), 0500), 0);
+  const bool can_mount = among_own_mounts([&] {
+    ASSERT_TRUE(bind(data, job + "/a/b/bound"));
+    ASSERT_TRUE(bind(data, job + "/read-only"));
+    ASSERT_TRUE(bind(data + "/deep/kept", job + "/file"));
+    ASSERT_EQ(::mount("none", (job + "/other").c_str(), "tmpfs", 0, nullptr), 0);
+    const UniqueFd root(::open((folder_ + "/root").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    agent::remove_tree(root.get(), "job", "job", nullptr, report);
+  });
+  if (!can_mount) GTEST_SKIP() << "nothing can be mounted here";
+  EXPECT_EQ(file_content(data + "/deep/kept"), "kept");
+  EXPECT_EQ(mode_of(data), 0500U);
+  EXPECT_FALSE(fs::exists(job + "/plain"));
+  std::ranges::sort(report.remaining);
+  EXPECT_EQ(report.remaining, (std::vector<std::string>{
+                                  "job/a/b/bound: mounted there",
+                                  "job/file: Device or resource busy",
+                                  "job/other: another file system",
+                                  "job/read-only: mounted there",
+                              }));
 }
 
 TEST_F(AgentTest, WhatIsKeptSparesTheFoldersAboveItAndNothingElse) {

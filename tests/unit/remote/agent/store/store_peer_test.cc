@@ -1,25 +1,18 @@
-// One store gives another what it lacks, sealed and not, and nothing to strangers.
+// One store gives another what it lacks, sealed and not.
 #include "remote/agent/store/store_peer.h"
-
-#include <arpa/inet.h>
-#include <sys/socket.h>
-
-#include <filesystem>
-#include <fstream>
-#include <thread>
 
 #include <gtest/gtest.h>
 
-#include "base/secret.h"
 #include "proto/content.h"
 #include "proto/frame_stream.h"
-#include "remote/agent/peer/stream.h"
+#include "proto/peer_keys.h"
 #include "remote/agent/store/store.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::agent {
 namespace {
 
+using wire::agent::PullRequest;
 using wire::agent::ServeReply;
 using wire::agent::ServeRequest;
 
@@ -50,15 +43,22 @@ class StorePeerTest : public testing::TestWithParam<bool> {
     request.set_seal_always(GetParam());
     return serve_store(listener_, root_, request, token_.reveal());
   }
+  static PullRequest request(const ServeReply& from) {
+    PullRequest request;
+    *request.mutable_from() = from;
+    request.set_caller(kCaller);
+    return request;
+  }
   // The pieces that arrived, and the outcome.
   std::pair<std::vector<std::string>, wire::agent::PullReply> pull(
       const ServeReply& from, const std::vector<Piece>& pieces) {
     std::vector<std::string> came;
-    auto reply = pull_pieces(from, token_.reveal(), pieces, [&](std::size_t i, ByteSpan bytes) {
-      EXPECT_EQ(i, came.size());
-      came.emplace_back(as_text(bytes));
-      return Status();
-    });
+    auto reply =
+        pull_pieces(request(from), key_.reveal(), pieces, [&](std::size_t i, ByteSpan bytes) {
+          EXPECT_EQ(i, came.size());
+          came.emplace_back(as_text(bytes));
+          return Status();
+        });
     EXPECT_TRUE(reply) << reply.error().message;
     return {came, reply ? *reply : wire::agent::PullReply()};
   }
@@ -66,7 +66,9 @@ class StorePeerTest : public testing::TestWithParam<bool> {
   test::TemporaryFolder folder_;
   const Root root_;
   std::unique_ptr<Store> store_;
+  static constexpr std::uint32_t kCaller = 3;
   const Secret token_ = *Secret::generate();
+  const Secret key_ = peer_caller_key(token_, kCaller);
   PeerListener listener_;
 };
 
@@ -110,17 +112,6 @@ TEST_P(StorePeerTest, WhatItLacksEndsItAndWhatCameBeforeCounts) {
   }
 }
 
-TEST_P(StorePeerTest, AnotherTokenGetsNothing) {
-  const Piece piece = add("secret");
-  const auto from = serve();
-  ASSERT_TRUE(from);
-  const auto reply = pull_pieces(*from, Secret::generate()->reveal(), {piece},
-                                 [](std::size_t, ByteSpan) { return Status(); });
-  ASSERT_TRUE(reply);
-  EXPECT_EQ(reply->outcome(), wire::agent::PROBE_NO_PROOF);
-  EXPECT_EQ(reply->arrived(), 0U);
-}
-
 TEST_P(StorePeerTest, AnotherPortIsTakenWhenThatOneIsNotFree) {
   const auto first = serve();
   ASSERT_TRUE(first);
@@ -141,76 +132,12 @@ TEST_P(StorePeerTest, SenselessRequestsAreErrors) {
   const auto from = serve();
   ASSERT_TRUE(from);
   const auto add_none = [](std::size_t, ByteSpan) { return Status(); };
-  EXPECT_FALSE(pull_pieces(*from, token_.reveal(), {long_piece}, add_none));
-  EXPECT_FALSE(pull_pieces(*from, token_.reveal(), std::vector<Piece>(kPiecesMax + 1), add_none));
+  EXPECT_FALSE(pull_pieces(request(*from), key_.reveal(), {long_piece}, add_none));
+  EXPECT_FALSE(
+      pull_pieces(request(*from), key_.reveal(), std::vector<Piece>(kPiecesMax + 1), add_none));
   ServeReply nowhere = *from;
   nowhere.set_address("somewhere");
-  EXPECT_FALSE(pull_pieces(nowhere, token_.reveal(), {}, add_none));
-}
-
-// A proven caller that asks for too much is closed, and others are served meanwhile.
-TEST_P(StorePeerTest, ACallerThatAsksForTooMuchIsClosed) {
-  const Piece piece = add("piece");
-  const auto from = serve();
-  ASSERT_TRUE(from);
-  wire::agent::ProbeTarget target;
-  target.set_address(from->address());
-  target.set_port(from->port());
-  const auto call = call_peer(target, token_.reveal(), "store");
-  ASSERT_TRUE(call && call->fd);
-  auto stream = PeerStream::open(call->fd.get(), token_.reveal(), PeerStream::Side::kCaller,
-                                 GetParam(), soon());
-  ASSERT_TRUE(stream);
-  EXPECT_EQ(pull(*from, {piece}).second.arrived(), 1U) << "beside a caller who says nothing";
-  const std::uint32_t many = 0xffffffffU;
-  ASSERT_TRUE(stream->write(std::as_bytes(std::span(&many, 1)), soon()));
-  std::byte answer{};
-  const Status closed = stream->read(std::span(&answer, 1), soon());
-  ASSERT_FALSE(closed);
-  EXPECT_NE(closed.error().message, "deadline passed");
-  EXPECT_EQ(pull(*from, {piece}).second.arrived(), 1U);
-}
-
-TEST(PeerStream, AChangedReplayedOrForeignRecordEndsIt) {
-  const Secret token = *Secret::generate();
-  for (int what = 0; what < 4; ++what) {
-    int pair[2], other[2];
-    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, other), 0);
-    const UniqueFd a(pair[0]), between_a(pair[1]), between_b(other[0]), b(other[1]);
-    // Somebody between the two, who lets the nonces pass.
-    std::jthread middle([&, what] {
-      std::array<std::byte, 32> nonce;
-      if (!read_exact(between_a.get(), nonce, soon())) return;
-      (void)write_all(between_b.get(), nonce, soon());
-      if (!read_exact(between_b.get(), nonce, soon())) return;
-      (void)write_all(between_a.get(), nonce, soon());
-      Bytes record(4 + 5 + 16);
-      if (!read_exact(between_a.get(), record, soon())) return;
-      if (what == 1) record[6] ^= std::byte{1};
-      if (what == 2) record[3] = std::byte{0x7f};
-      (void)write_all(between_b.get(), record, soon());
-      if (what == 3) (void)write_all(between_b.get(), record, soon());
-    });
-    std::optional<Result<PeerStream>> caller;
-    std::jthread calls([&] {
-      caller = PeerStream::open(a.get(), token.reveal(), PeerStream::Side::kCaller, true, soon());
-    });
-    auto listener =
-        PeerStream::open(b.get(), token.reveal(), PeerStream::Side::kListener, true, soon());
-    calls.join();
-    ASSERT_TRUE(*caller && listener);
-    ASSERT_TRUE((*caller)->write(as_bytes("hello"), soon()));
-    Bytes read(5);
-    const Status first = listener->read(read, soon());
-    EXPECT_EQ(static_cast<bool>(first), what == 0 || what == 3) << what;
-    if (first) {
-      EXPECT_EQ(as_text(read), "hello");
-    }
-    if (what == 3) {
-      EXPECT_FALSE(listener->read(read, soon())) << "the same record again";
-    }
-  }
+  EXPECT_FALSE(pull_pieces(request(nowhere), key_.reveal(), {}, add_none));
 }
 
 }  // namespace

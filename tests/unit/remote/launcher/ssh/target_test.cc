@@ -1,6 +1,8 @@
 // Targets of generated configurations, beside what `ssh -G` and `ssh -v` of this machine say.
 #include "remote/launcher/ssh/target.h"
 
+#include <sys/stat.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -161,6 +163,7 @@ class SshTargetTest : public ::testing::Test {
     node_.host = "n2";
     node_.name = "node-0";
     node_.ssh_directory = folder_.path();
+    node_.allow_proxy_command = true;
   }
 
   std::string config_file() const { return folder_ / "config"; }
@@ -270,6 +273,49 @@ TEST_F(SshTargetTest, GeneratedConfigurationsMeanWhatTheyMeanToSsh) {
   for (const std::uint64_t seen : {with_keys, with_jump, with_command}) EXPECT_GT(seen, 5U);
 }
 
+TEST_F(SshTargetTest, AConfigOfAClusterFileRunsNothingUnlessAllowed) {
+  const std::string ran = folder_ / "ran";
+  const std::string run = fmt::format("exec \"touch {}\"", ran);
+  folder_.write("more", "Match " + run + "\n  User other\n");
+  for (const std::string& text : std::vector<std::string>{
+           "Match " + run + "\n", "match host=n2 !" + run + "\n", "\tMATCH EXEC touch\n",
+           "Include " + (folder_ / "more") + "\n",
+           "Host *\n include=\"" + (folder_ / "more") + "\"\n", "ProxyCommand touch " + ran + "\n",
+           "Host n*\n  proxycommand = sh -c 'touch " + ran + "'\n"}) {
+    node_.allow_proxy_command = false;
+    const Error refused = refusal_of(text);
+    EXPECT_EQ(refused.code, Errc::kUsage) << text;
+    EXPECT_TRUE(refused.message.starts_with(folder_.path() + "/")) << refused.message;
+    EXPECT_NE(refused.hint.find("--allow-proxy-command"), std::string::npos)
+        << refused.message << refused.hint;
+    EXPECT_FALSE(std::filesystem::exists(ran)) << text;
+  }
+  for (const char* text : {"Host exec\n  User x\n", "Match host executor\n", "# Match exec x\n"}) {
+    folder_.write("config", text);
+    EXPECT_TRUE(resolve(node_, soon())) << text;
+  }
+  node_.allow_proxy_command = true;
+  folder_.write("config", "Include " + (folder_ / "more") + "\n");
+  EXPECT_TRUE(resolve(node_, soon()));
+  EXPECT_TRUE(std::filesystem::exists(ran)) << "allowed";
+}
+
+TEST_F(SshTargetTest, AFolderThatOthersMayWriteIsNotBelieved) {
+  folder_.write("config", "User x\n");
+  folder_.write("known_hosts", "");
+  EXPECT_TRUE(resolve(node_, soon()));
+  for (const std::string& open : {folder_.path(), config_file(), folder_ / "known_hosts"}) {
+    std::filesystem::permissions(open, std::filesystem::perms::others_write,
+                                 std::filesystem::perm_options::add);
+    const auto refused = resolve(node_, soon());
+    ASSERT_FALSE(refused) << open;
+    EXPECT_EQ(refused.error().code, Errc::kAuth);
+    EXPECT_EQ(refused.error().hint, "chmod go-w " + open);
+    std::filesystem::permissions(open, std::filesystem::perms::others_write,
+                                 std::filesystem::perm_options::remove);
+  }
+}
+
 TEST_F(SshTargetTest, UnsupportedOptionsAreRefusedByNameFileAndLine) {
   const std::string included =
       folder_.write("more", "# first\nHost n2\n  BindInterface=\"eth7\"\n");
@@ -307,6 +353,32 @@ TEST_F(SshTargetTest, UnsupportedOptionsThatSayNothingAreNotRefused) {
       "ProxyUseFdpass no\nSecurityKeyProvider internal\nHost other\n  BindAddress 1.1.1.1\n");
   const auto target = resolve(node_, soon());
   EXPECT_TRUE(target) << target.error().message;
+}
+
+TEST_F(SshTargetTest, APipeOrDeviceAmongItsFilesIsRefusedByName) {
+  const std::string pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string option : {"UserKnownHostsFile", "UserKnownHostsFile /dev/null",
+                                   "GlobalKnownHostsFile", "IdentityFile"}) {
+    const Error error = refusal_of(option + " " + pipe + "\n");
+    EXPECT_EQ(error.code, Errc::kUsage);
+    EXPECT_EQ(error.message, pipe + ": not a regular file") << option;
+    EXPECT_NE(error.hint.find(config_file()), std::string::npos) << error.hint;
+  }
+  EXPECT_EQ(refusal_of("IdentityFile /dev/zero\n").message, "/dev/zero: not a regular file");
+  std::filesystem::create_symlink(pipe, folder_ / "k.pub");
+  EXPECT_EQ(refusal_of("IdentityFile " + (folder_ / "k") + "\n").message,
+            folder_ / "k.pub: not a regular file");
+  node_.identity = pipe;
+  EXPECT_EQ(refusal_of("").message, pipe + ": not a regular file");
+  node_.identity.clear();
+  node_.known_hosts = pipe;
+  EXPECT_EQ(refusal_of("").message, pipe + ": not a regular file");
+  node_.known_hosts.clear();
+  folder_.write("config", "UserKnownHostsFile /dev/null\nGlobalKnownHostsFile none\n");
+  EXPECT_TRUE(resolve(node_, soon()));
+  ASSERT_EQ(::mkfifo((folder_ / "id_rsa").c_str(), 0600), 0);
+  EXPECT_EQ(refusal_of("").message, folder_ / "id_rsa: not a regular file");
 }
 
 TEST_F(SshTargetTest, WhatSshRefusesIsSaidInItsWords) {

@@ -1,0 +1,97 @@
+#include "cli/cluster/journal.h"
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/fd.h"
+#include "cli/console/json.h"
+
+namespace paddle::cli {
+namespace {
+
+constexpr const char* kOfNoJob = "nodes.jsonl";
+constexpr std::size_t kJobBytesMax = 240;  // with .jsonl a file name
+
+std::string user_at_machine() {
+  char machine[256] = "";
+  ::gethostname(machine, sizeof machine - 1);
+  const passwd* const user = ::getpwuid(::geteuid());
+  return fmt::format("{}@{}", user ? user->pw_name : std::to_string(::geteuid()), machine);
+}
+
+std::string time_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%FT%TZ", &parts)};
+}
+
+Status make_private_folder(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(folder).parent_path(), error);
+  if (::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST) return {};
+  return system_error(Errc::kResource, "make " + folder);
+}
+
+}  // namespace
+
+Journal::Journal(std::string folder, std::function<void(const Error&)> complain)
+    : folder_(std::move(folder)), complain_(std::move(complain)), who_(user_at_machine()) {}
+
+std::string Journal::path_of(const std::string& job) const {
+  // A node may list jobs of any name.
+  const bool is_file_name = !job.empty() && job.size() <= kJobBytesMax && !job.starts_with('.') &&
+                            job.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
+  if (!is_file_name) return folder_ + "/" + kOfNoJob;
+  return fmt::format("{}/jobs/{}.jsonl", folder_, job);
+}
+
+Status Journal::append(const std::string& path, const std::string& line) const {
+  PADDLE_TRY_STATUS(make_private_folder(folder_));
+  PADDLE_TRY_STATUS(make_private_folder(folder_ + "/jobs"));
+  // Opened without O_NONBLOCK, a pipe that nobody reads would hold us here.
+  const UniqueFd file(::open(
+      path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+  struct stat info {};
+  if (!file || ::fstat(file.get(), &info) != 0) {
+    return system_error(Errc::kResource, "open " + path);
+  }
+  if (!S_ISREG(info.st_mode)) return Error{Errc::kResource, path + " is not a regular file", ""};
+  if (::write(file.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size())) return {};
+  return system_error(Errc::kResource, "write " + path);
+}
+
+void Journal::add(const std::string& job, const remote::NodeSpec& node, std::string_view action,
+                  int exit_code) const {
+  if (folder_.empty()) return;
+  // JSON escapes what a node's name or a program's may hold.
+  const std::string line = Json::object({{"time", time_now()},
+                                         {"who", who_},
+                                         {"pid", ::getpid()},
+                                         {"node", node.name},
+                                         {"folder", node.root},
+                                         {"action", std::string(action)},
+                                         {"exit", exit_code}})
+                               .text() +
+                           "\n";
+  const Status written = append(path_of(job), line);
+  if (!written && !complained_.exchange(true)) complain_(written.error());
+}
+
+std::string journal_folder() {
+  const char* const state = ::getenv("XDG_STATE_HOME");
+  const char* const home = ::getenv("HOME");
+  if (state != nullptr && *state == '/') return std::string(state) + "/paddlectl";
+  return home != nullptr && *home == '/' ? std::string(home) + "/.local/state/paddlectl" : "";
+}
+
+}  // namespace paddle::cli

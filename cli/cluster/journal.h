@@ -1,0 +1,44 @@
+// The journal of what paddlectl did to nodes: an append-only file for each job, and one for what
+// belongs to no job, in a folder that only its user can read.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "remote/agent_client.h"
+
+namespace paddle::cli {
+
+class Journal {
+ public:
+  // folder: absolute; "": nothing is kept. complain: called with the first error, for a journal
+  // that cannot be written stops nobody from ending a job.
+  Journal(std::string folder, std::function<void(const Error&)> complain);
+
+  // Adds one line, in one write: when, user@machine, pid, node, the cluster's folder there, action
+  // and exit code. job: "" for an action that belongs to none. From any thread.
+  void add(const std::string& job, const remote::NodeSpec& node, std::string_view action,
+           int exit_code) const;
+
+ private:
+  std::string path_of(const std::string& job) const;
+  Status append(const std::string& path, const std::string& line) const;
+
+  std::string folder_;
+  std::function<void(const Error&)> complain_;
+  mutable std::atomic<bool> complained_ = false;
+  std::string who_;  // user@machine
+};
+
+// $XDG_STATE_HOME/paddlectl or ~/.local/state/paddlectl; "" without a home directory.
+std::string journal_folder();
+
+// The client, with a line in the journal for each of its calls that changes something on the node,
+// runs a program there or takes files from it. No line holds an argument, a value or a key.
+std::unique_ptr<remote::AgentClient> with_journal(std::unique_ptr<remote::AgentClient> client,
+                                                  const Journal& journal);
+
+}  // namespace paddle::cli

@@ -1,0 +1,109 @@
+#include "remote/agent_messages.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+
+namespace paddle::remote {
+
+using namespace wire::agent;  // NOLINT: this file is about the messages
+
+static_assert(static_cast<int>(remote::ProcessState::kLost) == PROCESS_LOST);
+static_assert(static_cast<int>(remote::Activity::kSaving) == wire::ACTIVITY_SAVING);
+static_assert(static_cast<int>(remote::Phase::kFailed) == wire::PHASE_FAILED);
+
+namespace {
+
+remote::Progress from_wire(const wire::Progress& from) {
+  remote::Progress progress;
+  progress.unix_ms = from.unix_ms();
+  progress.pass = from.pass();
+  progress.passes = from.passes();
+  if (std::isfinite(from.pass_done())) progress.pass_done = std::clamp(from.pass_done(), 0.F, 1.F);
+  progress.cost = from.cost();
+  progress.examples_per_second = from.examples_per_second();
+  progress.batch = from.batch();
+  progress.batch_ms = from.batch_ms();
+  if (wire::Activity_IsValid(from.activity()))
+    progress.activity = static_cast<remote::Activity>(from.activity());
+  for (const std::uint32_t trainer : from.awaited_trainers()) {
+    progress.awaited.push_back("trainer-" + std::to_string(trainer));
+  }
+  return progress;
+}
+
+constexpr std::size_t kNameBytesMax = 100;  // as the agent checks them
+
+bool is_name(std::string_view name) {
+  return !name.empty() && name.size() <= kNameBytesMax && name[0] != '.' && name[0] != '-' &&
+         std::ranges::all_of(name, [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '.' || c == '_' || c == '-';
+         });
+}
+
+}  // namespace
+
+wire::agent::ProcessSpec to_wire(const remote::ProcessSpec& process) {
+  wire::agent::ProcessSpec spec;
+  spec.set_job(process.job);
+  spec.set_name(process.name);
+  spec.set_program(process.program);
+  for (const auto& argument : process.arguments) spec.add_arguments(argument);
+  spec.mutable_environment()->insert(process.environment.begin(), process.environment.end());
+  spec.set_directory(process.directory);
+  spec.set_log(process.log);
+  spec.set_restarts(process.restarts);
+  spec.set_any_exit(process.any_exit);
+  return spec;
+}
+
+Result<remote::ProcessStatus> from_wire(const wire::agent::ProcessStatus& from) {
+  if (!is_name(from.job()) || !is_name(from.name())) {
+    return Error{Errc::kData,
+                 fmt::format("it tells of a process '{}' of job '{}'",
+                             escape_control(from.name().substr(0, kNameBytesMax)),
+                             escape_control(from.job().substr(0, kNameBytesMax))),
+                 "look at the node: no process of ours has such a name"};
+  }
+  remote::ProcessStatus status;
+  status.job = from.job();
+  status.name = from.name();
+  status.log = from.log();
+  if (ProcessState_IsValid(from.state()))
+    status.state = static_cast<remote::ProcessState>(from.state());
+  status.pid = from.pid();
+  status.exit_code = from.exit_code();
+  status.signal = from.signal();
+  status.started_unix_ms = from.started_unix_ms();
+  status.life = from.life();
+  status.ended_unix_ms = from.ended_unix_ms();
+  status.stopped = from.stopped();
+  if (wire::Phase_IsValid(from.notice().phase()))
+    status.phase = static_cast<remote::Phase>(from.notice().phase());
+  if (status.phase == Phase::kFailed) {
+    const wire::Failure& failure = from.notice().failure();
+    status.failure = Error{static_cast<Errc>(failure.code()), failure.message(), failure.hint()};
+  }
+  if (from.notice().has_progress()) status.progress = from_wire(from.notice().progress());
+  status.asked_unix_ms = from.asked_unix_ms();
+  for (const wire::agent::Restart& restart : from.restarts()) {
+    status.restarts.push_back(
+        {restart.exit_code(), restart.signal(), restart.ended_unix_ms(), restart.failures()});
+  }
+  status.restarts_allowed = from.restarts_allowed();
+  status.reports = from.reports();
+  status.arguments.assign(from.arguments().begin(), from.arguments().end());
+  if (!from.has_usage()) return status;
+  const wire::agent::Usage& used = from.usage();
+  status.usage =
+      remote::Usage{used.resident_bytes(), used.cpu_ms(), {}, {}, used.last_output_unix_ms()};
+  if (used.has_received_bytes()) status.usage->received_bytes = used.received_bytes();
+  if (used.has_sent_bytes()) status.usage->sent_bytes = used.sent_bytes();
+  return status;
+}
+
+}  // namespace paddle::remote

@@ -1,0 +1,151 @@
+#include "remote/agent/process/key_files.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "base/secret.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/unit/remote/agent_fixture.h"
+
+namespace paddle::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+class KeyFilesTest : public ::testing::Test {
+ protected:
+  KeyFilesTest() : root_(*open_root(folder_.path() + "/root")) { fs::create_directories(memory_); }
+  Status write(const std::string& process, const std::string& memory) {
+    return write_key_file(root_, "job", process, as_bytes("secret"), memory);
+  }
+  static unsigned mode(const std::string& path) {
+    struct stat info {};
+    return ::stat(path.c_str(), &info) == 0 ? info.st_mode & 07777U : 0;
+  }
+
+  test::TemporaryFolder folder_;
+  std::string memory_ = folder_.path() + "/memory";
+  std::string keys_ = folder_.path() + "/root/jobs/job/keys";
+  Root root_;
+};
+
+TEST_F(KeyFilesTest, LieInMemoryBehindALinkAndAreWipedWithTheirFolder) {
+  ASSERT_TRUE(write("trainer-0", memory_));
+  ASSERT_TRUE(write("trainer-1", memory_));
+  ASSERT_TRUE(write("trainer-1", memory_)) << "a second time";
+  ASSERT_TRUE(fs::is_symlink(keys_));
+  EXPECT_EQ(fs::read_symlink(keys_).parent_path(), memory_);
+  EXPECT_EQ(mode(keys_), 0700U);
+  EXPECT_EQ(mode(keys_ + "/trainer-1"), 0600U);
+  const auto read = read_secret_file(keys_ + "/trainer-0", 100);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(as_text(*read), "secret");
+  // Another name of the same file shows what became of its bytes.
+  fs::create_hard_link(keys_ + "/trainer-0", folder_.path() + "/kept");
+  wipe_key_files(root_, "job");
+  EXPECT_FALSE(fs::exists(fs::symlink_status(keys_)));
+  EXPECT_TRUE(fs::is_empty(memory_));
+  EXPECT_EQ(test::TemporaryFolder::read(folder_.path() + "/kept"), std::string(6, '\0'));
+}
+
+TEST_F(KeyFilesTest, LieOnDiskWhereMemoryDoesNotKeepThem) {
+  for (const std::string& memory : {std::string(), folder_.path() + "/missing"}) {
+    ASSERT_TRUE(write("trainer-0", memory));
+    EXPECT_FALSE(fs::is_symlink(keys_));
+    EXPECT_EQ(mode(keys_), 0700U);
+    EXPECT_EQ(mode(keys_ + "/trainer-0"), 0600U);
+    fs::create_hard_link(keys_ + "/trainer-0", folder_.path() + "/kept");
+    wipe_key_files(root_, "job");
+    EXPECT_FALSE(fs::exists(keys_));
+    EXPECT_EQ(test::TemporaryFolder::read(folder_.path() + "/kept"), std::string(6, '\0'));
+    fs::remove(folder_.path() + "/kept");
+  }
+}
+
+TEST_F(KeyFilesTest, AFolderOrLinkThatIsNotOursIsNeitherUsedNorWiped) {
+  fs::create_directories(folder_.path() + "/root/jobs/job");
+  const std::string other = memory_ + "/paddlectl-other";
+  fs::create_directories(other);
+  fs::create_symlink(other, memory_ + "/paddlectl-link");
+  ASSERT_EQ(::chmod(other.c_str(), 0755), 0);  // open to others
+  for (const char* name : {"paddlectl-other", "paddlectl-link", "paddlectl-gone"}) {
+    { std::ofstream(other + "/file") << "mine"; }
+    fs::create_symlink(memory_ + "/" + name, keys_);
+    wipe_key_files(root_, "job");
+    EXPECT_EQ(test::TemporaryFolder::read(other + "/file"), "mine") << name;
+    fs::create_symlink(memory_ + "/" + name, keys_);
+    ASSERT_TRUE(write("trainer-0", memory_));
+    EXPECT_NE(fs::read_symlink(keys_), memory_ + "/" + name);
+    EXPECT_FALSE(fs::exists(other + "/trainer-0"));
+    wipe_key_files(root_, "job");
+  }
+  if (::geteuid() != 0) return;
+  ASSERT_EQ(::chmod(other.c_str(), 0700), 0);
+  ASSERT_EQ(::chown(other.c_str(), 40001, 40001), 0);
+  fs::create_symlink(other, keys_);
+  wipe_key_files(root_, "job");
+  EXPECT_EQ(test::TemporaryFolder::read(other + "/file"), "mine") << "another user's";
+}
+
+}  // namespace
+}  // namespace paddle::agent
+
+namespace paddle::remote {
+namespace {
+
+class WipedKeysTest : public AgentTest {
+ protected:
+  void SetUp() override {
+    agent_ = connect_agent();
+    push_script(*agent_, "sleeper", "exec sleep 1000");
+    ASSERT_TRUE(agent_->claim_job("job-1", false));
+    for (const char* name : {"trainer-0", "trainer-1"}) {
+      ASSERT_TRUE(agent_->write_keys("job-1", name, Secret::generate()->reveal()));
+      ASSERT_TRUE(agent_->start(script("sleeper", name)));
+    }
+  }
+  bool have_keys() const {
+    return std::filesystem::exists(node_.root + "/jobs/job-1/keys/trainer-0");
+  }
+  Status stop(const std::vector<std::string>& names) {
+    return agent_->stop("job-1", names, std::chrono::seconds(5));
+  }
+
+  std::unique_ptr<AgentClient> agent_;
+};
+
+TEST_F(WipedKeysTest, TheyGoWithTheLastProcessAndNotBefore) {
+  ASSERT_TRUE(agent_->started());
+  ASSERT_TRUE(stop({"trainer-0"}));
+  EXPECT_TRUE(have_keys()) << "trainer-1 runs";
+  ASSERT_TRUE(agent_->restart("job-1", {"trainer-0"}));
+  EXPECT_TRUE(have_keys());
+  ASSERT_TRUE(stop({}));
+  EXPECT_FALSE(have_keys());
+  EXPECT_FALSE(
+      std::filesystem::exists(std::filesystem::symlink_status(node_.root + "/jobs/job-1/keys")));
+}
+
+TEST_F(WipedKeysTest, TheSupervisorOfTheLastOneWipesThemByItself) {
+  ASSERT_TRUE(agent_->started());
+  const auto processes = agent_->processes("job-1");
+  ASSERT_TRUE(processes);
+  agent_.reset();
+  for (const ProcessStatus& process : *processes) ::kill(process.pid, SIGKILL);
+  for (int i = 0; i < 1000 && have_keys(); ++i) ::usleep(20'000);
+  EXPECT_FALSE(have_keys());
+}
+
+TEST_F(WipedKeysTest, WhoStartsTheJobKeepsThemUntilItIsReleased) {
+  ASSERT_TRUE(stop({}));
+  EXPECT_TRUE(have_keys()) << "it is claimed";
+  ASSERT_TRUE(agent_->started());
+  EXPECT_FALSE(have_keys());
+}
+
+}  // namespace
+}  // namespace paddle::remote
