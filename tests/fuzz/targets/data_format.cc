@@ -1,0 +1,70 @@
+// Lines of a data file in each format: a byte for the format, two for its options, the text.
+#include "engine/config/sections.h"
+#include "engine/data/format.h"
+#include "tests/fuzz/input.h"
+#include "tests/support/temporary_folder.h"
+
+using namespace paddle;
+
+namespace {
+
+constexpr std::size_t kBatch = 32;
+
+const data::Dictionary& dictionary() {
+  static const test::TemporaryFolder kFolder;
+  static const data::Dictionary kWords =
+      *data::Dictionary::read(kFolder.write("words", "<s>\n<e>\na\nb\n<unk>\n"));
+  return kWords;
+}
+
+config::DataConfig configuration(fuzz::Input& input) {
+  using config::SlotType;
+  const auto formats = config::data_formats();
+  config::DataConfig made;
+  made.format = formats[input.below(static_cast<unsigned>(formats.size()))].name;
+  const std::uint8_t options = input.byte();
+  const std::uint8_t more = input.byte();
+  made.ngram = 2 + options % 4;
+  made.float_label = (options & 8U) != 0;
+  made.buckets = (options & 16U) != 0 ? 1000 : options >> 7U;
+  made.dictionary_size = dictionary().size();
+  if (made.format == "csv") {
+    made.columns = {"a", "b", "c", "d"};
+    made.has_header = (more & 1U) != 0;
+    made.delimiter = (more & 2U) != 0 ? '\t' : ',';
+    const char separator = (more & 8U) != 0 ? '|' : '\0';
+    made.slots = {{.name = "a",
+                   .type = (more & 4U) != 0 ? SlotType::kHash : SlotType::kId,
+                   .width = 2,
+                   .columns = {0, 1},
+                   .separator = separator},
+                  {.name = "c", .type = SlotType::kFloat, .width = 2, .columns = {2, 3}}};
+  }
+  if (made.format == "multislot") {
+    made.slots = {{.name = "a", .used = (more & 1U) == 0},
+                  {.name = "b", .type = SlotType::kIds, .used = (more & 2U) == 0},
+                  {.name = "c", .type = SlotType::kFloat, .width = 2, .used = (more & 4U) == 0}};
+  }
+  return made;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  fuzz::Input input(bytes, size);
+  const config::DataConfig config = configuration(input);
+  const auto format = data::make_format(config, dictionary());
+  if (format->has_header()) static_cast<void>(format->check_header(input.text_until('\n')));
+  data::RecordBlock block;
+  while (!input.empty()) {
+    const data::RecordBlock::Extent end = block.end();
+    if (!format->parse(input.text_until('\n'), block)) block.drop_since(end);
+  }
+  const auto slots = config::data_slots(config);
+  nn::Batch batch = data::empty_batch(slots, kBatch);
+  for (const auto& record : block.records) {
+    if (batch.size >= kBatch) break;
+    static_cast<void>(data::append(slots, block.view(record), batch));
+  }
+  return 0;
+}
