@@ -196,24 +196,26 @@ void UpdateRule::start(std::span<const float> value, std::span<float> state) con
   if (has_average()) std::copy(value.begin(), value.end(), state.end() - std::ssize(value));
 }
 
-void UpdateRule::apply(float learning_rate, std::uint64_t count, std::span<float> value,
+bool UpdateRule::apply(float learning_rate, std::uint64_t count, std::span<float> value,
                        std::span<const float> gradient, std::span<float> state) const {
   PADDLE_CHECK(count > 0 && gradient.size() == value.size() &&
                state.size() == state_width_ * value.size());
   const Elements elements{value.size(), value.data(), gradient.data(), state.data(), value.size()};
-  apply(learning_rate, count, {&elements, 1});
+  return apply(learning_rate, count, {&elements, 1});
 }
 
-void UpdateRule::apply(float learning_rate, std::uint64_t count, Batch batch) const {
+bool UpdateRule::apply(float learning_rate, std::uint64_t count, Batch batch) const {
   PADDLE_CHECK(count > 0);
   Constants k = k_;
   k.rate *= learning_rate;
-  update_(k, count, batch);
-  if (!has_average()) return;
+  bool is_finite = update_(k, count, batch);
+  if (!has_average()) return is_finite;
   const float weight = average_weight(average_, count);
   for (const Elements& e : batch) {
-    update_average(weight, e.size, e.value, e.state + (state_width_ - 1) * e.plane_stride);
+    float* const average = e.state + (state_width_ - 1) * e.plane_stride;
+    is_finite &= update_average(weight, e.size, e.value, average);
   }
+  return is_finite;
 }
 
 }  // namespace paddle::optim

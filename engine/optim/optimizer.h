@@ -145,11 +145,11 @@ class UpdateRule {
   // Applies one gradient in place. learning_rate is the schedule's (schedule.h). count is the
   // 1-based number of this update of the block or row; any where counts_updates() is false. The
   // spans are disjoint; gradient.size() == value.size() and state.size() == state_width() *
-  // value.size() are checked.
-  void apply(float learning_rate, std::uint64_t count, std::span<float> value,
+  // value.size() are checked. False when a value or its state is no longer finite.
+  bool apply(float learning_rate, std::uint64_t count, std::span<float> value,
              std::span<const float> gradient, std::span<float> state) const;
   // The same for each of many with this count. Every state has state_width() planes.
-  void apply(float learning_rate, std::uint64_t count, Batch batch) const;
+  bool apply(float learning_rate, std::uint64_t count, Batch batch) const;
 
  private:
   UpdateKernel update_;

@@ -42,9 +42,18 @@ PADDLE_INLINE float decayed(const Rule& rule, float w) {
   return w;
 }
 
+// Bits of the largest of several values without its sign: in the order of the values, infinity and
+// NaN last.
+constexpr auto kInfinity = std::bit_cast<std::int32_t>(std::numeric_limits<float>::infinity());
+
+PADDLE_INLINE void raise(std::int32_t& largest, float value) {
+  constexpr std::int32_t kMagnitude = 0x7fffffff;
+  largest = std::max(largest, std::bit_cast<std::int32_t>(value) & kMagnitude);
+}
+
 // Applies rule(g, state) -> Change to every element; state holds the element's kPlanes values.
 template <std::size_t kPlanes, class Rule>
-PADDLE_INLINE void sweep_one(const Constants& k, const Elements& e, const Rule& rule) {
+PADDLE_INLINE std::int32_t sweep_one(const Constants& k, const Elements& e, const Rule& rule) {
   float* const w = e.value;
   const float* const g = e.gradient;
   float* const s0 = e.state;
@@ -54,6 +63,7 @@ PADDLE_INLINE void sweep_one(const Constants& k, const Elements& e, const Rule& 
   const float l1 = k.l1;
   const float l2 = k.l2;
   const std::size_t size = e.size;
+  std::int32_t largest = 0;
 #pragma GCC ivdep
   for (std::size_t i = 0; i < size; ++i) {
     std::array<float, 3> state{};
@@ -61,16 +71,26 @@ PADDLE_INLINE void sweep_one(const Constants& k, const Elements& e, const Rule& 
     if constexpr (kPlanes > 1) state[1] = s1[i];
     if constexpr (kPlanes > 2) state[2] = s2[i];
     const Change change = rule(limit(g[i], clip) + l2 * w[i], state);
-    w[i] = shrink(decayed(rule, w[i]) + change.step, l1 * change.rate);
+    const float value = shrink(decayed(rule, w[i]) + change.step, l1 * change.rate);
+    w[i] = value;
     if constexpr (kPlanes > 0) s0[i] = state[0];
     if constexpr (kPlanes > 1) s1[i] = state[1];
     if constexpr (kPlanes > 2) s2[i] = state[2];
+    raise(largest, value);
+    if constexpr (kPlanes > 0) raise(largest, state[0]);
+    if constexpr (kPlanes > 1) raise(largest, state[1]);
+    if constexpr (kPlanes > 2) raise(largest, state[2]);
   }
+  return largest;
 }
 
 template <std::size_t kPlanes, class Rule>
-PADDLE_INLINE void sweep(const Constants& k, Batch batch, const Rule& rule) {
-  for (const Elements& elements : batch) sweep_one<kPlanes>(k, elements, rule);
+PADDLE_INLINE bool sweep(const Constants& k, Batch batch, const Rule& rule) {
+  std::int32_t largest = 0;
+  for (const Elements& elements : batch) {
+    largest = std::max(largest, sweep_one<kPlanes>(k, elements, rule));
+  }
+  return largest < kInfinity;
 }
 
 using State = std::array<float, 3>;
@@ -88,12 +108,11 @@ struct HeavyBall {
 };
 
 template <std::size_t kPlanes, class Rule>
-PADDLE_INLINE void sweep_adaptive(const Constants& k, Batch batch, const Rule& rule) {
+PADDLE_INLINE bool sweep_adaptive(const Constants& k, Batch batch, const Rule& rule) {
   if (k.momentum > 0) {
-    sweep<kPlanes + 1>(k, batch, HeavyBall<kPlanes, Rule>{rule, k.momentum});
-  } else {
-    sweep<kPlanes>(k, batch, rule);
+    return sweep<kPlanes + 1>(k, batch, HeavyBall<kPlanes, Rule>{rule, k.momentum});
   }
+  return sweep<kPlanes>(k, batch, rule);
 }
 
 struct Sgd {
@@ -181,7 +200,7 @@ struct AdamaxRule {
   }
 };
 
-PADDLE_INLINE void sweep_ftrl(const Constants& constants, const Elements& e) {
+PADDLE_INLINE std::int32_t sweep_ftrl(const Constants& constants, const Elements& e) {
   const Constants k = constants;
   float* const w = e.value;
   const float* const gradient = e.gradient;
@@ -189,6 +208,7 @@ PADDLE_INLINE void sweep_ftrl(const Constants& constants, const Elements& e) {
   float* const z = e.state + e.plane_stride;
   float* const s = e.state + 2 * e.plane_stride;
   const std::size_t size = e.size;
+  std::int32_t largest = 0;
 #pragma GCC ivdep
   for (std::size_t i = 0; i < size; ++i) {
     const float g = limit(gradient[i], k.clip);
@@ -197,16 +217,7 @@ PADDLE_INLINE void sweep_ftrl(const Constants& constants, const Elements& e) {
     z[i] += g - (inverse_rate - s[i]) * w[i];
     s[i] = inverse_rate;
     w[i] = 0.0F - shrink(z[i], k.l1) / (inverse_rate + k.l2);
-  }
-}
-
-// The bits of the largest value without its sign. They are in the order of the values, infinity and
-// NaN last.
-PADDLE_INLINE std::int32_t largest_bits(const float* values, std::size_t size) {
-  constexpr std::int32_t kMagnitude = 0x7fffffff;
-  std::int32_t largest = 0;
-  for (std::size_t i = 0; i < size; ++i) {
-    largest = std::max(largest, std::bit_cast<std::int32_t>(values[i]) & kMagnitude);
+    for (const float value : {w[i], n[i], z[i], s[i]}) raise(largest, value);
   }
   return largest;
 }
@@ -214,93 +225,84 @@ PADDLE_INLINE std::int32_t largest_bits(const float* values, std::size_t size) {
 }  // namespace
 
 PADDLE_MULTIVERSION
-void update_sgd(const Constants& k, std::uint64_t /*count*/, Batch batch) {
-  sweep<0>(k, batch, Sgd{k.rate});
+bool update_sgd(const Constants& k, std::uint64_t /*count*/, Batch batch) {
+  return sweep<0>(k, batch, Sgd{k.rate});
 }
 
 PADDLE_MULTIVERSION
-void update_momentum(const Constants& k, std::uint64_t /*count*/, Batch batch) {
-  sweep<1>(k, batch, HeavyBall<0, Sgd>{{k.rate}, k.momentum});
+bool update_momentum(const Constants& k, std::uint64_t /*count*/, Batch batch) {
+  return sweep<1>(k, batch, HeavyBall<0, Sgd>{{k.rate}, k.momentum});
 }
 
 PADDLE_MULTIVERSION
-void update_torch_momentum(const Constants& k, std::uint64_t count, Batch batch) {
+bool update_torch_momentum(const Constants& k, std::uint64_t count, Batch batch) {
   Constants scaled = k;
   if (count > 1) scaled.rate *= 1.0F - k.momentum;
-  sweep<1>(scaled, batch, HeavyBall<0, Sgd>{{scaled.rate}, k.momentum});
+  return sweep<1>(scaled, batch, HeavyBall<0, Sgd>{{scaled.rate}, k.momentum});
 }
 
 PADDLE_MULTIVERSION
-void update_adagrad(const Constants& k, std::uint64_t /*count*/, Batch batch) {
-  sweep_adaptive<1>(k, batch, AdagradRule{k});
+bool update_adagrad(const Constants& k, std::uint64_t /*count*/, Batch batch) {
+  return sweep_adaptive<1>(k, batch, AdagradRule{k});
 }
 
 PADDLE_MULTIVERSION
-void update_decayed_adagrad(const Constants& k, std::uint64_t /*count*/, Batch batch) {
-  sweep_adaptive<1>(k, batch, DecayedAdagradRule{k});
+bool update_decayed_adagrad(const Constants& k, std::uint64_t /*count*/, Batch batch) {
+  return sweep_adaptive<1>(k, batch, DecayedAdagradRule{k});
 }
 
 PADDLE_MULTIVERSION
-void update_adadelta(const Constants& k, std::uint64_t /*count*/, Batch batch) {
-  sweep_adaptive<2>(k, batch, AdadeltaRule{k});
+bool update_adadelta(const Constants& k, std::uint64_t /*count*/, Batch batch) {
+  return sweep_adaptive<2>(k, batch, AdadeltaRule{k});
 }
 
 PADDLE_MULTIVERSION
-void update_rmsprop(const Constants& k, std::uint64_t /*count*/, Batch batch) {
-  if (k.is_centered) {
-    sweep_adaptive<2>(k, batch, CenteredRmspropRule{k});
-  } else {
-    sweep_adaptive<1>(k, batch, RmspropRule{k});
-  }
+bool update_rmsprop(const Constants& k, std::uint64_t /*count*/, Batch batch) {
+  if (k.is_centered) return sweep_adaptive<2>(k, batch, CenteredRmspropRule{k});
+  return sweep_adaptive<1>(k, batch, RmspropRule{k});
 }
 
 PADDLE_MULTIVERSION
-void update_adam(const Constants& k, std::uint64_t count, Batch batch) {
-  sweep<2>(k, batch, adam_rule(k, count));
+bool update_adam(const Constants& k, std::uint64_t count, Batch batch) {
+  return sweep<2>(k, batch, adam_rule(k, count));
 }
 
 PADDLE_MULTIVERSION
-void update_adamw(const Constants& k, std::uint64_t count, Batch batch) {
-  sweep<2>(k, batch, AdamwRule{adam_rule(k, count), k.rate * k.weight_decay});
+bool update_adamw(const Constants& k, std::uint64_t count, Batch batch) {
+  return sweep<2>(k, batch, AdamwRule{adam_rule(k, count), k.rate * k.weight_decay});
 }
 
 PADDLE_MULTIVERSION
-void update_adamax(const Constants& k, std::uint64_t count, Batch batch) {
+bool update_adamax(const Constants& k, std::uint64_t count, Batch batch) {
   Constants scaled = k;
   scaled.rate *= correction(k.beta1, count);
-  sweep<2>(k, batch, AdamaxRule{scaled});
+  return sweep<2>(k, batch, AdamaxRule{scaled});
 }
 
 PADDLE_MULTIVERSION
-void update_ftrl(const Constants& k, std::uint64_t /*count*/, Batch batch) {
-  if (!(k.rate > 0)) return;  // an infinite distance to every other value
-  for (const Elements& elements : batch) sweep_ftrl(k, elements);
-}
-
-PADDLE_MULTIVERSION
-bool all_below(std::span<const float> values, float limit) {
-  return largest_bits(values.data(), values.size()) < std::bit_cast<std::int32_t>(limit);
-}
-
-PADDLE_MULTIVERSION
-bool all_finite(Batch batch, std::size_t planes) {
-  constexpr auto kInfinity = std::bit_cast<std::int32_t>(std::numeric_limits<float>::infinity());
+bool update_ftrl(const Constants& k, std::uint64_t /*count*/, Batch batch) {
+  if (!(k.rate > 0)) return true;  // an infinite distance to every other value
   std::int32_t largest = 0;
-  for (const Elements& e : batch) {
-    const bool is_one_run =
-        e.state == e.value + e.size && e.plane_stride == e.size;  // a table's row
-    largest = std::max(largest, largest_bits(e.value, is_one_run ? e.size * (1 + planes) : e.size));
-    for (std::size_t i = 0; !is_one_run && i < planes; ++i) {
-      largest = std::max(largest, largest_bits(e.state + i * e.plane_stride, e.size));
-    }
+  for (const Elements& elements : batch) largest = std::max(largest, sweep_ftrl(k, elements));
+  return largest < kInfinity;
+}
+
+PADDLE_MULTIVERSION
+bool update_average(float weight, std::size_t size, const float* value, float* average) {
+  std::int32_t largest = 0;
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < size; ++i) {
+    average[i] += weight * (value[i] - average[i]);
+    raise(largest, average[i]);
   }
   return largest < kInfinity;
 }
 
 PADDLE_MULTIVERSION
-void update_average(float weight, std::size_t size, const float* value, float* average) {
-#pragma GCC ivdep
-  for (std::size_t i = 0; i < size; ++i) average[i] += weight * (value[i] - average[i]);
+bool all_below(std::span<const float> values, float limit) {
+  std::int32_t largest = 0;
+  for (const float value : values) raise(largest, value);
+  return largest < std::bit_cast<std::int32_t>(limit);
 }
 
 }  // namespace paddle::optim

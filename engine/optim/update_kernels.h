@@ -41,35 +41,33 @@ struct Constants {
   bool is_centered = false;
 };
 
-// `count` is the 1-based number of this update of the elements.
-using UpdateKernel = void (*)(const Constants& k, std::uint64_t count, Batch batch);
+// `count` is the 1-based number of this update of the elements. False when a value or its state is
+// no longer finite.
+using UpdateKernel = bool (*)(const Constants& k, std::uint64_t count, Batch batch);
 
-void update_sgd(const Constants& k, std::uint64_t count, Batch batch);
+bool update_sgd(const Constants& k, std::uint64_t count, Batch batch);
 // State: m.
-void update_momentum(const Constants& k, std::uint64_t count, Batch batch);
-void update_torch_momentum(const Constants& k, std::uint64_t count, Batch batch);
+bool update_momentum(const Constants& k, std::uint64_t count, Batch batch);
+bool update_torch_momentum(const Constants& k, std::uint64_t count, Batch batch);
 // State: a, and after it m where momentum is above 0.
-void update_adagrad(const Constants& k, std::uint64_t count, Batch batch);
-void update_decayed_adagrad(const Constants& k, std::uint64_t count, Batch batch);
+bool update_adagrad(const Constants& k, std::uint64_t count, Batch batch);
+bool update_decayed_adagrad(const Constants& k, std::uint64_t count, Batch batch);
 // State: a, u, and m as above.
-void update_adadelta(const Constants& k, std::uint64_t count, Batch batch);
+bool update_adadelta(const Constants& k, std::uint64_t count, Batch batch);
 // State: a, f where it is centered, and m as above.
-void update_rmsprop(const Constants& k, std::uint64_t count, Batch batch);
+bool update_rmsprop(const Constants& k, std::uint64_t count, Batch batch);
 // State: m, v.
-void update_adam(const Constants& k, std::uint64_t count, Batch batch);
-void update_adamw(const Constants& k, std::uint64_t count, Batch batch);
+bool update_adam(const Constants& k, std::uint64_t count, Batch batch);
+bool update_adamw(const Constants& k, std::uint64_t count, Batch batch);
 // State: m, u.
-void update_adamax(const Constants& k, std::uint64_t count, Batch batch);
+bool update_adamax(const Constants& k, std::uint64_t count, Batch batch);
 // State: n, z, s. It regularises by itself; a rate of 0 changes nothing.
-void update_ftrl(const Constants& k, std::uint64_t count, Batch batch);
+bool update_ftrl(const Constants& k, std::uint64_t count, Batch batch);
 
 // True when every |value| is below the limit, and so neither infinite nor NaN.
 bool all_below(std::span<const float> values, float limit);
 
-// True when the values and the `planes` of state of all elements are finite.
-bool all_finite(Batch batch, std::size_t planes);
-
-// average += weight (value - average).
-void update_average(float weight, std::size_t size, const float* value, float* average);
+// average += weight (value - average). False when one is no longer finite.
+bool update_average(float weight, std::size_t size, const float* value, float* average);
 
 }  // namespace paddle::optim

@@ -13,7 +13,6 @@ namespace paddle::table {
 namespace {
 
 constexpr std::size_t kPieceElements = 16U << 10U;
-constexpr std::size_t kCheckedElements = 2U << 10U;
 constexpr std::size_t kSharedFrom = 4;  // pieces; fewer are not worth waking other threads
 
 // The lowest block number that any thread adds.
@@ -173,15 +172,11 @@ std::string DenseTable::apply(float learning_rate, Parts gradient) {
   for_pieces(gradient, [&](const Piece& piece) {
     const Block& block = blocks_[piece.block];
     if (block.rule.is_static()) return;
-    // In parts that are still in the first cache when they are checked.
-    for (std::size_t at = 0; at < piece.gradient.size(); at += kCheckedElements) {
-      const std::size_t begin = piece.begin + at;
-      const optim::Elements elements{
-          std::min(kCheckedElements, piece.gradient.size() - at),
-          values_.data() + block.offset + begin, piece.gradient.data() + at,
-          state_width_ > 0 ? state_of(block).data() + begin : nullptr, block.size};
-      block.rule.apply(learning_rate, block.update_count, {&elements, 1});
-      if (!optim::all_finite({&elements, 1}, state_width_)) first.add(piece.block);
+    const optim::Elements elements{
+        piece.gradient.size(), values_.data() + block.offset + piece.begin, piece.gradient.data(),
+        state_width_ > 0 ? state_of(block).data() + piece.begin : nullptr, block.size};
+    if (!block.rule.apply(learning_rate, block.update_count, {&elements, 1})) {
+      first.add(piece.block);
     }
   });
   return first.is_any() ? blocks_[first.number()].name : "";

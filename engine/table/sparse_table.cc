@@ -179,20 +179,20 @@ bool SparseTable::update(float learning_rate, std::span<const std::uint64_t> ids
   for (std::size_t begin = 0; begin < ids.size(); begin += kRun) {
     const std::size_t end = std::min(begin + kRun, ids.size());
     rows_.load(std::span(block.numbers).subspan(begin, end - begin));
-    std::size_t named = 0;
+    std::size_t pending = 0;
     for (std::size_t i = begin; i < end; ++i) {
       const std::uint32_t number = block.numbers[i];
       if (number == RowIndex::kNone) continue;
       float* const value = rows_.value(number);
-      updates[named] = {width, value, gradients + i * push_width, value + width, width};
+      updates[pending] = {width, value, gradients + i * push_width, value + width, width};
       if (rows_.layout().counts_updates) {
-        rule_.apply(learning_rate, increment(rows_.update_count(number)), {&updates[named], 1});
+        is_finite &= rule_.apply(learning_rate, increment(rows_.update_count(number)),
+                                 {&updates[pending], 1});
+      } else {
+        ++pending;
       }
-      ++named;
     }
-    const optim::Batch batch(updates.data(), named);
-    if (named > 0 && !rows_.layout().counts_updates) rule_.apply(learning_rate, 1, batch);
-    is_finite &= optim::all_finite(batch, state_width());
+    if (pending > 0) is_finite &= rule_.apply(learning_rate, 1, {updates.data(), pending});
   }
   return is_finite;
 }
@@ -276,10 +276,11 @@ SparseTable::Row SparseTable::row(const RowIndex::Entry& entry) const {
 
 SparseTable::Row SparseTable::candidate(const RowIndex::Entry& entry) const {
   const EntryPolicy::Candidate waiting = entry_.candidate(entry);
+  const auto* const zeros = reinterpret_cast<const float*>(zeros_.data());
   return {waiting.id,
           {0, static_cast<std::uint16_t>(pass_ - waiting.seen), waiting.sightings},
-          {zeros_.data(), width()},
-          {zeros_.data() + width(), state_width() * width()},
+          {zeros, width()},
+          {zeros + width(), state_width() * width()},
           {}};
 }
 
