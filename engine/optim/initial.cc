@@ -96,6 +96,14 @@ void draw_each(const std::uint64_t* radius, const std::uint64_t* angle, float me
 
 constexpr std::size_t kDrawn = 512;  // elements of one call: 8 KiB of random numbers
 
+std::uint64_t radius_of(std::uint64_t element) {
+  return mix64(2 * element);
+}
+
+std::uint64_t angle_of(std::uint64_t element) {
+  return mix64(2 * element + 1);
+}
+
 }  // namespace
 
 void fill_initial(std::span<float> values, const wire::ParameterSpec& spec, std::uint64_t seed,
@@ -115,35 +123,37 @@ void fill_initial_row(std::span<float> row, const wire::ParameterSpec& spec, std
 }
 
 InitialRows::InitialRows(const wire::ParameterSpec& spec, std::uint64_t seed, std::size_t width)
-    : mean_(spec.initial_mean()), std_(spec.initial_std()), stream_(parameter_stream(spec, seed)) {
-  for (std::size_t i = 0; i < width; ++i) {
-    radius_.push_back(mix64(2 * i));
-    angle_.push_back(mix64(2 * i + 1));
+    : mean_(spec.initial_mean()),
+      std_(spec.initial_std()),
+      stream_(parameter_stream(spec, seed)),
+      width_(width) {
+  for (std::size_t i = 0; i < std::min(width, kDrawn); ++i) {
+    radius_.push_back(radius_of(i));
+    angle_.push_back(angle_of(i));
   }
 }
 
 // Elements of several rows are drawn in one call because one row would not fill the vectors.
 void InitialRows::fill(std::span<const Row> rows) const {
-  const std::size_t width = radius_.size();
   if (std_ == 0) {
-    for (const Row& row : rows) std::fill_n(row.to, width, mean_);
+    for (const Row& row : rows) std::fill_n(row.to, width_, mean_);
     return;
   }
   std::array<std::uint64_t, kDrawn> radius;
   std::array<std::uint64_t, kDrawn> angle;
   std::array<float, kDrawn> drawn;
-  const std::size_t columns = std::min(width, kDrawn);  // of a row in one call
+  const std::size_t columns = radius_.size();  // of a row in one call
   const std::size_t group_size = kDrawn / std::max<std::size_t>(columns, 1);
   for (std::size_t first = 0; first < rows.size(); first += group_size) {
     const auto group = rows.subspan(first, std::min(group_size, rows.size() - first));
-    for (std::size_t begin = 0; begin < width; begin += columns) {
-      const std::size_t count = std::min(columns, width - begin);
+    for (std::size_t begin = 0; begin < width_; begin += columns) {
+      const std::size_t count = std::min(columns, width_ - begin);
       std::size_t at = 0;
       for (const Row& row : group) {
         const std::uint64_t stream = hash_combine(stream_, row.id);
         for (std::size_t i = 0; i < count; ++i, ++at) {
-          radius[at] = stream ^ radius_[begin + i];
-          angle[at] = stream ^ angle_[begin + i];
+          radius[at] = stream ^ (begin == 0 ? radius_[i] : radius_of(begin + i));
+          angle[at] = stream ^ (begin == 0 ? angle_[i] : angle_of(begin + i));
         }
       }
       draw_each(radius.data(), angle.data(), mean_, std_, at, drawn.data());

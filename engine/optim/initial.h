@@ -35,7 +35,8 @@ class InitialRows {
   float mean_;
   float std_;
   std::uint64_t stream_;
-  // By element: the parts of its two random numbers that the row's stream is mixed with.
+  std::size_t width_;
+  // Of the first elements, the parts of their two random numbers that a row's stream is mixed with.
   std::vector<std::uint64_t> radius_;
   std::vector<std::uint64_t> angle_;
 };

@@ -19,9 +19,10 @@ Refused ShardParameters::create(const wire::ParameterSet& set) {
   }
   policy_ = options_.make_policy(set, options_.is_sparse);
   gradient_limit_ = parameter::gradient_limit(set);
-  if (auto refused = options_.is_sparse ? create_tables(set) : create_dense(set)) {
-    tables_.clear();  // nobody waits for the next Join with their memory
-    dense_.reset();
+  if (options_.is_sparse) {
+    create_tables(set);
+  } else if (auto refused = create_dense(set)) {
+    dense_.reset();  // nobody waits for the next Join with its memory
     return refused;
   }
   set_ = set;
@@ -47,28 +48,17 @@ Refused ShardParameters::create_dense(const wire::ParameterSet& set) {
   return {};
 }
 
-Refused ShardParameters::create_tables(const wire::ParameterSet& set) {
+void ShardParameters::create_tables(const wire::ParameterSet& set) {
   const auto count = static_cast<std::uint32_t>(set.parameters_size());
   tables_.resize(count);
   widths_.assign(count, 0);
   push_widths_.assign(count, 0);
-  std::uint64_t held = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
     if (!set.parameters(static_cast<int>(i)).sparse()) continue;
     tables_[i] = std::make_unique<table::SparseTable>(set, i, options_.parallel, options_.preparer);
     widths_[i] = tables_[i]->width();
     push_widths_[i] = tables_[i]->push_width();
-    // Wide rows cost memory before the first one is there.
-    held += tables_[i]->empty_bytes();
-    if (held <= options_.bytes_max) continue;
-    return Refusal{
-        wire::REFUSAL_LIMIT,
-        fmt::format("table '{}' and those before it need {} bytes while they are empty, "
-                    "the limit of this port is {}",
-                    set.parameters(static_cast<int>(i)).name(), held, options_.bytes_max),
-        "use fewer or narrower tables, or more pservers"};
   }
-  return {};
 }
 
 Status ShardParameters::end_pass(wire::PassFinished& totals) {

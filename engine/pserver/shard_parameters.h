@@ -61,7 +61,7 @@ class ShardParameters {
 
  private:
   Refused create_dense(const wire::ParameterSet& set);
-  Refused create_tables(const wire::ParameterSet& set);
+  void create_tables(const wire::ParameterSet& set);
   Refused check_table(std::uint32_t parameter, std::span<const RowSegment> segments,
                       std::uint64_t contributors) const;
   Refused check_port(std::uint64_t held, std::span<const RowSegment> segments,

@@ -21,8 +21,7 @@ SparseTable::SparseTable(const wire::ParameterSet& set, std::uint32_t index, Par
       rule_(set.optimizer(), spec_),
       parallel_(std::move(parallel)),
       rows_(RowLayout(set, spec_), preparer),
-      entry_(spec_.table(), hash_combine(set.seed(), stable_hash(spec_.name()))),
-      zeros_(rows_.layout().floats, 0.0F) {}
+      entry_(spec_.table(), hash_combine(set.seed(), stable_hash(spec_.name()))) {}
 
 void SparseTable::read_to_push(std::span<const std::uint64_t> ids, std::span<float> to) {
   if (!entry_.takes_all() || rows_.layout().evicts || ids.size() > LookupCache::kIdsMax) {
@@ -58,6 +57,8 @@ Status SparseTable::reserve(std::uint64_t count) {
                  "use more pservers or ports_num_for_sparse"};
   }
   PADDLE_TRY_STATUS(rows_.reserve(count));
+  if (entry_.takes_all()) return {};
+  PADDLE_TRY_STATUS(zeros_.reserve(rows_.layout().floats * sizeof(float)));
   return entry_.reserve(count);
 }
 

@@ -39,8 +39,6 @@ class SparseTable {
   // Memory held, pages counted whole, and the part of it that is values, optimizer state and
   // scores.
   std::uint64_t bytes() const { return rows_.bytes() + cache_.bytes() + entry_.bytes(); }
-  // Memory held before the first row: one of zeros, and the room for one.
-  std::uint64_t empty_bytes() const { return 2 * rows_.layout().bytes(); }
   std::uint64_t payload_bytes() const { return rows() * rows_.layout().payload_bytes(); }
   // Memory that counts against a port's limit: rows, and candidates, which take as much of an
   // index and their sightings.
@@ -160,7 +158,9 @@ class SparseTable {
   std::vector<Block> blocks_;  // of apply()
   std::uint16_t pass_ = 0;
   std::uint64_t shrunk_ = 0;
-  std::vector<float> zeros_;  // a row's value and state
+  // A candidate's value and state, where there may be any. Nobody writes to them, so that the
+  // kernel gives them no memory, however wide a row is.
+  MemoryRegion zeros_{0};
 };
 
 }  // namespace paddle::table
