@@ -1,7 +1,6 @@
-// Throughput of one trainer and one port over TCP, sealed or not, and over shared memory: dense
-// push
-// + pull with SGD, sparse pulls and pushes with AdaGrad, beside a raw TCP stream in the same run.
-// Results are verified.
+// Throughput of one trainer and one port over TCP, sealed or not, and over shared memory: a dense
+// push and pull with SGD, sparse pulls and pushes with AdaGrad, beside a raw TCP stream in the same
+// run. Results are verified.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <sched.h>
