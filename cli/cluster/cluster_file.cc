@@ -61,7 +61,7 @@ std::vector<std::string> expand(TomlTable& table, std::string_view key) {
 
 // Without this a mistyped key file would be passed over like one that is refused.
 std::string read_identity(TomlTable& table, const std::string& otherwise) {
-  const std::string identity = table.string("identity", otherwise);
+  std::string identity = table.string("identity", otherwise);
   if (!table.has("identity") || identity.empty()) return identity;
   const std::string path = remote::expand_home(identity);
   if (::access(path.c_str(), R_OK) == 0) return identity;
@@ -115,7 +115,7 @@ void read_environment(TomlTable& table, std::map<std::string, std::string>& envi
   for (const std::string& item : table.strings("env")) {
     const std::size_t equals = item.find('=');
     const std::string name = item.substr(0, equals);
-    if (equals == item.npos || !is_variable_name(name) || item.find('\0') != item.npos) {
+    if (equals == std::string::npos || !is_variable_name(name) || item.find('\0') < item.size()) {
       table.fail("env", fmt::format("'{}' is no variable", item),
                  "write env = [\"NCCL_SOCKET_IFNAME=eth0\"]");
     } else if (name.starts_with(kOwnVariables)) {

@@ -42,7 +42,7 @@ std::string state_of(const Member& member, const CopyCounts& counts) {
 Status copy_on_each(Context& context, ClusterSession& session,
                     const std::function<Status(Member&, CopyCounts&)>& work) {
   std::vector<CopyCounts> all(session.members().size());
-  const Status done = session.visit(
+  Status done = session.visit(
       context, [&](Member& member) { return work(member, all[session.index_of(member)]); });
   Table table{{{"node", "node"},
                {"files", "files", 0, true},
@@ -135,13 +135,13 @@ Status run_put(Context& context, const CopyOptions& options) {
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
   remote::PushSource source(context.hash_cache, nodes.size());
   ClusterSession session = ClusterSession::unconnected(cluster, nodes);
-  const Status done =
+  Status done =
       copy_on_each(context, session, [&](Member& member, CopyCounts& report) -> Status {
         PADDLE_TRY(const auto pushed, member.client->push(items, source, nullptr));
         report.bytes_moved = pushed.bytes_on_wire;
-        const auto copied = member.client->export_to(staging, options.paths.back());
-        const Status removed = member.client->remove(staging);
-        if (!copied) return copied.error();
+        auto copied = member.client->export_to(staging, options.paths.back());
+        Status removed = member.client->remove(staging);
+        if (!copied) return std::move(copied).error();
         report.files = copied->files;
         report.bytes = copied->bytes;
         return removed;
