@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/fd.h"
+#include "base/text.h"
 #include "cli/workspace/ignore_rules.h"
 #include "remote/launcher/trusted_file.h"
 
@@ -37,6 +38,15 @@ Result<std::string> inside_workspace(const Workspace& workspace, const std::stri
                "copy it into the workspace, or name an absolute path that every node mounts"};
 }
 
+// Refuses a name that no node may list: a control character, not UTF-8.
+Status check_name(const Workspace& workspace, const std::string& path) {
+  const std::string shown = escape_control(path);
+  if (shown == path && path.find('\t') == std::string::npos) return {};
+  return Error{Errc::kData,
+               fmt::format("the name of {}/{} is not printable UTF-8", workspace.path, shown),
+               "rename it; .paddleignore leaves out what is no data"};
+}
+
 // One trainer's files relative to the workspace; none for a path that the nodes mount.
 Result<std::vector<std::string>> data_of_trainer(const Workspace& workspace,
                                                  const config::DataConfig& data,
@@ -49,6 +59,7 @@ Result<std::vector<std::string>> data_of_trainer(const Workspace& workspace,
   if (split != nullptr) *split = *split || share.records_split;
   for (const std::string& file : share.files) {
     PADDLE_TRY(relative.emplace_back(), inside_workspace(workspace, file));
+    PADDLE_TRY_STATUS(check_name(workspace, relative.back()));
   }
   return relative;
 }
@@ -121,6 +132,7 @@ class FolderWalk {
     if (entry.path().filename().string().starts_with('.') || data_.contains(path)) return {};
     if (path == "output" && entry.is_directory(unreadable)) return {};
     if (rules_.ignores(path, folder)) return {};
+    PADDLE_TRY_STATUS(check_name(workspace_, path));
     if (folder) return run(path + "/");
     if (entry.is_symlink(unreadable)) {
       if (data_folders_.contains(path)) return {};  // the data files behind it are pushed as files

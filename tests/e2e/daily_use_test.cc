@@ -1,4 +1,6 @@
 // Local nodes in everyday use: commands from a subfolder, nodes prepared by the workspace.
+#include <sys/stat.h>
+
 #include <filesystem>
 
 #include <gtest/gtest.h>
@@ -29,6 +31,39 @@ TEST_F(DailyUse, CommandsWorkInSubfoldersAndLeaveOutputThere) {
   EXPECT_EQ(in_workspace({"status", "job"}).code, 0);
   EXPECT_EQ(in_workspace({"teardown", "--yes", "--discard"}).code, 0);
   EXPECT_TRUE(cluster.nothing_left()) << "the parent's current cluster is forgotten too";
+}
+
+TEST_F(DailyUse, NobodyElseMayWriteWhatItMakesWhateverTheUmask) {
+  const std::string write = "mkdir -p $PADDLE_INIT_SAVE_DIR/d; echo x > $PADDLE_INIT_SAVE_DIR/d/x";
+  cluster.folder().write("own/job.toml",
+                         "[trainer]\ncommand = [\"sh\", \"-c\", \"" + write + "\"]\n");
+  const mode_t before = ::umask(0);
+  EXPECT_EQ(cluster.run({"init", "--template", "digits", "new"}).code, 0);
+  EXPECT_EQ(cluster.run({"init", "--local", "new.toml"}).code, 0);
+  EXPECT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
+  const Outcome train =
+      cluster.run({"train", "--trainers", "1", "--pservers", "1", "--name", "job", "own"});
+  EXPECT_EQ(train.code, 0) << train.output;
+  EXPECT_EQ(cluster.run({"get", cluster.folder() / "cluster.toml", "taken"}).code, 0);
+  ::umask(before);
+  int seen = 0;
+  for (const char* const made :
+       {"new", "new.toml", "output/job/d/x", "output", ".paddlectl", "nodes", "taken"}) {
+    ASSERT_TRUE(fs::exists(cluster.folder() / made)) << made;
+    std::vector<fs::path> all{cluster.folder() / made};
+    if (fs::is_directory(all[0])) {
+      for (const auto& entry : fs::recursive_directory_iterator(all[0]))
+        all.push_back(entry.path());
+    }
+    for (const fs::path& path : all) {
+      if (fs::is_symlink(path)) continue;
+      const auto open = fs::perms::group_write | fs::perms::others_write;
+      EXPECT_EQ(fs::status(path).permissions() & open, fs::perms::none) << path;
+      ++seen;
+    }
+  }
+  EXPECT_GT(seen, 20);
+  EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
 }
 
 TEST_F(DailyUse, ACostThatDivergesWithTheFirstBatchIsToldByTrain) {

@@ -124,6 +124,26 @@ TEST_F(WorkspaceTest, DataBehindALinkToOutsideIsRefusedByName) {
   }
 }
 
+TEST_F(WorkspaceTest, ANameThatNoNodeMayListIsRefused) {
+  for (const std::string name : {"a\x1b[2J", "a\nb", "a\tb", "a\x7f", "caf\xe9"}) {
+    write(path("lib/" + name), "x");
+    const auto refused = scan();
+    ASSERT_FALSE(refused) << name;
+    EXPECT_EQ(refused.error().code, Errc::kData);
+    EXPECT_NE(refused.error().message.find("/w/lib/"), std::string::npos);
+    EXPECT_EQ(refused.error().message.find('\x1b'), std::string::npos);
+    write(path(".paddleignore"), "lib\n");
+    EXPECT_TRUE(scan()) << "ignored, so it need not travel";
+    job_.data.test = "lib/*";
+    EXPECT_FALSE(scan()) << "data travels nevertheless";
+    job_.data.test = "";
+    fs::remove_all(path("lib"));
+    fs::remove(path(".paddleignore"));
+  }
+  write(path("lib/caf\xc3\xa9 \xf0\x9f\x98\x80"), "x");
+  EXPECT_TRUE(scan());
+}
+
 TEST_F(WorkspaceTest, DataBehindALinkWithinIsPushedAsAFile) {
   write(path("real/s-1"), "1 2 3\n");
   fs::create_symlink("../real/s-1", path("data/s-1"));
