@@ -44,6 +44,8 @@ class Scanner {
   }
 
  private:
+  enum class Value : std::uint8_t { kNone, kExpected, kBegun };
+
   bool at_end() const { return at_ >= text_.size(); }
   bool is_at(char c) const { return !at_end() && text_[at_] == c; }
 
@@ -72,18 +74,38 @@ class Scanner {
     }
     if (std::string_view("=,[]{}\n").find(c) != std::string_view::npos) dots_ = 0;
     if (c == '[' && begins_statement) return take_header(place);
-    if (c == '[' || c == '{') {
-      if (open_.size() == kNestedMax) {
-        return refuse(place, fmt::format("values lie at most {} deep in each other", kNestedMax));
-      }
-      open_ += c;
+    if (c == '[' || c == '{') return open(place, c);
+    if (c == ']' || c == '}') return close(place, c);
+    if (c == '=' && value_ != Value::kNone) {
+      return refuse(place, "'=' cannot stand within a value");
     }
-    if ((c == ']' || c == '}') && !open_.empty()) {
-      if (open_.back() != (c == ']' ? '[' : '{')) {
-        return refuse(place, fmt::format("'{}' does not close the '{}'", c, open_.back()));
-      }
-      open_.pop_back();
+    if (c == '=' || (c == ',' && is_in_array())) {
+      value_ = Value::kExpected;
+    } else if (c == ',' || (c == '\n' && open_.empty())) {
+      value_ = Value::kNone;
+    } else if (c != '\n' && value_ == Value::kExpected) {
+      value_ = Value::kBegun;
     }
+  }
+
+  bool is_in_array() const { return !open_.empty() && open_.back() == '['; }
+
+  void open(std::size_t place, char c) {
+    if (value_ != Value::kExpected) return refuse(place, fmt::format("'{}' cannot stand here", c));
+    if (open_.size() == kNestedMax) {
+      return refuse(place, fmt::format("values lie at most {} deep in each other", kNestedMax));
+    }
+    open_ += c;
+    value_ = c == '[' ? Value::kExpected : Value::kNone;
+  }
+
+  void close(std::size_t place, char c) {
+    if (open_.empty()) return;  // of a header, or refused by the parser
+    if (open_.back() != (c == ']' ? '[' : '{')) {
+      return refuse(place, fmt::format("'{}' does not close the '{}'", c, open_.back()));
+    }
+    open_.pop_back();
+    value_ = Value::kBegun;
   }
 
   // A table's or an array's header, from behind its first bracket to its name.
@@ -101,15 +123,17 @@ class Scanner {
   }
 
   // The parser would read a quote within a number or a name as part of it, and then what is behind
-  // it as if no string had begun.
+  // it as if no string had begun. A value goes on for it up to a blank, ',', ']', '}' or '#'.
   void take_string(char quote) {
     begins_statement_ = false;
     const std::string_view before = text_.substr(0, at_);
-    const bool stands_alone =
-        before.empty() || before == kByteOrderMark ||
-        std::string_view(" \t\r\n=,.[{").find(before.back()) != std::string_view::npos;
-    if (!stands_alone)
+    const bool begins_name =
+        value_ == Value::kNone &&
+        (before.empty() || before == kByteOrderMark ||
+         std::string_view(" \t\r\n,.[{").find(before.back()) != std::string_view::npos);
+    if (!begins_name && value_ != Value::kExpected)
       return refuse(at_, "a quote begins a string, and cannot stand within a word");
+    if (value_ == Value::kExpected) value_ = Value::kBegun;
     skip_string(quote);
   }
 
@@ -151,7 +175,8 @@ class Scanner {
 
   std::string_view text_;
   std::size_t at_ = 0;
-  std::string open_;      // brackets and braces of values
+  std::string open_;  // brackets and braces of values
+  Value value_ = Value::kNone;
   std::size_t dots_ = 0;  // of the key that may be read now
   bool begins_statement_ = true;
   std::optional<TomlFault> fault_;

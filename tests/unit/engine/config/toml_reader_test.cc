@@ -209,6 +209,14 @@ TEST(TomlReader, TextThatWouldEndTheProcessIsRefusedAtItsPlace) {
   EXPECT_EQ(refusal("n = 1'\ufcff'\n"), "job.toml:1:6: " + quote);
   EXPECT_EQ(refusal("n = ''\"\ufcff\"\n"), "job.toml:1:7: " + quote);
   EXPECT_EQ(refusal("n'\ufcff' = 1\n"), "job.toml:1:2: " + quote);
+  const std::string equals = "'=' cannot stand within a value";
+  EXPECT_EQ(refusal("n = [1='\ufcff']\n"), "job.toml:1:7: " + equals);
+  EXPECT_EQ(refusal("n =='\ufcff'\n"), "job.toml:1:4: " + equals);
+  EXPECT_EQ(refusal("n = 1['\ufcff']\n"), "job.toml:1:6: '[' cannot stand here");
+  EXPECT_EQ(refusal("n = {a = 1{'\ufcff'}}\n"), "job.toml:1:11: '{' cannot stand here");
+  EXPECT_EQ(refusal("n['\ufcff'] = 1\n"), "job.toml:1:2: '[' cannot stand here");
+  EXPECT_EQ(refusal("n = [1.'\ufcff']\n"), "job.toml:1:8: " + quote);
+  EXPECT_EQ(refusal("n = 1979-05-27 0'\ufcff'\n"), "job.toml:1:17: " + quote);
   EXPECT_EQ(refusal("\"n\" = [\"a\",'\ufcff'] # '\n[a.'b']\n'c'={\"d\"=1}\n"), "none");
 }
 
@@ -244,6 +252,7 @@ TEST(TomlReader, RefusesNothingThatIsToml) {
         std::string("a = \"\"\"\"[\n.\\\"\"\"\"\"\"\n[b]"), std::string("a = ''''\n[\n'''\n[b]"),
         std::string("a = \"\"\n'b' = ''\r\n[c]\r\n"),
         std::string("a = {b = [[1]], c.d = '}'}\n[e]"),
+        std::string("a = [{b = 'x', 'c' = [\"y\"]}, {},\n {d=1}]\n'e' = 1979-05-27 07:32:00"),
         std::string("a = \"\"\"x\\\n  y\\\\\u00eb\"\"\"")}) {
     EXPECT_EQ(refusal(good), "none") << good;
   }
