@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "base/bytes.h"
+#include "base/text.h"
 #include "tests/e2e/cli_local_test_cluster.h"
 
 namespace paddle::test {
@@ -167,6 +169,46 @@ TEST_F(CliRestart, KeysGoWithTheLastProcessAndARestartOfAllDealsNewOnes) {
   ASSERT_TRUE(comes_to("running (start 2)"));
   expect_clean_teardown();
   for (const fs::path& folder : second) EXPECT_FALSE(fs::exists(folder)) << folder;
+}
+
+TEST_F(CliRestart, KeysAreInNoArgumentEnvironmentLogOrOtherFile) {
+  prepare_word2vec();
+  const Outcome train = cluster.run({"train", "--trainers", "2", "--pservers", "1", "--detach",
+                                     "--set", "train.passes=1000000", "--name", "job", "word2vec"});
+  ASSERT_EQ(train.code, 0) << train.output;
+  ASSERT_TRUE(comes_to("running"));
+  std::vector<std::string> parts;  // of the keys: their last bytes, and how they would be shown
+  for (const int node : {0, 1}) {
+    const std::string folder = cluster.folder() / fmt::format("nodes/t/n-{}/jobs/job/keys", node);
+    for (const auto& file : fs::directory_iterator(folder)) {
+      const std::string key = TemporaryFolder::read(file.path());
+      ASSERT_GE(key.size(), 32U) << file.path();
+      parts.push_back(key.substr(key.size() - 16));
+      parts.push_back(to_hex(as_bytes(parts.back())));
+    }
+  }
+  ASSERT_GE(parts.size(), 6U) << "of three processes";
+  const auto is_in = [&](const std::string& text) {
+    return std::ranges::any_of(
+        parts, [&](const std::string& part) { return text.find(part) != std::string::npos; });
+  };
+  ASSERT_EQ(cluster.run({"logs", "job"}).code, 0);
+  ASSERT_EQ(cluster.run({"fetch", "job"}).code, 0);
+  int seen = 0;
+  for (const int pid : cluster.processes()) {
+    for (const char* const name : {"cmdline", "environ"}) {
+      EXPECT_FALSE(is_in(TemporaryFolder::read(fmt::format("/proc/{}/{}", pid, name)))) << pid;
+      ++seen;
+    }
+  }
+  EXPECT_GE(seen, 6);
+  for (const auto& entry : fs::recursive_directory_iterator(cluster.folder().path())) {
+    if (!entry.is_regular_file() || entry.path().parent_path().filename() == "keys") continue;
+    EXPECT_FALSE(is_in(TemporaryFolder::read(entry.path()))) << entry.path();
+    ++seen;
+  }
+  EXPECT_GE(seen, 20);
+  expect_clean_teardown();
 }
 
 TEST_F(CliRestart, WhoFollowsAJobStaysWithItOverARestart) {

@@ -148,6 +148,7 @@ TEST_F(AnswererTest, ACallerWithoutAProofIsEndedAtTheDeadline) {
   }
   EXPECT_TRUE(read_to_end(silent.get(), within(kLong)));
   EXPECT_TRUE(read_to_end(slow.get(), within(kPrompt))) << "bytes do not buy time";
+  EXPECT_TRUE(is_served(proven(1))) << "it was not the listener's own end";
 }
 
 }  // namespace
