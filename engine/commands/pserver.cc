@@ -100,7 +100,6 @@ class CountedShard final : public net::FrameHandler {
     log_info("port {} holds {} blocks, {} bytes with the optimizer's state", port_, table->blocks(),
              table->size() * (1 + table->state_width()) * sizeof(float));
   }
-  // A full disk loses lines, never the job; it is logged once.
   void measure(TimePoint now) {
     measured_at_ = now;
     const pserver::ShardStatistics all = shard_.statistics();
@@ -108,14 +107,12 @@ class CountedShard final : public net::FrameHandler {
     fields.add("port", port_).add("sparse", is_sparse_ ? 1 : 0);
     fields.add("rows", all.rows).add("bytes", all.bytes);
     fields.add("pushes", all.pushes).add("batches", all.batches).add("lags", all.lags);
-    const Status written = metrics_.write("pserver", fields);
-    if (!written && !std::exchange(complained_, true)) {
-      log_warning("metrics: {}", written.error().message);
-    }
+    metrics_.write("pserver", fields);
   }
   void report(TimePoint now) {
     reported_at_ = now;
     wire::Progress progress;
+    progress.set_updates(shard_.statistics().batches);
     if (const auto awaited = shard_.awaited()) {
       const auto waited =
           std::chrono::duration_cast<std::chrono::milliseconds>(now - awaited->since);
@@ -146,7 +143,6 @@ class CountedShard final : public net::FrameHandler {
   bool reports_ = false;
   TimePoint reported_at_;
   bool is_lonely_ = true;  // no trainer has ever sent a frame
-  bool complained_ = false;
   bool has_logged_ = false;
   bool counted_ = false;
 };

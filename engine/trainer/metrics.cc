@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 
 namespace paddle::trainer {
 namespace {
@@ -61,28 +63,36 @@ JsonObject totals_fields(const Reading& totals) {
 }
 
 Result<MetricsFile> MetricsFile::open(const std::string& path) {
-  MetricsFile file;
-  if (path.empty()) return file;
-  file.fd_ = UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (!file.fd_) return system_error(Errc::kResource, "open " + path);
-  return file;
+  MetricsFile metrics;
+  if (path.empty()) return metrics;
+  metrics.file_ = std::make_unique<File>();
+  metrics.file_->path = path;
+  metrics.file_->fd =
+      UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!metrics.file_->fd) return system_error(Errc::kResource, "open " + path);
+  return metrics;
 }
 
-Status MetricsFile::write(std::string_view kind, std::uint32_t pass, std::uint64_t batch,
-                          const Reading& reading, const JsonObject& more) {
+void MetricsFile::write(std::string_view kind, std::uint32_t pass, std::uint64_t batch,
+                        const Reading& reading, const JsonObject& more) {
   JsonObject fields;
   fields.add("pass", pass).add("batch", batch);
   fields.add("samples", reading.samples).add("cost", reading.cost);
   add_values(fields, "", reading.values);
-  return write(kind, fields.add(more));
+  write(kind, fields.add(more));
 }
 
-Status MetricsFile::write(std::string_view kind, const JsonObject& fields) {
-  if (!fd_) return {};
+void MetricsFile::write(std::string_view kind, const JsonObject& fields) {
+  if (!file_) return;
   JsonObject line;
   line.add("kind", kind).add(fields).add("unix_ms", unix_milliseconds());
-  return write_all(fd_.get(), as_bytes(line.text() + "\n"),
-                   std::chrono::steady_clock::now() + kWriteDeadline);
+  const std::lock_guard lock(file_->mutex);
+  const std::string text = (file_->is_torn ? "\n" : "") + line.text() + "\n";
+  const Status written =
+      write_all(file_->fd.get(), as_bytes(text), std::chrono::steady_clock::now() + kWriteDeadline);
+  file_->is_torn = !written;
+  if (written || std::exchange(file_->has_complained, true)) return;
+  log_warning("{}: {}; lines are missing in it from here on", file_->path, written.error().message);
 }
 
 }  // namespace paddle::trainer

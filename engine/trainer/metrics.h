@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -55,13 +57,21 @@ class MetricsFile {
   // Appends; with the path "" it writes nothing.
   static Result<MetricsFile> open(const std::string& path);
 
-  Status write(std::string_view kind, std::uint32_t pass, std::uint64_t batch,
-               const Reading& reading, const JsonObject& more = {});
+  // A full disk loses lines, never the job: that is logged once.
+  void write(std::string_view kind, std::uint32_t pass, std::uint64_t batch, const Reading& reading,
+             const JsonObject& more = {});
   // A line with only `fields` between kind and time. Lines of concurrent writers do not mix.
-  Status write(std::string_view kind, const JsonObject& fields);
+  void write(std::string_view kind, const JsonObject& fields);
 
  private:
-  UniqueFd fd_;
+  struct File {
+    std::string path;
+    UniqueFd fd;
+    std::mutex mutex;
+    bool has_complained = false;
+    bool is_torn = false;  // its last line has no end
+  };
+  std::unique_ptr<File> file_;
 };
 
 // The fields "total_..." of a pass.

@@ -1,7 +1,11 @@
 #include "engine/trainer/metrics.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
+#include <csignal>
 #include <limits>
+#include <sstream>
 
 #include <gtest/gtest.h>
 
@@ -41,21 +45,52 @@ TEST(MetricsFile, WritesOneObjectALine) {
   const test::TemporaryFolder folder;
   auto file = MetricsFile::open(folder / "metrics.jsonl");
   ASSERT_TRUE(file);
-  ASSERT_TRUE(file->write("train", 1, 20, {4, 0.5, {{"classification_error", 0.25}}},
-                          JsonObject().add("x", 1)));
+  file->write("train", 1, 20, {4, 0.5, {{"classification_error", 0.25}}}, JsonObject().add("x", 1));
   const double infinite = std::numeric_limits<double>::infinity();
-  ASSERT_TRUE(file->write("pass", 1, 20, {4, infinite, {{"classification_error", 0.25}}}));
+  file->write("pass", 1, 20, {4, infinite, {{"classification_error", 0.25}}});
   const std::string text = test::TemporaryFolder::read(folder / "metrics.jsonl");
   EXPECT_TRUE(text.starts_with(R"({"kind":"train","pass":1,"batch":20,"samples":4,"cost":0.5,)"
                                R"("classification_error":0.25,"x":1,"unix_ms":)"))
       << text;
   EXPECT_NE(text.find(R"("cost":null,"classification_error":0.25,"unix_ms":)"), std::string::npos)
       << text;
-  ASSERT_TRUE(file->write("pserver", JsonObject().add("port", 7164)));
+  file->write("pserver", JsonObject().add("port", 7164));
   EXPECT_NE(test::TemporaryFolder::read(folder / "metrics.jsonl")
                 .find("\n{\"kind\":\"pserver\",\"port\":7164,\"unix_ms\":"),
             std::string::npos);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
+}
+
+// A limit on the size of files stands for a full disk.
+TEST(MetricsFile, AFullDiskLosesWholeLinesAndIsSaidOnce) {
+  const test::TemporaryFolder folder;
+  auto file = MetricsFile::open(folder / "metrics.jsonl");
+  ASSERT_TRUE(file);
+  const auto write = [&](int number) { file->write("test", JsonObject().add("n", number)); };
+  for (int i = 0; i < 30; ++i) write(1);  // the limit is for stderr too
+  ::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit full = before;
+  full.rlim_cur = test::TemporaryFolder::read(folder / "metrics.jsonl").size() + 10;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
+  testing::internal::CaptureStderr();
+  write(2);
+  write(3);
+  const std::string said = testing::internal::GetCapturedStderr();
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  write(4);
+  EXPECT_EQ(said.find("metrics.jsonl: "), said.rfind("metrics.jsonl: ")) << said;
+  EXPECT_NE(said.find("metrics.jsonl: write: File too large"), std::string::npos) << said;
+  std::istringstream lines(test::TemporaryFolder::read(folder / "metrics.jsonl"));
+  std::string line;
+  std::vector<std::string> whole;
+  while (std::getline(lines, line)) {
+    if (line.ends_with('}')) whole.push_back(line.substr(0, 21));
+  }
+  ASSERT_EQ(whole.size(), 31U);
+  EXPECT_EQ(whole[29], R"({"kind":"test","n":1,)");
+  EXPECT_EQ(whole[30], R"({"kind":"test","n":4,)");
 }
 
 }  // namespace
