@@ -1,9 +1,11 @@
 #include "remote/agent/process/record.h"
 
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 namespace paddle::agent {
@@ -11,6 +13,27 @@ namespace {
 
 constexpr std::size_t kRecordBytesMax = 1U << 20U;
 constexpr int kRestartsKept = 32;
+// Without these a process looks lost, or cannot be started again.
+constexpr std::array<const char*, 3> kVital{"life", "pid", "exit"};
+constexpr std::size_t kRoomBytes = 4096;
+
+std::string room_of(std::string_view file) {
+  return std::string(file) + ".room";
+}
+
+// Writes over a file that has its blocks already, and gives it its name.
+Status write_into_room(const Root& root, const SafePath& folder, const char* file, ByteSpan bytes) {
+  PADDLE_TRY(const UniqueFd directory, folder.open_directory(root.fd.get()));
+  const std::string room = room_of(file);
+  const UniqueFd fd(::openat(directory.get(), room.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd) return system_error(Errc::kResource, room);
+  PADDLE_TRY_STATUS(write_all(fd.get(), bytes, TimePoint::max()));
+  if (::ftruncate(fd.get(), static_cast<off_t>(bytes.size())) != 0 || ::fsync(fd.get()) != 0 ||
+      ::renameat(directory.get(), room.c_str(), directory.get(), file) != 0) {
+    return system_error(Errc::kResource, room);
+  }
+  return {};
+}
 
 template <class Message>
 std::optional<Message> read_message(const Root& root, const SafePath& folder, const char* file) {
@@ -31,7 +54,23 @@ std::string process_mark(const Root& root, const std::string& job, const std::st
 Status write_record(const Root& root, const SafePath& folder, const char* file,
                     const google::protobuf::MessageLite& message) {
   PADDLE_TRY(const SafePath path, SafePath::parse(folder.str() + "/" + file));
-  return replace_below(root, path, as_bytes(message.SerializeAsString()));
+  const std::string text = message.SerializeAsString();
+  Status written = replace_below(root, path, as_bytes(text));
+  if (written || text.size() > kRoomBytes) return written;
+  return write_into_room(root, folder, file, as_bytes(text)) ? Status() : written;
+}
+
+void reserve_records(const Root& root, const SafePath& folder) {
+  const auto directory = folder.open_directory(root.fd.get());
+  if (!directory) return;
+  const Bytes zeros(kRoomBytes);
+  for (const char* const file : kVital) {
+    const std::string room = room_of(file);
+    const UniqueFd fd(::openat(directory->get(), room.c_str(),
+                               O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (fd && !write_all(fd.get(), zeros, TimePoint::max()))
+      ::unlinkat(directory->get(), room.c_str(), 0);
+  }
 }
 
 void remove_record(const Root& root, const SafePath& folder, const char* file) {

@@ -24,8 +24,12 @@ struct Record {
   std::optional<wire::agent::Restarts> restarts;
 };
 
+// On a full disk `life`, `pid` and `exit` take the room of reserve_records().
 Status write_record(const Root& root, const SafePath& folder, const char* file,
                     const google::protobuf::MessageLite& message);
+// Takes disk space for these three, so that a disk that becomes full cannot make the process look
+// lost. Best effort.
+void reserve_records(const Root& root, const SafePath& folder);
 // Notes in the file `restarts` an end that another start follows.
 Status add_restart(const Root& root, const SafePath& folder, int wait_status,
                    std::uint32_t failures);

@@ -94,13 +94,15 @@ Status replace_below(const Root& root, const SafePath& path, ByteSpan content) {
   const UniqueFd fd(::openat(folder, temporary.c_str(),
                              O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return system_error(Errc::kResource, "create " + path.str());
-  PADDLE_TRY_STATUS(write_all(fd.get(), content, TimePoint::max()));
-  if (::fchmod(fd.get(), 0600) != 0 || ::fsync(fd.get()) != 0 ||
-      ::renameat(folder, temporary.c_str(), folder, entry.name.c_str()) != 0 ||
-      ::fsync(folder) != 0) {
-    return system_error(Errc::kResource, "write " + path.str());
+  Status written = write_all(fd.get(), content, TimePoint::max());
+  if (written && (::fchmod(fd.get(), 0600) != 0 || ::fsync(fd.get()) != 0 ||
+                  ::renameat(folder, temporary.c_str(), folder, entry.name.c_str()) != 0 ||
+                  ::fsync(folder) != 0)) {
+    written = system_error(Errc::kResource, "write");
   }
-  return {};
+  if (written) return {};
+  ::unlinkat(folder, temporary.c_str(), 0);
+  return std::move(written).error().with(path.str());
 }
 
 Result<std::string> read_below(const Root& root, const SafePath& path, std::size_t max_bytes) {

@@ -1,0 +1,79 @@
+#include "remote/agent/process/record.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <functional>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_folder.h"
+
+namespace paddle::agent {
+namespace {
+
+wire::agent::PidRecord life(std::uint32_t number) {
+  wire::agent::PidRecord record;
+  record.set_life(number);
+  return record;
+}
+
+// Runs `work` on a disk of 256 KiB, in a thread with mounts of its own; false where none can be
+// made.
+bool on_small_disk(const std::string& folder, const std::function<void()>& work) {
+  bool can_mount = false;
+  std::thread([&] {
+    can_mount = ::unshare(CLONE_NEWNS) == 0 &&
+                ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                ::mount("none", folder.c_str(), "tmpfs", 0, "size=256k,mode=0700") == 0;
+    if (can_mount) work();
+  }).join();
+  return can_mount;
+}
+
+void fill(const std::string& file) {
+  const UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  const Bytes zeros(4096);
+  while (write_all(fd.get(), zeros, TimePoint::max())) {
+  }
+}
+
+TEST(RecordTest, AFullDiskLosesNeitherAnEndNorAnotherStart) {
+  const test::TemporaryFolder folder;
+  const auto work = [&] {
+    const auto root = open_root(folder.path());
+    ASSERT_TRUE(root) << root.error().message;
+    const SafePath place = *process_folder("job", "trainer-0");
+    ASSERT_TRUE(place.make_directories(root->fd.get()));
+    ASSERT_TRUE(write_record(*root, place, "life", life(1)));
+    reserve_records(*root, place);
+    fill(folder / "full");
+    EXPECT_TRUE(write_record(*root, place, "life", life(2)));
+    EXPECT_EQ(lives_of(*root, place), 2U);
+    for (const char* const file : {"pid", "exit"}) {
+      EXPECT_TRUE(write_record(*root, place, file, life(2))) << file;
+      EXPECT_TRUE(has_record(*root, place, file)) << file;
+    }
+    fill(folder / "full-again");
+    const Status lost = write_record(*root, place, "restarts", life(2));
+    ASSERT_FALSE(lost) << "there is no more room";
+    EXPECT_EQ(lost.error().message,
+              "jobs/job/proc/trainer-0/restarts: write: No space left on device");
+    const auto names = names_in(*root, place.str());
+    ASSERT_TRUE(names);
+    for (const std::string& name : *names) {
+      EXPECT_EQ(name.find(".new-"), std::string::npos) << "what could not be written is left";
+    }
+    ::unlink((folder / "full").c_str());
+    reserve_records(*root, place);
+    fill(folder / "full");
+    EXPECT_TRUE(write_record(*root, place, "exit", life(3))) << "there is room again";
+  };
+  if (!on_small_disk(folder.path(), work)) GTEST_SKIP() << "nothing can be mounted here";
+}
+
+}  // namespace
+}  // namespace paddle::agent
