@@ -116,7 +116,7 @@ OptionList train_options(TrainOptions& options) {
         "FILE"},
        {"--restarts",
         "restart a failed process, and the job with it from its last snapshot, up to this many "
-        "times; default: 0",
+        "times an hour; default: 0",
         &options.restarts, "", 0, kRestartsMax},
        {"--resume", "continue a job from its last snapshot: the latest, or the one of --name",
         &options.resume},

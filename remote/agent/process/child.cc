@@ -161,8 +161,8 @@ Program program_of(const wire::agent::ProcessSpec& spec, const Root& root, std::
 }
 
 void Notices::open(UniqueFd pipe) {
+  *this = {};
   pipe_ = std::move(pipe);
-  pending_.clear();
 }
 
 void Notices::take(const Root& root, const SafePath& folder) {
@@ -176,11 +176,20 @@ void Notices::take(const Root& root, const SafePath& folder) {
     pending_.append(buffer, static_cast<std::size_t>(got));
     wire::Notice notice;
     Parsed parsed = Parsed::kNone;
-    while ((parsed = parse(pending_, notice)) == Parsed::kNotice) latest = notice;
+    while ((parsed = parse(pending_, notice)) == Parsed::kNotice) {
+      if (notice.has_progress()) note(notice.progress());
+      latest = notice;
+    }
     if (parsed == Parsed::kMalformed) pipe_.reset();
   }
   // A full disk loses the notice; the exit record still tells the end.
   if (latest) (void)write_record(root, folder, "notice", *latest);
+}
+
+void Notices::note(const wire::Progress& progress) {
+  if (!first_) first_ = progress;
+  has_progressed_ = has_progressed_.value_or(false) || progress.pass() != first_->pass() ||
+                    progress.batch() != first_->batch() || progress.updates() != first_->updates();
 }
 
 }  // namespace paddle::agent

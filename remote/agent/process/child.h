@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,10 +49,16 @@ class Notices {
   // Reads what there is, up to a bound. A malformed notice closes the pipe: the process goes on
   // without it.
   void take(const Root& root, const SafePath& folder);
+  // Whether training went on since open(); nothing for a process that reports nothing.
+  std::optional<bool> has_progressed() const { return has_progressed_; }
 
  private:
+  void note(const wire::Progress& progress);
+
   UniqueFd pipe_;
   std::string pending_;
+  std::optional<wire::Progress> first_;
+  std::optional<bool> has_progressed_;
 };
 
 }  // namespace paddle::agent

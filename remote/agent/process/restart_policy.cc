@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/result.h"
 
@@ -12,26 +13,36 @@ namespace {
 constexpr Duration kPauseMin = std::chrono::milliseconds(500);
 constexpr Duration kPauseMax = std::chrono::seconds(8);
 constexpr Duration kLongLife = std::chrono::seconds(60);
-// Consecutive short runs: about ten minutes for the lost peer to come back.
-constexpr std::uint32_t kLostPeerRestartsMax = 80;
+constexpr Duration kFailuresCountFor = std::chrono::hours(1);
+// For the lost peer to come back, and the job to go on.
+constexpr Duration kPeersAwaitedFor = std::chrono::minutes(10);
 
 }  // namespace
 
-std::optional<Duration> RestartPolicy::next(int wait_status, Duration lived) {
-  const bool was_killed = WIFSIGNALED(wait_status);
-  const int code = was_killed ? 0 : WEXITSTATUS(wait_status);
-  const bool lost_peer = code == static_cast<int>(Errc::kUnreachable);
+std::optional<Duration> RestartPolicy::next(const Run& run) {
+  const bool was_killed = WIFSIGNALED(run.wait_status);
+  const int code = was_killed ? 0 : WEXITSTATUS(run.wait_status);
+  if (restarts_max_ == 0) return {};
+  if (code == static_cast<int>(Errc::kUnreachable)) return after_lost_peer(run);
   const bool failed =
       was_killed || (any_exit_ && code != 0 && code != static_cast<int>(Errc::kResumable));
-  if (restarts_max_ == 0 || (!lost_peer && !failed)) return {};
-  if (lived >= kLongLife || pause_ == Duration::zero()) {
-    lost_peers_ = 0;
-    pause_ = kPauseMin;
-  }
-  if (lost_peer ? ++lost_peers_ > kLostPeerRestartsMax : ++restarts_ > restarts_max_) return {};
-  const Duration pause = pause_;
-  pause_ = std::min(2 * pause_, kPauseMax);
-  return pause;
+  return failed ? after_failure(run) : std::nullopt;
+}
+
+std::optional<Duration> RestartPolicy::after_lost_peer(const Run& run) {
+  const bool has_progressed = run.has_progressed.value_or(run.ended - run.started >= kLongLife);
+  if (has_progressed || !peers_lost_from_) peers_lost_from_ = run.ended;
+  if (run.ended - *peers_lost_from_ >= kPeersAwaitedFor) return {};
+  return kPauseMin;
+}
+
+std::optional<Duration> RestartPolicy::after_failure(const Run& run) {
+  if (run.has_progressed.value_or(true)) peers_lost_from_.reset();
+  while (!failed_.empty() && run.ended - failed_.front() >= kFailuresCountFor) failed_.pop_front();
+  failed_.push_back(run.ended);
+  if (failed_.size() > restarts_max_) return {};
+  if (run.ended - run.started >= kLongLife || pause_ == Duration::zero()) pause_ = kPauseMin;
+  return std::exchange(pause_, std::min(2 * pause_, kPauseMax));
 }
 
 }  // namespace paddle::agent

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 
 #include "base/clock.h"
@@ -9,21 +10,32 @@
 
 namespace paddle::agent {
 
+// A run of a process, which has ended.
+struct Run {
+  int wait_status = 0;  // of wait(2)
+  TimePoint started;
+  TimePoint ended;
+  std::optional<bool> has_progressed;  // nothing: it does not say
+};
+
 class RestartPolicy {
  public:
   explicit RestartPolicy(const wire::agent::ProcessSpec& spec)
       : restarts_max_(spec.restarts()), any_exit_(spec.any_exit()) {}
 
-  // The pause before the next start, or nothing; `status` is of wait(2), after a run of this
-  // length. Pauses double until a run was long.
-  std::optional<Duration> next(int wait_status, Duration lived);
-  std::uint32_t failures() const { return restarts_; }  // of the process's own, so far
+  // The pause before the next start, or nothing. Pauses double with each failure of the process's
+  // own, until a run was long; who lost a peer did nothing wrong and comes back at once.
+  std::optional<Duration> next(const Run& run);
+  std::uint32_t failures() const { return static_cast<std::uint32_t>(failed_.size()); }
 
  private:
+  std::optional<Duration> after_lost_peer(const Run& run);
+  std::optional<Duration> after_failure(const Run& run);
+
   std::uint32_t restarts_max_;
   bool any_exit_;
-  std::uint32_t restarts_ = 0;    // after the process's own failures
-  std::uint32_t lost_peers_ = 0;  // after lost peers, since the last long run
+  std::deque<TimePoint> failed_;              // the process's own failures of the last hour
+  std::optional<TimePoint> peers_lost_from_;  // since when it comes back without progress
   Duration pause_{};
 };
 

@@ -131,6 +131,7 @@ Status Supervisor::spawn(const Environment& environment) {
     ::waitpid(child_, nullptr, 0);
     return written;
   }
+  reserve_records(root_, folder_);
   return {};
 }
 
@@ -224,7 +225,7 @@ void Supervisor::take_signals() {
 bool Supervisor::starts_again() {
   const auto is_stopped = [&] { return is_told_to_end_ || has_record(root_, folder_, "stop"); };
   if (is_stopped()) return false;
-  const auto pause = restarts_.next(wait_status_, now() - started_at_);
+  const auto pause = restarts_.next({wait_status_, started_at_, now(), notices_.has_progressed()});
   if (!pause) return false;
   say(WIFSIGNALED(wait_status_)
           ? "killed by signal " + std::to_string(WTERMSIG(wait_status_)) + "; it is started again"
@@ -261,9 +262,7 @@ void Supervisor::run(const Environment& environment) {
   record.set_resident_peak_bytes(static_cast<std::uint64_t>(used_.ru_maxrss) * 1024);
   record.set_stopped(has_record(root_, folder_, "stop"));
   const auto written = write_record(root_, folder_, "exit", record);
-  if (!written) {
-    say("exit record: " + written.error().message);
-  }
+  if (!written) say("exit record: " + written.error().message);
   end_leftovers();
   wipe_unneeded_keys(root_, spec_.job(), kWipeWait);
 }

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <csignal>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@ namespace paddle::agent {
 namespace {
 
 using std::chrono::milliseconds;
+using std::chrono::minutes;
 using std::chrono::seconds;
 
 constexpr int kLostPeer = W_EXITCODE(4, 0);
@@ -23,39 +25,70 @@ RestartPolicy policy(std::uint32_t restarts, bool any_exit = false) {
   return RestartPolicy(spec);
 }
 
+// Runs that follow each other without a pause.
+struct Runs {
+  std::optional<Duration> next(int wait_status, Duration lived,
+                               std::optional<bool> has_progressed = {}) {
+    const TimePoint started = std::exchange(now, now + lived);
+    return restarts.next({wait_status, started, now, has_progressed});
+  }
+  RestartPolicy restarts;
+  TimePoint now{};
+};
+
 TEST(RestartPolicy, PausesDoubleUpToALimitUntilARunWasLong) {
-  RestartPolicy restarts = policy(100);
+  Runs runs{policy(100)};
   std::vector<Duration> pauses;
-  for (int i = 0; i < 6; ++i) pauses.push_back(*restarts.next(kKilled, seconds(1)));
+  for (int i = 0; i < 6; ++i) pauses.push_back(*runs.next(kKilled, seconds(1)));
   EXPECT_EQ(pauses, (std::vector<Duration>{milliseconds(500), seconds(1), seconds(2), seconds(4),
                                            seconds(8), seconds(8)}));
-  EXPECT_EQ(restarts.next(kKilled, seconds(60)), milliseconds(500)) << "the run was long";
-  EXPECT_EQ(restarts.next(kKilled, seconds(59)), seconds(1));
+  EXPECT_EQ(runs.next(kKilled, seconds(60)), milliseconds(500)) << "the run was long";
+  EXPECT_EQ(runs.next(kKilled, seconds(59)), seconds(1));
 }
 
-TEST(RestartPolicy, OwnFailuresAreCountedOverAllRuns) {
-  RestartPolicy restarts = policy(2);
-  EXPECT_TRUE(restarts.next(kKilled, seconds(100)));
-  EXPECT_TRUE(restarts.next(kKilled, seconds(100)));
-  EXPECT_FALSE(restarts.next(kKilled, seconds(100)));
-  RestartPolicy never = policy(0);
+TEST(RestartPolicy, WhoLostAPeerComesBackAtOnce) {
+  Runs runs{policy(100)};
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(runs.next(kLostPeer, seconds(1)), milliseconds(500));
+  EXPECT_EQ(runs.next(kKilled, seconds(1)), milliseconds(500)) << "its own failure is its first";
+  EXPECT_EQ(runs.next(kLostPeer, seconds(1)), milliseconds(500));
+  EXPECT_EQ(runs.next(kKilled, seconds(1)), seconds(1));
+}
+
+TEST(RestartPolicy, OwnFailuresAreCountedForAnHour) {
+  Runs runs{policy(2)};
+  EXPECT_TRUE(runs.next(kKilled, seconds(100)));
+  EXPECT_TRUE(runs.next(kKilled, seconds(100)));
+  EXPECT_EQ(runs.restarts.failures(), 2U);
+  Runs other = runs;
+  EXPECT_FALSE(runs.next(kKilled, minutes(57)));
+  EXPECT_TRUE(other.next(kKilled, minutes(59))) << "the first is long ago";
+  EXPECT_EQ(other.restarts.failures(), 2U);
+  Runs never{policy(0)};
   EXPECT_FALSE(never.next(kKilled, seconds(1)));
   EXPECT_FALSE(never.next(kLostPeer, seconds(1)));
 }
 
-TEST(RestartPolicy, LostPeersAreNotOwnFailuresAndCountOnlyInARow) {
-  RestartPolicy restarts = policy(1);
-  for (int i = 0; i < 80; ++i) ASSERT_TRUE(restarts.next(kLostPeer, seconds(1))) << i;
-  EXPECT_TRUE(restarts.next(kKilled, seconds(1))) << "its own failure is its first";
-  EXPECT_TRUE(restarts.next(kLostPeer, seconds(60))) << "a long run begins a new row";
-  for (int i = 1; i < 80; ++i) ASSERT_TRUE(restarts.next(kLostPeer, seconds(1))) << i;
-  EXPECT_FALSE(restarts.next(kLostPeer, seconds(1)));
+TEST(RestartPolicy, LostPeersAreNotOwnFailuresAndAreAwaitedForTenMinutes) {
+  Runs runs{policy(1)};
+  ASSERT_TRUE(runs.next(kLostPeer, seconds(1)));
+  for (int i = 1; i < 20; ++i) ASSERT_TRUE(runs.next(kLostPeer, seconds(30), false)) << i;
+  EXPECT_TRUE(runs.next(kLostPeer, seconds(29), true)) << "training went on";
+  for (int i = 1; i < 20; ++i) ASSERT_TRUE(runs.next(kLostPeer, seconds(30), false)) << i;
+  EXPECT_FALSE(runs.next(kLostPeer, seconds(30), false));
+}
+
+TEST(RestartPolicy, ARunThatOnlyWaitedForItsPeersIsNoProgressHoweverLong) {
+  Runs runs{policy(5)};
+  ASSERT_TRUE(runs.next(kLostPeer, minutes(1), false));
+  EXPECT_FALSE(runs.next(kLostPeer, minutes(10), false));
+  Runs silent{policy(5)};
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(silent.next(kLostPeer, minutes(10))) << "who knows";
 }
 
 TEST(RestartPolicy, ExitCodesAreFailuresOnlyWhereAskedForAndNeverDoneOrResumable) {
-  RestartPolicy strict = policy(5);
+  Runs strict{policy(5)};
   EXPECT_FALSE(strict.next(W_EXITCODE(1, 0), seconds(1)));
-  RestartPolicy any = policy(5, true);
+  Runs any{policy(5, true)};
   EXPECT_TRUE(any.next(W_EXITCODE(1, 0), seconds(1)));
   EXPECT_FALSE(any.next(W_EXITCODE(0, 0), seconds(1)));
   EXPECT_FALSE(any.next(W_EXITCODE(75, 0), seconds(1))) << "it was stopped and can go on";
