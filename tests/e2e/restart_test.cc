@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/text.h"
+#include "proto/supervision.pb.h"
 #include "tests/e2e/cli_local_test_cluster.h"
 
 namespace paddle::test {
@@ -208,6 +209,23 @@ TEST_F(CliRestart, KeysAreInNoArgumentEnvironmentLogOrOtherFile) {
     ++seen;
   }
   EXPECT_GE(seen, 20);
+  expect_clean_teardown();
+}
+
+// By which its supervisor knows whether training goes on.
+TEST_F(CliRestart, APserverReportsHowManyBatchesItHasApplied) {
+  prepare_word2vec();
+  const Outcome train = cluster.run({"train", "--trainers", "2", "--pservers", "1", "--detach",
+                                     "--set", "train.passes=1000000", "--name", "job", "word2vec"});
+  ASSERT_EQ(train.code, 0) << train.output;
+  const std::string file = cluster.folder() / "nodes/t/n-0/jobs/job/proc/pserver-0/notice";
+  wire::Notice notice;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (notice.progress().updates() == 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ASSERT_TRUE(notice.ParseFromString(TemporaryFolder::read(file)));
+  }
+  EXPECT_GT(notice.progress().updates(), 0U);
   expect_clean_teardown();
 }
 

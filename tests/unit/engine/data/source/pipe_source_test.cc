@@ -1,5 +1,4 @@
 // Tests of pipe_command: the output of the program, its end, and its death with its reader.
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,6 +7,7 @@
 
 #include "base/secret.h"
 #include "engine/data/source/byte_source.h"
+#include "tests/support/core_limit.h"
 #include "tests/unit/engine/data/data_fixture.h"
 
 namespace paddle::data {
@@ -52,15 +52,10 @@ TEST_F(PipeTest, ItRunsInTheFolderAndWithoutAShell) {
 }
 
 TEST_F(PipeTest, ItMayLeaveACoreFileThoughItsReaderMayNot) {
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_CORE, &before), 0);
-  rlimit limit = before;
-  limit.rlim_cur = before.rlim_max;
-  ASSERT_EQ(::setrlimit(RLIMIT_CORE, &limit), 0);
+  const test::RaisedCoreLimit raised;
   turn_off_cores();
   command("test `ulimit -S -c` = `ulimit -H -c` && tr , '\t'");
   EXPECT_EQ(mistake(), "none");
-  ::setrlimit(RLIMIT_CORE, &before);
 }
 
 TEST_F(PipeTest, ItsFailureIsNamed) {

@@ -14,14 +14,24 @@
 namespace paddle::agent {
 namespace {
 
-std::string encoded(wire::Phase phase) {
-  wire::Notice notice;
-  notice.set_phase(phase);
+std::string encoded(const wire::Notice& notice) {
   const std::string body = notice.SerializeAsString();
   const auto size = static_cast<std::uint32_t>(body.size());
   std::string bytes(sizeof size, '\0');
   std::memcpy(bytes.data(), &size, sizeof size);
   return bytes + body;
+}
+std::string encoded(wire::Phase phase) {
+  wire::Notice notice;
+  notice.set_phase(phase);
+  return encoded(notice);
+}
+std::string report(std::uint32_t pass, std::uint64_t batch, std::uint64_t updates = 0) {
+  wire::Notice notice;
+  notice.mutable_progress()->set_pass(pass);
+  notice.mutable_progress()->set_batch(batch);
+  notice.mutable_progress()->set_updates(updates);
+  return encoded(notice);
 }
 
 class NoticesTest : public testing::Test {
@@ -36,6 +46,9 @@ class NoticesTest : public testing::Test {
     ASSERT_TRUE(process_->make_directories(root_->fd.get()));
     ASSERT_TRUE(write_record(*root_, *process_, "spec", spec()));
     ASSERT_TRUE(write_record(*root_, *process_, "pid", wire::agent::PidRecord()));
+    reopen();
+  }
+  void reopen() {
     int ends[2];
     ASSERT_EQ(::pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
     notices_.open(UniqueFd(ends[0]));
@@ -70,6 +83,22 @@ TEST_F(NoticesTest, KeepsTheLatest) {
   EXPECT_EQ(phase(), std::nullopt);
   send(encoded(wire::PHASE_READY) + encoded(wire::PHASE_STOPPING));
   EXPECT_EQ(phase(), wire::PHASE_STOPPING);
+}
+
+TEST_F(NoticesTest, ProgressIsABatchAPassOrAnUpdateMoreThanInTheFirstReport) {
+  send(encoded(wire::PHASE_READY));
+  EXPECT_EQ(notices_.has_progressed(), std::nullopt) << "it has not reported";
+  for (const std::string& more : {report(2, 8), report(3, 7), report(2, 7, 1)}) {
+    reopen();
+    EXPECT_EQ(notices_.has_progressed(), std::nullopt) << "the life before is over";
+    send(report(2, 7));
+    send(report(2, 7));
+    EXPECT_EQ(notices_.has_progressed(), false) << "it only waits";
+    send(more);
+    EXPECT_EQ(notices_.has_progressed(), true);
+    send(report(2, 7));
+    EXPECT_EQ(notices_.has_progressed(), true);
+  }
 }
 
 TEST_F(NoticesTest, WaitsForTheRestOfOne) {

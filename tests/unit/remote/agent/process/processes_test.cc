@@ -1,4 +1,3 @@
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -6,10 +5,12 @@
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
+#include <optional>
 
 #include "base/fd.h"
 #include "proto/agent.pb.h"
 #include "remote/agent/machine/proc.h"
+#include "tests/support/core_limit.h"
 #include "tests/unit/remote/agent_fixture.h"
 
 namespace paddle::remote {
@@ -37,13 +38,9 @@ TEST_F(AgentTest, ProcessRunsWithItsArgumentsEnvironmentAndFolderAndReportsItsEx
 }
 
 TEST_F(AgentTest, AProcessHasTheLimitOfCoreFilesThatTheNodeGives) {
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_CORE, &before), 0);
-  rlimit limit = before;
-  limit.rlim_cur = before.rlim_max;
-  ASSERT_EQ(::setrlimit(RLIMIT_CORE, &limit), 0);
+  std::optional<test::RaisedCoreLimit> raised(std::in_place);
   auto agent = connect_agent();
-  ::setrlimit(RLIMIT_CORE, &before);
+  raised.reset();
   push_script(*agent, "limit", "test `ulimit -S -c` = `ulimit -H -c`");
   ASSERT_TRUE(agent->start(script("limit", "trainer-0")));
   EXPECT_EQ(wait_end(*agent, "job-1", "trainer-0").exit_code, 0);
