@@ -27,16 +27,21 @@ struct FetchedSnapshot {
   std::string base;                  // the snapshot it is a delta of; "": it is complete
 };
 
-// The snapshot with the most progress; without a name when there is none.
-FetchedSnapshot newest_fetched(const std::string& folder) {
+// The snapshot with the most progress; without a name when there is none. Says which it passes
+// over.
+FetchedSnapshot newest_fetched(Context& context, const std::string& folder) {
   FetchedSnapshot newest;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     FetchedSnapshot found;
     found.name = entry.path().filename().string();
-    if (!found.name.starts_with("pass-")) continue;
+    if (!parse_snapshot_name(found.name)) continue;
     const auto text = read_file((entry.path() / "MANIFEST").string(), kManifestBytesMax);
-    if (!text) continue;
+    if (!text) {
+      context.console.note(fmt::format("{} is passed over: its MANIFEST cannot be read",
+                                       shown_path(context, entry.path().string())));
+      continue;
+    }
     found.pass = std::strtoull(manifest_field(*text, "progress", "pass").c_str(), nullptr, 10);
     found.step = std::strtoull(manifest_field(*text, "progress", "step").c_str(), nullptr, 10);
     found.base = manifest_field(*text, "base", "name");
@@ -112,7 +117,7 @@ Result<SnapshotToPush> find_snapshot_to_resume(Context& context, const ClusterSp
   const bool was_here = fs::exists(folder);
   const auto fetched = fetch_results(context, session, job, output, PassChoice{});
   if (!fetched) return fetched.error();
-  const FetchedSnapshot newest = newest_fetched(folder);
+  const FetchedSnapshot newest = newest_fetched(context, folder);
   if (newest.name.empty()) {
     std::error_code ignored;
     if (!was_here && fetched->files == 0) fs::remove(folder, ignored);

@@ -7,6 +7,10 @@
 #include "base/tally.h"
 #include "engine/client/batch_parameters.h"
 
+namespace paddle::snapshot {
+class SnapshotReader;
+}
+
 namespace paddle::client {
 
 // A sparse table over all its ports, at the end of a pass.
@@ -52,7 +56,7 @@ class SnapshotClient {
   // Between join and ready: replaces initial values and optimizer state.
   virtual Status load(const std::string& directory) = 0;
   // load(), and the job continues where the snapshot was taken, be it in the middle of a pass.
-  virtual Status resume(const std::string& directory) = 0;
+  virtual Status resume(const snapshot::SnapshotReader& snapshot) = 0;
   // Between the end of a pass and the next push: writes the directory, MANIFEST last. Parameters
   // that the optimizer averages are saved as their averages.
   virtual Status save(const std::string& directory) = 0;

@@ -29,9 +29,8 @@ class ShardClient final : public ParameterClient, private SnapshotClient {
   SnapshotClient& snapshots() override { return *this; }
 
  private:
-  Status load(const std::string& directory) override { return load(directory, false); }
-  Status resume(const std::string& directory) override { return load(directory, true); }
-  Status load(const std::string& directory, bool resumes);
+  Status load(const std::string& directory) override;
+  Status resume(const snapshot::SnapshotReader& snapshot) override;
   Status save(const std::string& directory) override;
   Status save_delta(const std::string& directory, const std::string& base) override;
   Status settle();

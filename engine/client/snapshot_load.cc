@@ -42,12 +42,11 @@ struct RowChunk {
 
 class SnapshotLoad {
  public:
-  SnapshotLoad(ShardChannels& shards, const snapshot::SnapshotReader& reader,
-               const std::string& directory)
+  SnapshotLoad(ShardChannels& shards, const snapshot::SnapshotReader& reader)
       : shards_(shards),
         set_(shards.parameters()),
         reader_(reader),
-        directory_(directory),
+        directory_(reader.directory()),
         with_state_(optim::same_state(reader.info().optimizer, set_.optimizer())),
         state_width_(optim::state_width(set_.optimizer())) {}
 
@@ -246,9 +245,13 @@ Status SnapshotLoad::flush(std::uint32_t parameter, std::size_t shard, RowChunk&
 
 }  // namespace
 
-Status ShardClient::load(const std::string& directory, bool resumes) {
+Status ShardClient::load(const std::string& directory) {
   PADDLE_TRY(const auto reader, snapshot::SnapshotReader::open(directory));
-  return SnapshotLoad(*shards_, reader, directory).run(resumes);
+  return SnapshotLoad(*shards_, reader).run(false);
+}
+
+Status ShardClient::resume(const snapshot::SnapshotReader& snapshot) {
+  return SnapshotLoad(*shards_, snapshot).run(true);
 }
 
 }  // namespace paddle::client

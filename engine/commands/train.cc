@@ -16,6 +16,7 @@
 #include "engine/memory/allocator.h"
 #include "engine/optim/optimizer.h"
 #include "engine/pserver/shard.h"
+#include "engine/snapshot/resume_point.h"
 #include "engine/snapshot/retention.h"
 #include "engine/trainer/loop.h"
 
@@ -122,27 +123,45 @@ Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
   return loop;
 }
 
+// Nothing that was trained earlier is trained over without being asked for.
+Status prepare_save_folder(const trainer::TrainOptions& options) {
+  if (options.save_dir.empty()) return {};
+  PADDLE_TRY_STATUS(make_save_folder(options.save_dir));
+  if (options.trainer_id != 0 || options.resume || options.start_pass > 0) return {};
+  if (options.from_scratch) {
+    PADDLE_TRY(const std::string aside, snapshot::set_snapshots_aside(options.save_dir));
+    if (!aside.empty()) log_info("the snapshots of {} are now in {}", options.save_dir, aside);
+    return {};
+  }
+  PADDLE_TRY(const auto names, snapshot::snapshot_names(options.save_dir));
+  if (names.empty()) return {};
+  return Error{Errc::kUsage,
+               fmt::format("{} has snapshots of an earlier training, up to {}", options.save_dir,
+                           names.back()),
+               "--resume goes on from there; --from_scratch begins anew and keeps them in a folder "
+               "of their own; or name another --save_dir"};
+}
+
 // Trainer 0 loads the snapshot that was asked for, if any, and then lets all trainers start.
 Status start(const trainer::TrainOptions& options, client::ParameterClient& client) {
+  if (options.trainer_id != 0) return client.ready();
   std::string snapshot = options.init_model_path;
   if (snapshot.empty() && options.start_pass > 0) {
     snapshot = trainer::pass_directory(options.save_dir, options.start_pass - 1);
   }
-  bool continues = options.start_pass > 0;
-  std::string newest;
-  if (options.trainer_id == 0 && !options.save_dir.empty()) {
-    // Damage there is told before a pass is trained, not when its snapshot cannot be saved.
-    PADDLE_TRY(newest, snapshot::newest_snapshot(options.save_dir));
+  std::optional<snapshot::SnapshotReader> newest;
+  if (options.resume) {
+    PADDLE_TRY(newest, snapshot::take_newest_whole(options.save_dir));
+    if (!newest) log_info("no snapshot to go on from in {}", options.save_dir);
+  } else if (options.start_pass > 0) {
+    PADDLE_TRY(newest, snapshot::SnapshotReader::open(snapshot));
   }
-  if (options.trainer_id == 0 && options.resume) {
-    log_info("{} to go on from in {}", newest.empty() ? "no snapshot" : newest, options.save_dir);
-    continues = !newest.empty();
-    if (continues) snapshot = newest;
-  }
-  if (options.trainer_id == 0 && !snapshot.empty()) {
+  if (newest) {
+    log_info("Loading parameters from {}", newest->directory());
+    PADDLE_TRY_STATUS(client.snapshots().resume(*newest));
+  } else if (!snapshot.empty()) {
     log_info("Loading parameters from {}", snapshot);
-    PADDLE_TRY_STATUS(continues ? client.snapshots().resume(snapshot)
-                                : client.snapshots().load(snapshot));
+    PADDLE_TRY_STATUS(client.snapshots().load(snapshot));
   }
   return client.ready();
 }
@@ -169,7 +188,7 @@ Status train(const trainer::TrainOptions& options) {
   }
   PADDLE_TRY(trainer::Model model, trainer::Model::build(job));
   PADDLE_TRY(trainer::LoopOptions loop, loop_options(options, job));
-  if (!options.save_dir.empty()) PADDLE_TRY_STATUS(make_save_folder(options.save_dir));
+  PADDLE_TRY_STATUS(prepare_save_folder(options));
   PADDLE_TRY(trainer::MetricsFile metrics, trainer::MetricsFile::open(options.metrics));
   PADDLE_TRY(const std::unique_ptr<client::ParameterClient> client,
              trainer::join_shards(job, trainer::parameter_set(job, model.parameters(), options),
@@ -244,6 +263,10 @@ void TrainFlags::declare(FlagSet& flags) {
                0, kCountMax);
   flags.boolean("resume", "continue from the newest snapshot in --save_dir, if there is one",
                 options.resume);
+  flags.boolean("from_scratch",
+                "begin anew where --save_dir has snapshots, which are moved to earlier-1 in it; "
+                "--resume takes precedence",
+                options.from_scratch);
   flags.text("init_model_path",
              "snapshot to start from, with passes counted from 0; with --resume "
              "only where --save_dir has none",

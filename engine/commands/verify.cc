@@ -67,7 +67,7 @@ Status run_verify(const VerifyOptions& options) {
   return Error{Errc::kData,
                fmt::format("{} of {} snapshots cannot be used:\n  {}", damage.size(),
                            verdicts.size(), fmt::join(damage, "\n  ")),
-               "fetch it again, or move it away; --resume goes on from the newest that is left"};
+               "fetch it again; --resume passes over it, to the newest whole one"};
 }
 
 std::function<Status()> declare(FlagSet& flags) {

@@ -17,6 +17,7 @@ class SnapshotReader {
   // Verifies MANIFEST, and the size and SHA-256 of every file it lists; of a delta also its base.
   static Result<SnapshotReader> open(const std::string& directory);
 
+  const std::string& directory() const { return directory_; }
   const SnapshotInfo& info() const { return manifest_.info; }
   const Manifest& manifest() const { return manifest_; }
   // False for format 1, whose checks miss files of another snapshot and exchanged blocks.

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <map>
 #include <set>
-#include <tuple>
 
 #include <fmt/format.h>
 
@@ -40,12 +39,12 @@ Status remove_snapshot(const std::string& directory) {
   return Error{Errc::kResource, fmt::format("remove {}: {}", directory, failed.message())};
 }
 
-// True for "pass-" and a digit, but not for a folder that was never finished.
+// True for "pass-" and a digit, but not for a folder that was never finished or was set aside.
 bool is_snapshot_name(std::string_view name) {
   constexpr std::string_view kDigits = "0123456789";
   return name.starts_with(kPrefix) && name.size() > kPrefix.size() &&
          kDigits.find(name[kPrefix.size()]) != std::string_view::npos &&
-         !name.ends_with(kUnfinished);
+         !name.ends_with(kUnfinished) && name.find(kDamaged) == std::string_view::npos;
 }
 
 Result<Manifest> manifest_of(const std::string& directory) {
@@ -73,28 +72,6 @@ Result<std::vector<std::string>> snapshot_names(const std::string& folder) {
   }
   std::ranges::sort(names);
   return names;
-}
-
-Result<std::string> newest_snapshot(const std::string& folder) {
-  PADDLE_TRY(const std::vector<std::string> names, snapshot_names(folder));
-  std::tuple<std::uint64_t, std::uint64_t, std::string> newest;  // passes, step, name
-  std::optional<Error> damage;
-  for (const std::string& name : names) {
-    auto manifest = manifest_of(folder + "/" + name);
-    if (manifest) {
-      newest = std::max(newest, {manifest->info.pass, manifest->info.step, name});
-    } else {
-      damage = std::move(manifest).error();
-      damage->hint = fmt::format("move {}/{} away", folder, name);
-    }
-  }
-  const std::string& name = std::get<2>(newest);
-  if (damage) {
-    damage->hint += name.empty() ? "; no other snapshot is there, so --resume would begin anew"
-                                 : fmt::format("; --resume then goes on from {}", name);
-    return *damage;
-  }
-  return name.empty() ? name : folder + "/" + name;
 }
 
 Status keep_newest(const std::string& folder, std::uint64_t pass, std::uint32_t count) {

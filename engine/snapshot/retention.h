@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -12,14 +13,12 @@ namespace paddle::snapshot {
 // "pass-00007"
 std::string pass_name(std::uint64_t pass);
 
-// Names of the folders in `folder` that are snapshots or were: "pass-" and a digit, not empty, and
-// finished. In order. kResource.
-Result<std::vector<std::string>> snapshot_names(const std::string& folder);
+// In the name of a damaged snapshot that training passed over.
+constexpr std::string_view kDamaged = ".damaged";
 
-// Returns the snapshot in `folder` with the most passes and steps; "" when there is none. kData:
-// the MANIFEST of one of them is missing or damaged, so that it cannot be told whether it is the
-// newest.
-Result<std::string> newest_snapshot(const std::string& folder);
+// Names of the folders in `folder` that are snapshots or were: "pass-" and a digit, not empty,
+// finished, and not set aside as damaged. In order. kResource.
+Result<std::vector<std::string>> snapshot_names(const std::string& folder);
 
 // Removes snapshots in `folder` up to `pass`: those of a stop, and those of a pass but the newest
 // `count` and their bases. Later snapshots and other directories stay. kResource.

@@ -380,31 +380,6 @@ TEST(LocalTraining, ADamagedSnapshotIsRefusedByName) {
   EXPECT_NE(process.output().find("_output.w0"), std::string::npos) << process.output();
 }
 
-// It is neither passed over nor replaced, with --resume and without, and another MANIFEST mends it.
-TEST(LocalTraining, ADamagedManifestEndsAJobBeforeItTrains) {
-  Job job;
-  job.write_ngram(1, 50);
-  ASSERT_TRUE(job.run_local("job", {"--num_passes=2"}));
-  const std::string snapshot = job.save_dir("job") + "/pass-00001";
-  std::ifstream file(snapshot + "/MANIFEST");
-  const std::string whole{std::istreambuf_iterator<char>(file), {}};
-  std::string flipped = whole;
-  flipped[whole.size() / 2] = static_cast<char>(flipped[whole.size() / 2] ^ 1);
-  for (const std::string& text : {flipped, whole.substr(0, whole.size() / 2), std::string()}) {
-    std::ofstream(snapshot + "/MANIFEST", std::ios::trunc) << text;
-    for (const char* const flag : {"--resume", "--num_passes=1"}) {
-      Process process = job.start_local("job", {flag});
-      EXPECT_EQ(process.wait(), static_cast<int>(Errc::kData)) << process.output();
-      EXPECT_NE(process.output().find("pass-00001: MANIFEST: "), std::string::npos)
-          << process.output();
-      EXPECT_NE(process.output().find("--resume then goes on from pass-00000"), std::string::npos)
-          << process.output();
-    }
-  }
-  std::ofstream(snapshot + "/MANIFEST", std::ios::trunc) << whole;
-  EXPECT_TRUE(job.run_local("job", {"--resume", "--num_passes=3"}));
-}
-
 TEST(LocalTraining, AKilledTrainerEndsTheOthers) {
   Job job;
   job.write_ngram(2, 2000);

@@ -1,5 +1,6 @@
 // A job stopped in the middle of a pass and resumed later, with the same bits.
 #include <filesystem>
+#include <fstream>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -20,6 +21,21 @@ std::string stopped_snapshot(const Job& job, const std::string& name) {
     if (found.size() > std::string("pass-00000").size()) return found;
   }
   return "";
+}
+
+// "MANIFEST" flips a bit in its middle, "MANIFEST:empty" cuts it to nothing, "MANIFEST:gone"
+// removes it.
+void damage(const std::string& snapshot, const std::string& what) {
+  const std::string path = snapshot + "/" + what.substr(0, what.find(':'));
+  std::string bytes = TemporaryFolder::read(path);
+  if (what.ends_with(":gone")) {
+    std::filesystem::remove(path);
+    return;
+  }
+  char& middle = bytes.at(bytes.size() / 2);
+  middle = static_cast<char>(middle ^ 1);
+  if (what.ends_with(":empty")) bytes.clear();
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
 // Two trainers and two pservers, stopped by a signal to `whom` in the middle of pass 1.
@@ -110,6 +126,50 @@ TEST(StopResume, WithoutAFolderForSnapshotsNothingCouldGoOn) {
   process.signal(SIGINT);
   EXPECT_EQ(process.wait(), static_cast<int>(Errc::kInterrupted)) << process.output();
   EXPECT_NE(process.output().find("nothing was saved"), std::string::npos) << process.output();
+}
+
+// A byte of a data file, a byte of its MANIFEST, an empty MANIFEST, and none at all.
+TEST(StopResume, ADamagedSnapshotGivesWayToTheOneBeforeByName) {
+  Job job;
+  job.write_ngram(1, 50);
+  const std::vector<std::string> flags{"--num_passes=3"};
+  ASSERT_TRUE(job.run_local("whole", flags));
+  auto whole = job.snapshot("whole", 2);
+  for (const char* const file : {"_output.w0", "MANIFEST", "MANIFEST:empty", "MANIFEST:gone"}) {
+    const std::string name = fmt::format("after {}", file);
+    ASSERT_TRUE(job.run_local(name, {"--num_passes=2"}));
+    const std::string newest = job.save_dir(name) + "/pass-00001";
+    damage(newest, file);
+    Process process = job.start_local(name, {"--num_passes=3", "--resume"});
+    EXPECT_EQ(process.wait(), 0) << process.output();
+    EXPECT_NE(process.output().find(newest + ".damaged"), std::string::npos) << process.output();
+    EXPECT_NE(process.output().find("training goes on from " + job.save_dir(name) + "/pass-00000"),
+              std::string::npos)
+        << process.output();
+    EXPECT_TRUE(std::filesystem::exists(newest + ".damaged"));
+    EXPECT_EQ(job.snapshot(name, 2)["_output.w0"], whole["_output.w0"]) << file;
+  }
+}
+
+TEST(StopResume, WithoutAWholeSnapshotNothingBeginsAnewUnlessAsked) {
+  Job job;
+  job.write_ngram(1, 50);
+  ASSERT_TRUE(job.run_local("job", {"--num_passes=1"}));
+  const auto fails = [&](const std::vector<std::string>& flags, Errc code, const char* what) {
+    Process process = job.start_local("job", flags);
+    EXPECT_EQ(process.wait(), static_cast<int>(code)) << process.output();
+    EXPECT_NE(process.output().find(what), std::string::npos) << process.output();
+    EXPECT_NE(process.output().find("--from_scratch"), std::string::npos) << process.output();
+    EXPECT_TRUE(std::filesystem::exists(job.save_dir("job") + "/pass-00000"));
+  };
+  fails({"--num_passes=2"}, Errc::kUsage, "has snapshots of an earlier training, up to pass-00000");
+  damage(job.save_dir("job") + "/pass-00000", "MANIFEST:empty");
+  fails({"--num_passes=2", "--resume"}, Errc::kData, "pass-00000: MANIFEST");
+  fails({"--num_passes=2", "--resume", "--from_scratch"}, Errc::kData, "pass-00000: MANIFEST");
+  fails({"--num_passes=2"}, Errc::kUsage, "up to pass-00000");
+  EXPECT_TRUE(job.run_local("job", {"--num_passes=2", "--from_scratch"}));
+  EXPECT_TRUE(std::filesystem::exists(job.save_dir("job") + "/earlier-1/pass-00000/_output.w0"));
+  EXPECT_TRUE(std::filesystem::exists(job.save_dir("job") + "/pass-00001"));
 }
 
 }  // namespace

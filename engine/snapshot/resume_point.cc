@@ -1,0 +1,122 @@
+#include "engine/snapshot/resume_point.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <limits>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "engine/snapshot/retention.h"
+
+namespace paddle::snapshot {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The progress of a snapshot: by its MANIFEST or, where that cannot be read, by its name.
+struct Candidate {
+  std::uint64_t passes = 0;
+  std::uint64_t step = 0;
+  std::string name;
+  auto operator<=>(const Candidate&) const = default;
+};
+
+// "pass-00007" is the end of pass 7; "pass-00007-000120" a stop within it.
+Candidate by_name(const std::string& name) {
+  std::uint64_t pass = 0;
+  const char* const begin = name.data() + name.find('-') + 1;
+  const char* const end = name.data() + name.size();
+  const char* const rest = std::from_chars(begin, end, pass).ptr;
+  return {rest == end ? pass + 1 : pass, std::numeric_limits<std::uint64_t>::max(), name};
+}
+
+Candidate candidate(const std::string& folder, const std::string& name) {
+  const auto text = read_file(folder + "/" + name + "/MANIFEST", kManifestBytesMax);
+  if (!text) return by_name(name);
+  const auto manifest = decode_manifest(*text);
+  if (!manifest) return by_name(name);
+  return {manifest->info.pass, manifest->info.step, name};
+}
+
+Status rename(const std::string& from, const std::string& to) {
+  std::error_code failed;
+  fs::rename(from, to, failed);
+  if (!failed) return {};
+  return Error{Errc::kResource, fmt::format("rename {} to {}: {}", from, to, failed.message())};
+}
+
+// The first of "<path>", "<path>-2", ... that does not exist.
+std::string free_name(const std::string& path) {
+  std::string name = path;
+  std::error_code ignored;
+  for (int i = 2; fs::exists(fs::symlink_status(name, ignored)); ++i) {
+    name = fmt::format("{}-{}", path, i);
+  }
+  return name;
+}
+
+struct Damage {
+  std::string name;
+  Error error;
+};
+
+Status set_aside(const std::string& folder, const std::vector<Damage>& damaged) {
+  for (const Damage& one : damaged) {
+    const std::string path = folder + "/" + one.name;
+    const std::string to = free_name(path + std::string(kDamaged));
+    PADDLE_TRY_STATUS(rename(path, to));
+    log_warning("{}; it is renamed to {}", one.error.message, to);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::optional<SnapshotReader>> take_newest_whole(const std::string& folder) {
+  PADDLE_TRY(const std::vector<std::string> names, snapshot_names(folder));
+  std::vector<Candidate> candidates;
+  for (const std::string& name : names) candidates.push_back(candidate(folder, name));
+  std::ranges::sort(candidates, std::greater<>());
+  std::vector<Damage> damaged;
+  for (const Candidate& one : candidates) {
+    const std::string directory = folder + "/" + one.name;
+    auto snapshot = SnapshotReader::open(directory);
+    if (snapshot) {
+      PADDLE_TRY_STATUS(set_aside(folder, damaged));
+      if (!damaged.empty())
+        log_warning("training goes on from {}, the newest whole one", directory);
+      return std::optional(*std::move(snapshot));
+    }
+    if (snapshot.error().code != Errc::kData) return std::move(snapshot).error();
+    damaged.push_back({one.name, std::move(snapshot).error()});
+  }
+  if (damaged.empty()) return std::optional<SnapshotReader>();
+  return Error{Errc::kData,
+               fmt::format("no snapshot in {} is whole: {}", folder, damaged.front().error.message),
+               "bring a copy that is; --from_scratch instead of --resume begins anew"};
+}
+
+Result<std::string> set_snapshots_aside(const std::string& folder) {
+  PADDLE_TRY(const std::vector<std::string> names, snapshot_names(folder));
+  if (names.empty()) return std::string();
+  std::string to;
+  std::error_code failed;
+  for (int i = 1; to.empty(); ++i) {
+    const std::string name = fmt::format("{}/earlier-{}", folder, i);
+    const bool is_new = fs::create_directory(name, failed);
+    if (failed) {
+      return Error{Errc::kResource, fmt::format("make {}: {}", name, failed.message())};
+    }
+    if (is_new) to = name;
+  }
+  for (const std::string& name : names) {
+    PADDLE_TRY_STATUS(rename(folder + "/" + name, to + "/" + name));
+  }
+  return to;
+}
+
+}  // namespace paddle::snapshot

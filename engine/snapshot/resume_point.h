@@ -1,0 +1,21 @@
+// The snapshot from which a job goes on: the newest in its folder that is whole.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "engine/snapshot/reader.h"
+
+namespace paddle::snapshot {
+
+// Opens the snapshot in `folder` with the most passes and steps whose every byte is right; nothing
+// when the folder has no snapshot. Damaged ones that claim more progress are named in warnings and
+// renamed to "<name>.damaged", so that training can save under their names again. kData: there are
+// snapshots, but none is whole; then nothing is renamed. kResource.
+Result<std::optional<SnapshotReader>> take_newest_whole(const std::string& folder);
+
+// Moves all snapshots in `folder` to "<folder>/earlier-1", or the next number that is free, and
+// returns its path; "" when there are none. kResource.
+Result<std::string> set_snapshots_aside(const std::string& folder);
+
+}  // namespace paddle::snapshot
