@@ -58,9 +58,15 @@ Status Loop::run() {
     PADDLE_TRY_STATUS(end_pass(pass));
   }
   if (options_.train.passes == 0) PADDLE_TRY_STATUS(test(0));
-  // The others stay until trainer 0 has saved the last pass: a failure there repeats it with all.
-  if (const auto all = client_.pause_pass(model_.empty_tally()); !all) return all.error();
+  // The others stay until trainer 0 has tested: a failure there repeats the pass with all.
+  PADDLE_TRY_STATUS(meet_others());
   return client_.leave();
+}
+
+// Between two passes, a pause without a batch ends when every trainer has asked for it.
+Status Loop::meet_others() {
+  if (const auto all = client_.pause_pass(model_.empty_tally()); !all) return all.error();
+  return {};
 }
 
 Status Loop::run_pass(std::uint32_t pass) {
@@ -215,14 +221,17 @@ Status Loop::end_pass(std::uint32_t pass) {
   more.add("examples_per_busy_second", examples_per_second(since_start_.samples, busy_));
   metrics_.write("pass", pass, batch_, own, more);
   PADDLE_TRY_STATUS(check_divergence(all.cost));
-  if (options_.trainer_id == 0) {
-    const std::uint32_t period = options_.train.saving_period;
-    const bool is_last = pass + 1 == options_.train.passes;
-    if (!options_.save_dir.empty() && period > 0 && ((pass + 1) % period == 0 || is_last)) {
+  const std::uint32_t period = options_.train.saving_period;
+  const bool is_last = pass + 1 == options_.train.passes;
+  if (period > 0 && ((pass + 1) % period == 0 || is_last)) {
+    if (options_.trainer_id == 0 && !options_.save_dir.empty()) {
       PADDLE_TRY_STATUS(save(pass));
       const std::string path = pass_directory(options_.save_dir, pass);
       metrics_.write("save", pass, batch_, own, JsonObject().add("path", path));
     }
+    // No strategy lets a trainer push for the next pass while this one is saved: a job that goes on
+    // from the snapshot would push that again.
+    PADDLE_TRY_STATUS(meet_others());
   }
   // A trainer that ran out of data did not take part in the last rounds.
   PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));

@@ -55,6 +55,7 @@ class Loop {
   // Until the end of the data or a stop request.
   Status run_pass(std::uint32_t pass);
   Status train_batch(std::uint32_t pass, const nn::Batch& batch);
+  Status meet_others();  // returns when every trainer has come here
   Status end_pass(std::uint32_t pass);
   Status stop(std::uint32_t pass);
   void log_tables(std::uint32_t pass, const client::PassTotals& totals) const;
