@@ -15,6 +15,8 @@ constexpr std::uint64_t kBatchSamplesMax = 1ULL << 24U;
 constexpr std::uint64_t kPushBytesMax = 4ULL << 30U;       // one trainer's batch on one shard
 constexpr std::uint64_t kTransferBytesMax = 32ULL << 20U;  // tail of one frame, both ways
 constexpr std::size_t kParameterSetBytesMax = 4U << 20U;
+// For trainers that compute meanwhile to hear why the job has failed.
+constexpr Duration kFailureLinger = std::chrono::seconds(5);
 constexpr Duration kNoticePeriod = std::chrono::seconds(1);  // between Waiting frames
 
 struct ShardOptions {

@@ -268,6 +268,8 @@ void Shard::on_tick(TimePoint now, std::vector<net::Outgoing>& out) {
     }
   }
   send_due_notices(now, state_, out);
+  if (failure_ && !lingers_until_) lingers_until_ = now + kFailureLinger;
+  has_lingered_ = lingers_until_ && now >= *lingers_until_;
 }
 
 }  // namespace paddle::pserver

@@ -20,9 +20,11 @@ class Shard final : public net::FrameHandler {
   void on_tick(TimePoint now, std::vector<net::Outgoing>& out) override;
 
   // The job is over for this port: every trainer has left or was lost, or the job has failed and
-  // no trainer is connected.
+  // no trainer is connected or kFailureLinger has passed. A trainer that hangs keeps its
+  // connection.
   bool finished() const {
-    return state_.membership.all_gone() || (failure_ && !state_.membership.any_connected());
+    return state_.membership.all_gone() ||
+           (failure_ && (has_lingered_ || !state_.membership.any_connected()));
   }
   // Why the job cannot go on ("trainer 2 lost at step 17"), or "".
   std::string failure() const { return failure_ ? failure_->message : ""; }
@@ -68,6 +70,8 @@ class Shard final : public net::FrameHandler {
   Updates updates_{state_};
   PassEnd pass_end_{state_};
   Refused failure_;
+  std::optional<TimePoint> lingers_until_;  // since the first tick after the failure
+  bool has_lingered_ = false;
 };
 
 }  // namespace paddle::pserver

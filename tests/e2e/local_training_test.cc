@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "base/result.h"
 #include "tests/e2e/local_training_job.h"
 #include "tests/support/free_ports.h"
 
@@ -396,6 +397,27 @@ TEST(LocalTraining, AKilledTrainerEndsTheOthers) {
   ASSERT_TRUE(code.has_value()) << first.output();
   EXPECT_NE(*code, 0);
   EXPECT_NE(first.output().find("trainer 1 lost at step"), std::string::npos) << first.output();
+}
+
+// Its connection stands, and it answers nothing.
+TEST(LocalTraining, AStoppedTrainerHoldsNoPserverInAFailedJob) {
+  Job job;
+  job.write_ngram(3, 2000);
+  const Shape shape{.trainers = 3};
+  const int port = free_ports(2);
+  Process pserver = job.start_pserver("job", shape, 0, port);
+  ASSERT_TRUE(pserver.prints("READY pserver 0"));
+  std::vector<Process> trainers;
+  for (int id = 0; id < 3; ++id) {
+    trainers.push_back(job.start_trainer("job", shape, id, port, {"--num_passes=1000"}));
+  }
+  ASSERT_TRUE(trainers[2].prints("Pass=0 Batch=10 ")) << trainers[2].output();
+  trainers[2].signal(SIGSTOP);
+  trainers[1].signal(SIGKILL);
+  EXPECT_EQ(pserver.wait(), static_cast<int>(Errc::kUnreachable)) << pserver.output();
+  EXPECT_EQ(trainers[0].wait(), static_cast<int>(Errc::kUnreachable)) << trainers[0].output();
+  trainers[2].signal(SIGCONT);
+  EXPECT_EQ(trainers[2].wait(), static_cast<int>(Errc::kUnreachable)) << trainers[2].output();
 }
 
 // A pull or push that failed ends the trainer with the server's name; nothing is trained after it.

@@ -206,6 +206,46 @@ TEST(ShardSync, LostTrainerFailsThoseWhoWait) {
   expect_refused(one.push(1, 1, 1), wire::REFUSAL_TRAINER_LOST, "trainer 2 lost");
 }
 
+// A process that hangs neither asks anything nor closes its connection.
+TEST(ShardSync, AFailedJobEndsThoughATrainerStaysConnected) {
+  OneShard one(test::small_set("sgd", 3));
+  one.start();
+  std::vector<net::Outgoing> out;
+  one.shard.on_disconnect(one.now, 102, out);
+  EXPECT_FALSE(one.shard.finished()) << "the others are to hear why";
+  one.now += kFailureLinger / 2;
+  one.shard.on_tick(one.now, out);
+  expect_refused(one.push(0, 1, 1), wire::REFUSAL_TRAINER_LOST, "trainer 2 lost");
+  one.shard.on_disconnect(one.now, 100, out);
+  EXPECT_FALSE(one.shard.finished());
+  one.now += kFailureLinger / 2;
+  one.shard.on_tick(one.now, out);
+  EXPECT_TRUE(one.shard.finished());
+}
+
+TEST(ShardSync, AFailedJobEndsAtOnceWhenNoTrainerIsLeft) {
+  OneShard one(test::small_set("sgd", 2));
+  one.start();
+  std::vector<net::Outgoing> out;
+  one.shard.on_disconnect(one.now, 101, out);
+  EXPECT_FALSE(one.shard.finished());
+  one.shard.on_disconnect(one.now, 100, out);
+  EXPECT_TRUE(one.shard.finished());
+}
+
+TEST(ShardSync, AFailedJobEndsThoughNoTrainerWasLost) {
+  OneShard one(test::small_set("sgd", 2));
+  one.join(0);
+  one.join(1);
+  std::vector<net::Outgoing> out;
+  one.send(0, FrameType::kLeave, wire::Leave());  // before initial values were in place
+  EXPECT_EQ(one.shard.failure(), "trainer 0 left before the parameters were ready");
+  one.shard.on_tick(one.now, out);
+  one.now += kFailureLinger;
+  one.shard.on_tick(one.now, out);
+  EXPECT_TRUE(one.shard.finished());
+}
+
 TEST(ShardSync, LostTrainerMayComeBackWithinTheGrace) {
   OneShard one(test::small_set("sgd", 2), false, std::chrono::seconds(30));
   one.start();
