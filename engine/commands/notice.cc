@@ -89,4 +89,8 @@ void notify_progress(wire::Progress progress) {
   send([&progress](wire::Notice& notice) { notice.mutable_progress()->Swap(&progress); });
 }
 
+void notify_pulse(const wire::Pulse& pulse) {
+  send([&pulse](wire::Notice& notice) { *notice.mutable_pulse() = pulse; });
+}
+
 }  // namespace paddle::commands

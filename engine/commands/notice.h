@@ -16,5 +16,6 @@ void notify_stopping();
 void notify_failed(const Error& error);
 // Sets the time of `progress`. Any thread may call it.
 void notify_progress(wire::Progress progress);
+void notify_pulse(const wire::Pulse& pulse);
 
 }  // namespace paddle::commands

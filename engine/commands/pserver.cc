@@ -18,13 +18,14 @@
 #include "base/secret.h"
 #include "engine/client/connect.h"
 #include "engine/commands/command.h"
+#include "engine/commands/counted_shard.h"
 #include "engine/commands/notice.h"
+#include "engine/commands/pulse.h"
 #include "engine/config/platform_rank.h"
 #include "engine/memory/allocator.h"
 #include "engine/memory/region.h"
 #include "engine/net/identity.h"
 #include "engine/net/tcp.h"
-#include "engine/pserver/shard.h"
 #include "engine/strategy/strategy_table.h"
 #include "engine/trainer/metrics.h"
 
@@ -34,8 +35,6 @@ namespace {
 // More helpers would only wait for memory, and for the one thread that sends what they read.
 constexpr std::uint32_t kHelpersMax = 3;
 constexpr Duration kReadyWriteDeadline = std::chrono::seconds(10);
-constexpr Duration kMetricsPeriod = std::chrono::seconds(10);
-constexpr Duration kReportPeriod = std::chrono::seconds(1);
 
 struct PserverOptions {
   std::string bind = "127.0.0.1";
@@ -50,107 +49,24 @@ struct PserverOptions {
   std::uint64_t server_generation = 1;
   std::uint32_t first_trainer_within = 600;  // seconds; 0: no limit
   bool lost_trainer_ends_job = false;
-  std::string metrics;  // file for one line per port every kMetricsPeriod; "": none
+  std::string metrics;  // file for one line per port every ten seconds; "": none
   std::string rank_from;
   std::vector<std::string> pservers{"127.0.0.1"};
-};
-
-// A port's shard that reports when its part of the job is over. Used by the port's thread only; the
-// last shard to end sends the process SIGTERM, which wakes the main thread.
-class CountedShard final : public net::FrameHandler {
- public:
-  CountedShard(const pserver::ShardOptions& options, std::uint32_t port,
-               Duration first_trainer_within, std::atomic<std::uint32_t>& unfinished,
-               trainer::MetricsFile& metrics)
-      : shard_(options),
-        port_(port),
-        is_sparse_(options.is_sparse),
-        unfinished_(unfinished),
-        metrics_(metrics),
-        first_trainer_within_(first_trainer_within) {}
-
-  void on_frame(TimePoint now, net::PeerId from, Frame&& frame,
-                std::vector<net::Outgoing>& out) override {
-    is_lonely_ = false;
-    shard_.on_frame(now, from, std::move(frame), out);
-    log_layout();
-    count();
-  }
-  void on_disconnect(TimePoint now, net::PeerId from, std::vector<net::Outgoing>& out) override {
-    shard_.on_disconnect(now, from, out);
-    count();
-  }
-  void on_tick(TimePoint now, std::vector<net::Outgoing>& out) override {
-    shard_.on_tick(now, out);
-    count();
-    if (now - measured_at_ >= kMetricsPeriod) measure(now);
-    if (reports_ && now - reported_at_ >= kReportPeriod) report(now);
-  }
-  // Makes this port report for its process: rounds of all ports wait for the same trainers.
-  void report_to_supervisor() { reports_ = true; }
-  std::string failure() const { return shard_.failure(); }
-  bool is_lonely() const { return is_lonely_; }
-
- private:
-  // Logs once, when the first trainer has described the parameters.
-  void log_layout() {
-    const table::DenseTable* const table = shard_.dense();
-    if (has_logged_ || table == nullptr) return;
-    has_logged_ = true;
-    log_info("port {} holds {} blocks, {} bytes with the optimizer's state", port_, table->blocks(),
-             table->size() * (1 + table->state_width()) * sizeof(float));
-  }
-  void measure(TimePoint now) {
-    measured_at_ = now;
-    const pserver::ShardStatistics all = shard_.statistics();
-    JsonObject fields;
-    fields.add("port", port_).add("sparse", is_sparse_ ? 1 : 0);
-    fields.add("rows", all.rows).add("bytes", all.bytes);
-    fields.add("pushes", all.pushes).add("batches", all.batches).add("lags", all.lags);
-    metrics_.write("pserver", fields);
-  }
-  void report(TimePoint now) {
-    reported_at_ = now;
-    wire::Progress progress;
-    progress.set_updates(shard_.statistics().batches);
-    if (const auto awaited = shard_.awaited()) {
-      const auto waited =
-          std::chrono::duration_cast<std::chrono::milliseconds>(now - awaited->since);
-      progress.set_awaited_since_unix_ms(unix_milliseconds() - waited.count());
-      for (const std::uint32_t trainer : awaited->trainers) progress.add_awaited_trainers(trainer);
-    }
-    notify_progress(std::move(progress));
-  }
-  bool is_abandoned() const {
-    return is_lonely_ && first_trainer_within_ > Duration() &&
-           std::chrono::steady_clock::now() - begun_ > first_trainer_within_;
-  }
-  void count() {
-    if (counted_ || !(shard_.finished() || is_abandoned())) return;
-    counted_ = true;
-    measure(std::chrono::steady_clock::now());  // the final state
-    if (--unfinished_ == 0) ::kill(::getpid(), SIGTERM);
-  }
-
-  pserver::Shard shard_;
-  std::uint32_t port_;
-  bool is_sparse_;
-  std::atomic<std::uint32_t>& unfinished_;
-  trainer::MetricsFile& metrics_;
-  Duration first_trainer_within_;  // zero: no limit
-  TimePoint begun_ = std::chrono::steady_clock::now();
-  TimePoint measured_at_ = begun_;
-  bool reports_ = false;
-  TimePoint reported_at_;
-  bool is_lonely_ = true;  // no trainer has ever sent a frame
-  bool has_logged_ = false;
-  bool counted_ = false;
 };
 
 struct Port {
   std::unique_ptr<CountedShard> shard;
   std::unique_ptr<net::TcpServer> server;
 };
+
+// Ports that are served step all the time: the slowest of them tells.
+wire::Pulse pulse_of(const std::vector<Port>& ports) {
+  wire::Pulse pulse;
+  pulse.set_is_stepping(true);
+  pulse.set_steps(UINT64_MAX);
+  for (const Port& port : ports) pulse.set_steps(std::min(pulse.steps(), port.shard->ticks()));
+  return pulse;
+}
 
 // Called before any thread starts, so that only sigwait() receives them.
 sigset_t block_stop_signals() {
@@ -238,9 +154,13 @@ Status serve(const PserverOptions& options) {
   std::atomic<std::uint32_t> unfinished = count;
   PADDLE_TRY(trainer::MetricsFile metrics, trainer::MetricsFile::open(options.metrics));
   Shared shared(helpers_for(options.ports_num_for_sparse));
-  PADDLE_TRY(std::vector<Port> ports, listen_all(options, shared, unfinished, metrics));
+  std::vector<Port> ports;
+  std::atomic<bool> are_served = false;
+  const PulseThread pulse([&] { return are_served ? pulse_of(ports) : wire::Pulse(); });
+  PADDLE_TRY(ports, listen_all(options, shared, unfinished, metrics));
   std::vector<std::thread> threads;
   for (Port& port : ports) threads.emplace_back([&port] { port.server->run(); });
+  are_served = true;
   const std::string ready = fmt::format("READY pserver {} ports {}-{}\n", options.pserver_id,
                                         options.port, options.port + count - 1);
   Status outcome =
@@ -257,6 +177,7 @@ Status serve(const PserverOptions& options) {
           Error{Errc::kInterrupted, fmt::format("signal {} before every trainer had left", signal)};
     }
   }
+  are_served = false;
   for (Port& port : ports) port.server->stop();
   for (std::thread& thread : threads) thread.join();
   if (outcome && std::ranges::all_of(ports, [](const Port& p) { return p.shard->is_lonely(); })) {

@@ -12,6 +12,7 @@
 #include "base/secret.h"
 #include "engine/commands/command.h"
 #include "engine/commands/notice.h"
+#include "engine/commands/pulse.h"
 #include "engine/config/platform_rank.h"
 #include "engine/memory/allocator.h"
 #include "engine/optim/optimizer.h"
@@ -19,6 +20,7 @@
 #include "engine/snapshot/resume_point.h"
 #include "engine/snapshot/retention.h"
 #include "engine/trainer/loop.h"
+#include "engine/trainer/stepping.h"
 
 namespace paddle::commands {
 namespace {
@@ -179,6 +181,8 @@ void continue_from_servers(const client::ParameterClient& client, trainer::LoopO
 }
 
 Status train(const trainer::TrainOptions& options) {
+  trainer::Stepping stepping;
+  const PulseThread pulse([&stepping] { return stepping.pulse(); });
   PADDLE_TRY(const config::JobConfig job, config::read_job(options.config, options.overrides));
   PADDLE_TRY_STATUS(check(options, job));
   data::Dictionary dictionary;
@@ -200,11 +204,15 @@ Status train(const trainer::TrainOptions& options) {
     if (g_stop_requested) notify_stopping();
     return g_stop_requested.load();
   };
-  loop.report = notify_progress;
+  loop.report = [&stepping](const wire::Progress& progress) {
+    stepping.set_activity(progress.activity());
+    notify_progress(progress);
+  };
   notify_ready();
   log_info("trainer {} of {}: {} threads, batches of {}", options.trainer_id,
            options.num_gradient_servers, job.train.trainer_count, job.train.batch_size);
-  return trainer::Loop(std::move(loop), dictionary, model, *client, metrics).run();
+  const auto noted = trainer::note_steps(*client, stepping);
+  return trainer::Loop(std::move(loop), dictionary, model, *noted, metrics).run();
 }
 
 Status apply_platform_rank(const std::string& platform, trainer::TrainOptions& options) {

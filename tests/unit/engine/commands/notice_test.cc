@@ -7,9 +7,12 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <set>
+#include <thread>
 
 #include <gtest/gtest.h>
 
+#include "engine/commands/pulse.h"
 #include "proto/supervision.pb.h"
 
 namespace paddle::commands {
@@ -73,6 +76,27 @@ TEST_F(NoticeTest, ProgressKeepsThePhaseAndAPhaseTheProgress) {
   EXPECT_EQ(notices[1].progress().batch(), 7U);
   EXPECT_GT(notices[1].progress().unix_ms(), 1'600'000'000'000);
   EXPECT_LT(notices[1].ByteSizeLong(), 4000U) << "one write must hold it";
+}
+
+TEST_F(NoticeTest, APulseComesAtOnceAndThenEverySecondFromAThreadOfItsOwn) {
+  notify_ready();
+  std::atomic<std::uint64_t> steps = 7;
+  const PulseThread thread([&steps] {
+    wire::Pulse pulse;
+    pulse.set_steps(steps);
+    return pulse;
+  });
+  std::set<std::uint64_t> seen;
+  for (int i = 0; i < 100 && !seen.contains(8); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    for (const wire::Notice& notice : received()) {
+      if (!notice.has_pulse()) continue;
+      EXPECT_EQ(notice.phase(), wire::PHASE_READY) << "a pulse keeps the rest";
+      seen.insert(notice.pulse().steps());
+      steps = 8;
+    }
+  }
+  EXPECT_EQ(seen, (std::set<std::uint64_t>{7, 8}));
 }
 
 TEST_F(NoticeTest, AFailureThatIsTooLongIsCutToOneWrite) {

@@ -1,0 +1,57 @@
+// A pserver's port: its shard, with reports to the metrics and the supervisor.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "engine/pserver/shard.h"
+#include "engine/trainer/metrics.h"
+
+namespace paddle::commands {
+
+// Used by the port's thread only. The last shard whose part of the job is over sends the process
+// SIGTERM, which wakes the main thread.
+class CountedShard final : public net::FrameHandler {
+ public:
+  // `first_trainer_within`: zero for no limit. `unfinished` counts the ports that are not over.
+  CountedShard(const pserver::ShardOptions& options, std::uint32_t port,
+               Duration first_trainer_within, std::atomic<std::uint32_t>& unfinished,
+               trainer::MetricsFile& metrics);
+
+  void on_frame(TimePoint now, net::PeerId from, Frame&& frame,
+                std::vector<net::Outgoing>& out) override;
+  void on_disconnect(TimePoint now, net::PeerId from, std::vector<net::Outgoing>& out) override;
+  void on_tick(TimePoint now, std::vector<net::Outgoing>& out) override;
+
+  // Makes this port report for its process: rounds of all ports wait for the same trainers.
+  void report_to_supervisor() { reports_ = true; }
+  // About 10 a second; any thread may ask.
+  std::uint64_t ticks() const { return ticks_; }
+  std::string failure() const { return shard_.failure(); }
+  bool is_lonely() const { return is_lonely_; }
+
+ private:
+  // Logs once, when the first trainer has described the parameters.
+  void log_layout();
+  void measure(TimePoint now);
+  void report(TimePoint now);
+  bool is_abandoned() const;
+  void count();
+
+  pserver::Shard shard_;
+  std::uint32_t port_;
+  bool is_sparse_;
+  std::atomic<std::uint32_t>& unfinished_;
+  trainer::MetricsFile& metrics_;
+  Duration first_trainer_within_;
+  TimePoint begun_;
+  TimePoint measured_at_;
+  bool reports_ = false;
+  TimePoint reported_at_;
+  bool is_lonely_ = true;  // no trainer has ever sent a frame
+  bool has_logged_ = false;
+  bool counted_ = false;
+  std::atomic<std::uint64_t> ticks_ = 0;
+};
+
+}  // namespace paddle::commands

@@ -1,0 +1,67 @@
+#include "engine/trainer/stepping.h"
+
+namespace paddle::trainer {
+namespace {
+
+class NotedClient final : public client::ParameterClient {
+  template <class Call>
+  auto noted(const Call& call) {
+    stepping_.end_step();
+    auto result = call();
+    stepping_.begin_step();
+    return result;
+  }
+
+ public:
+  NotedClient(client::ParameterClient& client, Stepping& stepping)
+      : client_(client), stepping_(stepping) {}
+
+  Status ready() override {
+    return noted([&] { return client_.ready(); });
+  }
+  client::JobProgress progress() const override { return client_.progress(); }
+  Status pull_dense(std::span<client::DenseParameter> parameters) override {
+    return noted([&] { return client_.pull_dense(parameters); });
+  }
+  Status pull_rows(std::span<client::SparseRows> rows) override {
+    return noted([&] { return client_.pull_rows(rows); });
+  }
+  Status pull_averages(std::span<client::DenseParameter> dense,
+                       std::span<client::SparseRows> rows) override {
+    return noted([&] { return client_.pull_averages(dense, rows); });
+  }
+  Status push(std::uint64_t num_samples, double cost_sum, std::span<client::DenseParameter> dense,
+              std::span<client::SparseRows> sparse) override {
+    return noted([&] { return client_.push(num_samples, cost_sum, dense, sparse); });
+  }
+  Result<client::PassTotals> end_pass(const Tally& tally, client::PassEnd end) override {
+    return noted([&] { return client_.end_pass(tally, end); });
+  }
+  void ask_to_stop() override { client_.ask_to_stop(); }
+  bool stop_asked() const override { return client_.stop_asked(); }
+  Status leave() override {
+    stepping_.end_step();  // and none follows
+    return client_.leave();
+  }
+  client::SnapshotClient& snapshots() override { return client_.snapshots(); }
+
+ private:
+  client::ParameterClient& client_;
+  Stepping& stepping_;
+};
+
+}  // namespace
+
+wire::Pulse Stepping::pulse() const {
+  wire::Pulse pulse;
+  pulse.set_steps(steps_);
+  pulse.set_is_stepping(is_own_ && is_training_);
+  return pulse;
+}
+
+std::unique_ptr<client::ParameterClient> note_steps(client::ParameterClient& client,
+                                                    Stepping& stepping) {
+  return std::make_unique<NotedClient>(client, stepping);
+}
+
+}  // namespace paddle::trainer
