@@ -51,6 +51,7 @@ struct ProcessSpec {
   std::string log;                                 // stdout and stderr, appended, below root
   std::uint32_t restarts = 0;  // at most, after failures other than a lost peer; 0: never
   bool any_exit = false;       // an exit code other than 0 and 75 is such a failure too
+  std::uint64_t hang_ms = 0;   // one that hangs for longer is killed, a failure too; 0: never
 };
 
 // Numbered as in agent.proto. kLost: the supervisor is gone without an exit record.
@@ -81,6 +82,7 @@ struct Restart {
   int signal = 0;  // 0: exited
   std::int64_t ended_unix_ms = 0;
   std::uint32_t failures = 0;  // of its own so far, with this one; 0: it had lost a peer
+  std::string hang = {};       // "no sign of life for 60 s": it was killed for that
 };
 struct ProcessStatus {
   std::string job, name, log;

@@ -58,6 +58,7 @@ wire::agent::ProcessSpec to_wire(const remote::ProcessSpec& process) {
   spec.set_log(process.log);
   spec.set_restarts(process.restarts);
   spec.set_any_exit(process.any_exit);
+  spec.set_hang_ms(process.hang_ms);
   return spec;
 }
 
@@ -91,8 +92,9 @@ Result<remote::ProcessStatus> from_wire(const wire::agent::ProcessStatus& from) 
   if (from.notice().has_progress()) status.progress = from_wire(from.notice().progress());
   status.asked_unix_ms = from.asked_unix_ms();
   for (const wire::agent::Restart& restart : from.restarts()) {
-    status.restarts.push_back(
-        {restart.exit_code(), restart.signal(), restart.ended_unix_ms(), restart.failures()});
+    status.restarts.push_back({restart.exit_code(), restart.signal(), restart.ended_unix_ms(),
+                               restart.failures(),
+                               escape_control(restart.hang().substr(0, kNameBytesMax))});
   }
   status.restarts_allowed = from.restarts_allowed();
   status.reports = from.reports();

@@ -90,6 +90,7 @@ Status run_plan(Context& context, const PlanOptions& options) {
 
 constexpr std::size_t kWorkspaceNameBytesMax = 80;  // in a job's name, beside the time
 constexpr std::uint32_t kRestartsMax = 1000;
+constexpr std::uint32_t kStallSecondsMax = 24 * 60 * 60;
 
 struct TrainOptions {
   PlanOptions plan;
@@ -98,6 +99,7 @@ struct TrainOptions {
   std::vector<std::string> environment;
   std::string environment_file;
   std::uint32_t restarts = 0;
+  std::uint32_t stall_restarts_after = 60;
   bool dry_run = false;
   std::string from;
   bool resume = false;
@@ -118,6 +120,10 @@ OptionList train_options(TrainOptions& options) {
         "restart a failed process, and the job with it from its last snapshot, up to this many "
         "times an hour; default: 0",
         &options.restarts, "", 0, kRestartsMax},
+       {"--stall-restarts-after",
+        "with --restarts: seconds after which a process that hangs is killed, which is a failure; "
+        "0: never; default: 60",
+        &options.stall_restarts_after, "SECONDS", 0, kStallSecondsMax},
        {"--resume", "continue a job from its last snapshot: the latest, or the one of --name",
         &options.resume},
        {"--from",
@@ -209,6 +215,7 @@ Status run_train(Context& context, const TrainOptions& asked) {
   request.overrides = options.plan.source.overrides;
   request.resume = options.resume;
   request.restarts = options.restarts;
+  request.stall_restarts_after = options.stall_restarts_after;
   PADDLE_TRY(request.environment, read_environment(context, options));
   PADDLE_TRY_STATUS(check_job_name(request.job));
   PADDLE_TRY(const Destination to, destination(context, options.results));

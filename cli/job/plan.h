@@ -32,12 +32,13 @@ struct StartSnapshot {
 };
 
 struct JobRequest {
-  std::string job;                     // its name
-  std::string engine;                  // below root: "bin/paddle-<hash16>"
-  std::vector<std::string> overrides;  // --set
-  bool resume = false;                 // trainers resume from the newest snapshot
-  std::size_t first_block = 0;         // port blocks of each address that other jobs have
-  std::uint32_t restarts = 0;          // of a failed process and of its peers
+  std::string job;                          // its name
+  std::string engine;                       // below root: "bin/paddle-<hash16>"
+  std::vector<std::string> overrides;       // --set
+  bool resume = false;                      // trainers resume from the newest snapshot
+  std::size_t first_block = 0;              // port blocks of each address that other jobs have
+  std::uint32_t restarts = 0;               // of a failed process and of its peers
+  std::uint32_t stall_restarts_after = 60;  // seconds; then one that hangs has failed; 0: never
   std::map<std::string, std::string> environment = {};  // --env
   std::optional<StartSnapshot> from = {};
 };

@@ -52,6 +52,10 @@ std::string describe(const remote::Restart& restart, std::uint32_t allowed) {
   end.state = restart.signal != 0 ? remote::ProcessState::kKilled : remote::ProcessState::kExited;
   end.signal = restart.signal;
   end.exit_code = restart.exit_code;
+  if (!restart.hang.empty()) {
+    return fmt::format("hung ({}) and was killed; restarted ({} of {})", restart.hang,
+                       restart.failures, allowed);
+  }
   return fmt::format("{}{}; restarted ({} of {})", restart.signal != 0 ? "was " : "",
                      describe_state(end), restart.failures, allowed);
 }

@@ -63,6 +63,29 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+// Of all kinds: the job goes on with a new life of it, and says why.
+TEST_F(StallTest, AProcessThatHangsIsKilledAndStartedAgain) {
+  Process train =
+      cluster.start({"train", "--trainers", "2", "--pservers", "2", "--name", "job", "--restarts",
+                     "5", "--stall-restarts-after", "3", "--set", "train.passes=1000000", "--set",
+                     "train.batch_size=4", "quick_start"});
+  ASSERT_TRUE(train.prints("/1000000  ")) << train.output();
+  int start = 1;  // of every process: all come back when one does
+  for (const auto& [argument, name] :
+       std::vector<std::pair<const char*, const char*>>{{"--trainer_id=1", "trainer-1"},
+                                                        {"--trainer_id=0", "trainer-0"},
+                                                        {"--pserver_id=1", "pserver-1"}}) {
+    stop_process(argument);
+    const int stopped = hung_;
+    EXPECT_TRUE(train.prints(std::string(name) + " on n-" + (name[8] == '1' ? "1" : "0") +
+                             " hung (no sign of life for "))
+        << train.output();
+    EXPECT_NE(::kill(stopped, 0), 0) << "it is gone";
+    hung_ = 0;
+    comes_to_say({"status"}, {fmt::format("running (start {})", ++start)});
+  }
+}
+
 TEST_F(StallTest, ATrainerThatHangsIsNamedEverywhereAndStopIsBounded) {
   Process train = start_endless();
   stop_process("--trainer_id=1");

@@ -21,6 +21,7 @@ namespace {
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> list;
+  list.reserve(texts.size() + 1);
   for (const std::string& text : texts) list.push_back(const_cast<char*>(text.c_str()));
   list.push_back(nullptr);
   return list;
@@ -73,7 +74,7 @@ std::string find_program(const std::string& name, const std::vector<std::string>
     if (!variable.starts_with("PATH=")) continue;
     for (std::size_t begin = 5; begin <= variable.size();) {
       const std::size_t end = std::min(variable.find(':', begin), variable.size());
-      const std::string path = variable.substr(begin, end - begin) + "/" + name;
+      std::string path = variable.substr(begin, end - begin) + "/" + name;
       if (path.starts_with('/') && ::access(path.c_str(), X_OK) == 0) return path;
       begin = end + 1;
     }
@@ -165,7 +166,7 @@ void Notices::open(UniqueFd pipe) {
   pipe_ = std::move(pipe);
 }
 
-void Notices::take(const Root& root, const SafePath& folder) {
+void Notices::take(const Root& root, const SafePath& folder, PulseWatch& watch) {
   std::optional<wire::Notice> latest;
   char buffer[PIPE_BUF];
   for (int reads = 0; pipe_ && reads < kReadsMax; ++reads) {
@@ -178,6 +179,7 @@ void Notices::take(const Root& root, const SafePath& folder) {
     Parsed parsed = Parsed::kNone;
     while ((parsed = parse(pending_, notice)) == Parsed::kNotice) {
       if (notice.has_progress()) note(notice.progress());
+      if (notice.has_pulse()) watch.on_pulse(std::chrono::steady_clock::now(), notice.pulse());
       latest = notice;
     }
     if (parsed == Parsed::kMalformed) pipe_.reset();

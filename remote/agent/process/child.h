@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "proto/agent.pb.h"
+#include "remote/agent/process/pulse_watch.h"
 #include "remote/agent/root/root.h"
 
 namespace paddle::agent {
@@ -46,9 +47,9 @@ class Notices {
   // `pipe` is non-blocking, or empty for a process that sends none.
   void open(UniqueFd pipe);
   int fd() const { return pipe_ ? pipe_.get() : -1; }
-  // Reads what there is, up to a bound. A malformed notice closes the pipe: the process goes on
-  // without it.
-  void take(const Root& root, const SafePath& folder);
+  // Reads what there is, up to a bound, and shows its pulses to `watch`. A malformed notice closes
+  // the pipe: the process goes on without it.
+  void take(const Root& root, const SafePath& folder, PulseWatch& watch);
   // Whether training went on since open(); nothing for a process that reports nothing.
   std::optional<bool> has_progressed() const { return has_progressed_; }
 

@@ -1,6 +1,7 @@
 #include "remote/agent/process/record.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +11,10 @@
 
 namespace paddle::agent {
 namespace {
+
+std::uint64_t milliseconds(const timeval& time) {
+  return static_cast<std::uint64_t>(time.tv_sec * 1000 + time.tv_usec / 1000);
+}
 
 constexpr std::size_t kRecordBytesMax = 1U << 20U;
 constexpr int kRestartsKept = 32;
@@ -83,8 +88,45 @@ bool has_record(const Root& root, const SafePath& folder, const char* file) {
   return path && path->open_read(root.fd.get());
 }
 
+Status write_life(const Root& root, const SafePath& folder, std::uint32_t life) {
+  wire::agent::PidRecord record;
+  record.set_life(life);
+  return write_record(root, folder, "life", record);
+}
+
+Status write_pid(const Root& root, const SafePath& folder, pid_t child, std::uint32_t life) {
+  ProcStat own;
+  ProcStat of_child;
+  // A child that has ended is a zombie until we wait for it, so both can be read.
+  if (!read_stat(::getpid(), own) || !read_stat(child, of_child)) {
+    return system_error(Errc::kFailed, "read /proc");
+  }
+  wire::agent::PidRecord record;
+  record.set_supervisor(own.pid);
+  record.set_supervisor_start_ticks(own.start_ticks);
+  record.set_pid(of_child.pid);
+  record.set_start_ticks(of_child.start_ticks);
+  record.set_boot_id(boot_id());
+  record.set_started_unix_ms(unix_ms());
+  record.set_life(life);
+  return write_record(root, folder, "pid", record);
+}
+
+wire::agent::ExitRecord exit_record(int wait_status, const rusage& used) {
+  wire::agent::ExitRecord record;
+  if (WIFSIGNALED(wait_status)) {
+    record.set_signal(WTERMSIG(wait_status));
+  } else {
+    record.set_exit_code(WEXITSTATUS(wait_status));
+  }
+  record.set_ended_unix_ms(unix_ms());
+  record.set_cpu_ms(milliseconds(used.ru_utime) + milliseconds(used.ru_stime));
+  record.set_resident_peak_bytes(static_cast<std::uint64_t>(used.ru_maxrss) * 1024);
+  return record;
+}
+
 Status add_restart(const Root& root, const SafePath& folder, int wait_status,
-                   std::uint32_t failures) {
+                   std::uint32_t failures, const std::string& hang) {
   auto record = read_message<wire::agent::Restarts>(root, folder, "restarts")
                     .value_or(wire::agent::Restarts());
   if (record.restarts_size() >= kRestartsKept) {
@@ -95,6 +137,7 @@ Status add_restart(const Root& root, const SafePath& folder, int wait_status,
   const int code = WIFSIGNALED(wait_status) ? 0 : WEXITSTATUS(wait_status);
   restart.set_exit_code(code);
   if (WIFSIGNALED(wait_status)) restart.set_signal(WTERMSIG(wait_status));
+  restart.set_hang(hang);
   restart.set_failures(code == static_cast<int>(Errc::kUnreachable) ? 0 : failures);
   return write_record(root, folder, "restarts", record);
 }

@@ -2,6 +2,8 @@
 // agent and supervisor.
 #pragma once
 
+#include <sys/resource.h>
+
 #include <optional>
 #include <vector>
 
@@ -30,9 +32,16 @@ Status write_record(const Root& root, const SafePath& folder, const char* file,
 // Takes disk space for these three, so that a disk that becomes full cannot make the process look
 // lost. Best effort.
 void reserve_records(const Root& root, const SafePath& folder);
+// Written before a start, so that no two starts get the same number.
+Status write_life(const Root& root, const SafePath& folder, std::uint32_t life);
+// The calling process as the supervisor of `child`, which it has not waited for.
+Status write_pid(const Root& root, const SafePath& folder, pid_t child, std::uint32_t life);
+// Of a process that has ended now.
+wire::agent::ExitRecord exit_record(int wait_status, const rusage& used);
 // Notes in the file `restarts` an end that another start follows.
+// `hang`: why the supervisor killed it, or "".
 Status add_restart(const Root& root, const SafePath& folder, int wait_status,
-                   std::uint32_t failures);
+                   std::uint32_t failures, const std::string& hang);
 // How often a process of this name has been started in the job.
 std::uint32_t lives_of(const Root& root, const SafePath& folder);
 bool has_record(const Root& root, const SafePath& folder, const char* file);

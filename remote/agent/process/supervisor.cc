@@ -31,6 +31,9 @@ constexpr int kDrainReadsMax = 16;
 constexpr Duration kTermGrace = std::chrono::seconds(30);
 // A process that hangs in the kernel dies once its device answers.
 constexpr Duration kKillAgain = std::chrono::seconds(1);
+constexpr Duration kWatchPeriod = std::chrono::seconds(1);
+// Longer than a poll takes to return on a busy machine.
+constexpr Duration kOwnGap = std::chrono::seconds(5);
 // For leftovers in the process group, between SIGTERM and SIGKILL.
 constexpr Duration kLeftoverGrace = std::chrono::seconds(2);
 constexpr Duration kTakeOverDeadline = kLeftoverGrace + std::chrono::seconds(5);
@@ -40,10 +43,6 @@ constexpr Duration kWipeWait = std::chrono::seconds(1);
 
 TimePoint now() {
   return std::chrono::steady_clock::now();
-}
-
-std::uint64_t milliseconds(const timeval& time) {
-  return static_cast<std::uint64_t>(time.tv_sec * 1000 + time.tv_usec / 1000);
 }
 
 class Supervisor {
@@ -56,7 +55,9 @@ class Supervisor {
         lock_(std::move(lock)),
         log_(std::move(log)),
         life_(lives),
-        restarts_(spec_) {}
+        restarts_(spec_),
+        // A program of the user's own sends no pulse.
+        watch_(std::chrono::milliseconds(spec_.program().empty() ? 0 : spec_.hang_ms())) {}
 
   Status start(const Environment& environment);
   void run(const Environment& environment);
@@ -65,13 +66,14 @@ class Supervisor {
   // Starts the process once.
   Status spawn(const Environment& environment);
   void wait_for_end();
+  // Until something happens, or `until`; notices when this process itself was stopped meanwhile.
+  void poll_until(TimePoint until);
+  void kill_if_it_hangs();
   // True after the pause before another start; a stop request cuts the pause short.
   bool starts_again();
   void say(const std::string& text) {
     log_.append(as_bytes("paddlectl: " + text + "\n"), unix_ms());
   }
-  Status write_pid_record();
-  Status write_life();
   bool reap();  // true once the process itself has ended
   void take_signals();
   void drain();
@@ -93,6 +95,8 @@ class Supervisor {
   std::uint32_t life_ = 0;
   TimePoint started_at_;
   RestartPolicy restarts_;
+  PulseWatch watch_;
+  std::string hang_;  // why this life was killed, or ""
 };
 
 Status Supervisor::start(const Environment& environment) {
@@ -117,7 +121,7 @@ Status Supervisor::spawn(const Environment& environment) {
   PADDLE_TRY(const UniqueFd directory, directory_path.open_directory(root_.fd.get()));
 
   ++life_;
-  PADDLE_TRY_STATUS(write_life());
+  PADDLE_TRY_STATUS(write_life(root_, folder_, life_));
   if (life_ > 1) say("start " + std::to_string(life_));  // parts the lives for `logs --previous`
   remove_record(root_, folder_, "notice");
   started_at_ = now();
@@ -126,38 +130,15 @@ Status Supervisor::spawn(const Environment& environment) {
   child_ = child.pid;
   output_ = std::move(child.output);
   notices_.open(std::move(child.notices));
-  if (auto written = write_pid_record(); !written) {
+  watch_.restart(started_at_);
+  hang_.clear();
+  if (auto written = write_pid(root_, folder_, child_, life_); !written) {
     ::kill(-child_, SIGKILL);
     ::waitpid(child_, nullptr, 0);
     return written;
   }
   reserve_records(root_, folder_);
   return {};
-}
-
-Status Supervisor::write_pid_record() {
-  ProcStat self;
-  ProcStat child;
-  // A child that has ended is a zombie until we wait for it, so both can be read.
-  if (!read_stat(::getpid(), self) || !read_stat(child_, child)) {
-    return system_error(Errc::kFailed, "read /proc");
-  }
-  wire::agent::PidRecord record;
-  record.set_supervisor(self.pid);
-  record.set_supervisor_start_ticks(self.start_ticks);
-  record.set_pid(child.pid);
-  record.set_start_ticks(child.start_ticks);
-  record.set_boot_id(boot_id());
-  record.set_started_unix_ms(unix_ms());
-  record.set_life(life_);
-  return write_record(root_, folder_, "pid", record);
-}
-
-// Written before the start, so that no two starts get the same number.
-Status Supervisor::write_life() {
-  wire::agent::PidRecord record;
-  record.set_life(life_);
-  return write_record(root_, folder_, "life", record);
 }
 
 bool Supervisor::reap() {
@@ -190,12 +171,7 @@ void Supervisor::drain() {
 void Supervisor::wait_for_end() {
   TimePoint kill_at = TimePoint::max();
   for (bool ended = false; !ended;) {
-    pollfd polls[] = {{signal_fd_.get(), POLLIN, 0},
-                      {output_ ? output_.get() : -1, POLLIN, 0},
-                      {notices_.fd(), POLLIN, 0}};
-    ::poll(polls, 3, kill_at == TimePoint::max() ? -1 : milliseconds_until(kill_at));
-    if (polls[1].revents != 0) drain();
-    if (polls[2].revents != 0) notices_.take(root_, folder_);
+    poll_until(watch_.is_on() ? std::min(kill_at, now() + kWatchPeriod) : kill_at);
     signalfd_siginfo info{};
     while (::read(signal_fd_.get(), &info, sizeof info) == sizeof info) {
       if (info.ssi_signo == SIGCHLD) {
@@ -210,9 +186,28 @@ void Supervisor::wait_for_end() {
       ::kill(-child_, SIGKILL);
       kill_at = now() + kKillAgain;
     }
+    if (!ended) kill_if_it_hangs();
   }
   if (output_) drain();
-  notices_.take(root_, folder_);
+  notices_.take(root_, folder_, watch_);
+}
+
+void Supervisor::poll_until(TimePoint until) {
+  pollfd polls[] = {{signal_fd_.get(), POLLIN, 0},
+                    {output_ ? output_.get() : -1, POLLIN, 0},
+                    {notices_.fd(), POLLIN, 0}};
+  ::poll(polls, 3, until == TimePoint::max() ? -1 : milliseconds_until(until));
+  if (now() > until && now() - until > kOwnGap) watch_.forgive(now());
+  if (polls[1].revents != 0) drain();
+  if (polls[2].revents != 0) notices_.take(root_, folder_, watch_);
+}
+
+void Supervisor::kill_if_it_hangs() {
+  const auto hang = watch_.hangs(now());
+  if (!hang) return;
+  if (hang_.empty()) say("it hangs, " + *hang + ", and is killed");
+  hang_ = *hang;
+  ::kill(-child_, SIGKILL);
 }
 
 void Supervisor::take_signals() {
@@ -231,7 +226,8 @@ bool Supervisor::starts_again() {
           ? "killed by signal " + std::to_string(WTERMSIG(wait_status_)) + "; it is started again"
           : "exited with code " + std::to_string(WEXITSTATUS(wait_status_)) +
                 "; it is started again");
-  (void)add_restart(root_, folder_, wait_status_, restarts_.failures());  // the log tells it too
+  (void)add_restart(root_, folder_, wait_status_, restarts_.failures(),
+                    hang_);  // the log tells it too
   const TimePoint until = now() + *pause;
   while (!is_stopped() && now() < until) {
     pollfd signals{signal_fd_.get(), POLLIN, 0};
@@ -251,15 +247,7 @@ void Supervisor::run(const Environment& environment) {
       break;
     }
   }
-  wire::agent::ExitRecord record;
-  if (WIFSIGNALED(wait_status_)) {
-    record.set_signal(WTERMSIG(wait_status_));
-  } else {
-    record.set_exit_code(WEXITSTATUS(wait_status_));
-  }
-  record.set_ended_unix_ms(unix_ms());
-  record.set_cpu_ms(milliseconds(used_.ru_utime) + milliseconds(used_.ru_stime));
-  record.set_resident_peak_bytes(static_cast<std::uint64_t>(used_.ru_maxrss) * 1024);
+  wire::agent::ExitRecord record = exit_record(wait_status_, used_);
   record.set_stopped(has_record(root_, folder_, "stop"));
   const auto written = write_record(root_, folder_, "exit", record);
   if (!written) say("exit record: " + written.error().message);

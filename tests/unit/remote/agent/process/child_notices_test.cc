@@ -62,7 +62,7 @@ class NoticesTest : public testing::Test {
   }
   void send(const std::string& bytes) {
     ASSERT_EQ(::write(pipe_.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
-    notices_.take(*root_, *process_);
+    notices_.take(*root_, *process_, watch_);
   }
   std::optional<wire::Phase> phase() const {
     const auto record = read_record(*root_, "j", "pserver-0");
@@ -71,6 +71,7 @@ class NoticesTest : public testing::Test {
   }
 
   test::TemporaryFolder folder_;
+  PulseWatch watch_{std::chrono::seconds(60)};
   std::optional<Root> root_;
   std::optional<SafePath> process_;
   Notices notices_;
@@ -101,6 +102,16 @@ TEST_F(NoticesTest, ProgressIsABatchAPassOrAnUpdateMoreThanInTheFirstReport) {
   }
 }
 
+TEST_F(NoticesTest, PulsesAreShownToTheWatch) {
+  send(encoded(wire::PHASE_READY));
+  const TimePoint now = std::chrono::steady_clock::now();
+  EXPECT_TRUE(watch_.hangs(now)) << "it has sent no pulse";
+  wire::Notice notice;
+  notice.mutable_pulse()->set_steps(1);
+  send(encoded(notice));
+  EXPECT_FALSE(watch_.hangs(now));
+}
+
 TEST_F(NoticesTest, WaitsForTheRestOfOne) {
   const std::string bytes = encoded(wire::PHASE_READY);
   send(bytes.substr(0, 5));
@@ -118,7 +129,7 @@ TEST_F(NoticesTest, AMalformedOneEndsTheReadingAndKeepsWhatWasThere) {
 
 TEST_F(NoticesTest, AProcessThatClosesItsEndIsNotPolledAgain) {
   pipe_.reset();
-  notices_.take(*root_, *process_);
+  notices_.take(*root_, *process_, watch_);
   EXPECT_EQ(notices_.fd(), -1);
 }
 
