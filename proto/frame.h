@@ -38,6 +38,7 @@ enum class FrameType : std::uint8_t {
   kFinishPass = 25,
   kExportRows = 26,
   kLeave = 27,
+  kBusy = 28,
   // Replies, shard to trainer.
   kRefused = 32,
   kWaiting = 33,

@@ -99,6 +99,10 @@ class ParameterClient {
   Result<PassTotals> finish_pass(const Tally& tally) { return end_pass(tally, PassEnd::kFinish); }
   Result<PassTotals> pause_pass(const Tally& tally) { return end_pass(tally, PassEnd::kPause); }
 
+  // Tells every port that this trainer tests or saves until its next push or end of a pass: the
+  // others wait for it, however long that takes.
+  virtual Status announce_busy() = 0;
+
   // Asks the whole job to stop, with the next push. May be called by any thread.
   virtual void ask_to_stop() = 0;
   // Whether an answer to a push said that some trainer asked. With synchronous pushes, all trainers

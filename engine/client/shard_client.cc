@@ -37,6 +37,11 @@ Result<PassTotals> ShardClient::end_pass(const Tally& tally, PassEnd end) {
   return shards_->end_pass(tally, end == PassEnd::kPause);
 }
 
+Status ShardClient::announce_busy() {
+  PADDLE_TRY_STATUS(settle());
+  return shards_->ask_all(FrameType::kBusy, wire::Busy(), FrameType::kDone);
+}
+
 Status ShardClient::leave() {
   PADDLE_TRY_STATUS(settle());
   return shards_->leave();

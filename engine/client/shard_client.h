@@ -23,6 +23,7 @@ class ShardClient final : public ParameterClient, private SnapshotClient {
   Status push(std::uint64_t num_samples, double cost_sum, std::span<DenseParameter> dense,
               std::span<SparseRows> sparse) override;
   Result<PassTotals> end_pass(const Tally& tally, PassEnd end) override;
+  Status announce_busy() override;
   void ask_to_stop() override { shards_->ask_to_stop(); }
   bool stop_asked() const override { return shards_->stop_asked(); }
   Status leave() override;

@@ -47,6 +47,7 @@ struct Trainer {
   bool finished = false;  // has no more data in this pass, or pauses in it
   bool pauses = false;
   bool left = false;
+  bool is_busy = false;  // tests or saves, until its next push or end of a pass
   net::PeerId peer = 0;
   std::uint32_t incarnation = 0;
   std::uint64_t last_request = 0;

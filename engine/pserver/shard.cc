@@ -1,5 +1,7 @@
 #include "engine/pserver/shard.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "engine/parameter/parameter_set.h"
@@ -68,6 +70,8 @@ Refused Shard::dispatch(Request& request) {
       return handle(request, *this, &Shard::on_finish_pass);
     case FrameType::kExportRows:
       return handle(request, values_, &ValueTransfer::on_export);
+    case FrameType::kBusy:
+      return handle(request, *this, &Shard::on_busy);
     case FrameType::kLeave:
       return handle(request, *this, &Shard::on_leave);
     default:
@@ -166,10 +170,16 @@ Refused Shard::on_ready(const Request& request, const wire::Ready& /*message*/) 
 }
 
 Refused Shard::on_finish_pass(const Request& request, const wire::FinishPass& message) {
+  request.trainer.is_busy = false;
   if (auto refused = pass_end_.on_finish(request, message)) return refused;
   advance(request.now, request.out);
   try_end_pass(request.out);
   return {};
+}
+
+Refused Shard::on_busy(const Request& request, const wire::Busy& /*message*/) {
+  request.trainer.is_busy = true;
+  return state_.replies.acknowledge<wire::Done>(request, FrameType::kDone);
 }
 
 Refused Shard::on_leave(const Request& request, const wire::Leave& /*message*/) {
@@ -190,6 +200,7 @@ Refused Shard::on_leave(const Request& request, const wire::Leave& /*message*/) 
 template <class Message>
 Refused Shard::on_push(const Request& request, const Message& message) {
   constexpr bool is_dense = std::is_same_v<Message, wire::PushDense>;
+  request.trainer.is_busy = false;
   if (is_dense != (state_.parameters.dense() != nullptr)) {
     return is_dense ? protocol_error("a dense push on a sparse port")
                     : protocol_error("a push of rows on a dense port");
@@ -267,6 +278,9 @@ void Shard::on_tick(TimePoint now, std::vector<net::Outgoing>& out) {
       try_end_pass(out);
     }
   }
+  // The job goes on though no frame comes; without it, those who wait would give up.
+  const auto is_busy = [](const Trainer& t) { return t.connected && t.is_busy; };
+  if (std::ranges::any_of(state_.membership.trainers(), is_busy)) ++state_.progress.requests;
   send_due_notices(now, state_, out);
   if (failure_ && !lingers_until_) lingers_until_ = now + kFailureLinger;
   has_lingered_ = lingers_until_ && now >= *lingers_until_;

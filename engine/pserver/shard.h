@@ -56,6 +56,7 @@ class Shard final : public net::FrameHandler {
   template <class Message>
   Refused on_push(const Request& request, const Message& message);
   Refused on_finish_pass(const Request& request, const wire::FinishPass& message);
+  Refused on_busy(const Request& request, const wire::Busy& message);
   Refused on_leave(const Request& request, const wire::Leave& message);
 
   // Makes the updates that are possible now, and answers what waited for them.

@@ -10,7 +10,7 @@ struct ShardProgress {
   bool stop = false;           // a trainer has asked for the job's end
   std::uint64_t step = 0;      // updates of the whole job; with rounds, the current round
   std::uint64_t updates = 0;   // batches applied outside rounds, by which a push's lag is counted
-  std::uint64_t requests = 0;  // taken from trainers
+  std::uint64_t requests = 0;  // taken from trainers, and ticks with a busy one
   std::uint64_t passes_finished = 0;
   std::uint64_t samples = 0;  // of the whole job
   wire::PassFinished pass;    // totals of the current pass

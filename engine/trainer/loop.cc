@@ -63,6 +63,11 @@ Status Loop::run() {
   return client_.leave();
 }
 
+Status Loop::begin_long_work(std::uint32_t pass, wire::Activity activity) {
+  report(pass, activity);
+  return client_.announce_busy();
+}
+
 // Between two passes, a pause without a batch ends when every trainer has asked for it.
 Status Loop::meet_others() {
   if (const auto all = client_.pause_pass(model_.empty_tally()); !all) return all.error();
@@ -249,7 +254,7 @@ Status Loop::stop(std::uint32_t pass) {
                  "with --save_dir it could go on from there"};
   }
   if (options_.trainer_id == 0) {
-    report(pass, wire::ACTIVITY_SAVING);
+    PADDLE_TRY_STATUS(begin_long_work(pass, wire::ACTIVITY_SAVING));
     const std::string directory = stop_directory(options_.save_dir, pass, batch_);
     log_info("Saving parameters to {}", directory);
     PADDLE_TRY_STATUS(client_.snapshots().save(directory));
@@ -262,7 +267,7 @@ Status Loop::stop(std::uint32_t pass) {
 
 // Saves a full snapshot or a delta; the last snapshot is always full.
 Status Loop::save(std::uint32_t pass) {
-  report(pass, wire::ACTIVITY_SAVING);
+  PADDLE_TRY_STATUS(begin_long_work(pass, wire::ACTIVITY_SAVING));
   const std::string directory = pass_directory(options_.save_dir, pass);
   const bool is_full = base_.empty() || pass + 1 == options_.train.passes ||
                        deltas_ + 1 >= options_.train.full_snapshot_period;
@@ -284,6 +289,7 @@ Status Loop::test(std::uint32_t pass) {
   if (options_.trainer_id != 0 || options_.test_data.share.files.empty()) return {};
   const TimePoint begun = std::chrono::steady_clock::now();
   Score score;
+  PADDLE_TRY_STATUS(begin_long_work(pass, wire::ACTIVITY_TESTING));
   if (options_.tests_shards) PADDLE_TRY_STATUS(client_.pull_averages(model_.dense(), {}));
   const auto stream = data::open_pass(options_.test_data, dictionary_, 0);
   for (;;) {

@@ -56,6 +56,8 @@ class Loop {
   Status run_pass(std::uint32_t pass);
   Status train_batch(std::uint32_t pass, const nn::Batch& batch);
   Status meet_others();  // returns when every trainer has come here
+  // Before a test or a snapshot: neither the others nor the supervisor take it for a hang.
+  Status begin_long_work(std::uint32_t pass, wire::Activity activity);
   Status end_pass(std::uint32_t pass);
   Status stop(std::uint32_t pass);
   void log_tables(std::uint32_t pass, const client::PassTotals& totals) const;

@@ -37,6 +37,9 @@ class NotedClient final : public client::ParameterClient {
   Result<client::PassTotals> end_pass(const Tally& tally, client::PassEnd end) override {
     return noted([&] { return client_.end_pass(tally, end); });
   }
+  Status announce_busy() override {
+    return noted([&] { return client_.announce_busy(); });
+  }
   void ask_to_stop() override { client_.ask_to_stop(); }
   bool stop_asked() const override { return client_.stop_asked(); }
   Status leave() override {

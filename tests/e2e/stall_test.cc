@@ -86,6 +86,21 @@ TEST_F(StallTest, AProcessThatHangsIsKilledAndStartedAgain) {
   }
 }
 
+// From before the first record of the test is read, which may take as long as the rest.
+TEST_F(StallTest, ATrainerThatReadsItsTestSlowlyIsTestingAndNotHung) {
+  cluster.folder().write(
+      "quick_start/slow.sh",
+      "cat > \"$$.txt\"\ncmp -s \"$$.txt\" data/test.txt && sleep 6\ncat \"$$.txt\"\n");
+  Process train = cluster.start({"train", "--trainers", "2", "--pservers", "1", "--name", "job",
+                                 "--restarts", "1", "--stall-restarts-after", "2", "--set",
+                                 "data.pipe_command=[\"sh\",\"slow.sh\"]", "--set",
+                                 "train.passes=1", "quick_start"});
+  const std::string status = comes_to_say({"status"}, {"testing"});
+  EXPECT_FALSE(contains(status, "held-out")) << "it reads: " << status;
+  EXPECT_EQ(train.wait(), 0) << train.output();
+  EXPECT_FALSE(contains(train.output(), "hung")) << train.output();
+}
+
 TEST_F(StallTest, ATrainerThatHangsIsNamedEverywhereAndStopIsBounded) {
   Process train = start_endless();
   stop_process("--trainer_id=1");

@@ -225,6 +225,7 @@ class Attack {
       }
       case 7:
         if (input_.rarely(64)) return send(trainer, FrameType::kLeave, wire::Leave());
+        if (input_.rarely(8)) return send(trainer, FrameType::kBusy, wire::Busy());
         return send(trainer, FrameType::kReady, wire::Ready());
       case 8: {
         std::vector<net::Outgoing> out;

@@ -274,6 +274,58 @@ TEST(ShardSync, WaitingNamesTheMissingTrainers) {
   EXPECT_EQ(parse<wire::Waiting>(out[0]).reason(), "trainers 0, 1, 3 to push step 0");
 }
 
+// Whether trainer 1, which waits, is told within a period of notices that the job goes on.
+bool goes_on(OneShard& one) {
+  std::vector<std::uint64_t> progress;
+  for (int i = 0; i < 2; ++i) {
+    std::vector<net::Outgoing> out;
+    one.now += kNoticePeriod;
+    one.shard.on_tick(one.now, out);
+    EXPECT_TRUE(is(out, FrameType::kWaiting));
+    progress.push_back(parse<wire::Waiting>(out.at(0)).progress());
+  }
+  return progress[1] > progress[0];
+}
+
+TEST(ShardSync, ATrainerThatTestsOrSavesIsWaitedForHoweverLongItTakes) {
+  OneShard one(test::small_set("sgd", 2));
+  one.start();
+  EXPECT_TRUE(one.push(1, 1, 1).empty());
+  EXPECT_FALSE(goes_on(one)) << "trainer 0 may hang";
+  EXPECT_TRUE(is(one.send(0, FrameType::kBusy, wire::Busy()), FrameType::kDone));
+  EXPECT_TRUE(goes_on(one));
+  one.push(0, 1, 1);
+  ++one.step;
+  EXPECT_TRUE(one.push(1, 2, 1).empty());
+  EXPECT_FALSE(goes_on(one)) << "its push was the end of that";
+}
+
+TEST(ShardSync, ABusyTrainerIsNoLongerOneAtTheEndOfAPass) {
+  OneShard one(test::small_set("sgd", 2));
+  one.start();
+  one.send(0, FrameType::kBusy, wire::Busy());
+  EXPECT_TRUE(one.push(1, 1, 1).empty());
+  EXPECT_TRUE(goes_on(one));
+  one.finish(0, 0);
+  one.finish(1, 0);
+  ++one.step;
+  EXPECT_TRUE(one.push(1, 2, 1).empty());
+  EXPECT_FALSE(goes_on(one));
+}
+
+TEST(ShardSync, ABusyTrainerThatComesBackIsNotBusy) {
+  OneShard one(test::small_set("sgd", 2), false, std::chrono::seconds(30));
+  one.start();
+  one.send(0, FrameType::kBusy, wire::Busy());
+  EXPECT_TRUE(one.push(1, 1, 1).empty());
+  std::vector<net::Outgoing> out;
+  one.shard.on_disconnect(one.now, 100, out);
+  EXPECT_FALSE(goes_on(one)) << "it is gone";
+  one.incarnation = 1;
+  one.join(0);
+  EXPECT_FALSE(goes_on(one));
+}
+
 TEST(ShardSync, ShardWithoutBlocksTakesPart) {
   auto set = test::small_set("sgd", 2);
   set.mutable_parameters()->DeleteSubrange(0, 2);

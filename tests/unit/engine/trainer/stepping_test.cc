@@ -25,6 +25,7 @@ class AskingClient final : public client::ParameterClient {
     (void)note();
     return client::PassTotals();
   }
+  Status announce_busy() override { return note(); }
   void ask_to_stop() override {}
   bool stop_asked() const override { return true; }
   Status leave() override { return note(); }
@@ -61,9 +62,11 @@ TEST(Stepping, AStepIsTheTimeBetweenTwoCalls) {
   expect_step();
   EXPECT_TRUE(client->finish_pass({}));
   expect_step();
+  EXPECT_TRUE(client->announce_busy());
+  expect_step();
   EXPECT_TRUE(client->leave());
   EXPECT_FALSE(stepping.pulse().is_stepping()) << "no other call follows";
-  EXPECT_EQ(asking.was_stepping, std::vector<bool>(6, false)) << "in a call it waits";
+  EXPECT_EQ(asking.was_stepping, std::vector<bool>(7, false)) << "in a call it waits";
 }
 
 TEST(Stepping, TestsAndSnapshotsAreNoSteps) {
