@@ -41,7 +41,6 @@ void CountedShard::on_disconnect(TimePoint now, net::PeerId from, std::vector<ne
 }
 
 void CountedShard::on_tick(TimePoint now, std::vector<net::Outgoing>& out) {
-  ++ticks_;
   shard_.on_tick(now, out);
   count();
   if (now - measured_at_ >= kMetricsPeriod) measure(now);

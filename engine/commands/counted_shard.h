@@ -25,8 +25,6 @@ class CountedShard final : public net::FrameHandler {
 
   // Makes this port report for its process: rounds of all ports wait for the same trainers.
   void report_to_supervisor() { reports_ = true; }
-  // About 10 a second; any thread may ask.
-  std::uint64_t ticks() const { return ticks_; }
   std::string failure() const { return shard_.failure(); }
   bool is_lonely() const { return is_lonely_; }
 
@@ -51,7 +49,6 @@ class CountedShard final : public net::FrameHandler {
   bool is_lonely_ = true;  // no trainer has ever sent a frame
   bool has_logged_ = false;
   bool counted_ = false;
-  std::atomic<std::uint64_t> ticks_ = 0;
 };
 
 }  // namespace paddle::commands

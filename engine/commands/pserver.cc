@@ -59,15 +59,6 @@ struct Port {
   std::unique_ptr<net::TcpServer> server;
 };
 
-// Ports that are served step all the time: the slowest of them tells.
-wire::Pulse pulse_of(const std::vector<Port>& ports) {
-  wire::Pulse pulse;
-  pulse.set_is_stepping(true);
-  pulse.set_steps(UINT64_MAX);
-  for (const Port& port : ports) pulse.set_steps(std::min(pulse.steps(), port.shard->ticks()));
-  return pulse;
-}
-
 // Called before any thread starts, so that only sigwait() receives them.
 sigset_t block_stop_signals() {
   sigset_t signals;
@@ -154,13 +145,12 @@ Status serve(const PserverOptions& options) {
   std::atomic<std::uint32_t> unfinished = count;
   PADDLE_TRY(trainer::MetricsFile metrics, trainer::MetricsFile::open(options.metrics));
   Shared shared(helpers_for(options.ports_num_for_sparse));
-  std::vector<Port> ports;
-  std::atomic<bool> are_served = false;
-  const PulseThread pulse([&] { return are_served ? pulse_of(ports) : wire::Pulse(); });
-  PADDLE_TRY(ports, listen_all(options, shared, unfinished, metrics));
+  // An update or the end of a pass may take as long as its table is large: no port's work is a
+  // step.
+  const PulseThread pulse([] { return wire::Pulse(); });
+  PADDLE_TRY(std::vector<Port> ports, listen_all(options, shared, unfinished, metrics));
   std::vector<std::thread> threads;
   for (Port& port : ports) threads.emplace_back([&port] { port.server->run(); });
-  are_served = true;
   const std::string ready = fmt::format("READY pserver {} ports {}-{}\n", options.pserver_id,
                                         options.port, options.port + count - 1);
   Status outcome =
@@ -177,7 +167,6 @@ Status serve(const PserverOptions& options) {
           Error{Errc::kInterrupted, fmt::format("signal {} before every trainer had left", signal)};
     }
   }
-  are_served = false;
   for (Port& port : ports) port.server->stop();
   for (std::thread& thread : threads) thread.join();
   if (outcome && std::ranges::all_of(ports, [](const Port& p) { return p.shard->is_lonely(); })) {

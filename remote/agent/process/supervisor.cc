@@ -32,7 +32,7 @@ constexpr Duration kTermGrace = std::chrono::seconds(30);
 // A process that hangs in the kernel dies once its device answers.
 constexpr Duration kKillAgain = std::chrono::seconds(1);
 constexpr Duration kWatchPeriod = std::chrono::seconds(1);
-// Longer than a poll takes to return on a busy machine.
+// Between two looks; far longer than kWatchPeriod on a busy machine.
 constexpr Duration kOwnGap = std::chrono::seconds(5);
 // For leftovers in the process group, between SIGTERM and SIGKILL.
 constexpr Duration kLeftoverGrace = std::chrono::seconds(2);
@@ -66,7 +66,6 @@ class Supervisor {
   // Starts the process once.
   Status spawn(const Environment& environment);
   void wait_for_end();
-  // Until something happens, or `until`; notices when this process itself was stopped meanwhile.
   void poll_until(TimePoint until);
   void kill_if_it_hangs();
   // True after the pause before another start; a stop request cuts the pause short.
@@ -96,6 +95,7 @@ class Supervisor {
   TimePoint started_at_;
   RestartPolicy restarts_;
   PulseWatch watch_;
+  TimePoint looked_at_;
   std::string hang_;  // why this life was killed, or ""
 };
 
@@ -197,14 +197,17 @@ void Supervisor::poll_until(TimePoint until) {
                     {output_ ? output_.get() : -1, POLLIN, 0},
                     {notices_.fd(), POLLIN, 0}};
   ::poll(polls, 3, until == TimePoint::max() ? -1 : milliseconds_until(until));
-  if (now() > until && now() - until > kOwnGap) watch_.forgive(now());
   if (polls[1].revents != 0) drain();
   if (polls[2].revents != 0) notices_.take(root_, folder_, watch_);
 }
 
 void Supervisor::kill_if_it_hangs() {
-  const auto hang = watch_.hangs(now());
-  if (!hang) return;
+  const TimePoint at = now();
+  // This process was stopped itself, or a disk kept it waiting: pulses may not have been read.
+  if (at - looked_at_ > kOwnGap) watch_.forgive(at);
+  looked_at_ = at;
+  const auto hang = watch_.hangs(at);
+  if (!hang || notices_.fd() < 0) return;
   if (hang_.empty()) say("it hangs, " + *hang + ", and is killed");
   hang_ = *hang;
   ::kill(-child_, SIGKILL);
