@@ -1,7 +1,5 @@
 #include "engine/snapshot/resume_point.h"
 
-#include <set>
-
 #include "tests/unit/engine/snapshot/snapshot_fixture.h"
 
 namespace paddle::snapshot {
@@ -19,13 +17,6 @@ class ResumePointTest : public SnapshotTest {
     const std::vector<float> state = {1, 2, 3, 4};
     ASSERT_TRUE(writer->add_dense(dense_spec(), value, state, 17));
     ASSERT_TRUE(writer->finish());
-  }
-  std::set<std::string> names() const {
-    std::set<std::string> found;
-    for (const auto& entry : std::filesystem::directory_iterator(root_)) {
-      found.insert(entry.path().filename());
-    }
-    return found;
   }
   std::string newest() const {
     const auto found = take_newest_whole(root_);

@@ -1,7 +1,5 @@
 #include "engine/snapshot/retention.h"
 
-#include <set>
-
 #include "engine/snapshot/reader.h"
 #include "engine/snapshot/writer.h"
 #include "tests/unit/engine/snapshot/snapshot_fixture.h"
@@ -25,13 +23,6 @@ class RetentionTest : public SnapshotTest {
     auto writer = SnapshotWriter::create(root_ + "/" + name, facts);
     ASSERT_TRUE(writer) << writer.error().message;
     ASSERT_TRUE(writer->finish());
-  }
-  std::set<std::string> names() const {
-    std::set<std::string> found;
-    for (const auto& entry : std::filesystem::directory_iterator(root_)) {
-      found.insert(entry.path().filename());
-    }
-    return found;
   }
 };
 

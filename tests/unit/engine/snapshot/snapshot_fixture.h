@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
 
@@ -143,6 +144,14 @@ class SnapshotTest : public ::testing::Test {
     }
     forged += fmt::format("sha256 {}\n", to_hex(sha256_of(as_bytes(forged))));
     overwrite(directory + "/MANIFEST", forged);
+  }
+  // Entries of root_.
+  std::set<std::string> names() const {
+    std::set<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(root_)) {
+      found.insert(entry.path().filename());
+    }
+    return found;
   }
   static std::string content(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
