@@ -27,6 +27,7 @@ remote::Progress from_wire(const wire::Progress& from) {
   progress.examples_per_second = from.examples_per_second();
   progress.batch = from.batch();
   progress.batch_ms = from.batch_ms();
+  progress.updates = from.updates();
   if (wire::Activity_IsValid(from.activity()))
     progress.activity = static_cast<remote::Activity>(from.activity());
   for (const std::uint32_t trainer : from.awaited_trainers()) {
@@ -35,7 +36,8 @@ remote::Progress from_wire(const wire::Progress& from) {
   return progress;
 }
 
-constexpr std::size_t kNameBytesMax = 100;  // as the agent checks them
+constexpr std::size_t kNameBytesMax = 100;        // as the agent checks them
+constexpr std::uint32_t kJobProcessesMax = 4096;  // of a role, as paddlectl starts them
 
 bool is_name(std::string_view name) {
   return !name.empty() && name.size() <= kNameBytesMax && name[0] != '.' && name[0] != '-' &&
@@ -60,6 +62,8 @@ wire::agent::ProcessSpec to_wire(const remote::ProcessSpec& process) {
   spec.set_any_exit(process.any_exit);
   spec.set_hang_ms(process.hang_ms);
   spec.set_keeps_memory(process.keeps_memory);
+  spec.set_trainers(process.trainers);
+  spec.set_pservers(process.pservers);
   return spec;
 }
 
@@ -99,6 +103,9 @@ Result<remote::ProcessStatus> from_wire(const wire::agent::ProcessStatus& from) 
   }
   status.restarts_allowed = from.restarts_allowed();
   status.reports = from.reports();
+  status.claimed = from.claimed();
+  status.trainers = std::min(from.trainers(), kJobProcessesMax);
+  status.pservers = std::min(from.pservers(), kJobProcessesMax);
   status.arguments.assign(from.arguments().begin(), from.arguments().end());
   if (!from.has_usage()) return status;
   const wire::agent::Usage& used = from.usage();

@@ -94,6 +94,9 @@ std::string to_text(const JobView& view, const ConsoleOptions& console, bool wat
               {}};
   for (const ProcessView& process : view.processes()) table.rows.push_back(row_of(process, watch));
   std::string text = progress_line(view, console) + to_text(table, console.columns, console.colour);
+  if (view.broken_start())
+    text +=
+        wrapped(escape_lines(describe(*view.broken_start(), view.job())), console.columns) + "\n";
   for (const std::string& line : view.stalls())
     text += wrapped(escape_lines(line), console.columns) + "\n";
   for (const SlowTrainer& slow : slow_trainers(view.processes())) {
@@ -174,9 +177,12 @@ Json to_json(const JobView& view) {
                                  {"while_not_waiting", one.busy}}));
   }
   const std::vector<std::string> stalls = view.stalls();
+  const std::vector<std::string> missing =
+      view.broken_start() ? view.broken_start()->missing : std::vector<std::string>();
   return Json::object({{"job", view.job()},
                        {"progress", progress_json(view)},
                        {"processes", Json::list(processes)},
+                       {"never_started", Json::list({missing.begin(), missing.end()})},
                        {"stalls", Json::list({stalls.begin(), stalls.end()})},
                        {"slow", Json::list(slow)}});
 }

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/watch/broken_start.h"
 #include "cli/watch/first_failure.h"
 #include "cli/watch/pace.h"
 #include "cli/watch/process_state.h"
@@ -150,6 +151,8 @@ std::optional<Status> end_of(ClusterSession& session, const std::string& job,
                              const std::vector<ProcessOnNode>& processes) {
   if (auto elsewhere = ended_elsewhere(session, job, processes)) return *std::move(elsewhere);
   if (const ProcessOnNode* first = first_failure(processes)) return failure_error(session, *first);
+  if (const auto broken = broken_start(session, processes))
+    return Error{Errc::kFailed, describe(*broken, job), ""};
   const std::optional<bool> finished = ended(processes);
   if (!finished || session.unreachable() > 0) return std::nullopt;
   if (*finished) return Status();

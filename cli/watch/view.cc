@@ -193,6 +193,8 @@ void JobView::look(Context& context, ClusterSession& session) {
     }
     return {};
   });
+  broken_start_ = cli::broken_start(session, look.processes);
+  if (broken_start_) broken_start_ = find_broken_start(context, session, job_);
   const Paces paces = paces_of(look.processes);
   processes_.clear();
   trail_ = CostTrail();

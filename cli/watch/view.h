@@ -10,6 +10,7 @@
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
 #include "cli/logs/metrics_line.h"
+#include "cli/watch/broken_start.h"
 #include "cli/watch/pace.h"
 #include "cli/watch/progress.h"
 
@@ -79,6 +80,7 @@ class JobView {
   const CostTrail& trail() const { return trail_; }
   // Lines about the processes that hang and those that wait for them.
   std::vector<std::string> stalls() const;
+  const std::optional<BrokenStart>& broken_start() const { return broken_start_; }
 
  private:
   struct LastLook {
@@ -92,6 +94,7 @@ class JobView {
 
   std::string job_;
   std::vector<ProcessView> processes_;
+  std::optional<BrokenStart> broken_start_;
   CostTrail trail_;  // of the newest metrics of trainer 0
   TimeLeft left_;    // likewise, from look to look
   std::int64_t history_until_ms_ = 0;

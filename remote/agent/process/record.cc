@@ -200,6 +200,8 @@ wire::agent::ProcessStatus status_of(const Root& root, Record record) {
   status.set_asked_unix_ms(unix_ms());
   status.set_restarts_allowed(record.spec.restarts());
   status.set_reports(!record.spec.program().empty());
+  status.set_trainers(record.spec.trainers());
+  status.set_pservers(record.spec.pservers());
   if (record.restarts) *status.mutable_restarts() = record.restarts->restarts();
   if (record.notice) *status.mutable_notice() = *record.notice;
   if (record.exit) {

@@ -50,6 +50,23 @@ TEST_F(FollowTest, AJobThatIsStartedAgainIsFollowedOn) {
   EXPECT_TRUE(followed) << followed.error().message;
 }
 
+TEST_F(FollowTest, AStartThatWasBrokenOffIsNotWaitedFor) {
+  remote::ProcessStatus& pserver = fake_.node(0).processes.front();
+  pserver.name = "pserver-0";
+  pserver.state = remote::ProcessState::kRunning;
+  pserver.trainers = pserver.pservers = 1;
+  fake_.node(0).starting = {"j"};
+  int pauses = 0;
+  const Status followed = follow([&](remote::ProcessStatus&) {
+    if (++pauses == 5) fake_.node(0).starting.clear();
+  });
+  ASSERT_FALSE(followed);
+  EXPECT_EQ(followed.error().code, Errc::kFailed);
+  EXPECT_EQ(followed.error().message,
+            "the start of j was broken off: trainer-0 was never started; pserver-0 runs");
+  EXPECT_EQ(pauses, 6) << "a start that goes on is waited for; then it looks twice";
+}
+
 class StopWaitTest : public FollowTest {
  protected:
   StopWaitTest() {
