@@ -104,8 +104,9 @@ struct ProcessStatus {
   std::int64_t asked_unix_ms = 0;      // the node's clock at the time of this status
   std::vector<Restart> restarts = {};  // the last ones
   std::uint32_t restarts_allowed = 0;
-  bool reports = false;                      // it is a program of ours, which reports progress
-  bool claimed = false;                      // a paddlectl holds the claim of its job on this node
+  bool reports = false;            // it is a program of ours, which reports progress
+  std::int64_t heard_unix_ms = 0;  // its last sign of life, by the node's clock; 0: none yet
+  bool claimed = false;            // a paddlectl holds the claim of its job on this node
   std::uint32_t trainers = 0, pservers = 0;  // of the whole job, on all nodes
 };
 

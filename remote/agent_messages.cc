@@ -96,6 +96,7 @@ Result<remote::ProcessStatus> from_wire(const wire::agent::ProcessStatus& from) 
   }
   if (from.notice().has_progress()) status.progress = from_wire(from.notice().progress());
   status.asked_unix_ms = from.asked_unix_ms();
+  status.heard_unix_ms = from.notice().heard_unix_ms();
   for (const wire::agent::Restart& restart : from.restarts()) {
     status.restarts.push_back({restart.exit_code(), restart.signal(), restart.ended_unix_ms(),
                                restart.failures(),

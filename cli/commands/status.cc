@@ -41,7 +41,7 @@ std::vector<Cell> row_of(const ProcessView& process, bool watch) {
   const auto& usage = process.status.usage;
   const auto& progress = process.progress;
   Cell state = text_cell(process.state_text());
-  state.fault = process.pace.pace == Pace::kStalled;
+  state.fault = hangs(process.pace.pace);
   return {
       text_cell(process.node),
       text_cell(process.status.name),
@@ -115,6 +115,8 @@ std::string_view activity_name(Pace pace) {
       return "saving";
     case Pace::kWaiting:
       return "waiting";
+    case Pace::kSuspect:
+      return "suspect";
     case Pace::kStalled:
       return "stalled";
     case Pace::kUnknown:
@@ -135,6 +137,8 @@ Json to_json(const ProcessView& process) {
        {"activity", is_running(status) ? Json(activity_name(process.pace.pace)) : Json()},
        {"silent_ms", status.progress && is_running(status) ? Json(process.pace.silent_ms) : Json()},
        {"waits_for", Json::list({process.pace.waits_for.begin(), process.pace.waits_for.end()})},
+       {"unheard_ms",
+        status.heard_unix_ms > 0 && is_running(status) ? Json(process.pace.unheard_ms) : Json()},
        {"pid", is_running(process.status) ? Json(status.pid) : Json()},
        {"pass", progress ? Json(progress->pass) : Json()},
        {"passes", progress && progress->passes > 0 ? Json(progress->passes) : Json()},

@@ -147,20 +147,22 @@ void JobFeed::tell_restarts(const std::vector<ProcessOnNode>& processes) {
 }
 
 void JobFeed::tell_stalls(const std::vector<ProcessOnNode>& processes, const Paces& paces) {
-  std::set<std::string> stalled;
+  std::set<std::pair<std::string, Pace>> hanging;
   for (const auto& [name, pace] : paces) {
-    if (pace.pace == Pace::kStalled) stalled.insert(name);
+    if (hangs(pace.pace)) hanging.emplace(name, pace.pace);
   }
-  const bool has_new = !std::ranges::includes(stalled_, stalled);
+  const bool has_new = !std::ranges::includes(hanging_, hanging);
   if (has_new) {
     for (const std::string& line : describe_stalls(paces, nodes_of(session_, processes)))
       context_.console.note(line);
   }
-  for (const std::string& name : stalled_) {
-    if (!stalled.contains(name) && paces.contains(name))
-      context_.console.note(name + " is no longer stalled");
+  for (const auto& [name, before] : hanging_) {
+    const auto now = paces.find(name);
+    if (now == paces.end() || hangs(now->second.pace)) continue;
+    context_.console.note(
+        name + (before == Pace::kStalled ? " is no longer stalled" : " gives signs of life again"));
   }
-  stalled_ = std::move(stalled);
+  hanging_ = std::move(hanging);
 }
 
 void JobFeed::show_start(const std::vector<ProcessOnNode>& processes) {
@@ -192,7 +194,7 @@ void JobFeed::show_progress(const std::vector<ProcessOnNode>& processes, const P
     }
     if (!progress) continue;
     const Pace pace = paces.at(status.name).pace;
-    if (pace == Pace::kStalled || pace == Pace::kWaiting) progress->examples_per_second = 0;
+    if (hangs(pace) || pace == Pace::kWaiting) progress->examples_per_second = 0;
     newest = std::max(newest, progress->unix_ms);
     trainers.push_back(*progress);
   }
@@ -216,13 +218,13 @@ std::string JobFeed::line_of(const JobProgress& progress, const Paces& paces) co
   parts.push_back(rate_text(progress.examples_per_second));
   std::string busy;
   for (const auto& [name, pace] : paces) {
-    if (pace.pace == Pace::kStalled) busy = name + " " + describe(pace);
+    if (hangs(pace.pace)) busy = name + " " + describe(pace);
     if (busy.empty() && (pace.pace == Pace::kTesting || pace.pace == Pace::kSaving))
       busy = describe(pace);
   }
   parts.push_back(busy);
   if (const auto left = left_.left_ms(static_cast<double>(progress.passes));
-      left && progress.passes > 0 && stalled_.empty()) {
+      left && progress.passes > 0 && hanging_.empty()) {
     parts.push_back(left_text(*left));
   }
   if (progress.cost) {

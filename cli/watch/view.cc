@@ -103,7 +103,7 @@ std::vector<SlowTrainer> slow_trainers(const std::vector<ProcessView>& processes
   for (const ProcessView& process : processes) {
     if (!is_running(process.status) || is_pserver(process.status)) continue;
     // Rates from before a stall say nothing; those who hang or wait are told as such.
-    if (process.pace.pace == Pace::kStalled || process.pace.pace == Pace::kWaiting) return {};
+    if (hangs(process.pace.pace) || process.pace.pace == Pace::kWaiting) return {};
     rates.push_back(
         {process.node, process.status.name, process.usual_rate, process.usual_busy_rate});
   }
@@ -121,7 +121,7 @@ std::string ProcessView::state_text() const {
 
 std::optional<double> ProcessView::rate() const {
   if (!is_running(status)) return examples_per_second;
-  if (pace.pace == Pace::kStalled || pace.pace == Pace::kWaiting) return 0;
+  if (hangs(pace.pace) || pace.pace == Pace::kWaiting) return 0;
   if (!status.reports && heard_ms_ago.value_or(0) > kOwnSilenceMs && last) return 0;
   if (status.progress && !is_pserver(status)) return status.progress->examples_per_second;
   return examples_per_second;
@@ -162,7 +162,10 @@ ProcessView JobView::view_of(const ProcessOnNode& process, const std::string& no
   const remote::Usage& usage = *process.status.usage;
   const std::int64_t now = look->usage.unix_ms;
   if (!is_running(process.status)) return view;
-  if (usage.last_output_unix_ms > 0) view.heard_ms_ago = now - usage.last_output_unix_ms;
+  const auto& progress = process.status.progress;
+  const std::int64_t heard =
+      std::max(usage.last_output_unix_ms, progress ? progress->unix_ms : std::int64_t{0});
+  if (heard > 0) view.heard_ms_ago = now - heard;
   const std::int64_t lived = now - process.status.started_unix_ms;
   if (lived > 0) view.cores = static_cast<double>(usage.cpu_ms) / static_cast<double>(lived);
   const auto last = last_.find(process.status.name);

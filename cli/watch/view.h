@@ -48,13 +48,14 @@ struct ProcessView {
   std::optional<double> examples_per_second;   // at its last log point
   // Medians of its last log points: by the wall clock, and while not waiting for others.
   std::optional<double> usual_rate, usual_busy_rate;
-  std::optional<std::int64_t> heard_ms_ago;  // age of its newest line of metrics or log
+  std::optional<std::int64_t> heard_ms_ago;  // age of its newest report, line of metrics or log
   std::optional<double> received_per_second, sent_per_second;  // since the last look; none before
   std::optional<double> cores;  // in use, since the last look or since its start
   ProcessPace pace;
   std::optional<remote::Progress> progress;  // as it reports, or else as its metrics tell
 
-  // "stalled 2m42s", "waits for trainer-1", "testing", "silent for 3m20s"; else of describe_state.
+  // "stalled 2m42s", "no sign of life for 4.2s", "waits for trainer-1", "testing", "silent for
+  // 3m20s"; else of describe_state.
   std::string state_text() const;
   // Examples a second; 0 while it is stalled or waits.
   std::optional<double> rate() const;

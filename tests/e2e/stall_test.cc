@@ -104,6 +104,8 @@ TEST_F(StallTest, ATrainerThatReadsItsTestSlowlyIsTestingAndNotHung) {
 TEST_F(StallTest, ATrainerThatHangsIsNamedEverywhereAndStopIsBounded) {
   Process train = start_endless();
   stop_process("--trainer_id=1");
+  EXPECT_TRUE(train.prints("trainer-1 on n-1: no sign of life for ")) << train.output();
+  comes_to_say({"status"}, {"trainer-1 on n-1", "no sign of life for "});
   const std::string status =
       comes_to_say({"status"}, {"trainer-1  stalled ", "trainer-0  waits for trainer-1  "});
   EXPECT_TRUE(contains(status, "trainer-1 on n-1 is stalled: no progress for ")) << status;
@@ -128,6 +130,7 @@ TEST_F(StallTest, ATrainerThatHangsIsNamedEverywhereAndStopIsBounded) {
 TEST_F(StallTest, APserverThatHangsIsTheCulpritOfAllTrainers) {
   Process train = start_endless();
   stop_process("--pserver_id=1");
+  comes_to_say({"status"}, {"pserver-1 on n-1", "no sign of life for "});
   comes_to_say({"status"}, {"pserver-1  stalled ", "trainer-0  waits for pserver-1",
                             "trainer-1  waits for pserver-1"});
   EXPECT_TRUE(train.prints("pserver-1 on n-1 is stalled: no progress for ")) << train.output();

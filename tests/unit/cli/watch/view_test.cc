@@ -88,6 +88,25 @@ TEST(JobView, RatesAreThoseSinceTheLastLook) {
   EXPECT_TRUE(view.any_running());
 }
 
+TEST(JobView, TheLastReportOfAPserverIsNotTheLastLineOfItsMetrics) {
+  FakeCluster fake(1);
+  remote::ProcessStatus status;
+  status.job = "j";
+  status.name = "pserver-0";
+  status.log = "jobs/j/node_0/server.log";
+  status.state = remote::ProcessState::kRunning;
+  status.usage.emplace().last_output_unix_ms = fake.node(0).usage.unix_ms - 60'000;
+  status.progress.emplace().unix_ms = fake.node(0).usage.unix_ms - 400;
+  fake.node(0).processes = {status};
+  fake.node(0).files["jobs/j/node_0/server-metrics.jsonl"] =
+      R"({"kind":"pserver","port":1,"unix_ms":991000})"
+      "\n";
+  ClusterSession session = fake.session();
+  JobView view("j");
+  view.look(fake.context, session);
+  EXPECT_EQ(view.processes()[0].heard_ms_ago, 400);
+}
+
 TEST(ProcessView, AProgramOfOnesOwnThatWritesNoMoreMetricsIsSilent) {
   ProcessView view = trainer("trainer-0", 100);
   view.examples_per_second = 100;
