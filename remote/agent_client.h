@@ -96,6 +96,7 @@ struct ProcessStatus {
   std::int64_t started_unix_ms = 0, ended_unix_ms = 0;
   std::uint32_t life = 1;              // number of starts
   bool stopped = false;                // it ended on request
+  std::string hang = {};               // "no sign of life for 60 s": it was killed for that
   Phase phase = Phase::kStarting;      // always, for a program of the user's own
   std::optional<Error> failure;        // the cause in its own words, with kFailed
   std::optional<Usage> usage;          // set by AgentClient::status

@@ -88,6 +88,7 @@ Result<remote::ProcessStatus> from_wire(const wire::agent::ProcessStatus& from) 
   status.life = from.life();
   status.ended_unix_ms = from.ended_unix_ms();
   status.stopped = from.stopped();
+  status.hang = escape_control(from.hang().substr(0, kNameBytesMax));
   if (wire::Phase_IsValid(from.notice().phase()))
     status.phase = static_cast<remote::Phase>(from.notice().phase());
   if (status.phase == Phase::kFailed) {

@@ -153,6 +153,7 @@ Json to_json(const ProcessView& process) {
        {"resident_bytes", usage ? Json(usage->resident_bytes) : Json()},
        {"cpu_ms", usage ? Json(usage->cpu_ms) : Json()},
        {"heard_ms_ago", process.heard_ms_ago},
+       {"hang", status.hang.empty() ? Json() : Json(status.hang)},
        {"started_unix_ms", status.started_unix_ms},
        {"ended_unix_ms", status.ended_unix_ms > 0 ? Json(status.ended_unix_ms) : Json()}});
 }
