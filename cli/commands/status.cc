@@ -97,6 +97,8 @@ std::string to_text(const JobView& view, const ConsoleOptions& console, bool wat
   if (view.broken_start())
     text +=
         wrapped(escape_lines(describe(*view.broken_start(), view.job())), console.columns) + "\n";
+  if (view.diverged_to())
+    text += wrapped("warning: " + divergence_text(*view.diverged_to()), console.columns) + "\n";
   for (const std::string& line : view.stalls())
     text += wrapped(escape_lines(line), console.columns) + "\n";
   for (const SlowTrainer& slow : slow_trainers(view.processes())) {
@@ -187,6 +189,7 @@ Json to_json(const JobView& view) {
   return Json::object({{"job", view.job()},
                        {"progress", progress_json(view)},
                        {"processes", Json::list(processes)},
+                       {"diverged", view.diverged_to().has_value()},
                        {"never_started", Json::list({missing.begin(), missing.end()})},
                        {"stalls", Json::list({stalls.begin(), stalls.end()})},
                        {"slow", Json::list(slow)}});

@@ -15,9 +15,6 @@
 namespace paddle::cli {
 namespace {
 
-// As the engine has it.
-constexpr double kDivergenceRatio = 1000;
-constexpr double kCostMin = 1e-6;
 // A program of the user's own may write its metrics seldom; an older rate says nothing.
 constexpr std::int64_t kRateAgeMaxMs = 60'000;
 
@@ -117,17 +114,9 @@ void JobFeed::show_tests() {
 
 void JobFeed::watch_cost(double cost) {
   if (!summary_.first_cost && std::isfinite(cost)) summary_.first_cost = cost;
-  const double first = std::abs(summary_.first_cost.value_or(0));
-  const bool diverges =
-      !std::isfinite(cost) ||
-      (summary_.first_cost && std::abs(cost) > kDivergenceRatio * std::max(first, kCostMin));
-  if (!diverges) return;
-  if (!std::exchange(summary_.diverged_to, cost)) {
-    context_.console.note(
-        fmt::format("warning: training diverges: the cost is {:.6g}; lower "
-                    "optimizer.learning_rate, or set optimizer.clip_global_norm",
-                    cost));
-  }
+  if (!diverges(cost, summary_.first_cost)) return;
+  if (!std::exchange(summary_.diverged_to, cost))
+    context_.console.note("warning: " + divergence_text(cost));
 }
 
 void JobFeed::tell_restarts(const std::vector<ProcessOnNode>& processes) {

@@ -1,6 +1,7 @@
 #include "cli/watch/view.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -201,6 +202,7 @@ void JobView::look(Context& context, ClusterSession& session) {
   const Paces paces = paces_of(look.processes);
   processes_.clear();
   trail_ = CostTrail();
+  diverged_to_.reset();
   for (std::size_t i = 0; i < metrics.size(); ++i) {
     const ProcessOnNode& process = look.processes[i];
     const auto& node = look.nodes[process.member];
@@ -219,8 +221,24 @@ void JobView::look(Context& context, ClusterSession& session) {
     // A trainer that is done said so by its exit, after its last report.
     if (ended_well(process.status) && view.progress && view.progress->pass_done)
       view.progress->pass_done = 1;
-    if (process.status.name == "trainer-0") take_history(metrics[i], view.progress);
+    if (process.status.name == "trainer-0") {
+      watch_cost(metrics[i], process.status.reports);
+      take_history(metrics[i], view.progress);
+    }
     processes_.push_back(std::move(view));
+  }
+}
+
+// reports: the engine's metrics, which leave out a cost that is not finite; a program of the user's
+// own may write none at all.
+void JobView::watch_cost(const std::vector<MetricsLine>& lines, bool reports) {
+  for (const MetricsLine& line : lines) {
+    if (line.kind != "train" && line.kind != "pass") continue;
+    const auto cost = line.number("current_cost") ? line.number("current_cost") : line.cost;
+    if (!cost && !reports) continue;
+    diverged_to_.reset();
+    const double told = cost.value_or(std::nan(""));
+    if (diverges(told, line.number("first_cost"))) diverged_to_ = told;
   }
 }
 

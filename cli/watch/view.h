@@ -81,6 +81,8 @@ class JobView {
   const CostTrail& trail() const { return trail_; }
   // Lines about the processes that hang and those that wait for them.
   std::vector<std::string> stalls() const;
+  // The newest cost of trainer 0, where that diverges.
+  std::optional<double> diverged_to() const { return diverged_to_; }
   const std::optional<BrokenStart>& broken_start() const { return broken_start_; }
 
  private:
@@ -90,12 +92,14 @@ class JobView {
   };
   ProcessView view_of(const ProcessOnNode& process, const std::string& node,
                       const std::optional<NodeLook>& look);
+  void watch_cost(const std::vector<MetricsLine>& lines, bool reports);
   void take_history(const std::vector<MetricsLine>& lines,
                     const std::optional<remote::Progress>& now);
 
   std::string job_;
   std::vector<ProcessView> processes_;
   std::optional<BrokenStart> broken_start_;
+  std::optional<double> diverged_to_;
   CostTrail trail_;  // of the newest metrics of trainer 0
   TimeLeft left_;    // likewise, from look to look
   std::int64_t history_until_ms_ = 0;

@@ -107,6 +107,30 @@ TEST(JobView, TheLastReportOfAPserverIsNotTheLastLineOfItsMetrics) {
   EXPECT_EQ(view.processes()[0].heard_ms_ago, 400);
 }
 
+TEST(JobView, TheNewestCostTellsWhetherTrainingDiverges) {
+  FakeCluster fake(1);
+  remote::ProcessStatus status;
+  status.job = "j";
+  status.name = "trainer-0";
+  status.log = "jobs/j/node_0/train.log";
+  status.state = remote::ProcessState::kRunning;
+  status.reports = true;
+  fake.node(0).processes = {status};
+  ClusterSession session = fake.session();
+  std::string& metrics = fake.node(0).files["jobs/j/node_0/metrics.jsonl"];
+  JobView view("j");
+  const auto diverged_to = [&](const std::string& line) {
+    metrics += line + "\n";
+    view.look(fake.context, session);
+    return view.diverged_to();
+  };
+  EXPECT_FALSE(diverged_to(R"({"kind":"train","cost":5,"current_cost":900,"first_cost":1})"));
+  EXPECT_EQ(diverged_to(R"({"kind":"train","cost":5,"current_cost":3e31,"first_cost":1})"), 3e31);
+  EXPECT_TRUE(diverged_to(R"({"kind":"test","cost":5})")) << "a test is no training";
+  EXPECT_FALSE(diverged_to(R"({"kind":"pass","cost":2,"first_cost":1})"));
+  EXPECT_TRUE(diverged_to(R"({"kind":"pass","cost":null,"first_cost":1})"));
+}
+
 TEST(ProcessView, AProgramOfOnesOwnThatWritesNoMoreMetricsIsSilent) {
   ProcessView view = trainer("trainer-0", 100);
   view.examples_per_second = 100;
