@@ -78,6 +78,9 @@ struct Progress {
   std::uint64_t updates = 0;  // of a pserver: batches applied since it was started
   Activity activity = Activity::kTraining;
   std::vector<std::string> awaited;  // of a pserver: the trainers that others wait for
+  // Peers whose heartbeats it misses, and for how long: a pserver's are trainers, a trainer's
+  // pservers.
+  std::map<std::uint32_t, std::int64_t> missed_ms;
 };
 // An end after which the process was started again.
 struct Restart {

@@ -17,6 +17,8 @@ static_assert(static_cast<int>(remote::Phase::kFailed) == wire::PHASE_FAILED);
 
 namespace {
 
+constexpr std::uint64_t kMissedMaxMs = 1ULL << 40U;  // of a sane node
+
 remote::Progress from_wire(const wire::Progress& from) {
   remote::Progress progress;
   progress.unix_ms = from.unix_ms();
@@ -32,6 +34,10 @@ remote::Progress from_wire(const wire::Progress& from) {
     progress.activity = static_cast<remote::Activity>(from.activity());
   for (const std::uint32_t trainer : from.awaited_trainers()) {
     progress.awaited.push_back("trainer-" + std::to_string(trainer));
+  }
+  for (const wire::Silent& silent : from.silent()) {
+    progress.missed_ms[silent.index()] =
+        static_cast<std::int64_t>(std::min<std::uint64_t>(silent.ms(), kMissedMaxMs));
   }
   return progress;
 }

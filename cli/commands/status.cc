@@ -139,6 +139,7 @@ Json to_json(const ProcessView& process) {
        {"activity", is_running(status) ? Json(activity_name(process.pace.pace)) : Json()},
        {"silent_ms", status.progress && is_running(status) ? Json(process.pace.silent_ms) : Json()},
        {"waits_for", Json::list({process.pace.waits_for.begin(), process.pace.waits_for.end()})},
+       {"missed_by", Json::list({process.pace.missed_by.begin(), process.pace.missed_by.end()})},
        {"unheard_ms",
         status.heard_unix_ms > 0 && is_running(status) ? Json(process.pace.unheard_ms) : Json()},
        {"pid", is_running(process.status) ? Json(status.pid) : Json()},

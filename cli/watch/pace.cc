@@ -64,6 +64,20 @@ std::string shortened(const std::vector<std::string>& names) {
   return fmt::format("{}, {} and {} more", names[0], names[1], names.size() - 2);
 }
 
+// Notes which running processes' heartbeats do not reach which others.
+void note_missed(const std::vector<ProcessOnNode>& processes, Paces& paces) {
+  for (const auto& [member, status] : processes) {
+    if (!is_running(status) || !status.progress) continue;
+    for (const auto& [index, missed_ms] : status.progress->missed_ms) {
+      const char* const role = is_pserver(status) ? "trainer-" : "pserver-";
+      const auto peer = paces.find(role + std::to_string(index));
+      if (peer == paces.end() || missed_ms < kUnheardMaxMs) continue;
+      peer->second.missed_by.push_back(status.name);
+      peer->second.missed_ms = std::max(peer->second.missed_ms, missed_ms);
+    }
+  }
+}
+
 }  // namespace
 
 Paces paces_of(const std::vector<ProcessOnNode>& processes) {
@@ -99,6 +113,7 @@ Paces paces_of(const std::vector<ProcessOnNode>& processes) {
     pace = pace_of_trainer(status, hanging_pservers, awaited, first_batch_ms);
     pace.unheard_ms = unheard_of(status);
   }
+  note_missed(processes, paces);
   return paces;
 }
 
@@ -127,8 +142,14 @@ std::vector<std::string> describe_stalls(
     const Paces& paces, const std::map<std::string, std::string>& node_of_process) {
   std::vector<std::string> lines;
   for (const auto& [name, pace] : paces) {
-    if (!hangs(pace.pace)) continue;
     const auto node = node_of_process.find(name);
+    if (!hangs(pace.pace)) {
+      if (pace.missed_by.empty()) continue;
+      lines.push_back(fmt::format("{} on {}: no heartbeat reaches {} for {}", name,
+                                  node == node_of_process.end() ? "?" : node->second,
+                                  shortened(pace.missed_by), span_text(pace.missed_ms)));
+      continue;
+    }
     std::vector<std::string> signs;
     if (pace.pace == Pace::kStalled)
       signs.push_back("no progress for " + span_text(pace.silent_ms));

@@ -33,9 +33,11 @@ constexpr bool hangs(Pace pace) {
 
 struct ProcessPace {
   Pace pace = Pace::kUnknown;
-  std::int64_t silent_ms = 0;          // since its last report
-  std::vector<std::string> waits_for;  // with kWaiting: processes
-  std::int64_t unheard_ms = 0;         // since its last sign of life, where it gives any
+  std::int64_t silent_ms = 0;               // since its last report
+  std::vector<std::string> waits_for;       // with kWaiting: processes
+  std::int64_t unheard_ms = 0;              // since its last sign of life, where it gives any
+  std::vector<std::string> missed_by = {};  // processes that its heartbeats do not reach
+  std::int64_t missed_ms = 0;               // for so long, at most
 };
 
 // Of the running processes of one job, by name.
@@ -49,8 +51,8 @@ Paces paces_of(const std::vector<ProcessOnNode>& processes);
 // for a process that runs.
 std::string describe(const ProcessPace& pace);
 // "trainer-1 on n-1 is stalled: no progress for 2m42s" or "trainer-1 on n-1: no sign of life for
-// 4.2s", and for those who wait for it
-// "trainer-0 waits for trainer-1 (2m42s)".
+// 4.2s", and for those who wait for it "trainer-0 waits for trainer-1 (2m42s)". Of one that lives,
+// but is cut off: "trainer-1 on n-1: no heartbeat reaches pserver-0 for 4.2s".
 std::vector<std::string> describe_stalls(const Paces& paces,
                                          const std::map<std::string, std::string>& node_of_process);
 

@@ -13,20 +13,6 @@ namespace {
 
 constexpr std::uint32_t kPortMax = 65535;
 
-Result<std::vector<net::Endpoint>> resolve(const ConnectOptions& options, std::uint32_t ports) {
-  std::vector<net::Endpoint> endpoints;
-  for (const std::string& text : options.pservers) {
-    PADDLE_TRY(const HostPort written, parse_host_port(text, options.port));
-    PADDLE_TRY(std::string address, net::resolve_address(written.host));
-    if (written.port + ports > kPortMax + 1) {
-      return Error{Errc::kUsage,
-                   fmt::format("{} ports from {} on do not exist", ports, written.port)};
-    }
-    endpoints.push_back({std::move(address), static_cast<std::uint16_t>(written.port)});
-  }
-  return endpoints;
-}
-
 }  // namespace
 
 Result<HostPort> parse_host_port(const std::string& text, std::uint32_t default_port) {
@@ -48,9 +34,24 @@ Result<HostPort> parse_host_port(const std::string& text, std::uint32_t default_
   return result;
 }
 
+Result<std::vector<net::Endpoint>> pserver_endpoints(const ConnectOptions& options) {
+  const std::uint32_t ports = options.ports_num + options.ports_num_for_sparse;
+  std::vector<net::Endpoint> endpoints;
+  for (const std::string& text : options.pservers) {
+    PADDLE_TRY(const HostPort written, parse_host_port(text, options.port));
+    PADDLE_TRY(std::string address, net::resolve_address(written.host));
+    if (written.port + ports > kPortMax + 1) {
+      return Error{Errc::kUsage,
+                   fmt::format("{} ports from {} on do not exist", ports, written.port)};
+    }
+    endpoints.push_back({std::move(address), static_cast<std::uint16_t>(written.port)});
+  }
+  return endpoints;
+}
+
 Result<ShardLinks> connect_links(const ConnectOptions& options) {
   const std::uint32_t ports = options.ports_num + options.ports_num_for_sparse;
-  PADDLE_TRY(const std::vector<net::Endpoint> endpoints, resolve(options, ports));
+  PADDLE_TRY(const std::vector<net::Endpoint> endpoints, pserver_endpoints(options));
   std::vector<std::string> addresses;
   for (const net::Endpoint& endpoint : endpoints) addresses.push_back(endpoint.address);
   PADDLE_TRY(const JobKeys keys, net::job_keys(options.key_file, addresses));

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "engine/client/parameter_client.h"
-#include "engine/net/link.h"
+#include "engine/net/tcp.h"
 #include "proto/parameters.pb.h"
 
 namespace paddle::client {
@@ -32,6 +32,8 @@ struct ShardLinks {
   std::vector<std::unique_ptr<net::Link>> dense;  // by shard = pserver index * ports + port index
   std::vector<std::unique_ptr<net::Link>> sparse;
 };
+// First ports of all pservers. kUsage.
+Result<std::vector<net::Endpoint>> pserver_endpoints(const ConnectOptions& options);
 // Errors name the pserver that cannot be reached.
 Result<ShardLinks> connect_links(const ConnectOptions& options);
 

@@ -27,6 +27,10 @@ void ClientLanes::on_push(std::uint64_t batches) {
   is_behind_ = catch_up_.is_behind(position_);
 }
 
+void ClientLanes::interrupt(const Error& why) {
+  for (Lane& lane : lanes_) lane.link->interrupt(why);
+}
+
 void ClientLanes::abandon(const wire::Abandon& message) {
   for (Lane& lane : lanes_) {
     // A broken link has told its shard already.

@@ -58,6 +58,8 @@ class ClientLanes {
   }
   void on_push(std::uint64_t batches);
 
+  // See net::Link. Any thread may call it.
+  void interrupt(const Error& why);
   // A last word on every lane, whatever is open there; nobody answers.
   void abandon(const wire::Abandon& message);
 

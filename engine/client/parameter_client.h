@@ -128,6 +128,8 @@ class ParameterClient {
   virtual bool stop_asked() const = 0;
   // Ends the job for this trainer.
   virtual Status leave() = 0;
+  // Fails the call that waits, and all later ones. May be called by any thread.
+  virtual void interrupt(const Error& why) = 0;
   // Ends the job for all: this trainer ends with an error, and nobody should wait for it. With
   // kUnreachable the job may go on from its last snapshot.
   virtual void abandon(const Error& why) = 0;

@@ -41,6 +41,10 @@ class ShardChannels {
 
   // As ParameterClient has them.
   Status ready();
+  void interrupt(const Error& why) {
+    dense_.lanes().interrupt(why);
+    sparse_.lanes().interrupt(why);
+  }
   void abandon(const Error& why);
   Status pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows);
   void repeat_pass_end();

@@ -30,6 +30,7 @@ class ShardClient final : public ParameterClient, private SnapshotClient {
   void ask_to_stop() override { shards_->ask_to_stop(); }
   bool stop_asked() const override { return shards_->stop_asked(); }
   Status leave() override;
+  void interrupt(const Error& why) override { shards_->interrupt(why); }
   void abandon(const Error& why) override;
   SnapshotClient& snapshots() override { return *this; }
 

@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "base/log.h"
+#include "engine/commands/job_heartbeat.h"
 #include "engine/commands/notice.h"
 
 namespace paddle::commands {
@@ -74,6 +75,7 @@ void CountedShard::report(TimePoint now) {
     progress.set_awaited_since_unix_ms(unix_milliseconds() - waited.count());
     for (const std::uint32_t trainer : awaited->trainers) progress.add_awaited_trainers(trainer);
   }
+  note_silences(heartbeat_, progress);
   notify_progress(std::move(progress));
 }
 

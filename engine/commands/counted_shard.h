@@ -4,6 +4,7 @@
 #include <atomic>
 #include <string>
 
+#include "engine/heartbeat/heartbeat.h"
 #include "engine/pserver/shard.h"
 #include "engine/trainer/metrics.h"
 
@@ -24,7 +25,10 @@ class CountedShard final : public net::FrameHandler {
   void on_tick(TimePoint now, std::vector<net::Outgoing>& out) override;
 
   // Makes this port report for its process: rounds of all ports wait for the same trainers.
-  void report_to_supervisor() { reports_ = true; }
+  void report_to_supervisor(const heartbeat::Heartbeat* heartbeat) {
+    reports_ = true;
+    heartbeat_ = heartbeat;
+  }
   std::string failure() const { return shard_.failure(); }
   bool is_given_up() const { return shard_.is_given_up(); }
   bool is_lonely() const { return is_lonely_; }
@@ -46,6 +50,7 @@ class CountedShard final : public net::FrameHandler {
   TimePoint begun_;
   TimePoint measured_at_;
   bool reports_ = false;
+  const heartbeat::Heartbeat* heartbeat_ = nullptr;
   TimePoint reported_at_;
   bool is_lonely_ = true;  // no trainer has ever sent a frame
   bool has_logged_ = false;

@@ -19,6 +19,7 @@
 #include "engine/client/connect.h"
 #include "engine/commands/command.h"
 #include "engine/commands/counted_shard.h"
+#include "engine/commands/job_heartbeat.h"
 #include "engine/commands/notice.h"
 #include "engine/commands/pulse.h"
 #include "engine/config/platform_rank.h"
@@ -121,7 +122,6 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shar
             .parallel = is_sparse ? parallel : Parallel(),
             .preparer = shared.preparer.get()},
         options.port + i, std::chrono::seconds(options.first_trainer_within), unfinished, metrics);
-    if (i == 0) port.shard->report_to_supervisor();
     net::ServerOptions server{.endpoint = {address, static_cast<std::uint16_t>(options.port + i)},
                               .keys = keys,
                               .self = {Role::kPserver, options.pserver_id},
@@ -132,6 +132,28 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shar
     ports.push_back(std::move(port));
   }
   return ports;
+}
+
+// Ports of a job whose trainers come back drop the connections of one that is dead.
+HeartbeatPtr pserver_heartbeat(const PserverOptions& options, std::vector<Port>& ports) {
+  const bool comes_back = options.lost_trainer_grace > 0;
+  const auto on_dead = [&ports, comes_back](const heartbeat::Silence& silence) {
+    const std::string text = silence_text(silence);
+    log_warning("{}", text);
+    for (Port& port : ports) {
+      if (comes_back)
+        port.server->drop(silence.peer, static_cast<std::uint32_t>(silence.life), text);
+    }
+  };
+  const auto address = net::interface_address(options.bind);
+  if (!address || ports.empty()) return nullptr;
+  return start_heartbeat(options.key_file,
+                         {.self = {Role::kPserver, options.pserver_id},
+                          .life = options.server_generation,
+                          .job_tag = net::job_tag_of(options.job_tag),
+                          .trainers = options.num_gradient_servers,
+                          .bind = {*address, static_cast<std::uint16_t>(options.port)},
+                          .on_dead = on_dead});
 }
 
 // Serves until every trainer has left; kUnreachable when one was lost and the job could not go on,
@@ -152,6 +174,8 @@ Status serve(const PserverOptions& options) {
   // step.
   const PulseThread pulse([] { return wire::Pulse(); });
   PADDLE_TRY(std::vector<Port> ports, listen_all(options, shared, unfinished, metrics));
+  const HeartbeatPtr heartbeat = pserver_heartbeat(options, ports);
+  ports.front().shard->report_to_supervisor(heartbeat.get());
   std::vector<std::thread> threads;
   for (Port& port : ports) threads.emplace_back([&port] { port.server->run(); });
   const std::string ready = fmt::format("READY pserver {} ports {}-{}\n", options.pserver_id,

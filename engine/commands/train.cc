@@ -11,6 +11,7 @@
 #include "base/secret.h"
 #include "engine/commands/command.h"
 #include "engine/commands/inherited.h"
+#include "engine/commands/job_heartbeat.h"
 #include "engine/commands/notice.h"
 #include "engine/commands/pulse.h"
 #include "engine/commands/train_start.h"
@@ -157,6 +158,7 @@ Status train(const trainer::TrainOptions& options) {
   client::ParameterClient& client = **joined;
   PADDLE_TRY_STATUS(start_training(options, client));
   continue_from_servers(client, loop);
+  const auto heartbeat = start_heartbeat(options, client, memory && parameters.trainers_return());
   PADDLE_TRY(const auto kept, open_kept(std::move(memory), parameters, client, model));
   loop.kept = kept.get();
   take_stop_signals();
@@ -164,9 +166,10 @@ Status train(const trainer::TrainOptions& options) {
     if (g_stop_requested) notify_stopping();
     return g_stop_requested.load();
   };
-  loop.report = [&stepping](const wire::Progress& progress) {
+  loop.report = [&](wire::Progress progress) {
     stepping.set_activity(progress.activity());
-    notify_progress(progress);
+    note_silences(heartbeat.get(), progress);
+    notify_progress(std::move(progress));
   };
   notify_ready();
   log_info("trainer {} of {}: {} threads, batches of {}", options.trainer_id,

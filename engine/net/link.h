@@ -32,6 +32,8 @@ class Link {
   virtual Result<Frame> receive(TimePoint deadline, const TailPlace& place) = 0;
   Result<Frame> receive(TimePoint deadline) { return receive(deadline, TailPlace()); }
   virtual std::string peer() const = 0;  // "10.0.0.1:7164", for messages
+  // Fails what waits in another thread, and all later calls, with this error.
+  virtual void interrupt(const Error& /*why*/) {}
 };
 
 // A server's number of a connection, never reused.

@@ -32,6 +32,8 @@ class TcpServer {
   virtual void run() = 0;
   virtual void stop() = 0;
   virtual std::uint16_t port() const = 0;  // the bound port, for port 0
+  // Closes the connections of this life of a client. Any thread may call it.
+  virtual void drop(NodeId client, std::uint32_t incarnation, std::string why) = 0;
 };
 
 struct ClientOptions {

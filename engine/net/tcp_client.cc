@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <mutex>
 #include <thread>
 
 #include "base/rng.h"
@@ -77,6 +78,13 @@ class TcpLink final : public Link {
     return named(read(deadline, place));
   }
   std::string peer() const override { return peer_; }
+  void interrupt(const Error& why) override {
+    {
+      const std::scoped_lock lock(interruption_mutex_);
+      if (!interruption_) interruption_ = why;
+    }
+    ::shutdown(fd_.get(), SHUT_RDWR);  // wakes who waits for the socket
+  }
 
  private:
   // Adds the peer to an error. Errors are final, except a deadline that passed in read().
@@ -86,8 +94,9 @@ class TcpLink final : public Link {
     return std::move(result).error().with(peer_);
   }
   Status fail(Error error) {
-    broken_ = error;
-    return error;
+    const std::scoped_lock lock(interruption_mutex_);
+    broken_ = interruption_ ? *interruption_ : std::move(error);
+    return *broken_;
   }
 
   // Copies no tail, and stamps the session's identity on every frame.
@@ -153,6 +162,8 @@ class TcpLink final : public Link {
   NodeId server_;
   std::uint64_t job_tag_;
   std::optional<Error> broken_;
+  std::mutex interruption_mutex_;
+  std::optional<Error> interruption_;
 };
 
 // Without a listener, the kernel may give us the port we connect to, and TCP connects to

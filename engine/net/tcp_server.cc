@@ -199,6 +199,21 @@ void TcpServerImpl::on_stop() {
   settle();
 }
 
+void TcpServerImpl::drop(NodeId client, std::uint32_t incarnation, std::string why) {
+  asio::post(io_, [this, client, incarnation, reason = std::move(why)] {
+    for (const auto& [id, connection] : connections_) {
+      const ServerSession& session = connection->session;
+      if (!session.proven() || session.transcript().client != client ||
+          session.transcript().incarnation != incarnation) {
+        continue;
+      }
+      log_warning("port {}: {} is dropped: {}", port_, connection->name, reason);
+      doom(*connection, reason);
+    }
+    settle();
+  });
+}
+
 void TcpServerImpl::doom(Connection& connection, std::string why) {
   if (!connection.doomed.empty()) return;
   connection.doomed = std::move(why);

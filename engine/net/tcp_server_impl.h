@@ -64,6 +64,7 @@ class TcpServerImpl final : public TcpServer {
   // Only a write to an eventfd: safe in a signal handler.
   void stop() override;
   std::uint16_t port() const override { return port_; }
+  void drop(NodeId client, std::uint32_t incarnation, std::string why) override;
 
  private:
   void add(int socket, const asio::ip::tcp::endpoint& remote);

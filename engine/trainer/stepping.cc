@@ -52,6 +52,7 @@ class NotedClient final : public client::ParameterClient {
     stepping_.end_step();  // and none follows
     return client_.leave();
   }
+  void interrupt(const Error& why) override { client_.interrupt(why); }
   void abandon(const Error& why) override { client_.abandon(why); }
   client::SnapshotClient& snapshots() override { return client_.snapshots(); }
 

@@ -108,6 +108,23 @@ TEST_F(StallTest, TheLastProcessThatHungIsSaidToHaveHung) {
                        "hung (no sign of life for "));
 }
 
+// Long enough to be dead to the others, too short to be killed: it finds its place taken away, and
+// takes it again.
+TEST_F(StallTest, ATrainerWhoseHeartbeatsStoppedComesBackAloneWhenItGoesOn) {
+  Process train = cluster.start({"train", "--trainers", "2", "--pservers", "2", "--name", "job",
+                                 "--restarts", "5", "--set", "train.passes=1000000", "--set",
+                                 "train.batch_size=4", "quick_start"});
+  ASSERT_TRUE(train.prints("/1000000  ")) << train.output();
+  const int other = cluster.find_engine("--trainer_id=0");
+  stop_process("--trainer_id=1");
+  comes_to_say({"logs", "--role", "pserver-0"}, {"is dropped: no heartbeat of trainer 1 for 3."});
+  let_go_on();
+  hung_ = 0;
+  comes_to_say({"status"}, {"running (start 2)"});
+  EXPECT_EQ(cluster.find_engine("--trainer_id=0"), other);
+  comes_to_say({"logs", "--role", "trainer-1"}, {"going on in pass "});
+}
+
 // From before the first record of the test is read, which may take as long as the rest.
 TEST_F(StallTest, ATrainerThatReadsItsTestSlowlyIsTestingAndNotHung) {
   cluster.folder().write(

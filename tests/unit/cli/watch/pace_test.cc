@@ -79,6 +79,20 @@ TEST(Paces, AProcessThatSavesOrStartsGivesSignsOfLifeToo) {
   EXPECT_EQ(text(paces, "trainer-1"), "no sign of life for 5.0s");
 }
 
+TEST(Paces, AProcessThatLivesButIsCutOffIsNamedWithThoseItDoesNotReach) {
+  ProcessOnNode server = process("pserver-0", 500, {"trainer-1"});
+  server.status.progress->missed_ms = {{0, 1'200}, {1, 4'200}, {9, 60'000}};
+  ProcessOnNode other = process("pserver-1", 500);
+  other.status.progress->missed_ms = {{1, 4'000}};
+  ProcessOnNode cut = process("trainer-1", 500);
+  cut.status.progress->missed_ms = {{0, 4'100}};
+  const Paces paces = paces_of({server, other, process("trainer-0", 500), cut});
+  EXPECT_EQ(describe_stalls(paces, {{"trainer-1", "n-1"}, {"pserver-0", "n-0"}}),
+            (std::vector<std::string>{
+                "pserver-0 on n-0: no heartbeat reaches trainer-1 for 4.1s",
+                "trainer-1 on n-1: no heartbeat reaches pserver-0 and pserver-1 for 4.2s"}));
+}
+
 TEST(Paces, ATrainerForWhichNobodyWaitsIsStalledToo) {
   const Paces paces = paces_of(
       {process("pserver-0", 500), process("trainer-0", 900), process("trainer-1", 11'000)});

@@ -34,6 +34,7 @@ class AskingClient final : public client::ParameterClient {
   void ask_to_stop() override {}
   bool stop_asked() const override { return true; }
   Status leave() override { return note(); }
+  void interrupt(const Error&) override {}
   void abandon(const Error&) override {}
   client::SnapshotClient& snapshots() override { std::abort(); }
 

@@ -1,0 +1,62 @@
+#include "engine/commands/job_heartbeat.h"
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "engine/net/identity.h"
+
+namespace paddle::commands {
+namespace {
+
+HeartbeatPtr start(heartbeat::Heartbeat::Options options) {
+  auto started = heartbeat::Heartbeat::start(std::move(options));
+  if (started) return *std::move(started);
+  log_warning("no heartbeats: {}", started.error().message);
+  return nullptr;
+}
+
+}  // namespace
+
+std::string silence_text(const heartbeat::Silence& silence) {
+  const char* const role = silence.peer.role == Role::kPserver ? "pserver" : "trainer";
+  return fmt::format("no heartbeat of {} {} for {:.1f} s", role, silence.peer.index,
+                     std::chrono::duration<double>(silence.lasted).count());
+}
+
+HeartbeatPtr start_heartbeat(const trainer::TrainOptions& options, client::ParameterClient& client,
+                             bool comes_back) {
+  if (options.key_file.empty() || options.local) return nullptr;
+  auto keys = JobKeys::read(options.key_file);
+  auto servers = client::pserver_endpoints(options);
+  if (!keys || !servers) return nullptr;  // it has joined with them
+  const auto on_dead = [&client, comes_back](const heartbeat::Silence& silence) {
+    log_warning("{}", silence_text(silence));
+    if (comes_back) client.interrupt(Error{Errc::kUnreachable, silence_text(silence)});
+  };
+  return start({.keys = *std::move(keys),
+                .self = {Role::kTrainer, options.trainer_id},
+                .life = options.incarnation,
+                .job_tag = net::job_tag_of(options.job_tag),
+                .servers = *std::move(servers),
+                .on_dead = on_dead});
+}
+
+HeartbeatPtr start_heartbeat(const std::string& key_file, heartbeat::Heartbeat::Options options) {
+  if (key_file.empty()) return nullptr;
+  auto keys = JobKeys::read(key_file);
+  if (!keys) return nullptr;
+  options.keys = *std::move(keys);
+  return start(std::move(options));
+}
+
+void note_silences(const heartbeat::Heartbeat* heartbeat, wire::Progress& progress) {
+  if (heartbeat == nullptr) return;
+  for (const heartbeat::Silence& silence : heartbeat->silences()) {
+    wire::Silent& silent = *progress.add_silent();
+    silent.set_index(silence.peer.index);
+    silent.set_ms(static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(silence.lasted).count()));
+  }
+}
+
+}  // namespace paddle::commands

@@ -1,0 +1,37 @@
+#include "engine/heartbeat/pulses.h"
+
+#include <algorithm>
+
+namespace paddle::heartbeat {
+
+bool Pulses::on_pulse(TimePoint now, const Pulse& pulse) {
+  Peer& peer = peers_[pack(pulse.from)];
+  if (pulse.life < peer.life) return false;
+  if (pulse.life == peer.life && pulse.sequence <= peer.sequence) return false;
+  peer = {pulse.life, pulse.sequence, now, pulse.is_last, false};
+  return true;
+}
+
+std::vector<Silence> Pulses::on_tick(TimePoint now) {
+  const bool was_stopped = now - looked_ > kOwnGap;
+  looked_ = now;
+  std::vector<Silence> dead;
+  for (auto& [id, peer] : peers_) {
+    if (was_stopped) peer.heard = std::max(peer.heard, now - kPeriod);
+    if (peer.has_left || peer.is_dead || now - peer.heard < kDeadAfter) continue;
+    peer.is_dead = true;
+    dead.push_back({unpack(id), peer.life, now - peer.heard});
+  }
+  return dead;
+}
+
+std::vector<Silence> Pulses::silences(TimePoint now) const {
+  std::vector<Silence> silent;
+  for (const auto& [id, peer] : peers_) {
+    if (peer.has_left || now - peer.heard < kSuspectAfter) continue;
+    silent.push_back({unpack(id), peer.life, now - peer.heard});
+  }
+  return silent;
+}
+
+}  // namespace paddle::heartbeat

@@ -1,0 +1,198 @@
+#include "engine/heartbeat/heartbeat.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "base/fd.h"
+#include "engine/heartbeat/datagram.h"
+#include "tests/support/free_ports.h"
+
+namespace paddle::heartbeat {
+namespace {
+
+constexpr NodeId kTrainer{Role::kTrainer, 1};
+constexpr NodeId kPserver{Role::kPserver, 0};
+
+TimePoint at(double seconds) {
+  return TimePoint(std::chrono::hours(1)) +
+         std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+// Ticks every quarter of a second, and gives those who died in between.
+std::vector<Silence> tick(Pulses& pulses, double from, double to) {
+  std::vector<Silence> dead;
+  for (double time = from; time <= to; time += 0.25) {
+    for (const Silence& silence : pulses.on_tick(at(time))) dead.push_back(silence);
+  }
+  return dead;
+}
+
+TEST(Pulses, APeerIsSuspectAfterASecondAndDeadAfterThreeOnceASilence) {
+  Pulses pulses;
+  tick(pulses, 0, 0);
+  EXPECT_TRUE(pulses.on_pulse(at(0), {kTrainer, 4, 1}));
+  EXPECT_TRUE(tick(pulses, 0.25, 2.75).empty());
+  EXPECT_TRUE(pulses.silences(at(0.9)).empty());
+  ASSERT_EQ(pulses.silences(at(1)).size(), 1U);
+  EXPECT_EQ(pulses.silences(at(1))[0].peer, kTrainer);
+  const auto dead = tick(pulses, 3, 9);
+  ASSERT_EQ(dead.size(), 1U);
+  EXPECT_EQ(dead[0].peer, kTrainer);
+  EXPECT_EQ(dead[0].life, 4U);
+  EXPECT_EQ(dead[0].lasted, std::chrono::seconds(3));
+  EXPECT_TRUE(pulses.on_pulse(at(9.1), {kTrainer, 5, 1})) << "its next life";
+  EXPECT_TRUE(pulses.silences(at(9.2)).empty());
+  EXPECT_EQ(tick(pulses, 9.25, 20).size(), 1U);
+}
+
+TEST(Pulses, CopiesAndEarlierLivesTellNothing) {
+  Pulses pulses;
+  EXPECT_TRUE(pulses.on_pulse(at(0), {kTrainer, 4, 7}));
+  EXPECT_FALSE(pulses.on_pulse(at(2), {kTrainer, 4, 7}));
+  EXPECT_FALSE(pulses.on_pulse(at(2), {kTrainer, 4, 6}));
+  EXPECT_FALSE(pulses.on_pulse(at(2), {kTrainer, 3, 99}));
+  EXPECT_EQ(pulses.silences(at(2)).size(), 1U);
+}
+
+TEST(Pulses, NobodyIsJudgedWhoWasNeverHeardOrHasLeft) {
+  Pulses pulses;
+  EXPECT_TRUE(tick(pulses, 0, 60).empty());
+  pulses.on_pulse(at(60), {kTrainer, 1, 1});
+  pulses.on_pulse(at(60.1), {kTrainer, 1, 2, true});
+  EXPECT_TRUE(tick(pulses, 60.25, 90).empty());
+  EXPECT_TRUE(pulses.silences(at(90)).empty());
+}
+
+TEST(Pulses, AProcessThatWasStoppedItselfJudgesNobodyByThatTime) {
+  Pulses pulses;
+  tick(pulses, 0, 0);
+  pulses.on_pulse(at(0), {kTrainer, 1, 1});
+  EXPECT_TRUE(tick(pulses, 10, 10).empty());
+  EXPECT_EQ(tick(pulses, 10.25, 13).size(), 1U) << "but by the time after it";
+}
+
+Secret secret(char fill) {
+  return *Secret::from_bytes(as_bytes(std::string(kSecretBytes, fill)));
+}
+
+TEST(Datagrams, AreOfOneDirectionOneJobAndUntouched) {
+  const Secret there = direction_key(secret('a'), kTrainer);
+  const Secret back = direction_key(secret('a'), kPserver);
+  const Datagram good = encode({kTrainer, 3, 8, true}, 77, there);
+  const auto claim = read_claim(good, 77);
+  ASSERT_TRUE(claim);
+  EXPECT_EQ(claim->from, kTrainer);
+  EXPECT_EQ(claim->life, 3U);
+  EXPECT_EQ(claim->sequence, 8U);
+  EXPECT_TRUE(claim->is_last);
+  EXPECT_TRUE(is_proven(good, there));
+  EXPECT_FALSE(is_proven(good, back)) << "reflected";
+  EXPECT_FALSE(is_proven(good, direction_key(secret('b'), kTrainer)));
+  EXPECT_FALSE(read_claim(good, 78)) << "another job";
+  EXPECT_FALSE(read_claim(ByteSpan(good).first(good.size() - 1), 77));
+  for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
+    Datagram bad = good;
+    bad[bit / 8] ^= std::byte{1} << (bit % 8);
+    EXPECT_FALSE(is_proven(bad, there)) << bit;
+  }
+}
+
+class HeartbeatTest : public testing::Test {
+ protected:
+  Heartbeat::Options options(NodeId self) {
+    Heartbeat::Options result;
+    result.keys = JobKeys::of_job(secret('k'));
+    result.self = self;
+    result.life = 2;
+    result.job_tag = 5;
+    result.trainers = 2;
+    result.on_dead = [this](const Silence& silence) {
+      const std::scoped_lock lock(mutex_);
+      dead_.push_back(silence.peer);
+      changed_.notify_all();
+    };
+    return result;
+  }
+  std::unique_ptr<Heartbeat> pserver() {
+    auto of_pserver = options(kPserver);
+    of_pserver.bind = endpoint_;
+    auto started = Heartbeat::start(std::move(of_pserver));
+    EXPECT_TRUE(started);
+    return *std::move(started);
+  }
+  std::unique_ptr<Heartbeat> trainer() {
+    auto of_trainer = options(kTrainer);
+    of_trainer.servers = {endpoint_};
+    auto started = Heartbeat::start(std::move(of_trainer));
+    EXPECT_TRUE(started);
+    return *std::move(started);
+  }
+  bool dies(NodeId peer) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(30),
+                             [&] { return std::ranges::find(dead_, peer) != dead_.end(); });
+  }
+
+  const net::Endpoint endpoint_{"127.0.0.1", static_cast<std::uint16_t>(test::free_ports(1))};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<NodeId> dead_;
+};
+
+// A trainer whose pulses come, then a stop of them without a farewell.
+TEST_F(HeartbeatTest, BothSidesNoticeThatTheOtherIsGone) {
+  const Secret key =
+      direction_key(*JobKeys::of_job(secret('k')).pair(kTrainer, kPserver), kTrainer);
+  const auto server = pserver();
+  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(endpoint_.port);
+  ::inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
+  const auto send = [&](const Datagram& datagram) {
+    ::sendto(socket.get(), datagram.data(), datagram.size(), 0,
+             reinterpret_cast<const sockaddr*>(&to), sizeof to);
+  };
+  send(encode({kTrainer, 2, 1}, 5, secret('x')));  // gets no answer
+  send(encode({kTrainer, 2, 2}, 5, key));
+  Datagram answer;
+  ASSERT_EQ(::recv(socket.get(), answer.data(), answer.size(), 0),
+            static_cast<ssize_t>(answer.size()));
+  const auto pulse = read_claim(answer, 5);
+  ASSERT_TRUE(pulse);
+  EXPECT_EQ(pulse->from, kPserver);
+  EXPECT_TRUE(dies(kTrainer));
+  EXPECT_EQ(server->silences().size(), 1U);
+}
+
+TEST_F(HeartbeatTest, ThoseThatLeaveAreNotDead) {
+  auto server = pserver();
+  {
+    const auto client = trainer();
+    std::this_thread::sleep_for(4 * kPeriod);
+    EXPECT_TRUE(client->silences().empty());
+    server.reset();
+    std::this_thread::sleep_for(kSuspectAfter + 2 * kPeriod);
+    EXPECT_TRUE(client->silences().empty()) << "it has said so";
+  }
+  EXPECT_TRUE(dead_.empty());
+}
+
+TEST_F(HeartbeatTest, APortThatIsTakenIsAnError) {
+  const auto first = pserver();
+  auto second = options(kPserver);
+  second.bind = endpoint_;
+  const auto started = Heartbeat::start(std::move(second));
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code, Errc::kResource);
+}
+
+}  // namespace
+}  // namespace paddle::heartbeat
