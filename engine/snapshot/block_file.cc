@@ -1,16 +1,11 @@
 #include "engine/snapshot/block_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/crc32c.h"
-#include "base/safe_path.h"
 #include "base/text.h"
 
 namespace paddle::snapshot {
@@ -108,18 +103,16 @@ std::uint32_t BlockCrc::next(ByteSpan block) {
   return crc32c(block, crc32c(number, *header_));
 }
 
-Result<FileWriter> FileWriter::create(int directory, const std::string& name) {
-  UniqueFd fd(::openat(directory, name.c_str(),
-                       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
-  if (!fd) return system_error(Errc::kResource, "create " + name);
-  return FileWriter(name, std::move(fd));
+Result<FileWriter> FileWriter::create(Directory& directory, const std::string& name) {
+  PADDLE_TRY(auto file, directory.create(name));
+  return FileWriter(name, std::move(file));
 }
 
 Status FileWriter::append(ByteSpan data) {
-  if (auto written = write_all(fd_.get(), data, TimePoint::max()); !written) {
-    Error error = std::move(written).error().with(entry_.name);
-    error.code = Errc::kResource;
-    return error;
+  PADDLE_CHECK(file_ != nullptr);
+  if (auto written = file_->append(data); !written) {
+    file_.reset();
+    return written;
   }
   entry_.size += data.size();
   sha256_.update(data);
@@ -127,13 +120,14 @@ Status FileWriter::append(ByteSpan data) {
 }
 
 Result<FileEntry> FileWriter::finish() {
-  if (::fsync(fd_.get()) != 0) return system_error(Errc::kResource, "fsync " + entry_.name);
-  fd_.reset();
+  PADDLE_CHECK(file_ != nullptr);
+  const std::unique_ptr<OutputFile> file = std::move(file_);
+  PADDLE_TRY_STATUS(file->sync());
   entry_.sha256 = sha256_.finish();
   return std::move(entry_);
 }
 
-Result<BlockWriter> BlockWriter::create(int directory, const std::string& name,
+Result<BlockWriter> BlockWriter::create(Directory& directory, const std::string& name,
                                         const BlockHeader& header) {
   PADDLE_TRY(FileWriter file, FileWriter::create(directory, name));
   const Bytes encoded = encode(header, name);
@@ -170,13 +164,10 @@ Error FileReader::error(const std::string& what) const {
   return Error{Errc::kData, expected_.name + ": " + what};
 }
 
-Result<FileReader> FileReader::open(int directory, const FileEntry& expected) {
-  PADDLE_TRY(const SafePath path, SafePath::parse(expected.name));
-  PADDLE_TRY(UniqueFd fd, path.open_read(directory));
-  struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) return system_error(Errc::kData, "stat " + expected.name);
-  FileReader file(expected, std::move(fd));
-  if (const auto found = static_cast<std::uint64_t>(info.st_size); found != expected.size) {
+Result<FileReader> FileReader::open(const Directory& directory, const FileEntry& expected) {
+  PADDLE_TRY(auto opened, directory.open(expected.name));
+  FileReader file(expected, std::move(opened));
+  if (const std::uint64_t found = file.file_->size(); found != expected.size) {
     return file.error(fmt::format("expected {} bytes, found {}", expected.size, found));
   }
   return file;
@@ -186,9 +177,7 @@ Status FileReader::read(std::span<std::byte> into) {
   if (into.size() > bytes_left()) {
     return error(fmt::format("expected {} more bytes, found {}", into.size(), bytes_left()));
   }
-  if (auto read = read_exact(fd_.get(), into, TimePoint::max()); !read) {
-    return error(read.error().message);
-  }
+  if (auto read = file_->read(into); !read) return error(read.error().message);
   offset_ += into.size();
   crc_ = crc32c(into, crc_);
   return {};
@@ -202,7 +191,7 @@ Status FileReader::finish() const {
   return {};
 }
 
-Result<BlockReader> BlockReader::open(int directory, const FileEntry& entry,
+Result<BlockReader> BlockReader::open(const Directory& directory, const FileEntry& entry,
                                       const BlockHeader& expected) {
   PADDLE_TRY(FileReader file, FileReader::open(directory, entry));
   BlockHeader header = expected;
@@ -255,7 +244,7 @@ Status BlockReader::finish() const {
   return file_.finish();
 }
 
-Status verify_file(int directory, FileEntry& expected) {
+Status verify_file(const Directory& directory, FileEntry& expected) {
   PADDLE_TRY(FileReader file, FileReader::open(directory, expected));
   Sha256 sha256;
   Bytes buffer;

@@ -6,8 +6,8 @@
 #include <array>
 #include <optional>
 
-#include "base/fd.h"
 #include "base/sha256.h"
+#include "engine/snapshot/file_system.h"
 
 namespace paddle::snapshot {
 
@@ -59,24 +59,27 @@ std::array<std::byte, kParameterFileHeaderBytes> parameter_file_header(std::uint
 Status check_parameter_file_header(std::span<const std::byte, kParameterFileHeaderBytes> header,
                                    std::uint64_t expected_count);
 
-// Writes one new file below a directory. Errors are kResource and name the file.
+// Writes one new file below a directory. Errors are kResource and name the file; after one, nothing
+// more may be asked of it.
 class FileWriter {
  public:
-  static Result<FileWriter> create(int directory, const std::string& name);
+  static Result<FileWriter> create(Directory& directory, const std::string& name);
   Status append(ByteSpan data);
   // Makes the content durable.
   Result<FileEntry> finish();
 
  private:
-  FileWriter(std::string name, UniqueFd fd) : fd_(std::move(fd)) { entry_.name = std::move(name); }
-  UniqueFd fd_;
+  FileWriter(std::string name, std::unique_ptr<OutputFile> file) : file_(std::move(file)) {
+    entry_.name = std::move(name);
+  }
+  std::unique_ptr<OutputFile> file_;  // null after an error or finish()
   FileEntry entry_;
   Sha256 sha256_;
 };
 
 class BlockWriter {
  public:
-  static Result<BlockWriter> create(int directory, const std::string& name,
+  static Result<BlockWriter> create(Directory& directory, const std::string& name,
                                     const BlockHeader& header);
   Status append(ByteSpan data);
   Result<FileEntry> finish();
@@ -98,7 +101,7 @@ class BlockWriter {
 class FileReader {
  public:
   // Checks the size before anything is read.
-  static Result<FileReader> open(int directory, const FileEntry& expected);
+  static Result<FileReader> open(const Directory& directory, const FileEntry& expected);
   Status read(std::span<std::byte> into);
   // Checks the CRC32C of the whole file; call it after the last byte.
   Status finish() const;
@@ -107,10 +110,10 @@ class FileReader {
   Error error(const std::string& what) const;
 
  private:
-  FileReader(FileEntry expected, UniqueFd fd)
-      : expected_(std::move(expected)), fd_(std::move(fd)) {}
+  FileReader(FileEntry expected, std::unique_ptr<InputFile> file)
+      : expected_(std::move(expected)), file_(std::move(file)) {}
   FileEntry expected_;
-  UniqueFd fd_;
+  std::unique_ptr<InputFile> file_;
   std::uint64_t offset_ = 0;
   std::uint32_t crc_ = 0;
 };
@@ -118,7 +121,7 @@ class FileReader {
 class BlockReader {
  public:
   // All but the update count must be as in `expected`.
-  static Result<BlockReader> open(int directory, const FileEntry& entry,
+  static Result<BlockReader> open(const Directory& directory, const FileEntry& entry,
                                   const BlockHeader& expected);
   // Bytes of the body that are not read yet, from the size of the file.
   std::uint64_t bytes_left() const { return bytes_left_; }
@@ -141,6 +144,6 @@ class BlockReader {
 
 // Reads the whole file to check its size and SHA-256 (of format 1 its CRC32C), and notes its
 // CRC32C.
-Status verify_file(int directory, FileEntry& expected);
+Status verify_file(const Directory& directory, FileEntry& expected);
 
 }  // namespace paddle::snapshot

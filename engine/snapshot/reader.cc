@@ -1,7 +1,5 @@
 #include "engine/snapshot/reader.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -34,7 +32,8 @@ Status check_finite(const File& file, std::span<const float> values, std::string
       fmt::format("{} {} is {}, and not a finite number", what, bad - values.begin(), *bad));
 }
 
-Result<std::vector<float>> read_value(int root, const FileEntry& entry, std::uint64_t count) {
+Result<std::vector<float>> read_value(const Directory& root, const FileEntry& entry,
+                                      std::uint64_t count) {
   PADDLE_TRY(FileReader file, FileReader::open(root, entry));
   std::array<std::byte, kParameterFileHeaderBytes> header{};
   PADDLE_TRY_STATUS(file.read(header));
@@ -84,7 +83,7 @@ std::uint64_t body_bytes_max(const ManifestParameter& parameter, const BlockHead
 }
 
 // Calls on_row for the rows of one file and adds their number to `rows`.
-Status read_rows_file(int root, const FileEntry& entry, const BlockHeader& header,
+Status read_rows_file(const Directory& root, const FileEntry& entry, const BlockHeader& header,
                       const std::function<Status(SparseRow&)>& on_row, std::uint64_t& rows) {
   const std::uint64_t width = header.width;
   const bool has_scores = header.has_scores;
@@ -114,8 +113,8 @@ Status read_rows_file(int root, const FileEntry& entry, const BlockHeader& heade
   return file.finish();
 }
 
-Result<std::vector<float>> read_state(int root, const FileEntry& entry, const BlockHeader& header,
-                                      std::uint64_t& update_count) {
+Result<std::vector<float>> read_state(const Directory& root, const FileEntry& entry,
+                                      const BlockHeader& header, std::uint64_t& update_count) {
   PADDLE_TRY(BlockReader file, BlockReader::open(root, entry, header));
   const std::uint64_t count = header.width * header.state_width;
   if (const std::uint64_t bytes = count * sizeof(float); file.bytes_left() != bytes) {
@@ -133,7 +132,7 @@ Result<std::vector<float>> read_state(int root, const FileEntry& entry, const Bl
   return state;
 }
 
-Result<std::vector<std::uint64_t>> read_removed(int root, const FileEntry& entry,
+Result<std::vector<std::uint64_t>> read_removed(const Directory& root, const FileEntry& entry,
                                                 const BlockHeader& header, std::uint64_t count) {
   PADDLE_TRY(BlockReader file, BlockReader::open(root, entry, header));
   if (file.bytes_left() / sizeof(std::uint64_t) != count ||
@@ -146,8 +145,8 @@ Result<std::vector<std::uint64_t>> read_removed(int root, const FileEntry& entry
   return ids;
 }
 
-Result<std::string> read_manifest_text(const std::string& directory) {
-  auto text = read_file(directory + "/MANIFEST", kManifestBytesMax);
+Result<std::string> read_manifest_text(FileSystem& files, const std::string& directory) {
+  auto text = files.read_file(directory + "/MANIFEST", kManifestBytesMax);
   if (text) return text;
   Error error = std::move(text).error();
   error.hint = "a directory without MANIFEST is not a complete snapshot";
@@ -161,8 +160,8 @@ BaseSnapshot identity_of(const std::string& directory, const std::string& manife
 
 }  // namespace
 
-Result<SnapshotReader> SnapshotReader::open(const std::string& directory) {
-  PADDLE_TRY(SnapshotReader reader, read_manifest(directory));
+Result<SnapshotReader> SnapshotReader::open(const std::string& directory, FileSystem& files) {
+  PADDLE_TRY(SnapshotReader reader, read_manifest(directory, files));
   for (const wire::ParameterSpec& spec : reader.parameters()) {
     PADDLE_TRY_STATUS(reader.verify(spec.name()));
   }
@@ -170,11 +169,13 @@ Result<SnapshotReader> SnapshotReader::open(const std::string& directory) {
   return reader;
 }
 
-Result<SnapshotReader> SnapshotReader::read_manifest(const std::string& directory) {
-  SnapshotReader reader(directory);
-  reader.root_ = UniqueFd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!reader.root_) return system_error(Errc::kData, "open " + directory);
-  PADDLE_TRY(const std::string text, read_manifest_text(directory));
+Result<SnapshotReader> SnapshotReader::read_manifest(const std::string& directory,
+                                                     FileSystem& files) {
+  SnapshotReader reader(directory, files);
+  auto root = files.open_directory(directory);
+  if (!root) return Error{Errc::kData, root.error().message};
+  reader.root_ = *std::move(root);
+  PADDLE_TRY(const std::string text, read_manifest_text(files, directory));
   reader.identity_ = identity_of(directory, text);
   PADDLE_TRY(reader.manifest_, reader.named(decode_manifest(text)));
   return reader;
@@ -189,7 +190,7 @@ Status SnapshotReader::open_base() {
   const BaseSnapshot& expected = *info.base;
   const std::string beside =
       std::filesystem::path(directory_ + "/").parent_path().parent_path() / expected.name;
-  auto opened = read_manifest(beside);
+  auto opened = read_manifest(beside, *files_);
   if (!opened) {
     Error error = std::move(opened).error().with(fmt::format("the base of {}", directory_));
     error.hint = "a delta snapshot needs the full one that it goes on from beside it";
@@ -225,7 +226,7 @@ Status SnapshotReader::verify(const std::string& name) {
     std::uint64_t body = file.size - std::min<std::uint64_t>(file.size, kParameterFileHeaderBytes);
     const BlockHeader header = block_header(manifest_.id, parameter, file.name);
     if (file.name != name) {
-      const auto opened = BlockReader::open(root_.get(), file, header);
+      const auto opened = BlockReader::open(*root_, file, header);
       if (!opened) return named(Status(opened.error()));
       body = opened->bytes_left();
     }
@@ -235,7 +236,7 @@ Status SnapshotReader::verify(const std::string& name) {
       return error(
           fmt::format("{}: expected at most {} bytes of values, found {}", file.name, most, body));
     }
-    PADDLE_TRY_STATUS(named(verify_file(root_.get(), file)));
+    PADDLE_TRY_STATUS(named(verify_file(*root_, file)));
   }
   return {};
 }
@@ -258,10 +259,10 @@ Status SnapshotReader::read_dense(const std::string& name, std::vector<float>& v
                                   std::vector<float>& state, std::uint64_t& update_count) const {
   PADDLE_TRY(const ManifestParameter* const parameter, find(name, false));
   const std::uint64_t count = parameter::element_count(parameter->spec);
-  PADDLE_TRY(auto values, named(read_value(root_.get(), parameter->files[0], count)));
+  PADDLE_TRY(auto values, named(read_value(*root_, parameter->files[0], count)));
   const FileEntry& file = parameter->files[1];
   const BlockHeader header = block_header(manifest_.id, *parameter, file.name);
-  PADDLE_TRY(state, named(read_state(root_.get(), file, header, update_count)));
+  PADDLE_TRY(state, named(read_state(*root_, file, header, update_count)));
   value = std::move(values);
   return {};
 }
@@ -278,7 +279,7 @@ Status SnapshotReader::read_own_rows(const ManifestParameter& table, const OnRow
   for (const FileEntry& entry : table.files) {
     if (entry.name == removed_file_name(table.spec.name())) continue;
     const BlockHeader header = block_header(manifest_.id, table, entry.name);
-    PADDLE_TRY_STATUS(named(read_rows_file(root_.get(), entry, header, on_row, rows)));
+    PADDLE_TRY_STATUS(named(read_rows_file(*root_, entry, header, on_row, rows)));
   }
   if (rows == table.rows) return {};
   return error(
@@ -290,7 +291,7 @@ Status SnapshotReader::read_base_rows(const ManifestParameter& table, const OnRo
   const FileEntry& removed = table.files.back();
   const BlockHeader header = block_header(manifest_.id, table, removed.name);
   PADDLE_TRY(std::vector<std::uint64_t> replaced,
-             named(read_removed(root_.get(), removed, header, table.removed)));
+             named(read_removed(*root_, removed, header, table.removed)));
   PADDLE_TRY_STATUS(read_own_rows(table, [&](const SparseRow& row) -> Status {
     replaced.push_back(row.id);
     return {};
@@ -314,8 +315,8 @@ Status SnapshotReader::read_base_rows(const ManifestParameter& table, const OnRo
   });
 }
 
-Result<BaseSnapshot> base_of(const std::string& directory) {
-  PADDLE_TRY(const std::string text, read_manifest_text(directory));
+Result<BaseSnapshot> base_of(const std::string& directory, FileSystem& files) {
+  PADDLE_TRY(const std::string text, read_manifest_text(files, directory));
   PADDLE_TRY(const Manifest manifest, decode_manifest(text));
   if (manifest.info.base) {
     return Error{Errc::kData, directory + ": is a delta itself, and no base of another"};

@@ -9,13 +9,15 @@
 namespace paddle::snapshot {
 
 // The base for a delta beside `directory`. kData: `directory` is no full snapshot.
-Result<BaseSnapshot> base_of(const std::string& directory);
+Result<BaseSnapshot> base_of(const std::string& directory,
+                             FileSystem& files = kernel_file_system());
 
 // Every error is kData (or kResource) and names the file, the expected and the found.
 class SnapshotReader {
  public:
   // Verifies MANIFEST, and the size and SHA-256 of every file it lists; of a delta also its base.
-  static Result<SnapshotReader> open(const std::string& directory);
+  static Result<SnapshotReader> open(const std::string& directory,
+                                     FileSystem& files = kernel_file_system());
 
   const std::string& directory() const { return directory_; }
   const SnapshotInfo& info() const { return manifest_.info; }
@@ -34,8 +36,9 @@ class SnapshotReader {
  private:
   using OnRow = std::function<Status(SparseRow&)>;
 
-  explicit SnapshotReader(std::string directory) : directory_(std::move(directory)) {}
-  static Result<SnapshotReader> read_manifest(const std::string& directory);
+  SnapshotReader(std::string directory, FileSystem& files)
+      : directory_(std::move(directory)), files_(&files) {}
+  static Result<SnapshotReader> read_manifest(const std::string& directory, FileSystem& files);
   Status open_base();
   bool is_base(const BaseSnapshot& expected) const;
   // Checks the files of a parameter and notes their CRC32C, with which they are read later.
@@ -54,7 +57,8 @@ class SnapshotReader {
   }
 
   std::string directory_;
-  UniqueFd root_;
+  FileSystem* files_;
+  std::unique_ptr<Directory> root_;
   Manifest manifest_;
   BaseSnapshot identity_;                 // as a delta would name it
   std::unique_ptr<SnapshotReader> base_;  // of a delta

@@ -2,20 +2,16 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <limits>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "base/fd.h"
 #include "base/log.h"
 #include "engine/snapshot/retention.h"
 
 namespace paddle::snapshot {
 namespace {
-
-namespace fs = std::filesystem;
 
 // The progress of a snapshot: by its MANIFEST or, where that cannot be read, by its name.
 struct Candidate {
@@ -34,28 +30,18 @@ Candidate by_name(const std::string& name) {
   return {rest == end ? pass + 1 : pass, std::numeric_limits<std::uint64_t>::max(), name};
 }
 
-Candidate candidate(const std::string& folder, const std::string& name) {
-  const auto text = read_file(folder + "/" + name + "/MANIFEST", kManifestBytesMax);
+Candidate candidate(FileSystem& files, const std::string& folder, const std::string& name) {
+  const auto text = files.read_file(folder + "/" + name + "/MANIFEST", kManifestBytesMax);
   if (!text) return by_name(name);
   const auto manifest = decode_manifest(*text);
   if (!manifest) return by_name(name);
   return {manifest->info.pass, manifest->info.step, name};
 }
 
-Status rename(const std::string& from, const std::string& to) {
-  std::error_code failed;
-  fs::rename(from, to, failed);
-  if (!failed) return {};
-  return Error{Errc::kResource, fmt::format("rename {} to {}: {}", from, to, failed.message())};
-}
-
 // The first of "<path>", "<path>-2", ... that does not exist.
-std::string free_name(const std::string& path) {
+std::string free_name(FileSystem& files, const std::string& path) {
   std::string name = path;
-  std::error_code ignored;
-  for (int i = 2; fs::exists(fs::symlink_status(name, ignored)); ++i) {
-    name = fmt::format("{}-{}", path, i);
-  }
+  for (int i = 2; files.exists(name); ++i) name = fmt::format("{}-{}", path, i);
   return name;
 }
 
@@ -64,11 +50,11 @@ struct Damage {
   Error error;
 };
 
-Status set_aside(const std::string& folder, const std::vector<Damage>& damaged) {
+Status set_aside(FileSystem& files, const std::string& folder, const std::vector<Damage>& damaged) {
   for (const Damage& one : damaged) {
     const std::string path = folder + "/" + one.name;
-    const std::string to = free_name(path + std::string(kDamaged));
-    PADDLE_TRY_STATUS(rename(path, to));
+    const std::string to = free_name(files, path + std::string(kDamaged));
+    PADDLE_TRY_STATUS(files.rename(path, to));
     log_warning("{}; it is renamed to {}", one.error.message, to);
   }
   return {};
@@ -76,17 +62,18 @@ Status set_aside(const std::string& folder, const std::vector<Damage>& damaged) 
 
 }  // namespace
 
-Result<std::optional<SnapshotReader>> take_newest_whole(const std::string& folder) {
-  PADDLE_TRY(const std::vector<std::string> names, snapshot_names(folder));
+Result<std::optional<SnapshotReader>> take_newest_whole(const std::string& folder,
+                                                        FileSystem& files) {
+  PADDLE_TRY(const std::vector<std::string> names, snapshot_names(folder, files));
   std::vector<Candidate> candidates;
-  for (const std::string& name : names) candidates.push_back(candidate(folder, name));
+  for (const std::string& name : names) candidates.push_back(candidate(files, folder, name));
   std::ranges::sort(candidates, std::greater<>());
   std::vector<Damage> damaged;
   for (const Candidate& one : candidates) {
     const std::string directory = folder + "/" + one.name;
-    auto snapshot = SnapshotReader::open(directory);
+    auto snapshot = SnapshotReader::open(directory, files);
     if (snapshot) {
-      PADDLE_TRY_STATUS(set_aside(folder, damaged));
+      PADDLE_TRY_STATUS(set_aside(files, folder, damaged));
       if (!damaged.empty())
         log_warning("training goes on from {}, the newest whole one", directory);
       return std::optional(*std::move(snapshot));
@@ -100,21 +87,15 @@ Result<std::optional<SnapshotReader>> take_newest_whole(const std::string& folde
                "bring a copy that is; --from_scratch instead of --resume begins anew"};
 }
 
-Result<std::string> set_snapshots_aside(const std::string& folder) {
-  PADDLE_TRY(const std::vector<std::string> names, snapshot_names(folder));
+Result<std::string> set_snapshots_aside(const std::string& folder, FileSystem& files) {
+  PADDLE_TRY(const std::vector<std::string> names, snapshot_names(folder, files));
   if (names.empty()) return std::string();
-  std::string to;
-  std::error_code failed;
-  for (int i = 1; to.empty(); ++i) {
-    const std::string name = fmt::format("{}/earlier-{}", folder, i);
-    const bool is_new = fs::create_directory(name, failed);
-    if (failed) {
-      return Error{Errc::kResource, fmt::format("make {}: {}", name, failed.message())};
-    }
-    if (is_new) to = name;
-  }
+  int number = 1;
+  while (files.exists(fmt::format("{}/earlier-{}", folder, number))) ++number;
+  std::string to = fmt::format("{}/earlier-{}", folder, number);
+  PADDLE_TRY_STATUS(files.make_directory(to));
   for (const std::string& name : names) {
-    PADDLE_TRY_STATUS(rename(folder + "/" + name, to + "/" + name));
+    PADDLE_TRY_STATUS(files.rename(folder + "/" + name, to + "/" + name));
   }
   return to;
 }

@@ -12,10 +12,12 @@ namespace paddle::snapshot {
 // when the folder has no snapshot. Damaged ones that claim more progress are named in warnings and
 // renamed to "<name>.damaged", so that training can save under their names again. kData: there are
 // snapshots, but none is whole; then nothing is renamed. kResource.
-Result<std::optional<SnapshotReader>> take_newest_whole(const std::string& folder);
+Result<std::optional<SnapshotReader>> take_newest_whole(const std::string& folder,
+                                                        FileSystem& files = kernel_file_system());
 
 // Moves all snapshots in `folder` to "<folder>/earlier-1", or the next number that is free, and
 // returns its path; "" when there are none. kResource.
-Result<std::string> set_snapshots_aside(const std::string& folder);
+Result<std::string> set_snapshots_aside(const std::string& folder,
+                                        FileSystem& files = kernel_file_system());
 
 }  // namespace paddle::snapshot

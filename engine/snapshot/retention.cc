@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <map>
 #include <set>
 
 #include <fmt/format.h>
 
-#include "base/fd.h"
 #include "base/log.h"
 #include "engine/snapshot/manifest_format.h"
 
@@ -29,14 +27,11 @@ std::optional<std::uint64_t> pass_of(const std::string& name) {
 }
 
 // A folder loses its name before its files, so that nothing half removed looks like a snapshot.
-Status remove_snapshot(const std::string& directory) {
+Status remove_snapshot(FileSystem& files, const std::string& directory) {
   const std::string unfinished = directory + std::string(kUnfinished);
-  std::error_code failed;
-  std::filesystem::remove_all(unfinished, failed);
-  if (!failed) std::filesystem::rename(directory, unfinished, failed);
-  if (!failed) std::filesystem::remove_all(unfinished, failed);
-  if (!failed) return {};
-  return Error{Errc::kResource, fmt::format("remove {}: {}", directory, failed.message())};
+  PADDLE_TRY_STATUS(files.remove_all(unfinished));
+  PADDLE_TRY_STATUS(files.rename(directory, unfinished));
+  return files.remove_all(unfinished);
 }
 
 // True for "pass-" and a digit, but not for a folder that was never finished or was set aside.
@@ -47,9 +42,14 @@ bool is_snapshot_name(std::string_view name) {
          !name.ends_with(kUnfinished) && name.find(kDamaged) == std::string_view::npos;
 }
 
-Result<Manifest> manifest_of(const std::string& directory) {
-  PADDLE_TRY(const std::string text, read_file(directory + "/MANIFEST", kManifestBytesMax));
+Result<Manifest> manifest_of(FileSystem& files, const std::string& directory) {
+  PADDLE_TRY(const std::string text, files.read_file(directory + "/MANIFEST", kManifestBytesMax));
   return decode_manifest(text).with(directory);
+}
+
+bool has_files(FileSystem& files, const std::string& directory) {
+  const auto names = files.list(directory);
+  return names && !names->empty();
 }
 
 }  // namespace
@@ -58,45 +58,37 @@ std::string pass_name(std::uint64_t pass) {
   return fmt::format("pass-{:05d}", pass);
 }
 
-Result<std::vector<std::string>> snapshot_names(const std::string& folder) {
-  std::error_code failed;
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {
-    const std::string name = entry.path().filename();
-    std::error_code ignored;
-    if (!is_snapshot_name(name) || !entry.is_directory(ignored)) continue;
-    if (!std::filesystem::is_empty(entry.path(), ignored)) names.push_back(name);
-  }
-  if (failed) {
-    return Error{Errc::kResource, fmt::format("read {}: {}", folder, failed.message())};
-  }
-  std::ranges::sort(names);
+Result<std::vector<std::string>> snapshot_names(const std::string& folder, FileSystem& files) {
+  PADDLE_TRY(std::vector<std::string> names, files.list(folder));
+  std::erase_if(names, [&](const std::string& name) {
+    return !is_snapshot_name(name) || !has_files(files, folder + "/" + name);
+  });
   return names;
 }
 
-Status keep_newest(const std::string& folder, std::uint64_t pass, std::uint32_t count) {
-  std::error_code failed;
+Status keep_newest(const std::string& folder, std::uint64_t pass, std::uint32_t count,
+                   FileSystem& files) {
   std::map<std::uint64_t, Manifest, std::greater<>> snapshots;  // by pass, the newest first
   std::vector<std::string> unwanted;  // never finished, or removed in part
   std::vector<std::string> stopped;   // snapshots of a stop in a pass that is over now
-  for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {
-    const std::string name = entry.path().filename();
+  PADDLE_TRY(const std::vector<std::string> names, files.list(folder));
+  for (const std::string& name : names) {
+    const std::string path = folder + "/" + name;
     const auto of = pass_of(name);
     const auto stopped_in = pass_of(name.substr(0, name.rfind('-')));
     if (stopped_in && *stopped_in <= pass) stopped.push_back(name);
     if (name.ends_with(kUnfinished)) {
       const auto unfinished = pass_of(name.substr(0, name.size() - kUnfinished.size()));
-      if (unfinished && *unfinished <= pass) unwanted.push_back(entry.path());
+      if (unfinished && *unfinished <= pass) unwanted.push_back(path);
     }
-    std::error_code ignored;
-    if (!of || *of > pass || std::filesystem::is_empty(entry.path(), ignored)) continue;
-    if (auto manifest = manifest_of(entry.path())) {
+    if (!of || *of > pass || !has_files(files, path)) continue;
+    if (auto manifest = manifest_of(files, path)) {
       snapshots.emplace(*of, *std::move(manifest));
     } else {
       log_warning("{}; the snapshot is neither counted nor removed", manifest.error().message);
     }
   }
-  for (const std::string& path : unwanted) std::filesystem::remove_all(path, failed);
+  for (const std::string& path : unwanted) static_cast<void>(files.remove_all(path));
   std::set<std::string> kept;
   std::uint32_t newest = 0;
   for (const auto& [number, manifest] : snapshots) {
@@ -106,9 +98,11 @@ Status keep_newest(const std::string& folder, std::uint64_t pass, std::uint32_t 
   }
   for (const auto& [number, manifest] : snapshots) {
     if (kept.contains(pass_name(number))) continue;
-    PADDLE_TRY_STATUS(remove_snapshot(folder + "/" + pass_name(number)));
+    PADDLE_TRY_STATUS(remove_snapshot(files, folder + "/" + pass_name(number)));
   }
-  for (const std::string& name : stopped) PADDLE_TRY_STATUS(remove_snapshot(folder + "/" + name));
+  for (const std::string& name : stopped) {
+    PADDLE_TRY_STATUS(remove_snapshot(files, folder + "/" + name));
+  }
   return {};
 }
 

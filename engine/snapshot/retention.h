@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/snapshot/file_system.h"
 
 namespace paddle::snapshot {
 
@@ -18,10 +19,12 @@ constexpr std::string_view kDamaged = ".damaged";
 
 // Names of the folders in `folder` that are snapshots or were: "pass-" and a digit, not empty,
 // finished, and not set aside as damaged. In order. kResource.
-Result<std::vector<std::string>> snapshot_names(const std::string& folder);
+Result<std::vector<std::string>> snapshot_names(const std::string& folder,
+                                                FileSystem& files = kernel_file_system());
 
 // Removes snapshots in `folder` up to `pass`: those of a stop, and those of a pass but the newest
 // `count` and their bases. Later snapshots and other directories stay. kResource.
-Status keep_newest(const std::string& folder, std::uint64_t pass, std::uint32_t count);
+Status keep_newest(const std::string& folder, std::uint64_t pass, std::uint32_t count,
+                   FileSystem& files = kernel_file_system());
 
 }  // namespace paddle::snapshot

@@ -38,10 +38,10 @@ Status read_all(const SnapshotReader& reader) {
 
 }  // namespace
 
-Verdict verify(const std::string& directory) {
+Verdict verify(const std::string& directory, FileSystem& files) {
   Verdict verdict;
   verdict.directory = directory;
-  auto reader = SnapshotReader::open(directory);
+  auto reader = SnapshotReader::open(directory, files);
   if (!reader) {
     verdict.error = std::move(reader).error();
     return verdict;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "engine/snapshot/file_system.h"
 #include "engine/snapshot/info.h"
 
 namespace paddle::snapshot {
@@ -19,7 +20,7 @@ struct Verdict {
 };
 
 // Reads every byte of the snapshot, and of the base of a delta.
-Verdict verify(const std::string& directory);
+Verdict verify(const std::string& directory, FileSystem& files = kernel_file_system());
 
 // Verifies the snapshot `directory` or, when it has no MANIFEST of its own, every snapshot in it.
 // kData: there is none.

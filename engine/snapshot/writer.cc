@@ -1,12 +1,5 @@
 #include "engine/snapshot/writer.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
-#include <filesystem>
 #include <limits>
 #include <unordered_set>
 
@@ -26,29 +19,21 @@ std::string without_trailing_slash(std::string path) {
   return path;
 }
 
-Result<UniqueFd> open_directory(const std::string& path) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd) return system_error(Errc::kResource, "open " + path);
-  return fd;
-}
-
-Status sync_directory(const std::string& path) {
-  PADDLE_TRY(const UniqueFd fd, open_directory(path));
-  if (::fsync(fd.get()) != 0) return system_error(Errc::kResource, "fsync " + path);
-  return {};
+std::string parent_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
 }
 
 // Refuses to replace what is not ours for certain: only an empty folder or a snapshot whose
 // MANIFEST can be read may be replaced. A damaged one may hold the only good files.
-Status check_replaceable(const std::string& directory) {
-  namespace fs = std::filesystem;
-  std::error_code failed;
-  const fs::file_status status = fs::symlink_status(directory, failed);
-  if (status.type() == fs::file_type::not_found) return {};
-  const bool is_directory = status.type() == fs::file_type::directory;
-  if (is_directory && fs::is_empty(directory, failed) && !failed) return {};
-  const auto manifest = read_file(directory + "/MANIFEST", kManifestBytesMax);
-  if (!is_directory || !manifest) {
+Status check_replaceable(FileSystem& files, const std::string& directory) {
+  const EntryKind kind = files.kind(directory);
+  if (kind == EntryKind::kNone) return {};
+  if (kind == EntryKind::kDirectory) {
+    if (const auto names = files.list(directory); names && names->empty()) return {};
+  }
+  const auto manifest = files.read_file(directory + "/MANIFEST", kManifestBytesMax);
+  if (kind != EntryKind::kDirectory || !manifest) {
     return Error{Errc::kUsage, directory + ": exists and is not a snapshot",
                  "choose another directory, or move it away"};
   }
@@ -63,25 +48,20 @@ Status check_replaceable(const std::string& directory) {
 
 // Renames the complete `temporary` to `directory` in one step. An earlier snapshot ends up at
 // `temporary` and is removed.
-Status publish(const std::string& temporary, const std::string& directory) {
-  std::error_code failed;
-  if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, directory.c_str(), RENAME_EXCHANGE) == 0) {
-    PADDLE_TRY_STATUS(sync_directory(temporary + "/.."));
-    std::filesystem::remove_all(temporary, failed);
+Status publish(FileSystem& files, const std::string& temporary, const std::string& directory) {
+  if (files.exchange(temporary, directory)) {
+    PADDLE_TRY_STATUS(files.sync_directory(parent_of(directory)));
+    static_cast<void>(files.remove_all(temporary));
     return {};
   }
   // There is no earlier snapshot, or the file system cannot exchange names. The earlier one is
   // renamed, and stays under that name if the process dies in between.
   const std::string old = directory + ".old";
-  std::filesystem::remove_all(old, failed);
-  if (::rename(directory.c_str(), old.c_str()) != 0 && errno != ENOENT) {
-    return system_error(Errc::kResource, "rename " + directory);
-  }
-  if (::rename(temporary.c_str(), directory.c_str()) != 0) {
-    return system_error(Errc::kResource, "rename " + temporary);
-  }
-  PADDLE_TRY_STATUS(sync_directory(directory + "/.."));
-  std::filesystem::remove_all(old, failed);
+  static_cast<void>(files.remove_all(old));
+  if (files.exists(directory)) PADDLE_TRY_STATUS(files.rename(directory, old));
+  PADDLE_TRY_STATUS(files.rename(temporary, directory));
+  PADDLE_TRY_STATUS(files.sync_directory(parent_of(directory)));
+  static_cast<void>(files.remove_all(old));
   return {};
 }
 
@@ -94,9 +74,10 @@ Status check_finite(const std::string& name, std::span<const float> values) {
 }  // namespace
 
 struct SnapshotWriter::Impl {
+  FileSystem* files;
   std::string directory;
   std::string temporary;
-  UniqueFd root;
+  std::unique_ptr<Directory> root;
   Manifest manifest;
   std::unordered_set<std::string> names;
   bool in_sparse = false;
@@ -106,8 +87,7 @@ struct SnapshotWriter::Impl {
 
   ~Impl() {
     if (finished) return;
-    std::error_code ignored;
-    std::filesystem::remove_all(temporary, ignored);
+    static_cast<void>(files->remove_all(temporary));
   }
 
   Status begin_parameter(const wire::ParameterSpec& spec, bool sparse) {
@@ -127,7 +107,7 @@ struct SnapshotWriter::Impl {
     const ManifestParameter& table = current();
     const std::string name = rows_file_name(table.spec.name(), table.files.size());
     PADDLE_TRY(BlockWriter writer,
-               BlockWriter::create(root.get(), name, block_header(manifest.id, table, name)));
+               BlockWriter::create(*root, name, block_header(manifest.id, table, name)));
     rows_file = std::move(writer);
     return {};
   }
@@ -142,12 +122,19 @@ struct SnapshotWriter::Impl {
   Status write_removed() {
     const std::string name = removed_file_name(current().spec.name());
     PADDLE_TRY(BlockWriter writer,
-               BlockWriter::create(root.get(), name, block_header(manifest.id, current(), name)));
+               BlockWriter::create(*root, name, block_header(manifest.id, current(), name)));
     PADDLE_TRY_STATUS(writer.append(bytes_of(std::span<const std::uint64_t>(removed))));
     PADDLE_TRY(FileEntry entry, writer.finish());
     current().files.push_back(std::move(entry));
     current().removed = removed.size();
     removed.clear();
+    return {};
+  }
+
+  Status write_file(const std::string& name, const std::string& text) {
+    PADDLE_TRY(FileWriter file, FileWriter::create(*root, name));
+    PADDLE_TRY_STATUS(file.append(as_bytes(text)));
+    PADDLE_TRY(const FileEntry entry, file.finish());
     return {};
   }
 
@@ -189,21 +176,21 @@ SnapshotWriter::SnapshotWriter(SnapshotWriter&&) noexcept = default;
 SnapshotWriter& SnapshotWriter::operator=(SnapshotWriter&&) noexcept = default;
 SnapshotWriter::~SnapshotWriter() = default;
 
-Result<SnapshotWriter> SnapshotWriter::create(const std::string& directory, SnapshotInfo info) {
+Result<SnapshotWriter> SnapshotWriter::create(const std::string& directory, SnapshotInfo info,
+                                              FileSystem& files) {
   PADDLE_TRY_STATUS(optim::validate(info.optimizer));
   const std::string name = without_trailing_slash(directory);
-  PADDLE_TRY_STATUS(check_replaceable(name));
+  PADDLE_TRY_STATUS(check_replaceable(files, name));
   const std::string temporary = name + ".tmp";
-  std::error_code failed;
-  std::filesystem::remove_all(temporary, failed);  // left by a killed process
-  if (::mkdir(temporary.c_str(), 0755) != 0)
-    return system_error(Errc::kResource, "mkdir " + temporary);
+  static_cast<void>(files.remove_all(temporary));  // left by a killed process
+  PADDLE_TRY_STATUS(files.make_directory(temporary));
   auto impl = std::make_unique<Impl>();
+  impl->files = &files;
   impl->directory = name;
   impl->temporary = temporary;
   impl->manifest.id = snapshot_id(info);
   impl->manifest.info = std::move(info);
-  PADDLE_TRY(impl->root, open_directory(temporary));
+  PADDLE_TRY(impl->root, files.open_directory(temporary));
   return SnapshotWriter(std::move(impl));
 }
 
@@ -222,14 +209,14 @@ Status SnapshotWriter::add_dense(const wire::ParameterSpec& spec, std::span<cons
   ManifestParameter parameter;
   parameter.spec = spec;
   parameter.state_width = static_cast<std::uint32_t>(state.size() / count);
-  PADDLE_TRY(FileWriter file, FileWriter::create(impl_->root.get(), spec.name()));
+  PADDLE_TRY(FileWriter file, FileWriter::create(*impl_->root, spec.name()));
   PADDLE_TRY_STATUS(file.append(parameter_file_header(count)));
   PADDLE_TRY_STATUS(file.append(bytes_of(value)));
   PADDLE_TRY(FileEntry value_entry, file.finish());
   const std::string state_name = state_file_name(spec.name());
   BlockHeader header = block_header(impl_->manifest.id, parameter, state_name);
   header.update_count = update_count;
-  PADDLE_TRY(BlockWriter blocks, BlockWriter::create(impl_->root.get(), state_name, header));
+  PADDLE_TRY(BlockWriter blocks, BlockWriter::create(*impl_->root, state_name, header));
   PADDLE_TRY_STATUS(blocks.append(bytes_of(state)));
   PADDLE_TRY(FileEntry state_entry, blocks.finish());
   parameter.files = {std::move(value_entry), std::move(state_entry)};
@@ -278,12 +265,13 @@ Status SnapshotWriter::finish() {
   if (auto read = decode_manifest(text); !read) {
     return std::move(read).error().with("not saved, since it could not be read again");
   }
-  PADDLE_TRY_STATUS(replace_file(impl_->temporary + "/MANIFEST", as_bytes(text), 0644));
+  PADDLE_TRY_STATUS(impl_->write_file("MANIFEST", text));
   // The loaders of v0.10 look for this file.
   const std::string done = fmt::format("paddle version: {} real byte size: 4\n", kProgramVersion);
-  PADDLE_TRY_STATUS(replace_file(impl_->temporary + "/done", as_bytes(done), 0644));
-  PADDLE_TRY_STATUS(check_replaceable(impl_->directory));
-  PADDLE_TRY_STATUS(publish(impl_->temporary, impl_->directory));
+  PADDLE_TRY_STATUS(impl_->write_file("done", done));
+  PADDLE_TRY_STATUS(impl_->root->sync());
+  PADDLE_TRY_STATUS(check_replaceable(*impl_->files, impl_->directory));
+  PADDLE_TRY_STATUS(publish(*impl_->files, impl_->temporary, impl_->directory));
   impl_->finished = true;
   return {};
 }

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "base/result.h"
+#include "engine/snapshot/file_system.h"
 #include "engine/snapshot/info.h"
 
 namespace paddle::snapshot {
@@ -22,7 +23,8 @@ class SnapshotWriter {
  public:
   // The parent of `directory` must exist; `directory` may be absent, empty or a snapshot whose
   // MANIFEST can be read. info.base, from base_of(), makes the snapshot a delta.
-  static Result<SnapshotWriter> create(const std::string& directory, SnapshotInfo info);
+  static Result<SnapshotWriter> create(const std::string& directory, SnapshotInfo info,
+                                       FileSystem& files = kernel_file_system());
   SnapshotWriter(SnapshotWriter&&) noexcept;
   SnapshotWriter& operator=(SnapshotWriter&&) noexcept;
   ~SnapshotWriter();

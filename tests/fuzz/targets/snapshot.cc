@@ -1,11 +1,10 @@
 // A snapshot whose MANIFEST and files were changed by someone who made every checksum right again,
 // read as `--resume`, `export` and `init` read it.
-#include <fcntl.h>
-
 #include <filesystem>
 
 #include <fmt/format.h>
 
+#include "base/fd.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "engine/snapshot/reader.h"
@@ -76,7 +75,7 @@ class Forger {
   Forger(fuzz::Input& input, std::string directory)
       : input_(input),
         directory_(std::move(directory)),
-        folder_(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
+        folder_(*kernel_file_system().open_directory(directory_)),
         manifest_(*decode_manifest(manifest_of(directory_))) {}
 
   void run() {
@@ -164,7 +163,7 @@ class Forger {
     if (entry == nullptr) return;
     std::string text = *read_file(directory_ + "/" + entry->name);
     change_text(input_, text);
-    replace(*entry, FileWriter::create(folder_.get(), kNewFile), as_bytes(text));
+    replace(*entry, FileWriter::create(*folder_, kNewFile), as_bytes(text));
   }
 
   // A file of blocks with right checksums inside.
@@ -179,7 +178,7 @@ class Forger {
     header.update_count = input_.number();
     header.has_scores = input_.flag();
     const std::string body(input_.text(input_.byte()));
-    replace(*entry, BlockWriter::create(folder_.get(), kNewFile, header), as_bytes(body));
+    replace(*entry, BlockWriter::create(*folder_, kNewFile, header), as_bytes(body));
   }
 
   template <class Writer>
@@ -194,7 +193,7 @@ class Forger {
   static constexpr const char* kNewFile = "new";
   fuzz::Input& input_;
   std::string directory_;
-  UniqueFd folder_;
+  std::unique_ptr<Directory> folder_;
   Manifest manifest_;
 };
 
