@@ -1,7 +1,5 @@
 #include "engine/commands/train_start.h"
 
-#include <filesystem>
-
 #include <fmt/format.h>
 
 #include "base/log.h"
@@ -11,21 +9,13 @@
 #include "engine/strategy/strategy_table.h"
 
 namespace paddle::commands {
-namespace {
-
-Status make_save_folder(const std::string& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (!error) return {};
-  return Error{Errc::kResource, fmt::format("make {}: {}", folder, error.message())};
-}
-
-}  // namespace
 
 Status prepare_save_folder(const trainer::TrainOptions& options) {
   if (options.save_dir.empty()) return {};
-  PADDLE_TRY_STATUS(make_save_folder(options.save_dir));
-  if (options.trainer_id != 0 || options.resume || options.start_pass > 0) return {};
+  PADDLE_TRY_STATUS(snapshot::kernel_file_system().make_directories(options.save_dir));
+  if (options.trainer_id != 0) return {};
+  PADDLE_TRY_STATUS(snapshot::finish_interrupted(options.save_dir));
+  if (options.resume || options.start_pass > 0) return {};
   if (options.from_scratch) {
     PADDLE_TRY(const std::string aside, snapshot::set_snapshots_aside(options.save_dir));
     if (!aside.empty()) log_info("the snapshots of {} are now in {}", options.save_dir, aside);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 
@@ -18,24 +19,29 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The error of a system call that changes something.
+Error change_error(const std::string& what) {
+  const bool is_full = errno == ENOSPC || errno == EDQUOT;
+  Error error = system_error(Errc::kResource, what);
+  if (is_full) error.hint = "make room there; the snapshots that were saved before are whole";
+  return error;
+}
+
 class KernelOutputFile final : public OutputFile {
  public:
-  KernelOutputFile(std::string name, UniqueFd fd) : name_(std::move(name)), fd_(std::move(fd)) {}
+  KernelOutputFile(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 
   Status append(ByteSpan data) override {
-    auto written = write_all(fd_.get(), data, TimePoint::max());
-    if (written) return {};
-    Error error = std::move(written).error().with(name_);
-    error.code = Errc::kResource;
-    return error;
+    const Status written = write_all(fd_.get(), data, TimePoint::max());
+    return written ? Status() : change_error("write " + path_);
   }
   Status sync() override {
-    if (::fsync(fd_.get()) != 0) return system_error(Errc::kResource, "fsync " + name_);
-    return {};
+    if (::fsync(fd_.get()) == 0) return {};
+    return change_error("fsync " + path_);
   }
 
  private:
-  std::string name_;
+  std::string path_;
   UniqueFd fd_;
 };
 
@@ -59,8 +65,10 @@ class KernelDirectory final : public Directory {
   Result<std::unique_ptr<OutputFile>> create(const std::string& name) override {
     UniqueFd fd(::openat(fd_.get(), name.c_str(),
                          O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
-    if (!fd) return system_error(Errc::kResource, "create " + name);
-    return std::unique_ptr<OutputFile>(std::make_unique<KernelOutputFile>(name, std::move(fd)));
+    std::string path = path_ + "/" + name;
+    if (!fd) return change_error("create " + path);
+    return std::unique_ptr<OutputFile>(
+        std::make_unique<KernelOutputFile>(std::move(path), std::move(fd)));
   }
   Result<std::unique_ptr<InputFile>> open(const std::string& path) const override {
     PADDLE_TRY(const SafePath safe, SafePath::parse(path));
@@ -71,8 +79,8 @@ class KernelDirectory final : public Directory {
     return std::unique_ptr<InputFile>(std::make_unique<KernelInputFile>(size, std::move(fd)));
   }
   Status sync() override {
-    if (::fsync(fd_.get()) != 0) return system_error(Errc::kResource, "fsync " + path_);
-    return {};
+    if (::fsync(fd_.get()) == 0) return {};
+    return change_error("fsync " + path_);
   }
 
  private:
@@ -111,11 +119,11 @@ class KernelFileSystem final : public FileSystem {
   }
   Status make_directory(const std::string& path) override {
     if (::mkdir(path.c_str(), 0755) == 0) return {};
-    return system_error(Errc::kResource, "mkdir " + path);
+    return change_error("mkdir " + path);
   }
   Status rename(const std::string& from, const std::string& to) override {
     if (::rename(from.c_str(), to.c_str()) == 0) return {};
-    return system_error(Errc::kResource, fmt::format("rename {} to {}", from, to));
+    return change_error(fmt::format("rename {} to {}", from, to));
   }
   bool exchange(const std::string& one, const std::string& other) override {
     return ::renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE) == 0;
@@ -133,6 +141,21 @@ class KernelFileSystem final : public FileSystem {
 Status FileSystem::sync_directory(const std::string& path) {
   PADDLE_TRY(const std::unique_ptr<Directory> directory, open_directory(path));
   return directory->sync();
+}
+
+Status FileSystem::make_directories(const std::string& path) {
+  const std::string whole = path.substr(0, path.find_last_not_of('/') + 1);
+  if (whole.empty() || exists(whole)) return {};
+  const std::string parent = parent_of(whole);
+  PADDLE_TRY_STATUS(make_directories(parent));
+  // Another trainer of the node may have made it by now.
+  if (Status made = make_directory(whole); !made && !exists(whole)) return made;
+  return sync_directory(parent);
+}
+
+std::string parent_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
 }
 
 FileSystem& kernel_file_system() {

@@ -64,8 +64,13 @@ class FileSystem {
 
   bool exists(const std::string& path) { return kind(path) != EntryKind::kNone; }
   Status sync_directory(const std::string& path);
+  // Makes those directories of `path` that are not there, durably.
+  Status make_directories(const std::string& path);
 };
 
 FileSystem& kernel_file_system();
+
+// "/a/b/" for "/a/b/c", "." for "c".
+std::string parent_of(const std::string& path);
 
 }  // namespace paddle::snapshot

@@ -8,10 +8,13 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "engine/snapshot/replacement.h"
 #include "engine/snapshot/retention.h"
 
 namespace paddle::snapshot {
 namespace {
+
+constexpr std::string_view kEarlier = "earlier-";
 
 // The progress of a snapshot: by its MANIFEST or, where that cannot be read, by its name.
 struct Candidate {
@@ -57,10 +60,37 @@ Status set_aside(FileSystem& files, const std::string& folder, const std::vector
     PADDLE_TRY_STATUS(files.rename(path, to));
     log_warning("{}; it is renamed to {}", one.error.message, to);
   }
-  return {};
+  return damaged.empty() ? Status() : files.sync_directory(folder);
+}
+
+// Moves all snapshots to "<to>.tmp", then gives that its name. Each step is durable before the
+// next.
+Status move_all(FileSystem& files, const std::string& folder, const std::string& to) {
+  const std::string unfinished = to + std::string(kUnfinished);
+  PADDLE_TRY_STATUS(files.sync_directory(folder));
+  PADDLE_TRY(const std::vector<std::string> names, snapshot_names(folder, files));
+  for (const std::string& name : names) {
+    PADDLE_TRY_STATUS(files.rename(folder + "/" + name, unfinished + "/" + name));
+  }
+  PADDLE_TRY_STATUS(files.sync_directory(unfinished));
+  PADDLE_TRY_STATUS(files.sync_directory(folder));
+  PADDLE_TRY_STATUS(files.rename(unfinished, to));
+  return files.sync_directory(folder);
 }
 
 }  // namespace
+
+Status finish_interrupted(const std::string& folder, FileSystem& files) {
+  PADDLE_TRY_STATUS(clear_replaced(files, folder));
+  PADDLE_TRY(const std::vector<std::string> names, files.list(folder));
+  for (const std::string& name : names) {
+    if (!name.starts_with(kEarlier) || !name.ends_with(kUnfinished)) continue;
+    const std::string to = folder + "/" + name.substr(0, name.size() - kUnfinished.size());
+    PADDLE_TRY_STATUS(move_all(files, folder, to));
+    log_warning("the snapshots of {} were being moved; now all of them are in {}", folder, to);
+  }
+  return {};
+}
 
 Result<std::optional<SnapshotReader>> take_newest_whole(const std::string& folder,
                                                         FileSystem& files) {
@@ -90,14 +120,14 @@ Result<std::optional<SnapshotReader>> take_newest_whole(const std::string& folde
 Result<std::string> set_snapshots_aside(const std::string& folder, FileSystem& files) {
   PADDLE_TRY(const std::vector<std::string> names, snapshot_names(folder, files));
   if (names.empty()) return std::string();
+  const auto numbered = [&](int number) {
+    return fmt::format("{}/{}{}", folder, kEarlier, number);
+  };
   int number = 1;
-  while (files.exists(fmt::format("{}/earlier-{}", folder, number))) ++number;
-  std::string to = fmt::format("{}/earlier-{}", folder, number);
-  PADDLE_TRY_STATUS(files.make_directory(to));
-  for (const std::string& name : names) {
-    PADDLE_TRY_STATUS(files.rename(folder + "/" + name, to + "/" + name));
-  }
-  return to;
+  while (files.exists(numbered(number))) ++number;
+  PADDLE_TRY_STATUS(files.make_directory(numbered(number) + std::string(kUnfinished)));
+  PADDLE_TRY_STATUS(move_all(files, folder, numbered(number)));
+  return numbered(number);
 }
 
 }  // namespace paddle::snapshot

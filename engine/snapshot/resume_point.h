@@ -8,6 +8,10 @@
 
 namespace paddle::snapshot {
 
+// Ends in `folder` what a crash has interrupted: the replacement of a snapshot, or their move to
+// "earlier-1". It comes before anything else is done there. kResource.
+Status finish_interrupted(const std::string& folder, FileSystem& files = kernel_file_system());
+
 // Opens the snapshot in `folder` with the most passes and steps whose every byte is right; nothing
 // when the folder has no snapshot. Damaged ones that claim more progress are named in warnings and
 // renamed to "<name>.damaged", so that training can save under their names again. kData: there are
@@ -16,7 +20,8 @@ Result<std::optional<SnapshotReader>> take_newest_whole(const std::string& folde
                                                         FileSystem& files = kernel_file_system());
 
 // Moves all snapshots in `folder` to "<folder>/earlier-1", or the next number that is free, and
-// returns its path; "" when there are none. kResource.
+// returns its path; "" when there are none. After a crash all are there or, once it is finished,
+// none. kResource.
 Result<std::string> set_snapshots_aside(const std::string& folder,
                                         FileSystem& files = kernel_file_system());
 

@@ -9,12 +9,12 @@
 
 #include "base/log.h"
 #include "engine/snapshot/manifest_format.h"
+#include "engine/snapshot/replacement.h"
 
 namespace paddle::snapshot {
 namespace {
 
 constexpr std::string_view kPrefix = "pass-";
-constexpr std::string_view kUnfinished = ".tmp";  // SnapshotWriter's, and of what is being removed
 
 // Returns the pass of a name in the form of pass_name().
 std::optional<std::uint64_t> pass_of(const std::string& name) {
@@ -26,12 +26,21 @@ std::optional<std::uint64_t> pass_of(const std::string& name) {
   return pass;
 }
 
-// A folder loses its name before its files, so that nothing half removed looks like a snapshot.
-Status remove_snapshot(FileSystem& files, const std::string& directory) {
-  const std::string unfinished = directory + std::string(kUnfinished);
-  PADDLE_TRY_STATUS(files.remove_all(unfinished));
-  PADDLE_TRY_STATUS(files.rename(directory, unfinished));
-  return files.remove_all(unfinished);
+// Folders durably lose their names before their files, so that nothing half removed looks like a
+// snapshot.
+Status remove_snapshots(FileSystem& files, const std::string& folder,
+                        const std::vector<std::string>& names) {
+  if (names.empty()) return {};
+  const auto unfinished = [&](const std::string& name) {
+    return folder + "/" + name + std::string(kUnfinished);
+  };
+  for (const std::string& name : names) {
+    PADDLE_TRY_STATUS(clear_leftovers(files, folder + "/" + name));
+    PADDLE_TRY_STATUS(files.rename(folder + "/" + name, unfinished(name)));
+  }
+  PADDLE_TRY_STATUS(files.sync_directory(folder));
+  for (const std::string& name : names) PADDLE_TRY_STATUS(files.remove_all(unfinished(name)));
+  return {};
 }
 
 // True for "pass-" and a digit, but not for a folder that was never finished or was set aside.
@@ -69,17 +78,21 @@ Result<std::vector<std::string>> snapshot_names(const std::string& folder, FileS
 Status keep_newest(const std::string& folder, std::uint64_t pass, std::uint32_t count,
                    FileSystem& files) {
   std::map<std::uint64_t, Manifest, std::greater<>> snapshots;  // by pass, the newest first
-  std::vector<std::string> unwanted;  // never finished, or removed in part
-  std::vector<std::string> stopped;   // snapshots of a stop in a pass that is over now
+  std::vector<std::string> unwanted;
+  std::vector<std::string> unwanted_deltas;
   PADDLE_TRY(const std::vector<std::string> names, files.list(folder));
   for (const std::string& name : names) {
     const std::string path = folder + "/" + name;
     const auto of = pass_of(name);
+    // A stop in a pass that is over now.
     const auto stopped_in = pass_of(name.substr(0, name.rfind('-')));
-    if (stopped_in && *stopped_in <= pass) stopped.push_back(name);
+    if (stopped_in && *stopped_in <= pass) unwanted.push_back(name);
     if (name.ends_with(kUnfinished)) {
-      const auto unfinished = pass_of(name.substr(0, name.size() - kUnfinished.size()));
-      if (unfinished && *unfinished <= pass) unwanted.push_back(path);
+      const std::string finished = name.substr(0, name.size() - kUnfinished.size());
+      const auto unfinished = pass_of(finished);
+      if (unfinished && *unfinished <= pass) {
+        PADDLE_TRY_STATUS(clear_leftovers(files, folder + "/" + finished));
+      }
     }
     if (!of || *of > pass || !has_files(files, path)) continue;
     if (auto manifest = manifest_of(files, path)) {
@@ -88,7 +101,6 @@ Status keep_newest(const std::string& folder, std::uint64_t pass, std::uint32_t 
       log_warning("{}; the snapshot is neither counted nor removed", manifest.error().message);
     }
   }
-  for (const std::string& path : unwanted) static_cast<void>(files.remove_all(path));
   std::set<std::string> kept;
   std::uint32_t newest = 0;
   for (const auto& [number, manifest] : snapshots) {
@@ -98,12 +110,10 @@ Status keep_newest(const std::string& folder, std::uint64_t pass, std::uint32_t 
   }
   for (const auto& [number, manifest] : snapshots) {
     if (kept.contains(pass_name(number))) continue;
-    PADDLE_TRY_STATUS(remove_snapshot(files, folder + "/" + pass_name(number)));
+    (manifest.info.base ? unwanted_deltas : unwanted).push_back(pass_name(number));
   }
-  for (const std::string& name : stopped) {
-    PADDLE_TRY_STATUS(remove_snapshot(files, folder + "/" + name));
-  }
-  return {};
+  PADDLE_TRY_STATUS(remove_snapshots(files, folder, unwanted_deltas));  // before their bases
+  return remove_snapshots(files, folder, unwanted);
 }
 
 }  // namespace paddle::snapshot

@@ -10,6 +10,7 @@
 #include "engine/optim/update_kernels.h"
 #include "engine/parameter/parameter_set.h"
 #include "engine/snapshot/manifest_format.h"
+#include "engine/snapshot/replacement.h"
 
 namespace paddle::snapshot {
 namespace {
@@ -17,11 +18,6 @@ namespace {
 std::string without_trailing_slash(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path;
-}
-
-std::string parent_of(const std::string& path) {
-  const auto slash = path.rfind('/');
-  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
 }
 
 // Refuses to replace what is not ours for certain: only an empty folder or a snapshot whose
@@ -43,25 +39,6 @@ Status check_replaceable(FileSystem& files, const std::string& directory) {
     error.hint = "move it away, or save to another directory";
     return error;
   }
-  return {};
-}
-
-// Renames the complete `temporary` to `directory` in one step. An earlier snapshot ends up at
-// `temporary` and is removed.
-Status publish(FileSystem& files, const std::string& temporary, const std::string& directory) {
-  if (files.exchange(temporary, directory)) {
-    PADDLE_TRY_STATUS(files.sync_directory(parent_of(directory)));
-    static_cast<void>(files.remove_all(temporary));
-    return {};
-  }
-  // There is no earlier snapshot, or the file system cannot exchange names. The earlier one is
-  // renamed, and stays under that name if the process dies in between.
-  const std::string old = directory + ".old";
-  static_cast<void>(files.remove_all(old));
-  if (files.exists(directory)) PADDLE_TRY_STATUS(files.rename(directory, old));
-  PADDLE_TRY_STATUS(files.rename(temporary, directory));
-  PADDLE_TRY_STATUS(files.sync_directory(parent_of(directory)));
-  static_cast<void>(files.remove_all(old));
   return {};
 }
 
@@ -180,9 +157,9 @@ Result<SnapshotWriter> SnapshotWriter::create(const std::string& directory, Snap
                                               FileSystem& files) {
   PADDLE_TRY_STATUS(optim::validate(info.optimizer));
   const std::string name = without_trailing_slash(directory);
+  PADDLE_TRY_STATUS(clear_leftovers(files, name));
   PADDLE_TRY_STATUS(check_replaceable(files, name));
-  const std::string temporary = name + ".tmp";
-  static_cast<void>(files.remove_all(temporary));  // left by a killed process
+  const std::string temporary = name + std::string(kUnfinished);
   PADDLE_TRY_STATUS(files.make_directory(temporary));
   auto impl = std::make_unique<Impl>();
   impl->files = &files;
@@ -258,6 +235,7 @@ Status SnapshotWriter::add_removed(std::span<const std::uint64_t> ids) {
 
 Status SnapshotWriter::finish() {
   PADDLE_CHECK(!impl_->in_sparse && !impl_->finished);
+  PADDLE_CHECK(impl_->manifest.parameters.size() == impl_->names.size());  // no error was ignored
   const std::string text = encode_manifest(impl_->manifest);
   if (text.size() > kManifestBytesMax) {
     return Error{Errc::kResource, fmt::format("MANIFEST of {} bytes", text.size())};
@@ -271,9 +249,8 @@ Status SnapshotWriter::finish() {
   PADDLE_TRY_STATUS(impl_->write_file("done", done));
   PADDLE_TRY_STATUS(impl_->root->sync());
   PADDLE_TRY_STATUS(check_replaceable(*impl_->files, impl_->directory));
-  PADDLE_TRY_STATUS(publish(*impl_->files, impl_->temporary, impl_->directory));
   impl_->finished = true;
-  return {};
+  return publish(*impl_->files, impl_->directory);
 }
 
 }  // namespace paddle::snapshot

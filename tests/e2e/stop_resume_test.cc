@@ -172,5 +172,19 @@ TEST(StopResume, WithoutAWholeSnapshotNothingBeginsAnewUnlessAsked) {
   EXPECT_TRUE(std::filesystem::exists(job.save_dir("job") + "/pass-00001"));
 }
 
+// A move of snapshots that a crash has cut short is finished before anything else is saved there.
+TEST(StopResume, BeginningAnewIsFinishedByTheNextTraining) {
+  Job job;
+  job.write_ngram(1, 50);
+  ASSERT_TRUE(job.run_local("job", {"--num_passes=2"}));
+  const std::string folder = job.save_dir("job");
+  std::filesystem::create_directory(folder + "/earlier-1.tmp");
+  std::filesystem::rename(folder + "/pass-00001", folder + "/earlier-1.tmp/pass-00001");
+  ASSERT_TRUE(job.run_local("job", {"--num_passes=1"}));
+  EXPECT_TRUE(std::filesystem::exists(folder + "/earlier-1/pass-00000/MANIFEST"));
+  EXPECT_TRUE(std::filesystem::exists(folder + "/earlier-1/pass-00001/MANIFEST"));
+  EXPECT_TRUE(std::filesystem::exists(folder + "/pass-00000/MANIFEST"));
+}
+
 }  // namespace
 }  // namespace paddle::test

@@ -1,4 +1,6 @@
+#include "base/fd.h"
 #include "base/rng.h"
+#include "tests/support/files/memory_files.h"
 #include "tests/unit/engine/snapshot/snapshot_fixture.h"
 
 namespace paddle::snapshot {
@@ -7,69 +9,106 @@ namespace {
 const std::vector<std::string> kFiles = {"MANIFEST", "_fc.wbias", "_fc.wbias.state",
                                          "my table.sparse-00000"};
 
-void expect_refused(const std::string& directory, const std::string& file,
-                    const std::string& what) {
-  const auto reader = SnapshotReader::open(directory);
+constexpr int kFlips = 10'000;
+
+void expect_refused(const std::string& directory, const std::string& file, const std::string& what,
+                    FileSystem& files = kernel_file_system()) {
+  const auto reader = SnapshotReader::open(directory, files);
   ASSERT_FALSE(reader) << file << " " << what;
   EXPECT_EQ(reader.error().code, Errc::kData);
   EXPECT_NE(reader.error().message.find(file), std::string::npos) << reader.error().message;
 }
 
-TEST_F(SnapshotTest, EveryTruncationIsRefusedByName) {
-  write();
-  for (const std::string& file : kFiles) {
-    const std::string path = directory_ + "/" + file;
-    const std::string whole = content(path);
+// The folder of snapshots `root` at the same path in memory, where damage takes no time.
+test::MemoryFiles in_memory(const std::string& root) {
+  test::MemoryFiles files;
+  for (std::size_t end = 0; end != root.npos;) {
+    end = root.find('/', end + 1);
+    const std::string parent = root.substr(0, end);
+    EXPECT_TRUE(files.exists(parent) || files.make_directory(parent));
+  }
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+    const std::string path = entry.path();
+    if (entry.is_directory()) {
+      EXPECT_TRUE(files.make_directory(path));
+    } else {
+      const auto directory = files.open_directory(entry.path().parent_path());
+      const auto file = (*directory)->create(entry.path().filename());
+      EXPECT_TRUE((*file)->append(as_bytes(*read_file(path))));
+    }
+  }
+  return files;
+}
+
+// Cuts each of the files to every length, and appends a byte to it.
+void expect_truncations_refused(const std::string& root, const std::string& directory,
+                                const std::vector<std::string>& paths) {
+  test::MemoryFiles files = in_memory(root);
+  for (const std::string& path : paths) {
+    const std::string whole = *files.read_file(path, kManifestBytesMax);
+    const std::string file = path.substr(path.rfind('/') + 1);
     ASSERT_FALSE(whole.empty());
     for (std::size_t size = 0; size < whole.size(); ++size) {
-      overwrite(path, whole.substr(0, size));
-      expect_refused(directory_, file, "cut to " + std::to_string(size));
+      files.write(path, whole.substr(0, size));
+      expect_refused(directory, file, "cut to " + std::to_string(size), files);
     }
-    overwrite(path, whole + '\0');
-    expect_refused(directory_, file, "with a byte more");
-    overwrite(path, whole);
+    files.write(path, whole + '\0');
+    expect_refused(directory, file, "with a byte more", files);
+    files.write(path, whole);
   }
-  EXPECT_TRUE(SnapshotReader::open(directory_));
+  EXPECT_TRUE(SnapshotReader::open(directory, files));
+}
+
+void expect_flips_refused(const std::string& root, const std::string& directory,
+                          const std::vector<std::string>& paths) {
+  test::MemoryFiles files = in_memory(root);
+  Rng rng(2026);
+  for (int i = 0; i < kFlips; ++i) {
+    const std::string& path = paths[rng.below(paths.size())];
+    const std::string whole = *files.read_file(path, kManifestBytesMax);
+    std::string flipped = whole;
+    const std::uint64_t bit = rng.below(whole.size() * 8);
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
+    files.write(path, flipped);
+    expect_refused(directory, path.substr(path.rfind('/') + 1), "bit " + std::to_string(bit),
+                   files);
+    files.write(path, whole);
+  }
+  EXPECT_TRUE(SnapshotReader::open(directory, files));
+}
+
+std::vector<std::string> full_files(const std::string& directory) {
+  std::vector<std::string> files;
+  for (const std::string& file : kFiles) files.push_back(directory + "/" + file);
+  return files;
 }
 
 // The files of a delta, and those that it needs of its base.
 std::vector<std::string> delta_files(const std::string& directory, const std::string& base) {
   std::vector<std::string> files{base + "/MANIFEST", base + "/my table.sparse-00000"};
-  for (const std::string& file : kFiles) files.push_back(directory + "/" + file);
+  for (const std::string& file : full_files(directory)) files.push_back(file);
   files.push_back(directory + "/my table.sparse-removed");
   return files;
 }
 
+TEST_F(SnapshotTest, EveryTruncationIsRefusedByName) {
+  write();
+  expect_truncations_refused(root_, directory_, full_files(directory_));
+}
+
 TEST_F(SnapshotTest, EveryTruncationOfADeltaOrItsBaseIsRefusedByName) {
   write_delta();
-  for (const std::string& path : delta_files(directory_, base_)) {
-    const std::string whole = content(path);
-    const std::string file = path.substr(path.rfind('/') + 1);
-    ASSERT_FALSE(whole.empty());
-    for (std::size_t size = 0; size < whole.size(); ++size) {
-      overwrite(path, whole.substr(0, size));
-      expect_refused(directory_, file, "cut to " + std::to_string(size));
-    }
-    overwrite(path, whole);
-  }
-  EXPECT_TRUE(SnapshotReader::open(directory_));
+  expect_truncations_refused(root_, directory_, delta_files(directory_, base_));
+}
+
+TEST_F(SnapshotTest, EveryBitFlipIsRefusedByName) {
+  write();
+  expect_flips_refused(root_, directory_, full_files(directory_));
 }
 
 TEST_F(SnapshotTest, EveryBitFlipOfADeltaOrItsBaseIsRefusedByName) {
   write_delta();
-  Rng rng(2027);
-  const auto files = delta_files(directory_, base_);
-  for (int i = 0; i < 2000; ++i) {
-    const std::string& path = files[rng.below(files.size())];
-    const std::string whole = content(path);
-    std::string flipped = whole;
-    const std::uint64_t bit = rng.below(whole.size() * 8);
-    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
-    overwrite(path, flipped);
-    expect_refused(directory_, path.substr(path.rfind('/') + 1), "bit " + std::to_string(bit));
-    overwrite(path, whole);
-  }
-  EXPECT_TRUE(SnapshotReader::open(directory_));
+  expect_flips_refused(root_, directory_, delta_files(directory_, base_));
 }
 
 TEST_F(SnapshotTest, ADeltaWithoutItsOwnBaseIsRefusedByName) {
@@ -131,23 +170,6 @@ TEST_F(SnapshotTest, RowsOfADeltaAreThoseOfItsBaseAgedAndDecayedWhereItNamesNone
     return {};
   }));
   EXPECT_EQ(ids, (std::vector<std::uint64_t>{5, 0, ~0ULL}));
-}
-
-TEST_F(SnapshotTest, EveryBitFlipIsRefusedByName) {
-  write();
-  Rng rng(2026);
-  for (int i = 0; i < 2000; ++i) {
-    const std::string& file = kFiles[rng.below(kFiles.size())];
-    const std::string path = directory_ + "/" + file;
-    const std::string whole = content(path);
-    std::string flipped = whole;
-    const std::uint64_t bit = rng.below(whole.size() * 8);
-    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
-    overwrite(path, flipped);
-    expect_refused(directory_, file, "bit " + std::to_string(bit));
-    overwrite(path, whole);
-  }
-  EXPECT_TRUE(SnapshotReader::open(directory_));
 }
 
 TEST_F(SnapshotTest, MissingFilesAreRefusedByName) {

@@ -1,0 +1,59 @@
+#include "engine/snapshot/replacement.h"
+
+namespace paddle::snapshot {
+namespace {
+
+// In the name of an earlier snapshot where names cannot be exchanged, until the new one is durable.
+constexpr std::string_view kReplaced = ".replaced";
+
+// Gives `temporary` the name `directory`, and an earlier snapshot the name `replaced`.
+Status rename_in_turn(FileSystem& files, const std::string& temporary, const std::string& directory,
+                      const std::string& replaced) {
+  if (files.exists(directory)) PADDLE_TRY_STATUS(files.rename(directory, replaced));
+  Status renamed = files.rename(temporary, directory);
+  if (!renamed && files.exists(replaced)) static_cast<void>(files.rename(replaced, directory));
+  return renamed;
+}
+
+}  // namespace
+
+Status publish(FileSystem& files, const std::string& directory) {
+  const std::string temporary = directory + std::string(kUnfinished);
+  const std::string replaced = directory + std::string(kReplaced);
+  if (!files.exchange(temporary, directory)) {
+    if (Status renamed = rename_in_turn(files, temporary, directory, replaced); !renamed) {
+      static_cast<void>(files.remove_all(temporary));
+      return renamed;
+    }
+  }
+  // Until this succeeds a crash may bring the earlier one back, so it is not touched.
+  PADDLE_TRY_STATUS(files.sync_directory(parent_of(directory)));
+  if (files.exists(replaced)) static_cast<void>(files.rename(replaced, temporary));
+  static_cast<void>(files.remove_all(temporary));
+  return {};
+}
+
+Status clear_leftovers(FileSystem& files, const std::string& directory) {
+  const std::string temporary = directory + std::string(kUnfinished);
+  const std::string replaced = directory + std::string(kReplaced);
+  if (!files.exists(temporary) && !files.exists(replaced)) return {};
+  if (files.exists(replaced) && !files.exists(directory)) {
+    PADDLE_TRY_STATUS(files.rename(replaced, directory));
+  }
+  // The process may have been killed before it made durable which of them has the name.
+  PADDLE_TRY_STATUS(files.sync_directory(parent_of(directory)));
+  PADDLE_TRY_STATUS(files.remove_all(replaced));
+  return files.remove_all(temporary);
+}
+
+Status clear_replaced(FileSystem& files, const std::string& folder) {
+  PADDLE_TRY(const auto names, files.list(folder));
+  for (const std::string& name : names) {
+    if (!name.ends_with(kReplaced)) continue;
+    const std::string replacing = name.substr(0, name.size() - kReplaced.size());
+    PADDLE_TRY_STATUS(clear_leftovers(files, folder + "/" + replacing));
+  }
+  return {};
+}
+
+}  // namespace paddle::snapshot
