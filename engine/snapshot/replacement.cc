@@ -10,9 +10,7 @@ constexpr std::string_view kReplaced = ".replaced";
 Status rename_in_turn(FileSystem& files, const std::string& temporary, const std::string& directory,
                       const std::string& replaced) {
   if (files.exists(directory)) PADDLE_TRY_STATUS(files.rename(directory, replaced));
-  Status renamed = files.rename(temporary, directory);
-  if (!renamed && files.exists(replaced)) static_cast<void>(files.rename(replaced, directory));
-  return renamed;
+  return files.rename(temporary, directory);
 }
 
 }  // namespace

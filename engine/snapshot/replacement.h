@@ -13,7 +13,7 @@ constexpr std::string_view kUnfinished = ".tmp";
 
 // Renames the complete and durable "<directory>.tmp" to `directory`, and removes an earlier
 // snapshot of that name once this is durable too. After an error the earlier one or the new one is
-// whole there.
+// whole there, or will be once clear_leftovers() has brought it back.
 Status publish(FileSystem& files, const std::string& directory);
 
 // Removes what a killed process left beside `directory` while it wrote or published there. It
