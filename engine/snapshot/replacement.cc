@@ -1,5 +1,7 @@
 #include "engine/snapshot/replacement.h"
 
+#include <fmt/format.h>
+
 namespace paddle::snapshot {
 namespace {
 
@@ -49,7 +51,7 @@ Status clear_replaced(FileSystem& files, const std::string& folder) {
   for (const std::string& name : names) {
     if (!name.ends_with(kReplaced)) continue;
     const std::string replacing = name.substr(0, name.size() - kReplaced.size());
-    PADDLE_TRY_STATUS(clear_leftovers(files, folder + "/" + replacing));
+    PADDLE_TRY_STATUS(clear_leftovers(files, fmt::format("{}/{}", folder, replacing)));
   }
   return {};
 }

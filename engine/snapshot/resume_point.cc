@@ -70,7 +70,8 @@ Status move_all(FileSystem& files, const std::string& folder, const std::string&
   PADDLE_TRY_STATUS(files.sync_directory(folder));
   PADDLE_TRY(const std::vector<std::string> names, snapshot_names(folder, files));
   for (const std::string& name : names) {
-    PADDLE_TRY_STATUS(files.rename(folder + "/" + name, unfinished + "/" + name));
+    PADDLE_TRY_STATUS(
+        files.rename(fmt::format("{}/{}", folder, name), fmt::format("{}/{}", unfinished, name)));
   }
   PADDLE_TRY_STATUS(files.sync_directory(unfinished));
   PADDLE_TRY_STATUS(files.sync_directory(folder));
@@ -96,6 +97,7 @@ Result<std::optional<SnapshotReader>> take_newest_whole(const std::string& folde
                                                         FileSystem& files) {
   PADDLE_TRY(const std::vector<std::string> names, snapshot_names(folder, files));
   std::vector<Candidate> candidates;
+  candidates.reserve(names.size());
   for (const std::string& name : names) candidates.push_back(candidate(files, folder, name));
   std::ranges::sort(candidates, std::greater<>());
   std::vector<Damage> damaged;

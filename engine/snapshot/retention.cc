@@ -35,8 +35,9 @@ Status remove_snapshots(FileSystem& files, const std::string& folder,
     return folder + "/" + name + std::string(kUnfinished);
   };
   for (const std::string& name : names) {
-    PADDLE_TRY_STATUS(clear_leftovers(files, folder + "/" + name));
-    PADDLE_TRY_STATUS(files.rename(folder + "/" + name, unfinished(name)));
+    const std::string path = fmt::format("{}/{}", folder, name);
+    PADDLE_TRY_STATUS(clear_leftovers(files, path));
+    PADDLE_TRY_STATUS(files.rename(path, unfinished(name)));
   }
   PADDLE_TRY_STATUS(files.sync_directory(folder));
   for (const std::string& name : names) PADDLE_TRY_STATUS(files.remove_all(unfinished(name)));
@@ -82,7 +83,7 @@ Status keep_newest(const std::string& folder, std::uint64_t pass, std::uint32_t 
   std::vector<std::string> unwanted_deltas;
   PADDLE_TRY(const std::vector<std::string> names, files.list(folder));
   for (const std::string& name : names) {
-    const std::string path = folder + "/" + name;
+    const std::string path = fmt::format("{}/{}", folder, name);
     const auto of = pass_of(name);
     // A stop in a pass that is over now.
     const auto stopped_in = pass_of(name.substr(0, name.rfind('-')));
@@ -91,7 +92,7 @@ Status keep_newest(const std::string& folder, std::uint64_t pass, std::uint32_t 
       const std::string finished = name.substr(0, name.size() - kUnfinished.size());
       const auto unfinished = pass_of(finished);
       if (unfinished && *unfinished <= pass) {
-        PADDLE_TRY_STATUS(clear_leftovers(files, folder + "/" + finished));
+        PADDLE_TRY_STATUS(clear_leftovers(files, fmt::format("{}/{}", folder, finished)));
       }
     }
     if (!of || *of > pass || !has_files(files, path)) continue;

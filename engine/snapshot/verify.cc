@@ -72,7 +72,9 @@ Result<std::vector<Verdict>> verify_all(const std::string& directory) {
                  "name a pass-0000N folder, or the --save_dir that they are in"};
   }
   std::vector<Verdict> verdicts;
-  for (const std::string& name : names) verdicts.push_back(verify(directory + "/" + name));
+  verdicts.reserve(names.size());
+  for (const std::string& name : names)
+    verdicts.push_back(verify(fmt::format("{}/{}", directory, name)));
   return verdicts;
 }
 

@@ -108,7 +108,7 @@ struct SnapshotWriter::Impl {
     return {};
   }
 
-  Status write_file(const std::string& name, const std::string& text) {
+  Status write_file(const std::string& name, const std::string& text) const {
     PADDLE_TRY(FileWriter file, FileWriter::create(*root, name));
     PADDLE_TRY_STATUS(file.append(as_bytes(text)));
     PADDLE_TRY(const FileEntry entry, file.finish());
