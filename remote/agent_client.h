@@ -81,8 +81,9 @@ struct Restart {
   int exit_code = 0;
   int signal = 0;  // 0: exited
   std::int64_t ended_unix_ms = 0;
-  std::uint32_t failures = 0;  // of its own so far, with this one; 0: it had lost a peer
-  std::string hang = {};       // "no sign of life for 60 s": it was killed for that
+  std::uint32_t failures = 0;             // of its own so far, with this one; 0: it had lost a peer
+  std::string hang = {};                  // "no sign of life for 60 s": it was killed for that
+  std::uint64_t out_of_memory_bytes = 0;  // as in a ProcessStatus
 };
 struct ProcessStatus {
   std::string job, name, log;
@@ -102,6 +103,8 @@ struct ProcessStatus {
   std::vector<Restart> restarts = {};  // the last ones
   std::uint32_t restarts_allowed = 0;
   bool reports = false;  // it is a program of ours, which reports progress
+  // Resident when the kernel killed it for lack of memory; 0: it did not.
+  std::uint64_t out_of_memory_bytes = 0;
 };
 
 struct NodeUsage {

@@ -1,7 +1,7 @@
 // paddlectl-agent serve <root> <sha256>: serves frames on stdin and stdout until they close, if the
 // hash is the program's own.
 //
-// paddlectl-agent supervise <root> <label>: see supervisor.h.
+// paddlectl-agent supervise <root> <label>: see supervise.h.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "remote/agent/machine/proc.h"
-#include "remote/agent/process/supervisor.h"
+#include "remote/agent/process/supervise.h"
 #include "remote/agent/session.h"
 
 namespace paddle::agent {

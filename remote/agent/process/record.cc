@@ -126,19 +126,18 @@ wire::agent::ExitRecord exit_record(int wait_status, const rusage& used) {
 }
 
 Status add_restart(const Root& root, const SafePath& folder, int wait_status,
-                   std::uint32_t failures, const std::string& hang) {
+                   wire::agent::Restart restart) {
   auto record = read_message<wire::agent::Restarts>(root, folder, "restarts")
                     .value_or(wire::agent::Restarts());
   if (record.restarts_size() >= kRestartsKept) {
     record.mutable_restarts()->erase(record.restarts().begin());
   }
-  wire::agent::Restart& restart = *record.add_restarts();
   restart.set_ended_unix_ms(unix_ms());
   const int code = WIFSIGNALED(wait_status) ? 0 : WEXITSTATUS(wait_status);
   restart.set_exit_code(code);
   if (WIFSIGNALED(wait_status)) restart.set_signal(WTERMSIG(wait_status));
-  restart.set_hang(hang);
-  restart.set_failures(code == static_cast<int>(Errc::kUnreachable) ? 0 : failures);
+  if (code == static_cast<int>(Errc::kUnreachable)) restart.set_failures(0);
+  *record.add_restarts() = std::move(restart);
   return write_record(root, folder, "restarts", record);
 }
 
@@ -209,6 +208,7 @@ wire::agent::ProcessStatus status_of(const Root& root, Record record) {
     status.set_signal(record.exit->signal());
     status.set_ended_unix_ms(record.exit->ended_unix_ms());
     status.set_stopped(record.exit->stopped());
+    status.set_out_of_memory_bytes(record.exit->out_of_memory_bytes());
     if (record.exit->resident_peak_bytes() > 0) {
       status.mutable_usage()->set_resident_bytes(record.exit->resident_peak_bytes());
       status.mutable_usage()->set_cpu_ms(record.exit->cpu_ms());

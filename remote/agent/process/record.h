@@ -38,10 +38,10 @@ Status write_life(const Root& root, const SafePath& folder, std::uint32_t life);
 Status write_pid(const Root& root, const SafePath& folder, pid_t child, std::uint32_t life);
 // Of a process that has ended now.
 wire::agent::ExitRecord exit_record(int wait_status, const rusage& used);
-// Notes in the file `restarts` an end that another start follows.
-// `hang`: why the supervisor killed it, or "".
+// Notes in the file `restarts` an end that another start follows. `restart` has its failures and
+// what the supervisor knows of its cause; time and kind of the end are filled in.
 Status add_restart(const Root& root, const SafePath& folder, int wait_status,
-                   std::uint32_t failures, const std::string& hang);
+                   wire::agent::Restart restart);
 // How often a process of this name has been started in the job.
 std::uint32_t lives_of(const Root& root, const SafePath& folder);
 bool has_record(const Root& root, const SafePath& folder, const char* file);
