@@ -253,7 +253,7 @@ Status Session::log(const Frame& request) {
 
 Status Session::run(const Frame& request) {
   PADDLE_TRY(const auto command, parse<RunRequest>(request));
-  return run_command(command, input_, [&](const RunReply& reply, ByteSpan output, bool more) {
+  return run_command(command, requests_, [&](const RunReply& reply, ByteSpan output, bool more) {
     return send(AGENT_RUN, more ? kAgentFlagMore : std::uint16_t{0}, reply, output);
   });
 }
