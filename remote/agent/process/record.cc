@@ -94,7 +94,8 @@ Status write_life(const Root& root, const SafePath& folder, std::uint32_t life) 
   return write_record(root, folder, "life", record);
 }
 
-Status write_pid(const Root& root, const SafePath& folder, pid_t child, std::uint32_t life) {
+Status write_pid(const Root& root, const SafePath& folder, pid_t child, std::uint32_t life,
+                 const ProcStat& guard) {
   ProcStat own;
   ProcStat of_child;
   // A child that has ended is a zombie until we wait for it, so both can be read.
@@ -104,6 +105,8 @@ Status write_pid(const Root& root, const SafePath& folder, pid_t child, std::uin
   wire::agent::PidRecord record;
   record.set_supervisor(own.pid);
   record.set_supervisor_start_ticks(own.start_ticks);
+  record.set_guard(guard.pid);
+  record.set_guard_start_ticks(guard.start_ticks);
   record.set_pid(of_child.pid);
   record.set_start_ticks(of_child.start_ticks);
   record.set_boot_id(boot_id());
@@ -178,8 +181,7 @@ Result<std::vector<Record>> read_records(const Root& root, const std::string& jo
 }
 
 bool supervisor_alive(const Record& record) {
-  return record.pid.boot_id() == boot_id() &&
-         is_alive(record.pid.supervisor(), record.pid.supervisor_start_ticks());
+  return !supervisors_of({record}).empty();
 }
 
 wire::agent::ProcessStatus status_of(const Root& root, Record record) {
@@ -222,8 +224,12 @@ wire::agent::ProcessStatus status_of(const Root& root, Record record) {
 
 std::vector<ProcStat> members_of(const Root& root, const std::vector<Record>& records) {
   // The pid of a supervisor that has ended may lead a session that is not ours.
+  std::set<pid_t> supervisors;
   std::set<pid_t> sessions;
-  for (const ProcStat& supervisor : supervisors_of(records)) sessions.insert(supervisor.pid);
+  for (const ProcStat& supervisor : supervisors_of(records)) {
+    supervisors.insert(supervisor.pid);
+    sessions.insert(supervisor.session);
+  }
   std::vector<ProcStat> members;
   for (const ProcStat& process : own_processes()) {
     const std::string mark = environment_of(process.pid, kProcessVariable);
@@ -231,7 +237,7 @@ std::vector<ProcStat> members_of(const Root& root, const std::vector<Record>& re
       return mark == process_mark(root, record.spec.job(), record.spec.name());
     });
     const bool is_member = is_marked || sessions.contains(process.session);
-    if (is_member && !sessions.contains(process.pid)) members.push_back(process);
+    if (is_member && !supervisors.contains(process.pid)) members.push_back(process);
   }
   return members;
 }
@@ -239,8 +245,13 @@ std::vector<ProcStat> members_of(const Root& root, const std::vector<Record>& re
 std::vector<ProcStat> supervisors_of(const std::vector<Record>& records) {
   std::vector<ProcStat> found;
   for (const Record& record : records) {
-    ProcStat stat;
-    if (supervisor_alive(record) && read_stat(record.pid.supervisor(), stat)) found.push_back(stat);
+    if (record.pid.boot_id() != boot_id()) continue;
+    for (const auto& [pid, start_ticks] :
+         {std::pair(record.pid.supervisor(), record.pid.supervisor_start_ticks()),
+          std::pair(record.pid.guard(), record.pid.guard_start_ticks())}) {
+      ProcStat stat;
+      if (is_alive(pid, start_ticks) && read_stat(pid, stat)) found.push_back(stat);
+    }
   }
   return found;
 }

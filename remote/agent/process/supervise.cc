@@ -6,7 +6,10 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <functional>
+#include <optional>
 
+#include "remote/agent/process/guard.h"
 #include "remote/agent/process/record.h"
 #include "remote/agent/process/supervisor.h"
 
@@ -32,11 +35,10 @@ bool take_over(int lock, const Root& root, const SafePath& folder) {
   return true;
 }
 
-Result<Supervisor> make_supervisor(const std::string& root_path, int spec_fd) {
-  PADDLE_TRY(Root root, open_root(root_path));
+Result<wire::agent::ProcessSpec> read_spec(int fd) {
   std::string text;
   char buffer[4096];
-  for (ssize_t got = 0; (got = ::read(spec_fd, buffer, sizeof buffer)) > 0;) {
+  for (ssize_t got = 0; (got = ::read(fd, buffer, sizeof buffer)) > 0;) {
     text.append(buffer, static_cast<std::size_t>(got));
     if (text.size() > kSpecBytesMax) break;
   }
@@ -44,6 +46,14 @@ Result<Supervisor> make_supervisor(const std::string& root_path, int spec_fd) {
   if (text.size() > kSpecBytesMax || !spec.ParseFromString(text)) {
     return Error{Errc::kData, "malformed process specification", ""};
   }
+  return spec;
+}
+
+// `prepare` gets the process's folder once no other supervisor has it.
+Result<Supervisor> make_supervisor(
+    const std::string& root_path, const wire::agent::ProcessSpec& spec,
+    const std::function<Status(const Root& root, const SafePath& folder)>& prepare) {
+  PADDLE_TRY(Root root, open_root(root_path));
   PADDLE_TRY(SafePath folder, process_folder(spec.job(), spec.name()));
   PADDLE_TRY_STATUS(folder.make_directories(root.fd.get()));
   PADDLE_TRY(UniqueFd lock, folder.open_directory(root.fd.get()));
@@ -52,11 +62,75 @@ Result<Supervisor> make_supervisor(const std::string& root_path, int spec_fd) {
                  "stop it first"};
   }
   const std::uint32_t lives = lives_of(root, folder);
-  for (const char* file : {"pid", "exit", "stop", "notice"}) remove_record(root, folder, file);
-  PADDLE_TRY_STATUS(write_record(root, folder, "spec", spec));
+  PADDLE_TRY_STATUS(prepare(root, folder));
   PADDLE_TRY(LogWriter log, LogWriter::open(root, spec.log()));
-  return Supervisor(std::move(root), std::move(spec), std::move(folder), std::move(lock),
-                    std::move(log), lives);
+  return Supervisor(std::move(root), spec, std::move(folder), std::move(lock), std::move(log),
+                    lives);
+}
+
+struct Supervision {
+  std::string root;
+  wire::agent::ProcessSpec spec;
+  Environment environment;
+  ProcStat guard;  // without a pid: nobody
+  std::int64_t guarded_unix_ms = 0;
+};
+
+void tell(const Status& started, UniqueFd& status) {
+  std::string text(1, kStarted);
+  if (!started) {
+    wire::agent::ErrorReply reply;
+    reply.set_code(static_cast<int>(started.error().code));
+    reply.set_message(started.error().message);
+    reply.set_hint(started.error().hint);
+    text = kStartFailed + reply.SerializeAsString();
+  }
+  [[maybe_unused]] const auto told =
+      write_all(status.get(), as_bytes(text), in(std::chrono::seconds(10)));
+  status.reset();
+}
+
+int supervise_first(const Supervision& supervision, UniqueFd& status) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  auto supervisor = make_supervisor(supervision.root, supervision.spec,
+                                    [&](const Root& root, const SafePath& folder) {
+                                      for (const char* file : {"pid", "exit", "stop", "notice"})
+                                        remove_record(root, folder, file);
+                                      return write_record(root, folder, "spec", supervision.spec);
+                                    });
+  Status started = supervisor ? Status() : Status(supervisor.error());
+  if (supervisor) {
+    supervisor->set_guard(supervision.guard);
+    started = supervisor->start(supervision.environment);
+  }
+  tell(started, status);
+  if (!started) return 1;
+  supervisor->run(supervision.environment);
+  return 0;
+}
+
+// All records stay, a request to stop among them.
+int supervise_next(const Supervision& supervision) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  std::optional<Record> before;
+  auto supervisor = make_supervisor(
+      supervision.root, supervision.spec, [&](const Root& root, const SafePath&) -> Status {
+        before = read_record(root, supervision.spec.job(), supervision.spec.name());
+        return before ? Status() : Status(Error{Errc::kData, "no record of the process", ""});
+      });
+  if (!supervisor) return 1;
+  supervisor->set_guard(supervision.guard);
+  if (!supervisor->succeed(*before, supervision.guarded_unix_ms)) return 1;
+  supervisor->run(supervision.environment);
+  return 0;
+}
+
+// Whether a process whose supervisor was killed is to go on.
+bool goes_on(const Supervision& supervision) {
+  const auto root = open_root(supervision.root);
+  const auto folder = process_folder(supervision.spec.job(), supervision.spec.name());
+  return root && folder && has_record(*root, *folder, "pid") &&
+         !has_record(*root, *folder, "stop") && !has_record(*root, *folder, "exit");
 }
 
 }  // namespace
@@ -64,26 +138,23 @@ Result<Supervisor> make_supervisor(const std::string& root_path, int spec_fd) {
 int supervise(const std::string& root_path, int spec_fd, int status_fd,
               const Environment& environment) {
   ::signal(SIGCHLD, SIG_DFL);  // the agent ignores it; waitpid would find nothing
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   UniqueFd status(status_fd);
-  auto supervisor = make_supervisor(root_path, spec_fd);
+  auto spec = read_spec(spec_fd);
   ::close(spec_fd);
-  const Status started = supervisor ? supervisor->start(environment) : Status(supervisor.error());
-  if (!started) {
-    wire::agent::ErrorReply reply;
-    reply.set_code(static_cast<int>(started.error().code));
-    reply.set_message(started.error().message);
-    reply.set_hint(started.error().hint);
-    [[maybe_unused]] const auto told =
-        write_all(status.get(), as_bytes(kStartFailed + reply.SerializeAsString()),
-                  in(std::chrono::seconds(10)));
+  if (!spec) {
+    tell(spec.error(), status);
     return 1;
   }
-  [[maybe_unused]] const auto told =
-      write_all(status.get(), as_bytes(std::string(1, kStarted)), in(std::chrono::seconds(10)));
-  status.reset();
-  supervisor->run(environment);
-  return 0;
+  Supervision supervision{root_path, *std::move(spec), environment, {}, unix_ms()};
+  if (supervision.spec.restarts() == 0) return supervise_first(supervision, status);
+  read_stat(::getpid(), supervision.guard);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  return guard(
+      supervision.spec,
+      [&](int start) {
+        return start == 1 ? supervise_first(supervision, status) : supervise_next(supervision);
+      },
+      [&] { return goes_on(supervision); }, status);
 }
 
 }  // namespace paddle::agent

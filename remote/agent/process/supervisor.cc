@@ -36,13 +36,37 @@ TimePoint now() {
 
 }  // namespace
 
-Status Supervisor::start(const Environment& environment) {
+Status Supervisor::watch_signals() {
   ::sigemptyset(&signals_);
   for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&signals_, signal);
   ::sigprocmask(SIG_BLOCK, &signals_, nullptr);
   signal_fd_ = UniqueFd(::signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signal_fd_) return system_error(Errc::kResource, "signalfd");
+  return {};
+}
+
+Status Supervisor::start(const Environment& environment) {
+  PADDLE_TRY_STATUS(watch_signals());
   return spawn(environment);
+}
+
+Status Supervisor::succeed(const Record& before, std::int64_t guarded_unix_ms) {
+  PADDLE_TRY_STATUS(watch_signals());
+  const auto at = [](std::int64_t when) {
+    return now() - std::chrono::milliseconds(unix_ms() - when);
+  };
+  say("its supervisor was killed, and it with it");
+  wait_status_ = SIGKILL;
+  started_at_ = at(before.pid.started_unix_ms());
+  const auto restarts = before.restarts.value_or(wire::agent::Restarts());
+  for (const wire::agent::Restart& restart : restarts.restarts()) {
+    if (restart.failures() > 0 && restart.ended_unix_ms() >= guarded_unix_ms)
+      restarts_.recall(at(restart.ended_unix_ms()));
+  }
+  // It may hold its port for a moment, and its children for longer.
+  std::size_t ended = 0;
+  end_processes([&] { return members_of(root_, {before}); }, kLeftoverGrace, ended);
+  return {};
 }
 
 Status Supervisor::spawn(const Environment& environment) {
@@ -71,7 +95,7 @@ Status Supervisor::spawn(const Environment& environment) {
   oom_ = OomWatch();
   oom_.look(child_, started_at_);
   hang_.clear();
-  if (auto written = write_pid(root_, folder_, child_, life_); !written) {
+  if (auto written = write_pid(root_, folder_, child_, life_, guard_); !written) {
     ::kill(-child_, SIGKILL);
     ::waitpid(child_, nullptr, 0);
     return written;
@@ -199,7 +223,7 @@ bool Supervisor::starts_again() {
 
 void Supervisor::run(const Environment& environment) {
   for (;;) {
-    wait_for_end();
+    if (child_ > 0) wait_for_end();
     if (!starts_again()) break;
     end_leftovers();
     if (const Status again = spawn(environment); !again) {
@@ -218,7 +242,7 @@ void Supervisor::run(const Environment& environment) {
 
 // Ends the descendants, which are ours (subreaper), and keeps their last output.
 void Supervisor::end_leftovers() {
-  if (::kill(-child_, SIGTERM) != 0) return;
+  if (child_ < 0 || ::kill(-child_, SIGTERM) != 0) return;
   const TimePoint kill_at = now() + kLeftoverGrace;
   while (::kill(-child_, 0) == 0 && now() < kill_at) {
     pollfd polls[] = {{signal_fd_.get(), POLLIN, 0}, {output_ ? output_.get() : -1, POLLIN, 0}};

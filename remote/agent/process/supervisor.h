@@ -16,6 +16,7 @@
 #include "remote/agent/machine/proc.h"
 #include "remote/agent/process/child.h"
 #include "remote/agent/process/pulse_watch.h"
+#include "remote/agent/process/record.h"
 #include "remote/agent/process/restart_policy.h"
 #include "remote/agent/root/root.h"
 
@@ -36,10 +37,16 @@ class Supervisor {
         // A program of the user's own sends no pulse.
         watch_(std::chrono::milliseconds(spec_.program().empty() ? 0 : spec_.hang_ms())) {}
 
+  // `guard`: starts another supervisor when this one is killed.
+  void set_guard(const ProcStat& guard) { guard_ = guard; }
   Status start(const Environment& environment);
+  // Instead of start(): takes the place of a supervisor that was killed, and its process with it.
+  // The failures that were counted since `guarded_unix_ms` go on counting.
+  Status succeed(const Record& before, std::int64_t guarded_unix_ms);
   void run(const Environment& environment);
 
  private:
+  Status watch_signals();
   // Starts the process once.
   Status spawn(const Environment& environment);
   void wait_for_end();
@@ -63,11 +70,12 @@ class Supervisor {
   SafePath folder_;
   UniqueFd lock_;  // held until we exit: one supervisor per name
   LogWriter log_;
+  ProcStat guard_;
   sigset_t signals_{};
   UniqueFd signal_fd_;
   UniqueFd output_;
   Notices notices_;
-  pid_t child_ = -1;
+  pid_t child_ = -1;  // none yet
   int wait_status_ = 0;
   rusage used_{};
   bool is_told_to_end_ = false;
