@@ -15,6 +15,8 @@ namespace {
 // Counted at once, but the end of a process that holds much memory takes time.
 constexpr Duration kDyingMax = std::chrono::seconds(30);
 constexpr Duration kLookPeriod = std::chrono::seconds(1);
+// Whatever sorts processes into groups does so when they start.
+constexpr Duration kMovedWithin = std::chrono::seconds(5);
 constexpr const char* kCounterOfMachine = "/proc/vmstat";
 
 bool has_item(const std::string& list, std::string_view item) {
@@ -108,6 +110,8 @@ void OomWatch::count(TimePoint now) {
 void OomWatch::look(pid_t process, TimePoint now) {
   if (!counter_.empty() && now - looked_at_ < kLookPeriod) return;
   looked_at_ = now;
+  if (!started_at_) started_at_ = now;
+  machine_kills_ = oom_kills_in(text_of(kCounterOfMachine));
   // The old counter first: a process that is dying is shown in another group (v1).
   if (!counter_.empty()) count(now);
   std::string groups = text_of("/proc/" + std::to_string(process) + "/cgroup");
@@ -122,7 +126,9 @@ void OomWatch::look(pid_t process, TimePoint now) {
 
 bool OomWatch::has_counted(TimePoint now) {
   count(now);
-  return rose_at_ && now - *rose_at_ < kDyingMax;
+  if (rose_at_ && now - *rose_at_ < kDyingMax) return true;
+  if (!started_at_ || now - *started_at_ >= kMovedWithin) return false;
+  return machine_kills_ && oom_kills_in(text_of(kCounterOfMachine)) > machine_kills_;
 }
 
 }  // namespace paddle::agent

@@ -25,7 +25,8 @@ struct MemoryGroup {
 std::optional<MemoryGroup> memory_group_in(const std::string& groups, const std::string& mounts);
 
 // Watches the counter that counts for one process. A process may be moved between groups, so the
-// counter is looked for again and again; where no group counts, the machine's is taken.
+// counter is looked for again and again; where no group counts, the machine's is taken, as for a
+// process that has just started and may have been moved since the last look.
 class OomWatch {
  public:
   // Call this when the process starts, and then every second or so while it runs; more often does
@@ -37,6 +38,8 @@ class OomWatch {
  private:
   void count(TimePoint now);
 
+  std::optional<TimePoint> started_at_;         // of the first look
+  std::optional<std::uint64_t> machine_kills_;  // at the last look
   TimePoint looked_at_;
   std::string groups_;   // /proc/<pid>/cgroup at the last look
   std::string counter_;  // path of the file

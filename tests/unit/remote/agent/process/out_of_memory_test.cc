@@ -38,7 +38,8 @@ class MemoryGroup {
 
   bool is_made() const { return is_made_; }
   // Programs started until leave() stay in the group.
-  void enter() const { write_file(path_ + "/cgroup.procs", std::to_string(::getpid())); }
+  void enter() const { write_file(members(), std::to_string(::getpid())); }
+  std::string members() const { return path_ + "/cgroup.procs"; }
   static void leave() {
     write_file(std::string(kHierarchy) + "/cgroup.procs", std::to_string(::getpid()));
   }
@@ -74,6 +75,11 @@ TEST_F(AgentTest, AProcessThatTheKernelKillsForMemoryIsToldFromOneThatIsKilled) 
   EXPECT_NE(log.find("paddlectl: killed by the kernel: out of memory; it is started again\n"),
             std::string::npos)
       << log;
+
+  // One that something sorts into its group when it starts, as in a batch system.
+  push_script(*agent, "moved", "echo $$ > " + group.members() + " && exec tail /dev/zero");
+  ASSERT_TRUE(connect_agent()->start(script("moved", "q"))) << "by an agent outside of it";
+  EXPECT_GT(wait_end(*agent, "job-1", "q").out_of_memory_bytes, kLimit / 4);
 }
 
 TEST_F(AgentTest, WithoutMemoryAProcessIsEndedBeforeItsSupervisor) {
