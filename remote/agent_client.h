@@ -87,8 +87,9 @@ struct Restart {
   int exit_code = 0;
   int signal = 0;  // 0: exited
   std::int64_t ended_unix_ms = 0;
-  std::uint32_t failures = 0;  // of its own so far, with this one; 0: it had lost a peer
-  std::string hang = {};       // "no sign of life for 60 s": it was killed for that
+  std::uint32_t failures = 0;             // of its own so far, with this one; 0: it had lost a peer
+  std::string hang = {};                  // "no sign of life for 60 s": it was killed for that
+  std::uint64_t out_of_memory_bytes = 0;  // as in a ProcessStatus
 };
 struct ProcessStatus {
   std::string job, name, log;
@@ -112,6 +113,8 @@ struct ProcessStatus {
   std::int64_t heard_unix_ms = 0;  // its last sign of life, by the node's clock; 0: none yet
   bool claimed = false;            // a paddlectl holds the claim of its job on this node
   std::uint32_t trainers = 0, pservers = 0;  // of the whole job, on all nodes
+  // Resident when the kernel killed it for lack of memory; 0: it did not.
+  std::uint64_t out_of_memory_bytes = 0;
 };
 
 struct NodeUsage {

@@ -95,6 +95,7 @@ Result<remote::ProcessStatus> from_wire(const wire::agent::ProcessStatus& from) 
   status.ended_unix_ms = from.ended_unix_ms();
   status.stopped = from.stopped();
   status.hang = escape_control(from.hang().substr(0, kNameBytesMax));
+  status.out_of_memory_bytes = from.out_of_memory_bytes();
   if (wire::Phase_IsValid(from.notice().phase()))
     status.phase = static_cast<remote::Phase>(from.notice().phase());
   if (status.phase == Phase::kFailed) {
@@ -105,9 +106,9 @@ Result<remote::ProcessStatus> from_wire(const wire::agent::ProcessStatus& from) 
   status.asked_unix_ms = from.asked_unix_ms();
   status.heard_unix_ms = from.notice().heard_unix_ms();
   for (const wire::agent::Restart& restart : from.restarts()) {
-    status.restarts.push_back({restart.exit_code(), restart.signal(), restart.ended_unix_ms(),
-                               restart.failures(),
-                               escape_control(restart.hang().substr(0, kNameBytesMax))});
+    status.restarts.push_back(
+        {restart.exit_code(), restart.signal(), restart.ended_unix_ms(), restart.failures(),
+         escape_control(restart.hang().substr(0, kNameBytesMax)), restart.out_of_memory_bytes()});
   }
   status.restarts_allowed = from.restarts_allowed();
   status.reports = from.reports();

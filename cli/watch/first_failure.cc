@@ -37,6 +37,13 @@ std::pair<bool, std::int64_t> order_of_blame(const remote::ProcessStatus& status
   return {stopped || lost_peer, stopped ? ended - kStopLagMs : ended};
 }
 
+constexpr const char* kPserverNeedsMemory =
+    "spread its tables over more --pservers, bound them with bytes_max, or give its node or its "
+    "memory group (cgroup) more";
+constexpr const char* kTrainerNeedsMemory =
+    "use a smaller batch_size or trainer_count, fewer trainers on a node, or give its node or its "
+    "memory group (cgroup) more";
+
 }  // namespace
 
 const ProcessOnNode* first_failure(const std::vector<ProcessOnNode>& processes) {
@@ -78,6 +85,12 @@ Error failure_error(ClusterSession& session, const ProcessOnNode& failed) {
   if (const auto& cause = failed.status.failure) {
     error.message += ": " + cause->message;
     if (!cause->hint.empty()) error.hint = cause->hint + "; " + error.hint;
+  }
+  if (failed.status.out_of_memory_bytes > 0 && !failed.status.stopped) {
+    error.code = Errc::kResource;
+    error.hint =
+        std::string(is_pserver(failed.status) ? kPserverNeedsMemory : kTrainerNeedsMemory) + "; " +
+        error.hint;
   }
   if (was_stopped(failed.status)) error.hint = "it was asked to end, by paddlectl stop or by kill";
   if (!member.client) return error;

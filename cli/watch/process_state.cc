@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "cli/console/console.h"
+
 namespace paddle::cli {
 
 bool is_pserver(const remote::ProcessStatus& status) {
@@ -39,6 +41,10 @@ std::string describe_state(const remote::ProcessStatus& status) {
       return status.exit_code == 0 ? "done" : fmt::format("exited with code {}", status.exit_code);
     case remote::ProcessState::kKilled: {
       if (!status.hang.empty()) return fmt::format("hung ({}) and was killed", status.hang);
+      if (status.out_of_memory_bytes > 0) {
+        return fmt::format("killed by the kernel: out of memory (it had {})",
+                           human_bytes(status.out_of_memory_bytes));
+      }
       const char* const name = ::sigdescr_np(status.signal);
       return fmt::format("killed by signal {} ({})", status.signal, name != nullptr ? name : "?");
     }
@@ -54,6 +60,7 @@ std::string describe(const remote::Restart& restart, std::uint32_t allowed) {
   end.signal = restart.signal;
   end.exit_code = restart.exit_code;
   end.hang = restart.hang;
+  end.out_of_memory_bytes = restart.out_of_memory_bytes;
   const bool was_killed = restart.signal != 0 && restart.hang.empty();
   return fmt::format("{}{}; restarted ({} of {})", was_killed ? "was " : "", describe_state(end),
                      restart.failures, allowed);

@@ -1,7 +1,7 @@
 // paddlectl-agent serve <root> <sha256>: serves frames on stdin and stdout until they close, if the
 // hash is the program's own.
 //
-// paddlectl-agent supervise <root> <label>: see supervisor.h.
+// paddlectl-agent supervise <root> <label>: see supervise.h.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,9 +17,10 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "base/version.h"
+#include "proto/request_stream.h"
 #include "remote/agent/machine/proc.h"
-#include "remote/agent/process/supervisor.h"
-#include "remote/agent/session.h"
+#include "remote/agent/process/supervise.h"
+#include "remote/agent/serve.h"
 
 namespace paddle::agent {
 namespace {
@@ -85,7 +86,7 @@ int fail(const Error& error) {
   return static_cast<int>(error.code);
 }
 
-int serve(const std::string& root_path, const std::string& hash) {
+int serve_root(const std::string& root_path, const std::string& hash) {
   UniqueFd input;
   UniqueFd output;
   if (!move_channel(input, output)) return fail(system_error(Errc::kFailed, "move the channel"));
@@ -97,34 +98,8 @@ int serve(const std::string& root_path, const std::string& hash) {
   const std::string sentinel = std::string("\nPADDLECTL-AGENT ") + kProgramVersion + "\n";
   if (!write_all(output.get(), as_bytes(sentinel), deadline())) return 4;
 
-  std::uint64_t sequence = 0;
-  const auto send = [&](wire::agent::AgentKind kind, std::uint16_t flags,
-                        const google::protobuf::MessageLite& head, ByteSpan tail) {
-    FrameHeader header;
-    header.type = static_cast<std::uint8_t>(kind);
-    header.flags = flags;
-    header.sender = {Role::kAgent, 0};
-    header.sequence = sequence;
-    return write_frame(output.get(), header, as_bytes(head.SerializeAsString()), tail, deadline());
-  };
-  Session session(*root, input.get(), send);
-  while (!session.finished()) {
-    auto request = read_frame(input.get(), kAgentPayloadBytesMax, TimePoint::max());
-    if (!request && request.error().code == Errc::kUnreachable) return 0;  // the controller left
-    if (!request) {
-      wire::agent::ErrorReply reply;
-      reply.set_code(static_cast<int>(request.error().code));
-      reply.set_message(request.error().message);
-      [[maybe_unused]] const auto told = send(wire::agent::AGENT_ERROR, 0, reply, {});
-      return fail(request.error());
-    }
-    sequence = request->header.sequence;
-    const auto done = session.on_frame(*request);
-    if (request->header.type == wire::agent::AGENT_KEYS)
-      ::explicit_bzero(request->tail.data(), request->tail.size());
-    if (!done) return fail(done.error());
-  }
-  return 0;
+  const Status served = serve(*root, input.get(), output.get(), kAgentSilenceMax);
+  return served ? 0 : fail(served.error());
 }
 
 int main(int argc, char** argv) {
@@ -136,7 +111,7 @@ int main(int argc, char** argv) {
   set_log_name("agent");
   if (command == "serve" && argc == 4) {
     ::signal(SIGCHLD, SIG_IGN);  // supervisors are reaped by the kernel
-    return serve(argv[2], argv[3]);
+    return serve_root(argv[2], argv[3]);
   }
   if (command == "supervise" && argc == 4) {
     for (const int fd : {kSpecFd, kStatusFd}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);

@@ -163,7 +163,7 @@ Status Session::handle(const Frame& request) {
 }
 
 Status Session::on_frame(const Frame& request) {
-  const Status done = handle(request);
+  Status done = handle(request);
   if (done || channel_lost_) return done;
   ErrorReply reply;
   reply.set_code(static_cast<int>(done.error().code));
@@ -199,7 +199,7 @@ Status Session::list(const Frame& request) {
   PADDLE_TRY_STATUS(list_files(root_, folder, [&](const FileEntry& entry) -> Status {
     *reply.add_files() = entry;
     if (reply.ByteSizeLong() < kAgentBatchBytes) return {};
-    const Status sent = send(AGENT_LIST, kAgentFlagMore, reply, {});
+    Status sent = send(AGENT_LIST, kAgentFlagMore, reply, {});
     reply.Clear();
     return sent;
   }));
@@ -253,7 +253,7 @@ Status Session::log(const Frame& request) {
 
 Status Session::run(const Frame& request) {
   PADDLE_TRY(const auto command, parse<RunRequest>(request));
-  return run_command(command, input_, [&](const RunReply& reply, ByteSpan output, bool more) {
+  return run_command(command, requests_, [&](const RunReply& reply, ByteSpan output, bool more) {
     return send(AGENT_RUN, more ? kAgentFlagMore : std::uint16_t{0}, reply, output);
   });
 }

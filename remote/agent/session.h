@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "proto/frame_stream.h"
+#include "proto/request_stream.h"
 #include "remote/agent/peer/peer.h"
 #include "remote/agent/process/claims.h"
 #include "remote/agent/root/node_copy.h"
@@ -18,10 +19,10 @@ class Session {
   using Send = std::function<Status(wire::agent::AgentKind kind, std::uint16_t flags,
                                     const google::protobuf::MessageLite& head, ByteSpan tail)>;
 
-  // A running command is ended by the next request that arrives at `input`.
-  Session(const Root& root, int input, Send send)
+  // A running command is ended by the next of `requests`.
+  Session(const Root& root, RequestStream& requests, Send send)
       : root_(root),
-        input_(input),
+        requests_(requests),
         send_(std::move(send)),
         incoming_(root),
         copies_(root),
@@ -58,7 +59,7 @@ class Session {
               const google::protobuf::MessageLite& head, ByteSpan tail);
 
   const Root& root_;
-  int input_;
+  RequestStream& requests_;
   Send send_;
   IncomingPush incoming_;
   CopyFolders copies_;

@@ -1,6 +1,10 @@
 #include "remote/exchange/exchange.h"
 
 #include <poll.h>
+#include <sys/socket.h>
+
+#include <condition_variable>
+#include <utility>
 
 #include "base/text.h"
 #include "proto/frame_stream.h"
@@ -23,6 +27,27 @@ Errc known_code(int code) {
 
 }  // namespace
 
+Exchange::Exchange(std::string node, Channel channel, Duration ping_every)
+    : node_(std::move(node)),
+      channel_(std::move(channel)),
+      pings_([this, ping_every](const std::stop_token& stop) { ping(stop, ping_every); }) {}
+
+void Exchange::ping(const std::stop_token& stop, Duration every) {
+  FrameHeader header;
+  header.type = wire::agent::AGENT_PING;
+  header.sender = {Role::kController, 0};
+  const FrameHeaderBytes frame = encode_header(header, ByteSpan(), ByteSpan());
+  std::mutex mutex;
+  std::condition_variable_any ended;
+  std::unique_lock lock(mutex);
+  while (!ended.wait_for(lock, stop, every, [&] { return stop.stop_requested(); })) {
+    // The agent hears from us by the frame that is being written. A socket takes so few bytes whole
+    // or not at all; whether they arrive is for the next request to find out.
+    const std::unique_lock sending(sending_, std::try_to_lock);
+    if (sending) ::send(channel_.fd.get(), frame.data(), frame.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
+}
+
 Error Exchange::lose(Error error) {
   broken_ = named(with_stderr(std::move(error), channel_).with("lost the agent"));
   return *broken_;
@@ -38,6 +63,7 @@ Status Exchange::send(wire::agent::AgentKind kind, const google::protobuf::Messa
   header.type = static_cast<std::uint8_t>(kind);
   header.sender = {Role::kController, 0};
   header.sequence = ++sequence_;
+  const std::lock_guard lock(sending_);
   auto sent = write_frame(channel_.fd.get(), header, as_bytes(head.SerializeAsString()), tail,
                           after(deadline));
   if (!sent) return lose(std::move(sent).error());

@@ -2,11 +2,15 @@
 // every call fails with that error.
 #pragma once
 
+#include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
+#include <thread>
 
 #include "proto/agent.pb.h"
 #include "proto/frame.h"
+#include "proto/request_stream.h"
 #include "remote/launcher/launcher.h"
 
 namespace paddle::remote {
@@ -16,8 +20,8 @@ constexpr Duration kDiskDeadline = std::chrono::minutes(10);
 
 class Exchange {
  public:
-  Exchange(std::string node, Channel channel)
-      : node_(std::move(node)), channel_(std::move(channel)) {}
+  // `ping_every`: how often the agent is told that this program is there, from a thread of its own.
+  Exchange(std::string node, Channel channel, Duration ping_every = kAgentPingEvery);
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
@@ -55,10 +59,14 @@ class Exchange {
   Error lose(Error error);
 
  private:
+  void ping(const std::stop_token& stop, Duration every);
+
   std::string node_;
   Channel channel_;
   std::optional<Error> broken_;
   std::uint64_t sequence_ = 0;
+  std::mutex sending_;  // held while a frame is written
+  std::jthread pings_;  // last, so that it ends before the channel
 };
 
 }  // namespace paddle::remote

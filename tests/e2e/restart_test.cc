@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -117,6 +118,28 @@ TEST_F(CliRestart, AJobWhoseProcessesWereKilledEndsWithTheSameBits) {
   const std::string log = result("killed/node_1/train.log");
   EXPECT_NE(log.find("paddlectl: killed by signal 9; it is started again"), std::string::npos);
   EXPECT_NE(log.find("going on in pass "), std::string::npos) << log;
+  expect_clean_teardown();
+}
+
+TEST_F(CliRestart, AJobWhoseSupervisorsWereKilledEndsWell) {
+  prepare_word2vec();
+  Process train = cluster.start({"train", "--trainers", "2", "--pservers", "2", "--restarts", "5",
+                                 "--set", "train.passes=16", "--set", "train.batch_size=2",
+                                 "--name", "job", "word2vec"});
+  ASSERT_TRUE(train.prints("held-out cost ")) << train.output();
+  int start = 1;
+  for (const char* const argument : {"--trainer_id=1", "--pserver_id=0"}) {
+    const std::string stat =
+        TemporaryFolder::read(fmt::format("/proc/{}/stat", cluster.find_engine(argument)));
+    const int supervisor = std::atoi(stat.c_str() + stat.rfind(')') + 4);
+    ASSERT_GT(supervisor, 1) << stat;
+    ASSERT_EQ(::kill(supervisor, SIGKILL), 0);
+    ASSERT_TRUE(comes_to(fmt::format("running (start {})", ++start)));
+  }
+  EXPECT_EQ(train.wait(), 0) << train.output();
+  EXPECT_FALSE(result("job/pass-00015/MANIFEST").empty());
+  EXPECT_NE(result("job/node_1/train.log").find("paddlectl: its supervisor was killed"),
+            std::string::npos);
   expect_clean_teardown();
 }
 

@@ -9,16 +9,22 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstring>
 #include <optional>
 
 #include "base/secret.h"
 #include "proto/supervision.pb.h"
+#include "remote/agent/machine/proc.h"
 #include "remote/agent/process/record.h"
 
 namespace paddle::agent {
 namespace {
+
+constexpr const char* kOomScore = "/proc/self/oom_score_adj";
+constexpr int kOomScoreRaise = 200;  // as if it used that many thousandths of the memory more
+constexpr int kOomScoreMax = 1000;
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> list;
@@ -35,6 +41,17 @@ bool give(int descriptor, int number) {
   return ::dup2(descriptor, number) == number;
 }
 
+// Has the kernel end this process before its supervisor and the agent when memory runs out. Best
+// effort: it needs no privilege, but a container may forbid it.
+void be_ended_first_without_memory() {
+  int score = 0;
+  const std::string text = text_of(kOomScore);
+  std::from_chars(text.data(), text.data() + text.size(), score);
+  const std::string raised = std::to_string(std::min(score + kOomScoreRaise, kOomScoreMax));
+  const UniqueFd file(::open(kOomScore, O_WRONLY | O_CLOEXEC));
+  (void)write_all(file.get(), as_bytes(raised), TimePoint::max());
+}
+
 // In the forked child of a program with one thread.
 [[noreturn]] void become(const Program& program, int directory, int output, int error,
                          int notices) {
@@ -44,6 +61,7 @@ bool give(int descriptor, int number) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(127);  // the parent died before the call above
+  be_ended_first_without_memory();
   ::signal(SIGPIPE, SIG_DFL);
   sigset_t none;
   ::sigemptyset(&none);
@@ -176,9 +194,9 @@ Result<UniqueFd> memory_of(const wire::agent::ProcessSpec& spec) {
   return memory;
 }
 
-void give_memory(Program& program, const UniqueFd& memory) {
-  if (!memory) return;
-  program.memory = memory.get();
+void give_memory(Program& program, int memory) {
+  if (memory < 0) return;
+  program.memory = memory;
   program.variables.push_back("PADDLECTL_MEMORY_FD=" + std::to_string(kMemoryFd));
 }
 

@@ -47,7 +47,7 @@ Program program_of(const wire::agent::ProcessSpec& spec, const Root& root, std::
 
 // A file without a name, in memory, that outlives the process; empty where it needs none.
 Result<UniqueFd> memory_of(const wire::agent::ProcessSpec& spec);
-void give_memory(Program& program, const UniqueFd& memory);
+void give_memory(Program& program, int memory);
 
 class Notices {
  public:

@@ -71,7 +71,8 @@ Status Claims::lock(const std::string& name, Duration wait) {
     const std::string agent = "paddlectl-agent (pid " + (pid ? *pid : "unknown") + ")";
     return Error{Errc::kUsage, "another paddlectl is starting a job named '" + name + "'",
                  "follow it: paddlectl attach --job " + name +
-                     "; or choose another --name; or, where its connection broke, end its " +
+                     "; or choose another --name; or, where its connection broke, wait two minutes "
+                     "for the end of its " +
                      agent};
   }
   job_ = std::move(lock);

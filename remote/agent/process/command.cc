@@ -63,11 +63,11 @@ class Command {
   explicit Command(const Send& send) : send_(send), buffer_(kOutputChunkBytes) {}
 
   Status start(const wire::agent::RunRequest& request);
-  Status run(int input, TimePoint deadline);
+  Status run(RequestStream& requests, TimePoint deadline);
 
  private:
   Result<bool> pass_on(UniqueFd& from, bool is_stderr);
-  Result<bool> follow(int input, TimePoint deadline);
+  Result<bool> follow(RequestStream& requests, TimePoint deadline);
   Status drain();
   void end();
 
@@ -138,19 +138,19 @@ void Command::end() {
 }
 
 // Returns when the command has ended or must end; true on timeout.
-Result<bool> Command::follow(int input, TimePoint deadline) {
+Result<bool> Command::follow(RequestStream& requests, TimePoint deadline) {
   for (;;) {
     std::array<pollfd, 4> items{{{end_.get(), POLLIN, 0},
-                                 {input, POLLIN, 0},
+                                 {requests.fd(), POLLIN, 0},
                                  {out_.get(), POLLIN, 0},
                                  {error_.get(), POLLIN, 0}}};
-    const int left = deadline == TimePoint::max() ? -1 : milliseconds_until(deadline);
-    const int ready = ::poll(items.data(), items.size(), left);
-    if (ready < 0) continue;
+    const TimePoint until = std::min(deadline, requests.gone_at());
+    if (::poll(items.data(), items.size(), milliseconds_until(until)) < 0) continue;
     if (items[0].revents != 0 && ::waitpid(pid_, &status_, WNOHANG) == pid_) return false;
-    if (left == 0 || items[1].revents != 0) {
+    const bool timed_out = std::chrono::steady_clock::now() >= deadline;
+    if (timed_out || requests.has_next()) {
       end();
-      return left == 0;
+      return timed_out;
     }
     for (UniqueFd* from : {&out_, &error_}) {
       if (auto passed = pass_on(*from, from == &error_); !passed) {
@@ -161,8 +161,8 @@ Result<bool> Command::follow(int input, TimePoint deadline) {
   }
 }
 
-Status Command::run(int input, TimePoint deadline) {
-  PADDLE_TRY(const bool timed_out, follow(input, deadline));
+Status Command::run(RequestStream& requests, TimePoint deadline) {
+  PADDLE_TRY(const bool timed_out, follow(requests, deadline));
   PADDLE_TRY_STATUS(drain());
   wire::agent::RunReply last;
   if (WIFSIGNALED(status_)) last.set_signal(WTERMSIG(status_));
@@ -173,7 +173,8 @@ Status Command::run(int input, TimePoint deadline) {
 
 }  // namespace
 
-Status run_command(const wire::agent::RunRequest& request, int input, const Command::Send& send) {
+Status run_command(const wire::agent::RunRequest& request, RequestStream& requests,
+                   const Command::Send& send) {
   // The agent ignores SIGCHLD, which reaps children; this one must be waited for.
   ::signal(SIGCHLD, SIG_DFL);
   Command command(send);
@@ -181,9 +182,9 @@ Status run_command(const wire::agent::RunRequest& request, int input, const Comm
   if (done) {
     const auto limit = std::chrono::milliseconds(
         std::min<std::uint64_t>(request.timeout_ms(), std::uint64_t{1} << 40U));
-    done = command.run(input, request.timeout_ms() == 0
-                                  ? TimePoint::max()
-                                  : TimePoint(std::chrono::steady_clock::now()) + limit);
+    done = command.run(requests, request.timeout_ms() == 0
+                                     ? TimePoint::max()
+                                     : TimePoint(std::chrono::steady_clock::now()) + limit);
   }
   while (::waitpid(-1, nullptr, WNOHANG) > 0) {
   }

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "proto/agent.pb.h"
+#include "proto/request_stream.h"
 
 namespace paddle::agent {
 
@@ -15,10 +16,10 @@ namespace paddle::agent {
 constexpr Duration kCommandGrace = std::chrono::seconds(2);
 
 // Sends the command's output as it arrives, then its exit (more = false). The command and the rest
-// of its session are ended on timeout, when `input` becomes readable (nothing is read from it) or
-// closed, or when send fails. Background processes of a command that ended by itself go on; their
+// of its session are ended on timeout, with the next of `requests` (which stays there) or their
+// end, or when send fails. Background processes of a command that ended by itself go on; their
 // output is not waited for.
-Status run_command(const wire::agent::RunRequest& request, int input,
+Status run_command(const wire::agent::RunRequest& request, RequestStream& requests,
                    const std::function<Status(const wire::agent::RunReply& reply, ByteSpan output,
                                               bool more)>& send);
 

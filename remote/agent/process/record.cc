@@ -94,7 +94,8 @@ Status write_life(const Root& root, const SafePath& folder, std::uint32_t life) 
   return write_record(root, folder, "life", record);
 }
 
-Status write_pid(const Root& root, const SafePath& folder, pid_t child, std::uint32_t life) {
+Status write_pid(const Root& root, const SafePath& folder, pid_t child, std::uint32_t life,
+                 const ProcStat& guard) {
   ProcStat own;
   ProcStat of_child;
   // A child that has ended is a zombie until we wait for it, so both can be read.
@@ -104,6 +105,8 @@ Status write_pid(const Root& root, const SafePath& folder, pid_t child, std::uin
   wire::agent::PidRecord record;
   record.set_supervisor(own.pid);
   record.set_supervisor_start_ticks(own.start_ticks);
+  record.set_guard(guard.pid);
+  record.set_guard_start_ticks(guard.start_ticks);
   record.set_pid(of_child.pid);
   record.set_start_ticks(of_child.start_ticks);
   record.set_boot_id(boot_id());
@@ -126,19 +129,18 @@ wire::agent::ExitRecord exit_record(int wait_status, const rusage& used) {
 }
 
 Status add_restart(const Root& root, const SafePath& folder, int wait_status,
-                   std::uint32_t failures, const std::string& hang) {
+                   wire::agent::Restart restart) {
   auto record = read_message<wire::agent::Restarts>(root, folder, "restarts")
                     .value_or(wire::agent::Restarts());
   if (record.restarts_size() >= kRestartsKept) {
     record.mutable_restarts()->erase(record.restarts().begin());
   }
-  wire::agent::Restart& restart = *record.add_restarts();
   restart.set_ended_unix_ms(unix_ms());
   const int code = WIFSIGNALED(wait_status) ? 0 : WEXITSTATUS(wait_status);
   restart.set_exit_code(code);
   if (WIFSIGNALED(wait_status)) restart.set_signal(WTERMSIG(wait_status));
-  restart.set_hang(hang);
-  restart.set_failures(code == static_cast<int>(Errc::kUnreachable) ? 0 : failures);
+  if (code == static_cast<int>(Errc::kUnreachable)) restart.set_failures(0);
+  *record.add_restarts() = std::move(restart);
   return write_record(root, folder, "restarts", record);
 }
 
@@ -179,8 +181,7 @@ Result<std::vector<Record>> read_records(const Root& root, const std::string& jo
 }
 
 bool supervisor_alive(const Record& record) {
-  return record.pid.boot_id() == boot_id() &&
-         is_alive(record.pid.supervisor(), record.pid.supervisor_start_ticks());
+  return !supervisors_of({record}).empty();
 }
 
 wire::agent::ProcessStatus status_of(const Root& root, Record record) {
@@ -212,6 +213,7 @@ wire::agent::ProcessStatus status_of(const Root& root, Record record) {
     status.set_ended_unix_ms(record.exit->ended_unix_ms());
     status.set_stopped(record.exit->stopped());
     status.set_hang(record.exit->hang());
+    status.set_out_of_memory_bytes(record.exit->out_of_memory_bytes());
     if (record.exit->resident_peak_bytes() > 0) {
       status.mutable_usage()->set_resident_bytes(record.exit->resident_peak_bytes());
       status.mutable_usage()->set_cpu_ms(record.exit->cpu_ms());
@@ -225,8 +227,12 @@ wire::agent::ProcessStatus status_of(const Root& root, Record record) {
 
 std::vector<ProcStat> members_of(const Root& root, const std::vector<Record>& records) {
   // The pid of a supervisor that has ended may lead a session that is not ours.
+  std::set<pid_t> supervisors;
   std::set<pid_t> sessions;
-  for (const ProcStat& supervisor : supervisors_of(records)) sessions.insert(supervisor.pid);
+  for (const ProcStat& supervisor : supervisors_of(records)) {
+    supervisors.insert(supervisor.pid);
+    sessions.insert(supervisor.session);
+  }
   std::vector<ProcStat> members;
   for (const ProcStat& process : own_processes()) {
     const std::string mark = environment_of(process.pid, kProcessVariable);
@@ -234,7 +240,7 @@ std::vector<ProcStat> members_of(const Root& root, const std::vector<Record>& re
       return mark == process_mark(root, record.spec.job(), record.spec.name());
     });
     const bool is_member = is_marked || sessions.contains(process.session);
-    if (is_member && !sessions.contains(process.pid)) members.push_back(process);
+    if (is_member && !supervisors.contains(process.pid)) members.push_back(process);
   }
   return members;
 }
@@ -242,8 +248,13 @@ std::vector<ProcStat> members_of(const Root& root, const std::vector<Record>& re
 std::vector<ProcStat> supervisors_of(const std::vector<Record>& records) {
   std::vector<ProcStat> found;
   for (const Record& record : records) {
-    ProcStat stat;
-    if (supervisor_alive(record) && read_stat(record.pid.supervisor(), stat)) found.push_back(stat);
+    if (record.pid.boot_id() != boot_id()) continue;
+    for (const auto& [pid, start_ticks] :
+         {std::pair(record.pid.supervisor(), record.pid.supervisor_start_ticks()),
+          std::pair(record.pid.guard(), record.pid.guard_start_ticks())}) {
+      ProcStat stat;
+      if (is_alive(pid, start_ticks) && read_stat(pid, stat)) found.push_back(stat);
+    }
   }
   return found;
 }

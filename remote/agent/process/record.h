@@ -34,14 +34,16 @@ Status write_record(const Root& root, const SafePath& folder, const char* file,
 void reserve_records(const Root& root, const SafePath& folder);
 // Written before a start, so that no two starts get the same number.
 Status write_life(const Root& root, const SafePath& folder, std::uint32_t life);
-// The calling process as the supervisor of `child`, which it has not waited for.
-Status write_pid(const Root& root, const SafePath& folder, pid_t child, std::uint32_t life);
+// The calling process as the supervisor of `child`, which it has not waited for. `guard`: its own,
+// or one without a pid.
+Status write_pid(const Root& root, const SafePath& folder, pid_t child, std::uint32_t life,
+                 const ProcStat& guard);
 // Of a process that has ended now.
 wire::agent::ExitRecord exit_record(int wait_status, const rusage& used);
-// Notes in the file `restarts` an end that another start follows.
-// `hang`: why the supervisor killed it, or "".
+// Notes in the file `restarts` an end that another start follows. `restart` has its failures and
+// what the supervisor knows of its cause; time and kind of the end are filled in.
 Status add_restart(const Root& root, const SafePath& folder, int wait_status,
-                   std::uint32_t failures, const std::string& hang);
+                   wire::agent::Restart restart);
 // How often a process of this name has been started in the job.
 std::uint32_t lives_of(const Root& root, const SafePath& folder);
 bool has_record(const Root& root, const SafePath& folder, const char* file);
@@ -54,9 +56,11 @@ std::optional<Record> read_record(const Root& root, const std::string& job,
 Result<std::vector<Record>> read_records(const Root& root, const std::string& job);
 
 wire::agent::ProcessStatus status_of(const Root& root, Record record);
+// Its supervisor lives, or the guard that is about to start another.
 bool supervisor_alive(const Record& record);
-// The process and its descendants, without the supervisor.
+// The process and its descendants, without the supervisor and its guard.
 std::vector<ProcStat> members_of(const Root& root, const std::vector<Record>& records);
+// Those that live, and their guards.
 std::vector<ProcStat> supervisors_of(const std::vector<Record>& records);
 
 }  // namespace paddle::agent

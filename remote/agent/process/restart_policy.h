@@ -23,6 +23,8 @@ class RestartPolicy {
   explicit RestartPolicy(const wire::agent::ProcessSpec& spec)
       : restarts_max_(spec.restarts()), any_exit_(spec.any_exit()) {}
 
+  // Counts a failure that another supervisor of the process has seen.
+  void recall(TimePoint failed) { failed_.push_back(failed); }
   // The pause before the next start, or nothing. Pauses double with each failure of the process's
   // own, until a run was long; who lost a peer did nothing wrong and comes back at once.
   std::optional<Duration> next(const Run& run);

@@ -1,17 +1,95 @@
-// The supervisor of one process; it outlives the agent and paddlectl.
+// The supervisor of one process: starts it, keeps its output and records, and starts it again after
+// failures. It outlives the agent and paddlectl.
 #pragma once
 
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include <csignal>
+#include <string>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/safe_path.h"
+#include "remote/agent/log/log_file.h"
+#include "remote/agent/machine/oom_watch.h"
+#include "remote/agent/machine/proc.h"
 #include "remote/agent/process/child.h"
+#include "remote/agent/process/pulse_watch.h"
+#include "remote/agent/process/record.h"
+#include "remote/agent/process/restart_policy.h"
+#include "remote/agent/root/root.h"
 
 namespace paddle::agent {
 
-constexpr char kStarted = 'S';
-constexpr char kStartFailed = 'E';
+class Supervisor {
+ public:
+  // `lock`: on `folder`, held until the end, so that there is one supervisor per name.
+  Supervisor(Root root, wire::agent::ProcessSpec spec, SafePath folder, UniqueFd lock,
+             LogWriter log, std::uint32_t lives)
+      : root_(std::move(root)),
+        spec_(std::move(spec)),
+        folder_(std::move(folder)),
+        lock_(std::move(lock)),
+        log_(std::move(log)),
+        life_(lives),
+        restarts_(spec_),
+        // A program of the user's own sends no pulse.
+        watch_(std::chrono::milliseconds(spec_.program().empty() ? 0 : spec_.hang_ms())) {}
 
-// Reads a ProcessSpec from spec_fd, starts the process and returns once it has ended and its exit
-// record is written. Writes kStarted, or kStartFailed and an ErrorReply, to status_fd and closes
-// it. Must run in the program's only thread: the process is killed when that thread ends.
-int supervise(const std::string& root_path, int spec_fd, int status_fd,
-              const Environment& environment);
+  // `guard`: starts another supervisor when this one is killed.
+  void set_guard(const ProcStat& guard) { guard_ = guard; }
+  // Of all lives of the process, under any of its supervisors: memory_of(). -1: it has none.
+  void set_memory(int memory) { memory_ = memory; }
+  Status start(const Environment& environment);
+  // Instead of start(): takes the place of a supervisor that was killed, and its process with it.
+  // The failures that were counted since `guarded_unix_ms` go on counting.
+  Status succeed(const Record& before, std::int64_t guarded_unix_ms);
+  void run(const Environment& environment);
+
+ private:
+  Status watch_signals();
+  // Starts the process once.
+  Status spawn(const Environment& environment);
+  void wait_for_end();
+  void poll_until(TimePoint until);
+  void kill_if_it_hangs();
+  // Notes how this life ended, once the process has been waited for.
+  void note_end();
+  // True after the pause before another start; a stop request cuts the pause short.
+  bool starts_again();
+  void say(const std::string& text) {
+    log_.append(as_bytes("paddlectl: " + text + "\n"), unix_ms());
+  }
+  std::string end_of_life() const;  // for the log
+  bool reap();                      // true once the process itself has ended
+  void take_signals();
+  void drain();
+  void end_leftovers();
+
+  Root root_;
+  wire::agent::ProcessSpec spec_;
+  SafePath folder_;
+  UniqueFd lock_;  // held until we exit: one supervisor per name
+  LogWriter log_;
+  ProcStat guard_;
+  sigset_t signals_{};
+  UniqueFd signal_fd_;
+  int memory_ = -1;
+  UniqueFd output_;
+  Notices notices_;
+  pid_t child_ = -1;  // none yet
+  int wait_status_ = 0;
+  rusage used_{};
+  bool is_told_to_end_ = false;
+  std::uint32_t life_ = 0;
+  TimePoint started_at_;
+  RestartPolicy restarts_;
+  PulseWatch watch_;
+  TimePoint looked_at_;
+  std::string hang_;  // why this life was killed, or ""
+  OomWatch oom_;
+  std::uint64_t out_of_memory_bytes_ = 0;  // as in an ExitRecord
+};
 
 }  // namespace paddle::agent

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <set>
 #include <sstream>
 #include <vector>
 
@@ -130,17 +131,20 @@ void add_interfaces(wire::agent::NodeUsage& usage) {
 
 std::map<std::string, wire::agent::Usage> usage_of(const std::vector<Record>& records) {
   std::map<pid_t, std::string> sessions;
+  std::set<pid_t> supervisors;
   for (const Record& record : records) {
-    if (record.exit || !supervisor_alive(record)) continue;
-    sessions[record.pid.supervisor()] = record.spec.job() + "/" + record.spec.name();
+    if (record.exit) continue;
+    for (const ProcStat& supervisor : supervisors_of({record})) {
+      sessions[supervisor.session] = record.spec.job() + "/" + record.spec.name();
+      supervisors.insert(supervisor.pid);
+    }
   }
   std::map<std::string, wire::agent::Usage> found;
   if (sessions.empty()) return found;
   const auto traffic = tcp_traffic();
   for (const ProcStat& process : own_processes()) {
     const auto session = sessions.find(process.session);
-    const bool is_supervisor = process.pid == process.session;
-    if (session != sessions.end() && !is_supervisor)
+    if (session != sessions.end() && !supervisors.contains(process.pid))
       add_process(process, traffic, found[session->second]);
   }
   return found;

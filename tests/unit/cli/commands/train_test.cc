@@ -345,6 +345,22 @@ TEST_F(CommandsTest, AKilledProcessShowsThreeLinesOfItsLog) {
       << err_.str();
 }
 
+TEST_F(CommandsTest, AProcessWithoutMemoryShowsWhatItHadAndWhatHelps) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  nodes_[1].on_start = [this](FakeNode& fake, ProcessStatus& status) {
+    started(fake, status);
+    if (status.name != "trainer-1") return;
+    status.state = ProcessState::kKilled;
+    status.signal = 9;
+    status.out_of_memory_bytes = 3'100'000'000;
+  };
+  EXPECT_EQ(train(), 7);
+  EXPECT_TRUE(
+      err_has("error: trainer-1 on n-1 killed by the kernel: out of memory (it had 3.1 GB); its"))
+      << err_.str();
+  EXPECT_TRUE(err_has("hint: use a smaller batch_size or trainer_count, ")) << err_.str();
+}
+
 TEST_F(CommandsTest, AMomentWithoutAnyConnectionDoesNotEndAJob) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   trainer_state_ = ProcessState::kRunning;

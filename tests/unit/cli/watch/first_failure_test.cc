@@ -32,6 +32,16 @@ TEST(FirstFailure, IsTheOneThatEndedFirst) {
   EXPECT_EQ(describe_state(first->status), "killed by signal 9 (Killed)");
 }
 
+TEST(FirstFailure, AnEndForLackOfMemoryIsToldFromAKill) {
+  ProcessOnNode killed = process("pserver-0", kKilled, 9, 40);
+  killed.status.out_of_memory_bytes = 3'100'000'000;
+  EXPECT_EQ(describe_state(killed.status), "killed by the kernel: out of memory (it had 3.1 GB)");
+  remote::Restart restart{0, 9, 40, 1};
+  restart.out_of_memory_bytes = 3'100'000'000;
+  EXPECT_EQ(describe(restart, 2),
+            "was killed by the kernel: out of memory (it had 3.1 GB); restarted (1 of 2)");
+}
+
 TEST(FirstFailure, APserverThatEndedWellSawItsTrainersLeave) {
   EXPECT_EQ(
       first_failure({process("trainer-0", kRunning, 0, 0), process("pserver-0", kExited, 0, 4)}),

@@ -46,10 +46,12 @@ TEST_F(AgentTest, AProcessHasTheLimitOfCoreFilesThatTheNodeGives) {
   EXPECT_EQ(wait_end(*agent, "job-1", "trainer-0").exit_code, 0);
 }
 
-TEST_F(AgentTest, UsageLeavesOutTheSupervisor) {
+TEST_F(AgentTest, UsageLeavesOutTheSupervisorAndItsGuard) {
   const auto client = connect_agent();
   push_script(*client, "sleeper", "exec sleep 600");
-  ASSERT_TRUE(client->start(script("sleeper", "trainer-0")));
+  ProcessSpec spec = script("sleeper", "trainer-0");
+  spec.restarts = 1;
+  ASSERT_TRUE(client->start(spec));
   // The script becomes `sleep`, whose memory stays as it is.
   std::uint64_t told = 0;
   agent::ProcStat sleeper;

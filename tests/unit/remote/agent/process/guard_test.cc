@@ -1,0 +1,150 @@
+// Supervisors that are killed, and the guards that start others.
+#include <unistd.h>
+
+#include <csignal>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "base/fd.h"
+#include "proto/agent.pb.h"
+#include "remote/agent/machine/proc.h"
+#include "tests/unit/remote/agent_fixture.h"
+
+namespace paddle::remote {
+namespace {
+
+class GuardTest : public AgentTest {
+ protected:
+  // Tells its life and that of a child, and stays.
+  void start_sleeper(std::uint32_t restarts) {
+    push_script(*agent_, "sleeper", "sleep 1000 & echo \"life $1 child $!.\"; exec sleep 1000");
+    start("sleeper", restarts);
+  }
+  void start(const std::string& script_name, std::uint32_t restarts) {
+    spec_ = script(script_name, "p");
+    spec_.arguments = {"{life}"};
+    spec_.restarts = restarts;
+    const Status started = agent_->start(spec_);
+    ASSERT_TRUE(started) << started.error().message;
+    wait_life(1);
+  }
+  std::string wait_life(int life) {
+    return wait_log(*agent_, spec_.log, fmt::format("life {} ", life));
+  }
+  wire::agent::PidRecord record() {
+    wire::agent::PidRecord record;
+    EXPECT_TRUE(record.ParseFromString(file_content(node_.root + "/jobs/job-1/proc/p/pid")));
+    return record;
+  }
+  ProcessStatus status() { return agent_->processes("job-1")->at(0); }
+  static bool is_there(int pid) {
+    agent::ProcStat stat;
+    return agent::read_stat(pid, stat) && stat.state != 'Z';
+  }
+  static void expect_to_go(int pid) {
+    const TimePoint end = SteadyClock().now() + std::chrono::seconds(30);
+    while (is_there(pid) && SteadyClock().now() < end) ::usleep(1000);
+    EXPECT_FALSE(is_there(pid));
+  }
+  void expect_to_stop() {
+    const Status stopped = agent_->stop("job-1", {}, std::chrono::seconds(20));
+    EXPECT_TRUE(stopped) << stopped.error().message;
+    EXPECT_TRUE(status().stopped);
+    EXPECT_EQ(processes_using(node_.root + "/jobs"), std::vector<int>{});
+    EXPECT_EQ(agent_->leftovers()->process_count, 0U);
+  }
+
+  std::unique_ptr<AgentClient> agent_ = connect_agent();
+  ProcessSpec spec_;
+};
+
+TEST_F(GuardTest, AKilledSupervisorIsFollowedByAnotherWhichStartsItsProcessAgain) {
+  start_sleeper(5);
+  const std::string log = wait_log(*agent_, spec_.log, ".\n");
+  const int child = std::stoi(log.substr(log.find("child ") + 6));
+  const auto before = record();
+  ASSERT_GT(before.guard(), 1);
+  ASSERT_TRUE(is_there(child));
+  ASSERT_EQ(::kill(before.supervisor(), SIGKILL), 0);
+  wait_life(2);
+  EXPECT_FALSE(is_there(before.pid()));
+  EXPECT_FALSE(is_there(child)) << "what it had started";
+  const auto after = record();
+  EXPECT_EQ(after.guard(), before.guard());
+  EXPECT_NE(after.supervisor(), before.supervisor());
+  const ProcessStatus now = status();
+  EXPECT_EQ(now.state, ProcessState::kRunning);
+  EXPECT_EQ(now.life, 2U);
+  ASSERT_EQ(now.restarts.size(), 1U);
+  EXPECT_EQ(now.restarts[0].signal, SIGKILL);
+  EXPECT_EQ(now.restarts[0].failures, 1U);
+  EXPECT_EQ(agent_->leftovers()->process_count, 0U);
+  expect_to_stop();
+}
+
+TEST_F(GuardTest, FailuresThatItsPredecessorSawGoOnCounting) {
+  push_script(*agent_, "mortal", "echo \"life $1 \"; [ $1 = 2 ] || kill -9 $$; exec sleep 1000");
+  start("mortal", 2);
+  wait_life(2);
+  ASSERT_EQ(::kill(record().supervisor(), SIGKILL), 0);
+  const ProcessStatus end = wait_end(*agent_, "job-1", "p");
+  EXPECT_EQ(end.state, ProcessState::kKilled) << "it has failed three times";
+  EXPECT_EQ(end.life, 3U);
+  EXPECT_EQ(end.restarts.size(), 2U);
+}
+
+TEST_F(GuardTest, WithoutItsGuardASupervisorGoesOn) {
+  start_sleeper(5);
+  const auto before = record();
+  ASSERT_EQ(::kill(before.guard(), SIGKILL), 0);
+  expect_to_go(before.guard());
+  EXPECT_EQ(status().state, ProcessState::kRunning);
+  ASSERT_EQ(::kill(before.pid(), SIGKILL), 0);
+  wait_life(2);
+  EXPECT_EQ(status().state, ProcessState::kRunning);
+  expect_to_stop();
+}
+
+TEST_F(GuardTest, WithoutBothAProcessIsLost) {
+  start_sleeper(5);
+  const auto before = record();
+  for (const int pid : {before.guard(), before.supervisor()}) ASSERT_EQ(::kill(pid, SIGKILL), 0);
+  EXPECT_EQ(wait_end(*agent_, "job-1", "p").state, ProcessState::kLost);
+}
+
+TEST_F(GuardTest, AGuardThatIsToldToEndEndsTheProcess) {
+  start_sleeper(5);
+  const auto before = record();
+  ASSERT_EQ(::kill(before.guard(), SIGTERM), 0);
+  const ProcessStatus end = wait_end(*agent_, "job-1", "p");
+  EXPECT_EQ(end.state, ProcessState::kKilled);
+  EXPECT_EQ(end.signal, SIGTERM);
+  EXPECT_EQ(end.life, 1U);
+}
+
+// AgentTest sees what is left.
+TEST_F(GuardTest, ATeardownEndsSupervisorAndGuardWhicheverIsLeft) {
+  start_sleeper(5);
+  const auto first = record();
+  spec_.name = "q";
+  ASSERT_TRUE(agent_->start(spec_));
+  ASSERT_EQ(::kill(first.guard(), SIGKILL), 0);
+  const auto report = agent_->teardown(false);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->remaining, std::vector<std::string>{});
+}
+
+TEST_F(GuardTest, AStopIsNotForgottenByTheNextSupervisor) {
+  start_sleeper(5);
+  const auto before = record();
+  ASSERT_EQ(::kill(before.supervisor(), SIGKILL), 0);
+  // Whether or not another one is there yet.
+  ASSERT_TRUE(agent_->stop("job-1", {}, std::chrono::seconds(20)));
+  expect_to_go(before.guard());
+  EXPECT_NE(status().state, ProcessState::kRunning);
+  EXPECT_EQ(processes_using(node_.root + "/jobs"), std::vector<int>{});
+}
+
+}  // namespace
+}  // namespace paddle::remote
