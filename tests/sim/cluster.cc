@@ -182,8 +182,10 @@ void Cluster::deliver_to_shard(Event&& event) {
     invariants_.after_fenced(index, shard, before, out);
     return transmit_all(index, out);
   }
-  if (options_.ghosts > 0 && is_push(event.frame)) {
-    deliver_ghost(event.peer, index, event.frame);
+  const std::uint64_t sequence = event.frame.header.sequence;
+  if (is_push(event.frame) && sequence > connection.pushed) {
+    connection.pushed = sequence;
+    if (rng_.uniform() < options_.ghosts) deliver_ghost(event.peer, index, event.frame);
   }
   shard.on_frame(network_.now(), event.peer, std::move(event.frame), out);
   outcome_.clock_lead = std::max(outcome_.clock_lead, shard.clock_lead());
@@ -191,14 +193,19 @@ void Cluster::deliver_to_shard(Event&& event) {
   end_if_finished(pserver_of(index));
 }
 
-// A copy of the push comes first, of the life before of its trainer or of the pserver.
+// A copy of the push comes first, of the life before of its trainer or of the pserver, or of the
+// round after.
 void Cluster::deliver_ghost(net::PeerId peer, std::uint32_t shard, const Frame& frame) {
-  if (rng_.uniform() >= options_.ghosts) return;
   Frame ghost = frame;
-  if (rng_.below(2) == 0) {
-    --ghost.header.incarnation;
-  } else {
-    --ghost.header.server_generation;
+  switch (rng_.below(model_.has_rounds() ? 3 : 2)) {
+    case 0:
+      --ghost.header.incarnation;
+      break;
+    case 1:
+      --ghost.header.server_generation;
+      break;
+    default:
+      ++ghost.header.step;
   }
   std::vector<net::Outgoing> out;
   const std::uint64_t before = Invariants::fingerprint(model_, shard, *shards_[shard]);

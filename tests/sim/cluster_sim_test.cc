@@ -9,8 +9,8 @@ namespace paddle::sim {
 namespace {
 
 constexpr std::uint64_t kSeeds = 1000;
-constexpr std::uint64_t kRepeatEvery = 50;  // seeds that run twice
-constexpr std::uint64_t kKillSeeds = 200;   // of each strategy
+constexpr std::uint64_t kRepeatedSeeds = 20;  // of each strategy, twice
+constexpr std::uint64_t kKillSeeds = 200;     // of each strategy
 
 ClusterOptions uneven(std::uint64_t seed, wire::Strategy strategy) {
   return {.seed = seed, .strategy = strategy, .batches = {3, 4, 1, 2}, .passes = 2};
@@ -31,14 +31,16 @@ TEST(ClusterSim, SyncAppliesEveryPushOnceWithTheSameWeightsForEverySeed) {
   }();
   const auto expected = Cluster(calm_options).run().shared;
   std::uint64_t pushes = 0;
-  for_seeds(kSeeds, [&](std::uint64_t seed) {
+  const std::uint64_t seeds = for_seeds(kSeeds, [&](std::uint64_t seed) {
     const Outcome outcome = Cluster(uneven(seed, wire::STRATEGY_SYNC)).run();
     expect_all_ones(outcome, 20);
     EXPECT_EQ(outcome.shared, expected);
     pushes += outcome.pushes_delivered;
   });
   // The network really repeated pushes: without repeats there would be 20 batches on 2 dense ports.
-  EXPECT_GT(pushes, kSeeds * 20 * 2);
+  if (seeds >= kSeeds) {
+    EXPECT_GT(pushes, seeds * 20 * 2);
+  }
 }
 
 TEST(ClusterSim, AsyncAppliesEveryPushOnce) {
@@ -49,7 +51,7 @@ TEST(ClusterSim, AsyncAppliesEveryPushOnce) {
 
 TEST(ClusterSim, HalfAsyncAndGeoApplyEveryBatchOnceInMergedPushes) {
   std::uint64_t merged = 0;
-  for_seeds(kSeeds, [&](std::uint64_t seed) {
+  const std::uint64_t seeds = for_seeds(kSeeds, [&](std::uint64_t seed) {
     const auto strategy = seed % 2 == 0 ? wire::STRATEGY_HALF_ASYNC : wire::STRATEGY_GEO;
     ClusterOptions options = uneven(seed, strategy);
     options.max_merge = 1 + static_cast<std::uint32_t>(seed % 3);
@@ -60,7 +62,9 @@ TEST(ClusterSim, HalfAsyncAndGeoApplyEveryBatchOnceInMergedPushes) {
     EXPECT_EQ(outcome.pushes == 20U, options.max_merge == 1);
     merged += outcome.batches - outcome.pushes;
   });
-  EXPECT_GT(merged, kSeeds);
+  if (seeds >= kSeeds) {
+    EXPECT_GT(merged, seeds);
+  }
 }
 
 TEST(ClusterSim, LocalSgdTakesEveryMoveOnceWithTheSameWeightsForEverySeed) {
@@ -75,7 +79,7 @@ TEST(ClusterSim, LocalSgdTakesEveryMoveOnceWithTheSameWeightsForEverySeed) {
 
 TEST(ClusterSim, StalenessMaxBlocksTheFastAndDropsNothing) {
   std::uint64_t unbounded = 0;
-  for_seeds(kKillSeeds, [&](std::uint64_t seed) {
+  const std::uint64_t seeds = for_seeds(kKillSeeds, [&](std::uint64_t seed) {
     for (const auto strategy : {wire::STRATEGY_ASYNC, wire::STRATEGY_HALF_ASYNC}) {
       ClusterOptions options = uneven(seed, strategy);
       options.batches = {9, 9, 9, 2};
@@ -87,7 +91,9 @@ TEST(ClusterSim, StalenessMaxBlocksTheFastAndDropsNothing) {
       EXPECT_LE(outcome.clock_lead, *options.staleness_max + 1);
     }
   });
-  EXPECT_GT(unbounded, 3U);
+  if (seeds >= kKillSeeds) {
+    EXPECT_GT(unbounded, 3U);
+  }
 }
 
 TEST(ClusterSim, AKilledTrainerFailsASyncJobByName) {
@@ -126,8 +132,7 @@ TEST(ClusterSim, AKilledTrainerLeavesTheOthersOfAnAsyncJobAlone) {
 }
 
 TEST(ClusterSim, OneSeedIsOneHistory) {
-  for (std::uint64_t seed = 1; seed <= kSeeds; seed += kRepeatEvery) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+  for_seeds(kRepeatedSeeds, [](std::uint64_t seed) {
     for (const auto strategy :
          {wire::STRATEGY_SYNC, wire::STRATEGY_ASYNC, wire::STRATEGY_HALF_ASYNC}) {
       const Outcome first = Cluster(uneven(seed, strategy)).run();
@@ -135,7 +140,7 @@ TEST(ClusterSim, OneSeedIsOneHistory) {
       ASSERT_EQ(first.history, second.history);
       ASSERT_EQ(first.shared, second.shared);
     }
-  }
+  });
   EXPECT_NE(Cluster(uneven(1, wire::STRATEGY_SYNC)).run().history,
             Cluster(uneven(2, wire::STRATEGY_SYNC)).run().history);
 }
@@ -145,10 +150,10 @@ TEST(ClusterSim, Trap05And14TrainersWithOneBatchOrNoneDoNotHoldTheOthers) {
   for (const auto strategy :
        {wire::STRATEGY_SYNC, wire::STRATEGY_ASYNC, wire::STRATEGY_HALF_ASYNC}) {
     ClusterOptions options = uneven(9, strategy);
-    options.batches = {1000, 1000, 1000, 1, 0};
+    options.batches = {250, 250, 250, 1, 0};
     options.passes = 1;
     const Outcome outcome = Cluster(options).run();
-    expect_all_ones(outcome, 3001);
+    expect_all_ones(outcome, 751);
   }
 }
 

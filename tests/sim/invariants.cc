@@ -179,6 +179,12 @@ void Invariants::check_prefix(std::span<const float> ledger, std::uint64_t passe
 // I5: a snapshot holds whole passes on every port.
 void Invariants::on_saved(const Snapshot& snapshot) {
   const std::uint64_t passes = snapshot.position.passes_finished();
+  for (std::uint32_t id = 0; !model_.has_windows() && id < model_.set().num_trainers(); ++id) {
+    const std::uint64_t cursor = snapshot.position.cursors(static_cast<int>(id));
+    if (cursor == passes * model_.batches(id)) continue;
+    fail(fmt::format("I5: a snapshot after {} passes has cursor {} of trainer {}", passes, cursor,
+                     id));
+  }
   for (std::uint32_t shard = 0; shard < model_.dense_shards(); ++shard) {
     check_prefix(model_.ledger(shard, snapshot.dense[shard]), passes,
                  fmt::format("I5: a snapshot of {}", name(shard)));

@@ -28,6 +28,7 @@ class Model {
   bool has_rounds() const { return has_rounds_; }
   bool has_windows() const { return has_windows_; }
 
+  std::uint32_t batches(std::uint32_t trainer) const { return batches_[trainer]; }
   std::uint64_t cells() const { return passes_of_.size(); }
   std::uint64_t cell(std::uint32_t trainer, std::uint64_t pass, std::uint64_t batch) const;
   std::uint64_t pass_of(std::uint64_t cell) const { return passes_of_[cell]; }

@@ -15,9 +15,9 @@ inline std::uint64_t seed_option(const char* name, std::uint64_t otherwise) {
 }
 
 // Runs each seed, 1 to `count` unless the environment says otherwise, to the first that fails, and
-// names the command that repeats it.
+// names the command that repeats it. Returns how many ran.
 template <class Run>
-void for_seeds(std::uint64_t count, const Run& run) {
+std::uint64_t for_seeds(std::uint64_t count, const Run& run) {
   const std::uint64_t only = seed_option("PADDLE_SIM_SEED", 0);
   const std::uint64_t first = only != 0 ? only : seed_option("PADDLE_SIM_FIRST", 1);
   const std::uint64_t seeds = only != 0 ? 1 : seed_option("PADDLE_SIM_SEEDS", count);
@@ -28,8 +28,9 @@ void for_seeds(std::uint64_t count, const Run& run) {
     std::cerr << "seed " << seed << "; again: PADDLE_SIM_SEED=" << seed
               << " build/dev/bin/cluster_sim_test --gtest_filter=" << test->test_suite_name() << '.'
               << test->name() << '\n';
-    return;
+    return seed - first + 1;
   }
+  return seeds;
 }
 
 }  // namespace paddle::sim
