@@ -39,6 +39,7 @@ enum class FrameType : std::uint8_t {
   kExportRows = 26,
   kLeave = 27,
   kBusy = 28,
+  kAbandon = 29,
   // Replies, shard to trainer.
   kRefused = 32,
   kWaiting = 33,

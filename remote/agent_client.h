@@ -52,6 +52,7 @@ struct ProcessSpec {
   std::uint32_t restarts = 0;  // at most, after failures other than a lost peer; 0: never
   bool any_exit = false;       // an exit code other than 0 and 75 is such a failure too
   std::uint64_t hang_ms = 0;   // one that hangs for longer is killed, a failure too; 0: never
+  bool keeps_memory = false;   // one of ours: its lives share memory
 };
 
 // Numbered as in agent.proto. kLost: the supervisor is gone without an exit record.

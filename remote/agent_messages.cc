@@ -59,6 +59,7 @@ wire::agent::ProcessSpec to_wire(const remote::ProcessSpec& process) {
   spec.set_restarts(process.restarts);
   spec.set_any_exit(process.any_exit);
   spec.set_hang_ms(process.hang_ms);
+  spec.set_keeps_memory(process.keeps_memory);
   return spec;
 }
 

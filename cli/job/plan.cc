@@ -17,6 +17,8 @@ namespace paddle::cli {
 namespace {
 
 constexpr std::uint32_t kProcessesMax = 4096;
+// As long as trainers wait for each other (engine/client/lanes.h).
+constexpr std::uint32_t kLostTrainerGraceSeconds = 600;
 
 // Nodes in turns; a node appears in a turn as often as its capacity. A count of 0 stands for one
 // turn of trainers, and for one pserver a node.
@@ -114,7 +116,11 @@ struct Planner {
           job_tag(request.job),
           transport_flag(),
           key_flag(server.spec)};
-      if (request.restarts > 0) server.spec.arguments.emplace_back("--lost_trainer_ends_job");
+      if (request.restarts > 0) {
+        server.spec.arguments.emplace_back("--lost_trainer_ends_job");
+        server.spec.arguments.push_back(
+            fmt::format("--lost_trainer_grace={}", kLostTrainerGraceSeconds));
+      }
       plan.pservers.push_back(std::move(server));
     }
     return {};
@@ -152,6 +158,7 @@ struct Planner {
         trainer.spec.environment["CUDA_VISIBLE_DEVICES"] = gpus_of(trainer.node, ordinal);
       trainer.metrics =
           node_folder(request.job, trainer.node) + "/" + numbered("metrics", ".jsonl", ordinal);
+      trainer.spec.keeps_memory = request.restarts > 0 && workspace.command.empty();
       trainer.spec.arguments = {
           "train",
           "--config=job.toml",

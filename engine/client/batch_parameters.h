@@ -25,8 +25,13 @@ struct DenseParameter {
   LargeArray<float> value;
   LargeArray<float> gradient;
   std::span<const float> lent = {};  // a shard's own values, used instead of `value` if not empty
+  std::span<float> placed_gradient = {};  // memory for the gradient, likewise
 
   std::span<const float> values() const { return lent.empty() ? std::span(value) : lent; }
+  std::span<float> gradients() { return placed_gradient.empty() ? gradient : placed_gradient; }
+  std::span<const float> gradients() const {
+    return placed_gradient.empty() ? std::span<const float>(gradient) : placed_gradient;
+  }
 };
 
 // The batches that one push stands for.

@@ -45,9 +45,9 @@ Result<std::vector<DenseParameter*>> DenseChannel::by_index(
     }
     const auto& spec = set_.parameters(static_cast<int>(parameter.parameter));
     const std::uint64_t elements = parameter::element_count(spec);
-    if (!parameter.gradient.empty() && parameter.gradient.size() != elements) {
+    if (!parameter.gradients().empty() && parameter.gradients().size() != elements) {
       return misuse(fmt::format("the gradient of '{}' has {} elements, expected {}", spec.name(),
-                                parameter.gradient.size(), elements));
+                                parameter.gradients().size(), elements));
     }
     parameter.value.resize(elements);
     result[parameter.parameter] = &parameter;
@@ -145,6 +145,7 @@ Result<DenseChannel::Push> DenseChannel::prepare(const wire::PushPart& totals,
                                                  std::span<DenseParameter> parameters) {
   Push push(*this);
   PADDLE_TRY(push.parameters_, by_index(parameters));
+  push.parts_.begin(lanes_, totals);
   for (std::size_t shard = 0; shard < lanes_.size(); ++shard) {
     const std::uint64_t size = layout_.sizes[shard];
     if (!loans_.empty()) push.lent_.push_back(gradients(layout_.pieces[shard], push.parameters_));
@@ -174,6 +175,10 @@ Status DenseChannel::Push::receive() {
   std::vector<std::size_t> to_pull;
   for (std::size_t shard = 0; shard < channel_.lanes_.size(); ++shard) {
     wire::Pushed pushed;
+    if (!channel_.lanes_.lacks(shard, parts_.end)) {
+      to_pull.push_back(shard);
+      continue;
+    }
     PADDLE_TRY_STATUS(channel_.receive_values(shard, FrameType::kPushed, 0,
                                               channel_.layout_.sizes[shard], parameters_, pushed));
     if (!pushed.has_values()) to_pull.push_back(shard);
@@ -181,6 +186,7 @@ Status DenseChannel::Push::receive() {
   for (const std::size_t shard : to_pull) {
     PADDLE_TRY_STATUS(channel_.pull_shard(shard, parameters_));
   }
+  channel_.lanes_.on_push(parts_.batches);
   return {};
 }
 

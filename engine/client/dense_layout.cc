@@ -65,8 +65,8 @@ std::vector<ByteSpan> gather(std::span<const DensePiece> pieces,
       pieces, offset, count,
       [&](const DensePiece& piece, std::uint64_t element, std::uint64_t, std::uint64_t left) {
         const DenseParameter* const parameter = from[piece.parameter];
-        if (parameter != nullptr && !parameter->gradient.empty()) {
-          parts.push_back(bytes_of(std::span(parameter->gradient).subspan(element, left)));
+        if (parameter != nullptr && !parameter->gradients().empty()) {
+          parts.push_back(bytes_of(parameter->gradients().subspan(element, left)));
           return;
         }
         for (std::uint64_t some = 0; left > 0; left -= some) {
@@ -82,8 +82,8 @@ std::vector<std::span<const float>> gradients(std::span<const DensePiece> pieces
   std::vector<std::span<const float>> parts;
   for (const DensePiece& piece : pieces) {
     const DenseParameter* const parameter = from[piece.parameter];
-    if (parameter == nullptr || parameter->gradient.empty()) return {};
-    parts.push_back(std::span(parameter->gradient).subspan(piece.begin, piece.size));
+    if (parameter == nullptr || parameter->gradients().empty()) return {};
+    parts.push_back(parameter->gradients().subspan(piece.begin, piece.size));
   }
   return parts;
 }

@@ -22,11 +22,7 @@ Errc exit_code(wire::RefusalCode code) {
 
 }  // namespace
 
-Frame ClientLane::open(FrameType type, std::string head, Bytes tail, TimePoint now) {
-  const bool follows =
-      pulls_rows_ && type == FrameType::kPullRows && options_.resend_after == Duration::zero();
-  PADDLE_CHECK(awaited_ == request_ || follows);  // only this request is open, or pulls before it
-  pulls_rows_ = type == FrameType::kPullRows;
+Frame ClientLane::make(FrameType type, std::string head, Bytes tail) const {
   const bool is_push = type == FrameType::kPushDense || type == FrameType::kPushRows;
   Frame frame;
   frame.header.type = static_cast<std::uint8_t>(type);
@@ -39,6 +35,15 @@ Frame ClientLane::open(FrameType type, std::string head, Bytes tail, TimePoint n
   frame.header.lane = options_.lane;
   frame.head = std::move(head);
   frame.tail = std::move(tail);
+  return frame;
+}
+
+Frame ClientLane::open(FrameType type, std::string head, Bytes tail, TimePoint now) {
+  const bool follows =
+      pulls_rows_ && type == FrameType::kPullRows && options_.resend_after == Duration::zero();
+  PADDLE_CHECK(awaited_ == request_ || follows);  // only this request is open, or pulls before it
+  pulls_rows_ = type == FrameType::kPullRows;
+  Frame frame = make(type, std::move(head), std::move(tail));
   sent_at_ = last_progress_ = now;
   waiting_for_.clear();
   waits_for_connected_ = false;
@@ -92,10 +97,7 @@ Status ClientLane::take(const Frame& frame, std::uint64_t& request) {
         server_generation_ = frame.header.server_generation;
         last_applied_ = position.last_applied();
         step_ = position.step();
-        passes_finished_ = position.passes_finished();
         samples_ = position.samples();
-        const auto id = static_cast<int>(options_.trainer_id);
-        pass_batches_ = id < position.pass_batches_size() ? position.pass_batches(id) : 0;
       });
     case FrameType::kPushed: {
       std::uint64_t last = last_applied_ + 1;
@@ -113,7 +115,6 @@ Status ClientLane::take(const Frame& frame, std::uint64_t& request) {
     }
     case FrameType::kPassFinished:
       return read(wire::PassFinished(), [&](const wire::PassFinished& finished) {
-        passes_finished_ = finished.passes_finished();
         samples_ = finished.job_samples();
         step_ = finished.step();
       });

@@ -28,6 +28,11 @@ class ClientLane {
     message.set_request(++request_);
     return open(type, message.SerializeAsString(), std::move(tail), now);
   }
+  // A frame without an answer.
+  template <class Message>
+  Frame notice(FrameType type, const Message& message) const {
+    return make(type, message.SerializeAsString(), {});
+  }
   // The answer to the oldest open request; nothing for Waiting, a late copy of an answer, or an
   // answer to a request that a refusal closed. An error if the shard refused, which closes all
   // requests, or broke the protocol, as with an answer to a request that is not awaited.
@@ -39,11 +44,9 @@ class ClientLane {
   std::uint64_t awaited() const { return awaited_; }  // the number of the oldest open request
   std::uint64_t last_applied() const { return last_applied_; }
   std::uint64_t step() const { return step_; }
-  std::uint64_t passes_finished() const { return passes_finished_; }
   // Of all trainers, as of the shard's last Position or the end of the last pass.
   std::uint64_t samples() const { return samples_; }
-  // Batches of the current pass that this trainer had behind it at the shard's last Position.
-  std::uint64_t pass_batches() const { return pass_batches_; }
+  std::uint64_t server_generation() const { return server_generation_; }
   bool stop_asked() const { return stop_asked_; }  // by any trainer of the job
   // The reason in the last Waiting ("" if none came), and the time of the last one with progress.
   const std::string& waiting_for() const { return waiting_for_; }
@@ -51,6 +54,7 @@ class ClientLane {
   bool waits_for_connected() const { return waits_for_connected_; }
 
  private:
+  Frame make(FrameType type, std::string head, Bytes tail) const;
   Frame open(FrameType type, std::string head, Bytes tail, TimePoint now);
   bool is_open(std::uint64_t request) const { return awaited_ <= request && request <= request_; }
   bool is_past(std::uint64_t request) const { return request > 0 && request < awaited_; }
@@ -65,9 +69,7 @@ class ClientLane {
   bool pulls_rows_ = false;    // the last request is a pull of rows
   std::uint64_t last_applied_ = 0;
   std::uint64_t step_ = 0;
-  std::uint64_t passes_finished_ = 0;
   std::uint64_t samples_ = 0;
-  std::uint64_t pass_batches_ = 0;
   bool stop_asked_ = false;
   std::optional<Frame> copy_;  // of the open request
   TimePoint sent_at_;

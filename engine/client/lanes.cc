@@ -15,6 +15,26 @@ ClientLanes::ClientLanes(std::string kind, std::vector<std::unique_ptr<net::Link
   }
 }
 
+void ClientLanes::set_position(LanePosition position) {
+  position_ = position;
+  is_behind_ = catch_up_.is_behind(position);
+}
+
+void ClientLanes::on_push(std::uint64_t batches) {
+  position_.batches += batches;
+  if (!is_behind_) return;
+  catch_up_.on_push(position_);
+  is_behind_ = catch_up_.is_behind(position_);
+}
+
+void ClientLanes::abandon(const wire::Abandon& message) {
+  for (Lane& lane : lanes_) {
+    // A broken link has told its shard already.
+    (void)lane.link->send(lane.core.notice(FrameType::kAbandon, message), {},
+                          clock_.now() + kAbandonDeadline);
+  }
+}
+
 std::string ClientLanes::name(std::size_t lane) const {
   return fmt::format("pserver {} port {} ({})", kind_, lane, lanes_[lane].link->peer());
 }

@@ -1,6 +1,7 @@
 // A trainer's blocking lanes to all shards of one kind, and the pushes that they carry.
 #pragma once
 
+#include "engine/client/catch_up.h"
 #include "engine/client/lane.h"
 #include "engine/net/link.h"
 
@@ -8,6 +9,8 @@ namespace paddle::client {
 
 // Patience with other trainers that are connected but silent: a long test pass is no failure.
 constexpr Duration kPeerDeadline = std::chrono::minutes(10);
+// For the last frame on a lane.
+constexpr Duration kAbandonDeadline = std::chrono::seconds(1);
 
 class ClientLanes {
  public:
@@ -42,6 +45,22 @@ class ClientLanes {
   }
   Error malformed(std::size_t lane, std::string_view what) const;
 
+  // Where the trainer is in its pass, by what it has pushed on these lanes.
+  LanePosition position() const { return position_; }
+  void set_position(LanePosition position);
+  // The lanes' own positions, which may be further than the trainer's (catch_up.h). They tell the
+  // lanes that a push leaves out.
+  void set_catch_up(CatchUp catch_up) { catch_up_ = std::move(catch_up); }
+  const CatchUp& catch_up() const { return catch_up_; }
+  bool is_behind() const { return is_behind_; }
+  bool lacks(std::size_t lane, LanePosition push) const {
+    return !is_behind_ || catch_up_.lacks(lane, push);
+  }
+  void on_push(std::uint64_t batches);
+
+  // A last word on every lane, whatever is open there; nobody answers.
+  void abandon(const wire::Abandon& message);
+
  private:
   struct Lane {
     std::unique_ptr<net::Link> link;
@@ -56,6 +75,9 @@ class ClientLanes {
   std::vector<Lane> lanes_;
   Duration deadline_;
   SteadyClock clock_;
+  LanePosition position_;
+  CatchUp catch_up_;
+  bool is_behind_ = false;
 };
 
 // A push of one kind of parameters on its way to all shards, in parts of bounded size.
@@ -69,6 +91,11 @@ struct PartedPush {
     std::vector<ByteSpan> pieces;  // gradients where they lie; they follow the tail
   };
 
+  void begin(const ClientLanes& lanes, const wire::PushPart& totals) {
+    batches = std::max<std::uint64_t>(1, totals.batches());
+    end = lanes.position();
+    end.batches += batches;
+  }
   // Calls make(i, part) for each of a shard's `count` parts, with its PushPart filled in.
   template <class Make>
   void add_shard(std::size_t count, const wire::PushPart& totals, const Make& make) {
@@ -84,6 +111,7 @@ struct PartedPush {
 
   Status send_early(ClientLanes& lanes) {
     for (std::size_t lane = 0; lane < shards.size(); ++lane) {
+      if (!lanes.lacks(lane, end)) continue;
       for (std::size_t i = 0; i + 1 < shards[lane].size(); ++i) {
         PADDLE_TRY_STATUS(send(lanes, lane, shards[lane][i]));
         PADDLE_TRY_STATUS(lanes.receive(lane, FrameType::kStored));
@@ -94,12 +122,15 @@ struct PartedPush {
 
   Status send_last(ClientLanes& lanes) {
     for (std::size_t lane = 0; lane < shards.size(); ++lane) {
+      if (!lanes.lacks(lane, end)) continue;
       PADDLE_TRY_STATUS(send(lanes, lane, shards[lane].back()));
     }
     return {};
   }
 
   std::vector<std::vector<Part>> shards;  // at least one part each
+  std::uint64_t batches = 1;
+  LanePosition end;  // of the trainer after this push
 
  private:
   static constexpr FrameType kType =

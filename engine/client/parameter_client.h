@@ -47,6 +47,14 @@ struct JobProgress {
   std::uint64_t samples = 0;  // of all trainers
   std::uint64_t passes = 0;   // finished
   std::uint64_t batches = 0;  // of the next pass that this trainer has behind it
+  // Of a trainer that joined while the job was running:
+  bool is_running = false;          // it was: nothing is loaded
+  std::uint64_t passes_loaded = 0;  // of `passes`, finished before the pservers were started
+  std::uint64_t pauses = 0;         // of all trainers, since the last pass
+  // An earlier life was lost in a push that some ports have applied in a round: the others need
+  // the same bits, by repeat_push().
+  bool is_split = false;
+  std::uint64_t generations = 0;  // a hash of those of all pservers
 };
 
 // Loading and saving of snapshot directories, by trainer 0.
@@ -93,6 +101,16 @@ class ParameterClient {
   virtual Status push(std::uint64_t num_samples, double cost_sum, std::span<DenseParameter> dense,
                       std::span<SparseRows> sparse) = 0;
 
+  // After ready(), for a trainer that is back: the ports that lack its push of batch `batch` of the
+  // pass get it, the others are left out. Parameters whose strategy pushes in the background are
+  // not repeated. progress() tells anew where to go on.
+  virtual Status repeat_push(std::uint64_t batch, std::uint64_t num_samples, double cost_sum,
+                             std::span<DenseParameter> dense, std::span<SparseRows> sparse) = 0;
+
+  // For a trainer that is back at the begin of a pass: the next finish_pass() tells the totals of
+  // the pass before again.
+  virtual void repeat_pass_end() = 0;
+
   // Returns when every trainer has ended the pass. `tally` counts what the evaluators saw and has
   // one shape on all trainers.
   virtual Result<PassTotals> end_pass(const Tally& tally, PassEnd end) = 0;
@@ -110,6 +128,9 @@ class ParameterClient {
   virtual bool stop_asked() const = 0;
   // Ends the job for this trainer.
   virtual Status leave() = 0;
+  // Ends the job for all: this trainer ends with an error, and nobody should wait for it. With
+  // kUnreachable the job may go on from its last snapshot.
+  virtual void abandon(const Error& why) = 0;
 
   virtual SnapshotClient& snapshots() = 0;
 };

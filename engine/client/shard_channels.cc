@@ -5,10 +5,16 @@
 
 #include <fmt/format.h>
 
+#include "base/rng.h"
 #include "engine/optim/optimizer.h"
 #include "engine/parameter/parameter_set.h"
 
 namespace paddle::client {
+namespace {
+
+constexpr std::size_t kReasonBytesMax = 2000;  // and of a hint
+
+}  // namespace
 
 Result<std::unique_ptr<ShardChannels>> ShardChannels::join(ShardOptions options, Links dense,
                                                            Links sparse) {
@@ -38,29 +44,106 @@ ShardChannels::ShardChannels(ShardOptions options, Links dense, Links sparse)
 
 Status ShardChannels::join() {
   const std::string set = options_.parameters.SerializeAsString();
-  return on_all(
-      [&](ClientLanes& lanes, std::size_t i) {
-        Bytes tail;
-        append_bytes(tail, std::span<const char>(set));
-        wire::Join message;
-        message.set_shard(static_cast<std::uint32_t>(i));
-        message.set_is_sparse(&lanes == &sparse_.lanes());
-        return lanes.send(i, FrameType::kJoin, message, std::move(tail));
-      },
-      [&](ClientLanes& lanes, std::size_t i) -> Status {
-        PADDLE_TRY_STATUS(lanes.receive(i, FrameType::kPosition));
-        return {};
-      });
+  std::size_t running = 0;
+  std::size_t starting = 0;
+  const auto ask = [&](ClientLanes& lanes, std::size_t i) {
+    Bytes tail;
+    append_bytes(tail, std::span<const char>(set));
+    wire::Join message;
+    message.set_shard(static_cast<std::uint32_t>(i));
+    message.set_is_sparse(&lanes == &sparse_.lanes());
+    return lanes.send(i, FrameType::kJoin, message, std::move(tail));
+  };
+  const auto take = [&](ClientLanes& lanes, std::size_t i) -> Status {
+    PADDLE_TRY(const Frame frame, lanes.receive(i, FrameType::kPosition));
+    wire::Position position;
+    PADDLE_TRY_STATUS(lanes.parse(i, frame, position));
+    (position.ready() ? running : starting) += 1;
+    return {};
+  };
+  PADDLE_TRY_STATUS(on_all(ask, take));
+  is_running_ = starting == 0;
+  if (options_.lane.trainer_id != 0 || is_running_ || running == 0) return {};
+  // Only trainer 0 can tell: the others may have joined while it says so on port after port.
+  Error lost{Errc::kUnreachable,
+             fmt::format("{} of {} ports have no parameters: a pserver was started again", starting,
+                         starting + running),
+             "all of the job goes back to its last snapshot"};
+  abandon(lost);
+  return lost;
 }
 
 Status ShardChannels::ready() {
-  return ask_all(FrameType::kReady, wire::Ready(), FrameType::kPosition);
+  CatchUp dense;
+  CatchUp sparse;
+  std::uint64_t loaded = 0;
+  const auto take = [&](ClientLanes& lanes, std::size_t i, const Frame& frame) -> Status {
+    wire::Position position;
+    PADDLE_TRY_STATUS(lanes.parse(i, frame, position));
+    loaded = position.passes_loaded();
+    (&lanes == &dense_.lanes() ? dense : sparse)
+        .add(position_of(position, options_.lane.trainer_id), position.has_rounds());
+    return {};
+  };
+  PADDLE_TRY_STATUS(ask_all(FrameType::kReady, wire::Ready(), FrameType::kPosition, take));
+  passes_loaded_ = loaded;
+  position_ = std::min(dense.start(), sparse.start());
+  dense_.lanes().set_catch_up(std::move(dense));
+  sparse_.lanes().set_catch_up(std::move(sparse));
+  set_position(position_);
+  return {};
+}
+
+void ShardChannels::set_position(LanePosition position) {
+  dense_.lanes().set_position(position);
+  sparse_.lanes().set_position(position);
+}
+
+std::uint64_t ShardChannels::batches() const {
+  return std::max(dense_.lanes().position().batches, sparse_.lanes().position().batches);
 }
 
 JobProgress ShardChannels::progress() const {
-  const ClientLanes& lanes = dense_.lanes().size() > 0 ? dense_.lanes() : sparse_.lanes();
-  const ClientLane& first = lanes.at(0);
-  return {first.samples(), first.passes_finished(), first.pass_batches()};
+  const ClientLanes& first = dense_.lanes().size() > 0 ? dense_.lanes() : sparse_.lanes();
+  JobProgress progress{first.at(0).samples(), position_.passes, position_.batches};
+  progress.pauses = position_.pauses;
+  progress.passes_loaded = passes_loaded_;
+  progress.is_running = is_running_;
+  CatchUp all = dense_.lanes().catch_up();
+  all.add(sparse_.lanes().catch_up());
+  progress.is_split = all.is_split();
+  for (const ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) {
+    for (std::size_t i = 0; i < lanes->size(); ++i) {
+      progress.generations = hash_combine(progress.generations, lanes->at(i).server_generation());
+    }
+  }
+  return progress;
+}
+
+Status ShardChannels::repeat_push(LanePosition end, const PushTotals& totals,
+                                  std::optional<std::span<DenseParameter>> dense,
+                                  std::optional<std::span<const SparseRows>> rows) {
+  LanePosition before = end;
+  before.batches -= totals.batches;
+  if (dense) dense_.lanes().set_position(before);
+  if (rows) sparse_.lanes().set_position(before);
+  if (dense && rows) {
+    PADDLE_TRY_STATUS(push(totals, *dense, *rows));
+  } else {
+    PADDLE_TRY_STATUS(dense ? push(totals, *dense) : push(totals, *rows));
+  }
+  position_ = std::min(dense_.lanes().catch_up().start(), sparse_.lanes().catch_up().start());
+  set_position(position_);
+  return {};
+}
+
+void ShardChannels::abandon(const Error& why) {
+  wire::Abandon message;
+  message.set_reason(why.message.substr(0, kReasonBytesMax));
+  message.set_hint(why.hint.substr(0, kReasonBytesMax));
+  message.set_is_unreachable(why.code == Errc::kUnreachable);
+  dense_.lanes().abandon(message);
+  sparse_.lanes().abandon(message);
 }
 
 Status ShardChannels::pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows) {
@@ -151,11 +234,17 @@ void ShardChannels::add(const wire::PassFinished& finished, bool is_first, PushC
   counts.lags.assign(finished.lags().begin(), finished.lags().end());
 }
 
+void ShardChannels::repeat_pass_end() {
+  PADDLE_CHECK(position_.passes > 0 && position_.pauses == 0 && position_.batches == 0);
+  --position_.passes;
+}
+
 Result<PassTotals> ShardChannels::end_pass(const Tally& tally, bool pauses) {
   PassTotals totals;
   wire::FinishPass message;
-  message.set_pass(primary().at(0).passes_finished());
+  message.set_pass(position_.passes);
   message.set_pause(pauses);
+  message.set_pauses(position_.pauses);
   // One shard adds the tallies of all trainers: the first.
   const auto has_tally = [&](const ClientLanes& lanes, std::size_t i) {
     return &lanes == &primary() && i == 0;
@@ -181,6 +270,9 @@ Result<PassTotals> ShardChannels::end_pass(const Tally& tally, bool pauses) {
     return {};
   };
   PADDLE_TRY_STATUS(on_all(ask, take));
+  position_ = totals.paused ? LanePosition{position_.passes, position_.pauses + 1, batches()}
+                            : LanePosition{position_.passes + 1, 0, 0};
+  set_position(position_);
   return totals;
 }
 

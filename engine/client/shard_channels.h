@@ -36,10 +36,14 @@ class ShardChannels {
   // The kind whose first lane speaks for the job.
   ClientLanes& primary() { return dense_.lanes().size() > 0 ? dense_.lanes() : sparse_.lanes(); }
   JobProgress progress() const;
+  // The kinds' lanes are not all where the trainer is: until then a push leaves some out.
+  bool is_behind() const { return dense_.lanes().is_behind() || sparse_.lanes().is_behind(); }
 
   // As ParameterClient has them.
   Status ready();
+  void abandon(const Error& why);
   Status pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows);
+  void repeat_pass_end();
   Result<PassTotals> end_pass(const Tally& tally, bool pauses);
   void ask_to_stop() { asks_to_stop_ = true; }
   bool stop_asked() const { return stop_asked_; }
@@ -53,6 +57,12 @@ class ShardChannels {
   Status push(const PushTotals& totals, std::span<const SparseRows> rows);
   Status push(const PushTotals& totals, std::span<DenseParameter> dense,
               std::span<const SparseRows> rows);
+
+  // The lanes that lack the push after which the trainer is at `end` get it; nothing: not of this
+  // kind.
+  Status repeat_push(LanePosition end, const PushTotals& totals,
+                     std::optional<std::span<DenseParameter>> dense,
+                     std::optional<std::span<const SparseRows>> rows);
 
   // Whether the last pass that ended was paused.
   bool is_paused() const { return is_paused_; }
@@ -76,6 +86,8 @@ class ShardChannels {
  private:
   ShardChannels(ShardOptions options, Links dense, Links sparse);
   Status join();
+  void set_position(LanePosition position);
+  std::uint64_t batches() const;  // of this pass that the trainer has pushed
   wire::PushPart part_of(const PushTotals& totals) const;
   template <class Push>
   Status run(Push& push, const ClientLanes& lanes);
@@ -99,6 +111,9 @@ class ShardChannels {
   DenseChannel dense_;
   SparseChannel sparse_;
   bool is_paused_ = false;
+  bool is_running_ = false;          // since before this trainer joined
+  std::uint64_t passes_loaded_ = 0;  // finished before the shards' processes began
+  LanePosition position_;            // at ready(), or the end of the last pass or pause
   // Two threads may push while a third asks.
   std::atomic<bool> asks_to_stop_ = false;
   std::atomic<bool> stop_asked_ = false;

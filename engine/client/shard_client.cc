@@ -21,6 +21,12 @@ Status ShardClient::pull_averages(std::span<DenseParameter> dense, std::span<Spa
   return shards_->pull_averages(dense, rows);
 }
 
+Status ShardClient::ready() {
+  PADDLE_TRY_STATUS(shards_->ready());
+  is_behind_ = shards_->is_behind();
+  return {};
+}
+
 Status ShardClient::push(std::uint64_t num_samples, double cost_sum,
                          std::span<DenseParameter> dense, std::span<SparseRows> sparse) {
   const PushTotals totals{1, num_samples, cost_sum};
@@ -28,18 +34,48 @@ Status ShardClient::push(std::uint64_t num_samples, double cost_sum,
   // Straight pushes come last: they may wait for other trainers.
   if (rows_) PADDLE_TRY_STATUS(rows_->push(totals, sparse));
   PADDLE_TRY_STATUS(dense_ ? dense_->push(totals, dense) : shards_->push(totals, dense));
-  return rows_ ? Status() : shards_->push(totals, sparse);
+  if (!rows_) PADDLE_TRY_STATUS(shards_->push(totals, sparse));
+  if (!is_behind_) return {};
+  // A batch that is merged with others could not be left out on one lane.
+  PADDLE_TRY_STATUS(push_paths(PassEnd::kPause));
+  is_behind_ = shards_->is_behind();
+  return {};
+}
+
+Status ShardClient::repeat_push(std::uint64_t batch, std::uint64_t num_samples, double cost_sum,
+                                std::span<DenseParameter> dense, std::span<SparseRows> sparse) {
+  if (dense_ && rows_) return {};
+  const JobProgress now = shards_->progress();
+  PADDLE_TRY_STATUS(shards_->repeat_push(
+      {now.passes, now.pauses, batch}, {1, num_samples, cost_sum},
+      dense_ ? std::nullopt : std::optional(dense),
+      rows_ ? std::nullopt : std::optional(std::span<const SparseRows>(sparse))));
+  is_behind_ = shards_->is_behind();
+  return {};
+}
+
+Status ShardClient::push_paths(PassEnd end) {
+  if (rows_) PADDLE_TRY_STATUS(rows_->end_pass(end));
+  return dense_ ? dense_->end_pass(end) : Status();
 }
 
 Result<PassTotals> ShardClient::end_pass(const Tally& tally, PassEnd end) {
-  if (rows_) PADDLE_TRY_STATUS(rows_->end_pass(end));
-  if (dense_) PADDLE_TRY_STATUS(dense_->end_pass(end));
-  return shards_->end_pass(tally, end == PassEnd::kPause);
+  PADDLE_TRY_STATUS(push_paths(end));
+  auto totals = shards_->end_pass(tally, end == PassEnd::kPause);
+  is_behind_ = shards_->is_behind();
+  return totals;
 }
 
 Status ShardClient::announce_busy() {
   PADDLE_TRY_STATUS(settle());
   return shards_->ask_all(FrameType::kBusy, wire::Busy(), FrameType::kDone);
+}
+
+void ShardClient::abandon(const Error& why) {
+  // Their threads use the lanes.
+  dense_.reset();
+  rows_.reset();
+  shards_->abandon(why);
 }
 
 Status ShardClient::leave() {

@@ -15,18 +15,22 @@ class ShardClient final : public ParameterClient, private SnapshotClient {
                        std::unique_ptr<RowsPath> rows = nullptr)
       : shards_(std::move(shards)), dense_(std::move(dense)), rows_(std::move(rows)) {}
 
-  Status ready() override { return shards_->ready(); }
+  Status ready() override;
   JobProgress progress() const override { return shards_->progress(); }
   Status pull_dense(std::span<DenseParameter> parameters) override;
   Status pull_rows(std::span<SparseRows> rows) override;
   Status pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows) override;
   Status push(std::uint64_t num_samples, double cost_sum, std::span<DenseParameter> dense,
               std::span<SparseRows> sparse) override;
+  Status repeat_push(std::uint64_t batch, std::uint64_t num_samples, double cost_sum,
+                     std::span<DenseParameter> dense, std::span<SparseRows> sparse) override;
+  void repeat_pass_end() override { shards_->repeat_pass_end(); }
   Result<PassTotals> end_pass(const Tally& tally, PassEnd end) override;
   Status announce_busy() override;
   void ask_to_stop() override { shards_->ask_to_stop(); }
   bool stop_asked() const override { return shards_->stop_asked(); }
   Status leave() override;
+  void abandon(const Error& why) override;
   SnapshotClient& snapshots() override { return *this; }
 
  private:
@@ -35,10 +39,12 @@ class ShardClient final : public ParameterClient, private SnapshotClient {
   Status save(const std::string& directory) override;
   Status save_delta(const std::string& directory, const std::string& base) override;
   Status settle();
+  Status push_paths(PassEnd end);  // the batches they hold back
 
   std::unique_ptr<ShardChannels> shards_;
   std::unique_ptr<DensePath> dense_;  // the paths use the channels until they are gone
   std::unique_ptr<RowsPath> rows_;
+  bool is_behind_ = false;  // some lanes are left out of pushes
 };
 
 }  // namespace paddle::client

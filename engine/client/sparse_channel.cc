@@ -127,6 +127,7 @@ Result<SparseChannel::Push> SparseChannel::prepare(const wire::PushPart& totals,
                                                    std::span<const SparseRows> rows) {
   PADDLE_TRY_STATUS(check(rows, true));
   Push push(lanes_);
+  push.parts_.begin(lanes_, totals);
   for (const std::vector<RowFrame>& frames : split_rows(rows, set_, transfer_bytes_)) {
     push.parts_.add_shard(frames.size(), totals,
                           [&](std::size_t i, auto& part) { fill(part, frames[i], rows); });
@@ -173,8 +174,10 @@ void SparseChannel::fill(PartedPush<wire::PushRows>::Part& part, const RowFrame&
 
 Status SparseChannel::Push::receive() {
   for (std::size_t shard = 0; shard < parts_.shards.size(); ++shard) {
+    if (!lanes_.lacks(shard, parts_.end)) continue;
     PADDLE_TRY_STATUS(lanes_.receive(shard, FrameType::kPushed));
   }
+  lanes_.on_push(parts_.batches);
   return {};
 }
 

@@ -26,6 +26,7 @@ class CountedShard final : public net::FrameHandler {
   // Makes this port report for its process: rounds of all ports wait for the same trainers.
   void report_to_supervisor() { reports_ = true; }
   std::string failure() const { return shard_.failure(); }
+  bool is_given_up() const { return shard_.is_given_up(); }
   bool is_lonely() const { return is_lonely_; }
 
  private:

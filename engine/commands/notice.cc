@@ -2,18 +2,16 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <charconv>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <mutex>
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "engine/commands/inherited.h"
 
 namespace paddle::commands {
 namespace {
@@ -48,19 +46,11 @@ void send_phase(wire::Phase phase) {
 }  // namespace
 
 void open_notices() {
-  const char* const text = std::getenv(kVariable);
-  if (text == nullptr) return;
-  int fd = -1;
-  const auto [end, error] = std::from_chars(text, text + std::strlen(text), fd);
-  struct stat status {};
-  const bool is_pipe = error == std::errc() && *end == '\0' && fd > STDERR_FILENO &&
-                       ::fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode);
-  ::unsetenv(kVariable);
-  if (!is_pipe) return;
-  g_pipe = UniqueFd(fd);
+  UniqueFd pipe = take_inherited(kVariable, S_IFIFO);
+  if (!pipe) return;
+  ::fcntl(pipe.get(), F_SETFL, O_NONBLOCK);
+  g_pipe = std::move(pipe);
   g_latest.Clear();
-  ::fcntl(fd, F_SETFD, FD_CLOEXEC);
-  ::fcntl(fd, F_SETFL, O_NONBLOCK);
 }
 
 void notify_ready() {

@@ -49,7 +49,8 @@ struct PserverOptions {
   std::uint64_t server_generation = 1;
   std::uint32_t first_trainer_within = 600;  // seconds; 0: no limit
   bool lost_trainer_ends_job = false;
-  std::string metrics;  // file for one line per port every ten seconds; "": none
+  std::uint32_t lost_trainer_grace = 0;  // seconds
+  std::string metrics;                   // file for one line per port every ten seconds; "": none
   std::string rank_from;
   std::vector<std::string> pservers{"127.0.0.1"};
 };
@@ -107,16 +108,18 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shar
     const std::uint32_t alike = is_sparse ? options.ports_num_for_sparse : options.ports_num;
     Port port;
     port.shard = std::make_unique<CountedShard>(
-        pserver::ShardOptions{.make_policy = strategy::make_update_policy,
-                              .index = index,
-                              .is_sparse = is_sparse,
-                              .num_gradient_servers = options.num_gradient_servers,
-                              .job_tag = job_tag,
-                              .server_generation = options.server_generation,
-                              .needs_all_trainers = options.lost_trainer_ends_job,
-                              .bytes_max = parameter_memory_bytes() / alike,
-                              .parallel = is_sparse ? parallel : Parallel(),
-                              .preparer = shared.preparer.get()},
+        pserver::ShardOptions{
+            .make_policy = strategy::make_update_policy,
+            .index = index,
+            .is_sparse = is_sparse,
+            .num_gradient_servers = options.num_gradient_servers,
+            .job_tag = job_tag,
+            .server_generation = options.server_generation,
+            .lost_trainer_grace = std::chrono::seconds(options.lost_trainer_grace),
+            .needs_all_trainers = options.lost_trainer_ends_job,
+            .bytes_max = parameter_memory_bytes() / alike,
+            .parallel = is_sparse ? parallel : Parallel(),
+            .preparer = shared.preparer.get()},
         options.port + i, std::chrono::seconds(options.first_trainer_within), unfinished, metrics);
     if (i == 0) port.shard->report_to_supervisor();
     net::ServerOptions server{.endpoint = {address, static_cast<std::uint16_t>(options.port + i)},
@@ -176,7 +179,8 @@ Status serve(const PserverOptions& options) {
   }
   for (const Port& port : ports) {
     const std::string failure = port.shard->failure();
-    if (outcome && !failure.empty()) outcome = Error{Errc::kUnreachable, failure};
+    if (!outcome || failure.empty()) continue;
+    outcome = Error{port.shard->is_given_up() ? Errc::kFailed : Errc::kUnreachable, failure};
   }
   return outcome;
 }
@@ -229,6 +233,9 @@ std::function<Status()> declare(FlagSet& flags) {
                to.first_trainer_within, 0, kCountMax);
   flags.boolean("lost_trainer_ends_job", "fail an asynchronous job too when a trainer is lost",
                 to.lost_trainer_ends_job);
+  flags.number("lost_trainer_grace",
+               "seconds for which a lost trainer may come back and go on, while others wait for it",
+               to.lost_trainer_grace, 0, kCountMax);
   flags.text("metrics", "file for one JSON line per port every 10 seconds", to.metrics);
   flags.text("rank_from", kRankFromHelp, to.rank_from);
   flags.list("pservers", "with --rank_from: HOST[:PORT],... by rank, including this one",

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 
 #include <fmt/format.h>
@@ -11,14 +10,15 @@
 #include "base/log.h"
 #include "base/secret.h"
 #include "engine/commands/command.h"
+#include "engine/commands/inherited.h"
 #include "engine/commands/notice.h"
 #include "engine/commands/pulse.h"
+#include "engine/commands/train_start.h"
 #include "engine/config/platform_rank.h"
 #include "engine/memory/allocator.h"
 #include "engine/optim/optimizer.h"
 #include "engine/pserver/shard.h"
-#include "engine/snapshot/resume_point.h"
-#include "engine/snapshot/retention.h"
+#include "engine/trainer/kept_push.h"
 #include "engine/trainer/loop.h"
 #include "engine/trainer/stepping.h"
 
@@ -75,13 +75,6 @@ Status check(const trainer::TrainOptions& options, const config::JobConfig& job)
   return {};
 }
 
-Status make_save_folder(const std::string& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (!error) return {};
-  return Error{Errc::kResource, fmt::format("make {}: {}", folder, error.message())};
-}
-
 Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
                                           const config::JobConfig& job) {
   const std::string folder = config::folder_of(options.config);
@@ -125,62 +118,22 @@ Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
   return loop;
 }
 
-// Nothing that was trained earlier is trained over without being asked for.
-Status prepare_save_folder(const trainer::TrainOptions& options) {
-  if (options.save_dir.empty()) return {};
-  PADDLE_TRY_STATUS(make_save_folder(options.save_dir));
-  if (options.trainer_id != 0 || options.resume || options.start_pass > 0) return {};
-  if (options.from_scratch) {
-    PADDLE_TRY(const std::string aside, snapshot::set_snapshots_aside(options.save_dir));
-    if (!aside.empty()) log_info("the snapshots of {} are now in {}", options.save_dir, aside);
-    return {};
+Status run_loop(trainer::LoopOptions loop, const data::Dictionary& dictionary,
+                trainer::Model& model, client::ParameterClient& client,
+                trainer::MetricsFile& metrics) {
+  Status ended = trainer::Loop(std::move(loop), dictionary, model, client, metrics).run();
+  if (ended || ended.error().code == Errc::kResumable || ended.error().code == Errc::kInterrupted) {
+    return ended;
   }
-  PADDLE_TRY(const auto names, snapshot::snapshot_names(options.save_dir));
-  if (names.empty()) return {};
-  return Error{Errc::kUsage,
-               fmt::format("{} has snapshots of an earlier training, up to {}", options.save_dir,
-                           names.back()),
-               "--resume goes on from there; --from_scratch begins anew and keeps them in a folder "
-               "of their own; or name another --save_dir"};
-}
-
-// Trainer 0 loads the snapshot that was asked for, if any, and then lets all trainers start.
-Status start(const trainer::TrainOptions& options, client::ParameterClient& client) {
-  if (options.trainer_id != 0) return client.ready();
-  std::string snapshot = options.init_model_path;
-  if (snapshot.empty() && options.start_pass > 0) {
-    snapshot = trainer::pass_directory(options.save_dir, options.start_pass - 1);
-  }
-  std::optional<snapshot::SnapshotReader> newest;
-  if (options.resume) {
-    PADDLE_TRY(newest, snapshot::take_newest_whole(options.save_dir));
-    if (!newest) log_info("no snapshot to go on from in {}", options.save_dir);
-  } else if (options.start_pass > 0) {
-    PADDLE_TRY(newest, snapshot::SnapshotReader::open(snapshot));
-  }
-  if (newest) {
-    log_info("Loading parameters from {}", newest->directory());
-    PADDLE_TRY_STATUS(client.snapshots().resume(*newest));
-  } else if (!snapshot.empty()) {
-    log_info("Loading parameters from {}", snapshot);
-    PADDLE_TRY_STATUS(client.snapshots().load(snapshot));
-  }
-  return client.ready();
-}
-
-// Every trainer of a resumed job continues where the servers are.
-void continue_from_servers(const client::ParameterClient& client, trainer::LoopOptions& loop) {
-  const client::JobProgress progress = client.progress();
-  loop.start_pass = static_cast<std::uint32_t>(progress.passes);
-  loop.batches_done = progress.batches;
-  if (progress.passes >= loop.train.passes) {
-    log_info("all of the {} passes are done", loop.train.passes);
-  } else if (progress.passes + progress.batches > 0) {
-    log_info("going on in pass {} after batch {}", progress.passes, progress.batches);
-  }
+  // Nobody waits for a trainer that will fail again. One that lost a pserver comes back, and finds
+  // out then whether the job goes on.
+  const bool comes_back = ended.error().code == Errc::kUnreachable && !client.progress().is_split;
+  if (!comes_back) client.abandon(ended.error());
+  return ended;
 }
 
 Status train(const trainer::TrainOptions& options) {
+  UniqueFd memory = take_inherited("PADDLECTL_MEMORY_FD", S_IFREG);
   trainer::Stepping stepping;
   const PulseThread pulse([&stepping] { return stepping.pulse(); });
   PADDLE_TRY(const config::JobConfig job, config::read_job(options.config, options.overrides));
@@ -194,11 +147,18 @@ Status train(const trainer::TrainOptions& options) {
   PADDLE_TRY(trainer::LoopOptions loop, loop_options(options, job));
   PADDLE_TRY_STATUS(prepare_save_folder(options));
   PADDLE_TRY(trainer::MetricsFile metrics, trainer::MetricsFile::open(options.metrics));
-  PADDLE_TRY(const std::unique_ptr<client::ParameterClient> client,
-             trainer::join_shards(job, trainer::parameter_set(job, model.parameters(), options),
-                                  options, model.team()));
-  PADDLE_TRY_STATUS(start(options, *client));
-  if (options.resume) continue_from_servers(*client, loop);
+  const wire::ParameterSet parameters = trainer::parameter_set(job, model.parameters(), options);
+  auto joined = trainer::join_shards(job, parameters, options, model.team());
+  if (!joined) {
+    if (!trainer::KeptPush::was_leaving(memory)) return std::move(joined).error();
+    log_info("the job was over: {}", joined.error().message);
+    return {};
+  }
+  client::ParameterClient& client = **joined;
+  PADDLE_TRY_STATUS(start_training(options, client));
+  continue_from_servers(client, loop);
+  PADDLE_TRY(const auto kept, open_kept(std::move(memory), parameters, client, model));
+  loop.kept = kept.get();
   take_stop_signals();
   loop.stop_requested = [] {
     if (g_stop_requested) notify_stopping();
@@ -211,8 +171,8 @@ Status train(const trainer::TrainOptions& options) {
   notify_ready();
   log_info("trainer {} of {}: {} threads, batches of {}", options.trainer_id,
            options.num_gradient_servers, job.train.trainer_count, job.train.batch_size);
-  const auto noted = trainer::note_steps(*client, stepping);
-  return trainer::Loop(std::move(loop), dictionary, model, *noted, metrics).run();
+  const auto noted = trainer::note_steps(client, stepping);
+  return run_loop(std::move(loop), dictionary, model, *noted, metrics);
 }
 
 Status apply_platform_rank(const std::string& platform, trainer::TrainOptions& options) {

@@ -141,6 +141,7 @@ std::string parameter_difference(const wire::ParameterSet& here, const wire::Par
   compare(found, "update_frequency", here.update_frequency(), there.update_frequency());
   compare(found, "delta_add_rate", here.elastic_rate(), there.elastic_rate());
   compare(found, "delta snapshots", here.delta_snapshots(), there.delta_snapshots());
+  compare(found, "the return of lost trainers", here.trainers_return(), there.trainers_return());
   compare(found, "staleness_max", here.staleness_max(), there.staleness_max());
   compare(found, "delay_compensation", here.delay_compensation(), there.delay_compensation());
   // A value that is given on one side only, and is the same as what not giving it reads as.

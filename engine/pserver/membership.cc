@@ -25,6 +25,7 @@ Refused Membership::join(net::PeerId from, const FrameHeader& header) {
                                id, header.incarnation, trainer.incarnation)};
   }
   const bool is_same_incarnation = trainer.joined && header.incarnation == trainer.incarnation;
+  const bool is_new_life = trainer.joined && !is_same_incarnation;
   if (is_same_incarnation && trainer.connected) {
     if (trainer.peer == from) return {};
     return Refusal{
@@ -44,7 +45,12 @@ Refused Membership::join(net::PeerId from, const FrameHeader& header) {
   trainer.last_request = 0;
   trainer.lost_at.reset();
   trainer.waiter.reset();
-  if (!trainer.has_complete_push()) trainer.push.reset();
+  if (is_new_life) {
+    // It repeats whatever was not applied or ended.
+    trainer.finished = trainer.pauses = false;
+    trainer.tally = Tally();
+  }
+  if (is_new_life || !trainer.has_complete_push()) trainer.push.reset();
   return {};
 }
 
@@ -77,6 +83,11 @@ bool Membership::all_gone() const {
   return std::ranges::all_of(trainers_, [](const Trainer& trainer) {
     return trainer.left || (trainer.joined && !trainer.connected && !trainer.lost_at);
   });
+}
+
+bool Membership::all_others_left(const Trainer& trainer) const {
+  const auto has_left = [&](const Trainer& other) { return other.id == trainer.id || other.left; };
+  return trainers_.size() > 1 && std::ranges::all_of(trainers_, has_left);
 }
 
 bool Membership::any_connected() const {

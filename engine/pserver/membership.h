@@ -52,9 +52,8 @@ struct Trainer {
   std::uint32_t incarnation = 0;
   std::uint64_t last_request = 0;
   std::uint64_t last_applied = 0;
-  std::uint64_t seen_updates = 0;    // async: batches the shard had applied at the last reply
-  std::uint64_t clock = 0;           // batches of it that are applied in this pass
-  std::uint64_t paused_request = 0;  // the last that was answered by a pause
+  std::uint64_t seen_updates = 0;  // async: batches the shard had applied at the last reply
+  std::uint64_t clock = 0;         // batches of it that are applied in this pass
   std::optional<TimePoint> lost_at;
   std::optional<Push> push;
   Tally tally;  // of the pass, once finished
@@ -68,8 +67,9 @@ class Membership {
  public:
   explicit Membership(std::uint32_t num_trainers);
 
-  // A trainer joins, or joins again with the same request. Refuses an id out of range, a lower
-  // incarnation, and a second live connection of the same incarnation.
+  // A trainer joins, joins again with the same request, or comes back as a higher incarnation,
+  // which starts from what is applied. Refuses an id out of range, a lower incarnation, and a
+  // second live connection of the same incarnation.
   Refused join(net::PeerId from, const FrameHeader& header);
   // The trainer that sent a frame; null with a refusal where it may not.
   Trainer* find(net::PeerId from, const FrameHeader& header, Refusal& refusal);
@@ -81,6 +81,7 @@ class Membership {
   Trainer& at(std::uint32_t id) { return trainers_[id]; }
 
   bool all_gone() const;  // every trainer left, or joined and was lost for good
+  bool all_others_left(const Trainer& trainer) const;  // false where there are none
   bool any_connected() const;
   // Of the active trainers: the fewest batches of this pass that any has behind it, and how many
   // more the fastest has.

@@ -10,10 +10,6 @@ namespace paddle::pserver {
 Refused PassEnd::on_finish(const Request& request, const wire::FinishPass& message) {
   Trainer& trainer = request.trainer;
   if (!state_.progress.ready) return protocol_error("FinishPass before Ready");
-  if (message.pause() && request.id == trainer.paused_request) {
-    answer(trainer, request.id, last_pause_, request.out);
-    return {};
-  }
   if (message.pass() + 1 == state_.progress.passes_finished &&
       message.pass() == last_pass_.passes_finished() - 1) {
     answer(trainer, request.id, last_pass_, request.out);
@@ -22,6 +18,14 @@ Refused PassEnd::on_finish(const Request& request, const wire::FinishPass& messa
   if (message.pass() != state_.progress.passes_finished) {
     return protocol_error("trainer {} finished pass {}, this shard is in pass {}", trainer.id,
                           message.pass(), state_.progress.passes_finished);
+  }
+  if (message.pause() && message.pauses() + 1 == state_.progress.pauses) {
+    answer(trainer, request.id, last_pause_, request.out);
+    return {};
+  }
+  if (message.pause() && message.pauses() != state_.progress.pauses) {
+    return protocol_error("trainer {} asks for pause {} of pass {}, {} have ended", trainer.id,
+                          message.pauses(), message.pass(), state_.progress.pauses);
   }
   if (trainer.push) return protocol_error("FinishPass in the middle of a push");
   if (auto refused = take_tally(request, message)) return refused;
@@ -68,20 +72,17 @@ Status PassEnd::try_end(std::vector<net::Outgoing>& out) {
 }
 
 void PassEnd::pause(std::vector<net::Outgoing>& out) {
+  ++state_.progress.pauses;
   last_pause_ = state_.progress.pass;
   last_pause_.set_paused(true);
   close(last_pause_);
-  for (Trainer& trainer : state_.membership.trainers()) {
-    trainer.pauses = false;
-    if (trainer.waiter && trainer.waiter->what == WaitFor::kPass) {
-      trainer.paused_request = trainer.waiter->request;
-    }
-  }
+  for (Trainer& trainer : state_.membership.trainers()) trainer.pauses = false;
   answer_all(last_pause_, out);
 }
 
 Status PassEnd::end(std::vector<net::Outgoing>& out) {
   ++state_.progress.passes_finished;
+  state_.progress.pauses = 0;
   PADDLE_TRY_STATUS(state_.parameters.end_pass(state_.progress.pass));
   last_pass_ = state_.progress.pass;
   close(last_pass_);

@@ -34,6 +34,9 @@ void Shard::on_frame(TimePoint now, net::PeerId from, Frame&& frame,
   Refusal refusal;
   Trainer* const trainer = state_.membership.find(from, frame.header, refusal);
   if (trainer == nullptr) return refuse_and_close(refusal);
+  if (frame.header.type == static_cast<std::uint8_t>(FrameType::kAbandon)) {
+    return on_abandon(frame, out);
+  }
   Request request{now, *trainer, frame, out, 0};
   if (const auto refused = dispatch(request)) {
     // A refused batch must leave nothing behind that a later part could complete.
@@ -152,19 +155,22 @@ Refused Shard::on_join(net::PeerId from, const Frame& frame, std::vector<net::Ou
   if (message.request() < trainer.last_request) return {};
   trainer.last_request = message.request();
   ++state_.progress.requests;
-  state_.replies.position(trainer, message.request(), state_.membership, out);
+  state_.send_position(trainer, message.request(), out);
   return {};
 }
 
 Refused Shard::on_ready(const Request& request, const wire::Ready& /*message*/) {
-  if (request.trainer.id == 0) state_.progress.ready = true;
+  if (request.trainer.id == 0 && !state_.progress.ready) {
+    state_.progress.ready = true;
+    state_.progress.passes_loaded = state_.progress.passes_finished;
+  }
   if (!state_.progress.ready) return request.wait(WaitFor::kReady);
-  state_.replies.position(request.trainer, request.id, state_.membership, request.out);
+  state_.send_position(request.trainer, request.id, request.out);
   for (Trainer& trainer : state_.membership.trainers()) {
     if (!trainer.waiter || trainer.waiter->what != WaitFor::kReady) continue;
     const std::uint64_t waiting = trainer.waiter->request;
     trainer.waiter.reset();
-    state_.replies.position(trainer, waiting, state_.membership, request.out);
+    state_.send_position(trainer, waiting, request.out);
   }
   return {};
 }
@@ -261,21 +267,44 @@ void Shard::on_disconnect(TimePoint now, net::PeerId from, std::vector<net::Outg
   on_tick(now, out);
 }
 
+void Shard::on_abandon(const Frame& frame, std::vector<net::Outgoing>& out) {
+  wire::Abandon message;
+  if (frame.header.server_generation != state_.options.server_generation || failure_ ||
+      !message.ParseFromString(frame.head)) {
+    return;
+  }
+  fail({message.is_unreachable() ? wire::REFUSAL_TRAINER_LOST : wire::REFUSAL_ABANDONED,
+        fmt::format("trainer {}: {}", frame.header.sender.index, message.reason()), message.hint()},
+       out);
+}
+
+// A job that has no initial values yet, or is to stop, waits for nobody.
+Duration Shard::grace() const {
+  const bool goes_on = state_.progress.ready && !state_.progress.stop && !failure_;
+  return goes_on && state_.parameters.set().trainers_return() ? state_.options.lost_trainer_grace
+                                                              : Duration::zero();
+}
+
+void Shard::on_lost(TimePoint now, Trainer& trainer, std::vector<net::Outgoing>& out) {
+  trainer.lost_at.reset();
+  const bool is_needed =
+      state_.options.needs_all_trainers || state_.parameters.policy().has_rounds();
+  if ((is_needed || !state_.progress.ready) && !state_.membership.all_others_left(trainer)) {
+    return fail({wire::REFUSAL_TRAINER_LOST,
+                 fmt::format("trainer {} lost at step {}", trainer.id, state_.progress.step)},
+                out);
+  }
+  trainer.left = true;
+  trainer.push.reset();
+  advance(now, out);
+  try_end_pass(out);
+}
+
 void Shard::on_tick(TimePoint now, std::vector<net::Outgoing>& out) {
   for (Trainer& trainer : state_.membership.trainers()) {
-    if (!trainer.lost_at || now - *trainer.lost_at < state_.options.lost_trainer_grace) continue;
-    trainer.lost_at.reset();
-    const bool is_needed =
-        state_.options.needs_all_trainers || state_.parameters.policy().has_rounds();
-    if (is_needed || !state_.progress.ready) {
-      fail({wire::REFUSAL_TRAINER_LOST,
-            fmt::format("trainer {} lost at step {}", trainer.id, state_.progress.step)},
-           out);
-    } else {
-      trainer.left = true;
-      trainer.push.reset();
-      advance(now, out);
-      try_end_pass(out);
+    if (!trainer.lost_at) continue;
+    if (now - *trainer.lost_at >= grace() || state_.membership.all_others_left(trainer)) {
+      on_lost(now, trainer, out);
     }
   }
   // The job goes on though no frame comes; without it, those who wait would give up.

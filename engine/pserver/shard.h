@@ -28,6 +28,8 @@ class Shard final : public net::FrameHandler {
   }
   // Why the job cannot go on ("trainer 2 lost at step 17"), or "".
   std::string failure() const { return failure_ ? failure_->message : ""; }
+  // A trainer ended with an error of its own, which no restart mends.
+  bool is_given_up() const { return failure_ && failure_->code == wire::REFUSAL_ABANDONED; }
   bool ready() const { return state_.progress.ready; }
   std::uint64_t step() const { return state_.progress.step; }
   // Batches of this pass that the fastest active trainer is ahead of the slowest.
@@ -58,6 +60,11 @@ class Shard final : public net::FrameHandler {
   Refused on_finish_pass(const Request& request, const wire::FinishPass& message);
   Refused on_busy(const Request& request, const wire::Busy& message);
   Refused on_leave(const Request& request, const wire::Leave& message);
+  void on_abandon(const Frame& frame, std::vector<net::Outgoing>& out);
+
+  // How long the place of a lost trainer is kept for its next life.
+  Duration grace() const;
+  void on_lost(TimePoint now, Trainer& trainer, std::vector<net::Outgoing>& out);
 
   // Makes the updates that are possible now, and answers what waited for them.
   void advance(TimePoint now, std::vector<net::Outgoing>& out);

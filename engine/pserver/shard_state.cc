@@ -33,13 +33,16 @@ void Replies::refuse(net::PeerId to, std::uint64_t request, const Refusal& refus
 }
 
 void Replies::position(Trainer& trainer, std::uint64_t request, const Membership& membership,
-                       Out& out) const {
+                       bool has_rounds, Out& out) const {
   wire::Position message;
   message.set_request(request);
   message.set_last_applied(trainer.last_applied);
   message.set_step(progress_.step);
   message.set_passes_finished(progress_.passes_finished);
   message.set_ready(progress_.ready);
+  message.set_passes_loaded(progress_.passes_loaded);
+  message.set_pauses(progress_.pauses);
+  message.set_has_rounds(has_rounds);
   message.set_samples(progress_.samples);
   for (const Trainer& each : membership.trainers()) {
     message.add_cursors(each.last_applied);

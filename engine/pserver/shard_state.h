@@ -12,8 +12,10 @@ struct ShardProgress {
   std::uint64_t updates = 0;   // batches applied outside rounds, by which a push's lag is counted
   std::uint64_t requests = 0;  // taken from trainers, and ticks with a busy one
   std::uint64_t passes_finished = 0;
-  std::uint64_t samples = 0;  // of the whole job
-  wire::PassFinished pass;    // totals of the current pass
+  std::uint64_t passes_loaded = 0;  // of them, before this process began
+  std::uint64_t pauses = 0;         // ended since the last end of a pass
+  std::uint64_t samples = 0;        // of the whole job
+  wire::PassFinished pass;          // totals of the current pass
 };
 
 // A trainer's request while a shard handles it.
@@ -58,7 +60,7 @@ class Replies {
   }
   // The job's position, to a trainer that starts.
   void position(Trainer& trainer, std::uint64_t request, const Membership& membership,
-                Out& out) const;
+                bool has_rounds, Out& out) const;
   void refuse(net::PeerId to, std::uint64_t request, const Refusal& refusal, Out& out) const;
 
  private:
@@ -79,6 +81,11 @@ struct ShardState {
   Membership membership;
   ShardParameters parameters{options};
   const Replies replies{options, progress};
+
+  // For after the parameters are created.
+  void send_position(Trainer& trainer, std::uint64_t request, Replies::Out& out) {
+    replies.position(trainer, request, membership, parameters.policy().has_rounds(), out);
+  }
 };
 
 }  // namespace paddle::pserver

@@ -64,7 +64,7 @@ Refused ValueTransfer::on_load_begin(const Request& request, const wire::LoadBeg
   state_.progress.step = message.step();
   state_.progress.passes_finished = message.passes_finished();
   state_.progress.samples = message.samples();
-  state_.replies.position(request.trainer, request.id, state_.membership, request.out);
+  state_.send_position(request.trainer, request.id, request.out);
   return {};
 }
 

@@ -33,6 +33,20 @@ bool pushes_moves(wire::Strategy strategy) {
   return find(strategy).pushes_moves;
 }
 
+bool has_rounds(const wire::ParameterSet& set, bool is_sparse) {
+  const bool has_ports = (is_sparse ? set.sparse_shards() : set.dense_shards()) > 0;
+  return has_ports && make_update_policy(set, is_sparse)->has_rounds();
+}
+
+// In rounds, all copies of the model must be the same.
+bool trainers_return(const wire::ParameterSet& set) {
+  const auto may = [&](bool is_sparse) {
+    return !has_rounds(set, is_sparse) ||
+           !pushes_moves(is_sparse ? set.sparse_strategy() : set.dense_strategy());
+  };
+  return may(false) && may(true);
+}
+
 bool pushes_dense_straight(const wire::ParameterSet& set) {
   return find(set.dense_strategy()).make_dense == nullptr;
 }

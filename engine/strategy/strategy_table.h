@@ -44,6 +44,11 @@ std::span<const Strategy* const> strategies();
 std::unique_ptr<pserver::UpdatePolicy> make_update_policy(const wire::ParameterSet& set,
                                                           bool is_sparse);
 bool pushes_moves(wire::Strategy strategy);
+// Whether this kind of parameters has ports and is pushed in rounds.
+bool has_rounds(const wire::ParameterSet& set, bool is_sparse);
+// Whether a lost trainer may come back and go on: what it trains is on the shards, or is lost
+// without harm.
+bool trainers_return(const wire::ParameterSet& set);
 // Whether dense values change only within the trainer's own calls to push.
 bool pushes_dense_straight(const wire::ParameterSet& set);
 // The trainer's half, for dense and sparse parameters together.

@@ -73,6 +73,7 @@ wire::ParameterSet parameter_set(const config::JobConfig& job,
         strategy::pushes_moves(spec.sparse() ? job.sparse_strategy : job.dense_strategy));
   }
   set.set_delay_compensation(job.delay_compensation);
+  set.set_trainers_return(strategy::trainers_return(set));
   return set;
 }
 

@@ -53,13 +53,15 @@ std::string stop_directory(const std::string& save_dir, std::uint32_t pass, std:
 
 Status Loop::run() {
   PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));
+  PADDLE_TRY_STATUS(come_back());
   for (std::uint32_t pass = options_.start_pass; pass < options_.train.passes; ++pass) {
     PADDLE_TRY_STATUS(run_pass(pass));
     PADDLE_TRY_STATUS(end_pass(pass));
   }
   if (options_.train.passes == 0) PADDLE_TRY_STATUS(test(0));
   // The others stay until trainer 0 has tested: a failure there repeats the pass with all.
-  PADDLE_TRY_STATUS(meet_others());
+  if (!has_met_at_end_) PADDLE_TRY_STATUS(meet_others());
+  if (options_.kept != nullptr) options_.kept->begin_leave();
   return client_.leave();
 }
 
@@ -85,6 +87,9 @@ Status Loop::run_pass(std::uint32_t pass) {
   report(pass, wire::ACTIVITY_TRAINING);
   const auto stream = data::open_pass(options_.train_data, dictionary_, pass);
   const std::uint64_t done_before = pass == options_.start_pass ? options_.batches_done : 0;
+  if (done_before > 0 && options_.kept != nullptr) {
+    if (const auto counts = options_.kept->counts({pass, done_before})) restore(*counts);
+  }
   for (;;) {
     PADDLE_TRY(const std::optional<nn::Batch> batch, stream->next());
     bad_records_ = stream->bad_records();
@@ -114,17 +119,21 @@ Status Loop::train_batch(std::uint32_t pass, const nn::Batch& batch) {
   PADDLE_TRY_STATUS(model_.prepare(batch, seed));
   PADDLE_TRY_STATUS(client_.pull_rows(model_.rows()));
   const TimePoint begun = std::chrono::steady_clock::now();
+  if (options_.kept != nullptr) options_.kept->forget_push();
   PADDLE_TRY(const Score score, model_.train(batch, seed));
   clip_gradients(options_.optimizer, model_.parameters(), model_.dense(), model_.rows());
   busy_ += std::chrono::steady_clock::now() - begun;
   if (options_.stop_requested && options_.stop_requested()) client_.ask_to_stop();
-  PADDLE_TRY_STATUS(client_.push(score.samples, score.cost, model_.dense(), model_.rows()));
-  if (samples_ == 0) first_cost_ = model_.read(score).cost;
+  if (!has_first_cost_) first_cost_ = model_.read(score).cost;
+  has_first_cost_ = true;
   samples_ += score.samples;
   since_start_.add(score);
   since_log_.add(score);
   ++batch_;
-  return {};
+  if (options_.kept != nullptr) {
+    options_.kept->keep({pass, batch_}, score, {since_start_, first_cost_}, model_.rows());
+  }
+  return client_.push(score.samples, score.cost, model_.dense(), model_.rows());
 }
 
 double Loop::pass_done() const {
@@ -226,18 +235,27 @@ Status Loop::end_pass(std::uint32_t pass) {
   more.add("examples_per_busy_second", examples_per_second(since_start_.samples, busy_));
   metrics_.write("pass", pass, batch_, own, more);
   PADDLE_TRY_STATUS(check_divergence(all.cost));
+  if (is_saved(pass)) PADDLE_TRY_STATUS(save_with_others(pass));
+  return begin_next(pass);
+}
+
+bool Loop::is_saved(std::uint32_t pass) const {
   const std::uint32_t period = options_.train.saving_period;
-  const bool is_last = pass + 1 == options_.train.passes;
-  if (period > 0 && ((pass + 1) % period == 0 || is_last)) {
-    if (options_.trainer_id == 0 && !options_.save_dir.empty()) {
-      PADDLE_TRY_STATUS(save(pass));
-      const std::string path = pass_directory(options_.save_dir, pass);
-      metrics_.write("save", pass, batch_, own, JsonObject().add("path", path));
-    }
-    // No strategy lets a trainer push for the next pass while this one is saved: a job that goes on
-    // from the snapshot would push that again.
-    PADDLE_TRY_STATUS(meet_others());
+  return period > 0 && ((pass + 1) % period == 0 || pass + 1 == options_.train.passes);
+}
+
+Status Loop::save_with_others(std::uint32_t pass) {
+  if (options_.trainer_id == 0 && !options_.save_dir.empty()) {
+    PADDLE_TRY_STATUS(save(pass));
+    const std::string path = pass_directory(options_.save_dir, pass);
+    metrics_.write("save", pass, batch_, model_.read(since_start_), JsonObject().add("path", path));
   }
+  // No strategy lets a trainer push for the next pass while this one is saved: a job that goes on
+  // from the snapshot would push that again.
+  return meet_others();
+}
+
+Status Loop::begin_next(std::uint32_t pass) {
   // A trainer that ran out of data did not take part in the last rounds.
   PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));
   return test(pass);

@@ -9,6 +9,7 @@
 #include "engine/client/parameter_client.h"
 #include "engine/config/job_config.h"
 #include "engine/data/dataset.h"
+#include "engine/trainer/kept_push.h"
 #include "engine/trainer/metrics.h"
 #include "engine/trainer/model.h"
 #include "engine/trainer/rate_meter.h"
@@ -24,6 +25,11 @@ struct LoopOptions {
   std::uint32_t trainer_id = 0;  // trainer 0 tests and saves for all
   std::uint32_t start_pass = 0;
   std::uint64_t batches_done = 0;  // of start_pass, by earlier runs
+  // The pass before start_pass ended while the pservers ran, perhaps without this life of the
+  // trainer, and all trainers have met so many times since.
+  bool repeats_pass_end = false;
+  std::uint64_t meetings_done = 0;
+  KeptPush* kept = nullptr;  // null: this trainer does not come back alone
   std::function<bool()> stop_requested = {};
   std::function<void(const wire::Progress&)> report = {};  // called about once a second
   std::string save_dir;                                    // "": no snapshots
@@ -52,6 +58,12 @@ class Loop {
   Status run();
 
  private:
+  // Takes up what an earlier life has left: its last push, or the end of its last pass.
+  Status come_back();
+  Status repeat_push();
+  Status repeat_pass_end(std::uint32_t pass);
+  void restore(const PassCounts& counts);
+  bool is_saved(std::uint32_t pass) const;
   // Until the end of the data or a stop request.
   Status run_pass(std::uint32_t pass);
   Status train_batch(std::uint32_t pass, const nn::Batch& batch);
@@ -59,6 +71,8 @@ class Loop {
   // Before a test or a snapshot: neither the others nor the supervisor take it for a hang.
   Status begin_long_work(std::uint32_t pass, wire::Activity activity);
   Status end_pass(std::uint32_t pass);
+  Status save_with_others(std::uint32_t pass);
+  Status begin_next(std::uint32_t pass);  // after `pass`
   Status stop(std::uint32_t pass);
   void log_tables(std::uint32_t pass, const client::PassTotals& totals) const;
   Status test(std::uint32_t pass);
@@ -95,7 +109,10 @@ class Loop {
   std::uint64_t batch_reported_ = 0;  // of this pass
   std::uint64_t samples_ = 0;         // of this run
   double first_cost_ = 0;             // mean of the first batch
+  bool has_first_cost_ = false;
   bool is_diverging_ = false;
+
+  bool has_met_at_end_ = false;
 
   std::string base_;          // the last full snapshot of this run
   std::uint32_t deltas_ = 0;  // since then

@@ -116,7 +116,7 @@ Result<Score> Model::run(const nn::Batch& batch, nn::Mode mode, std::uint64_t se
 // The first thread writes its gradients straight to where the sum over threads will be.
 void Model::put_gradients() {
   for (client::DenseParameter& one : dense_)
-    workspaces_[0].set_gradient_buffer(one.parameter, one.gradient);
+    workspaces_[0].set_gradient_buffer(one.parameter, one.gradients());
   for (client::SparseRows& one : rows_)
     workspaces_[0].set_gradient_buffer(one.parameter, one.gradients);
 }
@@ -134,7 +134,7 @@ void Model::reduce(std::size_t parts) {
         kernels::add(end - begin, gradient.data() + begin, into.data() + begin);
       }
     };
-    for (client::DenseParameter& one : dense_) reduce_range(one.parameter, one.gradient);
+    for (client::DenseParameter& one : dense_) reduce_range(one.parameter, one.gradients());
     for (client::SparseRows& one : rows_) reduce_range(one.parameter, one.gradients);
   });
 }
@@ -168,11 +168,11 @@ void clip_gradients(const wire::Optimizer& optimizer, std::span<const wire::Para
     scale(gradient, by);
     squares += own * static_cast<double>(by) * static_cast<double>(by);
   };
-  for (client::DenseParameter& one : dense) clip_one(specs[one.parameter], one.gradient);
+  for (client::DenseParameter& one : dense) clip_one(specs[one.parameter], one.gradients());
   for (client::SparseRows& one : rows) clip_one(specs[one.parameter], one.gradients);
   const float by = factor(squares, optimizer.clip_global_norm());
   for (client::DenseParameter& one : dense) {
-    if (!specs[one.parameter].is_static()) scale(one.gradient, by);
+    if (!specs[one.parameter].is_static()) scale(one.gradients(), by);
   }
   for (client::SparseRows& one : rows) {
     if (!specs[one.parameter].is_static()) scale(one.gradients, by);

@@ -34,6 +34,12 @@ class NotedClient final : public client::ParameterClient {
               std::span<client::SparseRows> sparse) override {
     return noted([&] { return client_.push(num_samples, cost_sum, dense, sparse); });
   }
+  Status repeat_push(std::uint64_t batch, std::uint64_t num_samples, double cost_sum,
+                     std::span<client::DenseParameter> dense,
+                     std::span<client::SparseRows> sparse) override {
+    return noted([&] { return client_.repeat_push(batch, num_samples, cost_sum, dense, sparse); });
+  }
+  void repeat_pass_end() override { client_.repeat_pass_end(); }
   Result<client::PassTotals> end_pass(const Tally& tally, client::PassEnd end) override {
     return noted([&] { return client_.end_pass(tally, end); });
   }
@@ -46,6 +52,7 @@ class NotedClient final : public client::ParameterClient {
     stepping_.end_step();  // and none follows
     return client_.leave();
   }
+  void abandon(const Error& why) override { client_.abandon(why); }
   client::SnapshotClient& snapshots() override { return client_.snapshots(); }
 
  private:

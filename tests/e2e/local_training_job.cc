@@ -255,7 +255,8 @@ Process Job::start_pserver(const std::string& name, const Shape& shape, int id, 
 }
 
 Process Job::start_trainer(const std::string& name, const Shape& shape, int id, int base_port,
-                           const std::vector<std::string>& flags) {
+                           const std::vector<std::string>& flags,
+                           const std::vector<std::string>& environment) {
   std::vector<std::string> arguments = train_arguments(name, id, flags);
   std::string pservers;
   for (int i = 0; i < shape.pservers; ++i) {
@@ -266,7 +267,7 @@ Process Job::start_trainer(const std::string& name, const Shape& shape, int id, 
   arguments.push_back(fmt::format("--ports_num={}", shape.ports_num));
   arguments.push_back(fmt::format("--ports_num_for_sparse={}", shape.ports_num_for_sparse));
   arguments.push_back(fmt::format("--num_gradient_servers={}", shape.trainers));
-  return {arguments, folder_ / fmt::format("{}-{}.log", name, id)};
+  return {arguments, folder_ / fmt::format("{}-{}.log", name, id), environment};
 }
 
 bool Job::run(const std::string& name, const Shape& shape, const std::vector<std::string>& flags) {

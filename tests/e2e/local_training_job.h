@@ -31,7 +31,8 @@ class Job {
   Process start_pserver(const std::string& name, const Shape& shape, int id, int base_port,
                         const std::vector<std::string>& flags = {});
   Process start_trainer(const std::string& name, const Shape& shape, int id, int base_port,
-                        const std::vector<std::string>& flags);
+                        const std::vector<std::string>& flags,
+                        const std::vector<std::string>& environment = {"PATH=/usr/bin:/bin"});
   // Pservers and trainers to their ends; true when all exit with 0. Trainer i's output is in
   // output(name, i).
   bool run(const std::string& name, const Shape& shape, const std::vector<std::string>& flags);

@@ -136,17 +136,27 @@ TEST_F(ReportInABrowser, HasItsTextsAndItsScriptRunsAndNobodyElses) {
   EXPECT_EQ(count(dom, "<svg class=\"chart\""), 3U) << "auc, cost, throughput";
   EXPECT_EQ(count(dom, "<polyline"), 7U) << "auc, cost and rate of two, and held-out data of two";
   EXPECT_EQ(count(dom, "<circle"), 6U) << "held-out auc and cost; a trainer of one log point";
-  for (const char* const text :
-       {">1,234,567</span>", ">5.0 MB</span>", ">50 MB</text>", ">lag 2 to 3</text>", ">3.0s</b>",
-        ">3 trainers</b>", "trainer-1 on n-1 is slow: 100 examples/s, 10 % of",
-        ">exited with code 6<", ">2023-11-14 22:13:20</span>", ">1.5s</text>",
-        "class=\"bar marked\"", "seed = 1",
-        ">0.75</b><span>best held-out auc, after pass 1; 0.75 "
-        "after pass 2</span>",
-        "paddlectl train --set a=1 w", ">A CPU &lt;b&gt;</span>", ">Debian 12, Linux 6.1</span>",
-        "paddlectl and its engine 0.1.0", "<a href=\"node_0/train.log\">",
-        "other trainers that the servers applied in between",
-        "Traffic between machines was not sealed"}) {
+  for (const char* const text : {">1,234,567</span>",
+                                 ">5.0 MB</span>",
+                                 ">50 MB</text>",
+                                 ">lag 2 to 3</text>",
+                                 ">3.0s</b>",
+                                 ">3 trainers</b>",
+                                 "trainer-1 on n-1 is slow: 100 examples/s, 10 % of",
+                                 ">exited with code 6<",
+                                 ">2023-11-14 22:13:20</span>",
+                                 ">1.5s</text>",
+                                 "class=\"bar marked\"",
+                                 "seed = 1",
+                                 ">0.75</b><span>best held-out auc, after pass 1; 0.75 "
+                                 "after pass 2</span>",
+                                 "paddlectl train --set a=1 w",
+                                 ">A CPU &lt;b&gt;</span>",
+                                 ">Debian 12, Linux 6.1</span>",
+                                 "paddlectl and its engine 0.1.0",
+                                 "<a href=\"node_0/train.log\">",
+                                 "other trainers that the servers applied in between",
+                                 "Traffic between machines was not sealed"}) {
     EXPECT_NE(dom.find(text), std::string::npos) << text;
   }
   EXPECT_EQ(dom.find("Snapshots count"), std::string::npos) << "it saved none";

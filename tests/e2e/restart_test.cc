@@ -93,8 +93,14 @@ TEST_F(CliRestart, AJobWhoseProcessesWereKilledEndsWithTheSameBits) {
   arguments.insert(arguments.end(), {"--restarts", "3"});
   Process train = cluster.start(arguments);
   ASSERT_TRUE(train.prints("held-out cost ")) << train.output();
+  const auto of_others = [&] {
+    return std::vector{cluster.find_engine("--trainer_id=0"), cluster.find_engine("--pserver_id=0"),
+                       cluster.find_engine("--pserver_id=1")};
+  };
+  const std::vector<int> before = of_others();
   ASSERT_TRUE(kill_engine("--trainer_id=1"));
   ASSERT_TRUE(comes_to("running (start 2)"));
+  EXPECT_EQ(of_others(), before) << "a trainer comes back alone";
   ASSERT_TRUE(kill_engine("--pserver_id=0"));
   ASSERT_TRUE(comes_to("running (start 3)"));
   // The command restarts a running process too.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,9 +28,11 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return list;
 }
 
-bool give_notice_pipe(int pipe) {
-  if (pipe == kNoticeFd) return ::fcntl(pipe, F_SETFD, 0) == 0;
-  return ::dup2(pipe, kNoticeFd) == kNoticeFd;
+// A descriptor of `program` as `number`; -1: it gets none.
+bool give(int descriptor, int number) {
+  if (descriptor < 0) return true;
+  if (descriptor == number) return ::fcntl(descriptor, F_SETFD, 0) == 0;
+  return ::dup2(descriptor, number) == number;
 }
 
 // In the forked child of a program with one thread.
@@ -46,10 +49,15 @@ bool give_notice_pipe(int pipe) {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   // Descriptor 0 is /dev/null since the supervisor started.
-  // The others may be where the pipe for notices goes.
-  error = ::fcntl(error, F_DUPFD_CLOEXEC, kNoticeFd + 1);
+  // The others may be where those of the program go.
+  const auto out_of_the_way = [](int fd) {
+    return fd < 0 ? fd : ::fcntl(fd, F_DUPFD_CLOEXEC, kMemoryFd + 1);
+  };
+  error = out_of_the_way(error);
+  notices = out_of_the_way(notices);
+  const int memory = out_of_the_way(program.memory);
   if (::dup2(output, 1) == 1 && ::dup2(output, 2) == 2 && ::fchdir(directory) == 0 &&
-      (notices < 0 || give_notice_pipe(notices))) {
+      give(notices, kNoticeFd) && give(memory, kMemoryFd)) {
     restore_cores();
     ::execve(arguments[0], arguments.data(), variables.data());
   }
@@ -159,6 +167,19 @@ Program program_of(const wire::agent::ProcessSpec& spec, const Root& root, std::
   }
   if (spec.program().empty()) arguments[0] = find_program(arguments[0], variables);
   return program;
+}
+
+Result<UniqueFd> memory_of(const wire::agent::ProcessSpec& spec) {
+  if (!spec.keeps_memory() || spec.program().empty()) return UniqueFd();
+  UniqueFd memory(::memfd_create("paddlectl", MFD_CLOEXEC));
+  if (!memory) return system_error(Errc::kResource, "memfd_create");
+  return memory;
+}
+
+void give_memory(Program& program, const UniqueFd& memory) {
+  if (!memory) return;
+  program.memory = memory.get();
+  program.variables.push_back("PADDLECTL_MEMORY_FD=" + std::to_string(kMemoryFd));
 }
 
 void Notices::open(UniqueFd pipe) {

@@ -16,13 +16,16 @@
 
 namespace paddle::agent {
 
-constexpr int kNoticeFd = 3;  // in the child; named by PADDLECTL_NOTICE_FD
+// In the child, named by PADDLECTL_NOTICE_FD and PADDLECTL_MEMORY_FD.
+constexpr int kNoticeFd = 3;
+constexpr int kMemoryFd = 4;
 
 struct Program {
   std::string name;                    // in errors
   std::vector<std::string> arguments;  // [0]: its path
   std::vector<std::string> variables;  // NAME=value
   bool sends_notices = false;          // gets a pipe for them as kNoticeFd
+  int memory = -1;                     // given to it as kMemoryFd; -1: none
 };
 struct Child {
   pid_t pid = -1;
@@ -41,6 +44,10 @@ using Environment = std::vector<std::string>;
 // process's own PATH. The variables of the specification replace those of the node.
 Program program_of(const wire::agent::ProcessSpec& spec, const Root& root, std::uint32_t life,
                    const Environment& environment);
+
+// A file without a name, in memory, that outlives the process; empty where it needs none.
+Result<UniqueFd> memory_of(const wire::agent::ProcessSpec& spec);
+void give_memory(Program& program, const UniqueFd& memory);
 
 class Notices {
  public:

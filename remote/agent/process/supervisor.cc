@@ -85,6 +85,7 @@ class Supervisor {
   LogWriter log_;
   sigset_t signals_{};
   UniqueFd signal_fd_;
+  UniqueFd memory_;  // of all lives of the process
   UniqueFd output_;
   Notices notices_;
   pid_t child_ = -1;
@@ -105,6 +106,7 @@ Status Supervisor::start(const Environment& environment) {
   ::sigprocmask(SIG_BLOCK, &signals_, nullptr);
   signal_fd_ = UniqueFd(::signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signal_fd_) return system_error(Errc::kResource, "signalfd");
+  PADDLE_TRY(memory_, memory_of(spec_));
   return spawn(environment);
 }
 
@@ -125,8 +127,9 @@ Status Supervisor::spawn(const Environment& environment) {
   if (life_ > 1) say("start " + std::to_string(life_));  // parts the lives for `logs --previous`
   remove_record(root_, folder_, "notice");
   started_at_ = now();
-  PADDLE_TRY(Child child,
-             start_child(program_of(spec_, root_, life_, environment), directory.get()));
+  Program program = program_of(spec_, root_, life_, environment);
+  give_memory(program, memory_);
+  PADDLE_TRY(Child child, start_child(program, directory.get()));
   child_ = child.pid;
   output_ = std::move(child.output);
   notices_.open(std::move(child.notices));

@@ -33,6 +33,7 @@ inline wire::ParameterSet small_set(const std::string& method, std::uint32_t tra
   set.set_dense_shards(dense_shards);
   set.set_sparse_shards(sparse_shards);
   set.set_min_block_size(8);
+  set.set_trainers_return(true);
   return set;
 }
 

@@ -118,13 +118,12 @@ TEST(ShardSync, PullOfALaterStepIsAnsweredAfterTheCommit) {
   EXPECT_TRUE(one.push(1, 1, 1).empty());
   std::vector<net::Outgoing> out;
   one.shard.on_disconnect(one.now, 101, out);
-  one.incarnation = 1;  // comes back after its push was taken, and asks for what follows it
+  // Comes back after its push was taken, and asks for what follows it.
   ASSERT_TRUE(is(one.join(1), FrameType::kPosition));
   wire::PullDense pull;
   pull.set_count(2);
   one.step = 1;
   EXPECT_TRUE(one.send(1, FrameType::kPullDense, pull).empty());
-  one.incarnation = 0;
   one.step = 0;
   out = one.push(0, 1, 1);
   ASSERT_EQ(out.size(), 2U);

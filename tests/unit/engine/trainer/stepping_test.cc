@@ -21,6 +21,11 @@ class AskingClient final : public client::ParameterClient {
               std::span<client::SparseRows>) override {
     return note();
   }
+  Status repeat_push(std::uint64_t, std::uint64_t, double, std::span<client::DenseParameter>,
+                     std::span<client::SparseRows>) override {
+    return note();
+  }
+  void repeat_pass_end() override {}
   Result<client::PassTotals> end_pass(const Tally&, client::PassEnd) override {
     (void)note();
     return client::PassTotals();
@@ -29,6 +34,7 @@ class AskingClient final : public client::ParameterClient {
   void ask_to_stop() override {}
   bool stop_asked() const override { return true; }
   Status leave() override { return note(); }
+  void abandon(const Error&) override {}
   client::SnapshotClient& snapshots() override { std::abort(); }
 
   std::vector<bool> was_stepping;

@@ -1,0 +1,38 @@
+#include "engine/client/catch_up.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace paddle::client {
+
+LanePosition position_of(const wire::Position& position, std::uint32_t trainer) {
+  const auto id = static_cast<int>(trainer);
+  return {position.passes_finished(), position.pauses(),
+          id < position.pass_batches_size() ? position.pass_batches(id) : 0};
+}
+
+LanePosition CatchUp::start() const {
+  LanePosition earliest{std::numeric_limits<std::uint64_t>::max(), 0, 0};
+  for (const Lane& lane : lanes_) earliest = std::min(earliest, lane.position);
+  return earliest;
+}
+
+bool CatchUp::is_split() const {
+  const Lane* first = nullptr;
+  for (const Lane& lane : lanes_) {
+    if (!lane.in_rounds) continue;
+    if (first != nullptr && lane.position != first->position) return true;
+    first = &lane;
+  }
+  return false;
+}
+
+bool CatchUp::is_behind(LanePosition now) const {
+  return std::ranges::any_of(lanes_, [&](const Lane& lane) { return lane.position > now; });
+}
+
+void CatchUp::on_push(LanePosition push) {
+  for (Lane& lane : lanes_) lane.position = std::max(lane.position, push);
+}
+
+}  // namespace paddle::client

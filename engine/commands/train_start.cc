@@ -1,0 +1,93 @@
+#include "engine/commands/train_start.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "base/rng.h"
+#include "engine/snapshot/resume_point.h"
+#include "engine/snapshot/retention.h"
+#include "engine/strategy/strategy_table.h"
+
+namespace paddle::commands {
+namespace {
+
+Status make_save_folder(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!error) return {};
+  return Error{Errc::kResource, fmt::format("make {}: {}", folder, error.message())};
+}
+
+}  // namespace
+
+Status prepare_save_folder(const trainer::TrainOptions& options) {
+  if (options.save_dir.empty()) return {};
+  PADDLE_TRY_STATUS(make_save_folder(options.save_dir));
+  if (options.trainer_id != 0 || options.resume || options.start_pass > 0) return {};
+  if (options.from_scratch) {
+    PADDLE_TRY(const std::string aside, snapshot::set_snapshots_aside(options.save_dir));
+    if (!aside.empty()) log_info("the snapshots of {} are now in {}", options.save_dir, aside);
+    return {};
+  }
+  PADDLE_TRY(const auto names, snapshot::snapshot_names(options.save_dir));
+  if (names.empty()) return {};
+  return Error{Errc::kUsage,
+               fmt::format("{} has snapshots of an earlier training, up to {}", options.save_dir,
+                           names.back()),
+               "--resume goes on from there; --from_scratch begins anew and keeps them in a folder "
+               "of their own; or name another --save_dir"};
+}
+
+Status start_training(const trainer::TrainOptions& options, client::ParameterClient& client) {
+  if (options.trainer_id != 0 || client.progress().is_running) return client.ready();
+  std::string snapshot = options.init_model_path;
+  if (snapshot.empty() && options.start_pass > 0) {
+    snapshot = trainer::pass_directory(options.save_dir, options.start_pass - 1);
+  }
+  std::optional<snapshot::SnapshotReader> newest;
+  if (options.resume) {
+    PADDLE_TRY(newest, snapshot::take_newest_whole(options.save_dir));
+    if (!newest) log_info("no snapshot to go on from in {}", options.save_dir);
+  } else if (options.start_pass > 0) {
+    PADDLE_TRY(newest, snapshot::SnapshotReader::open(snapshot));
+  }
+  if (newest) {
+    log_info("Loading parameters from {}", newest->directory());
+    PADDLE_TRY_STATUS(client.snapshots().resume(*newest));
+  } else if (!snapshot.empty()) {
+    log_info("Loading parameters from {}", snapshot);
+    PADDLE_TRY_STATUS(client.snapshots().load(snapshot));
+  }
+  return client.ready();
+}
+
+void continue_from_servers(const client::ParameterClient& client, trainer::LoopOptions& loop) {
+  const client::JobProgress progress = client.progress();
+  loop.start_pass = static_cast<std::uint32_t>(progress.passes);
+  loop.batches_done = progress.batches;
+  loop.meetings_done = progress.pauses;
+  loop.repeats_pass_end = progress.passes > progress.passes_loaded && progress.batches == 0;
+  if (progress.passes >= loop.train.passes) {
+    log_info("all of the {} passes are done", loop.train.passes);
+  } else if (progress.passes + progress.batches > 0) {
+    log_info("going on in pass {} after batch {}", progress.passes, progress.batches);
+  }
+}
+
+Result<std::unique_ptr<trainer::KeptPush>> open_kept(UniqueFd memory,
+                                                     const wire::ParameterSet& parameters,
+                                                     const client::ParameterClient& client,
+                                                     trainer::Model& model) {
+  if (!memory || !parameters.trainers_return()) return std::unique_ptr<trainer::KeptPush>();
+  return trainer::KeptPush::open({.memory = std::move(memory),
+                                  .job = stable_hash(parameters.SerializeAsString()),
+                                  .generations = client.progress().generations,
+                                  .empty_tally = model.empty_tally(),
+                                  .keeps_dense = strategy::has_rounds(parameters, false),
+                                  .keeps_rows = strategy::has_rounds(parameters, true)},
+                                 model.dense());
+}
+
+}  // namespace paddle::commands

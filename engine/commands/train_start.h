@@ -1,0 +1,26 @@
+// The start of a trainer in its job: anew, from a snapshot, or where an earlier life was lost.
+#pragma once
+
+#include "base/fd.h"
+#include "engine/trainer/connection.h"
+#include "engine/trainer/loop.h"
+
+namespace paddle::commands {
+
+// Nothing that was trained earlier is trained over without being asked for.
+Status prepare_save_folder(const trainer::TrainOptions& options);
+
+// Trainer 0 loads the snapshot that was asked for, if any, and then lets all trainers start; a job
+// that is running goes on by itself.
+Status start_training(const trainer::TrainOptions& options, client::ParameterClient& client);
+
+// Every trainer continues where the servers are.
+void continue_from_servers(const client::ParameterClient& client, trainer::LoopOptions& loop);
+
+// Opens what the lives of this trainer hand on; null where nobody keeps the memory for them.
+Result<std::unique_ptr<trainer::KeptPush>> open_kept(UniqueFd memory,
+                                                     const wire::ParameterSet& parameters,
+                                                     const client::ParameterClient& client,
+                                                     trainer::Model& model);
+
+}  // namespace paddle::commands

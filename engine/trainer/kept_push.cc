@@ -1,0 +1,227 @@
+#include "engine/trainer/kept_push.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+
+namespace paddle::trainer {
+namespace {
+
+constexpr std::uint64_t kMagic = 0x31707565'74706b70;
+constexpr std::size_t kPageBytes = 4096;
+constexpr std::size_t kLineBytes = 64;  // a place begins on a cache line
+
+std::size_t rounded(std::size_t bytes, std::size_t to) {
+  return (bytes + to - 1) / to * to;
+}
+
+struct RowsHead {
+  std::uint64_t parameter = 0;
+  std::uint64_t ids = 0;
+  std::uint64_t gradients = 0;
+  std::uint64_t notes = 0;
+};
+
+template <class T>
+bool take(ByteSpan& from, std::uint64_t count, std::vector<T>& to) {
+  if (count > from.size() / sizeof(T)) return false;
+  to.resize(count);
+  std::memcpy(to.data(), from.data(), count * sizeof(T));
+  from = from.subspan(count * sizeof(T));
+  return true;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<KeptPush>> KeptPush::open(Options options,
+                                                 std::span<client::DenseParameter> dense) {
+  std::unique_ptr<KeptPush> kept(new KeptPush(std::move(options)));
+  PADDLE_TRY_STATUS(kept->map(dense));
+  Header& header = kept->header_;
+  const bool is_ours =
+      read_at(kept->options_.memory.get(), std::as_writable_bytes(std::span(&header, 1)), 0) &&
+      header.magic == kMagic && header.job == kept->options_.job &&
+      header.generations == kept->options_.generations && header.newest < kSlots;
+  if (!is_ours) header = Header();
+  header.magic = kMagic;
+  header.job = kept->options_.job;
+  header.generations = kept->options_.generations;
+  header.is_leaving = 0;
+  return kept;
+}
+
+KeptPush::~KeptPush() {
+  if (dense_ != nullptr) ::munmap(dense_, dense_bytes_);
+}
+
+std::uint64_t KeptPush::tally_bytes() const {
+  const Tally& tally = options_.empty_tally;
+  return rounded((tally.counts.size() + tally.sums.size()) * sizeof(std::uint64_t), kPageBytes);
+}
+
+std::uint64_t KeptPush::slot_offset(std::size_t slot) const {
+  return kPageBytes + slot * tally_bytes();
+}
+
+std::uint64_t KeptPush::rows_offset() const {
+  return slot_offset(kSlots) + dense_bytes_;
+}
+
+Status KeptPush::map(std::span<client::DenseParameter> dense) {
+  if (options_.keeps_dense) {
+    for (const client::DenseParameter& one : dense) {
+      dense_bytes_ += rounded(one.gradient.size() * sizeof(float), kLineBytes);
+    }
+  }
+  dense_bytes_ = rounded(dense_bytes_, kPageBytes);
+  const int memory = options_.memory.get();
+  // Rows lie behind, and the file grows with them.
+  const off_t end = ::lseek(memory, 0, SEEK_END);
+  if (end < 0 || (static_cast<std::uint64_t>(end) < rows_offset() &&
+                  ::ftruncate(memory, static_cast<off_t>(rows_offset())) != 0)) {
+    return system_error(Errc::kResource, "memory for the last push");
+  }
+  if (dense_bytes_ == 0) return {};
+  void* const mapped = ::mmap(nullptr, dense_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, memory,
+                              static_cast<off_t>(slot_offset(kSlots)));
+  if (mapped == MAP_FAILED) return system_error(Errc::kResource, "map memory for the last push");
+  dense_ = static_cast<std::byte*>(mapped);
+  std::size_t at = 0;
+  for (client::DenseParameter& one : dense) {
+    one.placed_gradient = {reinterpret_cast<float*>(dense_ + at), one.gradient.size()};
+    at += rounded(one.gradient.size() * sizeof(float), kLineBytes);
+  }
+  return {};
+}
+
+std::optional<PassCounts> KeptPush::read_slot(std::size_t index) const {
+  const Slot& slot = header_.slots[index];
+  PassCounts counts{{slot.samples, slot.cost, options_.empty_tally}, slot.first_cost};
+  Tally& tally = counts.score.tally;
+  const std::uint64_t offset = slot_offset(index);
+  const auto read = [&](auto& entries, std::uint64_t from) {
+    return read_at(options_.memory.get(), std::as_writable_bytes(std::span(entries)), from);
+  };
+  const std::uint64_t counts_bytes = tally.counts.size() * sizeof(std::uint64_t);
+  if (!read(tally.counts, offset) || !read(tally.sums, offset + counts_bytes)) return {};
+  return counts;
+}
+
+std::optional<PassCounts> KeptPush::counts(BatchNumber at) const {
+  for (std::size_t i = 0; i < kSlots; ++i) {
+    if (at.batch > 0 && header_.slots[i].at == at) return read_slot(i);
+  }
+  return {};
+}
+
+std::optional<std::pair<std::uint64_t, PassCounts>> KeptPush::last_counts(
+    std::uint64_t pass) const {
+  const BatchNumber last = header_.slots[header_.newest].at;
+  if (last.batch == 0 || last.pass != pass) return {};
+  const auto counts = read_slot(header_.newest);
+  if (!counts) return {};
+  return std::pair(last.batch, *counts);
+}
+
+Result<std::vector<client::SparseRows>> KeptPush::rows() const {
+  const off_t end = ::lseek(options_.memory.get(), 0, SEEK_END);
+  if (end < 0 || header_.rows_bytes > static_cast<std::uint64_t>(end)) {
+    return Error{Errc::kData, "the rows of the last push are malformed"};
+  }
+  Bytes bytes(header_.rows_bytes);
+  if (!read_at(options_.memory.get(), bytes, rows_offset())) {
+    return system_error(Errc::kData, "read the rows of the last push");
+  }
+  std::vector<client::SparseRows> tables;
+  for (ByteSpan left = bytes; !left.empty();) {
+    std::vector<RowsHead> head;
+    client::SparseRows& table = tables.emplace_back();
+    if (!take(left, 1, head) || !take(left, head[0].ids, table.ids) ||
+        !take(left, head[0].gradients, table.gradients) || !take(left, head[0].notes, table.notes))
+      return Error{Errc::kData, "the rows of the last push are malformed"};
+    table.parameter = static_cast<std::uint32_t>(head[0].parameter);
+  }
+  return tables;
+}
+
+Status KeptPush::write(ByteSpan bytes, std::uint64_t offset) {
+  if (write_at(options_.memory.get(), bytes, offset)) return {};
+  return system_error(Errc::kResource, "write to the memory for the last push");
+}
+
+Status KeptPush::write_header() {
+  return write(bytes_of(std::span<const Header>(&header_, 1)), 0);
+}
+
+void KeptPush::give_up(const Error& why) {
+  if (std::exchange(is_given_up_, true)) return;
+  log_warning("{}: if this trainer is lost, all go back to the last snapshot", why.message);
+}
+
+void KeptPush::forget_push() {
+  if (header_.is_whole == 0) return;
+  header_.is_whole = 0;
+  if (const Status written = write_header(); !written) give_up(written.error());
+}
+
+void KeptPush::begin_leave() {
+  header_.is_leaving = 1;
+  if (const Status written = write_header(); !written) give_up(written.error());
+}
+
+bool KeptPush::was_leaving(const UniqueFd& memory) {
+  Header header;
+  return memory && read_at(memory.get(), std::as_writable_bytes(std::span(&header, 1)), 0) &&
+         header.magic == kMagic && header.is_leaving != 0;
+}
+
+Status KeptPush::write_rows(std::span<const client::SparseRows> rows) {
+  header_.rows_bytes = 0;
+  const auto append = [&](ByteSpan bytes) {
+    const std::uint64_t at = rows_offset() + header_.rows_bytes;
+    header_.rows_bytes += bytes.size();
+    return write(bytes, at);
+  };
+  for (const client::SparseRows& table : rows) {
+    const RowsHead head{table.parameter, table.ids.size(), table.gradients.size(),
+                        table.notes.size()};
+    PADDLE_TRY_STATUS(append(bytes_of(std::span(&head, 1))));
+    PADDLE_TRY_STATUS(append(bytes_of(std::span(table.ids))));
+    PADDLE_TRY_STATUS(append(bytes_of(std::span(table.gradients))));
+    PADDLE_TRY_STATUS(append(bytes_of(std::span(table.notes))));
+  }
+  return {};
+}
+
+void KeptPush::keep(BatchNumber number, const Score& batch, const PassCounts& counts,
+                    std::span<const client::SparseRows> rows) {
+  if (is_given_up_) return;
+  if (const Status kept = try_keep(number, batch, counts, rows); !kept) give_up(kept.error());
+}
+
+Status KeptPush::try_keep(BatchNumber number, const Score& batch, const PassCounts& counts,
+                          std::span<const client::SparseRows> rows) {
+  const std::size_t slot = (header_.newest + 1) % kSlots;
+  header_.slots[slot].at = BatchNumber();
+  const Tally& tally = counts.score.tally;
+  PADDLE_CHECK(tally.same_shape(options_.empty_tally));
+  const std::uint64_t offset = slot_offset(slot);
+  PADDLE_TRY_STATUS(write(bytes_of(std::span(tally.counts)), offset));
+  PADDLE_TRY_STATUS(
+      write(bytes_of(std::span(tally.sums)), offset + tally.counts.size() * sizeof(std::uint64_t)));
+  if (options_.keeps_rows) PADDLE_TRY_STATUS(write_rows(rows));
+  header_.slots[slot] = {number, counts.score.samples, counts.score.cost, counts.first_cost};
+  header_.newest = slot;
+  header_.push = number;
+  header_.samples = batch.samples;
+  header_.cost = batch.cost;
+  header_.is_whole = options_.keeps_dense || options_.keeps_rows ? 1 : 0;
+  return write_header();
+}
+
+}  // namespace paddle::trainer

@@ -1,0 +1,113 @@
+// Memory of a trainer that outlives its process: its last push in a round, and its counts of the
+// pass. The next life sends the push again, with the same bits, to the ports that lack it.
+//
+// The memory is a file without a name that the supervisor holds for all lives of the trainer. A
+// mark in it, written last, says that a push is whole. Dense gradients are computed in place.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/fd.h"
+#include "engine/client/parameter_client.h"
+#include "engine/trainer/metrics.h"
+
+namespace paddle::trainer {
+
+// A batch of this trainer, counted from 1 in its pass.
+struct BatchNumber {
+  std::uint64_t pass = 0;
+  std::uint64_t batch = 0;
+  friend bool operator==(const BatchNumber&, const BatchNumber&) = default;
+};
+
+// Counts of a trainer in a pass, up to and with a batch.
+struct PassCounts {
+  Score score;
+  double first_cost = 0;  // of the first batch of the job
+};
+
+class KeptPush {
+ public:
+  struct Options {
+    UniqueFd memory;
+    std::uint64_t job = 0;          // a hash of what all lives must agree on
+    std::uint64_t generations = 0;  // a hash of those of all pservers: a rewind forgets everything
+    Tally empty_tally;              // of the network
+    bool keeps_dense = false;       // dense gradients are pushed in rounds
+    bool keeps_rows = false;        // rows are pushed in rounds
+  };
+  // Gives the parameters places for their gradients. kResource.
+  static Result<std::unique_ptr<KeptPush>> open(Options options,
+                                                std::span<client::DenseParameter> dense);
+  ~KeptPush();
+  KeptPush(const KeptPush&) = delete;
+  KeptPush& operator=(const KeptPush&) = delete;
+
+  // Left by the life before.
+  std::optional<PassCounts> counts(BatchNumber at) const;
+  // The newest of a pass, with the number of batches.
+  std::optional<std::pair<std::uint64_t, PassCounts>> last_counts(std::uint64_t pass) const;
+  // Whether the push of this batch is whole. Its dense gradients are in their places.
+  bool has_push(BatchNumber number) const { return header_.is_whole && header_.push == number; }
+  Result<std::vector<client::SparseRows>> rows() const;
+  std::uint64_t samples() const { return header_.samples; }
+  double cost() const { return header_.cost; }
+
+  // Without memory for it, which is logged once, nothing is kept.
+
+  // Before gradients are computed: the places no longer hold the push before.
+  void forget_push();
+  // Before the batch is pushed.
+  void keep(BatchNumber number, const Score& batch, const PassCounts& counts,
+            std::span<const client::SparseRows> rows);
+  // Before the trainer leaves a job that is over.
+  void begin_leave();
+  // Whether the life before, whose memory this is, was leaving.
+  static bool was_leaving(const UniqueFd& memory);
+
+ private:
+  static constexpr std::size_t kSlots = 2;  // a batch's counts never overwrite those before it
+
+  struct Slot {
+    BatchNumber at;
+    std::uint64_t samples = 0;
+    double cost = 0;
+    double first_cost = 0;
+  };
+  struct Header {
+    std::uint64_t magic = 0;
+    std::uint64_t job = 0;
+    std::uint64_t generations = 0;
+    std::uint64_t is_leaving = 0;
+    std::uint64_t is_whole = 0;
+    BatchNumber push;
+    std::uint64_t samples = 0;
+    double cost = 0;
+    std::uint64_t rows_bytes = 0;
+    std::uint64_t newest = 0;  // of the slots
+    Slot slots[kSlots];
+  };
+
+  explicit KeptPush(Options options) : options_(std::move(options)) {}
+  Status map(std::span<client::DenseParameter> dense);
+  Status try_keep(BatchNumber number, const Score& batch, const PassCounts& counts,
+                  std::span<const client::SparseRows> rows);
+  void give_up(const Error& why);
+  std::optional<PassCounts> read_slot(std::size_t index) const;
+  Status write(ByteSpan bytes, std::uint64_t offset);
+  Status write_header();
+  Status write_rows(std::span<const client::SparseRows> rows);
+  std::uint64_t tally_bytes() const;
+  std::uint64_t slot_offset(std::size_t slot) const;
+  std::uint64_t rows_offset() const;
+
+  Options options_;
+  Header header_;
+  std::byte* dense_ = nullptr;
+  std::size_t dense_bytes_ = 0;
+  bool is_given_up_ = false;
+};
+
+}  // namespace paddle::trainer

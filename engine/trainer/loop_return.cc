@@ -1,0 +1,56 @@
+// A trainer that comes back in a job that is running: it takes up what its earlier life has left.
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "engine/trainer/loop.h"
+
+namespace paddle::trainer {
+
+Status Loop::come_back() {
+  if (options_.repeats_pass_end) return repeat_pass_end(options_.start_pass - 1);
+  return repeat_push();
+}
+
+Status Loop::repeat_push() {
+  const BatchNumber next{options_.start_pass, options_.batches_done + 1};
+  KeptPush* const kept = options_.kept;
+  if (kept != nullptr && kept->has_push(next)) {
+    log_info("pushing batch {} of pass {} again, to the ports that lack it", next.batch, next.pass);
+    PADDLE_TRY(std::vector<client::SparseRows> rows, kept->rows());
+    PADDLE_TRY_STATUS(
+        client_.repeat_push(next.batch, kept->samples(), kept->cost(), model_.dense(), rows));
+  }
+  const client::JobProgress progress = client_.progress();
+  options_.batches_done = progress.batches;
+  if (!progress.is_split) return {};
+  return Error{Errc::kUnreachable,
+               fmt::format("the last push of trainer {} reached some ports only, and is lost",
+                           options_.trainer_id),
+               "all of the job goes back to its last snapshot"};
+}
+
+void Loop::restore(const PassCounts& counts) {
+  since_start_ = counts.score;
+  first_cost_ = counts.first_cost;
+  has_first_cost_ = true;
+}
+
+// The servers tell the totals of the last pass again. The others wait in the same meeting, or have
+// left it already.
+Status Loop::repeat_pass_end(std::uint32_t pass) {
+  if (options_.kept != nullptr) {
+    if (const auto counts = options_.kept->last_counts(pass)) {
+      restore(counts->second);
+      batch_ = counts->first;
+    }
+  }
+  const std::uint64_t after_saving = is_saved(pass) ? 1 : 0;
+  has_met_at_end_ =
+      options_.start_pass == options_.train.passes && options_.meetings_done > after_saving;
+  if (has_met_at_end_) return {};
+  if (options_.meetings_done > 0) return begin_next(pass);
+  client_.repeat_pass_end();
+  return end_pass(pass);
+}
+
+}  // namespace paddle::trainer

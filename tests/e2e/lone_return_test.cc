@@ -1,0 +1,177 @@
+// Trainers that are killed at any moment and come back alone, as their supervisors would start
+// them: the other processes run on, and the result is that of an undisturbed run.
+#include <sys/mman.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/rng.h"
+#include "tests/e2e/ledger_job.h"
+#include "tests/support/free_ports.h"
+
+namespace paddle::test {
+namespace {
+
+constexpr Ledger kLedger{.trainers = 3, .records = 4000, .passes = 4};
+constexpr auto kLimit = std::chrono::seconds(150);
+
+// More for a night: PADDLE_KILLS=200.
+int kills_wanted() {
+  const char* const text = std::getenv("PADDLE_KILLS");
+  return text == nullptr ? 8 : std::atoi(text);
+}
+
+// The lives of one trainer.
+class Supervised {
+ public:
+  Supervised(Job& job, std::string name, const Shape& shape, int id, int port,
+             std::vector<std::string> flags)
+      : job_(job),
+        name_(std::move(name)),
+        shape_(shape),
+        id_(id),
+        port_(port),
+        flags_(std::move(flags)),
+        memory_(::memfd_create("lives", 0)) {
+    start();
+  }
+  void kill_and_start() {
+    process_->signal(SIGKILL);
+    process_->wait();
+    start();
+  }
+  // Its exit code; a process that lost a pserver or a port is started again.
+  std::optional<int> wait() { return process_->wait(kLimit); }
+  bool has_ended() {
+    return process_->pid() <= 0 || ::kill(process_->pid(), 0) != 0 || is_zombie();
+  }
+  const Process& process() const { return *process_; }
+
+ private:
+  bool is_zombie() const {
+    const std::string status = TemporaryFolder::read(fmt::format("/proc/{}/stat", process_->pid()));
+    return status.find(") Z ") != std::string::npos;
+  }
+  void start() {
+    ++life_;
+    std::vector<std::string> flags = flags_;
+    flags.push_back(fmt::format("--incarnation={}", life_));
+    flags.push_back(fmt::format("--resume={}", life_ > 1));
+    process_.reset();
+    process_.emplace(job_.start_trainer(
+        name_, shape_, id_, port_, flags,
+        {"PATH=/usr/bin:/bin", fmt::format("PADDLECTL_MEMORY_FD={}", memory_.get())}));
+  }
+
+  Job& job_;
+  std::string name_;
+  Shape shape_;
+  int id_;
+  int port_;
+  std::vector<std::string> flags_;
+  UniqueFd memory_;
+  int life_ = 0;
+  std::optional<Process> process_;
+};
+
+class LoneReturn : public testing::Test {
+ protected:
+  // Trains as job `name` and kills trainers at random moments until enough were killed or all is
+  // done. Returns how many were.
+  int train_under_kills(const std::string& name, const Shape& shape, std::vector<std::string> flags,
+                        std::uint64_t seed) {
+    const int port = free_ports(static_cast<std::uint16_t>(
+        shape.pservers * (shape.ports_num + shape.ports_num_for_sparse)));
+    std::vector<Process> pservers;
+    for (int id = 0; id < shape.pservers; ++id) {
+      pservers.push_back(job.start_pserver(
+          name, shape, id, port, {"--lost_trainer_ends_job", "--lost_trainer_grace=100"}));
+    }
+    for (const Process& pserver : pservers) EXPECT_TRUE(pserver.prints("READY pserver"));
+    std::vector<std::unique_ptr<Supervised>> trainers;
+    for (int id = 0; id < shape.trainers; ++id) {
+      trainers.push_back(std::make_unique<Supervised>(job, name, shape, id, port, flags));
+    }
+    const bool has_begun = trainers[0]->process().prints("Pass=0 Batch=", kLimit);
+    EXPECT_TRUE(has_begun) << trainers[0]->process().output();
+    if (!has_begun) return 0;
+    int kills = 0;
+    for (Rng rng(seed); kills < kills_wanted(); ++kills) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20 + rng.below(280)));
+      Supervised& victim = *trainers[rng.below(trainers.size())];
+      if (victim.has_ended()) break;
+      victim.kill_and_start();
+    }
+    for (auto& trainer : trainers) EXPECT_EQ(trainer->wait(), 0) << trainer->process().output();
+    for (Process& pserver : pservers) EXPECT_EQ(pserver.wait(), 0) << pserver.output();
+    return kills;
+  }
+
+  Job job;
+};
+
+TEST_F(LoneReturn, SyncEndsWithTheSameBitsAndTotals) {
+  job.write_clicks(3, 3000);
+  const Shape shape{.trainers = 3, .pservers = 2, .ports_num = 2, .ports_num_for_sparse = 2};
+  const std::vector<std::string> flags{"--num_passes=6", "--set=train.batch_size=8",
+                                       "--log_period=10", "--set=train.snapshots_kept=0"};
+  ASSERT_TRUE(job.run("whole", shape, flags));
+  EXPECT_GE(train_under_kills("killed", shape, flags, 1), 3);
+  for (int pass = 0; pass < 6; ++pass) {
+    EXPECT_TRUE(job.snapshot("whole", pass) == job.snapshot("killed", pass)) << pass;
+  }
+  // Of the evaluators too: what a lost life had counted is not lost.
+  const auto totals = [&](const std::string& name) {
+    std::vector<std::string> lines;
+    std::istringstream text(job.output(name, 0));
+    for (std::string line; std::getline(text, line);) {
+      const auto at = line.find(" over all trainers: ");
+      if (at != std::string::npos) lines.push_back(line.substr(line.find("Pass=")));
+    }
+    return lines;
+  };
+  EXPECT_EQ(totals("killed"), totals("whole"));
+}
+
+class LoneReturnExactlyOnce
+    : public LoneReturn,
+      public testing::WithParamInterface<std::pair<const char*, const char*>> {};
+
+TEST_P(LoneReturnExactlyOnce, EveryRecordIsAppliedOncePerPass) {
+  write_ledger(job, kLedger);
+  const Shape shape{.trainers = kLedger.trainers, .pservers = 2};
+  const auto [dense, sparse] = GetParam();
+  std::vector<std::string> flags{fmt::format("--num_passes={}", kLedger.passes),
+                                 "--set=train.snapshots_kept=0",
+                                 "--set=train.batch_size=4",
+                                 "--log_period=20",
+                                 fmt::format("--set=strategy.dense={}", dense),
+                                 fmt::format("--set=strategy.sparse={}", sparse)};
+  if (std::string_view(sparse) == "geo") flags.emplace_back("--set=strategy.update_frequency=7");
+  EXPECT_GE(train_under_kills("job", shape, flags, 2), 3);
+  for (int pass = 0; pass < kLedger.passes; ++pass) {
+    const std::string snapshot = fmt::format("{}/pass-{:05}", job.save_dir("job"), pass);
+    EXPECT_EQ(
+        shows(snapshot),
+        (std::map<float, int>{{static_cast<float>(pass + 1), kLedger.trainers * kLedger.records}}))
+        << snapshot;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, LoneReturnExactlyOnce,
+                         testing::Values(std::pair("sync", "sync"), std::pair("async", "async"),
+                                         std::pair("half_async", "half_async"),
+                                         std::pair("geo", "geo"), std::pair("sync", "async"),
+                                         std::pair("sync", "half_async"),
+                                         std::pair("async", "sync"), std::pair("sync", "geo")),
+                         [](const auto& strategies) {
+                           return fmt::format("{}_{}", strategies.param.first,
+                                              strategies.param.second);
+                         });
+
+}  // namespace
+}  // namespace paddle::test

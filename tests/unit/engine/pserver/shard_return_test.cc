@@ -1,0 +1,222 @@
+// A trainer whose next life takes up the work while the others wait.
+#include "tests/unit/engine/pserver/one_shard.h"
+
+namespace paddle::pserver {
+namespace {
+
+constexpr auto kGrace = std::chrono::seconds(30);
+
+class ShardReturn : public testing::Test {
+ protected:
+  void lose(OneShard& one, std::uint32_t trainer) {
+    std::vector<net::Outgoing> out;
+    one.shard.on_disconnect(one.now, one.peer_base + trainer, out);
+  }
+  // Trainer 1 comes back. The next calls are of its new life, and of trainer 0's old one.
+  wire::Position come_back(OneShard& one) {
+    one.incarnation = 1;
+    const auto out = one.join(1);
+    EXPECT_TRUE(is(out, FrameType::kPosition));
+    return out.empty() ? wire::Position() : parse<wire::Position>(out[0]);
+  }
+  std::vector<net::Outgoing> pause(OneShard& one, std::uint32_t trainer, std::uint64_t pass,
+                                   std::uint64_t pauses) {
+    wire::FinishPass message;
+    message.set_pass(pass);
+    message.set_pause(true);
+    message.set_pauses(pauses);
+    one.incarnation = trainer == 1 ? incarnation_ : 0;
+    return one.send(trainer, FrameType::kFinishPass, message);
+  }
+  void wait(OneShard& one, Duration time) {
+    std::vector<net::Outgoing> out;
+    one.now += time;
+    one.shard.on_tick(one.now, out);
+  }
+
+  std::uint32_t incarnation_ = 0;  // of trainer 1
+};
+
+TEST_F(ShardReturn, AnUnappliedPushOfTheLostLifeIsDroppedAndTheNewOnesApplied) {
+  OneShard one(test::small_set("sgd", 2), false, kGrace);
+  one.start();
+  const auto before = one.values();
+  EXPECT_TRUE(one.push(1, 1, 100).empty());
+  lose(one, 1);
+  const wire::Position position = come_back(one);
+  EXPECT_EQ(position.last_applied(), 0U);
+  EXPECT_TRUE(position.has_rounds());
+  EXPECT_TRUE(one.push(1, 1, 1).empty());
+  one.incarnation = 0;
+  EXPECT_TRUE(is(one.push(0, 1, 1), FrameType::kPushed, 2));
+  EXPECT_EQ(one.values().back(), before.back() - 0.1F);
+}
+
+TEST_F(ShardReturn, APushIsAppliedThoughItsTrainerIsLost) {
+  OneShard one(test::small_set("sgd", 2), false, kGrace);
+  one.start();
+  one.push(1, 1, 1);
+  lose(one, 1);
+  EXPECT_TRUE(is(one.push(0, 1, 1), FrameType::kPushed)) << "the round goes on";
+  const wire::Position position = come_back(one);
+  EXPECT_EQ(position.last_applied(), 1U);
+  EXPECT_EQ(position.pass_batches(1), 1U);
+  EXPECT_TRUE(is(one.push(1, 1, 1), FrameType::kPushed)) << "told again, not applied again";
+  EXPECT_EQ(one.shard.step(), 1U);
+}
+
+TEST_F(ShardReturn, ATrainerLostAtTheEndOfAPassEndsItAnew) {
+  OneShard one(test::small_set("sgd", 2), false, kGrace);
+  one.start();
+  EXPECT_TRUE(one.finish(1, 0, {{7}, {}}).empty());
+  lose(one, 1);
+  come_back(one);
+  one.incarnation = 0;
+  EXPECT_TRUE(one.finish(0, 0, {{1}, {}}).empty()) << "the new life may have more data";
+  one.incarnation = 1;
+  const auto out = one.finish(1, 0, {{2}, {}});
+  ASSERT_TRUE(is(out, FrameType::kPassFinished, 2));
+  EXPECT_EQ(decode_tally(out[0].frame.tail, 1, 0)->counts, (std::vector<std::uint64_t>{3}));
+}
+
+TEST_F(ShardReturn, APassThatEndedIsToldAgain) {
+  OneShard one(test::small_set("sgd", 2), false, kGrace);
+  one.start();
+  one.finish(1, 0, {{7}, {}});
+  lose(one, 1);
+  EXPECT_TRUE(is(one.finish(0, 0, {{1}, {}}), FrameType::kPassFinished));
+  const wire::Position position = come_back(one);
+  EXPECT_EQ(position.passes_finished(), 1U);
+  EXPECT_EQ(position.passes_loaded(), 0U) << "it ended while this process ran";
+  const auto again = one.finish(1, 0, {{7}, {}});
+  ASSERT_TRUE(is(again, FrameType::kPassFinished));
+  EXPECT_EQ(decode_tally(again[0].frame.tail, 1, 0)->counts, (std::vector<std::uint64_t>{8}));
+}
+
+TEST_F(ShardReturn, APauseThatEndedIsToldAgainAndTheNextOneWaits) {
+  OneShard one(test::small_set("sgd", 2), false, kGrace);
+  one.start();
+  EXPECT_TRUE(pause(one, 1, 0, 0).empty());
+  lose(one, 1);
+  EXPECT_TRUE(is(pause(one, 0, 0, 0), FrameType::kPassFinished));
+  EXPECT_EQ(come_back(one).pauses(), 1U);
+  incarnation_ = 1;
+  EXPECT_TRUE(is(pause(one, 1, 0, 0), FrameType::kPassFinished));
+  EXPECT_TRUE(pause(one, 1, 0, 1).empty()) << "another one waits for trainer 0";
+  EXPECT_TRUE(is(pause(one, 0, 0, 1), FrameType::kPassFinished, 2));
+  expect_refused(pause(one, 0, 0, 5), wire::REFUSAL_PROTOCOL, "asks for pause 5");
+}
+
+TEST_F(ShardReturn, PausesAreCountedAnewInEveryPass) {
+  OneShard one(test::small_set("sgd", 1));
+  one.start();
+  EXPECT_TRUE(is(pause(one, 0, 0, 0), FrameType::kPassFinished));
+  EXPECT_TRUE(is(one.finish(0, 0), FrameType::kPassFinished));
+  EXPECT_TRUE(is(pause(one, 0, 1, 0), FrameType::kPassFinished));
+}
+
+TEST_F(ShardReturn, NobodyIsWaitedForWhoseStrategyKeepsWhatIsLost) {
+  auto set = test::small_set("sgd", 2);
+  set.set_trainers_return(false);
+  OneShard one(set, false, kGrace);
+  one.start();
+  lose(one, 1);
+  EXPECT_EQ(one.shard.failure(), "trainer 1 lost at step 0");
+}
+
+TEST_F(ShardReturn, NobodyIsWaitedForBeforeTheStartOrInAJobThatStops) {
+  OneShard starting(test::small_set("sgd", 2), false, kGrace);
+  starting.join(0);
+  starting.join(1);
+  lose(starting, 1);
+  EXPECT_EQ(starting.shard.failure(), "trainer 1 lost at step 0");
+
+  OneShard stopping(test::small_set("sgd", 2), false, kGrace);
+  stopping.start();
+  wire::PushDense message;
+  message.mutable_part()->set_parts(1);
+  message.mutable_part()->set_stop(true);
+  message.set_count(stopping.shard.dense()->size());
+  const std::vector<float> zeros(stopping.shard.dense()->size());
+  for (const std::uint32_t trainer : {0U, 1U}) {
+    Bytes tail;
+    append_bytes(tail, std::span<const float>(zeros));
+    stopping.send(trainer, FrameType::kPushDense, message, std::move(tail), 1);
+  }
+  EXPECT_EQ(stopping.shard.failure(), "");
+  lose(stopping, 1);
+  EXPECT_EQ(stopping.shard.failure(), "trainer 1 lost at step 1");
+}
+
+TEST_F(ShardReturn, ATrainerLostAfterAllOthersLeftHasLeftToo) {
+  OneShard one(test::small_set("sgd", 2), false, kGrace);
+  one.start();
+  one.send(0, FrameType::kLeave, wire::Leave());
+  lose(one, 1);
+  EXPECT_EQ(one.shard.failure(), "");
+  EXPECT_TRUE(one.shard.finished());
+}
+
+TEST_F(ShardReturn, ALostTrainerHoldsItsPlaceInAnAsynchronousPass) {
+  auto set = test::small_set("sgd", 2);
+  set.set_dense_strategy(wire::STRATEGY_ASYNC);
+  OneShard one(set, false, kGrace);
+  one.start();
+  EXPECT_TRUE(is(one.push(1, 1, 1), FrameType::kPushed));
+  lose(one, 1);
+  wait(one, std::chrono::seconds(1));
+  EXPECT_TRUE(is(one.push(0, 1, 1), FrameType::kPushed)) << "training goes on";
+  EXPECT_TRUE(one.finish(0, 0).empty()) << "the pass waits for its share";
+  EXPECT_FALSE(come_back(one).has_rounds());
+  EXPECT_TRUE(is(one.push(1, 2, 1), FrameType::kPushed));
+  EXPECT_TRUE(is(one.finish(1, 0), FrameType::kPassFinished, 2));
+}
+
+TEST_F(ShardReturn, AnAbandonedJobFailsWithTheReasonWhateverIsOpen) {
+  for (const bool is_unreachable : {false, true}) {
+    OneShard one(test::small_set("sgd", 2), false, kGrace);
+    one.start();
+    EXPECT_TRUE(one.push(1, 1, 1).empty());  // its answer is open
+    wire::Abandon message;
+    message.set_reason("data/train.txt:7: no number");
+    message.set_hint("mend it");
+    message.set_is_unreachable(is_unreachable);
+    Frame frame;
+    frame.header = {.type = static_cast<std::uint8_t>(FrameType::kAbandon),
+                    .job_tag = 11,
+                    .sender = {Role::kTrainer, 1},
+                    .server_generation = 5};
+    frame.head = message.SerializeAsString();
+    std::vector<net::Outgoing> out;
+    one.shard.on_frame(one.now, 101, std::move(frame), out);
+    expect_refused(out, is_unreachable ? wire::REFUSAL_TRAINER_LOST : wire::REFUSAL_ABANDONED,
+                   "trainer 1: data/train.txt:7: no number");
+    EXPECT_EQ(one.shard.is_given_up(), !is_unreachable);
+    out = one.push(0, 1, 1);
+    ASSERT_TRUE(is(out, FrameType::kRefused));
+    EXPECT_EQ(parse<wire::Refused>(out[0]).hint(), "mend it");
+  }
+}
+
+TEST_F(ShardReturn, AStrangerOrALostLifeAbandonsNothing) {
+  OneShard one(test::small_set("sgd", 2), false, kGrace);
+  one.start();
+  lose(one, 1);
+  come_back(one);
+  one.incarnation = 0;
+  wire::Abandon message;
+  message.set_reason("x");
+  Frame frame;
+  frame.header = {.type = static_cast<std::uint8_t>(FrameType::kAbandon),
+                  .job_tag = 11,
+                  .sender = {Role::kTrainer, 1},
+                  .server_generation = 5};
+  frame.head = message.SerializeAsString();
+  std::vector<net::Outgoing> out;
+  one.shard.on_frame(one.now, 101, std::move(frame), out);
+  expect_refused(out, wire::REFUSAL_STALE_INCARNATION, "incarnation 0");
+  EXPECT_EQ(one.shard.failure(), "");
+}
+
+}  // namespace
+}  // namespace paddle::pserver

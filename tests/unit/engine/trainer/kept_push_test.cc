@@ -1,0 +1,126 @@
+#include "engine/trainer/kept_push.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+namespace paddle::trainer {
+namespace {
+
+class KeptPushTest : public testing::Test {
+ protected:
+  KeptPushTest() : memory_(::memfd_create("kept", 0)), dense_(2) {
+    dense_[0].gradient.resize(1000, 0.0F);
+    dense_[1].gradient.resize(3, 0.0F);
+  }
+  std::unique_ptr<KeptPush> life(std::uint64_t generations = 1, bool keeps_dense = true) {
+    auto kept = KeptPush::open({.memory = UniqueFd(::dup(memory_.get())),
+                                .job = 5,
+                                .generations = generations,
+                                .empty_tally = {{0, 0}, {0}},
+                                .keeps_dense = keeps_dense,
+                                .keeps_rows = true},
+                               dense_);
+    EXPECT_TRUE(kept);
+    return *std::move(kept);
+  }
+  static PassCounts counts(std::uint64_t n) {
+    return {{n, static_cast<double>(n) / 2, {{n, n + 1}, {0.5}}}, 0.25};
+  }
+  void train(KeptPush& kept, BatchNumber number) {
+    kept.forget_push();
+    for (client::DenseParameter& one : dense_) {
+      std::ranges::fill(one.gradients(), static_cast<float>(number.batch));
+    }
+    const client::SparseRows rows{2, {4, 9}, {}, {1, 2, 3, static_cast<float>(number.batch)}, {8}};
+    kept.keep(number, {16, 3.5, {}}, counts(number.batch), {&rows, 1});
+  }
+
+  UniqueFd memory_;
+  std::vector<client::DenseParameter> dense_;
+};
+
+TEST_F(KeptPushTest, TheNextLifeHasThePushAndTheCounts) {
+  {
+    const auto kept = life();
+    train(*kept, {1, 6});
+    train(*kept, {1, 7});
+  }
+  for (client::DenseParameter& one : dense_) one.placed_gradient = {};
+  const auto kept = life();
+  ASSERT_TRUE(kept->has_push({1, 7}));
+  EXPECT_FALSE(kept->has_push({1, 6}));
+  EXPECT_FALSE(kept->has_push({2, 7}));
+  EXPECT_EQ(kept->samples(), 16U);
+  EXPECT_EQ(kept->cost(), 3.5);
+  EXPECT_EQ(dense_[0].gradients().size(), 1000U);
+  EXPECT_EQ(dense_[0].gradients()[999], 7.0F);
+  EXPECT_EQ(dense_[1].gradients()[2], 7.0F);
+  const auto rows = kept->rows();
+  ASSERT_TRUE(rows && rows->size() == 1);
+  EXPECT_EQ((*rows)[0].parameter, 2U);
+  EXPECT_EQ((*rows)[0].ids, (std::vector<std::uint64_t>{4, 9}));
+  EXPECT_EQ((*rows)[0].gradients, (std::vector<float>{1, 2, 3, 7}));
+  EXPECT_EQ((*rows)[0].notes, std::vector<float>{8});
+  // Of the push, and of the one before: it may be that no port has the last one.
+  for (const std::uint64_t batch : {6, 7}) {
+    const auto found = kept->counts({1, batch});
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->score.samples, batch);
+    EXPECT_EQ(found->score.tally.counts, (std::vector<std::uint64_t>{batch, batch + 1}));
+    EXPECT_EQ(found->score.tally.sums, std::vector<double>{0.5});
+    EXPECT_EQ(found->first_cost, 0.25);
+  }
+  EXPECT_FALSE(kept->counts({1, 5}));
+  EXPECT_EQ(kept->last_counts(1)->first, 7U);
+  EXPECT_FALSE(kept->last_counts(0));
+}
+
+TEST_F(KeptPushTest, APushIsForgottenWhenTheNextBatchIsComputed) {
+  {
+    const auto kept = life();
+    train(*kept, {0, 1});
+    kept->forget_push();
+  }
+  const auto kept = life();
+  EXPECT_FALSE(kept->has_push({0, 1}));
+  EXPECT_TRUE(kept->counts({0, 1})) << "it was applied, and counts";
+}
+
+TEST_F(KeptPushTest, NothingIsLeftForAnotherJobOrAfterARewind) {
+  train(*life(), {0, 1});
+  EXPECT_FALSE(life(2)->has_push({0, 1}));
+  train(*life(), {0, 1});
+  ASSERT_EQ(::ftruncate(memory_.get(), 10), 0);
+  EXPECT_FALSE(life()->has_push({0, 1}));
+}
+
+TEST_F(KeptPushTest, WithoutRoundsOnlyCountsAreKept) {
+  auto kept = KeptPush::open(
+      {.memory = UniqueFd(::dup(memory_.get())), .empty_tally = {{0, 0}, {0}}}, dense_);
+  ASSERT_TRUE(kept);
+  EXPECT_TRUE(dense_[0].placed_gradient.empty());
+  train(**kept, {0, 1});
+  EXPECT_FALSE((*kept)->has_push({0, 1}));
+  EXPECT_TRUE((*kept)->counts({0, 1}));
+}
+
+TEST_F(KeptPushTest, ALifeThatWasLeavingIsKnownByItsMemory) {
+  EXPECT_FALSE(KeptPush::was_leaving(memory_));
+  EXPECT_FALSE(KeptPush::was_leaving(UniqueFd()));
+  life()->begin_leave();
+  EXPECT_TRUE(KeptPush::was_leaving(memory_));
+  life();
+  train(*life(), {0, 1});
+  EXPECT_FALSE(KeptPush::was_leaving(memory_)) << "the job went on";
+}
+
+TEST_F(KeptPushTest, RowsThatCannotBeReadAreAnError) {
+  train(*life(), {0, 1});
+  ASSERT_EQ(::ftruncate(memory_.get(), 4 * 4096), 0);
+  EXPECT_FALSE(life()->rows());
+}
+
+}  // namespace
+}  // namespace paddle::trainer
