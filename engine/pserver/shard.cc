@@ -303,9 +303,9 @@ void Shard::on_lost(TimePoint now, Trainer& trainer, std::vector<net::Outgoing>&
 void Shard::on_tick(TimePoint now, std::vector<net::Outgoing>& out) {
   for (Trainer& trainer : state_.membership.trainers()) {
     if (!trainer.lost_at) continue;
-    if (now - *trainer.lost_at >= grace() || state_.membership.all_others_left(trainer)) {
-      on_lost(now, trainer, out);
-    }
+    const bool is_last = state_.membership.all_others_left(trainer);
+    const Duration patience = is_last ? std::min(grace(), kLastTrainerGrace) : grace();
+    if (now - *trainer.lost_at >= patience) on_lost(now, trainer, out);
   }
   // The job goes on though no frame comes; without it, those who wait would give up.
   const auto is_busy = [](const Trainer& t) { return t.connected && t.is_busy; };
