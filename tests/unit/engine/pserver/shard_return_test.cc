@@ -163,6 +163,19 @@ TEST_F(ShardReturn, ATrainerLostAfterAllOthersLeftHasLeftTooUnlessItComesBackSoo
   EXPECT_TRUE(one.shard.finished());
 }
 
+// Whoever leaves has met all others at the end of the last pass.
+TEST_F(ShardReturn, ATrainerLostAfterAnotherLeftFailsNobody) {
+  OneShard one(test::small_set("sgd", 3), false, std::chrono::seconds(1));
+  one.start();
+  one.send(0, FrameType::kLeave, wire::Leave());
+  lose(one, 1);
+  wait(one, std::chrono::seconds(1));
+  EXPECT_EQ(one.shard.failure(), "");
+  EXPECT_FALSE(one.shard.finished());
+  one.send(2, FrameType::kLeave, wire::Leave());
+  EXPECT_TRUE(one.shard.finished());
+}
+
 TEST_F(ShardReturn, ALostTrainerHoldsItsPlaceInAnAsynchronousPass) {
   auto set = test::small_set("sgd", 2);
   set.set_dense_strategy(wire::STRATEGY_ASYNC);
