@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/strategy/strategy_table.h"
+#include "tests/sim/trace.h"
 
 namespace paddle::sim {
 namespace {
@@ -12,6 +12,7 @@ namespace {
 constexpr Duration kTick = std::chrono::milliseconds(100);
 constexpr Duration kTimeMax = std::chrono::hours(2);    // of virtual time; a hang ends here
 constexpr Duration kCalmMax = std::chrono::seconds(5);  // without a step, faults being over
+constexpr Duration kLastWaitMax = std::chrono::minutes(1);
 constexpr std::size_t kEventsPerLaneMax = 64;
 
 bool is_push(const Frame& frame) {
@@ -40,11 +41,15 @@ Cluster::Cluster(ClusterOptions options)
   }
 }
 
-bool Cluster::is_over() const {
+// The job is over; pservers may wait a while for the last trainer's next life.
+bool Cluster::is_over() {
   for (std::uint32_t id = 0; id < trainers_.size(); ++id) {
     if (!trainers_[id].is_done() && !processes_[id].is_dead) return false;
   }
-  return true;
+  const TimePoint now = network_.now();
+  if (!over_at_) over_at_ = now;
+  return now - *over_at_ > kLastWaitMax ||
+         std::ranges::all_of(shards_, [](const auto& shard) { return shard->finished(); });
 }
 
 Outcome Cluster::run() {
@@ -90,7 +95,7 @@ void Cluster::tick() {
     invariants_.fail(fmt::format("I9: {} frames are under way", network_.events()));
   }
   if (now.time_since_epoch() > kTimeMax) outcome_.error = "hangs";
-  if (!options_.faults.empty() && now >= calm_at_) check_liveness();
+  if (!options_.faults.empty() && now >= calm_at_ && !over_at_) check_liveness();
 }
 
 // I8: once faults are over, a step is committed within five seconds, and another, to the end.
@@ -107,6 +112,10 @@ void Cluster::check_liveness() {
 }
 
 void Cluster::note(const Event& event) {
+  if (traces()) {
+    const bool has_connection = event.kind == EventKind::kFrame || event.kind == EventKind::kClosed;
+    trace(event, has_connection ? &network_.at(event.peer) : nullptr);
+  }
   const FrameHeader& header = event.frame.header;
   std::uint64_t hash = hash_combine(static_cast<std::uint64_t>(event.at.time_since_epoch().count()),
                                     (event.peer << 20U) | event.who);
@@ -248,7 +257,8 @@ void Cluster::on_error(std::uint32_t id, std::uint32_t shard, const Error& error
     outcome_.error = fmt::format("trainer {}, shard {}: {}", id, shard, error.message);
     return;
   }
-  end_trainer(id, false);
+  if (traces()) trace(network_.now(), fmt::format("trainer {} ends: {}", id, error.message));
+  end_trainer(id, std::chrono::milliseconds(options_.delay_max_ms));
   restart_trainer(id);
 }
 
@@ -261,7 +271,7 @@ void Cluster::take_outputs(std::uint32_t id, std::vector<LaneFrame>& out) {
   if (options_.killed == id && trainer.phase() == Trainer::Phase::kPush && trainer.pass() == 0 &&
       trainer.batch() == options_.killed_at_batch) {
     processes_[id].is_dead = true;
-    end_trainer(id, false);
+    end_trainer(id, Duration::zero());
   }
   if (trainer.is_done()) {
     for (const auto& peer : processes_[id].peers) {
@@ -305,7 +315,11 @@ void Cluster::collect() {
     const auto values = model_.shared(index, shard.dense()->values());
     outcome_.shared.insert(outcome_.shared.end(), values.begin(), values.end());
   }
-  for (const Trainer& trainer : trainers_) outcome_.loads += trainer.loads();
+  for (const Trainer& trainer : trainers_) {
+    outcome_.loads += trainer.loads();
+    outcome_.lone_returns += trainer.lone_returns();
+    outcome_.repeated_pushes += trainer.repeated_pushes();
+  }
 }
 
 }  // namespace paddle::sim

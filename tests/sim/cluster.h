@@ -30,14 +30,14 @@ class Cluster {
   };
 
   std::uint32_t pserver_of(std::uint32_t shard) const { return shard % options_.pservers; }
-  bool is_over() const;
+  bool is_over();
 
   // Lives of processes.
   void start_pserver(std::uint32_t id);
   void end_pserver(std::uint32_t id);
   void end_if_finished(std::uint32_t id);
   void start_trainer(std::uint32_t id);
-  void end_trainer(std::uint32_t id, bool lingers);
+  void end_trainer(std::uint32_t id, Duration last_words);
   void restart_trainer(std::uint32_t id);
   void connect(std::uint32_t id);
   void close_across(std::uint32_t trainer, std::uint32_t pserver);
@@ -73,6 +73,7 @@ class Cluster {
   Invariants invariants_;
   TimePoint calm_at_;
   TimePoint progressed_at_;
+  std::optional<TimePoint> over_at_;  // every trainer has left
   std::uint64_t progress_ = 0;
   Outcome outcome_;
 };

@@ -1,8 +1,11 @@
 // Lives of the simulated processes, and the faults that end them.
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "engine/strategy/strategy_table.h"
 #include "tests/sim/cluster.h"
+#include "tests/sim/trace.h"
 
 namespace paddle::sim {
 namespace {
@@ -10,7 +13,7 @@ namespace {
 constexpr std::uint64_t kRestartMinMs = 50;
 constexpr std::uint64_t kRestartMoreMs = 450;
 // Frames of a life that is over may still come for so long, and the end of its connections later.
-constexpr std::uint64_t kLastWordsMs = 1500;
+constexpr Duration kLastWords = std::chrono::milliseconds(1500);
 
 }  // namespace
 
@@ -51,10 +54,19 @@ void Cluster::end_pserver(std::uint32_t id) {
 void Cluster::end_if_finished(std::uint32_t id) {
   Pserver& pserver = pservers_[id];
   const pserver::Shard* const ports[] = {shards_[id].get(), shards_[id + options_.pservers].get()};
-  if (!pserver.is_up || !std::ranges::all_of(ports, &pserver::Shard::finished)) return;
-  pserver.is_done =
-      std::ranges::all_of(ports, [](const auto* port) { return port->failure().empty(); });
-  if (!pserver.is_done && options_.restarts) kill_pserver(id);
+  const auto has_failed = [](const pserver::Shard* port) {
+    return port->finished() && !port->failure().empty();
+  };
+  if (!pserver.is_up) return;
+  if (options_.restarts && std::ranges::any_of(ports, has_failed)) {
+    if (traces()) {
+      trace(network_.now(),
+            fmt::format("pserver {} ends: {} {}", id, ports[0]->failure(), ports[1]->failure()));
+    }
+    return kill_pserver(id);
+  }
+  pserver.is_done = std::ranges::all_of(
+      ports, [&](const auto* port) { return port->finished() && port->failure().empty(); });
 }
 
 void Cluster::start_trainer(std::uint32_t id) {
@@ -69,7 +81,12 @@ void Cluster::connect(std::uint32_t id) {
   auto& peers = processes_[id].peers;
   for (std::uint32_t shard = 0; shard < shards_.size(); ++shard) {
     const Pserver& pserver = pservers_[pserver_of(shard)];
-    if (pserver.is_done) return trainers_[id].give_up();
+    if (pserver.is_done) {
+      if (!trainers_[id].was_leaving()) {
+        invariants_.fail(fmt::format("trainer {} came back to a job that had ended", id));
+      }
+      return trainers_[id].give_up();
+    }
     if (peers[shard] || !pserver.is_up || pserver.is_stalled ||
         network_.is_cut(id, pserver_of(shard), true) ||
         network_.is_cut(id, pserver_of(shard), false)) {
@@ -86,25 +103,28 @@ void Cluster::connect(std::uint32_t id) {
   take_outputs(id, out);
 }
 
-// `lingers`: what it had sent last comes late, and its connections seem to live meanwhile.
-void Cluster::end_trainer(std::uint32_t id, bool lingers) {
+// `last_words`: what it had sent last may come so late, and its connections seem to live meanwhile.
+void Cluster::end_trainer(std::uint32_t id, Duration last_words) {
   TrainerProcess& process = processes_[id];
   process.is_stalled = false;
   process.backlog.clear();
   const std::vector<LaneFrame> last = trainers_[id].end();
   for (const auto& peer : process.peers) {
     if (!peer) continue;
-    if (!lingers) {
+    if (last_words == Duration::zero()) {
       network_.close(*peer, false);
       continue;
     }
     network_.at(*peer).is_open_at_trainer = false;
-    network_.close(*peer, false, std::chrono::milliseconds(kLastWordsMs + 1));
+    network_.close(*peer, false, last_words + std::chrono::milliseconds(1));
   }
-  for (const LaneFrame& frame : lingers ? last : std::vector<LaneFrame>()) {
+  if (last_words == Duration::zero()) return;
+  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(last_words);
+  for (const LaneFrame& frame : last) {
     if (network_.is_cut(id, pserver_of(frame.shard), true)) continue;
+    const std::uint64_t after = 1 + rng_.below(static_cast<std::uint64_t>(milliseconds.count()));
     network_.schedule({.to_shard = true, .peer = *process.peers[frame.shard], .frame = frame.frame},
-                      std::chrono::milliseconds(1 + rng_.below(kLastWordsMs)));
+                      std::chrono::milliseconds(after));
   }
 }
 
@@ -115,7 +135,9 @@ void Cluster::restart_trainer(std::uint32_t id) {
 
 void Cluster::kill_trainer(std::uint32_t id) {
   if (trainers_[id].is_down() || trainers_[id].is_done()) return;
-  end_trainer(id, rng_.below(3) == 0);
+  ++outcome_.trainer_kills;
+  if (!trainers_[id].was_leaving() && rng_.uniform() < options_.forgets) trainers_[id].forget();
+  end_trainer(id, rng_.below(3) == 0 ? kLastWords : Duration::zero());
   restart_trainer(id);
 }
 
@@ -126,7 +148,13 @@ void Cluster::kill_pserver(std::uint32_t id) {
                     std::chrono::milliseconds(kRestartMinMs + rng_.below(kRestartMoreMs)));
 }
 
+// Pservers that die once a trainer has left come back to a job that is over, which nobody can tell
+// them: those faults are left out.
 void Cluster::begin_fault(const Fault& fault) {
+  const bool has_left = std::ranges::any_of(trainers_, &Trainer::is_done);
+  if (traces())
+    trace(network_.now(), fmt::format("fault kind {} trainer {} pserver {}",
+                                      static_cast<int>(fault.kind), fault.trainer, fault.pserver));
   const auto number = static_cast<std::uint32_t>(&fault - options_.faults.data());
   if (fault.lasts > Duration::zero()) {
     network_.schedule({.kind = EventKind::kFaultEnds, .who = number}, fault.lasts);
@@ -135,8 +163,10 @@ void Cluster::begin_fault(const Fault& fault) {
     case FaultKind::kKillTrainer:
       return kill_trainer(fault.trainer);
     case FaultKind::kKillPserver:
-      return kill_pserver(fault.pserver);
+      if (!has_left) kill_pserver(fault.pserver);
+      return;
     case FaultKind::kKillAll:
+      if (has_left) return;
       for (std::uint32_t id = 0; id < pservers_.size(); ++id) kill_pserver(id);
       for (std::uint32_t id = 0; id < trainers_.size(); ++id) kill_trainer(id);
       return;

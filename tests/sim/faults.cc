@@ -18,7 +18,7 @@ bool lasts(FaultKind kind) {
 }  // namespace
 
 std::vector<Fault> random_faults(std::uint64_t seed, std::uint32_t trainers, std::uint32_t pservers,
-                                 std::initializer_list<FaultKind> kinds) {
+                                 std::initializer_list<FaultKind> kinds, Duration from) {
   Rng rng(hash_combine(seed, 0x6661756c7473));
   const auto milliseconds = [&](std::uint64_t below) {
     return Duration(std::chrono::milliseconds(1 + rng.below(below)));
@@ -26,7 +26,7 @@ std::vector<Fault> random_faults(std::uint64_t seed, std::uint32_t trainers, std
   std::vector<Fault> faults;
   for (std::uint64_t left = 1 + rng.below(kFaultsMax); left > 0; --left) {
     Fault& fault = faults.emplace_back();
-    fault.at = milliseconds(kWithinMs);
+    fault.at = from + milliseconds(kWithinMs);
     fault.kind = kinds.begin()[rng.below(kinds.size())];
     fault.trainer = static_cast<std::uint32_t>(rng.below(trainers));
     fault.pserver = static_cast<std::uint32_t>(rng.below(pservers));

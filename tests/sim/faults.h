@@ -5,8 +5,8 @@
 
 namespace paddle::sim {
 
-// One to four faults of these kinds, at times within the life of a short job.
+// One to four faults of these kinds, at times within the life of a short job, not before `from`.
 std::vector<Fault> random_faults(std::uint64_t seed, std::uint32_t trainers, std::uint32_t pservers,
-                                 std::initializer_list<FaultKind> kinds);
+                                 std::initializer_list<FaultKind> kinds, Duration from = {});
 
 }  // namespace paddle::sim

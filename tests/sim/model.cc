@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/rng.h"
 #include "engine/parameter/partition.h"
+#include "engine/strategy/strategy_table.h"
 
 namespace paddle::sim {
 namespace {
@@ -93,6 +94,7 @@ void Model::create_set(const ClusterOptions& options) {
   set_.set_dense_shards(pservers_);
   set_.set_sparse_shards(pservers_);
   set_.set_min_block_size(1);
+  set_.set_trainers_return(strategy::trainers_return(set_));
 }
 
 std::uint64_t Model::cell(std::uint32_t trainer, std::uint64_t pass, std::uint64_t batch) const {
@@ -119,9 +121,13 @@ Gradients Model::gradients(std::uint32_t trainer, std::uint64_t pass, std::uint6
   Rng noise(hash_combine(trainer, mine));
   for (std::uint32_t port = 0; port < pservers_; ++port) {
     all.dense.push_back({pservers_ + port, {}, LargeArray<float>(kSharedSize, 0.0F)});
+    // Of all ports: values of different steps make other bits.
+    const std::uint32_t next = (port + 1) % pservers_;
     const auto seen = shared(port, values[port]);
+    const auto beside = shared(next, values[next]);
     for (std::size_t i = 0; i < kSharedSize; ++i) {
-      all.dense.back().gradient[i] = 0.3F * seen[i] + static_cast<float>(noise.uniform()) - 0.5F;
+      all.dense.back().gradient[i] =
+          0.2F * seen[i] + 0.1F * beside[i] + static_cast<float>(noise.uniform()) - 0.5F;
     }
     all.rows.ids.push_back(row_ids_[port][mine]);
   }

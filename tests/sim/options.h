@@ -47,7 +47,8 @@ struct ClusterOptions {
   bool restarts = false;
   Duration grace = Duration::zero();
   std::vector<Fault> faults = {};
-  double ghosts = 0;  // probability that a push comes again from a life that is over
+  double forgets = 0;  // probability that what a supervisor keeps for a killed trainer is lost too
+  double ghosts = 0;   // probability that a push comes again from a life that is over
   // This trainer dies for good once it has sent its push of this batch of the first pass.
   std::optional<std::uint32_t> killed = std::nullopt;
   std::uint32_t killed_at_batch = 0;
@@ -67,9 +68,11 @@ struct Outcome {
   // Lives of processes beyond the first.
   std::uint64_t trainer_restarts = 0;
   std::uint64_t pserver_restarts = 0;
-  std::uint64_t lone_returns = 0;  // trainers that came back into a running job
-  std::uint64_t loads = 0;         // of a snapshot
-  std::uint64_t fenced = 0;        // frames of lives that were over
+  std::uint64_t trainer_kills = 0;
+  std::uint64_t lone_returns = 0;     // trainers that came back into a running job
+  std::uint64_t repeated_pushes = 0;  // kept by an earlier life
+  std::uint64_t loads = 0;            // of a snapshot
+  std::uint64_t fenced = 0;           // frames of lives that were over
   Duration time = {};
   Duration longest_calm_wait = {};  // without a step, once the faults were over
 };

@@ -34,7 +34,9 @@ void Trainer::start() {
   asks_.assign(model_.shards(), {});
   positions_.assign(model_.shards(), {});
   values_.assign(model_.dense_shards(), {});
-  has_saved_ = has_returned_ = false;
+  has_saved_ = repeats_push_ = false;
+  catch_up_ = {};
+  last_words_.clear();
   windows_ = strategy::Communicator({.max_merge = options_.max_merge,
                                      .send_queue_size = options_.send_queue_size,
                                      .merge = wire::MERGE_SUM});
@@ -44,8 +46,8 @@ void Trainer::start() {
 }
 
 std::vector<LaneFrame> Trainer::end() {
-  std::vector<LaneFrame> last;
-  for (std::uint32_t shard = 0; shard < lanes_.size(); ++shard) {
+  std::vector<LaneFrame> last = std::exchange(last_words_, {});
+  for (std::uint32_t shard = 0; last.empty() && shard < lanes_.size(); ++shard) {
     const Frame* const frame = lanes_[shard].on_tick(TimePoint::max());
     if (frame != nullptr) last.push_back({shard, *frame});
   }
@@ -95,10 +97,8 @@ void Trainer::advance(TimePoint now, std::vector<LaneFrame>& out) {
 
 Result<Trainer::Phase> Trainer::next_phase() {
   switch (phase_) {
-    case Phase::kJoin: {
-      const bool loads = id_ == 0 && disk_.newest && !positions_[0].ready();
-      return loads ? Phase::kLoadBegin : Phase::kReady;
-    }
+    case Phase::kJoin:
+      return phase_of_join();
     case Phase::kLoadBegin:
       ++loads_;
       return Phase::kLoad;
@@ -112,11 +112,10 @@ Result<Trainer::Phase> Trainer::next_phase() {
     case Phase::kPushEarly:
       return Phase::kPush;
     case Phase::kPush:
-      end_push();
-      return phase_of_position();
+      return phase_after_push();
     case Phase::kFinish:
       ++pass_;
-      batch_ = meetings_ = 0;
+      batch_ = pushed_ = meetings_ = 0;
       has_saved_ = false;
       return phase_of_position();
     case Phase::kBusy:
@@ -134,22 +133,68 @@ Result<Trainer::Phase> Trainer::next_phase() {
   }
 }
 
-// Where the job stands: every port must say the same.
+// Only trainer 0 can tell whether a port was started again: the others may have joined while it
+// says Ready to port after port.
+Result<Trainer::Phase> Trainer::phase_of_join() {
+  const auto ready = std::ranges::count_if(positions_, &wire::Position::ready);
+  const bool is_running = std::cmp_equal(ready, positions_.size());
+  if (is_running) ++lone_returns_;
+  if (id_ != 0 || is_running) return Phase::kReady;
+  if (ready > 0) return abandon("a pserver was started again");
+  return disk_.newest ? Phase::kLoadBegin : Phase::kReady;
+}
+
+// The trainer goes on from its earliest lane.
 Result<Trainer::Phase> Trainer::first_phase() {
-  const auto mine = static_cast<int>(id_);
-  const wire::Position& first = positions_[0];
   for (const wire::Position& each : positions_) {
-    if (each.passes_finished() == first.passes_finished() &&
-        each.pass_batches(mine) == first.pass_batches(mine) &&
-        each.last_applied() == first.last_applied()) {
-      continue;
-    }
-    return Error{Errc::kUnreachable, "ports are not at the same place"};
+    catch_up_.add(client::position_of(each, id_), each.has_rounds());
+    start_pass_ = each.passes_loaded();
   }
-  pass_ = start_pass_ = first.passes_finished();
-  batch_ = first.pass_batches(mine);
-  meetings_ = 0;
+  const client::LanePosition start = catch_up_.start();
+  pass_ = start.passes;
+  meetings_ = start.pauses;
+  batch_ = pushed_ = start.batches;
+  const bool has_push = memory_.push && memory_.push->generations == generations() &&
+                        memory_.push->pass == pass_ && memory_.push->batch == batch_ + 1;
+  if (has_push) {
+    ++repeated_pushes_;
+    repeats_push_ = true;
+    gradients_ = memory_.push->gradients;
+    return Phase::kPushEarly;
+  }
+  if (catch_up_.is_split()) return abandon("the last push reached some ports only, and is lost");
   return phase_of_position();
+}
+
+Result<Trainer::Phase> Trainer::phase_after_push() {
+  catch_up_.on_push(end_of_push());
+  pushed_ += gradients_.batches;
+  if (model_.has_windows()) {
+    windows_.on_answer();
+    return phase_of_position();
+  }
+  batch_ = pushed_;
+  if (std::exchange(repeats_push_, false) && catch_up_.is_split()) {
+    return abandon("the last push reached some ports only, and is lost");
+  }
+  return phase_of_position();
+}
+
+std::uint64_t Trainer::generations() const {
+  std::uint64_t all = 0;
+  for (const client::ClientLane& lane : lanes_) all = hash_combine(all, lane.server_generation());
+  return all;
+}
+
+// Every port hears that the job cannot go on from here.
+Error Trainer::abandon(std::string why) {
+  wire::Abandon message;
+  message.set_reason(why);
+  message.set_is_unreachable(true);
+  for (std::uint32_t shard = 0; shard < lanes_.size(); ++shard) {
+    last_words_.push_back({shard, lanes_[shard].notice(FrameType::kAbandon, message)});
+  }
+  return Error{Errc::kUnreachable, std::move(why)};
 }
 
 // A pass that was trained here is saved by trainer 0, then all meet; and once more before they
@@ -164,8 +209,10 @@ Trainer::Phase Trainer::phase_of_position() {
 Trainer::Phase Trainer::phase_of_pass() {
   const bool is_over = batch_ == options_.batches[id_];
   if (model_.has_windows()) {
-    if (is_over) windows_.flush();
-    if (is_over || windows_.is_full() || rng_.uniform() < kSendWindow) {
+    // A batch that is merged with others could not be left out on one lane.
+    const bool is_pressing = is_over || is_behind();
+    if (is_pressing) windows_.flush();
+    if (is_pressing || windows_.is_full() || rng_.uniform() < kSendWindow) {
       if (const strategy::Window* const window = windows_.send()) {
         gradients_ = {window->samples, window->batches, window->dense, window->rows[0]};
         return Phase::kPushEarly;
@@ -178,13 +225,11 @@ Trainer::Phase Trainer::phase_of_pass() {
 // Gradients of the batch whose values have come; those of windows are pushed later.
 void Trainer::begin_push() {
   gradients_ = model_.gradients(id_, pass_, batch_, values_);
+  if (model_.has_rounds()) {
+    memory_.push = KeptPush{generations(), pass_, batch_ + 1, gradients_};
+  }
   if (!model_.has_windows()) return;
   windows_.on_gradient({1, 1, 0}, gradients_.dense, {&gradients_.rows, 1});
-  ++batch_;
-}
-
-void Trainer::end_push() {
-  if (model_.has_windows()) return windows_.on_answer();
   ++batch_;
 }
 
@@ -208,7 +253,7 @@ void Trainer::begin_phase() {
         break;
       case Phase::kPushEarly:
       case Phase::kPush:
-        ask_push(shard, gradients_, phase_ == Phase::kPushEarly);
+        if (lacks_push(shard)) ask_push(shard, gradients_, phase_ == Phase::kPushEarly);
         break;
       case Phase::kFinish:
       case Phase::kMeet:
@@ -221,6 +266,7 @@ void Trainer::begin_phase() {
         ask_save(shard);
         break;
       case Phase::kLeave:
+        memory_.is_leaving = true;
         ask(shard, FrameType::kLeave, wire::Leave());
         break;
       default:

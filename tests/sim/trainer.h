@@ -5,9 +5,10 @@
 #include <deque>
 #include <functional>
 
+#include "engine/client/catch_up.h"
 #include "engine/client/lane.h"
 #include "engine/strategy/communicator.h"
-#include "tests/sim/model.h"
+#include "tests/sim/kept_push.h"
 #include "tests/sim/snapshot.h"
 
 namespace paddle::sim {
@@ -45,13 +46,17 @@ class Trainer {
   bool is_done() const { return phase_ == Phase::kDone; }
   std::uint64_t pass() const { return pass_; }
   std::uint64_t batch() const { return batch_; }
-  // Where the last life went on in a running job.
-  bool has_returned() const { return has_returned_; }
   std::uint64_t loads() const { return loads_; }
+  std::uint64_t lone_returns() const { return lone_returns_; }        // into a running job
+  std::uint64_t repeated_pushes() const { return repeated_pushes_; }  // kept ones
+  // Its supervisor has lost what it kept for it.
+  void forget() { memory_ = {}; }
+  // The job may end without the next life.
+  bool was_leaving() const { return memory_.is_leaving; }
 
   // A new life, once its process runs: it connects to every port.
   void start();
-  // Ends the life. Frames of requests that are open are its last words.
+  // Ends the life. Frames of requests that are open are its last words, or Abandon alone.
   std::vector<LaneFrame> end();
   // The job is over without it.
   void give_up() { phase_ = Phase::kDone; }
@@ -77,12 +82,23 @@ class Trainer {
   bool has_work() const;
   // The phase that follows once every request of this one is answered.
   Result<Phase> next_phase();
+  Result<Phase> phase_of_join();
   Result<Phase> first_phase();
+  Result<Phase> phase_after_push();
   Phase phase_of_position();
   Phase phase_of_pass();
   void begin_phase();
   void begin_push();
-  void end_push();
+  Error abandon(std::string why);
+  std::uint64_t generations() const;
+  // After the push under way.
+  client::LanePosition end_of_push() const {
+    return {pass_, meetings_, pushed_ + gradients_.batches};
+  }
+  bool is_behind() const { return catch_up_.is_behind({pass_, meetings_, pushed_}); }
+  bool lacks_push(std::uint32_t shard) const {
+    return !is_behind() || catch_up_.lacks(shard, end_of_push());
+  }
 
   // Requests of the phases, one shard each.
   void ask_join(std::uint32_t shard);
@@ -118,7 +134,10 @@ class Trainer {
   std::uint64_t meetings_ = 0;    // since the end of the last pass
   std::uint64_t start_pass_ = 0;  // the job was loaded there
   bool has_saved_ = false;        // since the end of the last pass
-  bool has_returned_ = false;
+  std::uint64_t pushed_ = 0;      // batches of the pass
+  client::CatchUp catch_up_;      // by shard
+  bool repeats_push_ = false;     // a kept one is under way
+  std::vector<LaneFrame> last_words_;
   Gradients gradients_;  // of the push under way
   strategy::Communicator windows_;
   bool pushes_window_ = false;
@@ -127,7 +146,10 @@ class Trainer {
 
   // Of all lives.
   Rng rng_;
+  TrainerMemory memory_;
   std::uint64_t loads_ = 0;
+  std::uint64_t lone_returns_ = 0;
+  std::uint64_t repeated_pushes_ = 0;
 };
 
 }  // namespace paddle::sim

@@ -144,6 +144,7 @@ void Trainer::ask_finish(std::uint32_t shard, bool pauses) {
   wire::FinishPass message;
   message.set_pass(pass_);
   message.set_pause(pauses);
+  message.set_pauses(meetings_);
   ask(shard, FrameType::kFinishPass, message);
 }
 
