@@ -31,7 +31,9 @@ constexpr std::uint64_t stable_hash(std::string_view text) {
 
 class Rng {
  public:
-  explicit constexpr Rng(std::uint64_t stream) : stream_(stream) {}
+  // `first` is the number of the first value; an earlier Rng has drawn those before.
+  explicit constexpr Rng(std::uint64_t stream, std::uint64_t first = 0)
+      : stream_(stream), counter_(first) {}
 
   constexpr std::uint64_t next() { return hash_combine(stream_, counter_++); }
   // Uniform in [0, bound), bound > 0. The modulo bias is below 2^-32 for bounds under 2^32.
@@ -46,7 +48,7 @@ class Rng {
 
  private:
   std::uint64_t stream_;
-  std::uint64_t counter_ = 0;
+  std::uint64_t counter_;
 };
 
 }  // namespace paddle

@@ -53,6 +53,7 @@ struct ProcessSpec {
   bool any_exit = false;       // an exit code other than 0 and 75 is such a failure too
   std::uint64_t hang_ms = 0;   // one that hangs for longer is killed, a failure too; 0: never
   bool keeps_memory = false;   // one of ours: its lives share memory
+  std::uint32_t trainers = 0, pservers = 0;  // of the whole job, on all nodes
 };
 
 // Numbered as in agent.proto. kLost: the supervisor is gone without an exit record.
@@ -74,6 +75,7 @@ struct Progress {
   std::optional<double> pass_done;     // share of the pass
   double cost = 0, examples_per_second = 0;
   std::uint64_t batch = 0, batch_ms = 0;
+  std::uint64_t updates = 0;  // of a pserver: batches applied since it was started
   Activity activity = Activity::kTraining;
   std::vector<std::string> awaited;  // of a pserver: the trainers that others wait for
 };
@@ -94,6 +96,7 @@ struct ProcessStatus {
   std::int64_t started_unix_ms = 0, ended_unix_ms = 0;
   std::uint32_t life = 1;              // number of starts
   bool stopped = false;                // it ended on request
+  std::string hang = {};               // "no sign of life for 60 s": it was killed for that
   Phase phase = Phase::kStarting;      // always, for a program of the user's own
   std::optional<Error> failure;        // the cause in its own words, with kFailed
   std::optional<Usage> usage;          // set by AgentClient::status
@@ -102,7 +105,10 @@ struct ProcessStatus {
   std::int64_t asked_unix_ms = 0;      // the node's clock at the time of this status
   std::vector<Restart> restarts = {};  // the last ones
   std::uint32_t restarts_allowed = 0;
-  bool reports = false;  // it is a program of ours, which reports progress
+  bool reports = false;            // it is a program of ours, which reports progress
+  std::int64_t heard_unix_ms = 0;  // its last sign of life, by the node's clock; 0: none yet
+  bool claimed = false;            // a paddlectl holds the claim of its job on this node
+  std::uint32_t trainers = 0, pservers = 0;  // of the whole job, on all nodes
 };
 
 struct NodeUsage {

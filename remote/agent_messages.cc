@@ -27,6 +27,7 @@ remote::Progress from_wire(const wire::Progress& from) {
   progress.examples_per_second = from.examples_per_second();
   progress.batch = from.batch();
   progress.batch_ms = from.batch_ms();
+  progress.updates = from.updates();
   if (wire::Activity_IsValid(from.activity()))
     progress.activity = static_cast<remote::Activity>(from.activity());
   for (const std::uint32_t trainer : from.awaited_trainers()) {
@@ -35,7 +36,8 @@ remote::Progress from_wire(const wire::Progress& from) {
   return progress;
 }
 
-constexpr std::size_t kNameBytesMax = 100;  // as the agent checks them
+constexpr std::size_t kNameBytesMax = 100;        // as the agent checks them
+constexpr std::uint32_t kJobProcessesMax = 4096;  // of a role, as paddlectl starts them
 
 bool is_name(std::string_view name) {
   return !name.empty() && name.size() <= kNameBytesMax && name[0] != '.' && name[0] != '-' &&
@@ -60,6 +62,8 @@ wire::agent::ProcessSpec to_wire(const remote::ProcessSpec& process) {
   spec.set_any_exit(process.any_exit);
   spec.set_hang_ms(process.hang_ms);
   spec.set_keeps_memory(process.keeps_memory);
+  spec.set_trainers(process.trainers);
+  spec.set_pservers(process.pservers);
   return spec;
 }
 
@@ -84,6 +88,7 @@ Result<remote::ProcessStatus> from_wire(const wire::agent::ProcessStatus& from) 
   status.life = from.life();
   status.ended_unix_ms = from.ended_unix_ms();
   status.stopped = from.stopped();
+  status.hang = escape_control(from.hang().substr(0, kNameBytesMax));
   if (wire::Phase_IsValid(from.notice().phase()))
     status.phase = static_cast<remote::Phase>(from.notice().phase());
   if (status.phase == Phase::kFailed) {
@@ -92,6 +97,7 @@ Result<remote::ProcessStatus> from_wire(const wire::agent::ProcessStatus& from) 
   }
   if (from.notice().has_progress()) status.progress = from_wire(from.notice().progress());
   status.asked_unix_ms = from.asked_unix_ms();
+  status.heard_unix_ms = from.notice().heard_unix_ms();
   for (const wire::agent::Restart& restart : from.restarts()) {
     status.restarts.push_back({restart.exit_code(), restart.signal(), restart.ended_unix_ms(),
                                restart.failures(),
@@ -99,6 +105,9 @@ Result<remote::ProcessStatus> from_wire(const wire::agent::ProcessStatus& from) 
   }
   status.restarts_allowed = from.restarts_allowed();
   status.reports = from.reports();
+  status.claimed = from.claimed();
+  status.trainers = std::min(from.trainers(), kJobProcessesMax);
+  status.pservers = std::min(from.pservers(), kJobProcessesMax);
   status.arguments.assign(from.arguments().begin(), from.arguments().end());
   if (!from.has_usage()) return status;
   const wire::agent::Usage& used = from.usage();

@@ -35,6 +35,7 @@ void connect_member(Context& context, Member& member, bool create) {
 ClusterSession ClusterSession::unconnected(const ClusterSpec& cluster,
                                            const std::vector<std::size_t>& nodes) {
   ClusterSession session;
+  session.cluster_nodes_ = cluster.nodes.size();
   for (const std::size_t node : nodes) {
     Member member;
     member.node = node;

@@ -58,6 +58,11 @@ class ClusterSession {
   }
   Member* find_node(std::size_t node);
   std::size_t unreachable() const;
+  // Whether every node of the cluster is a member and was reached or is known to have nothing of
+  // ours.
+  bool sees_whole_cluster() const {
+    return unreachable() == 0 && members_.size() == cluster_nodes_;
+  }
 
   // One error that names every failed node, with the code of the gravest; nothing when all are
   // well.
@@ -85,6 +90,7 @@ class ClusterSession {
       const std::function<Result<std::vector<remote::ProcessStatus>>(Member&)>& ask);
 
   std::vector<Member> members_;
+  std::size_t cluster_nodes_ = 0;  // with those that are no members
   std::size_t at_once_ = kNodesAtOnce;
 };
 

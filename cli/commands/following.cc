@@ -5,6 +5,7 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cli/job/end_of_job.h"
 #include "cli/job/folders.h"
@@ -12,6 +13,7 @@
 #include "cli/job/results.h"
 #include "cli/options/shared_options.h"
 #include "cli/report/report.h"
+#include "cli/watch/broken_start.h"
 #include "cli/watch/first_failure.h"
 
 namespace paddle::cli {
@@ -107,28 +109,31 @@ std::optional<Status> finish_if_over(Context& context, ClusterSession& session,
   return Status(finish_ended_job(context, session, job, to, summary, error));
 }
 
-// How a job goes on that lost a process to a signal or with its machine; "" for any other failure.
-std::string way_on(ClusterSession& session, const std::string& job) {
+// How a job goes on whose start was broken off, or that lost a process to a signal or with its
+// machine; none for any other failure.
+std::vector<std::string> ways_on(ClusterSession& session, const std::string& job) {
   const auto processes = session.processes(job);
   const ProcessOnNode* const first = first_failure(processes);
-  if (first == nullptr || (first->status.state != remote::ProcessState::kKilled &&
-                           first->status.state != remote::ProcessState::kLost)) {
-    return "";
-  }
+  const bool is_lost = first != nullptr && (first->status.state == remote::ProcessState::kKilled ||
+                                            first->status.state == remote::ProcessState::kLost);
+  const bool is_broken_off = first == nullptr && broken_start(session, processes);
+  if (!is_lost && !is_broken_off) return {};
   ResultFiles found;
   (void)list_results(session, job, processes, found);  // of the nodes that answer
   const bool is_saved = std::ranges::any_of(found.of_member, [](const auto& files) {
     return std::ranges::any_of(
         files, [](const remote::FileEntry& file) { return file.path.ends_with("/MANIFEST"); });
   });
-  std::string way;
+  std::vector<std::string> ways;
   if (is_saved) {
-    way = fmt::format(
-        "; go on from its last snapshot: paddlectl train --resume --name {} <workspace>", job);
+    ways.push_back(fmt::format(
+        "go on from its last snapshot: paddlectl train --resume --name {} <workspace>", job));
+  } else if (is_broken_off) {
+    ways.push_back(fmt::format("start it again: paddlectl train --name {} <workspace>", job));
   }
-  if (first->status.restarts_allowed == 0)
-    way += "; next time, --restarts N starts it again by itself";
-  return way;
+  if (is_lost && first->status.restarts_allowed == 0)
+    ways.emplace_back("next time, --restarts N starts it again by itself");
+  return ways;
 }
 
 OptionList attach_options(ResultsOptions& options) {
@@ -165,7 +170,7 @@ Error stop_after(Context& context, ClusterSession& session, const std::string& j
   context.console.end_progress();
   context.console.note("stopping the rest of the job");
   session.reconnect(context);
-  const std::string way = way_on(session, job);
+  std::vector<std::string> ways = ways_on(session, job);
   auto stopped = stop_job(session, job);
   if (!stopped && stopped.error().code == Errc::kUnreachable) {  // found lost only now
     session.reconnect(context);
@@ -178,8 +183,9 @@ Error stop_after(Context& context, ClusterSession& session, const std::string& j
   } else if (error.code == Errc::kInterrupted) {
     error.message = fmt::format(
         "interrupted: {} is stopped; fetch its logs and snapshots with paddlectl fetch", job);
-  } else if (!error.hint.empty()) {
-    error.hint += way;
+  } else {
+    if (!error.hint.empty()) ways.insert(ways.begin(), error.hint);
+    error.hint = fmt::format("{}", fmt::join(ways, "; "));
   }
   return error;
 }

@@ -109,7 +109,13 @@ std::vector<std::string> stalled_processes(const std::vector<ProcessOnNode>& pro
 
 std::string state_of(const JobSummary& job, bool nodes_missing, bool all_processes) {
   const auto& processes = job.processes;
-  if (std::ranges::any_of(processes, is_running, &ProcessOnNode::status)) return "running";
+  const bool has_trainer = std::ranges::any_of(
+      processes, [](const ProcessOnNode& process) { return !is_pserver(process.status); });
+  const bool is_claimed =
+      std::ranges::any_of(processes, [](const ProcessOnNode& p) { return p.status.claimed; });
+  const bool runs = std::ranges::any_of(processes, is_running, &ProcessOnNode::status);
+  if (runs && (has_trainer || nodes_missing)) return "running";
+  if (runs && is_claimed) return "starting";
   if (nodes_missing && (!all_processes || processes.empty())) return "unknown";
   if (processes.empty()) return "not started";
   if (const ProcessOnNode* const failed = first_failure(processes)) {
@@ -118,8 +124,6 @@ std::string state_of(const JobSummary& job, bool nodes_missing, bool all_process
                : fmt::format("failed: {} {}", failed->status.name, describe_state(failed->status));
   }
   // Without a trainer the start broke off, whatever became of the pservers.
-  const bool has_trainer = std::ranges::any_of(
-      processes, [](const ProcessOnNode& process) { return !is_pserver(process.status); });
   if (!has_trainer) return "not started";
   const bool resumable = std::ranges::any_of(processes, is_resumable, &ProcessOnNode::status);
   return resumable ? "stopped" : "done";

@@ -5,6 +5,7 @@
 #include "cli/job/end_of_job.h"
 #include "cli/job/start.h"
 #include "cli/options/shared_options.h"
+#include "cli/watch/broken_start.h"
 #include "cli/watch/process_state.h"
 
 namespace paddle::cli {
@@ -88,6 +89,12 @@ Status run_restart(Context& context, const RestartOptions& asked) {
   PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kRefusedUnlessAbsent));
   auto& [cluster, session, job] = found;
   PADDLE_TRY_STATUS(check_not_done(session, job));
+  if (const auto broken = find_broken_start(context, session, job)) {
+    return Error{Errc::kUsage, describe(*broken, job),
+                 fmt::format("start it again: paddlectl train --name {} <workspace>; with "
+                             "--resume where it has a snapshot",
+                             job)};
+  }
   if (!options.process.empty()) {
     PADDLE_TRY_STATUS(restart_process(context, session, job, options.process));
   } else {

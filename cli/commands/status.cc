@@ -41,7 +41,7 @@ std::vector<Cell> row_of(const ProcessView& process, bool watch) {
   const auto& usage = process.status.usage;
   const auto& progress = process.progress;
   Cell state = text_cell(process.state_text());
-  state.fault = process.pace.pace == Pace::kStalled;
+  state.fault = hangs(process.pace.pace);
   return {
       text_cell(process.node),
       text_cell(process.status.name),
@@ -94,6 +94,11 @@ std::string to_text(const JobView& view, const ConsoleOptions& console, bool wat
               {}};
   for (const ProcessView& process : view.processes()) table.rows.push_back(row_of(process, watch));
   std::string text = progress_line(view, console) + to_text(table, console.columns, console.colour);
+  if (view.broken_start())
+    text +=
+        wrapped(escape_lines(describe(*view.broken_start(), view.job())), console.columns) + "\n";
+  if (view.diverged_to())
+    text += wrapped("warning: " + divergence_text(*view.diverged_to()), console.columns) + "\n";
   for (const std::string& line : view.stalls())
     text += wrapped(escape_lines(line), console.columns) + "\n";
   for (const SlowTrainer& slow : slow_trainers(view.processes())) {
@@ -112,6 +117,8 @@ std::string_view activity_name(Pace pace) {
       return "saving";
     case Pace::kWaiting:
       return "waiting";
+    case Pace::kSuspect:
+      return "suspect";
     case Pace::kStalled:
       return "stalled";
     case Pace::kUnknown:
@@ -132,6 +139,8 @@ Json to_json(const ProcessView& process) {
        {"activity", is_running(status) ? Json(activity_name(process.pace.pace)) : Json()},
        {"silent_ms", status.progress && is_running(status) ? Json(process.pace.silent_ms) : Json()},
        {"waits_for", Json::list({process.pace.waits_for.begin(), process.pace.waits_for.end()})},
+       {"unheard_ms",
+        status.heard_unix_ms > 0 && is_running(status) ? Json(process.pace.unheard_ms) : Json()},
        {"pid", is_running(process.status) ? Json(status.pid) : Json()},
        {"pass", progress ? Json(progress->pass) : Json()},
        {"passes", progress && progress->passes > 0 ? Json(progress->passes) : Json()},
@@ -146,6 +155,7 @@ Json to_json(const ProcessView& process) {
        {"resident_bytes", usage ? Json(usage->resident_bytes) : Json()},
        {"cpu_ms", usage ? Json(usage->cpu_ms) : Json()},
        {"heard_ms_ago", process.heard_ms_ago},
+       {"hang", status.hang.empty() ? Json() : Json(status.hang)},
        {"started_unix_ms", status.started_unix_ms},
        {"ended_unix_ms", status.ended_unix_ms > 0 ? Json(status.ended_unix_ms) : Json()}});
 }
@@ -174,9 +184,13 @@ Json to_json(const JobView& view) {
                                  {"while_not_waiting", one.busy}}));
   }
   const std::vector<std::string> stalls = view.stalls();
+  const std::vector<std::string> missing =
+      view.broken_start() ? view.broken_start()->missing : std::vector<std::string>();
   return Json::object({{"job", view.job()},
                        {"progress", progress_json(view)},
                        {"processes", Json::list(processes)},
+                       {"diverged", view.diverged_to().has_value()},
+                       {"never_started", Json::list({missing.begin(), missing.end()})},
                        {"stalls", Json::list({stalls.begin(), stalls.end()})},
                        {"slow", Json::list(slow)}});
 }

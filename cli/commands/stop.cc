@@ -4,6 +4,7 @@
 
 #include "cli/job/end_of_job.h"
 #include "cli/options/shared_options.h"
+#include "cli/watch/broken_start.h"
 #include "cli/watch/process_state.h"
 
 namespace paddle::cli {
@@ -27,6 +28,8 @@ Status run_stop(Context& context, const StopOptions& options) {
   auto& [cluster, session, job] = found;
   Status reached = session.all_well();
   const auto before = session.processes(job);
+  if (const auto broken = find_broken_start(context, session, job))
+    context.console.note(describe(*broken, job));
   if (!options.now) {
     // stop_job reports unreachable nodes; their trainers learn of the stop from the others.
     (void)ask_job_to_stop(session, job);

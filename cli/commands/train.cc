@@ -191,6 +191,18 @@ Status say_detached(Context& context, const std::string& job) {
   return {};
 }
 
+// As claim_new_name; a name that was asked for, and not "", is also free if only a broken start
+// took it.
+Result<std::string> claim_fresh(Context& context, ClusterSession& session,
+                                const ClusterSpec& cluster, const std::string& asked,
+                                const std::string& name) {
+  auto claimed = claim_new_name(session, name, !asked.empty());
+  if (claimed || asked.empty() || claimed.error().code != Errc::kUsage) return claimed;
+  PADDLE_TRY_STATUS(end_claims(session));
+  PADDLE_TRY(const bool is_free, forget_broken_start(context, cluster, name));
+  return is_free ? claim_new_name(session, name, true) : claimed;
+}
+
 Status run_train(Context& context, const TrainOptions& asked) {
   if (asked.dry_run) return run_plan(context, asked.plan);
   TrainOptions options = asked;
@@ -238,7 +250,7 @@ Status run_train(Context& context, const TrainOptions& asked) {
   if (options.resume) {
     PADDLE_TRY_STATUS(claim_old_name(session, request.job));
   } else {
-    PADDLE_TRY(request.job, claim_new_name(session, request.job, !options.job.empty()));
+    PADDLE_TRY(request.job, claim_fresh(context, session, cluster, options.job, request.job));
   }
   PADDLE_TRY(const JobPlan plan,
              claim_ports(context, session, cluster, request, placement, workspace));

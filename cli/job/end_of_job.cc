@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/watch/broken_start.h"
 #include "cli/watch/first_failure.h"
 #include "cli/watch/pace.h"
 #include "cli/watch/process_state.h"
@@ -22,6 +23,8 @@ constexpr auto kSettlePause = std::chrono::milliseconds(500);
 // Longer than a job has no running process while `restart` starts it again.
 constexpr auto kRestartPause = std::chrono::seconds(3);
 constexpr auto kNodeSilenceMax = std::chrono::seconds(30);
+// Processes notice the same silence after about as long, and then end.
+constexpr auto kPeersEndPause = std::chrono::seconds(3);
 constexpr std::size_t kNamesMax = 4;
 
 // While it lives, Ctrl-C prints nothing: the loop in this scope looks for it every kPollPeriod.
@@ -117,12 +120,49 @@ class StopWait {
   std::string mark_, told_;
 };
 
-Error silence_error(ClusterSession& session) {
+// As first_failure, but a pserver's failure counts where no trainer is seen.
+const ProcessOnNode* failure_seen(const std::vector<ProcessOnNode>& processes) {
+  const auto failed = std::ranges::find_if(processes, [](const ProcessOnNode& process) {
+    return !ended_well(process.status) && !is_resumable(process.status);
+  });
+  const bool sees_trainer = !std::ranges::all_of(processes, is_pserver, &ProcessOnNode::status);
+  if (sees_trainer || failed == processes.end()) return first_failure(processes);
+  return &*failed;
+}
+
+// Tells of the job what the nodes that answer know, and no more.
+Error silence_error(ClusterSession& session, const std::string& job,
+                    const std::vector<ProcessOnNode>& processes) {
   auto silent = session.all_well();
   Error error =
       silent ? Error{Errc::kUnreachable, "a node is silent", ""} : std::move(silent).error();
   error.code = Errc::kUnreachable;
-  error.hint = "the job continues without this terminal; follow it again with: paddlectl attach";
+  const auto running = static_cast<std::size_t>(
+      std::ranges::count_if(processes, is_running, &ProcessOnNode::status));
+  if (running > 0) {
+    error.message += fmt::format("\n{} of {} still {} on the nodes that answer",
+                                 counted(running, "process"), job, running == 1 ? "runs" : "run");
+    error.hint = fmt::format(
+        "nothing was stopped; paddlectl status --job {0} shows what runs, paddlectl attach --job "
+        "{0} follows it",
+        job);
+    return error;
+  }
+  error.hint = fmt::format(
+      "once the node answers, paddlectl status --job {} shows what became of the rest", job);
+  if (processes.empty()) {
+    error.message +=
+        fmt::format("\nnothing is known of {}: it may go on without this terminal", job);
+    error.hint = fmt::format(
+        "once a node answers, paddlectl status --job {0} shows what became of it, paddlectl attach "
+        "--job {0} follows it",
+        job);
+  } else if (const ProcessOnNode* const first = failure_seen(processes)) {
+    error.message += fmt::format("\nall of {} has ended on the nodes that answer: {}", job,
+                                 failure_error(session, *first).message);
+  } else {
+    error.message += fmt::format("\nall of {} has ended well on the nodes that answer", job);
+  }
   return error;
 }
 
@@ -150,6 +190,8 @@ std::optional<Status> end_of(ClusterSession& session, const std::string& job,
                              const std::vector<ProcessOnNode>& processes) {
   if (auto elsewhere = ended_elsewhere(session, job, processes)) return *std::move(elsewhere);
   if (const ProcessOnNode* first = first_failure(processes)) return failure_error(session, *first);
+  if (const auto broken = broken_start(session, processes))
+    return Error{Errc::kFailed, describe(*broken, job), ""};
   const std::optional<bool> finished = ended(processes);
   if (!finished || session.unreachable() > 0) return std::nullopt;
   if (*finished) return Status();
@@ -171,7 +213,8 @@ Status follow_until(Context& context, ClusterSession& session, const std::string
     if (session.unreachable() == 0) {
       heard = now;
     } else if (now - heard > kNodeSilenceMax) {
-      return silence_error(session);
+      context.pause(kPeersEndPause);
+      return silence_error(session, job, session.processes(job));
     } else {
       session.reconnect(context);
       processes = session.processes(job);  // with those of a node that answers again

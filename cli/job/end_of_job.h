@@ -25,8 +25,8 @@ Status stop_job(ClusterSession& session, const std::string& job);
 
 // Returns when all trainers ended well. Errors: the first cause of a failure; kResumable when the
 // trainers stopped as asked; kInterrupted after Ctrl-C, and when another terminal ended the job at
-// once or removed it; kUnreachable when a node stays silent, while the job goes on there. Stops
-// nothing. past_tests: as of JobFeed.
+// once or removed it; kUnreachable when a node stays silent: whether the job goes on there is not
+// known. Stops nothing. past_tests: as of JobFeed.
 Status follow_job(Context& context, ClusterSession& session, const std::string& job,
                   JobSummary& summary, std::size_t past_tests = SIZE_MAX);
 // Handles Ctrl-C for a job that ends with this terminal: asks it to stop and save, and follows it

@@ -87,6 +87,8 @@ struct Planner {
     std::map<std::string, std::string> of_node = cluster.nodes[node].environment;
     spec.environment.merge(of_node);  // keeps the values of the command line
     spec.restarts = request.restarts;
+    spec.trainers = static_cast<std::uint32_t>(placement.trainers.size());
+    spec.pservers = static_cast<std::uint32_t>(placement.pservers.size());
     spec.hang_ms = request.restarts > 0 ? std::uint64_t{1000} * request.stall_restarts_after : 0;
     return spec;
   }

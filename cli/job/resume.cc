@@ -1,16 +1,20 @@
 #include "cli/job/resume.h"
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "base/fd.h"
+#include "cli/job/end_of_job.h"
 #include "cli/job/folders.h"
 #include "cli/job/passes.h"
 #include "cli/job/results.h"
+#include "cli/job/start.h"
 #include "cli/logs/reader.h"
+#include "cli/watch/broken_start.h"
 #include "cli/watch/process_state.h"
 #include "remote/push/source.h"
 
@@ -67,6 +71,13 @@ Result<bool> has_snapshot(remote::AgentClient& client, const std::string& job) {
       files, [](const remote::FileEntry& file) { return file.path.ends_with("/MANIFEST"); });
 }
 
+// Its pservers wait for trainers that nobody is about to start.
+Status end_broken_start(Context& context, ClusterSession& session, const std::string& job,
+                        const BrokenStart& broken) {
+  context.console.note(describe(broken, job));
+  return broken.running.empty() ? Status() : stop_job(session, job);
+}
+
 void note_progress(Context& context, const std::vector<remote::FileEntry>& files) {
   std::set<std::string> names;
   for (const remote::FileEntry& file : files) names.insert(file.path);
@@ -90,6 +101,10 @@ Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& clust
   if (asked.empty()) {
     PADDLE_TRY(previous.job, choose_job(session, ""));
   }
+  if (const auto broken = find_broken_start(context, session, previous.job)) {
+    PADDLE_TRY_STATUS(end_broken_start(context, session, previous.job, *broken));
+    return PreviousRun{previous.job, broken->trainers, broken->pservers};
+  }
   for (const ProcessOnNode& process : session.processes(previous.job)) {
     if (is_running(process.status)) {
       return Error{Errc::kUsage, fmt::format("job {} still runs", previous.job),
@@ -99,6 +114,27 @@ Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& clust
   }
   PADDLE_TRY_STATUS(session.all_well());
   return previous;
+}
+
+Result<bool> forget_broken_start(Context& context, const ClusterSpec& cluster,
+                                 const std::string& job) {
+  ClusterSession session = ClusterSession::find_all(context, cluster);
+  session.forgive_absent();
+  const auto broken = find_broken_start(context, session, job);
+  if (!broken) return false;
+  std::atomic<bool> has_results = false;
+  PADDLE_TRY_STATUS(session.each([&](Member& member) -> Status {
+    PADDLE_TRY(const auto files, member.client->list_sizes(output_folder(job)));
+    if (!files.empty()) has_results = true;
+    return {};
+  }));
+  if (has_results) return false;
+  PADDLE_TRY_STATUS(end_broken_start(context, session, job, *broken));
+  PADDLE_TRY_STATUS(claim_old_name(session, job));
+  PADDLE_TRY_STATUS(session.each(
+      [&](Member& member) { return member.client->remove(job_folder(job) + "/proc"); }));
+  PADDLE_TRY_STATUS(end_claims(session));
+  return true;
 }
 
 Result<SnapshotToPush> find_snapshot_to_resume(Context& context, const ClusterSpec& cluster,

@@ -15,10 +15,16 @@ struct PreviousRun {
 };
 
 // The job asked for, or the latest. A job asked for may be gone from the nodes, with its results
-// here. kUsage when it still runs, or when there is none.
+// here. Ends the processes of one whose start was broken off. kUsage when it still runs, or when
+// there is none.
 Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& cluster,
                                       const std::vector<std::size_t>& nodes,
                                       const std::string& asked);
+
+// Frees the name of a job whose start was broken off before it had any result: ends its processes
+// and removes their records. False for every other job, which it leaves alone.
+Result<bool> forget_broken_start(Context& context, const ClusterSpec& cluster,
+                                 const std::string& job);
 
 // A snapshot that trainer 0's node lacks; without files when it has one.
 struct SnapshotToPush {

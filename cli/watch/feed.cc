@@ -15,9 +15,6 @@
 namespace paddle::cli {
 namespace {
 
-// As the engine has it.
-constexpr double kDivergenceRatio = 1000;
-constexpr double kCostMin = 1e-6;
 // A program of the user's own may write its metrics seldom; an older rate says nothing.
 constexpr std::int64_t kRateAgeMaxMs = 60'000;
 
@@ -117,17 +114,9 @@ void JobFeed::show_tests() {
 
 void JobFeed::watch_cost(double cost) {
   if (!summary_.first_cost && std::isfinite(cost)) summary_.first_cost = cost;
-  const double first = std::abs(summary_.first_cost.value_or(0));
-  const bool diverges =
-      !std::isfinite(cost) ||
-      (summary_.first_cost && std::abs(cost) > kDivergenceRatio * std::max(first, kCostMin));
-  if (!diverges) return;
-  if (!std::exchange(summary_.diverged_to, cost)) {
-    context_.console.note(
-        fmt::format("warning: training diverges: the cost is {:.6g}; lower "
-                    "optimizer.learning_rate, or set optimizer.clip_global_norm",
-                    cost));
-  }
+  if (!diverges(cost, summary_.first_cost)) return;
+  if (!std::exchange(summary_.diverged_to, cost))
+    context_.console.note("warning: " + divergence_text(cost));
 }
 
 void JobFeed::tell_restarts(const std::vector<ProcessOnNode>& processes) {
@@ -147,20 +136,22 @@ void JobFeed::tell_restarts(const std::vector<ProcessOnNode>& processes) {
 }
 
 void JobFeed::tell_stalls(const std::vector<ProcessOnNode>& processes, const Paces& paces) {
-  std::set<std::string> stalled;
+  std::set<std::pair<std::string, Pace>> hanging;
   for (const auto& [name, pace] : paces) {
-    if (pace.pace == Pace::kStalled) stalled.insert(name);
+    if (hangs(pace.pace)) hanging.emplace(name, pace.pace);
   }
-  const bool has_new = !std::ranges::includes(stalled_, stalled);
+  const bool has_new = !std::ranges::includes(hanging_, hanging);
   if (has_new) {
     for (const std::string& line : describe_stalls(paces, nodes_of(session_, processes)))
       context_.console.note(line);
   }
-  for (const std::string& name : stalled_) {
-    if (!stalled.contains(name) && paces.contains(name))
-      context_.console.note(name + " is no longer stalled");
+  for (const auto& [name, before] : hanging_) {
+    const auto now = paces.find(name);
+    if (now == paces.end() || hangs(now->second.pace)) continue;
+    context_.console.note(
+        name + (before == Pace::kStalled ? " is no longer stalled" : " gives signs of life again"));
   }
-  stalled_ = std::move(stalled);
+  hanging_ = std::move(hanging);
 }
 
 void JobFeed::show_start(const std::vector<ProcessOnNode>& processes) {
@@ -192,7 +183,7 @@ void JobFeed::show_progress(const std::vector<ProcessOnNode>& processes, const P
     }
     if (!progress) continue;
     const Pace pace = paces.at(status.name).pace;
-    if (pace == Pace::kStalled || pace == Pace::kWaiting) progress->examples_per_second = 0;
+    if (hangs(pace) || pace == Pace::kWaiting) progress->examples_per_second = 0;
     newest = std::max(newest, progress->unix_ms);
     trainers.push_back(*progress);
   }
@@ -216,13 +207,13 @@ std::string JobFeed::line_of(const JobProgress& progress, const Paces& paces) co
   parts.push_back(rate_text(progress.examples_per_second));
   std::string busy;
   for (const auto& [name, pace] : paces) {
-    if (pace.pace == Pace::kStalled) busy = name + " " + describe(pace);
+    if (hangs(pace.pace)) busy = name + " " + describe(pace);
     if (busy.empty() && (pace.pace == Pace::kTesting || pace.pace == Pace::kSaving))
       busy = describe(pace);
   }
   parts.push_back(busy);
   if (const auto left = left_.left_ms(static_cast<double>(progress.passes));
-      left && progress.passes > 0 && stalled_.empty()) {
+      left && progress.passes > 0 && hanging_.empty()) {
     parts.push_back(left_text(*left));
   }
   if (progress.cost) {

@@ -60,7 +60,7 @@ class JobFeed {
   std::size_t past_tests_;
   bool has_looked_ = false;
   std::string start_told_;
-  std::set<std::string> stalled_;
+  std::set<std::pair<std::string, Pace>> hanging_;
   TimeLeft left_;
   CostTrail trail_;
   bool knows_first_batch_ = false;     // its cost

@@ -17,6 +17,11 @@ std::int64_t silence_of(const remote::ProcessStatus& status) {
   return std::max<std::int64_t>(0, status.asked_unix_ms - status.progress->unix_ms);
 }
 
+std::int64_t unheard_of(const remote::ProcessStatus& status) {
+  if (status.heard_unix_ms == 0) return 0;
+  return std::max<std::int64_t>(0, status.asked_unix_ms - status.heard_unix_ms);
+}
+
 // first_batch_ms: of a trainer that has done no batch of the pass yet.
 std::int64_t silence_max(const remote::Progress& progress, std::int64_t first_batch_ms) {
   if (progress.batch == 0) return first_batch_ms;
@@ -34,17 +39,20 @@ bool is_held_up(const ProcessOnNode& process, const std::set<std::string>& await
 }
 
 ProcessPace pace_of_trainer(const remote::ProcessStatus& status,
-                            const std::vector<std::string>& stalled_pservers,
+                            const std::vector<std::string>& hanging_pservers,
                             const std::set<std::string>& awaited, std::int64_t first_batch_ms) {
   const remote::Progress& progress = *status.progress;
   const std::int64_t silent = silence_of(status);
-  if (!stalled_pservers.empty() && silent > kWaitingSilenceMinMs)
-    return {Pace::kWaiting, silent, stalled_pservers};
+  const bool is_stalled = silent > silence_max(progress, first_batch_ms);
+  if (unheard_of(status) > kUnheardMaxMs)
+    return {is_stalled ? Pace::kStalled : Pace::kSuspect, silent, {}};
+  if (!hanging_pservers.empty() && silent > kWaitingSilenceMinMs)
+    return {Pace::kWaiting, silent, hanging_pservers};
   // Saving takes as long as the disks do, and is reported when it begins.
   if (progress.activity == remote::Activity::kSaving) return {Pace::kSaving, silent, {}};
   if (silent > kWaitingSilenceMinMs && !awaited.empty() && !awaited.contains(status.name))
     return {Pace::kWaiting, silent, {awaited.begin(), awaited.end()}};
-  if (silent > silence_max(progress, first_batch_ms)) return {Pace::kStalled, silent, {}};
+  if (is_stalled) return {Pace::kStalled, silent, {}};
   const bool tests = progress.activity == remote::Activity::kTesting;
   return {tests ? Pace::kTesting : Pace::kRunning, silent, {}};
 }
@@ -60,18 +68,22 @@ std::string shortened(const std::vector<std::string>& names) {
 
 Paces paces_of(const std::vector<ProcessOnNode>& processes) {
   Paces paces;
-  std::vector<std::string> stalled_pservers;
+  std::vector<std::string> hanging_pservers;
   std::set<std::string> awaited;
   for (const auto& [member, status] : processes) {
     if (!is_running(status)) continue;
     ProcessPace& pace = paces[status.name];
+    pace.unheard_ms = unheard_of(status);
+    const bool is_suspect = pace.unheard_ms > kUnheardMaxMs;
     if (!status.progress) {
       pace.pace = status.reports ? Pace::kStarting : Pace::kUnknown;
+      if (is_suspect) pace.pace = Pace::kSuspect;
     } else if (is_pserver(status)) {
-      pace = {Pace::kRunning, silence_of(status), {}};
-      if (pace.silent_ms > kPserverSilenceMaxMs) {
-        pace.pace = Pace::kStalled;
-        stalled_pservers.push_back(status.name);
+      pace.pace = is_suspect ? Pace::kSuspect : Pace::kRunning;
+      pace.silent_ms = silence_of(status);
+      if (pace.silent_ms > kPserverSilenceMaxMs) pace.pace = Pace::kStalled;
+      if (hangs(pace.pace)) {
+        hanging_pservers.push_back(status.name);
       } else {
         awaited.insert(status.progress->awaited.begin(), status.progress->awaited.end());
       }
@@ -82,8 +94,10 @@ Paces paces_of(const std::vector<ProcessOnNode>& processes) {
       processes, [&](const ProcessOnNode& process) { return is_held_up(process, awaited); });
   const std::int64_t first_batch_ms = holds_up ? kTrainerSilenceMaxMs : kFirstBatchMaxMs;
   for (const auto& [member, status] : processes) {
-    if (is_running(status) && !is_pserver(status) && status.progress)
-      paces[status.name] = pace_of_trainer(status, stalled_pservers, awaited, first_batch_ms);
+    if (!is_running(status) || is_pserver(status) || !status.progress) continue;
+    ProcessPace& pace = paces[status.name];
+    pace = pace_of_trainer(status, hanging_pservers, awaited, first_batch_ms);
+    pace.unheard_ms = unheard_of(status);
   }
   return paces;
 }
@@ -98,6 +112,8 @@ std::string describe(const ProcessPace& pace) {
       return "saving " + span_text(pace.silent_ms);
     case Pace::kWaiting:
       return "waits for " + shortened(pace.waits_for);
+    case Pace::kSuspect:
+      return "no sign of life for " + span_text(pace.unheard_ms);
     case Pace::kStalled:
       return "stalled " + span_text(pace.silent_ms);
     case Pace::kUnknown:
@@ -111,11 +127,16 @@ std::vector<std::string> describe_stalls(
     const Paces& paces, const std::map<std::string, std::string>& node_of_process) {
   std::vector<std::string> lines;
   for (const auto& [name, pace] : paces) {
-    if (pace.pace != Pace::kStalled) continue;
+    if (!hangs(pace.pace)) continue;
     const auto node = node_of_process.find(name);
-    lines.push_back(fmt::format("{} on {} is stalled: no progress for {}", name,
-                                node == node_of_process.end() ? "?" : node->second,
-                                span_text(pace.silent_ms)));
+    std::vector<std::string> signs;
+    if (pace.pace == Pace::kStalled)
+      signs.push_back("no progress for " + span_text(pace.silent_ms));
+    if (pace.unheard_ms > kUnheardMaxMs)
+      signs.push_back("no sign of life for " + span_text(pace.unheard_ms));
+    lines.push_back(
+        fmt::format("{} on {}{}: {}", name, node == node_of_process.end() ? "?" : node->second,
+                    pace.pace == Pace::kStalled ? " is stalled" : "", fmt::join(signs, ", ")));
     std::vector<std::string> waiting;
     std::int64_t longest = 0;
     for (const auto& [other, waits] : paces) {

@@ -14,6 +14,9 @@ namespace paddle::cli {
 // A process reports about once a second, and none while it hangs or waits for another.
 constexpr std::int64_t kTrainerSilenceMaxMs = 10'000;
 constexpr std::int64_t kPserverSilenceMaxMs = 5'000;
+// It gives a sign of life every second as well, whatever it waits for. One that is stopped, or
+// whose machine is, gives none.
+constexpr std::int64_t kUnheardMaxMs = 3'000;
 // Well below both: those who wait are seen to wait when the one that they wait for is called
 // stalled, though reports are up to a second apart.
 constexpr std::int64_t kWaitingSilenceMinMs = 3'000;
@@ -22,23 +25,31 @@ constexpr std::int64_t kFirstBatchMaxMs = 60'000;
 constexpr std::int64_t kBatchesOfSilence = 3;  // a slow batch is no stall
 constexpr std::int64_t kSlowBatchMaxMs = 300'000;
 
-enum class Pace { kUnknown, kStarting, kRunning, kTesting, kSaving, kWaiting, kStalled };
+enum class Pace { kUnknown, kStarting, kRunning, kTesting, kSaving, kWaiting, kSuspect, kStalled };
+// Gives no sign of life, or makes no progress.
+constexpr bool hangs(Pace pace) {
+  return pace == Pace::kSuspect || pace == Pace::kStalled;
+}
 
 struct ProcessPace {
   Pace pace = Pace::kUnknown;
   std::int64_t silent_ms = 0;          // since its last report
   std::vector<std::string> waits_for;  // with kWaiting: processes
+  std::int64_t unheard_ms = 0;         // since its last sign of life, where it gives any
 };
 
 // Of the running processes of one job, by name.
 using Paces = std::map<std::string, ProcessPace>;
 // A trainer without progress is stalled when others wait for it, or when nobody waits for anybody;
-// else it waits for those whom the pservers name, or for a pserver that is stalled itself.
+// else it waits for those whom the pservers name, or for a pserver that hangs itself. A process
+// without a sign of life is suspect before it is stalled.
 Paces paces_of(const std::vector<ProcessOnNode>& processes);
 
-// "stalled 2m42s", "waits for trainer-1", "testing", "saving 12s"; "" for a process that runs.
+// "stalled 2m42s", "no sign of life for 4.2s", "waits for trainer-1", "testing", "saving 12s"; ""
+// for a process that runs.
 std::string describe(const ProcessPace& pace);
-// "trainer-1 on n-1 is stalled: no progress for 2m42s", and for those who wait for it
+// "trainer-1 on n-1 is stalled: no progress for 2m42s" or "trainer-1 on n-1: no sign of life for
+// 4.2s", and for those who wait for it
 // "trainer-0 waits for trainer-1 (2m42s)".
 std::vector<std::string> describe_stalls(const Paces& paces,
                                          const std::map<std::string, std::string>& node_of_process);

@@ -38,6 +38,7 @@ std::string describe_state(const remote::ProcessStatus& status) {
     case remote::ProcessState::kExited:
       return status.exit_code == 0 ? "done" : fmt::format("exited with code {}", status.exit_code);
     case remote::ProcessState::kKilled: {
+      if (!status.hang.empty()) return fmt::format("hung ({}) and was killed", status.hang);
       const char* const name = ::sigdescr_np(status.signal);
       return fmt::format("killed by signal {} ({})", status.signal, name != nullptr ? name : "?");
     }
@@ -52,12 +53,10 @@ std::string describe(const remote::Restart& restart, std::uint32_t allowed) {
   end.state = restart.signal != 0 ? remote::ProcessState::kKilled : remote::ProcessState::kExited;
   end.signal = restart.signal;
   end.exit_code = restart.exit_code;
-  if (!restart.hang.empty()) {
-    return fmt::format("hung ({}) and was killed; restarted ({} of {})", restart.hang,
-                       restart.failures, allowed);
-  }
-  return fmt::format("{}{}; restarted ({} of {})", restart.signal != 0 ? "was " : "",
-                     describe_state(end), restart.failures, allowed);
+  end.hang = restart.hang;
+  const bool was_killed = restart.signal != 0 && restart.hang.empty();
+  return fmt::format("{}{}; restarted ({} of {})", was_killed ? "was " : "", describe_state(end),
+                     restart.failures, allowed);
 }
 
 bool comes_before(const remote::ProcessStatus& a, const remote::ProcessStatus& b) {

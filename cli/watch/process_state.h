@@ -16,7 +16,8 @@ bool is_running_trainer(const ProcessOnNode& process);
 bool ended_well(const remote::ProcessStatus& status);
 // Stopped as asked and saved, so that the job can be resumed.
 bool is_resumable(const remote::ProcessStatus& status);
-// "running", "exited with code 6", "killed by signal 9 (Killed)", ...
+// "running", "exited with code 6", "killed by signal 9 (Killed)",
+// "hung (no sign of life for 60 s) and was killed", ...
 std::string describe_state(const remote::ProcessStatus& status);
 
 // "was killed by signal 9 (Killed); restarted (1 of 2)".

@@ -10,6 +10,8 @@
 namespace paddle::cli {
 namespace {
 
+constexpr double kDivergenceRatio = 1000;
+constexpr double kCostMin = 1e-6;
 constexpr std::size_t kCellsMax = 16;
 // Too little to foretell the rest from.
 constexpr std::int64_t kSeenMinMs = 2000;
@@ -59,6 +61,19 @@ std::optional<JobProgress> job_progress(const std::vector<remote::Progress>& tra
   }
   if (with_cost > 0) job.cost = cost / with_cost;
   return job;
+}
+
+bool diverges(double cost, std::optional<double> first_cost) {
+  if (!std::isfinite(cost)) return true;
+  return first_cost &&
+         std::abs(cost) > kDivergenceRatio * std::max(std::abs(*first_cost), kCostMin);
+}
+
+std::string divergence_text(double cost) {
+  return fmt::format(
+      "training diverges: the cost is {:.6g}; lower optimizer.learning_rate, or set "
+      "optimizer.clip_global_norm",
+      cost);
 }
 
 void TimeLeft::add(std::int64_t unix_ms, double position) {

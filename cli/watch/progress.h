@@ -31,6 +31,11 @@ std::uint32_t passes_of(const std::vector<MetricsLine>& lines);
 // Nothing for no trainer.
 std::optional<JobProgress> job_progress(const std::vector<remote::Progress>& trainers);
 
+// Whether a cost is not finite, or a thousand times that of the first batch, as the engine has it.
+bool diverges(double cost, std::optional<double> first_cost);
+// "training diverges: the cost is 3e+31; lower optimizer.learning_rate, or ..."
+std::string divergence_text(double cost);
+
 // The time that is left, from how far the job came since the first position seen.
 class TimeLeft {
  public:

@@ -1,6 +1,7 @@
 #include "cli/watch/view.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -103,7 +104,7 @@ std::vector<SlowTrainer> slow_trainers(const std::vector<ProcessView>& processes
   for (const ProcessView& process : processes) {
     if (!is_running(process.status) || is_pserver(process.status)) continue;
     // Rates from before a stall say nothing; those who hang or wait are told as such.
-    if (process.pace.pace == Pace::kStalled || process.pace.pace == Pace::kWaiting) return {};
+    if (hangs(process.pace.pace) || process.pace.pace == Pace::kWaiting) return {};
     rates.push_back(
         {process.node, process.status.name, process.usual_rate, process.usual_busy_rate});
   }
@@ -121,7 +122,7 @@ std::string ProcessView::state_text() const {
 
 std::optional<double> ProcessView::rate() const {
   if (!is_running(status)) return examples_per_second;
-  if (pace.pace == Pace::kStalled || pace.pace == Pace::kWaiting) return 0;
+  if (hangs(pace.pace) || pace.pace == Pace::kWaiting) return 0;
   if (!status.reports && heard_ms_ago.value_or(0) > kOwnSilenceMs && last) return 0;
   if (status.progress && !is_pserver(status)) return status.progress->examples_per_second;
   return examples_per_second;
@@ -162,7 +163,10 @@ ProcessView JobView::view_of(const ProcessOnNode& process, const std::string& no
   const remote::Usage& usage = *process.status.usage;
   const std::int64_t now = look->usage.unix_ms;
   if (!is_running(process.status)) return view;
-  if (usage.last_output_unix_ms > 0) view.heard_ms_ago = now - usage.last_output_unix_ms;
+  const auto& progress = process.status.progress;
+  const std::int64_t heard =
+      std::max(usage.last_output_unix_ms, progress ? progress->unix_ms : std::int64_t{0});
+  if (heard > 0) view.heard_ms_ago = now - heard;
   const std::int64_t lived = now - process.status.started_unix_ms;
   if (lived > 0) view.cores = static_cast<double>(usage.cpu_ms) / static_cast<double>(lived);
   const auto last = last_.find(process.status.name);
@@ -193,9 +197,12 @@ void JobView::look(Context& context, ClusterSession& session) {
     }
     return {};
   });
+  broken_start_ = cli::broken_start(session, look.processes);
+  if (broken_start_) broken_start_ = find_broken_start(context, session, job_);
   const Paces paces = paces_of(look.processes);
   processes_.clear();
   trail_ = CostTrail();
+  diverged_to_.reset();
   for (std::size_t i = 0; i < metrics.size(); ++i) {
     const ProcessOnNode& process = look.processes[i];
     const auto& node = look.nodes[process.member];
@@ -214,8 +221,24 @@ void JobView::look(Context& context, ClusterSession& session) {
     // A trainer that is done said so by its exit, after its last report.
     if (ended_well(process.status) && view.progress && view.progress->pass_done)
       view.progress->pass_done = 1;
-    if (process.status.name == "trainer-0") take_history(metrics[i], view.progress);
+    if (process.status.name == "trainer-0") {
+      watch_cost(metrics[i], process.status.reports);
+      take_history(metrics[i], view.progress);
+    }
     processes_.push_back(std::move(view));
+  }
+}
+
+// reports: the engine's metrics, which leave out a cost that is not finite; a program of the user's
+// own may write none at all.
+void JobView::watch_cost(const std::vector<MetricsLine>& lines, bool reports) {
+  for (const MetricsLine& line : lines) {
+    if (line.kind != "train" && line.kind != "pass") continue;
+    const auto cost = line.number("current_cost") ? line.number("current_cost") : line.cost;
+    if (!cost && !reports) continue;
+    diverged_to_.reset();
+    const double told = cost.value_or(std::nan(""));
+    if (diverges(told, line.number("first_cost"))) diverged_to_ = told;
   }
 }
 

@@ -10,6 +10,7 @@
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
 #include "cli/logs/metrics_line.h"
+#include "cli/watch/broken_start.h"
 #include "cli/watch/pace.h"
 #include "cli/watch/progress.h"
 
@@ -47,13 +48,14 @@ struct ProcessView {
   std::optional<double> examples_per_second;   // at its last log point
   // Medians of its last log points: by the wall clock, and while not waiting for others.
   std::optional<double> usual_rate, usual_busy_rate;
-  std::optional<std::int64_t> heard_ms_ago;  // age of its newest line of metrics or log
+  std::optional<std::int64_t> heard_ms_ago;  // age of its newest report, line of metrics or log
   std::optional<double> received_per_second, sent_per_second;  // since the last look; none before
   std::optional<double> cores;  // in use, since the last look or since its start
   ProcessPace pace;
   std::optional<remote::Progress> progress;  // as it reports, or else as its metrics tell
 
-  // "stalled 2m42s", "waits for trainer-1", "testing", "silent for 3m20s"; else of describe_state.
+  // "stalled 2m42s", "no sign of life for 4.2s", "waits for trainer-1", "testing", "silent for
+  // 3m20s"; else of describe_state.
   std::string state_text() const;
   // Examples a second; 0 while it is stalled or waits.
   std::optional<double> rate() const;
@@ -79,6 +81,9 @@ class JobView {
   const CostTrail& trail() const { return trail_; }
   // Lines about the processes that hang and those that wait for them.
   std::vector<std::string> stalls() const;
+  // The newest cost of trainer 0, where that diverges.
+  std::optional<double> diverged_to() const { return diverged_to_; }
+  const std::optional<BrokenStart>& broken_start() const { return broken_start_; }
 
  private:
   struct LastLook {
@@ -87,11 +92,14 @@ class JobView {
   };
   ProcessView view_of(const ProcessOnNode& process, const std::string& node,
                       const std::optional<NodeLook>& look);
+  void watch_cost(const std::vector<MetricsLine>& lines, bool reports);
   void take_history(const std::vector<MetricsLine>& lines,
                     const std::optional<remote::Progress>& now);
 
   std::string job_;
   std::vector<ProcessView> processes_;
+  std::optional<BrokenStart> broken_start_;
+  std::optional<double> diverged_to_;
   CostTrail trail_;  // of the newest metrics of trainer 0
   TimeLeft left_;    // likewise, from look to look
   std::int64_t history_until_ms_ = 0;

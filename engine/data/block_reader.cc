@@ -30,7 +30,8 @@ class ChunkParser {
   // its outcome, "data/train.txt-00001:17: ...", unless the options leave out and count them.
   void parse(const Chunk& chunk, RecordBlock& block) {
     block.clear();
-    block.file_bytes = chunk.file_bytes;
+    block.chunk_begin = chunk.begin;
+    block.chunk_end = chunk.end;
     block.outcome = parse_lines(chunk, block);
   }
 
@@ -39,7 +40,7 @@ class ChunkParser {
   // file and of the line in it decide. Split records go to the trainers in turn. A global shuffle
   // hashes (seed, pass, file, line), so that each pass deals every line to exactly one trainer, and
   // deals anew. Lines of other trainers are not parsed.
-  bool takes(std::uint32_t file, std::uint64_t line) const {
+  bool takes(std::uint64_t file, std::uint64_t line) const {
     if (trainers_ <= 1) return true;
     if (!options_.data.global_shuffle) return (file + line) % trainers_ == options_.trainer_id;
     return hash_combine(hash_combine(stream_, file), line) % trainers_ == options_.trainer_id;
@@ -47,7 +48,8 @@ class ChunkParser {
 
   // Messages count lines from 1.
   Error at(const Chunk& chunk, std::uint64_t line, Error error) const {
-    return std::move(error).with(fmt::format("{}:{}", options_.share.files[chunk.file], line + 1));
+    return std::move(error).with(
+        fmt::format("{}:{}", options_.share.files[chunk.begin.file], line + 1));
   }
 
   // The likeliest mistake first: `skip` would leave out all records of a wrong column.
@@ -63,7 +65,7 @@ class ChunkParser {
   }
 
   Status parse_lines(const Chunk& chunk, RecordBlock& block) {
-    Lines lines(as_text(chunk.text), chunk.first_line);
+    Lines lines(as_text(chunk.text), chunk.begin.line);
     while (const auto line = lines.next()) {
       const std::uint64_t number = lines.number();
       if (number == 0 && format_->has_header()) {
@@ -72,7 +74,7 @@ class ChunkParser {
         if (!good) return at(chunk, number, std::move(good).error());
         continue;
       }
-      if (!takes(chunk.file, number)) continue;
+      if (!takes(chunk.begin.file, number)) continue;
       const RecordBlock::Extent begin = block.end();
       Status parsed = chunk.is_too_long
                           ? Status(Error{Errc::kData,
@@ -99,13 +101,14 @@ class ChunkParser {
 }  // namespace
 
 BlockReader::BlockReader(const DatasetOptions& options, const Dictionary& dictionary,
-                         std::uint32_t pass)
+                         std::uint32_t pass, const PassStart* start)
     : options_(options),
       dictionary_(dictionary),
       blocks_ahead_(std::max<std::size_t>(
           kBlocksAheadMin, 2 * options.data.threads / std::max(options.data.files_at_once, 1U))),
       stop_fd_(::eventfd(0, EFD_CLOEXEC)) {
   deal_files(pass);
+  if (start != nullptr) go_to(*start);
   for (std::uint32_t i = 0; i < std::max(options.data.threads, 1U); ++i) {
     threads_.emplace_back([this, pass] { work(pass); });
   }
@@ -142,6 +145,30 @@ void BlockReader::deal_files(std::uint32_t pass) {
   for (Sequence& sequence : sequences_) sequence.is_over = sequence.files.empty();
 }
 
+void BlockReader::go_to(const PassStart& start) {
+  std::vector<std::size_t> sequence_of(options_.share.files.size());
+  for (std::size_t i = 0; i < sequences_.size(); ++i) {
+    for (const std::uint32_t file : sequences_[i].files) sequence_of[file] = i;
+  }
+  std::vector<std::optional<ChunkPlace>> ends(sequences_.size());
+  for (const auto& [chunk, is_read] : start.chunks) {
+    const std::size_t index = sequence_of[chunk.begin.file];
+    if (is_read) {
+      sequences_[index].places.push_back(chunk.begin);
+      turns_.push_back(index);
+    }
+    ends[index] = chunk.end;
+    turn_ = (index + 1) % sequences_.size();
+  }
+  for (std::size_t i = 0; i < sequences_.size(); ++i) {
+    if (ends[i]) {
+      sequences_[i].places.push_back(*ends[i]);
+    } else if (!start.are_all) {
+      sequences_[i].is_over = true;
+    }
+  }
+}
+
 // Picks the readable sequence with the fewest blocks ahead, the next one in turn if several have.
 std::optional<std::size_t> BlockReader::sequence_to_read() const {
   std::optional<std::size_t> best;
@@ -162,6 +189,11 @@ bool BlockReader::is_all_read() const {
 // Called only by the thread that has set sequence.is_reading.
 Result<bool> BlockReader::read(Sequence& sequence, Chunk& chunk) const {
   for (; sequence.file < sequence.files.size(); ++sequence.file) {
+    const bool is_placed = !sequence.places.empty();
+    if (is_placed && sequence.places.front().file != sequence.files[sequence.file]) {
+      sequence.reader.reset();
+      continue;
+    }
     if (!sequence.reader) {
       const std::uint32_t file = sequence.files[sequence.file];
       sequence.reader =
@@ -170,6 +202,10 @@ Result<bool> BlockReader::read(Sequence& sequence, Chunk& chunk) const {
                                                       .folder = options_.folder,
                                                       .pipe_timeout = options_.data.pipe_timeout,
                                                       .stop_fd = stop_fd_.get()});
+    }
+    if (is_placed) {
+      PADDLE_TRY_STATUS(sequence.reader->go_to(sequence.places.front()));
+      sequence.places.pop_front();
     }
     PADDLE_TRY(const bool found, sequence.reader->next(chunk));
     if (found) return true;
@@ -223,24 +259,34 @@ void BlockReader::work(std::uint32_t pass) {
 
 bool BlockReader::next(RecordBlock& block) {
   std::unique_lock lock(mutex_);
+  if (!turns_.empty()) {
+    Sequence& sequence = sequences_[turns_.front()];
+    turns_.pop_front();
+    return take_front(lock, sequence, block);
+  }
   for (std::size_t passed = 0; passed < sequences_.size(); ++passed) {
-    Sequence& sequence = sequences_[turn_];
-    changed_.wait(lock, [&] {
-      return is_abandoned_ ||
-             (sequence.blocks.empty() ? sequence.is_over : sequence.is_parsed.front());
-    });
-    if (is_abandoned_) return false;
+    const bool taken = take_front(lock, sequences_[turn_], block);
     turn_ = (turn_ + 1) % sequences_.size();
-    if (sequence.blocks.empty()) continue;
-    std::swap(block, sequence.blocks.front());
-    spare_.push_back(std::move(sequence.blocks.front()));
-    sequence.blocks.pop_front();
-    sequence.is_parsed.pop_front();
-    ++sequence.first;
-    changed_.notify_all();
-    return true;
+    if (taken) return true;
   }
   return false;
+}
+
+// Waits for the next block of a sequence; false when that is over.
+bool BlockReader::take_front(std::unique_lock<std::mutex>& lock, Sequence& sequence,
+                             RecordBlock& block) {
+  changed_.wait(lock, [&] {
+    return is_abandoned_ ||
+           (sequence.blocks.empty() ? sequence.is_over : sequence.is_parsed.front());
+  });
+  if (is_abandoned_ || sequence.blocks.empty()) return false;
+  std::swap(block, sequence.blocks.front());
+  spare_.push_back(std::move(sequence.blocks.front()));
+  sequence.blocks.pop_front();
+  sequence.is_parsed.pop_front();
+  ++sequence.first;
+  changed_.notify_all();
+  return true;
 }
 
 }  // namespace paddle::data

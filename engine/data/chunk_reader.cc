@@ -1,5 +1,7 @@
 #include "engine/data/chunk_reader.h"
 
+#include <poll.h>
+
 #include <algorithm>
 
 namespace paddle::data {
@@ -14,7 +16,49 @@ std::uint64_t count_line_ends(std::string_view text) {
   return count;
 }
 
+bool is_readable(int fd) {
+  pollfd polled{fd, POLLIN, 0};
+  return fd >= 0 && ::poll(&polled, 1, 0) > 0;
+}
+
 }  // namespace
+
+Status ChunkReader::open() {
+  if (source_) return {};
+  PADDLE_TRY(source_, open_source(path_, options_));
+  return {};
+}
+
+Status ChunkReader::go_to(const ChunkPlace& place) {
+  if (place.offset < end_.offset) return Error{Errc::kData, path_ + ": the lines have changed"};
+  PADDLE_TRY_STATUS(open());
+  const std::uint64_t count = place.offset - end_.offset;
+  if (count <= rest_.size()) {
+    rest_.erase(rest_.begin(), rest_.begin() + static_cast<std::ptrdiff_t>(count));
+  } else {
+    const std::uint64_t unread = count - rest_.size();
+    rest_.clear();
+    if (source_->skip(unread)) {
+      read_ += unread;
+    } else {
+      PADDLE_TRY_STATUS(pass_over(unread));
+    }
+  }
+  end_ = place;
+  return {};
+}
+
+// Reads and drops bytes, fewer where the file ends earlier.
+Status ChunkReader::pass_over(std::uint64_t count) {
+  Bytes passing;
+  const std::uint64_t until = read_ + count;
+  while (read_ < until && !at_end_) {
+    if (is_readable(options_.stop_fd)) return Error{Errc::kInterrupted, path_ + ": stopped"};
+    passing.clear();
+    PADDLE_TRY_STATUS(fill(passing, std::min<std::uint64_t>(until - read_, kChunkBytes)));
+  }
+  return {};
+}
 
 // Reads until `text` has `size` bytes or the file ends.
 Status ChunkReader::fill(Bytes& text, std::size_t size) {
@@ -24,6 +68,7 @@ Status ChunkReader::fill(Bytes& text, std::size_t size) {
     PADDLE_TRY(const std::size_t count, source_->read(std::span(text).subspan(held)));
     at_end_ = count == 0;
     held += count;
+    read_ += count;
   }
   text.resize(held);
   return {};
@@ -63,27 +108,26 @@ Result<std::optional<std::size_t>> ChunkReader::last_line_end(Bytes& text) {
 }
 
 Result<bool> ChunkReader::next(Chunk& chunk) {
-  if (!source_) {
-    PADDLE_TRY(source_, open_source(path_, options_));
-  }
-  chunk.file = file_;
-  chunk.first_line = line_;
+  PADDLE_TRY_STATUS(open());
+  chunk.begin = end_;
   chunk.text.clear();
   chunk.text.swap(rest_);
   PADDLE_TRY(const auto size, last_line_end(chunk.text));
-  chunk.file_bytes = source_->position() - position_;
-  position_ += chunk.file_bytes;
+  // Where other bytes are read than parsed, it depends on the sizes of the reads too.
+  end_.position = std::max(end_.position, source_->position());
   chunk.is_too_long = !size.has_value();
   if (!size) {
     PADDLE_TRY_STATUS(skip_line(chunk.text));
-    ++line_;
-    return true;
+    ++end_.line;
+  } else {
+    rest_.assign(chunk.text.begin() + static_cast<std::ptrdiff_t>(*size), chunk.text.end());
+    chunk.text.resize(*size);
+    if (chunk.text.empty()) return false;
+    end_.line += count_line_ends(as_text(chunk.text));
+    if (chunk.text.back() != kLineEnd) ++end_.line;
   }
-  rest_.assign(chunk.text.begin() + static_cast<std::ptrdiff_t>(*size), chunk.text.end());
-  chunk.text.resize(*size);
-  if (chunk.text.empty()) return false;
-  line_ += count_line_ends(as_text(chunk.text));
-  if (chunk.text.back() != kLineEnd) ++line_;
+  end_.offset = read_ - rest_.size();
+  chunk.end = end_;
   return true;
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/bytes.h"
+#include "engine/data/chunk_place.h"
 #include "engine/data/source/byte_source.h"
 
 namespace paddle::data {
@@ -13,35 +14,36 @@ constexpr std::size_t kLineBytesMax = 16U << 20U;
 constexpr std::size_t kChunkBytes = 256U << 10U;  // a chunk is longer when one line is
 
 struct Chunk {
-  std::uint32_t file = 0;        // number of the file, which the caller chooses
-  std::uint64_t first_line = 0;  // counted from 0
-  Bytes text;                    // lines with their ends; the file's last one may have none
-  std::uint64_t file_bytes = 0;  // of the file, read since the chunk before; compressed they differ
-  bool is_too_long = false;      // the text begins a single line above kLineBytesMax
+  ChunkPlace begin, end;
+  Bytes text;                // lines with their ends; the file's last one may have none
+  bool is_too_long = false;  // the text begins a single line above kLineBytesMax
 };
 
 class ChunkReader {
  public:
   ChunkReader(std::string path, std::uint32_t file, SourceOptions options)
-      : path_(std::move(path)), file_(file), options_(std::move(options)) {}
+      : path_(std::move(path)), options_(std::move(options)), end_{.file = file} {}
 
+  // Moves on to the beginning of a later chunk. Errors are those of open_source().
+  Status go_to(const ChunkPlace& place);
   // Replaces `chunk` and reuses its memory; false at the end of the file. Errors are those of
   // open_source().
   Result<bool> next(Chunk& chunk);
 
  private:
+  Status open();
+  Status pass_over(std::uint64_t count);
   Result<std::optional<std::size_t>> last_line_end(Bytes& text);
   Status fill(Bytes& text, std::size_t size);
   Status skip_line(Bytes& text);
 
   std::string path_;
-  std::uint32_t file_;
   SourceOptions options_;
   std::unique_ptr<ByteSource> source_;
   bool at_end_ = false;
-  std::uint64_t line_ = 0;
-  std::uint64_t position_ = 0;  // in the file itself, after the last chunk
-  Bytes rest_;                  // bytes read behind the last chunk
+  ChunkPlace end_;          // of the last chunk
+  std::uint64_t read_ = 0;  // bytes of the source
+  Bytes rest_;              // bytes read behind the last chunk
 };
 
 // The lines of a text, without their ends ("\n" or "\r\n").

@@ -1,30 +1,25 @@
 #include "engine/data/dataset.h"
 
-#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <filesystem>
 #include <mutex>
 #include <thread>
 
-#include "base/log.h"
-#include "base/rng.h"
-#include "engine/data/block_reader.h"
-#include "engine/data/shuffler.h"
+#include "engine/data/pass_reader.h"
 
 namespace paddle::data {
 namespace {
 
 constexpr std::size_t kQueuedBatchesMax = 16;
-constexpr std::uint64_t kBadRecordsShownMax = 10;  // in a pass
 
 class ThreadedStream final : public BatchStream {
  public:
-  ThreadedStream(const DatasetOptions& options, const Dictionary& dictionary, std::uint32_t pass)
+  ThreadedStream(const DatasetOptions& options, const Dictionary& dictionary, std::uint32_t pass,
+                 std::uint64_t skip, std::span<std::byte> index)
       : options_(options),
         slots_(config::data_slots(options.data)),
-        blocks_(options_, dictionary, pass),
-        shuffler_(options.shuffle_records, stream_of(options, pass)),
+        reader_(options_, dictionary, pass, skip, index),
         batch_(empty_batch(slots_, options.batch_size)),
         bytes_(bytes_of(options.share.files)),
         maker_([this] { make(); }) {}
@@ -35,7 +30,7 @@ class ThreadedStream final : public BatchStream {
       abandoned_ = true;
     }
     changed_.notify_all();
-    blocks_.stop();
+    reader_.stop();
     maker_.join();
   }
 
@@ -53,10 +48,11 @@ class ThreadedStream final : public BatchStream {
     return batch;
   }
 
-  std::uint64_t bad_records() const override { return bad_records_; }
+  std::uint64_t bad_records() const override { return reader_.bad_records(); }
+  std::uint64_t records_parsed() const override { return reader_.records_parsed(); }
   double share_read() const override {
     const auto all = static_cast<double>(bytes_);
-    return bytes_ == 0 ? 0 : std::min(1.0, static_cast<double>(bytes_read_) / all);
+    return bytes_ == 0 ? 0 : std::min(1.0, static_cast<double>(reader_.file_bytes()) / all);
   }
 
  private:
@@ -69,10 +65,6 @@ class ThreadedStream final : public BatchStream {
     }
     return bytes;
   }
-  static std::uint64_t stream_of(const DatasetOptions& options, std::uint32_t pass) {
-    return hash_combine(hash_combine(hash_combine(options.seed, stable_hash("shuffle")), pass),
-                        options.trainer_id);
-  }
 
   void make() {
     Status outcome = make_all();
@@ -83,26 +75,9 @@ class ThreadedStream final : public BatchStream {
   }
 
   Status make_all() {
-    const auto add = [this](const RecordView& record) { return add_record(record); };
-    RecordBlock block;
-    while (blocks_.next(block)) {
-      count_bad(block);
-      bytes_read_ += block.file_bytes;
-      for (const RecordBlock::Extent& extent : block.records) {
-        PADDLE_TRY_STATUS(shuffler_.put(block.view(extent), add));
-      }
-      PADDLE_TRY_STATUS(std::move(block.outcome));
-      const std::scoped_lock lock(mutex_);
-      if (abandoned_) return {};
-    }
-    PADDLE_TRY_STATUS(shuffler_.drain(add));
+    PADDLE_TRY_STATUS(
+        reader_.read([this](const RecordView& record) { return add_record(record); }));
     return batch_.size > 0 ? put_batch() : Status();
-  }
-
-  void count_bad(const RecordBlock& block) {
-    if (block.bad_records == 0) return;
-    if (bad_blocks_++ < kBadRecordsShownMax) log_warning("left out: {}", block.first_bad_record);
-    bad_records_ += block.bad_records;
   }
 
   Status add_record(const RecordView& record) {
@@ -122,15 +97,9 @@ class ThreadedStream final : public BatchStream {
 
   const DatasetOptions options_;
   const std::vector<config::SlotConfig> slots_;
-  // Used by the maker thread alone.
-  BlockReader blocks_;
-  Shuffler shuffler_;
-  nn::Batch batch_;
-  std::uint64_t bad_blocks_ = 0;
-
+  PassReader reader_;
+  nn::Batch batch_;            // used by the maker thread alone
   const std::uint64_t bytes_;  // of all files
-  std::atomic<std::uint64_t> bytes_read_ = 0;
-  std::atomic<std::uint64_t> bad_records_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<nn::Batch> queue_;
@@ -143,8 +112,9 @@ class ThreadedStream final : public BatchStream {
 }  // namespace
 
 std::unique_ptr<BatchStream> open_pass(const DatasetOptions& options, const Dictionary& dictionary,
-                                       std::uint32_t pass) {
-  return std::make_unique<ThreadedStream>(options, dictionary, pass);
+                                       std::uint32_t pass, std::uint64_t skip,
+                                       std::span<std::byte> index) {
+  return std::make_unique<ThreadedStream>(options, dictionary, pass, skip, index);
 }
 
 }  // namespace paddle::data

@@ -3,8 +3,10 @@
 // time.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "engine/config/data_config.h"
@@ -31,14 +33,23 @@ class BatchStream {
   // Returns the next batch; nothing at the end of the pass. kData names the file, and the line of a
   // bad record unless data.skip_bad_records is set.
   virtual Result<std::optional<nn::Batch>> next() = 0;
-  // Number of bad records left out so far; final after the last batch.
+  // Number of bad records of the pass left out so far; final after the last batch.
   virtual std::uint64_t bad_records() const = 0;
+  // Number of records that this stream has parsed so far, for a batch or for none.
+  virtual std::uint64_t records_parsed() const = 0;
   // Share of the pass's bytes that are read and in or before the batches at hand, 0 to 1.
   virtual double share_read() const = 0;
 };
 
-// `dictionary` must outlive the stream.
+// The stream begins with batch `skip`. `index` is memory in which it notes the places of the chunks
+// that it has read, as engine/data/pass_index.h says; a later stream of the same pass that gets the
+// same memory then parses no more of the records before its first batch than the shuffler holds and
+// the chunks around them. Without it, or where that index is of another pass, is damaged or reaches
+// not far enough, it parses and drops them. 1 MiB holds about 10,000 chunks, or 2.5 GB of lines.
+//
+// `dictionary` and `index` must outlive the stream, and only one stream at a time uses an index.
 std::unique_ptr<BatchStream> open_pass(const DatasetOptions& options, const Dictionary& dictionary,
-                                       std::uint32_t pass);
+                                       std::uint32_t pass, std::uint64_t skip = 0,
+                                       std::span<std::byte> index = {});
 
 }  // namespace paddle::data

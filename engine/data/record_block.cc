@@ -25,7 +25,7 @@ void RecordBlock::clear() {
   values.clear();
   counts.clear();
   records.clear();
-  file_bytes = 0;
+  chunk_begin = chunk_end = {};
   bad_records = 0;
   first_bad_record.clear();
   outcome = Status();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/config/job_config.h"
+#include "engine/data/chunk_place.h"
 #include "engine/nn/batch.h"
 
 namespace paddle::data {
@@ -31,12 +32,14 @@ struct RecordBlock {
   std::vector<float> values;
   std::vector<std::uint32_t> counts;
   std::vector<Extent> records;
-  std::uint64_t file_bytes = 0;   // read for this block
+  ChunkPlace chunk_begin, chunk_end;
   std::uint64_t bad_records = 0;  // lines that were left out
   std::string first_bad_record;   // its error message
   Status outcome;                 // the error after the last record, if one ended the block
 
   void clear();
+  // Bytes of the file that were read for this block; those of a compressed one are fewer.
+  std::uint64_t file_bytes() const { return chunk_end.position - chunk_begin.position; }
   // An extent that begins at the sizes of the arrays.
   Extent end() const;
   // Makes a record of everything that was appended since `from`, an earlier end().

@@ -1,6 +1,9 @@
 // Seeded shuffle over a window: each later record replaces a random one, which leaves.
 #pragma once
 
+#include <algorithm>
+
+#include "base/check.h"
 #include "base/rng.h"
 #include "engine/data/record_block.h"
 
@@ -9,7 +12,8 @@ namespace paddle::data {
 // Holds at most `window` records; with 0 or 1 the order stays.
 class Shuffler {
  public:
-  Shuffler(std::uint64_t window, std::uint64_t stream) : window_(window), rng_(stream) {}
+  Shuffler(std::uint64_t window, std::uint64_t stream)
+      : window_(window), stream_(stream), rng_(stream) {}
 
   // Adds a record and calls take(RecordView) for the one that leaves, if one does.
   template <class Take>
@@ -36,10 +40,43 @@ class Shuffler {
     return {};
   }
 
+  // Moves a new shuffler to where it is after `count` records. Returns the numbers of those that it
+  // holds then, ascending; each must be passed to restore(), in this order, before the next put().
+  std::vector<std::uint64_t> go_to(std::uint64_t count) {
+    PADDLE_CHECK(held_.empty());
+    if (window_ <= 1) return {};
+    const std::uint64_t held = std::min(count, window_);
+    held_.resize(held);
+    rng_ = Rng(stream_, count - held);
+    // A place holds the last record that came to it, so the search goes backwards. It ends after
+    // about window * log(window) records, however many there were.
+    std::vector<bool> is_found(held);
+    std::vector<std::uint64_t> numbers;
+    to_restore_.clear();
+    const auto add = [&](std::uint64_t number, std::uint64_t place) {
+      if (is_found[place]) return;
+      is_found[place] = true;
+      numbers.push_back(number);
+      to_restore_.push_back(place);
+    };
+    for (std::uint64_t number = count; number > window_ && numbers.size() < held; --number) {
+      add(number - 1, Rng(stream_, number - 1 - window_).below(window_));
+    }
+    for (std::uint64_t place = held; place > 0; --place) add(place - 1, place - 1);
+    std::ranges::reverse(numbers);
+    return numbers;
+  }
+  void restore(const RecordView& record) {
+    held_[to_restore_.back()].assign(record);
+    to_restore_.pop_back();
+  }
+
  private:
   std::uint64_t window_;
+  std::uint64_t stream_;
   Rng rng_;
   std::vector<Record> held_;
+  std::vector<std::uint64_t> to_restore_;  // places in held_, the next one last
 };
 
 }  // namespace paddle::data

@@ -56,7 +56,7 @@ Result<std::unique_ptr<KeptPush>> KeptPush::open(Options options,
 }
 
 KeptPush::~KeptPush() {
-  if (dense_ != nullptr) ::munmap(dense_, dense_bytes_);
+  if (mapped_ != nullptr) ::munmap(mapped_, mapped_bytes_);
 }
 
 std::uint64_t KeptPush::tally_bytes() const {
@@ -69,16 +69,16 @@ std::uint64_t KeptPush::slot_offset(std::size_t slot) const {
 }
 
 std::uint64_t KeptPush::rows_offset() const {
-  return slot_offset(kSlots) + dense_bytes_;
+  return slot_offset(kSlots) + mapped_bytes_;
 }
 
 Status KeptPush::map(std::span<client::DenseParameter> dense) {
   if (options_.keeps_dense) {
     for (const client::DenseParameter& one : dense) {
-      dense_bytes_ += rounded(one.gradient.size() * sizeof(float), kLineBytes);
+      mapped_bytes_ += rounded(one.gradient.size() * sizeof(float), kLineBytes);
     }
   }
-  dense_bytes_ = rounded(dense_bytes_, kPageBytes);
+  mapped_bytes_ = rounded(mapped_bytes_, kPageBytes);
   const int memory = options_.memory.get();
   // Rows lie behind, and the file grows with them.
   const off_t end = ::lseek(memory, 0, SEEK_END);
@@ -86,14 +86,14 @@ Status KeptPush::map(std::span<client::DenseParameter> dense) {
                   ::ftruncate(memory, static_cast<off_t>(rows_offset())) != 0)) {
     return system_error(Errc::kResource, "memory for the last push");
   }
-  if (dense_bytes_ == 0) return {};
-  void* const mapped = ::mmap(nullptr, dense_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, memory,
+  void* const mapped = ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, memory,
                               static_cast<off_t>(slot_offset(kSlots)));
   if (mapped == MAP_FAILED) return system_error(Errc::kResource, "map memory for the last push");
-  dense_ = static_cast<std::byte*>(mapped);
-  std::size_t at = 0;
+  mapped_ = static_cast<std::byte*>(mapped);
+  if (!options_.keeps_dense) return {};
+  std::size_t at = kIndexBytes;
   for (client::DenseParameter& one : dense) {
-    one.placed_gradient = {reinterpret_cast<float*>(dense_ + at), one.gradient.size()};
+    one.placed_gradient = {reinterpret_cast<float*>(mapped_ + at), one.gradient.size()};
     at += rounded(one.gradient.size() * sizeof(float), kLineBytes);
   }
   return {};

@@ -55,6 +55,9 @@ class KeptPush {
   std::uint64_t samples() const { return header_.samples; }
   double cost() const { return header_.cost; }
 
+  // For data::open_pass(): the places of what it has read.
+  std::span<std::byte> pass_index() const { return {mapped_, kIndexBytes}; }
+
   // Without memory for it, which is logged once, nothing is kept.
 
   // Before gradients are computed: the places no longer hold the push before.
@@ -69,6 +72,7 @@ class KeptPush {
 
  private:
   static constexpr std::size_t kSlots = 2;  // a batch's counts never overwrite those before it
+  static constexpr std::size_t kIndexBytes = 2U << 20U;  // of some 5 GB of text
 
   struct Slot {
     BatchNumber at;
@@ -105,8 +109,8 @@ class KeptPush {
 
   Options options_;
   Header header_;
-  std::byte* dense_ = nullptr;
-  std::size_t dense_bytes_ = 0;
+  std::byte* mapped_ = nullptr;  // the index, then dense gradients
+  std::size_t mapped_bytes_ = kIndexBytes;
   bool is_given_up_ = false;
 };
 

@@ -77,19 +77,20 @@ Status Loop::meet_others() {
 }
 
 Status Loop::run_pass(std::uint32_t pass) {
-  batch_ = 0;
+  batch_ = pass == options_.start_pass ? options_.batches_done : 0;
   is_stopped_ = false;
   since_start_ = since_log_ = Score();
   busy_ = busy_at_log_ = {};
   share_read_ = 0;
-  batch_reported_ = 0;
+  batch_reported_ = batch_;
   begun_at_ = logged_at_ = std::chrono::steady_clock::now();
   report(pass, wire::ACTIVITY_TRAINING);
-  const auto stream = data::open_pass(options_.train_data, dictionary_, pass);
-  const std::uint64_t done_before = pass == options_.start_pass ? options_.batches_done : 0;
-  if (done_before > 0 && options_.kept != nullptr) {
-    if (const auto counts = options_.kept->counts({pass, done_before})) restore(*counts);
+  std::span<std::byte> index;
+  if (options_.kept != nullptr) {
+    if (const auto counts = options_.kept->counts({pass, batch_})) restore(*counts);
+    index = options_.kept->pass_index();
   }
+  const auto stream = data::open_pass(options_.train_data, dictionary_, pass, batch_, index);
   for (;;) {
     PADDLE_TRY(const std::optional<nn::Batch> batch, stream->next());
     bad_records_ = stream->bad_records();
@@ -97,10 +98,6 @@ Status Loop::run_pass(std::uint32_t pass) {
     if (!batch) {
       batches_of_pass_ = batch_;
       return {};
-    }
-    if (batch_ < done_before) {
-      ++batch_;
-      continue;
     }
     PADDLE_TRY_STATUS(train_batch(pass, *batch));
     report(pass, wire::ACTIVITY_TRAINING);

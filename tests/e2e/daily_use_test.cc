@@ -77,6 +77,9 @@ TEST_F(DailyUse, ACostThatDivergesWithTheFirstBatchIsToldByTrain) {
   EXPECT_TRUE(train.says("warning: training diverges: the cost is ")) << train.output;
   EXPECT_TRUE(train.says("\"diverged\": true")) << train.output;
   EXPECT_TRUE(train.says("warning: training diverged: the cost went from 0.69")) << train.output;
+  const Outcome status = cluster.run({"status"});
+  EXPECT_TRUE(status.says("warning: training diverges: the cost is ")) << status.output;
+  EXPECT_TRUE(cluster.run({"status", "--json"}).says("\"diverged\": true"));
   EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
 }
 

@@ -86,6 +86,28 @@ TEST_F(StallTest, AProcessThatHangsIsKilledAndStartedAgain) {
   }
 }
 
+// With no restart left, the end of the job tells why.
+TEST_F(StallTest, TheLastProcessThatHungIsSaidToHaveHung) {
+  Process train =
+      cluster.start({"train", "--trainers", "2", "--pservers", "2", "--name", "job", "--restarts",
+                     "1", "--stall-restarts-after", "3", "--set", "train.passes=1000000", "--set",
+                     "train.batch_size=4", "quick_start"});
+  ASSERT_TRUE(train.prints("/1000000  ")) << train.output();
+  stop_process("--trainer_id=1");
+  EXPECT_TRUE(train.prints("trainer-1 on n-1 hung (no sign of life for ")) << train.output();
+  hung_ = 0;
+  comes_to_say({"status"}, {"running (start 2)"});
+  stop_process("--trainer_id=1");
+  EXPECT_EQ(train.wait(), 1) << train.output();
+  hung_ = 0;
+  EXPECT_TRUE(contains(train.output(), "error: trainer-1 on n-1 hung (no sign of life for "))
+      << train.output();
+  EXPECT_TRUE(cluster.run({"status"}).says("and was killed"));
+  EXPECT_TRUE(cluster.run({"status", "--json"}).says("\"hang\": \"no sign of life for "));
+  EXPECT_TRUE(contains(TemporaryFolder::read(cluster.folder() / "output/job/report.html"),
+                       "hung (no sign of life for "));
+}
+
 // From before the first record of the test is read, which may take as long as the rest.
 TEST_F(StallTest, ATrainerThatReadsItsTestSlowlyIsTestingAndNotHung) {
   cluster.folder().write(
@@ -104,6 +126,8 @@ TEST_F(StallTest, ATrainerThatReadsItsTestSlowlyIsTestingAndNotHung) {
 TEST_F(StallTest, ATrainerThatHangsIsNamedEverywhereAndStopIsBounded) {
   Process train = start_endless();
   stop_process("--trainer_id=1");
+  EXPECT_TRUE(train.prints("trainer-1 on n-1: no sign of life for ")) << train.output();
+  comes_to_say({"status"}, {"trainer-1 on n-1", "no sign of life for "});
   const std::string status =
       comes_to_say({"status"}, {"trainer-1  stalled ", "trainer-0  waits for trainer-1  "});
   EXPECT_TRUE(contains(status, "trainer-1 on n-1 is stalled: no progress for ")) << status;
@@ -128,6 +152,7 @@ TEST_F(StallTest, ATrainerThatHangsIsNamedEverywhereAndStopIsBounded) {
 TEST_F(StallTest, APserverThatHangsIsTheCulpritOfAllTrainers) {
   Process train = start_endless();
   stop_process("--pserver_id=1");
+  comes_to_say({"status"}, {"pserver-1 on n-1", "no sign of life for "});
   comes_to_say({"status"}, {"pserver-1  stalled ", "trainer-0  waits for pserver-1",
                             "trainer-1  waits for pserver-1"});
   EXPECT_TRUE(train.prints("pserver-1 on n-1 is stalled: no progress for ")) << train.output();

@@ -206,6 +206,8 @@ class FakeAgentClient final : public AgentClient {
     status.name = process.name;
     status.log = process.log;
     status.arguments = process.arguments;
+    status.trainers = process.trainers;
+    status.pservers = process.pservers;
     status.state = ProcessState::kRunning;
     status.pid = fake_.next_pid++;
     status.started_unix_ms = status.pid;
@@ -244,6 +246,7 @@ class FakeAgentClient final : public AgentClient {
       if (!job.empty() && status.job != job) continue;
       found.push_back(status);
       found.back().asked_unix_ms = fake_.usage.unix_ms;
+      found.back().claimed = fake_.starting.contains(status.job);
     }
     return found;
   }

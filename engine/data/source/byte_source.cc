@@ -20,6 +20,9 @@ class FileSource final : public ByteSource {
     if (count < 0) return system_error(Errc::kData, "read " + path_);
     return static_cast<std::size_t>(count);
   }
+  bool skip(std::uint64_t count) override {
+    return ::lseek(fd_.get(), static_cast<off_t>(count), SEEK_CUR) >= 0;
+  }
   std::uint64_t position() const override { return position_of(fd_); }
 
  private:

@@ -19,6 +19,8 @@ class ByteSource {
   // Reads at most into.size() > 0 bytes; 0 at the end. kData names the file; kInterrupted: stop_fd
   // became readable.
   virtual Result<std::size_t> read(std::span<std::byte> into) = 0;
+  // Passes over the next `count` bytes; false for a source that must read them to get there.
+  virtual bool skip(std::uint64_t /*count*/) { return false; }
   // Bytes of the file itself that are read, whatever became of them; 0 where it cannot be told.
   virtual std::uint64_t position() const = 0;
 };

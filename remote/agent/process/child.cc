@@ -206,7 +206,9 @@ void Notices::take(const Root& root, const SafePath& folder, PulseWatch& watch) 
     if (parsed == Parsed::kMalformed) pipe_.reset();
   }
   // A full disk loses the notice; the exit record still tells the end.
-  if (latest) (void)write_record(root, folder, "notice", *latest);
+  if (!latest) return;
+  latest->set_heard_unix_ms(unix_ms());
+  (void)write_record(root, folder, "notice", *latest);
 }
 
 void Notices::note(const wire::Progress& progress) {

@@ -134,6 +134,12 @@ void Claims::release_job() {
   job_.reset();
 }
 
+bool is_claimed(const Root& root, const std::string& job) {
+  const auto path = SafePath::parse("jobs/" + job + "/" + kLock);
+  const auto lock = path ? path->open_read(root.fd.get()) : Result<UniqueFd>(path.error());
+  return lock && ::flock(lock->get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
 void wipe_unneeded_keys(const Root& root, const std::string& job, Duration wait) {
   Claims claims(root);
   (void)claims.lock(job, wait);

@@ -42,6 +42,9 @@ class Claims {
   std::map<std::string, UniqueFd> ports_;  // sockets bound to names that are unique on the machine
 };
 
+// Whether any session, this one included, has the job on this node.
+bool is_claimed(const Root& root, const std::string& job);
+
 // After the end of a process: wipes the job's keys if it was the last one. A session that starts
 // the job meanwhile needs them, and does this itself when it releases the job.
 void wipe_unneeded_keys(const Root& root, const std::string& job, Duration wait);

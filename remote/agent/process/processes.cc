@@ -159,6 +159,11 @@ Status start_process(const Root& root, const wire::agent::ProcessSpec& spec) {
 Result<std::vector<wire::agent::ProcessStatus>> list_processes(const Root& root,
                                                                const std::string& job, bool usage) {
   PADDLE_TRY(std::vector<Record> records, read_records(root, job));
+  std::map<std::string, bool> claimed;  // by job
+  for (const Record& record : records) {
+    const std::string& name = record.spec.job();
+    if (!claimed.contains(name)) claimed[name] = is_claimed(root, name);
+  }
   std::map<std::string, wire::agent::Usage> used;
   if (usage) used = usage_of(records);
   std::vector<wire::agent::ProcessStatus> statuses;
@@ -167,6 +172,7 @@ Result<std::vector<wire::agent::ProcessStatus>> list_processes(const Root& root,
     const auto arguments = record.spec.arguments();
     statuses.push_back(status_of(root, std::move(record)));
     wire::agent::ProcessStatus& status = statuses.back();
+    status.set_claimed(claimed[status.job()]);
     if (!usage) continue;
     *status.mutable_arguments() = arguments;
     // The usage of an ended process comes from its exit record.

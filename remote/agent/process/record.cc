@@ -200,6 +200,8 @@ wire::agent::ProcessStatus status_of(const Root& root, Record record) {
   status.set_asked_unix_ms(unix_ms());
   status.set_restarts_allowed(record.spec.restarts());
   status.set_reports(!record.spec.program().empty());
+  status.set_trainers(record.spec.trainers());
+  status.set_pservers(record.spec.pservers());
   if (record.restarts) *status.mutable_restarts() = record.restarts->restarts();
   if (record.notice) *status.mutable_notice() = *record.notice;
   if (record.exit) {
@@ -209,6 +211,7 @@ wire::agent::ProcessStatus status_of(const Root& root, Record record) {
     status.set_signal(record.exit->signal());
     status.set_ended_unix_ms(record.exit->ended_unix_ms());
     status.set_stopped(record.exit->stopped());
+    status.set_hang(record.exit->hang());
     if (record.exit->resident_peak_bytes() > 0) {
       status.mutable_usage()->set_resident_bytes(record.exit->resident_peak_bytes());
       status.mutable_usage()->set_cpu_ms(record.exit->cpu_ms());

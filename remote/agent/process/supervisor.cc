@@ -255,6 +255,7 @@ void Supervisor::run(const Environment& environment) {
   }
   wire::agent::ExitRecord record = exit_record(wait_status_, used_);
   record.set_stopped(has_record(root_, folder_, "stop"));
+  record.set_hang(hang_);
   const auto written = write_record(root_, folder_, "exit", record);
   if (!written) say("exit record: " + written.error().message);
   end_leftovers();

@@ -30,6 +30,12 @@ TEST_F(JobsTest, AJobWhoseStartBrokeOffIsNotDone) {
   add(nodes_[0], "broken", "pserver-0", 400'000);
   EXPECT_EQ(jobs(), 0) << err_.str();
   EXPECT_TRUE(out_has("broken  not started")) << out_.str();
+  nodes_[0].processes.back().state = ProcessState::kRunning;
+  EXPECT_EQ(jobs(), 0) << err_.str();
+  EXPECT_TRUE(out_has("broken  not started")) << "its pserver waits for nobody: " << out_.str();
+  nodes_[0].starting = {"broken"};
+  EXPECT_EQ(jobs(), 0) << err_.str();
+  EXPECT_TRUE(out_has("broken  starting")) << out_.str();
 }
 
 TEST_F(JobsTest, NodesLeftOutMakeAStateUnknown) {

@@ -50,6 +50,88 @@ TEST_F(FollowTest, AJobThatIsStartedAgainIsFollowedOn) {
   EXPECT_TRUE(followed) << followed.error().message;
 }
 
+TEST_F(FollowTest, AStartThatWasBrokenOffIsNotWaitedFor) {
+  remote::ProcessStatus& pserver = fake_.node(0).processes.front();
+  pserver.name = "pserver-0";
+  pserver.state = remote::ProcessState::kRunning;
+  pserver.trainers = pserver.pservers = 1;
+  fake_.node(0).starting = {"j"};
+  int pauses = 0;
+  const Status followed = follow([&](remote::ProcessStatus&) {
+    if (++pauses == 5) fake_.node(0).starting.clear();
+  });
+  ASSERT_FALSE(followed);
+  EXPECT_EQ(followed.error().code, Errc::kFailed);
+  EXPECT_EQ(followed.error().message,
+            "the start of j was broken off: trainer-0 was never started; pserver-0 runs");
+  EXPECT_EQ(pauses, 6) << "a start that goes on is waited for; then it looks twice";
+}
+
+class SilentNodeTest : public testing::Test {
+ protected:
+  SilentNodeTest() {
+    for (std::size_t node : {0, 1}) {
+      remote::ProcessStatus status;
+      status.job = "j";
+      status.name = node == 0 ? "pserver-0" : "trainer-0";
+      status.state = remote::ProcessState::kRunning;
+      fake_.node(node).processes = {status};
+    }
+    fake_.context.connect = [connect = fake_.context.connect](const remote::NodeSpec& spec,
+                                                              bool create) {
+      if (spec.name == "n-1") return Result<std::unique_ptr<remote::AgentClient>>(silent());
+      return connect(spec, create);
+    };
+  }
+  static Error silent() { return {Errc::kUnreachable, "node n-1: silent", ""}; }
+  // Follows until it gives up; `on_pause` is told the seconds that have passed.
+  Error give_up(const std::function<void(std::chrono::seconds)>& on_pause) {
+    fake_.context.pause = [&](Duration pause) {
+      fake_.clock.time += pause;
+      on_pause(
+          std::chrono::duration_cast<std::chrono::seconds>(fake_.clock.time.time_since_epoch()));
+    };
+    ClusterSession session = fake_.session();
+    JobSummary summary;
+    const Status followed = follow_job(fake_.context, session, "j", summary);
+    EXPECT_FALSE(followed);
+    EXPECT_EQ(followed.error().code, Errc::kUnreachable);
+    EXPECT_NE(followed.error().message.find("node n-1: silent\n"), std::string::npos);
+    return followed.error();
+  }
+  remote::ProcessStatus& pserver() { return fake_.node(0).processes.front(); }
+
+  FakeCluster fake_{2};
+};
+
+TEST_F(SilentNodeTest, ProcessesThatNoticeItJustAfterwardsAreToldToHaveEnded) {
+  const Error error = give_up([&](std::chrono::seconds passed) {
+    if (passed < std::chrono::seconds(31)) return;
+    pserver().state = remote::ProcessState::kExited;
+    pserver().exit_code = static_cast<int>(Errc::kUnreachable);
+  });
+  EXPECT_TRUE(
+      error.message.ends_with("all of j has ended on the nodes that answer: pserver-0 on "
+                              "n-0 exited with code 4"))
+      << error.message;
+  EXPECT_EQ(error.hint,
+            "once the node answers, paddlectl status --job j shows what became of the rest");
+}
+
+TEST_F(SilentNodeTest, WhatRunsOnTheOthersIsTold) {
+  const Error error = give_up([](std::chrono::seconds) {});
+  EXPECT_TRUE(error.message.ends_with("\n1 process of j still runs on the nodes that answer"))
+      << error.message;
+}
+
+TEST_F(SilentNodeTest, NothingIsClaimedWhenNoNodeAnswers) {
+  const Error error = give_up([&](std::chrono::seconds) { fake_.node(0).unreachable = true; });
+  EXPECT_NE(error.message.find("nothing is known of j"), std::string::npos) << error.message;
+  EXPECT_EQ(error.hint,
+            "once a node answers, paddlectl status --job j shows what became of it, paddlectl "
+            "attach --job j follows it");
+}
+
 class StopWaitTest : public FollowTest {
  protected:
   StopWaitTest() {

@@ -78,6 +78,20 @@ TEST_F(Feed, AProgramOfOnesOwnIsShownByItsMetrics) {
   EXPECT_EQ(look(), "pass 1/2  25 %  0/s  cost 3\n") << "an old rate is none";
 }
 
+TEST_F(Feed, TellsOfAProcessThatGivesNoSignOfLife) {
+  report(1);
+  trainer(0).heard_unix_ms = fake_.node(0).usage.unix_ms;
+  look();
+  pass_time(3'500);
+  trainer(1).progress->unix_ms = fake_.node(0).usage.unix_ms;
+  const std::string told = look();
+  EXPECT_NE(told.find("trainer-0 on n-0: no sign of life for 3.5s\n"), std::string::npos) << told;
+  EXPECT_NE(told.find("600/s  trainer-0 no sign of life for 3.5s  cost 1\n"), std::string::npos)
+      << told;
+  trainer(0).heard_unix_ms = fake_.node(0).usage.unix_ms;
+  EXPECT_NE(look().find("trainer-0 gives signs of life again\n"), std::string::npos);
+}
+
 TEST_F(Feed, TellsAStallWhenItBeginsAndEnds) {
   report(1);
   look();

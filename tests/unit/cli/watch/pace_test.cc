@@ -44,6 +44,41 @@ TEST(Paces, ATrainerThatOthersWaitForIsTheCulprit) {
                                       "trainer-0 waits for trainer-1 (2m41s)"}));
 }
 
+// A process whose notices stopped so long ago, pulses and all.
+ProcessOnNode unheard(ProcessOnNode made, std::int64_t unheard_ms) {
+  made.status.heard_unix_ms = kNow - unheard_ms;
+  return made;
+}
+
+TEST(Paces, AProcessWithoutASignOfLifeIsSuspectLongBeforeItIsStalled) {
+  const Paces paces = paces_of({unheard(process("pserver-0", 500, {"trainer-1"}), 500),
+                                unheard(process("trainer-0", 4'000), 500),
+                                unheard(process("trainer-1", 4'200), 4'200)});
+  EXPECT_EQ(text(paces, "trainer-0"), "waits for trainer-1");
+  EXPECT_EQ(text(paces, "trainer-1"), "no sign of life for 4.2s");
+  EXPECT_EQ(describe_stalls(paces, {{"trainer-1", "n-1"}}),
+            (std::vector<std::string>{"trainer-1 on n-1: no sign of life for 4.2s",
+                                      "trainer-0 waits for trainer-1 (4.0s)"}));
+  EXPECT_EQ(describe_stalls(paces_of({unheard(process("trainer-1", 12'000), 11'000)}), {}).front(),
+            "trainer-1 on ? is stalled: no progress for 12s, no sign of life for 11s");
+}
+
+TEST(Paces, APserverWithoutASignOfLifeIsTheCulpritAtOnce) {
+  const Paces paces = paces_of(
+      {unheard(process("pserver-0", 3'900), 3'900), unheard(process("trainer-0", 3'500), 100)});
+  EXPECT_EQ(text(paces, "pserver-0"), "no sign of life for 3.9s");
+  EXPECT_EQ(text(paces, "trainer-0"), "waits for pserver-0");
+}
+
+TEST(Paces, AProcessThatSavesOrStartsGivesSignsOfLifeToo) {
+  ProcessOnNode starting = unheard(process("trainer-1", 0), 5'000);
+  starting.status.progress.reset();
+  const Paces paces = paces_of(
+      {unheard(busy(process("trainer-0", 5'000), remote::Activity::kSaving), 5'000), starting});
+  EXPECT_EQ(text(paces, "trainer-0"), "no sign of life for 5.0s");
+  EXPECT_EQ(text(paces, "trainer-1"), "no sign of life for 5.0s");
+}
+
 TEST(Paces, ATrainerForWhichNobodyWaitsIsStalledToo) {
   const Paces paces = paces_of(
       {process("pserver-0", 500), process("trainer-0", 900), process("trainer-1", 11'000)});

@@ -88,6 +88,49 @@ TEST(JobView, RatesAreThoseSinceTheLastLook) {
   EXPECT_TRUE(view.any_running());
 }
 
+TEST(JobView, TheLastReportOfAPserverIsNotTheLastLineOfItsMetrics) {
+  FakeCluster fake(1);
+  remote::ProcessStatus status;
+  status.job = "j";
+  status.name = "pserver-0";
+  status.log = "jobs/j/node_0/server.log";
+  status.state = remote::ProcessState::kRunning;
+  status.usage.emplace().last_output_unix_ms = fake.node(0).usage.unix_ms - 60'000;
+  status.progress.emplace().unix_ms = fake.node(0).usage.unix_ms - 400;
+  fake.node(0).processes = {status};
+  fake.node(0).files["jobs/j/node_0/server-metrics.jsonl"] =
+      R"({"kind":"pserver","port":1,"unix_ms":991000})"
+      "\n";
+  ClusterSession session = fake.session();
+  JobView view("j");
+  view.look(fake.context, session);
+  EXPECT_EQ(view.processes()[0].heard_ms_ago, 400);
+}
+
+TEST(JobView, TheNewestCostTellsWhetherTrainingDiverges) {
+  FakeCluster fake(1);
+  remote::ProcessStatus status;
+  status.job = "j";
+  status.name = "trainer-0";
+  status.log = "jobs/j/node_0/train.log";
+  status.state = remote::ProcessState::kRunning;
+  status.reports = true;
+  fake.node(0).processes = {status};
+  ClusterSession session = fake.session();
+  std::string& metrics = fake.node(0).files["jobs/j/node_0/metrics.jsonl"];
+  JobView view("j");
+  const auto diverged_to = [&](const std::string& line) {
+    metrics += line + "\n";
+    view.look(fake.context, session);
+    return view.diverged_to();
+  };
+  EXPECT_FALSE(diverged_to(R"({"kind":"train","cost":5,"current_cost":900,"first_cost":1})"));
+  EXPECT_EQ(diverged_to(R"({"kind":"train","cost":5,"current_cost":3e31,"first_cost":1})"), 3e31);
+  EXPECT_TRUE(diverged_to(R"({"kind":"test","cost":5})")) << "a test is no training";
+  EXPECT_FALSE(diverged_to(R"({"kind":"pass","cost":2,"first_cost":1})"));
+  EXPECT_TRUE(diverged_to(R"({"kind":"pass","cost":null,"first_cost":1})"));
+}
+
 TEST(ProcessView, AProgramOfOnesOwnThatWritesNoMoreMetricsIsSilent) {
   ProcessView view = trainer("trainer-0", 100);
   view.examples_per_second = 100;

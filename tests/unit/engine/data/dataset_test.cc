@@ -275,5 +275,38 @@ TEST(Shuffler, HoldsNoMoreThanItsWindow) {
   for (std::uint64_t i = 0; i < 1000; ++i) ASSERT_EQ(out[i], i);
 }
 
+// Passes the numbers of the records from `first` up to `end`, and appends those that leave.
+void put_numbers(Shuffler& shuffler, std::uint64_t first, std::uint64_t end,
+                 std::vector<std::uint64_t>& out) {
+  for (std::uint64_t i = first; i < end; ++i) {
+    ASSERT_TRUE(shuffler.put({.ids = {&i, 1}, .values = {}, .counts = {}}, [&](const auto& record) {
+      out.push_back(record.ids[0]);
+      return Status();
+    }));
+  }
+}
+
+TEST(Shuffler, GoesToAnyRecordWithoutThoseBefore) {
+  for (const std::uint64_t window : {0U, 1U, 2U, 10U, 100U}) {
+    for (const std::uint64_t count : {0U, 1U, 9U, 10U, 11U, 99U, 100U, 101U, 150U, 5000U}) {
+      std::vector<std::uint64_t> before;
+      std::vector<std::uint64_t> expected;
+      std::vector<std::uint64_t> found;
+      Shuffler walked(window, 5);
+      put_numbers(walked, 0, count, before);
+      put_numbers(walked, count, count + 300, expected);
+      Shuffler moved(window, 5);
+      const std::vector<std::uint64_t> held = moved.go_to(count);
+      EXPECT_EQ(held.size(), window > 1 ? std::min(window, count) : 0);
+      EXPECT_TRUE(std::ranges::is_sorted(held));
+      for (const std::uint64_t& number : held) {
+        moved.restore({.ids = {&number, 1}, .values = {}, .counts = {}});
+      }
+      put_numbers(moved, count, count + 300, found);
+      EXPECT_EQ(found, expected) << window << " " << count;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace paddle::data

@@ -96,6 +96,15 @@ TEST_F(KeptPushTest, NothingIsLeftForAnotherJobOrAfterARewind) {
   EXPECT_FALSE(life()->has_push({0, 1}));
 }
 
+TEST_F(KeptPushTest, TheIndexOfThePassIsTheSameMemoryInEveryLife) {
+  {
+    const auto kept = life();
+    kept->pass_index()[77] = std::byte{5};
+    train(*kept, {0, 1});
+  }
+  EXPECT_EQ(life()->pass_index()[77], std::byte{5});
+}
+
 TEST_F(KeptPushTest, WithoutRoundsOnlyCountsAreKept) {
   auto kept = KeptPush::open(
       {.memory = UniqueFd(::dup(memory_.get())), .empty_tally = {{0, 0}, {0}}}, dense_);
@@ -118,7 +127,7 @@ TEST_F(KeptPushTest, ALifeThatWasLeavingIsKnownByItsMemory) {
 
 TEST_F(KeptPushTest, RowsThatCannotBeReadAreAnError) {
   train(*life(), {0, 1});
-  ASSERT_EQ(::ftruncate(memory_.get(), 4 * 4096), 0);
+  ASSERT_EQ(::ftruncate(memory_.get(), 4 * 4096 + (2 << 20)), 0);
   EXPECT_FALSE(life()->rows());
 }
 

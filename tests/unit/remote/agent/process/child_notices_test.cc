@@ -86,6 +86,16 @@ TEST_F(NoticesTest, KeepsTheLatest) {
   EXPECT_EQ(phase(), wire::PHASE_STOPPING);
 }
 
+TEST_F(NoticesTest, EachIsASignOfLifeWithTheTimeOfTheSupervisor) {
+  wire::Notice notice;
+  notice.set_heard_unix_ms(7);
+  const std::int64_t before = unix_ms();
+  send(encoded(notice));
+  const auto record = read_record(*root_, "j", "pserver-0");
+  ASSERT_TRUE(record && record->notice);
+  EXPECT_GE(record->notice->heard_unix_ms(), before);
+}
+
 TEST_F(NoticesTest, ProgressIsABatchAPassOrAnUpdateMoreThanInTheFirstReport) {
   send(encoded(wire::PHASE_READY));
   EXPECT_EQ(notices_.has_progressed(), std::nullopt) << "it has not reported";

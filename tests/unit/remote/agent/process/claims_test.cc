@@ -25,7 +25,8 @@ class ClaimsTest : public AgentTest {
 TEST_F(ClaimsTest, SecretIsReadableByNobodyElse) {
   auto agent = connect_agent();
   const auto secret = Secret::generate();
-  EXPECT_FALSE(agent->write_keys("job-1", "trainer-0", secret->reveal())) << "somebody else may be starting it";
+  EXPECT_FALSE(agent->write_keys("job-1", "trainer-0", secret->reveal()))
+      << "somebody else may be starting it";
   ASSERT_TRUE(claim(*agent, "job-1"));
   ASSERT_TRUE(agent->write_keys("job-1", "trainer-0", secret->reveal()));
   const std::string path = node_.root + "/jobs/job-1/keys/trainer-0";
@@ -52,6 +53,21 @@ TEST(Claims, AReleaseSparesTheClaimOfAJobThatWasRemovedAndStartedAgain) {
   EXPECT_FALSE(third.job("job", false, {})) << "the second session has it";
   second.release();
   EXPECT_TRUE(third.job("job", false, {}));
+}
+
+TEST(Claims, AreSeenByEverybodyUntilTheyAreReleased) {
+  const test::TemporaryFolder folder;
+  const auto root = agent::open_root(folder.path() + "/root");
+  ASSERT_TRUE(root);
+  agent::Claims first(*root);
+  agent::Claims second(*root);
+  EXPECT_FALSE(agent::is_claimed(*root, "job"));
+  ASSERT_TRUE(first.job("job", false, {}));
+  EXPECT_TRUE(agent::is_claimed(*root, "job"));
+  EXPECT_FALSE(agent::is_claimed(*root, "other"));
+  first.release();
+  EXPECT_FALSE(agent::is_claimed(*root, "job"));
+  EXPECT_TRUE(second.job("job", false, {})) << "to look is to hold nothing";
 }
 
 TEST_F(ClaimsTest, AJobIsStartedByOneAtATime) {

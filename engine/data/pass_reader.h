@@ -1,0 +1,77 @@
+// Records of a trainer in one pass, in the order of its shuffle, from any batch on.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+
+#include "engine/data/block_reader.h"
+#include "engine/data/pass_index.h"
+#include "engine/data/pass_start.h"
+#include "engine/data/shuffler.h"
+
+namespace paddle::data {
+
+// One thread reads; any thread may call the other functions.
+class PassReader {
+ public:
+  // As open_pass(). The options, the dictionary and the index must outlive the reader.
+  PassReader(const DatasetOptions& options, const Dictionary& dictionary, std::uint32_t pass,
+             std::uint64_t skip, std::span<std::byte> index);
+
+  // Calls take(RecordView) for each record, until it returns an error.
+  template <class Take>
+  Status read(Take take) {
+    const auto leave = [&](const RecordView& record) {
+      if (dropped_ == 0) return take(record);
+      --dropped_;
+      return Status();
+    };
+    RecordBlock block;
+    std::size_t seen = 0;
+    while (next(block, seen)) {
+      for (const RecordBlock::Extent& extent : std::span(block.records).subspan(seen)) {
+        PADDLE_TRY_STATUS(shuffler_.put(block.view(extent), leave));
+      }
+      PADDLE_TRY_STATUS(std::move(block.outcome));
+    }
+    return shuffler_.drain(leave);
+  }
+  // Ends the pass early.
+  void stop();
+
+  std::uint64_t bad_records() const { return bad_records_; }
+  std::uint64_t records_parsed() const { return records_parsed_; }
+  std::uint64_t file_bytes() const { return file_bytes_; }
+
+ private:
+  Shuffler new_shuffler() const;
+  std::unique_ptr<BlockReader> new_blocks() const;
+  bool next(RecordBlock& block, std::size_t& seen);
+  bool restore(const PassStart& start, RecordBlock& block, std::size_t& seen);
+  void begin_anew();
+  void count(const RecordBlock& block);
+
+  const DatasetOptions& options_;
+  const Dictionary& dictionary_;
+  const std::uint32_t pass_;
+  const std::uint64_t skip_;
+  PassIndex index_;
+  Shuffler shuffler_;
+  std::optional<PassStart> start_;  // until its chunks are read
+  std::uint64_t dropped_;           // records that still leave the shuffler for skipped batches
+  std::uint64_t chunk_ = 0;         // number of the next chunk
+  std::uint64_t record_ = 0;        // number of the next record to come to the shuffler
+  std::uint64_t bad_blocks_ = 0;
+
+  std::atomic<std::uint64_t> bad_records_ = 0;
+  std::atomic<std::uint64_t> records_parsed_ = 0;
+  std::atomic<std::uint64_t> file_bytes_ = 0;
+  std::mutex mutex_;  // guards the pointer, which only the reading thread changes
+  bool is_stopped_ = false;
+  std::unique_ptr<BlockReader> blocks_;
+};
+
+}  // namespace paddle::data

@@ -1,0 +1,75 @@
+#include "cli/watch/broken_start.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/fake_cluster.h"
+
+namespace paddle::cli {
+namespace {
+
+class BrokenStartLooks : public testing::Test {
+ protected:
+  BrokenStartLooks() { add(0, "pserver-0"); }
+  remote::ProcessStatus& add(std::size_t node, const std::string& name) {
+    remote::ProcessStatus status;
+    status.job = "j";
+    status.name = name;
+    status.state = remote::ProcessState::kRunning;
+    status.trainers = 2;
+    status.pservers = 1;
+    fake_.node(node).processes.push_back(status);
+    return fake_.node(node).processes.back();
+  }
+  // Described as `paddlectl status` does; "" for a job that is well.
+  std::string found() {
+    ClusterSession session = fake_.session();
+    const auto broken = find_broken_start(fake_.context, session, "j");
+    return broken ? describe(*broken, "j") : "";
+  }
+
+  FakeCluster fake_{2};
+};
+
+TEST_F(BrokenStartLooks, ProcessesThatAreMissingAndThatNobodyStarts) {
+  EXPECT_EQ(found(),
+            "the start of j was broken off: trainer-0, trainer-1 were never started; "
+            "pserver-0 runs");
+  add(1, "trainer-1").state = remote::ProcessState::kLost;
+  EXPECT_EQ(found(), "the start of j was broken off: trainer-0 was never started; pserver-0 runs");
+  fake_.node(0).processes.front().state = remote::ProcessState::kExited;
+  EXPECT_EQ(found(),
+            "the start of j was broken off: trainer-0 was never started; nothing of it runs");
+  add(0, "trainer-0");
+  EXPECT_EQ(found(), "") << "it is complete";
+}
+
+TEST_F(BrokenStartLooks, AJobWhoseTrainerWasOnANodeThatIsLostIsIncomplete) {
+  fake_.node(0).processes.front().life = 2;
+  remote::ProcessStatus& trainer = add(1, "trainer-1");
+  trainer.state = remote::ProcessState::kExited;
+  trainer.exit_code = static_cast<int>(Errc::kUnreachable);
+  EXPECT_EQ(found(), "j is incomplete: no node has trainer-0; pserver-0 runs");
+}
+
+TEST_F(BrokenStartLooks, AStartThatGoesOnIsNoneAndNeitherIsItsEnd) {
+  fake_.node(0).starting = {"j"};
+  EXPECT_EQ(found(), "");
+  fake_.node(0).starting.clear();
+  fake_.context.pause = [this](Duration) {  // between the two looks
+    for (const char* const name : {"trainer-0", "trainer-1"}) add(1, name);
+  };
+  EXPECT_EQ(found(), "");
+}
+
+TEST_F(BrokenStartLooks, AJobThatTrainsOnANodeThatIsNotSeenIsNone) {
+  fake_.node(0).processes.front().progress.emplace().updates = 1;
+  EXPECT_EQ(found(), "") << "a node was taken out of the cluster file";
+  fake_.node(0).processes.front().progress.reset();
+  ClusterSession some = ClusterSession::find(fake_.context, fake_.cluster, {0});
+  EXPECT_FALSE(find_broken_start(fake_.context, some, "j")) << "--on n-0";
+  fake_.node(1).unreachable = true;
+  EXPECT_EQ(found(), "");
+}
+
+}  // namespace
+}  // namespace paddle::cli
