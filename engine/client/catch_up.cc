@@ -18,13 +18,17 @@ LanePosition CatchUp::start() const {
 }
 
 bool CatchUp::is_split() const {
-  const Lane* first = nullptr;
+  const Lane* earliest = nullptr;
   for (const Lane& lane : lanes_) {
     if (!lane.in_rounds) continue;
-    if (first != nullptr && lane.position != first->position) return true;
-    first = &lane;
+    if (earliest == nullptr || lane.position < earliest->position) earliest = &lane;
   }
-  return false;
+  // A lane on which the pass has ended, or a pause, has no push that another lacks.
+  return std::ranges::any_of(lanes_, [&](const Lane& lane) {
+    return lane.in_rounds && lane.position.passes == earliest->position.passes &&
+           lane.position.pauses == earliest->position.pauses &&
+           lane.position.batches != earliest->position.batches;
+  });
 }
 
 bool CatchUp::is_behind(LanePosition now) const {

@@ -88,7 +88,13 @@ void CountedShard::count() {
   if (counted_ || !(shard_.finished() || is_abandoned())) return;
   counted_ = true;
   measure(std::chrono::steady_clock::now());  // the final state
-  if (--unfinished_ == 0) ::kill(::getpid(), SIGTERM);
+  // A job that failed on one port is over on all: trainers may never have come to the others, and
+  // their next lives would be refused here for ever.
+  const bool has_failed = !shard_.failure().empty();
+  std::uint32_t left = unfinished_;
+  while (left > 0 && !unfinished_.compare_exchange_weak(left, has_failed ? 0 : left - 1)) {
+  }
+  if (has_failed ? left > 0 : left == 1) ::kill(::getpid(), SIGTERM);
 }
 
 }  // namespace paddle::commands

@@ -10,8 +10,8 @@
 
 namespace paddle::commands {
 
-// Used by the port's thread only. The last shard whose part of the job is over sends the process
-// SIGTERM, which wakes the main thread.
+// Used by the port's thread only. The last shard whose part of the job is over, or the first that
+// ends with a failure, sends the process SIGTERM, which wakes the main thread.
 class CountedShard final : public net::FrameHandler {
  public:
   // `first_trainer_within`: zero for no limit. `unfinished` counts the ports that are not over.

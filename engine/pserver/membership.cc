@@ -85,9 +85,9 @@ bool Membership::all_gone() const {
   });
 }
 
-bool Membership::all_others_left(const Trainer& trainer) const {
-  const auto has_left = [&](const Trainer& other) { return other.id == trainer.id || other.left; };
-  return trainers_.size() > 1 && std::ranges::all_of(trainers_, has_left);
+bool Membership::any_other_left(const Trainer& trainer) const {
+  return std::ranges::any_of(
+      trainers_, [&](const Trainer& other) { return other.id != trainer.id && other.left; });
 }
 
 bool Membership::any_connected() const {

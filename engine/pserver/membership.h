@@ -81,7 +81,7 @@ class Membership {
   Trainer& at(std::uint32_t id) { return trainers_[id]; }
 
   bool all_gone() const;  // every trainer left, or joined and was lost for good
-  bool all_others_left(const Trainer& trainer) const;  // false where there are none
+  bool any_other_left(const Trainer& trainer) const;
   bool any_connected() const;
   // Of the active trainers: the fewest batches of this pass that any has behind it, and how many
   // more the fastest has.

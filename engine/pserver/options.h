@@ -17,6 +17,8 @@ constexpr std::uint64_t kTransferBytesMax = 32ULL << 20U;  // tail of one frame,
 constexpr std::size_t kParameterSetBytesMax = 4U << 20U;
 // For trainers that compute meanwhile to hear why the job has failed.
 constexpr Duration kFailureLinger = std::chrono::seconds(5);
+// For a lost trainer when another has left: its next life only has to leave.
+constexpr Duration kLastTrainerGrace = std::chrono::seconds(30);
 constexpr Duration kNoticePeriod = std::chrono::seconds(1);  // between Waiting frames
 
 struct ShardOptions {

@@ -289,7 +289,8 @@ void Shard::on_lost(TimePoint now, Trainer& trainer, std::vector<net::Outgoing>&
   trainer.lost_at.reset();
   const bool is_needed =
       state_.options.needs_all_trainers || state_.parameters.policy().has_rounds();
-  if ((is_needed || !state_.progress.ready) && !state_.membership.all_others_left(trainer)) {
+  // Whoever leaves has met all others at the end of the last pass: nothing is missing then.
+  if ((is_needed || !state_.progress.ready) && !state_.membership.any_other_left(trainer)) {
     return fail({wire::REFUSAL_TRAINER_LOST,
                  fmt::format("trainer {} lost at step {}", trainer.id, state_.progress.step)},
                 out);
@@ -303,9 +304,9 @@ void Shard::on_lost(TimePoint now, Trainer& trainer, std::vector<net::Outgoing>&
 void Shard::on_tick(TimePoint now, std::vector<net::Outgoing>& out) {
   for (Trainer& trainer : state_.membership.trainers()) {
     if (!trainer.lost_at) continue;
-    if (now - *trainer.lost_at >= grace() || state_.membership.all_others_left(trainer)) {
-      on_lost(now, trainer, out);
-    }
+    const bool is_over = state_.membership.any_other_left(trainer);
+    const Duration patience = is_over ? std::min(grace(), kLastTrainerGrace) : grace();
+    if (now - *trainer.lost_at >= patience) on_lost(now, trainer, out);
   }
   // The job goes on though no frame comes; without it, those who wait would give up.
   const auto is_busy = [](const Trainer& t) { return t.connected && t.is_busy; };

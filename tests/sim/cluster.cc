@@ -4,428 +4,322 @@
 
 #include <fmt/format.h>
 
-#include "engine/parameter/partition.h"
-#include "engine/strategy/strategy_table.h"
+#include "tests/sim/trace.h"
 
 namespace paddle::sim {
 namespace {
 
-constexpr std::uint32_t kLedger = 0;
-constexpr std::uint32_t kShared = 1;
-constexpr std::uint32_t kRows = 2;
-constexpr std::uint64_t kSharedSize = 24;
 constexpr Duration kTick = std::chrono::milliseconds(100);
-constexpr Duration kResendAfter = std::chrono::milliseconds(300);
-constexpr Duration kTimeMax = std::chrono::hours(2);  // of virtual time; a hang ends here
+constexpr Duration kTimeMax = std::chrono::hours(2);    // of virtual time; a hang ends here
+constexpr Duration kCalmMax = std::chrono::seconds(5);  // without a step, faults being over
+constexpr Duration kLastWaitMax = std::chrono::minutes(1);
+constexpr std::size_t kEventsPerLaneMax = 64;
 
-void add_parameter(wire::ParameterSet& set, const std::string& name, std::uint64_t rows,
-                   std::uint64_t columns) {
-  auto* const spec = set.add_parameters();
-  spec->set_name(name);
-  spec->add_dims(rows);
-  spec->add_dims(columns);
-  spec->set_sparse(rows == 0);
-  spec->set_learning_rate(1);
+bool is_push(const Frame& frame) {
+  return frame.header.type == static_cast<std::uint8_t>(FrameType::kPushDense) ||
+         frame.header.type == static_cast<std::uint8_t>(FrameType::kPushRows);
 }
 
 }  // namespace
 
 Cluster::Cluster(ClusterOptions options)
-    : options_(std::move(options)), rng_(hash_combine(options_.seed, 0x636c7573746572)) {
-  for (const std::uint32_t batches : options_.batches) cells_ += batches * options_.passes;
-  set_.mutable_optimizer()->set_method("sgd");
-  set_.mutable_optimizer()->set_learning_rate(1);
-  add_parameter(set_, "ledger", cells_, 1);
-  add_parameter(set_, "shared", kSharedSize, 1);
-  add_parameter(set_, "rows", 0, 1);
-  if (options_.strategy == wire::STRATEGY_GEO || options_.strategy == wire::STRATEGY_LOCAL_SGD) {
-    set_.mutable_optimizer()->set_method("adagrad");  // the shards must not use it
-    for (auto& spec : *set_.mutable_parameters()) spec.set_is_delta(true);
+    : options_(std::move(options)),
+      model_(options_),
+      network_(options_, static_cast<std::uint32_t>(options_.batches.size())),
+      rng_(hash_combine(options_.seed, 0x636c7573746572)),
+      shards_(model_.shards()),
+      pservers_(options_.pservers),
+      processes_(options_.batches.size()),
+      invariants_(model_, disk_) {
+  for (std::uint32_t id = 0; id < options_.batches.size(); ++id) {
+    trainers_.emplace_back(id, options_, model_, disk_);
   }
-  set_.set_dense_strategy(options_.strategy);
-  set_.set_sparse_strategy(options_.strategy);
-  set_.set_async_lagged_grad_discard_ratio(1e9F);
-  if (is_half_async()) set_.set_merge(wire::MERGE_SUM);  // the ledger's ones stay ones
-  if (options_.staleness_max) set_.set_staleness_max(*options_.staleness_max);
-  set_.set_num_trainers(static_cast<std::uint32_t>(options_.batches.size()));
-  set_.set_dense_shards(options_.pservers);
-  set_.set_sparse_shards(options_.pservers);
-  set_.set_min_block_size(1);
-  layout_ = client::dense_layout(set_);
-  for (std::uint32_t i = 0; i < 2 * options_.pservers; ++i) {
-    shards_.push_back(std::make_unique<pserver::Shard>(
-        pserver::ShardOptions{.make_policy = strategy::make_update_policy,
-                              .index = i % options_.pservers,
-                              .is_sparse = is_sparse(i),
-                              .num_gradient_servers = set_.num_trainers(),
-                              .job_tag = 1,
-                              .server_generation = 1}));
+  for (std::uint32_t i = 0; i < options_.faults.size(); ++i) {
+    const Fault& fault = options_.faults[i];
+    network_.schedule({.kind = EventKind::kFault, .who = i}, fault.at);
+    calm_at_ = std::max(calm_at_, TimePoint(fault.at + fault.lasts));
   }
-  for (std::uint32_t id = 0; id < set_.num_trainers(); ++id) {
-    SimTrainer& trainer = trainers_.emplace_back(
-        SimTrainer{.lanes = {},
-                   .shared = {},
-                   .core = strategy::Communicator({.max_merge = options_.max_merge,
-                                                   .send_queue_size = options_.send_queue_size,
-                                                   .merge = wire::MERGE_SUM})});
-    trainer.shared.resize(kSharedSize);
-    for (std::uint32_t lane = 0; lane < shards_.size(); ++lane) {
-      trainer.lanes.emplace_back(
-          client::ClientLane::Options{.trainer_id = id,
-                                      .job_tag = 1,
-                                      .lane = static_cast<std::uint16_t>(lane),
-                                      .resend_after = kResendAfter});
+}
+
+// The job is over; pservers may wait a while for the last trainer's next life.
+bool Cluster::is_over() {
+  for (std::uint32_t id = 0; id < trainers_.size(); ++id) {
+    if (!trainers_[id].is_done() && !processes_[id].is_dead) return false;
+  }
+  const TimePoint now = network_.now();
+  if (!over_at_) over_at_ = now;
+  return now - *over_at_ > kLastWaitMax ||
+         std::ranges::all_of(shards_, [](const auto& shard) { return shard->finished(); });
+}
+
+Outcome Cluster::run() {
+  for (std::uint32_t id = 0; id < pservers_.size(); ++id) start_pserver(id);
+  for (std::uint32_t id = 0; id < trainers_.size(); ++id) start_trainer(id);
+  TimePoint next_tick = network_.now() + kTick;
+  while (outcome_.error.empty() && !is_over()) {
+    if (network_.has_event_before(next_tick)) {
+      Event event = network_.pop();
+      network_.set_now(event.at);
+      handle(std::move(event));
+    } else {
+      network_.set_now(next_tick);
+      next_tick += kTick;
+      tick();
     }
+    if (!invariants_.broken().empty()) outcome_.error = invariants_.broken();
   }
+  outcome_.time = network_.now().time_since_epoch();
+  if (outcome_.error.empty()) collect();
+  if (outcome_.error.empty()) outcome_.error = invariants_.broken();
+  return std::move(outcome_);
 }
 
-std::uint64_t Cluster::cell(std::uint32_t id, std::uint32_t pass, std::uint32_t batch) const {
-  std::uint64_t first = 0;
-  for (std::uint32_t i = 0; i < id; ++i) first += options_.batches[i] * options_.passes;
-  return first + pass * options_.batches[id] + batch;
-}
-
-// A sync round takes the mean over the trainers that still have data: a gradient of minus their
-// number adds exactly 1.
-float Cluster::ledger_gradient(const SimTrainer& trainer) const {
-  if (!is_sync()) return -1;
-  const auto active = std::count_if(options_.batches.begin(), options_.batches.end(),
-                                    [&](std::uint32_t n) { return n > trainer.batch; });
-  return -static_cast<float>(active);
-}
-
-void Cluster::transmit(Event event) {
-  const int copies = rng_.uniform() < options_.duplicate ? 2 : 1;
-  for (int i = 0; i < copies; ++i) {
-    if (rng_.uniform() < options_.drop) continue;
-    Event copy = event;
-    copy.at = now_ + std::chrono::milliseconds(1 + rng_.below(options_.delay_max_ms));
-    copy.order = order_++;
-    queue_.push(std::move(copy));
+void Cluster::tick() {
+  const TimePoint now = network_.now();
+  for (std::uint32_t id = 0; id < trainers_.size(); ++id) {
+    if (processes_[id].is_stalled || trainers_[id].is_down()) continue;
+    if (trainers_[id].phase() == Trainer::Phase::kConnect) connect(id);
+    std::vector<LaneFrame> out;
+    trainers_[id].on_tick(now, out);
+    take_outputs(id, out);
   }
-}
-
-std::vector<client::DenseParameter> Cluster::dense_gradients(std::uint32_t id) const {
-  const SimTrainer& trainer = trainers_[id];
-  const std::uint64_t mine = cell(id, trainer.pass, trainer.batch);
-  client::DenseParameter ledger{kLedger, {}, LargeArray<float>(cells_, 0.0F)};
-  ledger.gradient[mine] = ledger_gradient(trainer);
-  client::DenseParameter shared{kShared, {}, LargeArray<float>(kSharedSize, 0.0F)};
-  Rng noise(hash_combine(id, mine));
-  for (std::size_t i = 0; i < kSharedSize; ++i) {
-    shared.gradient[i] = 0.3F * trainer.shared[i] + static_cast<float>(noise.normal());
-  }
-  return {std::move(ledger), std::move(shared)};
-}
-
-client::SparseRows Cluster::row_gradients(std::uint32_t id) const {
-  const SimTrainer& trainer = trainers_[id];
-  return {kRows, {row_id(cell(id, trainer.pass, trainer.batch))}, {}, {ledger_gradient(trainer)}};
-}
-
-void Cluster::push(std::uint32_t id, std::uint32_t shard) {
-  SimTrainer& trainer = trainers_[id];
-  const strategy::Window* const window = trainer.window;
-  wire::PushPart part;
-  part.set_parts(1);
-  part.set_samples(window != nullptr ? window->samples : 1);
-  if (window != nullptr) part.set_batches(window->batches);
-  Bytes tail;
-  Frame frame;
-  if (is_sparse(shard)) {
-    const client::SparseRows rows = window != nullptr ? window->rows[0] : row_gradients(id);
-    std::vector<std::uint64_t> ids;
-    std::vector<float> gradients;
-    for (std::size_t i = 0; i < rows.ids.size(); ++i) {
-      if (parameter::sparse_shard(rows.ids[i], options_.pservers) != shard - options_.pservers)
-        continue;
-      ids.push_back(rows.ids[i]);
-      gradients.push_back(rows.gradients[i]);
-    }
-    wire::PushRows message;
-    *message.mutable_part() = part;
-    if (!ids.empty()) {
-      message.add_segments()->set_parameter(kRows);
-      message.mutable_segments(0)->set_count(ids.size());
-      append_bytes(tail, std::span<const std::uint64_t>(ids));
-      append_bytes(tail, std::span<const float>(gradients));
-    }
-    frame = trainer.lanes[shard].request(FrameType::kPushRows, message, std::move(tail), now_);
-  } else {
-    const auto dense = window != nullptr ? window->dense : dense_gradients(id);
-    const client::DenseParameter* const parameters[] = {&dense[0], &dense[1], nullptr};
-    const std::uint64_t size = layout_.sizes[shard];
-    for (const ByteSpan piece : client::gather(layout_.pieces[shard], parameters, 0, size)) {
-      append_bytes(tail, piece);
-    }
-    wire::PushDense message;
-    *message.mutable_part() = part;
-    message.set_count(size);
-    frame = trainer.lanes[shard].request(FrameType::kPushDense, message, std::move(tail), now_);
-  }
-  transmit({.to_shard = true, .trainer = id, .shard = shard, .frame = std::move(frame)});
-}
-
-// half_async: the batch's gradients go into a window, and training goes on.
-void Cluster::compute(std::uint32_t id) {
-  SimTrainer& trainer = trainers_[id];
-  const client::SparseRows rows = row_gradients(id);
-  trainer.core.on_gradient({1, 1, 0}, dense_gradients(id), {&rows, 1});
-  ++trainer.batch;
-}
-
-// With free lanes: sends the oldest window if the queue is full or the pass over, else by chance.
-Cluster::Phase Cluster::after_window(std::uint32_t id) {
-  SimTrainer& trainer = trainers_[id];
-  const bool is_over = trainer.batch == options_.batches[id];
-  if (is_over) trainer.core.flush();
-  if (is_over || trainer.core.is_full() || rng_.uniform() < 0.3) {
-    trainer.window = trainer.core.send();
-    if (trainer.window != nullptr) return Phase::kPush;
-  }
-  return is_over ? Phase::kFinish : Phase::kPull;
-}
-
-void Cluster::request(std::uint32_t id, std::uint32_t shard) {
-  SimTrainer& trainer = trainers_[id];
-  client::ClientLane& lane = trainer.lanes[shard];
-  Bytes tail;
-  const auto send = [&](FrameType type, const auto& message) {
-    transmit({.to_shard = true,
-              .trainer = id,
-              .shard = shard,
-              .frame = lane.request(type, message, std::move(tail), now_)});
-  };
-  switch (trainer.phase) {
-    case Phase::kJoin: {
-      const std::string text = set_.SerializeAsString();
-      append_bytes(tail, std::span<const char>(text));
-      wire::Join message;
-      message.set_shard(shard % options_.pservers);
-      message.set_is_sparse(is_sparse(shard));
-      return send(FrameType::kJoin, message);
-    }
-    case Phase::kReady:
-      return send(FrameType::kReady, wire::Ready());
-    case Phase::kPull: {
-      if (!is_sparse(shard)) {
-        wire::PullDense message;
-        message.set_count(layout_.sizes[shard]);
-        return send(FrameType::kPullDense, message);
-      }
-      wire::PullRows message;
-      message.add_segments()->set_parameter(kRows);
-      message.mutable_segments(0)->set_count(1);
-      const std::uint64_t row = row_id(cell(id, trainer.pass, trainer.batch));
-      append_bytes(tail, std::span<const std::uint64_t>(&row, 1));
-      return send(FrameType::kPullRows, message);
-    }
-    case Phase::kPush:
-      return push(id, shard);
-    case Phase::kFinish: {
-      wire::FinishPass message;
-      message.set_pass(trainer.pass);
-      return send(FrameType::kFinishPass, message);
-    }
-    case Phase::kLeave:
-      return send(FrameType::kLeave, wire::Leave());
-    case Phase::kDone:
-      return;
-  }
-}
-
-void Cluster::start_phase(std::uint32_t id) {
-  for (std::uint32_t shard = 0; shard < shards_.size(); ++shard) request(id, shard);
-}
-
-void Cluster::next_phase(std::uint32_t id) {
-  SimTrainer& trainer = trainers_[id];
-  const auto batch_or_finish = [&] {
-    if (is_half_async()) return after_window(id);
-    return trainer.batch < options_.batches[id] ? Phase::kPull : Phase::kFinish;
-  };
-  switch (trainer.phase) {
-    case Phase::kJoin:
-      trainer.phase = Phase::kReady;
-      break;
-    case Phase::kReady:
-      trainer.phase = batch_or_finish();
-      break;
-    case Phase::kPull:
-      if (is_half_async()) {
-        compute(id);
-        trainer.phase = after_window(id);
-      } else {
-        trainer.phase = Phase::kPush;
-      }
-      break;
-    case Phase::kPush:
-      if (is_half_async()) {
-        trainer.core.on_answer();
-        trainer.window = nullptr;
-      } else {
-        ++trainer.batch;
-      }
-      trainer.phase = batch_or_finish();
-      break;
-    case Phase::kFinish:
-      trainer.batch = 0;
-      trainer.phase = ++trainer.pass < options_.passes ? batch_or_finish() : Phase::kLeave;
-      break;
-    case Phase::kLeave:
-    case Phase::kDone:
-      trainer.phase = Phase::kDone;
-      break;
-  }
-  start_phase(id);
-  if (options_.killed == id && trainer.phase == Phase::kPush && trainer.pass == 0 &&
-      trainer.batch == options_.killed_at_batch) {
-    kill(id);
-  }
-}
-
-// Frames that it has sent may still arrive, before or after the end of its connection.
-void Cluster::kill(std::uint32_t id) {
-  trainers_[id].is_dead = true;
   for (std::uint32_t shard = 0; shard < shards_.size(); ++shard) {
-    queue_.push({.at = now_ + std::chrono::milliseconds(1 + rng_.below(options_.delay_max_ms)),
-                 .order = order_++,
-                 .to_shard = true,
-                 .is_disconnect = true,
-                 .trainer = id,
-                 .shard = shard,
-                 .frame = {}});
+    const Pserver& pserver = pservers_[pserver_of(shard)];
+    if (!pserver.is_up || pserver.is_stalled) continue;
+    std::vector<net::Outgoing> out;
+    shards_[shard]->on_tick(now, out);
+    transmit_all(shard, out);
   }
+  for (std::uint32_t id = 0; id < pservers_.size(); ++id) end_if_finished(id);
+  if (network_.events() > kEventsPerLaneMax * trainers_.size() * shards_.size()) {
+    invariants_.fail(fmt::format("I9: {} frames are under way", network_.events()));
+  }
+  if (now.time_since_epoch() > kTimeMax) outcome_.error = "hangs";
+  if (!options_.faults.empty() && now >= calm_at_ && !over_at_) check_liveness();
 }
 
-void Cluster::take_answer(std::uint32_t id, std::uint32_t shard, Frame&& answer) {
-  SimTrainer& trainer = trainers_[id];
-  if (answer.header.type == static_cast<std::uint8_t>(FrameType::kPassFinished) && id == 0 &&
-      shard == 0) {
-    wire::PassFinished finished;
-    if (finished.ParseFromString(answer.head)) {
-      outcome_.samples += finished.samples();
-      outcome_.pushes += finished.pushes();
-      outcome_.batches += finished.batches();
+// I8: once faults are over, a step is committed within five seconds, and another, to the end.
+void Cluster::check_liveness() {
+  const TimePoint now = network_.now();
+  network_.calm();
+  if (invariants_.progress() != progress_ || progressed_at_ < calm_at_) {
+    progress_ = invariants_.progress();
+    progressed_at_ = now;
+  }
+  const Duration waited = now - progressed_at_;
+  outcome_.longest_calm_wait = std::max(outcome_.longest_calm_wait, waited);
+  if (waited > kCalmMax) invariants_.fail("I8: no step within 5 s of the last fault");
+}
+
+void Cluster::note(const Event& event) {
+  if (traces()) {
+    const bool has_connection = event.kind == EventKind::kFrame || event.kind == EventKind::kClosed;
+    trace(event, has_connection ? &network_.at(event.peer) : nullptr);
+  }
+  const FrameHeader& header = event.frame.header;
+  std::uint64_t hash = hash_combine(static_cast<std::uint64_t>(event.at.time_since_epoch().count()),
+                                    (event.peer << 20U) | event.who);
+  hash = hash_combine(hash, (header.sequence << 16U) | (std::uint64_t{header.type} << 8U) |
+                                (static_cast<std::uint64_t>(event.kind) << 1U) |
+                                (event.to_shard ? 1U : 0U));
+  hash = hash_combine(hash, stable_hash(as_text(event.frame.tail)));
+  outcome_.history = hash_combine(outcome_.history, hash);
+}
+
+void Cluster::handle(Event&& event) {
+  note(event);
+  switch (event.kind) {
+    case EventKind::kFrame:
+    case EventKind::kClosed: {
+      const Connection& connection = network_.at(event.peer);
+      if (event.to_shard) {
+        Pserver& pserver = pservers_[pserver_of(connection.shard)];
+        if (pserver.is_stalled) return pserver.backlog.push_back(std::move(event));
+      } else {
+        TrainerProcess& process = processes_[connection.trainer];
+        if (process.is_stalled) return process.backlog.push_back(std::move(event));
+      }
+      return deliver(std::move(event));
     }
-  }
-  const bool has_values =
-      answer.header.type == static_cast<std::uint8_t>(FrameType::kDenseValues) ||
-      answer.header.type == static_cast<std::uint8_t>(FrameType::kPushed);
-  if (!is_sparse(shard) && has_values) {
-    client::DenseParameter shared{kShared, std::move(trainer.shared), {}};
-    client::DenseParameter* const parameters[] = {nullptr, &shared, nullptr};
-    const std::span<const float> values(reinterpret_cast<const float*>(answer.tail.data()),
-                                        answer.tail.size() / sizeof(float));
-    client::scatter(layout_.pieces[shard], values, 0, parameters);
-    trainer.shared = std::move(shared.value);
-  }
-  const bool has_open = std::any_of(trainer.lanes.begin(), trainer.lanes.end(),
-                                    [](const auto& lane) { return lane.is_open(); });
-  if (!has_open) next_phase(id);
-}
-
-void Cluster::transmit_all(std::uint32_t shard, std::vector<net::Outgoing>& out) {
-  net::keep_views(out);
-  for (net::Outgoing& outgoing : out) {
-    transmit({.trainer = static_cast<std::uint32_t>(outgoing.to),
-              .shard = shard,
-              .frame = std::move(outgoing.frame)});
+    case EventKind::kStartTrainer:
+      if (trainers_[event.who].is_down() && !processes_[event.who].is_dead) {
+        start_trainer(event.who);
+      }
+      return;
+    case EventKind::kStartPserver:
+      return start_pserver(event.who);
+    case EventKind::kFault:
+      return begin_fault(options_.faults[event.who]);
+    case EventKind::kFaultEnds:
+      return end_fault(options_.faults[event.who]);
+    case EventKind::kSilence: {
+      const Fault& fault = options_.faults[event.who];
+      return close_across(fault.trainer, fault.pserver);
+    }
   }
 }
 
 void Cluster::deliver(Event&& event) {
-  const FrameHeader& header = event.frame.header;
-  std::uint64_t hash = hash_combine(static_cast<std::uint64_t>(event.at.time_since_epoch().count()),
-                                    (std::uint64_t{event.trainer} << 32U) | event.shard);
-  hash = hash_combine(hash, (header.sequence << 16U) | (std::uint64_t{header.type} << 1U) |
-                                (event.to_shard ? 1U : 0U));
-  hash = hash_combine(hash, stable_hash(as_text(event.frame.tail)));
-  outcome_.events.push_back(hash);
-  if (event.is_disconnect) {
-    std::vector<net::Outgoing> out;
-    shards_[event.shard]->on_disconnect(now_, event.trainer, out);
-    transmit_all(event.shard, out);
-    return;
-  }
   if (event.to_shard) {
-    if (header.type == static_cast<std::uint8_t>(FrameType::kPushDense)) {
-      ++outcome_.pushes_delivered;
-    }
-    std::vector<net::Outgoing> out;
-    shards_[event.shard]->on_frame(now_, event.trainer, std::move(event.frame), out);
-    outcome_.clock_lead = std::max(outcome_.clock_lead, shards_[event.shard]->clock_lead());
-    transmit_all(event.shard, out);
+    deliver_to_shard(std::move(event));
+  } else {
+    deliver_to_trainer(std::move(event));
+  }
+}
+
+void Cluster::deliver_to_shard(Event&& event) {
+  Connection& connection = network_.at(event.peer);
+  const std::uint32_t index = connection.shard;
+  const Pserver& pserver = pservers_[pserver_of(index)];
+  if (!pserver.is_up || pserver.generation != connection.generation) return;
+  if (!connection.is_open_at_shard) return;
+  pserver::Shard& shard = *shards_[index];
+  std::vector<net::Outgoing> out;
+  if (event.kind == EventKind::kClosed) {
+    connection.is_open_at_shard = false;
+    shard.on_disconnect(network_.now(), event.peer, out);
+    transmit_all(index, out);
+    return end_if_finished(pserver_of(index));
+  }
+  if (event.frame.header.type == static_cast<std::uint8_t>(FrameType::kPushDense)) {
+    ++outcome_.pushes_delivered;
+  }
+  if (invariants_.is_fenced(index, connection.trainer, connection.incarnation)) {
+    const std::uint64_t before = Invariants::fingerprint(model_, index, shard);
+    shard.on_frame(network_.now(), event.peer, std::move(event.frame), out);
+    ++outcome_.fenced;
+    invariants_.after_fenced(index, shard, before, out);
+    return transmit_all(index, out);
+  }
+  const std::uint64_t sequence = event.frame.header.sequence;
+  if (is_push(event.frame) && sequence > connection.pushed) {
+    connection.pushed = sequence;
+    if (rng_.uniform() < options_.ghosts) deliver_ghost(event.peer, index, event.frame);
+  }
+  shard.on_frame(network_.now(), event.peer, std::move(event.frame), out);
+  outcome_.clock_lead = std::max(outcome_.clock_lead, shard.clock_lead());
+  transmit_all(index, out);
+  end_if_finished(pserver_of(index));
+}
+
+// A copy of the push comes first, of the life before of its trainer or of the pserver, or of the
+// round after.
+void Cluster::deliver_ghost(net::PeerId peer, std::uint32_t shard, const Frame& frame) {
+  Frame ghost = frame;
+  switch (rng_.below(model_.has_rounds() ? 3 : 2)) {
+    case 0:
+      --ghost.header.incarnation;
+      break;
+    case 1:
+      --ghost.header.server_generation;
+      break;
+    default:
+      ++ghost.header.step;
+  }
+  std::vector<net::Outgoing> out;
+  const std::uint64_t before = Invariants::fingerprint(model_, shard, *shards_[shard]);
+  shards_[shard]->on_frame(network_.now(), peer, std::move(ghost), out);
+  ++outcome_.fenced;
+  invariants_.after_fenced(shard, *shards_[shard], before, out);
+}
+
+void Cluster::deliver_to_trainer(Event&& event) {
+  Connection& connection = network_.at(event.peer);
+  const std::uint32_t id = connection.trainer;
+  Trainer& trainer = trainers_[id];
+  if (trainer.is_down() || trainer.is_done() || trainer.incarnation() != connection.incarnation ||
+      !connection.is_open_at_trainer) {
     return;
   }
-  if (trainers_[event.trainer].is_dead) return;
-  auto answer = trainers_[event.trainer].lanes[event.shard].on_frame(std::move(event.frame), now_);
-  if (!answer) {
-    outcome_.error =
-        fmt::format("trainer {}, shard {}: {}", event.trainer, event.shard, answer.error().message);
-  } else if (*answer) {
-    take_answer(event.trainer, event.shard, **std::move(answer));
+  if (event.kind == EventKind::kClosed) {
+    connection.is_open_at_trainer = false;
+    return on_error(id, connection.shard, Error{Errc::kUnreachable, "closed by peer"});
   }
-}
-
-void Cluster::tick() {
-  for (std::uint32_t id = 0; id < trainers_.size(); ++id) {
-    for (std::uint32_t shard = 0; shard < shards_.size(); ++shard) {
-      const Frame* const frame = trainers_[id].lanes[shard].on_tick(now_);
-      if (frame == nullptr || trainers_[id].is_dead) continue;
-      transmit({.to_shard = true, .trainer = id, .shard = shard, .frame = *frame});
+  const std::uint64_t saves = disk_.saves;
+  std::vector<LaneFrame> out;
+  const std::uint32_t shard = connection.shard;
+  const Status taken = trainer.on_frame(shard, std::move(event.frame), network_.now(), out);
+  if (!taken) return on_error(id, shard, taken.error());
+  if (disk_.saves != saves && !options_.killed) invariants_.on_saved(*disk_.newest);
+  if (const auto totals = trainer.take_totals()) {
+    if (!totals->paused() && !options_.killed) invariants_.on_totals(*totals);
+    if (id == 0 && !totals->paused()) {
+      outcome_.samples = totals->job_samples();
+      outcome_.pushes += totals->pushes();
+      outcome_.batches += totals->batches();
     }
   }
-  for (std::uint32_t shard = 0; shard < shards_.size(); ++shard) {
-    std::vector<net::Outgoing> out;
-    shards_[shard]->on_tick(now_, out);
-    transmit_all(shard, out);
+  take_outputs(id, out);
+}
+
+void Cluster::on_error(std::uint32_t id, std::uint32_t shard, const Error& error) {
+  if (!options_.restarts || error.code != Errc::kUnreachable) {
+    outcome_.error = fmt::format("trainer {}, shard {}: {}", id, shard, error.message);
+    return;
+  }
+  if (traces()) trace(network_.now(), fmt::format("trainer {} ends: {}", id, error.message));
+  end_trainer(id, std::chrono::milliseconds(options_.delay_max_ms));
+  restart_trainer(id);
+}
+
+// Sends what the trainer has to say, and sees whether it has come to its end.
+void Cluster::take_outputs(std::uint32_t id, std::vector<LaneFrame>& out) {
+  const Trainer& trainer = trainers_[id];
+  for (LaneFrame& frame : out) {
+    network_.transmit(*processes_[id].peers[frame.shard], true, std::move(frame.frame));
+  }
+  if (options_.killed == id && trainer.phase() == Trainer::Phase::kPush && trainer.pass() == 0 &&
+      trainer.batch() == options_.killed_at_batch) {
+    processes_[id].is_dead = true;
+    end_trainer(id, Duration::zero());
+  }
+  if (trainer.is_done()) {
+    for (const auto& peer : processes_[id].peers) {
+      if (peer) network_.close(*peer, false);
+    }
   }
 }
 
-Outcome Cluster::run() {
-  const auto is_done = [](const SimTrainer& trainer) {
-    return trainer.is_dead || trainer.phase == Phase::kDone;
-  };
-  for (std::uint32_t id = 0; id < trainers_.size(); ++id) start_phase(id);
-  TimePoint next_tick = now_ + kTick;
-  while (outcome_.error.empty() && !std::all_of(trainers_.begin(), trainers_.end(), is_done)) {
-    if (queue_.empty() || queue_.top().at >= next_tick) {
-      now_ = next_tick;
-      next_tick += kTick;
-      tick();
-      if (now_.time_since_epoch() > kTimeMax) outcome_.error = "hangs";
+void Cluster::transmit_all(std::uint32_t shard, std::vector<net::Outgoing>& out) {
+  net::keep_views(out);
+  std::vector<std::uint32_t> trainer_of;
+  for (const net::Outgoing& outgoing : out) {
+    const Connection& connection = network_.at(outgoing.to);
+    trainer_of.push_back(connection.trainer);
+    if (outgoing.frame.header.type == static_cast<std::uint8_t>(FrameType::kPosition)) {
+      invariants_.on_joined(shard, connection.trainer, connection.incarnation);
+    }
+  }
+  invariants_.after_call(shard, *shards_[shard], out, trainer_of);
+  for (net::Outgoing& outgoing : out) {
+    const net::PeerId to = outgoing.to;
+    if (!network_.at(to).is_open_at_shard) continue;
+    if (!outgoing.close_after) {
+      network_.transmit(to, false, std::move(outgoing.frame));
       continue;
     }
-    Event event = queue_.top();
-    queue_.pop();
-    now_ = event.at;
-    deliver(std::move(event));
+    network_.transmit_last(to, std::move(outgoing.frame));
+    std::vector<net::Outgoing> more;
+    shards_[shard]->on_disconnect(network_.now(), to, more);
+    transmit_all(shard, more);
   }
-  if (outcome_.error.empty()) collect();
-  return std::move(outcome_);
 }
 
 void Cluster::collect() {
-  client::DenseParameter ledger{kLedger, LargeArray<float>(cells_, 0.0F), {}};
-  client::DenseParameter shared{kShared, LargeArray<float>(kSharedSize, 0.0F), {}};
-  client::DenseParameter* const parameters[] = {&ledger, &shared, nullptr};
-  outcome_.row_ledger.resize(cells_, 0.0F);
-  for (std::uint32_t shard = 0; shard < shards_.size(); ++shard) {
-    if (!shards_[shard]->finished()) outcome_.error = fmt::format("shard {} is not done", shard);
-    if (!is_sparse(shard)) {
-      client::scatter(layout_.pieces[shard], shards_[shard]->dense()->values(), 0, parameters);
-      continue;
-    }
-    for (std::uint64_t c = 0; c < cells_; ++c) {
-      float value = 0;
-      const std::uint64_t id = row_id(c);
-      shards_[shard]->sparse(kRows)->read({&id, 1}, {&value, 1});
-      outcome_.row_ledger[c] += value;
-    }
+  for (std::uint32_t index = 0; index < shards_.size(); ++index) {
+    const pserver::Shard& shard = *shards_[index];
+    if (!shard.finished()) outcome_.error = fmt::format("shard {} is not done", index);
+    outcome_.ledgers.push_back(invariants_.ledger(index, shard));
+    if (!options_.killed) invariants_.at_end(index, shard);
+    if (model_.is_sparse(index)) continue;
+    const auto values = model_.shared(index, shard.dense()->values());
+    outcome_.shared.insert(outcome_.shared.end(), values.begin(), values.end());
   }
-  outcome_.ledger = std::move(ledger.value);
-  outcome_.shared = std::move(shared.value);
+  for (const Trainer& trainer : trainers_) {
+    outcome_.loads += trainer.loads();
+    outcome_.lone_returns += trainer.lone_returns();
+    outcome_.repeated_pushes += trainer.repeated_pushes();
+  }
 }
 
 }  // namespace paddle::sim

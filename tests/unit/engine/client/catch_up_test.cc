@@ -47,6 +47,16 @@ TEST(CatchUp, OnlyLanesInRoundsAreSplit) {
   EXPECT_FALSE(lanes.is_split());
 }
 
+TEST(CatchUp, AnEndOfAPassThatReachedSomePortsOnlyIsNoSplit) {
+  CatchUp lanes;
+  lanes.add({3, 0, 0}, true);
+  lanes.add({2, 1, 40}, true);
+  lanes.add({2, 1, 40}, true);
+  EXPECT_FALSE(lanes.is_split()) << "no port lacks a push";
+  lanes.add({2, 1, 39}, true);
+  EXPECT_TRUE(lanes.is_split());
+}
+
 TEST(CatchUp, APositionIsOfTheTrainerThatAsks) {
   wire::Position position;
   position.set_passes_finished(4);

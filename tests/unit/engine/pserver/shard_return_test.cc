@@ -148,12 +148,31 @@ TEST_F(ShardReturn, NobodyIsWaitedForBeforeTheStartOrInAJobThatStops) {
   EXPECT_EQ(stopping.shard.failure(), "trainer 1 lost at step 1");
 }
 
-TEST_F(ShardReturn, ATrainerLostAfterAllOthersLeftHasLeftToo) {
-  OneShard one(test::small_set("sgd", 2), false, kGrace);
+TEST_F(ShardReturn, ATrainerLostAfterAllOthersLeftHasLeftTooUnlessItComesBackSoon) {
+  OneShard one(test::small_set("sgd", 2), false, std::chrono::minutes(10));
   one.start();
   one.send(0, FrameType::kLeave, wire::Leave());
   lose(one, 1);
+  EXPECT_FALSE(one.shard.finished()) << "its next life would find nobody";
+  come_back(one);
+  wait(one, kLastTrainerGrace);
+  EXPECT_FALSE(one.shard.finished());
+  lose(one, 1);
+  wait(one, kLastTrainerGrace);
   EXPECT_EQ(one.shard.failure(), "");
+  EXPECT_TRUE(one.shard.finished());
+}
+
+// Whoever leaves has met all others at the end of the last pass.
+TEST_F(ShardReturn, ATrainerLostAfterAnotherLeftFailsNobody) {
+  OneShard one(test::small_set("sgd", 3), false, std::chrono::seconds(1));
+  one.start();
+  one.send(0, FrameType::kLeave, wire::Leave());
+  lose(one, 1);
+  wait(one, std::chrono::seconds(1));
+  EXPECT_EQ(one.shard.failure(), "");
+  EXPECT_FALSE(one.shard.finished());
+  one.send(2, FrameType::kLeave, wire::Leave());
   EXPECT_TRUE(one.shard.finished());
 }
 

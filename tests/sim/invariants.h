@@ -1,0 +1,64 @@
+// The invariants of a simulated job, checked after every event. The first that breaks is kept.
+#pragma once
+
+#include "engine/pserver/shard.h"
+#include "tests/sim/model.h"
+#include "tests/sim/snapshot.h"
+
+namespace paddle::sim {
+
+class Invariants {
+ public:
+  Invariants(const Model& model, const Disk& disk);
+
+  // "" while all hold.
+  const std::string& broken() const { return broken_; }
+  void fail(std::string what);
+
+  // A shard's new life has neither a step nor a trainer.
+  void on_new_life(std::uint32_t shard);
+  // A shard has joined this life of a trainer: frames of lives before are fenced.
+  void on_joined(std::uint32_t shard, std::uint32_t trainer, std::uint32_t incarnation);
+  bool is_fenced(std::uint32_t shard, std::uint32_t trainer, std::uint32_t incarnation) const;
+  // Everything that a frame may change in a shard, as one number.
+  static std::uint64_t fingerprint(const Model& model, std::uint32_t index,
+                                   const pserver::Shard& shard);
+  // A fenced frame changes nothing, and is refused if it is answered at all.
+  void after_fenced(std::uint32_t index, const pserver::Shard& shard, std::uint64_t before,
+                    std::span<const net::Outgoing> out);
+
+  // `trainer_of` a frame's receiver, in the order of `out`.
+  void after_call(std::uint32_t index, const pserver::Shard& shard,
+                  std::span<const net::Outgoing> out, std::span<const std::uint32_t> trainer_of);
+  void on_saved(const Snapshot& snapshot);
+  void on_totals(const wire::PassFinished& totals);
+  // Every batch of every pass was applied once on every port.
+  void at_end(std::uint32_t index, const pserver::Shard& shard);
+
+  // Steps and ends of passes so far, over all shards.
+  std::uint64_t progress() const { return progress_; }
+  std::vector<float> ledger(std::uint32_t index, const pserver::Shard& shard) const;
+
+ private:
+  struct Life {
+    bool is_ready = false;
+    std::uint64_t step = 0;
+    std::vector<float> ledger;
+    std::vector<std::uint64_t> last_applied;  // by trainer
+    std::vector<std::uint32_t> incarnations;  // by trainer, the highest that joined
+  };
+
+  std::string name(std::uint32_t index) const;
+  std::string name_of_cell(std::uint64_t cell) const;
+  void check_ready(std::uint32_t index, const pserver::Shard& shard);
+  void check_step(std::uint32_t index, const pserver::Shard& shard);
+  void check_prefix(std::span<const float> ledger, std::uint64_t passes, const std::string& what);
+
+  const Model& model_;
+  const Disk& disk_;
+  std::vector<Life> lives_;  // by shard
+  std::uint64_t progress_ = 0;
+  std::string broken_;
+};
+
+}  // namespace paddle::sim
