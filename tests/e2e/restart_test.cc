@@ -181,6 +181,8 @@ TEST_F(CliRestart, KeysGoWithTheLastProcessAndARestartOfAllDealsNewOnes) {
   };
   const std::array<fs::path, 2> first{place(0), place(1)};
   for (const fs::path& folder : first) EXPECT_TRUE(fs::exists(folder)) << folder;
+  // The others notice the end of a trainer that has joined.
+  ASSERT_TRUE(comes_to("/1000000"));
   ASSERT_TRUE(kill_engine("--trainer_id=1"));
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while ((fs::exists(first[0]) || fs::exists(first[1])) && std::chrono::steady_clock::now() < end)
