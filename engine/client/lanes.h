@@ -57,6 +57,8 @@ class ClientLanes {
     return !is_behind_ || catch_up_.lacks(lane, push);
   }
   void on_push(std::uint64_t batches);
+  // A push that ended at `end` is on all lanes, though none of them may have been ahead.
+  void on_repeat(LanePosition end) { catch_up_.on_push(end); }
 
   // See net::Link. Any thread may call it.
   void interrupt(const Error& why);

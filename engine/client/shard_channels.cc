@@ -132,6 +132,8 @@ Status ShardChannels::repeat_push(LanePosition end, const PushTotals& totals,
   } else {
     PADDLE_TRY_STATUS(dense ? push(totals, *dense) : push(totals, *rows));
   }
+  if (dense) dense_.lanes().on_repeat(end);
+  if (rows) sparse_.lanes().on_repeat(end);
   position_ = std::min(dense_.lanes().catch_up().start(), sparse_.lanes().catch_up().start());
   set_position(position_);
   return {};

@@ -1,0 +1,112 @@
+// The push in which a trainer died, on whatever ports had it then.
+#include "tests/unit/engine/client/client_fixture.h"
+
+namespace paddle::client {
+namespace {
+
+constexpr std::uint32_t kKindPorts = 2;  // dense, and sparse
+constexpr unsigned kMasks = 1U << (2 * kKindPorts);
+
+class Shards {
+ public:
+  Shards() {
+    for (std::uint32_t i = 0; i < 2 * kKindPorts; ++i) {
+      shards_.push_back(std::make_shared<pserver::Shard>(
+          pserver::ShardOptions{.make_policy = strategy::make_update_policy,
+                                .index = i % kKindPorts,
+                                .is_sparse = i >= kKindPorts,
+                                .server_generation = 3,
+                                .lost_trainer_grace = std::chrono::seconds(30)}));
+    }
+  }
+  std::unique_ptr<ShardChannels> life(const wire::ParameterSet& set, std::uint32_t incarnation) {
+    ShardChannels::Links dense;
+    ShardChannels::Links sparse;
+    for (std::size_t i = 0; i < shards_.size(); ++i) {
+      (i < kKindPorts ? dense : sparse)
+          .push_back(net::make_local_link(shards_[i], {Role::kTrainer, 0}));
+    }
+    auto channels = ShardChannels::join({.parameters = set, .lane = {.incarnation = incarnation}},
+                                        std::move(dense), std::move(sparse));
+    EXPECT_TRUE(channels) << channels.error().message;
+    EXPECT_TRUE((*channels)->ready());
+    return *std::move(channels);
+  }
+
+ private:
+  std::vector<std::shared_ptr<pserver::Shard>> shards_;
+};
+
+struct Values {
+  std::vector<LargeArray<float>> dense;
+  std::vector<float> rows;
+  friend bool operator==(const Values&, const Values&) = default;
+};
+
+class RepeatPush : public testing::Test {
+ protected:
+  void push(ShardChannels& channels) {
+    ASSERT_TRUE(channels.push({1, kSamples, 2.5}, dense_, rows_));
+  }
+  // Leaves out the ports that `mask` does not name.
+  void push_to(ShardChannels& channels, unsigned mask) {
+    std::size_t port = 0;
+    for (ClientLanes* lanes : {&channels.dense().lanes(), &channels.sparse().lanes()}) {
+      CatchUp others;
+      for (std::size_t i = 0; i < kKindPorts; ++i, ++port) {
+        others.add({0, 0, (mask >> port & 1U) != 0 ? 1U : 2U}, true);
+      }
+      lanes->set_catch_up(others);
+      lanes->set_position({0, 0, 1});
+    }
+    push(channels);
+  }
+  Values values(ShardChannels& channels) {
+    Values result;
+    EXPECT_TRUE(channels.pull(dense_));
+    EXPECT_TRUE(channels.pull(rows_));
+    for (const DenseParameter& one : dense_) result.dense.push_back(one.value);
+    for (const SparseRows& one : rows_)
+      result.rows.insert(result.rows.end(), one.values.begin(), one.values.end());
+    return result;
+  }
+
+  wire::ParameterSet set_ = full_set("adam", kKindPorts, kKindPorts);
+  decltype(dense_parameters()) dense_ = dense_parameters();
+  decltype(some_rows()) rows_ = some_rows();
+};
+
+TEST_F(RepeatPush, EachPortAppliesItOnceWhateverPortsHadIt) {
+  dense_[0].gradient.assign(24, 0.25F);
+  dense_[1].gradient.assign(4, -0.5F);
+  rows_[0].gradients.assign(3 * rows_[0].ids.size(), 0.125F);
+  Shards undisturbed;
+  const auto whole = undisturbed.life(set_, 0);
+  for (int i = 0; i < 3; ++i) push(*whole);
+  const Values expected = values(*whole);
+  for (unsigned mask = 0; mask < kMasks; ++mask) {
+    SCOPED_TRACE(mask);
+    Shards shards;
+    {
+      const auto lost = shards.life(set_, 0);
+      push(*lost);
+      push_to(*lost, mask);
+    }
+    const auto back = shards.life(set_, 1);
+    const bool is_whole = mask + 1 == kMasks;
+    EXPECT_EQ(back->progress().batches, is_whole ? 2U : 1U);
+    EXPECT_EQ(back->progress().is_split, mask != 0 && !is_whole);
+    if (!is_whole) {
+      ASSERT_TRUE(back->repeat_push({0, 0, 2}, {1, kSamples, 2.5}, dense_,
+                                    std::span<const SparseRows>(rows_)));
+    }
+    EXPECT_EQ(back->progress().batches, 2U);
+    EXPECT_FALSE(back->progress().is_split);
+    EXPECT_FALSE(back->is_behind());
+    push(*back);
+    EXPECT_TRUE(values(*back) == expected);
+  }
+}
+
+}  // namespace
+}  // namespace paddle::client
