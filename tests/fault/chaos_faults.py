@@ -51,6 +51,18 @@ def kill_all(job, _):
     return kill_engines(job, sorted(job.engines()))
 
 
+def kill_pserver_that_is_not_watched(job, rng):
+    """While trainer 0 waits at the first pserver for another trainer, and nobody reads what the last pserver sends."""
+    late = of_kind(job, "trainer")[-1]
+    pserver = of_kind(job, "pserver")[-1]
+    wound = stop(job, late, 0)
+    time.sleep(rng.uniform(3, 5))
+    kill_engines(job, [pserver])
+    time.sleep(0.5)
+    wound.undo()
+    return Wound([pserver], f"kill -9 of {pserver} while the others wait for {late}")
+
+
 def stop(job, role, seconds):
     pid = job.engines()[role].pid
     os.kill(pid, signal.SIGSTOP)
@@ -217,6 +229,7 @@ def damage_snapshot(job, rng):
 FAULTS = {
     "trainer killed": kill_trainer,
     "pserver killed": kill_pserver,
+    "pserver killed unwatched": kill_pserver_that_is_not_watched,
     "several killed": kill_several,
     "all killed": kill_all,
     "trainer stopped": stop_trainer,
