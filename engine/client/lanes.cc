@@ -66,7 +66,8 @@ Result<Frame> ClientLanes::receive(std::size_t lane, FrameType type, const net::
   TimePoint heard = started;
   while (true) {
     // Deadlines for the port itself, and for the trainers that it waits for.
-    const Duration patience = to.core.waits_for_connected() ? kPeerDeadline : deadline_;
+    const Duration patience =
+        std::min(patience_max_, to.core.waits_for_connected() ? kPeerDeadline : deadline_);
     const TimePoint quiet_since = std::max(started, to.core.last_progress());
     const TimePoint until = std::min(heard + deadline_, quiet_since + patience);
     auto frame = to.link->receive(until, place);

@@ -64,6 +64,8 @@ class ClientLanes {
   void interrupt(const Error& why);
   // A last word on every lane, whatever is open there; nobody answers.
   void abandon(const wire::Abandon& message);
+  // How long an answer may take while a port waits for other trainers.
+  void set_patience(Duration patience_max) { patience_max_ = patience_max; }
 
  private:
   struct Lane {
@@ -78,6 +80,7 @@ class ClientLanes {
   std::string kind_;
   std::vector<Lane> lanes_;
   Duration deadline_;
+  Duration patience_max_ = Duration::max();
   SteadyClock clock_;
   LanePosition position_;
   CatchUp catch_up_;

@@ -13,6 +13,8 @@ namespace paddle::client {
 namespace {
 
 constexpr std::size_t kReasonBytesMax = 2000;  // and of a hint
+// In which trainer 0 tells all ports that the job starts.
+constexpr Duration kStartMax = std::chrono::seconds(10);
 
 }  // namespace
 
@@ -63,14 +65,24 @@ Status ShardChannels::join() {
   };
   PADDLE_TRY_STATUS(on_all(ask, take));
   is_running_ = starting == 0;
-  if (options_.lane.trainer_id != 0 || is_running_ || running == 0) return {};
-  // Only trainer 0 can tell: the others may have joined while it says so on port after port.
-  Error lost{Errc::kUnreachable,
-             fmt::format("{} of {} ports have no parameters: a pserver was started again", starting,
-                         starting + running),
-             "all of the job goes back to its last snapshot"};
-  abandon(lost);
-  return lost;
+  if (is_running_ || running == 0) return {};
+  loss_ = Error{Errc::kUnreachable,
+                fmt::format("{} of {} ports have no parameters: a pserver was started again",
+                            starting, starting + running),
+                "all of the job goes back to its last snapshot"};
+  // The others may have joined while trainer 0 says on port after port that the job starts.
+  if (options_.lane.trainer_id != 0) return {};
+  abandon(*loss_);
+  return *loss_;
+}
+
+// Trainer 0 may wait at a port that runs, and never learn that another one needs it.
+Status ShardChannels::give_up_after_loss(Status asked) {
+  dense_.lanes().set_patience(Duration::max());
+  sparse_.lanes().set_patience(Duration::max());
+  if (asked || !loss_) return asked;
+  abandon(*loss_);
+  return *loss_;
 }
 
 Status ShardChannels::ready() {
@@ -85,7 +97,12 @@ Status ShardChannels::ready() {
         .add(position_of(position, options_.lane.trainer_id), position.has_rounds());
     return {};
   };
-  PADDLE_TRY_STATUS(ask_all(FrameType::kReady, wire::Ready(), FrameType::kPosition, take));
+  if (loss_) {
+    dense_.lanes().set_patience(kStartMax);
+    sparse_.lanes().set_patience(kStartMax);
+  }
+  PADDLE_TRY_STATUS(
+      give_up_after_loss(ask_all(FrameType::kReady, wire::Ready(), FrameType::kPosition, take)));
   passes_loaded_ = loaded;
   position_ = std::min(dense.start(), sparse.start());
   dense_.lanes().set_catch_up(std::move(dense));

@@ -90,6 +90,7 @@ class ShardChannels {
  private:
   ShardChannels(ShardOptions options, Links dense, Links sparse);
   Status join();
+  Status give_up_after_loss(Status asked);
   void set_position(LanePosition position);
   std::uint64_t batches() const;  // of this pass that the trainer has pushed
   wire::PushPart part_of(const PushTotals& totals) const;
@@ -116,6 +117,7 @@ class ShardChannels {
   SparseChannel sparse_;
   bool is_paused_ = false;
   bool is_running_ = false;          // since before this trainer joined
+  std::optional<Error> loss_;        // some ports were running when it joined, others not
   std::uint64_t passes_loaded_ = 0;  // finished before the shards' processes began
   LanePosition position_;            // at ready(), or the end of the last pass or pause
   // Two threads may push while a third asks.

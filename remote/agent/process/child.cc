@@ -223,7 +223,7 @@ void Notices::take(const Root& root, const SafePath& folder, PulseWatch& watch) 
     }
     if (parsed == Parsed::kMalformed) pipe_.reset();
   }
-  // A full disk loses the notice; the exit record still tells the end.
+  // Without the record, the exit record still tells the end.
   if (!latest) return;
   latest->set_heard_unix_ms(unix_ms());
   (void)write_record(root, folder, "notice", *latest);

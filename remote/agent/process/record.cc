@@ -18,15 +18,22 @@ std::uint64_t milliseconds(const timeval& time) {
 
 constexpr std::size_t kRecordBytesMax = 1U << 20U;
 constexpr int kRestartsKept = 32;
-// Without these a process looks lost, or cannot be started again.
-constexpr std::array<const char*, 3> kVital{"life", "pid", "exit"};
+// Without these a process looks lost or hung, ends without a cause, or cannot be started again.
+constexpr std::array<const char*, 4> kVital{"life", "pid", "exit", "notice"};
 constexpr std::size_t kRoomBytes = 4096;
 
 std::string room_of(std::string_view file) {
   return std::string(file) + ".room";
 }
 
-// Writes over a file that has its blocks already, and gives it its name.
+// Gives a file that was made ready its name. The one that had the name is the room of the next,
+// where the file system can exchange them.
+bool take_name(int directory, const std::string& room, const char* file) {
+  return ::renameat2(directory, room.c_str(), directory, file, RENAME_EXCHANGE) == 0 ||
+         ::renameat(directory, room.c_str(), directory, file) == 0;
+}
+
+// Writes over a file that has its blocks already.
 Status write_into_room(const Root& root, const SafePath& folder, const char* file, ByteSpan bytes) {
   PADDLE_TRY(const UniqueFd directory, folder.open_directory(root.fd.get()));
   const std::string room = room_of(file);
@@ -34,7 +41,7 @@ Status write_into_room(const Root& root, const SafePath& folder, const char* fil
   if (!fd) return system_error(Errc::kResource, room);
   PADDLE_TRY_STATUS(write_all(fd.get(), bytes, TimePoint::max()));
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes.size())) != 0 || ::fsync(fd.get()) != 0 ||
-      ::renameat(directory.get(), room.c_str(), directory.get(), file) != 0) {
+      !take_name(directory.get(), room, file)) {
     return system_error(Errc::kResource, room);
   }
   return {};

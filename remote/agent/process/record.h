@@ -26,10 +26,10 @@ struct Record {
   std::optional<wire::agent::Restarts> restarts;
 };
 
-// On a full disk `life`, `pid` and `exit` take the room of reserve_records().
+// On a full disk `life`, `pid`, `exit` and `notice` take the room of reserve_records().
 Status write_record(const Root& root, const SafePath& folder, const char* file,
                     const google::protobuf::MessageLite& message);
-// Takes disk space for these three, so that a disk that becomes full cannot make the process look
+// Takes disk space for these, so that a disk that becomes full cannot make the process look
 // lost. Best effort.
 void reserve_records(const Root& root, const SafePath& folder);
 // Written before a start, so that no two starts get the same number.

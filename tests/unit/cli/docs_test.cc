@@ -206,11 +206,32 @@ TEST(Docs, TrapsPageNamesTheTestsOfAllSixteen) {
   }
 }
 
-TEST(Docs, LaunchersPageNamesTestsThatAreThere) {
+TEST(Docs, PagesNameTestsThatAreThere) {
   const Words written = tests_written();
-  const Words named = matches(text_of("docs/launchers.md"), R"re(`([A-Z]\w+\.[A-Z]\w+)`)re");
-  EXPECT_GT(named.size(), 40U);
-  for (const std::string& name : named) EXPECT_TRUE(written.contains(name)) << name;
+  for (const char* page : {"docs/launchers.md", "docs/reliability.md"}) {
+    const Words named = matches(text_of(page), R"re(`([A-Z]\w+\.[A-Z]\w+)`)re");
+    EXPECT_GT(named.size(), 15U) << page;
+    for (const std::string& name : named)
+      EXPECT_TRUE(written.contains(name)) << page << ": " << name;
+  }
+}
+
+// Rows "| fault | strategy | ... | tests |": a test of ours, or a fault of the chaos run.
+TEST(Docs, EveryPromiseOfReliabilityNamesItsTest) {
+  const std::string page = text_of("docs/reliability.md");
+  const std::string faults = text_of("tests/fault/chaos_faults.py");
+  const std::size_t begin = page.find("\n## What is promised");
+  const std::size_t end = page.find("\n## ", begin + 1);
+  ASSERT_NE(end, std::string::npos);
+  const Words rows = matches(page.substr(begin, end - begin), R"re(\n(\| (?!fault )[^\n]*\|))re");
+  EXPECT_GT(rows.size(), 10U);
+  for (const std::string& row : rows) {
+    const std::string tests = row.substr(row.rfind(" | "));
+    const Words runs = matches(tests, R"re(chaos: (\w[\w ]*\w))re");
+    EXPECT_FALSE(runs.empty() && matches(tests, R"re(`([A-Z]\w+\.[A-Z]\w+)`)re").empty()) << row;
+    for (const std::string& run : runs)
+      EXPECT_NE(faults.find("\n    \"" + run + "\": "), std::string::npos) << run;
+  }
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ TEST(RecordTest, AFullDiskLosesNeitherAnEndNorAnotherStart) {
     const SafePath place = *process_folder("job", "trainer-0");
     ASSERT_TRUE(place.make_directories(root->fd.get()));
     ASSERT_TRUE(write_record(*root, place, "life", life(1)));
+    ASSERT_TRUE(write_record(*root, place, "notice", life(1)));
     reserve_records(*root, place);
     fill(folder / "full");
     EXPECT_TRUE(write_record(*root, place, "life", life(2)));
@@ -56,6 +57,16 @@ TEST(RecordTest, AFullDiskLosesNeitherAnEndNorAnotherStart) {
     for (const char* const file : {"pid", "exit"}) {
       EXPECT_TRUE(write_record(*root, place, file, life(2))) << file;
       EXPECT_TRUE(has_record(*root, place, file)) << file;
+    }
+    // The report of every second, of which the last one says why the process ends.
+    for (std::uint32_t second = 1; second <= 5; ++second) {
+      fill(folder / "full-still");
+      EXPECT_TRUE(write_record(*root, place, "notice", life(second))) << second;
+      const auto path = SafePath::parse(place.str() + "/notice");
+      ASSERT_TRUE(path);
+      const auto text = read_below(*root, *path, 1000);
+      ASSERT_TRUE(text);
+      EXPECT_EQ(*text, life(second).SerializeAsString());
     }
     fill(folder / "full-again");
     const Status lost = write_record(*root, place, "restarts", life(2));
