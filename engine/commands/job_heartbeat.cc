@@ -33,12 +33,19 @@ HeartbeatPtr start_heartbeat(const trainer::TrainOptions& options, client::Param
     log_warning("{}", silence_text(silence));
     if (comes_back) client.interrupt(Error{Errc::kUnreachable, silence_text(silence)});
   };
+  // While it waits at one pserver it would not see that another has lost its parameters.
+  const auto on_new_life = [&client, comes_back](NodeId pserver) {
+    const std::string text = fmt::format("pserver {} was started again", pserver.index);
+    log_warning("{}", text);
+    if (comes_back) client.interrupt(Error{Errc::kUnreachable, text});
+  };
   return start({.keys = *std::move(keys),
                 .self = {Role::kTrainer, options.trainer_id},
                 .life = options.incarnation,
                 .job_tag = net::job_tag_of(options.job_tag),
                 .servers = *std::move(servers),
-                .on_dead = on_dead});
+                .on_dead = on_dead,
+                .on_new_life = on_new_life});
 }
 
 HeartbeatPtr start_heartbeat(const std::string& key_file, heartbeat::Heartbeat::Options options) {

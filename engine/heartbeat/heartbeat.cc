@@ -76,6 +76,10 @@ class UdpHeartbeat final : public Heartbeat {
   Result<Peer> peer_of(NodeId id) const;
   Peer* find(NodeId id);
   void run();
+  Heard note(const Pulse& pulse) {
+    const std::scoped_lock lock(mutex_);
+    return pulses_.on_pulse(now(), pulse);
+  }
   void receive();
   void send(Peer& peer, bool is_last);
   void send_all(bool is_last);
@@ -166,10 +170,9 @@ void UdpHeartbeat::receive() {
       const auto pulse = read_claim(datagram, options_.job_tag);
       Peer* const peer = pulse ? find(pulse->from) : nullptr;
       if (peer == nullptr || !is_proven(datagram, peer->from)) continue;
-      {
-        const std::scoped_lock lock(mutex_);
-        if (!pulses_.on_pulse(now(), *pulse)) continue;
-      }
+      const Heard heard = note(*pulse);
+      if (heard == Heard::kNothing) continue;
+      if (heard == Heard::kNewLife && options_.on_new_life) options_.on_new_life(pulse->from);
       if (!is_server()) continue;
       peer->address = from;
       if (!pulse->is_last) send(*peer, false);

@@ -19,10 +19,12 @@ class Heartbeat {
     NodeId self;
     std::uint64_t life = 0;  // incarnation of a trainer, generation of a pserver
     std::uint64_t job_tag = 0;
-    std::uint32_t trainers = 0;                 // of the job; a pserver takes no others for peers
-    net::Endpoint bind = {};                    // of a pserver
-    std::vector<net::Endpoint> servers = {};    // of a trainer, by pserver id
-    std::function<void(Silence)> on_dead = {};  // called by the thread; may be empty
+    std::uint32_t trainers = 0;               // of the job; a pserver takes no others for peers
+    net::Endpoint bind = {};                  // of a pserver
+    std::vector<net::Endpoint> servers = {};  // of a trainer, by pserver id
+    // Called by the thread; may be empty.
+    std::function<void(Silence)> on_dead = {};
+    std::function<void(NodeId)> on_new_life = {};  // the peer was started again
   };
   // kResource: the port is taken.
   static Result<std::unique_ptr<Heartbeat>> start(Options options);

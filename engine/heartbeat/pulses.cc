@@ -4,12 +4,14 @@
 
 namespace paddle::heartbeat {
 
-bool Pulses::on_pulse(TimePoint now, const Pulse& pulse) {
-  Peer& peer = peers_[pack(pulse.from)];
-  if (pulse.life < peer.life) return false;
-  if (pulse.life == peer.life && pulse.sequence <= peer.sequence) return false;
+Heard Pulses::on_pulse(TimePoint now, const Pulse& pulse) {
+  const auto [found, is_first] = peers_.try_emplace(pack(pulse.from));
+  Peer& peer = found->second;
+  if (pulse.life < peer.life) return Heard::kNothing;
+  if (pulse.life == peer.life && pulse.sequence <= peer.sequence) return Heard::kNothing;
+  const bool is_new_life = !is_first && pulse.life > peer.life;
   peer = {pulse.life, pulse.sequence, now, pulse.is_last, false};
-  return true;
+  return is_new_life ? Heard::kNewLife : Heard::kPulse;
 }
 
 std::vector<Silence> Pulses::on_tick(TimePoint now) {

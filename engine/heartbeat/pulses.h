@@ -29,11 +29,13 @@ struct Silence {
   Duration lasted{};
 };
 
+enum class Heard { kNothing, kPulse, kNewLife };
+
 class Pulses {
  public:
-  // False: a copy, or of an earlier life. A peer that was never heard is not judged: pulses may not
-  // get through at all.
-  bool on_pulse(TimePoint now, const Pulse& pulse);
+  // kNothing: a copy, or of an earlier life. kNewLife: the peer was started again since it was last
+  // heard. A peer that was never heard is not judged: pulses may not get through at all.
+  Heard on_pulse(TimePoint now, const Pulse& pulse);
   // Called about every kPeriod. The peers that have just died, each once a silence.
   std::vector<Silence> on_tick(TimePoint now);
   // Of those who are suspect or dead.

@@ -37,7 +37,7 @@ std::vector<Silence> tick(Pulses& pulses, double from, double to) {
 TEST(Pulses, APeerIsSuspectAfterASecondAndDeadAfterThreeOnceASilence) {
   Pulses pulses;
   tick(pulses, 0, 0);
-  EXPECT_TRUE(pulses.on_pulse(at(0), {kTrainer, 4, 1}));
+  EXPECT_EQ(pulses.on_pulse(at(0), {kTrainer, 4, 1}), Heard::kPulse);
   EXPECT_TRUE(tick(pulses, 0.25, 2.75).empty());
   EXPECT_TRUE(pulses.silences(at(0.9)).empty());
   ASSERT_EQ(pulses.silences(at(1)).size(), 1U);
@@ -47,17 +47,17 @@ TEST(Pulses, APeerIsSuspectAfterASecondAndDeadAfterThreeOnceASilence) {
   EXPECT_EQ(dead[0].peer, kTrainer);
   EXPECT_EQ(dead[0].life, 4U);
   EXPECT_EQ(dead[0].lasted, std::chrono::seconds(3));
-  EXPECT_TRUE(pulses.on_pulse(at(9.1), {kTrainer, 5, 1})) << "its next life";
+  EXPECT_EQ(pulses.on_pulse(at(9.1), {kTrainer, 5, 1}), Heard::kNewLife);
   EXPECT_TRUE(pulses.silences(at(9.2)).empty());
   EXPECT_EQ(tick(pulses, 9.25, 20).size(), 1U);
 }
 
 TEST(Pulses, CopiesAndEarlierLivesTellNothing) {
   Pulses pulses;
-  EXPECT_TRUE(pulses.on_pulse(at(0), {kTrainer, 4, 7}));
-  EXPECT_FALSE(pulses.on_pulse(at(2), {kTrainer, 4, 7}));
-  EXPECT_FALSE(pulses.on_pulse(at(2), {kTrainer, 4, 6}));
-  EXPECT_FALSE(pulses.on_pulse(at(2), {kTrainer, 3, 99}));
+  EXPECT_EQ(pulses.on_pulse(at(0), {kTrainer, 4, 7}), Heard::kPulse);
+  EXPECT_EQ(pulses.on_pulse(at(2), {kTrainer, 4, 7}), Heard::kNothing);
+  EXPECT_EQ(pulses.on_pulse(at(2), {kTrainer, 4, 6}), Heard::kNothing);
+  EXPECT_EQ(pulses.on_pulse(at(2), {kTrainer, 3, 99}), Heard::kNothing);
   EXPECT_EQ(pulses.silences(at(2)).size(), 1U);
 }
 
@@ -170,6 +170,27 @@ TEST_F(HeartbeatTest, BothSidesNoticeThatTheOtherIsGone) {
   EXPECT_EQ(pulse->from, kPserver);
   EXPECT_TRUE(dies(kTrainer));
   EXPECT_EQ(server->silences().size(), 1U);
+}
+
+TEST_F(HeartbeatTest, ATrainerHearsThatAPserverWasStartedAgain) {
+  auto of_trainer = options(kTrainer);
+  of_trainer.servers = {endpoint_};
+  of_trainer.on_new_life = [this](NodeId peer) {
+    const std::scoped_lock lock(mutex_);
+    dead_.push_back(peer);
+    changed_.notify_all();
+  };
+  of_trainer.on_dead = {};
+  auto first = pserver();
+  const auto client = *Heartbeat::start(std::move(of_trainer));
+  std::this_thread::sleep_for(4 * kPeriod);
+  first.reset();
+  auto again = options(kPserver);
+  again.bind = endpoint_;
+  again.life = 3;
+  const auto second = Heartbeat::start(std::move(again));
+  ASSERT_TRUE(second);
+  EXPECT_TRUE(dies(kPserver));
 }
 
 TEST_F(HeartbeatTest, ThoseThatLeaveAreNotDead) {
