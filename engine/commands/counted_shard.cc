@@ -43,6 +43,7 @@ void CountedShard::on_disconnect(TimePoint now, net::PeerId from, std::vector<ne
 
 void CountedShard::on_tick(TimePoint now, std::vector<net::Outgoing>& out) {
   shard_.on_tick(now, out);
+  takes_back_trainers_ = shard_.takes_back_trainers();
   count();
   if (now - measured_at_ >= kMetricsPeriod) measure(now);
   if (reports_ && now - reported_at_ >= kReportPeriod) report(now);

@@ -29,6 +29,8 @@ class CountedShard final : public net::FrameHandler {
     reports_ = true;
     heartbeat_ = heartbeat;
   }
+  // See Shard; any thread may ask.
+  bool takes_back_trainers() const { return takes_back_trainers_; }
   std::string failure() const { return shard_.failure(); }
   bool is_given_up() const { return shard_.is_given_up(); }
   bool is_lonely() const { return is_lonely_; }
@@ -54,6 +56,7 @@ class CountedShard final : public net::FrameHandler {
   TimePoint reported_at_;
   bool is_lonely_ = true;  // no trainer has ever sent a frame
   bool has_logged_ = false;
+  std::atomic<bool> takes_back_trainers_ = false;
   bool counted_ = false;
 };
 

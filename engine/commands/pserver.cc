@@ -136,12 +136,11 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shar
 
 // Ports of a job whose trainers come back drop the connections of one that is dead.
 HeartbeatPtr pserver_heartbeat(const PserverOptions& options, std::vector<Port>& ports) {
-  const bool comes_back = options.lost_trainer_grace > 0;
-  const auto on_dead = [&ports, comes_back](const heartbeat::Silence& silence) {
+  const auto on_dead = [&ports](const heartbeat::Silence& silence) {
     const std::string text = silence_text(silence);
     log_warning("{}", text);
     for (Port& port : ports) {
-      if (comes_back)
+      if (port.shard->takes_back_trainers())
         port.server->drop(silence.peer, static_cast<std::uint32_t>(silence.life), text);
     }
   };

@@ -31,6 +31,11 @@ class Shard final : public net::FrameHandler {
   // A trainer ended with an error of its own, which no restart mends.
   bool is_given_up() const { return failure_ && failure_->code == wire::REFUSAL_ABANDONED; }
   bool ready() const { return state_.progress.ready; }
+  // The place of a lost trainer is kept for its next life, once the job runs.
+  bool takes_back_trainers() const {
+    return state_.options.lost_trainer_grace > Duration::zero() && state_.parameters.is_created() &&
+           state_.parameters.set().trainers_return();
+  }
   std::uint64_t step() const { return state_.progress.step; }
   // Batches of this pass that the fastest active trainer is ahead of the slowest.
   std::uint64_t clock_lead() const { return state_.membership.clock_lead(); }

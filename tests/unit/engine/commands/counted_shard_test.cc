@@ -27,12 +27,13 @@ class CountedShardTest : public testing::Test {
     const timespec at_once{};
     return ::sigtimedwait(&signals_, nullptr, &at_once) == SIGTERM;
   }
-  std::unique_ptr<CountedShard> make_shard(std::uint32_t index) {
+  std::unique_ptr<CountedShard> make_shard(std::uint32_t index, Duration grace = {}) {
     return std::make_unique<CountedShard>(
         pserver::ShardOptions{.make_policy = strategy::make_update_policy,
                               .index = index,
                               .num_gradient_servers = set_.num_trainers(),
-                              .job_tag = 11},
+                              .job_tag = 11,
+                              .lost_trainer_grace = grace},
         index, Duration::zero(), unfinished_, metrics_);
   }
   void join(CountedShard& shard, std::uint32_t index) {
@@ -75,6 +76,21 @@ TEST_F(CountedShardTest, AFailureOfOnePortEndsTheProcessThoughNobodyCameToTheOth
   leave(*second);
   EXPECT_EQ(unfinished_, 0U);
   EXPECT_FALSE(has_signal());
+}
+
+// The others of a job whose strategy keeps what is lost would be ended by it.
+TEST_F(CountedShardTest, TrainersAreTakenBackWhereJobAndStrategyAllowIt) {
+  for (const bool returns : {false, true}) {
+    for (const Duration grace : {Duration::zero(), Duration(std::chrono::seconds(9))}) {
+      set_.set_trainers_return(returns);
+      const auto shard = make_shard(0, grace);
+      EXPECT_FALSE(shard->takes_back_trainers()) << "nobody has told the strategy";
+      join(*shard, 0);
+      std::vector<net::Outgoing> out;
+      shard->on_tick(TimePoint(), out);
+      EXPECT_EQ(shard->takes_back_trainers(), returns && grace > Duration::zero());
+    }
+  }
 }
 
 }  // namespace
