@@ -149,7 +149,7 @@ Result<std::vector<client::SparseRows>> KeptPush::rows() const {
   return tables;
 }
 
-Status KeptPush::write(ByteSpan bytes, std::uint64_t offset) {
+Status KeptPush::write(ByteSpan bytes, std::uint64_t offset) const {
   if (write_at(options_.memory.get(), bytes, offset)) return {};
   return system_error(Errc::kResource, "write to the memory for the last push");
 }

@@ -100,7 +100,7 @@ class KeptPush {
                   std::span<const client::SparseRows> rows);
   void give_up(const Error& why);
   std::optional<PassCounts> read_slot(std::size_t index) const;
-  Status write(ByteSpan bytes, std::uint64_t offset);
+  Status write(ByteSpan bytes, std::uint64_t offset) const;
   Status write_header();
   Status write_rows(std::span<const client::SparseRows> rows);
   std::uint64_t tally_bytes() const;
