@@ -159,8 +159,9 @@ Status train(const trainer::TrainOptions& options) {
   PADDLE_TRY_STATUS(start_training(options, client));
   continue_from_servers(client, loop);
   const auto heartbeat = start_heartbeat(options, client, memory && parameters.trainers_return());
-  PADDLE_TRY(const auto kept, open_kept(std::move(memory), parameters, client, model));
-  loop.kept = kept.get();
+  const auto kept = open_kept(std::move(memory), parameters, client, model);
+  if (!kept) log_warning("{}", kept.error().message);  // the job would go back to its last snapshot
+  loop.kept = kept ? kept->get() : nullptr;
   take_stop_signals();
   loop.stop_requested = [] {
     if (g_stop_requested) notify_stopping();

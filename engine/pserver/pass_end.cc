@@ -10,7 +10,8 @@ namespace paddle::pserver {
 Refused PassEnd::on_finish(const Request& request, const wire::FinishPass& message) {
   Trainer& trainer = request.trainer;
   if (!state_.progress.ready) return protocol_error("FinishPass before Ready");
-  if (message.pass() + 1 == state_.progress.passes_finished &&
+  if (state_.progress.passes_finished > 0 &&
+      message.pass() == state_.progress.passes_finished - 1 &&
       message.pass() == last_pass_.passes_finished() - 1) {
     answer(trainer, request.id, last_pass_, request.out);
     return {};
@@ -19,7 +20,8 @@ Refused PassEnd::on_finish(const Request& request, const wire::FinishPass& messa
     return protocol_error("trainer {} finished pass {}, this shard is in pass {}", trainer.id,
                           message.pass(), state_.progress.passes_finished);
   }
-  if (message.pause() && message.pauses() + 1 == state_.progress.pauses) {
+  if (message.pause() && state_.progress.pauses > 0 &&
+      message.pauses() == state_.progress.pauses - 1) {
     answer(trainer, request.id, last_pause_, request.out);
     return {};
   }

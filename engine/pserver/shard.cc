@@ -35,7 +35,7 @@ void Shard::on_frame(TimePoint now, net::PeerId from, Frame&& frame,
   Trainer* const trainer = state_.membership.find(from, frame.header, refusal);
   if (trainer == nullptr) return refuse_and_close(refusal);
   if (frame.header.type == static_cast<std::uint8_t>(FrameType::kAbandon)) {
-    return on_abandon(frame, out);
+    return on_abandon(now, *trainer, frame, out);
   }
   Request request{now, *trainer, frame, out, 0};
   if (const auto refused = dispatch(request)) {
@@ -267,15 +267,22 @@ void Shard::on_disconnect(TimePoint now, net::PeerId from, std::vector<net::Outg
   on_tick(now, out);
 }
 
-void Shard::on_abandon(const Frame& frame, std::vector<net::Outgoing>& out) {
+void Shard::on_abandon(TimePoint now, Trainer& trainer, const Frame& frame,
+                       std::vector<net::Outgoing>& out) {
   wire::Abandon message;
   if (frame.header.server_generation != state_.options.server_generation || failure_ ||
-      !message.ParseFromString(frame.head)) {
+      trainer.left || !message.ParseFromString(frame.head)) {
     return;
   }
+  // The others of an asynchronous job go on, as they do without one that was killed.
+  if (state_.progress.ready && !needs_all_trainers()) return on_lost(now, trainer, out);
   fail({message.is_unreachable() ? wire::REFUSAL_TRAINER_LOST : wire::REFUSAL_ABANDONED,
-        fmt::format("trainer {}: {}", frame.header.sender.index, message.reason()), message.hint()},
+        fmt::format("trainer {}: {}", trainer.id, message.reason()), message.hint()},
        out);
+}
+
+bool Shard::needs_all_trainers() const {
+  return state_.options.needs_all_trainers || state_.parameters.policy().has_rounds();
 }
 
 // A job that has no initial values yet, or is to stop, waits for nobody.
@@ -287,10 +294,10 @@ Duration Shard::grace() const {
 
 void Shard::on_lost(TimePoint now, Trainer& trainer, std::vector<net::Outgoing>& out) {
   trainer.lost_at.reset();
-  const bool is_needed =
-      state_.options.needs_all_trainers || state_.parameters.policy().has_rounds();
-  // Whoever leaves has met all others at the end of the last pass: nothing is missing then.
-  if ((is_needed || !state_.progress.ready) && !state_.membership.any_other_left(trainer)) {
+  const bool is_needed = needs_all_trainers() || !state_.progress.ready;
+  // Whoever leaves has met all others at the end of the last pass, and nothing is missing then; but
+  // at a stop trainer 0 still saves.
+  if (is_needed && (state_.progress.stop || !state_.membership.any_other_left(trainer))) {
     return fail({wire::REFUSAL_TRAINER_LOST,
                  fmt::format("trainer {} lost at step {}", trainer.id, state_.progress.step)},
                 out);

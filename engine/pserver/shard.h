@@ -65,7 +65,9 @@ class Shard final : public net::FrameHandler {
   Refused on_finish_pass(const Request& request, const wire::FinishPass& message);
   Refused on_busy(const Request& request, const wire::Busy& message);
   Refused on_leave(const Request& request, const wire::Leave& message);
-  void on_abandon(const Frame& frame, std::vector<net::Outgoing>& out);
+  void on_abandon(TimePoint now, Trainer& trainer, const Frame& frame,
+                  std::vector<net::Outgoing>& out);
+  bool needs_all_trainers() const;  // the loss of one ends the job
 
   // How long the place of a lost trainer is kept for its next life.
   Duration grace() const;

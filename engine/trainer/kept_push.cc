@@ -52,6 +52,7 @@ Result<std::unique_ptr<KeptPush>> KeptPush::open(Options options,
   header.job = kept->options_.job;
   header.generations = kept->options_.generations;
   header.is_leaving = 0;
+  PADDLE_TRY_STATUS(kept->write_header());
   return kept;
 }
 
@@ -208,6 +209,7 @@ Status KeptPush::try_keep(BatchNumber number, const Score& batch, const PassCoun
                           std::span<const client::SparseRows> rows) {
   const std::size_t slot = (header_.newest + 1) % kSlots;
   header_.slots[slot].at = BatchNumber();
+  PADDLE_TRY_STATUS(write_header());
   const Tally& tally = counts.score.tally;
   PADDLE_CHECK(tally.same_shape(options_.empty_tally));
   const std::uint64_t offset = slot_offset(slot);

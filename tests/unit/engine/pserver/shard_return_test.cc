@@ -217,6 +217,54 @@ TEST_F(ShardReturn, AnAbandonedJobFailsWithTheReasonWhateverIsOpen) {
   }
 }
 
+TEST_F(ShardReturn, TheOthersOfAnAsynchronousJobGoOnWithoutOneThatAbandonsIt) {
+  auto set = test::small_set("sgd", 2);
+  set.set_dense_strategy(wire::STRATEGY_ASYNC);
+  OneShard one(set);
+  one.start();
+  wire::Abandon message;
+  message.set_reason("data/train.txt:7: no number");
+  Frame frame;
+  frame.header = {.type = static_cast<std::uint8_t>(FrameType::kAbandon),
+                  .job_tag = 11,
+                  .sender = {Role::kTrainer, 1},
+                  .server_generation = 5};
+  frame.head = message.SerializeAsString();
+  std::vector<net::Outgoing> out;
+  one.shard.on_frame(one.now, 101, std::move(frame), out);
+  EXPECT_EQ(one.shard.failure(), "");
+  EXPECT_TRUE(is(one.push(0, 1, 1), FrameType::kPushed));
+  EXPECT_TRUE(is(one.finish(0, 0), FrameType::kPassFinished));
+}
+
+// The others leave while trainer 0 saves.
+TEST_F(ShardReturn, ATrainerLostAtAStopIsAFailureThoughAnotherHasLeft) {
+  OneShard one(test::small_set("sgd", 2));
+  one.start();
+  wire::PushDense push;
+  push.mutable_part()->set_parts(1);
+  push.mutable_part()->set_stop(true);
+  push.set_count(one.shard.dense()->size());
+  const std::vector<float> zeros(one.shard.dense()->size());
+  for (const std::uint32_t trainer : {0U, 1U}) {
+    Bytes tail;
+    append_bytes(tail, std::span<const float>(zeros));
+    one.send(trainer, FrameType::kPushDense, push, std::move(tail), 1);
+  }
+  pause(one, 0, 0, 0);
+  pause(one, 1, 0, 0);
+  one.send(1, FrameType::kLeave, wire::Leave());
+  lose(one, 0);
+  EXPECT_EQ(one.shard.failure(), "trainer 0 lost at step 1");
+}
+
+TEST_F(ShardReturn, NumbersBeforeTheFirstPassOrPauseAreNoRepeats) {
+  OneShard one(test::small_set("sgd", 1));
+  one.start();
+  expect_refused(one.finish(0, UINT64_MAX), wire::REFUSAL_PROTOCOL, "this shard is in pass 0");
+  expect_refused(pause(one, 0, 0, UINT64_MAX), wire::REFUSAL_PROTOCOL, "asks for pause");
+}
+
 TEST_F(ShardReturn, AStrangerOrALostLifeAbandonsNothing) {
   OneShard one(test::small_set("sgd", 2), false, kGrace);
   one.start();
