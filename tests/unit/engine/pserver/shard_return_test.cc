@@ -28,6 +28,35 @@ class ShardReturn : public testing::Test {
     one.incarnation = trainer == 1 ? incarnation_ : 0;
     return one.send(trainer, FrameType::kFinishPass, message);
   }
+  // A round of both trainers, in which they ask for a stop.
+  void push_with_stop(OneShard& one) {
+    wire::PushDense message;
+    message.mutable_part()->set_parts(1);
+    message.mutable_part()->set_stop(true);
+    message.set_count(one.shard.dense()->size());
+    const std::vector<float> zeros(one.shard.dense()->size());
+    for (const std::uint32_t trainer : {0U, 1U}) {
+      Bytes tail;
+      append_bytes(tail, std::span<const float>(zeros));
+      one.send(trainer, FrameType::kPushDense, message, std::move(tail), 1);
+    }
+  }
+  // From trainer 1's first life.
+  std::vector<net::Outgoing> abandon(OneShard& one, bool is_unreachable = false) {
+    wire::Abandon message;
+    message.set_reason("data/train.txt:7: no number");
+    message.set_hint("mend it");
+    message.set_is_unreachable(is_unreachable);
+    Frame frame;
+    frame.header = {.type = static_cast<std::uint8_t>(FrameType::kAbandon),
+                    .job_tag = 11,
+                    .sender = {Role::kTrainer, 1},
+                    .server_generation = 5};
+    frame.head = message.SerializeAsString();
+    std::vector<net::Outgoing> out;
+    one.shard.on_frame(one.now, 101, std::move(frame), out);
+    return out;
+  }
   void wait(OneShard& one, Duration time) {
     std::vector<net::Outgoing> out;
     one.now += time;
@@ -133,16 +162,7 @@ TEST_F(ShardReturn, NobodyIsWaitedForBeforeTheStartOrInAJobThatStops) {
 
   OneShard stopping(test::small_set("sgd", 2), false, kGrace);
   stopping.start();
-  wire::PushDense message;
-  message.mutable_part()->set_parts(1);
-  message.mutable_part()->set_stop(true);
-  message.set_count(stopping.shard.dense()->size());
-  const std::vector<float> zeros(stopping.shard.dense()->size());
-  for (const std::uint32_t trainer : {0U, 1U}) {
-    Bytes tail;
-    append_bytes(tail, std::span<const float>(zeros));
-    stopping.send(trainer, FrameType::kPushDense, message, std::move(tail), 1);
-  }
+  push_with_stop(stopping);
   EXPECT_EQ(stopping.shard.failure(), "");
   lose(stopping, 1);
   EXPECT_EQ(stopping.shard.failure(), "trainer 1 lost at step 1");
@@ -196,18 +216,7 @@ TEST_F(ShardReturn, AnAbandonedJobFailsWithTheReasonWhateverIsOpen) {
     OneShard one(test::small_set("sgd", 2), false, kGrace);
     one.start();
     EXPECT_TRUE(one.push(1, 1, 1).empty());  // its answer is open
-    wire::Abandon message;
-    message.set_reason("data/train.txt:7: no number");
-    message.set_hint("mend it");
-    message.set_is_unreachable(is_unreachable);
-    Frame frame;
-    frame.header = {.type = static_cast<std::uint8_t>(FrameType::kAbandon),
-                    .job_tag = 11,
-                    .sender = {Role::kTrainer, 1},
-                    .server_generation = 5};
-    frame.head = message.SerializeAsString();
-    std::vector<net::Outgoing> out;
-    one.shard.on_frame(one.now, 101, std::move(frame), out);
+    auto out = abandon(one, is_unreachable);
     expect_refused(out, is_unreachable ? wire::REFUSAL_TRAINER_LOST : wire::REFUSAL_ABANDONED,
                    "trainer 1: data/train.txt:7: no number");
     EXPECT_EQ(one.shard.is_given_up(), !is_unreachable);
@@ -222,16 +231,7 @@ TEST_F(ShardReturn, TheOthersOfAnAsynchronousJobGoOnWithoutOneThatAbandonsIt) {
   set.set_dense_strategy(wire::STRATEGY_ASYNC);
   OneShard one(set);
   one.start();
-  wire::Abandon message;
-  message.set_reason("data/train.txt:7: no number");
-  Frame frame;
-  frame.header = {.type = static_cast<std::uint8_t>(FrameType::kAbandon),
-                  .job_tag = 11,
-                  .sender = {Role::kTrainer, 1},
-                  .server_generation = 5};
-  frame.head = message.SerializeAsString();
-  std::vector<net::Outgoing> out;
-  one.shard.on_frame(one.now, 101, std::move(frame), out);
+  abandon(one);
   EXPECT_EQ(one.shard.failure(), "");
   EXPECT_TRUE(is(one.push(0, 1, 1), FrameType::kPushed));
   EXPECT_TRUE(is(one.finish(0, 0), FrameType::kPassFinished));
@@ -241,16 +241,7 @@ TEST_F(ShardReturn, TheOthersOfAnAsynchronousJobGoOnWithoutOneThatAbandonsIt) {
 TEST_F(ShardReturn, ATrainerLostAtAStopIsAFailureThoughAnotherHasLeft) {
   OneShard one(test::small_set("sgd", 2));
   one.start();
-  wire::PushDense push;
-  push.mutable_part()->set_parts(1);
-  push.mutable_part()->set_stop(true);
-  push.set_count(one.shard.dense()->size());
-  const std::vector<float> zeros(one.shard.dense()->size());
-  for (const std::uint32_t trainer : {0U, 1U}) {
-    Bytes tail;
-    append_bytes(tail, std::span<const float>(zeros));
-    one.send(trainer, FrameType::kPushDense, push, std::move(tail), 1);
-  }
+  push_with_stop(one);
   pause(one, 0, 0, 0);
   pause(one, 1, 0, 0);
   one.send(1, FrameType::kLeave, wire::Leave());
@@ -271,17 +262,7 @@ TEST_F(ShardReturn, AStrangerOrALostLifeAbandonsNothing) {
   lose(one, 1);
   come_back(one);
   one.incarnation = 0;
-  wire::Abandon message;
-  message.set_reason("x");
-  Frame frame;
-  frame.header = {.type = static_cast<std::uint8_t>(FrameType::kAbandon),
-                  .job_tag = 11,
-                  .sender = {Role::kTrainer, 1},
-                  .server_generation = 5};
-  frame.head = message.SerializeAsString();
-  std::vector<net::Outgoing> out;
-  one.shard.on_frame(one.now, 101, std::move(frame), out);
-  expect_refused(out, wire::REFUSAL_STALE_INCARNATION, "incarnation 0");
+  expect_refused(abandon(one), wire::REFUSAL_STALE_INCARNATION, "incarnation 0");
   EXPECT_EQ(one.shard.failure(), "");
 }
 
