@@ -1,0 +1,44 @@
+// Cuts of one shard: its own copies of itself, written while training goes on, so that a job that
+// lost a pserver goes back by seconds and not by a pass. A cut is full, or holds what changed since
+// the one before it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+
+namespace paddle::snapshot {
+
+constexpr std::uint64_t kCutRecordBytesMax = 64ULL << 20U;
+
+class CutStore {
+ public:
+  virtual ~CutStore() = default;
+
+  // Begins the cut after update `step` of the shard. A cut that has no end yet is dropped. It is
+  // full unless the newest cut is whole and this one follows it.
+  virtual void begin(std::uint64_t step, bool is_full) = 0;
+  // A record of the cut; `kind` is the shard's. Returns at once: the bytes are written later.
+  virtual void add(std::uint32_t kind, Bytes payload) = 0;
+  // The cut has all its records. It is whole once it is durable.
+  virtual void end() = 0;
+  // Bytes added that are not written yet.
+  virtual std::uint64_t backlog() const = 0;
+  // The newest cut could not be written; begin() tries again, with a full one.
+  virtual bool has_failed() const = 0;
+
+  // Steps of the cuts that can be read, ascending.
+  virtual std::vector<std::uint64_t> whole() const = 0;
+  // Calls use(kind, payload) for each record of the full cut that `step` builds on, then of those
+  // that follow up to `step`. Stops at its first error. kData when a file is not as it was written.
+  using Use = std::function<Status(std::uint32_t kind, ByteSpan payload)>;
+  virtual Status read(std::uint64_t step, const Use& use) = 0;
+  // Removes cuts that neither `step` nor a later one builds on; and those after `step`, durably.
+  virtual void forget_before(std::uint64_t step) = 0;
+  virtual Status forget_after(std::uint64_t step) = 0;
+};
+
+}  // namespace paddle::snapshot
