@@ -1,0 +1,248 @@
+#include "engine/snapshot/cut_folder.h"
+
+#include <algorithm>
+#include <charconv>
+#include <ranges>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+
+namespace paddle::snapshot {
+namespace {
+
+constexpr std::string_view kCutPrefix = "cut-";
+constexpr std::string_view kFullSuffix = ".full";
+constexpr std::string_view kDeltaSuffix = ".delta";
+
+std::string file_name(std::uint64_t step, bool is_full) {
+  return fmt::format("{}{:012}{}", kCutPrefix, step, is_full ? kFullSuffix : kDeltaSuffix);
+}
+
+std::optional<std::uint64_t> step_of(const std::string& name) {
+  if (!name.starts_with(kCutPrefix)) return {};
+  const char* const begin = name.data() + kCutPrefix.size();
+  std::uint64_t step = 0;
+  if (std::from_chars(begin, name.data() + name.size(), step).ec != std::errc()) return {};
+  return step;
+}
+
+}  // namespace
+
+Result<CutFolder> CutFolder::open(FileSystem& files, std::string path, std::uint64_t fingerprint) {
+  PADDLE_TRY_STATUS(files.make_directories(path));
+  PADDLE_TRY(auto directory, files.open_directory(path));
+  CutFolder folder(files, std::move(path), fingerprint, std::move(directory));
+  PADDLE_TRY_STATUS(folder.take_whole());
+  return folder;
+}
+
+Result<std::vector<CutFolder::Cut>> CutFolder::names() const {
+  PADDLE_TRY(const auto names, files_->list(path_));
+  std::vector<Cut> cuts;
+  for (const std::string& name : names) {
+    const auto step = step_of(name);
+    if (!step) continue;
+    for (const bool is_full : {true, false}) {
+      if (name == file_name(*step, is_full)) cuts.push_back({{*step, 0}, is_full});
+    }
+  }
+  std::ranges::sort(cuts, {},
+                    [](const Cut& cut) { return std::pair(cut.mark.step, !cut.is_full); });
+  return cuts;
+}
+
+Status CutFolder::take_whole() {
+  PADDLE_TRY(const auto found, names());
+  std::size_t foreign = 0;
+  for (const Cut& cut : found) {
+    auto reader = CutFileReader::open(*directory_, file_name(cut.mark.step, cut.is_full));
+    if (reader && reader->header().fingerprint != fingerprint_) {
+      ++foreign;
+      static_cast<void>(remove(cut));
+      continue;
+    }
+    const Result<CutMark> mark = reader ? verify(cut, *reader) : Result<CutMark>(reader.error());
+    if (mark) {
+      cuts_.push_back({*mark, cut.is_full});
+    } else {
+      discard(cut, mark.error().message);
+    }
+  }
+  if (foreign > 0) {
+    log_warning("{}: removed {} cuts of another job, or of other parameters", path_, foreign);
+  }
+  if (foreign + cuts_.size() < found.size()) {
+    log_warning("{}: the newest whole cut is {}", path_,
+                cuts_.empty() ? "none: training goes back to a snapshot"
+                              : file_name(cuts_.back().mark.step, cuts_.back().is_full));
+  }
+  return {};
+}
+
+Status CutFolder::check_header(const Cut& cut, const CutHeader& header) const {
+  const auto fail = [&](const std::string& what) {
+    return Error{Errc::kData, fmt::format("{}: {}", file_name(cut.mark.step, cut.is_full), what)};
+  };
+  if (header.fingerprint != fingerprint_) return fail("it is of another job");
+  if (header.step != cut.mark.step || header.after.has_value() == cut.is_full) {
+    return fail("its header is that of " + file_name(header.step, !header.after));
+  }
+  return {};
+}
+
+Result<CutMark> CutFolder::verify(const Cut& cut, CutFileReader& reader) const {
+  PADDLE_TRY_STATUS(check_header(cut, reader.header()));
+  if (!cuts_.empty() && cuts_.back().mark.step == cut.mark.step) {
+    return reader.error("the full cut of this step is here");
+  }
+  if (const auto& after = reader.header().after;
+      after && (cuts_.empty() || cuts_.back().mark != *after)) {
+    return reader.error(fmt::format("the cut of step {} with CRC32C {:08x} that it follows is gone",
+                                    after->step, after->crc));
+  }
+  for (;;) {
+    PADDLE_TRY(const bool is_record, reader.next());
+    if (!is_record) return reader.mark();
+  }
+}
+
+void CutFolder::discard(const Cut& cut, const std::string& why) {
+  const Status removed = remove(cut);
+  log_warning("{}/{}; {}", path_, why, removed ? "removed" : removed.error().message);
+}
+
+Status CutFolder::remove(const Cut& cut) {
+  return files_->remove_all(path_ + "/" + file_name(cut.mark.step, cut.is_full));
+}
+
+Status CutFolder::begin(std::uint64_t step, std::optional<std::uint64_t> after) {
+  PADDLE_CHECK(!writer_);
+  const auto last = newest();
+  if (after && last != after) {
+    return Error{Errc::kResource, fmt::format("{}: the cut of step {} is missing", path_, *after)};
+  }
+  if (last && step <= *last) {
+    return Error{Errc::kResource, fmt::format("{}: the cut of step {} is still there, and step {} "
+                                              "comes no later",
+                                              path_, *last, step)};
+  }
+  // One that failed may not have been removed.
+  for (const bool is_full : {true, false}) PADDLE_TRY_STATUS(remove({{step, 0}, is_full}));
+  open_ = {{step, 0}, !after};
+  CutHeader header{fingerprint_, step, {}};
+  if (after) header.after = cuts_.back().mark;
+  auto writer = CutFileWriter::create(*directory_, file_name(step, open_.is_full), header);
+  if (!writer) {
+    static_cast<void>(remove(open_));
+    return std::move(writer).error();
+  }
+  writer_ = std::move(*writer);
+  return {};
+}
+
+Status CutFolder::add(std::uint32_t kind, ByteSpan payload) {
+  PADDLE_CHECK(writer_ && kind != kCutLastRecord);
+  Status added = writer_->add(kind, payload);
+  if (!added) drop();
+  return added;
+}
+
+Status CutFolder::end() {
+  PADDLE_CHECK(writer_.has_value());
+  const Result<CutMark> mark = writer_->finish();
+  const Status durable = mark ? directory_->sync() : Status(mark.error());
+  if (!durable) {
+    drop();
+    return durable;
+  }
+  cuts_.push_back({*mark, open_.is_full});
+  writer_.reset();
+  return {};
+}
+
+void CutFolder::drop() {
+  if (!writer_) return;
+  writer_.reset();
+  static_cast<void>(remove(open_));
+}
+
+std::optional<std::uint64_t> CutFolder::newest() const {
+  if (cuts_.empty()) return {};
+  return cuts_.back().mark.step;
+}
+
+std::vector<std::uint64_t> CutFolder::steps() const {
+  std::vector<std::uint64_t> steps;
+  for (const Cut& cut : cuts_) steps.push_back(cut.mark.step);
+  return steps;
+}
+
+Status CutFolder::read(std::uint64_t step, const CutStore::Use& use) {
+  const auto last = std::ranges::find(cuts_, step, [](const Cut& cut) { return cut.mark.step; });
+  if (last == cuts_.end()) {
+    return Error{Errc::kData, fmt::format("{}: there is no whole cut of step {}", path_, step)};
+  }
+  auto cut = last;
+  while (!cut->is_full) --cut;
+  for (; cut <= last; ++cut) {
+    Status used;
+    Status read = read_file(*cut, use, used);
+    if (!used) return used;
+    if (read) continue;
+    // Neither it nor those that build on it are whole any more.
+    auto end = cut + 1;
+    while (end != cuts_.end() && !end->is_full) ++end;
+    discard(*cut, read.error().message);
+    for (auto each = cut + 1; each != end; ++each) {
+      discard(*each, file_name(each->mark.step, false) + ": it builds on that one");
+    }
+    cuts_.erase(cut, end);
+    return std::move(read).with(path_);
+  }
+  return {};
+}
+
+Status CutFolder::read_file(const Cut& cut, const CutStore::Use& use, Status& used) const {
+  PADDLE_TRY(auto reader, CutFileReader::open(*directory_, file_name(cut.mark.step, cut.is_full)));
+  PADDLE_TRY_STATUS(check_header(cut, reader.header()));
+  for (;;) {
+    PADDLE_TRY(const bool is_record, reader.next());
+    if (!is_record) break;
+    used = use(reader.kind(), reader.payload());
+    if (!used) return {};
+  }
+  if (reader.mark() != cut.mark) {
+    return reader.error(fmt::format("expected to end with CRC32C {:08x}, found {:08x}",
+                                    cut.mark.crc, reader.mark().crc));
+  }
+  return {};
+}
+
+Status CutFolder::forget_before(std::uint64_t step) {
+  auto full = cuts_.size();
+  for (std::size_t i = 0; i < cuts_.size() && cuts_[i].mark.step <= step; ++i) {
+    if (cuts_[i].is_full) full = i;
+  }
+  if (full == cuts_.size()) return {};
+  // A cut goes before the one it follows.
+  for (; full > 0; --full) {
+    PADDLE_TRY_STATUS(remove(cuts_[full - 1]));
+    cuts_.erase(cuts_.begin() + static_cast<std::ptrdiff_t>(full - 1));
+  }
+  return {};
+}
+
+Status CutFolder::forget_after(std::uint64_t step) {
+  PADDLE_CHECK(!writer_ || open_.mark.step <= step);
+  PADDLE_TRY(const auto found, names());
+  for (const Cut& cut : found | std::views::reverse) {
+    if (cut.mark.step <= step) break;
+    PADDLE_TRY_STATUS(remove(cut));
+    std::erase_if(cuts_, [&](const Cut& each) { return each.mark.step == cut.mark.step; });
+  }
+  return directory_->sync();
+}
+
+}  // namespace paddle::snapshot

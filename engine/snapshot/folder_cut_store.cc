@@ -1,0 +1,186 @@
+#include "engine/snapshot/folder_cut_store.h"
+
+#include <csignal>
+#include <future>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+
+namespace paddle::snapshot {
+
+CutThread::CutThread() {
+  // Signals are for the threads that expect them.
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { serve(); });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+CutThread::~CutThread() {
+  {
+    const std::scoped_lock lock(mutex_);
+    is_over_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void CutThread::run(std::function<void()> work) {
+  {
+    const std::scoped_lock lock(mutex_);
+    queue_.push_back(std::move(work));
+  }
+  changed_.notify_all();
+}
+
+void CutThread::serve() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return is_over_ || !queue_.empty(); });
+    if (queue_.empty()) return;
+    std::function<void()> work = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    work();
+    work = nullptr;  // frees its bytes outside of the lock
+    lock.lock();
+  }
+}
+
+Result<std::unique_ptr<FolderCutStore>> FolderCutStore::open(const std::string& folder,
+                                                             std::uint64_t fingerprint,
+                                                             CutThread* thread, FileSystem& files) {
+  PADDLE_TRY(CutFolder opened, CutFolder::open(files, folder, fingerprint));
+  return std::unique_ptr<FolderCutStore>(new FolderCutStore(std::move(opened), thread));
+}
+
+FolderCutStore::FolderCutStore(CutFolder folder, CutThread* thread)
+    : thread_(thread), folder_(std::move(folder)) {
+  publish();
+}
+
+FolderCutStore::~FolderCutStore() {
+  drop_open();
+  wait();
+}
+
+void FolderCutStore::begin(std::uint64_t step, bool is_full) {
+  drop_open();
+  const auto after = followed();
+  PADDLE_CHECK(is_full || after);
+  newest_ = std::make_shared<Cut>();
+  newest_->step = step;
+  if (!is_full) newest_->after = after;
+  is_open_ = true;
+  run([this, cut = newest_] {
+    if (!cut->is_dropped) settle(*cut, folder_.begin(cut->step, cut->after));
+  });
+}
+
+std::optional<std::uint64_t> FolderCutStore::followed() const {
+  if (newest_) {
+    // With a thread it may fail at any time; then the thread refuses those that follow.
+    const bool is_known_to_fail = thread_ == nullptr && newest_->has_failed;
+    if (newest_->is_dropped || is_known_to_fail) return {};
+    return newest_->step;
+  }
+  const auto steps = whole();
+  if (steps.empty()) return {};
+  return steps.back();
+}
+
+void FolderCutStore::add(std::uint32_t kind, Bytes payload) {
+  PADDLE_CHECK(is_open_ && kind != kCutLastRecord && payload.size() <= kCutRecordBytesMax);
+  if (newest_->has_failed) return;
+  backlog_ += payload.size();
+  run([this, cut = newest_, kind, payload = std::move(payload)] {
+    if (!cut->is_dropped && !cut->has_failed) settle(*cut, folder_.add(kind, payload));
+    backlog_ -= payload.size();
+  });
+}
+
+void FolderCutStore::end() {
+  PADDLE_CHECK(is_open_);
+  is_open_ = false;
+  run([this, cut = newest_] {
+    if (cut->has_failed) return;
+    settle(*cut, folder_.end());
+    if (cut->has_failed) return;
+    if (std::exchange(is_failing_, false)) {
+      log_info("{}: cuts are written again, that of step {} is whole", folder_.path(), cut->step);
+    }
+    publish();
+  });
+}
+
+void FolderCutStore::drop_open() {
+  if (!std::exchange(is_open_, false)) return;
+  newest_->is_dropped = true;
+  run([this] { folder_.drop(); });
+}
+
+std::vector<std::uint64_t> FolderCutStore::whole() const {
+  const std::scoped_lock lock(mutex_);
+  return whole_;
+}
+
+Status FolderCutStore::read(std::uint64_t step, const Use& use) {
+  wait();
+  Status read = folder_.read(step, use);
+  publish();
+  return read;
+}
+
+void FolderCutStore::forget_before(std::uint64_t step) {
+  run([this, step] {
+    const Status forgotten = folder_.forget_before(step);
+    const bool failed_before = std::exchange(cannot_remove_, !forgotten);
+    if (!forgotten && !failed_before) {
+      log_warning("older cuts stay: {}; they take room on the disk", forgotten.error().message);
+    }
+    publish();
+  });
+}
+
+Status FolderCutStore::forget_after(std::uint64_t step) {
+  const bool goes_back = newest_ && newest_->step > step;
+  if (goes_back) drop_open();
+  wait();
+  Status forgotten = folder_.forget_after(step);
+  if (goes_back) newest_ = nullptr;
+  publish();
+  return forgotten;
+}
+
+void FolderCutStore::run(std::function<void()> work) {
+  if (thread_ == nullptr) return work();
+  thread_->run(std::move(work));
+}
+
+void FolderCutStore::wait() {
+  if (thread_ == nullptr) return;
+  const auto done = std::make_shared<std::promise<void>>();
+  thread_->run([done] { done->set_value(); });
+  done->get_future().wait();
+}
+
+void FolderCutStore::settle(Cut& cut, const Status& outcome) {
+  if (outcome) return;
+  cut.has_failed = true;
+  if (std::exchange(is_failing_, true)) return;
+  const auto newest = folder_.newest();
+  log_warning(
+      "the cut of step {} is not kept: {}; training goes on, and a lost pserver goes back to {}",
+      cut.step, outcome.error().message, newest ? fmt::format("step {}", *newest) : "a snapshot");
+}
+
+void FolderCutStore::publish() {
+  const std::scoped_lock lock(mutex_);
+  whole_ = folder_.steps();
+}
+
+}  // namespace paddle::snapshot

@@ -1,0 +1,145 @@
+// The format of one cut.
+#include "engine/snapshot/cut_file.h"
+
+#include "base/crc32c.h"
+#include "tests/unit/engine/snapshot/cut_fixture.h"
+
+namespace paddle::snapshot {
+namespace {
+
+class CutFileTest : public CutFixture {
+ protected:
+  CutFileTest() {
+    EXPECT_TRUE(files_.make_directories(kFolder));
+    directory_ = *files_.open_directory(kFolder);
+  }
+
+  CutMark write_file(const CutHeader& header, const std::vector<std::string>& records) {
+    auto writer = CutFileWriter::create(*directory_, "cut", header);
+    EXPECT_TRUE(writer);
+    std::uint32_t kind = 7;
+    for (const std::string& record : records) EXPECT_TRUE(writer->add(kind++, as_bytes(record)));
+    const auto mark = writer->finish();
+    EXPECT_TRUE(mark);
+    return *mark;
+  }
+
+  // Of all records, or the error.
+  std::string read_file() {
+    auto reader = CutFileReader::open(*directory_, "cut");
+    if (!reader) return "error: " + reader.error().message;
+    std::string text;
+    for (;;) {
+      const auto more = reader->next();
+      if (!more) {
+        EXPECT_EQ(more.error().code, Errc::kData);
+        return "error: " + more.error().message;
+      }
+      if (!*more) return text;
+      text += fmt::format("{}={};", reader->kind(), as_text(reader->payload()));
+    }
+  }
+
+  void replace(std::string text) { files_.write(path_of("cut"), text); }
+
+  test::MemoryFiles files_;
+  std::unique_ptr<Directory> directory_;
+};
+
+TEST_F(CutFileTest, HeaderAndRecordsAreReadAsWritten) {
+  const CutHeader header{.fingerprint = 1ULL << 63U, .step = 12, .after = CutMark{11, 0xabcdef01}};
+  const CutMark mark = write_file(header, {"one", "", "three"});
+  auto reader = CutFileReader::open(*directory_, "cut");
+  ASSERT_TRUE(reader);
+  EXPECT_EQ(reader->header().fingerprint, header.fingerprint);
+  EXPECT_EQ(reader->header().step, 12U);
+  EXPECT_EQ(reader->header().after, header.after);
+  while (*reader->next()) {
+  }
+  EXPECT_EQ(reader->mark(), mark);
+  EXPECT_EQ(read_file(), "7=one;8=;9=three;");
+}
+
+TEST_F(CutFileTest, AFullCutWithoutRecordsIsWhole) {
+  write_file({.fingerprint = 1, .step = 0, .after = {}}, {});
+  EXPECT_EQ(read_file(), "");
+  EXPECT_FALSE(CutFileReader::open(*directory_, "cut")->header().after);
+}
+
+TEST_F(CutFileTest, TheMarkDependsOnWhatTheCutFollowsAndHolds) {
+  const auto mark = [&](const CutHeader& header, const std::vector<std::string>& records) {
+    EXPECT_TRUE(files_.remove_all(path_of("cut")));
+    return write_file(header, records).crc;
+  };
+  const CutHeader header{.fingerprint = 1, .step = 12, .after = CutMark{11, 5}};
+  const std::uint32_t first = mark(header, {"one", "two"});
+  EXPECT_EQ(mark(header, {"one", "two"}), first);
+  EXPECT_NE(mark(header, {"one", "twa"}), first);
+  EXPECT_NE(mark(header, {"onet", "wo"}), first);
+  EXPECT_NE(mark({.fingerprint = 1, .step = 12, .after = CutMark{11, 6}}, {"one", "two"}), first);
+  EXPECT_NE(mark({.fingerprint = 2, .step = 12, .after = CutMark{11, 5}}, {"one", "two"}), first);
+}
+
+TEST_F(CutFileTest, EveryTruncationBitFlipAndTrailingByteIsFound) {
+  write_file({.fingerprint = 1, .step = 12, .after = CutMark{11, 5}}, {"one", "", "three"});
+  const std::string whole = content(files_, "cut");
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    replace(whole.substr(0, size));
+    EXPECT_TRUE(read_file().starts_with("error: cut: ")) << size;
+  }
+  for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {
+    std::string flipped = whole;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
+    replace(flipped);
+    EXPECT_TRUE(read_file().starts_with("error: cut: ")) << bit;
+  }
+  replace(whole + '\0');
+  EXPECT_EQ(read_file(), "error: cut: 1 bytes after its end");
+  replace(whole + whole);
+  EXPECT_TRUE(read_file().starts_with("error: cut: "));
+  replace(std::string(whole.size(), '\0'));
+  EXPECT_TRUE(read_file().starts_with("error: cut: "));
+}
+
+// Header of 44 bytes; each record has 12 bytes before its payload and 4 after it.
+TEST_F(CutFileTest, RecordsThatChangedPlacesOrAreMissingAreFound) {
+  write_file({.fingerprint = 1, .step = 12, .after = {}}, {"one", "two", "six"});
+  const std::string whole = content(files_, "cut");
+  const auto record = [&](std::size_t i) { return whole.substr(44 + 19 * i, 19); };
+  const std::string head = whole.substr(0, 44);
+  const std::string last = whole.substr(44 + 19 * 3);
+  replace(head + record(1) + record(0) + record(2) + last);
+  EXPECT_TRUE(read_file().starts_with("error: cut: record 0 expected CRC32C")) << read_file();
+  replace(head + record(0) + record(2) + last);
+  EXPECT_TRUE(read_file().starts_with("error: cut: record 1 expected CRC32C")) << read_file();
+  replace(head + record(0) + record(1) + last);
+  EXPECT_TRUE(read_file().starts_with("error: cut: record 2 expected CRC32C")) << read_file();
+}
+
+// A length that the file cannot hold is refused before memory is taken for it, even where the file
+// is large.
+TEST_F(CutFileTest, LengthsAreCheckedBeforeMemoryIsTaken) {
+  write_file({.fingerprint = 1, .step = 12, .after = {}}, {"one"});
+  std::string text = content(files_, "cut");
+  for (const std::uint64_t length :
+       std::vector<std::uint64_t>{~0ULL, ~0ULL - 3, kCutRecordBytesMax + 1, 1ULL << 20U}) {
+    store_le<std::uint64_t>(reinterpret_cast<std::byte*>(text.data()) + 48, length);
+    replace(text);
+    EXPECT_EQ(read_file(), fmt::format("error: cut: record 0 of {} bytes is damaged or cut off: {} "
+                                       "bytes are left",
+                                       length, text.size() - 56));
+  }
+}
+
+TEST_F(CutFileTest, AnotherFormatWithARightChecksumIsRefused) {
+  write_file({.fingerprint = 1, .step = 12, .after = {}}, {"one"});
+  std::string text = content(files_, "cut");
+  auto* const bytes = reinterpret_cast<std::byte*>(text.data());
+  store_le<std::uint32_t>(bytes + 4, 2);
+  store_le<std::uint32_t>(bytes + 40, crc32c(as_bytes(text).first(40)));
+  replace(text);
+  EXPECT_EQ(read_file(), "error: cut: expected a cut of format 1, found another header");
+}
+
+}  // namespace
+}  // namespace paddle::snapshot

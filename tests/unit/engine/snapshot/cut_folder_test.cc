@@ -1,0 +1,243 @@
+// A shard's cuts on its disk: chains, what is removed, and damage.
+#include "engine/snapshot/cut_folder.h"
+
+#include "tests/unit/engine/snapshot/cut_fixture.h"
+
+namespace paddle::snapshot {
+namespace {
+
+using Steps = std::vector<std::uint64_t>;
+
+class CutFolderTest : public CutFixture {
+ protected:
+  // Two chains: 10, 20, 30 and 40, 50.
+  static void write_chains(CutStore& store) {
+    write(store, 10, true);
+    write(store, 20, false);
+    write(store, 30, false);
+    write(store, 40, true);
+    write(store, 50, false);
+  }
+  void write_chains() { write_chains(*open(files_)); }
+
+  // Whole cuts in the folder as it is now; `log_` is what opening it wrote.
+  Steps reopened(std::uint64_t fingerprint = kFingerprint) {
+    ::testing::internal::CaptureStderr();
+    const Store store = open(files_, fingerprint);
+    log_ = ::testing::internal::GetCapturedStderr();
+    for (const auto& [step, text] : contents(*store)) {
+      EXPECT_FALSE(text.starts_with("error")) << text;
+    }
+    return store->whole();
+  }
+  bool logged(const std::string& text) const { return log_.find(text) != log_.npos; }
+  std::vector<std::string> names() { return *files_.list(kFolder); }
+
+  test::MemoryFiles files_;
+  std::string log_;
+};
+
+TEST_F(CutFolderTest, ADeltaIsReadAfterAllThatItBuildsOn) {
+  const Store store = open(files_);
+  EXPECT_EQ(store->whole(), Steps());
+  write_chains(*store);
+  const std::map<std::uint64_t, std::string> expected = {
+      {10, text_of(10)},
+      {20, text_of(10) + text_of(20)},
+      {30, text_of(10) + text_of(20) + text_of(30)},
+      {40, text_of(40)},
+      {50, text_of(40) + text_of(50)}};
+  EXPECT_EQ(contents(*store), expected);
+  EXPECT_EQ(contents(*open(files_)), expected);
+  EXPECT_EQ(names(), (std::vector<std::string>{"cut-000000000010.full", "cut-000000000020.delta",
+                                               "cut-000000000030.delta", "cut-000000000040.full",
+                                               "cut-000000000050.delta"}));
+  EXPECT_NE(read_text(*store, 25).find("no whole cut of step 25"), std::string::npos);
+}
+
+TEST_F(CutFolderTest, ChainsGoOnAfterAnotherOpeningAndOrderIsThatOfSteps) {
+  constexpr std::uint64_t kLarge = 12345678901234;  // of more digits than a name has
+  write(*open(files_), 10, true);
+  write(*open(files_), 999999999999, false);
+  write(*open(files_), kLarge, false);
+  EXPECT_EQ(reopened(), (Steps{10, 999999999999, kLarge}));
+  EXPECT_EQ(log_, "");
+  EXPECT_EQ(read_text(*open(files_), kLarge),
+            text_of(10) + text_of(999999999999) + text_of(kLarge));
+}
+
+TEST_F(CutFolderTest, ReadingStopsAtTheFirstErrorOfTheCaller) {
+  write_chains();
+  const Store store = open(files_);
+  int calls = 0;
+  const Status read = store->read(30, [&](std::uint32_t, ByteSpan) -> Status {
+    if (++calls < 5) return {};
+    return Error{Errc::kResource, "no room"};
+  });
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().message, "no room");
+  EXPECT_EQ(calls, 5);
+  EXPECT_EQ(store->whole(), (Steps{10, 20, 30, 40, 50}));
+}
+
+TEST_F(CutFolderTest, ForgetBeforeKeepsWhatTheStepBuildsOn) {
+  write_chains();
+  const Store store = open(files_);
+  store->forget_before(5);
+  store->forget_before(39);
+  EXPECT_EQ(store->whole(), (Steps{10, 20, 30, 40, 50}));
+  store->forget_before(50);
+  EXPECT_EQ(store->whole(), (Steps{40, 50}));
+  EXPECT_EQ(reopened(), (Steps{40, 50}));
+  EXPECT_EQ(log_, "");
+  EXPECT_EQ(names().size(), 2U);
+}
+
+TEST_F(CutFolderTest, ForgetAfterLeavesAChainThatGoesOn) {
+  const Store store = open(files_);
+  write_chains(*store);
+  store->begin(60, false);
+  ASSERT_TRUE(store->forget_after(20));
+  EXPECT_EQ(store->whole(), (Steps{10, 20}));
+  EXPECT_EQ(names().size(), 2U);
+  write(*store, 30, false, 1);
+  EXPECT_EQ(read_text(*store, 30), text_of(10) + text_of(20) + text_of(30, 1));
+  EXPECT_EQ(reopened(), (Steps{10, 20, 30}));
+  ASSERT_TRUE(store->forget_after(0));
+  EXPECT_EQ(names(), std::vector<std::string>());
+}
+
+TEST_F(CutFolderTest, ForgetAfterKeepsAnOpenCutOfAnEarlierStep) {
+  const Store store = open(files_);
+  store->begin(10, true);
+  ASSERT_TRUE(store->forget_after(10));
+  store->end();
+  EXPECT_EQ(store->whole(), Steps{10});
+}
+
+TEST_F(CutFolderTest, ACutWithoutAnEndIsDroppedByTheNextOneAndAtTheEnd) {
+  {
+    const Store store = open(files_);
+    store->begin(10, true);
+    store->add(1, Bytes(100));
+    write(*store, 11, true);
+    store->begin(12, false);
+    store->add(1, Bytes(100));
+  }
+  EXPECT_EQ(names(), std::vector<std::string>{"cut-000000000011.full"});
+}
+
+TEST_F(CutFolderTest, CutsOfAnotherJobAreRemovedWithOneWarning) {
+  write_chains();
+  EXPECT_EQ(reopened(kFingerprint + 1), Steps());
+  EXPECT_TRUE(logged("removed 5 cuts of another job, or of other parameters")) << log_;
+  EXPECT_EQ(std::ranges::count(log_, '\n'), 1) << log_;
+  EXPECT_EQ(names(), std::vector<std::string>());
+}
+
+TEST_F(CutFolderTest, OtherNamesInTheFolderStay) {
+  ASSERT_TRUE(files_.make_directories(kFolder));
+  const auto directory = *files_.open_directory(kFolder);
+  const std::vector<std::string> others = {"cut-", "cut-000000000010", "cut-10.full", "notes"};
+  for (const std::string& name : others) ASSERT_TRUE(directory->create(name));
+  EXPECT_EQ(reopened(), Steps());
+  EXPECT_EQ(names(), others);
+  EXPECT_EQ(log_, "");
+}
+
+// Damage at `file`: what is whole then.
+struct Damage {
+  const char* file;
+  Steps left;
+  const char* newest;
+};
+const std::vector<Damage> kDamages = {
+    {"cut-000000000010.full", {40, 50}, "cut-000000000050.delta"},
+    {"cut-000000000020.delta", {10, 40, 50}, "cut-000000000050.delta"},
+    {"cut-000000000030.delta", {10, 20, 40, 50}, "cut-000000000050.delta"},
+    {"cut-000000000040.full", {10, 20, 30}, "cut-000000000030.delta"},
+    {"cut-000000000050.delta", {10, 20, 30, 40}, "cut-000000000040.full"}};
+
+TEST_F(CutFolderTest, EveryTruncationIsFoundAndTheNewestWholeCutTaken) {
+  write_chains();
+  const test::Tree whole = files_.now();
+  for (const Damage& damage : kDamages) {
+    const std::string text = content(files_, damage.file);
+    for (std::size_t size = 0; size < text.size(); ++size) {
+      files_ = files_.with(whole);
+      files_.write(path_of(damage.file), text.substr(0, size));
+      ASSERT_EQ(reopened(), damage.left) << damage.file << " of " << size;
+      ASSERT_TRUE(logged(damage.file)) << log_;
+      ASSERT_TRUE(logged(fmt::format("the newest whole cut is {}", damage.newest))) << log_;
+      ASSERT_EQ(names().size(), damage.left.size());
+    }
+    files_ = files_.with(whole);
+  }
+}
+
+TEST_F(CutFolderTest, EveryFlippedBitIsFoundAndTheNewestWholeCutTaken) {
+  write_chains();
+  const test::Tree whole = files_.now();
+  Rng rng(5);
+  for (const Damage& damage : kDamages) {
+    const std::string text = content(files_, damage.file);
+    for (std::size_t at = 0; at < text.size(); ++at) {
+      std::string flipped = text;
+      flipped[at] = static_cast<char>(flipped[at] ^ (1 << (rng.next() % 8)));
+      files_ = files_.with(whole);
+      files_.write(path_of(damage.file), flipped);
+      ASSERT_EQ(reopened(), damage.left) << damage.file << " at " << at;
+      ASSERT_TRUE(logged(damage.file)) << log_;
+    }
+    files_ = files_.with(whole);
+  }
+}
+
+TEST_F(CutFolderTest, AFileInThePlaceOfAnotherIsFound) {
+  write_chains();
+  const test::Tree whole = files_.now();
+  for (const Damage& damage : kDamages) {
+    for (const Damage& other : kDamages) {
+      if (&damage == &other) continue;
+      files_ = files_.with(whole);
+      files_.write(path_of(damage.file), content(files_, other.file));
+      EXPECT_EQ(reopened(), damage.left) << other.file << " as " << damage.file;
+      EXPECT_TRUE(logged(fmt::format("its header is that of {}", other.file))) << log_;
+    }
+  }
+}
+
+// Each file is whole by itself, but of another life of the same shard.
+TEST_F(CutFolderTest, ADeltaIsTakenOnlyAfterTheVeryFileThatItFollowed) {
+  write_chains();
+  test::MemoryFiles other;
+  const Store store = open(other);
+  write(*store, 10, true, 1);
+  write(*store, 20, false, 1);
+  files_.write(path_of("cut-000000000010.full"), content(other, "cut-000000000010.full"));
+  EXPECT_EQ(reopened(), (Steps{10, 40, 50}));
+  EXPECT_TRUE(logged("cut-000000000020.delta: the cut of step 10 with CRC32C")) << log_;
+  EXPECT_TRUE(logged("cut-000000000030.delta: the cut of step 20 with CRC32C")) << log_;
+}
+
+TEST_F(CutFolderTest, AFileThatIsDamagedAfterOpeningIsNotWholeOnceItWasRead) {
+  write_chains();
+  const Store store = open(files_);
+  std::string text = content(files_, "cut-000000000020.delta");
+  text.back() = static_cast<char>(text.back() ^ 1);
+  files_.write(path_of("cut-000000000020.delta"), text);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(store->read(30, [](auto, auto) { return Status(); }).error().code, Errc::kData);
+  log_ = ::testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(logged("cut-000000000030.delta: it builds on that one")) << log_;
+  EXPECT_EQ(store->whole(), (Steps{10, 40, 50}));
+  // Another whole file under the name is not the one that was found at the opening.
+  test::MemoryFiles other;
+  write(*open(other), 10, true, 1);
+  files_.write(path_of("cut-000000000010.full"), content(other, "cut-000000000010.full"));
+  const std::string read = read_text(*store, 10);
+  EXPECT_NE(read.find("cut-000000000010.full: expected to end with CRC32C"), read.npos) << read;
+}
+
+}  // namespace
+}  // namespace paddle::snapshot
