@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/pool.h"
 #include "base/result.h"
 #include "engine/memory/huge_pages.h"
@@ -33,6 +34,16 @@ class DenseTable {
   Status write(std::uint32_t plane, std::uint64_t offset, std::span<const float> from,
                std::uint64_t update_count);
   std::uint64_t update_count(std::uint64_t offset) const;
+
+  // Values, state and updates of the elements from one on, as many as about `bytes_max` has.
+  struct CutPart {
+    Bytes bytes;
+    std::uint64_t next = 0;  // the element that the next part begins with; size() after the last
+  };
+  // The parts from element 0 on are one cut, if no update comes between them.
+  CutPart take_cut(std::uint64_t from, std::uint64_t bytes_max) const;
+  // kData when the bytes are not a part of a cut of such a table; some of it may have been written.
+  Status restore_cut(ByteSpan part);
 
   // A gradient of all elements in consecutive parts.
   using Parts = std::span<const std::span<const float>>;

@@ -94,6 +94,17 @@ Status EntryPolicy::expire(std::uint32_t passes, std::uint16_t pass) {
   return candidates_.fit();
 }
 
+Status EntryPolicy::restart(std::uint64_t count) {
+  candidates_ = RowIndex();
+  sightings_.release_from(0);
+  numbers_ = 0;
+  free_ = RowIndex::kNone;
+  if (!waits_) return {};
+  PADDLE_TRY_STATUS(reserve(count));
+  candidates_.make_room(count);
+  return {};
+}
+
 void EntryPolicy::put(const Candidate& candidate) {
   // Under this job's policy it may be due, or need not wait: its next sighting decides.
   if (!waits_) return;

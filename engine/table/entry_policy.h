@@ -44,6 +44,15 @@ class EntryPolicy {
     const Sightings& sightings = sightings_of(entry.number);
     return {entry.id, sightings.count, sightings.seen};
   }
+  // Appends candidates in no order: about `wanted`, as RowIndex::visit_from.
+  std::uint64_t visit_from(std::uint64_t from, std::uint64_t wanted,
+                           std::vector<Candidate>& candidates) const {
+    return candidates_.visit_from(from, wanted, [&](std::uint64_t position, std::uint32_t number) {
+      candidates.push_back(candidate({position, RowIndex::id_of(position), number}));
+    });
+  }
+  // Forgets all candidates, before `count` others are put in the order of their index.
+  Status restart(std::uint64_t count);
 
  private:
   struct Sightings {

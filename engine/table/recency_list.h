@@ -12,6 +12,8 @@ class RecencyList {
  public:
   static constexpr std::uint64_t kBytesPerRow = 16;
 
+  static constexpr std::uint32_t kEnd = 0xffffffff;
+
   RecencyList() : nodes_(kSmallPageRows * sizeof(Node)) {}
   Status reserve(std::uint64_t rows) { return nodes_.reserve(rows * sizeof(Node)); }
   std::uint64_t bytes(std::uint64_t rows) const { return nodes_.resident(rows * sizeof(Node)); }
@@ -27,6 +29,8 @@ class RecencyList {
     push_front(number, at(number).id);
   }
   std::uint32_t oldest() const { return tail_; }
+  // The row that was named next, or kEnd.
+  std::uint32_t newer_than(std::uint32_t number) const { return at(number).before; }
   std::uint64_t id_of(std::uint32_t number) const { return at(number).id; }
   void remove(std::uint32_t number) {
     const Node node = at(number);
@@ -42,7 +46,6 @@ class RecencyList {
   }
 
  private:
-  static constexpr std::uint32_t kEnd = 0xffffffff;
   static constexpr std::uint64_t kSmallPageRows = 2U << 20U;
   struct Node {
     std::uint32_t before;  // named more recently

@@ -305,24 +305,10 @@ Status RowIndex::fit() {
 }
 
 void RowIndex::scan(std::uint64_t from, std::uint64_t wanted, std::vector<Entry>& entries) const {
-  if (size_ == 0) return;
   const std::size_t begin = entries.size();
-  const auto add = [&](std::uint64_t hash, std::uint32_t number) {
-    if (hash >= from) entries.push_back({hash, id_of_hash(hash), number});
-  };
-  std::uint64_t reached = 0;  // no id of the homes seen lies beyond it
-  std::uint64_t at = home(from);
-  for (; at < end_; ++at) {
-    const RowBucket& bucket = table()[at];
-    for (std::uint32_t slot = 0; slot < bucket.count(); ++slot) {
-      add(hash_at(at, slot), bucket.number(slot, number_bits(at)));
-    }
-    reached = std::max(reached, at + std::min(bucket.reach(), RowBucket::kReachMax));
-    if (reached == at && entries.size() - begin >= wanted) break;
-  }
-  for (auto it = stash_.lower_bound(from); it != stash_.end() && home(it->first) <= at; ++it) {
-    add(it->first, it->second);
-  }
+  visit_from(from, wanted, [&entries](std::uint64_t position, std::uint32_t number) {
+    entries.push_back({position, id_of(position), number});
+  });
   std::sort(entries.begin() + static_cast<std::ptrdiff_t>(begin), entries.end(),
             [](const Entry& a, const Entry& b) { return a.position < b.position; });
 }

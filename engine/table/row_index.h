@@ -132,6 +132,35 @@ class RowIndex {
   // Appends entries by rising position, which depends on the id alone: from position `from` on, at
   // least `wanted` where there are as many. A scan continues at the last position + 1.
   void scan(std::uint64_t from, std::uint64_t wanted, std::vector<Entry>& entries) const;
+  static std::uint64_t id_of(std::uint64_t position) { return id_of_hash(position); }
+  // The same entries in no order, as visit(position, number). Returns the position to continue
+  // from, 0 at the end.
+  template <class Visit>
+  std::uint64_t visit_from(std::uint64_t from, std::uint64_t wanted, Visit visit) const {
+    if (size_ == 0) return 0;
+    std::uint64_t visited = 0;
+    std::uint64_t last = from;
+    const auto pass = [&](std::uint64_t hash, std::uint32_t number) {
+      if (hash < from) return;
+      ++visited;
+      last = std::max(last, hash);
+      visit(hash, number);
+    };
+    std::uint64_t reached = 0;  // no id of the homes seen lies beyond it
+    std::uint64_t at = home(from);
+    for (; at < end_; ++at) {
+      const RowBucket& bucket = table()[at];
+      for (std::uint32_t slot = 0; slot < bucket.count(); ++slot) {
+        pass(hash_at(at, slot), bucket.number(slot, number_bits(at)));
+      }
+      reached = std::max(reached, at + std::min(bucket.reach(), RowBucket::kReachMax));
+      if (reached == at && visited >= wanted) break;
+    }
+    for (auto it = stash_.lower_bound(from); it != stash_.end() && home(it->first) <= at; ++it) {
+      pass(it->first, it->second);
+    }
+    return at < end_ ? last + 1 : 0;
+  }
 
  private:
   // Quantities derived from the number of homes.

@@ -56,6 +56,7 @@ std::uint64_t RowLayout::bytes() const {
 
 RowStore::RowStore(const RowLayout& layout, MemoryPreparer* preparer)
     : layout_(layout),
+      preparer_(preparer),
       crosses_lines_(layout.floats % kLineFloats != 0 && kLineFloats % layout.floats != 0),
       index_(preparer),
       arena_(huge_from(layout.floats * sizeof(float)), preparer),
@@ -69,6 +70,7 @@ std::uint64_t RowStore::bytes() const {
   if (layout_.expires) bytes += seen_.resident(all * sizeof(std::uint16_t));
   if (layout_.evicts) bytes += recency_.bytes(all);
   if (layout_.tracks) bytes += changes_.bytes(all);
+  if (layout_.cuts) bytes += cuts_.bytes(all);
   return bytes;
 }
 
@@ -92,6 +94,7 @@ Status RowStore::reserve(std::uint64_t count) {
   if (layout_.expires) PADDLE_TRY_STATUS(seen_.reserve(all * sizeof(std::uint16_t)));
   if (layout_.evicts) PADDLE_TRY_STATUS(recency_.reserve(all));
   if (layout_.tracks) PADDLE_TRY_STATUS(changes_.reserve(all));
+  if (layout_.cuts) PADDLE_TRY_STATUS(cuts_.reserve(all));
   if (!layout_.counts_updates) return {};
   return update_counts_.reserve(all * sizeof(std::uint32_t));
 }
@@ -102,6 +105,7 @@ std::uint32_t RowStore::create(std::uint64_t home, std::uint64_t hash, std::uint
   index_.insert_at(home, hash, number);
   if (layout_.evicts) recency_.push_front(number, id);
   if (layout_.tracks) changes_.on_create(number);
+  if (layout_.cuts) cuts_.on_create(number);
   if (layout_.shrinks) score(number) = {};
   if (layout_.counts_updates) update_count(number) = 0;
   return number;
@@ -124,6 +128,7 @@ Status RowStore::remove(std::span<const std::uint64_t> ids) {
     index_.erase(id);
     if (layout_.evicts) recency_.remove(number);
     if (layout_.tracks) changes_.on_remove(number, id);
+    if (layout_.cuts) cuts_.on_remove(number, id);
     free.push_back(number);
   }
   const std::uint64_t left = rows();
@@ -138,12 +143,23 @@ Status RowStore::remove(std::span<const std::uint64_t> ids) {
   return index_.fit();
 }
 
+void RowStore::clear() {
+  *this = RowStore(layout_, preparer_);
+}
+
+void RowStore::track_cuts() {
+  PADDLE_CHECK(rows() == 0);
+  // A cut of rows that are evicted has all of them, in their order.
+  layout_.cuts = !layout_.evicts;
+}
+
 void RowStore::move(std::uint32_t from, std::uint32_t to) {
   std::copy_n(value(from), layout_.floats, value(to));
   if (layout_.counts_updates) update_count(to) = update_count(from);
   if (layout_.expires) seen(to) = seen(from);
   if (layout_.evicts) recency_.renumber(from, to);
   if (layout_.tracks) changes_.renumber(from, to);
+  if (layout_.cuts) cuts_.renumber(from, to);
 }
 
 // The fewer instructions a row takes here, the more loads the CPU has under way.

@@ -11,6 +11,7 @@
 #include "engine/parameter/row_notes.h"
 #include "engine/table/recency_list.h"
 #include "engine/table/row_changes.h"
+#include "engine/table/row_cuts.h"
 #include "engine/table/row_index.h"
 #include "proto/parameters.pb.h"
 
@@ -24,6 +25,7 @@ struct RowLayout {
   bool evicts;          // rows are listed by recency
   bool shrinks;         // a row has a score
   bool tracks;          // a row knows whether it has changed since the last full snapshot
+  bool cuts = false;    // a row has a state towards cuts
   bool counts_updates;  // for the optimizer
   std::uint64_t width;
   std::uint64_t state_width;
@@ -64,6 +66,10 @@ class RowStore {
   void populate() { arena_.populate(rows() * layout_.floats * sizeof(float)); }
   // Removes rows that are present; the last ones take the numbers that become free.
   Status remove(std::span<const std::uint64_t> ids);
+  // Removes all rows at once. Cuts then count as never made.
+  void clear();
+  // Before the first row: rows have states towards cuts from now on.
+  void track_cuts();
   std::uint64_t take_evicted() { return std::exchange(evicted_, 0); }
 
   float* value(std::uint32_t number) const {
@@ -82,7 +88,10 @@ class RowStore {
     return reinterpret_cast<std::uint16_t*>(seen_.data())[number];
   }
   RecencyList& recency() { return recency_; }
+  const RecencyList& recency() const { return recency_; }
   RowChanges& changes() { return changes_; }
+  RowCuts& cuts() { return cuts_; }
+  const RowCuts& cuts() const { return cuts_; }
 
   // Loads the rows that have a number into the cache.
   void load(std::span<const std::uint32_t> numbers) const;
@@ -98,6 +107,7 @@ class RowStore {
   void move(std::uint32_t from, std::uint32_t to);
 
   RowLayout layout_;
+  MemoryPreparer* preparer_;
   bool crosses_lines_;  // whether a row may end on one line more than its size takes
   RowIndex index_;
   MemoryRegion arena_;
@@ -105,6 +115,7 @@ class RowStore {
   MemoryRegion seen_;           // uint16 by number, where rows expire
   RecencyList recency_;         // where rows are evicted
   RowChanges changes_;          // where snapshots may be deltas
+  RowCuts cuts_;                // where the job makes cuts
   std::uint64_t evicted_ = 0;
 };
 

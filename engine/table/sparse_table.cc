@@ -138,7 +138,9 @@ void SparseTable::create_missing(std::span<const std::uint64_t> ids, const float
     block.new_ids[block.new_count++] = at;
   }
   rows_.populate();
-  mark_rows(std::span(block.numbers).first(ids.size()), gradients);
+  const auto numbers = std::span(block.numbers).first(ids.size());
+  if (rows_.layout().cuts) cut_.before_update(rows_, ids, numbers);
+  mark_rows(numbers, gradients);
 }
 
 void SparseTable::mark_rows(std::span<const std::uint32_t> numbers, const float* gradients) {
@@ -210,6 +212,7 @@ Result<std::uint64_t> SparseTable::end_pass() {
 Status SparseTable::shrink() {
   const wire::ShrinkPolicy& policy = spec_.table().shrink();
   std::vector<std::uint64_t> low;
+  if (rows_.layout().cuts) cut_.before_change(rows_);
   rows_.index().for_each([&](std::uint64_t id, std::uint32_t number) {
     rows_.score(number).decay(policy.decay());
     if (rows_.score(number).value(policy) < policy.threshold()) low.push_back(id);
@@ -226,6 +229,7 @@ Result<std::uint64_t> SparseTable::expire() {
     // A row seen in the pass that just ended is one pass old now.
     if (static_cast<std::uint16_t>(pass_ - rows_.seen(number)) > passes) unseen.push_back(id);
   });
+  if (rows_.layout().cuts) cut_.before_remove(rows_, unseen);
   PADDLE_TRY_STATUS(rows_.remove(unseen));
   PADDLE_TRY_STATUS(entry_.expire(passes + 1, pass_));
   return unseen.size();
@@ -251,6 +255,7 @@ bool SparseTable::put(const Row& row) {
              !std::equal(row.state.begin(), row.state.end(), rows_.state(number))) {
     return false;
   }
+  if (layout.cuts) cut_.before_update(rows_, {&row.id, 1}, {&number, 1});
   std::ranges::copy(row.value, rows_.value(number));
   std::ranges::copy(row.state, rows_.state(number));
   if (layout.counts_updates) rows_.update_count(number) = row.marks.updates;

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/pool.h"
 #include "base/result.h"
 #include "engine/optim/optimizer.h"
@@ -16,6 +18,7 @@
 #include "engine/table/entry_policy.h"
 #include "engine/table/lookup.h"
 #include "engine/table/row_reader.h"
+#include "engine/table/table_cut.h"
 #include "proto/parameters.pb.h"
 
 namespace paddle::table {
@@ -38,7 +41,9 @@ class SparseTable {
   const parameter::RowNotes& notes() const { return notes_; }
   // Memory held, pages counted whole, and the part of it that is values, optimizer state and
   // scores.
-  std::uint64_t bytes() const { return rows_.bytes() + cache_.bytes() + entry_.bytes(); }
+  std::uint64_t bytes() const {
+    return rows_.bytes() + cache_.bytes() + entry_.bytes() + cut_.bytes();
+  }
   std::uint64_t payload_bytes() const { return rows() * rows_.layout().payload_bytes(); }
   // Memory that counts against a port's limit: rows, and candidates, which take as much of an
   // index and their sightings.
@@ -107,6 +112,29 @@ class SparseTable {
   // Null unless the job makes delta snapshots.
   RowChanges* changes() { return rows_.layout().tracks ? &rows_.changes() : nullptr; }
 
+  // Cuts: copies of the table as it is at one moment, which are taken part by part while updates go
+  // on. A cut is full, or has what changed since the one before it that has ended.
+  //
+  // Before the table has rows.
+  void track_cuts();
+  // The table as it is now is to be taken. A cut that has not ended is dropped, and what it had
+  // belongs to the next one. A cut of a table that evicts is always full, and copied at once.
+  void begin_cut(bool is_full);
+  // The next part, of about `bytes_max`; copies that updates forced may have up to 1 MiB, and what
+  // is not rows 8 MiB. Empty: there is nothing in this slice of the table. Nothing: the cut has
+  // been taken.
+  std::optional<Bytes> take_cut(std::uint64_t bytes_max);
+  // The cut has been taken and is kept: the next one builds on it.
+  void end_cut();
+  bool is_cutting() const { return !cut_.is_whole(rows_); }
+  std::uint64_t cut_rows_left() const { return cut_.rows_left(rows_); }
+
+  // Restores the parts of a full cut, in their order, and then of each cut that builds on it, as if
+  // the last one had just ended. kData: not a part of a cut of this table; kResource as reserve().
+  Status restore_cut(ByteSpan part);
+  // Whether all rows of the last cut came. kData if not.
+  Status check_restored() const;
+
  private:
   static constexpr std::size_t kBlocksTogether = 32;  // with help
   static constexpr std::size_t kRun = 128;  // rows of a block updated at once, while in the cache
@@ -147,6 +175,12 @@ class SparseTable {
   Result<std::uint64_t> expire();
   Status shrink();
 
+  Status restore_start(const CutPart& part);
+  Status restore_removed(const CutPart& part);
+  void restore_candidates(const CutPart& part);
+  void restore_rows(const CutPart& part);
+  void restore_row(const std::byte* from);
+
   wire::ParameterSpec spec_;
   parameter::RowNotes notes_;
   optim::InitialRows initial_;
@@ -154,10 +188,12 @@ class SparseTable {
   Parallel parallel_;
   RowStore rows_;
   EntryPolicy entry_;
-  LookupCache cache_;          // empty where absent ids may stay so, or rows may be evicted
+  LookupCache cache_;  // empty where absent ids may stay so, or rows may be evicted
+  TableCut cut_;
   std::vector<Block> blocks_;  // of apply()
   std::uint16_t pass_ = 0;
   std::uint64_t shrunk_ = 0;
+  std::uint64_t restored_rows_ = 0;  // of the table when the last restored cut began
   // A candidate's value and state, where there may be any. Nobody writes to them, so that the
   // kernel gives them no memory, however wide a row is.
   MemoryRegion zeros_{0};

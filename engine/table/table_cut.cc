@@ -1,0 +1,169 @@
+#include "engine/table/table_cut.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "engine/table/lookup.h"
+
+namespace paddle::table {
+namespace {
+
+constexpr std::size_t kStagedBytes = 1U << 20U;  // of rows in a part
+// Restoring removed ids goes through the whole table for each part, so that their parts are large.
+constexpr std::size_t kStateBytes = 8U << 20U;
+constexpr std::size_t kCandidatesMax = kStateBytes / 12;
+constexpr std::uint64_t kVisitedMax = 64U << 10U;  // entries of the index for one part
+constexpr std::size_t kRun = 128;                  // rows loaded into the cache at once
+
+bool takes_row(const Bytes& part, const RowStore& rows) {
+  return CutPart::kind_of(part) == CutPart::Kind::kRows &&
+         part.capacity() - part.size() >= row_bytes(rows);
+}
+
+// Calls add(id, number) for rows, whose memory is fetched together.
+template <class Add>
+void for_rows(const RowStore& rows, std::span<const std::uint64_t> ids,
+              std::span<const std::uint32_t> numbers, const Add& add) {
+  for (std::size_t begin = 0; begin < ids.size(); begin += kRun) {
+    const std::size_t end = std::min(begin + kRun, ids.size());
+    rows.load(numbers.subspan(begin, end - begin));
+    for (std::size_t i = begin; i < end; ++i) add(ids[i], numbers[i]);
+  }
+}
+
+}  // namespace
+
+void TableCut::begin(RowStore& rows, const EntryPolicy& entry, std::uint16_t pass, bool is_full) {
+  const bool evicts = rows.layout().evicts;
+  is_full |= evicts;
+  parts_.clear();
+  staged_rows_ = 0;
+  cursor_ = 0;
+  parts_.push_back(start_part(is_full, pass, rows, entry.candidates()));
+  if (evicts) {
+    stage_by_recency(rows);
+  } else {
+    rows.cuts().begin(is_full, rows.rows());
+    if (!is_full) stage_removed(rows.cuts().removed());
+  }
+  stage_candidates(entry);
+}
+
+void TableCut::stage_removed(std::span<const std::uint64_t> ids) {
+  constexpr std::size_t kIdsMax = kStateBytes / sizeof(std::uint64_t);
+  for (std::size_t begin = 0; begin < ids.size(); begin += kIdsMax) {
+    parts_.push_back(removed_part(ids.subspan(begin, std::min(kIdsMax, ids.size() - begin))));
+  }
+}
+
+void TableCut::stage_candidates(const EntryPolicy& entry) {
+  std::vector<EntryPolicy::Candidate> some;
+  std::uint64_t from = 0;
+  do {
+    some.clear();
+    from = entry.visit_from(from, kCandidatesMax, some);
+    if (!some.empty()) parts_.push_back(candidates_part(some));
+  } while (from != 0);
+}
+
+void TableCut::stage_by_recency(const RowStore& rows) {
+  const RecencyList& recency = rows.recency();
+  std::uint32_t number = recency.oldest();
+  for (std::uint64_t i = 0; i < rows.rows(); ++i) {
+    stage(rows, recency.id_of(number), number);
+    number = recency.newer_than(number);
+  }
+}
+
+void TableCut::before_update(RowStore& rows, std::span<const std::uint64_t> ids,
+                             std::span<const std::uint32_t> numbers) {
+  std::array<std::uint16_t, LookupBlock::kIds> pending;
+  PADDLE_CHECK(ids.size() <= pending.size());
+  std::size_t count = 0;
+  RowCuts& cuts = rows.cuts();
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (numbers[i] == RowIndex::kNone) continue;
+    // Branchless: whether a row is pending is unpredictable.
+    pending[count] = static_cast<std::uint16_t>(i);
+    count += static_cast<std::size_t>(cuts.on_update(numbers[i]));
+  }
+  if (count == 0) return;
+  cuts.take_pending(count);
+  for (const std::uint16_t at : std::span(pending).first(count)) add_found(ids[at], numbers[at]);
+  stage_found(rows);
+}
+
+void TableCut::before_remove(RowStore& rows, std::span<const std::uint64_t> ids) {
+  if (rows.cuts().pending() == 0) return;
+  for (const std::uint64_t id : ids) {
+    const std::uint32_t number = rows.index().find(id);
+    if (rows.cuts().on_update(number)) add_found(id, number);
+  }
+  rows.cuts().take_pending(ids_.size());
+  stage_found(rows);
+}
+
+void TableCut::before_change(RowStore& rows) {
+  while (rows.cuts().pending() > 0) {
+    find_pending(rows, kVisitedMax);
+    stage_found(rows);
+  }
+  rows.cuts().change_all(rows.rows());
+}
+
+void TableCut::find_pending(RowStore& rows, std::uint64_t entries) {
+  RowCuts& cuts = rows.cuts();
+  cursor_ = rows.index().visit_from(cursor_, entries, [&](std::uint64_t position, auto number) {
+    if (!cuts.is_pending(number)) return;
+    cuts.on_copy(number);
+    add_found(RowIndex::id_of(position), number);
+  });
+}
+
+void TableCut::stage_found(const RowStore& rows) {
+  for_rows(rows, ids_, numbers_, [&](auto id, auto number) { stage(rows, id, number); });
+  ids_.clear();
+  numbers_.clear();
+}
+
+void TableCut::stage(const RowStore& rows, std::uint64_t id, std::uint32_t number) {
+  if (parts_.empty() || !takes_row(parts_.back(), rows)) {
+    parts_.push_back(rows_part(rows, std::max<std::size_t>(1, kStagedBytes / row_bytes(rows))));
+  }
+  add_row(rows, id, number, parts_.back());
+  ++staged_rows_;
+}
+
+std::optional<Bytes> TableCut::take(RowStore& rows, std::uint64_t bytes_max) {
+  if (is_whole(rows)) return std::nullopt;
+  if (!parts_.empty()) {
+    Bytes part = std::move(parts_.front());
+    parts_.pop_front();
+    if (CutPart::kind_of(part) == CutPart::Kind::kRows) staged_rows_ -= count_of(part);
+    return part;
+  }
+  const std::uint64_t rows_max =
+      std::clamp<std::uint64_t>(bytes_max / row_bytes(rows), 1, kVisitedMax);
+  std::uint64_t visited = 0;
+  do {
+    const std::uint64_t entries = std::min(rows_max - ids_.size(), kVisitedMax - visited);
+    find_pending(rows, entries);
+    visited += entries;
+  } while (ids_.size() < rows_max && visited < kVisitedMax && rows.cuts().pending() > 0);
+  if (ids_.empty()) return Bytes();
+  Bytes part = rows_part(rows, ids_.size());
+  for_rows(rows, ids_, numbers_, [&](auto id, auto number) { add_row(rows, id, number, part); });
+  ids_.clear();
+  numbers_.clear();
+  return part;
+}
+
+std::uint64_t TableCut::bytes() const {
+  std::uint64_t bytes =
+      ids_.capacity() * sizeof(std::uint64_t) + numbers_.capacity() * sizeof(std::uint32_t);
+  for (const Bytes& part : parts_) bytes += part.capacity();
+  return bytes;
+}
+
+}  // namespace paddle::table
