@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <ranges>
 #include <utility>
 
 #include <fmt/format.h>
@@ -152,7 +151,7 @@ Status CutFolder::add(std::uint32_t kind, ByteSpan payload) {
 Status CutFolder::end() {
   PADDLE_CHECK(writer_.has_value());
   const Result<CutMark> mark = writer_->finish();
-  const Status durable = mark ? directory_->sync() : Status(mark.error());
+  Status durable = mark ? directory_->sync() : Status(mark.error());
   if (!durable) {
     drop();
     return durable;
@@ -237,10 +236,9 @@ Status CutFolder::forget_before(std::uint64_t step) {
 Status CutFolder::forget_after(std::uint64_t step) {
   PADDLE_CHECK(!writer_ || open_.mark.step <= step);
   PADDLE_TRY(const auto found, names());
-  for (const Cut& cut : found | std::views::reverse) {
-    if (cut.mark.step <= step) break;
-    PADDLE_TRY_STATUS(remove(cut));
-    std::erase_if(cuts_, [&](const Cut& each) { return each.mark.step == cut.mark.step; });
+  for (auto cut = found.rbegin(); cut != found.rend() && cut->mark.step > step; ++cut) {
+    PADDLE_TRY_STATUS(remove(*cut));
+    std::erase_if(cuts_, [&](const Cut& each) { return each.mark.step == cut->mark.step; });
   }
   return directory_->sync();
 }

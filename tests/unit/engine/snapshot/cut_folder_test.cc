@@ -1,6 +1,8 @@
 // A shard's cuts on its disk: chains, what is removed, and damage.
 #include "engine/snapshot/cut_folder.h"
 
+#include <cerrno>
+
 #include "tests/unit/engine/snapshot/cut_fixture.h"
 
 namespace paddle::snapshot {
@@ -143,6 +145,60 @@ TEST_F(CutFolderTest, OtherNamesInTheFolderStay) {
   EXPECT_EQ(reopened(), Steps());
   EXPECT_EQ(names(), others);
   EXPECT_EQ(log_, "");
+}
+
+// A disk that fails after the last byte of a cut, and then leaves the file where it is.
+TEST_F(CutFolderTest, ALeftoverOfAFailedCutIsInNobodysWay) {
+  constexpr std::size_t kChangesOfACut = 15;  // create, 13 writes and fsync
+  Store store = open(files_);
+  write(*store, 10, true);
+  ::testing::internal::CaptureStderr();
+  files_.fail(kChangesOfACut, EIO, true);
+  write(*store, 20, false);
+  files_.stop_failing();
+  ASSERT_EQ(files_.failed(), "sync /job/cuts");
+  ASSERT_EQ(names().size(), 2U);
+  EXPECT_EQ(store->whole(), Steps{10});
+  const test::Tree left = files_.now();
+  write(*store, 20, true, 1);
+  EXPECT_EQ(store->whole(), (Steps{10, 20}));
+  EXPECT_EQ(names().back(), "cut-000000000020.full");
+  ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(read_text(*open(files_), 20), text_of(20, 1));
+
+  // The shard goes back, and the cut does not come again.
+  test::MemoryFiles files(left);
+  store = open(files);
+  ASSERT_TRUE(store->forget_after(10));
+  EXPECT_EQ(files.list(kFolder)->size(), 1U);
+}
+
+TEST_F(CutFolderTest, ACutThatComesNoLaterThanTheNewestFails) {
+  const Store store = open(files_);
+  write(*store, 20, true);
+  ::testing::internal::CaptureStderr();
+  for (const std::uint64_t step : {20, 15}) {
+    write(*store, step, true, 1);
+    EXPECT_TRUE(store->has_failed());
+  }
+  ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(contents(*store), (std::map<std::uint64_t, std::string>{{20, text_of(20)}}));
+}
+
+TEST_F(CutFolderTest, OlderCutsThatCannotBeRemovedStayWithOneWarning) {
+  const Store store = open(files_);
+  write_chains(*store);
+  ::testing::internal::CaptureStderr();
+  files_.fail(0, EIO, true);
+  store->forget_before(50);
+  store->forget_before(50);
+  files_.stop_failing();
+  log_ = ::testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(logged("remove /job/cuts/cut-000000000030.delta: Input/output error")) << log_;
+  EXPECT_EQ(std::ranges::count(log_, '\n'), 1) << log_;
+  EXPECT_EQ(store->whole(), (Steps{10, 20, 30, 40, 50}));
+  store->forget_before(50);
+  EXPECT_EQ(store->whole(), (Steps{40, 50}));
 }
 
 // Damage at `file`: what is whole then.
