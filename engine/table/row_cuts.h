@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "engine/memory/prefetch.h"
 #include "engine/memory/region.h"
 
 namespace paddle::table {
@@ -23,7 +24,9 @@ class RowCuts {
   }
 
   void on_create(std::uint32_t number) { set(number, kChanged); }
-  // True when the row was pending: the caller copies it before it changes, and says so.
+  void load(std::uint32_t number) const { load_line(&at(number)); }
+  // True when the row was pending: the caller copies it before it changes, and counts it in
+  // take_pending().
   bool on_update(std::uint32_t number) {
     Word& word = at(number);
     const unsigned shift = shift_of(number);

@@ -82,6 +82,9 @@ void TableCut::before_update(RowStore& rows, std::span<const std::uint64_t> ids,
   PADDLE_CHECK(ids.size() <= pending.size());
   std::size_t count = 0;
   RowCuts& cuts = rows.cuts();
+  for (const std::uint32_t number : numbers) {
+    if (number != RowIndex::kNone) cuts.load(number);
+  }
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (numbers[i] == RowIndex::kNone) continue;
     // Branchless: whether a row is pending is unpredictable.
