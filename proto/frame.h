@@ -40,6 +40,7 @@ enum class FrameType : std::uint8_t {
   kLeave = 27,
   kBusy = 28,
   kAbandon = 29,
+  kGoBack = 30,
   // Replies, shard to trainer.
   kRefused = 32,
   kWaiting = 33,

@@ -17,6 +17,12 @@ LanePosition CatchUp::start() const {
   return earliest;
 }
 
+LanePosition CatchUp::furthest() const {
+  LanePosition furthest;
+  for (const Lane& lane : lanes_) furthest = std::max(furthest, lane.position);
+  return furthest;
+}
+
 bool CatchUp::is_split() const {
   const Lane* earliest = nullptr;
   for (const Lane& lane : lanes_) {

@@ -30,7 +30,8 @@ class CatchUp {
     lanes_.insert(lanes_.end(), other.lanes_.begin(), other.lanes_.end());
   }
 
-  LanePosition start() const;  // of the earliest lane; without lanes, the greatest position
+  LanePosition start() const;     // of the earliest lane; without lanes, the greatest position
+  LanePosition furthest() const;  // of the last lane; without lanes, the begin
   // Lanes in rounds differ: some have applied a push that the others still wait for, and only the
   // same bits may follow.
   bool is_split() const;

@@ -14,6 +14,7 @@ Errc exit_code(wire::RefusalCode code) {
     case wire::REFUSAL_LIMIT:
       return Errc::kResource;
     case wire::REFUSAL_TRAINER_LOST:
+    case wire::REFUSAL_STALE_GENERATION:
       return Errc::kUnreachable;
     default:
       return Errc::kFailed;
@@ -104,6 +105,8 @@ Status ClientLane::take(const Frame& frame, std::uint64_t& request) {
       PADDLE_TRY_STATUS(read(wire::Pushed(), [&](const wire::Pushed& pushed) {
         last = pushed.last_applied();
         stop_asked_ = stop_asked_ || pushed.stop();
+        cut_asked_ = pushed.cut();
+        whole_cut_ = pushed.whole_cut();
         step_ = pushed.step();
       }));
       if (!is_open() || request != awaited_) return {};

@@ -48,6 +48,9 @@ class ClientLane {
   std::uint64_t samples() const { return samples_; }
   std::uint64_t server_generation() const { return server_generation_; }
   bool stop_asked() const { return stop_asked_; }  // by any trainer of the job
+  // In the answer to the last push: the next one asks for a cut, and the newest that is whole.
+  bool cut_asked() const { return cut_asked_; }
+  std::uint64_t whole_cut() const { return whole_cut_; }
   // The reason in the last Waiting ("" if none came), and the time of the last one with progress.
   const std::string& waiting_for() const { return waiting_for_; }
   TimePoint last_progress() const { return last_progress_; }
@@ -71,6 +74,8 @@ class ClientLane {
   std::uint64_t step_ = 0;
   std::uint64_t samples_ = 0;
   bool stop_asked_ = false;
+  bool cut_asked_ = false;
+  std::uint64_t whole_cut_ = 0;
   std::optional<Frame> copy_;  // of the open request
   TimePoint sent_at_;
   std::string waiting_for_;

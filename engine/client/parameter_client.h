@@ -6,6 +6,7 @@
 
 #include "base/tally.h"
 #include "engine/client/batch_parameters.h"
+#include "engine/client/catch_up.h"
 
 namespace paddle::snapshot {
 class SnapshotReader;
@@ -51,6 +52,7 @@ struct JobProgress {
   bool is_running = false;          // it was: nothing is loaded
   std::uint64_t passes_loaded = 0;  // of `passes`, finished before the pservers were started
   std::uint64_t pauses = 0;         // of all trainers, since the last pass
+  LanePosition furthest;            // of this trainer, on any port
   // An earlier life was lost in a push that some ports have applied in a round: the others need
   // the same bits, by repeat_push().
   bool is_split = false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -13,26 +14,8 @@ namespace paddle::client {
 namespace {
 
 constexpr std::size_t kReasonBytesMax = 2000;  // and of a hint
-// In which trainer 0 tells all ports that the job starts.
-constexpr Duration kStartMax = std::chrono::seconds(10);
 
 }  // namespace
-
-Result<std::unique_ptr<ShardChannels>> ShardChannels::join(ShardOptions options, Links dense,
-                                                           Links sparse) {
-  const wire::ParameterSet& set = options.parameters;
-  PADDLE_TRY_STATUS(parameter::validate(set));
-  if (dense.size() != set.dense_shards() || sparse.size() != set.sparse_shards() ||
-      dense.size() + sparse.size() == 0) {
-    return Error{Errc::kUsage,
-                 fmt::format("{} dense and {} sparse links for {} dense and {} sparse ports",
-                             dense.size(), sparse.size(), set.dense_shards(), set.sparse_shards())};
-  }
-  std::unique_ptr<ShardChannels> channels(
-      new ShardChannels(std::move(options), std::move(dense), std::move(sparse)));
-  PADDLE_TRY_STATUS(channels->join());
-  return channels;
-}
 
 ShardChannels::ShardChannels(ShardOptions options, Links dense, Links sparse)
     : options_(std::move(options)),
@@ -43,73 +26,6 @@ ShardChannels::ShardChannels(ShardOptions options, Links dense, Links sparse)
               ClientLanes("sparse", std::move(sparse), options_.lane,
                           static_cast<std::uint16_t>(dense_.lanes().size()), options_.deadline),
               options_.transfer_bytes) {}
-
-Status ShardChannels::join() {
-  const std::string set = options_.parameters.SerializeAsString();
-  std::size_t running = 0;
-  std::size_t starting = 0;
-  const auto ask = [&](ClientLanes& lanes, std::size_t i) {
-    Bytes tail;
-    append_bytes(tail, std::span<const char>(set));
-    wire::Join message;
-    message.set_shard(static_cast<std::uint32_t>(i));
-    message.set_is_sparse(&lanes == &sparse_.lanes());
-    return lanes.send(i, FrameType::kJoin, message, std::move(tail));
-  };
-  const auto take = [&](ClientLanes& lanes, std::size_t i) -> Status {
-    PADDLE_TRY(const Frame frame, lanes.receive(i, FrameType::kPosition));
-    wire::Position position;
-    PADDLE_TRY_STATUS(lanes.parse(i, frame, position));
-    (position.ready() ? running : starting) += 1;
-    return {};
-  };
-  PADDLE_TRY_STATUS(on_all(ask, take));
-  is_running_ = starting == 0;
-  if (is_running_ || running == 0) return {};
-  loss_ = Error{Errc::kUnreachable,
-                fmt::format("{} of {} ports have no parameters: a pserver was started again",
-                            starting, starting + running),
-                "all of the job goes back to its last snapshot"};
-  // The others may have joined while trainer 0 says on port after port that the job starts.
-  if (options_.lane.trainer_id != 0) return {};
-  abandon(*loss_);
-  return *loss_;
-}
-
-// Trainer 0 may wait at a port that runs, and never learn that another one needs it.
-Status ShardChannels::give_up_after_loss(Status asked) {
-  dense_.lanes().set_patience(Duration::max());
-  sparse_.lanes().set_patience(Duration::max());
-  if (asked || !loss_) return asked;
-  abandon(*loss_);
-  return *loss_;
-}
-
-Status ShardChannels::ready() {
-  CatchUp dense;
-  CatchUp sparse;
-  std::uint64_t loaded = 0;
-  const auto take = [&](ClientLanes& lanes, std::size_t i, const Frame& frame) -> Status {
-    wire::Position position;
-    PADDLE_TRY_STATUS(lanes.parse(i, frame, position));
-    loaded = position.passes_loaded();
-    (&lanes == &dense_.lanes() ? dense : sparse)
-        .add(position_of(position, options_.lane.trainer_id), position.has_rounds());
-    return {};
-  };
-  if (loss_) {
-    dense_.lanes().set_patience(kStartMax);
-    sparse_.lanes().set_patience(kStartMax);
-  }
-  PADDLE_TRY_STATUS(
-      give_up_after_loss(ask_all(FrameType::kReady, wire::Ready(), FrameType::kPosition, take)));
-  passes_loaded_ = loaded;
-  position_ = std::min(dense.start(), sparse.start());
-  dense_.lanes().set_catch_up(std::move(dense));
-  sparse_.lanes().set_catch_up(std::move(sparse));
-  set_position(position_);
-  return {};
-}
 
 void ShardChannels::set_position(LanePosition position) {
   dense_.lanes().set_position(position);
@@ -122,10 +38,14 @@ std::uint64_t ShardChannels::batches() const {
 
 JobProgress ShardChannels::progress() const {
   const ClientLanes& first = dense_.lanes().size() > 0 ? dense_.lanes() : sparse_.lanes();
-  JobProgress progress{first.at(0).samples(), position_.passes, position_.batches};
+  JobProgress progress;
+  progress.samples = first.at(0).samples();
+  progress.passes = position_.passes;
+  progress.batches = position_.batches;
   progress.pauses = position_.pauses;
   progress.passes_loaded = passes_loaded_;
   progress.is_running = is_running_;
+  progress.furthest = furthest_;
   CatchUp all = dense_.lanes().catch_up();
   all.add(sparse_.lanes().catch_up());
   progress.is_split = all.is_split();
@@ -181,7 +101,23 @@ wire::PushPart ShardChannels::part_of(const PushTotals& totals) const {
   part.set_cost_sum(totals.cost);
   if (totals.batches > 1) part.set_batches(totals.batches);
   part.set_stop(asks_to_stop_);
+  note_cuts(part);
   return part;
+}
+
+// The first shard in rounds announces a cut, which all of them make after the next push.
+void ShardChannels::note_cuts(wire::PushPart& part) const {
+  const ClientLanes& leading = dense_in_rounds_ ? dense_.lanes() : sparse_.lanes();
+  if (!dense_in_rounds_ && !sparse_in_rounds_) return;
+  part.set_cut(leading.at(0).cut_asked());
+  std::uint64_t whole = std::numeric_limits<std::uint64_t>::max();
+  for (const ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) {
+    if (!(lanes == &dense_.lanes() ? dense_in_rounds_ : sparse_in_rounds_)) continue;
+    for (std::size_t i = 0; i < lanes->size(); ++i) {
+      whole = std::min(whole, lanes->at(i).whole_cut());
+    }
+  }
+  part.set_whole_cut(whole);
 }
 
 void ShardChannels::note_stop(const ClientLanes& lanes) {
@@ -295,8 +231,16 @@ Result<PassTotals> ShardChannels::end_pass(const Tally& tally, bool pauses) {
   return totals;
 }
 
+// A port that is gone keeps nobody from telling the others.
 Status ShardChannels::leave() {
-  return ask_all(FrameType::kLeave, wire::Leave(), FrameType::kDone);
+  Status left;
+  for (ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) {
+    for (std::size_t i = 0; i < lanes->size(); ++i) {
+      auto done = lanes->exchange(i, FrameType::kLeave, wire::Leave(), {}, FrameType::kDone);
+      if (!done && left) left = std::move(done).error();
+    }
+  }
+  return left;
 }
 
 }  // namespace paddle::client

@@ -8,6 +8,7 @@
 #include "engine/client/dense_channel.h"
 #include "engine/client/parameter_client.h"
 #include "engine/client/sparse_channel.h"
+#include "engine/client/way_back.h"
 
 namespace paddle::client {
 
@@ -90,10 +91,12 @@ class ShardChannels {
  private:
   ShardChannels(ShardOptions options, Links dense, Links sparse);
   Status join();
+  Status go_back(const std::vector<std::optional<std::uint64_t>>& cuts);
   Status give_up_after_loss(Status asked);
   void set_position(LanePosition position);
   std::uint64_t batches() const;  // of this pass that the trainer has pushed
   wire::PushPart part_of(const PushTotals& totals) const;
+  void note_cuts(wire::PushPart& part) const;
   template <class Push>
   Status run(Push& push, const ClientLanes& lanes);
   void note_stop(const ClientLanes& lanes);
@@ -120,6 +123,9 @@ class ShardChannels {
   std::optional<Error> loss_;        // some ports were running when it joined, others not
   std::uint64_t passes_loaded_ = 0;  // finished before the shards' processes began
   LanePosition position_;            // at ready(), or the end of the last pass or pause
+  LanePosition furthest_;            // of the shards, at ready()
+  bool dense_in_rounds_ = false;
+  bool sparse_in_rounds_ = false;
   // Two threads may push while a third asks.
   std::atomic<bool> asks_to_stop_ = false;
   std::atomic<bool> stop_asked_ = false;

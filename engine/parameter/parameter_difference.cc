@@ -140,6 +140,7 @@ std::string parameter_difference(const wire::ParameterSet& here, const wire::Par
   compare(found, "merge", wire::Merge_Name(here.merge()), wire::Merge_Name(there.merge()));
   compare(found, "update_frequency", here.update_frequency(), there.update_frequency());
   compare(found, "delta_add_rate", here.elastic_rate(), there.elastic_rate());
+  compare(found, "snapshot_seconds", here.snapshot_seconds(), there.snapshot_seconds());
   compare(found, "delta snapshots", here.delta_snapshots(), there.delta_snapshots());
   compare(found, "the return of lost trainers", here.trainers_return(), there.trainers_return());
   compare(found, "staleness_max", here.staleness_max(), there.staleness_max());

@@ -5,6 +5,7 @@
 #include "engine/memory/region.h"
 #include "engine/parameter/dense_loan.h"
 #include "engine/pserver/update_policy.h"
+#include "engine/snapshot/cut_store.h"
 
 namespace paddle::pserver {
 
@@ -21,6 +22,10 @@ constexpr Duration kFailureLinger = std::chrono::seconds(5);
 constexpr Duration kLastTrainerGrace = std::chrono::seconds(30);
 constexpr Duration kNoticePeriod = std::chrono::seconds(1);  // between Waiting frames
 
+// A store for the cuts of the shard with this fingerprint, which tells it from those of other jobs.
+using OpenCuts =
+    std::function<Result<std::unique_ptr<snapshot::CutStore>>(std::uint64_t fingerprint)>;
+
 struct ShardOptions {
   UpdatePolicyFactory make_policy = nullptr;  // required
   std::uint32_t index = 0;                    // among all dense, or all sparse, shards of the job
@@ -34,6 +39,7 @@ struct ShardOptions {
   std::shared_ptr<parameter::DenseLoan> loan = {};  // of a dense shard; null: values are sent
   Parallel parallel = {};              // helps with many elements or rows; empty: the port's thread
   MemoryPreparer* preparer = nullptr;  // of sparse tables; outlives the shard
+  OpenCuts open_cuts = nullptr;        // null: no cuts are made
 };
 
 }  // namespace paddle::pserver

@@ -10,20 +10,10 @@ namespace paddle::pserver {
 Refused PassEnd::on_finish(const Request& request, const wire::FinishPass& message) {
   Trainer& trainer = request.trainer;
   if (!state_.progress.ready) return protocol_error("FinishPass before Ready");
-  if (state_.progress.passes_finished > 0 &&
-      message.pass() == state_.progress.passes_finished - 1 &&
-      message.pass() == last_pass_.passes_finished() - 1) {
-    answer(trainer, request.id, last_pass_, request.out);
-    return {};
-  }
+  if (answer_repeat(request, message)) return {};
   if (message.pass() != state_.progress.passes_finished) {
     return protocol_error("trainer {} finished pass {}, this shard is in pass {}", trainer.id,
                           message.pass(), state_.progress.passes_finished);
-  }
-  if (message.pause() && state_.progress.pauses > 0 &&
-      message.pauses() == state_.progress.pauses - 1) {
-    answer(trainer, request.id, last_pause_, request.out);
-    return {};
   }
   if (message.pause() && message.pauses() != state_.progress.pauses) {
     return protocol_error("trainer {} asks for pause {} of pass {}, {} have ended", trainer.id,
@@ -34,6 +24,21 @@ Refused PassEnd::on_finish(const Request& request, const wire::FinishPass& messa
   trainer.finished = true;
   trainer.pauses = message.pause();
   return request.wait(WaitFor::kPass);
+}
+
+// A pause tells nothing but that it is over, so the last one speaks for all.
+bool PassEnd::answer_repeat(const Request& request, const wire::FinishPass& message) const {
+  const bool is_over = message.pass() < state_.progress.passes_finished ||
+                       (message.pass() == state_.progress.passes_finished && message.pause() &&
+                        message.pauses() < state_.progress.pauses);
+  if (!is_over) return false;
+  const auto is_pass = [&](const Ended& ended) {
+    return ended.totals.passes_finished() == message.pass() + 1;
+  };
+  const auto found = std::ranges::find_if(passes_, is_pass);
+  if (message.pause() ? !pause_.totals.paused() : found == passes_.end()) return false;
+  answer(request.trainer, request.id, message.pause() ? pause_ : *found, request.out);
+  return true;
 }
 
 // Tallies are kept by trainer: a repeated request counts once, and the order of arrival leaves no
@@ -59,7 +64,7 @@ Refused PassEnd::take_tally(const Request& request, const wire::FinishPass& mess
   return {};
 }
 
-Status PassEnd::try_end(std::vector<net::Outgoing>& out) {
+Status PassEnd::try_end(bool may_end, std::vector<net::Outgoing>& out) {
   bool has_finished = false;
   bool pauses = false;
   for (const Trainer& trainer : state_.membership.trainers()) {
@@ -68,64 +73,92 @@ Status PassEnd::try_end(std::vector<net::Outgoing>& out) {
     pauses = pauses || (trainer.pauses && !trainer.left);
   }
   if (!has_finished) return {};
-  if (!pauses) return end(out);
+  if (!pauses) return may_end ? end(out) : Status();
   pause(out);
   return {};
 }
 
 void PassEnd::pause(std::vector<net::Outgoing>& out) {
   ++state_.progress.pauses;
-  last_pause_ = state_.progress.pass;
-  last_pause_.set_paused(true);
-  close(last_pause_);
+  pause_ = close();
+  pause_.totals.set_paused(true);
   for (Trainer& trainer : state_.membership.trainers()) trainer.pauses = false;
-  answer_all(last_pause_, out);
+  answer_all(pause_, out);
 }
 
 Status PassEnd::end(std::vector<net::Outgoing>& out) {
   ++state_.progress.passes_finished;
   state_.progress.pauses = 0;
   PADDLE_TRY_STATUS(state_.parameters.end_pass(state_.progress.pass));
-  last_pass_ = state_.progress.pass;
-  close(last_pass_);
-  ended_ = statistics();
+  passes_.push_back(close());
+  if (passes_.size() > kEndedPasses) passes_.pop_front();
+  counted_ = statistics();
   state_.progress.pass.Clear();
   for (Trainer& trainer : state_.membership.trainers()) trainer.clock = 0;
-  answer_all(last_pass_, out);
+  answer_all(passes_.back(), out);
   return {};
 }
 
-void PassEnd::close(wire::PassFinished& totals) {
-  totals.set_passes_finished(state_.progress.passes_finished);
-  totals.set_step(state_.progress.step);
-  totals.set_job_samples(state_.progress.samples);
-  last_tally_ = Tally();
+PassEnd::Ended PassEnd::close() {
+  Ended ended{state_.progress.pass, {}};
+  ended.totals.set_passes_finished(state_.progress.passes_finished);
+  ended.totals.set_step(state_.progress.step);
+  ended.totals.set_job_samples(state_.progress.samples);
   for (Trainer& trainer : state_.membership.trainers()) {
-    if (trainer.finished) last_tally_.add(trainer.tally);
+    if (trainer.finished) ended.tally.add(trainer.tally);
     trainer.finished = false;
     trainer.tally = Tally();
   }
+  return ended;
 }
 
-void PassEnd::answer_all(const wire::PassFinished& totals, std::vector<net::Outgoing>& out) {
+void PassEnd::answer_all(const Ended& ended, std::vector<net::Outgoing>& out) {
   for (Trainer& trainer : state_.membership.trainers()) {
     if (!trainer.waiter || trainer.waiter->what != WaitFor::kPass) continue;
     const std::uint64_t request = trainer.waiter->request;
     trainer.waiter.reset();
-    answer(trainer, request, totals, out);
+    answer(trainer, request, ended, out);
   }
 }
 
-void PassEnd::answer(const Trainer& trainer, std::uint64_t request, wire::PassFinished totals,
+void PassEnd::answer(const Trainer& trainer, std::uint64_t request, const Ended& ended,
                      std::vector<net::Outgoing>& out) const {
+  wire::PassFinished totals = ended.totals;
   totals.set_request(request);
-  totals.set_counts(last_tally_.counts.size());
-  totals.set_sums(last_tally_.sums.size());
-  state_.replies.send(trainer, FrameType::kPassFinished, totals, encode(last_tally_), out);
+  totals.set_counts(ended.tally.counts.size());
+  totals.set_sums(ended.tally.sums.size());
+  state_.replies.send(trainer, FrameType::kPassFinished, totals, encode(ended.tally), out);
+}
+
+void PassEnd::save(wire::CutState& cut) const {
+  const auto add = [](const Ended& ended, wire::CutPassEnd& to) {
+    *to.mutable_totals() = ended.totals;
+    to.mutable_totals()->set_counts(ended.tally.counts.size());
+    to.mutable_totals()->set_sums(ended.tally.sums.size());
+    const Bytes tally = encode(ended.tally);
+    to.set_tally(tally.data(), tally.size());
+  };
+  for (const Ended& ended : passes_) add(ended, *cut.add_ended());
+  add(pause_, *cut.mutable_pause());
+}
+
+Status PassEnd::restore(const wire::CutState& cut) {
+  const auto read = [](const wire::CutPassEnd& from) -> Result<Ended> {
+    const auto bytes = as_bytes(from.tally());
+    PADDLE_TRY(Tally tally, decode_tally(bytes, from.totals().counts(), from.totals().sums()));
+    return Ended{from.totals(), std::move(tally)};
+  };
+  passes_.clear();
+  for (const wire::CutPassEnd& ended : cut.ended()) {
+    PADDLE_TRY(Ended one, read(ended));
+    passes_.push_back(std::move(one));
+  }
+  PADDLE_TRY(pause_, read(cut.pause()));
+  return {};
 }
 
 ShardStatistics PassEnd::statistics() const {
-  ShardStatistics all = ended_;
+  ShardStatistics all = counted_;
   const wire::PassFinished& pass = state_.progress.pass;
   all.pushes += pass.pushes();
   all.batches += pass.batches();

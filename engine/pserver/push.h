@@ -38,6 +38,8 @@ class Push {
   std::uint32_t parts = 1;
   std::uint32_t parts_taken = 0;
   bool stop = false;  // its trainer asks the job to stop
+  bool asks_cut = false;
+  std::uint64_t whole_cut = 0;  // of all shards, as its trainer knows
 
   bool complete() const { return parts_taken == parts; }
 

@@ -1,6 +1,7 @@
 #include "engine/pserver/shard.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -43,14 +44,15 @@ void Shard::on_frame(TimePoint now, net::PeerId from, Frame&& frame,
     if (trainer->push && !trainer->push->complete()) trainer->push.reset();
     state_.replies.refuse(from, request.id, *refused, out);
   }
+  cuts_.copy();
 }
 
 Refused Shard::dispatch(Request& request) {
   const FrameHeader& header = request.frame.header;
-  if (header.server_generation != state_.options.server_generation) {
+  if (header.server_generation != state_.progress.generation) {
     return Refusal{wire::REFUSAL_STALE_GENERATION,
                    fmt::format("this pserver is of generation {}, the frame names generation {}",
-                               state_.options.server_generation, header.server_generation)};
+                               state_.progress.generation, header.server_generation)};
   }
   switch (static_cast<FrameType>(header.type)) {
     case FrameType::kLoadBegin:
@@ -59,6 +61,8 @@ Refused Shard::dispatch(Request& request) {
       return handle(request, values_, &ValueTransfer::on_put_dense);
     case FrameType::kPutRows:
       return handle(request, values_, &ValueTransfer::on_put_rows);
+    case FrameType::kGoBack:
+      return handle(request, *this, &Shard::on_go_back);
     case FrameType::kReady:
       return handle(request, *this, &Shard::on_ready);
     case FrameType::kPullDense:
@@ -149,6 +153,7 @@ Refused Shard::on_join(net::PeerId from, const Frame& frame, std::vector<net::Ou
   if (failure_) return failure_;
   if (!state_.parameters.is_created()) {
     if (auto refused = state_.parameters.create(set)) return refused;
+    cuts_.open();
   }
   if (auto refused = state_.membership.join(from, frame.header)) return refused;
   Trainer& trainer = state_.membership.at(id);
@@ -162,7 +167,9 @@ Refused Shard::on_join(net::PeerId from, const Frame& frame, std::vector<net::Ou
 Refused Shard::on_ready(const Request& request, const wire::Ready& /*message*/) {
   if (request.trainer.id == 0 && !state_.progress.ready) {
     state_.progress.ready = true;
-    state_.progress.passes_loaded = state_.progress.passes_finished;
+    const bool went_back = std::exchange(state_.progress.went_back, false);
+    if (!went_back) state_.progress.passes_loaded = state_.progress.passes_finished;
+    cuts_.on_ready(went_back);
   }
   if (!state_.progress.ready) return request.wait(WaitFor::kReady);
   state_.send_position(request.trainer, request.id, request.out);
@@ -180,6 +187,27 @@ Refused Shard::on_finish_pass(const Request& request, const wire::FinishPass& me
   if (auto refused = pass_end_.on_finish(request, message)) return refused;
   advance(request.now, request.out);
   try_end_pass(request.out);
+  return {};
+}
+
+// Trainers learn of it by the generation, and join again.
+Refused Shard::on_go_back(const Request& request, const wire::GoBack& message) {
+  if (request.trainer.id != 0) return protocol_error("only trainer 0 makes a shard go back");
+  if (!std::ranges::count(state_.cuts.whole, message.cut())) {
+    return protocol_error("this shard has no cut {}", message.cut());
+  }
+  const Refusal stale{wire::REFUSAL_STALE_GENERATION, "this pserver went back to an earlier cut"};
+  for (Trainer& trainer : state_.membership.trainers()) {
+    if (!trainer.waiter) continue;
+    state_.replies.refuse(trainer.peer, trainer.waiter->request, stale, request.out);
+    trainer.waiter.reset();
+  }
+  net::keep_views(request.out);
+  if (const Status done = cuts_.go_back(message.cut()); !done) {
+    fail({wire::REFUSAL_TRAINER_LOST, done.error().message}, request.out);
+    return failure_;
+  }
+  state_.send_position(request.trainer, request.id, request.out);
   return {};
 }
 
@@ -223,6 +251,7 @@ Refused Shard::on_push(const Request& request, const Message& message) {
 void Shard::advance(TimePoint now, std::vector<net::Outgoing>& out) {
   if (failure_ || !state_.parameters.is_created()) return;
   while (updates_.apply_next(out)) {
+    cuts_.on_update();
     if (state_.parameters.policy().has_rounds()) release_pulls(now, out);
   }
   if (updates_.failure()) fail(*updates_.failure(), out);
@@ -242,9 +271,11 @@ void Shard::release_pulls(TimePoint now, std::vector<net::Outgoing>& out) {
 
 void Shard::try_end_pass(std::vector<net::Outgoing>& out) {
   if (failure_) return;
-  if (const Status ended = pass_end_.try_end(out); !ended) {
+  const std::uint64_t passes = state_.progress.passes_finished;
+  if (const Status ended = pass_end_.try_end(cuts_.may_end_pass(), out); !ended) {
     fail({wire::REFUSAL_TRAINER_LOST, ended.error().message}, out);
   }
+  if (state_.progress.passes_finished != passes) cuts_.on_pass_end();
 }
 
 void Shard::fail(Refusal why, std::vector<net::Outgoing>& out) {
@@ -257,57 +288,6 @@ void Shard::fail(Refusal why, std::vector<net::Outgoing>& out) {
   }
 }
 
-void Shard::on_disconnect(TimePoint now, net::PeerId from, std::vector<net::Outgoing>& out) {
-  Trainer* const trainer = state_.membership.by_peer(from);
-  if (trainer == nullptr) return;
-  trainer->connected = false;
-  trainer->waiter.reset();
-  if (trainer->left) return;
-  trainer->lost_at = now;
-  on_tick(now, out);
-}
-
-void Shard::on_abandon(TimePoint now, Trainer& trainer, const Frame& frame,
-                       std::vector<net::Outgoing>& out) {
-  wire::Abandon message;
-  if (frame.header.server_generation != state_.options.server_generation || failure_ ||
-      trainer.left || !message.ParseFromString(frame.head)) {
-    return;
-  }
-  // The others of an asynchronous job go on, as they do without one that was killed.
-  if (state_.progress.ready && !needs_all_trainers()) return on_lost(now, trainer, out);
-  fail({message.is_unreachable() ? wire::REFUSAL_TRAINER_LOST : wire::REFUSAL_ABANDONED,
-        fmt::format("trainer {}: {}", trainer.id, message.reason()), message.hint()},
-       out);
-}
-
-bool Shard::needs_all_trainers() const {
-  return state_.options.needs_all_trainers || state_.parameters.policy().has_rounds();
-}
-
-// A job that has no initial values yet, or is to stop, waits for nobody.
-Duration Shard::grace() const {
-  const bool goes_on = state_.progress.ready && !state_.progress.stop && !failure_;
-  return goes_on && state_.parameters.set().trainers_return() ? state_.options.lost_trainer_grace
-                                                              : Duration::zero();
-}
-
-void Shard::on_lost(TimePoint now, Trainer& trainer, std::vector<net::Outgoing>& out) {
-  trainer.lost_at.reset();
-  const bool is_needed = needs_all_trainers() || !state_.progress.ready;
-  // Whoever leaves has met all others at the end of the last pass, and nothing is missing then; but
-  // at a stop trainer 0 still saves.
-  if (is_needed && (state_.progress.stop || !state_.membership.any_other_left(trainer))) {
-    return fail({wire::REFUSAL_TRAINER_LOST,
-                 fmt::format("trainer {} lost at step {}", trainer.id, state_.progress.step)},
-                out);
-  }
-  trainer.left = true;
-  trainer.push.reset();
-  advance(now, out);
-  try_end_pass(out);
-}
-
 void Shard::on_tick(TimePoint now, std::vector<net::Outgoing>& out) {
   for (Trainer& trainer : state_.membership.trainers()) {
     if (!trainer.lost_at) continue;
@@ -315,6 +295,8 @@ void Shard::on_tick(TimePoint now, std::vector<net::Outgoing>& out) {
     const Duration patience = is_over ? std::min(grace(), kLastTrainerGrace) : grace();
     if (now - *trainer.lost_at >= patience) on_lost(now, trainer, out);
   }
+  cuts_.on_tick(now);
+  if (state_.progress.ready) try_end_pass(out);  // which may have waited for a cut
   // The job goes on though no frame comes; without it, those who wait would give up.
   const auto is_busy = [](const Trainer& t) { return t.connected && t.is_busy; };
   if (std::ranges::any_of(state_.membership.trainers(), is_busy)) ++state_.progress.requests;

@@ -2,7 +2,7 @@
 // ticks in, replies out.
 #pragma once
 
-#include "engine/pserver/pass_end.h"
+#include "engine/pserver/cuts.h"
 #include "engine/pserver/push_assembly.h"
 #include "engine/pserver/updates.h"
 #include "engine/pserver/value_transfer.h"
@@ -64,6 +64,7 @@ class Shard final : public net::FrameHandler {
   Refused on_push(const Request& request, const Message& message);
   Refused on_finish_pass(const Request& request, const wire::FinishPass& message);
   Refused on_busy(const Request& request, const wire::Busy& message);
+  Refused on_go_back(const Request& request, const wire::GoBack& message);
   Refused on_leave(const Request& request, const wire::Leave& message);
   void on_abandon(TimePoint now, Trainer& trainer, const Frame& frame,
                   std::vector<net::Outgoing>& out);
@@ -84,6 +85,7 @@ class Shard final : public net::FrameHandler {
   PushAssembly pushes_{state_};
   Updates updates_{state_};
   PassEnd pass_end_{state_};
+  Cuts cuts_{state_, pass_end_};
   Refused failure_;
   std::optional<TimePoint> lingers_until_;  // since the first tick after the failure
   bool has_lingered_ = false;

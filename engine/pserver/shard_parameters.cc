@@ -61,6 +61,10 @@ void ShardParameters::create_tables(const wire::ParameterSet& set) {
   }
 }
 
+void ShardParameters::clear_tables() {
+  if (!tables_.empty()) create_tables(set());
+}
+
 Status ShardParameters::end_pass(wire::PassFinished& totals) {
   for (std::uint32_t parameter = 0; parameter < tables_.size(); ++parameter) {
     if (!tables_[parameter]) continue;

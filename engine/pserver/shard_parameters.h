@@ -50,6 +50,9 @@ class ShardParameters {
   RowWidths widths() const { return widths_; }
   RowWidths push_widths() const { return push_widths_; }
 
+  // Empties the tables, for a shard that goes back to a cut; dense values stay where they are.
+  void clear_tables();
+
   // Makes sure of memory for the segments' rows, `contributors` times, so that applying them cannot
   // fail. Refuses what would go over the port's limit or a table's own.
   Refused make_room(std::span<const RowSegment> segments, std::uint64_t contributors,

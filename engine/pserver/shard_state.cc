@@ -16,7 +16,7 @@ net::Outgoing& Replies::add(net::PeerId to, FrameType type, Out& out) const {
   header.type = static_cast<std::uint8_t>(type);
   header.job_tag = options_.job_tag;
   header.sender = {Role::kPserver, options_.index};
-  header.server_generation = options_.server_generation;
+  header.server_generation = progress_.generation;
   header.step = progress_.step;
   return outgoing;
 }
@@ -33,7 +33,7 @@ void Replies::refuse(net::PeerId to, std::uint64_t request, const Refusal& refus
 }
 
 void Replies::position(Trainer& trainer, std::uint64_t request, const Membership& membership,
-                       bool has_rounds, Out& out) const {
+                       const CutSignals& cuts, bool has_rounds, Out& out) const {
   wire::Position message;
   message.set_request(request);
   message.set_last_applied(trainer.last_applied);
@@ -44,6 +44,7 @@ void Replies::position(Trainer& trainer, std::uint64_t request, const Membership
   message.set_pauses(progress_.pauses);
   message.set_has_rounds(has_rounds);
   message.set_samples(progress_.samples);
+  for (const std::uint64_t cut : cuts.whole) message.add_cuts(cut);
   for (const Trainer& each : membership.trainers()) {
     message.add_cursors(each.last_applied);
     message.add_pass_batches(each.clock);

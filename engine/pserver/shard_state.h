@@ -6,16 +6,30 @@
 namespace paddle::pserver {
 
 struct ShardProgress {
-  bool ready = false;          // the initial values are in place
-  bool stop = false;           // a trainer has asked for the job's end
-  std::uint64_t step = 0;      // updates of the whole job; with rounds, the current round
-  std::uint64_t updates = 0;   // batches applied outside rounds, by which a push's lag is counted
-  std::uint64_t requests = 0;  // taken from trainers, and ticks with a busy one
+  std::uint64_t generation = 0;  // of the server, and anew whenever the shard goes back
+  bool ready = false;            // the initial values are in place
+  bool went_back = false;        // they are those of a cut
+  bool stop = false;             // a trainer has asked for the job's end
+  std::uint64_t step = 0;        // updates of the whole job; with rounds, the current round
+  std::uint64_t updates = 0;     // batches applied outside rounds, by which a push's lag is counted
+  std::uint64_t requests = 0;    // taken from trainers, and ticks with a busy one
   std::uint64_t passes_finished = 0;
   std::uint64_t passes_loaded = 0;  // of them, before this process began
   std::uint64_t pauses = 0;         // ended since the last end of a pass
   std::uint64_t samples = 0;        // of the whole job
   wire::PassFinished pass;          // totals of the current pass
+};
+
+// Cuts, as trainers and shards tell each other of them. In rounds the first shard announces a cut
+// with the answers of a round; every trainer asks all shards for it with its next push.
+struct CutSignals {
+  bool is_due = false;                     // the next round's answers announce a cut
+  std::optional<std::uint64_t> announced;  // with the answers of this step
+  bool is_asked = false;                   // by a push of the latest round
+  std::vector<std::uint64_t> whole;        // cuts of this shard, ascending
+  std::uint64_t whole_everywhere = 0;      // the newest that all shards can go back to
+
+  std::uint64_t newest_whole() const { return whole.empty() ? 0 : whole.back(); }
 };
 
 // A trainer's request while a shard handles it.
@@ -60,7 +74,7 @@ class Replies {
   }
   // The job's position, to a trainer that starts.
   void position(Trainer& trainer, std::uint64_t request, const Membership& membership,
-                bool has_rounds, Out& out) const;
+                const CutSignals& cuts, bool has_rounds, Out& out) const;
   void refuse(net::PeerId to, std::uint64_t request, const Refusal& refusal, Out& out) const;
 
  private:
@@ -72,19 +86,22 @@ class Replies {
 
 struct ShardState {
   explicit ShardState(ShardOptions given)
-      : options(std::move(given)), membership(options.num_gradient_servers) {}
+      : options(std::move(given)), membership(options.num_gradient_servers) {
+    progress.generation = options.server_generation;
+  }
   ShardState(const ShardState&) = delete;
   ShardState& operator=(const ShardState&) = delete;
 
   const ShardOptions options;
   ShardProgress progress;
+  CutSignals cuts;
   Membership membership;
   ShardParameters parameters{options};
   const Replies replies{options, progress};
 
   // For after the parameters are created.
   void send_position(Trainer& trainer, std::uint64_t request, Replies::Out& out) {
-    replies.position(trainer, request, membership, parameters.policy().has_rounds(), out);
+    replies.position(trainer, request, membership, cuts, parameters.policy().has_rounds(), out);
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -59,6 +60,7 @@ bool Updates::apply_next(std::vector<net::Outgoing>& out) {
     }
   }
   ++state_.progress.step;
+  if (std::exchange(state_.cuts.is_due, false)) state_.cuts.announced = state_.progress.step;
   for (Trainer* trainer : trainers) count(*trainer, lag, is_discarded);
   for (Trainer* trainer : trainers) {
     trainer->push.reset();
@@ -106,6 +108,8 @@ void Updates::count(Trainer& trainer, std::uint64_t lag, bool is_discarded) {
     state_.progress.updates += push.batches;
   }
   state_.progress.stop = state_.progress.stop || push.stop;
+  state_.cuts.is_asked = state_.cuts.is_asked || push.asks_cut;
+  state_.cuts.whole_everywhere = std::max(state_.cuts.whole_everywhere, push.whole_cut);
   trainer.last_applied = push.sequence;
   trainer.clock += push.batches;
 }
@@ -118,6 +122,8 @@ void Updates::reply_pushed(Trainer& trainer, std::uint64_t request, bool is_disc
   message.set_last_applied(trainer.last_applied);
   message.set_discarded(is_discarded);
   message.set_stop(state_.progress.stop);
+  message.set_cut(state_.cuts.announced == state_.progress.step);
+  message.set_whole_cut(state_.cuts.newest_whole());
   const table::DenseTable* const dense = state_.parameters.dense();
   const bool lends = state_.options.loan != nullptr && state_.options.loan->lends_values;
   const bool has_values =

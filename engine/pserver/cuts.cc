@@ -1,0 +1,267 @@
+#include "engine/pserver/cuts.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "base/rng.h"
+#include "engine/parameter/parameter_set.h"
+
+namespace paddle::pserver {
+namespace {
+
+constexpr std::uint64_t kPartBytes = 1ULL << 20U;  // of rows, copied between two frames
+constexpr std::uint64_t kDensePartBytes = 8ULL << 20U;
+constexpr std::uint64_t kBacklogMax = 64ULL << 20U;  // bytes copied and not written yet
+constexpr int kPatiencePeriods = 6;                  // with a shard that has no whole cut
+constexpr std::size_t kIndexBytes = sizeof(std::uint32_t);
+constexpr std::uint64_t kWayBack = 1ULL << 32U;  // in a generation; below, the process's life
+
+std::uint64_t fingerprint(const ShardOptions& options, const wire::ParameterSet& set) {
+  return hash_combine(hash_combine(options.job_tag, stable_hash(set.SerializeAsString())),
+                      2 * std::uint64_t{options.index} + (options.is_sparse ? 1 : 0));
+}
+
+}  // namespace
+
+void Cuts::open() {
+  const ShardOptions& options = state_.options;
+  const wire::ParameterSet& set = state_.parameters.set();
+  if (!options.open_cuts || set.snapshot_seconds() == 0 || !set.trainers_return()) return;
+  auto store = options.open_cuts(fingerprint(options, set));
+  if (!store) {
+    log_warning("no cuts are made: {}", store.error().message);
+    return;
+  }
+  store_ = *std::move(store);
+  period_ = std::chrono::seconds(set.snapshot_seconds());
+  const auto has_rounds = [&](bool is_sparse) {
+    const std::uint32_t shards = is_sparse ? set.sparse_shards() : set.dense_shards();
+    return shards > 0 && options.make_policy(set, is_sparse)->has_rounds();
+  };
+  const bool in_rounds = state_.parameters.policy().has_rounds();
+  is_leader_ = in_rounds && options.index == 0 && (!options.is_sparse || !has_rounds(false));
+  const bool is_alone = set.dense_shards() == 0 || set.sparse_shards() == 0;
+  cuts_each_pass_ = !in_rounds || !(is_alone || (has_rounds(false) && has_rounds(true)));
+  for (const auto& table : state_.parameters.tables()) {
+    if (table) table->track_cuts();
+  }
+  note_whole();
+}
+
+void Cuts::on_ready(bool went_back) {
+  if (!store_) return;
+  // Cuts of a job that began anew are of no use, and their numbers would be in the way.
+  if (const Status forgotten = went_back ? Status() : store_->forget_after(0); !forgotten) {
+    log_warning("no cuts are made: {}", forgotten.error().message);
+    store_.reset();
+    return;
+  }
+  note_whole();
+  begin();
+}
+
+void Cuts::on_update() {
+  if (std::exchange(state_.cuts.is_asked, false) && store_ && !is_under_way()) begin();
+}
+
+void Cuts::on_pass_end() {
+  if (store_ && cuts_each_pass_) begin();
+}
+
+bool Cuts::may_end_pass() const {
+  if (!store_ || !cuts_each_pass_ || store_->has_failed()) return true;
+  return !is_under_way() && passes_ == state_.progress.passes_finished;
+}
+
+void Cuts::begin() {
+  if (state_.cuts.newest_whole() >= number()) return;  // nothing has changed since
+  is_full_ = is_full_ || store_->has_failed() || state_.cuts.newest_whole() != number_ ||
+             changed_bytes_ >= full_bytes_;
+  number_ = number();
+  passes_ = state_.progress.passes_finished;
+  begun_at_.reset();
+  (is_full_ ? full_bytes_ : changed_bytes_) = 0;
+  if (is_full_) changed_bytes_ = 0;
+  store_->begin(number_, is_full_);
+  const std::string text = state().SerializeAsString();
+  Bytes record;
+  append_bytes(record, std::span<const char>(text));
+  store_->add(static_cast<std::uint32_t>(Record::kState), std::move(record));
+  is_copying_ = true;
+  table_ = 0;
+  add_dense();
+  for (const auto& table : state_.parameters.tables()) {
+    if (table) table->begin_cut(is_full_);
+  }
+}
+
+void Cuts::add_dense() {
+  const table::DenseTable* const dense = state_.parameters.dense();
+  if (dense == nullptr) return;
+  for (std::uint64_t from = 0; from < dense->size();) {
+    table::DenseTable::CutPart part = dense->take_cut(from, kDensePartBytes);
+    store_->add(static_cast<std::uint32_t>(Record::kDense), std::move(part.bytes));
+    from = part.next;
+  }
+}
+
+void Cuts::copy() {
+  if (!is_copying_ || store_->backlog() > kBacklogMax || copy_rows()) return;
+  store_->end();
+  is_copying_ = false;
+  is_unwritten_ = true;
+}
+
+bool Cuts::copy_rows() {
+  const SparseTables& tables = state_.parameters.tables();
+  for (; table_ < tables.size(); ++table_) {
+    if (!tables[table_]) continue;
+    const std::optional<Bytes> rows = tables[table_]->take_cut(kPartBytes);
+    if (rows && !rows->empty()) add_rows(static_cast<std::uint32_t>(table_), *rows);
+    if (rows) return true;
+    tables[table_]->end_cut();
+  }
+  return false;
+}
+
+void Cuts::add_rows(std::uint32_t parameter, ByteSpan rows) {
+  Bytes record;
+  record.reserve(kIndexBytes + rows.size());
+  append_bytes(record, std::span<const std::uint32_t>(&parameter, 1));
+  append_bytes(record, rows);
+  (is_full_ ? full_bytes_ : changed_bytes_) += record.size();
+  store_->add(static_cast<std::uint32_t>(Record::kTable), std::move(record));
+}
+
+void Cuts::note_whole() {
+  std::vector<std::uint64_t> whole = store_->whole();
+  if (is_unwritten_ && store_->has_failed()) {
+    is_unwritten_ = false;
+    is_full_ = true;
+  }
+  if (whole == state_.cuts.whole) return;
+  state_.cuts.whole = std::move(whole);
+  if (state_.cuts.newest_whole() == number_) {
+    is_unwritten_ = false;
+    is_full_ = false;
+  }
+}
+
+void Cuts::on_tick(TimePoint now) {
+  if (!store_) return;
+  copy();
+  note_whole();
+  const bool in_rounds = state_.parameters.policy().has_rounds();
+  store_->forget_before(in_rounds ? state_.cuts.whole_everywhere : state_.cuts.newest_whole());
+  if (!state_.progress.ready || is_under_way()) return;
+  if (!begun_at_) begun_at_ = now;
+  if (now - *begun_at_ < period_) return;
+  if (!in_rounds) return begin();
+  const bool is_everywhere = state_.cuts.whole_everywhere >= number_;
+  if (!is_leader_ || !(is_everywhere || now - *begun_at_ >= kPatiencePeriods * period_)) return;
+  state_.cuts.is_due = true;
+  begun_at_ = now;
+}
+
+wire::CutState Cuts::state() const {
+  const ShardProgress& progress = state_.progress;
+  wire::CutState cut;
+  cut.set_step(progress.step);
+  cut.set_updates(progress.updates);
+  cut.set_passes_finished(progress.passes_finished);
+  cut.set_passes_loaded(progress.passes_loaded);
+  cut.set_pauses(progress.pauses);
+  cut.set_samples(progress.samples);
+  *cut.mutable_pass() = progress.pass;
+  for (const Trainer& trainer : state_.membership.trainers()) {
+    wire::CutTrainer& to = *cut.add_trainers();
+    to.set_last_applied(trainer.last_applied);
+    to.set_clock(trainer.clock);
+    to.set_left(trainer.left);
+  }
+  pass_end_.save(cut);
+  return cut;
+}
+
+Status Cuts::go_back(std::uint64_t cut) {
+  PADDLE_TRY_STATUS(store_->forget_after(cut));
+  state_.parameters.clear_tables();
+  for (const auto& table : state_.parameters.tables()) {
+    if (table) table->track_cuts();
+  }
+  wire::CutState state;
+  PADDLE_TRY_STATUS(store_->read(cut, [&](std::uint32_t kind, ByteSpan payload) {
+    return restore(static_cast<Record>(kind), payload, state);
+  }));
+  for (const auto& table : state_.parameters.tables()) {
+    if (table) PADDLE_TRY_STATUS(table->check_restored());
+  }
+  PADDLE_TRY_STATUS(restore_state(state));
+  is_copying_ = is_unwritten_ = false;
+  is_full_ = true;
+  number_ = cut;
+  passes_ = state_.progress.passes_finished;
+  state_.cuts = {};
+  note_whole();
+  return {};
+}
+
+Status Cuts::restore(Record kind, ByteSpan payload, wire::CutState& state) {
+  switch (kind) {
+    case Record::kState:
+      if (state.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) return {};
+      break;
+    case Record::kDense:
+      if (state_.parameters.dense() == nullptr) break;
+      return state_.parameters.dense()->restore_cut(payload);
+    case Record::kTable:
+      return restore_rows(payload);
+  }
+  return Error{Errc::kData,
+               fmt::format("a record of kind {} cannot be read", static_cast<std::uint32_t>(kind))};
+}
+
+Status Cuts::restore_rows(ByteSpan payload) {
+  std::uint32_t parameter = 0;
+  if (payload.size() >= kIndexBytes) std::memcpy(&parameter, payload.data(), kIndexBytes);
+  table::SparseTable* const table = state_.parameters.table(parameter);
+  if (payload.size() >= kIndexBytes && table)
+    return table->restore_cut(payload.subspan(kIndexBytes));
+  return Error{Errc::kData, fmt::format("rows of parameter {}, no table here", parameter)};
+}
+
+Status Cuts::restore_state(const wire::CutState& cut) {
+  auto& trainers = state_.membership.trainers();
+  if (static_cast<std::size_t>(cut.trainers_size()) != trainers.size()) {
+    return Error{Errc::kData, fmt::format("a cut of {} trainers", cut.trainers_size())};
+  }
+  PADDLE_TRY_STATUS(pass_end_.restore(cut));
+  ShardProgress& progress = state_.progress;
+  progress = ShardProgress{.generation = progress.generation + kWayBack,
+                           .went_back = true,
+                           .step = cut.step(),
+                           .updates = cut.updates(),
+                           .requests = progress.requests + 1,
+                           .passes_finished = cut.passes_finished(),
+                           .passes_loaded = cut.passes_loaded(),
+                           .pauses = cut.pauses(),
+                           .samples = cut.samples(),
+                           .pass = cut.pass()};
+  for (Trainer& trainer : trainers) {
+    const wire::CutTrainer& from = cut.trainers(static_cast<int>(trainer.id));
+    trainer.last_applied = from.last_applied();
+    trainer.clock = from.clock();
+    trainer.left = from.left();
+    trainer.seen_updates = progress.updates;
+    trainer.finished = trainer.pauses = trainer.is_busy = false;
+    trainer.push.reset();
+    trainer.tally = Tally();
+  }
+  return {};
+}
+
+}  // namespace paddle::pserver

@@ -1,0 +1,62 @@
+// A shard's trainers that are lost: whom it waits for, and when the job is over.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/pserver/shard.h"
+
+namespace paddle::pserver {
+
+void Shard::on_disconnect(TimePoint now, net::PeerId from, std::vector<net::Outgoing>& out) {
+  Trainer* const trainer = state_.membership.by_peer(from);
+  if (trainer == nullptr) return;
+  trainer->connected = false;
+  trainer->waiter.reset();
+  if (trainer->left) return;
+  trainer->lost_at = now;
+  on_tick(now, out);
+}
+
+void Shard::on_abandon(TimePoint now, Trainer& trainer, const Frame& frame,
+                       std::vector<net::Outgoing>& out) {
+  wire::Abandon message;
+  if (frame.header.server_generation != state_.progress.generation || failure_ || trainer.left ||
+      !message.ParseFromString(frame.head)) {
+    return;
+  }
+  // The others of an asynchronous job go on, as they do without one that was killed.
+  if (state_.progress.ready && !needs_all_trainers()) return on_lost(now, trainer, out);
+  fail({message.is_unreachable() ? wire::REFUSAL_TRAINER_LOST : wire::REFUSAL_ABANDONED,
+        fmt::format("trainer {}: {}", trainer.id, message.reason()), message.hint()},
+       out);
+}
+
+bool Shard::needs_all_trainers() const {
+  return state_.options.needs_all_trainers || state_.parameters.policy().has_rounds();
+}
+
+// A job that has no values to go on from, or is to stop, waits for nobody.
+Duration Shard::grace() const {
+  const bool has_values = state_.progress.ready || !state_.cuts.whole.empty();
+  const bool goes_on = has_values && !state_.progress.stop && !failure_;
+  return goes_on && state_.parameters.set().trainers_return() ? state_.options.lost_trainer_grace
+                                                              : Duration::zero();
+}
+
+void Shard::on_lost(TimePoint now, Trainer& trainer, std::vector<net::Outgoing>& out) {
+  trainer.lost_at.reset();
+  const bool is_needed = needs_all_trainers() || !state_.progress.ready;
+  // Whoever leaves has met all others at the end of the last pass, and nothing is missing then; but
+  // at a stop trainer 0 still saves.
+  if (is_needed && (state_.progress.stop || !state_.membership.any_other_left(trainer))) {
+    return fail({wire::REFUSAL_TRAINER_LOST,
+                 fmt::format("trainer {} lost at step {}", trainer.id, state_.progress.step)},
+                out);
+  }
+  trainer.left = true;
+  trainer.push.reset();
+  advance(now, out);
+  try_end_pass(out);
+}
+
+}  // namespace paddle::pserver
