@@ -27,6 +27,7 @@
 #include "engine/memory/region.h"
 #include "engine/net/identity.h"
 #include "engine/net/tcp.h"
+#include "engine/snapshot/folder_cut_store.h"
 #include "engine/strategy/strategy_table.h"
 #include "engine/trainer/metrics.h"
 
@@ -51,6 +52,7 @@ struct PserverOptions {
   std::uint32_t first_trainer_within = 600;  // seconds; 0: no limit
   bool lost_trainer_ends_job = false;
   std::uint32_t lost_trainer_grace = 0;  // seconds
+  std::string cuts;                      // folder of this pserver's cuts; "": none are made
   std::string metrics;                   // file for one line per port every ten seconds; "": none
   std::string rank_from;
   std::vector<std::string> pservers{"127.0.0.1"};
@@ -81,9 +83,22 @@ std::size_t helpers_for(std::uint32_t sparse_ports) {
 // Resources that all ports use; outlives them.
 struct Shared {
   explicit Shared(std::size_t helper_count) : helpers(helper_count) {}
+  snapshot::CutThread cut_thread;
   std::unique_ptr<MemoryPreparer> preparer = make_memory_preparer();
   HelperPool helpers;
 };
+
+// Each port has a folder of its own.
+pserver::OpenCuts open_cuts(const PserverOptions& options, std::uint32_t port,
+                            snapshot::CutThread& thread) {
+  if (options.cuts.empty()) return nullptr;
+  return [folder = fmt::format("{}/port-{}", options.cuts, port),
+          &thread](std::uint64_t shard) -> Result<std::unique_ptr<snapshot::CutStore>> {
+    PADDLE_TRY_STATUS(snapshot::kernel_file_system().make_directories(folder));
+    PADDLE_TRY(auto store, snapshot::FolderCutStore::open(folder, shard, &thread));
+    return std::unique_ptr<snapshot::CutStore>(std::move(store));
+  };
+}
 
 Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shared,
                                      std::atomic<std::uint32_t>& unfinished,
@@ -120,7 +135,8 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shar
             .needs_all_trainers = options.lost_trainer_ends_job,
             .bytes_max = parameter_memory_bytes() / alike,
             .parallel = is_sparse ? parallel : Parallel(),
-            .preparer = shared.preparer.get()},
+            .preparer = shared.preparer.get(),
+            .open_cuts = open_cuts(options, i, shared.cut_thread)},
         options.port + i, std::chrono::seconds(options.first_trainer_within), unfinished, metrics);
     net::ServerOptions server{.endpoint = {address, static_cast<std::uint16_t>(options.port + i)},
                               .keys = keys,
@@ -259,6 +275,9 @@ std::function<Status()> declare(FlagSet& flags) {
   flags.number("lost_trainer_grace",
                "seconds for which a lost trainer may come back and go on, while others wait for it",
                to.lost_trainer_grace, 0, kCountMax);
+  flags.text("cuts",
+             "folder for copies of this pserver's own parameters, from which its next life goes on",
+             to.cuts);
   flags.text("metrics", "file for one JSON line per port every 10 seconds", to.metrics);
   flags.text("rank_from", kRankFromHelp, to.rank_from);
   flags.list("pservers", "with --rank_from: HOST[:PORT],... by rank, including this one",

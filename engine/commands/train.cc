@@ -1,9 +1,13 @@
 #include "engine/commands/train.h"
 
+#include <fcntl.h>
+#include <poll.h>
+
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -27,6 +31,10 @@ namespace paddle::commands {
 namespace {
 
 constexpr std::uint32_t kTestBatchSize = 512;
+// Incarnations of one life: one for each time that it joins the job.
+constexpr std::uint32_t kSessionsMax = 1024;
+constexpr int kPauseBetweenSessionsMs = 200;
+constexpr auto kJoinAgainWithin = std::chrono::seconds(30);
 
 // Set by the first SIGTERM or SIGINT: the trainer finishes its batch and the job is saved.
 std::atomic<bool> g_stop_requested = false;
@@ -40,6 +48,7 @@ void on_signal(int) {
 
 // From now on the first such signal only asks for the stop; the second one ends the process.
 void take_stop_signals() {
+  if (g_stop_requested) return;
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
@@ -119,22 +128,98 @@ Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
   return loop;
 }
 
-Status run_loop(trainer::LoopOptions loop, const data::Dictionary& dictionary,
-                trainer::Model& model, client::ParameterClient& client,
-                trainer::MetricsFile& metrics) {
-  Status ended = trainer::Loop(std::move(loop), dictionary, model, client, metrics).run();
+// All that the sessions of a trainer share.
+struct TrainerProcess {
+  trainer::TrainOptions options;
+  const config::JobConfig& job;
+  const data::Dictionary& dictionary;
+  const wire::ParameterSet& parameters;
+  const trainer::LoopOptions& loop;
+  const UniqueFd& memory;  // empty: this process does not come back
+  trainer::Model& model;
+  trainer::MetricsFile& metrics;
+  trainer::Stepping& stepping;
+  bool has_joined = false;   // in this session
+  bool joins_again = false;  // after the loss of a pserver
+};
+
+UniqueFd memory_of(const TrainerProcess& process) {
+  return process.memory ? UniqueFd(::fcntl(process.memory.get(), F_DUPFD_CLOEXEC, 0)) : UniqueFd();
+}
+
+Status run_loop(TrainerProcess& process, trainer::LoopOptions loop,
+                client::ParameterClient& client) {
+  const auto noted = trainer::note_steps(client, process.stepping);
+  Status ended =
+      trainer::Loop(std::move(loop), process.dictionary, process.model, *noted, process.metrics)
+          .run();
   if (ended || ended.error().code == Errc::kResumable || ended.error().code == Errc::kInterrupted) {
     return ended;
   }
   // Nobody waits for a trainer that will fail again. One that lost a pserver comes back, and finds
   // out then whether the job goes on.
   const bool comes_back = ended.error().code == Errc::kUnreachable && !client.progress().is_split;
-  if (!comes_back) client.abandon(ended.error());
+  if (!comes_back) {
+    client.abandon(ended.error());
+    process.joins_again = false;
+  }
+  client.interrupt(ended.error());
   return ended;
 }
 
+// From joining the job to its end, or to the loss of a pserver.
+Status run_session(TrainerProcess& process) {
+  const trainer::TrainOptions& options = process.options;
+  auto joined =
+      trainer::join_shards(process.job, process.parameters, options, process.model.team());
+  if (!joined) {
+    if (!trainer::KeptPush::was_leaving(process.memory)) return std::move(joined).error();
+    log_info("the job was over: {}", joined.error().message);
+    return {};
+  }
+  client::ParameterClient& client = **joined;
+  const bool comes_back = process.memory && process.parameters.trainers_return();
+  process.has_joined = true;
+  process.joins_again = comes_back;
+  PADDLE_TRY_STATUS(start_training(options, client));
+  trainer::LoopOptions loop = process.loop;
+  continue_from_servers(client, loop);
+  const auto heartbeat = start_heartbeat(options, client, comes_back);
+  const auto kept = open_kept(memory_of(process), process.parameters, client, process.model);
+  if (!kept) log_warning("{}", kept.error().message);  // the job would go back to its last snapshot
+  loop.kept = kept ? kept->get() : nullptr;
+  loop.report = [&](wire::Progress progress) {
+    process.stepping.set_activity(progress.activity());
+    note_silences(heartbeat.get(), progress);
+    notify_progress(std::move(progress));
+  };
+  take_stop_signals();
+  notify_ready();
+  return run_loop(process, std::move(loop), client);
+}
+
+// A process that lost a pserver joins again, with the next incarnation. When it cannot for a while,
+// its supervisor starts it anew.
+Status run_sessions(TrainerProcess& process) {
+  const std::uint64_t first = std::uint64_t{process.options.incarnation} * kSessionsMax;
+  std::optional<TimePoint> lost_at;
+  for (std::uint32_t session = 0;; ++session) {
+    process.options.incarnation = static_cast<std::uint32_t>(first + session);
+    process.has_joined = false;
+    Status ended = run_session(process);
+    if (ended || !process.joins_again || ended.error().code != Errc::kUnreachable) return ended;
+    const TimePoint now = std::chrono::steady_clock::now();
+    if (process.has_joined) lost_at = now;
+    if (now - *lost_at > kJoinAgainWithin || session + 1 == kSessionsMax) return ended;
+    log_warning("{}: joining the job again", ended.error().message);
+    // Pservers that have begun anew too go on from the newest snapshot.
+    process.options.resume = !process.options.save_dir.empty();
+    ::poll(nullptr, 0, kPauseBetweenSessionsMs);  // a stop signal ends it
+  }
+}
+
 Status train(const trainer::TrainOptions& options) {
-  UniqueFd memory = take_inherited("PADDLECTL_MEMORY_FD", S_IFREG);
+  const UniqueFd memory = take_inherited("PADDLECTL_MEMORY_FD", S_IFREG);
   trainer::Stepping stepping;
   const PulseThread pulse([&stepping] { return stepping.pulse(); });
   PADDLE_TRY(const config::JobConfig job, config::read_job(options.config, options.overrides));
@@ -149,34 +234,15 @@ Status train(const trainer::TrainOptions& options) {
   PADDLE_TRY_STATUS(prepare_save_folder(options));
   PADDLE_TRY(trainer::MetricsFile metrics, trainer::MetricsFile::open(options.metrics));
   const wire::ParameterSet parameters = trainer::parameter_set(job, model.parameters(), options);
-  auto joined = trainer::join_shards(job, parameters, options, model.team());
-  if (!joined) {
-    if (!trainer::KeptPush::was_leaving(memory)) return std::move(joined).error();
-    log_info("the job was over: {}", joined.error().message);
-    return {};
-  }
-  client::ParameterClient& client = **joined;
-  PADDLE_TRY_STATUS(start_training(options, client));
-  continue_from_servers(client, loop);
-  const auto heartbeat = start_heartbeat(options, client, memory && parameters.trainers_return());
-  const auto kept = open_kept(std::move(memory), parameters, client, model);
-  if (!kept) log_warning("{}", kept.error().message);  // the job would go back to its last snapshot
-  loop.kept = kept ? kept->get() : nullptr;
-  take_stop_signals();
   loop.stop_requested = [] {
     if (g_stop_requested) notify_stopping();
     return g_stop_requested.load();
   };
-  loop.report = [&](wire::Progress progress) {
-    stepping.set_activity(progress.activity());
-    note_silences(heartbeat.get(), progress);
-    notify_progress(std::move(progress));
-  };
-  notify_ready();
   log_info("trainer {} of {}: {} threads, batches of {}", options.trainer_id,
            options.num_gradient_servers, job.train.trainer_count, job.train.batch_size);
-  const auto noted = trainer::note_steps(client, stepping);
-  return run_loop(std::move(loop), dictionary, model, *noted, metrics);
+  TrainerProcess process{options, job,   dictionary, parameters, loop,
+                         memory,  model, metrics,    stepping};
+  return run_sessions(process);
 }
 
 Status apply_platform_rank(const std::string& platform, trainer::TrainOptions& options) {

@@ -58,6 +58,7 @@ void continue_from_servers(const client::ParameterClient& client, trainer::LoopO
   loop.start_pass = static_cast<std::uint32_t>(progress.passes);
   loop.batches_done = progress.batches;
   loop.meetings_done = progress.pauses;
+  loop.furthest = progress.furthest;
   loop.repeats_pass_end = progress.passes > progress.passes_loaded && progress.batches == 0;
   if (progress.passes >= loop.train.passes) {
     log_info("all of the {} passes are done", loop.train.passes);

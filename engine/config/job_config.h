@@ -81,6 +81,8 @@ struct TrainConfig {
   std::uint32_t full_snapshot_period = 1;
   // Number of newest snapshots that stay, with the bases of their deltas; 0: all.
   std::uint32_t snapshots_kept = 2;
+  // Between two cuts of a pserver; 0: none. They are made under `train --restarts`.
+  std::uint32_t snapshot_seconds = 10;
   bool stop_on_divergence = false;
   // Window of the seeded shuffle in records; 0: file order.
   std::uint64_t shuffle_records = 0;

@@ -74,6 +74,7 @@ wire::ParameterSet parameter_set(const config::JobConfig& job,
   }
   set.set_delay_compensation(job.delay_compensation);
   set.set_trainers_return(strategy::trainers_return(set));
+  if (set.trainers_return()) set.set_snapshot_seconds(job.train.snapshot_seconds);
   return set;
 }
 

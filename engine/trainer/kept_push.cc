@@ -45,9 +45,9 @@ Result<std::unique_ptr<KeptPush>> KeptPush::open(Options options,
   Header& header = kept->header_;
   const bool is_ours =
       read_at(kept->options_.memory.get(), std::as_writable_bytes(std::span(&header, 1)), 0) &&
-      header.magic == kMagic && header.job == kept->options_.job &&
-      header.generations == kept->options_.generations && header.newest < kSlots;
+      header.magic == kMagic && header.job == kept->options_.job && header.newest < kSlots;
   if (!is_ours) header = Header();
+  if (header.generations != kept->options_.generations) header.is_whole = 0;
   header.magic = kMagic;
   header.job = kept->options_.job;
   header.generations = kept->options_.generations;
@@ -57,6 +57,7 @@ Result<std::unique_ptr<KeptPush>> KeptPush::open(Options options,
 }
 
 KeptPush::~KeptPush() {
+  for (client::DenseParameter& one : dense_) one.placed_gradient = {};
   if (mapped_ != nullptr) ::munmap(mapped_, mapped_bytes_);
 }
 
@@ -93,6 +94,7 @@ Status KeptPush::map(std::span<client::DenseParameter> dense) {
   mapped_ = static_cast<std::byte*>(mapped);
   if (!options_.keeps_dense) return {};
   std::size_t at = kIndexBytes;
+  dense_ = dense;
   for (client::DenseParameter& one : dense) {
     one.placed_gradient = {reinterpret_cast<float*>(mapped_ + at), one.gradient.size()};
     at += rounded(one.gradient.size() * sizeof(float), kLineBytes);
@@ -113,20 +115,23 @@ std::optional<PassCounts> KeptPush::read_slot(std::size_t index) const {
   return counts;
 }
 
-std::optional<PassCounts> KeptPush::counts(BatchNumber at) const {
+std::optional<std::size_t> KeptPush::last_slot(std::uint64_t pass) const {
+  std::optional<std::size_t> last;
   for (std::size_t i = 0; i < kSlots; ++i) {
-    if (at.batch > 0 && header_.slots[i].at == at) return read_slot(i);
+    const BatchNumber at = header_.slots[i].at;
+    if (at.batch == 0 || at.pass != pass) continue;
+    if (!last || at.batch > header_.slots[*last].at.batch) last = i;
   }
-  return {};
+  return last;
 }
 
 std::optional<std::pair<std::uint64_t, PassCounts>> KeptPush::last_counts(
     std::uint64_t pass) const {
-  const BatchNumber last = header_.slots[header_.newest].at;
-  if (last.batch == 0 || last.pass != pass) return {};
-  const auto counts = read_slot(header_.newest);
+  const auto slot = last_slot(pass);
+  if (!slot) return {};
+  const auto counts = read_slot(*slot);
   if (!counts) return {};
-  return std::pair(last.batch, *counts);
+  return std::pair(header_.slots[*slot].at.batch, *counts);
 }
 
 Result<std::vector<client::SparseRows>> KeptPush::rows() const {
@@ -199,15 +204,28 @@ Status KeptPush::write_rows(std::span<const client::SparseRows> rows) {
   return {};
 }
 
-void KeptPush::keep(BatchNumber number, const Score& batch, const PassCounts& counts,
+void KeptPush::keep(BatchNumber number, const Score& batch, const PassCounts* counts,
                     std::span<const client::SparseRows> rows) {
   if (is_given_up_) return;
   if (const Status kept = try_keep(number, batch, counts, rows); !kept) give_up(kept.error());
 }
 
-Status KeptPush::try_keep(BatchNumber number, const Score& batch, const PassCounts& counts,
+Status KeptPush::try_keep(BatchNumber number, const Score& batch, const PassCounts* counts,
                           std::span<const client::SparseRows> rows) {
-  const std::size_t slot = (header_.newest + 1) % kSlots;
+  if (counts != nullptr) PADDLE_TRY_STATUS(keep_counts(number, *counts));
+  if (options_.keeps_rows) PADDLE_TRY_STATUS(write_rows(rows));
+  header_.push = number;
+  header_.samples = batch.samples;
+  header_.cost = batch.cost;
+  header_.is_whole = options_.keeps_dense || options_.keeps_rows ? 1 : 0;
+  return write_header();
+}
+
+// try_keep() writes the header that makes them count.
+Status KeptPush::keep_counts(BatchNumber number, const PassCounts& counts) {
+  const auto before = number.pass > 0 ? last_slot(number.pass - 1) : std::nullopt;
+  std::size_t slot = 0;
+  while (slot == header_.newest || before == slot) ++slot;
   header_.slots[slot].at = BatchNumber();
   PADDLE_TRY_STATUS(write_header());
   const Tally& tally = counts.score.tally;
@@ -216,14 +234,9 @@ Status KeptPush::try_keep(BatchNumber number, const Score& batch, const PassCoun
   PADDLE_TRY_STATUS(write(bytes_of(std::span(tally.counts)), offset));
   PADDLE_TRY_STATUS(
       write(bytes_of(std::span(tally.sums)), offset + tally.counts.size() * sizeof(std::uint64_t)));
-  if (options_.keeps_rows) PADDLE_TRY_STATUS(write_rows(rows));
   header_.slots[slot] = {number, counts.score.samples, counts.score.cost, counts.first_cost};
   header_.newest = slot;
-  header_.push = number;
-  header_.samples = batch.samples;
-  header_.cost = batch.cost;
-  header_.is_whole = options_.keeps_dense || options_.keeps_rows ? 1 : 0;
-  return write_header();
+  return {};
 }
 
 }  // namespace paddle::trainer

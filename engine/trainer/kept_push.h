@@ -33,7 +33,7 @@ class KeptPush {
   struct Options {
     UniqueFd memory;
     std::uint64_t job = 0;          // a hash of what all lives must agree on
-    std::uint64_t generations = 0;  // a hash of those of all pservers: a rewind forgets everything
+    std::uint64_t generations = 0;  // a hash of those of all pservers: a rewind forgets the push
     Tally empty_tally;              // of the network
     bool keeps_dense = false;       // dense gradients are pushed in rounds
     bool keeps_rows = false;        // rows are pushed in rounds
@@ -45,9 +45,8 @@ class KeptPush {
   KeptPush(const KeptPush&) = delete;
   KeptPush& operator=(const KeptPush&) = delete;
 
-  // Left by the life before.
-  std::optional<PassCounts> counts(BatchNumber at) const;
-  // The newest of a pass, with the number of batches.
+  // The newest of a pass, with the number of batches; of the last pass that was trained, and the
+  // one before it.
   std::optional<std::pair<std::uint64_t, PassCounts>> last_counts(std::uint64_t pass) const;
   // Whether the push of this batch is whole. Its dense gradients are in their places.
   bool has_push(BatchNumber number) const { return header_.is_whole && header_.push == number; }
@@ -62,8 +61,8 @@ class KeptPush {
 
   // Before gradients are computed: the places no longer hold the push before.
   void forget_push();
-  // Before the batch is pushed.
-  void keep(BatchNumber number, const Score& batch, const PassCounts& counts,
+  // Before the batch is pushed. `counts` is null for one that was counted by an earlier life.
+  void keep(BatchNumber number, const Score& batch, const PassCounts* counts,
             std::span<const client::SparseRows> rows);
   // Before the trainer leaves a job that is over.
   void begin_leave();
@@ -71,7 +70,8 @@ class KeptPush {
   static bool was_leaving(const UniqueFd& memory);
 
  private:
-  static constexpr std::size_t kSlots = 2;  // a batch's counts never overwrite those before it
+  // A batch's counts never overwrite those before it, nor the last ones of the pass before.
+  static constexpr std::size_t kSlots = 3;
   static constexpr std::size_t kIndexBytes = 2U << 20U;  // of some 5 GB of text
 
   struct Slot {
@@ -96,8 +96,10 @@ class KeptPush {
 
   explicit KeptPush(Options options) : options_(std::move(options)) {}
   Status map(std::span<client::DenseParameter> dense);
-  Status try_keep(BatchNumber number, const Score& batch, const PassCounts& counts,
+  Status try_keep(BatchNumber number, const Score& batch, const PassCounts* counts,
                   std::span<const client::SparseRows> rows);
+  Status keep_counts(BatchNumber number, const PassCounts& counts);
+  std::optional<std::size_t> last_slot(std::uint64_t pass) const;
   void give_up(const Error& why);
   std::optional<PassCounts> read_slot(std::size_t index) const;
   Status write(ByteSpan bytes, std::uint64_t offset) const;
@@ -109,7 +111,8 @@ class KeptPush {
 
   Options options_;
   Header header_;
-  std::byte* mapped_ = nullptr;  // the index, then dense gradients
+  std::span<client::DenseParameter> dense_;  // with places in the memory
+  std::byte* mapped_ = nullptr;              // the index, then dense gradients
   std::size_t mapped_bytes_ = kIndexBytes;
   bool is_given_up_ = false;
 };

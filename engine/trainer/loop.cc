@@ -62,7 +62,11 @@ Status Loop::run() {
   // The others stay until trainer 0 has tested: a failure there repeats the pass with all.
   if (!has_met_at_end_) PADDLE_TRY_STATUS(meet_others());
   if (options_.kept != nullptr) options_.kept->begin_leave();
-  return client_.leave();
+  const Status left = client_.leave();
+  if (left || left.error().code != Errc::kUnreachable) return left;
+  // All have met at the end, and everything is saved: nobody needs the pserver that is gone.
+  log_info("the job is over: {}", left.error().message);
+  return {};
 }
 
 Status Loop::begin_long_work(std::uint32_t pass, wire::Activity activity) {
@@ -80,6 +84,7 @@ Status Loop::run_pass(std::uint32_t pass) {
   batch_ = pass == options_.start_pass ? options_.batches_done : 0;
   is_stopped_ = false;
   since_start_ = since_log_ = Score();
+  batches_counted_ = batch_;
   busy_ = busy_at_log_ = {};
   share_read_ = 0;
   batch_reported_ = batch_;
@@ -87,7 +92,7 @@ Status Loop::run_pass(std::uint32_t pass) {
   report(pass, wire::ACTIVITY_TRAINING);
   std::span<std::byte> index;
   if (options_.kept != nullptr) {
-    if (const auto counts = options_.kept->counts({pass, batch_})) restore(*counts);
+    restore(pass);
     index = options_.kept->pass_index();
   }
   const auto stream = data::open_pass(options_.train_data, dictionary_, pass, batch_, index);
@@ -124,11 +129,16 @@ Status Loop::train_batch(std::uint32_t pass, const nn::Batch& batch) {
   if (!has_first_cost_) first_cost_ = model_.read(score).cost;
   has_first_cost_ = true;
   samples_ += score.samples;
-  since_start_.add(score);
   since_log_.add(score);
   ++batch_;
+  const bool is_counted = batch_ <= batches_counted_;
+  if (!is_counted) {
+    since_start_.add(score);
+    batches_counted_ = batch_;
+  }
   if (options_.kept != nullptr) {
-    options_.kept->keep({pass, batch_}, score, {since_start_, first_cost_}, model_.rows());
+    const PassCounts counts{since_start_, first_cost_};
+    options_.kept->keep({pass, batch_}, score, is_counted ? nullptr : &counts, model_.rows());
   }
   return client_.push(score.samples, score.cost, model_.dense(), model_.rows());
 }
@@ -242,7 +252,7 @@ bool Loop::is_saved(std::uint32_t pass) const {
 }
 
 Status Loop::save_with_others(std::uint32_t pass) {
-  if (options_.trainer_id == 0 && !options_.save_dir.empty()) {
+  if (options_.trainer_id == 0 && !options_.save_dir.empty() && !was_saved(pass)) {
     PADDLE_TRY_STATUS(save(pass));
     const std::string path = pass_directory(options_.save_dir, pass);
     metrics_.write("save", pass, batch_, model_.read(since_start_), JsonObject().add("path", path));

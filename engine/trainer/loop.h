@@ -29,7 +29,8 @@ struct LoopOptions {
   // trainer, and all trainers have met so many times since.
   bool repeats_pass_end = false;
   std::uint64_t meetings_done = 0;
-  KeptPush* kept = nullptr;  // null: this trainer does not come back alone
+  client::LanePosition furthest;  // where some port is already, of this trainer
+  KeptPush* kept = nullptr;       // null: this trainer does not come back alone
   std::function<bool()> stop_requested = {};
   std::function<void(const wire::Progress&)> report = {};  // called about once a second
   std::string save_dir;                                    // "": no snapshots
@@ -62,8 +63,10 @@ class Loop {
   Status come_back();
   Status repeat_push();
   Status repeat_pass_end(std::uint32_t pass);
-  void restore(const PassCounts& counts);
+  // Counts what earlier lives have trained of the pass, perhaps further than this one begins.
+  void restore(std::uint32_t pass);
   bool is_saved(std::uint32_t pass) const;
+  bool was_saved(std::uint32_t pass) const;  // before this life
   // Until the end of the data or a stop request.
   Status run_pass(std::uint32_t pass);
   Status train_batch(std::uint32_t pass, const nn::Batch& batch);
@@ -92,8 +95,9 @@ class Loop {
 
   // Of the current pass.
   std::uint64_t batch_ = 0;
-  bool is_stopped_ = false;        // before the end of the data
-  std::uint64_t bad_records_ = 0;  // skipped by this trainer
+  std::uint64_t batches_counted_ = 0;  // in since_start_
+  bool is_stopped_ = false;            // before the end of the data
+  std::uint64_t bad_records_ = 0;      // skipped by this trainer
   Score since_start_;
   Score since_log_;
   TimePoint begun_at_;   // start of the pass, moved by the time of its tests

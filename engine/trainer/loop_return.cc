@@ -29,20 +29,26 @@ Status Loop::repeat_push() {
                "all of the job goes back to its last snapshot"};
 }
 
-void Loop::restore(const PassCounts& counts) {
-  since_start_ = counts.score;
-  first_cost_ = counts.first_cost;
+void Loop::restore(std::uint32_t pass) {
+  const auto last = options_.kept->last_counts(pass);
+  if (!last || last->first < batch_) return;
+  batches_counted_ = last->first;
+  since_start_ = last->second.score;
+  first_cost_ = last->second.first_cost;
   has_first_cost_ = true;
+}
+
+// Ports that have gone on from the meeting after a save hold what comes after it.
+bool Loop::was_saved(std::uint32_t pass) const {
+  return options_.furthest > client::LanePosition{pass + 1ULL, 0, 0};
 }
 
 // The servers tell the totals of the last pass again. The others wait in the same meeting, or have
 // left it already.
 Status Loop::repeat_pass_end(std::uint32_t pass) {
   if (options_.kept != nullptr) {
-    if (const auto counts = options_.kept->last_counts(pass)) {
-      restore(counts->second);
-      batch_ = counts->first;
-    }
+    restore(pass);
+    batch_ = batches_counted_;
   }
   const std::uint64_t after_saving = is_saved(pass) ? 1 : 0;
   has_met_at_end_ =

@@ -34,7 +34,8 @@ class KeptPushTest : public testing::Test {
       std::ranges::fill(one.gradients(), static_cast<float>(number.batch));
     }
     const client::SparseRows rows{2, {4, 9}, {}, {1, 2, 3, static_cast<float>(number.batch)}, {8}};
-    kept.keep(number, {16, 3.5, {}}, counts(number.batch), {&rows, 1});
+    const PassCounts counts = this->counts(number.batch);
+    kept.keep(number, {16, 3.5, {}}, &counts, {&rows, 1});
   }
 
   UniqueFd memory_;
@@ -63,18 +64,38 @@ TEST_F(KeptPushTest, TheNextLifeHasThePushAndTheCounts) {
   EXPECT_EQ((*rows)[0].ids, (std::vector<std::uint64_t>{4, 9}));
   EXPECT_EQ((*rows)[0].gradients, (std::vector<float>{1, 2, 3, 7}));
   EXPECT_EQ((*rows)[0].notes, std::vector<float>{8});
-  // Of the push, and of the one before: it may be that no port has the last one.
-  for (const std::uint64_t batch : {6, 7}) {
-    const auto found = kept->counts({1, batch});
-    ASSERT_TRUE(found);
-    EXPECT_EQ(found->score.samples, batch);
-    EXPECT_EQ(found->score.tally.counts, (std::vector<std::uint64_t>{batch, batch + 1}));
-    EXPECT_EQ(found->score.tally.sums, std::vector<double>{0.5});
-    EXPECT_EQ(found->first_cost, 0.25);
-  }
-  EXPECT_FALSE(kept->counts({1, 5}));
-  EXPECT_EQ(kept->last_counts(1)->first, 7U);
+  const auto found = kept->last_counts(1);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->first, 7U);
+  EXPECT_EQ(found->second.score.samples, 7U);
+  EXPECT_EQ(found->second.score.tally.counts, (std::vector<std::uint64_t>{7, 8}));
+  EXPECT_EQ(found->second.score.tally.sums, std::vector<double>{0.5});
+  EXPECT_EQ(found->second.first_cost, 0.25);
   EXPECT_FALSE(kept->last_counts(0));
+}
+
+TEST_F(KeptPushTest, TheLastCountsOfThePassBeforeStayThroughoutThePass) {
+  const auto kept = life();
+  for (const std::uint64_t batch : {5, 6, 7}) train(*kept, {1, batch});
+  for (const std::uint64_t batch : {1, 2, 3, 4, 5}) {
+    train(*kept, {2, batch});
+    ASSERT_TRUE(kept->last_counts(1) && kept->last_counts(2)) << batch;
+    EXPECT_EQ(kept->last_counts(1)->first, 7U);
+    EXPECT_EQ(kept->last_counts(2)->first, batch);
+  }
+  train(*kept, {3, 1});
+  EXPECT_EQ(kept->last_counts(2)->first, 5U);
+}
+
+TEST_F(KeptPushTest, ABatchThatWasCountedBeforeChangesNoCounts) {
+  {
+    const auto kept = life();
+    train(*kept, {1, 6});
+    kept->keep({1, 2}, {16, 3.5, {}}, nullptr, {});
+  }
+  const auto kept = life();
+  EXPECT_TRUE(kept->has_push({1, 2}));
+  EXPECT_EQ(kept->last_counts(1)->first, 6U);
 }
 
 TEST_F(KeptPushTest, APushIsForgottenWhenTheNextBatchIsComputed) {
@@ -85,7 +106,7 @@ TEST_F(KeptPushTest, APushIsForgottenWhenTheNextBatchIsComputed) {
   }
   const auto kept = life();
   EXPECT_FALSE(kept->has_push({0, 1}));
-  EXPECT_TRUE(kept->counts({0, 1})) << "it was applied, and counts";
+  EXPECT_TRUE(kept->last_counts(0)) << "it was applied, and counts";
 }
 
 TEST_F(KeptPushTest, NothingIsLeftForAnotherJobOrAfterARewind) {
@@ -112,7 +133,7 @@ TEST_F(KeptPushTest, WithoutRoundsOnlyCountsAreKept) {
   EXPECT_TRUE(dense_[0].placed_gradient.empty());
   train(**kept, {0, 1});
   EXPECT_FALSE((*kept)->has_push({0, 1}));
-  EXPECT_TRUE((*kept)->counts({0, 1}));
+  EXPECT_TRUE((*kept)->last_counts(0));
 }
 
 TEST_F(KeptPushTest, ALifeThatWasLeavingIsKnownByItsMemory) {
