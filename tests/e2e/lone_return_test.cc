@@ -1,7 +1,5 @@
 // Trainers that are killed at any moment and come back alone, as their supervisors would start
 // them: the other processes run on, and the result is that of an undisturbed run.
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,6 +12,7 @@
 
 #include "base/rng.h"
 #include "tests/e2e/ledger_job.h"
+#include "tests/e2e/supervised.h"
 #include "tests/support/free_ports.h"
 
 namespace paddle::test {
@@ -33,59 +32,6 @@ int scaled(int passes) {
   return passes * std::max(1, kills_wanted() / kKills);
 }
 
-// The lives of one trainer.
-class Supervised {
- public:
-  Supervised(Job& job, std::string name, const Shape& shape, int id, int port,
-             std::vector<std::string> flags)
-      : job_(job),
-        name_(std::move(name)),
-        shape_(shape),
-        id_(id),
-        port_(port),
-        flags_(std::move(flags)),
-        memory_(::memfd_create("lives", 0)) {
-    start();
-  }
-  void kill_and_start() {
-    process_->signal(SIGKILL);
-    process_->wait();
-    start();
-  }
-  // Its exit code; a process that lost a pserver or a port is started again.
-  std::optional<int> wait() { return process_->wait(kLimit); }
-  bool has_ended() {
-    return process_->pid() <= 0 || ::kill(process_->pid(), 0) != 0 || is_zombie();
-  }
-  const Process& process() const { return *process_; }
-
- private:
-  bool is_zombie() const {
-    const std::string status = TemporaryFolder::read(fmt::format("/proc/{}/stat", process_->pid()));
-    return status.find(") Z ") != std::string::npos;
-  }
-  void start() {
-    ++life_;
-    std::vector<std::string> flags = flags_;
-    flags.push_back(fmt::format("--incarnation={}", life_));
-    flags.push_back(fmt::format("--resume={}", life_ > 1));
-    process_.reset();
-    process_.emplace(job_.start_trainer(
-        name_, shape_, id_, port_, flags,
-        {"PATH=/usr/bin:/bin", fmt::format("PADDLECTL_MEMORY_FD={}", memory_.get())}));
-  }
-
-  Job& job_;
-  std::string name_;
-  Shape shape_;
-  int id_;
-  int port_;
-  std::vector<std::string> flags_;
-  UniqueFd memory_;
-  int life_ = 0;
-  std::optional<Process> process_;
-};
-
 class LoneReturn : public testing::Test {
  protected:
   // Trains as job `name` and kills trainers at random moments until enough were killed or all is
@@ -102,7 +48,7 @@ class LoneReturn : public testing::Test {
     for (const Process& pserver : pservers) EXPECT_TRUE(pserver.prints("READY pserver"));
     std::vector<std::unique_ptr<Supervised>> trainers;
     for (int id = 0; id < shape.trainers; ++id) {
-      trainers.push_back(std::make_unique<Supervised>(job, name, shape, id, port, flags));
+      trainers.push_back(supervised_trainer(job, name, shape, id, port, flags));
     }
     const bool has_begun = trainers[0]->process().prints("Pass=0 Batch=", kLimit);
     EXPECT_TRUE(has_begun) << trainers[0]->process().output();
@@ -115,7 +61,9 @@ class LoneReturn : public testing::Test {
       victim.kill_and_start();
     }
     std::printf("killed %d trainers\n", kills);
-    for (auto& trainer : trainers) EXPECT_EQ(trainer->wait(), 0) << trainer->process().output();
+    for (auto& trainer : trainers) {
+      EXPECT_EQ(trainer->wait(kLimit), 0) << trainer->process().output();
+    }
     for (Process& pserver : pservers) EXPECT_EQ(pserver.wait(), 0) << pserver.output();
     return kills;
   }

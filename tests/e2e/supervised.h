@@ -1,0 +1,79 @@
+// The lives of one process, started one after the other as its supervisor would.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/fd.h"
+#include "tests/e2e/local_training_job.h"
+
+namespace paddle::test {
+
+class Supervised {
+ public:
+  explicit Supervised(std::function<Process(int life)> start_life)
+      : start_life_(std::move(start_life)) {
+    start();
+  }
+  void kill_and_start() {
+    process_->signal(SIGKILL);
+    process_->wait();
+    start();
+  }
+  void start() {
+    process_.reset();
+    process_.emplace(start_life_(++life_));
+  }
+  std::optional<int> wait(std::chrono::seconds limit) { return process_->wait(limit); }
+  bool has_ended() const {
+    return process_->pid() <= 0 || ::kill(process_->pid(), 0) != 0 || is_zombie();
+  }
+  int life() const { return life_; }
+  const Process& process() const { return *process_; }
+
+ private:
+  bool is_zombie() const {
+    const std::string status = TemporaryFolder::read(fmt::format("/proc/{}/stat", process_->pid()));
+    return status.find(") Z ") != std::string::npos;
+  }
+
+  std::function<Process(int)> start_life_;
+  int life_ = 0;
+  std::optional<Process> process_;
+};
+
+inline std::unique_ptr<Supervised> supervised_trainer(Job& job, const std::string& name,
+                                                      const Shape& shape, int id, int port,
+                                                      const std::vector<std::string>& flags) {
+  const auto memory = std::make_shared<UniqueFd>(::memfd_create("lives", 0));
+  return std::make_unique<Supervised>([=, &job](int life) {
+    std::vector<std::string> all = flags;
+    all.push_back(fmt::format("--incarnation={}", life));
+    all.push_back(fmt::format("--resume={}", life > 1));
+    return job.start_trainer(
+        name, shape, id, port, all,
+        {"PATH=/usr/bin:/bin", fmt::format("PADDLECTL_MEMORY_FD={}", memory->get())});
+  });
+}
+
+// Its cuts are in <folder>/<name>-cuts.
+inline std::unique_ptr<Supervised> supervised_pserver(Job& job, const std::string& name,
+                                                      const Shape& shape, int id, int port) {
+  return std::make_unique<Supervised>([=, &job](int life) {
+    return job.start_pserver(
+        name, shape, id, port,
+        {"--lost_trainer_ends_job", "--lost_trainer_grace=100", fmt::format("--epoch={}", life),
+         fmt::format("--cuts={}", job.folder() / fmt::format("{}-cuts/pserver-{}", name, id))});
+  });
+}
+
+}  // namespace paddle::test
