@@ -112,6 +112,9 @@ void Cuts::add_dense() {
 void Cuts::copy() {
   if (!is_copying_ || store_->backlog() > kBacklogMax || copy_rows()) return;
   store_->end();
+  for (const auto& table : state_.parameters.tables()) {
+    if (table) table->end_cut();
+  }
   is_copying_ = false;
   is_unwritten_ = true;
 }
@@ -123,7 +126,6 @@ bool Cuts::copy_rows() {
     const std::optional<Bytes> rows = tables[table_]->take_cut(kPartBytes);
     if (rows && !rows->empty()) add_rows(static_cast<std::uint32_t>(table_), *rows);
     if (rows) return true;
-    tables[table_]->end_cut();
   }
   return false;
 }
