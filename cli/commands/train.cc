@@ -117,9 +117,8 @@ OptionList train_options(TrainOptions& options) {
        {"--env-file", "a file of such lines; --env takes precedence", &options.environment_file,
         "FILE"},
        {"--restarts",
-        "restart a failed process up to this many times an hour: a trainer alone, a pserver with "
-        "the "
-        "job from its last snapshot; default: 0",
+        "restart a failed process up to this many times an hour, while the others go on "
+        "(docs/reliability.md); default: 0",
         &options.restarts, "", 0, kRestartsMax},
        {"--stall-restarts-after",
         "with --restarts: seconds after which a process that hangs is killed, which is a failure; "

@@ -100,6 +100,13 @@ pserver::OpenCuts open_cuts(const PserverOptions& options, std::uint32_t port,
   };
 }
 
+// Nobody goes back in a job that is over.
+Status remove_cuts(const std::string& folder) {
+  const Status removed = snapshot::kernel_file_system().remove_all(folder);
+  if (!removed) log_warning("{}", removed.error().message);
+  return {};
+}
+
 Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shared,
                                      std::atomic<std::uint32_t>& unfinished,
                                      trainer::MetricsFile& metrics) {
@@ -221,6 +228,8 @@ Status serve(const PserverOptions& options) {
     if (!outcome || failure.empty()) continue;
     outcome = Error{port.shard->is_given_up() ? Errc::kFailed : Errc::kUnreachable, failure};
   }
+  ports.clear();
+  if (outcome && !options.cuts.empty()) return remove_cuts(options.cuts);
   return outcome;
 }
 

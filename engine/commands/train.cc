@@ -206,6 +206,7 @@ Status run_sessions(TrainerProcess& process) {
   for (std::uint32_t session = 0;; ++session) {
     process.options.incarnation = static_cast<std::uint32_t>(first + session);
     process.has_joined = false;
+    process.stepping.end_step();  // joining waits for others
     Status ended = run_session(process);
     if (ended || !process.joins_again || ended.error().code != Errc::kUnreachable) return ended;
     const TimePoint now = std::chrono::steady_clock::now();

@@ -158,7 +158,9 @@ void Cuts::on_tick(TimePoint now) {
   copy();
   note_whole();
   const bool in_rounds = state_.parameters.policy().has_rounds();
-  store_->forget_before(in_rounds ? state_.cuts.whole_everywhere : state_.cuts.newest_whole());
+  const std::uint64_t needed =
+      in_rounds ? state_.cuts.whole_everywhere : state_.cuts.newest_whole();
+  if (std::exchange(needed_, needed) != needed) store_->forget_before(needed);
   if (!state_.progress.ready || is_under_way()) return;
   if (!begun_at_) begun_at_ = now;
   if (now - *begun_at_ < period_) return;
@@ -209,6 +211,9 @@ Status Cuts::go_back(std::uint64_t cut) {
   passes_ = state_.progress.passes_finished;
   state_.cuts = {};
   note_whole();
+  log_info("{} port {} is as it was after update {}, in pass {}",
+           state_.options.is_sparse ? "sparse" : "dense", state_.options.index,
+           state_.progress.step, state_.progress.passes_finished);
   return {};
 }
 

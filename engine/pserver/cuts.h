@@ -60,6 +60,7 @@ class Cuts {
   bool is_full_ = true;                // or is next
   std::uint64_t number_ = 0;           // of the newest cut
   std::uint64_t passes_ = 0;           // finished before it
+  std::uint64_t needed_ = 0;           // the oldest cut that may be gone back to
   std::optional<TimePoint> begun_at_;  // of the first tick after it began
   std::uint64_t full_bytes_ = 0;       // of the last full cut
   std::uint64_t changed_bytes_ = 0;    // of those that follow it
