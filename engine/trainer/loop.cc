@@ -151,7 +151,12 @@ double Loop::pass_done() const {
 
 void Loop::report(std::uint32_t pass, wire::Activity activity) {
   const TimePoint now = std::chrono::steady_clock::now();
-  if (!options_.report || (activity == activity_ && now - reported_at_ < kReportPeriod)) return;
+  // The supervisor learns soon that this life trains, and not only waits.
+  const bool is_first_batch = samples_ > 0 && !has_reported_batch_;
+  const bool is_due =
+      is_first_batch || activity != activity_ || now - reported_at_ >= kReportPeriod;
+  if (!options_.report || !is_due) return;
+  has_reported_batch_ = samples_ > 0;
   const Reading reading = model_.read(since_start_);
   wire::Progress progress;
   progress.set_pass(pass);

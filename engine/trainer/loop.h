@@ -80,7 +80,7 @@ class Loop {
   void log_tables(std::uint32_t pass, const client::PassTotals& totals) const;
   Status test(std::uint32_t pass);
   double pass_done() const;  // 0 to 1
-  // Reports at most once a second, and at once when the activity changes.
+  // Reports at most once a second, and at once when the activity changes and after the first batch.
   void report(std::uint32_t pass, wire::Activity activity);
   // Warns once, or ends the job, when the cost of the latest batches shows that training diverges.
   Status check_divergence(double cost);
@@ -111,6 +111,7 @@ class Loop {
   TimePoint reported_at_;
   RateMeter rate_;
   std::uint64_t batch_reported_ = 0;  // of this pass
+  bool has_reported_batch_ = false;   // one of this run
   std::uint64_t samples_ = 0;         // of this run
   double first_cost_ = 0;             // mean of the first batch
   bool has_first_cost_ = false;

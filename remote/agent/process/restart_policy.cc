@@ -41,7 +41,8 @@ std::optional<Duration> RestartPolicy::after_failure(const Run& run) {
   while (!failed_.empty() && run.ended - failed_.front() >= kFailuresCountFor) failed_.pop_front();
   failed_.push_back(run.ended);
   if (failed_.size() > restarts_max_) return {};
-  if (run.ended - run.started >= kLongLife || pause_ == Duration::zero()) pause_ = kPauseMin;
+  const bool was_good = run.has_progressed.value_or(false) || run.ended - run.started >= kLongLife;
+  if (was_good || pause_ == Duration::zero()) pause_ = kPauseMin;
   return std::exchange(pause_, std::min(2 * pause_, kPauseMax));
 }
 

@@ -26,7 +26,8 @@ class RestartPolicy {
   // Counts a failure that another supervisor of the process has seen.
   void recall(TimePoint failed) { failed_.push_back(failed); }
   // The pause before the next start, or nothing. Pauses double with each failure of the process's
-  // own, until a run was long; who lost a peer did nothing wrong and comes back at once.
+  // own, until a run has progressed or was long; who lost a peer did nothing wrong and comes back
+  // at once.
   std::optional<Duration> next(const Run& run);
   std::uint32_t failures() const { return static_cast<std::uint32_t>(failed_.size()); }
 

@@ -46,6 +46,24 @@ TEST(RestartPolicy, PausesDoubleUpToALimitUntilARunWasLong) {
   EXPECT_EQ(runs.next(kKilled, seconds(59)), seconds(1));
 }
 
+TEST(RestartPolicy, ALifeThatProgressedComesBackAfterTheFirstPauseHoweverOften) {
+  Runs runs{policy(100)};
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(runs.next(kKilled, seconds(2), true), milliseconds(500));
+  EXPECT_EQ(runs.restarts.failures(), 5U) << "each counts";
+  EXPECT_EQ(runs.next(kKilled, seconds(2), false), seconds(1)) << "it has come nowhere";
+  EXPECT_EQ(runs.next(kKilled, seconds(2)), seconds(2)) << "it does not say";
+  EXPECT_EQ(runs.next(kKilled, seconds(2), true), milliseconds(500));
+  EXPECT_EQ(runs.next(kKilled, seconds(2), false), seconds(1));
+  EXPECT_EQ(runs.next(kKilled, minutes(2), false), milliseconds(500)) << "it waited for long";
+}
+
+TEST(RestartPolicy, AnExitThatIsAFailureWaitsLikeAKill) {
+  Runs any{policy(100, true)};
+  EXPECT_EQ(any.next(W_EXITCODE(1, 0), seconds(2), false), milliseconds(500));
+  EXPECT_EQ(any.next(W_EXITCODE(1, 0), seconds(2), false), seconds(1));
+  EXPECT_EQ(any.next(W_EXITCODE(1, 0), seconds(2), true), milliseconds(500));
+}
+
 TEST(RestartPolicy, WhoLostAPeerComesBackAtOnce) {
   Runs runs{policy(100)};
   for (int i = 0; i < 5; ++i) EXPECT_EQ(runs.next(kLostPeer, seconds(1)), milliseconds(500));
