@@ -1,5 +1,7 @@
 #include "engine/heartbeat/datagram.h"
 
+#include <utility>
+
 #include "base/hmac.h"
 
 namespace paddle::heartbeat {
@@ -16,6 +18,7 @@ FrameHeader header_of(const Pulse& pulse, std::uint64_t job_tag) {
   header.sender = pulse.from;
   if (pulse.from.role == Role::kPserver) {
     header.server_generation = pulse.life;
+    header.incarnation = static_cast<std::uint32_t>(pulse.answers);
   } else {
     header.incarnation = static_cast<std::uint32_t>(pulse.life);
   }
@@ -58,8 +61,9 @@ std::optional<Pulse> read_claim(ByteSpan bytes, std::uint64_t job_tag) {
   if (!header || header->type != kHeartbeat || header->job_tag != job_tag) return {};
   const bool is_pserver = header->sender.role == Role::kPserver;
   if (!is_pserver && header->sender.role != Role::kTrainer) return {};
-  return Pulse{header->sender, is_pserver ? header->server_generation : header->incarnation,
-               header->sequence, (header->flags & kLast) != 0};
+  Pulse pulse{header->sender, header->incarnation, header->sequence, (header->flags & kLast) != 0};
+  if (is_pserver) pulse.answers = std::exchange(pulse.life, header->server_generation);
+  return pulse;
 }
 
 bool is_proven(ByteSpan bytes, const Secret& key) {

@@ -70,9 +70,12 @@ class UdpHeartbeat final : public Heartbeat {
   struct Peer {
     NodeId id;
     Address address;
-    Secret to, from;  // keys of the directions
+    Secret to, from;         // keys of the directions
+    std::uint64_t life = 0;  // of a trainer: what pulses to it answer
   };
   bool is_server() const { return options_.servers.empty(); }
+  // Recorded answers to an earlier life may be of a generation that is over.
+  bool is_for_us(const Pulse& pulse) const { return is_server() || pulse.answers == options_.life; }
   Result<Peer> peer_of(NodeId id) const;
   Peer* find(NodeId id);
   void run();
@@ -99,7 +102,7 @@ Result<UdpHeartbeat::Peer> UdpHeartbeat::peer_of(NodeId id) const {
   const NodeId client = is_server() ? id : options_.self;
   const NodeId server = is_server() ? options_.self : id;
   PADDLE_TRY(const Secret pair, options_.keys.pair(client, server));
-  return Peer{id, {}, direction_key(pair, options_.self), direction_key(pair, id)};
+  return Peer{id, {}, direction_key(pair, options_.self), direction_key(pair, id), 0};
 }
 
 Status UdpHeartbeat::open() {
@@ -143,8 +146,8 @@ UdpHeartbeat::Peer* UdpHeartbeat::find(NodeId id) {
 }
 
 void UdpHeartbeat::send(Peer& peer, bool is_last) {
-  const Datagram datagram =
-      encode({options_.self, options_.life, ++sequence_, is_last}, options_.job_tag, peer.to);
+  const Datagram datagram = encode({options_.self, options_.life, ++sequence_, is_last, peer.life},
+                                   options_.job_tag, peer.to);
   const int socket = peer.address.storage.ss_family == AF_INET ? v4_.get() : v6_.get();
   // A pulse that cannot be sent is one that is lost.
   [[maybe_unused]] const ssize_t sent =
@@ -169,12 +172,13 @@ void UdpHeartbeat::receive() {
       const ByteSpan datagram(bytes.data(), static_cast<std::size_t>(got));
       const auto pulse = read_claim(datagram, options_.job_tag);
       Peer* const peer = pulse ? find(pulse->from) : nullptr;
-      if (peer == nullptr || !is_proven(datagram, peer->from)) continue;
+      if (peer == nullptr || !is_for_us(*pulse) || !is_proven(datagram, peer->from)) continue;
       const Heard heard = note(*pulse);
       if (heard == Heard::kNothing) continue;
       if (heard == Heard::kNewLife && options_.on_new_life) options_.on_new_life(pulse->from);
       if (!is_server()) continue;
       peer->address = from;
+      peer->life = pulse->life;
       if (!pulse->is_last) send(*peer, false);
     }
   }

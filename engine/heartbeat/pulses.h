@@ -21,6 +21,7 @@ struct Pulse {
   std::uint64_t life = 0;      // of the peer: incarnation of a trainer, generation of a pserver
   std::uint64_t sequence = 0;  // rises with every pulse of a life
   bool is_last = false;        // it leaves
+  std::uint64_t answers = 0;   // of a pserver: the life of the trainer that it answers
 };
 
 struct Silence {

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -97,6 +98,10 @@ TEST(Datagrams, AreOfOneDirectionOneJobAndUntouched) {
   EXPECT_FALSE(is_proven(good, direction_key(secret('b'), kTrainer)));
   EXPECT_FALSE(read_claim(good, 78)) << "another job";
   EXPECT_FALSE(read_claim(ByteSpan(good).first(good.size() - 1), 77));
+  const auto answer = read_claim(encode({kPserver, 9, 8, false, 3}, 77, back), 77);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->life, 9U);
+  EXPECT_EQ(answer->answers, 3U);
   for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
     Datagram bad = good;
     bad[bit / 8] ^= std::byte{1} << (bit % 8);
@@ -134,6 +139,13 @@ class HeartbeatTest : public testing::Test {
     EXPECT_TRUE(started);
     return *std::move(started);
   }
+  sockaddr_in address() const {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(endpoint_.port);
+    ::inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
+    return address;
+  }
   bool dies(NodeId peer) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, std::chrono::seconds(30),
@@ -146,16 +158,82 @@ class HeartbeatTest : public testing::Test {
   std::vector<NodeId> dead_;
 };
 
+// A pserver by hand: a trainer's heartbeat calls it, and it answers whatever it likes.
+class AnsweredHeartbeat : public HeartbeatTest {
+ protected:
+  void SetUp() override {
+    auto of_trainer = options(kTrainer);
+    of_trainer.servers = {endpoint_};
+    of_trainer.on_new_life = [this](NodeId) { ++new_lives_; };
+    socket_ = UniqueFd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const sockaddr_in at = address();
+    ASSERT_EQ(::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at), 0);
+    heartbeat_ = *Heartbeat::start(std::move(of_trainer));
+  }
+  // Answers the trainer's next pulse, and returns when the trainer has heard the answers: between
+  // two later pulses it listens.
+  void answer(const std::vector<Pulse>& pulses) {
+    ASSERT_TRUE(takes_pulse());
+    for (const Pulse& pulse : pulses) {
+      const Datagram datagram = encode(pulse, 5, key_);
+      ::sendto(socket_.get(), datagram.data(), datagram.size(), 0,
+               reinterpret_cast<const sockaddr*>(&trainer_), sizeof trainer_);
+    }
+    while (takes_pulse(MSG_DONTWAIT)) continue;
+    ASSERT_TRUE(takes_pulse() && takes_pulse());
+  }
+
+  const Secret key_ =
+      direction_key(*JobKeys::of_job(secret('k')).pair(kTrainer, kPserver), kPserver);
+  UniqueFd socket_;
+  std::atomic<int> new_lives_ = 0;
+  std::unique_ptr<Heartbeat> heartbeat_;
+
+ private:
+  bool takes_pulse(int flags = 0) {
+    Datagram pulse;
+    socklen_t size = sizeof trainer_;
+    return ::recvfrom(socket_.get(), pulse.data(), pulse.size(), flags,
+                      reinterpret_cast<sockaddr*>(&trainer_),
+                      &size) == static_cast<ssize_t>(pulse.size());
+  }
+
+  sockaddr_in trainer_{};
+};
+
+constexpr std::uint64_t kLife = 2;  // of the trainer
+
+// Somebody who has recorded them sends them again.
+TEST_F(AnsweredHeartbeat, PulsesOfAnEarlierGenerationToAnEarlierLifeTellNothing) {
+  const Pulse recorded{kPserver, 6, 50, false, kLife - 1};
+  answer({recorded});
+  answer({{kPserver, 7, 1, false, kLife}});
+  EXPECT_EQ(new_lives_, 0) << "the trainer has joined generation 7";
+  answer({recorded, {kPserver, 7, 2, false, kLife}, {kPserver, 6, 51, false, kLife - 1}});
+  EXPECT_EQ(new_lives_, 0);
+  answer({{kPserver, 8, 1, false, kLife}, {kPserver, 7, 3, false, kLife}});
+  EXPECT_EQ(new_lives_, 1) << "it was started again";
+}
+
+TEST_F(AnsweredHeartbeat, APulseToAnEarlierLifeIsNoNewGenerationEither) {
+  answer({{kPserver, 7, 1, false, kLife}});
+  answer({{kPserver, 8, 1, false, kLife - 1}, {kPserver, 9, 1, false, kLife + 1}});
+  EXPECT_EQ(new_lives_, 0);
+}
+
+TEST_F(AnsweredHeartbeat, ARecordedFarewellHidesNoDeath) {
+  answer({{kPserver, 7, 1, false, kLife}});
+  answer({{kPserver, 7, 90, true, kLife - 1}});
+  EXPECT_TRUE(dies(kPserver));
+}
+
 // A trainer whose pulses come, then a stop of them without a farewell.
 TEST_F(HeartbeatTest, BothSidesNoticeThatTheOtherIsGone) {
   const Secret key =
       direction_key(*JobKeys::of_job(secret('k')).pair(kTrainer, kPserver), kTrainer);
   const auto server = pserver();
   const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(endpoint_.port);
-  ::inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
+  const sockaddr_in to = address();
   const auto send = [&](const Datagram& datagram) {
     ::sendto(socket.get(), datagram.data(), datagram.size(), 0,
              reinterpret_cast<const sockaddr*>(&to), sizeof to);
@@ -168,6 +246,7 @@ TEST_F(HeartbeatTest, BothSidesNoticeThatTheOtherIsGone) {
   const auto pulse = read_claim(answer, 5);
   ASSERT_TRUE(pulse);
   EXPECT_EQ(pulse->from, kPserver);
+  EXPECT_EQ(pulse->answers, 2U);
   EXPECT_TRUE(dies(kTrainer));
   EXPECT_EQ(server->silences().size(), 1U);
 }
