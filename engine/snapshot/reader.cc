@@ -161,11 +161,21 @@ BaseSnapshot identity_of(const std::string& directory, const std::string& manife
 }  // namespace
 
 Result<SnapshotReader> SnapshotReader::open(const std::string& directory, FileSystem& files) {
+  PADDLE_TRY(SnapshotReader reader, open_own(directory, files));
+  if (reader.manifest_.info.base) PADDLE_TRY_STATUS(reader.open_base());
+  return reader;
+}
+
+Status SnapshotReader::check(const std::string& directory, FileSystem& files) {
+  PADDLE_TRY_STATUS(open_own(directory, files));
+  return {};
+}
+
+Result<SnapshotReader> SnapshotReader::open_own(const std::string& directory, FileSystem& files) {
   PADDLE_TRY(SnapshotReader reader, read_manifest(directory, files));
   for (const wire::ParameterSpec& spec : reader.parameters()) {
     PADDLE_TRY_STATUS(reader.verify(spec.name()));
   }
-  if (reader.manifest_.info.base) PADDLE_TRY_STATUS(reader.open_base());
   return reader;
 }
 

@@ -18,6 +18,8 @@ class SnapshotReader {
   // Verifies MANIFEST, and the size and SHA-256 of every file it lists; of a delta also its base.
   static Result<SnapshotReader> open(const std::string& directory,
                                      FileSystem& files = kernel_file_system());
+  // Verifies the same as open(), but nothing of a base.
+  static Status check(const std::string& directory, FileSystem& files = kernel_file_system());
 
   const std::string& directory() const { return directory_; }
   const SnapshotInfo& info() const { return manifest_.info; }
@@ -39,6 +41,7 @@ class SnapshotReader {
   SnapshotReader(std::string directory, FileSystem& files)
       : directory_(std::move(directory)), files_(&files) {}
   static Result<SnapshotReader> read_manifest(const std::string& directory, FileSystem& files);
+  static Result<SnapshotReader> open_own(const std::string& directory, FileSystem& files);
   Status open_base();
   bool is_base(const BaseSnapshot& expected) const;
   // Checks the files of a parameter and notes their CRC32C, with which they are read later.

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "engine/snapshot/manifest_format.h"
+#include "engine/snapshot/reader.h"
 #include "engine/snapshot/replacement.h"
 
 namespace paddle::snapshot {
@@ -78,6 +78,7 @@ Result<std::vector<std::string>> snapshot_names(const std::string& folder, FileS
 
 Status keep_newest(const std::string& folder, std::uint64_t pass, std::uint32_t count,
                    FileSystem& files) {
+  PADDLE_TRY_STATUS(SnapshotReader::check(folder + "/" + pass_name(pass), files));
   std::map<std::uint64_t, Manifest, std::greater<>> snapshots;  // by pass, the newest first
   std::vector<std::string> unwanted;
   std::vector<std::string> unwanted_deltas;

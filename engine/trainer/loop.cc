@@ -258,9 +258,7 @@ bool Loop::is_saved(std::uint32_t pass) const {
 
 Status Loop::save_with_others(std::uint32_t pass) {
   if (options_.trainer_id == 0 && !options_.save_dir.empty() && !was_saved(pass)) {
-    PADDLE_TRY_STATUS(save(pass));
-    const std::string path = pass_directory(options_.save_dir, pass);
-    metrics_.write("save", pass, batch_, model_.read(since_start_), JsonObject().add("path", path));
+    PADDLE_TRY_STATUS(save_pass(pass));
   }
   // No strategy lets a trainer push for the next pass while this one is saved: a job that goes on
   // from the snapshot would push that again.

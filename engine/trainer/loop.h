@@ -86,6 +86,8 @@ class Loop {
   Status check_divergence(double cost);
   Status log_progress(std::uint32_t pass);
   Status save(std::uint32_t pass);
+  // save(), but only the last snapshot of the job must succeed.
+  Status save_pass(std::uint32_t pass);
 
   LoopOptions options_;
   const data::Dictionary& dictionary_;

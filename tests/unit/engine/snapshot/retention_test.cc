@@ -70,5 +70,71 @@ TEST_F(RetentionTest, AStopGoesOnceItsPassIsOverAndOtherFoldersStay) {
             (std::set<std::string>{"pass-00000", "pass-00001", "pass-00002-stopped", "pass-1"}));
 }
 
+// Saves passes 0 to 2 and a stop, damages something of pass 2, and expects it to be named and the
+// others to stay.
+class UnreadableSnapshot : public RetentionTest {
+ protected:
+  void SetUp() override {
+    RetentionTest::SetUp();
+    write_named("pass-00000", 1, 10);
+    write_named("pass-00001", 2, 20);
+    write_named("pass-00001-000007", 2, 25);
+    directory_ = root_ + "/pass-00002";
+    write();
+  }
+  void expect_all_stay(const std::string& named) {
+    const std::set<std::string> before = names();
+    const Status kept = keep_newest(root_, 2, 1);
+    ASSERT_FALSE(kept);
+    EXPECT_EQ(kept.error().code, Errc::kData);
+    EXPECT_NE(kept.error().message.find(named), std::string::npos) << kept.error().message;
+    EXPECT_EQ(names(), before);
+  }
+};
+
+TEST_F(UnreadableSnapshot, AFileWithAnotherByteKeepsTheEarlierOnes) {
+  for (const char* const file : {"/_fc.wbias", "/_fc.wbias.state", "/my table.sparse-00000"}) {
+    const std::string good = content(directory_ + file);
+    std::string bad = good;
+    bad.back() ^= 1;
+    overwrite(directory_ + file, bad);
+    expect_all_stay(directory_ + ": " + std::string(file).substr(1));
+    overwrite(directory_ + file, good);
+  }
+  ASSERT_TRUE(keep_newest(root_, 2, 1));
+  EXPECT_EQ(names(), std::set<std::string>{"pass-00002"});
+}
+
+TEST_F(UnreadableSnapshot, AFileThatIsCutShortOrGoneKeepsTheEarlierOnes) {
+  const std::string file = directory_ + "/my table.sparse-00000";
+  overwrite(file, content(file).substr(0, 20));
+  expect_all_stay("my table.sparse-00000");
+  std::filesystem::remove(file);
+  expect_all_stay("my table.sparse-00000");
+}
+
+TEST_F(UnreadableSnapshot, AManifestThatIsDamagedOrGoneKeepsTheEarlierOnes) {
+  overwrite(directory_ + "/MANIFEST", content(directory_ + "/MANIFEST") + "x");
+  expect_all_stay("MANIFEST");
+  std::filesystem::remove(directory_ + "/MANIFEST");
+  expect_all_stay("MANIFEST");
+  std::filesystem::remove_all(directory_);
+  expect_all_stay("pass-00002");
+}
+
+TEST_F(UnreadableSnapshot, ADeltaWithAnotherByteKeepsTheEarlierOnes) {
+  std::filesystem::remove_all(directory_);
+  write_delta();
+  ASSERT_EQ(base_, root_ + "/pass-00001");
+  for (const char* const file : {"/my table.sparse-00000", "/my table.sparse-removed"}) {
+    const std::string good = content(directory_ + file);
+    overwrite(directory_ + file, good + "x");
+    expect_all_stay(directory_ + ": " + std::string(file).substr(1));
+    overwrite(directory_ + file, good);
+  }
+  ASSERT_TRUE(keep_newest(root_, 2, 1));
+  EXPECT_EQ(names(), (std::set<std::string>{"pass-00001", "pass-00002"}));
+}
+
 }  // namespace
 }  // namespace paddle::snapshot

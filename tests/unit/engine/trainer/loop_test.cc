@@ -1,7 +1,11 @@
 #include "engine/trainer/loop.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
+#include "engine/snapshot/retention.h"
+#include "engine/snapshot/writer.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::trainer {
@@ -32,6 +36,34 @@ label = "price"
 passes = 2
 batch_size = 1
 )";
+
+// Saves snapshots without parameters.
+class EmptySnapshots final : public client::SnapshotClient {
+ public:
+  Status load(const std::string&) override { std::abort(); }
+  Status resume(const snapshot::SnapshotReader&) override { std::abort(); }
+  Status save(const std::string& directory) override { return write("full", directory); }
+  Status save_delta(const std::string& directory, const std::string& base) override {
+    return write("since " + name_of(base), directory);
+  }
+
+  std::vector<std::string> saved;                              // "full pass-00000"
+  std::function<Status(const std::string& name)> finish = {};  // called after each save
+
+ private:
+  static std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+  Status write(const std::string& kind, const std::string& directory) {
+    saved.push_back(kind + " " + name_of(directory));
+    snapshot::SnapshotInfo info;
+    info.optimizer.set_method("sgd");
+    info.optimizer.set_learning_rate(0.1F);
+    info.pass = saved.size();
+    info.trainer_cursors = {0};
+    PADDLE_TRY(auto writer, snapshot::SnapshotWriter::create(directory, info));
+    PADDLE_TRY_STATUS(writer.finish());
+    return finish ? finish(name_of(directory)) : Status();
+  }
+};
 
 // Pservers whose values stay zero.
 class IdleClient final : public client::ParameterClient {
@@ -66,7 +98,9 @@ class IdleClient final : public client::ParameterClient {
   Status leave() override { return {}; }
   void interrupt(const Error&) override {}
   void abandon(const Error&) override {}
-  client::SnapshotClient& snapshots() override { std::abort(); }
+  client::SnapshotClient& snapshots() override { return empty_snapshots; }
+
+  EmptySnapshots empty_snapshots;
 };
 
 class LoopTest : public testing::Test {
@@ -108,6 +142,63 @@ TEST_F(LoopTest, TheFirstBatchOfALifeIsReportedAtOnce) {
   ASSERT_GE(batches.size(), 2U);
   EXPECT_EQ(batches[0], 0U);
   EXPECT_EQ(batches[1], 1U);
+}
+
+class LoopSaves : public LoopTest {
+ protected:
+  void SetUp() override {
+    LoopTest::SetUp();
+    options_.save_dir = folder_.path();
+    options_.train.passes = 4;
+    options_.train.snapshots_kept = 1;
+  }
+  std::vector<std::string> left() const { return *snapshot::snapshot_names(folder_.path()); }
+  // Damages the snapshot of this name once it is saved.
+  void damage(const std::string& name) {
+    client_.empty_snapshots.finish = [this, name](const std::string& saved) -> Status {
+      if (saved == name) folder_.write(name + "/MANIFEST", "damaged");
+      left_after_[saved] = left();
+      return {};
+    };
+  }
+  const std::vector<std::string>& saved() const { return client_.empty_snapshots.saved; }
+
+  std::map<std::string, std::vector<std::string>> left_after_;  // before others are removed
+};
+
+TEST_F(LoopSaves, EachPassReplacesTheOneBefore) {
+  ASSERT_TRUE(run());
+  EXPECT_EQ(saved(), (std::vector<std::string>{"full pass-00000", "full pass-00001",
+                                               "full pass-00002", "full pass-00003"}));
+  EXPECT_EQ(left(), std::vector<std::string>{"pass-00003"});
+}
+
+TEST_F(LoopSaves, OneThatCannotBeReadBackKeepsTheOneBeforeAndTrainingGoesOn) {
+  damage("pass-00001");
+  testing::internal::CaptureStderr();
+  const Status done = run();
+  const std::string log = testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_NE(log.find("pass-00001: MANIFEST"), std::string::npos) << log;
+  EXPECT_EQ(left_after_["pass-00002"],
+            (std::vector<std::string>{"pass-00000", "pass-00001", "pass-00002"}));
+  EXPECT_EQ(left(), (std::vector<std::string>{"pass-00001", "pass-00003"}));
+}
+
+TEST_F(LoopSaves, NoDeltaGoesOnFromOneThatCannotBeReadBack) {
+  options_.train.full_snapshot_period = 100;
+  damage("pass-00001");
+  ASSERT_TRUE(run());
+  EXPECT_EQ(saved(), (std::vector<std::string>{"full pass-00000", "since pass-00000 pass-00001",
+                                               "full pass-00002", "full pass-00003"}));
+}
+
+TEST_F(LoopSaves, TheLastOneMustBeReadBack) {
+  damage("pass-00003");
+  const Status done = run();
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Errc::kData);
+  EXPECT_EQ(left(), (std::vector<std::string>{"pass-00002", "pass-00003"}));
 }
 
 }  // namespace
