@@ -81,6 +81,7 @@ struct Progress {
   // Peers whose heartbeats it misses, and for how long: a pserver's are trainers, a trainer's
   // pservers.
   std::map<std::uint32_t, std::int64_t> missed_ms;
+  std::string save_failure;  // of trainer 0: why the latest snapshot is not there, or ""
 };
 // An end after which the process was started again.
 struct Restart {

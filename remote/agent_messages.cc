@@ -35,6 +35,7 @@ remote::Progress from_wire(const wire::Progress& from) {
   for (const std::uint32_t trainer : from.awaited_trainers()) {
     progress.awaited.push_back("trainer-" + std::to_string(trainer));
   }
+  progress.save_failure = from.save_failure();
   for (const wire::Silent& silent : from.silent()) {
     progress.missed_ms[silent.index()] =
         static_cast<std::int64_t>(std::min<std::uint64_t>(silent.ms(), kMissedMaxMs));

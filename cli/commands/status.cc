@@ -99,6 +99,11 @@ std::string to_text(const JobView& view, const ConsoleOptions& console, bool wat
         wrapped(escape_lines(describe(*view.broken_start(), view.job())), console.columns) + "\n";
   if (view.diverged_to())
     text += wrapped("warning: " + divergence_text(*view.diverged_to()), console.columns) + "\n";
+  for (const ProcessView& process : view.processes()) {
+    const std::string failure = describe_save_failure(process.status, process.node);
+    if (failure.empty()) continue;
+    text += wrapped("warning: " + escape_lines(failure), console.columns) + "\n";
+  }
   for (const std::string& line : view.stalls())
     text += wrapped(escape_lines(line), console.columns) + "\n";
   for (const SlowTrainer& slow : slow_trainers(view.processes())) {
@@ -155,6 +160,9 @@ Json to_json(const ProcessView& process) {
        {"sent_per_second", whole(process.sent_per_second).json},
        {"resident_bytes", usage ? Json(usage->resident_bytes) : Json()},
        {"cpu_ms", usage ? Json(usage->cpu_ms) : Json()},
+       {"save_failure", status.progress && !status.progress->save_failure.empty()
+                            ? Json(status.progress->save_failure)
+                            : Json()},
        {"heard_ms_ago", process.heard_ms_ago},
        {"hang", status.hang.empty() ? Json() : Json(status.hang)},
        {"started_unix_ms", status.started_unix_ms},

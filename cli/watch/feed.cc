@@ -48,6 +48,7 @@ void JobFeed::poll(const std::vector<ProcessOnNode>& processes) {
   read_metrics(processes);
   show_tests();
   tell_restarts(processes);
+  tell_save_failures(processes);
   const Paces paces = paces_of(processes);
   tell_stalls(processes, paces);
   show_progress(processes, paces);
@@ -152,6 +153,17 @@ void JobFeed::tell_stalls(const std::vector<ProcessOnNode>& processes, const Pac
         name + (before == Pace::kStalled ? " is no longer stalled" : " gives signs of life again"));
   }
   hanging_ = std::move(hanging);
+}
+
+void JobFeed::tell_save_failures(const std::vector<ProcessOnNode>& processes) {
+  for (const ProcessOnNode& process : processes) {
+    const remote::ProcessStatus& status = process.status;
+    if (!status.progress) continue;
+    const std::string text =
+        describe_save_failure(status, session_.members()[process.member].spec.name);
+    const std::string before = std::exchange(save_failures_[status.name], text);
+    if (!text.empty() && text != before) context_.console.note("warning: " + text);
+  }
 }
 
 void JobFeed::show_start(const std::vector<ProcessOnNode>& processes) {

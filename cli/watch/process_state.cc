@@ -66,6 +66,14 @@ std::string describe(const remote::Restart& restart, std::uint32_t allowed) {
                      restart.failures, allowed);
 }
 
+std::string describe_save_failure(const remote::ProcessStatus& status, const std::string& node) {
+  if (!is_running(status) || !status.progress || status.progress->save_failure.empty()) return "";
+  return fmt::format(
+      "{} on {} trains on without its latest snapshot: {}; the next pass is saved "
+      "again, see to the disk until then",
+      status.name, node, status.progress->save_failure);
+}
+
 bool comes_before(const remote::ProcessStatus& a, const remote::ProcessStatus& b) {
   // Among names of one kind a shorter one has the lower number.
   const auto order = [](const remote::ProcessStatus& s) {

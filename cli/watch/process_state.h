@@ -23,6 +23,9 @@ std::string describe_state(const remote::ProcessStatus& status);
 // "was killed by signal 9 (Killed); restarted (1 of 2)".
 std::string describe(const remote::Restart& restart, std::uint32_t allowed);
 
+// "trainer-0 on n-1 trains on without its latest snapshot: ..."; "" while that is there.
+std::string describe_save_failure(const remote::ProcessStatus& status, const std::string& node);
+
 // Pservers before trainers, "pserver-2" before "pserver-10".
 bool comes_before(const remote::ProcessStatus& a, const remote::ProcessStatus& b);
 

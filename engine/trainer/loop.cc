@@ -166,6 +166,7 @@ void Loop::report(std::uint32_t pass, wire::Activity activity) {
   progress.set_cost(reading.cost);
   progress.set_examples_per_second(rate_.add(now, samples_, activity_ == wire::ACTIVITY_TRAINING));
   progress.set_activity(activity);
+  progress.set_save_failure(save_failure_);
   if (batch_ > batch_reported_) {
     const auto each = (now - reported_at_) / (batch_ - batch_reported_);
     progress.set_batch_ms(static_cast<std::uint64_t>(

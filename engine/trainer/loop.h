@@ -86,8 +86,10 @@ class Loop {
   Status check_divergence(double cost);
   Status log_progress(std::uint32_t pass);
   Status save(std::uint32_t pass);
-  // save(), but only the last snapshot of the job must succeed.
+  // save(), but a failure that costs no more than this snapshot is only told, unless it is the last
+  // one of the job.
   Status save_pass(std::uint32_t pass);
+  bool can_train_on(const Error& failure) const;
 
   LoopOptions options_;
   const data::Dictionary& dictionary_;
@@ -123,6 +125,7 @@ class Loop {
 
   std::string base_;          // the last full snapshot of this run
   std::uint32_t deltas_ = 0;  // since then
+  std::string save_failure_;  // as in wire::Progress
 };
 
 }  // namespace paddle::trainer

@@ -191,6 +191,30 @@ TEST_F(CommandsTest, StatusTellsHowFarTheJobIsAndWhoWaitsForWhom) {
       << out_.str();
 }
 
+TEST_F(CommandsTest, StatusTellsOfASnapshotThatCouldNotBeSaved) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0) << err_.str();
+  const auto set_failure = [&](const std::string& failure) {
+    for (FakeNode& node : nodes_) {
+      for (ProcessStatus& status : node.processes) {
+        status.progress.emplace();
+        if (status.name == "trainer-0") status.progress->save_failure = failure;
+      }
+    }
+  };
+  set_failure("");
+  ASSERT_EQ(run({"status", "--json"}), 0);
+  EXPECT_TRUE(out_has(R"("save_failure": null)")) << out_.str();
+  EXPECT_FALSE(out_has(R"("save_failure": ")")) << out_.str();
+  set_failure("saving pass-00003: No space left");
+  ASSERT_EQ(run({"status"}), 0);
+  EXPECT_TRUE(out_has("warning: trainer-0 on n-")) << out_.str();
+  EXPECT_TRUE(out_has("saving pass-00003: No space left")) << out_.str();
+  ASSERT_EQ(run({"status", "--json"}), 0);
+  EXPECT_TRUE(out_has(R"("save_failure": "saving pass-00003: No space left")")) << out_.str();
+}
+
 TEST_F(CommandsTest, StatusOfAKilledJobFitsANarrowTerminal) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   trainer_state_ = ProcessState::kRunning;

@@ -49,11 +49,15 @@ class EmptySnapshots final : public client::SnapshotClient {
 
   std::vector<std::string> saved;                              // "full pass-00000"
   std::function<Status(const std::string& name)> finish = {};  // called after each save
+  std::map<std::string, Error> failures;                       // by name
 
  private:
   static std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
   Status write(const std::string& kind, const std::string& directory) {
     saved.push_back(kind + " " + name_of(directory));
+    if (const auto failure = failures.find(name_of(directory)); failure != failures.end()) {
+      return failure->second;
+    }
     snapshot::SnapshotInfo info;
     info.optimizer.set_method("sgd");
     info.optimizer.set_learning_rate(0.1F);
@@ -161,6 +165,10 @@ class LoopSaves : public LoopTest {
       return {};
     };
   }
+  void fail(const std::string& name, Errc code = Errc::kResource) {
+    client_.empty_snapshots.failures.emplace(
+        name, Error{code, "write /" + name + ".tmp/w: No space left on device"});
+  }
   const std::vector<std::string>& saved() const { return client_.empty_snapshots.saved; }
 
   std::map<std::string, std::vector<std::string>> left_after_;  // before others are removed
@@ -199,6 +207,69 @@ TEST_F(LoopSaves, TheLastOneMustBeReadBack) {
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, Errc::kData);
   EXPECT_EQ(left(), (std::vector<std::string>{"pass-00002", "pass-00003"}));
+}
+
+TEST_F(LoopSaves, AFullDiskCostsASnapshotAndNoTraining) {
+  fail("pass-00001");
+  fail("pass-00002");
+  std::vector<std::string> told;
+  options_.report = [&](const wire::Progress& progress) {
+    if (told.empty() || told.back() != progress.save_failure())
+      told.push_back(progress.save_failure());
+  };
+  testing::internal::CaptureStderr();
+  const Status done = run();
+  const std::string log = testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_EQ(left(), std::vector<std::string>{"pass-00003"});
+  const std::string failure = "saving pass-00001: write /pass-00001.tmp/w: No space left on device";
+  EXPECT_NE(log.find(failure), std::string::npos) << log;
+  ASSERT_GE(told.size(), 3U);
+  EXPECT_EQ(told[0], "");
+  EXPECT_EQ(told[1], failure);
+  EXPECT_EQ(told[2].substr(0, 17), "saving pass-00002");
+}
+
+TEST_F(LoopSaves, ASaveThatSucceedsEndsTheFailure) {
+  fail("pass-00001");
+  std::string told;
+  options_.report = [&](const wire::Progress& progress) { told = progress.save_failure(); };
+  ASSERT_TRUE(run());
+  EXPECT_EQ(told, "");
+}
+
+// The shards have forgotten what changed since the last full one.
+TEST_F(LoopSaves, AfterAFailureTheNextOneIsFull) {
+  options_.train.passes = 6;
+  options_.train.full_snapshot_period = 100;
+  fail("pass-00002");
+  ASSERT_TRUE(run());
+  EXPECT_EQ(saved(), (std::vector<std::string>{"full pass-00000", "since pass-00000 pass-00001",
+                                               "since pass-00000 pass-00002", "full pass-00003",
+                                               "since pass-00003 pass-00004", "full pass-00005"}));
+}
+
+TEST_F(LoopSaves, TheLastOneMustBeSaved) {
+  fail("pass-00003");
+  const Status done = run();
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Errc::kResource);
+  EXPECT_EQ(left(), std::vector<std::string>{"pass-00002"});
+}
+
+TEST_F(LoopSaves, WithoutAnEarlierSnapshotTheFirstOneMustBeSaved) {
+  fail("pass-00000");
+  const Status done = run();
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Errc::kResource);
+  EXPECT_EQ(saved().size(), 1U);
+}
+
+TEST_F(LoopSaves, ALostPserverIsNoFullDisk) {
+  fail("pass-00001", Errc::kUnreachable);
+  const Status done = run();
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Errc::kUnreachable);
 }
 
 }  // namespace
