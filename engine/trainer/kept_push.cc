@@ -175,6 +175,12 @@ void KeptPush::forget_push() {
   if (const Status written = write_header(); !written) give_up(written.error());
 }
 
+void KeptPush::mark_told(std::uint64_t pass) {
+  header_.passes_told = pass + 1;
+  if (is_given_up_) return;
+  if (const Status written = write_header(); !written) give_up(written.error());
+}
+
 void KeptPush::begin_leave() {
   header_.is_leaving = 1;
   if (const Status written = write_header(); !written) give_up(written.error());

@@ -64,6 +64,9 @@ class KeptPush {
   // Before the batch is pushed. `counts` is null for one that was counted by an earlier life.
   void keep(BatchNumber number, const Score& batch, const PassCounts* counts,
             std::span<const client::SparseRows> rows);
+  // After the log and the metrics have the totals of a pass.
+  void mark_told(std::uint64_t pass);
+  bool is_told(std::uint64_t pass) const { return pass < header_.passes_told; }
   // Before the trainer leaves a job that is over.
   void begin_leave();
   // Whether the life before, whose memory this is, was leaving.
@@ -85,6 +88,7 @@ class KeptPush {
     std::uint64_t job = 0;
     std::uint64_t generations = 0;
     std::uint64_t is_leaving = 0;
+    std::uint64_t passes_told = 0;
     std::uint64_t is_whole = 0;
     BatchNumber push;
     std::uint64_t samples = 0;

@@ -231,8 +231,17 @@ Status Loop::end_pass(std::uint32_t pass) {
                                                   ? client_.pause_pass(since_start_.tally)
                                                   : client_.finish_pass(since_start_.tally));
   if (totals.paused) return stop(pass);
-  const Reading own = model_.read(since_start_);
   const Reading all = model_.read({totals.samples, totals.cost, totals.tally});
+  // A life that was lost at the end of the pass may have told it.
+  if (options_.kept == nullptr || !options_.kept->is_told(pass)) tell_pass(pass, totals, all, rate);
+  PADDLE_TRY_STATUS(check_divergence(all.cost));
+  if (is_saved(pass)) PADDLE_TRY_STATUS(save_with_others(pass));
+  return begin_next(pass);
+}
+
+void Loop::tell_pass(std::uint32_t pass, const client::PassTotals& totals, const Reading& all,
+                     double rate) {
+  const Reading own = model_.read(since_start_);
   log_info("{}", progress_line(pass, batch_, own, {}));
   if (options_.trainer_id == 0) {  // one line for the whole job
     log_info("{}{}{}", totals_line(pass, all, totals.discarded), pushes_text("dense", totals.dense),
@@ -247,9 +256,7 @@ Status Loop::end_pass(std::uint32_t pass) {
   more.add("examples_per_second", rate);
   more.add("examples_per_busy_second", examples_per_second(since_start_.samples, busy_));
   metrics_.write("pass", pass, batch_, own, more);
-  PADDLE_TRY_STATUS(check_divergence(all.cost));
-  if (is_saved(pass)) PADDLE_TRY_STATUS(save_with_others(pass));
-  return begin_next(pass);
+  if (options_.kept != nullptr) options_.kept->mark_told(pass);
 }
 
 bool Loop::is_saved(std::uint32_t pass) const {

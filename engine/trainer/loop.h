@@ -74,6 +74,8 @@ class Loop {
   // Before a test or a snapshot: neither the others nor the supervisor take it for a hang.
   Status begin_long_work(std::uint32_t pass, wire::Activity activity);
   Status end_pass(std::uint32_t pass);
+  void tell_pass(std::uint32_t pass, const client::PassTotals& totals, const Reading& all,
+                 double rate);
   Status save_with_others(std::uint32_t pass);
   Status begin_next(std::uint32_t pass);  // after `pass`
   Status stop(std::uint32_t pass);

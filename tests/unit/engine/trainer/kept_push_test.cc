@@ -145,6 +145,15 @@ TEST_F(KeptPushTest, ALifeThatWasLeavingIsKnownByItsMemory) {
   EXPECT_FALSE(KeptPush::was_leaving(memory_)) << "the job went on, from its snapshot";
 }
 
+TEST_F(KeptPushTest, TheNextLifeKnowsWhichPassesWereTold) {
+  EXPECT_FALSE(life()->is_told(0));
+  life()->mark_told(3);
+  const auto kept = life();
+  EXPECT_TRUE(kept->is_told(3));
+  EXPECT_FALSE(kept->is_told(4));
+  EXPECT_FALSE(life(2)->is_told(3)) << "the job went back to a snapshot, and does the pass again";
+}
+
 TEST_F(KeptPushTest, RowsThatCannotBeReadAreAnError) {
   train(*life(), {0, 1});
   ASSERT_EQ(::ftruncate(memory_.get(), 4 * 4096 + (2 << 20)), 0);

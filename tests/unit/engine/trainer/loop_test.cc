@@ -1,6 +1,10 @@
 #include "engine/trainer/loop.h"
 
-#include <algorithm>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <map>
+#include <sstream>
 
 #include <gtest/gtest.h>
 
@@ -146,6 +150,36 @@ TEST_F(LoopTest, TheFirstBatchOfALifeIsReportedAtOnce) {
   ASSERT_GE(batches.size(), 2U);
   EXPECT_EQ(batches[0], 0U);
   EXPECT_EQ(batches[1], 1U);
+}
+
+// The first life ends in the save that follows the end of pass 0, and leaves its memory.
+TEST_F(LoopTest, AnEndOfAPassThatIsRepeatedIsWrittenOnce) {
+  const UniqueFd memory(::memfd_create("lives", 0));
+  const std::string metrics = folder_ / "metrics.jsonl";
+  ASSERT_TRUE(client_.pull_dense(model_->dense()));
+  const auto live = [&](std::uint32_t start_pass) {
+    auto kept = KeptPush::open(
+        {.memory = UniqueFd(::dup(memory.get())), .empty_tally = model_->empty_tally()},
+        model_->dense());
+    EXPECT_TRUE(kept);
+    options_.kept = kept->get();
+    options_.start_pass = start_pass;
+    options_.repeats_pass_end = start_pass > 0;
+    MetricsFile file = *MetricsFile::open(metrics);
+    return Loop(options_, dictionary_, *model_, client_, file).run();
+  };
+  options_.save_dir = folder_.path();
+  client_.empty_snapshots.failures.emplace("pass-00000", Error{Errc::kUnreachable, "lost"});
+  ASSERT_FALSE(live(0));
+  client_.empty_snapshots.failures.clear();
+  const Status done = live(1);
+  ASSERT_TRUE(done) << done.error().message;
+  std::vector<std::string> kinds;
+  std::istringstream lines(test::TemporaryFolder::read(metrics));
+  for (std::string line; std::getline(lines, line);) {
+    kinds.push_back(line.substr(9, line.find('"', 9) - 9));
+  }
+  EXPECT_EQ(kinds, (std::vector<std::string>{"pass", "save", "pass", "save"}));
 }
 
 class LoopSaves : public LoopTest {
