@@ -22,6 +22,7 @@ constexpr std::string_view kSupervisor = "paddlectl: ";
 constexpr std::string_view kAgain = "; it is started again";
 constexpr std::string_view kStart = "start ";  // of the second and later lives, with their number
 constexpr std::string_view kRestarted = "restarted";
+constexpr std::string_view kSilence = "no heartbeat of ";     // its end is a warning too
 constexpr std::string_view kLostPeer = "exited with code 4";  // because another process ended
 constexpr std::int64_t kTogetherMs = 5'000;  // processes with the same event are one within this
 
@@ -82,7 +83,8 @@ class LogEvents {
     const std::int64_t when =
         process_.utc_offset_s ? unix_ms_of(*read, *process_.utc_offset_s, end_ms_) : end_ms_;
     for (; untimed_ > 0; --untimed_) found_[found_.size() - untimed_].unix_ms = when;
-    if (read->level != 'I') add(when, read->text, read->level != 'W');
+    const bool is_bad = read->level != 'W' || read->text.starts_with(kSilence);
+    if (read->level != 'I') add(when, read->text, is_bad);
   }
   const std::vector<JobEvent>& found() const { return found_; }
 

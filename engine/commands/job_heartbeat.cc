@@ -8,7 +8,12 @@
 namespace paddle::commands {
 namespace {
 
+std::string name_of(NodeId peer) {
+  return fmt::format("{} {}", peer.role == Role::kPserver ? "pserver" : "trainer", peer.index);
+}
+
 HeartbeatPtr start(heartbeat::Heartbeat::Options options) {
+  options.on_again = [](NodeId peer) { log_warning("heartbeats of {} are back", name_of(peer)); };
   auto started = heartbeat::Heartbeat::start(std::move(options));
   if (started) return *std::move(started);
   log_warning("no heartbeats: {}", started.error().message);
@@ -18,8 +23,7 @@ HeartbeatPtr start(heartbeat::Heartbeat::Options options) {
 }  // namespace
 
 std::string silence_text(const heartbeat::Silence& silence) {
-  const char* const role = silence.peer.role == Role::kPserver ? "pserver" : "trainer";
-  return fmt::format("no heartbeat of {} {} for {:.1f} s", role, silence.peer.index,
+  return fmt::format("no heartbeat of {} for {:.1f} s", name_of(silence.peer),
                      std::chrono::duration<double>(silence.lasted).count());
 }
 

@@ -175,6 +175,7 @@ void UdpHeartbeat::receive() {
       if (peer == nullptr || !is_for_us(*pulse) || !is_proven(datagram, peer->from)) continue;
       const Heard heard = note(*pulse);
       if (heard == Heard::kNothing) continue;
+      if (heard == Heard::kAgain && options_.on_again) options_.on_again(pulse->from);
       if (heard == Heard::kNewLife && options_.on_new_life) options_.on_new_life(pulse->from);
       if (!is_server()) continue;
       peer->address = from;

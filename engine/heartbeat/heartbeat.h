@@ -24,6 +24,7 @@ class Heartbeat {
     std::vector<net::Endpoint> servers = {};  // of a trainer, by pserver id
     // Called by the thread; may be empty.
     std::function<void(Silence)> on_dead = {};
+    std::function<void(NodeId)> on_again = {};     // the peer was dead, and lives
     std::function<void(NodeId)> on_new_life = {};  // the peer was started again
   };
   // kResource: the port is taken.

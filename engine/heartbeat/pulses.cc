@@ -10,8 +10,10 @@ Heard Pulses::on_pulse(TimePoint now, const Pulse& pulse) {
   if (pulse.life < peer.life) return Heard::kNothing;
   if (pulse.life == peer.life && pulse.sequence <= peer.sequence) return Heard::kNothing;
   const bool is_new_life = !is_first && pulse.life > peer.life;
+  const bool was_dead = peer.is_dead;
   peer = {pulse.life, pulse.sequence, now, pulse.is_last, false};
-  return is_new_life ? Heard::kNewLife : Heard::kPulse;
+  if (is_new_life) return Heard::kNewLife;
+  return was_dead ? Heard::kAgain : Heard::kPulse;
 }
 
 std::vector<Silence> Pulses::on_tick(TimePoint now) {

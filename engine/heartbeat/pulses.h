@@ -30,12 +30,13 @@ struct Silence {
   Duration lasted{};
 };
 
-enum class Heard { kNothing, kPulse, kNewLife };
+enum class Heard { kNothing, kPulse, kAgain, kNewLife };
 
 class Pulses {
  public:
-  // kNothing: a copy, or of an earlier life. kNewLife: the peer was started again since it was last
-  // heard. A peer that was never heard is not judged: pulses may not get through at all.
+  // kNothing: a copy, or of an earlier life. kAgain: the peer was dead, and lives. kNewLife: the
+  // peer was started again since it was last heard. A peer that was never heard is not judged:
+  // pulses may not get through at all.
   Heard on_pulse(TimePoint now, const Pulse& pulse);
   // Called about every kPeriod. The peers that have just died, each once a silence.
   std::vector<Silence> on_tick(TimePoint now);

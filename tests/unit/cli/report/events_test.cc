@@ -60,6 +60,18 @@ TEST(Events, OfALogHaveTheTimeOfTheNodesZone) {
             "30 trainer-0: killed by signal 9; restarted !\n10000 trainer-0: done\n");
 }
 
+TEST(Events, SilencesOfHeartbeatsHaveABeginAndAnEnd) {
+  const test::TemporaryFolder folder;
+  folder.write("processes.jsonl", kProcess);
+  folder.write("machines.jsonl", "{\"node\": \"n-0\", \"utc_offset_s\": 0}\n");
+  folder.write("node_0/train.log",
+               "W1123 07:46:50.123456 trainer-0] no heartbeat of pserver 1 for 3.0 s\n"
+               "W1123 07:46:57.123456 trainer-0] heartbeats of pserver 1 are back\n");
+  EXPECT_EQ(seen_in(folder),
+            "0 trainer-0: started\n10 trainer-0: no heartbeat of pserver 1 for 3.0 s !\n"
+            "17 trainer-0: heartbeats of pserver 1 are back\n10000 trainer-0: done\n");
+}
+
 // Two trainers and their pserver lose a trainer, and all are started again; later by hand as well.
 TEST(Events, OfARestartBeginWithItsCauseAndNameItOnce) {
   const test::TemporaryFolder folder;

@@ -48,6 +48,8 @@ TEST(Pulses, APeerIsSuspectAfterASecondAndDeadAfterThreeOnceASilence) {
   EXPECT_EQ(dead[0].peer, kTrainer);
   EXPECT_EQ(dead[0].life, 4U);
   EXPECT_EQ(dead[0].lasted, std::chrono::seconds(3));
+  EXPECT_EQ(pulses.on_pulse(at(9.1), {kTrainer, 4, 2}), Heard::kAgain);
+  EXPECT_EQ(pulses.on_pulse(at(9.1), {kTrainer, 4, 3}), Heard::kPulse);
   EXPECT_EQ(pulses.on_pulse(at(9.1), {kTrainer, 5, 1}), Heard::kNewLife);
   EXPECT_TRUE(pulses.silences(at(9.2)).empty());
   EXPECT_EQ(tick(pulses, 9.25, 20).size(), 1U);
@@ -164,6 +166,7 @@ class AnsweredHeartbeat : public HeartbeatTest {
   void SetUp() override {
     auto of_trainer = options(kTrainer);
     of_trainer.servers = {endpoint_};
+    of_trainer.on_again = [this](NodeId) { ++back_; };
     of_trainer.on_new_life = [this](NodeId) { ++new_lives_; };
     socket_ = UniqueFd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     const sockaddr_in at = address();
@@ -186,6 +189,7 @@ class AnsweredHeartbeat : public HeartbeatTest {
   const Secret key_ =
       direction_key(*JobKeys::of_job(secret('k')).pair(kTrainer, kPserver), kPserver);
   UniqueFd socket_;
+  std::atomic<int> back_ = 0;
   std::atomic<int> new_lives_ = 0;
   std::unique_ptr<Heartbeat> heartbeat_;
 
@@ -218,6 +222,15 @@ TEST_F(AnsweredHeartbeat, PulsesOfAnEarlierGenerationToAnEarlierLifeTellNothing)
 TEST_F(AnsweredHeartbeat, APulseToAnEarlierLifeIsNoNewGenerationEither) {
   answer({{kPserver, 7, 1, false, kLife}});
   answer({{kPserver, 8, 1, false, kLife - 1}, {kPserver, 9, 1, false, kLife + 1}});
+  EXPECT_EQ(new_lives_, 0);
+}
+
+TEST_F(AnsweredHeartbeat, AnEndOfTheSilenceIsTold) {
+  answer({{kPserver, 7, 1, false, kLife}});
+  EXPECT_TRUE(dies(kPserver));
+  EXPECT_EQ(back_, 0);
+  answer({{kPserver, 7, 2, false, kLife}, {kPserver, 7, 3, false, kLife}});
+  EXPECT_EQ(back_, 1);
   EXPECT_EQ(new_lives_, 0);
 }
 
