@@ -5,6 +5,11 @@
 #include <fmt/ranges.h>
 
 namespace paddle::pserver {
+namespace {
+
+constexpr std::size_t kNamesMax = 8;
+
+}  // namespace
 
 Membership::Membership(std::uint32_t num_trainers) : trainers_(num_trainers) {
   for (std::uint32_t id = 0; id < num_trainers; ++id) trainers_[id].id = id;
@@ -119,7 +124,12 @@ std::string Membership::names(const std::function<bool(const Trainer&)>& which,
     ids.push_back(trainer.id);
     all_connected = all_connected && trainer.connected;
   }
-  return fmt::format("{} {}", ids.size() == 1 ? "trainer" : "trainers", fmt::join(ids, ", "));
+  const std::size_t others = ids.size() > kNamesMax ? ids.size() - kNamesMax : 0;
+  ids.resize(ids.size() - others);
+  std::string names =
+      fmt::format("{} {}", ids.size() == 1 ? "trainer" : "trainers", fmt::join(ids, ", "));
+  if (others > 0) names += fmt::format(" and {} more", others);
+  return names;
 }
 
 }  // namespace paddle::pserver

@@ -87,7 +87,7 @@ class Membership {
   // more the fastest has.
   std::uint64_t slowest_clock() const;
   std::uint64_t clock_lead() const;
-  // "trainers 1, 3", and whether all of them are connected.
+  // "trainers 1, 3", a few of them at most, and whether all of them are connected.
   std::string names(const std::function<bool(const Trainer&)>& which, bool& all_connected) const;
 
  private:

@@ -273,6 +273,18 @@ TEST(ShardSync, WaitingNamesTheMissingTrainers) {
   EXPECT_EQ(parse<wire::Waiting>(out[0]).reason(), "trainers 0, 1, 3 to push step 0");
 }
 
+// Each of many that wait is told about many others every second.
+TEST(ShardSync, WaitingNamesAFewOfManyMissingTrainers) {
+  OneShard one(test::small_set("sgd", 800));
+  one.start();
+  one.push(0, 1, 1);
+  std::vector<net::Outgoing> out;
+  one.shard.on_tick(one.now + kNoticePeriod, out);
+  ASSERT_TRUE(is(out, FrameType::kWaiting));
+  EXPECT_EQ(parse<wire::Waiting>(out[0]).reason(),
+            "trainers 1, 2, 3, 4, 5, 6, 7, 8 and 791 more to push step 0");
+}
+
 // Whether trainer 1, which waits, is told within a period of notices that the job goes on.
 bool goes_on(OneShard& one) {
   std::vector<std::uint64_t> progress;
