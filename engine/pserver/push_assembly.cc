@@ -10,7 +10,7 @@
 
 namespace paddle::pserver {
 
-Refused PushAssembly::check_part(const Request& request, const wire::PushPart& part) const {
+Refused PushAssembly::check_part(const Request& request, const wire::PushPart& part) {
   const Trainer& trainer = request.trainer;
   const FrameHeader& header = request.frame.header;
   if (!state_.progress.ready) return protocol_error("a push before Ready");
@@ -32,16 +32,27 @@ Refused PushAssembly::check_part(const Request& request, const wire::PushPart& p
   return {};
 }
 
-// Refuses totals from which no snapshot could be read again.
-Refused PushAssembly::check_totals(const Request& request, const wire::PushPart& part) const {
-  const std::uint64_t batches = std::max<std::uint64_t>(1, part.batches());
+// Of the whole job, with the pushes that wait, but for this trainer's.
+std::uint64_t PushAssembly::samples_beside(const Trainer& trainer) const {
   std::uint64_t total = state_.progress.samples;
   for (const Trainer& other : state_.membership.trainers()) {
-    if (other.push && other.id != request.trainer.id) total += other.push->samples;
+    if (other.push && other.id != trainer.id) total += other.push->samples;
   }
-  if (part.samples() > kBatchSamplesMax * batches ||
-      total + part.samples() > parameter::kCounterMax) {
-    return protocol_error("{} samples in {} batches, after {}", part.samples(), batches, total);
+  return total;
+}
+
+// Refuses totals from which no snapshot could be read again.
+Refused PushAssembly::check_totals(const Request& request, const wire::PushPart& part) {
+  const std::uint64_t batches = std::max<std::uint64_t>(1, part.batches());
+  const auto refused = [&] {
+    return protocol_error("{} samples in {} batches, after {}", part.samples(), batches,
+                          samples_beside(request.trainer));
+  };
+  if (part.samples() > kBatchSamplesMax * batches) return refused();
+  begun_ = std::min(begun_ + part.samples(), parameter::kCounterMax + 1);
+  if (state_.progress.samples + begun_ > parameter::kCounterMax &&
+      samples_beside(request.trainer) + part.samples() > parameter::kCounterMax) {
+    return refused();
   }
   if (std::isfinite(part.cost_sum())) return {};
   return Refusal{wire::REFUSAL_NOT_FINITE,
@@ -74,8 +85,7 @@ Refused PushAssembly::check_memory(const Request& request) const {
                  "use more pservers or ports"};
 }
 
-Refused PushAssembly::begin(const Request& request, const wire::PushPart& part,
-                            bool& is_repeat) const {
+Refused PushAssembly::begin(const Request& request, const wire::PushPart& part, bool& is_repeat) {
   if (auto refused = check_part(request, part)) return refused;
   Trainer& trainer = request.trainer;
   const std::uint32_t taken = trainer.push ? trainer.push->parts_taken : 0;

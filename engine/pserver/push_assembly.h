@@ -16,15 +16,18 @@ class PushAssembly {
   Refused take(const Request& request, const wire::PushRows& message);
 
  private:
-  Refused check_part(const Request& request, const wire::PushPart& part) const;
-  Refused check_totals(const Request& request, const wire::PushPart& part) const;
+  Refused check_part(const Request& request, const wire::PushPart& part);
+  Refused check_totals(const Request& request, const wire::PushPart& part);
+  std::uint64_t samples_beside(const Trainer& trainer) const;
   Refused check_memory(const Request& request) const;
   // Makes trainer.push ready for the part. `is_repeat`: the part was taken before, and is answered.
-  Refused begin(const Request& request, const wire::PushPart& part, bool& is_repeat) const;
+  Refused begin(const Request& request, const wire::PushPart& part, bool& is_repeat);
   Refused finish(const Request& request);
   Refused check_values(std::uint32_t trainer, const Push& push);
 
   ShardState& state_;
+  // Samples of all pushes that began here, up to one more than kCounterMax. No more can wait.
+  std::uint64_t begun_ = 0;
   std::vector<float> scratch_;
 };
 

@@ -13,7 +13,7 @@ AsyncUpdates::AsyncUpdates(const wire::ParameterSet& set) {
 // The slowest trainer may always go on, so that no two trainers wait for each other. Of several
 // pushes that may be applied, the slowest trainer's is first.
 std::vector<pserver::Trainer*> AsyncUpdates::next_update(pserver::Membership& membership) const {
-  const std::uint64_t slowest = membership.slowest_clock();
+  const std::uint64_t slowest = staleness_max_ ? membership.slowest_clock() : 0;
   pserver::Trainer* next = nullptr;
   for (pserver::Trainer& trainer : membership.trainers()) {
     if (!trainer.active() || !trainer.has_complete_push()) continue;

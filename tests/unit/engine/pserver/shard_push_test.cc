@@ -120,6 +120,27 @@ TEST(ShardPush, TotalsOfPushesThatWaitCountToo) {
   EXPECT_TRUE(is(one.push(1, 1, 1.0F, 2), FrameType::kPushed, 2));
 }
 
+TEST(ShardPush, TotalsOfManyPushesThatWaitCountToo) {
+  constexpr std::uint64_t kSamples = kBatchSamplesMax * kMergedBatchesMax;
+  constexpr auto kAllowed = static_cast<std::uint32_t>(parameter::kCounterMax / kSamples);
+  OneShard one(test::small_set("sgd", kAllowed + 2));
+  one.start();
+  wire::PushDense message;
+  message.mutable_part()->set_parts(1);
+  message.mutable_part()->set_samples(kSamples);
+  message.mutable_part()->set_batches(kMergedBatchesMax);
+  message.set_count(one.shard.dense()->size());
+  const auto push = [&](std::uint32_t trainer) {
+    Bytes tail(one.shard.dense()->size() * sizeof(float), std::byte{0});
+    return one.send(trainer, FrameType::kPushDense, message, std::move(tail), 1);
+  };
+  for (std::uint32_t id = 0; id < kAllowed; ++id) EXPECT_TRUE(push(id).empty());
+  for (int i = 0; i < 2; ++i) {
+    expect_refused(push(kAllowed), wire::REFUSAL_PROTOCOL, "samples");
+    expect_refused(one.push(kAllowed + 1, 1, 1.0F, 1), wire::REFUSAL_PROTOCOL, "samples");
+  }
+}
+
 TEST(ShardPush, ACostOrTallyThatIsNotFiniteIsRefusedByTrainer) {
   OneShard one(test::small_set("sgd", 1));
   one.start();
