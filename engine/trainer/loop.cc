@@ -259,20 +259,6 @@ void Loop::tell_pass(std::uint32_t pass, const client::PassTotals& totals, const
   if (options_.kept != nullptr) options_.kept->mark_told(pass);
 }
 
-bool Loop::is_saved(std::uint32_t pass) const {
-  const std::uint32_t period = options_.train.saving_period;
-  return period > 0 && ((pass + 1) % period == 0 || pass + 1 == options_.train.passes);
-}
-
-Status Loop::save_with_others(std::uint32_t pass) {
-  if (options_.trainer_id == 0 && !options_.save_dir.empty() && !was_saved(pass)) {
-    PADDLE_TRY_STATUS(save_pass(pass));
-  }
-  // No strategy lets a trainer push for the next pass while this one is saved: a job that goes on
-  // from the snapshot would push that again.
-  return meet_others();
-}
-
 Status Loop::begin_next(std::uint32_t pass) {
   // A trainer that ran out of data did not take part in the last rounds.
   PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));
@@ -299,26 +285,6 @@ Status Loop::stop(std::uint32_t pass) {
   PADDLE_TRY_STATUS(client_.leave());
   return Error{Errc::kResumable, fmt::format("stopped as asked {}", place),
                "go on with --resume and the same --save_dir"};
-}
-
-// Saves a full snapshot or a delta; the last snapshot is always full.
-Status Loop::save(std::uint32_t pass) {
-  PADDLE_TRY_STATUS(begin_long_work(pass, wire::ACTIVITY_SAVING));
-  const std::string directory = pass_directory(options_.save_dir, pass);
-  const bool is_full = base_.empty() || pass + 1 == options_.train.passes ||
-                       deltas_ + 1 >= options_.train.full_snapshot_period;
-  if (is_full) {
-    log_info("Saving parameters to {}", directory);
-    PADDLE_TRY_STATUS(client_.snapshots().save(directory));
-    base_ = directory;
-    deltas_ = 0;
-  } else {
-    log_info("Saving what changed since {} to {}", base_, directory);
-    PADDLE_TRY_STATUS(client_.snapshots().save_delta(directory, base_));
-    ++deltas_;
-  }
-  if (options_.train.snapshots_kept == 0) return {};
-  return snapshot::keep_newest(options_.save_dir, pass, options_.train.snapshots_kept);
 }
 
 Status Loop::test(std::uint32_t pass) {

@@ -12,6 +12,20 @@ constexpr std::size_t kFailureBytesMax = 500;  // a report must fit a pipe's ato
 
 }  // namespace
 
+bool Loop::is_saved(std::uint32_t pass) const {
+  const std::uint32_t period = options_.train.saving_period;
+  return period > 0 && ((pass + 1) % period == 0 || pass + 1 == options_.train.passes);
+}
+
+Status Loop::save_with_others(std::uint32_t pass) {
+  if (options_.trainer_id == 0 && !options_.save_dir.empty() && !was_saved(pass)) {
+    PADDLE_TRY_STATUS(save_pass(pass));
+  }
+  // No strategy lets a trainer push for the next pass while this one is saved: a job that goes on
+  // from the snapshot would push that again.
+  return meet_others();
+}
+
 Status Loop::save_pass(std::uint32_t pass) {
   const std::string path = pass_directory(options_.save_dir, pass);
   const Status saved = save(pass);
@@ -27,6 +41,26 @@ Status Loop::save_pass(std::uint32_t pass) {
                       .substr(0, kFailureBytesMax);
   log_warning("{}; earlier snapshots stay, and training goes on", save_failure_);
   return {};
+}
+
+// Saves a full snapshot or a delta; the last snapshot is always full.
+Status Loop::save(std::uint32_t pass) {
+  PADDLE_TRY_STATUS(begin_long_work(pass, wire::ACTIVITY_SAVING));
+  const std::string directory = pass_directory(options_.save_dir, pass);
+  const bool is_full = base_.empty() || pass + 1 == options_.train.passes ||
+                       deltas_ + 1 >= options_.train.full_snapshot_period;
+  if (is_full) {
+    log_info("Saving parameters to {}", directory);
+    PADDLE_TRY_STATUS(client_.snapshots().save(directory));
+    base_ = directory;
+    deltas_ = 0;
+  } else {
+    log_info("Saving what changed since {} to {}", base_, directory);
+    PADDLE_TRY_STATUS(client_.snapshots().save_delta(directory, base_));
+    ++deltas_;
+  }
+  if (options_.train.snapshots_kept == 0) return {};
+  return snapshot::keep_newest(options_.save_dir, pass, options_.train.snapshots_kept);
 }
 
 // The disk may have room again at the next pass. A job that has saved nothing yet has little to
