@@ -66,6 +66,8 @@ class ClientLanes {
   void abandon(const wire::Abandon& message);
   // How long an answer may take while a port waits for other trainers.
   void set_patience(Duration patience_max) { patience_max_ = patience_max; }
+  // How long a port may be silent.
+  void set_deadline(Duration deadline) { deadline_ = deadline; }
 
  private:
   struct Lane {

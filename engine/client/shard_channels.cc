@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 
 #include <fmt/format.h>
 
@@ -95,29 +94,29 @@ Status ShardChannels::pull_averages(std::span<DenseParameter> dense, std::span<S
   return sparse_.pull(rows, averages);
 }
 
-wire::PushPart ShardChannels::part_of(const PushTotals& totals) const {
+// Only pushes in rounds, which no other thread answers meanwhile, may read their lanes.
+wire::PushPart ShardChannels::part_of(const PushTotals& totals, bool in_rounds) const {
   wire::PushPart part;
   part.set_samples(totals.samples);
   part.set_cost_sum(totals.cost);
   if (totals.batches > 1) part.set_batches(totals.batches);
   part.set_stop(asks_to_stop_);
-  note_cuts(part);
+  if (in_rounds) note_cuts(part);
   return part;
 }
 
 // The first shard in rounds announces a cut, which all of them make after the next push.
 void ShardChannels::note_cuts(wire::PushPart& part) const {
-  const ClientLanes& leading = dense_in_rounds_ ? dense_.lanes() : sparse_.lanes();
-  if (!dense_in_rounds_ && !sparse_in_rounds_) return;
-  part.set_cut(leading.at(0).cut_asked());
-  std::uint64_t whole = std::numeric_limits<std::uint64_t>::max();
+  const ClientLane& leading = (dense_in_rounds_ ? dense_.lanes() : sparse_.lanes()).at(0);
+  part.set_cut(leading.cut_asked());
+  // Shards that name different ones need not have those of the others.
   for (const ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) {
     if (!(lanes == &dense_.lanes() ? dense_in_rounds_ : sparse_in_rounds_)) continue;
     for (std::size_t i = 0; i < lanes->size(); ++i) {
-      whole = std::min(whole, lanes->at(i).whole_cut());
+      if (lanes->at(i).whole_cut() != leading.whole_cut()) return;
     }
   }
-  part.set_whole_cut(whole);
+  part.set_whole_cut(leading.whole_cut());
 }
 
 void ShardChannels::note_stop(const ClientLanes& lanes) {
@@ -136,19 +135,22 @@ Status ShardChannels::run(Push& push, const ClientLanes& lanes) {
 }
 
 Status ShardChannels::push(const PushTotals& totals, std::span<DenseParameter> dense) {
-  PADDLE_TRY(auto push, dense_.prepare(part_of(totals), dense));
+  PADDLE_TRY(auto push, dense_.prepare(part_of(totals, dense_in_rounds_), dense));
   return run(push, dense_.lanes());
 }
 
 Status ShardChannels::push(const PushTotals& totals, std::span<const SparseRows> rows) {
-  PADDLE_TRY(auto push, sparse_.prepare(part_of(totals), rows));
+  PADDLE_TRY(auto push, sparse_.prepare(part_of(totals, sparse_in_rounds_), rows));
   return run(push, sparse_.lanes());
 }
 
 Status ShardChannels::push(const PushTotals& totals, std::span<DenseParameter> dense,
                            std::span<const SparseRows> rows) {
-  const wire::PushPart part = part_of(totals);  // one answer to "stop?" for both kinds
+  wire::PushPart part = part_of(totals, dense_in_rounds_);
   PADDLE_TRY(auto dense_push, dense_.prepare(part, dense));
+  const bool stops = part.stop();  // one answer to "stop?" for both kinds
+  part = part_of(totals, sparse_in_rounds_);
+  part.set_stop(stops);
   PADDLE_TRY(auto rows_push, sparse_.prepare(part, rows));
   if (options_.run_pair && dense_.lanes().size() > 0 && sparse_.lanes().size() > 0) {
     std::array<Status, 2> outcomes;

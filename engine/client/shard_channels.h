@@ -95,7 +95,7 @@ class ShardChannels {
   Status give_up_after_loss(Status asked);
   void set_position(LanePosition position);
   std::uint64_t batches() const;  // of this pass that the trainer has pushed
-  wire::PushPart part_of(const PushTotals& totals) const;
+  wire::PushPart part_of(const PushTotals& totals, bool in_rounds) const;
   void note_cuts(wire::PushPart& part) const;
   template <class Push>
   Status run(Push& push, const ClientLanes& lanes);

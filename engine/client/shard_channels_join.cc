@@ -11,6 +11,8 @@ namespace {
 
 // In which trainer 0 tells all ports that the job starts.
 constexpr Duration kStartMax = std::chrono::seconds(10);
+// In which a port reads its cut; it answers nobody meanwhile.
+constexpr Duration kWayBackMax = std::chrono::minutes(10);
 
 }  // namespace
 
@@ -80,9 +82,13 @@ Status ShardChannels::go_back(const std::vector<std::optional<std::uint64_t>>& c
     wire::Position position;
     return lanes.parse(i, frame, position);
   };
-  PADDLE_TRY_STATUS(on_all(ask, take));
+  for (ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) lanes->set_deadline(kWayBackMax);
+  const Status done = on_all(ask, take);
+  for (ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) {
+    lanes->set_deadline(options_.deadline);
+  }
   is_running_ = true;
-  return {};
+  return done;
 }
 
 // Trainer 0 may wait at a port that runs, and never learn that another one needs it.

@@ -18,6 +18,7 @@ constexpr std::uint64_t kDensePartBytes = 8ULL << 20U;
 constexpr std::uint64_t kBacklogMax = 64ULL << 20U;  // bytes copied and not written yet
 constexpr int kPatiencePeriods = 6;                  // with a shard that has no whole cut
 constexpr std::size_t kIndexBytes = sizeof(std::uint32_t);
+constexpr std::uint64_t kFirstLife = 1;          // --epoch of a pserver that was not restarted
 constexpr std::uint64_t kWayBack = 1ULL << 32U;  // in a generation; below, the process's life
 
 std::uint64_t fingerprint(const ShardOptions& options, const wire::ParameterSet& set) {
@@ -37,6 +38,8 @@ void Cuts::open() {
     return;
   }
   store_ = *std::move(store);
+  // The first life of a pserver has lost nothing: these are of an earlier run of the job.
+  if (options.server_generation <= kFirstLife && !forget_all()) return;
   period_ = std::chrono::seconds(set.snapshot_seconds());
   const auto has_rounds = [&](bool is_sparse) {
     const std::uint32_t shards = is_sparse ? set.sparse_shards() : set.dense_shards();
@@ -55,13 +58,18 @@ void Cuts::open() {
 void Cuts::on_ready(bool went_back) {
   if (!store_) return;
   // Cuts of a job that began anew are of no use, and their numbers would be in the way.
-  if (const Status forgotten = went_back ? Status() : store_->forget_after(0); !forgotten) {
-    log_warning("no cuts are made: {}", forgotten.error().message);
-    store_.reset();
-    return;
-  }
+  if (!went_back && !forget_all()) return;
   note_whole();
   begin();
+}
+
+bool Cuts::forget_all() {
+  const Status forgotten = store_->forget_after(0);
+  if (forgotten) return true;
+  log_warning("no cuts are made: {}", forgotten.error().message);
+  store_.reset();
+  state_.cuts.whole.clear();
+  return false;
 }
 
 void Cuts::on_update() {
@@ -192,6 +200,7 @@ wire::CutState Cuts::state() const {
 }
 
 Status Cuts::go_back(std::uint64_t cut) {
+  is_copying_ = is_unwritten_ = false;  // whatever follows, the cut under way has no end
   PADDLE_TRY_STATUS(store_->forget_after(cut));
   state_.parameters.clear_tables();
   for (const auto& table : state_.parameters.tables()) {
@@ -205,7 +214,6 @@ Status Cuts::go_back(std::uint64_t cut) {
     if (table) PADDLE_TRY_STATUS(table->check_restored());
   }
   PADDLE_TRY_STATUS(restore_state(state));
-  is_copying_ = is_unwritten_ = false;
   is_full_ = true;
   number_ = cut;
   passes_ = state_.progress.passes_finished;
@@ -262,7 +270,7 @@ Status Cuts::restore_state(const wire::CutState& cut) {
     const wire::CutTrainer& from = cut.trainers(static_cast<int>(trainer.id));
     trainer.last_applied = from.last_applied();
     trainer.clock = from.clock();
-    trainer.left = from.left();
+    trainer.left = from.left() && !trainer.connected;
     trainer.seen_updates = progress.updates;
     trainer.finished = trainer.pauses = trainer.is_busy = false;
     trainer.push.reset();

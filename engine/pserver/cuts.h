@@ -36,6 +36,7 @@ class Cuts {
   std::uint64_t number() const {
     return state_.progress.step + state_.progress.passes_finished + 1;
   }
+  bool forget_all();  // false without a store, which it may have cost
   void begin();
   void add_dense();
   bool copy_rows();  // false when there are no more

@@ -207,6 +207,11 @@ Refused Shard::on_go_back(const Request& request, const wire::GoBack& message) {
     fail({wire::REFUSAL_TRAINER_LOST, done.error().message}, request.out);
     return failure_;
   }
+  // One that does not join again has left the job, or is lost.
+  for (Trainer& trainer : state_.membership.trainers()) {
+    const bool is_missing = !trainer.connected && !trainer.left;
+    if (is_missing && grace() > Duration::zero()) trainer.lost_at = request.now;
+  }
   state_.send_position(request.trainer, request.id, request.out);
   return {};
 }

@@ -1,5 +1,7 @@
 #include "engine/pserver/waiting.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace paddle::pserver {
@@ -24,9 +26,11 @@ void send_notice(TimePoint now, const ShardState& state, Trainer& trainer,
                  std::vector<net::Outgoing>& out) {
   const Blockers blockers = blockers_of(state, trainer.waiter->what);
   bool all_connected = true;
+  const bool is_any = std::ranges::any_of(state.membership.trainers(), blockers.is_one);
+  const std::string names = state.membership.names(blockers.is_one, all_connected);
   wire::Waiting message;
   message.set_request(trainer.waiter->request);
-  message.set_reason(state.membership.names(blockers.is_one, all_connected) + blockers.debt);
+  message.set_reason(is_any ? names + blockers.debt : "a copy of its parameters to be on its disk");
   message.set_all_connected(all_connected);
   message.set_progress(state.progress.requests);
   trainer.waiter->next_notice = now + kNoticePeriod;

@@ -92,6 +92,18 @@ TEST(ClientLane, ARefusalClosesThePullsBehindItWhoseAnswersMayStillCome) {
   EXPECT_TRUE(takes(lane, done(3)));
 }
 
+// The trainer joins again.
+TEST(ClientLane, AShardThatWentBackIsLost) {
+  for (const auto code : {wire::REFUSAL_STALE_GENERATION, wire::REFUSAL_TRAINER_LOST}) {
+    wire::Refused refused;
+    refused.set_code(code);
+    ClientLane lane = asked();
+    const auto taken = lane.on_frame(answer(FrameType::kRefused, 1, refused), kNow);
+    ASSERT_FALSE(taken);
+    EXPECT_EQ(taken.error().code, Errc::kUnreachable);
+  }
+}
+
 TEST(ClientLane, AWaitingThatCarriesValuesIsNone) {
   Frame waiting = answer<wire::Waiting>(FrameType::kWaiting, 1);
   EXPECT_EQ(error_of(asked().on_frame(Frame(waiting), kNow)), "none");

@@ -13,18 +13,17 @@ class OneShard {
  public:
   explicit OneShard(wire::ParameterSet set, bool is_sparse = false, Duration grace = {},
                     std::uint64_t bytes_max = 1ULL << 40U)
+      : OneShard(std::move(set),
+                 {.is_sparse = is_sparse, .lost_trainer_grace = grace, .bytes_max = bytes_max},
+                 is_sparse ? nullptr : std::make_shared<parameter::DenseLoan>()) {}
+  // Completes the options; a loan is for a single trainer.
+  OneShard(wire::ParameterSet set, const ShardOptions& options,
+           std::shared_ptr<parameter::DenseLoan> given = nullptr)
       : set_(std::move(set)),
-        is_sparse_(is_sparse),
-        loan(is_sparse || set_.num_trainers() != 1 ? nullptr
-                                                   : std::make_shared<parameter::DenseLoan>()),
-        shard(ShardOptions{.make_policy = strategy::make_update_policy,
-                           .is_sparse = is_sparse,
-                           .num_gradient_servers = set_.num_trainers(),
-                           .job_tag = 11,
-                           .server_generation = 5,
-                           .lost_trainer_grace = grace,
-                           .bytes_max = bytes_max,
-                           .loan = loan}) {}
+        is_sparse_(options.is_sparse),
+        loan(set_.num_trainers() == 1 ? std::move(given) : nullptr),
+        shard(complete(options, set_, loan)),
+        expected_shard(options.index) {}
 
   template <class Message>
   std::vector<net::Outgoing> send(std::uint32_t trainer, FrameType type, Message message,
@@ -36,7 +35,7 @@ class OneShard {
     frame.header.job_tag = 11;
     frame.header.sender = {Role::kTrainer, trainer};
     frame.header.incarnation = incarnation;
-    frame.header.server_generation = type == FrameType::kJoin ? 0 : 5;
+    frame.header.server_generation = type == FrameType::kJoin ? 0 : generation;
     frame.header.sequence = sequence;
     frame.header.step = step;
     frame.head = message.SerializeAsString();
@@ -84,6 +83,7 @@ class OneShard {
     message.mutable_part()->set_parts(1);
     message.mutable_part()->set_samples(samples);
     message.mutable_part()->set_cost_sum(0.5);
+    note_cuts(*message.mutable_part());
     message.set_count(shard.dense()->size());
     Bytes tail;
     const std::vector<float> values(shard.dense()->size(), gradient);
@@ -95,6 +95,7 @@ class OneShard {
     wire::PushRows message;
     message.mutable_part()->set_parts(1);
     message.mutable_part()->set_samples(1);
+    note_cuts(*message.mutable_part());
     message.add_segments()->set_parameter(2);
     message.mutable_segments(0)->set_count(1);
     Bytes tail;
@@ -116,6 +117,21 @@ class OneShard {
   }
 
  private:
+  static ShardOptions complete(ShardOptions options, const wire::ParameterSet& set,
+                               const std::shared_ptr<parameter::DenseLoan>& loan) {
+    options.make_policy = strategy::make_update_policy;
+    options.num_gradient_servers = set.num_trainers();
+    options.job_tag = 11;
+    if (options.server_generation == 0) options.server_generation = kGeneration;
+    options.loan = loan;
+    return options;
+  }
+  void note_cuts(wire::PushPart& part) const {
+    part.set_cut(asks_cut);
+    part.set_whole_cut(whole_cut);
+  }
+
+  static constexpr std::uint64_t kGeneration = 5;
   wire::ParameterSet set_;
   bool is_sparse_;
   std::uint64_t request_ = 0;
@@ -125,7 +141,10 @@ class OneShard {
   Shard shard;
   TimePoint now;
   std::uint32_t incarnation = 0;
+  std::uint64_t generation = kGeneration;  // that frames name
   std::uint64_t step = 0;
+  bool asks_cut = false;  // with each push
+  std::uint64_t whole_cut = 0;
   net::PeerId peer_base = 100;
   std::vector<std::size_t> lent_floats;  // of each part of a lent push; empty: pushes are in frames
   std::uint32_t expected_shard = 0;      // which port the trainer takes this one for

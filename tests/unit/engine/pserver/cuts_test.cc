@@ -1,0 +1,249 @@
+// When a shard makes its cuts.
+#include "tests/unit/engine/pserver/cuts_fixture.h"
+
+namespace paddle::pserver {
+namespace {
+
+using Cuts = CutsFixture;
+using Names = std::vector<std::string>;
+
+bool announces(const std::vector<net::Outgoing>& pushed) {
+  EXPECT_TRUE(is(pushed, FrameType::kPushed, 2));
+  bool any = false;
+  for (const net::Outgoing& one : pushed) any = any || parse<wire::Pushed>(one).cut();
+  return any;
+}
+
+TEST_F(Cuts, TheFirstIsOfTheInitialValues) {
+  OneShard one(cut_set(2), options());
+  one.join(0);
+  one.join(1);
+  EXPECT_EQ(names(), Names());
+  one.send(0, FrameType::kReady, wire::Ready());
+  EXPECT_EQ(names(), Names{full(1)});
+  tick(one);
+  EXPECT_EQ(cuts_of(join_again(one)), std::vector<std::uint64_t>{1});
+}
+
+TEST_F(Cuts, NoneAreMadeOfAJobThatDoesNotWantThemOrCannotGoBack) {
+  auto never = cut_set(2);
+  never.set_snapshot_seconds(0);
+  auto lone = cut_set(2);
+  lone.set_trainers_return(false);
+  for (const auto& set : {never, lone}) {
+    OneShard one(set, options());
+    one.start();
+    one.asks_cut = true;
+    round(one, 1, 1);
+    EXPECT_EQ(names(), Names());
+  }
+}
+
+TEST_F(Cuts, TheFirstShardAnnouncesOneWhenThePeriodIsOverAndTheLastIsWholeEverywhere) {
+  OneShard one(cut_set(2), options());
+  one.start();
+  tick(one);
+  tick(one, kPeriod);
+  EXPECT_FALSE(announces(round(one, 1, 1))) << "who knows whether the others have the first";
+  one.whole_cut = 1;
+  round(one, 2, 1);
+  tick(one);
+  EXPECT_TRUE(announces(round(one, 3, 1)));
+  EXPECT_FALSE(announces(round(one, 4, 1))) << "once";
+  tick(one, kPeriod - std::chrono::seconds(1));
+  EXPECT_FALSE(announces(round(one, 5, 1)));
+  tick(one, std::chrono::seconds(1));
+  EXPECT_TRUE(announces(round(one, 6, 1))) << "nobody asked for the one before";
+}
+
+TEST_F(Cuts, AShardThatHasNoneForLongDoesNotKeepTheOthersFromTheNext) {
+  OneShard one(cut_set(2), options());
+  one.start();
+  tick(one);
+  tick(one, 5 * kPeriod);
+  EXPECT_FALSE(announces(round(one, 1, 1)));
+  tick(one, kPeriod);
+  EXPECT_TRUE(announces(round(one, 2, 1)));
+}
+
+TEST_F(Cuts, OtherShardsOfAJobInRoundsAnnounceNone) {
+  const auto announces_ever = [&](const wire::ParameterSet& set, ShardOptions options) {
+    OneShard one(set, options);
+    one.start();
+    one.whole_cut = 1;
+    round(one, 1, 1);
+    tick(one, kPeriod);
+    tick(one, kPeriod);
+    return announces(round(one, 2, 1));
+  };
+  auto set = cut_set(2);
+  set.set_dense_shards(2);
+  EXPECT_TRUE(announces_ever(set, options(false, 0)));
+  EXPECT_FALSE(announces_ever(set, options(false, 1)));
+  EXPECT_FALSE(announces_ever(cut_set(2), options(true))) << "the dense one does";
+  set = cut_set(2);
+  set.set_dense_strategy(wire::STRATEGY_ASYNC);
+  EXPECT_TRUE(announces_ever(set, options(true))) << "it is the first in rounds";
+}
+
+TEST_F(Cuts, OneIsMadeAfterTheRoundWhosePushAsks) {
+  OneShard one(cut_set(2), options());
+  one.start();
+  settle(one);
+  one.asks_cut = true;
+  one.push(0, 1, 1);
+  EXPECT_EQ(names(), Names{full(1)}) << "the round is not over";
+  one.asks_cut = false;
+  one.push(1, 1, 1);
+  tick(one);
+  round(one, 2, 1);
+  const auto pushed = round(one, 3, 1);
+  EXPECT_EQ(names(), (Names{full(1), full(2)}));
+  EXPECT_EQ(parse<wire::Pushed>(pushed[0]).whole_cut(), 2U);
+}
+
+TEST_F(Cuts, NoneBeginsWhileOneIsUnderWay) {
+  OneShard one(cut_set(2), options(true));
+  one.start();
+  settle(one);
+  round(one, 1, 1);
+  one.asks_cut = true;
+  round(one, 2, 1);
+  round(one, 3, 1);
+  one.asks_cut = false;
+  settle(one);
+  EXPECT_EQ(names(), (Names{full(1), delta(3)})) << "that of round 3 would have been 4";
+  cut_round(one, 4, 1);
+  EXPECT_EQ(cuts_of(join_again(one)), (std::vector<std::uint64_t>{1, 3, 5}));
+}
+
+TEST_F(Cuts, ThoseThatNoShardGoesBackToAreRemoved) {
+  OneShard one(cut_set(2), options(true));
+  one.start();
+  settle(one);
+  cut_round(one, 1, 1);
+  cut_round(one, 2, 1);
+  const auto all = names();
+  EXPECT_EQ(all.size(), 3U);
+  one.whole_cut = 1;
+  round(one, 3, 1);
+  tick(one);
+  EXPECT_EQ(names(), all) << "all of them build on the first, or it is the newest everywhere";
+  one.whole_cut = 3;
+  round(one, 4, 1);
+  tick(one);
+  EXPECT_LT(names().size(), all.size());
+}
+
+TEST_F(Cuts, AnAsynchronousShardMakesOneWhenThePeriodIsOver) {
+  OneShard one(async_set(1), options());
+  one.start();
+  tick(one);
+  EXPECT_TRUE(is(one.push(0, 1, 1), FrameType::kPushed));
+  tick(one, kPeriod - std::chrono::seconds(1));
+  EXPECT_EQ(names(), Names{full(1)});
+  tick(one, std::chrono::seconds(1));
+  tick(one);
+  EXPECT_EQ(names(), Names{full(2)}) << "the one before is of no use now";
+  tick(one, kPeriod);
+  EXPECT_EQ(names(), Names{full(2)}) << "nothing has changed since";
+}
+
+TEST_F(Cuts, AnAsynchronousPassEndsOnlyWhenACutOfItIsWhole) {
+  OneShard one(async_set(1), options(true));
+  one.join(0);
+  one.send(0, FrameType::kReady, wire::Ready());
+  EXPECT_TRUE(one.finish(0, 0).empty()) << "its cut is under way";
+  std::vector<net::Outgoing> out;
+  for (int i = 0; i < 8 && out.empty(); ++i) out = tick(one);
+  ASSERT_TRUE(is(out, FrameType::kPassFinished));
+  settle(one);
+  EXPECT_EQ(names().size(), 2U) << "the next pass has one too";
+}
+
+TEST_F(Cuts, APassEndsWithoutOneWhenTheDiskFails) {
+  OneShard one(async_set(1), options(true));
+  one.join(0);
+  files.fail(1, ENOSPC, true);
+  one.send(0, FrameType::kReady, wire::Ready());
+  EXPECT_TRUE(is(one.finish(0, 0), FrameType::kPassFinished));
+  files.stop_failing();
+  settle(one);
+  tick(one, kPeriod);
+  settle(one);
+  EXPECT_EQ(names(), Names{full(2)}) << "the disk is tried again";
+}
+
+// Its disk hangs.
+class StuckStore final : public snapshot::CutStore {
+ public:
+  void begin(std::uint64_t, bool) override {}
+  void add(std::uint32_t, Bytes) override {}
+  void end() override {}
+  std::uint64_t backlog() const override { return 1; }
+  bool has_failed() const override { return false; }
+  std::vector<std::uint64_t> whole() const override { return {}; }
+  Status read(std::uint64_t, const Use&) override { return {}; }
+  void forget_before(std::uint64_t) override {}
+  Status forget_after(std::uint64_t) override { return {}; }
+};
+
+TEST_F(Cuts, ATrainerThatWaitsForOneIsToldSo) {
+  ShardOptions stuck = options(true);
+  stuck.open_cuts = [](std::uint64_t) -> Result<std::unique_ptr<snapshot::CutStore>> {
+    return std::unique_ptr<snapshot::CutStore>(std::make_unique<StuckStore>());
+  };
+  OneShard one(async_set(1), stuck);
+  one.start();
+  EXPECT_TRUE(one.finish(0, 0).empty());
+  settle(one);
+  const auto out = tick(one, kNoticePeriod);
+  ASSERT_TRUE(is(out, FrameType::kWaiting));
+  EXPECT_EQ(parse<wire::Waiting>(out[0]).reason(), "a copy of its parameters to be on its disk");
+}
+
+// Its folder has those of an earlier run.
+TEST_F(Cuts, TheFirstLifeOfAPserverHasNone) {
+  for (const std::uint64_t life : {1, 2}) {
+    {
+      OneShard earlier(cut_set(2), options());
+      earlier.start();
+      cut_round(earlier, 1, 1);
+    }
+    OneShard one(cut_set(2), options(false, 0, life));
+    const auto position = parse<wire::Position>(one.join(0)[0]);
+    EXPECT_EQ(position.cuts_size(), life == 1 ? 0 : 2);
+    EXPECT_EQ(names().size(), life == 1 ? 0U : 2U);
+  }
+}
+
+TEST_F(Cuts, AJobThatBeginsAnewForgetsThoseOfTheOneBefore) {
+  {
+    OneShard earlier(cut_set(2), options());
+    earlier.start();
+    cut_round(earlier, 1, 1);
+  }
+  OneShard one(cut_set(2), options());
+  one.start();
+  EXPECT_EQ(names(), Names{full(1)});
+  tick(one);
+  EXPECT_EQ(cuts_of(join_again(one)), std::vector<std::uint64_t>{1});
+}
+
+TEST_F(Cuts, ThoseThatCannotBeForgottenAreNotOfferedEither) {
+  {
+    OneShard earlier(cut_set(2), options());
+    earlier.start();
+    cut_round(earlier, 1, 1);
+  }
+  OneShard one(cut_set(2), options());
+  one.join(0);
+  one.join(1);
+  files.fail(0, EIO, true);
+  one.send(0, FrameType::kReady, wire::Ready());
+  EXPECT_EQ(cuts_of(join_again(one)), std::vector<std::uint64_t>());
+  expect_refused(go_back(one, 2), wire::REFUSAL_PROTOCOL, "no cut 2");
+}
+
+}  // namespace
+}  // namespace paddle::pserver

@@ -1,0 +1,322 @@
+// A shard that becomes what it was at a cut.
+#include "tests/unit/engine/pserver/cuts_fixture.h"
+
+namespace paddle::pserver {
+namespace {
+
+using GoBack = CutsFixture;
+
+const Tally kTally{{3, 4}, {0.5}};
+
+void one_push(OneShard& one, std::uint64_t sequence) {
+  EXPECT_TRUE(is(one.push(0, sequence, 1), FrameType::kPushed));
+}
+
+TEST_F(GoBack, ValuesAndTheirStateAreThoseOfTheCut) {
+  for (const bool is_sparse : {false, true}) {
+    files = test::MemoryFiles();
+    OneShard straight(cut_set(2, "momentum"), is_sparse);
+    OneShard one(cut_set(2, "momentum"), options(is_sparse));
+    straight.start();
+    one.start();
+    settle(one);
+    for (const std::uint64_t sequence : {1, 2, 3}) {
+      round(straight, sequence, static_cast<float>(sequence));
+      cut_round(one, sequence, static_cast<float>(sequence));
+    }
+    round(one, 4, 1000);
+    const wire::Position before = join_again(one);
+    EXPECT_EQ(before.step(), 4U);
+    ASSERT_TRUE(is(go_back(one, 4), FrameType::kPosition));
+    EXPECT_EQ(one.shard.step(), 3U);
+    one.send(0, FrameType::kReady, wire::Ready());
+    const auto same = [&] {
+      if (!is_sparse) return straight.values() == one.values();
+      return rows_of(straight) == rows_of(one);
+    };
+    EXPECT_TRUE(same());
+    round(straight, 4, 4);
+    EXPECT_FALSE(same());
+    round(one, 4, 4);
+    EXPECT_TRUE(same()) << "momentum too";
+    cut_round(one, 5, 5);
+    settle(one);
+    EXPECT_EQ(cuts_of(join_again(one)).back(), 6U) << "cuts go on";
+  }
+}
+
+TEST_F(GoBack, CountersAndCursorsAreThoseOfTheCut) {
+  OneShard one(cut_set(2), options());
+  one.start();
+  round(one, 1, 1);
+  one.finish(0, 0, kTally);
+  one.finish(1, 0, kTally);
+  round(one, 2, 1);
+  cut_round(one, 3, 1);
+  wire::Position at_cut = join_again(one);
+  round(one, 4, 1);
+  one.finish(0, 1);
+  one.finish(1, 1);
+  join_again(one);
+  const auto out = go_back(one, 5);
+  ASSERT_TRUE(is(out, FrameType::kPosition));
+  auto position = parse<wire::Position>(out[0]);
+  EXPECT_FALSE(position.ready()) << "until trainer 0 says so";
+  EXPECT_EQ(position.step(), 3U);
+  EXPECT_EQ(position.samples(), 6U);
+  EXPECT_EQ(position.passes_finished(), 1U);
+  EXPECT_EQ(position.last_applied(), 3U);
+  EXPECT_EQ(cuts_of(position).back(), 5U);
+  for (wire::Position* const each : {&position, &at_cut}) {
+    each->clear_ready();
+    each->clear_request();
+  }
+  EXPECT_EQ(position.SerializeAsString(), at_cut.SerializeAsString());
+  one.send(0, FrameType::kReady, wire::Ready());
+  // The totals of the pass go on from those of the cut.
+  one.finish(0, 1);
+  const auto ended = one.finish(1, 1);
+  ASSERT_TRUE(is(ended, FrameType::kPassFinished, 2));
+  EXPECT_EQ(parse<wire::PassFinished>(ended[0]).samples(), 4U);
+  EXPECT_EQ(parse<wire::PassFinished>(ended[0]).batches(), 4U);
+}
+
+TEST_F(GoBack, PassesAndThePauseBeforeTheCutAreToldAgain) {
+  OneShard one(cut_set(2), options());
+  one.start();
+  for (const std::uint64_t pass : {0, 1}) {
+    round(one, pass + 1, 1);
+    one.finish(0, pass, kTally);
+    one.finish(1, pass, kTally);
+  }
+  pause(one, 0, 2, 0);
+  EXPECT_TRUE(is(pause(one, 1, 2, 0), FrameType::kPassFinished, 2));
+  cut_round(one, 3, 1);
+  join_again(one);
+  ASSERT_TRUE(is(go_back(one, 6), FrameType::kPosition));
+  one.send(0, FrameType::kReady, wire::Ready());
+  for (const std::uint64_t pass : {0, 1}) {
+    const auto out = one.finish(0, pass, kTally);
+    ASSERT_TRUE(is(out, FrameType::kPassFinished)) << pass;
+    const auto told = parse<wire::PassFinished>(out[0]);
+    EXPECT_EQ(told.passes_finished(), pass + 1);
+    EXPECT_EQ(told.samples(), 2U);
+    const auto tally = decode_tally(out[0].frame.tail, told.counts(), told.sums());
+    ASSERT_TRUE(tally);
+    EXPECT_EQ(tally->counts, (std::vector<std::uint64_t>{6, 8}));
+    EXPECT_EQ(tally->sums, std::vector<double>{1.0});
+  }
+  const auto paused = pause(one, 0, 2, 0);
+  ASSERT_TRUE(is(paused, FrameType::kPassFinished));
+  EXPECT_TRUE(parse<wire::PassFinished>(paused[0]).paused());
+  EXPECT_TRUE(pause(one, 0, 2, 1).empty()) << "the next one waits for the other";
+}
+
+TEST_F(GoBack, FramesOfBeforeAreRefused) {
+  OneShard one(cut_set(2), options());
+  one.start();
+  cut_round(one, 1, 1);
+  const std::uint64_t before = one.generation;
+  ASSERT_TRUE(is(go_back(one, 2), FrameType::kPosition));
+  const std::uint64_t after = one.generation;
+  EXPECT_NE(after, before);
+  one.generation = before;
+  expect_refused(one.push(0, 2, 1), wire::REFUSAL_STALE_GENERATION, "generation");
+  expect_refused(one.send(0, FrameType::kReady, wire::Ready()), wire::REFUSAL_STALE_GENERATION,
+                 "generation");
+  one.generation = after;
+  ASSERT_TRUE(is(go_back(one, 2), FrameType::kPosition));
+  EXPECT_NE(one.generation, after) << "each way back has its own";
+}
+
+TEST_F(GoBack, WhoWaitsIsToldToJoinAgain) {
+  OneShard one(cut_set(3), options());
+  one.start();
+  cut_round(one, 1, 1, 3);
+  one.step = 1;
+  EXPECT_TRUE(one.push(1, 2, 1).empty());
+  EXPECT_TRUE(one.finish(2, 0).empty());
+  const auto out = go_back(one, 2);
+  ASSERT_EQ(out.size(), 3U);
+  for (const std::size_t i : {0U, 1U}) {
+    EXPECT_EQ(out[i].to, 101U + i);
+    EXPECT_EQ(parse<wire::Refused>(out[i]).code(), wire::REFUSAL_STALE_GENERATION);
+  }
+  EXPECT_EQ(out[2].frame.header.type, static_cast<std::uint8_t>(FrameType::kPosition));
+  // What they had sent is gone.
+  one.generation = out[2].frame.header.server_generation;
+  one.send(0, FrameType::kReady, wire::Ready());
+  EXPECT_TRUE(one.push(0, 2, 1).empty());
+  EXPECT_TRUE(one.push(2, 2, 1).empty());
+  EXPECT_TRUE(is(one.push(1, 2, 1), FrameType::kPushed, 3));
+}
+
+TEST_F(GoBack, OnlyTrainerZeroMakesAShardGoBackAndOnlyToACutThatItHas) {
+  OneShard one(cut_set(2), options());
+  one.start();
+  cut_round(one, 1, 1);
+  expect_refused(go_back(one, 2, 1), wire::REFUSAL_PROTOCOL, "only trainer 0");
+  expect_refused(go_back(one, 3), wire::REFUSAL_PROTOCOL, "no cut 3");
+  EXPECT_TRUE(is(round(one, 2, 1), FrameType::kPushed, 2)) << "nothing has changed";
+}
+
+TEST_F(GoBack, ANewProcessListsTheCutsAndGoesBack) {
+  std::vector<float> expected;
+  {
+    OneShard lost(cut_set(2, "momentum"), options());
+    lost.start();
+    cut_round(lost, 1, 1);
+    expected = lost.values();
+    round(lost, 2, 1);
+  }
+  OneShard one(cut_set(2, "momentum"), options());
+  one.join(1);
+  const auto position = parse<wire::Position>(one.join(0)[0]);
+  EXPECT_FALSE(position.ready());
+  EXPECT_EQ(cuts_of(position), (std::vector<std::uint64_t>{1, 2}));
+  EXPECT_TRUE(one.send(1, FrameType::kReady, wire::Ready()).empty());
+  EXPECT_EQ(go_back(one, 2).size(), 2U) << "who waits for Ready is told to join again";
+  EXPECT_EQ(one.values(), expected);
+  EXPECT_EQ(one.shard.step(), 1U);
+}
+
+TEST_F(GoBack, ADamagedCutFailsWithItsNameAndTheOneBeforeCanBeUsed) {
+  {
+    OneShard lost(cut_set(2), options());
+    lost.start();
+    cut_round(lost, 1, 1);
+    cut_round(lost, 2, 1);
+  }
+  {
+    OneShard one(cut_set(2), options());
+    one.join(1);
+    one.join(0);
+    damage(full(3));
+    expect_refused(go_back(one, 3), wire::REFUSAL_TRAINER_LOST, full(3));
+    EXPECT_NE(one.shard.failure().find(full(3)), std::string::npos) << one.shard.failure();
+    EXPECT_FALSE(one.shard.is_given_up()) << "its next life goes on";
+    settle(one);
+  }
+  OneShard next(cut_set(2), options());
+  next.join(1);
+  EXPECT_EQ(cuts_of(parse<wire::Position>(next.join(0)[0])), (std::vector<std::uint64_t>{1, 2}));
+  EXPECT_TRUE(is(go_back(next, 2), FrameType::kPosition));
+}
+
+TEST_F(GoBack, ADamagedCutFailsWhileAnotherIsUnderWayToo) {
+  OneShard one(cut_set(2), options(true));
+  one.start();
+  settle(one);
+  cut_round(one, 1, 1);
+  one.asks_cut = true;
+  round(one, 2, 1);
+  damage(delta(2));
+  expect_refused(go_back(one, 2), wire::REFUSAL_TRAINER_LOST, delta(2));
+  settle(one);
+  EXPECT_NE(one.shard.failure(), "");
+}
+
+TEST_F(GoBack, AShardThatIsNotReadyKeepsThePlaceOfALostTrainerIfItHasCuts) {
+  const auto lose = [](OneShard& one) {
+    std::vector<net::Outgoing> out;
+    one.shard.on_disconnect(one.now, 101, out);
+  };
+  {
+    OneShard lost(cut_set(2), options());
+    lost.join(0);
+    lost.join(1);
+    lose(lost);
+    EXPECT_EQ(lost.shard.failure(), "trainer 1 lost at step 0") << "there is nothing to go on from";
+  }
+  {
+    OneShard lost(cut_set(2), options());
+    lost.start();
+    settle(lost);
+  }
+  OneShard one(cut_set(2), options());
+  one.join(0);
+  one.join(1);
+  lose(one);
+  EXPECT_EQ(one.shard.failure(), "");
+  tick(one, std::chrono::seconds(30));
+  EXPECT_EQ(one.shard.failure(), "trainer 1 lost at step 0");
+}
+
+// One that has left the job at the cut's future, or was never here.
+TEST_F(GoBack, ATrainerThatDoesNotJoinAgainIsLostInTime) {
+  {
+    OneShard lost(cut_set(2), options());
+    lost.start();
+    settle(lost);
+  }
+  OneShard one(cut_set(2), options());
+  one.join(0);
+  ASSERT_TRUE(is(go_back(one, 1), FrameType::kPosition));
+  one.send(0, FrameType::kReady, wire::Ready());
+  EXPECT_TRUE(one.push(0, 1, 1).empty());
+  tick(one, std::chrono::seconds(29));
+  EXPECT_EQ(one.shard.failure(), "");
+  tick(one, std::chrono::seconds(1));
+  EXPECT_EQ(one.shard.failure(), "trainer 1 lost at step 0");
+}
+
+TEST_F(GoBack, WithoutGraceNobodyIsLostWhoHasNotComeYet) {
+  {
+    OneShard lost(cut_set(2), options());
+    lost.start();
+    settle(lost);
+  }
+  ShardOptions by_hand = options();
+  by_hand.lost_trainer_grace = Duration::zero();
+  OneShard one(cut_set(2), by_hand);
+  one.join(0);
+  ASSERT_TRUE(is(go_back(one, 1), FrameType::kPosition));
+  tick(one);
+  EXPECT_EQ(one.shard.failure(), "");
+}
+
+TEST_F(GoBack, ATrainerThatHadLeftAtTheCutAndIsBackTakesPart) {
+  {
+    OneShard lost(async_set(2), options());
+    lost.start();
+    std::vector<net::Outgoing> out;
+    lost.shard.on_disconnect(lost.now, 101, out);
+    tick(lost, std::chrono::seconds(30));
+    lost.push(0, 1, 1);
+    tick(lost, kPeriod);
+    settle(lost);
+  }
+  OneShard one(async_set(2), options());
+  ++one.incarnation;
+  one.join(1);
+  const auto position = parse<wire::Position>(one.join(0)[0]);
+  ASSERT_TRUE(is(go_back(one, position.cuts(position.cuts_size() - 1)), FrameType::kPosition));
+  one.send(0, FrameType::kReady, wire::Ready());
+  EXPECT_TRUE(is(one.push(1, 1, 1), FrameType::kPushed));
+  EXPECT_TRUE(one.finish(0, 0).empty()) << "it waits for trainer 1";
+}
+
+TEST_F(GoBack, AnAsynchronousShardGoesBackAlone) {
+  std::vector<float> expected;
+  {
+    OneShard lost(async_set(1), options());
+    lost.start();
+    tick(lost);
+    one_push(lost, 1);
+    one_push(lost, 2);
+    tick(lost, kPeriod);
+    settle(lost);
+    expected = lost.values();
+    one_push(lost, 3);
+  }
+  OneShard one(async_set(1), options());
+  const auto position = parse<wire::Position>(one.join(0)[0]);
+  ASSERT_TRUE(is(go_back(one, position.cuts(position.cuts_size() - 1)), FrameType::kPosition));
+  EXPECT_EQ(one.values(), expected);
+  one.send(0, FrameType::kReady, wire::Ready());
+  one_push(one, 3);
+  EXPECT_TRUE(is(one.finish(0, 0), FrameType::kPassFinished)) << "a cut of this pass is whole";
+}
+
+}  // namespace
+}  // namespace paddle::pserver
