@@ -143,7 +143,7 @@ TEST_F(GoBack, WhoWaitsIsToldToJoinAgain) {
     EXPECT_EQ(parse<wire::Refused>(out[i]).code(), wire::REFUSAL_STALE_GENERATION);
   }
   EXPECT_EQ(out[2].frame.header.type, static_cast<std::uint8_t>(FrameType::kPosition));
-  // What they had sent is gone.
+  // Their requests of before are gone.
   one.generation = out[2].frame.header.server_generation;
   one.send(0, FrameType::kReady, wire::Ready());
   EXPECT_TRUE(one.push(0, 2, 1).empty());

@@ -141,7 +141,7 @@ class OneShard {
   Shard shard;
   TimePoint now;
   std::uint32_t incarnation = 0;
-  std::uint64_t generation = kGeneration;  // that frames name
+  std::uint64_t generation = kGeneration;  // in the frames sent
   std::uint64_t step = 0;
   bool asks_cut = false;  // with each push
   std::uint64_t whole_cut = 0;
