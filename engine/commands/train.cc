@@ -158,7 +158,9 @@ Status run_loop(TrainerProcess& process, trainer::LoopOptions loop,
   }
   // Nobody waits for a trainer that will fail again. One that lost a pserver comes back, and finds
   // out then whether the job goes on.
-  const bool comes_back = ended.error().code == Errc::kUnreachable && !client.progress().is_split;
+  // At a stop the others have left, and do not.
+  const bool comes_back = ended.error().code == Errc::kUnreachable &&
+                          !client.progress().is_split && !client.stop_asked();
   if (!comes_back) {
     client.abandon(ended.error());
     process.joins_again = false;
@@ -206,7 +208,6 @@ Status run_sessions(TrainerProcess& process) {
   for (std::uint32_t session = 0;; ++session) {
     process.options.incarnation = static_cast<std::uint32_t>(first + session);
     process.has_joined = false;
-    process.stepping.end_step();  // joining waits for others
     Status ended = run_session(process);
     if (ended || !process.joins_again || ended.error().code != Errc::kUnreachable) return ended;
     const TimePoint now = std::chrono::steady_clock::now();
@@ -320,7 +321,7 @@ void TrainFlags::declare(FlagSet& flags) {
                options.connect_timeout, 1, 3600);
   flags.text("rank_from", kRankFromHelp, rank_from);
   flags.number("incarnation", "generation of this trainer; rises with every restart",
-               options.incarnation, 0, UINT32_MAX);
+               options.incarnation, 0, UINT32_MAX / kSessionsMax - 1);
 }
 
 trainer::TrainOptions TrainFlags::resolve() const {

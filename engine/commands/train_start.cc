@@ -40,7 +40,8 @@ Status start_training(const trainer::TrainOptions& options, client::ParameterCli
   if (options.resume) {
     PADDLE_TRY(newest, snapshot::take_newest_whole(options.save_dir));
     if (!newest) log_info("no snapshot to go on from in {}", options.save_dir);
-  } else if (options.start_pass > 0) {
+  }
+  if (!newest && options.start_pass > 0) {
     PADDLE_TRY(newest, snapshot::SnapshotReader::open(snapshot));
   }
   if (newest) {

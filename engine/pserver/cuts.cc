@@ -169,8 +169,8 @@ void Cuts::on_tick(TimePoint now) {
   const std::uint64_t needed =
       in_rounds ? state_.cuts.whole_everywhere : state_.cuts.newest_whole();
   if (std::exchange(needed_, needed) != needed) store_->forget_before(needed);
-  if (!state_.progress.ready || is_under_way()) return;
   if (!begun_at_) begun_at_ = now;
+  if (!state_.progress.ready || is_under_way()) return;
   if (now - *begun_at_ < period_) return;
   if (!in_rounds) return begin();
   const bool is_everywhere = state_.cuts.whole_everywhere >= number_;

@@ -62,9 +62,13 @@ Status Loop::run() {
   // The others stay until trainer 0 has tested: a failure there repeats the pass with all.
   if (!has_met_at_end_) PADDLE_TRY_STATUS(meet_others());
   if (options_.kept != nullptr) options_.kept->begin_leave();
+  return leave();
+}
+
+// All have met at the end, and everything is saved: nobody needs a pserver that is gone.
+Status Loop::leave() {
   const Status left = client_.leave();
   if (left || left.error().code != Errc::kUnreachable) return left;
-  // All have met at the end, and everything is saved: nobody needs the pserver that is gone.
   log_info("the job is over: {}", left.error().message);
   return {};
 }
@@ -271,7 +275,7 @@ Status Loop::stop(std::uint32_t pass) {
   const std::string place =
       fmt::format("in pass {}, after batch {} of trainer {}", pass, batch_, options_.trainer_id);
   if (options_.save_dir.empty()) {
-    PADDLE_TRY_STATUS(client_.leave());
+    PADDLE_TRY_STATUS(leave());
     return Error{Errc::kInterrupted, fmt::format("stopped as asked {}; nothing was saved", place),
                  "with --save_dir it could go on from there"};
   }
@@ -282,7 +286,7 @@ Status Loop::stop(std::uint32_t pass) {
     PADDLE_TRY_STATUS(client_.snapshots().save(directory));
     metrics_.write("save", pass, batch_, own, JsonObject().add("path", directory));
   }
-  PADDLE_TRY_STATUS(client_.leave());
+  PADDLE_TRY_STATUS(leave());
   return Error{Errc::kResumable, fmt::format("stopped as asked {}", place),
                "go on with --resume and the same --save_dir"};
 }

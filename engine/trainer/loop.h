@@ -79,6 +79,7 @@ class Loop {
   Status save_with_others(std::uint32_t pass);
   Status begin_next(std::uint32_t pass);  // after `pass`
   Status stop(std::uint32_t pass);
+  Status leave();
   void log_tables(std::uint32_t pass, const client::PassTotals& totals) const;
   Status test(std::uint32_t pass);
   double pass_done() const;  // 0 to 1

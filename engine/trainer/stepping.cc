@@ -15,6 +15,9 @@ class NotedClient final : public client::ParameterClient {
  public:
   NotedClient(client::ParameterClient& client, Stepping& stepping)
       : client_(client), stepping_(stepping) {}
+  ~NotedClient() override { stepping_.end_step(); }
+  NotedClient(const NotedClient&) = delete;
+  NotedClient& operator=(const NotedClient&) = delete;
 
   Status ready() override {
     return noted([&] { return client_.ready(); });

@@ -76,6 +76,18 @@ TEST(Stepping, AStepIsTheTimeBetweenTwoCalls) {
   EXPECT_EQ(asking.was_stepping, std::vector<bool>(7, false)) << "in a call it waits";
 }
 
+// Its loop has ended, and it joins the job again.
+TEST(Stepping, ATrainerThatLostItsPserverWaits) {
+  Stepping stepping;
+  AskingClient asking(stepping);
+  {
+    const auto client = note_steps(asking, stepping);
+    EXPECT_TRUE(client->push(1, 1, {}, {}));
+    EXPECT_TRUE(stepping.pulse().is_stepping());
+  }
+  EXPECT_FALSE(stepping.pulse().is_stepping());
+}
+
 TEST(Stepping, TestsAndSnapshotsAreNoSteps) {
   Stepping stepping;
   stepping.begin_step();
