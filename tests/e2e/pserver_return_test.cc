@@ -18,7 +18,7 @@
 namespace paddle::test {
 namespace {
 
-constexpr Ledger kLedger{.trainers = 3, .records = 4000, .passes = 4};
+constexpr Ledger kLedger{.trainers = 3, .records = 4000, .passes = 8};
 constexpr auto kLimit = std::chrono::seconds(250);
 constexpr int kKills = 6;
 
@@ -54,7 +54,7 @@ class PserverReturn : public testing::Test {
     std::vector<int> kills(all.size());
     Rng rng(seed);
     for (int i = 0; i < kills_wanted(); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(100 + rng.below(900)));
+      std::this_thread::sleep_for(std::chrono::milliseconds(100 + rng.below(250)));
       const std::uint64_t victim = i % 2 == 0
                                        ? rng.below(static_cast<std::uint64_t>(shape.pservers))
                                        : rng.below(all.size());
