@@ -59,7 +59,7 @@ struct JobProgress {
   std::uint64_t generations = 0;  // a hash of those of all pservers
 };
 
-// Loading and saving of snapshot directories, by trainer 0.
+// Loading and saving of snapshot directories, by trainer 0; copies are saved by any trainer.
 class SnapshotClient {
  public:
   virtual ~SnapshotClient() = default;
@@ -73,6 +73,10 @@ class SnapshotClient {
   // save(), but of tables only the difference from `base`: the directory beside it that save()
   // wrote last. The parameter set has delta_snapshots.
   virtual Status save_delta(const std::string& directory, const std::string& base) = 0;
+  // save(), with the same bits, and no base for deltas.
+  virtual Status save_copy(const std::string& directory) = 0;
+  // Batches of the current pass that trainer 0 has done.
+  virtual Result<std::uint64_t> leader_batches() = 0;
 };
 
 enum class PassEnd {

@@ -39,6 +39,9 @@ class ShardClient final : public ParameterClient, private SnapshotClient {
   Status resume(const snapshot::SnapshotReader& snapshot) override;
   Status save(const std::string& directory) override;
   Status save_delta(const std::string& directory, const std::string& base) override;
+  Status save_copy(const std::string& directory) override;
+  Result<std::uint64_t> leader_batches() override;
+  Status save_full(const std::string& directory, bool is_copy);
   Status settle();
   Status push_paths(PassEnd end);  // the batches they hold back
 

@@ -22,13 +22,20 @@ std::vector<T> take(ByteSpan& from, std::uint64_t count) {
   return values;
 }
 
-Result<snapshot::SnapshotInfo> snapshot_info(ShardChannels& shards) {
+enum class Kind { kFull, kDelta, kCopy };
+
+// Ready is idempotent: its answer says where every trainer's lane stands.
+Result<wire::Position> position_of_all(ShardChannels& shards) {
   ClientLanes& primary = shards.primary();
-  // Ready is idempotent: its answer says where every trainer's lane stands.
   PADDLE_TRY(const Frame frame,
              primary.exchange(0, FrameType::kReady, wire::Ready(), {}, FrameType::kPosition));
   wire::Position position;
   PADDLE_TRY_STATUS(primary.parse(0, frame, position));
+  return position;
+}
+
+Result<snapshot::SnapshotInfo> snapshot_info(ShardChannels& shards) {
+  PADDLE_TRY(const wire::Position position, position_of_all(shards));
   snapshot::SnapshotInfo result;
   result.optimizer = shards.parameters().optimizer();
   result.pass = position.passes_finished();
@@ -45,13 +52,26 @@ Result<snapshot::SnapshotInfo> snapshot_info(ShardChannels& shards) {
   return result;
 }
 
+// Of the rows of a job that has deltas.
+wire::ExportMode mode_of(Kind kind) {
+  switch (kind) {
+    case Kind::kFull:
+      return wire::EXPORT_BASE;
+    case Kind::kDelta:
+      return wire::EXPORT_CHANGED;
+    case Kind::kCopy:
+      break;
+  }
+  return wire::EXPORT_ROWS;
+}
+
 class SnapshotSave {
  public:
-  SnapshotSave(ShardChannels& shards, snapshot::SnapshotWriter writer, bool is_delta)
+  SnapshotSave(ShardChannels& shards, snapshot::SnapshotWriter writer, Kind kind)
       : shards_(shards),
         set_(shards.parameters()),
         writer_(std::move(writer)),
-        is_delta_(is_delta),
+        kind_(kind),
         state_width_(optim::state_width(set_.optimizer())),
         has_average_(optim::has_average(set_.optimizer())) {}
 
@@ -74,7 +94,7 @@ class SnapshotSave {
   ShardChannels& shards_;
   const wire::ParameterSet& set_;
   snapshot::SnapshotWriter writer_;
-  bool is_delta_;
+  Kind kind_;
   std::size_t state_width_;  // planes
   bool has_average_;
 };
@@ -128,9 +148,9 @@ Status SnapshotSave::save_table(std::uint32_t parameter) {
     wire::ExportRows ask;
     ask.set_parameter(parameter);
     ask.set_rows_max(std::max<std::uint64_t>(1, kExportBytes / bytes_per_row(spec)));
-    if (set_.delta_snapshots()) ask.set_mode(is_delta_ ? wire::EXPORT_CHANGED : wire::EXPORT_BASE);
+    if (set_.delta_snapshots()) ask.set_mode(mode_of(kind_));
     PADDLE_TRY_STATUS(save_rows(shard, ask));
-    if (is_delta_) PADDLE_TRY_STATUS(save_removed(shard, ask));
+    if (kind_ == Kind::kDelta) PADDLE_TRY_STATUS(save_removed(shard, ask));
     if (!has_candidates) continue;
     ask.set_mode(wire::EXPORT_CANDIDATES);
     PADDLE_TRY_STATUS(save_rows(shard, ask));
@@ -199,11 +219,19 @@ Status SnapshotSave::save_removed(std::size_t shard, wire::ExportRows ask) {
 
 }  // namespace
 
-Status ShardClient::save(const std::string& directory) {
+Status ShardClient::save_full(const std::string& directory, bool is_copy) {
   PADDLE_TRY_STATUS(settle());
   PADDLE_TRY(snapshot::SnapshotInfo info, snapshot_info(*shards_));
   PADDLE_TRY(auto writer, snapshot::SnapshotWriter::create(directory, std::move(info)));
-  return SnapshotSave(*shards_, std::move(writer), false).run();
+  return SnapshotSave(*shards_, std::move(writer), is_copy ? Kind::kCopy : Kind::kFull).run();
+}
+
+Status ShardClient::save(const std::string& directory) {
+  return save_full(directory, false);
+}
+
+Status ShardClient::save_copy(const std::string& directory) {
+  return save_full(directory, true);
 }
 
 Status ShardClient::save_delta(const std::string& directory, const std::string& base) {
@@ -212,7 +240,14 @@ Status ShardClient::save_delta(const std::string& directory, const std::string& 
   PADDLE_TRY(snapshot::SnapshotInfo info, snapshot_info(*shards_));
   PADDLE_TRY(info.base, snapshot::base_of(base));
   PADDLE_TRY(auto writer, snapshot::SnapshotWriter::create(directory, std::move(info)));
-  return SnapshotSave(*shards_, std::move(writer), true).run();
+  return SnapshotSave(*shards_, std::move(writer), Kind::kDelta).run();
+}
+
+Result<std::uint64_t> ShardClient::leader_batches() {
+  PADDLE_TRY_STATUS(settle());
+  PADDLE_TRY(const wire::Position position, position_of_all(*shards_));
+  if (position.pass_batches().empty()) return shards_->primary().malformed(0, "position");
+  return position.pass_batches(0);
 }
 
 }  // namespace paddle::client

@@ -96,6 +96,7 @@ Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
   loop.trainer_id = options.trainer_id;
   loop.start_pass = options.start_pass;
   loop.save_dir = options.save_dir;
+  loop.saves_copy = options.saves_copy;
   loop.train_data = {.data = job.data,
                      .share = {},
                      .folder = folder,
@@ -298,6 +299,8 @@ void TrainFlags::declare(FlagSet& flags) {
   flags.boolean("use_gpu", "train on GPUs", use_gpu);
   flags.boolean("local", "train without pservers, all in this process", options.local);
   flags.text("save_dir", "folder of the snapshots pass-00000 ...", options.save_dir);
+  flags.boolean("saves_copy", "save a copy of each snapshot of trainer 0 in --save_dir",
+                options.saves_copy);
   flags.text("num_passes", "passes over the data", num_passes);
   flags.number("start_pass", "continue after pass start_pass - 1 of --save_dir", options.start_pass,
                0, kCountMax);

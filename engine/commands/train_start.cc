@@ -13,7 +13,7 @@ namespace paddle::commands {
 Status prepare_save_folder(const trainer::TrainOptions& options) {
   if (options.save_dir.empty()) return {};
   PADDLE_TRY_STATUS(snapshot::kernel_file_system().make_directories(options.save_dir));
-  if (options.trainer_id != 0) return {};
+  if (options.trainer_id != 0 && !options.saves_copy) return {};
   PADDLE_TRY_STATUS(snapshot::finish_interrupted(options.save_dir));
   if (options.resume || options.start_pass > 0) return {};
   if (options.from_scratch) {

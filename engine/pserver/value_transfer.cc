@@ -184,12 +184,13 @@ Refused ValueTransfer::on_pull_rows(const Request& request, const wire::PullRows
 }
 
 Refused ValueTransfer::on_export(const Request& request, const wire::ExportRows& message) {
-  if (request.trainer.id != 0) return protocol_error("only trainer 0 exports rows");
   table::SparseTable* const table = state_.parameters.table(message.parameter());
   if (table == nullptr) return protocol_error("rows of no table of this port");
   table::RowChanges* const changes = table->changes();
   const bool is_plain =
       message.mode() == wire::EXPORT_ROWS || message.mode() == wire::EXPORT_CANDIDATES;
+  // Changes count from the snapshots of one trainer.
+  if (!is_plain && request.trainer.id != 0) return protocol_error("only trainer 0 exports changes");
   if (!wire::ExportMode_IsValid(message.mode()) || (!is_plain && changes == nullptr)) {
     return protocol_error("an export of changes, which this job does not keep");
   }

@@ -21,6 +21,7 @@ struct TrainOptions : client::ConnectOptions {
   std::string save_dir;          // "": no snapshots
   std::uint32_t start_pass = 0;  // > 0: continues after pass start_pass - 1 in save_dir
   bool resume = false;           // continues after the newest snapshot in save_dir, if there is one
+  bool saves_copy = false;       // saves copies of trainer 0's snapshots in save_dir
   bool from_scratch = false;     // moves snapshots in save_dir aside, unless it resumes
   std::string init_model_path;   // a snapshot to start from
   std::string metrics;           // metrics.jsonl, "": none

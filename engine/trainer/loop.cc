@@ -286,6 +286,7 @@ Status Loop::stop(std::uint32_t pass) {
     PADDLE_TRY_STATUS(client_.snapshots().save(directory));
     metrics_.write("save", pass, batch_, own, JsonObject().add("path", directory));
   }
+  if (saves_copies()) PADDLE_TRY_STATUS(copy_stop(pass));
   PADDLE_TRY_STATUS(leave());
   return Error{Errc::kResumable, fmt::format("stopped as asked {}", place),
                "go on with --resume and the same --save_dir"};

@@ -34,6 +34,7 @@ struct LoopOptions {
   std::function<bool()> stop_requested = {};
   std::function<void(const wire::Progress&)> report = {};  // called about once a second
   std::string save_dir;                                    // "": no snapshots
+  bool saves_copy = false;  // of trainer 0's snapshots, by another trainer
   data::DatasetOptions train_data;
   data::DatasetOptions test_data;  // without files: no tests
 };
@@ -93,6 +94,12 @@ class Loop {
   // one of the job.
   Status save_pass(std::uint32_t pass);
   bool can_train_on(const Error& failure) const;
+  // Full copies of trainer 0's snapshots, under the same names. One that cannot be written costs
+  // the job nothing.
+  bool saves_copies() const;
+  Status copy_pass(std::uint32_t pass);
+  Status copy_stop(std::uint32_t pass);
+  Status copy_to(std::uint32_t pass, const std::string& directory);
 
   LoopOptions options_;
   const data::Dictionary& dictionary_;

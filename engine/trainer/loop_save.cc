@@ -21,6 +21,7 @@ Status Loop::save_with_others(std::uint32_t pass) {
   if (options_.trainer_id == 0 && !options_.save_dir.empty() && !was_saved(pass)) {
     PADDLE_TRY_STATUS(save_pass(pass));
   }
+  if (saves_copies() && !was_saved(pass)) PADDLE_TRY_STATUS(copy_pass(pass));
   // No strategy lets a trainer push for the next pass while this one is saved: a job that goes on
   // from the snapshot would push that again.
   return meet_others();

@@ -34,8 +34,9 @@ int scaled(int passes) {
 
 class LoneReturn : public testing::Test {
  protected:
-  // Trains as job `name` and kills trainers at random moments until enough were killed or all is
-  // done. Returns how many were.
+  static std::string copy_of(const std::string& name) { return name + "-copy"; }
+  // Trains as job `name`, of which trainer 1 saves copies as copy_of(name), and kills trainers at
+  // random moments until enough were killed or all is done. Returns how many were.
   int train_under_kills(const std::string& name, const Shape& shape, std::vector<std::string> flags,
                         std::uint64_t seed) {
     const int port = free_ports(static_cast<std::uint16_t>(
@@ -48,7 +49,10 @@ class LoneReturn : public testing::Test {
     for (const Process& pserver : pservers) EXPECT_TRUE(pserver.prints("READY pserver"));
     std::vector<std::unique_ptr<Supervised>> trainers;
     for (int id = 0; id < shape.trainers; ++id) {
-      trainers.push_back(supervised_trainer(job, name, shape, id, port, flags));
+      std::vector<std::string> own = flags;
+      if (id == 1)
+        own.insert(own.end(), {"--saves_copy", "--save_dir=" + job.save_dir(copy_of(name))});
+      trainers.push_back(supervised_trainer(job, name, shape, id, port, own));
     }
     const bool has_begun = trainers[0]->process().prints("Pass=0 Batch=", kLimit);
     EXPECT_TRUE(has_begun) << trainers[0]->process().output();
@@ -81,6 +85,7 @@ TEST_F(LoneReturn, SyncEndsWithTheSameBitsAndTotals) {
   EXPECT_GE(train_under_kills("killed", shape, flags, 1), 3);
   for (int pass = 0; pass < scaled(6); ++pass) {
     EXPECT_TRUE(job.snapshot("whole", pass) == job.snapshot("killed", pass)) << pass;
+    EXPECT_TRUE(job.snapshot("whole", pass) == job.snapshot(copy_of("killed"), pass)) << pass;
   }
   // Of the evaluators too: what a lost life had counted is not lost.
   const auto totals = [&](const std::string& name) {
@@ -119,6 +124,7 @@ TEST_P(LoneReturnExactlyOnce, EveryRecordIsAppliedOncePerPass) {
         shows(snapshot),
         (std::map<float, int>{{static_cast<float>(pass + 1), kLedger.trainers * kLedger.records}}))
         << snapshot;
+    EXPECT_TRUE(job.snapshot("job", pass) == job.snapshot(copy_of("job"), pass)) << pass;
   }
 }
 

@@ -214,6 +214,20 @@ TEST(ShardValues, InitialValuesThatAreNotFiniteAreRefused) {
   EXPECT_TRUE(is(put(1, parameter::kCounterMax), FrameType::kDone));
 }
 
+TEST(ShardValues, ACopyingTrainerExportsRowsButNoChanges) {
+  auto set = test::small_set("sgd", 2, 1, 1);
+  set.set_delta_snapshots(true);
+  OneShard one(set, true);
+  one.start();
+  wire::ExportRows ask;
+  ask.set_parameter(2);
+  ask.set_rows_max(10);
+  EXPECT_TRUE(is(one.send(1, FrameType::kExportRows, ask), FrameType::kExportedRows));
+  ask.set_mode(wire::EXPORT_BASE);
+  EXPECT_TRUE(is(one.send(1, FrameType::kExportRows, ask), FrameType::kRefused));
+  EXPECT_TRUE(is(one.send(0, FrameType::kExportRows, ask), FrameType::kExportedRows));
+}
+
 TEST(ShardValues, RowsThatAreNotFiniteOrComeTwiceAreRefused) {
   OneShard one(test::small_set("adagrad", 1), true);
   one.join(0);
