@@ -76,6 +76,17 @@ Status all_reached(const ClusterSpec& cluster, ClusterSession& session) {
   return error;
 }
 
+void note_missing_copies(Context& context, const ClusterSpec& cluster, const Placement& placement,
+                         const Workspace& workspace) {
+  if (workspace.snapshot_copies < 2 || copying_trainer(placement)) return;
+  context.console.note(fmt::format(
+      "train.snapshot_copies = {}, but {} on node {}: there is no second node for copies, and "
+      "snapshots are lost with that one; give another node the role trainer, or raise --trainers",
+      workspace.snapshot_copies,
+      placement.trainers.size() == 1 ? "the only trainer is" : "all trainers are",
+      cluster.nodes[placement.trainers.front()].spec.name));
+}
+
 // `train --dry-run` runs it too.
 Status run_plan(Context& context, const PlanOptions& options) {
   PADDLE_TRY(const JobNodes nodes, choose_nodes(context, options.target));
@@ -84,6 +95,7 @@ Status run_plan(Context& context, const PlanOptions& options) {
   PADDLE_TRY(const Workspace workspace, check_job(context, options.source, placement));
   PADDLE_TRY(const std::string text,
              describe_placement(context, options.source, cluster, placement, workspace));
+  note_missing_copies(context, cluster, placement, workspace);
   context.console.raw(text);
   return {};
 }
@@ -203,6 +215,17 @@ Result<std::string> claim_fresh(Context& context, ClusterSession& session,
   return is_free ? claim_new_name(session, name, true) : claimed;
 }
 
+JobRequest request_of(const TrainOptions& options, const remote::PushItem& engine) {
+  JobRequest request;
+  request.job = options.job;
+  request.engine = engine.remote_path;
+  request.overrides = options.plan.source.overrides;
+  request.resume = options.resume;
+  request.restarts = options.restarts;
+  request.stall_restarts_after = options.stall_restarts_after;
+  return request;
+}
+
 Status run_train(Context& context, const TrainOptions& asked) {
   if (asked.dry_run) return run_plan(context, asked.plan);
   TrainOptions options = asked;
@@ -218,16 +241,11 @@ Status run_train(Context& context, const TrainOptions& asked) {
   PADDLE_TRY(const Placement placement,
              place_job(cluster, options.plan.trainers, options.plan.pservers));
   PADDLE_TRY(const Workspace workspace, check_job(context, options.plan.source, placement));
+  note_missing_copies(context, cluster, placement, workspace);
   PADDLE_TRY(const remote::PushItem engine, engine_item(context.engine));
   PADDLE_TRY_STATUS(check_engine_version(context.engine));
-  JobRequest request;
-  request.job =
-      options.job.empty() ? default_job_name(workspace.name, context.unix_seconds()) : options.job;
-  request.engine = engine.remote_path;
-  request.overrides = options.plan.source.overrides;
-  request.resume = options.resume;
-  request.restarts = options.restarts;
-  request.stall_restarts_after = options.stall_restarts_after;
+  JobRequest request = request_of(options, engine);
+  if (options.job.empty()) request.job = default_job_name(workspace.name, context.unix_seconds());
   PADDLE_TRY(request.environment, read_environment(context, options));
   PADDLE_TRY_STATUS(check_job_name(request.job));
   PADDLE_TRY(const Destination to, destination(context, options.results));
@@ -239,7 +257,8 @@ Status run_train(Context& context, const TrainOptions& asked) {
   SnapshotToPush snapshot;
   if (options.resume) {
     PADDLE_TRY(snapshot, find_snapshot_to_resume(context, cluster, nodes.chosen, request.job,
-                                                 placement.trainers.front(), to.output));
+                                                 placement.trainers.front(), to.output,
+                                                 workspace.snapshot_copies > 1));
   }
   const auto plan_here =
       describe_placement(context, options.plan.source, cluster, placement, workspace);

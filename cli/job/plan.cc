@@ -180,6 +180,8 @@ struct Planner {
           key_flag(trainer.spec)};
       if (i == 0 && request.from)
         trainer.spec.arguments.push_back("--init_model_path={root}/" + start_folder());
+      if (workspace.snapshot_copies > 1 && i == copying_trainer(placement))
+        trainer.spec.arguments.emplace_back("--saves_copy");
       for (const std::string& item : request.overrides)
         trainer.spec.arguments.push_back("--set=" + item);
       if (!workspace.command.empty()) {
@@ -271,6 +273,13 @@ Result<Placement> place_job(const ClusterSpec& cluster, std::uint32_t trainers,
   used.insert(placement.trainers.begin(), placement.trainers.end());
   placement.nodes.assign(used.begin(), used.end());
   return placement;
+}
+
+std::optional<std::uint32_t> copying_trainer(const Placement& placement) {
+  const auto& nodes = placement.trainers;
+  const auto other = std::ranges::find_if(nodes, [&](auto node) { return node != nodes.front(); });
+  if (other == nodes.end()) return std::nullopt;
+  return static_cast<std::uint32_t>(other - nodes.begin());
 }
 
 Result<JobPlan> plan_job(const ClusterSpec& cluster, const JobRequest& request,

@@ -25,6 +25,10 @@ struct Placement {
 Result<Placement> place_job(const ClusterSpec& cluster, std::uint32_t trainers,
                             std::uint32_t pservers);
 
+// The trainer that saves copies of trainer 0's snapshots: the first one on another node. Nothing
+// where all trainers are on one.
+std::optional<std::uint32_t> copying_trainer(const Placement& placement);
+
 // A snapshot whose parameters a job starts with: on trainer 0's node, or pushed to it.
 struct StartSnapshot {
   std::string remote;                // its folder below root; "": it is the first of `folders`

@@ -96,22 +96,29 @@ class TakenNames {
   std::set<std::string> folders_;
 };
 
-// The first member that has whole snapshots gives all of them: no other can add one or replace it.
-ResultFiles one_of_each(const Listings& listings, const std::vector<std::size_t>& members) {
+// `giver`, or the first member that has whole snapshots, gives all of them: no other can add one or
+// replace it.
+ResultFiles one_of_each(const Listings& listings, const std::vector<std::size_t>& members,
+                        std::optional<std::size_t> giver) {
   ResultFiles found;
+  found.giver = giver;
   found.of_member.resize(listings.size());
-  std::set<std::string> all_whole;
-  std::optional<std::size_t> giver;
+  found.copies.resize(listings.size());
+  std::set<std::string> all_whole, given;
   for (const std::size_t member : members) {
     std::set<std::string> whole = whole_snapshots(names_of(listings[member]));
-    if (!whole.empty() && !giver) giver = member;
+    if (!whole.empty() && !found.giver) found.giver = member;
+    if (member == found.giver) given = whole;
     all_whole.merge(whole);
   }
   TakenNames taken;
   for (const std::size_t member : members) {
     for (const remote::FileEntry& file : listings[member]) {
-      const bool in_whole = all_whole.contains(snapshot_of(file.path));
-      if (in_whole && member != giver) continue;
+      const std::string snapshot = snapshot_of(file.path);
+      if (all_whole.contains(snapshot) && member != found.giver) {
+        if (given.contains(snapshot)) found.copies[member].push_back(file);
+        continue;
+      }
       if (taken.take(file.path, member)) {
         found.of_member[member].push_back(file);
       } else {
@@ -225,7 +232,8 @@ bool is_hidden(const std::string& path) {
 }
 
 Status list_results(ClusterSession& session, const std::string& job,
-                    const std::vector<ProcessOnNode>& processes, ResultFiles& found) {
+                    const std::vector<ProcessOnNode>& processes, ResultFiles& found,
+                    std::optional<std::size_t> giver) {
   PADDLE_TRY_STATUS(check_claims(session, processes));
   Listings listings(session.members().size());
   Status listed = session.each([&](Member& member) -> Status {
@@ -246,7 +254,7 @@ Status list_results(ClusterSession& session, const std::string& job,
       return true;
     });
   }
-  found = one_of_each(listings, members_by_trainer(listings.size(), processes));
+  found = one_of_each(listings, members_by_trainer(listings.size(), processes), giver);
   found.refused = std::move(refused);
   found.all_answered = listed && session.unreachable() == 0;
   return listed;

@@ -145,6 +145,37 @@ void keep_what_is_here(const fs::path& folder, ResultFiles& found) {
   }
 }
 
+void note_giver(Context& context, ClusterSession& session,
+                const std::vector<ProcessOnNode>& processes, const ResultFiles& found) {
+  if (!found.giver || processes.empty()) return;
+  const auto leader = std::ranges::find(processes, "trainer-0",
+                                        [](const ProcessOnNode& p) { return p.status.name; });
+  if (leader != processes.end() && leader->member == *found.giver) return;
+  const bool any = std::ranges::any_of(
+      found.of_member[*found.giver],
+      [](const remote::FileEntry& file) { return !snapshot_of(file.path).empty(); });
+  if (!any) return;
+  context.console.note(fmt::format(
+      "snapshots are taken from node {}: {}", session.members()[*found.giver].spec.name,
+      leader == processes.end() ? "that of trainer 0 is not among the nodes"
+                                : fmt::format("that of trainer 0, {}, has none so new",
+                                              session.members()[leader->member].spec.name)));
+}
+
+// The files of a member that are here now, with its copies of snapshots that another one gave.
+std::map<std::string, std::uint64_t> fetched_sizes(const ResultFiles& found, std::size_t member) {
+  std::map<std::string, std::uint64_t> sizes;
+  for (const remote::FileEntry& file : found.of_member[member]) sizes[file.path] = file.size;
+  if (!found.giver) return sizes;
+  std::set<std::string> given;
+  for (const remote::FileEntry& file : found.of_member[*found.giver])
+    given.insert(snapshot_of(file.path));
+  for (const remote::FileEntry& file : found.copies[member]) {
+    if (given.contains(snapshot_of(file.path))) sizes[file.path] = file.size;
+  }
+  return sizes;
+}
+
 // Remembers on each node what is here now. Files of a job that runs may still change.
 void record_fetched(Context& context, ClusterSession& session, const std::string& job,
                     const std::vector<ProcessOnNode>& processes, const ResultFiles& found,
@@ -152,11 +183,11 @@ void record_fetched(Context& context, ClusterSession& session, const std::string
   if (std::ranges::any_of(processes, is_running, &ProcessOnNode::status)) return;
   const Status recorded = session.each([&](Member& member) -> Status {
     const std::size_t index = session.index_of(member);
-    if (found.of_member[index].empty()) return {};
+    const auto sizes = fetched_sizes(found, index);
+    if (sizes.empty()) return {};
     const std::int64_t started = latest_start(processes, index, job);
     FetchRecord record = read_fetch_record(*member.client, job, started);
-    for (const remote::FileEntry& file : found.of_member[index])
-      record.sizes[file.path] = file.size;
+    for (const auto& [path, size] : sizes) record.sizes[path] = size;
     return write_fetch_record(*member.client, job, record, folder.string());
   });
   if (!recorded && session.unreachable() == 0)
@@ -211,19 +242,20 @@ Result<fs::path> make_output_folder(const Context& context, const std::string& o
 }
 
 Result<FetchStats> fetch_results(Context& context, ClusterSession& session, const std::string& job,
-                                 const std::string& output,
-                                 const std::optional<PassChoice>& passes) {
+                                 const std::string& output, const std::optional<PassChoice>& passes,
+                                 std::optional<std::size_t> giver) {
   PADDLE_TRY(const fs::path folder, make_output_folder(context, output, job, kStillThere));
   const auto processes = session.processes(job);
   // A node that fails keeps none of the others from giving its files; the error comes at the end.
   ResultFiles found;
-  Status listed = passes ? list_results(session, job, processes, found) : Status();
+  Status listed = passes ? list_results(session, job, processes, found, giver) : Status();
   FetchStats stats;
   if (passes) {
     LeftSnapshots left;
     PADDLE_TRY_STATUS(keep_passes(context, session, job, processes, *passes, found, left));
     add_left(left, folder, stats);
     note_left_files(context, found);
+    note_giver(context, session, processes, found);
     keep_what_is_here(folder, found);
   }
   found.of_member.resize(session.members().size());

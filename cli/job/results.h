@@ -43,10 +43,11 @@ Result<std::string> fetch_target(const std::filesystem::path& folder, const std:
 // have comes from the node of the lowest trainer, and a note says so. No file name from a node
 // leads out of that folder, into the folder of another node's logs, or to a file of paddlectl's
 // own; while a node does not answer, the others replace nothing that is here. What was fetched of
-// an ended job is recorded on its nodes.
+// an ended job is recorded on its nodes. Snapshots come from the node of the lowest trainer that
+// has any, or from the member `giver`; a note says so when that is not the node of trainer 0.
 Result<FetchStats> fetch_results(Context& context, ClusterSession& session, const std::string& job,
-                                 const std::string& output,
-                                 const std::optional<PassChoice>& passes);
+                                 const std::string& output, const std::optional<PassChoice>& passes,
+                                 std::optional<std::size_t> giver = {});
 // Says how many snapshots are on the nodes alone, and how to fetch them.
 void note_left_snapshots(Context& context, const std::string& job, const std::string& output,
                          const FetchStats& stats);

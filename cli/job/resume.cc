@@ -65,10 +65,42 @@ void add_files(const std::string& folder, const std::string& name, const std::st
   }
 }
 
-Result<bool> has_snapshot(remote::AgentClient& client, const std::string& job) {
-  PADDLE_TRY(const auto files, client.list_sizes(output_folder(job)));
-  return std::ranges::any_of(
-      files, [](const remote::FileEntry& file) { return file.path.ends_with("/MANIFEST"); });
+// By member, its newest snapshot with a MANIFEST; "" when it has none.
+Result<std::vector<std::string>> newest_snapshots(ClusterSession& session, const std::string& job) {
+  std::vector<std::string> newest(session.members().size());
+  PADDLE_TRY_STATUS(session.each([&](Member& member) -> Status {
+    PADDLE_TRY(const auto files, member.client->list_sizes(output_folder(job)));
+    std::set<std::string> names;
+    for (const remote::FileEntry& file : files) names.insert(file.path);
+    const auto snapshots = snapshots_among(names);
+    if (!snapshots.empty() && names.contains(snapshots.back() + "/MANIFEST"))
+      newest[session.index_of(member)] = snapshots.back();
+    return {};
+  }));
+  return newest;
+}
+
+// The member of a trainer whose snapshot has more progress than that of `leader`.
+std::optional<std::size_t> member_ahead(const std::vector<ProcessOnNode>& processes,
+                                        const std::vector<std::string>& newest,
+                                        std::size_t leader) {
+  std::size_t best = leader;
+  for (const ProcessOnNode& process : processes) {
+    if (is_pserver(process.status)) continue;
+    if (parse_snapshot_name(newest[process.member]) > parse_snapshot_name(newest[best]))
+      best = process.member;
+  }
+  return best == leader ? std::nullopt : std::optional(best);
+}
+
+void note_copy(Context& context, const std::vector<ProcessOnNode>& processes, const Member& leader,
+               std::size_t index) {
+  const bool was_here = std::ranges::any_of(processes, [&](const ProcessOnNode& process) {
+    return process.status.name == "trainer-0" && process.member == index;
+  });
+  if (processes.empty() || was_here) return;
+  context.console.note(
+      fmt::format("going on from the copy on node {}; trainer 0 was on another", leader.spec.name));
 }
 
 // Its pservers wait for trainers that nobody is about to start.
@@ -112,6 +144,11 @@ Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& clust
     }
     ++(is_pserver(process.status) ? previous.pservers : previous.trainers);
   }
+  // A node that is gone had some of them.
+  for (const ProcessOnNode& process : session.processes(previous.job)) {
+    previous.trainers = std::max(previous.trainers, process.status.trainers);
+    previous.pservers = std::max(previous.pservers, process.status.pservers);
+  }
   PADDLE_TRY_STATUS(session.all_well());
   return previous;
 }
@@ -140,18 +177,22 @@ Result<bool> forget_broken_start(Context& context, const ClusterSpec& cluster,
 Result<SnapshotToPush> find_snapshot_to_resume(Context& context, const ClusterSpec& cluster,
                                                const std::vector<std::size_t>& nodes,
                                                const std::string& job, std::size_t node,
-                                               const std::string& output) {
+                                               const std::string& output, bool has_copies) {
   ClusterSession session = ClusterSession::find(context, cluster, nodes);
   session.forgive_absent();
   PADDLE_TRY_STATUS(session.all_well());
   Member& leader = *session.find_node(node);
-  if (leader.client) {
-    PADDLE_TRY(const bool is_there, has_snapshot(*leader.client, job));
-    if (is_there) return SnapshotToPush();
+  const std::size_t index = session.index_of(leader);
+  const auto processes = session.processes(job);
+  PADDLE_TRY(const auto on_nodes, newest_snapshots(session, job));
+  const auto ahead = has_copies ? member_ahead(processes, on_nodes, index) : std::nullopt;
+  if (!on_nodes[index].empty() && !ahead) {
+    note_copy(context, processes, leader, index);
+    return SnapshotToPush();
   }
   const std::string folder = output + "/" + job;
   const bool was_here = fs::exists(folder);
-  const auto fetched = fetch_results(context, session, job, output, PassChoice{});
+  const auto fetched = fetch_results(context, session, job, output, PassChoice{}, ahead);
   if (!fetched) return fetched.error();
   const FetchedSnapshot newest = newest_fetched(context, folder);
   if (newest.name.empty()) {

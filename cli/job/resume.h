@@ -31,12 +31,13 @@ struct SnapshotToPush {
   std::string name;  // "pass-00002"
   std::vector<remote::PushItem> items;
 };
-// The newest snapshot of the other nodes or of `output`, for a node that has none. kUsage when
+// The newest snapshot of the other nodes or of `output`, for a node that has none. With has_copies
+// also for a node that has one, if that of another trainer's node has more progress. kUsage when
 // there is no snapshot. Changes nothing on the nodes.
 Result<SnapshotToPush> find_snapshot_to_resume(Context& context, const ClusterSpec& cluster,
                                                const std::vector<std::size_t>& nodes,
                                                const std::string& job, std::size_t node,
-                                               const std::string& output);
+                                               const std::string& output, bool has_copies);
 
 // Pushes it to trainer 0's node, says where the job goes on, and removes the records of ended
 // processes from the nodes. Returns how many tests the job's metrics have so far.

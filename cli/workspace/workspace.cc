@@ -180,6 +180,7 @@ Result<Workspace> scan_workspace(const std::string& path, const config::JobConfi
   workspace.command = job.command;
   workspace.setup = job.setup;
   workspace.trainer_count = job.train.trainer_count;
+  workspace.snapshot_copies = job.train.snapshot_copies;
   workspace.has_network = job.has_network();
   std::set<std::string> data;
   for (std::uint32_t trainer = 0; trainer < trainers; ++trainer) {

@@ -23,6 +23,7 @@ TrainConfig read_train(TomlTable table) {
   train.full_snapshot_period =
       read_count(table, "full_snapshot_period", train.full_snapshot_period, 1);
   train.snapshots_kept = read_count(table, "snapshots_kept", train.snapshots_kept);
+  train.snapshot_copies = read_count(table, "snapshot_copies", train.snapshot_copies, 1, 2);
   train.snapshot_seconds = read_count(table, "snapshot_seconds", train.snapshot_seconds);
   train.stop_on_divergence = table.choice("on_divergence", "warn", kOnDivergence) == "stop";
   train.shuffle_records = static_cast<std::uint64_t>(table.integer(

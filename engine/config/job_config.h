@@ -81,6 +81,8 @@ struct TrainConfig {
   std::uint32_t full_snapshot_period = 1;
   // Number of newest snapshots that stay, with the bases of their deltas; 0: all.
   std::uint32_t snapshots_kept = 2;
+  // Nodes that each snapshot is saved on: that of trainer 0, and with 2 another one.
+  std::uint32_t snapshot_copies = 1;
   // Between two cuts of a pserver; 0: none. They are made under `train --restarts`.
   std::uint32_t snapshot_seconds = 10;
   bool stop_on_divergence = false;

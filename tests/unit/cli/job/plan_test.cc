@@ -101,6 +101,33 @@ TEST(JobPlan, EachNodeGetsItsOwnTrainersDataOnly) {
   EXPECT_EQ(plan.files[0].items[1].local_path, "/w/data/train-0");
 }
 
+TEST(JobPlan, TheFirstTrainerOfAnotherNodeSavesCopies) {
+  const auto copying = [](const ClusterSpec& cluster, std::uint32_t trainers,
+                          std::uint32_t copies) {
+    const auto placement = place_job(cluster, trainers, 1);
+    std::vector<std::string> addresses;
+    for (const auto& node : cluster.nodes) addresses.push_back(node.address);
+    Workspace workspace = workspace_of(placement->trainers.size());
+    workspace.snapshot_copies = copies;
+    const auto plan =
+        plan_job(cluster, {"j", "bin/paddle-1", {}}, *placement, addresses, workspace);
+    std::vector<std::size_t> found;
+    for (std::size_t i = 0; i < plan->trainers.size(); ++i) {
+      if (has(plan->trainers[i], "--saves_copy")) found.push_back(i);
+    }
+    return found;
+  };
+  EXPECT_EQ(copying(two_hosts(), 4, 2), std::vector<std::size_t>{1});
+  EXPECT_EQ(copying(two_hosts(), 4, 1), std::vector<std::size_t>{});
+  EXPECT_EQ(copying(two_hosts(), 1, 2), std::vector<std::size_t>{});
+  const ClusterSpec uneven = cluster_of(
+      "[[node]]\nhost = \"a\"\naddress = \"10.0.0.1\"\n"
+      "[[node]]\nhost = \"b\"\naddress = \"10.0.0.2\"\nroles = [\"pserver\"]\n"
+      "[[node]]\nhost = \"c\"\naddress = \"10.0.0.3\"\n");
+  EXPECT_EQ(copying(uneven, 2, 2), std::vector<std::size_t>{1});
+  EXPECT_FALSE(copying_trainer({{0, 1}, {1, 1}, {0, 1}})) << "a node of pservers saves nothing";
+}
+
 TEST(JobPlan, OverridesAndSecretsReachTheTrainers) {
   const JobPlan plan = plan_of(two_hosts(), 1, 1, {"train.passes=7"});
   EXPECT_TRUE(has(plan.trainers[0], "--set=train.passes=7"));

@@ -335,6 +335,31 @@ TEST_F(FetchPasses, AFetchOfAnEndedJobIsRecordedOnItsNode) {
       << "its files may still change";
 }
 
+// The other node has copies, of a delta as a full one, and one that was never fetched.
+TEST_F(FetchPasses, ACopyOnAnotherNodeIsFetchedWithTheSnapshot) {
+  for (const char* file : {"pass-00001/MANIFEST", "pass-00001/w", "pass-00002/MANIFEST"})
+    save(0, file, "of the copy");
+  save(0, "pass-00002/full", "of the copy");
+  ASSERT_TRUE(fetch("last"));
+  EXPECT_EQ(here("pass-00002/w"), "pass-00002");
+  EXPECT_FALSE(fs::exists(folder_ / "j/pass-00002/full"));
+  EXPECT_EQ(fake_.node(0).files["jobs/j/fetched"],
+            "7\n11 pass-00002/MANIFEST\n11 pass-00002/full\n");
+  EXPECT_FALSE(said("under one name")) << fake_.err.str();
+  EXPECT_FALSE(said("taken from")) << fake_.err.str();
+}
+
+TEST_F(FetchPasses, TheCopiesOfAnotherNodeAreNamed) {
+  save(0, "pass-00002/MANIFEST", "snapshot format=1\nprogress pass=1\n");
+  fake_.node(1).files.clear();
+  ASSERT_TRUE(fetch("last"));
+  EXPECT_TRUE(said("snapshots are taken from node n-0: that of trainer 0, n-1, has none so new"))
+      << fake_.err.str();
+  fake_.node(1).processes.clear();
+  ASSERT_TRUE(fetch("last"));
+  EXPECT_TRUE(said("that of trainer 0 is not among the nodes")) << fake_.err.str();
+}
+
 TEST(SnapshotName, IsOrderedByProgressAndStrict) {
   EXPECT_LT(*parse_snapshot_name("pass-00001-000009"), *parse_snapshot_name("pass-00001"));
   EXPECT_LT(*parse_snapshot_name("pass-00001"), *parse_snapshot_name("pass-00002-000001"));

@@ -242,6 +242,7 @@ test_period = 6
 saving_period = 7
 full_snapshot_period = 8
 snapshots_kept = 9
+snapshot_copies = 2
 shuffle_records = 10
 )"));
   ASSERT_TRUE(job) << job.error().message;
@@ -252,11 +253,13 @@ shuffle_records = 10
   EXPECT_EQ(job->train.saving_period, 7U);
   EXPECT_EQ(job->train.full_snapshot_period, 8U);
   EXPECT_EQ(job->train.snapshots_kept, 9U);
+  EXPECT_EQ(job->train.snapshot_copies, 2U);
   EXPECT_EQ(job->train.shuffle_records, 10U);
   EXPECT_EQ(read_job(edited("passes = 2", "passes = 0"))->train.passes, 0U);
   EXPECT_FALSE(read_job(folder_.write("job.toml", kJob))->train.stop_on_divergence);
   EXPECT_TRUE(read_job(edited("passes = 2", "passes = 2\non_divergence = \"stop\""))
                   ->train.stop_on_divergence);
+  EXPECT_NE(mistake("passes = 2", "passes = 2\nsnapshot_copies = 3"), "");
   EXPECT_NE(mistake("passes = 2", "passes = 2\non_divergence = \"end\"").find("'stop'"),
             std::string::npos);
   for (const char* wrong : {"passes = 2\nbatch_size = 0", "passes = 2\nlog_period = 0",
