@@ -1,6 +1,7 @@
 // train.snapshot_copies: the node of trainer 0 is lost, and the job goes on from the copies.
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <map>
 
 #include <fmt/format.h>
@@ -196,6 +197,21 @@ TEST_F(SnapshotCopies, OfADeltaTheCopyIsFull) {
   ASSERT_EQ(resumed.code, 0) << resumed.output;
   EXPECT_TRUE(resumed.says("pass-00001 brought to n-0")) << resumed.output;
   expect_undisturbed_end("job", 0);
+}
+
+// A damaged snapshot stands in its place, which nothing may replace.
+TEST_F(SnapshotCopies, OneThatCannotBeWrittenCostsTheJobNothing) {
+  ASSERT_EQ(train("job", 2, {"--set", kCopies}).code, 0);
+  const fs::path damaged = on_node(1, "job") / "output/pass-00002";
+  fs::create_directories(damaged);
+  std::ofstream(damaged / "MANIFEST") << "no manifest\n";
+  const Outcome resumed = train("job", kPasses, {"--resume", "--set", kCopies});
+  ASSERT_EQ(resumed.code, 0) << resumed.output;
+  const std::string log = TemporaryFolder::read(on_node(1, "job") / "node_1/train.log");
+  EXPECT_NE(log.find("this node has no copy of that snapshot, the job goes on"), std::string::npos)
+      << log;
+  expect_undisturbed_end("job", 0);
+  expect_undisturbed_end("job", 1);
 }
 
 TEST_F(SnapshotCopies, PserversOfTheLostNodeAloneAreReplaced) {
