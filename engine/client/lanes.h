@@ -64,6 +64,9 @@ class ClientLanes {
   void interrupt(const Error& why);
   // A last word on every lane, whatever is open there; nobody answers.
   void abandon(const wire::Abandon& message);
+  // While a port waits for other trainers, these lanes are looked after too: a pserver that is gone
+  // is an error, though no answer is due from it. Both kinds' lanes outlive each other's use.
+  void look_after(const ClientLanes& others) { others_ = &others; }
   // How long an answer may take while a port waits for other trainers.
   void set_patience(Duration patience_max) { patience_max_ = patience_max; }
   // How long a port may be silent.
@@ -78,6 +81,7 @@ class ClientLanes {
   std::string name(std::size_t lane) const;
   Status deliver(std::size_t lane, Frame frame, std::span<const ByteSpan> pieces);
   Error late(std::size_t lane, const Error& cause) const;
+  Status find_closed() const;
 
   std::string kind_;
   std::vector<Lane> lanes_;
@@ -87,6 +91,7 @@ class ClientLanes {
   LanePosition position_;
   CatchUp catch_up_;
   bool is_behind_ = false;
+  const ClientLanes* others_ = nullptr;
 };
 
 // A push of one kind of parameters on its way to all shards, in parts of bounded size.

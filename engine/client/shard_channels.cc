@@ -24,7 +24,10 @@ ShardChannels::ShardChannels(ShardOptions options, Links dense, Links sparse)
       sparse_(options_.parameters,
               ClientLanes("sparse", std::move(sparse), options_.lane,
                           static_cast<std::uint16_t>(dense_.lanes().size()), options_.deadline),
-              options_.transfer_bytes) {}
+              options_.transfer_bytes) {
+  dense_.lanes().look_after(sparse_.lanes());
+  sparse_.lanes().look_after(dense_.lanes());
+}
 
 void ShardChannels::set_position(LanePosition position) {
   dense_.lanes().set_position(position);

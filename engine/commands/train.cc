@@ -30,7 +30,6 @@
 namespace paddle::commands {
 namespace {
 
-constexpr std::uint32_t kTestBatchSize = 512;
 // Incarnations of one life: one for each time that it joins the job.
 constexpr std::uint32_t kSessionsMax = 1024;
 constexpr int kPauseBetweenSessionsMs = 200;
@@ -85,50 +84,6 @@ Status check(const trainer::TrainOptions& options, const config::JobConfig& job)
   return {};
 }
 
-Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
-                                          const config::JobConfig& job) {
-  const std::string folder = config::folder_of(options.config);
-  trainer::LoopOptions loop;
-  loop.train = job.train;
-  loop.optimizer = job.optimizer;
-  loop.tests_shards = optim::has_average(job.optimizer) || job.is_local();
-  loop.seed = job.seed;
-  loop.trainer_id = options.trainer_id;
-  loop.start_pass = options.start_pass;
-  loop.save_dir = options.save_dir;
-  loop.saves_copy = options.saves_copy;
-  loop.train_data = {.data = job.data,
-                     .share = {},
-                     .folder = folder,
-                     .trainer_id = options.trainer_id,
-                     .num_trainers = options.num_gradient_servers,
-                     .seed = job.seed,
-                     .shuffle_records = job.train.shuffle_records,
-                     .batch_size = job.train.batch_size};
-  PADDLE_TRY(loop.train_data.share,
-             config::data_share(folder, job.data.train, options.trainer_id,
-                                options.num_gradient_servers, job.data.global_shuffle));
-  if (loop.train_data.share.files.empty()) {
-    if (options.num_gradient_servers == 1) {
-      return Error{Errc::kData, fmt::format("no file matches [data] train = '{}' in {}",
-                                            job.data.train, folder)};
-    }
-    log_warning("no file of '{}' is for trainer {}: it only takes part", job.data.train,
-                options.trainer_id);
-  }
-  if (job.data.test.empty() || options.trainer_id != 0) return loop;
-  loop.test_data = loop.train_data;
-  loop.test_data.num_trainers = 1;
-  loop.test_data.shuffle_records = 0;
-  loop.test_data.batch_size = kTestBatchSize;
-  PADDLE_TRY(loop.test_data.share, config::data_share(folder, job.data.test, 0, 1));
-  if (loop.test_data.share.files.empty()) {
-    return Error{Errc::kData,
-                 fmt::format("no file matches [data] test = '{}' in {}", job.data.test, folder)};
-  }
-  return loop;
-}
-
 // All that the sessions of a trainer share.
 struct TrainerProcess {
   trainer::TrainOptions options;
@@ -160,8 +115,8 @@ Status run_loop(TrainerProcess& process, trainer::LoopOptions loop,
   // Nobody waits for a trainer that will fail again. One that lost a pserver comes back, and finds
   // out then whether the job goes on.
   // At a stop the others have left, and do not.
-  const bool comes_back = ended.error().code == Errc::kUnreachable &&
-                          !client.progress().is_split && !client.stop_asked();
+  const bool comes_back = ended.error().code == Errc::kUnreachable && !client.progress().is_split &&
+                          !client.stop_asked();
   if (!comes_back) {
     client.abandon(ended.error());
     process.joins_again = false;

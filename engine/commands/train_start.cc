@@ -4,11 +4,17 @@
 
 #include "base/log.h"
 #include "base/rng.h"
+#include "engine/optim/optimizer.h"
 #include "engine/snapshot/resume_point.h"
 #include "engine/snapshot/retention.h"
 #include "engine/strategy/strategy_table.h"
 
 namespace paddle::commands {
+namespace {
+
+constexpr std::uint32_t kTestBatchSize = 512;
+
+}  // namespace
 
 Status prepare_save_folder(const trainer::TrainOptions& options) {
   if (options.save_dir.empty()) return {};
@@ -28,6 +34,50 @@ Status prepare_save_folder(const trainer::TrainOptions& options) {
                            names.back()),
                "--resume goes on from there; --from_scratch begins anew and keeps them in a folder "
                "of their own; or name another --save_dir"};
+}
+
+Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
+                                          const config::JobConfig& job) {
+  const std::string folder = config::folder_of(options.config);
+  trainer::LoopOptions loop;
+  loop.train = job.train;
+  loop.optimizer = job.optimizer;
+  loop.tests_shards = optim::has_average(job.optimizer) || job.is_local();
+  loop.seed = job.seed;
+  loop.trainer_id = options.trainer_id;
+  loop.start_pass = options.start_pass;
+  loop.save_dir = options.save_dir;
+  loop.saves_copy = options.saves_copy;
+  loop.train_data = {.data = job.data,
+                     .share = {},
+                     .folder = folder,
+                     .trainer_id = options.trainer_id,
+                     .num_trainers = options.num_gradient_servers,
+                     .seed = job.seed,
+                     .shuffle_records = job.train.shuffle_records,
+                     .batch_size = job.train.batch_size};
+  PADDLE_TRY(loop.train_data.share,
+             config::data_share(folder, job.data.train, options.trainer_id,
+                                options.num_gradient_servers, job.data.global_shuffle));
+  if (loop.train_data.share.files.empty()) {
+    if (options.num_gradient_servers == 1) {
+      return Error{Errc::kData, fmt::format("no file matches [data] train = '{}' in {}",
+                                            job.data.train, folder)};
+    }
+    log_warning("no file of '{}' is for trainer {}: it only takes part", job.data.train,
+                options.trainer_id);
+  }
+  if (job.data.test.empty() || options.trainer_id != 0) return loop;
+  loop.test_data = loop.train_data;
+  loop.test_data.num_trainers = 1;
+  loop.test_data.shuffle_records = 0;
+  loop.test_data.batch_size = kTestBatchSize;
+  PADDLE_TRY(loop.test_data.share, config::data_share(folder, job.data.test, 0, 1));
+  if (loop.test_data.share.files.empty()) {
+    return Error{Errc::kData,
+                 fmt::format("no file matches [data] test = '{}' in {}", job.data.test, folder)};
+  }
+  return loop;
 }
 
 Status start_training(const trainer::TrainOptions& options, client::ParameterClient& client) {

@@ -10,6 +10,10 @@ namespace paddle::commands {
 // Nothing that was trained earlier is trained over without being asked for.
 Status prepare_save_folder(const trainer::TrainOptions& options);
 
+// Of a trainer that begins anew. kUsage, kData: files of its data.
+Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
+                                          const config::JobConfig& job);
+
 // Trainer 0 loads the snapshot that was asked for, if any, and then lets all trainers start; a job
 // that is running goes on by itself.
 Status start_training(const trainer::TrainOptions& options, client::ParameterClient& client);

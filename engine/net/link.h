@@ -32,6 +32,9 @@ class Link {
   virtual Result<Frame> receive(TimePoint deadline, const TailPlace& place) = 0;
   Result<Frame> receive(TimePoint deadline) { return receive(deadline, TailPlace()); }
   virtual std::string peer() const = 0;  // "10.0.0.1:7164", for messages
+  // The peer has closed the connection, though not all that it sent may have been received. Any
+  // thread may ask.
+  virtual bool is_closed() const { return false; }
   // Fails what waits in another thread, and all later calls, with this error.
   virtual void interrupt(const Error& /*why*/) {}
 };

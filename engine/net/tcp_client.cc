@@ -78,6 +78,10 @@ class TcpLink final : public Link {
     return named(read(deadline, place));
   }
   std::string peer() const override { return peer_; }
+  bool is_closed() const override {
+    pollfd socket{fd_.get(), POLLRDHUP, 0};
+    return ::poll(&socket, 1, 0) > 0;
+  }
   void interrupt(const Error& why) override {
     {
       const std::scoped_lock lock(interruption_mutex_);

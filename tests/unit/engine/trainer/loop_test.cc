@@ -50,6 +50,8 @@ class EmptySnapshots final : public client::SnapshotClient {
   Status save_delta(const std::string& directory, const std::string& base) override {
     return write("since " + name_of(base), directory);
   }
+  Status save_copy(const std::string&) override { std::abort(); }
+  Result<std::uint64_t> leader_batches() override { std::abort(); }
 
   std::vector<std::string> saved;                              // "full pass-00000"
   std::function<Status(const std::string& name)> finish = {};  // called after each save
