@@ -37,6 +37,12 @@ void CutThread::run(std::function<void()> work) {
   changed_.notify_all();
 }
 
+void CutThread::wait() {
+  const auto done = std::make_shared<std::promise<void>>();
+  run([done] { done->set_value(); });
+  done->get_future().wait();
+}
+
 void CutThread::serve() {
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -53,13 +59,13 @@ void CutThread::serve() {
 
 Result<std::unique_ptr<FolderCutStore>> FolderCutStore::open(const std::string& folder,
                                                              std::uint64_t fingerprint,
-                                                             CutThread* thread, FileSystem& files) {
+                                                             CutWorker* worker, FileSystem& files) {
   PADDLE_TRY(CutFolder opened, CutFolder::open(files, folder, fingerprint));
-  return std::unique_ptr<FolderCutStore>(new FolderCutStore(std::move(opened), thread));
+  return std::unique_ptr<FolderCutStore>(new FolderCutStore(std::move(opened), worker));
 }
 
-FolderCutStore::FolderCutStore(CutFolder folder, CutThread* thread)
-    : thread_(thread), folder_(std::move(folder)) {
+FolderCutStore::FolderCutStore(CutFolder folder, CutWorker* worker)
+    : worker_(worker), folder_(std::move(folder)) {
   publish();
 }
 
@@ -83,8 +89,8 @@ void FolderCutStore::begin(std::uint64_t step, bool is_full) {
 
 std::optional<std::uint64_t> FolderCutStore::followed() const {
   if (newest_) {
-    // With a thread it may fail at any time; then the thread refuses those that follow.
-    const bool is_known_to_fail = thread_ == nullptr && newest_->has_failed;
+    // With a worker it may fail at any time; then the worker refuses those that follow.
+    const bool is_known_to_fail = worker_ == nullptr && newest_->has_failed;
     if (newest_->is_dropped || is_known_to_fail) return {};
     return newest_->step;
   }
@@ -157,15 +163,12 @@ Status FolderCutStore::forget_after(std::uint64_t step) {
 }
 
 void FolderCutStore::run(std::function<void()> work) {
-  if (thread_ == nullptr) return work();
-  thread_->run(std::move(work));
+  if (worker_ == nullptr) return work();
+  worker_->run(std::move(work));
 }
 
 void FolderCutStore::wait() {
-  if (thread_ == nullptr) return;
-  const auto done = std::make_shared<std::promise<void>>();
-  thread_->run([done] { done->set_value(); });
-  done->get_future().wait();
+  if (worker_ != nullptr) worker_->wait();
 }
 
 void FolderCutStore::settle(Cut& cut, const Status& outcome) {

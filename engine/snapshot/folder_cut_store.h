@@ -18,16 +18,25 @@
 
 namespace paddle::snapshot {
 
-// A thread that writes the cuts of any number of stores, all of which end before it.
-class CutThread {
+// Runs the work of any number of stores, all of which end before it, in the order that it came.
+class CutWorker {
+ public:
+  virtual ~CutWorker() = default;
+  // Returns at once. The stores' callers bound the queue by backlog().
+  virtual void run(std::function<void()> work) = 0;
+  // Returns when all that came before is done.
+  virtual void wait() = 0;
+};
+
+class CutThread final : public CutWorker {
  public:
   CutThread();
-  ~CutThread();
+  ~CutThread() override;
   CutThread(const CutThread&) = delete;
   CutThread& operator=(const CutThread&) = delete;
 
-  // Has it run `work` after all that came before. The stores' callers bound the queue by backlog().
-  void run(std::function<void()> work);
+  void run(std::function<void()> work) override;
+  void wait() override;
 
  private:
   void serve();
@@ -41,12 +50,12 @@ class CutThread {
 
 class FolderCutStore final : public CutStore {
  public:
-  // With `thread`, begin(), add(), end() and forget_before() return at once, and the others wait
+  // With `worker`, begin(), add(), end() and forget_before() return at once, and the others wait
   // until their work is done. Without, each call does its work itself. `fingerprint` is that of
   // CutHeader. kResource: the folder cannot be made or listed.
   static Result<std::unique_ptr<FolderCutStore>> open(const std::string& folder,
                                                       std::uint64_t fingerprint,
-                                                      CutThread* thread = nullptr,
+                                                      CutWorker* worker = nullptr,
                                                       FileSystem& files = kernel_file_system());
   // Waits until the cuts that have their end are written.
   ~FolderCutStore() override;
@@ -72,7 +81,7 @@ class FolderCutStore final : public CutStore {
     std::atomic<bool> has_failed = false;
   };
 
-  FolderCutStore(CutFolder folder, CutThread* thread);
+  FolderCutStore(CutFolder folder, CutWorker* worker);
   // The cut that a delta may follow now.
   std::optional<std::uint64_t> followed() const;
   void drop_open();
@@ -83,14 +92,14 @@ class FolderCutStore final : public CutStore {
   void settle(Cut& cut, const Status& outcome);
   void publish();
 
-  CutThread* thread_;
+  CutWorker* worker_;
   std::shared_ptr<Cut> newest_;  // begun since the store was opened or went back
   bool is_open_ = false;         // newest_ has no end
   std::atomic<std::uint64_t> backlog_ = 0;
   mutable std::mutex mutex_;  // of whole_
   std::vector<std::uint64_t> whole_;
 
-  // Of the thread.
+  // Of the worker.
   CutFolder folder_;
   bool is_failing_ = false;     // the last cut with an outcome
   bool cannot_remove_ = false;  // of the last forget_before()
