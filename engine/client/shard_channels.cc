@@ -98,28 +98,18 @@ Status ShardChannels::pull_averages(std::span<DenseParameter> dense, std::span<S
 }
 
 // Only pushes in rounds, which no other thread answers meanwhile, may read their lanes.
+bool ShardChannels::has_rounds(const ClientLanes& lanes) const {
+  return lanes.size() > 0 && std::ranges::count(in_rounds_, &lanes.at(0)) > 0;
+}
+
 wire::PushPart ShardChannels::part_of(const PushTotals& totals, bool in_rounds) const {
   wire::PushPart part;
   part.set_samples(totals.samples);
   part.set_cost_sum(totals.cost);
   if (totals.batches > 1) part.set_batches(totals.batches);
   part.set_stop(asks_to_stop_);
-  if (in_rounds) note_cuts(part);
+  if (in_rounds) note_cuts(in_rounds_, part);
   return part;
-}
-
-// The first shard in rounds announces a cut, which all of them make after the next push.
-void ShardChannels::note_cuts(wire::PushPart& part) const {
-  const ClientLane& leading = (dense_in_rounds_ ? dense_.lanes() : sparse_.lanes()).at(0);
-  part.set_cut(leading.cut_asked());
-  // Shards that name different ones need not have those of the others.
-  for (const ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) {
-    if (!(lanes == &dense_.lanes() ? dense_in_rounds_ : sparse_in_rounds_)) continue;
-    for (std::size_t i = 0; i < lanes->size(); ++i) {
-      if (lanes->at(i).whole_cut() != leading.whole_cut()) return;
-    }
-  }
-  part.set_whole_cut(leading.whole_cut());
 }
 
 void ShardChannels::note_stop(const ClientLanes& lanes) {
@@ -138,21 +128,21 @@ Status ShardChannels::run(Push& push, const ClientLanes& lanes) {
 }
 
 Status ShardChannels::push(const PushTotals& totals, std::span<DenseParameter> dense) {
-  PADDLE_TRY(auto push, dense_.prepare(part_of(totals, dense_in_rounds_), dense));
+  PADDLE_TRY(auto push, dense_.prepare(part_of(totals, has_rounds(dense_.lanes())), dense));
   return run(push, dense_.lanes());
 }
 
 Status ShardChannels::push(const PushTotals& totals, std::span<const SparseRows> rows) {
-  PADDLE_TRY(auto push, sparse_.prepare(part_of(totals, sparse_in_rounds_), rows));
+  PADDLE_TRY(auto push, sparse_.prepare(part_of(totals, has_rounds(sparse_.lanes())), rows));
   return run(push, sparse_.lanes());
 }
 
 Status ShardChannels::push(const PushTotals& totals, std::span<DenseParameter> dense,
                            std::span<const SparseRows> rows) {
-  wire::PushPart part = part_of(totals, dense_in_rounds_);
+  wire::PushPart part = part_of(totals, has_rounds(dense_.lanes()));
   PADDLE_TRY(auto dense_push, dense_.prepare(part, dense));
   const bool stops = part.stop();  // one answer to "stop?" for both kinds
-  part = part_of(totals, sparse_in_rounds_);
+  part = part_of(totals, has_rounds(sparse_.lanes()));
   part.set_stop(stops);
   PADDLE_TRY(auto rows_push, sparse_.prepare(part, rows));
   if (options_.run_pair && dense_.lanes().size() > 0 && sparse_.lanes().size() > 0) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 
+#include "engine/client/cut_requests.h"
 #include "engine/client/dense_channel.h"
 #include "engine/client/parameter_client.h"
 #include "engine/client/sparse_channel.h"
@@ -95,8 +96,8 @@ class ShardChannels {
   Status give_up_after_loss(Status asked);
   void set_position(LanePosition position);
   std::uint64_t batches() const;  // of this pass that the trainer has pushed
+  bool has_rounds(const ClientLanes& lanes) const;
   wire::PushPart part_of(const PushTotals& totals, bool in_rounds) const;
-  void note_cuts(wire::PushPart& part) const;
   template <class Push>
   Status run(Push& push, const ClientLanes& lanes);
   void note_stop(const ClientLanes& lanes);
@@ -119,13 +120,12 @@ class ShardChannels {
   DenseChannel dense_;
   SparseChannel sparse_;
   bool is_paused_ = false;
-  bool is_running_ = false;          // since before this trainer joined
-  std::optional<Error> loss_;        // some ports were running when it joined, others not
-  std::uint64_t passes_loaded_ = 0;  // finished before the shards' processes began
-  LanePosition position_;            // at ready(), or the end of the last pass or pause
-  LanePosition furthest_;            // of the shards, at ready()
-  bool dense_in_rounds_ = false;
-  bool sparse_in_rounds_ = false;
+  bool is_running_ = false;                   // since before this trainer joined
+  std::optional<Error> loss_;                 // some ports were running when it joined, others not
+  std::uint64_t passes_loaded_ = 0;           // finished before the shards' processes began
+  LanePosition position_;                     // at ready(), or the end of the last pass or pause
+  LanePosition furthest_;                     // of the shards, at ready()
+  std::vector<const ClientLane*> in_rounds_;  // lanes, at ready()
   // Two threads may push while a third asks.
   std::atomic<bool> asks_to_stop_ = false;
   std::atomic<bool> stop_asked_ = false;

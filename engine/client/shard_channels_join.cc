@@ -104,6 +104,7 @@ Status ShardChannels::ready() {
   CatchUp dense;
   CatchUp sparse;
   std::uint64_t loaded = 0;
+  in_rounds_.clear();
   const auto take = [&](ClientLanes& lanes, std::size_t i, const Frame& frame) -> Status {
     wire::Position position;
     PADDLE_TRY_STATUS(lanes.parse(i, frame, position));
@@ -111,7 +112,7 @@ Status ShardChannels::ready() {
     const bool is_dense = &lanes == &dense_.lanes();
     (is_dense ? dense : sparse)
         .add(position_of(position, options_.lane.trainer_id), position.has_rounds());
-    (is_dense ? dense_in_rounds_ : sparse_in_rounds_) = position.has_rounds();
+    if (position.has_rounds()) in_rounds_.push_back(&lanes.at(i));
     return {};
   };
   if (loss_) {
