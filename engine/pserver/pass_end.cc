@@ -125,6 +125,7 @@ void PassEnd::answer(const Trainer& trainer, std::uint64_t request, const Ended&
                      std::vector<net::Outgoing>& out) const {
   wire::PassFinished totals = ended.totals;
   totals.set_request(request);
+  totals.set_step(state_.progress.step);  // a repeat may come rounds later
   totals.set_counts(ended.tally.counts.size());
   totals.set_sums(ended.tally.sums.size());
   state_.replies.send(trainer, FrameType::kPassFinished, totals, encode(ended.tally), out);

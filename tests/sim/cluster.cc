@@ -30,7 +30,11 @@ Cluster::Cluster(ClusterOptions options)
       shards_(model_.shards()),
       pservers_(options_.pservers),
       processes_(options_.batches.size()),
-      invariants_(model_, disk_) {
+      invariants_(model_, disk_, !options_.killed) {
+  for (std::uint32_t shard = 0; shard < shards_.size(); ++shard) {
+    cut_disks_.push_back(
+        std::make_unique<ShardDisk>(shard, options_.seed, options_.defers_cuts, *this));
+  }
   for (std::uint32_t id = 0; id < options_.batches.size(); ++id) {
     trainers_.emplace_back(id, options_, model_, disk_);
   }
@@ -80,13 +84,15 @@ void Cluster::tick() {
     if (processes_[id].is_stalled || trainers_[id].is_down()) continue;
     if (trainers_[id].phase() == Trainer::Phase::kConnect) connect(id);
     std::vector<LaneFrame> out;
-    trainers_[id].on_tick(now, out);
+    const Status ticked = trainers_[id].on_tick(now, out);
     take_outputs(id, out);
+    if (!ticked) on_error(id, 0, ticked.error());
   }
   for (std::uint32_t shard = 0; shard < shards_.size(); ++shard) {
     const Pserver& pserver = pservers_[pserver_of(shard)];
     if (!pserver.is_up || pserver.is_stalled) continue;
     std::vector<net::Outgoing> out;
+    cut_disks_[shard]->work();
     shards_[shard]->on_tick(now, out);
     transmit_all(shard, out);
   }
@@ -206,7 +212,7 @@ void Cluster::deliver_to_shard(Event&& event) {
 // round after.
 void Cluster::deliver_ghost(net::PeerId peer, std::uint32_t shard, const Frame& frame) {
   Frame ghost = frame;
-  switch (rng_.below(model_.has_rounds() ? 3 : 2)) {
+  switch (rng_.below(model_.in_rounds(shard) ? 3 : 2)) {
     case 0:
       --ghost.header.incarnation;
       break;
@@ -238,11 +244,12 @@ void Cluster::deliver_to_trainer(Event&& event) {
   const std::uint64_t saves = disk_.saves;
   std::vector<LaneFrame> out;
   const std::uint32_t shard = connection.shard;
+  const bool has_joined = trainer.phase() != Trainer::Phase::kJoin;
   const Status taken = trainer.on_frame(shard, std::move(event.frame), network_.now(), out);
+  if (id == 0 && !has_joined && trainer.finds_no_way_back()) invariants_.on_no_way_back();
   if (!taken) return on_error(id, shard, taken.error());
   if (disk_.saves != saves && !options_.killed) invariants_.on_saved(*disk_.newest);
   if (const auto totals = trainer.take_totals()) {
-    if (!totals->paused() && !options_.killed) invariants_.on_totals(*totals);
     if (id == 0 && !totals->paused()) {
       outcome_.samples = totals->job_samples();
       outcome_.pushes += totals->pushes();
@@ -250,6 +257,7 @@ void Cluster::deliver_to_trainer(Event&& event) {
     }
   }
   take_outputs(id, out);
+  if (trainer.is_going_back()) break_the_way_back();
 }
 
 void Cluster::on_error(std::uint32_t id, std::uint32_t shard, const Error& error) {
@@ -291,6 +299,7 @@ void Cluster::transmit_all(std::uint32_t shard, std::vector<net::Outgoing>& out)
     }
   }
   invariants_.after_call(shard, *shards_[shard], out, trainer_of);
+  invariants_.on_cuts(shard, cut_disks_[shard]->whole());
   for (net::Outgoing& outgoing : out) {
     const net::PeerId to = outgoing.to;
     if (!network_.at(to).is_open_at_shard) continue;
@@ -311,15 +320,37 @@ void Cluster::collect() {
     if (!shard.finished()) outcome_.error = fmt::format("shard {} is not done", index);
     outcome_.ledgers.push_back(invariants_.ledger(index, shard));
     if (!options_.killed) invariants_.at_end(index, shard);
-    if (model_.is_sparse(index)) continue;
+    if (model_.is_sparse(index)) {
+      std::vector<float> value(1);
+      shard.sparse(model_.rows_parameter())->read(model_.shared_row(index), value);
+      outcome_.shared.push_back(value[0]);
+      continue;
+    }
     const auto values = model_.shared(index, shard.dense()->values());
     outcome_.shared.insert(outcome_.shared.end(), values.begin(), values.end());
   }
+  outcome_.cuts = invariants_.cuts().whole_cuts();
+  outcome_.common_cuts = invariants_.cuts().common_cuts();
   for (const Trainer& trainer : trainers_) {
     outcome_.loads += trainer.loads();
+    outcome_.goes_back += trainer.goes_back();
     outcome_.lone_returns += trainer.lone_returns();
     outcome_.repeated_pushes += trainer.repeated_pushes();
   }
+}
+
+void Cluster::on_opened(std::uint32_t shard, const std::vector<std::uint64_t>& whole) {
+  invariants_.on_cuts_opened(shard, whole);
+}
+
+void Cluster::on_begin(std::uint32_t shard, std::uint64_t cut) {
+  if (traces()) trace(network_.now(), fmt::format("port {} begins cut {}", shard, cut));
+  invariants_.on_cut(shard, cut, *shards_[shard]);
+}
+
+void Cluster::on_read(std::uint32_t shard, std::uint64_t cut, const Status& outcome) {
+  if (traces()) trace(network_.now(), fmt::format("port {} goes back to cut {}", shard, cut));
+  invariants_.on_cut_read(shard, cut, outcome);
 }
 
 }  // namespace paddle::sim

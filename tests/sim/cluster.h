@@ -4,11 +4,12 @@
 
 #include "tests/sim/invariants.h"
 #include "tests/sim/network.h"
+#include "tests/sim/shard_disk.h"
 #include "tests/sim/trainer.h"
 
 namespace paddle::sim {
 
-class Cluster {
+class Cluster final : public CutWatch {
  public:
   explicit Cluster(ClusterOptions options);
   Outcome run();
@@ -46,6 +47,8 @@ class Cluster {
   void end_fault(const Fault& fault);
   void kill_pserver(std::uint32_t id);
   void kill_trainer(std::uint32_t id);
+  void break_the_way_back();
+  void fill_disks(std::uint32_t pserver, bool is_full);
   void resume(std::vector<Event>& backlog);
 
   void tick();
@@ -61,11 +64,16 @@ class Cluster {
   void note(const Event& event);
   void collect();
 
+  void on_opened(std::uint32_t shard, const std::vector<std::uint64_t>& whole) override;
+  void on_begin(std::uint32_t shard, std::uint64_t cut) override;
+  void on_read(std::uint32_t shard, std::uint64_t cut, const Status& outcome) override;
+
   const ClusterOptions options_;
   const Model model_;
   Disk disk_;
   Network network_;
   Rng rng_;
+  std::vector<std::unique_ptr<ShardDisk>> cut_disks_;    // by shard
   std::vector<std::unique_ptr<pserver::Shard>> shards_;  // dense, then sparse; null: down
   std::vector<Pserver> pservers_;
   std::vector<Trainer> trainers_;
@@ -75,6 +83,7 @@ class Cluster {
   TimePoint progressed_at_;
   std::optional<TimePoint> over_at_;  // every trainer has left
   std::uint64_t progress_ = 0;
+  std::uint32_t breaks_ = 0;
   Outcome outcome_;
 };
 

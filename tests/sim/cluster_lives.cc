@@ -24,6 +24,8 @@ void Cluster::start_pserver(std::uint32_t id) {
   pserver.is_up = true;
   pserver.is_stalled = false;
   for (const std::uint32_t index : {id, id + options_.pservers}) {
+    shards_[index].reset();
+    pserver::OpenCuts open_cuts = cut_disks_[index]->begin_life();
     shards_[index] = std::make_unique<pserver::Shard>(
         pserver::ShardOptions{.make_policy = strategy::make_update_policy,
                               .index = id,
@@ -32,7 +34,8 @@ void Cluster::start_pserver(std::uint32_t id) {
                               .job_tag = 1,
                               .server_generation = pserver.generation,
                               .lost_trainer_grace = options_.grace,
-                              .needs_all_trainers = options_.restarts});
+                              .needs_all_trainers = options_.restarts,
+                              .open_cuts = std::move(open_cuts)});
     invariants_.on_new_life(index);
   }
 }
@@ -41,6 +44,10 @@ void Cluster::end_pserver(std::uint32_t id) {
   Pserver& pserver = pservers_[id];
   pserver.is_up = pserver.is_stalled = false;
   pserver.backlog.clear();
+  const bool loses_power = options_.loses_power && rng_.below(2) == 0;
+  for (const std::uint32_t index : {id, id + options_.pservers}) {
+    cut_disks_[index]->end_life(loses_power);
+  }
   for (net::PeerId peer = 0; peer < network_.connections(); ++peer) {
     const Connection& connection = network_.at(peer);
     if (pserver_of(connection.shard) == id && connection.generation == pserver.generation) {
@@ -148,10 +155,31 @@ void Cluster::kill_pserver(std::uint32_t id) {
                     std::chrono::milliseconds(kRestartMinMs + rng_.below(kRestartMoreMs)));
 }
 
-// Pservers that die once a trainer has left come back to a job that is over, which nobody can tell
+// Trainer 0 dies while it makes ports go back, or one of them does, or both or another trainer.
+void Cluster::break_the_way_back() {
+  if (breaks_ == options_.breaks_max || rng_.uniform() >= options_.breaks) return;
+  ++breaks_;
+  calm_at_ = std::max(calm_at_, network_.now());
+  const auto random = [&](std::size_t below) {
+    return static_cast<std::uint32_t>(rng_.below(below));
+  };
+  const std::uint64_t way = rng_.below(4);
+  if (traces()) trace(network_.now(), fmt::format("breaks the way back, {}", way));
+  if (way != 0) kill_trainer(way == 3 ? random(trainers_.size()) : 0);
+  if (way != 1) kill_pserver(random(pservers_.size()));
+}
+
+void Cluster::fill_disks(std::uint32_t pserver, bool is_full) {
+  for (const std::uint32_t index : {pserver, pserver + options_.pservers}) {
+    cut_disks_[index]->set_full(is_full);
+  }
+}
+
+// Pservers that die once a trainer leaves come back to a job that is over, which nobody can tell
 // them: those faults are left out.
 void Cluster::begin_fault(const Fault& fault) {
-  const bool has_left = std::ranges::any_of(trainers_, &Trainer::is_done);
+  const bool has_left = std::ranges::any_of(
+      trainers_, [](const Trainer& t) { return t.is_done() || t.was_leaving(); });
   if (traces())
     trace(network_.now(), fmt::format("fault kind {} trainer {} pserver {}",
                                       static_cast<int>(fault.kind), fault.trainer, fault.pserver));
@@ -165,6 +193,10 @@ void Cluster::begin_fault(const Fault& fault) {
     case FaultKind::kKillPserver:
       if (!has_left) kill_pserver(fault.pserver);
       return;
+    case FaultKind::kKillBoth:
+      if (has_left) return;
+      kill_pserver(fault.pserver);
+      return kill_trainer(fault.trainer);
     case FaultKind::kKillAll:
       if (has_left) return;
       for (std::uint32_t id = 0; id < pservers_.size(); ++id) kill_pserver(id);
@@ -183,6 +215,8 @@ void Cluster::begin_fault(const Fault& fault) {
     case FaultKind::kStallPserver:
       pservers_[fault.pserver].is_stalled = true;
       return;
+    case FaultKind::kFillDisk:
+      return fill_disks(fault.pserver, true);
   }
 }
 
@@ -194,6 +228,8 @@ void Cluster::end_fault(const Fault& fault) {
     case FaultKind::kStallPserver:
       pservers_[fault.pserver].is_stalled = false;
       return resume(pservers_[fault.pserver].backlog);
+    case FaultKind::kFillDisk:
+      return fill_disks(fault.pserver, false);
     default:
       return network_.heal(fault.trainer, fault.pserver);
   }

@@ -12,7 +12,7 @@ constexpr std::uint64_t kShortMs = 800;
 
 bool lasts(FaultKind kind) {
   return kind != FaultKind::kKillTrainer && kind != FaultKind::kKillPserver &&
-         kind != FaultKind::kKillAll;
+         kind != FaultKind::kKillBoth && kind != FaultKind::kKillAll;
 }
 
 }  // namespace

@@ -16,8 +16,8 @@ bool is(const net::Outgoing& outgoing, FrameType type) {
 
 }  // namespace
 
-Invariants::Invariants(const Model& model, const Disk& disk)
-    : model_(model), disk_(disk), lives_(model.shards()) {}
+Invariants::Invariants(const Model& model, const Disk& disk, bool all_return)
+    : model_(model), disk_(disk), all_return_(all_return), lives_(model.shards()), cuts_(model) {}
 
 void Invariants::fail(std::string what) {
   if (broken_.empty()) broken_ = std::move(what);
@@ -29,9 +29,7 @@ std::string Invariants::name(std::uint32_t index) const {
 }
 
 void Invariants::on_new_life(std::uint32_t shard) {
-  lives_[shard] = {.is_ready = false,
-                   .step = 0,
-                   .ledger = {},
+  lives_[shard] = {.ledger = {},
                    .last_applied = std::vector<std::uint64_t>(model_.set().num_trainers()),
                    .incarnations = std::vector<std::uint32_t>(model_.set().num_trainers())};
 }
@@ -97,11 +95,18 @@ void Invariants::after_call(std::uint32_t index, const pserver::Shard& shard,
   if (out.size() > 2 * life.last_applied.size() + 1) {
     fail(fmt::format("I9: {} sent {} frames at once", name(index), out.size()));
   }
+  for (const net::Outgoing& outgoing : out) {
+    const std::uint64_t generation = outgoing.frame.header.server_generation;
+    if (life.generation != 0 && generation > life.generation)
+      on_gone_back(index, shard, generation);
+    life.generation = std::max(life.generation, generation);
+  }
   if (shard.ready() && !life.is_ready) check_ready(index, shard);
   if (!life.is_ready) return;
   if (shard.step() != life.step) check_step(index, shard);
   for (std::size_t i = 0; i < out.size(); ++i) {
-    if (is(out[i], FrameType::kPassFinished)) ++progress_;
+    if (is(out[i], FrameType::kPassFinished)) check_pass_end(index, out[i]);
+    if (is(out[i], FrameType::kPosition)) check_position(index, out[i]);
     if (is(out[i], FrameType::kRefused)) continue;
     std::uint64_t& last = life.last_applied[trainer_of[i]];
     const std::uint64_t now = out[i].frame.header.sequence;
@@ -113,12 +118,14 @@ void Invariants::after_call(std::uint32_t index, const pserver::Shard& shard,
   }
 }
 
-// I5: a port begins with the whole of one snapshot.
+// I5: a port begins with the whole of one snapshot or cut.
 void Invariants::check_ready(std::uint32_t index, const pserver::Shard& shard) {
   Life& life = lives_[index];
   life.is_ready = true;
   life.step = shard.step();
   life.ledger = ledger(index, shard);
+  if (life.went_back) return check_rounds(index);
+  cuts_.on_anew(index);
   const std::uint64_t passes = disk_.newest ? disk_.newest->position.passes_finished() : 0;
   const std::uint64_t step = disk_.newest ? disk_.newest->position.step() : 0;
   if (life.step != step) {
@@ -145,7 +152,7 @@ void Invariants::check_step(std::uint32_t index, const pserver::Shard& shard) {
     fail(fmt::format("I2: {} of {} went from {} to {}", name_of_cell(cell), name(index),
                      life.ledger[cell], now[cell]));
   }
-  if (model_.has_rounds()) {
+  if (model_.in_rounds(index)) {
     std::vector<std::uint64_t> expected;
     for (std::uint64_t step = life.step + 1; step <= shard.step(); ++step) {
       if (step > model_.steps()) break;
@@ -194,13 +201,6 @@ void Invariants::on_saved(const Snapshot& snapshot) {
     fail(
         fmt::format("I5: a snapshot of {} has {} rows after {} passes", name(shard), rows, passes));
   }
-}
-
-void Invariants::on_totals(const wire::PassFinished& totals) {
-  const std::uint64_t expected = model_.cells_before(totals.passes_finished());
-  if (totals.job_samples() == expected) return;
-  fail(fmt::format("I2: {} samples after {} passes, {} expected", totals.job_samples(),
-                   totals.passes_finished(), expected));
 }
 
 void Invariants::at_end(std::uint32_t index, const pserver::Shard& shard) {

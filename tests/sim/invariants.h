@@ -2,14 +2,15 @@
 #pragma once
 
 #include "engine/pserver/shard.h"
-#include "tests/sim/model.h"
+#include "tests/sim/cut_records.h"
 #include "tests/sim/snapshot.h"
 
 namespace paddle::sim {
 
 class Invariants {
  public:
-  Invariants(const Model& model, const Disk& disk);
+  // `all_return`: no trainer is lost for good.
+  Invariants(const Model& model, const Disk& disk, bool all_return);
 
   // "" while all hold.
   const std::string& broken() const { return broken_; }
@@ -30,8 +31,16 @@ class Invariants {
   // `trainer_of` a frame's receiver, in the order of `out`.
   void after_call(std::uint32_t index, const pserver::Shard& shard,
                   std::span<const net::Outgoing> out, std::span<const std::uint32_t> trainer_of);
+  // The port's cuts: after what is above is told of a call, and when a new life opens them.
+  void on_cut(std::uint32_t index, std::uint64_t cut, const pserver::Shard& shard);
+  void on_cuts(std::uint32_t index, std::vector<std::uint64_t> whole);
+  void on_cuts_opened(std::uint32_t index, const std::vector<std::uint64_t>& whole);
+  void on_cut_read(std::uint32_t index, std::uint64_t cut, const Status& outcome);
+  // Trainer 0 has found no way back to cuts.
+  void on_no_way_back();
+  const CutRecords& cuts() const { return cuts_; }
+
   void on_saved(const Snapshot& snapshot);
-  void on_totals(const wire::PassFinished& totals);
   // Every batch of every pass was applied once on every port.
   void at_end(std::uint32_t index, const pserver::Shard& shard);
 
@@ -42,6 +51,8 @@ class Invariants {
  private:
   struct Life {
     bool is_ready = false;
+    bool went_back = false;        // to a cut
+    std::uint64_t generation = 0;  // the highest in its answers
     std::uint64_t step = 0;
     std::vector<float> ledger;
     std::vector<std::uint64_t> last_applied;  // by trainer
@@ -50,13 +61,20 @@ class Invariants {
 
   std::string name(std::uint32_t index) const;
   std::string name_of_cell(std::uint64_t cell) const;
+  CutRecords::State state(std::uint32_t index, const pserver::Shard& shard) const;
+  void on_gone_back(std::uint32_t index, const pserver::Shard& shard, std::uint64_t generation);
   void check_ready(std::uint32_t index, const pserver::Shard& shard);
+  void check_rounds(std::uint32_t index);
+  void check_position(std::uint32_t index, const net::Outgoing& outgoing);
+  void check_pass_end(std::uint32_t index, const net::Outgoing& outgoing);
   void check_step(std::uint32_t index, const pserver::Shard& shard);
   void check_prefix(std::span<const float> ledger, std::uint64_t passes, const std::string& what);
 
   const Model& model_;
   const Disk& disk_;
+  const bool all_return_;
   std::vector<Life> lives_;  // by shard
+  CutRecords cuts_;
   std::uint64_t progress_ = 0;
   std::string broken_;
 };

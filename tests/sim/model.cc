@@ -1,6 +1,7 @@
 #include "tests/sim/model.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -18,12 +19,18 @@ bool is_one_of(wire::Strategy strategy, std::initializer_list<wire::Strategy> al
   return std::ranges::find(all, strategy) != all.end();
 }
 
+bool is_in_rounds(wire::Strategy strategy) {
+  return is_one_of(strategy, {wire::STRATEGY_SYNC, wire::STRATEGY_LOCAL_SGD});
+}
+
 }  // namespace
 
 Model::Model(const ClusterOptions& options)
     : batches_(options.batches),
       pservers_(options.pservers),
-      has_rounds_(is_one_of(options.strategy, {wire::STRATEGY_SYNC, wire::STRATEGY_LOCAL_SGD})),
+      passes_(options.passes),
+      dense_in_rounds_(is_in_rounds(options.strategy)),
+      rows_in_rounds_(is_in_rounds(options.sparse_strategy.value_or(options.strategy))),
       has_windows_(is_one_of(options.strategy, {wire::STRATEGY_HALF_ASYNC, wire::STRATEGY_GEO})) {
   for (const std::uint32_t count : batches_) {
     first_cells_.push_back(passes_of_.size());
@@ -34,7 +41,7 @@ Model::Model(const ClusterOptions& options)
   }
   row_ids_.resize(pservers_);
   for (std::uint64_t id = 0, port = 0; port < pservers_; ++port) {
-    while (row_ids_[port].size() < cells()) {
+    while (row_ids_[port].size() <= cells()) {
       if (parameter::sparse_shard(mix64(++id), pservers_) == port) {
         row_ids_[port].push_back(mix64(id));
       }
@@ -86,7 +93,7 @@ void Model::create_set(const ClusterOptions& options) {
     for (auto& spec : *set_.mutable_parameters()) spec.set_is_delta(true);
   }
   set_.set_dense_strategy(options.strategy);
-  set_.set_sparse_strategy(options.strategy);
+  set_.set_sparse_strategy(options.sparse_strategy.value_or(options.strategy));
   set_.set_async_lagged_grad_discard_ratio(1e9F);
   if (has_windows_) set_.set_merge(wire::MERGE_SUM);  // the ledger's ones stay ones
   if (options.staleness_max) set_.set_staleness_max(*options.staleness_max);
@@ -95,6 +102,7 @@ void Model::create_set(const ClusterOptions& options) {
   set_.set_sparse_shards(pservers_);
   set_.set_min_block_size(1);
   set_.set_trainers_return(strategy::trainers_return(set_));
+  set_.set_snapshot_seconds(options.snapshot_seconds);
 }
 
 std::uint64_t Model::cell(std::uint32_t trainer, std::uint64_t pass, std::uint64_t batch) const {
@@ -112,13 +120,16 @@ Gradients Model::gradients(std::uint32_t trainer, std::uint64_t pass, std::uint6
                            std::span<const std::vector<float>> values) const {
   const std::uint64_t mine = cell(trainer, pass, batch);
   const auto contributors = std::ranges::count_if(batches_, [&](auto n) { return n > batch; });
-  const float one = has_rounds_ ? -static_cast<float>(contributors) : -1;
+  const auto one = [&](bool in_rounds) {
+    return in_rounds ? -static_cast<float>(contributors) : -1.0F;
+  };
   Gradients all{1, 1, {}, {rows_parameter(), {}, {}, {}, {}}};
   for (std::uint32_t port = 0; port < pservers_; ++port) {
     all.dense.push_back({port, {}, LargeArray<float>(cells(), 0.0F)});
-    all.dense.back().gradient[mine] = one;
+    all.dense.back().gradient[mine] = one(dense_in_rounds_);
   }
   Rng noise(hash_combine(trainer, mine));
+  std::map<std::uint64_t, float> rows;
   for (std::uint32_t port = 0; port < pservers_; ++port) {
     all.dense.push_back({pservers_ + port, {}, LargeArray<float>(kSharedSize, 0.0F)});
     // Of all ports: values of different steps make other bits.
@@ -129,10 +140,13 @@ Gradients Model::gradients(std::uint32_t trainer, std::uint64_t pass, std::uint6
       all.dense.back().gradient[i] =
           0.2F * seen[i] + 0.1F * beside[i] + static_cast<float>(noise.uniform()) - 0.5F;
     }
-    all.rows.ids.push_back(row_ids_[port][mine]);
+    rows[row_ids_[port][mine]] = one(rows_in_rounds_);
+    rows[row_ids_[port].back()] = static_cast<float>(noise.uniform()) - 0.5F;
   }
-  std::ranges::sort(all.rows.ids);
-  all.rows.gradients.assign(pservers_, one);
+  for (const auto& [id, gradient] : rows) {
+    all.rows.ids.push_back(id);
+    all.rows.gradients.push_back(gradient);
+  }
   return all;
 }
 

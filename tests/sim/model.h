@@ -25,10 +25,17 @@ class Model {
   std::uint32_t shards() const { return 2 * pservers_; }  // dense, then sparse
   bool is_sparse(std::uint32_t shard) const { return shard >= pservers_; }
   std::uint32_t rows_parameter() const { return 2 * pservers_; }
-  bool has_rounds() const { return has_rounds_; }
+  // Shards of this kind, or any, take the pushes of all trainers together.
+  bool in_rounds(std::uint32_t shard) const {
+    return is_sparse(shard) ? rows_in_rounds_ : dense_in_rounds_;
+  }
+  bool has_rounds() const { return dense_in_rounds_ || rows_in_rounds_; }
   bool has_windows() const { return has_windows_; }
 
   std::uint32_t batches(std::uint32_t trainer) const { return batches_[trainer]; }
+  std::uint64_t batches_of_job(std::uint32_t trainer) const {
+    return std::uint64_t{passes_} * batches_[trainer];
+  }
   std::uint64_t cells() const { return passes_of_.size(); }
   std::uint64_t cell(std::uint32_t trainer, std::uint64_t pass, std::uint64_t batch) const;
   std::uint64_t pass_of(std::uint64_t cell) const { return passes_of_[cell]; }
@@ -38,9 +45,13 @@ class Model {
   const std::vector<std::uint64_t>& cells_of_step(std::uint64_t step) const;
   std::uint64_t steps() const { return cells_of_step_.size(); }
 
-  // The row of a cell on a sparse port, and all rows of that port.
+  // The row of a cell on a sparse port, and all rows of that port; the last one is of no cell, and
+  // changes with every push.
   std::span<const std::uint64_t> row_ids(std::uint32_t shard) const {
-    return row_ids_[shard - pservers_];
+    return std::span(row_ids_[shard - pservers_]).first(cells());
+  }
+  std::span<const std::uint64_t> shared_row(std::uint32_t shard) const {
+    return std::span(row_ids_[shard - pservers_]).last(1);
   }
   // `values` are those of each dense port, as last seen by the trainer.
   Gradients gradients(std::uint32_t trainer, std::uint64_t pass, std::uint64_t batch,
@@ -57,13 +68,15 @@ class Model {
 
   std::vector<std::uint32_t> batches_;
   std::uint32_t pservers_;
-  bool has_rounds_;
+  std::uint32_t passes_;
+  bool dense_in_rounds_;
+  bool rows_in_rounds_;
   bool has_windows_;
   std::uint64_t batches_of_pass_ = 0;
   std::vector<std::uint64_t> first_cells_;  // by trainer
   std::vector<std::uint64_t> passes_of_;    // by cell
   std::vector<std::vector<std::uint64_t>> cells_of_step_;
-  std::vector<std::vector<std::uint64_t>> row_ids_;  // by sparse port and cell
+  std::vector<std::vector<std::uint64_t>> row_ids_;  // by sparse port and cell, and one more
   wire::ParameterSet set_;
   client::DenseLayout layout_;
 };

@@ -13,12 +13,14 @@ namespace paddle::sim {
 enum class FaultKind : std::uint8_t {
   kKillTrainer,  // its supervisor starts it again
   kKillPserver,  // with both of its ports
+  kKillBoth,     // a trainer and a pserver
   kKillAll,
   kCut,          // a trainer and a pserver no longer hear each other
   kCutToServer,  // frames are lost one way only
   kCutToTrainer,
   kStallTrainer,  // it reads nothing until it goes on
   kStallPserver,
+  kFillDisk,  // of a pserver, until there is room again
 };
 
 struct Fault {
@@ -32,7 +34,8 @@ struct Fault {
 struct ClusterOptions {
   std::uint64_t seed = 0;
   wire::Strategy strategy = wire::STRATEGY_SYNC;
-  std::vector<std::uint32_t> batches;  // of each trainer, in each pass
+  std::optional<wire::Strategy> sparse_strategy = std::nullopt;  // where it is another
+  std::vector<std::uint32_t> batches;                            // of each trainer, in each pass
   std::uint32_t passes = 1;
   std::uint32_t pservers = 2;  // each with one dense and one sparse port
   double duplicate = 0.1;      // probability of a second copy
@@ -49,6 +52,13 @@ struct ClusterOptions {
   std::vector<Fault> faults = {};
   double forgets = 0;  // probability that what a supervisor keeps for a killed trainer is lost too
   double ghosts = 0;   // probability that a push comes again from a life that is over
+  // Cuts of each port.
+  std::uint32_t snapshot_seconds = 0;  // 0: none
+  bool defers_cuts = false;            // they are written some time later
+  bool loses_power = false;            // pservers lose what was not synced with their lives
+  // While shards go back to a cut, processes die, so often for each answer and at most so many.
+  double breaks = 0;
+  std::uint32_t breaks_max = 0;
   // This trainer dies for good once it has sent its push of this batch of the first pass.
   std::optional<std::uint32_t> killed = std::nullopt;
   std::uint32_t killed_at_batch = 0;
@@ -73,6 +83,9 @@ struct Outcome {
   std::uint64_t repeated_pushes = 0;  // kept by an earlier life
   std::uint64_t loads = 0;            // of a snapshot
   std::uint64_t fenced = 0;           // frames of lives that were over
+  std::uint64_t goes_back = 0;        // times that trainer 0 made shards go back to cuts
+  std::uint64_t common_cuts = 0;      // that all shards in rounds had
+  std::uint64_t cuts = 0;             // that became whole
   Duration time = {};
   Duration longest_calm_wait = {};  // without a step, once the faults were over
 };

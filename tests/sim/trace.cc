@@ -17,6 +17,8 @@ const char* name_of(std::uint8_t type) {
     case FrameType::kPutDense:
     case FrameType::kPutRows:
       return "Put";
+    case FrameType::kGoBack:
+      return "GoBack";
     case FrameType::kReady:
       return "Ready";
     case FrameType::kPullDense:

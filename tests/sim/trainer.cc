@@ -8,6 +8,7 @@ namespace paddle::sim {
 namespace {
 
 constexpr Duration kResendAfter = std::chrono::milliseconds(300);
+constexpr Duration kStartMax = std::chrono::seconds(10);
 constexpr double kSendWindow = 0.3;  // probability after a batch, while the queue has room
 
 }  // namespace
@@ -35,7 +36,11 @@ void Trainer::start() {
   positions_.assign(model_.shards(), {});
   values_.assign(model_.dense_shards(), {});
   has_saved_ = repeats_push_ = false;
-  catch_up_ = {};
+  for (client::CatchUp& kind : catch_up_) kind = {};
+  in_rounds_.clear();
+  way_back_.clear();
+  finds_no_way_back_ = is_lost_ = false;
+  gives_up_at_.reset();
   last_words_.clear();
   windows_ = strategy::Communicator({.max_merge = options_.max_merge,
                                      .send_queue_size = options_.send_queue_size,
@@ -61,11 +66,15 @@ void Trainer::on_connected(TimePoint now, std::vector<LaneFrame>& out) {
   advance(now, out);
 }
 
-void Trainer::on_tick(TimePoint now, std::vector<LaneFrame>& out) {
+Status Trainer::on_tick(TimePoint now, std::vector<LaneFrame>& out) {
+  if (phase_ == Phase::kReady && gives_up_at_ && now >= *gives_up_at_) {
+    return abandon("a pserver was started again");
+  }
   for (std::uint32_t shard = 0; shard < lanes_.size(); ++shard) {
     const Frame* const frame = lanes_[shard].on_tick(now);
     if (frame != nullptr) out.push_back({shard, *frame});
   }
+  return {};
 }
 
 Status Trainer::on_frame(std::uint32_t shard, Frame&& frame, TimePoint now,
@@ -76,6 +85,7 @@ Status Trainer::on_frame(std::uint32_t shard, Frame&& frame, TimePoint now,
   advance(now, out);
   while (!has_work() && phase_ != Phase::kDone) {
     PADDLE_TRY(phase_, next_phase());
+    if (phase_ == Phase::kReady && is_lost_) gives_up_at_ = now + kStartMax;
     begin_phase();
     advance(now, out);
   }
@@ -99,6 +109,8 @@ Result<Trainer::Phase> Trainer::next_phase() {
   switch (phase_) {
     case Phase::kJoin:
       return phase_of_join();
+    case Phase::kGoBack:
+      return Phase::kReady;
     case Phase::kLoadBegin:
       ++loads_;
       return Phase::kLoad;
@@ -133,50 +145,15 @@ Result<Trainer::Phase> Trainer::next_phase() {
   }
 }
 
-// Only trainer 0 can tell whether a port was started again: the others may have joined while it
-// says Ready to port after port.
-Result<Trainer::Phase> Trainer::phase_of_join() {
-  const auto ready = std::ranges::count_if(positions_, &wire::Position::ready);
-  const bool is_running = std::cmp_equal(ready, positions_.size());
-  if (is_running) ++lone_returns_;
-  if (id_ != 0 || is_running) return Phase::kReady;
-  if (ready > 0) return abandon("a pserver was started again");
-  return disk_.newest ? Phase::kLoadBegin : Phase::kReady;
-}
-
-// The trainer goes on from its earliest lane.
-Result<Trainer::Phase> Trainer::first_phase() {
-  for (const wire::Position& each : positions_) {
-    catch_up_.add(client::position_of(each, id_), each.has_rounds());
-    start_pass_ = each.passes_loaded();
-  }
-  const client::LanePosition start = catch_up_.start();
-  pass_ = start.passes;
-  meetings_ = start.pauses;
-  batch_ = pushed_ = start.batches;
-  const bool has_push = memory_.push && memory_.push->generations == generations() &&
-                        memory_.push->pass == pass_ && memory_.push->batch == batch_ + 1;
-  if (has_push) {
-    ++repeated_pushes_;
-    repeats_push_ = true;
-    gradients_ = memory_.push->gradients;
-    return Phase::kPushEarly;
-  }
-  if (catch_up_.is_split()) return abandon("the last push reached some ports only, and is lost");
-  return phase_of_position();
-}
-
 Result<Trainer::Phase> Trainer::phase_after_push() {
-  catch_up_.on_push(end_of_push());
+  if (repeats_push_) return repeat_kept_push();
+  for (client::CatchUp& kind : catch_up_) kind.on_push(end_of_push());
   pushed_ += gradients_.batches;
   if (model_.has_windows()) {
     windows_.on_answer();
     return phase_of_position();
   }
   batch_ = pushed_;
-  if (std::exchange(repeats_push_, false) && catch_up_.is_split()) {
-    return abandon("the last push reached some ports only, and is lost");
-  }
   return phase_of_position();
 }
 
@@ -201,7 +178,9 @@ Error Trainer::abandon(std::string why) {
 // leave.
 Trainer::Phase Trainer::phase_of_position() {
   const std::uint64_t due = pass_ > start_pass_ ? 1 : 0;
-  if (meetings_ < due) return id_ == 0 && !has_saved_ ? Phase::kBusy : Phase::kMeet;
+  // Ports that have gone on from the meeting after a save hold what comes after it.
+  const bool was_saved = has_saved_ || furthest_ > client::LanePosition{pass_, 0, 0};
+  if (meetings_ < due) return id_ == 0 && !was_saved ? Phase::kBusy : Phase::kMeet;
   if (pass_ < options_.passes) return phase_of_pass();
   return meetings_ <= due ? Phase::kMeet : Phase::kLeave;
 }
@@ -238,6 +217,9 @@ void Trainer::begin_phase() {
     switch (phase_) {
       case Phase::kJoin:
         ask_join(shard);
+        break;
+      case Phase::kGoBack:
+        ask_go_back(shard);
         break;
       case Phase::kLoadBegin:
         ask_load_begin(shard);

@@ -6,7 +6,8 @@
 #include <functional>
 
 #include "engine/client/catch_up.h"
-#include "engine/client/lane.h"
+#include "engine/client/cut_requests.h"
+#include "engine/client/way_back.h"
 #include "engine/strategy/communicator.h"
 #include "tests/sim/kept_push.h"
 #include "tests/sim/snapshot.h"
@@ -24,6 +25,7 @@ class Trainer {
     kDown,
     kConnect,
     kJoin,
+    kGoBack,
     kLoadBegin,
     kLoad,
     kReady,
@@ -46,7 +48,14 @@ class Trainer {
   bool is_done() const { return phase_ == Phase::kDone; }
   std::uint64_t pass() const { return pass_; }
   std::uint64_t batch() const { return batch_; }
+  // It makes ports go back, and they may not have heard it all yet.
+  bool is_going_back() const {
+    return !way_back_.empty() && (phase_ == Phase::kGoBack || phase_ == Phase::kReady);
+  }
+  // It has joined ports that run no job, or not all of them, and has found no way back.
+  bool finds_no_way_back() const { return finds_no_way_back_; }
   std::uint64_t loads() const { return loads_; }
+  std::uint64_t goes_back() const { return goes_back_; }              // makes ports go back to cuts
   std::uint64_t lone_returns() const { return lone_returns_; }        // into a running job
   std::uint64_t repeated_pushes() const { return repeated_pushes_; }  // kept ones
   // Its supervisor has lost what it kept for it.
@@ -64,7 +73,7 @@ class Trainer {
   void on_connected(TimePoint now, std::vector<LaneFrame>& out);
   // An error ends the life.
   Status on_frame(std::uint32_t shard, Frame&& frame, TimePoint now, std::vector<LaneFrame>& out);
-  void on_tick(TimePoint now, std::vector<LaneFrame>& out);
+  Status on_tick(TimePoint now, std::vector<LaneFrame>& out);
   // Totals of the last pass that ended, once; from the first port.
   std::optional<wire::PassFinished> take_totals() { return std::exchange(totals_, std::nullopt); }
 
@@ -85,6 +94,8 @@ class Trainer {
   Result<Phase> phase_of_join();
   Result<Phase> first_phase();
   Result<Phase> phase_after_push();
+  Result<Phase> repeat_kept_push();
+  void take_place(client::LanePosition place);
   Phase phase_of_position();
   Phase phase_of_pass();
   void begin_phase();
@@ -95,13 +106,23 @@ class Trainer {
   client::LanePosition end_of_push() const {
     return {pass_, meetings_, pushed_ + gradients_.batches};
   }
-  bool is_behind() const { return catch_up_.is_behind({pass_, meetings_, pushed_}); }
+  client::LanePosition earliest() const {
+    return std::min(catch_up_[0].start(), catch_up_[1].start());
+  }
+  bool is_split() const;
+  bool is_behind() const {
+    const client::LanePosition here{pass_, meetings_, pushed_};
+    return catch_up_[0].is_behind(here) || catch_up_[1].is_behind(here);
+  }
   bool lacks_push(std::uint32_t shard) const {
-    return !is_behind() || catch_up_.lacks(shard, end_of_push());
+    if (repeats_push_ && !model_.in_rounds(shard)) return false;
+    const std::uint32_t lane = shard % model_.dense_shards();
+    return !is_behind() || catch_up_[model_.is_sparse(shard)].lacks(lane, end_of_push());
   }
 
   // Requests of the phases, one shard each.
   void ask_join(std::uint32_t shard);
+  void ask_go_back(std::uint32_t shard);
   void ask_load_begin(std::uint32_t shard);
   void ask_load(std::uint32_t shard);
   void ask_pull(std::uint32_t shard);
@@ -130,13 +151,19 @@ class Trainer {
   std::vector<wire::Position> positions_;
   std::vector<std::vector<float>> values_;  // of the dense ports, as last seen
   std::uint64_t pass_ = 0;
-  std::uint64_t batch_ = 0;       // in the pass
-  std::uint64_t meetings_ = 0;    // since the end of the last pass
-  std::uint64_t start_pass_ = 0;  // the job was loaded there
-  bool has_saved_ = false;        // since the end of the last pass
-  std::uint64_t pushed_ = 0;      // batches of the pass
-  client::CatchUp catch_up_;      // by shard
-  bool repeats_push_ = false;     // a kept one is under way
+  std::uint64_t batch_ = 0;        // in the pass
+  std::uint64_t meetings_ = 0;     // since the end of the last pass
+  std::uint64_t start_pass_ = 0;   // the job was loaded there
+  bool has_saved_ = false;         // since the end of the last pass
+  std::uint64_t pushed_ = 0;       // batches of the pass
+  client::CatchUp catch_up_[2];    // of dense and of sparse ports
+  client::LanePosition furthest_;  // of all, when it joined
+  std::vector<const client::ClientLane*> in_rounds_;
+  std::vector<std::optional<std::uint64_t>> way_back_;  // cuts by shard, if it makes them go back
+  bool finds_no_way_back_ = false;
+  bool is_lost_ = false;  // the job is, as it joined it; trainer 0 may not hear of that
+  std::optional<TimePoint> gives_up_at_;
+  bool repeats_push_ = false;  // a kept one is under way
   std::vector<LaneFrame> last_words_;
   Gradients gradients_;  // of the push under way
   strategy::Communicator windows_;
@@ -148,6 +175,7 @@ class Trainer {
   Rng rng_;
   TrainerMemory memory_;
   std::uint64_t loads_ = 0;
+  std::uint64_t goes_back_ = 0;
   std::uint64_t lone_returns_ = 0;
   std::uint64_t repeated_pushes_ = 0;
 };

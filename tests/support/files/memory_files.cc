@@ -49,7 +49,7 @@ class MemoryOutputFile final : public snapshot::OutputFile {
 
   // A write that fails has written a part.
   Status append(ByteSpan data) override {
-    const Status attempted = files_.attempt("write " + path_);
+    const Status attempted = files_.attempt_to_grow("write " + path_);
     std::string text(reinterpret_cast<const char*>(data.data()), data.size());
     if (!attempted) text.resize(text.size() / 2);
     files_.tree_.nodes[node_].content += text;
@@ -77,7 +77,7 @@ class MemoryDirectory final : public snapshot::Directory {
 
   Result<std::unique_ptr<snapshot::OutputFile>> create(const std::string& name) override {
     std::string path = path_ + "/" + name;
-    PADDLE_TRY_STATUS(files_.attempt("create " + path));
+    PADDLE_TRY_STATUS(files_.attempt_to_grow("create " + path));
     if (files_.tree_.nodes[node_].entries.contains(name)) return error_of(EEXIST, "create " + path);
     const std::size_t made = files_.add_node(false);
     files_.apply("create " + path, {{node_, name, made}});
@@ -176,6 +176,11 @@ Status MemoryFiles::attempt(const std::string& what) {
   return error_of(error, what);
 }
 
+Status MemoryFiles::attempt_to_grow(const std::string& what) {
+  if (is_full_) return error_of(ENOSPC, what);
+  return attempt(what);
+}
+
 Result<MemoryFiles::Place> MemoryFiles::place(const std::string& path) const {
   const std::size_t slash = path.rfind('/');
   const auto directory = tree_.find(slash == path.npos ? "" : path.substr(0, slash));
@@ -235,7 +240,7 @@ snapshot::EntryKind MemoryFiles::kind(const std::string& path) {
 
 Status MemoryFiles::make_directory(const std::string& path) {
   const std::string what = "mkdir " + path;
-  PADDLE_TRY_STATUS(attempt(what));
+  PADDLE_TRY_STATUS(attempt_to_grow(what));
   PADDLE_TRY(Place at, place(path));
   if (tree_.find(path)) return error_of(EEXIST, what);
   apply(what, {{at.directory, std::move(at.name), add_node(true)}});

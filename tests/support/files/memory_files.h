@@ -69,6 +69,8 @@ class MemoryFiles final : public snapshot::FileSystem {
   // `for_ever`.
   void fail(std::size_t number, int error, bool for_ever);
   void stop_failing() { failure_.reset(); }
+  // While the disk is full, nothing is created or written. Removing and syncing succeed.
+  void set_full(bool is_full) { is_full_ = is_full; }
   // The first change that failed since fail(), such as "sync /job/a"; "" when none did.
   const std::string& failed() const { return failed_; }
   void write(const std::string& path, const std::string& content);
@@ -98,6 +100,7 @@ class MemoryFiles final : public snapshot::FileSystem {
 
   // Comes before each change; an error when it is to fail.
   Status attempt(const std::string& what);
+  Status attempt_to_grow(const std::string& what);
   Result<Place> place(const std::string& path) const;
   void apply(std::string what, std::vector<NameChange> changes);
   std::size_t add_node(bool is_directory);
@@ -107,6 +110,7 @@ class MemoryFiles final : public snapshot::FileSystem {
   Tree tree_;
   std::vector<Operation> operations_;
   bool can_exchange_ = true;
+  bool is_full_ = false;
   std::optional<Failure> failure_;
   std::string failed_;
 };

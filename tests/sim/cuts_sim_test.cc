@@ -1,0 +1,150 @@
+// Jobs that make cuts: a pserver's death takes all back by seconds, and nothing is lost or doubled.
+#include <algorithm>
+
+#include "tests/sim/cluster.h"
+#include "tests/sim/faults.h"
+#include "tests/sim/seeds.h"
+
+namespace paddle::sim {
+namespace {
+
+constexpr std::uint64_t kCutSeeds = 500;  // of each strategy
+constexpr std::uint64_t kFewCutSeeds = 100;
+constexpr std::initializer_list<FaultKind> kAllFaults{
+    FaultKind::kKillTrainer,  FaultKind::kKillPserver,  FaultKind::kKillPserver,
+    FaultKind::kKillPserver,  FaultKind::kKillBoth,     FaultKind::kKillAll,
+    FaultKind::kCut,          FaultKind::kCutToServer,  FaultKind::kCutToTrainer,
+    FaultKind::kStallTrainer, FaultKind::kStallPserver, FaultKind::kFillDisk,
+};
+
+// One to four trainers, by `shape`.
+ClusterOptions with_cuts(std::uint64_t seed, wire::Strategy strategy, std::uint64_t shape) {
+  static const std::vector<std::uint32_t> kBatches[] = {{4}, {5, 7}, {6, 2, 7}, {5, 6, 2, 4}};
+  ClusterOptions options{
+      .seed = seed, .strategy = strategy, .batches = kBatches[shape % 4], .passes = 4};
+  options.pservers = 2 + static_cast<std::uint32_t>(shape / 4 % 2);
+  options.restarts = true;
+  options.grace = std::chrono::seconds(600);
+  options.push_parts = 1 + static_cast<std::uint32_t>(seed % 2);
+  if (options.push_parts == 1) options.ghosts = 0.02;
+  options.snapshot_seconds = 1;
+  options.defers_cuts = seed / 2 % 2 == 0;
+  options.loses_power = seed / 4 % 2 == 0;
+  return options;
+}
+
+ClusterOptions struck(std::uint64_t seed, wire::Strategy strategy, std::uint64_t shape,
+                      std::initializer_list<FaultKind> kinds) {
+  ClusterOptions options = with_cuts(seed, strategy, shape);
+  options.forgets = 0.1;
+  options.breaks = 0.1;
+  options.breaks_max = 3;
+  options.faults = random_faults(seed, static_cast<std::uint32_t>(options.batches.size()),
+                                 options.pservers, kinds);
+  return options;
+}
+
+// Shapes are of one to four trainers, and of two or three pservers.
+constexpr std::uint64_t kShapes = 8;
+
+void expect_way_back(std::uint64_t run, std::uint64_t goes_back) {
+  EXPECT_TRUE(run < kFewCutSeeds || goes_back > run);
+}
+
+TEST(CutsSim, SyncEndsWithTheBitsOfACalmRun) {
+  std::vector<std::vector<float>> calm(kShapes);
+  std::uint64_t goes_back = 0;
+  const std::uint64_t run = for_seeds(kCutSeeds, [&](std::uint64_t seed) {
+    const std::uint64_t shape = seed % kShapes;
+    if (calm[shape].empty()) {
+      calm[shape] = Cluster(with_cuts(1, wire::STRATEGY_SYNC, shape)).run().shared;
+    }
+    const Outcome outcome = Cluster(struck(seed, wire::STRATEGY_SYNC, shape, kAllFaults)).run();
+    ASSERT_EQ(outcome.error, "");
+    ASSERT_EQ(outcome.shared, calm[shape]);
+    goes_back += outcome.goes_back;
+  });
+  expect_way_back(run, goes_back);
+}
+
+TEST(CutsSim, AsyncAppliesEveryBatchOnce) {
+  std::uint64_t goes_back = 0;
+  const std::uint64_t run = for_seeds(kCutSeeds, [&](std::uint64_t seed) {
+    const Outcome outcome =
+        Cluster(struck(seed, wire::STRATEGY_ASYNC, seed % kShapes, kAllFaults)).run();
+    ASSERT_EQ(outcome.error, "");
+    goes_back += outcome.goes_back;
+  });
+  expect_way_back(run, goes_back);
+}
+
+TEST(CutsSim, DenseOrRowsInRoundsAndTheOthersAtOnceApplyEveryBatchOnce) {
+  std::uint64_t goes_back = 0;
+  const std::uint64_t run = for_seeds(kCutSeeds, [&](std::uint64_t seed) {
+    const bool dense_in_rounds = seed / kShapes % 2 == 0;
+    ClusterOptions options =
+        struck(seed, dense_in_rounds ? wire::STRATEGY_SYNC : wire::STRATEGY_ASYNC, seed % kShapes,
+               kAllFaults);
+    options.sparse_strategy = dense_in_rounds ? wire::STRATEGY_ASYNC : wire::STRATEGY_SYNC;
+    const Outcome outcome = Cluster(options).run();
+    ASSERT_EQ(outcome.error, "");
+    goes_back += outcome.goes_back;
+  });
+  expect_way_back(run, goes_back);
+}
+
+TEST(CutsSim, MergedPushesCountEveryBatchOnce) {
+  for_seeds(kFewCutSeeds, [&](std::uint64_t seed) {
+    const auto strategy = seed % 2 == 0 ? wire::STRATEGY_HALF_ASYNC : wire::STRATEGY_GEO;
+    ClusterOptions options = struck(seed, strategy, seed % kShapes, kAllFaults);
+    options.max_merge = 1 + static_cast<std::uint32_t>(seed % 3);
+    options.send_queue_size = 1 + static_cast<std::uint32_t>(seed / 3 % 2);
+    ASSERT_EQ(Cluster(options).run().error, "");
+  });
+}
+
+// Every second all ports in rounds have a new cut, and one of another strategy its own.
+TEST(CutsSim, ACalmJobMakesACutEverySecond) {
+  for_seeds(kFewCutSeeds, [](std::uint64_t seed) {
+    for (const auto strategy : {wire::STRATEGY_SYNC, wire::STRATEGY_ASYNC}) {
+      ClusterOptions options = with_cuts(seed, strategy, seed % kShapes);
+      options.passes = 8;
+      const Outcome outcome = Cluster(options).run();
+      ASSERT_EQ(outcome.error, "");
+      const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(outcome.time).count();
+      const auto cuts = strategy == wire::STRATEGY_SYNC
+                            ? outcome.common_cuts
+                            : outcome.cuts / (2 * std::uint64_t{options.pservers});
+      EXPECT_GE(4 * cuts, static_cast<std::uint64_t>(seconds)) << seed << ' ' << cuts;
+    }
+  });
+}
+
+// Whoever dies once all ports run, no snapshot is loaded and nobody else is started again.
+TEST(CutsSim, APserversDeathTakesNobodyBackToASnapshot) {
+  std::uint64_t goes_back = 0;
+  const std::uint64_t run = for_seeds(kCutSeeds, [&](std::uint64_t seed) {
+    const auto strategy = seed % 2 == 0 ? wire::STRATEGY_SYNC : wire::STRATEGY_ASYNC;
+    ClusterOptions options = with_cuts(seed, strategy, seed % kShapes);
+    options.drop = 0;  // all have begun soon
+    options.faults =
+        random_faults(seed, static_cast<std::uint32_t>(options.batches.size()), options.pservers,
+                      {FaultKind::kKillPserver}, std::chrono::milliseconds(1000));
+    const Outcome outcome = Cluster(options).run();
+    ASSERT_EQ(outcome.error, "");
+    EXPECT_EQ(outcome.loads, 0U);
+    EXPECT_LE(outcome.pserver_restarts, options.faults.size());
+    goes_back += outcome.goes_back;
+  });
+  EXPECT_TRUE(run < kFewCutSeeds || goes_back > run / 2);
+}
+
+TEST(CutsSim, OneSeedIsOneHistory) {
+  for_seeds(20, [](std::uint64_t seed) {
+    const ClusterOptions options = struck(seed, wire::STRATEGY_SYNC, seed % kShapes, kAllFaults);
+    ASSERT_EQ(Cluster(options).run().history, Cluster(options).run().history);
+  });
+}
+
+}  // namespace
+}  // namespace paddle::sim

@@ -1,0 +1,89 @@
+// A simulated trainer's way into its job: anew, while it runs, or back to cuts.
+#include <algorithm>
+
+#include "tests/sim/trainer.h"
+
+namespace paddle::sim {
+namespace {
+
+constexpr const char* kSplit = "the last push reached some ports only, and is lost";
+
+}  // namespace
+
+// Only trainer 0 can tell whether a port was started again: the others may have joined while it
+// says Ready to port after port.
+Result<Trainer::Phase> Trainer::phase_of_join() {
+  client::WayBack way_back;
+  for (const wire::Position& each : positions_) way_back.add(each);
+  if (way_back.all_run()) {
+    ++lone_returns_;
+    return Phase::kReady;
+  }
+  if (auto cuts = way_back.cuts()) {
+    if (id_ != 0) return Phase::kReady;
+    way_back_ = *std::move(cuts);
+    ++goes_back_;
+    return Phase::kGoBack;
+  }
+  finds_no_way_back_ = true;
+  is_lost_ = !way_back.none_runs();
+  if (id_ != 0) return Phase::kReady;
+  if (is_lost_) return abandon("a pserver was started again");
+  return disk_.newest ? Phase::kLoadBegin : Phase::kReady;
+}
+
+// The trainer goes on from its earliest lane.
+Result<Trainer::Phase> Trainer::first_phase() {
+  for (std::uint32_t shard = 0; shard < positions_.size(); ++shard) {
+    const wire::Position& each = positions_[shard];
+    catch_up_[model_.is_sparse(shard)].add(client::position_of(each, id_), each.has_rounds());
+    start_pass_ = each.passes_loaded();
+    if (each.has_rounds()) in_rounds_.push_back(&lanes_[shard]);
+  }
+  furthest_ = std::max(catch_up_[0].furthest(), catch_up_[1].furthest());
+  take_place(earliest());
+  const bool has_push = memory_.push && memory_.push->generations == generations() &&
+                        memory_.push->pass == pass_ && memory_.push->batch == batch_ + 1;
+  if (has_push) {
+    ++repeated_pushes_;
+    repeats_push_ = true;
+    gradients_ = memory_.push->gradients;
+    return Phase::kPushEarly;
+  }
+  if (is_split()) return abandon(kSplit);
+  return phase_of_position();
+}
+
+// Ports in rounds have the push now. Others, for which it is not kept, may still lack it.
+Result<Trainer::Phase> Trainer::repeat_kept_push() {
+  for (const bool is_sparse : {false, true}) {
+    if (model_.in_rounds(is_sparse ? model_.dense_shards() : 0)) {
+      catch_up_[is_sparse].on_push(end_of_push());
+    }
+  }
+  repeats_push_ = false;
+  take_place(earliest());
+  if (is_split()) return abandon(kSplit);
+  return phase_of_position();
+}
+
+void Trainer::take_place(client::LanePosition place) {
+  pass_ = place.passes;
+  meetings_ = place.pauses;
+  batch_ = pushed_ = place.batches;
+}
+
+bool Trainer::is_split() const {
+  client::CatchUp all = catch_up_[0];
+  all.add(catch_up_[1]);
+  return all.is_split();
+}
+
+void Trainer::ask_go_back(std::uint32_t shard) {
+  if (!way_back_[shard]) return;
+  wire::GoBack message;
+  message.set_cut(*way_back_[shard]);
+  ask(shard, FrameType::kGoBack, message);
+}
+
+}  // namespace paddle::sim
