@@ -77,7 +77,19 @@ void Cuts::on_update() {
 }
 
 void Cuts::on_pass_end() {
-  if (store_ && cuts_each_pass_) begin();
+  if (!store_ || !cuts_each_pass_) return;
+  forget_old();
+  begin();
+}
+
+// Other shards may be a pass ahead, and then no longer tell the end of the pass of such a cut.
+void Cuts::forget_old() {
+  const std::uint64_t passes = state_.progress.passes_finished - whole_passes_;
+  if (state_.cuts.whole.empty() || passes < PassEnd::kEndedPasses) return;
+  const Status forgotten = store_->forget_after(0);
+  log_warning("no cut was written for {} passes: a lost pserver goes back to a snapshot{}", passes,
+              forgotten ? "" : "; " + forgotten.error().message);
+  note_whole();
 }
 
 bool Cuts::may_end_pass() const {
@@ -158,6 +170,7 @@ void Cuts::note_whole() {
   if (state_.cuts.newest_whole() == number_) {
     is_unwritten_ = false;
     is_full_ = false;
+    whole_passes_ = passes_;
   }
 }
 
@@ -216,7 +229,7 @@ Status Cuts::go_back(std::uint64_t cut) {
   PADDLE_TRY_STATUS(restore_state(state));
   is_full_ = true;
   number_ = cut;
-  passes_ = state_.progress.passes_finished;
+  passes_ = whole_passes_ = state_.progress.passes_finished;
   state_.cuts = {};
   note_whole();
   log_info("{} port {} is as it was after update {}, in pass {}",

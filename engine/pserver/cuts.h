@@ -19,7 +19,8 @@ class Cuts {
   void on_update();
   void on_pass_end();
   // Trainers that go back repeat the ends of passes, of which shards remember a few. So where
-  // shards may be in different passes, a pass ends only when a cut of it is whole.
+  // shards may be in different passes, a pass ends only when a cut of it is whole; while the disk
+  // takes none, cuts of too many passes ago are forgotten.
   bool may_end_pass() const;
   // Copies a part of the cut that is under way.
   void copy();
@@ -43,6 +44,7 @@ class Cuts {
   // A record of a table begins with the parameter's index.
   void add_rows(std::uint32_t parameter, ByteSpan rows);
   void note_whole();
+  void forget_old();
   wire::CutState state() const;
   Status restore(Record kind, ByteSpan payload, wire::CutState& state);
   Status restore_rows(ByteSpan payload);
@@ -62,6 +64,7 @@ class Cuts {
   std::uint64_t number_ = 0;           // of the newest cut
   std::uint64_t passes_ = 0;           // finished before it
   std::uint64_t needed_ = 0;           // the oldest cut that may be gone back to
+  std::uint64_t whole_passes_ = 0;     // finished before the newest one that is whole
   std::optional<TimePoint> begun_at_;  // of the first tick after it began
   std::uint64_t full_bytes_ = 0;       // of the last full cut
   std::uint64_t changed_bytes_ = 0;    // of those that follow it

@@ -11,6 +11,9 @@ namespace paddle::pserver {
 
 class PassEnd {
  public:
+  // Trainers that go back to a cut end passes again: at most so many, see Cuts.
+  static constexpr std::size_t kEndedPasses = 3;
+
   explicit PassEnd(ShardState& state) : state_(state) {}
 
   // Notes that the trainer has finished the pass and makes it wait, or answers a repeat.
@@ -30,9 +33,6 @@ class PassEnd {
     wire::PassFinished totals;
     Tally tally;
   };
-  // Trainers that go back to a cut end passes again: at most so many, see Cuts::may_end_pass().
-  static constexpr std::size_t kEndedPasses = 3;
-
   bool answer_repeat(const Request& request, const wire::FinishPass& message) const;
   Refused take_tally(const Request& request, const wire::FinishPass& message) const;
   void pause(std::vector<net::Outgoing>& out);

@@ -139,6 +139,27 @@ TEST(CutsSim, APserversDeathTakesNobodyBackToASnapshot) {
   EXPECT_TRUE(run < kFewCutSeeds || goes_back > run / 2);
 }
 
+// A cut that is too many passes old is worth nothing: ports remember the ends of a few.
+TEST(CutsSim, ADiskThatStaysFullForManyPassesCostsCutsAndNotTheJob) {
+  std::uint64_t loads = 0;
+  const std::uint64_t run = for_seeds(kFewCutSeeds, [&](std::uint64_t seed) {
+    ClusterOptions options = with_cuts(seed, wire::STRATEGY_ASYNC, seed % kShapes);
+    options.batches.assign(options.batches.size(), 1);
+    options.passes = 12;
+    options.drop = options.ghosts = 0;
+    const auto kill_at = std::chrono::milliseconds(1500 + 50 * (seed % 50));
+    options.faults = {{.at = std::chrono::milliseconds(300),
+                       .lasts = std::chrono::seconds(8),
+                       .kind = FaultKind::kFillDisk,
+                       .pserver = 1},
+                      {.at = kill_at, .kind = FaultKind::kKillPserver, .pserver = 1}};
+    const Outcome outcome = Cluster(options).run();
+    ASSERT_EQ(outcome.error, "");
+    loads += outcome.loads;
+  });
+  EXPECT_TRUE(run < kFewCutSeeds || loads > 0);
+}
+
 TEST(CutsSim, OneSeedIsOneHistory) {
   for_seeds(20, [](std::uint64_t seed) {
     const ClusterOptions options = struck(seed, wire::STRATEGY_SYNC, seed % kShapes, kAllFaults);
