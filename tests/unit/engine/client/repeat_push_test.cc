@@ -108,5 +108,33 @@ TEST_F(RepeatPush, EachPortAppliesItOnceWhateverPortsHadIt) {
   }
 }
 
+// Rows that are pushed at once are not kept: they would be lost if an empty push took their place.
+TEST_F(RepeatPush, APushOfAKindWithoutRoundsIsLeftToTheTrainer) {
+  set_.set_sparse_strategy(wire::STRATEGY_ASYNC);
+  dense_[0].gradient.assign(24, 0.25F);
+  dense_[1].gradient.assign(4, -0.5F);
+  rows_[0].gradients.assign(3 * rows_[0].ids.size(), 0.125F);
+  Shards undisturbed;
+  const auto whole = undisturbed.life(set_, 0);
+  for (int i = 0; i < 2; ++i) push(*whole);
+  const Values expected = values(*whole);
+  Shards shards;
+  {
+    const auto lost = shards.life(set_, 0);
+    push(*lost);
+    push_to(*lost, 1);  // the first dense port
+  }
+  const auto back = shards.life(set_, 1);
+  EXPECT_TRUE(back->progress().is_split);
+  ASSERT_TRUE(
+      back->repeat_push({0, 0, 2}, {1, kSamples, 2.5}, dense_, std::span<const SparseRows>()));
+  EXPECT_FALSE(back->progress().is_split);
+  EXPECT_EQ(back->progress().batches, 1U);
+  EXPECT_TRUE(back->is_behind());
+  push(*back);
+  EXPECT_EQ(back->is_behind(), false);
+  EXPECT_TRUE(values(*back) == expected);
+}
+
 }  // namespace
 }  // namespace paddle::client
