@@ -1,16 +1,18 @@
 #include "engine/client/cut_requests.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace paddle::client {
 
 void note_cuts(std::span<const ClientLane* const> in_rounds, wire::PushPart& part) {
   if (in_rounds.empty()) return;
-  part.set_cut(in_rounds.front()->cut_asked());
-  std::uint64_t whole = std::numeric_limits<std::uint64_t>::max();
-  for (const ClientLane* const lane : in_rounds) whole = std::min(whole, lane->whole_cut());
-  part.set_whole_cut(whole);
+  const ClientLane& leading = *in_rounds.front();
+  part.set_cut(leading.cut_asked());
+  // Shards that name different ones need not have those of the others.
+  const auto is_other = [&](const ClientLane* lane) {
+    return lane->whole_cut() != leading.whole_cut();
+  };
+  if (std::ranges::none_of(in_rounds, is_other)) part.set_whole_cut(leading.whole_cut());
 }
 
 }  // namespace paddle::client

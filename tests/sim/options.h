@@ -84,8 +84,8 @@ struct Outcome {
   std::uint64_t loads = 0;            // of a snapshot
   std::uint64_t fenced = 0;           // frames of lives that were over
   std::uint64_t goes_back = 0;        // times that trainer 0 made shards go back to cuts
-  std::uint64_t common_cuts = 0;      // that all shards in rounds had
-  std::uint64_t cuts = 0;             // that became whole
+  std::uint64_t common_cuts = 0;      // of all shards in rounds together
+  std::uint64_t cuts = 0;             // whole ones of any shard
   Duration time = {};
   Duration longest_calm_wait = {};  // without a step, once the faults were over
 };

@@ -92,7 +92,7 @@ void Trainer::ask_push(std::uint32_t shard, const Gradients& gradients, bool is_
   part.set_parts(options_.push_parts);
   part.set_samples(gradients.samples);
   if (gradients.batches > 1) part.set_batches(gradients.batches);
-  client::note_cuts(in_rounds_, part);
+  if (model_.in_rounds(shard)) client::note_cuts(in_rounds_, part);
   if (model_.is_sparse(shard)) return ask_push_rows(shard, gradients, part);
   ask_push_dense(shard, gradients, part, is_early);
 }
