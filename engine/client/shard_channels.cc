@@ -63,9 +63,6 @@ Status ShardChannels::repeat_push(LanePosition end, const PushTotals& totals,
                                   std::optional<std::span<DenseParameter>> dense,
                                   std::optional<std::span<const SparseRows>> rows) {
   // Of a kind without rounds nothing was kept, and the trainer computes its push anew.
-  const auto has_rounds = [&](const ClientLanes& lanes) {
-    return lanes.size() > 0 && std::ranges::count(in_rounds_, &lanes.at(0)) > 0;
-  };
   if (!has_rounds(dense_.lanes())) dense.reset();
   if (!has_rounds(sparse_.lanes())) rows.reset();
   if (!dense && !rows) return {};
