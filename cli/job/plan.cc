@@ -180,7 +180,8 @@ struct Planner {
           key_flag(trainer.spec)};
       if (i == 0 && request.from)
         trainer.spec.arguments.push_back("--init_model_path={root}/" + start_folder());
-      if (workspace.snapshot_copies > 1 && i == copying_trainer(placement))
+      const bool is_engine = workspace.command.empty();
+      if (is_engine && workspace.snapshot_copies > 1 && i == copying_trainer(placement))
         trainer.spec.arguments.emplace_back("--saves_copy");
       for (const std::string& item : request.overrides)
         trainer.spec.arguments.push_back("--set=" + item);

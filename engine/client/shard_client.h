@@ -28,7 +28,8 @@ class ShardClient final : public ParameterClient, private SnapshotClient {
   Result<PassTotals> end_pass(const Tally& tally, PassEnd end) override;
   Status announce_busy() override;
   void ask_to_stop() override { shards_->ask_to_stop(); }
-  bool stop_asked() const override { return shards_->stop_asked(); }
+  // Not before all lanes are where the trainer is: a snapshot has one place for it.
+  bool stop_asked() const override { return shards_->stop_asked() && !is_behind_; }
   Status leave() override;
   void interrupt(const Error& why) override { shards_->interrupt(why); }
   void abandon(const Error& why) override;

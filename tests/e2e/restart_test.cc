@@ -102,8 +102,10 @@ TEST_F(CliRestart, AJobWhoseProcessesWereKilledEndsWithTheSameBits) {
   ASSERT_TRUE(kill_engine("--trainer_id=1"));
   ASSERT_TRUE(comes_to("running (start 2)"));
   EXPECT_EQ(of_others(), before) << "a trainer comes back alone";
+  const int trainer = cluster.find_engine("--trainer_id=1");
   ASSERT_TRUE(kill_engine("--pserver_id=0"));
-  ASSERT_TRUE(comes_to("running (start 3)"));
+  ASSERT_TRUE(comes_to("pserver-0  running (start 2)"));
+  EXPECT_EQ(cluster.find_engine("--trainer_id=1"), trainer) << "and so does a pserver";
   // The command restarts a running process too.
   EXPECT_EQ(cluster.run({"restart", "trainer-0"}).code, 0);
   EXPECT_EQ(train.wait(), 0) << train.output();

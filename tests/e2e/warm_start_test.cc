@@ -77,7 +77,8 @@ TEST_F(WarmStart, ParametersThatDoNotFitAreNamed) {
 TEST_F(WarmStart, ARestartBeforeTheFirstSnapshotStartsThereAgainAndAResumeGoesOn) {
   Process job = cluster.start(
       command("new", {"--from", "old", "--restarts", "2", "--set", "train.passes=1000000", "--set",
-                      "train.saving_period=0", "--set", "train.batch_size=1"}));
+                      "train.saving_period=0", "--set", "train.batch_size=1", "--set",
+                      "train.snapshot_seconds=0"}));
   ASSERT_TRUE(job.prints("pass 1 of 1000000: held-out cost ")) << job.output();
   const int pserver = cluster.find_engine("--pserver_id=0");  // a trainer would come back alone
   ASSERT_GT(pserver, 0);

@@ -317,7 +317,10 @@ void Cluster::transmit_all(std::uint32_t shard, std::vector<net::Outgoing>& out)
 void Cluster::collect() {
   for (std::uint32_t index = 0; index < shards_.size(); ++index) {
     const pserver::Shard& shard = *shards_[index];
-    if (!shard.finished()) outcome_.error = fmt::format("shard {} is not done", index);
+    if (!shard.finished()) {
+      outcome_.error = fmt::format("shard {} is not done", index);
+      return;
+    }
     outcome_.ledgers.push_back(invariants_.ledger(index, shard));
     if (!options_.killed) invariants_.at_end(index, shard);
     if (model_.is_sparse(index)) {

@@ -175,11 +175,12 @@ void Cluster::fill_disks(std::uint32_t pserver, bool is_full) {
   }
 }
 
-// Pservers that die once a trainer leaves come back to a job that is over, which nobody can tell
-// them: those faults are left out.
+// Pservers that die when trainers are about to leave come back to a job that is over, which nobody
+// can tell them: those faults are left out.
 void Cluster::begin_fault(const Fault& fault) {
-  const bool has_left = std::ranges::any_of(
-      trainers_, [](const Trainer& t) { return t.is_done() || t.was_leaving(); });
+  const bool has_left = std::ranges::any_of(trainers_, [&](const Trainer& t) {
+    return t.is_done() || t.was_leaving() || t.pass() >= options_.passes;
+  });
   if (traces())
     trace(network_.now(), fmt::format("fault kind {} trainer {} pserver {}",
                                       static_cast<int>(fault.kind), fault.trainer, fault.pserver));
