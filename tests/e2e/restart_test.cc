@@ -129,14 +129,14 @@ TEST_F(CliRestart, AJobWhoseSupervisorsWereKilledEndsWell) {
                                  "--set", "train.passes=16", "--set", "train.batch_size=2",
                                  "--name", "job", "word2vec"});
   ASSERT_TRUE(train.prints("held-out cost ")) << train.output();
-  int start = 1;
-  for (const char* const argument : {"--trainer_id=1", "--pserver_id=0"}) {
+  for (const auto& [argument, name] :
+       {std::pair("--trainer_id=1", "trainer-1"), std::pair("--pserver_id=0", "pserver-0")}) {
     const std::string stat =
         TemporaryFolder::read(fmt::format("/proc/{}/stat", cluster.find_engine(argument)));
     const int supervisor = std::atoi(stat.c_str() + stat.rfind(')') + 4);
     ASSERT_GT(supervisor, 1) << stat;
     ASSERT_EQ(::kill(supervisor, SIGKILL), 0);
-    ASSERT_TRUE(comes_to(fmt::format("running (start {})", ++start)));
+    ASSERT_TRUE(comes_to(fmt::format("{}  running (start 2)", name)));
   }
   EXPECT_EQ(train.wait(), 0) << train.output();
   EXPECT_FALSE(result("job/pass-00015/MANIFEST").empty());
