@@ -60,9 +60,9 @@ Error ClientLanes::late(std::size_t lane, const Error& cause) const {
   return error;
 }
 
-Status ClientLanes::find_closed() const {
+Status ClientLanes::find_closed(std::optional<std::size_t> except) const {
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
-    if (!lanes_[lane].link->is_closed()) continue;
+    if (lane == except || !lanes_[lane].link->is_closed()) continue;
     return Error{Errc::kUnreachable, fmt::format("{} closed the connection", name(lane))};
   }
   return {};
@@ -87,9 +87,10 @@ Result<Frame> ClientLanes::receive(std::size_t lane, FrameType type, const net::
       if ((*answer)->header.type == static_cast<std::uint8_t>(type)) return **std::move(answer);
       return malformed(lane, "type");
     }
-    // It waits, perhaps for a trainer that another pserver keeps waiting.
-    PADDLE_TRY_STATUS(find_closed());
-    if (others_ != nullptr) PADDLE_TRY_STATUS(others_->find_closed());
+    // It waits, perhaps for a trainer that another pserver keeps waiting. What this port said last,
+    // before it closed, is still to be received.
+    PADDLE_TRY_STATUS(find_closed(lane));
+    if (others_ != nullptr) PADDLE_TRY_STATUS(others_->find_closed({}));
     if (heard >= quiet_since + patience) {
       return late(lane, Error{Errc::kUnreachable, "no progress before the deadline"});
     }

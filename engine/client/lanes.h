@@ -1,6 +1,8 @@
 // A trainer's blocking lanes to all shards of one kind, and the pushes that they carry.
 #pragma once
 
+#include <optional>
+
 #include "engine/client/catch_up.h"
 #include "engine/client/lane.h"
 #include "engine/net/link.h"
@@ -81,7 +83,7 @@ class ClientLanes {
   std::string name(std::size_t lane) const;
   Status deliver(std::size_t lane, Frame frame, std::span<const ByteSpan> pieces);
   Error late(std::size_t lane, const Error& cause) const;
-  Status find_closed() const;
+  Status find_closed(std::optional<std::size_t> except) const;
 
   std::string kind_;
   std::vector<Lane> lanes_;

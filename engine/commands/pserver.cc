@@ -284,9 +284,11 @@ std::function<Status()> declare(FlagSet& flags) {
   flags.number("lost_trainer_grace",
                "seconds for which a lost trainer may come back and go on, while others wait for it",
                to.lost_trainer_grace, 0, kCountMax);
-  flags.text("cuts",
-             "folder for copies of this pserver's own parameters, from which its next life goes on",
-             to.cuts);
+  flags.text(
+      "cuts",
+      "folder for copies of this pserver's own parameters, from which its next life goes on; "
+      "the first one (--epoch=1) removes what it finds there",
+      to.cuts);
   flags.text("metrics", "file for one JSON line per port every 10 seconds", to.metrics);
   flags.text("rank_from", kRankFromHelp, to.rank_from);
   flags.list("pservers", "with --rank_from: HOST[:PORT],... by rank, including this one",

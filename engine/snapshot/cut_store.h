@@ -19,9 +19,9 @@ class CutStore {
  public:
   virtual ~CutStore() = default;
 
-  // Begins the cut after update `step` of the shard. A cut that has no end yet is dropped. It is
-  // full unless the newest cut has its end and has not failed, and this one follows it. One that
-  // fails after has_failed() was asked takes those that follow it along.
+  // Begins the cut of this step: any number that rises from cut to cut. A cut that has no end yet
+  // is dropped. It is full unless the newest cut has its end and has not failed, and this one
+  // follows it. One that fails after has_failed() was asked takes those that follow it along.
   virtual void begin(std::uint64_t step, bool is_full) = 0;
   // A record of the cut; `kind` is the shard's, and not 2^32 - 1. Returns at once: the bytes are
   // written later, or dropped when the cut has failed.

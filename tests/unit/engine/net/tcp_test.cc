@@ -111,6 +111,16 @@ TEST_P(LinkTest, DeliversTheLastReplyBeforeClosing) {
   ASSERT_FALSE(end);
   EXPECT_EQ(end.error().code, Errc::kUnreachable);
   EXPECT_NE(end.error().message.find("closed by peer"), std::string::npos);
+  EXPECT_TRUE(link->is_closed());
+}
+
+TEST_P(LinkTest, IsNotClosedWhileThePeerIsThere) {
+  const auto link = joined_trainer(0);
+  ASSERT_TRUE(link);
+  ASSERT_TRUE(link->send(frame_of(kEchoType, "head", 100), soon()));
+  EXPECT_FALSE(link->is_closed());
+  ASSERT_TRUE(link->receive(soon()));
+  EXPECT_FALSE(link->is_closed());
 }
 
 TEST_P(LinkTest, SendsATailInPiecesAndReceivesItInPlaces) {
