@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <sstream>
 #include <thread>
 
 #include <fmt/format.h>
@@ -24,12 +22,8 @@ constexpr auto kLimit = std::chrono::seconds(250);
 constexpr int kKills = 8;
 
 // More for a night, in as many more passes: PADDLE_KILLS=200.
-int kills_wanted() {
-  const char* const text = std::getenv("PADDLE_KILLS");
-  return text == nullptr ? kKills : std::atoi(text);
-}
 int scaled(int passes) {
-  return passes * std::max(1, kills_wanted() / kKills);
+  return passes * std::max(1, kills_wanted(kKills) / kKills);
 }
 
 class LoneReturn : public testing::Test {
@@ -58,7 +52,7 @@ class LoneReturn : public testing::Test {
     EXPECT_TRUE(has_begun) << trainers[0]->process().output();
     if (!has_begun) return 0;
     int kills = 0;
-    for (Rng rng(seed); kills < kills_wanted(); ++kills) {
+    for (Rng rng(seed); kills < kills_wanted(kKills); ++kills) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20 + rng.below(280)));
       Supervised& victim = *trainers[rng.below(trainers.size())];
       if (victim.has_ended()) break;
@@ -88,18 +82,7 @@ TEST_F(LoneReturn, SyncEndsWithTheSameBitsAndTotals) {
     EXPECT_TRUE(job.snapshot("whole", pass) == job.snapshot(copy_of("killed"), pass)) << pass;
   }
   // Of the evaluators too: what a lost life had counted is not lost.
-  const auto totals = [&](const std::string& name) {
-    std::vector<std::string> lines;
-    std::istringstream text(job.output(name, 0));
-    for (std::string line; std::getline(text, line);) {
-      const auto at = line.find(" over all trainers: ");
-      if (at != std::string::npos) lines.push_back(line.substr(line.find("Pass=")));
-    }
-    // A life that is lost at the end of a pass may have told it already.
-    lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
-    return lines;
-  };
-  EXPECT_EQ(totals("killed"), totals("whole"));
+  EXPECT_EQ(totals_of(job.output("killed", 0)), totals_of(job.output("whole", 0)));
 }
 
 class LoneReturnExactlyOnce

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <sstream>
 #include <thread>
 
 #include <fmt/format.h>
@@ -24,12 +22,8 @@ constexpr int kKills = 6;
 
 // More for a night, in more passes: PADDLE_KILLS=200. A kill takes more time than a pass.
 constexpr int kKillsInAsManyPasses = 30;
-int kills_wanted() {
-  const char* const text = std::getenv("PADDLE_KILLS");
-  return text == nullptr ? kKills : std::atoi(text);
-}
 int scaled(int passes) {
-  return passes * std::max(1, kills_wanted() / kKillsInAsManyPasses);
+  return passes * std::max(1, kills_wanted(kKills) / kKillsInAsManyPasses);
 }
 
 class PserverReturn : public testing::Test {
@@ -54,7 +48,7 @@ class PserverReturn : public testing::Test {
     if (!has_begun) return 0;
     std::vector<int> kills(all.size());
     Rng rng(seed);
-    for (int i = 0; i < kills_wanted(); ++i) {
+    for (int i = 0; i < kills_wanted(kKills); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100 + rng.below(250)));
       const std::uint64_t victim = i % 2 == 0
                                        ? rng.below(static_cast<std::uint64_t>(shape.pservers))
@@ -88,19 +82,7 @@ TEST_F(PserverReturn, SyncEndsWithTheSameBitsAndTotals) {
     EXPECT_TRUE(job.snapshot("whole", pass) == job.snapshot("killed", pass)) << pass;
   }
   // Of the evaluators too: what was counted before a kill is counted once.
-  const auto totals = [&](const std::string& name) {
-    std::vector<std::string> lines;
-    std::istringstream text(job.output(name, 0));
-    for (std::string line; std::getline(text, line);) {
-      const auto at = line.find(" over all trainers: ");
-      if (at != std::string::npos) lines.push_back(line.substr(line.find("Pass=")));
-    }
-    // The end of a pass comes again after a way back.
-    std::ranges::sort(lines);
-    lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
-    return lines;
-  };
-  EXPECT_EQ(totals("killed"), totals("whole"));
+  EXPECT_EQ(totals_of(job.output("killed", 0)), totals_of(job.output("whole", 0)));
 }
 
 class PserverReturnExactlyOnce

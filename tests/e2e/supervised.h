@@ -1,12 +1,15 @@
-// The lives of one process, started one after the other as its supervisor would.
+// Processes that are killed, and started again as their supervisors would.
 #pragma once
 
 #include <sys/mman.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +21,25 @@
 
 namespace paddle::test {
 
+// PADDLE_KILLS, or `otherwise`.
+inline int kills_wanted(int otherwise) {
+  const char* const text = std::getenv("PADDLE_KILLS");
+  return text == nullptr ? otherwise : std::atoi(text);
+}
+
+// Lines about all trainers in the log of trainer 0, each once: a life that is lost or goes back at
+// the end of one may say it again.
+inline std::set<std::string> totals_of(const std::string& log) {
+  std::set<std::string> totals;
+  std::istringstream text(log);
+  for (std::string line; std::getline(text, line);) {
+    if (line.find(" over all trainers: ") == std::string::npos) continue;
+    totals.insert(line.substr(line.find("Pass=")));
+  }
+  return totals;
+}
+
+// The lives of one process.
 class Supervised {
  public:
   explicit Supervised(std::function<Process(int life)> start_life)
