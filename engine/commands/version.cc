@@ -42,10 +42,11 @@ std::string build_options() {
       "    with_avx: {}\n"
       "    static: {}\n"
       "    compiler: {} {}\n"
-      "    blas: {}, kernels for {}\n"
+      "    blas: {}, kernels for {}, threads of its own: {}\n"
       "    sanitizer: {}\n",
       kProgramVersion, on_off(cpu_has_avx()), on_off(PADDLE_IS_STATIC != 0), PADDLE_COMPILER,
-      __VERSION__, openblas_get_config(), openblas_get_corename(), sanitizer());
+      __VERSION__, openblas_get_config(), openblas_get_corename(), openblas_get_num_threads() - 1,
+      sanitizer());
 }
 
 std::function<Status()> declare(FlagSet&) {
