@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include <fmt/format.h>
+
 namespace paddle {
 namespace {
 
@@ -83,6 +85,19 @@ std::string escape_lines(std::string_view text) {
     out += '\n';
     text.remove_prefix(end + 1);
   }
+}
+
+std::string human_bytes(std::uint64_t bytes) {
+  if (bytes < 1000) return fmt::format("{} B", bytes);
+  auto value = static_cast<double>(bytes);
+  const char* unit = "B";
+  for (const char* next : {"kB", "MB", "GB", "TB", "PB"}) {
+    if (value < 999.5) break;
+    value /= 1000;
+    unit = next;
+  }
+  return value < 9.95 ? fmt::format("{:.1f} {}", value, unit)
+                      : fmt::format("{:.0f} {}", value, unit);
 }
 
 std::string nearest(std::string_view word, std::span<const std::string_view> candidates) {

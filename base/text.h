@@ -1,6 +1,7 @@
 // Text helpers: escaping, suggestions, hexadecimal.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,9 @@ namespace paddle {
 std::string escape_control(std::string_view text);
 // The same for a text of several lines, whose '\n' stay.
 std::string escape_lines(std::string_view text);
+
+// "1.5 GB", "12 kB".
+std::string human_bytes(std::uint64_t bytes);
 
 // The candidate nearest to `word` within edit distance 3 and under half its length, or "": "did you
 // mean ...?".

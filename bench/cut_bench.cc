@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "bench/warm_memory.h"
 #include "engine/table/sparse_table.h"
 
 namespace paddle {
@@ -14,6 +15,7 @@ namespace {
 
 constexpr std::size_t kPushIds = 100'000;
 constexpr std::uint64_t kPartBytes = 1U << 20U;
+constexpr std::size_t kRestoredGib = 3;
 
 double cpu_seconds() {
   timespec time{};
@@ -135,6 +137,7 @@ bool run(std::uint64_t width, const char* method, std::uint64_t rows) {
   parts = take(table, longest);
   std::uint64_t bytes = 0;
   for (const Bytes& part : parts) bytes += part.size();
+  if (!bench::WarmMemory(kRestoredGib).ready()) return false;
   table::SparseTable restored(set, 0);
   restored.track_cuts();
   bool good = true;

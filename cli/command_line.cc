@@ -70,6 +70,11 @@ CLI::Option* add(CLI::App& app, const std::string& name, bool* flag, const std::
   return app.add_flag(name, *flag, help);
 }
 
+CLI::Option* add(CLI::App& app, const std::string& name, std::optional<std::uint32_t>* value,
+                 const std::string& help) {
+  return app.add_option(name, *value, help);
+}
+
 template <class Value>
 CLI::Option* add(CLI::App& app, const std::string& name, Value* value, const std::string& help) {
   CLI::Option* const option = app.add_option(name, *value, help);
@@ -91,9 +96,7 @@ void add_options(CLI::App& app, const OptionList& options) {
     added->required(option.required);
     if (!option.choices.empty()) added->check(one_of(option.choices));
     if (option.value_name == kDuration) added->transform(duration());
-    const bool is_number = std::holds_alternative<std::uint32_t*>(option.target) ||
-                           std::holds_alternative<std::int64_t*>(option.target);
-    if (is_number) added->check(whole_number(option.min, option.max));
+    if (option.is_number()) added->check(whole_number(option.min, option.max));
     for (const std::string& other : option.excludes) added->excludes(app.get_option(other));
   }
 }

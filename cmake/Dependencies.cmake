@@ -9,6 +9,7 @@ find_package(Protobuf 3.21 REQUIRED)
 find_package(OpenSSL 3 REQUIRED)
 find_package(CUDAToolkit QUIET)
 find_path(ASIO_INCLUDE_DIR asio.hpp REQUIRED)
+find_path(BOOST_INCLUDE_DIR boost/beast.hpp REQUIRED)
 find_path(ZLIB_INCLUDE_DIR zlib.h REQUIRED)
 find_path(ZSTD_INCLUDE_DIR zstd.h REQUIRED)
 find_path(SODIUM_INCLUDE_DIR sodium.h REQUIRED)
@@ -65,6 +66,13 @@ else()
 endif()
 add_library(toml_header INTERFACE)
 target_compile_definitions(toml_header INTERFACE TOML_HEADER_ONLY=1)
+
+# Of Boost only headers: Beast and the Asio it is written for, beside the standalone one below.
+add_library(boost_headers INTERFACE)
+target_include_directories(boost_headers SYSTEM INTERFACE ${BOOST_INCLUDE_DIR})
+target_compile_definitions(boost_headers INTERFACE BOOST_ALL_NO_LIB
+                           $<$<BOOL:${PADDLE_TSAN}>:BOOST_ASIO_DISABLE_FENCED_BLOCK>)
+target_link_libraries(boost_headers INTERFACE Threads::Threads)
 
 add_library(asio INTERFACE)
 target_include_directories(asio SYSTEM INTERFACE ${ASIO_INCLUDE_DIR})

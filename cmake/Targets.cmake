@@ -53,10 +53,14 @@ function(paddle_test name)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
 endfunction()
 
-# unit_test(name TIMEOUT seconds ROOMS ... LINK ...): the tests of these folders below tests/unit as one program.
+# unit_test(name TIMEOUT seconds EXCEPT room ROOMS ... LINK ...): the tests of these folders below tests/unit as one
+# program, but for those of EXCEPT, which are another one.
 function(unit_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "ROOMS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;EXCEPT" "ROOMS;LINK" ${ARGN})
   list(TRANSFORM ARG_ROOMS APPEND /*.cc)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${ARG_ROOMS})
+  if(ARG_EXCEPT)
+    list(FILTER sources EXCLUDE REGEX "/${ARG_EXCEPT}/")
+  endif()
   paddle_test(${name} LABEL unit TIMEOUT ${ARG_TIMEOUT} SOURCES ${sources} LINK ${ARG_LINK})
 endfunction()

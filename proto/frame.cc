@@ -45,13 +45,19 @@ NodeId unpack(std::uint32_t packed) {
 
 FrameHeaderBytes encode_header(const FrameHeader& header, ByteSpan head,
                                std::span<const ByteSpan> tail) {
-  PADDLE_CHECK(head.size() <= kFrameHeadBytesMax);
-  std::size_t payload_bytes = head.size();
+  std::size_t tail_bytes = 0;
   std::uint32_t payload_crc = crc32c(head);
   for (const ByteSpan piece : tail) {
-    payload_bytes += piece.size();
+    tail_bytes += piece.size();
     payload_crc = crc32c(piece, payload_crc);
   }
+  return encode_header(header, head.size(), tail_bytes, payload_crc);
+}
+
+FrameHeaderBytes encode_header(const FrameHeader& header, std::size_t head_bytes,
+                               std::size_t tail_bytes, std::uint32_t payload_crc) {
+  PADDLE_CHECK(head_bytes <= kFrameHeadBytesMax);
+  const std::size_t payload_bytes = head_bytes + tail_bytes;
   PADDLE_CHECK(payload_bytes <= kFramePayloadBytesMax);
   FrameHeaderBytes bytes{};
   std::byte* const at = bytes.data();
@@ -67,7 +73,7 @@ FrameHeaderBytes encode_header(const FrameHeader& header, ByteSpan head,
   store_le<std::uint64_t>(at + kSequenceAt, header.sequence);
   store_le<std::uint64_t>(at + kStepAt, header.step);
   store_le<std::uint16_t>(at + kLaneAt, header.lane);
-  store_le<std::uint16_t>(at + kHeadBytesAt, static_cast<std::uint16_t>(head.size()));
+  store_le<std::uint16_t>(at + kHeadBytesAt, static_cast<std::uint16_t>(head_bytes));
   store_le<std::uint32_t>(at + kPayloadCrcAt, payload_crc);
   store_le<std::uint32_t>(at + kHeaderCrcAt, header_crc(bytes));
   return bytes;

@@ -23,7 +23,7 @@ enum class Role : std::uint8_t {
 };
 
 // Types of frames on the engine's ports. Below 16: sessions (engine/net). From 16: a trainer's lane
-// to a shard (wire.proto).
+// to a shard (wire.proto). From 48: between trainers.
 enum class FrameType : std::uint8_t {
   // Requests, trainer to shard.
   kJoin = 16,
@@ -52,6 +52,13 @@ enum class FrameType : std::uint8_t {
   kPushed = 39,
   kPassFinished = 40,
   kExportedRows = 41,
+  // Between the ranks of a group (collective.proto).
+  kMember = 48,
+  kStep = 49,
+  kSegment = 50,
+  kPulse = 51,
+  kAbort = 52,
+  kLeaveGroup = 53,
 };
 
 // Sender of a frame: role and 24-bit index within the role.
@@ -103,6 +110,9 @@ inline FrameHeaderBytes encode_header(const FrameHeader& header, ByteSpan head, 
 inline FrameHeaderBytes encode_header(const Frame& frame) {
   return encode_header(frame.header, as_bytes(frame.head), frame.tail);
 }
+// The same for a payload whose checksum is known, or is not needed.
+FrameHeaderBytes encode_header(const FrameHeader& header, std::size_t head_bytes,
+                               std::size_t tail_bytes, std::uint32_t payload_crc);
 // kData: bad magic, version, CRC or length over payload_bytes_max. kVersion: another protocol
 // version.
 Result<DecodedHeader> decode_header(std::span<const std::byte, kFrameHeaderBytes> bytes,

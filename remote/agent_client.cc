@@ -54,7 +54,8 @@ class FramedAgentClient final : public AgentClient {
     out.cores = facts.cores();
     out.memory_bytes = facts.memory_bytes();
     out.disk_free_bytes = facts.disk_free_bytes();
-    for (const auto& gpu : facts.gpus()) out.gpus.push_back(escape_control(gpu));
+    for (const auto& gpu : facts.gpus())
+      out.gpus.push_back({escape_control(gpu.model()), escape_control(gpu.uuid())});
     out.address = escape_control(facts.address());
     out.agent_version = escape_control(facts.agent_version());
     out.root = escape_control(facts.root());
@@ -62,6 +63,11 @@ class FramedAgentClient final : public AgentClient {
     out.gpu_driver = escape_control(facts.gpu_driver());
     out.processor = escape_control(facts.processor());
     out.utc_offset_s = facts.utc_offset_s();
+    out.cuda_library = escape_control(facts.cuda_library());
+    out.nccl_library = escape_control(facts.nccl_library());
+    out.visible_gpus = escape_control(facts.visible_gpus());
+    for (const auto& one : facts.interfaces())
+      out.interfaces.emplace(escape_control(one.address()), escape_control(one.name()));
     return out;
   }
   using AgentClient::push;

@@ -19,6 +19,11 @@
 
 namespace paddle::remote {
 
+struct Gpu {
+  std::string model;
+  std::string uuid;  // "": not known
+};
+
 struct HostFacts {
   std::string os;  // "Debian GNU/Linux 12"
   std::string kernel;
@@ -27,14 +32,29 @@ struct HostFacts {
   std::uint32_t cores = 0;
   std::uint64_t memory_bytes = 0;
   std::uint64_t disk_free_bytes = 0;  // of the file system of root
-  std::vector<std::string> gpus;      // names, from /proc/driver/nvidia
+  std::vector<Gpu> gpus;              // by nvidia-smi's numbers, from /proc/driver/nvidia
   std::string address;                // first non-loopback IPv4, or 127.0.0.1
   std::string agent_version;
-  std::string root;               // absolute
-  std::string glibc = {};         // "2.36"; "": another C library
-  std::string gpu_driver = {};    // "535.104.05"; "": none
-  std::string processor = {};     // its model; "": not known
-  std::int32_t utc_offset_s = 0;  // of local time, in which logs are written
+  std::string root;                                    // absolute
+  std::string glibc = {};                              // "2.36"; "": another C library
+  std::string gpu_driver = {};                         // "535.104.05"; "": none
+  std::string processor = {};                          // its model; "": not known
+  std::int32_t utc_offset_s = 0;                       // of local time, in which logs are written
+  std::map<std::string, std::string> interfaces = {};  // names of those that are up, by address
+  std::string cuda_library = {}, nccl_library = {};    // versions; "": not found
+  std::string visible_gpus = {};  // CUDA_VISIBLE_DEVICES of the login environment
+
+  std::vector<std::string> gpu_models() const {
+    std::vector<std::string> models;
+    for (const Gpu& gpu : gpus) models.push_back(gpu.model);
+    return models;
+  }
+};
+
+// Successive TCP ports of an address.
+struct PortRange {
+  std::string address;
+  std::uint16_t first = 0, count = 0;
 };
 
 // A process under a supervisor of its own, which outlives paddlectl and the agent.
@@ -46,7 +66,8 @@ struct ProcessSpec {
   // "{root}" stands for the absolute root, "{life}" for the number of this start (1, 2, ...),
   // "{again}" for "true" from the second start on, else "false".
   std::vector<std::string> arguments;
-  std::map<std::string, std::string> environment;  // likewise; added to PATH, HOME, USER, LANG
+  std::map<std::string, std::string> environment;  // likewise; in place of the node's own
+  std::map<std::string, std::string> defaults;     // likewise, where neither of them has it
   std::string directory;                           // working directory below root
   std::string log;                                 // stdout and stderr, appended, below root
   std::uint32_t restarts = 0;  // at most, after failures other than a lost peer; 0: never
@@ -54,6 +75,7 @@ struct ProcessSpec {
   std::uint64_t hang_ms = 0;   // one that hangs for longer is killed, a failure too; 0: never
   bool keeps_memory = false;   // one of ours: its lives share memory
   std::uint32_t trainers = 0, pservers = 0;  // of the whole job, on all nodes
+  std::vector<PortRange> ports;              // its own while it runs, open or not
 };
 
 // Numbered as in agent.proto. kLost: the supervisor is gone without an exit record.
@@ -74,10 +96,11 @@ struct Progress {
   std::uint32_t pass = 0, passes = 0;  // of a trainer, and all below
   std::optional<double> pass_done;     // share of the pass
   double cost = 0, examples_per_second = 0;
+  double examples_per_busy_second = 0;  // usually, while it did not wait for others; 0: not known
   std::uint64_t batch = 0, batch_ms = 0;
   std::uint64_t updates = 0;  // of a pserver: batches applied since it was started
   Activity activity = Activity::kTraining;
-  std::vector<std::string> awaited;  // of a pserver: the trainers that others wait for
+  std::vector<std::string> awaited;  // trainers that others wait for, or that this one does
   // Peers whose heartbeats it misses, and for how long: a pserver's are trainers, a trainer's
   // pservers.
   std::map<std::uint32_t, std::int64_t> missed_ms;
@@ -114,6 +137,7 @@ struct ProcessStatus {
   std::int64_t heard_unix_ms = 0;  // its last sign of life, by the node's clock; 0: none yet
   bool claimed = false;            // a paddlectl holds the claim of its job on this node
   std::uint32_t trainers = 0, pservers = 0;  // of the whole job, on all nodes
+  std::vector<PortRange> ports = {};         // as its ProcessSpec has them
   // Resident when the kernel killed it for lack of memory; 0: it did not.
   std::uint64_t out_of_memory_bytes = 0;
 };

@@ -27,6 +27,7 @@ remote::Progress from_wire(const wire::Progress& from) {
   if (std::isfinite(from.pass_done())) progress.pass_done = std::clamp(from.pass_done(), 0.F, 1.F);
   progress.cost = from.cost();
   progress.examples_per_second = from.examples_per_second();
+  progress.examples_per_busy_second = from.examples_per_busy_second();
   progress.batch = from.batch();
   progress.batch_ms = from.batch_ms();
   progress.updates = from.updates();
@@ -45,6 +46,7 @@ remote::Progress from_wire(const wire::Progress& from) {
 
 constexpr std::size_t kNameBytesMax = 100;        // as the agent checks them
 constexpr std::uint32_t kJobProcessesMax = 4096;  // of a role, as paddlectl starts them
+constexpr std::uint32_t kPortMax = 65535;
 
 bool is_name(std::string_view name) {
   return !name.empty() && name.size() <= kNameBytesMax && name[0] != '.' && name[0] != '-' &&
@@ -63,6 +65,7 @@ wire::agent::ProcessSpec to_wire(const remote::ProcessSpec& process) {
   spec.set_program(process.program);
   for (const auto& argument : process.arguments) spec.add_arguments(argument);
   spec.mutable_environment()->insert(process.environment.begin(), process.environment.end());
+  spec.mutable_defaults()->insert(process.defaults.begin(), process.defaults.end());
   spec.set_directory(process.directory);
   spec.set_log(process.log);
   spec.set_restarts(process.restarts);
@@ -71,6 +74,12 @@ wire::agent::ProcessSpec to_wire(const remote::ProcessSpec& process) {
   spec.set_keeps_memory(process.keeps_memory);
   spec.set_trainers(process.trainers);
   spec.set_pservers(process.pservers);
+  for (const PortRange& range : process.ports) {
+    auto* const ports = spec.add_ports();
+    ports->set_address(range.address);
+    ports->set_first(range.first);
+    ports->set_count(range.count);
+  }
   return spec;
 }
 
@@ -116,6 +125,13 @@ Result<remote::ProcessStatus> from_wire(const wire::agent::ProcessStatus& from) 
   status.claimed = from.claimed();
   status.trainers = std::min(from.trainers(), kJobProcessesMax);
   status.pservers = std::min(from.pservers(), kJobProcessesMax);
+  for (const wire::agent::PortRange& range : from.ports()) {
+    if (range.first() == 0 || range.first() > kPortMax) continue;
+    if (range.count() > kPortMax + 1 - range.first()) continue;
+    status.ports.push_back({escape_control(range.address().substr(0, kNameBytesMax)),
+                            static_cast<std::uint16_t>(range.first()),
+                            static_cast<std::uint16_t>(range.count())});
+  }
   status.arguments.assign(from.arguments().begin(), from.arguments().end());
   if (!from.has_usage()) return status;
   const wire::agent::Usage& used = from.usage();

@@ -25,7 +25,7 @@ struct ClusterNode {
   std::uint16_t port = kDefaultPort;  // first port of its first pserver
   std::vector<std::string> groups;    // names for --on; never a node's name
   std::map<std::string, std::string> environment;  // of processes there, in place of the agent's
-  std::vector<std::string> gpus;  // as in CUDA_VISIBLE_DEVICES; divided among trainers
+  std::vector<std::string> gpus;  // nvidia-smi's numbers, or UUIDs, that its trainers see
 };
 
 struct ClusterSpec {

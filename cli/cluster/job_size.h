@@ -12,7 +12,7 @@ struct JobSize {
   std::size_t trainers = 0, pservers = 0;
   bool all_seen = false;  // no node that was not reached has a process of the job
 };
-// From processes of ClusterSession::look, whose arguments tell how many others there are.
+// Each process tells how many others there are.
 JobSize size_of_job(const std::vector<ProcessOnNode>& processes);
 
 }  // namespace paddle::cli

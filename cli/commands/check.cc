@@ -27,11 +27,11 @@ Status look_at_node(Context& context, Member& member, NodeFindings& found) {
   return {};
 }
 
-Status look_at_ports_of(const ClusterSpec& cluster, Member& member, std::size_t ordinal,
-                        NodeFindings& found) {
+Status look_at_ports_of(const ClusterSpec& cluster, Member& member,
+                        const Result<remote::PortRange>& block, NodeFindings& found) {
   if (member.error) return *member.error;
   if (!cluster.nodes[member.node].runs_pserver) return {};
-  auto ports = look_at_ports(cluster, member, found.address, ordinal);
+  auto ports = block ? look_at_ports(cluster, member, *block) : Result<NodePorts>(block.error());
   if (ports) {
     found.ports = *std::move(ports);
   } else {
@@ -100,9 +100,9 @@ Status run(Context& context, const NodeTarget& options) {
   });
   for (std::size_t at = 0; at < nodes.size(); ++at)
     addresses[nodes[at]] = checked.findings[at].address;
-  const std::vector<std::size_t> ordinals = pserver_ordinals(cluster, addresses);
+  const auto blocks = first_blocks(cluster, addresses);
   (void)session.each([&](Member& member) {
-    return look_at_ports_of(cluster, member, ordinals[member.node],
+    return look_at_ports_of(cluster, member, blocks[member.node],
                             checked.findings[session.index_of(member)]);
   });
   for (std::size_t at = 0; at < nodes.size(); ++at) checked.findings[at].error = members[at].error;

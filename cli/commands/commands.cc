@@ -5,9 +5,9 @@ namespace paddle::cli {
 // Each is defined in the file of its name, or in the one whose head names it.
 Command init_command(), up_command(), check_command(), trust_command(), train_command(),
     plan_command(), attach_command(), status_command(), jobs_command(), logs_command(),
-    metrics_command(), report_command(), fetch_command(), stop_command(), restart_command(),
-    rm_command(), teardown_command(), exec_command(), put_command(), get_command(),
-    render_command(), help_command(), completion_command(), man_command();
+    metrics_command(), report_command(), fetch_command(), test_command(), stop_command(),
+    restart_command(), rm_command(), teardown_command(), exec_command(), put_command(),
+    get_command(), render_command(), help_command(), completion_command(), man_command();
 
 namespace {
 
@@ -38,7 +38,7 @@ const std::vector<Command>& all_commands() {
         rm_command()}},
       {"Look",
        {status_command(), jobs_command(), logs_command(), metrics_command(), report_command(),
-        fetch_command()}},
+        fetch_command(), test_command()}},
       {"Nodes", {exec_command(), put_command(), get_command()}},
       {"Other",
        {render_command(), help_command(), completion_command(), man_command(), version_command()}},

@@ -15,6 +15,7 @@
 #include "cli/report/report.h"
 #include "cli/watch/broken_start.h"
 #include "cli/watch/first_failure.h"
+#include "cli/watch/past.h"
 
 namespace paddle::cli {
 namespace {
@@ -146,6 +147,7 @@ Status run_attach(Context& context, const ResultsOptions& options) {
   PADDLE_TRY(const Destination to, destination(context, options));
   PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kRefused));
   auto& [cluster, session, job] = found;
+  tell_past(context, session, job);
   JobSummary summary;
   auto followed = follow_job(context, session, job, summary, kPastTestsShown);
   if (auto over = finish_if_over(context, session, job, to, summary, followed)) return *over;

@@ -4,6 +4,7 @@
 
 #include "base/fd.h"
 #include "cli/cluster/cluster_file.h"
+#include "cli/cluster/selection.h"
 #include "cli/options/command.h"
 #include "cli/options/shared_options.h"
 #include "cli/workspace/share_folder.h"
@@ -21,6 +22,7 @@ constexpr const char* kImage = "debian:12-slim";
 struct RenderOptions {
   std::string platform;
   std::string workspace = ".";
+  std::string cluster;  // file of the ports; "": none
   std::uint32_t trainers = 1, pservers = 1;
   std::vector<std::string> overrides;
   std::string job;             // "": the workspace's name
@@ -36,8 +38,11 @@ OptionList render_options(RenderOptions& options) {
        .required = true},
       workspace_argument(options.workspace),
       {"--trainers", "number of trainers; default: 1", &options.trainers, "", 1, kProcessesMax},
-      {"--pservers", "number of parameter servers; default: 1", &options.pservers, "", 1,
-       kProcessesMax},
+      {"--pservers", "number of parameter servers; default: 1; 0, of a program of your own: none",
+       &options.pservers, "", 0, kProcessesMax},
+      {"--cluster",
+       "cluster file whose port, ports_num and ports_num_for_sparse to use; default: 7164, 1 and 1",
+       &options.cluster, "FILE"},
       overrides_option(options.overrides),
       {"--name,--job", "the job's name; default: the workspace's", &options.job, "JOB"},
       {"--image", "container image for kubernetes, with a shell, awk and getent", &options.image,
@@ -53,21 +58,40 @@ Status run_render(Context& context, const RenderOptions& options) {
   PADDLE_TRY_STATUS(check_workspace(workspace));
   PADDLE_TRY(const config::JobConfig job,
              config::read_job(workspace + "/job.toml", options.overrides));
+  PADDLE_TRY_STATUS(check_pservers(job, options.pservers));
+  if (job.is_collective() && job.command.empty()) {
+    return Error{Errc::kUsage, "render has no scripts for [strategy] dense = \"collective\" yet",
+                 "paddlectl train starts it; or dense = \"sync\""};
+  }
   const auto text =
       read_file(fmt::format("{}/templates/platforms/{}", context.share, name), kTemplateBytesMax);
   if (!text || context.share.empty()) {
     return Error{Errc::kUsage, "no templates/platforms beside this paddlectl",
                  "they are in share/paddlectl of an installation, and in a source tree"};
   }
-  const PlatformJob rendered{.name = options.job.empty()
-                                         ? std::filesystem::path(workspace).filename().string()
-                                         : options.job,
-                             .workspace = workspace,
-                             .engine = context.engine,
-                             .trainers = options.trainers,
-                             .pservers = options.pservers,
-                             .overrides = options.overrides,
-                             .image = options.image};
+  std::string own_program;
+  if (!job.command.empty()) {
+    PADDLE_TRY(own_program,
+               read_file(context.share + "/templates/platforms/own_program.sh", kTemplateBytesMax));
+  }
+  PlatformJob rendered{.name = options.job.empty()
+                                   ? std::filesystem::path(workspace).filename().string()
+                                   : options.job,
+                       .workspace = workspace,
+                       .engine = context.engine,
+                       .trainers = options.trainers,
+                       .pservers = options.pservers,
+                       .overrides = options.overrides,
+                       .image = options.image,
+                       .command = job.command,
+                       .own_program = own_program};
+  if (!options.cluster.empty()) {
+    PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
+    rendered.has_cluster = true;
+    rendered.first_port = cluster.nodes.front().port;
+    rendered.ports_num = cluster.ports_num;
+    rendered.ports_num_for_sparse = cluster.ports_num_for_sparse;
+  }
   PADDLE_TRY(const std::string made, fill_template(name, *text, rendered));
   context.console.raw(Json::object({{"platform", options.platform}, {"text", made}}), made);
   return {};

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "cli/console/time_text.h"
 #include "cli/console/wrap.h"
 #include "cli/options/shared_options.h"
@@ -133,6 +134,18 @@ std::string_view activity_name(Pace pace) {
   return "running";
 }
 
+Json to_json(const std::vector<remote::Restart>& restarts) {
+  std::vector<Json> list;
+  for (const remote::Restart& restart : restarts) {
+    list.push_back(
+        Json::object({{"ended_unix_ms", restart.ended_unix_ms},
+                      {"exit_code", restart.signal == 0 ? Json(restart.exit_code) : Json()},
+                      {"signal", restart.signal != 0 ? Json(restart.signal) : Json()},
+                      {"failures", restart.failures}}));
+  }
+  return Json::list(list);
+}
+
 Json to_json(const ProcessView& process) {
   const remote::ProcessStatus& status = process.status;
   const auto& usage = status.usage;
@@ -165,6 +178,7 @@ Json to_json(const ProcessView& process) {
                             : Json()},
        {"heard_ms_ago", process.heard_ms_ago},
        {"hang", status.hang.empty() ? Json() : Json(status.hang)},
+       {"restarts", to_json(status.restarts)},
        {"started_unix_ms", status.started_unix_ms},
        {"ended_unix_ms", status.ended_unix_ms > 0 ? Json(status.ended_unix_ms) : Json()}});
 }

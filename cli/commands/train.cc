@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <ctime>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include <fmt/format.h>
@@ -34,8 +35,9 @@ namespace {
 struct PlanOptions {
   NodeTarget target;
   JobSource source;
-  std::uint32_t trainers = 0;  // 0: as many as the capacity of the nodes with the role
-  std::uint32_t pservers = 0;  // 0: one on each node with the role
+  std::uint32_t trainers = 0;             // 0: as many as the capacity of the nodes with the role
+  std::optional<std::uint32_t> pservers;  // nothing: one on each node with the role
+  std::string gpus;                       // "": trainers get none of their own
 };
 
 OptionList plan_options(PlanOptions& options) {
@@ -46,8 +48,14 @@ OptionList plan_options(PlanOptions& options) {
       {"--trainers",
        "number of trainers; default: one on each node with the role, or its `capacity`",
        &options.trainers, "", 1, kProcessesMax},
-      {"--pservers", "number of parameter servers; default: one on each node with the role",
-       &options.pservers, "", 1, kProcessesMax},
+      {"--pservers",
+       "number of parameter servers; default: one on each node with the role; 0, of dense = "
+       "\"collective\" or a program of your own: none",
+       &options.pservers, "", 0, kProcessesMax},
+      {"--gpus",
+       "a trainer of your own program for each GPU: all, a number of them on each node, or a list "
+       "of nvidia-smi's numbers or UUIDs, 0,2",
+       &options.gpus, "GPUS"},
       overrides_option(options.source.overrides),
   };
 }
@@ -60,6 +68,14 @@ Result<JobNodes> choose_nodes(const Context& context, const NodeTarget& target) 
   PADDLE_TRY(ClusterSpec cluster, choose_cluster(context.directory, target.cluster));
   PADDLE_TRY(std::vector<std::size_t> chosen, select_nodes(cluster, target.on));
   return JobNodes{with_roles_on(std::move(cluster), chosen), std::move(chosen)};
+}
+
+Result<Placement> place(Context& context, const ClusterSpec& cluster, const PlanOptions& options,
+                        const std::map<std::string, std::string>& environment) {
+  if (options.gpus.empty()) return place_job(cluster, options.trainers, options.pservers);
+  PADDLE_TRY(const GpuChoice choice, parse_gpus(options.gpus));
+  PADDLE_TRY(std::vector<NodeGpus> gpus, find_gpus(context, cluster, environment, choice));
+  return place_on_gpus(cluster, std::move(gpus), options.trainers, options.pservers);
 }
 
 // The hint of the error leaves out the nodes that are not reached.
@@ -87,17 +103,21 @@ void note_missing_copies(Context& context, const ClusterSpec& cluster, const Pla
       cluster.nodes[placement.trainers.front()].spec.name));
 }
 
-// `train --dry-run` runs it too.
-Status run_plan(Context& context, const PlanOptions& options) {
+Status show_plan(Context& context, const PlanOptions& options,
+                 const std::map<std::string, std::string>& environment) {
   PADDLE_TRY(const JobNodes nodes, choose_nodes(context, options.target));
   const ClusterSpec& cluster = nodes.cluster;
-  PADDLE_TRY(const Placement placement, place_job(cluster, options.trainers, options.pservers));
+  PADDLE_TRY(const Placement placement, place(context, cluster, options, environment));
   PADDLE_TRY(const Workspace workspace, check_job(context, options.source, placement));
   PADDLE_TRY(const std::string text,
              describe_placement(context, options.source, cluster, placement, workspace));
   note_missing_copies(context, cluster, placement, workspace);
   context.console.raw(text);
   return {};
+}
+
+Status run_plan(Context& context, const PlanOptions& options) {
+  return show_plan(context, options, {});
 }
 
 constexpr std::size_t kWorkspaceNameBytesMax = 80;  // in a job's name, beside the time
@@ -227,7 +247,8 @@ JobRequest request_of(const TrainOptions& options, const remote::PushItem& engin
 }
 
 Status run_train(Context& context, const TrainOptions& asked) {
-  if (asked.dry_run) return run_plan(context, asked.plan);
+  PADDLE_TRY(auto environment, read_environment(context, asked));
+  if (asked.dry_run) return show_plan(context, asked.plan, environment);
   TrainOptions options = asked;
   PADDLE_TRY(const JobNodes nodes, choose_nodes(context, options.plan.target));
   const ClusterSpec& cluster = nodes.cluster;
@@ -236,17 +257,16 @@ Status run_train(Context& context, const TrainOptions& asked) {
                find_previous_run(context, cluster, nodes.chosen, options.job));
     options.job = previous.job;
     if (options.plan.trainers == 0) options.plan.trainers = previous.trainers;
-    if (options.plan.pservers == 0) options.plan.pservers = previous.pservers;
+    if (!options.plan.pservers) options.plan.pservers = previous.pservers;
   }
-  PADDLE_TRY(const Placement placement,
-             place_job(cluster, options.plan.trainers, options.plan.pservers));
+  PADDLE_TRY(const Placement placement, place(context, cluster, options.plan, environment));
   PADDLE_TRY(const Workspace workspace, check_job(context, options.plan.source, placement));
   note_missing_copies(context, cluster, placement, workspace);
   PADDLE_TRY(const remote::PushItem engine, engine_item(context.engine));
   PADDLE_TRY_STATUS(check_engine_version(context.engine));
   JobRequest request = request_of(options, engine);
   if (options.job.empty()) request.job = default_job_name(workspace.name, context.unix_seconds());
-  PADDLE_TRY(request.environment, read_environment(context, options));
+  request.environment = std::move(environment);
   PADDLE_TRY_STATUS(check_job_name(request.job));
   PADDLE_TRY(const Destination to, destination(context, options.results));
   PADDLE_TRY_STATUS(check_output(to.output));
@@ -273,9 +293,10 @@ Status run_train(Context& context, const TrainOptions& asked) {
   }
   PADDLE_TRY(const JobPlan plan,
              claim_ports(context, session, cluster, request, placement, workspace));
-  context.console.note(fmt::format(
-      "job {}: {}, {} on {}", request.job, counted(plan.trainers.size(), "trainer"),
-      counted(plan.pservers.size(), "pserver"), counted(placement.nodes.size(), "node")));
+  context.console.note(
+      fmt::format("job {}: {}{} on {}", request.job, counted(plan.trainers.size(), "trainer"),
+                  plan.pservers.empty() ? "" : ", " + counted(plan.pservers.size(), "pserver"),
+                  counted(placement.nodes.size(), "node")));
   PADDLE_TRY_STATUS(push_job(context, session, plan, engine));
   std::size_t past_tests = 0;
   if (options.resume) {

@@ -3,6 +3,7 @@
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/selection.h"
 #include "cli/job/results.h"
+#include "cli/nodes/gpus.h"
 #include "cli/nodes/ports.h"
 #include "cli/options/shared_options.h"
 #include "cli/workspace/engine_program.h"
@@ -78,10 +79,11 @@ Status prepare_node(const ClusterSpec& cluster, Member& member, const remote::Pu
   return {};
 }
 
-Status check_ports(const ClusterSpec& cluster, Member& member, std::size_t ordinal,
-                   NodeReport& report) {
+Status check_ports(const ClusterSpec& cluster, Member& member,
+                   const Result<remote::PortRange>& block, NodeReport& report) {
   if (!cluster.nodes[member.node].runs_pserver) return {};
-  PADDLE_TRY(NodePorts ports, look_at_ports(cluster, member, report.address, ordinal));
+  if (!block) return block.error();
+  PADDLE_TRY(NodePorts ports, look_at_ports(cluster, member, *block));
   if (ports.taken) return *std::move(ports.taken);
   report.ports = ports.text();
   return {};
@@ -110,11 +112,9 @@ std::vector<Cell> row_of(const Member& member, const NodeReport& report) {
     row.push_back(text_cell("FAILED"));
     return row;
   }
-  row.insert(row.end(),
-             {number_cell(facts.cores), bytes_cell(facts.memory_bytes),
-              Cell{describe_gpus(facts.gpus), Json::list({facts.gpus.begin(), facts.gpus.end()})},
-              bytes_cell(facts.disk_free_bytes), text_cell(report.ports),
-              text_cell(report.changed ? "prepared" : "ready")});
+  row.insert(row.end(), {number_cell(facts.cores), bytes_cell(facts.memory_bytes), gpus_cell(facts),
+                         bytes_cell(facts.disk_free_bytes), text_cell(report.ports),
+                         text_cell(report.changed ? "prepared" : "ready")});
   return row;
 }
 
@@ -175,10 +175,10 @@ Status run_up(Context& context, const UpOptions& options) {
     const std::string& said = cluster.nodes[i].address;
     addresses.push_back(said.empty() ? reports[i].address : said);
   }
-  const std::vector<std::size_t> ordinals = pserver_ordinals(cluster, addresses);
+  const auto blocks = first_blocks(cluster, addresses);
   (void)session.each([&](Member& member) -> Status {
     if (member.error) return *member.error;
-    return check_ports(cluster, member, ordinals[member.node], reports[member.node]);
+    return check_ports(cluster, member, blocks[member.node], reports[member.node]);
   });
   // The hash cache only saves time, so a failure to keep it is a note.
   if (const Status kept = source.save(); !kept) context.console.note(kept.error().message);

@@ -287,19 +287,6 @@ std::string counted(std::size_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, plural);
 }
 
-std::string human_bytes(std::uint64_t bytes) {
-  if (bytes < 1000) return fmt::format("{} B", bytes);
-  auto value = static_cast<double>(bytes);
-  const char* unit = "B";
-  for (const char* next : {"kB", "MB", "GB", "TB", "PB"}) {
-    if (value < 999.5) break;
-    value /= 1000;
-    unit = next;
-  }
-  return value < 9.95 ? fmt::format("{:.1f} {}", value, unit)
-                      : fmt::format("{:.0f} {}", value, unit);
-}
-
 std::string escape_lines(std::string_view text) {
   std::string out;
   for (;;) {

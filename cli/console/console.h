@@ -103,8 +103,6 @@ class Console {
   TimePoint last_plain_{};
 };
 
-// "1.5 GB", "12 kB".
-std::string human_bytes(std::uint64_t bytes);
 // "1 node", "2 nodes".
 std::string counted(std::size_t count, std::string_view noun);
 // Escapes each line, keeps the line breaks.

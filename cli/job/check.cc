@@ -8,7 +8,6 @@
 #include <fmt/ranges.h>
 
 #include "cli/console/json.h"
-#include "cli/nodes/ports.h"
 #include "cli/workspace/engine_program.h"
 
 namespace paddle::cli {
@@ -63,9 +62,16 @@ std::string describe_processes(const Context& context, const ClusterSpec& cluste
   for (std::size_t i = 0; i < pservers.size(); ++i) {
     add(fmt::format("pserver-{}", i), placement.pservers[i], pservers[i]);
   }
+  std::map<std::size_t, std::size_t> on_node;
   for (std::size_t i = 0; i < placement.trainers.size(); ++i) {
-    add(fmt::format("trainer-{}", i), placement.trainers[i],
-        fmt::format("{}", fmt::join(workspace.command, " ")));
+    const std::size_t node = placement.trainers[i];
+    const std::string gpu =
+        placement.gpus.empty()
+            ? ""
+            : fmt::format(", on GPU {} of {}", placement.gpus[node].places[on_node[node]++],
+                          placement.gpus[node].visible);
+    add(fmt::format("trainer-{}", i), node,
+        fmt::format("{}{}", fmt::join(workspace.command, " "), gpu));
   }
   if (!context.console.json()) return text;
   return Json::list(objects).text() + "\n";
@@ -82,6 +88,11 @@ Result<Workspace> check_job(Context& context, const JobSource& source, const Pla
   auto workspace =
       scan_workspace(path, *config, static_cast<std::uint32_t>(placement.trainers.size()));
   if (!workspace) return name_prepare_script(workspace.error(), source.workspace, path);
+  PADDLE_TRY_STATUS(check_pservers(*config, placement.pservers.size()));
+  if (!placement.gpus.empty() && workspace->command.empty()) {
+    return Error{Errc::kUsage, "--gpus, but the built-in trainer has no GPU code",
+                 "it is for programs of your own, [trainer] command in job.toml"};
+  }
   PADDLE_TRY_STATUS(check_shares(*workspace, config->data.train));
   return workspace;
 }
@@ -89,19 +100,18 @@ Result<Workspace> check_job(Context& context, const JobSource& source, const Pla
 Result<std::string> describe_placement(Context& context, const JobSource& source,
                                        const ClusterSpec& cluster, const Placement& placement,
                                        const Workspace& workspace) {
-  std::map<std::string, std::size_t> on_address;
+  // No node is asked: the name stands in for an address that the cluster file lacks.
+  std::vector<std::string> addresses;
+  for (const ClusterNode& node : cluster.nodes)
+    addresses.push_back(node.address.empty() ? node.spec.name : node.address);
+  PADDLE_TRY(const JobPorts ports, ports_of_job(cluster, {}, placement, addresses, workspace));
   std::vector<std::string> pservers;
   std::vector<std::string> names;
-  for (const std::size_t at : placement.pservers) {
-    const ClusterNode& node = cluster.nodes[at];
-    // No node is asked: the name stands in for an address that the cluster file lacks.
-    const std::string host = node.address.empty() ? node.spec.name : node.address;
-    PADDLE_TRY(const std::uint16_t port, block_port(cluster, node, on_address[host]++));
-    pservers.push_back(host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port)
-                                                           : fmt::format("[{}]:{}", host, port));
-    names.push_back(node.spec.name);
+  for (std::size_t i = 0; i < ports.pservers.size(); ++i) {
+    pservers.push_back(endpoint_text(ports.pservers[i].address, ports.pservers[i].first));
+    names.push_back(cluster.nodes[placement.pservers[i]].spec.name);
   }
-  if (!workspace.has_network) {
+  if (!workspace.has_network || pservers.empty()) {
     return describe_processes(context, cluster, placement, workspace, pservers);
   }
   std::vector<std::string> arguments{

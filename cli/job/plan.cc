@@ -10,45 +10,13 @@
 #include "base/rng.h"
 #include "cli/job/folders.h"
 #include "cli/logs/metrics_line.h"
-#include "cli/nodes/ports.h"
 #include "cli/workspace/trainer_environment.h"
 
 namespace paddle::cli {
 namespace {
 
-constexpr std::uint32_t kProcessesMax = 4096;
 // As long as trainers wait for each other (engine/client/lanes.h).
 constexpr std::uint32_t kLostTrainerGraceSeconds = 600;
-
-// Nodes in turns; a node appears in a turn as often as its capacity. A count of 0 stands for one
-// turn of trainers, and for one pserver a node.
-Result<std::vector<std::size_t>> round_robin(const ClusterSpec& cluster, bool pserver,
-                                             std::uint32_t count) {
-  std::vector<std::size_t> turn;
-  std::size_t able = 0;  // nodes with the role; the turn begins with each of them once
-  for (std::uint32_t taken = 0, last = 1; taken < last; ++taken) {
-    for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
-      const ClusterNode& node = cluster.nodes[i];
-      if (!(pserver ? node.runs_pserver : node.runs_trainer)) continue;
-      if (taken < node.capacity && turn.size() < kProcessesMax) turn.push_back(i);
-      last = std::max(last, node.capacity);
-    }
-    if (taken == 0) able = turn.size();
-  }
-  const char* const role = pserver ? "pserver" : "trainer";
-  if (turn.empty()) {
-    return Error{Errc::kUsage,
-                 fmt::format("no node of cluster '{}' has the role {}", cluster.name, role),
-                 fmt::format("add \"{}\" to a node's roles in {}", role, cluster.file)};
-  }
-  if (count > kProcessesMax) {
-    return Error{Errc::kUsage, fmt::format("over {} {}s", kProcessesMax, role), ""};
-  }
-  std::vector<std::size_t> nodes;
-  const std::size_t wanted = count > 0 ? count : pserver ? able : turn.size();
-  for (std::size_t i = 0; i < wanted; ++i) nodes.push_back(turn[i % turn.size()]);
-  return nodes;
-}
 
 // "server.log", then "server-1.log" for the next of the same kind on the node.
 std::string numbered(const std::string& stem, const std::string& suffix, std::size_t ordinal) {
@@ -59,15 +27,19 @@ std::string job_tag(const std::string& job) {
   return fmt::format("--job_tag={:016x}", stable_hash(job));
 }
 
-std::string bracketed(const std::string& address) {
-  return address.find(':') == std::string::npos ? address : "[" + address + "]";
+std::vector<std::string> endpoints_of(const std::vector<remote::PortRange>& ranges) {
+  std::vector<std::string> endpoints;
+  for (const remote::PortRange& range : ranges)
+    endpoints.push_back(endpoint_text(range.address, range.first));
+  return endpoints;
 }
 
 struct Planner {
   const ClusterSpec& cluster;
   const JobRequest& request;
   const Placement& placement;
-  const std::vector<std::string>& addresses;
+  const JobPorts& ports;
+  const NodeNetwork& network;
   const Workspace& workspace;
 
   std::string key_flag(const remote::ProcessSpec& spec) const {
@@ -93,24 +65,25 @@ struct Planner {
     return spec;
   }
 
-  Status add_pservers(JobPlan& plan) const {
-    std::map<std::string, std::size_t> on_address;
+  // Of a pserver. Trainers that keep dense parameters among themselves use none.
+  std::uint16_t dense_ports() const { return workspace.is_collective ? 0 : cluster.ports_num; }
+
+  void add_pservers(JobPlan& plan) const {
     std::map<std::size_t, std::size_t> on_node;
     for (std::uint32_t i = 0; i < placement.pservers.size(); ++i) {
       PlannedProcess server;
       server.node = placement.pservers[i];
-      server.address = addresses[server.node];
-      const ClusterNode& node = cluster.nodes[server.node];
-      const std::size_t block = request.first_block + on_address[server.address]++;
-      PADDLE_TRY(server.port, block_port(cluster, node, block));
+      server.address = ports.pservers[i].address;
+      server.port = ports.pservers[i].first;
       server.spec = process(fmt::format("pserver-{}", i), server.node,
                             numbered("server", ".log", on_node[server.node]++));
+      server.spec.ports = {ports.pservers[i]};
       server.spec.arguments = {
           "pserver",
           fmt::format("--pserver_id={}", i),
           fmt::format("--bind={}", server.address),
           fmt::format("--port={}", server.port),
-          fmt::format("--ports_num={}", cluster.ports_num),
+          fmt::format("--ports_num={}", dense_ports()),
           fmt::format("--ports_num_for_sparse={}", cluster.ports_num_for_sparse),
           fmt::format("--num_gradient_servers={}", placement.trainers.size()),
           fmt::format("--metrics={{root}}/{}", metrics_path(server.spec.log)),
@@ -127,30 +100,37 @@ struct Planner {
       }
       plan.pservers.push_back(std::move(server));
     }
-    return {};
   }
 
-  // The GPUs of the `ordinal`th trainer on a node: an equal part of the node's, or one of them
-  // where there are at least as many trainers.
-  std::string gpus_of(std::size_t node, std::size_t ordinal) const {
-    const std::vector<std::string>& gpus = cluster.nodes[node].gpus;
-    const auto trainers = static_cast<std::size_t>(std::ranges::count(placement.trainers, node));
-    if (trainers >= gpus.size()) return gpus[ordinal % gpus.size()];
-    const std::size_t begin = ordinal * gpus.size() / trainers;
-    const std::size_t end = (ordinal + 1) * gpus.size() / trainers;
-    return fmt::format("{}", fmt::join(gpus.begin() + static_cast<std::ptrdiff_t>(begin),
-                                       gpus.begin() + static_cast<std::ptrdiff_t>(end), ","));
+  std::size_t trainers_on(std::size_t node) const {
+    return static_cast<std::size_t>(std::ranges::count(placement.trainers, node));
   }
 
-  Status add_trainers(JobPlan& plan) const {
-    std::vector<std::string> own_endpoints;
-    if (!workspace.command.empty()) {
-      PADDLE_TRY(own_endpoints, trainer_endpoints(plan));
+  // All trainers of a node see the same GPUs, as NCCL needs, and each is told which is its own. The
+  // user's variables win.
+  void show_gpus(PlannedProcess& trainer) const {
+    const std::vector<std::string>& named = cluster.nodes[trainer.node].gpus;
+    const std::string visible = placement.gpus.empty() ? fmt::format("{}", fmt::join(named, ","))
+                                                       : placement.gpus[trainer.node].visible;
+    if (visible.empty()) return;
+    trainer.spec.environment.emplace("CUDA_VISIBLE_DEVICES", visible);
+    trainer.spec.defaults.emplace("CUDA_DEVICE_ORDER", "PCI_BUS_ID");  // nvidia-smi's numbers
+  }
+
+  // The place of the GPU of each trainer among those that it sees; none without --gpus.
+  std::vector<std::size_t> gpu_places() const {
+    std::vector<std::size_t> places;
+    std::map<std::size_t, std::size_t> on_node;
+    for (const std::size_t node : placement.trainers) {
+      if (!placement.gpus.empty()) places.push_back(placement.gpus[node].places[on_node[node]++]);
     }
-    std::vector<std::string> endpoints;
-    for (const PlannedProcess& server : plan.pservers) {
-      endpoints.push_back(fmt::format("{}:{}", bracketed(server.address), server.port));
-    }
+    return places;
+  }
+
+  void add_trainers(JobPlan& plan) const {
+    const std::vector<std::string> own_endpoints = endpoints_of(ports.trainers);
+    const std::vector<std::string> endpoints = endpoints_of(ports.pservers);
+    const std::vector<std::size_t> gpus = gpu_places();
     std::map<std::size_t, std::size_t> on_node;
     for (std::uint32_t i = 0; i < placement.trainers.size(); ++i) {
       PlannedProcess trainer;
@@ -158,8 +138,9 @@ struct Planner {
       const std::size_t ordinal = on_node[trainer.node]++;
       trainer.spec =
           process(fmt::format("trainer-{}", i), trainer.node, numbered("train", ".log", ordinal));
-      if (!cluster.nodes[trainer.node].gpus.empty())
-        trainer.spec.environment["CUDA_VISIBLE_DEVICES"] = gpus_of(trainer.node, ordinal);
+      if (!ports.trainers.empty()) trainer.spec.ports = {ports.trainers[i]};
+      if (ports.master && i == 0) trainer.spec.ports.push_back(*ports.master);
+      show_gpus(trainer);
       trainer.metrics =
           node_folder(request.job, trainer.node) + "/" + numbered("metrics", ".jsonl", ordinal);
       trainer.spec.keeps_memory = request.restarts > 0 && workspace.command.empty();
@@ -168,9 +149,6 @@ struct Planner {
           "--config=job.toml",
           fmt::format("--trainer_id={}", i),
           fmt::format("--num_gradient_servers={}", placement.trainers.size()),
-          fmt::format("--pservers={}", fmt::join(endpoints, ",")),
-          fmt::format("--ports_num={}", cluster.ports_num),
-          fmt::format("--ports_num_for_sparse={}", cluster.ports_num_for_sparse),
           fmt::format("--save_dir={{root}}/{}/output", job_folder(request.job)),
           fmt::format("--metrics={{root}}/{}", trainer.metrics),
           "--incarnation={life}",
@@ -178,6 +156,17 @@ struct Planner {
           job_tag(request.job),
           transport_flag(),
           key_flag(trainer.spec)};
+      if (!endpoints.empty()) {
+        trainer.spec.arguments.insert(
+            trainer.spec.arguments.end(),
+            {fmt::format("--pservers={}", fmt::join(endpoints, ",")),
+             fmt::format("--ports_num={}", dense_ports()),
+             fmt::format("--ports_num_for_sparse={}", cluster.ports_num_for_sparse)});
+      }
+      if (workspace.is_collective) {
+        trainer.spec.arguments.push_back(
+            fmt::format("--trainers={}", fmt::join(own_endpoints, ",")));
+      }
       if (i == 0 && request.from)
         trainer.spec.arguments.push_back("--init_model_path={root}/" + start_folder());
       const bool is_engine = workspace.command.empty();
@@ -186,33 +175,28 @@ struct Planner {
       for (const std::string& item : request.overrides)
         trainer.spec.arguments.push_back("--set=" + item);
       if (!workspace.command.empty()) {
-        use_own_program(trainer, {i, workspace.trainer_count, "{root}/" + request.engine, endpoints,
-                                  own_endpoints});
+        use_own_program(trainer, {.index = i,
+                                  .local_index = ordinal,
+                                  .local_count = trainers_on(trainer.node),
+                                  .trainer_count = workspace.trainer_count,
+                                  .engine = "{root}/" + request.engine,
+                                  .pservers = endpoints,
+                                  .trainers = own_endpoints,
+                                  .gpus = gpus,
+                                  .master_address = ports.master->address,
+                                  .master_port = ports.master->first});
       }
       plan.trainers.push_back(std::move(trainer));
     }
-    return {};
-  }
-
-  // Endpoints on which the user's own trainers may listen: ports after the pservers' blocks.
-  Result<std::vector<std::string>> trainer_endpoints(const JobPlan& plan) const {
-    std::map<std::string, std::size_t> pservers;
-    std::map<std::string, std::size_t> trainers;
-    for (const PlannedProcess& server : plan.pservers) ++pservers[server.address];
-    std::vector<std::string> endpoints;
-    for (const std::size_t node : placement.trainers) {
-      const std::string& address = addresses[node];
-      PADDLE_TRY(const std::uint16_t first,
-                 block_port(cluster, cluster.nodes[node], pservers[address]));
-      endpoints.push_back(fmt::format("{}:{}", bracketed(address), first + trainers[address]++));
-    }
-    return endpoints;
   }
 
   // Replaces `paddle train` by job.toml's [trainer] command, which reads the same from variables.
   void use_own_program(PlannedProcess& trainer, const OwnTrainer& own) const {
     remote::ProcessSpec& spec = trainer.spec;
     spec.environment.merge(trainer_environment(spec.arguments, own));
+    const auto& interfaces = network.interfaces;
+    spec.defaults.merge(network_environment(network.addresses[trainer.node],
+                                            interfaces.empty() ? "" : interfaces[trainer.node]));
     spec.program = "";
     spec.arguments = workspace.command;
     spec.any_exit = true;
@@ -229,10 +213,10 @@ struct Planner {
   void add_start_snapshot(std::vector<remote::PushItem>& items) const {
     std::error_code error;
     for (const std::string& folder : request.from->folders) {
-      for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+      for (const auto& entry : std::filesystem::recursive_directory_iterator(folder, error)) {
         if (!entry.is_regular_file(error)) continue;
-        items.push_back({entry.path().string(),
-                         pushed_folder(folder) + "/" + entry.path().filename().string()});
+        const std::string name = entry.path().lexically_relative(folder).string();
+        items.push_back({entry.path().string(), pushed_folder(folder) + "/" + name});
       }
     }
   }
@@ -265,36 +249,29 @@ struct Planner {
 
 }  // namespace
 
-Result<Placement> place_job(const ClusterSpec& cluster, std::uint32_t trainers,
-                            std::uint32_t pservers) {
-  Placement placement;
-  PADDLE_TRY(placement.pservers, round_robin(cluster, true, pservers));
-  PADDLE_TRY(placement.trainers, round_robin(cluster, false, trainers));
-  std::set<std::size_t> used(placement.pservers.begin(), placement.pservers.end());
-  used.insert(placement.trainers.begin(), placement.trainers.end());
-  placement.nodes.assign(used.begin(), used.end());
-  return placement;
-}
-
-std::optional<std::uint32_t> copying_trainer(const Placement& placement) {
-  const auto& nodes = placement.trainers;
-  const auto other = std::ranges::find_if(nodes, [&](auto node) { return node != nodes.front(); });
-  if (other == nodes.end()) return std::nullopt;
-  return static_cast<std::uint32_t>(other - nodes.begin());
+Result<JobPorts> ports_of_job(const ClusterSpec& cluster, const JobRequest& request,
+                              const Placement& placement, const std::vector<std::string>& addresses,
+                              const Workspace& workspace) {
+  const auto listeners =
+      workspace.trainers_listen() ? placement.trainers : std::vector<std::size_t>();
+  return assign_ports(cluster, placement.pservers, listeners, addresses, request.skipped_ports);
 }
 
 Result<JobPlan> plan_job(const ClusterSpec& cluster, const JobRequest& request,
-                         const Placement& placement, const std::vector<std::string>& addresses,
+                         const Placement& placement, const NodeNetwork& network,
                          const Workspace& workspace) {
   PADDLE_TRY_STATUS(check_job_name(request.job));
-  PADDLE_CHECK(addresses.size() == cluster.nodes.size());
+  PADDLE_CHECK(network.addresses.size() == cluster.nodes.size());
   PADDLE_CHECK(workspace.trainer_data.size() == placement.trainers.size());
-  const Planner planner{cluster, request, placement, addresses, workspace};
+  PADDLE_TRY(const JobPorts ports,
+             ports_of_job(cluster, request, placement, network.addresses, workspace));
+  const Planner planner{cluster, request, placement, ports, network, workspace};
   JobPlan plan;
   plan.job = request.job;
-  PADDLE_TRY_STATUS(planner.add_pservers(plan));
-  PADDLE_TRY_STATUS(planner.add_trainers(plan));
+  planner.add_pservers(plan);
+  planner.add_trainers(plan);
   planner.add_files(plan);
+  plan.trainers_talk = plan.pservers.empty() || workspace.is_collective;
   return plan;
 }
 

@@ -1,4 +1,4 @@
-// The node of each process of a job.
+// A job's processes on their nodes: what each runs, with which ports, variables and files.
 #pragma once
 
 #include <cstdint>
@@ -9,25 +9,12 @@
 
 #include "base/result.h"
 #include "cli/cluster/cluster_file.h"
+#include "cli/nodes/placement.h"
+#include "cli/nodes/ports.h"
 #include "cli/workspace/workspace.h"
 #include "remote/agent_client.h"
 
 namespace paddle::cli {
-
-struct Placement {
-  std::vector<std::size_t> pservers;  // node of each pserver
-  std::vector<std::size_t> trainers;  // node of each trainer
-  std::vector<std::size_t> nodes;     // those used, ascending
-};
-
-// Round robin over the nodes with the role, each weighted by its capacity. 0 trainers: as many as
-// the nodes have capacity; 0 pservers: one a node. kUsage when no node has the role.
-Result<Placement> place_job(const ClusterSpec& cluster, std::uint32_t trainers,
-                            std::uint32_t pservers);
-
-// The trainer that saves copies of trainer 0's snapshots: the first one on another node. Nothing
-// where all trainers are on one.
-std::optional<std::uint32_t> copying_trainer(const Placement& placement);
 
 // A snapshot whose parameters a job starts with: on trainer 0's node, or pushed to it.
 struct StartSnapshot {
@@ -40,7 +27,7 @@ struct JobRequest {
   std::string engine;                       // below root: "bin/paddle-<hash16>"
   std::vector<std::string> overrides;       // --set
   bool resume = false;                      // trainers resume from the newest snapshot
-  std::size_t first_block = 0;              // port blocks of each address that other jobs have
+  std::size_t skipped_ports = 0;            // of each node from its `port` on: other jobs have them
   std::uint32_t restarts = 0;               // of a failed process and of its peers
   std::uint32_t stall_restarts_after = 60;  // seconds; then one that hangs has failed; 0: never
   std::map<std::string, std::string> environment = {};  // --env
@@ -65,12 +52,23 @@ struct JobPlan {
   std::vector<PlannedProcess> pservers;
   std::vector<PlannedProcess> trainers;
   std::vector<NodeFiles> files;  // one for each node used
+  bool trainers_talk = false;    // to each other, and so have keys for their pairs
 };
 
-// addresses[i]: data plane address of node i; "" is allowed for a node the placement does not use.
-// Pservers that share an address get successive port blocks.
+// The ports that plan_job gives its processes; kUsage when some would lie above 65535.
+Result<JobPorts> ports_of_job(const ClusterSpec& cluster, const JobRequest& request,
+                              const Placement& placement, const std::vector<std::string>& addresses,
+                              const Workspace& workspace);
+
+// The nodes on the data plane, by their index; "" for one that the placement does not use.
+struct NodeNetwork {
+  std::vector<std::string> addresses;
+  std::vector<std::string> interfaces = {};  // of the addresses; "", or none at all: not known
+};
+
+// Processes that share an address get successive ports, the pservers first.
 Result<JobPlan> plan_job(const ClusterSpec& cluster, const JobRequest& request,
-                         const Placement& placement, const std::vector<std::string>& addresses,
+                         const Placement& placement, const NodeNetwork& network,
                          const Workspace& workspace);
 
 }  // namespace paddle::cli

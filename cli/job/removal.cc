@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "cli/job/fetch_record.h"
 #include "cli/job/passes.h"
 #include "cli/watch/process_state.h"

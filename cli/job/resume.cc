@@ -58,10 +58,11 @@ FetchedSnapshot newest_fetched(Context& context, const std::string& folder) {
 void add_files(const std::string& folder, const std::string& name, const std::string& job,
                std::vector<remote::PushItem>& items) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(fs::path(folder) / name, error)) {
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(folder) / name, error)) {
     if (!entry.is_regular_file(error)) continue;
-    items.push_back({entry.path().string(), fmt::format("{}/{}/{}", output_folder(job), name,
-                                                        entry.path().filename().string())});
+    const fs::path file = entry.path().lexically_relative(folder);
+    items.push_back(
+        {entry.path().string(), fmt::format("{}/{}", output_folder(job), file.string())});
   }
 }
 
@@ -129,7 +130,7 @@ Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& clust
   ClusterSession session = ClusterSession::find(context, cluster, nodes);
   session.forgive_absent();  // the job never ran there, or was torn down
   PADDLE_TRY_STATUS(session.all_well());
-  PreviousRun previous{asked};
+  PreviousRun previous{asked, 0, {}};
   if (asked.empty()) {
     PADDLE_TRY(previous.job, choose_job(session, ""));
   }
@@ -137,18 +138,22 @@ Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& clust
     PADDLE_TRY_STATUS(end_broken_start(context, session, previous.job, *broken));
     return PreviousRun{previous.job, broken->trainers, broken->pservers};
   }
+  std::uint32_t pservers = 0;
+  bool is_told = false;  // how many the whole job had
   for (const ProcessOnNode& process : session.processes(previous.job)) {
     if (is_running(process.status)) {
       return Error{Errc::kUsage, fmt::format("job {} still runs", previous.job),
                    "follow it: paddlectl attach; or end it: paddlectl stop"};
     }
-    ++(is_pserver(process.status) ? previous.pservers : previous.trainers);
+    ++(is_pserver(process.status) ? pservers : previous.trainers);
   }
   // A node that is gone had some of them.
   for (const ProcessOnNode& process : session.processes(previous.job)) {
     previous.trainers = std::max(previous.trainers, process.status.trainers);
-    previous.pservers = std::max(previous.pservers, process.status.pservers);
+    pservers = std::max(pservers, process.status.pservers);
+    is_told = is_told || process.status.trainers > 0;
   }
+  if (is_told || pservers > 0) previous.pservers = pservers;
   PADDLE_TRY_STATUS(session.all_well());
   return previous;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "cli/cluster/context.h"
@@ -11,7 +12,8 @@ namespace paddle::cli {
 
 struct PreviousRun {
   std::string job;
-  std::uint32_t trainers = 0, pservers = 0;  // 0: the nodes have no record of them
+  std::uint32_t trainers = 0;             // 0: the nodes have no record of them
+  std::optional<std::uint32_t> pservers;  // nothing: likewise
 };
 
 // The job asked for, or the latest. A job asked for may be gone from the nodes, with its results

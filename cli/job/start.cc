@@ -14,7 +14,6 @@
 #include "base/secret.h"
 #include "cli/job/folders.h"
 #include "cli/job/push_meter.h"
-#include "cli/nodes/ports.h"
 #include "cli/watch/first_failure.h"
 #include "cli/watch/process_state.h"
 #include "proto/job_keys.h"
@@ -25,6 +24,7 @@ namespace {
 
 constexpr int kJobsOfOneNameMax = 100;
 constexpr std::size_t kConcurrentJobsMax = 16;
+constexpr std::size_t kPortsClaimedAtOnce = 1024;  // as an agent allows in one request
 
 // Asks one node before the others: it then refuses one of two simultaneous claims. Asking all nodes
 // at once could refuse both.
@@ -42,44 +42,69 @@ Status claim_name(ClusterSession& session, const std::string& job, bool again) {
                               [&](Member& member) { return member.client->claim_job(job, again); });
 }
 
-Result<JobPlan> make_plan(ClusterSession& session, const ClusterSpec& cluster,
-                          const JobRequest& request, const Placement& placement,
-                          const Workspace& workspace) {
-  std::vector<std::string> addresses;
-  for (const ClusterNode& node : cluster.nodes) addresses.push_back(node.address);
+// Of every node in the session. Interfaces matter to programs of the user's own alone.
+Result<NodeNetwork> network_of(ClusterSession& session, const ClusterSpec& cluster,
+                               bool with_interfaces) {
+  NodeNetwork network;
+  for (const ClusterNode& node : cluster.nodes) network.addresses.push_back(node.address);
+  network.interfaces.resize(cluster.nodes.size());
   PADDLE_TRY_STATUS(session.each([&](Member& member) -> Status {
-    if (!addresses[member.node].empty()) return {};
+    std::string& address = network.addresses[member.node];
+    if (!address.empty() && !with_interfaces) return {};
     PADDLE_TRY(const remote::HostFacts facts, member.client->facts());
-    addresses[member.node] = facts.address;
+    if (address.empty()) address = facts.address;
+    const auto interface = facts.interfaces.find(address);
+    if (interface != facts.interfaces.end()) network.interfaces[member.node] = interface->second;
     return {};
   }));
-  return plan_job(cluster, request, placement, addresses, workspace);
+  return network;
+}
+
+// Of all jobs on all nodes, since these may share a machine.
+Result<std::vector<remote::ProcessStatus>> processes_of_jobs(ClusterSession& session) {
+  std::vector<remote::ProcessStatus> processes;
+  for (ProcessOnNode& process : session.processes(""))
+    processes.push_back(std::move(process.status));
+  PADDLE_TRY_STATUS(session.all_well());  // a silent node has lost its client
+  return processes;
+}
+
+std::vector<remote::PortRange> ports_on(const JobPlan& plan, std::size_t node) {
+  std::vector<remote::PortRange> ports;
+  for (const auto* const processes : {&plan.pservers, &plan.trainers}) {
+    for (const PlannedProcess& process : *processes) {
+      if (process.node == node)
+        ports.insert(ports.end(), process.spec.ports.begin(), process.spec.ports.end());
+    }
+  }
+  return joined(std::move(ports), kPortsClaimedAtOnce);
+}
+
+const PlannedProcess& first_process(const JobPlan& plan) {
+  return plan.pservers.empty() ? plan.trainers.front() : plan.pservers.front();
 }
 
 // Claims the plan's ports. The name of a job, running or being started, that has one of them; ""
 // when all were claimed.
 Result<std::string> claim_ports_of(ClusterSession& session, const ClusterSpec& cluster,
-                                   const JobPlan& plan) {
-  std::vector<remote::ProcessStatus> ours;  // on all nodes, since they may share a machine
-  for (ProcessOnNode& process : session.processes("")) ours.push_back(std::move(process.status));
-  PADDLE_TRY_STATUS(session.all_well());  // a silent node has lost its client
+                                   const JobPlan& plan,
+                                   const std::vector<remote::ProcessStatus>& ours) {
   std::mutex mutex;
   std::string job;
   const auto claim = [&](Member& member) -> Status {
     if (const std::lock_guard lock(mutex); !job.empty()) return {};
-    for (const PlannedProcess& server : plan.pservers) {
-      if (server.node != member.node) continue;
+    for (const remote::PortRange& range : ports_on(plan, member.node)) {
       PADDLE_TRY(const auto ports,
-                 member.client->claim_ports(server.address, server.port, cluster.block()));
+                 member.client->claim_ports(range.address, range.first, range.count));
       for (const remote::PortStatus& port : ports) {
         if (port.free) continue;
         const std::string owner = port.claimed ? "another job" : job_on_port(port, ours);
         if (owner.empty()) {
           return Error{Errc::kResource,
                        fmt::format("node {}: port {} on {} is taken{}; nothing was started",
-                                   member.spec.name, port.port, server.address,
+                                   member.spec.name, port.port, range.address,
                                    port.owner.empty() ? "" : " by " + port.owner),
-                       "end that program, or set another `port` for the node"};
+                       next_free_ports(cluster, member, range.address, range.first)};
         }
         const std::lock_guard lock(mutex);
         job = owner;
@@ -87,7 +112,7 @@ Result<std::string> claim_ports_of(ClusterSession& session, const ClusterSpec& c
     }
     return {};
   };
-  Member& first = *session.find_node(plan.pservers.front().node);
+  Member& first = *session.find_node(first_process(plan).node);
   PADDLE_TRY_STATUS(on_first_then_others(session, first, claim));
   return job;
 }
@@ -151,22 +176,33 @@ Status claim_old_name(ClusterSession& session, const std::string& job) {
 Result<JobPlan> claim_ports(Context& context, ClusterSession& session, const ClusterSpec& cluster,
                             JobRequest request, const Placement& placement,
                             const Workspace& workspace) {
+  PADDLE_TRY(const NodeNetwork network, network_of(session, cluster, workspace.trainers_listen()));
+  const std::vector<std::string>& addresses = network.addresses;
   std::string neighbour;
-  for (; request.first_block < kConcurrentJobsMax * placement.pservers.size();
-       request.first_block += placement.pservers.size()) {
-    PADDLE_TRY(JobPlan plan, make_plan(session, cluster, request, placement, workspace));
-    auto other = claim_ports_of(session, cluster, plan);
+  for (std::size_t tries = 0; tries < kConcurrentJobsMax; ++tries) {
+    PADDLE_TRY(const auto ours, processes_of_jobs(session));
+    PADDLE_TRY(JobPorts ports, ports_of_job(cluster, request, placement, addresses, workspace));
+    std::string job = job_on_ports(ports.all(), ours);
+    while (!job.empty()) {
+      neighbour = std::move(job);
+      request.skipped_ports += ports.span();
+      PADDLE_TRY(ports, ports_of_job(cluster, request, placement, addresses, workspace));
+      job = job_on_ports(ports.all(), ours);
+    }
+    PADDLE_TRY(JobPlan plan, plan_job(cluster, request, placement, network, workspace));
+    auto other = claim_ports_of(session, cluster, plan, ours);
     // Behind the ports of a job of ours, a stranger's port only means that the next block is tried.
     if (!other && (neighbour.empty() || other.error().code != Errc::kResource))
       return std::move(other).error();
     if (!other || !other->empty()) {
       if (other) neighbour = *other;
+      request.skipped_ports += ports.span();
       continue;
     }
     if (!neighbour.empty()) {
-      context.console.note(
-          fmt::format("{} is running on these nodes: this job's pservers take the ports from {} on",
-                      neighbour, plan.pservers.front().port));
+      context.console.note(fmt::format(
+          "{} is running on these nodes: this job's processes take the ports from {} on", neighbour,
+          ports.all().front().first));
     }
     return plan;
   }
@@ -243,7 +279,13 @@ Status deal_keys(ClusterSession& session, const JobPlan& plan) {
     for (const PlannedProcess& trainer : plan.trainers) {
       if (trainer.node != member.node) continue;
       PADDLE_TRY(const NodeId id, id_of(trainer, Role::kTrainer));
-      PADDLE_TRY_STATUS(write_keys(member, trainer, encode_keys(secret, id, false, pservers)));
+      // Of two trainers the one with the lower id listens.
+      std::vector<NodeId> servers = pservers;
+      for (std::uint32_t other = 0; plan.trainers_talk && other < id.index; ++other) {
+        servers.push_back({Role::kTrainer, other});
+      }
+      PADDLE_TRY_STATUS(
+          write_keys(member, trainer, encode_keys(secret, id, plan.trainers_talk, servers)));
     }
     return {};
   });
@@ -257,7 +299,8 @@ Status start_in_order(Context& context, ClusterSession& session, const JobPlan& 
   for (const PlannedProcess& server : plan.pservers) {
     PADDLE_TRY_STATUS(wait_ready(context, session, server, deadline));
   }
-  context.console.note(counted(plan.pservers.size(), "pserver") + " ready");
+  if (!plan.pservers.empty())
+    context.console.note(counted(plan.pservers.size(), "pserver") + " ready");
   PADDLE_TRY_STATUS(start_all(session, plan.trainers, start));
   context.console.note(counted(plan.trainers.size(), "trainer") + " running");
   return {};

@@ -16,7 +16,7 @@ Result<std::string> claim_new_name(ClusterSession& session, const std::string& n
 // For a job to resume. kUsage when it runs, or when another paddlectl is starting it.
 Status claim_old_name(ClusterSession& session, const std::string& job);
 
-// The plan on the first port blocks that no other job has; the pservers' nodes reserve them for
+// The plan on the first ports that no other job has; the nodes of its processes reserve them for
 // this one. kResource names the node, the port and the program outside our jobs that holds it.
 Result<JobPlan> claim_ports(Context& context, ClusterSession& session, const ClusterSpec& cluster,
                             JobRequest request, const Placement& placement,
@@ -28,8 +28,8 @@ Status end_claims(ClusterSession& session);
 // Pushes the engine and each node's files of the workspace.
 Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
                 const remote::PushItem& engine);
-// Writes a new secret for the job, starts pservers, waits until each says that it is ready, then
-// starts trainers.
+// Writes a new secret for the job, starts pservers, if it has any, waits until each says that it is
+// ready, then starts trainers.
 // After an error some processes may be running, for stop_job to end.
 Status start_job(Context& context, ClusterSession& session, const JobPlan& plan);
 // Starts the processes of a job that has ended as they were, in the same order.

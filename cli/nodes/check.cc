@@ -6,8 +6,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/text.h"
 #include "cli/console/console.h"
 #include "cli/console/json.h"
+#include "cli/nodes/gpu_check.h"
+#include "cli/nodes/gpus.h"
 
 namespace paddle::cli {
 namespace {
@@ -87,6 +90,15 @@ class FaultFinder {
   }
 
  private:
+  const std::vector<GpuNode>& gpu_nodes() {
+    if (!gpu_nodes_.empty()) return gpu_nodes_;
+    for (std::size_t at = 0; at < checked_.nodes.size(); ++at) {
+      const NodeFindings& found = checked_.findings[at];
+      gpu_nodes_.push_back({&checked_.cluster.nodes[checked_.nodes[at]],
+                            found.error ? nullptr : &found.facts, found.address});
+    }
+    return gpu_nodes_;
+  }
   const ClusterNode& node() const { return checked_.cluster.nodes[checked_.nodes[at_]]; }
   void add(const char* column, Errc code, const std::string& reason, std::string next) {
     faults_.push_back(
@@ -114,13 +126,8 @@ class FaultFinder {
                       human_bytes(kDiskFreeBytesMin)),
           "make room, or set another `workdir` in the cluster file");
     }
-    if (facts.gpus.size() < node().gpus.size()) {
-      add("gpus", Errc::kResource,
-          fmt::format("the cluster file names {}, the node shows {}",
-                      counted(node().gpus.size(), "GPU"), facts.gpus.size()),
-          fmt::format("is the driver loaded? paddlectl exec --on {} -- nvidia-smi",
-                      node().spec.name));
-    }
+    for (GpuFault& fault : gpu_faults(gpu_nodes(), at_))
+      add(fault.column, Errc::kResource, fault.reason, std::move(fault.next));
     const auto offset = found.clock_offset_ms ? certain_offset(*found.clock_offset_ms) : 0;
     if (offset > kClockOffsetMsMax || offset < -kClockOffsetMsMax) {
       add("clock_offset_ms", Errc::kFailed,
@@ -172,6 +179,7 @@ class FaultFinder {
   const CheckedCluster& checked_;
   std::size_t at_ = 0;
   std::vector<Fault> faults_;
+  std::vector<GpuNode> gpu_nodes_;
 };
 
 // Summary of a node's links in both directions.
@@ -237,6 +245,7 @@ std::vector<Column> check_columns() {
           {"disk free", "disk_free_bytes", 2, true},
           {"gpus", "gpus", 4},
           {"driver", "gpu_driver", 9},
+          {"nccl", "nccl_library", 10},
           {"clock", "clock_offset_ms", 5, true},
           {"ports", "ports"},
           {"leftovers", "leftovers", 1},
@@ -264,8 +273,8 @@ std::vector<Cell> row_of(const CheckedCluster& checked, std::size_t at, std::siz
        facts.glibc.empty() ? empty_cell() : text_cell(facts.glibc),
        number_cell(std::uint64_t{facts.cores}), bytes_cell(facts.memory_bytes),
        bytes_cell(found.memory_available_bytes), bytes_cell(facts.disk_free_bytes),
-       Cell{describe_gpus(facts.gpus), Json::list({facts.gpus.begin(), facts.gpus.end()})},
-       facts.gpu_driver.empty() ? empty_cell() : text_cell(facts.gpu_driver), clock_cell(found),
+       gpus_cell(facts), facts.gpu_driver.empty() ? empty_cell() : text_cell(facts.gpu_driver),
+       facts.nccl_library.empty() ? empty_cell() : text_cell(facts.nccl_library), clock_cell(found),
        found.ports         ? text_cell(found.ports->text())
        : found.ports_error ? text_cell("unknown")
                            : empty_cell(),

@@ -1,6 +1,7 @@
-// Port blocks of pservers on their nodes, and the owners of ports that are taken.
+// Ports of a job's processes on their nodes, and the owners of ports that are taken.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,18 +12,59 @@
 
 namespace paddle::cli {
 
-// First port of block number `ordinal` on the node. kUsage when the block ends above 65535.
-Result<std::uint16_t> block_port(const ClusterSpec& cluster, const ClusterNode& node,
-                                 std::size_t ordinal);
+// Hands out ports on data plane addresses: from a node's `port` on, and beyond those that were
+// handed out there before, since local nodes, or one machine named twice, share an address.
+class PortAllocator {
+ public:
+  // `skipped`: ports of each node from its `port` on that are left to other jobs.
+  explicit PortAllocator(std::size_t skipped = 0) : skipped_(skipped) {}
 
-// For each node the number of its port block: nodes that share a data plane address (local nodes,
-// or one machine named twice) use successive blocks. `addresses` has "" where it is not known.
-std::vector<std::size_t> pserver_ordinals(const ClusterSpec& cluster,
-                                          const std::vector<std::string>& addresses);
+  // kUsage when they end above 65535; `process` is for the message.
+  Result<remote::PortRange> take(const ClusterNode& node, const std::string& address,
+                                 std::uint16_t count, const std::string& process);
+
+ private:
+  std::size_t skipped_;
+  std::map<std::string, std::size_t> next_;  // by address
+};
+
+struct JobPorts {
+  std::vector<remote::PortRange> pservers;  // a block each
+  std::vector<remote::PortRange> trainers;  // one each; none where trainers do not listen
+  // Where all trainers meet: beside those of trainer 0, where trainers listen.
+  std::optional<remote::PortRange> master;
+
+  std::vector<remote::PortRange> all() const;
+  // Of the address with the most.
+  std::size_t span() const;
+};
+// pservers, listeners: the nodes of the job's pservers, and of its trainers where these listen.
+Result<JobPorts> assign_ports(const ClusterSpec& cluster, const std::vector<std::size_t>& pservers,
+                              const std::vector<std::size_t>& listeners,
+                              const std::vector<std::string>& addresses, std::size_t skipped = 0);
+
+// The same ports in as few ranges as hold them, of at most `size_max` each.
+std::vector<remote::PortRange> joined(std::vector<remote::PortRange> ranges, std::size_t size_max);
+
+// The block of the first pserver of each node, where every node with the role has one. `addresses`
+// has "" where it is not known.
+std::vector<Result<remote::PortRange>> first_blocks(const ClusterSpec& cluster,
+                                                    const std::vector<std::string>& addresses);
+
+// "10.0.0.1:7164", "[::1]:7164".
+std::string endpoint_text(const std::string& address, std::uint16_t port);
 
 // The job whose running process holds the port; "" when a program outside our jobs does.
 std::string job_on_port(const remote::PortStatus& port,
                         std::span<const remote::ProcessStatus> processes);
+// The job whose running process has one of the ports, open or not; "" when none has.
+std::string job_on_ports(std::span<const remote::PortRange> ports,
+                         std::span<const remote::ProcessStatus> processes);
+
+// The way out when a port of the block that begins at `first` is taken: with the `port` that gives
+// the node the next block of free ports, where there is one.
+std::string next_free_ports(const ClusterSpec& cluster, Member& member, const std::string& address,
+                            std::uint16_t first);
 
 // The port block that the node's first pserver would use.
 struct NodePorts {
@@ -34,11 +76,7 @@ struct NodePorts {
 
   std::string text() const;  // "7164-7167 free"
 };
-// `address`: the node's own on the data plane.
 Result<NodePorts> look_at_ports(const ClusterSpec& cluster, Member& member,
-                                const std::string& address, std::size_t ordinal);
-
-// "2x NVIDIA H100, 1x NVIDIA T4", "none".
-std::string describe_gpus(const std::vector<std::string>& gpus);
+                                const remote::PortRange& block);
 
 }  // namespace paddle::cli

@@ -45,9 +45,7 @@ std::string footer_of(const Command& command) {
 
 std::string_view value_name_of(const Option& option) {
   if (!option.value_name.empty()) return option.value_name;
-  const bool is_number = std::holds_alternative<std::uint32_t*>(option.target) ||
-                         std::holds_alternative<std::int64_t*>(option.target);
-  return is_number ? "N" : "TEXT";
+  return option.is_number() ? "N" : "TEXT";
 }
 
 }  // namespace paddle::cli

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -17,7 +18,8 @@ namespace paddle::cli {
 
 // The variable that an option is read into; its type says what the option takes.
 using OptionTarget =
-    std::variant<bool*, std::string*, std::uint32_t*, std::int64_t*, std::vector<std::string>*>;
+    std::variant<bool*, std::string*, std::uint32_t*, std::optional<std::uint32_t>*, std::int64_t*,
+                 std::vector<std::string>*>;
 
 // One option ("--job", "-f,--follow"), or an argument by its place ("workspace").
 struct Option {
@@ -31,6 +33,11 @@ struct Option {
   bool required = false;                    // an argument
 
   bool is_positional() const { return !name.starts_with('-'); }
+  bool is_number() const {
+    return std::holds_alternative<std::uint32_t*>(target) ||
+           std::holds_alternative<std::optional<std::uint32_t>*>(target) ||
+           std::holds_alternative<std::int64_t*>(target);
+  }
   bool is_flag() const { return std::holds_alternative<bool*>(target); }
   // Null but for an option that takes any number of values.
   std::vector<std::string>* list() const {

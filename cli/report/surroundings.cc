@@ -62,15 +62,16 @@ Status write_machines(const std::string& folder, ClusterSession& session) {
   // A node that does not answer is left out.
   (void)session.each([&](Member& member) -> Status {
     PADDLE_TRY(const remote::HostFacts facts, member.client->facts());
-    const Json machine = Json::object({{"node", member.spec.name},
-                                       {"processor", facts.processor},
-                                       {"os", facts.os},
-                                       {"kernel", facts.kernel},
-                                       {"gpus", fmt::format("{}", fmt::join(facts.gpus, ", "))},
-                                       {"agent_version", facts.agent_version},
-                                       {"cores", facts.cores},
-                                       {"memory_bytes", facts.memory_bytes},
-                                       {"utc_offset_s", facts.utc_offset_s}});
+    const Json machine =
+        Json::object({{"node", member.spec.name},
+                      {"processor", facts.processor},
+                      {"os", facts.os},
+                      {"kernel", facts.kernel},
+                      {"gpus", fmt::format("{}", fmt::join(facts.gpu_models(), ", "))},
+                      {"agent_version", facts.agent_version},
+                      {"cores", facts.cores},
+                      {"memory_bytes", facts.memory_bytes},
+                      {"utc_offset_s", facts.utc_offset_s}});
     lines[session.index_of(member)] = machine.text() + "\n";
     return {};
   });

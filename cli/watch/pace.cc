@@ -73,7 +73,9 @@ void note_missed(const std::vector<ProcessOnNode>& processes, Paces& paces) {
       const auto peer = paces.find(role + std::to_string(index));
       if (peer == paces.end() || missed_ms < kUnheardMaxMs) continue;
       peer->second.missed_by.push_back(status.name);
-      peer->second.missed_ms = std::max(peer->second.missed_ms, missed_ms);
+      // A trainer that waits for the peer tells this once.
+      const std::int64_t since = is_pserver(status) ? 0 : silence_of(status);
+      peer->second.missed_ms = std::max({peer->second.missed_ms, missed_ms, since});
     }
   }
 }
@@ -92,16 +94,19 @@ Paces paces_of(const std::vector<ProcessOnNode>& processes) {
     if (!status.progress) {
       pace.pace = status.reports ? Pace::kStarting : Pace::kUnknown;
       if (is_suspect) pace.pace = Pace::kSuspect;
-    } else if (is_pserver(status)) {
+      continue;
+    }
+    bool hangs_itself = is_suspect;
+    if (is_pserver(status)) {
       pace.pace = is_suspect ? Pace::kSuspect : Pace::kRunning;
       pace.silent_ms = silence_of(status);
       if (pace.silent_ms > kPserverSilenceMaxMs) pace.pace = Pace::kStalled;
-      if (hangs(pace.pace)) {
-        hanging_pservers.push_back(status.name);
-      } else {
-        awaited.insert(status.progress->awaited.begin(), status.progress->awaited.end());
-      }
+      hangs_itself = hangs(pace.pace);
+      if (hangs_itself) hanging_pservers.push_back(status.name);
     }
+    // Trainers of a group name those whom they wait for themselves.
+    if (!hangs_itself)
+      awaited.insert(status.progress->awaited.begin(), status.progress->awaited.end());
   }
   // While it holds up others, reading and shuffling are no excuse.
   const bool holds_up = std::ranges::any_of(

@@ -43,8 +43,8 @@ struct ProcessPace {
 // Of the running processes of one job, by name.
 using Paces = std::map<std::string, ProcessPace>;
 // A trainer without progress is stalled when others wait for it, or when nobody waits for anybody;
-// else it waits for those whom the pservers name, or for a pserver that hangs itself. A process
-// without a sign of life is suspect before it is stalled.
+// else it waits for those whom pservers or other trainers name, or for a pserver that hangs itself.
+// A process without a sign of life is suspect before it is stalled.
 Paces paces_of(const std::vector<ProcessOnNode>& processes);
 
 // "stalled 2m42s", "no sign of life for 4.2s", "waits for trainer-1", "testing", "saving 12s"; ""

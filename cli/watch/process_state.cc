@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "cli/console/console.h"
 
 namespace paddle::cli {

@@ -51,6 +51,14 @@ void take_metrics(const std::vector<MetricsLine>& lines, ProcessView& view) {
   view.usual_busy_rate = usual(lines, "examples_per_busy_second");
 }
 
+// Log points may be minutes apart, and only a median of several tells a rate.
+void take_reported_rates(ProcessView& view) {
+  const auto& progress = view.status.progress;
+  if (!progress || !(progress->examples_per_busy_second > 0)) return;
+  view.usual_rate = progress->examples_per_second;
+  view.usual_busy_rate = progress->examples_per_busy_second;
+}
+
 std::vector<MetricsLine> newest_metrics(remote::AgentClient& client, const std::string& path) {
   std::vector<MetricsLine> found;
   const auto lines = LogReader(path).tail(client, kLinesLookedAt, kBytesLookedAt);
@@ -70,25 +78,28 @@ std::optional<double> per_second(const std::optional<std::uint64_t>& now,
 }  // namespace
 
 std::vector<SlowTrainer> slow_trainers(const std::vector<TrainerRate>& trainers) {
-  const bool busy = std::ranges::all_of(
-      trainers, [](const TrainerRate& trainer) { return trainer.busy || !trainer.wall; });
-  const auto rate_of = [&](const TrainerRate& trainer) {
-    return busy ? trainer.busy : trainer.wall;
-  };
-  std::vector<SlowTrainer> found;
-  for (const TrainerRate& trainer : trainers) {
-    if (!rate_of(trainer)) continue;
-    const double rate = *rate_of(trainer);
+  using Rate = std::optional<double> TrainerRate::*;
+  // The median of the others, where the trainer's own rate is well below it.
+  const auto faster = [&](const TrainerRate& trainer, Rate rate) -> std::optional<double> {
     std::vector<double> others;
     for (const TrainerRate& other : trainers) {
-      if (&other != &trainer && rate_of(other)) others.push_back(*rate_of(other));
+      if (&other != &trainer && other.*rate) others.push_back(*(other.*rate));
     }
-    if (others.empty()) continue;
+    if (others.empty() || !(trainer.*rate)) return {};
     const double median = median_of(std::move(others));
-    // A trainer that waits most of its time delays no other, however slow it is in the rest.
-    const bool delays = !busy || trainer.wall.value_or(0) >= kBusyRatioMin * rate;
-    if (rate < kSlowRatio * median && delays)
-      found.push_back({trainer.node, trainer.role, rate, median, busy});
+    return *(trainer.*rate) < kSlowRatio * median ? std::optional(median) : std::nullopt;
+  };
+  const bool busy = std::ranges::all_of(
+      trainers, [](const TrainerRate& trainer) { return trainer.busy || !trainer.wall; });
+  const Rate rate = busy ? &TrainerRate::busy : &TrainerRate::wall;
+  std::vector<SlowTrainer> found;
+  for (const TrainerRate& trainer : trainers) {
+    const auto median = faster(trainer, rate);
+    if (!median) continue;
+    const double own = *(trainer.*rate);
+    const bool waits_mostly = busy && trainer.wall.value_or(0) < kBusyRatioMin * own;
+    if (!waits_mostly || faster(trainer, &TrainerRate::wall))
+      found.push_back({trainer.node, trainer.role, own, *median, busy});
   }
   return found;
 }
@@ -208,6 +219,7 @@ void JobView::look(Context& context, ClusterSession& session) {
     const auto& node = look.nodes[process.member];
     ProcessView view = view_of(process, session.members()[process.member].spec.name, node);
     take_metrics(metrics[i], view);
+    take_reported_rates(view);
     const bool runs = is_running(process.status);
     if (runs && node && !metrics[i].empty() && metrics[i].back().unix_ms > 0) {
       const std::int64_t ago = node->usage.unix_ms - metrics[i].back().unix_ms;

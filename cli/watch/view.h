@@ -18,8 +18,9 @@ namespace paddle::cli {
 
 // A trainer is slow when its rate is below kSlowRatio of the median of the others. Trainers wait
 // for each other, and one with less data looks slow by the wall clock, so their rate while not
-// waiting counts, unless they waited for more than 1 - kBusyRatioMin of their time. The rate by the
-// wall clock counts where not every trainer tells the other.
+// waiting counts. One that waits for more than 1 - kBusyRatioMin of its time delays no other, and
+// is slow only if it is by the wall clock too. That clock alone counts where not every trainer
+// tells the other rate.
 constexpr double kSlowRatio = 0.7;
 constexpr double kBusyRatioMin = 0.5;
 
@@ -46,7 +47,8 @@ struct ProcessView {
   std::optional<MetricsLine> last_test;
   std::map<std::uint64_t, MetricsLine> ports;  // of a pserver: the newest line of each port
   std::optional<double> examples_per_second;   // at its last log point
-  // Medians of its last log points: by the wall clock, and while not waiting for others.
+  // By the wall clock, and while not waiting for others: as it reports every second, or else the
+  // medians of its last log points.
   std::optional<double> usual_rate, usual_busy_rate;
   std::optional<std::int64_t> heard_ms_ago;  // age of its newest report, line of metrics or log
   std::optional<double> received_per_second, sent_per_second;  // since the last look; none before

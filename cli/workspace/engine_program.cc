@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 
@@ -23,10 +24,10 @@ extern char** environ;  // NOLINT: POSIX's name
 namespace paddle::cli {
 namespace {
 
-constexpr Duration kDeadline = std::chrono::minutes(1);
 constexpr std::size_t kOutputBytesMax = 256U << 20U;
 
-Result<pid_t> spawn(const std::string& program, std::vector<std::string>& arguments, int output) {
+Result<pid_t> spawn(const std::string& program, std::vector<std::string>& arguments, int output,
+                    int error) {
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
@@ -34,7 +35,7 @@ Result<pid_t> spawn(const std::string& program, std::vector<std::string>& argume
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_adddup2(&actions, output, 1);
-  ::posix_spawn_file_actions_adddup2(&actions, output, 2);
+  ::posix_spawn_file_actions_adddup2(&actions, error, 2);
   pid_t pid = -1;
   const int failure =
       ::posix_spawn(&pid, program.c_str(), &actions, nullptr, pointers.data(), environ);
@@ -44,27 +45,40 @@ Result<pid_t> spawn(const std::string& program, std::vector<std::string>& argume
   return system_error(Errc::kResource, "start " + program);
 }
 
-Result<std::string> read_to_end(int fd) {
-  std::string text;
-  const TimePoint end = std::chrono::steady_clock::now() + kDeadline;
+// Reads both pipes to their ends.
+Result<EngineOutput> read_to_end(int out, int error, const std::optional<Duration>& limit) {
+  EngineOutput texts;
+  const std::array<std::string*, 2> into{&texts.out, &texts.error};
+  std::array<pollfd, 2> open{pollfd{out, POLLIN, 0}, pollfd{error, POLLIN, 0}};
+  const TimePoint begun = std::chrono::steady_clock::now();
   std::array<char, 1U << 16U> buffer{};
-  for (;;) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-    pollfd item{fd, POLLIN, 0};
-    const int ready = left.count() > 0 ? ::poll(&item, 1, static_cast<int>(left.count())) : 0;
+  while (open[0].fd >= 0 || open[1].fd >= 0) {
+    int left_ms = -1;
+    if (limit) {
+      const auto left = begun + *limit - std::chrono::steady_clock::now();
+      left_ms =
+          std::max(0, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count()));
+    }
+    const int ready = ::poll(open.data(), open.size(), left_ms);
     if (ready < 0 && errno == EINTR) return Error{Errc::kInterrupted, "interrupted", ""};
-    if (ready <= 0) return Error{Errc::kResource, "paddle takes over a minute", ""};
-    const ssize_t got = ::read(fd, buffer.data(), buffer.size());
-    if (got < 0) return system_error(Errc::kResource, "read from paddle");
-    if (got == 0) return text;
-    text.append(buffer.data(), static_cast<std::size_t>(got));
-    if (text.size() > kOutputBytesMax) return Error{Errc::kResource, "paddle prints no end", ""};
+    if (ready <= 0) return Error{Errc::kResource, "paddle takes too long", ""};
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      if (open[i].fd < 0 || open[i].revents == 0) continue;
+      const ssize_t got = ::read(open[i].fd, buffer.data(), buffer.size());
+      if (got < 0) return system_error(Errc::kResource, "read from paddle");
+      if (got == 0) open[i].fd = -1;  // poll() passes over it
+      into[i]->append(buffer.data(), static_cast<std::size_t>(got));
+      if (into[i]->size() > kOutputBytesMax)
+        return Error{Errc::kResource, "paddle prints no end", ""};
+    }
   }
+  return texts;
 }
 
+}  // namespace
+
 // "paddle: <message>\nhint: <hint>\n", as the engine's main writes it.
-Error error_of(int code, std::string text) {
+Error engine_error(int code, std::string text) {
   Error error{static_cast<Errc>(code), std::move(text), ""};
   if (error.message.starts_with("paddle: ")) error.message.erase(0, 8);
   while (error.message.ends_with('\n')) error.message.pop_back();
@@ -74,8 +88,6 @@ Error error_of(int code, std::string text) {
   error.message.resize(hint);
   return error;
 }
-
-}  // namespace
 
 Result<remote::PushItem> engine_item(const std::string& local_path) {
   auto digest = sha256_of_file(local_path);
@@ -88,25 +100,32 @@ Result<remote::PushItem> engine_item(const std::string& local_path) {
   return remote::PushItem{local_path, "bin/paddle-" + to_hex(*digest).substr(0, 16), true};
 }
 
-Result<std::string> run_engine(const std::string& program, std::vector<std::string> arguments) {
+Result<EngineOutput> run_engine_apart(const std::string& program,
+                                      std::vector<std::string> arguments,
+                                      std::optional<Duration> limit) {
   arguments.insert(arguments.begin(), program);
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return system_error(Errc::kResource, "pipe");
-  const UniqueFd ours(ends[0]);
-  UniqueFd theirs(ends[1]);
-  PADDLE_TRY(const pid_t pid, spawn(program, arguments, theirs.get()));
-  theirs = UniqueFd();
-  auto text = read_to_end(ours.get());
-  if (!text) ::kill(pid, SIGKILL);
+  PADDLE_TRY(Pipe out, make_pipe());
+  PADDLE_TRY(Pipe error, make_pipe());
+  PADDLE_TRY(const pid_t pid, spawn(program, arguments, out.write.get(), error.write.get()));
+  out.write.reset();
+  error.write.reset();
+  auto texts = read_to_end(out.read.get(), error.read.get(), limit);
+  if (!texts) ::kill(pid, SIGKILL);
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
-  if (!text) return text;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return text;
+  if (!texts) return texts;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return texts;
   if (!WIFEXITED(status)) {
     return Error{Errc::kFailed, fmt::format("paddle died of signal {}", WTERMSIG(status)), ""};
   }
-  return error_of(WEXITSTATUS(status), *std::move(text));
+  return engine_error(WEXITSTATUS(status), texts->error.empty() ? texts->out : texts->error);
+}
+
+Result<std::string> run_engine(const std::string& program, std::vector<std::string> arguments,
+                               std::optional<Duration> limit) {
+  PADDLE_TRY(EngineOutput texts, run_engine_apart(program, std::move(arguments), limit));
+  return std::move(texts.out);
 }
 
 Status check_engine_version(const std::string& program) {

@@ -2,9 +2,12 @@
 // machine for what only it can compute.
 #pragma once
 
+#include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "remote/agent_client.h"
 
@@ -14,9 +17,23 @@ namespace paddle::cli {
 // no such file.
 Result<remote::PushItem> engine_item(const std::string& local_path);
 
-// The output of `paddle <arguments>`. An exit code other than 0 is an error with that code and the
-// program's message; kResource when it cannot be started or takes over a minute.
-Result<std::string> run_engine(const std::string& program, std::vector<std::string> arguments);
+// Text of a `paddle` that has ended with 0.
+struct EngineOutput {
+  std::string out, error;
+};
+
+// Runs `paddle <arguments>`. An exit code other than 0 is an error with that code and the program's
+// message; kResource when it cannot be started or takes longer than `limit`; kInterrupted.
+constexpr Duration kEngineLimit = std::chrono::minutes(1);
+Result<EngineOutput> run_engine_apart(const std::string& program,
+                                      std::vector<std::string> arguments,
+                                      std::optional<Duration> limit = kEngineLimit);
+// The same; its text on stdout.
+Result<std::string> run_engine(const std::string& program, std::vector<std::string> arguments,
+                               std::optional<Duration> limit = kEngineLimit);
+
+// The error of a `paddle` that has exited with `code`, from what it printed.
+Error engine_error(int code, std::string text);
 
 // kVersion, with both versions, when that program is of another release.
 Status check_engine_version(const std::string& program);

@@ -49,20 +49,110 @@ std::string name_for(const std::string& name) {
   return !plain.empty() && plain[0] >= '0' && plain[0] <= '9' ? plain_name("job-" + plain) : plain;
 }
 
+// A pod's ports, as items of a YAML list: a pserver's, or those of a trainer that listens.
+std::string port_list(const PlatformJob& job, std::string_view key) {
+  std::vector<std::string> names;
+  for (int i = 0; i < job.ports_num && job.pservers > 0; ++i)
+    names.push_back(fmt::format("dense-{}", i));
+  for (int i = 0; i < job.ports_num_for_sparse && job.pservers > 0; ++i)
+    names.push_back(fmt::format("sparse-{}", i));
+  if (!job.command.empty() && job.pservers == 0) names = {"trainer", "master"};
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    text += fmt::format("{}{{name: {}, {}: {}}}", i == 0 ? "" : ", ", names[i], key,
+                        job.first_port + i);
+  }
+  return text;
+}
+
+// Number of the last process whose address the others need; -1: they need none.
+std::string last_address(const PlatformJob& job) {
+  const std::uint32_t listeners = job.command.empty() ? 0 : job.trainers;
+  return fmt::format("{}", std::int64_t{job.pservers} + listeners - 1);
+}
+
 TemplateValues values_of(const PlatformJob& job) {
   std::string set_flags;
   for (const std::string& override : job.overrides)
     set_flags += " " + quoted_for_shell("--set=" + override);
+  std::string command;
+  for (const std::string& word : job.command)
+    command += (command.empty() ? "" : " ") + quoted_for_shell(word);
   const auto number = [](std::uint32_t value) { return fmt::format("{}", value); };
   return {{"name", name_for(job.name)},
           {"workspace", quoted_for_shell(job.workspace)},
           {"engine", quoted_for_shell(job.engine)},
           {"trainers", number(job.trainers)},
           {"pservers", number(job.pservers)},
-          {"last_pserver", number(job.pservers - 1)},
+          {"last_address", last_address(job)},
           {"processes", number(job.trainers + job.pservers)},
           {"set_flags", set_flags},
+          {"command", command},
+          {"first_port", number(job.first_port)},
+          {"master_port", number(job.first_port + 1U)},
+          {"ports_num", number(job.ports_num)},
+          {"ports_num_for_sparse", number(job.ports_num_for_sparse)},
+          {"service_ports", port_list(job, "port")},
+          {"container_ports", port_list(job, "containerPort")},
           {"image", Json(job.image).text()}};
+}
+
+constexpr std::array<std::string_view, 3> kConditions = {"pservers", "own_program", "cluster"};
+
+bool holds(const PlatformJob& job, std::string_view condition) {
+  if (condition == "pservers") return job.pservers > 0;
+  return condition == "own_program" ? !job.command.empty() : job.has_cluster;
+}
+
+// Leaves out the lines whose condition does not hold for the job, and those of the conditions.
+Result<std::string> choose_lines(std::string_view file, std::string_view text,
+                                 const PlatformJob& job) {
+  std::string out;
+  bool is_open = false, is_kept = true;
+  for (int line = 1; !text.empty(); ++line) {
+    const std::size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
+    const std::string_view whole = text.substr(0, end);
+    std::string_view word = whole.substr(0, whole.find('\n'));
+    text.remove_prefix(end);
+    bool is_good = true;
+    if (word.starts_with("{{if ") && word.ends_with("}}")) {
+      word = word.substr(5, word.size() - 7);
+      is_good = !is_open && std::ranges::find(kConditions, word) != kConditions.end();
+      is_open = true;
+      is_kept = holds(job, word);
+    } else if (word == "{{else}}") {
+      is_good = is_open;
+      is_kept = !is_kept;
+    } else if (word == "{{end}}") {
+      is_good = is_open;
+      is_open = false;
+      is_kept = true;
+    } else if (is_kept) {
+      out += whole;
+    }
+    if (is_good) continue;
+    return Error{Errc::kUsage,
+                 fmt::format("{}:{}: '{}' is out of place", file, line, escape_control(word)),
+                 "{{if pservers}}, own_program or cluster; {{else}} and {{end}}; none in another"};
+  }
+  return out;
+}
+
+// The blanks before a word in its line.
+std::string indentation_of(std::string_view text, std::string_view word) {
+  const std::size_t at = text.find(word);
+  if (at == text.npos) return "";
+  const std::size_t begin = text.rfind('\n', at) + 1;  // npos + 1 is 0
+  const std::string_view before = text.substr(begin, at - begin);
+  return std::string(before.substr(0, before.find_first_not_of(' ')));
+}
+
+// All lines but the first get the indentation; the last line break is left out.
+std::string indented(std::string_view text, const std::string& indentation) {
+  std::string out;
+  if (text.ends_with('\n')) text.remove_suffix(1);
+  for (const char c : text) out += c == '\n' ? "\n" + indentation : std::string(1, c);
+  return out;
 }
 
 }  // namespace
@@ -99,7 +189,7 @@ Result<std::string_view> platform_file(std::string_view name) {
 
 Result<std::string> fill_template(std::string_view file, std::string_view text,
                                   const PlatformJob& job) {
-  const TemplateValues values = values_of(job);
+  TemplateValues values = values_of(job);
   if (values.front().second.empty()) {
     return Error{Errc::kUsage, fmt::format("'{}' names no job", escape_control(job.name)),
                  "give it letters or digits: --name word2vec"};
@@ -111,7 +201,13 @@ Result<std::string> fill_template(std::string_view file, std::string_view text,
                    "use a path, name or value without one"};
     }
   }
-  return fill_words(file, text, values);
+  PADDLE_TRY(const std::string chosen, choose_lines(file, text, job));
+  if (!job.command.empty()) {
+    PADDLE_TRY(const std::string program, fill_words("own_program.sh", job.own_program, values));
+    values.emplace_back("own_program",
+                        indented(program, indentation_of(chosen, "{{own_program}}")));
+  }
+  return fill_words(file, chosen, values);
 }
 
 }  // namespace paddle::cli

@@ -18,8 +18,8 @@ constexpr std::size_t kEnvironmentBytesMax = 1U << 20U;  // of --env-file
 
 using Variables = std::map<std::string, std::string>;
 
-// Sets v0.10's variables: addresses and their common port. Where ports differ, each address has its
-// own.
+// Sets Fluid's variable and v0.10's: addresses and their common port. Where ports differ, each
+// address has its own.
 void name_pservers(const std::vector<std::string>& endpoints, Variables& variables) {
   std::vector<std::string> hosts;
   std::string port;
@@ -34,6 +34,7 @@ void name_pservers(const std::vector<std::string>& endpoints, Variables& variabl
   variables["PADDLE_INIT_PORT"] = port;
   variables["PADDLE_INIT_PSERVERS"] =
       fmt::format("{}", fmt::join(hosts.size() == endpoints.size() ? hosts : endpoints, ","));
+  variables["PADDLE_PSERVERS_IP_PORT_LIST"] = fmt::format("{}", fmt::join(endpoints, ","));
 }
 
 }  // namespace
@@ -49,16 +50,35 @@ Variables trainer_environment(const std::vector<std::string>& arguments, const O
     std::string& variable = variables["PADDLE_INIT_" + name];
     variable = name == "SET" && !variable.empty() ? variable + "\n" + value : value;
   }
-  name_pservers(own.pservers, variables);
+  if (!own.pservers.empty()) name_pservers(own.pservers, variables);
   variables["PADDLE_INIT_TRAINER_COUNT"] = fmt::format("{}", own.trainer_count);
   variables["PADDLE_INIT_USE_GPU"] = "0";
   variables["PADDLE_PROGRAM"] = own.engine;
   variables["TRAINING_ROLE"] = "TRAINER";
   variables["PADDLE_TRAINER_ID"] = fmt::format("{}", own.index);
   variables["PADDLE_TRAINERS_NUM"] = fmt::format("{}", own.trainers.size());
-  variables["PADDLE_PSERVERS_IP_PORT_LIST"] = fmt::format("{}", fmt::join(own.pservers, ","));
   variables["PADDLE_TRAINER_ENDPOINTS"] = fmt::format("{}", fmt::join(own.trainers, ","));
   variables["PADDLE_CURRENT_ENDPOINT"] = own.trainers[own.index];
+  variables["PADDLE_RANK_IN_NODE"] = fmt::format("{}", own.local_index);
+  if (!own.gpus.empty()) {
+    variables["FLAGS_selected_gpus"] = fmt::format("{}", own.gpus[own.index]);
+    variables["PADDLE_LOCAL_DEVICE_IDS"] = variables["FLAGS_selected_gpus"];
+    variables["PADDLE_WORLD_DEVICE_IDS"] = fmt::format("{}", fmt::join(own.gpus, ","));
+  }
+  variables["MASTER_ADDR"] = own.master_address;
+  variables["MASTER_PORT"] = fmt::format("{}", own.master_port);
+  variables["RANK"] = variables["PADDLE_TRAINER_ID"];
+  variables["WORLD_SIZE"] = variables["PADDLE_TRAINERS_NUM"];
+  variables["LOCAL_RANK"] = variables["PADDLE_RANK_IN_NODE"];
+  variables["LOCAL_WORLD_SIZE"] = fmt::format("{}", own.local_count);
+  return variables;
+}
+
+Variables network_environment(const std::string& address, const std::string& interface) {
+  Variables variables{{"NCCL_HOSTID", address}};
+  if (interface.empty()) return variables;
+  variables["NCCL_SOCKET_IFNAME"] = "=" + interface;  // '=': not every name that begins so
+  variables["GLOO_SOCKET_IFNAME"] = interface;
   return variables;
 }
 

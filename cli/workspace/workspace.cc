@@ -8,6 +8,7 @@
 
 #include "base/fd.h"
 #include "base/text.h"
+#include "cli/console/console.h"
 #include "cli/workspace/ignore_rules.h"
 #include "remote/launcher/trusted_file.h"
 
@@ -158,6 +159,28 @@ class FolderWalk {
 
 }  // namespace
 
+Status check_pservers(const config::JobConfig& job, std::size_t pservers) {
+  if (!job.command.empty()) return {};
+  if (!job.is_collective()) {
+    if (pservers > 0) return {};
+    return Error{Errc::kUsage,
+                 "the built-in trainer keeps its parameters on pservers: 0 is too few",
+                 "--pservers 1; 0 is for [strategy] dense = \"collective\", and for programs of "
+                 "your own, [trainer] command in job.toml"};
+  }
+  const std::string layer = job.sparse_layer();
+  if (layer.empty() == (pservers == 0)) return {};
+  if (pservers == 0) {
+    return Error{Errc::kUsage,
+                 fmt::format("the sparse table of layer '{}' is on pservers: 0 is too few", layer),
+                 "--pservers 1, which has the tables only; or leave out sparse = true"};
+  }
+  return Error{Errc::kUsage,
+               fmt::format("[strategy] dense = \"collective\" has nothing for {} to do",
+                           counted(pservers, "pserver")),
+               "--pservers 0"};
+}
+
 Status check_workspace(const std::string& path) {
   std::error_code error;
   if (fs::is_regular_file(fs::path(path) / "job.toml", error)) {
@@ -181,6 +204,7 @@ Result<Workspace> scan_workspace(const std::string& path, const config::JobConfi
   workspace.setup = job.setup;
   workspace.trainer_count = job.train.trainer_count;
   workspace.snapshot_copies = job.train.snapshot_copies;
+  workspace.is_collective = job.is_collective() && job.command.empty();
   workspace.has_network = job.has_network();
   std::set<std::string> data;
   for (std::uint32_t trainer = 0; trainer < trainers; ++trainer) {

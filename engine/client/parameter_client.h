@@ -3,14 +3,13 @@
 #pragma once
 
 #include <map>
+#include <string_view>
+#include <vector>
 
 #include "base/tally.h"
 #include "engine/client/batch_parameters.h"
 #include "engine/client/catch_up.h"
-
-namespace paddle::snapshot {
-class SnapshotReader;
-}
+#include "engine/client/snapshots/snapshot_client.h"
 
 namespace paddle::client {
 
@@ -49,7 +48,10 @@ struct JobProgress {
   std::uint64_t passes = 0;   // finished
   std::uint64_t batches = 0;  // of the next pass that this trainer has behind it
   // Of a trainer that joined while the job was running:
-  bool is_running = false;          // it was: nothing is loaded
+  bool is_running = false;  // it was: nothing is loaded
+  // All passes have ended and a trainer has left, which it does when all is tested and saved. There
+  // is nothing to do but to leave too.
+  bool is_over = false;
   std::uint64_t passes_loaded = 0;  // of `passes`, finished before the pservers were started
   std::uint64_t pauses = 0;         // of all trainers, since the last pass
   LanePosition furthest;            // of this trainer, on any port
@@ -57,26 +59,6 @@ struct JobProgress {
   // the same bits, by repeat_push().
   bool is_split = false;
   std::uint64_t generations = 0;  // a hash of those of all pservers
-};
-
-// Loading and saving of snapshot directories, by trainer 0; copies are saved by any trainer.
-class SnapshotClient {
- public:
-  virtual ~SnapshotClient() = default;
-  // Between join and ready: replaces initial values and optimizer state.
-  virtual Status load(const std::string& directory) = 0;
-  // load(), and the job continues where the snapshot was taken, be it in the middle of a pass.
-  virtual Status resume(const snapshot::SnapshotReader& snapshot) = 0;
-  // Between the end of a pass and the next push: writes the directory, MANIFEST last. Parameters
-  // that the optimizer averages are saved as their averages.
-  virtual Status save(const std::string& directory) = 0;
-  // save(), but of tables only the difference from `base`: the directory beside it that save()
-  // wrote last. The parameter set has delta_snapshots.
-  virtual Status save_delta(const std::string& directory, const std::string& base) = 0;
-  // save(), with the same bits, and no base for deltas.
-  virtual Status save_copy(const std::string& directory) = 0;
-  // Batches of the current pass that trainer 0 has done.
-  virtual Result<std::uint64_t> leader_batches() = 0;
 };
 
 enum class PassEnd {
@@ -123,16 +105,16 @@ class ParameterClient {
   Result<PassTotals> finish_pass(const Tally& tally) { return end_pass(tally, PassEnd::kFinish); }
   Result<PassTotals> pause_pass(const Tally& tally) { return end_pass(tally, PassEnd::kPause); }
 
-  // Tells every port that this trainer tests or saves until its next push or end of a pass: the
-  // others wait for it, however long that takes.
-  virtual Status announce_busy() = 0;
+  // Tells the others that this trainer is "testing" or "saving" until its next push or end of a
+  // pass: they wait for it, however long that takes.
+  virtual Status announce_busy(std::string_view activity) = 0;
 
   // Asks the whole job to stop, with the next push. May be called by any thread.
   virtual void ask_to_stop() = 0;
   // Whether an answer to a push said that some trainer asked. With synchronous pushes, all trainers
   // learn of it after the same one.
   virtual bool stop_asked() const = 0;
-  // Ends the job for this trainer.
+  // Ends the job for this trainer. Others that are gone once nobody needs them are no error.
   virtual Status leave() = 0;
   // Fails the call that waits, and all later ones. May be called by any thread.
   virtual void interrupt(const Error& why) = 0;

@@ -47,6 +47,7 @@ JobProgress ShardChannels::progress() const {
   progress.pauses = position_.pauses;
   progress.passes_loaded = passes_loaded_;
   progress.is_running = is_running_;
+  progress.is_over = is_over_;
   progress.furthest = furthest_;
   CatchUp all = dense_.lanes().catch_up();
   all.add(sparse_.lanes().catch_up());

@@ -21,7 +21,8 @@ struct ShardOptions {
   // Calls work(0) and work(1) at the same time, for the dense part and the rows of a push, and
   // returns when both have. Empty: the calling thread does both.
   std::function<void(const std::function<void(std::size_t)>& work)> run_pair = {};
-  DenseChannel::Loans loans = {};  // of dense shards in this process
+  DenseChannel::Loans loans = {};     // of dense shards in this process
+  std::uint64_t passes = UINT64_MAX;  // of the job
 };
 
 class ShardChannels {
@@ -121,6 +122,7 @@ class ShardChannels {
   SparseChannel sparse_;
   bool is_paused_ = false;
   bool is_running_ = false;                   // since before this trainer joined
+  bool is_over_ = false;                      // likewise; see JobProgress
   std::optional<Error> loss_;                 // some ports were running when it joined, others not
   std::uint64_t passes_loaded_ = 0;           // finished before the shards' processes began
   LanePosition position_;                     // at ready(), or the end of the last pass or pause

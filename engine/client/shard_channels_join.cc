@@ -48,9 +48,12 @@ Status ShardChannels::join() {
     wire::Position position;
     PADDLE_TRY_STATUS(lanes.parse(i, frame, position));
     way_back.add(position);
+    is_over_ = is_over_ || (position.ready() && position.left() &&
+                            position.passes_finished() >= options_.passes);
     return {};
   };
   PADDLE_TRY_STATUS(on_all(ask, take));
+  if (is_over_) return {};
   is_running_ = way_back.all_run();
   if (is_running_) return {};
   const bool is_first = options_.lane.trainer_id == 0;

@@ -1,5 +1,7 @@
 #include "engine/client/shard_client.h"
 
+#include "base/log.h"
+
 namespace paddle::client {
 
 Status ShardClient::settle() {
@@ -30,7 +32,11 @@ Status ShardClient::ready() {
 Status ShardClient::push(std::uint64_t num_samples, double cost_sum,
                          std::span<DenseParameter> dense, std::span<SparseRows> sparse) {
   const PushTotals totals{1, num_samples, cost_sum};
-  if (!dense_ && !rows_) return shards_->push(totals, dense, sparse);
+  if (!dense_ && !rows_) {
+    Status pushed = shards_->push(totals, dense, sparse);
+    is_behind_ = shards_->is_behind();
+    return pushed;
+  }
   // Straight pushes come last: they may wait for other trainers.
   if (rows_) PADDLE_TRY_STATUS(rows_->push(totals, sparse));
   PADDLE_TRY_STATUS(dense_ ? dense_->push(totals, dense) : shards_->push(totals, dense));
@@ -66,7 +72,7 @@ Result<PassTotals> ShardClient::end_pass(const Tally& tally, PassEnd end) {
   return totals;
 }
 
-Status ShardClient::announce_busy() {
+Status ShardClient::announce_busy(std::string_view /*activity*/) {
   PADDLE_TRY_STATUS(settle());
   return shards_->ask_all(FrameType::kBusy, wire::Busy(), FrameType::kDone);
 }
@@ -78,9 +84,13 @@ void ShardClient::abandon(const Error& why) {
   shards_->abandon(why);
 }
 
+// Trainers have met before, and everything is saved: nobody needs a pserver that is gone.
 Status ShardClient::leave() {
-  PADDLE_TRY_STATUS(settle());
-  return shards_->leave();
+  Status left = settle();
+  if (left) left = shards_->leave();
+  if (left || left.error().code != Errc::kUnreachable) return left;
+  log_info("the job is over: {}", left.error().message);
+  return {};
 }
 
 }  // namespace paddle::client

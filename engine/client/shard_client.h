@@ -4,10 +4,11 @@
 #pragma once
 
 #include "engine/client/paths.h"
+#include "engine/client/snapshots/snapshot_parts.h"
 
 namespace paddle::client {
 
-class ShardClient final : public ParameterClient, private SnapshotClient {
+class ShardClient final : public ParameterClient, private SnapshotParts {
  public:
   // A path that is null: straight, a push returns with its answer.
   explicit ShardClient(std::unique_ptr<ShardChannels> shards,
@@ -26,23 +27,21 @@ class ShardClient final : public ParameterClient, private SnapshotClient {
                      std::span<DenseParameter> dense, std::span<SparseRows> sparse) override;
   void repeat_pass_end() override { shards_->repeat_pass_end(); }
   Result<PassTotals> end_pass(const Tally& tally, PassEnd end) override;
-  Status announce_busy() override;
+  Status announce_busy(std::string_view activity) override;
   void ask_to_stop() override { shards_->ask_to_stop(); }
   // Not before all lanes are where the trainer is: a snapshot has one place for it.
   bool stop_asked() const override { return shards_->stop_asked() && !is_behind_; }
   Status leave() override;
   void interrupt(const Error& why) override { shards_->interrupt(why); }
   void abandon(const Error& why) override;
-  SnapshotClient& snapshots() override { return *this; }
+  SnapshotParts& snapshots() override { return *this; }
 
  private:
   Status load(const std::string& directory) override;
   Status resume(const snapshot::SnapshotReader& snapshot) override;
-  Status save(const std::string& directory) override;
-  Status save_delta(const std::string& directory, const std::string& base) override;
-  Status save_copy(const std::string& directory) override;
+  Result<snapshot::SnapshotInfo> info() override;
+  Status add_to(snapshot::SnapshotWriter& writer, SavedRows rows) override;
   Result<std::uint64_t> leader_batches() override;
-  Status save_full(const std::string& directory, bool is_copy);
   Status settle();
   Status push_paths(PassEnd end);  // the batches they hold back
 

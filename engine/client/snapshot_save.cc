@@ -22,8 +22,6 @@ std::vector<T> take(ByteSpan& from, std::uint64_t count) {
   return values;
 }
 
-enum class Kind { kFull, kDelta, kCopy };
-
 // Ready is idempotent: its answer says where every trainer's lane stands.
 Result<wire::Position> position_of_all(ShardChannels& shards) {
   ClientLanes& primary = shards.primary();
@@ -53,13 +51,13 @@ Result<snapshot::SnapshotInfo> snapshot_info(ShardChannels& shards) {
 }
 
 // Of the rows of a job that has deltas.
-wire::ExportMode mode_of(Kind kind) {
+wire::ExportMode mode_of(SavedRows kind) {
   switch (kind) {
-    case Kind::kFull:
+    case SavedRows::kFull:
       return wire::EXPORT_BASE;
-    case Kind::kDelta:
+    case SavedRows::kDelta:
       return wire::EXPORT_CHANGED;
-    case Kind::kCopy:
+    case SavedRows::kCopy:
       break;
   }
   return wire::EXPORT_ROWS;
@@ -67,10 +65,10 @@ wire::ExportMode mode_of(Kind kind) {
 
 class SnapshotSave {
  public:
-  SnapshotSave(ShardChannels& shards, snapshot::SnapshotWriter writer, Kind kind)
+  SnapshotSave(ShardChannels& shards, snapshot::SnapshotWriter& writer, SavedRows kind)
       : shards_(shards),
         set_(shards.parameters()),
-        writer_(std::move(writer)),
+        writer_(writer),
         kind_(kind),
         state_width_(optim::state_width(set_.optimizer())),
         has_average_(optim::has_average(set_.optimizer())) {}
@@ -93,8 +91,8 @@ class SnapshotSave {
 
   ShardChannels& shards_;
   const wire::ParameterSet& set_;
-  snapshot::SnapshotWriter writer_;
-  Kind kind_;
+  snapshot::SnapshotWriter& writer_;
+  SavedRows kind_;
   std::size_t state_width_;  // planes
   bool has_average_;
 };
@@ -102,9 +100,12 @@ class SnapshotSave {
 Status SnapshotSave::run() {
   for (int i = 0; i < set_.parameters_size(); ++i) {
     const auto parameter = static_cast<std::uint32_t>(i);
-    PADDLE_TRY_STATUS(set_.parameters(i).sparse() ? save_table(parameter) : save_dense(parameter));
+    const bool is_sparse = set_.parameters(i).sparse();
+    // Without ports for them, dense parameters are elsewhere.
+    if (!is_sparse && set_.dense_shards() == 0) continue;
+    PADDLE_TRY_STATUS(is_sparse ? save_table(parameter) : save_dense(parameter));
   }
-  return writer_.finish();
+  return {};
 }
 
 Status SnapshotSave::save_dense(std::uint32_t parameter) {
@@ -150,7 +151,7 @@ Status SnapshotSave::save_table(std::uint32_t parameter) {
     ask.set_rows_max(std::max<std::uint64_t>(1, kExportBytes / bytes_per_row(spec)));
     if (set_.delta_snapshots()) ask.set_mode(mode_of(kind_));
     PADDLE_TRY_STATUS(save_rows(shard, ask));
-    if (kind_ == Kind::kDelta) PADDLE_TRY_STATUS(save_removed(shard, ask));
+    if (kind_ == SavedRows::kDelta) PADDLE_TRY_STATUS(save_removed(shard, ask));
     if (!has_candidates) continue;
     ask.set_mode(wire::EXPORT_CANDIDATES);
     PADDLE_TRY_STATUS(save_rows(shard, ask));
@@ -219,28 +220,15 @@ Status SnapshotSave::save_removed(std::size_t shard, wire::ExportRows ask) {
 
 }  // namespace
 
-Status ShardClient::save_full(const std::string& directory, bool is_copy) {
+Result<snapshot::SnapshotInfo> ShardClient::info() {
   PADDLE_TRY_STATUS(settle());
-  PADDLE_TRY(snapshot::SnapshotInfo info, snapshot_info(*shards_));
-  PADDLE_TRY(auto writer, snapshot::SnapshotWriter::create(directory, std::move(info)));
-  return SnapshotSave(*shards_, std::move(writer), is_copy ? Kind::kCopy : Kind::kFull).run();
+  return snapshot_info(*shards_);
 }
 
-Status ShardClient::save(const std::string& directory) {
-  return save_full(directory, false);
-}
-
-Status ShardClient::save_copy(const std::string& directory) {
-  return save_full(directory, true);
-}
-
-Status ShardClient::save_delta(const std::string& directory, const std::string& base) {
+Status ShardClient::add_to(snapshot::SnapshotWriter& writer, SavedRows rows) {
+  PADDLE_CHECK(rows != SavedRows::kDelta || shards_->parameters().delta_snapshots());
   PADDLE_TRY_STATUS(settle());
-  PADDLE_CHECK(shards_->parameters().delta_snapshots());
-  PADDLE_TRY(snapshot::SnapshotInfo info, snapshot_info(*shards_));
-  PADDLE_TRY(info.base, snapshot::base_of(base));
-  PADDLE_TRY(auto writer, snapshot::SnapshotWriter::create(directory, std::move(info)));
-  return SnapshotSave(*shards_, std::move(writer), Kind::kDelta).run();
+  return SnapshotSave(*shards_, writer, rows).run();
 }
 
 Result<std::uint64_t> ShardClient::leader_batches() {

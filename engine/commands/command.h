@@ -22,7 +22,11 @@ extern const Command kVersionCommand;
 extern const Command kPserverCommand;
 extern const Command kTrainCommand;
 extern const Command kPlanCommand;
+extern const Command kTestCommand;
+extern const Command kPredictCommand;
 extern const Command kExportCommand;
+extern const Command kNearestCommand;
+extern const Command kServeCommand;
 extern const Command kVerifyCommand;
 
 // Finds the command that the arguments name, parses its flags and runs it.

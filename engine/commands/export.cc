@@ -1,37 +1,180 @@
-// `paddle export`: one parameter of a snapshot as text.
-#include <cstdio>
+// `paddle export`: what a snapshot holds, and its parameters in formats of other programs.
+#include <algorithm>
+#include <iostream>
 #include <memory>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/json.h"
+#include "base/named_rows.h"
+#include "base/text.h"
 #include "engine/commands/command.h"
-#include "engine/snapshot/export_text.h"
+#include "engine/commands/model_flags.h"
+#include "engine/export/formats.h"
+#include "engine/export/words.h"
+#include "engine/memory/allocator.h"
 
 namespace paddle::commands {
 namespace {
 
-struct ExportOptions {
+struct ExportFlags {
   std::string snapshot;
   std::string parameter;
+  std::string format;  // "": text
+  std::string output;
+  std::string dictionary;
+  bool list = false;
+  bool json = false;
 };
 
-Status run_export(const ExportOptions& options) {
-  if (options.snapshot.empty() || options.parameter.empty()) {
-    return Error{Errc::kUsage, "export needs --snapshot and --parameter",
-                 "paddle export --snapshot=output/pass-00000 --parameter=_proj"};
+struct Listed {
+  std::string name;
+  bool is_table = false;
+  std::vector<std::uint64_t> shape;  // of a table {rows, width}
+  std::uint64_t bytes = 0;           // of values
+};
+
+Result<std::vector<Listed>> list_parameters(const snapshot::SnapshotReader& snapshot) {
+  std::vector<Listed> all;
+  for (const wire::ParameterSpec& spec : snapshot.parameters()) {
+    PADDLE_TRY(const std::vector<std::uint64_t> shape, exporting::shape_of(snapshot, spec));
+    std::uint64_t bytes = sizeof(float);
+    for (const std::uint64_t dim : shape) bytes *= dim;
+    all.push_back({spec.name(), spec.sparse(), shape, bytes});
   }
-  return snapshot::export_text(options.snapshot, options.parameter, stdout);
+  return all;
+}
+
+void print_list(const std::vector<Listed>& all, bool json) {
+  if (json) {
+    JsonArray parameters;
+    for (const Listed& one : all) {
+      JsonObject fields;
+      fields.add("name", one.name).add("kind", one.is_table ? "table" : "dense");
+      fields.add("shape", std::span<const std::uint64_t>(one.shape)).add("bytes", one.bytes);
+      parameters.add(fields);
+    }
+    std::cout << JsonObject().add("parameters", parameters).text() << '\n';
+    return;
+  }
+  std::size_t name_width = 0;
+  for (const Listed& one : all) name_width = std::max(name_width, one.name.size());
+  for (const Listed& one : all) {
+    std::cout << escape_lines(fmt::format("{:<{}}  {}  {:>20}  {:>14} bytes\n", one.name,
+                                          name_width, one.is_table ? "table" : "dense",
+                                          fmt::format("{}", fmt::join(one.shape, " x ")),
+                                          one.bytes));
+  }
+}
+
+bool asks_for_list(const ExportFlags& flags) {
+  return flags.list || (flags.parameter + flags.format + flags.output).empty();
+}
+
+// Before the snapshot is read, which may take long.
+Result<const exporting::Format*> check_flags(const ExportFlags& flags) {
+  if (flags.json && !asks_for_list(flags))
+    return Error{Errc::kUsage, "--json is for the list", "--list shows it"};
+  if (!flags.dictionary.empty() && flags.format != "vec") {
+    return Error{Errc::kUsage, "--dictionary is for --format=vec",
+                 "other formats have ids and no words"};
+  }
+  if (asks_for_list(flags)) return nullptr;
+  if (flags.parameter.empty() && flags.format.empty()) {
+    return Error{Errc::kUsage, "--parameter or --format is missing",
+                 "--parameter=NAME is printed as text, --format=npz has all"};
+  }
+  const std::string name = flags.format.empty() ? "text" : flags.format;
+  const exporting::Format* const format = find_row(exporting::formats(), name);
+  if (format == nullptr) {
+    return Error{Errc::kUsage, fmt::format("--format is '{}'", name),
+                 fmt::format("formats are {}", fmt::join(row_names(exporting::formats()), ", "))};
+  }
+  if (flags.parameter.empty() && !format->takes_all) {
+    return Error{Errc::kUsage, fmt::format("--format={} is of one parameter", name),
+                 "--parameter=NAME names it, --list shows which there are"};
+  }
+  if (flags.output.empty() && format->needs_file)
+    return Error{Errc::kUsage, fmt::format("--format={} needs --output=FILE", name),
+                 "it is written in two places at a time"};
+  return format;
+}
+
+Result<exporting::Sink> open_sink(const std::string& output, const exporting::Format& format) {
+  PADDLE_TRY(exporting::Sink sink, exporting::Sink::open(output));
+  if (sink.is_file() || !format.needs_file) return sink;
+  return Error{Errc::kUsage, fmt::format("--format={}: {} is no file", format.name, output),
+               "safetensors has the same arrays and can be piped"};
+}
+
+Status write(const ExportFlags& flags, const exporting::Format& format,
+             const snapshot::SnapshotReader& snapshot, exporting::Sink& sink) {
+  PADDLE_TRY(const auto specs, exporting::choose_parameters(snapshot, flags.parameter));
+  PADDLE_TRY_STATUS(exporting::check_names(format, specs));
+  exporting::ExportJob job{.sources = {}, .words = {}};
+  if (format.name == "vec") {
+    PADDLE_TRY(job.words, exporting::words_of(snapshot, specs.front(), flags.dictionary));
+  }
+  const std::string scratch = exporting::scratch_folder(sink.is_file() ? flags.output : "");
+  std::vector<exporting::Source> sources;
+  for (const wire::ParameterSpec& spec : specs) {
+    PADDLE_TRY(exporting::Source source, exporting::Source::open(snapshot, spec, scratch));
+    if (specs.size() > 1) PADDLE_TRY_STATUS(source.seal());
+    sources.push_back(std::move(source));
+  }
+  job.sources = sources;
+  PADDLE_TRY_STATUS(format.write(job, sink));
+  return sink.finish();
+}
+
+Status run_export(const ExportFlags& flags) {
+  end_when_out_of_memory("export", "export fewer parameters at a time, or on a larger machine");
+  PADDLE_TRY(const exporting::Format* const format, check_flags(flags));
+  constexpr const char* kExample = "paddle export --snapshot=output/pass-00000 --parameter=_proj";
+  if (format == nullptr) {
+    PADDLE_TRY(const auto snapshot, open_snapshot(flags.snapshot, kExample));
+    PADDLE_TRY(const auto all, list_parameters(snapshot));
+    print_list(all, flags.json);
+    return {};
+  }
+  PADDLE_TRY(exporting::Sink sink, open_sink(flags.output, *format));
+  PADDLE_TRY(const auto snapshot, open_snapshot(flags.snapshot, kExample));
+  Status written = write(flags, *format, snapshot, sink);
+  if (!written && written.error().code == Errc::kInterrupted) return {};  // nobody reads any more
+  return written;
 }
 
 std::function<Status()> declare(FlagSet& flags) {
-  const auto options = std::make_shared<ExportOptions>();
+  const auto options = std::make_shared<ExportFlags>();
   flags.text("snapshot", "a pass-0000N folder", options->snapshot);
-  flags.text("parameter", "its name, as in the snapshot's MANIFEST", options->parameter);
+  flags.boolean("list", "show its parameters: kind, shape, bytes", options->list);
+  flags.boolean("json", "print the list as one JSON object", options->json);
+  flags.text("parameter", "the one to export; npz and safetensors take all without it",
+             options->parameter);
+  flags.text("format", "text (the default), vec, npy, npz or safetensors", options->format);
+  flags.text("output", "file to write; default: stdout", options->output);
+  flags.text("dictionary", "vec: the words, a line each, in place of the snapshot's",
+             options->dictionary);
   return [options] { return run_export(*options); };
 }
 
 }  // namespace
 
 const Command kExportCommand{
-    "export", "write a snapshot's parameter as text: \"<row id> <value> ...\" a line",
-    "usage: paddle export --snapshot=DIR --parameter=NAME\n", declare};
+    "export", "list a snapshot's parameters, or write them for other programs",
+    R"(usage: paddle export --snapshot=DIR [--list | --parameter=NAME] [--format=...] [--output=...]
+
+text         "<row id> <value> <value> ..." a line
+vec          the text format of word2vec, with the words of the job's dictionary
+npy          numpy.load: an array; a table as records of "id" and "values"
+npz          numpy.load: every parameter by its name, a table as "<name>.ids" and "<name>.values"
+safetensors  the same names
+
+examples: paddle export --snapshot=output/pass-00002 --list
+          paddle export --snapshot=output/pass-00002 --parameter=_proj --format=vec >words.vec
+          paddle export --snapshot=output/pass-00002 --format=npz --output=model.npz
+)",
+    declare};
 
 }  // namespace paddle::commands

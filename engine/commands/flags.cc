@@ -12,6 +12,8 @@
 namespace paddle::commands {
 namespace {
 
+constexpr std::string_view kHelpLine = "  {:<28} {}{}\n";  // flag, what it does, its default
+
 Result<std::uint64_t> parse_number(const std::string& text, std::uint64_t min, std::uint64_t max) {
   std::uint64_t value = 0;
   const char* const end = text.data() + text.size();
@@ -88,6 +90,13 @@ void FlagSet::positional(const std::string& name, const std::string& help, std::
   app_->add_option(name, target, help);
 }
 
+// Not an option of CLI11, which would read [a,b] as two of its values.
+void FlagSet::positionals(const std::string& name, const std::string& help,
+                          std::vector<std::string>& target) {
+  positionals_ = &target;
+  positionals_help_ = fmt::format(kHelpLine, name, help, "");
+}
+
 void FlagSet::number(const std::string& name, const std::string& help, std::uint32_t& target,
                      std::uint32_t min, std::uint32_t max) {
   add(name, help, std::to_string(target), [&target, min, max](const std::string& value) -> Status {
@@ -145,7 +154,10 @@ Status FlagSet::parse(const std::vector<std::string>& arguments) {
   } catch (const CLI::ParseError& error) {
     return Error{Errc::kUsage, error.what()};
   }
-  if (app_->remaining_size() > 0) return unknown_flag(*app_, app_->remaining().front());
+  for (std::string& argument : app_->remaining()) {
+    if (positionals_ == nullptr || argument.starts_with("--")) return unknown_flag(*app_, argument);
+    positionals_->push_back(std::move(argument));
+  }
   return {};
 }
 
@@ -168,14 +180,14 @@ Status FlagSet::parse_environment(const char* const* environment) {
 }
 
 std::string FlagSet::help() const {
-  std::string text;
+  std::string text = positionals_help_;
   for (const CLI::Option* option : app_->get_options()) {
     const bool takes_value = option->get_items_expected_max() > 0;
     const std::string head = option->get_positional()
                                  ? option->get_name(true)
                                  : "--" + option->get_lnames()[0] + (takes_value ? "=..." : "");
     const std::string otherwise = option->get_default_str();
-    text += fmt::format("  {:<28} {}{}\n", head, option->get_description(),
+    text += fmt::format(kHelpLine, head, option->get_description(),
                         otherwise.empty() ? "" : fmt::format(" ({})", otherwise));
   }
   return text;

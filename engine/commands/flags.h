@@ -26,6 +26,9 @@ class FlagSet {
   void text(const std::string& name, const std::string& help, std::string& target);
   // A value without a flag before it; `name` is for help() alone.
   void positional(const std::string& name, const std::string& help, std::string& target);
+  // All values without a flag before them.
+  void positionals(const std::string& name, const std::string& help,
+                   std::vector<std::string>& target);
   void number(const std::string& name, const std::string& help, std::uint32_t& target,
               std::uint32_t min, std::uint32_t max);
   void number(const std::string& name, const std::string& help, std::uint64_t& target);
@@ -48,6 +51,8 @@ class FlagSet {
            const Apply& apply);
 
   std::unique_ptr<CLI::App> app_;
+  std::vector<std::string>* positionals_ = nullptr;
+  std::string positionals_help_;
 };
 
 }  // namespace paddle::commands

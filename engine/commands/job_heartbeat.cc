@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "engine/commands/notice.h"
 #include "engine/net/identity.h"
 
 namespace paddle::commands {
@@ -12,7 +13,16 @@ std::string name_of(NodeId peer) {
   return fmt::format("{} {}", peer.role == Role::kPserver ? "pserver" : "trainer", peer.index);
 }
 
+std::chrono::milliseconds milliseconds(Duration duration) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(duration);
+}
+
 HeartbeatPtr start(heartbeat::Heartbeat::Options options) {
+  options.on_dead = [act = std::move(options.on_dead)](const heartbeat::Silence& silence) {
+    log_warning("{}", silence_text(silence));
+    notify_silence(silence.peer.index, milliseconds(silence.lasted));
+    if (act) act(silence);
+  };
   options.on_again = [](NodeId peer) { log_warning("heartbeats of {} are back", name_of(peer)); };
   auto started = heartbeat::Heartbeat::start(std::move(options));
   if (started) return *std::move(started);
@@ -30,11 +40,11 @@ std::string silence_text(const heartbeat::Silence& silence) {
 HeartbeatPtr start_heartbeat(const trainer::TrainOptions& options, client::ParameterClient& client,
                              bool comes_back) {
   if (options.key_file.empty() || options.local) return nullptr;
+  if (options.pservers.empty()) return nullptr;  // ranks hear each other in their group
   auto keys = JobKeys::read(options.key_file);
   auto servers = client::pserver_endpoints(options);
   if (!keys || !servers) return nullptr;  // it has joined with them
   const auto on_dead = [&client, comes_back](const heartbeat::Silence& silence) {
-    log_warning("{}", silence_text(silence));
     if (comes_back) client.interrupt(Error{Errc::kUnreachable, silence_text(silence)});
   };
   // While it waits at one pserver it would not see that another has lost its parameters.
@@ -65,8 +75,7 @@ void note_silences(const heartbeat::Heartbeat* heartbeat, wire::Progress& progre
   for (const heartbeat::Silence& silence : heartbeat->silences()) {
     wire::Silent& silent = *progress.add_silent();
     silent.set_index(silence.peer.index);
-    silent.set_ms(static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::milliseconds>(silence.lasted).count()));
+    silent.set_ms(static_cast<std::uint64_t>(milliseconds(silence.lasted).count()));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -19,7 +20,7 @@ namespace {
 constexpr const char* kVariable = "PADDLECTL_NOTICE_FD";
 // A notice fits PIPE_BUF bytes with its length, so that it is written whole or not at all.
 constexpr std::size_t kTextBytesMax = 1500;  // of the message, and of the hint
-constexpr int kAwaitedMax = 100;             // trainers
+constexpr int kNamedMax = 100;               // peers that are awaited, or silent
 
 UniqueFd g_pipe;
 std::atomic<bool> g_is_stopping = false;
@@ -73,10 +74,36 @@ void notify_failed(const Error& error) {
 
 void notify_progress(wire::Progress progress) {
   progress.set_unix_ms(unix_milliseconds());
-  while (progress.awaited_trainers_size() > kAwaitedMax) {
+  while (progress.awaited_trainers_size() > kNamedMax) {
     progress.mutable_awaited_trainers()->RemoveLast();
   }
+  while (progress.silent_size() > kNamedMax) progress.mutable_silent()->RemoveLast();
   send([&progress](wire::Notice& notice) { notice.mutable_progress()->Swap(&progress); });
+}
+
+void notify_silence(std::uint32_t peer, std::chrono::milliseconds lasted) {
+  send([&](wire::Notice& notice) {
+    if (!notice.has_progress()) return;
+    auto& all = *notice.mutable_progress()->mutable_silent();
+    auto silent = std::ranges::find(all, peer, &wire::Silent::index);
+    if (silent == all.end()) {
+      if (all.size() == kNamedMax) return;
+      all.Add()->set_index(peer);
+      silent = all.end() - 1;
+    }
+    silent->set_ms(static_cast<std::uint64_t>(lasted.count()));
+  });
+}
+
+void notify_awaited(std::span<const std::uint32_t> trainers, std::chrono::milliseconds lasted) {
+  const std::span<const std::uint32_t> named =
+      trainers.first(std::min<std::size_t>(trainers.size(), kNamedMax));
+  send([&](wire::Notice& notice) {
+    if (!notice.has_progress()) return;
+    wire::Progress& progress = *notice.mutable_progress();
+    progress.mutable_awaited_trainers()->Assign(named.begin(), named.end());
+    progress.set_awaited_since_unix_ms(unix_milliseconds() - lasted.count());
+  });
 }
 
 void notify_pulse(const wire::Pulse& pulse) {

@@ -1,3 +1,6 @@
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <iostream>
 
@@ -10,8 +13,9 @@
 namespace paddle::commands {
 namespace {
 
-constexpr const Command* kCommands[] = {&kVersionCommand, &kPserverCommand, &kTrainCommand,
-                                        &kPlanCommand,    &kExportCommand,  &kVerifyCommand};
+constexpr const Command* kCommands[] = {
+    &kVersionCommand, &kPserverCommand, &kTrainCommand,   &kPlanCommand,  &kTestCommand,
+    &kPredictCommand, &kExportCommand,  &kNearestCommand, &kServeCommand, &kVerifyCommand};
 
 constexpr const char* kHelp = R"(
 `paddle <command> --help` lists its flags. Every flag may also come from the environment:
@@ -19,6 +23,10 @@ PADDLE_INIT_TRAINER_ID=1 is --trainer_id=1; flags win.
 
 examples:
   paddle train --local --config=job.toml --save_dir=output
+  paddle test --snapshot=output/pass-00000
+  paddle predict --snapshot=output/pass-00000 --data='new/*.txt'
+  paddle nearest --snapshot=output/pass-00000 king water
+  paddle serve --snapshot=output --port=8500
   paddle verify output
   paddle pserver --port=7164 --ports_num=1 --ports_num_for_sparse=1 --num_gradient_servers=2
   paddle train --config=job.toml --trainer_id=0 --num_gradient_servers=2 --pservers=127.0.0.1
@@ -60,6 +68,14 @@ Status run_command(const Command& command, const std::vector<std::string>& argum
   return run();
 }
 
+// Text that stdout does not take is an error, unless its reader has left, as after `| head`.
+Status flush_output() {
+  if (std::cout.flush()) return {};
+  pollfd item{STDOUT_FILENO, POLLOUT, 0};
+  if (::poll(&item, 1, 0) == 1 && (item.revents & POLLERR) != 0) return {};
+  return Error{Errc::kResource, "stdout cannot be written", "is there room for it?"};
+}
+
 int exit_code(const Status& status) {
   if (status) return 0;
   notify_failed(status.error());
@@ -84,7 +100,9 @@ int run_program(const std::vector<std::string>& arguments, const char* const* en
   }
   const auto command = find_command(arguments[0]);
   if (!command) return exit_code(command.error());
-  return exit_code(run_command(**command, {arguments.begin() + 1, arguments.end()}, environment));
+  Status status = run_command(**command, {arguments.begin() + 1, arguments.end()}, environment);
+  const Status flushed = flush_output();
+  return exit_code(status ? flushed : status);
 }
 
 }  // namespace paddle::commands

@@ -161,7 +161,6 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shar
 HeartbeatPtr pserver_heartbeat(const PserverOptions& options, std::vector<Port>& ports) {
   const auto on_dead = [&ports](const heartbeat::Silence& silence) {
     const std::string text = silence_text(silence);
-    log_warning("{}", text);
     for (Port& port : ports) {
       if (port.shard->takes_back_trainers())
         port.server->drop(silence.peer, static_cast<std::uint32_t>(silence.life), text);
@@ -196,7 +195,7 @@ Status serve(const PserverOptions& options) {
   // step.
   const PulseThread pulse([] { return wire::Pulse(); });
   PADDLE_TRY(std::vector<Port> ports, listen_all(options, shared, unfinished, metrics));
-  const HeartbeatPtr heartbeat = pserver_heartbeat(options, ports);
+  HeartbeatPtr heartbeat = pserver_heartbeat(options, ports);
   ports.front().shard->report_to_supervisor(heartbeat.get());
   std::vector<std::thread> threads;
   for (Port& port : ports) threads.emplace_back([&port] { port.server->run(); });
@@ -228,6 +227,7 @@ Status serve(const PserverOptions& options) {
     if (!outcome || failure.empty()) continue;
     outcome = Error{port.shard->is_given_up() ? Errc::kFailed : Errc::kUnreachable, failure};
   }
+  heartbeat.reset();  // its thread drops connections of the ports
   ports.clear();
   if (outcome && !options.cuts.empty()) return remove_cuts(options.cuts);
   return outcome;

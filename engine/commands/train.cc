@@ -22,7 +22,9 @@
 #include "engine/config/platform_rank.h"
 #include "engine/memory/allocator.h"
 #include "engine/optim/optimizer.h"
+#include "engine/parameter/parameter_set.h"
 #include "engine/pserver/shard.h"
+#include "engine/trainer/job_connection.h"
 #include "engine/trainer/kept_push.h"
 #include "engine/trainer/loop.h"
 #include "engine/trainer/stepping.h"
@@ -69,7 +71,11 @@ Status check(const trainer::TrainOptions& options, const config::JobConfig& job)
     return Error{Errc::kUsage, fmt::format("{} has no [[layer]]", options.config),
                  "its [trainer] command trains, not paddle train"};
   }
-  if (options.pservers.empty()) return Error{Errc::kUsage, "--pservers is empty"};
+  if (trainer::joins_group(job, options)) {
+    PADDLE_TRY_STATUS(trainer::check_group(job, options));
+  } else if (!options.local && options.pservers.empty()) {
+    return Error{Errc::kUsage, "--pservers is empty"};
+  }
   if (options.start_pass > 0 && options.save_dir.empty() && options.init_model_path.empty()) {
     return Error{Errc::kUsage, "--start_pass needs --save_dir", "it continues from a pass there"};
   }
@@ -95,6 +101,7 @@ struct TrainerProcess {
   trainer::Model& model;
   trainer::MetricsFile& metrics;
   trainer::Stepping& stepping;
+  Description description;
   bool has_joined = false;   // in this session
   bool joins_again = false;  // after the loss of a pserver
 };
@@ -106,17 +113,17 @@ UniqueFd memory_of(const TrainerProcess& process) {
 Status run_loop(TrainerProcess& process, trainer::LoopOptions loop,
                 client::ParameterClient& client) {
   const auto noted = trainer::note_steps(client, process.stepping);
-  Status ended =
-      trainer::Loop(std::move(loop), process.dictionary, process.model, *noted, process.metrics)
-          .run();
+  trainer::Loop training(std::move(loop), process.dictionary, process.model, *noted,
+                         process.metrics);
+  Status ended = training.run();
   if (ended || ended.error().code == Errc::kResumable || ended.error().code == Errc::kInterrupted) {
     return ended;
   }
   // Nobody waits for a trainer that will fail again. One that lost a pserver comes back, and finds
   // out then whether the job goes on.
   // At a stop the others have left, and do not.
-  const bool comes_back = ended.error().code == Errc::kUnreachable && !client.progress().is_split &&
-                          !client.stop_asked();
+  const bool comes_back =
+      ended.error().code == Errc::kUnreachable && !training.has_lost_push() && !client.stop_asked();
   if (!comes_back) {
     client.abandon(ended.error());
     process.joins_again = false;
@@ -125,27 +132,47 @@ Status run_loop(TrainerProcess& process, trainer::LoopOptions loop,
   return ended;
 }
 
+Status leave_over(client::ParameterClient& client) {
+  log_info("the job is over: the other trainers have left");
+  Status left = client.leave();
+  return left || left.error().code != Errc::kUnreachable ? left : Status();
+}
+
 // From joining the job to its end, or to the loss of a pserver.
 Status run_session(TrainerProcess& process) {
   const trainer::TrainOptions& options = process.options;
-  auto joined =
-      trainer::join_shards(process.job, process.parameters, options, process.model.team());
+  const auto tell_awaited = [](std::span<const std::uint32_t> trainers, Duration waited) {
+    notify_awaited(trainers, std::chrono::duration_cast<std::chrono::milliseconds>(waited));
+  };
+  auto joined = trainer::join_job(process.job, process.parameters, options, process.model.team(),
+                                  tell_awaited);
   if (!joined) {
     if (!trainer::KeptPush::was_leaving(process.memory)) return std::move(joined).error();
     log_info("the job was over: {}", joined.error().message);
     return {};
   }
   client::ParameterClient& client = **joined;
+  if (client.progress().is_over) return leave_over(client);
+  client.snapshots().describe(process.description);
   const bool comes_back = process.memory && process.parameters.trainers_return();
   process.has_joined = true;
   process.joins_again = comes_back;
-  PADDLE_TRY_STATUS(start_training(options, client));
+  if (const Status started = start_training(options, client); !started) {
+    // The ranks of a group would hear only that this one has ended.
+    if (trainer::joins_group(process.job, options)) client.abandon(started.error());
+    return started;
+  }
   trainer::LoopOptions loop = process.loop;
+  loop.gradient_limit = parameter::gradient_limit(process.parameters);
   continue_from_servers(client, loop);
   const auto heartbeat = start_heartbeat(options, client, comes_back);
   const auto kept = open_kept(memory_of(process), process.parameters, client, process.model);
   if (!kept) log_warning("{}", kept.error().message);  // the job would go back to its last snapshot
   loop.kept = kept ? kept->get() : nullptr;
+  if (loop.kept == nullptr) trainer::KeptPush::note_leaving(process.memory, false);
+  loop.before_leave = [&memory = process.memory, push = loop.kept] {
+    push == nullptr ? trainer::KeptPush::note_leaving(memory, true) : push->begin_leave();
+  };
   loop.report = [&](wire::Progress progress) {
     process.stepping.set_activity(progress.activity());
     note_silences(heartbeat.get(), progress);
@@ -176,11 +203,15 @@ Status run_sessions(TrainerProcess& process) {
   }
 }
 
-Status train(const trainer::TrainOptions& options) {
+Status train(trainer::TrainOptions options) {
   const UniqueFd memory = take_inherited("PADDLECTL_MEMORY_FD", S_IFREG);
   trainer::Stepping stepping;
   const PulseThread pulse([&stepping] { return stepping.pulse(); });
   PADDLE_TRY(const config::JobConfig job, config::read_job(options.config, options.overrides));
+  if (job.is_collective() && job.sparse_layer().empty()) options.pservers.clear();
+  // One trainer has nobody to add gradients up with, and needs pservers for tables only.
+  options.local = options.local || (job.is_collective() && options.num_gradient_servers == 1 &&
+                                    options.pservers.empty());
   PADDLE_TRY_STATUS(check(options, job));
   data::Dictionary dictionary;
   if (!job.data.dictionary.empty()) {
@@ -190,6 +221,7 @@ Status train(const trainer::TrainOptions& options) {
   PADDLE_TRY(trainer::Model model, trainer::Model::build(job));
   PADDLE_TRY(trainer::LoopOptions loop, loop_options(options, job));
   PADDLE_TRY_STATUS(prepare_save_folder(options));
+  PADDLE_TRY(Description description, describe_saved(options));
   PADDLE_TRY(trainer::MetricsFile metrics, trainer::MetricsFile::open(options.metrics));
   const wire::ParameterSet parameters = trainer::parameter_set(job, model.parameters(), options);
   loop.stop_requested = [] {
@@ -199,12 +231,13 @@ Status train(const trainer::TrainOptions& options) {
   log_info("trainer {} of {}: {} threads, batches of {}", options.trainer_id,
            options.num_gradient_servers, job.train.trainer_count, job.train.batch_size);
   TrainerProcess process{options, job,   dictionary, parameters, loop,
-                         memory,  model, metrics,    stepping};
+                         memory,  model, metrics,    stepping,   std::move(description)};
   return run_sessions(process);
 }
 
 Status apply_platform_rank(const std::string& platform, trainer::TrainOptions& options) {
-  const auto count = static_cast<std::uint32_t>(options.pservers.size());
+  const auto count =
+      options.trainers.empty() ? static_cast<std::uint32_t>(options.pservers.size()) : 0;
   PADDLE_TRY(const auto rank, config::platform_rank(platform, ::getenv));
   PADDLE_TRY(options.trainer_id, config::id_in_role(rank, false, count));
   PADDLE_TRY(options.num_gradient_servers,
@@ -245,6 +278,10 @@ void TrainFlags::declare(FlagSet& flags) {
   flags.number("num_gradient_servers", "trainers of the job", options.num_gradient_servers, 1,
                pserver::kTrainersMax);
   flags.list("pservers", "HOST[:PORT],... in the same order for all trainers", options.pservers);
+  flags.list("trainers",
+             "HOST:PORT,... of all trainers by trainer_id, of dense = 'collective', which has no "
+             "pservers; each listens on its own",
+             options.trainers);
   flags.number("port", "first port of a pserver without its own", options.port, 1, kPortMax);
   flags.number("ports_num", "ports for dense parameters of a pserver", options.ports_num, 0,
                kPortsMax);

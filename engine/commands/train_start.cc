@@ -4,17 +4,14 @@
 
 #include "base/log.h"
 #include "base/rng.h"
+#include "engine/inference/description.h"
 #include "engine/optim/optimizer.h"
 #include "engine/snapshot/resume_point.h"
 #include "engine/snapshot/retention.h"
 #include "engine/strategy/strategy_table.h"
+#include "engine/trainer/held_out.h"
 
 namespace paddle::commands {
-namespace {
-
-constexpr std::uint32_t kTestBatchSize = 512;
-
-}  // namespace
 
 Status prepare_save_folder(const trainer::TrainOptions& options) {
   if (options.save_dir.empty()) return {};
@@ -34,6 +31,13 @@ Status prepare_save_folder(const trainer::TrainOptions& options) {
                            names.back()),
                "--resume goes on from there; --from_scratch begins anew and keeps them in a folder "
                "of their own; or name another --save_dir"};
+}
+
+Result<Description> describe_saved(const trainer::TrainOptions& options) {
+  if (options.save_dir.empty() || (options.trainer_id != 0 && !options.saves_copy))
+    return Description();
+  PADDLE_TRY(auto files, inference::describe_model(options.config, options.overrides));
+  return std::make_shared<const std::vector<snapshot::ModelFile>>(std::move(files));
 }
 
 Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
@@ -68,15 +72,9 @@ Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
                 options.trainer_id);
   }
   if (job.data.test.empty() || options.trainer_id != 0) return loop;
-  loop.test_data = loop.train_data;
-  loop.test_data.num_trainers = 1;
-  loop.test_data.shuffle_records = 0;
-  loop.test_data.batch_size = kTestBatchSize;
-  PADDLE_TRY(loop.test_data.share, config::data_share(folder, job.data.test, 0, 1));
-  if (loop.test_data.share.files.empty()) {
-    return Error{Errc::kData,
-                 fmt::format("no file matches [data] test = '{}' in {}", job.data.test, folder)};
-  }
+  auto held_out = trainer::held_out_data(job, folder, job.data.test);
+  if (!held_out) return std::move(held_out).error().with("[data] test");
+  loop.test_data = *std::move(held_out);
   return loop;
 }
 

@@ -1,7 +1,11 @@
 // The start of a trainer in its job: anew, from a snapshot, or where an earlier life was lost.
 #pragma once
 
+#include <memory>
+#include <vector>
+
 #include "base/fd.h"
+#include "engine/snapshot/info.h"
 #include "engine/trainer/connection.h"
 #include "engine/trainer/loop.h"
 
@@ -9,6 +13,10 @@ namespace paddle::commands {
 
 // Nothing that was trained earlier is trained over without being asked for.
 Status prepare_save_folder(const trainer::TrainOptions& options);
+
+// The model's description in the snapshots that this trainer saves; null: it saves none.
+using Description = std::shared_ptr<const std::vector<snapshot::ModelFile>>;
+Result<Description> describe_saved(const trainer::TrainOptions& options);
 
 // Of a trainer that begins anew. kUsage, kData: files of its data.
 Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,

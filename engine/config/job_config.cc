@@ -1,15 +1,24 @@
 #include "engine/config/job_config.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "engine/config/override_keys.h"
 #include "engine/config/sections.h"
 
 namespace paddle::config {
+
+std::string JobConfig::sparse_layer() const {
+  const auto found = std::ranges::find_if(
+      layers, [](const LayerConfig& layer) { return layer.weight.sparse || layer.bias.sparse; });
+  return found == layers.end() ? "" : found->name;
+}
 namespace {
 
 constexpr std::array<std::string_view, 2> kComputes{"float32", "bf16"};
 constexpr std::array<std::string_view, 2> kOnDivergence{"warn", "stop"};
+constexpr std::array<std::string_view, 2> kOnNotFinite{"stop", "skip"};
 
 TrainConfig read_train(TomlTable table) {
   TrainConfig train;
@@ -26,6 +35,7 @@ TrainConfig read_train(TomlTable table) {
   train.snapshot_copies = read_count(table, "snapshot_copies", train.snapshot_copies, 1, 2);
   train.snapshot_seconds = read_count(table, "snapshot_seconds", train.snapshot_seconds);
   train.stop_on_divergence = table.choice("on_divergence", "warn", kOnDivergence) == "stop";
+  train.skips_not_finite = table.choice("on_not_finite", "stop", kOnNotFinite) == "skip";
   train.shuffle_records = static_cast<std::uint64_t>(table.integer(
       "shuffle_records", static_cast<std::int64_t>(train.shuffle_records), 0, kCountMax));
   return train;
@@ -98,8 +108,15 @@ JobConfig read_tables(TomlTable root, const std::string& path) {
 
 }  // namespace
 
-Result<JobConfig> read_job(const std::string& path, const std::vector<std::string>& overrides) {
+Result<JobConfig> read_job(const std::string& path, const std::vector<std::string>& overrides,
+                           const std::map<std::string, std::string>& files) {
   PADDLE_TRY(TomlTable root, TomlTable::read(path, overrides));
+  if (!files.empty()) {
+    for_job_files(root, [&](TomlTable& table, const char* key) {
+      const auto found = files.find(table.string(key));
+      if (found != files.end()) table.replace(key, found->second);
+    });
+  }
   JobConfig job = read_tables(root, path);
   PADDLE_TRY_STATUS(root.finish());
   return job;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -86,6 +87,7 @@ struct TrainConfig {
   // Between two cuts of a pserver; 0: none. They are made under `train --restarts`.
   std::uint32_t snapshot_seconds = 10;
   bool stop_on_divergence = false;
+  bool skips_not_finite = false;  // batches with gradients that a pserver would refuse
   // Window of the seeded shuffle in records; 0: file order.
   std::uint64_t shuffle_records = 0;
 };
@@ -120,14 +122,20 @@ struct JobConfig {
   bool uses(wire::Strategy strategy) const {
     return dense_strategy == strategy || sparse_strategy == strategy;
   }
+  // Whether dense parameters live in the trainers, not on pservers.
+  bool is_collective() const { return dense_strategy == wire::STRATEGY_COLLECTIVE; }
+  // Name of the first layer with a sparse table, or "".
+  std::string sparse_layer() const;
   // True when trainers update any parameters themselves.
   bool is_local() const { return uses(wire::STRATEGY_GEO) || uses(wire::STRATEGY_LOCAL_SGD); }
 };
 
 // Reads <path>; relative file names in it are relative to its folder. Errors are kUsage and read
 // "job.toml:12:8: unknown key 'pases', did you mean 'passes'?" followed by the line and a caret.
-// Overrides are "train.passes=3", as --set takes them (toml_reader.h).
-Result<JobConfig> read_job(const std::string& path, const std::vector<std::string>& overrides = {});
+// Overrides are "train.passes=3", as --set takes them (toml_reader.h). `files` are paths in place
+// of file names in it.
+Result<JobConfig> read_job(const std::string& path, const std::vector<std::string>& overrides = {},
+                           const std::map<std::string, std::string>& files = {});
 
 // The folder that a path is in, "." for a bare name; and a name as it is, or below a folder when it
 // is relative.

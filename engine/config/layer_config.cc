@@ -25,20 +25,11 @@ constexpr std::size_t kCountsBytesMax = 1U << 30U;
 constexpr std::array<std::string_view, 2> kDistributions{"uniform", "unigram"};
 constexpr std::array<std::string_view, 3> kPoolings{"sum", "mean", "concat"};
 
-// Keys of metrics.jsonl that are not evaluators.
-constexpr std::array<std::string_view, 13> kReservedNames{"kind",
-                                                          "pass",
-                                                          "batch",
-                                                          "samples",
-                                                          "cost",
-                                                          "current_cost",
-                                                          "examples_per_second",
-                                                          "unix_ms",
-                                                          "path",
-                                                          "discarded",
-                                                          "bad_records",
-                                                          "pass_done",
-                                                          "passes"};
+// Keys of metrics.jsonl, and of `paddle test --json`, that are not evaluators.
+constexpr std::array<std::string_view, 15> kReservedNames{
+    "kind",    "pass", "batch",     "samples",     "cost", "current_cost", "examples_per_second",
+    "unix_ms", "path", "discarded", "bad_records", "rows", "absent_rows",  "pass_done",
+    "passes"};
 
 // Reads the last word of each line, a whole number; a dictionary with counts qualifies.
 Result<std::vector<std::uint64_t>> read_counts(const std::string& path) {

@@ -37,6 +37,16 @@ std::vector<LayerConfig> read_evaluators(TomlTable& root, const JobConfig& job);
 void read_optimizer(TomlTable table, JobConfig& job);
 void read_strategy(TomlTable table, JobConfig& job);
 
+// Calls visit(table, key) for each key that names a file which the network depends on.
+template <class Visit>
+void for_job_files(TomlTable& root, const Visit& visit) {
+  const auto visit_key = [&visit](TomlTable table, const char* key) {
+    if (!table.string(key).empty()) visit(table, key);
+  };
+  visit_key(root.table("data"), "dictionary");
+  for (const TomlTable& layer : root.tables("layer")) visit_key(layer, "counts");
+}
+
 // A format of [data]; engine/data/format.cc has the table of their parsers.
 struct DataFormat {
   std::string_view name;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -10,6 +11,8 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kStrategies{"sync", "async", "half_async", "geo",
                                                       "local_sgd"};
+// By its name here, in Fluid and in other systems.
+constexpr std::array<std::string_view, 3> kCollectiveNames{"collective", "nccl2", "allreduce"};
 constexpr std::int64_t kMaxMergeMax = 1 << 20;       // batches
 constexpr std::int64_t kSendQueueSizeMax = 1 << 10;  // windows, each as large as the model
 constexpr std::array<std::string_view, 2> kCenterUpdates{"average", "elastic_average"};
@@ -26,6 +29,13 @@ Enum read_enum(TomlTable& table, std::string_view key,
   std::size_t i = 0;
   while (i + 1 < n && names[i] != chosen) ++i;
   return static_cast<Enum>(i);
+}
+
+wire::Strategy read_dense_strategy(TomlTable& table) {
+  std::array<std::string_view, kStrategies.size() + kCollectiveNames.size()> names;
+  std::ranges::copy(kCollectiveNames, std::ranges::copy(kStrategies, names.begin()).out);
+  const auto chosen = read_enum<wire::Strategy>(table, "dense", names);
+  return std::min(chosen, wire::STRATEGY_COLLECTIVE);
 }
 
 // Returns the key itself, or Fluid's name for it where the file has that.
@@ -109,6 +119,7 @@ void read_local(TomlTable& table, JobConfig& job) {
   // round of the other.
   refuse(job.uses(wire::STRATEGY_SYNC),
          "sync beside local_sgd: their rounds would wait for each other");
+  if (job.is_collective()) table.fail("dense", "collective does not go with local_sgd for tables");
   refuse(job.staleness_max.has_value(), "staleness_max beside local_sgd");
 }
 
@@ -138,7 +149,7 @@ void read_partitioning(TomlTable& table, JobConfig& job) {
 }  // namespace
 
 void read_strategy(TomlTable table, JobConfig& job) {
-  job.dense_strategy = read_enum<wire::Strategy>(table, "dense", kStrategies);
+  job.dense_strategy = read_dense_strategy(table);
   job.sparse_strategy = read_enum<wire::Strategy>(table, "sparse", kStrategies);
   job.async_lagged_grad_discard_ratio = static_cast<float>(
       table.number("async_lagged_grad_discard_ratio", job.async_lagged_grad_discard_ratio, 1));

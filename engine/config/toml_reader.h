@@ -57,6 +57,11 @@ class TomlTable {
   // "job.toml:12", the line on which the table begins; the file's name alone for the root.
   std::string location() const;
 
+  // The whole document as TOML, the overrides in it. Comments are lost.
+  std::string resolved_text() const;
+  // Another text in place of the value at the key, or a key more.
+  void replace(std::string_view key, std::string_view value);
+
   // Adds a mistake of the caller's own at the key's value, or at the table when the key is absent.
   // The key counts as looked up.
   void fail(std::string_view key, std::string_view message, std::string_view hint = "");

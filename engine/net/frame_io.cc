@@ -64,7 +64,9 @@ bool FrameReader::reads_in_place() const {
 }
 
 void FrameReader::take_tail(std::size_t count) {
-  payload_crc_ = crc32c(places_[place_].subspan(place_filled_, count), payload_crc_);
+  if (checks_payloads_) {
+    payload_crc_ = crc32c(places_[place_].subspan(place_filled_, count), payload_crc_);
+  }
   place_filled_ += count;
   if (place_filled_ < places_[place_].size()) return;
   ++place_;
@@ -85,7 +87,7 @@ Status FrameReader::start_frame() {
 }
 
 void FrameReader::start_tail(const TailPlace& place) {
-  payload_crc_ = crc32c(as_bytes(frame_.head));
+  payload_crc_ = checks_payloads_ ? crc32c(as_bytes(frame_.head)) : 0;
   is_in_tail_ = true;
   places_.clear();
   place_ = 0;
@@ -102,6 +104,25 @@ void FrameReader::start_tail(const TailPlace& place) {
   std::size_t placed = 0;
   for (const auto one : places_) placed += one.size();
   PADDLE_CHECK(placed == tail_bytes);
+}
+
+void FrameReader::let_go() {
+  if (!std::exchange(is_placed_, false)) return;
+  std::size_t left = 0;
+  for (std::size_t i = place_; i < places_.size(); ++i) left += places_[i].size();
+  left -= place_filled_;
+  frame_.tail.resize(left);
+  places_.clear();
+  if (left > 0) places_.emplace_back(frame_.tail);
+  place_ = place_filled_ = 0;
+}
+
+Result<const DecodedHeader*> FrameReader::peek() {
+  if (!decoded_) {
+    if (buffered() < kFrameHeaderBytes) return nullptr;
+    PADDLE_TRY_STATUS(start_frame());
+  }
+  return &*decoded_;
 }
 
 Result<std::optional<Frame>> FrameReader::next(const TailPlace& place) {
@@ -125,7 +146,7 @@ Result<std::optional<Frame>> FrameReader::next(const TailPlace& place) {
     take_tail(take(left.data(), left.size()));
   }
   if (has_tail_left()) return std::optional<Frame>();
-  if (payload_crc_ != decoded_->payload_crc) {
+  if (checks_payloads_ && payload_crc_ != decoded_->payload_crc) {
     return Error{Errc::kData, "frame payload is corrupt (CRC32C differs)"};
   }
   decoded_.reset();

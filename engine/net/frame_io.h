@@ -18,16 +18,25 @@ class FrameReader {
   // Applies from the next frame on; buffer_bytes must not shrink.
   void set_limits(std::size_t buffer_bytes, std::size_t payload_bytes_max);
 
+  // From now on payloads are not checked: the stream proves what it brings, or it never leaves the
+  // host.
+  void trust_payloads() { checks_payloads_ = false; }
+
   // Space for the next bytes, to be followed by commit(). Not empty once next() has no frame.
   std::span<std::byte> space();
   void commit(std::size_t count);
   // The next whole frame, or nothing until more bytes are committed. Errors (decode_header, a wrong
   // payload CRC) are final. A frame whose tail was placed elsewhere has an empty tail.
   Result<std::optional<Frame>> next(const TailPlace& place = TailPlace());
+  // The header of the frame that next() will return, once it is there; null before. Until next() is
+  // called, a small frame's bytes stay in the buffer, and so may those of frames behind it.
+  Result<const DecodedHeader*> peek();
   // All committed bytes belong to frames that next() has returned.
   bool is_idle() const { return !decoded_ && buffered() == 0; }
   // Bytes yet to come go to memory that a TailPlace named.
   bool is_placing() const { return is_placed_; }
+  // Writes no more to that memory: the frame's own tail takes the rest.
+  void let_go();
 
  private:
   std::size_t buffered() const { return end_ - begin_; }
@@ -46,6 +55,7 @@ class FrameReader {
   std::size_t head_filled_ = 0;
   bool is_in_tail_ = false;
   bool is_placed_ = false;
+  bool checks_payloads_ = true;
   std::vector<std::span<std::byte>> places_;  // of the tail
   std::size_t place_ = 0;                     // the one being filled
   std::size_t place_filled_ = 0;

@@ -87,6 +87,7 @@ class Builder {
   // Makes `config` the current one; `role` is "layer" or "evaluator".
   void begin(const config::LayerConfig& config, std::string_view role);
   void add(std::unique_ptr<Layer> layer);
+  void add_consumer(std::size_t layer) { ++consumers_[layer]; }
   std::span<const std::unique_ptr<Layer>> layers() const { return layers_; }
   // Layers that read each layer.
   std::span<const std::uint32_t> consumers() const { return consumers_; }

@@ -102,8 +102,9 @@ Status validate_name(const std::string& name) {
   if (name.find('/') != std::string::npos) return refuse(name, "'/' in the name");
   if (escape_control(name) != name) return refuse(name, "control character in the name");
   // Snapshots keep their own files beside the parameters'.
-  if (name == "MANIFEST" || name == "done" || name == "path.txt" || name.ends_with(".tmp") ||
-      name.ends_with(".state") || name.find(".sparse-") != std::string::npos) {
+  if (name == "MANIFEST" || name == "done" || name == "path.txt" || name == "job.toml" ||
+      name == "model" || name.ends_with(".tmp") || name.ends_with(".state") ||
+      name.find(".sparse-") != std::string::npos) {
     return refuse(name, "the name is one that snapshots use themselves");
   }
   return {};
@@ -169,6 +170,11 @@ Status validate(const wire::ParameterSet& set) {
         fmt::format("{} parameters, a job has at most {}", set.parameters_size(), kParametersMax),
         "let layers share a table: give their weights one name"};
   }
+  const bool is_collective = set.dense_strategy() == wire::STRATEGY_COLLECTIVE;
+  if (set.sparse_strategy() == wire::STRATEGY_COLLECTIVE ||
+      (is_collective && set.dense_shards() > 0)) {
+    return Error{Errc::kUsage, "'collective' is for dense parameters, which are on no port then"};
+  }
   std::unordered_set<std::string> names;
   std::uint64_t blocks = 0;
   for (const wire::ParameterSpec& spec : set.parameters()) {
@@ -176,6 +182,7 @@ Status validate(const wire::ParameterSet& set) {
     PADDLE_TRY_STATUS(validate_table(spec));
     if (!names.insert(spec.name()).second) return refuse(spec.name(), "the name is used twice");
     const std::uint32_t shards = spec.sparse() ? set.sparse_shards() : set.dense_shards();
+    if (!spec.sparse() && is_collective) continue;
     if (shards == 0 || shards > kShardsMax) {
       return refuse(spec.name(), fmt::format("{} {} shards, must be 1 to {}", shards,
                                              spec.sparse() ? "sparse" : "dense", kShardsMax));

@@ -17,8 +17,9 @@ constexpr std::uint64_t kPartBytes = 1ULL << 20U;  // of rows, copied between tw
 constexpr std::uint64_t kDensePartBytes = 8ULL << 20U;
 constexpr std::uint64_t kBacklogMax = 64ULL << 20U;  // bytes copied and not written yet
 constexpr int kPatiencePeriods = 6;                  // with a shard that has no whole cut
+constexpr int kSooner = 4;  // after the way back: who fails every few seconds shall get on, too
+constexpr std::ptrdiff_t kUncommonMax = 8;  // cuts that other shards may lack
 constexpr std::size_t kIndexBytes = sizeof(std::uint32_t);
-constexpr std::uint64_t kFirstLife = 1;          // --epoch of a pserver that was not restarted
 constexpr std::uint64_t kWayBack = 1ULL << 32U;  // in a generation; below, the process's life
 
 std::uint64_t fingerprint(const ShardOptions& options, const wire::ParameterSet& set) {
@@ -49,16 +50,24 @@ void Cuts::open() {
   is_leader_ = in_rounds && options.index == 0 && (!options.is_sparse || !has_rounds(false));
   const bool is_alone = set.dense_shards() == 0 || set.sparse_shards() == 0;
   cuts_each_pass_ = !in_rounds || !(is_alone || (has_rounds(false) && has_rounds(true)));
+  track();
+  note_whole();
+}
+
+void Cuts::track() {
   for (const auto& table : state_.parameters.tables()) {
     if (table) table->track_cuts();
   }
-  note_whole();
 }
 
 void Cuts::on_ready(bool went_back) {
   if (!store_) return;
   // Cuts of a job that began anew are of no use, and their numbers would be in the way.
   if (!went_back && !forget_all()) return;
+  // One that was announced to the trainers' last lives has come to nothing.
+  state_.cuts.is_due = false;
+  begun_at_.reset();
+  wait_ = went_back ? period_ / kSooner : period_;
   note_whole();
   begin();
 }
@@ -97,10 +106,24 @@ bool Cuts::may_end_pass() const {
   return !is_under_way() && passes_ == state_.progress.passes_finished;
 }
 
+// Without these, a shard whose disk fails for long would fill the disks of the others.
+void Cuts::forget_uncommon() {
+  if (!state_.parameters.policy().has_rounds()) return;
+  const std::vector<std::uint64_t>& whole = state_.cuts.whole;
+  const std::uint64_t common = std::max(state_.cuts.whole_everywhere, gone_back_to_);
+  if (whole.end() - std::ranges::upper_bound(whole, common) < kUncommonMax) return;
+  if (const Status forgotten = store_->forget_after(common); !forgotten) {
+    log_warning("newer cuts than {} stay: {}", common, forgotten.error().message);
+  }
+  note_whole();
+}
+
 void Cuts::begin() {
   if (state_.cuts.newest_whole() >= number()) return;  // nothing has changed since
+  forget_uncommon();
   is_full_ = is_full_ || store_->has_failed() || state_.cuts.newest_whole() != number_ ||
              changed_bytes_ >= full_bytes_;
+  wait_ = period_;
   number_ = number();
   passes_ = state_.progress.passes_finished;
   begun_at_.reset();
@@ -184,7 +207,7 @@ void Cuts::on_tick(TimePoint now) {
   if (std::exchange(needed_, needed) != needed) store_->forget_before(needed);
   if (!begun_at_) begun_at_ = now;
   if (!state_.progress.ready || is_under_way()) return;
-  if (now - *begun_at_ < period_) return;
+  if (now - *begun_at_ < wait_) return;
   if (!in_rounds) return begin();
   const bool is_everywhere = state_.cuts.whole_everywhere >= number_;
   if (!is_leader_ || !(is_everywhere || now - *begun_at_ >= kPatiencePeriods * period_)) return;
@@ -216,9 +239,7 @@ Status Cuts::go_back(std::uint64_t cut) {
   is_copying_ = is_unwritten_ = false;  // whatever follows, the cut under way has no end
   PADDLE_TRY_STATUS(store_->forget_after(cut));
   state_.parameters.clear_tables();
-  for (const auto& table : state_.parameters.tables()) {
-    if (table) table->track_cuts();
-  }
+  track();
   wire::CutState state;
   PADDLE_TRY_STATUS(store_->read(cut, [&](std::uint32_t kind, ByteSpan payload) {
     return restore(static_cast<Record>(kind), payload, state);
@@ -228,7 +249,7 @@ Status Cuts::go_back(std::uint64_t cut) {
   }
   PADDLE_TRY_STATUS(restore_state(state));
   is_full_ = true;
-  number_ = cut;
+  number_ = gone_back_to_ = cut;
   passes_ = whole_passes_ = state_.progress.passes_finished;
   state_.cuts = {};
   note_whole();
@@ -236,6 +257,20 @@ Status Cuts::go_back(std::uint64_t cut) {
            state_.options.is_sparse ? "sparse" : "dense", state_.options.index,
            state_.progress.step, state_.progress.passes_finished);
   return {};
+}
+
+void Cuts::begin_anew() {
+  state_.parameters.begin_anew();
+  if (store_) track();
+  pass_end_.forget();
+  passes_ = whole_passes_ = 0;
+  ShardProgress anew;
+  anew.generation = state_.progress.generation;
+  anew.requests = state_.progress.requests;
+  state_.progress = anew;
+  for (Trainer& trainer : state_.membership.trainers()) {
+    trainer.last_applied = trainer.clock = trainer.seen_updates = 0;
+  }
 }
 
 Status Cuts::restore(Record kind, ByteSpan payload, wire::CutState& state) {
@@ -270,6 +305,7 @@ Status Cuts::restore_state(const wire::CutState& cut) {
   PADDLE_TRY_STATUS(pass_end_.restore(cut));
   ShardProgress& progress = state_.progress;
   progress = ShardProgress{.generation = progress.generation + kWayBack,
+                           .is_loading = true,
                            .went_back = true,
                            .step = cut.step(),
                            .updates = cut.updates(),

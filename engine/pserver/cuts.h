@@ -29,6 +29,9 @@ class Cuts {
   // Makes the shard what it was at a cut that is whole, for the trainers' next lives. After an
   // error its parameters are of no use.
   Status go_back(std::uint64_t cut);
+  // Undoes that, or what was loaded: an earlier life of trainer 0 may have begun with values that
+  // the next one does not take.
+  void begin_anew();
 
  private:
   enum class Record : std::uint32_t { kState = 1, kDense = 2, kTable = 3 };
@@ -37,7 +40,9 @@ class Cuts {
   std::uint64_t number() const {
     return state_.progress.step + state_.progress.passes_finished + 1;
   }
+  void track();
   bool forget_all();  // false without a store, which it may have cost
+  void forget_uncommon();
   void begin();
   void add_dense();
   bool copy_rows();  // false when there are no more
@@ -54,6 +59,7 @@ class Cuts {
   PassEnd& pass_end_;
   std::unique_ptr<snapshot::CutStore> store_;
   Duration period_{};
+  Duration wait_{};              // for the next one, from when the last began
   bool is_leader_ = false;       // announces the cuts of rounds
   bool cuts_each_pass_ = false;  // see may_end_pass()
 
@@ -64,6 +70,7 @@ class Cuts {
   std::uint64_t number_ = 0;           // of the newest cut
   std::uint64_t passes_ = 0;           // finished before it
   std::uint64_t needed_ = 0;           // the oldest cut that may be gone back to
+  std::uint64_t gone_back_to_ = 0;     // a cut, the last time
   std::uint64_t whole_passes_ = 0;     // finished before the newest one that is whole
   std::optional<TimePoint> begun_at_;  // of the first tick after it began
   std::uint64_t full_bytes_ = 0;       // of the last full cut

@@ -20,6 +20,8 @@ constexpr std::size_t kParameterSetBytesMax = 4U << 20U;
 constexpr Duration kFailureLinger = std::chrono::seconds(5);
 // For a lost trainer when another has left: its next life only has to leave.
 constexpr Duration kLastTrainerGrace = std::chrono::seconds(30);
+// server_generation of a pserver that was not started again.
+constexpr std::uint64_t kFirstLife = 1;
 constexpr Duration kNoticePeriod = std::chrono::seconds(1);  // between Waiting frames
 
 // A store for the cuts of the shard with this fingerprint, which tells it from those of other jobs.

@@ -158,6 +158,11 @@ Status PassEnd::restore(const wire::CutState& cut) {
   return {};
 }
 
+void PassEnd::forget() {
+  passes_.clear();
+  pause_ = {};
+}
+
 ShardStatistics PassEnd::statistics() const {
   ShardStatistics all = counted_;
   const wire::PassFinished& pass = state_.progress.pass;

@@ -26,6 +26,8 @@ class PassEnd {
   // For a cut, and from one: kData.
   void save(wire::CutState& cut) const;
   Status restore(const wire::CutState& cut);
+  // No pass has ended.
+  void forget();
 
  private:
   // The totals that trainers were told, for a FinishPass that comes again.

@@ -29,7 +29,7 @@ void Shard::on_frame(TimePoint now, net::PeerId from, Frame&& frame,
                      state_.options.job_tag, frame.header.job_tag)});
   }
   if (frame.header.type == static_cast<std::uint8_t>(FrameType::kJoin)) {
-    if (const auto refused = on_join(from, frame, out)) refuse_and_close(*refused);
+    if (const auto refused = on_join(now, from, frame, out)) refuse_and_close(*refused);
     return;
   }
   Refusal refusal;
@@ -141,7 +141,8 @@ Refused Shard::check_join(net::PeerId from, std::uint32_t trainer, const wire::J
   return protocol_error("trainer {} joined on the connection of trainer {}", trainer, other->id);
 }
 
-Refused Shard::on_join(net::PeerId from, const Frame& frame, std::vector<net::Outgoing>& out) {
+Refused Shard::on_join(TimePoint now, net::PeerId from, const Frame& frame,
+                       std::vector<net::Outgoing>& out) {
   wire::Join message;
   wire::ParameterSet set;
   if (!message.ParseFromString(frame.head) || frame.tail.size() > kParameterSetBytesMax ||
@@ -154,12 +155,14 @@ Refused Shard::on_join(net::PeerId from, const Frame& frame, std::vector<net::Ou
   if (!state_.parameters.is_created()) {
     if (auto refused = state_.parameters.create(set)) return refused;
     cuts_.open();
+    if (!state_.cuts.whole.empty()) await_missing(now);
   }
   if (auto refused = state_.membership.join(from, frame.header)) return refused;
   Trainer& trainer = state_.membership.at(id);
   if (message.request() < trainer.last_request) return {};
   trainer.last_request = message.request();
   ++state_.progress.requests;
+  if (id == 0 && !state_.progress.ready && state_.progress.is_loading) cuts_.begin_anew();
   state_.send_position(trainer, message.request(), out);
   return {};
 }
@@ -207,11 +210,7 @@ Refused Shard::on_go_back(const Request& request, const wire::GoBack& message) {
     fail({wire::REFUSAL_TRAINER_LOST, done.error().message}, request.out);
     return failure_;
   }
-  // One that does not join again has left the job, or is lost.
-  for (Trainer& trainer : state_.membership.trainers()) {
-    const bool is_missing = !trainer.connected && !trainer.left;
-    if (is_missing && grace() > Duration::zero()) trainer.lost_at = request.now;
-  }
+  await_missing(request.now);
   state_.send_position(request.trainer, request.id, request.out);
   return {};
 }
@@ -222,10 +221,14 @@ Refused Shard::on_busy(const Request& request, const wire::Busy& /*message*/) {
 }
 
 Refused Shard::on_leave(const Request& request, const wire::Leave& /*message*/) {
-  request.trainer.left = true;
+  request.trainer.left = state_.progress.has_leaver = true;
   request.trainer.push.reset();
   state_.replies.acknowledge<wire::Done>(request, FrameType::kDone);
   if (failure_) return {};
+  if (!state_.progress.ready && state_.options.server_generation > kFirstLife) {
+    on_job_over(request);
+    return {};
+  }
   if (!state_.progress.ready && request.trainer.id == 0) {
     fail({wire::REFUSAL_TRAINER_LOST, "trainer 0 left before the parameters were ready"},
          request.out);

@@ -56,7 +56,8 @@ class Shard final : public net::FrameHandler {
                  Refused (Part::*handler)(const Request&, const Message&));
 
   // The first trainer brings the parameter set, which every other must have too.
-  Refused on_join(net::PeerId from, const Frame& frame, std::vector<net::Outgoing>& out);
+  Refused on_join(TimePoint now, net::PeerId from, const Frame& frame,
+                  std::vector<net::Outgoing>& out);
   Refused check_join(net::PeerId from, std::uint32_t trainer, const wire::Join& message,
                      const wire::ParameterSet& set);
   Refused on_ready(const Request& request, const wire::Ready& message);
@@ -73,6 +74,9 @@ class Shard final : public net::FrameHandler {
   // How long the place of a lost trainer is kept for its next life.
   Duration grace() const;
   void on_lost(TimePoint now, Trainer& trainer, std::vector<net::Outgoing>& out);
+  // Those who are not here have left the job, or are lost unless they come in time.
+  void await_missing(TimePoint now);
+  void on_job_over(const Request& request);
 
   // Makes the updates that are possible now, and answers what waited for them.
   void advance(TimePoint now, std::vector<net::Outgoing>& out);

@@ -38,9 +38,31 @@ bool Shard::needs_all_trainers() const {
 // A job that has no values to go on from, or is to stop, waits for nobody.
 Duration Shard::grace() const {
   const bool has_values = state_.progress.ready || !state_.cuts.whole.empty();
-  const bool goes_on = has_values && !state_.progress.stop && !failure_;
+  const bool goes_on =
+      (has_values || state_.progress.has_leaver) && !state_.progress.stop && !failure_;
   return goes_on && state_.parameters.set().trainers_return() ? state_.options.lost_trainer_grace
                                                               : Duration::zero();
+}
+
+void Shard::await_missing(TimePoint now) {
+  for (Trainer& trainer : state_.membership.trainers()) {
+    trainer.lost_at.reset();
+    const bool is_missing = !trainer.connected && !trainer.left;
+    if (is_missing && grace() > Duration::zero()) trainer.lost_at = now;
+  }
+}
+
+// A trainer that leaves a pserver which was started again has learned from another one that the job
+// is over. Those who wait here learn it there.
+void Shard::on_job_over(const Request& request) {
+  const Refusal over{wire::REFUSAL_TRAINER_LOST, "the other trainers have left this job"};
+  for (Trainer& trainer : state_.membership.trainers()) {
+    const bool is_missing = !trainer.connected && !trainer.left;
+    if (is_missing && !trainer.lost_at) trainer.lost_at = request.now;
+    if (!trainer.waiter) continue;
+    state_.replies.refuse(trainer.peer, trainer.waiter->request, over, request.out);
+    trainer.waiter.reset();
+  }
 }
 
 void Shard::on_lost(TimePoint now, Trainer& trainer, std::vector<net::Outgoing>& out) {

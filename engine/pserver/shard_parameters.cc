@@ -65,6 +65,14 @@ void ShardParameters::clear_tables() {
   if (!tables_.empty()) create_tables(set());
 }
 
+void ShardParameters::begin_anew() {
+  clear_tables();
+  if (!dense_) return;
+  dense_.reset();
+  compensation_.reset();
+  PADDLE_CHECK(!create_dense(set()));  // it had room before
+}
+
 Status ShardParameters::end_pass(wire::PassFinished& totals) {
   for (std::uint32_t parameter = 0; parameter < tables_.size(); ++parameter) {
     if (!tables_[parameter]) continue;

@@ -52,6 +52,8 @@ class ShardParameters {
 
   // Empties the tables, for a shard that goes back to a cut; dense values stay where they are.
   void clear_tables();
+  // Takes the initial values again.
+  void begin_anew();
 
   // Makes sure of memory for the segments' rows, `contributors` times, so that applying them cannot
   // fail. Refuses what would go over the port's limit or a table's own.

@@ -44,6 +44,7 @@ void Replies::position(Trainer& trainer, std::uint64_t request, const Membership
   message.set_pauses(progress_.pauses);
   message.set_has_rounds(has_rounds);
   message.set_samples(progress_.samples);
+  message.set_left(progress_.has_leaver);
   for (const std::uint64_t cut : cuts.whole) message.add_cuts(cut);
   for (const Trainer& each : membership.trainers()) {
     message.add_cursors(each.last_applied);

@@ -8,8 +8,10 @@ namespace paddle::pserver {
 struct ShardProgress {
   std::uint64_t generation = 0;  // of the server, and anew whenever the shard goes back
   bool ready = false;            // the initial values are in place
+  bool is_loading = false;       // trainer 0 has sent some of them, or named a cut
   bool went_back = false;        // they are those of a cut
   bool stop = false;             // a trainer has asked for the job's end
+  bool has_leaver = false;       // a trainer has said that it leaves
   std::uint64_t step = 0;        // updates of the whole job; with rounds, the current round
   std::uint64_t updates = 0;     // batches applied outside rounds, by which a push's lag is counted
   std::uint64_t requests = 0;    // taken from trainers, and ticks with a busy one

@@ -32,14 +32,17 @@ Refused check_finite(std::span<const float> values, std::string_view what) {
 
 }  // namespace
 
-Refused ValueTransfer::check_loading(const Request& request) const {
-  if (request.trainer.id == 0 && !state_.progress.ready) return {};
+Refused ValueTransfer::begin_loading(const Request& request) {
+  if (request.trainer.id == 0 && !state_.progress.ready) {
+    state_.progress.is_loading = true;
+    return {};
+  }
   return protocol_error("trainer {} sent initial values {}", request.trainer.id,
                         state_.progress.ready ? "after Ready" : "(only trainer 0 may)");
 }
 
 Refused ValueTransfer::on_load_begin(const Request& request, const wire::LoadBegin& message) {
-  if (auto refused = check_loading(request)) return refused;
+  if (auto refused = begin_loading(request)) return refused;
   auto& trainers = state_.membership.trainers();
   const bool has_cursors = message.cursors_size() > 0;
   if (has_cursors && static_cast<std::size_t>(message.cursors_size()) != trainers.size()) {
@@ -69,7 +72,7 @@ Refused ValueTransfer::on_load_begin(const Request& request, const wire::LoadBeg
 }
 
 Refused ValueTransfer::on_put_dense(const Request& request, const wire::PutDense& message) {
-  if (auto refused = check_loading(request)) return refused;
+  if (auto refused = begin_loading(request)) return refused;
   if (state_.parameters.dense() == nullptr) return protocol_error("dense values on a sparse port");
   ByteSpan tail = request.frame.tail;
   if (tail.size() % sizeof(float) != 0 || tail.size() / sizeof(float) != message.count()) {
@@ -87,7 +90,7 @@ Refused ValueTransfer::on_put_dense(const Request& request, const wire::PutDense
 }
 
 Refused ValueTransfer::on_put_rows(const Request& request, const wire::PutRows& message) {
-  if (auto refused = check_loading(request)) return refused;
+  if (auto refused = begin_loading(request)) return refused;
   const std::uint32_t parameter = message.parameter();
   if (state_.parameters.table(parameter) == nullptr) {
     return protocol_error("rows of no table of this port");

@@ -21,7 +21,7 @@ class ValueTransfer {
   Refused on_export(const Request& request, const wire::ExportRows& message);
 
  private:
-  Refused check_loading(const Request& request) const;
+  Refused begin_loading(const Request& request);
   bool is_ahead(const Request& request) const {
     return state_.parameters.policy().has_rounds() &&
            request.frame.header.step > state_.progress.step;

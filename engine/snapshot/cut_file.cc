@@ -26,8 +26,8 @@ HeaderBytes encode_header(const CutHeader& header) {
   store_le<std::uint32_t>(bytes.data(), kCutMagic);
   store_le<std::uint32_t>(bytes.data() + 4, kCutVersion);
   store_le<std::uint64_t>(bytes.data() + 8, header.fingerprint);
-  store_le<std::uint64_t>(bytes.data() + 16, header.step);
-  store_le<std::uint64_t>(bytes.data() + 24, after.step);
+  store_le<std::uint64_t>(bytes.data() + 16, header.number);
+  store_le<std::uint64_t>(bytes.data() + 24, after.number);
   store_le<std::uint32_t>(bytes.data() + 32, after.crc);
   store_le<std::uint32_t>(bytes.data() + 36, header.after ? 0 : 1);
   store_le<std::uint32_t>(bytes.data() + kHeaderCrcAt, crc32c(ByteSpan(bytes).first(kHeaderCrcAt)));
@@ -49,7 +49,7 @@ Result<CutFileWriter> CutFileWriter::create(Directory& directory, const std::str
   const HeaderBytes bytes = encode_header(header);
   PADDLE_TRY_STATUS(file->append(bytes));
   const auto crc = load_le<std::uint32_t>(bytes.data() + kHeaderCrcAt);
-  return CutFileWriter(std::move(file), {header.step, crc});
+  return CutFileWriter(std::move(file), {header.number, crc});
 }
 
 Status CutFileWriter::add(std::uint32_t kind, ByteSpan payload) {
@@ -93,7 +93,7 @@ Status CutFileReader::read_header() {
     return error(fmt::format("header expected CRC32C {:08x}, found {:08x}", expected, crc_));
   }
   header_.fingerprint = load_le<std::uint64_t>(bytes.data() + 8);
-  header_.step = load_le<std::uint64_t>(bytes.data() + 16);
+  header_.number = load_le<std::uint64_t>(bytes.data() + 16);
   if (load_le<std::uint32_t>(bytes.data() + 36) == 0) {
     header_.after = CutMark{load_le<std::uint64_t>(bytes.data() + 24),
                             load_le<std::uint32_t>(bytes.data() + 32)};

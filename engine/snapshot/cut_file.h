@@ -12,23 +12,23 @@
 
 namespace paddle::snapshot {
 
-// A written cut: its step, and the CRC32C that its file ends with.
+// A written cut: its number, and the CRC32C that its file ends with.
 struct CutMark {
-  std::uint64_t step = 0;
+  std::uint64_t number = 0;
   std::uint32_t crc = 0;
 
   bool operator==(const CutMark&) const = default;
 };
 
-// Bytes: u32 "PDCT", u32 format version 1, u64 fingerprint, u64 step, u64 step and u32 CRC32C of
-// the cut before (0 in a full cut), u32 1 in a full cut and else 0, u32 CRC32C of all before.
+// Bytes: u32 "PDCT", u32 format version 1, u64 fingerprint, u64 number, u64 number and u32 CRC32C
+// of the cut before (0 in a full cut), u32 1 in a full cut and else 0, u32 CRC32C of all before.
 //
 // Records follow: u32 kind, u64 length, the payload, u32 CRC32C. That CRC goes on from the one
 // before it with kind, length and payload. The last record has kind 2^32 - 1 and the number of the
 // others (u64) as its payload.
 struct CutHeader {
   std::uint64_t fingerprint = 0;  // of the shard: its job, its parameters and its place among them
-  std::uint64_t step = 0;
+  std::uint64_t number = 0;
   std::optional<CutMark> after;  // the cut that a delta follows; absent in a full cut
 };
 
@@ -63,7 +63,7 @@ class CutFileReader {
   std::uint32_t kind() const { return kind_; }
   ByteSpan payload() const { return payload_; }
   // Of the file, once next() was false.
-  CutMark mark() const { return {header_.step, crc_}; }
+  CutMark mark() const { return {header_.number, crc_}; }
   Error error(const std::string& what) const;
 
  private:

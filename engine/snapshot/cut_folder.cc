@@ -15,16 +15,16 @@ constexpr std::string_view kCutPrefix = "cut-";
 constexpr std::string_view kFullSuffix = ".full";
 constexpr std::string_view kDeltaSuffix = ".delta";
 
-std::string file_name(std::uint64_t step, bool is_full) {
-  return fmt::format("{}{:012}{}", kCutPrefix, step, is_full ? kFullSuffix : kDeltaSuffix);
+std::string file_name(std::uint64_t number, bool is_full) {
+  return fmt::format("{}{:012}{}", kCutPrefix, number, is_full ? kFullSuffix : kDeltaSuffix);
 }
 
-std::optional<std::uint64_t> step_of(const std::string& name) {
+std::optional<std::uint64_t> number_of(const std::string& name) {
   if (!name.starts_with(kCutPrefix)) return {};
   const char* const begin = name.data() + kCutPrefix.size();
-  std::uint64_t step = 0;
-  if (std::from_chars(begin, name.data() + name.size(), step).ec != std::errc()) return {};
-  return step;
+  std::uint64_t number = 0;
+  if (std::from_chars(begin, name.data() + name.size(), number).ec != std::errc()) return {};
+  return number;
 }
 
 }  // namespace
@@ -41,14 +41,14 @@ Result<std::vector<CutFolder::Cut>> CutFolder::names() const {
   PADDLE_TRY(const auto names, files_->list(path_));
   std::vector<Cut> cuts;
   for (const std::string& name : names) {
-    const auto step = step_of(name);
-    if (!step) continue;
+    const auto number = number_of(name);
+    if (!number) continue;
     for (const bool is_full : {true, false}) {
-      if (name == file_name(*step, is_full)) cuts.push_back({{*step, 0}, is_full});
+      if (name == file_name(*number, is_full)) cuts.push_back({{*number, 0}, is_full});
     }
   }
   std::ranges::sort(cuts, {},
-                    [](const Cut& cut) { return std::pair(cut.mark.step, !cut.is_full); });
+                    [](const Cut& cut) { return std::pair(cut.mark.number, !cut.is_full); });
   return cuts;
 }
 
@@ -56,7 +56,7 @@ Status CutFolder::take_whole() {
   PADDLE_TRY(const auto found, names());
   std::size_t foreign = 0;
   for (const Cut& cut : found) {
-    auto reader = CutFileReader::open(*directory_, file_name(cut.mark.step, cut.is_full));
+    auto reader = CutFileReader::open(*directory_, file_name(cut.mark.number, cut.is_full));
     if (reader && reader->header().fingerprint != fingerprint_) {
       ++foreign;
       static_cast<void>(remove(cut));
@@ -75,31 +75,31 @@ Status CutFolder::take_whole() {
   if (foreign + cuts_.size() < found.size()) {
     log_warning("{}: the newest whole cut is {}", path_,
                 cuts_.empty() ? "none: training goes back to a snapshot"
-                              : file_name(cuts_.back().mark.step, cuts_.back().is_full));
+                              : file_name(cuts_.back().mark.number, cuts_.back().is_full));
   }
   return {};
 }
 
 Status CutFolder::check_header(const Cut& cut, const CutHeader& header) const {
   const auto fail = [&](const std::string& what) {
-    return Error{Errc::kData, fmt::format("{}: {}", file_name(cut.mark.step, cut.is_full), what)};
+    return Error{Errc::kData, fmt::format("{}: {}", file_name(cut.mark.number, cut.is_full), what)};
   };
   if (header.fingerprint != fingerprint_) return fail("it is of another job");
-  if (header.step != cut.mark.step || header.after.has_value() == cut.is_full) {
-    return fail("its header is that of " + file_name(header.step, !header.after));
+  if (header.number != cut.mark.number || header.after.has_value() == cut.is_full) {
+    return fail("its header is that of " + file_name(header.number, !header.after));
   }
   return {};
 }
 
 Result<CutMark> CutFolder::verify(const Cut& cut, CutFileReader& reader) const {
   PADDLE_TRY_STATUS(check_header(cut, reader.header()));
-  if (!cuts_.empty() && cuts_.back().mark.step == cut.mark.step) {
-    return reader.error("the full cut of this step is here");
+  if (!cuts_.empty() && cuts_.back().mark.number == cut.mark.number) {
+    return reader.error("the full cut of this number is here");
   }
   if (const auto& after = reader.header().after;
       after && (cuts_.empty() || cuts_.back().mark != *after)) {
-    return reader.error(fmt::format("the cut of step {} with CRC32C {:08x} that it follows is gone",
-                                    after->step, after->crc));
+    return reader.error(fmt::format("cut {} with CRC32C {:08x}, which it follows, is gone",
+                                    after->number, after->crc));
   }
   for (;;) {
     PADDLE_TRY(const bool is_record, reader.next());
@@ -113,26 +113,26 @@ void CutFolder::discard(const Cut& cut, const std::string& why) {
 }
 
 Status CutFolder::remove(const Cut& cut) {
-  return files_->remove_all(path_ + "/" + file_name(cut.mark.step, cut.is_full));
+  return files_->remove_all(path_ + "/" + file_name(cut.mark.number, cut.is_full));
 }
 
-Status CutFolder::begin(std::uint64_t step, std::optional<std::uint64_t> after) {
+Status CutFolder::begin(std::uint64_t number, std::optional<std::uint64_t> after) {
   PADDLE_CHECK(!writer_);
   const auto last = newest();
   if (after && last != after) {
-    return Error{Errc::kResource, fmt::format("{}: the cut of step {} is missing", path_, *after)};
+    return Error{Errc::kResource, fmt::format("{}: cut {} is missing", path_, *after)};
   }
-  if (last && step <= *last) {
-    return Error{Errc::kResource, fmt::format("{}: the cut of step {} is still there, and step {} "
+  if (last && number <= *last) {
+    return Error{Errc::kResource, fmt::format("{}: cut {} is still there, and cut {} "
                                               "comes no later",
-                                              path_, *last, step)};
+                                              path_, *last, number)};
   }
   // One that failed may not have been removed.
-  for (const bool is_full : {true, false}) PADDLE_TRY_STATUS(remove({{step, 0}, is_full}));
-  open_ = {{step, 0}, !after};
-  CutHeader header{fingerprint_, step, {}};
+  for (const bool is_full : {true, false}) PADDLE_TRY_STATUS(remove({{number, 0}, is_full}));
+  open_ = {{number, 0}, !after};
+  CutHeader header{fingerprint_, number, {}};
   if (after) header.after = cuts_.back().mark;
-  auto writer = CutFileWriter::create(*directory_, file_name(step, open_.is_full), header);
+  auto writer = CutFileWriter::create(*directory_, file_name(number, open_.is_full), header);
   if (!writer) {
     static_cast<void>(remove(open_));
     return std::move(writer).error();
@@ -169,19 +169,20 @@ void CutFolder::drop() {
 
 std::optional<std::uint64_t> CutFolder::newest() const {
   if (cuts_.empty()) return {};
-  return cuts_.back().mark.step;
+  return cuts_.back().mark.number;
 }
 
-std::vector<std::uint64_t> CutFolder::steps() const {
-  std::vector<std::uint64_t> steps;
-  for (const Cut& cut : cuts_) steps.push_back(cut.mark.step);
-  return steps;
+std::vector<std::uint64_t> CutFolder::numbers() const {
+  std::vector<std::uint64_t> numbers;
+  for (const Cut& cut : cuts_) numbers.push_back(cut.mark.number);
+  return numbers;
 }
 
-Status CutFolder::read(std::uint64_t step, const CutStore::Use& use) {
-  const auto last = std::ranges::find(cuts_, step, [](const Cut& cut) { return cut.mark.step; });
+Status CutFolder::read(std::uint64_t number, const CutStore::Use& use) {
+  const auto last =
+      std::ranges::find(cuts_, number, [](const Cut& cut) { return cut.mark.number; });
   if (last == cuts_.end()) {
-    return Error{Errc::kData, fmt::format("{}: there is no whole cut of step {}", path_, step)};
+    return Error{Errc::kData, fmt::format("{}: there is no whole cut {}", path_, number)};
   }
   auto cut = last;
   while (!cut->is_full) --cut;
@@ -195,7 +196,7 @@ Status CutFolder::read(std::uint64_t step, const CutStore::Use& use) {
     while (end != cuts_.end() && !end->is_full) ++end;
     discard(*cut, read.error().message);
     for (auto each = cut + 1; each != end; ++each) {
-      discard(*each, file_name(each->mark.step, false) + ": it builds on that one");
+      discard(*each, file_name(each->mark.number, false) + ": it builds on that one");
     }
     cuts_.erase(cut, end);
     return std::move(read).with(path_);
@@ -204,7 +205,8 @@ Status CutFolder::read(std::uint64_t step, const CutStore::Use& use) {
 }
 
 Status CutFolder::read_file(const Cut& cut, const CutStore::Use& use, Status& used) const {
-  PADDLE_TRY(auto reader, CutFileReader::open(*directory_, file_name(cut.mark.step, cut.is_full)));
+  PADDLE_TRY(auto reader,
+             CutFileReader::open(*directory_, file_name(cut.mark.number, cut.is_full)));
   PADDLE_TRY_STATUS(check_header(cut, reader.header()));
   for (;;) {
     PADDLE_TRY(const bool is_record, reader.next());
@@ -219,9 +221,9 @@ Status CutFolder::read_file(const Cut& cut, const CutStore::Use& use, Status& us
   return {};
 }
 
-Status CutFolder::forget_before(std::uint64_t step) {
+Status CutFolder::forget_before(std::uint64_t number) {
   auto full = cuts_.size();
-  for (std::size_t i = 0; i < cuts_.size() && cuts_[i].mark.step <= step; ++i) {
+  for (std::size_t i = 0; i < cuts_.size() && cuts_[i].mark.number <= number; ++i) {
     if (cuts_[i].is_full) full = i;
   }
   if (full == cuts_.size()) return {};
@@ -233,12 +235,12 @@ Status CutFolder::forget_before(std::uint64_t step) {
   return {};
 }
 
-Status CutFolder::forget_after(std::uint64_t step) {
-  PADDLE_CHECK(!writer_ || open_.mark.step <= step);
+Status CutFolder::forget_after(std::uint64_t number) {
+  PADDLE_CHECK(!writer_ || open_.mark.number <= number);
   PADDLE_TRY(const auto found, names());
-  for (auto cut = found.rbegin(); cut != found.rend() && cut->mark.step > step; ++cut) {
+  for (auto cut = found.rbegin(); cut != found.rend() && cut->mark.number > number; ++cut) {
     PADDLE_TRY_STATUS(remove(*cut));
-    std::erase_if(cuts_, [&](const Cut& each) { return each.mark.step == cut->mark.step; });
+    std::erase_if(cuts_, [&](const Cut& each) { return each.mark.number == cut->mark.number; });
   }
   return directory_->sync();
 }

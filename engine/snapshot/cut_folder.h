@@ -20,9 +20,9 @@ class CutFolder {
   // cut before is not here, is removed with a warning, and so are those of another `fingerprint`.
   static Result<CutFolder> open(FileSystem& files, std::string path, std::uint64_t fingerprint);
 
-  // Begins a cut that follows the newest one, of step `after`, or without it a full one. An error
+  // Begins a cut that follows the newest one, `after`, or without it a full one. An error
   // of begin(), add() or end() is kResource, drops the cut and removes its file.
-  Status begin(std::uint64_t step, std::optional<std::uint64_t> after);
+  Status begin(std::uint64_t number, std::optional<std::uint64_t> after);
   Status add(std::uint32_t kind, ByteSpan payload);
   // Makes the cut durable: it is whole.
   Status end();
@@ -31,11 +31,11 @@ class CutFolder {
 
   // The newest whole cut; nullopt when there is none.
   std::optional<std::uint64_t> newest() const;
-  std::vector<std::uint64_t> steps() const;
+  std::vector<std::uint64_t> numbers() const;
   // As of CutStore.
-  Status read(std::uint64_t step, const CutStore::Use& use);
-  Status forget_before(std::uint64_t step);
-  Status forget_after(std::uint64_t step);
+  Status read(std::uint64_t number, const CutStore::Use& use);
+  Status forget_before(std::uint64_t number);
+  Status forget_after(std::uint64_t number);
 
   const std::string& path() const { return path_; }
 
@@ -51,7 +51,7 @@ class CutFolder {
         path_(std::move(path)),
         fingerprint_(fingerprint),
         directory_(std::move(directory)) {}
-  // Cuts by the names in the folder, ascending; of one step the full one first.
+  // Cuts by the names in the folder, ascending; of one number the full one first.
   Result<std::vector<Cut>> names() const;
   Status take_whole();
   Result<CutMark> verify(const Cut& cut, CutFileReader& reader) const;

@@ -19,10 +19,10 @@ class CutStore {
  public:
   virtual ~CutStore() = default;
 
-  // Begins the cut of this step: any number that rises from cut to cut. A cut that has no end yet
+  // Begins the cut of this number, which rises from cut to cut. A cut that has no end yet
   // is dropped. It is full unless the newest cut has its end and has not failed, and this one
   // follows it. One that fails after has_failed() was asked takes those that follow it along.
-  virtual void begin(std::uint64_t step, bool is_full) = 0;
+  virtual void begin(std::uint64_t number, bool is_full) = 0;
   // A record of the cut; `kind` is the shard's, and not 2^32 - 1. Returns at once: the bytes are
   // written later, or dropped when the cut has failed.
   virtual void add(std::uint32_t kind, Bytes payload) = 0;
@@ -35,15 +35,15 @@ class CutStore {
 
   // Steps of the cuts that can be read, ascending.
   virtual std::vector<std::uint64_t> whole() const = 0;
-  // Calls use(kind, payload) for each record of the full cut that `step` builds on, then of those
-  // that follow up to `step`. Stops at its first error. kData when a file is not as it was written:
-  // that cut and those that build on it are no longer whole.
+  // Calls use(kind, payload) for each record of the full cut that `number` builds on, then of those
+  // that follow up to `number`. Stops at its first error. kData when a file is not as it was
+  // written: that cut and those that build on it are no longer whole.
   using Use = std::function<Status(std::uint32_t kind, ByteSpan payload)>;
-  virtual Status read(std::uint64_t step, const Use& use) = 0;
-  // Removes cuts that neither `step` nor a later one builds on; and those after `step`, durably,
-  // with the one that has no end yet.
-  virtual void forget_before(std::uint64_t step) = 0;
-  virtual Status forget_after(std::uint64_t step) = 0;
+  virtual Status read(std::uint64_t number, const Use& use) = 0;
+  // Removes cuts that neither `number` nor a later one builds on; and those after `number`,
+  // durably, with the one that has no end yet.
+  virtual void forget_before(std::uint64_t number) = 0;
+  virtual Status forget_after(std::uint64_t number) = 0;
 };
 
 }  // namespace paddle::snapshot

@@ -74,16 +74,16 @@ FolderCutStore::~FolderCutStore() {
   wait();
 }
 
-void FolderCutStore::begin(std::uint64_t step, bool is_full) {
+void FolderCutStore::begin(std::uint64_t number, bool is_full) {
   drop_open();
   const auto after = followed();
   PADDLE_CHECK(is_full || after);
   newest_ = std::make_shared<Cut>();
-  newest_->step = step;
+  newest_->number = number;
   if (!is_full) newest_->after = after;
   is_open_ = true;
   run([this, cut = newest_] {
-    if (!cut->is_dropped) settle(*cut, folder_.begin(cut->step, cut->after));
+    if (!cut->is_dropped) settle(*cut, folder_.begin(cut->number, cut->after));
   });
 }
 
@@ -92,11 +92,11 @@ std::optional<std::uint64_t> FolderCutStore::followed() const {
     // With a worker it may fail at any time; then the worker refuses those that follow.
     const bool is_known_to_fail = worker_ == nullptr && newest_->has_failed;
     if (newest_->is_dropped || is_known_to_fail) return {};
-    return newest_->step;
+    return newest_->number;
   }
-  const auto steps = whole();
-  if (steps.empty()) return {};
-  return steps.back();
+  const auto numbers = whole();
+  if (numbers.empty()) return {};
+  return numbers.back();
 }
 
 void FolderCutStore::add(std::uint32_t kind, Bytes payload) {
@@ -117,7 +117,7 @@ void FolderCutStore::end() {
     settle(*cut, folder_.end());
     if (cut->has_failed) return;
     if (std::exchange(is_failing_, false)) {
-      log_info("{}: cuts are written again, that of step {} is whole", folder_.path(), cut->step);
+      log_info("{}: cuts are written again, cut {} is whole", folder_.path(), cut->number);
     }
     publish();
   });
@@ -134,16 +134,16 @@ std::vector<std::uint64_t> FolderCutStore::whole() const {
   return whole_;
 }
 
-Status FolderCutStore::read(std::uint64_t step, const Use& use) {
+Status FolderCutStore::read(std::uint64_t number, const Use& use) {
   wait();
-  Status read = folder_.read(step, use);
+  Status read = folder_.read(number, use);
   publish();
   return read;
 }
 
-void FolderCutStore::forget_before(std::uint64_t step) {
-  run([this, step] {
-    const Status forgotten = folder_.forget_before(step);
+void FolderCutStore::forget_before(std::uint64_t number) {
+  run([this, number] {
+    const Status forgotten = folder_.forget_before(number);
     const bool failed_before = std::exchange(cannot_remove_, !forgotten);
     if (!forgotten && !failed_before) {
       log_warning("older cuts stay: {}; they take room on the disk", forgotten.error().message);
@@ -152,11 +152,11 @@ void FolderCutStore::forget_before(std::uint64_t step) {
   });
 }
 
-Status FolderCutStore::forget_after(std::uint64_t step) {
-  const bool goes_back = newest_ && newest_->step > step;
+Status FolderCutStore::forget_after(std::uint64_t number) {
+  const bool goes_back = newest_ && newest_->number > number;
   if (goes_back) drop_open();
   wait();
-  Status forgotten = folder_.forget_after(step);
+  Status forgotten = folder_.forget_after(number);
   if (goes_back) newest_ = nullptr;
   publish();
   return forgotten;
@@ -176,14 +176,14 @@ void FolderCutStore::settle(Cut& cut, const Status& outcome) {
   cut.has_failed = true;
   if (std::exchange(is_failing_, true)) return;
   const auto newest = folder_.newest();
-  log_warning(
-      "the cut of step {} is not kept: {}; training goes on, and a lost pserver goes back to {}",
-      cut.step, outcome.error().message, newest ? fmt::format("step {}", *newest) : "a snapshot");
+  log_warning("cut {} is not kept: {}; training goes on, and a lost pserver goes back to {}",
+              cut.number, outcome.error().message,
+              newest ? fmt::format("cut {}", *newest) : "a snapshot");
 }
 
 void FolderCutStore::publish() {
   const std::scoped_lock lock(mutex_);
-  whole_ = folder_.steps();
+  whole_ = folder_.numbers();
 }
 
 }  // namespace paddle::snapshot

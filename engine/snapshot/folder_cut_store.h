@@ -62,20 +62,20 @@ class FolderCutStore final : public CutStore {
   FolderCutStore(const FolderCutStore&) = delete;
   FolderCutStore& operator=(const FolderCutStore&) = delete;
 
-  void begin(std::uint64_t step, bool is_full) override;
+  void begin(std::uint64_t number, bool is_full) override;
   void add(std::uint32_t kind, Bytes payload) override;
   void end() override;
   std::uint64_t backlog() const override { return backlog_; }
   bool has_failed() const override { return newest_ && newest_->has_failed; }
 
   std::vector<std::uint64_t> whole() const override;
-  Status read(std::uint64_t step, const Use& use) override;
-  void forget_before(std::uint64_t step) override;
-  Status forget_after(std::uint64_t step) override;
+  Status read(std::uint64_t number, const Use& use) override;
+  void forget_before(std::uint64_t number) override;
+  Status forget_after(std::uint64_t number) override;
 
  private:
   struct Cut {
-    std::uint64_t step = 0;
+    std::uint64_t number = 0;
     std::optional<std::uint64_t> after;    // absent in a full one
     std::atomic<bool> is_dropped = false;  // by the shard, before its end
     std::atomic<bool> has_failed = false;

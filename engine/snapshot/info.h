@@ -31,6 +31,14 @@ struct SnapshotInfo {
   std::optional<BaseSnapshot> base;  // of a delta
 };
 
+// A file that describes the model: "path.txt" and "job.toml" as v0.10 had them, or "model/<name>".
+struct ModelFile {
+  std::string name;
+  std::string content;
+};
+constexpr std::size_t kModelFilesMax = 64;
+constexpr std::size_t kModelFileBytesMax = 16U << 20U;
+
 struct SparseRow {
   std::uint64_t id = 0;
   std::uint64_t marks = 0;  // parameter::RowMarks, packed

@@ -24,6 +24,8 @@ Error malformed(std::string_view line) {
 
 constexpr std::uint64_t kPassesMax = UINT32_MAX;  // train.passes is a u32
 constexpr std::uint32_t kFirstFormat = 1;
+constexpr std::uint32_t kBareFormat = 2;  // without a description of the model
+constexpr std::string_view kModelFolder = "model/";
 constexpr std::string_view kFirstFormatLine = "snapshot format=1 ";
 
 // The last line: a checksum of the text before it.
@@ -94,13 +96,15 @@ class Decoder {
     const auto version = format.number<std::uint32_t>("format");
     format.text("engine");
     is_first_format_ = version == kFirstFormat;
-    if (version == kSnapshotFormat) manifest.id = format.hex<sizeof(SnapshotId)>("id");
-    if (version != kSnapshotFormat && !is_first_format_) {
-      return Error{Errc::kVersion, fmt::format("MANIFEST: format {}, this program reads {} and {}",
+    has_description_ = version == kSnapshotFormat;
+    if (version < kFirstFormat || version > kSnapshotFormat) {
+      return Error{Errc::kVersion, fmt::format("MANIFEST: format {}, this program reads {} to {}",
                                                version, kFirstFormat, kSnapshotFormat)};
     }
+    if (!is_first_format_) manifest.id = format.hex<sizeof(SnapshotId)>("id");
     if (!format.complete()) return malformed(line_);
     PADDLE_TRY_STATUS(decode_info(manifest.info));
+    if (has_description_) PADDLE_TRY_STATUS(decode_model(manifest.model));
     std::unordered_set<std::string> names;
     while (!rest_.empty()) {
       PADDLE_TRY(ManifestParameter parameter, decode_parameter(manifest.info.base.has_value()));
@@ -156,6 +160,23 @@ class Decoder {
     return {};
   }
 
+  Status decode_model(std::vector<FileEntry>& files) {
+    while (rest_.starts_with("model ")) {
+      FieldParser file(line(), "model");
+      FileEntry entry;
+      entry.size = file.count("size", kModelFileBytesMax);
+      entry.sha256 = file.hex<sizeof(Sha256Digest)>("sha256");
+      entry.name = file.name();
+      const bool is_known = std::ranges::find(files, entry.name, &FileEntry::name) != files.end();
+      if (!file.complete() || !is_model_file_name(entry.name) || is_known ||
+          files.size() == kModelFilesMax) {
+        return malformed(line_);
+      }
+      files.push_back(std::move(entry));
+    }
+    return {};
+  }
+
   Status decode_optimizer(wire::Optimizer& optimizer) {
     FieldParser fields(line(), "optimizer");
     optimizer.set_method(std::string(fields.text("method")));
@@ -203,8 +224,7 @@ class Decoder {
     const auto files = fields.number<std::uint64_t>("files");
     spec.set_name(fields.name());
     if (!fields.complete() || (kind != "sparse" && kind != "dense")) return malformed(line_);
-    if (auto valid = parameter::validate(spec); !valid)
-      return Error{Errc::kData, "MANIFEST: " + valid.error().message};
+    PADDLE_TRY_STATUS(check(spec));
     if (files < (has_removed ? 2 : 1) || (!spec.sparse() && files != 2) ||
         parameter.state_width > kStateWidthMax || (!spec.sparse() && spec.has_table())) {
       return malformed(line_);
@@ -229,12 +249,28 @@ class Decoder {
     return parameter;
   }
 
+  // Snapshots without a description had no files of two of the names that are kept for it.
+  Status check(wire::ParameterSpec spec) const {
+    if (!has_description_ && (spec.name() == "job.toml" || spec.name() == "model"))
+      spec.set_name("_" + spec.name());
+    if (auto valid = parameter::validate(spec); !valid)
+      return Error{Errc::kData, "MANIFEST: " + valid.error().message};
+    return {};
+  }
+
   std::string_view rest_;
   std::string_view line_;
   bool is_first_format_ = false;
+  bool has_description_ = false;
 };
 
 }  // namespace
+
+bool is_model_file_name(const std::string& name) {
+  if (name == "path.txt" || name == "job.toml") return true;
+  if (!name.starts_with(kModelFolder) || !SafePath::parse(name)) return false;
+  return name.find('/', kModelFolder.size()) == std::string::npos && escape_control(name) == name;
+}
 
 std::string state_file_name(const std::string& parameter) {
   return parameter + ".state";
@@ -273,9 +309,14 @@ BlockHeader block_header(const std::optional<SnapshotId>& snapshot,
 }
 
 std::string encode_manifest(const Manifest& manifest) {
-  std::string text = fmt::format("snapshot format={} engine={} id={}\n", kSnapshotFormat,
-                                 kProgramVersion, to_hex(*manifest.id));
+  const std::uint32_t format = manifest.model.empty() ? kBareFormat : kSnapshotFormat;
+  std::string text = fmt::format("snapshot format={} engine={} id={}\n", format, kProgramVersion,
+                                 to_hex(*manifest.id));
   text += encode_info(manifest.info);
+  for (const FileEntry& file : manifest.model) {
+    text += fmt::format("model size={} sha256={} name={}\n", file.size, to_hex(*file.sha256),
+                        file.name);
+  }
   for (const ManifestParameter& parameter : manifest.parameters)
     text += encode_parameter(parameter, manifest.info.base.has_value());
   return text + last_line(text, kSnapshotFormat);

@@ -1,8 +1,9 @@
 // MANIFEST of a snapshot: plain text, one fact a line, the last line the SHA-256 of all before it.
 // It binds the snapshot together: its id is in every block file, and it has every file's SHA-256.
 //
-// Format 1, of releases up to 0.1, is read too. It has CRC32C where format 2 has SHA-256, and no
-// id.
+// Format 3 is format 2 with the files that describe the model; a snapshot without them is written
+// in format 2. Format 1, of releases up to 0.1, is read too: it has CRC32C where the others have
+// SHA-256, and no id.
 #pragma once
 
 #include "engine/snapshot/block_file.h"
@@ -12,7 +13,7 @@ namespace paddle::snapshot {
 
 constexpr std::uint64_t kRowsFileBytesMax = 64U << 20U;  // then come the next rows in another
 constexpr std::size_t kManifestBytesMax = 64U << 20U;
-constexpr std::uint32_t kSnapshotFormat = 2;
+constexpr std::uint32_t kSnapshotFormat = 3;
 constexpr std::uint32_t kStateWidthMax = 16;  // floats of optimizer state for each value
 
 struct ManifestParameter {
@@ -28,8 +29,12 @@ struct ManifestParameter {
 struct Manifest {
   std::optional<SnapshotId> id;  // absent in format 1
   SnapshotInfo info;
+  std::vector<FileEntry> model;  // ModelFiles
   std::vector<ManifestParameter> parameters;
 };
+
+// Whether a file that describes the model may have that name.
+bool is_model_file_name(const std::string& name);
 
 std::string state_file_name(const std::string& parameter);
 std::string rows_file_name(const std::string& parameter, std::size_t number);

@@ -173,9 +173,10 @@ Status SnapshotReader::check(const std::string& directory, FileSystem& files) {
 
 Result<SnapshotReader> SnapshotReader::open_own(const std::string& directory, FileSystem& files) {
   PADDLE_TRY(SnapshotReader reader, read_manifest(directory, files));
-  for (const wire::ParameterSpec& spec : reader.parameters()) {
+  for (FileEntry& file : reader.manifest_.model)
+    PADDLE_TRY_STATUS(reader.named(verify_file(*reader.root_, file)));
+  for (const wire::ParameterSpec& spec : reader.parameters())
     PADDLE_TRY_STATUS(reader.verify(spec.name()));
-  }
   return reader;
 }
 
@@ -228,6 +229,16 @@ Status SnapshotReader::open_base() {
   return {};
 }
 
+Result<std::optional<std::string>> SnapshotReader::read_model_file(const std::string& name) const {
+  const auto file = std::ranges::find(manifest_.model, name, &FileEntry::name);
+  if (file == manifest_.model.end()) return std::optional<std::string>();
+  PADDLE_TRY(FileReader reader, named(FileReader::open(*root_, *file)));
+  std::string content(file->size, '\0');
+  PADDLE_TRY_STATUS(named(reader.read(std::as_writable_bytes(std::span(content)))));
+  PADDLE_TRY_STATUS(named(reader.finish()));
+  return std::optional<std::string>(std::move(content));
+}
+
 Status SnapshotReader::verify(const std::string& name) {
   ManifestParameter& parameter = *std::ranges::find(
       manifest_.parameters, name, [](const ManifestParameter& each) { return each.spec.name(); });
@@ -268,13 +279,16 @@ std::vector<wire::ParameterSpec> SnapshotReader::parameters() const {
 Status SnapshotReader::read_dense(const std::string& name, std::vector<float>& value,
                                   std::vector<float>& state, std::uint64_t& update_count) const {
   PADDLE_TRY(const ManifestParameter* const parameter, find(name, false));
-  const std::uint64_t count = parameter::element_count(parameter->spec);
-  PADDLE_TRY(auto values, named(read_value(*root_, parameter->files[0], count)));
+  PADDLE_TRY(value, read_dense_value(name));
   const FileEntry& file = parameter->files[1];
   const BlockHeader header = block_header(manifest_.id, *parameter, file.name);
   PADDLE_TRY(state, named(read_state(*root_, file, header, update_count)));
-  value = std::move(values);
   return {};
+}
+
+Result<std::vector<float>> SnapshotReader::read_dense_value(const std::string& name) const {
+  PADDLE_TRY(const ManifestParameter* const parameter, find(name, false));
+  return named(read_value(*root_, parameter->files[0], parameter::element_count(parameter->spec)));
 }
 
 Status SnapshotReader::read_rows(const std::string& name,
@@ -318,9 +332,8 @@ Status SnapshotReader::read_base_rows(const ManifestParameter& table, const OnRo
         std::min<std::uint64_t>(marks.passes_unseen + passes, UINT16_MAX));
     row.marks = marks.pack();
     const std::uint64_t decays = decay == 1 ? 0 : passes;
-    for (std::uint64_t pass = 0; pass < decays && !row.score.is_zero(); ++pass) {
+    for (std::uint64_t pass = 0; pass < decays && !row.score.is_zero(); ++pass)
       row.score.decay(decay);
-    }
     return on_row(row);
   });
 }

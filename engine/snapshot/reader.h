@@ -27,9 +27,13 @@ class SnapshotReader {
   // False for format 1, whose checks miss files of another snapshot and exchanged blocks.
   bool is_bound() const { return manifest_.id.has_value() && (!base_ || base_->is_bound()); }
   std::vector<wire::ParameterSpec> parameters() const;
+  // A file that describes the model; nothing when the snapshot has none of that name.
+  Result<std::optional<std::string>> read_model_file(const std::string& name) const;
   // Replaces value and state with the parameter's; state is whole planes.
   Status read_dense(const std::string& name, std::vector<float>& value, std::vector<float>& state,
                     std::uint64_t& update_count) const;
+  // The parameter's values alone.
+  Result<std::vector<float>> read_dense_value(const std::string& name) const;
   // Calls the function for each row, those of a base first. Its first error ends the reading and is
   // returned.
   Status read_rows(const std::string& name,

@@ -55,6 +55,7 @@ struct SnapshotWriter::Impl {
   std::string directory;
   std::string temporary;
   std::unique_ptr<Directory> root;
+  std::unique_ptr<Directory> model;  // null until a file of it is written
   Manifest manifest;
   std::unordered_set<std::string> names;
   bool in_sparse = false;
@@ -108,11 +109,29 @@ struct SnapshotWriter::Impl {
     return {};
   }
 
-  Status write_file(const std::string& name, const std::string& text) const {
-    PADDLE_TRY(FileWriter file, FileWriter::create(*root, name));
+  static Result<FileEntry> write_into(Directory& directory, const std::string& name,
+                                      const std::string& text) {
+    PADDLE_TRY(FileWriter file, FileWriter::create(directory, name));
     PADDLE_TRY_STATUS(file.append(as_bytes(text)));
-    PADDLE_TRY(const FileEntry entry, file.finish());
+    return file.finish();
+  }
+
+  Status write_file(const std::string& name, const std::string& text) const {
+    PADDLE_TRY_STATUS(write_into(*root, name, text));
     return {};
+  }
+
+  Result<FileEntry> write_model_file(const std::string& name, const std::string& text) {
+    const std::size_t slash = name.find('/');
+    if (slash == std::string::npos) return write_into(*root, name, text);
+    if (!model) {
+      const std::string folder = temporary + "/" + name.substr(0, slash);
+      PADDLE_TRY_STATUS(files->make_directory(folder));
+      PADDLE_TRY(model, files->open_directory(folder));
+    }
+    PADDLE_TRY(FileEntry entry, write_into(*model, name.substr(slash + 1), text));
+    entry.name = name;
+    return entry;
   }
 
   Status add_row(const SparseRow& row) {
@@ -169,6 +188,23 @@ Result<SnapshotWriter> SnapshotWriter::create(const std::string& directory, Snap
   impl->manifest.info = std::move(info);
   PADDLE_TRY(impl->root, files.open_directory(temporary));
   return SnapshotWriter(std::move(impl));
+}
+
+Status SnapshotWriter::add_model_file(const ModelFile& file) {
+  PADDLE_CHECK(!impl_->finished);
+  if (!is_model_file_name(file.name) || file.content.size() > kModelFileBytesMax) {
+    return Error{Errc::kUsage, fmt::format("'{}', of {} bytes, cannot describe the model of a "
+                                           "snapshot",
+                                           file.name, file.content.size())};
+  }
+  if (impl_->manifest.model.size() == kModelFilesMax) {
+    return Error{
+        Errc::kUsage,
+        fmt::format("a snapshot has at most {} files that describe its model", kModelFilesMax)};
+  }
+  PADDLE_TRY(FileEntry entry, impl_->write_model_file(file.name, file.content));
+  impl_->manifest.model.push_back(std::move(entry));
+  return {};
 }
 
 Status SnapshotWriter::add_dense(const wire::ParameterSpec& spec, std::span<const float> value,
@@ -236,6 +272,7 @@ Status SnapshotWriter::add_removed(std::span<const std::uint64_t> ids) {
 Status SnapshotWriter::finish() {
   PADDLE_CHECK(!impl_->in_sparse && !impl_->finished);
   PADDLE_CHECK(impl_->manifest.parameters.size() == impl_->names.size());  // no error was ignored
+  if (impl_->model) PADDLE_TRY_STATUS(impl_->model->sync());
   const std::string text = encode_manifest(impl_->manifest);
   if (text.size() > kManifestBytesMax) {
     return Error{Errc::kResource, fmt::format("MANIFEST of {} bytes", text.size())};

@@ -1,6 +1,6 @@
 // Writer of a snapshot directory: one v0.10 file per dense parameter with "<name>.state" beside it,
-// sparse tables as numbered files "<name>.sparse-00000", MANIFEST written last, then `done`. A
-// directory without a valid MANIFEST is not a snapshot.
+// sparse tables as numbered files "<name>.sparse-00000", files that describe the model, MANIFEST
+// written last, then `done`. A directory without a valid MANIFEST is not a snapshot.
 //
 // A delta holds dense parameters whole. Of each table it holds all candidates, the rows that differ
 // from a full snapshot beside it, the base, and in "<name>.sparse-removed" the ids of removed rows.
@@ -29,6 +29,7 @@ class SnapshotWriter {
   SnapshotWriter& operator=(SnapshotWriter&&) noexcept;
   ~SnapshotWriter();
 
+  Status add_model_file(const ModelFile& file);
   // `value` has the spec's element count; `state` is whole planes of that many floats.
   Status add_dense(const wire::ParameterSpec& spec, std::span<const float> value,
                    std::span<const float> state, std::uint64_t update_count);

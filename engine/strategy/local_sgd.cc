@@ -21,7 +21,7 @@ float elastic_alpha(const wire::ParameterSet& set) {
   return set.elastic_rate() / static_cast<float>(set.num_trainers());
 }
 
-float scale_of(const wire::ParameterSet& set) {
+float move_scale_of(const wire::ParameterSet& set) {
   if (set.elastic_rate() == 0) return 1;
   return set.merge() == wire::MERGE_MEAN ? set.elastic_rate() : elastic_alpha(set);
 }
@@ -29,7 +29,7 @@ float scale_of(const wire::ParameterSet& set) {
 class LocalSgdDense final : public ReplicaDensePath {
  public:
   LocalSgdDense(client::ShardChannels& shards, const PathOptions&)
-      : ReplicaDensePath(shards, scale_of(shards.parameters()),
+      : ReplicaDensePath(shards, move_scale_of(shards.parameters()),
                          elastic_alpha(shards.parameters())) {}
 
  private:

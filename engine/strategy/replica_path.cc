@@ -36,7 +36,8 @@ Status ReplicaDensePath::pull(std::span<client::DenseParameter> parameters) {
 
 Status ReplicaDensePath::push(const client::PushTotals& totals,
                               std::span<client::DenseParameter> parameters) {
-  replica_.update(window_.add(totals), parameters);
+  const float rate = window_.add(totals);
+  if (totals.samples > 0) replica_.update(rate, parameters);  // else it was left out
   if (!window_.is_full()) return {};
   PADDLE_TRY_STATUS(exchange(window_.take(), replica_.take_moves()));
   replica_.copy_to(parameters);
@@ -78,7 +79,8 @@ Status ReplicaRowsPath::pull(std::span<client::SparseRows> rows) {
 
 Status ReplicaRowsPath::push(const client::PushTotals& totals, std::span<client::SparseRows> rows) {
   const float rate = window_.add(totals);
-  for (std::size_t i = 0; i < rows.size(); ++i) tables_[i].update(rate, rows[i]);
+  for (std::size_t i = 0; i < rows.size() && totals.samples > 0; ++i)
+    tables_[i].update(rate, rows[i]);
   return window_.is_full() ? push_window() : Status();
 }
 

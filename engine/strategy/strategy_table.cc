@@ -4,12 +4,11 @@
 #include <array>
 
 #include "base/check.h"
-#include "engine/client/shard_client.h"
 
 namespace paddle::strategy {
 namespace {
 
-constexpr std::array kStrategies{&kSync, &kAsync, &kHalfAsync, &kGeo, &kLocalSgd};
+constexpr std::array kStrategies{&kSync, &kAsync, &kHalfAsync, &kGeo, &kLocalSgd, &kCollective};
 
 // The strategy of a valid set.
 const Strategy& find(wire::Strategy id) {
@@ -38,8 +37,9 @@ bool has_rounds(const wire::ParameterSet& set, bool is_sparse) {
   return has_ports && make_update_policy(set, is_sparse)->has_rounds();
 }
 
-// In rounds, all copies of the model must be the same.
+// In rounds, all copies of the model must be the same. A rank has the only copy of its slice.
 bool trainers_return(const wire::ParameterSet& set) {
+  if (set.dense_strategy() == wire::STRATEGY_COLLECTIVE) return false;
   const auto may = [&](bool is_sparse) {
     return !has_rounds(set, is_sparse) ||
            !pushes_moves(is_sparse ? set.sparse_strategy() : set.dense_strategy());
@@ -51,8 +51,8 @@ bool pushes_dense_straight(const wire::ParameterSet& set) {
   return find(set.dense_strategy()).make_dense == nullptr;
 }
 
-std::unique_ptr<client::ParameterClient> make_client(std::unique_ptr<client::ShardChannels> shards,
-                                                     const PathOptions& options) {
+std::unique_ptr<client::ShardClient> make_client(std::unique_ptr<client::ShardChannels> shards,
+                                                 const PathOptions& options) {
   const wire::ParameterSet& set = shards->parameters();
   std::unique_ptr<client::DensePath> dense;
   std::unique_ptr<client::RowsPath> rows;

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "engine/client/paths.h"
+#include "engine/client/shard_client.h"
 #include "engine/pserver/update_policy.h"
 
 namespace paddle::strategy {
@@ -26,7 +26,7 @@ struct Strategy {
 };
 
 // Each in the source of its name.
-extern const Strategy kSync, kAsync, kHalfAsync, kGeo, kLocalSgd;
+extern const Strategy kSync, kAsync, kHalfAsync, kGeo, kLocalSgd, kCollective;
 
 // Factories for a Strategy.
 template <class Updates>
@@ -52,7 +52,7 @@ bool trainers_return(const wire::ParameterSet& set);
 // Whether dense values change only within the trainer's own calls to push.
 bool pushes_dense_straight(const wire::ParameterSet& set);
 // The trainer's half, for dense and sparse parameters together.
-std::unique_ptr<client::ParameterClient> make_client(std::unique_ptr<client::ShardChannels> shards,
-                                                     const PathOptions& options);
+std::unique_ptr<client::ShardClient> make_client(std::unique_ptr<client::ShardChannels> shards,
+                                                 const PathOptions& options);
 
 }  // namespace paddle::strategy

@@ -36,19 +36,26 @@ class FirstBlock {
 
 Result<DenseTable> DenseTable::create(const wire::ParameterSet& set, std::uint32_t shard,
                                       std::uint64_t bytes_max, Parallel parallel) {
+  std::vector<parameter::DenseBlock> blocks = parameter::partition_dense(set);
+  std::erase_if(blocks, [&](const parameter::DenseBlock& block) { return block.shard != shard; });
+  auto table = create(set, blocks, bytes_max, std::move(parallel));
+  if (table) return table;
+  return std::move(table).error().with(fmt::format("dense shard {}", shard));
+}
+
+Result<DenseTable> DenseTable::create(const wire::ParameterSet& set,
+                                      std::span<const parameter::DenseBlock> blocks,
+                                      std::uint64_t bytes_max, Parallel parallel) {
   DenseTable table;
   table.parallel_ = std::move(parallel);
   table.state_width_ = static_cast<std::uint32_t>(optim::state_width(set.optimizer()));
   const std::uint64_t elements_max = bytes_max / (sizeof(float) * (1 + table.state_width_));
-  const std::vector<parameter::DenseBlock> all = parameter::partition_dense(set);
-  for (const parameter::DenseBlock& block : all) {
-    if (block.shard != shard) continue;
+  for (const parameter::DenseBlock& block : blocks) {
     const auto& spec = set.parameters(static_cast<int>(block.parameter));
     if (block.size > elements_max - table.size_) {
       return Error{Errc::kResource,
-                   fmt::format("dense shard {} would hold more than its limit of {} bytes "
-                               "(parameter '{}')",
-                               shard, bytes_max, spec.name()),
+                   fmt::format("it would hold more than its limit of {} bytes (parameter '{}')",
+                               bytes_max, spec.name()),
                    "use more pservers, or nodes with more memory"};
     }
     table.blocks_.push_back({block.parameter, table.size_, block.size, 0, spec.name(),
@@ -58,15 +65,12 @@ Result<DenseTable> DenseTable::create(const wire::ParameterSet& set, std::uint32
   // Allocated once, now that the size is known to fit, so that nothing is moved.
   table.values_.resize(table.size_);
   table.state_.resize(table.size_ * table.state_width_);
-  auto begins = all.begin();
-  for (const Block& block : table.blocks_) {
-    begins = std::find_if(begins, all.end(), [&](const auto& one) { return one.shard == shard; });
-    const auto& spec = set.parameters(static_cast<int>(block.parameter));
-    optim::fill_initial(std::span(table.values_).subspan(block.offset, block.size), spec,
-                        set.seed(), begins->begin);
-    ++begins;
-    block.rule.start(std::span(table.values_).subspan(block.offset, block.size),
-                     table.state_of(block));
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const Block& block = table.blocks_[i];
+    const auto values = std::span(table.values_).subspan(block.offset, block.size);
+    optim::fill_initial(values, set.parameters(static_cast<int>(block.parameter)), set.seed(),
+                        blocks[i].begin);
+    block.rule.start(values, table.state_of(block));
   }
   return table;
 }

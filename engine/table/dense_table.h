@@ -22,6 +22,10 @@ class DenseTable {
   // helps with gradients; empty: the calling thread does all.
   static Result<DenseTable> create(const wire::ParameterSet& set, std::uint32_t shard,
                                    std::uint64_t bytes_max, Parallel parallel = {});
+  // A table of these blocks, whatever their shards.
+  static Result<DenseTable> create(const wire::ParameterSet& set,
+                                   std::span<const parameter::DenseBlock> blocks,
+                                   std::uint64_t bytes_max, Parallel parallel = {});
 
   std::uint64_t size() const { return size_; }  // elements over all blocks
   std::span<const float> values() const { return values_; }

@@ -31,6 +31,14 @@ void SparseTable::read_to_push(std::span<const std::uint64_t> ids, std::span<flo
   cache_.keep_first_values(to, width());
 }
 
+std::uint64_t SparseTable::read_and_count_absent(std::span<const std::uint64_t> ids,
+                                                 std::span<float> to,
+                                                 std::vector<std::uint32_t>& scratch) const {
+  scratch.resize(ids.size());
+  read_plane(0, ids, to, scratch.data());
+  return static_cast<std::uint64_t>(std::ranges::count(scratch, RowIndex::kNone));
+}
+
 void SparseTable::read_plane(std::size_t plane, std::span<const std::uint64_t> ids,
                              std::span<float> to, std::uint32_t* numbers) const {
   PADDLE_CHECK(to.size() == ids.size() * width());

@@ -65,6 +65,9 @@ class SparseTable {
   void read(std::span<const std::uint64_t> ids, std::span<float> to) const {
     read_plane(0, ids, to, nullptr);
   }
+  // The same, and returns how many of them are absent.
+  std::uint64_t read_and_count_absent(std::span<const std::uint64_t> ids, std::span<float> to,
+                                      std::vector<std::uint32_t>& scratch) const;
   // The same, and caches the lookup for a push of these ids.
   void read_to_push(std::span<const std::uint64_t> ids, std::span<float> to);
   // The rows' averages, which the optimizer must keep.

@@ -155,8 +155,13 @@ std::optional<Bytes> TableCut::take(RowStore& rows, std::uint64_t bytes_max) {
     visited += entries;
   } while (ids_.size() < rows_max && visited < kVisitedMax && rows.cuts().pending() > 0);
   if (ids_.empty()) return Bytes();
-  Bytes part = rows_part(rows, ids_.size());
-  for_rows(rows, ids_, numbers_, [&](auto id, auto number) { add_row(rows, id, number, part); });
+  // Looking at one entry finds those of some buckets, and wide rows are many bytes.
+  const std::uint64_t count = std::min<std::uint64_t>(ids_.size(), rows_max);
+  Bytes part = rows_part(rows, count);
+  for_rows(rows, ids_, numbers_, [&](auto id, auto number) {
+    if (count_of(part) == count) return stage(rows, id, number);
+    add_row(rows, id, number, part);
+  });
   ids_.clear();
   numbers_.clear();
   return part;

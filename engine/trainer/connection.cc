@@ -47,19 +47,26 @@ client::ShardLinks make_local_shards(const TrainOptions& options, ThreadTeam& te
 
 }  // namespace
 
+bool joins_group(const config::JobConfig& job, const TrainOptions& options) {
+  const bool is_alone = options.num_gradient_servers == 1 && options.pservers.empty();
+  return job.is_collective() && !options.local && !is_alone;
+}
+
 wire::ParameterSet parameter_set(const config::JobConfig& job,
                                  const std::vector<wire::ParameterSpec>& parameters,
                                  const TrainOptions& options) {
+  const bool has_group = joins_group(job, options);
   const auto servers = options.local ? 1 : static_cast<std::uint32_t>(options.pservers.size());
   wire::ParameterSet set;
   for (const wire::ParameterSpec& spec : parameters) *set.add_parameters() = spec;
   *set.mutable_optimizer() = job.optimizer;
-  set.set_dense_strategy(job.dense_strategy);
+  set.set_dense_strategy(job.is_collective() && !has_group ? wire::STRATEGY_SYNC
+                                                           : job.dense_strategy);
   set.set_sparse_strategy(job.sparse_strategy);
   set.set_async_lagged_grad_discard_ratio(job.async_lagged_grad_discard_ratio);
   set.set_seed(job.seed);
   set.set_num_trainers(options.local ? 1 : options.num_gradient_servers);
-  set.set_dense_shards(servers * options.ports_num);
+  set.set_dense_shards(has_group ? 0 : servers * options.ports_num);
   set.set_sparse_shards(servers * options.ports_num_for_sparse);
   set.set_min_block_size(job.min_block_size);
   *set.mutable_partitioning() = job.partitioning;
@@ -78,7 +85,7 @@ wire::ParameterSet parameter_set(const config::JobConfig& job,
   return set;
 }
 
-Result<std::unique_ptr<client::ParameterClient>> join_shards(const config::JobConfig& job,
+Result<std::unique_ptr<client::ShardClient>> join_shards(const config::JobConfig& job,
                                                              const wire::ParameterSet& parameters,
                                                              const TrainOptions& options,
                                                              ThreadTeam& team) {
@@ -87,7 +94,8 @@ Result<std::unique_ptr<client::ParameterClient>> join_shards(const config::JobCo
                                      .lane = {.trainer_id = options.local ? 0 : options.trainer_id,
                                               .incarnation = options.incarnation,
                                               .job_tag = net::job_tag_of(options.job_tag)},
-                                     .deadline = kStepDeadline};
+                                     .deadline = kStepDeadline,
+                                     .passes = job.train.passes};
   if (options.local) {
     // A strategy that pushes while training continues changes values under a batch.
     const bool lends_values = client::is_undivided(client::dense_layout(parameters)) &&

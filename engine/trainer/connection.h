@@ -8,6 +8,7 @@
 
 #include "base/pool.h"
 #include "engine/client/connect.h"
+#include "engine/client/shard_client.h"
 #include "engine/config/job_config.h"
 
 namespace paddle::trainer {
@@ -17,6 +18,7 @@ struct TrainOptions : client::ConnectOptions {
   std::string config = "job.toml";
   std::vector<std::string> overrides;  // --set
   std::uint32_t num_gradient_servers = 1;
+  std::vector<std::string> trainers;  // "host:port" by rank, of dense = "collective"
   bool local = false;
   std::string save_dir;          // "": no snapshots
   std::uint32_t start_pass = 0;  // > 0: continues after pass start_pass - 1 in save_dir
@@ -27,6 +29,10 @@ struct TrainOptions : client::ConnectOptions {
   std::string metrics;           // metrics.jsonl, "": none
 };
 
+// Whether the job's trainers keep dense parameters among themselves (job_connection.h). A single
+// trainer without pservers has them in its process anyway, as under --local.
+bool joins_group(const config::JobConfig& job, const TrainOptions& options);
+
 // Everything about the job that all trainers and shards must agree on.
 wire::ParameterSet parameter_set(const config::JobConfig& job,
                                  const std::vector<wire::ParameterSpec>& parameters,
@@ -34,9 +40,9 @@ wire::ParameterSet parameter_set(const config::JobConfig& job,
 
 // Joins all shards; errors name the pserver that cannot be reached. The client follows the job's
 // strategies. Pushes use two threads of the team where it has them.
-Result<std::unique_ptr<client::ParameterClient>> join_shards(const config::JobConfig& job,
-                                                             const wire::ParameterSet& parameters,
-                                                             const TrainOptions& options,
-                                                             ThreadTeam& team);
+Result<std::unique_ptr<client::ShardClient>> join_shards(const config::JobConfig& job,
+                                                         const wire::ParameterSet& parameters,
+                                                         const TrainOptions& options,
+                                                         ThreadTeam& team);
 
 }  // namespace paddle::trainer

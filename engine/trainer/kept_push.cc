@@ -31,7 +31,7 @@ template <class T>
 bool take(ByteSpan& from, std::uint64_t count, std::vector<T>& to) {
   if (count > from.size() / sizeof(T)) return false;
   to.resize(count);
-  std::memcpy(to.data(), from.data(), count * sizeof(T));
+  if (count > 0) std::memcpy(to.data(), from.data(), count * sizeof(T));
   from = from.subspan(count * sizeof(T));
   return true;
 }
@@ -184,6 +184,14 @@ void KeptPush::mark_told(std::uint64_t pass) {
 void KeptPush::begin_leave() {
   header_.is_leaving = 1;
   if (const Status written = write_header(); !written) give_up(written.error());
+}
+
+void KeptPush::note_leaving(const UniqueFd& memory, bool is_leaving) {
+  Header header;
+  header.magic = kMagic;
+  header.is_leaving = is_leaving ? 1 : 0;
+  if (!memory || write_at(memory.get(), bytes_of(std::span<const Header>(&header, 1)), 0)) return;
+  log_warning("{}", system_error(Errc::kResource, "write to the memory of this trainer").message);
 }
 
 bool KeptPush::was_leaving(const UniqueFd& memory) {

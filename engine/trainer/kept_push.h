@@ -69,6 +69,8 @@ class KeptPush {
   bool is_told(std::uint64_t pass) const { return pass < header_.passes_told; }
   // Before the trainer leaves a job that is over.
   void begin_leave();
+  // The same for a trainer whose pushes are not kept, and that it does not leave.
+  static void note_leaving(const UniqueFd& memory, bool is_leaving);
   // Whether the life before, whose memory this is, was leaving.
   static bool was_leaving(const UniqueFd& memory);
 

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "engine/snapshot/retention.h"
+#include "engine/trainer/held_out.h"
 #include "engine/trainer/model.h"
 
 namespace paddle::trainer {
@@ -61,21 +62,13 @@ Status Loop::run() {
   if (options_.train.passes == 0) PADDLE_TRY_STATUS(test(0));
   // The others stay until trainer 0 has tested: a failure there repeats the pass with all.
   if (!has_met_at_end_) PADDLE_TRY_STATUS(meet_others());
-  if (options_.kept != nullptr) options_.kept->begin_leave();
-  return leave();
-}
-
-// All have met at the end, and everything is saved: nobody needs a pserver that is gone.
-Status Loop::leave() {
-  const Status left = client_.leave();
-  if (left || left.error().code != Errc::kUnreachable) return left;
-  log_info("the job is over: {}", left.error().message);
-  return {};
+  if (options_.before_leave) options_.before_leave();
+  return client_.leave();
 }
 
 Status Loop::begin_long_work(std::uint32_t pass, wire::Activity activity) {
   report(pass, activity);
-  return client_.announce_busy();
+  return client_.announce_busy(activity == wire::ACTIVITY_TESTING ? "testing" : "saving");
 }
 
 // Between two passes, a pause without a batch ends when every trainer has asked for it.
@@ -101,6 +94,7 @@ Status Loop::run_pass(std::uint32_t pass) {
   }
   const auto stream = data::open_pass(options_.train_data, dictionary_, pass, batch_, index);
   for (;;) {
+    const TimePoint begun = std::chrono::steady_clock::now();
     PADDLE_TRY(const std::optional<nn::Batch> batch, stream->next());
     bad_records_ = stream->bad_records();
     share_read_ = stream->share_read();
@@ -108,7 +102,7 @@ Status Loop::run_pass(std::uint32_t pass) {
       batches_of_pass_ = batch_;
       return {};
     }
-    PADDLE_TRY_STATUS(train_batch(pass, *batch));
+    PADDLE_TRY_STATUS(train_batch(pass, *batch, begun));
     report(pass, wire::ACTIVITY_TRAINING);
     // Its own wish reaches a trainer through the servers: all of a round stop after the same batch.
     is_stopped_ = client_.stop_asked();
@@ -119,19 +113,30 @@ Status Loop::run_pass(std::uint32_t pass) {
   }
 }
 
-Status Loop::train_batch(std::uint32_t pass, const nn::Batch& batch) {
+Status Loop::train_batch(std::uint32_t pass, const nn::Batch& batch, TimePoint begun) {
   const std::uint64_t seed =
       hash_combine(hash_combine(hash_combine(options_.seed, pass), options_.trainer_id), batch_);
   PADDLE_TRY_STATUS(model_.prepare(batch, seed));
+  const TimePoint asked = std::chrono::steady_clock::now();
   PADDLE_TRY_STATUS(client_.pull_rows(model_.rows()));
-  const TimePoint begun = std::chrono::steady_clock::now();
+  const TimePoint answered = std::chrono::steady_clock::now();
   if (options_.kept != nullptr) options_.kept->forget_push();
-  PADDLE_TRY(const Score score, model_.train(batch, seed));
+  PADDLE_TRY(Score score, model_.train(batch, seed));
   clip_gradients(options_.optimizer, model_.parameters(), model_.dense(), model_.rows());
-  busy_ += std::chrono::steady_clock::now() - begun;
+  if (options_.train.skips_not_finite) {
+    const std::string where =
+        fmt::format("trainer {}, pass {}, batch {}", options_.trainer_id, pass, batch_ + 1);
+    PADDLE_TRY_STATUS(
+        not_finite_.leave_out(where, model_.parameters(), model_.dense(), model_.rows(), score));
+  }
+  const Duration busy = (asked - begun) + (std::chrono::steady_clock::now() - answered);
+  busy_ += busy;
+  usual_rate_.add(score.samples, busy);
   if (options_.stop_requested && options_.stop_requested()) client_.ask_to_stop();
-  if (!has_first_cost_) first_cost_ = model_.read(score).cost;
-  has_first_cost_ = true;
+  if (!has_first_cost_ && score.samples > 0) {
+    first_cost_ = model_.read(score).cost;
+    has_first_cost_ = true;
+  }
   samples_ += score.samples;
   since_log_.add(score);
   ++batch_;
@@ -169,6 +174,7 @@ void Loop::report(std::uint32_t pass, wire::Activity activity) {
   progress.set_batch(batch_);
   progress.set_cost(reading.cost);
   progress.set_examples_per_second(rate_.add(now, samples_, activity_ == wire::ACTIVITY_TRAINING));
+  progress.set_examples_per_busy_second(usual_rate_.take());
   progress.set_activity(activity);
   progress.set_save_failure(save_failure_);
   if (batch_ > batch_reported_) {
@@ -230,6 +236,7 @@ void Loop::log_tables(std::uint32_t pass, const client::PassTotals& totals) cons
 Status Loop::end_pass(std::uint32_t pass) {
   const double rate = examples_per_second(since_start_.samples,
                                           TimePoint(std::chrono::steady_clock::now()) - begun_at_);
+  if (options_.stop_requested && options_.stop_requested()) client_.ask_to_stop();
   since_start_.tally.add(model_.empty_tally());  // gives a pass without a batch the others' shape
   PADDLE_TRY(const client::PassTotals totals, is_stopped_
                                                   ? client_.pause_pass(since_start_.tally)
@@ -275,7 +282,7 @@ Status Loop::stop(std::uint32_t pass) {
   const std::string place =
       fmt::format("in pass {}, after batch {} of trainer {}", pass, batch_, options_.trainer_id);
   if (options_.save_dir.empty()) {
-    PADDLE_TRY_STATUS(leave());
+    PADDLE_TRY_STATUS(client_.leave());
     return Error{Errc::kInterrupted, fmt::format("stopped as asked {}; nothing was saved", place),
                  "with --save_dir it could go on from there"};
   }
@@ -287,7 +294,7 @@ Status Loop::stop(std::uint32_t pass) {
     metrics_.write("save", pass, batch_, own, JsonObject().add("path", directory));
   }
   if (saves_copies()) PADDLE_TRY_STATUS(copy_stop(pass));
-  PADDLE_TRY_STATUS(leave());
+  PADDLE_TRY_STATUS(client_.leave());
   return Error{Errc::kResumable, fmt::format("stopped as asked {}", place),
                "go on with --resume and the same --save_dir"};
 }
@@ -295,21 +302,15 @@ Status Loop::stop(std::uint32_t pass) {
 Status Loop::test(std::uint32_t pass) {
   if (options_.trainer_id != 0 || options_.test_data.share.files.empty()) return {};
   const TimePoint begun = std::chrono::steady_clock::now();
-  Score score;
   PADDLE_TRY_STATUS(begin_long_work(pass, wire::ACTIVITY_TESTING));
   if (options_.tests_shards) PADDLE_TRY_STATUS(client_.pull_averages(model_.dense(), {}));
   const auto stream = data::open_pass(options_.test_data, dictionary_, 0);
-  for (;;) {
-    PADDLE_TRY(const std::optional<nn::Batch> batch, stream->next());
-    if (!batch) break;
-    report(pass, wire::ACTIVITY_TESTING);
-    // The same seed in every pass, so that tests are comparable.
-    const std::uint64_t seed = hash_combine(stable_hash("test"), score.samples);
-    PADDLE_TRY_STATUS(model_.prepare(*batch, seed));
-    PADDLE_TRY_STATUS(client_.pull_averages({}, model_.rows()));
-    PADDLE_TRY(const Score one, model_.test(*batch, seed));
-    score.add(one);
-  }
+  PADDLE_TRY(const Score score, score_held_out(
+                                    *stream, model_,
+                                    [this](std::span<client::SparseRows> rows) {
+                                      return client_.pull_averages({}, rows);
+                                    },
+                                    [&] { report(pass, wire::ACTIVITY_TESTING); }));
   if (options_.tests_shards) PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));
   const Reading reading = model_.read(score);
   log_info("{}", test_line(reading));

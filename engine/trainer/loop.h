@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -12,6 +13,7 @@
 #include "engine/trainer/kept_push.h"
 #include "engine/trainer/metrics.h"
 #include "engine/trainer/model.h"
+#include "engine/trainer/not_finite.h"
 #include "engine/trainer/rate_meter.h"
 #include "proto/supervision.pb.h"
 
@@ -20,6 +22,8 @@ namespace paddle::trainer {
 struct LoopOptions {
   config::TrainConfig train;
   wire::Optimizer optimizer;
+  // With skips_not_finite: as of NotFinite.
+  float gradient_limit = std::numeric_limits<float>::max();
   bool tests_shards = false;  // tests use averages or shard values, not the trainer's own
   std::uint64_t seed = 1;
   std::uint32_t trainer_id = 0;  // trainer 0 tests and saves for all
@@ -29,8 +33,9 @@ struct LoopOptions {
   // trainer, and all trainers have met so many times since.
   bool repeats_pass_end = false;
   std::uint64_t meetings_done = 0;
-  client::LanePosition furthest;  // where some port is already, of this trainer
-  KeptPush* kept = nullptr;       // null: this trainer does not come back alone
+  client::LanePosition furthest;            // where some port is already, of this trainer
+  KeptPush* kept = nullptr;                 // null: this trainer does not come back alone
+  std::function<void()> before_leave = {};  // a job that is over
   std::function<bool()> stop_requested = {};
   std::function<void(const wire::Progress&)> report = {};  // called about once a second
   std::string save_dir;                                    // "": no snapshots
@@ -58,6 +63,8 @@ class Loop {
   // Runs passes start_pass to passes - 1. After a stop request: kResumable with a snapshot, or
   // kInterrupted without a save_dir.
   Status run();
+  // The last push of an earlier life reached some ports only, and can never reach the others.
+  bool has_lost_push() const { return has_lost_push_; }
 
  private:
   // Takes up what an earlier life has left: its last push, or the end of its last pass.
@@ -70,7 +77,8 @@ class Loop {
   bool was_saved(std::uint32_t pass) const;  // before this life
   // Until the end of the data or a stop request.
   Status run_pass(std::uint32_t pass);
-  Status train_batch(std::uint32_t pass, const nn::Batch& batch);
+  // begun: when it began to read the batch.
+  Status train_batch(std::uint32_t pass, const nn::Batch& batch, TimePoint begun);
   Status meet_others();  // returns when every trainer has come here
   // Before a test or a snapshot: neither the others nor the supervisor take it for a hang.
   Status begin_long_work(std::uint32_t pass, wire::Activity activity);
@@ -80,7 +88,6 @@ class Loop {
   Status save_with_others(std::uint32_t pass);
   Status begin_next(std::uint32_t pass);  // after `pass`
   Status stop(std::uint32_t pass);
-  Status leave();
   void log_tables(std::uint32_t pass, const client::PassTotals& totals) const;
   Status test(std::uint32_t pass);
   double pass_done() const;  // 0 to 1
@@ -116,7 +123,7 @@ class Loop {
   Score since_log_;
   TimePoint begun_at_;   // start of the pass, moved by the time of its tests
   TimePoint logged_at_;  // likewise
-  Duration busy_{};      // computing, not waiting for pservers
+  Duration busy_{};      // reading and computing, not waiting for others
   Duration busy_at_log_{};
   double share_read_ = 0;                         // of the data of this pass
   std::optional<std::uint64_t> batches_of_pass_;  // counted in the one before
@@ -124,14 +131,17 @@ class Loop {
   wire::Activity activity_ = wire::ACTIVITY_TRAINING;
   TimePoint reported_at_;
   RateMeter rate_;
+  UsualRate usual_rate_;
   std::uint64_t batch_reported_ = 0;  // of this pass
   bool has_reported_batch_ = false;   // one of this run
   std::uint64_t samples_ = 0;         // of this run
   double first_cost_ = 0;             // mean of the first batch
   bool has_first_cost_ = false;
   bool is_diverging_ = false;
+  NotFinite not_finite_{options_.gradient_limit};
 
   bool has_met_at_end_ = false;
+  bool has_lost_push_ = false;
 
   std::string base_;          // the last full snapshot of this run
   std::uint32_t deltas_ = 0;  // since then

@@ -22,7 +22,8 @@ Status Loop::repeat_push() {
   }
   const client::JobProgress progress = client_.progress();
   options_.batches_done = progress.batches;
-  if (!progress.is_split) return {};
+  has_lost_push_ = progress.is_split;
+  if (!has_lost_push_) return {};
   return Error{Errc::kUnreachable,
                fmt::format("the last push of trainer {} reached some ports only, and is lost",
                            options_.trainer_id),

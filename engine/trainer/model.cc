@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/kernels/elementwise.h"
+#include "engine/kernels/product_memory.h"
 
 namespace paddle::trainer {
 namespace {
@@ -34,6 +35,7 @@ Result<Model> Model::build(const config::JobConfig& job, bool has_bfloat16) {
                  "[train] compute = \"bf16\": this machine's CPU has no AVX512-BF16 instructions",
                  "compute = \"float32\" runs on every CPU"};
   }
+  PADDLE_TRY_STATUS(kernels::reserve_products(job.train.trainer_count));
   PADDLE_TRY(nn::Network network,
              nn::Network::build(job.layers, config::data_slots(job.data), job.evaluators));
   PADDLE_TRY(BatchNotes notes, BatchNotes::build(job, network.parameters()));

@@ -1,6 +1,7 @@
 // The rate of training as reports tell it: once a second, and at each change of activity.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 
@@ -24,6 +25,26 @@ class RateMeter {
   Duration window_{};
   std::uint64_t examples_ = 0;  // at the start of the window
   double rate_ = 0;
+};
+
+// The rate while a trainer computes and does not wait: the median of its last reports, which one
+// that was disturbed does not move.
+class UsualRate {
+ public:
+  void add(std::uint64_t examples, Duration busy) {
+    examples_ += examples;
+    busy_ += busy;
+  }
+  // Ends the time of a report, unless nothing was added. Examples a second; 0 before the third.
+  double take();
+
+ private:
+  static constexpr std::size_t kReportsMin = 3;
+
+  std::uint64_t examples_ = 0;
+  Duration busy_{};
+  std::array<double, 5> last_{};  // a ring
+  std::size_t reports_ = 0;
 };
 
 }  // namespace paddle::trainer

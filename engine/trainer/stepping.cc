@@ -46,8 +46,8 @@ class NotedClient final : public client::ParameterClient {
   Result<client::PassTotals> end_pass(const Tally& tally, client::PassEnd end) override {
     return noted([&] { return client_.end_pass(tally, end); });
   }
-  Status announce_busy() override {
-    return noted([&] { return client_.announce_busy(); });
+  Status announce_busy(std::string_view activity) override {
+    return noted([&] { return client_.announce_busy(activity); });
   }
   void ask_to_stop() override { client_.ask_to_stop(); }
   bool stop_asked() const override { return client_.stop_asked(); }

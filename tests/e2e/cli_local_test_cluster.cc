@@ -35,7 +35,7 @@ std::string link_of(int pid, const char* name) {
 }  // namespace
 
 LocalCluster::LocalCluster(int nodes)
-    : first_port_(free_ports(static_cast<std::uint16_t>(2 * nodes))) {
+    : first_port_(free_ports(static_cast<std::uint16_t>(4 * nodes))) {
   EXPECT_GT(first_port_, 0);
   folder_.write("cluster.toml",
                 fmt::format("name = \"t\"\nworkdir = \"{}\"\nport = {}\n[[node]]\nname = \"n\"\n"

@@ -169,6 +169,19 @@ shuffle_records = 500
 )");
 }
 
+void Job::write_dense_ngram(const std::vector<int>& counts) {
+  write_ngram(1, 0);
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    folder_.write(fmt::format("data/train.txt-{:05}", i), sentences(counts[i], i));
+  }
+  std::string job = TemporaryFolder::read(folder_ / "job.toml");
+  constexpr std::string_view kSparse = ", sparse = true }";
+  for (auto at = job.find(kSparse); at != std::string::npos; at = job.find(kSparse)) {
+    job.replace(at, kSparse.size(), " }\nvocabulary = \"dictionary\"");
+  }
+  folder_.write("job.toml", job);
+}
+
 void Job::write_bags(const std::vector<int>& counts) {
   folder_.write("words.txt", dictionary());
   for (std::size_t i = 0; i < counts.size(); ++i) {
@@ -259,11 +272,21 @@ Process Job::start_trainer(const std::string& name, const Shape& shape, int id, 
                            const std::vector<std::string>& environment) {
   std::vector<std::string> arguments = train_arguments(name, id, flags);
   std::string pservers;
+  std::string trainers;
+  const int first_trainer = base_port + shape.pservers * shape.ports_of_pserver();
+  for (int i = 0; i < shape.trainers && shape.has_group(); ++i) {
+    trainers += fmt::format("{}127.0.0.1:{}", i == 0 ? "" : ",", first_trainer + i);
+  }
+  if (!trainers.empty()) {
+    arguments.insert(arguments.end() - static_cast<std::ptrdiff_t>(flags.size()),
+                     "--trainers=" + trainers);
+    arguments.emplace_back("--set=strategy.dense=\"collective\"");
+  }
   for (int i = 0; i < shape.pservers; ++i) {
-    const int port = base_port + i * (shape.ports_num + shape.ports_num_for_sparse);
+    const int port = base_port + i * shape.ports_of_pserver();
     pservers += fmt::format("{}127.0.0.1:{}", i == 0 ? "" : ",", port);
   }
-  arguments.push_back("--pservers=" + pservers);
+  if (!pservers.empty()) arguments.push_back("--pservers=" + pservers);
   arguments.push_back(fmt::format("--ports_num={}", shape.ports_num));
   arguments.push_back(fmt::format("--ports_num_for_sparse={}", shape.ports_num_for_sparse));
   arguments.push_back(fmt::format("--num_gradient_servers={}", shape.trainers));
@@ -271,8 +294,7 @@ Process Job::start_trainer(const std::string& name, const Shape& shape, int id, 
 }
 
 bool Job::run(const std::string& name, const Shape& shape, const std::vector<std::string>& flags) {
-  const int ports = shape.pservers * (shape.ports_num + shape.ports_num_for_sparse);
-  const int base_port = free_ports(static_cast<std::uint16_t>(ports));
+  const int base_port = free_ports(shape.ports());
   bool all_good = true;
   std::vector<Process> pservers;
   for (int i = 0; i < shape.pservers; ++i) {
@@ -321,6 +343,15 @@ std::map<std::string, std::string> Job::snapshot(const std::string& name, int pa
     files[entry.path().filename().string()] = TemporaryFolder::read(entry.path());
   }
   EXPECT_TRUE(files.contains("MANIFEST")) << directory;
+  return files;
+}
+
+std::map<std::string, std::string> Job::values(const std::string& name, int pass) const {
+  auto files = snapshot(name, pass);
+  for (const char* of_the_job : {"MANIFEST", "job.toml", "path.txt", "model"}) {
+    files.erase(of_the_job);
+  }
+  EXPECT_FALSE(files.empty());
   return files;
 }
 

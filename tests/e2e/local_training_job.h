@@ -12,15 +12,24 @@ namespace paddle::test {
 
 struct Shape {
   int trainers = 1;
-  int pservers = 1;
-  int ports_num = 1;
+  int pservers = 1;  // 0: dense = "collective"
+  int ports_num = 1;  // 0: the same, with sparse tables on the pservers
   int ports_num_for_sparse = 1;
+
+  bool has_group() const { return pservers == 0 || ports_num == 0; }
+  int ports_of_pserver() const { return ports_num + ports_num_for_sparse; }
+  // In a row: those of pservers, then those of trainers.
+  std::uint16_t ports() const {
+    return static_cast<std::uint16_t>(pservers * ports_of_pserver() + (has_group() ? trainers : 0));
+  }
 };
 
 class Job {
  public:
   // A workspace with a dictionary and `shards` numbered files of sentences, and one held out.
   void write_ngram(int shards, int sentences);
+  // The same with dense parameters alone, and as many sentences in file i as counts[i] says.
+  void write_dense_ngram(const std::vector<int>& counts);
   // Bags of words with as many records in file i as counts[i] says.
   void write_bags(const std::vector<int>& counts);
   // Clicks of users on items with a price, by a planted rule; the network has most kinds of layer.
@@ -43,6 +52,8 @@ class Job {
   std::string metrics(const std::string& name, int trainer) const;
   // By file name, of <save_dir>/pass-0000<pass>.
   std::map<std::string, std::string> snapshot(const std::string& name, int pass) const;
+  // Those of them that hold parameters: jobs that differ in their settings may have the same.
+  std::map<std::string, std::string> values(const std::string& name, int pass) const;
   const TemporaryFolder& folder() const { return folder_; }
 
  private:

@@ -326,7 +326,7 @@ TEST(LocalTraining, AShrinkingTableGoesOnFromADeltaWithTheSameBits) {
   std::filesystem::rename(job.folder() / "parts-0.jsonl", job.folder() / "earlier.jsonl");
   all.emplace_back("--start_pass=5");
   ASSERT_TRUE(job.run("parts", {}, all));
-  EXPECT_EQ(differences(job.snapshot("parts", 5), job.snapshot("local", 5)),
+  EXPECT_EQ(differences(job.values("parts", 5), job.values("local", 5)),
             std::vector<std::string>());
 }
 

@@ -292,23 +292,39 @@ TEST_F(CliRestart, ATrainerOfOnesOwnIsToldAllByItsEnvironment) {
   const Outcome plan = cluster.run({"plan", "--trainers", "2", "--pservers", "1", "own"});
   EXPECT_TRUE(plan.says("trainer-1     n-1                 python3 train.py")) << plan.output;
   EXPECT_EQ(cluster.run({"train", "--env", "a b=1", "own"}).code, 2);
-  const Outcome train = cluster.run(
-      {"train", "--trainers", "2", "--pservers", "1", "--name", "job", "--env", "MINE=a=b", "own"});
+  const Outcome train =
+      cluster.run({"train", "--trainers", "2", "--pservers", "1", "--name", "job", "--env",
+                   "MINE=a=b", "--env", "NCCL_SOCKET_IFNAME=mine", "own"});
   ASSERT_EQ(train.code, 0) << train.output;
   const std::string log = result("job/node_1/train.log");
   const int port = cluster.first_port();
   for (const std::string& line :
        {std::string("arguments ['two words'] files ['part-00001']"),
-        std::string("PADDLE_INIT_TRAINER_ID=1"), std::string("PADDLE_INIT_PSERVERS=127.0.0.1"),
-        fmt::format("PADDLE_INIT_PORT={}", port), std::string("PADDLE_INIT_PORTS_NUM=1"),
+        std::string("PADDLE_INIT_TRAINER_ID=1"),
+        std::string("PADDLE_INIT_PSERVERS=127.0.0.1"),
+        fmt::format("PADDLE_INIT_PORT={}", port),
+        std::string("PADDLE_INIT_PORTS_NUM=1"),
         std::string("PADDLE_INIT_PORTS_NUM_FOR_SPARSE=1"),
         std::string("PADDLE_INIT_NUM_GRADIENT_SERVERS=2"),
-        std::string("PADDLE_INIT_TRAINER_COUNT=3"), std::string("PADDLE_INIT_USE_GPU=0"),
-        std::string("TRAINING_ROLE=TRAINER"), std::string("PADDLE_TRAINER_ID=1"),
+        std::string("PADDLE_INIT_TRAINER_COUNT=3"),
+        std::string("PADDLE_INIT_USE_GPU=0"),
+        std::string("TRAINING_ROLE=TRAINER"),
+        std::string("PADDLE_TRAINER_ID=1"),
         std::string("PADDLE_TRAINERS_NUM=2"),
         fmt::format("PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:{}", port),
         fmt::format("PADDLE_TRAINER_ENDPOINTS=127.0.0.1:{},127.0.0.1:{}", port + 2, port + 3),
-        fmt::format("PADDLE_CURRENT_ENDPOINT=127.0.0.1:{}", port + 3), std::string("MINE=a=b")}) {
+        fmt::format("PADDLE_CURRENT_ENDPOINT=127.0.0.1:{}", port + 3),
+        std::string("MINE=a=b"),
+        std::string("MASTER_ADDR=127.0.0.1"),
+        fmt::format("MASTER_PORT={}", port + 4),
+        std::string("RANK=1"),
+        std::string("WORLD_SIZE=2"),
+        std::string("LOCAL_RANK=0"),
+        std::string("LOCAL_WORLD_SIZE=1"),
+        std::string("PADDLE_RANK_IN_NODE=0"),
+        std::string("NCCL_HOSTID=127.0.0.1"),
+        std::string("NCCL_SOCKET_IFNAME=mine"),
+        std::string("GLOO_SOCKET_IFNAME=lo")}) {
     EXPECT_NE(log.find(line + "\n"), std::string::npos) << line << "\n" << log;
   }
   expect_clean_teardown();

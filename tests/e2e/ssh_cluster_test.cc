@@ -35,12 +35,6 @@ bool lacks(const std::string& text, const std::string& word) {
   return !contains(text, word);
 }
 
-std::size_t count_of(const std::string& text, const std::string& word) {
-  std::size_t count = 0;
-  for (auto at = text.find(word); at != text.npos; at = text.find(word, at + 1)) ++count;
-  return count;
-}
-
 // Of the last test in train's output; -1 without one.
 double last_held_out_cost(const std::string& output) {
   const std::string before = "held-out cost ";

@@ -66,6 +66,12 @@ std::string list(const std::vector<NodeProcess>& processes) {
 
 }  // namespace
 
+std::size_t count_of(const std::string& text, const std::string& word) {
+  std::size_t count = 0;
+  for (auto at = text.find(word); at != text.npos; at = text.find(word, at + 1)) ++count;
+  return count;
+}
+
 void SshClusterTest::SetUp() {
   if (const std::string why = Sshd::missing(); !why.empty()) GTEST_SKIP() << why;
   for (std::size_t i = 0; i < kNodes.size(); ++i) {

@@ -22,6 +22,8 @@ struct Outcome {
   std::string output;
 };
 
+std::size_t count_of(const std::string& text, const std::string& word);
+
 // A process that runs from, in or for a node's workdir.
 struct NodeProcess {
   int pid = 0;

@@ -2,6 +2,7 @@
 // so.
 #include <algorithm>
 #include <chrono>
+#include <stop_token>
 #include <thread>
 
 #include <fmt/format.h>

@@ -188,9 +188,8 @@ TEST_P(WordTemplates, WordsOfATopicAreNearest) {
   const std::string name = GetParam();
   prepare(name, {"--keep-tokens", folder_.write("text.txt", topical_sentences(4000))});
   train(name, {"train.passes=2"});
-  std::vector<std::string> nearest{folder_ / "word2vec/nearest", "--dictionary",
-                                   folder_ / (name + "/data/dictionary.txt"),
-                                   folder_ / (name + "-save/pass-00001")};
+  std::vector<std::string> nearest{PADDLE_PROGRAM, "nearest", "--parameter=_proj", "--count=1",
+                                   "--snapshot=" + (folder_ / (name + "-save/pass-00001"))};
   for (std::uint64_t i = 0; i < kTopics * kWordsOfTopic; ++i) {
     nearest.push_back(fmt::format("t{}w{}", i / kWordsOfTopic, i % kWordsOfTopic));
   }
@@ -208,26 +207,6 @@ TEST_P(WordTemplates, WordsOfATopicAreNearest) {
 }
 INSTANTIATE_TEST_SUITE_P(All, WordTemplates, testing::Values("word2vec", "skipgram"),
                          [](const auto& each) { return std::string(each.param); });
-
-TEST_F(Templates, NearestRefusesTheDictionaryOfAnotherJob) {
-  const std::string text = folder_.write("text.txt", topical_sentences(4000));
-  prepare("word2vec", {"--keep-tokens", text});
-  train("word2vec", {"train.passes=1"});
-  const std::string words = TemporaryFolder::read(folder_ / "word2vec/data/dictionary.txt");
-  const std::string fewer = folder_.write("fewer.txt", words.substr(0, words.size() / 2));
-  const std::string more = folder_.write("more.txt", words + words);
-  for (const auto& [dictionary, said] :
-       {std::pair(fewer, "vectors for more than"), std::pair(more, "vectors for 5")}) {
-    Process nearest({folder_ / "word2vec/nearest", "--dictionary", dictionary,
-                     folder_ / "word2vec-save/pass-00000", "t1w1"},
-                    folder_ / "nearest.txt",
-                    {"PATH=" + fs::path(PADDLE_PROGRAM).parent_path().string() + ":/usr/bin:/bin"});
-    EXPECT_EQ(nearest.wait(), 6) << nearest.output();
-    EXPECT_NE(nearest.output().find(said), std::string::npos) << nearest.output();
-    EXPECT_NE(nearest.output().find("--dictionary FILE"), std::string::npos) << nearest.output();
-    EXPECT_EQ(nearest.output().find("t1w1"), std::string::npos) << "no neighbours are shown";
-  }
-}
 
 // Its layers are for ten thousand words; here it has to find the topics of fifty.
 TEST_F(Templates, PennTreebankNetworkLearnsWhichWordsFollow) {

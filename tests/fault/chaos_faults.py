@@ -22,6 +22,7 @@ class Wound:
     undo: typing.Callable = None
     pid: int = 0  # it also ends when this process does
     may_end_job: bool = False  # what needs `train --resume` by hand
+    killed: float = 0  # when its victims were, whose supervisors live
 
 
 def of_kind(job, kind):
@@ -30,8 +31,8 @@ def of_kind(job, kind):
 
 def kill_engines(job, roles):
     engines = job.engines()
-    kill([engines[role].pid for role in roles if role in engines])
-    return Wound(list(roles), f"kill -9 of {', '.join(roles)}")
+    killed = kill([engines[role].pid for role in roles if role in engines])
+    return Wound(list(roles), f"kill -9 of {', '.join(roles)}", killed=killed)
 
 
 def kill_trainer(job, rng):

@@ -17,10 +17,13 @@ Batch = collections.namedtuple("Batch", "time at")  # time: seconds; at: (pass, 
 Process = collections.namedtuple("Process", "role pid node is_supervisor")
 
 
+OF_THE_JOB = {"done", "MANIFEST", "job.toml", "path.txt", "model"}  # not of what was trained
+
+
 def digest(folder):
     """Of all parameters and state of a snapshot."""
     whole = hashlib.sha256()
-    for name in sorted(set(os.listdir(folder)) - {"done"}):
+    for name in sorted(set(os.listdir(folder)) - OF_THE_JOB):
         with open(f"{folder}/{name}", "rb") as file:
             whole.update(name.encode() + hashlib.sha256(file.read()).digest())
     return whole.hexdigest()
@@ -35,6 +38,8 @@ def is_alive(pid):
 
 
 def kill(pids):
+    """When they were, in seconds."""
+    began = time.time()
     for pid in pids:
         try:
             os.kill(pid, signal.SIGKILL)
@@ -42,6 +47,7 @@ def kill(pids):
             pass
     while any(is_alive(pid) for pid in pids):
         time.sleep(0.002)
+    return began
 
 
 def processes_below(folder):
@@ -142,7 +148,7 @@ class Watcher(threading.Thread):
             if process["activity"] in ("suspect", "stalled"):
                 return process["activity"]
         for line in view.get("stalls", []):
-            if line.startswith(f"{victim} on"):
+            if line.startswith(f"{victim} on") or (": no heartbeat reaches" in line and re.search(rf"\b{victim}\b", line)):
                 return line
         return next(("slow" for one in view.get("slow", []) if one["role"] == victim), "")
 
@@ -174,13 +180,14 @@ class Paddlectl:
 class Job:
     """One run of train with what follows it; `resumed` counts how often it had to be resumed by hand."""
 
-    def __init__(self, paddlectl, name, arguments):
+    def __init__(self, paddlectl, name, arguments, workspace="ledger"):
         self.paddlectl, self.nodes, self.name, self.arguments = paddlectl, paddlectl.nodes, name, arguments
         self.log = f"{self.nodes.folder}/{name}.log"
         self.metrics, self.node_of = {}, {}
         self.resumed = self.attempts = 0
         self.code = None
-        self.follow("train", *arguments, "ledger")
+        self.workspace = workspace
+        self.follow("train", *arguments, workspace)
 
     def follow(self, verb, *arguments):
         self.verb = verb
@@ -192,7 +199,7 @@ class Job:
 
     def status(self):
         """What status says of the job, and its errors."""
-        _, out, errors = self.paddlectl.run("status", "--json", "--timeout", "5", "--job", self.name)
+        _, out, errors = self.paddlectl.run("status", "--json", "--timeout", "3", "--job", self.name)
         for line in reversed(out.splitlines()):
             try:
                 return json.loads(line), errors
@@ -202,6 +209,15 @@ class Job:
 
     def states(self):
         return {one["role"]: one["state"] for one in self.status()[0].get("processes", [])}
+
+    def lives_ended_since(self, moment):
+        """When the supervisor of each role noticed that the first life after `moment` had ended."""
+        found = {}
+        for one in self.status()[0].get("processes", []):
+            ends = [life["ended_unix_ms"] / 1000 for life in one["restarts"] if life["ended_unix_ms"] / 1000 >= moment - 0.002]
+            if ends:
+                found[one["role"]] = min(ends)
+        return found
 
     def engines(self):
         found = {one.role: one for one in processes_below(f"{self.nodes.folder}/disks") if not one.is_supervisor and one.role != "agent"}
@@ -238,7 +254,7 @@ class Job:
 
     def resume(self):
         self.resumed += 1
-        self.follow("train", *self.arguments, "--resume", "ledger")
+        self.follow("train", *self.arguments, "--resume", self.workspace)
 
     def kill_follower(self):
         self.follower.kill()

@@ -285,6 +285,7 @@ void Cluster::take_outputs(std::uint32_t id, std::vector<LaneFrame>& out) {
     for (const auto& peer : processes_[id].peers) {
       if (peer) network_.close(*peer, false);
     }
+    if (options_.dies_at_end && !std::exchange(has_died_at_end_, true)) break_the_end();
   }
 }
 
@@ -317,6 +318,7 @@ void Cluster::transmit_all(std::uint32_t shard, std::vector<net::Outgoing>& out)
 void Cluster::collect() {
   for (std::uint32_t index = 0; index < shards_.size(); ++index) {
     const pserver::Shard& shard = *shards_[index];
+    if (has_died_at_end_ && !shard.ready()) continue;  // the job ended without it
     if (!shard.finished()) {
       outcome_.error = fmt::format("shard {} is not done", index);
       return;
@@ -339,6 +341,7 @@ void Cluster::collect() {
     outcome_.goes_back += trainer.goes_back();
     outcome_.lone_returns += trainer.lone_returns();
     outcome_.repeated_pushes += trainer.repeated_pushes();
+    outcome_.leaves_over += trainer.leaves_over();
   }
 }
 

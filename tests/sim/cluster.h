@@ -48,6 +48,7 @@ class Cluster final : public CutWatch {
   void kill_pserver(std::uint32_t id);
   void kill_trainer(std::uint32_t id);
   void break_the_way_back();
+  void break_the_end();
   void fill_disks(std::uint32_t pserver, bool is_full);
   void resume(std::vector<Event>& backlog);
 
@@ -84,6 +85,7 @@ class Cluster final : public CutWatch {
   std::optional<TimePoint> over_at_;  // every trainer has left
   std::uint64_t progress_ = 0;
   std::uint32_t breaks_ = 0;
+  bool has_died_at_end_ = false;  // a pserver
   Outcome outcome_;
 };
 

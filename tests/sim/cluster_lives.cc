@@ -169,6 +169,11 @@ void Cluster::break_the_way_back() {
   if (way != 1) kill_pserver(random(pservers_.size()));
 }
 
+void Cluster::break_the_end() {
+  calm_at_ = std::max(calm_at_, network_.now());
+  kill_pserver(static_cast<std::uint32_t>(rng_.below(pservers_.size())));
+}
+
 void Cluster::fill_disks(std::uint32_t pserver, bool is_full) {
   for (const std::uint32_t index : {pserver, pserver + options_.pservers}) {
     cut_disks_[index]->set_full(is_full);
@@ -176,7 +181,7 @@ void Cluster::fill_disks(std::uint32_t pserver, bool is_full) {
 }
 
 // Pservers that die when trainers are about to leave come back to a job that is over, which nobody
-// can tell them: those faults are left out.
+// can tell them if no trainer has left yet: those faults are left out.
 void Cluster::begin_fault(const Fault& fault) {
   const bool has_left = std::ranges::any_of(trainers_, [&](const Trainer& t) {
     return t.is_done() || t.was_leaving() || t.pass() >= options_.passes;

@@ -141,6 +141,23 @@ TEST(CutsSim, APserversDeathTakesNobodyBackToASnapshot) {
   EXPECT_TRUE(run < kFewCutSeeds || goes_back > run / 2);
 }
 
+// Those who are left learn from the other pservers that the job is over, and nobody goes back.
+TEST(CutsSim, APserverThatDiesWhenTrainersLeaveKeepsNobody) {
+  std::uint64_t leaves_over = 0;
+  const std::uint64_t run = for_seeds(kFewCutSeeds, [&](std::uint64_t seed) {
+    const auto strategy = seed % 2 == 0 ? wire::STRATEGY_SYNC : wire::STRATEGY_ASYNC;
+    ClusterOptions options = with_cuts(seed, strategy, 1 + seed % 3);
+    options.passes = 2;
+    options.ghosts = 0;
+    options.dies_at_end = true;
+    const Outcome outcome = Cluster(options).run();
+    ASSERT_EQ(outcome.error, "");
+    EXPECT_LT(outcome.time, std::chrono::minutes(2));
+    leaves_over += outcome.leaves_over;
+  });
+  EXPECT_TRUE(run < kFewCutSeeds || leaves_over > run / 4) << leaves_over;
+}
+
 // A cut that is too many passes old is worth nothing: ports remember the ends of a few.
 TEST(CutsSim, ADiskThatStaysFullForManyPassesCostsCutsAndNotTheJob) {
   std::uint64_t loads = 0;

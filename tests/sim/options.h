@@ -59,6 +59,8 @@ struct ClusterOptions {
   // While shards go back to a cut, processes die, so often for each answer and at most so many.
   double breaks = 0;
   std::uint32_t breaks_max = 0;
+  // A pserver dies when the first trainer has left the job, and another has not.
+  bool dies_at_end = false;
   // This trainer dies for good once it has sent its push of this batch of the first pass.
   std::optional<std::uint32_t> killed = std::nullopt;
   std::uint32_t killed_at_batch = 0;
@@ -81,6 +83,7 @@ struct Outcome {
   std::uint64_t trainer_kills = 0;
   std::uint64_t lone_returns = 0;     // trainers that came back into a running job
   std::uint64_t repeated_pushes = 0;  // kept by an earlier life
+  std::uint64_t leaves_over = 0;      // trainers that came back and left, as the job was over
   std::uint64_t loads = 0;            // of a snapshot
   std::uint64_t fenced = 0;           // frames of lives that were over
   std::uint64_t goes_back = 0;        // times that trainer 0 made shards go back to cuts

@@ -2,6 +2,7 @@
 // PADDLE_SIM_FIRST on.
 #pragma once
 
+#include <cerrno>
 #include <cstdlib>
 #include <iostream>
 
@@ -25,9 +26,9 @@ std::uint64_t for_seeds(std::uint64_t count, const Run& run) {
   for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
     run(seed);
     if (!testing::Test::HasFailure()) continue;
-    std::cerr << "seed " << seed << "; again: PADDLE_SIM_SEED=" << seed
-              << " build/dev/bin/cluster_sim_test --gtest_filter=" << test->test_suite_name() << '.'
-              << test->name() << '\n';
+    std::cerr << "seed " << seed << "; again: PADDLE_SIM_SEED=" << seed << " build/dev/bin/"
+              << program_invocation_short_name << " --gtest_filter=" << test->test_suite_name()
+              << '.' << test->name() << '\n';
     return seed - first + 1;
   }
   return seeds;

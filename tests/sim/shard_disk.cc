@@ -21,22 +21,22 @@ class ShardDisk::WatchedStore final : public snapshot::CutStore {
   }
   ~WatchedStore() override { disk_.store_ = nullptr; }
 
-  void begin(std::uint64_t step, bool is_full) override {
-    disk_.watch_.on_begin(disk_.shard_, step);
-    store_->begin(step, is_full);
+  void begin(std::uint64_t number, bool is_full) override {
+    disk_.watch_.on_begin(disk_.shard_, number);
+    store_->begin(number, is_full);
   }
   void add(std::uint32_t kind, Bytes payload) override { store_->add(kind, std::move(payload)); }
   void end() override { store_->end(); }
   std::uint64_t backlog() const override { return store_->backlog(); }
   bool has_failed() const override { return store_->has_failed(); }
   std::vector<std::uint64_t> whole() const override { return store_->whole(); }
-  Status read(std::uint64_t step, const Use& use) override {
-    Status outcome = store_->read(step, use);
-    disk_.watch_.on_read(disk_.shard_, step, outcome);
+  Status read(std::uint64_t number, const Use& use) override {
+    Status outcome = store_->read(number, use);
+    disk_.watch_.on_read(disk_.shard_, number, outcome);
     return outcome;
   }
-  void forget_before(std::uint64_t step) override { store_->forget_before(step); }
-  Status forget_after(std::uint64_t step) override { return store_->forget_after(step); }
+  void forget_before(std::uint64_t number) override { store_->forget_before(number); }
+  Status forget_after(std::uint64_t number) override { return store_->forget_after(number); }
 
  private:
   ShardDisk& disk_;

@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 
+#include "base/rng.h"
 #include "engine/client/catch_up.h"
 #include "engine/client/cut_requests.h"
 #include "engine/client/way_back.h"
@@ -55,8 +56,9 @@ class Trainer {
   // It has joined ports that run no job, or not all of them, and has found no way back.
   bool finds_no_way_back() const { return finds_no_way_back_; }
   std::uint64_t loads() const { return loads_; }
-  std::uint64_t goes_back() const { return goes_back_; }              // makes ports go back to cuts
-  std::uint64_t lone_returns() const { return lone_returns_; }        // into a running job
+  std::uint64_t goes_back() const { return goes_back_; }        // makes ports go back to cuts
+  std::uint64_t lone_returns() const { return lone_returns_; }  // into a running job
+  std::uint64_t leaves_over() const { return leaves_over_; }    // a job that is over, as it joined
   std::uint64_t repeated_pushes() const { return repeated_pushes_; }  // kept ones
   // Its supervisor has lost what it kept for it.
   void forget() { memory_ = {}; }
@@ -177,6 +179,7 @@ class Trainer {
   std::uint64_t loads_ = 0;
   std::uint64_t goes_back_ = 0;
   std::uint64_t lone_returns_ = 0;
+  std::uint64_t leaves_over_ = 0;
   std::uint64_t repeated_pushes_ = 0;
 };
 

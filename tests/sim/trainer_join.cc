@@ -13,6 +13,13 @@ constexpr const char* kSplit = "the last push reached some ports only, and is lo
 // Only trainer 0 can tell whether a port was started again: the others may have joined while it
 // says Ready to port after port.
 Result<Trainer::Phase> Trainer::phase_of_join() {
+  // Another has left after the last pass.
+  if (std::ranges::any_of(positions_, [&](const wire::Position& each) {
+        return each.ready() && each.left() && each.passes_finished() >= options_.passes;
+      })) {
+    ++leaves_over_;
+    return Phase::kLeave;
+  }
   client::WayBack way_back;
   for (const wire::Position& each : positions_) way_back.add(each);
   if (way_back.all_run()) {

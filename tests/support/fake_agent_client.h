@@ -25,6 +25,7 @@ struct FakeNode {
   std::map<std::string, std::vector<LogTime>> times;   // of logs, by path
   std::map<std::string, std::uint64_t> first_offsets;  // likewise; what is before was rotated away
   std::string os = "Debian GNU/Linux 12";
+  std::vector<Gpu> gpus;
   NodeUsage usage{.unix_ms = 1'000'000, .memory_available_bytes = 4'000'000'000};
   Leftovers left;
   std::map<std::string, ProbeResult> probes;  // by address:port; others are reached
@@ -38,6 +39,7 @@ struct FakeNode {
   // Processes that another paddlectl starts, and their ports.
   std::set<std::string> starting;
   std::set<std::uint16_t> claimed_ports;
+  std::set<std::uint16_t> own_claims;  // ports that the test's paddlectl has claimed
   bool unreachable = false;
   bool torn_down = false;
   int torn_down_after = 0;  // so many calls of processes(), by somebody else; 0: never
@@ -61,6 +63,7 @@ class FakeAgentClient final : public AgentClient {
   Result<HostFacts> facts() override {
     HostFacts facts;
     facts.os = fake_.os;
+    facts.gpus = fake_.gpus;
     facts.architecture = "x86_64";
     facts.processor = "Fake CPU @ 2.00GHz";
     facts.utc_offset_s = 3600;
@@ -69,6 +72,7 @@ class FakeAgentClient final : public AgentClient {
     facts.memory_bytes = 8'000'000'000;
     facts.disk_free_bytes = 50'000'000'000;
     facts.address = "10.0.0.1";
+    facts.interfaces = {{"127.0.0.1", "lo"}, {"10.0.0.1", "eth1"}};
     facts.root = "/nonexistent/fake/" + spec_.name;
     return facts;
   }
@@ -159,6 +163,7 @@ class FakeAgentClient final : public AgentClient {
     for (PortStatus& port : ports) {
       port.claimed = fake_.claimed_ports.contains(port.port);
       if (port.claimed) port.free = false;
+      if (port.free) fake_.own_claims.insert(port.port);
     }
     return ports;
   }
@@ -208,6 +213,7 @@ class FakeAgentClient final : public AgentClient {
     status.arguments = process.arguments;
     status.trainers = process.trainers;
     status.pservers = process.pservers;
+    status.ports = process.ports;
     status.state = ProcessState::kRunning;
     status.pid = fake_.next_pid++;
     status.started_unix_ms = status.pid;

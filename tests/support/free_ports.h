@@ -12,8 +12,8 @@
 
 namespace paddle::test {
 
-// A listening socket; none if the port is taken.
-inline UniqueFd listen_on(std::uint16_t port) {
+// A socket that has a port and does not listen; none if the port is taken.
+inline UniqueFd bind_to(std::uint16_t port) {
   UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -21,9 +21,14 @@ inline UniqueFd listen_on(std::uint16_t port) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   const int reuse = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
-  const bool ok = ::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
-                  ::listen(fd.get(), 1) == 0;
+  const bool ok = ::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
   return ok ? std::move(fd) : UniqueFd();
+}
+
+// A listening socket; none if the port is taken.
+inline UniqueFd listen_on(std::uint16_t port) {
+  UniqueFd fd = bind_to(port);
+  return fd && ::listen(fd.get(), 1) == 0 ? std::move(fd) : UniqueFd();
 }
 
 // The first of `count` free ports in a row, below the ephemeral range. Successive calls in a

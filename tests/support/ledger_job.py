@@ -7,6 +7,7 @@ import struct
 
 TABLE = "_ids.w0"
 HEADER = "<4sIQIIQI16sI"
+SPARSE = 'weight = { sparse = true, shrink = { label = "click", decay = 1, threshold = 0 } }'
 JOB = """
 [data]
 train = "data/train.txt-*"
@@ -21,8 +22,8 @@ type = "id"
 name = "ids"
 type = "embedding"
 input = ["record"]
-size = 64
-weight = { sparse = true, shrink = { label = "click", decay = 1, threshold = 0 } }
+size = {width}
+{weight}
 [[layer]]
 name = "score"
 type = "fc"
@@ -45,11 +46,11 @@ snapshots_kept = 3
 """
 
 
-def write_workspace(folder, trainers, records):
-    """Each record of each trainer has an id of its own."""
+def write_workspace(folder, trainers, records, width=64, is_sparse=True):
+    """Each record of each trainer has an id of its own, and a row of so many floats, without pservers in a dense matrix."""
     os.makedirs(f"{folder}/data")
     with open(f"{folder}/job.toml", "w") as file:
-        file.write(JOB)
+        file.write(JOB.format(width=width, weight=SPARSE if is_sparse else f"vocabulary = {1 + trainers * records}"))
     for trainer in range(trainers):
         rng = random.Random(trainer)
         with open(f"{folder}/data/train.txt-{trainer:05}", "w") as file:

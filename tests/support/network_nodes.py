@@ -5,7 +5,7 @@ import signal
 import subprocess
 import time
 
-from sshd_nodes import key
+from sshd_nodes import key, last_words, start_sshd
 
 NETWORK = "10.77.0."
 NOWHERE = "02:00:00:00:00:99"  # a link address that nobody has
@@ -32,8 +32,8 @@ def obstacle():
 class NetworkNodes:
     """Namespaces that share a bridge, in a namespace of its own where paddlectl runs; keys and cluster.toml are in `folder`."""
 
-    def __init__(self, folder, roles, settings=""):
-        self.folder, self.count = folder, len(roles)
+    def __init__(self, folder, roles, settings="", disk_mib=DISK_MIB):
+        self.folder, self.count, self.disk_mib = folder, len(roles), disk_mib
         self.names = [f"n{i}" for i in range(self.count)]
         self.hub = f"chaos-{os.getpid()}-hub"
         self.servers = []
@@ -69,7 +69,7 @@ class NetworkNodes:
             run("ip", "-n", self.hub, "link", "set", link, "up")
         for i in range(self.count):
             os.makedirs(self.workdir(i))
-            run("mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m,mode=0700", "tmpfs", self.workdir(i))
+            run("mount", "-t", "tmpfs", "-o", f"size={self.disk_mib}m,mode=0700", "tmpfs", self.workdir(i))
             node = self.namespace(i)
             run("ip", "netns", "add", node)
             run("ip", "-n", self.hub, "link", "add", f"to{i}", "type", "veth", "peer", "name", "eth", "netns", node)
@@ -77,15 +77,13 @@ class NetworkNodes:
             run("ip", "-n", node, "addr", "add", f"{self.address(i)}/24", "dev", "eth")
             for link in ("lo", "eth"):
                 run("ip", "-n", node, "link", "set", link, "up")
-            command = ["ip", "netns", "exec", node, "/usr/sbin/sshd", "-D", "-f", "/dev/null", "-o", f"ListenAddress={self.address(i)}"]
-            for option in SSHD_OPTIONS:
-                command += ["-o", option.format(folder=self.folder)]
-            self.servers.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+            options = [f"ListenAddress={self.address(i)}", *(option.format(folder=self.folder) for option in SSHD_OPTIONS)]
+            self.servers.append(start_sshd(options, self.sshd_log(i), ["ip", "netns", "exec", node]))
         end = time.monotonic() + 20
         for i in range(self.count):
             while subprocess.run(self.in_hub("bash", "-c", f"echo > /dev/tcp/{self.address(i)}/22"), stderr=subprocess.DEVNULL).returncode:
                 if time.monotonic() > end:
-                    raise RuntimeError(f"no sshd on {self.address(i)}")
+                    raise RuntimeError(f"no sshd on {self.address(i)}: {last_words(self.sshd_log(i))}")
                 time.sleep(0.05)
 
     def in_hub(self, *command):
@@ -99,6 +97,9 @@ class NetworkNodes:
 
     def workdir(self, i):
         return f"{self.folder}/disks/{i}"
+
+    def sshd_log(self, i):
+        return f"{self.folder}/sshd-{i}.log"
 
     def drop(self, sender, receiver):
         """From now on nothing of what one node sends reaches the other, and nothing says so."""

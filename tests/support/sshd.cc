@@ -256,6 +256,16 @@ void Sshd::signal_sessions(int signal) {
   }
 }
 
+void Sshd::freeze() {
+  ::kill(pid_, SIGSTOP);
+  signal_sessions(SIGSTOP);
+}
+
+void Sshd::thaw() {
+  signal_sessions(SIGCONT);
+  ::kill(pid_, SIGCONT);
+}
+
 Sshd::~Sshd() {
   if (pid_ > 0) {
     signal_sessions(SIGCONT);

@@ -57,6 +57,9 @@ class Sshd {
 
   // kill -9 (or another signal) for every process that serves a connection, not for what they run.
   void signal_sessions(int signal);
+  // As a machine that hangs: its kernel still takes connections and bytes, and nobody answers.
+  void freeze();
+  void thaw();
 
  private:
   Sshd(std::string address, SshdLogin login) : address_(std::move(address)), login_(login) {}

@@ -13,6 +13,22 @@ def key(path):
         return file.read().split()[:2]
 
 
+def start_sshd(options, log, within=()):
+    """Starts one in the foreground, which writes what it has to say to the file `log`; `within` is a command to run it by."""
+    if os.geteuid() == 0:
+        os.makedirs("/run/sshd", 0o755, exist_ok=True)  # it refuses to start without one; only Debian's service makes it
+    command = [*within, "/usr/sbin/sshd", "-D", "-e", "-f", "/dev/null"]
+    for option in options:
+        command += ["-o", option]
+    with open(log, "a") as said:
+        return subprocess.Popen(command, stdout=said, stderr=said)
+
+
+def last_words(log):
+    with open(log) as file:
+        return file.read()[-500:].strip()
+
+
 class Nodes:
     """Sshds on 127.0.2.1 and following, one port, keys and cluster.toml in `folder`; ends them when left."""
 
@@ -41,10 +57,7 @@ class Nodes:
                    "UsePAM=no", "StrictModes=no", "UseDNS=no", "PrintMotd=no", "MaxStartups=100",
                    "PasswordAuthentication=no", "SetEnv=SHLVL=2"]  # so that bash reads no start-up file
         for host in self.hosts:
-            command = ["/usr/sbin/sshd", "-D", "-f", "/dev/null", "-o", f"ListenAddress={host}:{self.port}"]
-            for option in options:
-                command += ["-o", option]
-            self.servers.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+            self.servers.append(start_sshd([f"ListenAddress={host}:{self.port}", *options], f"{self.folder}/sshd.log"))
         end = time.monotonic() + 10
         for host in self.hosts:
             while True:
@@ -53,7 +66,7 @@ class Nodes:
                     break
                 except OSError:
                     if time.monotonic() > end:
-                        sys.exit(f"no sshd on {host}")
+                        sys.exit(f"no sshd on {host}: {last_words(f'{self.folder}/sshd.log')}")
                     time.sleep(0.05)
         return self
 

@@ -30,6 +30,13 @@ class FileSource final : public ByteSource {
   std::string path_;
 };
 
+// Opened by its path, a redirected file would be read again from its start, and a socket not at
+// all.
+UniqueFd open_file(const std::string& path) {
+  if (path == kStandardInput) return UniqueFd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
+  return UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+}
+
 }  // namespace
 
 std::uint64_t position_of(const UniqueFd& file) {
@@ -39,7 +46,7 @@ std::uint64_t position_of(const UniqueFd& file) {
 
 Result<std::unique_ptr<ByteSource>> open_source(const std::string& path,
                                                 const SourceOptions& options) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  UniqueFd fd = open_file(path);
   if (!fd) return system_error(Errc::kData, "open " + path);
   ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
   if (!options.pipe_command.empty()) return open_pipe(std::move(fd), path, options);

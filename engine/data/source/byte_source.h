@@ -35,6 +35,9 @@ struct SourceOptions {
 // The offset of a file that may be shared with a program; 0 for what has none.
 std::uint64_t position_of(const UniqueFd& file);
 
+// Path that stands for the standard input, from where that is now.
+inline const std::string kStandardInput = "/dev/stdin";
+
 // Decompresses .gz (RFC 1952, any number of members) and .zst (RFC 8878, any number of frames);
 // other files are plain. A pipe_command gets the file itself as its standard input.
 Result<std::unique_ptr<ByteSource>> open_source(const std::string& path,

@@ -1,6 +1,7 @@
 #include "engine/nn/network/network.h"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -17,13 +18,19 @@ std::size_t element_count(const wire::ParameterSpec& spec) {
 
 Result<Network> Network::build(const std::vector<config::LayerConfig>& layers,
                                const std::vector<config::SlotConfig>& slots,
-                               const std::vector<config::LayerConfig>& evaluators) {
+                               const std::vector<config::LayerConfig>& evaluators,
+                               const std::string& output) {
   NetworkBuilder builder(layers, slots);
-  PADDLE_TRY_STATUS(builder.build_layers());
+  PADDLE_TRY_STATUS(builder.build_layers(output));
   PADDLE_TRY_STATUS(builder.build_evaluators(evaluators));
   Network network;
   network.layers_ = builder.take_layers();
-  network.evaluators_ = builder.take_evaluators();
+  if (output.empty()) {
+    network.use_all();
+    network.evaluators_ = builder.take_evaluators();
+  } else {
+    network.use_for(layers, output);
+  }
   std::size_t counts = 0;
   std::size_t sums = 0;
   for (const auto& evaluator : network.evaluators_) {
@@ -41,6 +48,28 @@ Result<Network> Network::build(const std::vector<config::LayerConfig>& layers,
   network.parameters_ = builder.take_parameters();
   network.slots_ = slots;
   return network;
+}
+
+void Network::use_all() {
+  for (const auto& layer : layers_) used_.push_back(layer.get());
+}
+
+// Layers stand below those they depend on.
+void Network::use_for(const std::vector<config::LayerConfig>& configs, const std::string& output) {
+  std::set<std::string> names{output};
+  for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
+    const std::string& name = (*layer)->name();
+    if (!names.contains(name)) continue;
+    if (name == output) output_ = (*layer)->index();
+    used_.push_back(layer->get());
+    const auto config = std::ranges::find(configs, name, &config::LayerConfig::name);
+    if (config != configs.end()) names.insert(config->inputs.begin(), config->inputs.end());
+  }
+  std::ranges::reverse(used_);
+}
+
+std::span<const float> Network::output(const Workspace& workspace) const {
+  return workspace.layers_[output_].output;
 }
 
 Status Network::check(const Batch& batch) const {
@@ -83,7 +112,7 @@ void Network::collect_ids(const Batch& batch, std::uint64_t seed,
   PADDLE_CHECK(ids_by_parameter.size() == parameters_.size());
   PADDLE_CHECK(batch.slots.size() == slots_.size());
   for (auto& ids : ids_by_parameter) ids.clear();
-  for (const auto& layer : layers_) layer->collect_ids(batch, seed, ids_by_parameter);
+  for (const Layer* layer : used_) layer->collect_ids(batch, seed, ids_by_parameter);
   for (auto& ids : ids_by_parameter) {
     sort_unique(ids);
   }
@@ -95,10 +124,10 @@ void Network::prepare(const Run& run, Workspace& workspace) const {
   PADDLE_CHECK(run.parameters.sparse.size() == parameters_.size());
   workspace.layers_.resize(layers_.size());
   workspace.gradients_.resize(parameters_.size());
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
-    const std::size_t count = run.rows() * layers_[i]->width();
-    workspace.layers_[i].output.resize(count);
-    if (run.mode == Mode::kTrain) workspace.layers_[i].gradient.resize(count);
+  for (const Layer* layer : used_) {
+    const std::size_t count = run.rows() * layer->width();
+    workspace.layers_[layer->index()].output.resize(count);
+    if (run.mode == Mode::kTrain) workspace.layers_[layer->index()].gradient.resize(count);
   }
   for (std::size_t p = 0; p < parameters_.size(); ++p) {
     std::size_t count = 0;
@@ -127,7 +156,7 @@ Result<double> Network::forward(const Run& run, Workspace& workspace) const {
     state.cost = 0;
   }
   double cost_sum = 0;
-  for (const auto& layer : layers_) {
+  for (const Layer* layer : used_) {
     double& cost = workspace.layers_[layer->index()].cost;
     PADDLE_TRY_STATUS(layer->forward(run, LayerAccess(workspace), cost));
     cost_sum += cost;

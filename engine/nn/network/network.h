@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -24,9 +25,13 @@ class Network {
  public:
   // `slots` are those of a batch, in its order. Without `evaluators`, each cost gets its default
   // ones. kUsage: names the layer and the key, with a suggestion where there is one.
+  //
+  // With `output`, the name of a layer that is no cost, the network is for predictions: of its
+  // layers only those that this one depends on run and read rows, and no evaluator.
   static Result<Network> build(const std::vector<config::LayerConfig>& layers,
                                const std::vector<config::SlotConfig>& slots,
-                               const std::vector<config::LayerConfig>& evaluators = {});
+                               const std::vector<config::LayerConfig>& evaluators = {},
+                               const std::string& output = "");
 
   // Dense and sparse parameters in network order; the index is the parameter's id. Shapes:
   // embedding {vocabulary or 0, size}, fc weight {input width, size}, fc bias {size}.
@@ -43,6 +48,9 @@ class Network {
   // Cost summed over examples [begin, end). The parameters must have every id of collect_ids.
   // kData: a label or id is out of range, or check() fails.
   Result<double> forward(const Run& run, Workspace& workspace) const;
+  // The outputs of the layer named at build() for the examples of the last forward, row by row.
+  std::size_t output_width() const { return layers_[output_]->width(); }
+  std::span<const float> output(const Workspace& workspace) const;
   // Figures of the evaluators, in their order, for the sum of the tallies of any number of
   // forwards. A tally without counters is one of no example.
   std::vector<Value> values(const Tally& tally) const;
@@ -54,10 +62,14 @@ class Network {
 
  private:
   Network() = default;
+  void use_all();
+  void use_for(const std::vector<config::LayerConfig>& configs, const std::string& output);
   void prepare(const Run& run, Workspace& workspace) const;
   Status evaluate(const Run& run, Workspace& workspace) const;
 
   std::vector<std::unique_ptr<Layer>> layers_;
+  std::vector<const Layer*> used_;  // those that run, in their order
+  std::size_t output_ = 0;          // index, of a network for predictions
   std::vector<std::unique_ptr<Evaluator>> evaluators_;
   Tally empty_tally_;
   std::vector<wire::ParameterSpec> parameters_;

@@ -24,7 +24,7 @@ Made make(Builder& builder, std::span<const Maker<Made>> makers) {
 
 }  // namespace
 
-Status NetworkBuilder::build_layers() {
+Status NetworkBuilder::build_layers(const std::string& output) {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].width > 0) add(make_data(slots_[i], index(), i));
   }
@@ -33,6 +33,7 @@ Status NetworkBuilder::build_layers() {
     begin(config, "layer");
     PADDLE_TRY_STATUS(build_layer(config));
   }
+  if (!output.empty()) PADDLE_TRY_STATUS(add_reader(output));
   PADDLE_TRY_STATUS(check_use());
   for (const auto& layer : layers()) layer->set_consumers(consumers());
   return {};
@@ -55,6 +56,23 @@ Status NetworkBuilder::build_layer(const config::LayerConfig& config) {
   PADDLE_TRY(std::unique_ptr<Layer> made, make<LayerResult>(*this, kLayerMakers));
   add(std::move(made));
   return {};
+}
+
+Status NetworkBuilder::add_reader(const std::string& output) {
+  std::vector<std::string_view> names;
+  for (const auto& layer : layers()) {
+    const bool has_output = layer->width() > 0;
+    if (has_output) names.push_back(layer->name());
+    if (layer->name() != output) continue;
+    if (has_output) {
+      add_consumer(layer->index());
+      return {};
+    }
+    return Error{Errc::kUsage, fmt::format("layer '{}' is a cost, which has no output", output),
+                 fmt::format("layers with outputs are {}", fmt::join(names, ", "))};
+  }
+  return Error{Errc::kUsage, fmt::format("no layer '{}'{}", output, did_you_mean(output, names)),
+               fmt::format("layers with outputs are {}", fmt::join(names, ", "))};
 }
 
 // Every output must be read, and there must be a cost.

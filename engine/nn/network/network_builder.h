@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -16,7 +17,8 @@ class NetworkBuilder : public Builder {
  public:
   using Builder::Builder;
 
-  Status build_layers();
+  // `output`, unless it is empty, is read from outside and must have outputs.
+  Status build_layers(const std::string& output = "");
   // After the layers. With none given, each cost's default ones.
   Status build_evaluators(std::vector<config::LayerConfig> evaluators);
 
@@ -25,6 +27,7 @@ class NetworkBuilder : public Builder {
  private:
   Status build_layer(const config::LayerConfig& config);
   Status build_evaluator(const config::LayerConfig& config);
+  Status add_reader(const std::string& output);
   Status check_use();
   std::vector<config::LayerConfig> default_evaluators() const;
 

@@ -21,24 +21,13 @@
 #include <net/if.h>
 
 #include "base/version.h"
+#include "remote/agent/machine/gpus.h"
 #include "remote/agent/machine/proc.h"
 
 namespace paddle::agent {
 namespace {
 
 constexpr int kProcessorsMax = 4096;
-
-// The rest of the first line that starts with `key`, without blanks and quotes around it.
-std::string value_of(const std::string& text, const std::string& key) {
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with(key)) continue;
-    const auto begin = line.find_first_not_of(" \t\"", key.size());
-    const auto end = line.find_last_not_of(" \t\"");
-    return begin == std::string::npos ? "" : line.substr(begin, end - begin + 1);
-  }
-  return "";
-}
 
 std::uint32_t cores() {
   const std::unique_ptr<cpu_set_t, decltype(&std::free)> set(CPU_ALLOC(kProcessorsMax), &std::free);
@@ -62,16 +51,6 @@ std::string glibc_version() {
     std::string version = library.substr(begin, std::min<std::size_t>(end - begin, 16));
     while (version.ends_with('.')) version.pop_back();
     return version;
-  }
-  return "";
-}
-
-// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 ...": the word that
-// begins with a digit and holds a point.
-std::string gpu_driver() {
-  std::istringstream words(value_of(text_of("/proc/driver/nvidia/version"), "NVRM version:"));
-  for (std::string word; words >> word;) {
-    if (word[0] >= '0' && word[0] <= '9' && word.find('.') != std::string::npos) return word;
   }
   return "";
 }
@@ -136,19 +115,33 @@ std::map<std::uint64_t, std::string> socket_owners() {
   return owners;
 }
 
+struct Interface {
+  std::string name, address;
+  bool is_loopback = false;
+};
+
+// Those that are up and have an IPv4 address.
+std::vector<Interface> interfaces() {
+  std::vector<Interface> found;
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return found;
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
+  for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET) continue;
+    if ((one->ifa_flags & IFF_UP) == 0) continue;
+    char text[INET_ADDRSTRLEN];
+    const auto* address = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
+    if (::inet_ntop(AF_INET, &address->sin_addr, text, sizeof text) != nullptr)
+      found.push_back({one->ifa_name, text, (one->ifa_flags & IFF_LOOPBACK) != 0});
+  }
+  return found;
+}
+
 }  // namespace
 
 std::string own_address() {
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) return "127.0.0.1";
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
-  for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
-    const bool usable = one->ifa_addr != nullptr && one->ifa_addr->sa_family == AF_INET &&
-                        (one->ifa_flags & IFF_UP) != 0 && (one->ifa_flags & IFF_LOOPBACK) == 0;
-    if (!usable) continue;
-    char text[INET_ADDRSTRLEN];
-    const auto* address = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
-    if (::inet_ntop(AF_INET, &address->sin_addr, text, sizeof text) != nullptr) return text;
+  for (const Interface& one : interfaces()) {
+    if (!one.is_loopback) return one.address;
   }
   return "127.0.0.1";
 }
@@ -168,15 +161,16 @@ wire::agent::Facts host_facts(const Root& root) {
   if (::fstatvfs(root.fd.get(), &disk) == 0) {
     facts.set_disk_free_bytes(std::uint64_t{disk.f_bavail} * disk.f_frsize);
   }
-  const std::string gpus = "/proc/driver/nvidia/gpus";
-  for (const std::string& gpu : names_under(gpus)) {
-    facts.add_gpus(value_of(text_of(gpus + "/" + gpu + "/information"), "Model:"));
-  }
+  add_gpu_facts({}, facts);
   facts.set_address(own_address());
+  for (const Interface& one : interfaces()) {
+    auto* const told = facts.add_interfaces();
+    told->set_name(one.name);
+    told->set_address(one.address);
+  }
   facts.set_agent_version(kProgramVersion);
   facts.set_root(root.path);
   facts.set_glibc(glibc_version());
-  facts.set_gpu_driver(gpu_driver());
   facts.set_processor(processor());
   const std::time_t now = std::time(nullptr);
   tm local{};

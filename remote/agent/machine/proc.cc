@@ -11,6 +11,7 @@
 #include <csignal>
 #include <filesystem>
 #include <set>
+#include <sstream>
 #include <utility>
 
 namespace paddle::agent {
@@ -51,6 +52,17 @@ void wait_for_any(const std::vector<ProcStat>& processes, TimePoint until) {
 std::string text_of(const std::string& path) {
   auto text = read_file(path, kProcFileBytesMax);
   return text ? std::move(*text) : std::string();
+}
+
+std::string value_of(const std::string& text, const std::string& key) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(key)) continue;
+    const auto begin = line.find_first_not_of(" \t\"", key.size());
+    const auto end = line.find_last_not_of(" \t\"");
+    return begin == std::string::npos ? "" : line.substr(begin, end - begin + 1);
+  }
+  return "";
 }
 
 std::vector<std::string> names_under(const std::string& folder) {
@@ -154,6 +166,15 @@ std::string link_of(pid_t pid, const std::string& link) {
 std::int64_t unix_ms() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
+std::int64_t steady_ms() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
+TimePoint time_of_steady(std::int64_t ms) {
+  return TimePoint(std::chrono::milliseconds(ms));
 }
 
 bool send_signal(const ProcStat& process, int signal) {

@@ -24,6 +24,8 @@ struct ProcStat {
 
 // The content of a system file, or "" when it cannot be read.
 std::string text_of(const std::string& path);
+// The rest of the first line that starts with `key`, without blanks and quotes around it.
+std::string value_of(const std::string& text, const std::string& key);
 // The entries of a system folder; none when it cannot be read.
 std::vector<std::string> names_under(const std::string& folder);
 std::string boot_id();
@@ -40,7 +42,10 @@ std::vector<std::uint64_t> sockets_of(pid_t pid);
 // The target of /proc/<pid>/<link> ("exe"), or "".
 std::string link_of(pid_t pid, const std::string& link);
 
-std::int64_t unix_ms();
+std::int64_t unix_ms();  // by the wall clock, for records that people read
+// By the clock that nobody sets; the same in all processes until the machine boots again.
+std::int64_t steady_ms();
+TimePoint time_of_steady(std::int64_t ms);
 
 // Sends through a pidfd, so that a recycled pid is never hit. False when it is gone.
 bool send_signal(const ProcStat& process, int signal);

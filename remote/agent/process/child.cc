@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstring>
 #include <optional>
+#include <set>
 
 #include "base/secret.h"
 #include "proto/supervision.pb.h"
@@ -170,13 +171,16 @@ Program program_of(const wire::agent::ProcessSpec& spec, const Root& root, std::
   std::vector<std::string>& variables = program.variables;
   if (!spec.program().empty()) arguments.push_back(root.path + "/" + spec.program());
   for (const auto& argument : spec.arguments()) arguments.push_back(filled(argument));
+  std::set<std::string> names;
+  const auto add = [&](const std::string& name, const std::string& value) {
+    if (names.insert(name).second) variables.push_back(name + "=" + value);
+  };
+  for (const auto& [name, value] : spec.environment()) add(name, filled(value));
   for (const auto& variable : environment) {
-    if (!spec.environment().contains(variable.substr(0, variable.find('='))))
-      variables.push_back(variable);
+    const auto equals = variable.find('=');
+    if (equals != std::string::npos) add(variable.substr(0, equals), variable.substr(equals + 1));
   }
-  for (const auto& [name, value] : spec.environment()) {
-    variables.push_back(name + "=" + filled(value));
-  }
+  for (const auto& [name, value] : spec.defaults()) add(name, filled(value));
   variables.push_back(std::string(kProcessVariable) + "=" +
                       process_mark(root, spec.job(), spec.name()));
   program.sends_notices = !spec.program().empty();  // one of ours

@@ -224,7 +224,9 @@ Result<wire::agent::LeftoversReply> find_leftovers(const Root& root) {
   for (const ProcStat& process : supervisors_of(records)) known.insert(process.pid);
   for (const ProcStat& process : processes_below(root)) {
     // Agents end with their channels, and a supervisor that has just started has no record yet.
-    if (known.contains(process.pid) || link_of(process.pid, "exe").starts_with(agents)) continue;
+    // Without a program it has ended since it was found.
+    const std::string program = link_of(process.pid, "exe");
+    if (known.contains(process.pid) || program.empty() || program.starts_with(agents)) continue;
     reply.set_process_count(reply.process_count() + 1);
     if (reply.processes_size() >= kLeftoversNamedMax) continue;
     auto name = read_file("/proc/" + std::to_string(process.pid) + "/comm", kNameBytesMax);

@@ -118,6 +118,7 @@ Status write_pid(const Root& root, const SafePath& folder, pid_t child, std::uin
   record.set_start_ticks(of_child.start_ticks);
   record.set_boot_id(boot_id());
   record.set_started_unix_ms(unix_ms());
+  record.set_started_steady_ms(steady_ms());
   record.set_life(life);
   return write_record(root, folder, "pid", record);
 }
@@ -143,6 +144,8 @@ Status add_restart(const Root& root, const SafePath& folder, int wait_status,
     record.mutable_restarts()->erase(record.restarts().begin());
   }
   restart.set_ended_unix_ms(unix_ms());
+  restart.set_boot_id(boot_id());
+  restart.set_ended_steady_ms(steady_ms());
   const int code = WIFSIGNALED(wait_status) ? 0 : WEXITSTATUS(wait_status);
   restart.set_exit_code(code);
   if (WIFSIGNALED(wait_status)) restart.set_signal(WTERMSIG(wait_status));
@@ -210,6 +213,7 @@ wire::agent::ProcessStatus status_of(const Root& root, Record record) {
   status.set_reports(!record.spec.program().empty());
   status.set_trainers(record.spec.trainers());
   status.set_pservers(record.spec.pservers());
+  *status.mutable_ports() = record.spec.ports();
   if (record.restarts) *status.mutable_restarts() = record.restarts->restarts();
   if (record.notice) *status.mutable_notice() = *record.notice;
   if (record.exit) {

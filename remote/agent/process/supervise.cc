@@ -73,7 +73,7 @@ struct Supervision {
   wire::agent::ProcessSpec spec;
   Environment environment;
   ProcStat guard;  // without a pid: nobody
-  std::int64_t guarded_unix_ms = 0;
+  TimePoint guarded_from;
   UniqueFd memory = {};  // kept by the guard, so that it outlives a supervisor
 };
 
@@ -123,7 +123,7 @@ int supervise_next(const Supervision& supervision) {
   if (!supervisor) return 1;
   supervisor->set_guard(supervision.guard);
   supervisor->set_memory(supervision.memory.get());
-  if (!supervisor->succeed(*before, supervision.guarded_unix_ms)) return 1;
+  if (!supervisor->succeed(*before, supervision.guarded_from)) return 1;
   supervisor->run(supervision.environment);
   return 0;
 }
@@ -148,7 +148,7 @@ int supervise(const std::string& root_path, int spec_fd, int status_fd,
     tell(spec.error(), status);
     return 1;
   }
-  Supervision supervision{root_path, *std::move(spec), environment, {}, unix_ms()};
+  Supervision supervision{root_path, *std::move(spec), environment, {}, in({})};
   auto memory = memory_of(supervision.spec);
   if (!memory) {
     tell(memory.error(), status);

@@ -50,18 +50,16 @@ Status Supervisor::start(const Environment& environment) {
   return spawn(environment);
 }
 
-Status Supervisor::succeed(const Record& before, std::int64_t guarded_unix_ms) {
+Status Supervisor::succeed(const Record& before, TimePoint guarded_from) {
   PADDLE_TRY_STATUS(watch_signals());
-  const auto at = [](std::int64_t when) {
-    return now() - std::chrono::milliseconds(unix_ms() - when);
-  };
   say("its supervisor was killed, and it with it");
   wait_status_ = SIGKILL;
-  started_at_ = at(before.pid.started_unix_ms());
+  started_at_ = time_of_steady(before.pid.started_steady_ms());
   const auto restarts = before.restarts.value_or(wire::agent::Restarts());
   for (const wire::agent::Restart& restart : restarts.restarts()) {
-    if (restart.failures() > 0 && restart.ended_unix_ms() >= guarded_unix_ms)
-      restarts_.recall(at(restart.ended_unix_ms()));
+    const TimePoint ended = time_of_steady(restart.ended_steady_ms());
+    if (restart.failures() > 0 && restart.boot_id() == boot_id() && ended >= guarded_from)
+      restarts_.recall(ended);
   }
   // It may hold its port for a moment, and its children for longer.
   std::size_t ended = 0;

@@ -43,8 +43,8 @@ class Supervisor {
   void set_memory(int memory) { memory_ = memory; }
   Status start(const Environment& environment);
   // Instead of start(): takes the place of a supervisor that was killed, and its process with it.
-  // The failures that were counted since `guarded_unix_ms` go on counting.
-  Status succeed(const Record& before, std::int64_t guarded_unix_ms);
+  // The failures that were counted since `guarded_from` go on counting.
+  Status succeed(const Record& before, TimePoint guarded_from);
   void run(const Environment& environment);
 
  private:

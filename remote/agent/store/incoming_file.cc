@@ -59,6 +59,7 @@ Result<std::unique_ptr<IncomingFile>> IncomingFile::begin(Store& store, const Ob
     else
       file->known_.push_back({i, *location, map.name(location->object)});
   }
+  file->keep_what_stayed();
   return file;
 }
 
@@ -86,6 +87,13 @@ Bytes IncomingFile::lacking() const {
     if (wanted_[i]) bits[i / 8] |= std::byte{1} << (i % 8);
   }
   return bits;
+}
+
+std::uint64_t IncomingFile::bytes_to_write() const {
+  std::uint64_t bytes = 0;
+  for (const Known& one : known_) bytes += one.location.size;
+  for (std::size_t i = 0; i < wanted_.size(); ++i) bytes += wanted_[i] ? chunks_[i].size : 0;
+  return bytes;
 }
 
 std::optional<std::pair<std::uint64_t, std::uint32_t>> IncomingFile::range_of(
@@ -129,7 +137,6 @@ bool IncomingFile::share(const std::string& object) const {
 }
 
 Status IncomingFile::copy_known() {
-  keep_what_stayed();
   const std::size_t rest = known_.size();
   PADDLE_TRY_STATUS(copy_from_objects());
   left_ -= rest;

@@ -47,6 +47,8 @@ class IncomingFile {
 
   // One bit per chunk, the lowest first.
   Bytes lacking() const;
+  // Of chunks that will arrive or be copied.
+  std::uint64_t bytes_to_write() const;
   // A chunk's offset and size; empty for an invalid number.
   std::optional<std::pair<std::uint64_t, std::uint32_t>> range_of(std::uint32_t chunk) const;
   // Copies chunks from the store. May take long, so reply about the missing ones first.

@@ -123,6 +123,7 @@ Result<wire::agent::ManifestReply> IncomingPush::manifest(bool first,
   if (first) {
     reset();
     PADDLE_TRY(store_, Store::open(root_));
+    room_ = PushRoom(root_.path, free_bytes(root_));
   }
   if (!store_) return Error{Errc::kData, "a push begins with its first manifest", ""};
   wire::agent::ManifestReply reply;
@@ -161,6 +162,8 @@ Status IncomingPush::add_entry(const wire::agent::PushEntry& file, bool& missing
     std::memcpy(entry.key.id.data(), file.id().data(), entry.key.id.size());
     entry.key.mode = (file.mode() & 0555U) | 0400U;
     missing = !store_->holds(entry.key, entry.size) && missing_.insert(entry.key.name()).second;
+    // Of a larger file some may be here: chunks() knows.
+    if (missing && !is_chunked(entry.size)) PADDLE_TRY_STATUS(room_.take(entry.size));
   }
   entries_.push_back(std::move(entry));
   return {};
@@ -180,6 +183,7 @@ Result<Bytes> IncomingPush::chunks(const wire::agent::ChunksRequest& request, By
   PADDLE_TRY(files_[index], IncomingFile::begin(*store_, entry.key, path, entry.size,
                                                 std::exchange(list_, {}), *map_)
                                 .with(entry.path));
+  PADDLE_TRY_STATUS(room_.take(files_[index]->bytes_to_write()));
   told_ = index;
   return files_[index]->lacking();
 }

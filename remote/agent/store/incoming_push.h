@@ -9,6 +9,7 @@
 
 #include "proto/agent.pb.h"
 #include "remote/agent/store/incoming_file.h"
+#include "remote/agent/store/push_room.h"
 #include "remote/agent/store/store.h"
 #include "remote/agent/store/store_peer.h"
 
@@ -18,12 +19,13 @@ constexpr std::size_t kPushEntriesMax = 1'000'000;
 
 class IncomingPush {
  public:
-  explicit IncomingPush(const Root& root) : root_(root) {}
+  explicit IncomingPush(const Root& root) : root_(root), room_(root.path, 0) {}
 
   // Indices into this manifest of the files to send, one for each distinct content. Refuses unsafe
-  // paths, duplicate names, and links that leave the root.
+  // paths, duplicate names, links that leave the root, and files for which the disk has no room.
   Result<wire::agent::ManifestReply> manifest(bool first, const wire::agent::Manifest& manifest);
-  // The bits of the AGENT_CHUNKS reply after the last part of a list; empty before.
+  // The bits of the AGENT_CHUNKS reply after the last part of a list; empty before. kResource when
+  // the disk has no room for the file.
   Result<Bytes> chunks(const wire::agent::ChunksRequest& request, ByteSpan part);
   // Call after replying to chunks(): copies known chunks. The next call returns its error.
   void copy_known();
@@ -55,6 +57,7 @@ class IncomingPush {
   void reset();
 
   const Root& root_;
+  PushRoom room_;
   std::unique_ptr<Store> store_;
   std::vector<Entry> entries_;
   std::set<std::string> paths_;

@@ -30,10 +30,10 @@ Bytes bytes_of_text(std::string_view text) {
 test::MemoryFiles written() {
   test::MemoryFiles files;
   auto store = *FolderCutStore::open(kFolder, kFingerprint, nullptr, files);
-  for (const std::uint64_t step : {3, 5, 8}) {
-    store->begin(step, step == 3);
+  for (const std::uint64_t number : {3, 5, 8}) {
+    store->begin(number, number == 3);
     for (std::uint32_t kind = 1; kind <= 3; ++kind) {
-      store->add(kind, bytes_of_text(std::string(kind * step, 'r')));
+      store->add(kind, bytes_of_text(std::string(kind * number, 'r')));
     }
     store->end();
   }
@@ -98,19 +98,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::Input input(data, size);
   for (std::uint8_t left = input.below(3); left > 0; --left) change_file(input, files);
   const auto store = *FolderCutStore::open(kFolder, kFingerprint, nullptr, files);
-  const std::vector<std::uint64_t> steps = store->whole();
+  const std::vector<std::uint64_t> numbers = store->whole();
   // A cut that was whole when it was opened may be damaged now.
   if (input.flag()) change_file(input, files);
   const auto use = [](std::uint32_t, ByteSpan payload) -> Status {
     if (payload.size() > kCutRecordBytesMax) std::abort();
     return {};
   };
-  for (const std::uint64_t step : steps) {
-    const Status read = store->read(step, use);
+  for (const std::uint64_t number : numbers) {
+    const Status read = store->read(number, use);
     if (!read && read.error().code != Errc::kData) std::abort();
   }
-  for (const std::uint64_t step : store->whole()) {
-    if (!store->read(step, use)) std::abort();
+  for (const std::uint64_t number : store->whole()) {
+    if (!store->read(number, use)) std::abort();
   }
   store->forget_before(input.number());
   if (!store->forget_after(input.number())) std::abort();

@@ -47,7 +47,9 @@ void write_snapshot(const std::string& directory, std::optional<BaseSnapshot> ba
       {.id = 0, .marks = 1, .value = {1, 2, 3}, .state = {4, 5, 6, 7, 8, 9}},
       {.id = 5, .marks = 5, .value = {-1, 0, 1}, .state = {0, 0, 0, 1, 1, 1}, .score = {8, 4}}};
   const std::vector<std::uint64_t> removed = {6, 77};
-  const bool written = writer.add_dense(make_spec("w", 1, 2), value, state, 17) &&
+  const bool written = writer.add_model_file({"model/job.toml", "seed = 1\n"}) &&
+                       writer.add_model_file({"path.txt", "job.toml"}) &&
+                       writer.add_dense(make_spec("w", 1, 2), value, state, 17) &&
                        writer.begin_sparse(make_spec("t", 0, 3), 2) && writer.add_rows(rows) &&
                        (!is_delta || writer.add_removed(removed)) && writer.end_sparse() &&
                        writer.finish();
@@ -130,7 +132,7 @@ class Forger {
   }
 
   void change_files() {
-    std::vector<FileEntry>& files = parameter().files;
+    std::vector<FileEntry>& files = input_.rarely(32) ? manifest_.model : parameter().files;
     FileEntry& entry = files[input_.byte() % files.size()];
     switch (input_.below(4)) {
       case 0:
@@ -200,6 +202,8 @@ class Forger {
 void read_all(const std::string& directory) {
   const auto reader = SnapshotReader::open(directory);
   if (!reader) return;
+  for (const FileEntry& file : reader->manifest().model)
+    static_cast<void>(reader->read_model_file(file.name));
   for (const wire::ParameterSpec& spec : reader->parameters()) {
     std::vector<float> value;
     std::vector<float> state;

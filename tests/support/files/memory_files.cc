@@ -85,10 +85,9 @@ class MemoryDirectory final : public snapshot::Directory {
         std::make_unique<MemoryOutputFile>(files_, made, std::move(path)));
   }
   Result<std::unique_ptr<snapshot::InputFile>> open(const std::string& path) const override {
-    const auto& entries = files_.tree_.nodes[node_].entries;
-    const auto found = entries.find(path);
-    if (found == entries.end()) return error_of(ENOENT, "open " + path, Errc::kData);
-    const Node& file = files_.tree_.nodes[found->second];
+    const auto found = files_.tree_.find(path, node_);
+    if (!found) return error_of(ENOENT, "open " + path, Errc::kData);
+    const Node& file = files_.tree_.nodes[*found];
     if (file.is_directory) return Error{Errc::kData, path + " is not a regular file"};
     return std::unique_ptr<snapshot::InputFile>(std::make_unique<MemoryInputFile>(file.content));
   }
@@ -104,8 +103,7 @@ class MemoryDirectory final : public snapshot::Directory {
   std::string path_;
 };
 
-std::optional<std::size_t> Tree::find(std::string_view path) const {
-  std::size_t node = 0;
+std::optional<std::size_t> Tree::find(std::string_view path, std::size_t node) const {
   while (!path.empty()) {
     const std::size_t end = std::min(path.find('/'), path.size());
     const std::string name(path.substr(0, end));

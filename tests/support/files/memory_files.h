@@ -39,7 +39,8 @@ struct Operation {
 struct Tree {
   std::vector<Node> nodes{Node{.is_directory = true, .content = {}, .entries = {}}};
 
-  std::optional<std::size_t> find(std::string_view path) const;
+  // From the directory `node` on.
+  std::optional<std::size_t> find(std::string_view path, std::size_t node = 0) const;
   // Every file and directory that has a name, with its content: equal for equal trees.
   std::string text() const;
   // Gives and removes the names that it does.

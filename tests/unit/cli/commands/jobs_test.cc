@@ -39,15 +39,15 @@ TEST_F(JobsTest, AJobWhoseStartBrokeOffIsNotDone) {
 }
 
 TEST_F(JobsTest, NodesLeftOutMakeAStateUnknown) {
-  add(nodes_[0], "half", "pserver-0", 400'000).arguments = {"pserver", "--num_gradient_servers=1"};
+  ProcessStatus& pserver = add(nodes_[0], "half", "pserver-0", 400'000);
+  pserver.trainers = pserver.pservers = 1;
   EXPECT_EQ(jobs({"--on", "n-0"}), 0) << err_.str();
   EXPECT_TRUE(out_has("half  unknown")) << out_.str();
 }
 
 TEST_F(JobsTest, ShowsProgressCostAndBytesOfEachJobFromTheOldestToTheNewest) {
   add(nodes_[0], "old", "pserver-0", 400'000);
-  add(nodes_[1], "old", "trainer-0", 400'500).arguments = {
-      "train", "--num_gradient_servers=1", "--pservers=a:1", "--set=train.passes=3"};
+  add(nodes_[1], "old", "trainer-0", 400'500).arguments = {"train", "--set=train.passes=3"};
   nodes_[1].processes.back().reports = true;
   nodes_[1].processes.back().log = "jobs/old/train.log";
   nodes_[1].files["jobs/old/metrics.jsonl"] =
@@ -155,17 +155,23 @@ TEST_F(JobsTest, NamesTheStateInWhichAJobEnded) {
 }
 
 TEST_F(JobsTest, NamesUnreachableNodesAndWhatTheyHideOfAJob) {
-  add(nodes_[0], "wide", "trainer-0", 1).arguments = {"--num_gradient_servers=2",
-                                                      "--pservers=a:1,b:2"};
-  add(nodes_[0], "whole", "pserver-0", 2);
-  add(nodes_[0], "whole", "trainer-0", 2).arguments = {"--num_gradient_servers=1",
-                                                       "--pservers=a:1"};
+  const auto add_one = [&](const std::string& job, const std::string& name, std::uint32_t trainers,
+                           std::uint32_t pservers) {
+    ProcessStatus& status = add(nodes_[0], job, name, 2);
+    status.trainers = trainers;
+    status.pservers = pservers;
+  };
+  add_one("wide", "trainer-0", 2, 2);
+  add_one("whole", "pserver-0", 1, 1);
+  add_one("whole", "trainer-0", 1, 1);
+  add_one("alone", "trainer-0", 1, 0);
   add(nodes_[1], "elsewhere", "trainer-0", 3);
   nodes_[1].unreachable = true;
   EXPECT_EQ(jobs(), 4);
   EXPECT_TRUE(out_has("wide   unknown")) << "its other trainer may run: " << out_.str();
   EXPECT_TRUE(out_has("2 x 2")) << out_.str();
   EXPECT_TRUE(out_has("whole  done")) << out_.str();
+  EXPECT_TRUE(out_has("alone  done")) << "it has no pservers: " << out_.str();
   EXPECT_FALSE(out_has("elsewhere"));
   EXPECT_TRUE(err_has("jobs and files on these nodes are not in the list:\nnode n-1: no route"))
       << err_.str();

@@ -215,6 +215,18 @@ TEST_F(CommandsTest, StatusTellsOfASnapshotThatCouldNotBeSaved) {
   EXPECT_TRUE(out_has(R"("save_failure": "saving pass-00003: No space left")")) << out_.str();
 }
 
+TEST_F(CommandsTest, StatusAsJsonSaysWhenLivesEndedAndHow) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0) << err_.str();
+  nodes_[0].processes.front().restarts = {{0, 9, 500, 1}, {4, 0, 900, 0}};
+  ASSERT_EQ(run({"status", "--json"}), 0);
+  EXPECT_TRUE(out_has(R"("restarts": [{"ended_unix_ms": 500, "exit_code": null, "signal": 9, )"
+                      R"("failures": 1}, {"ended_unix_ms": 900, "exit_code": 4, "signal": null, )"
+                      R"("failures": 0}])"))
+      << out_.str();
+}
+
 TEST_F(CommandsTest, StatusOfAKilledJobFitsANarrowTerminal) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   trainer_state_ = ProcessState::kRunning;

@@ -10,7 +10,9 @@ TEST_F(CommandsTest, TrainFromASnapshotPushesItToTrainer0AlongWithItsBase) {
   write("old/pass-00003/w", "full");
   write("old/pass-00004/MANIFEST",
         "snapshot format=1\nprogress pass=5 step=9\nbase crc32c=01 name=pass-00003\n");
+  write("old/pass-00004/model/job.toml", "seed = 1");
   ASSERT_EQ(run({"train", "--name", "job1", "--from", "old/pass-00004/", "w"}), 0) << err_.str();
+  EXPECT_TRUE(nodes_[0].files.contains("jobs/job1/from/pass-00004/model/job.toml"));
   EXPECT_TRUE(nodes_[0].files.contains("jobs/job1/from/pass-00004/MANIFEST"));
   EXPECT_TRUE(nodes_[0].files.contains("jobs/job1/from/pass-00003/w"));
   EXPECT_FALSE(nodes_[1].files.contains("jobs/job1/from/pass-00004/MANIFEST"));

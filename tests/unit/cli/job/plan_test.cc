@@ -37,7 +37,7 @@ JobPlan plan_of(const ClusterSpec& cluster, std::uint32_t trainers, std::uint32_
   EXPECT_TRUE(placement);
   std::vector<std::string> addresses;
   for (const auto& node : cluster.nodes) addresses.push_back(node.address);
-  const auto plan = plan_job(cluster, {"j", "bin/paddle-1", overrides}, *placement, addresses,
+  const auto plan = plan_job(cluster, {"j", "bin/paddle-1", overrides}, *placement, {addresses},
                              workspace_of(placement->trainers.size()));
   EXPECT_TRUE(plan) << plan.error().message;
   return *plan;
@@ -69,22 +69,45 @@ TEST(JobPlan, NodesThatShareAnAddressDoNotShareThePorts) {
   EXPECT_EQ(plan.trainers[2].metrics, "jobs/j/node_0/metrics-1.jsonl");
 }
 
-TEST(JobPlan, ANodesVariablesReachItsProcessesAndItsTrainersDivideTheGpus) {
+// One process may open another's GPU only if it sees it (NCCL's peer to peer).
+TEST(JobPlan, ANodesVariablesReachItsProcessesAndItsTrainersAllSeeItsGpus) {
   const ClusterSpec cluster = cluster_of(
       "env = [\"A=1\"]\n[[node]]\nhost = \"a\"\naddress = \"10.0.0.1\"\nenv = [\"B=2\"]\n"
-      "gpus = [\"0\", \"1\", \"2\"]\n[[node]]\nhost = \"b\"\naddress = \"10.0.0.2\"\n");
+      "gpus = [\"0\", \"1\", \"2\"]\n[[node]]\nhost = \"b\"\naddress = \"10.0.0.2\"\n"
+      "gpus = [\"4\"]\nenv = [\"CUDA_VISIBLE_DEVICES=5\"]\n");
   const JobPlan plan = plan_of(cluster, 4, 2);
   EXPECT_EQ(plan.pservers[0].spec.environment.at("B"), "2");
   EXPECT_FALSE(plan.pservers[0].spec.environment.contains("CUDA_VISIBLE_DEVICES"));
   EXPECT_FALSE(plan.pservers[1].spec.environment.contains("B"));
   EXPECT_EQ(plan.pservers[1].spec.environment.at("A"), "1");
-  EXPECT_EQ(plan.trainers[0].spec.environment.at("CUDA_VISIBLE_DEVICES"), "0");
-  EXPECT_EQ(plan.trainers[2].spec.environment.at("CUDA_VISIBLE_DEVICES"), "1,2");
-  EXPECT_FALSE(plan.trainers[1].spec.environment.contains("CUDA_VISIBLE_DEVICES"));
-  const JobPlan crowded = plan_of(cluster, 10, 1);  // five on each
-  for (std::size_t i = 0; i < 5; ++i) {
-    EXPECT_EQ(crowded.trainers[2 * i].spec.environment.at("CUDA_VISIBLE_DEVICES"),
-              std::to_string(i % 3));
+  for (const std::size_t trainer : {0U, 2U}) {
+    EXPECT_EQ(plan.trainers[trainer].spec.environment.at("CUDA_VISIBLE_DEVICES"), "0,1,2");
+    EXPECT_EQ(plan.trainers[trainer].spec.defaults.at("CUDA_DEVICE_ORDER"), "PCI_BUS_ID");
+  }
+  EXPECT_EQ(plan.trainers[1].spec.environment.at("CUDA_VISIBLE_DEVICES"), "5") << "the user's own";
+}
+
+TEST(JobPlan, WithGpusEachTrainerIsToldItsOwn) {
+  const ClusterSpec cluster = two_hosts();
+  const auto placement =
+      place_on_gpus(cluster, {{"0,1", {0, 1}, {"a", "b"}}, {"6,3,5", {2, 0}, {"c", "d"}}}, 0, 0);
+  ASSERT_TRUE(placement) << placement.error().message;
+  Workspace workspace = workspace_of(4);
+  workspace.command = {"./train"};
+  JobRequest request{"j", "bin/paddle-1", {}};
+  request.environment = {{"PADDLE_LOCAL_DEVICE_IDS", "mine"}};
+  const auto plan = plan_job(cluster, request, *placement, {{"10.0.0.1", "10.0.0.2"}}, workspace);
+  ASSERT_TRUE(plan) << plan.error().message;
+  const std::vector<std::string> selected{"0", "1", "2", "0"}, local{"0", "1", "0", "1"};
+  for (std::size_t i = 0; i < selected.size(); ++i) {
+    const auto& variables = plan->trainers[i].spec.environment;
+    EXPECT_EQ(plan->trainers[i].node, i / 2) << "ranks of a node follow each other";
+    EXPECT_EQ(variables.at("CUDA_VISIBLE_DEVICES"), i < 2 ? "0,1" : "6,3,5");
+    EXPECT_EQ(variables.at("FLAGS_selected_gpus"), selected[i]);
+    EXPECT_EQ(variables.at("LOCAL_RANK"), local[i]);
+    EXPECT_EQ(variables.at("LOCAL_WORLD_SIZE"), "2");
+    EXPECT_EQ(variables.at("PADDLE_LOCAL_DEVICE_IDS"), "mine");
+    EXPECT_EQ(variables.at("PADDLE_WORLD_DEVICE_IDS"), "0,1,2,0");
   }
 }
 
@@ -110,7 +133,7 @@ TEST(JobPlan, TheFirstTrainerOfAnotherNodeSavesCopies) {
     Workspace workspace = workspace_of(placement->trainers.size());
     workspace.snapshot_copies = copies;
     const auto plan =
-        plan_job(cluster, {"j", "bin/paddle-1", {}}, *placement, addresses, workspace);
+        plan_job(cluster, {"j", "bin/paddle-1", {}}, *placement, {addresses}, workspace);
     std::vector<std::size_t> found;
     for (std::size_t i = 0; i < plan->trainers.size(); ++i) {
       if (has(plan->trainers[i], "--saves_copy")) found.push_back(i);
@@ -150,8 +173,86 @@ TEST(JobPlan, RolesAreKept) {
   EXPECT_NE(placement.error().message.find("role pserver"), std::string::npos);
 }
 
+TEST(JobPlan, AProgramOfTheUsersOwnNeedsNoPservers) {
+  const ClusterSpec cluster = cluster_of(
+      "[[node]]\nhost = \"a\"\naddress = \"10.0.0.1\"\nroles = [\"trainer\"]\n"
+      "[[node]]\nhost = \"b\"\naddress = \"10.0.0.2\"\n");
+  const auto placement = place_job(cluster, 2, 0);
+  ASSERT_TRUE(placement) << placement.error().message;
+  EXPECT_TRUE(placement->pservers.empty());
+  Workspace workspace = workspace_of(2);
+  workspace.command = {"./train"};
+  const auto plan = plan_job(cluster, {"j", "bin/paddle-1", {}}, *placement,
+                             {{"10.0.0.1", "10.0.0.2"}}, workspace);
+  ASSERT_TRUE(plan) << plan.error().message;
+  const auto& variables = plan->trainers[1].spec.environment;
+  EXPECT_EQ(variables.at("PADDLE_TRAINER_ENDPOINTS"), "10.0.0.1:7164,10.0.0.2:7164");
+  EXPECT_EQ(variables.at("PADDLE_INIT_NUM_GRADIENT_SERVERS"), "2");
+  for (const char* name : {"PADDLE_INIT_PSERVERS", "PADDLE_INIT_PORT", "PADDLE_INIT_PORTS_NUM",
+                           "PADDLE_INIT_PORTS_NUM_FOR_SPARSE", "PADDLE_PSERVERS_IP_PORT_LIST"}) {
+    EXPECT_FALSE(variables.contains(name)) << name;
+  }
+}
+
+TEST(JobPlan, TrainersOfACollectiveJobAreToldOfEachOther) {
+  const auto placement = place_job(two_hosts(), 3, 0);
+  ASSERT_TRUE(placement);
+  Workspace workspace = workspace_of(3);
+  workspace.is_collective = true;
+  const auto plan = plan_job(two_hosts(), {"j", "bin/paddle-1", {}}, *placement,
+                             {{"10.0.0.1", "10.0.0.2"}}, workspace);
+  ASSERT_TRUE(plan) << plan.error().message;
+  ASSERT_EQ(plan->trainers[2].spec.ports.size(), 1U);
+  EXPECT_EQ(plan->trainers[2].spec.ports[0].address, "10.0.0.1");
+  for (const PlannedProcess& trainer : plan->trainers) {
+    const auto& arguments = trainer.spec.arguments;
+    const auto told = std::ranges::find_if(
+        arguments, [](const std::string& one) { return one.starts_with("--trainers="); });
+    ASSERT_NE(told, arguments.end());
+    EXPECT_EQ(*told, "--trainers=10.0.0.1:7164,10.0.0.2:7164," +
+                         endpoint_text("10.0.0.1", plan->trainers[2].spec.ports[0].first));
+    const bool has_pservers = std::ranges::any_of(
+        arguments, [](const std::string& one) { return one.starts_with("--pservers"); });
+    EXPECT_FALSE(has_pservers);
+  }
+}
+
+// Ranks go round the nodes; torch's names are those of a launcher of its own.
+TEST(JobPlan, TrainersOfTheUsersOwnAreToldWhereTheyMeetAndWhichTheyAreOnTheirNode) {
+  const ClusterSpec cluster = cluster_of(
+      "env = [\"MASTER_PORT=29500\"]\n[[node]]\nhost = \"h[0-1]\"\naddress = \"10.0.0.[1-2]\"\n");
+  const auto placement = place_job(cluster, 3, 1);
+  Workspace workspace = workspace_of(3);
+  workspace.command = {"./train"};
+  JobRequest request{"j", "bin/paddle-1", {}};
+  const NodeNetwork network{{"10.0.0.1", "10.0.0.2"}, {"ib0", ""}};
+  request.environment = {{"RANK", "mine"}};
+  const auto plan = plan_job(cluster, request, *placement, network, workspace);
+  ASSERT_TRUE(plan) << plan.error().message;
+  const auto value = [&](std::size_t trainer, const std::string& name) {
+    return plan->trainers[trainer].spec.environment.at(name);
+  };
+  for (const std::size_t trainer : {0U, 1U, 2U}) {
+    EXPECT_EQ(value(trainer, "MASTER_ADDR"), "10.0.0.1");
+    EXPECT_EQ(value(trainer, "MASTER_PORT"), "29500") << "that of the cluster file";
+    EXPECT_EQ(value(trainer, "RANK"), "mine") << "that of the command line";
+    EXPECT_EQ(value(trainer, "WORLD_SIZE"), "3");
+    EXPECT_EQ(value(trainer, "LOCAL_RANK"), trainer == 2 ? "1" : "0");
+    EXPECT_EQ(value(trainer, "PADDLE_RANK_IN_NODE"), trainer == 2 ? "1" : "0");
+    EXPECT_EQ(value(trainer, "LOCAL_WORLD_SIZE"), trainer == 1 ? "1" : "2");
+  }
+  ASSERT_EQ(plan->trainers[0].spec.ports.size(), 2U);
+  EXPECT_EQ(plan->trainers[0].spec.ports[1].first, 7170) << "behind both trainers of the node";
+  using Variables = std::map<std::string, std::string>;
+  EXPECT_EQ(plan->trainers[2].spec.defaults, (Variables{{"NCCL_HOSTID", "10.0.0.1"},
+                                                        {"NCCL_SOCKET_IFNAME", "=ib0"},
+                                                        {"GLOO_SOCKET_IFNAME", "ib0"}}));
+  EXPECT_EQ(plan->trainers[1].spec.defaults, (Variables{{"NCCL_HOSTID", "10.0.0.2"}}));
+  EXPECT_TRUE(plan->pservers[0].spec.defaults.empty());
+}
+
 TEST(JobPlan, DefaultIsOneOnEachNodeAndUnusedNodesAreLeftAlone) {
-  const auto all = place_job(two_hosts(), 0, 0);
+  const auto all = place_job(two_hosts(), 0, std::nullopt);
   EXPECT_EQ(all->trainers.size(), 2U);
   EXPECT_EQ(all->pservers.size(), 2U);
   const auto one = place_job(two_hosts(), 1, 1);
@@ -163,7 +264,7 @@ TEST(JobPlan, ANodeOfMoreCapacityTakesMoreOfBothKinds) {
       "[[node]]\nhost = \"a\"\n[[node]]\nhost = \"b\"\ncapacity = 3\n"
       "[[node]]\nhost = \"c\"\nroles = [\"pserver\"]\n");
   using Nodes = std::vector<std::size_t>;
-  const auto by_default = place_job(cluster, 0, 0);
+  const auto by_default = place_job(cluster, 0, std::nullopt);
   ASSERT_TRUE(by_default);
   EXPECT_EQ(by_default->trainers, (Nodes{0, 1, 1, 1}));
   EXPECT_EQ(by_default->pservers, (Nodes{0, 1, 2}));
@@ -177,8 +278,11 @@ TEST(JobPlan, ANodeOfMoreCapacityTakesMoreOfBothKinds) {
 TEST(JobPlan, PortsAbove65535AreRefused) {
   const ClusterSpec cluster =
       cluster_of("[[node]]\nhost = \"h\"\naddress = \"10.0.0.1\"\nport = 65530\n");
-  EXPECT_TRUE(block_port(cluster, cluster.nodes[0], 0));
-  EXPECT_FALSE(block_port(cluster, cluster.nodes[0], 1));
+  EXPECT_TRUE(assign_ports(cluster, {0}, {0}, {"10.0.0.1"}));
+  const auto trainers = assign_ports(cluster, {0}, {0, 0, 0}, {"10.0.0.1"});
+  ASSERT_FALSE(trainers);
+  EXPECT_EQ(trainers.error().message, "the ports of trainer-2 on h end above 65535");
+  EXPECT_FALSE(assign_ports(cluster, {0, 0}, {}, {"10.0.0.1"}));
 }
 
 TEST(JobPlan, JobNamesAreFolderNames) {

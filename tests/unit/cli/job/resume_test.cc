@@ -52,6 +52,7 @@ TEST_F(ResumeTest, TheFetchedSnapshotWithTheMostProgressIsPushedWithItsBase) {
     folder_.write("j/pass-00010-00000" + std::to_string(step) + "/MANIFEST", manifest(3, step));
   }
   folder_.write("j/pass-00010-000007/MANIFEST", manifest(3, 7, "pass-00010"));
+  folder_.write("j/pass-00010-000007/model/job.toml", "seed = 1");
   folder_.write("j/pass-00010-000007/w", "delta");
   folder_.write("j/pass-00011/w", "without a MANIFEST");
   folder_.write("j/other/MANIFEST", manifest(99, 0));
@@ -60,8 +61,9 @@ TEST_F(ResumeTest, TheFetchedSnapshotWithTheMostProgressIsPushedWithItsBase) {
   const auto& files = fake_.node(0).files;
   EXPECT_TRUE(files.contains("jobs/j/output/pass-00010-000007/w"));
   EXPECT_TRUE(files.contains("jobs/j/output/pass-00010-000007/MANIFEST"));
+  EXPECT_TRUE(files.contains("jobs/j/output/pass-00010-000007/model/job.toml"));
   EXPECT_TRUE(files.contains("jobs/j/output/pass-00010/MANIFEST")) << "its base";
-  EXPECT_EQ(files.size(), 3U);
+  EXPECT_EQ(files.size(), 4U);
   EXPECT_TRUE(fake_.node(1).files.empty()) << "records of ended processes are removed";
 }
 
@@ -129,6 +131,15 @@ TEST_F(ResumeTest, WithoutASnapshotThereIsNothingToResume) {
   ASSERT_FALSE(prepared);
   EXPECT_EQ(prepared.error().code, Errc::kUsage);
   EXPECT_FALSE(fake_.node(1).files.empty()) << "its records stay";
+}
+
+TEST_F(ResumeTest, APreviousRunWithoutPserversTellsSo) {
+  ended(0, "trainer-0");
+  const auto unknown = find_previous_run(fake_.context, fake_.cluster, {0, 1}, "");
+  ASSERT_TRUE(unknown) << unknown.error().message;
+  EXPECT_FALSE(unknown->pservers) << "that one may have had some on a node that is gone";
+  fake_.node(0).processes[0].trainers = 1;
+  EXPECT_EQ(find_previous_run(fake_.context, fake_.cluster, {0, 1}, "")->pservers, 0U);
 }
 
 TEST_F(ResumeTest, ThePreviousRunTellsHowManyProcessesItHad) {

@@ -123,9 +123,50 @@ TEST_F(NodeCheckTest, AFullDisk) {
 
 TEST_F(NodeCheckTest, FewerGpusThanTheFileNames) {
   cluster.nodes[1].gpus = {"0", "1"};
-  checked.findings[1].facts.gpus = {"NVIDIA H100"};
+  checked.findings[1].facts.gpus = {{"NVIDIA H100", "GPU-1"}};
   EXPECT_TRUE(
       mentions(only_fault("gpus", Errc::kResource).message, "names 2 GPUs, the node shows 1"));
+  cluster.nodes[1].gpus = {"GPU-2"};
+  EXPECT_TRUE(mentions(only_fault("gpus", Errc::kResource).message,
+                       "shows no GPU GPU-2, which the cluster file names"));
+}
+
+TEST_F(NodeCheckTest, OneGpuThatTwoNodesName) {
+  cluster.nodes[0].gpus = cluster.nodes[1].gpus = {"0"};
+  for (const std::size_t at : {0U, 1U}) checked.findings[at].facts.gpus = {{"T4", "GPU-1"}};
+  const std::vector<Fault> faults = find_faults(checked);
+  ASSERT_EQ(faults.size(), 2U);
+  EXPECT_TRUE(mentions(faults[0].error.message, "its GPU 0 is also that of node b: GPU-1"))
+      << faults[0].error.message;
+  checked.findings[1].facts.gpus = {{"T4", "GPU-2"}};
+  EXPECT_TRUE(find_faults(checked).empty());
+  // Nodes of one machine that train without GPUs name none.
+  checked.findings[1].facts.gpus = {{"T4", "GPU-1"}};
+  cluster.nodes[1].gpus.clear();
+  EXPECT_TRUE(find_faults(checked).empty());
+}
+
+TEST_F(NodeCheckTest, VersionsThatDifferFromThoseOfMostNodes) {
+  for (NodeFindings& found : checked.findings) {
+    found.facts.gpus = {{"T4", ""}};
+    found.facts.gpu_driver = found.facts.cuda_library = "535.104.05";
+    found.facts.nccl_library = "2.18.5";
+  }
+  EXPECT_TRUE(find_faults(checked).empty());
+  remote::HostFacts& facts = checked.findings[1].facts;
+  facts.nccl_library = "2.21.5";
+  EXPECT_TRUE(mentions(only_fault("nccl_library", Errc::kResource).message,
+                       "its NCCL is 2.21.5, that of node a 2.18.5"));
+  facts.nccl_library = "";
+  EXPECT_TRUE(find_faults(checked).empty()) << "programs may bring their own";
+  facts.gpu_driver = facts.cuda_library = "550.54.14";
+  EXPECT_TRUE(mentions(only_fault("gpu_driver", Errc::kResource).message,
+                       "its GPU driver is 550.54.14, that of node a 535.104.05"));
+  cluster.nodes[1].runs_trainer = false;
+  EXPECT_TRUE(find_faults(checked).empty()) << "it trains with nobody";
+  facts.cuda_library = "560.1";
+  EXPECT_TRUE(mentions(only_fault("gpu_driver", Errc::kResource).message,
+                       "its driver is 550.54.14 and its libcuda 560.1"));
 }
 
 TEST_F(NodeCheckTest, AClockThatIsCertainlyWrong) {

@@ -44,6 +44,15 @@ TEST(Paces, ATrainerThatOthersWaitForIsTheCulprit) {
                                       "trainer-0 waits for trainer-1 (2m41s)"}));
 }
 
+TEST(Paces, TrainersOfAGroupNameThoseWhomTheyWaitFor) {
+  const Paces paces =
+      paces_of({process("trainer-0", 161'000, {"trainer-1"}), process("trainer-1", 162'000),
+                process("trainer-2", 161'000, {"trainer-1"})});
+  EXPECT_EQ(text(paces, "trainer-0"), "waits for trainer-1");
+  EXPECT_EQ(text(paces, "trainer-1"), "stalled 2m42s");
+  EXPECT_EQ(text(paces, "trainer-2"), "waits for trainer-1");
+}
+
 // A process whose notices stopped so long ago, pulses and all.
 ProcessOnNode unheard(ProcessOnNode made, std::int64_t unheard_ms) {
   made.status.heard_unix_ms = kNow - unheard_ms;
@@ -91,6 +100,13 @@ TEST(Paces, AProcessThatLivesButIsCutOffIsNamedWithThoseItDoesNotReach) {
             (std::vector<std::string>{
                 "pserver-0 on n-0: no heartbeat reaches trainer-1 for 4.1s",
                 "trainer-1 on n-1: no heartbeat reaches pserver-0 and pserver-1 for 4.2s"}));
+}
+
+TEST(Paces, ATrainerThatWaitsForAPeerItDoesNotHearTellsSoOnce) {
+  ProcessOnNode waiting = process("trainer-1", 7'000);
+  waiting.status.progress->missed_ms = {{0, 3'000}};
+  EXPECT_EQ(describe_stalls(paces_of({process("pserver-0", 500), waiting}), {{"pserver-0", "n-0"}}),
+            std::vector<std::string>{"pserver-0 on n-0: no heartbeat reaches trainer-1 for 7.0s"});
 }
 
 TEST(Paces, ATrainerForWhichNobodyWaitsIsStalledToo) {

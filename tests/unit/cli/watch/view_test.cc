@@ -67,6 +67,13 @@ TEST(SlowTrainers, OneThatWaitsMostOfItsTimeDelaysNobody) {
       slow_trainers({trainer("trainer-0", 100, 1000), trainer("trainer-1", 100, 300)}).empty());
 }
 
+TEST(SlowTrainers, OneThatIsSlowByBothClocksIsSlowHoweverMuchItWaits) {
+  const auto slow = slow_trainers({trainer("trainer-0", 700, 1000), trainer("trainer-1", 100, 300),
+                                   trainer("trainer-2", 710, 1010)});
+  ASSERT_EQ(slow.size(), 1U);
+  EXPECT_EQ(slow[0].role, "trainer-1");
+}
+
 TEST(JobView, RatesAreThoseSinceTheLastLook) {
   FakeCluster fake(1);
   remote::ProcessStatus status;
@@ -105,6 +112,33 @@ TEST(JobView, TheLastReportOfAPserverIsNotTheLastLineOfItsMetrics) {
   JobView view("j");
   view.look(fake.context, session);
   EXPECT_EQ(view.processes()[0].heard_ms_ago, 400);
+}
+
+TEST(JobView, ASlowTrainerIsNamedBeforeItsFirstLogPoint) {
+  FakeCluster fake(1);
+  for (const double rate : {1000.0, 990.0, 300.0}) {
+    remote::ProcessStatus status;
+    status.job = "j";
+    status.name = "trainer-" + std::to_string(fake.node(0).processes.size());
+    status.state = remote::ProcessState::kRunning;
+    status.usage.emplace();
+    remote::Progress& progress = status.progress.emplace();
+    progress.unix_ms = fake.node(0).usage.unix_ms;
+    progress.examples_per_second = 250;
+    progress.examples_per_busy_second = rate;
+    fake.node(0).processes.push_back(status);
+  }
+  ClusterSession session = fake.session();
+  JobView view("j");
+  view.look(fake.context, session);
+  auto slow = slow_trainers(view.processes());
+  ASSERT_EQ(slow.size(), 1U);
+  EXPECT_EQ(slow[0].role, "trainer-2");
+  EXPECT_TRUE(slow[0].busy);
+  // A trainer that does not know its rate yet says nothing about it.
+  fake.node(0).processes[2].progress->examples_per_busy_second = 0;
+  view.look(fake.context, session);
+  EXPECT_TRUE(slow_trainers(view.processes()).empty());
 }
 
 TEST(JobView, TheNewestCostTellsWhetherTrainingDiverges) {

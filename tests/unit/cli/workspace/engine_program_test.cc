@@ -22,14 +22,25 @@ class EngineProgramTest : public testing::Test {
 };
 
 TEST_F(EngineProgramTest, GivesBackAllThatIsPrinted) {
-  const auto text = run_engine(program("echo \"$1 $2\"; echo more >&2\n"), {"plan", "two words"});
-  ASSERT_TRUE(text) << text.error().message;
-  EXPECT_EQ(*text, "plan two words\nmore\n");
+  const std::string printing = program("echo \"$1 $2\"; echo more >&2\n");
+  const auto texts = run_engine_apart(printing, {"plan", "two words"}, std::nullopt);
+  ASSERT_TRUE(texts) << texts.error().message;
+  EXPECT_EQ(texts->out, "plan two words\n");
+  EXPECT_EQ(texts->error, "more\n");
+  EXPECT_EQ(*run_engine(printing, {"plan", "x"}), "plan x\n");
+  // Much on both, in turns.
+  const auto much = run_engine_apart(
+      program("i=0; while [ $i -lt 3000 ]; do printf '%0100d\\n' $i; printf '%0100d\\n' $i >&2; "
+              "i=$((i+1)); done\n"),
+      {});
+  ASSERT_TRUE(much) << much.error().message;
+  EXPECT_EQ(much->out.size(), 303'000U);
+  EXPECT_EQ(much->error, much->out);
 }
 
 TEST_F(EngineProgramTest, AnExitCodeIsAnErrorInTheProgramsWords) {
-  const auto failed =
-      run_engine(program("printf 'paddle: no such key\\nhint: look again\\n'; exit 6\n"), {"plan"});
+  const auto failed = run_engine(
+      program("printf 'paddle: no such key\\nhint: look again\\n' >&2; exit 6\n"), {"plan"});
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().code, Errc::kData);
   EXPECT_EQ(failed.error().message, "no such key");

@@ -17,7 +17,7 @@ PlatformJob job() {
 
 TEST(PlatformTemplate, ValuesAreQuotedForWhoeverReadsThem) {
   const auto made = fill_template("slurm.sh",
-                                  "{{name}} {{processes}} {{last_pserver}} {{workspace}}"
+                                  "{{name}} {{processes}} {{last_address}} {{workspace}}"
                                   "{{set_flags}} {{image}}",
                                   job());
   ASSERT_TRUE(made);
@@ -30,6 +30,38 @@ TEST(PlatformTemplate, NamesFitADnsLabel) {
   EXPECT_EQ(*fill_template("kubernetes.yaml", "{{name}}", one), "job-2026-" + std::string(43, 'x'));
   one.name = "..";
   EXPECT_EQ(fill_template("kubernetes.yaml", "", one).error().message, "'..' names no job");
+}
+
+TEST(PlatformTemplate, LinesOfAnotherKindOfJobAreLeftOut) {
+  const std::string text =
+      "a\n{{if pservers}}\n{{pservers}} servers\n{{end}}\n{{if own_program}}\n  {{own_program}}\n"
+      "{{else}}\nengine\n{{end}}\n{{if cluster}}\nport {{first_port}}\n{{end}}\n";
+  PlatformJob one = job();
+  EXPECT_EQ(*fill_template("slurm.sh", text, one), "a\n2 servers\nengine\n");
+  one.pservers = 0;
+  one.command = {"./train", "it's"};
+  one.own_program = "first of {{trainers}}\nexec {{command}}\n";
+  one.has_cluster = true;
+  one.first_port = 9000;
+  EXPECT_EQ(*fill_template("slurm.sh", text, one),
+            "a\n  first of 3\n  exec './train' 'it'\\''s'\nport 9000\n");
+  EXPECT_EQ(*fill_template("kubernetes.yaml", "{{last_address}} {{service_ports}}", one),
+            "2 {name: trainer, port: 9000}, {name: master, port: 9001}");
+  for (const char* bad : {"{{if x}}\n{{end}}\n", "\n{{end}}\n", "{{else}}\n",
+                          "{{if pservers}}\n{{if cluster}}\n{{end}}\n{{end}}\n"}) {
+    const auto refused = fill_template("slurm.sh", bad, one);
+    ASSERT_FALSE(refused) << bad;
+    EXPECT_NE(refused.error().message.find("is out of place"), std::string::npos);
+  }
+}
+
+TEST(PlatformTemplate, ThePortsOfTheClusterFileAreOpenInEveryPod) {
+  PlatformJob one = job();
+  one.first_port = 8000;
+  one.ports_num = 2;
+  EXPECT_EQ(*fill_template("kubernetes.yaml", "[{{container_ports}}] {{ports_num}}", one),
+            "[{name: dense-0, containerPort: 8000}, {name: dense-1, containerPort: 8001}, "
+            "{name: sparse-0, containerPort: 8002}] 2");
 }
 
 TEST(PlatformTemplate, WhatWouldLeaveItsPlaceIsRefused) {

@@ -12,7 +12,17 @@ namespace {
 std::map<std::string, std::string> variables_of(const std::vector<std::string>& arguments,
                                                 const std::vector<std::string>& pservers) {
   const std::vector<std::string> trainers{"10.0.0.1:9000", "10.0.0.2:9000"};
-  return trainer_environment(arguments, {1, 3, "/root/bin/paddle", pservers, trainers});
+  const std::vector<std::size_t> gpus;
+  return trainer_environment(arguments, {.index = 1,
+                                         .local_index = 0,
+                                         .local_count = 1,
+                                         .trainer_count = 3,
+                                         .engine = "/root/bin/paddle",
+                                         .pservers = pservers,
+                                         .trainers = trainers,
+                                         .gpus = gpus,
+                                         .master_address = "10.0.0.1",
+                                         .master_port = 9001});
 }
 
 TEST(TrainerEnvironment, FlagsBecomeVariables) {
@@ -27,6 +37,9 @@ TEST(TrainerEnvironment, FlagsBecomeVariables) {
   EXPECT_EQ(variables["PADDLE_TRAINER_ID"], "1");
   EXPECT_EQ(variables["PADDLE_TRAINERS_NUM"], "2");
   EXPECT_EQ(variables["PADDLE_CURRENT_ENDPOINT"], "10.0.0.2:9000");
+  EXPECT_EQ(variables["MASTER_ADDR"] + ":" + variables["MASTER_PORT"], "10.0.0.1:9001");
+  EXPECT_EQ(variables["RANK"], "1");
+  EXPECT_FALSE(variables.contains("FLAGS_selected_gpus"));
 }
 
 TEST(TrainerEnvironment, PserversOfOnePortAreNamedByAddressAndOthersWithTheirPorts) {

@@ -136,5 +136,27 @@ TEST_F(RepeatPush, APushOfAKindWithoutRoundsIsLeftToTheTrainer) {
   EXPECT_TRUE(values(*back) == expected);
 }
 
+// Some ports have the trainer's next push, as when another pserver was lost and is behind.
+TEST_F(RepeatPush, AStopIsHeardWithThePushAfterWhichNoPortIsAhead) {
+  for (const auto sparse : {wire::STRATEGY_ASYNC, wire::STRATEGY_SYNC}) {
+    set_.set_dense_strategy(wire::STRATEGY_ASYNC);
+    set_.set_sparse_strategy(sparse);
+    dense_[0].gradient.assign(24, 0.25F);
+    dense_[1].gradient.assign(4, -0.5F);
+    rows_[0].gradients.assign(3 * rows_[0].ids.size(), 0.125F);
+    Shards shards;
+    {
+      const auto lost = shards.life(set_, 0);
+      push(*lost);
+      push_to(*lost, 1);  // the first dense port
+    }
+    const auto back = strategy::make_client(shards.life(set_, 1), {});
+    ASSERT_TRUE(back->ready());
+    back->ask_to_stop();
+    ASSERT_TRUE(back->push(kSamples, 2.5, dense_, rows_));
+    EXPECT_TRUE(back->stop_asked()) << "not only at the end of the pass";
+  }
+}
+
 }  // namespace
 }  // namespace paddle::client

@@ -21,8 +21,9 @@ struct Wire {
 
 class WatchedLink final : public net::Link {
  public:
-  WatchedLink(std::shared_ptr<pserver::Shard> shard, std::shared_ptr<Wire> wire)
-      : link_(net::make_local_link(std::move(shard), {Role::kTrainer, 0})),
+  WatchedLink(std::shared_ptr<pserver::Shard> shard, std::shared_ptr<Wire> wire,
+              std::uint32_t trainer)
+      : link_(net::make_local_link(std::move(shard), {Role::kTrainer, trainer})),
         wire_(std::move(wire)) {}
 
   Status send(Frame frame, std::span<const ByteSpan> pieces, TimePoint deadline) override {
@@ -70,6 +71,7 @@ class ShardChannelsTest : public testing::Test {
     shards_[i] = std::make_shared<pserver::Shard>(pserver::ShardOptions{
         .make_policy = strategy::make_update_policy,
         .is_sparse = i == 1,
+        .num_gradient_servers = trainers_,
         .server_generation = generation,
         .lost_trainer_grace = std::chrono::seconds(30),
         .open_cuts = [open](std::uint64_t shard) -> Result<std::unique_ptr<snapshot::CutStore>> {
@@ -77,13 +79,16 @@ class ShardChannelsTest : public testing::Test {
           return std::unique_ptr<snapshot::CutStore>(std::move(store));
         }});
   }
-  Result<std::unique_ptr<ShardChannels>> try_join(const wire::ParameterSet& set) {
+  Result<std::unique_ptr<ShardChannels>> try_join(const wire::ParameterSet& set,
+                                                  std::uint32_t trainer = 0) {
     ShardChannels::Links links[2];
     for (const std::size_t i : {0U, 1U}) {
       wires_[i] = std::make_shared<Wire>();
-      links[i].push_back(std::make_unique<WatchedLink>(shards_[i], wires_[i]));
+      links[i].push_back(std::make_unique<WatchedLink>(shards_[i], wires_[i], trainer));
     }
-    return ShardChannels::join({.parameters = set, .lane = {.incarnation = ++incarnation_}},
+    return ShardChannels::join({.parameters = set,
+                                .lane = {.trainer_id = trainer, .incarnation = ++incarnation_},
+                                .passes = passes_},
                                std::move(links[0]), std::move(links[1]));
   }
   std::unique_ptr<ShardChannels> join(const wire::ParameterSet& set) {
@@ -136,6 +141,8 @@ class ShardChannelsTest : public testing::Test {
   SteadyClock clock_;
   Duration later_{};
   std::uint32_t incarnation_ = 0;
+  std::uint64_t passes_ = UINT64_MAX;  // of the job
+  std::uint32_t trainers_ = 1;
 };
 
 TEST_F(ShardChannelsTest, AnAnnouncedCutIsAskedOfAllShardsWithTheNextPush) {
@@ -285,6 +292,25 @@ TEST_F(ShardChannelsTest, TheWayBackMayTakeLong) {
   EXPECT_LE(wires_[0]->patience, std::chrono::seconds(60));
 }
 
+TEST_F(ShardChannelsTest, APortThatATrainerHasLeftAfterTheLastPassSaysThatTheJobIsOver) {
+  for (const std::uint64_t passes : {0U, 1U}) {
+    auto two = set();
+    two.set_num_trainers(2);
+    passes_ = passes;
+    trainers_ = 2;
+    start_shards(2);
+    ASSERT_TRUE(join(two)->leave());
+    start_shard(1, 3);
+    const auto back = try_join(two, 1);
+    ASSERT_TRUE(back) << back.error().message;
+    EXPECT_EQ((*back)->progress().is_over, passes == 0) << "or it stops in a pass";
+    if (passes > 0) continue;
+    EXPECT_EQ(wires_[1]->requests, std::vector{FrameType::kJoin}) << "nothing goes back";
+    ASSERT_TRUE((*back)->leave());
+    EXPECT_TRUE(shards_[0]->finished());
+  }
+}
+
 TEST_F(ShardChannelsTest, APortThatIsGoneKeepsNobodyFromTellingTheOthersThatItLeaves) {
   start_shards(2);
   const auto channels = join(set());
@@ -295,6 +321,15 @@ TEST_F(ShardChannelsTest, APortThatIsGoneKeepsNobodyFromTellingTheOthersThatItLe
   EXPECT_NE(left.error().message.find("dense port 0"), std::string::npos) << left.error().message;
   EXPECT_TRUE(shards_[1]->finished());
   EXPECT_FALSE(shards_[0]->finished());
+}
+
+TEST_F(ShardChannelsTest, AClientLeavesAPortThatIsGoneWithoutAnError) {
+  start_shards(2);
+  const auto client = strategy::make_client(join(set()), {});
+  wires_[0]->is_gone = true;
+  const Status left = client->leave();
+  EXPECT_TRUE(left) << left.error().message;
+  EXPECT_TRUE(shards_[1]->finished());
 }
 
 }  // namespace

@@ -49,6 +49,16 @@ TEST_F(FlagsTest, TakesBothSpellings) {
   EXPECT_FALSE(local_);
 }
 
+TEST_F(FlagsTest, TakesAnyNumberOfPositionals) {
+  std::vector<std::string> words;
+  flags_.positionals("WORD", "words", words);
+  EXPECT_EQ(mistake({"king", "--port=80", "[a,b]", "--local", "010"}), "none");
+  EXPECT_EQ(words, (std::vector<std::string>{"king", "[a,b]", "010"}));
+  EXPECT_EQ(port_, 80U);
+  EXPECT_EQ(mistake({"--bind=1"}), "none");
+  EXPECT_EQ(words.size(), 3U);
+}
+
 TEST_F(FlagsTest, NamesMistakes) {
   EXPECT_EQ(mistake({"--prot=80"}), "unknown flag '--prot' | did you mean '--port'?");
   EXPECT_TRUE(mistake({"--noport"}).starts_with("unknown flag '--noport'"));

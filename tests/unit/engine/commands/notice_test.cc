@@ -78,6 +78,34 @@ TEST_F(NoticeTest, ProgressKeepsThePhaseAndAPhaseTheProgress) {
   EXPECT_LT(notices[1].ByteSizeLong(), 4000U) << "one write must hold it";
 }
 
+TEST_F(NoticeTest, ASilenceIsAddedToTheProgressThatWasToldLast) {
+  using std::chrono::milliseconds;
+  notify_silence(1, milliseconds(3'000));
+  wire::Progress progress;
+  progress.set_batch(7);
+  progress.add_silent()->set_index(4);
+  notify_progress(progress);
+  const auto told = received();
+  ASSERT_EQ(told.size(), 2U);
+  EXPECT_FALSE(told[0].has_progress()) << "there was none";
+  notify_silence(4, milliseconds(3'100));
+  notify_silence(2, milliseconds(3'200));
+  const auto notices = received();
+  ASSERT_EQ(notices.size(), 2U);
+  const wire::Progress& last = notices[1].progress();
+  EXPECT_EQ(last.batch(), 7U);
+  EXPECT_EQ(last.unix_ms(), told[1].progress().unix_ms()) << "it is no progress";
+  ASSERT_EQ(last.silent_size(), 2);
+  EXPECT_EQ(last.silent(0).ms(), 3'100U);
+  EXPECT_EQ(last.silent(1).index(), 2U);
+  for (std::uint32_t i = 100; i < 1'000; ++i) {
+    notify_silence(i, milliseconds(3'000));
+    EXPECT_LT(received().back().ByteSizeLong(), 4000U) << "one write must hold it";
+  }
+  notify_progress(wire::Progress());
+  EXPECT_EQ(received().back().progress().silent_size(), 0);
+}
+
 TEST_F(NoticeTest, APulseComesAtOnceAndThenEverySecondFromAThreadOfItsOwn) {
   notify_ready();
   std::atomic<std::uint64_t> steps = 7;

@@ -30,7 +30,8 @@ bool contains(const std::string& text, const std::string& part) {
 TEST(Program, HelpListsEveryCommandOnStdout) {
   const Outcome help = run({"--help"});
   EXPECT_EQ(help.code, 0);
-  for (const char* name : {"version", "pserver", "train", "plan", "export", "verify"}) {
+  for (const char* name :
+       {"version", "pserver", "train", "plan", "test", "predict", "export", "verify"}) {
     EXPECT_TRUE(contains(help.out, std::string("\n  ") + name + " ")) << help.out;
     const Outcome own = run({name, "--help"});
     EXPECT_EQ(own.code, 0);
@@ -81,7 +82,7 @@ TEST(Program, ErrorsKeepTheirCodeAndHint) {
   const Outcome bare = run({"export", "--snapshot=x"});
   EXPECT_EQ(bare.code, static_cast<int>(Errc::kUsage));
   EXPECT_EQ(bare.error,
-            "paddle: export needs --snapshot and --parameter\n"
+            "paddle: x: there is no such folder\n"
             "hint: paddle export --snapshot=output/pass-00000 --parameter=_proj\n");
   EXPECT_EQ(run({"train", "--use_gpu"}).code, static_cast<int>(Errc::kUsage));
 }

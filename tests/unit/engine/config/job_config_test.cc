@@ -257,6 +257,9 @@ shuffle_records = 10
   EXPECT_EQ(job->train.shuffle_records, 10U);
   EXPECT_EQ(read_job(edited("passes = 2", "passes = 0"))->train.passes, 0U);
   EXPECT_FALSE(read_job(folder_.write("job.toml", kJob))->train.stop_on_divergence);
+  EXPECT_FALSE(read_job(folder_.write("job.toml", kJob))->train.skips_not_finite);
+  EXPECT_TRUE(read_job(edited("passes = 2", "passes = 2\non_not_finite = \"skip\""))
+                  ->train.skips_not_finite);
   EXPECT_TRUE(read_job(edited("passes = 2", "passes = 2\non_divergence = \"stop\""))
                   ->train.stop_on_divergence);
   EXPECT_NE(mistake("passes = 2", "passes = 2\nsnapshot_copies = 3"), "");
@@ -398,6 +401,7 @@ TEST_F(JobConfigTest, ReadsLocalStrategies) {
   has(head + "update_frequency = 7\n", "is for geo and local_sgd");
   has("dense = 'geo'\nsparse = 'half_async'\n", "no half_async beside them");
   has("dense = 'local_sgd'\n", "no sync beside local_sgd");
+  has("dense = 'collective'\nsparse = 'local_sgd'\n", "collective does not go with local_sgd");
   has("dense = 'local_sgd'\nsparse = 'async'\nstaleness_max = 1\n", "no staleness_max beside");
   EXPECT_EQ(job->elastic_rate, 0.0F);
   const std::string elastic =
@@ -412,6 +416,23 @@ TEST_F(JobConfigTest, ReadsLocalStrategies) {
   has(elastic + "delta_add_rate = 0\n", "must be above 0");
   has("dense = 'local_sgd'\nsparse = 'async'\ndelta_add_rate = 1\n", "is for center_parameter");
   has("dense = 'geo'\ncenter_parameter_update_method = 'average'\n", "is for dense = 'local_sgd'");
+}
+
+TEST_F(JobConfigTest, ReadsCollectiveByAllOfItsNames) {
+  const std::string head = "dense = \"async\"\n";
+  for (const std::string name : {"collective", "nccl2", "allreduce"}) {
+    const auto job = read_job(edited(head, "dense = '" + name + "'\n"));
+    ASSERT_TRUE(job) << job.error().message;
+    EXPECT_TRUE(job->is_collective()) << name;
+    EXPECT_FALSE(job->is_local());
+    EXPECT_NE(mistake(head, head + "sparse = '" + name + "'\n").find("'sparse'"),
+              std::string::npos)
+        << mistake(head, head + "sparse = '" + name + "'\n");
+  }
+  EXPECT_NE(mistake(head, "dense = 'collective'\nstaleness_max = 1\n").find("is for async"),
+            std::string::npos);
+  EXPECT_NE(mistake(head, "dense = 'collective'\nmax_merge = 2\n").find("is for half_async"),
+            std::string::npos);
 }
 
 TEST_F(JobConfigTest, AMissingDictionaryIsNamedAtItsKey) {

@@ -144,6 +144,55 @@ TEST(FrameIo, RefusesAPlacedTailThatIsCorrupt) {
   EXPECT_EQ(got.error().code, Errc::kData);
 }
 
+// At every byte of a tail in two places.
+TEST(FrameIo, LetsGoOfItsPlacesInTheMiddleOfATail) {
+  constexpr std::size_t kTail = 300;
+  constexpr std::byte kMine{0xee};
+  const Frame frame = frame_of(kEchoType, "head", kTail);
+  for (std::size_t filled = 0; filled <= kTail; ++filled) {
+    MemoryStream stream(100'000);
+    FrameWriter writer;
+    writer.push(Frame(frame));
+    writer.push(frame_of(kEchoType, "next", 50));
+    for (auto done = writer.flush(stream); !*done; done = writer.flush(stream)) ASSERT_TRUE(done);
+    FrameReader reader(256, kFramePayloadBytesMax);
+    auto places = std::make_unique<std::array<Bytes, 2>>();
+    *places = {Bytes(120), Bytes(kTail - 120)};
+    const auto read = [&](std::size_t at_most) {
+      const auto space = reader.space();
+      const auto count = *stream.read_some(space.first(std::min(at_most, space.size())));
+      reader.commit(count);
+      return count;
+    };
+    std::size_t left = kFrameHeaderBytes + frame.head.size() + filled;
+    std::optional<Frame> got;
+    while (!got && left > 0) {
+      left -= read(left);
+      auto next = reader.next([&](const FrameHeader&, std::string_view, std::size_t) {
+        return std::vector<std::span<std::byte>>{(*places)[0], (*places)[1]};
+      });
+      ASSERT_TRUE(next) << next.error().message;
+      got = std::move(*next);
+    }
+    reader.let_go();
+    EXPECT_FALSE(reader.is_placing());
+    std::ranges::fill((*places)[0], kMine);
+    std::ranges::fill((*places)[1], kMine);
+    const std::array<Bytes, 2> mine = *places;
+    for (bool has_next = false; !has_next;) {
+      auto next = reader.next();
+      ASSERT_TRUE(next) << next.error().message;
+      if (!*next) {
+        read(1000);
+        continue;
+      }
+      has_next = (*next)->head == "next";
+      EXPECT_EQ((*next)->head, has_next ? "next" : "head");
+    }
+    EXPECT_EQ(*places, mine);
+  }
+}
+
 TEST(FrameIo, RefusesAFrameOverTheLimitFromItsHeaderAlone) {
   FrameReader reader(kUnprovenBufferBytes, kUnprovenPayloadBytesMax);
   const auto header = encode_header(frame_of(kEchoType, "", kUnprovenPayloadBytesMax + 1));

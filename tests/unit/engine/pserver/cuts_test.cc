@@ -1,4 +1,6 @@
 // When a shard makes its cuts.
+#include <algorithm>
+
 #include "tests/unit/engine/pserver/cuts_fixture.h"
 
 namespace paddle::pserver {
@@ -54,6 +56,29 @@ TEST_F(Cuts, TheFirstShardAnnouncesOneWhenThePeriodIsOverAndTheLastIsWholeEveryw
   EXPECT_FALSE(announces(round(one, 5, 1)));
   tick(one, std::chrono::seconds(1));
   EXPECT_TRUE(announces(round(one, 6, 1))) << "nobody asked for the one before";
+}
+
+TEST_F(Cuts, AfterTheWayBackTheNextComesSooner) {
+  OneShard one(cut_set(2), options());
+  one.start();
+  cut_round(one, 1, 1);
+  one.whole_cut = 2;
+  round(one, 2, 1);
+  tick(one, kPeriod);
+  join_again(one);
+  go_back(one, 2);
+  for (const std::uint32_t id : {0, 1}) one.send(id, FrameType::kReady, wire::Ready());
+  EXPECT_FALSE(announces(round(one, 2, 1))) << "that was due to the trainers' last lives";
+  tick(one);
+  tick(one, std::chrono::milliseconds(2500));
+  EXPECT_TRUE(announces(round(one, 3, 1))) << "who fails every few seconds gets on, too";
+  cut_round(one, 4, 1);
+  one.whole_cut = 5;
+  round(one, 5, 1);
+  tick(one, kPeriod / 2);
+  EXPECT_FALSE(announces(round(one, 6, 1))) << "only the first";
+  tick(one, kPeriod / 2);
+  EXPECT_TRUE(announces(round(one, 7, 1)));
 }
 
 TEST_F(Cuts, AShardThatHasNoneForLongDoesNotKeepTheOthersFromTheNext) {
@@ -133,6 +158,22 @@ TEST_F(Cuts, ThoseThatNoShardGoesBackToAreRemoved) {
   round(one, 4, 1);
   tick(one);
   EXPECT_LT(names().size(), all.size());
+}
+
+TEST_F(Cuts, AShardThatMakesNoneDoesNotFillTheDisksOfTheOthers) {
+  for (const bool is_sparse : {false, true}) {
+    files = test::MemoryFiles();
+    OneShard one(cut_set(2), options(is_sparse));
+    one.start();
+    cut_round(one, 1, 1);
+    one.whole_cut = 2;
+    for (std::uint64_t sequence = 2; sequence < 40; ++sequence) cut_round(one, sequence, 1);
+    EXPECT_LE(names().size(), 10U);
+    const auto cuts = cuts_of(join_again(one));
+    EXPECT_TRUE(std::ranges::count(cuts, 2U)) << "all have it";
+    EXPECT_GT(cuts.back(), 32U) << "the next one may be had by all again";
+    ASSERT_TRUE(is(go_back(one, 2), FrameType::kPosition));
+  }
 }
 
 TEST_F(Cuts, AnAsynchronousShardMakesOneWhenThePeriodIsOver) {

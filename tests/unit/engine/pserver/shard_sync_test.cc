@@ -233,7 +233,8 @@ TEST(ShardSync, AFailedJobEndsAtOnceWhenNoTrainerIsLeft) {
 }
 
 TEST(ShardSync, AFailedJobEndsThoughNoTrainerWasLost) {
-  OneShard one(test::small_set("sgd", 2));
+  OneShard one(test::small_set("sgd", 2), {.server_generation = kFirstLife});
+  one.generation = kFirstLife;
   one.join(0);
   one.join(1);
   std::vector<net::Outgoing> out;

@@ -69,6 +69,8 @@ class CrashFixture : public ::testing::Test {
       rows.push_back({.id = id, .value = {version, 0, 1, 2}, .state = {3, 4, 5, version}});
     }
     PADDLE_TRY(auto writer, SnapshotWriter::create(path_of(pass), info, files));
+    PADDLE_TRY_STATUS(writer.add_model_file({"job.toml", fmt::format("# {}\n", version)}));
+    PADDLE_TRY_STATUS(writer.add_model_file({"model/job.toml", fmt::format("seed = {}", version)}));
     PADDLE_TRY_STATUS(writer.add_dense(dense, value, state, pass));
     PADDLE_TRY_STATUS(writer.begin_sparse(table, 1));
     PADDLE_TRY_STATUS(writer.add_rows(std::span(rows).first(is_delta ? 9 : 30)));

@@ -15,8 +15,8 @@ constexpr std::size_t kCutStatesMax = 150;  // of each moment
 constexpr std::size_t kHistoryStatesMax = 8;
 constexpr std::uint64_t kSeed = 2026;
 
-using Texts = std::map<std::uint64_t, std::string>;              // of whole cuts, by step
-using History = std::map<std::uint64_t, std::set<std::string>>;  // texts that a step may have
+using Texts = std::map<std::uint64_t, std::string>;              // of whole cuts, by number
+using History = std::map<std::uint64_t, std::set<std::string>>;  // texts that a number may have
 
 class CutCrashes : public CutFixture {
  protected:
@@ -27,25 +27,25 @@ class CutCrashes : public CutFixture {
     CutStore& store() { return *store_; }
 
     // A full one also where a delta cannot be.
-    void cut(std::uint64_t step, bool is_full, int version = 0) {
+    void cut(std::uint64_t number, bool is_full, int version = 0) {
       is_full = is_full || !can_follow_ || store_->has_failed();
-      text_ = (is_full ? "" : text_) + text_of(step, version);
-      history_[step].insert(text_);
-      write(*store_, step, is_full, version);
+      text_ = (is_full ? "" : text_) + text_of(number, version);
+      history_[number].insert(text_);
+      write(*store_, number, is_full, version);
       can_follow_ = true;
     }
     // A cut that does not come to its end.
-    void begin_only(std::uint64_t step) {
-      store_->begin(step, true);
+    void begin_only(std::uint64_t number) {
+      store_->begin(number, true);
       store_->add(3, Bytes(300));
       can_follow_ = false;
     }
     // Goes back to a whole cut, as after a lost pserver.
-    Status go_back(std::uint64_t step) {
-      text_ = read_text(*store_, step);
-      EXPECT_TRUE(history_[step].contains(text_));
-      PADDLE_TRY_STATUS(store_->forget_after(step));
-      std::erase_if(history_, [&](const auto& each) { return each.first > step; });
+    Status go_back(std::uint64_t number) {
+      text_ = read_text(*store_, number);
+      EXPECT_TRUE(history_[number].contains(text_));
+      PADDLE_TRY_STATUS(store_->forget_after(number));
+      std::erase_if(history_, [&](const auto& each) { return each.first > number; });
       can_follow_ = true;
       return {};
     }
@@ -58,7 +58,8 @@ class CutCrashes : public CutFixture {
 
     Texts whole() {
       Texts texts = contents(*store_);
-      for (const auto& [step, text] : texts) EXPECT_TRUE(history_[step].contains(text)) << step;
+      for (const auto& [number, text] : texts)
+        EXPECT_TRUE(history_[number].contains(text)) << number;
       return texts;
     }
     const History& history() const { return history_; }
@@ -73,20 +74,20 @@ class CutCrashes : public CutFixture {
 
   using Step = std::function<void(Writer&)>;
 
-  static Step cuts(std::uint64_t step, bool is_full, int version = 0) {
-    return [=](Writer& writer) { writer.cut(step, is_full, version); };
+  static Step cuts(std::uint64_t number, bool is_full, int version = 0) {
+    return [=](Writer& writer) { writer.cut(number, is_full, version); };
   }
-  static Step forgets_before(std::uint64_t step) {
-    return [=](Writer& writer) { writer.store().forget_before(step); };
+  static Step forgets_before(std::uint64_t number) {
+    return [=](Writer& writer) { writer.store().forget_before(number); };
   }
-  static Step goes_back(std::uint64_t step) {
-    return [=](Writer& writer) { EXPECT_TRUE(writer.go_back(step)); };
+  static Step goes_back(std::uint64_t number) {
+    return [=](Writer& writer) { EXPECT_TRUE(writer.go_back(number)); };
   }
   static Step restarts() {
     return [](Writer& writer) { writer.restart(); };
   }
-  static Step drops(std::uint64_t step) {
-    return [=](Writer& writer) { writer.begin_only(step); };
+  static Step drops(std::uint64_t number) {
+    return [=](Writer& writer) { writer.begin_only(number); };
   }
 
   // One step after another of a history drawn by `seed`.
@@ -152,13 +153,13 @@ class CutCrashes : public CutFixture {
     const Store store = open(files);
     ASSERT_NE(store, nullptr);
     const Texts found = contents(*store);
-    for (const auto& [step, text] : required) {
-      ASSERT_TRUE(found.contains(step)) << "the cut of step " << step << " is lost";
+    for (const auto& [number, text] : required) {
+      ASSERT_TRUE(found.contains(number)) << "cut " << number << " is lost";
     }
-    for (const auto& [step, text] : found) {
-      const auto texts = allowed.find(step);
-      ASSERT_TRUE(texts != allowed.end()) << "a cut of step " << step << " should not be there";
-      ASSERT_TRUE(texts->second.contains(text)) << "step " << step << " reads as " << text;
+    for (const auto& [number, text] : found) {
+      const auto texts = allowed.find(number);
+      ASSERT_TRUE(texts != allowed.end()) << "cut " << number << " should not be there";
+      ASSERT_TRUE(texts->second.contains(text)) << "cut " << number << " reads as " << text;
     }
     // Training goes on from there, and nothing that the crash left is in its way.
     const std::uint64_t from = found.empty() ? 0 : found.rbegin()->first;
@@ -227,7 +228,7 @@ TEST_F(CutCrashes, OlderCutsAreRemovedOnlyWhereNoneBuildsOnThem) {
   EXPECT_GE(states_, 1000U);
 }
 
-// Cuts that the shard has gone back behind never come again, though their steps are written anew.
+// Cuts that the shard has gone back behind never come again, though their numbers are written anew.
 TEST_F(CutCrashes, GoingBackIsDurable) {
   survives({cuts(10, true), cuts(20, false), cuts(30, false), goes_back(20), cuts(30, false, 1),
             cuts(40, false, 1), goes_back(10), cuts(20, false, 2), cuts(30, true, 2)});
@@ -257,7 +258,7 @@ TEST_F(CutCrashes, AFailingDiskCostsCutsAndNothingElse) {
 TEST_F(CutCrashes, AnErrorOfGoingBackIsTold) {
   test::MemoryFiles files;
   Writer writer(files);
-  for (const std::uint64_t step : {10, 20, 30}) writer.cut(step, false);
+  for (const std::uint64_t number : {10, 20, 30}) writer.cut(number, false);
   for (std::size_t number = 0;; ++number) {
     files.fail(number, EIO, false);
     const Status forgotten = writer.store().forget_after(10);

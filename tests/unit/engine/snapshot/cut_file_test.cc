@@ -47,12 +47,13 @@ class CutFileTest : public CutFixture {
 };
 
 TEST_F(CutFileTest, HeaderAndRecordsAreReadAsWritten) {
-  const CutHeader header{.fingerprint = 1ULL << 63U, .step = 12, .after = CutMark{11, 0xabcdef01}};
+  const CutHeader header{
+      .fingerprint = 1ULL << 63U, .number = 12, .after = CutMark{11, 0xabcdef01}};
   const CutMark mark = write_file(header, {"one", "", "three"});
   auto reader = CutFileReader::open(*directory_, "cut");
   ASSERT_TRUE(reader);
   EXPECT_EQ(reader->header().fingerprint, header.fingerprint);
-  EXPECT_EQ(reader->header().step, 12U);
+  EXPECT_EQ(reader->header().number, 12U);
   EXPECT_EQ(reader->header().after, header.after);
   while (*reader->next()) {
   }
@@ -61,7 +62,7 @@ TEST_F(CutFileTest, HeaderAndRecordsAreReadAsWritten) {
 }
 
 TEST_F(CutFileTest, AFullCutWithoutRecordsIsWhole) {
-  write_file({.fingerprint = 1, .step = 0, .after = {}}, {});
+  write_file({.fingerprint = 1, .number = 0, .after = {}}, {});
   EXPECT_EQ(read_file(), "");
   EXPECT_FALSE(CutFileReader::open(*directory_, "cut")->header().after);
 }
@@ -71,17 +72,17 @@ TEST_F(CutFileTest, TheMarkDependsOnWhatTheCutFollowsAndHolds) {
     EXPECT_TRUE(files_.remove_all(path_of("cut")));
     return write_file(header, records).crc;
   };
-  const CutHeader header{.fingerprint = 1, .step = 12, .after = CutMark{11, 5}};
+  const CutHeader header{.fingerprint = 1, .number = 12, .after = CutMark{11, 5}};
   const std::uint32_t first = mark(header, {"one", "two"});
   EXPECT_EQ(mark(header, {"one", "two"}), first);
   EXPECT_NE(mark(header, {"one", "twa"}), first);
   EXPECT_NE(mark(header, {"onet", "wo"}), first);
-  EXPECT_NE(mark({.fingerprint = 1, .step = 12, .after = CutMark{11, 6}}, {"one", "two"}), first);
-  EXPECT_NE(mark({.fingerprint = 2, .step = 12, .after = CutMark{11, 5}}, {"one", "two"}), first);
+  EXPECT_NE(mark({.fingerprint = 1, .number = 12, .after = CutMark{11, 6}}, {"one", "two"}), first);
+  EXPECT_NE(mark({.fingerprint = 2, .number = 12, .after = CutMark{11, 5}}, {"one", "two"}), first);
 }
 
 TEST_F(CutFileTest, EveryTruncationBitFlipAndTrailingByteIsFound) {
-  write_file({.fingerprint = 1, .step = 12, .after = CutMark{11, 5}}, {"one", "", "three"});
+  write_file({.fingerprint = 1, .number = 12, .after = CutMark{11, 5}}, {"one", "", "three"});
   const std::string whole = content(files_, "cut");
   for (std::size_t size = 0; size < whole.size(); ++size) {
     replace(whole.substr(0, size));
@@ -103,7 +104,7 @@ TEST_F(CutFileTest, EveryTruncationBitFlipAndTrailingByteIsFound) {
 
 // Header of 44 bytes; each record has 12 bytes before its payload and 4 after it.
 TEST_F(CutFileTest, RecordsThatChangedPlacesOrAreMissingAreFound) {
-  write_file({.fingerprint = 1, .step = 12, .after = {}}, {"one", "two", "six"});
+  write_file({.fingerprint = 1, .number = 12, .after = {}}, {"one", "two", "six"});
   const std::string whole = content(files_, "cut");
   const auto record = [&](std::size_t i) { return whole.substr(44 + 19 * i, 19); };
   const std::string head = whole.substr(0, 44);
@@ -119,7 +120,7 @@ TEST_F(CutFileTest, RecordsThatChangedPlacesOrAreMissingAreFound) {
 // A length that the file cannot hold is refused before memory is taken for it, even where the file
 // is large.
 TEST_F(CutFileTest, LengthsAreCheckedBeforeMemoryIsTaken) {
-  write_file({.fingerprint = 1, .step = 12, .after = {}}, {"one"});
+  write_file({.fingerprint = 1, .number = 12, .after = {}}, {"one"});
   std::string text = content(files_, "cut");
   for (const std::uint64_t length :
        std::vector<std::uint64_t>{~0ULL, ~0ULL - 3, kCutRecordBytesMax + 1, 1ULL << 20U}) {
@@ -132,7 +133,7 @@ TEST_F(CutFileTest, LengthsAreCheckedBeforeMemoryIsTaken) {
 }
 
 TEST_F(CutFileTest, AnotherFormatWithARightChecksumIsRefused) {
-  write_file({.fingerprint = 1, .step = 12, .after = {}}, {"one"});
+  write_file({.fingerprint = 1, .number = 12, .after = {}}, {"one"});
   std::string text = content(files_, "cut");
   auto* const bytes = reinterpret_cast<std::byte*>(text.data());
   store_le<std::uint32_t>(bytes + 4, 2);

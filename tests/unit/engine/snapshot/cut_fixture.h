@@ -29,12 +29,12 @@ class CutFixture : public ::testing::Test {
     return opened ? *std::move(opened) : nullptr;
   }
 
-  // Records of the cut of `step`, no two alike; `version` is that of the training that wrote it.
-  static std::vector<std::string> records_of(std::uint64_t step, int version) {
+  // Records of the cut of `number`, no two alike; `version` is that of the training that wrote it.
+  static std::vector<std::string> records_of(std::uint64_t number, int version) {
     std::vector<std::string> records;
     for (const std::size_t size : {0, 5, 280}) {
-      std::string text = fmt::format("{}.{}.{}:", step, version, size);
-      Rng rng(hash_combine(step, size + static_cast<std::size_t>(version)));
+      std::string text = fmt::format("{}.{}.{}:", number, version, size);
+      Rng rng(hash_combine(number, size + static_cast<std::size_t>(version)));
       while (text.size() < size) text += static_cast<char>(rng.next());
       records.push_back(size == 0 ? "" : text);
     }
@@ -42,19 +42,19 @@ class CutFixture : public ::testing::Test {
   }
 
   // The same as read_text() of a full cut alone.
-  static std::string text_of(std::uint64_t step, int version = 0) {
+  static std::string text_of(std::uint64_t number, int version = 0) {
     std::string text;
     std::uint32_t kind = 0;
-    for (const std::string& record : records_of(step, version)) {
+    for (const std::string& record : records_of(number, version)) {
       text += line(kind++, as_bytes(record));
     }
     return text;
   }
 
-  static void write(CutStore& store, std::uint64_t step, bool is_full, int version = 0) {
-    store.begin(step, is_full);
+  static void write(CutStore& store, std::uint64_t number, bool is_full, int version = 0) {
+    store.begin(number, is_full);
     std::uint32_t kind = 0;
-    for (const std::string& record : records_of(step, version)) {
+    for (const std::string& record : records_of(number, version)) {
       Bytes payload;
       append_bytes(payload, std::span(record));
       store.add(kind++, std::move(payload));
@@ -62,9 +62,9 @@ class CutFixture : public ::testing::Test {
     store.end();
   }
 
-  static std::string read_text(CutStore& store, std::uint64_t step) {
+  static std::string read_text(CutStore& store, std::uint64_t number) {
     std::string text;
-    const Status read = store.read(step, [&](std::uint32_t kind, ByteSpan payload) -> Status {
+    const Status read = store.read(number, [&](std::uint32_t kind, ByteSpan payload) -> Status {
       text += line(kind, payload);
       return {};
     });
@@ -74,7 +74,7 @@ class CutFixture : public ::testing::Test {
   // Every whole cut as it reads.
   static std::map<std::uint64_t, std::string> contents(CutStore& store) {
     std::map<std::uint64_t, std::string> texts;
-    for (const std::uint64_t step : store.whole()) texts[step] = read_text(store, step);
+    for (const std::uint64_t number : store.whole()) texts[number] = read_text(store, number);
     return texts;
   }
 

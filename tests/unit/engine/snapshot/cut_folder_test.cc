@@ -8,7 +8,7 @@
 namespace paddle::snapshot {
 namespace {
 
-using Steps = std::vector<std::uint64_t>;
+using Numbers = std::vector<std::uint64_t>;
 
 class CutFolderTest : public CutFixture {
  protected:
@@ -23,11 +23,11 @@ class CutFolderTest : public CutFixture {
   void write_chains() { write_chains(*open(files_)); }
 
   // Whole cuts in the folder as it is now; `log_` is what opening it wrote.
-  Steps reopened(std::uint64_t fingerprint = kFingerprint) {
+  Numbers reopened(std::uint64_t fingerprint = kFingerprint) {
     ::testing::internal::CaptureStderr();
     const Store store = open(files_, fingerprint);
     log_ = ::testing::internal::GetCapturedStderr();
-    for (const auto& [step, text] : contents(*store)) {
+    for (const auto& [number, text] : contents(*store)) {
       EXPECT_FALSE(text.starts_with("error")) << text;
     }
     return store->whole();
@@ -41,7 +41,7 @@ class CutFolderTest : public CutFixture {
 
 TEST_F(CutFolderTest, ADeltaIsReadAfterAllThatItBuildsOn) {
   const Store store = open(files_);
-  EXPECT_EQ(store->whole(), Steps());
+  EXPECT_EQ(store->whole(), Numbers());
   write_chains(*store);
   const std::map<std::uint64_t, std::string> expected = {
       {10, text_of(10)},
@@ -54,7 +54,7 @@ TEST_F(CutFolderTest, ADeltaIsReadAfterAllThatItBuildsOn) {
   EXPECT_EQ(names(), (std::vector<std::string>{"cut-000000000010.full", "cut-000000000020.delta",
                                                "cut-000000000030.delta", "cut-000000000040.full",
                                                "cut-000000000050.delta"}));
-  EXPECT_NE(read_text(*store, 25).find("no whole cut of step 25"), std::string::npos);
+  EXPECT_NE(read_text(*store, 25).find("no whole cut 25"), std::string::npos);
 }
 
 TEST_F(CutFolderTest, ChainsGoOnAfterAnotherOpeningAndOrderIsThatOfSteps) {
@@ -62,7 +62,7 @@ TEST_F(CutFolderTest, ChainsGoOnAfterAnotherOpeningAndOrderIsThatOfSteps) {
   write(*open(files_), 10, true);
   write(*open(files_), 999999999999, false);
   write(*open(files_), kLarge, false);
-  EXPECT_EQ(reopened(), (Steps{10, 999999999999, kLarge}));
+  EXPECT_EQ(reopened(), (Numbers{10, 999999999999, kLarge}));
   EXPECT_EQ(log_, "");
   EXPECT_EQ(read_text(*open(files_), kLarge),
             text_of(10) + text_of(999999999999) + text_of(kLarge));
@@ -79,7 +79,7 @@ TEST_F(CutFolderTest, ReadingStopsAtTheFirstErrorOfTheCaller) {
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().message, "no room");
   EXPECT_EQ(calls, 5);
-  EXPECT_EQ(store->whole(), (Steps{10, 20, 30, 40, 50}));
+  EXPECT_EQ(store->whole(), (Numbers{10, 20, 30, 40, 50}));
 }
 
 TEST_F(CutFolderTest, ForgetBeforeKeepsWhatTheStepBuildsOn) {
@@ -87,10 +87,10 @@ TEST_F(CutFolderTest, ForgetBeforeKeepsWhatTheStepBuildsOn) {
   const Store store = open(files_);
   store->forget_before(5);
   store->forget_before(39);
-  EXPECT_EQ(store->whole(), (Steps{10, 20, 30, 40, 50}));
+  EXPECT_EQ(store->whole(), (Numbers{10, 20, 30, 40, 50}));
   store->forget_before(50);
-  EXPECT_EQ(store->whole(), (Steps{40, 50}));
-  EXPECT_EQ(reopened(), (Steps{40, 50}));
+  EXPECT_EQ(store->whole(), (Numbers{40, 50}));
+  EXPECT_EQ(reopened(), (Numbers{40, 50}));
   EXPECT_EQ(log_, "");
   EXPECT_EQ(names().size(), 2U);
 }
@@ -100,11 +100,11 @@ TEST_F(CutFolderTest, ForgetAfterLeavesAChainThatGoesOn) {
   write_chains(*store);
   store->begin(60, false);
   ASSERT_TRUE(store->forget_after(20));
-  EXPECT_EQ(store->whole(), (Steps{10, 20}));
+  EXPECT_EQ(store->whole(), (Numbers{10, 20}));
   EXPECT_EQ(names().size(), 2U);
   write(*store, 30, false, 1);
   EXPECT_EQ(read_text(*store, 30), text_of(10) + text_of(20) + text_of(30, 1));
-  EXPECT_EQ(reopened(), (Steps{10, 20, 30}));
+  EXPECT_EQ(reopened(), (Numbers{10, 20, 30}));
   ASSERT_TRUE(store->forget_after(0));
   EXPECT_EQ(names(), std::vector<std::string>());
 }
@@ -114,7 +114,7 @@ TEST_F(CutFolderTest, ForgetAfterKeepsAnOpenCutOfAnEarlierStep) {
   store->begin(10, true);
   ASSERT_TRUE(store->forget_after(10));
   store->end();
-  EXPECT_EQ(store->whole(), Steps{10});
+  EXPECT_EQ(store->whole(), Numbers{10});
 }
 
 TEST_F(CutFolderTest, ACutWithoutAnEndIsDroppedByTheNextOneAndAtTheEnd) {
@@ -131,7 +131,7 @@ TEST_F(CutFolderTest, ACutWithoutAnEndIsDroppedByTheNextOneAndAtTheEnd) {
 
 TEST_F(CutFolderTest, CutsOfAnotherJobAreRemovedWithOneWarning) {
   write_chains();
-  EXPECT_EQ(reopened(kFingerprint + 1), Steps());
+  EXPECT_EQ(reopened(kFingerprint + 1), Numbers());
   EXPECT_TRUE(logged("removed 5 cuts of another job, or of other parameters")) << log_;
   EXPECT_EQ(std::ranges::count(log_, '\n'), 1) << log_;
   EXPECT_EQ(names(), std::vector<std::string>());
@@ -142,7 +142,7 @@ TEST_F(CutFolderTest, OtherNamesInTheFolderStay) {
   const auto directory = *files_.open_directory(kFolder);
   const std::vector<std::string> others = {"cut-", "cut-000000000010", "cut-10.full", "notes"};
   for (const std::string& name : others) ASSERT_TRUE(directory->create(name));
-  EXPECT_EQ(reopened(), Steps());
+  EXPECT_EQ(reopened(), Numbers());
   EXPECT_EQ(names(), others);
   EXPECT_EQ(log_, "");
 }
@@ -158,10 +158,10 @@ TEST_F(CutFolderTest, ALeftoverOfAFailedCutIsInNobodysWay) {
   files_.stop_failing();
   ASSERT_EQ(files_.failed(), "sync /job/cuts");
   ASSERT_EQ(names().size(), 2U);
-  EXPECT_EQ(store->whole(), Steps{10});
+  EXPECT_EQ(store->whole(), Numbers{10});
   const test::Tree left = files_.now();
   write(*store, 20, true, 1);
-  EXPECT_EQ(store->whole(), (Steps{10, 20}));
+  EXPECT_EQ(store->whole(), (Numbers{10, 20}));
   EXPECT_EQ(names().back(), "cut-000000000020.full");
   ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(read_text(*open(files_), 20), text_of(20, 1));
@@ -177,8 +177,8 @@ TEST_F(CutFolderTest, ACutThatComesNoLaterThanTheNewestFails) {
   const Store store = open(files_);
   write(*store, 20, true);
   ::testing::internal::CaptureStderr();
-  for (const std::uint64_t step : {20, 15}) {
-    write(*store, step, true, 1);
+  for (const std::uint64_t number : {20, 15}) {
+    write(*store, number, true, 1);
     EXPECT_TRUE(store->has_failed());
   }
   ::testing::internal::GetCapturedStderr();
@@ -196,15 +196,15 @@ TEST_F(CutFolderTest, OlderCutsThatCannotBeRemovedStayWithOneWarning) {
   log_ = ::testing::internal::GetCapturedStderr();
   EXPECT_TRUE(logged("remove /job/cuts/cut-000000000030.delta: Input/output error")) << log_;
   EXPECT_EQ(std::ranges::count(log_, '\n'), 1) << log_;
-  EXPECT_EQ(store->whole(), (Steps{10, 20, 30, 40, 50}));
+  EXPECT_EQ(store->whole(), (Numbers{10, 20, 30, 40, 50}));
   store->forget_before(50);
-  EXPECT_EQ(store->whole(), (Steps{40, 50}));
+  EXPECT_EQ(store->whole(), (Numbers{40, 50}));
 }
 
 // Damage at `file`: what is whole then.
 struct Damage {
   const char* file;
-  Steps left;
+  Numbers left;
   const char* newest;
 };
 const std::vector<Damage> kDamages = {
@@ -271,9 +271,9 @@ TEST_F(CutFolderTest, ADeltaIsTakenOnlyAfterTheVeryFileThatItFollowed) {
   write(*store, 10, true, 1);
   write(*store, 20, false, 1);
   files_.write(path_of("cut-000000000010.full"), content(other, "cut-000000000010.full"));
-  EXPECT_EQ(reopened(), (Steps{10, 40, 50}));
-  EXPECT_TRUE(logged("cut-000000000020.delta: the cut of step 10 with CRC32C")) << log_;
-  EXPECT_TRUE(logged("cut-000000000030.delta: the cut of step 20 with CRC32C")) << log_;
+  EXPECT_EQ(reopened(), (Numbers{10, 40, 50}));
+  EXPECT_TRUE(logged("cut-000000000020.delta: cut 10 with CRC32C")) << log_;
+  EXPECT_TRUE(logged("cut-000000000030.delta: cut 20 with CRC32C")) << log_;
 }
 
 TEST_F(CutFolderTest, AFileThatIsDamagedAfterOpeningIsNotWholeOnceItWasRead) {
@@ -286,7 +286,7 @@ TEST_F(CutFolderTest, AFileThatIsDamagedAfterOpeningIsNotWholeOnceItWasRead) {
   EXPECT_EQ(store->read(30, [](auto, auto) { return Status(); }).error().code, Errc::kData);
   log_ = ::testing::internal::GetCapturedStderr();
   EXPECT_TRUE(logged("cut-000000000030.delta: it builds on that one")) << log_;
-  EXPECT_EQ(store->whole(), (Steps{10, 40, 50}));
+  EXPECT_EQ(store->whole(), (Numbers{10, 40, 50}));
   // Another whole file under the name is not the one that was found at the opening.
   test::MemoryFiles other;
   write(*open(other), 10, true, 1);

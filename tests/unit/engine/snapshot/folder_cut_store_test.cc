@@ -10,7 +10,7 @@
 namespace paddle::snapshot {
 namespace {
 
-using Steps = std::vector<std::uint64_t>;
+using Numbers = std::vector<std::uint64_t>;
 
 class FolderCutStoreTest : public CutFixture {
  protected:
@@ -59,7 +59,7 @@ TEST_F(FolderCutStoreTest, CallsReturnWhileTheDiskIsBusy) {
   write(*store, 10, true);
   store->begin(20, false);
   store->add(1, Bytes(1000));
-  EXPECT_EQ(store->whole(), Steps());
+  EXPECT_EQ(store->whole(), Numbers());
   std::size_t text_bytes = 0;
   for (const std::string& record : records_of(10, 0)) text_bytes += record.size();
   EXPECT_EQ(store->backlog(), 1000 + text_bytes);
@@ -68,7 +68,7 @@ TEST_F(FolderCutStoreTest, CallsReturnWhileTheDiskIsBusy) {
   store->end();
   settle(*store);
   EXPECT_EQ(store->backlog(), 0U);
-  EXPECT_EQ(store->whole(), (Steps{10, 20}));
+  EXPECT_EQ(store->whole(), (Numbers{10, 20}));
 }
 
 TEST_F(FolderCutStoreTest, ACutThatIsDroppedIsNotWrittenAnyMore) {
@@ -82,7 +82,7 @@ TEST_F(FolderCutStoreTest, ACutThatIsDroppedIsNotWrittenAnyMore) {
   until.set_value();
   settle(*store);
   EXPECT_EQ(store->backlog(), 0U);
-  EXPECT_EQ(store->whole(), Steps{20});
+  EXPECT_EQ(store->whole(), Numbers{20});
   for (const test::Operation& operation : files_.operations()) {
     EXPECT_EQ(operation.what.find("cut-000000000010"), std::string::npos) << operation.what;
   }
@@ -99,7 +99,7 @@ TEST_F(FolderCutStoreTest, TheEndKeepsCutsThatHaveTheirEnd) {
   until.set_value();
   store = nullptr;
   EXPECT_EQ(*files_.list(kFolder), std::vector<std::string>{"cut-000000000010.full"});
-  EXPECT_EQ(open(files_)->whole(), Steps{10});
+  EXPECT_EQ(open(files_)->whole(), Numbers{10});
 }
 
 // The first cut fails while a delta of it waits: the shard could not know.
@@ -120,19 +120,19 @@ TEST_F(FolderCutStoreTest, ADeltaOfACutThatFailsIsNotWritten) {
   EXPECT_TRUE(store->has_failed());
   store->add(0, Bytes(1000));
   EXPECT_EQ(store->backlog(), 0U);
-  EXPECT_EQ(store->whole(), Steps());
+  EXPECT_EQ(store->whole(), Numbers());
   write(*store, 30, true);
   write(*store, 40, false);
   settle(*store);
   EXPECT_FALSE(store->has_failed());
-  EXPECT_EQ(store->whole(), (Steps{30, 40}));
+  EXPECT_EQ(store->whole(), (Numbers{30, 40}));
   const std::string log = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(log.find("the cut of step 10 is not kept: write /job/cuts/cut-000000000010.full: No "
+  EXPECT_NE(log.find("cut 10 is not kept: write /job/cuts/cut-000000000010.full: No "
                      "space left on device; training goes on, and a lost pserver goes back to a "
                      "snapshot"),
             log.npos)
       << log;
-  EXPECT_NE(log.find("that of step 30 is whole"), log.npos) << log;
+  EXPECT_NE(log.find("cut 30 is whole"), log.npos) << log;
   EXPECT_EQ(std::ranges::count(log, '\n'), 2) << log;
 }
 
@@ -150,8 +150,8 @@ TEST_F(FolderCutStoreTest, StoresOfManyShardsShareAThread) {
   std::thread watcher([&] {
     while (!is_over) {
       for (const Store& store : stores) {
-        const Steps steps = store->whole();
-        EXPECT_TRUE(std::ranges::is_sorted(steps));
+        const Numbers numbers = store->whole();
+        EXPECT_TRUE(std::ranges::is_sorted(numbers));
       }
     }
   });
@@ -160,14 +160,14 @@ TEST_F(FolderCutStoreTest, StoresOfManyShardsShareAThread) {
     shards.emplace_back([&, shard] {
       CutStore& store = *stores[shard];
       std::string text;
-      for (std::uint64_t step = 1; step <= kCuts; ++step) {
-        const bool is_full = step % 7 == 1;
-        write(store, step, is_full, static_cast<int>(shard));
-        text = (is_full ? "" : text) + text_of(step, static_cast<int>(shard));
-        if (step % 10 == 0) {
-          EXPECT_EQ(read_text(store, step), text);
+      for (std::uint64_t number = 1; number <= kCuts; ++number) {
+        const bool is_full = number % 7 == 1;
+        write(store, number, is_full, static_cast<int>(shard));
+        text = (is_full ? "" : text) + text_of(number, static_cast<int>(shard));
+        if (number % 10 == 0) {
+          EXPECT_EQ(read_text(store, number), text);
         }
-        if (step % 9 == 0) store.forget_before(step);
+        if (number % 9 == 0) store.forget_before(number);
         static_cast<void>(store.backlog());
       }
       EXPECT_TRUE(store.forget_after(kCuts - 1));
@@ -194,7 +194,7 @@ TEST_F(FolderCutStoreDeath, ADeltaThatCannotFollowAnythingIsABug) {
   const Store store = open(files_);
   EXPECT_DEATH(store->begin(10, false), "check failed");
   store->begin(10, true);
-  EXPECT_DEATH(store->begin(20, false), "check failed");  // it would drop that of step 10
+  EXPECT_DEATH(store->begin(20, false), "check failed");  // it would drop cut 10
   store->end();
   files_.fail(0, EIO, false);
   write(*store, 20, false);

@@ -143,6 +143,11 @@ TEST_F(KeptPushTest, ALifeThatWasLeavingIsKnownByItsMemory) {
   EXPECT_TRUE(KeptPush::was_leaving(memory_));
   life(2);
   EXPECT_FALSE(KeptPush::was_leaving(memory_)) << "the job went on, from its snapshot";
+  KeptPush::note_leaving(memory_, true);
+  EXPECT_TRUE(KeptPush::was_leaving(memory_));
+  KeptPush::note_leaving(memory_, false);
+  EXPECT_FALSE(KeptPush::was_leaving(memory_));
+  KeptPush::note_leaving(UniqueFd(), true);
 }
 
 TEST_F(KeptPushTest, TheNextLifeKnowsWhichPassesWereTold) {

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <map>
 #include <sstream>
 
@@ -44,6 +45,7 @@ batch_size = 1
 // Saves snapshots without parameters.
 class EmptySnapshots final : public client::SnapshotClient {
  public:
+  void describe(std::shared_ptr<const std::vector<snapshot::ModelFile>>) override {}
   Status load(const std::string&) override { std::abort(); }
   Status resume(const snapshot::SnapshotReader&) override { std::abort(); }
   Status save(const std::string& directory) override { return write("full", directory); }
@@ -79,7 +81,7 @@ class EmptySnapshots final : public client::SnapshotClient {
 class IdleClient final : public client::ParameterClient {
  public:
   Status ready() override { return {}; }
-  client::JobProgress progress() const override { return {}; }
+  client::JobProgress progress() const override { return at; }
   Status pull_dense(std::span<client::DenseParameter> parameters) override {
     for (client::DenseParameter& one : parameters) one.value.assign(1, 0);
     return {};
@@ -88,13 +90,14 @@ class IdleClient final : public client::ParameterClient {
   Status pull_averages(std::span<client::DenseParameter>, std::span<client::SparseRows>) override {
     return {};
   }
-  Status push(std::uint64_t, double, std::span<client::DenseParameter>,
+  Status push(std::uint64_t samples, double cost, std::span<client::DenseParameter> dense,
               std::span<client::SparseRows>) override {
+    pushed.push_back({samples, cost, dense.empty() ? 0.0F : dense[0].gradients()[0]});
     return {};
   }
   Status repeat_push(std::uint64_t, std::uint64_t, double, std::span<client::DenseParameter>,
                      std::span<client::SparseRows>) override {
-    return {};
+    return repeated;
   }
   void repeat_pass_end() override {}
   Result<client::PassTotals> end_pass(const Tally& tally, client::PassEnd) override {
@@ -102,15 +105,24 @@ class IdleClient final : public client::ParameterClient {
     totals.tally = tally;
     return totals;
   }
-  Status announce_busy() override { return {}; }
+  Status announce_busy(std::string_view /*activity*/) override { return {}; }
   void ask_to_stop() override {}
   bool stop_asked() const override { return false; }
-  Status leave() override { return {}; }
+  Status leave() override { return left; }
   void interrupt(const Error&) override {}
   void abandon(const Error&) override {}
   client::SnapshotClient& snapshots() override { return empty_snapshots; }
 
   EmptySnapshots empty_snapshots;
+  client::JobProgress at;
+  Status repeated;
+  Status left;
+  struct Pushed {
+    std::uint64_t samples = 0;
+    double cost = 0;
+    float gradient = 0;  // the first of the first parameter
+  };
+  std::vector<Pushed> pushed;
 };
 
 class LoopTest : public testing::Test {
@@ -144,6 +156,14 @@ class LoopTest : public testing::Test {
 };
 
 // A life that is soon killed has told that it trained.
+// Only its client knows whether a loss matters.
+TEST_F(LoopTest, ATrainerThatCannotLeaveFails) {
+  client_.left = Error{Errc::kUnreachable, "lost rank 0 (node-0)"};
+  const Status ended = run();
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().code, Errc::kUnreachable);
+}
+
 TEST_F(LoopTest, TheFirstBatchOfALifeIsReportedAtOnce) {
   std::vector<std::uint64_t> batches;
   options_.report = [&](const wire::Progress& progress) { batches.push_back(progress.batch()); };
@@ -152,6 +172,29 @@ TEST_F(LoopTest, TheFirstBatchOfALifeIsReportedAtOnce) {
   ASSERT_GE(batches.size(), 2U);
   EXPECT_EQ(batches[0], 0U);
   EXPECT_EQ(batches[1], 1U);
+}
+
+// One that does not arrive because another pserver is lost too is sent again when that is back.
+TEST_F(LoopTest, APushIsLostWhenNoLifeHasIt) {
+  ASSERT_TRUE(client_.pull_dense(model_->dense()));
+  MetricsFile metrics = *MetricsFile::open("");
+  const auto loses_push = [&] {
+    Loop loop(options_, dictionary_, *model_, client_, metrics);
+    const Status ended = loop.run();
+    EXPECT_TRUE(!ended && ended.error().code == Errc::kUnreachable);
+    return loop.has_lost_push();
+  };
+  client_.at.is_split = true;
+  EXPECT_TRUE(loses_push());
+  auto kept = KeptPush::open({.memory = UniqueFd(::memfd_create("lives", 0)),
+                              .empty_tally = model_->empty_tally(),
+                              .keeps_dense = true},
+                             model_->dense());
+  ASSERT_TRUE(kept);
+  options_.kept = kept->get();
+  (*kept)->keep({0, 1}, Score(), nullptr, {});
+  client_.repeated = Error{Errc::kUnreachable, "pserver 1 is gone"};
+  EXPECT_FALSE(loses_push());
 }
 
 // The first life ends in the save that follows the end of pass 0, and leaves its memory.
@@ -182,6 +225,62 @@ TEST_F(LoopTest, AnEndOfAPassThatIsRepeatedIsWrittenOnce) {
     kinds.push_back(line.substr(9, line.find('"', 9) - 9));
   }
   EXPECT_EQ(kinds, (std::vector<std::string>{"pass", "save", "pass", "save"}));
+}
+
+class LoopNotFinite : public LoopTest {
+ protected:
+  // Of a price for which the gradient is infinite.
+  std::string train(const std::string& data) {
+    folder_.write("train.csv", data);
+    options_.train.passes = 1;
+    options_.train.log_period = 1;
+    testing::internal::CaptureStderr();
+    ended_ = run();
+    return testing::internal::GetCapturedStderr();
+  }
+
+  Status ended_;
+};
+
+TEST_F(LoopNotFinite, ABatchIsLeftOutOnAllPserversWithAWarning) {
+  options_.train.skips_not_finite = true;
+  const std::string log = train("1,2\n3e38,3e38\n2,4\n");
+  ASSERT_TRUE(ended_) << ended_.error().message;
+  ASSERT_EQ(client_.pushed.size(), 3U) << "all take part in the round";
+  EXPECT_EQ(client_.pushed[0].samples, 1U);
+  EXPECT_EQ(client_.pushed[1].samples, 0U);
+  EXPECT_EQ(client_.pushed[1].cost, 0);
+  EXPECT_EQ(client_.pushed[1].gradient, 0);
+  EXPECT_EQ(client_.pushed[2].samples, 1U);
+  EXPECT_NE(client_.pushed[2].gradient, 0);
+  EXPECT_NE(log.find("trainer 0, pass 0, batch 2: the gradient of '_estimate.w0' is not finite, or "
+                     "too large; the batch is left out on all pservers (1 so far)"),
+            std::string::npos)
+      << log;
+  EXPECT_EQ(log.find("diverges"), std::string::npos) << log;
+}
+
+TEST_F(LoopNotFinite, TenInARowEndTheJob) {
+  options_.train.skips_not_finite = true;
+  std::string data;
+  for (int i = 0; i < 9; ++i) data += "3e38,3e38\n";
+  train(data + "1,2\n" + data);
+  EXPECT_TRUE(ended_) << "never ten: " << ended_.error().message;
+  train(data + "3e38,3e38\n1,2\n");
+  ASSERT_FALSE(ended_);
+  EXPECT_EQ(ended_.error().code, Errc::kFailed);
+  EXPECT_NE(
+      ended_.error().message.find("batch 10: the gradient of '_estimate.w0' is not finite, or "
+                                  "too large, as in the 9 batches before"),
+      std::string::npos)
+      << ended_.error().message;
+}
+
+TEST_F(LoopNotFinite, UnlessAskedThePserverRefusesIt) {
+  train("3e38,3e38\n");
+  ASSERT_EQ(client_.pushed.size(), 1U);
+  EXPECT_EQ(client_.pushed[0].samples, 1U);
+  EXPECT_FALSE(std::isfinite(client_.pushed[0].gradient));
 }
 
 class LoopSaves : public LoopTest {

@@ -38,5 +38,22 @@ TEST(RateMeter, PassesShorterThanAWindowAddUp) {
   EXPECT_EQ(rate, 400);
 }
 
+TEST(UsualRate, IsTheMedianOfTheLastReports) {
+  UsualRate rate;
+  const auto report = [&](std::uint64_t examples) {
+    rate.add(examples, std::chrono::milliseconds(400));
+    rate.add(0, std::chrono::milliseconds(100));
+    return rate.take();
+  };
+  EXPECT_EQ(report(10), 0) << "the first batches of a process are slow";
+  EXPECT_EQ(report(500), 0);
+  EXPECT_EQ(report(500), 1000);
+  EXPECT_EQ(report(500), 1000);
+  EXPECT_EQ(report(5), 1000) << "disturbed once";
+  EXPECT_EQ(rate.take(), 1000) << "a report without a batch";
+  EXPECT_EQ(report(50), 1000);
+  EXPECT_EQ(report(50), 100) << "three of five are slow";
+}
+
 }  // namespace
 }  // namespace paddle::trainer

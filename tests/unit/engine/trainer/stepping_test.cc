@@ -30,7 +30,7 @@ class AskingClient final : public client::ParameterClient {
     (void)note();
     return client::PassTotals();
   }
-  Status announce_busy() override { return note(); }
+  Status announce_busy(std::string_view /*activity*/) override { return note(); }
   void ask_to_stop() override {}
   bool stop_asked() const override { return true; }
   Status leave() override { return note(); }
@@ -69,7 +69,7 @@ TEST(Stepping, AStepIsTheTimeBetweenTwoCalls) {
   expect_step();
   EXPECT_TRUE(client->finish_pass({}));
   expect_step();
-  EXPECT_TRUE(client->announce_busy());
+  EXPECT_TRUE(client->announce_busy("testing"));
   expect_step();
   EXPECT_TRUE(client->leave());
   EXPECT_FALSE(stepping.pulse().is_stepping()) << "no other call follows";

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <map>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -29,6 +30,54 @@ Batch toy_text(std::size_t size, std::uint64_t seed) {
     batch.slots[2].ids.push_back((2 * a + b) % kTestVocabulary);
   }
   return batch;
+}
+
+// A network for predictions computes the same as the whole one.
+TEST(Network, ForOneOutputOnlyThatIsComputed) {
+  const std::vector<config::LayerConfig> layers{
+      embedding("e0", {"w0"}, 4, false), embedding("e1", {"w1"}, 4, false),
+      concat("context", {"e0", "e1"}),   fc("hidden", {"context"}, 6, "sigmoid"),
+      fc("out", {"hidden"}, 5, ""),      cost("cost", "out", "next")};
+  const auto slots = parse_slots({"w0", "w1", "next"});
+  const auto whole = Network::build(layers, slots);
+  ASSERT_TRUE(whole) << whole.error().message;
+  std::vector<std::vector<float>> values;
+  Parameters parameters;
+  Rng rng(7);
+  for (const auto& spec : whole->parameters()) {
+    values.emplace_back(element_count(spec));
+    for (float& value : values.back()) value = static_cast<float>(rng.uniform()) - 0.5F;
+  }
+  for (const auto& value : values) parameters.dense.emplace_back(value);
+  parameters.sparse.resize(values.size());
+  Batch batch = toy_text(7, 3);
+  batch.slots[2].ids.assign(7, 99);  // no label of these five: the cost would refuse it
+  std::map<std::string, std::vector<float>> found;
+  for (const std::string name : {"e0", "context", "hidden", "out"}) {
+    const auto network = Network::build(layers, slots, {}, name);
+    ASSERT_TRUE(network) << network.error().message;
+    Workspace workspace;
+    const nn::Run run{
+        .batch = batch, .begin = 0, .end = 7, .parameters = parameters, .mode = Mode::kTest};
+    const auto cost = network->forward(run, workspace);
+    ASSERT_TRUE(cost) << cost.error().message;
+    EXPECT_EQ(*cost, 0);
+    const auto output = network->output(workspace);
+    EXPECT_EQ(output.size(), 7 * network->output_width());
+    found[name].assign(output.begin(), output.end());
+  }
+  for (std::size_t i = 0; i < 7; ++i) {
+    for (std::size_t j = 0; j < 4; ++j) {
+      const std::uint64_t word = batch.slots[0].ids[i];
+      EXPECT_EQ(found["e0"][i * 4 + j], values[0][word * 4 + j]) << "though others take it over";
+      EXPECT_EQ(found["context"][i * 8 + j], found["e0"][i * 4 + j]);
+    }
+  }
+  EXPECT_EQ(found["out"].size(), 35U);
+  EXPECT_EQ(Network::build(layers, slots, {}, "cost").error().message,
+            "layer 'cost' is a cost, which has no output");
+  EXPECT_EQ(Network::build(layers, slots, {}, "hiden").error().message,
+            "no layer 'hiden', did you mean 'hidden'?");
 }
 
 TEST(Network, ParametersInNetworkOrderWithNamesShapesAndAttributes) {

@@ -14,6 +14,8 @@
 namespace paddle::remote {
 namespace {
 
+constexpr std::chrono::hours kTwoDays(48);
+
 class GuardTest : public AgentTest {
  protected:
   // Tells its life and that of a child, and stays.
@@ -92,6 +94,24 @@ TEST_F(GuardTest, FailuresThatItsPredecessorSawGoOnCounting) {
   EXPECT_EQ(end.state, ProcessState::kKilled) << "it has failed three times";
   EXPECT_EQ(end.life, 3U);
   EXPECT_EQ(end.restarts.size(), 2U);
+}
+
+// As if someone had set the clock in between: by the wall, the first failure was two days ago.
+TEST_F(GuardTest, AClockThatIsSetForgetsNoFailure) {
+  push_script(*agent_, "mortal", "echo \"life $1 \"; [ $1 = 2 ] || kill -9 $$; exec sleep 1000");
+  start("mortal", 2);
+  wait_life(2);
+  const std::string path = node_.root + "/jobs/job-1/proc/p/restarts";
+  wire::agent::Restarts restarts;
+  ASSERT_TRUE(restarts.ParseFromString(file_content(path)));
+  ASSERT_EQ(restarts.restarts_size(), 1);
+  auto& first = *restarts.mutable_restarts(0);
+  first.set_ended_unix_ms(first.ended_unix_ms() - std::chrono::milliseconds(kTwoDays).count());
+  write_file(path, restarts.SerializeAsString());
+  ASSERT_EQ(::kill(record().supervisor(), SIGKILL), 0);
+  const ProcessStatus end = wait_end(*agent_, "job-1", "p");
+  EXPECT_EQ(end.state, ProcessState::kKilled) << "it has failed three times";
+  EXPECT_EQ(end.life, 3U);
 }
 
 TEST_F(GuardTest, WithoutItsGuardASupervisorGoesOn) {

@@ -22,12 +22,17 @@ TEST_F(AgentTest, ProcessRunsWithItsArgumentsEnvironmentAndFolderAndReportsItsEx
   ProcessSpec spec = script("say", "trainer-0");
   spec.arguments = {"{root}/data"};
   spec.environment = {{"COLOUR", "blue"}};
+  spec.ports = {{"10.0.0.1", 7168, 1}, {"10.0.0.1", 65535, 1}};
   const auto started = agent->start(spec);
   ASSERT_TRUE(started) << started.error().message;
   const ProcessStatus status = wait_end(*agent, "job-1", "trainer-0");
   EXPECT_EQ(status.state, ProcessState::kExited);
   EXPECT_EQ(status.exit_code, 3);
   EXPECT_EQ(status.log, spec.log);
+  ASSERT_EQ(status.ports.size(), 2U);
+  EXPECT_EQ(status.ports[1].address, "10.0.0.1");
+  EXPECT_EQ(status.ports[1].first, 65535);
+  EXPECT_EQ(status.ports[1].count, 1);
   EXPECT_GT(status.started_unix_ms, 0);
   EXPECT_GE(status.ended_unix_ms, status.started_unix_ms);
   const auto log = agent->read_log(spec.log, 0, 1000);
@@ -35,6 +40,20 @@ TEST_F(AgentTest, ProcessRunsWithItsArgumentsEnvironmentAndFolderAndReportsItsEx
   EXPECT_EQ(log->data, node_.root + "/data blue " + node_.root + "/jobs/job-1/work\nwrong\n");
   EXPECT_EQ(log->next_offset, log->data.size());
   EXPECT_EQ(log->size, log->data.size());
+}
+
+TEST_F(AgentTest, ADefaultGivesWayToTheJobsVariablesAndToThoseOfTheNode) {
+  auto agent = connect_agent();
+  push_script(*agent, "say", "echo \"$COLOUR $PLACE $PATH\"; env | grep -c ^PATH=");
+  ProcessSpec spec = script("say", "trainer-0");
+  spec.environment = {{"COLOUR", "blue"}};
+  spec.defaults = {{"COLOUR", "red"}, {"PLACE", "{root}"}, {"PATH", "/nowhere"}};
+  ASSERT_TRUE(agent->start(spec));
+  wait_end(*agent, "job-1", "trainer-0");
+  const std::string log = agent->read_log(spec.log, 0, 1000)->data;
+  EXPECT_TRUE(log.starts_with("blue " + node_.root + " /")) << log;
+  EXPECT_EQ(log.find("/nowhere"), std::string::npos) << log;
+  EXPECT_TRUE(log.ends_with("\n1\n")) << log;
 }
 
 TEST_F(AgentTest, AProcessHasTheLimitOfCoreFilesThatTheNodeGives) {

@@ -1,15 +1,11 @@
 #include "remote/agent/process/record.h"
 
 #include <fcntl.h>
-#include <sched.h>
-#include <sys/mount.h>
 #include <unistd.h>
-
-#include <functional>
-#include <thread>
 
 #include <gtest/gtest.h>
 
+#include "tests/support/small_disk.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::agent {
@@ -19,19 +15,6 @@ wire::agent::PidRecord life(std::uint32_t number) {
   wire::agent::PidRecord record;
   record.set_life(number);
   return record;
-}
-
-// Runs `work` on a disk of 256 KiB, in a thread with mounts of its own; false where none can be
-// made.
-bool on_small_disk(const std::string& folder, const std::function<void()>& work) {
-  bool can_mount = false;
-  std::thread([&] {
-    can_mount = ::unshare(CLONE_NEWNS) == 0 &&
-                ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-                ::mount("none", folder.c_str(), "tmpfs", 0, "size=256k,mode=0700") == 0;
-    if (can_mount) work();
-  }).join();
-  return can_mount;
 }
 
 void fill(const std::string& file) {
@@ -83,7 +66,8 @@ TEST(RecordTest, AFullDiskLosesNeitherAnEndNorAnotherStart) {
     fill(folder / "full");
     EXPECT_TRUE(write_record(*root, place, "exit", life(3))) << "there is room again";
   };
-  if (!on_small_disk(folder.path(), work)) GTEST_SKIP() << "nothing can be mounted here";
+  if (!test::on_small_disk(folder.path(), "256k", work))
+    GTEST_SKIP() << "nothing can be mounted here";
 }
 
 }  // namespace

@@ -34,6 +34,7 @@ TEST_F(AgentTest, FactsDescribeThisMachine) {
   EXPECT_GT(facts->disk_free_bytes, 0U);
   EXPECT_FALSE(facts->os.empty());
   EXPECT_FALSE(facts->address.empty());
+  EXPECT_EQ(facts->interfaces.at("127.0.0.1"), "lo");
 }
 
 TEST_F(AgentTest, PushSendsOnlyWhatDiffers) {

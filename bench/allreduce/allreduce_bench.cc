@@ -1,0 +1,101 @@
+// A group's all-reduce: allreduce_bench RANKS tcp|memory|sealed [BUCKET_KIB].
+// The ranks are processes on this host's loopback; a long array goes in buckets, a few at a time,
+// as a trainer sends its parameters.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <deque>
+
+#include "bench/allreduce/timing.h"
+#include "engine/collective/group.h"
+#include "engine/net/peer/mesh.h"
+
+namespace {
+
+using namespace paddle;
+
+constexpr std::size_t kBucketsUnderWay = 4;
+constexpr std::chrono::seconds kDeadline{30};
+
+TimePoint deadline() {
+  return SteadyClock().now() + kDeadline;
+}
+
+template <class T>
+T must(Result<T> result) {
+  if (result) return *std::move(result);
+  std::fprintf(stderr, "%s\n", result.error().message.c_str());
+  std::exit(1);
+}
+void must(const Status& status) {
+  if (status) return;
+  std::fprintf(stderr, "%s\n", status.error().message.c_str());
+  std::exit(1);
+}
+
+void all_reduce(collective::Group& group, std::span<const float> ones, std::size_t bucket_floats,
+                std::span<float> values) {
+  std::deque<std::pair<std::span<float>, collective::Pending>> reducing;
+  std::vector<collective::Pending> gathering;
+  const auto advance = [&] {
+    auto [bucket, pending] = std::move(reducing.front());
+    reducing.pop_front();
+    must(pending.wait());
+    // Here the owner of a slice would update its parameters. All of a small bucket is there
+    // already.
+    if (bucket.size_bytes() > collective::kWholeBytesMax) {
+      gathering.push_back(group.all_gather(bucket));
+    }
+  };
+  while (!values.empty()) {
+    const auto bucket = values.first(std::min(bucket_floats, values.size()));
+    values = values.subspan(bucket.size());
+    reducing.emplace_back(bucket, group.reduce_scatter(bucket, ones));
+    if (reducing.size() >= kBucketsUnderWay) advance();
+  }
+  while (!reducing.empty()) advance();
+  for (const auto& pending : gathering) must(pending.wait());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string way = argc > 2 ? argv[2] : "";
+  const auto ranks = static_cast<std::uint32_t>(argc > 1 ? std::atoi(argv[1]) : 0);
+  if (ranks < 1 || ranks > 64 || (way != "tcp" && way != "memory" && way != "sealed")) {
+    std::fprintf(stderr, "usage: allreduce_bench RANKS tcp|memory|sealed [BUCKET_KIB]\n");
+    return 2;
+  }
+  const std::size_t bucket_floats =
+      static_cast<std::size_t>(argc > 3 ? std::atoi(argv[3]) : 1024) * 256;
+  std::vector<UniqueFd> listeners;
+  std::vector<collective::Member> members;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    listeners.push_back(must(net::peer::listen({"127.0.0.1", 0})));
+    members.push_back({"here", {"127.0.0.1", must(net::peer::port_of(listeners.back()))}});
+  }
+  std::uint32_t self = 0;
+  for (std::uint32_t rank = 1; rank < ranks && self == 0; ++rank) {
+    if (::fork() == 0) self = rank;
+  }
+  std::array<std::byte, kSecretBytes> secret{};
+  auto group = must(collective::Group::join(
+      {.keys = JobKeys::of_job(must(Secret::from_bytes(secret))),
+       .job_tag = 1,
+       .rank = self,
+       .members = members,
+       .transport = way == "sealed" ? net::Transport::kAlways : net::Transport::kSealed,
+       .shares_memory = way == "memory",
+       .listener = std::move(listeners[self])},
+      deadline()));
+  const std::vector<float> ones(ranks, 1.0F);
+  bench::measure("ours-" + way, static_cast<int>(self), static_cast<int>(ranks),
+                 [&](float* values, std::size_t count) {
+                   all_reduce(*group, ones, bucket_floats, {values, count});
+                 });
+  must(group->leave(deadline()));
+  if (self != 0) return 0;
+  int failed = 0;
+  for (int status = 0; ::wait(&status) > 0;) failed |= status;
+  return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,67 @@
+// The measurement that all programs of bench/allreduce share: the same sizes and repetitions, and
+// every element checked before and after them.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace paddle::bench {
+
+struct Size {
+  std::size_t bytes;
+  int repetitions;  // between two looks at the clock
+  int blocks;
+};
+constexpr Size kSizes[] = {{std::size_t{4} << 10U, 500, 11},
+                           {std::size_t{64} << 10U, 100, 11},
+                           {std::size_t{4} << 20U, 4, 11},
+                           {std::size_t{64} << 20U, 1, 7}};
+
+// Sums `count` floats over all ranks, in place.
+using AllReduce = std::function<void(float* values, std::size_t count)>;
+
+inline void check(int rank, int ranks, const AllReduce& all_reduce, std::vector<float>& values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(rank + 1) + static_cast<float>(i % 5);
+  }
+  all_reduce(values.data(), values.size());
+  const int sum = ranks * (ranks + 1) / 2;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i] == static_cast<float>(sum + ranks * static_cast<int>(i % 5))) continue;
+    std::fprintf(stderr, "rank %d: element %zu of %zu is %g\n", rank, i, values.size(),
+                 static_cast<double>(values[i]));
+    std::exit(1);
+  }
+}
+
+// Rank 0 prints a line a size: the name, the bytes, and the median time of one sum in microseconds.
+inline void measure(const std::string& name, int rank, int ranks, const AllReduce& all_reduce) {
+  using Clock = std::chrono::steady_clock;
+  const bool checks_only = std::getenv("ALLREDUCE_CHECK") != nullptr;
+  for (const Size& size : kSizes) {
+    std::vector<float> values(size.bytes / sizeof(float));
+    check(rank, ranks, all_reduce, values);
+    if (checks_only) continue;
+    std::fill(values.begin(), values.end(), 0.0F);  // sums of zeros stay finite
+    std::vector<double> times;
+    for (int block = 0; block < size.blocks; ++block) {
+      const auto begin = Clock::now();
+      for (int i = 0; i < size.repetitions; ++i) all_reduce(values.data(), values.size());
+      const std::chrono::duration<double, std::micro> took = Clock::now() - begin;
+      times.push_back(took.count() / size.repetitions);
+    }
+    check(rank, ranks, all_reduce, values);
+    std::nth_element(times.begin(), times.begin() + size.blocks / 2, times.end());
+    if (rank != 0) continue;
+    std::printf("%s %zu %.2f\n", name.c_str(), size.bytes,
+                times[static_cast<std::size_t>(size.blocks / 2)]);
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace paddle::bench

@@ -1,0 +1,189 @@
+// `paddlectl test`: the evaluators of a job on one of its snapshots, where that lies: on a node, or
+// here.
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "cli/job/folders.h"
+#include "cli/job/result_files.h"
+#include "cli/options/shared_options.h"
+#include "cli/workspace/engine_program.h"
+#include "remote/push/source.h"
+
+namespace paddle::cli {
+namespace {
+
+constexpr std::size_t kOutputBytesMax = 1U << 20U;
+
+struct TestOptions {
+  JobTarget target;
+  std::string pass = "last";
+  std::string snapshot;
+  std::string data;
+  std::string workspace;  // "": this folder
+  bool allow_pipe_command = false;
+};
+
+OptionList test_options(TestOptions& options) {
+  return {cluster_option(options.target.cluster),
+          job_option(options.target),
+          job_argument(options.target),
+          {"--pass", "which snapshot of the job: last, best, or N for pass-0000N; default: last",
+           &options.pass, "PASS"},
+          {"--snapshot",
+           "a snapshot here, such as output/<job>/pass-00002, instead of one on the nodes",
+           &options.snapshot,
+           "DIR",
+           0,
+           UINT32_MAX,
+           {},
+           {"--job", "--pass"}},
+          {"--data",
+           "records in the format of the job: a pattern below the workspace; default: the job's "
+           "own test data",
+           &options.data, "GLOB"},
+          {"--workspace", "with --snapshot: the folder that the data is below; default: this one",
+           &options.workspace, "DIR"},
+          {"--allow-pipe-command",
+           "with --snapshot: run the pipe_command of its job, if you trust who made it",
+           &options.allow_pipe_command}};
+}
+
+// Arguments after the name of the engine.
+std::vector<std::string> arguments_for(const Context& context, const TestOptions& options,
+                                       const std::string& snapshot, const std::string& workspace,
+                                       bool allows_pipe_command) {
+  std::vector<std::string> arguments{"test", "--snapshot=" + snapshot, "--workspace=" + workspace};
+  if (allows_pipe_command) arguments.emplace_back("--allow_pipe_command");
+  if (!options.data.empty()) arguments.push_back("--data=" + options.data);
+  if (context.console.json()) arguments.emplace_back("--json");
+  return arguments;
+}
+
+// The engine's object, read and written again: a node's text is not believed.
+Result<Json> as_json(const std::string& text) {
+  const auto fields = read_flat_object(text);
+  if (!fields) return Error{Errc::kFailed, "paddle test printed no JSON object", ""};
+  Json::Fields shown;
+  for (const JsonField& field : *fields) {
+    const auto* const number = std::get_if<double>(&field.value);
+    shown.emplace_back(field.key, number == nullptr ? Json() : Json::number(*number));
+  }
+  return Json::object(shown);
+}
+
+Status show(Context& context, const EngineOutput& output) {
+  if (context.console.json()) {
+    PADDLE_TRY(const Json object, as_json(output.out));
+    context.console.json_line(object);
+    return {};
+  }
+  context.console.raw(escape_lines(output.out));
+  std::string_view notes = output.error;
+  while (notes.ends_with('\n')) notes.remove_suffix(1);
+  if (!notes.empty()) context.console.note(notes);
+  return {};
+}
+
+Status test_here(Context& context, const TestOptions& options) {
+  PADDLE_TRY_STATUS(check_engine_version(context.engine));
+  const std::string workspace = options.workspace.empty() ? "." : options.workspace;
+  PADDLE_TRY(const EngineOutput output,
+             run_engine_apart(context.engine,
+                              arguments_for(context, options, options.snapshot, workspace,
+                                            options.allow_pipe_command),
+                              std::nullopt));
+  return show(context, output);
+}
+
+struct OnNode {
+  std::size_t member = 0;
+  std::string snapshot;  // its name
+};
+
+// The snapshot that --pass asks for, and a node that has it.
+Result<OnNode> find_snapshot(Context& context, FoundJob& found, const TestOptions& options) {
+  PADDLE_TRY(const PassChoice choice, parse_pass_choice(options.pass));
+  if (choice.kind == PassChoice::Kind::kAll) {
+    return Error{Errc::kUsage, "--pass all: one snapshot is tested at a time",
+                 "write last, best, or N for pass-0000N"};
+  }
+  const auto processes = found.session.processes(found.name);
+  ResultFiles files;
+  PADDLE_TRY_STATUS(list_results(found.session, found.name, processes, files));
+  LeftSnapshots left;
+  PADDLE_TRY_STATUS(
+      keep_passes(context, found.session, found.name, processes, choice, files, left));
+  std::set<std::string> paths;
+  if (files.giver) {
+    for (const remote::FileEntry& file : files.of_member[*files.giver]) paths.insert(file.path);
+  }
+  const auto names = snapshots_among(paths);
+  if (!names.empty()) return OnNode{*files.giver, names.back()};
+  return Error{Errc::kUsage, fmt::format("job {} has no snapshot on its nodes", found.name),
+               "one that was fetched is tested with --snapshot output/<job>/pass-0000N"};
+}
+
+// Runs the engine on the node, which gets it unless it has it.
+Status run_there(Context& context, Member& member, std::vector<std::string> arguments) {
+  PADDLE_TRY(const remote::PushItem engine, engine_item(context.engine));
+  remote::PushSource source(context.hash_cache);
+  PADDLE_TRY_STATUS(member.client->push({engine}, source, nullptr));
+  PADDLE_TRY(const remote::HostFacts facts, member.client->facts());
+  for (std::string& argument : arguments) {
+    constexpr std::string_view kRoot = "{root}";
+    if (const auto at = argument.find(kRoot); at != argument.npos)
+      argument.replace(at, kRoot.size(), facts.root);
+  }
+  arguments.insert(arguments.begin(), facts.root + "/" + engine.remote_path);
+  EngineOutput output;
+  const auto keep = [&](std::string_view text, bool is_stderr) {
+    std::string& into = is_stderr ? output.error : output.out;
+    into += text.substr(0, kOutputBytesMax - std::min(kOutputBytesMax, into.size()));
+  };
+  PADDLE_TRY(const remote::CommandEnd end,
+             member.client->run({arguments, context.limits.timeout}, keep, context.interrupted));
+  if (end.exit_code == 0 && end.signal == 0 && !end.timed_out) return show(context, output);
+  if (context.interrupted()) return Error{Errc::kInterrupted, "interrupted; the test was ended"};
+  Error failure{Errc::kFailed, fmt::format("paddle died of signal {}", end.signal), ""};
+  if (end.timed_out) {
+    failure = {Errc::kUnreachable, "the test was not done in time",
+               "--timeout DURATION is how long it may take"};
+  }
+  if (end.exit_code != 0) failure = engine_error(end.exit_code, std::move(output.error));
+  return std::move(failure).with("node " + member.spec.name);
+}
+
+Status run_test(Context& context, const TestOptions& options) {
+  if (options.data == "-") {
+    return Error{Errc::kUsage, "--data -: paddlectl test reads no records from stdin",
+                 "paddle test --snapshot=DIR --data=- does"};
+  }
+  if (!options.snapshot.empty()) return test_here(context, options);
+  if (!options.workspace.empty()) {
+    return Error{Errc::kUsage, "--workspace is for --snapshot",
+                 "on a node, --data is below the workspace of the job"};
+  }
+  PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kAllowed));
+  PADDLE_TRY(const OnNode at, find_snapshot(context, found, options));
+  Member& member = found.session.members()[at.member];
+  context.console.note(
+      fmt::format("testing {} of job {} on {}", at.snapshot, found.name, member.spec.name));
+  return run_there(
+      context, member,
+      arguments_for(context, options, "{root}/" + output_folder(found.name) + "/" + at.snapshot,
+                    "{root}/" + workspace_folder(found.name), true));
+}
+
+}  // namespace
+
+Command test_command() {
+  return {"test", "cost and evaluators of a job's snapshot on held-out data",
+          "  paddlectl test\n"
+          "  paddlectl test --pass best --job ctr_dnn-20260101-120000\n"
+          "  paddlectl test --snapshot output/first/pass-00002 --data 'new/*'",
+          [] { return invocation(test_options, run_test); }};
+}
+
+}  // namespace paddle::cli

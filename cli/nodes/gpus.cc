@@ -1,0 +1,215 @@
+#include "cli/nodes/gpus.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/cluster/cluster_session.h"
+
+namespace paddle::cli {
+namespace {
+
+constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
+constexpr std::uint32_t kGpusMax = 1024;  // of a node
+constexpr const char* kChoiceHint =
+    "--gpus all, --gpus 4 for four on each node, or --gpus 0,2 for those (a single one: --gpus 2,)";
+
+bool is_number(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+std::uint32_t number_of(const std::string& text) {
+  std::uint32_t number = kGpusMax + 1;  // stays for one that is too large
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+std::vector<std::string> words_of(const std::string& list) {
+  std::vector<std::string> words;
+  std::istringstream text(list);
+  for (std::string word; std::getline(text, word, ',');) {
+    word.erase(0, word.find_first_not_of(' '));
+    while (word.ends_with(' ')) word.pop_back();
+    if (!word.empty()) words.push_back(std::move(word));
+  }
+  return words;
+}
+
+// The job's or the cluster file's CUDA_VISIBLE_DEVICES.
+std::optional<std::string> visible_by_user(const ClusterNode& node,
+                                           const std::map<std::string, std::string>& environment) {
+  for (const auto* const variables : {&environment, &node.environment}) {
+    if (const auto found = variables->find(kVisible); found != variables->end())
+      return found->second;
+  }
+  return std::nullopt;
+}
+
+Error no_such_gpu(const ClusterNode& node, const std::string& name,
+                  const std::vector<remote::Gpu>& gpus) {
+  return {Errc::kUsage,
+          fmt::format("node {} has no GPU {}: it shows {}", node.spec.name, name,
+                      gpus.size() == 1 ? "GPU 0 only" : fmt::format("0 to {}", gpus.size() - 1)),
+          fmt::format("paddlectl exec --on {} -- nvidia-smi -L", node.spec.name)};
+}
+
+// Places in `names` of what is chosen.
+Result<std::vector<std::size_t>> chosen_among(const std::vector<std::string>& names,
+                                              const ClusterNode& node,
+                                              const std::vector<remote::Gpu>& gpus,
+                                              const GpuChoice& choice) {
+  std::vector<std::size_t> places;
+  if (choice.names.empty()) {
+    const std::size_t wanted = choice.all ? names.size() : choice.count;
+    if (wanted > names.size()) {
+      return Error{Errc::kUsage,
+                   fmt::format("--gpus {} asks for so many on each node, and node {} has {}",
+                               choice.count, node.spec.name, names.size()),
+                   "--gpus all, or --on with the nodes that have them"};
+    }
+    for (std::size_t i = 0; i < wanted; ++i) places.push_back(i);
+    return places;
+  }
+  for (const std::string& name : choice.names) {
+    const std::size_t number = gpu_number(gpus, name);
+    if (number == gpus.size()) return no_such_gpu(node, name, gpus);
+    const auto found = std::ranges::find_if(
+        names, [&](const std::string& other) { return gpu_number(gpus, other) == number; });
+    if (found == names.end()) {
+      return Error{Errc::kUsage,
+                   fmt::format("GPU {} of node {} is not for this job: those are {}", name,
+                               node.spec.name, fmt::join(names, ", ")),
+                   "see `gpus` and CUDA_VISIBLE_DEVICES in the cluster file"};
+    }
+    const auto place = static_cast<std::size_t>(found - names.begin());
+    if (std::ranges::find(places, place) != places.end()) {
+      return Error{Errc::kUsage, fmt::format("--gpus names GPU {} twice", name), kChoiceHint};
+    }
+    places.push_back(place);
+  }
+  return places;
+}
+
+}  // namespace
+
+Result<GpuChoice> parse_gpus(const std::string& text) {
+  GpuChoice choice;
+  choice.all = text == "all";
+  if (choice.all) return choice;
+  if (is_number(text)) {
+    choice.count = number_of(text);
+    if (choice.count > 0 && choice.count <= kGpusMax) return choice;
+  } else if (text.find(',') != std::string::npos || text.starts_with("GPU-")) {
+    choice.names = words_of(text);
+    const bool good = std::ranges::all_of(choice.names, [](const std::string& name) {
+      return is_number(name) || name.starts_with("GPU-");
+    });
+    if (good && !choice.names.empty()) return choice;
+  }
+  return Error{Errc::kUsage, fmt::format("--gpus: '{}' says no GPUs", text), kChoiceHint};
+}
+
+std::size_t gpu_number(const std::vector<remote::Gpu>& gpus, const std::string& name) {
+  if (is_number(name)) return std::min<std::size_t>(number_of(name), gpus.size());
+  const auto found = std::ranges::find_if(
+      gpus, [&](const remote::Gpu& gpu) { return !name.empty() && gpu.uuid.starts_with(name); });
+  return static_cast<std::size_t>(found - gpus.begin());
+}
+
+std::string gpu_key(const remote::HostFacts& facts, const std::string& address,
+                    const std::string& name) {
+  const std::size_t number = gpu_number(facts.gpus, name);
+  if (number == facts.gpus.size()) return "";
+  const std::string& uuid = facts.gpus[number].uuid;
+  return uuid.empty() ? fmt::format("number {} at {}", number, address) : uuid;
+}
+
+Result<NodeGpus> choose_gpus(const ClusterNode& node, const remote::HostFacts& facts,
+                             const std::map<std::string, std::string>& environment,
+                             const GpuChoice& choice) {
+  const std::vector<remote::Gpu>& gpus = facts.gpus;
+  if (gpus.empty()) {
+    return Error{Errc::kUsage, fmt::format("node {} shows no GPU", node.spec.name),
+                 fmt::format("is its driver loaded? paddlectl exec --on {0} -- nvidia-smi; or do "
+                             "without it: --on '!{0}'",
+                             node.spec.name)};
+  }
+  const auto by_user = visible_by_user(node, environment);
+  std::vector<std::string> names = by_user ? words_of(*by_user) : node.gpus;
+  if (by_user && names.empty()) {
+    return Error{Errc::kUsage, fmt::format("{} leaves node {} no GPU", kVisible, node.spec.name),
+                 "name some there, or leave it out"};
+  }
+  if (names.empty()) names = words_of(facts.visible_gpus);
+  for (std::size_t i = names.empty() ? 0 : gpus.size(); i < gpus.size(); ++i)
+    names.push_back(std::to_string(i));
+  std::set<std::size_t> numbers;
+  for (const std::string& name : names) {
+    const std::size_t number = gpu_number(gpus, name);
+    if (number == gpus.size()) return no_such_gpu(node, name, gpus);
+    if (numbers.insert(number).second) continue;
+    return Error{
+        Errc::kUsage,
+        fmt::format("node {}: GPU {} is named twice, and takes one trainer", node.spec.name, name),
+        "see `gpus` and CUDA_VISIBLE_DEVICES in the cluster file"};
+  }
+  NodeGpus found;
+  PADDLE_TRY(found.places, chosen_among(names, node, gpus, choice));
+  for (std::size_t& place : found.places) {
+    const std::string& address = node.address.empty() ? facts.address : node.address;
+    found.keys.push_back(gpu_key(facts, address, names[place]));
+    if (by_user) continue;  // its places are in the user's own list
+    found.visible += (found.visible.empty() ? "" : ",") + names[place];
+    place = found.keys.size() - 1;
+  }
+  if (by_user) found.visible = *by_user;
+  return found;
+}
+
+Result<std::vector<NodeGpus>> find_gpus(Context& context, const ClusterSpec& cluster,
+                                        const std::map<std::string, std::string>& environment,
+                                        const GpuChoice& choice) {
+  std::vector<std::size_t> nodes;
+  for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
+    if (cluster.nodes[i].runs_trainer) nodes.push_back(i);
+  }
+  std::vector<NodeGpus> found(cluster.nodes.size());
+  ClusterSession session = ClusterSession::open(context, cluster, nodes);
+  PADDLE_TRY_STATUS(session.all_well());
+  PADDLE_TRY_STATUS(session.each([&](Member& member) -> Status {
+    PADDLE_TRY(const remote::HostFacts facts, member.client->facts());
+    PADDLE_TRY(found[member.node],
+               choose_gpus(cluster.nodes[member.node], facts, environment, choice));
+    return {};
+  }));
+  std::map<std::string, std::size_t> owners;
+  for (const std::size_t node : nodes) {
+    for (const std::string& key : found[node].keys) {
+      const auto [owner, is_new] = owners.emplace(key, node);
+      if (is_new) continue;
+      return Error{
+          Errc::kUsage,
+          fmt::format("nodes {} and {} have one GPU, {}: it takes one trainer",
+                      cluster.nodes[owner->second].spec.name, cluster.nodes[node].spec.name, key),
+          "name the `gpus` of each in the cluster file, or choose one of them with --on"};
+    }
+  }
+  return found;
+}
+
+Cell gpus_cell(const remote::HostFacts& facts) {
+  const std::vector<std::string> models = facts.gpu_models();
+  std::map<std::string, int> counts;
+  for (const std::string& model : models) ++counts[model];
+  std::string text;
+  for (const auto& [name, count] : counts)
+    text += fmt::format("{}{}x {}", text.empty() ? "" : ", ", count, name);
+  return {text.empty() ? "none" : text, Json::list({models.begin(), models.end()})};
+}
+
+}  // namespace paddle::cli

@@ -1,0 +1,32 @@
+// Snapshots of a client that keeps all of a job's parameters, or that is made of clients with a
+// part of them each.
+#pragma once
+
+#include "engine/client/snapshots/snapshot_client.h"
+#include "engine/snapshot/writer.h"
+
+namespace paddle::client {
+
+enum class SavedRows { kFull, kDelta, kCopy };  // of tables in a snapshot
+
+class SnapshotParts : public SnapshotClient {
+ public:
+  // The position of the job, for the snapshot that is to be saved.
+  virtual Result<snapshot::SnapshotInfo> info() = 0;
+  // Adds the parameters that this client keeps.
+  virtual Status add_to(snapshot::SnapshotWriter& writer, SavedRows rows) = 0;
+
+  void describe(std::shared_ptr<const std::vector<snapshot::ModelFile>> model) override {
+    model_ = std::move(model);
+  }
+  Status save(const std::string& directory) override;
+  Status save_delta(const std::string& directory, const std::string& base) override;
+  Status save_copy(const std::string& directory) override;
+
+ private:
+  Status save_to(const std::string& directory, const snapshot::SnapshotInfo& info, SavedRows rows);
+
+  std::shared_ptr<const std::vector<snapshot::ModelFile>> model_;  // null: not described
+};
+
+}  // namespace paddle::client

@@ -1,0 +1,300 @@
+#include "engine/collective/engine.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+
+namespace paddle::collective {
+namespace {
+
+constexpr Duration kLinger = std::chrono::milliseconds(500);  // to tell the peers why it ends
+constexpr std::size_t kEventsLogged = 32;
+constexpr Duration kTellPeriod = std::chrono::seconds(1);
+constexpr Duration kPart = std::chrono::seconds(2);  // for all to leave
+
+TimePoint clock_now() {
+  return SteadyClock().now();
+}
+
+void ring(const UniqueFd& bell) {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t ignored = ::write(bell.get(), &one, sizeof one);
+}
+
+}  // namespace
+
+void silence(const UniqueFd& bell) {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const ssize_t ignored = ::read(bell.get(), &count, sizeof count);
+}
+
+// The right to serve. A caller gets it from the engine's thread, if that sleeps with it.
+class Engine::Turn {
+ public:
+  explicit Turn(Engine& engine) : engine_(engine) { take(); }
+  ~Turn() { engine_.mutex_.unlock(); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  // Lets other threads that wait have theirs.
+  void share() {
+    if (engine_.waiters_ == 0) return;
+    engine_.mutex_.unlock();
+    while (engine_.waiters_ > 0) std::this_thread::yield();
+    take();
+  }
+
+ private:
+  void take() {
+    ++engine_.waiters_;
+    if (engine_.sleeps_) ring(engine_.wake_);
+    engine_.mutex_.lock();
+    --engine_.waiters_;
+  }
+
+  Engine& engine_;
+};
+
+Result<std::unique_ptr<Engine>> Engine::start(
+    GroupCore::Options core, std::vector<std::unique_ptr<net::peer::Connection>> connections,
+    Options options) {
+  std::unique_ptr<Engine> engine(new Engine(std::move(core), std::move(options)));
+  PADDLE_TRY_STATUS(engine->open(std::move(connections)));
+  return engine;
+}
+
+Status Engine::open(std::vector<std::unique_ptr<net::peer::Connection>> connections) {
+  PADDLE_CHECK(connections.size() == core_.size());
+  for (auto& connection : connections) peers_.push_back({.connection = std::move(connection)});
+  wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  background_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_ || !background_) return system_error(Errc::kResource, "eventfd");
+  if (core_.size() > 1) thread_ = std::thread([this] { run(); });
+  return {};
+}
+
+Engine::~Engine() {
+  end();
+}
+
+void Engine::end() {
+  if (is_ending_.exchange(true)) return;
+  if (thread_.joinable()) {
+    ring(background_);
+    ring(wake_);
+    thread_.join();
+  }
+  const Turn turn(*this);
+  is_parting_ = true;
+  take_abort(clock_now());
+  const bool has_left = core_.is_leaving() && core_.is_idle();
+  if (!has_left) core_.abort(clock_now(), {Errc::kFailed, "it ended without leaving the group"});
+  let_go();
+  linger();
+  part(clock_now() + (has_left ? kPart : kLinger));
+  for (Peer& peer : peers_) peer.connection.reset();
+  core_.abort(clock_now(), {Errc::kFailed, "the group has ended"});
+}
+
+// Closing with unread frames would reset the connections, and could take our last ones along.
+void Engine::part(TimePoint end) {
+  for (const Peer& peer : peers_) {
+    if (peer.connection != nullptr) peer.connection->end();
+  }
+  const auto is_open = [](const Peer& peer) { return peer.connection != nullptr; };
+  while (std::ranges::any_of(peers_, is_open) && clock_now() < end) {
+    has_changed_ = false;
+    for (std::uint32_t rank = 0; rank < peers_.size(); ++rank) {
+      peers_[rank].is_ready = judges_again_ = true;
+      read(clock_now(), rank);
+    }
+    if (std::ranges::any_of(peers_, is_open)) sleep(std::min(end, clock_now() + kTick));
+  }
+}
+
+// Tells the peers why the group has failed, as far as they read.
+void Engine::linger() {
+  if (!core_.failure()) return;
+  const TimePoint end = clock_now() + kLinger;
+  for (;;) {
+    bool is_over = true;
+    for (std::uint32_t rank = 0; rank < core_.size(); ++rank) {
+      peers_[rank].is_ready = judges_again_ = true;
+      read(clock_now(), rank);
+      write(clock_now(), rank);
+      const Peer& peer = peers_[rank];
+      is_over =
+          is_over && (peer.connection == nullptr || peer.deaf || !peer.connection->is_writing());
+    }
+    has_changed_ = false;
+    if (is_over || clock_now() >= end) return;
+    sleep(std::min(end, clock_now() + kTick));
+  }
+}
+
+std::uint64_t Engine::post(Operation operation) {
+  const Turn turn(*this);
+  const TimePoint now = clock_now();
+  if (abort_is_asked_) take_abort(now);  // nothing that the others do not expect goes before it
+  const std::uint64_t number = core_.post(now, std::move(operation));
+  has_changed_ = true;
+  for (std::uint32_t rank = 0; rank < core_.size(); ++rank) write(now, rank);
+  return number;
+}
+
+bool Engine::is_done(std::uint64_t number) {
+  const Turn turn(*this);
+  if (!core_.is_done(number)) serve(clock_now());
+  if (core_.failure()) let_go();
+  return core_.is_done(number) || core_.failure().has_value();
+}
+
+Status Engine::wait(std::uint64_t number, TimePoint deadline) {
+  serves_alone_ = false;
+  Turn turn(*this);
+  TimePoint now = clock_now();
+  TimePoint spin_until = now + net::kSpin;
+  while (!core_.is_done(number)) {
+    turn.share();
+    if (abort_is_asked_) take_abort(now);
+    if (now - ticked_ >= kTick) {
+      tick(now);
+      tell_awaited(now);
+    }
+    if (core_.failure()) {
+      let_go();
+      serve(now);  // the peers are to hear of it
+      report();
+      return *core_.failure();
+    }
+    if (now >= deadline) {
+      return Error{Errc::kUnreachable,
+                   "the deadline passed while it waited for " + core_.waited_for(now)};
+    }
+    const bool goes_on = serve(now);
+    now = clock_now();
+    if (goes_on) {
+      spin_until = now + net::kSpin;
+    } else if (now < spin_until) {
+      net::spin_once();
+    } else {
+      sleep(std::min(deadline, now + kTick));
+      now = clock_now();
+    }
+  }
+  return {};
+}
+
+void Engine::tell_awaited(TimePoint now) {
+  const Duration waited = core_.waited(now);
+  if (!options_.on_waiting || waited < kTellPeriod || now - told_ < kTellPeriod) return;
+  told_ = now;
+  options_.on_waiting(core_.awaited(), waited);
+}
+
+std::vector<GroupCore::Facts> Engine::take_facts() {
+  const Turn turn(*this);
+  std::vector<GroupCore::Facts> facts;
+  for (std::uint32_t rank = 0; rank < core_.size(); ++rank) {
+    facts.push_back(core_.take_facts(rank));
+  }
+  has_changed_ = true;
+  return facts;
+}
+
+void Engine::abort(Error why) {
+  {
+    const std::scoped_lock lock(abort_mutex_);
+    if (!abort_) abort_ = std::move(why);
+  }
+  abort_is_asked_ = true;
+  ring(wake_);
+  ring(background_);
+}
+
+Status Engine::watch(TimePoint deadline) {
+  constexpr std::uint64_t kNeverPosted = UINT64_MAX;
+  (void)wait(kNeverPosted, deadline);
+  const Turn turn(*this);
+  return core_.failure() ? *core_.failure() : Status();
+}
+
+void Engine::take_abort(TimePoint now) {
+  const std::scoped_lock lock(abort_mutex_);
+  if (abort_) core_.abort(now, *abort_);
+  abort_is_asked_ = false;
+}
+
+// Callers may free the memory of operations once they have seen that the group has failed.
+void Engine::let_go() {
+  if (std::exchange(has_let_go_, true)) return;
+  for (const Peer& peer : peers_) {
+    if (peer.connection != nullptr) peer.connection->let_go();
+  }
+}
+
+void Engine::set_activity(std::string_view activity) {
+  const Turn turn(*this);
+  core_.set_activity(activity);
+  for (std::uint32_t rank = 0; rank < core_.size(); ++rank) write(clock_now(), rank);
+}
+
+void Engine::serve_in_background() {
+  serves_alone_ = true;
+  ring(background_);
+}
+
+std::vector<Event> Engine::events() {
+  const Turn turn(*this);
+  return core_.events().events();
+}
+
+// The engine's thread.
+void Engine::run() {
+  while (!is_ending_) {
+    pollfd bell{background_.get(), POLLIN, 0};
+    if (::poll(&bell, 1, milliseconds_until(clock_now() + kTick)) > 0) silence(background_);
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock) continue;  // a caller serves
+    TimePoint spin_until = clock_now();
+    while (!is_ending_ && waiters_ == 0) {
+      const TimePoint now = clock_now();
+      if (abort_is_asked_) take_abort(now);
+      if (now - ticked_ >= kTick) tick(now);
+      if (serve(now)) {
+        spin_until = now + net::kSpin;
+        continue;
+      }
+      if (!serves_alone_ || core_.is_idle() || core_.failure()) break;
+      if (now < spin_until) {
+        net::spin_once();
+      } else {
+        sleep(now + kTick);
+      }
+    }
+    if (core_.failure()) report();
+  }
+}
+
+// Once, when the group has failed. All ranks report at the same time, so it is short.
+void Engine::report() {
+  if (std::exchange(is_reported_, true)) return;
+  const Error& why = *core_.failure();
+  log_error("the group has ended: {}", why.message);
+  log_info("{}", core_.position(clock_now()));
+  // Of a rank that is lost nobody else can tell how far it has come.
+  if (why.code == Errc::kUnreachable) {
+    for (const std::string& line : core_.events().lines(kEventsLogged)) log_info("{}", line);
+  }
+  if (options_.events_file.empty()) return;
+  std::string text;
+  for (const std::string& line : core_.events().lines()) text += line + "\n";
+  const Status written = replace_file(options_.events_file, as_bytes(text));
+  if (!written) log_warning("no events of the group are kept: {}", written.error().message);
+}
+
+}  // namespace paddle::collective

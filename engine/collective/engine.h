@@ -1,0 +1,111 @@
+// The connections of a group, and whose thread serves them: that of a caller while it waits, so
+// that a small exchange wakes nobody, and one of the engine's own at other times.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+
+#include "engine/collective/group_core.h"
+#include "engine/net/peer/connection.h"
+
+namespace paddle::collective {
+
+constexpr Duration kTick = std::chrono::milliseconds(100);
+
+// Takes back the rings of an eventfd.
+void silence(const UniqueFd& bell);
+
+class Engine {
+ public:
+  struct Options {
+    // A peer's machine that acknowledges nothing for so long is lost.
+    Duration lost_after = std::chrono::milliseconds(1500);
+    std::function<bool()> stop_asked = {};
+    std::string events_file = {};  // these two as in GroupOptions
+    std::function<void(std::span<const std::uint32_t> ranks, Duration waited)> on_waiting = {};
+  };
+  // Connections by rank, null at this one's.
+  static Result<std::unique_ptr<Engine>> start(
+      GroupCore::Options core, std::vector<std::unique_ptr<net::peer::Connection>> connections,
+      Options options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  std::uint32_t rank() const { return core_.rank(); }
+  std::uint32_t size() const { return core_.size(); }
+  const std::string& name(std::uint32_t rank) const { return core_.name(rank); }
+  // Any thread may call these.
+  std::uint64_t post(Operation operation);
+  bool is_done(std::uint64_t number);
+  // Serves the group until the operation is done. The first cause, once the group has failed;
+  // kUnreachable at the deadline.
+  Status wait(std::uint64_t number, TimePoint deadline = TimePoint::max());
+  // The facts that the ranks have sent in an operation that is done, by rank.
+  std::vector<GroupCore::Facts> take_facts();
+  void abort(Error why);
+  // Serves the group until it fails or the deadline passes; the first cause, or OK.
+  Status watch(TimePoint deadline);
+  void set_activity(std::string_view activity);
+  // Serves what is posted on the engine's own thread until somebody waits again.
+  void serve_in_background();
+  // Tells the peers, closes all connections and joins the thread. Later waits fail.
+  void end();
+  std::vector<Event> events();
+
+ private:
+  struct Peer {
+    std::unique_ptr<net::peer::Connection> connection;
+    bool is_paused = false;          // its next frame is not wanted yet
+    bool is_ready = true;            // poll() has not said that nothing is there
+    std::optional<Error> deaf = {};  // writes have failed; it may have sent why
+  };
+  class Turn;
+
+  Engine(GroupCore::Options core, Options options)
+      : core_(std::move(core)), options_(std::move(options)) {}
+  Status open(std::vector<std::unique_ptr<net::peer::Connection>> connections);
+  void run();
+  bool serve(TimePoint now);
+  void look();
+  bool write(TimePoint now, std::uint32_t rank);
+  bool read(TimePoint now, std::uint32_t rank);
+  void lose(TimePoint now, std::uint32_t rank, const Error& why);
+  void tick(TimePoint now);
+  void tell_awaited(TimePoint now);
+  void sleep(TimePoint until);
+  void take_abort(TimePoint now);
+  void let_go();
+  void report();
+  void linger();
+  void part(TimePoint end);
+
+  std::mutex mutex_;  // of all below, up to the descriptors
+  GroupCore core_;
+  Options options_;
+  std::vector<Peer> peers_;  // by rank
+  TimePoint ticked_{};
+  TimePoint told_{};
+  bool is_reported_ = false;
+  bool has_let_go_ = false;   // of the memory of operations
+  bool has_changed_ = false;  // paused peers' frames may be wanted now
+  bool judges_again_ = false;
+  bool is_parting_ = false;  // end() serves, and gives nobody a turn
+
+  UniqueFd wake_;        // ends a sleep() of the thread that serves
+  UniqueFd background_;  // ends the sleep of the engine's thread
+  std::atomic<int> waiters_ = 0;
+  std::atomic<bool> sleeps_ = false;
+  std::atomic<bool> serves_alone_ = false;  // between serve_in_background() and the next wait
+  std::atomic<bool> is_ending_ = false;
+  std::atomic<bool> abort_is_asked_ = false;
+  std::mutex abort_mutex_;
+  std::optional<Error> abort_;
+  std::thread thread_;
+};
+
+}  // namespace paddle::collective

@@ -1,0 +1,175 @@
+// Frames between the core of a group and its connections, and the thread's sleep between them.
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "engine/collective/engine.h"
+
+namespace paddle::collective {
+namespace {
+
+constexpr std::size_t kFewPeers = 4;  // so many are read without asking poll() first
+constexpr int kFramesPerTurn = 8;     // of one peer, before the others have their turn
+
+}  // namespace
+
+// One turn for every peer. False: nothing could be done.
+bool Engine::serve(TimePoint now) {
+  if (peers_.size() > kFewPeers) look();
+  judges_again_ = std::exchange(has_changed_, false);
+  bool goes_on = false;
+  for (std::uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    if (write(now, rank)) goes_on = true;
+    if (read(now, rank)) goes_on = true;
+  }
+  return goes_on;
+}
+
+// Asks the kernel once which peers have sent something.
+void Engine::look() {
+  std::vector<pollfd> items(peers_.size(), {-1, POLLIN, 0});
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    const auto& connection = peers_[rank].connection;
+    if (connection != nullptr && !connection->is_memory())
+      items[rank].fd = connection->descriptor();
+  }
+  ::poll(items.data(), items.size(), 0);
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    const auto& connection = peers_[rank].connection;
+    peers_[rank].is_ready = items[rank].fd < 0 || items[rank].revents != 0 ||
+                            (connection != nullptr && connection->has_read_ahead());
+  }
+}
+
+bool Engine::write(TimePoint now, std::uint32_t rank) {
+  auto& connection = peers_[rank].connection;
+  if (connection == nullptr || peers_[rank].deaf) return false;
+  bool goes_on = false;
+  for (int frames = 0; frames < kFramesPerTurn; ++frames) {
+    if (!connection->is_writing()) {
+      auto frame = core_.next(rank);
+      if (!frame) return goes_on;
+      connection->begin(frame->header, std::move(frame->head), frame->tail);
+    }
+    const std::size_t left = connection->left();
+    const auto is_written = connection->flush();
+    if (!is_written) {
+      peers_[rank].deaf = is_written.error();
+      return true;
+    }
+    goes_on = goes_on || connection->left() < left;
+    if (!*is_written) return goes_on;
+    core_.sent(now, rank);
+    has_changed_ = true;
+  }
+  return goes_on;
+}
+
+bool Engine::read(TimePoint now, std::uint32_t rank) {
+  Peer& peer = peers_[rank];
+  if (peer.connection == nullptr) return false;
+  if (peer.is_paused && !judges_again_) return false;
+  bool goes_on = false;
+  for (int reads = 0; reads < kFramesPerTurn;) {
+    const auto header = peer.connection->peek();
+    if (!header) {
+      lose(now, rank, header.error());
+      return true;
+    }
+    if (*header != nullptr) {
+      const GroupCore::Verdict verdict = core_.judge(now, rank, **header);
+      peer.is_paused = verdict == GroupCore::Verdict::kLater;
+      if (verdict != GroupCore::Verdict::kTake) return goes_on;
+      auto frame = peer.connection->next(
+          [&](const FrameHeader& of, std::string_view /*head*/, std::size_t tail_bytes) {
+            const auto place = core_.place(rank, of, tail_bytes);
+            return place.empty() ? std::vector<std::span<std::byte>>() : std::vector{place};
+          });
+      if (!frame) {
+        lose(now, rank, frame.error());
+        return true;
+      }
+      if (*frame) {
+        core_.received(now, rank, std::move(**frame));
+        has_changed_ = true;
+        goes_on = true;
+        continue;
+      }
+    }
+    if (!peer.is_ready && !peer.connection->has_read_ahead()) return goes_on;
+    const auto count = peer.connection->read();
+    if (!count) {
+      lose(now, rank, count.error());
+      return true;
+    }
+    if (*count == 0 && peer.deaf) {
+      lose(now, rank, *peer.deaf);
+      return true;
+    }
+    if (*count == 0) return goes_on;
+    core_.heard(now, rank);
+    goes_on = true;
+    ++reads;
+  }
+  return goes_on;
+}
+
+void Engine::lose(TimePoint now, std::uint32_t rank, const Error& why) {
+  core_.closed(now, rank, why);
+  peers_[rank].connection.reset();
+}
+
+void Engine::tick(TimePoint now) {
+  ticked_ = now;
+  if (options_.stop_asked && !core_.failure() && options_.stop_asked()) {
+    core_.abort(now, Error{Errc::kInterrupted, "stopped"});
+  }
+  for (const std::string& line : core_.on_tick(now)) log_warning("{}", line);
+  for (std::uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    Peer& peer = peers_[rank];
+    if (peer.connection == nullptr) continue;
+    const Duration silent = peer.connection->unacknowledged(now);
+    if (silent >= options_.lost_after) {
+      lose(now, rank,
+           Error{Errc::kUnreachable, fmt::format("its machine has answered nothing for {:.1f} s",
+                                                 std::chrono::duration<double>(silent).count())});
+    } else if (peer.is_paused && !core_.is_leaving() && peer.connection->is_closed()) {
+      // It can have left only with an error. Behind the frames that nobody wants yet may be why.
+      core_.drain(rank);
+      has_changed_ = true;
+    }
+  }
+}
+
+// Until a peer, a caller or `until` comes.
+void Engine::sleep(TimePoint until) {
+  std::vector<pollfd> items{{wake_.get(), POLLIN, 0}};
+  bool may_sleep = !has_changed_;
+  for (const Peer& peer : peers_) {
+    if (peer.connection == nullptr) continue;
+    const bool is_writing = peer.connection->is_writing() && !peer.deaf;
+    // A paused peer is not watched: all that it may do can wait until the next tick.
+    if (peer.is_paused && !is_writing) continue;
+    may_sleep = peer.connection->prepare_sleep(!peer.is_paused) && may_sleep;
+    const bool reads = !peer.is_paused || peer.connection->is_memory();
+    const bool writes = is_writing && !peer.connection->is_memory();
+    items.push_back({peer.connection->descriptor(),
+                     static_cast<short>((reads ? POLLIN : 0) | (writes ? POLLOUT : 0)), 0});
+  }
+  if (may_sleep) {
+    sleeps_ = true;
+    // Whoever came before it could see that we sleep has not rung.
+    const bool is_wanted = !is_parting_ && (waiters_ > 0 || abort_is_asked_ || is_ending_);
+    if (!is_wanted) ::poll(items.data(), items.size(), milliseconds_until(until));
+    sleeps_ = false;
+    if (items.front().revents != 0) silence(wake_);
+  }
+  for (const Peer& peer : peers_) {
+    if (peer.connection != nullptr) peer.connection->wake();
+  }
+}
+
+}  // namespace paddle::collective

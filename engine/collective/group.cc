@@ -1,0 +1,174 @@
+#include "engine/collective/group.h"
+
+#include <fmt/format.h>
+
+#include "engine/collective/engine.h"
+#include "engine/kernels/weighted_sum.h"
+
+namespace paddle::collective {
+namespace {
+
+Operation bucket_operation(Pattern pattern, std::span<std::byte> data) {
+  Operation operation;
+  operation.shape.pattern = pattern;
+  operation.shape.bytes = data.size();
+  operation.data = data;
+  return operation;
+}
+
+}  // namespace
+
+bool Pending::done() const {
+  return engine_ == nullptr || engine_->is_done(number_);
+}
+
+Status Pending::wait() const {
+  return engine_ == nullptr ? Status() : engine_->wait(number_);
+}
+
+Group::Group(std::shared_ptr<Engine> engine, std::vector<std::uint64_t> hosts)
+    : engine_(std::move(engine)), hosts_(std::move(hosts)) {}
+
+Group::~Group() {
+  engine_->end();
+}
+
+std::uint32_t Group::rank() const {
+  return engine_->rank();
+}
+std::uint32_t Group::size() const {
+  return engine_->size();
+}
+const std::string& Group::name(std::uint32_t rank) const {
+  return engine_->name(rank);
+}
+
+Result<std::span<const StepInfo>> Group::begin_step(const StepInfo& own, std::span<float> carried,
+                                                    Shares shares) {
+  Operation operation;
+  operation.type = FrameType::kStep;
+  operation.step = own.step;
+  operation.head = encode(own);
+  operation.tail = bytes_of(std::span<const float>(carried));
+  PADDLE_TRY_STATUS(engine_->wait(engine_->post(std::move(operation))));
+  const std::vector<GroupCore::Facts> facts = engine_->take_facts();
+  infos_.assign(size(), own);
+  std::vector<const float*> terms(size(), carried.data());
+  for (std::uint32_t other = 0; other < size(); ++other) {
+    if (other == rank()) continue;
+    const auto info = decode_step(facts[other].step, facts[other].head);
+    const bool is_plan = info && info->plan_hash == own.plan_hash;
+    if (!is_plan) {
+      Error why{Errc::kUsage,
+                info ? fmt::format("{} trains plan {:016x}, and {} plan {:016x}", name(other),
+                                   info->plan_hash, name(rank()), own.plan_hash)
+                     : name(other) + " sends no facts of a step",
+                "do both have the same job file and flags?"};
+      engine_->abort(why);
+      return why;
+    }
+    infos_[other] = *info;
+    terms[other] = reinterpret_cast<const float*>(facts[other].tail.data());
+  }
+  if (!carried.empty()) {
+    kernels::weighted_sum(carried.size(), terms, shares(infos_), carried.data());
+  }
+  return std::span<const StepInfo>(infos_);
+}
+
+Pending Group::reduce_scatter(std::span<float> bucket, std::span<const float> shares) {
+  Operation operation = bucket_operation(Pattern::kReduce, std::as_writable_bytes(bucket));
+  operation.weights.assign(shares.begin(), shares.end());
+  return {engine_, engine_->post(std::move(operation))};
+}
+
+Pending Group::all_gather(std::span<float> bucket) {
+  return all_gather_bytes(std::as_writable_bytes(bucket));
+}
+
+Pending Group::all_gather_bytes(std::span<std::byte> bucket) {
+  return {engine_, engine_->post(bucket_operation(Pattern::kGather, bucket))};
+}
+
+Pending Group::broadcast(std::uint32_t root, std::span<std::byte> data) {
+  PADDLE_CHECK(root < size());
+  Operation operation = bucket_operation(Pattern::kBroadcast, data);
+  operation.shape.root = root;
+  return {engine_, engine_->post(std::move(operation))};
+}
+
+Pending Group::exchange(std::span<std::byte> blocks) {
+  return {engine_, engine_->post(bucket_operation(Pattern::kExchange, blocks))};
+}
+
+Result<Tally> Group::sum(const Tally& own) {
+  struct Entries {
+    std::uint64_t counts = 0;
+    std::uint64_t sums = 0;
+  };
+  std::vector<Entries> shapes(size());
+  shapes[rank()] = {own.counts.size(), own.sums.size()};
+  PADDLE_TRY_STATUS(exchange(std::as_writable_bytes(std::span(shapes))).wait());
+  const auto fail = [&](Error why) {
+    abort(why);
+    return why;
+  };
+  std::size_t block = 0;
+  for (const Entries& shape : shapes) {
+    if (shape.counts > kTallyEntriesMax || shape.sums > kTallyEntriesMax) {
+      return fail({Errc::kData, "a rank's tally is too long"});
+    }
+    block = std::max(block, 8 * static_cast<std::size_t>(shape.counts + shape.sums));
+  }
+  Bytes blocks(block * size());
+  const Bytes bytes = encode(own);
+  std::ranges::copy(bytes, blocks.begin() + static_cast<std::ptrdiff_t>(block * rank()));
+  PADDLE_TRY_STATUS(exchange(blocks).wait());
+  Tally total;
+  for (std::uint32_t other = 0; other < size(); ++other) {
+    const Entries& shape = shapes[other];
+    const ByteSpan part = ByteSpan(blocks).subspan(block * other, 8 * (shape.counts + shape.sums));
+    const auto tally = decode_tally(part, shape.counts, shape.sums);
+    if (!tally) return fail(tally.error());
+    if (tally->empty()) continue;
+    if (!total.empty() && !total.same_shape(*tally)) {
+      return fail({Errc::kUsage,
+                   fmt::format("{} counts other things than the ranks before it", name(other))});
+    }
+    total.add(*tally);
+  }
+  return total;
+}
+
+Status Group::barrier() {
+  std::vector<std::byte> blocks(size());
+  return exchange(blocks).wait();
+}
+
+void Group::serve_in_background() {
+  engine_->serve_in_background();
+}
+
+void Group::set_activity(std::string_view activity) {
+  engine_->set_activity(activity);
+}
+
+void Group::abort(Error why) {
+  engine_->abort(std::move(why));
+}
+
+Status Group::watch(TimePoint deadline) {
+  return engine_->watch(deadline);
+}
+
+Status Group::leave(TimePoint deadline) {
+  Operation operation;
+  operation.type = FrameType::kLeaveGroup;
+  return engine_->wait(engine_->post(std::move(operation)), deadline);
+}
+
+std::vector<Event> Group::events() const {
+  return engine_->events();
+}
+
+}  // namespace paddle::collective

@@ -1,0 +1,234 @@
+#include "engine/collective/group_core.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/kernels/weighted_sum.h"
+#include "proto/collective.pb.h"
+
+namespace paddle::collective {
+namespace {
+
+constexpr std::uint32_t kNobody = ~std::uint32_t{0};
+
+double seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+}  // namespace
+
+GroupCore::GroupCore(Options options) : options_(std::move(options)), peers_(options_.size) {
+  PADDLE_CHECK(options_.rank < options_.size && options_.names.size() == options_.size);
+  PADDLE_CHECK(options_.segment_bytes % sizeof(float) == 0);
+}
+
+GroupCore::Open* GroupCore::open(std::uint64_t number) {
+  if (number < first_ || number - first_ >= open_.size()) return nullptr;
+  return &open_[number - first_];
+}
+const GroupCore::Open* GroupCore::open(std::uint64_t number) const {
+  return const_cast<GroupCore*>(this)->open(number);
+}
+
+Range GroupCore::range(const Open& operation, std::uint32_t from, std::uint32_t to) const {
+  return range_sent(operation.what.shape, from, to);
+}
+
+std::size_t GroupCore::frames(const Open& operation, std::uint32_t from, std::uint32_t to) const {
+  if (operation.what.type != FrameType::kSegment) return from == to ? 0 : 1;
+  return segment_count(range(operation, from, to), operation.segment_bytes);
+}
+
+std::uint64_t GroupCore::post(TimePoint now, Operation operation) {
+  Open opened{.what = std::move(operation), .progress = std::vector<Progress>(size())};
+  if (opened.what.type == FrameType::kSegment) {
+    opened.what.shape.ranks = size();
+    opened.segment_bytes = segment_bytes(opened.what.shape.bytes, options_.segment_bytes);
+    PADDLE_CHECK(opened.what.data.size() == opened.what.shape.bytes);
+    if (opened.what.shape.pattern == Pattern::kReduce) {
+      PADDLE_CHECK(opened.what.weights.size() == size());
+      PADDLE_CHECK(opened.what.shape.bytes % sizeof(float) == 0);
+      const Range own = slice_of(opened.what.shape.bytes, size(), rank());
+      opened.to_add = segment_count(own, opened.segment_bytes);
+    }
+  } else {
+    PADDLE_CHECK(opened.what.tail.size() <= kFactsTailBytesMax);
+  }
+  is_leaving_ = is_leaving_ || opened.what.type == FrameType::kLeaveGroup;
+  for (std::uint32_t peer = 0; peer < size(); ++peer) {
+    if (frames(opened, rank(), peer) > 0) ++opened.sends_left;
+    if (frames(opened, peer, rank()) > 0) ++opened.receives_left;
+  }
+  const std::uint64_t number = first_ + open_.size();
+  note(now, EventKind::kPosted, rank(), number, opened.what.shape.bytes);
+  if (open_.empty()) first_since_ = now;
+  open_.push_back(std::move(opened));
+  for (std::uint32_t peer = 0; peer < size(); ++peer) {
+    pass_over_empty(peer);
+    absorb_facts(now, peer);
+  }
+  work(now);
+  return number;
+}
+
+// Operations in which nothing goes to, or comes from, this peer.
+void GroupCore::pass_over_empty(std::uint32_t peer) {
+  Peer& one = peers_[peer];
+  const auto is_over = [&](std::uint64_t number, bool sends) {
+    if (number < first_) return true;
+    const Open* const operation = open(number);
+    if (operation == nullptr) return false;
+    const Progress& progress = operation->progress[peer];
+    return sends ? progress.sent >= frames(*operation, rank(), peer)
+                 : progress.received >= frames(*operation, peer, rank());
+  };
+  while (is_over(one.sending, true)) ++one.sending;
+  while (is_over(one.receiving, false)) ++one.receiving;
+}
+
+// All that can be done without another frame.
+void GroupCore::work(TimePoint now) {
+  if (failure_) return;  // the memory may be its caller's again
+  for (std::size_t i = 0; i < open_.size(); ++i) {
+    Open& operation = open_[i];
+    while (operation.added < operation.to_add && add_segment(now, first_ + i, operation)) continue;
+    // Segments are added in the order of operations.
+    if (operation.added < operation.to_add) break;
+  }
+  while (!open_.empty()) {
+    const Open& oldest = open_.front();
+    if (oldest.sends_left > 0 || oldest.receives_left > 0 || oldest.added < oldest.to_add) return;
+    note(now, EventKind::kDone, rank(), first_);
+    open_.pop_front();
+    ++first_;
+    first_since_ = now;
+    warn_after_ = {};
+  }
+}
+
+// False: it is not there yet from every rank.
+bool GroupCore::add_segment(TimePoint now, std::uint64_t number, Open& operation) {
+  const Operation& what = operation.what;
+  // All of a whole bucket is sent, so the sum may take its place only then.
+  if (what.shape.bytes <= kWholeBytesMax && operation.sends_left > 0) return false;
+  for (std::uint32_t peer = 0; peer < size(); ++peer) {
+    if (peer != rank() && peers_[peer].segments <= segments_added_) return false;
+  }
+  const Range own = slice_of(what.shape.bytes, size(), rank());
+  const Range part = segment_of(own, operation.added, operation.segment_bytes);
+  auto* const sum = reinterpret_cast<float*>(what.data.data() + part.begin);
+  terms_.clear();
+  for (std::uint32_t peer = 0; peer < size(); ++peer) {
+    const Bytes& segment = peers_[peer].window[segments_added_ % kWindowSegments];
+    terms_.push_back(peer == rank() ? sum : reinterpret_cast<const float*>(segment.data()));
+  }
+  kernels::weighted_sum(part.size() / sizeof(float), terms_, what.weights, sum);
+  if (size() > 1) ++segments_added_;
+  ++operation.added;
+  note(now, EventKind::kAdded, rank(), number, part.begin);
+  return true;
+}
+
+void GroupCore::abort(TimePoint now, Error why) {
+  fail(now, std::move(why).with(name(rank())), kNobody);
+}
+
+// `untold` knows already.
+void GroupCore::fail(TimePoint now, Error why, std::uint32_t untold) {
+  if (failure_) return;
+  note(now, EventKind::kFailed, rank(), first_);
+  wire::Abort message;
+  message.set_code(static_cast<std::uint32_t>(why.code));
+  message.set_message(why.message.substr(0, kFrameHeadBytesMax / 4));
+  message.set_hint(why.hint.substr(0, kFrameHeadBytesMax / 4));
+  abort_head_ = message.SerializeAsString();
+  for (std::uint32_t peer = 0; peer < size(); ++peer) {
+    peers_[peer].abort_is_due = peer != rank() && peer != untold && !peers_[peer].is_closed;
+  }
+  failure_ = std::move(why);
+}
+
+void GroupCore::closed(TimePoint now, std::uint32_t peer, const Error& why) {
+  Peer& one = peers_[peer];
+  if (one.is_closed) return;
+  one.is_closed = true;
+  note(now, EventKind::kClosed, peer, first_);
+  if (one.has_left || failure_) return;
+  // A peer's bytes may also be wrong, or not its own: that is not its absence.
+  const Errc code = why.code == Errc::kFailed ? Errc::kUnreachable : why.code;
+  fail(now,
+       Error{code, fmt::format("lost {}: {}; {}", name(peer), why.message, state_of(now, peer)),
+             why.hint},
+       peer);
+}
+
+// "last heard 0.3 s ago, testing"
+std::string GroupCore::state_of(TimePoint now, std::uint32_t peer) const {
+  const Peer& one = peers_[peer];
+  const std::string doing = one.activity.empty() ? "" : ", " + one.activity;
+  if (one.heard == TimePoint{}) return "never heard" + doing;
+  return fmt::format("last heard {:.1f} s ago{}", seconds(now - one.heard), doing);
+}
+
+void GroupCore::set_activity(std::string_view activity) {
+  activity_ = activity.substr(0, kActivityBytesMax);
+  for (Peer& peer : peers_) peer.pulse_is_due = true;
+}
+
+std::vector<std::string> GroupCore::on_tick(TimePoint now) {
+  std::vector<std::string> lines;
+  if (now - pulsed_ >= kPulsePeriod) {
+    pulsed_ = now;
+    for (Peer& peer : peers_) peer.pulse_is_due = true;
+  }
+  if (open_.empty() || failure_) return lines;
+  const Duration waited = this->waited(now);
+  const Duration limit = std::max(options_.slow_after, warn_after_);
+  const bool gives_up = is_gone(now);
+  if (waited < limit && !gives_up) return lines;
+  warn_after_ = 2 * limit;
+  for (const std::uint32_t peer : awaited()) note(now, EventKind::kSlow, peer, first_);
+  if (gives_up) {
+    fail(now,
+         Error{Errc::kUnreachable, fmt::format("{} waited {:.0f} s for {}", name(rank()),
+                                               seconds(waited), waited_for(now))},
+         kNobody);
+  } else {
+    lines.push_back(fmt::format("waiting {:.0f} s for {}", seconds(waited), waited_for(now)));
+  }
+  return lines;
+}
+
+// Whoever tests or saves may take its time, as long as it is heard.
+bool GroupCore::is_gone(TimePoint now) const {
+  TimePoint since = first_since_;
+  for (const std::uint32_t peer : awaited()) {
+    if (!peers_[peer].activity.empty()) since = std::max(since, peers_[peer].heard);
+  }
+  return now - since >= options_.gone_after;
+}
+
+// In the oldest operation.
+std::vector<std::uint32_t> GroupCore::awaited() const {
+  std::vector<std::uint32_t> ranks;
+  if (open_.empty()) return ranks;
+  const Open& oldest = open_.front();
+  for (std::uint32_t peer = 0; peer < size(); ++peer) {
+    const Progress& progress = oldest.progress[peer];
+    const bool is_over = progress.sent == frames(oldest, rank(), peer) &&
+                         progress.received == frames(oldest, peer, rank());
+    if (!is_over) ranks.push_back(peer);
+  }
+  return ranks;
+}
+
+std::string GroupCore::waited_for(TimePoint now) const {
+  std::string text;
+  for (const std::uint32_t peer : awaited()) {
+    text += fmt::format("{}{} [{}]", text.empty() ? "" : ", ", name(peer), state_of(now, peer));
+  }
+  return text;
+}
+
+}  // namespace paddle::collective

@@ -1,0 +1,177 @@
+// The protocol of a group, without sockets, threads or clocks: operations in, frames out, frames
+// in, sums out. Every rank posts the same operations in the same order. Between two ranks frames go
+// in that order too, each way, so both know which comes next, and memory is bounded.
+#pragma once
+
+#include <deque>
+#include <functional>
+
+#include "engine/collective/events.h"
+#include "engine/collective/schedule.h"
+#include "engine/collective/step_info.h"
+#include "proto/frame.h"
+
+namespace paddle::collective {
+
+constexpr Duration kPulsePeriod = std::chrono::milliseconds(250);
+constexpr std::size_t kActivityBytesMax = 200;
+// Of the frames that carry facts: kMember, kStep, kLeaveGroup.
+constexpr std::size_t kFactsTailBytesMax = kWholeBytesMax;
+
+// One collective call of this rank. Its memory stays until it is done.
+struct Operation {
+  FrameType type = FrameType::kSegment;
+  // kSegment: the bucket, and for a reduction each rank's weight.
+  Shape shape = {};
+  std::span<std::byte> data = {};
+  std::vector<float> weights = {};
+  // Other types exchange one frame with every rank.
+  std::string head = {};
+  ByteSpan tail = {};
+  std::uint64_t step = 0;
+};
+
+class GroupCore {
+ public:
+  struct Options {
+    std::uint32_t rank = 0;
+    std::uint32_t size = 1;
+    std::vector<std::string> names = {};  // by rank: "rank 2 (node b)"
+    // A rank that is waited for is named after slow_after, and given up after gone_after; one that
+    // is busy, and says so, gone_after its last word.
+    Duration slow_after = std::chrono::seconds(5);
+    Duration gone_after = std::chrono::minutes(10);
+    std::size_t segment_bytes = kSegmentBytes;
+  };
+  struct Outgoing {
+    FrameHeader header;
+    std::string head = {};
+    ByteSpan tail = {};
+  };
+  // The facts that a rank has sent.
+  struct Facts {
+    std::uint64_t operation = 0;  // 0: none
+    FrameType type = FrameType::kStep;
+    std::uint64_t step = 0;
+    std::string head = {};
+    Bytes tail = {};
+  };
+  enum class Verdict { kTake, kLater, kBroken };
+
+  explicit GroupCore(Options options);
+  std::uint32_t rank() const { return options_.rank; }
+  std::uint32_t size() const { return options_.size; }
+  const std::string& name(std::uint32_t rank) const { return options_.names[rank]; }
+
+  // The operation's number, from 1.
+  std::uint64_t post(TimePoint now, Operation operation);
+  bool is_done(std::uint64_t number) const { return number < first_; }
+  bool is_idle() const { return open_.empty(); }
+  // Another rank's, once an operation that exchanges facts is done. Its next ones come after that.
+  Facts take_facts(std::uint32_t peer) { return std::exchange(peers_[peer].facts, Facts()); }
+
+  // The first cause; final.
+  const std::optional<Error>& failure() const { return failure_; }
+  // Ends the group, on every rank.
+  void abort(TimePoint now, Error why);
+
+  // Sending: the next frame for a peer. sent() follows once its bytes have left.
+  std::optional<Outgoing> next(std::uint32_t peer);
+  void sent(TimePoint now, std::uint32_t peer);
+
+  // Receiving: whether a frame is to be taken now, where its tail goes, and its arrival. A frame
+  // without a place keeps its own tail. kLater holds until an operation is posted or goes on.
+  Verdict judge(TimePoint now, std::uint32_t peer, const DecodedHeader& frame);
+  std::span<std::byte> place(std::uint32_t peer, const FrameHeader& header, std::size_t tail_bytes);
+  void received(TimePoint now, std::uint32_t peer, Frame&& frame);
+  void heard(TimePoint now, std::uint32_t peer) { peers_[peer].heard = now; }
+
+  // The connection has ended. A rank that has left the group is no loss.
+  void closed(TimePoint now, std::uint32_t peer, const Error& why);
+  // Takes and drops all that a peer still sends, but for its reason to end the group.
+  void drain(std::uint32_t peer) { peers_[peer].is_drained = true; }
+  bool has_left(std::uint32_t peer) const { return peers_[peer].has_left; }
+  bool is_leaving() const { return is_leaving_; }
+
+  // About every 100 ms: pulses, and lines about ranks that are waited for.
+  std::vector<std::string> on_tick(TimePoint now);
+  void set_activity(std::string_view activity);
+  // The ranks that the oldest operation waits for: "rank 2 (node b) [last heard 0.3 s ago,
+  // testing]".
+  std::string waited_for(TimePoint now) const;
+  std::vector<std::uint32_t> awaited() const;
+  Duration waited(TimePoint now) const { return open_.empty() ? Duration() : now - first_since_; }
+  // How far the oldest operation has come with each rank that it waits for.
+  std::string position(TimePoint now) const;
+  const EventRing& events() const { return events_; }
+
+ private:
+  struct Progress {
+    std::uint32_t sent = 0;  // segments, or frames of facts
+    std::uint32_t received = 0;
+  };
+  struct Open {
+    Operation what;
+    std::vector<Progress> progress;  // by rank
+    std::size_t sends_left = 0;      // ranks
+    std::size_t receives_left = 0;
+    std::size_t added = 0;  // segments
+    std::size_t to_add = 0;
+    std::size_t segment_bytes = 0;
+  };
+  struct Peer {
+    std::uint64_t sending = 1;  // operations
+    std::uint64_t receiving = 1;
+    std::uint64_t segments = 0;                 // of reductions, ever received
+    std::array<Bytes, kWindowSegments> window;  // the segments that are not added yet
+    Facts facts;
+    std::string activity;
+    TimePoint heard{};
+    bool pulse_is_due = false;
+    bool abort_is_due = false;
+    bool is_drained = false;
+    bool has_left = false;
+    bool is_closed = false;
+    std::uint8_t type_sent = 0;  // of the frame that next() gave last
+  };
+
+  Open* open(std::uint64_t number);
+  const Open* open(std::uint64_t number) const;
+  Range range(const Open& operation, std::uint32_t from, std::uint32_t to) const;
+  std::size_t frames(const Open& operation, std::uint32_t from, std::uint32_t to) const;
+  void pass_over_empty(std::uint32_t peer);
+  Verdict judge_facts(TimePoint now, std::uint32_t peer, const DecodedHeader& frame);
+  Verdict judge_segment(TimePoint now, std::uint32_t peer, const DecodedHeader& frame);
+  bool fits(const Operation& what, const DecodedHeader& frame) const;
+  Verdict broken(TimePoint now, std::uint32_t peer, const DecodedHeader& frame,
+                 const std::string& expected);
+  void take_abort(TimePoint now, std::uint32_t peer, const Frame& frame);
+  void absorb_facts(TimePoint now, std::uint32_t peer);
+  void count_received(std::uint32_t peer, Open& operation);
+  void work(TimePoint now);
+  bool add_segment(TimePoint now, std::uint64_t number, Open& operation);
+  void fail(TimePoint now, Error why, std::uint32_t untold);
+  std::string state_of(TimePoint now, std::uint32_t peer) const;
+  bool is_gone(TimePoint now) const;
+  void note(TimePoint now, EventKind kind, std::uint32_t peer, std::uint64_t operation,
+            std::uint64_t offset = 0) {
+    events_.add({now, kind, peer, operation, offset});
+  }
+
+  Options options_;
+  std::vector<Peer> peers_;  // by rank; its own is unused
+  std::deque<Open> open_;    // operations from first_ on
+  std::uint64_t first_ = 1;
+  std::uint64_t segments_added_ = 0;  // of reductions, ever
+  std::vector<const float*> terms_;   // of the sum at hand
+  std::optional<Error> failure_;
+  std::string abort_head_;
+  std::string activity_;
+  bool is_leaving_ = false;
+  TimePoint first_since_{};  // the oldest open operation has been it since then
+  Duration warn_after_{};
+  TimePoint pulsed_{};
+  EventRing events_;
+};
+
+}  // namespace paddle::collective

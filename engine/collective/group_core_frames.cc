@@ -1,0 +1,298 @@
+// Frames that leave a rank of a group, and frames that reach it.
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "engine/collective/group_core.h"
+#include "proto/collective.pb.h"
+
+namespace paddle::collective {
+namespace {
+
+constexpr std::size_t kFactsHeadBytesMax = 32U << 10U;
+constexpr std::size_t kTextBytesMax = 4096;  // of another rank's reason
+constexpr std::size_t kRanksTold = 8;        // in one line of the log
+
+bool is_facts(std::uint8_t type) {
+  return type == static_cast<std::uint8_t>(FrameType::kMember) ||
+         type == static_cast<std::uint8_t>(FrameType::kStep) ||
+         type == static_cast<std::uint8_t>(FrameType::kLeaveGroup);
+}
+
+const char* text_of(FrameType type, Pattern pattern) {
+  if (type == FrameType::kMember) return "a join";
+  if (type == FrameType::kStep) return "the begin of a step";
+  if (type == FrameType::kLeaveGroup) return "a leave";
+  switch (pattern) {
+    case Pattern::kReduce:
+      return "a reduction";
+    case Pattern::kGather:
+      return "a gathering";
+    case Pattern::kBroadcast:
+      return "a broadcast";
+    case Pattern::kExchange:
+      return "an exchange";
+  }
+  return "an unknown pattern";
+}
+
+std::string text_of(const Operation& what) {
+  const bool is_segment = what.type == FrameType::kSegment;
+  return fmt::format("{} of {} bytes at {}", text_of(what.type, what.shape.pattern),
+                     is_segment ? what.shape.bytes : what.tail.size(), what.step);
+}
+
+Errc code_of(std::uint32_t number) {
+  constexpr std::array kKnown{Errc::kUsage,     Errc::kVersion,    Errc::kUnreachable,
+                              Errc::kAuth,      Errc::kData,       Errc::kResource,
+                              Errc::kResumable, Errc::kInterrupted};
+  for (const Errc code : kKnown) {
+    if (static_cast<std::uint32_t>(code) == number) return code;
+  }
+  return Errc::kFailed;
+}
+
+FrameHeader header_of(FrameType type) {
+  FrameHeader header;
+  header.type = static_cast<std::uint8_t>(type);
+  return header;
+}
+
+}  // namespace
+
+std::string GroupCore::position(TimePoint now) const {
+  if (open_.empty()) return fmt::format("no operation is under way after {}", first_ - 1);
+  const Open& oldest = open_.front();
+  std::string text = fmt::format("operation {}, {}", first_, text_of(oldest.what));
+  std::size_t told = 0;
+  const std::vector<std::uint32_t> ranks = awaited();
+  for (const std::uint32_t peer : ranks) {
+    if (told++ == kRanksTold)
+      return text + fmt::format("; {} more ranks", ranks.size() - kRanksTold);
+    const Progress& progress = oldest.progress[peer];
+    text += fmt::format("; {}: sent {} of {}, received {} of {}, {}", name(peer), progress.sent,
+                        frames(oldest, rank(), peer), progress.received,
+                        frames(oldest, peer, rank()), state_of(now, peer));
+  }
+  return text;
+}
+
+std::optional<GroupCore::Outgoing> GroupCore::next(std::uint32_t peer) {
+  Peer& one = peers_[peer];
+  if (one.is_closed || peer == rank()) return std::nullopt;
+  if (failure_) {
+    if (!one.abort_is_due) return std::nullopt;
+    one.type_sent = static_cast<std::uint8_t>(FrameType::kAbort);
+    return Outgoing{header_of(FrameType::kAbort), abort_head_};
+  }
+  if (one.pulse_is_due) {
+    wire::GroupPulse pulse;
+    pulse.set_activity(activity_);
+    one.type_sent = static_cast<std::uint8_t>(FrameType::kPulse);
+    return Outgoing{header_of(FrameType::kPulse), pulse.SerializeAsString()};
+  }
+  Open* const operation = open(one.sending);
+  if (operation == nullptr) return std::nullopt;
+  const Operation& what = operation->what;
+  Outgoing out{header_of(what.type)};
+  one.type_sent = out.header.type;
+  out.header.sequence = one.sending;
+  if (what.type == FrameType::kSegment) {
+    const Range part = segment_of(range(*operation, rank(), peer), operation->progress[peer].sent,
+                                  operation->segment_bytes);
+    out.header.flags = static_cast<std::uint16_t>(what.shape.pattern);
+    out.header.step = part.begin;
+    out.tail = what.data.subspan(part.begin, part.size());
+  } else {
+    out.header.step = what.step;
+    out.head = what.head;
+    out.tail = what.tail;
+  }
+  return out;
+}
+
+void GroupCore::sent(TimePoint now, std::uint32_t peer) {
+  Peer& one = peers_[peer];
+  if (one.type_sent == static_cast<std::uint8_t>(FrameType::kPulse)) {
+    one.pulse_is_due = false;
+  } else if (one.type_sent == static_cast<std::uint8_t>(FrameType::kAbort)) {
+    one.abort_is_due = false;
+  } else if (Open* const operation = open(one.sending)) {
+    std::uint64_t at = operation->what.step;
+    if (operation->what.type == FrameType::kSegment) {
+      at = segment_of(range(*operation, rank(), peer), operation->progress[peer].sent,
+                      operation->segment_bytes)
+               .begin;
+    }
+    note(now, EventKind::kSent, peer, one.sending, at);
+    if (++operation->progress[peer].sent == frames(*operation, rank(), peer)) {
+      --operation->sends_left;
+      ++one.sending;
+      pass_over_empty(peer);
+      work(now);
+    }
+  }
+}
+
+GroupCore::Verdict GroupCore::judge(TimePoint now, std::uint32_t peer, const DecodedHeader& frame) {
+  const std::uint8_t type = frame.header.type;
+  Peer& one = peers_[peer];
+  if (type == static_cast<std::uint8_t>(FrameType::kPulse) ||
+      type == static_cast<std::uint8_t>(FrameType::kAbort)) {
+    if (frame.tail_bytes == 0) return Verdict::kTake;
+    return broken(now, peer, frame, "no tail");
+  }
+  if (one.is_drained || failure_) return Verdict::kTake;
+  if (one.has_left) return broken(now, peer, frame, "nothing, since it has left");
+  if (is_facts(type)) return judge_facts(now, peer, frame);
+  if (type == static_cast<std::uint8_t>(FrameType::kSegment)) {
+    return judge_segment(now, peer, frame);
+  }
+  return broken(now, peer, frame, "another type of frame");
+}
+
+// The next facts may come before this rank has posted its own, so that a rank that computes for
+// long reads on, and hears when the group ends.
+GroupCore::Verdict GroupCore::judge_facts(TimePoint now, std::uint32_t peer,
+                                          const DecodedHeader& frame) {
+  const Peer& one = peers_[peer];
+  const Open* const operation = open(one.receiving);
+  if (frame.head_bytes > kFactsHeadBytesMax || frame.tail_bytes > kFactsTailBytesMax) {
+    return broken(now, peer, frame, "facts of a lawful size");
+  }
+  // Operations that bring nothing from this peer may stand between the next one and its frame.
+  if (operation == nullptr && frame.header.sequence > one.receiving) return Verdict::kLater;
+  if (frame.header.sequence != one.receiving) {
+    return broken(now, peer, frame, fmt::format("operation {}", one.receiving));
+  }
+  if (operation != nullptr && !fits(operation->what, frame)) {
+    return broken(now, peer, frame, text_of(operation->what));
+  }
+  return one.facts.operation == 0 ? Verdict::kTake : Verdict::kLater;
+}
+
+bool GroupCore::fits(const Operation& what, const DecodedHeader& frame) const {
+  return static_cast<std::uint8_t>(what.type) == frame.header.type &&
+         what.tail.size() == frame.tail_bytes && what.step == frame.header.step;
+}
+
+GroupCore::Verdict GroupCore::judge_segment(TimePoint now, std::uint32_t peer,
+                                            const DecodedHeader& frame) {
+  const Peer& one = peers_[peer];
+  const Open* const operation = open(one.receiving);
+  // Operations that bring nothing from this peer may stand between the next one and its frame.
+  if (operation == nullptr && frame.header.sequence > one.receiving) return Verdict::kLater;
+  if (frame.header.sequence != one.receiving) {
+    return broken(now, peer, frame, fmt::format("operation {}", one.receiving));
+  }
+  if (operation == nullptr) return Verdict::kLater;
+  const Operation& what = operation->what;
+  if (what.type != FrameType::kSegment) {
+    return broken(now, peer, frame, text_of(what));
+  }
+  const Range part = segment_of(range(*operation, peer, rank()), operation->progress[peer].received,
+                                operation->segment_bytes);
+  if (frame.header.flags != static_cast<std::uint16_t>(what.shape.pattern) ||
+      frame.head_bytes != 0 || frame.header.step != part.begin || frame.tail_bytes != part.size()) {
+    return broken(
+        now, peer, frame,
+        fmt::format("{} of {} bytes: {} from byte {} on", text_of(what.type, what.shape.pattern),
+                    what.shape.bytes, part.size(), part.begin));
+  }
+  const bool has_room =
+      what.shape.pattern != Pattern::kReduce || one.segments - segments_added_ < kWindowSegments;
+  return has_room ? Verdict::kTake : Verdict::kLater;
+}
+
+GroupCore::Verdict GroupCore::broken(TimePoint now, std::uint32_t peer, const DecodedHeader& frame,
+                                     const std::string& expected) {
+  const FrameHeader& header = frame.header;
+  fail(now,
+       Error{Errc::kUsage,
+             fmt::format(
+                 "{} sends {} (operation {}, {} bytes, at {}), and {} expects {}", name(peer),
+                 text_of(static_cast<FrameType>(header.type), static_cast<Pattern>(header.flags)),
+                 header.sequence, frame.tail_bytes, header.step, name(rank()), expected),
+             "do both run the same program with the same job file?"},
+       ~std::uint32_t{0});
+  return Verdict::kBroken;
+}
+
+std::span<std::byte> GroupCore::place(std::uint32_t peer, const FrameHeader& header,
+                                      std::size_t tail_bytes) {
+  Peer& one = peers_[peer];
+  if (header.type != static_cast<std::uint8_t>(FrameType::kSegment) || one.is_drained || failure_) {
+    return {};
+  }
+  const Operation& what = open(one.receiving)->what;
+  if (what.shape.pattern != Pattern::kReduce) return what.data.subspan(header.step, tail_bytes);
+  Bytes& segment = one.window[one.segments % kWindowSegments];
+  if (segment.size() < tail_bytes) segment.resize(tail_bytes);
+  return std::span(segment).first(tail_bytes);
+}
+
+void GroupCore::received(TimePoint now, std::uint32_t peer, Frame&& frame) {
+  Peer& one = peers_[peer];
+  one.heard = now;
+  const FrameHeader& header = frame.header;
+  if (header.type == static_cast<std::uint8_t>(FrameType::kPulse)) {
+    wire::GroupPulse pulse;
+    if (pulse.ParseFromString(frame.head)) {
+      one.activity = escape_control(pulse.activity().substr(0, kActivityBytesMax));
+    }
+    return;
+  }
+  if (header.type == static_cast<std::uint8_t>(FrameType::kAbort)) {
+    return take_abort(now, peer, frame);
+  }
+  if (one.is_drained || failure_) return;
+  note(now, EventKind::kReceived, peer, header.sequence, header.step);
+  if (header.type != static_cast<std::uint8_t>(FrameType::kSegment)) {
+    one.has_left = header.type == static_cast<std::uint8_t>(FrameType::kLeaveGroup);
+    one.facts = {header.sequence, static_cast<FrameType>(header.type), header.step,
+                 std::move(frame.head), std::move(frame.tail)};
+    absorb_facts(now, peer);
+    return work(now);
+  }
+  Open& operation = *open(one.receiving);
+  if (operation.what.shape.pattern == Pattern::kReduce) ++one.segments;
+  count_received(peer, operation);
+  work(now);
+}
+
+void GroupCore::take_abort(TimePoint now, std::uint32_t peer, const Frame& frame) {
+  wire::Abort message;
+  Error why{Errc::kFailed, name(peer) + " has ended the group"};
+  if (message.ParseFromString(frame.head)) {
+    why.code = code_of(message.code());
+    why.message = escape_control(message.message().substr(0, kTextBytesMax));
+    why.hint = escape_control(message.hint().substr(0, kTextBytesMax));
+  }
+  peers_[peer].has_left = true;
+  fail(now, std::move(why), peer);
+}
+
+// Facts that came before their operation was posted, or just now.
+void GroupCore::absorb_facts(TimePoint now, std::uint32_t peer) {
+  Peer& one = peers_[peer];
+  Open* const operation = open(one.receiving);
+  if (operation == nullptr || one.facts.operation != one.receiving) return;
+  DecodedHeader frame;
+  frame.header.type = static_cast<std::uint8_t>(one.facts.type);
+  frame.header.sequence = one.facts.operation;
+  frame.header.step = one.facts.step;
+  frame.tail_bytes = static_cast<std::uint32_t>(one.facts.tail.size());
+  if (!fits(operation->what, frame)) {
+    broken(now, peer, frame, text_of(operation->what));
+    return;
+  }
+  count_received(peer, *operation);
+}
+
+void GroupCore::count_received(std::uint32_t peer, Open& operation) {
+  if (++operation.progress[peer].received < frames(operation, peer, rank())) return;
+  --operation.receives_left;
+  ++peers_[peer].receiving;
+  pass_over_empty(peer);
+}
+
+}  // namespace paddle::collective

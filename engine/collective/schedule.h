@@ -1,0 +1,55 @@
+// Ranges of a bucket that ranks send to each other, as pure functions: every rank computes the same
+// schedule, so nothing about it is negotiated.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace paddle::collective {
+
+// A longer range is sent in segments. A rank holds at most kWindowSegments of them for each peer
+// until it has added them up, so memory is bounded whatever the bucket's size.
+constexpr std::size_t kSegmentBytes = 256U << 10U;
+constexpr std::size_t kWindowSegments = 2;
+// A bucket of at most this size belongs whole to every rank: one exchange instead of two.
+constexpr std::size_t kWholeBytesMax = 32U << 10U;
+// Slices begin at multiples of a cache line, 16 floats.
+constexpr std::size_t kSliceAlignment = 64;
+
+struct Range {
+  std::size_t begin = 0;  // bytes
+  std::size_t end = 0;
+
+  std::size_t size() const { return end - begin; }
+  bool empty() const { return begin == end; }
+  friend bool operator==(const Range&, const Range&) = default;
+};
+
+// The part of a bucket whose sums, and whose optimizer, are this rank's.
+Range slice_of(std::size_t bytes, std::uint32_t ranks, std::uint32_t rank);
+
+// kReduce: slice k of every rank goes to rank k, which adds them up in the order of ranks.
+// kGather: slice k of rank k goes to every rank. kBroadcast: all of the root's goes to every rank.
+// kExchange: the bucket has a block for every rank; block k of rank k goes to every rank.
+enum class Pattern : std::uint8_t { kReduce = 0, kGather = 1, kBroadcast = 2, kExchange = 3 };
+
+struct Shape {
+  Pattern pattern = Pattern::kReduce;
+  std::size_t bytes = 0;  // of the bucket
+  std::uint32_t ranks = 1;
+  std::uint32_t root = 0;  // kBroadcast
+};
+
+// The bytes of the bucket that one rank sends to another; none to itself.
+Range range_sent(const Shape& shape, std::uint32_t from, std::uint32_t to);
+
+// Segments of a range, in the order in which they are sent.
+std::size_t segment_count(const Range& range, std::size_t segment_bytes);
+Range segment_of(const Range& range, std::size_t index, std::size_t segment_bytes);
+// A small bucket is always one segment: ranks that add it up only once they have sent all of it
+// would wait for each other's windows.
+constexpr std::size_t segment_bytes(std::size_t bucket_bytes, std::size_t of_long_buckets) {
+  return bucket_bytes <= kWholeBytesMax ? kWholeBytesMax : of_long_buckets;
+}
+
+}  // namespace paddle::collective

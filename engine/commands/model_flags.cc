@@ -1,0 +1,76 @@
+#include "engine/commands/model_flags.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "engine/commands/command.h"
+#include "engine/snapshot/retention.h"
+
+namespace paddle::commands {
+namespace {
+
+std::string without_trailing_slash(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+}  // namespace
+
+Result<snapshot::SnapshotReader> open_snapshot(const std::string& given,
+                                               const std::string& example) {
+  if (given.empty()) return Error{Errc::kUsage, "--snapshot is missing", example};
+  const std::string directory = without_trailing_slash(given);
+  snapshot::FileSystem& files = snapshot::kernel_file_system();
+  if (!files.exists(directory))
+    return Error{Errc::kUsage, directory + ": there is no such folder", example};
+  const auto names = snapshot::snapshot_names(directory);
+  if (!files.exists(directory + "/MANIFEST") && names && !names->empty()) {
+    return Error{Errc::kUsage,
+                 fmt::format("{} is no snapshot, but has {}", directory, fmt::join(*names, ", ")),
+                 fmt::format("--snapshot={}/{}", directory, names->back())};
+  }
+  return snapshot::SnapshotReader::open(directory);
+}
+
+void declare_description(FlagSet& flags, inference::DescriptionSource& source) {
+  flags.text("config", "job.toml in place of the snapshot's own, for one that has none",
+             source.config);
+  flags.repeated("set", "KEY=VALUE in place of the job's, e.g. data.on_bad_record=skip; repeatable",
+                 source.overrides);
+  flags.repeated("model_file",
+                 "NAME=PATH of a file that was too large for the snapshot, e.g. "
+                 "dictionary.txt=words.txt; repeatable",
+                 source.files);
+}
+
+void ModelFlags::declare(FlagSet& flags) {
+  flags.text("snapshot", "a pass-0000N folder", snapshot);
+  flags.text("data", "files of records, in the format of the job: a pattern, or - for stdin", data);
+  flags.text("workspace", "folder that the pattern is below, and where a pipe_command runs",
+             workspace);
+  declare_description(flags, source);
+  flags.boolean("allow_pipe_command",
+                "run the data.pipe_command that the snapshot brings; --set or --config may bring "
+                "another",
+                source.allows_pipe_command);
+}
+
+Result<snapshot::SnapshotReader> ModelFlags::open(const std::string& command) const {
+  return open_snapshot(snapshot, fmt::format("paddle {} --snapshot=output/pass-00000", command));
+}
+
+Result<std::string> ModelFlags::data_of(const config::JobConfig& job) const {
+  if (!data.empty()) return data;
+  if (!job.data.test.empty()) return job.data.test;
+  return Error{Errc::kUsage, "the job names no test data", "--data=GLOB names files of records"};
+}
+
+std::string absent_rows_note(std::uint64_t absent, std::uint64_t asked) {
+  if (absent == 0) return "";
+  return fmt::format(
+      "paddle: {} of {} look-ups of rows, one for each id and 512 records, found none; such a row "
+      "counts as training counts a new one\n",
+      absent, asked);
+}
+
+}  // namespace paddle::commands

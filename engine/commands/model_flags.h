@@ -1,0 +1,40 @@
+// Flags of the commands that use a saved model.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/commands/flags.h"
+#include "engine/inference/description.h"
+#include "engine/memory/allocator.h"
+
+namespace paddle::commands {
+
+// The snapshot `directory`; `example` is the command's hint when it is "". kUsage: it is none, and
+// the snapshots in it are named.
+Result<snapshot::SnapshotReader> open_snapshot(const std::string& directory,
+                                               const std::string& example);
+
+// For end_when_out_of_memory().
+constexpr const char* kMemoryAdvice =
+    "all parameters of the network are in memory: use a larger machine";
+
+// --config, --set and --model_file.
+void declare_description(FlagSet& flags, inference::DescriptionSource& source);
+
+struct ModelFlags {
+  std::string snapshot;
+  std::string data;
+  std::string workspace = ".";
+  inference::DescriptionSource source;
+
+  void declare(FlagSet& flags);
+  Result<snapshot::SnapshotReader> open(const std::string& command) const;
+  // `data`, or else the job's test data. kUsage: there is neither.
+  Result<std::string> data_of(const config::JobConfig& job) const;
+};
+
+// "3 of 1000 look-ups of rows (...) ...", or "" where none was absent.
+std::string absent_rows_note(std::uint64_t absent, std::uint64_t asked);
+
+}  // namespace paddle::commands

@@ -1,0 +1,142 @@
+// `paddle serve`: predictions and rows of a snapshot over HTTP.
+#include <pthread.h>
+
+#include <csignal>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "base/secret.h"
+#include "engine/commands/command.h"
+#include "engine/commands/model_flags.h"
+#include "engine/memory/allocator.h"
+#include "engine/net/identity.h"
+#include "engine/serve/http_server.h"
+
+namespace paddle::commands {
+namespace {
+
+constexpr std::size_t kTokenBytesMin = 16, kTokenBytesMax = 4096;
+
+struct ServeFlags {
+  std::string snapshot;
+  std::string bind = "127.0.0.1";
+  std::uint32_t port = 8500;
+  std::string token_file;
+  std::string layer;
+  std::uint32_t threads = 0;
+  std::uint32_t queue = 128;
+  std::uint32_t connections = 1000;
+  std::uint32_t body_bytes = 8U << 20U;
+  std::uint32_t client_seconds = 30;
+  std::uint32_t poll_milliseconds = 1000;
+  inference::DescriptionSource source;
+};
+
+Result<Bytes> read_token(const std::string& path) {
+  PADDLE_TRY(Bytes token, read_secret_file(path, kTokenBytesMax));
+  while (!token.empty() && (token.back() == std::byte{'\n'} || token.back() == std::byte{'\r'}))
+    token.pop_back();
+  if (token.size() >= kTokenBytesMin) return token;
+  return Error{Errc::kUsage,
+               fmt::format("the token in {} has fewer than {} bytes", path, kTokenBytesMin),
+               fmt::format("(umask 077; openssl rand -hex 32 >{})", path)};
+}
+
+// The address to listen on, which is open to others only with a token.
+Result<std::string> address_of(const ServeFlags& flags) {
+  auto address = net::interface_address(flags.bind);
+  if (!address || !flags.token_file.empty()) return address;
+  if (address->starts_with("127.") || *address == "::1") return address;
+  return Error{Errc::kUsage, fmt::format("--bind={} is open to other machines", flags.bind),
+               "--token_file=FILE names a file with the token that their requests must bear"};
+}
+
+Status run_serve(const ServeFlags& flags) {
+  end_when_out_of_memory("serve", kMemoryAdvice);
+  if (!flags.token_file.empty()) turn_off_cores();
+  // Before any thread starts, so that only sigwait() receives them.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  if (flags.snapshot.empty())
+    return Error{Errc::kUsage, "--snapshot is missing", "paddle serve --snapshot=output"};
+  PADDLE_TRY(const std::string address, address_of(flags));
+  serve::ServiceOptions service_options{.queue_max = flags.queue};
+  service_options.threads =
+      flags.threads > 0 ? flags.threads : std::max(std::thread::hardware_concurrency(), 1U);
+  if (!flags.token_file.empty()) {
+    PADDLE_TRY(service_options.token, read_token(flags.token_file));
+  }
+  serve::Counters counters;
+  serve::ModelOptions model_options{.layer = flags.layer, .source = flags.source};
+  // Its lines come from clients: the program is never run.
+  model_options.source.allows_pipe_command = true;
+  PADDLE_TRY(const auto model,
+             serve::NewestModel::open(flags.snapshot, model_options, counters,
+                                      std::chrono::milliseconds(flags.poll_milliseconds)));
+  serve::Service service(*model, counters, std::move(service_options));
+  serve::HttpOptions http{.address = address, .port = static_cast<std::uint16_t>(flags.port)};
+  http.connections_max = flags.connections;
+  http.body_bytes_max = flags.body_bytes;
+  http.body_time = http.reply_time = std::chrono::seconds(flags.client_seconds);
+  http.head_time = std::min(http.head_time, http.body_time);
+  PADDLE_TRY(const auto server, serve::HttpServer::listen(http, service));
+  std::cout << fmt::format("serving {} on http://{}:{}\n", model->get()->name(),
+                           address.find(':') == std::string::npos ? address : "[" + address + "]",
+                           server->port())
+            << std::flush;
+  std::thread thread([&server] { server->run(); });
+  int signal = 0;
+  ::sigwait(&signals, &signal);
+  log_info("signal {}: no more requests are taken", signal);
+  server->stop();
+  thread.join();
+  return {};
+}
+
+std::function<Status()> declare(FlagSet& flags) {
+  const auto options = std::make_shared<ServeFlags>();
+  ServeFlags& to = *options;
+  flags.text("snapshot", "a pass-0000N folder, or one of them, of which the newest is served",
+             to.snapshot);
+  flags.number("port", "0: any that is free", to.port, 0, kPortMax);
+  flags.text("bind", "address or interface to listen on; beyond loopback with --token_file",
+             to.bind);
+  flags.text("token_file", "file, of mode 0600, with the token that requests must bear",
+             to.token_file);
+  flags.text("layer", "predict the outputs of this layer instead of scores", to.layer);
+  flags.number("threads", "that score; 0: one for each core", to.threads, 0, 1024);
+  flags.number("queue", "requests that may wait for a thread; more are told to come again",
+               to.queue, 1, kCountMax);
+  flags.number("connections", "clients at a time", to.connections, 1, kCountMax);
+  flags.number("body_bytes", "of a request at most", to.body_bytes, 1, 1U << 30U);
+  flags.number("client_seconds", "for a client to send a request, and to take its answer",
+               to.client_seconds, 1, kCountMax);
+  flags.number("poll_milliseconds", "between two looks for a newer snapshot", to.poll_milliseconds,
+               1, kCountMax);
+  declare_description(flags, to.source);
+  return [options] { return run_serve(*options); };
+}
+
+}  // namespace
+
+const Command kServeCommand{
+    "serve", "answer requests for predictions over HTTP",
+    R"(usage: paddle serve --snapshot=DIR [--port=8500] [--bind=ADDRESS --token_file=FILE] ...
+
+POST /v1/predict  records as JSON lines, or with another Content-Type in the format of the job
+POST /v1/rows     rows of a table: {"parameter":"_proj","ids":[3,7]}
+GET  /v1/model    what is served; /healthz, /metrics (for Prometheus)
+
+examples: paddle serve --snapshot=output --port=8500
+          curl --data-binary @new.txt http://127.0.0.1:8500/v1/predict
+)",
+    declare};
+
+}  // namespace paddle::commands

@@ -1,0 +1,73 @@
+// `paddle test`: the evaluators of a job on a snapshot and held-out data.
+#include "engine/inference/test.h"
+
+#include <iostream>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "engine/commands/command.h"
+#include "engine/commands/model_flags.h"
+
+namespace paddle::commands {
+namespace {
+
+struct TestOptions {
+  ModelFlags model;
+  std::uint32_t threads = 0;
+  bool json = false;
+};
+
+// {"samples":20000,"cost":0.4026,"auc":0.8806,"rows":260000,"absent_rows":12,"bad_records":0}
+std::string as_json_text(const inference::TestResult& result) {
+  JsonObject fields;
+  fields.add("samples", result.reading.samples).add("cost", result.reading.cost);
+  for (const nn::Value& one : result.reading.values) fields.add(one.name, one.value);
+  fields.add("rows", result.rows.asked).add("absent_rows", result.rows.absent);
+  return fields.add("bad_records", result.bad_records).text() + "\n";
+}
+
+Status run_test(TestOptions options) {
+  end_when_out_of_memory("test", kMemoryAdvice);
+  PADDLE_TRY(const snapshot::SnapshotReader snapshot, options.model.open("test"));
+  if (options.threads > 0) {
+    options.model.source.overrides.push_back(
+        fmt::format("train.trainer_count={}", options.threads));
+  }
+  PADDLE_TRY(const inference::ModelDescription description,
+             inference::read_description(snapshot, options.model.source));
+  PADDLE_TRY(const std::string data, options.model.data_of(description.job));
+  PADDLE_TRY(const inference::TestResult result,
+             inference::test_snapshot(snapshot, description, options.model.workspace, data));
+  std::cout << (options.json ? as_json_text(result)
+                             : trainer::test_line(result.reading).substr(1) + "\n");
+  if (options.json) return {};
+  std::cout.flush();
+  std::cerr << absent_rows_note(result.rows.absent, result.rows.asked);
+  if (result.bad_records > 0)
+    std::cerr << fmt::format("paddle: {} bad records were left out\n", result.bad_records);
+  return {};
+}
+
+std::function<Status()> declare(FlagSet& flags) {
+  const auto options = std::make_shared<TestOptions>();
+  options->model.declare(flags);
+  flags.number("threads", "0: those of a trainer of the job, which give its digits",
+               options->threads, 0, 1024);
+  flags.boolean("json", "print one JSON object", options->json);
+  return [options] { return run_test(*options); };
+}
+
+}  // namespace
+
+const Command kTestCommand{"test", "cost and evaluators of a snapshot on held-out data",
+                           R"(usage: paddle test --snapshot=DIR [--data=GLOB|-] [flags]
+
+Without --data the job's own test data, below --workspace, and the figures that training logged.
+
+examples: paddle test --snapshot=output/pass-00002 --workspace=clicks
+          paddle test --snapshot=output/pass-00002 --data='new/*.txt' --json
+)",
+                           declare};
+
+}  // namespace paddle::commands

@@ -1,0 +1,145 @@
+#include "engine/config/toml_document.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "engine/config/section.h"
+#include "engine/config/toml_scan.h"
+
+namespace paddle::config {
+namespace {
+
+constexpr std::size_t kLineShownMax = 400;
+
+std::string_view type_name(const toml::node& node) {
+  // In the order of toml::node_type, whose dates and times come last.
+  constexpr std::array<std::string_view, 8> kNames{"none",          "a table",       "an array",
+                                                   "a string",      "an integer",    "a number",
+                                                   "true or false", "a date or time"};
+  return kNames[std::min(static_cast<std::size_t>(node.type()), kNames.size() - 1)];
+}
+
+bool precedes(const Mistake& a, const Mistake& b) {
+  const auto key = [](const Mistake& mistake) {
+    return std::make_tuple(mistake.is_absence, mistake.location.name.starts_with("--set "),
+                           mistake.location.at.line, mistake.location.at.column);
+  };
+  return key(a) < key(b);
+}
+
+// Moves every leaf of `from` over `to` and keeps its source location.
+void merge(toml::table& to, toml::table&& from) {
+  for (auto&& [key, node] : from) {
+    toml::table* const below = to[key].as_table();
+    if (below != nullptr && node.is_table()) {
+      merge(*below, std::move(*node.as_table()));
+      continue;
+    }
+    to.erase(key);  // so that the location of the new key is kept too
+    node.visit([&to, &name = key](auto& value) { to.insert_or_assign(name, std::move(value)); });
+  }
+}
+
+}  // namespace
+
+void TomlDocument::add_wrong_type(const toml::node& found, std::string_view key,
+                                  std::string_view wanted) {
+  add(found.source(), fmt::format("'{}' must be {}, not {}", key, wanted, type_name(found)));
+}
+
+// Where the keys of the mistake's table are told: "docs/job.md#train".
+std::string TomlDocument::page_of(const Location& location) const {
+  const std::string section =
+      location.name == name ? section_at(text, location.at.line) : section_set_by(location.name);
+  const bool known = !open.empty() && open.front().known.contains(outermost(section));
+  return "see " + page + (known ? "#" + anchor_of(section) : "");
+}
+
+Error TomlDocument::error(Mistake mistake) const {
+  if (mistake.hint.empty()) mistake.hint = page_of(mistake.location);
+  const toml::source_position at = mistake.location.at;
+  // The name of an override shows all of it.
+  if (mistake.location.name != name || at.line == 0) {
+    return {Errc::kUsage, fmt::format("{}: {}", mistake.location.name, mistake.message),
+            mistake.hint};
+  }
+  std::string shown = fmt::format("{}:{}:{}: {}", name, at.line, at.column, mistake.message);
+  const std::string line = escape_control(line_of(text, at.line));
+  if (line.size() <= kLineShownMax) shown += fmt::format("\n  {}\n  {:>{}}", line, '^', at.column);
+  return {Errc::kUsage, std::move(shown), mistake.hint};
+}
+
+std::size_t TomlDocument::open_table(toml::table& table, const toml::source_region& source,
+                                     std::string_view called) {
+  const auto found = std::ranges::find(open, &table, &OpenTable::table);
+  if (found != open.end()) return static_cast<std::size_t>(found - open.begin());
+  open.push_back({&table, source, {}, std::string(called)});
+  return open.size() - 1;
+}
+
+std::vector<std::string> TomlDocument::known_keys() const {
+  std::vector<std::string> keys;
+  for (const OpenTable& opened : open) {
+    if (opened.name.empty()) continue;
+    for (const std::string& key : opened.known) keys.push_back(opened.name + "." + key);
+  }
+  return keys;
+}
+
+// "train.passes" for "passes", which stands outside its table.
+std::string TomlDocument::below_a_table(std::string_view key) const {
+  for (const std::string& known : known_keys())
+    if (known.substr(known.find('.') + 1) == key) return known;
+  return "";
+}
+
+void TomlDocument::add_unknown_keys() {
+  for (const OpenTable& opened : open) {
+    const std::vector<std::string_view> known(opened.known.begin(), opened.known.end());
+    for (const auto& [key, node] : *opened.table) {
+      if (opened.known.contains(key.str())) continue;
+      std::string near = &opened == &open.front() ? below_a_table(key.str()) : "";
+      if (near.empty()) near = nearest(key.str(), known);
+      add(key.source(), near.empty()
+                            ? fmt::format("unknown key '{}'", key.str())
+                            : fmt::format("unknown key '{}', did you mean '{}'?", key.str(), near));
+    }
+  }
+}
+
+Status TomlDocument::verdict() const {
+  if (mistakes.empty()) return {};
+  return error(*std::min_element(mistakes.begin(), mistakes.end(), precedes));
+}
+
+Result<toml::table> TomlDocument::parse_text(std::string_view content,
+                                             const std::string& source) const {
+  if (auto fault = find_toml_fault(content)) {
+    return error({{source, {fault->line, fault->column}}, std::move(fault->message), "", false});
+  }
+  toml::parse_result result = toml::parse(content, std::string_view(source));
+  if (result) return std::move(result).table();
+  const toml::parse_error& wrong = result.error();
+  return error({{source, wrong.source().begin}, std::string(wrong.description()), "", false});
+}
+
+Status TomlDocument::apply(const std::string& override_text) {
+  const std::string source = "--set " + override_text;
+  const std::size_t equals = override_text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return Error{Errc::kUsage, source + ": not of the form key=value",
+                 "for example --set train.passes=3"};
+  }
+  auto parsed = parse_text(override_text, source);
+  if (!parsed) {  // a bare word is a string
+    parsed = parse_text(with_quoted_value(override_text), source);
+    if (!parsed) return std::move(parsed).error();
+  }
+  merge(root, *std::move(parsed));
+  return {};
+}
+
+}  // namespace paddle::config

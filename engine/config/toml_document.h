@@ -1,0 +1,76 @@
+// The document behind a TomlTable: the parsed file, the tables opened so far, and the mistakes
+// found in them. Only toml_reader.cc includes it.
+#pragma once
+
+#include <deque>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#define TOML_EXCEPTIONS 0
+#define TOML_ENABLE_FORMATTERS 1
+#include <toml++/toml.h>
+
+#include "base/result.h"
+
+namespace paddle::config {
+
+// A position in the file or in an override, which `name` tells apart.
+struct Location {
+  std::string name;
+  toml::source_position at;
+};
+
+struct Mistake {
+  Location location;
+  std::string message;
+  std::string hint;
+  bool is_absence = false;  // of a key; the location is its table's
+};
+
+struct OpenTable {
+  toml::table* table = nullptr;
+  toml::source_region source;                // for mistakes about the table itself
+  std::set<std::string, std::less<>> known;  // keys that were looked up
+  std::string name = {};                     // "train", of [train]
+};
+
+struct TomlDocument {
+  std::string name;
+  std::string page;  // of the keys, in docs/
+  std::string text;
+  toml::table root;
+  std::deque<toml::table> absent;  // stand for tables that were looked up in vain
+  std::deque<OpenTable> open;
+  std::vector<Mistake> mistakes;
+
+  Location locate(const toml::source_region& region) const {
+    return {region.path ? *region.path : name, region.begin};
+  }
+  void add(const toml::source_region& region, std::string message, std::string_view hint = "",
+           bool is_absence = false) {
+    mistakes.push_back({locate(region), std::move(message), std::string(hint), is_absence});
+  }
+  void add_wrong_type(const toml::node& found, std::string_view key, std::string_view wanted);
+  void add_unknown_keys();
+  // The first mistake: absent keys come last because a misspelt key is absent too; those of the
+  // file come before those of overrides, each in their order.
+  Status verdict() const;
+
+  // A table opened twice stays one entry, so that a key looked up through either is known.
+  std::size_t open_table(toml::table& table, const toml::source_region& source,
+                         std::string_view called = "");
+  // "train.passes": every key of a table that was looked up.
+  std::vector<std::string> known_keys() const;
+
+  Result<toml::table> parse_text(std::string_view content, const std::string& source) const;
+  Status apply(const std::string& override_text);
+
+ private:
+  std::string page_of(const Location& location) const;
+  Error error(Mistake mistake) const;
+  std::string below_a_table(std::string_view key) const;
+};
+
+}  // namespace paddle::config

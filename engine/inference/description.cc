@@ -1,0 +1,211 @@
+#include "engine/inference/description.h"
+
+#include <filesystem>
+#include <map>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/fd.h"
+#include "base/sha256.h"
+#include "base/text.h"
+#include "engine/config/job_description.h"
+#include "engine/config/toml_reader.h"
+
+namespace paddle::inference {
+namespace {
+
+const std::string kFolder = "model/";
+const std::string kJobFile = kFolder + "job.toml";
+const std::string kSlotsFile = kFolder + "slots.json";
+const std::string kHashEnding = ".sha256";
+
+Result<snapshot::ModelFile> model_file(const config::JobFile& file, std::size_t bytes_max) {
+  if (auto content = read_file(file.path, bytes_max))
+    return snapshot::ModelFile{kFolder + file.name, *std::move(content)};
+  PADDLE_TRY(const Sha256Digest digest, sha256_of_file(file.path));
+  return snapshot::ModelFile{kFolder + file.name + kHashEnding,
+                             fmt::format("{}  {}\n", to_hex(digest), file.name)};
+}
+
+// Paths by the names of files that the source stands in for.
+Result<std::map<std::string, std::string>> given_files(const DescriptionSource& source) {
+  std::map<std::string, std::string> paths;
+  for (const std::string& given : source.files) {
+    const std::size_t equals = given.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == given.size()) {
+      return Error{Errc::kUsage, fmt::format("'{}' is not NAME=PATH", given),
+                   "for example --model_file=dictionary.txt=data/dictionary.txt"};
+    }
+    const std::string path = given.substr(equals + 1);
+    // The snapshot's job.toml is not in the current directory.
+    paths[given.substr(0, equals)] = std::filesystem::absolute(path).string();
+  }
+  return paths;
+}
+
+// SHA-256 of the files that the network depends on, by name, and which of them the snapshot lacks.
+struct NeededFiles {
+  std::map<std::string, std::string> hashes;
+  std::vector<std::string> missing;
+};
+
+Result<NeededFiles> needed_files(const snapshot::SnapshotReader& snapshot) {
+  NeededFiles needed;
+  for (const snapshot::FileEntry& file : snapshot.manifest().model) {
+    if (!file.name.starts_with(kFolder) || file.name == kJobFile || file.name == kSlotsFile)
+      continue;
+    std::string name = file.name.substr(kFolder.size());
+    if (!name.ends_with(kHashEnding)) {
+      needed.hashes.emplace(name, to_hex(*file.sha256));
+      continue;
+    }
+    name.resize(name.size() - kHashEnding.size());
+    PADDLE_TRY(const auto line, snapshot.read_model_file(file.name));
+    if (needed.hashes.emplace(name, line->substr(0, line->find(' '))).second)
+      needed.missing.push_back(name);
+  }
+  return needed;
+}
+
+// A file that was too large must be given; one that is given must be what training read.
+Status check_files(const snapshot::SnapshotReader& snapshot, const NeededFiles& needed,
+                   const std::map<std::string, std::string>& given) {
+  for (const std::string& name : needed.missing) {
+    if (given.contains(name)) continue;
+    return Error{Errc::kUsage,
+                 fmt::format("{} has only the hash of its model's {}, which was too large",
+                             snapshot.directory(), name),
+                 fmt::format("name the file: --model_file={}=PATH", name)};
+  }
+  for (const auto& [name, path] : given) {
+    const auto expected = needed.hashes.find(name);
+    if (expected == needed.hashes.end()) {
+      std::vector<std::string> names;
+      for (const auto& [known, hash] : needed.hashes) names.push_back(known);
+      return Error{Errc::kUsage, fmt::format("{} depends on no '{}'", snapshot.directory(), name),
+                   names.empty() ? "it depends on no file"
+                                 : fmt::format("it depends on {}", fmt::join(names, ", "))};
+    }
+    PADDLE_TRY(const Sha256Digest digest, sha256_of_file(path));
+    if (expected->second == to_hex(digest)) continue;
+    return Error{Errc::kData,
+                 fmt::format("{} is not the {} that {} was trained with: its SHA-256 is {}", path,
+                             name, snapshot.directory(), to_hex(digest)),
+                 fmt::format("the snapshot's is {}", expected->second)};
+  }
+  return {};
+}
+
+// The snapshot's own job.toml, at `path`, may name no file but the snapshot's.
+Status check_names(const snapshot::SnapshotReader& snapshot, const NeededFiles& needed,
+                   const std::string& path) {
+  PADDLE_TRY(const config::JobDescription own, config::describe_job(path, {}));
+  const std::string folder = config::folder_of(path) + "/";
+  for (const config::JobFile& file : own.files) {
+    const bool is_below = file.path.starts_with(folder);
+    if (is_below && needed.hashes.contains(file.path.substr(folder.size()))) continue;
+    return Error{Errc::kData,
+                 fmt::format("{} names {}, which is no file of the snapshot", kJobFile, file.path)}
+        .with(snapshot.directory());
+  }
+  return {};
+}
+
+// Whether --set brings a pipe_command of the user's.
+bool sets_pipe_command(const std::vector<std::string>& overrides) {
+  auto root = config::TomlTable::parse("", "", overrides);
+  return root && root->table("data").has("pipe_command");
+}
+
+// A snapshot may be anybody's: a program that it names runs only for a user who allows it.
+Status check_program(const snapshot::SnapshotReader& snapshot, const config::JobConfig& job,
+                     const DescriptionSource& source) {
+  const std::vector<std::string>& program = job.data.pipe_command;
+  if (program.empty() || source.allows_pipe_command || sets_pipe_command(source.overrides))
+    return {};
+  return Error{Errc::kUsage,
+               fmt::format("{} would run the program of its data.pipe_command: '{}'",
+                           snapshot.directory(), fmt::join(program, "' '")),
+               "--allow_pipe_command runs it, if you trust who made the snapshot"};
+}
+
+}  // namespace
+
+// {"format":"criteo","slots":[{"name":"label","type":"id"},{"name":"dense","type":"float",
+//  "width":13},{"name":"words","type":"ids"}]}; "weighted_ids" have a weight each.
+JsonObject slots_json(const config::DataConfig& data) {
+  JsonArray slots;
+  for (const config::SlotConfig& slot : config::data_slots(data)) {
+    JsonObject fields;
+    fields.add("name", slot.name);
+    const std::string_view type = slot.width > 0  ? "float"
+                                  : slot.weighted ? "weighted_ids"
+                                  : slot.many     ? "ids"
+                                                  : "id";
+    fields.add("type", type);
+    if (slot.width > 0) fields.add("width", slot.width);
+    slots.add(fields);
+  }
+  return JsonObject().add("format", data.format).add("slots", slots);
+}
+
+Result<std::vector<snapshot::ModelFile>> describe_model(const std::string& config,
+                                                        const std::vector<std::string>& overrides,
+                                                        std::size_t bytes_max) {
+  PADDLE_TRY(const config::JobConfig job, config::read_job(config, overrides));
+  PADDLE_TRY(config::JobDescription description, config::describe_job(config, overrides));
+  PADDLE_TRY(std::string written, read_file(config, config::kConfigBytesMax));
+  std::vector<snapshot::ModelFile> files{{"path.txt", "job.toml"},
+                                         {"job.toml", std::move(written)},
+                                         {kJobFile, std::move(description.text)},
+                                         {kSlotsFile, slots_json(job.data).text() + "\n"}};
+  if (files.size() + description.files.size() > snapshot::kModelFilesMax) {
+    return Error{Errc::kUsage,
+                 fmt::format("{}: its network depends on {} files; snapshots keep {}", config,
+                             description.files.size(), snapshot::kModelFilesMax - files.size()),
+                 "layers with the same counts can share a file"};
+  }
+  for (const config::JobFile& file : description.files) {
+    PADDLE_TRY(snapshot::ModelFile made, model_file(file, bytes_max));
+    files.push_back(std::move(made));
+  }
+  return files;
+}
+
+Result<ModelDescription> read_description(const snapshot::SnapshotReader& snapshot,
+                                          const DescriptionSource& source) {
+  std::string path = source.config;
+  PADDLE_TRY(const auto given, given_files(source));
+  if (path.empty()) {
+    path = snapshot.directory() + "/" + kJobFile;
+    PADDLE_TRY(const auto text, snapshot.read_model_file(kJobFile));
+    if (!text) {
+      return Error{Errc::kUsage,
+                   fmt::format("{} does not tell its network: an earlier release, or a program of "
+                               "its own, has saved it",
+                               snapshot.directory()),
+                   "--config=FILE names the job.toml of its job"};
+    }
+    PADDLE_TRY(const NeededFiles needed, needed_files(snapshot));
+    PADDLE_TRY_STATUS(check_files(snapshot, needed, given));
+    PADDLE_TRY_STATUS(check_names(snapshot, needed, path));
+  } else if (!given.empty()) {
+    return Error{Errc::kUsage, "--model_file is for a snapshot's own configuration",
+                 "--config names its files itself, and --set=data.dictionary=PATH another one"};
+  }
+  ModelDescription description;
+  PADDLE_TRY(description.job, config::read_job(path, source.overrides, given));
+  if (source.config.empty()) PADDLE_TRY_STATUS(check_program(snapshot, description.job, source));
+  if (!description.job.has_network()) {
+    return Error{Errc::kUsage, fmt::format("{} has no [[layer]]", path),
+                 "only what paddle train has trained can be tested and asked"};
+  }
+  const std::string& dictionary = description.job.data.dictionary;
+  if (dictionary.empty()) return description;
+  PADDLE_TRY(description.dictionary,
+             data::Dictionary::read(config::in_folder(config::folder_of(path), dictionary)));
+  return description;
+}
+
+}  // namespace paddle::inference

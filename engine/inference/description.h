@@ -1,0 +1,49 @@
+// The description of a model in its snapshots, so that a snapshot can be used without its job:
+//   path.txt, job.toml                 as v0.10 had them: the configuration as it was written
+//   model/job.toml                     with --set values in it; files by their names in model/
+//   model/dictionary.txt, counts.txt   or, of a larger file, "<name>.sha256" as sha256sum writes it
+//   model/slots.json                   what a record holds
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "engine/config/job_config.h"
+#include "engine/data/dictionary.h"
+#include "engine/snapshot/reader.h"
+
+namespace paddle::inference {
+
+// The files for the snapshots of a job that read_job() takes. `bytes_max` bounds each. kUsage:
+// there are more than a snapshot may have.
+Result<std::vector<snapshot::ModelFile>> describe_model(
+    const std::string& config, const std::vector<std::string>& overrides,
+    std::size_t bytes_max = snapshot::kModelFileBytesMax);
+
+// Replacements for the description, or for parts of it.
+struct DescriptionSource {
+  std::string config = {};                  // job.toml; "": the snapshot's
+  std::vector<std::string> overrides = {};  // --set
+  // "dictionary.txt=<path>", of those too large for a snapshot.
+  std::vector<std::string> files = {};
+  bool allows_pipe_command = false;  // the one in the snapshot's job.toml
+};
+
+// The contents of a record, as model/slots.json has them.
+JsonObject slots_json(const config::DataConfig& data);
+
+struct ModelDescription {
+  config::JobConfig job;
+  data::Dictionary dictionary;
+};
+
+// kUsage: the snapshot has no description, or not all of it, and the source neither, or it brings a
+// program that the source does not allow; kData: a file of the source is not the job's, or the
+// snapshot's own job.toml names a file that is not the snapshot's.
+Result<ModelDescription> read_description(const snapshot::SnapshotReader& snapshot,
+                                          const DescriptionSource& source);
+
+}  // namespace paddle::inference

@@ -1,0 +1,171 @@
+#include "engine/inference/predictor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "base/named_rows.h"
+#include "engine/config/layer_keys.h"
+#include "engine/kernels/cross_entropy.h"
+#include "engine/kernels/product_memory.h"
+
+namespace paddle::inference {
+namespace {
+
+void add(fmt::memory_buffer& to, std::string_view text) {
+  to.append(text.data(), text.data() + text.size());
+}
+
+// Values as a line has them: one alone, or several between `separator` and brackets.
+template <class T>
+void add_values(fmt::memory_buffer& to, std::span<const T> values, LineFormat format,
+                char separator, bool is_list) {
+  const bool in_brackets = format == LineFormat::kJson && is_list;
+  if (in_brackets) to.push_back('[');
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i > 0) to.push_back(separator);
+    if constexpr (std::is_same_v<T, float>) {
+      if (format == LineFormat::kJson && !std::isfinite(values[i])) {
+        add(to, "null");
+        continue;
+      }
+    }
+    fmt::format_to(std::back_inserter(to), "{}", values[i]);
+  }
+  if (in_brackets) to.push_back(']');
+}
+
+// Of several labels of one record: "1 7" in csv, [1,7] in JSON.
+void add_label(fmt::memory_buffer& to, const nn::Slot& slot, std::size_t width, std::size_t record,
+               LineFormat format) {
+  const char separator = format == LineFormat::kJson ? ',' : ' ';
+  if (width > 0) {
+    const auto values = std::span(slot.values).subspan(record * width, width);
+    return add_values<float>(to, values, format, separator, width > 1);
+  }
+  const bool is_list = !slot.offsets.empty();
+  const std::size_t first = is_list ? slot.offsets[record] : record;
+  const std::size_t count = is_list ? slot.offsets[record + 1] - first : 1;
+  add_values<std::uint64_t>(to, std::span(slot.ids).subspan(first, count), format, separator,
+                            is_list);
+}
+
+const config::LayerConfig& first_cost(const config::JobConfig& job) {
+  const auto found = std::ranges::find_if(job.layers, [](const config::LayerConfig& layer) {
+    return find_row(config::layer_types(), layer.type)->reads("label");
+  });
+  PADDLE_CHECK(found != job.layers.end());  // read_job() refuses a job without
+  return *found;
+}
+
+}  // namespace
+
+bool scores_records(const config::JobConfig& job) {
+  const std::string& type = first_cost(job).type;
+  return type != "nce" && type != "negative_sampling";
+}
+
+Result<Predictor> Predictor::build(const config::JobConfig& job, const std::string& layer,
+                                   LineFormat format, bool with_labels) {
+  const config::LayerConfig& cost = first_cost(job);
+  if (layer.empty() && !scores_records(job)) {
+    return Error{Errc::kUsage,
+                 fmt::format("the cost '{}' is of type {}, which compares a record with drawn "
+                             "classes and gives it no score",
+                             cost.name, cost.type),
+                 fmt::format("--layer={} prints what it reads", cost.inputs.front())};
+  }
+  if (job.train.bfloat16 && !kernels::can_compute(kernels::Compute::kBfloat16)) {
+    return Error{Errc::kUsage, "[train] compute = \"bf16\": this CPU has no AVX512-BF16",
+                 "--set=train.compute=float32 runs on every CPU"};
+  }
+  const auto slots = config::data_slots(job.data);
+  PADDLE_TRY_STATUS(kernels::reserve_products(job.train.trainer_count));
+  PADDLE_TRY(nn::Network network, nn::Network::build(job.layers, slots, job.evaluators,
+                                                     layer.empty() ? cost.inputs.front() : layer));
+  Predictor predictor(std::move(network), format);
+  predictor.is_layer_ = !layer.empty();
+  predictor.with_labels_ = with_labels;
+  if (job.train.bfloat16) predictor.compute_ = kernels::Compute::kBfloat16;
+  if (layer.empty() && cost.type == "binary_cross_entropy")
+    predictor.score_ = Score::kProbabilities;
+  if (layer.empty() && cost.type == "softmax_cross_entropy") predictor.score_ = Score::kClasses;
+  const auto label = std::ranges::find(slots, cost.label, &config::SlotConfig::name);
+  if (label != slots.end()) {
+    predictor.label_slot_ = label - slots.begin();
+    predictor.label_width_ = label->width;
+  }
+  return predictor;
+}
+
+RowCounts Predictor::fill(const nn::Batch& batch, const Parameters& parameters,
+                          Scratch& scratch) const {
+  const auto& specs = network_.parameters();
+  scratch.ids.resize(specs.size());
+  scratch.rows.resize(specs.size());
+  scratch.lookups.resize(specs.size());
+  scratch.parameters.dense.resize(specs.size());
+  scratch.parameters.sparse.resize(specs.size());
+  network_.collect_ids(batch, 0, scratch.ids);
+  RowCounts counts;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    if (!specs[i].sparse()) {
+      scratch.parameters.dense[i] = parameters.dense(i);
+      continue;
+    }
+    counts.add(parameters.read_rows(i, scratch.ids[i], scratch.rows[i]));
+    scratch.lookups[i].build(scratch.ids[i]);
+    scratch.parameters.sparse[i] = {scratch.ids[i], scratch.rows[i], &scratch.lookups[i]};
+  }
+  return counts;
+}
+
+Result<RowCounts> Predictor::predict(const nn::Batch& batch, const Parameters& parameters,
+                                     Scratch& scratch, fmt::memory_buffer& lines) const {
+  PADDLE_TRY_STATUS(network_.check(batch));
+  const RowCounts counts = fill(batch, parameters, scratch);
+  const nn::Run run{.batch = batch,
+                    .begin = 0,
+                    .end = batch.size,
+                    .parameters = scratch.parameters,
+                    .mode = nn::Mode::kTest,
+                    .compute = compute_};
+  PADDLE_TRY_STATUS(network_.forward(run, scratch.workspace));
+  const std::span<const float> outputs = network_.output(scratch.workspace);
+  const std::size_t width = network_.output_width();
+  for (std::size_t record = 0; record < batch.size; ++record)
+    add_line(batch, record, outputs.subspan(record * width, width), scratch, lines);
+  return counts;
+}
+
+void Predictor::add_line(const nn::Batch& batch, std::size_t record, std::span<const float> outputs,
+                         Scratch& scratch, fmt::memory_buffer& lines) const {
+  const bool is_json = format_ == LineFormat::kJson;
+  if (is_json) lines.push_back('{');
+  if (with_labels_) {
+    add(lines, is_json ? "\"label\":" : "");
+    if (label_slot_) add_label(lines, batch.slots[*label_slot_], label_width_, record, format_);
+    lines.push_back(',');
+  }
+  scratch.scores.assign(outputs.begin(), outputs.end());
+  std::vector<float>& scores = scratch.scores;
+  std::string_view name = is_layer_ ? "values" : scores.size() > 1 ? "scores" : "score";
+  if (score_ == Score::kProbabilities)
+    std::ranges::transform(scores, scores.begin(), kernels::sigmoid);
+  if (score_ == Score::kClasses) {
+    if (scores.size() == 2) {
+      scores = {kernels::sigmoid(scores[1] - scores[0])};  // as the evaluator auc has it
+    } else {
+      const auto likeliest = std::ranges::max_element(outputs) - outputs.begin();
+      kernels::softmax_rows(1, scores.size(), scores.data());
+      fmt::format_to(std::back_inserter(lines), "{}{},", is_json ? "\"class\":" : "", likeliest);
+      scores = {scores[static_cast<std::size_t>(likeliest)]};
+    }
+    name = "score";
+  }
+  if (is_json) fmt::format_to(std::back_inserter(lines), "\"{}\":", name);
+  add_values<float>(lines, scores, format_, ',', name != "score");
+  add(lines, is_json ? "}\n" : "\n");
+}
+
+}  // namespace paddle::inference

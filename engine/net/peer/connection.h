@@ -1,0 +1,80 @@
+// A connection between two ranks of a group, over which both sides speak whenever they like. It
+// never blocks: the ranks of a group are served together.
+#pragma once
+
+#include "engine/net/frame_io.h"
+#include "engine/net/ring_stream.h"
+
+namespace paddle::net::peer {
+
+// Both ends, as their handshake has proven them.
+struct Ends {
+  std::uint64_t job_tag = 0;
+  NodeId self;
+  std::uint32_t incarnation = 0;
+  NodeId peer = {};
+  std::uint32_t peer_incarnation = 0;
+};
+
+class Connection {
+ public:
+  // The reader may hold frames that came right behind the handshake. Where `trusts_payloads`, the
+  // checksum of payloads is left out both ways.
+  Connection(UniqueFd fd, std::unique_ptr<Stream> stream, RingStream* ring, FrameReader reader,
+             const Ends& ends, bool trusts_payloads);
+
+  const Ends& ends() const { return ends_; }
+  int descriptor() const { return fd_.get(); }
+
+  // Sending: one frame at a time. `tail` must stay until it is written, or let_go() is called.
+  bool is_writing() const { return left_ > 0; }
+  std::size_t left() const { return left_; }  // bytes of the frame being written
+  void begin(FrameHeader header, std::string head, ByteSpan tail);
+  // Writes what the stream takes now; true when the frame is written.
+  Result<bool> flush();
+
+  // Receiving: bytes that were read, 0 when it would block. Not while peek() shows a frame that the
+  // caller does not want yet.
+  Result<std::size_t> read();
+  // The header of the frame that next() will return, or null before it is there. kAuth unless it
+  // carries the proven identity.
+  Result<const DecodedHeader*> peek();
+  Result<std::optional<Frame>> next(const TailPlace& place) { return reader_.next(place); }
+
+  // Neither reads nor writes memory of the caller any more: what is left of frames under way is
+  // kept here.
+  void let_go();
+
+  // Waiting: before a sleep until the descriptor is ready, and after it. False: no need to sleep.
+  bool prepare_sleep(bool wants_data);
+  void wake();
+  // A read would bring something that the descriptor does not show.
+  bool has_read_ahead() const { return stream_->has_read_ahead(); }
+  // Shared memory: its descriptor shows bells and the end only.
+  bool is_memory() const { return ring_ != nullptr; }
+  // Sends no more; the peer reads the end once it has read all that was sent.
+  void end();
+  // The peer has closed the connection, though not all that it sent may have been read.
+  bool is_closed() const;
+  // How long the peer's machine has acknowledged nothing of what it was sent, as far as calls of
+  // this function have seen it; zero when nothing is due. A stopped process does not count: its
+  // kernel goes on answering.
+  Duration unacknowledged(TimePoint now);
+
+ private:
+  UniqueFd fd_;
+  std::unique_ptr<Stream> stream_;
+  RingStream* ring_;  // the stream, where it is shared memory
+  FrameReader reader_;
+  Ends ends_;
+  bool trusts_payloads_;
+  std::optional<TimePoint> unacknowledged_since_;
+  // The frame being written.
+  FrameHeaderBytes header_{};
+  std::string head_;
+  ByteSpan tail_;
+  Bytes kept_;            // the tail, once let_go() is called
+  std::size_t left_ = 0;  // bytes
+};
+
+}  // namespace paddle::net::peer

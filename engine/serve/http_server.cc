@@ -1,0 +1,342 @@
+#include "engine/serve/http_server.h"
+
+#include <optional>
+#include <unordered_set>
+#include <utility>
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <fmt/format.h>
+
+namespace paddle::serve {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using asio::ip::tcp;
+using ErrorCode = beast::error_code;
+
+constexpr std::uint32_t kHeadBytesMax = 16U << 10U;
+constexpr std::size_t kBufferBytesMax = 128U << 10U;  // of one connection, beside the body
+constexpr std::size_t kRefusalsMax = 100;             // connections that are being refused
+constexpr std::size_t kLingerBytesMax = 4U << 20U;    // read after a refusal, so that it arrives
+constexpr std::chrono::seconds kLingerTime{2};
+constexpr std::chrono::milliseconds kAcceptPause{100};  // without descriptors
+
+class Connection;
+
+// All of it runs on the thread of run(), but for stop() and the service's answers, which post.
+class BeastServer final : public HttpServer, public std::enable_shared_from_this<BeastServer> {
+ public:
+  BeastServer(const HttpOptions& options, Service& service)
+      : options_(options), service_(service), acceptor_(context_), timer_(context_) {}
+
+  Status open();
+  std::uint16_t port() const override { return acceptor_port_; }
+  void run() override;
+  void stop() override {
+    asio::post(context_, [this] { drain(); });
+  }
+
+  const HttpOptions& options() const { return options_; }
+  Service& service() { return service_; }
+  asio::io_context& context() { return context_; }
+  bool is_draining() const { return is_draining_; }
+  void leave(Connection* connection);
+  // Room for a body among those under way; false: there is none now.
+  bool take_bytes(std::uint64_t bytes) {
+    if (bytes > options_.bodies_bytes_max - bodies_bytes_) return false;
+    bodies_bytes_ += bytes;
+    return true;
+  }
+  void give_bytes(std::uint64_t bytes) { bodies_bytes_ -= bytes; }
+
+ private:
+  void accept();
+  void drain();
+
+  const HttpOptions options_;
+  Service& service_;
+  asio::io_context context_{1};
+  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work_;
+  tcp::acceptor acceptor_;
+  std::uint16_t acceptor_port_ = 0;
+  asio::steady_timer timer_;  // between two attempts to accept, then of the drain
+  std::unordered_set<Connection*> connections_;
+  std::uint64_t bodies_bytes_ = 0;
+  bool is_draining_ = false;
+};
+
+// A client, which sends one request after the other. Each step holds a reference until it ends.
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(std::shared_ptr<BeastServer> owner, tcp::socket socket)
+      : owner_(std::move(owner)),
+        server_(*owner_),
+        stream_(std::move(socket)),
+        buffer_(kBufferBytesMax) {
+    stream_.socket().set_option(tcp::no_delay(true), ignored_);
+  }
+  ~Connection() { server_.leave(this); }
+
+  void wait_for_request() {
+    // A request that is here already has no idle time before it.
+    if (buffer_.size() > 0) return read_head();
+    if (server_.is_draining()) return;
+    is_idle_ = true;
+    stream_.expires_after(server_.options().idle_time);
+    stream_.async_read_some(buffer_.prepare(kFirstRead),
+                            [self = shared_from_this()](ErrorCode error, std::size_t bytes) {
+                              self->is_idle_ = false;
+                              self->buffer_.commit(bytes);
+                              if (!error) self->read_head();
+                            });
+  }
+  void refuse_connection() {
+    is_last_ = true;
+    write(refusal(503, "too many connections", "ask again later"));
+  }
+  void close_if_idle() {
+    if (is_idle_) close();
+  }
+  void close() { stream_.close(); }
+
+ private:
+  using Parser = http::request_parser<http::string_body>;
+  static constexpr std::size_t kFirstRead = 4096;
+
+  void read_head() {
+    give_bytes();
+    parser_.emplace();
+    parser_->header_limit(kHeadBytesMax);
+    parser_->body_limit(server_.options().body_bytes_max);
+    stream_.expires_after(server_.options().head_time);
+    http::async_read_header(stream_, buffer_, *parser_,
+                            [self = shared_from_this()](ErrorCode error, std::size_t) {
+                              error ? self->on_bad(error) : self->on_head();
+                            });
+  }
+
+  // After a request that is none, where the next one begins is unknown: the connection ends.
+  void on_bad(ErrorCode error) {
+    if (error == http::error::end_of_stream || error == http::error::partial_message ||
+        error.category() != http::make_error_code(http::error::bad_method).category())
+      return;  // gone, or too slow
+    is_last_ = true;
+    if (error == http::error::body_limit) return write(too_large());
+    if (error == http::error::header_limit || error == http::error::buffer_overflow)
+      return write(refusal(431, "the head of the request is too large"));
+    write(refusal(400, "this is not HTTP: " + error.message()));
+  }
+
+  void on_head() {
+    const auto& head = parser_->get();
+    const auto text = [&](http::field field) { return std::string(head[field]); };
+    const std::string target(head.target());
+    request_ = {.method = std::string(head.method_string()),
+                .path = target.substr(0, target.find('?')),
+                .content_type = text(http::field::content_type),
+                .authorization = text(http::field::authorization),
+                .body = {}};
+    is_last_ = !head.keep_alive();
+    const auto length = parser_->content_length();
+    const bool has_body = parser_->chunked() || (length && *length > 0);
+    if (auto refused = server_.service().refuse(request_)) {
+      is_last_ = is_last_ || has_body;
+      return write(*std::move(refused));
+    }
+    if (length && *length > server_.options().body_bytes_max) {
+      is_last_ = true;
+      return write(too_large());
+    }
+    const std::uint64_t bytes = length ? *length : server_.options().body_bytes_max;
+    if (has_body) {
+      if (!server_.take_bytes(bytes)) {
+        is_last_ = true;
+        return write(refusal(503, "too many bytes are under way", "ask again later"));
+      }
+      bytes_taken_ = bytes;
+    }
+    if (has_body && beast::iequals(head[http::field::expect], "100-continue"))
+      return tell_to_continue();
+    read_body();
+  }
+
+  void tell_to_continue() {
+    static const std::string kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+    asio::async_write(stream_, asio::buffer(kContinue),
+                      [self = shared_from_this()](ErrorCode error, std::size_t) {
+                        if (!error) self->read_body();
+                      });
+  }
+
+  void read_body() {
+    stream_.expires_after(server_.options().body_time);
+    http::async_read(stream_, buffer_, *parser_,
+                     [self = shared_from_this()](ErrorCode error, std::size_t) {
+                       error ? self->on_bad(error) : self->on_request();
+                     });
+  }
+
+  void on_request() {
+    stream_.expires_never();
+    request_.body = std::move(parser_->get().body());
+    server_.service().answer(std::move(request_), [&context = server_.context(),
+                                                   self = shared_from_this()](Reply reply) mutable {
+      asio::post(context, [self = std::move(self), reply = std::move(reply)]() mutable {
+        self->write(std::move(reply));
+      });
+    });
+  }
+
+  Reply too_large() const {
+    return refusal(413,
+                   fmt::format("a body has at most {} bytes", server_.options().body_bytes_max),
+                   "send fewer records at a time, or see --body_bytes");
+  }
+
+  void write(Reply reply) {
+    is_last_ = is_last_ || server_.is_draining();
+    response_ = http::response<http::string_body>();
+    response_.result(reply.status);
+    response_.version(11);
+    response_.set(http::field::content_type, reply.type);
+    if (!reply.allow.empty()) response_.set(http::field::allow, reply.allow);
+    if (reply.status == 401) response_.set(http::field::www_authenticate, "Bearer");
+    if (reply.retry_seconds > 0)
+      response_.set(http::field::retry_after, std::to_string(reply.retry_seconds));
+    response_.keep_alive(!is_last_);
+    response_.body() = std::move(reply.body);
+    response_.prepare_payload();
+    stream_.expires_after(server_.options().reply_time);
+    http::async_write(stream_, response_,
+                      [self = shared_from_this()](ErrorCode error, std::size_t) {
+                        self->response_ = http::response<http::string_body>();
+                        if (error) return;
+                        self->give_bytes();
+                        self->is_last_ ? self->linger() : self->wait_for_request();
+                      });
+  }
+
+  // Closing while the client still sends would reset the connection and the reply with it.
+  void linger() {
+    stream_.socket().shutdown(tcp::socket::shutdown_send, ignored_);
+    stream_.expires_after(kLingerTime);
+    discard();
+  }
+  void discard() {
+    buffer_.clear();
+    stream_.async_read_some(buffer_.prepare(kFirstRead),
+                            [self = shared_from_this()](ErrorCode error, std::size_t bytes) {
+                              self->discarded_ += bytes;
+                              if (!error && self->discarded_ < kLingerBytesMax) self->discard();
+                            });
+  }
+
+  void give_bytes() { server_.give_bytes(std::exchange(bytes_taken_, 0)); }
+
+  friend class BeastServer;
+  const std::shared_ptr<BeastServer> owner_;  // an answer may come when the server has ended
+  BeastServer& server_;
+  beast::tcp_stream stream_;
+  beast::flat_buffer buffer_;
+  std::optional<Parser> parser_;
+  Request request_;
+  http::response<http::string_body> response_;
+  std::uint64_t bytes_taken_ = 0;
+  std::size_t discarded_ = 0;
+  bool is_idle_ = false;
+  bool is_last_ = false;  // no request comes after this one
+  ErrorCode ignored_;
+};
+
+Status BeastServer::open() {
+  ErrorCode error;
+  const auto address = asio::ip::make_address(options_.address, error);
+  const tcp::endpoint endpoint(address, options_.port);
+  if (!error) acceptor_.open(endpoint.protocol(), error);
+  if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor_.bind(endpoint, error);
+  if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+  if (error) {
+    return Error{
+        Errc::kResource,
+        fmt::format("listen on {} port {}: {}", options_.address, options_.port, error.message()),
+        "--port=0 takes any that is free"};
+  }
+  acceptor_port_ = acceptor_.local_endpoint().port();
+  return {};
+}
+
+void BeastServer::run() {
+  work_.emplace(asio::make_work_guard(context_));
+  accept();
+  context_.run();
+}
+
+void BeastServer::accept() {
+  acceptor_.async_accept([this](ErrorCode error, tcp::socket socket) {
+    if (is_draining_) return;
+    if (error) {
+      // Out of descriptors, mostly; those that are open go on.
+      timer_.expires_after(kAcceptPause);
+      return timer_.async_wait([this](ErrorCode ended) {
+        if (!ended && !is_draining_) accept();
+      });
+    }
+    const bool is_full = connections_.size() >= options_.connections_max;
+    if (connections_.size() >= options_.connections_max + kRefusalsMax) return accept();
+    const auto connection = std::make_shared<Connection>(shared_from_this(), std::move(socket));
+    connections_.insert(connection.get());
+    service_.counters().connections = connections_.size();
+    if (is_full) {
+      ++service_.counters().refused_connections;
+      connection->refuse_connection();
+    } else {
+      connection->wait_for_request();
+    }
+    accept();
+  });
+}
+
+void BeastServer::leave(Connection* connection) {
+  bodies_bytes_ -= connection->bytes_taken_;
+  connections_.erase(connection);
+  service_.counters().connections = connections_.size();
+  if (is_draining_ && connections_.empty()) {
+    timer_.cancel();
+    work_.reset();
+  }
+}
+
+void BeastServer::drain() {
+  if (std::exchange(is_draining_, true)) return;
+  ErrorCode ignored;
+  acceptor_.close(ignored);
+  for (Connection* const connection : connections_) connection->close_if_idle();
+  timer_.expires_after(options_.drain_time);
+  timer_.async_wait([this](ErrorCode ended) {
+    if (!ended) context_.stop();
+  });
+  if (!connections_.empty()) return;
+  timer_.cancel();
+  work_.reset();
+}
+
+}  // namespace
+
+Result<std::shared_ptr<HttpServer>> HttpServer::listen(const HttpOptions& options,
+                                                       Service& service) {
+  auto server = std::make_shared<BeastServer>(options, service);
+  PADDLE_TRY_STATUS(server->open());
+  return std::shared_ptr<HttpServer>(std::move(server));
+}
+
+}  // namespace paddle::serve

@@ -1,0 +1,38 @@
+// An HTTP/1.1 server (RFC 9112) for a Service: keep-alive, with bounds on every size and time.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "engine/serve/service.h"
+
+namespace paddle::serve {
+
+struct HttpOptions {
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 0;                        // 0: any that is free
+  std::uint32_t connections_max = 1000;          // more are told to come again, and closed
+  std::uint64_t body_bytes_max = 8U << 20U;      // of a request
+  std::uint64_t bodies_bytes_max = 256U << 20U;  // of all that are under way
+  // For the head of a request, for its body, for its reply to be taken; for the next one to begin;
+  // and for all of them to end after stop().
+  std::chrono::milliseconds head_time{10'000}, body_time{30'000}, reply_time{30'000};
+  std::chrono::milliseconds idle_time{60'000}, drain_time{30'000};
+};
+
+class HttpServer {
+ public:
+  // Listens; the service outlives it. kResource: the port is taken.
+  static Result<std::shared_ptr<HttpServer>> listen(const HttpOptions& options, Service& service);
+  virtual ~HttpServer() = default;
+
+  virtual std::uint16_t port() const = 0;
+  // Serves on this thread until stop(), and then until all requests under way are answered.
+  virtual void run() = 0;
+  // Any thread may call it.
+  virtual void stop() = 0;
+};
+
+}  // namespace paddle::serve

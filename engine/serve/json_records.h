@@ -1,0 +1,46 @@
+// Records as JSON lines: {"dense":[0.5,1],"C1":"68fd1e64","words":["in","the"]}. The keys are the
+// slots of the job; each holds what the network reads.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "engine/config/job_config.h"
+#include "engine/data/dictionary.h"
+#include "engine/data/fields.h"
+#include "engine/data/record_block.h"
+
+namespace paddle::serve {
+
+class JsonRecords {
+ public:
+  // Both must outlive this.
+  JsonRecords(const config::JobConfig& job, const data::Dictionary& dictionary);
+
+  // Appends the record of a line. Slots that no layer computes with, such as labels, may be
+  // missing, and are 0 then. kData: it is no record; the caller drops the values left at the end of
+  // the block.
+  Status parse(std::string_view line, data::RecordBlock& block) const;
+
+ private:
+  struct Slot {
+    config::SlotConfig config;
+    bool is_read = false;                     // by a layer, but for its label
+    std::optional<data::SlotHash> hash = {};  // of texts that the format hashes
+  };
+
+  Status add_slot(const Slot& slot, const nlohmann::json* value, data::RecordBlock& block) const;
+  Status add_floats(const Slot& slot, const nlohmann::json* value, data::RecordBlock& block) const;
+  Status add_id(const Slot& slot, const nlohmann::json& value, data::RecordBlock& block) const;
+
+  bool is_of_words_;             // texts are words of the dictionary
+  std::uint64_t index_buckets_;  // modulus of ids that are numbers; 0: none
+  const data::Dictionary& dictionary_;
+  std::vector<Slot> slots_;
+};
+
+}  // namespace paddle::serve

@@ -1,0 +1,85 @@
+// A snapshot that is served: what it takes for predictions and for rows of its tables, in memory.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "engine/data/format.h"
+#include "engine/inference/description.h"
+#include "engine/inference/predictor.h"
+#include "engine/serve/json_records.h"
+
+namespace paddle::serve {
+
+// kResource where a limit is passed: a smaller request may do.
+constexpr std::size_t kRecordsMax = 100'000;        // of a request
+constexpr std::size_t kIdsMax = 100'000;            // likewise, of rows
+constexpr std::size_t kReplyBytesMax = 64U << 20U;  // of its predictions or rows
+constexpr std::size_t kRecordsAtOnce = 512;         // in one run of the network
+
+struct ModelOptions {
+  std::string layer;  // predictions are its outputs; "": the scores of the job's first cost
+  inference::DescriptionSource source;
+};
+
+enum class RecordFormat { kText, kJson };  // the format of the job, or JSON lines
+
+// How much a request was.
+struct Work {
+  std::uint64_t records = 0;
+  inference::RowCounts rows;
+};
+
+class Model {
+ public:
+  // kData, kUsage, kResource: as the commands that use a snapshot.
+  static Result<std::shared_ptr<const Model>> load(const std::string& directory,
+                                                   const ModelOptions& options);
+
+  // Memory of one thread, kept from request to request.
+  struct Scratch {
+    std::uint64_t model = 0;  // whose parser and network this is for
+    std::unique_ptr<data::Format> format;
+    data::RecordBlock block;
+    nn::Batch batch;
+    inference::Predictor::Scratch network;
+    fmt::memory_buffer lines;
+  };
+  // Leaves a line for each record in scratch.lines: "<score>" of text, {"score":0.25} of JSON, as
+  // `paddle predict` has it but for the label. kData names the line that is no record.
+  Result<Work> predict(std::string_view records, RecordFormat format, Scratch& scratch) const;
+  // {"parameter":"_proj","ids":[3,7]} or {"words":["in"]}, the parameter if there are several; the
+  // answer, in scratch.lines, is {"parameter":"_proj","rows":[{"id":3,"values":[0.5,1]}]}, with
+  // null for the values of a row that is not there. kData: the request is none.
+  Result<Work> read_rows(std::string_view request, Scratch& scratch) const;
+
+  // The folder's own name, "pass-00002".
+  const std::string& name() const { return name_; }
+  const snapshot::SnapshotInfo& info() const { return info_; }
+  // {"snapshot":"pass-00002","passes":3,"step":..,"samples":..,"format":..,"slots":[..],
+  //  "predicts":true,"parameters":[{"name":"_fc.w0","kind":"dense","shape":[2,3]}, ..]}
+  std::string description() const;
+
+ private:
+  Model() = default;
+  // Appends the predictions of the batch, whose records are of these lines, and empties both.
+  Status run(const inference::Predictor& predictor, std::vector<std::uint64_t>& lines,
+             Scratch& scratch, Work& work) const;
+  Result<std::size_t> find_parameter(const std::string& name) const;
+  // False: there is no such row.
+  bool read_row(std::size_t parameter, std::uint64_t id, std::vector<float>& values) const;
+
+  std::uint64_t number_ = 0;  // differs between the models of a process
+  std::string name_;
+  snapshot::SnapshotInfo info_;
+  inference::ModelDescription description_;
+  std::vector<config::SlotConfig> slots_;
+  std::optional<inference::Predictor> text_, json_;  // none where records have no score
+  std::optional<JsonRecords> json_records_;
+  std::vector<wire::ParameterSpec> specs_;
+  std::optional<inference::Parameters> parameters_;  // of specs_
+};
+
+}  // namespace paddle::serve

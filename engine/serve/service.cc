@@ -1,0 +1,146 @@
+#include "engine/serve/service.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "base/json.h"
+#include "base/secret.h"
+
+namespace paddle::serve {
+namespace {
+
+constexpr std::string_view kBearer = "Bearer ";
+constexpr const char* kJsonLines = "application/x-ndjson";
+
+bool is_json(std::string_view content_type) {
+  const std::string_view type = content_type.substr(0, content_type.find(';'));
+  return type == "application/json" || type == kJsonLines || type == "application/jsonl";
+}
+
+// A request may be smaller, or must be another one; the rest is not the client's fault.
+unsigned status_of(Errc code) {
+  return code == Errc::kData ? 400 : code == Errc::kResource ? 413 : 500;
+}
+
+}  // namespace
+
+struct Service::Route {
+  std::string_view path;
+  std::string_view method;
+  bool is_open;  // without a token
+};
+
+const Service::Route* Service::find_route(std::string_view path) {
+  static constexpr auto kRoutes = std::to_array<Route>({{"/v1/predict", "POST", false},
+                                                        {"/v1/rows", "POST", false},
+                                                        {"/v1/model", "GET", false},
+                                                        {"/metrics", "GET", false},
+                                                        {"/healthz", "GET", true}});
+  const auto* const found = std::ranges::find(kRoutes, path, &Route::path);
+  return found == kRoutes.end() ? nullptr : found;
+}
+
+Reply refusal(unsigned status, const std::string& message, const std::string& hint) {
+  JsonObject error;
+  error.add("message", message);
+  if (!hint.empty()) error.add("hint", hint);
+  Reply reply{.status = status};
+  reply.body = JsonObject().add("error", error).text() + "\n";
+  if (status == 503) reply.retry_seconds = 1;
+  return reply;
+}
+
+Service::Service(NewestModel& model, Counters& counters, ServiceOptions options)
+    : model_(model), counters_(counters), options_(std::move(options)) {
+  for (std::uint32_t i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { work(); });
+}
+
+Service::~Service() {
+  {
+    const std::scoped_lock lock(mutex_);
+    is_over_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+std::optional<Reply> Service::refuse(const Request& head) const {
+  const Route* const route = find_route(head.path);
+  if (!options_.token.empty() && (route == nullptr || !route->is_open)) {
+    const std::string_view given = head.authorization;
+    if (!given.starts_with(kBearer) ||
+        !equal_constant_time(as_bytes(given.substr(kBearer.size())), options_.token))
+      return refusal(401, "the bearer token is missing or wrong", "Authorization: Bearer TOKEN");
+  }
+  if (route == nullptr) {
+    return refusal(404, "there is no such path",
+                   "paths are /v1/predict, /v1/rows, /v1/model, /healthz, /metrics");
+  }
+  if (head.method == route->method) return {};
+  Reply reply = refusal(405, fmt::format("{} takes {}", route->path, route->method));
+  reply.allow = route->method;
+  return reply;
+}
+
+void Service::answer(Request request, std::function<void(Reply)> done) {
+  const TimePoint now = SteadyClock().now();
+  const auto reply_now = [&](Reply reply) {
+    counters_.count(request.path, reply.status, SteadyClock().now() - now);
+    done(std::move(reply));
+  };
+  if (request.path == "/healthz") return reply_now({.body = "{\"status\":\"ok\"}\n"});
+  if (request.path == "/v1/model") return reply_now({.body = model_.get()->description()});
+  if (request.path == "/metrics") {
+    return reply_now({.type = "text/plain; version=0.0.4", .body = counters_.text(*model_.get())});
+  }
+  {
+    const std::scoped_lock lock(mutex_);
+    if (queue_.size() < options_.queue_max) {
+      queue_.push_back({std::move(request), std::move(done), now});
+      counters_.queued = queue_.size();
+      changed_.notify_one();
+      return;
+    }
+  }
+  reply_now(refusal(503, "too many requests wait", "ask again later, or more servers"));
+}
+
+void Service::work() {
+  Model::Scratch scratch;
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return is_over_ || !queue_.empty(); });
+    if (is_over_) return;
+    Waiting next = std::move(queue_.front());
+    queue_.pop_front();
+    counters_.queued = queue_.size();
+    lock.unlock();
+    Reply reply = compute(next.request, scratch);
+    counters_.count(next.request.path, reply.status, SteadyClock().now() - next.since);
+    next.done(std::move(reply));
+    lock.lock();
+  }
+}
+
+Reply Service::compute(const Request& request, Model::Scratch& scratch) const {
+  const auto model = model_.get();
+  const bool predicts = request.path == "/v1/predict";
+  const bool as_json = is_json(request.content_type);
+  auto done = predicts
+                  ? model->predict(request.body,
+                                   as_json ? RecordFormat::kJson : RecordFormat::kText, scratch)
+                  : model->read_rows(request.body, scratch);
+  if (!done) {
+    const Error& error = done.error();
+    return refusal(status_of(error.code), error.message, error.hint);
+  }
+  counters_.count(*done);
+  return {.type = !predicts ? "application/json"
+                  : as_json ? kJsonLines
+                            : "text/csv",
+          .body = std::string(scratch.lines.data(), scratch.lines.size())};
+}
+
+}  // namespace paddle::serve

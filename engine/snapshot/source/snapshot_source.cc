@@ -1,0 +1,98 @@
+#include "engine/snapshot/source/snapshot_source.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "engine/optim/optimizer.h"
+#include "engine/parameter/parameter_set.h"
+
+namespace paddle::snapshot {
+
+SnapshotSource::SnapshotSource(const wire::ParameterSet& set, const SnapshotReader& reader)
+    : set_(set),
+      reader_(reader),
+      with_state_(optim::same_state(reader.info().optimizer, set.optimizer())) {}
+
+Status SnapshotSource::check() const {
+  if (!with_state_) {
+    log_warning(
+        "snapshot {} was trained with {}, this job uses {} or other options of it: its optimizer "
+        "state starts anew",
+        reader_.directory(), reader_.info().optimizer.method(), set_.optimizer().method());
+  }
+  if (!reader_.is_bound()) {
+    log_warning(
+        "snapshot {} is of format 1, in which files of another snapshot go unnoticed; what is "
+        "saved "
+        "from now on is of format {}",
+        reader_.directory(), kSnapshotFormat);
+  }
+  const auto saved = reader_.parameters();
+  for (const wire::ParameterSpec& spec : set_.parameters()) {
+    const auto found = std::ranges::find(saved, spec.name(), &wire::ParameterSpec::name);
+    if (found == saved.end() || found->sparse() != spec.sparse() ||
+        parameter::row_width(*found) != parameter::row_width(spec) ||
+        (!spec.sparse() && parameter::element_count(*found) != parameter::element_count(spec))) {
+      return Error{Errc::kData,
+                   fmt::format("snapshot {}: parameter '{}' is {}", reader_.directory(),
+                               spec.name(), found == saved.end() ? "missing" : "of another shape"),
+                   "load a snapshot of the same network"};
+    }
+    if (spec.table().has_shrink() && !found->table().has_shrink()) {
+      return Error{Errc::kData,
+                   fmt::format("snapshot {}: table '{}' has no shows and clicks, which 'shrink' "
+                               "goes by",
+                               reader_.directory(), spec.name()),
+                   "train on without shrink, or start anew"};
+    }
+  }
+  return {};
+}
+
+Result<wire::LoadBegin> SnapshotSource::place(bool resumes) const {
+  const SnapshotInfo& info = reader_.info();
+  wire::LoadBegin begin;
+  begin.set_step(info.step);
+  begin.set_passes_finished(resumes ? info.pass : 0);
+  begin.set_samples(info.samples);
+  if (info.trainer_cursors.size() == set_.num_trainers()) {
+    for (const std::uint64_t cursor : info.trainer_cursors) begin.add_cursors(cursor);
+  }
+  if (resumes && !info.pass_batches.empty()) {
+    if (info.pass_batches.size() != set_.num_trainers()) {
+      return Error{
+          Errc::kUsage,
+          fmt::format("snapshot {} is from the middle of pass {}, which {} trainers shared",
+                      reader_.directory(), info.pass, info.pass_batches.size()),
+          fmt::format("go on with {} trainers", info.pass_batches.size())};
+    }
+    for (const std::uint64_t batches : info.pass_batches) begin.add_pass_batches(batches);
+  }
+  return begin;
+}
+
+void SnapshotSource::convert(const wire::ParameterSpec& spec, std::span<float> value,
+                             std::span<float> state) const {
+  const wire::Optimizer& optimizer = set_.optimizer();
+  if (!with_state_) return optim::UpdateRule(optimizer, spec).start(value, state);
+  if (optim::has_average(optimizer)) optim::swap_average(value, state);
+}
+
+Result<SnapshotSource::Dense> SnapshotSource::dense(std::uint32_t parameter) const {
+  const auto& spec = set_.parameters(static_cast<int>(parameter));
+  Dense dense;
+  PADDLE_TRY_STATUS(reader_.read_dense(spec.name(), dense.value, dense.state, dense.update_count));
+  const std::uint64_t elements = parameter::element_count(spec);
+  const std::uint64_t state = elements * optim::state_width(set_.optimizer());
+  if (dense.value.size() != elements || (with_state_ && dense.state.size() != state)) {
+    return Error{Errc::kData, fmt::format("parameter '{}' has another size", spec.name())};
+  }
+  dense.state.resize(state);
+  convert(spec, dense.value, dense.state);
+  if (!with_state_) dense.update_count = 0;
+  return dense;
+}
+
+}  // namespace paddle::snapshot

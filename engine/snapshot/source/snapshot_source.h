@@ -1,0 +1,43 @@
+// A snapshot as a job takes it up: checked against the job's parameters, with values and optimizer
+// state in the form that the job keeps.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/snapshot/reader.h"
+#include "proto/wire.pb.h"
+
+namespace paddle::snapshot {
+
+class SnapshotSource {
+ public:
+  // Both outlive it.
+  SnapshotSource(const wire::ParameterSet& set, const SnapshotReader& reader);
+
+  // kData: it is of another network. Logs what of the snapshot is not taken up.
+  Status check() const;
+  // Where the job goes on; one that only starts with the parameters counts its own passes. kUsage:
+  // it is from the middle of a pass, with another number of trainers.
+  Result<wire::LoadBegin> place(bool resumes) const;
+  // Whether the optimizer's state is taken up too.
+  bool with_state() const { return with_state_; }
+
+  struct Dense {
+    std::vector<float> value;
+    std::vector<float> state;  // planes
+    std::uint64_t update_count = 0;
+  };
+  Result<Dense> dense(std::uint32_t parameter) const;
+  // Turns values and state of a snapshot into those of a shard; without its state, into those of a
+  // parameter that was never updated.
+  void convert(const wire::ParameterSpec& spec, std::span<float> value,
+               std::span<float> state) const;
+
+ private:
+  const wire::ParameterSet& set_;
+  const SnapshotReader& reader_;
+  bool with_state_;
+};
+
+}  // namespace paddle::snapshot

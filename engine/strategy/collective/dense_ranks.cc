@@ -1,0 +1,247 @@
+#include "engine/strategy/collective/dense_ranks.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/optim/initial.h"
+#include "engine/optim/optimizer.h"
+#include "engine/parameter/parameter_set.h"
+
+namespace paddle::strategy {
+namespace {
+
+// Buckets whose sums are under way while an earlier one is updated.
+constexpr std::size_t kBucketsAhead = 2;
+
+Status wait_for(std::vector<collective::Pending>& pending) {
+  Status first;
+  for (collective::Pending& one : pending) {
+    Status done = one.wait();
+    if (first && !done) first = std::move(done);
+  }
+  pending.clear();
+  return first;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DenseRanks>> DenseRanks::create(const wire::ParameterSet& set,
+                                                       collective::Group& group, Options options) {
+  std::unique_ptr<DenseRanks> ranks(new DenseRanks(set, group));
+  ranks->state_width_ = static_cast<std::uint32_t>(optim::state_width(set.optimizer()));
+  PADDLE_TRY_STATUS(ranks->check_memory(options.bytes_max));
+  ranks->update_counts_.resize(static_cast<std::size_t>(set.parameters_size()));
+  ranks->values_.resize(ranks->layout_.elements());
+  ranks->gradients_.resize(ranks->layout_.elements());
+  // The room between parameters is sent too.
+  std::ranges::fill(ranks->values_, 0.0F);
+  std::ranges::fill(ranks->gradients_, 0.0F);
+  for (const std::uint32_t parameter : ranks->layout_.dense()) {
+    optim::fill_initial(ranks->part(ranks->values_, ranks->layout_.parameter(parameter)),
+                        set.parameters(static_cast<int>(parameter)), set.seed(), 0);
+  }
+  for (std::size_t i = 0; i < ranks->layout_.buckets(); ++i) {
+    PADDLE_TRY(Bucket bucket, ranks->make_bucket(i, options));
+    ranks->buckets_.push_back(std::move(bucket));
+  }
+  return ranks;
+}
+
+// Values and gradients of all parameters, and of the own ones the optimizer's.
+Status DenseRanks::check_memory(std::uint64_t bytes_max) const {
+  const std::uint64_t elements_max = bytes_max / sizeof(float);
+  const std::uint64_t own = layout_.elements() / group_.size() * (1 + state_width_);
+  if (layout_.elements() <= elements_max / 2 && own <= elements_max - 2 * layout_.elements()) {
+    return {};
+  }
+  return Error{Errc::kResource,
+               fmt::format("{} floats of dense parameters with their gradients and the optimizer's "
+                           "state are over the limit of {} bytes",
+                           layout_.elements(), bytes_max),
+               "use nodes with more memory, or fewer trainers on one"};
+}
+
+Result<DenseRanks::Bucket> DenseRanks::make_bucket(std::size_t number,
+                                                   const Options& options) const {
+  Bucket bucket{layout_.bucket(number), {}, {}};
+  const ElementRange slice = layout_.slice(number, group_.size(), group_.rank());
+  std::vector<parameter::DenseBlock> blocks;
+  std::uint64_t offset = 0;
+  for (const std::uint32_t parameter : layout_.dense()) {
+    const ElementRange all = layout_.parameter(parameter);
+    const ElementRange own = overlap(slice, all);
+    if (own.size() == 0) continue;
+    bucket.own.push_back({parameter, own, offset});
+    blocks.push_back({.parameter = parameter, .begin = own.begin - all.begin, .size = own.size()});
+    offset += own.size();
+  }
+  PADDLE_TRY(bucket.table,
+             table::DenseTable::create(set_, blocks, options.bytes_max, options.parallel));
+  return bucket;
+}
+
+Result<ElementRange> DenseRanks::range_of(const client::DenseParameter& parameter) const {
+  const std::uint32_t index = parameter.parameter;
+  if (index >= update_counts_.size() || set_.parameters(static_cast<int>(index)).sparse()) {
+    return Error{Errc::kUsage, fmt::format("parameter {} is not dense", index)};
+  }
+  const ElementRange range = layout_.parameter(index);
+  const auto gradient = parameter.gradients();
+  if (gradient.empty() || gradient.size() == range.size()) return range;
+  return Error{Errc::kUsage, fmt::format("the gradient of '{}' has {} elements, expected {}",
+                                         set_.parameters(static_cast<int>(index)).name(),
+                                         gradient.size(), range.size())};
+}
+
+Status DenseRanks::lend(std::span<client::DenseParameter> parameters) {
+  for (client::DenseParameter& one : parameters) {
+    PADDLE_TRY(const ElementRange range, range_of(one));
+    one.lent = part(values_, range);
+    one.placed_gradient = part(gradients_, range);
+  }
+  return {};
+}
+
+Result<std::string> DenseRanks::take_gradients(std::span<client::DenseParameter> parameters) {
+  const float limit = parameter::gradient_limit(set_);
+  std::vector<const client::DenseParameter*> by_index(update_counts_.size());
+  for (const client::DenseParameter& one : parameters) {
+    PADDLE_TRY_STATUS(range_of(one));
+    by_index[one.parameter] = &one;
+  }
+  std::string above;
+  for (const std::uint32_t parameter : layout_.dense()) {
+    const client::DenseParameter* const one = by_index[parameter];
+    const auto place = part(gradients_, layout_.parameter(parameter));
+    const auto from = one == nullptr ? std::span<const float>() : one->gradients();
+    if (from.empty()) std::ranges::fill(place, 0.0F);
+    if (!from.empty() && from.data() != place.data()) std::ranges::copy(from, place.begin());
+    if (above.empty() && !optim::all_below(place, limit)) {
+      above = set_.parameters(static_cast<int>(parameter)).name();
+    }
+  }
+  return above;
+}
+
+std::span<float> DenseRanks::carried() {
+  const bool is_small = buckets_.size() == 1 && layout_.is_everyones(0);
+  return is_small ? std::span<float>(gradients_) : std::span<float>();
+}
+
+Status DenseRanks::update(std::span<const float> shares, float learning_rate) {
+  const bool is_summed = !carried().empty();
+  std::vector<collective::Pending> sums(buckets_.size());
+  std::vector<collective::Pending> gathers;
+  const auto post = [&](std::size_t number) {
+    if (number >= buckets_.size() || is_summed) return;
+    sums[number] = group_.reduce_scatter(part(gradients_, buckets_[number].range), shares);
+  };
+  for (std::size_t i = 0; i < kBucketsAhead; ++i) post(i);
+  Status applied;
+  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+    Status summed = sums[i].wait();
+    if (summed && applied) applied = apply(buckets_[i], learning_rate);
+    if (!summed || !applied) {
+      // The gradients are read until the group has ended.
+      const Error why = summed ? applied.error() : summed.error();
+      group_.abort(why);
+      (void)wait_for(sums);
+      (void)wait_for(gathers);
+      return why;
+    }
+    if (!is_summed) gathers.push_back(group_.all_gather(part(values_, buckets_[i].range)));
+    post(i + kBucketsAhead);
+  }
+  for (const std::uint32_t parameter : layout_.dense()) {
+    if (!set_.parameters(static_cast<int>(parameter)).is_static()) ++update_counts_[parameter];
+  }
+  return wait_for(gathers);
+}
+
+Status DenseRanks::apply(Bucket& bucket, float learning_rate) {
+  if (bucket.own.empty()) return {};
+  std::vector<std::span<const float>> gradients;
+  for (const Piece& piece : bucket.own) gradients.push_back(part(gradients_, piece.range));
+  const std::string broken = bucket.table.apply(learning_rate, gradients);
+  copy_own_values(bucket);
+  if (broken.empty()) return {};
+  return Error{Errc::kFailed,
+               fmt::format("the gradients of a step made values of '{}' or their optimizer's state "
+                           "not finite",
+                           broken),
+               "lower optimizer.learning_rate, or bound gradients with optimizer.clip_global_norm"};
+}
+
+void DenseRanks::copy_own_values(Bucket& bucket) {
+  for (const Piece& piece : bucket.own) {
+    const auto from = bucket.table.values().subspan(piece.offset, piece.range.size());
+    std::ranges::copy(from, part(values_, piece.range).begin());
+  }
+}
+
+std::span<const float> DenseRanks::values(std::uint32_t parameter) const {
+  const ElementRange range = layout_.parameter(parameter);
+  return std::span<const float>(values_).subspan(range.begin, range.size());
+}
+
+Status DenseRanks::gather(std::uint32_t root, std::uint32_t parameter, std::uint32_t plane,
+                          std::span<float> into) {
+  const ElementRange all = layout_.parameter(parameter);
+  if (plane == 0) {  // every rank has all values
+    if (!into.empty()) std::ranges::copy(values(parameter), into.begin());
+    return {};
+  }
+  for (std::size_t number = 0; number < buckets_.size(); ++number) {
+    const ElementRange range = overlap(layout_.bucket(number), all);
+    if (range.size() == 0) continue;
+    scratch_.resize(range.size());
+    for (const Piece& piece : buckets_[number].own) {
+      if (piece.parameter != parameter) continue;
+      PADDLE_TRY(const auto state,
+                 buckets_[number].table.read(plane, piece.offset, piece.range.size()));
+      std::ranges::copy(
+          state, scratch_.begin() + static_cast<std::ptrdiff_t>(piece.range.begin - range.begin));
+    }
+    // A small bucket has one owner here: the root itself.
+    std::vector<collective::Pending> pending;
+    for (std::uint32_t owner = 0; owner < group_.size(); ++owner) {
+      if (layout_.is_everyones(number)) break;
+      const ElementRange piece = overlap(layout_.slice(number, group_.size(), owner), all);
+      if (piece.size() == 0 || owner == root) continue;
+      pending.push_back(group_.broadcast(owner, std::as_writable_bytes(std::span(scratch_).subspan(
+                                                    piece.begin - range.begin, piece.size()))));
+    }
+    PADDLE_TRY_STATUS(wait_for(pending));
+    if (into.empty()) continue;
+    std::ranges::copy(scratch_,
+                      into.begin() + static_cast<std::ptrdiff_t>(range.begin - all.begin));
+  }
+  return {};
+}
+
+Status DenseRanks::spread(std::uint32_t root, std::uint32_t parameter, std::uint32_t plane,
+                          std::span<const float> from, std::uint64_t update_count) {
+  const ElementRange all = layout_.parameter(parameter);
+  update_counts_[parameter] = update_count;
+  for (std::size_t number = 0; number < buckets_.size(); ++number) {
+    Bucket& bucket = buckets_[number];
+    const ElementRange range = overlap(bucket.range, all);
+    if (range.size() == 0) continue;
+    scratch_.resize(range.size());
+    if (!from.empty()) {
+      std::ranges::copy(from.subspan(range.begin - all.begin, range.size()), scratch_.begin());
+    }
+    PADDLE_TRY_STATUS(group_.broadcast(root, std::as_writable_bytes(std::span(scratch_))).wait());
+    if (plane == 0) std::ranges::copy(scratch_, part(values_, range).begin());
+    for (const Piece& piece : bucket.own) {
+      if (piece.parameter != parameter) continue;
+      const auto own = std::span<const float>(scratch_).subspan(piece.range.begin - range.begin,
+                                                                piece.range.size());
+      PADDLE_TRY_STATUS(bucket.table.write(plane, piece.offset, own, update_count));
+    }
+  }
+  return {};
+}
+
+}  // namespace paddle::strategy

@@ -1,0 +1,84 @@
+// The dense parameters of one rank of a group: the values of all of them, and the optimizer of the
+// slices that the rank owns. All ranks make the same calls in the same order.
+#pragma once
+
+#include <memory>
+
+#include "engine/client/batch_parameters.h"
+#include "engine/collective/group.h"
+#include "engine/strategy/collective/group_layout.h"
+#include "engine/table/dense_table.h"
+
+namespace paddle::strategy {
+
+class DenseRanks {
+ public:
+  struct Options {
+    std::uint64_t bytes_max = 1ULL << 40U;  // of values, gradients and optimizer state
+    Parallel parallel = {};                 // helps with updates
+  };
+  // The set is valid. It and the group outlive the parameters. kResource.
+  static Result<std::unique_ptr<DenseRanks>> create(const wire::ParameterSet& set,
+                                                    collective::Group& group, Options options);
+
+  // Lends the values, and gives the gradients their places. kUsage: no such dense parameter.
+  Status lend(std::span<client::DenseParameter> parameters);
+  // Puts gradients in their places that are elsewhere, zeros where there are none. Returns the name
+  // of the first parameter with a gradient that would make its values infinite, or "".
+  Result<std::string> take_gradients(std::span<client::DenseParameter> parameters);
+
+  // Gradients that begin_step() of the group carries, because they are small; else none.
+  std::span<float> carried();
+  // One update of the parameters by the weighted sum of all ranks' gradients. kFailed: a value or
+  // its optimizer's state is no longer finite.
+  Status update(std::span<const float> shares, float learning_rate);
+
+  // Planes of a parameter as in table::DenseTable: 0 is the values, the others are the optimizer's
+  // state. Gathers one on the root, where `into` has the parameter's size; elsewhere it is empty.
+  Status gather(std::uint32_t root, std::uint32_t parameter, std::uint32_t plane,
+                std::span<float> into);
+  // Gives all ranks the root's, with the number of updates that led to it.
+  Status spread(std::uint32_t root, std::uint32_t parameter, std::uint32_t plane,
+                std::span<const float> from, std::uint64_t update_count);
+
+  std::uint64_t update_count(std::uint32_t parameter) const { return update_counts_[parameter]; }
+  std::span<const float> values(std::uint32_t parameter) const;
+  std::uint32_t state_width() const { return state_width_; }
+  const GroupLayout& layout() const { return layout_; }
+
+ private:
+  // A range of one parameter in the rank's slice of a bucket; `offset` is its place in the table.
+  struct Piece {
+    std::uint32_t parameter = 0;
+    ElementRange range;
+    std::uint64_t offset = 0;
+  };
+  struct Bucket {
+    ElementRange range;
+    std::vector<Piece> own;
+    table::DenseTable table;
+  };
+
+  DenseRanks(const wire::ParameterSet& set, collective::Group& group)
+      : set_(set), group_(group), layout_(set) {}
+  Status check_memory(std::uint64_t bytes_max) const;
+  Result<Bucket> make_bucket(std::size_t number, const Options& options) const;
+  Result<ElementRange> range_of(const client::DenseParameter& parameter) const;
+  std::span<float> part(LargeArray<float>& array, ElementRange range) {
+    return std::span(array).subspan(range.begin, range.size());
+  }
+  Status apply(Bucket& bucket, float learning_rate);
+  void copy_own_values(Bucket& bucket);
+
+  const wire::ParameterSet& set_;
+  collective::Group& group_;
+  GroupLayout layout_;
+  std::uint32_t state_width_ = 0;
+  LargeArray<float> values_;
+  LargeArray<float> gradients_;
+  std::vector<Bucket> buckets_;
+  std::vector<std::uint64_t> update_counts_;  // by parameter
+  std::vector<float> scratch_;                // of gather() and spread()
+};
+
+}  // namespace paddle::strategy

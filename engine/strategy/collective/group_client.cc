@@ -1,0 +1,272 @@
+#include "engine/strategy/collective/group_client.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "base/rng.h"
+#include "engine/optim/optimizer.h"
+#include "engine/optim/schedule.h"
+#include "engine/parameter/parameter_set.h"
+#include "engine/strategy/collective/sinks.h"
+
+namespace paddle::strategy {
+namespace {
+
+// In which the others, which have come to the end too, close their connections.
+constexpr Duration kLeaveMax = std::chrono::seconds(30);
+
+Error misuse(std::string what) {
+  return Error{Errc::kUsage, std::move(what), "a group keeps no sparse tables"};
+}
+
+}  // namespace
+
+GroupClient::GroupClient(wire::ParameterSet set, std::unique_ptr<collective::Group> group,
+                         const Flags& flags)
+    : set_(std::move(set)),
+      group_(std::move(group)),
+      plan_hash_(hash_combine(hash_combine(stable_hash(set_.SerializeAsString()), kBucketElements),
+                              hash_combine(flags.passes, flags.saving_period))),
+      cursors_(group_->size()),
+      pass_batches_(group_->size()) {}
+
+Result<std::unique_ptr<GroupClient>> GroupClient::create(wire::ParameterSet set,
+                                                         std::unique_ptr<collective::Group> group,
+                                                         DenseRanks::Options options,
+                                                         const Flags& flags) {
+  PADDLE_TRY_STATUS(parameter::validate(set));
+  if (set.num_trainers() != group->size()) {
+    return Error{Errc::kUsage, fmt::format("a group of {} ranks for {} trainers", group->size(),
+                                           set.num_trainers())};
+  }
+  std::unique_ptr<GroupClient> client(new GroupClient(std::move(set), std::move(group), flags));
+  auto ranks = DenseRanks::create(client->set_, *client->group_, std::move(options));
+  if (!ranks) return client->fail(std::move(ranks).error());
+  client->ranks_ = *std::move(ranks);
+  return client;
+}
+
+Error GroupClient::fail(Error why) {
+  group_->abort(why);
+  return why;
+}
+
+client::JobProgress GroupClient::progress() const {
+  client::JobProgress progress;
+  progress.samples = samples_;
+  progress.passes = passes_;
+  progress.batches = pass_batches_[group_->rank()];
+  progress.passes_loaded = passes_loaded_;
+  progress.pauses = pauses_;
+  progress.furthest = {passes_, pauses_, progress.batches};
+  return progress;
+}
+
+Status GroupClient::pull_dense(std::span<client::DenseParameter> parameters) {
+  return ranks_->lend(parameters);
+}
+
+Status GroupClient::pull_rows(std::span<client::SparseRows> rows) {
+  return rows.empty() ? Status() : misuse("rows are pulled");
+}
+
+Result<GroupClient::Infos> GroupClient::begin_round(Wish wish, collective::StepInfo own) {
+  // State is fetched in the midst of a test or a save.
+  const bool ends_work = wish == Wish::kStep || wish == Wish::kMeet;
+  if (ends_work && std::exchange(is_busy_, false)) group_->set_activity("");
+  own.step = step_;
+  own.plan_hash = plan_hash_;
+  own.wish = static_cast<std::uint32_t>(wish);
+  const std::span<float> carried = ranks_->carried();
+  kept_.assign(carried.begin(), carried.end());
+  PADDLE_TRY(const Infos infos,
+             group_->begin_step(own, carried,
+                                set_.merge() == wire::MERGE_SUM ? &collective::sum_shares
+                                                                : &collective::mean_shares));
+  return infos;
+}
+
+std::optional<std::uint32_t> GroupClient::first_wish(Infos infos) {
+  const auto wants_state = [](const collective::StepInfo& info) {
+    return info.wish >= static_cast<std::uint32_t>(Wish::kState);
+  };
+  const auto found = std::ranges::find_if(infos, wants_state);
+  if (found == infos.end()) return std::nullopt;
+  return static_cast<std::uint32_t>(found - infos.begin());
+}
+
+Result<GroupClient::Infos> GroupClient::meet(Wish wish, collective::StepInfo own) {
+  for (;;) {
+    PADDLE_TRY(const Infos infos, begin_round(wish, own));
+    const auto root = first_wish(infos);
+    if (!root) {
+      for (std::uint32_t rank = 0; rank < infos.size(); ++rank) {
+        if (infos[rank].wish == static_cast<std::uint32_t>(wish)) continue;
+        return fail(Error{Errc::kFailed,
+                          fmt::format("{} and {} are at different places of the job (step {})",
+                                      group_->name(rank), group_->name(group_->rank()), step_),
+                          "this is a bug"});
+      }
+      return infos;
+    }
+    std::ranges::copy(kept_, ranks_->carried().begin());
+    PADDLE_TRY_STATUS(serve(*root, static_cast<Wish>(infos[*root].wish), nullptr));
+  }
+}
+
+Status GroupClient::fetch(Wish wish, Sink& sink) {
+  for (;;) {
+    PADDLE_TRY(const Infos infos, begin_round(wish, {}));
+    const std::uint32_t root = *first_wish(infos);  // at most this rank
+    const auto wanted = static_cast<Wish>(infos[root].wish);
+    const bool is_own = root == group_->rank();
+    PADDLE_TRY_STATUS(serve(root, wanted, is_own ? &sink : nullptr));
+    if (is_own) return {};
+  }
+}
+
+// The root takes part to the end, whatever becomes of its sink.
+Status GroupClient::serve(std::uint32_t root, Wish wish, Sink* sink) {
+  const std::uint32_t last = ranks_->state_width();
+  const std::uint32_t first = wish == Wish::kAverages ? last : 0;
+  for (const std::uint32_t parameter : ranks_->layout().dense()) {
+    for (std::uint32_t plane = first; plane <= last; ++plane) {
+      const auto into = sink == nullptr ? std::span<float>() : sink->place(parameter, plane);
+      PADDLE_TRY_STATUS(ranks_->gather(root, parameter, plane, into));
+    }
+    if (sink != nullptr) sink->finish(parameter);
+  }
+  return {};
+}
+
+Status GroupClient::pull_averages(std::span<client::DenseParameter> dense,
+                                  std::span<client::SparseRows> rows) {
+  PADDLE_TRY_STATUS(pull_rows(rows));
+  if (dense.empty()) return {};
+  if (!optim::has_average(set_.optimizer())) return ranks_->lend(dense);
+  for (client::DenseParameter& one : dense) one.lent = {};
+  AverageSink sink(*ranks_, dense);
+  return fetch(Wish::kAverages, sink);
+}
+
+Status GroupClient::check_push(std::uint64_t num_samples, double cost_sum,
+                               const std::string& above) const {
+  const std::uint64_t batch = cursors_[group_->rank()] + 1;
+  if (!above.empty()) {
+    return Error{Errc::kFailed,
+                 fmt::format("trainer {} pushed a gradient of '{}' that is not finite, or would "
+                             "make its values so (batch {})",
+                             group_->rank(), above, batch),
+                 "lower the learning rate or look at the data of this batch"};
+  }
+  if (!std::isfinite(cost_sum)) {
+    return Error{
+        Errc::kFailed,
+        fmt::format("trainer {} pushed a cost of {} (batch {})", group_->rank(), cost_sum, batch),
+        "lower the learning rate or look at the data of this batch"};
+  }
+  if (num_samples <= parameter::kCounterMax) return {};
+  return Error{Errc::kUsage, fmt::format("{} samples in a batch", num_samples)};
+}
+
+Status GroupClient::push(std::uint64_t num_samples, double cost_sum,
+                         std::span<client::DenseParameter> dense,
+                         std::span<client::SparseRows> sparse) {
+  if (!sparse.empty()) return misuse("rows are pushed");
+  PADDLE_TRY(const std::string above, ranks_->take_gradients(dense));
+  if (const Status checked = check_push(num_samples, cost_sum, above); !checked) {
+    return fail(checked.error());
+  }
+  PADDLE_TRY(const Infos infos,
+             meet(Wish::kStep, {.samples = num_samples, .cost = cost_sum, .stop = asks_to_stop_}));
+  return apply(infos);
+}
+
+// As a shard counts and applies a round of pushes.
+Status GroupClient::apply(Infos infos) {
+  for (std::uint32_t rank = 0; rank < infos.size(); ++rank) {
+    const collective::StepInfo& info = infos[rank];
+    if (info.stop) stop_asked_ = true;
+    if (info.out_of_data) continue;
+    ++cursors_[rank];
+    ++pass_batches_[rank];
+    ++pass_.dense.pushes;
+    pass_.samples += info.samples;
+    pass_.cost += info.cost;
+    samples_ += info.samples;
+  }
+  pass_.dense.batches = pass_.dense.pushes;
+  pass_.dense.lags = {pass_.dense.pushes};
+  const auto shares = set_.merge() == wire::MERGE_SUM ? collective::sum_shares(infos)
+                                                      : collective::mean_shares(infos);
+  const bool has_samples = collective::total_samples(infos) > 0;
+  const float rate = optim::learning_rate(set_.optimizer(), {samples_, passes_});
+  if (has_samples) PADDLE_TRY_STATUS(ranks_->update(shares, rate));
+  ++step_;
+  return {};
+}
+
+Status GroupClient::repeat_push(std::uint64_t, std::uint64_t, double,
+                                std::span<client::DenseParameter>, std::span<client::SparseRows>) {
+  return Error{Errc::kUsage, "a rank's push cannot be repeated"};
+}
+
+void GroupClient::repeat_pass_end() {
+  PADDLE_CHECK(false);  // progress() never asks for it
+}
+
+Result<client::PassTotals> GroupClient::end_pass(const Tally& tally, client::PassEnd end) {
+  const bool is_finite =
+      std::ranges::all_of(tally.sums, [](double sum) { return std::isfinite(sum); });
+  if (!is_finite) {
+    return fail(Error{Errc::kFailed, fmt::format("a sum of trainer {}'s evaluators is not finite",
+                                                 group_->rank())});
+  }
+  bool pauses = end == client::PassEnd::kPause;
+  bool is_over = false;
+  while (!pauses && !is_over) {
+    PADDLE_TRY(const Infos infos, meet(Wish::kStep, {.stop = asks_to_stop_, .out_of_data = true}));
+    is_over = std::ranges::all_of(infos, &collective::StepInfo::out_of_data);
+    if (is_over) break;
+    PADDLE_TRY_STATUS(apply(infos));
+    pauses = stop_asked_;
+  }
+  if (pauses) {
+    if (const auto met = meet(Wish::kMeet); !met) return met.error();
+  }
+  PADDLE_TRY(Tally all, group_->sum(tally));
+  client::PassTotals totals = pass_;
+  totals.tally = std::move(all);
+  totals.paused = is_paused_ = pauses;
+  if (pauses) {
+    ++pauses_;
+    return totals;
+  }
+  ++passes_;
+  pauses_ = 0;
+  pass_ = {};
+  std::ranges::fill(pass_batches_, 0);
+  return totals;
+}
+
+Status GroupClient::announce_busy(std::string_view activity) {
+  is_busy_ = true;
+  group_->set_activity(activity);
+  group_->serve_in_background();
+  return {};
+}
+
+// Until all have met here, another rank may still save what it holds. A loss after that is
+// harmless.
+Status GroupClient::leave() {
+  if (const auto met = meet(Wish::kMeet); !met) return met.error();
+  Status left = group_->leave(std::chrono::steady_clock::now() + kLeaveMax);
+  if (left || left.error().code != Errc::kUnreachable) return left;
+  log_info("the job is over: {}", left.error().message);
+  return {};
+}
+
+}  // namespace paddle::strategy

@@ -1,0 +1,116 @@
+// ParameterClient of a trainer that is a rank of a group: dense parameters live in the ranks, and a
+// push is a step of all of them. It keeps no sparse tables: see HybridClient.
+//
+// Every call that needs the others begins with one round, in which each rank tells its wish. Ranks
+// that want the parameters' state, for a test or a snapshot, are served first, the lowest rank
+// before the others; the rest say again what they wanted.
+#pragma once
+
+#include <atomic>
+
+#include "engine/client/parameter_client.h"
+#include "engine/client/snapshots/snapshot_parts.h"
+#include "engine/strategy/collective/dense_ranks.h"
+
+namespace paddle::strategy {
+
+class GroupClient final : public client::ParameterClient, private client::SnapshotParts {
+ public:
+  // Flags of the job that are not in its ParameterSet, and must be alike on all ranks.
+  struct Flags {
+    std::uint32_t passes = 0;
+    std::uint32_t saving_period = 0;
+  };
+  // kUsage, kResource.
+  static Result<std::unique_ptr<GroupClient>> create(wire::ParameterSet set,
+                                                     std::unique_ptr<collective::Group> group,
+                                                     DenseRanks::Options options,
+                                                     const Flags& flags);
+
+  Status ready() override;
+  client::JobProgress progress() const override;
+  Status pull_dense(std::span<client::DenseParameter> parameters) override;
+  Status pull_rows(std::span<client::SparseRows> rows) override;
+  Status pull_averages(std::span<client::DenseParameter> dense,
+                       std::span<client::SparseRows> rows) override;
+  Status push(std::uint64_t num_samples, double cost_sum, std::span<client::DenseParameter> dense,
+              std::span<client::SparseRows> sparse) override;
+  // A rank that was lost does not come back alone.
+  Status repeat_push(std::uint64_t batch, std::uint64_t num_samples, double cost_sum,
+                     std::span<client::DenseParameter> dense,
+                     std::span<client::SparseRows> sparse) override;
+  void repeat_pass_end() override;
+  // A rank without data takes part in the steps of the others until they have none either.
+  Result<client::PassTotals> end_pass(const Tally& tally, client::PassEnd end) override;
+  Status announce_busy(std::string_view activity) override;
+  void ask_to_stop() override { asks_to_stop_ = true; }
+  bool stop_asked() const override { return stop_asked_; }
+  Status leave() override;
+  void interrupt(const Error& why) override { group_->abort(why); }
+  void abandon(const Error& why) override { group_->abort(why); }
+  // Waits so long for the group to fail; the first cause, or OK.
+  Status watch(Duration patience) {
+    return group_->watch(std::chrono::steady_clock::now() + patience);
+  }
+  client::SnapshotParts& snapshots() override { return *this; }
+
+ private:
+  enum class Wish : std::uint32_t { kStep = 0, kMeet = 1, kState = 2, kAverages = 3 };
+  // The root's part of a transfer: where a parameter's plane goes, and what becomes of it.
+  class Sink;
+  class AverageSink;
+  class SnapshotSink;
+  using Infos = std::span<const collective::StepInfo>;
+
+  GroupClient(wire::ParameterSet set, std::unique_ptr<collective::Group> group, const Flags& flags);
+
+  Status load(const std::string& directory) override;
+  Status resume(const snapshot::SnapshotReader& snapshot) override;
+  Result<snapshot::SnapshotInfo> info() override;
+  Status add_to(snapshot::SnapshotWriter& writer, client::SavedRows rows) override;
+  Result<std::uint64_t> leader_batches() override { return pass_batches_[0]; }
+
+  // A failure of this rank that the others cannot do without.
+  Error fail(Error why);
+  Result<Infos> begin_round(Wish wish, collective::StepInfo own);
+  // Rounds until nobody wants state any more; all ranks have the same wish then.
+  Result<Infos> meet(Wish wish, collective::StepInfo own = {});
+  // Rounds until this rank has been served.
+  Status fetch(Wish wish, Sink& sink);
+  // Of the lowest rank that wants state, if any does.
+  static std::optional<std::uint32_t> first_wish(Infos infos);
+  Status serve(std::uint32_t root, Wish wish, Sink* sink);
+  Status check_push(std::uint64_t num_samples, double cost_sum, const std::string& above) const;
+  Status apply(Infos infos);
+
+  Status load_as_root(const snapshot::SnapshotReader& snapshot, bool resumes);
+  Status load_from_root(const wire::LoadBegin& place);
+  Status spread(std::uint32_t parameter, std::span<const float> value, std::span<const float> state,
+                std::uint64_t update_count);
+  void go_to(const wire::LoadBegin& place);
+  Status send_start(const wire::LoadBegin* place);
+  Result<std::optional<wire::LoadBegin>> receive_start();
+
+  wire::ParameterSet set_;
+  // The group reads and writes memory of the ranks until it has ended: it goes first.
+  std::unique_ptr<DenseRanks> ranks_;
+  std::unique_ptr<collective::Group> group_;
+  std::uint64_t plan_hash_ = 0;
+  std::vector<float> kept_;  // carried gradients, until a round turns out to be the step
+  bool is_busy_ = false;
+  bool is_paused_ = false;
+
+  // Of all ranks alike.
+  std::uint64_t step_ = 0;
+  std::uint64_t samples_ = 0;
+  std::uint64_t passes_ = 0;
+  std::uint64_t passes_loaded_ = 0;
+  std::uint64_t pauses_ = 0;
+  std::vector<std::uint64_t> cursors_;       // batches ever, by rank
+  std::vector<std::uint64_t> pass_batches_;  // by rank
+  client::PassTotals pass_;
+  std::atomic<bool> asks_to_stop_ = false;
+  std::atomic<bool> stop_asked_ = false;
+};
+
+}  // namespace paddle::strategy

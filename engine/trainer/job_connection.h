@@ -1,0 +1,24 @@
+// A trainer's place in its job: on pservers, in the group of all trainers, or in both.
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "engine/trainer/connection.h"
+
+namespace paddle::trainer {
+
+// kUsage: flags that do not go with dense = "collective".
+Status check_group(const config::JobConfig& job, const TrainOptions& options);
+
+// Trainers that this one waits for in the group, and for how long it has.
+using OnWaiting = std::function<void(std::span<const std::uint32_t> trainers, Duration waited)>;
+
+// Connects to all pservers, and where the job joins a group to all trainers. Errors name the one
+// that cannot be reached. on_waiting is called about once a second of waiting.
+Result<std::unique_ptr<client::ParameterClient>> join_job(const config::JobConfig& job,
+                                                          const wire::ParameterSet& parameters,
+                                                          const TrainOptions& options,
+                                                          ThreadTeam& team, OnWaiting on_waiting);
+
+}  // namespace paddle::trainer

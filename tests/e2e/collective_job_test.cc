@@ -1,0 +1,159 @@
+// A job without pservers, through paddlectl on a cluster of local nodes.
+#include <csignal>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/e2e/cli_local_test_cluster.h"
+
+namespace paddle::test {
+namespace {
+
+constexpr const char* kJob = R"([data]
+train = "data/train.txt-*"
+test = "data/test.txt"
+format = "ngram"
+dictionary = "words.txt"
+ngram = 2
+[[layer]]
+name = "word"
+type = "embedding"
+input = ["word0"]
+size = 8
+vocabulary = "dictionary"
+[[layer]]
+name = "output"
+type = "fc"
+input = ["word"]
+size = "dictionary"
+[[layer]]
+name = "cost"
+type = "softmax_cross_entropy"
+input = ["output"]
+label = "next"
+[optimizer]
+method = "adam"
+[strategy]
+dense = "collective"
+[train]
+passes = 3
+batch_size = 8
+log_period = 10
+)";
+
+class CollectiveJob : public testing::Test {
+ protected:
+  void SetUp() override {
+    const TemporaryFolder& folder = cluster.folder();
+    folder.write("w/job.toml", kJob);
+    std::string words = "<s>\n<e>\n";
+    for (int i = 0; i < 20; ++i) words += fmt::format("w{}\n", i);
+    folder.write("w/words.txt", words + "<unk>\n");
+    for (int file = 0; file < 3; ++file) {
+      std::string text;
+      for (int i = 0; i < 300 * (file + 1); ++i) {
+        text += fmt::format("w{} w{} w{}\n", i % 20, (i + 1) % 20, (i + file) % 20);
+      }
+      folder.write(fmt::format("w/data/train.txt-{:05}", file), text);
+    }
+    folder.write("w/data/test.txt", "w1 w2 w3\n");
+    ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
+  }
+  Outcome train(std::vector<std::string> more) {
+    more.insert(more.begin(), "train");
+    more.emplace_back("w");
+    return cluster.run(more);
+  }
+  // The word's table goes to pservers.
+  void make_sparse() {
+    std::string job = kJob;
+    job.insert(job.find("vocabulary"), "weight = { sparse = true }\n");
+    cluster.folder().write("w/job.toml", job);
+  }
+  std::string values(const std::string& job, int pass) const {
+    return TemporaryFolder::read(cluster.folder() /
+                                 fmt::format("output/{}/pass-{:05}/_output.w0", job, pass));
+  }
+  void expect_the_bits_of_sync(const std::string& pservers) {
+    const Outcome group = train({"--trainers", "3", "--pservers", pservers, "--name", "group"});
+    ASSERT_EQ(group.code, 0) << group.output;
+    const Outcome sync = train(
+        {"--trainers", "3", "--pservers", "2", "--name", "sync", "--set", "strategy.dense=sync"});
+    ASSERT_EQ(sync.code, 0) << sync.output;
+    EXPECT_FALSE(values("group", 2).empty());
+    EXPECT_EQ(values("group", 2), values("sync", 2));
+    expect_nothing_left();
+  }
+  // All go back to the last snapshot.
+  void expect_the_bits_after_a_loss(const std::string& pservers, const std::string& process,
+                                    const std::string& flag) {
+    const std::string passes = "train.passes=30";  // longer than it takes to kill one
+    const Outcome whole =
+        train({"--trainers", "3", "--pservers", pservers, "--name", "whole", "--set", passes});
+    ASSERT_EQ(whole.code, 0) << whole.output;
+    Process job = cluster.start({"train", "--trainers", "3", "--pservers", pservers, "--name",
+                                 "lost", "--set", passes, "--restarts", "3", "w"});
+    ASSERT_TRUE(job.prints("pass 2 of", std::chrono::seconds(100))) << job.output();
+    const int victim = cluster.find_engine(flag);
+    ASSERT_GT(victim, 0);
+    ASSERT_EQ(::kill(victim, SIGKILL), 0);
+    EXPECT_EQ(job.wait(), 0) << job.output();
+    EXPECT_NE(job.output().find(process + " on n-1 was killed by signal 9"), std::string::npos)
+        << job.output();
+    EXPECT_FALSE(values("whole", 29).empty());
+    EXPECT_EQ(values("lost", 29), values("whole", 29));
+    expect_nothing_left();
+  }
+  void expect_nothing_left() {
+    EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
+    EXPECT_TRUE(cluster.nothing_left());
+  }
+
+  LocalCluster cluster{3};
+};
+
+TEST_F(CollectiveJob, EndsWithTheBitsOfPservers) {
+  expect_the_bits_of_sync("0");
+}
+
+TEST_F(CollectiveJob, WithATableEndsWithTheBitsOfPservers) {
+  make_sparse();
+  expect_the_bits_of_sync("2");
+}
+
+TEST_F(CollectiveJob, GoesOnAfterALossWithRestarts) {
+  expect_the_bits_after_a_loss("0", "trainer-1", "--trainer_id=1");
+}
+
+TEST_F(CollectiveJob, WithATableGoesOnAfterTheLossOfAPserver) {
+  make_sparse();
+  expect_the_bits_after_a_loss("2", "pserver-1", "--pserver_id=1");
+}
+
+TEST_F(CollectiveJob, StatusTellsWhoWaitsForWhom) {
+  Process job = cluster.start({"train", "--trainers", "3", "--pservers", "0", "--name", "held",
+                               "--set", "train.passes=100000", "w"});
+  ASSERT_TRUE(job.prints("pass 2 of", std::chrono::seconds(100))) << job.output();
+  const int held = cluster.find_engine("--trainer_id=1");
+  ASSERT_GT(held, 0);
+  ASSERT_EQ(::kill(held, SIGSTOP), 0);
+  const auto told = [&](const std::string& output) {
+    // Trainer 0 may be saving.
+    const bool both =
+        output.find("trainer-0 and trainer-2 wait for trainer-1") != std::string::npos;
+    const bool one = output.find("trainer-2 waits for trainer-1") != std::string::npos;
+    return (both || one) && output.find("trainer-1 on n-1") != std::string::npos;
+  };
+  const TimePoint end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  Outcome status;
+  do {
+    status = cluster.run({"status"});
+  } while (!told(status.output) && std::chrono::steady_clock::now() < end);
+  EXPECT_TRUE(told(status.output)) << status.output;
+  ASSERT_EQ(::kill(held, SIGCONT), 0);
+  EXPECT_EQ(cluster.run({"stop", "--now"}).code, 0);
+  expect_nothing_left();
+}
+
+}  // namespace
+}  // namespace paddle::test

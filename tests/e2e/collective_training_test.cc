@@ -1,0 +1,162 @@
+// Trainers that keep dense parameters among themselves, as real processes on loopback.
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/result.h"
+#include "tests/e2e/local_training_job.h"
+#include "tests/support/free_ports.h"
+
+namespace paddle::test {
+namespace {
+
+constexpr Shape kGroup{.trainers = 3, .pservers = 0};
+constexpr Shape kServers{.trainers = 3, .pservers = 2};
+// The second trainer has no file.
+const std::vector<int> kUneven{70, 0, 25};
+const std::vector<std::string> kFlags{"--num_passes=3",
+                                      "--set=optimizer.method=\"adam\"",
+                                      "--set=optimizer.clip_global_norm=0.5",
+                                      "--set=optimizer.average_window=0.5",
+                                      "--set=optimizer.min_average_window=3",
+                                      "--set=optimizer.learning_rate_schedule=poly",
+                                      "--set=optimizer.learning_rate_decay_a=0.01",
+                                      "--set=optimizer.learning_rate_decay_b=0.5",
+                                      "--set=train.log_period=1",
+                                      "--set=train.test_period=4",
+                                      "--set=train.snapshots_kept=9"};
+
+std::vector<std::string> with(std::vector<std::string> flags,
+                              const std::vector<std::string>& more) {
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
+// The lines of a log without their begin, which has the time.
+std::vector<std::string> lines_with(const std::string& log, const std::string& text) {
+  std::vector<std::string> found;
+  std::istringstream all(log);
+  for (std::string line; std::getline(all, line);) {
+    const std::size_t at = line.find(text);
+    if (at != std::string::npos) found.push_back(line.substr(at));
+  }
+  return found;
+}
+
+// Starts all trainers of a group.
+std::vector<Process> start_group(Job& job, const std::string& name,
+                                 const std::vector<std::string>& flags) {
+  const int port = free_ports(static_cast<std::uint16_t>(kGroup.trainers));
+  std::vector<Process> trainers;
+  for (int id = 0; id < kGroup.trainers; ++id) {
+    trainers.push_back(job.start_trainer(name, kGroup, id, port, flags));
+  }
+  return trainers;
+}
+
+TEST(Collective, HasTheBitsOfSyncOnPservers) {
+  Job job;
+  job.write_dense_ngram(kUneven);
+  ASSERT_TRUE(job.run("servers", kServers, kFlags));
+  ASSERT_TRUE(job.run("group", kGroup, kFlags));
+  for (const int pass : {0, 1, 2}) {
+    const auto group = job.values("group", pass);
+    EXPECT_TRUE(group.contains("_output.w0"));
+    EXPECT_TRUE(group == job.values("servers", pass)) << pass;
+  }
+  for (const char* const kind : {"over all trainers", " Test samples="}) {
+    const auto lines = lines_with(job.output("group", 0), kind);
+    EXPECT_FALSE(lines.empty()) << kind;
+    EXPECT_EQ(lines, lines_with(job.output("servers", 0), kind));
+  }
+}
+
+// Traps 17 and 23: a stopped job goes on in either mode, and ends with the same bits.
+TEST(Collective, AStoppedJobGoesOnUnderPserversAndBack) {
+  Job job;
+  job.write_dense_ngram(kUneven);
+  ASSERT_TRUE(job.run("whole", kServers, kFlags));
+  for (const bool to_servers : {true, false}) {
+    const std::string name = to_servers ? "to" : "back";
+    auto trainers = start_group(job, name, kFlags);
+    ASSERT_TRUE(trainers[0].prints("Pass=1 Batch=2 ", std::chrono::seconds(240)))
+        << trainers[0].output();
+    trainers[2].signal(SIGTERM);
+    trainers[0].signal(SIGTERM);
+    for (Process& trainer : trainers) {
+      EXPECT_EQ(trainer.wait(), static_cast<int>(Errc::kResumable)) << trainer.output();
+    }
+    ASSERT_TRUE(job.run(name, to_servers ? kServers : kGroup, with(kFlags, {"--resume"})));
+    EXPECT_TRUE(job.values(name, 2) == job.values("whole", 2)) << name;
+  }
+  // From pservers into the group, between two passes.
+  const auto one_pass = with(kFlags, {"--num_passes=1"});
+  ASSERT_TRUE(job.run("from", kServers, one_pass));
+  ASSERT_TRUE(job.run("from", kGroup, with(kFlags, {"--resume"})));
+  EXPECT_TRUE(job.values("from", 2) == job.values("whole", 2));
+}
+
+// Target 7: the others name the one that was killed, and the job goes on from its last snapshot.
+TEST(Collective, TheOthersNameALostTrainer) {
+  Job job;
+  job.write_dense_ngram({400, 400, 400});
+  auto trainers = start_group(job, "job", kFlags);
+  ASSERT_TRUE(trainers[0].prints("Pass=1 Batch=2 ", std::chrono::seconds(240)))
+      << trainers[0].output();
+  trainers[1].signal(SIGKILL);
+  for (const std::size_t id : {0U, 2U}) {
+    EXPECT_EQ(trainers[id].wait(), static_cast<int>(Errc::kUnreachable)) << trainers[id].output();
+    EXPECT_NE(trainers[id].output().find("rank 1"), std::string::npos) << trainers[id].output();
+    // Its last events lie beside its metrics.
+    const std::string events =
+        TemporaryFolder::read(job.folder() / fmt::format("job-{}.events", id));
+    EXPECT_GT(std::ranges::count(events, '\n'), 4) << trainers[id].output();
+  }
+  ASSERT_TRUE(job.run("job", kGroup, with(kFlags, {"--resume"})));
+  ASSERT_TRUE(job.run("whole", kGroup, kFlags));
+  EXPECT_TRUE(job.values("job", 2) == job.values("whole", 2));
+}
+
+// Trap 4: before the first step too.
+TEST(Collective, TheOthersHearWhyTheFirstTrainerCannotStart) {
+  Job job;
+  job.write_dense_ngram({20, 20, 20});
+  auto trainers = start_group(job, "job", with(kFlags, {"--start_pass=1"}));
+  for (Process& trainer : trainers) {
+    const auto code = trainer.wait();
+    EXPECT_TRUE(code && *code != 0) << trainer.output();
+    EXPECT_NE(trainer.output().find("pass-00000"), std::string::npos) << trainer.output();
+    EXPECT_EQ(trainer.output().find("without leaving"), std::string::npos) << trainer.output();
+  }
+}
+
+TEST(Collective, OneTrainerIsALocalJob) {
+  Job job;
+  job.write_dense_ngram({40});
+  ASSERT_TRUE(job.run("group", {.trainers = 1, .pservers = 0}, kFlags));
+  ASSERT_TRUE(job.run_local("local", kFlags));
+  EXPECT_TRUE(job.values("group", 2) == job.values("local", 2));
+}
+
+TEST(Collective, RefusesWhatItCannotTrainByName) {
+  Job job;
+  job.write_ngram(2, 10);
+  const int port = free_ports(2);
+  const auto fails = [&](const std::vector<std::string>& flags) {
+    Process trainer = job.start_trainer("job", {.trainers = 2, .pservers = 0}, 0, port, flags);
+    EXPECT_EQ(trainer.wait(), static_cast<int>(Errc::kUsage));
+    return trainer.output();
+  };
+  EXPECT_NE(fails({"--pservers="}).find("the sparse table of layer 'e0' is on them"),
+            std::string::npos);
+  job.write_dense_ngram({10, 10});
+  EXPECT_NE(fails({"--trainers=127.0.0.1:7164"}).find("--trainers names 1 of 2 trainers"),
+            std::string::npos);
+  EXPECT_NE(fails({"--set=strategy.staleness_max=2"}).find("'staleness_max' is for"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace paddle::test

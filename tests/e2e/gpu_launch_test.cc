@@ -1,0 +1,92 @@
+// Trainers for GPUs on a machine that has none: a folder of made-up GPUs lies over /proc/driver in
+// a mount namespace of the test's own.
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/e2e/cli_local_test_cluster.h"
+
+namespace paddle::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class GpuLaunch : public testing::Test {
+ protected:
+  void SetUp() override {
+    add_gpu("0000:41:00.0", "GPU-a");
+    add_gpu("0000:c1:00.0", "GPU-b");
+    cluster.folder().write(
+        "driver/nvidia/version",
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19\n");
+    cluster.folder().write("own/job.toml", "[trainer]\ncommand = [\"env\"]\n");
+    if (run({"version"}).code != 0) GTEST_SKIP() << "no mount namespace may be made here";
+    ASSERT_EQ(run({"up", "cluster.toml"}).code, 0);
+  }
+
+  void add_gpu(const std::string& address, const std::string& uuid) {
+    cluster.folder().write("driver/nvidia/gpus/" + address + "/information",
+                           "Model: \t\t Tesla T4\nGPU UUID: \t " + uuid + "\n");
+  }
+  // paddlectl, and the nodes that it starts, where the GPUs are.
+  Outcome run(const std::vector<std::string>& arguments) {
+    std::vector<std::string> all{"/usr/bin/unshare",
+                                 ::geteuid() == 0 ? "-m" : "-rm",
+                                 "/bin/sh",
+                                 "-c",
+                                 "mount --bind \"$0\" /proc/driver && exec \"$@\"",
+                                 cluster.folder() / "driver",
+                                 "/usr/bin/env",
+                                 "-C",
+                                 cluster.folder().path(),
+                                 PADDLECTL_PROGRAM};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    Process process(all, cluster.folder() / fmt::format("gpus-{}.txt", runs_++),
+                    {"PATH=/usr/sbin:/usr/bin:/sbin:/bin"});
+    const auto code = process.wait();
+    return {code.value_or(-1), process.output()};
+  }
+
+  LocalCluster cluster{1};
+
+ private:
+  int runs_ = 0;
+};
+
+TEST_F(GpuLaunch, ATrainerRunsForEachGpuAndAllSeeBoth) {
+  const Outcome trained =
+      run({"train", "--gpus", "all", "--pservers", "0", "--name", "job", "own"});
+  ASSERT_EQ(trained.code, 0) << trained.output;
+  for (const std::string rank : {"0", "1"}) {
+    const std::string log =
+        TemporaryFolder::read(cluster.folder() / ("output/job/node_0/train" +
+                                                  std::string(rank == "0" ? "" : "-1") + ".log"));
+    for (const std::string& line :
+         {"RANK=" + rank, "LOCAL_RANK=" + rank, std::string("LOCAL_WORLD_SIZE=2"),
+          std::string("CUDA_VISIBLE_DEVICES=0,1"), std::string("CUDA_DEVICE_ORDER=PCI_BUS_ID"),
+          "FLAGS_selected_gpus=" + rank, "PADDLE_LOCAL_DEVICE_IDS=" + rank,
+          std::string("PADDLE_WORLD_DEVICE_IDS=0,1"), std::string("NCCL_SOCKET_IFNAME==lo")}) {
+      EXPECT_NE(("\n" + log).find("\n" + line + "\n"), std::string::npos) << line << "\n" << log;
+    }
+  }
+  EXPECT_EQ(run({"teardown", "--yes", "--discard"}).code, 0);
+}
+
+TEST_F(GpuLaunch, CheckAndTrainKnowWhichGpusThereAre) {
+  const Outcome check = run({"check", "--json"});
+  EXPECT_EQ(check.code, 0) << check.output;
+  EXPECT_TRUE(check.says("\"gpus\": [\"Tesla T4\", \"Tesla T4\"]")) << check.output;
+  EXPECT_TRUE(check.says("\"gpu_driver\": \"535.104.05\"")) << check.output;
+  const Outcome few = run({"train", "--gpus", "3", "--pservers", "0", "own"});
+  EXPECT_EQ(few.code, 2);
+  EXPECT_TRUE(few.says("--gpus 3 asks for so many on each node, and node n-0 has 2")) << few.output;
+  const Outcome other = run({"train", "--gpus", "0,2", "--pservers", "0", "own"});
+  EXPECT_TRUE(other.says("node n-0 has no GPU 2: it shows 0 to 1")) << other.output;
+  EXPECT_EQ(run({"teardown", "--yes", "--discard"}).code, 0);
+}
+
+}  // namespace
+}  // namespace paddle::test

@@ -1,0 +1,71 @@
+// Jobs without pservers, whose trainers are programs of the user's own.
+#include <gtest/gtest.h>
+
+#include "tests/e2e/cli_local_test_cluster.h"
+
+namespace paddle::test {
+namespace {
+
+class OwnProgram : public testing::Test {
+ protected:
+  void SetUp() override {
+    cluster.folder().write("own/job.toml", "[trainer]\ncommand = [\"sh\", \"train.sh\"]\n");
+    // Runs until it is stopped, and is done when it goes on.
+    cluster.folder().write("own/train.sh",
+                           "mkdir -p $PADDLE_INIT_SAVE_DIR/pass-00000\n"
+                           "echo m > $PADDLE_INIT_SAVE_DIR/pass-00000/MANIFEST\n"
+                           "echo listens on $PADDLE_CURRENT_ENDPOINT\n"
+                           "[ $PADDLE_INIT_RESUME = true ] && exit 0\n"
+                           "trap 'exit 75' TERM\n"
+                           "sleep 1000 & wait\n");
+    ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
+  }
+  Outcome train(std::vector<std::string> more) {
+    more.insert(more.begin(), "train");
+    more.emplace_back("own");
+    return cluster.run(more);
+  }
+
+  LocalCluster cluster{2};
+};
+
+TEST_F(OwnProgram, AJobWithoutPserversRunsStopsAndGoesOn) {
+  const Outcome started = train({"--pservers", "0", "--name", "job", "--detach"});
+  ASSERT_EQ(started.code, 0) << started.output;
+  EXPECT_TRUE(started.says("job job: 2 trainers on 2 nodes")) << started.output;
+  EXPECT_FALSE(started.says("pserver")) << started.output;
+  const Outcome status = cluster.run({"status"});
+  EXPECT_EQ(status.code, 0);
+  EXPECT_TRUE(status.says("trainer-1")) << status.output;
+  EXPECT_TRUE(cluster.run({"jobs"}).says("2 x 0"));
+  const Outcome stopped = cluster.run({"stop"});
+  EXPECT_EQ(stopped.code, 0) << stopped.output;
+  const Outcome resumed = train({"--resume"});
+  EXPECT_EQ(resumed.code, 0) << resumed.output;
+  EXPECT_TRUE(resumed.says("job job: 2 trainers on 2 nodes")) << resumed.output;
+  EXPECT_TRUE(cluster.run({"jobs"}).says("done"));
+  EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
+  EXPECT_TRUE(cluster.nothing_left());
+}
+
+// The programs have their ports before they open them, if they ever do.
+TEST_F(OwnProgram, ASecondJobGetsOtherPortsForItsTrainers) {
+  ASSERT_EQ(train({"--pservers", "0", "--name", "a", "--detach"}).code, 0);
+  const Outcome second = train({"--pservers", "0", "--name", "b", "--detach"});
+  ASSERT_EQ(second.code, 0) << second.output;
+  EXPECT_TRUE(second.says("a is running on these nodes: this job's processes take the ports from "))
+      << second.output;
+  const auto endpoint = [&](const std::string& job, const std::string& role) {
+    const std::string log = cluster.run({"logs", job, "--role", role}).output;
+    const auto at = log.find("listens on ");
+    EXPECT_NE(at, std::string::npos) << log;
+    return at == std::string::npos ? log : log.substr(at, log.find('\n', at) - at);
+  };
+  EXPECT_NE(endpoint("a", "trainer-0"), endpoint("b", "trainer-0"));
+  EXPECT_NE(endpoint("a", "trainer-1"), endpoint("b", "trainer-0"));
+  EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
+  EXPECT_TRUE(cluster.nothing_left());
+}
+
+}  // namespace
+}  // namespace paddle::test

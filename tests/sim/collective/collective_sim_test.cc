@@ -1,0 +1,134 @@
+// Groups of up to 64 ranks over a thousand seeds of delays, stalls, duplicates, kills and cuts.
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "tests/sim/collective/world.h"
+#include "tests/sim/seeds.h"
+
+namespace paddle::sim {
+namespace {
+
+constexpr std::uint64_t kSeeds = 1000;
+constexpr std::uint64_t kLargeSeeds = 100;  // of 64 ranks, beside those among kSeeds
+constexpr std::uint32_t kRanks = 64;
+// From a rank's death to the last survivor's knowledge of it; a cut is noticed 1.5 s later.
+constexpr Duration kKnownWithin = std::chrono::seconds(2);
+
+WorldOptions of(std::uint64_t seed) {
+  Rng rng(seed);
+  WorldOptions options{.seed = seed};
+  options.ranks = static_cast<std::uint32_t>(2 + rng.below(rng.below(8) == 0 ? kRanks - 1 : 12));
+  options.steps = 1 + rng.below(4);
+  options.bucket_floats = 8000 + rng.below(20'000);
+  options.stall = 0.1;
+  return options;
+}
+
+void expect_no_wrong_sum(const WorldOutcome& outcome) {
+  for (const RankOutcome& rank : outcome.ranks) EXPECT_FALSE(rank.has_wrong_sum);
+}
+
+void expect_all_done(const WorldOutcome& outcome, const WorldOptions& options) {
+  expect_no_wrong_sum(outcome);
+  for (std::uint32_t rank = 0; rank < options.ranks; ++rank) {
+    const RankOutcome& one = outcome.ranks[rank];
+    EXPECT_FALSE(one.failure) << one.failure->message;
+    EXPECT_EQ(one.steps, options.steps) << "rank " << rank;
+    EXPECT_TRUE(one.has_left);
+    EXPECT_EQ(outcome.buckets[rank], outcome.buckets[0]);
+  }
+}
+
+// Everybody who was there hears in time of a rank that is really gone.
+void expect_all_know(const WorldOutcome& outcome) {
+  if (outcome.faulty.empty()) return;
+  for (const RankOutcome& rank : outcome.ranks) {
+    if (rank.is_killed || rank.has_left) continue;
+    ASSERT_TRUE(rank.failure);
+    EXPECT_EQ(rank.failure->code, Errc::kUnreachable) << rank.failure->message;
+    EXPECT_LE(rank.failed_at - outcome.first_fault, kKnownWithin);
+    const bool is_named = std::ranges::any_of(outcome.faulty, [&](std::uint32_t gone) {
+      return rank.failure->message.starts_with("lost rank " + std::to_string(gone) + " (");
+    });
+    EXPECT_TRUE(is_named) << rank.failure->message;
+  }
+}
+
+TEST(CollectiveSim, EveryRankHasTheSumsOfEveryStepForEverySeed) {
+  for_seeds(kSeeds, [](std::uint64_t seed) {
+    const WorldOptions options = of(seed);
+    expect_all_done(World(options).run(), options);
+  });
+}
+
+TEST(CollectiveSim, SixtyFourRanksTrainTogether) {
+  for_seeds(kLargeSeeds, [](std::uint64_t seed) {
+    WorldOptions options = of(seed);
+    options.ranks = kRanks;
+    options.steps = 1 + seed % 2;
+    options.bucket_floats = 8200;
+    const WorldOutcome outcome = World(options).run();
+    expect_all_done(outcome, options);
+    EXPECT_LE(outcome.held_max, 5U);
+  });
+}
+
+TEST(CollectiveSim, Trap02KilledRanksAreNamedByEverySurvivorAndNoSumIsWrong) {
+  std::uint64_t failed = 0;
+  const std::uint64_t seeds = for_seeds(kSeeds, [&](std::uint64_t seed) {
+    WorldOptions options = of(seed);
+    options.kills = static_cast<std::uint32_t>(1 + seed % 2);
+    options.steps = 50;
+    if (options.ranks > 20) options.steps = 5;
+    const WorldOutcome outcome = World(options).run();
+    expect_no_wrong_sum(outcome);
+    expect_all_know(outcome);
+    for (const RankOutcome& rank : outcome.ranks) failed += rank.failure ? 1 : 0;
+  });
+  EXPECT_GT(failed, seeds);
+}
+
+TEST(CollectiveSim, ACutLinkEndsTheGroupOnAllRanksWithOneOfItsEndsNamed) {
+  for_seeds(kSeeds / 2, [](std::uint64_t seed) {
+    WorldOptions options = of(seed);
+    options.cuts = 1;
+    options.steps = 1000;
+    if (options.ranks > 8) options.ranks = 8;
+    const WorldOutcome outcome = World(options).run();
+    expect_no_wrong_sum(outcome);
+    expect_all_know(outcome);
+  });
+}
+
+TEST(CollectiveSim, Trap18DuplicatedFramesEndTheGroupAndNeverASumWrong) {
+  std::uint64_t duplicates = 0;
+  std::uint64_t refused = 0;
+  const std::uint64_t seeds = for_seeds(kSeeds, [&](std::uint64_t seed) {
+    WorldOptions options = of(seed);
+    options.duplicate = 0.002;
+    const WorldOutcome outcome = World(options).run();
+    expect_no_wrong_sum(outcome);
+    duplicates += outcome.duplicates;
+    for (const RankOutcome& rank : outcome.ranks) {
+      if (rank.failure) ++refused;
+      if (rank.failure && rank.failure->code != Errc::kUsage) {
+        ADD_FAILURE() << rank.failure->message;
+      }
+    }
+  });
+  EXPECT_GT(duplicates, seeds / 10);
+  EXPECT_GT(refused, 0U);
+}
+
+TEST(CollectiveSim, OneSeedGivesOneRun) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const WorldOutcome first = World(of(seed)).run();
+    const WorldOutcome again = World(of(seed)).run();
+    EXPECT_EQ(first.frames, again.frames);
+    EXPECT_EQ(first.buckets, again.buckets);
+  }
+}
+
+}  // namespace
+}  // namespace paddle::sim

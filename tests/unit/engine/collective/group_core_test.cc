@@ -1,0 +1,81 @@
+// The core of a group by hand: frames go from one rank to the other when a test says so.
+#include "engine/collective/group_core.h"
+
+#include <gtest/gtest.h>
+
+namespace paddle::collective {
+namespace {
+
+const TimePoint kNow = TimePoint(std::chrono::hours(1));
+
+class TwoCores : public ::testing::Test {
+ protected:
+  static GroupCore core_of(std::uint32_t rank) {
+    return GroupCore({.rank = rank,
+                      .size = 2,
+                      .names = {"rank 0 (a)", "rank 1 (b)"},
+                      .segment_bytes = 64U << 10U});
+  }
+  static Operation sum_of(std::vector<float>& bucket) {
+    Operation operation;
+    operation.shape.bytes = bucket.size() * sizeof(float);
+    operation.data = std::as_writable_bytes(std::span(bucket));
+    operation.weights = {1, 1};
+    return operation;
+  }
+  // The next frame of a rank, taken by the other one.
+  void move(std::uint32_t from) {
+    auto out = cores_[from].next(1 - from);
+    ASSERT_TRUE(out);
+    take(from, *out);
+    cores_[from].sent(kNow, 1 - from);
+  }
+  void take(std::uint32_t from, const GroupCore::Outgoing& out) {
+    GroupCore& to = cores_[1 - from];
+    DecodedHeader header;
+    header.header = out.header;
+    header.head_bytes = static_cast<std::uint32_t>(out.head.size());
+    header.tail_bytes = static_cast<std::uint32_t>(out.tail.size());
+    ASSERT_EQ(to.judge(kNow, from, header), GroupCore::Verdict::kTake);
+    const auto place = to.place(from, out.header, out.tail.size());
+    std::ranges::copy(out.tail, place.begin());
+    to.received(kNow, from, {out.header, out.head, {}});
+  }
+
+  std::array<GroupCore, 2> cores_{core_of(0), core_of(1)};
+};
+
+TEST_F(TwoCores, NothingIsSummedOnceTheGroupHasFailed) {
+  std::vector<float> a(100, 1);
+  std::vector<float> b(100, 2);
+  const std::uint64_t number = cores_[0].post(kNow, sum_of(a));
+  cores_[1].post(kNow, sum_of(b));
+  move(1);
+  // The last frame is on its way while the group ends, and has left only then.
+  ASSERT_TRUE(cores_[0].next(1));
+  cores_[0].abort(kNow, Error{Errc::kFailed, "enough"});
+  cores_[0].sent(kNow, 1);
+  EXPECT_FALSE(cores_[0].is_done(number));
+  EXPECT_EQ(a, std::vector<float>(100, 1));
+}
+
+TEST_F(TwoCores, EventsOfFramesHaveTheirPlaceInTheBucketOnBothSides) {
+  std::vector<float> a(100'000, 1);
+  std::vector<float> b(100'000, 2);
+  cores_[0].post(kNow, sum_of(a));
+  cores_[1].post(kNow, sum_of(b));
+  for (int i = 0; i < 2; ++i) move(0);
+  const auto offsets = [](const GroupCore& core, EventKind kind) {
+    std::vector<std::uint64_t> all;
+    for (const Event& event : core.events().events()) {
+      if (event.kind == kind) all.push_back(event.offset);
+    }
+    return all;
+  };
+  const auto sent = offsets(cores_[0], EventKind::kSent);
+  EXPECT_EQ(sent, (std::vector<std::uint64_t>{200'000, 200'000 + (64U << 10U)}));
+  EXPECT_EQ(sent, offsets(cores_[1], EventKind::kReceived));
+}
+
+}  // namespace
+}  // namespace paddle::collective

@@ -1,0 +1,119 @@
+// Groups of a few ranks in one process, each on a thread of its own, over loopback.
+#pragma once
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <functional>
+#include <ostream>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "engine/collective/group.h"
+#include "engine/net/peer/mesh.h"
+
+namespace paddle::collective {
+
+inline TimePoint in(Duration left) {
+  return SteadyClock().now() + left;
+}
+// A deadline that only a hanging test reaches.
+inline TimePoint soon() {
+  return in(std::chrono::seconds(30));
+}
+
+inline JobKeys keys_of(std::uint8_t fill) {
+  std::array<std::byte, kSecretBytes> bytes;
+  bytes.fill(static_cast<std::byte>(fill));
+  return JobKeys::of_job(*Secret::from_bytes(bytes));
+}
+
+// How the ranks of a test reach each other.
+struct Way {
+  const char* name;
+  net::Transport transport;
+  bool shares_memory;
+};
+inline void PrintTo(const Way& way, std::ostream* out) {
+  *out << way.name;
+}
+inline const std::vector<Way>& ways() {
+  static const std::vector<Way> all{{"Tcp", net::Transport::kSealed, false},
+                                    {"Memory", net::Transport::kSealed, true},
+                                    {"Tls", net::Transport::kAlways, false}};
+  return all;
+}
+
+// Options for every rank, with listeners on ports that the kernel has picked.
+inline std::vector<GroupOptions> options_of(std::uint32_t size, const Way& way = ways().front()) {
+  std::vector<UniqueFd> listeners;
+  std::vector<Member> members;
+  for (std::uint32_t rank = 0; rank < size; ++rank) {
+    auto listener = net::peer::listen({"127.0.0.1", 0});
+    EXPECT_TRUE(listener);
+    members.push_back(
+        {"node-" + std::to_string(rank), {"127.0.0.1", *net::peer::port_of(*listener)}});
+    listeners.push_back(std::move(*listener));
+  }
+  std::vector<GroupOptions> all;
+  for (std::uint32_t rank = 0; rank < size; ++rank) {
+    all.push_back({.keys = keys_of(1),
+                   .job_tag = 77,
+                   .rank = rank,
+                   .incarnation = 1 + rank,
+                   .members = members,
+                   .transport = way.transport,
+                   .shares_memory = way.shares_memory,
+                   .listener = std::move(listeners[rank])});
+  }
+  return all;
+}
+
+// Runs `work` as every rank at the same time.
+inline void as_ranks(std::vector<GroupOptions> options,
+                     const std::function<void(GroupOptions options)>& work) {
+  std::vector<std::thread> threads;
+  for (GroupOptions& one : options) {
+    threads.emplace_back([&work, &one] { work(std::move(one)); });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// The same with groups that are joined and left.
+inline void as_groups(std::vector<GroupOptions> options,
+                      const std::function<void(Group& group)>& work) {
+  as_ranks(std::move(options), [&](GroupOptions one) {
+    auto group = Group::join(std::move(one), soon());
+    ASSERT_TRUE(group) << group.error().message;
+    work(**group);
+    const Status left = (*group)->leave(soon());
+    EXPECT_TRUE(left) << left.error().message;
+  });
+}
+
+// A rank in a process of its own, which a test may kill or stop; the others are threads.
+class OtherProcess {
+ public:
+  template <class Work>
+  explicit OtherProcess(GroupOptions options, const Work& work) : pid_(::fork()) {
+    if (pid_ != 0) return;
+    work(std::move(options));
+    ::_exit(0);
+  }
+  ~OtherProcess() { signal(SIGKILL); }
+  void signal(int number) {
+    if (pid_ <= 0) return;
+    ::kill(pid_, number);
+    if (number != SIGKILL) return;
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+
+ private:
+  pid_t pid_;
+};
+
+}  // namespace paddle::collective

@@ -1,0 +1,268 @@
+// Every rank's schedule at once, in a world of bounded buffers and any order of events: it ends,
+// every element is added once, in the order of ranks, and every rank gets what the pattern says.
+#include "engine/collective/schedule.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/rng.h"
+
+namespace paddle::collective {
+namespace {
+
+constexpr std::uint32_t kRanksMax = 17;
+constexpr std::size_t kChannelSegments = 1;  // in flight between two ranks
+
+// One bucket that all ranks work on, one pattern after the other. Elements are cache lines here:
+// element i of rank r is the list {r}, and sums are lists, so that order and repetition show.
+class World {
+ public:
+  using Element = std::vector<std::uint32_t>;
+
+  World(std::vector<Shape> shapes, std::size_t segment_bytes, std::uint64_t seed)
+      : shapes_(std::move(shapes)), segment_bytes_(segment_bytes), rng_(seed) {
+    const Shape& first = shapes_.front();
+    for (std::uint32_t rank = 0; rank < first.ranks; ++rank) {
+      ranks_.push_back({});
+      ranks_.back().bucket.assign(lines(first.bytes), Element{rank});
+      ranks_.back().sent.assign(first.ranks, 0);
+      ranks_.back().received.assign(first.ranks, 0);
+      ranks_.back().windows.resize(first.ranks);
+    }
+  }
+
+  // False: nobody can go on, yet somebody is not done.
+  bool run() {
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
+    const auto count = static_cast<std::uint32_t>(ranks_.size());
+    for (std::uint32_t a = 0; a < count; ++a) {
+      for (std::uint32_t b = 0; b < count; ++b) pairs.emplace_back(a, b);
+    }
+    for (bool goes_on = true; goes_on;) {
+      goes_on = false;
+      for (std::size_t i = pairs.size(); i > 1; --i) std::swap(pairs[i - 1], pairs[rng_.below(i)]);
+      for (const auto& [a, b] : pairs) goes_on = send(a, b) || receive(a, b) || goes_on;
+      for (std::uint32_t rank = 0; rank < count; ++rank) goes_on = work(rank) || goes_on;
+    }
+    return std::ranges::all_of(ranks_,
+                               [&](const Rank& rank) { return rank.operation == shapes_.size(); });
+  }
+  const std::vector<Element>& bucket(std::uint32_t rank) const { return ranks_[rank].bucket; }
+
+  static constexpr std::size_t kElementBytes = kSliceAlignment;
+  static std::size_t lines(std::size_t bytes) {
+    return (bytes + kElementBytes - 1) / kElementBytes;
+  }
+
+ private:
+  struct Message {
+    std::size_t operation;
+    Range range;
+    std::vector<Element> elements;
+  };
+  struct Rank {
+    std::vector<Element> bucket;
+    std::size_t operation = 0;
+    std::vector<std::size_t> sent, received;  // segments of this operation, by peer
+    std::size_t added = 0;                    // segments
+    std::vector<std::deque<Message>> windows;
+  };
+
+  Shape shape(const Rank& rank) const { return shapes_[rank.operation]; }
+  std::size_t segment(const Rank& rank) const {
+    return segment_bytes(shape(rank).bytes, segment_bytes_);
+  }
+  std::vector<Element> elements(const Rank& rank, const Range& range) const {
+    const auto begin = rank.bucket.begin();
+    return {begin + static_cast<std::ptrdiff_t>(range.begin / kElementBytes),
+            begin + static_cast<std::ptrdiff_t>(lines(range.end))};
+  }
+
+  bool send(std::uint32_t from, std::uint32_t to) {
+    Rank& rank = ranks_[from];
+    if (rank.operation == shapes_.size()) return false;
+    const Range all = range_sent(shape(rank), from, to);
+    auto& channel = channels_[{from, to}];
+    std::size_t& sent = rank.sent[to];
+    if (sent == segment_count(all, segment(rank)) || channel.size() == kChannelSegments) {
+      return false;
+    }
+    const Range range = segment_of(all, sent, segment(rank));
+    ++sent;
+    channel.push_back({rank.operation, range, elements(rank, range)});
+    return true;
+  }
+
+  bool receive(std::uint32_t from, std::uint32_t to) {
+    Rank& rank = ranks_[to];
+    auto& channel = channels_[{from, to}];
+    if (channel.empty() || channel.front().operation != rank.operation) return false;
+    auto& window = rank.windows[from];
+    const bool reduces = shape(rank).pattern == Pattern::kReduce;
+    if (reduces && window.size() == kWindowSegments) return false;
+    Message message = std::move(channel.front());
+    channel.pop_front();
+    const Range all = range_sent(shape(rank), from, to);
+    EXPECT_EQ(message.range, segment_of(all, rank.received[from]++, segment(rank)));
+    if (reduces) {
+      window.push_back(std::move(message));
+    } else {
+      std::ranges::copy(
+          message.elements,
+          rank.bucket.begin() + static_cast<std::ptrdiff_t>(message.range.begin / kElementBytes));
+    }
+    return true;
+  }
+
+  // Adds a segment that is there from every rank, and ends the operation when all is done.
+  bool work(std::uint32_t self) {
+    Rank& rank = ranks_[self];
+    if (rank.operation == shapes_.size()) return false;
+    const Shape now = shape(rank);
+    const auto count = static_cast<std::uint32_t>(ranks_.size());
+    bool is_sent = true;
+    bool is_received = true;
+    for (std::uint32_t peer = 0; peer < count; ++peer) {
+      const auto left = [&](std::uint32_t from, std::uint32_t to, std::size_t done) {
+        return done < segment_count(range_sent(now, from, to), segment(rank));
+      };
+      is_sent = is_sent && !left(self, peer, rank.sent[peer]);
+      is_received = is_received && !left(peer, self, rank.received[peer]);
+    }
+    const Range slice = slice_of(now.bytes, count, self);
+    if (now.pattern == Pattern::kReduce && count > 1 &&
+        rank.added < segment_count(slice, segment(rank))) {
+      // A whole bucket's own part is sent to the others: it is summed once it has left.
+      if (now.bytes <= kWholeBytesMax && !is_sent) return false;
+      for (std::uint32_t peer = 0; peer < count; ++peer) {
+        if (peer != self && rank.windows[peer].empty()) return false;
+      }
+      add(self, segment_of(slice, rank.added++, segment(rank)));
+      return true;
+    }
+    if (!is_sent || !is_received) return false;
+    ++rank.operation;
+    rank.added = 0;
+    rank.sent.assign(count, 0);
+    rank.received.assign(count, 0);
+    return true;
+  }
+
+  void add(std::uint32_t self, const Range& range) {
+    Rank& rank = ranks_[self];
+    std::vector<Element> sum(elements(rank, range).size());
+    for (std::uint32_t peer = 0; peer < ranks_.size(); ++peer) {
+      auto part = elements(rank, range);
+      if (peer != self) {
+        ASSERT_EQ(rank.windows[peer].front().range, range);
+        part = std::move(rank.windows[peer].front().elements);
+        rank.windows[peer].pop_front();
+      }
+      for (std::size_t i = 0; i < sum.size(); ++i) {
+        sum[i].insert(sum[i].end(), part[i].begin(), part[i].end());
+      }
+    }
+    std::ranges::copy(
+        sum, rank.bucket.begin() + static_cast<std::ptrdiff_t>(range.begin / kElementBytes));
+  }
+
+  std::vector<Shape> shapes_;
+  std::size_t segment_bytes_;
+  Rng rng_;
+  std::vector<Rank> ranks_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::deque<Message>> channels_;
+};
+
+// Sizes around a multiple of the ranks, whole and sliced.
+std::vector<std::size_t> sizes(std::uint32_t ranks) {
+  const std::size_t some = 4 * std::size_t{ranks};
+  return {0,
+          4,
+          some - 4,
+          some + 4,
+          kWholeBytesMax,
+          kWholeBytesMax + 4,
+          kWholeBytesMax + 64 * std::size_t{ranks} + 12};
+}
+
+TEST(Schedule, SlicesCoverABucketOnceAndBeginAtCacheLines) {
+  for (std::uint32_t ranks = 1; ranks <= kRanksMax; ++ranks) {
+    for (const std::size_t bytes : {kWholeBytesMax + 1, kWholeBytesMax + 4, std::size_t{1} << 26}) {
+      std::size_t end = 0;
+      for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+        const Range slice = slice_of(bytes, ranks, rank);
+        EXPECT_EQ(slice.begin, end);
+        EXPECT_EQ(slice.begin % kSliceAlignment, 0U);
+        EXPECT_LE(slice.size(), bytes / ranks + kSliceAlignment);
+        end = slice.end;
+      }
+      EXPECT_EQ(end, bytes);
+    }
+  }
+}
+
+TEST(Schedule, ASmallBucketBelongsToEveryRank) {
+  EXPECT_EQ(slice_of(kWholeBytesMax, 5, 3), (Range{0, kWholeBytesMax}));
+  EXPECT_TRUE(range_sent({Pattern::kGather, kWholeBytesMax, 5}, 1, 2).empty());
+}
+
+TEST(Schedule, Trap11And13EveryElementIsAddedOnceInTheOrderOfRanks) {
+  for (std::uint32_t ranks = 1; ranks <= kRanksMax; ++ranks) {
+    World::Element all(ranks);
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) all[rank] = rank;
+    for (const std::size_t bytes : sizes(ranks)) {
+      World world({{Pattern::kReduce, bytes, ranks}, {Pattern::kGather, bytes, ranks}}, 4096,
+                  ranks * 7919 + bytes);
+      ASSERT_TRUE(world.run()) << ranks << " ranks wait for each other over " << bytes << " bytes";
+      for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+        EXPECT_EQ(std::ranges::count(world.bucket(rank), all),
+                  static_cast<std::ptrdiff_t>(World::lines(bytes)))
+            << bytes << " bytes on rank " << rank << " of " << ranks;
+      }
+    }
+  }
+}
+
+TEST(Schedule, Trap12LongBucketsDoNotDeadlockWithOneSegmentInFlight) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    const auto ranks = static_cast<std::uint32_t>(2 + seed % 5);
+    const std::size_t bytes = kWholeBytesMax + 5000 * seed + 4 * (seed % 3);
+    World world({{Pattern::kReduce, bytes, ranks},
+                 {Pattern::kReduce, bytes, ranks},
+                 {Pattern::kGather, bytes, ranks},
+                 {Pattern::kGather, bytes, ranks}},
+                1024, seed);
+    EXPECT_TRUE(world.run()) << "seed " << seed;
+  }
+}
+
+TEST(Schedule, ABroadcastBringsTheRootsBucketToAll) {
+  for (std::uint32_t ranks = 1; ranks <= kRanksMax; ++ranks) {
+    const std::uint32_t root = ranks / 2;
+    World world({{Pattern::kBroadcast, 10'000, ranks, root}}, 1024, ranks);
+    ASSERT_TRUE(world.run());
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      EXPECT_EQ(std::ranges::count(world.bucket(rank), World::Element{root}),
+                static_cast<std::ptrdiff_t>(World::lines(10'000)));
+    }
+  }
+}
+
+TEST(Schedule, AnExchangeBringsEveryBlockToAll) {
+  for (std::uint32_t ranks = 1; ranks <= kRanksMax; ++ranks) {
+    World world({{Pattern::kExchange, 640 * std::size_t{ranks}, ranks}}, 256, ranks);
+    ASSERT_TRUE(world.run());
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      for (std::uint32_t block = 0; block < ranks; ++block) {
+        EXPECT_EQ(std::ranges::count(world.bucket(rank), World::Element{block}), 10);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace paddle::collective

@@ -1,0 +1,185 @@
+// Ranks that find each other while others call their ports.
+#include "engine/net/peer/mesh.h"
+
+#include <atomic>
+#include <thread>
+
+#include "proto/frame_stream.h"
+#include "tests/unit/engine/net/net_fixture.h"
+
+namespace paddle::net::peer {
+namespace {
+
+using Connections = std::vector<std::unique_ptr<Connection>>;
+
+struct Ranks {
+  explicit Ranks(std::uint32_t size) {
+    for (std::uint32_t rank = 0; rank < size; ++rank) {
+      auto listener = listen({"127.0.0.1", 0});
+      EXPECT_TRUE(listener);
+      endpoints.push_back({"127.0.0.1", *port_of(*listener)});
+      listeners.push_back(std::move(*listener));
+      names.push_back("rank " + std::to_string(rank));
+    }
+  }
+  MeshOptions options(std::uint32_t rank, std::uint32_t incarnation = 1, std::uint8_t key = 1) {
+    return {.self = {.keys = keys_of(key),
+                     .id = {Role::kTrainer, rank},
+                     .incarnation = incarnation,
+                     .job_tag = kJob,
+                     .transport = transport},
+            .listener = std::move(listeners[rank]),
+            .endpoints = endpoints,
+            .names = names};
+  }
+
+  std::vector<UniqueFd> listeners;
+  std::vector<Endpoint> endpoints;
+  std::vector<std::string> names;
+  Transport transport = Transport::kSealed;
+};
+
+std::thread connecting(MeshOptions options, Result<Connections>& into) {
+  return std::thread([&into, own = std::make_shared<MeshOptions>(std::move(options))] {
+    into = connect_ranks(*own, soon());
+  });
+}
+
+Result<Connections> none() {
+  return Error{Errc::kFailed, "not run"};
+}
+
+// A socket connected to a rank's port.
+UniqueFd call(const Endpoint& endpoint) {
+  const auto to = *parse_endpoint(endpoint);
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(::connect(fd.get(), to.data(), static_cast<socklen_t>(to.size())), 0);
+  EXPECT_TRUE(set_nonblocking(fd.get()));
+  return fd;
+}
+
+TEST(Mesh, Trap19StrangersAndWrongKeysAreTurnedAwayAndTheRanksStillMeet) {
+  for (const Transport transport : {Transport::kSealed, Transport::kAlways}) {
+    Ranks ranks(2);
+    ranks.transport = transport;
+    Result<Connections> first = none();
+    std::thread rank0 = connecting(ranks.options(0), first);
+    std::vector<UniqueFd> silent;
+    for (int i = 0; i < 10; ++i) silent.push_back(call(ranks.endpoints[0]));
+    const UniqueFd loud = call(ranks.endpoints[0]);
+    const std::string noise(1000, 'x');
+    EXPECT_TRUE(write_all(loud.get(), as_bytes(noise), soon()));
+    const auto wrong = connect_ranks(ranks.options(1, 1, /*key=*/2), soon());
+    ASSERT_FALSE(wrong);
+    EXPECT_EQ(wrong.error().code, Errc::kAuth) << wrong.error().message;
+    EXPECT_TRUE(wrong.error().message.starts_with("rank 0")) << wrong.error().message;
+
+    ranks.listeners[1] = *listen({"127.0.0.1", 0});
+    const auto second = connect_ranks(ranks.options(1), soon());
+    ASSERT_TRUE(second) << second.error().message;
+    rank0.join();
+    ASSERT_TRUE(first) << first.error().message;
+    EXPECT_EQ((*first)[1]->ends().peer, (NodeId{Role::kTrainer, 1}));
+  }
+}
+
+TEST(Mesh, Trap19ManyStrangersFillFewLinesOfTheLog) {
+  Ranks ranks(2);
+  Result<Connections> first = none();
+  testing::internal::CaptureStderr();
+  std::thread rank0 = connecting(ranks.options(0), first);
+  const Self stranger{.keys = keys_of(1), .id = {Role::kTrainer, 1}, .job_tag = kJob + 1};
+  for (int i = 0; i < 100; ++i) {
+    auto handshake = Handshake::call(stranger, {Role::kTrainer, 0}, call(ranks.endpoints[0]),
+                                     SteadyClock().now());
+    ASSERT_TRUE(handshake);
+    auto done = (*handshake)->advance(SteadyClock().now());
+    for (; done; done = (*handshake)->advance(SteadyClock().now())) std::this_thread::yield();
+    EXPECT_EQ(done.error().code, Errc::kAuth);
+  }
+  const auto second = connect_ranks(ranks.options(1), soon());
+  rank0.join();
+  const std::string log = testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(first && second);
+  const auto lines = std::ranges::count(log, '\n');
+  EXPECT_GE(lines, 1);
+  EXPECT_LE(lines, 20) << log;  // one a second
+}
+
+TEST(Mesh, ACallerThatIsNoHigherRankIsTurnedAway) {
+  Ranks ranks(3);
+  Result<Connections> second = none();
+  Result<Connections> third = none();
+  // Both wait for rank 0, which does not come yet.
+  std::thread rank1 = connecting(ranks.options(1), second);
+  std::thread rank2 = connecting(ranks.options(2), third);
+  Self stranger{.keys = keys_of(1), .id = {Role::kPserver, 2}, .incarnation = 9, .job_tag = kJob};
+  auto handshake =
+      Handshake::call(stranger, {Role::kTrainer, 1}, call(ranks.endpoints[1]), SteadyClock().now());
+  ASSERT_TRUE(handshake);
+  for (;;) {  // until rank 1 has taken the proof, or has hung up
+    const auto done = (*handshake)->advance(SteadyClock().now());
+    if (!done || *done) break;
+    std::this_thread::yield();
+  }
+  const auto first = connect_ranks(ranks.options(0), soon());
+  rank1.join();
+  rank2.join();
+  ASSERT_TRUE(first && second && third);
+  EXPECT_EQ((*second)[2]->ends().peer, (NodeId{Role::kTrainer, 2}));
+}
+
+TEST(Mesh, Trap18ALaterLifeTakesThePlaceOfAnEarlierOneAndIsNotReplacedByIt) {
+  Ranks ranks(3);
+  const auto life = [&](std::uint32_t incarnation) {
+    Self self{.keys = keys_of(1),
+              .id = {Role::kTrainer, 1},
+              .incarnation = incarnation,
+              .job_tag = kJob,
+              .shares_memory = false};
+    return self;
+  };
+  Result<Connections> first = none();
+  std::thread rank0 = connecting(ranks.options(0), first);
+  std::vector<std::unique_ptr<Connection>> lives;
+  for (const std::uint32_t incarnation : {4U, 5U, 3U}) {
+    const Self self = life(incarnation);
+    auto handshake =
+        Handshake::call(self, {Role::kTrainer, 0}, call(ranks.endpoints[0]), SteadyClock().now());
+    ASSERT_TRUE(handshake);
+    for (bool is_done = false; !is_done;) {
+      const auto advanced = (*handshake)->advance(SteadyClock().now());
+      ASSERT_TRUE(advanced) << advanced.error().message;
+      is_done = *advanced;
+      std::this_thread::yield();
+    }
+    lives.push_back((*handshake)->take());
+  }
+  // Rank 2 comes last, and meets nobody behind rank 1's port but still completes rank 0.
+  Self self{.keys = keys_of(1), .id = {Role::kTrainer, 2}, .incarnation = 1, .job_tag = kJob};
+  auto handshake =
+      Handshake::call(self, {Role::kTrainer, 0}, call(ranks.endpoints[0]), SteadyClock().now());
+  ASSERT_TRUE(handshake);
+  for (bool is_done = false; !is_done; std::this_thread::yield()) {
+    const auto advanced = (*handshake)->advance(SteadyClock().now());
+    ASSERT_TRUE(advanced) << advanced.error().message;
+    is_done = *advanced;
+  }
+  rank0.join();
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ((*first)[1]->ends().peer_incarnation, 5U);
+}
+
+TEST(Mesh, Trap20ATakenPortIsNamed) {
+  const auto holder = listen({"127.0.0.1", 0});
+  ASSERT_TRUE(holder);
+  const std::uint16_t port = *port_of(*holder);
+  const auto second = listen({"127.0.0.1", port});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Errc::kResource);
+  EXPECT_NE(second.error().message.find("127.0.0.1:" + std::to_string(port)), std::string::npos);
+  EXPECT_NE(second.error().hint.find("another process holds the port"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace paddle::net::peer

@@ -1,0 +1,108 @@
+#include "engine/serve/json_records.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "engine/data/format.h"
+#include "engine/serve/row_request.h"
+
+namespace paddle::serve {
+namespace {
+
+using config::DataSlotConfig;
+using config::SlotType;
+
+class JsonRecordsTest : public testing::Test {
+ protected:
+  // A csv job whose layers read all but the label.
+  JsonRecordsTest() {
+    job_.data.format = "csv";
+    job_.data.columns = {"label", "age", "size", "height", "town", "tags"};
+    job_.data.slots = {
+        DataSlotConfig{.name = "label", .columns = {0}},
+        DataSlotConfig{.name = "age", .columns = {1}},
+        DataSlotConfig{.name = "body", .type = SlotType::kFloat, .width = 2, .columns = {2, 3}},
+        DataSlotConfig{.name = "town", .type = SlotType::kHash, .columns = {4}},
+        DataSlotConfig{.name = "tags", .type = SlotType::kHash, .columns = {5}, .separator = ' '}};
+    config::LayerConfig layer{};
+    layer.inputs = {"age", "body", "town", "tags"};
+    layer.label = "label";
+    job_.layers = {layer};
+  }
+
+  std::string mistake(std::string_view line) {
+    const Status parsed = JsonRecords(job_, dictionary_).parse(line, block_);
+    return parsed ? "none" : parsed.error().message;
+  }
+
+  config::JobConfig job_;
+  data::Dictionary dictionary_;
+  data::RecordBlock block_;
+};
+
+TEST_F(JsonRecordsTest, AreThoseOfTheFormat) {
+  EXPECT_EQ(mistake(R"({"label":1,"age":33,"body":[1.5,-2],"town":"Rome","tags":["a","b"]})"),
+            "none");
+  const auto csv = data::make_csv(job_.data, dictionary_);
+  ASSERT_TRUE(csv->parse("1,33,1.5,-2,Rome,a b", block_));
+  ASSERT_EQ(block_.records.size(), 2U);
+  const data::RecordView json = block_.view(block_.records[0]),
+                         text = block_.view(block_.records[1]);
+  EXPECT_TRUE(std::ranges::equal(json.ids, text.ids));
+  EXPECT_TRUE(std::ranges::equal(json.values, text.values));
+  EXPECT_TRUE(std::ranges::equal(json.counts, text.counts));
+  EXPECT_EQ(json.ids.size(), 5U);
+
+  EXPECT_EQ(mistake(R"({"age":18446744073709551615,"body":[1,2],"town":7,"tags":[]})"), "none");
+  const data::RecordView other = block_.view(block_.records[2]);
+  EXPECT_TRUE(std::ranges::equal(other.ids, std::vector<std::uint64_t>{0, ~0ULL, 7}));
+  EXPECT_EQ(other.counts[0], 0U);
+}
+
+TEST_F(JsonRecordsTest, SayWhatTheyMiss) {
+  EXPECT_EQ(mistake("[]"), "it is no JSON object");
+  EXPECT_EQ(mistake(R"({"age":1)"), "it is no JSON object");
+  EXPECT_EQ(mistake(std::string(100'000, '[')), "it is no JSON object");
+  EXPECT_EQ(mistake(R"({"label":1})"), "'age' is missing");
+  EXPECT_EQ(mistake(R"({"age":-1})"), "'age' must be a whole number from 0");
+  EXPECT_EQ(mistake(R"({"age":1.5})"), "'age' must be a whole number from 0");
+  EXPECT_EQ(mistake(R"({"age":"x"})"), "'age' must be a whole number from 0");
+  EXPECT_EQ(mistake(R"({"age":1,"body":[1]})"), "'body' must be a list of 2 numbers");
+  EXPECT_EQ(mistake(R"({"age":1,"body":[1,1e39]})"), "'body' must be a list of 2 numbers");
+  EXPECT_EQ(mistake(R"({"age":1,"body":[1,2],"town":[]})"), "'town' must be a text, or an id");
+  EXPECT_EQ(mistake(R"({"age":1,"body":[1,2],"town":"x","tags":{"a":1}})"),
+            "'tags' must be a list");
+  EXPECT_EQ(mistake(R"({"age":1,"body":[1,2],"town":"x","tags":[],"tgs":1})"),
+            "there is no slot 'tgs'");
+}
+
+TEST_F(JsonRecordsTest, OfWeightedIdsAreFoldedLikeThoseOfFiles) {
+  job_.data = {};
+  job_.data.format = "libsvm";
+  job_.data.buckets = 10;
+  job_.layers.front().inputs = {"features"};
+  EXPECT_EQ(mistake(R"({"features":[[3,0.5],[12,-1]]})"), "none");
+  const auto libsvm = data::make_libsvm(job_.data, dictionary_);
+  ASSERT_TRUE(libsvm->parse("0 3:0.5 12:-1", block_));
+  const data::RecordView json = block_.view(block_.records[0]),
+                         text = block_.view(block_.records[1]);
+  EXPECT_TRUE(std::ranges::equal(json.ids, text.ids));
+  EXPECT_TRUE(std::ranges::equal(json.values, text.values));
+  EXPECT_EQ(mistake(R"({"features":[3]})"), "'features' must be a list of [id, value]");
+}
+
+TEST(RowRequestTest, HasAParameterAndIds) {
+  const data::Dictionary none;
+  const auto request =
+      parse_row_request(R"({"ids":[3,18446744073709551615],"parameter":"t"})", none);
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->parameter, "t");
+  EXPECT_EQ(request->ids, (std::vector<std::uint64_t>{3, ~0ULL}));
+  for (const char* wrong : {"", "[]", R"({"ids":[-1]})", R"({"ids":[1.5]})", R"({"ids":1})",
+                            R"({"id":[1]})", R"({"words":["a"]})", R"({"parameter":3})"})
+    EXPECT_FALSE(parse_row_request(wrong, none)) << wrong;
+}
+
+}  // namespace
+}  // namespace paddle::serve

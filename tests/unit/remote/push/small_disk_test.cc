@@ -1,0 +1,88 @@
+// Pushes to a node with a small disk.
+#include "tests/support/small_disk.h"
+
+#include <regex>
+
+#include "tests/unit/remote/push/push_fixture.h"
+
+namespace paddle::remote {
+namespace {
+
+constexpr std::size_t kSmallFileBytes = 200'000;
+constexpr std::size_t kLargeFileBytes = 20'000'000;  // sent in chunks
+
+class SmallDisk : public PushTest {
+ protected:
+  // `work` gets an agent on a disk of 48 MiB, of which it has taken some 12 itself.
+  void on_node(const std::function<void(AgentClient& agent)>& work) {
+    const std::string disk = folder_ + "/disk";
+    fs::create_directory(disk);
+    node_.root = disk + "/nodes/cluster/here";
+    const bool can_mount = test::on_small_disk(disk, "48m", [&] {
+      const auto agent = connect_agent();
+      work(*agent);
+      EXPECT_TRUE(agent->teardown(false));
+    });
+    if (!can_mount) GTEST_SKIP() << "nothing can be mounted here";
+  }
+  static void expect_no_room(const Result<PushStats>& pushed, const std::string& root) {
+    ASSERT_FALSE(pushed);
+    const Error& error = pushed.error();
+    EXPECT_EQ(error.code, Errc::kResource);
+    const std::regex figures("node here: no room for this push in " + root +
+                             ": its files need at least [0-9]+ MB there, the job at least [0-9.]+ "
+                             "MB more, and [0-9]+ MB "
+                             "are free; nothing was sent");
+    EXPECT_TRUE(std::regex_match(error.message, figures)) << error.message;
+    EXPECT_NE(error.hint.find("workdir"), std::string::npos) << error.hint;
+  }
+};
+
+TEST_F(SmallDisk, FilesThatDoNotFitAreRefusedBeforeTheFirstIsSent) {
+  std::vector<PushItem> items;
+  for (unsigned i = 0; i < 200; ++i) {
+    const std::string name = "f" + std::to_string(i);
+    items.push_back(
+        {write_file(folder_ + "/" + name, test::noise(kSmallFileBytes, i)), "jobs/a/" + name});
+  }
+  on_node([&](AgentClient& agent) {
+    expect_no_room(push(agent, items), node_.root);
+    EXPECT_EQ(files_below(objects()), 0U);
+    items.resize(50);
+    const auto fits = push(agent, items);
+    ASSERT_TRUE(fits) << fits.error().message;
+    EXPECT_EQ(fits->files_sent, 50U);
+  });
+}
+
+TEST_F(SmallDisk, AFileThatDoesNotFitIsRefusedBeforeItsFirstChunkIsSent) {
+  const std::string large = write_file(folder_ + "/large", test::noise(2 * kLargeFileBytes, 1));
+  on_node([&](AgentClient& agent) {
+    expect_no_room(push(agent, {{large, "jobs/a/large"}}), node_.root);
+    std::uint64_t blocks = 0;
+    for (const auto& entry : fs::directory_iterator(at("store/partial"))) {
+      struct stat info {};
+      ASSERT_EQ(::stat(entry.path().c_str(), &info), 0);
+      blocks += static_cast<std::uint64_t>(info.st_blocks);
+    }
+    EXPECT_EQ(blocks, 0U);
+  });
+}
+
+TEST_F(SmallDisk, AChangedFileIsTakenWhereItReplacesTheOneBefore) {
+  std::string content = test::noise(kLargeFileBytes, 1);
+  const std::string large = write_file(folder_ + "/large", content);
+  on_node([&](AgentClient& agent) {
+    const auto first = push(agent, {{large, "jobs/a/large"}});
+    ASSERT_TRUE(first) << first.error().message;
+    content.replace(kLargeFileBytes / 2, 5, "other");
+    write_file(large, content);
+    const auto second = push(agent, {{large, "jobs/a/large"}});
+    ASSERT_TRUE(second) << "there is no room for a second copy: " << second.error().message;
+    EXPECT_LT(second->bytes_sent, kLargeFileBytes / 10);
+    EXPECT_EQ(file_content(at("jobs/a/large")), content);
+  });
+}
+
+}  // namespace
+}  // namespace paddle::remote
