@@ -14,17 +14,16 @@ find_path(ZLIB_INCLUDE_DIR zlib.h REQUIRED)
 find_path(ZSTD_INCLUDE_DIR zstd.h REQUIRED)
 find_path(SODIUM_INCLUDE_DIR sodium.h REQUIRED)
 # Debian's OpenBLAS for serial programs gives two threads one buffer, so that now and then a product of theirs is wrong.
-find_library(OPENBLAS_LIBRARY openblas PATH_SUFFIXES openblas-pthread REQUIRED)
+# The archive in every program: the shared library starts threads of its own before anybody can forbid it.
+find_library(OPENBLAS_LIBRARY libopenblas.a PATH_SUFFIXES openblas-pthread REQUIRED)
 find_path(OPENBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas-pthread openblas REQUIRED)
-get_filename_component(OPENBLAS_DIR ${OPENBLAS_LIBRARY} DIRECTORY)
 try_run(OPENBLAS_IS_SERIAL OPENBLAS_COMPILES ${PROJECT_BINARY_DIR}/openblas ${CMAKE_CURRENT_LIST_DIR}/openblas_threads.cc
-        CMAKE_FLAGS -DINCLUDE_DIRECTORIES=${OPENBLAS_INCLUDE_DIR} -DLINK_DIRECTORIES=${OPENBLAS_DIR}
-        LINK_OPTIONS -Wl,-rpath,${OPENBLAS_DIR} LINK_LIBRARIES -lopenblas)
+        CMAKE_FLAGS -DINCLUDE_DIRECTORIES=${OPENBLAS_INCLUDE_DIR} LINK_LIBRARIES ${OPENBLAS_LIBRARY} -lm Threads::Threads)
 if(NOT OPENBLAS_COMPILES OR OPENBLAS_IS_SERIAL)
   foreach(name LIBRARY INCLUDE_DIR COMPILES IS_SERIAL)
     unset(OPENBLAS_${name} CACHE)
   endforeach()
-  message(FATAL_ERROR "The OpenBLAS in ${OPENBLAS_DIR} is built for programs of one thread. Install libopenblas-pthread-dev: scripts/deps")
+  message(FATAL_ERROR "${OPENBLAS_LIBRARY} is built for programs of one thread. Install libopenblas-pthread-dev: scripts/deps")
 endif()
 
 # Linked by name, so that -static picks the archive and a dynamic link the shared library.
@@ -49,9 +48,7 @@ target_include_directories(protobuf_lite SYSTEM INTERFACE ${Protobuf_INCLUDE_DIR
 add_library(decompression INTERFACE)
 target_link_libraries(decompression INTERFACE -lz ${zstd_name})
 add_library(openblas INTERFACE)
-target_link_libraries(openblas INTERFACE -lopenblas -lm Threads::Threads)
-# Not target_link_directories, whose -rpath makes a static program that ends before main.
-target_link_options(openblas INTERFACE -L${OPENBLAS_DIR})
+target_link_libraries(openblas INTERFACE ${OPENBLAS_LIBRARY} -lm Threads::Threads)
 target_include_directories(openblas SYSTEM INTERFACE ${OPENBLAS_INCLUDE_DIR})
 
 # Debian's fmt and toml++ come as shared libraries only, which a static program cannot carry. fmt is compiled

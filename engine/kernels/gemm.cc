@@ -18,16 +18,10 @@ namespace {
 constexpr std::size_t kTileColumnsMin = 12;
 
 // OpenBLAS is built for threads, since its other build gives two callers one buffer. It shall have
-// none of its own: a static program says so before OpenBLAS starts, which is a constructor as well.
+// none of its own, which is said before it starts: that is a constructor as well.
 constexpr int kBeforeOpenBlas = 101;
 [[gnu::constructor(kBeforeOpenBlas)]] void start_no_threads() {
   ::setenv("OPENBLAS_NUM_THREADS", "1", 1);
-}
-
-// A shared OpenBLAS has started by then, and is told when it is first used.
-bool use_the_calling_thread() {
-  openblas_set_num_threads(1);
-  return true;
 }
 
 blasint blas_size(std::size_t value) {
@@ -58,7 +52,6 @@ void gemm(Compute compute, Transpose transpose_a, Transpose transpose_b, std::si
   }
   const bool a_flipped = transpose_a == Transpose::kYes;
   const bool b_flipped = transpose_b == Transpose::kYes;
-  [[maybe_unused]] static const bool one_thread = use_the_calling_thread();
   if (k > 0) {
     cblas_sgemm(CblasRowMajor, a_flipped ? CblasTrans : CblasNoTrans,
                 b_flipped ? CblasTrans : CblasNoTrans, blas_size(m), blas_size(n), blas_size(k),

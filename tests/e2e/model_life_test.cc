@@ -166,9 +166,7 @@ TEST_F(ModelLife, ThreadsOfATrainerChangeNoDigit) {
     EXPECT_EQ(figures(*test), expected) << threads;
   }
   const std::string version = succeed("paddle version").out;
-  if (version.find("static: ON") != std::string::npos) {
-    EXPECT_NE(version.find("threads of its own: 0"), std::string::npos) << version;
-  }
+  EXPECT_NE(version.find("threads of its own: 0"), std::string::npos) << version;
 }
 
 TEST_F(ModelLife, ClicksAreTestedAndPredicted) {
