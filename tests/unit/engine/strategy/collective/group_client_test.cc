@@ -1,4 +1,6 @@
 // Dense parameters in the trainers: the bits of a pserver's shard, and who is told what goes wrong.
+#include <latch>
+
 #include "tests/unit/engine/strategy/collective/group_client_fixture.h"
 
 namespace paddle::strategy {
@@ -155,7 +157,9 @@ TEST_P(OverWay, Trap15GradientsAreTheTrainersAgainAfterAPush) {
 
 // Traps 4, 14: the others hear whose gradient it was.
 TEST(GroupClient, NamesTheRankAndTheParameterOfANaN) {
+  std::latch all_are_ready(3);  // another one's error may end ready() too
   as_trainers(set_of("sgd", kSliced, 3), [&](Rank& rank) {
+    all_are_ready.arrive_and_wait();
     Status pushed;
     if (rank.rank == 1) {
       for (DenseParameter& one : rank.dense) fill_gradient(one.gradients(), 1, 1, one.parameter);
