@@ -12,6 +12,12 @@
 #include "engine/trainer/held_out.h"
 
 namespace paddle::commands {
+namespace {
+
+constexpr const char* kNoFileHint =
+    "patterns are relative to that folder; a template's ./prepare makes its data";
+
+}  // namespace
 
 Status prepare_save_folder(const trainer::TrainOptions& options) {
   if (options.save_dir.empty()) return {};
@@ -65,15 +71,20 @@ Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
                                 options.num_gradient_servers, job.data.global_shuffle));
   if (loop.train_data.share.files.empty()) {
     if (options.num_gradient_servers == 1) {
-      return Error{Errc::kData, fmt::format("no file matches [data] train = '{}' in {}",
-                                            job.data.train, folder)};
+      return Error{Errc::kData,
+                   fmt::format("no file matches [data] train = '{}' in {}", job.data.train, folder),
+                   kNoFileHint};
     }
     log_warning("no file of '{}' is for trainer {}: it only takes part", job.data.train,
                 options.trainer_id);
   }
   if (job.data.test.empty() || options.trainer_id != 0) return loop;
   auto held_out = trainer::held_out_data(job, folder, job.data.test);
-  if (!held_out) return std::move(held_out).error().with("[data] test");
+  if (!held_out) {
+    Error error = std::move(held_out).error().with("[data] test");
+    if (error.hint.empty()) error.hint = kNoFileHint;
+    return error;
+  }
   loop.test_data = *std::move(held_out);
   return loop;
 }

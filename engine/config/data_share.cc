@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <optional>
 
 #include <fmt/format.h>
@@ -17,7 +18,16 @@ namespace {
 // Links to folders above make a pattern's names endless.
 constexpr std::uint64_t kNamesMax = 1'000'000;
 
-thread_local std::uint64_t names_read = 0;  // glob(3) passes nothing to its callbacks
+// glob(3) passes nothing to its callbacks.
+thread_local std::uint64_t names_read = 0;
+thread_local std::string unreadable;  // "FOLDER: reason"
+
+// A folder that is not there has no files; any other one ends the search.
+int note_unreadable(const char* folder, int error) {
+  if (error == ENOENT) return 0;
+  unreadable = fmt::format("{}: {}", folder, std::strerror(error));
+  return 1;
+}
 
 struct GlobResult {
   glob_t found{};
@@ -25,7 +35,7 @@ struct GlobResult {
     names_read = 0;
     found.gl_opendir = [](const char* path) -> void* {
       if (names_read <= kNamesMax) return ::opendir(path);
-      errno = E2BIG;  // with GLOB_ERR the end
+      errno = E2BIG;
       return nullptr;
     };
     found.gl_readdir = [](void* folder) -> dirent* {
@@ -75,7 +85,7 @@ Result<std::vector<std::string>> matching_files(const std::string& workspace,
   const std::string full =
       pattern.starts_with('/') ? pattern : escape_pattern(workspace) + "/" + pattern;
   GlobResult result;
-  const int failed = ::glob(full.c_str(), GLOB_ERR | GLOB_ALTDIRFUNC, nullptr, &result.found);
+  const int failed = ::glob(full.c_str(), GLOB_ALTDIRFUNC, note_unreadable, &result.found);
   if (names_read > kNamesMax) {
     return Error{Errc::kData,
                  fmt::format("'{}' in {} reads more than {} names", pattern, workspace, kNamesMax),
@@ -84,7 +94,9 @@ Result<std::vector<std::string>> matching_files(const std::string& workspace,
   std::vector<std::string> files;
   if (failed == GLOB_NOMATCH) return files;
   if (failed != 0) {
-    return Error{Errc::kData, fmt::format("cannot list '{}' in {}", pattern, workspace)};
+    return Error{Errc::kData,
+                 fmt::format("cannot look for '{}' in {}: {}", pattern, workspace, unreadable),
+                 "let this user read the folder, or name another one"};
   }
   for (std::size_t i = 0; i < result.found.gl_pathc; ++i) {
     struct stat status {};

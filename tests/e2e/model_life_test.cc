@@ -243,7 +243,7 @@ TEST_F(ModelLife, WhatIsWrongIsNamedWithTheNextStep) {
         "--workspace=DIR");
   fails(predict, 2, "--data is missing", "--data=- reads them from stdin");
   fails(predict + " --data='ctr_dnn/none*'", 6, "no file matches 'ctr_dnn/none*'", "--data=GLOB");
-  fails(predict + " --data='none/*.txt'", 6, "cannot list 'none/*.txt'", "--data=GLOB");
+  fails(predict + " --data='none/*.txt'", 6, "no file matches 'none/*.txt'", "--data=GLOB");
   fails(predict + " --data=ctr_dnn/data/test.txt --layer=clik", 2,
         "no layer 'clik', did you mean 'click'?", "layers with outputs are dense, categories, fc1");
   fails(predict + " --data=ctr_dnn/data/test.txt --layer=cost", 2,

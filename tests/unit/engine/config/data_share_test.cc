@@ -1,3 +1,7 @@
+#include <cstring>
+#include <filesystem>
+
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "engine/config/job_config.h"
@@ -67,6 +71,21 @@ TEST(DataShare, NothingMatchingIsAnEmptyShareAndAWrongTrainerAnError) {
   ASSERT_TRUE(share);
   EXPECT_TRUE(share->files.empty());
   EXPECT_EQ(data_share(folder.path(), "none-*", 2, 2).error().code, Errc::kUsage);
+  for (const char* pattern : {"none/train-*", "none/*/train", "*/none/*"}) {
+    const auto without = data_share(folder.path(), pattern, 0, 1);
+    ASSERT_TRUE(without) << without.error().message;
+    EXPECT_TRUE(without->files.empty()) << pattern;
+  }
+}
+
+TEST(DataShare, AFolderThatCannotBeReadIsNamedWithTheReason) {
+  const test::TemporaryFolder folder;
+  std::filesystem::create_symlink("loop", folder / "loop");
+  const auto share = data_share(folder.path(), "loop/*", 0, 1);
+  ASSERT_FALSE(share);
+  EXPECT_EQ(share.error().message, fmt::format("cannot look for 'loop/*' in {0}: {0}/loop: {1}",
+                                               folder.path(), std::strerror(ELOOP)));
+  EXPECT_NE(share.error().hint, "");
 }
 
 TEST(DataShare, APatternThatWouldWalkForEverIsRefused) {
