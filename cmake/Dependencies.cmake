@@ -15,15 +15,15 @@ find_path(ZSTD_INCLUDE_DIR zstd.h REQUIRED)
 find_path(SODIUM_INCLUDE_DIR sodium.h REQUIRED)
 # Debian's OpenBLAS for serial programs gives two threads one buffer, so that now and then a product of theirs is wrong.
 # The archive in every program: the shared library starts threads of its own before anybody can forbid it.
-find_library(OPENBLAS_LIBRARY libopenblas.a PATH_SUFFIXES openblas-pthread REQUIRED)
-find_path(OPENBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas-pthread openblas REQUIRED)
+find_library(OPENBLAS_ARCHIVE libopenblas.a PATH_SUFFIXES openblas-pthread REQUIRED)
+find_path(OPENBLAS_HEADERS cblas.h PATH_SUFFIXES openblas-pthread openblas REQUIRED)
 try_run(OPENBLAS_IS_SERIAL OPENBLAS_COMPILES ${PROJECT_BINARY_DIR}/openblas ${CMAKE_CURRENT_LIST_DIR}/openblas_threads.cc
-        CMAKE_FLAGS -DINCLUDE_DIRECTORIES=${OPENBLAS_INCLUDE_DIR} LINK_LIBRARIES ${OPENBLAS_LIBRARY} -lm Threads::Threads)
+        CMAKE_FLAGS -DINCLUDE_DIRECTORIES=${OPENBLAS_HEADERS} LINK_LIBRARIES ${OPENBLAS_ARCHIVE} -lm Threads::Threads)
 if(NOT OPENBLAS_COMPILES OR OPENBLAS_IS_SERIAL)
-  foreach(name LIBRARY INCLUDE_DIR COMPILES IS_SERIAL)
+  foreach(name ARCHIVE HEADERS COMPILES IS_SERIAL)
     unset(OPENBLAS_${name} CACHE)
   endforeach()
-  message(FATAL_ERROR "${OPENBLAS_LIBRARY} is built for programs of one thread. Install libopenblas-pthread-dev: scripts/deps")
+  message(FATAL_ERROR "${OPENBLAS_ARCHIVE} is built for programs of one thread. Install libopenblas-pthread-dev: scripts/deps")
 endif()
 
 # Linked by name, so that -static picks the archive and a dynamic link the shared library.
@@ -48,8 +48,8 @@ target_include_directories(protobuf_lite SYSTEM INTERFACE ${Protobuf_INCLUDE_DIR
 add_library(decompression INTERFACE)
 target_link_libraries(decompression INTERFACE -lz ${zstd_name})
 add_library(openblas INTERFACE)
-target_link_libraries(openblas INTERFACE ${OPENBLAS_LIBRARY} -lm Threads::Threads)
-target_include_directories(openblas SYSTEM INTERFACE ${OPENBLAS_INCLUDE_DIR})
+target_link_libraries(openblas INTERFACE ${OPENBLAS_ARCHIVE} -lm Threads::Threads)
+target_include_directories(openblas SYSTEM INTERFACE ${OPENBLAS_HEADERS})
 
 # Debian's fmt and toml++ come as shared libraries only, which a static program cannot carry. fmt is compiled
 # once (header-only would compile its core in every file, and double the build); toml++ has one user.
