@@ -1,12 +1,15 @@
 // A small disk for tests of what a full one does.
 #pragma once
 
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
 
 #include <functional>
 #include <string>
 #include <thread>
+
+#include "base/fd.h"
 
 namespace paddle::test {
 
@@ -23,6 +26,14 @@ inline bool on_small_disk(const std::string& folder, const std::string& size,
     if (can_mount) work();
   }).join();
   return can_mount;
+}
+
+// Writes the file until its disk is full.
+inline void fill(const std::string& file) {
+  const UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  const Bytes zeros(4096);
+  while (write_all(fd.get(), zeros, TimePoint::max())) {
+  }
 }
 
 }  // namespace paddle::test

@@ -90,6 +90,12 @@ void remove_record(const Root& root, const SafePath& folder, const char* file) {
   if (directory) ::unlinkat(directory->get(), file, 0);
 }
 
+void forget_notice(const Root& root, const SafePath& folder) {
+  wire::Notice nothing;
+  nothing.mutable_pulse();  // an empty file would have no block
+  if (!write_record(root, folder, "notice", nothing)) remove_record(root, folder, "notice");
+}
+
 bool has_record(const Root& root, const SafePath& folder, const char* file) {
   const auto path = SafePath::parse(folder.str() + "/" + file);
   return path && path->open_read(root.fd.get());

@@ -48,6 +48,8 @@ Status add_restart(const Root& root, const SafePath& folder, int wait_status,
 std::uint32_t lives_of(const Root& root, const SafePath& folder);
 bool has_record(const Root& root, const SafePath& folder, const char* file);
 void remove_record(const Root& root, const SafePath& folder, const char* file);
+// Before another life. The file stays, as the room of the next notice.
+void forget_notice(const Root& root, const SafePath& folder);
 
 // Empty for a process that was never started.
 std::optional<Record> read_record(const Root& root, const std::string& job,

@@ -95,7 +95,7 @@ int supervise_first(const Supervision& supervision, UniqueFd& status) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   auto supervisor = make_supervisor(supervision.root, supervision.spec,
                                     [&](const Root& root, const SafePath& folder) {
-                                      for (const char* file : {"pid", "exit", "stop", "notice"})
+                                      for (const char* file : {"pid", "exit", "stop"})
                                         remove_record(root, folder, file);
                                       return write_record(root, folder, "spec", supervision.spec);
                                     });

@@ -82,7 +82,7 @@ Status Supervisor::spawn(const Environment& environment) {
   ++life_;
   PADDLE_TRY_STATUS(write_life(root_, folder_, life_));
   if (life_ > 1) say("start " + std::to_string(life_));  // parts the lives for `logs --previous`
-  remove_record(root_, folder_, "notice");
+  forget_notice(root_, folder_);
   started_at_ = now();
   Program program = program_of(spec_, root_, life_, environment);
   give_memory(program, memory_);

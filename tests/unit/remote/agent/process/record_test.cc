@@ -1,6 +1,5 @@
 #include "remote/agent/process/record.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
@@ -17,12 +16,7 @@ wire::agent::PidRecord life(std::uint32_t number) {
   return record;
 }
 
-void fill(const std::string& file) {
-  const UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-  const Bytes zeros(4096);
-  while (write_all(fd.get(), zeros, TimePoint::max())) {
-  }
-}
+using test::fill;
 
 TEST(RecordTest, AFullDiskLosesNeitherAnEndNorAnotherStart) {
   const test::TemporaryFolder folder;
@@ -68,6 +62,51 @@ TEST(RecordTest, AFullDiskLosesNeitherAnEndNorAnotherStart) {
   };
   if (!test::on_small_disk(folder.path(), "256k", work))
     GTEST_SKIP() << "nothing can be mounted here";
+}
+
+TEST(RecordTest, AProcessThatWasStartedAgainOnAFullDiskIsHeardFurther) {
+  const test::TemporaryFolder folder;
+  const auto work = [&] {
+    const auto root = open_root(folder.path());
+    ASSERT_TRUE(root) << root.error().message;
+    const SafePath place = *process_folder("job", "trainer-0");
+    ASSERT_TRUE(place.make_directories(root->fd.get()));
+    ASSERT_TRUE(write_record(*root, place, "notice", life(1)));
+    reserve_records(*root, place);
+    fill(folder / "full");
+    forget_notice(*root, place);
+    for (std::uint32_t second = 1; second <= 3; ++second) {
+      fill(folder / "full-still");
+      EXPECT_TRUE(write_record(*root, place, "notice", life(second))) << second;
+    }
+  };
+  if (!test::on_small_disk(folder.path(), "256k", work))
+    GTEST_SKIP() << "nothing can be mounted here";
+}
+
+TEST(RecordTest, ANoticeThatIsForgottenTellsNothing) {
+  const test::TemporaryFolder folder;
+  const auto root = open_root(folder.path());
+  ASSERT_TRUE(root);
+  const SafePath place = *process_folder("job", "trainer-0");
+  ASSERT_TRUE(place.make_directories(root->fd.get()));
+  wire::agent::ProcessSpec spec;
+  spec.set_job("job");
+  spec.set_name("trainer-0");
+  ASSERT_TRUE(write_record(*root, place, "spec", spec));
+  ASSERT_TRUE(write_record(*root, place, "pid", life(1)));
+  wire::Notice notice;
+  notice.set_phase(wire::PHASE_FAILED);
+  notice.set_heard_unix_ms(7);
+  notice.mutable_progress()->set_batch(3);
+  ASSERT_TRUE(write_record(*root, place, "notice", notice));
+  forget_notice(*root, place);
+  const auto record = read_record(*root, "job", "trainer-0");
+  ASSERT_TRUE(record);
+  const wire::Notice left = record->notice.value_or(wire::Notice());
+  EXPECT_EQ(left.phase(), wire::PHASE_STARTING);
+  EXPECT_EQ(left.heard_unix_ms(), 0);
+  EXPECT_FALSE(left.has_progress());
 }
 
 }  // namespace
