@@ -44,10 +44,9 @@ Result<UniqueFd> lock_job(const Root& root, const SafePath& path, Duration wait)
     struct stat info {};
     // A lock on a file that a teardown has removed protects nothing.
     if (locked && ::fstat(fd.get(), &info) == 0 && info.st_nlink > 0) {
-      const std::string pid = std::to_string(::getpid());
-      const bool written =
-          ::ftruncate(fd.get(), 0) == 0 && ::dprintf(fd.get(), "%s", pid.c_str()) > 0;
-      if (!written) return system_error(Errc::kResource, "write " + path.str());
+      // The pid is for a message: a disk that is full keeps nobody from the lock.
+      const bool is_empty = ::ftruncate(fd.get(), 0) == 0;
+      if (is_empty) (void)::dprintf(fd.get(), "%s", std::to_string(::getpid()).c_str());
       return fd;
     }
     if (now() >= deadline) return UniqueFd();
@@ -68,7 +67,8 @@ Status Claims::lock(const std::string& name, Duration wait) {
   PADDLE_TRY(UniqueFd lock, lock_job(root_, path, wait));
   if (!lock) {
     const auto pid = read_below(root_, path, kPidBytesMax);
-    const std::string agent = "paddlectl-agent (pid " + (pid ? *pid : "unknown") + ")";
+    const std::string agent =
+        "paddlectl-agent (pid " + (pid && !pid->empty() ? *pid : "unknown") + ")";
     return Error{Errc::kUsage, "another paddlectl is starting a job named '" + name + "'",
                  "follow it: paddlectl attach --job " + name +
                      "; or choose another --name; or, where its connection broke, wait two minutes "

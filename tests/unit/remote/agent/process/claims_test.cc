@@ -5,7 +5,9 @@
 #include <filesystem>
 
 #include "base/secret.h"
+#include "remote/agent/process/key_files.h"
 #include "tests/support/free_ports.h"
+#include "tests/support/small_disk.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/remote/agent_fixture.h"
 
@@ -36,6 +38,22 @@ TEST_F(ClaimsTest, SecretIsReadableByNobodyElse) {
   ASSERT_EQ(::stat((node_.root + "/jobs/job-1").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 07777U, 0700U);
   EXPECT_EQ(file_content(path), std::string(as_text(secret->reveal())));
+}
+
+TEST(Claims, TheKeysOfAJobThatEndsOnAFullDiskAreWiped) {
+  const test::TemporaryFolder folder;
+  const auto work = [&] {
+    const auto root = agent::open_root(folder.path());
+    ASSERT_TRUE(root) << root.error().message;
+    ASSERT_TRUE(agent::write_key_file(*root, "job", "trainer-0", as_bytes("secret")));
+    const std::string key = folder / "jobs/job/keys/trainer-0";
+    ASSERT_EQ(file_content(key), "secret");
+    test::fill(folder / "full");
+    agent::wipe_unneeded_keys(*root, "job", {});
+    EXPECT_FALSE(std::filesystem::exists(key));
+  };
+  if (!test::on_small_disk(folder.path(), "256k", work))
+    GTEST_SKIP() << "nothing can be mounted here";
 }
 
 TEST(Claims, AReleaseSparesTheClaimOfAJobThatWasRemovedAndStartedAgain) {
