@@ -115,6 +115,11 @@ struct Restart {
   std::string hang = {};                  // "no sign of life for 60 s": it was killed for that
   std::uint64_t out_of_memory_bytes = 0;  // as in a ProcessStatus
 };
+// Whether a process of ours ended as an order to stop has it: not if what it had to save is not.
+constexpr bool ends_as_ordered(int exit_code) {
+  return exit_code != static_cast<int>(Errc::kData) &&
+         exit_code != static_cast<int>(Errc::kResource);
+}
 struct ProcessStatus {
   std::string job, name, log;
   ProcessState state = ProcessState::kLost;
@@ -123,7 +128,7 @@ struct ProcessStatus {
   int signal = 0;     // kKilled
   std::int64_t started_unix_ms = 0, ended_unix_ms = 0;
   std::uint32_t life = 1;              // number of starts
-  bool stopped = false;                // it ended on request
+  bool stopped = false;                // it ended on request, as ends_as_ordered()
   std::string hang = {};               // "no sign of life for 60 s": it was killed for that
   Phase phase = Phase::kStarting;      // always, for a program of the user's own
   std::optional<Error> failure;        // the cause in its own words, with kFailed

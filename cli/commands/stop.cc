@@ -5,6 +5,7 @@
 #include "cli/job/end_of_job.h"
 #include "cli/options/shared_options.h"
 #include "cli/watch/broken_start.h"
+#include "cli/watch/first_failure.h"
 #include "cli/watch/process_state.h"
 
 namespace paddle::cli {
@@ -43,6 +44,10 @@ Status run_stop(Context& context, const StopOptions& options) {
                  fmt::format("{} on {} is still running", process.status.name,
                              session.members()[process.member].spec.name),
                  ""};
+  }
+  const ProcessOnNode* const failed = first_failure(after);
+  if (failed != nullptr && !is_consequence(failed) && first_failure(before) == nullptr) {
+    return failure_error(session, *failed).with(job + " has ended, but could not be saved");
   }
   const auto stopped =
       static_cast<std::size_t>(std::ranges::count_if(before, is_running, &ProcessOnNode::status));

@@ -283,7 +283,7 @@ class FakeAgentClient final : public AgentClient {
       if (std::find(names.begin(), names.end(), status.name) == names.end()) continue;
       status.state = ProcessState::kExited;
       status.exit_code = fake_.asked_exit;
-      status.stopped = true;
+      status.stopped = ends_as_ordered(fake_.asked_exit);
       status.ended_unix_ms = 8'000'000;
     }
     return {};

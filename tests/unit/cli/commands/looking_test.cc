@@ -365,6 +365,28 @@ TEST_F(CommandsTest, StopLetsTrainersSaveUnlessItIsNow) {
   EXPECT_EQ(exit_codes(), (std::vector<int>{0, 75, 0, 75}));
 }
 
+TEST_F(CommandsTest, AStopThatCouldNotSaveIsNoSuccess) {
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0) << err_.str();
+  for (FakeNode& node : nodes_) {
+    for (ProcessStatus& process : node.processes) {
+      if (process.name == "trainer-0")
+        process.failure =
+            Error{Errc::kResource, "write pass-00001.tmp/w: No space left", "make room"};
+    }
+    node.asked_exit = static_cast<int>(Errc::kResource);
+  }
+  EXPECT_EQ(run({"stop"}), 7);
+  EXPECT_TRUE(running().empty());
+  EXPECT_NE(err_.str().find("trainer-0 on"), std::string::npos) << err_.str();
+  EXPECT_NE(err_.str().find("No space left"), std::string::npos) << err_.str();
+  EXPECT_NE(err_.str().find("make room"), std::string::npos) << err_.str();
+  EXPECT_EQ(run({"jobs"}), 0);
+  EXPECT_NE(out_.str().find("failed: trainer-0 exited with code 7"), std::string::npos)
+      << out_.str();
+}
+
 TEST_F(CommandsTest, TeardownForgetsTheClusterOfThisDirectory) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   ASSERT_EQ(run({"teardown", "--yes", "--discard"}), 0) << err_.str();
