@@ -303,6 +303,8 @@ Status run_train(Context& context, const TrainOptions& asked) {
     PADDLE_TRY(past_tests, prepare_to_resume(context, cluster, nodes.chosen, plan, snapshot));
   }
   PADDLE_TRY_STATUS(run_setup(context, session, plan, workspace));
+  if (options.resume)
+    PADDLE_TRY_STATUS(forget_ended_processes(context, cluster, nodes.chosen, plan.job));
   if (auto started = start_job(context, session, plan); !started) {
     return stop_after(context, session, request.job, std::move(started).error());
   }

@@ -232,9 +232,16 @@ Result<std::size_t> prepare_to_resume(Context& context, const ClusterSpec& clust
   note_progress(context, files);
   const auto metrics =
       read_metrics(*leader.client, plan.trainers.front().metrics, kMetricsBytesMax);
-  PADDLE_TRY_STATUS(session.each(
-      [&](Member& member) { return member.client->remove(job_folder(plan.job) + "/proc"); }));
   return static_cast<std::size_t>(std::ranges::count(metrics, "test", &MetricsLine::kind));
+}
+
+Status forget_ended_processes(Context& context, const ClusterSpec& cluster,
+                              const std::vector<std::size_t>& nodes, const std::string& job) {
+  ClusterSession session = ClusterSession::find(context, cluster, nodes);
+  session.forgive_absent();
+  PADDLE_TRY_STATUS(session.all_well());
+  return session.each(
+      [&](Member& member) { return member.client->remove(job_folder(job) + "/proc"); });
 }
 
 }  // namespace paddle::cli

@@ -41,10 +41,14 @@ Result<SnapshotToPush> find_snapshot_to_resume(Context& context, const ClusterSp
                                                const std::string& job, std::size_t node,
                                                const std::string& output, bool has_copies);
 
-// Pushes it to trainer 0's node, says where the job goes on, and removes the records of ended
-// processes from the nodes. Returns how many tests the job's metrics have so far.
+// Pushes it to trainer 0's node and says where the job goes on. Returns how many tests the job's
+// metrics have so far.
 Result<std::size_t> prepare_to_resume(Context& context, const ClusterSpec& cluster,
                                       const std::vector<std::size_t>& nodes, const JobPlan& plan,
                                       const SnapshotToPush& snapshot);
+// Removes the records of ended processes from the nodes, by which a job is found and knows how many
+// it had: only when nothing is left to do but to start it.
+Status forget_ended_processes(Context& context, const ClusterSpec& cluster,
+                              const std::vector<std::size_t>& nodes, const std::string& job);
 
 }  // namespace paddle::cli

@@ -27,7 +27,9 @@ class ResumeTest : public testing::Test {
     if (!snapshot) return snapshot.error();
     const auto past_tests =
         prepare_to_resume(fake_.context, fake_.cluster, {0, 1}, plan_, *snapshot);
-    return past_tests ? Status() : past_tests.error();
+    if (!past_tests) return past_tests.error();
+    knew_ended_processes_ = fake_.node(1).files.contains("jobs/j/proc/trainer-0");
+    return forget_ended_processes(fake_.context, fake_.cluster, {0, 1}, plan_.job);
   }
 
   void ended(std::size_t node, const std::string& name) {
@@ -40,6 +42,7 @@ class ResumeTest : public testing::Test {
   bool said(const std::string& text) { return fake_.err.str().find(text) != std::string::npos; }
 
   bool has_copies_ = false;
+  bool knew_ended_processes_ = false;  // when all was prepared
   FakeCluster fake_{2};
   JobPlan plan_;
   test::TemporaryFolder folder_;
@@ -64,6 +67,7 @@ TEST_F(ResumeTest, TheFetchedSnapshotWithTheMostProgressIsPushedWithItsBase) {
   EXPECT_TRUE(files.contains("jobs/j/output/pass-00010-000007/model/job.toml"));
   EXPECT_TRUE(files.contains("jobs/j/output/pass-00010/MANIFEST")) << "its base";
   EXPECT_EQ(files.size(), 4U);
+  EXPECT_TRUE(knew_ended_processes_) << "the setup may fail now";
   EXPECT_TRUE(fake_.node(1).files.empty()) << "records of ended processes are removed";
 }
 
