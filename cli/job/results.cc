@@ -17,6 +17,7 @@
 #include "cli/job/fetch_record.h"
 #include "cli/job/folders.h"
 #include "cli/job/result_files.h"
+#include "cli/job/snapshots/whole.h"
 #include "cli/watch/process_state.h"
 #include "remote/launcher/trusted_file.h"
 
@@ -41,10 +42,11 @@ bool is_here_in_size(const fs::path& target, std::uint64_t size) {
   return fs::file_size(target, error) == size && !error;
 }
 
+using Listed = std::map<std::string, remote::FileEntry>;  // by path on the node
+
 // Sets the hashes, and the sizes to which they belong, and removes the files that are here with the
 // same content. Only their folders on the node are read.
-Status settle_wanted(Member& member, std::vector<remote::FetchItem>& files) {
-  std::map<std::string, remote::FileEntry> listed;  // by path on the node
+Status settle_wanted(Member& member, std::vector<remote::FetchItem>& files, Listed& listed) {
   std::set<std::string> folders;
   for (const remote::FetchItem& file : files)
     folders.insert(fs::path(file.remote_path).parent_path());
@@ -68,6 +70,34 @@ Status settle_wanted(Member& member, std::vector<remote::FetchItem>& files) {
     return digest && to_hex(*digest) == file.sha256;
   });
   return {};
+}
+
+// Leaves out the snapshots that are whole here and damaged there. Says which.
+void keep_whole(Member& member, const std::string& remote, const fs::path& folder,
+                const Listed& listed, std::vector<remote::FetchItem>& files, std::string& kept) {
+  std::map<std::string, bool> replaced;  // by snapshot: whether what is here would be
+  for (const remote::FetchItem& file : files) {
+    if (!file.remote_path.starts_with(remote + "/")) continue;
+    const std::string snapshot = snapshot_of(file.remote_path.substr(remote.size() + 1));
+    std::error_code ignored;
+    if (!snapshot.empty() && fs::exists(file.local_path, ignored)) replaced[snapshot] = true;
+  }
+  for (const auto& [snapshot, is] : replaced) {
+    if (!damaged_file_here((folder / snapshot).string()).empty()) continue;
+    const std::string there = remote + "/" + snapshot;
+    const std::string damaged =
+        damaged_file(manifest_on_node(*member.client, there), [&](const NamedFile& file) {
+          const auto found = listed.find(there + "/" + file.name);
+          return found != listed.end() && found->second.size == file.size &&
+                 found->second.sha256 == file.sha256;
+        });
+    if (damaged.empty()) continue;
+    std::erase_if(files, [&](const remote::FetchItem& file) {
+      return file.remote_path.starts_with(there + "/");
+    });
+    kept += fmt::format("{}warning: {} of node {} is damaged, {}: what is here stays",
+                        kept.empty() ? "" : "\n", snapshot, member.spec.name, damaged);
+  }
 }
 
 // `prefix` stands before the names of the files, below `folder`.
@@ -260,6 +290,7 @@ Result<FetchStats> fetch_results(Context& context, ClusterSession& session, cons
   }
   found.of_member.resize(session.members().size());
   std::vector<std::vector<remote::FetchItem>> wanted(session.members().size());
+  std::vector<std::string> kept(session.members().size());
   std::atomic<std::size_t> files = 0;
   Status prepared = session.each([&](Member& member) -> Status {
     const std::size_t index = session.index_of(member);
@@ -270,8 +301,14 @@ Result<FetchStats> fetch_results(Context& context, ClusterSession& session, cons
     PADDLE_TRY_STATUS(
         add_wanted(member, output_folder(job), folder, "", found.of_member[index], wanted[index]));
     files += wanted[index].size();
-    return settle_wanted(member, wanted[index]);
+    Listed on_node;
+    PADDLE_TRY_STATUS(settle_wanted(member, wanted[index], on_node));
+    keep_whole(member, output_folder(job), folder, on_node, wanted[index], kept[index]);
+    return {};
   });
+  for (const std::string& text : kept) {
+    if (!text.empty()) context.console.note(text);
+  }
   for (auto& of_node : wanted) {
     std::ranges::stable_sort(of_node, {}, [](const remote::FetchItem& file) {
       return file.remote_path.ends_with("MANIFEST");

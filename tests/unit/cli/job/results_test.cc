@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/sha256.h"
+#include "base/text.h"
 #include "tests/support/fake_cluster.h"
 #include "tests/support/temporary_folder.h"
 
@@ -28,6 +30,38 @@ TEST(FetchResults, ASnapshotsManifestArrivesLast) {
   ASSERT_TRUE(stats) << stats.error().message;
   EXPECT_EQ(stats->files, 2U);
   EXPECT_EQ(test::TemporaryFolder::read(file), "manifest");
+}
+
+std::string signed_manifest(const std::string& text) {
+  Sha256 sum;
+  sum.update(as_bytes(text));
+  return text + "sha256 " + to_hex(sum.finish()) + "\n";
+}
+
+TEST(FetchResults, ADamagedSnapshotReplacesNoneThatIsWhole) {
+  FakeCluster fake(1);
+  ClusterSession session = fake.session();
+  Sha256 sum;
+  sum.update(as_bytes("good"));
+  const std::string whole = signed_manifest(
+      "snapshot format=3\nfile size=4 sha256=" + to_hex(sum.finish()) + " name=w\n");
+  const test::TemporaryFolder folder;
+  const std::string file = folder.write("j/pass-00000/w", "good");
+  const std::string manifest = folder.write("j/pass-00000/MANIFEST", whole);
+  const auto fetch_over = [&](const std::string& theirs) {
+    fake.node(0).files["jobs/j/output/pass-00000/MANIFEST"] = theirs;
+    fake.node(0).files["jobs/j/output/pass-00000/w"] = "evil";
+    const auto stats = fetch_results(fake.context, session, "j", folder.path(), PassChoice{});
+    EXPECT_TRUE(stats) << stats.error().message;
+    return test::TemporaryFolder::read(file);
+  };
+  EXPECT_EQ(fetch_over(whole), "good") << "the node's file is another one";
+  EXPECT_EQ(fetch_over(""), "good") << "the node's MANIFEST is cut off";
+  EXPECT_EQ(test::TemporaryFolder::read(manifest), whole);
+  EXPECT_NE(fake.err.str().find("pass-00000 of node n-0 is damaged, MANIFEST: what is here stays"),
+            std::string::npos)
+      << fake.err.str();
+  EXPECT_EQ(fetch_over(signed_manifest("snapshot format=3\n")), "evil") << "a whole one";
 }
 
 TEST(FetchResults, EachNodesLogsHaveAFolderAndTheirIndexStaysThere) {
