@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -25,16 +26,22 @@ bool was_stopped(const remote::ProcessStatus& status) {
           status.exit_code == static_cast<int>(Errc::kInterrupted));
 }
 
+// A pserver that a trainer has told why it fails ends as well, perhaps before that trainer does.
+bool was_told(const remote::ProcessStatus& status) {
+  return is_pserver(status) && status.exit_code == static_cast<int>(Errc::kFailed) &&
+         status.failure && status.failure->message.starts_with("trainer ");
+}
+
 // Sorts causes before consequences. A process's own failure comes before an order to stop and a
 // lost peer whatever their times, since the clocks of nodes differ; then the earlier end.
-std::pair<bool, std::int64_t> order_of_blame(const remote::ProcessStatus& status) {
+std::tuple<bool, bool, std::int64_t> order_of_blame(const remote::ProcessStatus& status) {
   const bool lost_peer = status.state == remote::ProcessState::kExited &&
                          status.exit_code == static_cast<int>(Errc::kUnreachable);
   const bool stopped = was_stopped(status);
   // A record without an end time counts as the latest.
   const std::int64_t ended =
       status.ended_unix_ms > 0 ? status.ended_unix_ms : std::numeric_limits<std::int64_t>::max();
-  return {stopped || lost_peer, stopped ? ended - kStopLagMs : ended};
+  return {stopped || lost_peer, was_told(status), stopped ? ended - kStopLagMs : ended};
 }
 
 constexpr const char* kPserverNeedsMemory =
@@ -66,7 +73,7 @@ const ProcessOnNode* first_failure(const std::vector<ProcessOnNode>& processes) 
 }
 
 bool is_consequence(const ProcessOnNode* failed) {
-  return failed != nullptr && order_of_blame(failed->status).first;
+  return failed != nullptr && std::get<0>(order_of_blame(failed->status));
 }
 
 Error failure_error(ClusterSession& session, const ProcessOnNode& failed) {

@@ -77,6 +77,20 @@ TEST(FirstFailure, AnOrderToStopComesBeforeTheExitsOfItsMomentOnly) {
   EXPECT_EQ(first_failure(forced)->status.name, "trainer-0");
 }
 
+TEST(FirstFailure, ATrainersFailureComesBeforeThatOfAPserverWhichItTold) {
+  std::vector<ProcessOnNode> all{process("pserver-0", kExited, 1, 40),
+                                 process("trainer-0", kExited, 7, 50)};
+  all[0].status.failure = Error{Errc::kFailed, "trainer 0: write w: No space left on device", ""};
+  EXPECT_EQ(first_failure(all)->status.name, "trainer-0");
+  EXPECT_FALSE(is_consequence(first_failure(all)));
+  all[0].status.failure->message = "bind: Address already in use";
+  EXPECT_EQ(first_failure(all)->status.name, "pserver-0") << "its own failure";
+  all[0].status.failure->message = "trainer 0: write w: No space left on device";
+  all.pop_back();
+  all.push_back(process("trainer-1", kExited, 4, 50));
+  EXPECT_EQ(first_failure(all)->status.name, "pserver-0") << "nobody else knows the cause";
+}
+
 TEST(FirstFailure, ATrainerThatIsDoneIsNone) {
   EXPECT_EQ(
       first_failure({process("trainer-0", kExited, 0, 9), process("trainer-1", kRunning, 0, 0),
