@@ -44,7 +44,7 @@ Refused Membership::join(net::PeerId from, const FrameHeader& header) {
                    fmt::format("trainer_id {} has already left this job", id)};
   }
   trainer.joined = trainer.connected = true;
-  trainer.left = trainer.is_busy = false;
+  trainer.left = trainer.is_busy = trainer.knows_of_stop = false;
   trainer.peer = from;
   trainer.incarnation = header.incarnation;
   trainer.last_request = 0;

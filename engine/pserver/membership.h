@@ -47,7 +47,8 @@ struct Trainer {
   bool finished = false;  // has no more data in this pass, or pauses in it
   bool pauses = false;
   bool left = false;
-  bool is_busy = false;  // tests or saves, until its next push or end of a pass
+  bool is_busy = false;        // tests or saves, until its next push or end of a pass
+  bool knows_of_stop = false;  // an answer has told it that the job is to stop
   net::PeerId peer = 0;
   std::uint32_t incarnation = 0;
   std::uint64_t last_request = 0;

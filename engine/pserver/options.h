@@ -18,7 +18,8 @@ constexpr std::uint64_t kTransferBytesMax = 32ULL << 20U;  // tail of one frame,
 constexpr std::size_t kParameterSetBytesMax = 4U << 20U;
 // For trainers that compute meanwhile to hear why the job has failed.
 constexpr Duration kFailureLinger = std::chrono::seconds(5);
-// For a lost trainer when another has left: its next life only has to leave.
+// For a lost trainer when another has left, so that its next life only has to leave, or when the
+// job is to stop.
 constexpr Duration kLastTrainerGrace = std::chrono::seconds(30);
 // server_generation of a pserver that was not started again.
 constexpr std::uint64_t kFirstLife = 1;

@@ -82,7 +82,10 @@ void PassEnd::pause(std::vector<net::Outgoing>& out) {
   ++state_.progress.pauses;
   pause_ = close();
   pause_.totals.set_paused(true);
-  for (Trainer& trainer : state_.membership.trainers()) trainer.pauses = false;
+  for (Trainer& trainer : state_.membership.trainers()) {
+    trainer.pauses = false;
+    trainer.knows_of_stop = trainer.connected && state_.progress.stop;
+  }
   answer_all(pause_, out);
 }
 

@@ -299,9 +299,7 @@ void Shard::fail(Refusal why, std::vector<net::Outgoing>& out) {
 void Shard::on_tick(TimePoint now, std::vector<net::Outgoing>& out) {
   for (Trainer& trainer : state_.membership.trainers()) {
     if (!trainer.lost_at) continue;
-    const bool is_over = state_.membership.any_other_left(trainer);
-    const Duration patience = is_over ? std::min(grace(), kLastTrainerGrace) : grace();
-    if (now - *trainer.lost_at >= patience) on_lost(now, trainer, out);
+    if (now - *trainer.lost_at >= patience(trainer)) on_lost(now, trainer, out);
   }
   cuts_.on_tick(now);
   if (state_.progress.ready) try_end_pass(out);  // which may have waited for a cut

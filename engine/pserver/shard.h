@@ -73,6 +73,7 @@ class Shard final : public net::FrameHandler {
 
   // How long the place of a lost trainer is kept for its next life.
   Duration grace() const;
+  Duration patience(const Trainer& trainer) const;  // with this one
   void on_lost(TimePoint now, Trainer& trainer, std::vector<net::Outgoing>& out);
   // Those who are not here have left the job, or are lost unless they come in time.
   void await_missing(TimePoint now);

@@ -35,13 +35,19 @@ bool Shard::needs_all_trainers() const {
   return state_.options.needs_all_trainers || state_.parameters.policy().has_rounds();
 }
 
-// A job that has no values to go on from, or is to stop, waits for nobody.
+// A job that has no values to go on from waits for nobody.
 Duration Shard::grace() const {
   const bool has_values = state_.progress.ready || !state_.cuts.whole.empty();
-  const bool goes_on =
-      (has_values || state_.progress.has_leaver) && !state_.progress.stop && !failure_;
+  const bool goes_on = (has_values || state_.progress.has_leaver) && !failure_;
   return goes_on && state_.parameters.set().trainers_return() ? state_.options.lost_trainer_grace
                                                               : Duration::zero();
+}
+
+// At a stop a trainer that knows of it does not come back, but one may just be on its way here.
+Duration Shard::patience(const Trainer& trainer) const {
+  if (state_.progress.stop && trainer.knows_of_stop) return Duration::zero();
+  const bool is_ending = state_.progress.stop || state_.membership.any_other_left(trainer);
+  return is_ending ? std::min(grace(), kLastTrainerGrace) : grace();
 }
 
 void Shard::await_missing(TimePoint now) {

@@ -122,6 +122,7 @@ void Updates::reply_pushed(Trainer& trainer, std::uint64_t request, bool is_disc
   message.set_last_applied(trainer.last_applied);
   message.set_discarded(is_discarded);
   message.set_stop(state_.progress.stop);
+  trainer.knows_of_stop = state_.progress.stop;
   message.set_cut(state_.cuts.announced == state_.progress.step);
   message.set_whole_cut(state_.cuts.newest_whole());
   const table::DenseTable* const dense = state_.parameters.dense();

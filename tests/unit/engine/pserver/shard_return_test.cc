@@ -28,14 +28,14 @@ class ShardReturn : public testing::Test {
     one.incarnation = trainer == 1 ? incarnation_ : 0;
     return one.send(trainer, FrameType::kFinishPass, message);
   }
-  // A round of both trainers, in which they ask for a stop.
-  void push_with_stop(OneShard& one) {
+  // A push of each, in which it asks for a stop.
+  void push_with_stop(OneShard& one, const std::vector<std::uint32_t>& trainers = {0, 1}) {
     wire::PushDense message;
     message.mutable_part()->set_parts(1);
     message.mutable_part()->set_stop(true);
     message.set_count(one.shard.dense()->size());
     const std::vector<float> zeros(one.shard.dense()->size());
-    for (const std::uint32_t trainer : {0U, 1U}) {
+    for (const std::uint32_t trainer : trainers) {
       Bytes tail;
       append_bytes(tail, std::span<const float>(zeros));
       one.send(trainer, FrameType::kPushDense, message, std::move(tail), 1);
@@ -153,7 +153,7 @@ TEST_F(ShardReturn, NobodyIsWaitedForWhoseStrategyKeepsWhatIsLost) {
   EXPECT_EQ(one.shard.failure(), "trainer 1 lost at step 0");
 }
 
-TEST_F(ShardReturn, NobodyIsWaitedForBeforeTheStartOrInAJobThatStops) {
+TEST_F(ShardReturn, NobodyIsWaitedForBeforeTheStartOrWhoKnowsThatTheJobStops) {
   OneShard starting(test::small_set("sgd", 2), false, kGrace);
   starting.join(0);
   starting.join(1);
@@ -166,6 +166,35 @@ TEST_F(ShardReturn, NobodyIsWaitedForBeforeTheStartOrInAJobThatStops) {
   EXPECT_EQ(stopping.shard.failure(), "");
   lose(stopping, 1);
   EXPECT_EQ(stopping.shard.failure(), "trainer 1 lost at step 1");
+}
+
+// After the loss of a pserver trainers join one by one, and the first may ask for a stop at once.
+TEST_F(ShardReturn, AStopWaitsAWhileForATrainerThatDoesNotKnowOfIt) {
+  auto set = test::small_set("sgd", 2);
+  set.set_dense_strategy(wire::STRATEGY_ASYNC);
+  const ShardOptions options{.lost_trainer_grace = std::chrono::minutes(10),
+                             .needs_all_trainers = true};
+  OneShard one(set, options);
+  one.start();
+  lose(one, 1);
+  push_with_stop(one, {0});
+  wait(one, std::chrono::seconds(1));
+  ASSERT_EQ(one.shard.failure(), "");
+  come_back(one);
+  const auto pushed = one.push(1, 1, 1);
+  ASSERT_TRUE(is(pushed, FrameType::kPushed));
+  EXPECT_TRUE(parse<wire::Pushed>(pushed[0]).stop());
+  incarnation_ = 1;
+  EXPECT_TRUE(pause(one, 0, 0, 0).empty());
+  EXPECT_TRUE(is(pause(one, 1, 0, 0), FrameType::kPassFinished, 2)) << "all stop and save";
+
+  OneShard alone(set, options);
+  alone.start();
+  lose(alone, 1);
+  alone.incarnation = 0;
+  push_with_stop(alone, {0});
+  wait(alone, kLastTrainerGrace);
+  EXPECT_EQ(alone.shard.failure(), "trainer 1 lost at step 1");
 }
 
 TEST_F(ShardReturn, ATrainerLostAfterAllOthersLeftHasLeftTooUnlessItComesBackSoon) {
