@@ -23,4 +23,10 @@ UniqueFd take_inherited(const char* variable, mode_t kind) {
   return UniqueFd(fd);
 }
 
+bool take_mark(const char* variable) {
+  const bool is_there = std::getenv(variable) != nullptr;
+  ::unsetenv(variable);
+  return is_there;
+}
+
 }  // namespace paddle::commands

@@ -205,6 +205,8 @@ Status run_sessions(TrainerProcess& process) {
 
 Status train(trainer::TrainOptions options) {
   const UniqueFd memory = take_inherited("PADDLECTL_MEMORY_FD", S_IFREG);
+  // Its life before failed when the job was asked to stop: it is here to be saved with the others.
+  if (take_mark("PADDLECTL_STOP_ASKED")) g_stop_requested = true;
   trainer::Stepping stepping;
   const PulseThread pulse([&stepping] { return stepping.pulse(); });
   PADDLE_TRY(const config::JobConfig job, config::read_job(options.config, options.overrides));

@@ -145,6 +145,33 @@ TEST_F(CliRestart, AJobWhoseSupervisorsWereKilledEndsWell) {
   expect_clean_teardown();
 }
 
+// Its trainer waits to be started again just then, and the others cannot save without it.
+TEST_F(CliRestart, AStopInTheMomentAfterAKillIsSaved) {
+  prepare_word2vec();
+  const std::pair<const char*, const char*> cases[] = {{"sync", "--trainer_id=1"},
+                                                       {"async", "--trainer_id=0"},
+                                                       {"geo", "--trainer_id=1"},
+                                                       {"async", "--pserver_id=0"}};
+  for (const auto& [strategy, victim] : cases) {
+    const Outcome train =
+        cluster.run({"train", "--trainers", "2", "--pservers", "1", "--detach", "--restarts", "5",
+                     "--set", "train.passes=1000000", "--set", "train.batch_size=2", "--set",
+                     fmt::format("strategy.dense={}", strategy), "--set",
+                     fmt::format("strategy.sparse={}", strategy), "--name", "job", "word2vec"});
+    ASSERT_EQ(train.code, 0) << train.output;
+    ASSERT_TRUE(comes_to(" 1/1000000"));
+    ASSERT_TRUE(kill_engine(victim));
+    const Outcome stop = cluster.run({"stop", "job"});
+    EXPECT_EQ(stop.code, 0) << strategy << victim << stop.output;
+    const Outcome attach = cluster.run({"attach", "job"});
+    EXPECT_EQ(attach.code, 75) << strategy << victim << attach.output;
+    EXPECT_TRUE(attach.says("resume with: ")) << attach.output;
+    ASSERT_EQ(cluster.run({"rm", "--yes", "--discard", "job"}).code, 0);
+    fs::remove_all(cluster.folder() / "output");
+  }
+  expect_clean_teardown();
+}
+
 TEST_F(CliRestart, AWholeJobIsRestartedFromWhereItWasAndARemovedOneIsGone) {
   prepare_word2vec();
   const Outcome train = cluster.run({"train", "--trainers", "2", "--pservers", "1", "--detach",

@@ -199,7 +199,8 @@ Status stop_processes(const Root& root, const wire::agent::StopRequest& request)
   for (const Record& record : records) {
     if (record.exit || !supervisor_alive(record)) continue;
     PADDLE_TRY(const SafePath folder, process_folder(record.spec.job(), record.spec.name()));
-    PADDLE_TRY_STATUS(write_record(root, folder, "stop", wire::agent::StopRequest()));
+    PADDLE_TRY_STATUS(
+        write_stop_wish(root, folder, request.ask() ? StopWish::kAsked : StopWish::kOrdered));
     // A process that has just ended is fine.
     if (request.ask()) send_signal(process_of(record), SIGTERM);
   }

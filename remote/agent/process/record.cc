@@ -101,6 +101,19 @@ bool has_record(const Root& root, const SafePath& folder, const char* file) {
   return path && path->open_read(root.fd.get());
 }
 
+StopWish stop_wish(const Root& root, const SafePath& folder) {
+  if (!has_record(root, folder, "stop")) return StopWish::kNone;
+  const auto wish = read_message<wire::agent::StopRequest>(root, folder, "stop");
+  return wish && wish->ask() ? StopWish::kAsked : StopWish::kOrdered;
+}
+
+Status write_stop_wish(const Root& root, const SafePath& folder, StopWish wish) {
+  if (stop_wish(root, folder) >= wish) return {};
+  wire::agent::StopRequest record;
+  record.set_ask(wish == StopWish::kAsked);
+  return write_record(root, folder, "stop", record);
+}
+
 Status write_life(const Root& root, const SafePath& folder, std::uint32_t life) {
   wire::agent::PidRecord record;
   record.set_life(life);

@@ -47,6 +47,10 @@ Status add_restart(const Root& root, const SafePath& folder, int wait_status,
 // How often a process of this name has been started in the job.
 std::uint32_t lives_of(const Root& root, const SafePath& folder);
 bool has_record(const Root& root, const SafePath& folder, const char* file);
+// The wish of `paddlectl stop`: the end of a process, or first that it saves and ends by itself.
+enum class StopWish { kNone, kAsked, kOrdered };
+StopWish stop_wish(const Root& root, const SafePath& folder);
+Status write_stop_wish(const Root& root, const SafePath& folder, StopWish wish);
 void remove_record(const Root& root, const SafePath& folder, const char* file);
 // Before another life. The file stays, as the room of the next notice.
 void forget_notice(const Root& root, const SafePath& folder);

@@ -133,7 +133,7 @@ bool goes_on(const Supervision& supervision) {
   const auto root = open_root(supervision.root);
   const auto folder = process_folder(supervision.spec.job(), supervision.spec.name());
   return root && folder && has_record(*root, *folder, "pid") &&
-         !has_record(*root, *folder, "stop") && !has_record(*root, *folder, "exit");
+         stop_wish(*root, *folder) != StopWish::kOrdered && !has_record(*root, *folder, "exit");
 }
 
 }  // namespace

@@ -86,6 +86,8 @@ Status Supervisor::spawn(const Environment& environment) {
   started_at_ = now();
   Program program = program_of(spec_, root_, life_, environment);
   give_memory(program, memory_);
+  is_told_to_save_ = stop_wish(root_, folder_) == StopWish::kAsked;
+  if (is_told_to_save_) program.variables.emplace_back("PADDLECTL_STOP_ASKED=1");
   PADDLE_TRY(Child child, start_child(program, directory.get()));
   child_ = child.pid;
   output_ = std::move(child.output);
@@ -99,6 +101,8 @@ Status Supervisor::spawn(const Environment& environment) {
     ::waitpid(child_, nullptr, 0);
     return written;
   }
+  // An agent that asked meanwhile knew the pid of the life before.
+  if (!is_told_to_save_ && stop_wish(root_, folder_) == StopWish::kAsked) ::kill(child_, SIGTERM);
   reserve_records(root_, folder_);
   return {};
 }
@@ -201,8 +205,10 @@ std::string Supervisor::end_of_life() const {
 }
 
 bool Supervisor::starts_again() {
-  const auto is_stopped = [&] { return is_told_to_end_ || has_record(root_, folder_, "stop"); };
-  if (is_stopped()) return false;
+  const auto wish = [&] {
+    return is_told_to_end_ ? StopWish::kOrdered : stop_wish(root_, folder_);
+  };
+  if (wish() == StopWish::kOrdered || (wish() == StopWish::kAsked && !has_to_save())) return false;
   const auto pause = restarts_.next({wait_status_, started_at_, now(), notices_.has_progressed()});
   if (!pause) return false;
   say(end_of_life() + "; it is started again");
@@ -212,12 +218,19 @@ bool Supervisor::starts_again() {
   why.set_out_of_memory_bytes(out_of_memory_bytes_);
   (void)add_restart(root_, folder_, wait_status_, std::move(why));  // the log tells it too
   const TimePoint until = now() + *pause;
-  while (!is_stopped() && now() < until) {
+  while (wish() == StopWish::kNone && now() < until) {
     pollfd signals{signal_fd_.get(), POLLIN, 0};
     ::poll(&signals, 1, milliseconds_until(until));
     take_signals();
   }
-  return !is_stopped();
+  return wish() != StopWish::kOrdered;
+}
+
+// The job cannot be saved without a trainer that failed just before a stop, or at it.
+bool Supervisor::has_to_save() const {
+  const bool has_begun = life_ > 1 || notices_.has_progressed().value_or(false);
+  const bool is_stopped = WIFSIGNALED(wait_status_) && WTERMSIG(wait_status_) == SIGTERM;
+  return !spec_.program().empty() && !is_told_to_save_ && (has_begun || !is_stopped);
 }
 
 void Supervisor::run(const Environment& environment) {

@@ -58,6 +58,7 @@ class Supervisor {
   void note_end();
   // True after the pause before another start; a stop request cuts the pause short.
   bool starts_again();
+  bool has_to_save() const;  // once more, though the job is asked to stop
   void say(const std::string& text) {
     log_.append(as_bytes("paddlectl: " + text + "\n"), unix_ms());
   }
@@ -82,6 +83,7 @@ class Supervisor {
   int wait_status_ = 0;
   rusage used_{};
   bool is_told_to_end_ = false;
+  bool is_told_to_save_ = false;  // this life, when it was started
   std::uint32_t life_ = 0;
   TimePoint started_at_;
   RestartPolicy restarts_;
