@@ -3,31 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <regex>
-#include <sstream>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/e2e/local_training_job.h"
-#include "tests/support/process.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/e2e/trained_model.h"
 
 namespace paddle::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Ran {
-  int code = -1;
-  std::string out, error;
-};
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
 
 // The fields from "samples" on that stand in both lines of JSON.
 std::string figures(const std::string& json) {
@@ -65,58 +51,8 @@ double auc_of(const std::vector<std::string>& lines) {
   return (ranks - positives * (positives + 1) / 2) / (positives * negatives);
 }
 
-class ModelLife : public testing::Test {
+class ModelLife : public TrainedModel {
  protected:
-  // `command` is for a shell in the test's folder, which knows $paddle.
-  Ran shell(const std::string& command) {
-    const std::string out = folder_ / fmt::format("out-{}", runs_);
-    const std::string error = folder_ / fmt::format("error-{}", runs_);
-    Process process(
-        {"/bin/sh", "-c",
-         fmt::format("cd {} && {{ {}; }} >{} 2>{}", folder_.path(), command, out, error)},
-        folder_ / fmt::format("shell-{}", runs_++),
-        {"PATH=" + fs::path(PADDLE_PROGRAM).parent_path().string() + ":/usr/bin:/bin"});
-    Ran ran;
-    ran.code = process.wait(std::chrono::seconds(280)).value_or(-1);
-    ran.out = TemporaryFolder::read(out);
-    ran.error = TemporaryFolder::read(error);
-    return ran;
-  }
-  Ran succeed(const std::string& command) {
-    Ran ran = shell(command);
-    EXPECT_EQ(ran.code, 0) << command << "\n" << ran.out.substr(0, 2000) << ran.error;
-    return ran;
-  }
-  void fails(const std::string& command, int code, const std::string& says,
-             const std::string& hint) {
-    const Ran ran = shell(command);
-    EXPECT_EQ(ran.code, code) << command << ran.error;
-    EXPECT_NE(ran.error.find(says), std::string::npos) << command << "\n" << ran.error;
-    EXPECT_NE(ran.error.find(hint), std::string::npos) << command << "\n" << ran.error;
-    EXPECT_EQ(ran.out, "") << command;
-  }
-
-  // Trains the template in one process and takes away all but its data; the lines of tests.
-  std::vector<std::string> train(const std::string& name, const std::string& prepare,
-                                 const std::string& flags) {
-    const fs::path to = fs::path(folder_.path()) / name;
-    fs::copy(fs::path(TEMPLATES_FOLDER) / name, to, fs::copy_options::recursive);
-    succeed(fmt::format("{}/prepare {}", name, prepare));
-    succeed(
-        fmt::format("paddle train --local --config={0}/job.toml --save_dir={0}-save "
-                    "--metrics={0}.jsonl --set=train.snapshots_kept=0 {1}",
-                    name, flags));
-    job_ = TemporaryFolder::read(to / "job.toml");
-    fs::remove(to / "job.toml");
-    fs::remove(to / "data/dictionary.txt");
-    fs::remove(to / "data/counts.txt");
-    std::vector<std::string> tests;
-    for (const std::string& line : lines_of(TemporaryFolder::read(folder_ / (name + ".jsonl")))) {
-      if (line.starts_with(R"({"kind":"test")")) tests.push_back(line);
-    }
-    return tests;
-  }
-
   // Of every pass, as training logged it.
   void expect_the_digits_of_training(const std::string& name,
                                      const std::vector<std::string>& tests) {
@@ -139,10 +75,6 @@ class ModelLife : public testing::Test {
     }
     EXPECT_EQ(pass, passes);
   }
-
-  TemporaryFolder folder_;
-  std::string job_;  // job.toml of the template trained last
-  int runs_ = 0;
 };
 
 constexpr const char* kClicks = "--values 5 --examples 6000 --test 2000";
