@@ -1,4 +1,5 @@
-// `paddle export`: what a snapshot holds, and its parameters in formats of other programs.
+// `paddle export`: what a snapshot holds, and its parameters or its network in formats of other
+// programs.
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -14,9 +15,12 @@
 #include "engine/export/formats.h"
 #include "engine/export/words.h"
 #include "engine/memory/allocator.h"
+#include "engine/onnx/model.h"
 
 namespace paddle::commands {
 namespace {
+
+constexpr const char* kOnnx = "onnx";  // of a network; the other formats are of parameters
 
 struct ExportFlags {
   std::string snapshot;
@@ -24,8 +28,15 @@ struct ExportFlags {
   std::string format;  // "": text
   std::string output;
   std::string dictionary;
+  std::string layer;
+  inference::DescriptionSource source;
   bool list = false;
   bool json = false;
+
+  bool is_network() const { return format == kOnnx; }
+  bool names_network() const {
+    return !(layer + source.config).empty() || !source.overrides.empty() || !source.files.empty();
+  }
 };
 
 struct Listed {
@@ -72,7 +83,7 @@ bool asks_for_list(const ExportFlags& flags) {
   return flags.list || (flags.parameter + flags.format + flags.output).empty();
 }
 
-// Before the snapshot is read, which may take long.
+// Before the snapshot is read, which may take long. Null: a list, or the network.
 Result<const exporting::Format*> check_flags(const ExportFlags& flags) {
   if (flags.json && !asks_for_list(flags))
     return Error{Errc::kUsage, "--json is for the list", "--list shows it"};
@@ -80,7 +91,15 @@ Result<const exporting::Format*> check_flags(const ExportFlags& flags) {
     return Error{Errc::kUsage, "--dictionary is for --format=vec",
                  "other formats have ids and no words"};
   }
-  if (asks_for_list(flags)) return nullptr;
+  if (flags.names_network() && !flags.is_network()) {
+    return Error{Errc::kUsage, "--layer, --config, --set and --model_file are for --format=onnx",
+                 "other formats have parameters and no network"};
+  }
+  if (flags.is_network() && !flags.parameter.empty()) {
+    return Error{Errc::kUsage, "--format=onnx is of a network, not of one parameter",
+                 "leave out --parameter, or --format=npy has that parameter"};
+  }
+  if (asks_for_list(flags) || flags.is_network()) return nullptr;
   if (flags.parameter.empty() && flags.format.empty()) {
     return Error{Errc::kUsage, "--parameter or --format is missing",
                  "--parameter=NAME is printed as text, --format=npz has all"};
@@ -88,8 +107,9 @@ Result<const exporting::Format*> check_flags(const ExportFlags& flags) {
   const std::string name = flags.format.empty() ? "text" : flags.format;
   const exporting::Format* const format = find_row(exporting::formats(), name);
   if (format == nullptr) {
-    return Error{Errc::kUsage, fmt::format("--format is '{}'", name),
-                 fmt::format("formats are {}", fmt::join(row_names(exporting::formats()), ", "))};
+    return Error{
+        Errc::kUsage, fmt::format("--format is '{}'", name),
+        fmt::format("formats are {}, {}", fmt::join(row_names(exporting::formats()), ", "), kOnnx)};
   }
   if (flags.parameter.empty() && !format->takes_all) {
     return Error{Errc::kUsage, fmt::format("--format={} is of one parameter", name),
@@ -101,10 +121,10 @@ Result<const exporting::Format*> check_flags(const ExportFlags& flags) {
   return format;
 }
 
-Result<exporting::Sink> open_sink(const std::string& output, const exporting::Format& format) {
+Result<exporting::Sink> open_sink(const std::string& output, const exporting::Format* format) {
   PADDLE_TRY(exporting::Sink sink, exporting::Sink::open(output));
-  if (sink.is_file() || !format.needs_file) return sink;
-  return Error{Errc::kUsage, fmt::format("--format={}: {} is no file", format.name, output),
+  if (format == nullptr || sink.is_file() || !format->needs_file) return sink;
+  return Error{Errc::kUsage, fmt::format("--format={}: {} is no file", format->name, output),
                "safetensors has the same arrays and can be piped"};
 }
 
@@ -128,19 +148,34 @@ Status write(const ExportFlags& flags, const exporting::Format& format,
   return sink.finish();
 }
 
+Status write_network(const ExportFlags& flags, const snapshot::SnapshotReader& snapshot,
+                     exporting::Sink& sink) {
+  inference::DescriptionSource source = flags.source;
+  source.allows_pipe_command = true;  // no record is read, so that it does not run
+  PADDLE_TRY(const inference::ModelDescription description,
+             inference::read_description(snapshot, source));
+  const onnx::ModelOptions options{
+      .layer = flags.layer,
+      .scratch = exporting::scratch_folder(sink.is_file() ? flags.output : "")};
+  PADDLE_TRY(const std::string model, onnx::network_model(snapshot, description.job, options));
+  PADDLE_TRY_STATUS(sink.write(model));
+  return sink.finish();
+}
+
 Status run_export(const ExportFlags& flags) {
   end_when_out_of_memory("export", "export fewer parameters at a time, or on a larger machine");
   PADDLE_TRY(const exporting::Format* const format, check_flags(flags));
   constexpr const char* kExample = "paddle export --snapshot=output/pass-00000 --parameter=_proj";
-  if (format == nullptr) {
+  if (asks_for_list(flags)) {
     PADDLE_TRY(const auto snapshot, open_snapshot(flags.snapshot, kExample));
     PADDLE_TRY(const auto all, list_parameters(snapshot));
     print_list(all, flags.json);
     return {};
   }
-  PADDLE_TRY(exporting::Sink sink, open_sink(flags.output, *format));
+  PADDLE_TRY(exporting::Sink sink, open_sink(flags.output, format));
   PADDLE_TRY(const auto snapshot, open_snapshot(flags.snapshot, kExample));
-  Status written = write(flags, *format, snapshot, sink);
+  Status written = format == nullptr ? write_network(flags, snapshot, sink)
+                                     : write(flags, *format, snapshot, sink);
   if (!written && written.error().code == Errc::kInterrupted) return {};  // nobody reads any more
   return written;
 }
@@ -152,17 +187,20 @@ std::function<Status()> declare(FlagSet& flags) {
   flags.boolean("json", "print the list as one JSON object", options->json);
   flags.text("parameter", "the one to export; npz and safetensors take all without it",
              options->parameter);
-  flags.text("format", "text (the default), vec, npy, npz or safetensors", options->format);
+  flags.text("format", "text (the default), vec, npy, npz, safetensors or onnx", options->format);
   flags.text("output", "file to write; default: stdout", options->output);
   flags.text("dictionary", "vec: the words, a line each, in place of the snapshot's",
              options->dictionary);
+  flags.text("layer", "onnx: the layer whose outputs are wanted; default: the score",
+             options->layer);
+  declare_description(flags, options->source);
   return [options] { return run_export(*options); };
 }
 
 }  // namespace
 
 const Command kExportCommand{
-    "export", "list a snapshot's parameters, or write them for other programs",
+    "export", "list a snapshot's parameters, or write them or the network for other programs",
     R"(usage: paddle export --snapshot=DIR [--list | --parameter=NAME] [--format=...] [--output=...]
 
 text         "<row id> <value> <value> ..." a line
@@ -170,10 +208,12 @@ vec          the text format of word2vec, with the words of the job's dictionary
 npy          numpy.load: an array; a table as records of "id" and "values"
 npz          numpy.load: every parameter by its name, a table as "<name>.ids" and "<name>.values"
 safetensors  the same names
+onnx         the network, from the slots of a record to its score
 
 examples: paddle export --snapshot=output/pass-00002 --list
           paddle export --snapshot=output/pass-00002 --parameter=_proj --format=vec >words.vec
           paddle export --snapshot=output/pass-00002 --format=npz --output=model.npz
+          paddle export --snapshot=output/pass-00002 --format=onnx --output=model.onnx
 )",
     declare};
 

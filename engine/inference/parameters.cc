@@ -62,11 +62,17 @@ Status load_table(const snapshot::SnapshotReader& snapshot, const std::string& n
 
 }  // namespace
 
-Result<Parameters> Parameters::load(const snapshot::SnapshotReader& snapshot,
-                                    const std::vector<wire::ParameterSpec>& specs) {
+Status check_shapes(const snapshot::SnapshotReader& snapshot,
+                    const std::vector<wire::ParameterSpec>& specs) {
   const auto saved = snapshot.parameters();
   for (const wire::ParameterSpec& spec : specs)
     PADDLE_TRY_STATUS(check_shape(snapshot, saved, spec));
+  return {};
+}
+
+Result<Parameters> Parameters::load(const snapshot::SnapshotReader& snapshot,
+                                    const std::vector<wire::ParameterSpec>& specs) {
+  PADDLE_TRY_STATUS(check_shapes(snapshot, specs));
   const wire::ParameterSet set = set_to_read(specs, snapshot.info().seed);
   Parameters parameters;
   parameters.dense_.resize(specs.size());

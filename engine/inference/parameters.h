@@ -23,6 +23,10 @@ struct RowCounts {
   }
 };
 
+// kData: the snapshot has one of `specs`, by name, in no or another shape.
+Status check_shapes(const snapshot::SnapshotReader& snapshot,
+                    const std::vector<wire::ParameterSpec>& specs);
+
 class Parameters {
  public:
   // Loads those of `specs`, by name. kData: the snapshot has one of them in no or another shape, or

@@ -50,6 +50,8 @@ void add_label(fmt::memory_buffer& to, const nn::Slot& slot, std::size_t width, 
                             is_list);
 }
 
+}  // namespace
+
 const config::LayerConfig& first_cost(const config::JobConfig& job) {
   const auto found = std::ranges::find_if(job.layers, [](const config::LayerConfig& layer) {
     return find_row(config::layer_types(), layer.type)->reads("label");
@@ -58,31 +60,33 @@ const config::LayerConfig& first_cost(const config::JobConfig& job) {
   return *found;
 }
 
-}  // namespace
-
 bool scores_records(const config::JobConfig& job) {
   const std::string& type = first_cost(job).type;
   return type != "nce" && type != "negative_sampling";
 }
 
+Result<std::string> output_layer(const config::JobConfig& job, const std::string& layer) {
+  if (!layer.empty()) return layer;
+  const config::LayerConfig& cost = first_cost(job);
+  if (scores_records(job)) return cost.inputs.front();
+  return Error{Errc::kUsage,
+               fmt::format("the cost '{}' is of type {}, which compares a record with drawn "
+                           "classes and gives it no score",
+                           cost.name, cost.type),
+               fmt::format("--layer={} prints what it reads", cost.inputs.front())};
+}
+
 Result<Predictor> Predictor::build(const config::JobConfig& job, const std::string& layer,
                                    LineFormat format, bool with_labels) {
   const config::LayerConfig& cost = first_cost(job);
-  if (layer.empty() && !scores_records(job)) {
-    return Error{Errc::kUsage,
-                 fmt::format("the cost '{}' is of type {}, which compares a record with drawn "
-                             "classes and gives it no score",
-                             cost.name, cost.type),
-                 fmt::format("--layer={} prints what it reads", cost.inputs.front())};
-  }
+  PADDLE_TRY(const std::string output, output_layer(job, layer));
   if (job.train.bfloat16 && !kernels::can_compute(kernels::Compute::kBfloat16)) {
     return Error{Errc::kUsage, "[train] compute = \"bf16\": this CPU has no AVX512-BF16",
                  "--set=train.compute=float32 runs on every CPU"};
   }
   const auto slots = config::data_slots(job.data);
   PADDLE_TRY_STATUS(kernels::reserve_products(job.train.trainer_count));
-  PADDLE_TRY(nn::Network network, nn::Network::build(job.layers, slots, job.evaluators,
-                                                     layer.empty() ? cost.inputs.front() : layer));
+  PADDLE_TRY(nn::Network network, nn::Network::build(job.layers, slots, job.evaluators, output));
   Predictor predictor(std::move(network), format);
   predictor.is_layer_ = !layer.empty();
   predictor.with_labels_ = with_labels;

@@ -23,8 +23,12 @@ namespace paddle::inference {
 
 enum class LineFormat { kCsv, kJson };
 
+// The cost that scores records.
+const config::LayerConfig& first_cost(const config::JobConfig& job);
 // False where the job's first cost compares a record with drawn classes, which gives it no score.
 bool scores_records(const config::JobConfig& job);
+// `layer`, or for "" the one that the first cost reads. kUsage: that cost gives no score.
+Result<std::string> output_layer(const config::JobConfig& job, const std::string& layer);
 
 class Predictor {
  public:

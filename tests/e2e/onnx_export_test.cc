@@ -1,0 +1,335 @@
+// Networks as ONNX models: those of all templates and of every kind of layer are checked by the
+// package onnx, run by numpy, and give the scores of `paddle predict`.
+#include <ostream>
+#include <set>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/rng.h"
+#include "tests/e2e/trained_model.h"
+
+namespace paddle::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Case {
+  const char* name;     // of a template
+  const char* prepare;  // arguments for its data
+  const char* train = "--num_passes=1";
+  const char* format = "";  // in compare.py; "": criteo
+  const char* layer = "";   // "": the score
+};
+
+void PrintTo(const Case& each, std::ostream* out) {
+  *out << each.name;
+}
+
+constexpr const char* kFewClicks = "--values 5 --examples 3000 --test 500";
+constexpr const char* kSentences = "--keep-tokens --minimum 0 text.txt";
+const std::vector<Case> kCases = {
+    {.name = "ctr_dnn", .prepare = kFewClicks},
+    {.name = "wide_deep", .prepare = kFewClicks},
+    {.name = "deep_fm", .prepare = kFewClicks},
+    {.name = "dcn", .prepare = kFewClicks},
+    {.name = "word2vec", .prepare = kSentences, .format = "ngram"},
+    {.name = "skipgram", .prepare = kSentences, .format = "ngram", .layer = "word"},
+    {.name = "quick_start", .prepare = "texts.txt", .format = "bow"},
+    {.name = "recommender",
+     .prepare = "--users 50 --items 50 --ratings 3000",
+     .format = "recommender"},
+    {.name = "digits", .prepare = "digits.txt", .format = "digits"},
+};
+
+// The first block of the page's section on ONNX that begins with this line.
+std::string block_of(const std::string& first) {
+  const std::string page = TemporaryFolder::read(fs::path(DOCS_FOLDER) / "model.md");
+  const std::size_t at = page.find("```" + first + "\n");
+  EXPECT_NE(at, std::string::npos) << first;
+  const std::size_t begin = page.find('\n', at) + 1;
+  return page.substr(begin, page.find("```", begin) - begin);
+}
+
+class OnnxExport : public TrainedModel {
+ protected:
+  OnnxExport() {
+    std::string sentences, texts, digits;
+    for (int i = 0; i < 400; ++i) {
+      for (int j = 0; j < 8; ++j) sentences += fmt::format("t{}w{} ", i % 7, (i * 5 + j * j) % 6);
+      sentences += '\n';
+      texts += fmt::format("{}\tword{} word{} same\n", i % 2, i % 2 + 2 * (i % 5), i % 9);
+      if (i % 5 == 0) texts += fmt::format("{}\tsame\n", i % 2);
+      for (int j = 0; j < 64; ++j) digits += fmt::format("{},", (i * j + i) % 17);
+      digits += fmt::format("{}\n", i % 10);
+    }
+    folder_.write("text.txt", sentences);
+    folder_.write("texts.txt", texts);
+    folder_.write("digits.txt", digits);
+    folder_.write("ids.py", block_of("python ids.py"));
+  }
+
+  bool has_onnx() { return shell("/usr/bin/python3 -c 'import onnx'").code == 0; }
+  Ran python(const std::string& arguments) {
+    return succeed(fmt::format("PYTHONPATH=.:{} /usr/bin/python3 {}", ONNX_FOLDER, arguments));
+  }
+  // The snapshot's network gives predict's scores for these records.
+  void expect_the_scores(const std::string& snapshot, const std::string& records,
+                         const std::string& format, const std::string& layer = "") {
+    const std::string flags =
+        fmt::format("--snapshot={}{}", snapshot, layer.empty() ? "" : " --layer=" + layer);
+    succeed(fmt::format("paddle export {} --format=onnx --output=model.onnx", flags));
+    succeed(fmt::format("paddle predict {} --data='{}' --output=jsonl >predicted", flags, records));
+    const std::string dictionary = snapshot + "/model/dictionary.txt";
+    const bool has_words = fs::exists(folder_ / dictionary);
+    const Ran compared =
+        python(fmt::format("{}/compare.py model.onnx {} '{}' predicted {}", ONNX_FOLDER, format,
+                           records, has_words ? dictionary : ""));
+    EXPECT_TRUE(compared.out.starts_with("equal ")) << compared.out << compared.error;
+  }
+};
+
+class OnnxExportOfTemplate : public OnnxExport, public testing::WithParamInterface<Case> {};
+
+TEST_P(OnnxExportOfTemplate, GivesTheScoresOfPredict) {
+  if (!has_onnx()) GTEST_SKIP() << "no python3-onnx";
+  const Case& each = GetParam();
+  const std::string name = each.name;
+  train(name, each.prepare, each.train);
+  const std::string format = each.format;
+  expect_the_scores(name + "-save/pass-00000",
+                    name + (format == "digits" ? "/data/test.csv" : "/data/test.txt"),
+                    format.empty() ? "criteo" : format, each.layer);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OnnxExportOfTemplate, testing::ValuesIn(kCases),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+TEST_F(OnnxExport, NoTemplateIsLeftOut) {
+  std::set<std::string> names{"platforms", "report", "torch_ddp"};  // no networks
+  for (const Case& each : kCases) names.insert(each.name);
+  for (const auto& entry : fs::directory_iterator(TEMPLATES_FOLDER))
+    EXPECT_TRUE(names.contains(entry.path().filename())) << entry.path();
+}
+
+constexpr const char* kEveryLayer = R"toml(
+name = "every layer"
+[data]
+train = "train.txt"
+format = "multislot"
+[[data.slot]]
+name = "user"
+type = "id"
+[[data.slot]]
+name = "tags"
+type = "ids"
+[[data.slot]]
+name = "price"
+type = "float"
+width = 2
+[[data.slot]]
+name = "click"
+type = "id"
+[[layer]]
+name = "score"                  # as the output would be called
+type = "embedding"
+input = ["user"]
+size = 4
+weight = { initial_mean = 0.5, initial_std = 0.0, sparse = true }
+[[layer]]
+name = "mean"
+type = "embedding"
+input = ["tags"]
+pooling = "mean"
+size = 4
+vocabulary = 12
+padding_id = 3
+[[layer]]
+name = "sum"
+type = "embedding"
+input = ["tags"]
+pooling = "sum"
+size = 4
+padding_id = 5
+weight = { name = "shared", initial_std = 0.5, sparse = true }
+[[layer]]
+name = "first"
+type = "embedding"
+input = ["tags"]
+pooling = "concat"
+length = 3
+size = 4
+weight = { name = "shared", initial_std = 0.5, sparse = true }
+[[layer]]
+name = "single"
+type = "embedding"
+input = ["user"]
+pooling = "mean"
+padding_id = -7
+size = 2
+weight = { initial_mean = -1.0, initial_std = 0.0, sparse = true, entry_count = 3 }
+[[layer]]
+name = "row"
+type = "concat"
+input = ["score", "mean", "price"]
+[[layer]]
+name = "normal"
+type = "layer_norm"
+input = ["row"]
+[[layer]]
+name = "crossed"
+type = "cross"
+input = ["row", "normal"]
+[[layer]]
+name = "angle"
+type = "cosine_similarity"
+input = ["score", "sum"]
+scale = 5.0
+[[layer]]
+name = "product"
+type = "multiply"
+input = ["score", "sum", "mean"]
+[[layer]]
+name = "total"
+type = "add"
+input = ["score", "sum", "mean"]
+[[layer]]
+name = "hidden"
+type = "fc"
+input = ["crossed", "first", "price", "product", "total"]
+size = 8
+activation = "gelu"
+[[layer]]
+name = "tanh"
+type = "activation"
+input = ["hidden"]
+activation = "tanh"
+[[layer]]
+name = "shares"
+type = "fc"
+input = ["hidden"]
+size = 4
+activation = "softmax"
+[[layer]]
+name = "pairs"
+type = "factorization_machine"
+input = ["shares", "first"]
+size = 4
+[[layer]]
+name = "dropped"
+type = "dropout"
+input = ["shares"]
+rate = 0.5
+[[layer]]
+name = "click_logit"
+type = "fc"
+input = ["tanh", "angle", "dropped", "pairs", "single"]
+size = 1
+[[layer]]
+name = "cost"
+type = "binary_cross_entropy"
+input = ["click_logit"]
+label = "click"
+[optimizer]
+method = "adagrad"
+learning_rate = 0.1
+[train]
+batch_size = 32
+)toml";
+
+// Users of all sizes of ids, and tags of which some are padding alone; `strangers` too are among
+// the users, whom the table lacks.
+std::string clicks(int count, const std::vector<std::string>& strangers) {
+  const std::vector<std::string> users{"0",
+                                       "5",
+                                       "9223372036854775806",
+                                       "9223372036854775808",
+                                       "18446744073709551609",
+                                       "18446744073709551615"};
+  Rng rng(7);
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    const std::uint64_t user = rng.below(users.size() + strangers.size());
+    const std::uint64_t tags = 1 + rng.below(5);
+    text += fmt::format("1 {} {}",
+                        user < users.size() ? users[user] : strangers[user - users.size()], tags);
+    for (std::uint64_t j = 0; j < tags; ++j) text += fmt::format(" {}", rng.below(12));
+    text += fmt::format(" 2 {} {} 1 {}\n", rng.uniform(), rng.uniform(), i % 2);
+  }
+  return text;
+}
+
+TEST_F(OnnxExport, EveryKindOfLayerGivesTheScoresOfPredict) {
+  if (!has_onnx()) GTEST_SKIP() << "no python3-onnx";
+  folder_.write("job.toml", kEveryLayer);
+  folder_.write("train.txt", clicks(600, {}));
+  folder_.write("new.txt", clicks(200, {"1", "9223372036854775807", "9223372036854775809"}));
+  succeed("paddle train --local --config=job.toml --save_dir=save");
+  expect_the_scores("save/pass-00000", "train.txt", "multislot");
+  expect_the_scores("save/pass-00000", "new.txt", "multislot");
+  for (const char* const layer : {"mean", "first", "crossed", "angle", "hidden", "price"})
+    expect_the_scores("save/pass-00000", "new.txt", "multislot", layer);
+}
+
+TEST_F(OnnxExport, WeightsOfIdsAndSeveralClasses) {
+  if (!has_onnx()) GTEST_SKIP() << "no python3-onnx";
+  std::string text;
+  for (int i = 0; i < 300; ++i) {
+    text += fmt::format("{} {}:0.5", i % 3, i % 3 + 1);
+    for (int j = 0; j < i % 4; ++j) text += fmt::format(" {}:{}", 10 + j * 3 + i % 2, 0.25 * j - 1);
+    text += '\n';
+  }
+  folder_.write("train.txt", text);
+  for (const char* const pooling : {"sum", "mean"}) {
+    folder_.write("job.toml", fmt::format(R"(
+[data]
+train = "train.txt"
+format = "libsvm"
+[[layer]]
+name = "logits"
+type = "embedding"
+input = ["features"]
+pooling = "{}"
+size = 3
+weight = {{ sparse = true }}
+[[layer]]
+name = "cost"
+type = "softmax_cross_entropy"
+input = ["logits"]
+label = "label"
+[optimizer]
+method = "adagrad"
+learning_rate = 0.5
+)",
+                                          pooling));
+    succeed("rm -rf save && paddle train --local --config=job.toml --save_dir=save");
+    expect_the_scores("save/pass-00000", "train.txt", "libsvm");
+  }
+}
+
+TEST_F(OnnxExport, ThePagesProgramRunsAsItStands) {
+  if (!has_onnx()) GTEST_SKIP() << "no python3-onnx";
+  train("quick_start", "texts.txt", "--num_passes=1");
+  const std::string saved = "quick_start-save/pass-00000";
+  succeed("paddle export --snapshot=" + saved + " --format=onnx >model.onnx");
+  succeed("cp " + saved + "/model/dictionary.txt dictionary.txt");
+  folder_.write("page.py", block_of("python"));
+  const Ran shown = python("page.py");
+  EXPECT_EQ(lines_of(shown.out).size(), 2U) << shown.out << shown.error;
+}
+
+TEST_F(OnnxExport, WhatHasNoModelIsNamedWithTheNextStep) {
+  train("skipgram", kSentences, "--num_passes=1");
+  const std::string one = "paddle export --snapshot=skipgram-save/pass-00000 ";
+  fails(one + "--format=onnx", 2, "is of type negative_sampling", "--layer=word");
+  fails(one + "--format=onnx --layer=wrd", 2, "no layer 'wrd', did you mean 'word'?", "");
+  fails(one + "--format=onnx --parameter=_proj", 2, "not of one parameter", "--parameter");
+  fails(one + "--format=npz --layer=word --output=x", 2, "are for --format=onnx", "");
+  fails(one + "--format=onx", 2, "formats are text, vec, npy, npz, safetensors, onnx", "");
+  fails(one + "--format=onnx --layer=word --set=layer.word.size=3", 2, "", "");
+  succeed("rm -r skipgram-save/pass-00000/model && true");
+  fails(one + "--format=onnx --layer=word", 6, "model/", "");
+}
+
+}  // namespace
+}  // namespace paddle::test

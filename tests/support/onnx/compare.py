@@ -1,0 +1,108 @@
+# Runs an exported network on records of a file, and compares its outputs with those of `paddle predict --output=jsonl`.
+# usage: compare.py MODEL FORMAT RECORDS PREDICTED [DICTIONARY]     FORMAT as in job.toml; needs ids.py of docs/model.md
+import json
+import math
+import sys
+
+import numpy
+import onnxruntime
+from ids import text_id
+
+model, form, records, predicted = sys.argv[1:5]
+dictionary = sys.argv[5] if len(sys.argv) > 5 else None
+
+
+def lines(path):
+    return [line for line in open(path).read().split("\n") if line.strip()]
+
+
+def column(ids):
+    return numpy.array(ids, dtype=numpy.uint64).astype(numpy.int64)
+
+
+def many(name, lists, weights=None):
+    length = max(map(len, lists))
+    fill = lambda each, kind: numpy.array([part + [0] * (length - len(part)) for part in each], dtype=kind)
+    feeds = {name: fill(lists, numpy.uint64).astype(numpy.int64),
+             name + ".mask": fill([[1] * len(part) for part in lists], numpy.float32)}
+    if weights is not None:
+        feeds[name + ".weights"] = fill(weights, numpy.float32)
+    return feeds
+
+
+def floats(rows):
+    return numpy.array(rows, dtype=numpy.float32)
+
+
+def criteo():
+    fields = [line.split("\t") for line in lines(records)]
+    feeds = {"dense": floats([[math.log(1 + max(int(x or 0), 0)) for x in row[1:14]] for row in fields])}
+    for i in range(26):
+        feeds[f"C{i + 1}"] = numpy.array([text_id(f"C{i + 1}", row[14 + i]) for row in fields])
+    return feeds
+
+
+def word_ids():
+    words = {word: number for number, word in enumerate(lines(dictionary))}
+    return lambda word: words.get(word, words["<unk>"])
+
+
+def ngram():
+    number, windows = word_ids(), []
+    for line in lines(records):
+        ids = [number(word) for word in ["<s>", *line.split(), "<e>"]]
+        windows += [ids[i:i + 5] for i in range(len(ids) - 4)]
+    return {f"word{i}": column([window[i] for window in windows]) for i in range(4)}
+
+
+def bow():
+    number = word_ids()
+    return many("words", [[number(word) for word in line.split("\t")[1].split()] for line in lines(records)])
+
+
+def recommender():
+    rows = [line.split("\t") for line in lines(records)]
+    return {"user": column([int(row[0]) for row in rows]), "item": column([int(row[1]) for row in rows])}
+
+
+def digits():
+    return {"pixels": floats([line.split(",")[:64] for line in lines(records)])}
+
+
+def libsvm():
+    rows = [[pair.split(":") for pair in line.split()[1:]] for line in lines(records)]
+    return many("features", [[int(i) for i, _ in row] for row in rows], [[float(x) for _, x in row] for row in rows])
+
+
+# "<count> <value> <value>" of each slot: user, tags, price, label.
+def multislot():
+    slots = []
+    for line in lines(records):
+        parts = line.split()
+        slots.append([])
+        while parts:
+            count = int(parts[0])
+            slots[-1].append(parts[1:1 + count])
+            parts = parts[1 + count:]
+    return {"user": column([int(row[0][0]) for row in slots]), "price": floats([row[2] for row in slots]),
+            **many("tags", [[int(x) for x in row[1]] for row in slots])}
+
+
+def expected(line):
+    line = json.loads(line)
+    if "class" in line:
+        return lambda row: max(abs(row[line["class"]] - line["score"]), abs(row.max() - line["score"]))
+    if "score" in line:
+        return lambda row: abs(row[-1] - line["score"])
+    return lambda row: numpy.abs(row - floats(line.get("values", line.get("scores")))).max()
+
+
+session = onnxruntime.InferenceSession(model)
+feeds = globals()[form]()
+wanted = {each.name for each in session.get_inputs()}
+rows = session.run(None, {name: value for name, value in feeds.items() if name in wanted})[0]
+answers = lines(predicted)
+assert len(rows) == len(answers) > 0, (len(rows), len(answers))
+off = [expected(line)(row) for row, line in zip(rows, answers)]
+assert max(off) < 1e-5, max(off)
+print("equal", len(off))
