@@ -22,7 +22,7 @@ class Cuts {
   // shards may be in different passes, a pass ends only when a cut of it is whole; while the disk
   // takes none, cuts of too many passes ago are forgotten.
   bool may_end_pass() const;
-  // Copies a part of the cut that is under way.
+  // Copies a part of the cut that is under way, between two frames.
   void copy();
   void on_tick(TimePoint now);
 
@@ -45,6 +45,7 @@ class Cuts {
   void forget_uncommon();
   void begin();
   void add_dense();
+  void copy_part();
   bool copy_rows();  // false when there are no more
   // A record of a table begins with the parameter's index.
   void add_rows(std::uint32_t parameter, ByteSpan rows);
@@ -64,6 +65,7 @@ class Cuts {
   bool cuts_each_pass_ = false;  // see may_end_pass()
 
   bool is_copying_ = false;
+  bool is_idle_ = false;               // no frame since the last tick
   std::size_t table_ = 0;              // under way
   bool is_unwritten_ = false;          // all is copied, and not on the disk yet
   bool is_full_ = true;                // or is next

@@ -1,5 +1,6 @@
 // When a shard makes its cuts.
 #include <algorithm>
+#include <numeric>
 
 #include "tests/unit/engine/pserver/cuts_fixture.h"
 
@@ -200,6 +201,33 @@ TEST_F(Cuts, AnAsynchronousPassEndsOnlyWhenACutOfItIsWhole) {
   ASSERT_TRUE(is(out, FrameType::kPassFinished));
   settle(one);
   EXPECT_EQ(names().size(), 2U) << "the next pass has one too";
+}
+
+// Trainers that wait for one send no frames between which it would be copied.
+TEST_F(Cuts, WhileNobodyAsksForAnythingOneIsCopiedFaster) {
+  OneShard one(async_set(1), options(true));
+  one.start();
+  settle(one);
+  constexpr std::uint64_t kRows = 400'000;
+  wire::PushRows message;
+  message.mutable_part()->set_parts(1);
+  message.mutable_part()->set_samples(1);
+  message.add_segments()->set_parameter(2);
+  message.mutable_segments(0)->set_count(kRows);
+  std::vector<std::uint64_t> ids(kRows);
+  std::iota(ids.begin(), ids.end(), 0);
+  Bytes tail;
+  append_bytes(tail, std::span<const std::uint64_t>(ids));
+  append_bytes(tail, std::span<const float>(std::vector<float>(3 * kRows, 1)));
+  EXPECT_TRUE(
+      is(one.send(0, FrameType::kPushRows, message, std::move(tail), 1), FrameType::kPushed));
+  EXPECT_TRUE(is(one.finish(0, 0), FrameType::kPassFinished));
+  auto out = one.finish(0, 1);
+  EXPECT_TRUE(out.empty()) << "the cut of 9 MB is under way";
+  int ticks = 0;
+  for (; ticks < 100 && out.empty(); ++ticks) out = tick(one);
+  EXPECT_TRUE(is(out, FrameType::kPassFinished));
+  EXPECT_LE(ticks, 3);
 }
 
 TEST_F(Cuts, APassEndsWithoutOneWhenTheDiskFails) {
