@@ -89,10 +89,14 @@ struct Shared {
 };
 
 // Each port has a folder of its own.
+std::string cuts_of_port(const PserverOptions& options, std::uint32_t port) {
+  return fmt::format("{}/port-{}", options.cuts, port);
+}
+
 pserver::OpenCuts open_cuts(const PserverOptions& options, std::uint32_t port,
                             snapshot::CutThread& thread) {
   if (options.cuts.empty()) return nullptr;
-  return [folder = fmt::format("{}/port-{}", options.cuts, port),
+  return [folder = cuts_of_port(options, port),
           &thread](std::uint64_t shard) -> Result<std::unique_ptr<snapshot::CutStore>> {
     PADDLE_TRY_STATUS(snapshot::kernel_file_system().make_directories(folder));
     PADDLE_TRY(auto store, snapshot::FolderCutStore::open(folder, shard, &thread));
@@ -105,6 +109,14 @@ Status remove_cuts(const std::string& folder) {
   const Status removed = snapshot::kernel_file_system().remove_all(folder);
   if (!removed) log_warning("{}", removed.error().message);
   return {};
+}
+
+// A first life has lost nothing: what is there is of an earlier run. A second life that begins
+// before any trainer has come would take it for its own.
+void forget_earlier_run(const PserverOptions& options) {
+  if (options.cuts.empty() || options.server_generation > pserver::kFirstLife) return;
+  for (std::uint32_t i = 0; i < options.ports_num + options.ports_num_for_sparse; ++i)
+    (void)remove_cuts(cuts_of_port(options, i));
 }
 
 Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shared,
@@ -194,6 +206,7 @@ Status serve(const PserverOptions& options) {
   // An update or the end of a pass may take as long as its table is large: no port's work is a
   // step.
   const PulseThread pulse([] { return wire::Pulse(); });
+  forget_earlier_run(options);
   PADDLE_TRY(std::vector<Port> ports, listen_all(options, shared, unfinished, metrics));
   HeartbeatPtr heartbeat = pserver_heartbeat(options, ports);
   ports.front().shard->report_to_supervisor(heartbeat.get());

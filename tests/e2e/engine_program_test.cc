@@ -1,4 +1,6 @@
 // The engine's program as whoever starts it sees it: flags, messages, exit codes, ports.
+#include <filesystem>
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -90,6 +92,17 @@ TEST_F(Program, APserverThatNoTrainerComesToEnds) {
   EXPECT_TRUE(said.starts_with("4 ")) << said;
   EXPECT_NE(said.find("\nREADY pserver 0 ports"), std::string::npos) << said;
   EXPECT_NE(said.find("no trainer came within 1 seconds"), std::string::npos) << said;
+}
+
+// A second life that begins before any trainer has come would go on from them.
+TEST_F(Program, TheFirstLifeOfAPserverForgetsTheCopiesOfAnEarlierRun) {
+  const TemporaryFolder folder;
+  const std::string left = folder.write("cuts/port-1/cut-000000000001.full", "x");
+  for (const int life : {2, 1}) {
+    run({"pserver", fmt::format("--port={}", free_ports(2)), "--first_trainer_within=1",
+         "--cuts=" + (folder / "cuts"), fmt::format("--epoch={}", life)});
+    EXPECT_EQ(std::filesystem::exists(left), life == 2);
+  }
 }
 
 TEST_F(Program, AMissingPserverIsUnreachable) {
