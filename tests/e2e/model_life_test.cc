@@ -484,6 +484,60 @@ TEST_F(ModelLife, GensimFindsTheSameNeighbours) {
       "    assert ours[\"word\"] == word and abs(ours[\"cosine\"] - cosine) < 1e-5, query'");
 }
 
+// A network of torch with the values of an export, whose scores are compared with paddle's.
+constexpr const char* kTorchReads = R"py(
+import json, struct
+import numpy, torch
+
+raw = open("model.safetensors", "rb").read()
+size, = struct.unpack("<Q", raw[:8])
+state = {}
+for name, entry in json.loads(raw[8:8 + size]).items():
+    if name == "__metadata__": continue
+    begin, end = entry["data_offsets"]
+    part = bytearray(raw[8 + size + begin:8 + size + end])
+    state[name] = torch.frombuffer(part, dtype=torch.float32).reshape(entry["shape"])
+archive = numpy.load("model.npz")
+assert set(archive) == set(state)
+for name in archive: assert torch.equal(torch.from_numpy(archive[name]), state[name]), name
+one = torch.from_numpy(numpy.load("hidden2.npy"))
+assert torch.equal(one, state["_hidden2.w0"])
+
+layers = []
+for name in ["hidden1", "hidden2", "output"]:
+    weight = state["_" + name + ".w0"]
+    layer = torch.nn.Linear(*weight.shape)
+    layer.load_state_dict({"weight": weight.T, "bias": state["_" + name + ".wbias"]})
+    layers += [layer, torch.nn.ReLU()]
+network = torch.nn.Sequential(*layers[:-1], torch.nn.Softmax(dim=1))
+records = numpy.loadtxt("digits/data/test.csv", delimiter=",", dtype=numpy.float32)
+with torch.no_grad(): scores = network(torch.from_numpy(records[:, :64]))
+lines = [json.loads(line) for line in open("predicted")]
+assert len(lines) == len(scores) > 0
+for line, row in zip(lines, scores):
+    assert abs(row[line["class"]] - line["score"]) < 1e-5 and abs(row.max() - line["score"]) < 1e-5
+print("equal", len(lines))
+)py";
+
+TEST_F(ModelLife, TorchRunsTheNetworkFromAnExport) {
+  if (shell("/usr/bin/python3 -c 'import torch'").code != 0) GTEST_SKIP() << "no python3-torch";
+  std::string digits;
+  for (int i = 0; i < 300; ++i) {
+    for (int j = 0; j < 64; ++j) digits += fmt::format("{},", (i * j + i) % 17);
+    digits += fmt::format("{}\n", i % 10);
+  }
+  folder_.write("digits.txt", digits);
+  train("digits", "digits.txt", "--num_passes=3");
+  const std::string saved = "--snapshot=digits-save/pass-00002";
+  succeed("paddle export " + saved + " --format=safetensors >model.safetensors");
+  succeed("paddle export " + saved + " --format=npz --output=model.npz");
+  succeed("paddle export " + saved + " --parameter=_hidden2.w0 --format=npy >hidden2.npy");
+  succeed("paddle predict " + saved + " --data=digits/data/test.csv --output=jsonl >predicted");
+  folder_.write("torch_reads.py", kTorchReads);
+  const Ran compared = succeed("/usr/bin/python3 torch_reads.py");
+  EXPECT_TRUE(compared.out.starts_with("equal ")) << compared.out << compared.error;
+}
+
 TEST_F(ModelLife, SklearnFindsTheSameAuc) {
   if (shell("/usr/bin/python3 -c 'import sklearn.metrics'").code != 0)
     GTEST_SKIP() << "no python3-sklearn";
