@@ -90,6 +90,12 @@ class FramedAgentClient final : public AgentClient {
     request.set_path(path);
     return exchange_.order(AGENT_REMOVE, request, {}, kDiskDeadline);
   }
+  Status move(const std::string& from, const std::string& to) override {
+    MoveRequest request;
+    request.set_from(from);
+    request.set_to(to);
+    return exchange_.order(AGENT_MOVE, request, {}, kDiskDeadline);
+  }
   Status claim_job(const std::string& job, bool again) override {
     ClaimRequest request;
     request.set_job(job);

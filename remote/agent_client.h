@@ -239,6 +239,8 @@ class AgentClient {
   // Stops at the first error.
   virtual Status fetch(const std::vector<FetchItem>& items) = 0;
   virtual Status remove(const std::string& path) = 0;  // a file or a whole folder
+  // Likewise, to a name that nothing has.
+  virtual Status move(const std::string& from, const std::string& to) = 0;
 
   // Locks the job's name on this node until started() or the end of this client. kUsage when
   // another session holds it or the job has processes; `again` allows processes that have ended.

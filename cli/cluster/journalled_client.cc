@@ -62,6 +62,9 @@ class JournalledClient final : public AgentClient {
   Status remove(const std::string& path) override {
     return note(job_of(path), "remove " + path, client_->remove(path));
   }
+  Status move(const std::string& from, const std::string& to) override {
+    return note(job_of(from), fmt::format("move {} to {}", from, to), client_->move(from, to));
+  }
   Status claim_job(const std::string& job, bool again) override {
     return client_->claim_job(job, again);
   }

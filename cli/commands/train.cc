@@ -18,7 +18,7 @@
 #include "cli/job/check.h"
 #include "cli/job/folders.h"
 #include "cli/job/plan.h"
-#include "cli/job/resume.h"
+#include "cli/job/resume/resume.h"
 #include "cli/job/setup.h"
 #include "cli/job/start.h"
 #include "cli/job/warm_start.h"
@@ -276,9 +276,10 @@ Status run_train(Context& context, const TrainOptions& asked) {
   }
   SnapshotToPush snapshot;
   if (options.resume) {
-    PADDLE_TRY(snapshot, find_snapshot_to_resume(context, cluster, nodes.chosen, request.job,
-                                                 placement.trainers.front(), to.output,
-                                                 workspace.snapshot_copies > 1));
+    PADDLE_TRY(snapshot, find_snapshot_to_resume(
+                             context, cluster, nodes.chosen,
+                             {request.job, placement.trainers.front(), to.output,
+                              workspace.snapshot_copies > 1, !workspace.command.empty()}));
   }
   const auto plan_here =
       describe_placement(context, options.plan.source, cluster, placement, workspace);

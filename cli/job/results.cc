@@ -188,7 +188,7 @@ void note_giver(Context& context, ClusterSession& session,
   context.console.note(fmt::format(
       "snapshots are taken from node {}: {}", session.members()[*found.giver].spec.name,
       leader == processes.end() ? "that of trainer 0 is not among the nodes"
-                                : fmt::format("that of trainer 0, {}, has none so new",
+                                : fmt::format("that of trainer 0, {}, has no whole one so new",
                                               session.members()[leader->member].spec.name)));
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kRestartsTold = 5;
 constexpr std::size_t kLinesTold = 5;
-constexpr std::uint64_t kBytesLookedAt = 16U << 10U;
+constexpr std::uint64_t kLogBytesLookedAt = 16U << 10U;
 
 void tell_restarts(Context& context, ClusterSession& session,
                    const std::vector<ProcessOnNode>& processes) {
@@ -49,7 +49,7 @@ void tell_log(Context& context, ClusterSession& session,
   for (const auto& [member, status] : processes) {
     Member& node = session.members()[member];
     if (status.name != "trainer-0" || !node.client) continue;
-    const auto lines = LogReader(status.log).tail(*node.client, kLinesTold, kBytesLookedAt);
+    const auto lines = LogReader(status.log).tail(*node.client, kLinesTold, kLogBytesLookedAt);
     if (!lines) return;  // none was written yet
     for (const LogLine& line : *lines) {
       context.console.note(fmt::format("{}/{} | {}", node.spec.name, status.name,

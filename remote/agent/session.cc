@@ -87,6 +87,9 @@ const Session::Request Session::kRequests[] = {
                             sweep_store(s.root_);
                             return {};
                           }>},
+    {AGENT_MOVE,
+     answer<MoveRequest, [](Session& s, const MoveRequest& move,
+                            ByteSpan) { return move_path(s.root_, move.from(), move.to()); }>},
     {AGENT_COPY, answer<CopyRequest,
                         [](Session& s, const CopyRequest& copy, ByteSpan) -> Result<CopyReply> {
                           PADDLE_TRY_STATUS(s.copies_.use());

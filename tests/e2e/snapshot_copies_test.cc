@@ -72,6 +72,14 @@ class SnapshotCopies : public testing::Test {
   Files snapshot(int node, const std::string& job, const std::string& name) const {
     return files_of(on_node(node, job) / "output" / name);
   }
+  // One byte in the middle of a file of it.
+  static void damage(const fs::path& snapshot) {
+    std::string text = TemporaryFolder::read(snapshot / "_output.w0");
+    text[text.size() / 2] = static_cast<char>(text[text.size() / 2] ^ 1);
+    const fs::path damaged = snapshot / "damaged";
+    std::ofstream(damaged) << text;
+    fs::rename(damaged, snapshot / "_output.w0");  // pushed files may not be written to
+  }
   // The disk of trainer 0's node, and what was fetched.
   void lose_first_node(const std::string& job) const {
     fs::remove_all(on_node(0, job));
@@ -140,6 +148,51 @@ TEST_F(SnapshotCopies, ALostDiskCostsNothing) {
   EXPECT_TRUE(resumed.says("continuing after pass 2")) << resumed.output;
   expect_undisturbed_end("job", 0);
   expect_undisturbed_end("job", 1);
+}
+
+TEST_F(SnapshotCopies, ACopyTakesThePlaceOfADamagedSnapshot) {
+  const std::vector<std::string> one{"--set", kCopies, "--set", "train.snapshots_kept=1"};
+  ASSERT_EQ(train("job", 2, one).code, 0);
+  fs::remove_all(fs::path(cluster.folder() / "output/job"));
+  damage(on_node(0, "job") / "output/pass-00001");
+  std::vector<std::string> more = one;
+  more.emplace_back("--resume");
+  const Outcome resumed = train("job", kPasses, more);
+  ASSERT_EQ(resumed.code, 0) << resumed.output;
+  EXPECT_TRUE(resumed.says("pass-00001 of node n-0 is passed over: _output.w0 is damaged"))
+      << resumed.output;
+  EXPECT_TRUE(resumed.says("pass-00001 of node n-0 is renamed to pass-00001.damaged"))
+      << resumed.output;
+  EXPECT_TRUE(fs::exists(on_node(0, "job") / "output/pass-00001.damaged/_output.w0"));
+  EXPECT_TRUE(resumed.says("continuing after pass 2")) << resumed.output;
+  expect_undisturbed_end("job", 0);
+  expect_undisturbed_end("job", 1);
+}
+
+// Trainer 0 reads them all, and says that none is whole.
+TEST_F(SnapshotCopies, OnceAllAreFoundDamagedTheNextResumeTakesTheCopy) {
+  ASSERT_EQ(train("job", 2, {"--set", kCopies}).code, 0);
+  fs::remove_all(fs::path(cluster.folder() / "output/job"));
+  for (const char* name : {"pass-00000", "pass-00001"}) damage(on_node(0, "job") / "output" / name);
+  const Outcome refused = train("job", kPasses, {"--resume", "--set", kCopies});
+  EXPECT_EQ(refused.code, 6) << refused.output;
+  const Outcome resumed = train("job", kPasses, {"--resume", "--set", kCopies});
+  ASSERT_EQ(resumed.code, 0) << resumed.output;
+  EXPECT_TRUE(resumed.says("pass-00001 brought to n-0")) << resumed.output;
+  expect_undisturbed_end("job", 0);
+}
+
+TEST_F(SnapshotCopies, OfWhatWasFetchedADamagedOneGivesWayToTheOneBefore) {
+  ASSERT_EQ(train("job", 3, {"--set", "train.snapshots_kept=0", "--pass", "all"}).code, 0);
+  fs::remove_all(on_node(0, "job"));
+  const fs::path here = fs::path(cluster.folder() / "output/job");
+  damage(here / "pass-00002");
+  const Outcome resumed = train("job", kPasses, {"--resume"});
+  ASSERT_EQ(resumed.code, 0) << resumed.output;
+  EXPECT_TRUE(resumed.says("pass-00002 is passed over: _output.w0 is damaged")) << resumed.output;
+  EXPECT_TRUE(resumed.says("pass-00001 brought to n-0")) << resumed.output;
+  EXPECT_TRUE(resumed.says("continuing after pass 2")) << resumed.output;
+  expect_undisturbed_end("job", 0);
 }
 
 TEST_F(SnapshotCopies, ALostMachineCostsNothing) {

@@ -14,6 +14,8 @@
 
 #include <fmt/format.h>
 
+#include "base/sha256.h"
+#include "base/text.h"
 #include "remote/agent_client.h"
 
 namespace paddle::remote {
@@ -35,6 +37,7 @@ struct FakeNode {
   std::map<std::uint16_t, std::string> taken_ports;
   std::vector<std::string> remaining;  // paths that teardown fails to remove
   std::uint64_t gone = 0;              // files that vanish during a copy
+  bool hashes = false;                 // lists files with their SHA-256
   std::string claimed_job;
   // Processes that another paddlectl starts, and their ports.
   std::set<std::string> starting;
@@ -102,7 +105,7 @@ class FakeAgentClient final : public AgentClient {
   Result<std::vector<FileEntry>> list_sizes(const std::string& folder) override {
     return list(folder);
   }
-  // SHA-256 is left empty: a fetch then always transfers.
+  // Without `hashes` SHA-256 is left empty: a fetch then always transfers.
   Result<std::vector<FileEntry>> list(const std::string& folder) override {
     const std::lock_guard lock(fake_.mutex);
     if (fake_.unreachable) return Error{Errc::kUnreachable, "node " + spec_.name + ": gone", ""};
@@ -111,7 +114,8 @@ class FakeAgentClient final : public AgentClient {
       if (!path.starts_with(folder + "/")) continue;
       const auto told = fake_.told_sizes.find(path);
       entries.push_back({path.substr(folder.size() + 1),
-                         told == fake_.told_sizes.end() ? content.size() : told->second, ""});
+                         told == fake_.told_sizes.end() ? content.size() : told->second,
+                         fake_.hashes ? to_hex(sha256_of(as_bytes(content))) : ""});
     }
     return entries;
   }
@@ -135,6 +139,19 @@ class FakeAgentClient final : public AgentClient {
     std::erase_if(fake_.files, [&](const auto& f) {
       return f.first == path || f.first.starts_with(path + "/");
     });
+    return {};
+  }
+
+  Status move(const std::string& from, const std::string& to) override {
+    const std::lock_guard lock(fake_.mutex);
+    const auto files = fake_.files;
+    for (const auto& [path, content] : files) {
+      if (path != from && !path.starts_with(from + "/")) continue;
+      if (fake_.files.contains(to + path.substr(from.size())))
+        return Error{Errc::kResource, "move " + from + ": file exists", ""};
+      fake_.files.erase(path);
+      fake_.files[to + path.substr(from.size())] = content;
+    }
     return {};
   }
 

@@ -293,4 +293,17 @@ Status remove_path(const Root& root, const std::string& path) {
   return Error{Errc::kResource, "cannot remove " + report.remaining.front(), ""};
 }
 
+Status move_path(const Root& root, const std::string& from, const std::string& to) {
+  PADDLE_TRY(const SafePath old_path, SafePath::parse(from));
+  PADDLE_TRY(const SafePath new_path, SafePath::parse(to));
+  PADDLE_TRY(const FolderEntry old_entry, open_parent(root, old_path));
+  PADDLE_TRY(const FolderEntry new_entry, open_parent(root, new_path));
+  const bool moved =
+      ::renameat2(old_entry.folder.get(), old_entry.name.c_str(), new_entry.folder.get(),
+                  new_entry.name.c_str(), RENAME_NOREPLACE) == 0 &&
+      ::fsync(new_entry.folder.get()) == 0 && ::fsync(old_entry.folder.get()) == 0;
+  if (moved) return {};
+  return system_error(Errc::kResource, "move " + from + " to " + to);
+}
+
 }  // namespace paddle::agent

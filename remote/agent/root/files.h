@@ -24,6 +24,9 @@ Status send_file(const Root& root, const wire::agent::PathRequest& wanted,
 // Removes a file or a whole folder; succeeds when there is none.
 Status remove_path(const Root& root, const std::string& path);
 
+// Gives a file or a folder another name, durably. kResource: there is something of that name.
+Status move_path(const Root& root, const std::string& from, const std::string& to);
+
 Status copy_range(int from, std::uint64_t from_offset, int to, std::uint64_t to_offset,
                   std::uint64_t bytes);
 // Makes `to` share all of `from`'s blocks, copy-on-write: instant, and without disk space. False

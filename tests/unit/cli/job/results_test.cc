@@ -387,7 +387,7 @@ TEST_F(FetchPasses, TheCopiesOfAnotherNodeAreNamed) {
   save(0, "pass-00002/MANIFEST", "snapshot format=1\nprogress pass=1\n");
   fake_.node(1).files.clear();
   ASSERT_TRUE(fetch("last"));
-  EXPECT_TRUE(said("snapshots are taken from node n-0: that of trainer 0, n-1, has none so new"))
+  EXPECT_TRUE(said("snapshots are taken from node n-0: that of trainer 0, n-1, has no whole one so new"))
       << fake_.err.str();
   fake_.node(1).processes.clear();
   ASSERT_TRUE(fetch("last"));

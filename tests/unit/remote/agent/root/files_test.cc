@@ -276,5 +276,20 @@ TEST_F(AgentTest, TeardownKeepsTheOutputWhenAsked) {
   EXPECT_EQ(processes_using(folder_), std::vector<int>{});
 }
 
+TEST_F(AgentTest, AFolderIsMovedToANameThatNothingHas) {
+  auto agent = connect_agent();
+  write_file(folder_ + "/a", "x");
+  ASSERT_TRUE(push(*agent, {{folder_ + "/a", "jobs/j/output/pass-00001/a"}}));
+  ASSERT_TRUE(push(*agent, {{folder_ + "/a", "jobs/j/output/pass-00002/a"}}));
+  const std::string output = "jobs/j/output/";
+  EXPECT_EQ(agent->move(output + "pass-00001", output + "pass-00002").error().code,
+            Errc::kResource);
+  ASSERT_TRUE(agent->move(output + "pass-00001", output + "pass-00001.damaged"));
+  EXPECT_EQ(file_content(node_.root + "/" + output + "pass-00001.damaged/a"), "x");
+  EXPECT_FALSE(agent->move(output + "pass-00001", output + "pass-00003")) << "it is gone";
+  EXPECT_FALSE(agent->move(output + "pass-00002", "../outside"));
+  EXPECT_EQ(file_content(node_.root + "/" + output + "pass-00002/a"), "x");
+}
+
 }  // namespace
 }  // namespace paddle::remote

@@ -7,6 +7,7 @@
 
 #include "cli/cluster/context.h"
 #include "cli/job/plan.h"
+#include "cli/job/resume/source.h"
 
 namespace paddle::cli {
 
@@ -28,21 +29,8 @@ Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& clust
 Result<bool> forget_broken_start(Context& context, const ClusterSpec& cluster,
                                  const std::string& job);
 
-// A snapshot that trainer 0's node lacks; without files when it has one.
-struct SnapshotToPush {
-  std::string name;  // "pass-00002"
-  std::vector<remote::PushItem> items;
-};
-// The newest snapshot of the other nodes or of `output`, for a node that has none. With has_copies
-// also for a node that has one, if that of another trainer's node has more progress. kUsage when
-// there is no snapshot. Changes nothing on the nodes.
-Result<SnapshotToPush> find_snapshot_to_resume(Context& context, const ClusterSpec& cluster,
-                                               const std::vector<std::size_t>& nodes,
-                                               const std::string& job, std::size_t node,
-                                               const std::string& output, bool has_copies);
-
-// Pushes it to trainer 0's node and says where the job goes on. Returns how many tests the job's
-// metrics have so far.
+// Pushes it to trainer 0's node, where a damaged one of its name is set aside, and says where the
+// job goes on. Returns how many tests the job's metrics have so far.
 Result<std::size_t> prepare_to_resume(Context& context, const ClusterSpec& cluster,
                                       const std::vector<std::size_t>& nodes, const JobPlan& plan,
                                       const SnapshotToPush& snapshot);

@@ -1,0 +1,149 @@
+#include "cli/job/resume/resume.h"
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "cli/job/end_of_job.h"
+#include "cli/job/folders.h"
+#include "cli/job/passes.h"
+#include "cli/job/start.h"
+#include "cli/logs/reader.h"
+#include "cli/watch/broken_start.h"
+#include "cli/watch/process_state.h"
+#include "remote/push/source.h"
+
+namespace paddle::cli {
+namespace {
+
+// Its pservers wait for trainers that nobody is about to start.
+Status end_broken_start(Context& context, ClusterSession& session, const std::string& job,
+                        const BrokenStart& broken) {
+  context.console.note(describe(broken, job));
+  return broken.running.empty() ? Status() : stop_job(session, job);
+}
+
+// "continuing after pass 2", from the snapshot that was chosen or, without a name, the newest.
+void note_progress(Context& context, const std::vector<remote::FileEntry>& files,
+                   std::string snapshot) {
+  std::set<std::string> names;
+  for (const remote::FileEntry& file : files) names.insert(file.path);
+  const auto snapshots = snapshots_among(names);
+  if (snapshot.empty() && !snapshots.empty()) snapshot = snapshots.back();
+  const auto newest = parse_snapshot_name(snapshot);
+  if (!newest) return;
+  context.console.note(newest->is_whole ? fmt::format("continuing after pass {}", newest->pass + 1)
+                                        : fmt::format("continuing in pass {}, after batch {}",
+                                                      newest->pass + 1, newest->batch));
+}
+
+// Gives the damaged snapshots in whose places others come a name that no training reads.
+Status set_aside(Context& context, Member& leader, const std::string& job,
+                 const std::vector<std::string>& damaged) {
+  if (damaged.empty()) return {};
+  PADDLE_TRY(const auto files, leader.client->list_sizes(output_folder(job)));
+  std::set<std::string> taken;
+  for (const remote::FileEntry& file : files)
+    taken.insert(file.path.substr(0, file.path.find('/')));
+  for (const std::string& name : damaged) {
+    std::string aside = name + ".damaged";
+    for (int i = 2; taken.contains(aside); ++i) aside = fmt::format("{}.damaged-{}", name, i);
+    PADDLE_TRY_STATUS(leader.client->move(fmt::format("{}/{}", output_folder(job), name),
+                                          fmt::format("{}/{}", output_folder(job), aside)));
+    context.console.note(
+        fmt::format("{} of node {} is renamed to {}", name, leader.spec.name, aside));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& cluster,
+                                      const std::vector<std::size_t>& nodes,
+                                      const std::string& asked) {
+  ClusterSession session = ClusterSession::find(context, cluster, nodes);
+  session.forgive_absent();  // the job never ran there, or was torn down
+  PADDLE_TRY_STATUS(session.all_well());
+  PreviousRun previous{asked, 0, {}};
+  if (asked.empty()) {
+    PADDLE_TRY(previous.job, choose_job(session, ""));
+  }
+  if (const auto broken = find_broken_start(context, session, previous.job)) {
+    PADDLE_TRY_STATUS(end_broken_start(context, session, previous.job, *broken));
+    return PreviousRun{previous.job, broken->trainers, broken->pservers};
+  }
+  std::uint32_t pservers = 0;
+  bool is_told = false;  // how many the whole job had
+  for (const ProcessOnNode& process : session.processes(previous.job)) {
+    if (is_running(process.status)) {
+      return Error{Errc::kUsage, fmt::format("job {} still runs", previous.job),
+                   "follow it: paddlectl attach; or end it: paddlectl stop"};
+    }
+    ++(is_pserver(process.status) ? pservers : previous.trainers);
+  }
+  // A node that is gone had some of them.
+  for (const ProcessOnNode& process : session.processes(previous.job)) {
+    previous.trainers = std::max(previous.trainers, process.status.trainers);
+    pservers = std::max(pservers, process.status.pservers);
+    is_told = is_told || process.status.trainers > 0;
+  }
+  if (is_told || pservers > 0) previous.pservers = pservers;
+  PADDLE_TRY_STATUS(session.all_well());
+  return previous;
+}
+
+Result<bool> forget_broken_start(Context& context, const ClusterSpec& cluster,
+                                 const std::string& job) {
+  ClusterSession session = ClusterSession::find_all(context, cluster);
+  session.forgive_absent();
+  const auto broken = find_broken_start(context, session, job);
+  if (!broken) return false;
+  std::atomic<bool> has_results = false;
+  PADDLE_TRY_STATUS(session.each([&](Member& member) -> Status {
+    PADDLE_TRY(const auto files, member.client->list_sizes(output_folder(job)));
+    if (!files.empty()) has_results = true;
+    return {};
+  }));
+  if (has_results) return false;
+  PADDLE_TRY_STATUS(end_broken_start(context, session, job, *broken));
+  PADDLE_TRY_STATUS(claim_old_name(session, job));
+  PADDLE_TRY_STATUS(session.each(
+      [&](Member& member) { return member.client->remove(job_folder(job) + "/proc"); }));
+  PADDLE_TRY_STATUS(end_claims(session));
+  return true;
+}
+
+Result<std::size_t> prepare_to_resume(Context& context, const ClusterSpec& cluster,
+                                      const std::vector<std::size_t>& nodes, const JobPlan& plan,
+                                      const SnapshotToPush& snapshot) {
+  ClusterSession session = ClusterSession::find(context, cluster, nodes);
+  session.forgive_absent();
+  PADDLE_TRY_STATUS(session.all_well());
+  Member& leader = *session.find_node(plan.trainers.front().node);
+  PADDLE_CHECK(leader.client);
+  if (!snapshot.items.empty()) {
+    PADDLE_TRY_STATUS(set_aside(context, leader, plan.job, snapshot.replaced));
+    remote::PushSource source(context.hash_cache);
+    PADDLE_TRY(const remote::PushStats stats, leader.client->push(snapshot.items, source, nullptr));
+    context.console.note(
+        fmt::format("{} brought to {}: {} files", snapshot.name, leader.spec.name, stats.files));
+  }
+  PADDLE_TRY(const auto files, leader.client->list_sizes(output_folder(plan.job)));
+  note_progress(context, files, snapshot.name);
+  const auto metrics =
+      read_metrics(*leader.client, plan.trainers.front().metrics, kMetricsBytesMax);
+  return static_cast<std::size_t>(std::ranges::count(metrics, "test", &MetricsLine::kind));
+}
+
+Status forget_ended_processes(Context& context, const ClusterSpec& cluster,
+                              const std::vector<std::size_t>& nodes, const std::string& job) {
+  ClusterSession session = ClusterSession::find(context, cluster, nodes);
+  session.forgive_absent();
+  PADDLE_TRY_STATUS(session.all_well());
+  return session.each(
+      [&](Member& member) { return member.client->remove(job_folder(job) + "/proc"); });
+}
+
+}  // namespace paddle::cli
