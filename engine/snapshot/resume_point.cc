@@ -114,9 +114,12 @@ Result<std::optional<SnapshotReader>> take_newest_whole(const std::string& folde
     damaged.push_back({one.name, std::move(snapshot).error()});
   }
   if (damaged.empty()) return std::optional<SnapshotReader>();
-  return Error{Errc::kData,
-               fmt::format("no snapshot in {} is whole: {}", folder, damaged.front().error.message),
-               "bring a copy that is; --from_scratch instead of --resume begins anew"};
+  return Error{
+      Errc::kData,
+      fmt::format("no snapshot in {} is whole: {}", folder, damaged.front().error.message),
+      "the next paddlectl train --resume brings a whole one of another node or of output/, "
+      "if there is one; to begin anew: paddlectl train with another --name, or paddle "
+      "train with --from_scratch instead of --resume"};
 }
 
 Result<std::string> set_snapshots_aside(const std::string& folder, FileSystem& files) {

@@ -182,6 +182,25 @@ TEST_F(SnapshotCopies, OnceAllAreFoundDamagedTheNextResumeTakesTheCopy) {
   expect_undisturbed_end("job", 0);
 }
 
+TEST_F(SnapshotCopies, WithoutAWholeOneTheHintNamesAWayOn) {
+  ASSERT_EQ(train("job", 1, {}).code, 0);
+  const fs::path here = fs::path(cluster.folder() / "output/job");
+  fs::rename(here / "pass-00000", cluster.folder() / "kept");
+  damage(on_node(0, "job") / "output/pass-00000");
+  for (int i = 0; i < 2; ++i) {
+    const Outcome refused = train("job", kPasses, {"--resume"});
+    EXPECT_EQ(refused.code, 6) << refused.output;
+    EXPECT_TRUE(refused.says("pass-00000")) << refused.output;
+    EXPECT_TRUE(refused.says("to begin anew: paddlectl train with another --name"))
+        << refused.output;
+  }
+  fs::remove_all(here / "pass-00000");
+  fs::rename(cluster.folder() / "kept", here / "pass-00000");
+  const Outcome resumed = train("job", kPasses, {"--resume"});
+  ASSERT_EQ(resumed.code, 0) << resumed.output;
+  expect_undisturbed_end("job", 0);
+}
+
 TEST_F(SnapshotCopies, OfWhatWasFetchedADamagedOneGivesWayToTheOneBefore) {
   ASSERT_EQ(train("job", 3, {"--set", "train.snapshots_kept=0", "--pass", "all"}).code, 0);
   fs::remove_all(on_node(0, "job"));
