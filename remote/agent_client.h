@@ -105,6 +105,8 @@ struct Progress {
   // pservers.
   std::map<std::uint32_t, std::int64_t> missed_ms;
   std::string save_failure;  // of trainer 0: why the latest snapshot is not there, or ""
+  // Of trainer 0: "pass-00001, since pass-00002 is damaged: ...", or "".
+  std::string went_back;
 };
 // An end after which the process was started again.
 struct Restart {

@@ -37,6 +37,7 @@ remote::Progress from_wire(const wire::Progress& from) {
     progress.awaited.push_back("trainer-" + std::to_string(trainer));
   }
   progress.save_failure = from.save_failure();
+  progress.went_back = from.went_back();
   for (const wire::Silent& silent : from.silent()) {
     progress.missed_ms[silent.index()] =
         static_cast<std::int64_t>(std::min<std::uint64_t>(silent.ms(), kMissedMaxMs));

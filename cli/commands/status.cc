@@ -101,9 +101,11 @@ std::string to_text(const JobView& view, const ConsoleOptions& console, bool wat
   if (view.diverged_to())
     text += wrapped("warning: " + divergence_text(*view.diverged_to()), console.columns) + "\n";
   for (const ProcessView& process : view.processes()) {
-    const std::string failure = describe_save_failure(process.status, process.node);
-    if (failure.empty()) continue;
-    text += wrapped("warning: " + escape_lines(failure), console.columns) + "\n";
+    for (const std::string& failure : {describe_way_back(process.status, process.node),
+                                       describe_save_failure(process.status, process.node)}) {
+      if (failure.empty()) continue;
+      text += wrapped("warning: " + escape_lines(failure), console.columns) + "\n";
+    }
   }
   for (const std::string& line : view.stalls())
     text += wrapped(escape_lines(line), console.columns) + "\n";
@@ -176,6 +178,9 @@ Json to_json(const ProcessView& process) {
        {"save_failure", status.progress && !status.progress->save_failure.empty()
                             ? Json(status.progress->save_failure)
                             : Json()},
+       {"went_back", status.progress && !status.progress->went_back.empty()
+                         ? Json(status.progress->went_back)
+                         : Json()},
        {"heard_ms_ago", process.heard_ms_ago},
        {"hang", status.hang.empty() ? Json() : Json(status.hang)},
        {"restarts", to_json(status.restarts)},

@@ -48,7 +48,7 @@ void JobFeed::poll(const std::vector<ProcessOnNode>& processes) {
   read_metrics(processes);
   show_tests();
   tell_restarts(processes);
-  tell_save_failures(processes);
+  tell_snapshot_failures(processes);
   const Paces paces = paces_of(processes);
   tell_stalls(processes, paces);
   show_progress(processes, paces);
@@ -155,14 +155,16 @@ void JobFeed::tell_stalls(const std::vector<ProcessOnNode>& processes, const Pac
   hanging_ = std::move(hanging);
 }
 
-void JobFeed::tell_save_failures(const std::vector<ProcessOnNode>& processes) {
+void JobFeed::tell_snapshot_failures(const std::vector<ProcessOnNode>& processes) {
   for (const ProcessOnNode& process : processes) {
     const remote::ProcessStatus& status = process.status;
     if (!status.progress) continue;
-    const std::string text =
-        describe_save_failure(status, session_.members()[process.member].spec.name);
-    const std::string before = std::exchange(save_failures_[status.name], text);
-    if (!text.empty() && text != before) context_.console.note("warning: " + text);
+    const std::string& node = session_.members()[process.member].spec.name;
+    for (auto& [told, text] : {std::pair(&ways_back_, describe_way_back(status, node)),
+                               std::pair(&save_failures_, describe_save_failure(status, node))}) {
+      const std::string before = std::exchange((*told)[status.name], text);
+      if (!text.empty() && text != before) context_.console.note("warning: " + text);
+    }
   }
 }
 

@@ -45,7 +45,8 @@ class JobFeed {
   void watch_cost(double cost);
   void tell_restarts(const std::vector<ProcessOnNode>& processes);
   void tell_stalls(const std::vector<ProcessOnNode>& processes, const Paces& paces);
-  void tell_save_failures(const std::vector<ProcessOnNode>& processes);
+  // Of snapshots that could not be saved, or gone on from.
+  void tell_snapshot_failures(const std::vector<ProcessOnNode>& processes);
   void show_progress(const std::vector<ProcessOnNode>& processes, const Paces& paces);
   void show_start(const std::vector<ProcessOnNode>& processes);
   std::string line_of(const JobProgress& progress, const Paces& paces) const;
@@ -57,6 +58,7 @@ class JobFeed {
   std::map<std::string, remote::Progress> from_metrics_;
   std::map<std::string, std::int64_t> restarts_told_;  // the time of the last one
   std::map<std::string, std::string> save_failures_;   // by process, as told
+  std::map<std::string, std::string> ways_back_;       // likewise
   std::vector<std::string> tests_;                     // still to be shown
   std::size_t tests_to_skip_;
   std::size_t past_tests_;

@@ -75,6 +75,11 @@ std::string describe_save_failure(const remote::ProcessStatus& status, const std
       status.name, node, status.progress->save_failure);
 }
 
+std::string describe_way_back(const remote::ProcessStatus& status, const std::string& node) {
+  if (!status.progress || status.progress->went_back.empty()) return "";
+  return fmt::format("{} on {} went on from {}", status.name, node, status.progress->went_back);
+}
+
 bool comes_before(const remote::ProcessStatus& a, const remote::ProcessStatus& b) {
   // Among names of one kind a shorter one has the lower number.
   const auto order = [](const remote::ProcessStatus& s) {

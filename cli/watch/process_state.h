@@ -26,6 +26,9 @@ std::string describe(const remote::Restart& restart, std::uint32_t allowed);
 // "trainer-0 on n-1 trains on without its latest snapshot: ..."; "" while that is there.
 std::string describe_save_failure(const remote::ProcessStatus& status, const std::string& node);
 
+// "trainer-0 on n-1 went on from pass-00001, since pass-00002 is damaged: ..."; "" from the newest.
+std::string describe_way_back(const remote::ProcessStatus& status, const std::string& node);
+
 // Pservers before trainers, "pserver-2" before "pserver-10".
 bool comes_before(const remote::ProcessStatus& a, const remote::ProcessStatus& b);
 

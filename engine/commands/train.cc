@@ -102,8 +102,9 @@ struct TrainerProcess {
   trainer::MetricsFile& metrics;
   trainer::Stepping& stepping;
   Description description;
-  bool has_joined = false;   // in this session
-  bool joins_again = false;  // after the loss of a pserver
+  bool has_joined = false;     // in this session
+  bool joins_again = false;    // after the loss of a pserver
+  std::string went_back = {};  // as in wire::Progress
 };
 
 UniqueFd memory_of(const TrainerProcess& process) {
@@ -157,12 +158,13 @@ Status run_session(TrainerProcess& process) {
   const bool comes_back = process.memory && process.parameters.trainers_return();
   process.has_joined = true;
   process.joins_again = comes_back;
-  if (const Status started = start_training(options, client); !started) {
+  if (const Status started = start_training(options, client, process.went_back); !started) {
     // The ranks of a group would hear only that this one has ended.
     if (trainer::joins_group(process.job, options)) client.abandon(started.error());
     return started;
   }
   trainer::LoopOptions loop = process.loop;
+  loop.went_back = process.went_back;
   loop.gradient_limit = parameter::gradient_limit(process.parameters);
   continue_from_servers(client, loop);
   const auto heartbeat = start_heartbeat(options, client, comes_back);

@@ -89,7 +89,8 @@ Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
   return loop;
 }
 
-Status start_training(const trainer::TrainOptions& options, client::ParameterClient& client) {
+Status start_training(const trainer::TrainOptions& options, client::ParameterClient& client,
+                      std::string& went_back) {
   if (options.trainer_id != 0 || client.progress().is_running) return client.ready();
   std::string snapshot = options.init_model_path;
   if (snapshot.empty() && options.start_pass > 0) {
@@ -97,7 +98,8 @@ Status start_training(const trainer::TrainOptions& options, client::ParameterCli
   }
   std::optional<snapshot::SnapshotReader> newest;
   if (options.resume) {
-    PADDLE_TRY(newest, snapshot::take_newest_whole(options.save_dir));
+    PADDLE_TRY(newest, snapshot::take_newest_whole(options.save_dir, snapshot::kernel_file_system(),
+                                                   &went_back));
     if (!newest) log_info("no snapshot to go on from in {}", options.save_dir);
   }
   if (!newest && options.start_pass > 0) {

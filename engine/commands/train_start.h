@@ -23,8 +23,10 @@ Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
                                           const config::JobConfig& job);
 
 // Trainer 0 loads the snapshot that was asked for, if any, and then lets all trainers start; a job
-// that is running goes on by itself.
-Status start_training(const trainer::TrainOptions& options, client::ParameterClient& client);
+// that is running goes on by itself. `went_back`: as in wire::Progress, left where there is no
+// news.
+Status start_training(const trainer::TrainOptions& options, client::ParameterClient& client,
+                      std::string& went_back);
 
 // Every trainer continues where the servers are.
 void continue_from_servers(const client::ParameterClient& client, trainer::LoopOptions& loop);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/log.h"
 #include "engine/snapshot/replacement.h"
@@ -63,6 +64,35 @@ Status set_aside(FileSystem& files, const std::string& folder, const std::vector
   return damaged.empty() ? Status() : files.sync_directory(folder);
 }
 
+// "pass-00001, since pass-00002 is damaged: MANIFEST: ..."
+std::string describe(const std::string& folder, const std::string& taken,
+                     const std::vector<Damage>& damaged) {
+  if (damaged.empty()) return "";
+  std::vector<std::string> names;
+  for (const Damage& one : damaged) names.push_back(one.name);
+  std::string why = damaged.front().error.message;
+  for (std::size_t at = 0; (at = why.find(folder + "/", at)) != std::string::npos;)
+    why.erase(at, folder.size() + 1);
+  if (why.starts_with(damaged.front().name + ": ")) why.erase(0, damaged.front().name.size() + 2);
+  return fmt::format("{}, since {} {} damaged: {}", taken, fmt::join(names, ", "),
+                     names.size() == 1 ? "is" : "are", why);
+}
+
+// Those that claim less progress than the one that is taken by a MANIFEST that is not theirs.
+void add_disguised(FileSystem& files, const std::string& folder,
+                   const std::vector<std::string>& names, const std::string& taken,
+                   std::vector<Damage>& damaged) {
+  for (const std::string& name : names) {
+    if (by_name(name).passes <= by_name(taken).passes ||
+        std::ranges::find(damaged, name, &Damage::name) != damaged.end()) {
+      continue;
+    }
+    auto snapshot = SnapshotReader::open(folder + "/" + name, files);
+    if (!snapshot && snapshot.error().code == Errc::kData)
+      damaged.push_back({name, std::move(snapshot).error()});
+  }
+}
+
 // Moves all snapshots to "<to>.tmp", then gives that its name. Each step is durable before the
 // next.
 Status move_all(FileSystem& files, const std::string& folder, const std::string& to) {
@@ -94,7 +124,8 @@ Status finish_interrupted(const std::string& folder, FileSystem& files) {
 }
 
 Result<std::optional<SnapshotReader>> take_newest_whole(const std::string& folder,
-                                                        FileSystem& files) {
+                                                        FileSystem& files, std::string* told) {
+  if (told != nullptr) told->clear();
   PADDLE_TRY(const std::vector<std::string> names, snapshot_names(folder, files));
   std::vector<Candidate> candidates;
   candidates.reserve(names.size());
@@ -105,6 +136,8 @@ Result<std::optional<SnapshotReader>> take_newest_whole(const std::string& folde
     const std::string directory = folder + "/" + one.name;
     auto snapshot = SnapshotReader::open(directory, files);
     if (snapshot) {
+      add_disguised(files, folder, names, one.name, damaged);
+      if (told != nullptr) *told = describe(folder, one.name, damaged);
       PADDLE_TRY_STATUS(set_aside(files, folder, damaged));
       if (!damaged.empty())
         log_warning("training goes on from {}, the newest whole one", directory);

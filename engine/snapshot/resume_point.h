@@ -14,10 +14,12 @@ Status finish_interrupted(const std::string& folder, FileSystem& files = kernel_
 
 // Opens the snapshot in `folder` with the most passes and steps whose every byte is right; nothing
 // when the folder has no snapshot. Damaged ones that claim more progress are named in warnings and
-// renamed to "<name>.damaged", so that training can save under their names again. kData: there are
-// snapshots, but none is whole; then nothing is renamed. kResource.
+// renamed to "<name>.damaged", so that training can save under their names again; `told` is set to
+// "pass-00001, since pass-00002 is damaged: ...", or "". kData: there are snapshots, but none is
+// whole; then nothing is renamed. kResource.
 Result<std::optional<SnapshotReader>> take_newest_whole(const std::string& folder,
-                                                        FileSystem& files = kernel_file_system());
+                                                        FileSystem& files = kernel_file_system(),
+                                                        std::string* told = nullptr);
 
 // Moves all snapshots in `folder` to "<folder>/earlier-1", or the next number that is free, and
 // returns its path; "" when there are none. After a crash all are there or, once it is finished,

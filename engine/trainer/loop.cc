@@ -177,6 +177,7 @@ void Loop::report(std::uint32_t pass, wire::Activity activity) {
   progress.set_examples_per_busy_second(usual_rate_.take());
   progress.set_activity(activity);
   progress.set_save_failure(save_failure_);
+  progress.set_went_back(options_.went_back.substr(0, kFailureBytesMax));
   if (batch_ > batch_reported_) {
     const auto each = (now - reported_at_) / (batch_ - batch_reported_);
     progress.set_batch_ms(static_cast<std::uint64_t>(

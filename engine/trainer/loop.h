@@ -39,10 +39,13 @@ struct LoopOptions {
   std::function<bool()> stop_requested = {};
   std::function<void(const wire::Progress&)> report = {};  // called about once a second
   std::string save_dir;                                    // "": no snapshots
-  bool saves_copy = false;  // of trainer 0's snapshots, by another trainer
+  bool saves_copy = false;     // of trainer 0's snapshots, by another trainer
+  std::string went_back = {};  // as in wire::Progress
   data::DatasetOptions train_data;
   data::DatasetOptions test_data;  // without files: no tests
 };
+
+constexpr std::size_t kFailureBytesMax = 500;  // a report must fit a pipe's atomic write
 
 // "<save_dir>/pass-00007"
 std::string pass_directory(const std::string& save_dir, std::uint32_t pass);

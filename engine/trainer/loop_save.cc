@@ -6,12 +6,6 @@
 #include "engine/trainer/loop.h"
 
 namespace paddle::trainer {
-namespace {
-
-constexpr std::size_t kFailureBytesMax = 500;  // a report must fit a pipe's atomic write
-
-}  // namespace
-
 bool Loop::is_saved(std::uint32_t pass) const {
   const std::uint32_t period = options_.train.saving_period;
   return period > 0 && ((pass + 1) % period == 0 || pass + 1 == options_.train.passes);

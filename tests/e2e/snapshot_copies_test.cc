@@ -182,6 +182,35 @@ TEST_F(SnapshotCopies, OnceAllAreFoundDamagedTheNextResumeTakesTheCopy) {
   expect_undisturbed_end("job", 0);
 }
 
+// Trainer 0 alone reads the contents where it has another snapshot to fall back to.
+TEST_F(SnapshotCopies, AfterAFallBackTheTerminalSaysFromWhichSnapshot) {
+  ASSERT_EQ(train("job", 2, {}).code, 0);
+  damage(on_node(0, "job") / "output/pass-00001");
+  fs::remove_all(fs::path(cluster.folder() / "output/job"));
+  const Outcome resumed = train("job", kPasses, {"--resume"});
+  ASSERT_EQ(resumed.code, 0) << resumed.output;
+  EXPECT_TRUE(
+      resumed.says("warning: trainer-0 on n-0 went on from pass-00000, since pass-00001 is "
+                   "damaged: _output.w0"))
+      << resumed.output;
+  const std::string report =
+      TemporaryFolder::read(fs::path(cluster.folder() / "output/job/report.html"));
+  EXPECT_NE(report.find("pass-00001.damaged"), std::string::npos);
+  expect_undisturbed_end("job", 0);
+  // Without its MANIFEST that is known before it starts.
+  fs::remove(on_node(0, "job") / fmt::format("output/pass-{:05}/MANIFEST", kPasses - 1));
+  fs::remove_all(fs::path(cluster.folder() / "output/job"));
+  const Outcome again = train("job", kPasses, {"--resume"});
+  ASSERT_EQ(again.code, 0) << again.output;
+  const std::string last = fmt::format("pass-{:05}", kPasses - 1);
+  EXPECT_TRUE(again.says(last + " of node n-0 is passed over: its MANIFEST is missing or damaged"))
+      << again.output;
+  EXPECT_TRUE(again.says(fmt::format("continuing after pass {}\n", kPasses - 1))) << again.output;
+  EXPECT_TRUE(again.says(fmt::format("since {0} is damaged: open {0}/MANIFEST", last)))
+      << again.output;
+  expect_undisturbed_end("job", 0);
+}
+
 TEST_F(SnapshotCopies, WithoutAWholeOneTheHintNamesAWayOn) {
   ASSERT_EQ(train("job", 1, {}).code, 0);
   const fs::path here = fs::path(cluster.folder() / "output/job");

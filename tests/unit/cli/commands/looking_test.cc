@@ -215,6 +215,24 @@ TEST_F(CommandsTest, StatusTellsOfASnapshotThatCouldNotBeSaved) {
   EXPECT_TRUE(out_has(R"("save_failure": "saving pass-00003: No space left")")) << out_.str();
 }
 
+TEST_F(CommandsTest, StatusTellsOfADamagedSnapshotThatWasPassedOver) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0) << err_.str();
+  for (FakeNode& node : nodes_) {
+    for (ProcessStatus& status : node.processes) {
+      status.progress.emplace();
+      if (status.name == "trainer-0")
+        status.progress->went_back = "pass-1, since pass-2 is damaged";
+    }
+  }
+  ASSERT_EQ(run({"status"}), 0);
+  EXPECT_TRUE(out_has("went on from pass-1, since pass-2 is damaged")) << out_.str();
+  ASSERT_EQ(run({"status", "--json"}), 0);
+  EXPECT_TRUE(out_has(R"("went_back": null)")) << out_.str();
+  EXPECT_TRUE(out_has(R"("went_back": "pass-1, since pass-2 is damaged")")) << out_.str();
+}
+
 TEST_F(CommandsTest, StatusAsJsonSaysWhenLivesEndedAndHow) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   trainer_state_ = ProcessState::kRunning;

@@ -108,6 +108,18 @@ TEST_F(Feed, TellsOfASnapshotThatCouldNotBeSavedOnce) {
   EXPECT_EQ(look().find("snapshot"), std::string::npos);
 }
 
+TEST_F(Feed, TellsOnceThatADamagedSnapshotWasPassedOver) {
+  report(1);
+  look();
+  trainer(0).progress->went_back = "pass-00001, since pass-00002 is damaged: w: other bytes";
+  const std::string told = look();
+  EXPECT_NE(told.find("warning: trainer-0 on n-0 went on from pass-00001, since pass-00002 is "
+                      "damaged: w: other bytes\n"),
+            std::string::npos)
+      << told;
+  EXPECT_EQ(look().find("pass-00002"), std::string::npos) << "once";
+}
+
 TEST_F(Feed, TellsAStallWhenItBeginsAndEnds) {
   report(1);
   look();

@@ -18,8 +18,8 @@ class ResumePointTest : public SnapshotTest {
     ASSERT_TRUE(writer->add_dense(dense_spec(), value, state, 17));
     ASSERT_TRUE(writer->finish());
   }
-  std::string newest() const {
-    const auto found = take_newest_whole(root_);
+  std::string newest() {
+    const auto found = take_newest_whole(root_, kernel_file_system(), &told_);
     EXPECT_TRUE(found) << found.error().message;
     if (!found || !*found) return "";
     return std::filesystem::path((*found)->directory()).filename();
@@ -29,6 +29,8 @@ class ResumePointTest : public SnapshotTest {
     bytes.at(at) = static_cast<char>(bytes.at(at) ^ 1);
     overwrite(root_ + "/" + file, bytes);
   }
+
+  std::string told_ = "earlier";
 };
 
 TEST_F(ResumePointTest, TheNewestHasTheMostPassesAndSteps) {
@@ -64,6 +66,8 @@ TEST_F(ResumePointTest, TheOneBeforeIsTakenWhereTheNewestIsDamaged) {
     damages[i]();
     ::testing::internal::CaptureStderr();
     EXPECT_EQ(newest(), "pass-00000");
+    EXPECT_EQ(told_.find("pass-00000, since pass-00001 is damaged: "), 0U) << told_;
+    EXPECT_EQ(told_.find(root_), std::string::npos) << told_;
     const std::string log = ::testing::internal::GetCapturedStderr();
     EXPECT_NE(log.find("pass-00001"), std::string::npos) << log;
     EXPECT_NE(log.find("training goes on from " + root_ + "/pass-00000"), std::string::npos) << log;
@@ -87,6 +91,18 @@ TEST_F(ResumePointTest, SeveralDamagedOnesArePassedOverAndOlderOnesStay) {
   EXPECT_EQ(newest(), "pass-00001");
   EXPECT_EQ(names(), (std::set<std::string>{"pass-00000", "pass-00001", "pass-00002.damaged",
                                             "pass-00002-000003.damaged"}));
+}
+
+// A MANIFEST of another pass lies about the progress; a name alone proves nothing.
+TEST_F(ResumePointTest, OneWithTheManifestOfAnotherIsTold) {
+  for (const int pass : {0, 1, 2})
+    write_named(fmt::format("pass-{:05}", pass), std::uint64_t(pass) + 1, 10);
+  overwrite(root_ + "/pass-00002/MANIFEST", content(root_ + "/pass-00000/MANIFEST"));
+  EXPECT_EQ(newest(), "pass-00001");
+  EXPECT_EQ(told_.find("pass-00001, since pass-00002 is damaged: "), 0U) << told_;
+  EXPECT_TRUE(names().contains("pass-00002.damaged"));
+  EXPECT_EQ(newest(), "pass-00001");
+  EXPECT_EQ(told_, "") << "it is the newest now";
 }
 
 TEST_F(ResumePointTest, ADeltaGoesWithItsBase) {

@@ -231,6 +231,14 @@ TEST_F(LoopSaves, ASaveThatSucceedsEndsTheFailure) {
   EXPECT_EQ(told, "");
 }
 
+TEST_F(LoopSaves, TheSnapshotThatWasGoneBackToIsReported) {
+  options_.went_back = "pass-00001, since pass-00002 is damaged: w";
+  std::string told;
+  options_.report = [&](const wire::Progress& progress) { told = progress.went_back(); };
+  ASSERT_TRUE(run());
+  EXPECT_EQ(told, options_.went_back);
+}
+
 // The shards have forgotten what changed since the last full one.
 TEST_F(LoopSaves, AfterAFailureTheNextOneIsFull) {
   options_.train.passes = 6;
