@@ -23,6 +23,7 @@ class Wound:
     pid: int = 0  # it also ends when this process does
     may_end_job: bool = False  # what needs `train --resume` by hand
     killed: float = 0  # when its victims were, whose supervisors live
+    fault: str = ""  # what it was instead of what was asked for
 
 
 def of_kind(job, kind):
@@ -58,10 +59,10 @@ def kill_pserver_that_is_not_watched(job, rng):
     pserver = of_kind(job, "pserver")[-1]
     wound = stop(job, late, 0)
     time.sleep(rng.uniform(3, 5))
-    kill_engines(job, [pserver])
+    killed = kill_engines(job, [pserver]).killed
     time.sleep(0.5)
     wound.undo()
-    return Wound([pserver], f"kill -9 of {pserver} while the others wait for {late}")
+    return Wound([pserver], f"kill -9 of {pserver} while the others wait for {late}", killed=killed)
 
 
 def stop(job, role, seconds):
@@ -214,7 +215,7 @@ def damage_snapshot(job, rng):
     snapshots = sorted(one for one in glob.glob(f"{job.nodes.workdir(job.node_of['trainer-0'])}/*/jobs/{job.name}/output/pass-?????")
                        if os.path.exists(f"{one}/MANIFEST"))
     if len(snapshots) < 2:
-        return Wound(roles, "kill -9 of all; there was no snapshot to damage", may_end_job=True)
+        return Wound(roles, "kill -9 of all; there was no snapshot to damage", may_end_job=True, fault="power lost")
     names = sorted(name for name in os.listdir(snapshots[-1]) if name != "done" and os.path.getsize(f"{snapshots[-1]}/{name}") > 0)
     path = f"{snapshots[-1]}/{rng.choice(names)}"
     at = rng.randrange(os.path.getsize(path))
