@@ -19,7 +19,8 @@ std::uint64_t milliseconds(const timeval& time) {
 constexpr std::size_t kRecordBytesMax = 1U << 20U;
 constexpr int kRestartsKept = 32;
 // Without these a process looks lost or hung, ends without a cause, or cannot be started again.
-constexpr std::array<const char*, 4> kVital{"life", "pid", "exit", "notice"};
+constexpr const char* kNotice = "notice";
+constexpr std::array<const char*, 4> kVital{"life", "pid", "exit", kNotice};
 constexpr std::size_t kRoomBytes = 4096;
 
 std::string room_of(std::string_view file) {
@@ -34,13 +35,15 @@ bool take_name(int directory, const std::string& room, const char* file) {
 }
 
 // Writes over a file that has its blocks already.
-Status write_into_room(const Root& root, const SafePath& folder, const char* file, ByteSpan bytes) {
+Status write_into_room(const Root& root, const SafePath& folder, const char* file, ByteSpan bytes,
+                       Keep keep) {
   PADDLE_TRY(const UniqueFd directory, folder.open_directory(root.fd.get()));
   const std::string room = room_of(file);
   const UniqueFd fd(::openat(directory.get(), room.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!fd) return system_error(Errc::kResource, room);
   PADDLE_TRY_STATUS(write_all(fd.get(), bytes, TimePoint::max()));
-  if (::ftruncate(fd.get(), static_cast<off_t>(bytes.size())) != 0 || ::fsync(fd.get()) != 0 ||
+  if (::ftruncate(fd.get(), static_cast<off_t>(bytes.size())) != 0 ||
+      (keep == Keep::kDurably && ::fsync(fd.get()) != 0) ||
       !take_name(directory.get(), room, file)) {
     return system_error(Errc::kResource, room);
   }
@@ -67,9 +70,12 @@ Status write_record(const Root& root, const SafePath& folder, const char* file,
                     const google::protobuf::MessageLite& message) {
   PADDLE_TRY(const SafePath path, SafePath::parse(folder.str() + "/" + file));
   const std::string text = message.SerializeAsString();
-  Status written = replace_below(root, path, as_bytes(text));
+  // A notice means nothing after a loss of power. One comes each second, and the loop that reads
+  // them must not wait for a disk: a process whose notices are not read looks dead.
+  const Keep keep = std::string_view(file) == kNotice ? Keep::kLazily : Keep::kDurably;
+  Status written = replace_below(root, path, as_bytes(text), keep);
   if (written || text.size() > kRoomBytes) return written;
-  return write_into_room(root, folder, file, as_bytes(text)) ? Status() : written;
+  return write_into_room(root, folder, file, as_bytes(text), keep) ? Status() : written;
 }
 
 void reserve_records(const Root& root, const SafePath& folder) {

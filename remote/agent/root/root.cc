@@ -86,7 +86,7 @@ Result<FolderEntry> make_parent(const Root& root, const SafePath& path) {
   return open_parent(root, path);
 }
 
-Status replace_below(const Root& root, const SafePath& path, ByteSpan content) {
+Status replace_below(const Root& root, const SafePath& path, ByteSpan content, Keep keep) {
   PADDLE_TRY(const FolderEntry entry, make_parent(root, path));
   const int folder = entry.folder.get();
   // The pid keeps apart agents that write the same file at once.
@@ -95,9 +95,10 @@ Status replace_below(const Root& root, const SafePath& path, ByteSpan content) {
                              O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return system_error(Errc::kResource, "create " + path.str());
   Status written = write_all(fd.get(), content, TimePoint::max());
-  if (written && (::fchmod(fd.get(), 0600) != 0 || ::fsync(fd.get()) != 0 ||
-                  ::renameat(folder, temporary.c_str(), folder, entry.name.c_str()) != 0 ||
-                  ::fsync(folder) != 0)) {
+  const auto syncs = [keep](int open) { return keep == Keep::kLazily || ::fsync(open) == 0; };
+  if (written &&
+      (::fchmod(fd.get(), 0600) != 0 || !syncs(fd.get()) ||
+       ::renameat(folder, temporary.c_str(), folder, entry.name.c_str()) != 0 || !syncs(folder))) {
     written = system_error(Errc::kResource, "write");
   }
   if (written) return {};

@@ -36,8 +36,11 @@ struct FolderEntry {
 Result<FolderEntry> open_parent(const Root& root, const SafePath& path);
 Result<FolderEntry> make_parent(const Root& root, const SafePath& path);
 
-// Replaces atomically and durably: temporary file in the same folder, fsync, rename.
-Status replace_below(const Root& root, const SafePath& path, ByteSpan content);
+// kLazily: a loss of power may take the content, and no disk holds up the caller.
+enum class Keep { kDurably, kLazily };
+// Replaces atomically: temporary file in the same folder, fsync if durably, rename.
+Status replace_below(const Root& root, const SafePath& path, ByteSpan content,
+                     Keep keep = Keep::kDurably);
 Result<std::string> read_below(const Root& root, const SafePath& path, std::size_t max_bytes);
 
 // Names in a folder, sorted; none when it does not exist.

@@ -1,11 +1,25 @@
 #include "remote/agent/process/record.h"
 
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include <atomic>
+#include <optional>
 
 #include <gtest/gtest.h>
 
 #include "tests/support/small_disk.h"
 #include "tests/support/temporary_folder.h"
+
+namespace {
+std::atomic<int> syncs = 0;
+}  // namespace
+
+// In place of the C library's, in this program.
+extern "C" int fsync(int fd) {
+  ++syncs;
+  return static_cast<int>(::syscall(SYS_fsync, fd));
+}
 
 namespace paddle::agent {
 namespace {
@@ -82,6 +96,23 @@ TEST(RecordTest, AProcessThatWasStartedAgainOnAFullDiskIsHeardFurther) {
   };
   if (!test::on_small_disk(folder.path(), "256k", work))
     GTEST_SKIP() << "nothing can be mounted here";
+}
+
+TEST(RecordTest, NoDiskHoldsUpThatANoticeIsRead) {
+  const test::TemporaryFolder folder;
+  const auto root = open_root(folder.path());
+  ASSERT_TRUE(root);
+  const SafePath place = *process_folder("job", "trainer-0");
+  ASSERT_TRUE(place.make_directories(root->fd.get()));
+  reserve_records(*root, place);
+  const auto syncs_of = [&](const char* file) {
+    const int before = syncs;
+    EXPECT_TRUE(write_record(*root, place, file, life(1)));
+    return syncs - before;
+  };
+  EXPECT_EQ(syncs_of("notice"), 0);
+  for (const char* const file : {"spec", "life", "pid", "exit", "restarts", "stop"})
+    EXPECT_EQ(syncs_of(file), 2) << file;
 }
 
 TEST(RecordTest, ANoticeThatIsForgottenTellsNothing) {
