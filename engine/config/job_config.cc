@@ -14,34 +14,6 @@ std::string JobConfig::sparse_layer() const {
       layers, [](const LayerConfig& layer) { return layer.weight.sparse || layer.bias.sparse; });
   return found == layers.end() ? "" : found->name;
 }
-namespace {
-
-constexpr std::array<std::string_view, 2> kComputes{"float32", "bf16"};
-constexpr std::array<std::string_view, 2> kOnDivergence{"warn", "stop"};
-constexpr std::array<std::string_view, 2> kOnNotFinite{"stop", "skip"};
-
-TrainConfig read_train(TomlTable table) {
-  TrainConfig train;
-  train.passes = read_count(table, "passes", train.passes);
-  train.batch_size = read_count(table, "batch_size", train.batch_size, 1, 1 << 20);
-  train.trainer_count = read_count(table, "trainer_count", train.trainer_count, 1, 1024);
-  train.bfloat16 = table.choice("compute", kComputes[0], kComputes) == kComputes[1];
-  train.log_period = read_count(table, "log_period", train.log_period, 1);
-  train.test_period = read_count(table, "test_period", train.test_period);
-  train.saving_period = read_count(table, "saving_period", train.saving_period);
-  train.full_snapshot_period =
-      read_count(table, "full_snapshot_period", train.full_snapshot_period, 1);
-  train.snapshots_kept = read_count(table, "snapshots_kept", train.snapshots_kept);
-  train.snapshot_copies = read_count(table, "snapshot_copies", train.snapshot_copies, 1, 2);
-  train.snapshot_seconds = read_count(table, "snapshot_seconds", train.snapshot_seconds);
-  train.stop_on_divergence = table.choice("on_divergence", "warn", kOnDivergence) == "stop";
-  train.skips_not_finite = table.choice("on_not_finite", "stop", kOnNotFinite) == "skip";
-  train.shuffle_records = static_cast<std::uint64_t>(table.integer(
-      "shuffle_records", static_cast<std::int64_t>(train.shuffle_records), 0, kCountMax));
-  return train;
-}
-
-}  // namespace
 
 std::string folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
@@ -102,7 +74,7 @@ JobConfig read_tables(TomlTable root, const std::string& path) {
   }
   read_optimizer(root.table("optimizer"), job);
   read_strategy(root.table("strategy"), job);
-  job.train = read_train(root.table("train"));
+  job.train = read_train(root.table("train"), job);
   return job;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "engine/config/data_config.h"
+#include "engine/config/stop_when.h"
 #include "proto/parameters.pb.h"
 
 namespace paddle::wire {
@@ -90,6 +91,17 @@ struct TrainConfig {
   bool skips_not_finite = false;  // batches with gradients that a pserver would refuse
   // Window of the seeded shuffle in records; 0: file order.
   std::uint64_t shuffle_records = 0;
+  // The figure of tests by which a pass is the best: "cost" or an evaluator's value; "": none.
+  std::string best;
+  // After so many passes in a row whose tests are worse than the best one the job ends; 0: never.
+  std::uint32_t stop_after_worse = 0;
+  std::optional<StopWhen> stop_when;             // after a pass whose test fulfils it, the job ends
+  std::optional<std::chrono::seconds> time_max;  // then the job stops and can be resumed
+  // Whether tests at the ends of passes decide something that all trainers must hear.
+  bool has_decisions() const { return !best.empty() || stop_when.has_value(); }
+  // Of these keys, for messages about what the network has not: "job.toml:40".
+  std::string best_location;
+  std::string stop_when_location;
 };
 
 struct JobConfig {

@@ -36,6 +36,8 @@ std::vector<LayerConfig> read_layers(TomlTable& root, const DataConfig& data,
 std::vector<LayerConfig> read_evaluators(TomlTable& root, const JobConfig& job);
 void read_optimizer(TomlTable table, JobConfig& job);
 void read_strategy(TomlTable table, JobConfig& job);
+// The data and the layers must have been read.
+TrainConfig read_train(TomlTable table, const JobConfig& job);
 
 // Calls visit(table, key) for each key that names a file which the network depends on.
 template <class Visit>

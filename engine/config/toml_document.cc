@@ -50,6 +50,12 @@ void TomlDocument::add_wrong_type(const toml::node& found, std::string_view key,
   add(found.source(), fmt::format("'{}' must be {}, not {}", key, wanted, type_name(found)));
 }
 
+std::string TomlDocument::place_of(const toml::source_region& region) const {
+  const Location found = locate(region);
+  const bool has_line = found.name == name && found.at.line > 0;
+  return has_line ? fmt::format("{}:{}", found.name, found.at.line) : found.name;
+}
+
 // Where the keys of the mistake's table are told: "docs/job.md#train".
 std::string TomlDocument::page_of(const Location& location) const {
   const std::string section =

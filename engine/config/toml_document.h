@@ -48,6 +48,8 @@ struct TomlDocument {
   Location locate(const toml::source_region& region) const {
     return {region.path ? *region.path : name, region.begin};
   }
+  // "job.toml:12", or the name alone of an override and of the root.
+  std::string place_of(const toml::source_region& region) const;
   void add(const toml::source_region& region, std::string message, std::string_view hint = "",
            bool is_absence = false) {
     mistakes.push_back({locate(region), std::move(message), std::string(hint), is_absence});

@@ -156,8 +156,13 @@ std::vector<std::string> TomlTable::known_keys() const {
 }
 
 std::string TomlTable::location() const {
-  const Location found = document_->locate(document_->open[index_].source);
-  return found.at.line == 0 ? found.name : fmt::format("{}:{}", found.name, found.at.line);
+  return document_->place_of(document_->open[index_].source);
+}
+
+std::string TomlTable::location(std::string_view key) const {
+  const OpenTable& opened = document_->open[index_];
+  const toml::node* const node = opened.table->get(key);
+  return document_->place_of(node == nullptr ? opened.source : node->source());
 }
 
 void TomlTable::fail(std::string_view key, std::string_view message, std::string_view hint) {

@@ -56,6 +56,8 @@ class TomlTable {
 
   // "job.toml:12", the line on which the table begins; the file's name alone for the root.
   std::string location() const;
+  // The same of a key that is there: "job.toml:14", or "--set train.best=auc". It is no lookup.
+  std::string location(std::string_view key) const;
 
   // The whole document as TOML, the overrides in it. Comments are lost.
   std::string resolved_text() const;

@@ -1,0 +1,83 @@
+#include <array>
+
+#include <fmt/format.h>
+
+#include "engine/config/sections.h"
+
+namespace paddle::config {
+namespace {
+
+constexpr std::array<std::string_view, 2> kComputes{"float32", "bf16"};
+constexpr std::array<std::string_view, 2> kOnDivergence{"warn", "stop"};
+constexpr std::array<std::string_view, 2> kOnNotFinite{"stop", "skip"};
+
+// Refuses a key of what only tests of the network can decide.
+void check_tested(TomlTable& table, std::string_view key, const JobConfig& job) {
+  if (!table.has(key)) return;
+  if (!job.has_network()) {
+    table.fail(key, fmt::format("'{}' is for the networks of [[layer]]", key),
+               "the program of [trainer] command decides by itself when it ends");
+  } else if (job.data.test.empty()) {
+    table.fail(key, fmt::format("'{}' needs tests, and [data] names no files for them", key),
+               "hold out some files: test = \"data/test.txt\" in [data]");
+  }
+}
+
+void read_end(TomlTable& table, const JobConfig& job, TrainConfig& train) {
+  train.best = table.string("best");
+  train.best_location = table.location("best");
+  train.stop_after_worse = read_count(table, "stop_after_worse", 0);
+  train.stop_when_location = table.location("stop_when");
+  const std::string stop_when = table.string("stop_when");
+  for (const char* key : {"best", "stop_after_worse", "stop_when"}) check_tested(table, key, job);
+  if (table.has("best") && table.is_string("best") && train.best.empty()) {
+    table.fail("best", "'best' is empty", "name \"cost\" or an evaluator, or leave the key out");
+  }
+  if (train.stop_after_worse > 0 && !table.has("best")) {
+    table.fail("stop_after_worse", "'stop_after_worse' needs 'best', the figure that is compared",
+               "best = \"cost\", or an evaluator such as \"auc\"");
+  }
+  if (table.is_string("stop_when")) {
+    train.stop_when = parse_stop_when(stop_when);
+    if (!train.stop_when) {
+      table.fail("stop_when", fmt::format("'stop_when' is '{}', which is no condition", stop_when),
+                 "write a figure, one of >=, >, <= and <, and a number: \"auc >= 0.8\"");
+    }
+  }
+  const std::string time_max = table.string("time_max");
+  if (!table.is_string("time_max")) return;
+  train.time_max = parse_duration(time_max);
+  if (!train.time_max) {
+    table.fail("time_max", fmt::format("'time_max' is '{}', which is no length of time", time_max),
+               "write whole numbers of d, h, m and s, the larger first: \"2h\", \"1h30m\"");
+  } else if (!job.has_network()) {
+    table.fail("time_max", "'time_max' is for the networks of [[layer]]",
+               "the program of [trainer] command decides by itself when it ends");
+  }
+}
+
+}  // namespace
+
+TrainConfig read_train(TomlTable table, const JobConfig& job) {
+  TrainConfig train;
+  train.passes = read_count(table, "passes", train.passes);
+  train.batch_size = read_count(table, "batch_size", train.batch_size, 1, 1 << 20);
+  train.trainer_count = read_count(table, "trainer_count", train.trainer_count, 1, 1024);
+  train.bfloat16 = table.choice("compute", kComputes[0], kComputes) == kComputes[1];
+  train.log_period = read_count(table, "log_period", train.log_period, 1);
+  train.test_period = read_count(table, "test_period", train.test_period);
+  train.saving_period = read_count(table, "saving_period", train.saving_period);
+  train.full_snapshot_period =
+      read_count(table, "full_snapshot_period", train.full_snapshot_period, 1);
+  train.snapshots_kept = read_count(table, "snapshots_kept", train.snapshots_kept);
+  train.snapshot_copies = read_count(table, "snapshot_copies", train.snapshot_copies, 1, 2);
+  train.snapshot_seconds = read_count(table, "snapshot_seconds", train.snapshot_seconds);
+  train.stop_on_divergence = table.choice("on_divergence", "warn", kOnDivergence) == "stop";
+  train.skips_not_finite = table.choice("on_not_finite", "stop", kOnNotFinite) == "skip";
+  train.shuffle_records = static_cast<std::uint64_t>(table.integer(
+      "shuffle_records", static_cast<std::int64_t>(train.shuffle_records), 0, kCountMax));
+  read_end(table, job, train);
+  return train;
+}
+
+}  // namespace paddle::config
