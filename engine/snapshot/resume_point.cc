@@ -1,6 +1,7 @@
 #include "engine/snapshot/resume_point.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <limits>
 #include <vector>
@@ -93,12 +94,18 @@ void add_disguised(FileSystem& files, const std::string& folder,
   }
 }
 
+// Beside the snapshots: the name of the best one, and the tests of passes.
+constexpr std::array<const char*, 2> kAboutSnapshots{"BEST", "TESTS"};
+
 // Moves all snapshots to "<to>.tmp", then gives that its name. Each step is durable before the
 // next.
 Status move_all(FileSystem& files, const std::string& folder, const std::string& to) {
   const std::string unfinished = to + std::string(kUnfinished);
   PADDLE_TRY_STATUS(files.sync_directory(folder));
-  PADDLE_TRY(const std::vector<std::string> names, snapshot_names(folder, files));
+  PADDLE_TRY(std::vector<std::string> names, snapshot_names(folder, files));
+  for (const char* const name : kAboutSnapshots) {
+    if (files.exists(fmt::format("{}/{}", folder, name))) names.emplace_back(name);
+  }
   for (const std::string& name : names) {
     PADDLE_TRY_STATUS(
         files.rename(fmt::format("{}/{}", folder, name), fmt::format("{}/{}", unfinished, name)));

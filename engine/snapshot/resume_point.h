@@ -21,9 +21,9 @@ Result<std::optional<SnapshotReader>> take_newest_whole(const std::string& folde
                                                         FileSystem& files = kernel_file_system(),
                                                         std::string* told = nullptr);
 
-// Moves all snapshots in `folder` to "<folder>/earlier-1", or the next number that is free, and
-// returns its path; "" when there are none. After a crash all are there or, once it is finished,
-// none. kResource.
+// Moves all snapshots in `folder`, with the files BEST and TESTS, to "<folder>/earlier-1", or the
+// next number that is free, and returns its path; "" when there are none. After a crash all are
+// there or, once it is finished, none. kResource.
 Result<std::string> set_snapshots_aside(const std::string& folder,
                                         FileSystem& files = kernel_file_system());
 

@@ -77,7 +77,7 @@ Result<std::vector<std::string>> snapshot_names(const std::string& folder, FileS
 }
 
 Status keep_newest(const std::string& folder, std::uint64_t pass, std::uint32_t count,
-                   FileSystem& files) {
+                   const std::string& best, FileSystem& files) {
   PADDLE_TRY_STATUS(SnapshotReader::check(folder + "/" + pass_name(pass), files));
   std::map<std::uint64_t, Manifest, std::greater<>> snapshots;  // by pass, the newest first
   std::vector<std::string> unwanted;
@@ -106,7 +106,7 @@ Status keep_newest(const std::string& folder, std::uint64_t pass, std::uint32_t 
   std::set<std::string> kept;
   std::uint32_t newest = 0;
   for (const auto& [number, manifest] : snapshots) {
-    if (newest++ == count) break;
+    if (newest++ >= count && pass_name(number) != best) continue;
     kept.insert(pass_name(number));
     if (manifest.info.base) kept.insert(manifest.info.base->name);
   }

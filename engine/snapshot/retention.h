@@ -24,9 +24,9 @@ Result<std::vector<std::string>> snapshot_names(const std::string& folder,
 
 // Reads the snapshot of `pass` in `folder` back, but not its base, which was read when it was new.
 // Then removes snapshots up to that pass: those of a stop, and those of a pass but the newest
-// `count` and their bases. Later snapshots and other directories stay. kData: the new one is not
-// whole, and nothing is removed. kResource.
+// `count` and `best` ("": none), and their bases. Later snapshots and other directories stay.
+// kData: the new one is not whole, and nothing is removed. kResource.
 Status keep_newest(const std::string& folder, std::uint64_t pass, std::uint32_t count,
-                   FileSystem& files = kernel_file_system());
+                   const std::string& best = "", FileSystem& files = kernel_file_system());
 
 }  // namespace paddle::snapshot

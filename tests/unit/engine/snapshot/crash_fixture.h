@@ -158,7 +158,7 @@ class CrashFixture : public ::testing::Test {
     return [=](FileSystem& files) { return save_delta(files, pass, version, base); };
   }
   static Step keeps(std::uint64_t pass, std::uint32_t count) {
-    return [=](FileSystem& files) { return keep_newest(kFolder, pass, count, files); };
+    return [=](FileSystem& files) { return keep_newest(kFolder, pass, count, "", files); };
   }
   Step damages(const std::string& path) {
     ++damaged_;
@@ -218,7 +218,7 @@ class CrashFixture : public ::testing::Test {
     const Status saved = save(files, 50, 50);
     ASSERT_TRUE(saved) << saved.error().message << "\n" << listing(tree);
     EXPECT_TRUE(newest(files).starts_with("pass 51 "));
-    const Status kept = keep_newest(kFolder, 50, 1, files);
+    const Status kept = keep_newest(kFolder, 50, 1, "", files);
     ASSERT_TRUE(kept) << kept.error().message << "\n" << listing(tree);
     const auto left = files.list(kFolder);
     ASSERT_TRUE(left);

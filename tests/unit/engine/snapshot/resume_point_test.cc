@@ -136,9 +136,13 @@ TEST_F(ResumePointTest, SnapshotsAreSetAsideTogether) {
   write_named("pass-00001", 2, 20);
   overwrite(root_ + "/pass-00001/MANIFEST", "");
   overwrite(root_ + "/notes", "mine");
+  overwrite(root_ + "/BEST", "pass-00000\n");
+  overwrite(root_ + "/TESTS", "pass=0\n");
   EXPECT_EQ(set_snapshots_aside(root_).value(), root_ + "/earlier-1");
   EXPECT_EQ(names(), (std::set<std::string>{"notes", "earlier-1"}));
   EXPECT_TRUE(std::filesystem::exists(root_ + "/earlier-1/pass-00001/_fc.wbias"));
+  EXPECT_TRUE(std::filesystem::exists(root_ + "/earlier-1/BEST"));
+  EXPECT_TRUE(std::filesystem::exists(root_ + "/earlier-1/TESTS"));
   write_named("pass-00000", 1, 10);
   EXPECT_EQ(set_snapshots_aside(root_).value(), root_ + "/earlier-2");
   EXPECT_TRUE(SnapshotReader::open(root_ + "/earlier-2/pass-00000"));

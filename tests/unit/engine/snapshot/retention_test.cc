@@ -48,6 +48,21 @@ TEST_F(RetentionTest, WhatAKilledRemovalOrSaveLeftIsNoSnapshotAndGoesWithTheNext
   EXPECT_EQ(names(), (std::set<std::string>{"pass-00001", "pass-00002.tmp"}));
 }
 
+TEST_F(RetentionTest, TheBestPassStaysWithItsBase) {
+  write_named("pass-00000", 1, 10);
+  write_named("pass-00001", 2, 20);
+  write_named("pass-00002", 3, 30, "pass-00001");
+  write_named("pass-00003", 4, 40);
+  write_named("pass-00004", 5, 50);
+  ASSERT_TRUE(keep_newest(root_, 4, 1, "pass-00002"));
+  EXPECT_EQ(names(), (std::set<std::string>{"pass-00001", "pass-00002", "pass-00004"}));
+  write_named("pass-00005", 6, 60);
+  ASSERT_TRUE(keep_newest(root_, 5, 1, "pass-00004"));
+  EXPECT_EQ(names(), (std::set<std::string>{"pass-00004", "pass-00005"}));
+  ASSERT_TRUE(keep_newest(root_, 5, 1, "pass-00005"));
+  EXPECT_EQ(names(), std::set<std::string>{"pass-00005"}) << "the best is among the newest";
+}
+
 TEST_F(RetentionTest, TheNewestPassesStayWithTheirBases) {
   write_named("pass-00000", 1, 10);
   write_named("pass-00001", 2, 20);
