@@ -96,8 +96,8 @@ class ParameterClient {
                              std::span<DenseParameter> dense, std::span<SparseRows> sparse) = 0;
 
   // For a trainer that is back at the begin of a pass: the next finish_pass() tells the totals of
-  // the pass before again.
-  virtual void repeat_pass_end() = 0;
+  // the pass before again; or, with kPause, the next pause_pass() those of the last pause.
+  virtual void repeat_end(PassEnd end) = 0;
 
   // Returns when every trainer has ended the pass. `tally` counts what the evaluators saw and has
   // one shape on all trainers.

@@ -189,8 +189,14 @@ void ShardChannels::add(const wire::PassFinished& finished, bool is_first, PushC
   counts.lags.assign(finished.lags().begin(), finished.lags().end());
 }
 
-void ShardChannels::repeat_pass_end() {
-  PADDLE_CHECK(position_.passes > 0 && position_.pauses == 0 && position_.batches == 0);
+void ShardChannels::repeat_end(bool pauses) {
+  PADDLE_CHECK(position_.batches == 0);
+  if (pauses) {
+    PADDLE_CHECK(position_.pauses > 0);
+    --position_.pauses;
+    return;
+  }
+  PADDLE_CHECK(position_.passes > 0 && position_.pauses == 0);
   --position_.passes;
 }
 

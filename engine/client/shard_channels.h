@@ -50,7 +50,7 @@ class ShardChannels {
   }
   void abandon(const Error& why);
   Status pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows);
-  void repeat_pass_end();
+  void repeat_end(bool pauses);
   Result<PassTotals> end_pass(const Tally& tally, bool pauses);
   void ask_to_stop() { asks_to_stop_ = true; }
   bool stop_asked() const { return stop_asked_; }

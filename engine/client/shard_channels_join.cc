@@ -14,6 +14,12 @@ constexpr Duration kStartMax = std::chrono::seconds(10);
 // In which a port reads its cut; it answers nobody meanwhile.
 constexpr Duration kWayBackMax = std::chrono::minutes(10);
 
+// All have met after the last pass, and at the end: that may come before the job's last pass.
+bool has_met_at_end(const wire::Position& position) {
+  return position.pauses() > 1 &&
+         std::ranges::all_of(position.pass_batches(), [](std::uint64_t n) { return n == 0; });
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ShardChannels>> ShardChannels::join(ShardOptions options, Links dense,
@@ -48,8 +54,9 @@ Status ShardChannels::join() {
     wire::Position position;
     PADDLE_TRY_STATUS(lanes.parse(i, frame, position));
     way_back.add(position);
-    is_over_ = is_over_ || (position.ready() && position.left() &&
-                            position.passes_finished() >= options_.passes);
+    is_over_ =
+        is_over_ || (position.ready() && position.left() &&
+                     (position.passes_finished() >= options_.passes || has_met_at_end(position)));
     return {};
   };
   PADDLE_TRY_STATUS(on_all(ask, take));

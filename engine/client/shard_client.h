@@ -25,7 +25,7 @@ class ShardClient final : public ParameterClient, private SnapshotParts {
               std::span<SparseRows> sparse) override;
   Status repeat_push(std::uint64_t batch, std::uint64_t num_samples, double cost_sum,
                      std::span<DenseParameter> dense, std::span<SparseRows> sparse) override;
-  void repeat_pass_end() override { shards_->repeat_pass_end(); }
+  void repeat_end(PassEnd end) override { shards_->repeat_end(end == PassEnd::kPause); }
   Result<PassTotals> end_pass(const Tally& tally, PassEnd end) override;
   Status announce_busy(std::string_view activity) override;
   void ask_to_stop() override { shards_->ask_to_stop(); }

@@ -16,6 +16,7 @@
 #include "engine/parameter/parameter_set.h"
 #include "engine/parameter/partition.h"
 #include "engine/trainer/connection.h"
+#include "engine/trainer/early_stop.h"
 
 namespace paddle::commands {
 namespace {
@@ -55,6 +56,8 @@ Result<Plan> make_plan(const trainer::TrainOptions& options,
   PADDLE_TRY(const config::JobConfig job, config::read_job(options.config, options.overrides));
   PADDLE_TRY(const nn::Network network,
              nn::Network::build(job.layers, config::data_slots(job.data), job.evaluators));
+  PADDLE_TRY_STATUS(trainer::EarlyStop::check(
+      job.train, trainer::figures_of({0, 0, network.values(network.empty_tally())})));
   Plan plan;
   plan.set = trainer::parameter_set(job, network.parameters(), options);
   PADDLE_TRY_STATUS(parameter::validate(plan.set));

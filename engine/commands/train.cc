@@ -223,7 +223,10 @@ Status train(trainer::TrainOptions options) {
                                config::folder_of(options.config), job.data.dictionary)));
   }
   PADDLE_TRY(trainer::Model model, trainer::Model::build(job));
+  PADDLE_TRY_STATUS(check_figures(job, model));
   PADDLE_TRY(trainer::LoopOptions loop, loop_options(options, job));
+  const TimePoint begun = trainer::KeptPush::first_begin(memory, SteadyClock().now());
+  if (job.train.time_max) loop.ends_at = begun + *job.train.time_max;
   PADDLE_TRY_STATUS(prepare_save_folder(options));
   PADDLE_TRY(Description description, describe_saved(options));
   PADDLE_TRY(trainer::MetricsFile metrics, trainer::MetricsFile::open(options.metrics));

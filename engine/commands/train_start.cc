@@ -46,6 +46,10 @@ Result<Description> describe_saved(const trainer::TrainOptions& options) {
   return std::make_shared<const std::vector<snapshot::ModelFile>>(std::move(files));
 }
 
+Status check_figures(const config::JobConfig& job, const trainer::Model& model) {
+  return trainer::EarlyStop::check(job.train, trainer::figures_of(model.read(trainer::Score())));
+}
+
 Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
                                           const config::JobConfig& job) {
   const std::string folder = config::folder_of(options.config);

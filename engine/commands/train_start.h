@@ -18,6 +18,9 @@ Status prepare_save_folder(const trainer::TrainOptions& options);
 using Description = std::shared_ptr<const std::vector<snapshot::ModelFile>>;
 Result<Description> describe_saved(const trainer::TrainOptions& options);
 
+// kUsage: the job asks for the figure of a test that its network has not.
+Status check_figures(const config::JobConfig& job, const trainer::Model& model);
+
 // Of a trainer that begins anew. kUsage, kData: files of its data.
 Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
                                           const config::JobConfig& job);

@@ -16,6 +16,7 @@ namespace paddle::nn {
 struct Value {
   std::string name;
   double value = 0;
+  bool higher_is_better = false;
 };
 
 // One evaluator's part of a Tally.

@@ -58,8 +58,9 @@ Result<std::unique_ptr<strategy::GroupClient>> connect_group(const config::JobCo
       team.parallel_for(count, work);
     };
   }
-  return strategy::GroupClient::create(parameters, std::move(group), std::move(dense),
-                                       {job.train.passes, job.train.saving_period});
+  return strategy::GroupClient::create(
+      parameters, std::move(group), std::move(dense),
+      {job.train.passes, job.train.saving_period, job.train.has_decisions()});
 }
 
 Result<std::unique_ptr<client::ParameterClient>> join_group(const config::JobConfig& job,

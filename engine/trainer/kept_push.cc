@@ -200,6 +200,20 @@ bool KeptPush::was_leaving(const UniqueFd& memory) {
          header.magic == kMagic && header.is_leaving != 0;
 }
 
+TimePoint KeptPush::first_begin(const UniqueFd& memory, TimePoint now) {
+  constexpr std::uint64_t kOffset = kPageBytes - sizeof(std::uint64_t);
+  static_assert(sizeof(Header) <= kOffset);
+  if (!memory) return now;
+  std::int64_t begun = 0;
+  const bool is_read = read_at(memory.get(), std::as_writable_bytes(std::span(&begun, 1)), kOffset);
+  if (is_read && begun > 0) return TimePoint(Duration(begun));
+  begun = now.time_since_epoch().count();
+  if (!write_at(memory.get(), bytes_of(std::span<const std::int64_t>(&begun, 1)), kOffset)) {
+    log_warning("{}", system_error(Errc::kResource, "write to the memory of this trainer").message);
+  }
+  return now;
+}
+
 Status KeptPush::write_rows(std::span<const client::SparseRows> rows) {
   header_.rows_bytes = 0;
   const auto append = [&](ByteSpan bytes) {

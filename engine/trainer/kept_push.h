@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "engine/client/parameter_client.h"
 #include "engine/trainer/metrics.h"
@@ -71,6 +72,9 @@ class KeptPush {
   void begin_leave();
   // The same for a trainer whose pushes are not kept, and that it does not leave.
   static void note_leaving(const UniqueFd& memory, bool is_leaving);
+  // When the first life of a trainer with this memory asked, by the clock of all processes since
+  // the machine's boot; `now` without memory.
+  static TimePoint first_begin(const UniqueFd& memory, TimePoint now);
   // Whether the life before, whose memory this is, was leaving.
   static bool was_leaving(const UniqueFd& memory);
 

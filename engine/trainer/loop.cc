@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "engine/snapshot/retention.h"
-#include "engine/trainer/held_out.h"
 #include "engine/trainer/model.h"
 
 namespace paddle::trainer {
@@ -19,11 +18,6 @@ namespace {
 constexpr auto kReportPeriod = std::chrono::seconds(1);
 constexpr double kDivergenceRatio = 1000;
 constexpr double kCostMin = 1e-6;  // a first batch may cost nothing
-
-double examples_per_second(std::uint64_t samples, Duration elapsed) {
-  const double seconds = std::chrono::duration<double>(elapsed).count();
-  return seconds > 0 ? static_cast<double>(samples) / seconds : 0;
-}
 
 // " dense: pushes=12 merged=36 lags=3,9", lags as in PushCounts; "" for a kind without a port, and
 // in rounds, where no push lags behind another.
@@ -42,6 +36,20 @@ JsonObject pushes_fields(const std::string& kind, const client::PushCounts& coun
       .add(kind + "_lags", counts.lags);
 }
 
+void log_tables(std::uint32_t pass, const client::PassTotals& totals,
+                std::span<const wire::ParameterSpec> parameters) {
+  for (const auto& [parameter, table] : totals.tables) {
+    const double rows = static_cast<double>(std::max<std::uint64_t>(1, table.rows));
+    log_info(
+        "Pass={} table '{}': rows={} MiB={:.1f} bytes_per_row={:.1f} beside_payload={:.1f} "
+        "candidates={} expired={} shrunk={} evicted={}",
+        pass, parameters[parameter].name(), table.rows,
+        static_cast<double>(table.bytes) / (1 << 20), static_cast<double>(table.bytes) / rows,
+        static_cast<double>(table.bytes - table.payload_bytes) / rows, table.candidates,
+        table.expired, table.shrunk, table.evicted);
+  }
+}
+
 }  // namespace
 
 std::string pass_directory(const std::string& save_dir, std::uint32_t pass) {
@@ -54,6 +62,7 @@ std::string stop_directory(const std::string& save_dir, std::uint32_t pass, std:
 
 Status Loop::run() {
   PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));
+  if (options_.train.has_decisions()) recall_tests();
   PADDLE_TRY_STATUS(come_back());
   for (std::uint32_t pass = options_.start_pass; pass < options_.train.passes; ++pass) {
     PADDLE_TRY_STATUS(run_pass(pass));
@@ -132,7 +141,7 @@ Status Loop::train_batch(std::uint32_t pass, const nn::Batch& batch, TimePoint b
   const Duration busy = (asked - begun) + (std::chrono::steady_clock::now() - answered);
   busy_ += busy;
   usual_rate_.add(score.samples, busy);
-  if (options_.stop_requested && options_.stop_requested()) client_.ask_to_stop();
+  if (wants_stop()) client_.ask_to_stop();
   if (!has_first_cost_ && score.samples > 0) {
     first_cost_ = model_.read(score).cost;
     has_first_cost_ = true;
@@ -221,23 +230,10 @@ Status Loop::log_progress(std::uint32_t pass) {
   return check_divergence(since_log.cost);
 }
 
-void Loop::log_tables(std::uint32_t pass, const client::PassTotals& totals) const {
-  for (const auto& [parameter, table] : totals.tables) {
-    const double rows = static_cast<double>(std::max<std::uint64_t>(1, table.rows));
-    log_info(
-        "Pass={} table '{}': rows={} MiB={:.1f} bytes_per_row={:.1f} beside_payload={:.1f} "
-        "candidates={} expired={} shrunk={} evicted={}",
-        pass, model_.parameters()[parameter].name(), table.rows,
-        static_cast<double>(table.bytes) / (1 << 20), static_cast<double>(table.bytes) / rows,
-        static_cast<double>(table.bytes - table.payload_bytes) / rows, table.candidates,
-        table.expired, table.shrunk, table.evicted);
-  }
-}
-
 Status Loop::end_pass(std::uint32_t pass) {
   const double rate = examples_per_second(since_start_.samples,
                                           TimePoint(std::chrono::steady_clock::now()) - begun_at_);
-  if (options_.stop_requested && options_.stop_requested()) client_.ask_to_stop();
+  if (wants_stop()) client_.ask_to_stop();
   since_start_.tally.add(model_.empty_tally());  // gives a pass without a batch the others' shape
   PADDLE_TRY(const client::PassTotals totals, is_stopped_
                                                   ? client_.pause_pass(since_start_.tally)
@@ -247,8 +243,14 @@ Status Loop::end_pass(std::uint32_t pass) {
   // A life that was lost at the end of the pass may have told it.
   if (options_.kept == nullptr || !options_.kept->is_told(pass)) tell_pass(pass, totals, all, rate);
   PADDLE_TRY_STATUS(check_divergence(all.cost));
-  if (is_saved(pass)) PADDLE_TRY_STATUS(save_with_others(pass));
-  return begin_next(pass);
+  if (!options_.train.has_decisions()) {
+    if (is_saved(pass)) PADDLE_TRY_STATUS(save_with_others(pass));
+    return begin_next(pass);
+  }
+  if (is_saved(pass)) PADDLE_TRY_STATUS(save_or_copy(pass));
+  PADDLE_TRY_STATUS(begin_next(pass));
+  PADDLE_TRY_STATUS(decide(pass));
+  return end_early(pass);
 }
 
 void Loop::tell_pass(std::uint32_t pass, const client::PassTotals& totals, const Reading& all,
@@ -258,7 +260,7 @@ void Loop::tell_pass(std::uint32_t pass, const client::PassTotals& totals, const
   if (options_.trainer_id == 0) {  // one line for the whole job
     log_info("{}{}{}", totals_line(pass, all, totals.discarded), pushes_text("dense", totals.dense),
              pushes_text("sparse", totals.sparse));
-    log_tables(pass, totals);
+    log_tables(pass, totals, model_.parameters());
   }
   if (bad_records_ > 0) log_warning("Pass={} left out {} bad records", pass, bad_records_);
   JsonObject more = totals_fields(all);
@@ -282,9 +284,14 @@ Status Loop::stop(std::uint32_t pass) {
   log_info("{}", progress_line(pass, batch_, own, {}));
   const std::string place =
       fmt::format("in pass {}, after batch {} of trainer {}", pass, batch_, options_.trainer_id);
+  const bool is_late = is_time_over();
+  const char* const why = is_late ? "stopped because train.time_max is over" : "stopped as asked";
+  if (is_late) {
+    metrics_.write("stop", pass, batch_, own, JsonObject().add("why", "train.time_max is over"));
+  }
   if (options_.save_dir.empty()) {
     PADDLE_TRY_STATUS(client_.leave());
-    return Error{Errc::kInterrupted, fmt::format("stopped as asked {}; nothing was saved", place),
+    return Error{Errc::kInterrupted, fmt::format("{} {}; nothing was saved", why, place),
                  "with --save_dir it could go on from there"};
   }
   if (options_.trainer_id == 0) {
@@ -296,32 +303,8 @@ Status Loop::stop(std::uint32_t pass) {
   }
   if (saves_copies()) PADDLE_TRY_STATUS(copy_stop(pass));
   PADDLE_TRY_STATUS(client_.leave());
-  return Error{Errc::kResumable, fmt::format("stopped as asked {}", place),
+  return Error{Errc::kResumable, fmt::format("{} {}", why, place),
                "go on with --resume and the same --save_dir"};
-}
-
-Status Loop::test(std::uint32_t pass) {
-  if (options_.trainer_id != 0 || options_.test_data.share.files.empty()) return {};
-  const TimePoint begun = std::chrono::steady_clock::now();
-  PADDLE_TRY_STATUS(begin_long_work(pass, wire::ACTIVITY_TESTING));
-  if (options_.tests_shards) PADDLE_TRY_STATUS(client_.pull_averages(model_.dense(), {}));
-  const auto stream = data::open_pass(options_.test_data, dictionary_, 0);
-  PADDLE_TRY(const Score score, score_held_out(
-                                    *stream, model_,
-                                    [this](std::span<client::SparseRows> rows) {
-                                      return client_.pull_averages({}, rows);
-                                    },
-                                    [&] { report(pass, wire::ACTIVITY_TESTING); }));
-  if (options_.tests_shards) PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));
-  const Reading reading = model_.read(score);
-  log_info("{}", test_line(reading));
-  const TimePoint now = std::chrono::steady_clock::now();
-  JsonObject more;
-  more.add("examples_per_second", examples_per_second(score.samples, now - begun));
-  logged_at_ += now - begun;
-  begun_at_ += now - begun;
-  metrics_.write("test", pass, batch_, reading, more);
-  return {};
 }
 
 }  // namespace paddle::trainer

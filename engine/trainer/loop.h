@@ -10,11 +10,13 @@
 #include "engine/client/parameter_client.h"
 #include "engine/config/job_config.h"
 #include "engine/data/dataset.h"
+#include "engine/trainer/early_stop.h"
 #include "engine/trainer/kept_push.h"
 #include "engine/trainer/metrics.h"
 #include "engine/trainer/model.h"
 #include "engine/trainer/not_finite.h"
 #include "engine/trainer/rate_meter.h"
+#include "engine/trainer/test_record.h"
 #include "proto/supervision.pb.h"
 
 namespace paddle::trainer {
@@ -37,6 +39,7 @@ struct LoopOptions {
   KeptPush* kept = nullptr;                 // null: this trainer does not come back alone
   std::function<void()> before_leave = {};  // a job that is over
   std::function<bool()> stop_requested = {};
+  std::optional<TimePoint> ends_at = {};  // train.time_max, which trainer 0 observes for all
   std::function<void(const wire::Progress&)> report = {};  // called about once a second
   std::string save_dir;                                    // "": no snapshots
   bool saves_copy = false;     // of trainer 0's snapshots, by another trainer
@@ -61,10 +64,11 @@ class Loop {
         dictionary_(dictionary),
         model_(model),
         client_(client),
-        metrics_(metrics) {}
+        metrics_(metrics),
+        early_stop_(options_.train, figures_of(model.read(Score()))) {}
 
-  // Runs passes start_pass to passes - 1. After a stop request: kResumable with a snapshot, or
-  // kInterrupted without a save_dir.
+  // Runs passes start_pass to passes - 1, or until a test ends the job. After a stop request, or
+  // when its time is over: kResumable with a snapshot, or kInterrupted without a save_dir.
   Status run();
   // The last push of an earlier life reached some ports only, and can never reach the others.
   bool has_lost_push() const { return has_lost_push_; }
@@ -89,10 +93,21 @@ class Loop {
   void tell_pass(std::uint32_t pass, const client::PassTotals& totals, const Reading& all,
                  double rate);
   Status save_with_others(std::uint32_t pass);
+  Status save_or_copy(std::uint32_t pass);
   Status begin_next(std::uint32_t pass);  // after `pass`
   Status stop(std::uint32_t pass);
-  void log_tables(std::uint32_t pass, const client::PassTotals& totals) const;
   Status test(std::uint32_t pass);
+  bool is_time_over() const;
+  bool wants_stop() const;
+  bool keeps_snapshots() const;  // its own, or copies
+  // loop_decide.cc. Each returns when all have met after `pass`, and all have heard the same.
+  Status decide(std::uint32_t pass);
+  Status hear_decision(std::uint32_t pass, const Decision& own);
+  Status hear_again(std::uint32_t pass);  // of a trainer that is back
+  Status decide_at_start();
+  Status end_early(std::uint32_t pass);
+  void recall_tests();
+  void note_best();
   double pass_done() const;  // 0 to 1
   // Reports at most once a second, and at once when the activity changes and after the first batch.
   void report(std::uint32_t pass, wire::Activity activity);
@@ -104,6 +119,7 @@ class Loop {
   // one of the job.
   Status save_pass(std::uint32_t pass);
   bool can_train_on(const Error& failure) const;
+  Status keep_newest(std::uint32_t pass) const;
   // Full copies of trainer 0's snapshots, under the same names. One that cannot be written costs
   // the job nothing.
   bool saves_copies() const;
@@ -146,9 +162,14 @@ class Loop {
   bool has_met_at_end_ = false;
   bool has_lost_push_ = false;
 
-  std::string base_;          // the last full snapshot of this run
-  std::uint32_t deltas_ = 0;  // since then
-  std::string save_failure_;  // as in wire::Progress
+  EarlyStop early_stop_;
+  std::optional<std::vector<nn::Value>> tested_;  // by the last test, if nothing was decided since
+  std::string best_;                              // "pass-00003"; "": none
+
+  std::optional<std::uint32_t> full_pass_;  // the last of which this run saved a full snapshot
+  std::string base_;                        // the last full snapshot of this run
+  std::uint32_t deltas_ = 0;                // since then
+  std::string save_failure_;                // as in wire::Progress
 };
 
 }  // namespace paddle::trainer

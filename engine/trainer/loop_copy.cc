@@ -1,6 +1,5 @@
 // Copies of trainer 0's snapshots on another node.
 #include "base/log.h"
-#include "engine/snapshot/retention.h"
 #include "engine/trainer/loop.h"
 
 namespace paddle::trainer {
@@ -34,8 +33,9 @@ Status Loop::copy_to(std::uint32_t pass, const std::string& directory) {
   Status saved = client_.snapshots().save_copy(directory);
   const bool is_pass = directory == pass_directory(options_.save_dir, pass);
   if (saved && is_pass && options_.train.snapshots_kept > 0) {
-    saved = snapshot::keep_newest(options_.save_dir, pass, options_.train.snapshots_kept);
+    saved = keep_newest(pass);
   }
+  if (saved && is_pass) full_pass_ = pass;
   if (saved || !is_of_node(saved.error())) return saved;
   log_warning("{}; this node has no copy of that snapshot, the job goes on", saved.error().message);
   return {};

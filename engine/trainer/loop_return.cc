@@ -8,6 +8,7 @@ namespace paddle::trainer {
 
 Status Loop::come_back() {
   if (options_.repeats_pass_end) return repeat_pass_end(options_.start_pass - 1);
+  if (options_.train.has_decisions()) PADDLE_TRY_STATUS(decide_at_start());
   return repeat_push();
 }
 
@@ -51,12 +52,16 @@ Status Loop::repeat_pass_end(std::uint32_t pass) {
     restore(pass);
     batch_ = batches_counted_;
   }
+  if (options_.train.has_decisions() && options_.meetings_done > 0) {
+    PADDLE_TRY_STATUS(hear_again(pass));
+    return has_met_at_end_ ? Status() : end_early(pass);
+  }
   const std::uint64_t after_saving = is_saved(pass) ? 1 : 0;
   has_met_at_end_ =
       options_.start_pass == options_.train.passes && options_.meetings_done > after_saving;
   if (has_met_at_end_) return {};
   if (options_.meetings_done > 0) return begin_next(pass);
-  client_.repeat_pass_end();
+  client_.repeat_end(client::PassEnd::kFinish);
   return end_pass(pass);
 }
 

@@ -11,11 +11,13 @@ bool Loop::is_saved(std::uint32_t pass) const {
   return period > 0 && ((pass + 1) % period == 0 || pass + 1 == options_.train.passes);
 }
 
+Status Loop::save_or_copy(std::uint32_t pass) {
+  if (!keeps_snapshots() || was_saved(pass)) return {};
+  return options_.trainer_id == 0 ? save_pass(pass) : copy_pass(pass);
+}
+
 Status Loop::save_with_others(std::uint32_t pass) {
-  if (options_.trainer_id == 0 && !options_.save_dir.empty() && !was_saved(pass)) {
-    PADDLE_TRY_STATUS(save_pass(pass));
-  }
-  if (saves_copies() && !was_saved(pass)) PADDLE_TRY_STATUS(copy_pass(pass));
+  PADDLE_TRY_STATUS(save_or_copy(pass));
   // No strategy lets a trainer push for the next pass while this one is saved: a job that goes on
   // from the snapshot would push that again.
   return meet_others();
@@ -54,8 +56,13 @@ Status Loop::save(std::uint32_t pass) {
     PADDLE_TRY_STATUS(client_.snapshots().save_delta(directory, base_));
     ++deltas_;
   }
-  if (options_.train.snapshots_kept == 0) return {};
-  return snapshot::keep_newest(options_.save_dir, pass, options_.train.snapshots_kept);
+  if (options_.train.snapshots_kept > 0) PADDLE_TRY_STATUS(keep_newest(pass));
+  if (is_full) full_pass_ = pass;
+  return {};
+}
+
+Status Loop::keep_newest(std::uint32_t pass) const {
+  return snapshot::keep_newest(options_.save_dir, pass, options_.train.snapshots_kept, best_);
 }
 
 // The disk may have room again at the next pass. A job that has saved nothing yet has little to

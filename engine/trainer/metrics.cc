@@ -55,6 +55,11 @@ std::string totals_line(std::uint32_t pass, const Reading& totals, std::uint64_t
                      totals.samples, totals.cost, discarded, evaluation("Eval", totals.values));
 }
 
+double examples_per_second(std::uint64_t samples, Duration elapsed) {
+  const double seconds = std::chrono::duration<double>(elapsed).count();
+  return seconds > 0 ? static_cast<double>(samples) / seconds : 0;
+}
+
 JsonObject totals_fields(const Reading& totals) {
   JsonObject fields;
   fields.add("total_samples", totals.samples).add("total_cost", totals.cost);

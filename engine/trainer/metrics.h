@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/result.h"
@@ -50,8 +51,9 @@ std::string totals_line(std::uint32_t pass, const Reading& totals, std::uint64_t
 // first_cost the mean of the first batch of this run, with which divergence is compared.
 // Kinds: train (a log point; cost and evaluators since the start of the pass), pass (its end, with
 // the job's totals as "total_samples", "total_cost", "total_<evaluator>"), test, save (with
-// "path"), and pserver (the state of one port, periodically). "examples_per_busy_second" excludes
-// time spent waiting for pservers: in a synchronous job it tells which trainer is slowest.
+// "path"), stop ("why" the job ends before its last pass), and pserver (the state of one port,
+// periodically). "examples_per_busy_second" excludes time spent waiting for pservers: in a
+// synchronous job it tells which trainer is slowest.
 class MetricsFile {
  public:
   // Appends; with the path "" it writes nothing.
@@ -73,6 +75,8 @@ class MetricsFile {
   };
   std::unique_ptr<File> file_;
 };
+
+double examples_per_second(std::uint64_t samples, Duration elapsed);  // 0 in no time
 
 // The fields "total_..." of a pass.
 JsonObject totals_fields(const Reading& totals);

@@ -42,7 +42,7 @@ class NotedClient final : public client::ParameterClient {
                      std::span<client::SparseRows> sparse) override {
     return noted([&] { return client_.repeat_push(batch, num_samples, cost_sum, dense, sparse); });
   }
-  void repeat_pass_end() override { client_.repeat_pass_end(); }
+  void repeat_end(client::PassEnd end) override { client_.repeat_end(end); }
   Result<client::PassTotals> end_pass(const Tally& tally, client::PassEnd end) override {
     return noted([&] { return client_.end_pass(tally, end); });
   }

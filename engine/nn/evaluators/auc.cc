@@ -49,7 +49,7 @@ class Auc final : public Evaluator {
       negatives += negative;
     }
     const double pairs = positives * negatives;
-    to.push_back({name(), pairs > 0 ? area / pairs : 0.5});
+    to.push_back({name(), pairs > 0 ? area / pairs : 0.5, true});
   }
 
  private:

@@ -61,9 +61,9 @@ class PrecisionRecall final : public Evaluator {
       f1 += 2 * right / (predicted + labelled);
     }
     const std::string prefix = name() == "precision_recall" ? "" : name() + ".";
-    to.push_back({prefix + "precision", ratio(precision, classes)});
-    to.push_back({prefix + "recall", ratio(recall, classes)});
-    to.push_back({prefix + "f1", ratio(f1, classes)});
+    to.push_back({prefix + "precision", ratio(precision, classes), true});
+    to.push_back({prefix + "recall", ratio(recall, classes), true});
+    to.push_back({prefix + "f1", ratio(f1, classes), true});
   }
 
  private:

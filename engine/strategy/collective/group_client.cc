@@ -29,7 +29,8 @@ GroupClient::GroupClient(wire::ParameterSet set, std::unique_ptr<collective::Gro
     : set_(std::move(set)),
       group_(std::move(group)),
       plan_hash_(hash_combine(hash_combine(stable_hash(set_.SerializeAsString()), kBucketElements),
-                              hash_combine(flags.passes, flags.saving_period))),
+                              hash_combine(hash_combine(flags.passes, flags.saving_period),
+                                           flags.has_decisions ? 1 : 0))),
       cursors_(group_->size()),
       pass_batches_(group_->size()) {}
 
@@ -214,7 +215,7 @@ Status GroupClient::repeat_push(std::uint64_t, std::uint64_t, double,
   return Error{Errc::kUsage, "a rank's push cannot be repeated"};
 }
 
-void GroupClient::repeat_pass_end() {
+void GroupClient::repeat_end(client::PassEnd) {
   PADDLE_CHECK(false);  // progress() never asks for it
 }
 

@@ -20,6 +20,7 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   struct Flags {
     std::uint32_t passes = 0;
     std::uint32_t saving_period = 0;
+    bool has_decisions = false;
   };
   // kUsage, kResource.
   static Result<std::unique_ptr<GroupClient>> create(wire::ParameterSet set,
@@ -39,7 +40,7 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   Status repeat_push(std::uint64_t batch, std::uint64_t num_samples, double cost_sum,
                      std::span<client::DenseParameter> dense,
                      std::span<client::SparseRows> sparse) override;
-  void repeat_pass_end() override;
+  void repeat_end(client::PassEnd end) override;
   // A rank without data takes part in the steps of the others until they have none either.
   Result<client::PassTotals> end_pass(const Tally& tally, client::PassEnd end) override;
   Status announce_busy(std::string_view activity) override;

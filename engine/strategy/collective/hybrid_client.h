@@ -33,7 +33,7 @@ class HybridClient final : public client::ParameterClient, private client::Snaps
                      std::span<client::SparseRows> sparse) override {
     return dense_->repeat_push(batch, num_samples, cost_sum, dense, sparse);
   }
-  void repeat_pass_end() override { dense_->repeat_pass_end(); }
+  void repeat_end(client::PassEnd end) override { dense_->repeat_end(end); }
   Result<client::PassTotals> end_pass(const Tally& tally, client::PassEnd end) override;
   Status announce_busy(std::string_view activity) override;
   void ask_to_stop() override { dense_->ask_to_stop(); }

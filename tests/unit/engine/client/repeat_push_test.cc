@@ -158,5 +158,31 @@ TEST_F(RepeatPush, AStopIsHeardWithThePushAfterWhichNoPortIsAhead) {
   }
 }
 
+// It may have been lost when the others had heard already.
+TEST_F(RepeatPush, APauseTellsTheNextLifeTheSame) {
+  dense_[0].gradient.assign(24, 0.25F);
+  dense_[1].gradient.assign(4, -0.5F);
+  rows_[0].gradients.assign(3 * rows_[0].ids.size(), 0.125F);
+  Shards shards;
+  const Tally told{{2, 1}, {0.5}};
+  const Tally other{{1, 1}, {0.25}};
+  {
+    const auto lost = shards.life(set_, 0);
+    push(*lost);
+    ASSERT_TRUE(lost->end_pass(told, false));
+    ASSERT_TRUE(lost->end_pass(told, true));
+  }
+  const auto back = shards.life(set_, 1);
+  EXPECT_EQ(back->progress().pauses, 1U);
+  back->repeat_end(true);
+  const auto again = back->end_pass(other, true);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_TRUE(again->paused);
+  EXPECT_EQ(again->tally.counts, told.counts);
+  EXPECT_EQ(again->tally.sums, told.sums);
+  EXPECT_EQ(back->progress().pauses, 1U);
+  push(*back);
+}
+
 }  // namespace
 }  // namespace paddle::client

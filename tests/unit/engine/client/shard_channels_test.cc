@@ -292,6 +292,18 @@ TEST_F(ShardChannelsTest, TheWayBackMayTakeLong) {
   EXPECT_LE(wires_[0]->patience, std::chrono::seconds(60));
 }
 
+// It had ended before its last pass.
+TEST_F(ShardChannelsTest, ATrainerThatLeavesAfterTwoMeetingsEndsAJobToo) {
+  passes_ = 9;
+  start_shards(2);
+  const auto channels = join(set());
+  for (const bool pauses : {false, true, true}) ASSERT_TRUE(channels->end_pass({}, pauses));
+  ASSERT_TRUE(channels->leave());
+  const auto back = try_join(set());
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_TRUE((*back)->progress().is_over);
+}
+
 TEST_F(ShardChannelsTest, APortThatATrainerHasLeftAfterTheLastPassSaysThatTheJobIsOver) {
   for (const std::uint64_t passes : {0U, 1U}) {
     auto two = set();

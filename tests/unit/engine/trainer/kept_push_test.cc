@@ -165,5 +165,17 @@ TEST_F(KeptPushTest, RowsThatCannotBeReadAreAnError) {
   EXPECT_FALSE(life()->rows());
 }
 
+TEST_F(KeptPushTest, AllLivesHaveOneBegin) {
+  const TimePoint begun{std::chrono::seconds(1000)};
+  const TimePoint later = begun + std::chrono::seconds(7);
+  EXPECT_EQ(KeptPush::first_begin(memory_, begun), begun);
+  EXPECT_EQ(KeptPush::first_begin(memory_, later), begun);
+  train(*life(), {0, 1});
+  KeptPush::note_leaving(memory_, false);
+  EXPECT_EQ(KeptPush::first_begin(memory_, later), begun);
+  EXPECT_TRUE(life()->last_counts(5) == std::nullopt);
+  EXPECT_EQ(KeptPush::first_begin(UniqueFd(), later), later);
+}
+
 }  // namespace
 }  // namespace paddle::trainer

@@ -55,7 +55,7 @@ class EmptySnapshots final : public client::SnapshotClient {
   Status save_delta(const std::string& directory, const std::string& base) override {
     return write("since " + name_of(base), directory);
   }
-  Status save_copy(const std::string&) override { std::abort(); }
+  Status save_copy(const std::string& directory) override { return write("copy", directory); }
   Result<std::uint64_t> leader_batches() override { std::abort(); }
 
   std::vector<std::string> saved;                              // "full pass-00000"
@@ -80,13 +80,14 @@ class EmptySnapshots final : public client::SnapshotClient {
   }
 };
 
-// Pservers whose values stay zero.
+// Pservers whose values stay zero, or are what after_pass says.
 class IdleClient final : public client::ParameterClient {
  public:
   Status ready() override { return {}; }
   client::JobProgress progress() const override { return at; }
   Status pull_dense(std::span<client::DenseParameter> parameters) override {
-    for (client::DenseParameter& one : parameters) one.value.assign(1, 0);
+    const float value = passes > 0 && passes <= after_pass.size() ? after_pass[passes - 1] : 0;
+    for (client::DenseParameter& one : parameters) one.value.assign(1, value);
     return {};
   }
   Status pull_rows(std::span<client::SparseRows>) override { return {}; }
@@ -103,15 +104,21 @@ class IdleClient final : public client::ParameterClient {
                      std::span<client::SparseRows>) override {
     return repeated;
   }
-  void repeat_pass_end() override {}
-  Result<client::PassTotals> end_pass(const Tally& tally, client::PassEnd) override {
+  void repeat_end(client::PassEnd end) override {
+    calls += end == client::PassEnd::kPause ? "repeat-meet " : "repeat-end ";
+  }
+  Result<client::PassTotals> end_pass(const Tally& tally, client::PassEnd end) override {
     client::PassTotals totals;
     totals.tally = tally;
+    totals.paused = end == client::PassEnd::kPause;
+    calls += totals.paused ? "meet " : "end ";
+    if (!totals.paused) ++passes;
+    if (totals.paused && told) totals.tally = *told;
     return totals;
   }
   Status announce_busy(std::string_view /*activity*/) override { return {}; }
-  void ask_to_stop() override {}
-  bool stop_asked() const override { return false; }
+  void ask_to_stop() override { is_stop_asked = true; }
+  bool stop_asked() const override { return is_stop_asked; }
   Status leave() override { return left; }
   void interrupt(const Error&) override {}
   void abandon(const Error&) override {}
@@ -120,6 +127,11 @@ class IdleClient final : public client::ParameterClient {
   EmptySnapshots empty_snapshots;
   client::JobProgress at;
   std::function<void()> on_push;
+  std::vector<float> after_pass;  // every number of the dense parameters, by pass
+  std::size_t passes = 0;         // finished
+  std::string calls;              // "end meet meet "
+  std::optional<Tally> told;      // to all trainers, whatever this one says
+  bool is_stop_asked = false;
   Status repeated;
   Status left;
   struct Pushed {

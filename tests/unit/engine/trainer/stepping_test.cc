@@ -25,7 +25,7 @@ class AskingClient final : public client::ParameterClient {
                      std::span<client::SparseRows>) override {
     return note();
   }
-  void repeat_pass_end() override {}
+  void repeat_end(client::PassEnd) override {}
   Result<client::PassTotals> end_pass(const Tally&, client::PassEnd) override {
     (void)note();
     return client::PassTotals();
