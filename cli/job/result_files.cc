@@ -18,6 +18,9 @@
 namespace paddle::cli {
 namespace {
 
+constexpr const char* kBestFile = "BEST";  // with the name of a snapshot
+constexpr std::size_t kNameBytesMax = 64;
+
 using Listings = std::vector<std::vector<remote::FileEntry>>;  // by member
 
 // Members by the lowest trainer of each, then those without a trainer.
@@ -96,6 +99,11 @@ class TakenNames {
   std::set<std::string> folders_;
 };
 
+// The engine writes them beside each copy of its snapshots.
+bool is_about_snapshots(const std::string& path) {
+  return path == kBestFile || path == "TESTS";
+}
+
 // `giver`, or the first member that has whole snapshots, gives all of them: no other can add one or
 // replace it.
 ResultFiles one_of_each(const Listings& listings, const std::vector<std::size_t>& members,
@@ -111,9 +119,12 @@ ResultFiles one_of_each(const Listings& listings, const std::vector<std::size_t>
     if (member == found.giver) given = whole;
     all_whole.merge(whole);
   }
+  const auto of_giver = found.giver ? names_of(listings[*found.giver]) : std::set<std::string>();
   TakenNames taken;
   for (const std::size_t member : members) {
     for (const remote::FileEntry& file : listings[member]) {
+      if (is_about_snapshots(file.path) && member != found.giver && of_giver.contains(file.path))
+        continue;
       const std::string snapshot = snapshot_of(file.path);
       if (all_whole.contains(snapshot) && member != found.giver) {
         if (given.contains(snapshot)) found.copies[member].push_back(file);
@@ -129,15 +140,28 @@ ResultFiles one_of_each(const Listings& listings, const std::vector<std::size_t>
   return found;
 }
 
-std::vector<std::uint64_t> passes_by_merit(ClusterSession& session,
+// The pass that the job itself takes for the best, by train.best.
+std::optional<std::uint64_t> best_of_job(Member& member, const std::string& job) {
+  const auto name = member.client->read_log(output_folder(job) + "/" + kBestFile, 0, kNameBytesMax);
+  if (!name) return std::nullopt;
+  const auto best = parse_snapshot_name(name->data.substr(0, name->data.find('\n')));
+  return best && best->is_whole ? std::optional(best->pass) : std::nullopt;
+}
+
+std::vector<std::uint64_t> passes_by_merit(ClusterSession& session, const std::string& job,
                                            const std::vector<ProcessOnNode>& processes) {
   const auto leader = std::ranges::find(processes, "trainer-0",
                                         [](const ProcessOnNode& p) { return p.status.name; });
   if (leader == processes.end()) return {};
   Member& member = session.members()[leader->member];
   if (!member.client) return {};
-  return ranked_passes(
+  std::vector<std::uint64_t> passes = ranked_passes(
       read_metrics(*member.client, metrics_path(leader->status.log), kMetricsBytesMax));
+  if (const auto best = best_of_job(member, job)) {
+    std::erase(passes, *best);
+    passes.insert(passes.begin(), *best);
+  }
+  return passes;
 }
 
 // The best whole snapshot among `names`; "" when no test tells. `is_best`: no better pass is gone.
@@ -265,7 +289,7 @@ Status keep_passes(Context& context, ClusterSession& session, const std::string&
                    ResultFiles& found, LeftSnapshots& left) {
   const std::vector<std::string> names = snapshots_of(found);
   PADDLE_TRY(std::set<std::string> chosen,
-             choose(context, job, choice, names, passes_by_merit(session, processes)));
+             choose(context, job, choice, names, passes_by_merit(session, job, processes)));
   add_bases(session, job, found, chosen);
   for (const std::string& name : names) {
     if (!chosen.contains(name)) left.names.push_back(name);

@@ -11,7 +11,7 @@
 namespace paddle::cli {
 
 struct MetricsLine {
-  std::string kind;  // train, pass, test, save, pserver
+  std::string kind;  // train, pass, test, save, stop, pserver
   std::uint64_t pass = 0, batch = 0, samples = 0;
   std::optional<double> cost;  // nothing when it is not finite
   std::int64_t unix_ms = 0;    // by the node's clock

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/text.h"
 #include "cli/console/time_text.h"
 #include "cli/watch/process_state.h"
 
@@ -93,6 +94,14 @@ void JobFeed::take(const ProcessOnNode& process, const MetricsLine& line) {
     } else {
       tests_.push_back(describe(line, summary_.passes));
       ++summary_.tests_told;
+    }
+  }
+  if (line.kind == "stop" && line.unix_ms >= process.status.started_unix_ms) {
+    const auto why =
+        std::ranges::find(line.texts, "why", &std::pair<std::string, std::string>::first);
+    if (why != line.texts.end()) {
+      tests_.push_back(fmt::format("training ends with pass {}: {}", line.pass + 1,
+                                   escape_control(why->second)));
     }
   }
   // The first line may be far from the first batch; a resumed run begins with a new one.

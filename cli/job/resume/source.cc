@@ -267,6 +267,7 @@ class Chooser {
       if (!is_there || !damage.empty()) add(base, snapshot);
     }
     add(name, snapshot);
+    add_tests(snapshot);
     if (none_is_whole) {
       context_.console.note(fmt::format("no snapshot of node {} is whole: going on from {}",
                                         leader_.spec.name,
@@ -285,6 +286,15 @@ class Chooser {
       snapshot.items.push_back({entry.path().string(),
                                 fmt::format("{}/{}", output_folder(resumed_.job), file.string())});
     }
+  }
+
+  // Of earlier passes, which the engine counts on with: a node that is new has none.
+  void add_tests(SnapshotToPush& snapshot) const {
+    const std::string to = output_folder(resumed_.job) + "/TESTS";
+    std::error_code error;
+    if (resumed_.is_own_program || leader_.client->read_log(to, 0, 1)) return;
+    if (!fs::is_regular_file(folder_ / "TESTS", error)) return;
+    snapshot.items.push_back({(folder_ / "TESTS").string(), to});
   }
 
   Error nothing_found(bool keeps_folder) {

@@ -180,6 +180,22 @@ TEST_F(FetchPasses, TheBestIsThatOfTheLowestHeldOutCost) {
       << fake_.err.str();
 }
 
+TEST_F(FetchPasses, TheBestIsWhatTheJobTakesForIt) {
+  tested(0, "\"cost\":0.5,\"auc\":0.7");
+  tested(1, "\"cost\":0.7,\"auc\":0.9");
+  save(1, "BEST", "pass-00001\n");
+  save(0, "BEST", "pass-00000\n");  // of copies
+  save(1, "TESTS", "pass=0\n");
+  save(0, "TESTS", "pass=1\n");
+  EXPECT_EQ(brought("best"), "1 ");
+  EXPECT_EQ(brought(""), "1 2 ");
+  EXPECT_EQ(here("BEST"), "pass-00001\n");
+  EXPECT_EQ(here("TESTS"), "pass=0\n");
+  EXPECT_FALSE(said("BEST")) << fake_.err.str();
+  save(1, "BEST", "no pass\n");
+  EXPECT_EQ(brought("best"), "0 ");
+}
+
 TEST_F(FetchPasses, WithoutACostTheFirstEvaluatorTells) {
   for (const int pass : {0, 1, 2}) tested(pass, pass == 1 ? "\"auc\":0.9" : "\"auc\":0.8");
   EXPECT_EQ(brought("best"), "1 ");

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "cli/watch/process_state.h"
@@ -76,6 +77,24 @@ TEST_F(Feed, AProgramOfOnesOwnIsShownByItsMetrics) {
   EXPECT_EQ(look(), "pass 1/2  25 %  20/s  cost 3\n");
   pass_time(100'000);
   EXPECT_EQ(look(), "pass 1/2  25 %  0/s  cost 3\n") << "an old rate is none";
+}
+
+TEST_F(Feed, SaysWhyAJobEndsBeforeItsLastPass) {
+  const auto write = [&](std::uint64_t pass, std::int64_t unix_ms) {
+    fake_.node(0).files["jobs/j/node_0/metrics.jsonl"] += fmt::format(
+        R"({{"kind":"stop","pass":{},"batch":3,"samples":9,"cost":1,"why":"auc is\nhigh",)"
+        R"("unix_ms":{}}})"
+        "\n",
+        pass, unix_ms);
+  };
+  report(1);
+  trainer(0).started_unix_ms = 500'000;
+  write(1, 499'000);  // by a run before this one
+  look();
+  EXPECT_EQ(fake_.out.str(), "");
+  write(2, 501'000);
+  look();
+  EXPECT_EQ(fake_.out.str(), "training ends with pass 3: auc is\\x0ahigh\n");
 }
 
 TEST_F(Feed, TellsOfAProcessThatGivesNoSignOfLife) {

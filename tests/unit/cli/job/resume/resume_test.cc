@@ -109,6 +109,19 @@ TEST_F(ResumeTest, TheFetchedSnapshotWithTheMostProgressIsPushedWithItsBase) {
   EXPECT_TRUE(fake_.node(1).files.empty()) << "records of ended processes are removed";
 }
 
+TEST_F(ResumeTest, TestsOfEarlierPassesComeWithTheFetchedSnapshotIfTheNodeHasNone) {
+  save_here(3, "weights");
+  folder_.write("j/TESTS", "fetched");
+  on_node(0, "TESTS") = "its own";
+  ASSERT_TRUE(prepare());
+  EXPECT_EQ(on_node(0, "TESTS"), "its own");
+  fake_.node(0).files.clear();
+  folder_.write("j/TESTS", "fetched");
+  ASSERT_TRUE(prepare());
+  EXPECT_TRUE(has(0, "pass-00003/w"));
+  EXPECT_EQ(on_node(0, "TESTS"), "fetched");
+}
+
 TEST_F(ResumeTest, ASnapshotOnTheNodeIsLeftAsItIs) {
   save_here(9, "newer");
   save(0, 1, "weights");
