@@ -116,6 +116,8 @@ struct Restart {
   std::uint32_t failures = 0;             // of its own so far, with this one; 0: it had lost a peer
   std::string hang = {};                  // "no sign of life for 60 s": it was killed for that
   std::uint64_t out_of_memory_bytes = 0;  // as in a ProcessStatus
+  std::uint32_t life = 0;                 // which ended; rises with each restart
+  std::int64_t age_ms = 0;                // since its end, whatever the node's clock was set to
 };
 // Whether a process of ours ended as an order to stop has it: not if what it had to save is not.
 constexpr bool ends_as_ordered(int exit_code) {
@@ -138,11 +140,13 @@ struct ProcessStatus {
   std::vector<std::string> arguments;  // likewise
   std::optional<Progress> progress;    // nothing before the first report, or of a user's program
   std::int64_t asked_unix_ms = 0;      // the node's clock at the time of this status
-  std::vector<Restart> restarts = {};  // the last ones
+  // Ages by the node's clock since boot, which no one sets.
+  std::int64_t silent_ms = 0;              // since `progress` was reported
+  std::optional<std::int64_t> unheard_ms;  // since its last sign of life; nothing: none yet
+  std::vector<Restart> restarts = {};      // the last ones
   std::uint32_t restarts_allowed = 0;
-  bool reports = false;            // it is a program of ours, which reports progress
-  std::int64_t heard_unix_ms = 0;  // its last sign of life, by the node's clock; 0: none yet
-  bool claimed = false;            // a paddlectl holds the claim of its job on this node
+  bool reports = false;                      // it is a program of ours, which reports progress
+  bool claimed = false;                      // a paddlectl holds the claim of its job on this node
   std::uint32_t trainers = 0, pservers = 0;  // of the whole job, on all nodes
   std::vector<PortRange> ports = {};         // as its ProcessSpec has them
   // Resident when the kernel killed it for lack of memory; 0: it did not.

@@ -17,7 +17,11 @@ static_assert(static_cast<int>(remote::Phase::kFailed) == wire::PHASE_FAILED);
 
 namespace {
 
-constexpr std::uint64_t kMissedMaxMs = 1ULL << 40U;  // of a sane node
+constexpr std::uint64_t kAgeMaxMs = 1ULL << 40U;  // of a sane node
+
+std::int64_t age_of(std::uint64_t ms) {
+  return static_cast<std::int64_t>(std::min(ms, kAgeMaxMs));
+}
 
 remote::Progress from_wire(const wire::Progress& from) {
   remote::Progress progress;
@@ -38,10 +42,8 @@ remote::Progress from_wire(const wire::Progress& from) {
   }
   progress.save_failure = from.save_failure();
   progress.went_back = from.went_back();
-  for (const wire::Silent& silent : from.silent()) {
-    progress.missed_ms[silent.index()] =
-        static_cast<std::int64_t>(std::min<std::uint64_t>(silent.ms(), kMissedMaxMs));
-  }
+  for (const wire::Silent& silent : from.silent())
+    progress.missed_ms[silent.index()] = age_of(silent.ms());
   return progress;
 }
 
@@ -115,11 +117,13 @@ Result<remote::ProcessStatus> from_wire(const wire::agent::ProcessStatus& from) 
   }
   if (from.notice().has_progress()) status.progress = from_wire(from.notice().progress());
   status.asked_unix_ms = from.asked_unix_ms();
-  status.heard_unix_ms = from.notice().heard_unix_ms();
+  status.silent_ms = age_of(from.silent_ms());
+  if (from.has_unheard_ms()) status.unheard_ms = age_of(from.unheard_ms());
   for (const wire::agent::Restart& restart : from.restarts()) {
     status.restarts.push_back(
         {restart.exit_code(), restart.signal(), restart.ended_unix_ms(), restart.failures(),
-         escape_control(restart.hang().substr(0, kNameBytesMax)), restart.out_of_memory_bytes()});
+         escape_control(restart.hang().substr(0, kNameBytesMax)), restart.out_of_memory_bytes(),
+         restart.life(), age_of(restart.age_ms())});
   }
   status.restarts_allowed = from.restarts_allowed();
   status.reports = from.reports();

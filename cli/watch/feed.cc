@@ -132,10 +132,10 @@ void JobFeed::watch_cost(double cost) {
 void JobFeed::tell_restarts(const std::vector<ProcessOnNode>& processes) {
   for (const ProcessOnNode& process : processes) {
     const remote::ProcessStatus& status = process.status;
-    std::int64_t& told = restarts_told_[status.name];
+    std::uint32_t& told = restarts_told_[status.name];
     for (const remote::Restart& restart : status.restarts) {
-      if (restart.ended_unix_ms <= told) continue;
-      told = restart.ended_unix_ms;
+      if (restart.life <= told) continue;
+      told = restart.life;
       // Of those that lost a peer, the peer is the news; the first look tells no old news.
       if (restart.failures == 0 || !has_looked_) continue;
       context_.console.note(fmt::format("{} on {} {}", status.name,

@@ -13,15 +13,6 @@
 namespace paddle::cli {
 namespace {
 
-std::int64_t silence_of(const remote::ProcessStatus& status) {
-  return std::max<std::int64_t>(0, status.asked_unix_ms - status.progress->unix_ms);
-}
-
-std::int64_t unheard_of(const remote::ProcessStatus& status) {
-  if (status.heard_unix_ms == 0) return 0;
-  return std::max<std::int64_t>(0, status.asked_unix_ms - status.heard_unix_ms);
-}
-
 // first_batch_ms: of a trainer that has done no batch of the pass yet.
 std::int64_t silence_max(const remote::Progress& progress, std::int64_t first_batch_ms) {
   if (progress.batch == 0) return first_batch_ms;
@@ -35,16 +26,16 @@ bool is_held_up(const ProcessOnNode& process, const std::set<std::string>& await
   const remote::ProcessStatus& status = process.status;
   return !awaited.empty() && is_running_trainer(process) && status.progress &&
          !awaited.contains(status.name) &&
-         silence_of(status) > silence_max(*status.progress, kTrainerSilenceMaxMs);
+         status.silent_ms > silence_max(*status.progress, kTrainerSilenceMaxMs);
 }
 
 ProcessPace pace_of_trainer(const remote::ProcessStatus& status,
                             const std::vector<std::string>& hanging_pservers,
                             const std::set<std::string>& awaited, std::int64_t first_batch_ms) {
   const remote::Progress& progress = *status.progress;
-  const std::int64_t silent = silence_of(status);
+  const std::int64_t silent = status.silent_ms;
   const bool is_stalled = silent > silence_max(progress, first_batch_ms);
-  if (unheard_of(status) > kUnheardMaxMs)
+  if (status.unheard_ms.value_or(0) > kUnheardMaxMs)
     return {is_stalled ? Pace::kStalled : Pace::kSuspect, silent, {}};
   if (!hanging_pservers.empty() && silent > kWaitingSilenceMinMs)
     return {Pace::kWaiting, silent, hanging_pservers};
@@ -74,7 +65,7 @@ void note_missed(const std::vector<ProcessOnNode>& processes, Paces& paces) {
       if (peer == paces.end() || missed_ms < kUnheardMaxMs) continue;
       peer->second.missed_by.push_back(status.name);
       // A trainer that waits for the peer tells this once.
-      const std::int64_t since = is_pserver(status) ? 0 : silence_of(status);
+      const std::int64_t since = is_pserver(status) ? 0 : status.silent_ms;
       peer->second.missed_ms = std::max({peer->second.missed_ms, missed_ms, since});
     }
   }
@@ -89,7 +80,7 @@ Paces paces_of(const std::vector<ProcessOnNode>& processes) {
   for (const auto& [member, status] : processes) {
     if (!is_running(status)) continue;
     ProcessPace& pace = paces[status.name];
-    pace.unheard_ms = unheard_of(status);
+    pace.unheard_ms = status.unheard_ms.value_or(0);
     const bool is_suspect = pace.unheard_ms > kUnheardMaxMs;
     if (!status.progress) {
       pace.pace = status.reports ? Pace::kStarting : Pace::kUnknown;
@@ -99,7 +90,7 @@ Paces paces_of(const std::vector<ProcessOnNode>& processes) {
     bool hangs_itself = is_suspect;
     if (is_pserver(status)) {
       pace.pace = is_suspect ? Pace::kSuspect : Pace::kRunning;
-      pace.silent_ms = silence_of(status);
+      pace.silent_ms = status.silent_ms;
       if (pace.silent_ms > kPserverSilenceMaxMs) pace.pace = Pace::kStalled;
       hangs_itself = hangs(pace.pace);
       if (hangs_itself) hanging_pservers.push_back(status.name);
@@ -116,7 +107,7 @@ Paces paces_of(const std::vector<ProcessOnNode>& processes) {
     if (!is_running(status) || is_pserver(status) || !status.progress) continue;
     ProcessPace& pace = paces[status.name];
     pace = pace_of_trainer(status, hanging_pservers, awaited, first_batch_ms);
-    pace.unheard_ms = unheard_of(status);
+    pace.unheard_ms = status.unheard_ms.value_or(0);
   }
   note_missed(processes, paces);
   return paces;

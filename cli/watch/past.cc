@@ -31,7 +31,7 @@ void tell_restarts(Context& context, ClusterSession& session,
   for (const auto& [member, status] : processes) {
     for (const remote::Restart& restart : status.restarts) {
       if (restart.failures == 0) continue;  // of those that lost a peer, the peer is the news
-      all.push_back({std::max<std::int64_t>(0, status.asked_unix_ms - restart.ended_unix_ms),
+      all.push_back({restart.age_ms,
                      fmt::format("{} on {} {}", status.name, session.members()[member].spec.name,
                                  describe(restart, status.restarts_allowed))});
     }

@@ -175,9 +175,10 @@ ProcessView JobView::view_of(const ProcessOnNode& process, const std::string& no
   const std::int64_t now = look->usage.unix_ms;
   if (!is_running(process.status)) return view;
   const auto& progress = process.status.progress;
-  const std::int64_t heard =
-      std::max(usage.last_output_unix_ms, progress ? progress->unix_ms : std::int64_t{0});
-  if (heard > 0) view.heard_ms_ago = now - heard;
+  if (usage.last_output_unix_ms > 0)
+    view.heard_ms_ago = std::max<std::int64_t>(0, now - usage.last_output_unix_ms);
+  if (progress)
+    view.heard_ms_ago = std::min(process.status.silent_ms, view.heard_ms_ago.value_or(INT64_MAX));
   const std::int64_t lived = now - process.status.started_unix_ms;
   if (lived > 0) view.cores = static_cast<double>(usage.cpu_ms) / static_cast<double>(lived);
   const auto last = last_.find(process.status.name);
@@ -222,7 +223,8 @@ void JobView::look(Context& context, ClusterSession& session) {
     take_reported_rates(view);
     const bool runs = is_running(process.status);
     if (runs && node && !metrics[i].empty() && metrics[i].back().unix_ms > 0) {
-      const std::int64_t ago = node->usage.unix_ms - metrics[i].back().unix_ms;
+      const std::int64_t ago =
+          std::max<std::int64_t>(0, node->usage.unix_ms - metrics[i].back().unix_ms);
       view.heard_ms_ago = std::min(ago, view.heard_ms_ago.value_or(ago));
     }
     if (const auto pace = paces.find(process.status.name); pace != paces.end())

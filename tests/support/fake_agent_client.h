@@ -28,7 +28,9 @@ struct FakeNode {
   std::map<std::string, std::uint64_t> first_offsets;  // likewise; what is before was rotated away
   std::string os = "Debian GNU/Linux 12";
   std::vector<Gpu> gpus;
+  // Its unix_ms is the time by which processes report and end; someone may set the wall's clock.
   NodeUsage usage{.unix_ms = 1'000'000, .memory_available_bytes = 4'000'000'000};
+  std::int64_t clock_set_ms = 0;  // by so much
   Leftovers left;
   std::map<std::string, ProbeResult> probes;  // by address:port; others are reached
   std::vector<std::string> probed;            // address:port, as asked
@@ -268,7 +270,10 @@ class FakeAgentClient final : public AgentClient {
     for (const ProcessStatus& status : fake_.processes) {
       if (!job.empty() && status.job != job) continue;
       found.push_back(status);
-      found.back().asked_unix_ms = fake_.usage.unix_ms;
+      found.back().asked_unix_ms = fake_.usage.unix_ms + fake_.clock_set_ms;
+      if (status.progress) found.back().silent_ms = fake_.usage.unix_ms - status.progress->unix_ms;
+      for (Restart& restart : found.back().restarts)
+        restart.age_ms = fake_.usage.unix_ms - restart.ended_unix_ms;
       found.back().claimed = fake_.starting.contains(status.job);
     }
     return found;
@@ -277,7 +282,9 @@ class FakeAgentClient final : public AgentClient {
   Result<NodeStatus> status(const std::string& job) override {
     PADDLE_TRY(auto found, processes(job));
     const std::lock_guard lock(fake_.mutex);
-    return NodeStatus{std::move(found), fake_.usage};
+    NodeUsage usage = fake_.usage;
+    usage.unix_ms += fake_.clock_set_ms;
+    return NodeStatus{std::move(found), usage};
   }
 
   Status stop(const std::string& job, const std::vector<std::string>&, Duration) override {

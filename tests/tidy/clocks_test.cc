@@ -35,7 +35,6 @@ const std::map<std::string, std::string> kCallers = {
     {"engine/commands/counted_shard.cc", "since when a trainer waits, for status"},
     {"engine/commands/notice.cc", "when a notice was sent, for status"},
     {"engine/trainer/metrics.cc", "the time of a line"},
-    {"remote/agent/process/child.cc", "when a notice was heard, for status"},
     {"remote/agent/process/record.cc", "when a process began and ended, for status"},
     {"remote/agent/process/supervisor.cc", "the time of a line of the log"},
     {"remote/agent/process/supervisor.h", "the time of a line of the log"},

@@ -229,12 +229,16 @@ void Notices::take(const Root& root, const SafePath& folder, PulseWatch& watch) 
   }
   // Without the record, the exit record still tells the end.
   if (!latest) return;
-  latest->set_heard_unix_ms(unix_ms());
+  latest->set_heard_steady_ms(steady_ms());
+  latest->set_reported_steady_ms(reported_steady_ms_);
   (void)write_record(root, folder, "notice", *latest);
 }
 
 void Notices::note(const wire::Progress& progress) {
   if (!first_) first_ = progress;
+  // Each notice repeats the report before it, which may be old.
+  if (progress.unix_ms() != reported_unix_ms_) reported_steady_ms_ = steady_ms();
+  reported_unix_ms_ = progress.unix_ms();
   has_progressed_ = has_progressed_.value_or(false) || progress.pass() != first_->pass() ||
                     progress.batch() != first_->batch() || progress.updates() != first_->updates();
 }

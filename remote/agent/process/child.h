@@ -67,6 +67,8 @@ class Notices {
   std::string pending_;
   std::optional<wire::Progress> first_;
   std::optional<bool> has_progressed_;
+  std::optional<std::int64_t> reported_unix_ms_;  // of the latest report, which this tells apart
+  std::int64_t reported_steady_ms_ = 0;           // when it was read
 };
 
 }  // namespace paddle::agent

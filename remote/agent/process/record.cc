@@ -50,6 +50,17 @@ Status write_into_room(const Root& root, const SafePath& folder, const char* fil
   return {};
 }
 
+// By the clock since boot.
+std::uint64_t since(std::int64_t then_steady_ms) {
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(0, steady_ms() - then_steady_ms));
+}
+
+// Of an end before the machine was booted, the wall's clock alone tells.
+std::uint64_t age_of(const wire::agent::Restart& restart) {
+  if (restart.boot_id() == boot_id()) return since(restart.ended_steady_ms());
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(0, unix_ms() - restart.ended_unix_ms()));
+}
+
 template <class Message>
 std::optional<Message> read_message(const Root& root, const SafePath& folder, const char* file) {
   const auto path = SafePath::parse(folder.str() + "/" + file);
@@ -240,7 +251,15 @@ wire::agent::ProcessStatus status_of(const Root& root, Record record) {
   status.set_pservers(record.spec.pservers());
   *status.mutable_ports() = record.spec.ports();
   if (record.restarts) *status.mutable_restarts() = record.restarts->restarts();
+  for (wire::agent::Restart& restart : *status.mutable_restarts())
+    restart.set_age_ms(age_of(restart));
   if (record.notice) *status.mutable_notice() = *record.notice;
+  if (record.notice && record.pid.boot_id() == boot_id()) {
+    if (record.notice->reported_steady_ms() > 0)
+      status.set_silent_ms(since(record.notice->reported_steady_ms()));
+    if (record.notice->heard_steady_ms() > 0)
+      status.set_unheard_ms(since(record.notice->heard_steady_ms()));
+  }
   if (record.exit) {
     const bool killed = record.exit->signal() != 0;
     status.set_state(killed ? wire::agent::PROCESS_KILLED : wire::agent::PROCESS_EXITED);

@@ -213,6 +213,7 @@ bool Supervisor::starts_again() {
   if (!pause) return false;
   say(end_of_life() + "; it is started again");
   wire::agent::Restart why;
+  why.set_life(life_);
   why.set_failures(restarts_.failures());
   why.set_hang(hang_);
   why.set_out_of_memory_bytes(out_of_memory_bytes_);

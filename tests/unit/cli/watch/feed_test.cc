@@ -99,15 +99,16 @@ TEST_F(Feed, SaysWhyAJobEndsBeforeItsLastPass) {
 
 TEST_F(Feed, TellsOfAProcessThatGivesNoSignOfLife) {
   report(1);
-  trainer(0).heard_unix_ms = fake_.node(0).usage.unix_ms;
+  trainer(0).unheard_ms = 0;
   look();
   pass_time(3'500);
+  trainer(0).unheard_ms = 3'500;
   trainer(1).progress->unix_ms = fake_.node(0).usage.unix_ms;
   const std::string told = look();
   EXPECT_NE(told.find("trainer-0 on n-0: no sign of life for 3.5s\n"), std::string::npos) << told;
   EXPECT_NE(told.find("600/s  trainer-0 no sign of life for 3.5s  cost 1\n"), std::string::npos)
       << told;
-  trainer(0).heard_unix_ms = fake_.node(0).usage.unix_ms;
+  trainer(0).unheard_ms = 0;
   EXPECT_NE(look().find("trainer-0 gives signs of life again\n"), std::string::npos);
 }
 
@@ -154,15 +155,49 @@ TEST_F(Feed, TellsAStallWhenItBeginsAndEnds) {
   EXPECT_NE(look().find("trainer-0 is no longer stalled\n"), std::string::npos);
 }
 
+TEST_F(Feed, AClockThatIsSetHidesNoStallAndMakesNone) {
+  for (const std::int64_t set_ms : {-3'600'000, 3'600'000}) {
+    report(1);
+    trainer(0).unheard_ms = trainer(1).unheard_ms = 0;
+    look();
+    fake_.node(0).clock_set_ms += set_ms;
+    pass_time(900);
+    EXPECT_EQ(look().find("trainer-"), std::string::npos) << "both report";
+    pass_time(12'000);
+    trainer(0).unheard_ms = 12'000;
+    trainer(1).progress->unix_ms = fake_.node(0).usage.unix_ms;
+    const std::string told = look();
+    EXPECT_NE(told.find("trainer-0 on n-0 is stalled: no progress for 12s, no sign of life for "),
+              std::string::npos)
+        << told;
+  }
+}
+
+remote::Restart killed(std::uint32_t life, std::int64_t ended_unix_ms, std::uint32_t failures) {
+  return {0, 9, ended_unix_ms, failures, "", 0, life};
+}
+
 TEST_F(Feed, TellsARestartThatItSees) {
-  trainer(1).restarts = {{0, 9, 500, 1}};
+  trainer(1).restarts = {killed(1, 500, 1)};
   look();
-  trainer(1).restarts.push_back({0, 9, 900, 2});
-  trainer(0).restarts = {{4, 0, 950, 0}};
+  trainer(1).restarts.push_back(killed(2, 900, 2));
+  trainer(0).restarts = {{4, 0, 950, 0, "", 0, 1}};
   EXPECT_EQ(look(), "trainer-1 on n-0 was killed by signal 9 (Killed); restarted (2 of 2)\n");
   EXPECT_EQ(look(), "");
-  trainer(0).restarts.push_back({3, 0, 990, 1});
+  trainer(0).restarts.push_back({3, 0, 990, 1, "", 0, 2});
   EXPECT_EQ(look(), "trainer-0 on n-0 exited with code 3; restarted (1 of 2)\n");
+}
+
+TEST_F(Feed, AClockThatIsSetHidesNoRestart) {
+  trainer(1).restarts = {killed(1, 3'600'500, 1)};
+  look();
+  trainer(1).restarts.push_back(killed(2, 900, 2));
+  EXPECT_EQ(look(), "trainer-1 on n-0 was killed by signal 9 (Killed); restarted (2 of 2)\n")
+      << "the clock was set back an hour";
+  EXPECT_EQ(look(), "");
+  trainer(1).restarts.push_back(killed(4, 3'601'000, 1));
+  EXPECT_EQ(look(), "trainer-1 on n-0 was killed by signal 9 (Killed); restarted (1 of 2)\n");
+  EXPECT_EQ(look(), "");
 }
 
 TEST_F(Feed, WarnsOnceOfACostThatGrowsAThousandfold) {

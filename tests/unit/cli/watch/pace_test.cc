@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::int64_t kNow = 1'000'000;
 
-// A running process of ours whose last report is `silent_ms` old.
+// A running process of ours whose last report is `silent_ms` old, on a machine whose clock has been
+// set back an hour since.
 ProcessOnNode process(const std::string& name, std::int64_t silent_ms,
                       const std::vector<std::string>& awaited = {}) {
   ProcessOnNode made;
@@ -17,8 +18,9 @@ ProcessOnNode process(const std::string& name, std::int64_t silent_ms,
   made.status.state = remote::ProcessState::kRunning;
   made.status.reports = true;
   made.status.asked_unix_ms = kNow;
+  made.status.silent_ms = silent_ms;
   made.status.progress.emplace();
-  made.status.progress->unix_ms = kNow - silent_ms;
+  made.status.progress->unix_ms = kNow + 3'600'000 - silent_ms;
   made.status.progress->batch = 7;
   made.status.progress->awaited = awaited;
   return made;
@@ -55,7 +57,7 @@ TEST(Paces, TrainersOfAGroupNameThoseWhomTheyWaitFor) {
 
 // A process whose notices stopped so long ago, pulses and all.
 ProcessOnNode unheard(ProcessOnNode made, std::int64_t unheard_ms) {
-  made.status.heard_unix_ms = kNow - unheard_ms;
+  made.status.unheard_ms = unheard_ms;
   return made;
 }
 
@@ -164,12 +166,12 @@ TEST(Paces, SlowBatchesAndTheFirstOfAPassAreNoStalls) {
   ProcessOnNode slow = process("trainer-0", 25'000);
   slow.status.progress->batch_ms = 9'000;
   EXPECT_EQ(text(paces_of({slow}), "trainer-0"), "");
-  slow.status.progress->unix_ms = kNow - 28'000;
+  slow.status.silent_ms = 28'000;
   EXPECT_EQ(text(paces_of({slow}), "trainer-0"), "stalled 28s");
   ProcessOnNode reads = process("trainer-0", 50'000);
   reads.status.progress->batch = 0;
   EXPECT_EQ(text(paces_of({reads}), "trainer-0"), "");
-  reads.status.progress->unix_ms = kNow - 61'000;
+  reads.status.silent_ms = 61'000;
   EXPECT_EQ(text(paces_of({reads}), "trainer-0"), "stalled 1m01s");
 }
 

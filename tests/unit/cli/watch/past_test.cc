@@ -17,7 +17,6 @@ class Past : public testing::Test {
       status.log = std::string("jobs/j/node_0/") + name + ".log";
       status.state = remote::ProcessState::kRunning;
       status.restarts_allowed = 9;
-      status.asked_unix_ms = 1'000'000;
       fake_.node(0).processes.push_back(status);
     }
   }

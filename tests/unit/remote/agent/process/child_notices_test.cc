@@ -88,12 +88,29 @@ TEST_F(NoticesTest, KeepsTheLatest) {
 
 TEST_F(NoticesTest, EachIsASignOfLifeWithTheTimeOfTheSupervisor) {
   wire::Notice notice;
-  notice.set_heard_unix_ms(7);
-  const std::int64_t before = unix_ms();
+  notice.set_heard_steady_ms(7);
+  const std::int64_t before = steady_ms();
   send(encoded(notice));
   const auto record = read_record(*root_, "j", "pserver-0");
   ASSERT_TRUE(record && record->notice);
-  EXPECT_GE(record->notice->heard_unix_ms(), before);
+  EXPECT_GE(record->notice->heard_steady_ms(), before);
+  EXPECT_EQ(record->notice->reported_steady_ms(), 0) << "it has reported nothing yet";
+}
+
+TEST_F(NoticesTest, AReportIsAsOldAsTheFirstNoticeWithItWhateverTheProcessTakesTheTimeFor) {
+  const auto reported = [&](std::int64_t unix_ms) {
+    wire::Notice notice;
+    notice.mutable_progress()->set_unix_ms(unix_ms);
+    ::usleep(2000);
+    send(encoded(notice));
+    return read_record(*root_, "j", "pserver-0")->notice->reported_steady_ms();
+  };
+  const std::int64_t first = reported(5'000'000);
+  EXPECT_GT(first, 0);
+  EXPECT_EQ(reported(5'000'000), first) << "a pulse repeats the report";
+  const std::int64_t second = reported(1'400'000);
+  EXPECT_GT(second, first) << "the clock was set back an hour";
+  EXPECT_EQ(reported(1'400'000), second);
 }
 
 TEST_F(NoticesTest, ProgressIsABatchAPassOrAnUpdateMoreThanInTheFirstReport) {

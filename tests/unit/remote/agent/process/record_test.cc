@@ -128,7 +128,7 @@ TEST(RecordTest, ANoticeThatIsForgottenTellsNothing) {
   ASSERT_TRUE(write_record(*root, place, "pid", life(1)));
   wire::Notice notice;
   notice.set_phase(wire::PHASE_FAILED);
-  notice.set_heard_unix_ms(7);
+  notice.set_heard_steady_ms(7);
   notice.mutable_progress()->set_batch(3);
   ASSERT_TRUE(write_record(*root, place, "notice", notice));
   forget_notice(*root, place);
@@ -136,8 +136,56 @@ TEST(RecordTest, ANoticeThatIsForgottenTellsNothing) {
   ASSERT_TRUE(record);
   const wire::Notice left = record->notice.value_or(wire::Notice());
   EXPECT_EQ(left.phase(), wire::PHASE_STARTING);
-  EXPECT_EQ(left.heard_unix_ms(), 0);
+  EXPECT_EQ(left.heard_steady_ms(), 0);
   EXPECT_FALSE(left.has_progress());
+}
+
+class SteadyAges : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto root = open_root(folder_.path());
+    ASSERT_TRUE(root) << root.error().message;
+    root_.emplace(*std::move(root));
+    record_.pid.set_boot_id(boot_id());
+    record_.pid.set_started_unix_ms(unix_ms() + kHourMs);
+  }
+  wire::agent::ProcessStatus status() const { return status_of(*root_, record_); }
+
+  // The clock has been set back by so much since.
+  static constexpr std::int64_t kHourMs = 3'600'000;
+  test::TemporaryFolder folder_;
+  std::optional<Root> root_;
+  Record record_;
+};
+
+TEST_F(SteadyAges, OfNoticesAreThoseOfTheClockSinceBoot) {
+  EXPECT_FALSE(status().has_unheard_ms());
+  wire::Notice& notice = record_.notice.emplace();
+  EXPECT_FALSE(status().has_unheard_ms()) << "nothing was heard yet";
+  notice.mutable_progress()->set_unix_ms(unix_ms() + kHourMs);
+  notice.set_heard_steady_ms(steady_ms() - 4'000);
+  EXPECT_EQ(status().silent_ms(), 0U) << "a supervisor of an earlier release tells no time";
+  notice.set_reported_steady_ms(steady_ms() - 7'000);
+  EXPECT_GE(status().unheard_ms(), 4'000U);
+  EXPECT_LT(status().unheard_ms(), 6'000U);
+  EXPECT_GE(status().silent_ms(), 7'000U);
+  EXPECT_LT(status().silent_ms(), 9'000U);
+  record_.pid.set_boot_id("before");
+  EXPECT_FALSE(status().has_unheard_ms()) << "of another boot";
+  EXPECT_EQ(status().silent_ms(), 0U);
+}
+
+TEST_F(SteadyAges, OfRestartsAreThoseOfTheClockSinceBoot) {
+  wire::agent::Restart& restart = *record_.restarts.emplace().add_restarts();
+  restart.set_ended_unix_ms(unix_ms() + kHourMs);
+  restart.set_ended_steady_ms(steady_ms() - 5'000);
+  restart.set_boot_id(boot_id());
+  EXPECT_GE(status().restarts(0).age_ms(), 5'000U);
+  EXPECT_LT(status().restarts(0).age_ms(), 7'000U);
+  restart.set_boot_id("before");
+  restart.set_ended_unix_ms(unix_ms() - 9'000);
+  EXPECT_GE(status().restarts(0).age_ms(), 9'000U);
+  EXPECT_LT(status().restarts(0).age_ms(), 11'000U);
 }
 
 }  // namespace
