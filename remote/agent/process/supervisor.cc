@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <utility>
 
 #include "remote/agent/process/claims.h"
 #include "remote/agent/process/record.h"
@@ -52,10 +53,14 @@ Status Supervisor::start(const Environment& environment) {
 
 Status Supervisor::succeed(const Record& before, TimePoint guarded_from) {
   PADDLE_TRY_STATUS(watch_signals());
-  say("its supervisor was killed, and it with it");
   wait_status_ = SIGKILL;
   started_at_ = time_of_steady(before.pid.started_steady_ms());
   const auto restarts = before.restarts.value_or(wire::agent::Restarts());
+  const auto* const last = restarts.restarts_size() > 0 ? &*restarts.restarts().rbegin() : nullptr;
+  is_end_counted_ = last != nullptr && last->life() == before.pid.life();
+  if (is_end_counted_) wait_status_ = last->signal() != 0 ? last->signal() : last->exit_code() << 8;
+  say(is_end_counted_ ? "its supervisor was killed before it was started again"
+                      : "its supervisor was killed, and it with it");
   for (const wire::agent::Restart& restart : restarts.restarts()) {
     const TimePoint ended = time_of_steady(restart.ended_steady_ms());
     if (restart.failures() > 0 && restart.boot_id() == boot_id() && ended >= guarded_from)
@@ -205,9 +210,6 @@ std::string Supervisor::end_of_life() const {
 }
 
 bool Supervisor::starts_again() {
-  const auto wish = [&] {
-    return is_told_to_end_ ? StopWish::kOrdered : stop_wish(root_, folder_);
-  };
   if (wish() == StopWish::kOrdered || (wish() == StopWish::kAsked && !has_to_save())) return false;
   const auto pause = restarts_.next({wait_status_, started_at_, now(), notices_.has_progressed()});
   if (!pause) return false;
@@ -237,7 +239,9 @@ bool Supervisor::has_to_save() const {
 void Supervisor::run(const Environment& environment) {
   for (;;) {
     if (child_ > 0) wait_for_end();
-    if (!starts_again()) break;
+    // The pause of the end that is counted was with the supervisor before, or its guard.
+    if (std::exchange(is_end_counted_, false) ? wish() == StopWish::kOrdered : !starts_again())
+      break;
     end_leftovers();
     if (const Status again = spawn(environment); !again) {
       say("it cannot be started again: " + again.error().message);

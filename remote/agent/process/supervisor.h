@@ -59,6 +59,7 @@ class Supervisor {
   // True after the pause before another start; a stop request cuts the pause short.
   bool starts_again();
   bool has_to_save() const;  // once more, though the job is asked to stop
+  StopWish wish() const { return is_told_to_end_ ? StopWish::kOrdered : stop_wish(root_, folder_); }
   void say(const std::string& text) {
     log_.append(as_bytes("paddlectl: " + text + "\n"), unix_ms());
   }
@@ -84,6 +85,7 @@ class Supervisor {
   rusage used_{};
   bool is_told_to_end_ = false;
   bool is_told_to_save_ = false;  // this life, when it was started
+  bool is_end_counted_ = false;   // of the life before: by the supervisor that was killed
   std::uint32_t life_ = 0;
   TimePoint started_at_;
   RestartPolicy restarts_;

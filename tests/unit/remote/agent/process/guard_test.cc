@@ -24,7 +24,9 @@ class GuardTest : public AgentTest {
     start("sleeper", restarts);
   }
   void start(const std::string& script_name, std::uint32_t restarts) {
+    const bool any_exit = spec_.any_exit;
     spec_ = script(script_name, "p");
+    spec_.any_exit = any_exit;
     spec_.arguments = {"{life}"};
     spec_.restarts = restarts;
     const Status started = agent_->start(spec_);
@@ -112,6 +114,29 @@ TEST_F(GuardTest, AClockThatIsSetForgetsNoFailure) {
   const ProcessStatus end = wait_end(*agent_, "job-1", "p");
   EXPECT_EQ(end.state, ProcessState::kKilled) << "it has failed three times";
   EXPECT_EQ(end.life, 3U);
+}
+
+// The third pause is the first of 2 s.
+TEST_F(GuardTest, AnEndIsCountedOnceThoughTheSupervisorIsKilledInThePauseAfterIt) {
+  push_script(*agent_, "mortal", "echo \"life $1 \"; [ $1 -ge 4 ] || exit 9; exec sleep 1000");
+  spec_.any_exit = true;
+  start("mortal", 5);
+  const TimePoint end = SteadyClock().now() + std::chrono::seconds(30);
+  while (status().restarts.size() < 3 && SteadyClock().now() < end) ::usleep(1000);
+  ASSERT_EQ(::kill(record().supervisor(), SIGKILL), 0);
+  wait_life(4);
+  const ProcessStatus now = status();
+  ASSERT_EQ(now.restarts.size(), 3U);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(now.restarts[i].life, i + 1);
+    EXPECT_EQ(now.restarts[i].failures, i + 1);
+    EXPECT_EQ(now.restarts[i].exit_code, 9);
+  }
+  ASSERT_EQ(::kill(record().pid(), SIGKILL), 0);
+  wait_life(5);
+  ASSERT_EQ(status().restarts.size(), 4U);
+  EXPECT_EQ(status().restarts[3].failures, 4U);
+  expect_to_stop();
 }
 
 TEST_F(GuardTest, WithoutItsGuardASupervisorGoesOn) {
