@@ -169,11 +169,13 @@ void JobFeed::tell_snapshot_failures(const std::vector<ProcessOnNode>& processes
     const remote::ProcessStatus& status = process.status;
     if (!status.progress) continue;
     const std::string& node = session_.members()[process.member].spec.name;
-    for (auto& [told, text] : {std::pair(&ways_back_, describe_way_back(status, node)),
-                               std::pair(&save_failures_, describe_save_failure(status, node))}) {
-      const std::string before = std::exchange((*told)[status.name], text);
-      if (!text.empty() && text != before) context_.console.note("warning: " + text);
-    }
+    const std::string way_back = describe_way_back(status, node);
+    const std::string way_before = std::exchange(ways_back_[status.name], way_back);
+    if (!way_back.empty() && way_back != way_before) context_.console.note("warning: " + way_back);
+    // Once until a save succeeds: `status` has the newest.
+    const std::string failure = describe_save_failure(status, node);
+    const bool was_told = std::exchange(save_failures_told_[status.name], !failure.empty());
+    if (!failure.empty() && !was_told) context_.console.note("warning: " + failure);
   }
 }
 

@@ -57,8 +57,8 @@ class JobFeed {
   std::map<std::string, LogReader> readers_;  // of metrics, by process
   std::map<std::string, remote::Progress> from_metrics_;
   std::map<std::string, std::uint32_t> restarts_told_;  // the life that the last one ended
-  std::map<std::string, std::string> save_failures_;    // by process, as told
-  std::map<std::string, std::string> ways_back_;        // likewise
+  std::map<std::string, bool> save_failures_told_;      // by process
+  std::map<std::string, std::string> ways_back_;        // by process, as told
   std::vector<std::string> tests_;                      // still to be shown
   std::size_t tests_to_skip_;
   std::size_t past_tests_;
