@@ -1,11 +1,13 @@
 #include "cli/cluster/cluster_session.h"
 
 #include <algorithm>
+#include <mutex>
 #include <numeric>
 
 #include <fmt/format.h>
 
 #include "base/pool.h"
+#include "cli/console/console.h"
 
 namespace paddle::cli {
 namespace {
@@ -28,6 +30,21 @@ void connect_member(Context& context, Member& member, bool create) {
   member.error = Error{Errc::kUsage,
                        fmt::format("node {}: nothing of this cluster is there", member.spec.name),
                        "prepare the nodes: paddlectl up <cluster file>"};
+}
+
+// The nodes that have files of the job.
+std::vector<std::string> nodes_with_files(ClusterSession& session, const std::string& job) {
+  std::vector<std::string> nodes;
+  if (job.starts_with('.') || job.find('/') != std::string::npos) return nodes;
+  std::mutex mutex;
+  (void)session.each([&](Member& member) -> Status {
+    PADDLE_TRY(const auto files, member.client->list_sizes("jobs/" + job));
+    const std::lock_guard lock(mutex);
+    if (!files.empty()) nodes.push_back(member.spec.name);
+    return {};
+  });
+  std::ranges::sort(nodes);
+  return nodes;
 }
 
 }  // namespace
@@ -201,6 +218,14 @@ Result<std::string> choose_job(ClusterSession& session, const std::string& asked
   if (std::ranges::any_of(all, [&](const ProcessOnNode& p) { return p.status.job == asked; }))
     return asked;
   PADDLE_TRY_STATUS(session.all_well());
+  if (const auto nodes = nodes_with_files(session, asked); !nodes.empty()) {
+    return Error{Errc::kUsage,
+                 fmt::format("job {} is not started: its files are on {}, and no process", asked,
+                             nodes.size() == 1 ? nodes.front() : counted(nodes.size(), "node")),
+                 fmt::format("start it with `paddlectl train --name {0}`, or remove the files: "
+                             "paddlectl rm {0}",
+                             asked)};
+  }
   std::vector<std::string> known;  // in order of their start
   for (const ProcessOnNode& process : all) {
     if (std::ranges::find(known, process.status.job) == known.end())
