@@ -131,7 +131,7 @@ struct TrainOptions {
   std::vector<std::string> environment;
   std::string environment_file;
   std::uint32_t restarts = 0;
-  std::uint32_t stall_restarts_after = 60;
+  std::optional<std::uint32_t> stall_restarts_after;
   bool dry_run = false;
   std::string from;
   bool resume = false;
@@ -154,7 +154,7 @@ OptionList train_options(TrainOptions& options) {
         &options.restarts, "", 0, kRestartsMax},
        {"--stall-restarts-after",
         "with --restarts: seconds after which a process that hangs is killed, which is a failure; "
-        "0: never; default: 60",
+        "0: never, else 3 or more; default: 60",
         &options.stall_restarts_after, "SECONDS", 0, kStallSecondsMax},
        {"--resume", "continue a job from its last snapshot: the latest, or the one of --name",
         &options.resume},
@@ -242,11 +242,12 @@ JobRequest request_of(const TrainOptions& options, const remote::PushItem& engin
   request.overrides = options.plan.source.overrides;
   request.resume = options.resume;
   request.restarts = options.restarts;
-  request.stall_restarts_after = options.stall_restarts_after;
+  request.stall_restarts_after =
+      options.stall_restarts_after.value_or(request.stall_restarts_after);
   return request;
 }
 
-Status run_train(Context& context, const TrainOptions& asked) {
+Status train(Context& context, const TrainOptions& asked) {
   PADDLE_TRY(auto environment, read_environment(context, asked));
   if (asked.dry_run) return show_plan(context, asked.plan, environment);
   TrainOptions options = asked;
@@ -315,6 +316,11 @@ Status run_train(Context& context, const TrainOptions& asked) {
   }
   if (options.detach) return say_detached(context, request.job);
   return follow_to_end(context, session, request.job, to, past_tests);
+}
+
+Status run_train(Context& context, const TrainOptions& options) {
+  PADDLE_TRY_STATUS(check_stall_limit(options.stall_restarts_after, options.restarts));
+  return train(context, options);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ namespace {
 
 // As long as trainers wait for each other (engine/client/lanes.h).
 constexpr std::uint32_t kLostTrainerGraceSeconds = 600;
+constexpr std::uint32_t kStallSecondsMin = 3;
 
 // "server.log", then "server-1.log" for the next of the same kind on the node.
 std::string numbered(const std::string& stem, const std::string& suffix, std::size_t ordinal) {
@@ -248,6 +249,20 @@ struct Planner {
 };
 
 }  // namespace
+
+Status check_stall_limit(std::optional<std::uint32_t> seconds, std::uint32_t restarts) {
+  if (seconds.value_or(0) == 0) return {};
+  if (restarts == 0) {
+    return Error{Errc::kUsage, "--stall-restarts-after does nothing without --restarts",
+                 "add --restarts N: so often in an hour a process that hangs is started again"};
+  }
+  if (*seconds >= kStallSecondsMin) return {};
+  return Error{Errc::kUsage,
+               fmt::format("--stall-restarts-after {}: a process gives a sign of life each second, "
+                           "and a busy machine may delay it",
+                           *seconds),
+               fmt::format("give {} or more, or 0 for never", kStallSecondsMin)};
+}
 
 Result<JobPorts> ports_of_job(const ClusterSpec& cluster, const JobRequest& request,
                               const Placement& placement, const std::vector<std::string>& addresses,

@@ -34,6 +34,9 @@ struct JobRequest {
   std::optional<StartSnapshot> from = {};
 };
 
+// The value of --stall-restarts-after, where it is given, beside that of --restarts.
+Status check_stall_limit(std::optional<std::uint32_t> seconds, std::uint32_t restarts);
+
 struct PlannedProcess {
   std::size_t node = 0;    // index in ClusterSpec::nodes
   std::string address;     // pserver: where it binds

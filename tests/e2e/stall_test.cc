@@ -132,7 +132,7 @@ TEST_F(StallTest, ATrainerThatReadsItsTestSlowlyIsTestingAndNotHung) {
       "quick_start/slow.sh",
       "cat > \"$$.txt\"\ncmp -s \"$$.txt\" data/test.txt && sleep 6\ncat \"$$.txt\"\n");
   Process train = cluster.start({"train", "--trainers", "2", "--pservers", "1", "--name", "job",
-                                 "--restarts", "1", "--stall-restarts-after", "2", "--set",
+                                 "--restarts", "1", "--stall-restarts-after", "3", "--set",
                                  "data.pipe_command=[\"sh\",\"slow.sh\"]", "--set",
                                  "train.passes=1", "quick_start"});
   const std::string status = comes_to_say({"status"}, {"testing"});

@@ -630,6 +630,35 @@ TEST_F(CommandsTest, ResultsThatCouldNotBeWrittenAreNamedBeforeTheTraining) {
   EXPECT_TRUE(nodes_[0].processes.empty());
 }
 
+TEST_F(CommandsTest, ALimitForHangsNeedsRestartsAndThreeSeconds) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_EQ(run({"train", "--name", "job1", "--stall-restarts-after", "9", "w"}), 2);
+  EXPECT_TRUE(
+      err_has("error: --stall-restarts-after does nothing without --restarts\n"
+              "hint: add --restarts N: "))
+      << err_.str();
+  for (const char* const dry : {"", "--dry-run"}) {
+    std::vector<std::string> few{"train", "--restarts", "1", "--stall-restarts-after", "2", "w"};
+    if (*dry != '\0') few.emplace_back(dry);
+    EXPECT_EQ(run(few), 2);
+    EXPECT_TRUE(
+        err_has("error: --stall-restarts-after 2: a process gives a sign of life each "
+                "second, and a busy machine may delay it\n"
+                "hint: give 3 or more, or 0 for never\n"))
+        << err_.str();
+  }
+  EXPECT_TRUE(nodes_[0].processes.empty());
+  for (const char* const good : {"0", "3"}) {
+    ASSERT_EQ(run({"train", "--detach", "--restarts", "1", "--stall-restarts-after", good, "--name",
+                   std::string("s") + good, "w"}),
+              0)
+        << err_.str();
+    EXPECT_EQ(nodes_[0].specs["trainer-0"].hang_ms, 1000U * (*good - '0'));
+    ASSERT_EQ(run({"stop", "--now"}), 0) << err_.str();
+  }
+  EXPECT_EQ(run({"train", "--stall-restarts-after", "0", "--name", "never", "w"}), 0) << err_.str();
+}
+
 TEST_F(CommandsTest, AWorkspaceOfAnyNameGivesAJobItsName) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   fs::rename(folder_ + "/w", folder_ + "/-my w\xc3\xb6rk");
