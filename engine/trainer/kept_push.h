@@ -49,8 +49,11 @@ class KeptPush {
   // The newest of a pass, with the number of batches; of the last pass that was trained, and the
   // one before it.
   std::optional<std::pair<std::uint64_t, PassCounts>> last_counts(std::uint64_t pass) const;
-  // Whether the push of this batch is whole. Its dense gradients are in their places.
-  bool has_push(BatchNumber number) const { return header_.is_whole && header_.push == number; }
+  // The batch whose push is whole, if one is. Its dense gradients are in their places.
+  std::optional<BatchNumber> push() const {
+    return header_.is_whole != 0 ? std::optional(header_.push) : std::nullopt;
+  }
+  bool has_push(BatchNumber number) const { return push() == number; }
   Result<std::vector<client::SparseRows>> rows() const;
   std::uint64_t samples() const { return header_.samples; }
   double cost() const { return header_.cost; }

@@ -13,13 +13,17 @@ Status Loop::come_back() {
 }
 
 Status Loop::repeat_push() {
-  const BatchNumber next{options_.start_pass, options_.batches_done + 1};
-  KeptPush* const kept = options_.kept;
-  if (kept != nullptr && kept->has_push(next)) {
-    log_info("pushing batch {} of pass {} again, to the ports that lack it", next.batch, next.pass);
+  const KeptPush* const kept = options_.kept;
+  const auto last = kept != nullptr ? kept->push() : std::nullopt;
+  // A kind that is pushed without rounds may be batches behind, and is computed anew.
+  const std::uint64_t next = options_.batches_done + 1;
+  const bool is_behind = last && last->batch > next && client_.progress().is_split;
+  if (last && last->pass == options_.start_pass && (last->batch == next || is_behind)) {
+    log_info("pushing batch {} of pass {} again, to the ports that lack it", last->batch,
+             last->pass);
     PADDLE_TRY(std::vector<client::SparseRows> rows, kept->rows());
     PADDLE_TRY_STATUS(
-        client_.repeat_push(next.batch, kept->samples(), kept->cost(), model_.dense(), rows));
+        client_.repeat_push(last->batch, kept->samples(), kept->cost(), model_.dense(), rows));
   }
   const client::JobProgress progress = client_.progress();
   options_.batches_done = progress.batches;

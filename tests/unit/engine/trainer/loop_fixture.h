@@ -100,8 +100,10 @@ class IdleClient final : public client::ParameterClient {
     pushed.push_back({samples, cost, dense.empty() ? 0.0F : dense[0].gradients()[0]});
     return {};
   }
-  Status repeat_push(std::uint64_t, std::uint64_t, double, std::span<client::DenseParameter>,
+  Status repeat_push(std::uint64_t batch, std::uint64_t, double, std::span<client::DenseParameter>,
                      std::span<client::SparseRows>) override {
+    repeated_batch = batch;
+    if (repeated) at.is_split = false;
     return repeated;
   }
   void repeat_end(client::PassEnd end) override {
@@ -133,6 +135,7 @@ class IdleClient final : public client::ParameterClient {
   std::optional<Tally> told;      // to all trainers, whatever this one says
   bool is_stop_asked = false;
   Status repeated;
+  std::uint64_t repeated_batch = 0;
   Status left;
   struct Pushed {
     std::uint64_t samples = 0;

@@ -55,6 +55,24 @@ TEST_F(LoopTest, APushIsLostWhenNoLifeHasIt) {
   EXPECT_FALSE(loses_push());
 }
 
+// Rows that are pushed without rounds may be batches behind the dense gradients.
+TEST_F(LoopTest, APushIsRepeatedThoughTheOtherKindIsBatchesBehindIt) {
+  ASSERT_TRUE(client_.pull_dense(model_->dense()));
+  auto kept = KeptPush::open({.memory = UniqueFd(::memfd_create("lives", 0)),
+                              .empty_tally = model_->empty_tally(),
+                              .keeps_dense = true},
+                             model_->dense());
+  ASSERT_TRUE(kept);
+  options_.kept = kept->get();
+  for (const bool is_split : {true, false}) {
+    (*kept)->keep({0, 3}, Score(), nullptr, {});
+    client_.at.is_split = is_split;
+    client_.repeated_batch = 0;
+    EXPECT_TRUE(run());
+    EXPECT_EQ(client_.repeated_batch, is_split ? 3U : 0U);
+  }
+}
+
 // The first life ends in the save that follows the end of pass 0, and leaves its memory.
 TEST_F(LoopTest, AnEndOfAPassThatIsRepeatedIsWrittenOnce) {
   const UniqueFd memory(::memfd_create("lives", 0));
