@@ -104,11 +104,9 @@ pserver::OpenCuts open_cuts(const PserverOptions& options, std::uint32_t port,
   };
 }
 
-// Nobody goes back in a job that is over.
-Status remove_cuts(const std::string& folder) {
+void remove_cuts(const std::string& folder) {
   const Status removed = snapshot::kernel_file_system().remove_all(folder);
   if (!removed) log_warning("{}", removed.error().message);
-  return {};
 }
 
 // A first life has lost nothing: what is there is of an earlier run. A second life that begins
@@ -116,7 +114,7 @@ Status remove_cuts(const std::string& folder) {
 void forget_earlier_run(const PserverOptions& options) {
   if (options.cuts.empty() || options.server_generation > pserver::kFirstLife) return;
   for (std::uint32_t i = 0; i < options.ports_num + options.ports_num_for_sparse; ++i)
-    (void)remove_cuts(cuts_of_port(options, i));
+    remove_cuts(cuts_of_port(options, i));
 }
 
 Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shared,
@@ -242,7 +240,8 @@ Status serve(const PserverOptions& options) {
   }
   heartbeat.reset();  // its thread drops connections of the ports
   ports.clear();
-  if (outcome && !options.cuts.empty()) return remove_cuts(options.cuts);
+  // Nobody goes back in a job that is over.
+  if (outcome && !options.cuts.empty()) remove_cuts(options.cuts);
   return outcome;
 }
 

@@ -53,7 +53,6 @@ class KeptPush {
   std::optional<BatchNumber> push() const {
     return header_.is_whole != 0 ? std::optional(header_.push) : std::nullopt;
   }
-  bool has_push(BatchNumber number) const { return push() == number; }
   Result<std::vector<client::SparseRows>> rows() const;
   std::uint64_t samples() const { return header_.samples; }
   double cost() const { return header_.cost; }

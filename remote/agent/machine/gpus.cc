@@ -20,7 +20,8 @@ std::string driver_version(const std::string& text) {
   return "";
 }
 
-// Which file the link "libcuda.so.1" leads to says it: "libcuda.so.535.104.05". "": not found.
+// The version stands in the name of the file to which a link such as "libcuda.so.1" leads:
+// "libcuda.so.535.104.05". Returns "" where no folder has the link.
 std::string library_version(const std::vector<std::string>& folders, const std::string& link) {
   for (const std::string& folder : folders) {
     std::error_code error;
