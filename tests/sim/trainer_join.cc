@@ -49,9 +49,11 @@ Result<Trainer::Phase> Trainer::first_phase() {
   }
   furthest_ = std::max(catch_up_[0].furthest(), catch_up_[1].furthest());
   take_place(earliest());
-  const bool has_push = memory_.push && memory_.push->generations == generations() &&
-                        memory_.push->pass == pass_ && memory_.push->batch == batch_ + 1;
+  const bool has_push =
+      memory_.push && memory_.push->generations == generations() && memory_.push->pass == pass_ &&
+      (memory_.push->batch == batch_ + 1 || (memory_.push->batch > batch_ && is_split()));
   if (has_push) {
+    take_place({pass_, meetings_, memory_.push->batch - 1});
     ++repeated_pushes_;
     repeats_push_ = true;
     gradients_ = memory_.push->gradients;
