@@ -1,6 +1,7 @@
 #include "cli/watch/pace.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include <fmt/format.h>
@@ -19,6 +20,14 @@ std::int64_t silence_max(const remote::Progress& progress, std::int64_t first_ba
   const auto batch_ms = static_cast<std::int64_t>(
       std::min(progress.batch_ms, static_cast<std::uint64_t>(kSlowBatchMaxMs)));
   return std::max(kTrainerSilenceMaxMs, kBatchesOfSilence * batch_ms);
+}
+
+// A trainer that waits itself is not the cause, unless everybody waits.
+std::set<std::string> causes_of(const std::set<std::string>& awaited,
+                                const std::set<std::string>& waiting) {
+  std::set<std::string> causes;
+  std::ranges::set_difference(awaited, waiting, std::inserter(causes, causes.end()));
+  return causes.empty() ? awaited : causes;
 }
 
 // Whether a trainer that nobody waits for has been held up for long.
@@ -76,7 +85,7 @@ void note_missed(const std::vector<ProcessOnNode>& processes, Paces& paces) {
 Paces paces_of(const std::vector<ProcessOnNode>& processes) {
   Paces paces;
   std::vector<std::string> hanging_pservers;
-  std::set<std::string> awaited;
+  std::set<std::string> awaited, waiting;
   for (const auto& [member, status] : processes) {
     if (!is_running(status)) continue;
     ProcessPace& pace = paces[status.name];
@@ -96,9 +105,12 @@ Paces paces_of(const std::vector<ProcessOnNode>& processes) {
       if (hangs_itself) hanging_pservers.push_back(status.name);
     }
     // Trainers of a group name those whom they wait for themselves.
-    if (!hangs_itself)
-      awaited.insert(status.progress->awaited.begin(), status.progress->awaited.end());
+    const std::vector<std::string>& named = status.progress->awaited;
+    if (hangs_itself || named.empty()) continue;
+    awaited.insert(named.begin(), named.end());
+    waiting.insert(status.name);
   }
+  awaited = causes_of(awaited, waiting);
   // While it holds up others, reading and shuffling are no excuse.
   const bool holds_up = std::ranges::any_of(
       processes, [&](const ProcessOnNode& process) { return is_held_up(process, awaited); });

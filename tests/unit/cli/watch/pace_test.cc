@@ -46,6 +46,23 @@ TEST(Paces, ATrainerThatOthersWaitForIsTheCulprit) {
                                       "trainer-0 waits for trainer-1 (2m41s)"}));
 }
 
+// A rank may be a step behind another because the one that both wait for told only one of them.
+TEST(Paces, ATrainerThatWaitsItselfIsNotTheCulprit) {
+  const Paces paces =
+      paces_of({process("trainer-0", 61'000, {"trainer-1", "trainer-2"}),
+                process("trainer-1", 62'000), process("trainer-2", 61'000, {"trainer-1"})});
+  EXPECT_EQ(text(paces, "trainer-0"), "waits for trainer-1");
+  EXPECT_EQ(text(paces, "trainer-1"), "stalled 1m02s");
+  EXPECT_EQ(text(paces, "trainer-2"), "waits for trainer-1");
+}
+
+TEST(Paces, TrainersThatAllWaitAreAllShown) {
+  const Paces paces = paces_of(
+      {process("trainer-0", 161'000, {"trainer-1"}), process("trainer-1", 161'000, {"trainer-0"})});
+  EXPECT_EQ(text(paces, "trainer-0"), "stalled 2m41s");
+  EXPECT_EQ(text(paces, "trainer-1"), "stalled 2m41s");
+}
+
 TEST(Paces, TrainersOfAGroupNameThoseWhomTheyWaitFor) {
   const Paces paces =
       paces_of({process("trainer-0", 161'000, {"trainer-1"}), process("trainer-1", 162'000),
