@@ -28,11 +28,12 @@ constexpr std::size_t kHashCharacters = 16;                     // in the agent'
 constexpr const char* kProbe =
     "exec /bin/sh -c 'echo; echo PADDLECTL-PROBE $(uname -s) $(uname -m) $HOME'";
 
-constexpr std::string_view kBegin = "exec /bin/sh -c 'echo; umask 077; r=\"R\"; f=\"F\"; ";
+constexpr std::string_view kBegin = "exec /bin/sh -c 'echo; umask 077; p=-p; r=\"R\"; f=\"F\"; ";
 
-// Leaves a node without root as it is (ConnectOptions::create). Nothing is known of one below a
-// folder that this user may not enter.
+// Leaves a node without root as it is (ConnectOptions::create), also where a teardown removes root
+// meanwhile. Nothing is known of one below a folder that this user may not enter.
 constexpr std::string_view kFind =
+    "p=; "
     "[ -d \"$r\" ] || { d=$r; "
     "while [ -n \"$d\" ] && ! [ -d \"$d\" ]; do d=${d%/*}; done; "
     "[ -x \"$d/\" ] || { echo PADDLECTL-AGENT-IS hidden $d; exit; }; "
@@ -62,7 +63,7 @@ constexpr std::string_view kTrust =
 // because the teardown of a killed paddlectl may still be removing folders. R, F and N are the only
 // holes, filled with checked paths and a number.
 constexpr std::string_view kPrepare =
-    "n=; "
+    "n=; m() { [ -d \"$r/bin\" ] || mkdir $p \"$r/bin\"; }; "
     "if [ -d \"$r\" ] && ! ls \"$r\"/bin/paddlectl-agent-* >/dev/null 2>&1; then k=1; "
     "for e in $(ls -A \"$r\"); do case $e in bin|jobs) ;; *) k=;; esac; done; "
     "for e in $(ls -A \"$r/bin\" 2>/dev/null); do case $e in .upload-*) ;; *) k=;; esac; done; "
@@ -71,10 +72,11 @@ constexpr std::string_view kPrepare =
     "[ -n \"$k\" ] || "
     "{ echo PADDLECTL-REFUSED $r holds files that are not of paddlectl; exit 1; }; fi; "
     "for i in 1 2 3 4 5 6 7 8; do d=$r; "
+    "[ -n \"$p\" ] || [ -d \"$r\" ] || { echo PADDLECTL-AGENT-IS absent; exit; }; "
     "while [ -n \"$d\" ] && ! [ -e \"$d\" ]; do "
     "[ -n \"$n\" ] && [ ${#n} -lt ${#d} ] || n=$d; d=${d%/*}; done; "
-    "mkdir -p \"$r/bin\" 2>/dev/null && break; done; "
-    "mkdir -p \"$r/bin\" || { echo PADDLECTL-REFUSED cannot make $r; exit 1; }; "
+    "m 2>/dev/null && break; done; "
+    "m || { echo PADDLECTL-REFUSED cannot make $r; exit 1; }; "
     "m=0; d=${r%/*}; [ -z \"$n\" ] || "
     "while [ ${#d} -ge ${#n} ]; do m=$((m+1)); d=${d%/*}; done; "
     "for d in \"$r\" \"$r/bin\"; do "

@@ -105,7 +105,8 @@ class CollectiveJob : public testing::Test {
     expect_nothing_left();
   }
   void expect_nothing_left() {
-    EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
+    const Outcome gone = cluster.run({"teardown", "--yes", "--discard"});
+    EXPECT_EQ(gone.code, 0) << gone.output;
     EXPECT_TRUE(cluster.nothing_left());
   }
 

@@ -25,6 +25,11 @@ class TemporaryFolder {
 
   const std::string& path() const { return path_; }
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  // Returns the new folder's path.
+  std::string make(const std::string& name) const {
+    std::filesystem::create_directory(std::filesystem::path(path_) / name);
+    return *this / name;
+  }
   // Makes the parents too; returns the file's path.
   std::string write(const std::string& name, const std::string& content) const {
     const std::filesystem::path file = std::filesystem::path(path_) / name;

@@ -24,11 +24,8 @@ Result<Root> open_root(const std::string& path) {
   if (path.size() < 2 || path.front() != '/' || path.back() == '/') {
     return Error{Errc::kUsage, "root '" + path + "' must be an absolute path", ""};
   }
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    return system_error(Errc::kResource, "mkdir " + path);
-  }
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!fd) return system_error(Errc::kAuth, "open " + path);
+  if (!fd) return system_error(errno == ENOENT ? Errc::kResource : Errc::kAuth, "open " + path);
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return system_error(Errc::kAuth, "stat " + path);
   if (info.st_uid != ::geteuid()) {

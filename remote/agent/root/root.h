@@ -15,8 +15,8 @@ struct Root {
   UniqueFd fd;
 };
 
-// Creates the folder as 0700 when absent. kAuth when it is a symbolic link, belongs to someone else
-// or others may write to it.
+// kResource when it is absent: a teardown may have just removed it. kAuth when it is a symbolic
+// link, belongs to someone else or others may write to it.
 Result<Root> open_root(const std::string& path);
 
 // A job or process name: 1 to 100 of [A-Za-z0-9._-], not starting with '.' or '-'.

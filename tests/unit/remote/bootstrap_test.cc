@@ -101,6 +101,30 @@ TEST_F(AgentTest, ADiskThatIsFullIsNamedAndNotTheNetwork) {
   EXPECT_NE(started.error().hint.find("workdir"), std::string::npos) << started.error().hint;
 }
 
+// A tool of the node is where the teardown of another paddlectl comes in between.
+TEST_F(AgentTest, ARootThatATeardownRemovesMeanwhileIsNotMadeAgain) {
+  for (const char* tool : {"ls", "mkdir", "head", "sha256sum"}) {
+    connect_agent();
+    // The shortest way finds no agent, and all of the longer one is gone through.
+    for (const auto& entry : std::filesystem::directory_iterator(node_.root + "/bin")) {
+      std::filesystem::remove(entry.path());
+    }
+    if (std::string_view(tool) == "mkdir") std::filesystem::remove(node_.root + "/bin");
+    const std::string tools = folder_ + "/tools-" + tool;
+    std::filesystem::create_directory(tools);
+    const std::string teardown =
+        write_file(tools + "/" + tool,
+                   fmt::format("#!/bin/sh\nrm -rf {}\nexec /bin/{} \"$@\"\n", node_.root, tool));
+    std::filesystem::permissions(teardown, std::filesystem::perms::owner_all);
+    PrefixedLauncher launcher(node_, "PATH=" + tools + ":$PATH; export PATH; ");
+    ConnectOptions find = options_;
+    find.create = false;
+    const auto found = bootstrap(launcher, node_, find, soon());
+    EXPECT_FALSE(found && found->fd) << tool;
+    EXPECT_FALSE(std::filesystem::exists(node_.root)) << tool;
+  }
+}
+
 TEST_F(AgentTest, ASpoiledAgentIsReplaced) {
   connect_agent();
   connect_agent();

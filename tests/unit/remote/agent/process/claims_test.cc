@@ -58,7 +58,7 @@ TEST(Claims, TheKeysOfAJobThatEndsOnAFullDiskAreWiped) {
 
 TEST(Claims, AReleaseSparesTheClaimOfAJobThatWasRemovedAndStartedAgain) {
   const test::TemporaryFolder folder;
-  const auto root = agent::open_root(folder.path() + "/root");
+  const auto root = agent::open_root(folder.make("root"));
   ASSERT_TRUE(root);
   agent::Claims first(*root);
   agent::Claims second(*root);
@@ -75,7 +75,7 @@ TEST(Claims, AReleaseSparesTheClaimOfAJobThatWasRemovedAndStartedAgain) {
 
 TEST(Claims, AreSeenByEverybodyUntilTheyAreReleased) {
   const test::TemporaryFolder folder;
-  const auto root = agent::open_root(folder.path() + "/root");
+  const auto root = agent::open_root(folder.make("root"));
   ASSERT_TRUE(root);
   agent::Claims first(*root);
   agent::Claims second(*root);

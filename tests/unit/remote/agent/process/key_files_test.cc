@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 class KeyFilesTest : public ::testing::Test {
  protected:
-  KeyFilesTest() : root_(*open_root(folder_.path() + "/root")) { fs::create_directories(memory_); }
+  KeyFilesTest() : root_(*open_root(folder_.make("root"))) { fs::create_directories(memory_); }
   Status write(const std::string& process, const std::string& memory) {
     return write_key_file(root_, "job", process, as_bytes("secret"), memory);
   }

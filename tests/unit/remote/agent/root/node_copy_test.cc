@@ -23,7 +23,7 @@ class NodeCopy : public testing::Test {
  protected:
   // An agent's folder below `home`, as nodes have theirs that share it.
   static Root make_root(const std::string& name, const TemporaryFolder& home) {
-    auto root = open_root(home / name);
+    auto root = open_root(home.make(name));
     EXPECT_TRUE(root) << root.error().message;
     return std::move(*root);
   }

@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include <gtest/gtest.h>
 
 #include "tests/support/temporary_folder.h"
@@ -25,12 +27,9 @@ TEST(Root, NamesOfJobsAndProcessesCannotLeaveTheirFolder) {
 
 TEST(Root, AFolderThatIsALinkOrOpenToOthersIsRefused) {
   const test::TemporaryFolder folder;
-  const std::string path = folder.path() + "/root";
+  const std::string path = folder.make("root");
   const auto made = open_root(path);
   ASSERT_TRUE(made) << made.error().message;
-  struct stat info {};
-  ASSERT_EQ(::stat(path.c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 0777U, 0700U);
   ASSERT_EQ(::symlink(path.c_str(), (folder.path() + "/link").c_str()), 0);
   const auto link = open_root(folder.path() + "/link");
   ASSERT_FALSE(link);
@@ -45,9 +44,17 @@ TEST(Root, AFolderThatIsALinkOrOpenToOthersIsRefused) {
   EXPECT_TRUE(open_root(path)) << "others may read";
 }
 
+TEST(Root, AFolderThatATeardownHasRemovedIsNotMadeAgain) {
+  const test::TemporaryFolder folder;
+  const auto gone = open_root(folder / "root");
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().code, Errc::kResource) << gone.error().message;
+  EXPECT_FALSE(std::filesystem::exists(folder / "root"));
+}
+
 TEST(Root, AFileIsReplacedWholeAndReadUpToItsBound) {
   const test::TemporaryFolder folder;
-  const auto root = open_root(folder.path() + "/root");
+  const auto root = open_root(folder.make("root"));
   ASSERT_TRUE(root);
   const auto path = SafePath::parse("jobs/one/key");
   ASSERT_TRUE(path);

@@ -20,7 +20,7 @@ Bytes list_of(const std::vector<std::string>& parts) {
 
 TEST(IncomingFile, AChunkThatNobodyAskedForDoesNotCount) {
   const test::TemporaryFolder folder;
-  const Root root = *open_root(folder.path() + "/root");
+  const Root root = *open_root(folder.make("root"));
   const auto store = *Store::open(root);
   const std::string kept = test::noise(kSize, 1);
   const SafePath path = *SafePath::parse("jobs/a/file");

@@ -22,7 +22,7 @@ constexpr Duration kAtOnce = std::chrono::seconds(2);
 
 class StoreStrangersTest : public testing::TestWithParam<bool> {
  protected:
-  StoreStrangersTest() : root_(*open_root(folder_.path() + "/root")), store_(*Store::open(root_)) {
+  StoreStrangersTest() : root_(*open_root(folder_.make("root"))), store_(*Store::open(root_)) {
     piece_ = {
         {sha256_of(as_bytes(content_)), 0444}, 0, static_cast<std::uint32_t>(content_.size())};
     EXPECT_TRUE(store_->add(piece_.key, as_bytes(content_)));

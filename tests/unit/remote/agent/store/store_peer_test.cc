@@ -28,7 +28,7 @@ std::string noise(std::size_t size, unsigned seed) {
 
 class StorePeerTest : public testing::TestWithParam<bool> {
  protected:
-  StorePeerTest() : root_(*open_root(folder_.path() + "/root")), store_(*Store::open(root_)) {}
+  StorePeerTest() : root_(*open_root(folder_.make("root"))), store_(*Store::open(root_)) {}
 
   Piece add(const std::string& content) {
     const Piece piece{

@@ -19,7 +19,7 @@ constexpr int kTries = 20000;
 // had, or another push's sweep takes away what arrived of this one.
 TEST(Store, ASweepSparesWhatArrivedForAPushThatCannotTakeAnObject) {
   const test::TemporaryFolder folder;
-  const Root root = *open_root(folder.path() + "/root");
+  const Root root = *open_root(folder.make("root"));
   const auto ours = *Store::open(root);
   const ObjectKey key{{}, 0444};
   ASSERT_TRUE(ours->open_partial(key));
