@@ -50,12 +50,22 @@ std::string CutRecords::check_gone_back(std::uint32_t shard, State now) {
     return fmt::format("is at step {} after going back to cut {} of step {}, or differs", now.step,
                        cut, found->second.step);
   }
-  const bool in_rounds = model_.in_rounds(shard);
-  const std::uint64_t newest =
-      in_rounds ? newest_common_ : (port.whole.empty() ? 0 : port.whole.back());
+  const std::uint64_t newest = newest_told(shard);
   if (cut < newest) return fmt::format("went back to cut {}, and {} was whole", cut, newest);
-  if (in_rounds) newest_common_ = cut;
+  if (model_.in_rounds(shard)) newest_common_ = cut;
   return "";
+}
+
+// A port writes on while trainer 0 chooses.
+std::uint64_t CutRecords::newest_told(std::uint32_t shard) const {
+  std::vector<std::uint64_t> told = ports_[shard].told;
+  for (std::uint32_t other = 0; model_.in_rounds(shard) && other < ports_.size(); ++other) {
+    if (!model_.in_rounds(other)) continue;
+    std::erase_if(told, [&](std::uint64_t cut) {
+      return !std::ranges::binary_search(ports_[other].told, cut);
+    });
+  }
+  return told.empty() ? 0 : told.back();
 }
 
 bool CutRecords::has_way_back() const {

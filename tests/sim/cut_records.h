@@ -23,6 +23,10 @@ class CutRecords {
   void on_begin(std::uint32_t shard, std::uint64_t cut, State state);
   // As the port knows them now; "" or what is wrong.
   void set_whole(std::uint32_t shard, std::vector<std::uint64_t> whole);
+  // What trainer 0 hears of the port, and chooses from.
+  void set_told(std::uint32_t shard, std::vector<std::uint64_t> cuts) {
+    ports_[shard].told = std::move(cuts);
+  }
   // After a new life has opened its cuts: "" or what is lost.
   std::string on_opened(std::uint32_t shard, const std::vector<std::uint64_t>& whole);
   void on_read(std::uint32_t shard, std::uint64_t cut) { ports_[shard].read = cut; }
@@ -39,10 +43,11 @@ class CutRecords {
  private:
   struct Port {
     std::map<std::uint64_t, State> states;  // by cut, of the newest that began
-    std::vector<std::uint64_t> whole;
+    std::vector<std::uint64_t> whole, told;
     std::uint64_t read = 0;
   };
   void note_common();
+  std::uint64_t newest_told(std::uint32_t shard) const;
 
   const Model& model_;
   std::vector<Port> ports_;

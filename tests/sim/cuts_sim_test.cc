@@ -117,12 +117,12 @@ TEST(CutsSim, ACalmJobMakesCutsAllTheTime) {
       const auto cuts = strategy == wire::STRATEGY_SYNC
                             ? outcome.common_cuts
                             : outcome.cuts / (2 * std::uint64_t{options.pservers});
-      EXPECT_GE(4 * cuts, static_cast<std::uint64_t>(seconds)) << seed << ' ' << cuts;
+      EXPECT_GE(5 * cuts, static_cast<std::uint64_t>(seconds)) << seed << ' ' << cuts;
     }
   });
 }
 
-// Whoever dies once all ports run, no snapshot is loaded and nobody else is started again.
+// Whoever dies once all ports have a cut, no snapshot is loaded and nobody else is started again.
 TEST(CutsSim, APserversDeathTakesNobodyBackToASnapshot) {
   std::uint64_t goes_back = 0;
   const std::uint64_t run = for_seeds(kCutSeeds, [&](std::uint64_t seed) {
@@ -131,7 +131,7 @@ TEST(CutsSim, APserversDeathTakesNobodyBackToASnapshot) {
     options.drop = 0;  // all have begun soon
     options.faults =
         random_faults(seed, static_cast<std::uint32_t>(options.batches.size()), options.pservers,
-                      {FaultKind::kKillPserver}, std::chrono::milliseconds(1000));
+                      {FaultKind::kKillPserver}, std::chrono::milliseconds(2500));
     const Outcome outcome = Cluster(options).run();
     ASSERT_EQ(outcome.error, "");
     EXPECT_EQ(outcome.loads, 0U);

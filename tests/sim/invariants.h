@@ -18,6 +18,8 @@ class Invariants {
 
   // A shard's new life has neither a step nor a trainer.
   void on_new_life(std::uint32_t shard);
+  // Position, to trainer 0.
+  void on_told(std::uint32_t index, const net::Outgoing& outgoing);
   // A shard has joined this life of a trainer: frames of lives before are fenced.
   void on_joined(std::uint32_t shard, std::uint32_t trainer, std::uint32_t incarnation);
   bool is_fenced(std::uint32_t shard, std::uint32_t trainer, std::uint32_t incarnation) const;

@@ -53,6 +53,12 @@ void Invariants::on_no_way_back() {
   if (cuts_.has_way_back()) fail("I12: trainer 0 finds no way back, and all ports have cuts");
 }
 
+void Invariants::on_told(std::uint32_t index, const net::Outgoing& outgoing) {
+  wire::Position position;
+  PADDLE_CHECK(position.ParseFromString(outgoing.frame.head));
+  cuts_.set_told(index, {position.cuts().begin(), position.cuts().end()});
+}
+
 // I12: a port goes back to all that it was at the newest cut that it may go back to.
 void Invariants::on_gone_back(std::uint32_t index, const pserver::Shard& shard,
                               std::uint64_t generation) {
