@@ -23,7 +23,7 @@ class CutRecords {
   void on_begin(std::uint32_t shard, std::uint64_t cut, State state);
   // As the port knows them now; "" or what is wrong.
   void set_whole(std::uint32_t shard, std::vector<std::uint64_t> whole);
-  // What trainer 0 hears of the port, and chooses from.
+  // The cuts of the port that trainer 0 hears of, and chooses from.
   void set_told(std::uint32_t shard, std::vector<std::uint64_t> cuts) {
     ports_[shard].told = std::move(cuts);
   }
