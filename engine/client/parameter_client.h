@@ -105,6 +105,10 @@ class ParameterClient {
   Result<PassTotals> finish_pass(const Tally& tally) { return end_pass(tally, PassEnd::kFinish); }
   Result<PassTotals> pause_pass(const Tally& tally) { return end_pass(tally, PassEnd::kPause); }
 
+  // Whether any trainer says yes. All ranks of a group ask at the same point of the job; a trainer
+  // without a group hears itself alone.
+  virtual Result<bool> is_any(bool own) { return own; }
+
   // Tells the others that this trainer is "testing" or "saving" until its next push or end of a
   // pass: they wait for it, however long that takes.
   virtual Status announce_busy(std::string_view activity) = 0;

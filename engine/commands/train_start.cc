@@ -56,6 +56,7 @@ Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
   trainer::LoopOptions loop;
   loop.train = job.train;
   loop.optimizer = job.optimizer;
+  loop.uneven = job.uneven;
   loop.tests_shards = optim::has_average(job.optimizer) || job.is_local();
   loop.seed = job.seed;
   loop.trainer_id = options.trainer_id;

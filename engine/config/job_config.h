@@ -104,6 +104,13 @@ struct TrainConfig {
   std::string stop_when_location;
 };
 
+// The end of a pass in which trainers have unlike numbers of batches.
+enum class Uneven {
+  kJoin,  // a trainer without a batch takes part with weight 0
+  kDrop,  // the pass ends for all when one has no full batch
+  kPad,   // a trainer repeats its data until none has any left
+};
+
 struct JobConfig {
   std::string name;
   std::uint64_t seed = 1;
@@ -118,6 +125,7 @@ struct JobConfig {
   std::uint64_t min_block_size = 8192;
   wire::Partitioning partitioning;
   wire::Merge merge = wire::MERGE_MEAN;
+  Uneven uneven = Uneven::kJoin;         // collective
   std::uint32_t max_merge = 1;           // half_async: batches of one push
   std::uint32_t send_queue_size = 1;     // half_async: pushes without an answer
   std::uint32_t update_frequency = 100;  // geo, local_sgd: batches between two pushes

@@ -18,6 +18,7 @@ constexpr std::int64_t kSendQueueSizeMax = 1 << 10;  // windows, each as large a
 constexpr std::array<std::string_view, 2> kCenterUpdates{"average", "elastic_average"};
 constexpr float kDeltaAddRateDefault = 0.9F;  // of elastic averaging, as in its paper
 constexpr std::array<std::string_view, 2> kMerges{"mean", "sum"};
+constexpr std::array<std::string_view, 3> kUnevens{"join", "drop", "pad"};
 constexpr std::array<std::string_view, 4> kPlacements{"round_robin", "hash_name", "size_balanced",
                                                       "explicit"};
 
@@ -156,6 +157,8 @@ void read_strategy(TomlTable table, JobConfig& job) {
   read_asynchronous(table, job);
   read_local(table, job);
   job.merge = read_enum<wire::Merge>(table, "merge", kMerges);
+  job.uneven = read_enum<Uneven>(table, "uneven", kUnevens);
+  check_used(table, "uneven", job.is_collective(), "dense = 'collective'");
   read_partitioning(table, job);
 }
 

@@ -60,7 +60,8 @@ Result<std::unique_ptr<strategy::GroupClient>> connect_group(const config::JobCo
   }
   return strategy::GroupClient::create(
       parameters, std::move(group), std::move(dense),
-      {job.train.passes, job.train.saving_period, job.train.has_decisions()});
+      {job.train.passes, job.train.saving_period, job.train.has_decisions(),
+       static_cast<std::uint32_t>(job.uneven)});
 }
 
 Result<std::unique_ptr<client::ParameterClient>> join_group(const config::JobConfig& job,

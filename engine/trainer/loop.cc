@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "engine/snapshot/retention.h"
+#include "engine/trainer/batches/pass_batches.h"
 #include "engine/trainer/model.h"
 
 namespace paddle::trainer {
@@ -101,12 +102,13 @@ Status Loop::run_pass(std::uint32_t pass) {
     restore(pass);
     index = options_.kept->pass_index();
   }
-  const auto stream = data::open_pass(options_.train_data, dictionary_, pass, batch_, index);
+  PassBatches batches(options_.train_data, dictionary_, client_,
+                      {options_.uneven, pass, batch_, index});
   for (;;) {
     const TimePoint begun = std::chrono::steady_clock::now();
-    PADDLE_TRY(const std::optional<nn::Batch> batch, stream->next());
-    bad_records_ = stream->bad_records();
-    share_read_ = stream->share_read();
+    PADDLE_TRY(const std::optional<nn::Batch> batch, batches.next());
+    bad_records_ = batches.bad_records();
+    share_read_ = batches.share_read();
     if (!batch) {
       batches_of_pass_ = batch_;
       return {};

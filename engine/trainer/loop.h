@@ -26,6 +26,7 @@ struct LoopOptions {
   wire::Optimizer optimizer;
   // With skips_not_finite: as of NotFinite.
   float gradient_limit = std::numeric_limits<float>::max();
+  config::Uneven uneven = config::Uneven::kJoin;
   bool tests_shards = false;  // tests use averages or shard values, not the trainer's own
   std::uint64_t seed = 1;
   std::uint32_t trainer_id = 0;  // trainer 0 tests and saves for all

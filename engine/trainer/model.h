@@ -9,7 +9,7 @@
 #include "engine/client/parameter_client.h"
 #include "engine/config/job_config.h"
 #include "engine/nn/network/network.h"
-#include "engine/trainer/batch_notes.h"
+#include "engine/trainer/batches/batch_notes.h"
 #include "engine/trainer/metrics.h"
 
 namespace paddle::trainer {

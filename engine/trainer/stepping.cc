@@ -46,6 +46,9 @@ class NotedClient final : public client::ParameterClient {
   Result<client::PassTotals> end_pass(const Tally& tally, client::PassEnd end) override {
     return noted([&] { return client_.end_pass(tally, end); });
   }
+  Result<bool> is_any(bool own) override {
+    return noted([&] { return client_.is_any(own); });
+  }
   Status announce_busy(std::string_view activity) override {
     return noted([&] { return client_.announce_busy(activity); });
   }

@@ -98,6 +98,77 @@ TEST(Collective, AStoppedJobGoesOnUnderPserversAndBack) {
   EXPECT_TRUE(job.values("from", 2) == job.values("whole", 2));
 }
 
+// Batches of a pass by trainer, and the samples of all.
+struct PassSize {
+  std::vector<std::uint64_t> batches;
+  std::uint64_t samples = 0;
+};
+
+PassSize size_of(const Job& job, const std::string& name, int pass, const Shape& shape = kGroup) {
+  PassSize size;
+  for (int id = 0; id < shape.trainers; ++id) {
+    const std::string metrics = job.metrics(name, id);
+    const std::string head = fmt::format(R"({{"kind":"pass","pass":{},"batch":)", pass);
+    const std::size_t at = metrics.find(head);
+    EXPECT_NE(at, std::string::npos) << metrics;
+    if (at == std::string::npos) continue;
+    const std::string total = R"("total_samples":)";
+    size.batches.push_back(std::stoull(metrics.substr(at + head.size())));
+    size.samples = std::stoull(metrics.substr(metrics.find(total, at) + total.size()));
+  }
+  return size;
+}
+
+TEST(Collective, DropEndsAPassWithTheFirstTrainerAtItsEnd) {
+  Job job;
+  job.write_dense_ngram({70, 9, 25});
+  ASSERT_TRUE(job.run("join", kGroup, with(kFlags, {"--num_passes=1"})));
+  const PassSize whole = size_of(job, "join", 0);
+  ASSERT_EQ(whole.batches.size(), 3U);
+  ASSERT_GT(whole.batches[2], whole.batches[1]);
+  ASSERT_TRUE(job.run("drop", kGroup, with(kFlags, {"--set=strategy.uneven=drop"})));
+  for (const int pass : {0, 2}) {
+    const PassSize dropped = size_of(job, "drop", pass);
+    ASSERT_EQ(dropped.batches.size(), 3U);
+    EXPECT_EQ(dropped.batches, std::vector<std::uint64_t>(3, dropped.batches[0]));
+    EXPECT_LE(dropped.batches[0], whole.batches[1]);
+    EXPECT_GE(dropped.batches[0] + 1, whole.batches[1]) << "its last batch may be short";
+    EXPECT_EQ(dropped.samples, dropped.batches[0] * 3 * 16);
+  }
+  EXPECT_EQ(lines_with(job.output("drop", 0), "leaves out the rest of the data").size(), 3U);
+  // A trainer that can never take part is an error on all of them.
+  job.write_dense_ngram({70, 1, 25});
+  auto trainers = start_group(job, "none", with(kFlags, {"--set=strategy.uneven=drop"}));
+  for (Process& trainer : trainers) {
+    const auto code = trainer.wait();
+    EXPECT_TRUE(code && *code != 0) << trainer.output();
+    EXPECT_NE(trainer.output().find("trainer 1 has no full batch of 16"), std::string::npos)
+        << trainer.output();
+  }
+}
+
+TEST(Collective, PadRepeatsTheDataOfTrainersAtTheirEnd) {
+  Job job;
+  job.write_dense_ngram({70, 9, 25});
+  ASSERT_TRUE(job.run("join", kGroup, with(kFlags, {"--num_passes=1"})));
+  const PassSize whole = size_of(job, "join", 0);
+  const auto flags = with(kFlags, {"--set=strategy.uneven=pad"});
+  ASSERT_TRUE(job.run("pad", kGroup, flags));
+  const PassSize padded = size_of(job, "pad", 0);
+  EXPECT_EQ(padded.batches, std::vector<std::uint64_t>(3, whole.batches[0]));
+  EXPECT_GT(padded.samples, whole.samples);
+  // It stops while two of the trainers repeat theirs.
+  auto trainers = start_group(job, "stopped", flags);
+  const auto place = fmt::format("Pass=1 Batch={} ", whole.batches[2] + 1);
+  ASSERT_TRUE(trainers[0].prints(place, std::chrono::seconds(240))) << trainers[0].output();
+  trainers[1].signal(SIGTERM);
+  for (Process& trainer : trainers) {
+    EXPECT_EQ(trainer.wait(), static_cast<int>(Errc::kResumable)) << trainer.output();
+  }
+  ASSERT_TRUE(job.run("stopped", kGroup, with(flags, {"--resume"})));
+  EXPECT_TRUE(job.values("stopped", 2) == job.values("pad", 2));
+}
+
 // Target 7: the others name the one that was killed, and the job goes on from its last snapshot.
 TEST(Collective, TheOthersNameALostTrainer) {
   Job job;

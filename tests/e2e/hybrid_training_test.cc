@@ -58,6 +58,25 @@ TEST(Hybrid, HasTheBitsOfSyncOnPservers) {
   }
 }
 
+// Rows are pushed for the steps that all trainers have agreed on, and no others.
+TEST(Hybrid, DropEndsAPassOnPserversToo) {
+  Job job;
+  job.write_ngram(3, 40);
+  ASSERT_TRUE(job.run("drop", kHybrid, with(kFlags, {"--set=strategy.uneven=drop"})));
+  const std::string last = R"("kind":"pass","pass":2,"batch":)";
+  std::vector<std::string> batches;
+  for (int id = 0; id < kHybrid.trainers; ++id) {
+    const std::string metrics = job.metrics("drop", id);
+    ASSERT_NE(metrics.find(last), std::string::npos) << metrics;
+    const std::string from = metrics.substr(metrics.find(last) + last.size());
+    batches.push_back(from.substr(0, from.find(',')));
+    const std::string pushes = R"("sparse_pushes":)";
+    EXPECT_EQ(std::stoul(from.substr(from.find(pushes) + pushes.size())),
+              3 * std::stoul(batches.back()));
+  }
+  EXPECT_EQ(batches, std::vector<std::string>(3, batches[0]));
+}
+
 // A stopped job goes on in either way, and ends with the same bits.
 TEST(Hybrid, AStoppedJobGoesOnOnPserversAloneAndBack) {
   Job job;

@@ -28,9 +28,10 @@ GroupClient::GroupClient(wire::ParameterSet set, std::unique_ptr<collective::Gro
                          const Flags& flags)
     : set_(std::move(set)),
       group_(std::move(group)),
-      plan_hash_(hash_combine(hash_combine(stable_hash(set_.SerializeAsString()), kBucketElements),
-                              hash_combine(hash_combine(flags.passes, flags.saving_period),
-                                           flags.has_decisions ? 1 : 0))),
+      plan_hash_(
+          hash_combine(hash_combine(stable_hash(set_.SerializeAsString()), kBucketElements),
+                       hash_combine(hash_combine(flags.passes, flags.saving_period),
+                                    hash_combine(flags.has_decisions ? 1 : 0, flags.uneven)))),
       cursors_(group_->size()),
       pass_batches_(group_->size()) {}
 
@@ -76,7 +77,7 @@ Status GroupClient::pull_rows(std::span<client::SparseRows> rows) {
 
 Result<GroupClient::Infos> GroupClient::begin_round(Wish wish, collective::StepInfo own) {
   // State is fetched in the midst of a test or a save.
-  const bool ends_work = wish == Wish::kStep || wish == Wish::kMeet;
+  const bool ends_work = wish < Wish::kState;
   if (ends_work && std::exchange(is_busy_, false)) group_->set_activity("");
   own.step = step_;
   own.plan_hash = plan_hash_;
@@ -251,6 +252,11 @@ Result<client::PassTotals> GroupClient::end_pass(const Tally& tally, client::Pas
   pass_ = {};
   std::ranges::fill(pass_batches_, 0);
   return totals;
+}
+
+Result<bool> GroupClient::is_any(bool own) {
+  PADDLE_TRY(const Infos infos, meet(Wish::kAsk, {.out_of_data = own}));
+  return std::ranges::any_of(infos, &collective::StepInfo::out_of_data);
 }
 
 Status GroupClient::announce_busy(std::string_view activity) {

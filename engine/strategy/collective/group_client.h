@@ -21,6 +21,7 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
     std::uint32_t passes = 0;
     std::uint32_t saving_period = 0;
     bool has_decisions = false;
+    std::uint32_t uneven = 0;
   };
   // kUsage, kResource.
   static Result<std::unique_ptr<GroupClient>> create(wire::ParameterSet set,
@@ -43,6 +44,7 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   void repeat_end(client::PassEnd end) override;
   // A rank without data takes part in the steps of the others until they have none either.
   Result<client::PassTotals> end_pass(const Tally& tally, client::PassEnd end) override;
+  Result<bool> is_any(bool own) override;
   Status announce_busy(std::string_view activity) override;
   void ask_to_stop() override { asks_to_stop_ = true; }
   bool stop_asked() const override { return stop_asked_; }
@@ -56,7 +58,7 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   client::SnapshotParts& snapshots() override { return *this; }
 
  private:
-  enum class Wish : std::uint32_t { kStep = 0, kMeet = 1, kState = 2, kAverages = 3 };
+  enum class Wish : std::uint32_t { kStep = 0, kMeet = 1, kAsk = 2, kState = 3, kAverages = 4 };
   // The root's part of a transfer: where a parameter's plane goes, and what becomes of it.
   class Sink;
   class AverageSink;

@@ -35,6 +35,7 @@ class HybridClient final : public client::ParameterClient, private client::Snaps
   }
   void repeat_end(client::PassEnd end) override { dense_->repeat_end(end); }
   Result<client::PassTotals> end_pass(const Tally& tally, client::PassEnd end) override;
+  Result<bool> is_any(bool own) override { return dense_->is_any(own); }
   Status announce_busy(std::string_view activity) override;
   void ask_to_stop() override { dense_->ask_to_stop(); }
   bool stop_asked() const override { return dense_->stop_asked(); }

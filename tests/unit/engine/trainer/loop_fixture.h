@@ -81,7 +81,7 @@ class EmptySnapshots final : public client::SnapshotClient {
 };
 
 // Pservers whose values stay zero, or are what after_pass says.
-class IdleClient final : public client::ParameterClient {
+class IdleClient : public client::ParameterClient {
  public:
   Status ready() override { return {}; }
   client::JobProgress progress() const override { return at; }

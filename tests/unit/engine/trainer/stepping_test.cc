@@ -30,6 +30,10 @@ class AskingClient final : public client::ParameterClient {
     (void)note();
     return client::PassTotals();
   }
+  Result<bool> is_any(bool own) override {
+    (void)note();
+    return own;
+  }
   Status announce_busy(std::string_view /*activity*/) override { return note(); }
   void ask_to_stop() override {}
   bool stop_asked() const override { return true; }

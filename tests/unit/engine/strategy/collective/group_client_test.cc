@@ -126,6 +126,35 @@ TEST(GroupClient, Trap09SamplesBeyond32BitsGuideTheSchedule) {
   });
 }
 
+// One of them saves before it asks.
+TEST(GroupClient, AsksAllWhetherAnySaysYes) {
+  for (const auto& sizes : {kSmall, kSliced}) {
+    const auto set = set_of("sgd", sizes, 3);
+    OnShard shard(set);
+    std::vector<std::uint64_t> done(3);
+    run_on_shard(shard, {1, 1, 1}, done);
+    const test::TemporaryFolder folder;
+    as_trainers(set, [&](Rank& rank) {
+      const auto asks = [&](bool own) {
+        const auto answer = rank.client.is_any(own);
+        EXPECT_TRUE(answer) << answer.error().message;
+        return answer && *answer;
+      };
+      EXPECT_TRUE(asks(rank.rank == 2));
+      rank.run_pass(1);
+      EXPECT_TRUE(asks(rank.rank != 1));
+      ASSERT_TRUE(rank.client.finish_pass({}));
+      if (rank.rank == 1) {
+        ASSERT_TRUE(rank.client.announce_busy("saving"));
+        ASSERT_TRUE(rank.client.snapshots().save(folder / "pass-00000"));
+      }
+      EXPECT_FALSE(asks(false));
+      EXPECT_TRUE(same_bits(rank.dense[0].values(), shard.values(0)));
+      EXPECT_TRUE(rank.client.leave());
+    });
+  }
+}
+
 class OverWay : public testing::TestWithParam<collective::Way> {};
 INSTANTIATE_TEST_SUITE_P(Ways, OverWay, testing::ValuesIn(collective::ways()),
                          [](const auto& way) { return std::string(way.param.name); });

@@ -1,4 +1,4 @@
-#include "engine/trainer/batch_notes.h"
+#include "engine/trainer/batches/batch_notes.h"
 
 #include <algorithm>
 

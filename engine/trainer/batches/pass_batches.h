@@ -1,0 +1,47 @@
+// A trainer's batches of one pass, to the end that [strategy] uneven sets: that of its own data, or
+// one for all trainers, who then ask each other before every batch.
+#pragma once
+
+#include "engine/client/parameter_client.h"
+#include "engine/config/job_config.h"
+#include "engine/data/dataset.h"
+
+namespace paddle::trainer {
+
+class PassBatches {
+ public:
+  struct Options {
+    config::Uneven uneven = config::Uneven::kJoin;
+    std::uint32_t pass = 0;
+    std::uint64_t skip = 0;           // batches of the pass that are behind the trainer
+    std::span<std::byte> index = {};  // as open_pass() has it
+  };
+  // All must outlive it.
+  PassBatches(const data::DatasetOptions& data, const data::Dictionary& dictionary,
+              client::ParameterClient& client, Options options);
+
+  // Nothing at the end of the pass. kData: a bad record, or no batch where uneven needs one of
+  // every trainer.
+  Result<std::optional<nn::Batch>> next();
+  std::uint64_t bad_records() const { return bad_records_ + (repeats_ ? 0 : own_->bad_records()); }
+  double share_read() const { return repeats_ ? 1 : own_->share_read(); }
+
+ private:
+  Result<std::optional<nn::Batch>> next_full();
+  Result<std::optional<nn::Batch>> next_repeated();
+  Status begin_repeating();
+  Result<std::uint64_t> count() const;
+  std::unique_ptr<data::BatchStream> open(std::uint64_t skip) const;
+  Error nothing(std::string_view what) const;
+
+  const data::DatasetOptions& data_;
+  const data::Dictionary& dictionary_;
+  client::ParameterClient& client_;
+  Options options_;
+  std::unique_ptr<data::BatchStream> own_;
+  std::uint64_t given_ = 0;        // batches, those of earlier runs too
+  bool repeats_ = false;           // the trainer is behind the end of its data
+  std::uint64_t bad_records_ = 0;  // of the data, once it repeats
+};
+
+}  // namespace paddle::trainer
